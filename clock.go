@@ -1,0 +1,61 @@
+package hashedwheel
+
+import (
+	"math"
+	"time"
+)
+
+// neverTick is the tick of a timeout whose deadline cannot be represented. It is the
+// largest that a word holds, and the clock does not get there.
+const neverTick = 1<<(64-tickShift) - 1
+
+// A clock counts ticks since start. It is the only place where durations become ticks
+// and ticks become durations, and the only one that reads the time. All of it is
+// monotonic: start carries a monotonic reading, and time.Since uses no other.
+//
+// Immutable after New.
+type clock struct {
+	start time.Time
+	tick  time.Duration
+	last  uint64 // the last boundary whose distance from start fits a Duration
+}
+
+func newClock(tick time.Duration) clock {
+	return clock{
+		start: time.Now(),
+		tick:  tick,
+		last:  min(uint64(math.MaxInt64/tick), neverTick-1),
+	}
+}
+
+// elapsed returns the time since start. It is never negative.
+func (c *clock) elapsed() time.Duration { return time.Since(c.start) }
+
+// now returns the number of boundaries passed: the current tick.
+func (c *clock) now() uint64 { return uint64(c.elapsed() / c.tick) }
+
+// due returns the first boundary at or after elapsed+delay. Rounding up is what makes
+// early impossible: a deadline inside a tick belongs to the boundary that ends it.
+//
+// A delay of zero or less counts as a nanosecond, so that the boundary lies ahead even
+// when elapsed is one itself. What overflows saturates, here and nowhere else.
+func (c *clock) due(elapsed, delay time.Duration) uint64 {
+	deadline := elapsed + max(delay, 1)
+	if deadline < 0 {
+		return neverTick
+	}
+	tick := uint64((deadline-1)/c.tick) + 1
+	if tick > c.last {
+		return neverTick
+	}
+	return tick
+}
+
+// boundary returns how long after start the tick begins; for neverTick, which has no
+// beginning, the longest Duration.
+func (c *clock) boundary(tick uint64) time.Duration {
+	if tick > c.last {
+		return math.MaxInt64
+	}
+	return time.Duration(tick) * c.tick
+}

@@ -1,0 +1,64 @@
+package hashedwheel
+
+import (
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestClockDue(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		tick, elapsed, delay time.Duration
+		want                 uint64
+	}{
+		{10 * ms, 0, 1, 1},
+		{10 * ms, 0, 10*ms - 1, 1},
+		{10 * ms, 0, 10 * ms, 1},
+		{10 * ms, 0, 10*ms + 1, 2},
+		{10 * ms, 3 * ms, 7 * ms, 1},
+		{10 * ms, 3 * ms, 7*ms + 1, 2},
+
+		// Zero or less is the next boundary, also on one, and never that itself.
+		{10 * ms, 0, 0, 1},
+		{10 * ms, 10*ms - 1, 0, 1},
+		{10 * ms, 10 * ms, 0, 2},
+		{10 * ms, 10 * ms, -1, 2},
+		{10 * ms, 10 * ms, math.MinInt64, 2},
+
+		// What cannot be represented never comes, and nothing wraps.
+		{10 * ms, 0, math.MaxInt64, neverTick},
+		{10 * ms, 1, math.MaxInt64, neverTick},
+		{10 * ms, math.MaxInt64, math.MaxInt64, neverTick},
+		{10 * ms, 0, math.MaxInt64 / (10 * ms) * (10 * ms), math.MaxInt64 / uint64(10*ms)},
+		{10 * ms, 0, math.MaxInt64/(10*ms)*(10*ms) + 1, neverTick},
+		{math.MaxInt64, 0, math.MaxInt64, 1},
+		{math.MaxInt64, 1, math.MaxInt64, neverTick},
+		{1, 0, 1 << 61, neverTick}, // does not fit the word
+		{1, 0, 1<<61 - 2, 1<<61 - 2},
+		{1, 0, math.MaxInt64, neverTick},
+	} {
+		clock := newClock(c.tick)
+		require.Equal(t, c.want, clock.due(c.elapsed, c.delay), "tick %v, elapsed %v, delay %v", c.tick, c.elapsed, c.delay)
+	}
+}
+
+func TestClockBoundary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock(7)
+		require.EqualValues(t, 0, c.boundary(0))
+		require.EqualValues(t, 21, c.boundary(3))
+		require.Equal(t, time.Duration(math.MaxInt64/7*7), c.boundary(c.last))
+		require.Equal(t, time.Duration(math.MaxInt64), c.boundary(c.last+1))
+		require.Equal(t, time.Duration(math.MaxInt64), c.boundary(neverTick))
+
+		require.EqualValues(t, 0, c.now())
+		time.Sleep(6)
+		require.EqualValues(t, 0, c.now())
+		time.Sleep(1)
+		require.EqualValues(t, 1, c.now())
+	})
+}

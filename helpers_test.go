@@ -1,0 +1,79 @@
+package hashedwheel
+
+import (
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newTimer returns a timer that is stopped when the test ends.
+func newTimer(t testing.TB, opts ...Option) *Timer {
+	t.Helper()
+	timer, err := New(opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { timer.Stop() })
+	return timer
+}
+
+// newRand returns a generator whose seed is in the test's log, and can be given again in
+// HASHEDWHEEL_SEED.
+func newRand(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	if s := os.Getenv("HASHEDWHEEL_SEED"); s != "" {
+		var err error
+		seed, err = strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("HASHEDWHEEL_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// stressTime is how long a test on real time goes on: HASHEDWHEEL_STRESS, or half a second.
+func stressTime(t testing.TB) time.Duration {
+	t.Helper()
+	s := os.Getenv("HASHEDWHEEL_STRESS")
+	if s == "" {
+		return 500 * time.Millisecond
+	}
+	d, err := time.ParseDuration(s)
+	require.NoError(t, err)
+	return d
+}
+
+// pass lets virtual time pass, and returns when all that was due has been done.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// moments notes when something happened. It has a lock because virtual time, when it passes,
+// does not order memory as the passing of a message does.
+type moments struct {
+	mu sync.Mutex
+	at []time.Time
+}
+
+func (m *moments) note() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.at = append(m.at, time.Now())
+}
+
+func (m *moments) all() []time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.at)
+}
+
+func nop() {}

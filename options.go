@@ -1,0 +1,90 @@
+package hashedwheel
+
+import (
+	"fmt"
+	"log/slog"
+	"math/bits"
+	"time"
+)
+
+// Limits of the options.
+const (
+	defaultTick      = 100 * time.Millisecond
+	defaultWheelSize = 512
+	maxWheelSize     = 1 << 24 // half a gigabyte of buckets: more is a mistake
+)
+
+// An Option changes a default of New.
+type Option func(*config)
+
+// config is what the options set. Its zero value is not the default: see newConfig.
+type config struct {
+	tick         time.Duration
+	wheelSize    int
+	maxPending   int
+	panicHandler func(to *Timeout, value any, stack []byte)
+	logger       *slog.Logger
+}
+
+// WithTick sets the distance of the tick boundaries, 100 ms by default. A timeout expires
+// at the first boundary at or after its deadline, so the tick is the precision of the
+// timer. Each tick at which something happens costs a wake-up of the process. Any positive
+// duration is allowed; below a millisecond the machine's own timers set the limit.
+func WithTick(d time.Duration) Option {
+	return func(c *config) { c.tick = d }
+}
+
+// WithWheelSize sets the number of buckets, 512 by default. It is rounded up to a power of
+// two; allowed are 1 to 16,777,216. A bucket costs 32 bytes while anything is pending.
+//
+// A turn of the wheel, wheel size times tick, is best not much shorter than the
+// usual delay: timeouts further off than a turn share their bucket with nearer ones, and
+// are looked at when those expire.
+func WithWheelSize(n int) Option {
+	return func(c *config) { c.wheelSize = n }
+}
+
+// WithMaxPending limits the number of pending timeouts. One more is refused with
+// ErrTooManyPending. Zero, the default, means no limit. A limit costs a counter shared by
+// all goroutines that use the timer.
+func WithMaxPending(n int) Option {
+	return func(c *config) { c.maxPending = n }
+}
+
+// WithPanicHandler sets the function that is told of a panic in a task: the timeout, the
+// value recovered, and the stack of the goroutine at the panic. It runs where the task ran
+// and counts as part of its run. If it panics itself the program crashes. Nil, the default,
+// logs the panic as an error through the logger.
+func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
+	return func(c *config) { c.panicHandler = h }
+}
+
+// WithLogger sets the logger of what no caller can be told. Nil, the default, is
+// slog.Default() at the time of the message.
+func WithLogger(l *slog.Logger) Option {
+	return func(c *config) { c.logger = l }
+}
+
+// newConfig applies the options to the defaults. The error names the option that is wrong,
+// its value, and what is allowed. A nil Option is passed over.
+func newConfig(opts []Option) (config, error) {
+	c := config{tick: defaultTick, wheelSize: defaultWheelSize}
+	for _, o := range opts {
+		if o != nil {
+			o(&c)
+		}
+	}
+	switch {
+	case c.tick <= 0:
+		return c, fmt.Errorf("hashedwheel: WithTick(%v): the tick must be positive", c.tick)
+	case c.wheelSize < 1 || c.wheelSize > maxWheelSize:
+		return c, fmt.Errorf("hashedwheel: WithWheelSize(%d): the size must be 1 to %d", c.wheelSize, maxWheelSize)
+	case c.maxPending < 0:
+		return c, fmt.Errorf("hashedwheel: WithMaxPending(%d): the limit must be positive, or 0 for none", c.maxPending)
+	}
+	c.wheelSize = ceilPowerOfTwo(c.wheelSize)
+	return c, nil
+}
+
+// ceilPowerOfTwo returns the least power of two that is not less than n, for n >= 1.
+func ceilPowerOfTwo(n int) int { return 1 << bits.Len(uint(n-1)) }

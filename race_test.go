@@ -1,0 +1,293 @@
+package hashedwheel
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// These tests run on real time, for as long as HASHEDWHEEL_STRESS says, and end in sums.
+
+// A ledger counts what happens to one timeout. As a task it counts its own runs.
+type ledger struct {
+	to       atomic.Pointer[Timeout]
+	notUntil atomic.Int64 // the earliest moment of the next run, since base; see arming
+	armed    atomic.Int64
+	ran      atomic.Int64
+	canceled atomic.Int64
+	returned atomic.Int64
+
+	t    *testing.T
+	over *atomic.Bool // Stop has returned
+}
+
+func (l *ledger) Run(to *Timeout) {
+	if l.over.Load() {
+		l.t.Errorf("task started after Stop had returned: %v", to)
+	}
+	l.ran.Add(1)
+}
+
+// Many goroutines arm, cancel and reset the same timeouts while they expire, and at a random
+// moment the timer is stopped, by several at once. Each arming ends exactly once.
+func TestEachArmingEndsOnce(t *testing.T) {
+	seeds := newRand(t)
+	total, reArmed, left := Stats{}, 0, 0
+	for end := time.Now().Add(2 * stressTime(t)); time.Now().Before(end); {
+		timer := newTimer(t, WithTick(time.Duration(20+seeds.IntN(2000))*time.Microsecond), WithWheelSize(1+seeds.IntN(64)))
+		var over atomic.Bool
+		all := make([]*ledger, 300)
+		for i := range all {
+			all[i] = &ledger{t: t, over: &over}
+		}
+		delay := func(r *rand.Rand) time.Duration {
+			return time.Duration(r.IntN(3)-1)*time.Microsecond + time.Duration(r.IntN(3000)*r.IntN(2))*time.Microsecond
+		}
+		var users, stoppers sync.WaitGroup
+		var rejected, rearmed atomic.Int64
+		for range 6 {
+			r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
+			users.Go(func() {
+				for !timer.IsStopped() {
+					l := all[r.IntN(len(all))]
+					to := l.to.Load()
+					switch op := r.IntN(10); {
+					case to == nil:
+						if to, err := timer.NewTimeout(l, delay(r)); err != nil {
+							assert.ErrorIs(t, err, ErrStopped)
+							rejected.Add(1)
+						} else {
+							l.armed.Add(1)
+							if !l.to.CompareAndSwap(nil, to) {
+								// Somebody was faster: this one lives without a handle.
+							}
+						}
+					case op < 4:
+						if to.Cancel() {
+							l.canceled.Add(1)
+						}
+					case op < 9:
+						active, err := to.Reset(delay(r))
+						switch {
+						case err != nil:
+							assert.ErrorIs(t, err, ErrStopped)
+							assert.False(t, active)
+							rejected.Add(1)
+						case !active:
+							l.armed.Add(1)
+							rearmed.Add(1)
+						}
+					default:
+						runtime.Gosched() // or there is no getting through on one processor
+						assert.GreaterOrEqual(t, timer.Pending(), 0)
+						_ = to.String()
+						l.to.CompareAndSwap(to, nil) // forget it, and make another
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(seeds.IntN(20_000)) * time.Microsecond)
+		winners := 0
+		for range 3 {
+			stoppers.Go(func() {
+				returned := timer.Stop()
+				over.Store(true)
+				if returned != nil {
+					winners++
+					left += len(returned)
+				}
+				for _, to := range returned {
+					to.Task().(*ledger).returned.Add(1)
+				}
+			})
+		}
+		stoppers.Wait()
+		users.Wait()
+		require.LessOrEqual(t, winners, 1)
+
+		var armed, ran, canceled, returned int64
+		for _, l := range all {
+			require.Equal(t, l.armed.Load(), l.ran.Load()+l.canceled.Load()+l.returned.Load(),
+				"armed, ran %d, canceled %d, returned %d", l.ran.Load(), l.canceled.Load(), l.returned.Load())
+			armed += l.armed.Load()
+			ran += l.ran.Load()
+			canceled += l.canceled.Load()
+			returned += l.returned.Load()
+		}
+		require.Equal(t, Stats{
+			Accepted: uint64(armed), Expired: uint64(ran), Canceled: uint64(canceled), Returned: uint64(returned), Rejected: uint64(rejected.Load()),
+		}, timer.Stats())
+		total.Accepted += uint64(armed)
+		total.Expired += uint64(ran)
+		total.Canceled += uint64(canceled)
+		reArmed += int(rearmed.Load())
+	}
+	t.Logf("%d armed, of which %d by Reset; %d expired, %d canceled, %d returned", total.Accepted, reArmed, total.Expired, total.Canceled, left)
+	for _, n := range []int{int(total.Expired), int(total.Canceled), left, reArmed} {
+		require.NotZero(t, n, "the test did not do what it is for")
+	}
+}
+
+// Promise 6: of many that cancel one timeout while it comes due, exactly one gets true, or
+// the task runs.
+func TestCancelRace(t *testing.T) {
+	timer := newTimer(t, WithTick(50*time.Microsecond))
+	r := newRand(t)
+	outcomes := [2]int{}
+	for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
+		var ran, won atomic.Int64
+		done := make(chan struct{})
+		to, err := timer.AfterFunc(0, func() { ran.Add(1); close(done) })
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for range 3 {
+			spin := r.IntN(300)
+			wg.Go(func() {
+				for range spin {
+					runtime.Gosched()
+				}
+				if to.Cancel() {
+					won.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if won.Load() == 0 {
+			<-done
+		}
+		require.EqualValues(t, 1, won.Load()+ran.Load(), "canceled %d times, ran %d times", won.Load(), ran.Load())
+		outcomes[ran.Load()]++
+	}
+	t.Logf("canceled %d, expired %d", outcomes[0], outcomes[1])
+	require.NotZero(t, outcomes[0])
+	require.NotZero(t, outcomes[1])
+}
+
+// Promises 1 and 7, under load: no run is early, whichever Reset it is that wins.
+func TestNeverEarlyUnderResets(t *testing.T) {
+	timer := newTimer(t, WithTick(300*time.Microsecond), WithWheelSize(4))
+	base := time.Now()
+	var wg sync.WaitGroup
+	var runs atomic.Int64
+	seeds := newRand(t)
+	for range 4 {
+		r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
+		wg.Go(func() {
+			// Only this goroutine resets these, and only when no run is due or in progress.
+			// So each run belongs to the deadline that notUntil stands for.
+			all := make([]*ledger, 50)
+			for i := range all {
+				l := &ledger{}
+				l.armed.Add(1)
+				to, err := timer.NewTimeout(TaskFunc(func(*Timeout) {
+					notUntil := l.notUntil.Load()
+					if now := time.Since(base); int64(now) < notUntil {
+						t.Errorf("ran at %v, not due until %v", now, time.Duration(notUntil))
+					}
+					l.ran.Add(1)
+					runs.Add(1)
+				}), time.Hour)
+				assert.NoError(t, err)
+				l.to.Store(to)
+				all[i] = l
+			}
+			for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
+				l := all[r.IntN(len(all))]
+				to := l.to.Load()
+				delay := time.Duration(r.IntN(2000)) * time.Microsecond
+				if !to.Cancel() {
+					if !to.IsExpired() {
+						continue
+					}
+					// It is about to run, for the deadline before.
+					for l.ran.Load() < l.armed.Load() {
+						runtime.Gosched()
+					}
+				} else {
+					l.armed.Add(-1)
+				}
+				l.armed.Add(1)
+				l.notUntil.Store(int64(time.Since(base) + delay))
+				_, err := to.Reset(delay)
+				assert.NoError(t, err)
+			}
+			for _, l := range all {
+				l.to.Load().Cancel()
+			}
+		})
+	}
+	wg.Wait()
+	require.NotZero(t, runs.Load())
+}
+
+// Promise 16: never more than the limit at any moment, and nobody is refused while there is
+// room. There are as many goroutines as slots, and each has one timeout at a time.
+func TestMaxPendingRace(t *testing.T) {
+	const limit = 4
+	timer := newTimer(t, WithTick(100*time.Microsecond), WithMaxPending(limit))
+	var wg sync.WaitGroup
+	var fired atomic.Int64
+	seeds := newRand(t)
+	for range limit {
+		r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
+		wg.Go(func() {
+			done := make(chan struct{}, 1)
+			for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
+				to, err := timer.AfterFunc(time.Duration(r.IntN(200))*time.Microsecond, func() { done <- struct{}{} })
+				if !assert.NoError(t, err) {
+					return
+				}
+				for range r.IntN(20) {
+					runtime.Gosched()
+				}
+				assert.LessOrEqual(t, timer.slots.Load(), int64(limit))
+				if r.IntN(2) == 0 || !to.Cancel() {
+					<-done
+					fired.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.NotZero(t, fired.Load())
+	require.Zero(t, timer.Pending())
+	require.Zero(t, timer.slots.Load())
+	require.Zero(t, timer.Stats().Rejected)
+}
+
+// The same with more goroutines than slots: some are refused, and the limit holds.
+func TestMaxPendingRaceOverLimit(t *testing.T) {
+	const limit = 3
+	timer := newTimer(t, WithTick(100*time.Microsecond), WithMaxPending(limit))
+	var wg sync.WaitGroup
+	var held, refused, accepted atomic.Int64
+	for range 4 * limit {
+		wg.Go(func() {
+			for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
+				to, err := timer.AfterFunc(time.Hour, nop)
+				if err != nil {
+					assert.ErrorIs(t, err, ErrTooManyPending)
+					refused.Add(1)
+					runtime.Gosched()
+					continue
+				}
+				accepted.Add(1)
+				assert.LessOrEqual(t, held.Add(1), int64(limit))
+				runtime.Gosched()
+				held.Add(-1)
+				assert.True(t, to.Cancel())
+			}
+		})
+	}
+	wg.Wait()
+	require.NotZero(t, refused.Load())
+	require.Equal(t, Stats{
+		Accepted: uint64(accepted.Load()), Canceled: uint64(accepted.Load()), Rejected: uint64(refused.Load()),
+	}, timer.Stats())
+}

@@ -1,0 +1,192 @@
+package hashedwheel
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever a task does to its goroutine, the others of its batch run at the same tick, and
+// those of later ticks on time.
+func TestTaskThatDoesNotReturn(t *testing.T) {
+	boom := errors.New("boom")
+	for _, c := range []struct {
+		name   string
+		task   func()
+		panics uint64
+		value  func(v any) bool
+	}{
+		{"panic", func() { panic(boom) }, 1, func(v any) bool { return v == any(boom) }},
+		{"panic(nil)", func() { panic(nil) }, 1, func(v any) bool { _, ok := v.(*runtime.PanicNilError); return ok }},
+		{"runtime error", func() { var m map[int]int; m[1] = 1 }, 1, func(v any) bool { _, ok := v.(runtime.Error); return ok }},
+		{"Goexit", runtime.Goexit, 0, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var bad *Timeout
+				reported := 0
+				timer := newTimer(t, WithTick(time.Millisecond), WithPanicHandler(func(to *Timeout, value any, stack []byte) {
+					reported++
+					assert.Same(t, bad, to)
+					assert.True(t, c.value(value), "%#v", value)
+					assert.Contains(t, string(stack), "TestTaskThatDoesNotReturn")
+				}))
+				start := time.Now()
+				var at []time.Duration
+				arm := func(delay time.Duration, f func()) *Timeout {
+					to, err := timer.AfterFunc(delay, f)
+					require.NoError(t, err)
+					return to
+				}
+				note := func() { at = append(at, time.Since(start)) }
+				arm(time.Millisecond, note)
+				bad = arm(time.Millisecond, c.task)
+				arm(time.Millisecond, note)
+				arm(2*time.Millisecond, note)
+				pass(time.Second)
+				require.Equal(t, []time.Duration{time.Millisecond, time.Millisecond, 2 * time.Millisecond}, at)
+				require.EqualValues(t, c.panics, reported)
+				require.True(t, bad.IsExpired())
+				require.Equal(t, Stats{Accepted: 4, Expired: 4, Panics: c.panics}, timer.Stats())
+			})
+		})
+	}
+}
+
+// A handler that does not return either is no worse than the task.
+func TestPanicHandlerExits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithPanicHandler(func(*Timeout, any, []byte) { runtime.Goexit() }))
+		ran := 0
+		for i := range 5 {
+			_, err := timer.AfterFunc(0, func() {
+				ran++
+				panic(i)
+			})
+			require.NoError(t, err)
+		}
+		pass(time.Millisecond)
+		require.Equal(t, 5, ran)
+		require.Equal(t, Stats{Accepted: 5, Expired: 5, Panics: 5}, timer.Stats())
+	})
+}
+
+// Promise 13: a handler that panics crashes the program, and both values are shown.
+func TestPanicHandlerPanics(t *testing.T) {
+	if os.Getenv("HASHEDWHEEL_CRASH") != "" {
+		timer := newTimer(t, WithTick(time.Millisecond), WithPanicHandler(func(_ *Timeout, value any, _ []byte) { panic("second") }))
+		_, err := timer.AfterFunc(0, func() { panic("first") })
+		require.NoError(t, err)
+		time.Sleep(time.Minute) // until the crash
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestPanicHandlerPanics$")
+	cmd.Env = append(os.Environ(), "HASHEDWHEEL_CRASH=1")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 2, exit.ExitCode())
+	require.Contains(t, string(out), "panic: first [recovered]")
+	require.Contains(t, string(out), "panic: second")
+}
+
+func TestPanicIsLogged(t *testing.T) {
+	run := func(opts ...Option) string {
+		var log bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		synctest.Test(t, func(t *testing.T) {
+			if opts == nil {
+				opts = []Option{WithLogger(logger)}
+			} else {
+				defer slog.SetDefault(slog.Default())
+				slog.SetDefault(logger)
+			}
+			timer := newTimer(t, opts...)
+			_, err := timer.AfterFunc(0, func() { panic("boom") })
+			require.NoError(t, err)
+			pass(time.Second)
+		})
+		return log.String()
+	}
+	for _, log := range []string{run(), run(WithLogger(nil))} {
+		require.Contains(t, log, `level=ERROR msg="hashedwheel: task panicked" panic=boom timeout="hashedwheel.Timeout(expired`)
+		require.Contains(t, log, "TestPanicIsLogged")
+	}
+}
+
+// Promise 11: every method may be called from inside a task.
+func TestMethodsInsideATask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		runs := 0
+		other, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		_, err = timer.NewTimeout(TaskFunc(func(to *Timeout) {
+			runs++
+			assert.True(t, to.IsExpired())
+			assert.False(t, to.IsCanceled())
+			assert.False(t, to.Cancel())
+			assert.Equal(t, 1, timer.Stats().Running)
+			assert.NotEmpty(t, to.String())
+			switch runs {
+			case 1, 2, 3:
+				active, err := to.Reset(0)
+				assert.False(t, active)
+				assert.NoError(t, err)
+				assert.Equal(t, 2, timer.Pending())
+			case 4:
+				active, err := other.Reset(time.Minute)
+				assert.True(t, active)
+				assert.NoError(t, err)
+				assert.True(t, other.Cancel())
+				_, err = timer.AfterFunc(0, func() { runs++ })
+				assert.NoError(t, err)
+				assert.Len(t, timer.Stop(), 1)
+				assert.True(t, timer.IsStopped())
+			}
+		}), 0)
+		require.NoError(t, err)
+		pass(time.Second)
+		require.Equal(t, 4, runs)
+		require.Equal(t, Stats{Accepted: 6, Expired: 4, Canceled: 1, Returned: 1}, timer.Stats())
+	})
+}
+
+// A task that blocks holds up the tasks behind it, in this version, but not the wheel: once
+// it returns, all that came due meanwhile runs at once, and what was canceled does not.
+func TestBlockedTaskDoesNotStopTheWheel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithWheelSize(4))
+		start := time.Now()
+		var fired moments
+		_, err := timer.AfterFunc(0, func() { time.Sleep(100 * time.Millisecond) })
+		require.NoError(t, err)
+		var all []*Timeout
+		for i := range 50 {
+			to, err := timer.AfterFunc(time.Duration(2+i)*time.Millisecond, fired.note)
+			require.NoError(t, err)
+			all = append(all, to)
+		}
+		pass(60 * time.Millisecond)
+		require.Empty(t, fired.all())
+		require.True(t, all[10].Cancel())
+		active, err := all[20].Reset(100 * time.Millisecond)
+		require.True(t, active)
+		require.NoError(t, err)
+		pass(time.Second)
+		at := fired.all()
+		require.Len(t, at, 49)
+		require.Equal(t, 101*time.Millisecond, at[0].Sub(start))
+		require.Equal(t, 101*time.Millisecond, at[47].Sub(start))
+		require.Equal(t, 160*time.Millisecond, at[48].Sub(start))
+	})
+}

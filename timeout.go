@@ -1,0 +1,254 @@
+package hashedwheel
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// The word
+//
+// All that goroutines race for is one word of 64 bits in the Timeout: its tick, a bit that
+// says whether it is on the queue, and its status.
+//
+//	            Reset                      a runner claims it
+//	          +-------+                 +---------------------> expired
+//	          |       v                 |                         |
+//	NewTimeout ----> pending -----------+                         |
+//	                  ^ ^               |  Cancel, Stop           |
+//	                  | |               +---------------------> canceled
+//	                  | +------------------- Reset ---------------+
+//	                  +--------------------- Reset ---------------+
+//
+// Cancel, Reset and the runner's claim are each one compare-and-swap of the whole word. So
+// of two that race, one wins, and the other sees what it did.
+//
+// The rules, which the rest of the package relies on:
+//
+//  1. Whoever sets the queued bit pushes the timeout on the queue. Whoever finds it set need
+//     not: the worker is going to look at the timeout, and will see the word as it is then.
+//     The worker clears the bit after it has taken the timeout off, and learns the rest of
+//     the word in the same atomic step.
+//  2. The bit is set, and the push made, inside the gate (Timer.enter), or by NewTimeout
+//     before anyone else knows the timeout. So a push that others rely on cannot be the one
+//     that finds the queue closed by Stop.
+//  3. A pending timeout whose bit is clear is in a bucket at a tick not later than its own,
+//     or in a batch of due ones, or in the hands of the worker or of a runner. A runner that
+//     finds a timeout of its batch reset, and its bit clear, puts it on the queue again.
+//  4. A runner claims a timeout if the tick in its word is not later than that of the batch,
+//     however it got there. So it may be in several batches, by resets: one claim wins, and
+//     none is early.
+const (
+	statusMask = 1<<2 - 1
+	queued     = 1 << 2 // on the queue, or about to be pushed
+	tickShift  = 3
+
+	pending  = 0 // will expire, unless it is canceled before
+	expired  = 1 // its task has been started, or is just about to be
+	canceled = 2 // ended by Cancel, or handed back by Stop
+)
+
+func status(word uint64) uint64 { return word & statusMask }
+func tickOf(word uint64) uint64 { return word >> tickShift }
+
+// withStatus returns the word with another status, and all else as it was.
+func withStatus(word, status uint64) uint64 { return word&^statusMask | status }
+
+// pendingAt returns the word pending at tick, with the queued bit as it was in word.
+func pendingAt(word, tick uint64) uint64 { return tick<<tickShift | word&queued | pending }
+
+// A Timeout is the handle of a task that a Timer has accepted. Its methods may be called by
+// any goroutine at any time, also from inside the task.
+//
+// It takes 48 bytes on 64-bit machines. A caller who holds on to it keeps the task alive; the
+// library lets go of both by the second tick boundary after the timeout has ended.
+type Timeout struct {
+	// Immutable after NewTimeout.
+	timer *Timer
+	task  Task
+
+	// Shared.
+	word atomic.Uint64
+
+	// Owned by whoever set the queued bit until the push, then by the worker.
+	link *Timeout
+
+	// Owned by the worker: the bucket plus one, 0 for none, and the position in it.
+	bucket, pos uint32
+}
+
+// Cancel ends a pending timeout. It returns true for exactly one caller, and then the task
+// will never start, even if it was due already. It returns false if the task has been
+// started, or if the timeout has been canceled or handed back by Stop. Cancel does not wait
+// for a task that runs, nor for anything else, and allocates nothing.
+func (to *Timeout) Cancel() bool {
+	t := to.timer
+	s := t.queue.stripe(to)
+	for {
+		word := to.word.Load()
+		if status(word) != pending {
+			return false
+		}
+		end := withStatus(word, canceled)
+		if word&queued != 0 {
+			// The worker will come across it anyway.
+			if to.word.CompareAndSwap(word, end) {
+				t.countCanceled(s)
+				return true
+			}
+			continue
+		}
+		// It may lie in a bucket, from which the worker has to remove it. After Stop
+		// there is no worker, and no bucket.
+		open := t.enter(s)
+		if open {
+			end |= queued
+		}
+		ok := to.word.CompareAndSwap(word, end)
+		if ok && open {
+			t.push(s, to)
+		}
+		t.leave(s)
+		if ok {
+			t.countCanceled(s)
+			return true
+		}
+	}
+}
+
+// Reset arms the timeout again, in whatever state it is, so that its task runs after delay
+// from now. Active reports whether it was still pending: then it has only been moved, and its
+// old deadline no longer counts. Otherwise it had ended, and is pending once more; if its
+// task is still running from the time before, the two runs may overlap.
+//
+// The error is ErrStopped after Stop, or ErrTooManyPending if an ended timeout would exceed
+// the limit; then nothing has changed. Reset allocates nothing. To a later deadline, which is
+// the usual thing with idle limits, it costs a reading of the clock and one compare-and-swap.
+func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
+	t := to.timer
+	elapsed := t.clock.elapsed()
+	tick := t.clock.due(elapsed, delay)
+	for {
+		word := to.word.Load()
+		if status(word) == pending && t.visits(word, tick, elapsed) {
+			if to.word.CompareAndSwap(word, pendingAt(word, tick)) {
+				return true, nil
+			}
+			continue
+		}
+		active, ok, err := to.rearm(word, tick)
+		if ok || err != nil {
+			return active, err
+		}
+	}
+}
+
+// visits reports whether the worker is going to look at a pending timeout not later than at
+// tick anyway. It is, if the timeout is on the queue, or if it lies in a bucket at an earlier
+// tick; and there it lies if the boundary of that has not been reached.
+//
+// Between the reading of the clock and the compare-and-swap, the boundary may go by and the
+// timeout may get into a batch. Then the runner cannot claim it, and mends it by rule 3.
+func (t *Timer) visits(word, tick uint64, elapsed time.Duration) bool {
+	return word&queued != 0 ||
+		tickOf(word) <= tick && t.clock.boundary(tickOf(word)) > elapsed
+}
+
+// rearm makes the timeout pending at tick and has the worker look at it. It reports whether
+// it did; if not, and without an error, the word was no longer the one given.
+func (to *Timeout) rearm(word, tick uint64) (active, ok bool, err error) {
+	t := to.timer
+	s := t.queue.stripe(to)
+	defer t.leave(s)
+	if !t.enter(s) {
+		t.rejected.Add(1)
+		return false, false, ErrStopped
+	}
+	active = status(word) == pending
+	if !active {
+		if err := t.accept(s); err != nil {
+			return false, false, err
+		}
+	}
+	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|queued) {
+		if !active {
+			t.unaccept(s)
+		}
+		return false, false, nil
+	}
+	if word&queued == 0 {
+		t.push(s, to)
+	}
+	return active, true, nil
+}
+
+// claim makes a pending timeout expired if it is due by tick, and reports whether it did. If
+// it did not, the timeout has been canceled, or reset, and what then remains to be done for
+// it has been. Called only by runners, inside the gate.
+func (to *Timeout) claim(tick uint64) bool {
+	for {
+		word := to.word.Load()
+		switch {
+		case status(word) != pending:
+			return false
+		case tickOf(word) <= tick:
+			if to.word.CompareAndSwap(word, withStatus(word, expired)) {
+				return true
+			}
+		case word&queued != 0:
+			return false
+		case to.word.CompareAndSwap(word, word|queued):
+			to.timer.push(to.timer.queue.stripe(to), to)
+			return false
+		}
+	}
+}
+
+// handBack ends a pending timeout on behalf of Stop, and reports whether it was pending.
+func (to *Timeout) handBack() bool {
+	for {
+		word := to.word.Load()
+		if status(word) != pending {
+			return false
+		}
+		if to.word.CompareAndSwap(word, withStatus(word, canceled)) {
+			return true
+		}
+	}
+}
+
+// IsExpired reports whether the timeout has expired: its task is about to run, is running or
+// has run. A Reset makes it pending again.
+func (to *Timeout) IsExpired() bool { return status(to.word.Load()) == expired }
+
+// IsCanceled reports whether the timeout was ended before its task was started, by Cancel or
+// by Stop. A Reset makes it pending again.
+func (to *Timeout) IsCanceled() bool { return status(to.word.Load()) == canceled }
+
+// Deadline returns the tick boundary at which the timeout expires, or was to expire. It is
+// the first one at or after the time that was asked for, and carries a monotonic reading. For
+// a delay too long to be represented it is some 292 years after New.
+func (to *Timeout) Deadline() time.Time {
+	c := &to.timer.clock
+	return c.start.Add(c.boundary(tickOf(to.word.Load())))
+}
+
+// Task returns the task, in every state. That of a timeout made by AfterFunc calls the
+// function.
+func (to *Timeout) Task() Task { return to.task }
+
+// Timer returns the timer that the timeout was made by.
+func (to *Timeout) Timer() *Timer { return to.timer }
+
+// String describes the timeout for logs: its status, its deadline from now, and its task's
+// type. The form may change.
+func (to *Timeout) String() string {
+	word := to.word.Load()
+	state := [...]string{pending: "pending", expired: "expired", canceled: "canceled"}[status(word)]
+	c := &to.timer.clock
+	left := (c.boundary(tickOf(word)) - c.elapsed()).Round(time.Microsecond)
+	if left < 0 {
+		return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %v ago, task %T)", state, -left, to.task)
+	}
+	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline in %v, task %T)", state, left, to.task)
+}

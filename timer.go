@@ -1,0 +1,340 @@
+// Package hashedwheel is a timer for programs that hold very many timeouts at once and cancel
+// most of them: a timeout for each request in flight, an idle limit for each connection,
+// retries, delayed jobs.
+//
+//	timer, err := hashedwheel.New()
+//	...
+//	timeout, err := timer.AfterFunc(3*time.Second, func() { call.fail(errTimeout) })
+//	...
+//	timeout.Cancel() // the answer has come
+//
+// # Guarantees
+//
+// One tick boundary lies at each whole multiple of the tick (100 ms by default) after New. A
+// task starts at the first boundary at or after its deadline: never early, and late by less
+// than one tick plus what the machine adds. Only monotonic time counts.
+//
+// Each timeout that was accepted ends exactly once: its task is started, or it is canceled, or
+// it is handed back by [Timer.Stop]. When [Timeout.Cancel] returns true the task never starts.
+// There is no order among timeouts that fall on the same tick.
+//
+// Tasks never run on the goroutine that turns the wheel, nor under a lock of the library:
+// every method may be called from inside a task. A panic in a task is recovered and reported.
+// Tasks run one after another, so one that blocks delays those behind it.
+//
+// A timer with nothing pending has no goroutine. While nothing is due it sleeps.
+//
+// # Costs
+//
+// To arm a timeout is a reading of the clock, one allocation of 48 bytes and a push on a
+// lock-free queue; to cancel it, one compare-and-swap, and a push if it has been pending
+// across a tick boundary.
+//
+// # When to use package time instead
+//
+// Package time is precise to the machine's limit, and as good a choice for timers that are
+// few or that mostly fire. Use it where a tick of lateness matters.
+//
+// # Tests
+//
+// Inside a bubble of testing/synctest, a timer made there runs on the bubble's time, exactly.
+package hashedwheel
+
+import (
+	"errors"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	// ErrStopped is returned by what would arm a timeout after Stop.
+	ErrStopped = errors.New("hashedwheel: timer is stopped")
+
+	// ErrTooManyPending is returned by what would arm a timeout while as many are pending as
+	// WithMaxPending allows.
+	ErrTooManyPending = errors.New("hashedwheel: too many pending timeouts")
+
+	// ErrNilTask is returned for a nil Task, TaskFunc or function.
+	ErrNilTask = errors.New("hashedwheel: nil task")
+)
+
+// A Task is what runs when a timeout expires.
+type Task interface {
+	// Run is called once for each time the timeout expires, with its handle.
+	Run(to *Timeout)
+}
+
+// TaskFunc makes a Task of a function.
+type TaskFunc func(to *Timeout)
+
+// Run calls f(to).
+func (f TaskFunc) Run(to *Timeout) { f(to) }
+
+// plainFunc makes a Task of a function that has no use for the handle.
+type plainFunc func()
+
+func (f plainFunc) Run(*Timeout) { f() }
+
+// A Timer runs tasks after a delay. Make one with New, and share it: one for the whole
+// program is the usual thing. Its methods may be called by any goroutine, also from inside a
+// task. It must not be copied.
+type Timer struct {
+	// Immutable after New.
+	clock        clock
+	maxPending   int64
+	panicHandler func(to *Timeout, value any, stack []byte)
+	logger       *slog.Logger
+	queue        queue // its stripes are shared
+
+	worker  worker
+	runners runners
+
+	// Shared.
+	stopped  atomic.Bool
+	swept    chan struct{} // closed when Stop has taken everything
+	returned atomic.Uint64
+	rejected atomic.Uint64
+	panics   atomic.Uint64
+
+	// Shared, and written for each timeout if there is a limit: on a line of its own.
+	_     [64]byte
+	slots atomic.Int64 // slots of maxPending in use
+	_     [64]byte
+}
+
+// New returns a timer. Its zero'th tick boundary is now. It has no goroutine until the first
+// timeout, and takes about 2 KiB until then on a machine of few processors.
+//
+// An error names the option that is wrong, its value, and what is allowed.
+func New(opts ...Option) (*Timer, error) {
+	c, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	t := &Timer{
+		clock:        newClock(c.tick),
+		maxPending:   int64(c.maxPending),
+		panicHandler: c.panicHandler,
+		logger:       c.logger,
+		queue:        newQueue(),
+		swept:        make(chan struct{}),
+	}
+	t.runners.timer = t
+	t.worker.clock = &t.clock
+	t.worker.queue = &t.queue
+	t.worker.runners = &t.runners
+	t.worker.wheelSize = c.wheelSize
+	t.worker.wake = make(chan struct{}, 1)
+	t.worker.done = make(chan struct{})
+	return t, nil
+}
+
+// NewTimeout arms a timeout: task runs once, after delay. A delay of zero or less expires at
+// the next tick boundary, never inside the call. One too long to be represented, some 292
+// years, stays pending until it is canceled or reset, or the timer is stopped.
+//
+// The error is ErrNilTask, ErrStopped or ErrTooManyPending; then the task will not run.
+func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
+	if isNil(task) {
+		return nil, ErrNilTask
+	}
+	tick := t.clock.due(t.clock.elapsed(), delay)
+	to := &Timeout{timer: t, task: task}
+	to.word.Store(pendingAt(queued, tick))
+
+	s := t.queue.stripe(to)
+	if err := t.accept(s); err != nil {
+		return nil, err
+	}
+	if !t.push(s, to) {
+		t.unaccept(s)
+		t.rejected.Add(1)
+		return nil, ErrStopped
+	}
+	return to, nil
+}
+
+// AfterFunc arms a timeout that calls f once, after delay. It is NewTimeout for a function
+// that has no use for the handle.
+func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
+	return t.NewTimeout(plainFunc(f), delay)
+}
+
+// isNil reports whether there is nothing to run. A nil pointer in a Task is not for us to
+// judge: its Run may well be able to do with it.
+func isNil(task Task) bool {
+	switch f := task.(type) {
+	case nil:
+		return true
+	case TaskFunc:
+		return f == nil
+	case plainFunc:
+		return f == nil
+	}
+	return false
+}
+
+// accept counts a timeout that is about to become pending, and refuses it where it would
+// exceed the limit.
+func (t *Timer) accept(s *stripe) error {
+	if t.maxPending > 0 {
+		// Not an Add that is taken back when it went too far: meanwhile others would be
+		// refused for which there is room.
+		for {
+			n := t.slots.Load()
+			if n >= t.maxPending {
+				t.rejected.Add(1)
+				return ErrTooManyPending
+			}
+			if t.slots.CompareAndSwap(n, n+1) {
+				break
+			}
+		}
+	}
+	if s.accepted.Add(1)%summonEvery == 0 {
+		t.worker.nudge()
+	}
+	return nil
+}
+
+// unaccept takes back an accept after which the timeout did not become pending.
+func (t *Timer) unaccept(s *stripe) {
+	s.accepted.Add(^uint64(0))
+	t.release()
+}
+
+// countCanceled counts a timeout that Cancel has ended.
+func (t *Timer) countCanceled(s *stripe) {
+	s.canceled.Add(1)
+	t.release()
+}
+
+// release frees the slot of a timeout that has ended.
+func (t *Timer) release() {
+	if t.maxPending > 0 {
+		t.slots.Add(-1)
+	}
+}
+
+// push puts a timeout on the queue, and calls the worker if it need be. It fails only after
+// Stop, and so never inside the gate.
+func (t *Timer) push(s *stripe, to *Timeout) bool {
+	first, ok := s.push(to)
+	if first {
+		t.worker.summon()
+	}
+	return ok
+}
+
+// enter goes through the gate, and reports whether it is open: it is until Stop. Whoever has
+// entered must leave, in either case, and in between must neither wait nor run user code.
+//
+// The gate is for those whose work Stop must see done or not begun: the push of a timeout
+// that is pending already, and the start of a task. Stop shuts it and then waits until
+// nobody is inside. Either a goroutine that enters finds it shut, or Stop finds the
+// goroutine inside: on each side a write comes before the read of what the other wrote.
+func (t *Timer) enter(s *stripe) bool {
+	s.inside.Add(1)
+	return !t.stopped.Load()
+}
+
+func (t *Timer) leave(s *stripe) { s.inside.Add(-1) }
+
+// IsStopped reports whether Stop has been called.
+func (t *Timer) IsStopped() bool { return t.stopped.Load() }
+
+// Stop ends the timer and returns the timeouts that were pending, in no order. When it
+// returns no further task starts; tasks that run are not waited for. Each timeout that was
+// accepted has been started, or canceled, or is among those returned, which count as canceled
+// from now on. NewTimeout and Reset fail with ErrStopped.
+//
+// Stop may be called from anywhere, also from inside a task, and more than once: one caller
+// gets the timeouts, all others nil. It costs what is pending.
+func (t *Timer) Stop() []*Timeout {
+	if !t.stopped.CompareAndSwap(false, true) { // this shuts the gate
+		<-t.swept
+		return nil
+	}
+	defer close(t.swept)
+
+	// First whoever could move a timeout from one place to another comes to rest. Then
+	// nothing is out of sight, and the places can be emptied one by one.
+	t.worker.halt()
+	for i := range t.queue.stripes {
+		for t.queue.stripes[i].inside.Load() != 0 {
+			runtime.Gosched()
+		}
+	}
+
+	var left []*Timeout
+	collect := func(to *Timeout) {
+		if to.handBack() {
+			t.release()
+			left = append(left, to)
+		}
+	}
+	for i := range t.queue.stripes {
+		for list := t.queue.stripes[i].close(); list != nil; {
+			var to *Timeout
+			to, list = unlink(list)
+			collect(to)
+		}
+	}
+	for _, to := range t.runners.rest() {
+		collect(to)
+	}
+	if wheel := t.worker.wheel; wheel != nil {
+		for i := range wheel.buckets {
+			for _, e := range wheel.buckets[i].entries {
+				collect(e.to)
+			}
+		}
+		t.worker.wheel = nil
+	}
+	t.returned.Add(uint64(len(left)))
+	t.awaitStarts()
+	return left
+}
+
+// awaitStarts gives the tasks that have been claimed, but may not have been begun, the time
+// to begin. Between a runner's leave and the first instruction of the task lies next to
+// nothing, but the machine may take the processor away right there, and nobody can see that.
+// What can be seen is when tasks end. So wait until all have, or for so long that those which
+// have not must be long ones. From inside a task that is always so.
+//
+// Time that stands still while others run is that of a synctest bubble, where a sleep would
+// move it.
+func (t *Timer) awaitStarts() {
+	const (
+		yields = 100
+		grace  = 20 * time.Millisecond
+	)
+	start := time.Now()
+	for i := 0; t.Stats().Running > 0; i++ {
+		spent := time.Since(start)
+		switch {
+		case i < yields:
+			runtime.Gosched()
+		case spent == 0 || spent > grace:
+			return
+		default:
+			time.Sleep(grace / 100)
+		}
+	}
+}
+
+// reportPanic tells the panic handler of a panic, or the log if there is none.
+func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
+	if t.panicHandler != nil {
+		t.panicHandler(to, value, stack)
+		return
+	}
+	logger := t.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	logger.Error("hashedwheel: task panicked",
+		"panic", value, "timeout", to.String(), "stack", string(stack))
+}

@@ -1,0 +1,432 @@
+package hashedwheel
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Promises 1, 2 and 4: at the first boundary at or after the deadline, exactly, for each
+// tick, wheel size, moment of arming within the tick, and delay.
+func TestExpiresAtTheFirstBoundary(t *testing.T) {
+	for _, tick := range []time.Duration{1, 7, 999, time.Microsecond, 333 * time.Microsecond, time.Millisecond, 7 * time.Millisecond, 100 * time.Millisecond, time.Hour + 1} {
+		for _, size := range []int{1, 2, 3, 8, 60, 64, 512} {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick), WithWheelSize(size))
+				start := time.Now()
+				turn := tick * time.Duration(ceilPowerOfTwo(size))
+				for _, phase := range []time.Duration{0, 1, tick / 2, tick - 1, tick, turn - 1, 3*turn + tick/3} {
+					pass(max(0, phase-time.Since(start)))
+					for _, delay := range []time.Duration{
+						math.MinInt64, -tick, -1, 0, 1,
+						tick - 1, tick, tick + 1, 2*tick - 1, 2 * tick,
+						turn - tick, turn - 1, turn, turn + 1, turn + tick,
+						2*turn - 1, 5 * turn, 5*turn + 1, 7*turn + tick/2,
+					} {
+						armed := time.Now()
+						// The boundary, found in another way than the library does.
+						want := start
+						for n := (max(delay, 0) + armed.Sub(start)) / tick; !want.After(armed) || want.Before(armed.Add(delay)); n++ {
+							want = start.Add(n * tick)
+						}
+						to, err := timer.AfterFunc(delay, func() {
+							elapsed := time.Since(armed)
+							if delay > elapsed || elapsed > max(delay, 0)+tick || !time.Now().Equal(want) {
+								t.Errorf("tick %v, size %d, armed at %v: delay %v, elapsed %v, want %v", tick, size, armed.Sub(start), delay, elapsed, want.Sub(armed))
+							}
+						})
+						require.NoError(t, err)
+						require.Equal(t, want.Sub(start), to.Deadline().Sub(start))
+					}
+				}
+				pass(8*turn + 2*tick)
+				require.Zero(t, timer.Pending())
+				require.EqualValues(t, 7*19, timer.Stats().Expired)
+			})
+		}
+	}
+}
+
+// Promise 2: a delay near the largest Duration never fires, never wraps, and can be canceled,
+// reset and handed back like any other.
+func TestHugeDelayNeverExpires(t *testing.T) {
+	for _, tick := range []time.Duration{1, 10 * time.Millisecond, math.MaxInt64} {
+		synctest.Test(t, func(t *testing.T) {
+			timer := newTimer(t, WithTick(tick), WithWheelSize(8))
+			pass(1)
+			var all []*Timeout
+			fired := 0
+			for _, delay := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 - tick + 1, math.MaxInt64} {
+				to, err := timer.AfterFunc(delay, func() { fired++ })
+				require.NoError(t, err)
+				require.Greater(t, time.Until(to.Deadline()), 200*365*24*time.Hour)
+				all = append(all, to)
+			}
+			pass(20 * 365 * 24 * time.Hour)
+			require.Zero(t, fired)
+			require.Equal(t, len(all), timer.Pending())
+
+			require.True(t, all[0].Cancel())
+			if tick < time.Hour {
+				active, err := all[1].Reset(tick)
+				require.True(t, active)
+				require.NoError(t, err)
+				pass(2 * tick)
+				require.Equal(t, 1, fired)
+				require.Len(t, timer.Stop(), 2)
+			} else {
+				require.Len(t, timer.Stop(), 3)
+			}
+		})
+	}
+}
+
+// Promise 3. A worker that has been kept from running for long finds everything overdue, and
+// is on time again afterwards. Time passes here without it, as in a suspend.
+func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithWheelSize(64))
+		start := time.Now()
+		var fired moments
+		arm := func(delay time.Duration) {
+			_, err := timer.AfterFunc(delay, fired.note)
+			require.NoError(t, err)
+		}
+		w := &timer.worker
+		w.presence.Store(awake) // so nobody starts one
+		for _, d := range []time.Duration{1, time.Second, time.Minute, 59 * time.Minute, 2 * time.Hour} {
+			arm(d)
+		}
+		w.wheel = newWheel(w.wheelSize, 0)
+		w.drain()
+		arm(time.Hour) // still on the queue
+		pass(time.Hour + time.Microsecond)
+		require.Empty(t, fired.all())
+
+		go w.run()
+		arm(time.Millisecond)
+		synctest.Wait()
+		now := start.Add(time.Hour + time.Microsecond)
+		require.Equal(t, []time.Time{now, now, now, now, now}, fired.all())
+		pass(2 * time.Hour)
+		require.Equal(t, []time.Time{start.Add(time.Hour + 2*time.Millisecond), start.Add(2 * time.Hour)}, fired.all()[5:])
+	})
+}
+
+// Random operations against a list that is kept sorted by deadline. Everything fires at its
+// boundary, nothing else ever does, and the counts agree at every step.
+func TestTimerModel(t *testing.T) {
+	for range 60 {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRand(t)
+			tick := []time.Duration{1, 10, 1001, time.Millisecond, 7 * time.Millisecond}[r.IntN(5)]
+			size := 1 << r.IntN(8)
+			timer := newTimer(t, WithTick(tick), WithWheelSize(size))
+			m := model{start: time.Now(), tick: tick}
+
+			delay := func() time.Duration {
+				switch r.IntN(4) {
+				case 0:
+					return time.Duration(r.Int64N(3)-1) * tick
+				case 1:
+					return time.Duration(r.Int64N(int64(4 * tick)))
+				}
+				return time.Duration(r.Int64N(int64(tick) * int64(3*size)))
+			}
+			for range 1500 {
+				var any *modelTimeout
+				if len(m.all) > 0 {
+					any = m.all[len(m.all)-1-min(r.IntN(len(m.all)), r.IntN(200))]
+				}
+				switch op := r.IntN(10); {
+				case op < 3 || any == nil:
+					mt := &modelTimeout{}
+					d := delay()
+					to, err := timer.NewTimeout(TaskFunc(func(*Timeout) { mt.fired.note() }), d)
+					require.NoError(t, err)
+					mt.to = to
+					m.all = append(m.all, mt)
+					m.arm(mt, d)
+				case op < 5:
+					require.Equal(t, any.pending, any.to.Cancel())
+					m.disarm(any)
+				case op < 8:
+					d := delay()
+					active, err := any.to.Reset(d)
+					require.NoError(t, err)
+					require.Equal(t, any.pending, active)
+					m.arm(any, d)
+				default:
+					pass(time.Duration(r.Int64N(int64(tick) * int64(1+r.IntN(size)))))
+					m.expire()
+				}
+				for _, mt := range []*modelTimeout{any, m.any(r)} {
+					if mt != nil {
+						mt.check(t)
+					}
+				}
+				require.Equal(t, len(m.sorted), timer.Pending())
+			}
+			pass(time.Duration(4*size+4) * tick)
+			m.expire()
+			for _, mt := range m.all {
+				mt.check(t)
+			}
+			require.Zero(t, timer.Pending())
+			require.Zero(t, timer.worker.presence.Load(), "the worker is still there")
+			st := timer.Stats()
+			require.Equal(t, st.Accepted, st.Expired+st.Canceled)
+		})
+	}
+}
+
+// model is the timer that is obviously right.
+type model struct {
+	start  time.Time
+	tick   time.Duration
+	all    []*modelTimeout
+	sorted []*modelTimeout // those pending, by deadline
+}
+
+type modelTimeout struct {
+	to       *Timeout
+	pending  bool
+	canceled bool
+	deadline time.Time
+	want     []time.Time // when it should have fired
+	fired    moments     // when it has
+}
+
+func (m *model) any(r *rand.Rand) *modelTimeout {
+	if len(m.all) == 0 {
+		return nil
+	}
+	return m.all[r.IntN(len(m.all))]
+}
+
+func (m *model) arm(mt *modelTimeout, delay time.Duration) {
+	m.remove(mt)
+	since := time.Since(m.start) + max(delay, 0)
+	n := since / m.tick
+	if n*m.tick < since || delay <= 0 {
+		n++
+	}
+	mt.pending, mt.canceled, mt.deadline = true, false, m.start.Add(n*m.tick)
+	i, _ := slices.BinarySearchFunc(m.sorted, mt, func(a, b *modelTimeout) int { return a.deadline.Compare(b.deadline) })
+	m.sorted = slices.Insert(m.sorted, i, mt)
+}
+
+func (m *model) disarm(mt *modelTimeout) {
+	if mt.pending {
+		mt.canceled = true
+		m.remove(mt)
+	}
+}
+
+func (m *model) remove(mt *modelTimeout) {
+	mt.pending = false
+	m.sorted = slices.DeleteFunc(m.sorted, func(x *modelTimeout) bool { return x == mt })
+}
+
+func (m *model) expire() {
+	for len(m.sorted) > 0 && !m.sorted[0].deadline.After(time.Now()) {
+		mt := m.sorted[0]
+		mt.want = append(mt.want, mt.deadline)
+		m.remove(mt)
+	}
+}
+
+func (mt *modelTimeout) check(t *testing.T) {
+	t.Helper()
+	require.Equal(t, mt.want, mt.fired.all())
+	require.Equal(t, mt.canceled, mt.to.IsCanceled())
+	require.Equal(t, !mt.canceled && !mt.pending, mt.to.IsExpired())
+	require.True(t, mt.to.Deadline().Equal(mt.deadline))
+}
+
+// Promise 16, on its edges: the limit is met exactly, and a slot is free again as soon as
+// its timeout has ended, in each of the ways it can.
+func TestMaxPending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(3))
+		var all []*Timeout
+		fill := func() {
+			t.Helper()
+			for timer.Pending() < 3 {
+				to, err := timer.AfterFunc(time.Second, nop)
+				require.NoError(t, err)
+				all = append(all, to)
+			}
+			to, err := timer.AfterFunc(time.Second, nop)
+			require.ErrorIs(t, err, ErrTooManyPending)
+			require.Nil(t, to)
+			require.Equal(t, 3, timer.Pending())
+		}
+		fill()
+		require.True(t, all[0].Cancel())
+		fill()
+
+		// A Reset of one that is pending needs no slot; of one that has ended, it does, and
+		// is refused without a trace.
+		active, err := all[1].Reset(2 * time.Second)
+		require.True(t, active)
+		require.NoError(t, err)
+		deadline := all[0].Deadline()
+		pass(time.Microsecond)
+		active, err = all[0].Reset(time.Millisecond)
+		require.False(t, active)
+		require.ErrorIs(t, err, ErrTooManyPending)
+		require.True(t, all[0].IsCanceled())
+		require.Equal(t, deadline, all[0].Deadline())
+
+		// Expiry frees the slot before the task runs.
+		inside := false
+		require.True(t, all[1].Cancel())
+		_, err = timer.NewTimeout(TaskFunc(func(to *Timeout) {
+			active, err := to.Reset(time.Hour)
+			inside = !active && err == nil
+		}), time.Millisecond)
+		require.NoError(t, err)
+		fill()
+		pass(2 * time.Millisecond)
+		require.True(t, inside)
+		fill()
+
+		require.EqualValues(t, 5, timer.Stats().Rejected)
+		require.Len(t, timer.Stop(), 3)
+		require.Zero(t, timer.slots.Load())
+		_, err = timer.AfterFunc(time.Second, nop)
+		require.ErrorIs(t, err, ErrStopped)
+		require.Zero(t, timer.slots.Load())
+	})
+}
+
+// Promise 18, and what comes after.
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond), WithWheelSize(4))
+		fired := 0
+		arm := func(delay time.Duration) *Timeout {
+			to, err := timer.AfterFunc(delay, func() { fired++ })
+			require.NoError(t, err)
+			return to
+		}
+		gone := arm(time.Millisecond)
+		near, far, never := arm(20*time.Millisecond), arm(time.Hour), arm(math.MaxInt64)
+		late := arm(time.Hour)
+		time.Sleep(10 * time.Millisecond) // these are in buckets now
+		synctest.Wait()
+		fresh := arm(0) // this one is on the queue
+		moved := arm(time.Hour)
+		_, err := late.Reset(2 * time.Hour) // the worker does not know of this
+		require.NoError(t, err)
+		_, err = far.Reset(15 * time.Millisecond) // nor of this, and it is on the queue
+		require.NoError(t, err)
+		canceled := arm(time.Hour)
+		require.True(t, canceled.Cancel())
+
+		left := timer.Stop()
+		require.ElementsMatch(t, []*Timeout{near, far, never, late, fresh, moved}, left)
+		require.True(t, timer.IsStopped())
+		require.Zero(t, timer.Pending())
+		for _, to := range left {
+			assert.True(t, to.IsCanceled())
+			assert.False(t, to.IsExpired())
+			assert.False(t, to.Cancel())
+		}
+		require.Nil(t, timer.Stop())
+
+		for _, to := range append(left, gone, canceled) {
+			before := to.String()
+			active, err := to.Reset(0)
+			require.False(t, active)
+			require.ErrorIs(t, err, ErrStopped)
+			require.Equal(t, before, to.String())
+		}
+		to, err := timer.AfterFunc(0, nop)
+		require.ErrorIs(t, err, ErrStopped)
+		require.Nil(t, to)
+
+		pass(3 * time.Hour)
+		require.Equal(t, 1, fired)
+		require.Equal(t, Stats{Accepted: 8, Expired: 1, Canceled: 1, Returned: 6, Rejected: 9}, timer.Stats())
+	})
+}
+
+func TestStopOfAFreshTimer(t *testing.T) {
+	timer := newTimer(t)
+	require.False(t, timer.IsStopped())
+	require.Empty(t, timer.Stop())
+	require.Nil(t, timer.Stop())
+	require.True(t, timer.IsStopped())
+}
+
+// Stop from inside a task returns what is behind it in the same batch too.
+func TestStopFromInsideATask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		ran, left := 0, 0
+		for range 10 {
+			_, err := timer.AfterFunc(time.Millisecond, func() {
+				ran++
+				left += len(timer.Stop())
+			})
+			require.NoError(t, err)
+		}
+		_, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.Equal(t, 1, ran)
+		require.Equal(t, 10, left)
+	})
+}
+
+// Promise 20.
+func TestWrongOptions(t *testing.T) {
+	for _, c := range []struct {
+		opt  Option
+		want string
+	}{
+		{WithTick(0), "hashedwheel: WithTick(0s): the tick must be positive"},
+		{WithTick(-time.Second), "hashedwheel: WithTick(-1s): the tick must be positive"},
+		{WithWheelSize(0), "hashedwheel: WithWheelSize(0): the size must be 1 to 16777216"},
+		{WithWheelSize(1<<24 + 1), "hashedwheel: WithWheelSize(16777217): the size must be 1 to 16777216"},
+		{WithMaxPending(-1), "hashedwheel: WithMaxPending(-1): the limit must be positive, or 0 for none"},
+	} {
+		timer, err := New(c.opt)
+		require.EqualError(t, err, c.want)
+		require.Nil(t, timer)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	c, err := newConfig(nil)
+	require.NoError(t, err)
+	require.Equal(t, config{tick: 100 * time.Millisecond, wheelSize: 512}, c)
+
+	for n, want := range map[int]int{1: 1, 2: 2, 3: 4, 511: 512, 512: 512, 513: 1024, 1 << 24: 1 << 24} {
+		c, err := newConfig([]Option{WithWheelSize(n), nil})
+		require.NoError(t, err)
+		require.Equal(t, want, c.wheelSize)
+	}
+}
+
+// Promise 20: nothing to run is an error at once, not a panic later.
+func TestNilTask(t *testing.T) {
+	timer := newTimer(t)
+	for _, task := range []Task{nil, TaskFunc(nil)} {
+		to, err := timer.NewTimeout(task, 0)
+		require.ErrorIs(t, err, ErrNilTask)
+		require.Nil(t, to)
+	}
+	to, err := timer.AfterFunc(0, nil)
+	require.ErrorIs(t, err, ErrNilTask)
+	require.Nil(t, to)
+	require.Zero(t, timer.Stats())
+}

@@ -1,0 +1,233 @@
+package hashedwheel
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// Presence
+//
+// The worker is the one goroutine that turns the wheel. It is there only while something is
+// pending, and asleep while nothing is due. Where it is, is one atomic word:
+//
+//		absent --- summon: starts it ---> awake --- Stop ---> halted
+//		   ^                              ^  |
+//		   |        nothing pending       |  |
+//		   +------------------------------|--+
+//		                                  |  |  nothing due at the next boundary
+//		          summon: wakes it        |  v
+//		                                asleep
+//
+//	  - awake: the worker takes the queue at the next boundary, or looks at it after it has
+//	    left this state. A push needs to do nothing.
+//	  - asleep, absent: the push that found its stripe empty changes the state to awake, and
+//	    whoever made that change wakes or starts the worker.
+//	  - halted: Stop owns what was the worker's.
+//
+// No wake-up is lost. The push comes before the look at the presence, and on the worker's
+// side the change of presence before the look at the queue. All are sequentially consistent,
+// so either the push finds the worker gone to rest, or the worker finds the timeout. A push
+// that finds its stripe occupied leaves this to the one that filled it.
+const (
+	absent = iota
+	awake
+	asleep
+	halted
+)
+
+const (
+	// summonEvery is the number of timeouts accepted by a stripe after which the worker is
+	// called before the tick is over. Those that have been canceled by then are memory that
+	// only the worker can let go; this many take 400 KB.
+	summonEvery = 1 << 13
+
+	// lookEvery is the number of timeouts taken off the queue after which the worker looks
+	// at the clock, so that a long queue does not keep it from a tick that comes due: some
+	// 50 microseconds.
+	lookEvery = 1 << 10
+
+	// batchSize is the largest number of due timeouts handed over at once. It bounds what a
+	// batch that has grown copies, and lets runners begin while the worker collects the rest.
+	batchSize = 1 << 10
+)
+
+// A worker turns the wheel of one timer.
+type worker struct {
+	// Immutable after New.
+	clock     *clock
+	queue     *queue
+	runners   *runners
+	wheelSize int
+	wake      chan struct{} // one token is enough: it says that there is something to see
+	done      chan struct{} // closed by a worker that found itself halted
+
+	// Shared.
+	presence atomic.Uint32
+
+	// Owned by the worker while there is one. It passes from one to the next, and to Stop,
+	// with the presence.
+	wheel *wheel // nil while there is none
+	batch *batch // what has come due and is not handed over yet; nil if nothing
+
+	batchCap int // room for as many as were in the last one: ticks are much alike
+}
+
+// summon sees to it that the worker looks at the queue at the next boundary. Called after
+// the push, by any goroutine.
+func (w *worker) summon() {
+	for {
+		switch w.presence.Load() {
+		case awake, halted:
+			return
+		case asleep:
+			if w.presence.CompareAndSwap(asleep, awake) {
+				w.nudge()
+				return
+			}
+		case absent:
+			if w.presence.CompareAndSwap(absent, awake) { // the worker's fields are the new one's
+				go w.run()
+				return
+			}
+		}
+	}
+}
+
+// nudge wakes the worker wherever it waits. A nudge too many costs a look at the queue.
+func (w *worker) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// halt ends the worker, if there is one, and returns when the caller owns what was its.
+func (w *worker) halt() {
+	if w.presence.Swap(halted) == absent {
+		return
+	}
+	w.nudge()
+	<-w.done
+}
+
+// run is the worker.
+func (w *worker) run() {
+	alarm := time.NewTimer(math.MaxInt64)
+	defer alarm.Stop()
+	for w.presence.Load() != halted {
+		if w.wheel == nil {
+			w.wheel = newWheel(w.wheelSize, w.clock.now())
+		}
+		w.turn()
+		taken := w.drain()
+		next := w.wheel.now + 1
+		if taken == 0 && w.wheel.next > next {
+			// A tick without news and nothing due: time to rest. After a tick with
+			// news there is likely to be more, and to be called costs more than to look.
+			var gone bool
+			if next, gone = w.rest(next); gone {
+				return
+			}
+		}
+		w.wait(alarm, next)
+	}
+	close(w.done)
+}
+
+// rest changes the presence to asleep or absent, and returns the tick to wait for, or that
+// the worker has gone and owns nothing any more.
+func (w *worker) rest(next uint64) (until uint64, gone bool) {
+	wheel, state := w.wheel, uint32(asleep)
+	if wheel.count == 0 {
+		state = absent
+		w.wheel = nil
+	}
+	if !w.presence.CompareAndSwap(awake, state) { // if absent, the fields are no longer ours
+		w.wheel = wheel
+		return next, false // halted
+	}
+	if w.queue.empty() {
+		return wheel.next, state == absent
+	}
+	if w.presence.CompareAndSwap(state, awake) {
+		return next, false // and if absent, the fields are ours again
+	}
+	// Somebody summoned a worker: another one, or this one, for which a nudge is on its way.
+	return wheel.next, state == absent
+}
+
+// wait returns at the boundary of tick, or when nudged. It may return early.
+func (w *worker) wait(alarm *time.Timer, tick uint64) {
+	alarm.Reset(w.clock.boundary(tick) - w.clock.elapsed())
+	select {
+	case <-alarm.C:
+	case <-w.wake:
+	}
+	w.presence.CompareAndSwap(asleep, awake)
+}
+
+// turn advances the wheel to the current tick and hands over what has come due.
+func (w *worker) turn() {
+	w.wheel.advance(w.clock.now(), w.emit)
+	w.handOver()
+}
+
+// drain takes the whole queue, settles each timeout, hands over those that are due already,
+// and returns their number. Ticks that come due meanwhile are not kept waiting.
+func (w *worker) drain() (taken int) {
+	for i := range w.queue.stripes {
+		for list := w.queue.stripes[i].take(); list != nil; {
+			var to *Timeout
+			to, list = unlink(list)
+			w.settle(to)
+			if taken++; taken%lookEvery == 0 {
+				w.turn()
+			}
+		}
+	}
+	w.handOver()
+	return taken
+}
+
+// settle brings the place of a timeout that comes off the queue in line with its word.
+func (w *worker) settle(to *Timeout) {
+	word := to.word.And(^uint64(queued)) &^ queued // from here on others may push it again
+	placed := to.bucket != 0
+	switch tick := tickOf(word); {
+	case status(word) != pending:
+		if placed {
+			w.wheel.remove(to)
+		}
+	case tick <= w.wheel.now:
+		if placed {
+			w.wheel.remove(to)
+		}
+		w.emit(to)
+	case placed:
+		w.wheel.move(to, tick)
+	default:
+		w.wheel.place(to, tick)
+	}
+}
+
+// emit adds a timeout that is due to the batch.
+func (w *worker) emit(to *Timeout) {
+	if w.batch == nil {
+		w.batch = &batch{due: make([]*Timeout, 0, w.batchCap)}
+	}
+	w.batch.due = append(w.batch.due, to)
+	if len(w.batch.due) == batchSize {
+		w.handOver()
+	}
+}
+
+// handOver gives the batch, if there is one, to the runners.
+func (w *worker) handOver() {
+	if w.batch != nil {
+		w.batch.tick = w.wheel.now
+		w.batchCap = len(w.batch.due)
+		w.runners.take(w.batch) // the batch is the runners' from here
+		w.batch = nil
+	}
+}

@@ -1,0 +1,137 @@
+package hashedwheel
+
+import (
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// queueLen counts what is on the queue. The worker must be at rest.
+func (q *queue) queueLen() (n int) {
+	for i := range q.stripes {
+		for to := q.stripes[i].head.Load(); to != nil && to != closed; to = to.link {
+			n++
+		}
+	}
+	return n
+}
+
+// A timer with nothing pending has no worker, and the next timeout gets it one again.
+func TestWorkerEndsWhenNothingIsPending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond))
+		w := &timer.worker
+		require.EqualValues(t, absent, w.presence.Load())
+		for range 3 {
+			fired := false
+			_, err := timer.AfterFunc(time.Minute, func() { fired = true })
+			require.NoError(t, err)
+			to, err := timer.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+			require.EqualValues(t, awake, w.presence.Load())
+			pass(time.Second)
+			require.EqualValues(t, asleep, w.presence.Load())
+			pass(time.Minute)
+			require.True(t, fired)
+			require.EqualValues(t, asleep, w.presence.Load())
+			require.True(t, to.Cancel())
+			pass(time.Second)
+			require.EqualValues(t, absent, w.presence.Load())
+			require.Nil(t, w.wheel)
+			require.Zero(t, timer.Pending())
+		}
+	})
+}
+
+// While nothing is due the worker does not look. It would take what is on the queue, though
+// nobody has summoned it.
+func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithWheelSize(8))
+		fired := 0
+		_, err := timer.AfterFunc(time.Hour, func() { fired++ })
+		require.NoError(t, err)
+		pass(time.Second)
+		require.EqualValues(t, asleep, timer.worker.presence.Load())
+
+		probe := &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})}
+		probe.word.Store(withStatus(queued, canceled))
+		s := timer.queue.stripe(probe)
+		s.push(probe)
+		pass(59 * time.Minute)
+		require.Same(t, probe, s.head.Load(), "the worker was awake")
+		pass(time.Minute)
+		require.Equal(t, 1, fired)
+		require.Nil(t, s.head.Load())
+	})
+}
+
+// An earlier timeout is on time although the worker sleeps for a later one.
+func TestEarlierTimeoutWakesTheWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		_, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		for range 10 {
+			pass(time.Second + 300*time.Microsecond)
+			start, elapsed := time.Now(), time.Duration(0)
+			want := timer.clock.boundary(timer.clock.due(timer.clock.elapsed(), 5*time.Millisecond)) - timer.clock.elapsed()
+			_, err := timer.AfterFunc(5*time.Millisecond, func() { elapsed = time.Since(start) })
+			require.NoError(t, err)
+			pass(10 * time.Millisecond)
+			require.Equal(t, want, elapsed)
+		}
+	})
+}
+
+// A queue that grows long is taken before the tick is over, so that what was canceled does
+// not pile up.
+func TestLongQueueIsTakenEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Hour))
+		limit := summonEvery * len(timer.queue.stripes)
+		for range 10 {
+			for range limit {
+				to, err := timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				require.True(t, to.Cancel())
+			}
+			synctest.Wait()
+			require.Less(t, timer.queue.queueLen(), limit)
+		}
+		require.Zero(t, timer.Pending())
+	})
+}
+
+// No wake-up is lost: a timeout armed at any moment relative to the worker's going to rest,
+// ending or starting fires. Were one lost, it would wait for nobody.
+func TestNoLostWakeUp(t *testing.T) {
+	timer := newTimer(t, WithTick(20*time.Microsecond))
+	fired := make(chan struct{}, 1)
+	far, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	r := newRand(t)
+	for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
+		for range 100 {
+			_, err := timer.AfterFunc(0, func() { fired <- struct{}{} })
+			require.NoError(t, err)
+			if r.IntN(2) == 0 { // whether the worker sleeps or ends
+				far.Cancel()
+			} else {
+				_, err := far.Reset(time.Hour)
+				require.NoError(t, err)
+			}
+			select {
+			case <-fired:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("not fired: presence %d, %d on the queue", timer.worker.presence.Load(), timer.queue.queueLen())
+			}
+			for range r.IntN(200) {
+				runtime.Gosched()
+			}
+		}
+	}
+}
