@@ -1,0 +1,275 @@
+package hashedwheel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Each benchmark does the same work on this library (impl=wheel, default options unless said)
+// and on package time (impl=time), in one run.
+
+// An impl is a way to make timers, with H for a handle.
+type impl[H any] struct {
+	name   string
+	after  func(d time.Duration, f func()) H
+	cancel func(H)
+	reset  func(H, time.Duration)
+	stop   func()
+}
+
+func wheelImpl(b *testing.B, opts ...Option) impl[*Timeout] {
+	timer, err := New(opts...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return impl[*Timeout]{
+		name: "wheel",
+		after: func(d time.Duration, f func()) *Timeout {
+			to, err := timer.AfterFunc(d, f)
+			if err != nil {
+				panic(err)
+			}
+			return to
+		},
+		cancel: func(to *Timeout) { to.Cancel() },
+		reset:  func(to *Timeout, d time.Duration) { to.Reset(d) },
+		stop:   func() { timer.Stop() },
+	}
+}
+
+func timeImpl() impl[*time.Timer] {
+	return impl[*time.Timer]{
+		name:   "time",
+		after:  time.AfterFunc,
+		cancel: func(t *time.Timer) { t.Stop() },
+		reset:  func(t *time.Timer, d time.Duration) { t.Reset(d) },
+		stop:   func() {},
+	}
+}
+
+// prefill arms n timers from 10 minutes to an hour ahead, and returns how to be rid of them.
+func (im impl[H]) prefill(n int) (handles []H, clear func()) {
+	for range n {
+		handles = append(handles, im.after(10*time.Minute+rand.N(50*time.Minute), nop))
+	}
+	time.Sleep(250 * time.Millisecond) // so that they are in their places
+	runtime.GC()
+	return handles, func() {
+		for _, h := range handles {
+			im.cancel(h)
+		}
+	}
+}
+
+// Arming alone. What has been armed is canceled now and then, off the clock.
+func BenchmarkSchedule(b *testing.B) {
+	b.Run("impl=wheel", func(b *testing.B) { benchSchedule(b, wheelImpl(b)) })
+	b.Run("impl=time", func(b *testing.B) { benchSchedule(b, timeImpl()) })
+}
+
+func benchSchedule[H any](b *testing.B, im impl[H]) {
+	defer im.stop()
+	handles := make([]H, 0, 1<<19)
+	flush := func() {
+		for _, h := range handles {
+			im.cancel(h)
+		}
+		clear(handles)
+		handles = handles[:0]
+		time.Sleep(200 * time.Millisecond)
+		runtime.GC()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		handles = append(handles, im.after(10*time.Second+time.Duration(len(handles)&1023)*time.Millisecond, nop))
+		if len(handles) == cap(handles) {
+			b.StopTimer()
+			flush()
+			b.StartTimer()
+		}
+	}
+	flush()
+}
+
+// The life of most timeouts: armed, and canceled soon after.
+func BenchmarkScheduleCancel(b *testing.B) {
+	for _, pending := range []int{0, 1e6} {
+		for _, mode := range []string{"serial", "parallel"} {
+			name := fmt.Sprintf("mode=%s/pending=%d/impl=", mode, pending)
+			b.Run(name+"wheel", func(b *testing.B) { benchScheduleCancel(b, wheelImpl(b), mode, pending) })
+			b.Run(name+"time", func(b *testing.B) { benchScheduleCancel(b, timeImpl(), mode, pending) })
+		}
+	}
+}
+
+func benchScheduleCancel[H any](b *testing.B, im impl[H], mode string, pending int) {
+	defer im.stop()
+	_, clear := im.prefill(pending)
+	defer clear()
+	b.ReportAllocs()
+	run(b, mode, func(int) func() {
+		return func() { im.cancel(im.after(10*time.Second, nop)) }
+	})
+}
+
+// run runs what op returns, for each goroutine its own, in one goroutine or in GOMAXPROCS.
+func run(b *testing.B, mode string, op func(goroutine int) func()) {
+	if mode == "serial" {
+		f := op(0)
+		for b.Loop() {
+			f()
+		}
+		return
+	}
+	var n atomic.Int64
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		f := op(int(n.Add(1) - 1))
+		for pb.Next() {
+			f()
+		}
+	})
+	b.StopTimer()
+}
+
+// An idle limit for each of 100,000 connections, moved by each packet.
+func BenchmarkReset(b *testing.B) {
+	for _, mode := range []string{"serial", "parallel"} {
+		name := fmt.Sprintf("live=100000/mode=%s/impl=", mode)
+		b.Run(name+"wheel", func(b *testing.B) { benchReset(b, wheelImpl(b), mode) })
+		b.Run(name+"time", func(b *testing.B) { benchReset(b, timeImpl(), mode) })
+	}
+}
+
+func benchReset[H any](b *testing.B, im impl[H], mode string) {
+	defer im.stop()
+	handles, clear := im.prefill(100_000)
+	defer clear()
+	for _, h := range handles {
+		im.reset(h, 30*time.Second)
+	}
+	b.ReportAllocs()
+	run(b, mode, func(g int) func() {
+		i := g * len(handles) / 2
+		return func() {
+			i = (i + 7919) % len(handles)
+			im.reset(handles[i], 30*time.Second)
+		}
+	})
+}
+
+// A million tasks due at the same moment: how long after that moment the last of them has run.
+func BenchmarkFire(b *testing.B) {
+	b.Run("n=1000000/impl=wheel", func(b *testing.B) {
+		benchFire(b, func() impl[*Timeout] { return wheelImpl(b) })
+	})
+	b.Run("n=1000000/impl=time", func(b *testing.B) { benchFire(b, timeImpl) })
+}
+
+func benchFire[H any](b *testing.B, newImpl func() impl[H]) {
+	const n = 1_000_000
+	var spent []time.Duration
+	for b.Loop() {
+		runtime.GC()
+		im := newImpl()
+		// A tick boundary of the wheel. Arming for half a tick before it leads there.
+		due := time.Now().Add(10 * defaultTick)
+		armFor := due
+		if im.name == "wheel" {
+			armFor = due.Add(-defaultTick / 2)
+		}
+		var fired atomic.Int64
+		done := make(chan time.Duration)
+		for range n {
+			im.after(time.Until(armFor), func() {
+				if fired.Add(1) == n {
+					done <- time.Since(due)
+				}
+			})
+		}
+		spent = append(spent, <-done)
+		im.stop()
+	}
+	slices.Sort(spent)
+	b.ReportMetric(float64(spent[len(spent)/2])/1e6, "ms/1M")
+	b.ReportMetric(0, "ns/op") // it would count the arming, and the wait for the deadline
+}
+
+// What a pending timeout takes, and what a collection takes with a million of them.
+func BenchmarkPending(b *testing.B) {
+	b.Run("n=1000000/impl=wheel", func(b *testing.B) { benchPending(b, wheelImpl(b)) })
+	b.Run("n=1000000/impl=time", func(b *testing.B) { benchPending(b, timeImpl()) })
+}
+
+func benchPending[H any](b *testing.B, im impl[H]) {
+	const n = 1_000_000
+	defer im.stop()
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse
+	}
+	handles := make([]H, n)
+	before := heap()
+	for i := range handles {
+		handles[i] = im.after(10*time.Minute+rand.N(50*time.Minute), nop)
+	}
+	time.Sleep(500 * time.Millisecond)
+	bytes := float64(heap()-before) / n
+	for b.Loop() {
+		runtime.GC()
+	}
+	b.ReportMetric(bytes, "B/timeout")
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/1e6, "ms/GC")
+	b.ReportMetric(0, "ns/op")
+	for _, h := range handles {
+		im.cancel(h)
+	}
+}
+
+// How late timeouts fire, 20,000 of them spread over a second. Below zero would be early. For
+// this library that is up to a tick, plus what both have in common.
+func BenchmarkLateness(b *testing.B) {
+	for _, tick := range []time.Duration{time.Millisecond, 10 * time.Millisecond} {
+		b.Run(fmt.Sprintf("tick=%v/impl=wheel", tick), func(b *testing.B) { benchLateness(b, wheelImpl(b, WithTick(tick))) })
+	}
+	b.Run("impl=time", func(b *testing.B) { benchLateness(b, timeImpl()) })
+}
+
+func benchLateness[H any](b *testing.B, im impl[H]) {
+	defer im.stop()
+	var mu sync.Mutex
+	var late []time.Duration
+	for b.Loop() {
+		const n = 20_000
+		var wg sync.WaitGroup
+		wg.Add(n)
+		for range n {
+			d := rand.N(time.Second)
+			due := time.Now().Add(d)
+			im.after(d, func() {
+				l := time.Since(due)
+				mu.Lock()
+				late = append(late, l)
+				mu.Unlock()
+				wg.Done()
+			})
+		}
+		wg.Wait()
+	}
+	slices.Sort(late)
+	for _, q := range []struct {
+		name string
+		at   float64
+	}{{"min-ms", 0}, {"p50-ms", 0.5}, {"p99-ms", 0.99}, {"max-ms", 1}} {
+		b.ReportMetric(float64(late[int(q.at*float64(len(late)-1))])/1e6, q.name)
+	}
+	b.ReportMetric(0, "ns/op")
+}
