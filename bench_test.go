@@ -67,6 +67,40 @@ func (im impl[H]) prefill(n int) (handles []H, clear func()) {
 	}
 }
 
+// What a pending timeout takes, and what a collection takes with a million of them. The first
+// benchmark, while neither has memory left over from another one.
+func BenchmarkPending(b *testing.B) {
+	b.Run("n=1000000/impl=wheel", func(b *testing.B) { benchPending(b, wheelImpl(b)) })
+	b.Run("n=1000000/impl=time", func(b *testing.B) { benchPending(b, timeImpl()) })
+}
+
+func benchPending[H any](b *testing.B, im impl[H]) {
+	const n = 1_000_000
+	defer im.stop()
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse
+	}
+	handles := make([]H, n)
+	before := heap()
+	for i := range handles {
+		handles[i] = im.after(10*time.Minute+rand.N(50*time.Minute), nop)
+	}
+	time.Sleep(500 * time.Millisecond)
+	bytes := float64(heap()-before) / n
+	for b.Loop() {
+		runtime.GC()
+	}
+	b.ReportMetric(bytes, "B/timeout")
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/1e6, "ms/GC")
+	b.ReportMetric(0, "ns/op")
+	for _, h := range handles {
+		im.cancel(h)
+	}
+}
+
 // Arming alone. What has been armed is canceled now and then, off the clock.
 func BenchmarkSchedule(b *testing.B) {
 	b.Run("impl=wheel", func(b *testing.B) { benchSchedule(b, wheelImpl(b)) })
@@ -164,76 +198,6 @@ func benchReset[H any](b *testing.B, im impl[H], mode string) {
 	})
 }
 
-// A million tasks due at the same moment: how long after that moment the last of them has run.
-func BenchmarkFire(b *testing.B) {
-	b.Run("n=1000000/impl=wheel", func(b *testing.B) {
-		benchFire(b, func() impl[*Timeout] { return wheelImpl(b) })
-	})
-	b.Run("n=1000000/impl=time", func(b *testing.B) { benchFire(b, timeImpl) })
-}
-
-func benchFire[H any](b *testing.B, newImpl func() impl[H]) {
-	const n = 1_000_000
-	var spent []time.Duration
-	for b.Loop() {
-		runtime.GC()
-		im := newImpl()
-		// A tick boundary of the wheel. Arming for half a tick before it leads there.
-		due := time.Now().Add(10 * defaultTick)
-		armFor := due
-		if im.name == "wheel" {
-			armFor = due.Add(-defaultTick / 2)
-		}
-		var fired atomic.Int64
-		done := make(chan time.Duration)
-		for range n {
-			im.after(time.Until(armFor), func() {
-				if fired.Add(1) == n {
-					done <- time.Since(due)
-				}
-			})
-		}
-		spent = append(spent, <-done)
-		im.stop()
-	}
-	slices.Sort(spent)
-	b.ReportMetric(float64(spent[len(spent)/2])/1e6, "ms/1M")
-	b.ReportMetric(0, "ns/op") // it would count the arming, and the wait for the deadline
-}
-
-// What a pending timeout takes, and what a collection takes with a million of them.
-func BenchmarkPending(b *testing.B) {
-	b.Run("n=1000000/impl=wheel", func(b *testing.B) { benchPending(b, wheelImpl(b)) })
-	b.Run("n=1000000/impl=time", func(b *testing.B) { benchPending(b, timeImpl()) })
-}
-
-func benchPending[H any](b *testing.B, im impl[H]) {
-	const n = 1_000_000
-	defer im.stop()
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc + m.StackInuse
-	}
-	handles := make([]H, n)
-	before := heap()
-	for i := range handles {
-		handles[i] = im.after(10*time.Minute+rand.N(50*time.Minute), nop)
-	}
-	time.Sleep(500 * time.Millisecond)
-	bytes := float64(heap()-before) / n
-	for b.Loop() {
-		runtime.GC()
-	}
-	b.ReportMetric(bytes, "B/timeout")
-	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/1e6, "ms/GC")
-	b.ReportMetric(0, "ns/op")
-	for _, h := range handles {
-		im.cancel(h)
-	}
-}
-
 // How late timeouts fire, 20,000 of them spread over a second. Below zero would be early. For
 // this library that is up to a tick, plus what both have in common.
 func BenchmarkLateness(b *testing.B) {
@@ -272,4 +236,43 @@ func benchLateness[H any](b *testing.B, im impl[H]) {
 		b.ReportMetric(float64(late[int(q.at*float64(len(late)-1))])/1e6, q.name)
 	}
 	b.ReportMetric(0, "ns/op")
+}
+
+// A million tasks due at the same moment: how long after that moment the last of them has run.
+// The last benchmark, because the goroutines that package time starts for them leave traces
+// that each later garbage collection has to visit.
+func BenchmarkFire(b *testing.B) {
+	b.Run("n=1000000/impl=wheel", func(b *testing.B) {
+		benchFire(b, func() impl[*Timeout] { return wheelImpl(b) })
+	})
+	b.Run("n=1000000/impl=time", func(b *testing.B) { benchFire(b, timeImpl) })
+}
+
+func benchFire[H any](b *testing.B, newImpl func() impl[H]) {
+	const n = 1_000_000
+	var spent []time.Duration
+	for b.Loop() {
+		runtime.GC()
+		im := newImpl()
+		// A tick boundary of the wheel. Arming for half a tick before it leads there.
+		due := time.Now().Add(10 * defaultTick)
+		armFor := due
+		if im.name == "wheel" {
+			armFor = due.Add(-defaultTick / 2)
+		}
+		var fired atomic.Int64
+		done := make(chan time.Duration)
+		for range n {
+			im.after(time.Until(armFor), func() {
+				if fired.Add(1) == n {
+					done <- time.Since(due)
+				}
+			})
+		}
+		spent = append(spent, <-done)
+		im.stop()
+	}
+	slices.Sort(spent)
+	b.ReportMetric(float64(spent[len(spent)/2])/1e6, "ms/1M")
+	b.ReportMetric(0, "ns/op") // it would count the arming, and the wait for the deadline
 }

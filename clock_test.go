@@ -56,9 +56,9 @@ func TestClockBoundary(t *testing.T) {
 		require.Equal(t, time.Duration(math.MaxInt64), c.boundary(neverTick))
 
 		require.EqualValues(t, 0, c.now())
-		time.Sleep(6)
+		time.Sleep(6 * time.Nanosecond)
 		require.EqualValues(t, 0, c.now())
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		require.EqualValues(t, 1, c.now())
 	})
 }

@@ -209,11 +209,12 @@ func TestCheck(t *testing.T) {
 }
 
 func TestFrames(t *testing.T) {
-	b := appendFrame(appendFrame(nil, 1<<40, []byte("payload")), 2, nil)
+	const big = uint64(1 << 40)
+	b := appendFrame(appendFrame(nil, big, []byte("payload")), 2, nil)
 	r := bufio.NewReader(bytes.NewReader(b))
 	id, payload, err := readFrame(r)
 	require.NoError(t, err)
-	require.EqualValues(t, 1<<40, id)
+	require.Equal(t, big, id)
 	require.Equal(t, "payload", string(payload))
 	id, payload, err = readFrame(r)
 	require.NoError(t, err)
