@@ -22,6 +22,8 @@ type config struct {
 	tick         time.Duration
 	wheelSize    int
 	maxPending   int
+	concurrency  int
+	executor     func(run func()) error
 	panicHandler func(to *Timeout, value any, stack []byte)
 	logger       *slog.Logger
 }
@@ -49,6 +51,29 @@ func WithWheelSize(n int) Option {
 // all goroutines that use the timer.
 func WithMaxPending(n int) Option {
 	return func(c *config) { c.maxPending = n }
+}
+
+// WithMaxConcurrency limits the number of tasks that run at the same time. With 1 they run one
+// after another, as in Netty and Dubbo. Zero, the default, means no limit: a task that blocks
+// then gets out of the way of the others by itself.
+//
+// With a limit, n goroutines are at work whenever there are tasks for them, and tasks that
+// block hold up the others as soon as there are n of them. A timeout that waits for its turn
+// is pending: it can be canceled and reset.
+func WithMaxConcurrency(n int) Option {
+	return func(c *config) { c.concurrency = n }
+}
+
+// WithExecutor has the tasks run by submit, which may be the Submit method of a goroutine pool:
+// it is given a function without arguments and is to have it called once, soon, on whatever
+// goroutine. Nil, the default, is the timer's own runners. It costs a few allocations a task.
+//
+// While the executor holds a task its timeout is pending: it can be canceled and reset, and
+// Stop hands it back, after which the function does nothing. If submit returns an error or
+// panics, the task runs on the timer's own runners, and is counted in Stats. A submit that
+// blocks holds up no other timeout, but costs a goroutine.
+func WithExecutor(submit func(run func()) error) Option {
+	return func(c *config) { c.executor = submit }
 }
 
 // WithPanicHandler sets the function that is told of a panic in a task: the timeout, the
@@ -81,6 +106,8 @@ func newConfig(opts []Option) (config, error) {
 		return c, fmt.Errorf("hashedwheel: WithWheelSize(%d): the size must be 1 to %d", c.wheelSize, maxWheelSize)
 	case c.maxPending < 0:
 		return c, fmt.Errorf("hashedwheel: WithMaxPending(%d): the limit must be positive, or 0 for none", c.maxPending)
+	case c.concurrency < 0:
+		return c, fmt.Errorf("hashedwheel: WithMaxConcurrency(%d): the limit must be positive, or 0 for none", c.concurrency)
 	}
 	c.wheelSize = ceilPowerOfTwo(c.wheelSize)
 	return c, nil

@@ -22,6 +22,7 @@ type ledger struct {
 	ran      atomic.Int64
 	canceled atomic.Int64
 	returned atomic.Int64
+	told     atomic.Int64 // that it was canceled
 
 	t    *testing.T
 	over *atomic.Bool // Stop has returned
@@ -33,6 +34,8 @@ func (l *ledger) Run(to *Timeout) {
 	}
 	l.ran.Add(1)
 }
+
+func (l *ledger) Canceled(*Timeout) { l.told.Add(1) }
 
 // Many goroutines arm, cancel and reset the same timeouts while they expire, and at a random
 // moment the timer is stopped, by several at once. Each arming ends exactly once.
@@ -109,12 +112,15 @@ func TestEachArmingEndsOnce(t *testing.T) {
 		}
 		stoppers.Wait()
 		users.Wait()
+		_, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
 		require.LessOrEqual(t, winners, 1)
 
 		var armed, ran, canceled, returned int64
 		for _, l := range all {
 			require.Equal(t, l.armed.Load(), l.ran.Load()+l.canceled.Load()+l.returned.Load(),
 				"armed, ran %d, canceled %d, returned %d", l.ran.Load(), l.canceled.Load(), l.returned.Load())
+			require.Equal(t, l.told.Load(), l.canceled.Load()+l.returned.Load())
 			armed += l.armed.Load()
 			ran += l.ran.Load()
 			canceled += l.canceled.Load()

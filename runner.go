@@ -1,138 +1,307 @@
 package hashedwheel
 
 import (
+	"context"
+	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
-	"sync/atomic"
+	"time"
 )
 
-// A batch holds timeouts that came due together. The worker fills it and hands it over; then
-// runners take one after the other, each by moving the cursor.
-type batch struct {
-	due    []*Timeout
-	tick   uint64       // the wheel's when it was handed over: none was due later
-	cursor atomic.Int64 // index of the first that no runner has taken
-	next   *batch       // guarded by runners.mu
-}
+const (
+	// maxEager is the most runners that are started because there is much to do, and not
+	// because some are stuck: as many as can run at the same time, and no more than this.
+	maxEager = 16
 
-// take returns the next timeout, nil if none is left. It forgets it, since the batch lives
-// until its last one is taken, and that may be long. Called inside the gate.
-func (b *batch) take() *Timeout {
-	i := b.cursor.Add(1) - 1 // b.due[i] is the caller's from here
-	if i >= int64(len(b.due)) {
-		return nil
-	}
-	to := b.due[i]
-	b.due[i] = nil
-	return to
-}
+	// slowTask is how long the tasks must take on average, for the runners there are, to
+	// count as tasks that block. For them a goroutine each is cheap. For shorter ones it
+	// would cost more than it gains.
+	slowTask = 20 * time.Microsecond
 
-// runners run the tasks of what has come due, on a goroutine that is there only while there
-// is work. The worker never runs a task, so no task can hold it up.
+	// looksPerTick is how often in a tick the worker looks after runners that are behind,
+	// and growth by what factor their number may grow each time. From 4 that gets a
+	// thousand tasks past any number of blocked ones in five looks, a million in ten.
+	looksPerTick = 16
+	growth       = 4
+)
+
+// runners run the tasks of what has come due, on goroutines that are there only while there is
+// work. The worker never runs a task, so none can hold up the wheel.
+//
+// One runner does for tasks that return soon: it takes timeout after timeout without a
+// goroutine, a closure or an allocation for any of them. As long as something is left that
+// came due before the last tick, the worker comes by several times a tick, and if the runners
+// make little headway it adds more of them, each time by a factor. So what is behind tasks
+// that block starts within two ticks, and a task that does not block costs no goroutine.
 type runners struct {
-	timer *Timer // immutable after New
+	// Immutable after New.
+	timer  *Timer
+	limit  int                    // of tasks at a time; 0 for none
+	eager  int                    // see maxEager
+	submit func(run func()) error // nil: tasks run here
 
 	mu      sync.Mutex
-	first   *batch // a queue of batches, of which the first may be used up
-	last    *batch
-	running bool // a runner exists
+	batches []*batch      // that may have something left, as they came
+	live    int           // runners, and tasks at work in the executor
+	started int           // runners ever
+	idle    chan struct{} // closed when live gets to 0; nil if nobody waits for it
+
+	jobs map[*Timeout]*job // in the executor's hands, and not begun
+	busy int               // jobs, begun or not
+
+	// What the worker saw when it last looked; guarded by mu.
+	looking bool
+	added   int           // timeouts in all batches so far
+	taken   int           // how many of them had been taken
+	looked  time.Duration // when that was
+	step    int           // how many runners to add next
 }
 
-// take accepts a batch from the worker. It does not wait for its tasks.
-func (r *runners) take(b *batch) {
+// add accepts a batch. It does not wait for its tasks. Called by the worker for what is due.
+func (r *runners) add(b *batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.first == nil {
-		r.first = b
-	} else {
-		r.last.next = b
-	}
-	r.last = b
-	if !r.running {
-		r.running = true
-		go r.run()
+	r.batches = slices.DeleteFunc(r.batches, (*batch).done)
+	r.batches = append(r.batches, b)
+	r.added += len(b.due)
+	switch {
+	case r.limit > 0:
+		r.spawn(b.left()) // as many as there may be
+	case len(r.batches) == 1, r.live < r.eager, r.timer.IsStopped():
+		// If it is the only one, nobody may come to take it: all runners there are may
+		// be in tasks that block.
+		r.spawn(1)
 	}
 }
 
-// after returns the batch that follows b, or the first one if b is nil. When there is none
-// left the caller must end: it is no longer a runner.
-func (r *runners) after(b *batch) *batch {
+// tell has the task of a canceled timeout told. Called by any goroutine.
+func (r *runners) tell(to *Timeout) {
+	r.mu.Lock()
+	if n := len(r.batches); n > 0 {
+		if b := r.batches[n-1]; b.canceled && !b.begun && len(b.due) < batchSize {
+			b.due = append(b.due, to)
+			r.added++
+			r.mu.Unlock()
+			return
+		}
+	}
+	r.mu.Unlock()
+	r.add(&batch{due: []*Timeout{to}, tick: r.timer.clock.now(), canceled: true})
+	r.timer.worker.summon() // for it looks after what is stuck
+}
+
+// spawn starts n runners, if that many are allowed. Called with mu held.
+func (r *runners) spawn(n int) {
+	if r.limit > 0 {
+		n = min(n, r.limit-r.live)
+	}
+	for range n {
+		r.live++
+		r.started++
+		stripes := r.timer.queue.stripes
+		go r.run(&stripes[r.started%len(stripes)])
+	}
+}
+
+// exit counts a runner, or a task in the executor, as ended. Called with mu held.
+func (r *runners) exit() {
+	r.live--
+	if r.live == 0 && r.idle != nil {
+		close(r.idle)
+		r.idle = nil
+	}
+}
+
+// next returns a batch for a runner to take from: one that nobody has, or else the oldest,
+// whose runner may be stuck. If it returns nil the caller is a runner no more.
+func (r *runners) next() *batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if b != nil && b == r.first {
-		r.first, b.next = b.next, nil
+	r.batches = slices.DeleteFunc(r.batches, (*batch).done)
+	var help *batch
+	for _, b := range r.batches {
+		switch {
+		case !b.canceled && (r.timer.IsStopped() || r.full()):
+			// Stop will take it, or the next job that ends will see to it.
+		case !b.begun:
+			b.begun = true
+			return b
+		case help == nil:
+			help = b
+		}
 	}
-	if r.first == nil {
-		r.last = nil
-		r.running = false
+	if help == nil {
+		r.exit()
 	}
-	return r.first
+	return help
 }
 
-// rest returns the timeouts of which no runner has taken the entry, in whatever state they
-// are, and forgets them. Called by Stop, with the gate shut and nobody inside.
+// look looks after the runners and adds some if they are stuck. It reports whether anything
+// waits for them, and whether it has waited since before this tick: then the worker should
+// look again soon. Called only by the worker.
+func (r *runners) look(tick uint64, elapsed time.Duration) (waiting, overdue bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.batches = slices.DeleteFunc(r.batches, (*batch).done)
+	if len(r.batches) == 0 || r.limit > 0 && r.live >= r.limit || r.full() {
+		r.looking = false // there is nothing to do, or nothing that may be done
+		return false, false
+	}
+	left := 0
+	for _, b := range r.batches {
+		left += b.left()
+	}
+	taken := r.added - left
+	moved, spent := taken-r.taken, elapsed-r.looked
+	again := r.looking
+	r.looking, r.taken, r.looked = true, taken, elapsed
+	if r.batches[0].tick >= tick {
+		r.step = growth
+		return true, false
+	}
+	if again && time.Duration(moved)*slowTask < time.Duration(r.live)*spent {
+		r.spawn(min(r.step, left))
+		r.step = min(r.step*growth, 1<<20)
+	}
+	return true, true
+}
+
+// sweep drops what has been canceled or reset from the batches of before this tick, since the
+// one that they wait for may take long. Called only by the worker.
+func (r *runners) sweep(tick uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, b := range r.batches {
+		if b.canceled || b.tick >= tick {
+			continue
+		}
+		kept := &batch{tick: b.tick}
+		rest := b.takeRest()
+		for _, to := range rest {
+			word := to.word.Load()
+			if status(word) == pending && (tickOf(word) <= b.tick || to.bucket == 0) {
+				kept.due = append(kept.due, to)
+			}
+		}
+		r.added -= len(rest) - len(kept.due)
+		clear(rest)
+		r.batches[i] = kept
+	}
+}
+
+// rest returns the timeouts that nobody has taken, and those that the executor has not begun,
+// in whatever state they are, and forgets them. Called by Stop, with nobody inside the gate.
 func (r *runners) rest() []*Timeout {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var rest []*Timeout
-	for ; r.first != nil; r.first = r.first.next {
-		for to := r.first.take(); to != nil; to = r.first.take() {
-			rest = append(rest, to)
+	r.batches = slices.DeleteFunc(r.batches, func(b *batch) bool {
+		if !b.canceled {
+			rest = append(rest, b.takeRest()...)
 		}
+		return !b.canceled
+	})
+	for to, j := range r.jobs {
+		rest = append(rest, to)
+		j.to = nil
 	}
-	r.last = nil
+	r.jobs = nil
 	return rest
 }
 
-// run is a runner: it takes due timeouts and runs their tasks until none are left.
-//
-// A task that panics, or that ends the goroutine by runtime.Goexit, costs its goroutine and
-// no more: another one goes on where it stood. So there is one deferred function for all
-// tasks, and a task that returns costs nothing extra.
-func (r *runners) run() {
-	t := r.timer
-	var running *Timeout // the one whose task is running
-	s := &t.queue.stripes[0]
-	defer func() {
-		if running == nil {
-			return
-		}
-		// Even if the handler ends the goroutine. Its panic, on the other hand, is meant
-		// to end the program, and does so before anybody looks at this.
-		defer func() {
-			s.finished.Add(1)
-			go r.run()
-		}()
-		if value := recover(); value != nil { // nil: runtime.Goexit
-			t.panics.Add(1)
-			t.reportPanic(running, value, debug.Stack())
-		}
-	}()
-
-	for b := r.after(nil); b != nil; {
-		// From enter to leave nothing waits and no user code runs, so Stop may wait for
-		// it: when it finds nobody inside, whoever took an entry has also begun its task.
-		if !t.enter(s) {
-			t.leave(s)
-			return
-		}
-		to := b.take()
-		if to == nil {
-			t.leave(s)
-			b = r.after(b)
-			continue
-		}
-		claimed := to.claim(b.tick)
-		if claimed {
-			s.expired.Add(1)
-			t.release()
-		}
-		t.leave(s)
-		if claimed {
-			running = to
-			to.task.Run(to)
-			running = nil
-			s.finished.Add(1)
-		}
+// wait returns when no task is running, none is left to be told, and no runner is there; or
+// with the error of the context. Called after Stop.
+func (r *runners) wait(ctx context.Context) error {
+	r.mu.Lock()
+	if r.live == 0 {
+		r.mu.Unlock()
+		return nil
+	}
+	if r.idle == nil {
+		r.idle = make(chan struct{})
+	}
+	idle := r.idle
+	r.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
+
+// run is a runner. It counts on stripe s.
+func (r *runners) run(s *stripe) {
+	ended := false
+	defer func() {
+		if !ended {
+			go r.run(s) // a task has ended this goroutine by runtime.Goexit
+		}
+	}()
+	for b := r.next(); b != nil; b = r.next() {
+		switch {
+		case b.canceled:
+			for to := b.take(); to != nil; to = b.take() {
+				r.timer.tellCanceled(to)
+			}
+		case r.submit != nil:
+			for r.submitNext(b, s) {
+			}
+		default:
+			for r.runNext(b, s) {
+			}
+		}
+	}
+	ended = true
+}
+
+// runNext takes a timeout from the batch and runs its task. It reports whether to go on.
+func (r *runners) runNext(b *batch, s *stripe) bool {
+	t := r.timer
+	// From enter to leave nothing waits and no user code runs, so Stop may wait for it: when
+	// it finds nobody inside, whoever took a timeout has also begun its task.
+	if !t.enter(s) {
+		t.leave(s)
+		return false
+	}
+	to := b.take()
+	claimed := to != nil && to.claim(b.tick)
+	if claimed {
+		s.expired.Add(1)
+		t.release()
+	}
+	t.leave(s)
+	if claimed {
+		t.runTask(to, s)
+	}
+	return to != nil
+}
+
+// runTask runs the task of a timeout that has been claimed, and survives its panic.
+func (t *Timer) runTask(to *Timeout, s *stripe) {
+	defer t.taskEnded(to, s)
+	to.task.Run(to)
+}
+
+func (t *Timer) taskEnded(to *Timeout, s *stripe) {
+	if value := recover(); value != nil {
+		defer s.finished.Add(1) // even if the handler ends the goroutine
+		t.reportPanic(to, value, debug.Stack())
+		return
+	}
+	s.finished.Add(1)
+}
+
+// tellCanceled tells the task of a canceled timeout, and survives its panic.
+func (t *Timer) tellCanceled(to *Timeout) {
+	defer func() {
+		if value := recover(); value != nil {
+			t.reportPanic(to, value, debug.Stack())
+		}
+	}()
+	to.task.(Canceler).Canceled(to)
+}
+
+// eagerRunners returns how many runners can be at work at the same time.
+func eagerRunners() int { return min(runtime.GOMAXPROCS(0), maxEager) }

@@ -14,7 +14,9 @@ type Stats struct {
 	Canceled uint64 // timeouts ended by Cancel
 	Returned uint64 // timeouts handed back by Stop
 	Rejected uint64 // calls refused with ErrTooManyPending or ErrStopped
-	Panics   uint64 // tasks that panicked
+	Panics   uint64 // calls of user code that panicked: tasks, mostly
+
+	Unsubmitted uint64 // tasks that the executor did not take, and that ran without it
 }
 
 // Stats returns the counts. It reads a few counters for each processor and may be called as
@@ -24,6 +26,8 @@ func (t *Timer) Stats() Stats {
 		Returned: t.returned.Load(),
 		Rejected: t.rejected.Load(),
 		Panics:   t.panics.Load(),
+
+		Unsubmitted: t.unsubmitted.Load(),
 	}
 	// Each loop reads what the one before it has read the consequences of: whatever is
 	// counted as finished is counted as expired, and what is ended as accepted. So no

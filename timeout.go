@@ -93,7 +93,7 @@ func (to *Timeout) Cancel() bool {
 		if word&queued != 0 {
 			// The worker will come across it anyway.
 			if to.word.CompareAndSwap(word, end) {
-				t.countCanceled(s)
+				t.canceled(to, s)
 				return true
 			}
 			continue
@@ -110,7 +110,7 @@ func (to *Timeout) Cancel() bool {
 		}
 		t.leave(s)
 		if ok {
-			t.countCanceled(s)
+			t.canceled(to, s)
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,9 +43,9 @@ func TestAllocations(t *testing.T) {
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
-		fired := 0
+		var fired atomic.Int64
 		task := TaskFunc(func(to *Timeout) {
-			fired++
+			fired.Add(1)
 			assert.True(t, to.IsExpired())
 			assert.False(t, to.Cancel())
 		})
@@ -71,7 +72,7 @@ func TestCancel(t *testing.T) {
 		check(placed, false, true)
 		require.Equal(t, 1, timer.Pending())
 		pass(time.Second)
-		require.Equal(t, 1, fired)
+		require.EqualValues(t, 1, fired.Load())
 		check(queued, false, true)
 		check(placed, false, true)
 		check(kept, true, false)
@@ -83,7 +84,7 @@ func TestCancel(t *testing.T) {
 // due as well, and resets one of them.
 func TestCancelAndResetOfDueOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
 		start := time.Now()
 		var all []*Timeout
 		armed := make(chan struct{})

@@ -19,8 +19,9 @@
 // There is no order among timeouts that fall on the same tick.
 //
 // Tasks never run on the goroutine that turns the wheel, nor under a lock of the library:
-// every method may be called from inside a task. A panic in a task is recovered and reported.
-// Tasks run one after another, so one that blocks delays those behind it.
+// every method may be called from inside a task. A task that blocks delays no other one by more
+// than two ticks, and tasks that do not block cost no goroutine. A panic in a task is recovered
+// and reported.
 //
 // A timer with nothing pending has no goroutine. While nothing is due it sleeps.
 //
@@ -41,6 +42,7 @@
 package hashedwheel
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"runtime"
@@ -64,6 +66,13 @@ var (
 type Task interface {
 	// Run is called once for each time the timeout expires, with its handle.
 	Run(to *Timeout)
+}
+
+// A Canceler is a Task that wants to know when it will not run.
+type Canceler interface {
+	// Canceled is called once when the timeout has been ended by Cancel or by Stop, on a
+	// goroutine of the timer's, soon after. It is not called for a task that was started.
+	Canceled(to *Timeout)
 }
 
 // TaskFunc makes a Task of a function.
@@ -98,6 +107,8 @@ type Timer struct {
 	rejected atomic.Uint64
 	panics   atomic.Uint64
 
+	unsubmitted atomic.Uint64
+
 	// Shared, and written for each timeout if there is a limit: on a line of its own.
 	_     [64]byte
 	slots atomic.Int64 // slots of maxPending in use
@@ -122,6 +133,9 @@ func New(opts ...Option) (*Timer, error) {
 		swept:        make(chan struct{}),
 	}
 	t.runners.timer = t
+	t.runners.limit = c.concurrency
+	t.runners.submit = c.executor
+	t.runners.eager = eagerRunners()
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
 	t.worker.runners = &t.runners
@@ -205,10 +219,20 @@ func (t *Timer) unaccept(s *stripe) {
 	t.release()
 }
 
-// countCanceled counts a timeout that Cancel has ended.
-func (t *Timer) countCanceled(s *stripe) {
+// canceled does what remains after Cancel has ended a timeout.
+func (t *Timer) canceled(to *Timeout, s *stripe) {
 	s.canceled.Add(1)
 	t.release()
+	t.tellIfCanceler(to)
+}
+
+// tellIfCanceler has the task of a canceled timeout told, if it wants to be.
+func (t *Timer) tellIfCanceler(to *Timeout) {
+	switch to.task.(type) {
+	case plainFunc, TaskFunc: // the usual ones, which do not; this is quicker to find out
+	case Canceler:
+		t.runners.tell(to)
+	}
 }
 
 // release frees the slot of a timeout that has ended.
@@ -246,13 +270,29 @@ func (t *Timer) leave(s *stripe) { s.inside.Add(-1) }
 func (t *Timer) IsStopped() bool { return t.stopped.Load() }
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. When it
-// returns no further task starts; tasks that run are not waited for. Each timeout that was
-// accepted has been started, or canceled, or is among those returned, which count as canceled
-// from now on. NewTimeout and Reset fail with ErrStopped.
+// returns no further task starts. Each timeout that was accepted has been started, or canceled,
+// or is among those returned, which count as canceled from now on. NewTimeout and Reset fail
+// with ErrStopped.
 //
 // Stop may be called from anywhere, also from inside a task, and more than once: one caller
-// gets the timeouts, all others nil. It costs what is pending.
+// gets the timeouts, all others nil. It does not wait for tasks that take long: use Shutdown
+// for that. For those that are just starting it waits up to 20 ms.
 func (t *Timer) Stop() []*Timeout {
+	left := t.stop()
+	t.awaitStarts()
+	return left
+}
+
+// Shutdown stops the timer as Stop does, then waits until all tasks that were started have
+// returned, and those of canceled timeouts have been told. It returns the timeouts that were
+// pending, and the context's error if that is done first. From inside a task it always is.
+func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
+	left := t.stop()
+	return left, t.runners.wait(ctx)
+}
+
+// stop is Stop but for the tasks that are just starting.
+func (t *Timer) stop() []*Timeout {
 	if !t.stopped.CompareAndSwap(false, true) { // this shuts the gate
 		<-t.swept
 		return nil
@@ -273,6 +313,7 @@ func (t *Timer) Stop() []*Timeout {
 		if to.handBack() {
 			t.release()
 			left = append(left, to)
+			t.tellIfCanceler(to)
 		}
 	}
 	for i := range t.queue.stripes {
@@ -294,7 +335,6 @@ func (t *Timer) Stop() []*Timeout {
 		t.worker.wheel = nil
 	}
 	t.returned.Add(uint64(len(left)))
-	t.awaitStarts()
 	return left
 }
 
@@ -327,6 +367,7 @@ func (t *Timer) awaitStarts() {
 
 // reportPanic tells the panic handler of a panic, or the log if there is none.
 func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
+	t.panics.Add(1)
 	if t.panicHandler != nil {
 		t.panicHandler(to, value, stack)
 		return

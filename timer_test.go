@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,15 +62,15 @@ func TestHugeDelayNeverExpires(t *testing.T) {
 			timer := newTimer(t, WithTick(tick), WithWheelSize(8))
 			pass(1)
 			var all []*Timeout
-			fired := 0
+			var fired atomic.Int64
 			for _, delay := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 - tick + 1, math.MaxInt64} {
-				to, err := timer.AfterFunc(delay, func() { fired++ })
+				to, err := timer.AfterFunc(delay, func() { fired.Add(1) })
 				require.NoError(t, err)
 				require.Greater(t, time.Until(to.Deadline()), 200*365*24*time.Hour)
 				all = append(all, to)
 			}
 			pass(20 * 365 * 24 * time.Hour)
-			require.Zero(t, fired)
+			require.Zero(t, fired.Load())
 			require.Equal(t, len(all), timer.Pending())
 
 			require.True(t, all[0].Cancel())
@@ -78,7 +79,7 @@ func TestHugeDelayNeverExpires(t *testing.T) {
 				require.True(t, active)
 				require.NoError(t, err)
 				pass(2 * tick)
-				require.Equal(t, 1, fired)
+				require.EqualValues(t, 1, fired.Load())
 				require.Len(t, timer.Stop(), 2)
 			} else {
 				require.Len(t, timer.Stop(), 3)
@@ -311,9 +312,9 @@ func TestMaxPending(t *testing.T) {
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond), WithWheelSize(4))
-		fired := 0
+		var fired atomic.Int64
 		arm := func(delay time.Duration) *Timeout {
-			to, err := timer.AfterFunc(delay, func() { fired++ })
+			to, err := timer.AfterFunc(delay, func() { fired.Add(1) })
 			require.NoError(t, err)
 			return to
 		}
@@ -354,7 +355,7 @@ func TestStop(t *testing.T) {
 		require.Nil(t, to)
 
 		pass(3 * time.Hour)
-		require.Equal(t, 1, fired)
+		require.EqualValues(t, 1, fired.Load())
 		require.Equal(t, Stats{Accepted: 8, Expired: 1, Canceled: 1, Returned: 6, Rejected: 9}, timer.Stats())
 	})
 }
@@ -370,7 +371,7 @@ func TestStopOfAFreshTimer(t *testing.T) {
 // Stop from inside a task returns what is behind it in the same batch too.
 func TestStopFromInsideATask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
 		ran, left := 0, 0
 		for range 10 {
 			_, err := timer.AfterFunc(time.Millisecond, func() {
@@ -397,6 +398,7 @@ func TestWrongOptions(t *testing.T) {
 		{WithTick(-time.Second), "hashedwheel: WithTick(-1s): the tick must be positive"},
 		{WithWheelSize(0), "hashedwheel: WithWheelSize(0): the size must be 1 to 16777216"},
 		{WithWheelSize(1<<24 + 1), "hashedwheel: WithWheelSize(16777217): the size must be 1 to 16777216"},
+		{WithMaxConcurrency(-1), "hashedwheel: WithMaxConcurrency(-1): the limit must be positive, or 0 for none"},
 		{WithMaxPending(-1), "hashedwheel: WithMaxPending(-1): the limit must be positive, or 0 for none"},
 	} {
 		timer, err := New(c.opt)

@@ -71,6 +71,8 @@ type worker struct {
 	batch *batch // what has come due and is not handed over yet; nil if nothing
 
 	batchCap int // room for as many as were in the last one: ticks are much alike
+
+	stale bool // a timeout that is in a batch may have been canceled
 }
 
 // summon sees to it that the worker looks at the queue at the next boundary. Called after
@@ -121,8 +123,10 @@ func (w *worker) run() {
 		}
 		w.turn()
 		taken := w.drain()
+		elapsed := w.clock.elapsed()
+		waiting, overdue := w.runners.look(w.wheel.now, elapsed)
 		next := w.wheel.now + 1
-		if taken == 0 && w.wheel.next > next {
+		if taken == 0 && !waiting && w.wheel.next > next {
 			// A tick without news and nothing due: time to rest. After a tick with
 			// news there is likely to be more, and to be called costs more than to look.
 			var gone bool
@@ -130,7 +134,11 @@ func (w *worker) run() {
 				return
 			}
 		}
-		w.wait(alarm, next)
+		until := w.clock.boundary(next)
+		if overdue {
+			until = min(until, elapsed+max(w.clock.tick/looksPerTick, 1))
+		}
+		w.wait(alarm, until)
 	}
 	close(w.done)
 }
@@ -157,9 +165,9 @@ func (w *worker) rest(next uint64) (until uint64, gone bool) {
 	return wheel.next, state == absent
 }
 
-// wait returns at the boundary of tick, or when nudged. It may return early.
-func (w *worker) wait(alarm *time.Timer, tick uint64) {
-	alarm.Reset(w.clock.boundary(tick) - w.clock.elapsed())
+// wait returns when so much time has elapsed since New, or when nudged. It may return early.
+func (w *worker) wait(alarm *time.Timer, until time.Duration) {
+	alarm.Reset(until - w.clock.elapsed())
 	select {
 	case <-alarm.C:
 	case <-w.wake:
@@ -187,6 +195,10 @@ func (w *worker) drain() (taken int) {
 		}
 	}
 	w.handOver()
+	if w.stale {
+		w.stale = false
+		w.runners.sweep(w.wheel.now)
+	}
 	return taken
 }
 
@@ -198,6 +210,9 @@ func (w *worker) settle(to *Timeout) {
 	case status(word) != pending:
 		if placed {
 			w.wheel.remove(to)
+		} else if tick <= w.wheel.now {
+			w.stale = true // it may be in a batch, or in the executor's hands
+			w.runners.forget(to)
 		}
 	case tick <= w.wheel.now:
 		if placed {
@@ -227,7 +242,7 @@ func (w *worker) handOver() {
 	if w.batch != nil {
 		w.batch.tick = w.wheel.now
 		w.batchCap = len(w.batch.due)
-		w.runners.take(w.batch) // the batch is the runners' from here
+		w.runners.add(w.batch) // the batch is the runners' from here
 		w.batch = nil
 	}
 }

@@ -1,0 +1,431 @@
+package hashedwheel
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// liveRunners returns how many runners there are, and how many there have been.
+func (r *runners) liveRunners() (live, started int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.live, r.started
+}
+
+// Promise 12: whatever is due with a thousand tasks that block, or after them, starts within
+// two ticks; and no runner stays that is not in a task.
+func TestBlockedTasksDelayNoOther(t *testing.T) {
+	for _, tick := range []time.Duration{16, time.Millisecond, 10 * time.Millisecond, time.Second} {
+		for _, blocked := range []int{1, 50, 1000} {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick), WithWheelSize(8))
+				r := newRand(t)
+				release := make(chan struct{})
+				var ran, late atomic.Int64
+				others := 0
+				arm := func(delay time.Duration) {
+					others++
+					due := time.Now().Add(max(delay, tick))
+					_, err := timer.AfterFunc(delay, func() {
+						ran.Add(1)
+						if time.Since(due) > 2*tick {
+							late.Add(1)
+						}
+					})
+					require.NoError(t, err)
+				}
+				for i := range blocked + 300 {
+					if i%(blocked+300) < blocked {
+						_, err := timer.AfterFunc(tick, func() { <-release })
+						require.NoError(t, err)
+					}
+					if r.IntN(2) == 0 {
+						arm(tick)
+					}
+				}
+				for n := range 20 {
+					arm(time.Duration(n) * tick)
+				}
+				pass(30 * tick)
+				require.EqualValues(t, others, ran.Load())
+				require.Zero(t, late.Load())
+				live, _ := timer.runners.liveRunners()
+				require.Equal(t, blocked, live)
+
+				// Later ones do not wait at all: the runners there are, are all in tasks.
+				start := time.Now()
+				var fired moments
+				_, err := timer.AfterFunc(5*tick, fired.note)
+				require.NoError(t, err)
+				pass(5 * tick)
+				require.Equal(t, []time.Time{start.Add(5 * tick)}, fired.all())
+
+				close(release)
+				synctest.Wait()
+				live, _ = timer.runners.liveRunners()
+				require.Zero(t, live)
+				require.Zero(t, timer.Stats().Running)
+				pass(2 * tick)
+				require.EqualValues(t, absent, timer.worker.presence.Load())
+			})
+		}
+	}
+}
+
+// Tasks that block for a short time each, one after another on one runner, would add up.
+func TestManyShortBlocksDoNotAddUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		var begun moments
+		for range 2000 {
+			_, err := timer.AfterFunc(0, func() {
+				begun.note()
+				time.Sleep(tick / 10)
+			})
+			require.NoError(t, err)
+		}
+		pass(time.Second)
+		all := begun.all()
+		require.Len(t, all, 2000)
+		require.LessOrEqual(t, all[1999].Sub(start), 3*tick)
+	})
+}
+
+// A million tasks that do not block run on a few runners, on real time.
+func TestTrivialTasksNeedFewRunners(t *testing.T) {
+	timer := newTimer(t, WithTick(50*time.Millisecond))
+	const n = 1_000_000
+	var ran, most atomic.Int64
+	done := make(chan struct{})
+	task := func() {
+		if i := ran.Add(1); i == n {
+			close(done)
+		} else if i%10_000 == 0 {
+			live, _ := timer.runners.liveRunners()
+			if int64(live) > most.Load() {
+				most.Store(int64(live))
+			}
+		}
+	}
+	for range n {
+		_, err := timer.AfterFunc(time.Second, task)
+		require.NoError(t, err)
+	}
+	<-done
+	require.NotZero(t, most.Load())
+	require.LessOrEqual(t, most.Load(), int64(maxEager))
+}
+
+// Promise 12: never more than n at a time, and n as long as there are as many.
+func TestMaxConcurrency(t *testing.T) {
+	for _, limit := range []int{1, 2, 7, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(limit))
+			start := time.Now()
+			var running, most atomic.Int64
+			const tasks = 250
+			for range tasks {
+				_, err := timer.AfterFunc(0, func() {
+					n := running.Add(1)
+					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+					}
+					time.Sleep(time.Second)
+					running.Add(-1)
+				})
+				require.NoError(t, err)
+			}
+			pass(500 * time.Millisecond)
+			require.EqualValues(t, limit, running.Load())
+			require.Equal(t, tasks-limit, timer.Pending())
+			require.Equal(t, limit, timer.Stats().Running)
+
+			rounds := time.Duration((tasks + limit - 1) / limit)
+			pass(time.Until(start.Add(rounds*time.Second + time.Millisecond)))
+			require.Zero(t, timer.Pending())
+			require.Zero(t, running.Load())
+			require.EqualValues(t, limit, most.Load())
+			live, _ := timer.runners.liveRunners()
+			require.Zero(t, live)
+		})
+	}
+}
+
+// With a limit of one, tasks may share memory without a lock; the race detector watches.
+func TestMaxConcurrencyOfOneOrdersMemory(t *testing.T) {
+	timer := newTimer(t, WithTick(100*time.Microsecond), WithMaxConcurrency(1))
+	n := 0
+	var users sync.WaitGroup
+	for range 3 {
+		users.Go(func() {
+			for range 3000 {
+				_, err := timer.AfterFunc(0, func() { n++ })
+				assert.NoError(t, err)
+			}
+		})
+	}
+	users.Wait()
+	for timer.Pending() > 0 {
+		runtime.Gosched()
+	}
+	_, err := timer.Shutdown(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, 9000, n)
+}
+
+// A timeout that waits for its turn is pending, and once canceled or reset nothing keeps it.
+func TestWaitingForATurn(t *testing.T) {
+	const tick = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		release := make(chan struct{})
+		_, err := timer.AfterFunc(0, func() { <-release })
+		require.NoError(t, err)
+		pass(tick)
+
+		var fired moments
+		var canceled []weak.Pointer[Timeout]
+		for range 100 {
+			to, err := timer.AfterFunc(0, fired.note)
+			require.NoError(t, err)
+			canceled = append(canceled, weak.Make(to))
+		}
+		moved, err := timer.AfterFunc(0, fired.note)
+		require.NoError(t, err)
+		waiting, err := timer.AfterFunc(0, fired.note)
+		require.NoError(t, err)
+		pass(3 * tick)
+		require.Equal(t, 102, timer.Pending())
+
+		for _, p := range canceled {
+			require.True(t, p.Value().Cancel())
+		}
+		active, err := moved.Reset(10 * tick)
+		require.NoError(t, err)
+		require.True(t, active)
+		pass(2 * tick)
+		runtime.GC()
+		for _, p := range canceled {
+			require.Nil(t, p.Value())
+		}
+		require.Equal(t, 2, timer.Pending())
+		require.False(t, waiting.IsExpired())
+
+		released := time.Now()
+		close(release)
+		pass(time.Second)
+		require.Equal(t, []time.Time{released, moved.Deadline()}, fired.all())
+	})
+}
+
+// What waits for its turn is handed back by Stop.
+func TestStopReturnsWhatWaitsForATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(2))
+		release := make(chan struct{})
+		for range 3000 {
+			_, err := timer.AfterFunc(0, func() { <-release })
+			require.NoError(t, err)
+		}
+		pass(10 * time.Millisecond)
+		require.Len(t, timer.Stop(), 2998)
+		close(release)
+		synctest.Wait()
+		require.Equal(t, Stats{Accepted: 3000, Expired: 2, Returned: 2998}, timer.Stats())
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		start := time.Now()
+		ended := 0
+		_, err := timer.AfterFunc(0, func() { time.Sleep(time.Minute); ended++ })
+		require.NoError(t, err)
+		far, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		pass(time.Millisecond)
+
+		// The first one gets the timeouts and does not wait long enough, the next ones do.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		left, err := timer.Shutdown(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, []*Timeout{far}, left)
+		require.Equal(t, time.Second+time.Millisecond, time.Since(start))
+
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				left, err := timer.Shutdown(context.Background())
+				assert.NoError(t, err)
+				assert.Nil(t, left)
+				assert.Equal(t, time.Minute+time.Millisecond, time.Since(start))
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 1, ended)
+
+		// Now there is nothing to wait for, not even for a context that is done.
+		_, err = timer.Shutdown(ctx)
+		require.NoError(t, err)
+		require.Nil(t, timer.Stop())
+	})
+}
+
+func TestShutdownFromInsideATask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		var shutdownErr error
+		_, err := timer.AfterFunc(0, func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_, shutdownErr = timer.Shutdown(ctx)
+		})
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.ErrorIs(t, shutdownErr, context.DeadlineExceeded)
+		require.Zero(t, timer.Stats().Running)
+	})
+}
+
+// Right after Shutdown there is no goroutine of the timer's, in whatever state it was. Were
+// there one the bubble would not end, or would end in a panic.
+func TestShutdownLeavesNoGoroutine(t *testing.T) {
+	for _, wait := range []time.Duration{0, 500 * time.Microsecond, time.Millisecond, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			timer, err := New(WithTick(time.Millisecond))
+			require.NoError(t, err)
+			for _, d := range []time.Duration{0, time.Millisecond, time.Hour} {
+				_, err := timer.AfterFunc(d, func() { time.Sleep(time.Millisecond) })
+				require.NoError(t, err)
+			}
+			time.Sleep(wait)
+			_, err = timer.Shutdown(context.Background())
+			require.NoError(t, err)
+		})
+	}
+}
+
+// A canceler notes what becomes of it.
+type canceler struct {
+	ran, told atomic.Int64
+	block     func()
+}
+
+func (c *canceler) Run(*Timeout) { c.ran.Add(1) }
+func (c *canceler) Canceled(to *Timeout) {
+	if to.Task() != Task(c) {
+		panic("told with another's timeout")
+	}
+	c.told.Add(1)
+	if c.block != nil {
+		c.block()
+	}
+}
+
+func TestCanceler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		arm := func(delay time.Duration) (*Timeout, *canceler) {
+			c := new(canceler)
+			to, err := timer.NewTimeout(c, delay)
+			require.NoError(t, err)
+			return to, c
+		}
+		check := func(c *canceler, ran, told int) {
+			t.Helper()
+			synctest.Wait()
+			require.EqualValues(t, ran, c.ran.Load())
+			require.EqualValues(t, told, c.told.Load())
+		}
+		to, c := arm(time.Second)
+		require.True(t, to.Cancel())
+		require.False(t, to.Cancel())
+		check(c, 0, 1)
+
+		_, err := to.Reset(time.Second) // once more, for another life
+		require.NoError(t, err)
+		pass(time.Millisecond)
+		require.True(t, to.Cancel())
+		check(c, 0, 2)
+
+		to, c = arm(0)
+		pass(time.Millisecond)
+		require.False(t, to.Cancel())
+		check(c, 1, 0)
+
+		_, c = arm(time.Hour)
+		require.Len(t, timer.Stop(), 1)
+		check(c, 0, 1)
+	})
+}
+
+// A Canceled that blocks, panics or exits holds up no other, nor does a task hold up any of
+// them; and Shutdown waits for them.
+func TestCanceledThatDoesNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reported atomic.Int64
+		timer := newTimer(t, WithTick(time.Millisecond), WithPanicHandler(func(*Timeout, any, []byte) { reported.Add(1) }))
+		release := make(chan struct{})
+		blocks := func() { <-release }
+		_, err := timer.AfterFunc(0, blocks)
+		require.NoError(t, err)
+		pass(time.Millisecond)
+
+		told := func(all []*canceler) (n int) {
+			for _, c := range all {
+				n += int(c.told.Load())
+			}
+			return n
+		}
+		var all []*canceler
+		var left int
+		for i := range 500 {
+			c := new(canceler)
+			switch i % 50 {
+			case 0:
+				c.block = blocks
+			case 1:
+				c.block = runtime.Goexit
+			case 2:
+				c.block = func() { panic("told") }
+			}
+			to, err := timer.NewTimeout(c, time.Hour)
+			require.NoError(t, err)
+			all = append(all, c)
+			if i < 250 {
+				require.True(t, to.Cancel())
+			} else {
+				left++
+			}
+		}
+		pass(3 * time.Millisecond)
+		require.Equal(t, 250, told(all))
+		require.Len(t, timer.Stop(), left)
+
+		var done moments
+		go func() {
+			timer.Shutdown(context.Background())
+			done.note()
+		}()
+		pass(time.Second)
+		require.Empty(t, done.all())
+		close(release)
+		synctest.Wait()
+		require.Len(t, done.all(), 1)
+		require.Equal(t, 500, told(all))
+		require.EqualValues(t, 10, reported.Load())
+		require.EqualValues(t, 10, timer.Stats().Panics)
+	})
+}

@@ -1,0 +1,144 @@
+package hashedwheel
+
+import "runtime/debug"
+
+// A job is a timeout in the hands of the executor. As long as it waits there the timeout is
+// pending: it can be canceled, reset and handed back by Stop.
+type job struct {
+	runners *runners
+	stripe  *stripe  // that of the timeout
+	tick    uint64   // the batch's
+	to      *Timeout // nil once it has begun, or has been dropped; guarded by runners.mu
+}
+
+// full reports whether the executor has as many jobs as there may be tasks at a time. Called
+// with mu held.
+func (r *runners) full() bool { return r.submit != nil && r.limit > 0 && r.busy >= r.limit }
+
+// submitNext takes a timeout from the batch and gives it to the executor. It reports whether
+// to go on. What the executor does not take runs here.
+func (r *runners) submitNext(b *batch, s *stripe) bool {
+	j, to := r.newJob(b, s)
+	if j == nil {
+		return false
+	}
+	if !r.trySubmit(j, to) {
+		r.timer.unsubmitted.Add(1)
+		j.run()
+	}
+	return true
+}
+
+// newJob takes a timeout from the batch and makes it a job, nil if there is none to be had.
+func (r *runners) newJob(b *batch, s *stripe) (*job, *Timeout) {
+	t := r.timer
+	defer t.leave(s)
+	if !t.enter(s) {
+		return nil, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.full() {
+		return nil, nil
+	}
+	to := b.take()
+	if to == nil {
+		return nil, nil
+	}
+	j := &job{runners: r, stripe: t.queue.stripe(to), tick: b.tick, to: to}
+	if r.jobs == nil {
+		r.jobs = make(map[*Timeout]*job)
+	}
+	r.jobs[to] = j
+	r.busy++
+	return j, to
+}
+
+// trySubmit reports whether the executor has taken the job, for all that one can know: it may
+// have begun, or ended, by then. An executor that panics has not taken it.
+func (r *runners) trySubmit(j *job, to *Timeout) (ok bool) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if value := recover(); value != nil {
+			r.timer.reportPanic(to, value, debug.Stack())
+			return
+		}
+		go j.run() // runtime.Goexit: this goroutine will not
+	}()
+	err := r.submit(j.run)
+	returned = true
+	return err == nil
+}
+
+// run runs the task, unless the timeout has ended or been reset meanwhile, or the job has been
+// run before. Called by the executor, on whatever goroutine.
+func (j *job) run() {
+	r := j.runners
+	t := r.timer
+	open := t.enter(j.stripe)
+	to := r.begin(j, open)
+	claimed := to != nil && to.claim(j.tick)
+	if claimed {
+		j.stripe.expired.Add(1)
+		t.release()
+	}
+	t.leave(j.stripe)
+	if to == nil {
+		return
+	}
+	defer r.finish()
+	if claimed {
+		t.runTask(to, j.stripe)
+	}
+}
+
+// begin takes the timeout of a job, nil if there is none any more, and counts the job as at
+// work. Called inside the gate.
+func (r *runners) begin(j *job, open bool) *Timeout {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to := j.to
+	if to == nil || !open {
+		return nil
+	}
+	j.to = nil
+	if r.jobs[to] == j {
+		delete(r.jobs, to)
+	}
+	r.live++
+	return to
+}
+
+// finish counts a job that had begun as ended.
+func (r *runners) finish() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.busy--
+	r.exit()
+	r.resume()
+}
+
+// forget drops the job of a canceled timeout, if there is one. Called by the worker.
+func (r *runners) forget(to *Timeout) {
+	if r.submit == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if j := r.jobs[to]; j != nil {
+		j.to = nil
+		delete(r.jobs, to)
+		r.busy--
+		r.resume()
+	}
+}
+
+// resume has the next job submitted, now that one has ended. Called with mu held.
+func (r *runners) resume() {
+	if r.limit > 0 && len(r.batches) > 0 && !r.timer.IsStopped() {
+		r.spawn(1)
+	}
+}
