@@ -62,7 +62,8 @@ var (
 	ErrNilTask = errors.New("hashedwheel: nil task")
 )
 
-// A Task is what runs when a timeout expires.
+// A Task is what runs when a timeout expires. Tasks of different timeouts may run at the same
+// time, on goroutines of the timer's; WithMaxConcurrency(1) has them run one after another.
 type Task interface {
 	// Run is called once for each time the timeout expires, with its handle.
 	Run(to *Timeout)

@@ -50,8 +50,7 @@ func (l *link) reply(id uint64) {
 	l.end(&l.stats.answered)
 }
 
-// expire is the timeout of request id, which was due at due. It is brief, for
-// timeouts that are due together run one after another.
+// expire is the timeout of request id, which was due at due.
 func (l *link) expire(id uint64, due time.Time) {
 	l.stats.addLateness(time.Since(due))
 	l.take(id)
