@@ -1,6 +1,7 @@
 package hashedwheel_test
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -91,4 +92,79 @@ func ExampleTimer_Stop() {
 	// Output:
 	// flushed
 	// hashedwheel: timer is stopped
+}
+
+// Shutdown is Stop for a program that wants to see its tasks through.
+func ExampleTimer_Shutdown() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	started := make(chan bool)
+	timer.AfterFunc(0, func() {
+		close(started)
+		time.Sleep(10 * time.Millisecond)
+		fmt.Println("the task is done")
+	})
+	timer.AfterFunc(time.Hour, func() {})
+	<-started
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	left, err := timer.Shutdown(ctx)
+	fmt.Println(len(left), "pending,", err)
+	// Output:
+	// the task is done
+	// 1 pending, <nil>
+}
+
+// A job is a Task and a Canceler: it learns of either end.
+type job struct {
+	name string
+	over chan bool
+}
+
+func (j *job) Run(*hashedwheel.Timeout)      { fmt.Println(j.name, "has run"); close(j.over) }
+func (j *job) Canceled(*hashedwheel.Timeout) { fmt.Println(j.name, "was canceled"); close(j.over) }
+
+func ExampleCanceler() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	backup := &job{"backup", make(chan bool)}
+	to, _ := timer.NewTimeout(backup, time.Hour)
+	to.Cancel()
+	<-backup.over
+
+	flush := &job{"flush", make(chan bool)}
+	timer.NewTimeout(flush, time.Millisecond)
+	<-flush.over
+	// Output:
+	// backup was canceled
+	// flush has run
+}
+
+// An executor is any function that has another one called: here a goroutine for each task.
+func ExampleWithExecutor() {
+	timer, err := hashedwheel.New(
+		hashedwheel.WithTick(time.Millisecond),
+		hashedwheel.WithExecutor(func(run func()) error {
+			go run()
+			return nil
+		}),
+	)
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	done := make(chan bool)
+	timer.AfterFunc(time.Millisecond, func() { close(done) })
+	<-done
+	fmt.Println("run by the executor")
+	// Output:
+	// run by the executor
 }
