@@ -39,6 +39,8 @@
 // # Tests
 //
 // Inside a bubble of testing/synctest, a timer made there runs on the bubble's time, exactly.
+// Stop it before the bubble ends, which otherwise finds the goroutine that waits for what is
+// pending.
 package hashedwheel
 
 import (
