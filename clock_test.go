@@ -48,15 +48,15 @@ func TestClockDue(t *testing.T) {
 
 func TestClockBoundary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClock(7)
+		c := newClock(10)
 		require.EqualValues(t, 0, c.boundary(0))
-		require.EqualValues(t, 21, c.boundary(3))
-		require.Equal(t, time.Duration(math.MaxInt64/7*7), c.boundary(c.last))
+		require.EqualValues(t, 20, c.boundary(2))
+		require.Equal(t, time.Duration(math.MaxInt64/10*10), c.boundary(c.last))
 		require.Equal(t, time.Duration(math.MaxInt64), c.boundary(c.last+1))
 		require.Equal(t, time.Duration(math.MaxInt64), c.boundary(neverTick))
 
 		require.EqualValues(t, 0, c.now())
-		time.Sleep(6 * time.Nanosecond)
+		time.Sleep(9 * time.Nanosecond)
 		require.EqualValues(t, 0, c.now())
 		time.Sleep(1 * time.Nanosecond)
 		require.EqualValues(t, 1, c.now())

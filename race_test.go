@@ -297,3 +297,48 @@ func TestMaxPendingRaceOverLimit(t *testing.T) {
 		Accepted: uint64(accepted.Load()), Canceled: uint64(accepted.Load()), Rejected: uint64(refused.Load()),
 	}, timer.Stats())
 }
+
+// Promise 18: no task starts after Stop has returned, which comes in the midst of a batch, with
+// the processors taken by others.
+func TestNothingStartsAfterStop(t *testing.T) {
+	r := newRand(t)
+	var over atomic.Bool
+	var hogs sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		hogs.Go(func() {
+			for !over.Load() {
+			}
+		})
+	}
+	midst := 0
+	for end := time.Now().Add(2 * stressTime(t)); time.Now().Before(end); {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		var stopped atomic.Bool
+		var late, ran atomic.Int64
+		const n = 20_000
+		for range n {
+			_, err := timer.AfterFunc(0, func() {
+				if stopped.Load() {
+					late.Add(1)
+				}
+				ran.Add(1)
+			})
+			require.NoError(t, err)
+		}
+		for d, start := time.Duration(r.IntN(1000))*time.Microsecond, time.Now(); time.Since(start) < d; {
+			runtime.Gosched()
+		}
+		left := timer.Stop()
+		stopped.Store(true)
+		if len(left) > 0 && len(left) < n {
+			midst++
+		}
+		_, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, late.Load())
+		require.EqualValues(t, n, int(ran.Load())+len(left))
+	}
+	over.Store(true)
+	hogs.Wait()
+	t.Logf("%d stopped in the midst", midst)
+}

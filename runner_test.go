@@ -161,3 +161,31 @@ func TestMethodsInsideATask(t *testing.T) {
 		require.Equal(t, Stats{Accepted: 6, Expired: 4, Canceled: 1, Returned: 1}, timer.Stats())
 	})
 }
+
+// A batch forgets what has been taken, and Stop gets what has not.
+func TestBatch(t *testing.T) {
+	a, b, c := new(Timeout), new(Timeout), new(Timeout)
+	batch := &batch{due: []*Timeout{a, b, c}}
+	require.Same(t, a, batch.take())
+	require.Equal(t, []*Timeout{nil, b, c}, batch.due)
+	require.Equal(t, 2, batch.left())
+	require.Equal(t, []*Timeout{b, c}, batch.takeRest())
+	require.True(t, batch.done())
+	require.Nil(t, batch.take())
+	require.Empty(t, batch.takeRest())
+	require.Zero(t, batch.left())
+}
+
+// Behind the gate that Stop has shut no runner takes anything, and none stays inside.
+func TestRunnerAtTheShutGate(t *testing.T) {
+	timer := newTimer(t)
+	timer.stopped.Store(true)
+	defer timer.stopped.Store(false)
+	to := testTimeout(1)
+	b := &batch{due: []*Timeout{to}, tick: 1}
+	s := &timer.queue.stripes[0]
+	require.False(t, timer.runners.runNext(b, s))
+	require.Equal(t, 1, b.left())
+	require.Equal(t, uint64(pending), status(to.word.Load()))
+	require.Zero(t, s.inside.Load())
+}

@@ -3,11 +3,13 @@ package hashedwheel
 import (
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -368,6 +370,57 @@ func TestStopOfAFreshTimer(t *testing.T) {
 	require.True(t, timer.IsStopped())
 }
 
+// Stop does not wait for a task that takes long; on virtual time it takes none, on real time
+// not much.
+func TestStopDoesNotWaitForLongTasks(t *testing.T) {
+	stop := func(t *testing.T, started chan bool) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		release := make(chan bool)
+		defer close(release)
+		_, err := timer.AfterFunc(0, func() { started <- true; <-release })
+		require.NoError(t, err)
+		<-started
+		before := time.Now()
+		timer.Stop()
+		require.Less(t, time.Since(before), 10*time.Second)
+		if before.Year() == 2000 { // as in every bubble
+			require.Zero(t, time.Since(before))
+		}
+	}
+	synctest.Test(t, func(t *testing.T) { stop(t, make(chan bool)) })
+	stop(t, make(chan bool))
+}
+
+// After Stop the timer keeps nothing of what it handed back, nor does one handle keep another.
+func TestStopReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		var others []weak.Pointer[Timeout]
+		arm := func() {
+			for range 50 {
+				to, err := timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				others = append(others, weak.Make(to))
+			}
+		}
+		arm() // in buckets
+		pass(2 * time.Millisecond)
+		arm() // on the queue
+		kept := timer.Stop()[:0:0]
+		for _, p := range others {
+			if len(kept) == 0 {
+				kept = append(kept, p.Value())
+			}
+		}
+		runtime.GC()
+		for i, p := range others[1:] {
+			require.Nil(t, p.Value(), "timeout %d", i+1)
+		}
+		runtime.KeepAlive(kept)
+		runtime.KeepAlive(timer)
+	})
+}
+
 // Stop from inside a task returns what is behind it in the same batch too.
 func TestStopFromInsideATask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -417,6 +470,15 @@ func TestOptions(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, c.wheelSize)
 	}
+}
+
+// The options reach what they are for.
+func TestOptionsAreApplied(t *testing.T) {
+	timer := newTimer(t, WithTick(3*time.Second), WithWheelSize(100), WithMaxPending(9), WithMaxConcurrency(8))
+	require.Equal(t, 3*time.Second, timer.clock.tick)
+	require.Equal(t, 128, timer.worker.wheelSize)
+	require.EqualValues(t, 9, timer.maxPending)
+	require.Equal(t, 8, timer.runners.limit)
 }
 
 // Promise 20: nothing to run is an error at once, not a panic later.

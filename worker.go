@@ -152,7 +152,6 @@ func (w *worker) rest(next uint64) (until uint64, gone bool) {
 		w.wheel = nil
 	}
 	if !w.presence.CompareAndSwap(awake, state) { // if absent, the fields are no longer ours
-		w.wheel = wheel
 		return next, false // halted
 	}
 	if w.queue.empty() {

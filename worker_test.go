@@ -135,3 +135,63 @@ func TestNoLostWakeUp(t *testing.T) {
 		}
 	}
 }
+
+// The worker that goes to rest looks at the queue once more, at each stripe of it.
+func TestRestLooksAtTheQueue(t *testing.T) {
+	for _, pending := range []bool{false, true} {
+		timer := newTimer(t, WithTick(time.Hour))
+		w := &timer.worker
+		for i := range timer.queue.stripes {
+			w.presence.Store(awake)
+			w.wheel = newWheel(8, 5)
+			if pending { // so it would sleep, and otherwise end
+				w.wheel.place(testTimeout(9), 9)
+			}
+			timer.queue.stripes[i].push(&Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
+			until, gone := w.rest(6)
+			require.False(t, gone)
+			require.EqualValues(t, 6, until)
+			require.EqualValues(t, awake, w.presence.Load())
+			timer.queue.stripes[i].take()
+
+			if !pending {
+				w.wheel = newWheel(8, 5) // as run does
+			}
+			until, gone = w.rest(6)
+			require.Equal(t, !pending, gone)
+			if pending {
+				require.EqualValues(t, 9, until)
+			}
+			w.presence.Store(absent)
+		}
+	}
+}
+
+// A nudge is not lost on a worker that is only about to wait.
+func TestNudgeBeforeWait(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour))
+	w := &timer.worker
+	w.presence.Store(asleep)
+	_, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	require.EqualValues(t, awake, w.presence.Load())
+	w.wait(time.NewTimer(time.Hour), 24*time.Hour) // or the test runs into its timeout
+	w.presence.Store(absent)
+}
+
+// A timeout that was reset to a moment that has come when the worker gets to it leaves its
+// bucket, and is due.
+func TestSettleOverdue(t *testing.T) {
+	timer := newTimer(t)
+	w := &timer.worker
+	w.wheel = newWheel(8, 5)
+	to := testTimeout(50)
+	w.wheel.place(to, 50)
+	to.word.Store(pendingAt(queued, 3))
+	w.settle(to)
+	require.Equal(t, []*Timeout{to}, w.batch.due)
+	require.Zero(t, to.bucket)
+	require.Zero(t, w.wheel.count)
+	w.wheel.check(t)
+	w.batch = nil
+}
