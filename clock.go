@@ -6,7 +6,7 @@ import (
 )
 
 // neverTick is the tick of a timeout whose deadline cannot be represented. It is the
-// largest that a word holds, and the clock does not get there.
+// largest that a word holds, and the clock stops before it.
 const neverTick = 1<<(64-tickShift) - 1
 
 // A clock counts ticks since start. It is the only place where durations become ticks
@@ -28,11 +28,12 @@ func newClock(tick time.Duration) clock {
 	}
 }
 
-// elapsed returns the time since start. It is never negative.
-func (c *clock) elapsed() time.Duration { return time.Since(c.start) }
+// elapsed returns the time since start, which is never negative: in a synctest bubble the time
+// is another one, and a timer from outside stands still there.
+func (c *clock) elapsed() time.Duration { return max(time.Since(c.start), 0) }
 
 // now returns the number of boundaries passed: the current tick.
-func (c *clock) now() uint64 { return uint64(c.elapsed() / c.tick) }
+func (c *clock) now() uint64 { return min(uint64(c.elapsed()/c.tick), neverTick-1) }
 
 // due returns the first boundary at or after elapsed+delay. Rounding up is what makes
 // early impossible: a deadline inside a tick belongs to the boundary that ends it.

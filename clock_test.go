@@ -55,6 +55,11 @@ func TestClockBoundary(t *testing.T) {
 		require.Equal(t, time.Duration(math.MaxInt64), c.boundary(c.last+1))
 		require.Equal(t, time.Duration(math.MaxInt64), c.boundary(neverTick))
 
+		fast := clock{start: time.Now().Add(-200 * 365 * 24 * time.Hour), tick: 1}
+		require.Equal(t, uint64(neverTick-1), fast.now())
+		ahead := clock{start: time.Now().Add(time.Hour), tick: 1}
+		require.Zero(t, ahead.elapsed())
+
 		require.EqualValues(t, 0, c.now())
 		time.Sleep(9 * time.Nanosecond)
 		require.EqualValues(t, 0, c.now())

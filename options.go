@@ -11,7 +11,7 @@ import (
 const (
 	defaultTick      = 100 * time.Millisecond
 	defaultWheelSize = 512
-	maxWheelSize     = 1 << 24 // half a gigabyte of buckets: more is a mistake
+	maxWheelSize     = 1 << 20 // 32 MB of buckets: more takes the worker too long to allocate
 )
 
 // An Option changes a default of New.
@@ -37,7 +37,7 @@ func WithTick(d time.Duration) Option {
 }
 
 // WithWheelSize sets the number of buckets, 512 by default. It is rounded up to a power of
-// two; allowed are 1 to 16,777,216. A bucket costs 32 bytes while anything is pending.
+// two; allowed are 1 to 1,048,576. A bucket costs 32 bytes while anything is pending.
 //
 // A turn of the wheel, wheel size times tick, is best not much shorter than the
 // usual delay: timeouts further off than a turn share their bucket with nearer ones, and
@@ -47,8 +47,9 @@ func WithWheelSize(n int) Option {
 }
 
 // WithMaxPending limits the number of pending timeouts. One more is refused with
-// ErrTooManyPending. Zero, the default, means no limit. A limit costs a counter shared by
-// all goroutines that use the timer.
+// ErrTooManyPending. A slot is free when Cancel has returned true, or when the task starts. Zero,
+// the default, means no limit. A limit costs a counter shared by all goroutines that use the
+// timer.
 func WithMaxPending(n int) Option {
 	return func(c *config) { c.maxPending = n }
 }

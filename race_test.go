@@ -342,3 +342,57 @@ func TestNothingStartsAfterStop(t *testing.T) {
 	hogs.Wait()
 	t.Logf("%d stopped in the midst", midst)
 }
+
+// Pending and Running stay near the truth while others arm and cancel as fast as they can: no
+// more is pending than there are goroutines at it, give or take what a reading takes.
+func TestPendingUnderTraffic(t *testing.T) {
+	for _, limit := range []int{0, 4} {
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(limit))
+		var over atomic.Bool
+		var users sync.WaitGroup
+		for range 4 {
+			users.Go(func() {
+				for !over.Load() {
+					to, err := timer.AfterFunc(time.Hour, nop)
+					if assert.NoError(t, err) {
+						to.Cancel()
+					}
+				}
+			})
+		}
+		for end := time.Now().Add(stressTime(t) / 2); time.Now().Before(end); {
+			pending := timer.Pending()
+			require.GreaterOrEqual(t, pending, 0)
+			require.LessOrEqual(t, pending, 4+1000*(4-limit))
+			require.Zero(t, timer.Stats().Running)
+		}
+		over.Store(true)
+		users.Wait()
+		require.Zero(t, timer.Pending())
+	}
+}
+
+// Promise 16: of several that reset one ended timeout at once, where there is one slot, none is
+// refused: the first takes the slot, and for the others it is pending.
+func TestMaxPendingRaceOfResets(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(1))
+	to, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
+		require.True(t, to.Cancel())
+		var armed atomic.Int64
+		var users sync.WaitGroup
+		for range 3 {
+			users.Go(func() {
+				active, err := to.Reset(time.Hour)
+				assert.NoError(t, err)
+				if !active {
+					armed.Add(1)
+				}
+			})
+		}
+		users.Wait()
+		require.EqualValues(t, 1, armed.Load())
+		require.Equal(t, 1, timer.Pending())
+	}
+}

@@ -4,7 +4,7 @@ package hashedwheel
 //
 //	Accepted == Expired + Canceled + Returned + Pending
 //
-// and while calls are in progress the counts of what they do may differ by those calls.
+// and while calls are in progress the counts belong to moments that lie close together.
 type Stats struct {
 	Pending int // timeouts that have neither ended nor been handed back
 	Running int // tasks that have been started and have not returned
@@ -19,36 +19,75 @@ type Stats struct {
 	Unsubmitted uint64 // tasks that the executor did not take, and that ran without it
 }
 
-// Stats returns the counts. It reads a few counters for each processor and may be called as
-// often as one likes.
+// Stats returns the counts. It reads a few counters for each processor, several times if they
+// move meanwhile.
 func (t *Timer) Stats() Stats {
-	st := Stats{
-		Returned: t.returned.Load(),
-		Rejected: t.rejected.Load(),
-		Panics:   t.panics.Load(),
-
-		Unsubmitted: t.unsubmitted.Load(),
-	}
-	// Each loop reads what the one before it has read the consequences of: whatever is
-	// counted as finished is counted as expired, and what is ended as accepted. So no
-	// difference is negative.
-	var finished uint64
-	for i := range t.queue.stripes {
-		finished += t.queue.stripes[i].finished.Load()
-	}
-	for i := range t.queue.stripes {
-		s := &t.queue.stripes[i]
-		st.Expired += s.expired.Load()
-		st.Canceled += s.canceled.Load()
-	}
-	for i := range t.queue.stripes {
-		st.Accepted += t.queue.stripes[i].accepted.Load()
-	}
-	st.Running = int(st.Expired - finished)
-	st.Pending = int(st.Accepted - st.Expired - st.Canceled - st.Returned)
+	st := t.counts()
+	st.Rejected = t.rejected.Load()
+	st.Panics = t.panics.Load()
+	st.Unsubmitted = t.unsubmitted.Load()
 	return st
 }
 
 // Pending returns the number of timeouts that will expire unless they are canceled. It is
-// exact when no call is in progress, and never negative.
-func (t *Timer) Pending() int { return t.Stats().Pending }
+// exact when no call is in progress, never negative, and never more than WithMaxPending allows.
+func (t *Timer) Pending() int { return t.counts().Pending }
+
+// running returns the number of tasks that have been started and have not returned.
+func (t *Timer) running() int { return t.counts().Running }
+
+// ends are the counters of what has ended.
+type ends struct{ finished, expired, canceled, returned uint64 }
+
+// total returns how many of the accepted timeouts have ended.
+func (e ends) total() uint64 { return e.expired + e.canceled + e.returned }
+
+// counts returns what the counters of the stripes say. Each is read before those of what comes
+// before it in a timeout's life, so that no difference is negative: what has finished has
+// expired, and what has ended was accepted. If they moved while they were read a difference
+// is too large, by what has ended meanwhile. So it is read again, and the best is taken.
+func (t *Timer) counts() Stats {
+	const tries = 8
+	var st Stats
+	least := ^uint64(0)
+	before := t.ends()
+	for range tries {
+		var accepted uint64
+		for i := range t.queue.stripes {
+			accepted += t.queue.stripes[i].accepted.Load()
+		}
+		after := t.ends()
+		if moved := after.total() - before.total() + after.finished - before.finished; moved < least {
+			least = moved
+			st = Stats{
+				Pending:  int(accepted - before.total()),
+				Running:  int(before.expired - before.finished),
+				Accepted: accepted,
+				Expired:  before.expired,
+				Canceled: before.canceled,
+				Returned: before.returned,
+			}
+		}
+		if least == 0 {
+			break
+		}
+		before = after
+	}
+	if t.maxPending > 0 {
+		st.Pending = int(t.slots.Load())
+	}
+	return st
+}
+
+func (t *Timer) ends() (e ends) {
+	for i := range t.queue.stripes {
+		e.finished += t.queue.stripes[i].finished.Load()
+	}
+	for i := range t.queue.stripes {
+		s := &t.queue.stripes[i]
+		e.expired += s.expired.Load()
+		e.canceled += s.canceled.Load()
+	}
+	e.returned = t.returned.Load()
+	return e
+}

@@ -122,8 +122,9 @@ func (to *Timeout) Cancel() bool {
 // task is still running from the time before, the two runs may overlap.
 //
 // The error is ErrStopped after Stop, or ErrTooManyPending if an ended timeout would exceed
-// the limit; then nothing has changed. Reset allocates nothing. To a later deadline, which is
-// the usual thing with idle limits, it costs a reading of the clock and one compare-and-swap.
+// the limit; then nothing has changed. Reset allocates nothing, except that it may have to start
+// the timer's goroutine. To a later deadline, which is the usual thing with idle limits, it
+// costs a reading of the clock and one compare-and-swap.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	t := to.timer
 	elapsed := t.clock.elapsed()
@@ -159,18 +160,31 @@ func (t *Timer) visits(word, tick uint64, elapsed time.Duration) bool {
 func (to *Timeout) rearm(word, tick uint64) (active, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe(to)
+	active = status(word) == pending
+	if !active && t.maxPending > 0 {
+		// Else two that rearm the same timeout would take two slots, for a moment, and
+		// somebody be refused for whom there is room.
+		t.rearming.Lock()
+		defer t.rearming.Unlock()
+		if to.word.Load() != word {
+			return false, false, nil
+		}
+	}
 	defer t.leave(s)
 	if !t.enter(s) {
 		t.rejected.Add(1)
 		return false, false, ErrStopped
 	}
-	active = status(word) == pending
 	if !active {
 		if err := t.accept(s); err != nil {
 			return false, false, err
 		}
 	}
-	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|queued) {
+	for !to.word.CompareAndSwap(word, pendingAt(word, tick)|queued) {
+		word = to.word.Load()
+		if !active && status(word) != pending {
+			continue // it was but taken off the queue
+		}
 		if !active {
 			t.unaccept(s)
 		}

@@ -39,8 +39,8 @@
 // # Tests
 //
 // Inside a bubble of testing/synctest, a timer made there runs on the bubble's time, exactly.
-// Stop it before the bubble ends, which otherwise finds the goroutine that waits for what is
-// pending.
+// Stop it before the bubble ends, which otherwise finds its goroutine. A timer made outside must
+// not be used in a bubble.
 package hashedwheel
 
 import (
@@ -48,6 +48,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -116,6 +117,8 @@ type Timer struct {
 	_     [64]byte
 	slots atomic.Int64 // slots of maxPending in use
 	_     [64]byte
+
+	rearming sync.Mutex // held to rearm an ended timeout, if there is a limit
 }
 
 // New returns a timer. Its zero'th tick boundary is now. It has no goroutine until the first
@@ -150,7 +153,7 @@ func New(opts ...Option) (*Timer, error) {
 
 // NewTimeout arms a timeout: task runs once, after delay. A delay of zero or less expires at
 // the next tick boundary, never inside the call. One too long to be represented, some 292
-// years, stays pending until it is canceled or reset, or the timer is stopped.
+// years (73 with a tick of 1 ns), stays pending until it is canceled or reset, or the timer is stopped.
 //
 // The error is ErrNilTask, ErrStopped or ErrTooManyPending; then the task will not run.
 func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
@@ -279,7 +282,8 @@ func (t *Timer) IsStopped() bool { return t.stopped.Load() }
 //
 // Stop may be called from anywhere, also from inside a task, and more than once: one caller
 // gets the timeouts, all others nil. It does not wait for tasks that take long: use Shutdown
-// for that. For those that are just starting it waits up to 20 ms.
+// for that. If any are running it takes up to 20 ms to be sure that they have started, or more
+// where the processors are busy.
 func (t *Timer) Stop() []*Timeout {
 	left := t.stop()
 	t.awaitStarts()
@@ -348,19 +352,25 @@ func (t *Timer) stop() []*Timeout {
 // have not must be long ones. From inside a task that is always so.
 //
 // Time that stands still while others run is that of a synctest bubble, where a sleep would
-// move it.
+// move it. Where goroutines keep all processors busy each yield takes long, and few must do;
+// without any, the grace may be over before a runner has had its turn.
 func (t *Timer) awaitStarts() {
 	const (
-		yields = 100
-		grace  = 20 * time.Millisecond
+		minYields = 8
+		maxYields = 100
+		grace     = 20 * time.Millisecond
 	)
 	start := time.Now()
-	for i := 0; t.Stats().Running > 0; i++ {
+	for i := 0; t.running() > 0; i++ {
 		spent := time.Since(start)
 		switch {
-		case i < yields:
+		case i < minYields:
 			runtime.Gosched()
-		case spent == 0 || spent > grace:
+		case spent > grace:
+			return
+		case i < maxYields:
+			runtime.Gosched()
+		case spent == 0:
 			return
 		default:
 			time.Sleep(grace / 100)

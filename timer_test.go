@@ -449,8 +449,8 @@ func TestWrongOptions(t *testing.T) {
 	}{
 		{WithTick(0), "hashedwheel: WithTick(0s): the tick must be positive"},
 		{WithTick(-time.Second), "hashedwheel: WithTick(-1s): the tick must be positive"},
-		{WithWheelSize(0), "hashedwheel: WithWheelSize(0): the size must be 1 to 16777216"},
-		{WithWheelSize(1<<24 + 1), "hashedwheel: WithWheelSize(16777217): the size must be 1 to 16777216"},
+		{WithWheelSize(0), "hashedwheel: WithWheelSize(0): the size must be 1 to 1048576"},
+		{WithWheelSize(1<<20 + 1), "hashedwheel: WithWheelSize(1048577): the size must be 1 to 1048576"},
 		{WithMaxConcurrency(-1), "hashedwheel: WithMaxConcurrency(-1): the limit must be positive, or 0 for none"},
 		{WithMaxPending(-1), "hashedwheel: WithMaxPending(-1): the limit must be positive, or 0 for none"},
 	} {
@@ -465,7 +465,7 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, config{tick: 100 * time.Millisecond, wheelSize: 512}, c)
 
-	for n, want := range map[int]int{1: 1, 2: 2, 3: 4, 511: 512, 512: 512, 513: 1024, 1 << 24: 1 << 24} {
+	for n, want := range map[int]int{1: 1, 2: 2, 3: 4, 511: 512, 512: 512, 513: 1024, 1 << 20: 1 << 20} {
 		c, err := newConfig([]Option{WithWheelSize(n), nil})
 		require.NoError(t, err)
 		require.Equal(t, want, c.wheelSize)

@@ -47,6 +47,10 @@ const (
 	// 50 microseconds.
 	lookEvery = 1 << 10
 
+	// maxAwake is how long the worker waits at most in the state awake, in which nobody calls
+	// it. Otherwise it would stay for a long tick although nothing is pending any more.
+	maxAwake = 500 * time.Millisecond
+
 	// batchSize is the largest number of due timeouts handed over at once. It bounds what a
 	// batch that has grown copies, and lets runners begin while the worker collects the rest.
 	batchSize = 1 << 10
@@ -126,25 +130,28 @@ func (w *worker) run() {
 		elapsed := w.clock.elapsed()
 		waiting, overdue := w.runners.look(w.wheel.now, elapsed)
 		next := w.wheel.now + 1
-		if taken == 0 && !waiting && w.wheel.next > next {
+		until := w.clock.boundary(next)
+		switch {
+		case overdue:
+			until = min(until, elapsed+max(w.clock.tick/looksPerTick, 1))
+		case taken == 0 && !waiting && (w.wheel.next > next || w.clock.tick > maxAwake):
 			// A tick without news and nothing due: time to rest. After a tick with
 			// news there is likely to be more, and to be called costs more than to look.
-			var gone bool
-			if next, gone = w.rest(next); gone {
+			next, gone := w.rest(next)
+			if gone {
 				return
 			}
-		}
-		until := w.clock.boundary(next)
-		if overdue {
-			until = min(until, elapsed+max(w.clock.tick/looksPerTick, 1))
+			until = w.clock.boundary(next)
+		default:
+			until = min(until, elapsed+maxAwake)
 		}
 		w.wait(alarm, until)
 	}
 	close(w.done)
 }
 
-// rest changes the presence to asleep or absent, and returns the tick to wait for, or that
-// the worker has gone and owns nothing any more.
+// rest changes the presence to asleep or absent, and returns the tick to wait for, next if the
+// queue is not empty, or that the worker has gone and owns nothing any more.
 func (w *worker) rest(next uint64) (until uint64, gone bool) {
 	wheel, state := w.wheel, uint32(asleep)
 	if wheel.count == 0 {

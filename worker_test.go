@@ -46,6 +46,35 @@ func TestWorkerEndsWhenNothingIsPending(t *testing.T) {
 	})
 }
 
+// Promise 19: within a second, also where the tick is longer than that.
+func TestWorkerEndsSoonWithALongTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Hour))
+		for _, wait := range []time.Duration{0, time.Minute} {
+			var all []*Timeout
+			for _, delay := range []time.Duration{time.Minute, 100 * time.Hour} {
+				to, err := timer.AfterFunc(delay, nop)
+				require.NoError(t, err)
+				all = append(all, to)
+			}
+			pass(wait)
+			for _, to := range all {
+				require.True(t, to.Cancel())
+			}
+			pass(time.Second)
+			require.EqualValues(t, absent, timer.worker.presence.Load(), "canceled after %v", wait)
+		}
+
+		// And it sleeps while something is pending.
+		_, err := timer.AfterFunc(30*time.Minute, nop)
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.EqualValues(t, asleep, timer.worker.presence.Load())
+		pass(2 * time.Hour)
+		require.Zero(t, timer.Pending())
+	})
+}
+
 // While nothing is due the worker does not look. It would take what is on the queue, though
 // nobody has summoned it.
 func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
