@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -45,6 +46,7 @@ type runners struct {
 	batches []*batch      // that may have something left, as they came
 	live    int           // runners, and tasks at work in the executor
 	started int           // runners ever
+	begun   atomic.Int64  // those of them that have had a processor; not guarded
 	idle    chan struct{} // closed when live gets to 0; nil if nobody waits for it
 
 	jobs map[*Timeout]*job // in the executor's hands, and not begun
@@ -100,7 +102,11 @@ func (r *runners) spawn(n int) {
 		r.live++
 		r.started++
 		stripes := r.timer.queue.stripes
-		go r.run(&stripes[r.started%len(stripes)])
+		s := &stripes[r.started%len(stripes)]
+		go func() {
+			r.begun.Add(1)
+			r.run(s)
+		}()
 	}
 }
 
@@ -160,7 +166,11 @@ func (r *runners) look(tick uint64, elapsed time.Duration) (waiting, overdue boo
 		r.step = growth
 		return true, false
 	}
-	if again && time.Duration(moved)*slowTask < time.Duration(r.live)*spent {
+	switch slow := time.Duration(moved)*slowTask < time.Duration(r.live)*spent; {
+	case !again, r.begun.Load() < int64(r.started):
+		// Either this is the first look, or those added before have not had a processor
+		// yet: then it is not the tasks that are slow, and more runners would not help.
+	case slow:
 		r.spawn(min(r.step, left))
 		r.step = min(r.step*growth, 1<<20)
 	}
