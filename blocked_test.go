@@ -383,12 +383,6 @@ func TestCanceledThatDoesNotReturn(t *testing.T) {
 		require.NoError(t, err)
 		pass(time.Millisecond)
 
-		told := func(all []*canceler) (n int) {
-			for _, c := range all {
-				n += int(c.told.Load())
-			}
-			return n
-		}
 		var all []*canceler
 		var left int
 		for i := range 500 {
@@ -411,7 +405,7 @@ func TestCanceledThatDoesNotReturn(t *testing.T) {
 			}
 		}
 		pass(3 * time.Millisecond)
-		require.Equal(t, 250, told(all))
+		require.Equal(t, 250, toldOf(all))
 		require.Len(t, timer.Stop(), left)
 
 		var done moments
@@ -424,8 +418,235 @@ func TestCanceledThatDoesNotReturn(t *testing.T) {
 		close(release)
 		synctest.Wait()
 		require.Len(t, done.all(), 1)
-		require.Equal(t, 500, told(all))
+		require.Equal(t, 500, toldOf(all))
 		require.EqualValues(t, 10, reported.Load())
 		require.EqualValues(t, 10, timer.Stats().Panics)
 	})
+}
+
+// A notice that comes between two ticks, and blocks, is looked after like anything else; so is
+// what comes due behind it. On one processor there is only one runner to begin with.
+func TestBlockedNoticesDelayNoOther(t *testing.T) {
+	for _, procs := range []int{1, 2} {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+		synctest.Test(t, func(t *testing.T) {
+			timer := newTimer(t, WithTick(time.Millisecond))
+			release := make(chan struct{})
+			var notices []*canceler
+			var all []*Timeout
+			for range 10 {
+				c := &canceler{block: func() { <-release }}
+				to, err := timer.NewTimeout(c, time.Hour)
+				require.NoError(t, err)
+				notices = append(notices, c)
+				all = append(all, to)
+			}
+			pass(500 * time.Microsecond)
+			for _, to := range all {
+				require.True(t, to.Cancel())
+			}
+			pass(3 * time.Millisecond)
+			require.Equal(t, 10, toldOf(notices))
+
+			var begun atomic.Int64
+			for range 10 {
+				_, err := timer.AfterFunc(0, func() { begun.Add(1); <-release })
+				require.NoError(t, err)
+			}
+			pass(3 * time.Millisecond)
+			require.EqualValues(t, 10, begun.Load())
+			close(release)
+			synctest.Wait()
+		})
+	}
+}
+
+func toldOf(all []*canceler) (n int) {
+	for _, c := range all {
+		n += int(c.told.Load())
+	}
+	return n
+}
+
+// After Stop, too: those of timeouts canceled just before it, and those of what it hands back,
+// though all runners are in tasks that block, and the notices block.
+func TestBlockedNoticesAfterStop(t *testing.T) {
+	for _, procs := range []int{1, 2} {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+		synctest.Test(t, func(t *testing.T) {
+			timer := newTimer(t, WithTick(time.Millisecond))
+			release := make(chan struct{})
+			var notices []*canceler
+			var all []*Timeout
+			for i := range 40 {
+				c := new(canceler)
+				if i%2 == 0 {
+					c.block = func() { <-release }
+				}
+				to, err := timer.NewTimeout(c, time.Hour)
+				require.NoError(t, err)
+				notices = append(notices, c)
+				all = append(all, to)
+			}
+			for range 3 {
+				_, err := timer.AfterFunc(0, func() { <-release })
+				require.NoError(t, err)
+			}
+			pass(3 * time.Millisecond)
+			require.True(t, all[0].Cancel())
+			require.Len(t, timer.Stop(), 39)
+			pass(10 * time.Millisecond)
+			require.Equal(t, 40, toldOf(notices))
+			close(release)
+			_, err := timer.Shutdown(context.Background())
+			require.NoError(t, err)
+		})
+	}
+}
+
+// Promise 9 where tasks wait for their turn, or for an executor: a timeout that was canceled is
+// let go although it had been handed over in the same tick, or had been reset far away before,
+// or is just being submitted.
+func TestWaitingOnesAreReleased(t *testing.T) {
+	const tick = time.Millisecond
+	arm := func(t *testing.T, timer *Timer) (*Timeout, weak.Pointer[Timeout]) {
+		to, err := timer.AfterFunc(tick, nop)
+		require.NoError(t, err)
+		return to, weak.Make(to)
+	}
+	released := func(t *testing.T, p weak.Pointer[Timeout]) {
+		t.Helper()
+		pass(2 * tick)
+		runtime.GC()
+		require.Nil(t, p.Value())
+	}
+	block := func(release chan struct{}) func(func()) error {
+		return func(func()) error { <-release; return nil }
+	}
+	for _, opts := range []func(chan struct{}) []Option{
+		func(chan struct{}) []Option { return []Option{WithMaxConcurrency(1)} },
+		func(chan struct{}) []Option { return []Option{WithExecutor(new(pool).submit)} },
+		func(release chan struct{}) []Option { return []Option{WithExecutor(block(release))} },
+	} {
+		for _, reset := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				timer := newTimer(t, append(opts(release), WithTick(tick))...)
+				_, err := timer.AfterFunc(0, func() { <-release })
+				require.NoError(t, err)
+				pass(tick)
+				func() {
+					to, p := arm(t, timer)
+					pass(tick) // it is handed over
+					if reset {
+						pass(5 * tick)
+						_, err := to.Reset(time.Hour)
+						require.NoError(t, err)
+						pass(5 * tick)
+					}
+					require.True(t, to.Cancel())
+					to = nil
+					released(t, p)
+				}()
+				close(release)
+				timer.Stop()
+				synctest.Wait()
+			})
+		}
+	}
+}
+
+// A Reset whose clock was read before the boundary at which the timeout got into a batch does
+// not tell the worker. Whoever meets the timeout in the batch does, and no sweep loses it.
+func TestResetUnseenByTheWorker(t *testing.T) {
+	const tick = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		release := make(chan struct{})
+		_, err := timer.AfterFunc(0, func() { <-release })
+		require.NoError(t, err)
+		pass(tick)
+		to, err := timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		other, err := timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		pass(3 * tick)
+		to.word.Store(pendingAt(to.word.Load(), timer.clock.now()+5)) // as that Reset would
+		require.True(t, other.Cancel())
+		pass(3 * tick) // there is a sweep
+		require.Equal(t, 1, timer.Pending())
+		close(release)
+		pass(time.Second)
+		require.True(t, to.IsExpired())
+	})
+}
+
+// A worker that may add no runner rests, whatever waits.
+func TestWorkerRestsAtTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
+		release := make(chan struct{})
+		defer close(release)
+		for range 5 {
+			_, err := timer.AfterFunc(0, func() { <-release })
+			require.NoError(t, err)
+		}
+		pass(10 * time.Millisecond)
+		require.EqualValues(t, absent, timer.worker.presence.Load())
+	})
+}
+
+// Behind the shut gate no runner is given what is due, or it would ask for ever.
+func TestNextBehindTheGate(t *testing.T) {
+	timer := newTimer(t)
+	r := &timer.runners
+	timer.stopped.Store(true)
+	defer timer.stopped.Store(false)
+	r.live = 1
+	r.batches = []*batch{{due: []*Timeout{new(Timeout)}}}
+	require.Nil(t, r.next())
+	require.Zero(t, r.live)
+	r.batches = nil
+}
+
+// A Cancel may be told after Shutdown has returned, if it raced with it; nothing breaks.
+func TestTellAfterShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		_, err := timer.AfterFunc(0, func() { time.Sleep(time.Second) })
+		require.NoError(t, err)
+		pass(time.Millisecond)
+		c := new(canceler)
+		to, err := timer.NewTimeout(c, time.Hour)
+		require.NoError(t, err)
+		_, err = timer.Shutdown(context.Background())
+		require.NoError(t, err)
+		timer.runners.tell(to)
+		synctest.Wait()
+		require.EqualValues(t, 2, c.told.Load())
+	})
+}
+
+// Tasks that are long for the processor but do not block get no goroutine each: on real time,
+// and where there are fewer processors than runners would like.
+func TestBusyTasksNeedFewRunners(t *testing.T) {
+	timer := newTimer(t, WithTick(10*time.Millisecond))
+	const n = 20_000
+	var ran, most atomic.Int64
+	done := make(chan struct{})
+	for range n {
+		_, err := timer.AfterFunc(500*time.Millisecond, func() {
+			for start := time.Now(); time.Since(start) < 10*time.Microsecond; {
+			}
+			live, _ := timer.runners.liveRunners()
+			most.Store(max(most.Load(), int64(live)))
+			if ran.Add(1) == n {
+				close(done)
+			}
+		})
+		require.NoError(t, err)
+	}
+	<-done
+	t.Logf("most runners at a time: %d", most.Load())
+	require.Less(t, most.Load(), int64(n/10))
 }

@@ -6,9 +6,13 @@ import "runtime/debug"
 // pending: it can be canceled, reset and handed back by Stop.
 type job struct {
 	runners *runners
-	stripe  *stripe  // that of the timeout
-	tick    uint64   // the batch's
-	to      *Timeout // nil once it has begun, or has been dropped; guarded by runners.mu
+	stripe  *stripe // that of the timeout
+	tick    uint64  // the batch's
+
+	// Guarded by runners.mu.
+	to    *Timeout // nil once it has begun, or has been dropped
+	ran   *Timeout // the same, once it has begun
+	ended bool     // and has returned
 }
 
 // full reports whether the executor has as many jobs as there may be tasks at a time. Called
@@ -18,11 +22,11 @@ func (r *runners) full() bool { return r.submit != nil && r.limit > 0 && r.busy 
 // submitNext takes a timeout from the batch and gives it to the executor. It reports whether
 // to go on. What the executor does not take runs here.
 func (r *runners) submitNext(b *batch, s *stripe) bool {
-	j, to := r.newJob(b, s)
+	j := r.newJob(b, s)
 	if j == nil {
 		return false
 	}
-	if !r.trySubmit(j, to) {
+	if !r.trySubmit(j) {
 		r.timer.unsubmitted.Add(1)
 		j.run()
 	}
@@ -30,20 +34,20 @@ func (r *runners) submitNext(b *batch, s *stripe) bool {
 }
 
 // newJob takes a timeout from the batch and makes it a job, nil if there is none to be had.
-func (r *runners) newJob(b *batch, s *stripe) (*job, *Timeout) {
+func (r *runners) newJob(b *batch, s *stripe) *job {
 	t := r.timer
 	defer t.leave(s)
 	if !t.enter(s) {
-		return nil, nil
+		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.full() {
-		return nil, nil
+		return nil
 	}
 	to := b.take()
 	if to == nil {
-		return nil, nil
+		return nil
 	}
 	j := &job{runners: r, stripe: t.queue.stripe(to), tick: b.tick, to: to}
 	if r.jobs == nil {
@@ -51,22 +55,33 @@ func (r *runners) newJob(b *batch, s *stripe) (*job, *Timeout) {
 	}
 	r.jobs[to] = j
 	r.busy++
-	return j, to
+	return j
 }
 
 // trySubmit reports whether the executor has taken the job, for all that one can know: it may
 // have begun, or ended, by then. An executor that panics has not taken it.
-func (r *runners) trySubmit(j *job, to *Timeout) (ok bool) {
+func (r *runners) trySubmit(j *job) (ok bool) {
 	returned := false
 	defer func() {
 		if returned {
 			return
 		}
-		if value := recover(); value != nil {
-			r.timer.reportPanic(to, value, debug.Stack())
+		value := recover()
+		if value == nil { // runtime.Goexit: this goroutine will not run it
+			go j.run()
 			return
 		}
-		go j.run() // runtime.Goexit: this goroutine will not
+		r.mu.Lock()
+		to, ran, ended := j.to, j.ran, j.ended
+		r.mu.Unlock()
+		switch {
+		case ran != nil && !ended:
+			panic(value) // the panic handler's, from a job that was run in the call
+		case ran != nil:
+			r.timer.reportPanic(ran, value, debug.Stack())
+		case to != nil:
+			r.timer.reportPanic(to, value, debug.Stack())
+		}
 	}()
 	err := r.submit(j.run)
 	returned = true
@@ -89,10 +104,12 @@ func (j *job) run() {
 	if to == nil {
 		return
 	}
-	defer r.finish()
+	returned := false
+	defer func() { r.finish(j, returned) }()
 	if claimed {
 		t.runTask(to, j.stripe)
 	}
+	returned = true
 }
 
 // begin takes the timeout of a job, nil if there is none any more, and counts the job as at
@@ -104,7 +121,7 @@ func (r *runners) begin(j *job, open bool) *Timeout {
 	if to == nil || !open {
 		return nil
 	}
-	j.to = nil
+	j.to, j.ran = nil, to
 	if r.jobs[to] == j {
 		delete(r.jobs, to)
 	}
@@ -112,16 +129,19 @@ func (r *runners) begin(j *job, open bool) *Timeout {
 	return to
 }
 
-// finish counts a job that had begun as ended.
-func (r *runners) finish() {
+// finish counts a job that had begun as ended, and has the next one submitted.
+func (r *runners) finish(j *job, returned bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	j.ended = returned
 	r.busy--
-	r.exit()
+	r.live-- // this makes room for another
 	r.resume()
+	r.live++
+	r.exit()
 }
 
-// forget drops the job of a canceled timeout, if there is one. Called by the worker.
+// forget drops the job of a timeout that has ended, if there is one. Called by the worker.
 func (r *runners) forget(to *Timeout) {
 	if r.submit == nil {
 		return
@@ -136,9 +156,9 @@ func (r *runners) forget(to *Timeout) {
 	}
 }
 
-// resume has the next job submitted, now that one has ended. Called with mu held.
+// resume has somebody take what waits, now that there is room for it. Called with mu held.
 func (r *runners) resume() {
-	if r.limit > 0 && len(r.batches) > 0 && !r.timer.IsStopped() {
+	if r.limit > 0 && len(r.batches) > 0 {
 		r.spawn(1)
 	}
 }

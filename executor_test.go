@@ -2,6 +2,7 @@ package hashedwheel
 
 import (
 	"errors"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -213,61 +214,228 @@ func TestExecutorWithMaxConcurrency(t *testing.T) {
 	}
 }
 
-// Stop while an executor runs tasks on many goroutines: each timeout ends once, and Shutdown
-// waits for those that had begun.
-func TestExecutorRace(t *testing.T) {
+// Everything at once: limits, executors of all kinds, tasks that block, panic and exit, cancels,
+// resets, and the end at a random moment. Each timeout ends once, its canceler is told as often
+// as it was canceled, no limit is exceeded, and Shutdown returns when all is over.
+func TestRunnersRace(t *testing.T) {
 	seeds := newRand(t)
-	expired, returned := uint64(0), uint64(0)
-	for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
+	var total Stats
+	for end := time.Now().Add(2 * stressTime(t)); time.Now().Before(end); {
+		limit := []int{0, 1, 2, 5}[seeds.IntN(4)]
+		kind := seeds.IntN(4)
 		work := make(chan func(), 8)
 		var workers sync.WaitGroup
-		for range 3 {
+		for range 2 {
 			workers.Go(func() {
 				for run := range work {
 					run()
 				}
 			})
 		}
-		refuse := seeds.IntN(2) == 0
-		timer := newTimer(t, WithTick(100*time.Microsecond), WithMaxConcurrency(seeds.IntN(3)*4), WithExecutor(func(run func()) error {
-			if !refuse {
-				work <- run
+		executor := []func(func()) error{
+			nil,
+			func(run func()) error { go run(); return nil },
+			func(run func()) error {
+				select {
+				case work <- run:
+					return nil
+				default:
+					return errors.New("full")
+				}
+			},
+			func(run func()) error {
+				switch rand.IntN(4) {
+				case 0:
+					panic("closed")
+				case 1:
+					run()
+				case 2:
+					run()
+					return errors.New("too late")
+				default:
+					go run()
+				}
 				return nil
-			}
-			select {
-			case work <- run:
-				return nil
-			default:
-				return errors.New("full")
-			}
-		}))
+			},
+		}[kind]
+		timer := newTimer(t, WithTick(50*time.Microsecond), WithWheelSize(4), WithMaxConcurrency(limit),
+			WithExecutor(executor), WithPanicHandler(func(*Timeout, any, []byte) {}))
+
 		var over atomic.Bool
-		var ran atomic.Int64
-		canceled := 0
-		for i := range 500 {
-			to, err := timer.AfterFunc(time.Duration(i)*time.Microsecond, func() {
-				assert.False(t, over.Load(), "started after Shutdown")
-				ran.Add(1)
+		var running, most, armed, canceled atomic.Int64
+		var all [3][400]wildTask
+		var users sync.WaitGroup
+		for u := range all {
+			r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
+			users.Go(func() {
+				var handles []*Timeout
+				for i := range all[u] {
+					how := r.IntN(40)
+					all[u][i].run = func() {
+						assert.False(t, over.Load(), "started after Shutdown")
+						n := running.Add(1)
+						defer running.Add(-1)
+						for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+						}
+						switch how {
+						case 0:
+							time.Sleep(100 * time.Microsecond)
+						case 1:
+							panic("task")
+						case 2:
+							if kind != 2 { // whose workers would be gone
+								runtime.Goexit()
+							}
+						}
+					}
+					to, err := timer.NewTimeout(&all[u][i], time.Duration(r.IntN(300))*time.Microsecond)
+					if err != nil {
+						assert.ErrorIs(t, err, ErrStopped)
+						return
+					}
+					armed.Add(1)
+					handles = append(handles, to)
+					if j := r.IntN(len(handles)); r.IntN(3) == 0 && handles[j].Cancel() {
+						canceled.Add(1)
+					}
+					if r.IntN(3) == 0 {
+						active, err := handles[r.IntN(len(handles))].Reset(time.Duration(r.IntN(300)) * time.Microsecond)
+						if err == nil && !active {
+							armed.Add(1)
+						}
+					}
+					if r.IntN(50) == 0 {
+						runtime.Gosched()
+					}
+				}
 			})
-			require.NoError(t, err)
-			if i%7 == 0 && to.Cancel() {
-				canceled++
-			}
 		}
 		time.Sleep(time.Duration(seeds.IntN(1500)) * time.Microsecond)
+		if seeds.IntN(2) == 0 {
+			users.Wait()
+			for timer.Pending() > 0 { // or the test runs into its timeout
+				time.Sleep(50 * time.Microsecond)
+			}
+		}
 		left, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		users.Wait()
+		_, err = timer.Shutdown(t.Context()) // for what a Cancel has had told meanwhile
 		require.NoError(t, err)
 		over.Store(true)
 		close(work)
 		workers.Wait()
+
+		var ran, told int64
+		for u := range all {
+			for i := range all[u] {
+				ran += all[u][i].ran.Load()
+				told += all[u][i].told.Load()
+			}
+		}
 		st := timer.Stats()
-		require.EqualValues(t, st.Expired, ran.Load())
-		require.EqualValues(t, 500, ran.Load()+int64(len(left))+int64(canceled))
+		require.EqualValues(t, armed.Load(), st.Accepted)
+		require.EqualValues(t, ran, st.Expired)
+		require.EqualValues(t, canceled.Load(), st.Canceled)
+		require.EqualValues(t, len(left), st.Returned)
+		require.EqualValues(t, canceled.Load()+int64(len(left)), told, "limit %d, executor %d", limit, kind)
 		require.Zero(t, st.Pending)
 		require.Zero(t, st.Running)
-		expired += st.Expired
-		returned += st.Returned
+		if limit > 0 {
+			require.LessOrEqual(t, most.Load(), int64(limit), "executor %d", kind)
+		}
+		total.Expired += st.Expired
+		total.Canceled += st.Canceled
+		total.Returned += st.Returned
 	}
-	require.NotZero(t, expired)
-	require.NotZero(t, returned)
+	t.Logf("%d expired, %d canceled, %d returned", total.Expired, total.Canceled, total.Returned)
+	require.True(t, total.Expired > 0 && total.Canceled > 0 && total.Returned > 0)
+}
+
+// A wildTask does what its run says.
+type wildTask struct {
+	run       func()
+	ran, told atomic.Int64
+}
+
+func (w *wildTask) Run(*Timeout)      { w.ran.Add(1); w.run() }
+func (w *wildTask) Canceled(*Timeout) { w.told.Add(1) }
+
+// A job that has ended, in whichever way, makes room for the next, and once only.
+func TestExecutorCountsJobs(t *testing.T) {
+	const tick = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		var p pool
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1), WithExecutor(p.submit))
+		busy := func() int {
+			timer.runners.mu.Lock()
+			defer timer.runners.mu.Unlock()
+			return timer.runners.busy
+		}
+		to, err := timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		pass(3 * tick)
+		require.Equal(t, 1, busy())
+		job := p.take()[0]
+		job()
+		job()
+		require.Zero(t, busy())
+
+		_, err = to.Reset(0)
+		require.NoError(t, err)
+		pass(3 * tick)
+		job = p.take()[0]
+		require.True(t, to.Cancel())
+		pass(3 * tick)
+		require.Zero(t, busy())
+		job()
+		require.Zero(t, busy())
+	})
+}
+
+// A notice is told although the executor has all it may have.
+func TestExecutorFullTellsNotices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pool
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(5), WithExecutor(p.submit))
+		release := make(chan struct{})
+		for range 6 {
+			_, err := timer.AfterFunc(0, nop)
+			require.NoError(t, err)
+		}
+		pass(2 * time.Millisecond)
+		var notices []*canceler
+		for range 3 {
+			c := &canceler{block: func() { <-release }}
+			to, err := timer.NewTimeout(c, time.Hour)
+			require.NoError(t, err)
+			require.True(t, to.Cancel())
+			notices = append(notices, c)
+		}
+		pass(3 * time.Millisecond)
+		require.Equal(t, 3, toldOf(notices))
+		close(release)
+		timer.Stop()
+		p.runAll()
+	})
+}
+
+// With a limit, those handed back are told when the task at work has ended, and Shutdown waits.
+func TestExecutorAtTheLimitTellsNotices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1),
+			WithExecutor(func(run func()) error { go run(); return nil }))
+		release := make(chan struct{})
+		_, err := timer.AfterFunc(0, func() { <-release })
+		require.NoError(t, err)
+		pass(time.Millisecond)
+		c := new(canceler)
+		_, err = timer.NewTimeout(c, time.Hour)
+		require.NoError(t, err)
+		require.Len(t, timer.Stop(), 1)
+		close(release)
+		_, err = timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, c.told.Load())
+	})
 }

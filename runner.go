@@ -16,15 +16,20 @@ const (
 	maxEager = 16
 
 	// slowTask is how long the tasks must take on average, for the runners there are, to
-	// count as tasks that block. For them a goroutine each is cheap. For shorter ones it
-	// would cost more than it gains.
-	slowTask = 20 * time.Microsecond
+	// count as tasks that block. For shorter ones a goroutine each would cost more than it
+	// gains. Tasks that need the processor for longer are told from those that block by the
+	// runners added for them, which then get none: see look.
+	slowTask = 5 * time.Microsecond
 
 	// looksPerTick is how often in a tick the worker looks after runners that are behind,
 	// and growth by what factor their number may grow each time. From 4 that gets a
 	// thousand tasks past any number of blocked ones in five looks, a million in ten.
 	looksPerTick = 16
 	growth       = 4
+
+	// mindEvery is how often, at least, the canceled ones are looked after once Stop has
+	// ended the worker.
+	mindEvery = 10 * time.Millisecond
 )
 
 // runners run the tasks of what has come due, on goroutines that are there only while there is
@@ -49,6 +54,8 @@ type runners struct {
 	begun   atomic.Int64  // those of them that have had a processor; not guarded
 	idle    chan struct{} // closed when live gets to 0; nil if nobody waits for it
 
+	minding bool // a goroutine does what the worker did before Stop
+
 	jobs map[*Timeout]*job // in the executor's hands, and not begun
 	busy int               // jobs, begun or not
 
@@ -70,10 +77,13 @@ func (r *runners) add(b *batch) {
 	switch {
 	case r.limit > 0:
 		r.spawn(b.left()) // as many as there may be
-	case len(r.batches) == 1, r.live < r.eager, r.timer.IsStopped():
+	case len(r.batches) == 1, r.live < r.eager:
 		// If it is the only one, nobody may come to take it: all runners there are may
 		// be in tasks that block.
 		r.spawn(1)
+	}
+	if r.timer.IsStopped() {
+		r.mind()
 	}
 }
 
@@ -119,6 +129,12 @@ func (r *runners) exit() {
 	}
 }
 
+// held reports whether nothing is to be taken from a batch for now: Stop will take what was
+// due, or the next job that ends will have it taken. Called with mu held.
+func (r *runners) held(b *batch) bool {
+	return !b.canceled && (r.timer.IsStopped() || r.full())
+}
+
 // next returns a batch for a runner to take from: one that nobody has, or else the oldest,
 // whose runner may be stuck. If it returns nil the caller is a runner no more.
 func (r *runners) next() *batch {
@@ -128,8 +144,7 @@ func (r *runners) next() *batch {
 	var help *batch
 	for _, b := range r.batches {
 		switch {
-		case !b.canceled && (r.timer.IsStopped() || r.full()):
-			// Stop will take it, or the next job that ends will see to it.
+		case r.held(b):
 		case !b.begun:
 			b.begun = true
 			return b
@@ -144,46 +159,78 @@ func (r *runners) next() *batch {
 }
 
 // look looks after the runners and adds some if they are stuck. It reports whether anything
-// waits for them, and whether it has waited since before this tick: then the worker should
+// waits for them, and whether it has waited since before this tick: then the caller should
 // look again soon. Called only by the worker.
 func (r *runners) look(tick uint64, elapsed time.Duration) (waiting, overdue bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.lookLocked(tick, elapsed)
+}
+
+// lookLocked is look, with mu held.
+func (r *runners) lookLocked(tick uint64, elapsed time.Duration) (waiting, overdue bool) {
 	r.batches = slices.DeleteFunc(r.batches, (*batch).done)
-	if len(r.batches) == 0 || r.limit > 0 && r.live >= r.limit || r.full() {
+	taken, left := r.added, 0
+	for _, b := range r.batches {
+		n := b.left()
+		taken -= n
+		if !r.held(b) {
+			left += n
+			overdue = overdue || b.tick < tick
+		}
+	}
+	if left == 0 || r.limit > 0 && r.live >= r.limit {
 		r.looking = false // there is nothing to do, or nothing that may be done
 		return false, false
 	}
-	left := 0
-	for _, b := range r.batches {
-		left += b.left()
-	}
-	taken := r.added - left
 	moved, spent := taken-r.taken, elapsed-r.looked
-	again := r.looking
-	r.looking, r.taken, r.looked = true, taken, elapsed
-	if r.batches[0].tick >= tick {
-		r.step = growth
-		return true, false
-	}
+	r.taken, r.looked = taken, elapsed
 	switch slow := time.Duration(moved)*slowTask < time.Duration(r.live)*spent; {
-	case !again, r.begun.Load() < int64(r.started):
-		// Either this is the first look, or those added before have not had a processor
-		// yet: then it is not the tasks that are slow, and more runners would not help.
+	case !r.looking: // the first look
+		r.looking = true
+		r.step = growth
+	case !overdue, r.begun.Load() < int64(r.started):
+		// Either there is time, or those added before have not had a processor yet:
+		// then it is not the tasks that are slow, and more runners would not help.
 	case slow:
 		r.spawn(min(r.step, left))
 		r.step = min(r.step*growth, 1<<20)
 	}
-	return true, true
+	return true, overdue
+}
+
+// mind looks after what is left to be told when Stop has ended the worker, again and again until
+// nothing is left. With a limit there is nothing to look after: there can be no more runners.
+// Called with mu held.
+func (r *runners) mind() {
+	if r.minding || r.limit > 0 {
+		return
+	}
+	clock := &r.timer.clock
+	if waiting, _ := r.lookLocked(neverTick, clock.elapsed()); waiting {
+		r.minding = true
+		time.AfterFunc(max(min(clock.tick/looksPerTick, mindEvery), 1), func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.minding = false
+			r.mind()
+		})
+	}
 }
 
 // sweep drops what has been canceled or reset from the batches of before this tick, since the
-// one that they wait for may take long. Called only by the worker.
-func (r *runners) sweep(tick uint64) {
+// one that they wait for may take long. It reports whether there are batches of this tick, for
+// which it is to be called again. Called only by the worker.
+func (r *runners) sweep(tick uint64) (again bool) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i, b := range r.batches {
-		if b.canceled || b.tick >= tick {
+	batches := slices.Clone(r.batches)
+	r.mu.Unlock()
+	for _, b := range batches {
+		if b.canceled || b.done() {
+			continue
+		}
+		if b.tick >= tick {
+			again = true
 			continue
 		}
 		kept := &batch{tick: b.tick}
@@ -194,10 +241,15 @@ func (r *runners) sweep(tick uint64) {
 				kept.due = append(kept.due, to)
 			}
 		}
-		r.added -= len(rest) - len(kept.due)
+		r.mu.Lock()
+		r.added -= len(rest) // those kept are added again
+		r.mu.Unlock()
 		clear(rest)
-		r.batches[i] = kept
+		if len(kept.due) > 0 {
+			r.add(kept)
+		}
 	}
+	return again
 }
 
 // rest returns the timeouts that nobody has taken, and those that the executor has not begun,
@@ -208,7 +260,9 @@ func (r *runners) rest() []*Timeout {
 	var rest []*Timeout
 	r.batches = slices.DeleteFunc(r.batches, func(b *batch) bool {
 		if !b.canceled {
-			rest = append(rest, b.takeRest()...)
+			due := b.takeRest()
+			rest = append(rest, due...)
+			r.added -= len(due)
 		}
 		return !b.canceled
 	})
@@ -217,6 +271,10 @@ func (r *runners) rest() []*Timeout {
 		j.to = nil
 	}
 	r.jobs = nil
+	if len(r.batches) > 0 {
+		r.spawn(1) // all runners may be in tasks that block
+		r.mind()
+	}
 	return rest
 }
 

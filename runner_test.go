@@ -83,21 +83,29 @@ func TestPanicHandlerExits(t *testing.T) {
 
 // Promise 13: a handler that panics crashes the program, and both values are shown.
 func TestPanicHandlerPanics(t *testing.T) {
-	if os.Getenv("HASHEDWHEEL_CRASH") != "" {
-		timer := newTimer(t, WithTick(time.Millisecond), WithPanicHandler(func(_ *Timeout, value any, _ []byte) { panic("second") }))
+	var how = map[string][]Option{
+		"runner":          nil,
+		"executor":        {WithExecutor(func(run func()) error { go run(); return nil })},
+		"executor inline": {WithExecutor(func(run func()) error { run(); return nil })},
+		"executor fails":  {WithExecutor(func(func()) error { return os.ErrInvalid })},
+	}
+	if opts, ok := how[os.Getenv("HASHEDWHEEL_CRASH")]; ok {
+		timer := newTimer(t, append(opts, WithTick(time.Millisecond), WithPanicHandler(func(*Timeout, any, []byte) { panic("second") }))...)
 		_, err := timer.AfterFunc(0, func() { panic("first") })
 		require.NoError(t, err)
 		time.Sleep(time.Minute) // until the crash
 		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestPanicHandlerPanics$")
-	cmd.Env = append(os.Environ(), "HASHEDWHEEL_CRASH=1")
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
-	require.Equal(t, 2, exit.ExitCode())
-	require.Contains(t, string(out), "panic: first [recovered]")
-	require.Contains(t, string(out), "panic: second")
+	for name := range how {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestPanicHandlerPanics$")
+		cmd.Env = append(os.Environ(), "HASHEDWHEEL_CRASH="+name)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, name)
+		require.Equal(t, 2, exit.ExitCode(), name)
+		require.Contains(t, string(out), "panic: first [recovered]", name)
+		require.Contains(t, string(out), "panic: second", name)
+	}
 }
 
 func TestPanicIsLogged(t *testing.T) {

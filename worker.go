@@ -51,6 +51,10 @@ const (
 	// it. Otherwise it would stay for a long tick although nothing is pending any more.
 	maxAwake = 500 * time.Millisecond
 
+	// sweepShare is how many times longer than a sweep took the next one has to wait. It
+	// takes as long as tasks have been waiting for their turn, usually none.
+	sweepShare = 8
+
 	// batchSize is the largest number of due timeouts handed over at once. It bounds what a
 	// batch that has grown copies, and lets runners begin while the worker collects the rest.
 	batchSize = 1 << 10
@@ -76,7 +80,8 @@ type worker struct {
 
 	batchCap int // room for as many as were in the last one: ticks are much alike
 
-	stale bool // a timeout that is in a batch may have been canceled
+	stale   bool          // a timeout that is in a batch may have been canceled
+	sweepAt time.Duration // not to sweep the batches before
 }
 
 // summon sees to it that the worker looks at the queue at the next boundary. Called after
@@ -134,7 +139,7 @@ func (w *worker) run() {
 		switch {
 		case overdue:
 			until = min(until, elapsed+max(w.clock.tick/looksPerTick, 1))
-		case taken == 0 && !waiting && (w.wheel.next > next || w.clock.tick > maxAwake):
+		case taken == 0 && !waiting && !w.stale && (w.wheel.next > next || w.clock.tick > maxAwake):
 			// A tick without news and nothing due: time to rest. After a tick with
 			// news there is likely to be more, and to be called costs more than to look.
 			next, gone := w.rest(next)
@@ -201,9 +206,11 @@ func (w *worker) drain() (taken int) {
 		}
 	}
 	w.handOver()
-	if w.stale {
-		w.stale = false
-		w.runners.sweep(w.wheel.now)
+	if w.stale && w.clock.elapsed() >= w.sweepAt {
+		start := w.clock.elapsed()
+		w.stale = w.runners.sweep(w.wheel.now)
+		end := w.clock.elapsed()
+		w.sweepAt = end + sweepShare*(end-start)
 	}
 	return taken
 }
@@ -216,10 +223,9 @@ func (w *worker) settle(to *Timeout) {
 	case status(word) != pending:
 		if placed {
 			w.wheel.remove(to)
-		} else if tick <= w.wheel.now {
-			w.stale = true // it may be in a batch, or in the executor's hands
-			w.runners.forget(to)
 		}
+		w.stale = true // it may be in a batch, or in the executor's hands
+		w.runners.forget(to)
 	case tick <= w.wheel.now:
 		if placed {
 			w.wheel.remove(to)
