@@ -10,27 +10,9 @@ import (
 	"time"
 )
 
-const (
-	// maxEager is the most runners that are started because there is much to do, and not
-	// because some are stuck: as many as can run at the same time, and no more than this.
-	maxEager = 16
-
-	// slowTask is how long the tasks must take on average, for the runners there are, to
-	// count as tasks that block. For shorter ones a goroutine each would cost more than it
-	// gains. Tasks that need the processor for longer are told from those that block by the
-	// runners added for them, which then get none: see look.
-	slowTask = 5 * time.Microsecond
-
-	// looksPerTick is how often in a tick the worker looks after runners that are behind,
-	// and growth by what factor their number may grow each time. From 4 that gets a
-	// thousand tasks past any number of blocked ones in five looks, a million in ten.
-	looksPerTick = 16
-	growth       = 4
-
-	// mindEvery is how often, at least, the canceled ones are looked after once Stop has
-	// ended the worker.
-	mindEvery = 10 * time.Millisecond
-)
+// maxEager is the most runners that are started because there is much to do, and not
+// because some are stuck: as many as can run at the same time, and no more than this.
+const maxEager = 16
 
 // runners run the tasks of what has come due, on goroutines that are there only while there is
 // work. The worker never runs a task, so none can hold up the wheel.
@@ -53,14 +35,13 @@ type runners struct {
 	started int           // runners ever
 	begun   atomic.Int64  // those of them that have had a processor; not guarded
 	idle    chan struct{} // closed when live gets to 0; nil if nobody waits for it
-
-	minding bool // a goroutine does what the worker did before Stop
+	minding bool          // mind is going to look again
 
 	jobs map[*Timeout]*job // in the executor's hands, and not begun
 	busy int               // jobs, begun or not
 
 	// What the worker saw when it last looked; guarded by mu.
-	looking bool
+	looking bool          // something was left then, as the time before
 	added   int           // timeouts in all batches so far
 	taken   int           // how many of them had been taken
 	looked  time.Duration // when that was
@@ -85,22 +66,6 @@ func (r *runners) add(b *batch) {
 	if r.timer.IsStopped() {
 		r.mind()
 	}
-}
-
-// tell has the task of a canceled timeout told. Called by any goroutine.
-func (r *runners) tell(to *Timeout) {
-	r.mu.Lock()
-	if n := len(r.batches); n > 0 {
-		if b := r.batches[n-1]; b.canceled && !b.begun && len(b.due) < batchSize {
-			b.due = append(b.due, to)
-			r.added++
-			r.mu.Unlock()
-			return
-		}
-	}
-	r.mu.Unlock()
-	r.add(&batch{due: []*Timeout{to}, tick: r.timer.clock.now(), canceled: true})
-	r.timer.worker.summon() // for it looks after what is stuck
 }
 
 // spawn starts n runners, if that many are allowed. Called with mu held.
@@ -156,100 +121,6 @@ func (r *runners) next() *batch {
 		r.exit()
 	}
 	return help
-}
-
-// look looks after the runners and adds some if they are stuck. It reports whether anything
-// waits for them, and whether it has waited since before this tick: then the caller should
-// look again soon. Called only by the worker.
-func (r *runners) look(tick uint64, elapsed time.Duration) (waiting, overdue bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lookLocked(tick, elapsed)
-}
-
-// lookLocked is look, with mu held.
-func (r *runners) lookLocked(tick uint64, elapsed time.Duration) (waiting, overdue bool) {
-	r.batches = slices.DeleteFunc(r.batches, (*batch).done)
-	taken, left := r.added, 0
-	for _, b := range r.batches {
-		n := b.left()
-		taken -= n
-		if !r.held(b) {
-			left += n
-			overdue = overdue || b.tick < tick
-		}
-	}
-	if left == 0 || r.limit > 0 && r.live >= r.limit {
-		r.looking = false // there is nothing to do, or nothing that may be done
-		return false, false
-	}
-	moved, spent := taken-r.taken, elapsed-r.looked
-	r.taken, r.looked = taken, elapsed
-	switch slow := time.Duration(moved)*slowTask < time.Duration(r.live)*spent; {
-	case !r.looking: // the first look
-		r.looking = true
-		r.step = growth
-	case !overdue, r.begun.Load() < int64(r.started):
-		// Either there is time, or those added before have not had a processor yet:
-		// then it is not the tasks that are slow, and more runners would not help.
-	case slow:
-		r.spawn(min(r.step, left))
-		r.step = min(r.step*growth, 1<<20)
-	}
-	return true, overdue
-}
-
-// mind looks after what is left to be told when Stop has ended the worker, again and again until
-// nothing is left. With a limit there is nothing to look after: there can be no more runners.
-// Called with mu held.
-func (r *runners) mind() {
-	if r.minding || r.limit > 0 {
-		return
-	}
-	clock := &r.timer.clock
-	if waiting, _ := r.lookLocked(neverTick, clock.elapsed()); waiting {
-		r.minding = true
-		time.AfterFunc(max(min(clock.tick/looksPerTick, mindEvery), 1), func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.minding = false
-			r.mind()
-		})
-	}
-}
-
-// sweep drops what has been canceled or reset from the batches of before this tick, since the
-// one that they wait for may take long. It reports whether there are batches of this tick, for
-// which it is to be called again. Called only by the worker.
-func (r *runners) sweep(tick uint64) (again bool) {
-	r.mu.Lock()
-	batches := slices.Clone(r.batches)
-	r.mu.Unlock()
-	for _, b := range batches {
-		if b.canceled || b.done() {
-			continue
-		}
-		if b.tick >= tick {
-			again = true
-			continue
-		}
-		kept := &batch{tick: b.tick}
-		rest := b.takeRest()
-		for _, to := range rest {
-			word := to.word.Load()
-			if status(word) == pending && (tickOf(word) <= b.tick || to.bucket == 0) {
-				kept.due = append(kept.due, to)
-			}
-		}
-		r.mu.Lock()
-		r.added -= len(rest) // those kept are added again
-		r.mu.Unlock()
-		clear(rest)
-		if len(kept.due) > 0 {
-			r.add(kept)
-		}
-	}
-	return again
 }
 
 // rest returns the timeouts that nobody has taken, and those that the executor has not begun,
@@ -359,16 +230,6 @@ func (t *Timer) taskEnded(to *Timeout, s *stripe) {
 		return
 	}
 	s.finished.Add(1)
-}
-
-// tellCanceled tells the task of a canceled timeout, and survives its panic.
-func (t *Timer) tellCanceled(to *Timeout) {
-	defer func() {
-		if value := recover(); value != nil {
-			t.reportPanic(to, value, debug.Stack())
-		}
-	}()
-	to.task.(Canceler).Canceled(to)
 }
 
 // eagerRunners returns how many runners can be at work at the same time.

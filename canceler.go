@@ -1,0 +1,45 @@
+package hashedwheel
+
+import "runtime/debug"
+
+// A Canceler is a Task that wants to know when it will not run.
+type Canceler interface {
+	// Canceled is called once when the timeout has been ended by Cancel or by Stop, on a
+	// goroutine of the timer's, soon after. It is not called for a task that was started.
+	Canceled(to *Timeout)
+}
+
+// tellIfCanceler has the task of a canceled timeout told, if it wants to be.
+func (t *Timer) tellIfCanceler(to *Timeout) {
+	switch to.task.(type) {
+	case plainFunc, TaskFunc: // the usual ones, which do not; this is quicker to find out
+	case Canceler:
+		t.runners.tell(to)
+	}
+}
+
+// tell has the task of a canceled timeout told. Called by any goroutine.
+func (r *runners) tell(to *Timeout) {
+	r.mu.Lock()
+	if n := len(r.batches); n > 0 {
+		if b := r.batches[n-1]; b.canceled && !b.begun && len(b.due) < batchSize {
+			b.due = append(b.due, to)
+			r.added++
+			r.mu.Unlock()
+			return
+		}
+	}
+	r.mu.Unlock()
+	r.add(&batch{due: []*Timeout{to}, tick: r.timer.clock.now(), canceled: true})
+	r.timer.worker.summon() // for it looks after what is stuck
+}
+
+// tellCanceled tells the task of a canceled timeout, and survives its panic.
+func (t *Timer) tellCanceled(to *Timeout) {
+	defer func() {
+		if value := recover(); value != nil {
+			t.reportPanic(to, value, debug.Stack())
+		}
+	}()
+	to.task.(Canceler).Canceled(to)
+}
