@@ -197,3 +197,57 @@ func TestRunnerAtTheShutGate(t *testing.T) {
 	require.Equal(t, uint64(pending), status(to.word.Load()))
 	require.Zero(t, s.inside.Load())
 }
+
+// One runner for the only batch; more for what is behind it, up to one for each processor; with
+// a limit, as many as there may be.
+func TestAddStartsRunners(t *testing.T) {
+	waiting := func() *batch { return &batch{due: []*Timeout{new(Timeout)}, begun: true, canceled: true} }
+	for _, c := range []struct{ limit, live, waiting, want int }{
+		{0, 0, 0, 1},
+		{0, 9, 0, 1},
+		{0, 0, 1, 1},
+		{0, 1, 1, 1},
+		{0, 2, 1, 0},
+		{3, 0, 0, 3},
+		{3, 1, 1, 2},
+		{3, 3, 1, 0},
+		{9, 0, 0, 5},
+	} {
+		timer := newTimer(t)
+		r := &timer.runners
+		r.limit, r.live, r.eager = c.limit, c.live, 2
+		for range c.waiting {
+			r.batches = append(r.batches, waiting())
+			r.batches[0].due[0].task = &canceler{any: true}
+		}
+		b := &batch{}
+		for range 5 {
+			to := &Timeout{timer: timer}
+			to.word.Store(canceled)
+			b.due = append(b.due, to)
+		}
+		r.add(b)
+		_, started := r.liveRunners()
+		require.Equal(t, c.want, started, "%+v", c)
+	}
+}
+
+// What is to be told goes into batches of bounded size.
+func TestTellFillsBatches(t *testing.T) {
+	timer := newTimer(t)
+	r := &timer.runners
+	r.limit, r.live = 1, 1 // as if a task were at work
+	c := &canceler{any: true}
+	for range 2*batchSize + 1 {
+		r.tell(&Timeout{timer: timer, task: c})
+	}
+	r.mu.Lock()
+	require.Len(t, r.batches, 3)
+	require.Equal(t, 2*batchSize+1, r.added)
+	r.exit() // and now it ends
+	r.spawn(1)
+	r.mu.Unlock()
+	_, err := timer.Shutdown(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 2*batchSize+1, c.told.Load())
+}

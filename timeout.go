@@ -80,7 +80,8 @@ type Timeout struct {
 // Cancel ends a pending timeout. It returns true for exactly one caller, and then the task
 // will never start, even if it was due already. It returns false if the task has been
 // started, or if the timeout has been canceled or handed back by Stop. Cancel does not wait
-// for a task that runs, nor for anything else, and allocates nothing.
+// for a task that runs, nor for anything else, and allocates nothing, unless its task is a
+// Canceler.
 func (to *Timeout) Cancel() bool {
 	t := to.timer
 	s := t.queue.stripe(to)

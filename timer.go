@@ -23,7 +23,8 @@
 // than two ticks, and tasks that do not block cost no goroutine. A panic in a task is recovered
 // and reported.
 //
-// A timer with nothing pending has no goroutine. While nothing is due it sleeps.
+// A timer with nothing pending has no goroutine, half a second later. While nothing is due it
+// sleeps.
 //
 // # Costs
 //
