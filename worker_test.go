@@ -2,10 +2,12 @@ package hashedwheel
 
 import (
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -92,6 +94,9 @@ func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 		s.push(probe)
 		pass(59 * time.Minute)
 		require.Same(t, probe, s.head.Load(), "the worker was awake")
+		timer.worker.nudge() // and if it is, that is seen
+		synctest.Wait()
+		require.Nil(t, s.head.Load())
 		pass(time.Minute)
 		require.Equal(t, 1, fired)
 		require.Nil(t, s.head.Load())
@@ -138,7 +143,7 @@ func TestLongQueueIsTakenEarly(t *testing.T) {
 // No wake-up is lost: a timeout armed at any moment relative to the worker's going to rest,
 // ending or starting fires. Were one lost, it would wait for nobody.
 func TestNoLostWakeUp(t *testing.T) {
-	timer := newTimer(t, WithTick(20*time.Microsecond))
+	timer := newTimer(t, WithTick(time.Microsecond))
 	fired := make(chan struct{}, 1)
 	far, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
@@ -158,8 +163,11 @@ func TestNoLostWakeUp(t *testing.T) {
 			case <-time.After(10 * time.Second):
 				t.Fatalf("not fired: presence %d, %d on the queue", timer.worker.presence.Load(), timer.queue.queueLen())
 			}
-			for range r.IntN(200) {
-				runtime.Gosched()
+			// About as long as the worker takes to look once more and go to rest.
+			for spin, start := time.Duration(r.IntN(100_000)), time.Now(); time.Since(start) < spin; {
+				if r.IntN(8) == 0 {
+					runtime.Gosched()
+				}
 			}
 		}
 	}
@@ -223,4 +231,23 @@ func TestSettleOverdue(t *testing.T) {
 	require.Zero(t, w.wheel.count)
 	w.wheel.check(t)
 	w.batch = nil
+}
+
+// However many summon a worker that is not there, one starts. Two would end in a panic at Stop.
+func TestOneWorkerStarts(t *testing.T) {
+	for range 3000 {
+		timer := newTimer(t, WithTick(time.Microsecond))
+		var users sync.WaitGroup
+		start := make(chan struct{})
+		for range 4 {
+			users.Go(func() {
+				<-start
+				_, err := timer.AfterFunc(time.Hour, nop)
+				assert.NoError(t, err)
+			})
+		}
+		close(start)
+		users.Wait()
+		require.Len(t, timer.Stop(), 4)
+	}
 }
