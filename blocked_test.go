@@ -505,6 +505,34 @@ func TestBlockedNoticesAfterStop(t *testing.T) {
 	}
 }
 
+// Also the only one there is, of a timeout that was canceled before.
+func TestNoticeFromBeforeStop(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		release := make(chan struct{})
+		c := new(canceler)
+		to, err := timer.NewTimeout(c, time.Hour)
+		require.NoError(t, err)
+		for range 3 {
+			_, err := timer.AfterFunc(0, func() { <-release })
+			require.NoError(t, err)
+		}
+		pass(3 * time.Millisecond)
+		other := new(Timeout)
+		other.word.Store(canceled)
+		r := &timer.runners
+		r.mu.Lock()
+		r.batches = append(r.batches, &batch{due: []*Timeout{other}, begun: true}) // somebody is at it
+		r.mu.Unlock()
+		require.True(t, to.Cancel())
+		require.Empty(t, timer.Stop())
+		pass(time.Millisecond)
+		require.EqualValues(t, 1, c.told.Load())
+		close(release)
+	})
+}
+
 // Promise 9 where tasks wait for their turn, or for an executor: a timeout that was canceled is
 // let go although it had been handed over in the same tick, or had been reset far away before,
 // or is just being submitted.

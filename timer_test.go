@@ -391,6 +391,28 @@ func TestStopDoesNotWaitForLongTasks(t *testing.T) {
 	stop(t, make(chan bool))
 }
 
+// A task that has been claimed, and may not have begun, is waited for: until it ends, or for so
+// long that it must have begun.
+func TestStopAwaitsStarts(t *testing.T) {
+	for _, ends := range []bool{true, false} {
+		timer := newTimer(t)
+		timer.queue.stripes[0].expired.Add(1) // as a runner does when it leaves the gate
+		var stopped atomic.Bool
+		done := make(chan struct{})
+		go func() {
+			timer.Stop()
+			stopped.Store(true)
+			close(done)
+		}()
+		time.Sleep(5 * time.Millisecond)
+		require.False(t, stopped.Load())
+		if ends {
+			timer.queue.stripes[0].finished.Add(1)
+		}
+		<-done
+	}
+}
+
 // After Stop the timer keeps nothing of what it handed back, nor does one handle keep another.
 func TestStopReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
