@@ -12,7 +12,8 @@ import (
 )
 
 // Each benchmark does the same work on this library (impl=wheel, default options unless said)
-// and on package time (impl=time), in one run.
+// and on package time (impl=time), in one run. The sleeps are on real time, like all that is
+// measured, and off the clock: they let the worker take what was armed or canceled.
 
 // An impl is a way to make timers, with H for a handle.
 type impl[H any] struct {

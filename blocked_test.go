@@ -21,6 +21,15 @@ func (r *runners) liveRunners() (live, started int) {
 	return r.live, r.started
 }
 
+// blockOne arms a task for the next tick that blocks until the channel is closed.
+func blockOne(t *testing.T, timer *Timer) (release chan struct{}) {
+	t.Helper()
+	release = make(chan struct{})
+	_, err := timer.AfterFunc(0, func() { <-release })
+	require.NoError(t, err)
+	return release
+}
+
 // Promise 12: whatever is due with a thousand tasks that block, or after them, starts within
 // two ticks; and no runner stays that is not in a task.
 func TestBlockedTasksDelayNoOther(t *testing.T) {
@@ -188,9 +197,7 @@ func TestWaitingForATurn(t *testing.T) {
 	const tick = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
-		release := make(chan struct{})
-		_, err := timer.AfterFunc(0, func() { <-release })
-		require.NoError(t, err)
+		release := blockOne(t, timer)
 		pass(tick)
 
 		var fired moments
@@ -591,9 +598,7 @@ func TestResetUnseenByTheWorker(t *testing.T) {
 	const tick = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
-		release := make(chan struct{})
-		_, err := timer.AfterFunc(0, func() { <-release })
-		require.NoError(t, err)
+		release := blockOne(t, timer)
 		pass(tick)
 		to, err := timer.AfterFunc(0, nop)
 		require.NoError(t, err)

@@ -29,6 +29,7 @@ type runners struct {
 	eager  int                    // see maxEager
 	submit func(run func()) error // nil: tasks run here
 
+	// Guarded by mu, which is never held while user code runs, nor by who then enters the gate.
 	mu      sync.Mutex
 	batches []*batch      // that may have something left, as they came
 	live    int           // runners, and tasks at work in the executor
@@ -40,7 +41,7 @@ type runners struct {
 	jobs map[*Timeout]*job // in the executor's hands, and not begun
 	busy int               // jobs, begun or not
 
-	// What the worker saw when it last looked; guarded by mu.
+	// What the worker saw when it last looked. Guarded by mu too.
 	looking bool          // something was left then, as the time before
 	added   int           // timeouts in all batches so far
 	taken   int           // how many of them had been taken
@@ -48,7 +49,8 @@ type runners struct {
 	step    int           // how many runners to add next
 }
 
-// add accepts a batch. It does not wait for its tasks. Called by the worker for what is due.
+// add accepts a batch. It does not wait for its tasks. Called by the worker for what is due, and
+// by tell for what was canceled.
 func (r *runners) add(b *batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 )
 
 // enter goes through the gate, and reports whether it is open: it is until Stop. Whoever has
-// entered must leave, in either case, and in between must neither wait nor run user code.
+// entered must leave, in either case, and in between must neither run user code nor wait, but
+// for runners.mu, whose holders do not enter.
 //
 // The gate is for those whose work Stop must see done or not begun: the push of a timeout
 // that is pending already, and the start of a task. Stop shuts it and then waits until

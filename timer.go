@@ -145,7 +145,8 @@ func New(opts ...Option) (*Timer, error) {
 
 // NewTimeout arms a timeout: task runs once, after delay. A delay of zero or less expires at
 // the next tick boundary, never inside the call. One too long to be represented, some 292
-// years (73 with a tick of 1 ns), stays pending until it is canceled or reset, or the timer is stopped.
+// years (73 with a tick of 1 ns), stays pending until it is canceled or reset, or the timer is
+// stopped.
 //
 // The error is ErrNilTask, ErrStopped or ErrTooManyPending; then the task will not run.
 func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
