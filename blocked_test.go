@@ -18,7 +18,16 @@ import (
 func (r *runners) liveRunners() (live, started int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.live, r.started
+	return len(r.live), r.started
+}
+
+// enlistOne makes the runners believe that there is one more, and returns it.
+func (r *runners) enlistOne() *runner {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rn := &runner{runners: r, stripe: &r.timer.queue.stripes[0]}
+	r.enlist(rn)
+	return rn
 }
 
 // blockOne arms a task for the next tick that blocks until the channel is closed.
@@ -636,10 +645,10 @@ func TestNextBehindTheGate(t *testing.T) {
 	r := &timer.runners
 	timer.stopped.Store(true)
 	defer timer.stopped.Store(false)
-	r.live = 1
+	rn := r.enlistOne()
 	r.batches = []*batch{{due: []*Timeout{new(Timeout)}}}
-	require.Nil(t, r.next())
-	require.Zero(t, r.live)
+	require.Nil(t, r.next(rn))
+	require.Empty(t, r.live)
 	r.batches = nil
 }
 

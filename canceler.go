@@ -29,8 +29,10 @@ func (r *runners) tell(to *Timeout) {
 			return
 		}
 	}
+	b := r.spareBatch()
 	r.mu.Unlock()
-	r.add(&batch{due: []*Timeout{to}, tick: r.timer.clock.now(), canceled: true})
+	b.due, b.tick, b.canceled = append(b.due, to), r.timer.clock.now(), true
+	r.add(b)
 	r.timer.worker.summon() // for it looks after what is stuck
 }
 

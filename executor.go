@@ -5,9 +5,9 @@ import "runtime/debug"
 // A job is a timeout in the hands of the executor. As long as it waits there the timeout is
 // pending: it can be canceled, reset and handed back by Stop.
 type job struct {
-	runners *runners
-	stripe  *stripe // that of the timeout
-	tick    uint64  // the batch's
+	runner // for the length of the task; its stripe is that of the timeout
+
+	tick uint64 // the batch's
 
 	// Guarded by runners.mu.
 	to    *Timeout // nil once it has begun, or has been dropped
@@ -49,7 +49,7 @@ func (r *runners) newJob(b *batch, s *stripe) *job {
 	if to == nil {
 		return nil
 	}
-	j := &job{runners: r, stripe: t.queue.stripe(to), tick: b.tick, to: to}
+	j := &job{runner: runner{runners: r, stripe: t.queue.stripe(to)}, tick: b.tick, to: to}
 	if r.jobs == nil {
 		r.jobs = make(map[*Timeout]*job)
 	}
@@ -95,11 +95,7 @@ func (j *job) run() {
 	t := r.timer
 	open := t.enter(j.stripe)
 	to := r.begin(j, open)
-	claimed := to != nil && to.claim(j.tick)
-	if claimed {
-		j.stripe.expired.Add(1)
-		t.release()
-	}
+	claimed := to != nil && j.claim(to, j.tick)
 	t.leave(j.stripe)
 	if to == nil {
 		return
@@ -107,7 +103,7 @@ func (j *job) run() {
 	returned := false
 	defer func() { r.finish(j, returned) }()
 	if claimed {
-		t.runTask(to, j.stripe)
+		j.runTask(to)
 	}
 	returned = true
 }
@@ -125,7 +121,7 @@ func (r *runners) begin(j *job, open bool) *Timeout {
 	if r.jobs[to] == j {
 		delete(r.jobs, to)
 	}
-	r.live++
+	r.enlist(&j.runner)
 	return to
 }
 
@@ -135,10 +131,9 @@ func (r *runners) finish(j *job, returned bool) {
 	defer r.mu.Unlock()
 	j.ended = returned
 	r.busy--
-	r.live-- // this makes room for another
+	r.delist(&j.runner) // this makes room for another
 	r.resume()
-	r.live++
-	r.exit()
+	r.lookIdle()
 }
 
 // forget drops the job of a timeout that has ended, if there is one. Called by the worker.

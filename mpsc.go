@@ -26,11 +26,10 @@ type stripe struct {
 	accepted atomic.Uint64           // timeouts armed
 	canceled atomic.Uint64           // timeouts canceled
 	expired  atomic.Uint64           // tasks begun
-	finished atomic.Uint64           // tasks ended
 	inside   atomic.Int64            // goroutines inside the gate, see Timer.enter
 
 	// Two lines, since processors fetch them in pairs.
-	_ [128 - 6*8]byte
+	_ [128 - 5*8]byte
 }
 
 // closed is the head of a stripe that takes no more.

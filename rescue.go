@@ -36,7 +36,7 @@ func (r *runners) look(tick uint64, elapsed time.Duration) (waiting, overdue boo
 
 // lookLocked is look, with mu held.
 func (r *runners) lookLocked(tick uint64, elapsed time.Duration) (waiting, overdue bool) {
-	r.batches = slices.DeleteFunc(r.batches, (*batch).done)
+	r.prune()
 	taken, left := r.added, 0
 	for _, b := range r.batches {
 		n := b.left()
@@ -46,13 +46,13 @@ func (r *runners) lookLocked(tick uint64, elapsed time.Duration) (waiting, overd
 			overdue = overdue || b.tick < tick
 		}
 	}
-	if left == 0 || r.limit > 0 && r.live >= r.limit {
+	if left == 0 || r.limit > 0 && len(r.live) >= r.limit {
 		r.looking = false // there is nothing to do, or nothing that may be done
 		return false, false
 	}
 	moved, spent := taken-r.taken, elapsed-r.looked
 	r.taken, r.looked = taken, elapsed
-	switch slow := time.Duration(moved)*slowTask < time.Duration(r.live)*spent; {
+	switch slow := time.Duration(moved)*slowTask < time.Duration(len(r.live))*spent; {
 	case !r.looking: // the first look
 		r.looking = true
 		r.step = growth
@@ -91,7 +91,11 @@ func (r *runners) mind() {
 func (r *runners) sweep(tick uint64) (again bool) {
 	r.mu.Lock()
 	batches := slices.Clone(r.batches)
+	for _, b := range batches {
+		b.holders++
+	}
 	r.mu.Unlock()
+	defer r.letAllGo(batches)
 	for _, b := range batches {
 		if b.canceled || b.done() {
 			continue
@@ -100,7 +104,8 @@ func (r *runners) sweep(tick uint64) (again bool) {
 			again = true
 			continue
 		}
-		kept := &batch{tick: b.tick}
+		kept := r.newBatch()
+		kept.tick = b.tick
 		rest := b.takeRest()
 		for _, to := range rest {
 			word := to.word.Load()
@@ -110,9 +115,13 @@ func (r *runners) sweep(tick uint64) (again bool) {
 		}
 		r.mu.Lock()
 		r.added -= len(rest) // those kept are added again
+		none := len(kept.due) == 0
+		if none {
+			r.recycle(kept)
+		}
 		r.mu.Unlock()
 		clear(rest)
-		if len(kept.due) > 0 {
+		if !none {
 			r.add(kept)
 		}
 	}

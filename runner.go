@@ -1,10 +1,8 @@
 package hashedwheel
 
 import (
-	"context"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,14 +30,20 @@ type runners struct {
 	// Guarded by mu, which is never held while user code runs, nor by who then enters the gate.
 	mu      sync.Mutex
 	batches []*batch      // that may have something left, as they came
-	live    int           // runners, and tasks at work in the executor
-	started int           // runners ever
+	live    []*runner     // in no order
+	started int           // goroutines ever
 	begun   atomic.Int64  // those of them that have had a processor; not guarded
-	idle    chan struct{} // closed when live gets to 0; nil if nobody waits for it
+	idle    chan struct{} // closed when none is live; nil if nobody waits for it
 	minding bool          // mind is going to look again
+
+	spareBatches []*batch  // for the next ones
+	spareRunners []*runner // for the next ones
 
 	jobs map[*Timeout]*job // in the executor's hands, and not begun
 	busy int               // jobs, begun or not
+
+	waiters  []*waiter    // see Timeout.Wait
+	awaiting atomic.Int32 // their number, or more; written only with mu held
 
 	// What the worker saw when it last looked. Guarded by mu too.
 	looking bool          // something was left then, as the time before
@@ -49,18 +53,36 @@ type runners struct {
 	step    int           // how many runners to add next
 }
 
+// A runner is who runs tasks: a goroutine that takes them from the batches, or one of the
+// executor's while it runs one.
+type runner struct {
+	// Immutable once it is made.
+	runners *runners
+	work    func() // the goroutine; nil if it is the executor's
+
+	stripe *stripe // that it counts on; set before it starts
+	pos    int     // in runners.live; guarded by runners.mu
+	batch  *batch  // that it takes from; guarded by runners.mu
+
+	// The timeout whose task it runs, or that it is about to claim; nil in between. So once a
+	// timeout has been seen claimed, its runner can be found.
+	at atomic.Pointer[Timeout]
+
+	// Two lines of its own, since at is written for each task.
+	_ [128 - 6*8]byte
+}
+
 // add accepts a batch. It does not wait for its tasks. Called by the worker for what is due, and
 // by tell for what was canceled.
 func (r *runners) add(b *batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.batches = slices.DeleteFunc(r.batches, (*batch).done)
-	r.batches = append(r.batches, b)
-	r.added += len(b.due)
+	r.prune()
+	r.list(b)
 	switch {
 	case r.limit > 0:
 		r.spawn(b.left()) // as many as there may be
-	case len(r.batches) == 1, r.live < r.eager:
+	case len(r.batches) == 1, len(r.live) < r.eager:
 		// If it is the only one, nobody may come to take it: all runners there are may
 		// be in tasks that block.
 		r.spawn(1)
@@ -73,24 +95,52 @@ func (r *runners) add(b *batch) {
 // spawn starts n runners, if that many are allowed. Called with mu held.
 func (r *runners) spawn(n int) {
 	if r.limit > 0 {
-		n = min(n, r.limit-r.live)
+		n = min(n, r.limit-len(r.live))
 	}
 	for range n {
-		r.live++
 		r.started++
 		stripes := r.timer.queue.stripes
-		s := &stripes[r.started%len(stripes)]
-		go func() {
-			r.begun.Add(1)
-			r.run(s)
-		}()
+		rn := r.spareRunner()
+		rn.stripe = &stripes[r.started%len(stripes)]
+		r.enlist(rn)
+		go rn.work()
 	}
 }
 
-// exit counts a runner, or a task in the executor, as ended. Called with mu held.
-func (r *runners) exit() {
-	r.live--
-	if r.live == 0 && r.idle != nil {
+// spareRunner returns one that is to be enlisted. Neither it nor the start of its goroutine
+// allocates anything as long as there is a spare one. Called with mu held.
+func (r *runners) spareRunner() *runner {
+	if n := len(r.spareRunners); n > 0 {
+		rn := r.spareRunners[n-1]
+		r.spareRunners = r.spareRunners[:n-1]
+		return rn
+	}
+	rn := &runner{runners: r}
+	rn.work = func() {
+		r.begun.Add(1)
+		rn.run()
+	}
+	return rn
+}
+
+// enlist counts a runner as live. Called with mu held.
+func (r *runners) enlist(rn *runner) {
+	rn.pos = len(r.live)
+	r.live = append(r.live, rn)
+}
+
+// delist counts a runner as live no longer. Called with mu held.
+func (r *runners) delist(rn *runner) {
+	last := len(r.live) - 1
+	r.live[rn.pos] = r.live[last]
+	r.live[rn.pos].pos = rn.pos
+	r.live[last] = nil
+	r.live = r.live[:last]
+}
+
+// lookIdle tells those who wait for it if no runner is live. Called with mu held.
+func (r *runners) lookIdle() {
+	if len(r.live) == 0 && r.idle != nil {
 		close(r.idle)
 		r.idle = nil
 	}
@@ -104,93 +154,60 @@ func (r *runners) held(b *batch) bool {
 
 // next returns a batch for a runner to take from: one that nobody has, or else the oldest,
 // whose runner may be stuck. If it returns nil the caller is a runner no more.
-func (r *runners) next() *batch {
+func (r *runners) next(rn *runner) *batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.batches = slices.DeleteFunc(r.batches, (*batch).done)
-	var help *batch
-	for _, b := range r.batches {
-		switch {
-		case r.held(b):
-		case !b.begun:
-			b.begun = true
-			return b
-		case help == nil:
-			help = b
+	if rn.batch != nil {
+		r.letGo(rn.batch)
+		rn.batch = nil
+	}
+	r.prune()
+	var b *batch
+	for _, other := range r.batches {
+		if r.held(other) {
+			continue
+		}
+		if b == nil || !other.begun {
+			b = other
+		}
+		if !b.begun {
+			break
 		}
 	}
-	if help == nil {
-		r.exit()
-	}
-	return help
-}
-
-// rest returns the timeouts that nobody has taken, and those that the executor has not begun,
-// in whatever state they are, and forgets them. Called by Stop, with nobody inside the gate.
-func (r *runners) rest() []*Timeout {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var rest []*Timeout
-	r.batches = slices.DeleteFunc(r.batches, func(b *batch) bool {
-		if !b.canceled {
-			due := b.takeRest()
-			rest = append(rest, due...)
-			r.added -= len(due)
+	if b == nil {
+		r.delist(rn)
+		if len(r.spareRunners) < maxEager {
+			r.spareRunners = append(r.spareRunners, rn)
 		}
-		return !b.canceled
-	})
-	for to, j := range r.jobs {
-		rest = append(rest, to)
-		j.to = nil
-	}
-	r.jobs = nil
-	if len(r.batches) > 0 {
-		r.spawn(1) // all runners may be in tasks that block
-		r.mind()
-	}
-	return rest
-}
-
-// wait returns when no task is running, none is left to be told, and no runner is there; or
-// with the error of the context. Called after Stop.
-func (r *runners) wait(ctx context.Context) error {
-	r.mu.Lock()
-	if r.live == 0 {
-		r.mu.Unlock()
+		r.lookIdle()
 		return nil
 	}
-	if r.idle == nil {
-		r.idle = make(chan struct{})
-	}
-	idle := r.idle
-	r.mu.Unlock()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	b.begun = true
+	b.holders++
+	rn.batch = b
+	return b
 }
 
-// run is a runner. It counts on stripe s.
-func (r *runners) run(s *stripe) {
+// run is the runner's goroutine.
+func (rn *runner) run() {
+	r := rn.runners
 	ended := false
 	defer func() {
 		if !ended {
-			go r.run(s) // a task has ended this goroutine by runtime.Goexit
+			go rn.run() // a task has ended this goroutine by runtime.Goexit
 		}
 	}()
-	for b := r.next(); b != nil; b = r.next() {
+	for b := r.next(rn); b != nil; b = r.next(rn) {
 		switch {
 		case b.canceled:
 			for to := b.take(); to != nil; to = b.take() {
 				r.timer.tellCanceled(to)
 			}
 		case r.submit != nil:
-			for r.submitNext(b, s) {
+			for r.submitNext(b, rn.stripe) {
 			}
 		default:
-			for r.runNext(b, s) {
+			for rn.runNext(b) {
 			}
 		}
 	}
@@ -198,40 +215,57 @@ func (r *runners) run(s *stripe) {
 }
 
 // runNext takes a timeout from the batch and runs its task. It reports whether to go on.
-func (r *runners) runNext(b *batch, s *stripe) bool {
-	t := r.timer
+func (rn *runner) runNext(b *batch) bool {
+	t := rn.runners.timer
 	// From enter to leave nothing waits and no user code runs, so Stop may wait for it: when
 	// it finds nobody inside, whoever took a timeout has also begun its task.
-	if !t.enter(s) {
-		t.leave(s)
+	if !t.enter(rn.stripe) {
+		t.leave(rn.stripe)
 		return false
 	}
 	to := b.take()
-	claimed := to != nil && to.claim(b.tick)
+	claimed := to != nil && rn.claim(to, b.tick)
+	t.leave(rn.stripe)
 	if claimed {
-		s.expired.Add(1)
-		t.release()
-	}
-	t.leave(s)
-	if claimed {
-		t.runTask(to, s)
+		rn.runTask(to)
 	}
 	return to != nil
 }
 
+// claim makes a timeout expired if it is due by tick, and reports whether it did: then the
+// caller has to run its task. Called inside the gate.
+func (rn *runner) claim(to *Timeout, tick uint64) bool {
+	rn.at.Store(to)
+	if !to.claim(tick) {
+		rn.rest(to)
+		return false
+	}
+	rn.stripe.expired.Add(1)
+	to.timer.release()
+	return true
+}
+
+// rest marks the runner as between two tasks.
+func (rn *runner) rest(to *Timeout) {
+	rn.at.Store(nil)
+	if rn.runners.awaiting.Load() > 0 {
+		rn.runners.tellWaiters(to)
+	}
+}
+
 // runTask runs the task of a timeout that has been claimed, and survives its panic.
-func (t *Timer) runTask(to *Timeout, s *stripe) {
-	defer t.taskEnded(to, s)
+func (rn *runner) runTask(to *Timeout) {
+	defer rn.taskEnded(to)
 	to.task.Run(to)
 }
 
-func (t *Timer) taskEnded(to *Timeout, s *stripe) {
+func (rn *runner) taskEnded(to *Timeout) {
 	if value := recover(); value != nil {
-		defer s.finished.Add(1) // even if the handler ends the goroutine
-		t.reportPanic(to, value, debug.Stack())
+		defer rn.rest(to) // even if the handler ends the goroutine
+		to.timer.reportPanic(to, value, debug.Stack())
 		return
 	}
-	s.finished.Add(1)
+	rn.rest(to)
 }
 
 // eagerRunners returns how many runners can be at work at the same time.

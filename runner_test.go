@@ -192,7 +192,7 @@ func TestRunnerAtTheShutGate(t *testing.T) {
 	to := testTimeout(1)
 	b := &batch{due: []*Timeout{to}, tick: 1}
 	s := &timer.queue.stripes[0]
-	require.False(t, timer.runners.runNext(b, s))
+	require.False(t, timer.runners.enlistOne().runNext(b))
 	require.Equal(t, 1, b.left())
 	require.Equal(t, uint64(pending), status(to.word.Load()))
 	require.Zero(t, s.inside.Load())
@@ -215,7 +215,10 @@ func TestAddStartsRunners(t *testing.T) {
 	} {
 		timer := newTimer(t)
 		r := &timer.runners
-		r.limit, r.live, r.eager = c.limit, c.live, 2
+		r.limit, r.eager = c.limit, 2
+		for range c.live {
+			r.enlistOne()
+		}
 		for range c.waiting {
 			r.batches = append(r.batches, waiting())
 			r.batches[0].due[0].task = &canceler{any: true}
@@ -236,7 +239,8 @@ func TestAddStartsRunners(t *testing.T) {
 func TestTellFillsBatches(t *testing.T) {
 	timer := newTimer(t)
 	r := &timer.runners
-	r.limit, r.live = 1, 1 // as if a task were at work
+	r.limit = 1
+	rn := r.enlistOne() // as if a task were at work
 	c := &canceler{any: true}
 	for range 2*batchSize + 1 {
 		r.tell(&Timeout{timer: timer, task: c})
@@ -244,7 +248,7 @@ func TestTellFillsBatches(t *testing.T) {
 	r.mu.Lock()
 	require.Len(t, r.batches, 3)
 	require.Equal(t, 2*batchSize+1, r.added)
-	r.exit() // and now it ends
+	r.delist(rn) // and now it ends
 	r.spawn(1)
 	r.mu.Unlock()
 	_, err := timer.Shutdown(t.Context())

@@ -23,6 +23,7 @@ type Stats struct {
 // move meanwhile.
 func (t *Timer) Stats() Stats {
 	st := t.counts()
+	st.Running = t.running()
 	st.Rejected = t.rejected.Load()
 	st.Panics = t.panics.Load()
 	st.Unsubmitted = t.unsubmitted.Load()
@@ -33,19 +34,30 @@ func (t *Timer) Stats() Stats {
 // exact when no call is in progress, never negative, and never more than WithMaxPending allows.
 func (t *Timer) Pending() int { return t.counts().Pending }
 
-// running returns the number of tasks that have been started and have not returned.
-func (t *Timer) running() int { return t.counts().Running }
+// running returns the number of tasks that have been started, or are just about to be, and
+// have not returned.
+func (t *Timer) running() (n int) {
+	r := &t.runners
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rn := range r.live {
+		if rn.at.Load() != nil {
+			n++
+		}
+	}
+	return n
+}
 
 // ends are the counters of what has ended.
-type ends struct{ finished, expired, canceled, returned uint64 }
+type ends struct{ expired, canceled, returned uint64 }
 
 // total returns how many of the accepted timeouts have ended.
 func (e ends) total() uint64 { return e.expired + e.canceled + e.returned }
 
-// counts returns what the counters of the stripes say. Each is read before those of what comes
-// before it in a timeout's life, so that no difference is negative: what has finished has
-// expired, and what has ended was accepted. If they moved while they were read a difference
-// is too large, by what has ended meanwhile. So it is read again, and the best is taken.
+// counts returns what the counters of the stripes say. The ends are read before what was
+// accepted, so that the difference is not negative: what has ended was accepted. If they
+// moved while they were read it is too large, by what has ended meanwhile. So they are read
+// again, and the best is taken.
 func (t *Timer) counts() Stats {
 	const tries = 8
 	var st Stats
@@ -57,11 +69,10 @@ func (t *Timer) counts() Stats {
 			accepted += t.queue.stripes[i].accepted.Load()
 		}
 		after := t.ends()
-		if moved := after.total() - before.total() + after.finished - before.finished; moved < least {
+		if moved := after.total() - before.total(); moved < least {
 			least = moved
 			st = Stats{
 				Pending:  int(accepted - before.total()),
-				Running:  int(before.expired - before.finished),
 				Accepted: accepted,
 				Expired:  before.expired,
 				Canceled: before.canceled,
@@ -80,9 +91,6 @@ func (t *Timer) counts() Stats {
 }
 
 func (t *Timer) ends() (e ends) {
-	for i := range t.queue.stripes {
-		e.finished += t.queue.stripes[i].finished.Load()
-	}
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
 		e.expired += s.expired.Load()

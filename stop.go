@@ -3,6 +3,7 @@ package hashedwheel
 import (
 	"context"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -44,7 +45,7 @@ func (t *Timer) Stop() []*Timeout {
 // pending, and the context's error if that is done first. From inside a task it always is.
 func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	left := t.stop()
-	return left, t.runners.wait(ctx)
+	return left, t.runners.waitIdle(ctx)
 }
 
 // stop is Stop but for the tasks that are just starting.
@@ -79,7 +80,7 @@ func (t *Timer) stop() []*Timeout {
 			collect(to)
 		}
 	}
-	for _, to := range t.runners.rest() {
+	for _, to := range t.runners.takeRest() {
 		collect(to)
 	}
 	if wheel := t.worker.wheel; wheel != nil {
@@ -92,6 +93,34 @@ func (t *Timer) stop() []*Timeout {
 	}
 	t.returned.Add(uint64(len(left)))
 	return left
+}
+
+// takeRest returns the timeouts that nobody has taken, and those that the executor has not begun,
+// in whatever state they are, and forgets them. Called by Stop, with nobody inside the gate.
+func (r *runners) takeRest() []*Timeout {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var rest []*Timeout
+	r.batches = slices.DeleteFunc(r.batches, func(b *batch) bool {
+		if !b.canceled {
+			due := b.takeRest()
+			rest = append(rest, due...)
+			clear(due)
+			r.added -= len(due)
+			b.listed = false
+		}
+		return !b.canceled
+	})
+	for to, j := range r.jobs {
+		rest = append(rest, to)
+		j.to = nil
+	}
+	r.jobs = nil
+	if len(r.batches) > 0 {
+		r.spawn(1) // all runners may be in tasks that block
+		r.mind()
+	}
+	return rest
 }
 
 // awaitStarts gives the tasks that have been claimed, but may not have been begun, the time

@@ -396,7 +396,8 @@ func TestStopDoesNotWaitForLongTasks(t *testing.T) {
 func TestStopAwaitsStarts(t *testing.T) {
 	for _, ends := range []bool{true, false} {
 		timer := newTimer(t)
-		timer.queue.stripes[0].expired.Add(1) // as a runner does when it leaves the gate
+		rn := timer.runners.enlistOne()
+		rn.at.Store(new(Timeout)) // as a runner does before it leaves the gate
 		var stopped atomic.Bool
 		done := make(chan struct{})
 		go func() {
@@ -407,7 +408,7 @@ func TestStopAwaitsStarts(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 		require.False(t, stopped.Load())
 		if ends {
-			timer.queue.stripes[0].finished.Add(1)
+			rn.at.Store(nil)
 		}
 		<-done
 	}

@@ -78,8 +78,6 @@ type worker struct {
 	wheel *wheel // nil while there is none
 	batch *batch // what has come due and is not handed over yet; nil if nothing
 
-	batchCap int // room for as many as were in the last one: ticks are much alike
-
 	stale   bool          // a timeout that is in a batch may have been canceled
 	sweepAt time.Duration // not to sweep the batches before
 }
@@ -162,6 +160,7 @@ func (w *worker) rest(next uint64) (until uint64, gone bool) {
 	if wheel.count == 0 {
 		state = absent
 		w.wheel = nil
+		w.runners.forgetSpare()
 	}
 	if !w.presence.CompareAndSwap(awake, state) { // if absent, the fields are no longer ours
 		return next, false // halted
@@ -241,7 +240,7 @@ func (w *worker) settle(to *Timeout) {
 // emit adds a timeout that is due to the batch.
 func (w *worker) emit(to *Timeout) {
 	if w.batch == nil {
-		w.batch = &batch{due: make([]*Timeout, 0, w.batchCap)}
+		w.batch = w.runners.newBatch()
 	}
 	w.batch.due = append(w.batch.due, to)
 	if len(w.batch.due) == batchSize {
@@ -253,7 +252,6 @@ func (w *worker) emit(to *Timeout) {
 func (w *worker) handOver() {
 	if w.batch != nil {
 		w.batch.tick = w.wheel.now
-		w.batchCap = len(w.batch.due)
 		w.runners.add(w.batch) // the batch is the runners' from here
 		w.batch = nil
 	}

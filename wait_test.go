@@ -1,0 +1,135 @@
+package hashedwheel
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Wait returns when the task does, whatever way it ends, and at once if it is not running.
+func TestWait(t *testing.T) {
+	ends := map[string]func(){
+		"return": func() {},
+		"panic":  func() { panic("on purpose") },
+		"goexit": runtime.Goexit,
+	}
+	for name, end := range ends {
+		for executor, opts := range executors() {
+			t.Run(name+"/"+executor, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					const tick = time.Millisecond
+					quiet := WithPanicHandler(func(*Timeout, any, []byte) {})
+					timer := newTimer(t, append(opts, WithTick(tick), quiet)...)
+					to, err := timer.AfterFunc(tick, func() {
+						time.Sleep(5 * tick)
+						end()
+					})
+					require.NoError(t, err)
+					start := time.Now()
+					done, cancel := context.WithCancel(t.Context())
+					cancel()
+					require.NoError(t, to.Wait(done), "pending")
+
+					time.Sleep(2 * tick)
+					require.ErrorIs(t, to.Wait(done), context.Canceled, "running")
+					require.Empty(t, timer.runners.waiters)
+					require.Zero(t, timer.runners.awaiting.Load())
+					var wg sync.WaitGroup
+					for range 3 {
+						wg.Go(func() {
+							assert.NoError(t, to.Wait(t.Context()))
+							assert.Equal(t, 6*tick, time.Since(start))
+						})
+					}
+					wg.Wait()
+					require.NoError(t, to.Wait(done), "run")
+					require.Zero(t, timer.runners.awaiting.Load())
+				})
+			})
+		}
+	}
+}
+
+// executors returns the options for each of the ways in which tasks are run.
+func executors() map[string][]Option {
+	return map[string][]Option{
+		"runners": nil,
+		"one":     {WithMaxConcurrency(1)},
+		"pool":    {WithExecutor(func(run func()) error { go run(); return nil })},
+	}
+}
+
+// Where two runs overlap, Wait outlasts both; the end of another task means nothing to it.
+func TestWaitForOverlappingRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		var runs atomic.Int32
+		to, err := timer.AfterFunc(tick, func() {
+			if runs.Add(1) == 1 {
+				time.Sleep(9 * tick) // until 10
+			} else {
+				time.Sleep(3 * tick) // until 8
+			}
+		})
+		require.NoError(t, err)
+		_, err = timer.AfterFunc(tick, func() { time.Sleep(2 * tick) })
+		require.NoError(t, err)
+		pass(2 * tick)
+		_, err = to.Reset(3 * tick)
+		require.NoError(t, err)
+		require.NoError(t, to.Wait(t.Context()))
+		require.Equal(t, 10*tick, time.Since(start))
+	})
+}
+
+// From inside the task there is nothing to wait for but the context.
+func TestWaitInsideTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		got := make(chan error, 1)
+		_, err := timer.NewTimeout(TaskFunc(func(to *Timeout) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			got <- to.Wait(ctx)
+		}), 0)
+		require.NoError(t, err)
+		require.ErrorIs(t, <-got, context.DeadlineExceeded)
+	})
+}
+
+// After Cancel and Wait the task is not running and will not, on real time and whoever wins.
+func TestCancelThenWaitRace(t *testing.T) {
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			timer := newTimer(t, append(opts, WithTick(50*time.Microsecond))...)
+			rnd := newRand(t)
+			ran := 0
+			for deadline := time.Now().Add(stressTime(t) / 3); time.Now().Before(deadline); {
+				shared := 0 // the race detector sees to it that the task has let go of it
+				to, err := timer.AfterFunc(time.Duration(rnd.IntN(150))*time.Microsecond, func() { shared++ })
+				require.NoError(t, err)
+				for wait := rnd.IntN(200); wait > 0; wait-- {
+					runtime.Gosched()
+				}
+				canceled := to.Cancel()
+				require.NoError(t, to.Wait(t.Context()))
+				shared++
+				if !canceled {
+					ran++
+					require.Equal(t, 2, shared)
+				}
+			}
+			t.Logf("%d ran", ran)
+			require.NotZero(t, ran)
+		})
+	}
+}
