@@ -5,13 +5,14 @@ import "runtime/debug"
 // A Canceler is a Task that wants to know when it will not run.
 type Canceler interface {
 	// Canceled is called once when the timeout has been ended by Cancel or by Stop, on a
-	// goroutine of the timer's, soon after. It is not called for a task that was started.
+	// goroutine of the timer's, soon after. It is not called for a task that was started, but
+	// for the one of a repeating timeout, which would have been started again.
 	Canceled(to *Timeout)
 }
 
 // tellIfCanceler has the task of a canceled timeout told, if it wants to be.
 func (t *Timer) tellIfCanceler(to *Timeout) {
-	switch to.task.(type) {
+	switch to.Task().(type) {
 	case plainFunc, TaskFunc: // the usual ones, which do not; this is quicker to find out
 	case Canceler:
 		t.runners.tell(to)
@@ -43,5 +44,5 @@ func (t *Timer) tellCanceled(to *Timeout) {
 			t.reportPanic(to, value, debug.Stack())
 		}
 	}()
-	to.task.(Canceler).Canceled(to)
+	to.Task().(Canceler).Canceled(to)
 }

@@ -32,6 +32,9 @@ func newClock(tick time.Duration) clock {
 // is another one, and a timer from outside stands still there.
 func (c *clock) elapsed() time.Duration { return max(time.Since(c.start), 0) }
 
+// since is elapsed at a time that has just been read.
+func (c *clock) since(now time.Time) time.Duration { return max(now.Sub(c.start), 0) }
+
 // now returns the number of boundaries passed: the current tick.
 func (c *clock) now() uint64 { return min(uint64(c.elapsed()/c.tick), neverTick-1) }
 
@@ -39,11 +42,19 @@ func (c *clock) now() uint64 { return min(uint64(c.elapsed()/c.tick), neverTick-
 // early impossible: a deadline inside a tick belongs to the boundary that ends it.
 //
 // A delay of zero or less counts as a nanosecond, so that the boundary lies ahead even
-// when elapsed is one itself. What overflows saturates, here and nowhere else.
+// when elapsed is one itself.
 func (c *clock) due(elapsed, delay time.Duration) uint64 {
-	deadline := elapsed + max(delay, 1)
-	if deadline < 0 {
+	return c.at(elapsed + max(delay, 1))
+}
+
+// at returns the first boundary at or after deadline, which counts from start. What has
+// overflowed, and is negative, saturates, here and nowhere else.
+func (c *clock) at(deadline time.Duration) uint64 {
+	switch {
+	case deadline < 0:
 		return neverTick
+	case deadline == 0:
+		return 0
 	}
 	tick := uint64((deadline-1)/c.tick) + 1
 	if tick > c.last {
@@ -59,4 +70,10 @@ func (c *clock) boundary(tick uint64) time.Duration {
 		return math.MaxInt64
 	}
 	return time.Duration(tick) * c.tick
+}
+
+// timeOf returns the time at which the tick begins, in a location. By the wall clock that is
+// what it would be if nobody set it until then.
+func (c *clock) timeOf(tick uint64, loc *time.Location) time.Time {
+	return time.Now().Add(c.boundary(tick) - c.elapsed()).In(loc)
 }

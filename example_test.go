@@ -3,6 +3,7 @@ package hashedwheel_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
@@ -167,4 +168,132 @@ func ExampleWithExecutor() {
 	fmt.Println("run by the executor")
 	// Output:
 	// run by the executor
+}
+
+// A heartbeat, until it is canceled from inside. One handle stands for all runs.
+func ExampleTimer_ScheduleAtFixedRate() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	beats := 0
+	task := hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) {
+		beats++ // the runs never overlap
+		fmt.Println("beat", beats)
+		if beats == 3 {
+			to.Cancel()
+		}
+	})
+	heartbeat, err := timer.ScheduleAtFixedRate(task, 0, 5*time.Millisecond)
+	if err != nil {
+		panic(err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	fmt.Println("canceled:", heartbeat.IsCanceled())
+	// Output:
+	// beat 1
+	// beat 2
+	// beat 3
+	// canceled: true
+}
+
+// A poll that rests for as long as it likes after each answer, however late that is.
+func ExampleTimer_ScheduleWithFixedDelay() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	polls := make(chan int)
+	n := 0
+	_, err = timer.ScheduleWithFixedDelay(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {
+		n++
+		polls <- n // the delay begins when it has been received
+	}), 0, 2*time.Millisecond)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(<-polls, <-polls, <-polls)
+	// Output: 1 2 3
+}
+
+// backoff is a Schedule of three runs, each after twice the time.
+type backoff struct{ next time.Duration }
+
+func (b *backoff) Next(prev time.Time) time.Time {
+	if b.next > 4*time.Millisecond {
+		return time.Time{} // the end
+	}
+	defer func() { b.next *= 2 }()
+	return prev.Add(b.next)
+}
+
+func ExampleTimer_Schedule() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	tries, err := timer.Schedule(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {
+		fmt.Println("try")
+	}), &backoff{time.Millisecond})
+	if err != nil {
+		panic(err)
+	}
+	for !tries.IsExpired() {
+		time.Sleep(time.Millisecond)
+	}
+	// Output:
+	// try
+	// try
+	// try
+}
+
+// A thousand caches that are refreshed each minute, but not all at once.
+func ExampleJitter() {
+	timer, err := hashedwheel.New()
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	refresh := hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { /* ... */ })
+	everyMinute := hashedwheel.Jitter(hashedwheel.Every(time.Minute), 0.1)
+	for range 1000 {
+		if _, err := timer.Schedule(refresh, everyMinute); err != nil {
+			panic(err)
+		}
+	}
+	fmt.Println(timer.Pending(), "pending, each due in 60 to 66 seconds")
+	// Output: 1000 pending, each due in 60 to 66 seconds
+}
+
+// Once it is canceled, and Wait has returned, the task does not use the file any more.
+func ExampleTimeout_Wait() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	var file strings.Builder
+	flush, err := timer.ScheduleWithFixedDelay(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {
+		file.WriteString("flushed ")
+	}), 0, time.Millisecond)
+	if err != nil {
+		panic(err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	flush.Cancel()
+	if err := flush.Wait(context.Background()); err != nil {
+		fmt.Println("still running:", err)
+		return
+	}
+	file.WriteString("closed")
+	fmt.Println(strings.HasSuffix(file.String(), "flushed closed"))
+	// Output: true
 }

@@ -64,16 +64,29 @@ type moments struct {
 	at []time.Time
 }
 
-func (m *moments) note() {
+func (m *moments) note() { m.add(time.Now()) }
+
+// add notes a time, and returns how many there are now.
+func (m *moments) add(at time.Time) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.at = append(m.at, time.Now())
+	m.at = append(m.at, at)
+	return len(m.at)
 }
 
 func (m *moments) all() []time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.at)
+}
+
+// since returns the moments, counted from start.
+func (m *moments) since(start time.Time) []time.Duration {
+	var all []time.Duration
+	for _, at := range m.all() {
+		all = append(all, at.Sub(start))
+	}
+	return all
 }
 
 func nop() {}

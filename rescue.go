@@ -109,7 +109,7 @@ func (r *runners) sweep(tick uint64) (again bool) {
 		rest := b.takeRest()
 		for _, to := range rest {
 			word := to.word.Load()
-			if status(word) == pending && (tickOf(word) <= b.tick || to.bucket == 0) {
+			if waits(word) && (tickOf(word) <= b.tick || to.bucket == 0) {
 				kept.due = append(kept.due, to)
 			}
 		}

@@ -39,6 +39,8 @@ type runners struct {
 	spareBatches []*batch  // for the next ones
 	spareRunners []*runner // for the next ones
 
+	emptied bool // Stop has taken everything
+
 	jobs map[*Timeout]*job // in the executor's hands, and not begun
 	busy int               // jobs, begun or not
 
@@ -232,7 +234,7 @@ func (rn *runner) runNext(b *batch) bool {
 	return to != nil
 }
 
-// claim makes a timeout expired if it is due by tick, and reports whether it did: then the
+// claim claims a timeout if it is due by tick, and reports whether it did: then the
 // caller has to run its task. Called inside the gate.
 func (rn *runner) claim(to *Timeout, tick uint64) bool {
 	rn.at.Store(to)
@@ -240,8 +242,12 @@ func (rn *runner) claim(to *Timeout, tick uint64) bool {
 		rn.rest(to)
 		return false
 	}
+	if to.repeating() != nil {
+		rn.stripe.accepted.Add(1) // for its next run: it keeps its slot
+	} else {
+		to.timer.release()
+	}
 	rn.stripe.expired.Add(1)
-	to.timer.release()
 	return true
 }
 
@@ -260,12 +266,20 @@ func (rn *runner) runTask(to *Timeout) {
 }
 
 func (rn *runner) taskEnded(to *Timeout) {
-	if value := recover(); value != nil {
-		defer rn.rest(to) // even if the handler ends the goroutine
-		to.timer.reportPanic(to, value, debug.Stack())
+	value := recover()
+	r := to.repeating()
+	if value == nil && r == nil { // as nearly always
+		rn.rest(to)
 		return
 	}
-	rn.rest(to)
+	// In this order even if the handler, or a schedule, ends the goroutine.
+	defer rn.rest(to)
+	if r != nil {
+		defer r.runEnded(to, rn)
+	}
+	if value != nil {
+		to.timer.reportPanic(to, value, debug.Stack())
+	}
 }
 
 // eagerRunners returns how many runners can be at work at the same time.

@@ -27,8 +27,8 @@ func (t *Timer) IsStopped() bool { return t.stopped.Load() }
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. When it
 // returns no further task starts. Each timeout that was accepted has been started, or canceled,
-// or is among those returned, which count as canceled from now on. NewTimeout and Reset fail
-// with ErrStopped.
+// or is among those returned, which count as canceled from now on. Repeating ones are too, even
+// if their task is running. NewTimeout and Reset fail with ErrStopped.
 //
 // Stop may be called from anywhere, also from inside a task, and more than once: one caller
 // gets the timeouts, all others nil. It does not wait for tasks that take long: use Shutdown
@@ -67,11 +67,12 @@ func (t *Timer) stop() []*Timeout {
 
 	var left []*Timeout
 	collect := func(to *Timeout) {
-		if to.handBack() {
-			t.release()
-			left = append(left, to)
-			t.tellIfCanceler(to)
+		if !to.handBack() {
+			return
 		}
+		t.release()
+		left = append(left, to)
+		t.tellIfCanceler(to)
 	}
 	for i := range t.queue.stripes {
 		for list := t.queue.stripes[i].close(); list != nil; {
@@ -95,8 +96,8 @@ func (t *Timer) stop() []*Timeout {
 	return left
 }
 
-// takeRest returns the timeouts that nobody has taken, and those that the executor has not begun,
-// in whatever state they are, and forgets them. Called by Stop, with nobody inside the gate.
+// takeRest returns the timeouts that nobody has taken, those that the executor has not begun,
+// and those at work, in whatever state they are. Called by Stop, with nobody inside the gate.
 func (r *runners) takeRest() []*Timeout {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,11 +117,27 @@ func (r *runners) takeRest() []*Timeout {
 		j.to = nil
 	}
 	r.jobs = nil
+	for _, rn := range r.live {
+		if to := rn.at.Load(); to != nil {
+			rest = append(rest, to)
+		}
+	}
+	r.emptied = true
 	if len(r.batches) > 0 {
 		r.spawn(1) // all runners may be in tasks that block
 		r.mind()
 	}
 	return rest
+}
+
+// leaveToStop keeps a repeating timeout for Stop, which has shut the gate, so that its run that is
+// just over was the last. Unless Stop has it already, for then it was still at work.
+func (r *runners) leaveToStop(to *Timeout) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.emptied {
+		r.list(&batch{due: []*Timeout{to}})
+	}
 }
 
 // awaitStarts gives the tasks that have been claimed, but may not have been begun, the time

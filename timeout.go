@@ -8,8 +8,9 @@ import (
 
 // The word
 //
-// All that goroutines race for is one word of 64 bits in the Timeout: its tick, a bit that
-// says whether it is on the queue, and its status.
+// All that goroutines race for is one word of 64 bits in the Timeout: its tick, its status,
+// and a bit each that says whether it is on the queue, whether a run of a repeating one is in
+// progress, and whether it was reset meanwhile.
 //
 //	            Reset                      a runner claims it
 //	          +-------+                 +---------------------> expired
@@ -19,6 +20,9 @@ import (
 //	                  | |               +---------------------> canceled
 //	                  | +------------------- Reset ---------------+
 //	                  +--------------------- Reset ---------------+
+//
+// A repeating timeout stays pending when it is claimed, and is at work until the run is over.
+// Then it is armed for the next run, or has expired if its schedule has ended.
 //
 // Cancel, Reset and the runner's claim are each one compare-and-swap of the whole word. So
 // of two that race, one wins, and the other sees what it did.
@@ -38,12 +42,16 @@ import (
 //  4. A runner claims a timeout if the tick in its word is not later than that of the batch,
 //     however it got there. So it may be in several batches, by resets: one claim wins, and
 //     none is early.
+//  5. While a timeout is at work it is in no bucket, unless its bit is set, and is not claimed:
+//     its runs never overlap. Its runner arms it again, or ends it, as the word then says.
 const (
 	statusMask = 1<<2 - 1
 	queued     = 1 << 2 // on the queue, or about to be pushed
-	tickShift  = 3
+	atWork     = 1 << 3 // repeating, and a run is in progress
+	moved      = 1 << 4 // reset while at work: the tick is that of the next run
+	tickShift  = 5
 
-	pending  = 0 // will expire, unless it is canceled before
+	pending  = 0 // will expire or run again, unless it is canceled before
 	expired  = 1 // its task has been started, or is just about to be
 	canceled = 2 // ended by Cancel, or handed back by Stop
 )
@@ -54,8 +62,17 @@ func tickOf(word uint64) uint64 { return word >> tickShift }
 // withStatus returns the word with another status, and all else as it was.
 func withStatus(word, status uint64) uint64 { return word&^statusMask | status }
 
-// pendingAt returns the word pending at tick, with the queued bit as it was in word.
-func pendingAt(word, tick uint64) uint64 { return tick<<tickShift | word&queued | pending }
+// waits reports whether a timeout is pending and not at work.
+func waits(word uint64) bool { return word&(statusMask|atWork) == pending }
+
+// pendingAt returns the word pending at tick, as queued and as much at work as it was.
+func pendingAt(word, tick uint64) uint64 {
+	next := tick<<tickShift | word&(queued|atWork) | pending
+	if next&atWork != 0 {
+		next |= moved
+	}
+	return next
+}
 
 // A Timeout is the handle of a task that a Timer has accepted. Its methods may be called by
 // any goroutine at any time, also from inside the task.
@@ -117,97 +134,25 @@ func (to *Timeout) Cancel() bool {
 	}
 }
 
-// Reset arms the timeout again, in whatever state it is, so that its task runs after delay
-// from now. Active reports whether it was still pending: then it has only been moved, and its
-// old deadline no longer counts. Otherwise it had ended, and is pending once more; if its
-// task is still running from the time before, the two runs may overlap.
-//
-// The error is ErrStopped after Stop, or ErrTooManyPending if an ended timeout would exceed
-// the limit; then nothing has changed. Reset allocates nothing, except that it may have to start
-// the timer's goroutine. To a later deadline, which is the usual thing with idle limits, it
-// costs a reading of the clock and one compare-and-swap.
-func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
-	t := to.timer
-	elapsed := t.clock.elapsed()
-	tick := t.clock.due(elapsed, delay)
-	for {
-		word := to.word.Load()
-		if status(word) == pending && t.visits(word, tick, elapsed) {
-			if to.word.CompareAndSwap(word, pendingAt(word, tick)) {
-				return true, nil
-			}
-			continue
-		}
-		active, ok, err := to.rearm(word, tick)
-		if ok || err != nil {
-			return active, err
-		}
-	}
-}
-
-// visits reports whether the worker is going to look at a pending timeout not later than at
-// tick anyway. It is, if the timeout is on the queue, or if it lies in a bucket at an earlier
-// tick; and there it lies if the boundary of that has not been reached.
-//
-// Between the reading of the clock and the compare-and-swap, the boundary may go by and the
-// timeout may get into a batch. Then the runner cannot claim it, and mends it by rule 3.
-func (t *Timer) visits(word, tick uint64, elapsed time.Duration) bool {
-	return word&queued != 0 ||
-		tickOf(word) <= tick && t.clock.boundary(tickOf(word)) > elapsed
-}
-
-// rearm makes the timeout pending at tick and has the worker look at it. It reports whether
-// it did; if not, and without an error, the word was no longer the one given.
-func (to *Timeout) rearm(word, tick uint64) (active, ok bool, err error) {
-	t := to.timer
-	s := t.queue.stripe(to)
-	active = status(word) == pending
-	if !active && t.maxPending > 0 {
-		// Else two that rearm the same timeout would take two slots, for a moment, and
-		// somebody be refused for whom there is room.
-		t.rearming.Lock()
-		defer t.rearming.Unlock()
-		if to.word.Load() != word {
-			return false, false, nil
-		}
-	}
-	defer t.leave(s)
-	if !t.enter(s) {
-		t.rejected.Add(1)
-		return false, false, ErrStopped
-	}
-	if !active {
-		if err := t.accept(s); err != nil {
-			return false, false, err
-		}
-	}
-	for !to.word.CompareAndSwap(word, pendingAt(word, tick)|queued) {
-		word = to.word.Load()
-		if !active && status(word) != pending {
-			continue // it was but taken off the queue
-		}
-		if !active {
-			t.unaccept(s)
-		}
-		return false, false, nil
-	}
-	if word&queued == 0 {
-		t.push(s, to)
-	}
-	return active, true, nil
-}
-
-// claim makes a pending timeout expired if it is due by tick, and reports whether it did. If
-// it did not, the timeout has been canceled, or reset, and what then remains to be done for
-// it has been. Called only by runners, inside the gate.
+// claim makes a pending timeout expired, or at work, if it is due by tick, and reports whether
+// it did. If it did not, the timeout has been canceled, or reset, and what then remains to be
+// done for it has been. Called only by runners, inside the gate.
 func (to *Timeout) claim(tick uint64) bool {
 	for {
 		word := to.word.Load()
 		switch {
-		case status(word) != pending:
+		case !waits(word):
 			return false
 		case tickOf(word) <= tick:
-			if to.word.CompareAndSwap(word, withStatus(word, expired)) {
+			r := to.repeating()
+			claimed := withStatus(word, expired)
+			if r != nil {
+				claimed = word | atWork
+			}
+			if to.word.CompareAndSwap(word, claimed) {
+				if r != nil {
+					r.begin(&to.timer.clock, tickOf(word))
+				}
 				return true
 			}
 		case word&queued != 0:
@@ -233,11 +178,11 @@ func (to *Timeout) handBack() bool {
 }
 
 // IsExpired reports whether the timeout has expired: its task is about to run, is running or
-// has run. A Reset makes it pending again.
+// has run. A repeating one has not, until its schedule ends. A Reset makes it pending again.
 func (to *Timeout) IsExpired() bool { return status(to.word.Load()) == expired }
 
-// IsCanceled reports whether the timeout was ended before its task was started, by Cancel or
-// by Stop. A Reset makes it pending again.
+// IsCanceled reports whether the timeout was ended before its task was started, or started
+// again, by Cancel or by Stop. A Reset makes it pending again.
 func (to *Timeout) IsCanceled() bool { return status(to.word.Load()) == canceled }
 
 // Deadline returns the tick boundary at which the timeout expires, or was to expire. It is
@@ -250,7 +195,12 @@ func (to *Timeout) Deadline() time.Time {
 
 // Task returns the task, in every state. That of a timeout made by AfterFunc calls the
 // function.
-func (to *Timeout) Task() Task { return to.task }
+func (to *Timeout) Task() Task {
+	if r := to.repeating(); r != nil {
+		return r.task
+	}
+	return to.task
+}
 
 // Timer returns the timer that the timeout was made by.
 func (to *Timeout) Timer() *Timer { return to.timer }
@@ -260,10 +210,13 @@ func (to *Timeout) Timer() *Timer { return to.timer }
 func (to *Timeout) String() string {
 	word := to.word.Load()
 	state := [...]string{pending: "pending", expired: "expired", canceled: "canceled"}[status(word)]
+	if word&atWork != 0 {
+		state += ", running"
+	}
 	c := &to.timer.clock
 	left := (c.boundary(tickOf(word)) - c.elapsed()).Round(time.Microsecond)
 	if left < 0 {
-		return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %v ago, task %T)", state, -left, to.task)
+		return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %v ago, task %T)", state, -left, to.Task())
 	}
-	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline in %v, task %T)", state, left, to.task)
+	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline in %v, task %T)", state, left, to.Task())
 }

@@ -145,7 +145,7 @@ func New(opts ...Option) (*Timer, error) {
 
 // NewTimeout arms a timeout: task runs once, after delay. A delay of zero or less expires at
 // the next tick boundary, never inside the call. One too long to be represented, some 292
-// years (73 with a tick of 1 ns), stays pending until it is canceled or reset, or the timer is
+// years (18 with a tick of 1 ns), stays pending until it is canceled or reset, or the timer is
 // stopped.
 //
 // The error is ErrNilTask, ErrStopped or ErrTooManyPending; then the task will not run.
@@ -153,20 +153,27 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	if isNil(task) {
 		return nil, ErrNilTask
 	}
-	tick := t.clock.due(t.clock.elapsed(), delay)
-	to := &Timeout{timer: t, task: task}
-	to.word.Store(pendingAt(queued, tick))
+	to := new(Timeout)
+	if err := t.start(to, task, t.clock.due(t.clock.elapsed(), delay)); err != nil {
+		return nil, err
+	}
+	return to, nil
+}
 
+// start arms a new timeout for a tick, which must lie ahead.
+func (t *Timer) start(to *Timeout, task Task, tick uint64) error {
+	to.timer, to.task = t, task
+	to.word.Store(pendingAt(queued, tick))
 	s := t.queue.stripe(to)
 	if err := t.accept(s); err != nil {
-		return nil, err
+		return err
 	}
 	if !t.push(s, to) {
 		t.unaccept(s)
 		t.rejected.Add(1)
-		return nil, ErrStopped
+		return ErrStopped
 	}
-	return to, nil
+	return nil
 }
 
 // AfterFunc arms a timeout that calls f once, after delay. It is NewTimeout for a function

@@ -71,7 +71,7 @@ func TestHugeDelayNeverExpires(t *testing.T) {
 				require.Greater(t, time.Until(to.Deadline()), 200*365*24*time.Hour)
 				all = append(all, to)
 			}
-			pass(20 * 365 * 24 * time.Hour)
+			pass(10 * 365 * 24 * time.Hour)
 			require.Zero(t, fired.Load())
 			require.Equal(t, len(all), timer.Pending())
 

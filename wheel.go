@@ -104,7 +104,7 @@ func (w *wheel) expire(from, end uint64, emit func(to *Timeout)) {
 }
 
 // visit takes the due entries out of a bucket. Those of timeouts that have been reset it
-// moves to where they belong, and those of canceled ones it drops.
+// moves to where they belong, and those of canceled ones, or ones at work, it drops.
 func (w *wheel) visit(slot uint64, emit func(to *Timeout)) {
 	b := &w.buckets[slot]
 	b.min = neverTick
@@ -119,7 +119,7 @@ func (w *wheel) visit(slot uint64, emit func(to *Timeout)) {
 		to := e.to
 		word := to.word.Load()
 		tick := tickOf(word)
-		reset := status(word) == pending && tick > w.now
+		reset := waits(word) && tick > w.now
 		if reset && tick&w.mask == slot {
 			e.tick = tick
 			b.min = min(b.min, tick)
@@ -132,7 +132,7 @@ func (w *wheel) visit(slot uint64, emit func(to *Timeout)) {
 		switch {
 		case reset:
 			w.place(to, tick)
-		case status(word) == pending:
+		case waits(word):
 			emit(to)
 		}
 	}

@@ -225,6 +225,10 @@ func (w *worker) settle(to *Timeout) {
 		}
 		w.stale = true // it may be in a batch, or in the executor's hands
 		w.runners.forget(to)
+	case word&atWork != 0:
+		if placed {
+			w.wheel.remove(to)
+		}
 	case tick <= w.wheel.now:
 		if placed {
 			w.wheel.remove(to)

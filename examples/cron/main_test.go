@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Two hours and a bit of virtual time, which begins at midnight.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out, errs bytes.Buffer
+		args := []string{"-for", "2h30s", "@every 20m", "30 * * * *", "0 0 1 * * *"}
+		if code := run(context.Background(), args, &out, &errs); code != 0 {
+			t.Fatalf("exit code %d: %s", code, &errs)
+		}
+		for _, want := range []string{"@every 20m           ran 6 times", "30 * * * *           ran 2 times", "0 0 1 * * *          ran 1 times"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("no %q in\n%s", want, &out)
+			}
+		}
+		for line := range strings.Lines(out.String()) {
+			if strings.Contains(line, "30 * * * *           run ") && !strings.Contains(line, ":30:00.000") {
+				t.Errorf("at another time than half past: %s", line)
+			}
+		}
+	})
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	var out, errs bytes.Buffer
+	if code := run(ctx, nil, &out, &errs); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &errs)
+	}
+	if strings.Count(out.String(), ", next at ") != 3 {
+		t.Errorf("no report:\n%s", &out)
+	}
+}
+
+func TestWrongArguments(t *testing.T) {
+	for _, args := range [][]string{
+		{"no expression"}, {"0 0 30 2 *"}, {"-jitter", "2"}, {"-tick", "0s"}, {"-tick", "x"}, {"-nosuch"},
+	} {
+		var out, errs bytes.Buffer
+		if code := run(context.Background(), args, &out, &errs); code != 2 || errs.Len() == 0 {
+			t.Errorf("%q: exit code %d: %q", args, code, &errs)
+		}
+	}
+}

@@ -1,0 +1,533 @@
+package hashedwheel
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// boundaryAt returns the first multiple of tick at or after d.
+func boundaryAt(d, tick time.Duration) time.Duration { return (d + tick - 1) / tick * tick }
+
+// Run n at the first boundary at or after initialDelay + n*period, 10,000 runs without drift:
+// where the period is a multiple of the tick, is not, and is shorter than it.
+func TestFixedRateDoesNotDrift(t *testing.T) {
+	const us = time.Microsecond
+	for _, c := range []struct{ tick, initial, period time.Duration }{
+		{1000 * us, 1000 * us, 1000 * us},
+		{1000 * us, 2500 * us, 7300 * us},
+		{1000 * us, 1, 999 * us},
+		{1000 * us, 300 * us, 70 * us},
+		{1000 * us, 0, 333 * us},
+		{7 * us, time.Hour, 1013 * us},
+		{100_000 * us, 5 * us, 33_333 * us},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const runs = 10_000
+				timer := newTimer(t, WithTick(c.tick))
+				start := time.Now()
+				time.Sleep(c.tick / 3)
+				offset := c.tick / 3
+				var m moments
+				to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { m.note() }), c.initial, c.period)
+				require.NoError(t, err)
+				pass(c.initial + runs*c.period)
+				require.True(t, to.Cancel())
+				at := m.all()
+				require.InDelta(t, runs, len(at), 1+float64(c.tick/c.period))
+				for n, got := range at {
+					want := boundaryAt(offset+c.initial+time.Duration(n)*c.period, c.tick)
+					require.Equal(t, want, got.Sub(start), "run %d", n)
+				}
+			})
+		})
+	}
+}
+
+// Random tasks of random length, for both kinds, on all kinds of runners: a run starts when it
+// is due or when the one before is over, whichever is later.
+func TestRepeatingModel(t *testing.T) {
+	rnd := newRand(t)
+	for range 40 {
+		const us = time.Microsecond
+		tick := time.Duration(1+rnd.IntN(1000)) * us
+		initial := time.Duration(rnd.IntN(3000)-200) * us
+		period := time.Duration(1+rnd.IntN(3000)) * us
+		phase := time.Duration(rnd.IntN(2000)) * us
+		takes := make([]time.Duration, 100)
+		for i := range takes {
+			if rnd.IntN(3) == 0 {
+				takes[i] = time.Duration(rnd.IntN(5000)) * us
+			}
+		}
+		for name, opts := range executors() {
+			for _, fixedRate := range []bool{true, false} {
+				synctest.Test(t, func(t *testing.T) {
+					timer := newTimer(t, append(opts, WithTick(tick))...)
+					start := time.Now()
+					time.Sleep(phase)
+					schedule := timer.ScheduleWithFixedDelay
+					if fixedRate {
+						schedule = timer.ScheduleAtFixedRate
+					}
+					done := make(chan struct{})
+					n := 0 // the runs of one timeout never overlap
+					due := phase + max(initial, 0)
+					earliest := boundaryAt(due, tick)
+					if initial <= 0 {
+						earliest = boundaryAt(phase+1, tick)
+					}
+					_, err := schedule(TaskFunc(func(to *Timeout) {
+						now := time.Since(start)
+						assert.Equal(t, earliest, now, "%v: run %d", name, n)
+						assert.False(t, to.IsExpired())
+						assert.False(t, to.IsCanceled())
+						if n == len(takes) {
+							assert.True(t, to.Cancel())
+							close(done)
+							return
+						}
+						time.Sleep(takes[n])
+						n++
+						due += period
+						if end := time.Since(start); fixedRate {
+							earliest = max(end, boundaryAt(due, tick))
+						} else {
+							earliest = boundaryAt(end+period, tick)
+						}
+					}), initial, period)
+					require.NoError(t, err)
+					<-done
+					synctest.Wait()
+					checkStats(t, timer)
+				})
+			}
+		}
+	}
+}
+
+// checkStats asserts, at rest, what must hold then.
+func checkStats(t testing.TB, timer *Timer) {
+	t.Helper()
+	st := timer.Stats()
+	require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned+uint64(st.Pending), "%+v", st)
+	require.Zero(t, st.Running)
+}
+
+// A run that panics or exits its goroutine is not the last, nor is one whose panic handler
+// exits it.
+func TestRepeatingSurvives(t *testing.T) {
+	for name, opts := range executors() {
+		for _, kind := range []string{"panic", "exit", "handler exits"} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					const tick = time.Millisecond
+					handler := WithPanicHandler(func(*Timeout, any, []byte) {
+						if kind == "handler exits" {
+							runtime.Goexit()
+						}
+					})
+					timer := newTimer(t, append(opts, WithTick(tick), handler)...)
+					var runs atomic.Int32
+					_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {
+						runs.Add(1)
+						if kind == "exit" {
+							runtime.Goexit()
+						}
+						panic("on purpose")
+					}), tick, tick)
+					require.NoError(t, err)
+					pass(20 * tick)
+					require.EqualValues(t, 20, runs.Load())
+					if kind != "exit" {
+						require.EqualValues(t, 20, timer.Stats().Panics)
+					}
+					checkStats(t, timer)
+				})
+			})
+		}
+	}
+}
+
+// Cancel ends it between two runs, during one, and from inside one; a Reset begins anew, but not
+// before the run that is in progress is over.
+func TestRepeatingCancelAndReset(t *testing.T) {
+	const tick = time.Millisecond
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, append(opts, WithTick(tick), WithMaxPending(1))...)
+				start := time.Now()
+				var m moments
+				inside := make(chan func(*Timeout), 1)
+				to, err := timer.ScheduleAtFixedRate(TaskFunc(func(to *Timeout) {
+					m.note()
+					select {
+					case f := <-inside:
+						f(to)
+					default:
+					}
+				}), tick, 10*tick)
+				require.NoError(t, err)
+				ran := func(at ...int) {
+					t.Helper()
+					var want []time.Duration
+					for _, n := range at {
+						want = append(want, time.Duration(n)*tick)
+					}
+					require.Equal(t, want, m.since(start))
+				}
+				state := func(pending int, canceled bool) {
+					t.Helper()
+					require.Equal(t, pending, timer.Pending())
+					require.Equal(t, canceled, to.IsCanceled())
+					require.False(t, to.IsExpired())
+					st := timer.Stats()
+					require.Equal(t, st.Accepted, st.Expired+st.Canceled+uint64(st.Pending), "%+v", st)
+				}
+
+				pass(5 * tick) // 5
+				ran(1)
+				active, err := to.Reset(3 * tick)
+				require.True(t, active)
+				require.NoError(t, err)
+				pass(15 * tick) // 20: the others follow from there
+				ran(1, 8, 18)
+				state(1, false)
+
+				inside <- func(to *Timeout) {
+					time.Sleep(4 * tick) // until 32
+					active, err := to.Reset(3 * tick)
+					assert.True(t, active)
+					assert.NoError(t, err)
+					time.Sleep(tick)
+				}
+				pass(10 * tick) // 30
+				require.Contains(t, to.String(), "pending, running")
+				state(1, false)
+				_, err = timer.AfterFunc(0, nop)
+				require.ErrorIs(t, err, ErrTooManyPending, "it keeps its slot while it is running")
+				pass(10 * tick) // 40
+				ran(1, 8, 18, 28, 35)
+
+				inside <- func(to *Timeout) {
+					_, err := to.Reset(2 * tick)
+					assert.NoError(t, err)
+					time.Sleep(5 * tick) // until 50, beyond the new deadline
+				}
+				pass(11 * tick) // 51
+				ran(1, 8, 18, 28, 35, 45, 50)
+
+				inside <- func(to *Timeout) {
+					assert.True(t, to.Cancel())
+					assert.False(t, to.Cancel())
+					assert.True(t, to.IsCanceled())
+					active, err := to.Reset(tick)
+					assert.False(t, active)
+					assert.NoError(t, err)
+					time.Sleep(3 * tick)
+				}
+				pass(19 * tick) // 70
+				before := len(m.all())
+				inside <- func(to *Timeout) { time.Sleep(5 * tick) }
+				pass(10 * tick)
+				require.Greater(t, len(m.all()), before)
+				require.True(t, to.Cancel())
+				state(0, true)
+				before = len(m.all())
+				pass(30 * tick)
+				require.Len(t, m.all(), before)
+				state(0, true)
+
+				active, err = to.Reset(tick)
+				require.False(t, active)
+				require.NoError(t, err)
+				pass(11 * tick)
+				require.Len(t, m.all(), before+2)
+				inside <- func(to *Timeout) { time.Sleep(5 * tick) }
+				pass(12 * tick)
+				require.True(t, to.Cancel(), "while it is running")
+				state(0, true)
+				pass(30 * tick)
+				require.Len(t, m.all(), before+3)
+				state(0, true)
+			})
+		})
+	}
+}
+
+// Stop hands it back once, in whatever state it is, and no run follows.
+func TestRepeatingStop(t *testing.T) {
+	const tick = time.Millisecond
+	for name, opts := range executors() {
+		for _, at := range []time.Duration{0, 5 * tick, 6 * tick} {
+			for _, slow := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, at, slow), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						timer := newTimer(t, append(opts, WithTick(tick))...)
+						var runs atomic.Int32
+						to, err := timer.ScheduleAtFixedRate(TaskFunc(func(to *Timeout) {
+							runs.Add(1)
+							if slow {
+								time.Sleep(20 * tick)
+							}
+						}), 5*tick, 10*tick)
+						require.NoError(t, err)
+						pass(at)
+						before := runs.Load()
+						require.Equal(t, []*Timeout{to}, timer.Stop())
+						require.True(t, to.IsCanceled())
+						require.False(t, to.Cancel())
+						_, err = to.Reset(tick)
+						require.ErrorIs(t, err, ErrStopped)
+						pass(time.Hour)
+						require.Equal(t, before, runs.Load())
+						require.True(t, to.IsCanceled())
+						require.Empty(t, timer.runners.batches)
+						checkStats(t, timer)
+						_, err = to.Reset(tick)
+						require.ErrorIs(t, err, ErrStopped)
+					})
+				})
+			}
+		}
+		t.Run(name+"/inside", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, append(opts, WithTick(tick))...)
+				got := make(chan []*Timeout, 10)
+				to, err := timer.ScheduleAtFixedRate(TaskFunc(func(to *Timeout) { got <- timer.Stop() }), tick, tick)
+				require.NoError(t, err)
+				require.Equal(t, []*Timeout{to}, <-got)
+				pass(time.Hour)
+				require.Empty(t, got)
+				require.True(t, to.IsCanceled())
+				checkStats(t, timer)
+			})
+		})
+	}
+}
+
+// While a timeout is at work the worker leaves it alone, and takes it out of where it still is:
+// the bucket of a tick that it was reset away from, and batches that it was claimed past.
+func TestWorkerAndTimeoutAtWork(t *testing.T) {
+	timer := newTimer(t)
+	w := &timer.worker
+	w.wheel = newWheel(16, 0)
+	to := &Timeout{timer: timer}
+	word := func(tick uint64, bits uint64) { to.word.Store(tick<<tickShift | bits) }
+	for _, tick := range []uint64{0, 5, 30} { // due, to be moved, and for the same bucket again
+		word(14, pending)
+		w.wheel.place(to, 14)
+		word(tick, pending|atWork|queued)
+		w.settle(to)
+		require.Equal(t, tick<<tickShift|pending|atWork, to.word.Load())
+		require.Zero(t, to.bucket)
+		require.Zero(t, w.wheel.count)
+
+		w.settle(to) // from nowhere
+		require.Zero(t, to.bucket)
+		require.Nil(t, w.batch)
+
+		w.wheel = newWheel(16, 0)
+		w.wheel.place(to, 14)
+		w.wheel.advance(14, w.emit)
+		require.Zero(t, w.wheel.count)
+		require.Nil(t, w.batch)
+		w.wheel = newWheel(16, 0)
+	}
+	r := &timer.runners
+	r.batches = []*batch{{due: []*Timeout{to}, tick: 1, listed: true}}
+	require.False(t, r.sweep(2))
+	r.prune()
+	require.Empty(t, r.batches)
+	w.wheel = nil
+}
+
+// A period far beyond what can be represented does not wrap.
+func TestFixedRateOfHugePeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		for _, initial := range []time.Duration{1, math.MaxInt64} {
+			for _, schedule := range []func(Task, time.Duration, time.Duration) (*Timeout, error){
+				timer.ScheduleAtFixedRate, timer.ScheduleWithFixedDelay,
+			} {
+				_, err := schedule(TaskFunc(func(*Timeout) {}), initial, math.MaxInt64)
+				require.NoError(t, err)
+			}
+		}
+		pass(10 * 365 * 24 * time.Hour)
+		require.EqualValues(t, 2, timer.Stats().Expired)
+		require.Equal(t, 4, timer.Pending())
+	})
+}
+
+// With runs that take longer than the period, and only one at a time, others have their turn.
+func TestMissedRunsDoNotStarveOthers(t *testing.T) {
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const tick = time.Millisecond
+				timer := newTimer(t, append(opts, WithTick(tick), WithMaxConcurrency(1))...)
+				_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { time.Sleep(3 * tick) }), 0, tick)
+				require.NoError(t, err)
+				pass(50 * tick)
+				done := make(chan struct{})
+				start := time.Now()
+				_, err = timer.AfterFunc(0, func() { close(done) })
+				require.NoError(t, err)
+				<-done
+				require.LessOrEqual(t, time.Since(start), 7*tick)
+				_, err = timer.Shutdown(t.Context())
+				require.NoError(t, err)
+			})
+		})
+	}
+}
+
+// A run allocates nothing: not the timeout's, nor what the timer needs at each tick.
+func TestRunAllocatesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		var runs atomic.Int64
+		count := TaskFunc(func(*Timeout) { runs.Add(1) })
+		for _, schedule := range []func() (*Timeout, error){
+			func() (*Timeout, error) { return timer.ScheduleAtFixedRate(count, tick, tick) },
+			func() (*Timeout, error) { return timer.ScheduleAtFixedRate(count, tick, tick/10) },
+			func() (*Timeout, error) { return timer.ScheduleWithFixedDelay(count, tick, 3*tick) },
+			func() (*Timeout, error) { return timer.Schedule(count, Jitter(Every(2*tick), 0.5)) },
+		} {
+			_, err := schedule()
+			require.NoError(t, err)
+		}
+		time.Sleep(1000 * tick) // buckets and batches find their sizes
+		before := runs.Load()
+		allocs := testing.AllocsPerRun(1, func() { time.Sleep(1000 * tick) })
+		ran := float64(runs.Load() - before)
+		t.Logf("%.0f allocations in %.0f runs", allocs, ran/2)
+		require.Greater(t, ran, 20_000.0)
+		require.Less(t, allocs, ran/2/1000)
+	})
+}
+
+// A schedule is not asked for what is not needed: after a Cancel, or a Reset, from inside the task.
+func TestScheduleIsAskedOnlyIfNeedBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		var asked, runs atomic.Int32
+		s := scheduleFunc(func(prev time.Time) time.Time {
+			asked.Add(1)
+			return prev.Add(tick)
+		})
+		_, err := timer.Schedule(TaskFunc(func(to *Timeout) {
+			if runs.Add(1) <= 3 {
+				_, err := to.Reset(5 * tick)
+				assert.NoError(t, err)
+				return
+			}
+			assert.True(t, to.Cancel())
+		}), s)
+		require.NoError(t, err)
+		pass(30 * tick)
+		require.EqualValues(t, 4, runs.Load())
+		require.EqualValues(t, 1, asked.Load())
+	})
+}
+
+// Everything at once, on real time: runs never overlap, each timeout ends once, and the counts
+// add up.
+func TestRepeatingRace(t *testing.T) {
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			rnd := newRand(t)
+			seeds := [4]int64{rnd.Int64(), rnd.Int64(), rnd.Int64(), rnd.Int64()}
+			var total uint64
+			for deadline := time.Now().Add(stressTime(t) / 2); time.Now().Before(deadline); {
+				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond))...)
+				type one struct {
+					to   *Timeout
+					busy atomic.Bool
+				}
+				all := make([]one, 20)
+				for i := range all {
+					task := TaskFunc(func(to *Timeout) {
+						if !all[i].busy.CompareAndSwap(false, true) {
+							t.Error("two runs at once")
+						}
+						switch i % 5 {
+						case 0:
+							runtime.Gosched()
+						case 1:
+							to.Cancel()
+						case 2:
+							to.Reset(10 * time.Microsecond)
+						case 3:
+							to.Cancel()
+							to.Reset(0)
+						}
+						all[i].busy.Store(false)
+					})
+					var err error
+					if i%2 == 0 {
+						all[i].to, err = timer.ScheduleAtFixedRate(task, 0, time.Duration(5+i*3)*time.Microsecond)
+					} else {
+						all[i].to, err = timer.ScheduleWithFixedDelay(task, 0, time.Duration(1+i)*time.Microsecond)
+					}
+					require.NoError(t, err)
+				}
+				var wg sync.WaitGroup
+				var cancels atomic.Int64
+				for _, seed := range seeds {
+					wg.Go(func() {
+						for n := range int64(200) {
+							one := &all[(seed+n*7)&0xffff%int64(len(all))]
+							if n%3 == 0 {
+								if one.to.Cancel() {
+									cancels.Add(1)
+								}
+							} else if _, err := one.to.Reset(time.Duration(n%50) * time.Microsecond); err != nil {
+								return
+							}
+							runtime.Gosched()
+						}
+					})
+				}
+				if seeds[0]%2 == 0 {
+					wg.Wait()
+				}
+				seeds[0]++
+				left, err := timer.Shutdown(t.Context())
+				require.NoError(t, err)
+				wg.Wait()
+				seen := map[*Timeout]bool{}
+				for _, to := range left {
+					require.False(t, seen[to], "returned twice")
+					seen[to] = true
+					require.True(t, to.IsCanceled())
+				}
+				for i := range all {
+					require.False(t, all[i].busy.Load())
+					require.True(t, all[i].to.IsCanceled(), "%v", all[i].to)
+				}
+				st := timer.Stats()
+				require.Zero(t, st.Pending)
+				require.EqualValues(t, len(left), st.Returned)
+				require.GreaterOrEqual(t, st.Canceled, uint64(cancels.Load()))
+				checkStats(t, timer)
+				total += st.Expired
+			}
+			t.Logf("%d runs", total)
+			require.NotZero(t, total)
+		})
+	}
+}

@@ -1,0 +1,86 @@
+package hashedwheel
+
+import "time"
+
+// Reset arms the timeout again, in whatever state it is, so that its task runs after delay
+// from now. Active reports whether it was still pending: then it has only been moved, and its
+// old deadline no longer counts. Otherwise it had ended, and is pending once more; if its
+// task is still running from the time before, the two runs may overlap.
+//
+// Of a repeating timeout it moves the next run, from which the others then follow. If its task
+// is running, the next run starts when that one is over at the earliest.
+//
+// The error is ErrStopped after Stop, or ErrTooManyPending if an ended timeout would exceed
+// the limit; then nothing has changed. Reset allocates nothing, except that it may have to start
+// the timer's goroutine. To a later deadline, which is the usual thing with idle limits, it
+// costs a reading of the clock and one compare-and-swap.
+func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
+	t := to.timer
+	elapsed := t.clock.elapsed()
+	tick := t.clock.due(elapsed, delay)
+	for {
+		word := to.word.Load()
+		if status(word) == pending && t.visits(word, tick, elapsed) {
+			if to.word.CompareAndSwap(word, pendingAt(word, tick)) {
+				return true, nil
+			}
+			continue
+		}
+		active, ok, err := to.rearm(word, tick)
+		if ok || err != nil {
+			return active, err
+		}
+	}
+}
+
+// visits reports whether the worker is going to look at a pending timeout not later than at
+// tick anyway. It is, if the timeout is on the queue, or if it lies in a bucket at an earlier
+// tick; and there it lies if the boundary of that has not been reached.
+//
+// Between the reading of the clock and the compare-and-swap, the boundary may go by and the
+// timeout may get into a batch. Then the runner cannot claim it, and mends it by rule 3.
+func (t *Timer) visits(word, tick uint64, elapsed time.Duration) bool {
+	return word&queued != 0 ||
+		tickOf(word) <= tick && t.clock.boundary(tickOf(word)) > elapsed
+}
+
+// rearm makes the timeout pending at tick and has the worker look at it. It reports whether
+// it did; if not, and without an error, the word was no longer the one given.
+func (to *Timeout) rearm(word, tick uint64) (active, ok bool, err error) {
+	t := to.timer
+	s := t.queue.stripe(to)
+	active = status(word) == pending
+	if !active && t.maxPending > 0 {
+		// Else two that rearm the same timeout would take two slots, for a moment, and
+		// somebody be refused for whom there is room.
+		t.rearming.Lock()
+		defer t.rearming.Unlock()
+		if to.word.Load() != word {
+			return false, false, nil
+		}
+	}
+	defer t.leave(s)
+	if !t.enter(s) {
+		t.rejected.Add(1)
+		return false, false, ErrStopped
+	}
+	if !active {
+		if err := t.accept(s); err != nil {
+			return false, false, err
+		}
+	}
+	for !to.word.CompareAndSwap(word, pendingAt(word, tick)|queued) {
+		word = to.word.Load()
+		if !active && status(word) != pending {
+			continue // it was but taken off the queue, or its run is over
+		}
+		if !active {
+			t.unaccept(s)
+		}
+		return false, false, nil
+	}
+	if word&queued == 0 {
+		t.push(s, to)
+	}
+	return active, true, nil
+}

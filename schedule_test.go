@@ -1,0 +1,378 @@
+package hashedwheel
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// scheduleFunc makes a Schedule of a function.
+type scheduleFunc func(prev time.Time) time.Time
+
+func (f scheduleFunc) Next(prev time.Time) time.Time { return f(prev) }
+
+// runsOf arms a task by a schedule, lets d pass, and returns when it ran, from the start.
+func runsOf(t *testing.T, timer *Timer, s Schedule, d time.Duration) (to *Timeout, ran []time.Duration) {
+	t.Helper()
+	var m moments
+	start := time.Now()
+	to, err := timer.Schedule(TaskFunc(func(*Timeout) { m.note() }), s)
+	require.NoError(t, err)
+	pass(d)
+	return to, m.since(start)
+}
+
+// The schedule is asked for the time after the one that it gave before, exactly, and a zero time
+// ends the timeout.
+func TestScheduleGoesOnFromItsOwnTimes(t *testing.T) {
+	const ms = time.Millisecond
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, append(opts, WithTick(10*ms), WithMaxPending(1))...)
+				start := time.Now()
+				var prevs moments
+				to, ran := runsOf(t, timer, scheduleFunc(func(prev time.Time) time.Time {
+					if prevs.add(prev) >= 5 {
+						return time.Time{}
+					}
+					return prev.Add(25 * ms)
+				}), time.Second)
+				require.Equal(t, []time.Duration{0, 25 * ms, 50 * ms, 75 * ms, 100 * ms}, prevs.since(start))
+				require.Equal(t, []time.Duration{30 * ms, 50 * ms, 80 * ms, 100 * ms}, ran)
+				require.True(t, to.IsExpired())
+				require.False(t, to.Cancel())
+				require.Zero(t, timer.Pending())
+				require.EqualValues(t, 4, timer.Stats().Accepted)
+				checkStats(t, timer)
+
+				// It can be reset like any other that has expired: one more run, and one more
+				// question.
+				active, err := to.Reset(5 * ms)
+				require.False(t, active)
+				require.NoError(t, err)
+				require.Equal(t, 1, timer.Pending())
+				pass(time.Second)
+				require.Equal(t, 1010*ms, prevs.since(start)[5], "the boundary that it was moved to")
+				require.True(t, to.IsExpired())
+				require.Zero(t, timer.Pending())
+				checkStats(t, timer)
+			})
+		})
+	}
+}
+
+// A schedule that returns the past runs at each boundary, and no more often.
+func TestScheduleOfThePastCannotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		for _, s := range []Schedule{
+			scheduleFunc(func(prev time.Time) time.Time { return prev }),
+			scheduleFunc(func(time.Time) time.Time { return time.Unix(1, 0) }),
+			scheduleFunc(func(prev time.Time) time.Time { return prev.Add(-time.Hour) }),
+			scheduleFunc(func(time.Time) time.Time { return time.Now() }),
+			Every(1),
+			Jitter(Every(1), 1),
+		} {
+			to, ran := runsOf(t, timer, s, 20*tick)
+			require.Len(t, ran, 20)
+			for i, at := range ran {
+				require.Equal(t, time.Duration(i+1)*tick, at)
+			}
+			require.True(t, to.Cancel())
+		}
+	})
+}
+
+// What was missed is dropped, but for one run.
+func TestScheduleDropsMissedRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		var m moments
+		start := time.Now()
+		_, err := timer.Schedule(TaskFunc(func(*Timeout) {
+			m.note()
+			if len(m.all()) == 2 {
+				time.Sleep(55 * tick) // from 20 to 75
+			}
+		}), Every(10*tick))
+		require.NoError(t, err)
+		pass(100 * tick)
+		require.Equal(t, []time.Duration{10 * tick, 20 * tick, 76 * tick, 86 * tick, 96 * tick}, m.since(start))
+	})
+}
+
+// A wall clock that is set back, or runs slow, makes no run happen twice: the schedule goes on
+// from its own time, which has no monotonic reading.
+func TestScheduleByTheWallClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		zone := time.FixedZone("east", 3*3600)
+		var asked moments
+		minute := scheduleFunc(func(prev time.Time) time.Time {
+			asked.add(prev)
+			return prev.Round(0).In(zone).Truncate(time.Minute).Add(time.Minute)
+		})
+		time.Sleep(30 * time.Second)
+		to, ran := runsOf(t, timer, minute, 150*time.Second)
+		require.Equal(t, []time.Duration{30 * time.Second, 90 * time.Second, 150 * time.Second}, ran)
+		prevs := asked.all()
+		require.Len(t, prevs, 4)
+		for _, prev := range prevs[1:] {
+			require.Equal(t, zone, prev.Location())
+			require.Zero(t, prev.Second())
+		}
+		_, err := to.Reset(10 * time.Second)
+		require.NoError(t, err)
+		pass(10 * time.Second)
+		last := asked.all()[4]
+		require.Equal(t, zone, last.Location())
+		require.Equal(t, 10, last.Second(), "moved by a Reset, in the schedule's zone still")
+	})
+}
+
+// A schedule that panics, or exits the goroutine, ends the timeout. The first time is asked for in
+// the call, and the panic then is the caller's.
+func TestScheduleThatPanics(t *testing.T) {
+	for name, opts := range executors() {
+		for _, exits := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, exits), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					const tick = time.Millisecond
+					reported := make(chan any, 10)
+					timer := newTimer(t, append(opts, WithTick(tick), WithPanicHandler(func(_ *Timeout, value any, _ []byte) {
+						reported <- value
+						runtime.Goexit() // which must not matter
+					}))...)
+					var n atomic.Int32
+					to, ran := runsOf(t, timer, scheduleFunc(func(prev time.Time) time.Time {
+						if n.Add(1) == 3 {
+							if exits {
+								runtime.Goexit()
+							}
+							panic("no more")
+						}
+						return prev.Add(tick)
+					}), 10*tick)
+					require.Equal(t, []time.Duration{tick, 2 * tick}, ran)
+					require.True(t, to.IsExpired())
+					if !exits {
+						require.Equal(t, "no more", <-reported)
+					}
+					require.Empty(t, reported)
+					require.NoError(t, to.Wait(t.Context()))
+					checkStats(t, timer)
+
+					bad := scheduleFunc(func(time.Time) time.Time { panic("at once") })
+					require.PanicsWithValue(t, "at once", func() { timer.Schedule(TaskFunc(func(*Timeout) {}), bad) })
+					require.Zero(t, timer.Pending())
+				})
+			})
+		}
+	}
+}
+
+// While the schedule thinks, its timeout can be canceled and reset like any at work.
+func TestScheduleThatThinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		slow := scheduleFunc(func(prev time.Time) time.Time {
+			time.Sleep(10 * tick)
+			if time.Since(timer.clock.start) > 30*tick {
+				return time.Time{}
+			}
+			return time.Now().Add(5 * tick)
+		})
+		var m moments
+		start := time.Now()
+		arm := func() *Timeout {
+			to, err := timer.Schedule(TaskFunc(func(*Timeout) { m.note() }), slow) // at 15
+			require.NoError(t, err)
+			return to
+		}
+		to := arm() // asked until 10, run at 15, asked until 25, run at 30, asked until 40: the end
+		require.Equal(t, 10*tick, time.Since(start))
+		pass(22 * tick) // 32
+		active, err := to.Reset(3 * tick)
+		require.True(t, active)
+		require.NoError(t, err)
+		pass(9 * tick) // 41: the end, but for the Reset
+		require.False(t, to.IsExpired())
+		require.Len(t, m.all(), 3)
+		require.Equal(t, 40*tick, m.all()[2].Sub(start))
+		require.True(t, to.Cancel())
+		pass(20 * tick)
+		require.True(t, to.IsCanceled())
+		require.Len(t, m.all(), 3)
+		checkStats(t, timer)
+	})
+}
+
+// The jitter of each run is within its part of the interval, never early, and counted from the
+// schedule's own times; and a thousand that share one do not beat together.
+func TestJitter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		const interval = 1000 * tick
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		s := Jitter(Every(interval), 0.25)
+		const timeouts, runs = 1000, 50
+		var all [timeouts]moments
+		for i := range all {
+			_, err := timer.Schedule(TaskFunc(func(*Timeout) { all[i].note() }), s)
+			require.NoError(t, err)
+		}
+		pass(runs*interval + interval/4 + tick)
+		together := map[time.Duration]int{}
+		var sum time.Duration
+		for i := range all {
+			at := all[i].all()
+			require.Len(t, at, runs)
+			for n, at := range at {
+				late := at.Sub(start) - time.Duration(n+1)*interval
+				require.GreaterOrEqual(t, late, time.Duration(0))
+				require.LessOrEqual(t, late, interval/4+tick)
+				sum += late
+				together[at.Sub(start)]++
+			}
+		}
+		// Evenly distributed over 250 ticks, it is 125 on average, and 4 in each.
+		require.InDelta(t, 125, sum/tick/(timeouts*runs), 3)
+		for at, n := range together {
+			require.Less(t, n, 40, "at %v", at)
+		}
+	})
+}
+
+// Without a Timer, or within another, Jitter is a schedule of its own.
+func TestJitterNext(t *testing.T) {
+	start := time.Now()
+	s := Jitter(Every(time.Second), 1)
+	least, most := time.Hour, time.Duration(0)
+	for range 10_000 {
+		d := s.Next(start).Sub(start)
+		least, most = min(least, d), max(most, d)
+	}
+	require.GreaterOrEqual(t, least, time.Second)
+	require.Less(t, least, 1010*time.Millisecond)
+	require.LessOrEqual(t, most, 2*time.Second)
+	require.Greater(t, most, 1990*time.Millisecond)
+	require.Equal(t, start.Add(time.Second), Jitter(Every(time.Second), 0).Next(start))
+
+	end := scheduleFunc(func(time.Time) time.Time { return time.Time{} })
+	require.True(t, Jitter(end, 1).Next(start).IsZero())
+	back := scheduleFunc(func(prev time.Time) time.Time { return prev.Add(-time.Hour) })
+	require.Equal(t, start.Add(-time.Hour), Jitter(back, 1).Next(start))
+}
+
+// Promise 20: what is wrong is named, with its value and what is allowed, and nothing is armed.
+func TestWrongRepeating(t *testing.T) {
+	timer := newTimer(t)
+	task := TaskFunc(func(*Timeout) { t.Error("run") })
+	end := scheduleFunc(func(time.Time) time.Time { return time.Time{} })
+	for want, arm := range map[string]func() (*Timeout, error){
+		"ScheduleAtFixedRate: period 0s: it must be positive":    func() (*Timeout, error) { return timer.ScheduleAtFixedRate(task, 0, 0) },
+		"ScheduleAtFixedRate: period -1ns: it must be positive":  func() (*Timeout, error) { return timer.ScheduleAtFixedRate(task, 0, -1) },
+		"ScheduleWithFixedDelay: delay 0s: it must be positive":  func() (*Timeout, error) { return timer.ScheduleWithFixedDelay(task, 0, 0) },
+		"Schedule: nil schedule":                                 func() (*Timeout, error) { return timer.Schedule(task, nil) },
+		"Every with interval -1s: it must be positive":           func() (*Timeout, error) { return timer.Schedule(task, Every(-time.Second)) },
+		"Jitter with fraction 1.5: it must be 0 to 1":            func() (*Timeout, error) { return timer.Schedule(task, Jitter(end, 1.5)) },
+		"Jitter with fraction -0.5: it must be 0 to 1":           func() (*Timeout, error) { return timer.Schedule(task, Jitter(end, -0.5)) },
+		"Jitter with fraction NaN: it must be 0 to 1":            func() (*Timeout, error) { return timer.Schedule(task, Jitter(end, math.NaN())) },
+		"Jitter with fraction 2: it must be 0 to 1":              func() (*Timeout, error) { return timer.Schedule(task, Jitter(Jitter(end, 2), 1)) },
+		"Every with interval 0s: it must be positive":            func() (*Timeout, error) { return timer.Schedule(task, Jitter(Every(0), 1)) },
+		"the first time of hashedwheel.scheduleFunc is zero: th": func() (*Timeout, error) { return timer.Schedule(task, end) },
+	} {
+		to, err := arm()
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "hashedwheel: Schedule")
+		require.Nil(t, to)
+	}
+	for _, nilTask := range []Task{nil, TaskFunc(nil)} {
+		for _, arm := range []func() (*Timeout, error){
+			func() (*Timeout, error) { return timer.ScheduleAtFixedRate(nilTask, 0, 1) },
+			func() (*Timeout, error) { return timer.ScheduleWithFixedDelay(nilTask, 0, 1) },
+			func() (*Timeout, error) { return timer.Schedule(nilTask, Every(1)) },
+		} {
+			_, err := arm()
+			require.ErrorIs(t, err, ErrNilTask)
+		}
+	}
+	require.Zero(t, timer.Stats())
+	timer.Stop()
+	_, err := timer.ScheduleAtFixedRate(task, 0, 1)
+	require.ErrorIs(t, err, ErrStopped)
+}
+
+// The handle knows the user's task, also where that wants to be told of a Cancel.
+func TestRepeatingTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		c := new(canceler)
+		to, err := timer.ScheduleAtFixedRate(c, 0, time.Millisecond)
+		require.NoError(t, err)
+		require.Same(t, c, to.Task())
+		require.Contains(t, to.String(), "*hashedwheel.canceler")
+		pass(3 * time.Millisecond)
+		require.True(t, to.Cancel())
+		pass(time.Millisecond)
+		require.EqualValues(t, 1, c.told.Load())
+		require.Same(t, c, to.Task())
+	})
+}
+
+// A schedule that ends, against Cancel, Reset and Stop, on real time.
+func TestScheduleEndRace(t *testing.T) {
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			rnd := newRand(t)
+			var expired, ran int
+			for deadline := time.Now().Add(stressTime(t) / 3); time.Now().Before(deadline); {
+				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond), WithMaxPending(1))...)
+				var asked, runs atomic.Int32
+				s := scheduleFunc(func(prev time.Time) time.Time {
+					if asked.Add(1) > 3 {
+						return time.Time{}
+					}
+					return time.Now()
+				})
+				to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.Add(1) }), s)
+				require.NoError(t, err)
+				var wg sync.WaitGroup
+				for _, f := range []func(){
+					func() { to.Cancel() },
+					func() { to.Reset(0) },
+					func() { timer.Stop() },
+				} {
+					for wait := rnd.IntN(100); wait > 0; wait-- {
+						runtime.Gosched()
+					}
+					wg.Go(f)
+				}
+				wg.Wait()
+				_, err = timer.Shutdown(t.Context())
+				require.NoError(t, err)
+				assert.True(t, to.IsExpired() || to.IsCanceled(), "%v", to)
+				require.Zero(t, timer.Pending())
+				checkStats(t, timer)
+				ran += int(runs.Load())
+				if to.IsExpired() {
+					expired++
+				}
+			}
+			t.Logf("%d runs, %d schedules came to their end", ran, expired)
+		})
+	}
+}
