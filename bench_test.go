@@ -199,6 +199,67 @@ func benchReset[H any](b *testing.B, im impl[H], mode string) {
 	})
 }
 
+// The same limits by the connections' keys: Keyed, and for package time a map under a lock, which
+// is what it takes there.
+func BenchmarkKeyed(b *testing.B) {
+	const keys = 100_000
+	timer, err := New()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer timer.Stop()
+	keyed := NewKeyed(timer, func(int, int) {})
+	type entry struct {
+		value int
+		timer *time.Timer
+	}
+	var mu sync.Mutex
+	entries := map[int]*entry{}
+	for i := range keys {
+		if err := keyed.Set(i, i, 30*time.Second); err != nil {
+			b.Fatal(err)
+		}
+		entries[i] = &entry{i, time.AfterFunc(30*time.Second, nop)}
+	}
+	defer func() {
+		for _, e := range entries {
+			e.timer.Stop()
+		}
+	}()
+	for _, op := range []struct {
+		name string
+		f    func(key int)
+	}{
+		{"op=move/impl=wheel", func(key int) { keyed.Move(key, 30*time.Second) }},
+		{"op=move/impl=time", func(key int) {
+			mu.Lock()
+			entries[key].timer.Reset(30 * time.Second)
+			mu.Unlock()
+		}},
+		{"op=set/impl=wheel", func(key int) { keyed.Set(key, 1, 30*time.Second) }},
+		{"op=set/impl=time", func(key int) {
+			mu.Lock()
+			e := entries[key]
+			e.value = 1
+			e.timer.Reset(30 * time.Second)
+			mu.Unlock()
+		}},
+	} {
+		for _, mode := range []string{"serial", "parallel"} {
+			b.Run(fmt.Sprintf("keys=%d/mode=%s/%s", keys, mode, op.name), func(b *testing.B) {
+				b.ReportAllocs()
+				run(b, mode, func(g int) func() {
+					i := g * keys / 2
+					return func() {
+						i = (i + 7919) % keys
+						op.f(i)
+					}
+				})
+			})
+		}
+	}
+}
+
 // How late timeouts fire, 20,000 of them spread over a second. Below zero would be early. For
 // this library that is up to a tick, plus what both have in common.
 func BenchmarkLateness(b *testing.B) {

@@ -209,9 +209,12 @@ func ExampleTimer_ScheduleWithFixedDelay() {
 
 	polls := make(chan int)
 	n := 0
-	_, err = timer.ScheduleWithFixedDelay(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {
+	_, err = timer.ScheduleWithFixedDelay(hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) {
 		n++
 		polls <- n // the delay begins when it has been received
+		if n == 3 {
+			to.Cancel()
+		}
 	}), 0, 2*time.Millisecond)
 	if err != nil {
 		panic(err)
@@ -296,4 +299,81 @@ func ExampleTimeout_Wait() {
 	file.WriteString("closed")
 	fmt.Println(strings.HasSuffix(file.String(), "flushed closed"))
 	// Output: true
+}
+
+// Sessions that end when they have not been used for a while.
+func ExampleKeyed() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	ended := make(chan string)
+	sessions := hashedwheel.NewKeyed(timer, func(id string, user string) {
+		ended <- user
+	})
+	if err := sessions.Set("a7", "Ada", time.Minute); err != nil {
+		panic(err) // stopped, or too many pending
+	}
+	if err := sessions.Set("b3", "Ben", 10*time.Millisecond); err != nil {
+		panic(err)
+	}
+	sessions.Move("a7", 2*time.Minute) // she has done something
+
+	fmt.Println("idle:", <-ended)
+	fmt.Println("left:", sessions.Len())
+	user, ok := sessions.Remove("a7")
+	fmt.Println("logged out:", user, ok)
+	// Output:
+	// idle: Ben
+	// left: 1
+	// logged out: Ada true
+}
+
+func ExampleKeyed_All() {
+	timer, err := hashedwheel.New()
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	peers := hashedwheel.NewKeyed(timer, func(address string, weight int) {})
+	for i, address := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
+		if err := peers.Set(address, i+1, time.Minute); err != nil {
+			panic(err)
+		}
+	}
+	sum := 0
+	for _, weight := range peers.All() {
+		sum += weight
+	}
+	fmt.Println("weight of all:", sum)
+	// Output: weight of all: 6
+}
+
+// What is pending for a connection goes with it.
+func ExampleGroup() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	connection := hashedwheel.NewGroup(timer)
+	if _, err := connection.AfterFunc(30*time.Second, func() { fmt.Println("idle") }); err != nil {
+		panic(err)
+	}
+	ping := hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { fmt.Println("ping") })
+	if _, err := connection.ScheduleAtFixedRate(ping, time.Minute, time.Minute); err != nil {
+		panic(err)
+	}
+	fmt.Println("pending:", connection.Len())
+	fmt.Println("canceled:", connection.Close())
+	_, err = connection.AfterFunc(time.Second, func() {})
+	fmt.Println(err)
+	// Output:
+	// pending: 2
+	// canceled: 2
+	// hashedwheel: group is closed
 }

@@ -25,7 +25,11 @@ type repeating struct {
 
 // repeating returns nil for a timeout that runs once.
 func (to *Timeout) repeating() *repeating {
-	r, _ := to.task.(*repeating)
+	task := to.task
+	if m, ok := task.(*member); ok {
+		task = m.task
+	}
+	r, _ := task.(*repeating)
 	return r
 }
 
@@ -118,7 +122,7 @@ func (r *repeating) rearm(to *Timeout, rn *runner, more bool) bool {
 		if !to.word.CompareAndSwap(word, withStatus(idle, expired)) {
 			return false
 		}
-		t.unaccept(s) // for there is no next run
+		t.unaccept(to, s) // for there is no next run
 		return true
 	}
 

@@ -11,15 +11,28 @@ import "time"
 // is running, the next run starts when that one is over at the earliest.
 //
 // The error is ErrStopped after Stop, or ErrTooManyPending if an ended timeout would exceed
-// the limit; then nothing has changed. Reset allocates nothing, except that it may have to start
+// the limit, or ErrGroupClosed; then nothing has changed. Reset allocates nothing, except that it may have to start
 // the timer's goroutine. To a later deadline, which is the usual thing with idle limits, it
 // costs a reading of the clock and one compare-and-swap.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
+	return to.reset(delay, false)
+}
+
+// move is Reset for a timeout that is still pending. If it is not, it stays as it is.
+func (to *Timeout) move(delay time.Duration) (active bool, err error) {
+	return to.reset(delay, true)
+}
+
+// reset is move, or Reset.
+func (to *Timeout) reset(delay time.Duration, onlyPending bool) (active bool, err error) {
 	t := to.timer
 	elapsed := t.clock.elapsed()
 	tick := t.clock.due(elapsed, delay)
 	for {
 		word := to.word.Load()
+		if onlyPending && status(word) != pending {
+			return false, nil
+		}
 		if status(word) == pending && t.visits(word, tick, elapsed) {
 			if to.word.CompareAndSwap(word, pendingAt(word, tick)) {
 				return true, nil
@@ -65,7 +78,7 @@ func (to *Timeout) rearm(word, tick uint64) (active, ok bool, err error) {
 		return false, false, ErrStopped
 	}
 	if !active {
-		if err := t.accept(s); err != nil {
+		if err := t.accept(to, s); err != nil {
 			return false, false, err
 		}
 	}
@@ -75,7 +88,7 @@ func (to *Timeout) rearm(word, tick uint64) (active, ok bool, err error) {
 			continue // it was but taken off the queue, or its run is over
 		}
 		if !active {
-			t.unaccept(s)
+			t.unaccept(to, s)
 		}
 		return false, false, nil
 	}

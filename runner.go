@@ -238,14 +238,21 @@ func (rn *runner) runNext(b *batch) bool {
 // caller has to run its task. Called inside the gate.
 func (rn *runner) claim(to *Timeout, tick uint64) bool {
 	rn.at.Store(to)
+	m, ok := to.task.(*member)
+	if ok {
+		m.group.starting.Add(1)
+	}
 	if !to.claim(tick) {
+		if ok {
+			m.group.starting.Add(-1)
+		}
 		rn.rest(to)
 		return false
 	}
 	if to.repeating() != nil {
 		rn.stripe.accepted.Add(1) // for its next run: it keeps its slot
 	} else {
-		to.timer.release()
+		to.timer.release(to)
 	}
 	rn.stripe.expired.Add(1)
 	return true

@@ -9,7 +9,7 @@ import (
 
 // enter goes through the gate, and reports whether it is open: it is until Stop. Whoever has
 // entered must leave, in either case, and in between must neither run user code nor wait, but
-// for runners.mu, whose holders do not enter.
+// for runners.mu and Group.mu, whose holders do not enter.
 //
 // The gate is for those whose work Stop must see done or not begun: the push of a timeout
 // that is pending already, and the start of a task. Stop shuts it and then waits until
@@ -70,7 +70,7 @@ func (t *Timer) stop() []*Timeout {
 		if !to.handBack() {
 			return
 		}
-		t.release()
+		t.release(to)
 		left = append(left, to)
 		t.tellIfCanceler(to)
 	}

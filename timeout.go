@@ -196,10 +196,14 @@ func (to *Timeout) Deadline() time.Time {
 // Task returns the task, in every state. That of a timeout made by AfterFunc calls the
 // function.
 func (to *Timeout) Task() Task {
-	if r := to.repeating(); r != nil {
-		return r.task
+	task := to.task
+	if m, ok := task.(*member); ok {
+		task = m.task
 	}
-	return to.task
+	if r, ok := task.(*repeating); ok {
+		task = r.task
+	}
+	return task
 }
 
 // Timer returns the timer that the timeout was made by.

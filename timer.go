@@ -165,11 +165,11 @@ func (t *Timer) start(to *Timeout, task Task, tick uint64) error {
 	to.timer, to.task = t, task
 	to.word.Store(pendingAt(queued, tick))
 	s := t.queue.stripe(to)
-	if err := t.accept(s); err != nil {
+	if err := t.accept(to, s); err != nil {
 		return err
 	}
 	if !t.push(s, to) {
-		t.unaccept(s)
+		t.unaccept(to, s)
 		t.rejected.Add(1)
 		return ErrStopped
 	}
@@ -197,14 +197,23 @@ func isNil(task Task) bool {
 }
 
 // accept counts a timeout that is about to become pending, and refuses it where it would
-// exceed the limit.
-func (t *Timer) accept(s *stripe) error {
+// exceed the limit, or its group is closed.
+func (t *Timer) accept(to *Timeout, s *stripe) error {
+	m, ok := to.task.(*member)
+	if ok {
+		if err := m.arm(); err != nil {
+			return err
+		}
+	}
 	if t.maxPending > 0 {
 		// Not an Add that is taken back when it went too far: meanwhile others would be
 		// refused for which there is room.
 		for {
 			n := t.slots.Load()
 			if n >= t.maxPending {
+				if ok {
+					m.end()
+				}
 				t.rejected.Add(1)
 				return ErrTooManyPending
 			}
@@ -220,20 +229,23 @@ func (t *Timer) accept(s *stripe) error {
 }
 
 // unaccept takes back an accept after which the timeout did not become pending.
-func (t *Timer) unaccept(s *stripe) {
+func (t *Timer) unaccept(to *Timeout, s *stripe) {
 	s.accepted.Add(^uint64(0))
-	t.release()
+	t.release(to)
 }
 
 // canceled does what remains after Cancel has ended a timeout.
 func (t *Timer) canceled(to *Timeout, s *stripe) {
 	s.canceled.Add(1)
-	t.release()
+	t.release(to)
 	t.tellIfCanceler(to)
 }
 
-// release frees the slot of a timeout that has ended.
-func (t *Timer) release() {
+// release frees the slot of a timeout that has ended, and has it leave its group.
+func (t *Timer) release(to *Timeout) {
+	if m, ok := to.task.(*member); ok {
+		m.end()
+	}
 	if t.maxPending > 0 {
 		t.slots.Add(-1)
 	}

@@ -1,0 +1,193 @@
+package hashedwheel
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ErrGroupClosed is returned by what would arm a timeout of a Group after its Close.
+var ErrGroupClosed = errors.New("hashedwheel: group is closed")
+
+// A Group is a set of timeouts that belong together, those of a connection or of a session, and
+// that end together. Its methods may be called by any goroutine, also from inside a task, and
+// the timeouts may be used like any others: one that is canceled or expires leaves the group,
+// and a Reset brings it back.
+//
+// A timeout of a group costs 112 bytes, and a lock of the group when it is armed and when it
+// ends. To cancel all takes time for as many as there are in the group, not in the timer.
+type Group struct {
+	timer *Timer
+
+	// Tasks between the claim of their timeout and their start, and those that are running.
+	starting, running atomic.Int64
+
+	mu     sync.Mutex
+	closed bool
+	first  *member // a list of those that are pending
+	n      int     // its length
+}
+
+// A member is a timeout of a group and the task of that, around the user's task. It is on the
+// list of the group from before it is pending until after.
+type member struct {
+	timeout Timeout
+	task    Task // the user's, or a *repeating
+	group   *Group
+
+	// Guarded by group.mu. The count is how often it was armed, less how often it has ended.
+	// They come in the wrong order if a Reset meets the end that it undoes; so it is on the
+	// list as long as the count is positive.
+	armed      int
+	prev, next *member
+}
+
+// NewGroup returns an empty group of timeouts of t.
+func NewGroup(t *Timer) *Group { return &Group{timer: t} }
+
+// NewTimeout is Timer.NewTimeout for the group. The error is ErrGroupClosed after Close.
+func (g *Group) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
+	if isNil(task) {
+		return nil, ErrNilTask
+	}
+	clock := &g.timer.clock
+	return g.start(task, clock.due(clock.elapsed(), delay))
+}
+
+// AfterFunc is Timer.AfterFunc for the group. The error is ErrGroupClosed after Close.
+func (g *Group) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
+	return g.NewTimeout(plainFunc(f), delay)
+}
+
+// ScheduleAtFixedRate is Timer.ScheduleAtFixedRate for the group. The error is ErrGroupClosed
+// after Close.
+func (g *Group) ScheduleAtFixedRate(task Task, initialDelay, period time.Duration) (*Timeout, error) {
+	return g.repeat(g.timer.atFixedRate(task, initialDelay, period))
+}
+
+// ScheduleWithFixedDelay is Timer.ScheduleWithFixedDelay for the group. The error is
+// ErrGroupClosed after Close.
+func (g *Group) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Duration) (*Timeout, error) {
+	return g.repeat(g.timer.withFixedDelay(task, initialDelay, delay))
+}
+
+// Schedule is Timer.Schedule for the group. The error is ErrGroupClosed after Close.
+func (g *Group) Schedule(task Task, schedule Schedule) (*Timeout, error) {
+	return g.repeat(g.timer.bySchedule(task, schedule))
+}
+
+func (g *Group) repeat(r *repeating, err error) (*Timeout, error) {
+	if err != nil {
+		return nil, err
+	}
+	return g.start(r, r.tick)
+}
+
+// start arms a new timeout for a tick.
+func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
+	m := &member{task: task, group: g}
+	if err := g.timer.start(&m.timeout, m, tick); err != nil {
+		return nil, err
+	}
+	return &m.timeout, nil
+}
+
+// Len returns the number of the group's timeouts that are pending. It is exact when no call is
+// in progress.
+func (g *Group) Len() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.n
+}
+
+// Cancel cancels all timeouts of the group that are pending, and returns their number. New ones
+// may be armed, and some may be when it returns, if somebody has done so meanwhile.
+func (g *Group) Cancel() (n int) {
+	g.mu.Lock()
+	all := make([]*member, 0, g.n)
+	for m := g.first; m != nil; m = m.next {
+		all = append(all, m)
+	}
+	g.mu.Unlock()
+	for _, m := range all { // not under the lock, for each is taken off the list
+		if m.timeout.Cancel() {
+			n++
+		}
+	}
+	return n
+}
+
+// Close cancels all timeouts of the group that are pending, returns their number, and has the
+// group refuse any others from now on, and any Reset of one that has ended, with ErrGroupClosed.
+// Once it has returned no task of the group is started. It does not wait for those that are
+// running: for that see Timeout.Wait.
+func (g *Group) Close() (n int) {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	n = g.Cancel()
+	for g.Len() > 0 || g.starting.Load() > 0 {
+		// Some are just being armed, canceled or started, which takes no longer than it takes
+		// them to get a processor. Those that are pending then are canceled too.
+		runtime.Gosched()
+		n += g.Cancel()
+	}
+	// Between a start and the first instruction of the user's task a goroutine may lose its
+	// processor, though hardly ever, and nobody can see that. See Timer.awaitStarts, which also
+	// takes time; but a Close is for each connection, often from a task of its own.
+	for i := 0; i < 8 && g.running.Load() > 0; i++ {
+		runtime.Gosched()
+	}
+	return n
+}
+
+// Run runs the user's task.
+func (m *member) Run(to *Timeout) {
+	m.group.running.Add(1)
+	defer m.group.running.Add(-1)
+	m.group.starting.Add(-1)
+	m.task.Run(to)
+}
+
+// arm puts the member on the list, unless the group is closed. Called before it is pending, also
+// inside the gate.
+func (m *member) arm() error {
+	g := m.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return ErrGroupClosed
+	}
+	if m.armed++; m.armed == 1 {
+		m.next = g.first
+		if m.next != nil {
+			m.next.prev = m
+		}
+		g.first = m
+		g.n++
+	}
+	return nil
+}
+
+// end takes the member off the list. Called after it has ended, or if it was not armed after
+// all, also inside the gate.
+func (m *member) end() {
+	g := m.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m.armed--; m.armed != 0 {
+		return
+	}
+	if m.prev != nil {
+		m.prev.next = m.next
+	} else {
+		g.first = m.next
+	}
+	if m.next != nil {
+		m.next.prev = m.prev
+	}
+	m.prev, m.next = nil, nil
+	g.n--
+}

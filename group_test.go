@@ -1,0 +1,263 @@
+package hashedwheel
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// checkGroup asserts that the list holds what it should, from both ends.
+func checkGroup(t *testing.T, g *Group, want int) {
+	t.Helper()
+	require.Equal(t, want, g.Len())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	var prev *member
+	for m := g.first; m != nil; prev, m = m, m.next {
+		require.Same(t, g, m.group)
+		require.Equal(t, 1, m.armed)
+		require.Equal(t, prev, m.prev)
+		require.Equal(t, uint64(pending), status(m.timeout.word.Load()))
+		n++
+	}
+	require.Equal(t, want, n)
+}
+
+// Of all kinds: who ends leaves, who is reset comes back, and the others of the timer are none
+// of the group's business.
+func TestGroup(t *testing.T) {
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const tick = time.Millisecond
+				timer := newTimer(t, append(opts, WithTick(tick))...)
+				other, err := timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				g := NewGroup(timer)
+				checkGroup(t, g, 0)
+				var runs atomic.Int32
+				count := TaskFunc(func(*Timeout) { runs.Add(1) })
+				arm := map[string]func() (*Timeout, error){
+					"timeout": func() (*Timeout, error) { return g.NewTimeout(count, 5*tick) },
+					"func":    func() (*Timeout, error) { return g.AfterFunc(5*tick, func() { runs.Add(1) }) },
+					"rate":    func() (*Timeout, error) { return g.ScheduleAtFixedRate(count, 5*tick, 10*tick) },
+					"delay":   func() (*Timeout, error) { return g.ScheduleWithFixedDelay(count, 5*tick, 10*tick) },
+					"schedule": func() (*Timeout, error) {
+						left := 2
+						return g.Schedule(count, scheduleFunc(func(prev time.Time) time.Time {
+							if left--; left < 0 {
+								return time.Time{}
+							}
+							return prev.Add(5 * tick)
+						}))
+					},
+				}
+				all := map[string]*Timeout{}
+				for name, arm := range arm {
+					all[name], err = arm()
+					require.NoError(t, err)
+					require.Same(t, timer, all[name].Timer())
+				}
+				require.IsType(t, TaskFunc(nil), all["rate"].Task())
+				checkGroup(t, g, 5)
+				pass(5 * tick)
+				require.EqualValues(t, 5, runs.Load())
+				checkGroup(t, g, 3) // those that repeat
+				require.True(t, all["func"].IsExpired())
+				pass(5 * tick)
+				checkGroup(t, g, 2) // the schedule has ended
+				require.True(t, all["schedule"].IsExpired())
+				require.EqualValues(t, 6, runs.Load())
+
+				require.True(t, all["rate"].Cancel())
+				checkGroup(t, g, 1)
+				_, err = all["rate"].Reset(time.Hour)
+				require.NoError(t, err)
+				_, err = all["func"].Reset(time.Hour)
+				require.NoError(t, err)
+				_, err = all["func"].Reset(2 * time.Hour)
+				require.NoError(t, err)
+				checkGroup(t, g, 3)
+
+				require.Equal(t, 3, g.Cancel())
+				require.Zero(t, g.Cancel())
+				checkGroup(t, g, 0)
+				for _, name := range []string{"rate", "delay", "func"} {
+					require.True(t, all[name].IsCanceled())
+				}
+				_, err = g.AfterFunc(time.Hour, nop)
+				require.NoError(t, err, "it goes on after Cancel")
+				checkGroup(t, g, 1)
+
+				require.Equal(t, 1, g.Close())
+				require.Zero(t, g.Close())
+				for _, arm := range arm {
+					_, err := arm()
+					require.ErrorIs(t, err, ErrGroupClosed)
+				}
+				before := timer.Stats()
+				active, err := all["func"].Reset(tick)
+				require.False(t, active)
+				require.ErrorIs(t, err, ErrGroupClosed)
+				require.Equal(t, before, timer.Stats())
+				checkGroup(t, g, 0)
+				ran := runs.Load()
+				pass(time.Minute)
+				require.Equal(t, ran, runs.Load())
+				require.False(t, other.IsCanceled())
+				require.Equal(t, 1, timer.Pending())
+				checkStats(t, timer)
+			})
+		})
+	}
+}
+
+// Stop hands the group's back with all others, and those that the timer refuses are not in it.
+func TestGroupOfRefusedAndReturned(t *testing.T) {
+	timer := newTimer(t, WithMaxPending(2))
+	g := NewGroup(timer)
+	_, err := g.NewTimeout(nil, 0)
+	require.ErrorIs(t, err, ErrNilTask)
+	_, err = g.AfterFunc(0, nil)
+	require.ErrorIs(t, err, ErrNilTask)
+	_, err = g.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), 0, 0)
+	require.ErrorContains(t, err, "period 0s")
+	a, err := g.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	require.True(t, a.Cancel())
+	b, err := g.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	_, err = timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	_, err = g.AfterFunc(time.Hour, nop)
+	require.ErrorIs(t, err, ErrTooManyPending)
+	_, err = a.Reset(time.Hour)
+	require.ErrorIs(t, err, ErrTooManyPending)
+	checkGroup(t, g, 1)
+	require.Contains(t, timer.Stop(), b)
+	checkGroup(t, g, 0)
+	_, err = g.AfterFunc(time.Hour, nop)
+	require.ErrorIs(t, err, ErrStopped)
+	_, err = a.Reset(time.Hour)
+	require.ErrorIs(t, err, ErrStopped)
+	checkGroup(t, g, 0)
+}
+
+// A task may close its own group, and does not wait for itself.
+func TestGroupClosedFromInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		g := NewGroup(timer)
+		var runs atomic.Int32
+		for range 10 {
+			_, err := g.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {
+				if runs.Add(1) == 5 {
+					assert.Equal(t, 10, g.Close())
+				}
+			}), tick, tick)
+			require.NoError(t, err)
+		}
+		pass(10 * tick)
+		require.EqualValues(t, 5, runs.Load())
+		checkGroup(t, g, 0)
+	})
+}
+
+// To cancel a group costs what is in it, however many others the timer has; the limit allows for
+// a slow machine, not for a look at each of them.
+func TestGroupCostsItsSize(t *testing.T) {
+	timer := newTimer(t)
+	for range 200_000 {
+		_, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+	}
+	g := NewGroup(timer)
+	least := time.Hour
+	for range 100 {
+		for range 10 {
+			_, err := g.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+		}
+		start := time.Now()
+		require.Equal(t, 10, g.Cancel())
+		least = min(least, time.Since(start))
+	}
+	t.Logf("10 of 200,010 canceled in %v", least)
+	require.Less(t, least, 200*time.Microsecond)
+}
+
+// Arming, canceling, resetting and closing at once, on real time: after Close nothing of the
+// group is pending, nothing starts, and the counts add up.
+func TestGroupRace(t *testing.T) {
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			rnd := newRand(t)
+			var total, ran uint64
+			for deadline := time.Now().Add(stressTime(t) / 2); time.Now().Before(deadline); {
+				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond))...)
+				g := NewGroup(timer)
+				var closed atomic.Bool
+				task := TaskFunc(func(to *Timeout) {
+					if closed.Load() {
+						t.Error("started after Close had returned")
+					}
+				})
+				var wg sync.WaitGroup
+				for p := range 3 {
+					mine := rnd.Uint64()
+					wg.Go(func() {
+						var last *Timeout
+						for n := range uint64(200) {
+							delay := time.Duration((mine>>(n%50))%64) * time.Microsecond
+							var to *Timeout
+							var err error
+							if p == 0 && n%8 == 0 {
+								to, err = g.ScheduleAtFixedRate(task, delay, 30*time.Microsecond)
+							} else {
+								to, err = g.NewTimeout(task, delay)
+							}
+							if err != nil {
+								assert.ErrorIs(t, err, ErrGroupClosed)
+								return
+							}
+							if last != nil && n%3 == 0 {
+								last.Cancel()
+							}
+							if last != nil && n%2 == 0 {
+								last.Reset(delay)
+							}
+							last = to
+							if n%64 == 0 {
+								g.Cancel()
+							}
+						}
+					})
+				}
+				for wait := rnd.IntN(300); wait > 0; wait-- {
+					runtime.Gosched()
+				}
+				g.Close()
+				closed.Store(true)
+				checkGroup(t, g, 0)
+				wg.Wait()
+				require.Zero(t, timer.Pending())
+				left, err := timer.Shutdown(t.Context())
+				require.NoError(t, err)
+				require.Empty(t, left)
+				checkGroup(t, g, 0)
+				checkStats(t, timer)
+				total += timer.Stats().Accepted
+				ran += timer.Stats().Expired
+			}
+			t.Logf("%d armed, %d run", total, ran)
+		})
+	}
+}
