@@ -13,6 +13,7 @@ type batch struct {
 	due      []*Timeout
 	tick     uint64 // the wheel's when it was handed over: none was due later
 	canceled bool   // these have been canceled
+	own      bool   // these have own tasks, and must not wait for others
 
 	cursor atomic.Int64 // index of the first that nobody has taken
 
@@ -106,7 +107,7 @@ func (r *runners) recycle(b *batch) {
 	if b.listed || b.holders > 0 || cap(b.due) > batchSize || len(r.spareBatches) == spareBatches {
 		return
 	}
-	b.due, b.canceled, b.begun = b.due[:0], false, false
+	b.due, b.canceled, b.own, b.begun = b.due[:0], false, false, false
 	b.cursor.Store(0)
 	r.spareBatches = append(r.spareBatches, b)
 }

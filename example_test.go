@@ -2,6 +2,7 @@ package hashedwheel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -376,4 +377,98 @@ func ExampleGroup() {
 	// pending: 2
 	// canceled: 2
 	// hashedwheel: group is closed
+}
+
+// A context for each call, as of the context package: here the deadline comes first.
+func ExampleTimer_WithTimeout() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	ctx, cancel := timer.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	reply := make(chan string)
+	select {
+	case r := <-reply:
+		fmt.Println(r)
+	case <-ctx.Done():
+		fmt.Println(ctx.Err())
+	}
+	// Output: context deadline exceeded
+}
+
+func ExampleTimer_WithDeadlineCause() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	slow := errors.New("the database is slow today")
+	ctx, cancel := timer.WithDeadlineCause(context.Background(), time.Now().Add(5*time.Millisecond), slow)
+	defer cancel()
+	query, cancelQuery := context.WithCancel(ctx)
+	defer cancelQuery()
+	<-query.Done()
+	fmt.Println(query.Err())
+	fmt.Println(context.Cause(query))
+	// Output:
+	// context deadline exceeded
+	// the database is slow today
+}
+
+func ExampleTimer_Sleep() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	fmt.Println(timer.Sleep(ctx, 5*time.Millisecond))
+	cancel()
+	fmt.Println(timer.Sleep(ctx, time.Hour))
+	// Output:
+	// <nil>
+	// context canceled
+}
+
+func ExampleTimer_After() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	start := time.Now()
+	after, err := timer.After(5 * time.Millisecond)
+	if err != nil {
+		panic(err) // stopped, or too many pending
+	}
+	fmt.Println((<-after).Sub(start) >= 5*time.Millisecond)
+	// Output: true
+}
+
+func ExampleTimer_NewTicker() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	ticker, err := timer.NewTicker(5 * time.Millisecond)
+	if err != nil {
+		panic(err)
+	}
+	defer ticker.Stop()
+	for n := range 3 {
+		<-ticker.C
+		fmt.Println("beat", n)
+	}
+	// Output:
+	// beat 0
+	// beat 1
+	// beat 2
 }

@@ -205,6 +205,7 @@ func TestGroupRace(t *testing.T) {
 				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond))...)
 				g := NewGroup(timer)
 				var closed atomic.Bool
+				var canceled atomic.Int64
 				task := TaskFunc(func(to *Timeout) {
 					if closed.Load() {
 						t.Error("started after Close had returned")
@@ -228,15 +229,15 @@ func TestGroupRace(t *testing.T) {
 								assert.ErrorIs(t, err, ErrGroupClosed)
 								return
 							}
-							if last != nil && n%3 == 0 {
-								last.Cancel()
+							if last != nil && n%3 == 0 && last.Cancel() {
+								canceled.Add(1)
 							}
 							if last != nil && n%2 == 0 {
 								last.Reset(delay)
 							}
 							last = to
 							if n%64 == 0 {
-								g.Cancel()
+								canceled.Add(int64(g.Cancel()))
 							}
 						}
 					})
@@ -244,10 +245,11 @@ func TestGroupRace(t *testing.T) {
 				for wait := rnd.IntN(300); wait > 0; wait-- {
 					runtime.Gosched()
 				}
-				g.Close()
+				canceled.Add(int64(g.Close()))
 				closed.Store(true)
 				checkGroup(t, g, 0)
 				wg.Wait()
+				require.EqualValues(t, timer.Stats().Canceled, canceled.Load())
 				require.Zero(t, timer.Pending())
 				left, err := timer.Shutdown(t.Context())
 				require.NoError(t, err)

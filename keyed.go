@@ -73,14 +73,9 @@ func (k *Keyed[K, V]) Set(key K, value V, delay time.Duration) error {
 	s := k.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it := s.items[key]; it != nil {
-		active, err := it.timeout.move(delay)
-		if active {
-			it.value = value
-		}
-		if active || err != nil {
-			return err
-		}
+	if it := s.items[key]; it != nil && it.timeout.move(delay) {
+		it.value = value
+		return nil
 	}
 	it := &item[K, V]{keyed: k, key: key, value: value}
 	clock := &k.timer.clock
@@ -103,11 +98,7 @@ func (k *Keyed[K, V]) Move(key K, delay time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	it := s.items[key]
-	if it == nil {
-		return false
-	}
-	active, _ := it.timeout.move(delay)
-	return active
+	return it != nil && it.timeout.move(delay)
 }
 
 // Remove removes a key and returns its value. It reports whether the key was there, and then

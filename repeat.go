@@ -156,7 +156,7 @@ func (rn *runner) again(to *Timeout, tick uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := r.spareBatch()
-	b.due, b.tick = append(b.due, to), tick
+	b.due, b.tick, b.own = append(b.due, to), tick, rn.own
 	r.list(b)
 	if rn.work == nil { // the executor's does not come
 		r.spawn(1)

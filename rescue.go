@@ -46,7 +46,7 @@ func (r *runners) lookLocked(tick uint64, elapsed time.Duration) (waiting, overd
 			overdue = overdue || b.tick < tick
 		}
 	}
-	if left == 0 || r.limit > 0 && len(r.live) >= r.limit {
+	if left == 0 || r.atLimit() {
 		r.looking = false // there is nothing to do, or nothing that may be done
 		return false, false
 	}
@@ -105,7 +105,7 @@ func (r *runners) sweep(tick uint64) (again bool) {
 			continue
 		}
 		kept := r.newBatch()
-		kept.tick = b.tick
+		kept.tick, kept.own = b.tick, b.own
 		rest := b.takeRest()
 		for _, to := range rest {
 			word := to.word.Load()

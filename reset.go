@@ -18,9 +18,11 @@ func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	return to.reset(delay, false)
 }
 
-// move is Reset for a timeout that is still pending. If it is not, it stays as it is.
-func (to *Timeout) move(delay time.Duration) (active bool, err error) {
-	return to.reset(delay, true)
+// move is Reset for a timeout that is still pending, and reports whether it was. If not, it stays
+// as it is.
+func (to *Timeout) move(delay time.Duration) bool {
+	active, err := to.reset(delay, true)
+	return active && err == nil
 }
 
 // reset is move, or Reset.

@@ -63,6 +63,7 @@ type runner struct {
 	work    func() // the goroutine; nil if it is the executor's
 
 	stripe *stripe // that it counts on; set before it starts
+	own    bool    // only for own tasks; set before it starts
 	pos    int     // in runners.live; guarded by runners.mu
 	batch  *batch  // that it takes from; guarded by runners.mu
 
@@ -71,7 +72,7 @@ type runner struct {
 	at atomic.Pointer[Timeout]
 
 	// Two lines of its own, since at is written for each task.
-	_ [128 - 6*8]byte
+	_ [128 - 7*8]byte
 }
 
 // add accepts a batch. It does not wait for its tasks. Called by the worker for what is due, and
@@ -82,6 +83,8 @@ func (r *runners) add(b *batch) {
 	r.prune()
 	r.list(b)
 	switch {
+	case b.own:
+		r.spawnOwn()
 	case r.limit > 0:
 		r.spawn(b.left()) // as many as there may be
 	case len(r.batches) == 1, len(r.live) < r.eager:
@@ -96,17 +99,36 @@ func (r *runners) add(b *batch) {
 
 // spawn starts n runners, if that many are allowed. Called with mu held.
 func (r *runners) spawn(n int) {
-	if r.limit > 0 {
-		n = min(n, r.limit-len(r.live))
-	}
 	for range n {
-		r.started++
-		stripes := r.timer.queue.stripes
-		rn := r.spareRunner()
-		rn.stripe = &stripes[r.started%len(stripes)]
-		r.enlist(rn)
-		go rn.work()
+		if r.atLimit() {
+			return
+		}
+		r.start(false)
 	}
+}
+
+// atLimit reports whether there are as many runners as there may be. Called with mu held.
+func (r *runners) atLimit() bool {
+	if r.limit == 0 || len(r.live) < r.limit {
+		return false
+	}
+	n := 0
+	for _, rn := range r.live {
+		if !rn.own {
+			n++
+		}
+	}
+	return n >= r.limit
+}
+
+// start starts a runner. Called with mu held.
+func (r *runners) start(own bool) {
+	r.started++
+	stripes := r.timer.queue.stripes
+	rn := r.spareRunner()
+	rn.stripe, rn.own = &stripes[r.started%len(stripes)], own
+	r.enlist(rn)
+	go rn.work()
 }
 
 // spareRunner returns one that is to be enlisted. Neither it nor the start of its goroutine
@@ -151,7 +173,7 @@ func (r *runners) lookIdle() {
 // held reports whether nothing is to be taken from a batch for now: Stop will take what was
 // due, or the next job that ends will have it taken. Called with mu held.
 func (r *runners) held(b *batch) bool {
-	return !b.canceled && (r.timer.IsStopped() || r.full())
+	return !b.canceled && (r.timer.IsStopped() || !b.own && r.full())
 }
 
 // next returns a batch for a runner to take from: one that nobody has, or else the oldest,
@@ -166,7 +188,7 @@ func (r *runners) next(rn *runner) *batch {
 	r.prune()
 	var b *batch
 	for _, other := range r.batches {
-		if r.held(other) {
+		if r.held(other) || rn.own && !other.own {
 			continue
 		}
 		if b == nil || !other.begun {
@@ -205,7 +227,7 @@ func (rn *runner) run() {
 			for to := b.take(); to != nil; to = b.take() {
 				r.timer.tellCanceled(to)
 			}
-		case r.submit != nil:
+		case r.submit != nil && !b.own:
 			for r.submitNext(b, rn.stripe) {
 			}
 		default:

@@ -28,7 +28,8 @@ func (t *Timer) IsStopped() bool { return t.stopped.Load() }
 // Stop ends the timer and returns the timeouts that were pending, in no order. When it
 // returns no further task starts. Each timeout that was accepted has been started, or canceled,
 // or is among those returned, which count as canceled from now on. Repeating ones are too, even
-// if their task is running. NewTimeout and Reset fail with ErrStopped.
+// if their task is running; those of contexts, Sleep, After and Ticker, which nobody has a handle
+// of, are not, and count as canceled. NewTimeout and Reset fail with ErrStopped.
 //
 // Stop may be called from anywhere, also from inside a task, and more than once: one caller
 // gets the timeouts, all others nil. It does not wait for tasks that take long: use Shutdown
@@ -68,6 +69,11 @@ func (t *Timer) stop() []*Timeout {
 	var left []*Timeout
 	collect := func(to *Timeout) {
 		if !to.handBack() {
+			return
+		}
+		if task, ok := to.Task().(own); ok {
+			t.canceled(to, t.queue.stripe(to))
+			task.handBack()
 			return
 		}
 		t.release(to)

@@ -77,6 +77,7 @@ type worker struct {
 	// with the presence.
 	wheel *wheel // nil while there is none
 	batch *batch // what has come due and is not handed over yet; nil if nothing
+	own   *batch // the same for own tasks, if those must not wait for others
 
 	stale   bool          // a timeout that is in a batch may have been canceled
 	sweepAt time.Duration // not to sweep the batches before
@@ -241,22 +242,29 @@ func (w *worker) settle(to *Timeout) {
 	}
 }
 
-// emit adds a timeout that is due to the batch.
+// emit adds a timeout that is due to its batch.
 func (w *worker) emit(to *Timeout) {
-	if w.batch == nil {
-		w.batch = w.runners.newBatch()
+	b := &w.batch
+	if w.runners.bounded() && isOwn(to) {
+		b = &w.own
 	}
-	w.batch.due = append(w.batch.due, to)
-	if len(w.batch.due) == batchSize {
+	if *b == nil {
+		*b = w.runners.newBatch()
+		(*b).own = b == &w.own
+	}
+	(*b).due = append((*b).due, to)
+	if len((*b).due) == batchSize {
 		w.handOver()
 	}
 }
 
-// handOver gives the batch, if there is one, to the runners.
+// handOver gives the batches, if there are any, to the runners.
 func (w *worker) handOver() {
-	if w.batch != nil {
-		w.batch.tick = w.wheel.now
-		w.runners.add(w.batch) // the batch is the runners' from here
-		w.batch = nil
+	for _, b := range [...]**batch{&w.batch, &w.own} {
+		if *b != nil {
+			(*b).tick = w.wheel.now
+			w.runners.add(*b) // the batch is the runners' from here
+			*b = nil
+		}
 	}
 }

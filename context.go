@@ -1,0 +1,384 @@
+package hashedwheel
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// WithTimeout returns WithDeadline(parent, time.Now().Add(timeout)).
+func (t *Timer) WithTimeout(parent context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	return t.WithTimeoutCause(parent, timeout, nil)
+}
+
+// WithTimeoutCause is like WithTimeout, and sets the cause of the context when the timeout
+// expires. The CancelFunc does not.
+func (t *Timer) WithTimeoutCause(parent context.Context, timeout time.Duration, cause error) (context.Context, context.CancelFunc) {
+	now := time.Now()
+	return t.withDeadline(parent, now, now.Add(timeout), timeout, cause)
+}
+
+// WithDeadline does what context.WithDeadline does, with a timeout of this timer in place of one
+// of the runtime's: the context is done at the first tick boundary at or after d. As long as
+// nobody asks for Done it takes half the memory, and half the time if it is canceled before its
+// deadline. Once somebody does, or derives another context from it, it takes more than one of
+// the context package.
+//
+// It can be told from one of the context package in two ways only. If a parent of the context
+// package is canceled, whoever asks this context is told at once; but a channel that Done has
+// returned before, and contexts derived from this one, are only done soon after. And if nobody
+// has asked for Done by then, its timeout is not freed until somebody asks the context for
+// something, or calls the CancelFunc, or it expires.
+//
+// A timer that is stopped, or has as many pending as it may, leaves the deadline to the runtime.
+// So does Stop with the contexts that are pending: it does not return them, and counts them as
+// canceled.
+func (t *Timer) WithDeadline(parent context.Context, d time.Time) (context.Context, context.CancelFunc) {
+	return t.WithDeadlineCause(parent, d, nil)
+}
+
+// WithDeadlineCause is like WithDeadline, and sets the cause of the context when the deadline is
+// exceeded. The CancelFunc does not.
+func (t *Timer) WithDeadlineCause(parent context.Context, d time.Time, cause error) (context.Context, context.CancelFunc) {
+	now := time.Now()
+	return t.withDeadline(parent, now, d, d.Sub(now), cause)
+}
+
+// withDeadline returns a context whose deadline d is delay from now.
+func (t *Timer) withDeadline(parent context.Context, now, d time.Time, delay time.Duration, cause error) (context.Context, context.CancelFunc) {
+	if parent == nil {
+		panic("hashedwheel: context with a deadline, but without a parent")
+	}
+	if earlier, ok := parent.Deadline(); ok && earlier.Before(d) {
+		return context.WithCancel(parent)
+	}
+	c := &deadlineCtx{parent: parent, deadline: d, late: deadlineExceeded}
+	if cause != nil {
+		c.late = &ending{err: context.DeadlineExceeded, cause: cause}
+	}
+	switch {
+	case c.check() != nil:
+	case delay <= 0:
+		c.end(c.late)
+	default:
+		if t.start(&c.timeout, c, t.clock.due(t.clock.since(now), delay)) != nil {
+			return context.WithDeadlineCause(parent, d, cause)
+		}
+	}
+	return c, c.cancel
+}
+
+// A deadlineCtx is a context that is done when its timeout expires. It is the task of that, and
+// the two are one allocation.
+//
+// Whoever ends it first, of the timeout, the CancelFunc and the parent, says how. A parent of
+// the context package tells nobody but its own kind at once, but it can be asked. So whatever is
+// asked of this context asks the parent first.
+//
+// Only the context package itself can make children that know each other without a goroutine.
+// So as soon as somebody asks for Done, and may be about to derive a context, there is one of
+// its contexts inside this one, the inner one: Done is its Done, and children become its
+// children. A custom parent is the way to end it with an error of our choice: see innerCtx.
+type deadlineCtx struct {
+	timeout Timeout // its timer is nil if it was not armed
+
+	// Immutable.
+	parent   context.Context
+	deadline time.Time
+	late     *ending // how it ends at the deadline
+
+	// Shared.
+	ended atomic.Pointer[ending]   // nil as long as it has not
+	inner atomic.Pointer[innerCtx] // nil as long as nobody has asked for Done
+
+	mu      sync.Mutex
+	runtime *time.Timer // guarded by mu: in place of the timeout, after Stop
+}
+
+// An ending is how a context has ended. It is not changed any more, and shared.
+type ending struct {
+	err, cause error
+
+	once sync.Once
+	std  context.Context // see carrier
+}
+
+var (
+	deadlineExceeded = &ending{err: context.DeadlineExceeded, cause: context.DeadlineExceeded}
+	canceledByFunc   = &ending{err: context.Canceled, cause: context.Canceled}
+)
+
+// causeKey is the key of Value by which context.Cause asks for a context of its own package,
+// which knows the cause. It is found out by having Cause ask.
+var causeKey = func() any {
+	p := new(keyProbe)
+	context.Cause(p)
+	return p.key
+}()
+
+type keyProbe struct {
+	context.Context
+	key any
+}
+
+func (p *keyProbe) Err() error        { return context.Canceled }
+func (p *keyProbe) Value(key any) any { p.key = key; return nil }
+
+// carrier returns a context of the context package that has ended with the cause.
+func (e *ending) carrier() context.Context {
+	e.once.Do(func() {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(e.cause)
+		e.std = ctx
+	})
+	return e.std
+}
+
+// check returns how the context has ended, nil if it has not.
+func (c *deadlineCtx) check() *ending {
+	if e := c.ended.Load(); e != nil {
+		return e
+	}
+	if up, ok := c.parent.(*deadlineCtx); ok {
+		if up.check() == nil { // it need not have an inner one for this
+			return c.ended.Load()
+		}
+	}
+	select {
+	case <-c.parent.Done(): // not Err, which may be under a lock of its own
+		c.end(&ending{err: c.parent.Err(), cause: context.Cause(c.parent)})
+	default:
+	}
+	return c.ended.Load()
+}
+
+// end ends the context, unless it has ended. When it returns all that is derived from the
+// context has ended too, even if somebody else was first.
+func (c *deadlineCtx) end(e *ending) {
+	c.ended.CompareAndSwap(nil, e)
+	c.endDerived()
+	if c.timeout.timer != nil {
+		c.timeout.Cancel()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.runtime != nil {
+		c.runtime.Stop()
+	}
+}
+
+// endDerived ends all that is derived from the context, which has ended, and returns when that
+// has been done, whoever does it.
+func (c *deadlineCtx) endDerived() {
+	c.closeDone()
+	c.inner.Load().endFollowers()
+}
+
+// closeDone ends the inner context, or sees to it that there will be none. Called after the
+// context has ended; it returns when that has been done, whoever does it.
+func (c *deadlineCtx) closeDone() {
+	if !c.inner.CompareAndSwap(nil, innerClosed) {
+		c.inner.Load().stop()
+	}
+}
+
+// cancel is the CancelFunc.
+func (c *deadlineCtx) cancel() {
+	c.check()
+	c.end(canceledByFunc)
+}
+
+// Run is the task: the deadline has come.
+func (c *deadlineCtx) Run(*Timeout) {
+	c.check()
+	c.end(c.late)
+}
+
+// handBack leaves the deadline to the runtime.
+func (c *deadlineCtx) handBack() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended.Load() == nil { // else end is past the timeout, or will find mu locked
+		c.runtime = time.AfterFunc(time.Until(c.deadline), func() { c.Run(nil) })
+	}
+}
+
+func (c *deadlineCtx) Deadline() (time.Time, bool) { return c.deadline, true }
+
+func (c *deadlineCtx) Err() error {
+	e := c.check()
+	if e == nil {
+		return nil
+	}
+	c.closeDone() // so that Done is closed whenever there is an error
+	return e.err
+}
+
+func (c *deadlineCtx) Done() <-chan struct{} {
+	if c.check() != nil {
+		c.closeDone()
+	}
+	if in := c.inner.Load(); in != nil {
+		return in.done
+	}
+	in := newInner(c)
+	if !c.inner.CompareAndSwap(nil, in) { // from here whoever ends the context ends in
+		return c.inner.Load().done
+	}
+	in.follow()
+	return in.done
+}
+
+func (c *deadlineCtx) Value(key any) any {
+	if key == ourKey {
+		return c
+	}
+	if key == causeKey {
+		if e := c.check(); e != nil {
+			return e.carrier().Value(key)
+		}
+		if in := c.inner.Load(); in != nil {
+			return in.std.Value(key)
+		}
+	}
+	return c.parent.Value(key)
+}
+
+// String is in the style of the context package, since those derived from it include it.
+func (c *deadlineCtx) String() string {
+	parent := reflect.TypeOf(c.parent).String()
+	if s, ok := c.parent.(fmt.Stringer); ok {
+		parent = s.String()
+	}
+	return fmt.Sprintf("%s.WithDeadline(%v [%v])", parent, c.deadline, time.Until(c.deadline))
+}
+
+// An innerCtx is the parent of the inner context, std, and with it the means to end that: a
+// parent that has a method AfterFunc is given a function to call when it is done, and std then
+// ends with the error and the cause of the parent.
+type innerCtx struct {
+	outer *deadlineCtx
+	std   context.Context
+	done  <-chan struct{} // of std
+	stop  func()          // ends std; returns when it has ended, and all that is derived from it
+
+	// Guarded by outer.mu.
+	followers map[*innerCtx]struct{} // whose outer contexts have this outer context for a parent
+	unfollow  func() bool            // nil as long as it does not follow the parent
+}
+
+var (
+	ourKey = new(int) // of Value: the nearest deadlineCtx
+
+	innerClosed = &innerCtx{done: closedChan(), std: context.Background(), stop: func() {}}
+	never       = make(chan struct{}) // Done of an innerCtx; not nil, or std would not care for it
+)
+
+func closedChan() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+func newInner(outer *deadlineCtx) *innerCtx {
+	in := &innerCtx{outer: outer}
+	std, cancel := context.WithCancel(in)
+	_ = cancel // stop does it
+	in.std, in.done = std, std.Done()
+	return in
+}
+
+// AfterFunc is given the function that ends std.
+func (in *innerCtx) AfterFunc(f func()) func() bool {
+	in.stop = f
+	return notStopped
+}
+
+func notStopped() bool { return false }
+
+// follow has the outer context look at its parent when that is done. One of ours tells it at
+// once. Any other parent starts a goroutine for it then, and none before.
+func (in *innerCtx) follow() {
+	c := in.outer
+	done := c.parent.Done()
+	if done == nil {
+		return
+	}
+	var unfollow func() bool
+	if up, ok := c.parent.Value(ourKey).(*deadlineCtx); ok && up.Done() == done {
+		unfollow = up.inner.Load().lead(in)
+	} else {
+		unfollow = context.AfterFunc(c.parent, func() { c.check() })
+	}
+	c.mu.Lock()
+	in.unfollow = unfollow
+	c.mu.Unlock()
+	if c.check() != nil {
+		in.endFollowers() // again, if that was before there was unfollow to call
+	}
+}
+
+// lead adds a follower, and returns what takes it back.
+func (in *innerCtx) lead(follower *innerCtx) (stop func() bool) {
+	if in == innerClosed {
+		return nil // the follower is going to see that itself
+	}
+	mu := &in.outer.mu
+	mu.Lock()
+	defer mu.Unlock()
+	if in.followers == nil {
+		in.followers = make(map[*innerCtx]struct{})
+	}
+	in.followers[follower] = struct{}{}
+	return func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		delete(in.followers, follower)
+		return true
+	}
+}
+
+// endFollowers has the followers see that the outer context has ended, and ceases to follow. It
+// may be called more than once, and returns when all have seen it.
+func (in *innerCtx) endFollowers() {
+	if in == innerClosed {
+		return
+	}
+	mu := &in.outer.mu
+	mu.Lock()
+	followers, unfollow := slices.Collect(maps.Keys(in.followers)), in.unfollow
+	in.unfollow = nil
+	mu.Unlock()
+	for _, f := range followers {
+		if f.outer.check() != nil {
+			f.outer.endDerived() // if somebody else is at it, wait until f has been taken off
+		}
+	}
+	if unfollow != nil {
+		unfollow()
+	}
+}
+
+func (in *innerCtx) Deadline() (time.Time, bool) { return in.outer.Deadline() }
+func (in *innerCtx) Done() <-chan struct{}       { return never }
+
+func (in *innerCtx) Err() error {
+	if e := in.outer.ended.Load(); e != nil {
+		return e.err
+	}
+	return nil
+}
+
+func (in *innerCtx) Value(key any) any {
+	if key == causeKey {
+		if e := in.outer.ended.Load(); e != nil {
+			return e.carrier().Value(key)
+		}
+	}
+	return in.outer.parent.Value(key)
+}

@@ -1,0 +1,136 @@
+package hashedwheel
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Tasks that take up all there may be at a time, or all that the executor has, may wait for the
+// timer's own: these need none of them. So with Stop.
+func TestOwnTasksDoNotWait(t *testing.T) {
+	const tick = time.Millisecond
+	waits := map[string]func(timer *Timer) error{
+		"Sleep": func(timer *Timer) error { return timer.Sleep(context.Background(), 5*tick) },
+		"After": func(timer *Timer) error {
+			c, err := timer.After(5 * tick)
+			<-c
+			return err
+		},
+		"Ticker": func(timer *Timer) error {
+			k, err := timer.NewTicker(5 * tick)
+			for range 3 {
+				<-k.C
+			}
+			k.Stop()
+			return err
+		},
+		"context": func(timer *Timer) error {
+			ctx, cancel := timer.WithTimeout(context.Background(), 5*tick)
+			defer cancel()
+			<-ctx.Done()
+			return nil
+		},
+	}
+	pool := make(chan func(), 100)
+	for name, opts := range map[string][]Option{
+		"runners":    nil,
+		"one":        {WithMaxConcurrency(1)},
+		"two":        {WithMaxConcurrency(2)},
+		"pool":       {WithExecutor(func(run func()) error { pool <- run; return nil })},
+		"pool, full": {WithExecutor(func(run func()) error { pool <- run; return nil }), WithMaxConcurrency(1)},
+	} {
+		for wait, f := range waits {
+			t.Run(name+"/"+wait, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					pool = make(chan func(), 100)
+					go func() { // a pool of one worker
+						for run := range pool {
+							run()
+						}
+					}()
+					defer func() { close(pool) }()
+					timer := newTimer(t, append(opts, WithTick(tick))...)
+					done := make(chan time.Duration, 3)
+					start := time.Now()
+					for range cap(done) {
+						_, err := timer.AfterFunc(0, func() {
+							if f(timer) == nil {
+								done <- time.Since(start)
+							}
+						})
+						require.NoError(t, err)
+					}
+					first := <-done
+					require.LessOrEqual(t, first, (1+15+1)*tick)
+					require.GreaterOrEqual(t, first, 6*tick)
+					<-done
+					<-done
+					_, err := timer.Shutdown(t.Context())
+					require.NoError(t, err)
+					checkStats(t, timer)
+				})
+			})
+		}
+	}
+}
+
+// There are never more tasks of the user's at a time than the limit says, for all own ones.
+func TestOwnTasksLeaveTheLimitAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(2))
+		ticker, err := timer.NewTicker(tick)
+		require.NoError(t, err)
+		busy := make(chan struct{}, 100)
+		for range 70 {
+			_, err := timer.AfterFunc(0, func() {
+				busy <- struct{}{}
+				time.Sleep(10 * tick)
+				<-busy
+			})
+			require.NoError(t, err)
+		}
+		for range 400 {
+			<-ticker.C
+			require.LessOrEqual(t, len(busy), 2)
+			_, err := timer.After(0)
+			require.NoError(t, err)
+		}
+		ticker.Stop()
+		pass(2 * tick)
+		checkStats(t, timer)
+		require.Zero(t, timer.Pending())
+	})
+}
+
+// Stop ends a Sleep that takes up the only turn there is, and hands back none of the library's
+// own.
+func TestStopAndOwnTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		slept := make(chan error, 1)
+		_, err := timer.AfterFunc(0, func() { slept <- timer.Sleep(context.Background(), time.Hour) })
+		require.NoError(t, err)
+		_, err = timer.After(time.Hour)
+		require.NoError(t, err)
+		_, err = timer.NewTicker(time.Hour)
+		require.NoError(t, err)
+		ctx, cancel := timer.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		pass(10 * tick)
+		require.Equal(t, 4, timer.Pending())
+		require.Empty(t, timer.Stop())
+		require.ErrorIs(t, <-slept, ErrStopped)
+		require.EqualValues(t, 4, timer.Stats().Canceled)
+		synctest.Wait()
+		checkStats(t, timer)
+		start := time.Now()
+		<-ctx.Done()
+		require.InDelta(t, time.Hour, time.Since(start), float64(10*tick))
+	})
+}
