@@ -25,9 +25,9 @@ func TestContextStartsNoGoroutine(t *testing.T) {
 		before := runtime.NumGoroutine()
 		var cancels []func()
 		for range 100 {
-			ctx, cancel := m.timeout(context.WithValue(root, "k", "v"), time.Hour)
+			ctx, cancel := m.timeout(context.WithValue(root, key("k"), "v"), time.Hour)
 			cancels = append(cancels, cancel)
-			for _, from := range []context.Context{ctx, wrapped{ctx}, context.WithValue(wrapped{ctx}, "k", "v")} {
+			for _, from := range []context.Context{ctx, wrapped{ctx}, context.WithValue(wrapped{ctx}, key("k"), "v")} {
 				_, a := context.WithCancel(from)
 				_, b := context.WithTimeout(from, time.Minute)
 				child, c := m.timeout(from, time.Minute)
@@ -263,7 +263,7 @@ func TestContextIsCollected(t *testing.T) {
 							from, _ = timer.WithTimeout(parent, time.Hour)
 							m = stdMaker()
 						}
-						ctx, cancel := m.timeout(context.WithValue(from, "k", p), 10*ctxTick)
+						ctx, cancel := m.timeout(context.WithValue(from, key("k"), p), 10*ctxTick)
 						if asked {
 							requireAlive(t, ctx)
 							_, cancelChild := context.WithCancel(ctx)

@@ -111,6 +111,11 @@ func requireGoroutines(t testing.TB, n int) {
 	}
 }
 
+type (
+	key   string
+	level int
+)
+
 type wrapped struct{ context.Context }
 
 // A custom context has a channel and an error of its own.
@@ -405,7 +410,7 @@ func TestContextAfterFunc(t *testing.T) {
 	withMakers(t, func(t *testing.T, m maker) {
 		for _, wrap := range []func(context.Context) context.Context{
 			func(ctx context.Context) context.Context { return ctx },
-			func(ctx context.Context) context.Context { return context.WithValue(wrapped{ctx}, "k", "v") },
+			func(ctx context.Context) context.Context { return context.WithValue(wrapped{ctx}, key("k"), "v") },
 		} {
 			for _, end := range []string{"cancel", "deadline", "parent", "before", "expired", "stopped"} {
 				parent, cancelParent := context.WithCancel(context.Background())
@@ -477,11 +482,11 @@ func TestContextString(t *testing.T) {
 		}
 		trees := func(m maker) (all []context.Context) {
 			for _, root := range []context.Context{
-				context.Background(), context.TODO(), context.WithValue(context.Background(), "k", "v"),
+				context.Background(), context.TODO(), context.WithValue(context.Background(), key("k"), "v"),
 				wrapped{context.Background()}, newCustom(context.Background()),
 			} {
 				a := keep(m.timeoutCause(root, 20*ctxTick, errLate))
-				b := keep(m.timeout(context.WithValue(a, "k", 1), 10*ctxTick))
+				b := keep(m.timeout(context.WithValue(a, key("k"), 1), 10*ctxTick))
 				c := keep(context.WithCancel(b))
 				d := keep(context.WithTimeout(context.WithoutCancel(c), 5*ctxTick+1))
 				e := keep(m.deadline(d, time.Now().Round(0).Add(ctxTick)))

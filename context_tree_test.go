@@ -23,7 +23,7 @@ func TestContextAndDeadlineOfParent(t *testing.T) {
 		for name, outer := range map[string]maker{"context": stdMaker(), "same": m} {
 			for _, wrap := range []func(context.Context) context.Context{
 				func(ctx context.Context) context.Context { return ctx },
-				func(ctx context.Context) context.Context { return context.WithValue(ctx, "k", "v") },
+				func(ctx context.Context) context.Context { return context.WithValue(ctx, key("k"), "v") },
 				func(ctx context.Context) context.Context { return wrapped{ctx} },
 			} {
 				for _, order := range []int{-1, 0, 1} {
@@ -81,7 +81,7 @@ func TestContextChildren(t *testing.T) {
 				children, cancels = append(children, child), append(cancels, cancel)
 			}
 			for _, parent := range []context.Context{
-				ctx, context.WithValue(ctx, "k", "v"), wrapped{ctx}, wrapped{context.WithValue(wrapped{ctx}, "k", "v")},
+				ctx, context.WithValue(ctx, key("k"), "v"), wrapped{ctx}, wrapped{context.WithValue(wrapped{ctx}, key("k"), "v")},
 			} {
 				add(context.WithCancel(parent))
 				add(context.WithTimeout(parent, 6*ctxTick))
@@ -148,7 +148,7 @@ func TestContextOfCanceledParent(t *testing.T) {
 						defer cancelParent(nil)
 						from := parent
 						if i&1 != 0 {
-							from = context.WithValue(wrapped{from}, "k", "v")
+							from = context.WithValue(wrapped{from}, key("k"), "v")
 						}
 						if i&2 != 0 {
 							outer, cancel := m.timeout(from, 30*ctxTick)
@@ -318,7 +318,7 @@ func TestContextLayers(t *testing.T) {
 				var cancel context.CancelFunc
 				switch l.kind = []string{"value", "wrapped", "cancel", "std", "wheel", "wheel", "wheel"}[rnd.IntN(7)]; l.kind {
 				case "value":
-					l.ctx = context.WithValue(below.ctx, i, i)
+					l.ctx = context.WithValue(below.ctx, level(i), i)
 				case "wrapped":
 					l.ctx = wrapped{below.ctx}
 				case "cancel":
@@ -360,7 +360,7 @@ func TestContextLayers(t *testing.T) {
 				t.Helper()
 				for i, l := range layers {
 					if l.kind == "value" {
-						require.Equal(t, i, below.ctx.Value(i))
+						require.Equal(t, i, below.ctx.Value(level(i)))
 					}
 				}
 			}
@@ -408,7 +408,7 @@ func causeTrace(m maker, parentKind string, cause error, order []string, asked b
 		parent, cancelParent = ctx, func() { cancel(errParent) }
 		switch parentKind {
 		case "value":
-			parent = context.WithValue(ctx, "k", "v")
+			parent = context.WithValue(ctx, key("k"), "v")
 		case "wrapped":
 			parent = wrapped{ctx}
 		case "without":
@@ -439,7 +439,7 @@ func causeTrace(m maker, parentKind string, cause error, order []string, asked b
 		}
 	}
 	ctx, cancel := m.timeoutCause(parent, 20*ctxTick, cause)
-	all := []context.Context{parent, ctx, context.WithoutCancel(ctx), context.WithValue(ctx, "k", "v")}
+	all := []context.Context{parent, ctx, context.WithoutCancel(ctx), context.WithValue(ctx, key("k"), "v")}
 	cancels := []func(){cancelParent, cancel}
 	cancelChild := nop
 	if asked {
@@ -561,14 +561,14 @@ func TestContextOfCustomParent(t *testing.T) {
 		for _, afterFunc := range []bool{false, true} {
 			for _, end := range []string{"parent", "cancel", "deadline"} {
 				for _, asked := range []bool{false, true} {
-					parent := newCustom(context.WithValue(context.Background(), "k", "v"))
+					parent := newCustom(context.WithValue(context.Background(), key("k"), "v"))
 					var from context.Context = parent
 					if afterFunc {
 						from = customAfterFunc{parent}
 					}
 					before := runtime.NumGoroutine()
 					ctx, cancel := m.timeout(from, 10*ctxTick)
-					require.Equal(t, "v", ctx.Value("k"))
+					require.Equal(t, "v", ctx.Value(key("k")))
 					var child context.Context
 					if asked {
 						requireAlive(t, ctx)
@@ -641,7 +641,7 @@ func TestContextOfOurs(t *testing.T) {
 	withMakers(t, func(t *testing.T, m maker) {
 		for _, wrap := range []func(context.Context) context.Context{
 			func(ctx context.Context) context.Context { return ctx },
-			func(ctx context.Context) context.Context { return context.WithValue(wrapped{ctx}, "k", "v") },
+			func(ctx context.Context) context.Context { return context.WithValue(wrapped{ctx}, key("k"), "v") },
 		} {
 			root, cancelRoot := m.timeout(context.Background(), time.Hour)
 			ctx := root
@@ -709,13 +709,13 @@ func TestContextValueAsksOnce(t *testing.T) {
 	asked := 0
 	count := func() { asked++ }
 	timer := newTimer(t)
-	var ctx context.Context = hooked{context.WithValue(t.Context(), "k", "v"), &hook}
+	var ctx context.Context = hooked{context.WithValue(t.Context(), key("k"), "v"), &hook}
 	for n := range 100 {
 		var cancel context.CancelFunc
 		ctx, cancel = timer.WithTimeout(ctx, time.Hour-time.Duration(n)*time.Second)
 		defer cancel()
 	}
 	hook.Store(&count)
-	require.Equal(t, "v", ctx.Value("k"))
+	require.Equal(t, "v", ctx.Value(key("k")))
 	require.Zero(t, asked)
 }

@@ -320,7 +320,8 @@ func TestKeyedRace(t *testing.T) {
 						}
 					})
 				}
-				if rnd.IntN(2) == 0 {
+				quiet := rnd.IntN(2) == 0
+				if quiet {
 					wg.Wait()
 				}
 				back, err := timer.Shutdown(t.Context())
@@ -350,7 +351,13 @@ func TestKeyedRace(t *testing.T) {
 						armed++
 					}
 				}
-				require.EqualValues(t, armed-replacedNow, st.Accepted)
+				if quiet {
+					require.EqualValues(t, armed-replacedNow, st.Accepted)
+				} else {
+					// While Stop is at it a Set may follow what it has handed back already.
+					require.GreaterOrEqual(t, int(st.Accepted), armed-replacedNow)
+					require.LessOrEqual(t, int(st.Accepted), armed-replacedNow+len(back))
+				}
 				expired += int(st.Expired)
 				removed += int(st.Canceled)
 				replaced += replacedNow
