@@ -27,14 +27,15 @@ func (t *Timer) WithTimeoutCause(parent context.Context, timeout time.Duration, 
 // deadline. Once somebody does, or derives another context from it, it takes more than one of
 // the context package.
 //
-// It can be told from one of the context package in two ways only. If a parent of the context
+// It can be told from one of the context package in two ways. When a parent of the context
 // package is canceled, whoever asks this context is told at once; but a channel that Done has
 // returned before, and contexts derived from this one, are only done soon after. And if nobody
 // has asked for Done by then, its timeout is not freed until somebody asks the context for
 // something, or calls the CancelFunc, or it expires.
 //
-// A timer that is stopped, or has as many pending as it may, leaves the deadline to the runtime.
-// So does Stop with the contexts that are pending: it does not return them, and counts them as
+// A timer that is stopped, or has as many pending as it may, leaves the deadline to the context
+// package, and so does any with a parent that has a Done channel of its own making. Stop leaves
+// the contexts that are pending to the runtime: it does not return them, and counts them as
 // canceled.
 func (t *Timer) WithDeadline(parent context.Context, d time.Time) (context.Context, context.CancelFunc) {
 	return t.WithDeadlineCause(parent, d, nil)
@@ -55,7 +56,11 @@ func (t *Timer) withDeadline(parent context.Context, now, d time.Time, delay tim
 	if earlier, ok := parent.Deadline(); ok && earlier.Before(d) {
 		return context.WithCancel(parent)
 	}
-	c := &deadlineCtx{parent: parent, deadline: d, late: deadlineExceeded}
+	source, ok := sourceOf(parent)
+	if !ok {
+		return context.WithDeadlineCause(parent, d, cause)
+	}
+	c := &deadlineCtx{parent: parent, source: source, deadline: d, late: deadlineExceeded}
 	if cause != nil {
 		c.late = &ending{err: context.DeadlineExceeded, cause: cause}
 	}
@@ -76,7 +81,8 @@ func (t *Timer) withDeadline(parent context.Context, now, d time.Time, delay tim
 //
 // Whoever ends it first, of the timeout, the CancelFunc and the parent, says how. A parent of
 // the context package tells nobody but its own kind at once, but it can be asked. So whatever is
-// asked of this context asks the parent first.
+// asked of this context asks the parent first. It asks none but those of that package and ours,
+// which take no lock of the user's and run no code of his.
 //
 // Only the context package itself can make children that know each other without a goroutine.
 // So as soon as somebody asks for Done, and may be about to derive a context, there is one of
@@ -87,6 +93,7 @@ type deadlineCtx struct {
 
 	// Immutable.
 	parent   context.Context
+	source   context.Context // whose end is the parent's, see sourceOf
 	deadline time.Time
 	late     *ending // how it ends at the deadline
 
@@ -98,20 +105,30 @@ type deadlineCtx struct {
 	runtime *time.Timer // guarded by mu: in place of the timeout, after Stop
 }
 
+// sourceOf returns the context that ends when a parent does: nil if that never ends, or the
+// nearest one with a Done channel of its own, whose channel the parent's is. It is not ok if that
+// is neither ours nor one of the context package.
+func sourceOf(parent context.Context) (source context.Context, ok bool) {
+	if up, ok := parent.(*deadlineCtx); ok {
+		return up, true // without having it make an inner one
+	}
+	done := parent.Done()
+	if done == nil {
+		return nil, true
+	}
+	if up, ok := parent.Value(ourKey).(*deadlineCtx); ok && up.Done() == done {
+		return up, true
+	}
+	std, ok := parent.Value(causeKey).(context.Context)
+	return std, ok && std.Done() == done
+}
+
 // check returns how the context has ended, nil if it has not.
 func (c *deadlineCtx) check() *ending {
-	if e := c.ended.Load(); e != nil {
-		return e
-	}
-	if up, ok := c.parent.(*deadlineCtx); ok {
-		if up.check() == nil { // it need not have an inner one for this
-			return c.ended.Load()
+	if c.ended.Load() == nil && c.source != nil {
+		if err := c.source.Err(); err != nil {
+			c.end(&ending{err: err, cause: context.Cause(c.source)})
 		}
-	}
-	select {
-	case <-c.parent.Done(): // not Err, which may be under a lock of its own
-		c.end(&ending{err: c.parent.Err(), cause: context.Cause(c.parent)})
-	default:
 	}
 	return c.ended.Load()
 }
@@ -121,8 +138,8 @@ func (c *deadlineCtx) check() *ending {
 func (c *deadlineCtx) end(e *ending) {
 	c.ended.CompareAndSwap(nil, e)
 	c.endDerived()
-	if c.timeout.timer != nil {
-		c.timeout.Cancel()
+	if c.timeout.timer == nil || c.timeout.Cancel() {
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,22 +203,30 @@ func (c *deadlineCtx) Done() <-chan struct{} {
 		return in.done
 	}
 	in := newInner(c)
-	if !c.inner.CompareAndSwap(nil, in) { // from here whoever ends the context ends in
+	in.follow() // before anybody can have its channel
+	if !c.inner.CompareAndSwap(nil, in) {
+		in.unfollow()
 		return c.inner.Load().done
 	}
-	in.follow()
+	c.check() // the source may have ended before it was followed
 	return in.done
 }
 
+// Value does not ask the parent for causeKey, for which the answer is the context's own.
 func (c *deadlineCtx) Value(key any) any {
-	if key == ourKey {
+	switch key {
+	case ourKey:
 		return c
-	}
-	if key == causeKey {
-		if e := c.check(); e != nil {
-			return e.carrier().Value(key)
+	case causeKey:
+		if c.check() != nil {
+			c.closeDone()
 		}
-		if in := c.inner.Load(); in != nil {
+		switch in := c.inner.Load(); in {
+		case nil:
+			return nil
+		case innerClosed:
+			return c.ended.Load().carrier().Value(key)
+		default:
 			return in.std.Value(key)
 		}
 	}

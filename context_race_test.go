@@ -408,3 +408,27 @@ func TestContextFreshDone(t *testing.T) {
 		cancel()
 	}
 }
+
+// A Done that somebody else has asked for is closed at once too, when a parent of ours is
+// canceled, however new it is.
+func TestContextDoneOfTwo(t *testing.T) {
+	timer := newTimer(t)
+	for deadline := time.Now().Add(stressTime(t) / 4); time.Now().Before(deadline); {
+		outer, cancelOuter := timer.WithTimeout(context.Background(), time.Hour)
+		ctx, cancel := timer.WithTimeout(outer, time.Minute)
+		var wg sync.WaitGroup
+		wg.Go(func() { ctx.Done() })
+		done := ctx.Done()
+		child, cancelChild := context.WithCancel(ctx)
+		cancelOuter()
+		select {
+		case <-done:
+		default:
+			t.Error("not done")
+		}
+		require.Error(t, child.Err())
+		wg.Wait()
+		cancelChild()
+		cancel()
+	}
+}

@@ -719,3 +719,71 @@ func TestContextValueAsksOnce(t *testing.T) {
 	require.Equal(t, "v", ctx.Value(key("k")))
 	require.Zero(t, asked)
 }
+
+// A valueHook calls a function when it is next asked for a value.
+type valueHook struct {
+	context.Context
+	hook *atomic.Pointer[func()]
+}
+
+func (h valueHook) Value(key any) any {
+	if f := h.hook.Swap(nil); f != nil {
+		(*f)()
+	}
+	return h.Context.Value(key)
+}
+
+// A child that is being made while its parent is canceled is canceled.
+func TestContextChildMadeWhileCanceled(t *testing.T) {
+	withMakers(t, func(t *testing.T, m maker) {
+		for _, asked := range []bool{false, true} {
+			ctx, cancel := m.timeout(context.Background(), time.Hour)
+			if asked {
+				ctx.Done()
+			}
+			var hook atomic.Pointer[func()]
+			f := func() { cancel() }
+			hook.Store(&f)
+			before := runtime.NumGoroutine()
+			child, cancelChild := context.WithCancel(valueHook{ctx, &hook})
+			require.Nil(t, hook.Load())
+			requireEnded(t, child, context.Canceled, context.Canceled)
+			requireGoroutines(t, before)
+			cancelChild()
+		}
+	})
+}
+
+// With a Done channel of its own making, a parent may do what it likes when it is asked: the
+// context package serves it, which asks less. One without is not asked for what is not its
+// business.
+func TestContextOfStrangeParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(ctxTick))
+		parent := newCustom(context.Background())
+		ctx, cancel := timer.WithTimeout(context.WithValue(wrapped{parent}, key("k"), "v"), ctxTick/2)
+		defer cancel()
+		require.Zero(t, timer.Pending())
+		start := time.Now()
+		<-ctx.Done()
+		require.Equal(t, ctxTick/2, time.Since(start))
+		requireEnded(t, ctx, context.DeadlineExceeded, context.DeadlineExceeded)
+
+		picky := pickyCtx{context.Background()}
+		ctx, cancel = timer.WithTimeout(picky, 2*ctxTick)
+		defer cancel()
+		require.Equal(t, 1, timer.Pending())
+		child, cancelChild := context.WithCancel(ctx)
+		defer cancelChild()
+		requireAlive(t, child)
+		require.Equal(t, "v", child.Value("k"))
+		<-child.Done()
+		requireEnded(t, ctx, context.DeadlineExceeded, context.DeadlineExceeded)
+		requireEnded(t, child, context.DeadlineExceeded, context.DeadlineExceeded)
+	})
+}
+
+// A pickyCtx knows values by strings, and no other keys.
+type pickyCtx struct{ context.Context }
+
+func (pickyCtx) Value(key any) any { return map[string]any{"k": "v"}[key.(string)] }

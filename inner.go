@@ -17,15 +17,14 @@ type innerCtx struct {
 	done  <-chan struct{} // of std
 	stop  func()          // ends std; returns when it has ended, and all that is derived from it
 
-	// Guarded by outer.mu.
-	followers map[*innerCtx]struct{} // whose outer contexts have this outer context for a parent
-	unfollow  func() bool            // nil as long as it does not follow the parent
+	unfollow  func() bool            // ends the following of the source
+	followers map[*innerCtx]struct{} // whose source is the outer context; guarded by outer.mu
 }
 
 var (
 	ourKey = new(int) // of Value: the nearest deadlineCtx
 
-	innerClosed = &innerCtx{done: closedChan(), std: context.Background(), stop: func() {}}
+	innerClosed = &innerCtx{done: closedChan(), stop: func() {}}
 	never       = make(chan struct{}) // Done of an innerCtx; not nil, or std would not care for it
 )
 
@@ -51,32 +50,26 @@ func (in *innerCtx) AfterFunc(f func()) func() bool {
 
 func notStopped() bool { return false }
 
-// follow has the outer context look at its parent when that is done. One of ours tells it at
-// once. Any other parent starts a goroutine for it then, and none before.
+// follow has the outer context look at its source when that ends. One of ours tells it at once.
+// One of the context package starts a goroutine for it then, and none before. Called before
+// anybody else knows the inner context.
 func (in *innerCtx) follow() {
 	c := in.outer
-	done := c.parent.Done()
-	if done == nil {
-		return
-	}
-	var unfollow func() bool
-	if up, ok := c.parent.Value(ourKey).(*deadlineCtx); ok && up.Done() == done {
-		unfollow = up.inner.Load().lead(in)
-	} else {
-		unfollow = context.AfterFunc(c.parent, func() { c.check() })
-	}
-	c.mu.Lock()
-	in.unfollow = unfollow
-	c.mu.Unlock()
-	if c.check() != nil {
-		in.endFollowers() // again, if that was before there was unfollow to call
+	in.unfollow = notStopped
+	switch source := c.source.(type) {
+	case nil:
+	case *deadlineCtx:
+		source.Done() // from here it has an inner context
+		in.unfollow = source.inner.Load().lead(in)
+	default:
+		in.unfollow = context.AfterFunc(source, func() { c.check() })
 	}
 }
 
 // lead adds a follower, and returns what takes it back.
 func (in *innerCtx) lead(follower *innerCtx) (stop func() bool) {
 	if in == innerClosed {
-		return nil // the follower is going to see that itself
+		return notStopped // the follower is going to see that itself
 	}
 	mu := &in.outer.mu
 	mu.Lock()
@@ -101,17 +94,14 @@ func (in *innerCtx) endFollowers() {
 	}
 	mu := &in.outer.mu
 	mu.Lock()
-	followers, unfollow := slices.Collect(maps.Keys(in.followers)), in.unfollow
-	in.unfollow = nil
+	followers := slices.Collect(maps.Keys(in.followers))
 	mu.Unlock()
 	for _, f := range followers {
 		if f.outer.check() != nil {
 			f.outer.endDerived() // if somebody else is at it, wait until f has been taken off
 		}
 	}
-	if unfollow != nil {
-		unfollow()
-	}
+	in.unfollow()
 }
 
 func (in *innerCtx) Deadline() (time.Time, bool) { return in.outer.Deadline() }
@@ -124,13 +114,16 @@ func (in *innerCtx) Err() error {
 	return nil
 }
 
+// Value tells the cause of the end. Before that there is none, and std must not take a context
+// further up for its parent.
 func (in *innerCtx) Value(key any) any {
-	if key == causeKey {
-		if e := in.outer.ended.Load(); e != nil {
-			return e.carrier().Value(key)
-		}
+	if key != causeKey {
+		return in.outer.parent.Value(key)
 	}
-	return in.outer.parent.Value(key)
+	if e := in.outer.ended.Load(); e != nil {
+		return e.carrier().Value(key)
+	}
+	return nil
 }
 
 // An ending is how a context has ended. It is not changed any more, and shared.

@@ -47,9 +47,9 @@ func WithWheelSize(n int) Option {
 }
 
 // WithMaxPending limits the number of pending timeouts. One more is refused with
-// ErrTooManyPending. A slot is free when Cancel has returned true, or when the task starts. Zero,
-// the default, means no limit. A limit costs a counter shared by all goroutines that use the
-// timer.
+// ErrTooManyPending. A slot is free when Cancel has returned true, or when the task starts; a
+// repeating timeout has its slot until it ends. Zero, the default, means no limit. A limit costs
+// a counter shared by all goroutines that use the timer.
 func WithMaxPending(n int) Option {
 	return func(c *config) { c.maxPending = n }
 }
@@ -60,7 +60,7 @@ func WithMaxPending(n int) Option {
 //
 // With a limit, n goroutines are at work whenever there are tasks for them, and tasks that
 // block hold up the others as soon as there are n of them. A timeout that waits for its turn
-// is pending: it can be canceled and reset.
+// is pending: it can be canceled and reset. Contexts, Sleep, After and Ticker need no turn.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }
@@ -72,7 +72,8 @@ func WithMaxConcurrency(n int) Option {
 // While the executor holds a task its timeout is pending: it can be canceled and reset, and
 // Stop hands it back, after which the function does nothing. If submit returns an error or
 // panics, the task runs on the timer's own runners, and is counted in Stats. A submit that
-// blocks holds up no other timeout, but costs a goroutine.
+// blocks holds up no other timeout, but costs a goroutine. Contexts, Sleep, After and Ticker do
+// without the executor.
 func WithExecutor(submit func(run func()) error) Option {
 	return func(c *config) { c.executor = submit }
 }

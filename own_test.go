@@ -134,3 +134,28 @@ func TestStopAndOwnTasks(t *testing.T) {
 		require.InDelta(t, time.Hour, time.Since(start), float64(10*tick))
 	})
 }
+
+// An own task that is due again at once stays one, whoever has run it.
+func TestOwnTaskAgain(t *testing.T) {
+	timer := newTimer(t, WithMaxConcurrency(1))
+	k, err := timer.NewTicker(time.Hour)
+	require.NoError(t, err)
+	to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), time.Hour, time.Hour)
+	require.NoError(t, err)
+	r := &timer.runners
+	rn := r.enlistOne()
+	r.mu.Lock()
+	r.emptied = true
+	r.mu.Unlock()
+	timer.stopped.Store(true) // so that none of them is run
+	rn.again(to, 1)
+	rn.again(k.to, 1)
+	r.mu.Lock()
+	require.Len(t, r.batches, 2)
+	require.False(t, r.batches[0].own)
+	require.True(t, r.batches[1].own)
+	r.batches = nil
+	r.delist(rn)
+	r.mu.Unlock()
+	timer.stopped.Store(false)
+}

@@ -156,9 +156,12 @@ func (rn *runner) again(to *Timeout, tick uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := r.spareBatch()
-	b.due, b.tick, b.own = append(b.due, to), tick, rn.own
+	b.due, b.tick, b.own = append(b.due, to), tick, r.bounded() && isOwn(to)
 	r.list(b)
-	if rn.work == nil { // the executor's does not come
+	switch {
+	case b.own:
+		r.spawnOwn()
+	case rn.work == nil: // the executor's does not come
 		r.spawn(1)
 	}
 }

@@ -9,8 +9,12 @@ type Stats struct {
 	Pending int // timeouts that have neither ended nor been handed back
 	Running int // tasks that have been started and have not returned
 
-	Accepted uint64 // timeouts armed: by NewTimeout and its kin, or by a Reset of an ended one
-	Expired  uint64 // timeouts whose task was started
+	// Timeouts armed: by NewTimeout and its kin, by a Reset of an ended one, and for each next
+	// run of a repeating one. That is counted when the run before starts, and taken back if
+	// there is none.
+	Accepted uint64
+
+	Expired  uint64 // tasks started
 	Canceled uint64 // timeouts ended by Cancel
 	Returned uint64 // timeouts handed back by Stop
 	Rejected uint64 // calls refused with ErrTooManyPending or ErrStopped

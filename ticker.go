@@ -8,8 +8,9 @@ import (
 )
 
 // Sleep waits until d has passed, and returns nil; or until the context is done, and returns its
-// error. It returns at the first tick boundary at or after d, at once if d is not positive. The
-// error is ErrStopped if the timer is stopped meanwhile, or was before, or ErrTooManyPending.
+// error. It returns at the first tick boundary at or after d. If d is not positive it returns at
+// once, without looking at the timer. Otherwise the error may be ErrStopped, also if the timer is
+// stopped meanwhile, or ErrTooManyPending.
 func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err

@@ -26,6 +26,15 @@
 // A timer with nothing pending has no goroutine, half a second later. While nothing is due it
 // sleeps.
 //
+// # Beyond one shot
+//
+// [Timer.ScheduleAtFixedRate], [Timer.ScheduleWithFixedDelay] and [Timer.Schedule] run a task
+// again and again, with one handle for all runs. A [Keyed] is a map whose entries expire, a
+// [Group] holds the timeouts that end with a connection. [Timer.WithTimeout] and
+// [Timer.WithDeadline] make contexts; [Timer.Sleep], [Timer.After] and [Timer.NewTicker] do what
+// they do in package time. After [Timeout.Cancel], [Timeout.Wait] tells when a task that had
+// been started is over.
+//
 // # Costs
 //
 // To arm a timeout is a reading of the clock, one allocation of 48 bytes and a push on a
