@@ -23,7 +23,7 @@ type batch struct {
 	holders int  // who may still look at it: it must not be used for others meanwhile
 }
 
-// spareBatches is how many batches are kept for the next ones, of at most 8 KiB each.
+// spareBatches is how many batches are kept for the next ones, of at most 16 KiB each.
 const spareBatches = 8
 
 // take returns the next timeout, nil if none is left. It forgets it, since the batch lives
@@ -102,9 +102,9 @@ func (r *runners) letAllGo(batches []*batch) {
 }
 
 // recycle keeps a batch for the next ones, once nobody can look at it any more. All that was
-// in it has been taken, and forgotten by take. Called with mu held.
+// in it has been taken, and forgotten by whoever took it. Called with mu held.
 func (r *runners) recycle(b *batch) {
-	if b.listed || b.holders > 0 || cap(b.due) > batchSize || len(r.spareBatches) == spareBatches {
+	if b.listed || b.holders > 0 || cap(b.due) > 2*batchSize || len(r.spareBatches) == spareBatches {
 		return
 	}
 	b.due, b.canceled, b.own, b.begun = b.due[:0], false, false, false

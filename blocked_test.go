@@ -25,7 +25,7 @@ func (r *runners) liveRunners() (live, started int) {
 func (r *runners) enlistOne() *runner {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rn := &runner{runners: r, stripe: &r.timer.queue.stripes[0]}
+	rn := &runner{runners: r, stripe: &r.timer.queue.stripes[0], work: nop}
 	r.enlist(rn)
 	return rn
 }

@@ -10,9 +10,10 @@ type job struct {
 	tick uint64 // the batch's
 
 	// Guarded by runners.mu.
-	to    *Timeout // nil once it has begun, or has been dropped
-	ran   *Timeout // the same, once it has begun
-	ended bool     // and has returned
+	to     *Timeout // nil once it has begun, or has been dropped
+	ran    *Timeout // the same, from when it has begun until it has ended and has been submitted
+	ended  bool     // one of these two has happened
+	broken bool     // it has begun, and has not returned: by a panic, or runtime.Goexit
 }
 
 // full reports whether the executor has as many jobs as there may be tasks at a time. Called
@@ -33,7 +34,8 @@ func (r *runners) submitNext(b *batch, s *stripe) bool {
 	return true
 }
 
-// newJob takes a timeout from the batch and makes it a job, nil if there is none to be had.
+// newJob takes a timeout from the batch and makes it a job, nil if there is none to be had. One
+// that has been canceled it drops, since forget may have been there already.
 func (r *runners) newJob(b *batch, s *stripe) *job {
 	t := r.timer
 	defer t.leave(s)
@@ -46,9 +48,13 @@ func (r *runners) newJob(b *batch, s *stripe) *job {
 		return nil
 	}
 	to := b.take()
+	for to != nil && status(to.word.Load()) != pending {
+		to = b.take()
+	}
 	if to == nil {
 		return nil
 	}
+	r.drop(to) // it has been reset since, and is due again
 	j := &job{runner: runner{runners: r, stripe: t.queue.stripe(to)}, tick: b.tick, to: to}
 	if r.jobs == nil {
 		r.jobs = make(map[*Timeout]*job)
@@ -63,6 +69,7 @@ func (r *runners) newJob(b *batch, s *stripe) *job {
 func (r *runners) trySubmit(j *job) (ok bool) {
 	returned := false
 	defer func() {
+		to, broken := r.submitted(j)
 		if returned {
 			return
 		}
@@ -71,21 +78,30 @@ func (r *runners) trySubmit(j *job) (ok bool) {
 			go j.run()
 			return
 		}
-		r.mu.Lock()
-		to, ran, ended := j.to, j.ran, j.ended
-		r.mu.Unlock()
-		switch {
-		case ran != nil && !ended:
+		if broken {
 			panic(value) // the panic handler's, from a job that was run in the call
-		case ran != nil:
-			r.timer.reportPanic(ran, value, debug.Stack())
-		case to != nil:
-			r.timer.reportPanic(to, value, debug.Stack())
 		}
+		r.timer.reportPanic(to, value, debug.Stack())
 	}()
 	err := r.submit(j.run)
 	returned = true
 	return err == nil
+}
+
+// submitted says what an executor's panic is about. It is called when the executor has returned,
+// and has the job, which the executor may keep, forget a task that has ended.
+func (r *runners) submitted(j *job) (to *Timeout, broken bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to = j.to
+	if to == nil {
+		to = j.ran
+	}
+	if j.ended {
+		j.ran = nil
+	}
+	j.ended = true // for finish
+	return to, j.broken
 }
 
 // run runs the task, unless the timeout has ended or been reset meanwhile, or the job has been
@@ -129,7 +145,11 @@ func (r *runners) begin(j *job, open bool) *Timeout {
 func (r *runners) finish(j *job, returned bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	j.ended = returned
+	j.broken = !returned
+	if j.ended {
+		j.ran = nil
+	}
+	j.ended = true // for submitted
 	r.busy--
 	r.delist(&j.runner) // this makes room for another
 	r.resume()
@@ -143,12 +163,22 @@ func (r *runners) forget(to *Timeout) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if j := r.jobs[to]; j != nil {
-		j.to = nil
-		delete(r.jobs, to)
-		r.busy--
+	if r.drop(to) {
 		r.resume()
 	}
+}
+
+// drop drops the job of a timeout that has not begun, and reports whether there was one. Called
+// with mu held.
+func (r *runners) drop(to *Timeout) bool {
+	j := r.jobs[to]
+	if j == nil {
+		return false
+	}
+	j.to = nil
+	delete(r.jobs, to)
+	r.busy--
+	return true
 }
 
 // resume has somebody take what waits, now that there is room for it. Called with mu held.

@@ -2,6 +2,7 @@ package hashedwheel
 
 import (
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -437,5 +438,122 @@ func TestExecutorAtTheLimitTellsNotices(t *testing.T) {
 		_, err = timer.Shutdown(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 1, c.told.Load())
+	})
+}
+
+// What is canceled while it waits to be submitted is not, and what is canceled after a Reset in
+// the executor's hands is let go, though the executor keeps all that it was given.
+func TestExecutorIsGivenNoCanceled(t *testing.T) {
+	for _, reset := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			const tick = time.Millisecond
+			var mu sync.Mutex
+			var given []func()
+			timer := newTimer(t, WithTick(tick), WithExecutor(func(run func()) error {
+				time.Sleep(tick / 10)
+				mu.Lock()
+				defer mu.Unlock()
+				given = append(given, run)
+				return nil
+			}))
+			var all []*Timeout
+			var held []weak.Pointer[Timeout]
+			for range 100 {
+				to, err := timer.AfterFunc(tick, nop)
+				require.NoError(t, err)
+				all = append(all, to)
+				held = append(held, weak.Make(to))
+			}
+			time.Sleep(tick + tick/2)
+			if reset {
+				pass(20 * tick)
+				for _, to := range all {
+					_, err := to.Reset(2 * tick)
+					require.NoError(t, err)
+				}
+				pass(20 * tick)
+			}
+			for _, to := range all {
+				require.True(t, to.Cancel())
+			}
+			clear(all)
+			pass(20 * tick)
+			mu.Lock()
+			if reset {
+				require.Len(t, given, 200)
+			} else {
+				require.Less(t, len(given), 50)
+			}
+			mu.Unlock()
+			runtime.GC()
+			for _, p := range held {
+				require.Nil(t, p.Value())
+			}
+			runtime.KeepAlive(given)
+			require.Zero(t, timer.runners.busy)
+		})
+	}
+}
+
+// A task that the executor has refused takes one turn, not two.
+func TestRefusedTakesOneTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		refuse := WithExecutor(func(func()) error { return errors.New("no") })
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(2), refuse)
+		release := make(chan bool)
+		_, err := timer.AfterFunc(tick, func() { <-release })
+		require.NoError(t, err)
+		pass(5 * tick)
+		ran := make(chan bool, 1)
+		_, err = timer.AfterFunc(tick, func() { ran <- true })
+		require.NoError(t, err)
+		pass(2 * tick)
+		require.Len(t, ran, 1)
+		close(release)
+	})
+}
+
+// An executor that panics when it has started the task elsewhere is reported, whether that task is
+// still running, is over, or was canceled meanwhile; and a job that has ended is kept by nobody.
+func TestExecutorPanicsAfterStart(t *testing.T) {
+	for _, takes := range []time.Duration{time.Second, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			const tick = time.Millisecond
+			reported := make(chan *Timeout, 1)
+			handler := WithPanicHandler(func(to *Timeout, _ any, _ []byte) { reported <- to })
+			var kept func()
+			timer := newTimer(t, WithTick(tick), handler, WithExecutor(func(run func()) error {
+				kept = run
+				go run()
+				time.Sleep(5 * tick)
+				panic("the executor's")
+			}))
+			to, err := timer.AfterFunc(0, func() { time.Sleep(takes) })
+			require.NoError(t, err)
+			require.Same(t, to, <-reported)
+			pass(time.Second)
+			require.EqualValues(t, 1, timer.Stats().Expired)
+			require.EqualValues(t, 1, timer.Stats().Panics)
+			p := weak.Make(to)
+			to = nil
+			runtime.GC()
+			require.Nil(t, p.Value())
+			runtime.KeepAlive(kept)
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithLogger(slog.New(slog.DiscardHandler)), WithExecutor(func(run func()) error {
+			time.Sleep(5 * tick)
+			panic("the executor's")
+		}))
+		to, err := timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		pass(2 * tick)
+		require.True(t, to.Cancel())
+		pass(10 * tick)
+		require.EqualValues(t, 1, timer.Stats().Panics)
+		require.Zero(t, timer.Stats().Expired)
 	})
 }

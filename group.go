@@ -16,7 +16,7 @@ var ErrGroupClosed = errors.New("hashedwheel: group is closed")
 // the timeouts may be used like any others: one that is canceled or expires leaves the group,
 // and a Reset brings it back.
 //
-// A timeout of a group costs 112 bytes, and a lock of the group when it is armed and when it
+// A timeout of a group costs 96 bytes, and a lock of the group when it is armed and when it
 // ends. To cancel all takes time for as many as there are in the group, not in the timer.
 type Group struct {
 	timer *Timer
@@ -31,7 +31,7 @@ type Group struct {
 }
 
 // A member is a timeout of a group and the task of that, around the user's task. It is on the
-// list of the group from before it is pending until after.
+// list of the group while it is pending, and for a moment before and after.
 type member struct {
 	timeout Timeout
 	task    Task // the user's, or a *repeating
@@ -85,12 +85,19 @@ func (g *Group) repeat(r *repeating, err error) (*Timeout, error) {
 	return g.start(r, r.tick)
 }
 
-// start arms a new timeout for a tick.
+// start arms a new timeout for a tick. It is put on the list when it has been accepted, under a
+// lock that keeps it from leaving before that.
 func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
 	m := &member{task: task, group: g}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, ErrGroupClosed
+	}
 	if err := g.timer.start(&m.timeout, m, tick); err != nil {
 		return nil, err
 	}
+	m.join()
 	return &m.timeout, nil
 }
 
@@ -121,8 +128,8 @@ func (g *Group) Cancel() (n int) {
 
 // Close cancels all timeouts of the group that are pending, returns their number, and has the
 // group refuse any others from now on, and any Reset of one that has ended, with ErrGroupClosed.
-// Once it has returned no task of the group is started. It does not wait for those that are
-// running: for that see Timeout.Wait.
+// Once it has returned no task of the group is started any more. It does not wait for those that
+// have been, even if they have not come far: for that see Timeout.Wait.
 func (g *Group) Close() (n int) {
 	g.mu.Lock()
 	g.closed = true
@@ -151,15 +158,22 @@ func (m *member) Run(to *Timeout) {
 	m.task.Run(to)
 }
 
-// arm puts the member on the list, unless the group is closed. Called before it is pending, also
-// inside the gate.
-func (m *member) arm() error {
+// rejoin puts a member that has ended on the list, unless the group is closed. Called before it is
+// pending again, inside the gate.
+func (m *member) rejoin() error {
 	g := m.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return ErrGroupClosed
 	}
+	m.join()
+	return nil
+}
+
+// join puts the member on the list. Called with mu held.
+func (m *member) join() {
+	g := m.group
 	if m.armed++; m.armed == 1 {
 		m.next = g.first
 		if m.next != nil {
@@ -168,10 +182,9 @@ func (m *member) arm() error {
 		g.first = m
 		g.n++
 	}
-	return nil
 }
 
-// end takes the member off the list. Called after it has ended, or if it was not armed after
+// end takes the member off the list. Called after it has ended, or if it was not armed again after
 // all, also inside the gate.
 func (m *member) end() {
 	g := m.group

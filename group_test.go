@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -194,24 +195,27 @@ func TestGroupCostsItsSize(t *testing.T) {
 	require.Less(t, least, 200*time.Microsecond)
 }
 
-// Arming, canceling, resetting and closing at once, on real time: after Close nothing of the
-// group is pending, nothing starts, and the counts add up.
+// Arming, canceling, resetting and closing at once, on real time, also beyond the limit and while
+// the timer is stopped: after Close nothing of the group is pending, nothing is started, and the
+// counts add up.
 func TestGroupRace(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
 			rnd := newRand(t)
 			var total, ran uint64
 			for deadline := time.Now().Add(stressTime(t) / 2); time.Now().Before(deadline); {
-				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond))...)
+				limit := rnd.IntN(2) * 5
+				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond), WithMaxPending(limit))...)
 				g := NewGroup(timer)
-				var closed atomic.Bool
 				var canceled atomic.Int64
-				task := TaskFunc(func(to *Timeout) {
-					if closed.Load() {
-						t.Error("started after Close had returned")
-					}
-				})
+				task := TaskFunc(func(to *Timeout) {})
 				var wg sync.WaitGroup
+				if rnd.IntN(3) == 0 {
+					wg.Go(func() {
+						time.Sleep(30 * time.Microsecond)
+						timer.Stop()
+					})
+				}
 				for p := range 3 {
 					mine := rnd.Uint64()
 					wg.Go(func() {
@@ -225,10 +229,15 @@ func TestGroupRace(t *testing.T) {
 							} else {
 								to, err = g.NewTimeout(task, delay)
 							}
-							if err != nil {
-								assert.ErrorIs(t, err, ErrGroupClosed)
+							switch {
+							case errors.Is(err, ErrTooManyPending):
+								assert.NotZero(t, limit)
+								canceled.Add(int64(g.Cancel()))
+								continue
+							case errors.Is(err, ErrStopped), errors.Is(err, ErrGroupClosed):
 								return
 							}
+							assert.NoError(t, err)
 							if last != nil && n%3 == 0 && last.Cancel() {
 								canceled.Add(1)
 							}
@@ -246,14 +255,14 @@ func TestGroupRace(t *testing.T) {
 					runtime.Gosched()
 				}
 				canceled.Add(int64(g.Close()))
-				closed.Store(true)
+				started := timer.Stats().Expired
 				checkGroup(t, g, 0)
 				wg.Wait()
 				require.EqualValues(t, timer.Stats().Canceled, canceled.Load())
+				require.Equal(t, started, timer.Stats().Expired)
 				require.Zero(t, timer.Pending())
-				left, err := timer.Shutdown(t.Context())
+				_, err := timer.Shutdown(t.Context())
 				require.NoError(t, err)
-				require.Empty(t, left)
 				checkGroup(t, g, 0)
 				checkStats(t, timer)
 				total += timer.Stats().Accepted

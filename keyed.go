@@ -42,7 +42,8 @@ type item[K comparable, V any] struct {
 	timeout Timeout
 	keyed   *Keyed[K, V]
 	key     K
-	value   V // guarded by the shard's mu
+	value   V    // guarded by the shard's mu
+	ended   bool // has expired; guarded by the shard's mu
 }
 
 var errNotEqual = errors.New("hashedwheel: Keyed: a key that does not equal itself, such as NaN")
@@ -159,6 +160,11 @@ func (it *item[K, V]) Run(*Timeout) {
 	k := it.keyed
 	s := k.shard(it.key)
 	s.mu.Lock()
+	if it.ended { // a panic handler has reset it
+		s.mu.Unlock()
+		return
+	}
+	it.ended = true
 	value := it.value
 	if s.items[it.key] == it {
 		s.remove(it.key)

@@ -163,6 +163,24 @@ func TestKeyedMeetsExpiry(t *testing.T) {
 	})
 }
 
+// A panic handler, which is given the timeout, may do with it what it likes: the generation has
+// ended.
+func TestKeyedTimeoutIsReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		var calls atomic.Int32
+		timer := newTimer(t, WithTick(tick), WithPanicHandler(func(to *Timeout, _ any, _ []byte) {
+			_, err := to.Reset(tick)
+			assert.NoError(t, err)
+		}))
+		k := NewKeyed(timer, func(int, int) { calls.Add(1); panic("on purpose") })
+		require.NoError(t, k.Set(1, 1, tick))
+		pass(10 * tick)
+		require.EqualValues(t, 1, calls.Load())
+		require.Zero(t, timer.Pending())
+	})
+}
+
 // The callback may use the Keyed, and so may a loop over it.
 func TestKeyedFromInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ type repeating struct {
 	period   time.Duration // from run to run, or
 	fromEnd  bool          // from the end of a run to the next
 
-	tick uint64        // for which it was armed last, if it was not reset since
+	tick uint64        // for which it was armed last
 	due  time.Duration // at a fixed rate: when exactly that was, counted from New
 	at   time.Time     // by a schedule: the same, in its own terms and without jitter
 }
@@ -39,9 +39,6 @@ func (r *repeating) Run(to *Timeout) { r.task.Run(to) }
 // begin takes note of a Reset since the timeout was armed: what follows is counted from the
 // tick that it was moved to. Called by the runner that has claimed it.
 func (r *repeating) begin(c *clock, tick uint64) {
-	if tick == r.tick {
-		return
-	}
 	r.due = c.boundary(tick)
 	r.at = c.timeOf(tick, r.at.Location())
 }
@@ -52,6 +49,10 @@ func (r *repeating) runEnded(to *Timeout, rn *runner) {
 	more := false
 	defer func() {
 		for !r.rearm(to, rn, more) {
+		}
+		rn.runners.atWork.Add(-1)
+		if status(to.word.Load()) != pending {
+			to.timer.worker.summon() // it may have stayed for this timeout alone
 		}
 	}()
 	if word := to.word.Load(); word&moved != 0 || status(word) != pending {
@@ -122,7 +123,10 @@ func (r *repeating) rearm(to *Timeout, rn *runner, more bool) bool {
 		if !to.word.CompareAndSwap(word, withStatus(idle, expired)) {
 			return false
 		}
-		t.unaccept(to, s) // for there is no next run
+		t.unaccept(s) // for there is no next run
+		if m, ok := to.task.(*member); ok {
+			m.end()
+		}
 		return true
 	}
 
@@ -131,7 +135,7 @@ func (r *repeating) rearm(to *Timeout, rn *runner, more bool) bool {
 		rn.runners.leaveToStop(to)
 		return to.word.CompareAndSwap(word, idle)
 	}
-	next := pendingAt(word&queued, tick)
+	next := pendingAt(word&queued, tick) | word&moved
 	if now := t.clock.now(); tick <= now {
 		// It has missed its time, and need not wait for the worker.
 		if !to.word.CompareAndSwap(word, next) {
@@ -155,6 +159,9 @@ func (rn *runner) again(to *Timeout, tick uint64) {
 	r := rn.runners
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if status(to.word.Load()) != pending {
+		return // canceled, and the worker may have swept it out already
+	}
 	b := r.spareBatch()
 	b.due, b.tick, b.own = append(b.due, to), tick, r.bounded() && isOwn(to)
 	r.list(b)

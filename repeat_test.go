@@ -404,6 +404,7 @@ func TestRunAllocatesNothing(t *testing.T) {
 			func() (*Timeout, error) { return timer.ScheduleAtFixedRate(count, tick, tick) },
 			func() (*Timeout, error) { return timer.ScheduleAtFixedRate(count, tick, tick/10) },
 			func() (*Timeout, error) { return timer.ScheduleWithFixedDelay(count, tick, 3*tick) },
+			func() (*Timeout, error) { return timer.ScheduleAtFixedRate(count, tick, tick/2000) },
 			func() (*Timeout, error) { return timer.Schedule(count, Jitter(Every(2*tick), 0.5)) },
 		} {
 			_, err := schedule()
@@ -417,6 +418,68 @@ func TestRunAllocatesNothing(t *testing.T) {
 		require.Greater(t, ran, 20_000.0)
 		require.Less(t, allocs, ran/2/1000)
 	})
+}
+
+// Nor when each run takes so long that there is nothing else to do meanwhile: the worker stays for
+// it, and goes when it has ended.
+func TestWorkerStaysForARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		blocked, release := make(chan bool), make(chan bool)
+		to, err := timer.ScheduleWithFixedDelay(TaskFunc(func(*Timeout) {
+			blocked <- true
+			<-release
+		}), tick, tick)
+		require.NoError(t, err)
+		for range 10 {
+			<-blocked
+			pass(5 * time.Second)
+			require.EqualValues(t, asleep, timer.worker.presence.Load())
+			release <- true
+		}
+		<-blocked
+		require.True(t, to.Cancel())
+		pass(time.Second)
+		release <- true
+		pass(5 * time.Second)
+		require.EqualValues(t, absent, timer.worker.presence.Load())
+		r := &timer.runners
+		require.Empty(t, r.spareBatches, "it gives back what it has kept")
+		require.Empty(t, r.spareRunners)
+	})
+}
+
+// A Reset to the very tick for which it was armed still counts as one.
+func TestResetOfFixedRateToTheSameTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ms = time.Millisecond
+		timer := newTimer(t, WithTick(10*ms))
+		start := time.Now()
+		var m moments
+		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { m.note() }), ms, 9*ms)
+		require.NoError(t, err)
+		_, err = to.Reset(10 * ms)
+		require.NoError(t, err)
+		pass(30 * ms)
+		require.Equal(t, []time.Duration{10 * ms, 20 * ms, 30 * ms}, m.since(start))
+		require.True(t, to.Cancel())
+	})
+}
+
+// What ends while Stop is at it, and after, is not kept; nor is what was canceled when it is due
+// once more.
+func TestLateRunsAreNotKept(t *testing.T) {
+	timer := newTimer(t)
+	r := &timer.runners
+	to := &Timeout{timer: timer}
+	to.word.Store(canceled | atWork)
+	r.enlistOne().again(to, 1)
+	require.Empty(t, r.batches)
+	r.live = nil
+	timer.Stop()
+	r.leaveToStop(to)
+	require.Empty(t, r.batches)
 }
 
 // A schedule is not asked for what is not needed: after a Cancel, or a Reset, from inside the task.

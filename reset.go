@@ -10,10 +10,10 @@ import "time"
 // Of a repeating timeout it moves the next run, from which the others then follow. If its task
 // is running, the next run starts when that one is over at the earliest.
 //
-// The error is ErrStopped after Stop, or ErrTooManyPending if an ended timeout would exceed
-// the limit, or ErrGroupClosed; then nothing has changed. Reset allocates nothing, except that it may have to start
-// the timer's goroutine. To a later deadline, which is the usual thing with idle limits, it
-// costs a reading of the clock and one compare-and-swap.
+// The error is ErrStopped after Stop; or for an ended timeout ErrTooManyPending if it would
+// exceed the limit, or ErrGroupClosed. Then nothing has changed. Reset allocates nothing, except
+// that it may have to start the timer's goroutine. To a later deadline, which is the usual thing
+// with idle limits, it costs a reading of the clock and one compare-and-swap.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	return to.reset(delay, false)
 }
@@ -36,7 +36,7 @@ func (to *Timeout) reset(delay time.Duration, onlyPending bool) (active bool, er
 			return false, nil
 		}
 		if status(word) == pending && t.visits(word, tick, elapsed) {
-			if to.word.CompareAndSwap(word, pendingAt(word, tick)) {
+			if to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
 				return true, nil
 			}
 			continue
@@ -80,17 +80,26 @@ func (to *Timeout) rearm(word, tick uint64) (active, ok bool, err error) {
 		return false, false, ErrStopped
 	}
 	if !active {
-		if err := t.accept(to, s); err != nil {
+		if err := t.accept(s); err != nil {
 			return false, false, err
 		}
+		if m, ok := to.task.(*member); ok {
+			if err := m.rejoin(); err != nil {
+				t.unaccept(s)
+				return false, false, err
+			}
+		}
 	}
-	for !to.word.CompareAndSwap(word, pendingAt(word, tick)|queued) {
+	for !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
 		word = to.word.Load()
 		if !active && status(word) != pending {
 			continue // it was but taken off the queue, or its run is over
 		}
 		if !active {
-			t.unaccept(to, s)
+			t.unaccept(s)
+			if m, ok := to.task.(*member); ok {
+				m.end()
+			}
 		}
 		return false, false, nil
 	}

@@ -77,7 +77,10 @@ func (rn *runner) claim(to *Timeout, tick uint64) bool {
 	if ok {
 		m.group.starting.Add(1)
 	}
+	t := rn.runners.timer
+	t.willEnd()
 	if !to.claim(tick) {
+		t.wontEnd()
 		if ok {
 			m.group.starting.Add(-1)
 		}
@@ -85,9 +88,11 @@ func (rn *runner) claim(to *Timeout, tick uint64) bool {
 		return false
 	}
 	if to.repeating() != nil {
+		t.wontEnd()
+		rn.runners.atWork.Add(1)
 		rn.stripe.accepted.Add(1) // for its next run: it keeps its slot
 	} else {
-		to.timer.release(to)
+		t.release(to)
 	}
 	rn.stripe.expired.Add(1)
 	return true

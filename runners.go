@@ -43,6 +43,8 @@ type runners struct {
 	jobs map[*Timeout]*job // in the executor's hands, and not begun
 	busy int               // jobs, begun or not
 
+	atWork atomic.Int64 // repeating timeouts; not guarded
+
 	waiters  []*waiter    // see Timeout.Wait
 	awaiting atomic.Int32 // their number, or more; written only with mu held
 
@@ -93,7 +95,7 @@ func (r *runners) atLimit() bool {
 	}
 	n := 0
 	for _, rn := range r.live {
-		if !rn.own {
+		if !rn.own && rn.work != nil { // the executor's are counted by full
 			n++
 		}
 	}

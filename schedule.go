@@ -16,7 +16,7 @@ type Schedule interface {
 	//
 	// It is called by the goroutine that calls Timer.Schedule, then by the one that has
 	// run the task, each time when that has returned. A panic of the latter is reported as
-	// one of the task is, and ends the schedule.
+	// one of the task is, and ends the schedule; a runtime.Goexit ends it too.
 	Next(prev time.Time) time.Time
 }
 
@@ -80,7 +80,8 @@ func check(s Schedule) error {
 //
 // One handle stands for all runs. Cancel, also from inside the task, ends them; Reset moves the
 // next one; a panic in the task does not end them. Until it has ended the timeout is neither
-// expired nor canceled, and takes one of WithMaxPending. A run allocates nothing.
+// expired nor canceled, and takes one of WithMaxPending. A run allocates nothing, unless an
+// executor runs it.
 //
 // The error is ErrNilTask, ErrStopped or ErrTooManyPending, or says that the period is not
 // positive. An initial delay of zero or less means at the next tick boundary.

@@ -42,13 +42,13 @@ import (
 //  4. A runner claims a timeout if the tick in its word is not later than that of the batch,
 //     however it got there. So it may be in several batches, by resets: one claim wins, and
 //     none is early.
-//  5. While a timeout is at work it is in no bucket, unless its bit is set, and is not claimed:
-//     its runs never overlap. Its runner arms it again, or ends it, as the word then says.
+//  5. While a timeout is at work nobody claims it or puts it anywhere: its runs never overlap.
+//     Its runner arms it again, or ends it, as the word then says.
 const (
 	statusMask = 1<<2 - 1
 	queued     = 1 << 2 // on the queue, or about to be pushed
 	atWork     = 1 << 3 // repeating, and a run is in progress
-	moved      = 1 << 4 // reset while at work: the tick is that of the next run
+	moved      = 1 << 4 // reset since it was armed, or while at work
 	tickShift  = 5
 
 	pending  = 0 // will expire or run again, unless it is canceled before
@@ -66,13 +66,7 @@ func withStatus(word, status uint64) uint64 { return word&^statusMask | status }
 func waits(word uint64) bool { return word&(statusMask|atWork) == pending }
 
 // pendingAt returns the word pending at tick, as queued and as much at work as it was.
-func pendingAt(word, tick uint64) uint64 {
-	next := tick<<tickShift | word&(queued|atWork) | pending
-	if next&atWork != 0 {
-		next |= moved
-	}
-	return next
-}
+func pendingAt(word, tick uint64) uint64 { return tick<<tickShift | word&(queued|atWork) | pending }
 
 // A Timeout is the handle of a task that a Timer has accepted. Its methods may be called by
 // any goroutine at any time, also from inside the task.
@@ -108,12 +102,14 @@ func (to *Timeout) Cancel() bool {
 			return false
 		}
 		end := withStatus(word, canceled)
+		t.willEnd()
 		if word&queued != 0 {
 			// The worker will come across it anyway.
 			if to.word.CompareAndSwap(word, end) {
 				t.canceled(to, s)
 				return true
 			}
+			t.wontEnd()
 			continue
 		}
 		// It may lie in a bucket, from which the worker has to remove it. After Stop
@@ -131,6 +127,7 @@ func (to *Timeout) Cancel() bool {
 			t.canceled(to, s)
 			return true
 		}
+		t.wontEnd()
 	}
 }
 
@@ -147,10 +144,10 @@ func (to *Timeout) claim(tick uint64) bool {
 			r := to.repeating()
 			claimed := withStatus(word, expired)
 			if r != nil {
-				claimed = word | atWork
+				claimed = word&^moved | atWork
 			}
 			if to.word.CompareAndSwap(word, claimed) {
-				if r != nil {
+				if r != nil && word&moved != 0 {
 					r.begin(&to.timer.clock, tickOf(word))
 				}
 				return true

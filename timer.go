@@ -115,9 +115,10 @@ type Timer struct {
 	unsubmitted atomic.Uint64
 
 	// Shared, and written for each timeout if there is a limit: on a line of its own.
-	_     [64]byte
-	slots atomic.Int64 // slots of maxPending in use
-	_     [64]byte
+	_      [64]byte
+	slots  atomic.Int64 // slots of maxPending in use
+	ending atomic.Int64 // calls that may free one in a moment
+	_      [64]byte
 
 	rearming sync.Mutex // held to rearm an ended timeout, if there is a limit
 }
@@ -174,11 +175,11 @@ func (t *Timer) start(to *Timeout, task Task, tick uint64) error {
 	to.timer, to.task = t, task
 	to.word.Store(pendingAt(queued, tick))
 	s := t.queue.stripe(to)
-	if err := t.accept(to, s); err != nil {
+	if err := t.accept(s); err != nil {
 		return err
 	}
 	if !t.push(s, to) {
-		t.unaccept(to, s)
+		t.unaccept(s)
 		t.rejected.Add(1)
 		return ErrStopped
 	}
@@ -205,61 +206,6 @@ func isNil(task Task) bool {
 	return false
 }
 
-// accept counts a timeout that is about to become pending, and refuses it where it would
-// exceed the limit, or its group is closed.
-func (t *Timer) accept(to *Timeout, s *stripe) error {
-	m, ok := to.task.(*member)
-	if ok {
-		if err := m.arm(); err != nil {
-			return err
-		}
-	}
-	if t.maxPending > 0 {
-		// Not an Add that is taken back when it went too far: meanwhile others would be
-		// refused for which there is room.
-		for {
-			n := t.slots.Load()
-			if n >= t.maxPending {
-				if ok {
-					m.end()
-				}
-				t.rejected.Add(1)
-				return ErrTooManyPending
-			}
-			if t.slots.CompareAndSwap(n, n+1) {
-				break
-			}
-		}
-	}
-	if s.accepted.Add(1)%summonEvery == 0 {
-		t.worker.nudge()
-	}
-	return nil
-}
-
-// unaccept takes back an accept after which the timeout did not become pending.
-func (t *Timer) unaccept(to *Timeout, s *stripe) {
-	s.accepted.Add(^uint64(0))
-	t.release(to)
-}
-
-// canceled does what remains after Cancel has ended a timeout.
-func (t *Timer) canceled(to *Timeout, s *stripe) {
-	s.canceled.Add(1)
-	t.release(to)
-	t.tellIfCanceler(to)
-}
-
-// release frees the slot of a timeout that has ended, and has it leave its group.
-func (t *Timer) release(to *Timeout) {
-	if m, ok := to.task.(*member); ok {
-		m.end()
-	}
-	if t.maxPending > 0 {
-		t.slots.Add(-1)
-	}
-}
-
 // push puts a timeout on the queue, and calls the worker if it need be. It fails only after
 // Stop, and so never inside the gate.
 func (t *Timer) push(s *stripe, to *Timeout) bool {
@@ -270,16 +216,21 @@ func (t *Timer) push(s *stripe, to *Timeout) bool {
 	return ok
 }
 
-// reportPanic tells the panic handler of a panic, or the log if there is none.
+// reportPanic tells the panic handler of a panic, or the log if there is none. To is nil if the
+// panic was the executor's, and the timeout has been canceled meanwhile: that goes to the log.
 func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 	t.panics.Add(1)
-	if t.panicHandler != nil {
+	if t.panicHandler != nil && to != nil {
 		t.panicHandler(to, value, stack)
 		return
 	}
 	logger := t.logger
 	if logger == nil {
 		logger = slog.Default()
+	}
+	if to == nil {
+		logger.Error("hashedwheel: executor panicked", "panic", value, "stack", string(stack))
+		return
 	}
 	logger.Error("hashedwheel: task panicked",
 		"panic", value, "timeout", to.String(), "stack", string(stack))

@@ -158,7 +158,7 @@ func (w *worker) run() {
 // queue is not empty, or that the worker has gone and owns nothing any more.
 func (w *worker) rest(next uint64) (until uint64, gone bool) {
 	wheel, state := w.wheel, uint32(asleep)
-	if wheel.count == 0 {
+	if wheel.count == 0 && w.runners.atWork.Load() == 0 {
 		state = absent
 		w.wheel = nil
 		w.runners.forgetSpare()

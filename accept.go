@@ -1,0 +1,79 @@
+package hashedwheel
+
+import "runtime"
+
+// maxTries is how often, at most, somebody for whom there is no room looks again while others are
+// ending. It takes about as long as a thread may be kept from ending one.
+const maxTries = 1000
+
+// accept counts a timeout that is about to become pending, and refuses it where it would
+// exceed the limit.
+func (t *Timer) accept(s *stripe) error {
+	if t.maxPending > 0 && !t.takeSlot() {
+		t.rejected.Add(1)
+		return ErrTooManyPending
+	}
+	if s.accepted.Add(1)%summonEvery == 0 {
+		t.worker.nudge()
+	}
+	return nil
+}
+
+// takeSlot takes one of maxPending, if there is one. It does so not by an Add that is taken back
+// when it went too far: meanwhile others would be refused for which there is room.
+func (t *Timer) takeSlot() bool {
+	for tries := 0; ; tries++ {
+		ending := t.ending.Load() > 0 // before the slots: if none is, all in use are of pending ones
+		n := t.slots.Load()
+		switch {
+		case n < t.maxPending:
+			if t.slots.CompareAndSwap(n, n+1) {
+				return true
+			}
+		case !ending || tries == maxTries:
+			return false
+		default:
+			runtime.Gosched()
+		}
+	}
+}
+
+// unaccept takes back an accept after which the timeout did not become pending.
+func (t *Timer) unaccept(s *stripe) {
+	s.accepted.Add(^uint64(0))
+	if t.maxPending > 0 {
+		t.slots.Add(-1)
+	}
+}
+
+// canceled does what remains after Cancel has ended a timeout.
+func (t *Timer) canceled(to *Timeout, s *stripe) {
+	s.canceled.Add(1)
+	t.release(to)
+	t.tellIfCanceler(to)
+}
+
+// willEnd announces that a timeout may be about to end, and have a slot to give. Either it is
+// released then, or wontEnd takes it back.
+func (t *Timer) willEnd() {
+	if t.maxPending > 0 {
+		t.ending.Add(1)
+	}
+}
+
+func (t *Timer) wontEnd() {
+	if t.maxPending > 0 {
+		t.ending.Add(-1)
+	}
+}
+
+// release frees the slot of a timeout that has ended, and has it leave its group.
+func (t *Timer) release(to *Timeout) {
+	if t.maxPending > 0 {
+		t.slots.Add(-1)
+		t.ending.Add(-1)
+	}
+	if m, ok := to.task.(*member); ok {
+		m.end()
+	}
+}
