@@ -49,12 +49,17 @@ func (t *Timer) unaccept(s *stripe) {
 // canceled does what remains after Cancel has ended a timeout.
 func (t *Timer) canceled(to *Timeout, s *stripe) {
 	s.canceled.Add(1)
-	t.release(to)
+	t.freeSlot()
+	switch to.task.(type) {
+	case plainFunc, TaskFunc: // the usual ones, for which that is all: quick to find out
+		return
+	}
+	t.leaveGroup(to)
 	t.tellIfCanceler(to)
 }
 
-// willEnd announces that a timeout may be about to end, and have a slot to give. Either it is
-// released then, or wontEnd takes it back.
+// willEnd announces that a timeout may be about to end, and have a slot to give. Either freeSlot
+// gives it then, or wontEnd takes this back.
 func (t *Timer) willEnd() {
 	if t.maxPending > 0 {
 		t.ending.Add(1)
@@ -67,12 +72,16 @@ func (t *Timer) wontEnd() {
 	}
 }
 
-// release frees the slot of a timeout that has ended, and has it leave its group.
-func (t *Timer) release(to *Timeout) {
+// freeSlot frees the slot of a timeout that has ended.
+func (t *Timer) freeSlot() {
 	if t.maxPending > 0 {
 		t.slots.Add(-1)
 		t.ending.Add(-1)
 	}
+}
+
+// leaveGroup has a timeout that has ended leave its group, if it is in one.
+func (t *Timer) leaveGroup(to *Timeout) {
 	if m, ok := to.task.(*member); ok {
 		m.end()
 	}

@@ -12,9 +12,7 @@ type Canceler interface {
 
 // tellIfCanceler has the task of a canceled timeout told, if it wants to be.
 func (t *Timer) tellIfCanceler(to *Timeout) {
-	switch to.Task().(type) {
-	case plainFunc, TaskFunc: // the usual ones, which do not; this is quicker to find out
-	case Canceler:
+	if _, ok := to.Task().(Canceler); ok {
 		t.runners.tell(to)
 	}
 }

@@ -69,7 +69,8 @@ func (t *Timer) withDeadline(parent context.Context, now, d time.Time, delay tim
 	case delay <= 0:
 		c.end(c.late)
 	default:
-		if t.start(&c.timeout, c, t.clock.due(t.clock.since(now), delay)) != nil {
+		c.timeout.timer, c.timeout.task = t, c
+		if t.start(&c.timeout, t.clock.due(t.clock.since(now), delay)) != nil {
 			return context.WithDeadlineCause(parent, d, cause)
 		}
 	}

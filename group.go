@@ -89,12 +89,13 @@ func (g *Group) repeat(r *repeating, err error) (*Timeout, error) {
 // lock that keeps it from leaving before that.
 func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
 	m := &member{task: task, group: g}
+	m.timeout.timer, m.timeout.task = g.timer, m
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return nil, ErrGroupClosed
 	}
-	if err := g.timer.start(&m.timeout, m, tick); err != nil {
+	if err := g.timer.start(&m.timeout, tick); err != nil {
 		return nil, err
 	}
 	m.join()

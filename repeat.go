@@ -124,9 +124,7 @@ func (r *repeating) rearm(to *Timeout, rn *runner, more bool) bool {
 			return false
 		}
 		t.unaccept(s) // for there is no next run
-		if m, ok := to.task.(*member); ok {
-			m.end()
-		}
+		t.leaveGroup(to)
 		return true
 	}
 

@@ -97,9 +97,7 @@ func (to *Timeout) rearm(word, tick uint64) (active, ok bool, err error) {
 		}
 		if !active {
 			t.unaccept(s)
-			if m, ok := to.task.(*member); ok {
-				m.end()
-			}
+			t.leaveGroup(to)
 		}
 		return false, false, nil
 	}

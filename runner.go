@@ -92,7 +92,10 @@ func (rn *runner) claim(to *Timeout, tick uint64) bool {
 		rn.runners.atWork.Add(1)
 		rn.stripe.accepted.Add(1) // for its next run: it keeps its slot
 	} else {
-		t.release(to)
+		t.freeSlot()
+		if ok {
+			m.end()
+		}
 	}
 	rn.stripe.expired.Add(1)
 	return true

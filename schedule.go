@@ -110,8 +110,8 @@ func (t *Timer) repeat(r *repeating, err error) (*Timeout, error) {
 	if err != nil {
 		return nil, err
 	}
-	to := new(Timeout)
-	if err := t.start(to, r, r.tick); err != nil {
+	to := &Timeout{timer: t, task: r}
+	if err := t.start(to, r.tick); err != nil {
 		return nil, err
 	}
 	return to, nil

@@ -78,7 +78,8 @@ func (t *Timer) stop() []*Timeout {
 			task.handBack()
 			return
 		}
-		t.release(to)
+		t.freeSlot()
+		t.leaveGroup(to)
 		left = append(left, to)
 		t.tellIfCanceler(to)
 	}

@@ -163,16 +163,15 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	if isNil(task) {
 		return nil, ErrNilTask
 	}
-	to := new(Timeout)
-	if err := t.start(to, task, t.clock.due(t.clock.elapsed(), delay)); err != nil {
+	to := &Timeout{timer: t, task: task}
+	if err := t.start(to, t.clock.due(t.clock.elapsed(), delay)); err != nil {
 		return nil, err
 	}
 	return to, nil
 }
 
 // start arms a new timeout for a tick, which must lie ahead.
-func (t *Timer) start(to *Timeout, task Task, tick uint64) error {
-	to.timer, to.task = t, task
+func (t *Timer) start(to *Timeout, tick uint64) error {
 	to.word.Store(pendingAt(queued, tick))
 	s := t.queue.stripe(to)
 	if err := t.accept(s); err != nil {
