@@ -23,9 +23,10 @@ func (t *Timer) WithTimeoutCause(parent context.Context, timeout time.Duration, 
 
 // WithDeadline does what context.WithDeadline does, with a timeout of this timer in place of one
 // of the runtime's: the context is done at the first tick boundary at or after d. As long as
-// nobody asks for Done it takes half the memory, and half the time if it is canceled before its
-// deadline. Once somebody does, or derives another context from it, it takes more than one of
-// the context package.
+// nobody asks for Done it takes 160 bytes in place of 272, and less than half the time if it is
+// canceled before its deadline. Once somebody does, or derives another context from it, it takes
+// a third more memory than one of the context package, two thirds if the parent can be canceled,
+// and as much time or a third more.
 //
 // It can be told from one of the context package in two ways. When a parent of the context
 // package is canceled, whoever asks this context is told at once; but a channel that Done has

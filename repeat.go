@@ -52,7 +52,7 @@ func (r *repeating) runEnded(to *Timeout, rn *runner) {
 		}
 		rn.runners.atWork.Add(-1)
 		if status(to.word.Load()) != pending {
-			to.timer.worker.summon() // it may have stayed for this timeout alone
+			to.timer.worker.summon() // it may have stayed for this timeout alone, see rest
 		}
 	}()
 	if word := to.word.Load(); word&moved != 0 || status(word) != pending {
@@ -120,10 +120,13 @@ func (r *repeating) rearm(to *Timeout, rn *runner, more bool) bool {
 	case word&moved != 0:
 		tick = tickOf(word)
 	case !more:
+		t.willEnd()
 		if !to.word.CompareAndSwap(word, withStatus(idle, expired)) {
+			t.wontEnd()
 			return false
 		}
-		t.unaccept(s) // for there is no next run
+		s.accepted.Add(^uint64(0)) // for there is no next run
+		t.freeSlot()
 		t.leaveGroup(to)
 		return true
 	}

@@ -155,7 +155,8 @@ func (w *worker) run() {
 }
 
 // rest changes the presence to asleep or absent, and returns the tick to wait for, next if the
-// queue is not empty, or that the worker has gone and owns nothing any more.
+// queue is not empty, or that the worker has gone and owns nothing any more. It does not go while
+// a run is in progress after which a timeout may be armed again.
 func (w *worker) rest(next uint64) (until uint64, gone bool) {
 	wheel, state := w.wheel, uint32(asleep)
 	if wheel.count == 0 && w.runners.atWork.Load() == 0 {
