@@ -208,6 +208,7 @@ func TestGroupRace(t *testing.T) {
 				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond), WithMaxPending(limit))...)
 				g := NewGroup(timer)
 				var canceled atomic.Int64
+				var shared atomic.Pointer[Timeout]
 				task := TaskFunc(func(to *Timeout) {})
 				var wg sync.WaitGroup
 				if rnd.IntN(3) == 0 {
@@ -243,6 +244,13 @@ func TestGroupRace(t *testing.T) {
 							}
 							if last != nil && n%2 == 0 {
 								last.Reset(delay)
+							}
+							shared.CompareAndSwap(nil, to)
+							for range 3 {
+								shared.Load().Reset(delay) // by several at once
+								if shared.Load().Cancel() {
+									canceled.Add(1)
+								}
 							}
 							last = to
 							if n%64 == 0 {
