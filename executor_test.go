@@ -544,7 +544,8 @@ func TestExecutorPanicsAfterStart(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
-		timer := newTimer(t, WithTick(tick), WithLogger(slog.New(slog.DiscardHandler)), WithExecutor(func(run func()) error {
+		handler := WithPanicHandler(func(to *Timeout, _ any, _ []byte) { t.Errorf("told of %v", to) })
+		timer := newTimer(t, WithTick(tick), handler, WithLogger(slog.New(slog.DiscardHandler)), WithExecutor(func(run func()) error {
 			time.Sleep(5 * tick)
 			panic("the executor's")
 		}))

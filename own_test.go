@@ -148,8 +148,14 @@ func TestOwnTaskAgain(t *testing.T) {
 	r.emptied = true
 	r.mu.Unlock()
 	timer.stopped.Store(true) // so that none of them is run
+	_, before := r.liveRunners()
 	rn.again(to, 1)
+	_, started := r.liveRunners()
+	require.Equal(t, before, started, "it comes itself")
 	rn.again(k.to, 1)
+	_, started = r.liveRunners()
+	require.Equal(t, before+1, started, "for it may have a user's task first")
+	require.False(t, r.sweep(2)) // which makes new batches
 	r.mu.Lock()
 	require.Len(t, r.batches, 2)
 	require.False(t, r.batches[0].own)
@@ -158,4 +164,16 @@ func TestOwnTaskAgain(t *testing.T) {
 	r.delist(rn)
 	r.mu.Unlock()
 	timer.stopped.Store(false)
+}
+
+// A runner of own tasks takes none of the turns that there are.
+func TestOwnRunnerIsBeyondTheLimit(t *testing.T) {
+	timer := newTimer(t, WithMaxConcurrency(1))
+	r := &timer.runners
+	rn := r.enlistOne()
+	rn.own = true
+	require.False(t, r.atLimit())
+	r.enlistOne()
+	require.True(t, r.atLimit())
+	r.live = nil
 }

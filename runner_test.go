@@ -255,3 +255,65 @@ func TestTellFillsBatches(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2*batchSize+1, c.told.Load())
 }
+
+// A batch that has grown full is used again, one that could not be is not kept, nor too many.
+func TestBatchesAreUsedAgain(t *testing.T) {
+	timer := newTimer(t)
+	r := &timer.runners
+	fill := func(n int) *batch {
+		b := r.newBatch()
+		for range n {
+			b.due = append(b.due, testTimeout(1))
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.list(b)
+		for b.take() != nil {
+		}
+		r.prune()
+		return b
+	}
+	full := fill(batchSize)
+	require.Same(t, full, r.newBatch())
+	require.Empty(t, full.due)
+	for _, to := range full.due[:batchSize] {
+		require.Nil(t, to)
+	}
+	huge := fill(4 * batchSize)
+	require.NotSame(t, huge, r.newBatch())
+
+	var all []*batch
+	for range 2 * spareBatches {
+		b := r.newBatch()
+		r.mu.Lock()
+		r.list(b)
+		r.mu.Unlock()
+		all = append(all, b)
+	}
+	held := all[0]
+	held.holders++
+	r.mu.Lock()
+	r.prune()
+	r.mu.Unlock()
+	require.Empty(t, r.batches)
+	require.Len(t, r.spareBatches, spareBatches)
+	require.NotContains(t, r.spareBatches, held)
+	r.forgetSpare()
+	r.letAllGo([]*batch{held})
+	require.Equal(t, []*batch{held}, r.spareBatches)
+}
+
+// What has been canceled is not given to the executor.
+func TestNewJobPassesOverCanceled(t *testing.T) {
+	timer := newTimer(t, WithExecutor(func(func()) error { return nil }))
+	gone, to := testTimeout(1), testTimeout(1)
+	gone.word.Store(canceled)
+	r := &timer.runners
+	b := &batch{due: []*Timeout{gone, to, gone}, tick: 1}
+	s := &timer.queue.stripes[0]
+	require.Same(t, to, r.newJob(b, s).to)
+	require.Nil(t, r.newJob(b, s))
+	require.Equal(t, 1, r.busy)
+	r.forget(to)
+	require.Zero(t, r.busy)
+}
