@@ -142,7 +142,7 @@ var (
 // causeKey is the key of Value by which context.Cause asks for a context of its own package,
 // which knows the cause. It is found out by having Cause ask.
 var causeKey = func() any {
-	p := new(keyProbe)
+	p := &keyProbe{Context: context.Background()} // whatever else Cause may ask
 	context.Cause(p)
 	return p.key
 }()
