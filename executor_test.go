@@ -106,7 +106,7 @@ func TestExecutorForgetsCanceled(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithExecutor(p.submit), WithMaxConcurrency(1))
 		to, err := timer.AfterFunc(0, nop)
 		require.NoError(t, err)
-		_, err = timer.AfterFunc(time.Millisecond, nop)
+		_, err = timer.AfterFunc(2*time.Millisecond, nop) // a tick later, for of one tick there is no order
 		require.NoError(t, err)
 		pass(5 * time.Millisecond)
 		require.Len(t, p.take(), 1, "one at a time")
