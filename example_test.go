@@ -10,6 +10,9 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
+// The examples show programs as a reader would write them, so they sleep for real, for some
+// milliseconds, and print nothing that depends on how long.
+
 // A timeout for a request: if the reply comes first, Cancel, and the task never starts.
 func ExampleTimer_NewTimeout() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))

@@ -12,7 +12,7 @@ type job struct {
 	// Guarded by runners.mu.
 	to     *Timeout // nil once it has begun, or has been dropped
 	ran    *Timeout // the same, from when it has begun until it has ended and has been submitted
-	ended  bool     // one of these two has happened
+	ended  bool     // it has ended, or has been submitted: then the other of these forgets ran
 	broken bool     // it has begun, and has not returned: by a panic, or runtime.Goexit
 }
 

@@ -21,8 +21,10 @@ var ErrGroupClosed = errors.New("hashedwheel: group is closed")
 type Group struct {
 	timer *Timer
 
-	// Tasks between the claim of their timeout and their start, and those that are running.
-	starting, running atomic.Int64
+	// Tasks whose timeout is being claimed, until their start: raised before the claim, so that
+	// Close, having found no member on the list, finds those that have just left it here.
+	starting atomic.Int64
+	running  atomic.Int64 // tasks from their start to their end
 
 	mu     sync.Mutex
 	closed bool
@@ -145,7 +147,8 @@ func (g *Group) Close() (n int) {
 	// Between a start and the first instruction of the user's task a goroutine may lose its
 	// processor, though hardly ever, and nobody can see that. See Timer.awaitStarts, which also
 	// takes time; but a Close is for each connection, often from a task of its own.
-	for i := 0; i < 8 && g.running.Load() > 0; i++ {
+	const yields = 8
+	for i := 0; i < yields && g.running.Load() > 0; i++ {
 		runtime.Gosched()
 	}
 	return n
