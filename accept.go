@@ -1,10 +1,13 @@
 package hashedwheel
 
-import "runtime"
+import (
+	"runtime"
+	"time"
+)
 
-// maxTries is how often, at most, somebody for whom there is no room looks again while others are
-// ending. It takes about as long as a thread may be kept from ending one.
-const maxTries = 1000
+// maxEnding is how long, at most, somebody for whom there is no room looks again while others are
+// ending: as long as a busy machine may keep a thread from going on.
+const maxEnding = 100 * time.Millisecond
 
 // accept counts a timeout that is about to become pending, and refuses it where it would
 // exceed the limit.
@@ -22,7 +25,9 @@ func (t *Timer) accept(s *stripe) error {
 // takeSlot takes one of maxPending, if there is one. It does so not by an Add that is taken back
 // when it went too far: meanwhile others would be refused for which there is room.
 func (t *Timer) takeSlot() bool {
-	for tries := 0; ; tries++ {
+	const triesPerLook = 256 // at the clock
+	var start time.Time
+	for tries := 1; ; tries++ {
 		ending := t.ending.Load() > 0 // before the slots: if none is, all in use are of pending ones
 		n := t.slots.Load()
 		switch {
@@ -30,7 +35,11 @@ func (t *Timer) takeSlot() bool {
 			if t.slots.CompareAndSwap(n, n+1) {
 				return true
 			}
-		case !ending || tries == maxTries:
+		case !ending:
+			return false
+		case tries == triesPerLook:
+			start = time.Now()
+		case tries%triesPerLook == 0 && time.Since(start) > maxEnding:
 			return false
 		default:
 			runtime.Gosched()

@@ -133,8 +133,11 @@ func (r *repeating) rearm(to *Timeout, rn *runner, more bool) bool {
 
 	defer t.leave(s)
 	if !t.enter(s) {
-		rn.runners.leaveToStop(to)
-		return to.word.CompareAndSwap(word, idle)
+		if !to.word.CompareAndSwap(word, idle) {
+			return false
+		}
+		rn.runners.leaveToStop(to) // not before, or the worker might sweep it out as at work
+		return true
 	}
 	next := pendingAt(word&queued, tick) | word&moved
 	if now := t.clock.now(); tick <= now {

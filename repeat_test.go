@@ -507,6 +507,45 @@ func TestScheduleIsAskedOnlyIfNeedBe(t *testing.T) {
 	})
 }
 
+// Stop finds those whose run ends while it looks, also if the worker sweeps the batches at the
+// same time, as it does after each Cancel.
+func TestStopWhileRunsEnd(t *testing.T) {
+	rounds := 0
+	for end := time.Now().Add(stressTime(t) / 2); time.Now().Before(end); rounds++ {
+		timer := newTimer(t, WithTick(20*time.Microsecond))
+		all := make([]*Timeout, 50)
+		for i := range all {
+			var err error
+			yield := TaskFunc(func(*Timeout) { runtime.Gosched() })
+			all[i], err = timer.ScheduleAtFixedRate(yield, 0, 5*time.Microsecond)
+			require.NoError(t, err)
+		}
+		var users sync.WaitGroup
+		for range 2 {
+			users.Go(func() {
+				for i := range 300 {
+					to, err := timer.AfterFunc(0, nop)
+					if err != nil {
+						return
+					}
+					if i%10 == 0 {
+						time.Sleep(20 * time.Microsecond)
+					}
+					to.Cancel()
+				}
+			})
+		}
+		time.Sleep(time.Duration(rounds%50) * 20 * time.Microsecond)
+		left, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		users.Wait()
+		for _, to := range all {
+			require.True(t, to.IsCanceled(), "round %d: %v", rounds, to)
+			require.Contains(t, left, to)
+		}
+	}
+}
+
 // Everything at once, on real time: runs never overlap, each timeout ends once, and the counts
 // add up.
 func TestRepeatingRace(t *testing.T) {

@@ -140,7 +140,7 @@ func (r *runners) takeRest() []*Timeout {
 }
 
 // leaveToStop keeps a repeating timeout for Stop, which has shut the gate, so that its run that is
-// just over was the last. Unless Stop has it already, for then it was still at work.
+// just over was the last. Unless Stop has it already, for the runner's record still names it.
 func (r *runners) leaveToStop(to *Timeout) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
