@@ -137,33 +137,36 @@ func TestStopAndOwnTasks(t *testing.T) {
 
 // An own task that is due again at once stays one, whoever has run it.
 func TestOwnTaskAgain(t *testing.T) {
-	timer := newTimer(t, WithMaxConcurrency(1))
-	k, err := timer.NewTicker(time.Hour)
-	require.NoError(t, err)
-	to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), time.Hour, time.Hour)
-	require.NoError(t, err)
-	r := &timer.runners
-	rn := r.enlistOne()
-	r.mu.Lock()
-	r.emptied = true
-	r.mu.Unlock()
-	timer.stopped.Store(true) // so that none of them is run
-	_, before := r.liveRunners()
-	rn.again(to, 1)
-	_, started := r.liveRunners()
-	require.Equal(t, before, started, "it comes itself")
-	rn.again(k.to, 1)
-	_, started = r.liveRunners()
-	require.Equal(t, before+1, started, "for it may have a user's task first")
-	require.False(t, r.sweep(2)) // which makes new batches
-	r.mu.Lock()
-	require.Len(t, r.batches, 2)
-	require.False(t, r.batches[0].own)
-	require.True(t, r.batches[1].own)
-	r.batches = nil
-	r.delist(rn)
-	r.mu.Unlock()
-	timer.stopped.Store(false)
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithMaxConcurrency(1))
+		k, err := timer.NewTicker(time.Hour)
+		require.NoError(t, err)
+		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), time.Hour, time.Hour)
+		require.NoError(t, err)
+		synctest.Wait() // for the worker, which alone sweeps
+		r := &timer.runners
+		rn := r.enlistOne()
+		r.mu.Lock()
+		r.emptied = true
+		r.mu.Unlock()
+		timer.stopped.Store(true) // so that none of them is run
+		_, before := r.liveRunners()
+		rn.again(to, 1)
+		_, started := r.liveRunners()
+		require.Equal(t, before, started, "it comes itself")
+		rn.again(k.to, 1)
+		_, started = r.liveRunners()
+		require.Equal(t, before+1, started, "for it may have a user's task first")
+		require.False(t, r.sweep(2)) // which makes new batches
+		r.mu.Lock()
+		require.Len(t, r.batches, 2)
+		require.False(t, r.batches[0].own)
+		require.True(t, r.batches[1].own)
+		r.batches = nil
+		r.delist(rn)
+		r.mu.Unlock()
+		timer.stopped.Store(false)
+	})
 }
 
 // A runner of own tasks takes none of the turns that there are.
