@@ -72,8 +72,9 @@ func TestKeyedModel(t *testing.T) {
 						}
 					}
 					mu.Lock()
-					require.Equal(t, want, ends)
+					got := maps.Clone(ends)
 					mu.Unlock()
+					require.Equal(t, want, got)
 				}
 				require.Equal(t, len(model), k.Len())
 				require.Equal(t, len(model), timer.Pending())

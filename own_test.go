@@ -144,6 +144,9 @@ func TestOwnTaskAgain(t *testing.T) {
 		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), time.Hour, time.Hour)
 		require.NoError(t, err)
 		synctest.Wait() // for the worker, which alone sweeps
+		for _, to := range []*Timeout{to, k.to} {
+			timer.worker.wheel.remove(to) // as if they had been due
+		}
 		r := &timer.runners
 		rn := r.enlistOne()
 		r.mu.Lock()
@@ -159,13 +162,14 @@ func TestOwnTaskAgain(t *testing.T) {
 		require.Equal(t, before+1, started, "for it may have a user's task first")
 		require.False(t, r.sweep(2)) // which makes new batches
 		r.mu.Lock()
-		require.Len(t, r.batches, 2)
-		require.False(t, r.batches[0].own)
-		require.True(t, r.batches[1].own)
+		batches := r.batches
 		r.batches = nil
 		r.delist(rn)
 		r.mu.Unlock()
 		timer.stopped.Store(false)
+		require.Len(t, batches, 2)
+		require.False(t, batches[0].own)
+		require.True(t, batches[1].own)
 	})
 }
 
