@@ -143,7 +143,7 @@ func TestOwnTaskAgain(t *testing.T) {
 		require.NoError(t, err)
 		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), time.Hour, time.Hour)
 		require.NoError(t, err)
-		synctest.Wait() // for the worker, which alone sweeps
+		pass(time.Second) // for the worker, which alone sweeps, to have placed them
 		for _, to := range []*Timeout{to, k.to} {
 			timer.worker.wheel.remove(to) // as if they had been due
 		}
