@@ -44,7 +44,7 @@ func blockOne(t *testing.T, timer *Timer) (release chan struct{}) {
 func TestBlockedTasksDelayNoOther(t *testing.T) {
 	for _, tick := range []time.Duration{16, time.Millisecond, 10 * time.Millisecond, time.Second} {
 		for _, blocked := range []int{1, 50, 1000} {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				timer := newTimer(t, WithTick(tick), WithWheelSize(8))
 				r := newRand(t)
 				release := make(chan struct{})
@@ -101,7 +101,7 @@ func TestBlockedTasksDelayNoOther(t *testing.T) {
 
 // Tasks that block for a short time each, one after another on one runner, would add up.
 func TestManyShortBlocksDoNotAddUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = 10 * time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		start := time.Now()
@@ -150,7 +150,7 @@ func TestTrivialTasksNeedFewRunners(t *testing.T) {
 // Promise 12: never more than n at a time, and n as long as there are as many.
 func TestMaxConcurrency(t *testing.T) {
 	for _, limit := range []int{1, 2, 7, 100} {
-		synctest.Test(t, func(t *testing.T) {
+		virtual(t, func(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(limit))
 			start := time.Now()
 			var running, most atomic.Int64
@@ -206,7 +206,7 @@ func TestMaxConcurrencyOfOneOrdersMemory(t *testing.T) {
 // A timeout that waits for its turn is pending, and once canceled or reset nothing keeps it.
 func TestWaitingForATurn(t *testing.T) {
 	const tick = time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
 		release := blockOne(t, timer)
 		pass(tick)
@@ -248,7 +248,7 @@ func TestWaitingForATurn(t *testing.T) {
 
 // What waits for its turn is handed back by Stop.
 func TestStopReturnsWhatWaitsForATurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(2))
 		release := make(chan struct{})
 		for range 3000 {
@@ -264,7 +264,7 @@ func TestStopReturnsWhatWaitsForATurn(t *testing.T) {
 }
 
 func TestShutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		start := time.Now()
 		ended := 0
@@ -302,7 +302,7 @@ func TestShutdown(t *testing.T) {
 }
 
 func TestShutdownFromInsideATask(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		var shutdownErr error
 		_, err := timer.AfterFunc(0, func() {
@@ -321,7 +321,7 @@ func TestShutdownFromInsideATask(t *testing.T) {
 // there one the bubble would not end, or would end in a panic.
 func TestShutdownLeavesNoGoroutine(t *testing.T) {
 	for _, wait := range []time.Duration{0, 500 * time.Microsecond, time.Millisecond, time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
+		virtual(t, func(t *testing.T) {
 			timer, err := New(WithTick(time.Millisecond))
 			require.NoError(t, err)
 			for _, d := range []time.Duration{0, time.Millisecond, time.Hour} {
@@ -354,7 +354,7 @@ func (c *canceler) Canceled(to *Timeout) {
 }
 
 func TestCanceler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		arm := func(delay time.Duration) (*Timeout, *canceler) {
 			c := new(canceler)
@@ -393,7 +393,7 @@ func TestCanceler(t *testing.T) {
 // A Canceled that blocks, panics or exits holds up no other, nor does a task hold up any of
 // them; and Shutdown waits for them.
 func TestCanceledThatDoesNotReturn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		var reported atomic.Int64
 		timer := newTimer(t, WithTick(time.Millisecond), WithPanicHandler(func(*Timeout, any, []byte) { reported.Add(1) }))
 		release := make(chan struct{})
@@ -448,7 +448,7 @@ func TestCanceledThatDoesNotReturn(t *testing.T) {
 func TestBlockedNoticesDelayNoOther(t *testing.T) {
 	for _, procs := range []int{1, 2} {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-		synctest.Test(t, func(t *testing.T) {
+		virtual(t, func(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Millisecond))
 			release := make(chan struct{})
 			var notices []*canceler
@@ -492,7 +492,7 @@ func toldOf(all []*canceler) (n int) {
 func TestBlockedNoticesAfterStop(t *testing.T) {
 	for _, procs := range []int{1, 2} {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-		synctest.Test(t, func(t *testing.T) {
+		virtual(t, func(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Millisecond))
 			release := make(chan struct{})
 			var notices []*canceler
@@ -526,7 +526,7 @@ func TestBlockedNoticesAfterStop(t *testing.T) {
 // Also the only one there is, of a timeout that was canceled before.
 func TestNoticeFromBeforeStop(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		release := make(chan struct{})
 		c := new(canceler)
@@ -576,7 +576,7 @@ func TestWaitingOnesAreReleased(t *testing.T) {
 		func(release chan struct{}) []Option { return []Option{WithExecutor(block(release))} },
 	} {
 		for _, reset := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				release := make(chan struct{})
 				timer := newTimer(t, append(opts(release), WithTick(tick))...)
 				_, err := timer.AfterFunc(0, func() { <-release })
@@ -607,7 +607,7 @@ func TestWaitingOnesAreReleased(t *testing.T) {
 // not tell the worker. Whoever meets the timeout in the batch does, and no sweep loses it.
 func TestResetUnseenByTheWorker(t *testing.T) {
 	const tick = time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
 		release := blockOne(t, timer)
 		pass(tick)
@@ -628,7 +628,7 @@ func TestResetUnseenByTheWorker(t *testing.T) {
 
 // A worker that may add no runner rests, whatever waits.
 func TestWorkerRestsAtTheLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
 		release := make(chan struct{})
 		defer close(release)
@@ -656,7 +656,7 @@ func TestNextBehindTheGate(t *testing.T) {
 
 // A Cancel may be told after Shutdown has returned, if it raced with it; nothing breaks.
 func TestTellAfterShutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		_, err := timer.AfterFunc(0, func() { time.Sleep(time.Second) })
 		require.NoError(t, err)

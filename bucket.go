@@ -1,6 +1,9 @@
 package hashedwheel
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // keepCap is the number of entries that the array of an emptied bucket may have and still
 // be kept for the next ones: 1 KiB. A larger one that is hardly used is given back.
@@ -15,7 +18,7 @@ type entry struct {
 	to   *Timeout
 }
 
-// A bucket holds the entries of one slot of the wheel, in no order. It is an array, not a
+// A bucket holds the entries of one slot of a level, in no order. It is an array, not a
 // list: a visit runs through memory in sequence, and the garbage collector need not follow
 // it timeout by timeout.
 //
@@ -36,8 +39,21 @@ func (b *bucket) add(tick uint64, to *Timeout) {
 	b.entries = append(b.entries, entry{tick, to})
 }
 
-// fill moves the last entry to pos, whose own has gone, and tells its timeout. Min stays as it
-// is: too low a bound costs a visit in vain, finding a better one would cost a scan.
+// remove removes the entry of a timeout, and returns its tick. Min stays as it is: too low a bound
+// costs a visit in vain, finding a better one costs a scan.
+func (b *bucket) remove(to *Timeout) (tick uint64) {
+	pos := int(to.pos)
+	if pos >= len(b.entries) || b.entries[pos].to != to {
+		panic(fmt.Sprintf("hashedwheel: timeout not found at position %d of %d", pos, len(b.entries)))
+	}
+	tick = b.entries[pos].tick
+	last := len(b.entries) - 1
+	b.fill(pos, last)
+	b.truncate(last)
+	return tick
+}
+
+// fill moves the last entry to pos, whose own has gone, and tells its timeout.
 func (b *bucket) fill(pos, last int) {
 	if pos != last {
 		b.entries[pos] = b.entries[last]
@@ -51,5 +67,13 @@ func (b *bucket) truncate(n int) {
 	b.entries = b.entries[:n]
 	if c := cap(b.entries); c > keepCap && n < c/8 {
 		b.entries = append(make([]entry, 0, 2*n), b.entries...)
+	}
+}
+
+// findMin makes min the tick of the entry that is due first.
+func (b *bucket) findMin() {
+	b.min = math.MaxUint64
+	for i := range b.entries {
+		b.min = min(b.min, b.entries[i].tick)
 	}
 }

@@ -3,7 +3,6 @@ package hashedwheel
 import (
 	"math"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -47,7 +46,7 @@ func TestClockDue(t *testing.T) {
 }
 
 func TestClockBoundary(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		c := newClock(100)
 		require.EqualValues(t, 0, c.boundary(0))
 		require.EqualValues(t, 200, c.boundary(2))

@@ -68,7 +68,7 @@ func TestContextsOutliveStop(t *testing.T) {
 	for name, opts := range executors() {
 		for _, asked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/asked=%v", name, asked), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
 					timer := newTimer(t, append(opts, WithTick(ctxTick))...)
 					parent, cancelParent := context.WithCancelCause(context.Background())
 					start := time.Now()
@@ -147,7 +147,7 @@ func TestContextsThatWaitAtStop(t *testing.T) {
 		"idle": {WithExecutor(func(run func()) error { return nil })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				timer := newTimer(t, append(opts, WithTick(ctxTick))...)
 				_, err := timer.AfterFunc(ctxTick, func() { time.Sleep(time.Hour) })
 				require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestContextsThatWaitAtStop(t *testing.T) {
 func TestContextStopsItsTimer(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				timer := newTimer(t, append(opts, WithTick(ctxTick))...)
 				ctx, cancel := timer.WithTimeout(context.Background(), ctxTick)
 				defer cancel()
@@ -194,7 +194,7 @@ func TestContextStopsItsTimer(t *testing.T) {
 func TestContextsBeyondMaxPending(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				timer := newTimer(t, append(opts, WithTick(ctxTick), WithMaxPending(2))...)
 				start := time.Now()
 				var all []context.Context
@@ -239,7 +239,7 @@ func TestContextIsCollected(t *testing.T) {
 	for _, of := range []string{"background", "std", "wheel", "custom", "custom with AfterFunc"} {
 		for _, end := range []string{"cancel", "deadline", "child", "stop"} {
 			t.Run(of+"/"+end, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
 					timer := newTimer(t, WithTick(ctxTick))
 					parent, release := context.Background(), nop
 					switch of {

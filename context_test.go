@@ -48,7 +48,7 @@ func withMakers(t *testing.T, test func(t *testing.T, m maker)) {
 	t.Helper()
 	run := func(name string, newMaker func(t *testing.T) maker) {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				m := newMaker(t)
 				test(t, m)
 				if m.timer != nil {
@@ -113,7 +113,7 @@ func requireGoroutines(t testing.TB, n int) {
 
 type (
 	key   string
-	level int
+	depth int
 )
 
 type wrapped struct{ context.Context }
@@ -272,7 +272,7 @@ func TestContextEndsAtBoundary(t *testing.T) {
 		}
 		asked := rnd.IntN(2) == 0
 		for name, opts := range executors() {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				timer := newTimer(t, append(opts, WithTick(tick))...)
 				time.Sleep(phase)
 				ctx, cancel := timer.WithTimeout(context.Background(), delay)
@@ -473,7 +473,7 @@ func TestContextErrorIsTimeout(t *testing.T) {
 
 // In a bubble time stands still, so that even the remaining durations are the same.
 func TestContextString(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(ctxTick))
 		var cancels []context.CancelFunc
 		keep := func(ctx context.Context, cancel context.CancelFunc) context.Context {

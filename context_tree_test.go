@@ -190,7 +190,7 @@ func TestContextOfCanceledParent(t *testing.T) {
 // The timeout of a context that nobody has asked for anything outlives a canceled parent until
 // somebody does. One that was asked for Done is freed without.
 func TestContextThatNobodyAsks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(ctxTick))
 		for name, ask := range map[string]func(ctx context.Context, cancel context.CancelFunc){
 			"Err":      func(ctx context.Context, _ context.CancelFunc) { _ = ctx.Err() },
@@ -297,7 +297,7 @@ func TestContextLayers(t *testing.T) {
 		opts := executors()[[]string{"runners", "one", "pool"}[rnd.IntN(3)]]
 		tick := even(10_000)
 		phase := even(10_000)
-		synctest.Test(t, func(t *testing.T) {
+		virtual(t, func(t *testing.T) {
 			timer := newTimer(t, append(opts, WithTick(tick))...)
 			start := time.Now()
 			time.Sleep(phase)
@@ -318,7 +318,7 @@ func TestContextLayers(t *testing.T) {
 				var cancel context.CancelFunc
 				switch l.kind = []string{"value", "wrapped", "cancel", "std", "wheel", "wheel", "wheel"}[rnd.IntN(7)]; l.kind {
 				case "value":
-					l.ctx = context.WithValue(below.ctx, level(i), i)
+					l.ctx = context.WithValue(below.ctx, depth(i), i)
 				case "wrapped":
 					l.ctx = wrapped{below.ctx}
 				case "cancel":
@@ -360,7 +360,7 @@ func TestContextLayers(t *testing.T) {
 				t.Helper()
 				for i, l := range layers {
 					if l.kind == "value" {
-						require.Equal(t, i, below.ctx.Value(level(i)))
+						require.Equal(t, i, below.ctx.Value(depth(i)))
 					}
 				}
 			}
@@ -502,8 +502,8 @@ func TestContextCauseIsThatOfContextPackage(t *testing.T) {
 				for _, order := range orders {
 					for _, asked := range []bool{true, false} {
 						var want []string
-						synctest.Test(t, func(*testing.T) { want = causeTrace(stdMaker(), parent, cause, order, asked) })
-						synctest.Test(t, func(t *testing.T) {
+						virtual(t, func(*testing.T) { want = causeTrace(stdMaker(), parent, cause, order, asked) })
+						virtual(t, func(t *testing.T) {
 							timer := newTimer(t, WithTick(ctxTick))
 							require.Equal(t, want, causeTrace(makerOf(timer), parent, cause, order, asked))
 							require.Zero(t, timer.Pending())
@@ -758,7 +758,7 @@ func TestContextChildMadeWhileCanceled(t *testing.T) {
 // context package serves it, which asks less. One without is not asked for what is not its
 // business.
 func TestContextOfStrangeParent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(ctxTick))
 		parent := newCustom(context.Background())
 		ctx, cancel := timer.WithTimeout(context.WithValue(wrapped{parent}, key("k"), "v"), ctxTick/2)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 	"weak"
 
@@ -49,7 +48,7 @@ func (p *pool) runAll() (n int) {
 // While the executor holds a task its timeout is pending, with all that this means.
 func TestExecutorHoldsTasks(t *testing.T) {
 	const tick = time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		var p pool
 		timer := newTimer(t, WithTick(tick), WithExecutor(p.submit))
 		var fired moments
@@ -101,7 +100,7 @@ func TestExecutorHoldsTasks(t *testing.T) {
 
 // Promise 9: of a canceled timeout nothing is kept but the pool's function.
 func TestExecutorForgetsCanceled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		var p pool
 		timer := newTimer(t, WithTick(time.Millisecond), WithExecutor(p.submit), WithMaxConcurrency(1))
 		to, err := timer.AfterFunc(0, nop)
@@ -129,7 +128,7 @@ func TestExecutorThatFails(t *testing.T) {
 		"Goexit":         func(func()) error { runtime.Goexit(); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				var reported atomic.Int64
 				timer := newTimer(t, WithTick(time.Millisecond), WithExecutor(submit), WithMaxConcurrency(1),
 					WithPanicHandler(func(*Timeout, any, []byte) { reported.Add(1) }))
@@ -165,7 +164,7 @@ func TestExecutorThatFails(t *testing.T) {
 // An executor that blocks for one holds up no other.
 func TestExecutorThatBlocks(t *testing.T) {
 	const tick = time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		var submitted atomic.Int64
 		timer := newTimer(t, WithTick(tick), WithExecutor(func(run func()) error {
 			if submitted.Add(1)%2 == 1 {
@@ -191,7 +190,7 @@ func TestExecutorThatBlocks(t *testing.T) {
 // Both options together: the executor is given no more at a time than may run.
 func TestExecutorWithMaxConcurrency(t *testing.T) {
 	for _, limit := range []int{1, 3} {
-		synctest.Test(t, func(t *testing.T) {
+		virtual(t, func(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(limit),
 				WithExecutor(func(run func()) error { go run(); return nil }))
 			start := time.Now()
@@ -365,7 +364,7 @@ func (w *wildTask) Canceled(*Timeout) { w.told.Add(1) }
 // A job that has ended, in whichever way, makes room for the next, and once only.
 func TestExecutorCountsJobs(t *testing.T) {
 	const tick = time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		var p pool
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1), WithExecutor(p.submit))
 		busy := func() int {
@@ -396,7 +395,7 @@ func TestExecutorCountsJobs(t *testing.T) {
 
 // A notice is told although the executor has all it may have.
 func TestExecutorFullTellsNotices(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		var p pool
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(5), WithExecutor(p.submit))
 		release := make(chan struct{})
@@ -423,7 +422,7 @@ func TestExecutorFullTellsNotices(t *testing.T) {
 
 // With a limit, those handed back are told when the task at work has ended, and Shutdown waits.
 func TestExecutorAtTheLimitTellsNotices(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1),
 			WithExecutor(func(run func()) error { go run(); return nil }))
 		release := make(chan struct{})
@@ -445,7 +444,7 @@ func TestExecutorAtTheLimitTellsNotices(t *testing.T) {
 // the executor's hands is let go, though the executor keeps all that it was given.
 func TestExecutorIsGivenNoCanceled(t *testing.T) {
 	for _, reset := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		virtual(t, func(t *testing.T) {
 			const tick = time.Millisecond
 			var mu sync.Mutex
 			var given []func()
@@ -498,7 +497,7 @@ func TestExecutorIsGivenNoCanceled(t *testing.T) {
 
 // A task that the executor has refused takes one turn, not two.
 func TestRefusedTakesOneTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		refuse := WithExecutor(func(func()) error { return errors.New("no") })
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(2), refuse)
@@ -519,7 +518,7 @@ func TestRefusedTakesOneTurn(t *testing.T) {
 // still running, is over, or was canceled meanwhile; and a job that has ended is kept by nobody.
 func TestExecutorPanicsAfterStart(t *testing.T) {
 	for _, takes := range []time.Duration{time.Second, 0} {
-		synctest.Test(t, func(t *testing.T) {
+		virtual(t, func(t *testing.T) {
 			const tick = time.Millisecond
 			reported := make(chan *Timeout, 1)
 			handler := WithPanicHandler(func(to *Timeout, _ any, _ []byte) { reported <- to })
@@ -543,7 +542,7 @@ func TestExecutorPanicsAfterStart(t *testing.T) {
 			runtime.KeepAlive(kept)
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		handler := WithPanicHandler(func(to *Timeout, _ any, _ []byte) { t.Errorf("told of %v", to) })
 		timer := newTimer(t, WithTick(tick), handler, WithLogger(slog.New(slog.DiscardHandler)), WithExecutor(func(run func()) error {

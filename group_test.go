@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -36,7 +35,7 @@ func checkGroup(t *testing.T, g *Group, want int) {
 func TestGroup(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				const tick = time.Millisecond
 				timer := newTimer(t, append(opts, WithTick(tick))...)
 				other, err := timer.AfterFunc(time.Hour, nop)
@@ -153,7 +152,7 @@ func TestGroupOfRefusedAndReturned(t *testing.T) {
 
 // A task may close its own group, and does not wait for itself.
 func TestGroupClosedFromInside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
 		g := NewGroup(timer)

@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -16,10 +17,27 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// onLevels are the options of newTimer that virtual sets.
+var onLevels []Option
+
+// virtual runs a test on virtual time, in a bubble of its own for each number of levels. With
+// several the wheel is small, so that timeouts get onto all of them.
+func virtual(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	defer func() { onLevels = nil }()
+	for levels := 1; levels <= 4; levels++ {
+		onLevels = nil
+		if levels > 1 {
+			onLevels = []Option{WithLevels(levels), WithWheelSize(4)}
+		}
+		t.Run(fmt.Sprint("levels=", levels), func(t *testing.T) { synctest.Test(t, f) })
+	}
+}
+
 // newTimer returns a timer that is stopped when the test ends.
 func newTimer(t testing.TB, opts ...Option) *Timer {
 	t.Helper()
-	timer, err := New(opts...)
+	timer, err := New(append(slices.Clone(onLevels), opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { timer.Stop() })
 	return timer

@@ -23,7 +23,7 @@ import (
 func TestKeyedModel(t *testing.T) {
 	rnd := newRand(t)
 	for range 20 {
-		synctest.Test(t, func(t *testing.T) {
+		virtual(t, func(t *testing.T) {
 			const tick = 10 * time.Millisecond
 			const limit = 6
 			timer := newTimer(t, WithTick(tick), WithMaxPending(limit))
@@ -104,7 +104,7 @@ func TestKeyedModel(t *testing.T) {
 
 // A Set that is refused changes nothing: neither value nor deadline, and no key is added.
 func TestKeyedRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick), WithMaxPending(1))
 		got := make(chan string, 1)
@@ -134,7 +134,7 @@ func TestKeyedRefused(t *testing.T) {
 // A generation that has been claimed, but whose task has not come to the map yet, ends by its
 // expiry: a Set then begins another, and neither Move nor Remove finds it.
 func TestKeyedMeetsExpiry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		got := make(chan int, 10)
@@ -167,7 +167,7 @@ func TestKeyedMeetsExpiry(t *testing.T) {
 // A panic handler, which is given the timeout, may do with it what it likes: the generation has
 // ended.
 func TestKeyedTimeoutIsReset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		var calls atomic.Int32
 		timer := newTimer(t, WithTick(tick), WithPanicHandler(func(to *Timeout, _ any, _ []byte) {
@@ -184,7 +184,7 @@ func TestKeyedTimeoutIsReset(t *testing.T) {
 
 // The callback may use the Keyed, and so may a loop over it.
 func TestKeyedFromInside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		var k *Keyed[string, int]

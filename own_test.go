@@ -45,7 +45,7 @@ func TestOwnTasksDoNotWait(t *testing.T) {
 	} {
 		for wait, f := range waits {
 			t.Run(name+"/"+wait, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
 					pool = make(chan func(), 100)
 					go func() { // a pool of one worker
 						for run := range pool {
@@ -80,7 +80,7 @@ func TestOwnTasksDoNotWait(t *testing.T) {
 
 // There are never more tasks of the user's at a time than the limit says, for all own ones.
 func TestOwnTasksLeaveTheLimitAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(2))
 		ticker, err := timer.NewTicker(tick)
@@ -110,7 +110,7 @@ func TestOwnTasksLeaveTheLimitAlone(t *testing.T) {
 // Stop ends a Sleep that takes up the only turn there is, and hands back none of the library's
 // own.
 func TestStopAndOwnTasks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
 		slept := make(chan error, 1)
@@ -137,7 +137,7 @@ func TestStopAndOwnTasks(t *testing.T) {
 
 // An own task that is due again at once stays one, whoever has run it.
 func TestOwnTaskAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithMaxConcurrency(1))
 		k, err := timer.NewTicker(time.Hour)
 		require.NoError(t, err)

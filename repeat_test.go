@@ -31,7 +31,7 @@ func TestFixedRateDoesNotDrift(t *testing.T) {
 		{100_000 * us, 5 * us, 33_333 * us},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				const runs = 10_000
 				timer := newTimer(t, WithTick(c.tick))
 				start := time.Now()
@@ -71,7 +71,7 @@ func TestRepeatingModel(t *testing.T) {
 		}
 		for name, opts := range executors() {
 			for _, fixedRate := range []bool{true, false} {
-				synctest.Test(t, func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
 					timer := newTimer(t, append(opts, WithTick(tick))...)
 					start := time.Now()
 					time.Sleep(phase)
@@ -129,7 +129,7 @@ func TestRepeatingSurvives(t *testing.T) {
 	for name, opts := range executors() {
 		for _, kind := range []string{"panic", "exit", "handler exits"} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
 					const tick = time.Millisecond
 					handler := WithPanicHandler(func(*Timeout, any, []byte) {
 						if kind == "handler exits" {
@@ -164,7 +164,7 @@ func TestRepeatingCancelAndReset(t *testing.T) {
 	const tick = time.Millisecond
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				timer := newTimer(t, append(opts, WithTick(tick), WithMaxPending(1))...)
 				start := time.Now()
 				var m moments
@@ -272,7 +272,7 @@ func TestRepeatingStop(t *testing.T) {
 		for _, at := range []time.Duration{0, 5 * tick, 6 * tick} {
 			for _, slow := range []bool{false, true} {
 				t.Run(fmt.Sprint(name, at, slow), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
+					virtual(t, func(t *testing.T) {
 						timer := newTimer(t, append(opts, WithTick(tick))...)
 						var runs atomic.Int32
 						to, err := timer.ScheduleAtFixedRate(TaskFunc(func(to *Timeout) {
@@ -301,7 +301,7 @@ func TestRepeatingStop(t *testing.T) {
 			}
 		}
 		t.Run(name+"/inside", func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				timer := newTimer(t, append(opts, WithTick(tick))...)
 				got := make(chan []*Timeout, 10)
 				to, err := timer.ScheduleAtFixedRate(TaskFunc(func(to *Timeout) { got <- timer.Stop() }), tick, tick)
@@ -321,7 +321,7 @@ func TestRepeatingStop(t *testing.T) {
 func TestWorkerAndTimeoutAtWork(t *testing.T) {
 	timer := newTimer(t)
 	w := &timer.worker
-	w.wheel = newWheel(16, 0)
+	w.wheel = newWheel(16, 1, 0)
 	to := &Timeout{timer: timer}
 	word := func(tick uint64, bits uint64) { to.word.Store(tick<<tickShift | bits) }
 	for _, tick := range []uint64{0, 5, 30} { // due, to be moved, and for the same bucket again
@@ -337,12 +337,12 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		require.Zero(t, to.bucket)
 		require.Nil(t, w.batch)
 
-		w.wheel = newWheel(16, 0)
+		w.wheel = newWheel(16, 1, 0)
 		w.wheel.place(to, 14)
 		w.wheel.advance(14, w.emit)
 		require.Zero(t, w.wheel.count)
 		require.Nil(t, w.batch)
-		w.wheel = newWheel(16, 0)
+		w.wheel = newWheel(16, 1, 0)
 	}
 	r := &timer.runners
 	r.batches = []*batch{{due: []*Timeout{to}, tick: 1, listed: true}}
@@ -354,7 +354,7 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 
 // A period far beyond what can be represented does not wrap.
 func TestFixedRateOfHugePeriod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		for _, initial := range []time.Duration{1, math.MaxInt64} {
 			for _, schedule := range []func(Task, time.Duration, time.Duration) (*Timeout, error){
@@ -374,7 +374,7 @@ func TestFixedRateOfHugePeriod(t *testing.T) {
 func TestMissedRunsDoNotStarveOthers(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				const tick = time.Millisecond
 				timer := newTimer(t, append(opts, WithTick(tick), WithMaxConcurrency(1))...)
 				_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { time.Sleep(3 * tick) }), 0, tick)
@@ -423,7 +423,7 @@ func TestRunAllocatesNothing(t *testing.T) {
 // Nor when each run takes so long that there is nothing else to do meanwhile: the worker stays for
 // it, and goes when it has ended.
 func TestWorkerStaysForARun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		blocked, release := make(chan bool), make(chan bool)
@@ -452,7 +452,7 @@ func TestWorkerStaysForARun(t *testing.T) {
 
 // A Reset to the very tick for which it was armed still counts as one.
 func TestResetOfFixedRateToTheSameTick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const ms = time.Millisecond
 		timer := newTimer(t, WithTick(10*ms))
 		start := time.Now()
@@ -484,7 +484,7 @@ func TestLateRunsAreNotKept(t *testing.T) {
 
 // A schedule is not asked for what is not needed: after a Cancel, or a Reset, from inside the task.
 func TestScheduleIsAskedOnlyIfNeedBe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		var asked, runs atomic.Int32

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -32,7 +31,7 @@ func TestTaskThatDoesNotReturn(t *testing.T) {
 		{"Goexit", runtime.Goexit, 0, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				var bad *Timeout
 				var reported atomic.Int64
 				timer := newTimer(t, WithTick(time.Millisecond), WithPanicHandler(func(to *Timeout, value any, stack []byte) {
@@ -65,7 +64,7 @@ func TestTaskThatDoesNotReturn(t *testing.T) {
 
 // A handler that does not return either is no worse than the task.
 func TestPanicHandlerExits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithPanicHandler(func(*Timeout, any, []byte) { runtime.Goexit() }))
 		var ran atomic.Int64
 		for i := range 5 {
@@ -112,7 +111,7 @@ func TestPanicIsLogged(t *testing.T) {
 	run := func(opts ...Option) string {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		synctest.Test(t, func(t *testing.T) {
+		virtual(t, func(t *testing.T) {
 			if opts == nil {
 				opts = []Option{WithLogger(logger)}
 			} else {
@@ -134,7 +133,7 @@ func TestPanicIsLogged(t *testing.T) {
 
 // Promise 11: every method may be called from inside a task.
 func TestMethodsInsideATask(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		runs := 0
 		other, err := timer.AfterFunc(time.Hour, nop)

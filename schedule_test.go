@@ -36,7 +36,7 @@ func TestScheduleGoesOnFromItsOwnTimes(t *testing.T) {
 	const ms = time.Millisecond
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				timer := newTimer(t, append(opts, WithTick(10*ms), WithMaxPending(1))...)
 				start := time.Now()
 				var prevs moments
@@ -72,7 +72,7 @@ func TestScheduleGoesOnFromItsOwnTimes(t *testing.T) {
 
 // A schedule that returns the past runs at each boundary, and no more often.
 func TestScheduleOfThePastCannotSpin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		for _, s := range []Schedule{
@@ -95,7 +95,7 @@ func TestScheduleOfThePastCannotSpin(t *testing.T) {
 
 // What was missed is dropped, but for one run.
 func TestScheduleDropsMissedRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		var m moments
@@ -115,7 +115,7 @@ func TestScheduleDropsMissedRuns(t *testing.T) {
 // A wall clock that is set back, or runs slow, makes no run happen twice: the schedule goes on
 // from its own time, which has no monotonic reading.
 func TestScheduleByTheWallClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		zone := time.FixedZone("east", 3*3600)
 		var asked moments
@@ -147,7 +147,7 @@ func TestScheduleThatPanics(t *testing.T) {
 	for name, opts := range executors() {
 		for _, exits := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, exits), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
 					const tick = time.Millisecond
 					reported := make(chan any, 10)
 					timer := newTimer(t, append(opts, WithTick(tick), WithPanicHandler(func(_ *Timeout, value any, _ []byte) {
@@ -184,7 +184,7 @@ func TestScheduleThatPanics(t *testing.T) {
 
 // While the schedule thinks, its timeout can be canceled and reset like any at work.
 func TestScheduleThatThinks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		slow := scheduleFunc(func(prev time.Time) time.Time {
@@ -318,7 +318,7 @@ func TestWrongRepeating(t *testing.T) {
 
 // The handle knows the user's task, also where that wants to be told of a Cancel.
 func TestRepeatingTask(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		c := new(canceler)
 		to, err := timer.ScheduleAtFixedRate(c, 0, time.Millisecond)

@@ -94,11 +94,7 @@ func (t *Timer) stop() []*Timeout {
 		collect(to)
 	}
 	if wheel := t.worker.wheel; wheel != nil {
-		for i := range wheel.buckets {
-			for _, e := range wheel.buckets[i].entries {
-				collect(e.to)
-			}
-		}
+		wheel.each(collect)
 		t.worker.wheel = nil
 	}
 	t.returned.Add(uint64(len(left)))

@@ -13,7 +13,7 @@ import (
 )
 
 func TestSleep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = 10 * time.Millisecond
 		timer := newTimer(t, WithTick(tick), WithMaxPending(1))
 		start := time.Now()
@@ -51,7 +51,7 @@ func TestSleep(t *testing.T) {
 }
 
 func TestAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = 10 * time.Millisecond
 		timer := newTimer(t, WithTick(tick), WithMaxPending(1))
 		start := time.Now()
@@ -88,7 +88,7 @@ func TestAfter(t *testing.T) {
 func TestTicker(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				const ms = time.Millisecond
 				const tick = 10 * ms
 				timer := newTimer(t, append(opts, WithTick(tick))...)
@@ -119,7 +119,7 @@ func TestTicker(t *testing.T) {
 
 // Shorter than the tick, it beats once at each boundary; too long to be represented, never.
 func TestTickerExtremes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		fast, err := timer.NewTicker(1)
@@ -145,7 +145,7 @@ func TestTickerExtremes(t *testing.T) {
 // Reset begins anew, in every state, and what was due before is not sent any more: neither what
 // has not been received, nor what is about to be sent.
 func TestTickerReset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick), WithMaxPending(1))
 		start := time.Now()
@@ -186,7 +186,7 @@ func TestTickerReset(t *testing.T) {
 
 // A ticker that is refused is there all the same, and silent.
 func TestRefusedTicker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithMaxPending(1))
 		zero, err := timer.NewTicker(0)
 		require.ErrorContains(t, err, "hashedwheel: NewTicker(0s): the interval must be positive")
@@ -209,7 +209,7 @@ func TestRefusedTicker(t *testing.T) {
 
 // A beat allocates nothing, read or not.
 func TestBeatAllocatesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		read, err := timer.NewTicker(tick)

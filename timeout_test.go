@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unsafe"
 	"weak"
@@ -41,7 +40,7 @@ func TestAllocations(t *testing.T) {
 
 // Promises 6 and 8, one caller after another.
 func TestCancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
 		var fired atomic.Int64
 		task := TaskFunc(func(to *Timeout) {
@@ -83,7 +82,7 @@ func TestCancel(t *testing.T) {
 // Promise 6, in the same tick's batch: the first task to run cancels all others, which are
 // due as well, and resets one of them.
 func TestCancelAndResetOfDueOnes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
 		start := time.Now()
 		var all []*Timeout
@@ -137,7 +136,7 @@ func TestReset(t *testing.T) {
 			{3 * tick, math.MaxInt64, 5 * tick},
 		} {
 			for _, state := range []string{"pending", "canceled", "expired"} {
-				synctest.Test(t, func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
 					timer := newTimer(t, WithTick(tick), WithWheelSize(16))
 					var at []time.Time
 					to, err := timer.NewTimeout(TaskFunc(func(*Timeout) { at = append(at, time.Now()) }), delays[0])
@@ -178,7 +177,7 @@ func TestReset(t *testing.T) {
 // nor of one that has fired or was reset and canceled, in whichever place it was.
 func TestEndedTimeoutsAreReleased(t *testing.T) {
 	const tick = time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick), WithWheelSize(8))
 		keep, err := timer.AfterFunc(time.Hour, nop) // so that the worker stays
 		require.NoError(t, err)
@@ -213,7 +212,7 @@ func TestEndedTimeoutsAreReleased(t *testing.T) {
 
 // A handle that is kept must not keep alive what was next to it on the queue.
 func TestHandleKeepsNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		var handles []*Timeout
 		var others []weak.Pointer[Timeout]
@@ -247,7 +246,7 @@ func TestDeadlineIsMonotonic(t *testing.T) {
 }
 
 func TestTimeoutString(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Second))
 		to, err := timer.NewTimeout(TaskFunc(func(*Timeout) {}), 1500*time.Millisecond)
 		require.NoError(t, err)

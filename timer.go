@@ -148,6 +148,7 @@ func New(opts ...Option) (*Timer, error) {
 	t.worker.queue = &t.queue
 	t.worker.runners = &t.runners
 	t.worker.wheelSize = c.wheelSize
+	t.worker.levels = c.levels
 	t.worker.wake = make(chan struct{}, 1)
 	t.worker.done = make(chan struct{})
 	return t, nil

@@ -20,7 +20,7 @@ import (
 func TestExpiresAtTheFirstBoundary(t *testing.T) {
 	for _, tick := range []time.Duration{1, 7, 999, time.Microsecond, 333 * time.Microsecond, time.Millisecond, 7 * time.Millisecond, 100 * time.Millisecond, time.Hour + 1} {
 		for _, size := range []int{1, 2, 3, 8, 60, 64, 512} {
-			synctest.Test(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
 				timer := newTimer(t, WithTick(tick), WithWheelSize(size))
 				start := time.Now()
 				turn := tick * time.Duration(ceilPowerOfTwo(size))
@@ -60,7 +60,7 @@ func TestExpiresAtTheFirstBoundary(t *testing.T) {
 // reset and handed back like any other.
 func TestHugeDelayNeverExpires(t *testing.T) {
 	for _, tick := range []time.Duration{1, 10 * time.Millisecond, math.MaxInt64} {
-		synctest.Test(t, func(t *testing.T) {
+		virtual(t, func(t *testing.T) {
 			timer := newTimer(t, WithTick(tick), WithWheelSize(8))
 			pass(1)
 			var all []*Timeout
@@ -93,7 +93,7 @@ func TestHugeDelayNeverExpires(t *testing.T) {
 // Promise 3. A worker that has been kept from running for long finds everything overdue, and
 // is on time again afterwards. Time passes here without it, as in a suspend.
 func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithWheelSize(64))
 		start := time.Now()
 		var fired moments
@@ -106,7 +106,7 @@ func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 		for _, d := range []time.Duration{1, time.Second, time.Minute, 59 * time.Minute, 2 * time.Hour} {
 			arm(d)
 		}
-		w.wheel = newWheel(w.wheelSize, 0)
+		w.wheel = newWheel(w.wheelSize, w.levels, 0)
 		w.drain()
 		arm(time.Hour) // still on the queue
 		pass(time.Hour + time.Microsecond)
@@ -125,8 +125,8 @@ func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 // Random operations against a list that is kept sorted by deadline. Everything fires at its
 // boundary, nothing else ever does, and the counts agree at every step.
 func TestTimerModel(t *testing.T) {
-	for range 60 {
-		synctest.Test(t, func(t *testing.T) {
+	for range 25 {
+		virtual(t, func(t *testing.T) {
 			r := newRand(t)
 			tick := []time.Duration{1, 10, 1001, time.Millisecond, 7 * time.Millisecond}[r.IntN(5)]
 			size := 1 << r.IntN(8)
@@ -256,7 +256,7 @@ func (mt *modelTimeout) check(t *testing.T) {
 // Promise 16, on its edges: the limit is met exactly, and a slot is free again as soon as
 // its timeout has ended, in each of the ways it can.
 func TestMaxPending(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(3))
 		var all []*Timeout
 		fill := func() {
@@ -312,7 +312,7 @@ func TestMaxPending(t *testing.T) {
 
 // Promise 18, and what comes after.
 func TestStop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond), WithWheelSize(4))
 		var fired atomic.Int64
 		arm := func(delay time.Duration) *Timeout {
@@ -387,7 +387,7 @@ func TestStopDoesNotWaitForLongTasks(t *testing.T) {
 			require.Zero(t, time.Since(before))
 		}
 	}
-	synctest.Test(t, func(t *testing.T) { stop(t, make(chan bool)) })
+	virtual(t, func(t *testing.T) { stop(t, make(chan bool)) })
 	stop(t, make(chan bool))
 }
 
@@ -416,7 +416,7 @@ func TestStopAwaitsStarts(t *testing.T) {
 
 // After Stop the timer keeps nothing of what it handed back, nor does one handle keep another.
 func TestStopReleases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		var others []weak.Pointer[Timeout]
 		arm := func() {
@@ -446,7 +446,7 @@ func TestStopReleases(t *testing.T) {
 
 // Stop from inside a task returns what is behind it in the same batch too.
 func TestStopFromInsideATask(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
 		ran, left := 0, 0
 		for range 10 {
@@ -474,6 +474,8 @@ func TestWrongOptions(t *testing.T) {
 		{WithTick(-time.Second), "hashedwheel: WithTick(-1s): the tick must be positive"},
 		{WithWheelSize(0), "hashedwheel: WithWheelSize(0): the size must be 1 to 1048576"},
 		{WithWheelSize(1<<20 + 1), "hashedwheel: WithWheelSize(1048577): the size must be 1 to 1048576"},
+		{WithLevels(0), "hashedwheel: WithLevels(0): the number must be 1 to 8"},
+		{WithLevels(9), "hashedwheel: WithLevels(9): the number must be 1 to 8"},
 		{WithMaxConcurrency(-1), "hashedwheel: WithMaxConcurrency(-1): the limit must be positive, or 0 for none"},
 		{WithMaxPending(-1), "hashedwheel: WithMaxPending(-1): the limit must be positive, or 0 for none"},
 	} {
@@ -486,7 +488,7 @@ func TestWrongOptions(t *testing.T) {
 func TestOptions(t *testing.T) {
 	c, err := newConfig(nil)
 	require.NoError(t, err)
-	require.Equal(t, config{tick: 100 * time.Millisecond, wheelSize: 512}, c)
+	require.Equal(t, config{tick: 100 * time.Millisecond, wheelSize: 512, levels: 1}, c)
 
 	for n, want := range map[int]int{1: 1, 2: 2, 3: 4, 511: 512, 512: 512, 513: 1024, 1 << 20: 1 << 20} {
 		c, err := newConfig([]Option{WithWheelSize(n), nil})
@@ -497,9 +499,10 @@ func TestOptions(t *testing.T) {
 
 // The options reach what they are for.
 func TestOptionsAreApplied(t *testing.T) {
-	timer := newTimer(t, WithTick(3*time.Second), WithWheelSize(100), WithMaxPending(9), WithMaxConcurrency(8))
+	timer := newTimer(t, WithTick(3*time.Second), WithWheelSize(100), WithLevels(3), WithMaxPending(9), WithMaxConcurrency(8))
 	require.Equal(t, 3*time.Second, timer.clock.tick)
 	require.Equal(t, 128, timer.worker.wheelSize)
+	require.Equal(t, 3, timer.worker.levels)
 	require.EqualValues(t, 9, timer.maxPending)
 	require.Equal(t, 8, timer.runners.limit)
 }

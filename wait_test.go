@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -23,7 +22,7 @@ func TestWait(t *testing.T) {
 	for name, end := range ends {
 		for executor, opts := range executors() {
 			t.Run(name+"/"+executor, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
 					const tick = time.Millisecond
 					quiet := WithPanicHandler(func(*Timeout, any, []byte) {})
 					timer := newTimer(t, append(opts, WithTick(tick), quiet)...)
@@ -68,7 +67,7 @@ func executors() map[string][]Option {
 
 // Where two runs overlap, Wait outlasts both; the end of another task means nothing to it.
 func TestWaitForOverlappingRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		start := time.Now()
@@ -93,7 +92,7 @@ func TestWaitForOverlappingRuns(t *testing.T) {
 
 // From inside the task there is nothing to wait for but the context.
 func TestWaitInsideTask(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		got := make(chan error, 1)
 		_, err := timer.NewTimeout(TaskFunc(func(to *Timeout) {

@@ -2,47 +2,78 @@ package hashedwheel
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 )
 
-// A wheel keeps timeouts by the tick at which they are due. It is the hashed timing wheel of
-// Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", SOSP 1987, scheme 6): an array
-// of buckets whose number is a power of two, and a timeout lies in the bucket that its tick
-// modulo that number names. What is due in a later turn of the wheel lies there too. Its
-// remaining rounds, (tick - now) / size, are neither stored nor counted down: they follow
-// from its tick.
+// A wheel keeps timeouts by the tick at which they are due, in levels of buckets. Their number on
+// each level is a power of two, size.
+//
+// On level 0 there is a bucket for each tick of a turn, on level 1 one for each turn of level 0,
+// and so on: a bucket of a level is for a block of ticks as long as a turn of the level below. A
+// timeout lies on the lowest level whose next size blocks reach its tick. When the hand enters
+// the block of its bucket it is due, or moves to a lower level. What is too far off for the top
+// level lies there too, in the bucket that its block modulo size names: its remaining rounds are
+// neither stored nor counted down, but follow from its tick.
+//
+// So with one level this is the hashed timing wheel of Varghese and Lauck ("Hashed and Hierarchical
+// Timing Wheels", SOSP 1987), their scheme 6, and with several the hierarchical one, scheme 7.
 //
 // It knows neither clock nor goroutine, and ticks are all the time that it has. Owned by the
 // worker.
 type wheel struct {
-	buckets  []bucket
-	occupied []uint64 // bit i%64 of word i/64: bucket i has entries
-	mask     uint64   // number of buckets - 1
-	now      uint64   // every tick up to this one has been expired
-	next     uint64   // no entry is due before this tick; neverTick when empty
-	count    int      // entries in all buckets
+	levels []level
+	bits   uint   // size is 1 << bits
+	now    uint64 // every tick up to this one has been expired
+	next   uint64 // no entry is due before this tick; neverTick when empty
+	vague  bool   // an entry due at next has gone: see refresh
+	count  int    // entries in all buckets
 }
 
-// newWheel returns an empty wheel of size buckets, a power of two, at tick now.
-func newWheel(size int, now uint64) *wheel {
-	return &wheel{
-		buckets:  make([]bucket, size),
-		occupied: make([]uint64, (size+63)/64),
-		mask:     uint64(size - 1),
-		now:      now,
-		next:     neverTick,
+// newWheel returns an empty wheel at tick now. Size must be a power of two.
+func newWheel(size, levels int, now uint64) *wheel {
+	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, next: neverTick}
+	for i := range w.levels {
+		w.levels[i].shift = uint(i) * w.bits
 	}
+	w.levels[0].init(size)
+	return w
 }
 
-// place puts a timeout that is in no bucket into the one of tick, which must lie ahead.
+// A place says in which bucket a timeout is: 1 + level * size + slot, or 0 for none.
+func (w *wheel) placeOf(level int, slot uint64) uint32 {
+	return 1 + uint32(level)<<w.bits + uint32(slot)
+}
+
+func (w *wheel) levelOf(to *Timeout) *level { return &w.levels[(to.bucket-1)>>w.bits] }
+
+func (w *wheel) slotOf(to *Timeout) uint64 { return uint64(to.bucket-1) & (1<<w.bits - 1) }
+
+// locate returns the level and the slot for a tick that lies ahead. Within the next size blocks no
+// two have the same slot, and that of the block which the hand is in has been emptied: it stands
+// for the last of them.
+func (w *wheel) locate(tick uint64) (level int, slot uint64) {
+	top, size := len(w.levels)-1, uint64(1)<<w.bits
+	shift := uint(0)
+	for level < top && tick>>shift-w.now>>shift > size {
+		level++
+		shift += w.bits
+	}
+	return level, tick >> shift & (size - 1)
+}
+
+// place puts a timeout that is in no bucket into the one for tick, which must lie ahead.
 func (w *wheel) place(to *Timeout, tick uint64) {
 	if tick <= w.now {
 		panic(fmt.Sprintf("hashedwheel: timeout placed at tick %d, but the wheel is at %d", tick, w.now))
 	}
-	slot := tick & w.mask
-	w.buckets[slot].add(tick, to)
-	w.occupied[slot/64] |= 1 << (slot % 64)
-	to.bucket = uint32(slot) + 1
+	i, slot := w.locate(tick)
+	l := &w.levels[i]
+	if l.buckets == nil {
+		l.init(1 << w.bits)
+	}
+	l.add(slot, tick, to)
+	to.bucket = w.placeOf(i, slot)
 	w.next = min(w.next, tick)
 	w.count++
 }
@@ -50,7 +81,7 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 // move makes sure that a timeout in a bucket is looked at by tick. Where that is later than
 // the entry says, nothing needs doing: the visit at the entry's tick will move it.
 func (w *wheel) move(to *Timeout, tick uint64) {
-	if tick < w.buckets[to.bucket-1].entries[to.pos].tick {
+	if tick < w.levelOf(to).buckets[w.slotOf(to)].entries[to.pos].tick {
 		w.remove(to)
 		w.place(to, tick)
 	}
@@ -58,116 +89,126 @@ func (w *wheel) move(to *Timeout, tick uint64) {
 
 // remove takes a timeout out of its bucket.
 func (w *wheel) remove(to *Timeout) {
-	slot := uint64(to.bucket - 1)
-	b := &w.buckets[slot]
-	if int(to.pos) >= len(b.entries) || b.entries[to.pos].to != to {
-		panic(fmt.Sprintf("hashedwheel: timeout not found in bucket %d at position %d of %d", slot, to.pos, len(b.entries)))
-	}
-	last := len(b.entries) - 1
-	b.fill(int(to.pos), last)
-	b.truncate(last)
-	if last == 0 {
-		w.occupied[slot/64] &^= 1 << (slot % 64)
-	}
+	tick := w.levelOf(to).remove(w.slotOf(to), to)
 	to.bucket = 0
 	w.count--
+	w.vague = w.vague || tick == w.next
+}
+
+// refresh makes next exact again, as far as that is worth it.
+func (w *wheel) refresh() {
+	if w.vague {
+		w.next = w.earliest()
+		w.vague = false
+	}
 }
 
 // advance moves the wheel on to tick now and passes each timeout that has come due to emit.
-// It costs what is due plus, at most, one look at each bucket, however many ticks have
-// passed.
+// It costs what is due, what moves to a lower level, and at most one look at each bucket, however
+// many ticks have passed.
 func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 	if now <= w.now {
 		return
 	}
-	size := w.mask + 1
-	first := (w.now + 1) & w.mask
-	end := first + min(now-w.now, size)
+	was := w.now
 	w.now = now
-	if now < w.next {
-		return
+	// From the bottom, so that what moves down is not looked at again.
+	for i := range w.levels {
+		shift := w.levels[i].shift
+		from, to := was>>shift, now>>shift
+		if i > 0 && from == to {
+			break // no block has been entered, and none of those of the levels above
+		}
+		if i > 0 || now >= w.next {
+			w.enter(i, from+1, to, emit)
+		}
 	}
-	w.expire(first, min(end, size), emit)
-	if end > size {
-		w.expire(0, end-size, emit)
+	if now >= w.next {
+		w.next = w.earliest()
+		w.vague = false
 	}
-	w.next = w.earliest()
 }
 
-// expire visits the buckets of the slots from to end-1 that have an entry due.
-func (w *wheel) expire(from, end uint64, emit func(to *Timeout)) {
-	for slot := w.nextOccupied(from, end); slot < end; slot = w.nextOccupied(slot+1, end) {
-		if w.buckets[slot].min <= w.now {
-			w.visit(slot, emit)
+// enter visits the occupied buckets for the blocks from first to last of a level.
+func (w *wheel) enter(i int, first, last uint64, emit func(to *Timeout)) {
+	l := &w.levels[i]
+	size := uint64(len(l.buckets))
+	if size == 0 {
+		return // it has never been used
+	}
+	from := first & (1<<w.bits - 1)
+	end := from + min(last-first+1, size)
+	for _, part := range [2]struct{ from, end uint64 }{{from, min(end, size)}, {0, max(end, size) - size}} {
+		for slot := l.occupied.next(part.from, part.end); slot < part.end; slot = l.occupied.next(slot+1, part.end) {
+			if l.buckets[slot].min>>l.shift <= w.now>>l.shift {
+				w.visit(i, slot, emit)
+			}
 		}
 	}
 }
 
-// visit takes the due entries out of a bucket. Those of timeouts that have been reset it
-// moves to where they belong, and those of canceled ones, or ones at work, it drops.
-func (w *wheel) visit(slot uint64, emit func(to *Timeout)) {
-	b := &w.buckets[slot]
-	b.min = neverTick
+// visit takes the entries out of a bucket whose block the hand has entered. Those of timeouts that
+// are not due yet it moves to where they belong, and those of canceled ones, or ones at work, it
+// drops.
+func (w *wheel) visit(i int, slot uint64, emit func(to *Timeout)) {
+	l := &w.levels[i]
+	b := &l.buckets[slot]
+	block := w.now >> l.shift
+	b.min = math.MaxUint64
 	left := len(b.entries)
 	// From the back, so that what fills a gap has been seen.
-	for i := left - 1; i >= 0; i-- {
-		e := &b.entries[i]
-		if e.tick > w.now {
+	for pos := left - 1; pos >= 0; pos-- {
+		e := &b.entries[pos]
+		if e.tick>>l.shift > block {
 			b.min = min(b.min, e.tick)
 			continue
 		}
+		w.vague = w.vague || e.tick == w.next
 		to := e.to
 		word := to.word.Load()
 		tick := tickOf(word)
-		reset := waits(word) && tick > w.now
-		if reset && tick&w.mask == slot {
-			e.tick = tick
-			b.min = min(b.min, tick)
-			continue
+		ahead := waits(word) && tick > w.now
+		if ahead {
+			if j, s := w.locate(tick); j == i && s == slot {
+				e.tick = tick
+				b.min = min(b.min, tick)
+				continue
+			}
 		}
 		left--
-		b.fill(i, left)
+		b.fill(pos, left)
 		to.bucket = 0
 		w.count--
 		switch {
-		case reset:
+		case ahead:
 			w.place(to, tick)
 		case waits(word):
 			emit(to)
 		}
 	}
 	b.truncate(left)
+	l.vague.clear(slot)
 	if left == 0 {
-		w.occupied[slot/64] &^= 1 << (slot % 64)
+		l.occupied.clear(slot)
 	}
 }
 
 // earliest returns the first tick at which an entry can be due, neverTick if there is none.
 func (w *wheel) earliest() uint64 {
-	size := w.mask + 1
-	first := (w.now + 1) & w.mask
 	next := uint64(neverTick)
-	// In the order in which the hand passes them: the slots from first to the end of the
-	// array, then those before first. base is the tick of slot 0 in that part of the turn.
-	base := w.now + 1 - first
-	for _, part := range [2]struct{ from, end, base uint64 }{{first, size, base}, {0, first, base + size}} {
-		for slot := w.nextOccupied(part.from, part.end); slot < part.end; slot = w.nextOccupied(slot+1, part.end) {
-			next = min(next, w.buckets[slot].min)
-			if next <= part.base+slot {
-				return next // whatever follows is later
-			}
-		}
+	for i := range w.levels {
+		next = w.levels[i].earliest(w.now, next)
 	}
 	return next
 }
 
-// nextOccupied returns the first slot in from to end-1 whose bucket has entries, or end.
-func (w *wheel) nextOccupied(from, end uint64) uint64 {
-	for from < end {
-		if rest := w.occupied[from/64] >> (from % 64); rest != 0 {
-			return min(end, from+uint64(bits.TrailingZeros64(rest)))
+// each calls f for each timeout.
+func (w *wheel) each(f func(to *Timeout)) {
+	for i := range w.levels {
+		for _, b := range w.levels[i].buckets {
+			for _, e := range b.entries {
+				f(e.to)
+			}
 		}
-		from = (from/64 + 1) * 64
 	}
-	return end
 }

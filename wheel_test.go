@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -18,23 +19,34 @@ func (w *wheel) check(t *testing.T) {
 			t.Fatalf("at tick %d: "+format, append([]any{w.now}, args...)...)
 		}
 	}
-	count, earliest := 0, uint64(neverTick)
-	for slot, b := range w.buckets {
-		assert(w.occupied[slot/64]>>(slot%64)&1 == 1 == (len(b.entries) > 0), "wrong bit of slot %d", slot)
-		for pos, e := range b.entries {
-			assert(e.tick&w.mask == uint64(slot), "tick %d in slot %d", e.tick, slot)
-			assert(e.tick > w.now, "tick %d still there", e.tick)
-			assert(e.tick >= b.min, "tick %d below %d in slot %d", e.tick, b.min, slot)
-			assert(e.to.bucket == uint32(slot)+1 && e.to.pos == uint32(pos), "slot %d, position %d: timeout says %d, %d", slot, pos, e.to.bucket-1, e.to.pos)
-			earliest = min(earliest, e.tick)
+	count, earliest, size := 0, uint64(neverTick), uint64(1)<<w.bits
+	vague := w.vague
+	for i, l := range w.levels {
+		assert(l.buckets == nil || uint64(len(l.buckets)) == size, "level %d: %d buckets", i, len(l.buckets))
+		for slot, b := range l.buckets {
+			assert(l.occupied.has(uint64(slot)) == (len(b.entries) > 0), "level %d: wrong bit of slot %d", i, slot)
+			least := uint64(math.MaxUint64)
+			for pos, e := range b.entries {
+				blocks := e.tick>>l.shift - w.now>>l.shift // from that of the hand
+				assert(e.tick>>l.shift&(size-1) == uint64(slot), "level %d: tick %d in slot %d", i, e.tick, slot)
+				assert(e.tick > w.now && blocks > 0, "level %d: tick %d still there", i, e.tick)
+				assert(blocks <= size || i == len(w.levels)-1, "level %d: tick %d is beyond its reach", i, e.tick)
+				assert(w.levelOf(e.to) == &w.levels[i] && w.slotOf(e.to) == uint64(slot) && e.to.pos == uint32(pos),
+					"level %d, slot %d, position %d: timeout says %d, %d", i, slot, pos, e.to.bucket, e.to.pos)
+				least = min(least, e.tick)
+			}
+			assert(len(b.entries) == 0 || b.min == least || b.min < least && l.vague.has(uint64(slot)),
+				"level %d, slot %d: first tick is %d, not %d", i, slot, least, b.min)
+			vague = vague || l.vague.has(uint64(slot)) && len(b.entries) > worthScan
+			for _, e := range b.entries[len(b.entries):cap(b.entries)] {
+				assert(e.to == nil, "level %d: slot %d keeps what was removed", i, slot)
+			}
+			earliest = min(earliest, least)
+			count += len(b.entries)
 		}
-		for _, e := range b.entries[len(b.entries):cap(b.entries)] {
-			assert(e.to == nil, "slot %d keeps what was removed", slot)
-		}
-		count += len(b.entries)
 	}
 	assert(w.count == count, "count %d, entries %d", w.count, count)
-	assert(w.now < w.next && w.next <= earliest, "next tick is %d, not %d", earliest, w.next)
+	assert(w.next == earliest || w.now < w.next && w.next < earliest && vague, "next tick is %d, not %d", earliest, w.next)
 }
 
 // testTimeout returns a pending timeout due at tick, as the queue hands it to the worker.
@@ -57,31 +69,40 @@ func collect(t *testing.T, w *wheel, now uint64) (due []*Timeout) {
 	return due
 }
 
-// Every delay up to several turns, from the starting ticks of a turn and one more: one timeout
-// is due at each tick, and it is the right one. Tick by tick, and in jumps.
+// Every delay up to several turns of the top level, from the starting ticks of a turn and one more:
+// one timeout is due at each tick, and it is the right one. Tick by tick, and in jumps.
 func TestWheelEveryTick(t *testing.T) {
-	for _, size := range []uint64{1, 2, 8, 64, 128} {
-		for _, step := range []uint64{1, 3, size, size + 1, 5 * size} {
-			for start := uint64(0); start < size+2; start += max(1, size/16-1) {
-				w := newWheel(int(size), start)
-				turns := 4 * size
-				for delay := uint64(1); delay <= turns; delay++ {
+	for _, shape := range []struct{ size, levels, starts uint64 }{
+		{1, 1, 3}, {2, 1, 4}, {8, 1, 10}, {64, 1, 66}, {128, 1, 130},
+		{1, 3, 3}, {2, 2, 6}, {2, 3, 10}, {2, 4, 18}, {4, 2, 18}, {4, 3, 66}, {4, 4, 12}, {8, 2, 66}, {8, 3, 12}, {64, 2, 3},
+	} {
+		size, turn := shape.size, uint64(1)
+		for range shape.levels {
+			turn *= size
+		}
+		for _, step := range []uint64{1, 3, size, size + 1, turn/2 + 1, 5 * turn} {
+			for start := uint64(0); start < shape.starts; start += max(1, shape.starts/40) {
+				w := newWheel(int(size), int(shape.levels), start)
+				last := 4 * turn
+				for delay := uint64(1); delay <= last; delay++ {
 					w.place(testTimeout(start+delay), start+delay)
 				}
 				w.check(t)
-				for from := start; from < start+turns; from += step {
+				for from := start; from < start+last; from += step {
 					var got, want []uint64
-					for tick := from + 1; tick <= min(from+step, start+turns); tick++ {
+					for tick := from + 1; tick <= min(from+step, start+last); tick++ {
 						want = append(want, tick)
 					}
-					for _, to := range collect(t, w, from+step) {
-						got = append(got, tickOf(to.word.Load()))
-					}
+					w.advance(from+step, func(to *Timeout) { got = append(got, tickOf(to.word.Load())) })
 					slices.Sort(got)
 					if !slices.Equal(want, got) {
-						t.Fatalf("size %d, start %d, from tick %d by %d: due %d, emitted %d", size, start, from, step, want, got)
+						t.Fatalf("%+v, start %d, from tick %d by %d: due %d, emitted %d", shape, start, from, step, want, got)
+					}
+					if from-start < 2*turn && from%size < 2 || from%turn < 2 {
+						w.check(t) // at each step it takes too long
 					}
 				}
+				w.check(t)
 				require.Zero(t, w.count)
 				require.Equal(t, uint64(neverTick), w.next)
 			}
@@ -89,57 +110,128 @@ func TestWheelEveryTick(t *testing.T) {
 	}
 }
 
-// Whoever only ever looks at the tick named by next misses nothing, and is not sent in vain
-// unless something has been removed.
+// A single timeout, for each delay and each tick from which it is armed: the hand stops where next
+// says, and nowhere else.
+func TestWheelEveryDelayAlone(t *testing.T) {
+	for _, shape := range []struct{ size, levels, turn uint64 }{{4, 1, 4}, {4, 2, 16}, {2, 3, 8}, {4, 3, 64}, {2, 4, 16}} {
+		for start := uint64(0); start <= shape.turn+1; start++ {
+			for delay := uint64(1); delay <= 3*shape.turn+1; delay++ {
+				w := newWheel(int(shape.size), int(shape.levels), start)
+				w.place(testTimeout(start+delay), start+delay)
+				require.Equal(t, start+delay, w.next)
+				for tick := start + 1; tick < start+delay; tick++ { // it comes down level by level
+					w.advance(tick, func(to *Timeout) { t.Fatalf("%+v: emitted at %d instead of %d", shape, tick, start+delay) })
+					require.Equal(t, start+delay, w.next)
+				}
+				w.check(t)
+				require.Len(t, collect(t, w, start+delay), 1)
+			}
+		}
+	}
+}
+
+// Whoever only ever looks at the tick named by next misses nothing, and is not sent in vain.
 func TestWheelNextTick(t *testing.T) {
 	for _, size := range []int{1, 4, 64, 512} {
-		for start := range uint64(66) {
-			w := newWheel(size, start)
-			ticks := []uint64{start + 1, start + 2, start + 63, start + 64, start + 65, start + 511, start + 512, start + 513, start + 100_000}
-			for _, tick := range ticks {
-				w.place(testTimeout(tick), tick)
+		for levels := range 4 {
+			for start := range uint64(66) {
+				w := newWheel(size, levels+1, start)
+				ticks := []uint64{start + 1, start + 2, start + 63, start + 64, start + 65, start + 511, start + 512, start + 513, start + 100_000}
+				for _, tick := range ticks {
+					w.place(testTimeout(tick), tick)
+				}
+				for _, tick := range ticks {
+					require.Equal(t, tick, w.next, "size %d, levels %d, start %d", size, levels+1, start)
+					require.Empty(t, collect(t, w, tick-1))
+					require.Len(t, collect(t, w, tick), 1)
+				}
+				require.Equal(t, uint64(neverTick), w.next)
 			}
-			for _, tick := range ticks {
-				require.Equal(t, tick, w.next, "size %d, start %d", size, start)
-				require.Empty(t, collect(t, w, tick-1))
-				require.Len(t, collect(t, w, tick), 1)
+		}
+	}
+}
+
+// What has been removed is not waited for, unless to find out what else there is costs more than to
+// wake up in vain.
+func TestWheelForgetsWhatWasRemoved(t *testing.T) {
+	for _, levels := range []int{1, 3} {
+		for _, n := range []int{1, 2, worthScan, worthScan + 1} {
+			w := newWheel(8, levels, 0)
+			first := testTimeout(1000)
+			w.place(first, 1000)
+			for range n {
+				w.place(testTimeout(1000+16), 1000+16)
 			}
-			require.Equal(t, uint64(neverTick), w.next)
+			w.remove(first)
+			w.refresh()
+			w.check(t)
+			if n <= worthScan {
+				require.EqualValues(t, 1016, w.next)
+			} else {
+				require.EqualValues(t, 1000, w.next)
+				require.Empty(t, collect(t, w, 1000))
+				require.EqualValues(t, 1016, w.next)
+			}
+			require.Len(t, collect(t, w, 1016), n)
 		}
 	}
 }
 
 // A stall of any length costs one look at each bucket: this one would not end otherwise.
 func TestWheelCatchesUpAtOnce(t *testing.T) {
-	w := newWheel(512, 0)
-	const far = 1 << 58
-	w.place(testTimeout(7), 7)
-	w.place(testTimeout(far), far)
-	w.place(testTimeout(far+1), far+1)
-	require.Len(t, collect(t, w, far), 2)
-	require.Equal(t, uint64(far+1), w.next)
-	require.Len(t, collect(t, w, far+1), 1)
+	for levels := range maxLevels {
+		w := newWheel(512, levels+1, 0)
+		const far = 1 << 58
+		w.place(testTimeout(7), 7)
+		w.place(testTimeout(far), far)
+		w.place(testTimeout(far+1), far+1)
+		require.Len(t, collect(t, w, far), 2)
+		require.Equal(t, uint64(far+1), w.next)
+		require.Len(t, collect(t, w, far+1), 1)
+	}
+}
+
+// The largest wheel reaches the last tick on a level whose shift is not too large for a tick.
+func TestWheelReachesAllTicks(t *testing.T) {
+	for _, size := range []int{1, 2, 64, maxWheelSize} {
+		w := newWheel(size, maxLevels, 1)
+		var ticks []uint64
+		for tick := uint64(2); tick < neverTick; tick = 3*tick + 1 {
+			ticks = append(ticks, tick)
+			w.place(testTimeout(tick), tick)
+		}
+		w.place(testTimeout(neverTick-1), neverTick-1)
+		w.check(t)
+		for _, tick := range append(ticks, neverTick-1) {
+			require.Equal(t, tick, w.next)
+			due := 0
+			w.advance(tick, func(*Timeout) { due++ })
+			require.Equal(t, 1, due)
+		}
+	}
 }
 
 func TestWheelNeverTick(t *testing.T) {
-	w := newWheel(8, 0)
-	to := testTimeout(neverTick)
-	w.place(to, neverTick)
-	require.Equal(t, uint64(neverTick), w.next)
-	require.Empty(t, collect(t, w, neverTick-1))
-	require.Equal(t, uint64(neverTick), w.next)
-	w.remove(to)
-	w.check(t)
-	require.Zero(t, w.count)
+	for levels := range maxLevels {
+		w := newWheel(8, levels+1, 0)
+		to := testTimeout(neverTick)
+		w.place(to, neverTick)
+		require.Equal(t, uint64(neverTick), w.next)
+		require.Empty(t, collect(t, w, neverTick-1))
+		require.Equal(t, uint64(neverTick), w.next)
+		w.remove(to)
+		w.check(t)
+		require.Zero(t, w.count)
+	}
 }
 
 func TestWheelPlacedInThePastPanics(t *testing.T) {
-	w := newWheel(8, 5)
+	w := newWheel(8, 1, 5)
 	require.PanicsWithValue(t, "hashedwheel: timeout placed at tick 5, but the wheel is at 5", func() { w.place(testTimeout(5), 5) })
 }
 
 func TestWheelRemovedTwicePanics(t *testing.T) {
-	w := newWheel(8, 0)
+	w := newWheel(8, 1, 0)
 	a, b := testTimeout(3), testTimeout(3)
 	w.place(a, 3)
 	w.place(b, 3)
@@ -152,10 +244,19 @@ func TestWheelRemovedTwicePanics(t *testing.T) {
 // All that the worker does to a wheel, at random, against a list that is searched from end to
 // end, with all invariants checked after each step.
 func TestWheelModel(t *testing.T) {
-	for _, size := range []int{1, 2, 16, 64, 256} {
+	for _, shape := range []struct{ size, levels int }{
+		{1, 1}, {2, 1}, {16, 1}, {64, 1}, {256, 1}, {1, 2}, {2, 2}, {16, 2}, {64, 2}, {2, 3}, {8, 3}, {2, 4}, {4, 4}, {2, 8},
+	} {
 		r := newRand(t)
-		w := newWheel(size, r.Uint64N(1000))
-		delay := func() uint64 { return 1 + r.Uint64N(uint64(5*size)) }
+		w := newWheel(shape.size, shape.levels, r.Uint64N(1000))
+		reach := uint64(shape.size) // of any of the levels
+		delay := func() uint64 {
+			reach := reach
+			for range r.IntN(shape.levels) {
+				reach *= uint64(shape.size)
+			}
+			return 1 + r.Uint64N(5*reach)
+		}
 		var model []*Timeout // those in the wheel and pending, each due at the tick of its word
 
 		for range 5000 {
@@ -181,7 +282,10 @@ func TestWheelModel(t *testing.T) {
 			case op < 8: // reset to later, and the wheel not told
 				any.word.Store(pendingAt(0, tickOf(any.word.Load())+delay()))
 			default:
-				now := w.now + r.Uint64N(uint64(2*size))
+				now := w.now + r.Uint64N(2*reach)
+				if r.IntN(10) == 0 {
+					now = w.now + delay()
+				}
 				got := make(map[*Timeout]bool)
 				for _, to := range collect(t, w, now) {
 					got[to] = true
@@ -195,6 +299,11 @@ func TestWheelModel(t *testing.T) {
 				require.Empty(t, got, "emitted, but not pending, or twice")
 			}
 			w.check(t)
+			if r.IntN(4) == 0 { // as before the worker goes to rest
+				w.refresh()
+				w.check(t)
+				require.False(t, w.vague)
+			}
 		}
 		require.Len(t, collect(t, w, w.now+1<<40), len(model))
 		require.Zero(t, w.count)
@@ -204,7 +313,7 @@ func TestWheelModel(t *testing.T) {
 // A burst in one bucket leaves no large array behind, however the bucket empties.
 func TestBucketGivesMemoryBack(t *testing.T) {
 	fill := func() (*wheel, []*Timeout) {
-		w := newWheel(4, 0)
+		w := newWheel(8, 1, 0)
 		var all []*Timeout
 		for range 10_000 {
 			to := testTimeout(6)
@@ -215,14 +324,14 @@ func TestBucketGivesMemoryBack(t *testing.T) {
 	}
 	w, _ := fill()
 	require.Len(t, collect(t, w, 6), 10_000)
-	require.LessOrEqual(t, cap(w.buckets[2].entries), keepCap)
+	require.LessOrEqual(t, cap(w.levels[0].buckets[6].entries), keepCap)
 
 	w, all := fill()
 	for i, to := range all {
 		w.remove(to)
 		left := len(all) - 1 - i
-		require.LessOrEqual(t, cap(w.buckets[2].entries), max(8*(left+1), keepCap), "%d left", left)
+		require.LessOrEqual(t, cap(w.levels[0].buckets[6].entries), max(8*(left+1), keepCap), "%d left", left)
 	}
-	require.LessOrEqual(t, cap(w.buckets[2].entries), keepCap)
+	require.LessOrEqual(t, cap(w.levels[0].buckets[6].entries), keepCap)
 	w.check(t)
 }

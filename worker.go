@@ -67,6 +67,7 @@ type worker struct {
 	queue     *queue
 	runners   *runners
 	wheelSize int
+	levels    int
 	wake      chan struct{} // one token is enough: it says that there is something to see
 	done      chan struct{} // closed by a worker that found itself halted
 
@@ -127,12 +128,15 @@ func (w *worker) run() {
 	defer alarm.Stop()
 	for w.presence.Load() != halted {
 		if w.wheel == nil {
-			w.wheel = newWheel(w.wheelSize, w.clock.now())
+			w.wheel = newWheel(w.wheelSize, w.levels, w.clock.now())
 		}
 		w.turn()
 		taken := w.drain()
 		elapsed := w.clock.elapsed()
 		waiting, overdue := w.runners.look(w.wheel.now, elapsed)
+		if taken == 0 {
+			w.wheel.refresh()
+		}
 		next := w.wheel.now + 1
 		until := w.clock.boundary(next)
 		switch {

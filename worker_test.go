@@ -24,7 +24,7 @@ func (q *queue) queueLen() (n int) {
 
 // A timer with nothing pending has no worker, and the next timeout gets it one again.
 func TestWorkerEndsWhenNothingIsPending(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
 		w := &timer.worker
 		require.EqualValues(t, absent, w.presence.Load())
@@ -51,7 +51,7 @@ func TestWorkerEndsWhenNothingIsPending(t *testing.T) {
 
 // Promise 19: within a second, also where the tick is longer than that.
 func TestWorkerEndsSoonWithALongTick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
 		for _, wait := range []time.Duration{0, time.Minute} {
 			var all []*Timeout
@@ -81,7 +81,7 @@ func TestWorkerEndsSoonWithALongTick(t *testing.T) {
 // While nothing is due the worker does not look. It would take what is on the queue, though
 // nobody has summoned it.
 func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithWheelSize(8))
 		fired := 0
 		_, err := timer.AfterFunc(time.Hour, func() { fired++ })
@@ -106,7 +106,7 @@ func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 
 // An earlier timeout is on time although the worker sleeps for a later one.
 func TestEarlierTimeoutWakesTheWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		_, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
@@ -181,7 +181,7 @@ func TestRestLooksAtTheQueue(t *testing.T) {
 		w := &timer.worker
 		for i := range timer.queue.stripes {
 			w.presence.Store(awake)
-			w.wheel = newWheel(8, 5)
+			w.wheel = newWheel(8, 1, 5)
 			if pending { // so it would sleep, and otherwise end
 				w.wheel.place(testTimeout(9), 9)
 			}
@@ -193,7 +193,7 @@ func TestRestLooksAtTheQueue(t *testing.T) {
 			timer.queue.stripes[i].take()
 
 			if !pending {
-				w.wheel = newWheel(8, 5) // as run does
+				w.wheel = newWheel(8, 1, 5) // as run does
 			}
 			until, gone = w.rest(6)
 			require.Equal(t, !pending, gone)
@@ -222,7 +222,7 @@ func TestNudgeBeforeWait(t *testing.T) {
 func TestSettleOverdue(t *testing.T) {
 	timer := newTimer(t)
 	w := &timer.worker
-	w.wheel = newWheel(8, 5)
+	w.wheel = newWheel(8, 1, 5)
 	to := testTimeout(50)
 	w.wheel.place(to, 50)
 	to.word.Store(pendingAt(queued, 3))

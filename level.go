@@ -1,0 +1,89 @@
+package hashedwheel
+
+import "math/bits"
+
+// A level of the wheel: a bucket for each of the next blocks of 1<<shift ticks. Owned by the worker.
+type level struct {
+	shift    uint
+	buckets  []bucket // nil until the first timeout; then of a length that is a power of two
+	occupied bitmap   // which of them have entries
+	vague    bitmap   // of which of those the entry due first may have been removed
+}
+
+func (l *level) init(size int) {
+	l.buckets = make([]bucket, size)
+	l.occupied = newBitmap(size)
+	l.vague = newBitmap(size)
+}
+
+// add adds a timeout, which is told its position in the bucket but not the bucket.
+func (l *level) add(slot, tick uint64, to *Timeout) {
+	l.buckets[slot].add(tick, to)
+	l.occupied.set(slot)
+}
+
+// remove takes a timeout out of a bucket, and returns the tick of its entry.
+func (l *level) remove(slot uint64, to *Timeout) (tick uint64) {
+	b := &l.buckets[slot]
+	tick = b.remove(to)
+	switch {
+	case len(b.entries) == 0:
+		l.occupied.clear(slot)
+		l.vague.clear(slot)
+	case tick == b.min:
+		l.vague.set(slot)
+	}
+	return tick
+}
+
+// earliest returns the first tick at which an entry can be due, if that comes before bound, and
+// otherwise bound. The hand is at tick now.
+func (l *level) earliest(now, bound uint64) uint64 {
+	size := uint64(len(l.buckets))
+	if size == 0 {
+		return bound // it has never been used
+	}
+	// In the order in which the hand enters them: the slots from first to the end of the array,
+	// then those before first. base is the block of slot 0 in that part of the turn.
+	block := now>>l.shift + 1
+	first := block & (size - 1)
+	base := block - first
+	for _, part := range [2]struct{ from, end, base uint64 }{{first, size, base}, {0, first, base + size}} {
+		for slot := l.occupied.next(part.from, part.end); slot < part.end; slot = l.occupied.next(slot+1, part.end) {
+			if bound>>l.shift < part.base+slot {
+				return bound // whatever follows is later
+			}
+			b := &l.buckets[slot]
+			if b.min < bound && l.vague.has(slot) && len(b.entries) <= worthScan {
+				b.findMin()
+				l.vague.clear(slot)
+			}
+			bound = min(bound, b.min)
+		}
+	}
+	return bound
+}
+
+// worthScan is up to how many entries of a bucket are searched for the one due first. It takes a
+// nanosecond for each, and not to know costs a wake-up in vain, which takes some microseconds.
+const worthScan = 1 << 13
+
+// A bitmap has a bit for each slot of a level.
+type bitmap []uint64
+
+func newBitmap(size int) bitmap { return make(bitmap, (size+63)/64) }
+
+func (m bitmap) set(i uint64)      { m[i/64] |= 1 << (i % 64) }
+func (m bitmap) clear(i uint64)    { m[i/64] &^= 1 << (i % 64) }
+func (m bitmap) has(i uint64) bool { return m[i/64]>>(i%64)&1 != 0 }
+
+// next returns the first bit that is set of those from to end-1, or end.
+func (m bitmap) next(from, end uint64) uint64 {
+	for from < end {
+		if rest := m[from/64] >> (from % 64); rest != 0 {
+			return min(end, from+uint64(bits.TrailingZeros64(rest)))
+		}
+		from = (from/64 + 1) * 64
+	}
+	return end
+}
