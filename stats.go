@@ -21,6 +21,10 @@ type Stats struct {
 	Panics   uint64 // calls of user code that panicked: tasks, mostly
 
 	Unsubmitted uint64 // tasks that the executor did not take, and that ran without it
+
+	// Times that the timer's goroutine woke up: at most once a tick, but for bursts and for tasks
+	// that block. While nothing is armed, canceled or due it does not.
+	Wakeups uint64
 }
 
 // Stats returns the counts. It reads a few counters for each processor, several times if they
@@ -31,6 +35,7 @@ func (t *Timer) Stats() Stats {
 	st.Rejected = t.rejected.Load()
 	st.Panics = t.panics.Load()
 	st.Unsubmitted = t.unsubmitted.Load()
+	st.Wakeups = t.worker.wakeups.Load()
 	return st
 }
 

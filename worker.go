@@ -73,6 +73,7 @@ type worker struct {
 
 	// Shared.
 	presence atomic.Uint32
+	wakeups  atomic.Uint64 // times that it has waited; written by the worker
 
 	// Owned by the worker while there is one. It passes from one to the next, and to Stop,
 	// with the presence.
@@ -188,6 +189,7 @@ func (w *worker) wait(alarm *time.Timer, until time.Duration) {
 	case <-alarm.C:
 	case <-w.wake:
 	}
+	w.wakeups.Add(1)
 	w.presence.CompareAndSwap(asleep, awake)
 }
 

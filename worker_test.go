@@ -104,6 +104,58 @@ func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 	})
 }
 
+// While nothing is due nothing is done, however much is pending, and what has been canceled is not
+// waited for.
+func TestIdleCostsNothing(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond))
+		wakeups := func(d time.Duration) int {
+			before := timer.Stats().Wakeups
+			pass(d)
+			return int(timer.Stats().Wakeups - before)
+		}
+		var near []*Timeout
+		for i := range 1000 {
+			_, err := timer.AfterFunc(time.Hour+time.Duration(i)*time.Second, nop)
+			require.NoError(t, err)
+			to, err := timer.AfterFunc(time.Minute+time.Duration(i)*time.Second, nop)
+			require.NoError(t, err)
+			near = append(near, to)
+		}
+		require.LessOrEqual(t, wakeups(time.Second), 3) // to place them, and to see that no more come
+		require.Zero(t, wakeups(58*time.Second))
+		for _, to := range near {
+			require.True(t, to.Cancel())
+		}
+		require.LessOrEqual(t, wakeups(time.Second), 3)
+		require.Zero(t, wakeups(58*time.Minute))
+
+		require.Len(t, timer.Stop(), 1000)
+	})
+}
+
+// Nor for one that is an hour off, and nothing at all when nothing is pending.
+func TestOneFarTimeoutCostsNothing(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		to, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		pass(time.Second)
+		before := timer.Stats().Wakeups
+		pass(time.Hour - time.Second - 1)
+		require.Equal(t, before, timer.Stats().Wakeups)
+		require.False(t, to.IsExpired())
+		pass(1)
+		require.True(t, to.IsExpired())
+		require.Equal(t, before+1, timer.Stats().Wakeups)
+		pass(time.Second)
+		require.EqualValues(t, absent, timer.worker.presence.Load())
+		before = timer.Stats().Wakeups
+		pass(time.Hour)
+		require.Equal(t, before, timer.Stats().Wakeups)
+	})
+}
+
 // An earlier timeout is on time although the worker sleeps for a later one.
 func TestEarlierTimeoutWakesTheWorker(t *testing.T) {
 	virtual(t, func(t *testing.T) {
@@ -139,6 +191,34 @@ func TestLongQueueIsTakenEarly(t *testing.T) {
 		}
 		require.Zero(t, timer.Pending())
 	})
+}
+
+// Promise 3, on real time: a worker that is held up for hundreds of ticks loses nothing, and nothing is
+// early afterwards. What catching up costs is TestWheelCatchesUpAtOnce's.
+func TestHeldUpWorkerCatchesUp(t *testing.T) {
+	for levels := 1; levels <= 4; levels++ {
+		const tick, n = 500 * time.Microsecond, 1000
+		timer := newTimer(t, WithTick(tick), WithLevels(levels), WithWheelSize(8))
+		var ran, early atomic.Int64
+		for i := range n {
+			delay := time.Duration(i) * tick / 2
+			start := time.Now()
+			_, err := timer.AfterFunc(delay, func() {
+				if time.Since(start) < delay {
+					early.Add(1)
+				}
+				ran.Add(1)
+			})
+			require.NoError(t, err)
+		}
+		timer.runners.mu.Lock() // without which it cannot go on
+		for timer.clock.now() < 400 {
+			time.Sleep(tick)
+		}
+		timer.runners.mu.Unlock()
+		require.Eventually(t, func() bool { return ran.Load() == n }, 10*time.Second, time.Millisecond)
+		require.Zero(t, early.Load())
+	}
 }
 
 // No wake-up is lost: a timeout armed at any moment relative to the worker's going to rest,
@@ -250,5 +330,60 @@ func TestOneWorkerStarts(t *testing.T) {
 		}
 		users.Wait()
 		require.Len(t, timer.Stop(), 2)
+	}
+}
+
+// Promise 19: a timer that is dropped without Stop is collected once its last timeout has ended.
+func TestDroppedTimerIsCollected(t *testing.T) {
+	for name, use := range map[string]func(t *testing.T, timer *Timer){
+		"unused": func(*testing.T, *Timer) {},
+		"canceled": func(t *testing.T, timer *Timer) {
+			to, err := timer.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+			require.True(t, to.Cancel())
+		},
+		"pending": func(t *testing.T, timer *Timer) {
+			_, err := timer.AfterFunc(30*time.Millisecond, nop)
+			require.NoError(t, err)
+		},
+		"repeating": func(t *testing.T, timer *Timer) {
+			runs := 0
+			_, err := timer.ScheduleWithFixedDelay(TaskFunc(func(to *Timeout) {
+				if runs++; runs == 5 {
+					to.Cancel()
+				}
+			}), 0, time.Millisecond)
+			require.NoError(t, err)
+		},
+		"keyed": func(t *testing.T, timer *Timer) {
+			k := NewKeyed(timer, func(string, int) {})
+			require.NoError(t, k.Set("a", 1, time.Millisecond))
+		},
+		"context": func(t *testing.T, timer *Timer) {
+			ctx, cancel := timer.WithTimeout(t.Context(), time.Hour)
+			require.NoError(t, ctx.Err())
+			cancel()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for levels := 1; levels <= 3; levels += 2 {
+				timer, err := New(WithTick(time.Millisecond), WithLevels(levels))
+				require.NoError(t, err)
+				gone := make(chan struct{})
+				runtime.AddCleanup(timer, func(gone chan struct{}) { close(gone) }, gone)
+				use(t, timer)
+				timer = nil
+				for deadline := time.Now().Add(10 * time.Second); ; {
+					runtime.GC()
+					select {
+					case <-gone:
+					case <-time.After(time.Millisecond):
+						require.True(t, time.Now().Before(deadline), "still there")
+						continue
+					}
+					break
+				}
+			}
+		})
 	}
 }
