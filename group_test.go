@@ -102,11 +102,11 @@ func TestGroup(t *testing.T) {
 					_, err := arm()
 					require.ErrorIs(t, err, ErrGroupClosed)
 				}
-				before := timer.Stats()
+				before := outcomes(timer)
 				active, err := all["func"].Reset(tick)
 				require.False(t, active)
 				require.ErrorIs(t, err, ErrGroupClosed)
-				require.Equal(t, before, timer.Stats())
+				require.Equal(t, before, outcomes(timer))
 				checkGroup(t, g, 0)
 				ran := runs.Load()
 				pass(time.Minute)

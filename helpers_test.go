@@ -43,6 +43,13 @@ func newTimer(t testing.TB, opts ...Option) *Timer {
 	return timer
 }
 
+// outcomes returns the counts of a timer but for what depends on when the worker looked.
+func outcomes(timer *Timer) Stats {
+	st := timer.Stats()
+	st.Wakeups = 0
+	return st
+}
+
 // newRand returns a generator whose seed is in the test's log, and can be given again in
 // HASHEDWHEEL_SEED.
 func newRand(t testing.TB) *rand.Rand {

@@ -7,7 +7,11 @@ type level struct {
 	shift    uint
 	buckets  []bucket // nil until the first timeout; then of a length that is a power of two
 	occupied bitmap   // which of them have entries
-	vague    bitmap   // of which of those the entry due first may have been removed
+	vague    bitmap   // of which of those the entry due first may have gone
+
+	// How far the block after that of the hand has come down, see cascade.go.
+	block uint64 // the one that this is about
+	unmet int    // entries of its bucket that have not been looked at
 }
 
 func (l *level) init(size int) {
@@ -22,10 +26,10 @@ func (l *level) add(slot, tick uint64, to *Timeout) {
 	l.occupied.set(slot)
 }
 
-// remove takes a timeout out of a bucket, and returns the tick of its entry.
-func (l *level) remove(slot uint64, to *Timeout) (tick uint64) {
+// remove takes a timeout out of a bucket.
+func (l *level) remove(slot uint64, to *Timeout) {
 	b := &l.buckets[slot]
-	tick = b.remove(to)
+	tick := b.remove(to)
 	switch {
 	case len(b.entries) == 0:
 		l.occupied.clear(slot)
@@ -33,10 +37,15 @@ func (l *level) remove(slot uint64, to *Timeout) (tick uint64) {
 	case tick == b.min:
 		l.vague.set(slot)
 	}
-	return tick
 }
 
-// earliest returns the first tick at which an entry can be due, if that comes before bound, and
+// findMin finds the entry of a bucket that is due first.
+func (l *level) findMin(slot uint64) {
+	l.buckets[slot].findMin()
+	l.vague.clear(slot)
+}
+
+// earliest returns the first tick at which something is to be done, if that comes before bound, and
 // otherwise bound. The hand is at tick now.
 func (l *level) earliest(now, bound uint64) uint64 {
 	size := uint64(len(l.buckets))
@@ -50,15 +59,14 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	base := block - first
 	for _, part := range [2]struct{ from, end, base uint64 }{{first, size, base}, {0, first, base + size}} {
 		for slot := l.occupied.next(part.from, part.end); slot < part.end; slot = l.occupied.next(slot+1, part.end) {
-			if bound>>l.shift < part.base+slot {
+			if bound>>l.shift+1 < part.base+slot {
 				return bound // whatever follows is later
 			}
 			b := &l.buckets[slot]
 			if b.min < bound && l.vague.has(slot) && len(b.entries) <= worthScan {
-				b.findMin()
-				l.vague.clear(slot)
+				l.findMin(slot)
 			}
-			bound = min(bound, b.min)
+			bound = min(bound, l.wanted(slot, now))
 		}
 	}
 	return bound

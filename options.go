@@ -49,14 +49,14 @@ func WithWheelSize(n int) Option {
 }
 
 // WithLevels sets the number of wheels, 1 by default, at most 8. All have the wheel size. With 1
-// it is a hashed wheel with remaining rounds, as Netty's. A bucket of the second wheel is for a
-// whole turn of the first, one of the third for a whole turn of the second: so a timeout that is
-// far off is looked at once for each level that it comes down, and not each time that others of
-// its bucket are due. With a tick of 10 ms and 512 buckets, 2 levels reach 44 minutes and 3 reach
-// 15 days; what lies beyond the last one's reach stays on that by rounds.
+// it is a hashed wheel with remaining rounds, as Netty's. With more, a bucket of each further wheel
+// is for half a turn of the one below, and a timeout that is far off is looked at once for each
+// wheel that it comes down, instead of each time that others of its bucket are due. With a tick of
+// 10 ms and 512 buckets 2 wheels reach 22 minutes and 3 reach 4 days; what lies beyond stays on the
+// last one by rounds.
 //
-// A wheel takes its memory when the first timeout gets there. When the hand enters a bucket of an
-// upper wheel all that is in it moves down, some 30 ns for each timeout.
+// A wheel takes its memory when the first timeout gets there. To come down costs some 100 ns for
+// each wheel and timeout, spent between the ticks, before they are due.
 func WithLevels(n int) Option {
 	return func(c *config) { c.levels = n }
 }

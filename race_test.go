@@ -128,7 +128,7 @@ func TestEachArmingEndsOnce(t *testing.T) {
 		}
 		require.Equal(t, Stats{
 			Accepted: uint64(armed), Expired: uint64(ran), Canceled: uint64(canceled), Returned: uint64(returned), Rejected: uint64(rejected.Load()),
-		}, timer.Stats())
+		}, outcomes(timer))
 		total.Accepted += uint64(armed)
 		total.Expired += uint64(ran)
 		total.Canceled += uint64(canceled)
@@ -295,7 +295,7 @@ func TestMaxPendingRaceOverLimit(t *testing.T) {
 	require.NotZero(t, refused.Load())
 	require.Equal(t, Stats{
 		Accepted: uint64(accepted.Load()), Canceled: uint64(accepted.Load()), Rejected: uint64(refused.Load()),
-	}, timer.Stats())
+	}, outcomes(timer))
 }
 
 // Promise 18: no task starts after Stop has returned, which comes in the midst of a batch, with

@@ -75,7 +75,7 @@ func TestCancel(t *testing.T) {
 		check(queued, false, true)
 		check(placed, false, true)
 		check(kept, true, false)
-		require.Equal(t, Stats{Accepted: 3, Expired: 1, Canceled: 2}, timer.Stats())
+		require.Equal(t, Stats{Accepted: 3, Expired: 1, Canceled: 2}, outcomes(timer))
 	})
 }
 
@@ -115,7 +115,7 @@ func TestCancelAndResetOfDueOnes(t *testing.T) {
 		close(armed)
 		pass(time.Second)
 		require.Equal(t, []time.Duration{time.Millisecond, 6 * time.Millisecond}, at)
-		require.Equal(t, Stats{Accepted: 100, Expired: 2, Canceled: 98}, timer.Stats())
+		require.Equal(t, Stats{Accepted: 100, Expired: 2, Canceled: 98}, outcomes(timer))
 	})
 }
 

@@ -9,32 +9,34 @@ import (
 // A wheel keeps timeouts by the tick at which they are due, in levels of buckets. Their number on
 // each level is a power of two, size.
 //
-// On level 0 there is a bucket for each tick of a turn, on level 1 one for each turn of level 0,
-// and so on: a bucket of a level is for a block of ticks as long as a turn of the level below. A
-// timeout lies on the lowest level whose next size blocks reach its tick. When the hand enters
-// the block of its bucket it is due, or moves to a lower level. What is too far off for the top
-// level lies there too, in the bucket that its block modulo size names: its remaining rounds are
-// neither stored nor counted down, but follow from its tick.
+// On level 0 there is a bucket for each tick of a turn, on a higher one a bucket for each block of
+// as many ticks as half a turn of the level below has. A timeout lies on the lowest level whose next
+// size blocks reach its tick, and comes down before the hand gets to its block: see cascade.go. What
+// is too far off for the top level lies there too, in the bucket that its block modulo size names:
+// its remaining rounds are neither stored nor counted down, but follow from its tick.
 //
 // So with one level this is the hashed timing wheel of Varghese and Lauck ("Hashed and Hierarchical
-// Timing Wheels", SOSP 1987), their scheme 6, and with several the hierarchical one, scheme 7.
+// Timing Wheels", SOSP 1987), their scheme 6, and with several the hierarchical one, scheme 7, but
+// that their blocks are whole turns.
 //
 // It knows neither clock nor goroutine, and ticks are all the time that it has. Owned by the
 // worker.
 type wheel struct {
 	levels []level
 	bits   uint   // size is 1 << bits
+	step   uint   // 1 << step blocks are one of the level above
 	now    uint64 // every tick up to this one has been expired
-	next   uint64 // no entry is due before this tick; neverTick when empty
-	vague  bool   // an entry due at next has gone: see refresh
+	next   uint64 // nothing is to be done before this tick; neverTick when empty
+	vague  bool   // what was to be done then may have gone: see refresh
 	count  int    // entries in all buckets
 }
 
 // newWheel returns an empty wheel at tick now. Size must be a power of two.
 func newWheel(size, levels int, now uint64) *wheel {
 	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, next: neverTick}
+	w.step = max(w.bits, 1) - 1
 	for i := range w.levels {
-		w.levels[i].shift = uint(i) * w.bits
+		w.levels[i].shift = uint(i) * w.step
 	}
 	w.levels[0].init(size)
 	return w
@@ -57,7 +59,7 @@ func (w *wheel) locate(tick uint64) (level int, slot uint64) {
 	shift := uint(0)
 	for level < top && tick>>shift-w.now>>shift > size {
 		level++
-		shift += w.bits
+		shift += w.step
 	}
 	return level, tick >> shift & (size - 1)
 }
@@ -74,7 +76,7 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	}
 	l.add(slot, tick, to)
 	to.bucket = w.placeOf(i, slot)
-	w.next = min(w.next, tick)
+	w.next = min(w.next, l.wanted(slot, w.now))
 	w.count++
 }
 
@@ -89,10 +91,11 @@ func (w *wheel) move(to *Timeout, tick uint64) {
 
 // remove takes a timeout out of its bucket.
 func (w *wheel) remove(to *Timeout) {
-	tick := w.levelOf(to).remove(w.slotOf(to), to)
+	l, slot := w.levelOf(to), w.slotOf(to)
+	w.vague = w.vague || l.wanted(slot, w.now) <= w.next
+	l.remove(slot, to)
 	to.bucket = 0
 	w.count--
-	w.vague = w.vague || tick == w.next
 }
 
 // refresh makes next exact again, as far as that is worth it.
@@ -104,7 +107,7 @@ func (w *wheel) refresh() {
 }
 
 // advance moves the wheel on to tick now and passes each timeout that has come due to emit.
-// It costs what is due, what moves to a lower level, and at most one look at each bucket, however
+// It costs what is due, what has not come down in time, and at most one look at each bucket, however
 // many ticks have passed.
 func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 	if now <= w.now {
@@ -140,27 +143,27 @@ func (w *wheel) enter(i int, first, last uint64, emit func(to *Timeout)) {
 	end := from + min(last-first+1, size)
 	for _, part := range [2]struct{ from, end uint64 }{{from, min(end, size)}, {0, max(end, size) - size}} {
 		for slot := l.occupied.next(part.from, part.end); slot < part.end; slot = l.occupied.next(slot+1, part.end) {
-			if l.buckets[slot].min>>l.shift <= w.now>>l.shift {
-				w.visit(i, slot, emit)
+			if b := &l.buckets[slot]; b.min>>l.shift <= w.now>>l.shift {
+				b.min = w.visit(i, slot, 0, len(b.entries), w.now>>l.shift, emit)
+				l.vague.clear(slot)
 			}
 		}
 	}
 }
 
-// visit takes the entries out of a bucket whose block the hand has entered. Those of timeouts that
-// are not due yet it moves to where they belong, and those of canceled ones, or ones at work, it
-// drops.
-func (w *wheel) visit(i int, slot uint64, emit func(to *Timeout)) {
+// visit looks at the entries of a bucket at the positions from lo to hi-1, and takes out those of
+// blocks up to last. Timeouts that are not due yet it moves to where they belong, and those that have
+// been canceled, or are at work, it drops. It returns the first tick of those that stay.
+func (w *wheel) visit(i int, slot uint64, lo, hi int, last uint64, emit func(to *Timeout)) (first uint64) {
 	l := &w.levels[i]
 	b := &l.buckets[slot]
-	block := w.now >> l.shift
-	b.min = math.MaxUint64
+	first = math.MaxUint64
 	left := len(b.entries)
 	// From the back, so that what fills a gap has been seen.
-	for pos := left - 1; pos >= 0; pos-- {
+	for pos := hi - 1; pos >= lo; pos-- {
 		e := &b.entries[pos]
-		if e.tick>>l.shift > block {
-			b.min = min(b.min, e.tick)
+		if e.tick>>l.shift > last {
+			first = min(first, e.tick)
 			continue
 		}
 		w.vague = w.vague || e.tick == w.next
@@ -171,7 +174,7 @@ func (w *wheel) visit(i int, slot uint64, emit func(to *Timeout)) {
 		if ahead {
 			if j, s := w.locate(tick); j == i && s == slot {
 				e.tick = tick
-				b.min = min(b.min, tick)
+				first = min(first, tick)
 				continue
 			}
 		}
@@ -187,13 +190,13 @@ func (w *wheel) visit(i int, slot uint64, emit func(to *Timeout)) {
 		}
 	}
 	b.truncate(left)
-	l.vague.clear(slot)
 	if left == 0 {
 		l.occupied.clear(slot)
 	}
+	return first
 }
 
-// earliest returns the first tick at which an entry can be due, neverTick if there is none.
+// earliest returns the first tick at which something is to be done, neverTick if there is none.
 func (w *wheel) earliest() uint64 {
 	next := uint64(neverTick)
 	for i := range w.levels {

@@ -27,6 +27,8 @@ func (w *wheel) check(t *testing.T) {
 			assert(l.occupied.has(uint64(slot)) == (len(b.entries) > 0), "level %d: wrong bit of slot %d", i, slot)
 			least := uint64(math.MaxUint64)
 			for pos, e := range b.entries {
+				assert(i == 0 || l.shift == 0 || l.block != w.now>>l.shift+1 || e.tick>>l.shift > l.block || pos < l.unmet,
+					"level %d, position %d: tick %d has not come down", i, pos, e.tick)
 				blocks := e.tick>>l.shift - w.now>>l.shift // from that of the hand
 				assert(e.tick>>l.shift&(size-1) == uint64(slot), "level %d: tick %d in slot %d", i, e.tick, slot)
 				assert(e.tick > w.now && blocks > 0, "level %d: tick %d still there", i, e.tick)
@@ -40,6 +42,9 @@ func (w *wheel) check(t *testing.T) {
 			vague = vague || l.vague.has(uint64(slot)) && len(b.entries) > worthScan
 			for _, e := range b.entries[len(b.entries):cap(b.entries)] {
 				assert(e.to == nil, "level %d: slot %d keeps what was removed", i, slot)
+			}
+			if i > 0 && l.shift > 0 && len(b.entries) > worthWaking { // worth waking for a block before
+				least = max(w.now+1, (least>>l.shift-1)<<l.shift)
 			}
 			earliest = min(earliest, least)
 			count += len(b.entries)
@@ -98,6 +103,9 @@ func TestWheelEveryTick(t *testing.T) {
 					if !slices.Equal(want, got) {
 						t.Fatalf("%+v, start %d, from tick %d by %d: due %d, emitted %d", shape, start, from, step, want, got)
 					}
+					if from%3 == 0 {
+						w.cascade(func(*Timeout) { t.Fatal("emitted by cascade") })
+					}
 					if from-start < 2*turn && from%size < 2 || from%turn < 2 {
 						w.check(t) // at each step it takes too long
 					}
@@ -154,9 +162,9 @@ func TestWheelNextTick(t *testing.T) {
 // What has been removed is not waited for, unless to find out what else there is costs more than to
 // wake up in vain.
 func TestWheelForgetsWhatWasRemoved(t *testing.T) {
-	for _, levels := range []int{1, 3} {
-		for _, n := range []int{1, 2, worthScan, worthScan + 1} {
-			w := newWheel(8, levels, 0)
+	for levels, numbers := range map[int][]int{1: {1, 2, worthScan, worthScan + 1}, 3: {1, 2, worthWaking}} {
+		for _, n := range numbers {
+			w := newWheel(16, levels, 0)
 			first := testTimeout(1000)
 			w.place(first, 1000)
 			for range n {
@@ -299,6 +307,10 @@ func TestWheelModel(t *testing.T) {
 				require.Empty(t, got, "emitted, but not pending, or twice")
 			}
 			w.check(t)
+			if r.IntN(8) == 0 {
+				w.cascade(func(to *Timeout) { t.Fatalf("emitted by cascade: %x", to.word.Load()) })
+				w.check(t)
+			}
 			if r.IntN(4) == 0 { // as before the worker goes to rest
 				w.refresh()
 				w.check(t)

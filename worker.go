@@ -133,6 +133,8 @@ func (w *worker) run() {
 		}
 		w.turn()
 		taken := w.drain()
+		more := w.wheel.cascade(w.emit)
+		w.handOver()
 		elapsed := w.clock.elapsed()
 		waiting, overdue := w.runners.look(w.wheel.now, elapsed)
 		if taken == 0 {
@@ -141,6 +143,8 @@ func (w *worker) run() {
 		next := w.wheel.now + 1
 		until := w.clock.boundary(next)
 		switch {
+		case more:
+			until = elapsed
 		case overdue:
 			until = min(until, elapsed+max(w.clock.tick/looksPerTick, 1))
 		case taken == 0 && !waiting && !w.stale && (w.wheel.next > next || w.clock.tick > maxAwake):

@@ -1,0 +1,122 @@
+package hashedwheel
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Where a bucket of an upper level holds many, the wheel asks to be looked at a block before, and all
+// of them come down in chunks, whatever happens to them meanwhile.
+func TestCascadeComesDownInTime(t *testing.T) {
+	for _, levels := range []int{2, 3} {
+		for _, traffic := range []bool{false, true} {
+			const size, n = 16, worthWaking + 10*cascadeChunk
+			r := newRand(t)
+			w := newWheel(size, levels, 3)
+			shift := w.levels[levels-1].shift
+			block := uint64(5)
+			inBlock := func() uint64 { return block<<shift + r.Uint64N(1<<shift) }
+			var all []*Timeout
+			for range n {
+				tick := inBlock()
+				to := testTimeout(tick)
+				w.place(to, tick)
+				all = append(all, to)
+			}
+			w.check(t)
+			require.Equal(t, (block-1)<<shift, w.next)
+			require.False(t, w.cascade(nil), "they are not near yet")
+			require.Empty(t, collect(t, w, (block-1)<<shift))
+			require.Equal(t, w.now+1, w.next)
+			early := func(to *Timeout) { t.Fatalf("emitted at %d: %x", w.now, to.word.Load()) }
+			for w.cascade(early) {
+				w.check(t)
+				if !traffic {
+					continue
+				}
+				for range 100 {
+					i := r.IntN(len(all))
+					to, tick := all[i], inBlock()
+					switch r.IntN(4) {
+					case 0: // canceled, by way of the queue
+						w.remove(to)
+						all = slices.Delete(all, i, i+1)
+					case 1: // reset, by way of the queue
+						to.word.Store(pendingAt(0, tick))
+						w.move(to, tick)
+					case 2: // reset to a later turn of the level, and the wheel not told
+						to.word.Store(pendingAt(0, tick+size<<shift))
+					default:
+						all = append(all, testTimeout(tick))
+						w.place(all[len(all)-1], tick)
+					}
+				}
+				w.check(t)
+			}
+			b := w.levels[levels-1].buckets[block]
+			for _, e := range b.entries {
+				require.Greater(t, e.tick>>shift, block, "it is still up there")
+			}
+			w.refresh()
+			w.check(t)
+			require.Greater(t, w.next, w.now+1, "nothing more to do for now")
+
+			due := 0
+			for w.count > 0 {
+				for _, to := range collect(t, w, w.next) {
+					require.Equal(t, w.now, tickOf(to.word.Load()))
+					due++
+				}
+				for w.cascade(early) {
+				}
+				w.refresh()
+			}
+			require.Equal(t, len(all), due)
+		}
+	}
+}
+
+// A timeout that has been reset to a moment that has come by the time its bucket comes down, and
+// whose queue has not been looked at yet, is due.
+func TestCascadeEmitsWhatIsOverdue(t *testing.T) {
+	w := newWheel(16, 2, 0)
+	to := testTimeout(20)
+	w.place(to, 20)
+	require.Len(t, w.levels[1].buckets[2].entries, 1)
+	require.Empty(t, collect(t, w, 10))
+	to.word.Store(pendingAt(queued, 9))
+	var due []*Timeout
+	require.False(t, w.cascade(func(to *Timeout) { due = append(due, to) }))
+	require.Equal(t, []*Timeout{to}, due)
+	require.Zero(t, to.bucket)
+	w.check(t)
+	require.Zero(t, w.count)
+}
+
+// Few do not wake the worker: they come down when it is there anyway, or when they are due.
+func TestCascadeOfFewCanWait(t *testing.T) {
+	for _, visit := range []bool{false, true} {
+		w := newWheel(16, 2, 0)
+		const n = worthWaking
+		for range n {
+			tick := 24 + rand.Uint64N(8)
+			w.place(testTimeout(tick), tick)
+		}
+		w.place(testTimeout(31), 31)
+		w.remove(w.levels[1].buckets[3].entries[n].to)
+		w.refresh()
+		w.check(t)
+		require.GreaterOrEqual(t, w.next, uint64(24))
+		if visit {
+			require.Empty(t, collect(t, w, 17))
+			for w.cascade(nil) {
+				w.check(t)
+			}
+			require.Empty(t, w.levels[1].buckets[3].entries)
+		}
+		require.Len(t, collect(t, w, 31), n)
+	}
+}
