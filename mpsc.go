@@ -35,9 +35,10 @@ type stripe struct {
 // closed is the head of a stripe that takes no more.
 var closed = new(Timeout)
 
-// newQueue makes four stripes for each processor, at least 8 and at most 256.
+// newQueue makes four stripes for each processor, at least 8, and at most 64: these are 8 KiB, and
+// most of what an empty timer takes.
 func newQueue() queue {
-	n := ceilPowerOfTwo(min(max(4*runtime.GOMAXPROCS(0), 8), 256))
+	n := ceilPowerOfTwo(min(max(4*runtime.GOMAXPROCS(0), 8), 64))
 	return queue{stripes: make([]stripe, n), mask: uintptr(n - 1)}
 }
 

@@ -507,6 +507,35 @@ func TestOptionsAreApplied(t *testing.T) {
 	require.Equal(t, 8, timer.runners.limit)
 }
 
+// What New says that a timer takes, on small machines and on large ones; and the same again once it
+// has been used and nothing is pending.
+func TestEmptyTimerIsSmall(t *testing.T) {
+	for procs, most := range map[int]int{1: 4 << 10, 2: 4 << 10, 8: 8 << 10, 256: 12 << 10} {
+		func() {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+			const n = 200
+			timers := make([]*Timer, n)
+			before := heapInUse()
+			for i := range timers {
+				timers[i] = newTimer(t)
+			}
+			size := int(heapInUse()-before) / n
+			t.Logf("%d processors: %d bytes", procs, size)
+			require.LessOrEqual(t, size, most)
+			for _, timer := range timers {
+				to, err := timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				require.True(t, to.Cancel())
+			}
+			for _, timer := range timers {
+				require.Eventually(t, func() bool { return timer.worker.presence.Load() == absent }, 10*time.Second, time.Millisecond)
+			}
+			require.LessOrEqual(t, int(heapInUse()-before)/n, most+1<<10)
+			runtime.KeepAlive(timers)
+		}()
+	}
+}
+
 // Promise 20: nothing to run is an error at once, not a panic later.
 func TestNilTask(t *testing.T) {
 	timer := newTimer(t)
