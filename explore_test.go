@@ -1,0 +1,297 @@
+package hashedwheel
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	explorer     = "github.com/hashedwheel/hashedwheel/testdata/explore"
+	explorerName = "explorer" // by which the rewritten files know it
+)
+
+// TestExplore runs the package, cut into its atomic steps, in all orders in which the steps of a
+// few goroutines can come. The scenarios are the tests in testdata/explore/steps; the explorer is
+// in testdata/explore, and has tests of its own. HASHEDWHEEL_EXPLORE=full searches farther, which
+// takes an hour; HASHEDWHEEL_EXPLORE_TIME=1m has each scenario end by then. One scenario alone is
+// -run=TestExplore/steps/TestStepsEndsOne. What a search has left out, its line in the log says.
+//
+// The scenarios see the package as the compiler does, but for one thing: for sync, sync/atomic,
+// what reads the time, and before operations on channels there stand the gates of the explorer.
+func TestExplore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	readAll(t, "testdata/explore")
+	t.Run("explorer", func(t *testing.T) { goTest(t, "./testdata/explore") })
+	t.Run("steps", func(t *testing.T) {
+		overlay := filepath.Join(t.TempDir(), "overlay.json")
+		writeOverlay(t, overlay)
+		goTest(t, "-overlay="+overlay, "-vet=off", "-run="+stepsPattern(), "-v", ".")
+	})
+}
+
+// readAll reads the files below a folder, so that go test knows that the result depends on them, and
+// on the size of the search.
+func readAll(t *testing.T, dir string) {
+	t.Helper()
+	t.Log("HASHEDWHEEL_EXPLORE=" + os.Getenv("HASHEDWHEEL_EXPLORE"))
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			_, err = os.ReadFile(path)
+		}
+		return err
+	}))
+}
+
+// stepsPattern returns which scenarios to explore: all, or those that -run says after two slashes.
+func stepsPattern() string {
+	if parts := strings.SplitN(flag.Lookup("test.run").Value.String(), "/", 3); len(parts) == 3 {
+		return parts[2]
+	}
+	return "^TestSteps"
+}
+
+// goTest runs go test, and logs what it found.
+func goTest(t *testing.T, args ...string) {
+	t.Helper()
+	args = append([]string{"test", "-count=1", "-timeout=3h"}, args...)
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for line := range strings.Lines(string(out)) {
+		if !strings.HasPrefix(line, "===") {
+			t.Log(strings.TrimRight(line, "\n"))
+		}
+	}
+}
+
+// writeOverlay writes the overlay in which the package is rewritten and has the tests of the
+// scenarios in place of its own.
+func writeOverlay(t *testing.T, overlay string) {
+	t.Helper()
+	root, err := os.Getwd()
+	require.NoError(t, err)
+	replace := map[string]string{}
+	rewritten := 0
+	files, err := filepath.Glob(filepath.Join(root, "*.go"))
+	require.NoError(t, err)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			replace[file] = "" // it is not there
+			continue
+		}
+		src, err := os.ReadFile(file)
+		require.NoError(t, err)
+		out, err := rewrite(file, src)
+		require.NoError(t, err)
+		if !bytes.Equal(src, out) {
+			rewritten++
+			replace[file] = filepath.Join(filepath.Dir(overlay), filepath.Base(file))
+			require.NoError(t, os.WriteFile(replace[file], out, 0o600))
+		}
+	}
+	require.Greater(t, rewritten, 10, "files in which there was anything to rewrite")
+	steps, err := filepath.Glob(filepath.Join(root, "testdata/explore/steps/*_test.go"))
+	require.NoError(t, err)
+	require.NotEmpty(t, steps)
+	for _, file := range steps {
+		replace[filepath.Join(root, "steps_"+filepath.Base(file))] = file
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(overlay, text, 0o600))
+}
+
+// An edit replaces what lies between two offsets.
+type edit struct {
+	from, to int
+	text     string
+}
+
+// A rewriter collects the edits of one file.
+type rewriter struct {
+	fset  *token.FileSet
+	src   []byte
+	edits []edit
+	used  bool // something refers to explorerName
+}
+
+// rewrite puts the gates of the explorer into a source file. Each line keeps its number.
+func rewrite(name string, src []byte) ([]byte, error) {
+	w := &rewriter{fset: token.NewFileSet(), src: src}
+	file, err := parser.ParseFile(w.fset, name, src, parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	timeUsed := false
+	for _, spec := range file.Imports {
+		path, _ := strconv.Unquote(spec.Path.Value)
+		switch path {
+		case "sync", "sync/atomic", "runtime":
+			if spec.Name != nil {
+				return nil, fmt.Errorf("%s: the import of %s has a name", name, path)
+			}
+			w.replace(spec, fmt.Sprintf("%s %q", filepath.Base(path), explorer))
+		case "time":
+			timeUsed = true
+		}
+	}
+	ast.Inspect(file, w.visit)
+	if w.used {
+		w.replaceAt(file.Name.End(), file.Name.End(), fmt.Sprintf("; import %s %q", explorerName, explorer))
+	}
+	slices.SortStableFunc(w.edits, func(a, b edit) int { return a.from - b.from })
+	var out bytes.Buffer
+	done := 0
+	for _, e := range w.edits {
+		if e.from < done {
+			return nil, fmt.Errorf("%s: two edits in one place, before %q", name, src[e.from:e.to])
+		}
+		out.Write(src[done:e.from])
+		out.WriteString(e.text)
+		done = e.to
+	}
+	out.Write(src[done:])
+	if timeUsed && w.used {
+		out.WriteString("\nvar _ time.Duration // or the import may not be used any more\n")
+	}
+	return out.Bytes(), nil
+}
+
+func (w *rewriter) replace(n ast.Node, text string) { w.replaceAt(n.Pos(), n.End(), text) }
+
+func (w *rewriter) replaceAt(from, to token.Pos, text string) {
+	w.edits = append(w.edits, edit{w.fset.Position(from).Offset, w.fset.Position(to).Offset, text})
+}
+
+func (w *rewriter) text(from, to token.Pos) string {
+	return string(w.src[w.fset.Position(from).Offset:w.fset.Position(to).Offset])
+}
+
+// visit rewrites one node of the syntax tree.
+func (w *rewriter) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.SelectorExpr: // what reads the time
+		if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" {
+			switch n.Sel.Name {
+			case "Now", "Since", "Until", "Sleep", "AfterFunc":
+				w.replace(x, explorerName)
+				w.used = true
+			}
+		}
+	case *ast.BinaryExpr: // a counter of which only a multiple of thousands matters
+		if call, ok := n.X.(*ast.CallExpr); ok && n.Op == token.REM {
+			if f, ok := call.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Add" {
+				w.replace(f.Sel, "CyclicAdd")
+			}
+		}
+	case *ast.BlockStmt:
+		w.statements(n.List)
+	case *ast.CaseClause:
+		w.statements(n.Body)
+	case *ast.CommClause:
+		w.statements(n.Body)
+	}
+	return true
+}
+
+// statements rewrites those that are operations on channels, and those that are an Add whose
+// result nobody looks at.
+func (w *rewriter) statements(list []ast.Stmt) {
+	for _, s := range list {
+		switch s := s.(type) {
+		case *ast.SelectStmt:
+			w.selectStmt(s)
+		case *ast.SendStmt:
+			w.gate(s, s.Chan)
+		case *ast.AssignStmt:
+			if c := received(s); c != nil {
+				w.gate(s, c)
+			}
+		case *ast.ExprStmt:
+			if c := received(s); c != nil {
+				w.gate(s, c)
+			}
+			call, ok := s.X.(*ast.CallExpr)
+			if !ok {
+				continue
+			}
+			switch f := call.Fun.(type) {
+			case *ast.Ident:
+				if f.Name == "close" {
+					w.gate(s, call.Args[0])
+				}
+			case *ast.SelectorExpr:
+				if f.Sel.Name == "Add" {
+					w.replace(f.Sel, "BlindAdd")
+				}
+			}
+		}
+	}
+}
+
+// gate puts a gate before an operation on channels.
+func (w *rewriter) gate(s ast.Stmt, channels ...ast.Expr) {
+	var args []string
+	for _, c := range channels {
+		args = append(args, w.text(c.Pos(), c.End()))
+	}
+	w.replaceAt(s.Pos(), s.Pos(), fmt.Sprintf("%s.Channel(%s); ", explorerName, strings.Join(args, ", ")))
+	w.used = true
+}
+
+// selectStmt puts a gate before a select. Where several of its cases are possible the first of them
+// is taken, for a replay must do the same: what the others would find is still there next time.
+func (w *rewriter) selectStmt(s *ast.SelectStmt) {
+	var channels []ast.Expr
+	hasDefault := false
+	for _, c := range s.Body.List {
+		switch comm := c.(*ast.CommClause).Comm.(type) {
+		case nil:
+			hasDefault = true
+		case *ast.SendStmt:
+			channels = append(channels, comm.Chan)
+		default:
+			channels = append(channels, received(comm))
+		}
+	}
+	w.gate(s, channels...)
+	if !hasDefault && len(channels) == 2 {
+		first := s.Body.List[0]
+		at := w.fset.Position(s.Pos())
+		w.replaceAt(s.Pos(), s.Pos(), fmt.Sprintf("select { %s\n default: /*line %s:%d:%d*/",
+			w.text(first.Pos(), first.End()), at.Filename, at.Line, at.Column))
+		w.replaceAt(s.End(), s.End(), "}")
+	}
+}
+
+// received returns the channel that a statement receives from, nil if it does not.
+func received(s ast.Stmt) ast.Expr {
+	var x ast.Expr
+	switch s := s.(type) {
+	case *ast.ExprStmt:
+		x = s.X
+	case *ast.AssignStmt:
+		x = s.Rhs[0]
+	}
+	if u, ok := x.(*ast.UnaryExpr); ok && u.Op == token.ARROW {
+		return u.X
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package explore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A program makes the racers of one execution, and returns what its outcome is found with.
+type program func() (racers []func(), outcome func() string)
+
+// outcomes explores a program and returns what it can come to, sorted, each once.
+func outcomes(t *testing.T, opts Options, p program) ([]string, Result) {
+	t.Helper()
+	seen := map[string]bool{}
+	result := Search(t, opts, func(r *Run) {
+		racers, outcome := p()
+		for _, f := range racers {
+			r.Go(f)
+		}
+		r.Race(0)
+		if !r.search.asleep {
+			seen[outcome()] = true
+		}
+	})
+	return slices.Sorted(maps.Keys(seen)), result
+}
+
+func TestSameAddress(t *testing.T) {
+	all, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+		var x Int64
+		var order string
+		steps := func(name string) func() {
+			return func() {
+				for range 2 {
+					x.Add(1)
+					order += name
+				}
+			}
+		}
+		return []func(){steps("a"), steps("b")}, func() string { return order }
+	})
+	require.NoError(t, result.Failure)
+	require.Equal(t, []string{"aabb", "abab", "abba", "baab", "baba", "bbaa"}, all)
+	require.Equal(t, 6, result.Executions)
+	require.Zero(t, result.Redundant)
+}
+
+func TestIndependent(t *testing.T) {
+	_, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+		var x, y, z, n Int64
+		return []func(){
+			func() { x.Store(1); x.Store(2); z.Load(); n.BlindAdd(1) },
+			func() { y.Store(1); y.Store(2); z.Load(); n.BlindAdd(1) },
+		}, func() string { return "" }
+	})
+	require.NoError(t, result.Failure)
+	require.Equal(t, 1, result.Executions+result.Redundant)
+}
+
+func TestLostUpdate(t *testing.T) {
+	all, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+		var x Int64
+		increment := func() { x.Store(x.Load() + 1) }
+		return []func(){increment, increment, increment}, func() string { return fmt.Sprint(x.Load()) }
+	})
+	require.NoError(t, result.Failure)
+	require.Equal(t, []string{"1", "2", "3"}, all)
+}
+
+func TestDeadlock(t *testing.T) {
+	_, result := outcomes(t, Options{Pass: time.Second}, func() ([]func(), func() string) {
+		var a, b Mutex
+		both := func(first, second *Mutex) func() {
+			return func() {
+				first.Lock()
+				defer first.Unlock()
+				second.Lock()
+				defer second.Unlock()
+			}
+		}
+		return []func(){both(&a, &b), both(&b, &a)}, func() string { return "" }
+	})
+	require.ErrorContains(t, result.Failure, "deadlock")
+	require.ErrorContains(t, result.Failure, "Lock #")
+	t.Log(result.Failure)
+}
+
+// Who waits for others by looking again and again does so only as often as there is news.
+func TestGosched(t *testing.T) {
+	all, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+		var x, n Int64
+		looks := 0
+		return []func(){
+			func() {
+				for x.Load() != 2 {
+					looks++
+					Gosched()
+				}
+				n.Store(1)
+			},
+			func() { x.Store(1); n.Load(); x.Store(2) },
+		}, func() string { return fmt.Sprint(looks) }
+	})
+	require.NoError(t, result.Failure)
+	require.Equal(t, []string{"0", "1", "2"}, all)
+}
+
+// A timer goes off between any two steps that look at the time, or at what it does.
+func TestTime(t *testing.T) {
+	all, result := outcomes(t, Options{Pass: time.Second, Passes: 1}, func() ([]func(), func() string) {
+		var x Int64
+		start := time.Now()
+		seen := ""
+		AfterFunc(time.Second, func() { x.Store(1) })
+		return []func(){func() {
+			for range 2 {
+				seen += fmt.Sprint(x.Load(), Since(start), " ")
+			}
+		}}, func() string { return seen }
+	})
+	require.NoError(t, result.Failure)
+	require.Equal(t, []string{
+		"0 0s 0 0s ", "0 0s 0 1s ", "0 0s 1 1s ", "0 1s 0 1s ", "0 1s 1 1s ", "1 1s 1 1s ",
+	}, all)
+}
+
+// A message that wakes somebody comes before all that he does then.
+func TestChannel(t *testing.T) {
+	all, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+		var x Int64
+		c := make(chan int, 1)
+		seen := int64(-1)
+		return []func(){
+			func() { x.Store(1); Channel(c); c <- 1; x.Store(2) },
+			func() { Channel(c); <-c; seen = x.Load() },
+		}, func() string { return fmt.Sprint(seen) }
+	})
+	require.NoError(t, result.Failure)
+	require.Equal(t, []string{"1", "2"}, all)
+}
+
+// An execution that is not repeated by the same steps is found out.
+func TestDivergence(t *testing.T) {
+	n := 0
+	_, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+		n++
+		var x, y Int64
+		other := &x
+		if n%2 == 0 {
+			other = &y
+		}
+		return []func(){
+			func() { x.Add(1); x.Add(1) },
+			func() { other.Load(); x.Add(1); other.Add(1) },
+		}, func() string { return "" }
+	})
+	require.ErrorContains(t, result.Failure, "differ")
+}

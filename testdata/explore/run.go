@@ -1,0 +1,261 @@
+package explore
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+	"unsafe"
+)
+
+// active is the execution whose gates are shut, nil if none is: then all operations just happen.
+var active atomic.Pointer[Run]
+
+// A Run is one execution of a scenario. It implements the T of testify, for the checks of the
+// scenario, which are made by the root goroutine of its bubble.
+type Run struct {
+	search *search
+
+	racers   []*goroutine
+	racing   atomic.Int64 // racers that have not returned
+	passes   int          // of time, left to be chosen while somebody is at a gate
+	idle     int          // passes made because nobody was
+	trace    []event
+	diverged error
+	waiting  string // who was at a gate when the execution was ended by force
+
+	// Shared with the goroutines that come to a gate.
+	mu       sync.Mutex
+	all      map[uint64]*goroutine // by the number that the runtime gives them
+	arrived  []*goroutine          // since the step before
+	released []unsafe.Pointer      // mutexes unlocked since the step before
+	killed   bool
+
+	// Owned by the root goroutine.
+	known  []*goroutine           // by index; that of time is known[0]
+	labels map[unsafe.Pointer]int // addresses by first appearance; as a key each stays in use
+	clocks clocks
+}
+
+// A goroutine is one that has come to a gate in this execution.
+type goroutine struct {
+	id     uint64 // the runtime's
+	index  int    // in the order of their first gate, the same in each execution; -1 before
+	op     *op    // what it is about to do; nil if it is not at a gate
+	woken  int    // the step that brought it to this gate, -1 if none
+	resume chan struct{}
+}
+
+// Go adds a racer: a goroutine that Race starts.
+func (r *Run) Go(f func()) {
+	g := &goroutine{index: len(r.racers) + 1, woken: -1, resume: make(chan struct{})}
+	r.racers = append(r.racers, g)
+	r.racing.Add(1)
+	started := make(chan struct{})
+	go func() {
+		defer r.racing.Add(-1)
+		g.id = goid()
+		close(started)
+		<-g.resume
+		r.stop(op{kind: "start"})
+		f()
+	}()
+	<-started
+}
+
+// Race is called once. It runs the racers, and all else in the bubble, in one of the possible
+// orders. It returns when the racers have returned and nobody is at a gate. Before they start it lets
+// lead go by, with the gates shut, so that who is woken by that takes part from there.
+func (r *Run) Race(lead time.Duration) {
+	r.all = make(map[uint64]*goroutine)
+	r.labels = map[unsafe.Pointer]int{clockAddress: 0}
+	r.known = []*goroutine{{op: &op{kind: "time passes", touches: []touch{{0, write}}}}}
+	for _, g := range r.racers {
+		r.all[g.id] = g
+		r.known = append(r.known, g)
+	}
+	r.passes = r.search.opts.Passes
+	active.Store(r)
+	time.Sleep(lead)
+	for _, g := range r.racers {
+		g.resume <- struct{}{}
+	}
+	for r.step() {
+	}
+	active.Store(nil)
+	for _, g := range r.known[1:] {
+		if g.op != nil {
+			g.op = nil
+			g.resume <- struct{}{}
+		}
+	}
+	synctest.Wait()
+	if r.diverged != nil {
+		panic(failure{r.diverged})
+	}
+}
+
+// step has one goroutine go on to its next gate, or time pass, and reports whether there was
+// anything to be done.
+func (r *Run) step() bool {
+	synctest.Wait()
+	r.welcome()
+	index, ok := r.search.choose(r)
+	if !ok {
+		return false
+	}
+	if len(r.trace) > r.search.opts.MaxSteps {
+		r.kill("no end after %d steps", len(r.trace))
+	}
+	g := r.known[index]
+	if index == 0 {
+		if r.passes > 0 {
+			r.passes--
+		} else if r.idle++; r.idle > maxIdle {
+			r.kill("deadlock: nobody can go on, and %d have not returned", r.racing.Load())
+		}
+	}
+	r.happen(g)
+	if index == 0 {
+		time.Sleep(r.search.opts.Pass)
+	} else {
+		g.op = nil
+		g.resume <- struct{}{}
+	}
+	return true
+}
+
+// maxIdle is how often time passes at most because nobody can go on otherwise.
+const maxIdle = 20
+
+// welcome gives those that have come to a gate for the first time their index, and the addresses
+// that have not been seen before their label.
+func (r *Run) welcome() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.SortFunc(r.arrived, func(a, b *goroutine) int { return cmp.Compare(a.id, b.id) })
+	for _, g := range r.arrived {
+		if g.index < 0 {
+			g.index = len(r.known)
+			r.known = append(r.known, g)
+			if len(r.known) > maxGoroutines {
+				panic("explore: too many goroutines for a set")
+			}
+		}
+		g.woken = len(r.trace) - 1
+		for _, t := range g.op.raw {
+			label, ok := r.labels[t.address]
+			if !ok {
+				label = len(r.labels)
+				r.labels[t.address] = label
+			}
+			g.op.touches = append(g.op.touches, touch{label, t.access})
+		}
+	}
+	r.arrived = r.arrived[:0]
+	for _, g := range r.known {
+		g.op = g.op.inThisState()
+	}
+	r.clocks.unlock(r.released, len(r.trace)-1)
+	r.released = r.released[:0]
+}
+
+// enabled reports whether the goroutine of an index can go on.
+func (r *Run) enabled(index int) bool {
+	g := r.known[index]
+	switch {
+	case index == 0:
+		return r.passes > 0
+	case g.op == nil:
+		return false
+	case g.op.mutex != nil:
+		return !g.op.mutex.held.Load()
+	case g.op.yields:
+		return r.clocks.wakes(r.trace, index) >= 0
+	}
+	return true
+}
+
+// stop stops the calling goroutine at the gate before an operation until it is let go on.
+func (r *Run) stop(o op, raw ...touching) {
+	runtime.Callers(2, o.pcs[:])
+	o.raw = raw
+	id := goid()
+	r.mu.Lock()
+	if r.killed {
+		r.mu.Unlock()
+		runtime.Goexit()
+	}
+	g := r.all[id]
+	if g == nil {
+		g = &goroutine{id: id, index: -1, resume: make(chan struct{})}
+		r.all[id] = g
+	}
+	g.op = &o
+	r.arrived = append(r.arrived, g)
+	r.mu.Unlock()
+	<-g.resume
+	r.mu.Lock()
+	killed := r.killed
+	r.mu.Unlock()
+	if killed {
+		runtime.Goexit()
+	}
+}
+
+// unlock notes that a mutex is being unlocked. It reports false if that is by a goroutine on its
+// way out, which may never have had it.
+func (r *Run) unlock(m *Mutex) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.released = append(r.released, unsafe.Pointer(m))
+	return !r.killed
+}
+
+// kill fails the execution, and ends those who are at a gate.
+func (r *Run) kill(format string, args ...any) {
+	r.mu.Lock()
+	r.killed = true
+	r.mu.Unlock()
+	var ops []*op
+	for _, g := range r.known {
+		ops = append(ops, g.op)
+	}
+	ops[0] = nil
+	r.waiting = "left at a gate:\n" + describeOps(ops)
+	for _, g := range r.known[1:] {
+		if g.op != nil {
+			g.op = nil
+			g.resume <- struct{}{}
+		}
+	}
+	synctest.Wait()
+	active.Store(nil)
+	panic(failure{fmt.Errorf(format, args...)})
+}
+
+// A failure is what an execution that fails panics with, on the root goroutine.
+type failure struct{ err error }
+
+// Errorf fails the execution.
+func (r *Run) Errorf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
+
+// FailNow fails the execution.
+func (r *Run) FailNow() { panic(failure{fmt.Errorf("FailNow")}) }
+
+// goid returns the number that the runtime has for the calling goroutine.
+func goid() uint64 {
+	var buf [32]byte
+	s := buf[len("goroutine "):runtime.Stack(buf[:], false)]
+	id, err := strconv.ParseUint(string(s[:bytes.IndexByte(s, ' ')]), 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return id
+}

@@ -1,0 +1,160 @@
+package hashedwheel
+
+import "testing"
+
+// Of what ends or moves one timeout, one wins, whatever the order of the steps.
+
+func TestStepsCancelExpiry(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		a := s.pending(0)
+		s.tickAway(0)
+		s.Go(func() { a.cancel(0) })
+		s.race(tick)
+	})
+}
+
+func TestStepsResetLaterExpiry(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		a := s.pending(0)
+		s.tickAway(0)
+		s.Go(func() { a.reset(2 * tick) })
+		s.race(tick)
+	})
+}
+
+// The timeout is due in a moment, by the clock of who resets it, but maybe no longer when he does.
+func TestStepsResetBeforeExpiry(t *testing.T) {
+	search(t, timedAfter, size{passes: 2}, func(s *scene) {
+		a := s.pending(0)
+		s.tickAway(0)
+		s.Go(func() { a.reset(2 * tick) })
+		s.race(0)
+	})
+}
+
+func TestStepsResetEarlierExpiry(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		a := s.pending(3 * tick)
+		s.tickAway(2)
+		s.Go(func() { a.reset(0) })
+		s.race(tick)
+	})
+}
+
+func TestStepsResetEarlier(t *testing.T) {
+	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
+		a := s.pending(hour)
+		s.tickAway(3)
+		s.Go(func() { a.reset(0) })
+		s.race(0)
+	})
+}
+
+func TestStepsCancelReset(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		a := s.pending(hour)
+		s.tickAway(3)
+		s.Go(func() { a.cancel(0) })
+		s.Go(func() { a.reset(0) })
+		s.race(0)
+	})
+}
+
+func TestStepsCancelResetExpiry(t *testing.T) {
+	search(t, bounded(4), plain, func(s *scene) {
+		a := s.pending(0)
+		s.tickAway(0)
+		s.Go(func() { a.cancel(0) })
+		s.Go(func() { a.reset(2 * tick) })
+		s.race(tick)
+	})
+}
+
+func TestStepsCancelCancel(t *testing.T) {
+	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
+		a := s.pending(hour)
+		s.tickAway(3)
+		s.Go(func() { a.cancel(0) })
+		s.Go(func() { a.cancel(1) })
+		s.race(0)
+	})
+}
+
+func TestStepsCancelCancelExpiry(t *testing.T) {
+	search(t, bounded(4), plain, func(s *scene) {
+		a := s.pending(0)
+		s.tickAway(0)
+		s.Go(func() { a.cancel(0) })
+		s.Go(func() { a.cancel(1) })
+		s.race(tick)
+	})
+}
+
+func TestStepsResetReset(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		a := s.pending(hour)
+		s.tickAway(3)
+		s.Go(func() { a.reset(0) })
+		s.Go(func() { a.reset(0) })
+		s.race(0)
+	})
+}
+
+// Others are on the queue, below the timeout.
+func TestStepsCancelResetQueued(t *testing.T) {
+	search(t, timed, timedAfter, func(s *scene) {
+		a := s.pending(hour)
+		s.tickAway(3)
+		s.awaken()
+		s.Go(func() { a.cancel(0) })
+		s.Go(func() { a.reset(0) })
+		s.race(0)
+	})
+}
+
+func TestStepsResetResetQueued(t *testing.T) {
+	search(t, timed, timedAfter, func(s *scene) {
+		a := s.pending(hour)
+		s.tickAway(3)
+		s.awaken()
+		s.Go(func() { a.reset(0) })
+		s.Go(func() { a.reset(0) })
+		s.race(0)
+	})
+}
+
+// A run of a repeating timeout ends while it is canceled.
+func TestStepsCancelRunEnds(t *testing.T) {
+	search(t, size{passes: 1, aftermath: true, bound: 4}, timedAfter, func(s *scene) {
+		a := s.runs()
+		s.Go(func() { a.cancel(0) })
+		s.race(0)
+	})
+}
+
+// A run of a repeating timeout ends while it is reset.
+func TestStepsResetRunEnds(t *testing.T) {
+	search(t, after, timedAfter, func(s *scene) {
+		a := s.runs()
+		s.Go(func() { a.reset(2 * tick) })
+		s.race(0)
+	})
+}
+
+func TestStepsResetRunEndsQueued(t *testing.T) {
+	search(t, after, timedAfter, func(s *scene) {
+		a := s.runs()
+		s.awaken()
+		s.Go(func() { a.reset(2 * tick) })
+		s.race(0)
+	})
+}
+
+func TestStepsCancelResetRunEnds(t *testing.T) {
+	search(t, bounded(4), plain, func(s *scene) {
+		a := s.runs()
+		s.Go(func() { a.cancel(0) })
+		s.Go(func() { a.reset(2 * tick) })
+		s.race(0)
+	})
+}

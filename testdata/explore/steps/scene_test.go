@@ -1,0 +1,250 @@
+package hashedwheel
+
+import (
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/testdata/explore"
+)
+
+// Every test in this folder searches all orders of the steps of one small scene: goroutines that use
+// a timer at the same time, while its worker and its runners do their part. See TestExplore.
+//
+// The stripe of a timeout follows from its address, which is another one each time. So the queue has
+// one stripe, or two, and then the timeouts are made where they belong on the one or the other.
+
+const (
+	tick = time.Millisecond
+	hour = time.Hour
+)
+
+// A scene is one execution of a scenario: a timer, and what happens to its timeouts.
+type scene struct {
+	*explore.Run
+	timer *Timer
+	acts  []*act
+	over  time.Duration // when the race was
+
+	left   []*Timeout // what Stop returned
+	missed []*act     // still pending then
+}
+
+// An act is a timeout and what is known of it. Its methods are called by one racer, or by several if
+// they concern different fields.
+type act struct {
+	s       *scene
+	to      *Timeout
+	err     error           // of arming it
+	held    chan struct{}   // if not nil, a run ends when it is closed
+	repeats bool            // every hour: a run does not end it
+	armed   int             // how often it was, less what only moved it
+	wins    [2]int          // for each of up to two racers, the Cancels that returned true
+	from    time.Duration   // it must not run before, if that was asked for last
+	until   time.Duration   // the boundary at which it is due
+	fired   []time.Duration // when it ran
+}
+
+// twoStripes gives the queue two stripes.
+func (s *scene) twoStripes() { s.timer.queue = queue{stripes: make([]stripe, 2), mask: 1} }
+
+// now returns the time since the timer was made, without a gate.
+func (s *scene) now() time.Duration { return time.Since(s.timer.clock.start) }
+
+// boundary returns the first tick boundary at or after a time.
+func boundary(d time.Duration) time.Duration { return (d + tick - 1) / tick * tick }
+
+// act returns an act whose timeout is yet to be armed.
+func (s *scene) act() *act {
+	a := &act{s: s}
+	s.acts = append(s.acts, a)
+	return a
+}
+
+// pending returns an act whose timeout is armed.
+func (s *scene) pending(delay time.Duration) *act {
+	a := s.act()
+	a.arm(delay)
+	return a
+}
+
+// repeating returns an act whose timeout is armed, and runs every hour from then on.
+func (s *scene) repeating(delay time.Duration) *act {
+	a := s.act()
+	a.repeats = true
+	from := s.now()
+	a.to, a.err = s.timer.ScheduleWithFixedDelay(plainFunc(a.run), delay, hour)
+	a.note(from, delay, a.err == nil)
+	return a
+}
+
+// runs returns a repeating act that is in a run, which a racer has end. The worker is asleep.
+func (s *scene) runs() *act {
+	a := s.repeating(0)
+	a.held = make(chan struct{})
+	s.tickAway(2)
+	s.Go(func() { close(a.held) })
+	return a
+}
+
+func (a *act) run() {
+	a.fired = append(a.fired, a.s.now())
+	if a.held != nil {
+		<-a.held
+	}
+}
+
+// arm arms the timeout.
+func (a *act) arm(delay time.Duration) {
+	from := a.s.now()
+	a.to, a.err = a.s.timer.AfterFunc(delay, a.run)
+	a.note(from, delay, a.err == nil)
+}
+
+// armOn arms the timeout on one of two stripes.
+func (a *act) armOn(stripe int, delay time.Duration) {
+	timer := a.s.timer
+	block := make([]Timeout, 2*8192/48+2)
+	for i := range block {
+		if timer.queue.stripe(&block[i]) == &timer.queue.stripes[stripe] {
+			a.to = &block[i]
+		}
+	}
+	a.to.timer, a.to.task = timer, plainFunc(a.run)
+	from := a.s.now()
+	a.err = timer.start(a.to, timer.clock.due(timer.clock.elapsed(), delay))
+	a.note(from, delay, a.err == nil)
+}
+
+// note notes an arming, or a Reset of what had ended.
+func (a *act) note(from, delay time.Duration, armed bool) {
+	a.from, a.until = from+delay, boundary(a.s.now()+max(delay, 1))
+	if armed {
+		a.armed++
+	}
+}
+
+// reset resets the timeout.
+func (a *act) reset(delay time.Duration) {
+	from := a.s.now()
+	if active, err := a.to.Reset(delay); err == nil {
+		a.note(from, delay, !active)
+	}
+}
+
+// cancel cancels the timeout, as one of two who may.
+func (a *act) cancel(who int) {
+	if a.to.Cancel() {
+		a.wins[who]++
+	}
+}
+
+// stop stops the timer, but for the wait for tasks that have just been started. None that was armed
+// before may be pending when it has returned.
+func (s *scene) stop() {
+	s.left = s.timer.stop()
+	for _, a := range s.acts {
+		if a.to != nil && status(a.to.word.Peek()) == pending {
+			s.missed = append(s.missed, a)
+		}
+	}
+}
+
+// awaken has the worker, which was asleep or absent, stay awake until the next boundary, and then
+// find something on the queue.
+func (s *scene) awaken() {
+	s.pending(hour)
+	synctest.Wait()
+	s.pending(hour)
+}
+
+// tickAway lets the time pass that the timer has had since New, up to half a tick after the n'th
+// boundary.
+func (s *scene) tickAway(n int) {
+	time.Sleep(time.Duration(n)*tick + tick/2 - s.now())
+	synctest.Wait()
+}
+
+// race runs the racers in one of the orders, then lets time pass, and checks what must be true
+// whatever the order was: each timeout that is due has ended once for each time it was armed, in
+// time, the counts are right, and the worker is where it should be.
+func (s *scene) race(lead time.Duration) {
+	s.Race(lead)
+	s.check()
+}
+
+// check is race without the race.
+func (s *scene) check() {
+	s.over = s.now()
+	pass(10 * tick)
+	require.Empty(s, s.missed, "pending when Stop had returned")
+	waiting := 0
+	for i, a := range s.acts {
+		if !a.check(i) {
+			waiting++
+		}
+	}
+	timer := s.timer
+	pass(time.Second)
+	st := timer.Stats()
+	require.Equal(s, waiting, st.Pending, "pending")
+	require.Equal(s, st.Accepted, st.Expired+st.Canceled+st.Returned+uint64(st.Pending), "%+v", st)
+	require.Zero(s, st.Panics)
+	switch presence := timer.worker.presence.Load(); {
+	case timer.IsStopped():
+		require.EqualValues(s, halted, presence)
+	case waiting == 0:
+		require.EqualValues(s, absent, presence, "the worker is still there")
+	default:
+		require.EqualValues(s, asleep, presence, "the worker does not sleep")
+	}
+	if !timer.IsStopped() {
+		s.left = timer.stop()
+		require.Len(s, s.left, waiting)
+	}
+	require.Zero(s, timer.Pending())
+	require.Empty(s, timer.runners.live)
+}
+
+// check checks one act, and reports whether its timeout has ended.
+func (a *act) check(i int) (ended bool) {
+	s := a.s
+	returned := 0
+	for _, to := range s.left {
+		if to == a.to {
+			returned++
+		}
+	}
+	wins := a.wins[0] + a.wins[1]
+	ends := wins + returned
+	if !a.repeats {
+		ends += len(a.fired)
+	}
+	if a.err != nil {
+		require.ErrorIs(s, a.err, ErrStopped)
+		require.Zero(s, ends, "act %d was refused", i)
+		return true
+	}
+	if last := len(a.fired) - 1; last >= 0 && returned == 0 {
+		limit := max(a.until, boundary(s.over+1))
+		require.LessOrEqual(s, a.fired[last], limit, "act %d ran late", i)
+		if wins == 0 {
+			require.GreaterOrEqual(s, a.fired[last], a.from, "act %d ran early", i)
+		}
+	}
+	if ends == a.armed-1 && (a.until > s.now() || a.repeats && len(a.fired) > 0) {
+		require.EqualValues(s, pending, status(a.to.word.Load()), "act %d", i)
+		return false
+	}
+	require.Equal(s, a.armed, ends, "act %d: it ran at %v, was canceled %d times, returned %d times",
+		i, a.fired, wins, returned)
+	require.NotEqualValues(s, pending, status(a.to.word.Load()), "act %d", i)
+	return true
+}
+
+// pass lets virtual time pass.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

@@ -1,0 +1,72 @@
+package hashedwheel
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/testdata/explore"
+)
+
+// full reports whether scenes are wanted that take long.
+func full() bool { return os.Getenv("HASHEDWHEEL_EXPLORE") == "full" }
+
+// A size says how far a scenario is searched.
+type size struct {
+	passes    int  // how often time passes by a tick while something else could happen
+	aftermath bool // whether what comes after the racers have returned is searched too
+	bound     int  // how often at most somebody is stopped that could go on; 0 for no limit
+}
+
+var (
+	plain      = size{}                           // all steps at one instant
+	timed      = size{passes: 1}                  // and a boundary between any two of them
+	after      = size{aftermath: true}            // and what comes of it, too
+	timedAfter = size{passes: 1, aftermath: true} // both
+)
+
+// bounded is plain, but leaves out what takes more than n preemptions.
+func bounded(n int) size { return size{bound: n} }
+
+// search searches the executions of a scenario, as far as it says for every day and for a full
+// search, and fails the test if one fails.
+func search(t *testing.T, daily, fully size, scenario func(s *scene)) {
+	t.Helper()
+	start := time.Now()
+	size := daily
+	if full() {
+		size = fully
+	}
+	opts := explore.Options{Pass: tick, Passes: size.passes, Aftermath: size.aftermath}
+	if size.bound > 0 {
+		opts.Bound = size.bound + 1
+	}
+	if v := os.Getenv("HASHEDWHEEL_EXPLORE_TIME"); v != "" {
+		d, err := time.ParseDuration(v)
+		require.NoError(t, err)
+		opts.Until = start.Add(d)
+	}
+	result := explore.Search(t, opts, func(r *explore.Run) {
+		timer, err := New(WithTick(tick), WithWheelSize(4))
+		require.NoError(r, err)
+		defer timer.stop()
+		timer.queue = queue{stripes: make([]stripe, 1)}
+		scenario(&scene{Run: r, timer: timer})
+	})
+	require.NoError(t, result.Failure)
+	t.Logf("%v, %v, in %v", size, result, time.Since(start).Round(time.Millisecond))
+}
+
+func (s size) String() string {
+	text := fmt.Sprintf("time passes %d times", s.passes)
+	if s.aftermath {
+		text += ", with the aftermath"
+	}
+	if s.bound > 0 {
+		text += fmt.Sprintf(", bounded to %d preemptions", s.bound)
+	}
+	return text
+}

@@ -1,0 +1,151 @@
+package hashedwheel
+
+import (
+	"testing"
+	"testing/synctest"
+)
+
+// Stop gets each timeout that has not ended and will not be refused, whatever the order of the
+// steps.
+
+func TestStepsStopAbsent(t *testing.T) {
+	search(t, plain, timedAfter, func(s *scene) {
+		s.tickAway(0)
+		a := s.act()
+		s.Go(func() { a.arm(0) })
+		s.Go(s.stop)
+		s.race(0)
+	})
+}
+
+func TestStepsStopAsleep(t *testing.T) {
+	search(t, plain, timedAfter, func(s *scene) {
+		s.pending(hour)
+		s.tickAway(3)
+		a := s.act()
+		s.Go(func() { a.arm(0) })
+		s.Go(s.stop)
+		s.race(0)
+	})
+}
+
+func TestStepsStopFallsAsleep(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.pending(hour)
+		s.tickAway(0)
+		a := s.act()
+		s.Go(func() { a.arm(0) })
+		s.Go(s.stop)
+		s.race(tick)
+	})
+}
+
+func TestStepsStopEnds(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.pending(hour).cancel(0)
+		s.tickAway(0)
+		a := s.act()
+		s.Go(func() { a.arm(0) })
+		s.Go(s.stop)
+		s.race(tick)
+	})
+}
+
+func TestStepsStopExpiry(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.pending(0)
+		s.tickAway(0)
+		s.Go(s.stop)
+		s.race(tick)
+	})
+}
+
+func TestStepsStopCancel(t *testing.T) {
+	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
+		a := s.pending(hour)
+		s.tickAway(3)
+		s.Go(func() { a.cancel(0) })
+		s.Go(s.stop)
+		s.race(0)
+	})
+}
+
+func TestStepsStopCancelExpiry(t *testing.T) {
+	search(t, bounded(4), bounded(8), func(s *scene) {
+		a := s.pending(0)
+		s.tickAway(0)
+		s.Go(func() { a.cancel(0) })
+		s.Go(s.stop)
+		s.race(tick)
+	})
+}
+
+func TestStepsStopReset(t *testing.T) {
+	search(t, plain, timedAfter, func(s *scene) {
+		a := s.pending(hour)
+		s.tickAway(3)
+		s.Go(func() { a.reset(0) })
+		s.Go(s.stop)
+		s.race(0)
+	})
+}
+
+func TestStepsStopResetExpiry(t *testing.T) {
+	search(t, bounded(4), bounded(8), func(s *scene) {
+		a := s.pending(0)
+		s.tickAway(0)
+		s.Go(func() { a.reset(2 * tick) })
+		s.Go(s.stop)
+		s.race(tick)
+	})
+}
+
+// The timeout has ended before, and is armed again.
+func TestStepsStopResetEnded(t *testing.T) {
+	search(t, plain, timedAfter, func(s *scene) {
+		a := s.pending(0)
+		s.tickAway(1)
+		s.Go(func() { a.reset(0) })
+		s.Go(s.stop)
+		s.race(0)
+	})
+}
+
+func TestStepsStopResetCanceled(t *testing.T) {
+	search(t, plain, timedAfter, func(s *scene) {
+		s.pending(hour)
+		a := s.pending(hour)
+		a.cancel(0)
+		s.tickAway(3)
+		s.Go(func() { a.reset(0) })
+		s.Go(s.stop)
+		s.race(0)
+	})
+}
+
+func TestStepsStopStop(t *testing.T) {
+	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
+		s.pending(hour)
+		s.tickAway(3)
+		s.Go(s.stop)
+		var left []*Timeout
+		s.Go(func() { left = s.timer.stop() })
+		s.Race(0)
+		s.left = append(s.left, left...)
+		s.check()
+	})
+}
+
+// A run of a repeating timeout ends while the timer stops, and while the worker sweeps the batches
+// since another one has been canceled.
+func TestStepsStopRunEnds(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		b := s.pending(hour)
+		s.runs()
+		s.pending(hour) // has the worker stay awake
+		synctest.Wait()
+		b.cancel(0)
+		s.Go(s.stop)
+		s.race(tick)
+	})
+}

@@ -1,0 +1,88 @@
+package explore
+
+import (
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// compare checks that an execution has come to the state that an earlier one came to by the same
+// steps.
+func (n *node) compare(r *Run) error {
+	var now []*op
+	for _, g := range r.known {
+		now = append(now, g.op)
+	}
+	same := slices.EqualFunc(n.ops, now, func(a, b *op) bool {
+		if a == nil || b == nil {
+			return a == b
+		}
+		return a.kind == b.kind && a.pcs == b.pcs && slices.Equal(a.touches, b.touches)
+	})
+	if same {
+		return nil
+	}
+	return fmt.Errorf("the executions differ after the same steps:\nbefore:\n%snow:\n%s",
+		describeOps(n.ops), describeOps(now))
+}
+
+func describeOps(ops []*op) string {
+	var b strings.Builder
+	for i, o := range ops {
+		if o != nil {
+			fmt.Fprintf(&b, "  g%d: %v\n", i, o)
+		}
+	}
+	return b.String()
+}
+
+// describe returns the steps of an execution in their order. Time that passes again and again,
+// since nothing else can happen, is told once.
+func (r *Run) describe() string {
+	var b strings.Builder
+	b.WriteString("the steps: goroutine (the racers are the first), operation,\n" +
+		"addresses (r read, w written, + added to), place:\n")
+	for i, e := range r.trace {
+		if again := i > 1 && e.index == 0 && r.trace[i-1].index == 0 && r.trace[i-2].index == 0; !again {
+			fmt.Fprintf(&b, "%4d  %sg%d %v\n", i, strings.Repeat("  ", e.index), e.index, e.op)
+		}
+	}
+	b.WriteString(r.waiting)
+	return b.String()
+}
+
+var accessNames = [...]string{load: "r", add: "+", write: "w"}
+
+func (o *op) String() string {
+	var b strings.Builder
+	b.WriteString(o.kind)
+	for _, t := range o.touches {
+		fmt.Fprintf(&b, " #%d%s", t.label, accessNames[t.access])
+	}
+	if at := o.at(); at != "" {
+		b.WriteString("  " + at)
+	}
+	return b.String()
+}
+
+// at returns where in the program an operation is.
+func (o *op) at() string {
+	for frames := runtime.CallersFrames(o.pcs[:]); ; {
+		f, more := frames.Next()
+		if f.PC == 0 || strings.HasPrefix(f.Function, "runtime.") {
+			return ""
+		}
+		file := filepath.Base(f.File)
+		shim := reflect.TypeFor[op]().PkgPath()
+		if !strings.HasPrefix(f.Function, shim+".") || strings.HasSuffix(file, "_test.go") {
+			name := f.Function[strings.LastIndexByte(f.Function, '/')+1:]
+			return fmt.Sprintf("%s:%d %s", file, f.Line, name[strings.IndexByte(name, '.')+1:])
+		}
+		if !more {
+			return ""
+		}
+	}
+}
