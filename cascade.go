@@ -24,7 +24,7 @@ const (
 // at tick now.
 func (l *level) wanted(slot, now uint64) uint64 {
 	b := &l.buckets[slot]
-	if l.shift == 0 || len(b.entries) <= worthWaking || b.min == neverTick {
+	if l.shift == 0 || len(b.entries) <= worthWaking {
 		return b.min
 	}
 	return max(now+1, (b.min>>l.shift-1)<<l.shift)

@@ -120,3 +120,40 @@ func TestCascadeOfFewCanWait(t *testing.T) {
 		require.Len(t, collect(t, w, 31), n)
 	}
 }
+
+// A large bucket is wanted a block before its own, also where a smaller one is due only after that.
+func TestCascadeLooksPastTheNextBlock(t *testing.T) {
+	w := newWheel(16, 2, 0)
+	w.place(testTimeout(31), 31)
+	for range worthWaking + 1 {
+		w.place(testTimeout(32), 32)
+	}
+	require.EqualValues(t, 24, w.next)
+	w.vague = true
+	w.refresh()
+	w.check(t)
+	require.EqualValues(t, 24, w.next)
+}
+
+// What stays on the top level for a later round is looked at once, and then the worker may sleep.
+func TestCascadeEnds(t *testing.T) {
+	w := newWheel(16, 2, 0)
+	const n, later = 2 * worthWaking, 24 + 3*16*8
+	for range n {
+		w.place(testTimeout(later), later)
+	}
+	w.place(testTimeout(24), 24)
+	require.Empty(t, collect(t, w, 16))
+	chunks := 1
+	for w.cascade(nil) {
+		chunks++
+		w.check(t)
+	}
+	require.LessOrEqual(t, chunks, n/cascadeChunk+2)
+	require.False(t, w.cascade(nil))
+	w.refresh()
+	w.check(t)
+	require.EqualValues(t, 24, w.next)
+	require.Len(t, collect(t, w, 24), 1)
+	require.EqualValues(t, later-8, w.next)
+}

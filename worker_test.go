@@ -118,7 +118,7 @@ func TestIdleCostsNothing(t *testing.T) {
 		for i := range 1000 {
 			_, err := timer.AfterFunc(time.Hour+time.Duration(i)*time.Second, nop)
 			require.NoError(t, err)
-			to, err := timer.AfterFunc(time.Minute+time.Duration(i)*time.Second, nop)
+			to, err := timer.AfterFunc(2*time.Minute+time.Duration(i)*time.Second, nop)
 			require.NoError(t, err)
 			near = append(near, to)
 		}
@@ -190,6 +190,41 @@ func TestLongQueueIsTakenEarly(t *testing.T) {
 			require.Less(t, timer.queue.queueLen(), limit)
 		}
 		require.Zero(t, timer.Pending())
+	})
+}
+
+// Where many are due in the same block of an upper level, the worker brings them down before that,
+// in one go and then sleeps again.
+func TestWorkerCascadesInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick, n = time.Millisecond, 3 * worthWaking
+		timer := newTimer(t, WithTick(tick), WithWheelSize(64), WithLevels(2))
+		start := time.Now()
+		var late, ran atomic.Int64
+		for i := range n { // from 3.2 to 3.232 s: one block of level 1
+			delay := 3200*tick + time.Duration(i)*(31*tick/n)
+			_, err := timer.AfterFunc(delay, func() {
+				ran.Add(1)
+				if time.Since(start) >= delay+tick {
+					late.Add(1)
+				}
+			})
+			require.NoError(t, err)
+		}
+		pass(1000 * tick)
+		before := timer.Stats().Wakeups
+		pass(2167 * tick) // just before the block before
+		bucket := &timer.worker.wheel.levels[1].buckets[100%64]
+		require.Equal(t, n, len(bucket.entries))
+		require.Equal(t, before, timer.Stats().Wakeups)
+		pass(2 * tick)
+		require.Zero(t, len(bucket.entries))
+		require.LessOrEqual(t, timer.Stats().Wakeups-before, uint64(n/cascadeChunk+4))
+		require.EqualValues(t, asleep, timer.worker.presence.Load())
+		require.Zero(t, ran.Load())
+		pass(70 * tick)
+		require.EqualValues(t, n, ran.Load())
+		require.Zero(t, late.Load())
 	})
 }
 
