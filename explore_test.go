@@ -26,8 +26,8 @@ const (
 
 // TestExplore runs the package, cut into its atomic steps, in all orders in which the steps of a
 // few goroutines can come. The scenarios are the tests in testdata/explore/steps; the explorer is
-// in testdata/explore, and has tests of its own. HASHEDWHEEL_EXPLORE=full searches farther, which
-// takes an hour; HASHEDWHEEL_EXPLORE_TIME=1m has each scenario end by then. One scenario alone is
+// in testdata/explore, and has tests of its own. HASHEDWHEEL_EXPLORE=full searches farther, for
+// hours; HASHEDWHEEL_EXPLORE_TIME=1m has each scenario end by then. One scenario alone is
 // -run=TestExplore/steps/TestStepsEndsOne. What a search has left out, its line in the log says.
 //
 // The scenarios see the package as the compiler does, but for one thing: for sync, sync/atomic,
