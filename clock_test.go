@@ -54,9 +54,11 @@ func TestClockBoundary(t *testing.T) {
 		require.Equal(t, time.Duration(math.MaxInt64), c.boundary(c.last+1))
 		require.Equal(t, time.Duration(math.MaxInt64), c.boundary(neverTick))
 
-		fast := clock{start: time.Now().Add(-200 * 365 * 24 * time.Hour), tick: 1}
+		fast := newClock(1)
+		fast.start = time.Now().Add(-200 * 365 * 24 * time.Hour)
 		require.Equal(t, uint64(neverTick-1), fast.now())
-		ahead := clock{start: time.Now().Add(time.Hour), tick: 1}
+		ahead := newClock(1)
+		ahead.start = time.Now().Add(time.Hour)
 		require.Zero(t, ahead.elapsed())
 
 		require.EqualValues(t, 0, c.now())
@@ -65,4 +67,32 @@ func TestClockBoundary(t *testing.T) {
 		time.Sleep(1 * time.Nanosecond)
 		require.EqualValues(t, 1, c.now())
 	})
+}
+
+// It is a division, for all ticks and durations: those next to a multiple of the tick, where an error
+// would show, and others.
+func TestClockTicksIsADivision(t *testing.T) {
+	r := newRand(t)
+	ticks := []time.Duration{1, 2, 3, 5, 7, 10, 641, time.Millisecond, 100 * time.Millisecond, time.Hour, math.MaxInt64/2 + 1, math.MaxInt64 - 1, math.MaxInt64}
+	for shift := range 63 {
+		for _, d := range []time.Duration{-1, 0, 1} {
+			ticks = append(ticks, max(1<<shift+d, 1))
+		}
+		ticks = append(ticks, 1+time.Duration(r.Int64()>>shift))
+	}
+	for _, tick := range ticks {
+		c := newClock(tick)
+		check := func(d time.Duration) {
+			if d >= 0 && c.ticks(d) != uint64(d/tick) {
+				t.Fatalf("%d / %d is %d, not %d", d, tick, d/tick, c.ticks(d))
+			}
+		}
+		for range 300 {
+			d := time.Duration(r.Int64() >> r.IntN(63))
+			multiple := d - d%tick
+			for _, d := range []time.Duration{d, multiple - 1, multiple, multiple + 1, math.MaxInt64, math.MaxInt64 - math.MaxInt64%tick - 1} {
+				check(d)
+			}
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // The word
@@ -87,6 +88,10 @@ type Timeout struct {
 	// Owned by the worker: the bucket plus one, 0 for none, and the position in it.
 	bucket, pos uint32
 }
+
+// unshared returns the word of a timeout that nobody else knows yet, to be set without the fence of
+// an atomic store: the push that makes it known has one.
+func (to *Timeout) unshared() *uint64 { return (*uint64)(unsafe.Pointer(&to.word)) }
 
 // Cancel ends a pending timeout. It returns true for exactly one caller, and then the task
 // will never start, even if it was due already. It returns false if the task has been

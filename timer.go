@@ -174,7 +174,7 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 
 // start arms a new timeout for a tick, which must lie ahead.
 func (t *Timer) start(to *Timeout, tick uint64) error {
-	to.word.Store(pendingAt(queued, tick))
+	*to.unshared() = pendingAt(queued, tick)
 	s := t.queue.stripe(to)
 	if err := t.accept(s); err != nil {
 		return err
