@@ -6,8 +6,9 @@ import (
 )
 
 // keepCap is the number of entries that the array of an emptied bucket may have and still
-// be kept for the next ones: 1 KiB. A larger one that is hardly used is given back.
-const keepCap = 64
+// be kept for the next ones: what append makes of 64, some 1 KiB. A larger one that is hardly used is
+// given back.
+const keepCap = 72
 
 // An entry is a timeout as it was placed. The timeout may since have been reset to a later
 // tick, or been canceled: its word says so. It cannot have become due earlier, since for

@@ -157,3 +157,59 @@ func TestCascadeEnds(t *testing.T) {
 	require.Len(t, collect(t, w, 24), 1)
 	require.EqualValues(t, later-8, w.next)
 }
+
+// A bucket is searched for the entry due first if that decides when to wake up for the block before,
+// also where something else is due before the entry itself.
+func TestVagueLargeBucket(t *testing.T) {
+	const later = 40 + 128 // the same bucket, a turn later
+	for _, refresh := range []bool{false, true} {
+		w := newWheel(16, 2, 0)
+		first := testTimeout(40)
+		w.place(first, 40)
+		for range worthWaking {
+			w.place(testTimeout(later), later)
+		}
+		w.place(testTimeout(14), 14)
+		w.remove(first)
+		if refresh {
+			w.refresh()
+		}
+		w.place(testTimeout(later), later) // which makes it large
+		w.check(t)
+		require.Empty(t, collect(t, w, 13))
+		w.place(testTimeout(36), 36)
+		require.Len(t, collect(t, w, 14), 1)
+		w.refresh()
+		w.check(t)
+		require.EqualValues(t, 36, w.next)
+	}
+}
+
+// Nor is an entry that has gone waited for because its bucket has become large since.
+func TestVagueBucketBecomesLarge(t *testing.T) {
+	w := newWheel(16, 2, 0)
+	first := testTimeout(40)
+	w.place(first, 40)
+	for range worthWaking {
+		w.place(testTimeout(40+128), 40+128)
+	}
+	w.place(testTimeout(36), 36)
+	w.remove(first)
+	w.check(t)
+	w.place(testTimeout(40+128), 40+128)
+	w.refresh()
+	w.check(t)
+	require.EqualValues(t, 36, w.next)
+}
+
+// A million that are due in later rounds are not looked at when the hand comes by.
+func TestLaterRoundsAreNotLookedAt(t *testing.T) {
+	w := newWheel(16, 2, 0)
+	const later = 24 + 128
+	for range 2 * cascadeChunk {
+		w.place(testTimeout(later), later)
+	}
+	require.Empty(t, collect(t, w, 16))
+	require.False(t, w.cascade(nil))
+	require.Zero(t, w.levels[1].block, "it has been looked at")
+}

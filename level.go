@@ -63,7 +63,7 @@ func (l *level) earliest(now, bound uint64) uint64 {
 				return bound // whatever follows is later
 			}
 			b := &l.buckets[slot]
-			if b.min < bound && l.vague.has(slot) && len(b.entries) <= worthScan {
+			if l.wanted(slot, now) < bound && l.vague.has(slot) && len(b.entries) <= worthScan {
 				l.findMin(slot)
 			}
 			bound = min(bound, l.wanted(slot, now))
@@ -73,7 +73,8 @@ func (l *level) earliest(now, bound uint64) uint64 {
 }
 
 // worthScan is up to how many entries of a bucket are searched for the one due first. It takes a
-// nanosecond for each, and not to know costs a wake-up in vain, which takes some microseconds.
+// nanosecond for each, and not to know costs a wake-up in vain, which takes some microseconds. It
+// must not be less than worthWaking.
 const worthScan = 1 << 13
 
 // A bitmap has a bit for each slot of a level.

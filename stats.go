@@ -22,8 +22,10 @@ type Stats struct {
 
 	Unsubmitted uint64 // tasks that the executor did not take, and that ran without it
 
-	// Times that the timer's goroutine woke up: at most once a tick, but for bursts and for tasks
-	// that block. While nothing is armed, canceled or due it does not.
+	// Times that the timer's goroutine woke up: about once a tick at which something happens, and
+	// more often in bursts and behind tasks that block. While nothing is armed, canceled or due it
+	// does not, but once at the deadline that a timeout had before it was reset to a later one,
+	// and once for some thousands on an upper level, before they are due.
 	Wakeups uint64
 }
 

@@ -76,7 +76,10 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	}
 	l.add(slot, tick, to)
 	to.bucket = w.placeOf(i, slot)
-	w.next = min(w.next, l.wanted(slot, w.now))
+	if next := l.wanted(slot, w.now); next < w.next {
+		w.next = next
+		w.vague = w.vague || l.vague.has(slot)
+	}
 	w.count++
 }
 

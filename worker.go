@@ -137,14 +137,15 @@ func (w *worker) run() {
 		w.handOver()
 		elapsed := w.clock.elapsed()
 		waiting, overdue := w.runners.look(w.wheel.now, elapsed)
+		if more {
+			continue // with whatever has come due meanwhile
+		}
 		if taken == 0 {
 			w.wheel.refresh()
 		}
 		next := w.wheel.now + 1
 		until := w.clock.boundary(next)
 		switch {
-		case more:
-			until = elapsed
 		case overdue:
 			until = min(until, elapsed+max(w.clock.tick/looksPerTick, 1))
 		case taken == 0 && !waiting && !w.stale && (w.wheel.next > next || w.clock.tick > maxAwake):
@@ -155,6 +156,9 @@ func (w *worker) run() {
 				return
 			}
 			until = w.clock.boundary(next)
+			if w.presence.Load() == awake { // after all: then nobody calls it
+				until = min(until, elapsed+maxAwake)
+			}
 		default:
 			until = min(until, elapsed+maxAwake)
 		}
