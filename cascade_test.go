@@ -190,12 +190,13 @@ func TestVagueBucketBecomesLarge(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	first := testTimeout(40)
 	w.place(first, 40)
-	for range worthWaking {
+	for range worthWaking - 1 {
 		w.place(testTimeout(40+128), 40+128)
 	}
 	w.place(testTimeout(36), 36)
 	w.remove(first)
 	w.check(t)
+	w.place(testTimeout(40+128), 40+128)
 	w.place(testTimeout(40+128), 40+128)
 	w.refresh()
 	w.check(t)
