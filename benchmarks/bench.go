@@ -1,0 +1,172 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// outcome is what one run of a cell, a workload with a peer, came to. There may be both figures and
+// a fault: the figures until then, or what was measured while timeouts were lost.
+type outcome struct {
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+	Fault   string             `json:"fault,omitempty"`
+
+	// Ended by a limit or by a crash: it would cost as much again to see the same.
+	Final bool `json:"final,omitempty"`
+}
+
+// A bench is a workload's view of the run.
+type bench struct {
+	peer  peer
+	work  *workload
+	short bool
+	timer timer
+
+	resting atomic.Bool // watch is to wake up rarely
+
+	mu    sync.Mutex
+	out   outcome
+	phase string
+}
+
+// memoryLimit ends a cell whose backlog grows without an end.
+const memoryLimit = 6 << 30
+
+// cellEnv has a process be that cell instead of the program.
+const cellEnv = "HASHEDWHEEL_BENCHMARK_CELL"
+
+// runCell is the main function of such a process. It prints the outcome, in one line.
+func runCell(spec string) {
+	mode, spec, _ := strings.Cut(spec, "/")
+	work, name, _ := strings.Cut(spec, "/")
+	w, ok := findWorkload(work)
+	p, ok2 := findPeer(name)
+	if !ok || !ok2 {
+		fmt.Fprintf(os.Stderr, "no such cell: %s\n", spec)
+		os.Exit(2)
+	}
+	b := &bench{peer: p, work: w, short: mode == "short"}
+	b.out.Metrics = map[string]float64{}
+	go b.watch()
+	b.timer = p.make(options{tick: p.tick(w), horizon: w.horizon()})
+	b.doing("start")
+	w.run(b)
+	b.end(false)
+}
+
+// end prints the outcome and ends the process. The first to call it does.
+func (b *bench) end(final bool) {
+	b.mu.Lock() // for ever: nothing changes any more
+	b.out.Final = final
+	line, err := json.Marshal(b.out)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(resultMark + string(line))
+	os.Exit(0)
+}
+
+// resultMark sets the outcome apart from what a peer may print.
+const resultMark = "outcome: "
+
+// watch ends the process at the limits of time and memory. It tells a deadlock from slow work by
+// whether the process still uses a processor.
+func (b *bench) watch() {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	limit := b.work.limit(b.short)
+	for start := time.Now(); time.Since(start) < limit; {
+		metrics.Read(sample)
+		if held := sample[0].Value.Uint64() - sample[1].Value.Uint64(); held > memoryLimit {
+			b.failf("more than %d GiB of memory after %.1f s: %s",
+				memoryLimit>>30, time.Since(start).Seconds(), b.where())
+			b.end(true)
+		}
+		if b.resting.Load() {
+			time.Sleep(time.Second)
+		} else {
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	before := used().cpu
+	time.Sleep(500 * time.Millisecond)
+	what := "not done"
+	if used().cpu-before < 10*time.Millisecond {
+		what = "deadlock: idle"
+	}
+	b.failf("%s after %v: %s", what, limit, b.where())
+	b.end(true)
+}
+
+// doing names what comes next, for the message if it does not end.
+func (b *bench) doing(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.phase = fmt.Sprintf(format, args...)
+}
+
+func (b *bench) where() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.phase
+}
+
+func (b *bench) set(metric string, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return // JSON has no such numbers
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.out.Metrics[metric] = value
+}
+
+func (b *bench) get(metric string) float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.out.Metrics[metric]
+}
+
+// failf records a fault of the peer.
+func (b *bench) failf(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.out.Fault != "" {
+		b.out.Fault += "; "
+	}
+	b.out.Fault += fmt.Sprintf(format, args...)
+}
+
+// pick returns what a complete run and a short one are to use.
+func pick[T any](b *bench, full, short T) T {
+	if b.short {
+		return short
+	}
+	return full
+}
+
+func (b *bench) processors() int { return runtime.GOMAXPROCS(0) }
+
+func (b *bench) goroutines() int {
+	if b.work.parallel {
+		return b.processors()
+	}
+	return 1
+}
+
+// settle waits until the peer has worked off what has been asked of it: a timeout that is armed now
+// fires after that where there is a queue, and two more ticks let the canceled ones go.
+func (b *bench) settle() {
+	b.doing("wait for the worker")
+	tick := b.peer.tick(b.work)
+	done := make(chan struct{})
+	b.timer.After(tick, func() { close(done) })
+	<-done
+	time.Sleep(2*tick + 20*time.Millisecond)
+}

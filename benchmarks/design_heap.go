@@ -1,0 +1,208 @@
+package main
+
+import (
+	"sync"
+	"time"
+)
+
+// heapDesign is a binary heap of deadlines under one mutex. Its workers take what is due and run it
+// themselves; one of them, the leader, sleeps until the next deadline, the others until they are
+// called. What is canceled leaves the heap at once.
+type heapDesign struct {
+	start time.Time
+
+	mu      sync.Mutex
+	heap    []*heapEntry
+	led     bool // a leader sleeps
+	stopped bool
+	earlier chan struct{} // 1: for the leader, there is a new first deadline
+	wake    chan struct{} // 1: for one of the others, it is to lead
+	done    chan struct{}
+}
+
+type heapEntry struct {
+	deadline time.Duration // since start
+	index    int           // in the heap; -1: not there
+	f        func()
+}
+
+// heapWorkers is the size of the pool.
+const heapWorkers = 4
+
+func newHeapDesign(options) timer {
+	t := &heapDesign{
+		start:   time.Now(),
+		earlier: make(chan struct{}, 1),
+		wake:    make(chan struct{}, 1),
+		done:    make(chan struct{}),
+	}
+	for range heapWorkers {
+		go t.work()
+	}
+	return t
+}
+
+func (t *heapDesign) After(d time.Duration, f func()) handle {
+	e := &heapEntry{deadline: time.Since(t.start) + d, f: f}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e.index = len(t.heap)
+	t.heap = append(t.heap, e)
+	t.up(e.index)
+	if e.index == 0 {
+		t.call()
+	}
+	return e
+}
+
+func (t *heapDesign) Cancel(h handle) bool {
+	e := h.(*heapEntry)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e.index < 0 {
+		return false
+	}
+	t.remove(e.index)
+	return true
+}
+
+func (t *heapDesign) Reset(h handle, d time.Duration, _ func()) handle {
+	e := h.(*heapEntry)
+	deadline := time.Since(t.start) + d
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e.index >= 0 {
+		t.remove(e.index)
+	}
+	e.deadline, e.index = deadline, len(t.heap)
+	t.heap = append(t.heap, e)
+	t.up(e.index)
+	if e.index == 0 {
+		t.call()
+	}
+	return e
+}
+
+func (t *heapDesign) Stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.stopped {
+		t.stopped, t.heap = true, nil
+		close(t.done)
+	}
+}
+
+// call wakes the leader, or else a worker that becomes it. One call that nobody has heard yet will
+// do. The mutex is held.
+func (t *heapDesign) call() {
+	wake := t.wake
+	if t.led {
+		wake = t.earlier
+	}
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *heapDesign) work() {
+	sleep := time.NewTimer(time.Hour)
+	defer sleep.Stop()
+	for {
+		f, wait, ok := t.next()
+		switch {
+		case !ok:
+			return
+		case f != nil:
+			f()
+		case wait > 0:
+			sleep.Reset(wait)
+			select {
+			case <-sleep.C:
+			case <-t.earlier:
+			case <-t.done:
+			}
+			t.mu.Lock()
+			t.led = false
+			t.mu.Unlock()
+		default:
+			select {
+			case <-t.wake:
+			case <-t.done:
+			}
+		}
+	}
+}
+
+// next returns what is due. If nothing is, wait is how long the caller sleeps as the leader, and
+// zero if it is none. It is not ok after Stop.
+func (t *heapDesign) next() (f func(), wait time.Duration, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return nil, 0, false
+	}
+	if len(t.heap) == 0 {
+		return nil, 0, true
+	}
+	e := t.heap[0]
+	if wait = e.deadline - time.Since(t.start); wait <= 0 {
+		t.remove(0)
+		if len(t.heap) > 0 && !t.led {
+			t.call() // while this one runs the task
+		}
+		return e.f, 0, true
+	}
+	if t.led {
+		return nil, 0, true
+	}
+	t.led = true
+	return nil, wait, true
+}
+
+func (t *heapDesign) remove(i int) {
+	last := len(t.heap) - 1
+	t.heap[i].index = -1
+	moved := t.heap[last]
+	t.heap[last] = nil
+	t.heap = t.heap[:last]
+	if i < last {
+		t.heap[i], moved.index = moved, i
+		t.up(i)
+		t.down(moved.index)
+	}
+}
+
+func (t *heapDesign) up(i int) {
+	e := t.heap[i]
+	for i > 0 {
+		parent := (i - 1) / 2
+		if t.heap[parent].deadline <= e.deadline {
+			break
+		}
+		t.heap[i] = t.heap[parent]
+		t.heap[i].index = i
+		i = parent
+	}
+	t.heap[i], e.index = e, i
+}
+
+func (t *heapDesign) down(i int) {
+	e := t.heap[i]
+	for {
+		child := 2*i + 1
+		if child >= len(t.heap) {
+			break
+		}
+		if child+1 < len(t.heap) && t.heap[child+1].deadline < t.heap[child].deadline {
+			child++
+		}
+		if e.deadline <= t.heap[child].deadline {
+			break
+		}
+		t.heap[i] = t.heap[child]
+		t.heap[i].index = i
+		i = child
+	}
+	t.heap[i], e.index = e, i
+}

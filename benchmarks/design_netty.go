@@ -1,0 +1,189 @@
+package main
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// nettyDesign does what Netty's HashedWheelTimer does: a timeout goes to a shared queue of many
+// producers, and from there to a bucket at a tick, at most 100,000 a tick. A canceled one goes to
+// another queue and is unlinked at a tick. At each tick the worker goes through the whole bucket,
+// runs what is due itself, and counts the rounds of the rest down.
+//
+// Netty makes a node for each element of a queue. These queues link the timeouts themselves.
+type nettyDesign struct {
+	start    time.Time
+	tick     time.Duration
+	queue    nettyQueue
+	canceled nettyQueue
+	stopped  atomic.Bool
+	done     chan struct{}
+
+	buckets [wheelSize]nettyTimeout // the worker's own; each is the head of a ring
+}
+
+const (
+	nettyPending = iota
+	nettyCanceled
+	nettyExpired
+)
+
+// nettyTransfers is the most that is taken from the queue at a tick.
+const nettyTransfers = 100_000
+
+type nettyTimeout struct {
+	deadline   time.Duration // since start
+	f          func()
+	state      atomic.Int32
+	rounds     int64
+	next, prev *nettyTimeout // in the bucket; nil: in none
+	queued     [2]atomic.Pointer[nettyTimeout]
+}
+
+// A nettyQueue is Vyukov's intrusive queue: a push is one exchange and one store.
+type nettyQueue struct {
+	link int // which of queued it uses
+	stub nettyTimeout
+	tail atomic.Pointer[nettyTimeout]
+	_    [64]byte
+	head *nettyTimeout // the consumer's
+}
+
+func (q *nettyQueue) init(link int) {
+	q.link = link
+	q.head = &q.stub
+	q.tail.Store(&q.stub)
+}
+
+func (q *nettyQueue) push(t *nettyTimeout) {
+	t.queued[q.link].Store(nil)
+	q.tail.Swap(t).queued[q.link].Store(t)
+}
+
+// pop returns nil if there is nothing, or if the next one is just being pushed.
+func (q *nettyQueue) pop() *nettyTimeout {
+	head := q.head
+	next := head.queued[q.link].Load()
+	if head == &q.stub {
+		if next == nil {
+			return nil
+		}
+		q.head, head = next, next
+		next = head.queued[q.link].Load()
+	}
+	if next == nil {
+		if q.tail.Load() != head {
+			return nil
+		}
+		q.push(&q.stub)
+		if next = head.queued[q.link].Load(); next == nil {
+			return nil
+		}
+	}
+	q.head = next
+	head.queued[q.link].Store(nil)
+	return head
+}
+
+func newNettyDesign(o options) timer {
+	t := &nettyDesign{start: time.Now(), tick: o.tick, done: make(chan struct{})}
+	t.queue.init(0)
+	t.canceled.init(1)
+	for i := range t.buckets {
+		head := &t.buckets[i]
+		head.next, head.prev = head, head
+	}
+	go t.work()
+	return t
+}
+
+func (t *nettyDesign) After(d time.Duration, f func()) handle {
+	to := &nettyTimeout{deadline: time.Since(t.start) + d, f: f}
+	t.queue.push(to)
+	return to
+}
+
+func (t *nettyDesign) Cancel(h handle) bool {
+	to := h.(*nettyTimeout)
+	if !to.state.CompareAndSwap(nettyPending, nettyCanceled) {
+		return false
+	}
+	t.canceled.push(to)
+	return true
+}
+
+func (t *nettyDesign) Reset(h handle, d time.Duration, f func()) handle {
+	t.Cancel(h)
+	return t.After(d, f)
+}
+
+func (t *nettyDesign) Stop() {
+	t.stopped.Store(true)
+	close(t.done)
+}
+
+func (t *nettyDesign) work() {
+	sleep := time.NewTimer(t.tick)
+	defer sleep.Stop()
+	for tick := int64(0); ; tick++ {
+		if wait := t.tick*time.Duration(tick+1) - time.Since(t.start); wait > 0 {
+			sleep.Reset(wait)
+			select {
+			case <-sleep.C:
+			case <-t.done:
+			}
+		}
+		if t.stopped.Load() {
+			return
+		}
+		t.unlinkCanceled()
+		t.transfer(tick)
+		t.expire(&t.buckets[tick%wheelSize])
+	}
+}
+
+func (t *nettyDesign) unlinkCanceled() {
+	for to := t.canceled.pop(); to != nil; to = t.canceled.pop() {
+		to.unlink()
+	}
+}
+
+func (t *nettyDesign) transfer(tick int64) {
+	for range nettyTransfers {
+		to := t.queue.pop()
+		if to == nil {
+			return
+		}
+		if to.state.Load() == nettyCanceled {
+			continue
+		}
+		due := int64(to.deadline / t.tick)
+		to.rounds = (due - tick) / wheelSize
+		head := &t.buckets[max(due, tick)%wheelSize]
+		to.next, to.prev = head, head.prev
+		to.prev.next, head.prev = to, to
+	}
+}
+
+// expire ends a tick, of which all deadlines have passed.
+func (t *nettyDesign) expire(head *nettyTimeout) {
+	for to := head.next; to != head; {
+		next := to.next
+		if to.rounds <= 0 {
+			to.unlink()
+			if to.state.CompareAndSwap(nettyPending, nettyExpired) && !t.stopped.Load() {
+				to.f()
+			}
+		} else {
+			to.rounds--
+		}
+		to = next
+	}
+}
+
+func (to *nettyTimeout) unlink() {
+	if to.next != nil {
+		to.prev.next, to.next.prev = to.next, to.prev
+		to.next, to.prev = nil, nil
+	}
+}

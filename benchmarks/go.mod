@@ -1,0 +1,25 @@
+module github.com/hashedwheel/hashedwheel/benchmarks
+
+go 1.25
+
+replace github.com/hashedwheel/hashedwheel => ../
+
+require (
+	github.com/dubbogo/gost v1.11.16
+	github.com/hashedwheel/hashedwheel v0.0.0-00010101000000-000000000000
+	github.com/siddontang/go v0.0.0-20180604090527-bdc77568d726
+	github.com/zeromicro/go-zero v1.10.3
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/fatih/color v1.18.0 // indirect
+	github.com/mattn/go-colorable v0.1.13 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/spaolacci/murmur3 v1.1.0 // indirect
+	go.opentelemetry.io/otel v1.40.0 // indirect
+	go.opentelemetry.io/otel/trace v1.40.0 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
+	go.uber.org/automaxprocs v1.6.0 // indirect
+	golang.org/x/sys v0.41.0 // indirect
+)

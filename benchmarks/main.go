@@ -1,0 +1,73 @@
+// Command benchmarks measures hashedwheel beside what a user would pick instead, on the same work in
+// the same run. See README.md.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+)
+
+func main() {
+	if spec := os.Getenv(cellEnv); spec != "" {
+		runCell(spec)
+		return
+	}
+	if err := program(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "benchmarks:", err)
+		os.Exit(1)
+	}
+}
+
+func program(args []string) error {
+	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
+	short := flags.Bool("short", false, "all of it in under 2 minutes, with small numbers that say little")
+	runs := flags.Int("runs", 0, "rounds, of which the median counts (default 3; 1 with -short)")
+	only := flags.String("only", "", "run only the cells whose `workload/peer` matches this regular expression")
+	out := flags.String("out", "", "write result.json, tables.md and the charts to this `directory`")
+	draw := flags.String("draw", "", "measure nothing: print and draw this `result.json` again")
+	list := flags.Bool("list", false, "list the workloads and the peers, and end")
+	if err := flags.Parse(args); err != nil {
+		if err == flag.ErrHelp {
+			return nil
+		}
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if *list {
+		printList(os.Stdout)
+		return nil
+	}
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	if *runs == 0 {
+		*runs = 3
+		if *short {
+			*runs = 1
+		}
+	}
+	var res *result
+	if *draw != "" {
+		res, err = readResult(*draw)
+	} else {
+		res = newResult(*short, *runs)
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		err = res.measure(ctx, match, os.Stderr)
+	}
+	if err != nil {
+		return err
+	}
+	res.writeTables(os.Stdout)
+	if *out != "" {
+		return res.write(*out)
+	}
+	return nil
+}

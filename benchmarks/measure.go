@@ -1,0 +1,98 @@
+//go:build unix
+
+package main
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// usage is what the process has used since its start.
+type usage struct {
+	cpu     time.Duration // user and system
+	wakeups int64         // times that a thread slept and was woken up
+	peak    float64       // bytes, the most that was resident
+}
+
+func used() usage {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	peak := float64(u.Maxrss)
+	if runtime.GOOS != "darwin" {
+		peak *= 1024 // all but macOS count in KiB
+	}
+	return usage{
+		cpu:     time.Duration(u.Utime.Nano() + u.Stime.Nano()),
+		wakeups: int64(u.Nvcsw),
+		peak:    peak,
+	}
+}
+
+// heapBytes returns what is live, goroutine stacks included.
+func heapBytes() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc + m.StackInuse)
+}
+
+// loop calls op for the time d, in one goroutine or in GOMAXPROCS, which are told their number. It
+// returns how many calls there were, and how long they took. It looks at the clock about every
+// 100 microseconds.
+func loop(goroutines int, d time.Duration, op func(g int) func()) (n int, took time.Duration) {
+	var wg sync.WaitGroup
+	counts := make([]int, goroutines)
+	start := time.Now()
+	for g := range goroutines {
+		f := op(g)
+		wg.Go(func() {
+			count, last := 0, time.Duration(0)
+			for batch := 1; last < d; {
+				for range batch {
+					f()
+				}
+				count += batch
+				now := time.Since(start)
+				if now-last < 50*time.Microsecond {
+					batch *= 2
+				} else if now-last > 200*time.Microsecond {
+					batch = max(1, batch/2)
+				}
+				last = now
+			}
+			counts[g] = count
+		})
+	}
+	wg.Wait()
+	took = time.Since(start)
+	for _, c := range counts {
+		n += c
+	}
+	return n, took
+}
+
+// median returns the middle one, or the mean of the two in the middle.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	v := slices.Clone(values)
+	slices.Sort(v)
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// quantile returns the q-th of sorted values, with 0 for the least and 1 for the greatest.
+func quantile(sorted []time.Duration, q float64) float64 {
+	return float64(sorted[int(q*float64(len(sorted)-1))]) / 1e6
+}
+
+func sorted(d []time.Duration) []time.Duration {
+	slices.Sort(d)
+	return d
+}

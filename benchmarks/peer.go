@@ -1,0 +1,131 @@
+package main
+
+import (
+	"runtime/debug"
+	"time"
+)
+
+// A handle is whatever a peer's After returns: a pointer or a key.
+type handle any
+
+// A timer is what a workload drives. The adapters add no more than a call through an interface.
+type timer interface {
+	// After has f called once, after d. It does not fail: where a peer refuses for want of room
+	// the adapter tries again, since a user has to as well.
+	After(d time.Duration, f func()) handle
+
+	// Cancel reports whether the timeout will never fire, if the peer tells.
+	Cancel(h handle) bool
+
+	// Reset moves a pending timeout, and returns its handle from then on. A peer that has none
+	// does what its users do, which is to cancel and to schedule f again.
+	Reset(h handle, d time.Duration, f func()) handle
+
+	Stop()
+}
+
+// options are what a workload asks of a timer.
+type options struct {
+	tick    time.Duration
+	horizon time.Duration // the longest delay, for a peer that has to know
+}
+
+// wheelSize is the number of buckets for each peer that lets it be chosen: Netty's default.
+const wheelSize = 512
+
+// A peer is one way to have timeouts.
+type peer struct {
+	name    string
+	module  string // import path of its module, for the version; empty for a design
+	about   string
+	cancels bool // a timeout can be canceled
+	tells   bool // Cancel's result can be relied on
+	stops   bool // after Stop nothing fires
+
+	fixedTick time.Duration // it cannot have another one; 0: any
+	million   bool          // only where many timeouts are pending
+
+	make func(options) timer
+}
+
+// peers are shown in this order, ours first.
+var peers = []peer{
+	{
+		name: "hashedwheel", module: "github.com/hashedwheel/hashedwheel",
+		about:   "this library, one level of 512 buckets",
+		cancels: true, tells: true, stops: true, make: newHashedwheel,
+	},
+	{
+		name: "hashedwheel, 3 levels", module: "github.com/hashedwheel/hashedwheel",
+		about:   "this library, WithTick(10 ms), WithLevels(3)",
+		cancels: true, tells: true, stops: true, fixedTick: 10 * time.Millisecond, million: true,
+		make: newHashedwheelLevels,
+	},
+	{
+		name: "time", about: "package time: time.AfterFunc, a heap for each processor",
+		cancels: true, tells: true, make: newTime,
+	},
+	{
+		name: "gost", module: "github.com/dubbogo/gost",
+		about:   "time.TimerWheel of dubbogo: sorted lists fed by one channel",
+		cancels: true, stops: true, fixedTick: 10 * time.Millisecond, make: newGost,
+	},
+	{
+		name: "go-zero", module: "github.com/zeromicro/go-zero",
+		about:   "collection.TimingWheel: a wheel fed by channels, with keys",
+		cancels: true, stops: true, make: newGoZero,
+	},
+	{
+		name: "siddontang", module: "github.com/siddontang/go",
+		about: "timingwheel: a channel for each bucket, shared by all that wait; no cancel",
+		stops: true, make: newSiddontang,
+	},
+	{
+		name: "heap design", about: "a heap under a mutex, a few workers (ScheduledThreadPoolExecutor, java.util.Timer)",
+		cancels: true, tells: true, stops: true, make: newHeapDesign,
+	},
+	{
+		name: "channel design", about: "a wheel that one goroutine owns, fed by a channel, with a map of keys",
+		cancels: true, stops: true, make: newChannelDesign,
+	},
+	{
+		name: "netty design", about: "Netty's HashedWheelTimer: MPSC queue, rounds counted down, tasks on the worker",
+		cancels: true, tells: true, stops: true, make: newNettyDesign,
+	},
+	{
+		name: "kafka design", about: "Kafka's timer: wheels under locks, a delay queue of buckets, a goroutine for each task",
+		cancels: true, tells: true, stops: true, make: newKafkaDesign,
+	},
+}
+
+func findPeer(name string) (peer, bool) {
+	for _, p := range append(peers, floorPeer) {
+		if p.name == name {
+			return p, true
+		}
+	}
+	return peer{}, false
+}
+
+// tick returns the tick that the peer has in a workload.
+func (p peer) tick(w *workload) time.Duration {
+	if p.fixedTick != 0 {
+		return p.fixedTick
+	}
+	return w.tick
+}
+
+// version returns what the peer is pinned to.
+func (p peer) version() string {
+	if p.module == "" {
+		return ""
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dep := range info.Deps {
+			if dep.Path == p.module && dep.Replace == nil {
+				return dep.Version
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"runtime"
+	"time"
+
+	gxtime "github.com/dubbogo/gost/time"
+)
+
+// gostTimer has a channel of 128 in front of its worker, and drops what does not fit: AfterFunc
+// tells by returning nil, Stop and Reset of a timer do not tell.
+type gostTimer struct{ *gxtime.TimerWheel }
+
+func newGost(options) timer {
+	t := gostTimer{gxtime.NewTimerWheel()}
+	// The package's clock stands still until the first tick of a wheel.
+	time.Sleep(30 * time.Millisecond)
+	return t
+}
+
+func (t gostTimer) After(d time.Duration, f func()) handle {
+	for {
+		if to := t.AfterFunc(d, f); to != nil {
+			return to
+		}
+		runtime.Gosched()
+	}
+}
+
+func (t gostTimer) Cancel(h handle) bool {
+	h.(*gxtime.Timer).Stop()
+	return true
+}
+
+func (t gostTimer) Reset(h handle, d time.Duration, _ func()) handle {
+	h.(*gxtime.Timer).Reset(d)
+	return h
+}
+
+func (t gostTimer) Stop() { t.Close() }

@@ -1,0 +1,19 @@
+package main
+
+import "time"
+
+// timeTimer is package time, which has no tick and nothing to stop.
+type timeTimer struct{}
+
+func newTime(options) timer { return timeTimer{} }
+
+func (timeTimer) After(d time.Duration, f func()) handle { return time.AfterFunc(d, f) }
+
+func (timeTimer) Cancel(h handle) bool { return h.(*time.Timer).Stop() }
+
+func (timeTimer) Reset(h handle, d time.Duration, _ func()) handle {
+	h.(*time.Timer).Reset(d)
+	return h
+}
+
+func (timeTimer) Stop() {}

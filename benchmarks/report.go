@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+func printList(w io.Writer) {
+	fmt.Fprintln(w, "workloads:")
+	for _, work := range workloads {
+		fmt.Fprintf(w, "  %-34s %s: %s\n", work.name, work.heading(false), work.about)
+	}
+	fmt.Fprintln(w, "peers:")
+	for _, p := range peers {
+		fmt.Fprintf(w, "  %-34s %s %s\n", p.name, p.about, p.version())
+	}
+}
+
+// format gives three significant digits, and all digits before the point.
+func format(v float64) string {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	digits := max(0, 2-int(math.Floor(math.Log10(math.Abs(v)))))
+	return strconv.FormatFloat(v, 'f', min(digits, 3), 64)
+}
+
+// text is the median with its spread, where there was more than one run.
+func (s stat) text(runs int) string {
+	if runs < 2 {
+		return format(s.Median)
+	}
+	return fmt.Sprintf("%s (%s to %s)", format(s.Median), format(s.Min), format(s.Max))
+}
+
+// verdict is the cell's fault or why there is nothing, and empty if all is well.
+func (c *cell) verdict() string {
+	if c.Cannot != "" {
+		return c.Cannot
+	}
+	if c.Faulty > 0 && len(c.Runs) > 1 {
+		return fmt.Sprintf("%s (in %d of %d runs)", c.Fault, c.Faulty, len(c.Runs))
+	}
+	return c.Fault
+}
+
+// writeTables writes a Markdown table for each workload.
+func (r *result) writeTables(w io.Writer) {
+	mode := ""
+	if r.Short {
+		mode = " A short run: the numbers are small and say little."
+	}
+	fmt.Fprintf(w, "%s, commit %s, %s, %s, %d processors of %s. Medians of %d runs, with the least and the greatest.%s\n",
+		r.Date, r.Commit, r.Go, r.Platform, r.Processors, r.CPU, r.Rounds, mode)
+	for _, work := range workloads {
+		cells := r.of(work)
+		if len(cells) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\n### %s\n\n`%s`: %s.\n\n| | tick |", work.heading(r.Short), work.name, work.about)
+		for _, m := range work.metrics {
+			fmt.Fprintf(w, " %s%s |", m.label(), m.unit)
+		}
+		fmt.Fprintf(w, " |\n| --- | --- |%s --- |\n", strings.Repeat(" --- |", len(work.metrics)))
+		for _, c := range cells {
+			fmt.Fprintf(w, "| %s | %s |", c.Peer, c.tick())
+			for _, m := range work.metrics {
+				text := ""
+				if s, ok := c.Metrics[m.name]; ok {
+					text = s.text(len(c.Runs))
+				}
+				fmt.Fprintf(w, " %s |", text)
+			}
+			fmt.Fprintf(w, " %s |\n", strings.ReplaceAll(c.verdict(), "|", "/"))
+		}
+	}
+}
+
+// label tells metrics of the same unit apart.
+func (m metric) label() string {
+	if m.unit == "ms" || m.unit == "ns" {
+		return m.name + ", "
+	}
+	return ""
+}
+
+// tick is empty for package time and the heap, which have none.
+func (c *cell) tick() string {
+	switch c.Peer {
+	case "time", "heap design", floorPeer.name:
+		return ""
+	}
+	return format(c.TickMS) + " ms"
+}
+
+func (r *result) of(w *workload) (cells []*cell) {
+	for _, c := range r.Cells {
+		if c.Workload == w.name {
+			cells = append(cells, c)
+		}
+	}
+	return cells
+}
+
+// bars are the chart of a workload: its first metric.
+func (r *result) bars(w *workload) (bars []bar) {
+	for _, c := range r.of(w) {
+		b := bar{label: c.Peer, ours: strings.HasPrefix(c.Peer, "hashedwheel"), fault: c.verdict()}
+		if s, ok := c.Metrics[w.metrics[0].name]; ok {
+			b.value, b.least, b.greatest, b.measured = s.Median, s.Min, s.Max, true
+		}
+		bars = append(bars, b)
+	}
+	return bars
+}
+
+// caption says what the bars are, and which are the good ones.
+func (r *result) caption(w *workload) string {
+	m := w.metrics[0]
+	better := "less is better"
+	if m.more {
+		better = "more is better"
+	}
+	return fmt.Sprintf("%s%s, %s; median of %d runs, %s, %s", m.label(), m.unit, better, r.Rounds, r.Go, r.Date)
+}

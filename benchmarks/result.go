@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// result is what result.json holds.
+type result struct {
+	Date       string            `json:"date"`
+	Commit     string            `json:"commit"`
+	Go         string            `json:"go"`
+	Platform   string            `json:"platform"`
+	CPU        string            `json:"cpu"`
+	Processors int               `json:"processors"`
+	Short      bool              `json:"short"`
+	Rounds     int               `json:"rounds"`
+	Versions   map[string]string `json:"versions"` // of the peers that are modules
+	Cells      []*cell           `json:"cells"`
+}
+
+// A cell is a workload with a peer.
+type cell struct {
+	Workload string          `json:"workload"`
+	Peer     string          `json:"peer"`
+	TickMS   float64         `json:"tick_ms"`
+	Cannot   string          `json:"cannot,omitempty"`
+	Runs     []outcome       `json:"runs,omitempty"`
+	Metrics  map[string]stat `json:"metrics,omitempty"`
+	Fault    string          `json:"fault,omitempty"` // of the first run that had one
+	Faulty   int             `json:"faulty_runs,omitempty"`
+}
+
+// stat sums up a metric over the rounds.
+type stat struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+func newResult(short bool, rounds int) *result {
+	r := &result{
+		Date:       time.Now().UTC().Format(time.DateOnly),
+		Commit:     commit(),
+		Go:         runtime.Version(),
+		Platform:   runtime.GOOS + "/" + runtime.GOARCH,
+		CPU:        cpuModel(),
+		Processors: runtime.GOMAXPROCS(0),
+		Short:      short,
+		Rounds:     rounds,
+		Versions:   map[string]string{},
+	}
+	for _, p := range peers {
+		if v := p.version(); v != "" {
+			r.Versions[p.name] = v
+		}
+	}
+	return r
+}
+
+// commit returns what is checked out, if git tells, and whether there are changes.
+func commit() string {
+	id, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	c := strings.TrimSpace(string(id))
+	if changes, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no").Output(); err != nil || len(changes) > 0 {
+		c += " with changes"
+	}
+	return c
+}
+
+// cpuModel returns the processor's name where the system has it in a file.
+func cpuModel() string {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "unknown"
+	}
+	for line := range bytes.Lines(info) {
+		if k, v, ok := strings.Cut(string(line), ":"); ok && strings.TrimSpace(k) == "model name" {
+			return strings.TrimSpace(v)
+		}
+	}
+	return "unknown"
+}
+
+// summarize fills in what follows from the runs of all cells. The multiples of the floor are of the
+// floor's median, for as many goroutines.
+func (r *result) summarize() {
+	floor := r.find("floor", floorPeer.name)
+	for _, c := range r.Cells {
+		c.Metrics, c.Fault, c.Faulty = map[string]stat{}, "", 0
+		values := map[string][]float64{}
+		for _, run := range c.Runs {
+			if run.Fault != "" {
+				if c.Faulty++; c.Faulty == 1 {
+					c.Fault = run.Fault
+				}
+			}
+			for m, v := range run.Metrics {
+				values[m] = append(values[m], v)
+			}
+		}
+		for m, v := range values {
+			s := stat{Median: median(v), Min: math.Inf(1), Max: math.Inf(-1)}
+			for _, x := range v {
+				s.Min, s.Max = min(s.Min, x), max(s.Max, x)
+			}
+			c.Metrics[m] = s
+		}
+		w, ok := findWorkload(c.Workload)
+		wall, measured := c.Metrics["wall"]
+		if !ok || !measured || floor == nil {
+			continue
+		}
+		of := "serial"
+		if w.parallel {
+			of = "parallel"
+		}
+		if f := floor.Metrics[of].Median; f > 0 {
+			c.Metrics["floors"] = stat{wall.Median / f, wall.Min / f, wall.Max / f}
+		}
+	}
+}
+
+func (r *result) find(workload, peer string) *cell {
+	for _, c := range r.Cells {
+		if c.Workload == workload && c.Peer == peer {
+			return c
+		}
+	}
+	return nil
+}
+
+func readResult(file string) (*result, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := new(result)
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	r.summarize()
+	return r, nil
+}
+
+// write writes the result, the tables, and a chart for each workload.
+func (r *result) write(dir string) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{"result.json": append(data, '\n')}
+	var tables bytes.Buffer
+	r.writeTables(&tables)
+	files["tables.md"] = tables.Bytes()
+	for _, w := range workloads {
+		if bars := r.bars(w); len(bars) > 0 && !w.floor {
+			files[w.name+".svg"] = drawChart(w.heading(r.Short), r.caption(w), bars)
+		}
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// measure runs all cells that match, each run in a process of its own: a crash or a deadlock is a
+// result, and no peer has another one's heap. In a round all peers take turns at each workload, so
+// that a drift of the machine's speed hits all alike. When ctx ends it makes do with what there is.
+func (r *result) measure(ctx context.Context, match *regexp.Regexp, progress io.Writer) error {
+	for _, w := range workloads {
+		for _, p := range w.peers() {
+			if w.floor || match.MatchString(w.name+"/"+p.name) {
+				r.Cells = append(r.Cells, &cell{
+					Workload: w.name, Peer: p.name, TickMS: float64(p.tick(w)) / 1e6, Cannot: w.cannot(p),
+				})
+			}
+		}
+	}
+	start, rounds := time.Now(), r.Rounds
+	for round := range rounds {
+		for i, c := range r.Cells {
+			if c.Cannot != "" || c.final() {
+				continue
+			}
+			fmt.Fprintf(progress, "%5.0f s  round %d of %d, %d of %d: %s, %s: ",
+				time.Since(start).Seconds(), round+1, rounds, i+1, len(r.Cells), c.Workload, c.Peer)
+			out, err := runProcess(c.Workload, c.Peer, r.Short)
+			if err != nil {
+				return err
+			}
+			c.Runs = append(c.Runs, out)
+			fmt.Fprintln(progress, out.line(c.Workload))
+			if ctx.Err() != nil {
+				r.Rounds = round + 1
+				r.summarize()
+				return nil
+			}
+		}
+	}
+	r.summarize()
+	return nil
+}
+
+// final reports whether the cell need not be run again.
+func (c *cell) final() bool { return len(c.Runs) > 0 && c.Runs[len(c.Runs)-1].Final }
+
+func (o outcome) line(work string) string {
+	var parts []string
+	if w, ok := findWorkload(work); ok {
+		if v, ok := o.Metrics[w.metrics[0].name]; ok {
+			parts = append(parts, format(v)+" "+w.metrics[0].unit)
+		}
+	}
+	if o.Fault != "" {
+		parts = append(parts, o.Fault)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// runProcess runs one cell once. An error is one of this program, not of the peer.
+func runProcess(work, peer string, short bool) (outcome, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return outcome{}, err
+	}
+	w, ok := findWorkload(work)
+	if !ok {
+		return outcome{}, fmt.Errorf("no workload %q", work)
+	}
+	mode := "full"
+	if short {
+		mode = "short"
+	}
+	limit := w.limit(short) + 10*time.Second // the process ends itself, unless that fails as well
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe)
+	cmd.Env = append(os.Environ(), cellEnv+"="+mode+"/"+work+"/"+peer)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = time.Second
+	failed := cmd.Run()
+	for line := range strings.Lines(stdout.String()) {
+		if found, ok := strings.CutPrefix(line, resultMark); ok {
+			var o outcome
+			err := json.Unmarshal([]byte(found), &o)
+			return o, err
+		}
+	}
+	if ctx.Err() != nil {
+		return outcome{Fault: fmt.Sprintf("killed: no answer within %v", limit), Final: true}, nil
+	}
+	return outcome{Fault: crash(stderr.String(), failed), Final: true}, nil
+}
+
+// crash returns why a process ended without a result: the first line that says so.
+func crash(stderr string, failed error) string {
+	for line := range strings.Lines(stderr) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "fatal error: all goroutines are asleep") {
+			return "deadlock: all goroutines are asleep"
+		}
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return "crashed: " + line[:min(len(line), 80)]
+		}
+	}
+	return fmt.Sprintf("crashed: %v", failed)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// A shot is one timeout of which all is recorded: when it was due, how late it fired, how often.
+type shot struct {
+	due   atomic.Int64 // nanoseconds since epoch
+	late  atomic.Int64
+	fired atomic.Int32
+}
+
+var epoch = time.Now()
+
+func (s *shot) fire() {
+	s.late.Store(int64(time.Since(epoch)) - s.due.Load())
+	s.fired.Add(1)
+}
+
+// arm reads the clock first: what the call itself takes is lateness.
+func (s *shot) arm(t timer, d time.Duration) handle {
+	s.due.Store(int64(time.Since(epoch) + d))
+	return t.After(d, s.fire)
+}
+
+// move sets the new deadline before the peer hears of it. If the old one fires it is early.
+func (s *shot) move(t timer, h handle, d time.Duration) {
+	s.due.Store(int64(time.Since(epoch) + d))
+	t.Reset(h, d, s.fire)
+}
+
+// await waits until all shots have fired, but not for longer than patience after the last deadline.
+func await(shots []*shot, patience time.Duration) {
+	end := time.Since(epoch)
+	for _, s := range shots {
+		end = max(end, time.Duration(s.due.Load()))
+	}
+	end += patience
+	for _, s := range shots {
+		for s.fired.Load() == 0 && time.Since(epoch) < end {
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+}
+
+// judge records as faults what fired early, twice or not at all, and returns the sorted lateness of
+// what fired.
+func (b *bench) judge(shots []*shot) []time.Duration {
+	late := make([]time.Duration, 0, len(shots))
+	early, lost, twice := 0, 0, 0
+	for _, s := range shots {
+		switch n := s.fired.Load(); {
+		case n == 0:
+			lost++
+			continue
+		case n > 1:
+			twice++
+		}
+		l := time.Duration(s.late.Load())
+		if l < 0 {
+			early++
+		}
+		late = append(late, l)
+	}
+	slices.Sort(late)
+	if lost > 0 {
+		b.failf("lost %d of %d", lost, len(shots))
+	}
+	if twice > 0 {
+		b.failf("fired %d of %d twice", twice, len(shots))
+	}
+	if early > 0 {
+		b.failf("early by up to %.2g ms, %d of %d", -float64(late[0])/1e6, early, len(shots))
+	}
+	return late
+}
+
+// setLateness records the figures that workloads about lateness have in common.
+func (b *bench) setLateness(late []time.Duration) {
+	if len(late) == 0 {
+		return
+	}
+	b.set("min", quantile(late, 0))
+	b.set("p50", quantile(late, 0.5))
+	b.set("p99", quantile(late, 0.99))
+	b.set("max", quantile(late, 1))
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A workload is the same work for every peer.
+type workload struct {
+	name  string
+	title string // {n} stands for how many timeouts
+	about string
+	n     [2]int // timeouts, in a complete run and in a short one
+	tick  time.Duration
+	far   time.Duration // the longest delay; 0: a minute
+
+	cancels  bool // takes a peer that can cancel
+	parallel bool // on GOMAXPROCS goroutines
+	million  bool // also takes the peers that are for very many pending timeouts
+	floor    bool // measures the floor, and no peer
+	exact    bool // takes a peer that can have this tick
+
+	seconds int // the limit of time, in a complete run
+	metrics []metric
+	run     func(*bench)
+}
+
+// A metric is a figure of a workload. The first one is drawn.
+type metric struct {
+	name, unit string
+	more       bool // the more the better
+}
+
+var (
+	nsMetrics = []metric{
+		{"wall", "ns/op", false}, {"floors", "x floor", false}, {"cpu", "ns CPU/op", false}, {"allocated", "B/op", false},
+	}
+	lateMetrics = []metric{{"p99", "ms", false}, {"min", "ms", false}, {"p50", "ms", false}, {"max", "ms", false}}
+)
+
+const (
+	ms         = time.Millisecond
+	hour       = time.Hour
+	wheelsTick = 100 * ms
+)
+
+var workloads = []*workload{
+	{
+		name: "floor", title: "What one allocation of 48 bytes, one clock reading and two atomic operations cost",
+		about: "no timeout can be cheaper by much", floor: true, tick: wheelsTick, run: runFloor, seconds: 20,
+		metrics: []metric{
+			{"serial", "ns", false}, {"parallel", "ns", false}, {"allocation", "ns", false},
+			{"clock", "ns", false}, {"atomics", "ns", false},
+		},
+	},
+	{
+		name: "check", title: "Correctness", about: "nothing early, lost, twice, after Cancel or after Stop",
+		tick: 10 * ms, run: runCheck, seconds: 20, million: true, metrics: lateMetrics,
+	},
+	{
+		name: "schedule-cancel-serial", title: "Schedule and cancel, one goroutine, nothing pending",
+		about: "a timeout of 10 s, canceled at once", tick: wheelsTick,
+		cancels: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "schedule-cancel-parallel", title: "Schedule and cancel, a goroutine for each processor, nothing pending",
+		about: "a timeout of 10 s, canceled at once", tick: wheelsTick,
+		cancels: true, parallel: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "schedule-cancel-serial-pending", title: "Schedule and cancel, one goroutine, {n} pending",
+		about: "the pending ones are 10 to 60 minutes off", n: [2]int{1e6, 1e5}, tick: wheelsTick, far: hour,
+		cancels: true, million: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "schedule-cancel-parallel-pending", title: "Schedule and cancel, a goroutine for each processor, {n} pending",
+		about: "the pending ones are 10 to 60 minutes off", n: [2]int{1e6, 1e5}, tick: wheelsTick, far: hour,
+		cancels: true, parallel: true, million: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "schedule", title: "Schedule only, {n} timeouts",
+		about: "10 to 11 s off, none canceled", n: [2]int{1e6, 1e5}, tick: wheelsTick,
+		million: true, run: runSchedule, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "reset-serial", title: "Reset, one goroutine, {n} live",
+		about: "to 30 s; a peer without a reset cancels and schedules", n: [2]int{1e5, 1e4}, tick: wheelsTick,
+		cancels: true, run: runReset, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "reset-parallel", title: "Reset, a goroutine for each processor, {n} live",
+		about: "to 30 s; a peer without a reset cancels and schedules", n: [2]int{1e5, 1e4}, tick: wheelsTick,
+		cancels: true, parallel: true, run: runReset, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "fire", title: "Fire {n} timeouts that are due at once", about: "from the first to the last task",
+		n: [2]int{1e6, 1e5}, tick: 10 * ms, million: true, run: runFire, seconds: 20,
+		metrics: []metric{
+			{"rate", "M tasks/s", true}, {"last", "ms after due", false}, {"cpu", "ns CPU/task", false}, {"peak", "MB", false},
+		},
+	},
+	{
+		name: "pending", title: "Memory of a pending timeout, and a garbage collection with {n} of them",
+		about: "10 to 60 minutes off", n: [2]int{1e6, 1e5}, tick: wheelsTick, far: hour,
+		million: true, run: runPending, seconds: 20,
+		metrics: []metric{{"bytes", "B/timeout", false}, {"gc", "ms/GC", false}},
+	},
+	{
+		name: "idle", title: "Idle, with {n} timeouts that are far off", about: "10 to 60 minutes off, a tick of 10 ms",
+		n: [2]int{1e6, 1e5}, tick: 10 * ms, far: hour, million: true, run: runIdle, seconds: 20,
+		metrics: []metric{{"cpu", "% of a core", false}, {"wakeups", "wake-ups/s", false}},
+	},
+	{
+		name: "late-10ms", title: "Lateness of {n} timeouts over a second, at a tick of 10 ms",
+		about: "below zero is early", n: [2]int{20000, 2000}, tick: 10 * ms,
+		million: true, run: runLate, seconds: 15, metrics: lateMetrics,
+	},
+	{
+		name: "late-1ms", title: "Lateness of {n} timeouts over a second, at a tick of 1 ms",
+		about: "below zero is early", n: [2]int{20000, 2000}, tick: ms, exact: true,
+		run: runLate, seconds: 15, metrics: lateMetrics,
+	},
+	{
+		name: "rpc", title: "RPC mix: 100 to 500 ms, 99 % canceled 256 operations later",
+		about: "what fires must equal what is left", tick: 10 * ms, cancels: true, parallel: true,
+		run: runRPC, seconds: 30, million: true, metrics: append(nsMetrics[:len(nsMetrics):len(nsMetrics)],
+			metric{"left", "left to fire", false}),
+	},
+	{
+		name: "blocked", title: "Lateness of {n} timeouts while the task of another one blocks",
+		about: "for 2 s (0.5 s in a short run), a tick of 10 ms", n: [2]int{1000, 200}, tick: 10 * ms,
+		run: runBlocked, seconds: 15, metrics: []metric{{"max", "ms", false}, {"p50", "ms", false}},
+	},
+	{
+		name: "flood-10ms", title: "Worst lateness of a timeout of 100 ms under two busy producers, tick of 10 ms",
+		about: "they schedule and cancel as fast as they can for 10 s", tick: 10 * ms, cancels: true,
+		run: runFlood, seconds: 60, metrics: floodMetrics,
+	},
+	{
+		name: "flood-100ms", title: "Worst lateness of a timeout of 100 ms under two busy producers, tick of 100 ms",
+		about: "they schedule and cancel as fast as they can for 10 s", tick: 100 * ms, cancels: true, exact: true,
+		run: runFlood, seconds: 60, metrics: floodMetrics,
+	},
+}
+
+var floodMetrics = []metric{{"max", "ms", false}, {"p50", "ms", false}, {"rate", "M ops/s", true}, {"peak", "MB", false}}
+
+func findWorkload(name string) (*workload, bool) {
+	for _, w := range workloads {
+		if w.name == name {
+			return w, true
+		}
+	}
+	return nil, false
+}
+
+// takes reports whether there is a cell for the peer at all.
+func (w *workload) takes(p peer) bool { return !p.million || w.million }
+
+// cannot says what a peer lacks for a workload, if it does.
+func (w *workload) cannot(p peer) string {
+	switch {
+	case w.cancels && !p.cancels:
+		return "cannot: no cancel"
+	case w.exact && p.fixedTick != 0 && p.fixedTick != w.tick:
+		return "cannot: its tick is " + p.fixedTick.String()
+	}
+	return ""
+}
+
+// peers are those that have a cell in the workload.
+func (w *workload) peers() []peer {
+	if w.floor {
+		return []peer{floorPeer}
+	}
+	var list []peer
+	for _, p := range peers {
+		if w.takes(p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func (w *workload) size(short bool) int {
+	if short {
+		return w.n[1]
+	}
+	return w.n[0]
+}
+
+func (w *workload) heading(short bool) string {
+	n := strconv.Itoa(w.size(short))
+	if len(n) > 3 {
+		n = n[:len(n)-3] + "," + n[len(n)-3:]
+	}
+	if len(n) > 7 {
+		n = n[:len(n)-7] + "," + n[len(n)-7:]
+	}
+	return strings.ReplaceAll(w.title, "{n}", n)
+}
+
+func (w *workload) horizon() time.Duration { return max(w.far, time.Minute) + time.Minute }
+
+func (w *workload) limit(short bool) time.Duration {
+	if short {
+		return 3 * time.Second
+	}
+	return time.Duration(w.seconds) * time.Second
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// runFire arms all for one deadline, which lies far enough ahead for every peer, and measures from
+// the first task to the last, so that it does not matter where in a tick the deadline lies.
+func runFire(b *bench) {
+	n := b.work.size(b.short)
+	due := time.Now().Add(pick(b, 3*time.Second, 700*ms))
+	var count, first, last atomic.Int64
+	f := func() {
+		switch c := count.Add(1); {
+		case c == 1:
+			first.Store(int64(time.Since(epoch)))
+		case c == int64(n):
+			last.Store(int64(time.Since(epoch)))
+		}
+	}
+	for i := range n {
+		if i%1000 == 0 {
+			b.doing("%d of %d armed", i, n)
+		}
+		b.timer.After(time.Until(due), f)
+	}
+	if over := time.Since(due); over > 0 {
+		b.failf("took %.1f s longer to arm than there was", over.Seconds())
+	}
+	runtime.GC()
+	if wait := time.Until(due) - 50*ms; wait > 0 {
+		time.Sleep(wait)
+	}
+	before := used().cpu
+	for seen, since := int64(-1), time.Now(); last.Load() == 0; time.Sleep(5 * time.Millisecond) {
+		c := count.Load()
+		b.doing("%d of %d fired", c, n)
+		if c != seen {
+			seen, since = c, time.Now()
+		} else if time.Since(since) > pick(b, 4*time.Second, time.Second) {
+			b.failf("lost %d of %d", int64(n)-c, n)
+			return
+		}
+	}
+	b.set("cpu", float64(used().cpu-before)/float64(n))
+	b.set("rate", float64(n)/float64(last.Load()-first.Load())*1e3)
+	b.set("last", float64(last.Load()-int64(due.Sub(epoch)))/1e6)
+	b.set("peak", used().peak/1e6)
+	if first.Load() < int64(due.Sub(epoch)) {
+		b.failf("early by up to %.2g ms", float64(int64(due.Sub(epoch))-first.Load())/1e6)
+	}
+}
+
+func runPending(b *bench) {
+	n := b.work.size(b.short)
+	empty := heapBytes() + 16*float64(n) // the handles are the workload's
+	handles := b.pending(n)
+	b.set("bytes", (heapBytes()-empty)/float64(n))
+	var took []float64
+	b.doing("collect")
+	for range pick(b, 7, 3) {
+		start := time.Now()
+		runtime.GC()
+		took = append(took, float64(time.Since(start))/1e6)
+	}
+	b.set("gc", median(took))
+	runtime.KeepAlive(handles)
+}
+
+// runIdle counts the wake-ups of all threads of the process, the runtime's own and one a second of watch
+// included.
+func runIdle(b *bench) {
+	handles := b.pending(b.work.size(b.short))
+	b.doing("idle")
+	b.resting.Store(true)
+	time.Sleep(pick(b, time.Second, 100*ms))
+	d := pick(b, 4*time.Second, 300*ms)
+	before := used()
+	time.Sleep(d)
+	after := used()
+	b.set("cpu", 100*(after.cpu-before.cpu).Seconds()/d.Seconds())
+	b.set("wakeups", float64(after.wakeups-before.wakeups)/d.Seconds())
+	runtime.KeepAlive(handles)
+}
+
+func runLate(b *bench) {
+	shots := make([]*shot, b.work.size(b.short))
+	spread := pick(b, time.Second, 300*ms)
+	b.doing("arm")
+	for i := range shots {
+		shots[i] = new(shot)
+		shots[i].arm(b.timer, 20*ms+rand.N(spread))
+	}
+	b.doing("wait")
+	await(shots, pick(b, 5*time.Second, 500*ms))
+	b.setLateness(b.judge(shots))
+}
+
+// runBlocked arms the one that blocks first, so that it comes before others of the same tick.
+func runBlocked(b *bench) {
+	blocks := pick(b, 2*time.Second, 500*ms)
+	shots := make([]*shot, b.work.size(b.short))
+	b.doing("arm")
+	release := make(chan struct{})
+	b.timer.After(100*ms, func() { <-release })
+	time.AfterFunc(100*ms+blocks, func() { close(release) })
+	for i := range shots {
+		shots[i] = new(shot)
+		shots[i].arm(b.timer, 100*ms+rand.N(blocks/2))
+	}
+	b.doing("wait")
+	await(shots, 2*blocks)
+	b.setLateness(b.judge(shots))
+}
+
+// runFlood has two producers schedule and cancel as fast as they can, and one timeout of 100 ms
+// after another beside them.
+func runFlood(b *bench) {
+	var late []time.Duration
+	var stop atomic.Bool
+	var count [2]int64
+	done := make(chan struct{}, len(count))
+	for g := range count {
+		go func() {
+			for ; !stop.Load(); count[g]++ {
+				b.timer.Cancel(b.timer.After(10*time.Second, nop))
+			}
+			done <- struct{}{}
+		}()
+	}
+	start, flood := time.Now(), pick(b, 10*time.Second, 400*ms)
+	early := time.Duration(0)
+	finish := func() { // once the producers are to end
+		if !stop.Swap(true) {
+			for range count {
+				<-done
+			}
+			b.set("rate", float64(count[0]+count[1])/float64(time.Since(start))*1e3)
+		}
+	}
+	for time.Since(start) < flood {
+		s, fired := new(shot), make(chan struct{})
+		s.due.Store(int64(time.Since(epoch) + 100*ms))
+		b.timer.After(100*ms, func() {
+			s.fire()
+			close(fired)
+		})
+		b.doing("wait for the timeout of 100 ms, armed after %.1f s", time.Since(start).Seconds())
+	wait:
+		for {
+			select {
+			case <-fired:
+				break wait
+			case <-time.After(20 * ms):
+				if time.Since(start) >= flood {
+					finish()
+				}
+				// What is known if a limit ends it first.
+				b.set("max", max(float64(int64(time.Since(epoch))-s.due.Load())/1e6, b.get("max")))
+			}
+		}
+		l := time.Duration(s.late.Load())
+		early = min(early, l)
+		late = append(late, l)
+		b.set("max", max(float64(l)/1e6, b.get("max")))
+	}
+	finish()
+	b.setLateness(sorted(late))
+	b.set("peak", used().peak/1e6)
+	if early < 0 {
+		b.failf("early by up to %.2g ms", -float64(early)/1e6)
+	}
+}
