@@ -161,12 +161,24 @@ func (b *bench) goroutines() int {
 }
 
 // settle waits until the peer has worked off what has been asked of it: a timeout that is armed now
-// fires after that where there is a queue, and two more ticks let the canceled ones go.
+// fires after that where there is a queue, and two more ticks let the canceled ones go. Another one
+// each second is for a peer that loses some.
 func (b *bench) settle() {
 	b.doing("wait for the worker")
 	tick := b.peer.tick(b.work)
-	done := make(chan struct{})
-	b.timer.After(tick, func() { close(done) })
-	<-done
+	done := make(chan struct{}, 1)
+	for waiting := true; waiting; {
+		b.timer.After(tick, func() {
+			select {
+			case done <- struct{}{}:
+			default:
+			}
+		})
+		select {
+		case <-done:
+			waiting = false
+		case <-time.After(time.Second):
+		}
+	}
 	time.Sleep(2*tick + 20*time.Millisecond)
 }

@@ -8,10 +8,10 @@ import (
 // floorPeer stands for nobody: its cell is what no timeout can be cheaper than by much.
 var floorPeer = peer{name: "floor", about: "no timeout at all", make: newTime}
 
-// A floorTimeout is as large as a hashedwheel.Timeout, with as many words that may be pointers.
+// A floorTimeout is as large as a hashedwheel.Timeout, and has pointers too.
 type floorTimeout struct {
-	pointers [4]*int
-	numbers  [2]uint64
+	_ [4]*int
+	_ [2]uint64
 }
 
 // floorShare keeps what a goroutine works on away from the others' cache lines.

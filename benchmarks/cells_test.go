@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// The fakes have one fault each.
+var fakes = []peer{
+	{name: "fake that panics", cancels: true, make: func(options) timer { return panicking{} }},
+	{name: "fake that hangs", cancels: true, make: func(options) timer { return hanging{} }},
+	{name: "fake that is early", cancels: true, make: func(options) timer { return early{} }},
+	{name: "fake that loses", cancels: true, make: func(options) timer { return losing{armed: new(atomic.Int64)} }},
+	{name: "fake that repeats", cancels: true, make: func(options) timer { return repeating{} }},
+	{name: "fake that forgets to cancel", cancels: true, make: func(options) timer { return forgetting{} }},
+	{name: "fake that does not stop", cancels: true, stops: true, make: newTime},
+	{name: "fake that exits", cancels: true, make: func(options) timer { os.Exit(3); return nil }},
+}
+
+type panicking struct{ timeTimer }
+
+func (panicking) After(time.Duration, func()) handle { panic("out of order") }
+
+type hanging struct{ timeTimer }
+
+func (hanging) After(time.Duration, func()) handle { select {} }
+
+type early struct{ timeTimer }
+
+func (early) After(d time.Duration, f func()) handle { return time.AfterFunc(d/2, f) }
+
+type losing struct {
+	timeTimer
+	armed *atomic.Int64
+}
+
+func (t losing) After(d time.Duration, f func()) handle {
+	if t.armed.Add(1)%5 == 0 {
+		f = nop
+	}
+	return t.timeTimer.After(d, f)
+}
+
+type repeating struct{ timeTimer }
+
+func (t repeating) After(d time.Duration, f func()) handle {
+	return t.timeTimer.After(d, func() { f(); f() })
+}
+
+type forgetting struct{ timeTimer }
+
+func (forgetting) Cancel(handle) bool { return true }
+
+// TestMain lets this binary be a cell, as the program does.
+func TestMain(m *testing.M) {
+	peers = append(peers, fakes...)
+	if spec := os.Getenv(cellEnv); spec != "" {
+		runCell(spec)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// The designs are correct, so that what they cost is the cost of something correct.
+func TestCheck(t *testing.T) {
+	for _, p := range peers {
+		if !strings.HasSuffix(p.name, " design") && !strings.HasPrefix(p.name, "hashedwheel") && p.name != "time" {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			out, err := runProcess("check", p.name, true)
+			if err != nil || out.Fault != "" {
+				t.Errorf("fault %q, error %v", out.Fault, err)
+			}
+			if len(out.Metrics) == 0 {
+				t.Error("no figures")
+			}
+		})
+	}
+}
+
+func TestFaultsAreShown(t *testing.T) {
+	for peer, want := range map[string]string{
+		"fake that panics":            "crashed: panic: out of order",
+		"fake that hangs":             "deadlock: idle after 3s",
+		"fake that is early":          "early by up to ",
+		"fake that loses":             "lost ",
+		"fake that repeats":           "twice",
+		"fake that forgets to cancel": "100 of 100 fired though canceled",
+		"fake that does not stop":     "100 of 100 fired after Stop",
+		"fake that exits":             "crashed: exit status 3",
+	} {
+		t.Run(peer, func(t *testing.T) {
+			t.Parallel()
+			out, err := runProcess("check", peer, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out.Fault, want) {
+				t.Errorf("fault %q, want %q", out.Fault, want)
+			}
+		})
+	}
+}
+
+// The workloads notice what the check would have noticed.
+func TestWorkloadsNoticeFaults(t *testing.T) {
+	for cell, want := range map[string]string{
+		"rpc/fake that forgets to cancel": "fired though canceled",
+		"rpc/fake that loses":             "lost ",
+		"fire/fake that is early":         "early by up to ",
+		"late-10ms/fake that loses":       "lost ",
+		"blocked/fake that is early":      "early by up to ",
+		"flood-10ms/fake that is early":   "early by up to ",
+		"reset-serial/fake that loses":    "did not fire",
+	} {
+		t.Run(cell, func(t *testing.T) {
+			t.Parallel()
+			work, peer, _ := strings.Cut(cell, "/")
+			out, err := runProcess(work, peer, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out.Fault, want) {
+				t.Errorf("fault %q, want %q", out.Fault, want)
+			}
+		})
+	}
+}
+
+// A cell that crashed or hung is not run again; one that cannot be is not run at all.
+func TestRounds(t *testing.T) {
+	r := newResult(true, 2)
+	if err := r.measure(context.Background(), regexp.MustCompile(`^check/(time|fake that panics)$|^rpc/siddontang$`), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		work, peer, verdict string
+		runs                int
+	}{
+		{"floor", "floor", "", 2},
+		{"check", "time", "", 2},
+		{"check", "fake that panics", "crashed: panic: out of order", 1},
+		{"rpc", "siddontang", "cannot: no cancel", 0},
+	} {
+		c := r.find(tt.work, tt.peer)
+		if c == nil {
+			t.Errorf("%s/%s is missing", tt.work, tt.peer)
+			continue
+		}
+		if len(c.Runs) != tt.runs || c.verdict() != tt.verdict {
+			t.Errorf("%s/%s: %d runs, %q; want %d, %q", tt.work, tt.peer, len(c.Runs), c.verdict(), tt.runs, tt.verdict)
+		}
+	}
+	if len(r.Cells) != 4 {
+		t.Errorf("%d cells, want 4", len(r.Cells))
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// example has a floor, a peer with a figure, and one that lost timeouts in one of two runs.
+func example() *result {
+	r := newResult(true, 2)
+	r.Cells = []*cell{
+		{Workload: "floor", Peer: "floor", Runs: []outcome{
+			{Metrics: map[string]float64{"serial": 40}}, {Metrics: map[string]float64{"serial": 60}},
+		}},
+		{Workload: "schedule", Peer: "hashedwheel", TickMS: 100, Runs: []outcome{
+			{Metrics: map[string]float64{"wall": 100}}, {Metrics: map[string]float64{"wall": 150}},
+		}},
+		{Workload: "schedule", Peer: "gost", TickMS: 10, Runs: []outcome{
+			{Metrics: map[string]float64{"wall": 200}}, {Fault: "lost 1 <of> 2"},
+		}},
+		{Workload: "schedule", Peer: "time", Runs: []outcome{{Fault: "crashed: exit status 1", Final: true}}},
+	}
+	r.summarize()
+	return r
+}
+
+func TestSummarize(t *testing.T) {
+	r := example()
+	c := r.find("schedule", "hashedwheel")
+	if got, want := c.Metrics["wall"], (stat{125, 100, 150}); got != want {
+		t.Errorf("wall %v, want %v", got, want)
+	}
+	if got, want := c.Metrics["floors"], (stat{2.5, 2, 3}); got != want {
+		t.Errorf("multiple of the floor %v, want %v", got, want)
+	}
+	if got, want := r.find("schedule", "gost").verdict(), "lost 1 <of> 2 (in 1 of 2 runs)"; got != want {
+		t.Errorf("verdict %q, want %q", got, want)
+	}
+}
+
+func TestWriteAndRead(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	r := example()
+	if err := r.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	back, err := readResult(filepath.Join(dir, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(r, back) {
+		t.Errorf("read %+v, wrote %+v", back, r)
+	}
+	tables, err := os.ReadFile(filepath.Join(dir, "tables.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| hashedwheel | 100 ms | 125 (100 to 150) | 2.50 (2.00 to 3.00) |",
+		"lost 1 <of> 2 (in 1 of 2 runs)", "crashed: exit status 1", r.Go, r.Commit, r.Date,
+	} {
+		if !strings.Contains(string(tables), want) {
+			t.Errorf("no %q in\n%s", want, tables)
+		}
+	}
+	charts, err := filepath.Glob(filepath.Join(dir, "*.svg"))
+	if err != nil || len(charts) != 1 {
+		t.Errorf("charts %v, error %v; want the one of schedule", charts, err)
+	}
+}
+
+func TestChart(t *testing.T) {
+	svg := drawChart("a < b & \"c\"", "ms, less is better", []bar{
+		{label: "ours", value: 1, least: 0.5, greatest: 2, measured: true, ours: true},
+		{label: "early", value: -3, least: -4, greatest: -2, measured: true, fault: "early by <4> ms"},
+		{label: "crashed", fault: "crashed: " + strings.Repeat("& so on ", 100)},
+		{label: "nothing"},
+	})
+	d := xml.NewDecoder(bytes.NewReader(svg))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, svg)
+		}
+	}
+	for _, want := range []string{
+		`<title>a &lt; b &amp;`, "ms, less is better", `class="ours"`, "early by &lt;4&gt; ms", "…",
+		"prefers-color-scheme: dark",
+	} {
+		if !strings.Contains(string(svg), want) {
+			t.Errorf("no %q in\n%s", want, svg)
+		}
+	}
+	drawChart("no bars", "", nil)
+}
+
+func TestFormat(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.01234: "0.012", 0.1234: "0.123", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 1234567: "1234567", -12.34: "-12.3",
+	} {
+		if got := format(v); got != want {
+			t.Errorf("format(%v) = %q, want %q", v, got, want)
+		}
+	}
+}
