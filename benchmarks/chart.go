@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
-	"math"
 )
 
-// A bar is a row of a chart: a value with its spread, or a fault as text, or both.
+// A bar is a row of a chart: a value with its spread, or a fault as text.
 type bar struct {
 	label                  string
 	value, least, greatest float64
@@ -29,7 +28,7 @@ const chartStyle = `
 text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
 .title { font-size: 16px; font-weight: 600; }
 .quiet { fill: #59636e; }
-.fault { fill: #b42318; }
+text.fault { fill: #b42318; }
 .ours { fill: #1a7f37; }
 .other { fill: #8c959f; }
 .spread { stroke: #1f2328; stroke-width: 1.5; }
@@ -43,20 +42,26 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-s
 }
 `
 
-// drawChart returns an SVG with a bar for each value, all from zero on one linear scale. A value
-// below zero has no bar.
-func drawChart(title, caption string, bars []bar) []byte {
+// drawChart returns an SVG with a bar for each value, from zero on one linear scale. A bar of more
+// than four times the median is cut, and has a gap, for the others to be seen. A fault stands in
+// place of the bar: what was measured beside it is not comparable.
+func drawChart(title, caption, unit string, bars []bar) []byte {
+	var values []float64
 	longest := 0.0
 	for _, b := range bars {
-		if b.measured {
+		if b.measured && b.fault == "" {
+			values = append(values, b.value)
 			longest = max(longest, b.greatest)
 		}
+	}
+	if m := median(values); longest > 4*m {
+		longest = 4 * m
 	}
 	length := func(v float64) float64 {
 		if longest == 0 {
 			return 0
 		}
-		return math.Max(0, v/longest*chartBars)
+		return min(max(0, v/longest), 1) * chartBars
 	}
 	var s bytes.Buffer
 	height := chartTop + chartRow*len(bars) + 8
@@ -68,36 +73,51 @@ func drawChart(title, caption string, bars []bar) []byte {
 	for i, b := range bars {
 		top := chartTop + i*chartRow
 		middle := float64(top) + chartRow/2
-		fmt.Fprintf(&s, `<text x="%d" y="%g" text-anchor="end">%s</text>`+"\n", chartLabels-8, middle+4, escape(b.label))
-		x := float64(chartLabels)
-		if b.measured {
-			class := "other"
-			if b.ours {
-				class = "ours"
-			}
-			fmt.Fprintf(&s, `<rect class="%s" x="%d" y="%d" width="%.1f" height="%d" rx="2"/>`+"\n",
-				class, chartLabels, top+4, math.Max(1, length(b.value)), chartRow-8)
-			if b.greatest > b.least {
-				fmt.Fprintf(&s, `<line class="spread" x1="%.1f" x2="%.1f" y1="%g" y2="%g"/>`+"\n",
-					x+length(b.least), x+length(b.greatest), middle, middle)
-			}
-			x += math.Max(length(b.value), length(b.greatest)) + 6
-			fmt.Fprintf(&s, `<text x="%.1f" y="%g">%s`, x, middle+4, format(b.value))
-		} else {
-			fmt.Fprintf(&s, `<text x="%.1f" y="%g">`, x, middle+4)
+		text := func(class string, x float64, anchor, content string) {
+			fmt.Fprintf(&s, `<text class="%s" x="%.1f" y="%g" text-anchor="%s">%s</text>`+"\n",
+				class, x, middle+4, anchor, escape(content))
 		}
-		if b.fault != "" {
-			fmt.Fprintf(&s, `<tspan class="fault" dx="6">%s</tspan>`, escape(shorten(b.fault, x)))
+		text("", chartLabels-8, "end", b.label)
+		value := format(b.value) + " " + unit
+		switch {
+		case b.fault != "" && b.measured:
+			text("fault", chartLabels, "start", shorten(b.fault+"; "+value, chartLabels))
+		case b.fault != "":
+			text("fault", chartLabels, "start", shorten(b.fault, chartLabels))
+		case b.measured:
+			text("", chartLabels+max(length(b.value), length(b.greatest))+6, "start", value)
+			drawBar(&s, b, top, length, b.value > longest)
 		}
-		fmt.Fprintf(&s, "</text>\n")
 	}
 	s.WriteString("</svg>\n")
 	return s.Bytes()
 }
 
+// drawBar draws the bar of one value, and a line from the least to the greatest.
+func drawBar(s *bytes.Buffer, b bar, top int, length func(float64) float64, cut bool) {
+	class := "other"
+	if b.ours {
+		class = "ours"
+	}
+	rect := func(x, width float64) {
+		fmt.Fprintf(s, `<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d" rx="2"/>`+"\n",
+			class, chartLabels+x, top+4, max(1, width), chartRow-8)
+	}
+	if cut {
+		rect(0, 0.88*chartBars)
+		rect(0.91*chartBars, 0.09*chartBars)
+		return
+	}
+	rect(0, length(b.value))
+	if b.greatest > b.least {
+		fmt.Fprintf(s, `<line class="spread" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`+"\n",
+			chartLabels+length(b.least), chartLabels+length(b.greatest), top+chartRow/2, top+chartRow/2)
+	}
+}
+
 // shorten cuts a text that begins at x to what has room; the tables have all of it.
 func shorten(text string, x float64) string {
-	room := int((chartWidth - x - 60) / 6.6)
+	room := int((chartWidth - x) / 6.6)
 	if r := []rune(text); len(r) > room {
 		return string(r[:room-1]) + "…"
 	}

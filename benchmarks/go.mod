@@ -6,7 +6,7 @@ replace github.com/hashedwheel/hashedwheel => ../
 
 require (
 	github.com/dubbogo/gost v1.11.16
-	github.com/hashedwheel/hashedwheel v0.0.0-00010101000000-000000000000
+	github.com/hashedwheel/hashedwheel v0.0.0
 	github.com/siddontang/go v0.0.0-20180604090527-bdc77568d726
 	github.com/zeromicro/go-zero v1.10.3
 )

@@ -67,7 +67,9 @@ func program(args []string) error {
 	}
 	res.writeTables(os.Stdout)
 	if *out != "" {
-		return res.write(*out)
+		if err := res.write(*out); err != nil {
+			return err
+		}
 	}
-	return nil
+	return res.ownFaults()
 }

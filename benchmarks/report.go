@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -53,8 +54,8 @@ func (r *result) writeTables(w io.Writer) {
 	if r.Short {
 		mode = " A short run: the numbers are small and say little."
 	}
-	fmt.Fprintf(w, "%s, commit %s, %s, %s, %d processors of %s. Medians of %d runs, with the least and the greatest.%s\n",
-		r.Date, r.Commit, r.Go, r.Platform, r.Processors, r.CPU, r.Rounds, mode)
+	fmt.Fprintf(w, "%s, commit %s, %s, %s, %d processors of %s. Medians of %s, with the least and the greatest.%s\n",
+		r.Date, r.Commit, r.Go, r.Platform, r.Processors, r.CPU, r.rounds(), mode)
 	for _, work := range workloads {
 		cells := r.of(work)
 		if len(cells) == 0 {
@@ -108,13 +109,33 @@ func (r *result) of(w *workload) (cells []*cell) {
 // bars are the chart of a workload: its first metric.
 func (r *result) bars(w *workload) (bars []bar) {
 	for _, c := range r.of(w) {
-		b := bar{label: c.Peer, ours: strings.HasPrefix(c.Peer, "hashedwheel"), fault: c.verdict()}
+		b := bar{label: c.Peer, ours: c.ours(), fault: c.verdict()}
 		if s, ok := c.Metrics[w.metrics[0].name]; ok {
 			b.value, b.least, b.greatest, b.measured = s.Median, s.Min, s.Max, true
 		}
 		bars = append(bars, b)
 	}
 	return bars
+}
+
+// ownFaults is an error if this library failed anywhere. The peers may.
+func (r *result) ownFaults() error {
+	var faults []error
+	for _, c := range r.Cells {
+		if c.ours() && c.Fault != "" {
+			faults = append(faults, fmt.Errorf("%s, %s: %s", c.Workload, c.Peer, c.verdict()))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (c *cell) ours() bool { return strings.HasPrefix(c.Peer, "hashedwheel") }
+
+func (r *result) rounds() string {
+	if r.Rounds == 1 {
+		return "1 run"
+	}
+	return strconv.Itoa(r.Rounds) + " runs"
 }
 
 // caption says what the bars are, and which are the good ones.
@@ -124,5 +145,5 @@ func (r *result) caption(w *workload) string {
 	if m.more {
 		better = "more is better"
 	}
-	return fmt.Sprintf("%s%s, %s; median of %d runs, %s, %s", m.label(), m.unit, better, r.Rounds, r.Go, r.Date)
+	return fmt.Sprintf("%s%s, %s; median of %s, %s, %s", m.label(), m.unit, better, r.rounds(), r.Go, r.Date)
 }

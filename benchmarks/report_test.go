@@ -45,6 +45,19 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
+// That a peer fails is a result. That this library does is an error.
+func TestOwnFaults(t *testing.T) {
+	r := example()
+	if err := r.ownFaults(); err != nil {
+		t.Errorf("error %v for the faults of peers", err)
+	}
+	r.find("schedule", "hashedwheel").Runs[1].Fault = "lost 1 of 2"
+	r.summarize()
+	if err := r.ownFaults(); err == nil || !strings.Contains(err.Error(), "lost 1 of 2") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestWriteAndRead(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	r := example()
@@ -77,11 +90,12 @@ func TestWriteAndRead(t *testing.T) {
 }
 
 func TestChart(t *testing.T) {
-	svg := drawChart("a < b & \"c\"", "ms, less is better", []bar{
+	svg := drawChart("a < b & \"c\"", "ms, less is better", "ms", []bar{
 		{label: "ours", value: 1, least: 0.5, greatest: 2, measured: true, ours: true},
 		{label: "early", value: -3, least: -4, greatest: -2, measured: true, fault: "early by <4> ms"},
 		{label: "crashed", fault: "crashed: " + strings.Repeat("& so on ", 100)},
 		{label: "nothing"},
+		{label: "far", value: 1000, least: 900, greatest: 1100, measured: true},
 	})
 	d := xml.NewDecoder(bytes.NewReader(svg))
 	for {
@@ -99,7 +113,7 @@ func TestChart(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, svg)
 		}
 	}
-	drawChart("no bars", "", nil)
+	drawChart("no bars", "", "", nil)
 }
 
 func TestFormat(t *testing.T) {

@@ -168,8 +168,8 @@ func (r *result) write(dir string) error {
 	r.writeTables(&tables)
 	files["tables.md"] = tables.Bytes()
 	for _, w := range workloads {
-		if bars := r.bars(w); len(bars) > 0 && !w.floor {
-			files[w.name+".svg"] = drawChart(w.heading(r.Short), r.caption(w), bars)
+		if bars := r.bars(w); len(bars) > 0 && w.drawn() {
+			files[w.name+".svg"] = drawChart(w.heading(r.Short), r.caption(w), w.metrics[0].unit, bars)
 		}
 	}
 	for name, data := range files {

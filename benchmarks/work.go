@@ -183,6 +183,9 @@ func (w *workload) peers() []peer {
 	return list
 }
 
+// drawn reports whether the first metric is one to compare.
+func (w *workload) drawn() bool { return !w.floor && w.name != "check" }
+
 func (w *workload) size(short bool) int {
 	if short {
 		return w.n[1]
