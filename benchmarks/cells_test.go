@@ -15,6 +15,7 @@ import (
 var fakes = []peer{
 	{name: "fake that panics", cancels: true, make: func(options) timer { return panicking{} }},
 	{name: "fake that hangs", cancels: true, make: func(options) timer { return hanging{} }},
+	{name: "fake that grows", cancels: true, make: func(options) timer { return growing{} }},
 	{name: "fake that is early", cancels: true, make: func(options) timer { return early{} }},
 	{name: "fake that loses", cancels: true, make: func(options) timer { return losing{armed: new(atomic.Int64)} }},
 	{name: "fake that repeats", cancels: true, make: func(options) timer { return repeating{} }},
@@ -30,6 +31,15 @@ func (panicking) After(time.Duration, func()) handle { panic("out of order") }
 type hanging struct{ timeTimer }
 
 func (hanging) After(time.Duration, func()) handle { select {} }
+
+// growing takes address space alone: nobody writes to it.
+type growing struct{ timeTimer }
+
+func (growing) After(time.Duration, func()) handle {
+	hold := make([]byte, memoryLimit+1<<20)
+	time.Sleep(time.Hour)
+	return &hold[0]
+}
 
 type early struct{ timeTimer }
 
@@ -90,6 +100,7 @@ func TestFaultsAreShown(t *testing.T) {
 	for peer, want := range map[string]string{
 		"fake that panics":            "crashed: panic: out of order",
 		"fake that hangs":             "deadlock: idle after 3s",
+		"fake that grows":             "more than 6 GiB of memory",
 		"fake that is early":          "early by up to ",
 		"fake that loses":             "lost ",
 		"fake that repeats":           "twice",
