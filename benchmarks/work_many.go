@@ -121,24 +121,26 @@ func runBlocked(b *bench) {
 func runFlood(b *bench) {
 	var late []time.Duration
 	var stop atomic.Bool
-	var count [2]int64
-	done := make(chan struct{}, len(count))
-	for g := range count {
+	const producers = 2
+	counts := make(chan int, producers)
+	for range producers {
 		go func() {
-			for ; !stop.Load(); count[g]++ {
+			n := 0
+			for ; !stop.Load(); n++ {
 				b.timer.Cancel(b.timer.After(10*time.Second, nop))
 			}
-			done <- struct{}{}
+			counts <- n
 		}()
 	}
 	start, flood := time.Now(), pick(b, 10*time.Second, 400*ms)
 	early := time.Duration(0)
 	finish := func() { // once the producers are to end
 		if !stop.Swap(true) {
-			for range count {
-				<-done
+			n := 0
+			for range producers {
+				n += <-counts
 			}
-			b.set("rate", float64(count[0]+count[1])/float64(time.Since(start))*1e3)
+			b.set("rate", float64(n)/float64(time.Since(start))*1e3)
 		}
 	}
 	for time.Since(start) < flood {
