@@ -36,7 +36,8 @@ func (hanging) After(time.Duration, func()) handle { select {} }
 type growing struct{ timeTimer }
 
 func (growing) After(time.Duration, func()) handle {
-	hold := make([]byte, memoryLimit+1<<20)
+	size := uint64(memoryLimit + 1<<20) // as a constant it would not compile for 32 bits
+	hold := make([]byte, size)
 	time.Sleep(time.Hour)
 	return &hold[0]
 }
