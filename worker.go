@@ -2,6 +2,7 @@ package hashedwheel
 
 import (
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -270,8 +271,10 @@ func (w *worker) emit(to *Timeout) {
 		(*b).own = b == &w.own
 	}
 	(*b).due = append((*b).due, to)
-	if len((*b).due) == batchSize {
+	if n := len((*b).due); n == batchSize {
 		w.handOver()
+	} else if n == cap((*b).due) && n >= batchSize/8 {
+		(*b).due = slices.Grow((*b).due, batchSize-n) // there are likely to be many
 	}
 }
 
