@@ -25,7 +25,7 @@ const (
 // at tick now.
 func (l *level) wanted(slot, now uint64) uint64 {
 	b := &l.buckets[slot]
-	if l.shift == 0 || len(b.entries) <= worthWaking {
+	if l.shift == 0 || b.len() <= worthWaking {
 		return b.min
 	}
 	return max(now+1, (b.min>>l.shift-1)<<l.shift)
@@ -55,11 +55,11 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (looked int) 
 		return 0 // all of a later round
 	}
 	if l.block != block {
-		l.block, l.unmet = block, len(b.entries)
+		l.block, l.unmet = block, b.len()
 	}
 	// Others may have been removed meanwhile. Their gaps were filled from the end, so whoever
 	// has not been met is still below unmet.
-	l.unmet = min(l.unmet, len(b.entries))
+	l.unmet = min(l.unmet, b.len())
 	looked = min(l.unmet, most)
 	if looked == 0 {
 		return 0
@@ -70,7 +70,7 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (looked int) 
 	switch {
 	case l.unmet == 0:
 		l.findMin(slot)
-	case len(b.entries) > 0:
+	case b.len() > 0:
 		l.vague.set(slot)
 	}
 	return looked

@@ -56,8 +56,8 @@ func TestCascadeComesDownInTime(t *testing.T) {
 				}
 				w.check(t)
 			}
-			b := w.levels[levels-1].buckets[block]
-			for _, e := range b.entries {
+			b := &w.levels[levels-1].buckets[block]
+			for _, e := range b.all() {
 				require.Greater(t, e.tick>>shift, block, "it is still up there")
 			}
 			w.refresh()
@@ -85,7 +85,7 @@ func TestCascadeEmitsWhatIsOverdue(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	to := testTimeout(20)
 	w.place(to, 20)
-	require.Len(t, w.levels[1].buckets[2].entries, 1)
+	require.Equal(t, 1, w.levels[1].buckets[2].len())
 	require.Empty(t, collect(t, w, 10))
 	to.word.Store(pendingAt(queued, 9))
 	var due []*Timeout
@@ -106,7 +106,7 @@ func TestCascadeOfFewCanWait(t *testing.T) {
 			w.place(testTimeout(tick), tick)
 		}
 		w.place(testTimeout(31), 31)
-		w.remove(w.levels[1].buckets[3].entries[n].to)
+		w.remove(w.levels[1].buckets[3].at(n).to)
 		w.refresh()
 		w.check(t)
 		require.GreaterOrEqual(t, w.next, uint64(24))
@@ -115,7 +115,7 @@ func TestCascadeOfFewCanWait(t *testing.T) {
 			for w.cascade(nil) {
 				w.check(t)
 			}
-			require.Empty(t, w.levels[1].buckets[3].entries)
+			require.Zero(t, w.levels[1].buckets[3].len())
 		}
 		require.Len(t, collect(t, w, 31), n)
 	}

@@ -31,7 +31,7 @@ func (l *level) remove(slot uint64, to *Timeout) {
 	b := &l.buckets[slot]
 	tick := b.remove(to)
 	switch {
-	case len(b.entries) == 0:
+	case b.len() == 0:
 		l.occupied.clear(slot)
 		l.vague.clear(slot)
 	case tick == b.min:
@@ -63,7 +63,7 @@ func (l *level) earliest(now, bound uint64) uint64 {
 				return bound // whatever follows is later
 			}
 			b := &l.buckets[slot]
-			if l.wanted(slot, now) < bound && l.vague.has(slot) && len(b.entries) <= worthScan {
+			if l.wanted(slot, now) < bound && l.vague.has(slot) && b.len() <= worthScan {
 				l.findMin(slot)
 			}
 			bound = min(bound, l.wanted(slot, now))

@@ -86,7 +86,7 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 // move makes sure that a timeout in a bucket is looked at by tick. Where that is later than
 // the entry says, nothing needs doing: the visit at the entry's tick will move it.
 func (w *wheel) move(to *Timeout, tick uint64) {
-	if tick < w.levelOf(to).buckets[w.slotOf(to)].entries[to.pos].tick {
+	if tick < w.levelOf(to).buckets[w.slotOf(to)].at(int(to.pos)).tick {
 		w.remove(to)
 		w.place(to, tick)
 	}
@@ -147,7 +147,7 @@ func (w *wheel) enter(i int, first, last uint64, emit func(to *Timeout)) {
 	for _, part := range [2]struct{ from, end uint64 }{{from, min(end, size)}, {0, max(end, size) - size}} {
 		for slot := l.occupied.next(part.from, part.end); slot < part.end; slot = l.occupied.next(slot+1, part.end) {
 			if b := &l.buckets[slot]; b.min>>l.shift <= w.now>>l.shift {
-				b.min = w.visit(i, slot, 0, len(b.entries), w.now>>l.shift, emit)
+				b.min = w.visit(i, slot, 0, b.len(), w.now>>l.shift, emit)
 				l.vague.clear(slot)
 			}
 		}
@@ -157,39 +157,44 @@ func (w *wheel) enter(i int, first, last uint64, emit func(to *Timeout)) {
 // visit looks at the entries of a bucket at the positions from lo to hi-1, and takes out those of
 // blocks up to last. Timeouts that are not due yet it moves to where they belong, and those that have
 // been canceled, or are at work, it drops. It returns the first tick of those that stay.
-func (w *wheel) visit(i int, slot uint64, lo, hi int, last uint64, emit func(to *Timeout)) (first uint64) {
-	l := &w.levels[i]
+func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func(to *Timeout)) (first uint64) {
+	l := &w.levels[level]
 	b := &l.buckets[slot]
 	first = math.MaxUint64
-	left := len(b.entries)
-	// From the back, so that what fills a gap has been seen.
-	for pos := hi - 1; pos >= lo; pos-- {
-		e := &b.entries[pos]
-		if e.tick>>l.shift > last {
-			first = min(first, e.tick)
-			continue
-		}
-		w.vague = w.vague || e.tick == w.next
-		to := e.to
-		word := to.word.Load()
-		tick := tickOf(word)
-		ahead := waits(word) && tick > w.now
-		if ahead {
-			if j, s := w.locate(tick); j == i && s == slot {
-				e.tick = tick
-				first = min(first, tick)
+	left := b.len()
+	// From the back, so that what fills a gap has been seen; array by array.
+	for hi > lo {
+		array, start := b.array(hi - 1)
+		start, array = max(start, lo), array[max(lo-start, 0):hi-start]
+		hi = start
+		for i := len(array) - 1; i >= 0; i-- {
+			e := &array[i]
+			if e.tick>>l.shift > last {
+				first = min(first, e.tick)
 				continue
 			}
-		}
-		left--
-		b.fill(pos, left)
-		to.bucket = 0
-		w.count--
-		switch {
-		case ahead:
-			w.place(to, tick)
-		case waits(word):
-			emit(to)
+			w.vague = w.vague || e.tick == w.next
+			to := e.to
+			word := to.word.Load()
+			tick := tickOf(word)
+			ahead := waits(word) && tick > w.now
+			if ahead {
+				if j, s := w.locate(tick); j == level && s == slot {
+					e.tick = tick
+					first = min(first, tick)
+					continue
+				}
+			}
+			left--
+			b.fill(start+i, left)
+			to.bucket = 0
+			w.count--
+			switch {
+			case ahead:
+				w.place(to, tick)
+			case waits(word):
+				emit(to)
+			}
 		}
 	}
 	b.truncate(left)
@@ -211,9 +216,10 @@ func (w *wheel) earliest() uint64 {
 // each calls f for each timeout.
 func (w *wheel) each(f func(to *Timeout)) {
 	for i := range w.levels {
-		for _, b := range w.levels[i].buckets {
-			for _, e := range b.entries {
-				f(e.to)
+		for slot := range w.levels[i].buckets {
+			b := &w.levels[i].buckets[slot]
+			for pos := range b.len() {
+				f(b.at(pos).to)
 			}
 		}
 	}

@@ -212,7 +212,7 @@ func TestWorkerCascadesInTime(t *testing.T) {
 			require.NoError(t, err)
 		}
 		upstairs := func() int {
-			n := len(timer.worker.wheel.levels[1].buckets[100%64].entries)
+			n := timer.worker.wheel.levels[1].buckets[100%64].len()
 			timer.worker.nudge() // after which the worker may write there
 			synctest.Wait()
 			return n
