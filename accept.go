@@ -37,12 +37,12 @@ func (t *Timer) takeSlot() bool {
 			}
 		case !ending:
 			return false
-		case tries == triesPerLook:
-			start = time.Now()
-		case tries%triesPerLook == 0 && time.Since(start) > maxEnding:
-			return false
-		default:
+		case tries%triesPerLook != 0:
 			runtime.Gosched()
+		case start.IsZero():
+			start = time.Now()
+		case time.Since(start) > maxEnding:
+			return false
 		}
 	}
 }

@@ -126,8 +126,8 @@ func (b *bucket) truncate(n int) {
 	}
 }
 
-// truncate is that of the bucket, for the entries beyond its first array. One array stays for the next entries, so that a bucket which is
-// about full does not make one each time.
+// truncate is that of the bucket, for the entries beyond its first array. One array stays for the
+// next entries, so that a bucket which is about full does not make one each time.
 func (m *chunks) truncate(n int) {
 	for m.n > n {
 		last := (m.n - 1) / chunkSize

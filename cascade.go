@@ -4,9 +4,10 @@ package hashedwheel
 //
 // When the hand enters the block of a bucket on an upper level, all that is in it has to be on a
 // lower one. To move it just then would keep waiting what is due at that moment: a bucket may hold
-// millions, and moving one timeout costs 50 to 100 ns. So it is moved while the hand goes through the
-// block before, a few at a time, between the ticks. From there the level below reaches to the
-// end of the block, since two blocks are one turn of it: nothing more gets into the bucket.
+// millions, and moving one timeout costs 20 ns, 100 where memory is cold. So it is moved while the
+// hand goes through the block before, a few at a time, between the ticks. From there the level below
+// reaches to the end of the block, since two blocks are one turn of it: nothing more gets into the
+// bucket.
 //
 // For a bucket with few entries the worker does not wake up. Whatever has not come down in time is
 // moved when the hand gets there.

@@ -216,7 +216,8 @@ func TestExecutorWithMaxConcurrency(t *testing.T) {
 
 // Everything at once: limits, executors of all kinds, tasks that block, panic and exit, cancels,
 // resets, and the end at a random moment. Each timeout ends once, its canceler is told as often
-// as it was canceled, no limit is exceeded, and Shutdown returns when all is over.
+// as it was canceled, no limit is exceeded, and Shutdown returns when all is over. On real time, for
+// the races.
 func TestRunnersRace(t *testing.T) {
 	seeds := newRand(t)
 	var total Stats

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -112,6 +113,14 @@ func (m *moments) since(start time.Time) []time.Duration {
 		all = append(all, at.Sub(start))
 	}
 	return all
+}
+
+// heapInUse returns the bytes of the heap that are reachable.
+func heapInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 func nop() {}

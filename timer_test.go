@@ -310,6 +310,20 @@ func TestMaxPending(t *testing.T) {
 	})
 }
 
+// Somebody for whom there is no room waits for a slot that is about to be free, but not for ever. On
+// real time, since virtual time stands still while it looks.
+func TestMaxPendingGivesUp(t *testing.T) {
+	timer := newTimer(t, WithMaxPending(1))
+	_, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	timer.willEnd() // as one that is kept from going on
+	start := time.Now()
+	_, err = timer.AfterFunc(time.Hour, nop)
+	require.ErrorIs(t, err, ErrTooManyPending)
+	require.Greater(t, time.Since(start), maxEnding)
+	timer.wontEnd()
+}
+
 // Promise 18, and what comes after.
 func TestStop(t *testing.T) {
 	virtual(t, func(t *testing.T) {

@@ -42,7 +42,7 @@ func newWheel(size, levels int, now uint64) *wheel {
 	return w
 }
 
-// A place says in which bucket a timeout is: 1 + level * size + slot, or 0 for none.
+// placeOf returns the number of a bucket, as a timeout knows it: 1 + level * size + slot. 0 is none.
 func (w *wheel) placeOf(level int, slot uint64) uint32 {
 	return 1 + uint32(level)<<w.bits + uint32(slot)
 }

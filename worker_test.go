@@ -234,7 +234,8 @@ func TestWorkerCascadesInTime(t *testing.T) {
 }
 
 // Promise 19, with a tick longer than a second: what gets on the queue while the worker is on its way
-// to rest keeps it awake, but not for the whole tick.
+// to rest keeps it awake, but not for the whole tick. On real time: virtual time stands still while a
+// goroutine waits for a mutex.
 func TestTakenBackRestIsShort(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
 	w := &timer.worker
