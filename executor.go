@@ -111,13 +111,20 @@ func (j *job) run() {
 	t := r.timer
 	open := t.enter(j.stripe)
 	to := r.begin(j, open)
-	claimed := to != nil && j.claim(to, j.tick)
+	claimed := false
+	if to != nil {
+		j.at.Store(claiming)
+		claimed = j.claim(to, j.tick)
+	}
 	t.leave(j.stripe)
 	if to == nil {
 		return
 	}
 	returned := false
-	defer func() { r.finish(j, returned) }()
+	defer func() {
+		j.rest()
+		r.finish(j, returned)
+	}()
 	if claimed {
 		j.runTask(to)
 	}

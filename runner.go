@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 )
@@ -17,16 +18,23 @@ type runner struct {
 	pos    int     // in runners.live; guarded by runners.mu
 	batch  *batch  // that it takes from; guarded by runners.mu
 
-	// The timeout whose task it runs, or that it is about to claim; nil in between. So once a
-	// timeout has been seen claimed, its runner can be found.
+	// What it is at: a timeout, from when that was claimed until its task has returned, and a
+	// moment longer; or claiming; or nil, in between. Written by the runner.
 	at atomic.Pointer[Timeout]
 
 	// Two lines of its own, since at is written for each task.
 	_ [128 - 7*8]byte
 }
 
+// claiming is what a runner is at while it takes timeouts and claims them. As inside the gate of the
+// timer nothing waits then, not even for runners.mu, and no user code runs. So others may wait for
+// the end of that: Stop, for which whoever took a timeout has also begun its task, or Wait, which
+// has to know whose.
+var claiming = new(Timeout)
+
 // run is the runner's goroutine.
 func (rn *runner) run() {
+	rn.rest() // from a task that has ended the goroutine before this one
 	r := rn.runners
 	ended := false
 	defer func() {
@@ -51,28 +59,35 @@ func (rn *runner) run() {
 	ended = true
 }
 
-// runNext takes a timeout from the batch and runs its task. It reports whether to go on.
+// runNext takes timeouts from the batch until it has claimed one, and runs its task. It reports
+// whether to go on.
+//
+// It is done once for each task, so it is sparing with what locks a cache line: five times, here
+// and in claim. That it has left the task before, and has gone through the gate, is one of them.
 func (rn *runner) runNext(b *batch) bool {
-	t := rn.runners.timer
-	// From enter to leave nothing waits and no user code runs, so Stop may wait for it: when
-	// it finds nobody inside, whoever took a timeout has also begun its task.
-	if !t.enter(rn.stripe) {
-		t.leave(rn.stripe)
-		return false
+	r := rn.runners
+	if was := rn.at.Swap(claiming); was != nil && r.awaiting.Load() > 0 {
+		rn.at.Store(nil)
+		r.tellWaiters(was)
+		rn.at.Store(claiming)
 	}
-	to := b.take()
-	claimed := to != nil && rn.claim(to, b.tick)
-	t.leave(rn.stripe)
-	if claimed {
-		rn.runTask(to)
+	for !r.timer.stopped.Load() {
+		to := b.take()
+		if to == nil {
+			break
+		}
+		if rn.claim(to, b.tick) {
+			rn.runTask(to)
+			return true
+		}
 	}
-	return to != nil
+	rn.rest()
+	return false
 }
 
-// claim claims a timeout if it is due by tick, and reports whether it did: then the
-// caller has to run its task. Called inside the gate.
+// claim claims a timeout if it is due by tick, and reports whether it did: then the caller has to run
+// its task. Called while the runner is claiming.
 func (rn *runner) claim(to *Timeout, tick uint64) bool {
-	rn.at.Store(to)
 	m, ok := to.task.(*member)
 	if ok {
 		m.group.starting.Add(1)
@@ -84,7 +99,6 @@ func (rn *runner) claim(to *Timeout, tick uint64) bool {
 		if ok {
 			m.group.starting.Add(-1)
 		}
-		rn.rest(to)
 		return false
 	}
 	if to.repeating() != nil {
@@ -98,14 +112,30 @@ func (rn *runner) claim(to *Timeout, tick uint64) bool {
 		}
 	}
 	rn.stripe.expired.Add(1)
+	rn.at.Store(to)
 	return true
 }
 
-// rest marks the runner as between two tasks.
-func (rn *runner) rest(to *Timeout) {
+// task returns the timeout whose task the runner runs, or is just about to, nil if there is none.
+// Called by others, with runners.mu held.
+func (rn *runner) task() *Timeout {
+	for {
+		if to := rn.at.Load(); to != claiming {
+			return to
+		}
+		runtime.Gosched()
+	}
+}
+
+// rest marks the runner as at nothing.
+func (rn *runner) rest() {
+	was := rn.at.Load()
+	if was == nil {
+		return
+	}
 	rn.at.Store(nil)
-	if rn.runners.awaiting.Load() > 0 {
-		rn.runners.tellWaiters(to)
+	if was != claiming && rn.runners.awaiting.Load() > 0 {
+		rn.runners.tellWaiters(was)
 	}
 }
 
@@ -115,17 +145,11 @@ func (rn *runner) runTask(to *Timeout) {
 	to.task.Run(to)
 }
 
+// taskEnded does what is to be done after a task. Usually that is nothing.
 func (rn *runner) taskEnded(to *Timeout) {
 	value := recover()
-	r := to.repeating()
-	if value == nil && r == nil { // as nearly always
-		rn.rest(to)
-		return
-	}
-	// In this order even if the handler, or a schedule, ends the goroutine.
-	defer rn.rest(to)
-	if r != nil {
-		defer r.runEnded(to, rn)
+	if r := to.repeating(); r != nil {
+		defer r.runEnded(to, rn) // even if the handler ends the goroutine
 	}
 	if value != nil {
 		to.timer.reportPanic(to, value, debug.Stack())

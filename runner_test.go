@@ -183,18 +183,18 @@ func TestBatch(t *testing.T) {
 	require.Zero(t, batch.left())
 }
 
-// Behind the gate that Stop has shut no runner takes anything, and none stays inside.
+// Behind the gate that Stop has shut no runner takes anything, and none stays.
 func TestRunnerAtTheShutGate(t *testing.T) {
 	timer := newTimer(t)
 	timer.stopped.Store(true)
 	defer timer.stopped.Store(false)
 	to := testTimeout(1)
 	b := &batch{due: []*Timeout{to}, tick: 1}
-	s := &timer.queue.stripes[0]
-	require.False(t, timer.runners.enlistOne().runNext(b))
+	rn := timer.runners.enlistOne()
+	require.False(t, rn.runNext(b))
 	require.Equal(t, 1, b.left())
 	require.Equal(t, uint64(pending), status(to.word.Load()))
-	require.Zero(t, s.inside.Load())
+	require.Nil(t, rn.at.Load())
 }
 
 // One runner for the only batch; more for what is behind it, up to one for each processor; with

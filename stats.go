@@ -52,7 +52,7 @@ func (t *Timer) running() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rn := range r.live {
-		if rn.at.Load() != nil {
+		if rn.task() != nil {
 			n++
 		}
 	}

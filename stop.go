@@ -15,6 +15,7 @@ import (
 // that is pending already, and the start of a task. Stop shuts it and then waits until
 // nobody is inside. Either a goroutine that enters finds it shut, or Stop finds the
 // goroutine inside: on each side a write comes before the read of what the other wrote.
+// Runners go through it by what they are at, see claiming.
 func (t *Timer) enter(s *stripe) bool {
 	s.inside.Add(1)
 	return !t.stopped.Load()
@@ -65,6 +66,7 @@ func (t *Timer) stop() []*Timeout {
 			runtime.Gosched()
 		}
 	}
+	t.runners.awaitClaims()
 
 	var left []*Timeout
 	collect := func(to *Timeout) {
@@ -101,6 +103,16 @@ func (t *Timer) stop() []*Timeout {
 	return left
 }
 
+// awaitClaims returns when no runner is claiming. From now on they find that Stop was called before
+// they take anything.
+func (r *runners) awaitClaims() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rn := range r.live {
+		rn.task()
+	}
+}
+
 // takeRest returns the timeouts that nobody has taken, those that the executor has not begun,
 // and those at work, in whatever state they are. Called by Stop, with nobody inside the gate.
 func (r *runners) takeRest() []*Timeout {
@@ -123,7 +135,7 @@ func (r *runners) takeRest() []*Timeout {
 	}
 	r.jobs = nil
 	for _, rn := range r.live {
-		if to := rn.at.Load(); to != nil {
+		if to := rn.task(); to != nil {
 			rest = append(rest, to)
 		}
 	}

@@ -34,9 +34,9 @@ import (
 //     not: the worker is going to look at the timeout, and will see the word as it is then.
 //     The worker clears the bit after it has taken the timeout off, and learns the rest of
 //     the word in the same atomic step.
-//  2. The bit is set, and the push made, inside the gate (Timer.enter), or by NewTimeout
-//     before anyone else knows the timeout. So a push that others rely on cannot be the one
-//     that finds the queue closed by Stop.
+//  2. The bit is set, and the push made, inside the gate (Timer.enter, claiming), or by
+//     NewTimeout before anyone else knows the timeout. So a push that others rely on cannot be
+//     the one that finds the queue closed by Stop.
 //  3. A pending timeout whose bit is clear is in a bucket at a tick not later than its own,
 //     or in a batch of due ones, or in the hands of the worker or of a runner. A runner that
 //     finds a timeout of its batch reset, and its bit clear, puts it on the queue again.
@@ -138,7 +138,7 @@ func (to *Timeout) Cancel() bool {
 
 // claim makes a pending timeout expired, or at work, if it is due by tick, and reports whether
 // it did. If it did not, the timeout has been canceled, or reset, and what then remains to be
-// done for it has been. Called only by runners, inside the gate.
+// done for it has been. Called only by runners, while they are claiming.
 func (to *Timeout) claim(tick uint64) bool {
 	for {
 		word := to.word.Load()

@@ -411,7 +411,7 @@ func TestStopAwaitsStarts(t *testing.T) {
 	for _, ends := range []bool{true, false} {
 		timer := newTimer(t)
 		rn := timer.runners.enlistOne()
-		rn.at.Store(new(Timeout)) // as a runner does before it leaves the gate
+		rn.at.Store(new(Timeout)) // as a runner does when it has claimed it
 		var stopped atomic.Bool
 		done := make(chan struct{})
 		go func() {

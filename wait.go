@@ -54,7 +54,7 @@ func (r *runners) newWaiter(to *Timeout) *waiter {
 // running reports whether a runner runs the task of a timeout, or is about to. Called with mu
 // held.
 func (r *runners) running(to *Timeout) bool {
-	return slices.ContainsFunc(r.live, func(rn *runner) bool { return rn.at.Load() == to })
+	return slices.ContainsFunc(r.live, func(rn *runner) bool { return rn.task() == to })
 }
 
 // tellWaiters ends those who wait for the task of a timeout, if nobody else runs it. Called by

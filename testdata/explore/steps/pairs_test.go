@@ -1,6 +1,11 @@
 package hashedwheel
 
-import "testing"
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // Of what ends or moves one timeout, one wins, whatever the order of the steps.
 
@@ -157,4 +162,34 @@ func TestStepsCancelResetRunEnds(t *testing.T) {
 		s.Go(func() { a.reset(2 * tick) })
 		s.race(0)
 	})
+}
+
+// Who finds that he cannot cancel, and waits, finds that the task has run.
+
+func TestStepsWait(t *testing.T) {
+	search(t, plain, timed, func(s *scene) { s.raceToWait() })
+}
+
+func TestStepsWaitExecutor(t *testing.T) {
+	search(t, bounded(3), plain, func(s *scene) {
+		s.timer.runners.submit = func(run func()) error {
+			go run()
+			return nil
+		}
+		s.raceToWait()
+	})
+}
+
+func (s *scene) raceToWait() {
+	a := s.pending(0)
+	s.tickAway(0)
+	ran := -1
+	s.Go(func() {
+		if a.cancel(0); a.wins[0] == 0 {
+			_ = a.to.Wait(context.Background())
+			ran = len(a.fired)
+		}
+	})
+	s.race(tick)
+	require.NotZero(s, ran, "waited, and the task had not run")
 }

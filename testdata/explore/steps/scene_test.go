@@ -27,8 +27,9 @@ type scene struct {
 	acts  []*act
 	over  time.Duration // when the race was
 
-	left   []*Timeout // what Stop returned
-	missed []*act     // still pending then
+	left      []*Timeout // what Stop returned
+	missed    []*act     // still pending then
+	uncounted int        // tasks that had been claimed then, and not been counted
 }
 
 // An act is a timeout and what is known of it. Its methods are called by one racer, or by several if
@@ -141,12 +142,21 @@ func (a *act) cancel(who int) {
 }
 
 // stop stops the timer, but for the wait for tasks that have just been started. None that was armed
-// before may be pending when it has returned.
+// before may be pending when it has returned, and each claim is over.
 func (s *scene) stop() {
 	s.left = s.timer.stop()
+	for i := range s.timer.queue.stripes {
+		s.uncounted -= int(s.timer.queue.stripes[i].expired.Load())
+	}
 	for _, a := range s.acts {
-		if a.to != nil && status(a.to.word.Peek()) == pending {
+		if a.to == nil {
+			continue
+		}
+		switch status(a.to.word.Peek()) {
+		case pending:
 			s.missed = append(s.missed, a)
+		case expired:
+			s.uncounted++
 		}
 	}
 }
@@ -179,6 +189,7 @@ func (s *scene) check() {
 	s.over = s.now()
 	pass(10 * tick)
 	require.Empty(s, s.missed, "pending when Stop had returned")
+	require.LessOrEqual(s, s.uncounted, 0, "tasks that were started, and not counted when Stop had returned")
 	waiting := 0
 	for i, a := range s.acts {
 		if !a.check(i) {

@@ -149,3 +149,25 @@ func TestStepsStopRunEnds(t *testing.T) {
 		s.race(tick)
 	})
 }
+
+// A runner finds that a timeout of its batch was reset, and puts it on the queue again.
+func TestStepsStopResetTaken(t *testing.T) {
+	search(t, plain, timedAfter, func(s *scene) {
+		a := s.pending(hour)
+		s.tickAway(3)
+		r, wheel := &s.timer.runners, s.timer.worker.wheel
+		wheel.remove(a.to)
+		b := r.newBatch()
+		b.due, b.tick = append(b.due, a.to), wheel.now
+		r.mu.Lock()
+		r.list(b)
+		r.mu.Unlock()
+		s.Go(func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.spawn(1)
+		})
+		s.Go(s.stop)
+		s.race(0)
+	})
+}
