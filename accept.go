@@ -2,6 +2,7 @@ package hashedwheel
 
 import (
 	"runtime"
+	"sync/atomic"
 	"time"
 )
 
@@ -9,14 +10,14 @@ import (
 // ending: as long as a busy machine may keep a thread from going on.
 const maxEnding = 100 * time.Millisecond
 
-// accept counts a timeout that is about to become pending, and refuses it where it would
-// exceed the limit.
-func (t *Timer) accept(s *stripe) error {
+// accept counts a timeout that is about to become pending, as armed or rearmed, and refuses it where
+// it would exceed the limit.
+func (t *Timer) accept(counter *atomic.Uint64) error {
 	if t.maxPending > 0 && !t.takeSlot() {
 		t.rejected.Add(1)
 		return ErrTooManyPending
 	}
-	if s.accepted.Add(1)%summonEvery == 0 {
+	if counter.Add(1)%summonEvery == 0 {
 		t.worker.nudge()
 	}
 	return nil
@@ -48,8 +49,8 @@ func (t *Timer) takeSlot() bool {
 }
 
 // unaccept takes back an accept after which the timeout did not become pending.
-func (t *Timer) unaccept(s *stripe) {
-	s.accepted.Add(^uint64(0))
+func (t *Timer) unaccept(counter *atomic.Uint64) {
+	counter.Add(^uint64(0))
 	if t.maxPending > 0 {
 		t.slots.Add(-1)
 	}

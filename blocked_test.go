@@ -18,7 +18,7 @@ import (
 func (r *runners) liveRunners() (live, started int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.live), r.started
+	return len(r.live), int(r.started)
 }
 
 // enlistOne makes the runners believe that there is one more, and returns it.

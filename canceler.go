@@ -1,6 +1,9 @@
 package hashedwheel
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"time"
+)
 
 // A Canceler is a Task that wants to know when it will not run.
 type Canceler interface {
@@ -34,6 +37,18 @@ func (r *runners) tell(to *Timeout) {
 	r.add(b)
 	r.timer.worker.summon() // for it looks after what is stuck
 }
+
+// A lateWarning is told, by whoever tells those that were canceled, that the worker was late.
+type lateWarning struct{ by time.Duration }
+
+func (lateWarning) Run(*Timeout) {}
+
+func (l lateWarning) Canceled(to *Timeout) {
+	to.timer.log().Warn("hashedwheel: timeouts were late, the machine is too busy or stood still", "by", l.by)
+}
+
+// warn has a warning logged, not on the worker's goroutine: the log is the user's.
+func (r *runners) warn(w lateWarning) { r.tell(&Timeout{timer: r.timer, task: w}) }
 
 // tellCanceled tells the task of a canceled timeout, and survives its panic.
 func (t *Timer) tellCanceled(to *Timeout) {

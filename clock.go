@@ -58,7 +58,10 @@ func (c *clock) elapsed() time.Duration { return max(time.Since(c.start), 0) }
 func (c *clock) since(now time.Time) time.Duration { return max(now.Sub(c.start), 0) }
 
 // now returns the number of boundaries passed: the current tick.
-func (c *clock) now() uint64 { return min(c.ticks(c.elapsed()), neverTick-1) }
+func (c *clock) now() uint64 { return c.tickAt(c.elapsed()) }
+
+// tickAt returns the number of boundaries passed when so much time has elapsed.
+func (c *clock) tickAt(elapsed time.Duration) uint64 { return min(c.ticks(elapsed), neverTick-1) }
 
 // due returns the first boundary at or after elapsed+delay. Rounding up is what makes
 // early impossible: a deadline inside a tick belongs to the boundary that ends it.

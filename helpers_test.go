@@ -35,8 +35,23 @@ func virtual(t *testing.T, f func(t *testing.T)) {
 	}
 }
 
-// newTimer returns a timer that is stopped when the test ends.
+// newTimer returns a timer that is stopped when the test ends. Then its counts must agree.
 func newTimer(t testing.TB, opts ...Option) *Timer {
+	t.Helper()
+	timer := newFakedTimer(t, opts...)
+	t.Cleanup(func() {
+		timer.Stop()
+		st := timer.Stats()
+		require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned, "%+v", outcomes(timer))
+		require.Zero(t, st.Pending)
+		require.Zero(t, st.Queued)
+		require.Nil(t, st.Levels)
+	})
+	return timer
+}
+
+// newFakedTimer is newTimer for a test that gives the timer what it has not accepted.
+func newFakedTimer(t testing.TB, opts ...Option) *Timer {
 	t.Helper()
 	timer, err := New(append(slices.Clone(onLevels), opts...)...)
 	require.NoError(t, err)
@@ -44,11 +59,14 @@ func newTimer(t testing.TB, opts ...Option) *Timer {
 	return timer
 }
 
-// outcomes returns the counts of a timer but for what depends on when the worker looked.
+// outcomes returns the counts of what has become of a timer's timeouts.
 func outcomes(timer *Timer) Stats {
 	st := timer.Stats()
-	st.Wakeups = 0
-	return st
+	return Stats{
+		Pending: st.Pending, Running: st.Running,
+		Accepted: st.Accepted, Expired: st.Expired, Canceled: st.Canceled, Returned: st.Returned,
+		Rejected: st.Rejected, Panics: st.Panics, Unsubmitted: st.Unsubmitted,
+	}
 }
 
 // newRand returns a generator whose seed is in the test's log, and can be given again in

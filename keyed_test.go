@@ -136,7 +136,7 @@ func TestKeyedRefused(t *testing.T) {
 func TestKeyedMeetsExpiry(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
-		timer := newTimer(t, WithTick(tick))
+		timer := newFakedTimer(t, WithTick(tick))
 		got := make(chan int, 10)
 		k := NewKeyed(timer, func(_ string, value int) { got <- value })
 		claim := func(value int) *item[string, int] {

@@ -19,17 +19,19 @@ type queue struct {
 // the classical ABA problem of such stacks does not arise.
 //
 // The counters are those of the timeouts that belong to the stripe, or of the runners that
-// were given it. Each event is counted before its consequence can be seen: accepted before
-// the timeout can end, expired before the task runs.
+// were given it. Each event is counted before its consequence can be seen: armed before the
+// timeout can end, expired before the task runs.
 type stripe struct {
 	head     atomic.Pointer[Timeout] // the queue; closed once Stop has taken it
-	accepted atomic.Uint64           // timeouts armed
+	armed    atomic.Uint64           // timeouts armed, each of them pushed
 	canceled atomic.Uint64           // timeouts canceled
 	expired  atomic.Uint64           // tasks begun
 	inside   atomic.Int64            // goroutines inside the gate, see Timer.enter
+	rearmed  atomic.Uint64           // armed again, by Reset or for the next run
+	again    atomic.Uint64           // pushed again
 
 	// Two lines, since processors fetch them in pairs.
-	_ [128 - 5*8]byte
+	_ [128 - 7*8]byte
 }
 
 // closed is the head of a stripe that takes no more.

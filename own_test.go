@@ -138,7 +138,7 @@ func TestStopAndOwnTasks(t *testing.T) {
 // An own task that is due again at once stays one, whoever has run it.
 func TestOwnTaskAgain(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithMaxConcurrency(1))
+		timer := newFakedTimer(t, WithMaxConcurrency(1))
 		k, err := timer.NewTicker(time.Hour)
 		require.NoError(t, err)
 		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), time.Hour, time.Hour)

@@ -125,7 +125,7 @@ func (r *repeating) rearm(to *Timeout, rn *runner, more bool) bool {
 			t.wontEnd()
 			return false
 		}
-		s.accepted.Add(^uint64(0)) // for there is no next run
+		s.rearmed.Add(^uint64(0)) // for there is no next run
 		t.freeSlot()
 		t.leaveGroup(to)
 		return true
@@ -152,7 +152,7 @@ func (r *repeating) rearm(to *Timeout, rn *runner, more bool) bool {
 		return false
 	}
 	if word&queued == 0 {
-		t.push(s, to)
+		t.pushAgain(s, to)
 	}
 	return true
 }

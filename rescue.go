@@ -56,7 +56,7 @@ func (r *runners) lookLocked(tick uint64, elapsed time.Duration) (waiting, overd
 	case !r.looking: // the first look
 		r.looking = true
 		r.step = growth
-	case !overdue, r.begun.Load() < int64(r.started):
+	case !overdue, r.begun.Load() < r.started:
 		// Either there is time, or those added before have not had a processor yet:
 		// then it is not the tasks that are slow, and more runners would not help.
 	case slow:

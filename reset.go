@@ -80,12 +80,12 @@ func (to *Timeout) rearm(word, tick uint64) (active, ok bool, err error) {
 		return false, false, ErrStopped
 	}
 	if !active {
-		if err := t.accept(s); err != nil {
+		if err := t.accept(&s.rearmed); err != nil {
 			return false, false, err
 		}
 		if m, ok := to.task.(*member); ok {
 			if err := m.rejoin(); err != nil {
-				t.unaccept(s)
+				t.unaccept(&s.rearmed)
 				return false, false, err
 			}
 		}
@@ -96,13 +96,13 @@ func (to *Timeout) rearm(word, tick uint64) (active, ok bool, err error) {
 			continue // it was but taken off the queue, or its run is over
 		}
 		if !active {
-			t.unaccept(s)
+			t.unaccept(&s.rearmed)
 			t.leaveGroup(to)
 		}
 		return false, false, nil
 	}
 	if word&queued == 0 {
-		t.push(s, to)
+		t.pushAgain(s, to)
 	}
 	return active, true, nil
 }

@@ -45,7 +45,7 @@ func (rn *runner) run() {
 	for b := r.next(rn); b != nil; b = r.next(rn) {
 		switch {
 		case b.canceled:
-			for to := b.take(); to != nil; to = b.take() {
+			for to, _ := b.take(); to != nil; to, _ = b.take() {
 				r.timer.tellCanceled(to)
 			}
 		case r.submit != nil && !b.own:
@@ -72,11 +72,14 @@ func (rn *runner) runNext(b *batch) bool {
 		rn.at.Store(claiming)
 	}
 	for !r.timer.stopped.Load() {
-		to := b.take()
+		to, pos := b.take()
 		if to == nil {
 			break
 		}
 		if rn.claim(to, b.tick) {
+			if pos%measureEvery == 0 {
+				r.timer.measure(to, min(measureEvery, len(b.due)-pos))
+			}
 			rn.runTask(to)
 			return true
 		}
@@ -104,7 +107,7 @@ func (rn *runner) claim(to *Timeout, tick uint64) bool {
 	if to.repeating() != nil {
 		t.wontEnd()
 		rn.runners.atWork.Add(1)
-		rn.stripe.accepted.Add(1) // for its next run: it keeps its slot
+		rn.stripe.rearmed.Add(1) // for its next run: it keeps its slot
 	} else {
 		t.freeSlot()
 		if ok {

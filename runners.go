@@ -30,8 +30,8 @@ type runners struct {
 	mu      sync.Mutex
 	batches []*batch      // that may have something left, as they came
 	live    []*runner     // in no order
-	started int           // goroutines ever
-	begun   atomic.Int64  // those of them that have had a processor; not guarded
+	started uint64        // goroutines ever
+	begun   atomic.Uint64 // those of them that have had a processor; not guarded
 	idle    chan struct{} // closed when none is live; nil if nobody waits for it
 	minding bool          // mind is going to look again
 
@@ -107,7 +107,7 @@ func (r *runners) start(own bool) {
 	r.started++
 	stripes := r.timer.queue.stripes
 	rn := r.spareRunner()
-	rn.stripe, rn.own = &stripes[r.started%len(stripes)], own
+	rn.stripe, rn.own = &stripes[r.started%uint64(len(stripes))], own
 	r.enlist(rn)
 	go rn.work()
 }

@@ -27,17 +27,41 @@ type Stats struct {
 	// does not, but once at the deadline that a timeout had before it was reset to a later one,
 	// and once for some thousands on an upper level, before they are due.
 	Wakeups uint64
+
+	Runners int // goroutines that run tasks, the executor's not counted
+
+	// Timeouts that the timer's goroutine has yet to put into a bucket, to move or to remove. It
+	// does so at the next tick boundary, or earlier if there are very many.
+	Queued int
+
+	// The levels of the wheel, from the lowest; nil while nothing is pending, and after Stop.
+	Levels []LevelStats
+
+	// How late tasks were started, from the tick boundary at which they were due. One in sixteen
+	// of those that came due together is measured, and counted for the others.
+	Lateness Histogram
+}
+
+// LevelStats are about one level of the wheel.
+type LevelStats struct {
+	Hand     int // the bucket of the present tick, on upper levels of the block of ticks it is in
+	Occupied int // buckets with timeouts
+	Timeouts int // those in the buckets, also canceled ones that are on the queue to be removed
 }
 
 // Stats returns the counts. It reads a few counters for each processor, several times if they
-// move meanwhile.
+// move meanwhile, and looks at each bucket. It waits if the timer's goroutine is at work, and keeps it
+// waiting: usually for some microseconds.
 func (t *Timer) Stats() Stats {
 	st := t.counts()
-	st.Running = t.running()
+	st.Queued = t.queue.length(&t.worker)
+	st.Running, st.Runners = t.running()
 	st.Rejected = t.rejected.Load()
 	st.Panics = t.panics.Load()
 	st.Unsubmitted = t.unsubmitted.Load()
 	st.Wakeups = t.worker.wakeups.Load()
+	st.Levels = t.worker.levelStats()
+	st.Lateness = t.histogram()
 	return st
 }
 
@@ -45,18 +69,71 @@ func (t *Timer) Stats() Stats {
 // exact when no call is in progress, never negative, and never more than WithMaxPending allows.
 func (t *Timer) Pending() int { return t.counts().Pending }
 
+// Buckets returns how many timeouts each bucket of a level holds, for those who want to look at the
+// wheel: as LevelStats.Timeouts, bucket by bucket. It returns nil if Stats does not list the level. It
+// waits as Stats does.
+func (t *Timer) Buckets(level int) []int {
+	w := &t.worker
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wheel == nil || level < 0 || level >= len(w.wheel.levels) {
+		return nil
+	}
+	counts := make([]int, 1<<w.wheel.bits)
+	for i := range w.wheel.levels[level].buckets { // none if it has never been used
+		counts[i] = w.wheel.levels[level].buckets[i].len()
+	}
+	return counts
+}
+
+// levelStats returns what Stats says about the wheel.
+func (w *worker) levelStats() []LevelStats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wheel == nil {
+		return nil
+	}
+	now := w.clock.now() // the worker may sleep through empty ticks
+	all := make([]LevelStats, len(w.wheel.levels))
+	for i := range all {
+		l, st := &w.wheel.levels[i], &all[i]
+		st.Hand = int(now >> l.shift & (1<<w.wheel.bits - 1))
+		for slot := range l.buckets {
+			if n := l.buckets[slot].len(); n > 0 {
+				st.Occupied++
+				st.Timeouts += n
+			}
+		}
+	}
+	return all
+}
+
+// length returns how many timeouts are on the queue. Those taken are counted first, so that what is
+// pushed meanwhile does not make it negative; but a push is there before it is counted.
+func (q *queue) length(w *worker) int {
+	taken, pushed := w.taken.Load(), uint64(0)
+	for i := range q.stripes {
+		s := &q.stripes[i]
+		pushed += s.armed.Load() + s.again.Load()
+	}
+	return max(0, int(pushed-taken))
+}
+
 // running returns the number of tasks that have been started, or are just about to be, and
-// have not returned.
-func (t *Timer) running() (n int) {
+// have not returned; and that of goroutines for them.
+func (t *Timer) running() (tasks, runners int) {
 	r := &t.runners
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rn := range r.live {
 		if rn.task() != nil {
-			n++
+			tasks++
+		}
+		if rn.work != nil {
+			runners++
 		}
 	}
-	return n
+	return tasks, runners
 }
 
 // ends are the counters of what has ended.
@@ -77,7 +154,8 @@ func (t *Timer) counts() Stats {
 	for range tries {
 		var accepted uint64
 		for i := range t.queue.stripes {
-			accepted += t.queue.stripes[i].accepted.Load()
+			s := &t.queue.stripes[i]
+			accepted += s.armed.Load() + s.rearmed.Load()
 		}
 		after := t.ends()
 		if moved := after.total() - before.total(); moved < least {

@@ -89,15 +89,15 @@ func (t *Timer) stop() []*Timeout {
 		for list := t.queue.stripes[i].close(); list != nil; {
 			var to *Timeout
 			to, list = unlink(list)
+			t.worker.taken.Add(1)
 			collect(to)
 		}
 	}
 	for _, to := range t.runners.takeRest() {
 		collect(to)
 	}
-	if wheel := t.worker.wheel; wheel != nil {
+	if wheel := t.worker.takeWheel(); wheel != nil {
 		wheel.each(collect)
-		t.worker.wheel = nil
 	}
 	t.returned.Add(uint64(len(left)))
 	return left
@@ -173,7 +173,7 @@ func (t *Timer) awaitStarts() {
 		grace     = 20 * time.Millisecond
 	)
 	start := time.Now()
-	for i := 0; t.running() > 0; i++ {
+	for i := 0; t.anyRunning(); i++ {
 		spent := time.Since(start)
 		switch {
 		case i < minYields:
@@ -188,4 +188,9 @@ func (t *Timer) awaitStarts() {
 			time.Sleep(grace / 100)
 		}
 	}
+}
+
+func (t *Timer) anyRunning() bool {
+	tasks, _ := t.running()
+	return tasks > 0
 }

@@ -125,7 +125,7 @@ func (to *Timeout) Cancel() bool {
 		}
 		ok := to.word.CompareAndSwap(word, end)
 		if ok && open {
-			t.push(s, to)
+			t.pushAgain(s, to)
 		}
 		t.leave(s)
 		if ok {
@@ -160,7 +160,7 @@ func (to *Timeout) claim(tick uint64) bool {
 		case word&queued != 0:
 			return false
 		case to.word.CompareAndSwap(word, word|queued):
-			to.timer.push(to.timer.queue.stripe(to), to)
+			to.timer.pushAgain(to.timer.queue.stripe(to), to)
 			return false
 		}
 	}

@@ -114,6 +114,8 @@ type Timer struct {
 
 	unsubmitted atomic.Uint64
 
+	lateness atomic.Pointer[recorder] // nil before the first task
+
 	// Shared, and written for each timeout if there is a limit: on a line of its own.
 	_      [64]byte
 	slots  atomic.Int64 // slots of maxPending in use
@@ -152,6 +154,7 @@ func New(opts ...Option) (*Timer, error) {
 	t.worker.levels = c.levels
 	t.worker.wake = make(chan struct{}, 1)
 	t.worker.done = make(chan struct{})
+	t.countInstance()
 	return t, nil
 }
 
@@ -176,11 +179,11 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 func (t *Timer) start(to *Timeout, tick uint64) error {
 	*to.unshared() = pendingAt(queued, tick)
 	s := t.queue.stripe(to)
-	if err := t.accept(s); err != nil {
+	if err := t.accept(&s.armed); err != nil {
 		return err
 	}
 	if !t.push(s, to) {
-		t.unaccept(s)
+		t.unaccept(&s.armed)
 		t.rejected.Add(1)
 		return ErrStopped
 	}
@@ -217,6 +220,13 @@ func (t *Timer) push(s *stripe, to *Timeout) bool {
 	return ok
 }
 
+// pushAgain is push for a timeout that was armed before: for the worker to move, remove or place anew.
+// Called inside the gate.
+func (t *Timer) pushAgain(s *stripe, to *Timeout) {
+	s.again.Add(1)
+	t.push(s, to)
+}
+
 // reportPanic tells the panic handler of a panic, or the log if there is none. To is nil if the
 // panic was the executor's, and the timeout has been canceled meanwhile: that goes to the log.
 func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
@@ -225,14 +235,18 @@ func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 		t.panicHandler(to, value, stack)
 		return
 	}
-	logger := t.logger
-	if logger == nil {
-		logger = slog.Default()
-	}
 	if to == nil {
-		logger.Error("hashedwheel: executor panicked", "panic", value, "stack", string(stack))
+		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", string(stack))
 		return
 	}
-	logger.Error("hashedwheel: task panicked",
+	t.log().Error("hashedwheel: task panicked",
 		"panic", value, "timeout", to.String(), "stack", string(stack))
+}
+
+// log returns what to log with. To log is to run code of the user's.
+func (t *Timer) log() *slog.Logger {
+	if t.logger == nil {
+		return slog.Default()
+	}
+	return t.logger
 }

@@ -409,7 +409,7 @@ func TestStopDoesNotWaitForLongTasks(t *testing.T) {
 // long that it must have begun.
 func TestStopAwaitsStarts(t *testing.T) {
 	for _, ends := range []bool{true, false} {
-		timer := newTimer(t)
+		timer := newFakedTimer(t)
 		rn := timer.runners.enlistOne()
 		rn.at.Store(new(Timeout)) // as a runner does when it has claimed it
 		var stopped atomic.Bool

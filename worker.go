@@ -3,6 +3,7 @@ package hashedwheel
 import (
 	"math"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -52,6 +53,9 @@ const (
 	// it. Otherwise it would stay for a long tick although nothing is pending any more.
 	maxAwake = 500 * time.Millisecond
 
+	// tooLate is how late the worker must have been for a warning.
+	tooLate = time.Second
+
 	// sweepShare is how many times longer than a sweep took the next one has to wait. It
 	// takes as long as tasks have been waiting for their turn, usually none.
 	sweepShare = 8
@@ -75,15 +79,20 @@ type worker struct {
 	// Shared.
 	presence atomic.Uint32
 	wakeups  atomic.Uint64 // times that it has waited; written by the worker
+	taken    atomic.Uint64 // timeouts that it, or Stop, has taken off the queue
 
 	// Owned by the worker while there is one. It passes from one to the next, and to Stop,
-	// with the presence.
-	wheel *wheel // nil while there is none
-	batch *batch // what has come due and is not handed over yet; nil if nothing
-	own   *batch // the same for own tasks, if those must not wait for others
+	// with the presence. With mu held, others may read the wheel.
+	mu    sync.Mutex // held by the worker, but while it waits
+	wheel *wheel     // nil while there is none
+	batch *batch     // what has come due and is not handed over yet; nil if nothing
+	own   *batch     // the same for own tasks, if those must not wait for others
 
 	stale   bool          // a timeout that is in a batch may have been canceled
 	sweepAt time.Duration // not to sweep the batches before
+
+	late   time.Duration // how late the worker has been since it looked, see warnIfLate
+	warnAt time.Duration // not to warn of that before
 }
 
 // summon sees to it that the worker looks at the queue at the next boundary. Called after
@@ -129,43 +138,63 @@ func (w *worker) run() {
 	alarm := time.NewTimer(math.MaxInt64)
 	defer alarm.Stop()
 	for w.presence.Load() != halted {
-		if w.wheel == nil {
-			w.wheel = newWheel(w.wheelSize, w.levels, w.clock.now())
+		until, gone := w.round()
+		if gone {
+			return
 		}
-		w.turn()
-		taken := w.drain()
-		more := w.wheel.cascade(w.emit)
-		w.handOver()
-		elapsed := w.clock.elapsed()
-		waiting, overdue := w.runners.look(w.wheel.now, elapsed)
-		if more {
-			continue // with whatever has come due meanwhile
+		if until > 0 {
+			w.wait(alarm, until)
 		}
-		if taken == 0 {
-			w.wheel.refresh()
-		}
-		next := w.wheel.now + 1
-		until := w.clock.boundary(next)
-		switch {
-		case overdue:
-			until = min(until, elapsed+max(w.clock.tick/looksPerTick, 1))
-		case taken == 0 && !waiting && !w.stale && (w.wheel.next > next || w.clock.tick > maxAwake):
-			// A tick without news and nothing due: time to rest. After a tick with
-			// news there is likely to be more, and to be called costs more than to look.
-			next, gone := w.rest(next)
-			if gone {
-				return
-			}
-			until = w.clock.boundary(next)
-			if w.presence.Load() == awake { // after all: then nobody calls it
-				until = min(until, elapsed+maxAwake)
-			}
-		default:
-			until = min(until, elapsed+maxAwake)
-		}
-		w.wait(alarm, until)
 	}
 	close(w.done)
+}
+
+// round does what is to be done now, and returns until when to wait then, 0 if there is more to be
+// done; or that the worker has gone and owns nothing any more.
+func (w *worker) round() (until time.Duration, gone bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wheel == nil {
+		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.now())
+	}
+	w.turn()
+	taken := w.drain()
+	more := w.wheel.cascade(w.emit)
+	w.handOver()
+	elapsed := w.clock.elapsed()
+	w.warnIfLate(elapsed)
+	waiting, overdue := w.runners.look(w.wheel.now, elapsed)
+	if more {
+		return 0, false // with whatever has come due meanwhile
+	}
+	if taken == 0 {
+		w.wheel.refresh()
+	}
+	next := w.wheel.now + 1
+	until = w.clock.boundary(next)
+	switch {
+	case overdue:
+		until = min(until, later(elapsed, max(w.clock.tick/looksPerTick, 1)))
+	case taken == 0 && !waiting && !w.stale && (w.wheel.next > next || w.clock.tick > maxAwake):
+		// A tick without news and nothing due: time to rest. After a tick with
+		// news there is likely to be more, and to be called costs more than to look.
+		next, gone = w.rest(next)
+		until = w.clock.boundary(next)
+		if w.presence.Load() == awake { // after all: then nobody calls it
+			until = min(until, later(elapsed, maxAwake))
+		}
+	default:
+		until = min(until, later(elapsed, maxAwake))
+	}
+	return until, gone
+}
+
+// later returns when d will have passed, or the end of the clock.
+func later(elapsed, d time.Duration) time.Duration {
+	if d > math.MaxInt64-elapsed {
+		return math.MaxInt64
+	}
+	return elapsed + d
 }
 
 // rest changes the presence to asleep or absent, and returns the tick to wait for, next if there is
@@ -193,9 +222,13 @@ func (w *worker) rest(next uint64) (until uint64, gone bool) {
 	return wheel.next, state == absent
 }
 
-// wait returns when so much time has elapsed since New, or when nudged. It may return early.
+// wait returns when so much time has elapsed since New, or when nudged. It may return early. The
+// longest Duration is for ever, not what is left of it: the clock ends there.
 func (w *worker) wait(alarm *time.Timer, until time.Duration) {
-	alarm.Reset(until - w.clock.elapsed())
+	if until < math.MaxInt64 {
+		until -= w.clock.elapsed()
+	}
+	alarm.Reset(until)
 	select {
 	case <-alarm.C:
 	case <-w.wake:
@@ -206,8 +239,32 @@ func (w *worker) wait(alarm *time.Timer, until time.Duration) {
 
 // turn advances the wheel to the current tick and hands over what has come due.
 func (w *worker) turn() {
-	w.wheel.advance(w.clock.now(), w.emit)
+	elapsed := w.clock.elapsed()
+	now := w.clock.tickAt(elapsed)
+	if due := w.wheel.next; due <= now {
+		w.late = max(w.late, elapsed-w.clock.boundary(due))
+	}
+	w.wheel.advance(now, w.emit)
 	w.handOver()
+}
+
+// warnIfLate warns if something has been handed over very late: the machine has stood still, or is far
+// too busy.
+func (w *worker) warnIfLate(elapsed time.Duration) {
+	if w.late > tooLate && elapsed >= w.warnAt {
+		w.warnAt = elapsed + tooLate
+		w.runners.warn(lateWarning{w.late})
+	}
+	w.late = 0
+}
+
+// takeWheel returns the wheel, nil if there is none. Called by Stop, which keeps it.
+func (w *worker) takeWheel() *wheel {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wheel := w.wheel
+	w.wheel = nil
+	return wheel
 }
 
 // drain takes the whole queue, settles each timeout, hands over those that are due already,
@@ -219,10 +276,12 @@ func (w *worker) drain() (taken int) {
 			to, list = unlink(list)
 			w.settle(to)
 			if taken++; taken%lookEvery == 0 {
+				w.taken.Add(lookEvery)
 				w.turn()
 			}
 		}
 	}
+	w.taken.Add(uint64(taken % lookEvery))
 	w.handOver()
 	if w.stale && w.clock.elapsed() >= w.sweepAt {
 		start := w.clock.elapsed()
@@ -252,6 +311,7 @@ func (w *worker) settle(to *Timeout) {
 		if placed {
 			w.wheel.remove(to)
 		}
+		w.late = max(w.late, w.clock.boundary(w.wheel.now)-w.clock.boundary(tick))
 		w.emit(to)
 	case placed:
 		w.wheel.move(to, tick)

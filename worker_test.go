@@ -318,7 +318,7 @@ func TestNoLostWakeUp(t *testing.T) {
 // The worker that goes to rest looks at the queue once more, at each stripe of it.
 func TestRestLooksAtTheQueue(t *testing.T) {
 	for _, pending := range []bool{false, true} {
-		timer := newTimer(t, WithTick(time.Hour))
+		timer := newFakedTimer(t, WithTick(time.Hour))
 		w := &timer.worker
 		for i := range timer.queue.stripes {
 			w.presence.Store(awake)

@@ -1,0 +1,126 @@
+package hashedwheel
+
+import (
+	"encoding/json"
+	"iter"
+	"math"
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// An octave of durations is cut into as many classes as that. So a class says what is in it to
+	// within a quarter.
+	perOctave = 4
+
+	// classShift is the log of the first classes' width in nanoseconds: a microsecond.
+	classShift = 10
+
+	// classes reach up to two hours. What is beyond is in the last one, whose bound is the longest
+	// Duration.
+	classes = 128
+)
+
+// A Histogram counts durations in classes: the first eight are a microsecond (1,024 ns) wide, from
+// there on four cover an octave. The zero value has counted nothing.
+type Histogram struct{ counts [classes]uint64 }
+
+// classOf returns the class of a duration, which must not be negative.
+func classOf(d time.Duration) int {
+	v := uint64(d) >> classShift
+	octave := max(bits.Len64(v)-3, 0) // v>>octave is less than 8
+	return min(octave*perOctave+int(v>>octave), classes-1)
+}
+
+// upperBound returns the greatest duration of a class.
+func upperBound(class int) time.Duration {
+	if class == classes-1 {
+		return math.MaxInt64
+	}
+	next, octave := uint64(class)+1, uint64(0) // the lower bound of the next class
+	if next >= 2*perOctave {
+		octave = next/perOctave - 1
+		next -= octave * perOctave
+	}
+	return time.Duration(next<<octave<<classShift - 1)
+}
+
+// Count returns how many durations have been counted.
+func (h Histogram) Count() (n uint64) {
+	for _, c := range h.counts {
+		n += c
+	}
+	return n
+}
+
+// Quantile returns a duration that at least the share q of those counted do not exceed, for q from 0
+// to 1: the upper bound of a class, so too long by up to a quarter. It is 0 if nothing was counted.
+func (h Histogram) Quantile(q float64) time.Duration {
+	n := h.Count()
+	if n == 0 {
+		return 0
+	}
+	left := min(max(uint64(math.Ceil(q*float64(n))), 1), n) // of the shortest
+	class := 0
+	for left > h.counts[class] {
+		left -= h.counts[class]
+		class++
+	}
+	return upperBound(class)
+}
+
+// Sub returns the histogram of what was counted since before, an earlier one of the same timer.
+func (h Histogram) Sub(before Histogram) Histogram {
+	for class := range h.counts {
+		h.counts[class] -= before.counts[class]
+	}
+	return h
+}
+
+// All returns the classes in which something was counted, from the shortest: the upper bound, and
+// how many.
+func (h Histogram) All() iter.Seq2[time.Duration, uint64] {
+	return func(yield func(time.Duration, uint64) bool) {
+		for class, c := range h.counts {
+			if c > 0 && !yield(upperBound(class), c) {
+				return
+			}
+		}
+	}
+}
+
+// MarshalJSON returns the count and some quantiles, in nanoseconds.
+func (h Histogram) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Count                     uint64
+		P50, P90, P99, P999, P100 time.Duration
+	}{h.Count(), h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999), h.Quantile(1)})
+}
+
+// A recorder is a histogram in the making.
+type recorder struct{ counts [classes]atomic.Uint64 }
+
+// measureEvery is how many timeouts of a batch are counted as late as the first of them: a reading
+// of the clock for each would cost as much as all else that is done for it.
+const measureEvery = 16
+
+// measure counts how late a task is that starts now, for so many of its batch. Called by runners.
+func (t *Timer) measure(to *Timeout, weight int) {
+	r := t.lateness.Load()
+	if r == nil {
+		t.lateness.CompareAndSwap(nil, new(recorder))
+		r = t.lateness.Load()
+	}
+	late := t.clock.elapsed() - t.clock.boundary(tickOf(to.word.Load()))
+	r.counts[classOf(max(late, 0))].Add(uint64(weight)) // less than 0 if it has just been reset
+}
+
+func (t *Timer) histogram() (h Histogram) {
+	if r := t.lateness.Load(); r != nil {
+		for class := range h.counts {
+			h.counts[class] = r.counts[class].Load()
+		}
+	}
+	return h
+}

@@ -1,0 +1,77 @@
+package hashedwheel
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every bound of a class, and what lies on both sides of it: the classes follow one another without
+// a gap, and none is wider than a quarter of what is in it.
+func TestHistogramClasses(t *testing.T) {
+	require.Zero(t, classOf(0))
+	require.Equal(t, classes-1, classOf(math.MaxInt64))
+	for class := range classes - 1 {
+		bound := upperBound(class)
+		require.Equal(t, class, classOf(bound))
+		require.Equal(t, class+1, classOf(bound+1))
+		first := time.Duration(0)
+		if class > 0 {
+			first = upperBound(class-1) + 1
+		}
+		require.LessOrEqual(t, bound-first, max(first/4, time.Microsecond+24), "class %d", class)
+	}
+	require.Greater(t, upperBound(classes-2), 2*time.Hour)
+}
+
+// Quantiles of random durations are those of the sorted durations, up to the bounds of their classes.
+func TestHistogramQuantile(t *testing.T) {
+	r := newRand(t)
+	require.Zero(t, Histogram{}.Quantile(0.5))
+	for range 200 {
+		var h Histogram
+		all := make([]time.Duration, 1+r.IntN(300))
+		for i := range all {
+			all[i] = time.Duration(r.Int64() >> r.IntN(63))
+			h.counts[classOf(all[i])]++
+		}
+		slices.Sort(all)
+		require.EqualValues(t, len(all), h.Count())
+		for _, q := range []float64{0, 0.01, 0.5, 0.9, 0.999, 1, r.Float64()} {
+			rank := max(int(math.Ceil(q*float64(len(all)))), 1)
+			require.Equal(t, upperBound(classOf(all[rank-1])), h.Quantile(q), "%v of %v", q, all)
+		}
+		n, last := uint64(0), time.Duration(-1)
+		for bound, count := range h.All() {
+			require.NotZero(t, count)
+			require.Greater(t, bound, last)
+			n, last = n+count, bound
+		}
+		require.EqualValues(t, len(all), n)
+	}
+}
+
+func TestHistogramSub(t *testing.T) {
+	var before, h Histogram
+	before.counts[3], h.counts[3], h.counts[9] = 5, 7, 1
+	since := h.Sub(before)
+	require.EqualValues(t, 3, since.Count())
+	require.Equal(t, upperBound(9), since.Quantile(1))
+	require.EqualValues(t, 8, h.Count())
+}
+
+func TestHistogramJSON(t *testing.T) {
+	var h Histogram
+	h.counts[classOf(time.Millisecond)] = 99
+	h.counts[classOf(time.Second)] = 1
+	text, err := json.Marshal(h)
+	require.NoError(t, err)
+	var got map[string]int64
+	require.NoError(t, json.Unmarshal(text, &got))
+	ms, s := int64(upperBound(classOf(time.Millisecond))), int64(upperBound(classOf(time.Second)))
+	require.Equal(t, map[string]int64{"Count": 100, "P50": ms, "P90": ms, "P99": ms, "P999": s, "P100": s}, got)
+}

@@ -1,0 +1,252 @@
+package hashedwheel
+
+import (
+	"bytes"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// However many come due together, each is in the histogram, with how late it was.
+func TestLatenessIsMeasured(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		total := 0
+		for _, n := range []int{1, 2, measureEvery - 1, measureEvery, measureEvery + 1, batchSize, 2*batchSize + 5} {
+			for range n {
+				_, err := timer.AfterFunc(time.Millisecond, nop)
+				require.NoError(t, err)
+			}
+			pass(5 * time.Millisecond)
+			total += n
+			lateness := timer.Stats().Lateness
+			require.EqualValues(t, total, lateness.Count())
+			require.Equal(t, upperBound(0), lateness.Quantile(1), "on virtual time nothing is late")
+		}
+	})
+}
+
+// What waits for its turn is late: one after another, each by the length of a task more.
+func TestLatenessOfWaiting(t *testing.T) {
+	for _, executor := range []func(func()) error{nil, func(run func()) error { go run(); return nil }} {
+		virtual(t, func(t *testing.T) {
+			timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1), WithExecutor(executor))
+			const n, long = measureEvery + 1, time.Second // the first and the last are measured
+			for range n {
+				_, err := timer.AfterFunc(time.Millisecond, func() { time.Sleep(long) })
+				require.NoError(t, err)
+			}
+			pass((n + 1) * long)
+			lateness := timer.Stats().Lateness
+			require.EqualValues(t, n, lateness.Count())
+			require.Equal(t, upperBound(classOf((n-1)*long)), lateness.Quantile(1))
+			median := upperBound(0) // of all but the last
+			if executor != nil {
+				median = upperBound(classOf((n - 1) / 2 * long))
+			}
+			require.Equal(t, median, lateness.Quantile(0.5))
+		})
+	}
+}
+
+// Which buckets hold what, on both levels, while the hand goes on.
+func TestStatsOfLevels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithWheelSize(8), WithLevels(2))
+		require.Nil(t, timer.Stats().Levels)
+		require.Nil(t, timer.Buckets(0))
+		for _, ticks := range []int{3, 3, 4, 9, 20, 21} {
+			_, err := timer.AfterFunc(time.Duration(ticks)*tick, nop)
+			require.NoError(t, err)
+		}
+		canceled, err := timer.AfterFunc(4*tick, nop)
+		require.NoError(t, err)
+		pass(tick + tick/2)
+		// They were placed at tick 0, from which level 0 reaches to 8. On level 1 a bucket is for 4 ticks.
+		require.Equal(t, []LevelStats{{Hand: 1, Occupied: 2, Timeouts: 4}, {Hand: 0, Occupied: 2, Timeouts: 3}}, timer.Stats().Levels)
+		require.Equal(t, []int{0, 0, 0, 2, 2, 0, 0, 0}, timer.Buckets(0))
+		require.Equal(t, []int{0, 0, 1, 0, 0, 2, 0, 0}, timer.Buckets(1))
+		require.Nil(t, timer.Buckets(-1))
+		require.Nil(t, timer.Buckets(2))
+
+		require.True(t, canceled.Cancel())
+		require.Equal(t, 4, timer.Stats().Levels[0].Timeouts, "until the next boundary")
+		pass(tick)
+		require.Equal(t, []int{0, 0, 0, 2, 1, 0, 0, 0}, timer.Buckets(0))
+		pass(4 * tick)
+		require.Equal(t, []LevelStats{{Hand: 6, Occupied: 1, Timeouts: 1}, {Hand: 1, Occupied: 1, Timeouts: 2}}, timer.Stats().Levels)
+		timer.Stop()
+		require.Nil(t, timer.Stats().Levels)
+	})
+}
+
+// What is on the queue: armed, to be removed, or to be moved to an earlier tick. Not what was reset
+// to a later one, or while it was there already.
+func TestStatsOfQueue(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Second
+		timer := newTimer(t, WithTick(tick))
+		queued := func(want int) {
+			t.Helper()
+			require.Equal(t, want, timer.Stats().Queued)
+		}
+		var all []*Timeout
+		for range 10 {
+			to, err := timer.AfterFunc(100*tick, nop)
+			require.NoError(t, err)
+			all = append(all, to)
+		}
+		queued(10)
+		all[0].Cancel()
+		_, err := all[1].Reset(10 * tick)
+		require.NoError(t, err)
+		queued(10)
+		pass(tick + tick/2)
+		queued(0)
+		all[2].Cancel()
+		queued(1)
+		_, err = all[3].Reset(50 * tick)
+		require.NoError(t, err)
+		queued(2)
+		_, err = all[4].Reset(200 * tick)
+		require.NoError(t, err)
+		queued(2)
+		_, err = all[2].Reset(tick)
+		require.NoError(t, err)
+		queued(2)
+		_, err = all[0].Reset(tick)
+		require.NoError(t, err)
+		queued(3)
+		pass(tick)
+		queued(0)
+		all[5].Cancel()
+		timer.Stop()
+		queued(0)
+	})
+}
+
+func TestStatsOfRunners(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		for range 3 {
+			_, err := timer.AfterFunc(0, func() { time.Sleep(time.Second) })
+			require.NoError(t, err)
+		}
+		pass(100 * time.Millisecond)
+		require.Equal(t, 3, timer.Stats().Runners)
+		require.Equal(t, 3, timer.Stats().Running)
+		pass(time.Second)
+		require.Zero(t, timer.Stats().Runners)
+		require.Zero(t, timer.Stats().Running)
+	})
+}
+
+// logged returns an option and what has been logged with it.
+func logged() (Option, *bytes.Buffer) {
+	var log bytes.Buffer
+	return WithLogger(slog.New(slog.NewTextHandler(&log, nil))), &log
+}
+
+// A worker that finds itself late by more than a second says so, and by how much; but not each time
+// if that goes on, and not for less.
+func TestLateWorkerWarns(t *testing.T) {
+	for _, c := range []struct {
+		stall time.Duration
+		queue bool // the timeout is still on the queue when it comes due, not in a bucket
+		want  string
+	}{
+		{time.Second, false, ""},
+		{time.Second, true, ""},
+		{2 * time.Second, false, `by=2s`},
+		{2 * time.Second, true, `by=2s`},
+		{time.Hour, false, `by=1h0m0s`},
+	} {
+		virtual(t, func(t *testing.T) {
+			option, log := logged()
+			const tick = time.Millisecond
+			timer := newTimer(t, WithTick(tick), option)
+			w := &timer.worker
+			w.presence.Store(awake) // so nobody starts one
+			w.wheel = newWheel(w.wheelSize, w.levels, 0)
+			ran := 0
+			arm := func(delay time.Duration) {
+				_, err := timer.AfterFunc(delay, func() { ran++ })
+				require.NoError(t, err)
+			}
+			arm(tick)
+			if !c.queue {
+				w.drain()
+			}
+			pass(tick + c.stall)
+			go w.run()
+			synctest.Wait()
+			require.Equal(t, 1, ran)
+			if c.want == "" {
+				require.Empty(t, log.String())
+				return
+			}
+			require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
+			require.Contains(t, log.String(), c.want+"\n")
+
+			arm(tick)
+			pass(10 * time.Second)
+			require.Equal(t, 2, ran)
+			require.Equal(t, 1, strings.Count(log.String(), "\n"), "and then it is on time")
+		})
+	}
+}
+
+// A worker that is late all the time says so once a second.
+func TestLateWorkerWarnsNotTooOften(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option)
+		w := &timer.worker
+		w.presence.Store(awake) // so nobody starts one
+		for elapsed := time.Duration(0); elapsed < 10*time.Second; elapsed += 100 * time.Millisecond {
+			w.late = 3 * time.Second
+			w.warnIfLate(elapsed)
+		}
+		w.presence.Store(absent)
+		_, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 10, strings.Count(log.String(), "by=3s"))
+	})
+}
+
+// One warning, for the timer that is one too many of those that are in use at the same time.
+func TestTooManyTimersWarn(t *testing.T) {
+	saved, savedWarned := instances.all, instances.warned
+	defer func() { instances.all, instances.warned = saved, savedWarned }()
+	instances.all, instances.warned = nil, false
+	option, log := logged()
+	var all []*Timer
+	for range maxInstances - 1 {
+		all = append(all, newTimer(t, option))
+	}
+	for range 10 {
+		all[3].Stop()
+		all[3] = newTimer(t, option)
+	}
+	for range 10 {
+		_, err := New(option) // dropped at once
+		require.NoError(t, err)
+		runtime.GC()
+	}
+	all = append(all, newTimer(t, option))
+	require.Empty(t, log.String())
+	all = append(all, newTimer(t, option))
+	require.Contains(t, log.String(), "level=WARN")
+	require.Contains(t, log.String(), "timers=65")
+	for range 100 {
+		all = append(all, newTimer(t, option))
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "\n"))
+	runtime.KeepAlive(all)
+}

@@ -1,0 +1,86 @@
+package hashedwheel
+
+import "testing"
+
+// Three things at once, of push, Cancel, Reset, expiry and Stop. Those of them that are not here are
+// where the two are that they start from.
+
+func TestStepsStopCancelReset(t *testing.T) {
+	search(t, bounded(3), bounded(6), func(s *scene) {
+		a := s.pending(hour)
+		s.tickAway(3)
+		s.Go(func() { a.cancel(0) })
+		s.Go(func() { a.reset(0) })
+		s.Go(s.stop)
+		s.race(0)
+	})
+}
+
+func TestStepsPushCancelReset(t *testing.T) {
+	search(t, bounded(3), bounded(6), func(s *scene) {
+		a := s.pending(hour)
+		s.tickAway(3)
+		b := s.act()
+		s.Go(func() { a.cancel(0) })
+		s.Go(func() { a.reset(0) })
+		s.Go(func() { b.arm(0) })
+		s.race(0)
+	})
+}
+
+func TestStepsPushCancelExpiry(t *testing.T) {
+	search(t, bounded(3), bounded(6), func(s *scene) {
+		a := s.pending(0)
+		s.tickAway(0)
+		b := s.act()
+		s.Go(func() { a.cancel(0) })
+		s.Go(func() { b.arm(0) })
+		s.race(tick)
+	})
+}
+
+func TestStepsPushResetExpiry(t *testing.T) {
+	search(t, bounded(3), bounded(6), func(s *scene) {
+		a := s.pending(0)
+		s.tickAway(0)
+		b := s.act()
+		s.Go(func() { a.reset(2 * tick) })
+		s.Go(func() { b.arm(0) })
+		s.race(tick)
+	})
+}
+
+func TestStepsPushStopCancel(t *testing.T) {
+	search(t, bounded(3), bounded(6), func(s *scene) {
+		a := s.pending(hour)
+		s.tickAway(3)
+		b := s.act()
+		s.Go(func() { a.cancel(0) })
+		s.Go(func() { b.arm(0) })
+		s.Go(s.stop)
+		s.race(0)
+	})
+}
+
+func TestStepsPushStopReset(t *testing.T) {
+	search(t, bounded(3), bounded(6), func(s *scene) {
+		a := s.pending(hour)
+		s.tickAway(3)
+		b := s.act()
+		s.Go(func() { a.reset(0) })
+		s.Go(func() { b.arm(0) })
+		s.Go(s.stop)
+		s.race(0)
+	})
+}
+
+func TestStepsPushStopExpiry(t *testing.T) {
+	search(t, bounded(3), bounded(6), func(s *scene) {
+		s.pending(0)
+		s.tickAway(0)
+		b := s.act()
+		s.Go(func() { b.arm(0) })
+		s.Go(s.stop)
+		s.race(tick)
+	})
+}
