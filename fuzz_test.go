@@ -1,0 +1,368 @@
+package hashedwheel
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Both fuzz targets turn bytes into operations, and compare with what is obviously right. Without
+// -fuzz they run what has been found worth keeping, in testdata/fuzz.
+
+// A tape gives numbers for bytes, and zeros when they are used up.
+type tape struct{ data []byte }
+
+func (p *tape) empty() bool { return len(p.data) == 0 }
+
+func (p *tape) byte() (b byte) {
+	if len(p.data) > 0 {
+		b, p.data = p.data[0], p.data[1:]
+	}
+	return b
+}
+
+// below returns a number from 0 to n-1, of one byte or two.
+func (p *tape) below(n int) int {
+	x := int(p.byte())
+	if n > 1<<8 {
+		x = x<<8 | int(p.byte())
+	}
+	return x % n
+}
+
+// FuzzWheel fuzzes the wheel alone, with its invariants checked at each step, against a list.
+func FuzzWheel(f *testing.F) {
+	f.Add([]byte{3, 2, 0, 0, 1, 9, 0, 2, 200, 9, 5, 3, 0, 9, 200})
+	f.Add([]byte{0, 0, 1, 0, 0, 3, 0, 1, 7, 7, 9, 9, 9, 9, 9, 9, 9, 1, 1})
+	f.Add([]byte{2, 3, 2, 0, 2, 77, 0, 1, 12, 0, 0, 1, 4, 0, 5, 0, 1, 9, 2, 33, 8, 8, 9, 2, 200})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := &tape{data}
+		size, levels := uint64(1)<<p.below(7), 1+p.below(5)
+		start := []uint64{0, 1000, neverTick - 500, 1<<32 - 100}[p.below(4)]
+		w := newWheel(int(size), levels, start)
+		var model []*Timeout // those in the wheel and pending
+		// delay returns what the wheel can still reach from here, and sometimes never.
+		delay := func() uint64 {
+			reach := size
+			for range p.below(levels + 1) {
+				reach *= size
+			}
+			ticks := 1 + uint64(p.below(1<<16))%(3*reach)
+			return min(ticks, neverTick-w.now)
+		}
+		drop := func(to *Timeout) {
+			model = slices.DeleteFunc(model, func(other *Timeout) bool { return other == to })
+		}
+		for !p.empty() {
+			op := p.below(10)
+			var any *Timeout
+			if len(model) > 0 && op >= 3 && op < 8 {
+				any = model[p.below(len(model))]
+			}
+			switch {
+			case op < 3:
+				to := testTimeout(w.now + delay())
+				w.place(to, tickOf(to.word.Load()))
+				model = append(model, to)
+			case op < 8 && any == nil:
+			case op == 3: // canceled, and removed by way of the queue
+				w.remove(any)
+				drop(any)
+			case op == 4: // canceled, and the wheel not told
+				any.word.Store(withStatus(any.word.Load(), canceled))
+				drop(any)
+			case op == 5: // at work, and the wheel not told
+				any.word.Store(any.word.Load() | atWork)
+				drop(any)
+			case op == 6: // reset by way of the queue
+				tick := w.now + delay()
+				any.word.Store(pendingAt(0, tick))
+				w.move(any, tick)
+			case op == 7: // reset to later, and the wheel not told
+				tick := tickOf(any.word.Load())
+				any.word.Store(pendingAt(0, tick+min(delay(), neverTick-tick)))
+			case op == 8:
+				w.cascade(func(to *Timeout) { t.Fatalf("emitted by cascade: %x", to.word.Load()) })
+				w.refresh()
+			default:
+				now := w.now + min(delay(), neverTick-1-w.now)
+				got := collect(t, w, now)
+				var want []*Timeout
+				model = slices.DeleteFunc(model, func(to *Timeout) bool {
+					due := tickOf(to.word.Load()) <= now
+					if due {
+						want = append(want, to)
+					}
+					return due
+				})
+				require.ElementsMatch(t, want, got)
+			}
+			w.check(t)
+		}
+	})
+}
+
+// FuzzTimer fuzzes the whole timer, on virtual time, against a heap.
+func FuzzTimer(f *testing.F) {
+	f.Add([]byte{2, 3, 0, 0, 0, 1, 5, 9, 200, 0, 2, 9, 3, 0, 9, 255})
+	f.Add([]byte{1, 2, 1, 3, 0, 0, 1, 0, 0, 2, 0, 1, 3, 6, 0, 0, 1, 4, 9, 100, 4, 1, 9, 30, 9, 255, 9, 255})
+	f.Add([]byte{4, 1, 2, 0, 7, 1, 5, 1, 20, 8, 1, 9, 1, 12, 9, 90, 5, 0, 1, 40, 9, 200, 3, 1, 9, 99, 10})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		synctest.Test(t, func(t *testing.T) { fuzzTimer(t, &tape{data}) })
+	})
+}
+
+func fuzzTimer(t *testing.T, p *tape) {
+	tick := []time.Duration{1, 10, 1001, time.Millisecond, 7 * time.Millisecond}[p.below(5)]
+	size, levels, limit := 1<<p.below(6), 1+p.below(4), 3*p.below(4)
+	var executor func(func()) error
+	if p.below(2) == 1 {
+		executor = func(run func()) error { go run(); return nil }
+	}
+	timer := newTimer(t, WithTick(tick), WithWheelSize(size), WithLevels(levels), WithMaxPending(limit),
+		WithExecutor(executor), WithPanicHandler(func(*Timeout, any, []byte) {}))
+	o := &oracle{tick: tick, start: time.Now()}
+
+	delay := func() time.Duration {
+		switch p.below(8) {
+		case 0:
+			return time.Duration(p.below(3)-1) * tick
+		case 1:
+			return []time.Duration{math.MinInt64, math.MaxInt64, math.MaxInt64 - 1}[p.below(3)]
+		case 2, 3, 4:
+			return time.Duration(p.below(4*size)) * tick / 2
+		}
+		return time.Duration(p.below(1<<16)) * tick / 3
+	}
+	arm := func(repeats, fromEnd, panics bool) {
+		e := &expected{repeats: repeats, fromEnd: fromEnd}
+		run := TaskFunc(func(*Timeout) {
+			e.ran.note()
+			if panics {
+				panic("as it should")
+			}
+		})
+		d := delay()
+		var err error
+		switch {
+		case !repeats:
+			e.to, err = timer.NewTimeout(run, d)
+		case fromEnd:
+			e.period = tick * time.Duration(1+p.below(5)) / 2
+			e.period = max(e.period, 1)
+			e.to, err = timer.ScheduleWithFixedDelay(run, d, e.period)
+		default:
+			e.period = max(tick*time.Duration(1+p.below(50))/5, 1)
+			e.to, err = timer.ScheduleAtFixedRate(run, d, e.period)
+		}
+		if limit > 0 && o.pending == limit {
+			require.ErrorIs(t, err, ErrTooManyPending)
+			return
+		}
+		require.NoError(t, err)
+		o.arm(e, d)
+		o.all = append(o.all, e)
+	}
+	for steps := 0; !p.empty() && steps < 300; steps++ {
+		op := p.below(12)
+		var any *expected
+		if len(o.all) > 0 && op >= 3 && op < 8 {
+			any = o.all[p.below(len(o.all))]
+		}
+		switch {
+		case op < 3:
+			arm(op == 1 && p.below(4) == 0, p.below(2) == 0, p.below(8) == 0)
+		case op < 8 && any == nil:
+		case op < 5:
+			require.Equal(t, any.pending, any.to.Cancel())
+			o.disarm(any)
+		case op < 8:
+			d := delay()
+			active, err := any.to.Reset(d)
+			require.Equal(t, any.pending, active)
+			if !any.pending && limit > 0 && o.pending == limit {
+				require.ErrorIs(t, err, ErrTooManyPending)
+				break
+			}
+			require.NoError(t, err)
+			o.arm(any, d)
+		case op == 11 && p.below(16) == 0:
+			var want []*Timeout
+			for _, e := range o.all {
+				if e.pending {
+					want = append(want, e.to)
+					e.pending = false
+				}
+			}
+			require.ElementsMatch(t, want, timer.Stop())
+			o.pending = 0
+			_, err := timer.AfterFunc(0, nop)
+			require.ErrorIs(t, err, ErrStopped)
+			o.check(t, timer)
+			return
+		default:
+			d := time.Duration(p.below(1<<16)) * tick / time.Duration(1+p.below(1<<10))
+			if o.runsUntil(d) > 500 {
+				d = tick // a short period and a long time: enough of that
+			}
+			pass(d)
+			o.expire()
+		}
+		o.check(t, timer)
+	}
+}
+
+// An oracle knows what a timer has to do, by a heap of deadlines.
+type oracle struct {
+	tick    time.Duration
+	start   time.Time
+	all     []*expected
+	heap    deadlines
+	pending int
+	runs    int // that have been compared
+}
+
+// An expected is what the oracle knows of a timeout.
+type expected struct {
+	to                        *Timeout
+	repeats, fromEnd, pending bool
+	period                    time.Duration
+	due                       time.Duration // exactly, counted from start: at a fixed rate the next is reckoned from it
+	version                   int           // of deadlines with another one nothing is to be expected
+	want                      []time.Time   // when it should have run
+	ran                       moments       // when it has
+	checked                   int           // how many of these have been compared
+}
+
+// A deadline is when an expected one runs next.
+type deadline struct {
+	at      time.Duration // a boundary
+	e       *expected
+	version int
+}
+
+type deadlines []deadline
+
+func (h deadlines) Len() int           { return len(h) }
+func (h deadlines) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h deadlines) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *deadlines) Push(x any)        { *h = append(*h, x.(deadline)) }
+func (h *deadlines) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}
+
+func (o *oracle) now() time.Duration { return time.Since(o.start) }
+
+// boundary returns the first tick boundary at or after d; none if there is no such Duration.
+func (o *oracle) boundary(d time.Duration) time.Duration {
+	if d > math.MaxInt64/o.tick*o.tick {
+		return math.MaxInt64
+	}
+	return ((d-1)/o.tick + 1) * o.tick
+}
+
+// arm expects a run after a delay from now, in place of what was expected before.
+func (o *oracle) arm(e *expected, delay time.Duration) {
+	o.disarm(e)
+	e.pending = true
+	o.pending++
+	if delay > math.MaxInt64-1-o.now() {
+		return // never
+	}
+	first := o.boundary(o.now() + max(delay, 1)) // ahead, in any case
+	e.due = o.now() + max(delay, 0)
+	if e.version > 1 { // reset: what follows is reckoned from the boundary
+		e.due = first
+	}
+	o.push(e, first)
+}
+
+func (o *oracle) push(e *expected, at time.Duration) {
+	if at < math.MaxInt64 {
+		heap.Push(&o.heap, deadline{at, e, e.version})
+	}
+}
+
+func (o *oracle) disarm(e *expected) {
+	e.version++
+	if e.pending {
+		o.pending--
+	}
+	e.pending = false
+}
+
+// runsUntil returns how many runs are to be expected, at most, within d.
+func (o *oracle) runsUntil(d time.Duration) int {
+	n := 0
+	for _, e := range o.all {
+		if e.pending && e.repeats {
+			n += int(d / max(e.period, 1))
+		}
+	}
+	return n
+}
+
+// expire expects all runs until now.
+func (o *oracle) expire() {
+	for now := o.now(); len(o.heap) > 0 && o.heap[0].at <= now; {
+		d := heap.Pop(&o.heap).(deadline)
+		e := d.e
+		if !e.pending || e.version != d.version {
+			continue
+		}
+		e.want = append(e.want, o.start.Add(d.at))
+		switch {
+		case !e.repeats:
+			o.disarm(e)
+		case e.fromEnd:
+			o.push(e, o.boundary(d.at+e.period))
+		default:
+			// One that has been missed follows at once.
+			e.due += e.period
+			for o.boundary(e.due) <= d.at {
+				e.want = append(e.want, o.start.Add(d.at))
+				e.due += e.period
+			}
+			o.push(e, o.boundary(e.due))
+		}
+	}
+}
+
+// check compares with what the timer has done, and says.
+func (o *oracle) check(t *testing.T, timer *Timer) {
+	t.Helper()
+	synctest.Wait() // on the queue there may be one for the present boundary
+	for i, e := range o.all {
+		e.ran.mu.Lock()
+		want, ran := e.want[e.checked:], e.ran.at[e.checked:]
+		e.ran.mu.Unlock()
+		e.checked += len(want)
+		o.runs += len(want)
+		if !slices.EqualFunc(want, ran, time.Time.Equal) {
+			t.Fatalf("timeout %d, period %v: should have run at %v, ran at %v", i, e.period, o.since(want), o.since(ran))
+		}
+		require.Equal(t, e.pending && !timer.IsStopped(), status(e.to.word.Load()) == pending, "timeout %d", i)
+	}
+	st := timer.Stats()
+	require.Equal(t, o.pending, st.Pending)
+	require.EqualValues(t, o.runs, st.Expired)
+	require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned+uint64(st.Pending), fmt.Sprintf("%+v", st))
+}
+
+func (o *oracle) since(all []time.Time) (since []time.Duration) {
+	for _, at := range all {
+		since = append(since, at.Sub(o.start))
+	}
+	slices.SortFunc(since, cmp.Compare[time.Duration])
+	return since
+}

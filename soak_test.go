@@ -1,0 +1,385 @@
+package hashedwheel
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Load and time, on real time: with a watchdog beside it, and sums in the end.
+
+// A watchdog has one timeout after another fire, and crashes the program, with all its stacks, if
+// one does not for so long that nothing can be the reason but a lost wake-up or a deadlock.
+type watchdog struct {
+	worst      time.Duration // how late one was, to be read after stop
+	over, done chan struct{}
+}
+
+func watch(timer *Timer) *watchdog {
+	w := &watchdog{over: make(chan struct{}), done: make(chan struct{})}
+	go w.run(timer)
+	return w
+}
+
+func (w *watchdog) run(timer *Timer) {
+	const delay, patience = 20 * time.Millisecond, time.Minute
+	defer close(w.done)
+	for {
+		select {
+		case <-w.over:
+			return
+		default:
+		}
+		start := time.Now()
+		fired := make(chan time.Time, 1)
+		if _, err := timer.AfterFunc(delay, func() { fired <- time.Now() }); err != nil {
+			time.Sleep(time.Millisecond) // full
+			continue
+		}
+		select {
+		case at := <-fired:
+			w.worst = max(w.worst, at.Sub(start)-delay)
+		case <-time.After(patience):
+			panic(fmt.Sprintf("no progress for %v: %+v", patience, timer.Stats()))
+		}
+	}
+}
+
+func (w *watchdog) stop() {
+	close(w.over)
+	<-w.done
+}
+
+// Eight goroutines arm and cancel as fast as they can, without a limit and with one that they just do
+// not reach: nobody is refused, nothing is lost, and others are served meanwhile.
+func TestFlood(t *testing.T) {
+	for _, limit := range []int{0, 8_001} {
+		timer := newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit))
+		w := watch(timer)
+		var users sync.WaitGroup
+		var armed, canceled, ran atomic.Int64
+		for range 8 {
+			users.Go(func() {
+				ring := make([]*Timeout, 1000)
+				n, c := 0, 0
+				for end := time.Now().Add(10 * stressTime(t)); n%100 != 0 || time.Now().Before(end); n++ {
+					old := &ring[n%len(ring)]
+					if *old != nil && (*old).Cancel() {
+						c++
+					}
+					var err error
+					*old, err = timer.AfterFunc(time.Duration(n%400)*time.Millisecond, func() { ran.Add(1) })
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+				armed.Add(int64(n))
+				canceled.Add(int64(c))
+			})
+		}
+		users.Wait()
+		w.stop()
+		require.Eventually(t, func() bool { return timer.Pending() == 0 }, time.Minute, time.Millisecond)
+		_, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, armed.Load(), canceled.Load()+ran.Load())
+		t.Logf("limit %d: %d armed, %d canceled, %d expired; the probe was late by up to %v",
+			limit, armed.Load(), canceled.Load(), ran.Load(), w.worst)
+	}
+}
+
+// Everything that can be done with a timer, at random, from goroutines and from inside tasks, some of
+// which panic, exit or block, while others take the processors: for as long as HASHEDWHEEL_SOAK says,
+// or two seconds. Each arming ends once, each timer can be shut down, and nothing is left of it.
+func TestSoak(t *testing.T) {
+	length := 2 * time.Second
+	if s := os.Getenv("HASHEDWHEEL_SOAK"); s != "" {
+		var err error
+		length, err = time.ParseDuration(s)
+		require.NoError(t, err)
+	}
+	r := newRand(t)
+	var total Stats
+	var worst time.Duration
+	var heap []uint64
+	rounds := 0
+	for end := time.Now().Add(length); rounds < 4 || time.Now().Before(end); rounds++ {
+		s := newSoak(t, r, rounds)
+		st, late := s.run(r, min(length/4, 5*time.Second))
+		total.Expired += st.Expired
+		total.Canceled += st.Canceled
+		total.Returned += st.Returned
+		total.Rejected += st.Rejected
+		total.Panics += st.Panics
+		worst = max(worst, late)
+		heap = append(heap, heapInUse())
+	}
+	t.Logf("%d timers; %d expired, %d canceled, %d returned, %d refused, %d panics; the probe was late by up to %v; heap after each: %d",
+		rounds, total.Expired, total.Canceled, total.Returned, total.Rejected, total.Panics, worst, heap)
+	for _, n := range []uint64{total.Expired, total.Canceled, total.Returned, total.Rejected, total.Panics} {
+		require.NotZero(t, n, "the test did not do what it is for")
+	}
+	// The first ones pay for what package time, the maps of tests and the like keep.
+	require.Less(t, heap[len(heap)-1], heap[1]+1<<20, "memory grows: %d", heap)
+}
+
+// A soak is one timer and all that is done to it.
+type soak struct {
+	t     *testing.T
+	timer *Timer
+	over  atomic.Bool // Stop has returned
+	keyed *Keyed[int, int]
+	tasks [100]atomic.Pointer[soakTask] // as if they were known by many
+
+	mu    sync.Mutex
+	all   []*soakTask // each that has ever been, to be counted in the end
+	group *Group
+}
+
+// A soakTask is a ledger for what becomes of its timeout, and acts when it runs.
+type soakTask struct {
+	ledger
+	s    *soak
+	kind int
+}
+
+func newSoak(t *testing.T, r *rand.Rand, round int) *soak {
+	s := &soak{t: t}
+	var executor func(func()) error
+	switch r.IntN(4) {
+	case 0:
+		executor = func(run func()) error { go run(); return nil }
+	case 1:
+		executor = func(run func()) error { return context.Canceled }
+	}
+	var err error
+	s.timer, err = New(
+		WithTick(time.Duration(20+r.IntN(3000))*time.Microsecond),
+		WithWheelSize(1+r.IntN(64)), WithLevels(1+r.IntN(4)),
+		WithMaxPending([]int{0, 100}[round%2]), WithMaxConcurrency([]int{0, 0, 1, 7}[r.IntN(4)]),
+		WithExecutor(executor), WithPanicHandler(func(*Timeout, any, []byte) {}))
+	require.NoError(t, err)
+	s.keyed = NewKeyed(s.timer, func(int, int) {})
+	s.group = NewGroup(s.timer)
+	return s
+}
+
+// run has goroutines act for a time, and then shuts the timer down.
+func (s *soak) run(r *rand.Rand, length time.Duration) (st Stats, late time.Duration) {
+	before := runtime.NumGoroutine()
+	w := watch(s.timer)
+	var hogs, users sync.WaitGroup
+	for range r.IntN(2 * runtime.GOMAXPROCS(0)) {
+		hogs.Go(func() {
+			for !s.over.Load() {
+			}
+		})
+	}
+	end := time.Now().Add(length)
+	for range 6 {
+		r := rand.New(rand.NewPCG(r.Uint64(), 0))
+		users.Go(func() {
+			for time.Now().Before(end) {
+				for range 50 {
+					s.act(r.IntN)
+				}
+				time.Sleep(time.Duration(r.IntN(300)) * time.Microsecond)
+			}
+		})
+	}
+	users.Wait()
+	w.stop()
+	for _, to := range s.timer.Stop() {
+		if task, ok := to.Task().(*soakTask); ok {
+			task.returned.Add(1)
+		}
+	}
+	s.over.Store(true)
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	_, err := s.timer.Shutdown(ctx)
+	require.NoError(s.t, err)
+	hogs.Wait()
+	for _, task := range s.all {
+		require.Equal(s.t, task.armed.Load(), task.ran.Load()+task.told.Load())
+		require.LessOrEqual(s.t, task.canceled.Load()+task.returned.Load(), task.told.Load(), "the rest are the groups'")
+	}
+	st = s.timer.Stats()
+	require.Equal(s.t, st.Accepted, st.Expired+st.Canceled+st.Returned, "%+v", st)
+	require.Zero(s.t, st.Pending)
+	require.Zero(s.t, st.Queued)
+	awaitGoroutines(s.t, before)
+	return st, w.worst
+}
+
+// Run does what its kind says, and more often than not something else.
+func (task *soakTask) Run(to *Timeout) {
+	task.ledger.Run(to)
+	switch task.kind {
+	case 0:
+		panic("as it should")
+	case 1:
+		runtime.Goexit()
+	case 2:
+		time.Sleep(time.Duration(rand.IntN(5000)) * time.Microsecond)
+	case 3, 4, 5:
+		task.s.act(rand.IntN)
+	}
+}
+
+// act does one thing, chosen at random.
+func (s *soak) act(random func(n int) int) {
+	timer := s.timer
+	delay := time.Duration(random(20_000)-1000) * time.Microsecond
+	slot := &s.tasks[random(len(s.tasks))]
+	known := slot.Load()
+	switch op := random(24); {
+	case op < 6 || known == nil:
+		task := &soakTask{s: s, kind: random(60), ledger: ledger{t: s.t, over: &s.over}}
+		s.mu.Lock()
+		group := s.group
+		s.mu.Unlock()
+		arm := timer.NewTimeout
+		if random(3) == 0 {
+			arm = group.NewTimeout
+		}
+		to, err := arm(task, delay)
+		if err != nil {
+			return
+		}
+		task.armed.Add(1)
+		task.to.Store(to)
+		s.mu.Lock()
+		s.all = append(s.all, task)
+		s.mu.Unlock()
+		slot.Store(task)
+	case op < 10:
+		if known.to.Load().Cancel() {
+			known.canceled.Add(1)
+		}
+	case op < 15:
+		if active, err := known.to.Load().Reset(delay); !active && err == nil {
+			known.armed.Add(1)
+		}
+	case op == 15:
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		_ = known.to.Load().Wait(ctx)
+		cancel()
+	case op == 16:
+		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(to *Timeout) {
+			if rand.IntN(5) == 0 {
+				to.Cancel()
+			}
+		}), delay, time.Millisecond)
+		if err == nil && random(2) == 0 {
+			to.Cancel()
+		}
+	case op == 17:
+		switch key := random(30); random(3) {
+		case 0:
+			_ = s.keyed.Set(key, key, delay)
+		case 1:
+			s.keyed.Move(key, delay)
+		default:
+			s.keyed.Remove(key)
+		}
+	case op == 18:
+		ctx, cancel := timer.WithTimeout(context.Background(), delay)
+		if random(2) == 0 {
+			_ = ctx.Err()
+			_ = ctx.Done()
+		}
+		cancel()
+	case op == 19:
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		_ = timer.Sleep(ctx, delay/20)
+		cancel()
+	case op == 20:
+		if ticker, err := timer.NewTicker(time.Millisecond); err == nil {
+			_ = ticker.Reset(2 * time.Millisecond)
+			ticker.Stop()
+		}
+	case op == 21 && random(50) == 0:
+		s.mu.Lock()
+		group := s.group
+		s.group = NewGroup(timer)
+		s.mu.Unlock()
+		group.Close()
+	default:
+		st := timer.Stats()
+		if st.Pending < 0 || st.Running < 0 {
+			s.t.Errorf("%+v", st)
+		}
+		to := known.to.Load()
+		_, _, _, _ = to.String(), to.Deadline(), to.IsExpired(), to.IsCanceled()
+		_ = timer.Buckets(random(3))
+	}
+}
+
+// Ten thousand timers, each used a little, and stopped, shut down or dropped at a random moment: no
+// goroutine, no timer and no memory is left of them.
+func TestLifeCycles(t *testing.T) {
+	const rounds = 10_000
+	r := newRand(t)
+	goroutines, heap := runtime.NumGoroutine(), heapInUse()
+	var dropped []weak.Pointer[Timer]
+	var ends [3]int
+	for range rounds {
+		timer, err := New(WithTick(time.Duration(1+r.IntN(500))*time.Microsecond), WithLevels(1+r.IntN(3)), WithWheelSize(8))
+		require.NoError(t, err)
+		armed := r.IntN(5)
+		for range armed {
+			to, err := timer.AfterFunc(time.Duration(r.IntN(300))*time.Microsecond, nop)
+			require.NoError(t, err)
+			if r.IntN(2) == 0 {
+				to.Cancel()
+			}
+		}
+		for range r.IntN(100) {
+			runtime.Gosched()
+		}
+		end := r.IntN(3)
+		ends[end]++
+		switch end {
+		case 0:
+			timer.Stop()
+		case 1:
+			_, err := timer.Shutdown(t.Context())
+			require.NoError(t, err)
+		default:
+			dropped = append(dropped, weak.Make(timer))
+		}
+	}
+	awaitGoroutines(t, goroutines)
+	left := func() (n int) {
+		for _, p := range dropped {
+			if p.Value() != nil {
+				n++
+			}
+		}
+		return n
+	}
+	require.Eventually(t, func() bool { runtime.GC(); return left() == 0 }, time.Minute, 10*time.Millisecond)
+	clear(dropped)
+	dropped = nil
+	require.Less(t, heapInUse(), heap+1<<20)
+	t.Logf("%d stopped, %d shut down, %d dropped", ends[0], ends[1], ends[2])
+}
+
+// awaitGoroutines returns when there are no more goroutines than there were before.
+func awaitGoroutines(t *testing.T, before int) {
+	t.Helper()
+	for start := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		require.Less(t, time.Since(start), time.Minute, "%d goroutines are left, of %d before", runtime.NumGoroutine(), before)
+	}
+}
