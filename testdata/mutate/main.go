@@ -1,0 +1,172 @@
+// Mutate shows that the tests would notice if a promise of the library were broken. It makes one
+// change after another to a copy of the package, runs the tests that hold the promise, and expects
+// them to fail.
+//
+//	go run ./testdata/mutate             # all of them: some five minutes on two cores
+//	go run ./testdata/mutate -part 2/6   # the second sixth
+//	go run ./testdata/mutate -only Reset # those whose change, tests or promise say so
+//	go run ./testdata/mutate -table      # the table of CONTRIBUTING.md
+//
+// The changes are in list.go. A change whose place is not found exactly once, or that does not
+// compile, is an error, so that the list follows the code.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// A mutation is a change to the code that breaks a promise.
+type mutation struct {
+	promise  int    // the number in promises
+	change   string // what it is, in words
+	file     string
+	old, new string
+	tests    string // those that fail, separated by spaces
+}
+
+func main() {
+	part := flag.String("part", "1/1", "run the `i/n`'th part of the list")
+	only := flag.String("only", "", "run those that match this regular expression")
+	table := flag.Bool("table", false, "print the table of promises, and run nothing")
+	flag.Parse()
+	if *table {
+		fmt.Print(tableOf(mutations))
+		return
+	}
+	if err := run(*part, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(part, only string) error {
+	var i, n int
+	if _, err := fmt.Sscanf(part, "%d/%d", &i, &n); err != nil || i < 1 || i > n {
+		return fmt.Errorf("-part %s: should be as 2/6", part)
+	}
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := copyPackage(dir); err != nil {
+		return err
+	}
+	failed, done := 0, 0
+	start := time.Now()
+	for k, m := range mutations {
+		if k%n != i-1 || !pattern.MatchString(fmt.Sprint(m)) {
+			continue
+		}
+		done++
+		began := time.Now()
+		if err := m.try(dir); err != nil {
+			failed++
+			fmt.Printf("FAIL  %s, %s: %v\n", m.file, m.change, err)
+			continue
+		}
+		fmt.Printf("ok    %s, %s: %s (%.1f s)\n", m.file, m.change, m.tests, time.Since(began).Seconds())
+	}
+	fmt.Printf("%d of %d mutations were noticed, in %.0f s\n", done-failed, done, time.Since(start).Seconds())
+	if failed > 0 {
+		return fmt.Errorf("%d were not", failed)
+	}
+	if done == 0 {
+		return errors.New("there is none like that")
+	}
+	return nil
+}
+
+// copyPackage copies what the tests of the package need, from the present directory.
+func copyPackage(dir string) error {
+	return filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if path != "." && path != "testdata" && !strings.HasPrefix(path, filepath.FromSlash("testdata/explore")) {
+				return filepath.SkipDir
+			}
+			return os.MkdirAll(filepath.Join(dir, path), 0o755)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, path), data, 0o644)
+	})
+}
+
+// try makes the change in the copy, runs the tests, and takes it back. It returns nil if they fail.
+func (m mutation) try(dir string) error {
+	path := filepath.Join(dir, m.file)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	source := string(data)
+	if n := strings.Count(source, m.old); n != 1 {
+		return fmt.Errorf("%q is there %d times", m.old, n)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(source, m.old, m.new, 1)), 0o644); err != nil {
+		return err
+	}
+	defer os.WriteFile(path, data, 0o644)
+
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	pattern := "^(" + strings.ReplaceAll(m.tests, " ", "|") + ")$"
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout=60s", "-run="+pattern, "-v", ".")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	text := string(out)
+	switch {
+	case strings.Contains(text, "[build failed]") || strings.Contains(text, "[setup failed]"):
+		return fmt.Errorf("it does not compile:\n%s", text)
+	case err == nil:
+		return errors.New("the tests pass")
+	case !strings.Contains(text, "=== RUN"):
+		return fmt.Errorf("no test was run: %v\n%s", err, text)
+	}
+	return nil
+}
+
+// tableOf returns the promises with the tests that hold them and the changes that make those fail.
+func tableOf(all []mutation) string {
+	var b strings.Builder
+	b.WriteString("| promise | tests | fail if |\n| --- | --- | --- |\n")
+	for number, promise := range promises {
+		var tests, changes []string
+		for _, m := range all {
+			if m.promise == number {
+				tests = append(tests, strings.Fields(m.tests)...)
+				changes = append(changes, m.change)
+			}
+		}
+		tests = append(tests, alsoHeld[number]...)
+		seen := make(map[string]bool)
+		names := ""
+		for _, name := range tests {
+			if !seen[name] {
+				seen[name] = true
+				names += ", `" + name + "`"
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", promise, strings.TrimPrefix(names, ", "), strings.Join(changes, "; "))
+	}
+	return b.String()
+}
