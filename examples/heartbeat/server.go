@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+)
+
+// drainLimit bounds the wait for connections to end once the clients have.
+const drainLimit = 5 * time.Second
+
+// A server reads packets and closes connections on which none come. One timer
+// holds the idle limits of all of them.
+type server struct {
+	timer *hashedwheel.Timer
+	limit time.Duration
+
+	accepted, packets, heartbeats, idle atomic.Int64
+
+	mu       sync.Mutex
+	lateness []time.Duration // of each closing as idle, after the limit
+	broken   []error         // connections that ended in any other way than they should
+}
+
+func newServer(o options) (*server, error) {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(o.tick))
+	if err != nil {
+		return nil, err
+	}
+	return &server{timer: timer, limit: o.limit}, nil
+}
+
+// serve takes connections from ln until ctx is canceled or accepting fails.
+// Then it closes ln and reads what clients that have ended still sent. Every
+// connection has ended when it returns.
+func (s *server) serve(ctx context.Context, ln net.Listener) error {
+	open, cutOff := context.WithCancel(context.WithoutCancel(ctx))
+	var handlers sync.WaitGroup
+	defer func() {
+		defer time.AfterFunc(drainLimit, cutOff).Stop()
+		handlers.Wait()
+		cutOff()
+	}()
+	defer ln.Close()
+	defer context.AfterFunc(ctx, func() { ln.Close() })()
+
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		s.accepted.Add(1)
+		handlers.Go(func() {
+			defer conn.Close()
+			defer context.AfterFunc(open, func() { conn.Close() })()
+			if err := s.handle(conn); err != nil {
+				s.mu.Lock()
+				s.broken = append(s.broken, err)
+				s.mu.Unlock()
+			}
+		})
+	}
+}
+
+// handle reads the packets of one connection until the client closes it,
+// or it has been idle for too long.
+func (s *server) handle(conn net.Conn) error {
+	p := &peer{server: s, conn: conn, last: time.Now()}
+	idle, err := s.timer.AfterFunc(s.limit, p.expire)
+	if err != nil {
+		return err
+	}
+	defer idle.Cancel()
+	p.idle = idle
+	r := bufio.NewReaderSize(conn, maxFrame)
+	for {
+		k, err := readFrame(r)
+		switch {
+		case err == io.EOF || err != nil && p.hasExpired():
+			return nil
+		case err != nil:
+			return err
+		}
+		if alive, err := p.arrived(time.Now()); err != nil || !alive {
+			return err
+		}
+		s.packets.Add(1)
+		if k == heartbeat {
+			s.heartbeats.Add(1)
+		}
+	}
+}

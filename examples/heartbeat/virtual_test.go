@@ -1,0 +1,343 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/stretchr/testify/require"
+)
+
+const ms = time.Millisecond
+
+// A pipeListener makes connections without a network, so that time can be
+// virtual.
+type pipeListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+}
+
+func (l *pipeListener) dial(context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case l.conns <- far:
+		return near, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// virtualRun is a run on virtual time, which must be as it must be.
+func virtualRun(t *testing.T, o options) *report {
+	ln := newPipeListener()
+	r, err := exercise(t.Context(), o, ln, ln.dial, io.Discard, io.Discard)
+	require.NoError(t, err)
+	require.NoError(t, r.check())
+	require.EqualValues(t, o.conns, r.conns)
+	return r
+}
+
+// With no other traffic a client that is well sends a heartbeat each interval,
+// neither more nor less, and is not closed.
+func TestVirtualHeartbeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		r := virtualRun(t, options{conns: 100, interval: 100 * ms, limit: 120 * ms, tick: 10 * ms, duration: 5050 * ms})
+		require.EqualValues(t, 50*100, r.heartbeats)
+		require.EqualValues(t, 50*100, r.packets)
+		require.Empty(t, r.lateness)
+		require.Equal(t, 5050*ms, time.Since(began))
+	})
+}
+
+// Each that falls silent is closed at the first tick boundary at or after the
+// limit from its last packet, which here came at one: late by 5 ms.
+func TestVirtualSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := virtualRun(t, options{conns: 100, interval: 100 * ms, limit: 305 * ms, tick: 10 * ms, duration: time.Second, silent: 0.4})
+		require.EqualValues(t, 40, r.fellSilent)
+		require.EqualValues(t, 40, r.closedSilent)
+		require.Len(t, r.lateness, 40)
+		require.Equal(t, 5*ms, r.lateness[0])
+		require.Equal(t, 5*ms, r.lateness[39])
+	})
+}
+
+// Other traffic saves heartbeats, and with it too the limit is kept to the tick:
+// where the machine adds nothing, nothing is later.
+func TestVirtualTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for seed := range uint64(3) {
+			r := virtualRun(t, options{conns: 200, interval: 100 * ms, limit: 333 * ms, tick: 7 * ms, duration: 3 * time.Second,
+				traffic: 50 * ms, silent: 0.5, seed: seed})
+			require.EqualValues(t, 100, r.closedSilent)
+			require.Len(t, r.lateness, 100)
+			require.Less(t, r.lateness[99], 7*ms)
+			require.Positive(t, r.heartbeats)
+			require.Less(t, r.heartbeats, r.packets/4, "most intervals see other traffic")
+		}
+	})
+}
+
+// An interruption leaves those that are silent open, which is no fault.
+func TestVirtualInterruption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options{conns: 20, interval: 100 * ms, limit: time.Second, tick: 10 * ms, duration: 300 * ms, silent: 1}
+		for _, until := range []time.Duration{0, 500 * ms} {
+			ctx, cancel := context.WithTimeout(t.Context(), until)
+			defer cancel()
+			began := time.Now()
+			ln := newPipeListener()
+			r, err := exercise(ctx, o, ln, ln.dial, io.Discard, io.Discard)
+			require.NoError(t, err)
+			require.NoError(t, r.check())
+			require.Equal(t, until, time.Since(began))
+			if until > 0 {
+				require.EqualValues(t, 20, r.fellSilent)
+				require.EqualValues(t, 20, r.stillOpen)
+			}
+		}
+	})
+}
+
+// Where there is no room for all connections, those that there are will do.
+func TestVirtualShortage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options{conns: 50, interval: 100 * ms, limit: time.Second, tick: 10 * ms, duration: 550 * ms, silent: 0.1}
+		for _, room := range []int64{30, 0} {
+			ln := newPipeListener()
+			var dialed atomic.Int64
+			dial := func(ctx context.Context) (net.Conn, error) {
+				if dialed.Add(1) > room {
+					return nil, io.ErrNoProgress
+				}
+				return ln.dial(ctx)
+			}
+			var stdout bytes.Buffer
+			r, err := exercise(t.Context(), o, ln, dial, &stdout, io.Discard)
+			if room == 0 {
+				require.ErrorIs(t, err, io.ErrNoProgress)
+				break
+			}
+			require.NoError(t, err)
+			require.NoError(t, r.check())
+			require.EqualValues(t, 30, r.conns)
+			require.EqualValues(t, 3, r.closedSilent)
+			require.Contains(t, stdout.String(), "30 connections and not 50: "+io.ErrNoProgress.Error()+"\n30 connections, opened in 0s")
+		}
+	})
+}
+
+// lossy swallows what is written.
+type lossy struct{ net.Conn }
+
+func (lossy) Write(b []byte) (int, error) { return len(b), nil }
+
+// Clients whose packets are lost are closed at the limit, and the report says
+// what does not hold.
+func TestVirtualLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options{conns: 10, interval: 100 * ms, limit: 300 * ms, tick: 10 * ms, duration: time.Second}
+		ln := newPipeListener()
+		dial := func(ctx context.Context) (net.Conn, error) {
+			conn, err := ln.dial(ctx)
+			return lossy{conn}, err
+		}
+		r, err := exercise(t.Context(), o, ln, dial, io.Discard, io.Discard)
+		require.NoError(t, err)
+		require.EqualValues(t, 10, r.closedOthers)
+		require.ErrorContains(t, r.check(), "10 connections closed that had not fallen silent")
+		require.ErrorContains(t, r.check(), "0 packets received of ")
+	})
+}
+
+// newPeer is a server's end of a connection, and the client's end.
+func newPeer(t *testing.T, o options) (*server, net.Conn, <-chan error) {
+	s, err := newServer(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { s.timer.Stop() })
+	near, far := net.Pipe()
+	handled := make(chan error, 1)
+	go func() { handled <- s.handle(far) }()
+	synctest.Wait()
+	return s, near, handled
+}
+
+// A packet one nanosecond before the deadline is in time. Then the connection
+// is closed at the deadline of that packet: not before, and not after.
+func TestPeerIsClosedAtItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, conn, handled := newPeer(t, options{limit: 100 * ms, tick: 10 * ms})
+		for range 5 {
+			time.Sleep(100*ms - 1) // the boundary comes a nanosecond later
+			_, err := conn.Write(newFrame(data, "payload"))
+			require.NoError(t, err)
+			synctest.Wait()
+			time.Sleep(time.Nanosecond)
+		}
+		require.EqualValues(t, 5, s.packets.Load())
+		require.Equal(t, 1, s.timer.Pending())
+		time.Sleep(100*ms - 2) // the last packet came a nanosecond ago
+		synctest.Wait()
+		require.Empty(t, handled)
+		require.Zero(t, s.idle.Load())
+		time.Sleep(2 * time.Nanosecond)
+		synctest.Wait()
+		require.NoError(t, <-handled)
+		require.EqualValues(t, 1, s.idle.Load())
+		require.Equal(t, []time.Duration{1}, s.lateness)
+		_, err := conn.Read(make([]byte, 1))
+		require.Equal(t, io.EOF, err)
+		require.Zero(t, s.timer.Pending())
+	})
+}
+
+// A client that ends takes its limit with it.
+func TestPeerIsClosedByTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, conn, handled := newPeer(t, options{limit: time.Hour, tick: 10 * ms})
+		conn.Close()
+		require.NoError(t, <-handled)
+		require.Zero(t, s.timer.Pending())
+		require.Zero(t, s.idle.Load())
+
+		s, conn, handled = newPeer(t, options{limit: time.Hour, tick: 10 * ms})
+		conn.Write([]byte("?"))
+		require.ErrorContains(t, <-handled, "unknown kind '?'")
+		require.Zero(t, s.timer.Pending())
+	})
+}
+
+// A packet that comes when the timeout has expired, but expire has not got to
+// close the connection yet: the packet does not count, and nothing is armed.
+func TestPacketAfterTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := newServer(options{limit: 100 * ms, tick: 10 * ms})
+		require.NoError(t, err)
+		defer s.timer.Stop()
+		began := time.Now()
+		near, far := net.Pipe()
+		p := &peer{server: s, conn: far, last: began}
+		p.idle, err = s.timer.AfterFunc(100*ms, func() {}) // expire is to come
+		require.NoError(t, err)
+		time.Sleep(99 * ms)
+		alive, err := p.arrived(time.Now())
+		require.NoError(t, err)
+		require.True(t, alive)
+		time.Sleep(101 * ms)
+		synctest.Wait()
+		require.True(t, p.idle.IsExpired())
+
+		alive, err = p.arrived(time.Now())
+		require.NoError(t, err)
+		require.False(t, alive)
+		require.Zero(t, s.timer.Pending())
+		p.expire()
+		p.expire() // a second one is none
+		require.EqualValues(t, 1, s.idle.Load())
+		require.Equal(t, []time.Duration{ms}, s.lateness, "since the last packet that was in time")
+		_, err = near.Read(make([]byte, 1))
+		require.Equal(t, io.EOF, err)
+	})
+}
+
+// Once it is silent a client has one timeout left, its patience.
+func TestSilentClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, conn, _ := newPeer(t, options{limit: time.Hour, tick: 10 * ms})
+		cs, err := newClients(options{interval: 100 * ms, limit: time.Hour, tick: 10 * ms, traffic: 50 * ms}, nil)
+		require.NoError(t, err)
+		defer cs.timer.Stop()
+		c := &client{clients: cs, conn: conn, group: hashedwheel.NewGroup(cs.timer), last: time.Now()}
+		require.NoError(t, c.start(rand.New(rand.NewPCG(1, 1))))
+		require.Equal(t, 2, c.group.Len())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		sent := s.packets.Load()
+		require.Positive(t, sent)
+		c.fallSilent()
+		c.fallSilent()
+		require.Equal(t, 1, c.group.Len())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, sent, s.packets.Load())
+		require.EqualValues(t, 1, cs.fellSilent.Load())
+		c.end()
+		require.EqualValues(t, 1, cs.stillOpen.Load())
+		require.Zero(t, c.group.Len())
+	})
+}
+
+// A packet that overtakes a heartbeat which is due: that one is not sent, and
+// the next one when the connection has been silent for an interval.
+func TestPacketOvertakesHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, conn, _ := newPeer(t, options{limit: time.Hour, tick: 10 * ms})
+		cs, err := newClients(options{interval: 100 * ms, limit: time.Hour, tick: 10 * ms}, nil)
+		require.NoError(t, err)
+		defer cs.timer.Stop()
+		c := &client{clients: cs, conn: conn, group: hashedwheel.NewGroup(cs.timer), last: time.Now()}
+		held := make(chan struct{})
+		c.heartbeat, err = c.group.AfterFunc(100*ms, func() { // beat, which has not got far
+			<-held
+			c.beat()
+		})
+		require.NoError(t, err)
+		time.Sleep(101 * ms)
+		c.talk(nil)
+		synctest.Wait()
+		require.EqualValues(t, 1, s.packets.Load())
+		require.Equal(t, 1, c.overtaken)
+		close(held)
+		synctest.Wait()
+		require.EqualValues(t, 1, s.packets.Load())
+		require.Zero(t, c.overtaken)
+
+		time.Sleep(108 * ms) // the boundary after 201 ms is 210
+		synctest.Wait()
+		require.Zero(t, s.heartbeats.Load())
+		time.Sleep(ms)
+		synctest.Wait()
+		require.EqualValues(t, 1, s.heartbeats.Load())
+
+		c.talk(nil) // a heartbeat that is pending is put off
+		time.Sleep(50 * ms)
+		c.talk(nil)
+		time.Sleep(99 * ms)
+		synctest.Wait()
+		require.EqualValues(t, 1, s.heartbeats.Load())
+		require.Zero(t, c.overtaken)
+		time.Sleep(ms)
+		synctest.Wait()
+		require.EqualValues(t, 2, s.heartbeats.Load())
+		require.EqualValues(t, 5, s.packets.Load())
+		require.Zero(t, cs.tooSoon.Load())
+		c.end()
+		require.Zero(t, cs.timer.Pending())
+	})
+}
