@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDebounce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecord()
+		d := NewDebounce(newTimer(t), 95*ms, 0, r.call)
+		for i := range 100 { // without a maximum steady traffic puts it off for ever
+			require.NoError(t, d.Call("a", i))
+			pass(50 * ms)
+		}
+		require.Empty(t, r.of("a"))
+		require.Equal(t, 1, d.Waiting())
+		require.NoError(t, d.Call("b", 7))
+		pass(time.Second)
+		require.Equal(t, []made{{99, 5050 * ms}}, r.of("a")) // 4950 and 95, at a boundary
+		require.Equal(t, []made{{7, 5100 * ms}}, r.of("b"))
+		require.Zero(t, d.Waiting())
+	})
+}
+
+func TestDebounceMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecord()
+		d := NewDebounce(newTimer(t), 100*ms, 245*ms, r.call)
+		for i := range 10 {
+			require.NoError(t, d.Call("a", i))
+			pass(60 * ms)
+		}
+		pass(time.Second)
+		// 245 after 0, and after 300.
+		require.Equal(t, []made{{4, 250 * ms}, {9, 550 * ms}}, r.of("a"))
+
+		r = newRecord()
+		d = NewDebounce(newTimer(t), 100*ms, 245*ms, r.call)
+		for i := range 7 {
+			require.NoError(t, d.Call("a", i))
+			pass(60 * ms)
+		}
+		pass(time.Second)
+		// 245 after 0, and quiet since 360.
+		require.Equal(t, []made{{4, 250 * ms}, {6, 460 * ms}}, r.of("a"))
+	})
+}
+
+// Random operations on a few keys, against a plain model that is looked through
+// at each step.
+func TestDebounceModel(t *testing.T) {
+	for _, maxWait := range []time.Duration{0, 73 * ms, 150 * ms} {
+		randomly(t, func(t *testing.T, rng *rand.Rand) {
+			const tick, quiet = 10 * ms, 73 * ms
+			r := newRecord()
+			timer := newTimer(t)
+			d := NewDebounce(timer, quiet, maxWait, r.call)
+			type wait struct {
+				first, until time.Duration
+				value        int
+			}
+			model := map[string]*wait{}
+			want := map[string][]made{}
+			for n := range 2000 {
+				now := time.Since(r.began)
+				if rng.IntN(4) > 0 {
+					key := fmt.Sprint(rng.IntN(6))
+					require.NoError(t, d.Call(key, n))
+					w := model[key]
+					if w == nil {
+						w = &wait{first: now}
+						model[key] = w
+					}
+					w.value = n
+					until := now + quiet
+					if maxWait > 0 {
+						until = max(min(until, w.first+maxWait), now+1)
+					}
+					w.until = boundary(until, tick)
+				} else {
+					most := 40 * ms
+					if rng.IntN(10) == 0 {
+						most = 400 * ms
+					}
+					pass(time.Duration(rng.Int64N(int64(most))))
+					now = time.Since(r.began)
+					for key, w := range model {
+						if w.until <= now {
+							want[key] = append(want[key], made{w.value, w.until})
+							delete(model, key)
+						}
+					}
+					require.Equal(t, want, r.all())
+				}
+				require.Equal(t, len(model), d.Waiting())
+				require.Equal(t, len(model), timer.Pending())
+			}
+		})
+	}
+}
+
+// A call that comes when the wait has expired, but expired has not got far: it
+// begins another burst, and the one before is called as it was.
+func TestDebounceMeetsTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecord()
+		timer := newTimer(t)
+		d := NewDebounce(timer, 100*ms, 250*ms, r.call)
+		var ended []*burst[int]
+		d.waiting = hashedwheel.NewKeyed(timer, func(_ string, b *burst[int]) { ended = append(ended, b) }) // expired is to come
+		require.NoError(t, d.Call("a", 1))
+		pass(110 * ms)
+		require.NoError(t, d.Call("a", 2))
+		require.Len(t, ended, 1)
+		d.expired("a", ended[0])
+		require.Equal(t, []made{{1, 110 * ms}}, r.of("a"))
+		require.Equal(t, 1, d.Waiting())
+		require.NoError(t, d.Call("a", 3))
+		pass(100 * ms)
+		require.Len(t, ended, 2)
+		d.expired("a", ended[1])
+		require.Equal(t, []made{{1, 110 * ms}, {3, 210 * ms}}, r.of("a"))
+		require.Zero(t, d.Waiting())
+	})
+}
+
+func TestDebounceRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecord()
+		timer := newTimer(t, hashedwheel.WithMaxPending(1))
+		d := NewDebounce(timer, 100*ms, 0, r.call)
+		require.NoError(t, d.Call("a", 1))
+		require.ErrorIs(t, d.Call("b", 2), hashedwheel.ErrTooManyPending)
+		require.NoError(t, d.Call("a", 3))
+		require.Equal(t, 1, d.Waiting())
+		pass(100 * ms)
+		require.Equal(t, map[string][]made{"a": {{3, 100 * ms}}}, r.all())
+
+		require.NoError(t, d.Call("a", 4))
+		timer.Stop()
+		require.ErrorIs(t, d.Call("a", 5), hashedwheel.ErrStopped)
+		require.ErrorIs(t, d.Call("b", 5), hashedwheel.ErrStopped)
+		pass(time.Second)
+		require.Len(t, r.of("a"), 1)
+		require.Equal(t, 1, d.Waiting(), "it says what was not made")
+	})
+}
