@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// A backoff says how long to wait before each retry: base before the first and twice as long
+// before each further one, up to max. Of that it takes a random part, so that calls that failed
+// together do not come back together.
+type backoff struct {
+	base, max time.Duration // both positive
+	jitter    jitter
+	uint64n   func(n uint64) uint64 // returns a number below n; nil for rand.Uint64N
+}
+
+// delay returns how long to wait before a retry, of which the first is 1: anything from floor to
+// ceiling, both included, with equal probability.
+func (b backoff) delay(retry int) time.Duration {
+	uint64n := b.uint64n
+	if uint64n == nil {
+		uint64n = rand.Uint64N
+	}
+	low := b.floor(retry)
+	// Unsigned, since the number of values may be one more than a Duration can hold.
+	return low + time.Duration(uint64n(uint64(b.ceiling(retry)-low)+1))
+}
+
+// ceiling returns the longest delay before a retry. It never doubles what could overflow.
+func (b backoff) ceiling(retry int) time.Duration {
+	doublings := max(retry-1, 0)
+	if b.base > b.max>>doublings {
+		return b.max
+	}
+	return b.base << doublings
+}
+
+// floor returns the shortest delay before a retry.
+func (b backoff) floor(retry int) time.Duration {
+	if b.jitter == equalJitter {
+		return b.ceiling(retry) / 2
+	}
+	return 0
+}
+
+// A jitter says how much of a delay is left to chance.
+type jitter int
+
+const (
+	fullJitter  jitter = iota // all of it: spreads the load best
+	equalJitter               // the upper half: never comes back at once
+)
+
+var jitterNames = [...]string{fullJitter: "full", equalJitter: "equal"}
+
+func (j jitter) String() string { return jitterNames[j] }
+
+// MarshalText and UnmarshalText make it a flag.
+func (j jitter) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
+
+func (j *jitter) UnmarshalText(text []byte) error {
+	for i, name := range jitterNames {
+		if name == string(text) {
+			*j = jitter(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("allowed are full and equal")
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// idempotencyKey is the header that tells a retry from a new order. As it is there, an
+// http.Transport takes the request for one that it may repeat itself, which it does if a
+// connection that it kept turns out to be closed.
+const idempotencyKey = "Idempotency-Key"
+
+// A service carries out orders, each once however often it is asked to. What it has done
+// outlives its endpoint, as it would in a database.
+type service struct {
+	busy float64 // fraction of the requests that it turns away with status 503
+	mute float64 // fraction whose answer it withholds until the client has hung up
+
+	mu       sync.Mutex
+	answers  map[string]uint64 // by idempotency key
+	ledger   []string          // the keys of the orders, as they were carried out
+	repeated int               // requests for an order that had been carried out before
+}
+
+func newService(busy, mute float64) *service {
+	return &service{busy: busy, mute: mute, answers: make(map[string]uint64)}
+}
+
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	key := r.Header.Get(idempotencyKey)
+	switch {
+	case r.Method != http.MethodPost || key == "":
+		http.Error(w, "want a POST with an "+idempotencyKey, http.StatusBadRequest)
+		return
+	case rand.Float64() < s.busy:
+		http.Error(w, "busy", http.StatusServiceUnavailable)
+		return
+	}
+	answer := s.carryOut(key)
+	if rand.Float64() < s.mute {
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
+	}
+	fmt.Fprint(w, answer)
+}
+
+// carryOut returns the answer to an order: its place in the ledger, from 1.
+func (s *service) carryOut(key string) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if answer, ok := s.answers[key]; ok {
+		s.repeated++
+		return answer
+	}
+	s.ledger = append(s.ledger, key)
+	answer := uint64(len(s.ledger))
+	s.answers[key] = answer
+	return answer
+}
+
+// A serviceClient makes attempts at the service. It has no http.Client.Timeout, which would take
+// a timer of the runtime for each: the context of an attempt has its timeout.
+type serviceClient struct {
+	http     http.Client
+	endpoint *endpoint
+}
+
+// try is a failback's.
+func (c *serviceClient) try(ctx context.Context, id uint64) (answer uint64, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint.url("/orders"), nil)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %v", errPermanent, err)
+	}
+	req.Header.Set(idempotencyKey, keyOf(id))
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body) // to the end, so that the connection is kept
+	switch {
+	case err != nil:
+		return 0, err
+	case resp.StatusCode == http.StatusServiceUnavailable:
+		return 0, errBusy
+	case resp.StatusCode != http.StatusOK:
+		return 0, fmt.Errorf("%w: status %s", errPermanent, resp.Status)
+	}
+	if answer, err = strconv.ParseUint(string(body), 10, 64); err != nil {
+		return 0, fmt.Errorf("%w: %v", errPermanent, err)
+	}
+	return answer, nil
+}
+
+func keyOf(id uint64) string { return "order-" + strconv.FormatUint(id, 10) }
+
+var errBusy = errors.New("the service is busy")
+
+// kindOf returns what an attempt failed of, for the report.
+func kindOf(err error) string {
+	var op *net.OpError
+	switch {
+	case errors.Is(err, errPermanent):
+		return "for good"
+	case errors.Is(err, errBusy):
+		return "by status 503"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timed out"
+	case errors.As(err, &op) && op.Op == "dial":
+		return "refused"
+	}
+	return "cut off"
+}
