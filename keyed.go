@@ -103,6 +103,20 @@ func (k *Keyed[K, V]) Move(key K, delay time.Duration) bool {
 	return it != nil && it.timeout.move(delay)
 }
 
+// Get returns the value of a key, and reports whether the key was there, and has not expired. What
+// stayed behind when the timer was stopped is there.
+func (k *Keyed[K, V]) Get(key K) (V, bool) {
+	s := k.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	it := s.items[key]
+	if it == nil || it.timeout.IsExpired() {
+		var none V
+		return none, false
+	}
+	return it.value, true
+}
+
 // Remove removes a key and returns its value. It reports whether the key was there, and then
 // expired is not called for it. What stayed behind when the timer was stopped is there.
 func (k *Keyed[K, V]) Remove(key K) (V, bool) {

@@ -76,6 +76,10 @@ func TestKeyedModel(t *testing.T) {
 					mu.Unlock()
 					require.Equal(t, want, got)
 				}
+				value, ok := k.Get(key)
+				e, known = model[key]
+				require.Equal(t, known, ok)
+				require.Equal(t, e.value, value)
 				require.Equal(t, len(model), k.Len())
 				require.Equal(t, len(model), timer.Pending())
 			}
@@ -91,7 +95,10 @@ func TestKeyedModel(t *testing.T) {
 			for key, value := range values {
 				require.False(t, k.Move(key, tick))
 				require.ErrorIs(t, k.Set(key, -1, tick), ErrStopped)
-				got, ok := k.Remove(key)
+				got, ok := k.Get(key)
+				require.True(t, ok)
+				require.Equal(t, value, got)
+				got, ok = k.Remove(key)
 				require.True(t, ok)
 				require.Equal(t, value, got)
 				_, ok = k.Remove(key)
@@ -147,7 +154,9 @@ func TestKeyedMeetsExpiry(t *testing.T) {
 		}
 		first := claim(1)
 		require.False(t, k.Move("a", tick))
-		_, ok := k.Remove("a")
+		_, ok := k.Get("a")
+		require.False(t, ok)
+		_, ok = k.Remove("a")
 		require.False(t, ok)
 		require.NoError(t, k.Set("a", 2, 5*tick))
 		first.Run(&first.timeout)

@@ -44,7 +44,8 @@ func (t *Timer) Stop() []*Timeout {
 
 // Shutdown stops the timer as Stop does, then waits until all tasks that were started have
 // returned, and those of canceled timeouts have been told. It returns the timeouts that were
-// pending, and the context's error if that is done first. From inside a task it always is.
+// pending, and the context's error if that is done first. From inside a task it always is. Who wants
+// the timeouts before the wait calls Stop, and then Shutdown.
 func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	left := t.stop()
 	return left, t.runners.waitIdle(ctx)

@@ -76,7 +76,8 @@ var (
 // A Task is what runs when a timeout expires. Tasks of different timeouts may run at the same
 // time, on goroutines of the timer's; WithMaxConcurrency(1) has them run one after another.
 type Task interface {
-	// Run is called once for each time the timeout expires, with its handle.
+	// Run is called once for each time the timeout expires, with its handle. What was done before
+	// the call that armed it, or reset it last, has happened before.
 	Run(to *Timeout)
 }
 
