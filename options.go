@@ -102,8 +102,9 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 	return func(c *config) { c.panicHandler = h }
 }
 
-// WithLogger sets the logger of what no caller can be told. Nil, the default, is
-// slog.Default() at the time of the message.
+// WithLogger sets the logger of what no caller can be told: a panic, unless there is a handler; that
+// timeouts were late by more than a second, at most once a second; and once in a program, that it has
+// more than 64 timers. Nil, the default, is slog.Default() at the time of the message.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }

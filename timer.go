@@ -41,6 +41,11 @@
 // lock-free queue; to cancel it, one compare-and-swap, and a push if it has been pending
 // across a tick boundary.
 //
+// # Monitoring
+//
+// [Timer.Stats] has the counts of what became of the timeouts, which agree at rest; how late tasks were
+// started; and how the wheel, its queue and its goroutines are doing.
+//
 // # When to use package time instead
 //
 // Package time is precise to the machine's limit, and as good a choice for timers that are
