@@ -71,7 +71,7 @@ func TestStepsStopCancel(t *testing.T) {
 }
 
 func TestStepsStopCancelExpiry(t *testing.T) {
-	search(t, bounded(4), bounded(8), func(s *scene) {
+	search(t, bounded(4), plain, func(s *scene) {
 		a := s.pending(0)
 		s.tickAway(0)
 		s.Go(func() { a.cancel(0) })
@@ -91,7 +91,7 @@ func TestStepsStopReset(t *testing.T) {
 }
 
 func TestStepsStopResetExpiry(t *testing.T) {
-	search(t, bounded(4), bounded(8), func(s *scene) {
+	search(t, bounded(4), plain, func(s *scene) {
 		a := s.pending(0)
 		s.tickAway(0)
 		s.Go(func() { a.reset(2 * tick) })
