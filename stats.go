@@ -34,7 +34,8 @@ type Stats struct {
 	// does so at the next tick boundary, or earlier if there are very many.
 	Queued int
 
-	// The levels of the wheel, from the lowest; nil while nothing is pending, and after Stop.
+	// The levels of the wheel, from the lowest; nil while there is none, for want of a timeout, and
+	// after Stop.
 	Levels []LevelStats
 
 	// How late tasks were started, from the tick boundary at which they were due. One in sixteen
@@ -44,7 +45,7 @@ type Stats struct {
 
 // LevelStats are about one level of the wheel.
 type LevelStats struct {
-	Hand     int // the bucket of the present tick, on upper levels of the block of ticks it is in
+	Hand     int // the bucket where the wheel has got to; while nothing is due it stays there
 	Occupied int // buckets with timeouts
 	Timeouts int // those in the buckets, also canceled ones that are on the queue to be removed
 }
@@ -93,11 +94,10 @@ func (w *worker) levelStats() []LevelStats {
 	if w.wheel == nil {
 		return nil
 	}
-	now := w.clock.now() // the worker may sleep through empty ticks
 	all := make([]LevelStats, len(w.wheel.levels))
 	for i := range all {
 		l, st := &w.wheel.levels[i], &all[i]
-		st.Hand = int(now >> l.shift & (1<<w.wheel.bits - 1))
+		st.Hand = int(w.wheel.now >> l.shift & (1<<w.wheel.bits - 1))
 		for slot := range l.buckets {
 			if n := l.buckets[slot].len(); n > 0 {
 				st.Occupied++
