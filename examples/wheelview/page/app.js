@@ -1,0 +1,110 @@
+// The page: it listens to the server's snapshots and shows them.
+
+import { Histogram, Spark } from "./charts.js";
+import { Controls } from "./controls.js";
+import { count, rate, time } from "./format.js";
+import { Wheel } from "./wheel.js";
+
+const $ = (id) => document.getElementById(id);
+const retry = 1000; // ms until the next attempt to reach the server
+const silence = 3000; // ms without a snapshot after which the server counts as lost
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+
+const wheel = new Wheel({
+  canvas: $("wheel"), legend: $("legend"), legendTop: $("legend-top"), readout: $("readout"), rings: $("rings"),
+});
+const histogram = new Histogram($("lateness"));
+const controls = new Controls();
+
+const tiles = [
+  ["pending", "Pending", (s) => s.pending, count, "other", "timeouts that will run unless they are canceled"],
+  ["queued", "Queued", (s) => s.queued, count, "other", "armed or canceled since the wheel last looked"],
+  ["scheduled", "Scheduled a second", (s) => s.rates.scheduled, rate, "scheduled", "armed: one allocation and a push on a queue"],
+  ["canceled", "Canceled a second", (s) => s.rates.canceled, rate, "canceled", "the answer came first: these never start"],
+  ["expired", "Expired a second", (s) => s.rates.expired, rate, "expired", "their time came: the task was started"],
+  ["wakeups", "Wake-ups a second", (s) => s.rates.wakeups, rate, "other", "of the wheel: about one a tick with work, else none"],
+  ["running", "Tasks running", (s) => s.running, count, "other", "started and not returned; most return at once"],
+  ["runners", "Runners", (s) => s.runners, count, "other", "goroutines that run tasks: few, unless tasks block"],
+  ["goroutines", "Goroutines", (s) => s.goroutines, count, "other", "of the whole process, this web server included"],
+  ["rejected", "Refused", (s) => s.counts.rejected, count, "other", "so far: here no more than a million may be pending"],
+].map(([id, name, value, write, color, note]) => {
+  const spark = new Spark($("tiles"), { name, note, color, write });
+  spark.value.id = id;
+  return { spark, value };
+});
+
+let last; // the snapshot that is shown
+let seen = 0; // when it came
+let drawn = 0; // when the wheel was drawn
+let written = 0; // when the numbers were written
+
+function take(snapshot) {
+  last = snapshot;
+  for (const { spark, value } of tiles) spark.add(value(snapshot));
+  controls.show(snapshot);
+  requestAnimationFrame(show);
+}
+
+// show draws the last snapshot: the wheel each time, and what is to be read a few times a second.
+function show(now) {
+  const every = still.matches ? 1000 : 0;
+  if (now - drawn >= every) {
+    drawn = now;
+    wheel.show(last);
+  }
+  if (now - written < Math.max(every, 240)) return;
+  written = now;
+  wheel.describe();
+  for (const { spark } of tiles) spark.draw();
+  histogram.show(last.lateness, last.wheel.tickMs);
+  const { count: n, p50, p99, max } = last.lateness;
+  for (const [id, micros] of Object.entries({ p50, p99, max })) $(id).textContent = n > 0 ? time(micros / 1000) : "–";
+  $("early").textContent = count(last.early);
+}
+
+let source;
+let again; // the attempt to come
+
+function connect() {
+  clearTimeout(again);
+  again = undefined;
+  source?.close();
+  seen = performance.now();
+  source = new EventSource("events");
+  source.onmessage = (e) => {
+    seen = performance.now();
+    say("live", "live");
+    take(JSON.parse(e.data));
+  };
+  source.onerror = lost;
+}
+
+function lost() {
+  source.close();
+  say("lost", last ? "The server is gone. This is the last that it said; trying again every second." : "No answer from the server; trying again every second.");
+  again ??= setTimeout(connect, retry);
+}
+
+// say changes the status, which is read out, only if it is another one.
+function say(name, text) {
+  const status = $("status");
+  document.body.classList.toggle("lost", name === "lost");
+  if (status.textContent === text) return;
+  status.className = name;
+  status.textContent = text;
+}
+
+// A server that hangs does not end the stream. A page that nobody sees needs none.
+setInterval(() => {
+  if (!document.hidden && again === undefined && performance.now() - seen > silence) lost();
+}, 500);
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) {
+    connect();
+    return;
+  }
+  clearTimeout(again);
+  again = undefined;
+  source.close();
+});
+connect();

@@ -1,0 +1,20 @@
+// How numbers are written.
+
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const three = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 });
+
+export const count = (n) => whole.format(n);
+
+// rate writes a number per second: small ones, which are a count over about a second, with a digit more.
+export const rate = (n) => (n < 10 ? three.format(Math.round(n * 10) / 10) : whole.format(n));
+
+// time writes so many milliseconds.
+export function time(ms) {
+  if (ms < 1) return `${three.format(ms * 1000)} µs`;
+  if (ms < 1000) return `${three.format(ms)} ms`;
+  if (ms < 60_000) return `${three.format(ms / 1000)} s`;
+  if (ms < 3_600_000) return `${three.format(ms / 60_000)} min`;
+  return `${three.format(ms / 3_600_000)} h`;
+}
+
+export const timeouts = (n) => `${count(n)} ${n === 1 ? "timeout" : "timeouts"}`;

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net"
+	"net/http"
+	"time"
+)
+
+//go:embed page
+var page embed.FS
+
+const (
+	frame      = time.Second / 15 // between two snapshots
+	writeLimit = 5 * time.Second  // for one of them, after which a reader that hangs is given up
+	maxBody    = 1 << 12
+)
+
+// newHandler returns what serves the page and its API.
+func newHandler(l *lab) http.Handler {
+	files, err := fs.Sub(page, "page")
+	if err != nil {
+		panic(err) // the path is a constant
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.FileServerFS(files))
+	mux.HandleFunc("GET /events", l.serveEvents)
+	mux.HandleFunc("POST /load", func(w http.ResponseWriter, r *http.Request) {
+		answerTo(w, l.changeLoad(func(s *loadSettings) error { return decodeBody(w, r, s) }))
+	})
+	mux.HandleFunc("POST /wheel", func(w http.ResponseWriter, r *http.Request) {
+		answerTo(w, l.changeWheel(func(s *wheelSettings) error { return decodeBody(w, r, s) }))
+	})
+	mux.HandleFunc("POST /block", func(w http.ResponseWriter, r *http.Request) {
+		var b blockage
+		err := decodeBody(w, r, &b)
+		if err == nil {
+			err = b.check()
+		}
+		if err == nil {
+			err = l.block(b)
+		}
+		answerTo(w, err)
+	})
+	return guard(mux)
+}
+
+// guard lets only the page itself in. Anyone can reach 127.0.0.1 through a browser on this machine,
+// so:
+//
+//   - The Host must be ours. A site whose name has been made to resolve to 127.0.0.1 (DNS rebinding)
+//     is of the same origin as this server to the browser, but the Host is still that site's name.
+//   - What changes something must come from our origin, by the Origin and Sec-Fetch-Site headers,
+//     which a script cannot forge. A client that is no browser sends neither and is let in.
+//   - No other page may show this one in a frame, to have its buttons clicked.
+func guard(next http.Handler) http.Handler {
+	next = http.NewCrossOriginProtection().Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host // without a port, which is 80
+		}
+		if host != "127.0.0.1" && host != "localhost" {
+			http.Error(w, fmt.Sprintf("Host is %q: allowed is 127.0.0.1 or localhost", r.Host), http.StatusForbidden)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// decodeBody reads the JSON body of a request.
+func decodeBody(w http.ResponseWriter, r *http.Request, to any) error {
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		return &fieldError{Message: "Content-Type must be application/json"}
+	}
+	return decode(http.MaxBytesReader(w, r.Body, maxBody), to)
+}
+
+// answerTo answers a request that changes something: with nothing, or with what is wrong with it.
+func answerTo(w http.ResponseWriter, err error) {
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	code := http.StatusBadRequest
+	wrong := new(fieldError)
+	if !errors.As(err, &wrong) {
+		code, wrong = http.StatusServiceUnavailable, &fieldError{Message: err.Error()}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	json.NewEncoder(w).Encode(wrong)
+}
+
+// serveEvents sends snapshots, as server-sent events, until the client goes or the server ends.
+func (l *lab) serveEvents(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	ctl := http.NewResponseController(w)
+	s := sampler{lab: l}
+	ticker := time.NewTicker(frame)
+	defer ticker.Stop()
+	for {
+		data, err := json.Marshal(s.snapshot())
+		if err != nil {
+			panic(err) // there is nothing in a snapshot that JSON does not have
+		}
+		ctl.SetWriteDeadline(time.Now().Add(writeLimit))
+		if _, err := fmt.Fprintf(w, "data: %s\n\n", data); err != nil {
+			return
+		}
+		if err := ctl.Flush(); err != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

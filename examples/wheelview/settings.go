@@ -1,0 +1,123 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"reflect"
+	"time"
+)
+
+// wheelSettings are those of a timer. To change them takes a new one.
+type wheelSettings struct {
+	TickMs int `json:"tickMs"`
+	Levels int `json:"levels"`
+	Size   int `json:"size"`
+}
+
+// loadSettings say which timeouts are armed.
+type loadSettings struct {
+	Rate       int     `json:"rate"`       // timeouts a second
+	Canceled   float64 `json:"canceled"`   // the share of them that is canceled
+	MinDelayMs int     `json:"minDelayMs"` // of all delays, even those canceled
+	MaxDelayMs int     `json:"maxDelayMs"`
+}
+
+// A blockage is a number of tasks that block for a time.
+type blockage struct {
+	Tasks   int     `json:"tasks"`
+	Seconds float64 `json:"seconds"`
+}
+
+// The start has something to see on each of three rings.
+var (
+	startWheel = wheelSettings{TickMs: 20, Levels: 3, Size: 64}
+	startLoad  = loadSettings{Rate: 2000, Canceled: 0.8, MinDelayMs: 100, MaxDelayMs: 120_000}
+)
+
+// maxBlocked is the most tasks that block at a time, each of which takes a goroutine.
+const maxBlocked = 5000
+
+func (s wheelSettings) check() error {
+	if err := cmp.Or(
+		within("tickMs", s.TickMs, 1, 1000),
+		within("levels", s.Levels, 1, 3),
+		within("size", s.Size, 16, 512),
+	); err != nil {
+		return err
+	}
+	if bits.OnesCount(uint(s.Size)) != 1 {
+		return &fieldError{"size", fmt.Sprintf("size is %d: it must be a power of two", s.Size)}
+	}
+	return nil
+}
+
+func (s wheelSettings) tick() time.Duration { return time.Duration(s.TickMs) * time.Millisecond }
+
+func (s loadSettings) check() error {
+	if err := cmp.Or(
+		within("rate", s.Rate, 0, 200_000),
+		within("canceled", s.Canceled, 0, 1),
+		within("minDelayMs", s.MinDelayMs, 1, 600_000),
+		within("maxDelayMs", s.MaxDelayMs, 1, 600_000),
+	); err != nil {
+		return err
+	}
+	if s.MinDelayMs > s.MaxDelayMs {
+		return &fieldError{"minDelayMs", fmt.Sprintf("minDelayMs is %d: it must not be more than maxDelayMs, %d", s.MinDelayMs, s.MaxDelayMs)}
+	}
+	return nil
+}
+
+// draw returns a delay. Its logarithm is evenly distributed: as many are between 0.1 s and 1 s as
+// between 1 s and 10 s, so that there is something on every ring.
+func (s loadSettings) draw(rng *rand.Rand) time.Duration {
+	least, most := float64(s.MinDelayMs), float64(s.MaxDelayMs)
+	return time.Duration(least * math.Pow(most/least, rng.Float64()) * float64(time.Millisecond))
+}
+
+func (b blockage) check() error {
+	return cmp.Or(within("tasks", b.Tasks, 1, 1000), within("seconds", b.Seconds, 0.1, 30))
+}
+
+// A fieldError says what is wrong with a field of a request.
+type fieldError struct {
+	Field   string `json:"field"` // empty if it is not about one
+	Message string `json:"error"`
+}
+
+func (e *fieldError) Error() string { return e.Message }
+
+func within[T int | float64](field string, v, least, most T) error {
+	if v >= least && v <= most {
+		return nil
+	}
+	return &fieldError{field, fmt.Sprintf("%s is %v: allowed is %v to %v", field, v, least, most)}
+}
+
+// decode reads one JSON object into a struct. What the object does not name stays as it was.
+func decode(r io.Reader, to any) error {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	err := d.Decode(to)
+	if err == nil {
+		if _, err = d.Token(); err == io.EOF {
+			return nil
+		}
+		return &fieldError{Message: "one JSON object is allowed, and nothing after it"}
+	}
+	wrong := &json.UnmarshalTypeError{}
+	if !errors.As(err, &wrong) || wrong.Field == "" {
+		return &fieldError{Message: "one JSON object with the fields that may be changed is allowed: " + err.Error()}
+	}
+	number := "a number"
+	if wrong.Type.Kind() == reflect.Int {
+		number = "a whole number"
+	}
+	return &fieldError{wrong.Field, fmt.Sprintf("%s is a %s: it must be %s", wrong.Field, wrong.Value, number)}
+}
