@@ -26,16 +26,16 @@ type batch struct {
 // spareBatches is how many batches are kept for the next ones, of at most 16 KiB each.
 const spareBatches = 8
 
-// take returns the next timeout, nil if none is left, and its position. It forgets it, since the batch
-// lives until its last one is taken, and that may be long.
-func (b *batch) take() (to *Timeout, pos int) {
+// take returns the next timeout, nil if none is left. It forgets it, since the batch lives
+// until its last one is taken, and that may be long.
+func (b *batch) take() *Timeout {
 	i := b.cursor.Add(1) - 1 // b.due[i] is the caller's from here
 	if i >= int64(len(b.due)) {
-		return nil, 0
+		return nil
 	}
-	to = b.due[i]
+	to := b.due[i]
 	b.due[i] = nil
-	return to, int(i)
+	return to
 }
 
 // takeRest returns all that are left. The caller has to forget them, and must be a holder.

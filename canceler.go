@@ -44,11 +44,16 @@ type lateWarning struct{ by time.Duration }
 func (lateWarning) Run(*Timeout) {}
 
 func (l lateWarning) Canceled(to *Timeout) {
+	defer func() { _ = recover() }() // a log that panics cannot be told of it
 	to.timer.log().Warn("hashedwheel: timeouts were late, the machine is too busy or stood still", "by", l.by)
 }
 
 // warn has a warning logged, not on the worker's goroutine: the log is the user's.
-func (r *runners) warn(w lateWarning) { r.tell(&Timeout{timer: r.timer, task: w}) }
+func (r *runners) warn(w lateWarning) {
+	to := &Timeout{timer: r.timer, task: w}
+	*to.unshared() = canceled
+	r.tell(to)
+}
 
 // tellCanceled tells the task of a canceled timeout, and survives its panic.
 func (t *Timer) tellCanceled(to *Timeout) {

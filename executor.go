@@ -47,9 +47,9 @@ func (r *runners) newJob(b *batch, s *stripe) *job {
 	if r.full() {
 		return nil
 	}
-	to, _ := b.take()
+	to := b.take()
 	for to != nil && status(to.word.Load()) != pending {
-		to, _ = b.take()
+		to = b.take()
 	}
 	if to == nil {
 		return nil
@@ -126,7 +126,7 @@ func (j *job) run() {
 		r.finish(j, returned)
 	}()
 	if claimed {
-		t.measure(to, 1)
+		t.measured(t.lateClass(to), 1)
 		j.runTask(to)
 	}
 	returned = true

@@ -46,6 +46,9 @@ func newTimer(t testing.TB, opts ...Option) *Timer {
 		require.Zero(t, st.Pending)
 		require.Zero(t, st.Queued)
 		require.Nil(t, st.Levels)
+		if st.Running == 0 && st.Runners == 0 {
+			require.Equal(t, st.Expired, st.Lateness.Count())
+		}
 	})
 	return timer
 }

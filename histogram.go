@@ -2,6 +2,7 @@ package hashedwheel
 
 import (
 	"encoding/json"
+	"fmt"
 	"iter"
 	"math"
 	"math/bits"
@@ -90,6 +91,11 @@ func (h Histogram) All() iter.Seq2[time.Duration, uint64] {
 	}
 }
 
+// String returns the count and some quantiles.
+func (h Histogram) String() string {
+	return fmt.Sprintf("%d, p50 %v, p99 %v, max %v", h.Count(), h.Quantile(0.5), h.Quantile(0.99), h.Quantile(1))
+}
+
 // MarshalJSON returns the count and some quantiles, in nanoseconds.
 func (h Histogram) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
@@ -101,19 +107,46 @@ func (h Histogram) MarshalJSON() ([]byte, error) {
 // A recorder is a histogram in the making.
 type recorder struct{ counts [classes]atomic.Uint64 }
 
-// measureEvery is how many timeouts of a batch are counted as late as the first of them: a reading
-// of the clock for each would cost as much as all else that is done for it.
+// measureEvery is how many tasks that a runner takes from a batch are counted as late as the first of
+// them: a reading of the clock for each would cost as much as all else that is done for it.
 const measureEvery = 16
 
-// measure counts how late a task is that starts now, for so many of its batch. Called by runners.
-func (t *Timer) measure(to *Timeout, weight int) {
+// measure counts a task that the runner is about to start. What it does not count at once is counted
+// with the next one that is measured, or when the batch has ended.
+func (rn *runner) measure(to *Timeout) {
+	if rn.unmeasure > 0 {
+		rn.unmeasure--
+		rn.uncounted++
+		return
+	}
+	rn.endMeasure()
+	t := rn.runners.timer
+	rn.class = t.lateClass(to)
+	rn.unmeasure = measureEvery - 1
+	t.measured(rn.class, 1)
+}
+
+func (rn *runner) endMeasure() {
+	if rn.uncounted > 0 {
+		rn.runners.timer.measured(rn.class, rn.uncounted)
+	}
+	rn.unmeasure, rn.uncounted = 0, 0
+}
+
+// lateClass returns the class of how late a task is that starts now.
+func (t *Timer) lateClass(to *Timeout) int {
+	late := t.clock.elapsed() - t.clock.boundary(tickOf(to.word.Load()))
+	return classOf(max(late, 0)) // less than 0 if it has just been reset
+}
+
+// measured counts n tasks.
+func (t *Timer) measured(class, n int) {
 	r := t.lateness.Load()
 	if r == nil {
 		t.lateness.CompareAndSwap(nil, new(recorder))
 		r = t.lateness.Load()
 	}
-	late := t.clock.elapsed() - t.clock.boundary(tickOf(to.word.Load()))
-	r.counts[classOf(max(late, 0))].Add(uint64(weight)) // less than 0 if it has just been reset
+	r.counts[class].Add(uint64(n))
 }
 
 func (t *Timer) histogram() (h Histogram) {

@@ -1,6 +1,9 @@
 package hashedwheel
 
-import "math/bits"
+import (
+	"iter"
+	"math/bits"
+)
 
 // A level of the wheel: a bucket for each of the next blocks of 1<<shift ticks. Owned by the worker.
 type level struct {
@@ -36,6 +39,18 @@ func (l *level) remove(slot uint64, to *Timeout) {
 		l.vague.clear(slot)
 	case tick == b.min:
 		l.vague.set(slot)
+	}
+}
+
+// each ranges over the buckets in use: the slot, and how many entries there are.
+func (l *level) each() iter.Seq2[uint64, int] {
+	return func(yield func(uint64, int) bool) {
+		size := uint64(len(l.buckets))
+		for slot := l.occupied.next(0, size); slot < size; slot = l.occupied.next(slot+1, size) {
+			if !yield(slot, l.buckets[slot].len()) {
+				return
+			}
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ func TestLastTick(t *testing.T) {
 // Counters that wrap around: all that is made of them is differences.
 func TestCountersWrap(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
+		timer := newFakedTimer(t, WithTick(time.Millisecond))
 		const before = math.MaxUint64 - 5
 		for i := range timer.queue.stripes {
 			s := &timer.queue.stripes[i]

@@ -1,7 +1,6 @@
 package hashedwheel
 
 import (
-	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 )
@@ -18,18 +17,23 @@ type runner struct {
 	pos    int     // in runners.live; guarded by runners.mu
 	batch  *batch  // that it takes from; guarded by runners.mu
 
+	// Owned by the runner: the class of Histogram that it measured last, and tasks since then.
+	class     int
+	unmeasure int // how many more may go by unmeasured
+	uncounted int // those that have, and are not counted yet
+
 	// What it is at: a timeout, from when that was claimed until its task has returned, and a
 	// moment longer; or claiming; or nil, in between. Written by the runner.
 	at atomic.Pointer[Timeout]
 
 	// Two lines of its own, since at is written for each task.
-	_ [128 - 7*8]byte
+	_ [128 - 10*8]byte
 }
 
-// claiming is what a runner is at while it takes timeouts and claims them. As inside the gate of the
-// timer nothing waits then, not even for runners.mu, and no user code runs. So others may wait for
-// the end of that: Stop, for which whoever took a timeout has also begun its task, or Wait, which
-// has to know whose.
+// claiming is what a runner is at while it takes timeouts and claims them. It waits for nothing then,
+// not even for a lock, and runs no user code. So others may wait for the end of that: Stop, for which
+// whoever took a timeout has also begun its task, or Wait, which has to know whose. But the machine
+// may take the processor away from it, so they do not wait with runners.mu held.
 var claiming = new(Timeout)
 
 // run is the runner's goroutine.
@@ -45,7 +49,7 @@ func (rn *runner) run() {
 	for b := r.next(rn); b != nil; b = r.next(rn) {
 		switch {
 		case b.canceled:
-			for to, _ := b.take(); to != nil; to, _ = b.take() {
+			for to := b.take(); to != nil; to = b.take() {
 				r.timer.tellCanceled(to)
 			}
 		case r.submit != nil && !b.own:
@@ -72,14 +76,12 @@ func (rn *runner) runNext(b *batch) bool {
 		rn.at.Store(claiming)
 	}
 	for !r.timer.stopped.Load() {
-		to, pos := b.take()
+		to := b.take()
 		if to == nil {
 			break
 		}
 		if rn.claim(to, b.tick) {
-			if pos%measureEvery == 0 {
-				r.timer.measure(to, min(measureEvery, len(b.due)-pos))
-			}
+			rn.measure(to)
 			rn.runTask(to)
 			return true
 		}
@@ -110,28 +112,18 @@ func (rn *runner) claim(to *Timeout, tick uint64) bool {
 		rn.stripe.rearmed.Add(1) // for its next run: it keeps its slot
 	} else {
 		t.freeSlot()
-		if ok {
-			m.end()
-		}
 	}
 	rn.stripe.expired.Add(1)
 	rn.at.Store(to)
-	return true
-}
-
-// task returns the timeout whose task the runner runs, or is just about to, nil if there is none.
-// Called by others, with runners.mu held.
-func (rn *runner) task() *Timeout {
-	for {
-		if to := rn.at.Load(); to != claiming {
-			return to
-		}
-		runtime.Gosched()
+	if ok && to.repeating() == nil {
+		m.end() // waits for the group's lock, so not while claiming
 	}
+	return true
 }
 
 // rest marks the runner as at nothing.
 func (rn *runner) rest() {
+	rn.endMeasure()
 	was := rn.at.Load()
 	if was == nil {
 		return

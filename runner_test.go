@@ -173,15 +173,12 @@ func TestMethodsInsideATask(t *testing.T) {
 func TestBatch(t *testing.T) {
 	a, b, c := new(Timeout), new(Timeout), new(Timeout)
 	batch := &batch{due: []*Timeout{a, b, c}}
-	first, pos := batch.take()
-	require.Same(t, a, first)
-	require.Zero(t, pos)
+	require.Same(t, a, batch.take())
 	require.Equal(t, []*Timeout{nil, b, c}, batch.due)
 	require.Equal(t, 2, batch.left())
 	require.Equal(t, []*Timeout{b, c}, batch.takeRest())
 	require.True(t, batch.done())
-	left, _ := batch.take()
-	require.Nil(t, left)
+	require.Nil(t, batch.take())
 	require.Empty(t, batch.takeRest())
 	require.Zero(t, batch.left())
 }
@@ -271,7 +268,7 @@ func TestBatchesAreUsedAgain(t *testing.T) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.list(b)
-		for to, _ := b.take(); to != nil; to, _ = b.take() {
+		for to := b.take(); to != nil; to = b.take() {
 		}
 		r.prune()
 		return b

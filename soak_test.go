@@ -46,6 +46,8 @@ func (w *watchdog) run(timer *Timer) {
 			continue
 		}
 		select {
+		case <-w.over: // the timer may have been stopped
+			return
 		case at := <-fired:
 			w.worst = max(w.worst, at.Sub(start)-delay)
 		case <-time.After(patience):
@@ -137,7 +139,8 @@ func TestSoak(t *testing.T) {
 type soak struct {
 	t     *testing.T
 	timer *Timer
-	over  atomic.Bool // Stop has returned
+	over  atomic.Bool // Shutdown has returned
+	quit  atomic.Bool // it is enough
 	keyed *Keyed[int, int]
 	tasks [100]atomic.Pointer[soakTask] // as if they were known by many
 
@@ -181,15 +184,14 @@ func (s *soak) run(r *rand.Rand, length time.Duration) (st Stats, late time.Dura
 	var hogs, users sync.WaitGroup
 	for range r.IntN(2 * runtime.GOMAXPROCS(0)) {
 		hogs.Go(func() {
-			for !s.over.Load() {
+			for !s.quit.Load() {
 			}
 		})
 	}
-	end := time.Now().Add(length)
 	for range 6 {
 		r := rand.New(rand.NewPCG(r.Uint64(), 0))
 		users.Go(func() {
-			for time.Now().Before(end) {
+			for !s.quit.Load() {
 				for range 50 {
 					s.act(r.IntN)
 				}
@@ -197,18 +199,20 @@ func (s *soak) run(r *rand.Rand, length time.Duration) (st Stats, late time.Dura
 			}
 		})
 	}
-	users.Wait()
-	w.stop()
-	for _, to := range s.timer.Stop() {
+	time.Sleep(length)
+	for _, to := range s.timer.Stop() { // in the midst of it
 		if task, ok := to.Task().(*soakTask); ok {
 			task.returned.Add(1)
 		}
 	}
-	s.over.Store(true)
+	w.stop()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	_, err := s.timer.Shutdown(ctx)
 	require.NoError(s.t, err)
+	s.over.Store(true)
+	s.quit.Store(true)
+	users.Wait()
 	hogs.Wait()
 	for _, task := range s.all {
 		require.Equal(s.t, task.armed.Load(), task.ran.Load()+task.told.Load())
@@ -241,6 +245,9 @@ func (task *soakTask) Run(to *Timeout) {
 func (s *soak) act(random func(n int) int) {
 	timer := s.timer
 	delay := time.Duration(random(20_000)-1000) * time.Microsecond
+	if random(20) == 0 {
+		delay = time.Hour
+	}
 	slot := &s.tasks[random(len(s.tasks))]
 	known := slot.Load()
 	switch op := random(24); {

@@ -38,8 +38,8 @@ type Stats struct {
 	// after Stop.
 	Levels []LevelStats
 
-	// How late tasks were started, from the tick boundary at which they were due. One in sixteen
-	// of those that came due together is measured, and counted for the others.
+	// How late tasks were started, from the tick boundary at which they were due. Of those that
+	// came due together one in sixteen is measured, and the others are counted as late as that.
 	Lateness Histogram
 }
 
@@ -51,7 +51,7 @@ type LevelStats struct {
 }
 
 // Stats returns the counts. It reads a few counters for each processor, several times if they
-// move meanwhile, and looks at each bucket. It waits if the timer's goroutine is at work, and keeps it
+// move meanwhile, and looks at each bucket in use. It waits if the timer's goroutine is at work, and keeps it
 // waiting: usually for some microseconds.
 func (t *Timer) Stats() Stats {
 	st := t.counts()
@@ -75,14 +75,17 @@ func (t *Timer) Pending() int { return t.counts().Pending }
 // waits as Stats does.
 func (t *Timer) Buckets(level int) []int {
 	w := &t.worker
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.wheel == nil || level < 0 || level >= len(w.wheel.levels) {
+	if level < 0 || level >= w.levels {
 		return nil
 	}
-	counts := make([]int, 1<<w.wheel.bits)
-	for i := range w.wheel.levels[level].buckets { // none if it has never been used
-		counts[i] = w.wheel.levels[level].buckets[i].len()
+	counts := make([]int, w.wheelSize)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wheel == nil {
+		return nil
+	}
+	for slot, n := range w.wheel.levels[level].each() {
+		counts[slot] = n
 	}
 	return counts
 }
@@ -98,11 +101,9 @@ func (w *worker) levelStats() []LevelStats {
 	for i := range all {
 		l, st := &w.wheel.levels[i], &all[i]
 		st.Hand = int(w.wheel.now >> l.shift & (1<<w.wheel.bits - 1))
-		for slot := range l.buckets {
-			if n := l.buckets[slot].len(); n > 0 {
-				st.Occupied++
-				st.Timeouts += n
-			}
+		for _, n := range l.each() {
+			st.Occupied++
+			st.Timeouts += n
 		}
 	}
 	return all
@@ -126,7 +127,7 @@ func (t *Timer) running() (tasks, runners int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rn := range r.live {
-		if rn.task() != nil {
+		if rn.at.Load() != nil {
 			tasks++
 		}
 		if rn.work != nil {

@@ -261,3 +261,50 @@ func TestTooManyTimersWarn(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "\n"))
 	runtime.KeepAlive(all)
 }
+
+// A timeout that is reset while it waits for its turn, and whose new tick has passed when its turn has
+// come, goes over the queue. That it is late then is not the worker's doing.
+func TestWaitingForATurnIsNotALateWorker(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1), option)
+		arm := func(delay, length time.Duration) *Timeout {
+			to, err := timer.AfterFunc(delay, func() { time.Sleep(length) })
+			require.NoError(t, err)
+			return to
+		}
+		arm(tick, 5*time.Second)
+		pass(2 * tick)
+		arm(tick, 10*tick)
+		x := arm(tick, 0)
+		pass(50 * tick)
+		arm(90*tick, 10*tick)
+		_, err := x.Reset(100 * tick)
+		require.NoError(t, err)
+		pass(6 * time.Second)
+		require.Empty(t, log.String())
+		require.Zero(t, timer.Pending())
+	})
+}
+
+// Lateness counts each task once, also if what waits for its turn is swept into other batches.
+func TestLatenessOfSwept(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		for range 100 {
+			_, err := timer.AfterFunc(tick, func() { time.Sleep(10 * tick) })
+			require.NoError(t, err)
+		}
+		for range 300 {
+			to, err := timer.AfterFunc(2*tick, nop)
+			require.NoError(t, err)
+			pass(3 * tick)
+			to.Cancel()
+		}
+		pass(time.Minute)
+		st := timer.Stats()
+		require.Equal(t, st.Expired, st.Lateness.Count())
+	})
+}

@@ -107,11 +107,15 @@ func (t *Timer) stop() []*Timeout {
 // awaitClaims returns when no runner is claiming. From now on they find that Stop was called before
 // they take anything.
 func (r *runners) awaitClaims() {
+	for r.claiming() {
+		runtime.Gosched()
+	}
+}
+
+func (r *runners) claiming() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, rn := range r.live {
-		rn.task()
-	}
+	return slices.ContainsFunc(r.live, func(rn *runner) bool { return rn.at.Load() == claiming })
 }
 
 // takeRest returns the timeouts that nobody has taken, those that the executor has not begun,
@@ -136,7 +140,7 @@ func (r *runners) takeRest() []*Timeout {
 	}
 	r.jobs = nil
 	for _, rn := range r.live {
-		if to := rn.task(); to != nil {
+		if to := rn.at.Load(); to != nil && to != claiming { // as one that then finds nothing
 			rest = append(rest, to)
 		}
 	}

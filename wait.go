@@ -2,6 +2,7 @@ package hashedwheel
 
 import (
 	"context"
+	"runtime"
 	"slices"
 )
 
@@ -37,24 +38,47 @@ func (to *Timeout) Wait(ctx context.Context) error {
 //
 // None waits for ever: the count of waiters is raised before the look at the runners, and a
 // runner looks at the count after it has left the task. So either it is found, or it finds
-// the waiter. With mu held, it finds it in the list.
+// the waiter, in the list.
 func (r *runners) newWaiter(to *Timeout) *waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.awaiting.Add(1)
-	if !r.running(to) {
-		r.awaiting.Add(-1)
-		return nil
-	}
 	w := &waiter{to: to, done: make(chan struct{})}
 	r.waiters = append(r.waiters, w)
+	r.awaiting.Store(int32(len(r.waiters)))
+	if !r.running(to) {
+		r.dropWaiters(func(other *waiter) bool { return other == w })
+		return nil
+	}
 	return w
 }
 
 // running reports whether a runner runs the task of a timeout, or is about to. Called with mu
-// held.
+// held, which it lets go of while a runner is claiming, and may be just about to.
 func (r *runners) running(to *Timeout) bool {
-	return slices.ContainsFunc(r.live, func(rn *runner) bool { return rn.task() == to })
+	var others map[*runner]bool // that were at something else when, or after, this was called
+	for {
+		claims := false
+		for _, rn := range r.live {
+			switch at := rn.at.Load(); {
+			case others[rn]:
+			case at == to:
+				return true
+			case at == claiming:
+				claims = true
+			case others != nil:
+				others[rn] = true
+			}
+		}
+		if !claims {
+			return false
+		}
+		if others == nil {
+			others = make(map[*runner]bool)
+		}
+		r.mu.Unlock()
+		runtime.Gosched()
+		r.mu.Lock()
+	}
 }
 
 // tellWaiters ends those who wait for the task of a timeout, if nobody else runs it. Called by

@@ -311,7 +311,9 @@ func (w *worker) settle(to *Timeout) {
 		if placed {
 			w.wheel.remove(to)
 		}
-		w.late = max(w.late, w.clock.boundary(w.wheel.now)-w.clock.boundary(tick))
+		if word&moved == 0 { // else it may have been in a batch, with others before it, until now
+			w.late = max(w.late, w.clock.boundary(w.wheel.now)-w.clock.boundary(tick))
+		}
 		w.emit(to)
 	case placed:
 		w.wheel.move(to, tick)

@@ -66,13 +66,24 @@ func run(part, only string) error {
 	if err := copyPackage(dir); err != nil {
 		return err
 	}
-	failed, done := 0, 0
-	start := time.Now()
+	var chosen []mutation
+	var tests []string
 	for k, m := range mutations {
-		if k%n != i-1 || !pattern.MatchString(fmt.Sprint(m)) {
-			continue
+		if k%n == i-1 && pattern.MatchString(fmt.Sprint(m)) {
+			chosen = append(chosen, m)
+			tests = append(tests, m.tests)
 		}
-		done++
+	}
+	if len(chosen) == 0 {
+		return errors.New("there is none like that")
+	}
+	start := time.Now()
+	if out, err := goTest(dir, strings.Join(tests, " ")); err != nil {
+		return fmt.Errorf("without a mutation: %v\n%s", err, out)
+	}
+	fmt.Printf("ok    all tests pass without a mutation (%.1f s)\n", time.Since(start).Seconds())
+	failed, done := 0, len(chosen)
+	for _, m := range chosen {
 		began := time.Now()
 		if err := m.try(dir); err != nil {
 			failed++
@@ -85,10 +96,18 @@ func run(part, only string) error {
 	if failed > 0 {
 		return fmt.Errorf("%d were not", failed)
 	}
-	if done == 0 {
-		return errors.New("there is none like that")
-	}
 	return nil
+}
+
+// goTest runs tests in a directory, and returns what they print.
+func goTest(dir, tests string) (out string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	pattern := "^(" + strings.ReplaceAll(tests, " ", "|") + ")$"
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout=100s", "-run="+pattern, "-v", ".")
+	cmd.Dir = dir
+	text, err := cmd.CombinedOutput()
+	return string(text), err
 }
 
 // copyPackage copies what the tests of the package need, from the present directory.
@@ -127,13 +146,7 @@ func (m mutation) try(dir string) error {
 	}
 	defer os.WriteFile(path, data, 0o644)
 
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	pattern := "^(" + strings.ReplaceAll(m.tests, " ", "|") + ")$"
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout=60s", "-run="+pattern, "-v", ".")
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	text := string(out)
+	text, err := goTest(dir, m.tests)
 	switch {
 	case strings.Contains(text, "[build failed]") || strings.Contains(text, "[setup failed]"):
 		return fmt.Errorf("it does not compile:\n%s", text)
