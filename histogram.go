@@ -114,15 +114,15 @@ const measureEvery = 16
 // measure counts a task that the runner is about to start. What it does not count at once is counted
 // with the next one that is measured, or when the batch has ended.
 func (rn *runner) measure(to *Timeout) {
-	if rn.unmeasure > 0 {
-		rn.unmeasure--
+	if rn.skip > 0 {
+		rn.skip--
 		rn.uncounted++
 		return
 	}
 	rn.endMeasure()
 	t := rn.runners.timer
 	rn.class = t.lateClass(to)
-	rn.unmeasure = measureEvery - 1
+	rn.skip = measureEvery - 1
 	t.measured(rn.class, 1)
 }
 
@@ -130,7 +130,7 @@ func (rn *runner) endMeasure() {
 	if rn.uncounted > 0 {
 		rn.runners.timer.measured(rn.class, rn.uncounted)
 	}
-	rn.unmeasure, rn.uncounted = 0, 0
+	rn.skip, rn.uncounted = 0, 0
 }
 
 // lateClass returns the class of how late a task is that starts now.

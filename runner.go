@@ -19,7 +19,7 @@ type runner struct {
 
 	// Owned by the runner: the class of Histogram that it measured last, and tasks since then.
 	class     int
-	unmeasure int // how many more may go by unmeasured
+	skip      int // how many more may go by unmeasured
 	uncounted int // those that have, and are not counted yet
 
 	// What it is at: a timeout, from when that was claimed until its task has returned, and a

@@ -8,36 +8,6 @@ import (
 	"time"
 )
 
-// Presence
-//
-// The worker is the one goroutine that turns the wheel. It is there only while something is
-// pending, and asleep while nothing is due. Where it is, is one atomic word:
-//
-//		absent --- summon: starts it ---> awake --- Stop ---> halted
-//		   ^                              ^  |
-//		   |        nothing pending       |  |
-//		   +------------------------------|--+
-//		                                  |  |  nothing due at the next boundary
-//		          summon: wakes it        |  v
-//		                                asleep
-//
-//	  - awake: the worker takes the queue at the next boundary, or looks at it after it has
-//	    left this state. A push needs to do nothing.
-//	  - asleep, absent: the push that found its stripe empty changes the state to awake, and
-//	    whoever made that change wakes or starts the worker.
-//	  - halted: Stop owns what was the worker's.
-//
-// No wake-up is lost. The push comes before the look at the presence, and on the worker's
-// side the change of presence before the look at the queue. All are sequentially consistent,
-// so either the push finds the worker gone to rest, or the worker finds the timeout. A push
-// that finds its stripe occupied leaves this to the one that filled it.
-const (
-	absent = iota
-	awake
-	asleep
-	halted
-)
-
 const (
 	// summonEvery is the number of timeouts accepted by a stripe after which the worker is
 	// called before the tick is over. Those that have been canceled by then are memory that
@@ -93,44 +63,6 @@ type worker struct {
 
 	late   time.Duration // how late the worker has been since it looked, see warnIfLate
 	warnAt time.Duration // not to warn of that before
-}
-
-// summon sees to it that the worker looks at the queue at the next boundary. Called after
-// the push, by any goroutine.
-func (w *worker) summon() {
-	for {
-		switch w.presence.Load() {
-		case awake, halted:
-			return
-		case asleep:
-			if w.presence.CompareAndSwap(asleep, awake) {
-				w.nudge()
-				return
-			}
-		case absent:
-			if w.presence.CompareAndSwap(absent, awake) { // the worker's fields are the new one's
-				go w.run()
-				return
-			}
-		}
-	}
-}
-
-// nudge wakes the worker wherever it waits. A nudge too many costs a look at the queue.
-func (w *worker) nudge() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
-// halt ends the worker, if there is one, and returns when the caller owns what was its.
-func (w *worker) halt() {
-	if w.presence.Swap(halted) == absent {
-		return
-	}
-	w.nudge()
-	<-w.done
 }
 
 // run is the worker.
@@ -195,31 +127,6 @@ func later(elapsed, d time.Duration) time.Duration {
 		return math.MaxInt64
 	}
 	return elapsed + d
-}
-
-// rest changes the presence to asleep or absent, and returns the tick to wait for, next if there is
-// something to be done after all, or that the worker has gone and owns nothing any more. It does not
-// go while a run is in progress after which a timeout may be armed again.
-func (w *worker) rest(next uint64) (until uint64, gone bool) {
-	wheel, state := w.wheel, uint32(asleep)
-	if wheel.count == 0 && w.runners.atWork.Load() == 0 {
-		state = absent
-		w.wheel = nil
-		w.runners.forgetSpare()
-	}
-	if !w.presence.CompareAndSwap(awake, state) { // if absent, the fields are no longer ours
-		return next, false // halted
-	}
-	// The last run may have ended since, with a summons that found the worker awake.
-	idle := state == asleep && wheel.count == 0 && w.runners.atWork.Load() == 0
-	if w.queue.empty() && !idle {
-		return wheel.next, state == absent
-	}
-	if w.presence.CompareAndSwap(state, awake) {
-		return next, false // and if absent, the fields are ours again
-	}
-	// Somebody summoned a worker: another one, or this one, for which a nudge is on its way.
-	return wheel.next, state == absent
 }
 
 // wait returns when so much time has elapsed since New, or when nudged. It may return early. The
