@@ -82,18 +82,21 @@ func (r *runners) running(to *Timeout) bool {
 }
 
 // tellWaiters ends those who wait for the task of a timeout, if nobody else runs it. Called by
-// a runner that has left it.
+// a runner that has left it. Who begins to wait while mu is let go of does so for a later run, and is
+// told by the runner of that.
 func (r *runners) tellWaiters(to *Timeout) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	waiting := slices.Clone(r.waiters)
 	if r.running(to) {
 		return
 	}
 	r.dropWaiters(func(w *waiter) bool {
-		if w.to == to {
+		told := w.to == to && slices.Contains(waiting, w)
+		if told {
 			close(w.done)
 		}
-		return w.to == to
+		return told
 	})
 }
 

@@ -132,3 +132,40 @@ func TestCancelThenWaitRace(t *testing.T) {
 		})
 	}
 }
+
+// A runner that has left a task tells those who waited for it then. It may have to let go of the lock in
+// between, and another one start a run, for which somebody else begins to wait: he is not told. On real
+// time, with runners that are made up.
+func TestWaitForARunThatBeginsMeanwhile(t *testing.T) {
+	timer := newFakedTimer(t)
+	r := &timer.runners
+	to, other := testTimeout(1), testTimeout(1)
+	left, next, slow := r.enlistOne(), r.enlistOne(), r.enlistOne()
+	left.at.Store(to)
+	next.at.Store(other)
+	first := r.newWaiter(to)
+	require.NotNil(t, first)
+	slow.at.Store(claiming) // held up, so that nobody knows whose task it will run
+	left.at.Store(nil)
+	told := make(chan struct{})
+	go func() {
+		r.tellWaiters(to)
+		close(told)
+	}()
+	time.Sleep(10 * time.Millisecond)
+	next.at.Store(to)
+	second := r.newWaiter(to)
+	require.NotNil(t, second)
+	slow.at.Store(nil)
+	<-told
+	select {
+	case <-second.done:
+		t.Error("told while the task runs")
+	default:
+	}
+	next.at.Store(nil)
+	r.tellWaiters(to)
+	<-first.done
+	<-second.done
+	require.Empty(t, r.waiters)
+}
