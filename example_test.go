@@ -382,44 +382,40 @@ func ExampleGroup() {
 	// hashedwheel: group is closed
 }
 
-// A context for each call, as of the context package: here the deadline comes first.
-func ExampleTimer_WithTimeout() {
+// A context that a timeout of the wheel ends, for calls that take one. It differs from one of
+// context.WithTimeout in this: Err is context.Canceled, and only context.Cause tells that the deadline
+// was exceeded; Deadline reports none; and a timer that is stopped does not end the context.
+func ExampleTimer_AfterFunc_context() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
 		panic(err)
 	}
 	defer timer.Stop()
 
-	ctx, cancel := timer.WithTimeout(context.Background(), 10*time.Millisecond)
-	defer cancel()
-	reply := make(chan string)
-	select {
-	case r := <-reply:
-		fmt.Println(r)
-	case <-ctx.Done():
-		fmt.Println(ctx.Err())
+	withTimeout := func(parent context.Context, delay time.Duration) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancelCause(parent)
+		timeout, err := timer.AfterFunc(delay, func() { cancel(context.DeadlineExceeded) })
+		if err != nil {
+			cancel(err)
+			return ctx, func() {}
+		}
+		return ctx, func() {
+			timeout.Cancel()
+			cancel(nil)
+		}
 	}
-	// Output: context deadline exceeded
-}
 
-func ExampleTimer_WithDeadlineCause() {
-	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
-	if err != nil {
-		panic(err)
-	}
-	defer timer.Stop()
-
-	slow := errors.New("the database is slow today")
-	ctx, cancel := timer.WithDeadlineCause(context.Background(), time.Now().Add(5*time.Millisecond), slow)
+	ctx, cancel := withTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	query, cancelQuery := context.WithCancel(ctx)
 	defer cancelQuery()
 	<-query.Done()
 	fmt.Println(query.Err())
 	fmt.Println(context.Cause(query))
+
 	// Output:
+	// context canceled
 	// context deadline exceeded
-	// the database is slow today
 }
 
 func ExampleTimer_Sleep() {

@@ -76,7 +76,7 @@ func WithMaxPending(n int) Option {
 //
 // With a limit, n goroutines are at work whenever there are tasks for them, and tasks that
 // block hold up the others as soon as there are n of them. A timeout that waits for its turn
-// is pending: it can be canceled and reset. Contexts, Sleep, After and Ticker need no turn.
+// is pending: it can be canceled and reset. Sleep, After and Ticker need no turn.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }
@@ -88,8 +88,8 @@ func WithMaxConcurrency(n int) Option {
 // While the executor holds a task its timeout is pending: it can be canceled and reset, and
 // Stop hands it back, after which the function does nothing. If submit returns an error or
 // panics, the task runs on the timer's own runners, and is counted in Stats. A submit that
-// blocks holds up no other timeout, but costs a goroutine. Contexts, Sleep, After and Ticker do
-// without the executor.
+// blocks holds up no other timeout, but costs a goroutine. Sleep, After and Ticker do without the
+// executor.
 func WithExecutor(submit func(run func()) error) Option {
 	return func(c *config) { c.executor = submit }
 }
@@ -102,9 +102,8 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 	return func(c *config) { c.panicHandler = h }
 }
 
-// WithLogger sets the logger of what no caller can be told: a panic, unless there is a handler; that
-// timeouts were late by more than a second, at most once a second; and once in a program, that it has
-// more than 64 timers. Nil, the default, is slog.Default() at the time of the message.
+// WithLogger sets the logger of what no caller can be told: a panic, unless there is a handler; and that
+// timeouts were late by more than a second, at most once a second. Nil, the default, is slog.Default() at the time of the message.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }

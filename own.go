@@ -2,8 +2,7 @@ package hashedwheel
 
 import "slices"
 
-// An own task is one of the library itself: the end of a context or of a Sleep, a beat of a
-// Ticker. It does not block, and runs no code of the user's. So it is run beyond what
+// An own task is one of the library itself: the end of a Sleep, a beat of a Ticker. It does not block, and runs no code of the user's. So it is run beyond what
 // WithMaxConcurrency allows and without the executor, for the tasks that these are busy with may
 // be waiting for it.
 type own interface {

@@ -301,12 +301,7 @@ func (s *soak) act(random func(n int) int) {
 			s.keyed.Remove(key)
 		}
 	case op == 18:
-		ctx, cancel := timer.WithTimeout(context.Background(), delay)
-		if random(2) == 0 {
-			_ = ctx.Err()
-			_ = ctx.Done()
-		}
-		cancel()
+		_, _ = timer.After(delay)
 	case op == 19:
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		_ = timer.Sleep(ctx, delay/20)

@@ -3,7 +3,6 @@ package hashedwheel
 import (
 	"bytes"
 	"log/slog"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -229,37 +228,6 @@ func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 10, strings.Count(log.String(), "by=3s"))
 	})
-}
-
-// One warning, for the timer that is one too many of those that are in use at the same time.
-func TestTooManyTimersWarn(t *testing.T) {
-	saved, savedWarned := instances.all, instances.warned
-	defer func() { instances.all, instances.warned = saved, savedWarned }()
-	instances.all, instances.warned = nil, false
-	option, log := logged()
-	var all []*Timer
-	for range maxInstances - 1 {
-		all = append(all, newTimer(t, option))
-	}
-	for range 10 {
-		all[3].Stop()
-		all[3] = newTimer(t, option)
-	}
-	for range 10 {
-		_, err := New(option) // dropped at once
-		require.NoError(t, err)
-		runtime.GC()
-	}
-	all = append(all, newTimer(t, option))
-	require.Empty(t, log.String())
-	all = append(all, newTimer(t, option))
-	require.Contains(t, log.String(), "level=WARN")
-	require.Contains(t, log.String(), "timers=65")
-	for range 100 {
-		all = append(all, newTimer(t, option))
-	}
-	require.Equal(t, 1, strings.Count(log.String(), "\n"))
-	runtime.KeepAlive(all)
 }
 
 // A timeout that is reset while it waits for its turn, and whose new tick has passed when its turn has

@@ -30,9 +30,8 @@
 //
 // [Timer.ScheduleAtFixedRate], [Timer.ScheduleWithFixedDelay] and [Timer.Schedule] run a task
 // again and again, with one handle for all runs. A [Keyed] is a map whose entries expire, a
-// [Group] holds the timeouts that end with a connection. [Timer.WithTimeout] and
-// [Timer.WithDeadline] make contexts; [Timer.Sleep], [Timer.After] and [Timer.NewTicker] do what
-// they do in package time. After [Timeout.Cancel], [Timeout.Wait] tells when a task that had
+// [Group] holds the timeouts that end with a connection. [Timer.Sleep],
+// [Timer.After] and [Timer.NewTicker] do what they do in package time. After [Timeout.Cancel], [Timeout.Wait] tells when a task that had
 // been started is over.
 //
 // # Costs
@@ -160,7 +159,6 @@ func New(opts ...Option) (*Timer, error) {
 	t.worker.levels = c.levels
 	t.worker.wake = make(chan struct{}, 1)
 	t.worker.done = make(chan struct{})
-	t.countInstance()
 	return t, nil
 }
 

@@ -420,11 +420,6 @@ func TestDroppedTimerIsCollected(t *testing.T) {
 			k := NewKeyed(timer, func(string, int) {})
 			require.NoError(t, k.Set("a", 1, time.Millisecond))
 		},
-		"context": func(t *testing.T, timer *Timer) {
-			ctx, cancel := timer.WithTimeout(t.Context(), time.Hour)
-			require.NoError(t, ctx.Err())
-			cancel()
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for levels := 1; levels <= 3; levels += 2 {

@@ -30,8 +30,8 @@ const (
 // goroutine more for each one that blocks: when a service has come up again, as many attempts at
 // a time as there are calls due. With it, that is the most attempts that retries ever have under
 // way, and the others wait their turn, each no longer than the timeouts of those before it. The
-// timeouts themselves are contexts of the same timer. They need no turn, so they end an attempt
-// also when all turns are taken.
+// timeouts themselves are contexts of the context package. They need no turn, so they end an
+// attempt also when all turns are taken.
 type failback struct {
 	timer    *hashedwheel.Timer
 	backoff  backoff
@@ -66,7 +66,7 @@ type call struct {
 func (f *failback) do(ctx context.Context, id uint64, done func(*call)) {
 	c := &call{failback: f, id: id, ctx: ctx, cancel: func() {}, done: done}
 	if f.deadline > 0 {
-		c.ctx, c.cancel = f.timer.WithTimeout(ctx, f.deadline)
+		c.ctx, c.cancel = context.WithTimeout(ctx, f.deadline)
 	}
 	delay, again := c.attempt()
 	if !again {
@@ -101,7 +101,7 @@ func (c *call) attempt() (delay time.Duration, again bool) {
 		return 0, false
 	}
 	c.tried++
-	ctx, cancel := c.timer.WithTimeout(c.ctx, c.timeout)
+	ctx, cancel := context.WithTimeout(c.ctx, c.timeout)
 	answer, err := c.try(ctx, c.id)
 	cancel()
 	c.observe(c.tried, err)

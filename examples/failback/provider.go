@@ -64,7 +64,7 @@ func (p *provider) Run(*hashedwheel.Timeout) {
 
 // ask makes a request that begins a lease if it is accepted.
 func (p *provider) ask(request func(context.Context) error) error {
-	ctx, cancel := p.timer.WithTimeout(context.Background(), p.interval/2)
+	ctx, cancel := context.WithTimeout(context.Background(), p.interval/2)
 	defer cancel()
 	sent := time.Now()
 	err := request(ctx)

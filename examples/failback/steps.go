@@ -81,7 +81,7 @@ func (f *fleet) outlive(ctx context.Context) error {
 
 // leave compares what a consumer sees with who is alive, and has these take their leave.
 func (f *fleet) leave(ctx context.Context) error {
-	ctx, cancel := f.timer.WithTimeout(ctx, f.report.bound)
+	ctx, cancel := context.WithTimeout(ctx, f.report.bound)
 	defer cancel()
 	listed, err := f.client.names(ctx)
 	if err != nil {
