@@ -2,7 +2,6 @@ package hashedwheel_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
