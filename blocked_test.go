@@ -25,9 +25,7 @@ func (r *runners) liveRunners() (live, started int) {
 func (r *runners) enlistOne() *runner {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rn := &runner{runners: r, stripe: &r.timer.queue.stripes[0], work: nop}
-	r.enlist(rn)
-	return rn
+	return r.enlist()
 }
 
 // blockOne arms a task for the next tick that blocks until the channel is closed.
@@ -339,12 +337,11 @@ func TestShutdownLeavesNoGoroutine(t *testing.T) {
 type canceler struct {
 	ran, told atomic.Int64
 	block     func()
-	any       bool // may be told with any timeout
 }
 
 func (c *canceler) Run(*Timeout) { c.ran.Add(1) }
 func (c *canceler) Canceled(to *Timeout) {
-	if !c.any && to.Task() != Task(c) {
+	if to.Task() != Task(c) {
 		panic("told with another's timeout")
 	}
 	c.told.Add(1)
@@ -523,34 +520,6 @@ func TestBlockedNoticesAfterStop(t *testing.T) {
 	}
 }
 
-// Also the only one there is, of a timeout that was canceled before.
-func TestNoticeFromBeforeStop(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		release := make(chan struct{})
-		c := new(canceler)
-		to, err := timer.NewTimeout(c, time.Hour)
-		require.NoError(t, err)
-		for range 3 {
-			_, err := timer.AfterFunc(0, func() { <-release })
-			require.NoError(t, err)
-		}
-		pass(3 * time.Millisecond)
-		other := new(Timeout)
-		other.word.Store(canceled)
-		r := &timer.runners
-		r.mu.Lock()
-		r.batches = append(r.batches, &batch{due: []*Timeout{other}, begun: true}) // somebody is at it
-		r.mu.Unlock()
-		require.True(t, to.Cancel())
-		require.Empty(t, timer.Stop())
-		pass(time.Millisecond)
-		require.EqualValues(t, 1, c.told.Load())
-		close(release)
-	})
-}
-
 // Promise 9 where tasks wait for their turn, or for an executor: a timeout that was canceled is
 // let go although it had been handed over in the same tick, or had been reset far away before,
 // or is just being submitted.
@@ -666,7 +635,7 @@ func TestTellAfterShutdown(t *testing.T) {
 		require.NoError(t, err)
 		_, err = timer.Shutdown(context.Background())
 		require.NoError(t, err)
-		timer.runners.tell(to)
+		to.hook().left(to, true)
 		synctest.Wait()
 		require.EqualValues(t, 2, c.told.Load())
 	})

@@ -1,197 +1,136 @@
 package hashedwheel
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+)
 
-// A job is a timeout in the hands of the executor. As long as it waits there the timeout is
-// pending: it can be canceled, reset and handed back by Stop.
-type job struct {
-	runner // for the length of the task; its stripe is that of the timeout
-
-	tick uint64 // the batch's
-
-	// Guarded by runners.mu.
-	to     *Timeout // nil once it has begun, or has been dropped
-	ran    *Timeout // the same, from when it has begun until it has ended and has been submitted
-	ended  bool     // it has ended, or has been submitted: then the other of these forgets ran
-	broken bool     // it has begun, and has not returned: by a panic, or runtime.Goexit
+// WithExecutor has the tasks run by submit, which may be the Submit method of a goroutine pool: for each
+// timeout that comes due it is given a function without arguments, and is to have it called once,
+// soon, on whatever goroutine. Each call runs one task that is due, the one that has waited longest;
+// if there is none any more, it does nothing. Nil, the default, is the timer's own runners. It costs a
+// few allocations a task.
+//
+// Until its task starts a timeout is pending: it can be canceled and reset, and Stop hands it back.
+// If submit returns an error or panics, a task runs on a goroutine of the timer's, and is counted in
+// Stats. A submit that blocks holds up no other timeout, but costs a goroutine. With WithMaxConcurrency
+// the executor has no more than that many functions at a time. Sleep, After and Ticker do without the
+// executor.
+func WithExecutor(submit func(run func()) error) Option {
+	return func(c *config) {
+		c.dispatcher = nil
+		if submit != nil {
+			c.dispatcher = func(r *runners) dispatcher {
+				x := &executor{runners: r, submit: submit}
+				x.submitNext = x.submitOne
+				return x
+			}
+		}
+	}
 }
 
-// full reports whether the executor has as many jobs as there may be tasks at a time. Called
-// with mu held.
-func (r *runners) full() bool { return r.submit != nil && r.limit > 0 && r.busy >= r.limit }
+// An executor has the turns of the runners taken by a function of the user's. The timeouts wait in the
+// batches of the runners. What the user's pool holds are turns, which are for no timeout in
+// particular.
+type executor struct {
+	// Immutable.
+	runners    *runners
+	submit     func(run func()) error
+	submitNext func() // submitOne, made once
 
-// submitNext takes a timeout from the batch and gives it to the executor. It reports whether
-// to go on. What the executor does not take runs here.
-func (r *runners) submitNext(b *batch, s *stripe) bool {
-	j := r.newJob(b, s)
-	if j == nil {
-		return false
+	mu   sync.Mutex
+	owed int // timeouts that have come due, and for which nothing has been submitted yet
+	out  int // jobs that are being submitted, or wait in the executor, or run
+}
+
+// A job is one turn in the hands of the executor.
+type job struct {
+	executor *executor
+	state    atomic.Int32
+}
+
+const (
+	begun   = 1 // it has been run, once
+	crashed = 2 // it has ended in a panic: the panic handler's, since that of a task is recovered
+)
+
+// add has n turns submitted, or those of them that the limit allows. The others follow when jobs end.
+func (x *executor) add(n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.owed += n
+	n = x.owed
+	if limit := x.runners.limit; limit > 0 {
+		n = min(n, limit-x.out)
 	}
-	if !r.trySubmit(j) {
-		r.timer.unsubmitted.Add(1)
+	x.owed -= n
+	x.out += n
+	for range n {
+		x.runners.timer.calls.add(x.submitNext)
+	}
+}
+
+// jobEnded makes room for the next job.
+func (x *executor) jobEnded() {
+	x.mu.Lock()
+	x.out--
+	x.mu.Unlock()
+	x.add(0)
+}
+
+// submitOne submits a job, unless all that was due has been canceled or run meanwhile. What the
+// executor does not take runs here.
+func (x *executor) submitOne() {
+	if !x.runners.anyLeft() {
+		x.jobEnded()
+		return
+	}
+	j := &job{executor: x}
+	if !j.submitted() {
+		x.runners.timer.unsubmitted.Add(1)
 		j.run()
 	}
-	return true
 }
 
-// newJob takes a timeout from the batch and makes it a job, nil if there is none to be had. One
-// that has been canceled it drops, since forget may have been there already.
-func (r *runners) newJob(b *batch, s *stripe) *job {
-	t := r.timer
-	defer t.leave(s)
-	if !t.enter(s) {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.full() {
-		return nil
-	}
-	to := b.take()
-	for to != nil && status(to.word.Load()) != pending {
-		to = b.take()
-	}
-	if to == nil {
-		return nil
-	}
-	r.drop(to) // it has been reset since, and is due again
-	j := &job{runner: runner{runners: r, stripe: t.queue.stripe(to)}, tick: b.tick, to: to}
-	if r.jobs == nil {
-		r.jobs = make(map[*Timeout]*job)
-	}
-	r.jobs[to] = j
-	r.busy++
-	return j
-}
-
-// trySubmit reports whether the executor has taken the job, for all that one can know: it may
-// have begun, or ended, by then. An executor that panics has not taken it.
-func (r *runners) trySubmit(j *job) (ok bool) {
+// submitted submits a job, and reports whether the executor has taken it: it may have run by then, or
+// run even if not. An executor that panics has not taken it.
+func (j *job) submitted() (ok bool) {
+	t := j.executor.runners.timer
 	returned := false
 	defer func() {
-		to, broken := r.submitted(j)
 		if returned {
 			return
 		}
 		value := recover()
-		if value == nil { // runtime.Goexit: this goroutine will not run it
-			go j.run()
-			return
+		switch {
+		case value == nil: // runtime.Goexit: this goroutine will not run it
+			t.calls.add(j.run)
+		case j.state.Load() == crashed:
+			panic(value) // the handler's, from a job that was run in the call
+		default:
+			t.reportPanic(nil, value, debug.Stack())
 		}
-		if broken {
-			panic(value) // the panic handler's, from a job that was run in the call
-		}
-		r.timer.reportPanic(to, value, debug.Stack())
 	}()
-	err := r.submit(j.run)
+	err := j.executor.submit(j.run)
 	returned = true
 	return err == nil
 }
 
-// submitted says what an executor's panic is about. It is called when the executor has returned,
-// and has the job, which the executor may keep, forget a task that has ended.
-func (r *runners) submitted(j *job) (to *Timeout, broken bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	to = j.to
-	if to == nil {
-		to = j.ran
-	}
-	if j.ended {
-		j.ran = nil
-	}
-	j.ended = true // for finish
-	return to, j.broken
-}
-
-// run runs the task, unless the timeout has ended or been reset meanwhile, or the job has been
-// run before. Called by the executor, on whatever goroutine.
+// run takes the turn, if it is the first call. Called by the executor, on whatever goroutine.
 func (j *job) run() {
-	r := j.runners
-	t := r.timer
-	open := t.enter(j.stripe)
-	to := r.begin(j, open)
-	claimed := false
-	if to != nil {
-		j.at.Store(claiming)
-		claimed = j.claim(to, j.tick)
-	}
-	t.leave(j.stripe)
-	if to == nil {
+	if !j.state.CompareAndSwap(0, begun) {
 		return
 	}
-	returned := false
 	defer func() {
-		j.rest()
-		r.finish(j, returned)
+		value := recover()
+		if value != nil {
+			j.state.Store(crashed)
+		}
+		j.executor.jobEnded()
+		if value != nil {
+			panic(value)
+		}
 	}()
-	if claimed {
-		t.measured(t.lateClass(to), 1)
-		j.runTask(to)
-	}
-	returned = true
-}
-
-// begin takes the timeout of a job, nil if there is none any more, and counts the job as at
-// work. Called inside the gate.
-func (r *runners) begin(j *job, open bool) *Timeout {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	to := j.to
-	if to == nil || !open {
-		return nil
-	}
-	j.to, j.ran = nil, to
-	if r.jobs[to] == j {
-		delete(r.jobs, to)
-	}
-	r.enlist(&j.runner)
-	return to
-}
-
-// finish counts a job that had begun as ended, and has the next one submitted.
-func (r *runners) finish(j *job, returned bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	j.broken = !returned
-	if j.ended {
-		j.ran = nil
-	}
-	j.ended = true // for submitted
-	r.busy--
-	r.delist(&j.runner) // this makes room for another
-	r.resume()
-	r.lookIdle()
-}
-
-// forget drops the job of a timeout that has ended, if there is one. Called by the worker.
-func (r *runners) forget(to *Timeout) {
-	if r.submit == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.drop(to) {
-		r.resume()
-	}
-}
-
-// drop drops the job of a timeout that has not begun, and reports whether there was one. Called
-// with mu held.
-func (r *runners) drop(to *Timeout) bool {
-	j := r.jobs[to]
-	if j == nil {
-		return false
-	}
-	j.to = nil
-	delete(r.jobs, to)
-	r.busy--
-	return true
-}
-
-// resume has somebody take what waits, now that there is room for it. Called with mu held.
-func (r *runners) resume() {
-	if r.limit > 0 && len(r.batches) > 0 {
-		r.spawn(1)
-	}
+	j.executor.runners.turn()
 }

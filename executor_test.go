@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"weak"
 
@@ -98,7 +99,8 @@ func TestExecutorHoldsTasks(t *testing.T) {
 	})
 }
 
-// Promise 9: of a canceled timeout nothing is kept but the pool's function.
+// Of a canceled timeout nothing is kept. The function that the pool was given for it runs what is due
+// next.
 func TestExecutorForgetsCanceled(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var p pool
@@ -108,15 +110,27 @@ func TestExecutorForgetsCanceled(t *testing.T) {
 		_, err = timer.AfterFunc(2*time.Millisecond, nop) // a tick later, for of one tick there is no order
 		require.NoError(t, err)
 		pass(5 * time.Millisecond)
-		require.Len(t, p.take(), 1, "one at a time")
+		held := p.take()
+		require.Len(t, held, 1, "one at a time")
 		gone := weak.Make(to)
 		require.True(t, to.Cancel())
 		pass(2 * time.Millisecond)
 		runtime.GC()
 		require.Nil(t, gone.Value())
-		require.Equal(t, 1, p.runAll(), "the next one's turn")
+		held[0]()
 		require.Zero(t, timer.Pending())
+		pass(time.Millisecond)
+		require.Zero(t, p.runAll(), "nothing is left")
+		require.Zero(t, jobsOf(timer))
 	})
+}
+
+// jobsOf returns how many jobs the executor has.
+func jobsOf(timer *Timer) int {
+	x := timer.runners.dispatch.(*executor)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.out
 }
 
 // Promise 15: an executor that refuses, panics or exits loses nothing.
@@ -131,7 +145,8 @@ func TestExecutorThatFails(t *testing.T) {
 			virtual(t, func(t *testing.T) {
 				var reported atomic.Int64
 				timer := newTimer(t, WithTick(time.Millisecond), WithExecutor(submit), WithMaxConcurrency(1),
-					WithPanicHandler(func(*Timeout, any, []byte) { reported.Add(1) }))
+					WithPanicHandler(func(*Timeout, any, []byte) { reported.Add(1) }),
+					WithLogger(slog.New(slog.DiscardHandler)))
 				start := time.Now()
 				var fired moments
 				for range 10 {
@@ -151,8 +166,9 @@ func TestExecutorThatFails(t *testing.T) {
 				} else {
 					require.EqualValues(t, 10, st.Unsubmitted)
 				}
+				require.Zero(t, reported.Load(), "no task has panicked")
 				if name == "panic" {
-					require.EqualValues(t, 10, reported.Load())
+					require.EqualValues(t, 10, st.Panics)
 				}
 				live, _ := timer.runners.liveRunners()
 				require.Zero(t, live)
@@ -209,7 +225,7 @@ func TestExecutorWithMaxConcurrency(t *testing.T) {
 			all := ended.all()
 			require.Len(t, all, 30)
 			require.Equal(t, time.Duration(30/limit)*time.Second+time.Millisecond, all[29].Sub(start))
-			require.Zero(t, timer.runners.busy)
+			require.Zero(t, jobsOf(timer))
 		})
 	}
 }
@@ -260,7 +276,7 @@ func TestRunnersRace(t *testing.T) {
 			},
 		}[kind]
 		timer := newTimer(t, WithTick(50*time.Microsecond), WithWheelSize(4), WithMaxConcurrency(limit),
-			WithExecutor(executor), WithPanicHandler(func(*Timeout, any, []byte) {}))
+			WithExecutor(executor), WithPanicHandler(func(*Timeout, any, []byte) {}), WithLogger(slog.New(slog.DiscardHandler)))
 
 		var over atomic.Bool
 		var running, most, armed, canceled atomic.Int64
@@ -368,19 +384,15 @@ func TestExecutorCountsJobs(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var p pool
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1), WithExecutor(p.submit))
-		busy := func() int {
-			timer.runners.mu.Lock()
-			defer timer.runners.mu.Unlock()
-			return timer.runners.busy
-		}
 		to, err := timer.AfterFunc(0, nop)
 		require.NoError(t, err)
 		pass(3 * tick)
-		require.Equal(t, 1, busy())
+		require.Equal(t, 1, jobsOf(timer))
 		job := p.take()[0]
 		job()
 		job()
-		require.Zero(t, busy())
+		synctest.Wait()
+		require.Zero(t, jobsOf(timer))
 
 		_, err = to.Reset(0)
 		require.NoError(t, err)
@@ -388,9 +400,11 @@ func TestExecutorCountsJobs(t *testing.T) {
 		job = p.take()[0]
 		require.True(t, to.Cancel())
 		pass(3 * tick)
-		require.Zero(t, busy())
+		require.Equal(t, 1, jobsOf(timer), "the pool has it still")
 		job()
-		require.Zero(t, busy())
+		synctest.Wait()
+		require.Zero(t, jobsOf(timer))
+		require.EqualValues(t, 1, timer.Stats().Expired)
 	})
 }
 
@@ -446,27 +460,23 @@ func TestExecutorAtTheLimitTellsNotices(t *testing.T) {
 func TestExecutorIsGivenNoCanceled(t *testing.T) {
 	for _, reset := range []bool{false, true} {
 		virtual(t, func(t *testing.T) {
-			const tick = time.Millisecond
-			var mu sync.Mutex
-			var given []func()
-			timer := newTimer(t, WithTick(tick), WithExecutor(func(run func()) error {
-				time.Sleep(tick / 10)
-				mu.Lock()
-				defer mu.Unlock()
-				given = append(given, run)
-				return nil
-			}))
+			const tick, n, limit = time.Millisecond, 100, 5
+			var p pool
+			opts := []Option{WithTick(tick), WithExecutor(p.submit)}
+			if !reset {
+				opts = append(opts, WithMaxConcurrency(limit)) // the others wait
+			}
+			timer := newTimer(t, opts...)
 			var all []*Timeout
 			var held []weak.Pointer[Timeout]
-			for range 100 {
+			for range n {
 				to, err := timer.AfterFunc(tick, nop)
 				require.NoError(t, err)
 				all = append(all, to)
 				held = append(held, weak.Make(to))
 			}
-			time.Sleep(tick + tick/2)
+			pass(20 * tick)
 			if reset {
-				pass(20 * tick)
 				for _, to := range all {
 					_, err := to.Reset(2 * tick)
 					require.NoError(t, err)
@@ -478,20 +488,22 @@ func TestExecutorIsGivenNoCanceled(t *testing.T) {
 			}
 			clear(all)
 			pass(20 * tick)
-			mu.Lock()
-			n := len(given)
-			mu.Unlock()
+			given := p.take()
 			if reset {
-				require.Equal(t, 200, n)
+				require.Len(t, given, 2*n)
 			} else {
-				require.Less(t, n, 50)
+				require.Len(t, given, limit)
 			}
 			runtime.GC()
 			for _, p := range held {
 				require.Nil(t, p.Value())
 			}
-			runtime.KeepAlive(given)
-			require.Zero(t, timer.runners.busy)
+			for _, run := range given {
+				run()
+			}
+			synctest.Wait()
+			require.Zero(t, p.runAll())
+			require.Zero(t, jobsOf(timer))
 		})
 	}
 }
@@ -516,26 +528,40 @@ func TestRefusedTakesOneTurn(t *testing.T) {
 }
 
 // An executor that panics when it has started the task elsewhere is reported, whether that task is
-// still running, is over, or was canceled meanwhile; and a job that has ended is kept by nobody.
+// still running, is over, has exited, or was canceled meanwhile; and a timeout that has ended is not
+// kept by the function.
 func TestExecutorPanicsAfterStart(t *testing.T) {
-	for _, takes := range []time.Duration{time.Second, 0} {
+	for name, task := range map[string]func(){
+		"running":  func() { time.Sleep(time.Second) },
+		"over":     nop,
+		"exited":   runtime.Goexit,
+		"canceled": nil,
+	} {
 		virtual(t, func(t *testing.T) {
 			const tick = time.Millisecond
-			reported := make(chan *Timeout, 1)
-			handler := WithPanicHandler(func(to *Timeout, _ any, _ []byte) { reported <- to })
+			option, log := logged()
+			handler := WithPanicHandler(func(to *Timeout, _ any, _ []byte) { t.Errorf("told of %v", to) })
 			var kept func()
-			timer := newTimer(t, WithTick(tick), handler, WithExecutor(func(run func()) error {
+			timer := newTimer(t, WithTick(tick), handler, option, WithExecutor(func(run func()) error {
 				kept = run
-				go run()
+				if name != "canceled" {
+					go run()
+				}
 				time.Sleep(5 * tick)
 				panic("the executor's")
 			}))
-			to, err := timer.AfterFunc(0, func() { time.Sleep(takes) })
+			f := task
+			if f == nil {
+				f = nop
+			}
+			to, err := timer.AfterFunc(0, f)
 			require.NoError(t, err)
-			require.Same(t, to, <-reported)
-			pass(time.Second)
-			require.EqualValues(t, 1, timer.Stats().Expired)
+			pass(2 * tick)
+			require.Equal(t, name == "canceled", to.Cancel())
+			pass(time.Minute)
+			require.Contains(t, log.String(), "executor panicked")
 			require.EqualValues(t, 1, timer.Stats().Panics)
+			require.Equal(t, name == "canceled", timer.Stats().Expired == 0)
 			p := weak.Make(to)
 			to = nil
 			runtime.GC()
@@ -543,19 +569,4 @@ func TestExecutorPanicsAfterStart(t *testing.T) {
 			runtime.KeepAlive(kept)
 		})
 	}
-	virtual(t, func(t *testing.T) {
-		const tick = time.Millisecond
-		handler := WithPanicHandler(func(to *Timeout, _ any, _ []byte) { t.Errorf("told of %v", to) })
-		timer := newTimer(t, WithTick(tick), handler, WithLogger(slog.New(slog.DiscardHandler)), WithExecutor(func(run func()) error {
-			time.Sleep(5 * tick)
-			panic("the executor's")
-		}))
-		to, err := timer.AfterFunc(0, nop)
-		require.NoError(t, err)
-		pass(2 * tick)
-		require.True(t, to.Cancel())
-		pass(10 * tick)
-		require.EqualValues(t, 1, timer.Stats().Panics)
-		require.Zero(t, timer.Stats().Expired)
-	})
 }

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// ErrGroupClosed is returned by what would arm a timeout of a Group after its Close.
+// ErrGroupClosed is returned when a timeout of a Group is armed after its Close.
 var ErrGroupClosed = errors.New("hashedwheel: group is closed")
 
 // A Group is a set of timeouts that belong together, those of a connection or of a session, and
@@ -19,12 +18,7 @@ var ErrGroupClosed = errors.New("hashedwheel: group is closed")
 // A timeout of a group costs 96 bytes, and a lock of the group when it is armed and when it
 // ends. To cancel all takes time for as many as there are in the group, not in the timer.
 type Group struct {
-	timer *Timer
-
-	// Tasks whose timeout is being claimed, until their start: raised before the claim, so that
-	// Close, having found no member on the list, finds those that have just left it here.
-	starting atomic.Int64
-	running  atomic.Int64 // tasks from their start to their end
+	timer *Timer // immutable
 
 	mu     sync.Mutex
 	closed bool
@@ -32,12 +26,12 @@ type Group struct {
 	n      int     // its length
 }
 
-// A member is a timeout of a group and the task of that, around the user's task. It is on the
-// list of the group while it is pending, and for a moment before and after.
+// A member is a timeout of a group and the hook of that. It is on the list of the group while it is
+// pending, and for a moment before and after.
 type member struct {
+	wrap
 	timeout Timeout
-	task    Task // the user's, or a *repeating
-	group   *Group
+	group   *Group // immutable
 
 	// Guarded by group.mu. The count is how often it was armed, less how often it has ended.
 	// They come in the wrong order if a Reset meets the end that it undoes; so it is on the
@@ -51,7 +45,8 @@ func NewGroup(t *Timer) *Group { return &Group{timer: t} }
 
 // NewTimeout is Timer.NewTimeout for the group. The error is ErrGroupClosed after Close.
 func (g *Group) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
-	if isNil(task) {
+	task, _ = adopt(task)
+	if task == nil {
 		return nil, ErrNilTask
 	}
 	clock := &g.timer.clock
@@ -90,14 +85,14 @@ func (g *Group) repeat(r *repeating, err error) (*Timeout, error) {
 // start arms a new timeout for a tick. It is put on the list when it has been accepted, under a
 // lock that keeps it from leaving before that.
 func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
-	m := &member{task: task, group: g}
+	m := &member{wrap: wrap{task}, group: g}
 	m.timeout.timer, m.timeout.task = g.timer, m
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return nil, ErrGroupClosed
 	}
-	if err := g.timer.start(&m.timeout, tick); err != nil {
+	if err := g.timer.start(&m.timeout, hooked, tick); err != nil {
 		return nil, err
 	}
 	m.join()
@@ -131,40 +126,33 @@ func (g *Group) Cancel() (n int) {
 
 // Close cancels all timeouts of the group that are pending, returns their number, and has the
 // group refuse any others from now on, and any Reset of one that has ended, with ErrGroupClosed.
-// Once it has returned no task of the group is started any more. It does not wait for those that
-// have been, even if they have not come far: for that see Timeout.Wait.
+// Once it has returned no task of the group is started any more. It does not wait for those that have
+// been started: for that see Timeout.Wait.
 func (g *Group) Close() (n int) {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
 	n = g.Cancel()
-	for g.Len() > 0 || g.starting.Load() > 0 {
-		// Some are just being armed, canceled or started, which takes no longer than it takes
-		// them to get a processor. Those that are pending then are canceled too.
+	for g.Len() > 0 {
+		// Some are just being armed, canceled or claimed, which takes no longer than it takes
+		// their goroutines to get a processor. Those that are pending then are canceled too.
 		runtime.Gosched()
 		n += g.Cancel()
 	}
-	// Between a start and the first instruction of the user's task a goroutine may lose its
-	// processor, though hardly ever, and nobody can see that. See Timer.awaitStarts, which also
-	// takes time; but a Close is for each connection, often from a task of its own.
-	const yields = 8
-	for i := 0; i < yields && g.running.Load() > 0; i++ {
-		runtime.Gosched()
-	}
+	g.timer.awaitClaims() // what has left the list by a claim has been started after this
 	return n
 }
 
-// Run runs the user's task.
-func (m *member) Run(to *Timeout) {
-	m.group.running.Add(1)
-	defer m.group.running.Add(-1)
-	m.group.starting.Add(-1)
-	m.task.Run(to)
+func (m *member) claim(to *Timeout, word uint64) (claimed uint64) {
+	claimed = m.inner().claim(to, word)
+	if claimed != 0 && status(claimed) != pending {
+		m.leave()
+	}
+	return claimed
 }
 
-// rejoin puts a member that has ended on the list, unless the group is closed. Called before it is
-// pending again, inside the gate.
-func (m *member) rejoin() error {
+// arm puts a member that has ended on the list, unless the group is closed.
+func (m *member) arm(to *Timeout) error {
 	g := m.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -172,7 +160,12 @@ func (m *member) rejoin() error {
 		return ErrGroupClosed
 	}
 	m.join()
-	return nil
+	return m.inner().arm(to)
+}
+
+func (m *member) left(to *Timeout, canceled bool) {
+	m.leave()
+	m.inner().left(to, canceled)
 }
 
 // join puts the member on the list. Called with mu held.
@@ -188,9 +181,8 @@ func (m *member) join() {
 	}
 }
 
-// end takes the member off the list. Called after it has ended, or if it was not armed again after
-// all, also inside the gate.
-func (m *member) end() {
+// leave takes the member off the list, after it has ended, or if it was not armed again after all.
+func (m *member) leave() {
 	g := m.group
 	g.mu.Lock()
 	defer g.mu.Unlock()

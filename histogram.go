@@ -107,46 +107,25 @@ func (h Histogram) MarshalJSON() ([]byte, error) {
 // A recorder is a histogram in the making.
 type recorder struct{ counts [classes]atomic.Uint64 }
 
-// measureEvery is how many tasks that a runner takes from a batch are counted as late as the first of
-// them: a reading of the clock for each would cost as much as all else that is done for it.
+// measureEvery is how many tasks a runner takes from a batch for each one that it measures. A reading of
+// the clock for each would cost as much as all else that is done for it.
 const measureEvery = 16
 
-// measure counts a task that the runner is about to start. What it does not count at once is counted
-// with the next one that is measured, or when the batch has ended.
+// measure records how late a task is that the runner is about to start.
 func (rn *runner) measure(to *Timeout) {
 	if rn.skip > 0 {
 		rn.skip--
-		rn.uncounted++
 		return
 	}
-	rn.endMeasure()
-	t := rn.runners.timer
-	rn.class = t.lateClass(to)
 	rn.skip = measureEvery - 1
-	t.measured(rn.class, 1)
-}
-
-func (rn *runner) endMeasure() {
-	if rn.uncounted > 0 {
-		rn.runners.timer.measured(rn.class, rn.uncounted)
-	}
-	rn.skip, rn.uncounted = 0, 0
-}
-
-// lateClass returns the class of how late a task is that starts now.
-func (t *Timer) lateClass(to *Timeout) int {
+	t := to.timer
 	late := t.clock.elapsed() - t.clock.boundary(tickOf(to.word.Load()))
-	return classOf(max(late, 0)) // less than 0 if it has just been reset
-}
-
-// measured counts n tasks.
-func (t *Timer) measured(class, n int) {
 	r := t.lateness.Load()
 	if r == nil {
 		t.lateness.CompareAndSwap(nil, new(recorder))
 		r = t.lateness.Load()
 	}
-	r.counts[class].Add(uint64(n))
+	r.counts[classOf(max(late, 0))].Add(1) // less than 0 if it has just been reset
 }
 
 func (t *Timer) histogram() (h Histogram) {

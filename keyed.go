@@ -81,7 +81,7 @@ func (k *Keyed[K, V]) Set(key K, value V, delay time.Duration) error {
 	it := &item[K, V]{keyed: k, key: key, value: value}
 	it.timeout.timer, it.timeout.task = k.timer, it
 	clock := &k.timer.clock
-	if err := k.timer.start(&it.timeout, clock.due(clock.elapsed(), delay)); err != nil {
+	if err := k.timer.start(&it.timeout, 0, clock.due(clock.elapsed(), delay)); err != nil {
 		return err
 	}
 	// Its task may have been started by now, and waits for the lock.

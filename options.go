@@ -25,7 +25,7 @@ type config struct {
 	levels       int
 	maxPending   int
 	concurrency  int
-	executor     func(run func()) error
+	dispatcher   func(r *runners) dispatcher // nil for none
 	panicHandler func(to *Timeout, value any, stack []byte)
 	logger       *slog.Logger
 }
@@ -79,19 +79,6 @@ func WithMaxPending(n int) Option {
 // is pending: it can be canceled and reset. Sleep, After and Ticker need no turn.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
-}
-
-// WithExecutor has the tasks run by submit, which may be the Submit method of a goroutine pool:
-// it is given a function without arguments and is to have it called once, soon, on whatever
-// goroutine. Nil, the default, is the timer's own runners. It costs a few allocations a task.
-//
-// While the executor holds a task its timeout is pending: it can be canceled and reset, and
-// Stop hands it back, after which the function does nothing. If submit returns an error or
-// panics, the task runs on the timer's own runners, and is counted in Stats. A submit that
-// blocks holds up no other timeout, but costs a goroutine. Sleep, After and Ticker do without the
-// executor.
-func WithExecutor(submit func(run func()) error) Option {
-	return func(c *config) { c.executor = submit }
 }
 
 // WithPanicHandler sets the function that is told of a panic in a task: the timeout, the

@@ -65,7 +65,7 @@ func TestCountersWrap(t *testing.T) {
 		timer.returned.Store(0)
 		timer.runners.started = before
 		timer.runners.begun.Store(before)
-		timer.runners.added = math.MaxInt - 5
+		timer.runners.pruned = math.MaxInt - 5
 		for range 3 {
 			for range 20 {
 				_, err := timer.AfterFunc(time.Millisecond, nop)

@@ -124,7 +124,7 @@ func TestStopAndOwnTasks(t *testing.T) {
 	})
 }
 
-// An own task that is due again at once stays one, whoever has run it.
+// An own task that is due again at once stays one, and a user's does not become one.
 func TestOwnTaskAgain(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newFakedTimer(t, WithMaxConcurrency(1))
@@ -132,44 +132,18 @@ func TestOwnTaskAgain(t *testing.T) {
 		require.NoError(t, err)
 		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), time.Hour, time.Hour)
 		require.NoError(t, err)
-		pass(time.Second) // for the worker, which alone sweeps, to have placed them
+		require.Same(t, &timer.runners, timer.runnersOf(to))
+		require.Same(t, &timer.ownRunners, timer.runnersOf(k.to))
+		pass(time.Second)         // the worker has placed them
+		timer.stopped.Store(true) // so that none of them is run
 		for _, to := range []*Timeout{to, k.to} {
 			timer.worker.wheel.remove(to) // as if they had been due
+			r := timer.runnersOf(to)
+			r.requeue(to, 1)
+			require.False(t, r.sweep(2)) // which makes new batches
+			require.Equal(t, to, r.batches[0].due[0])
+			r.batches = nil
 		}
-		r := &timer.runners
-		rn := r.enlistOne()
-		r.mu.Lock()
-		r.emptied = true
-		r.mu.Unlock()
-		timer.stopped.Store(true) // so that none of them is run
-		_, before := r.liveRunners()
-		rn.again(to, 1)
-		_, started := r.liveRunners()
-		require.Equal(t, before, started, "it comes itself")
-		rn.again(k.to, 1)
-		_, started = r.liveRunners()
-		require.Equal(t, before+1, started, "for it may have a user's task first")
-		require.False(t, r.sweep(2)) // which makes new batches
-		r.mu.Lock()
-		batches := r.batches
-		r.batches = nil
-		r.delist(rn)
-		r.mu.Unlock()
 		timer.stopped.Store(false)
-		require.Len(t, batches, 2)
-		require.False(t, batches[0].own)
-		require.True(t, batches[1].own)
 	})
-}
-
-// A runner of own tasks takes none of the turns that there are.
-func TestOwnRunnerIsBeyondTheLimit(t *testing.T) {
-	timer := newTimer(t, WithMaxConcurrency(1))
-	r := &timer.runners
-	rn := r.enlistOne()
-	rn.own = true
-	require.False(t, r.atLimit())
-	r.enlistOne()
-	require.True(t, r.atLimit())
-	r.live = nil
 }

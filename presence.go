@@ -68,22 +68,18 @@ func (w *worker) halt() {
 	<-w.done
 }
 
-// rest changes the presence to asleep or absent, and returns the tick to wait for, next if there is
-// something to be done after all, or that the worker has gone and owns nothing any more. It does not
-// go while a run is in progress after which a timeout may be armed again.
-func (w *worker) rest(next uint64) (until uint64, gone bool) {
+// goIdle changes the presence to asleep or absent. It returns the tick to wait for, which is next if
+// there is something to be done after all; or that the worker has gone and owns nothing any more.
+func (w *worker) goIdle(next uint64) (until uint64, gone bool) {
 	wheel, state := w.wheel, uint32(asleep)
-	if wheel.count == 0 && w.runners.atWork.Load() == 0 {
+	if wheel.count == 0 {
 		state = absent
 		w.wheel = nil
-		w.runners.forgetSpare()
 	}
 	if !w.presence.CompareAndSwap(awake, state) { // if absent, the fields are no longer ours
 		return next, false // halted
 	}
-	// The last run may have ended since, with a summons that found the worker awake.
-	idle := state == asleep && wheel.count == 0 && w.runners.atWork.Load() == 0
-	if w.queue.empty() && !idle {
+	if w.queue.empty() {
 		return wheel.next, state == absent
 	}
 	if w.presence.CompareAndSwap(state, awake) {

@@ -485,25 +485,19 @@ func TestMaxPendingRefusesOnlyWhenFull(t *testing.T) {
 	}
 }
 
-// Who has seen a timeout ended, or has ended it, is not refused for the slot of that one.
+// A slot is free once the task has been started, and once Cancel has returned true.
 func TestSlotIsFreeOnceEnded(t *testing.T) {
 	timer := newTimer(t, WithTick(20*time.Microsecond), WithMaxPending(1))
-	to, err := timer.AfterFunc(0, nop)
+	started := make(chan bool)
+	to, err := timer.AfterFunc(0, func() { started <- true })
 	require.NoError(t, err)
 	for deadline := time.Now().Add(stressTime(t) / 2); time.Now().Before(deadline); {
-		for !to.IsExpired() {
-		}
+		<-started
 		_, err = to.Reset(time.Hour)
 		require.NoError(t, err)
-		done := make(chan bool)
-		go func() {
-			to.Cancel()
-			close(done)
-		}()
-		for !to.IsCanceled() {
-		}
-		to, err = timer.AfterFunc(0, nop)
+		require.True(t, to.Cancel())
+		to, err = timer.AfterFunc(0, func() { started <- true })
 		require.NoError(t, err)
-		<-done
 	}
+	<-started
 }

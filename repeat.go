@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// A repeating is what a timeout that runs more than once has for a task: the user's task, and
-// when it is to run next.
+// A repeating is the hook of a timeout that runs more than once: the user's task, and when it is to
+// run next.
 //
 // The timeout is armed for one run after the other, by the runner that has run it. While it is
 // at work the fields belong to that runner, and pass on to the next one with its word.
 type repeating struct {
+	wrap
+
 	// Immutable.
-	task     Task
 	schedule Schedule      // nil: by period
-	jitter   float64       // added to what the schedule says, see Jitter
+	jitter   *jittered     // added to what the schedule says; nil for none
 	period   time.Duration // from run to run, or
 	fromEnd  bool          // from the end of a run to the next
 
@@ -23,36 +24,26 @@ type repeating struct {
 	at   time.Time     // by a schedule: the same, in its own terms and without jitter
 }
 
-// repeating returns nil for a timeout that runs once.
-func (to *Timeout) repeating() *repeating {
-	task := to.task
-	if m, ok := task.(*member); ok {
-		task = m.task
+// claim leaves the timeout pending, at work. After a Reset since it was armed, what follows is counted
+// from the tick that it was moved to.
+func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64) {
+	claimed = word&^moved | atWork
+	if !to.word.CompareAndSwap(word, claimed) { // the fields are the runner's from here
+		return 0
 	}
-	r, _ := task.(*repeating)
-	return r
+	if word&moved != 0 {
+		c := &to.timer.clock
+		r.due = c.boundary(tickOf(word))
+		r.at = c.timeOf(tickOf(word), r.at.Location())
+	}
+	return claimed
 }
 
-// Run runs the user's task.
-func (r *repeating) Run(to *Timeout) { r.task.Run(to) }
-
-// begin takes note of a Reset since the timeout was armed: what follows is counted from the
-// tick that it was moved to. Called by the runner that has claimed it.
-func (r *repeating) begin(c *clock, tick uint64) {
-	r.due = c.boundary(tick)
-	r.at = c.timeOf(tick, r.at.Location())
-}
-
-// runEnded arms the timeout for its next run when one is over, unless it has been canceled, or
-// its schedule has ended. Called by the runner.
-func (r *repeating) runEnded(to *Timeout, rn *runner) {
+// ran arms the timeout for its next run, unless it has been canceled, or its schedule has ended.
+func (r *repeating) ran(to *Timeout) {
 	more := false
 	defer func() {
-		for !r.rearm(to, rn, more) {
-		}
-		rn.runners.atWork.Add(-1)
-		if status(to.word.Load()) != pending {
-			to.timer.worker.summon() // it may have stayed for this timeout alone, see rest
+		for !r.rearm(to, more) {
 		}
 	}()
 	if word := to.word.Load(); word&moved != 0 || status(word) != pending {
@@ -94,7 +85,7 @@ func (r *repeating) nextScheduled(c *clock) (more bool) {
 	if next.IsZero() {
 		return false
 	}
-	delay := time.Until(late(next, r.at, r.jitter))
+	delay := time.Until(r.jitter.delay(next, r.at))
 	r.tick = c.due(c.elapsed(), delay)
 	r.at = next
 	if delay <= 0 {
@@ -106,8 +97,8 @@ func (r *repeating) nextScheduled(c *clock) (more bool) {
 }
 
 // rearm does for a timeout at work what its word says, and reports whether the word was still
-// that one. It needs none of what the user could have changed.
-func (r *repeating) rearm(to *Timeout, rn *runner, more bool) bool {
+// that one. It uses nothing that the user could have changed.
+func (r *repeating) rearm(to *Timeout, more bool) bool {
 	t := to.timer
 	s := t.queue.stripe(to)
 	word := to.word.Load()
@@ -120,32 +111,27 @@ func (r *repeating) rearm(to *Timeout, rn *runner, more bool) bool {
 	case word&moved != 0:
 		tick = tickOf(word)
 	case !more:
-		t.willEnd()
 		if !to.word.CompareAndSwap(word, withStatus(idle, expired)) {
-			t.wontEnd()
 			return false
 		}
-		s.rearmed.Add(^uint64(0)) // for there is no next run
+		s.rearmed.Add(^uint64(0)) // because there is no next run
 		t.freeSlot()
-		t.leaveGroup(to)
+		to.hook().left(to, false) // the outermost, which may be around this one
 		return true
 	}
-
-	defer t.leave(s)
 	if !t.enter(s) {
-		if !to.word.CompareAndSwap(word, idle) {
-			return false
-		}
-		rn.runners.leaveToStop(to) // not before, or the worker might sweep it out as at work
-		return true
+		t.leave(s)
+		<-t.swept // Stop finds the timeout in what its runner is at
+		return false
 	}
-	next := pendingAt(word&queued, tick) | word&moved
+	defer t.leave(s)
+	next := pendingAt(idle, tick) | word&moved
 	if now := t.clock.now(); tick <= now {
 		// It has missed its time, and need not wait for the worker.
 		if !to.word.CompareAndSwap(word, next) {
 			return false
 		}
-		rn.again(to, now)
+		t.runnersOf(to).requeue(to, now)
 		return true
 	}
 	if !to.word.CompareAndSwap(word, next|queued) {
@@ -155,24 +141,4 @@ func (r *repeating) rearm(to *Timeout, rn *runner, more bool) bool {
 		t.pushAgain(s, to)
 	}
 	return true
-}
-
-// again accepts a timeout that is due once more, behind all others that wait. The runner comes
-// for it when it has done with its own batch, unless somebody else does. Called inside the gate.
-func (rn *runner) again(to *Timeout, tick uint64) {
-	r := rn.runners
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if status(to.word.Load()) != pending {
-		return // canceled, and the worker may have swept it out already
-	}
-	b := r.spareBatch()
-	b.due, b.tick, b.own = append(b.due, to), tick, r.bounded() && isOwn(to)
-	r.list(b)
-	switch {
-	case b.own:
-		r.spawnOwn()
-	case rn.work == nil: // the executor's does not come
-		r.spawn(1)
-	}
 }

@@ -1,129 +1,110 @@
 package hashedwheel
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // What is done for runners that are stuck, and for what waits for them.
 
 const (
-	// slowTask is how long the tasks must take on average, for the runners there are, to
-	// count as tasks that block. For shorter ones a goroutine each would cost more than it
-	// gains. Tasks that need the processor for longer are told from those that block by the
-	// runners added for them, which then get none: see look.
+	// slowTask is how long the tasks must take on average, for the runners there are, to count as
+	// tasks that block. For shorter ones a goroutine each would cost more than it gains. Tasks that
+	// need the processor for longer are told from those that block by the runners added for them,
+	// which then get none: see more.
 	slowTask = 5 * time.Microsecond
 
-	// looksPerTick is how often in a tick the worker looks after runners that are behind,
-	// and growth by what factor their number may grow each time. From 4 that gets a
-	// thousand tasks past any number of blocked ones in five looks, a million in ten.
+	// looksPerTick is how often in a tick the worker looks after runners that are behind, and growth
+	// is the factor by which their number may grow each time. From 4 that gets a thousand tasks past
+	// any number of blocked ones in five looks, a million in ten.
 	looksPerTick = 16
 	growth       = 4
-
-	// mindEvery is how often, at least, the canceled ones are looked after once Stop has
-	// ended the worker.
-	mindEvery = 10 * time.Millisecond
 )
 
-// look looks after the runners and adds some if they are stuck. It reports whether anything
-// waits for them, and whether it has waited since before this tick: then the caller should
-// look again soon. Called only by the worker.
-func (r *runners) look(tick uint64, elapsed time.Duration) (waiting, overdue bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lookLocked(tick, elapsed)
+// progress tells whether goroutines get on with what waits for them. The zero value has not looked.
+type progress struct {
+	taken int // of what has come so far
+	seen  int // taken at the last look
+	step  int // how many goroutines to add next; 0 before the first look
 }
 
-// lookLocked is look, with mu held.
-func (r *runners) lookLocked(tick uint64, elapsed time.Duration) (waiting, overdue bool) {
-	r.prune()
-	taken, left := r.added, 0
-	for _, b := range r.batches {
-		n := b.left()
-		taken -= n
-		if !r.held(b) {
-			left += n
-			overdue = overdue || b.tick < tick
-		}
+// more looks, and returns how many goroutines to add to the live ones. Spent is the time since the
+// last look. The caller says whether any may be added. None should be while one that was added before
+// has not had a processor yet: then it is not the tasks that are slow, and more would not help.
+func (p *progress) more(spent time.Duration, live int, may bool) (n int) {
+	slow := time.Duration(p.taken-p.seen)*slowTask < time.Duration(live)*spent
+	p.seen = p.taken
+	switch {
+	case p.step == 0: // the first look
+		p.step = growth
+	case slow && may:
+		n = p.step
+		p.step = min(p.step*growth, 1<<20)
 	}
-	if left == 0 || r.atLimit() {
-		r.looking = false // there is nothing to do, or nothing that may be done
+	return n
+}
+
+// reset forgets the looks so far, because nothing waits any more.
+func (p *progress) reset() { p.seen, p.step = p.taken, 0 }
+
+// checkStalled adds runners if those that are live are stuck. Spent is the time since the last call.
+// It reports whether anything waits for runners, and whether it has waited since before this tick:
+// then the caller should call again soon. Called only by the worker.
+//
+// With a limit there is nothing to be done for what waits, and an executor looks after itself.
+func (r *runners) checkStalled(tick uint64, spent time.Duration) (waiting, overdue bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.prune()
+	left := 0
+	r.progress.taken = r.pruned
+	for _, b := range r.batches {
+		left += b.left()
+		r.progress.taken += len(b.due) - b.left()
+		overdue = overdue || b.tick < tick
+	}
+	if left == 0 || r.atLimit() || r.dispatch != nil {
+		r.progress.reset()
 		return false, false
 	}
-	moved, spent := taken-r.taken, elapsed-r.looked
-	r.taken, r.looked = taken, elapsed
-	switch slow := time.Duration(moved)*slowTask < time.Duration(len(r.live))*spent; {
-	case !r.looking: // the first look
-		r.looking = true
-		r.step = growth
-	case !overdue, r.begun.Load() < r.started:
-		// Either there is time, or those added before have not had a processor yet:
-		// then it is not the tasks that are slow, and more runners would not help.
-	case slow:
-		r.spawn(min(r.step, left))
-		r.step = min(r.step*growth, 1<<20)
-	}
+	r.spawn(min(left, r.progress.more(spent, len(r.live), overdue && r.begun.Load() == r.started)))
 	return true, overdue
 }
 
-// mind looks after what is left to be told when Stop has ended the worker, again and again until
-// nothing is left. With a limit there is nothing to look after: there can be no more runners.
-// Called with mu held.
-func (r *runners) mind() {
-	if r.minding || r.limit > 0 {
-		return
-	}
-	clock := &r.timer.clock
-	if waiting, _ := r.lookLocked(neverTick, clock.elapsed()); waiting {
-		r.minding = true
-		time.AfterFunc(max(min(clock.tick/looksPerTick, mindEvery), 1), func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.minding = false
-			r.mind()
-		})
-	}
-}
-
-// sweep drops what has been canceled or reset from the batches of before this tick, since the
-// one that they wait for may take long. It reports whether there are batches of this tick, for
-// which it is to be called again. Called only by the worker.
+// sweep drops what has been canceled or reset from the batches of before this tick, because the
+// runner or the turn that they wait for may take long. It reports whether there are batches of this
+// tick, for which it is to be called again. Called only by the worker.
+//
+// Mu is held for one batch at a time. From the last batch to the first, so that none is passed over
+// when others are pruned meanwhile.
 func (r *runners) sweep(tick uint64) (again bool) {
 	r.mu.Lock()
-	batches := slices.Clone(r.batches)
-	for _, b := range batches {
-		b.holders++
-	}
-	r.mu.Unlock()
-	defer r.letAllGo(batches)
-	for _, b := range batches {
-		if b.canceled || b.done() {
-			continue
-		}
-		if b.tick >= tick {
+	defer r.mu.Unlock()
+	for i := len(r.batches) - 1; i >= 0; i = min(i, len(r.batches)) - 1 {
+		if b := r.batches[i]; b.tick >= tick {
 			again = true
-			continue
-		}
-		kept := r.newBatch()
-		kept.tick, kept.own = b.tick, b.own
-		rest := b.takeRest()
-		for _, to := range rest {
-			word := to.word.Load()
-			if waits(word) && (tickOf(word) <= b.tick || to.bucket == 0) {
-				kept.due = append(kept.due, to)
-			}
-		}
-		r.mu.Lock()
-		r.added -= len(rest) // those kept are added again
-		none := len(kept.due) == 0
-		if none {
-			r.recycle(kept)
+		} else {
+			r.batches[i] = r.swept(b)
 		}
 		r.mu.Unlock()
-		clear(rest)
-		if !none {
-			r.add(kept)
-		}
+		r.mu.Lock()
 	}
 	return again
+}
+
+// swept returns a batch in place of b that holds what of b is still to be run. Called with mu held, by
+// the worker.
+func (r *runners) swept(b *batch) *batch {
+	kept := newBatch()
+	kept.tick, kept.listed = b.tick, true
+	rest := b.takeRest()
+	for _, to := range rest {
+		// What is not due any more, and in a bucket, is there for its new tick.
+		word := to.word.Load()
+		if waits(word) && (tickOf(word) <= b.tick || to.bucket == 0) {
+			kept.due = append(kept.due, to)
+		}
+	}
+	clear(rest)
+	r.pruned += len(b.due) - len(kept.due)
+	b.listed = false
+	b.recycle()
+	return kept
 }

@@ -30,22 +30,21 @@ func (to *Timeout) reset(delay time.Duration, onlyPending bool) (active bool, er
 	t := to.timer
 	elapsed := t.clock.elapsed()
 	tick := t.clock.due(elapsed, delay)
-	for {
+	for ok := false; !ok && err == nil; {
 		word := to.word.Load()
-		if onlyPending && status(word) != pending {
+		active = status(word) == pending
+		switch {
+		case !active && onlyPending:
 			return false, nil
-		}
-		if status(word) == pending && t.visits(word, tick, elapsed) {
-			if to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
-				return true, nil
-			}
-			continue
-		}
-		active, ok, err := to.rearm(word, tick)
-		if ok || err != nil {
-			return active, err
+		case !active:
+			ok, err = to.revive(word, tick)
+		case t.visits(word, tick, elapsed):
+			ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
+		default:
+			ok, err = to.requeue(word, tick)
 		}
 	}
+	return active && err == nil, err
 }
 
 // visits reports whether the worker is going to look at a pending timeout not later than at
@@ -59,50 +58,67 @@ func (t *Timer) visits(word, tick uint64, elapsed time.Duration) bool {
 		tickOf(word) <= tick && t.clock.boundary(tickOf(word)) > elapsed
 }
 
-// rearm makes the timeout pending at tick and has the worker look at it. It reports whether
-// it did; if not, and without an error, the word was no longer the one given.
-func (to *Timeout) rearm(word, tick uint64) (active, ok bool, err error) {
+// requeue makes a pending timeout pending at tick and has the worker look at it. It reports whether it
+// did; if not, and without an error, the word was no longer the one given.
+func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe(to)
-	active = status(word) == pending
-	if !active && t.maxPending > 0 {
-		// Else two that rearm the same timeout would take two slots, for a moment, and
-		// somebody be refused for whom there is room.
-		t.rearming.Lock()
-		defer t.rearming.Unlock()
+	defer t.leave(s)
+	if !t.enter(s) {
+		t.rejected.Add(1)
+		return false, ErrStopped
+	}
+	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
+		return false, nil
+	}
+	if word&queued == 0 {
+		t.pushAgain(s, to)
+	}
+	return true, nil
+}
+
+// revive is requeue for a timeout that has ended. It takes a slot, and asks the hook.
+func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
+	t := to.timer
+	s := t.queue.stripe(to)
+	if t.maxPending > 0 {
+		// Else two that revive the same timeout would take two slots for a moment, and somebody
+		// be refused for whom there is room.
+		t.reviving.Lock()
+		defer t.reviving.Unlock()
 		if to.word.Load() != word {
-			return false, false, nil
+			return false, nil
 		}
 	}
 	defer t.leave(s)
 	if !t.enter(s) {
 		t.rejected.Add(1)
-		return false, false, ErrStopped
+		return false, ErrStopped
 	}
-	if !active {
-		if err := t.accept(&s.rearmed); err != nil {
-			return false, false, err
+	h := to.hook()
+	if h != nil {
+		if err := h.arm(to); err != nil {
+			return false, err
 		}
-		if m, ok := to.task.(*member); ok {
-			if err := m.rejoin(); err != nil {
-				t.unaccept(&s.rearmed)
-				return false, false, err
+	}
+	if err = t.accept(&s.rearmed); err == nil {
+		for {
+			// The worker may take it off the queue meanwhile, or its run may end. That matters
+			// to nobody here.
+			if to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
+				if word&queued == 0 {
+					t.pushAgain(s, to)
+				}
+				return true, nil
+			}
+			if word = to.word.Load(); status(word) == pending {
+				break // somebody else has revived it
 			}
 		}
+		t.unaccept(&s.rearmed)
 	}
-	for !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
-		word = to.word.Load()
-		if !active && status(word) != pending {
-			continue // it was but taken off the queue, or its run is over
-		}
-		if !active {
-			t.unaccept(&s.rearmed)
-			t.leaveGroup(to)
-		}
-		return false, false, nil
+	if h != nil {
+		h.left(to, false)
 	}
-	if word&queued == 0 {
-		t.pushAgain(s, to)
-	}
-	return active, true, nil
+	return false, err
 }

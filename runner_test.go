@@ -177,7 +177,6 @@ func TestBatch(t *testing.T) {
 	require.Equal(t, []*Timeout{nil, b, c}, batch.due)
 	require.Equal(t, 2, batch.left())
 	require.Equal(t, []*Timeout{b, c}, batch.takeRest())
-	require.True(t, batch.done())
 	require.Nil(t, batch.take())
 	require.Empty(t, batch.takeRest())
 	require.Zero(t, batch.left())
@@ -199,8 +198,7 @@ func TestRunnerAtTheShutGate(t *testing.T) {
 
 // One runner for the only batch; more for what is behind it, up to one for each processor; with
 // a limit, as many as there may be.
-func TestAddStartsRunners(t *testing.T) {
-	waiting := func() *batch { return &batch{due: []*Timeout{new(Timeout)}, begun: true, canceled: true} }
+func TestHandOverStartsRunners(t *testing.T) {
 	for _, c := range []struct{ limit, live, waiting, want int }{
 		{0, 0, 0, 1},
 		{0, 9, 0, 1},
@@ -218,102 +216,54 @@ func TestAddStartsRunners(t *testing.T) {
 		for range c.live {
 			r.enlistOne()
 		}
-		for range c.waiting {
-			r.batches = append(r.batches, waiting())
-			r.batches[0].due[0].task = &canceler{any: true}
-		}
-		b := &batch{}
-		for range 5 {
+		gone := func() *Timeout {
 			to := &Timeout{timer: timer}
 			to.word.Store(canceled)
-			b.due = append(b.due, to)
+			return to
 		}
-		r.add(b)
+		for range c.waiting {
+			r.list(&batch{due: []*Timeout{gone()}, begun: true})
+		}
+		_, before := r.liveRunners()
+		for range 5 {
+			r.collect(gone(), 1)
+		}
+		r.handOver(1)
 		_, started := r.liveRunners()
-		require.Equal(t, c.want, started, "%+v", c)
+		require.Equal(t, c.want, started-before, "%+v", c)
+		require.Eventually(t, func() bool { live, _ := r.liveRunners(); return live == c.live }, 10*time.Second, time.Millisecond)
+		r.live = nil // those that are made up
 	}
 }
 
-// What is to be told goes into batches of bounded size.
-func TestTellFillsBatches(t *testing.T) {
-	timer := newTimer(t)
-	r := &timer.runners
-	r.limit = 1
-	rn := r.enlistOne() // as if a task were at work
-	c := &canceler{any: true}
-	for range 2*batchSize + 1 {
-		r.tell(&Timeout{timer: timer, task: c})
-	}
-	r.mu.Lock()
-	batches, added := len(r.batches), r.added
-	r.delist(rn) // and now it ends
-	r.spawn(1)
-	r.mu.Unlock()
-	require.Equal(t, 3, batches)
-	require.Equal(t, 2*batchSize+1, added)
-	_, err := timer.Shutdown(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 2*batchSize+1, c.told.Load())
-}
-
-// A batch that has grown full is used again, one that could not be is not kept, nor too many.
+// A batch that nobody knows any more is used again, and keeps nothing.
 func TestBatchesAreUsedAgain(t *testing.T) {
 	timer := newTimer(t)
 	r := &timer.runners
-	fill := func(n int) *batch {
-		b := r.newBatch()
-		for range n {
-			b.due = append(b.due, testTimeout(1))
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.list(b)
-		for to := b.take(); to != nil; to = b.take() {
-		}
-		r.prune()
-		return b
-	}
-	full := fill(batchSize)
-	require.Same(t, full, r.newBatch())
-	require.Empty(t, full.due)
-	for _, to := range full.due[:batchSize] {
-		require.Nil(t, to)
-	}
-	huge := fill(4 * batchSize)
-	require.NotSame(t, huge, r.newBatch())
-
-	var all []*batch
-	for range 2 * spareBatches {
-		b := r.newBatch()
+	rn := r.enlistOne()
+	listed := func() *batch {
+		b := &batch{due: []*Timeout{testTimeout(1), testTimeout(1)}}
 		r.mu.Lock()
 		r.list(b)
 		r.mu.Unlock()
-		all = append(all, b)
+		require.Same(t, b, r.next(rn))
+		for to := b.take(); to != nil; to = b.take() {
+		}
+		return b
 	}
-	held := all[0]
-	held.holders++
+	recycled := func(b *batch) bool { return len(b.due) == 0 }
+	b := listed()
 	r.mu.Lock()
 	r.prune()
 	r.mu.Unlock()
 	require.Empty(t, r.batches)
-	require.Len(t, r.spareBatches, spareBatches)
-	require.NotContains(t, r.spareBatches, held)
-	r.forgetSpare()
-	r.letAllGo([]*batch{held})
-	require.Equal(t, []*batch{held}, r.spareBatches)
-}
+	require.False(t, recycled(b), "its runner may still look at it")
+	require.Nil(t, r.next(rn))
+	require.True(t, recycled(b))
+	require.Equal(t, []*Timeout{nil, nil}, b.due[:2])
 
-// What has been canceled is not given to the executor.
-func TestNewJobPassesOverCanceled(t *testing.T) {
-	timer := newTimer(t, WithExecutor(func(func()) error { return nil }))
-	gone, to := testTimeout(1), testTimeout(1)
-	gone.word.Store(canceled)
-	r := &timer.runners
-	b := &batch{due: []*Timeout{gone, to, gone}, tick: 1}
-	s := &timer.queue.stripes[0]
-	require.Same(t, to, r.newJob(b, s).to)
-	require.Nil(t, r.newJob(b, s))
-	require.Equal(t, 1, r.busy)
-	r.forget(to)
-	require.Zero(t, r.busy)
+	rn = r.enlistOne()
+	b = listed()
+	require.Nil(t, r.next(rn))
+	require.True(t, recycled(b))
 }

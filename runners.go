@@ -2,195 +2,244 @@ package hashedwheel
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
-// maxEager is the most runners that are started because there is much to do, and not
-// because some are stuck: as many as can run at the same time, and no more than this.
+// maxEager is the most runners that are started because there is much to do, and not because some
+// are stuck: as many as can run at the same time, and no more than this.
 const maxEager = 16
 
-// runners run the tasks of what has come due, on goroutines that are there only while there is
-// work. The worker never runs a task, so none can hold up the wheel.
+// runners run the tasks of what has come due, on goroutines that exist only while there is work. The
+// worker never runs a task, so none can hold up the wheel.
 //
-// One runner does for tasks that return soon: it takes timeout after timeout without a
-// goroutine, a closure or an allocation for any of them. As long as something is left that
-// came due before the last tick, the worker comes by several times a tick, and if the runners
-// make little headway it adds more of them, each time by a factor. So what is behind tasks
-// that block starts within two ticks, and a task that does not block costs no goroutine.
+// One runner is enough for tasks that return soon: it takes timeout after timeout without a
+// goroutine, a closure or an allocation for any of them. As long as something is left that came due
+// before the last tick, the worker comes by several times a tick, and if the runners make little
+// headway it adds more of them, each time by a factor: see rescue.go. So what is behind tasks that
+// block starts within two ticks, and a task that does not block costs no goroutine.
 type runners struct {
 	// Immutable after New.
-	timer  *Timer
-	limit  int                    // of tasks at a time; 0 for none
-	eager  int                    // see maxEager
-	submit func(run func()) error // nil: tasks run here
+	timer    *Timer
+	limit    int        // of tasks at a time; 0 for none
+	eager    int        // see maxEager
+	dispatch dispatcher // nil: tasks run on goroutines of the runners
 
-	// Guarded by mu, which is never held while user code runs, nor by who then enters the gate.
-	mu      sync.Mutex
-	batches []*batch      // that may have something left, as they came
-	live    []*runner     // in no order
-	started uint64        // goroutines ever
-	begun   atomic.Uint64 // those of them that have had a processor; not guarded
-	idle    chan struct{} // closed when none is live; nil if nobody waits for it
-	minding bool          // mind is going to look again
+	// Owned by the worker.
+	due *batch // what has come due and is not handed over yet; nil if nothing
 
-	spareBatches []*batch  // for the next ones
-	spareRunners []*runner // for the next ones
+	// Shared.
+	begun   atomic.Uint64 // goroutines that have had a processor, of those ever started
+	awaited atomic.Bool   // somebody waits for the end of a task; written only with mu held
 
-	emptied bool // Stop has taken everything
-
-	jobs map[*Timeout]*job // in the executor's hands, and not begun
-	busy int               // jobs, begun or not
-
-	atWork atomic.Int64 // repeating timeouts; not guarded
-
-	waiters  []*waiter    // see Timeout.Wait
-	awaiting atomic.Int32 // their number, or more; written only with mu held
-
-	// What the worker saw when it last looked. Guarded by mu too.
-	looking bool          // something was left then, as the time before
-	added   int           // timeouts in all batches so far
-	taken   int           // how many of them had been taken
-	looked  time.Duration // when that was
-	step    int           // how many runners to add next
+	// Guarded by mu, which is never held while user code runs, nor by a goroutine that then enters
+	// the gate.
+	mu       sync.Mutex
+	batches  []*batch      // that may have something left, as they came
+	live     []*runner     // in no order
+	started  uint64        // goroutines ever
+	pruned   int           // timeouts in batches that are no longer on the list
+	idle     chan struct{} // closed when none is live; nil if nobody waits for that
+	taskLeft chan struct{} // closed when a runner leaves a task; nil if nobody waits for that
+	progress progress      // what the worker saw when it last looked
 }
 
-// add accepts a batch. It does not wait for its tasks. Called by the worker for what is due, and
-// by tell for what was canceled.
-func (r *runners) add(b *batch) {
+// A dispatcher has tasks run elsewhere than on goroutines of the runners.
+type dispatcher interface {
+	// add has turn called n times, soon, on any goroutine. It must not wait. Called with mu held.
+	add(n int)
+}
+
+// collect adds a timeout that is due to the batch that is handed over next. Called by the worker.
+func (r *runners) collect(to *Timeout, tick uint64) {
+	if r.due == nil {
+		r.due = newBatch()
+	}
+	b := r.due
+	b.due = append(b.due, to)
+	if n := len(b.due); n == batchSize {
+		r.handOver(tick)
+	} else if n == cap(b.due) && n >= batchSize/8 {
+		b.due = slices.Grow(b.due, batchSize-n) // there are likely to be many
+	}
+}
+
+// handOver has the collected timeouts run. It does not wait for that. Called by the worker.
+func (r *runners) handOver(tick uint64) {
+	b := r.due
+	if b == nil {
+		return
+	}
+	r.due = nil
+	b.tick = tick
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.prune()
 	r.list(b)
 	switch {
-	case b.own:
-		r.spawnOwn()
+	case r.dispatch != nil:
+		r.dispatch.add(len(b.due))
 	case r.limit > 0:
-		r.spawn(b.left()) // as many as there may be
+		r.spawn(len(b.due)) // as many as there may be
 	case len(r.batches) == 1, len(r.live) < r.eager:
-		// If it is the only one, nobody may come to take it: all runners there are may
-		// be in tasks that block.
+		// If it is the only one, nobody may come to take it: all runners there are may be in
+		// tasks that block.
 		r.spawn(1)
-	}
-	if r.timer.IsStopped() {
-		r.mind()
 	}
 }
 
-// spawn starts n runners, if that many are allowed. Called with mu held.
+// requeue accepts a timeout that is due once more just as a run of it ends. It waits behind all
+// others. The runner comes for it after its own batch, unless another one does. Called by the runner,
+// inside the gate.
+func (r *runners) requeue(to *Timeout, tick uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if status(to.word.Load()) != pending {
+		return // canceled, and the worker may have swept the batches already
+	}
+	b := newBatch()
+	b.due, b.tick = append(b.due, to), tick
+	r.list(b)
+	if r.dispatch != nil {
+		r.dispatch.add(1) // because a turn ends after one task
+	}
+}
+
+// list puts a batch behind the others. It is the runners' from here. Called with mu held.
+func (r *runners) list(b *batch) {
+	b.listed = true
+	r.batches = append(r.batches, b)
+}
+
+// spawn starts n runners, or as many as are allowed. Called with mu held.
 func (r *runners) spawn(n int) {
-	for range n {
-		if r.atLimit() {
-			return
-		}
-		r.start(false)
+	for ; n > 0 && !r.atLimit(); n-- {
+		go r.enlist().work()
 	}
 }
 
 // atLimit reports whether there are as many runners as there may be. Called with mu held.
-func (r *runners) atLimit() bool {
-	if r.limit == 0 || len(r.live) < r.limit {
-		return false
-	}
-	n := 0
-	for _, rn := range r.live {
-		if !rn.own && rn.work != nil { // the executor's are counted by full
-			n++
-		}
-	}
-	return n >= r.limit
-}
+func (r *runners) atLimit() bool { return r.limit > 0 && len(r.live) >= r.limit }
 
-// start starts a runner. Called with mu held.
-func (r *runners) start(own bool) {
+// enlist returns a runner that is live from now on. Called with mu held.
+func (r *runners) enlist() *runner {
+	rn := newRunner()
 	r.started++
 	stripes := r.timer.queue.stripes
-	rn := r.spareRunner()
-	rn.stripe, rn.own = &stripes[r.started%uint64(len(stripes))], own
-	r.enlist(rn)
-	go rn.work()
-}
-
-// spareRunner returns one that is to be enlisted. Neither it nor the start of its goroutine
-// allocates anything as long as there is a spare one. Called with mu held.
-func (r *runners) spareRunner() *runner {
-	if n := len(r.spareRunners); n > 0 {
-		rn := r.spareRunners[n-1]
-		r.spareRunners = r.spareRunners[:n-1]
-		return rn
-	}
-	rn := &runner{runners: r}
-	rn.work = func() {
-		r.begun.Add(1)
-		rn.run()
-	}
+	rn.runners, rn.stripe = r, &stripes[r.started%uint64(len(stripes))]
+	rn.pos = len(r.live)
+	r.live = append(r.live, rn)
 	return rn
 }
 
-// enlist counts a runner as live. Called with mu held.
-func (r *runners) enlist(rn *runner) {
-	rn.pos = len(r.live)
-	r.live = append(r.live, rn)
-}
-
-// delist counts a runner as live no longer. Called with mu held.
+// delist takes a runner off the live ones. Called with mu held.
 func (r *runners) delist(rn *runner) {
 	last := len(r.live) - 1
 	r.live[rn.pos] = r.live[last]
 	r.live[rn.pos].pos = rn.pos
 	r.live[last] = nil
 	r.live = r.live[:last]
-}
-
-// lookIdle tells those who wait for it if no runner is live. Called with mu held.
-func (r *runners) lookIdle() {
 	if len(r.live) == 0 && r.idle != nil {
 		close(r.idle)
 		r.idle = nil
 	}
 }
 
-// held reports whether nothing is to be taken from a batch for now: Stop will take what was
-// due, or the next job that ends will have it taken. Called with mu held.
-func (r *runners) held(b *batch) bool {
-	return !b.canceled && (r.timer.IsStopped() || !b.own && r.full())
-}
-
-// next returns a batch for a runner to take from: one that nobody has, or else the oldest,
-// whose runner may be stuck. If it returns nil the caller is a runner no more.
+// next returns a batch for a runner to take from, nil if there is none: one that nobody has, or else
+// the oldest, whose runner may be stuck. Behind the shut gate there is none, because Stop takes what
+// is left.
 func (r *runners) next(rn *runner) *batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if rn.batch != nil {
-		r.letGo(rn.batch)
-		rn.batch = nil
-	}
+	r.letGo(rn)
 	r.prune()
 	var b *batch
-	for _, other := range r.batches {
-		if r.held(other) || rn.own && !other.own {
-			continue
-		}
-		if b == nil || !other.begun {
-			b = other
-		}
-		if !b.begun {
-			break
+	if !r.timer.stopped.Load() {
+		for _, other := range r.batches {
+			if b == nil || !other.begun {
+				b = other
+			}
+			if !b.begun {
+				break
+			}
 		}
 	}
-	if b == nil {
-		r.delist(rn)
-		if len(r.spareRunners) < maxEager {
-			r.spareRunners = append(r.spareRunners, rn)
-		}
-		r.lookIdle()
-		return nil
+	if b != nil {
+		b.begun = true
+		b.holders++
+		rn.batch = b
+	} else if !rn.turn {
+		r.delist(rn) // not later, or the next batch would count on it
 	}
-	b.begun = true
-	b.holders++
-	rn.batch = b
 	return b
+}
+
+// letGo has a runner forget its batch. Called with mu held.
+func (r *runners) letGo(rn *runner) {
+	if b := rn.batch; b != nil {
+		b.holders--
+		b.recycle()
+		rn.batch = nil
+	}
+}
+
+// prune takes the batches off the list of which nothing is left. Called with mu held.
+func (r *runners) prune() {
+	r.batches = slices.DeleteFunc(r.batches, func(b *batch) bool {
+		if b.left() > 0 {
+			return false
+		}
+		r.pruned += len(b.due)
+		b.listed = false
+		b.recycle()
+		return true
+	})
+}
+
+// turn runs the task of one timeout that is due, if there is one. Called by what dispatch starts, on
+// any goroutine.
+func (r *runners) turn() {
+	r.mu.Lock()
+	rn := r.enlist()
+	rn.turn = true
+	r.mu.Unlock()
+	r.begun.Add(1)
+	defer func() { // also if the task ends the goroutine
+		rn.rest()
+		r.mu.Lock()
+		r.letGo(rn)
+		r.delist(rn)
+		r.mu.Unlock()
+		rn.recycle()
+	}()
+	for b := r.next(rn); b != nil && !rn.runNext(b); b = r.next(rn) {
+	}
+}
+
+// anyLeft reports whether a turn would find something.
+func (r *runners) anyLeft() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.prune()
+	return len(r.batches) > 0 && !r.timer.stopped.Load()
+}
+
+// untilIdle returns a channel that is closed when no runner is live; nil if none is.
+func (r *runners) untilIdle() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.live) > 0 && r.idle == nil {
+		r.idle = make(chan struct{})
+	}
+	return r.idle
+}
+
+// snapshot returns the runners that are live now.
+func (r *runners) snapshot() []*runner {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.live)
 }
 
 // eagerRunners returns how many runners can be at work at the same time.

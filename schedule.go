@@ -41,9 +41,29 @@ type jittered struct {
 	fraction float64
 }
 
-// Next serves those who use the schedule without a Timer, or jitter it once more.
+// Next serves callers who use the schedule without a Timer.
 func (j *jittered) Next(prev time.Time) time.Time {
 	return late(j.schedule.Next(prev), prev, j.fraction)
+}
+
+// exact returns the schedule without jitter: what is counted from a jittered time would drift.
+func (j *jittered) exact() Schedule {
+	if inner, ok := j.schedule.(*jittered); ok {
+		return inner.exact()
+	}
+	return j.schedule
+}
+
+// delay returns next, the time after prev by the exact schedule, as late as the jitter makes it. J may
+// be nil.
+func (j *jittered) delay(next, prev time.Time) time.Time {
+	if j == nil {
+		return next
+	}
+	if inner, ok := j.schedule.(*jittered); ok {
+		next = inner.delay(next, prev)
+	}
+	return late(next, prev, j.fraction)
 }
 
 // late returns next, or up to fraction of the time since prev later.
@@ -111,53 +131,60 @@ func (t *Timer) repeat(r *repeating, err error) (*Timeout, error) {
 		return nil, err
 	}
 	to := &Timeout{timer: t, task: r}
-	if err := t.start(to, r.tick); err != nil {
+	if err := t.start(to, hooked, r.tick); err != nil {
 		return nil, err
 	}
 	return to, nil
 }
 
-func (t *Timer) atFixedRate(task Task, initialDelay, period time.Duration) (*repeating, error) {
-	if isNil(task) {
+// newRepeating returns a repeating whose schedule is yet to be set.
+func newRepeating(task Task) (*repeating, error) {
+	task, _ = adopt(task)
+	if task == nil {
 		return nil, ErrNilTask
+	}
+	return &repeating{wrap: wrap{task}}, nil
+}
+
+func (t *Timer) atFixedRate(task Task, initialDelay, period time.Duration) (*repeating, error) {
+	r, err := newRepeating(task)
+	if err != nil {
+		return nil, err
 	}
 	if period <= 0 {
 		return nil, fmt.Errorf("hashedwheel: ScheduleAtFixedRate: period %v: it must be positive", period)
 	}
 	elapsed := t.clock.elapsed()
-	return &repeating{
-		task:   task,
-		period: period,
-		tick:   t.clock.due(elapsed, initialDelay),
-		due:    elapsed + max(initialDelay, 0),
-	}, nil
+	r.period = period
+	r.tick = t.clock.due(elapsed, initialDelay)
+	r.due = elapsed + max(initialDelay, 0)
+	return r, nil
 }
 
 func (t *Timer) withFixedDelay(task Task, initialDelay, delay time.Duration) (*repeating, error) {
-	if isNil(task) {
-		return nil, ErrNilTask
+	r, err := newRepeating(task)
+	if err != nil {
+		return nil, err
 	}
 	if delay <= 0 {
 		return nil, fmt.Errorf("hashedwheel: ScheduleWithFixedDelay: delay %v: it must be positive", delay)
 	}
-	return &repeating{
-		task:    task,
-		period:  delay,
-		fromEnd: true,
-		tick:    t.clock.due(t.clock.elapsed(), initialDelay),
-	}, nil
+	r.period, r.fromEnd = delay, true
+	r.tick = t.clock.due(t.clock.elapsed(), initialDelay)
+	return r, nil
 }
 
 func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
-	if isNil(task) {
-		return nil, ErrNilTask
+	r, err := newRepeating(task)
+	if err != nil {
+		return nil, err
 	}
 	if err := check(schedule); err != nil {
 		return nil, err
 	}
-	r := &repeating{task: task, schedule: schedule, at: time.Now()}
+	r.schedule, r.at = schedule, time.Now()
 	if j, ok := schedule.(*jittered); ok {
-		r.schedule, r.jitter = j.schedule, j.fraction
+		r.schedule, r.jitter = j.exact(), j
 	}
 	if !r.next(&t.clock) {
 		return nil, fmt.Errorf("hashedwheel: Schedule: the first time of %T is zero: the task would never run", r.schedule)

@@ -9,7 +9,7 @@ type Stats struct {
 	Pending int // timeouts that have neither ended nor been handed back
 	Running int // tasks that have been started and have not returned
 
-	// Timeouts armed: by NewTimeout and its kin, by a Reset of an ended one, and for each next
+	// Timeouts armed: by NewTimeout and similar methods, by a Reset of an ended one, and for each next
 	// run of a repeating one. That is counted when the run before starts, and taken back if
 	// there is none.
 	Accepted uint64
@@ -28,7 +28,7 @@ type Stats struct {
 	// and once for some thousands on an upper level, before they are due.
 	Wakeups uint64
 
-	Runners int // goroutines that run tasks, the executor's not counted
+	Runners int // goroutines of the timer's for tasks and other user code; the executor's are not counted
 
 	// Timeouts that the timer's goroutine has yet to put into a bucket, to move or to remove. It
 	// does so at the next tick boundary, or earlier if there are very many.
@@ -39,7 +39,7 @@ type Stats struct {
 	Levels []LevelStats
 
 	// How late tasks were started, from the tick boundary at which they were due. Of those that
-	// came due together one in sixteen is measured, and the others are counted as late as that.
+	// come due together, one in sixteen is measured and counted.
 	Lateness Histogram
 }
 
@@ -109,8 +109,9 @@ func (w *worker) levelStats() []LevelStats {
 	return all
 }
 
-// length returns how many timeouts are on the queue. Those taken are counted first, so that what is
-// pushed meanwhile does not make it negative; but a push is there before it is counted.
+// length returns how many timeouts are on the queue, or are just about to be: each is counted before it
+// is pushed. Those taken are read first, so that what is pushed and taken meanwhile does not make it
+// negative.
 func (q *queue) length(w *worker) int {
 	taken, pushed := w.taken.Load(), uint64(0)
 	for i := range q.stripes {
@@ -121,20 +122,21 @@ func (q *queue) length(w *worker) int {
 }
 
 // running returns the number of tasks that have been started, or are just about to be, and
-// have not returned; and that of goroutines for them.
-func (t *Timer) running() (tasks, runners int) {
-	r := &t.runners
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, rn := range r.live {
-		if rn.at.Load() != nil {
-			tasks++
-		}
-		if rn.work != nil {
-			runners++
+// have not returned; and that of goroutines for user code.
+func (t *Timer) running() (tasks, goroutines int) {
+	for _, r := range t.allRunners() {
+		for _, rn := range r.snapshot() {
+			if rn.at.Load() != nil {
+				tasks++
+			}
+			if r.dispatch == nil {
+				goroutines++
+			}
 		}
 	}
-	return tasks, runners
+	t.calls.mu.Lock()
+	defer t.calls.mu.Unlock()
+	return tasks, goroutines + t.calls.live
 }
 
 // ends are the counters of what has ended.

@@ -15,13 +15,13 @@ func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err
 	}
-	s := make(sleeper, 1)
-	to, err := t.NewTimeout(s, d)
+	s := sleeper{done: make(chan error, 1)}
+	to, err := t.newOwn(s, d)
 	if err != nil {
 		return err
 	}
 	select {
-	case err := <-s:
+	case err := <-s.done:
 		return err
 	case <-ctx.Done():
 		to.Cancel()
@@ -29,11 +29,25 @@ func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A sleeper is the task that ends a Sleep. It has room for what is sent.
-type sleeper chan error
+// newOwn arms a timeout for a task of the library's own.
+func (t *Timer) newOwn(task Task, delay time.Duration) (*Timeout, error) {
+	to := &Timeout{timer: t, task: task}
+	return to, t.start(to, hooked, t.clock.due(t.clock.elapsed(), delay))
+}
 
-func (s sleeper) Run(*Timeout) { s <- nil }
-func (s sleeper) handBack()    { s <- ErrStopped }
+// ownTask is the hook of a task that is the library's alone.
+type ownTask struct{ noHook }
+
+func (ownTask) own() bool { return true }
+
+// A sleeper is the task that ends a Sleep.
+type sleeper struct {
+	ownTask
+	done chan error // has room for what is sent
+}
+
+func (s sleeper) Run(*Timeout)        { s.done <- nil }
+func (s sleeper) left(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel nobody receives it
 
 // After returns a channel on which the time is sent when d has passed, as by time.After. It has
 // room for it, so nothing waits for the receiver. The error is ErrStopped or ErrTooManyPending;
@@ -43,15 +57,17 @@ func (s sleeper) handBack()    { s <- ErrStopped }
 // AfterFunc, and Cancel.
 func (t *Timer) After(d time.Duration) (<-chan time.Time, error) {
 	c := make(chan time.Time, 1)
-	_, err := t.NewTimeout(timeSender(c), d)
+	_, err := t.newOwn(timeSender{c: c}, d)
 	return c, err
 }
 
-// A timeSender is the task of After. It has room for what is sent.
-type timeSender chan time.Time
+// A timeSender is the task of After.
+type timeSender struct {
+	ownTask
+	c chan<- time.Time // has room for what is sent
+}
 
-func (s timeSender) Run(*Timeout) { s <- time.Now() }
-func (s timeSender) handBack()    {}
+func (s timeSender) Run(*Timeout) { s.c <- time.Now() }
 
 // A Ticker sends the time on a channel, again and again, as a time.Ticker does. It must be
 // stopped, or it goes on until its timer is.
@@ -80,7 +96,8 @@ func (t *Timer) NewTicker(d time.Duration) (*Ticker, error) {
 	if d <= 0 {
 		k.refused = fmt.Errorf("hashedwheel: NewTicker(%v): the interval must be positive", d)
 	} else {
-		k.to, k.refused = t.Schedule((*beats)(k), (*beats)(k))
+		b := beats{Ticker: k}
+		k.to, k.refused = t.Schedule(b, b)
 	}
 	return k, k.refused
 }
@@ -128,9 +145,12 @@ func (k *Ticker) empty() {
 }
 
 // beats are the task of a ticker and the schedule of that.
-type beats Ticker
+type beats struct {
+	ownTask
+	*Ticker
+}
 
-func (b *beats) Run(*Timeout) {
+func (b beats) Run(*Timeout) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -143,9 +163,7 @@ func (b *beats) Run(*Timeout) {
 	}
 }
 
-func (b *beats) handBack() {}
-
-func (b *beats) Next(time.Time) time.Time {
+func (b beats) Next(time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	passed := time.Since(b.start) / b.interval * b.interval

@@ -9,9 +9,9 @@ import (
 
 // The word
 //
-// All that goroutines race for is one word of 64 bits in the Timeout: its tick, its status,
-// and a bit each that says whether it is on the queue, whether a run of a repeating one is in
-// progress, and whether it was reset meanwhile.
+// All that goroutines race for is one word of 64 bits in the Timeout: its tick, its status, and a
+// bit each that says whether it is on the queue, whether a run of a repeating one is in progress,
+// whether it was reset meanwhile, and whether it has a hook.
 //
 //	            Reset                      a runner claims it
 //	          +-------+                 +---------------------> expired
@@ -30,27 +30,28 @@ import (
 //
 // The rules, which the rest of the package relies on:
 //
-//  1. Whoever sets the queued bit pushes the timeout on the queue. Whoever finds it set need
-//     not: the worker is going to look at the timeout, and will see the word as it is then.
+//  1. A goroutine that sets the queued bit pushes the timeout on the queue. One that finds it set
+//     need not: the worker is going to look at the timeout, and will see the word as it is then.
 //     The worker clears the bit after it has taken the timeout off, and learns the rest of
 //     the word in the same atomic step.
-//  2. The bit is set, and the push made, inside the gate (Timer.enter, claiming), or by
-//     NewTimeout before anyone else knows the timeout. So a push that others rely on cannot be
-//     the one that finds the queue closed by Stop.
+//  2. The bit is set, and the push made, inside the gate (see stop.go), or by NewTimeout before
+//     any other goroutine knows the timeout. So a push that others rely on cannot be the one that
+//     finds the queue closed by Stop.
 //  3. A pending timeout whose bit is clear is in a bucket at a tick not later than its own,
 //     or in a batch of due ones, or in the hands of the worker or of a runner. A runner that
 //     finds a timeout of its batch reset, and its bit clear, puts it on the queue again.
 //  4. A runner claims a timeout if the tick in its word is not later than that of the batch,
 //     however it got there. So it may be in several batches, by resets: one claim wins, and
 //     none is early.
-//  5. While a timeout is at work nobody claims it or puts it anywhere: its runs never overlap.
-//     Its runner arms it again, or ends it, as the word then says.
+//  5. While a timeout is at work no runner claims it and nobody puts it anywhere: its runs never
+//     overlap. Its runner arms it again, or ends it, as the word then says.
 const (
 	statusMask = 1<<2 - 1
 	queued     = 1 << 2 // on the queue, or about to be pushed
 	atWork     = 1 << 3 // repeating, and a run is in progress
 	moved      = 1 << 4 // reset since it was armed, or while at work
-	tickShift  = 5
+	hooked     = 1 << 5 // the task is a hook; never changes
+	tickShift  = 6
 
 	pending  = 0 // will expire or run again, unless it is canceled before
 	expired  = 1 // its task has been started, or is just about to be
@@ -66,8 +67,10 @@ func withStatus(word, status uint64) uint64 { return word&^statusMask | status }
 // waits reports whether a timeout is pending and not at work.
 func waits(word uint64) bool { return word&(statusMask|atWork) == pending }
 
-// pendingAt returns the word pending at tick, as queued and as much at work as it was.
-func pendingAt(word, tick uint64) uint64 { return tick<<tickShift | word&(queued|atWork) | pending }
+// pendingAt returns the word pending at tick, and not moved. The other bits are as they were.
+func pendingAt(word, tick uint64) uint64 {
+	return tick<<tickShift | word&(queued|atWork|hooked) | pending
+}
 
 // A Timeout is the handle of a task that a Timer has accepted. Its methods may be called by
 // any goroutine at any time, also from inside the task.
@@ -77,21 +80,29 @@ func pendingAt(word, tick uint64) uint64 { return tick<<tickShift | word&(queued
 type Timeout struct {
 	// Immutable after NewTimeout.
 	timer *Timer
-	task  Task
+	task  Task // the user's, or a hook
 
 	// Shared.
 	word atomic.Uint64
 
-	// Owned by whoever set the queued bit until the push, then by the worker.
+	// Owned by the goroutine that set the queued bit until the push, then by the worker.
 	link *Timeout
 
 	// Owned by the worker: the bucket plus one, 0 for none, and the position in it.
 	bucket, pos uint32
 }
 
-// unshared returns the word of a timeout that nobody else knows yet, to be set without the fence of
-// an atomic store: the push that makes it known has one.
-func (to *Timeout) unshared() *uint64 { return (*uint64)(unsafe.Pointer(&to.word)) }
+// wordPtr returns the word of a timeout that no other goroutine knows yet, to be set without the
+// fence of an atomic store: the push that makes it known has one.
+func (to *Timeout) wordPtr() *uint64 { return (*uint64)(unsafe.Pointer(&to.word)) }
+
+// hook returns the timeout's hook, nil if it has none.
+func (to *Timeout) hook() hook {
+	if to.word.Load()&hooked == 0 {
+		return nil
+	}
+	return to.task.(hook)
+}
 
 // Cancel ends a pending timeout. It returns true for exactly one caller, and then the task
 // will never start, even if it was due already. It returns false if the task has been
@@ -107,14 +118,12 @@ func (to *Timeout) Cancel() bool {
 			return false
 		}
 		end := withStatus(word, canceled)
-		t.willEnd()
 		if word&queued != 0 {
 			// The worker will come across it anyway.
 			if to.word.CompareAndSwap(word, end) {
-				t.canceled(to, s)
+				t.canceled(to, s, word)
 				return true
 			}
-			t.wontEnd()
 			continue
 		}
 		// It may lie in a bucket, from which the worker has to remove it. After Stop
@@ -129,52 +138,47 @@ func (to *Timeout) Cancel() bool {
 		}
 		t.leave(s)
 		if ok {
-			t.canceled(to, s)
+			t.canceled(to, s, word)
 			return true
 		}
-		t.wontEnd()
 	}
 }
 
-// claim makes a pending timeout expired, or at work, if it is due by tick, and reports whether
-// it did. If it did not, the timeout has been canceled, or reset, and what then remains to be
-// done for it has been. Called only by runners, while they are claiming.
-func (to *Timeout) claim(tick uint64) bool {
+// canceled does what remains after Cancel has ended a timeout that had this word.
+func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
+	s.canceled.Add(1)
+	t.freeSlot()
+	if word&hooked != 0 {
+		to.task.(hook).left(to, true)
+	}
+}
+
+// claim makes a pending timeout expired, or at work, if it is due by tick, and returns its word then.
+// If it returns 0 the timeout has been canceled, or reset, and what then remains to be done for it
+// has been. Called only by runners, while they are claiming.
+func (to *Timeout) claim(tick uint64) (claimed uint64) {
 	for {
 		word := to.word.Load()
 		switch {
 		case !waits(word):
-			return false
-		case tickOf(word) <= tick:
-			r := to.repeating()
-			claimed := withStatus(word, expired)
-			if r != nil {
-				claimed = word&^moved | atWork
+			return 0
+		case tickOf(word) > tick: // it was reset
+			if word&queued != 0 {
+				return 0
 			}
+			if to.word.CompareAndSwap(word, word|queued) {
+				to.timer.pushAgain(to.timer.queue.stripe(to), to)
+				return 0
+			}
+		case word&hooked != 0:
+			if claimed = to.task.(hook).claim(to, word); claimed != 0 {
+				return claimed
+			}
+		default:
+			claimed = withStatus(word, expired)
 			if to.word.CompareAndSwap(word, claimed) {
-				if r != nil && word&moved != 0 {
-					r.begin(&to.timer.clock, tickOf(word))
-				}
-				return true
+				return claimed
 			}
-		case word&queued != 0:
-			return false
-		case to.word.CompareAndSwap(word, word|queued):
-			to.timer.pushAgain(to.timer.queue.stripe(to), to)
-			return false
-		}
-	}
-}
-
-// handBack ends a pending timeout on behalf of Stop, and reports whether it was pending.
-func (to *Timeout) handBack() bool {
-	for {
-		word := to.word.Load()
-		if status(word) != pending {
-			return false
-		}
-		if to.word.CompareAndSwap(word, withStatus(word, canceled)) {
-			return true
 		}
 	}
 }
@@ -199,13 +203,13 @@ func (to *Timeout) Deadline() time.Time {
 // function.
 func (to *Timeout) Task() Task {
 	task := to.task
-	if m, ok := task.(*member); ok {
-		task = m.task
+	for {
+		h, ok := task.(hook)
+		if !ok || h.unwrap() == nil {
+			return task
+		}
+		task = h.unwrap()
 	}
-	if r, ok := task.(*repeating); ok {
-		task = r.task
-	}
-	return task
 }
 
 // Timer returns the timer that the timeout was made by.

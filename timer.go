@@ -66,10 +66,10 @@ import (
 )
 
 var (
-	// ErrStopped is returned by what would arm a timeout after Stop.
+	// ErrStopped is returned when a timeout is armed after Stop.
 	ErrStopped = errors.New("hashedwheel: timer is stopped")
 
-	// ErrTooManyPending is returned by what would arm a timeout while as many are pending as
+	// ErrTooManyPending is returned when a timeout is armed while as many are pending as
 	// WithMaxPending allows.
 	ErrTooManyPending = errors.New("hashedwheel: too many pending timeouts")
 
@@ -107,8 +107,10 @@ type Timer struct {
 	logger       *slog.Logger
 	queue        queue // its stripes are shared
 
-	worker  worker
-	runners runners
+	worker     worker
+	runners    runners // of the users' tasks
+	ownRunners runners // of the library's own, see hook.own
+	calls      calls
 
 	// Shared.
 	stopped  atomic.Bool
@@ -122,12 +124,11 @@ type Timer struct {
 	lateness atomic.Pointer[recorder] // nil before the first task
 
 	// Shared, and written for each timeout if there is a limit: on a line of its own.
-	_      [64]byte
-	slots  atomic.Int64 // slots of maxPending in use
-	ending atomic.Int64 // calls that may free one in a moment
-	_      [64]byte
+	_     [64]byte
+	slots atomic.Int64 // slots of maxPending in use
+	_     [64]byte
 
-	rearming sync.Mutex // held to rearm an ended timeout, if there is a limit
+	reviving sync.Mutex // held to arm an ended timeout again, if there is a limit
 }
 
 // New returns a timer. Its zero'th tick boundary is now. It has no goroutine until the first
@@ -148,13 +149,18 @@ func New(opts ...Option) (*Timer, error) {
 		queue:        newQueue(),
 		swept:        make(chan struct{}),
 	}
-	t.runners.timer = t
+	for _, r := range t.allRunners() {
+		r.timer = t
+		r.eager = eagerRunners()
+	}
 	t.runners.limit = c.concurrency
-	t.runners.submit = c.executor
-	t.runners.eager = eagerRunners()
+	if c.dispatcher != nil {
+		t.runners.dispatch = c.dispatcher(&t.runners)
+	}
+	t.calls.patience = max(min(c.tick/looksPerTick, maxPatience), 1)
+	t.worker.timer = t
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
-	t.worker.runners = &t.runners
 	t.worker.wheelSize = c.wheelSize
 	t.worker.levels = c.levels
 	t.worker.wake = make(chan struct{}, 1)
@@ -164,24 +170,25 @@ func New(opts ...Option) (*Timer, error) {
 
 // NewTimeout arms a timeout: task runs once, after delay. A delay of zero or less expires at
 // the next tick boundary, never inside the call. One too long to be represented, some 292
-// years (18 with a tick of 1 ns), stays pending until it is canceled or reset, or the timer is
+// years (9 with a tick of 1 ns), stays pending until it is canceled or reset, or the timer is
 // stopped.
 //
 // The error is ErrNilTask, ErrStopped or ErrTooManyPending; then the task will not run.
 func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
-	if isNil(task) {
+	task, bits := adopt(task)
+	if task == nil {
 		return nil, ErrNilTask
 	}
 	to := &Timeout{timer: t, task: task}
-	if err := t.start(to, t.clock.due(t.clock.elapsed(), delay)); err != nil {
+	if err := t.start(to, bits, t.clock.due(t.clock.elapsed(), delay)); err != nil {
 		return nil, err
 	}
 	return to, nil
 }
 
-// start arms a new timeout for a tick, which must lie ahead.
-func (t *Timer) start(to *Timeout, tick uint64) error {
-	*to.unshared() = pendingAt(queued, tick)
+// start arms a new timeout for a tick, which must lie ahead. Bits is hooked if its task is a hook.
+func (t *Timer) start(to *Timeout, bits, tick uint64) error {
+	*to.wordPtr() = pendingAt(bits|queued, tick)
 	s := t.queue.stripe(to)
 	if err := t.accept(&s.armed); err != nil {
 		return err
@@ -200,18 +207,15 @@ func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 	return t.NewTimeout(plainFunc(f), delay)
 }
 
-// isNil reports whether there is nothing to run. A nil pointer in a Task is not for us to
-// judge: its Run may well be able to do with it.
-func isNil(task Task) bool {
-	switch f := task.(type) {
-	case nil:
-		return true
-	case TaskFunc:
-		return f == nil
-	case plainFunc:
-		return f == nil
+// allRunners returns those of the users' tasks and those of the library's own.
+func (t *Timer) allRunners() [2]*runners { return [2]*runners{&t.runners, &t.ownRunners} }
+
+// runnersOf returns those that run the task of a timeout.
+func (t *Timer) runnersOf(to *Timeout) *runners {
+	if h := to.hook(); h != nil && h.own() {
+		return &t.ownRunners
 	}
-	return false
+	return &t.runners
 }
 
 // push puts a timeout on the queue, and calls the worker if it need be. It fails only after
@@ -231,8 +235,8 @@ func (t *Timer) pushAgain(s *stripe, to *Timeout) {
 	t.push(s, to)
 }
 
-// reportPanic tells the panic handler of a panic, or the log if there is none. To is nil if the
-// panic was the executor's, and the timeout has been canceled meanwhile: that goes to the log.
+// reportPanic passes a panic to the panic handler, or to the log if there is none. To is nil if the
+// panic was the executor's: that goes to the log.
 func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 	t.panics.Add(1)
 	if t.panicHandler != nil && to != nil {

@@ -2,7 +2,6 @@ package hashedwheel
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,21 +25,17 @@ const (
 	// tooLate is how late the worker must have been for a warning.
 	tooLate = time.Second
 
-	// sweepShare is how many times longer than a sweep took the next one has to wait. It
-	// takes as long as tasks have been waiting for their turn, usually none.
+	// sweepShare is how many times longer than a sweep took the next one has to wait. It takes as long
+	// as tasks have been waiting for their turn, which is none at all in a timer without limits.
 	sweepShare = 8
-
-	// batchSize is the largest number of due timeouts handed over at once. It bounds what a
-	// batch that has grown copies, and lets runners begin while the worker collects the rest.
-	batchSize = 1 << 10
 )
 
 // A worker turns the wheel of one timer.
 type worker struct {
 	// Immutable after New.
+	timer     *Timer // for its runners, and to log
 	clock     *clock
 	queue     *queue
-	runners   *runners
 	wheelSize int
 	levels    int
 	wake      chan struct{} // one token is enough: it says that there is something to see
@@ -55,11 +50,10 @@ type worker struct {
 	// with the presence. With mu held, others may read the wheel.
 	mu    sync.Mutex // held by the worker, but while it waits
 	wheel *wheel     // nil while there is none
-	batch *batch     // what has come due and is not handed over yet; nil if nothing
-	own   *batch     // the same for own tasks, if those must not wait for others
 
-	stale   bool          // a timeout that is in a batch may have been canceled
-	sweepAt time.Duration // not to sweep the batches before
+	stale    bool          // a timeout that is in a batch may have been canceled
+	sweepAt  time.Duration // not to sweep the batches before
+	lookedAt time.Duration // when it last looked after the runners
 
 	late   time.Duration // how late the worker has been since it looked, see warnIfLate
 	warnAt time.Duration // not to warn of that before
@@ -67,6 +61,7 @@ type worker struct {
 
 // run is the worker.
 func (w *worker) run() {
+	clearLabels()
 	alarm := time.NewTimer(math.MaxInt64)
 	defer alarm.Stop()
 	for w.presence.Load() != halted {
@@ -95,7 +90,7 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	w.handOver()
 	elapsed := w.clock.elapsed()
 	w.warnIfLate(elapsed)
-	waiting, overdue := w.runners.look(w.wheel.now, elapsed)
+	waiting, overdue := w.checkStalled(elapsed)
 	if more {
 		return 0, false // with whatever has come due meanwhile
 	}
@@ -108,9 +103,9 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	case overdue:
 		until = min(until, later(elapsed, max(w.clock.tick/looksPerTick, 1)))
 	case taken == 0 && !waiting && !w.stale && (w.wheel.next > next || w.clock.tick > maxAwake):
-		// A tick without news and nothing due: time to rest. After a tick with
+		// A tick without news and nothing due: time to go idle. After a tick with
 		// news there is likely to be more, and to be called costs more than to look.
-		next, gone = w.rest(next)
+		next, gone = w.goIdle(next)
 		until = w.clock.boundary(next)
 		if w.presence.Load() == awake { // after all: then nobody calls it
 			until = min(until, later(elapsed, maxAwake))
@@ -160,7 +155,11 @@ func (w *worker) turn() {
 func (w *worker) warnIfLate(elapsed time.Duration) {
 	if w.late > tooLate && elapsed >= w.warnAt {
 		w.warnAt = elapsed + tooLate
-		w.runners.warn(lateWarning{w.late})
+		late, t := w.late, w.timer
+		t.calls.add(func() {
+			defer func() { _ = recover() }() // a log that panics cannot be told of it
+			t.log().Warn("hashedwheel: timeouts were late, the machine is too busy or stood still", "by", late)
+		})
 	}
 	w.late = 0
 }
@@ -192,7 +191,10 @@ func (w *worker) drain() (taken int) {
 	w.handOver()
 	if w.stale && w.clock.elapsed() >= w.sweepAt {
 		start := w.clock.elapsed()
-		w.stale = w.runners.sweep(w.wheel.now)
+		w.stale = false
+		for _, r := range w.timer.allRunners() {
+			w.stale = r.sweep(w.wheel.now) || w.stale
+		}
 		end := w.clock.elapsed()
 		w.sweepAt = end + sweepShare*(end-start)
 	}
@@ -208,8 +210,7 @@ func (w *worker) settle(to *Timeout) {
 		if placed {
 			w.wheel.remove(to)
 		}
-		w.stale = true // it may be in a batch, or in the executor's hands
-		w.runners.forget(to)
+		w.stale = true // it may be in a batch
 	case word&atWork != 0:
 		if placed {
 			w.wheel.remove(to)
@@ -229,31 +230,23 @@ func (w *worker) settle(to *Timeout) {
 	}
 }
 
-// emit adds a timeout that is due to its batch.
-func (w *worker) emit(to *Timeout) {
-	b := &w.batch
-	if w.runners.bounded() && isOwn(to) {
-		b = &w.own
-	}
-	if *b == nil {
-		*b = w.runners.newBatch()
-		(*b).own = b == &w.own
-	}
-	(*b).due = append((*b).due, to)
-	if n := len((*b).due); n == batchSize {
-		w.handOver()
-	} else if n == cap((*b).due) && n >= batchSize/8 {
-		(*b).due = slices.Grow((*b).due, batchSize-n) // there are likely to be many
-	}
-}
+// emit adds a timeout that is due to the batch of its runners.
+func (w *worker) emit(to *Timeout) { w.timer.runnersOf(to).collect(to, w.wheel.now) }
 
 // handOver gives the batches, if there are any, to the runners.
 func (w *worker) handOver() {
-	for _, b := range [...]**batch{&w.batch, &w.own} {
-		if *b != nil {
-			(*b).tick = w.wheel.now
-			w.runners.add(*b) // the batch is the runners' from here
-			*b = nil
-		}
+	for _, r := range w.timer.allRunners() {
+		r.handOver(w.wheel.now)
 	}
+}
+
+// checkStalled looks after the runners: see there.
+func (w *worker) checkStalled(elapsed time.Duration) (waiting, overdue bool) {
+	spent := elapsed - w.lookedAt
+	w.lookedAt = elapsed
+	for _, r := range w.timer.allRunners() {
+		someWait, someOverdue := r.checkStalled(w.wheel.now, spent)
+		waiting, overdue = waiting || someWait, overdue || someOverdue
+	}
+	return waiting, overdue
 }

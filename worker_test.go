@@ -315,7 +315,7 @@ func TestNoLostWakeUp(t *testing.T) {
 	}
 }
 
-// The worker that goes to rest looks at the queue once more, at each stripe of it.
+// The worker that goes idle looks at the queue once more, at each stripe of it.
 func TestRestLooksAtTheQueue(t *testing.T) {
 	for _, pending := range []bool{false, true} {
 		timer := newFakedTimer(t, WithTick(time.Hour))
@@ -327,7 +327,7 @@ func TestRestLooksAtTheQueue(t *testing.T) {
 				w.wheel.place(testTimeout(9), 9)
 			}
 			timer.queue.stripes[i].push(&Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
-			until, gone := w.rest(6)
+			until, gone := w.goIdle(6)
 			require.False(t, gone)
 			require.EqualValues(t, 6, until)
 			require.EqualValues(t, awake, w.presence.Load())
@@ -336,7 +336,7 @@ func TestRestLooksAtTheQueue(t *testing.T) {
 			if !pending {
 				w.wheel = newWheel(8, 1, 5) // as run does
 			}
-			until, gone = w.rest(6)
+			until, gone = w.goIdle(6)
 			require.Equal(t, !pending, gone)
 			if pending {
 				require.EqualValues(t, 9, until)
@@ -368,11 +368,11 @@ func TestSettleOverdue(t *testing.T) {
 	w.wheel.place(to, 50)
 	to.word.Store(pendingAt(queued, 3))
 	w.settle(to)
-	require.Equal(t, []*Timeout{to}, w.batch.due)
+	require.Equal(t, []*Timeout{to}, timer.runners.due.due)
 	require.Zero(t, to.bucket)
 	require.Zero(t, w.wheel.count)
 	w.wheel.check(t)
-	w.batch = nil
+	timer.runners.due = nil
 }
 
 // However many summon a worker that is not there, one starts. Two would end in a panic at Stop.

@@ -53,6 +53,15 @@ func (o *Once) Do(f func()) {
 	}
 }
 
+// A Pool stands in for sync.Pool. It keeps nothing, so that all executions see the same.
+type Pool struct{}
+
+// Get returns nil.
+func (*Pool) Get() any { return nil }
+
+// Put forgets what it is given.
+func (*Pool) Put(any) {}
+
 // Channel is the gate before an operation on one or, in a select, some of the channels given. That
 // which blocks does so behind the gate, where time or somebody else's step ends it.
 func Channel(channels ...any) {

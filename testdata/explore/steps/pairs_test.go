@@ -172,10 +172,12 @@ func TestStepsWait(t *testing.T) {
 
 func TestStepsWaitExecutor(t *testing.T) {
 	search(t, bounded(3), plain, func(s *scene) {
-		s.timer.runners.submit = func(run func()) error {
+		var c config
+		WithExecutor(func(run func()) error {
 			go run()
 			return nil
-		}
+		})(&c)
+		s.timer.runners.dispatch = c.dispatcher(&s.timer.runners)
 		s.raceToWait()
 	})
 }

@@ -114,7 +114,7 @@ func (a *act) armOn(stripe int, delay time.Duration) {
 	}
 	a.to.timer, a.to.task = timer, plainFunc(a.run)
 	from := a.s.now()
-	a.err = timer.start(a.to, timer.clock.due(timer.clock.elapsed(), delay))
+	a.err = timer.start(a.to, 0, timer.clock.due(timer.clock.elapsed(), delay))
 	a.note(from, delay, a.err == nil)
 }
 
@@ -141,10 +141,10 @@ func (a *act) cancel(who int) {
 	}
 }
 
-// stop stops the timer, but for the wait for tasks that have just been started. None that was armed
+// stop stops the timer. None that was armed
 // before may be pending when it has returned, and each claim is over.
 func (s *scene) stop() {
-	s.left = s.timer.stop()
+	s.left = s.timer.Stop()
 	for i := range s.timer.queue.stripes {
 		s.uncounted -= int(s.timer.queue.stripes[i].expired.Load())
 	}
@@ -211,7 +211,7 @@ func (s *scene) check() {
 		require.EqualValues(s, asleep, presence, "the worker does not sleep")
 	}
 	if !timer.IsStopped() {
-		s.left = timer.stop()
+		s.left = timer.Stop()
 		require.Len(s, s.left, waiting)
 	}
 	require.Zero(s, timer.Pending())

@@ -129,7 +129,7 @@ func TestStepsStopStop(t *testing.T) {
 		s.tickAway(3)
 		s.Go(s.stop)
 		var left []*Timeout
-		s.Go(func() { left = s.timer.stop() })
+		s.Go(func() { left = s.timer.Stop() })
 		s.Race(0)
 		s.left = append(s.left, left...)
 		s.check()
@@ -157,7 +157,7 @@ func TestStepsStopResetTaken(t *testing.T) {
 		s.tickAway(3)
 		r, wheel := &s.timer.runners, s.timer.worker.wheel
 		wheel.remove(a.to)
-		b := r.newBatch()
+		b := newBatch()
 		b.due, b.tick = append(b.due, a.to), wheel.now
 		r.mu.Lock()
 		r.list(b)

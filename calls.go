@@ -1,0 +1,128 @@
+package hashedwheel
+
+import (
+	"context"
+	"runtime/pprof"
+	"sync"
+	"time"
+)
+
+// calls run user code that is not a task on goroutines of the timer's: they notify a Canceler, submit
+// to an executor, or log. The caller of add does not wait.
+//
+// One goroutine makes call after call, and ends when none is left. While calls wait behind it, a timer
+// of the runtime looks whether they get on, and starts more goroutines if they do not. So a call that
+// blocks delays the others by no more than a tick.
+type calls struct {
+	patience time.Duration // between looks; immutable after New
+
+	// Guarded by mu, which is never held while user code runs.
+	mu       sync.Mutex
+	queue    []func() // queue[:next] have been taken, and are nil
+	next     int
+	live     int           // goroutines
+	fresh    int           // those of them that have not had a processor yet
+	idle     chan struct{} // closed when live becomes 0; nil if nobody waits for that
+	watch    *time.Timer   // runs look
+	watching bool          // watch is armed
+	progress progress
+}
+
+// maxPatience bounds the patience of a timer with a long tick.
+const maxPatience = 10 * time.Millisecond
+
+// add has f called soon. It may be called in any state of the timer, also after Stop.
+func (c *calls) add(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = append(c.queue, f)
+	if c.live == 0 {
+		c.start(1)
+	}
+	if c.watching {
+		return
+	}
+	c.watching = true
+	if c.watch == nil {
+		c.watch = time.AfterFunc(c.patience, c.look)
+	} else {
+		c.watch.Reset(c.patience)
+	}
+}
+
+func (c *calls) start(n int) {
+	c.live += n
+	c.fresh += n
+	for range n {
+		go c.run(true)
+	}
+}
+
+// run is a goroutine that makes calls.
+func (c *calls) run(fresh bool) {
+	clearLabels()
+	ended := false
+	defer func() {
+		if !ended {
+			go c.run(false) // a call has ended this goroutine by runtime.Goexit
+		}
+	}()
+	for f := c.take(fresh); f != nil; f = c.take(false) {
+		fresh = false
+		f()
+	}
+	ended = true
+}
+
+// take returns the next call. If it returns nil there is none, and the caller is no longer live.
+func (c *calls) take(fresh bool) func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if fresh {
+		c.fresh--
+	}
+	if c.next < len(c.queue) {
+		f := c.queue[c.next]
+		c.queue[c.next] = nil
+		c.next++
+		c.progress.taken++
+		return f
+	}
+	c.queue, c.next = c.queue[:0], 0
+	if cap(c.queue) > batchSize {
+		c.queue = nil
+	}
+	if c.live--; c.live == 0 && c.idle != nil {
+		close(c.idle)
+		c.idle = nil
+	}
+	return nil
+}
+
+// look starts more goroutines if the calls that wait do not get on. Called by watch.
+func (c *calls) look() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := len(c.queue) - c.next
+	if left == 0 {
+		c.watching = false
+		c.progress.reset()
+		return
+	}
+	c.start(min(left, c.progress.more(c.patience, c.live, c.fresh == 0)))
+	c.watch.Reset(c.patience)
+}
+
+// untilIdle returns a channel that is closed when no call is left; nil if none is.
+func (c *calls) untilIdle() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live > 0 && c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	return c.idle
+}
+
+// clearLabels takes the profiler labels off the calling goroutine. It has inherited them from whichever
+// goroutine happened to start it, whose work this is not.
+func clearLabels() { pprof.SetGoroutineLabels(context.Background()) }

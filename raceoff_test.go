@@ -1,0 +1,5 @@
+//go:build !race
+
+package hashedwheel
+
+const raceDetector = false
