@@ -279,3 +279,49 @@ func TestGroupRace(t *testing.T) {
 		})
 	}
 }
+
+// A Reset that a closed group refuses takes no slot, not even for a moment: no other call is refused
+// for it, and the error names the group even if the timer is full.
+func TestClosedGroupTakesNoSlot(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(1))
+	g := NewGroup(timer)
+	member, err := g.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	require.Equal(t, 1, g.Close())
+	var over atomic.Bool
+	var users sync.WaitGroup
+	users.Go(func() {
+		for !over.Load() {
+			_, err := member.Reset(time.Hour)
+			assert.ErrorIs(t, err, ErrGroupClosed)
+		}
+	})
+	for end := time.Now().Add(stressTime(t) / 4); time.Now().Before(end); {
+		to, err := timer.AfterFunc(time.Hour, nop)
+		if !assert.NoError(t, err) {
+			break
+		}
+		to.Cancel()
+	}
+	over.Store(true)
+	users.Wait()
+	_, err = timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	_, err = member.Reset(time.Hour)
+	require.ErrorIs(t, err, ErrGroupClosed)
+	checkGroup(t, g, 0)
+}
+
+// A Reset of a member that the timer refuses leaves it out of the group.
+func TestRefusedMemberIsNotInTheGroup(t *testing.T) {
+	timer := newTimer(t, WithMaxPending(1))
+	g := NewGroup(timer)
+	member, err := g.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	require.True(t, member.Cancel())
+	_, err = timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	_, err = member.Reset(time.Hour)
+	require.ErrorIs(t, err, ErrTooManyPending)
+	checkGroup(t, g, 0)
+}

@@ -376,3 +376,25 @@ func TestScheduleEndRace(t *testing.T) {
 		})
 	}
 }
+
+// Jitter of a jittered schedule does not add up either: each run lies within both parts of its period.
+func TestJitterOfJitterDoesNotDrift(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const ms = time.Millisecond
+		timer := newTimer(t, WithTick(ms))
+		start := time.Now()
+		var m moments
+		_, err := timer.Schedule(TaskFunc(func(*Timeout) { m.note() }), Jitter(Jitter(Every(100*ms), 0.2), 0.3))
+		require.NoError(t, err)
+		pass(100 * 100 * ms)
+		most := time.Duration(0)
+		for i, at := range m.since(start) {
+			due := time.Duration(i+1) * 100 * ms
+			require.GreaterOrEqual(t, at, due)
+			require.Less(t, at, due+57*ms) // a fifth, and three tenths of at most 120 ms, and a tick
+			most = max(most, at-due)
+		}
+		require.Greater(t, most, 30*ms, "more than either of them alone, in a hundred runs")
+		require.GreaterOrEqual(t, len(m.all()), 99)
+	})
+}
