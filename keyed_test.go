@@ -22,7 +22,7 @@ import (
 // step: every generation ends when and how it must.
 func TestKeyedModel(t *testing.T) {
 	rnd := newRand(t)
-	for range 20 {
+	for range sized(2, 10, 200) {
 		virtual(t, func(t *testing.T) {
 			const tick = 10 * time.Millisecond
 			const limit = 6

@@ -141,7 +141,7 @@ func TestWheelEveryTick(t *testing.T) {
 			turn *= size
 		}
 		for _, step := range []uint64{1, 3, size, size + 1, turn/2 + 1, 5 * turn} {
-			for start := uint64(0); start < shape.starts; start += max(1, shape.starts/40) {
+			for start := uint64(0); start < shape.starts; start += sized(max(1, shape.starts/4), max(1, shape.starts/20), 1) {
 				w := newWheel(int(size), int(shape.levels), start)
 				last := 4 * turn
 				for delay := uint64(1); delay <= last; delay++ {
@@ -324,7 +324,7 @@ func TestWheelModel(t *testing.T) {
 		}
 		var model []*Timeout // those in the wheel and pending, each due at the tick of its word
 
-		for range 5000 {
+		for range sized(1000, 5000, 200_000) {
 			var any *Timeout
 			if len(model) > 0 {
 				any = model[r.IntN(len(model))]

@@ -80,7 +80,7 @@ func (r *Run) Race(lead time.Duration) {
 	r.all = make(map[uint64]*goroutine)
 	r.labeled = make(map[unsafe.Pointer]*goroutine)
 	r.labels = map[unsafe.Pointer]int{clockAddress: 0}
-	r.known = []*goroutine{{op: &op{kind: "time passes", touches: []touch{{0, write}}}}}
+	r.known = []*goroutine{{woken: -1, op: &op{kind: "time passes", touches: []touch{{0, write}}}}}
 	for _, g := range r.racers {
 		r.all[g.id] = g
 		r.known = append(r.known, g)
