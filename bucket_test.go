@@ -42,7 +42,7 @@ func TestBucketModel(t *testing.T) {
 			require.EqualValues(t, pos, e.to.pos)
 			least = min(least, e.tick)
 		}
-		for _, e := range b.spare() {
+		for e := range b.spare() {
 			require.Nil(t, e.to)
 		}
 		require.LessOrEqual(t, b.cap(), max(8*b.len(), b.len()+3*chunkSize))

@@ -26,15 +26,16 @@ const (
 
 // TestExplore runs the package, cut into its atomic steps, in all orders in which the steps of a
 // few goroutines can come. The scenarios are the tests in testdata/explore/steps; the explorer is
-// in testdata/explore, and has tests of its own. HASHEDWHEEL_EXPLORE=full searches farther, for
-// hours; HASHEDWHEEL_EXPLORE_TIME=1m has each scenario end by then. One scenario alone is
-// -run=TestExplore/steps/TestStepsEndsOne. What a search has left out, its line in the log says.
+// in testdata/explore, and has tests of its own. HASHEDWHEEL_FULL=1 searches twice as many orders,
+// HASHEDWHEEL_EXPLORE=full searches for hours; HASHEDWHEEL_EXPLORE_TIME=1m has each scenario end by
+// then. One scenario alone is -run=TestExplore/steps/TestStepsEndsOne. The line of a search in the
+// log says what it has left out.
 //
 // The scenarios see the package as the compiler does, but for one thing: for sync, sync/atomic,
 // what reads the time, and before operations on channels there stand the gates of the explorer.
 func TestExplore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes ten seconds")
+	if testing.Short() && !full() {
+		t.Skip("takes ten seconds: runs without -short, or with HASHEDWHEEL_FULL=1")
 	}
 	readAll(t, "testdata/explore")
 	t.Run("explorer", func(t *testing.T) { goTest(t, "./testdata/explore") })
@@ -49,7 +50,7 @@ func TestExplore(t *testing.T) {
 // on the size of the search.
 func readAll(t *testing.T, dir string) {
 	t.Helper()
-	t.Log("HASHEDWHEEL_EXPLORE=" + os.Getenv("HASHEDWHEEL_EXPLORE"))
+	t.Log("HASHEDWHEEL_EXPLORE="+os.Getenv("HASHEDWHEEL_EXPLORE"), "HASHEDWHEEL_FULL="+os.Getenv("HASHEDWHEEL_FULL"))
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			_, err = os.ReadFile(path)
@@ -66,10 +67,11 @@ func stepsPattern() string {
 	return "^TestSteps"
 }
 
-// goTest runs go test, and logs what it found.
+// goTest runs go test, and logs what it found. It ends at the first failure if this test shall.
 func goTest(t *testing.T, args ...string) {
 	t.Helper()
-	args = append([]string{"test", "-count=1", "-timeout=3h"}, args...)
+	failFast := flag.Lookup("test.failfast").Value.String()
+	args = append([]string{"test", "-count=1", "-timeout=3h", "-failfast=" + failFast}, args...)
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	out, err := cmd.CombinedOutput()

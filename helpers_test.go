@@ -87,15 +87,36 @@ func newRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// stressTime is how long a test on real time goes on: HASHEDWHEEL_STRESS, or half a second.
+// full reports whether HASHEDWHEEL_FULL is set: then tests that have been made short for everyday
+// use do all that they can in some minutes.
+func full() bool { return os.Getenv("HASHEDWHEEL_FULL") != "" }
+
+// sized returns how much of something a test does: with -short, by default, or at full size.
+func sized[T any](short, daily, all T) T {
+	switch {
+	case full():
+		return all
+	case testing.Short():
+		return short
+	}
+	return daily
+}
+
+// stressTime is how long a test on real time goes on: HASHEDWHEEL_STRESS, or a fraction of a second.
 func stressTime(t testing.TB) time.Duration {
 	t.Helper()
-	s := os.Getenv("HASHEDWHEEL_STRESS")
+	return lengthOf(t, "HASHEDWHEEL_STRESS", sized(50*time.Millisecond, 200*time.Millisecond, 5*time.Second))
+}
+
+// lengthOf returns the duration that a variable says, or the one given if it is not set.
+func lengthOf(t testing.TB, variable string, otherwise time.Duration) time.Duration {
+	t.Helper()
+	s := os.Getenv(variable)
 	if s == "" {
-		return 500 * time.Millisecond
+		return otherwise
 	}
 	d, err := time.ParseDuration(s)
-	require.NoError(t, err)
+	require.NoError(t, err, variable)
 	return d
 }
 

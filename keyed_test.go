@@ -22,7 +22,7 @@ import (
 // step: every generation ends when and how it must.
 func TestKeyedModel(t *testing.T) {
 	rnd := newRand(t)
-	for range 20 {
+	for range sized(2, 10, 200) {
 		virtual(t, func(t *testing.T) {
 			const tick = 10 * time.Millisecond
 			const limit = 6
@@ -30,14 +30,13 @@ func TestKeyedModel(t *testing.T) {
 			start := time.Now()
 			type entry struct{ value, until int } // the boundary at which it expires
 			model := map[int]entry{}
-			ends := map[int]int{} // how often each value has expired
+			ends := map[int]int{} // how often each value has expired since the last look
 			var mu sync.Mutex
 			k := NewKeyed(timer, func(key, value int) {
 				mu.Lock()
 				defer mu.Unlock()
 				ends[value]++
 			})
-			want := map[int]int{}
 			now := func() int { return int(time.Since(start) / tick) }
 			for n := range 3000 {
 				key := rnd.IntN(10)
@@ -65,6 +64,7 @@ func TestKeyedModel(t *testing.T) {
 					delete(model, key)
 				case 4:
 					pass(time.Duration(rnd.IntN(25)) * time.Millisecond)
+					want := map[int]int{}
 					for key, e := range model {
 						if e.until <= now() {
 							want[e.value]++
@@ -72,16 +72,16 @@ func TestKeyedModel(t *testing.T) {
 						}
 					}
 					mu.Lock()
-					got := maps.Clone(ends)
+					require.Equal(t, want, ends)
+					clear(ends)
 					mu.Unlock()
-					require.Equal(t, want, got)
 				}
 				value, ok := k.Get(key)
 				e, known = model[key]
-				require.Equal(t, known, ok)
-				require.Equal(t, e.value, value)
-				require.Equal(t, len(model), k.Len())
-				require.Equal(t, len(model), timer.Pending())
+				if value != e.value || ok != known || k.Len() != len(model) || timer.Pending() != len(model) {
+					t.Fatalf("key %d is %d, %t, of %d, %d pending; should be %d, %t, of %d",
+						key, value, ok, k.Len(), timer.Pending(), e.value, known, len(model))
+				}
 			}
 			values := map[int]int{}
 			for key, e := range model {

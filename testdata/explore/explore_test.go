@@ -129,6 +129,21 @@ func TestTime(t *testing.T) {
 	}, all)
 }
 
+// Within a bound, time may pass before all else.
+func TestTimeFirst(t *testing.T) {
+	all, result := outcomes(t, Options{Pass: time.Second, Passes: 1, Bound: 1}, func() ([]func(), func() string) {
+		start := time.Now()
+		seen := ""
+		return []func(){func() {
+			for range 2 {
+				seen += fmt.Sprint(Since(start), " ")
+			}
+		}}, func() string { return seen }
+	})
+	require.NoError(t, result.Failure)
+	require.Contains(t, all, "1s 1s ")
+}
+
 // A message that wakes somebody comes before all that he does then.
 func TestChannel(t *testing.T) {
 	all, result := outcomes(t, Options{}, func() ([]func(), func() string) {

@@ -3,8 +3,11 @@ package explore
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"sync"
@@ -32,9 +35,10 @@ type Run struct {
 
 	// Shared with the goroutines that come to a gate.
 	mu       sync.Mutex
-	all      map[uint64]*goroutine // by the number that the runtime gives them
-	arrived  []*goroutine          // since the step before
-	released []unsafe.Pointer      // mutexes unlocked since the step before
+	all      map[uint64]*goroutine         // by the number that the runtime gives them
+	labeled  map[unsafe.Pointer]*goroutine // by the label that self gave them
+	arrived  []*goroutine                  // since the step before
+	released []unsafe.Pointer              // mutexes unlocked since the step before
 	killed   bool
 
 	// Owned by the root goroutine.
@@ -74,8 +78,9 @@ func (r *Run) Go(f func()) {
 // lead go by, with the gates shut, so that who is woken by that takes part from there.
 func (r *Run) Race(lead time.Duration) {
 	r.all = make(map[uint64]*goroutine)
+	r.labeled = make(map[unsafe.Pointer]*goroutine)
 	r.labels = map[unsafe.Pointer]int{clockAddress: 0}
-	r.known = []*goroutine{{op: &op{kind: "time passes", touches: []touch{{0, write}}}}}
+	r.known = []*goroutine{{woken: -1, op: &op{kind: "time passes", touches: []touch{{0, write}}}}}
 	for _, g := range r.racers {
 		r.all[g.id] = g
 		r.known = append(r.known, g)
@@ -186,17 +191,12 @@ func (r *Run) enabled(index int) bool {
 func (r *Run) stop(o op, raw ...touching) {
 	runtime.Callers(2, o.pcs[:])
 	o.raw = raw
-	id := goid()
 	r.mu.Lock()
 	if r.killed {
 		r.mu.Unlock()
 		runtime.Goexit()
 	}
-	g := r.all[id]
-	if g == nil {
-		g = &goroutine{id: id, index: -1, resume: make(chan struct{})}
-		r.all[id] = g
-	}
+	g := r.self()
 	g.op = &o
 	r.arrived = append(r.arrived, g)
 	r.mu.Unlock()
@@ -248,6 +248,35 @@ func (r *Run) Errorf(format string, args ...any) { panic(failure{fmt.Errorf(form
 
 // FailNow fails the execution.
 func (r *Run) FailNow() { panic(failure{fmt.Errorf("FailNow")}) }
+
+// self returns the calling goroutine. Called with mu held.
+//
+// goid takes longer than all the rest of a step, so it is called once for each goroutine, and from
+// then on a profiler label tells who it is. A goroutine inherits the labels of the one that starts
+// it; the setting of SetPanicOnFault, which is not inherited, tells whether the label is its own.
+func (r *Run) self() *goroutine {
+	if debug.SetPanicOnFault(true) {
+		if g := r.labeled[profLabel()]; g != nil {
+			return g
+		}
+	}
+	id := goid()
+	g := r.all[id]
+	if g == nil {
+		g = &goroutine{id: id, index: -1, resume: make(chan struct{})}
+		r.all[id] = g
+	}
+	name := strconv.FormatUint(id, 10)
+	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("goroutine", name)))
+	r.labeled[profLabel()] = g
+	return g
+}
+
+// profLabel returns the address of the calling goroutine's profiler labels. They can be set, but not
+// read, through the package runtime/pprof; the runtime promises to keep this function for others.
+//
+//go:linkname profLabel runtime/pprof.runtime_getProfLabel
+func profLabel() unsafe.Pointer
 
 // goid returns the number that the runtime has for the calling goroutine.
 func goid() uint64 {

@@ -66,7 +66,7 @@ func TestStepsCancelReset(t *testing.T) {
 }
 
 func TestStepsCancelResetExpiry(t *testing.T) {
-	search(t, bounded(4), plain, func(s *scene) {
+	search(t, plain.bounded(4), plain, func(s *scene) {
 		a := s.pending(0)
 		s.tickAway(0)
 		s.Go(func() { a.cancel(0) })
@@ -86,7 +86,7 @@ func TestStepsCancelCancel(t *testing.T) {
 }
 
 func TestStepsCancelCancelExpiry(t *testing.T) {
-	search(t, bounded(4), plain, func(s *scene) {
+	search(t, plain.bounded(4), plain, func(s *scene) {
 		a := s.pending(0)
 		s.tickAway(0)
 		s.Go(func() { a.cancel(0) })
@@ -118,7 +118,7 @@ func TestStepsCancelResetQueued(t *testing.T) {
 }
 
 func TestStepsResetResetQueued(t *testing.T) {
-	search(t, timed, timedAfter, func(s *scene) {
+	search(t, timed.quickly(4), timedAfter, func(s *scene) {
 		a := s.pending(hour)
 		s.tickAway(3)
 		s.awaken()
@@ -130,7 +130,7 @@ func TestStepsResetResetQueued(t *testing.T) {
 
 // A run of a repeating timeout ends while it is canceled.
 func TestStepsCancelRunEnds(t *testing.T) {
-	search(t, size{passes: 1, aftermath: true, bound: 4}, timedAfter, func(s *scene) {
+	search(t, timedAfter.bounded(4).quickly(3), timedAfter, func(s *scene) {
 		a := s.runs()
 		s.Go(func() { a.cancel(0) })
 		s.race(0)
@@ -156,7 +156,7 @@ func TestStepsResetRunEndsQueued(t *testing.T) {
 }
 
 func TestStepsCancelResetRunEnds(t *testing.T) {
-	search(t, bounded(4), plain, func(s *scene) {
+	search(t, plain.bounded(4).quickly(3), plain, func(s *scene) {
 		a := s.runs()
 		s.Go(func() { a.cancel(0) })
 		s.Go(func() { a.reset(2 * tick) })
@@ -167,11 +167,11 @@ func TestStepsCancelResetRunEnds(t *testing.T) {
 // Who finds that he cannot cancel, and waits, finds that the task has run.
 
 func TestStepsWait(t *testing.T) {
-	search(t, plain, timed, func(s *scene) { s.raceToWait() })
+	search(t, plain.quickly(4), timed, func(s *scene) { s.raceToWait() })
 }
 
 func TestStepsWaitExecutor(t *testing.T) {
-	search(t, bounded(3), plain, func(s *scene) {
+	search(t, plain.bounded(3), plain, func(s *scene) {
 		var c config
 		WithExecutor(func(run func()) error {
 			go run()

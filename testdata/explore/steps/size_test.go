@@ -11,8 +11,11 @@ import (
 	"github.com/hashedwheel/hashedwheel/testdata/explore"
 )
 
-// full reports whether scenes are wanted that take long.
+// full reports whether scenes are wanted that take hours.
 func full() bool { return os.Getenv("HASHEDWHEEL_EXPLORE") == "full" }
+
+// quick reports whether scenes that take more than half a second are to be searched less far.
+func quick() bool { return os.Getenv("HASHEDWHEEL_FULL") == "" && !full() }
 
 // A size says how far a scenario is searched.
 type size struct {
@@ -28,8 +31,19 @@ var (
 	timedAfter = size{passes: 1, aftermath: true} // both
 )
 
-// bounded is plain, but leaves out what takes more than n preemptions.
-func bounded(n int) size { return size{bound: n} }
+// bounded returns the size without what takes more than n preemptions.
+func (s size) bounded(n int) size {
+	s.bound = n
+	return s
+}
+
+// quickly returns the size, bounded to n preemptions if the search is to be quick.
+func (s size) quickly(n int) size {
+	if quick() {
+		return s.bounded(n)
+	}
+	return s
+}
 
 // search searches the executions of a scenario, as far as it says for every day and for a full
 // search, and fails the test if one fails.

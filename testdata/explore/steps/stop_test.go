@@ -52,7 +52,7 @@ func TestStepsStopEnds(t *testing.T) {
 }
 
 func TestStepsStopExpiry(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
+	search(t, plain.quickly(4), timed, func(s *scene) {
 		s.pending(0)
 		s.tickAway(0)
 		s.Go(s.stop)
@@ -71,7 +71,7 @@ func TestStepsStopCancel(t *testing.T) {
 }
 
 func TestStepsStopCancelExpiry(t *testing.T) {
-	search(t, bounded(4), plain, func(s *scene) {
+	search(t, plain.bounded(4).quickly(3), plain, func(s *scene) {
 		a := s.pending(0)
 		s.tickAway(0)
 		s.Go(func() { a.cancel(0) })
@@ -91,7 +91,7 @@ func TestStepsStopReset(t *testing.T) {
 }
 
 func TestStepsStopResetExpiry(t *testing.T) {
-	search(t, bounded(4), plain, func(s *scene) {
+	search(t, plain.bounded(4).quickly(3), plain, func(s *scene) {
 		a := s.pending(0)
 		s.tickAway(0)
 		s.Go(func() { a.reset(2 * tick) })
@@ -139,7 +139,7 @@ func TestStepsStopStop(t *testing.T) {
 // A run of a repeating timeout ends while the timer stops, and while the worker sweeps the batches
 // since another one has been canceled.
 func TestStepsStopRunEnds(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
+	search(t, plain.quickly(4), timed, func(s *scene) {
 		b := s.pending(hour)
 		s.runs()
 		s.pending(hour) // has the worker stay awake

@@ -15,7 +15,7 @@ func TestStepsAbsentOne(t *testing.T) {
 }
 
 func TestStepsAbsentTwo(t *testing.T) {
-	search(t, timed, timedAfter, func(s *scene) {
+	search(t, timed.quickly(4), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a, b := s.act(), s.act()
 		s.Go(func() { a.arm(0) })
@@ -46,7 +46,7 @@ func TestStepsAsleepOne(t *testing.T) {
 }
 
 func TestStepsAsleepTwo(t *testing.T) {
-	search(t, timed, timedAfter, func(s *scene) {
+	search(t, timed.quickly(4), timedAfter, func(s *scene) {
 		s.pending(hour)
 		s.tickAway(3)
 		a, b := s.act(), s.act()
