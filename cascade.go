@@ -67,12 +67,11 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (looked int) 
 	}
 	w.visit(i, slot, l.unmet-looked, l.unmet, block, emit)
 	l.unmet -= looked
-	w.vague = true
 	switch {
 	case l.unmet == 0:
 		l.findMin(slot)
 	case b.len() > 0:
-		l.vague.set(slot)
+		l.stale.set(slot)
 	}
 	return looked
 }

@@ -129,7 +129,6 @@ func TestCascadeLooksPastTheNextBlock(t *testing.T) {
 		w.place(testTimeout(32), 32)
 	}
 	require.EqualValues(t, 24, w.next)
-	w.vague = true
 	w.refresh()
 	w.check(t)
 	require.EqualValues(t, 24, w.next)

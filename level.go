@@ -10,7 +10,7 @@ type level struct {
 	shift    uint
 	buckets  []bucket // nil until the first timeout; then of a length that is a power of two
 	occupied bitmap   // which of them have entries
-	vague    bitmap   // of which of those the entry due first may have gone
+	stale    bitmap   // of which of those the entry due first may have gone
 
 	// How far the block after that of the hand has come down, see cascade.go.
 	block uint64 // the one that this is about
@@ -20,7 +20,7 @@ type level struct {
 func (l *level) init(size int) {
 	l.buckets = make([]bucket, size)
 	l.occupied = newBitmap(size)
-	l.vague = newBitmap(size)
+	l.stale = newBitmap(size)
 }
 
 // add adds a timeout, which is told its position in the bucket but not the bucket.
@@ -36,9 +36,9 @@ func (l *level) remove(slot uint64, to *Timeout) {
 	switch {
 	case b.len() == 0:
 		l.occupied.clear(slot)
-		l.vague.clear(slot)
+		l.stale.clear(slot)
 	case tick == b.min:
-		l.vague.set(slot)
+		l.stale.set(slot)
 	}
 }
 
@@ -57,7 +57,7 @@ func (l *level) each() iter.Seq2[uint64, int] {
 // findMin finds the entry of a bucket that is due first.
 func (l *level) findMin(slot uint64) {
 	l.buckets[slot].findMin()
-	l.vague.clear(slot)
+	l.stale.clear(slot)
 }
 
 // earliest returns the first tick at which something is to be done, if that comes before bound, and
@@ -78,7 +78,7 @@ func (l *level) earliest(now, bound uint64) uint64 {
 				return bound // whatever follows is later
 			}
 			b := &l.buckets[slot]
-			if l.wanted(slot, now) < bound && l.vague.has(slot) && b.len() <= worthScan {
+			if l.wanted(slot, now) < bound && l.stale.has(slot) && b.len() <= worthScan {
 				l.findMin(slot)
 			}
 			bound = min(bound, l.wanted(slot, now))

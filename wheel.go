@@ -26,8 +26,7 @@ type wheel struct {
 	bits   uint   // size is 1 << bits
 	step   uint   // 1 << step blocks are one of the level above
 	now    uint64 // every tick up to this one has been expired
-	next   uint64 // nothing is to be done before this tick; neverTick when empty
-	vague  bool   // what was to be done then may have gone: see refresh
+	next   uint64 // nothing is to be done before this tick; neverTick when empty. See refresh
 	count  int    // entries in all buckets
 }
 
@@ -76,10 +75,7 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	}
 	l.add(slot, tick, to)
 	to.bucket = w.placeOf(i, slot)
-	if next := l.wanted(slot, w.now); next < w.next {
-		w.next = next
-		w.vague = w.vague || l.vague.has(slot)
-	}
+	w.next = min(w.next, l.wanted(slot, w.now))
 	w.count++
 }
 
@@ -95,19 +91,14 @@ func (w *wheel) move(to *Timeout, tick uint64) {
 // remove takes a timeout out of its bucket.
 func (w *wheel) remove(to *Timeout) {
 	l, slot := w.levelOf(to), w.slotOf(to)
-	w.vague = w.vague || l.wanted(slot, w.now) <= w.next
 	l.remove(slot, to)
 	to.bucket = 0
 	w.count--
 }
 
-// refresh makes next exact again, as far as that is worth it.
-func (w *wheel) refresh() {
-	if w.vague {
-		w.next = w.earliest()
-		w.vague = false
-	}
-}
+// refresh makes next exact again, as far as that is worth it. It may be too early until then, when what
+// was to be done has gone. That costs a spurious wake-up.
+func (w *wheel) refresh() { w.next = w.earliest() }
 
 // advance moves the wheel on to tick now and passes each timeout that has come due to emit.
 // It costs what is due, what has not come down in time, and at most one look at each bucket, however
@@ -130,8 +121,7 @@ func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 		}
 	}
 	if now >= w.next {
-		w.next = w.earliest()
-		w.vague = false
+		w.refresh()
 	}
 }
 
@@ -148,7 +138,7 @@ func (w *wheel) enter(i int, first, last uint64, emit func(to *Timeout)) {
 		for slot := l.occupied.next(part.from, part.end); slot < part.end; slot = l.occupied.next(slot+1, part.end) {
 			if b := &l.buckets[slot]; b.min>>l.shift <= w.now>>l.shift {
 				b.min = w.visit(i, slot, 0, b.len(), w.now>>l.shift, emit)
-				l.vague.clear(slot)
+				l.stale.clear(slot)
 			}
 		}
 	}
@@ -173,7 +163,6 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 				first = min(first, e.tick)
 				continue
 			}
-			w.vague = w.vague || e.tick == w.next
 			to := e.to
 			word := to.word.Load()
 			tick := tickOf(word)
