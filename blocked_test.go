@@ -37,7 +37,7 @@ func blockOne(t *testing.T, timer *Timer) (release chan struct{}) {
 	return release
 }
 
-// Promise 12: whatever is due with a thousand tasks that block, or after them, starts within
+// Whatever is due with a thousand tasks that block, or after them, starts within
 // two ticks; and no runner stays that is not in a task.
 func TestBlockedTasksDelayNoOther(t *testing.T) {
 	for _, tick := range []time.Duration{16, time.Millisecond, 10 * time.Millisecond, time.Second} {
@@ -145,7 +145,7 @@ func TestTrivialTasksNeedFewRunners(t *testing.T) {
 	require.LessOrEqual(t, most.Load(), int64(n/100))
 }
 
-// Promise 12: never more than n at a time, and n as long as there are as many.
+// Never more than n at a time, and n as long as there are as many.
 func TestMaxConcurrency(t *testing.T) {
 	for _, limit := range []int{1, 2, 7, 100} {
 		virtual(t, func(t *testing.T) {
@@ -520,7 +520,7 @@ func TestBlockedNoticesAfterStop(t *testing.T) {
 	}
 }
 
-// Promise 9 where tasks wait for their turn, or for an executor: a timeout that was canceled is
+// Where tasks wait for their turn, or for an executor, a timeout that was canceled is
 // let go although it had been handed over in the same tick, or had been reset far away before,
 // or is just being submitted.
 func TestWaitingOnesAreReleased(t *testing.T) {

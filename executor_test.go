@@ -133,7 +133,7 @@ func jobsOf(timer *Timer) int {
 	return x.out
 }
 
-// Promise 15: an executor that refuses, panics or exits loses nothing.
+// An executor that refuses, panics or exits loses nothing.
 func TestExecutorThatFails(t *testing.T) {
 	for name, submit := range map[string]func(func()) error{
 		"error":          func(func()) error { return errors.New("full") },

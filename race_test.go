@@ -140,7 +140,7 @@ func TestEachArmingEndsOnce(t *testing.T) {
 	}
 }
 
-// Promise 6: of many that cancel one timeout while it comes due, exactly one gets true, or
+// Of many that cancel one timeout while it comes due, exactly one gets true, or
 // the task runs.
 func TestCancelRace(t *testing.T) {
 	timer := newTimer(t, WithTick(50*time.Microsecond))
@@ -175,7 +175,7 @@ func TestCancelRace(t *testing.T) {
 	require.NotZero(t, outcomes[1])
 }
 
-// Promises 1 and 7, under load: no run is early, whichever Reset it is that wins.
+// Under load no run is early, whichever Reset it is that wins.
 func TestNeverEarlyUnderResets(t *testing.T) {
 	timer := newTimer(t, WithTick(300*time.Microsecond), WithWheelSize(4))
 	base := time.Now()
@@ -232,7 +232,7 @@ func TestNeverEarlyUnderResets(t *testing.T) {
 	require.NotZero(t, runs.Load())
 }
 
-// Promise 16: never more than the limit at any moment, and nobody is refused while there is
+// Never more than the limit at any moment, and nobody is refused while there is
 // room. There are as many goroutines as slots, and each has one timeout at a time.
 func TestMaxPendingRace(t *testing.T) {
 	const limit = 4
@@ -298,7 +298,7 @@ func TestMaxPendingRaceOverLimit(t *testing.T) {
 	}, outcomes(timer))
 }
 
-// Promise 18: no task starts after Stop has returned, which comes in the midst of a batch, with
+// No task starts after Stop has returned, which comes in the midst of a batch, with
 // the processors taken by others.
 func TestNothingStartsAfterStop(t *testing.T) {
 	r := newRand(t)
@@ -384,7 +384,7 @@ func TestPendingUnderTraffic(t *testing.T) {
 	}
 }
 
-// Promise 16: of several that reset one ended timeout at once, where there is one slot, none is
+// Of several that reset one ended timeout at once, where there is one slot, none is
 // refused: the first takes the slot, and for the others it is pending.
 func TestMaxPendingRaceOfResets(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(1))
@@ -463,7 +463,7 @@ func TestStopWaitsForTheGate(t *testing.T) {
 	}
 }
 
-// Promise 16: nobody is refused because somebody else is. One takes the slot that it has freed,
+// Nobody is refused because somebody else is. One takes the slot that it has freed,
 // another tries to; exactly one of them has it then.
 func TestMaxPendingRefusesOnlyWhenFull(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour), WithMaxPending(1))

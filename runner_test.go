@@ -80,7 +80,7 @@ func TestPanicHandlerExits(t *testing.T) {
 	})
 }
 
-// Promise 13: a handler that panics crashes the program, and both values are shown.
+// A handler that panics crashes the program, and both values are shown.
 func TestPanicHandlerPanics(t *testing.T) {
 	var how = map[string][]Option{
 		"runner":          nil,
@@ -131,7 +131,7 @@ func TestPanicIsLogged(t *testing.T) {
 	}
 }
 
-// Promise 11: every method may be called from inside a task.
+// Every method may be called from inside a task.
 func TestMethodsInsideATask(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))

@@ -277,7 +277,7 @@ func TestJitterNext(t *testing.T) {
 	require.Equal(t, start.Add(-time.Hour), Jitter(back, 1).Next(start))
 }
 
-// Promise 20: what is wrong is named, with its value and what is allowed, and nothing is armed.
+// What is wrong is named, with its value and what is allowed, and nothing is armed.
 func TestWrongRepeating(t *testing.T) {
 	timer := newTimer(t)
 	task := TaskFunc(func(*Timeout) { t.Error("run") })

@@ -38,7 +38,7 @@ func TestAllocations(t *testing.T) {
 	assert.EqualValues(t, 0, allocs(func() { d -= time.Hour; to.Reset(d) }), "Reset to earlier")
 }
 
-// Promises 6 and 8, one caller after another.
+// Cancel is true once, and the task never starts; what a handle says, one caller after another.
 func TestCancel(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
@@ -79,7 +79,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// Promise 6, in the same tick's batch: the first task to run cancels all others, which are
+// In the same tick's batch, the first task to run cancels all others, which are
 // due as well, and resets one of them.
 func TestCancelAndResetOfDueOnes(t *testing.T) {
 	virtual(t, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestCancelAndResetOfDueOnes(t *testing.T) {
 	})
 }
 
-// Promise 7: Reset in each state, to later and to earlier, before and after the worker has
+// Reset in each state, to later and to earlier, before and after the worker has
 // taken the timeout off the queue. Only the last deadline fires.
 func TestReset(t *testing.T) {
 	const tick = 10 * time.Millisecond
@@ -173,7 +173,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// Promise 9: nothing is held of a canceled timeout by the second boundary after its Cancel,
+// Nothing is held of a canceled timeout by the second boundary after its Cancel,
 // nor of one that has fired or was reset and canceled, in whichever place it was.
 func TestEndedTimeoutsAreReleased(t *testing.T) {
 	const tick = time.Millisecond
@@ -234,7 +234,7 @@ func TestHandleKeepsNoOther(t *testing.T) {
 	})
 }
 
-// Promise 3: the wall clock plays no part. Deadlines carry a monotonic reading, and so does
+// The wall clock plays no part. Deadlines carry a monotonic reading, and so does
 // the start that all is counted from.
 func TestDeadlineIsMonotonic(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Promises 1, 2 and 4: at the first boundary at or after the deadline, exactly, for each
+// A task starts at the first boundary at or after the deadline, exactly, for each
 // tick, wheel size, moment of arming within the tick, and delay.
 func TestExpiresAtTheFirstBoundary(t *testing.T) {
 	for _, tick := range []time.Duration{1, 7, 999, time.Microsecond, 333 * time.Microsecond, time.Millisecond, 7 * time.Millisecond, 100 * time.Millisecond, time.Hour + 1} {
@@ -56,7 +56,7 @@ func TestExpiresAtTheFirstBoundary(t *testing.T) {
 	}
 }
 
-// Promise 2: a delay near the largest Duration never fires, never wraps, and can be canceled,
+// A delay near the largest Duration never fires, never wraps, and can be canceled,
 // reset and handed back like any other.
 func TestHugeDelayNeverExpires(t *testing.T) {
 	for _, tick := range []time.Duration{1, 10 * time.Millisecond, math.MaxInt64} {
@@ -90,7 +90,7 @@ func TestHugeDelayNeverExpires(t *testing.T) {
 	}
 }
 
-// Promise 3. A worker that has been kept from running for long finds everything overdue, and
+// A worker that has been kept from running for long finds everything overdue, and
 // is on time again afterwards. Time passes here without it, as in a suspend.
 func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 	virtual(t, func(t *testing.T) {
@@ -253,7 +253,7 @@ func (mt *modelTimeout) check(t *testing.T) {
 	require.True(t, mt.to.Deadline().Equal(mt.deadline))
 }
 
-// Promise 16, on its edges: the limit is met exactly, and a slot is free again as soon as
+// The limit of pending timeouts, on its edges: it is met exactly, and a slot is free again as soon as
 // its timeout has ended, in each of the ways it can.
 func TestMaxPending(t *testing.T) {
 	virtual(t, func(t *testing.T) {
@@ -310,7 +310,7 @@ func TestMaxPending(t *testing.T) {
 	})
 }
 
-// Promise 18, and what comes after.
+// Stop hands back what is pending, from every place, and what comes after it is refused.
 func TestStop(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond), WithWheelSize(4))
@@ -441,7 +441,7 @@ func TestStopFromInsideATask(t *testing.T) {
 	})
 }
 
-// Promise 20.
+// A wrong option is an error that names it, its value and what is allowed.
 func TestWrongOptions(t *testing.T) {
 	for _, c := range []struct {
 		opt  Option
@@ -513,7 +513,7 @@ func TestEmptyTimerIsSmall(t *testing.T) {
 	}
 }
 
-// Promise 20: nothing to run is an error at once, not a panic later.
+// Nothing to run is an error at once, not a panic later.
 func TestNilTask(t *testing.T) {
 	timer := newTimer(t)
 	for _, task := range []Task{nil, TaskFunc(nil)} {

@@ -49,7 +49,7 @@ func TestWorkerEndsWhenNothingIsPending(t *testing.T) {
 	})
 }
 
-// Promise 19: within a second, also where the tick is longer than that.
+// The worker ends within a second, also where the tick is longer than that.
 func TestWorkerEndsSoonWithALongTick(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
@@ -233,7 +233,7 @@ func TestWorkerCascadesInTime(t *testing.T) {
 	})
 }
 
-// Promise 19, with a tick longer than a second: what gets on the queue while the worker is on its way
+// With a tick longer than a second: what gets on the queue while the worker is on its way
 // to rest keeps it awake, but not for the whole tick. On real time: virtual time stands still while a
 // goroutine waits for a mutex.
 func TestTakenBackRestIsShort(t *testing.T) {
@@ -254,7 +254,7 @@ func TestTakenBackRestIsShort(t *testing.T) {
 	require.Eventually(t, gone, 10*time.Second, time.Millisecond)
 }
 
-// Promise 3, on real time: a worker that is held up for hundreds of ticks loses nothing, and nothing is
+// On real time, a worker that is held up for hundreds of ticks loses nothing, and nothing is
 // early afterwards. What catching up costs is TestWheelCatchesUpAtOnce's.
 func TestHeldUpWorkerCatchesUp(t *testing.T) {
 	for levels := 1; levels <= 4; levels++ {
@@ -394,7 +394,7 @@ func TestOneWorkerStarts(t *testing.T) {
 	}
 }
 
-// Promise 19: a timer that is dropped without Stop is collected once its last timeout has ended.
+// A timer that is dropped without Stop is collected once its last timeout has ended.
 func TestDroppedTimerIsCollected(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, timer *Timer){
 		"unused": func(*testing.T, *Timer) {},
