@@ -13,8 +13,11 @@ const batchSize = 1 << 10
 // From there on they take one timeout after the other, each by moving the cursor. So what is behind
 // a task that blocks can always be taken by another runner.
 type batch struct {
-	due    []*Timeout
-	tick   uint64       // the wheel's when it was handed over: none was due later
+	// Owned by the goroutine that fills it, and immutable once it is listed, except that an entry
+	// is owned, and cleared, by the goroutine that takes it.
+	due  []*Timeout
+	tick uint64 // the wheel's when it was handed over: none was due later
+
 	cursor atomic.Int64 // index of the first that nobody has taken
 
 	// Guarded by runners.mu.

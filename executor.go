@@ -39,15 +39,17 @@ type executor struct {
 	submit     func(run func()) error
 	submitNext func() // submitOne, made once
 
-	mu   sync.Mutex
+	mu sync.Mutex // never held while user code runs
+
+	// Guarded by mu.
 	owed int // timeouts that have come due, and for which nothing has been submitted yet
 	out  int // jobs that are being submitted, or wait in the executor, or run
 }
 
 // A job is one turn in the hands of the executor.
 type job struct {
-	executor *executor
-	state    atomic.Int32
+	executor *executor    // immutable
+	state    atomic.Int32 // written by the goroutine that runs it
 }
 
 const (

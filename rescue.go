@@ -78,33 +78,28 @@ func (r *runners) sweep(tick uint64) (again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := len(r.batches) - 1; i >= 0; i = min(i, len(r.batches)) - 1 {
-		if b := r.batches[i]; b.tick >= tick {
+		b := r.batches[i]
+		if b.tick >= tick {
 			again = true
-		} else {
-			r.batches[i] = r.swept(b)
+			continue
 		}
+		kept := newBatch() // takes the place of b
+		kept.tick, kept.listed = b.tick, true
+		rest := b.takeRest()
+		for _, to := range rest {
+			// What is not due any more, and in a bucket, is there for its new tick.
+			word := to.word.Load()
+			if waits(word) && (tickOf(word) <= b.tick || to.bucket == 0) {
+				kept.due = append(kept.due, to)
+			}
+		}
+		clear(rest)
+		r.batches[i] = kept
+		r.pruned += len(b.due) - len(kept.due)
+		b.listed = false
+		b.recycle()
 		r.mu.Unlock()
 		r.mu.Lock()
 	}
 	return again
-}
-
-// swept returns a batch in place of b that holds what of b is still to be run. Called with mu held, by
-// the worker.
-func (r *runners) swept(b *batch) *batch {
-	kept := newBatch()
-	kept.tick, kept.listed = b.tick, true
-	rest := b.takeRest()
-	for _, to := range rest {
-		// What is not due any more, and in a bucket, is there for its new tick.
-		word := to.word.Load()
-		if waits(word) && (tickOf(word) <= b.tick || to.bucket == 0) {
-			kept.due = append(kept.due, to)
-		}
-	}
-	clear(rest)
-	r.pruned += len(b.due) - len(kept.due)
-	b.listed = false
-	b.recycle()
-	return kept
 }
