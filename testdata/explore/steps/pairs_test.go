@@ -172,12 +172,7 @@ func TestStepsWait(t *testing.T) {
 
 func TestStepsWaitExecutor(t *testing.T) {
 	search(t, plain.bounded(3), plain, func(s *scene) {
-		var c config
-		WithExecutor(func(run func()) error {
-			go run()
-			return nil
-		})(&c)
-		s.timer.runners.dispatch = c.dispatcher(&s.timer.runners)
+		s.useExecutor()
 		s.raceToWait()
 	})
 }

@@ -30,6 +30,7 @@ type scene struct {
 	left      []*Timeout // what Stop returned
 	missed    []*act     // still pending then
 	uncounted int        // tasks that had been claimed then, and not been counted
+	started   int        // tasks that had been started then; -1 before Stop
 }
 
 // An act is a timeout and what is known of it. Its methods are called by one racer, or by several if
@@ -145,6 +146,7 @@ func (a *act) cancel(who int) {
 // before may be pending when it has returned, and each claim is over.
 func (s *scene) stop() {
 	s.left = s.timer.Stop()
+	s.started = s.fired()
 	for i := range s.timer.queue.stripes {
 		s.uncounted -= int(s.timer.queue.stripes[i].expired.Load())
 	}
@@ -161,12 +163,30 @@ func (s *scene) stop() {
 	}
 }
 
+// fired returns how many tasks have been started.
+func (s *scene) fired() (n int) {
+	for _, a := range s.acts {
+		n += len(a.fired)
+	}
+	return n
+}
+
 // awaken has the worker, which was asleep or absent, stay awake until the next boundary, and then
 // find something on the queue.
 func (s *scene) awaken() {
 	s.pending(hour)
 	synctest.Wait()
 	s.pending(hour)
+}
+
+// useExecutor has tasks run on a goroutine each.
+func (s *scene) useExecutor() {
+	var c config
+	WithExecutor(func(run func()) error {
+		go run()
+		return nil
+	})(&c)
+	s.timer.runners.dispatch = c.dispatcher(&s.timer.runners)
 }
 
 // tickAway lets the time pass that the timer has had since New, up to half a tick after the n'th
@@ -190,6 +210,9 @@ func (s *scene) check() {
 	pass(10 * tick)
 	require.Empty(s, s.missed, "pending when Stop had returned")
 	require.LessOrEqual(s, s.uncounted, 0, "tasks that were started, and not counted when Stop had returned")
+	if s.started >= 0 {
+		require.Equal(s, s.started, s.fired(), "tasks that were started after Stop had returned")
+	}
 	waiting := 0
 	for i, a := range s.acts {
 		if !a.check(i) {

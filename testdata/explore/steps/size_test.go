@@ -68,7 +68,7 @@ func search(t *testing.T, daily, fully size, scenario func(s *scene)) {
 		require.NoError(r, err)
 		defer timer.Stop()
 		timer.queue = queue{stripes: make([]stripe, 1)}
-		scenario(&scene{Run: r, timer: timer})
+		scenario(&scene{Run: r, timer: timer, started: -1})
 	})
 	require.NoError(t, result.Failure)
 	t.Logf("%v, %v, in %v", size, result, time.Since(start).Round(time.Millisecond))

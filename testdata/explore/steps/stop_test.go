@@ -3,6 +3,8 @@ package hashedwheel
 import (
 	"testing"
 	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Stop gets each timeout that has not ended and will not be refused, whatever the order of the
@@ -169,5 +171,53 @@ func TestStepsStopResetTaken(t *testing.T) {
 		})
 		s.Go(s.stop)
 		s.race(0)
+	})
+}
+
+// Close of a group cancels its timeout, or the task has been started when it returns.
+func TestStepsCloseExpiry(t *testing.T) {
+	search(t, plain.bounded(4), plain, func(s *scene) {
+		g := NewGroup(s.timer)
+		a := s.act()
+		from := s.now()
+		a.to, a.err = g.AfterFunc(0, a.run)
+		a.note(from, 0, a.err == nil)
+		s.tickAway(0)
+		started := -1
+		s.Go(func() {
+			a.wins[0] = g.Close()
+			started = len(a.fired)
+		})
+		s.race(tick)
+		require.Equal(s, started, len(a.fired), "tasks that were started after Close had returned")
+		require.Zero(s, g.Len())
+	})
+}
+
+// A Reset of a member that has ended meets the Close of its group.
+func TestStepsCloseReset(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		g := NewGroup(s.timer)
+		a := s.act()
+		a.to, a.err = g.AfterFunc(hour, a.run)
+		a.note(s.now(), hour, a.err == nil)
+		a.cancel(0)
+		s.tickAway(2)
+		s.Go(func() { a.reset(hour) })
+		s.Go(func() { a.wins[1] = g.Close() })
+		s.race(0)
+		require.Zero(s, g.Len())
+		require.Zero(s, s.timer.Pending())
+	})
+}
+
+// The executor has the turn of a timeout taken while the timer stops.
+func TestStepsStopExecutor(t *testing.T) {
+	search(t, plain.bounded(5), plain, func(s *scene) {
+		s.useExecutor()
+		s.pending(0)
+		s.tickAway(0)
+		s.Go(s.stop)
+		s.race(tick)
 	})
 }
