@@ -139,7 +139,7 @@ func (g *Group) Close() (n int) {
 		runtime.Gosched()
 		n += g.Cancel()
 	}
-	g.timer.awaitClaims() // what has left the list by a claim has been started after this
+	g.timer.awaitStarts(0) // of what has left the list by a claim
 	return n
 }
 

@@ -3,6 +3,7 @@ package hashedwheel
 import (
 	"context"
 	"runtime"
+	"time"
 )
 
 // Stop
@@ -30,9 +31,10 @@ import (
 // the goroutine inside and waits for it. After step 4 nothing moves: every timeout is in one of the
 // places of step 5, and stays pending there, unless a Cancel ends it, which needs no gate then.
 //
-// Whatever has been claimed has also been started when step 4 is over, because a runner leaves the
-// state claiming just before it calls the task. Wait and Group.Close rely on the same: they see no
-// task unstarted that has been claimed before they look.
+// Whatever has been claimed is also being started when step 4 is over, because a runner leaves the
+// state claiming just before it calls the task. Wait and Group.Close rely on the same. Only the step
+// from there to the first instruction of the task cannot be seen. It takes a nanosecond, unless the
+// machine takes the processor away right there: see awaitStarts.
 //
 // A repeating timeout whose run is in progress is pending in no other place than its runner's at. If the
 // run ends behind the shut gate, the runner waits for swept, and Stop takes the timeout from there.
@@ -61,8 +63,17 @@ func (t *Timer) IsStopped() bool { return t.stopped.Load() }
 // count as canceled. NewTimeout and Reset fail with ErrStopped.
 //
 // Stop may be called from anywhere, also from inside a task, and more than once: one caller gets the
-// timeouts, all others nil. It does not wait for tasks that have been started: use Shutdown for that.
+// timeouts, all others nil. It does not wait for tasks that take long: use Shutdown for that. If any
+// are running it takes up to 20 ms to be sure that they have started, or more where the processors
+// are busy.
 func (t *Timer) Stop() []*Timeout {
+	left := t.stop()
+	t.awaitStarts(20 * time.Millisecond)
+	return left
+}
+
+// stop is Stop, except that tasks may be just starting when it returns.
+func (t *Timer) stop() []*Timeout {
 	if !t.stopped.CompareAndSwap(false, true) { // this shuts the gate
 		<-t.swept
 		return nil
@@ -118,7 +129,7 @@ func (t *Timer) Stop() []*Timeout {
 // pending, and the context's error if that is done first. From inside a task it always is. To have
 // the timeouts before the wait, call Stop, and then Shutdown.
 func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
-	left := t.Stop()
+	left := t.stop()
 	for _, untilIdle := range []func() <-chan struct{}{t.runners.untilIdle, t.ownRunners.untilIdle, t.calls.untilIdle} {
 		idle := untilIdle()
 		if idle == nil {
@@ -133,12 +144,38 @@ func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	return left, nil
 }
 
-// awaitClaims returns when each timeout that a runner has claimed before the call has also been
-// started. Called without a lock.
-func (t *Timer) awaitClaims() {
+// awaitClaims returns when each timeout that a runner has claimed before the call is also being
+// started. It reports whether any task is running. Called without a lock.
+func (t *Timer) awaitClaims() (running bool) {
 	for _, r := range t.allRunners() {
 		for _, rn := range r.snapshot() {
-			rn.settled()
+			running = rn.settled() != nil || running
+		}
+	}
+	return running
+}
+
+// awaitStarts gives the tasks that are being started time to execute their first instruction: until no
+// task is running, or for as long as grace, so that those that still run must be long ones.
+//
+// The first yields are for a runner that the Go scheduler has preempted: it is ahead of the caller in
+// the scheduler's queue. The sleeps are for one whose thread the machine has preempted. Time that stands
+// still while others run is that of a synctest bubble, which a sleep would advance. Where goroutines
+// keep all processors busy each yield takes long, and few must be enough.
+func (t *Timer) awaitStarts(grace time.Duration) {
+	const minYields, maxYields = 8, 100
+	start := time.Now()
+	for i := 0; t.awaitClaims(); i++ {
+		spent := time.Since(start)
+		switch {
+		case i < minYields:
+			runtime.Gosched()
+		case spent >= grace, spent == 0 && i >= maxYields:
+			return
+		case i < maxYields:
+			runtime.Gosched()
+		default:
+			time.Sleep(grace / 100)
 		}
 	}
 }

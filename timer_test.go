@@ -391,6 +391,29 @@ func TestStopDoesNotWaitForLongTasks(t *testing.T) {
 	stop(t, make(chan bool))
 }
 
+// A task that has been claimed, and may not have begun, is waited for: until it ends, or for so
+// long that it must have begun.
+func TestStopAwaitsStarts(t *testing.T) {
+	for _, ends := range []bool{true, false} {
+		timer := newFakedTimer(t)
+		rn := timer.runners.enlistOne()
+		rn.at.Store(new(Timeout)) // as a runner does when it has claimed it
+		var stopped atomic.Bool
+		done := make(chan struct{})
+		go func() {
+			timer.Stop()
+			stopped.Store(true)
+			close(done)
+		}()
+		time.Sleep(5 * time.Millisecond)
+		require.False(t, stopped.Load())
+		if ends {
+			rn.at.Store(nil)
+		}
+		<-done
+	}
+}
+
 // After Stop the timer keeps nothing of what it handed back, nor does one handle keep another.
 func TestStopReleases(t *testing.T) {
 	virtual(t, func(t *testing.T) {

@@ -142,10 +142,10 @@ func (a *act) cancel(who int) {
 	}
 }
 
-// stop stops the timer. None that was armed
+// stop stops the timer, but for the wait for tasks that have just been started. None that was armed
 // before may be pending when it has returned, and each claim is over.
 func (s *scene) stop() {
-	s.left = s.timer.Stop()
+	s.left = s.timer.stop()
 	s.started = s.fired()
 	for i := range s.timer.queue.stripes {
 		s.uncounted -= int(s.timer.queue.stripes[i].expired.Load())
@@ -234,7 +234,7 @@ func (s *scene) check() {
 		require.EqualValues(s, asleep, presence, "the worker does not sleep")
 	}
 	if !timer.IsStopped() {
-		s.left = timer.Stop()
+		s.left = timer.stop()
 		require.Len(s, s.left, waiting)
 	}
 	require.Zero(s, timer.Pending())

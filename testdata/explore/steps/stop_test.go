@@ -131,7 +131,7 @@ func TestStepsStopStop(t *testing.T) {
 		s.tickAway(3)
 		s.Go(s.stop)
 		var left []*Timeout
-		s.Go(func() { left = s.timer.Stop() })
+		s.Go(func() { left = s.timer.stop() })
 		s.Race(0)
 		s.left = append(s.left, left...)
 		s.check()
