@@ -63,9 +63,10 @@ func WithLevels(n int) Option {
 }
 
 // WithMaxPending limits the number of pending timeouts. One more is refused with
-// ErrTooManyPending. A slot is free when Cancel has returned true, or when the task starts; a
-// repeating timeout has its slot until it ends. Zero, the default, means no limit. A limit costs
-// a counter shared by all goroutines that use the timer.
+// ErrTooManyPending. A slot is free when Cancel has returned true, or when the task has been started; a
+// repeating timeout has its slot until it ends. No call waits for a slot, so one that overlaps with the
+// call or the start that frees it may still be refused. Zero, the default, means no limit. A limit
+// costs a counter shared by all goroutines that use the timer.
 func WithMaxPending(n int) Option {
 	return func(c *config) { c.maxPending = n }
 }
