@@ -18,8 +18,9 @@ type calls struct {
 
 	// Guarded by mu, which is never held while user code runs.
 	mu       sync.Mutex
-	queue    []func() // queue[:next] have been taken, and are nil
-	next     int
+	first    *call         // a list of those that nobody has taken; nil if there is none
+	last     *call         // the end of it
+	left     int           // its length
 	live     int           // goroutines
 	fresh    int           // those of them that have not had a processor yet
 	idle     chan struct{} // closed when live becomes 0; nil if nobody waits for that
@@ -28,14 +29,29 @@ type calls struct {
 	progress progress
 }
 
-// maxPatience bounds the patience of a timer with a long tick.
-const maxPatience = 10 * time.Millisecond
+type call struct {
+	f    func()
+	next *call
+}
+
+// The patience is a part of the tick, within these bounds. Less would look more often than goroutines
+// get a processor.
+const (
+	minPatience = 100 * time.Microsecond
+	maxPatience = 10 * time.Millisecond
+)
 
 // add has f called soon. It may be called in any state of the timer, also after Stop.
 func (c *calls) add(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.queue = append(c.queue, f)
+	n := &call{f: f}
+	if c.left++; c.left == 1 {
+		c.first = n
+	} else {
+		c.last.next = n
+	}
+	c.last = n
 	if c.live == 0 {
 		c.start(1)
 	}
@@ -81,16 +97,13 @@ func (c *calls) take(fresh bool) func() {
 	if fresh {
 		c.fresh--
 	}
-	if c.next < len(c.queue) {
-		f := c.queue[c.next]
-		c.queue[c.next] = nil
-		c.next++
+	if n := c.first; n != nil {
+		if c.left--; c.left == 0 {
+			c.last = nil
+		}
+		c.first = n.next
 		c.progress.taken++
-		return f
-	}
-	c.queue, c.next = c.queue[:0], 0
-	if cap(c.queue) > batchSize {
-		c.queue = nil
+		return n.f
 	}
 	if c.live--; c.live == 0 && c.idle != nil {
 		close(c.idle)
@@ -103,13 +116,12 @@ func (c *calls) take(fresh bool) func() {
 func (c *calls) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left := len(c.queue) - c.next
-	if left == 0 {
+	if c.left == 0 {
 		c.watching = false
 		c.progress.reset()
 		return
 	}
-	c.start(min(left, c.progress.more(c.patience, c.live, c.fresh == 0)))
+	c.start(min(c.left, c.progress.more(c.patience, c.live, c.fresh == 0)))
 	c.watch.Reset(c.patience)
 }
 

@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -266,4 +268,52 @@ func TestBatchesAreUsedAgain(t *testing.T) {
 	b = listed()
 	require.Nil(t, r.next(rn))
 	require.True(t, recycled(b))
+}
+
+// Calls are made in the order in which they came, by one goroutine as long as none blocks; and what
+// waits behind calls that block is made all the same.
+func TestCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		c := &timer.calls
+		release := make(chan struct{})
+		var made []int
+		for i := range 1000 {
+			c.add(func() { made = append(made, i) })
+		}
+		c.mu.Lock()
+		require.LessOrEqual(t, c.live, 1)
+		c.mu.Unlock()
+		synctest.Wait()
+		require.Len(t, made, 1000)
+		require.True(t, slices.IsSorted(made))
+		require.Nil(t, c.untilIdle())
+
+		var blocked, others atomic.Int64
+		for i := range 100 {
+			c.add(func() {
+				if i%10 == 0 {
+					blocked.Add(1)
+					<-release
+				} else if i%10 == 1 {
+					runtime.Goexit()
+				}
+				others.Add(1)
+			})
+		}
+		pass(2 * maxPatience)
+		require.EqualValues(t, 10, blocked.Load())
+		require.EqualValues(t, 80, others.Load())
+		c.mu.Lock()
+		require.Equal(t, 10, c.live)
+		c.mu.Unlock()
+		idle := c.untilIdle()
+		require.NotNil(t, idle)
+		close(release)
+		<-idle
+		require.Nil(t, c.first)
+		require.Nil(t, c.last)
+		pass(time.Second)
+		require.False(t, c.watching)
+	})
 }

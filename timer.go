@@ -157,7 +157,7 @@ func New(opts ...Option) (*Timer, error) {
 	if c.dispatcher != nil {
 		t.runners.dispatch = c.dispatcher(&t.runners)
 	}
-	t.calls.patience = max(min(c.tick/looksPerTick, maxPatience), 1)
+	t.calls.patience = max(min(c.tick/looksPerTick, maxPatience), minPatience)
 	t.worker.timer = t
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
