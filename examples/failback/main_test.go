@@ -48,6 +48,9 @@ func mustCall(t *testing.T, args ...string) *callsReport {
 }
 
 func TestCallsOutliveOutages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
 	t.Parallel()
 	r := mustCall(t, "-count=300", "-over=1s", "-outages=2", "-timeout=100ms", "-max=200ms", "-busy=0.1", "-mute=0.05")
 	require.Equal(t, 300, r.issued)
@@ -89,8 +92,11 @@ func TestLimitsGiveUp(t *testing.T) {
 }
 
 func TestFleet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
 	t.Parallel()
-	f, err := newFleet(mustParse(t, "-providers=30", "-stop=5", "-ttl=2400ms"))
+	f, err := newFleet(mustParse(t, "-providers=30", "-stop=5", "-ttl=1500ms"))
 	require.NoError(t, err)
 	require.NoError(t, f.run(t.Context()))
 	r := f.report
@@ -105,9 +111,12 @@ func TestFleet(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{slack, "-count=100", "-over=500ms", "-outages=1", "-providers=10", "-stop=10", "-ttl=2400ms"}, &stdout, &stderr)
+	code := run(t.Context(), []string{slack, "-count=100", "-over=500ms", "-outages=1", "-providers=10", "-stop=10", "-ttl=1500ms"}, &stdout, &stderr)
 	require.Equal(t, exitOK, code, stderr.String())
 	require.Empty(t, stderr.String(), "no progress unless on a terminal")
 	require.Regexp(t, `(?s)100 calls over 500ms.*answered +100 .*carried out +100 .*outage 1 .*lost +10 .*published again +10 .*expired rightly +10 .*expired wrongly +0\n\nno call lost`, stdout.String())
@@ -126,6 +135,9 @@ func TestInterruption(t *testing.T) {
 
 // TestProgram runs the program as its user would.
 func TestProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
 	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "failback.exe")
 	out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
