@@ -96,7 +96,7 @@ func TestFleet(t *testing.T) {
 		t.Skip("takes seconds of real time: runs without -short")
 	}
 	t.Parallel()
-	f, err := newFleet(mustParse(t, "-providers=30", "-stop=5", "-ttl=1500ms"))
+	f, err := newFleet(mustParse(t, "-providers=30", "-stop=5", "-ttl=2400ms"))
 	require.NoError(t, err)
 	require.NoError(t, f.run(t.Context()))
 	r := f.report
@@ -116,7 +116,7 @@ func TestRun(t *testing.T) {
 	}
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{slack, "-count=100", "-over=500ms", "-outages=1", "-providers=10", "-stop=10", "-ttl=1500ms"}, &stdout, &stderr)
+	code := run(t.Context(), []string{slack, "-count=100", "-over=500ms", "-outages=1", "-providers=10", "-stop=10", "-ttl=2400ms"}, &stdout, &stderr)
 	require.Equal(t, exitOK, code, stderr.String())
 	require.Empty(t, stderr.String(), "no progress unless on a terminal")
 	require.Regexp(t, `(?s)100 calls over 500ms.*answered +100 .*carried out +100 .*outage 1 .*lost +10 .*published again +10 .*expired rightly +10 .*expired wrongly +0\n\nno call lost`, stdout.String())
