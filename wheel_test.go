@@ -197,27 +197,6 @@ func TestWheelEveryDelayAlone(t *testing.T) {
 	}
 }
 
-// Whoever only ever looks at the tick named by next misses nothing, and is not sent in vain.
-func TestWheelNextTick(t *testing.T) {
-	for _, size := range []int{1, 4, 64, 512} {
-		for levels := range 4 {
-			for start := range uint64(66) {
-				w := newWheel(size, levels+1, start)
-				ticks := []uint64{start + 1, start + 2, start + 63, start + 64, start + 65, start + 511, start + 512, start + 513, start + 100_000}
-				for _, tick := range ticks {
-					w.place(testTimeout(tick), tick)
-				}
-				for _, tick := range ticks {
-					require.Equal(t, tick, w.next, "size %d, levels %d, start %d", size, levels+1, start)
-					require.Empty(t, collect(t, w, tick-1))
-					require.Len(t, collect(t, w, tick), 1)
-				}
-				require.Equal(t, uint64(neverTick), w.next)
-			}
-		}
-	}
-}
-
 // What has been removed is not waited for, unless to find out what else there is costs more than to
 // wake up in vain.
 func TestWheelForgetsWhatWasRemoved(t *testing.T) {
@@ -258,7 +237,8 @@ func TestWheelCatchesUpAtOnce(t *testing.T) {
 	}
 }
 
-// The largest wheel reaches the last tick on a level whose shift is not too large for a tick.
+// The largest wheel reaches the last tick on a level whose shift is not too large for a tick. Whoever
+// only ever looks at the tick named by next misses nothing, and is not sent in vain.
 func TestWheelReachesAllTicks(t *testing.T) {
 	for _, size := range []int{1, 2, 64, maxWheelSize} {
 		w := newWheel(size, maxLevels, 1)

@@ -48,6 +48,9 @@ func mustCall(t *testing.T, args ...string) *callsReport {
 }
 
 func TestCallsOutliveOutages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
 	t.Parallel()
 	r := mustCall(t, "-count=300", "-over=1s", "-outages=2", "-timeout=100ms", "-max=200ms", "-busy=0.1", "-mute=0.05")
 	require.Equal(t, 300, r.issued)
@@ -89,6 +92,9 @@ func TestLimitsGiveUp(t *testing.T) {
 }
 
 func TestFleet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
 	t.Parallel()
 	f, err := newFleet(mustParse(t, "-providers=30", "-stop=5", "-ttl=2400ms"))
 	require.NoError(t, err)
@@ -105,6 +111,9 @@ func TestFleet(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), []string{slack, "-count=100", "-over=500ms", "-outages=1", "-providers=10", "-stop=10", "-ttl=2400ms"}, &stdout, &stderr)
@@ -126,6 +135,9 @@ func TestInterruption(t *testing.T) {
 
 // TestProgram runs the program as its user would.
 func TestProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
 	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "failback.exe")
 	out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()

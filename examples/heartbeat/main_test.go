@@ -25,9 +25,12 @@ const far = 60 * time.Second
 // The limit is so long that a loaded machine does not keep a heartbeat back for
 // as long.
 func TestOverLoopback(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
 	t.Parallel()
 	var stdout bytes.Buffer
-	o, err := parseOptions(strings.Fields("-conns=300 -interval=50ms -limit=3s -tick=10ms -duration=500ms -traffic=80ms -silent=0.2"))
+	o, err := parseOptions(strings.Fields("-conns=300 -interval=50ms -limit=2s -tick=10ms -duration=500ms -traffic=80ms -silent=0.2"))
 	require.NoError(t, err)
 	r, err := measure(t.Context(), o, &stdout, io.Discard)
 	require.NoError(t, err)
@@ -204,6 +207,9 @@ func TestNumbers(t *testing.T) {
 
 // The program as a user has it.
 func TestProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
 	t.Parallel()
 	prog := filepath.Join(t.TempDir(), "heartbeat.exe")
 	out, err := exec.Command("go", "build", "-o", prog, ".").CombinedOutput()

@@ -161,6 +161,9 @@ func TestBadFlags(t *testing.T) {
 }
 
 func TestProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
 	prog := filepath.Join(t.TempDir(), "ratelimit.exe")
 	out, err := exec.Command("go", "build", "-o", prog, ".").CombinedOutput()
 	require.NoError(t, err, string(out))

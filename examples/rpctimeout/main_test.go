@@ -47,6 +47,9 @@ func wantDropped(t *testing.T, n uint64, args ...string) (dropped int64) {
 }
 
 func TestCallsAreAnsweredOrTimeOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
 	args := []string{"-count=3000", "-conns=3", "-inflight=500", "-timeout=250ms", "-tick=5ms",
 		"-median=60ms", "-spread=0.7", "-drop=0.05"}
 	r := mustMeasure(t, t.Context(), args...)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,12 @@ func TestHelp(t *testing.T) {
 
 // TestProgram runs the program as a user does.
 func TestProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
+	if runtime.GOOS == "windows" {
+		t.Skip("no interrupt can be sent to a process there")
+	}
 	bin := filepath.Join(t.TempDir(), "wheelview")
 	out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
 	require.NoError(t, err, string(out))

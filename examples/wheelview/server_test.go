@@ -181,6 +181,9 @@ func TestPage(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time: runs without -short")
+	}
 	l := closed(t, wheelSettings{TickMs: 10, Levels: 2, Size: 64},
 		loadSettings{Rate: 1000, Canceled: 0.5, MinDelayMs: 20, MaxDelayMs: 2000})
 	srv := httptest.NewServer(newHandler(l))

@@ -32,6 +32,9 @@ type browser struct {
 // chromedriver the test is skipped, or fails if WHEELVIEW_BROWSER=1 says that they must be there.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("the browser takes half a minute: runs without -short")
+	}
 	chromium, err := lookPath("chromium", "chromium-browser", "google-chrome")
 	driver, err2 := exec.LookPath("chromedriver")
 	if err != nil || err2 != nil {
