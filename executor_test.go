@@ -237,7 +237,8 @@ func TestExecutorWithMaxConcurrency(t *testing.T) {
 func TestRunnersRace(t *testing.T) {
 	seeds := newRand(t)
 	var total Stats
-	for end := time.Now().Add(2 * stressTime(t)); time.Now().Before(end); {
+	seen := func() bool { return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 }
+	for end := time.Now().Add(2 * stressTime(t)); goesOn(end, seen()); {
 		limit := []int{0, 1, 2, 5}[seeds.IntN(4)]
 		kind := seeds.IntN(4)
 		work := make(chan func(), 8)
@@ -366,7 +367,7 @@ func TestRunnersRace(t *testing.T) {
 		total.Returned += st.Returned
 	}
 	t.Logf("%d expired, %d canceled, %d returned", total.Expired, total.Canceled, total.Returned)
-	require.True(t, total.Expired > 0 && total.Canceled > 0 && total.Returned > 0)
+	require.True(t, seen())
 }
 
 // A wildTask does what its run says.

@@ -108,6 +108,13 @@ func stressTime(t testing.TB) time.Duration {
 	return lengthOf(t, "HASHEDWHEEL_STRESS", sized(50*time.Millisecond, 200*time.Millisecond, 5*time.Second))
 }
 
+// goesOn reports whether a test of a race goes on: until end, and then until it has seen what it is
+// for, which may take long on a starved machine, but not for longer than a minute.
+func goesOn(end time.Time, seen bool) bool {
+	now := time.Now()
+	return now.Before(end) || !seen && now.Before(end.Add(time.Minute))
+}
+
 // lengthOf returns the duration that a variable says, or the one given if it is not set.
 func lengthOf(t testing.TB, variable string, otherwise time.Duration) time.Duration {
 	t.Helper()

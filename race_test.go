@@ -42,7 +42,8 @@ func (l *ledger) Canceled(*Timeout) { l.told.Add(1) }
 func TestEachArmingEndsOnce(t *testing.T) {
 	seeds := newRand(t)
 	total, reArmed, left := Stats{}, 0, 0
-	for end := time.Now().Add(2 * stressTime(t)); time.Now().Before(end); {
+	seen := func() bool { return total.Expired > 0 && total.Canceled > 0 && left > 0 && reArmed > 0 }
+	for end := time.Now().Add(2 * stressTime(t)); goesOn(end, seen()); {
 		timer := newTimer(t, WithTick(time.Duration(20+seeds.IntN(2000))*time.Microsecond), WithWheelSize(1+seeds.IntN(64)))
 		var over atomic.Bool
 		all := make([]*ledger, 300)
@@ -135,9 +136,7 @@ func TestEachArmingEndsOnce(t *testing.T) {
 		reArmed += int(rearmed.Load())
 	}
 	t.Logf("%d armed, of which %d by Reset; %d expired, %d canceled, %d returned", total.Accepted, reArmed, total.Expired, total.Canceled, left)
-	for _, n := range []int{int(total.Expired), int(total.Canceled), left, reArmed} {
-		require.NotZero(t, n, "the test did not do what it is for")
-	}
+	require.True(t, seen(), "the test did not do what it is for")
 }
 
 // Of many that cancel one timeout while it comes due, exactly one gets true, or
@@ -146,7 +145,7 @@ func TestCancelRace(t *testing.T) {
 	timer := newTimer(t, WithTick(50*time.Microsecond))
 	r := newRand(t)
 	outcomes := [2]int{}
-	for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
+	for end := time.Now().Add(stressTime(t)); goesOn(end, outcomes[0] > 0 && outcomes[1] > 0); {
 		var ran, won atomic.Int64
 		done := make(chan struct{})
 		to, err := timer.AfterFunc(0, func() { ran.Add(1); close(done) })
@@ -203,7 +202,7 @@ func TestNeverEarlyUnderResets(t *testing.T) {
 				l.to.Store(to)
 				all[i] = l
 			}
-			for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
+			for end := time.Now().Add(stressTime(t)); goesOn(end, runs.Load() > 0); {
 				l := all[r.IntN(len(all))]
 				to := l.to.Load()
 				delay := time.Duration(r.IntN(2000)) * time.Microsecond
@@ -244,7 +243,7 @@ func TestMaxPendingRace(t *testing.T) {
 		r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
 		wg.Go(func() {
 			done := make(chan struct{}, 1)
-			for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
+			for end := time.Now().Add(stressTime(t)); goesOn(end, fired.Load() > 0); {
 				to, err := timer.AfterFunc(time.Duration(r.IntN(200))*time.Microsecond, func() { done <- struct{}{} })
 				if !assert.NoError(t, err) {
 					return
@@ -275,7 +274,7 @@ func TestMaxPendingRaceOverLimit(t *testing.T) {
 	var held, refused, accepted atomic.Int64
 	for range 4 * limit {
 		wg.Go(func() {
-			for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
+			for end := time.Now().Add(stressTime(t)); goesOn(end, refused.Load() > 0); {
 				to, err := timer.AfterFunc(time.Hour, nop)
 				if err != nil {
 					assert.ErrorIs(t, err, ErrTooManyPending)

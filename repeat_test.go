@@ -32,7 +32,7 @@ func TestFixedRateDoesNotDrift(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			virtual(t, func(t *testing.T) {
-				const runs = 10_000
+				runs := sized[time.Duration](500, 2000, 10_000)
 				timer := newTimer(t, WithTick(c.tick))
 				start := time.Now()
 				time.Sleep(c.tick / 3)
@@ -43,7 +43,7 @@ func TestFixedRateDoesNotDrift(t *testing.T) {
 				pass(c.initial + runs*c.period)
 				require.True(t, to.Cancel())
 				at := m.all()
-				require.InDelta(t, runs, len(at), 1+float64(c.tick/c.period))
+				require.InDelta(t, int(runs), len(at), 1+float64(c.tick/c.period))
 				for n, got := range at {
 					want := boundaryAt(offset+c.initial+time.Duration(n)*c.period, c.tick)
 					require.Equal(t, want, got.Sub(start), "run %d", n)
@@ -57,7 +57,7 @@ func TestFixedRateDoesNotDrift(t *testing.T) {
 // is due or when the one before is over, whichever is later.
 func TestRepeatingModel(t *testing.T) {
 	rnd := newRand(t)
-	for range 40 {
+	for range sized(4, 12, 40) {
 		const us = time.Microsecond
 		tick := time.Duration(1+rnd.IntN(1000)) * us
 		initial := time.Duration(rnd.IntN(3000)-200) * us
@@ -550,7 +550,7 @@ func TestRepeatingRace(t *testing.T) {
 			rnd := newRand(t)
 			seeds := [4]int64{rnd.Int64(), rnd.Int64(), rnd.Int64(), rnd.Int64()}
 			var total uint64
-			for deadline := time.Now().Add(stressTime(t) / 2); time.Now().Before(deadline); {
+			for deadline := time.Now().Add(stressTime(t) / 2); goesOn(deadline, total > 0); {
 				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond))...)
 				type one struct {
 					to   *Timeout

@@ -125,7 +125,7 @@ func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 // Random operations against a list that is kept sorted by deadline. Everything fires at its
 // boundary, nothing else ever does, and the counts agree at every step.
 func TestTimerModel(t *testing.T) {
-	for range 25 {
+	for range sized(3, 8, 25) {
 		virtual(t, func(t *testing.T) {
 			r := newRand(t)
 			tick := []time.Duration{1, 10, 1001, time.Millisecond, 7 * time.Millisecond}[r.IntN(5)]

@@ -110,7 +110,7 @@ func TestCancelThenWaitRace(t *testing.T) {
 			timer := newTimer(t, append(opts, WithTick(50*time.Microsecond))...)
 			rnd := newRand(t)
 			ran := 0
-			for deadline := time.Now().Add(stressTime(t) / 3); time.Now().Before(deadline); {
+			for deadline := time.Now().Add(stressTime(t) / 3); goesOn(deadline, ran > 0); {
 				shared := 0 // the race detector sees to it that the task has let go of it
 				to, err := timer.AfterFunc(time.Duration(rnd.IntN(150))*time.Microsecond, func() { shared++ })
 				require.NoError(t, err)

@@ -180,7 +180,7 @@ func TestLongQueueIsTakenEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
 		limit := summonEvery * len(timer.queue.stripes)
-		for range 10 {
+		for range sized(2, 4, 10) {
 			for range limit {
 				to, err := timer.AfterFunc(time.Hour, nop)
 				require.NoError(t, err)
@@ -237,6 +237,9 @@ func TestWorkerCascadesInTime(t *testing.T) {
 // to rest keeps it awake, but not for the whole tick. On real time: virtual time stands still while a
 // goroutine waits for a mutex.
 func TestTakenBackRestIsShort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second of real time; without -short it runs")
+	}
 	timer := newTimer(t, WithTick(time.Hour))
 	w := &timer.worker
 	to, err := timer.AfterFunc(100*time.Hour, nop)
@@ -257,7 +260,7 @@ func TestTakenBackRestIsShort(t *testing.T) {
 // On real time, a worker that is held up for hundreds of ticks loses nothing, and nothing is
 // early afterwards. What catching up costs is TestWheelCatchesUpAtOnce's.
 func TestHeldUpWorkerCatchesUp(t *testing.T) {
-	for levels := 1; levels <= 4; levels++ {
+	for levels := 1; levels <= sized(1, 2, 4); levels++ {
 		const tick, n = 500 * time.Microsecond, 1000
 		timer := newTimer(t, WithTick(tick), WithLevels(levels), WithWheelSize(8))
 		var ran, early atomic.Int64
