@@ -15,8 +15,9 @@ const batchSize = 1 << 10
 type batch struct {
 	// Owned by the goroutine that fills it, and immutable once it is listed, except that an entry
 	// is owned, and cleared, by the goroutine that takes it.
-	due  []*Timeout
-	tick uint64 // the wheel's when it was handed over: none was due later
+	due   []*Timeout
+	tick  uint64 // the wheel's when the last of them was handed over: none was due later
+	since uint64 // the same for the first of them
 
 	cursor atomic.Int64 // index of the first that nobody has taken
 

@@ -667,3 +667,91 @@ func TestBusyTasksNeedFewRunners(t *testing.T) {
 	t.Logf("most runners at a time: %d", most.Load())
 	require.Less(t, most.Load(), int64(n/10))
 }
+
+// Where tasks wait for their turn the oldest come first, whatever comes due later: with a limit that a
+// task which blocks has made smaller by one, and with an executor of one goroutine.
+func TestOldestComeFirst(t *testing.T) {
+	const tick = time.Millisecond
+	for name, opts := range map[string]func(work chan func()) []Option{
+		"limit": func(chan func()) []Option { return []Option{WithMaxConcurrency(2)} },
+		"executor": func(work chan func()) []Option {
+			return []Option{WithExecutor(func(run func()) error { work <- run; return nil })}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				work := make(chan func(), 10_000)
+				go func() {
+					for run := range work {
+						run()
+					}
+				}()
+				defer close(work)
+				timer := newTimer(t, append(opts(work), WithTick(tick))...)
+				release := make(chan struct{})
+				if name == "limit" {
+					_, err := timer.AfterFunc(0, func() { <-release })
+					require.NoError(t, err)
+				}
+				const old = 50
+				var ran []int
+				for i := range 20 * old { // at the first tick fifty, then one at each
+					_, err := timer.AfterFunc(max(0, time.Duration(i-old+2)*tick), func() {
+						ran = append(ran, i)
+						time.Sleep(tick)
+					})
+					require.NoError(t, err)
+				}
+				pass(30 * old * tick)
+				require.Len(t, ran, 20*old)
+				for n, i := range ran {
+					require.Equal(t, n < old, i < old, "task %d was the %dth to run", i, n)
+				}
+				close(release)
+				_, err := timer.Shutdown(t.Context())
+				require.NoError(t, err)
+			})
+		})
+	}
+}
+
+// What waits lies in few batches, however it came: one by one, and again and again. The runners and
+// the worker look at each batch, so otherwise a backlog would cost quadratic time.
+func TestBacklogLiesInFewBatches(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick, n = time.Millisecond, 5000
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		release := blockOne(t, timer)
+		pass(2 * tick)
+		var canceled *Timeout
+		for i := range n {
+			to, err := timer.AfterFunc(0, nop)
+			require.NoError(t, err)
+			if i == n/2 {
+				canceled = to
+			}
+			time.Sleep(tick)
+		}
+		require.True(t, canceled.Cancel())
+		gone := weak.Make(canceled)
+		canceled = nil
+		time.Sleep(2 * tick)
+		synctest.Wait()
+		runtime.GC()
+		require.Nil(t, gone.Value(), "it is dropped, though others still come to its batch")
+		r := &timer.runners
+		require.LessOrEqual(t, len(r.batches), n/batchSize+2)
+
+		repeating, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), time.Hour, time.Hour)
+		require.NoError(t, err)
+		before := len(r.batches)
+		for range n {
+			r.requeue(repeating, timer.clock.now())
+		}
+		require.LessOrEqual(t, len(r.batches), before+n/batchSize+2)
+		repeating.Cancel()
+		close(release)
+		pass(time.Second)
+		require.EqualValues(t, n, timer.Stats().Expired)
+	})
+}

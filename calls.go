@@ -11,8 +11,8 @@ import (
 // to an executor, or log. The caller of add does not wait.
 //
 // One goroutine makes call after call, and ends when none is left. While calls wait behind it, a timer
-// of the runtime looks whether they get on, and starts more goroutines if they do not. So a call that
-// blocks delays the others by no more than a tick.
+// of the runtime looks several times a tick whether they get on, and starts more goroutines if they do
+// not. So a call that blocks does not hold up the others.
 type calls struct {
 	patience time.Duration // between looks; immutable after New
 

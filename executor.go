@@ -8,9 +8,10 @@ import (
 
 // WithExecutor has the tasks run by submit, which may be the Submit method of a goroutine pool: for each
 // timeout that comes due it is given a function without arguments, and is to have it called once,
-// soon, on whatever goroutine. Each call runs one task that is due, the one that has waited longest;
-// if there is none any more, it does nothing. Nil, the default, is the timer's own runners. It costs a
-// few allocations a task.
+// soon, on whatever goroutine. Each function runs one task that is due, one of those that have waited
+// longest; if there is none any more, it does nothing. A function that is never called leaves a task
+// waiting until another timeout comes due. Nil, the default, is the timer's own runners. It costs a few
+// allocations a task.
 //
 // Until its task starts a timeout is pending: it can be canceled and reset, and Stop hands it back.
 // If submit returns an error or panics, a task runs on a goroutine of the timer's, and is counted in
@@ -90,8 +91,7 @@ func (x *executor) submitOne() {
 	}
 	j := &job{executor: x}
 	if !j.submitted() {
-		x.runners.timer.unsubmitted.Add(1)
-		j.run()
+		j.runHere()
 	}
 }
 
@@ -107,7 +107,7 @@ func (j *job) submitted() (ok bool) {
 		value := recover()
 		switch {
 		case value == nil: // runtime.Goexit: this goroutine will not run it
-			t.calls.add(j.run)
+			t.calls.add(j.runHere)
 		case j.state.Load() == crashed:
 			panic(value) // the handler's, from a job that was run in the call
 		default:
@@ -121,9 +121,20 @@ func (j *job) submitted() (ok bool) {
 
 // run takes the turn, if it is the first call. Called by the executor, on whatever goroutine.
 func (j *job) run() {
-	if !j.state.CompareAndSwap(0, begun) {
-		return
+	if j.state.CompareAndSwap(0, begun) {
+		j.turn()
 	}
+}
+
+// runHere is run for a job that the executor has not taken.
+func (j *job) runHere() {
+	if j.state.CompareAndSwap(0, begun) {
+		j.executor.runners.timer.unsubmitted.Add(1)
+		j.turn()
+	}
+}
+
+func (j *job) turn() {
 	defer func() {
 		value := recover()
 		if value != nil {

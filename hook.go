@@ -37,7 +37,8 @@ type hook interface {
 
 	// own reports whether the task is the library's alone, and no caller has a handle. It runs beyond
 	// WithMaxConcurrency and without the executor, because tasks may be waiting for it. Stop cancels
-	// its timeout instead of returning it. Such a task must not block.
+	// its timeout instead of returning it. Such a task must not block, except to wait for a lock that is
+	// held briefly.
 	own() bool
 }
 

@@ -82,7 +82,8 @@ func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }
 
-// WithPanicHandler sets the function that is told of a panic in a task: the timeout, the
+// WithPanicHandler sets the function that is told of a panic in a task, or in what belongs to it, a
+// Canceler or a Schedule: the timeout, the
 // value recovered, and the stack of the goroutine at the panic. It runs where the task ran
 // and counts as part of its run. If it panics itself the program crashes. Nil, the default,
 // logs the panic as an error through the logger.
@@ -90,7 +91,8 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 	return func(c *config) { c.panicHandler = h }
 }
 
-// WithLogger sets the logger of what no caller can be told: a panic, unless there is a handler; and that
+// WithLogger sets the logger for what no caller can be told: a panic, unless there is a handler for it; a
+// panic of the executor; and that
 // timeouts were late by more than a second, at most once a second. Nil, the default, is slog.Default() at the time of the message.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }

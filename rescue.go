@@ -52,15 +52,19 @@ func (p *progress) reset() { p.seen, p.step = p.taken, 0 }
 func (r *runners) checkStalled(tick uint64, spent time.Duration) (waiting, overdue bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.dispatch != nil || r.atLimit() {
+		r.progress.reset()
+		return false, false
+	}
 	r.prune()
 	left := 0
 	r.progress.taken = r.pruned
 	for _, b := range r.batches {
 		left += b.left()
 		r.progress.taken += len(b.due) - b.left()
-		overdue = overdue || b.tick < tick
+		overdue = overdue || b.since < tick
 	}
-	if left == 0 || r.atLimit() || r.dispatch != nil {
+	if left == 0 {
 		r.progress.reset()
 		return false, false
 	}
@@ -79,12 +83,12 @@ func (r *runners) sweep(tick uint64) (again bool) {
 	defer r.mu.Unlock()
 	for i := len(r.batches) - 1; i >= 0; i = min(i, len(r.batches)) - 1 {
 		b := r.batches[i]
-		if b.tick >= tick {
+		if b.since >= tick {
 			again = true
 			continue
 		}
 		kept := newBatch() // takes the place of b
-		kept.tick, kept.listed = b.tick, true
+		kept.tick, kept.since, kept.listed = b.tick, b.since, true
 		rest := b.takeRest()
 		for _, to := range rest {
 			// What is not due any more, and in a bucket, is there for its new tick.

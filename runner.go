@@ -128,7 +128,12 @@ func (rn *runner) runTask(to *Timeout) {
 func (rn *runner) taskEnded(to *Timeout) {
 	value := recover()
 	if h := to.hook(); h != nil {
-		defer h.ran(to) // even if the handler ends the goroutine
+		defer func() {
+			if value := recover(); value != nil {
+				panic(value) // the handler's: the program crashes, and no more of the user's code runs
+			}
+			h.ran(to) // even if the handler ends the goroutine
+		}()
 	}
 	if value != nil {
 		to.timer.reportPanic(to, value, debug.Stack())

@@ -76,12 +76,13 @@ func (r *runners) handOver(tick uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.prune()
+	n := len(b.due)
 	r.list(b)
 	switch {
 	case r.dispatch != nil:
-		r.dispatch.add(len(b.due))
+		r.dispatch.add(n)
 	case r.limit > 0:
-		r.spawn(len(b.due)) // as many as there may be
+		r.spawn(n) // as many as there may be
 	case len(r.batches) == 1, len(r.live) < r.eager:
 		// If it is the only one, nobody may come to take it: all runners there are may be in
 		// tasks that block.
@@ -89,8 +90,8 @@ func (r *runners) handOver(tick uint64) {
 	}
 }
 
-// requeue accepts a timeout that is due once more just as a run of it ends. It waits behind all
-// others. The runner comes for it after its own batch, unless another one does. Called by the runner,
+// requeue accepts a timeout that is due once more just as a run of it ends. It waits behind those that
+// were due before. The runner comes for it after its own batch, unless another one does. Called by the runner,
 // inside the gate.
 func (r *runners) requeue(to *Timeout, tick uint64) {
 	r.mu.Lock()
@@ -106,8 +107,21 @@ func (r *runners) requeue(to *Timeout, tick uint64) {
 	}
 }
 
-// list puts a batch behind the others. It is the runners' from here. Called with mu held.
+// list puts what is in a batch behind the others: into the last batch if no runner has begun that, so
+// that timeouts that come due one by one, and wait, do not make a batch each. The batch is the runners'
+// from here. Called with mu held.
 func (r *runners) list(b *batch) {
+	if n := len(r.batches); n > 0 {
+		last := r.batches[n-1]
+		if !last.begun && len(last.due)+len(b.due) <= batchSize {
+			last.due = append(last.due, b.due...)
+			last.tick = b.tick
+			clear(b.due)
+			b.recycle()
+			return
+		}
+	}
+	b.since = b.tick
 	b.listed = true
 	r.batches = append(r.batches, b)
 }
@@ -146,22 +160,21 @@ func (r *runners) delist(rn *runner) {
 	}
 }
 
-// next returns a batch for a runner to take from, nil if there is none: one that nobody has, or else
-// the oldest, whose runner may be stuck. Behind the shut gate there is none, because Stop takes what
-// is left.
+// next returns a batch for a runner to take from, nil if there is none: one that no runner has, or else
+// the oldest, whose runner may be stuck. Where tasks wait for their turn it is the oldest in any case,
+// or what is behind a stuck runner would wait for as long as others come. Behind the shut gate there is
+// none, because Stop takes what is left.
 func (r *runners) next(rn *runner) *batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.letGo(rn)
 	r.prune()
 	var b *batch
-	if !r.timer.stopped.Load() {
-		for _, other := range r.batches {
-			if b == nil || !other.begun {
-				b = other
-			}
-			if !b.begun {
-				break
+	if len(r.batches) > 0 && !r.timer.stopped.Load() {
+		b = r.batches[0]
+		if !rn.turn && r.limit == 0 {
+			if i := slices.IndexFunc(r.batches, func(b *batch) bool { return !b.begun }); i >= 0 {
+				b = r.batches[i]
 			}
 		}
 	}
@@ -235,11 +248,26 @@ func (r *runners) untilIdle() <-chan struct{} {
 	return r.idle
 }
 
-// snapshot returns the runners that are live now.
-func (r *runners) snapshot() []*runner {
+// anyAt reports whether a runner is at a timeout of which is says so. It waits for the runners that are
+// claiming: see settled. Called without a lock.
+func (r *runners) anyAt(is func(to *Timeout) bool) (found bool) {
+	var claimers []*runner
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.live)
+	for _, rn := range r.live {
+		switch at := rn.at.Load(); at {
+		case nil:
+		case claiming:
+			claimers = append(claimers, rn)
+		default:
+			found = found || is(at)
+		}
+	}
+	r.mu.Unlock()
+	for _, rn := range claimers {
+		at := rn.settled()
+		found = found || at != nil && is(at)
+	}
+	return found
 }
 
 // eagerRunners returns how many runners can be at work at the same time.

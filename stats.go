@@ -125,7 +125,8 @@ func (q *queue) length(w *worker) int {
 // have not returned; and that of goroutines for user code.
 func (t *Timer) running() (tasks, goroutines int) {
 	for _, r := range t.allRunners() {
-		for _, rn := range r.snapshot() {
+		r.mu.Lock()
+		for _, rn := range r.live {
 			if rn.at.Load() != nil {
 				tasks++
 			}
@@ -133,6 +134,7 @@ func (t *Timer) running() (tasks, goroutines int) {
 				goroutines++
 			}
 		}
+		r.mu.Unlock()
 	}
 	t.calls.mu.Lock()
 	defer t.calls.mu.Unlock()

@@ -41,7 +41,7 @@ import (
 //
 // Nobody waits for the gate or for a runner with a lock held that they might need inside, so nothing
 // inside can be stuck: inside the gate goroutines run no user code, and wait only for runners.mu,
-// calls.mu and Group.mu, whose holders do not enter. The wait is as long as it takes the goroutines
+// executor.mu, calls.mu and Group.mu, in this order, whose holders do not enter. The wait is as long as it takes the goroutines
 // inside to get a processor.
 
 // enter goes through the gate, and reports whether it is open. Every enter needs a leave, in either
@@ -148,9 +148,7 @@ func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 // started. It reports whether any task is running. Called without a lock.
 func (t *Timer) awaitClaims() (running bool) {
 	for _, r := range t.allRunners() {
-		for _, rn := range r.snapshot() {
-			running = rn.settled() != nil || running
-		}
+		running = r.anyAt(func(*Timeout) bool { return true }) || running
 	}
 	return running
 }

@@ -8,12 +8,13 @@ import "context"
 // it always is.
 func (to *Timeout) Wait(ctx context.Context) error {
 	r := to.timer.runnersOf(to)
-	for r.running(to) {
+	running := func() bool { return r.anyAt(func(at *Timeout) bool { return at == to }) }
+	for running() {
 		// Look again after the registration, because a runner looks for waiters after it has left a
 		// task. So either the task is found not running, or its end is signaled. What is found
 		// running may be a later run, and what is signaled the end of another task.
 		left := r.untilTaskLeft()
-		if !r.running(to) {
+		if !running() {
 			break
 		}
 		select {
@@ -23,16 +24,6 @@ func (to *Timeout) Wait(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// running reports whether a runner runs the task of a timeout, or is about to. Called without a lock.
-func (r *runners) running(to *Timeout) bool {
-	for _, rn := range r.snapshot() {
-		if rn.settled() == to {
-			return true
-		}
-	}
-	return false
 }
 
 // untilTaskLeft returns a channel that is closed when a runner has left a task. Until then the runners
