@@ -54,9 +54,6 @@ func (c *clock) ticks(d time.Duration) uint64 {
 // is another one, and a timer from outside stands still there.
 func (c *clock) elapsed() time.Duration { return max(time.Since(c.start), 0) }
 
-// since is elapsed at a time that has just been read.
-func (c *clock) since(now time.Time) time.Duration { return max(now.Sub(c.start), 0) }
-
 // now returns the number of boundaries passed: the current tick.
 func (c *clock) now() uint64 { return c.tickAt(c.elapsed()) }
 
