@@ -649,7 +649,7 @@ func TestBusyTasksNeedFewRunners(t *testing.T) {
 	var ran, most atomic.Int64
 	done := make(chan struct{})
 	for range n {
-		_, err := timer.AfterFunc(500*time.Millisecond, func() {
+		_, err := timer.AfterFunc(sized(100*time.Millisecond, 200*time.Millisecond, 500*time.Millisecond), func() {
 			for start := time.Now(); time.Since(start) < 10*time.Microsecond; {
 			}
 			i := ran.Add(1)

@@ -37,6 +37,7 @@ func TestExplore(t *testing.T) {
 	if testing.Short() && !full() {
 		t.Skip("takes ten seconds: runs without -short, or with HASHEDWHEEL_FULL=1")
 	}
+	t.Parallel() // other processes do the work
 	readAll(t, "testdata/explore")
 	t.Run("explorer", func(t *testing.T) { goTest(t, "./testdata/explore") })
 	t.Run("steps", func(t *testing.T) {

@@ -21,12 +21,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // onLevels are the options of newTimer that virtual sets.
 var onLevels []Option
 
-// virtual runs a test on virtual time, in a bubble of its own for each number of levels. With
-// several the wheel is small, so that timeouts get onto all of them.
+// virtual runs a test on virtual time, in a bubble of its own for each number of levels: 1 to 4, or 1
+// and 3 with -short. With several levels the wheel is small, so that timeouts get onto all of them.
 func virtual(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	defer func() { onLevels = nil }()
-	for levels := 1; levels <= 4; levels++ {
+	for levels := 1; levels <= 4; levels += sized(2, 1, 1) {
 		onLevels = nil
 		if levels > 1 {
 			onLevels = []Option{WithLevels(levels), WithWheelSize(4)}

@@ -72,7 +72,7 @@ func TestFlood(t *testing.T) {
 			users.Go(func() {
 				ring := make([]*Timeout, 1000)
 				n, c := 0, 0
-				for end := time.Now().Add(3 * stressTime(t)); n%100 != 0 || time.Now().Before(end); n++ {
+				for end := time.Now().Add(sized[time.Duration](1, 2, 3) * stressTime(t)); n%100 != 0 || time.Now().Before(end); n++ {
 					old := &ring[n%len(ring)]
 					if *old != nil && (*old).Cancel() {
 						c++

@@ -240,6 +240,7 @@ func TestTakenBackRestIsShort(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a second of real time; without -short it runs")
 	}
+	t.Parallel()
 	timer := newTimer(t, WithTick(time.Hour))
 	w := &timer.worker
 	to, err := timer.AfterFunc(100*time.Hour, nop)

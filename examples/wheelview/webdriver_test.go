@@ -28,21 +28,17 @@ type browser struct {
 	session string // its URL
 }
 
-// startBrowser starts a browser that is there until the test ends. Without Chromium and
-// chromedriver the test is skipped, or fails if WHEELVIEW_BROWSER=1 says that they must be there.
+// startBrowser starts a browser that is there until the test ends. The test is skipped unless
+// WHEELVIEW_BROWSER=1 asks for it, because it takes half a minute and needs Chromium and chromedriver.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("the browser takes half a minute: runs without -short")
+	if os.Getenv("WHEELVIEW_BROWSER") != "1" {
+		t.Skip("the browser takes half a minute: runs with WHEELVIEW_BROWSER=1")
 	}
 	chromium, err := lookPath("chromium", "chromium-browser", "google-chrome")
 	driver, err2 := exec.LookPath("chromedriver")
 	if err != nil || err2 != nil {
-		const message = "chromium and chromedriver must be in PATH to test the page in a browser (on Debian: apt-get install chromium chromium-driver)"
-		if os.Getenv("WHEELVIEW_BROWSER") == "1" {
-			require.FailNow(t, message)
-		}
-		t.Skip(message)
+		require.FailNow(t, "chromium and chromedriver must be in PATH to test the page in a browser (on Debian: apt-get install chromium chromium-driver)")
 	}
 
 	cmd := exec.Command(driver, "--port=0")
