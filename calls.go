@@ -18,7 +18,7 @@ type calls struct {
 
 	// Guarded by mu, which is never held while user code runs.
 	mu       sync.Mutex
-	first    *call         // a list of those that nobody has taken; nil if there is none
+	first    *call         // a list of the calls that are yet to be made; nil if there is none
 	last     *call         // the end of it
 	left     int           // its length
 	live     int           // goroutines

@@ -26,23 +26,22 @@ import (
 //	   4. wait until each runner has been seen at something else than claiming
 //	   5. take what is on the queue, in batches, in buckets, and what runners are at; close swept
 //
-// Whoever passes the gate writes first and then reads stopped; Stop writes stopped first and then reads
-// what they wrote. All of it is sequentially consistent. So either the gate is seen shut, or Stop sees
-// the goroutine inside and waits for it. After step 4 nothing moves: every timeout is in one of the
-// places of step 5, and stays pending there, unless a Cancel ends it, which needs no gate then.
+// A goroutine at the gate writes first and then reads stopped. Stop writes stopped first and then reads
+// what the goroutine wrote. All of this is sequentially consistent. So either the goroutine finds the
+// gate shut, or Stop sees it inside and waits for it. After step 4 nothing moves: every timeout is in one
+// of the places of step 5. It stays pending there unless a Cancel ends it, which needs no gate then.
 //
-// Whatever has been claimed is also being started when step 4 is over, because a runner leaves the
-// state claiming just before it calls the task. Wait and Group.Close rely on the same. Only the step
+// A timeout that has been claimed is also being started when step 4 is over, because a runner leaves
+// the state claiming just before it calls the task. Wait and Group.Close rely on the same. The step
 // from there to the first instruction of the task cannot be seen. It takes a nanosecond, unless the
 // machine takes the processor away right there: see awaitStarts.
 //
-// A repeating timeout whose run is in progress is pending in no other place than its runner's at. If the
-// run ends behind the shut gate, the runner waits for swept, and Stop takes the timeout from there.
+// A repeating timeout whose run is in progress is in no place but its runner's at. If the run ends
+// behind the shut gate, the runner waits for swept, and Stop takes the timeout from there.
 //
-// Nobody waits for the gate or for a runner with a lock held that they might need inside, so nothing
-// inside can be stuck: inside the gate goroutines run no user code, and wait only for runners.mu,
-// executor.mu, calls.mu and Group.mu, in this order, whose holders do not enter. The wait is as long as it takes the goroutines
-// inside to get a processor.
+// Nothing inside the gate can be stuck. Goroutines inside run no user code. They block only on
+// runners.mu, executor.mu, calls.mu and Group.mu, in this order, and no holder of one of these enters
+// the gate or waits for goroutines inside. So Stop waits no longer than these need to get a processor.
 
 // enter goes through the gate, and reports whether it is open. Every enter needs a leave, in either
 // case.
