@@ -571,3 +571,28 @@ func TestExecutorPanicsAfterStart(t *testing.T) {
 		})
 	}
 }
+
+// Where the executor's goroutines survive a panic of the panic handler, a repeating timeout goes on.
+func TestHandlerPanicsInAPoolThatRecovers(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		recovers := func(run func()) error {
+			go func() {
+				defer func() { assert.Equal(t, "handler", recover()) }()
+				run()
+			}()
+			return nil
+		}
+		timer := newTimer(t, WithTick(tick), WithExecutor(recovers), WithMaxConcurrency(1), WithMaxPending(1),
+			WithPanicHandler(func(*Timeout, any, []byte) { panic("handler") }))
+		var runs atomic.Int64
+		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { runs.Add(1); panic("task") }), tick, tick)
+		require.NoError(t, err)
+		pass(5 * tick)
+		require.EqualValues(t, 5, runs.Load())
+		require.Equal(t, 1, timer.Pending())
+		require.Equal(t, []*Timeout{to}, timer.Stop())
+		checkStats(t, timer)
+		require.Zero(t, jobsOf(timer))
+	})
+}

@@ -1,6 +1,9 @@
 package hashedwheel
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // What is done for runners that are stuck, and for what waits for them.
 
@@ -98,6 +101,9 @@ func (r *runners) sweep(tick uint64) (again bool) {
 			}
 		}
 		clear(rest)
+		if len(kept.due) < cap(kept.due)/4 {
+			kept.due = slices.Clone(kept.due) // it may have to wait for long
+		}
 		r.batches[i] = kept
 		r.pruned += len(b.due) - len(kept.due)
 		b.listed = false

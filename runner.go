@@ -129,10 +129,13 @@ func (rn *runner) taskEnded(to *Timeout) {
 	value := recover()
 	if h := to.hook(); h != nil {
 		defer func() {
-			if value := recover(); value != nil {
-				panic(value) // the handler's: the program crashes, and no more of the user's code runs
+			value := recover() // the handler's
+			if value == nil || rn.turn {
+				h.ran(to) // also if the handler ends the goroutine, or an executor survives its panic
 			}
-			h.ran(to) // even if the handler ends the goroutine
+			if value != nil {
+				panic(value) // the program crashes, and on a runner no more of the user's code runs
+			}
 		}()
 	}
 	if value != nil {

@@ -218,6 +218,7 @@ func TestHandOverStartsRunners(t *testing.T) {
 		for range c.live {
 			r.enlistOne()
 		}
+		r.begun.Store(r.started) // and they are all in tasks
 		gone := func() *Timeout {
 			to := &Timeout{timer: timer}
 			to.word.Store(canceled)
@@ -316,4 +317,37 @@ func TestCalls(t *testing.T) {
 		pass(time.Second)
 		require.False(t, c.watching)
 	})
+}
+
+// What is put into a batch that waits is as due as before: it may come from a runner, which has seen a
+// later tick than the worker, or from the worker, which has been held up.
+func TestListInOneBatch(t *testing.T) {
+	timer := newFakedTimer(t)
+	r := &timer.runners
+	for _, tick := range []uint64{5, 7, 6, 4} {
+		b := newBatch()
+		b.due, b.tick = append(b.due, testTimeout(tick)), tick
+		r.list(b)
+	}
+	require.Len(t, r.batches, 1)
+	b := r.batches[0]
+	require.Len(t, b.due, 4)
+	require.EqualValues(t, 7, b.tick, "none of them was due later")
+	require.EqualValues(t, 4, b.since, "one of them has waited since then")
+	r.batches = nil
+}
+
+// However often something is handed over before a runner has had a processor, no more are started.
+func TestHandOverBeforeRunnersHaveRun(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	timer := newTimer(t)
+	r := &timer.runners
+	for range 500 {
+		gone := &Timeout{timer: timer}
+		gone.word.Store(canceled)
+		r.collect(gone, 1)
+		r.handOver(1)
+	}
+	_, started := r.liveRunners()
+	require.LessOrEqual(t, started, 50, "a few, if the machine has taken the processor away")
 }

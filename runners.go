@@ -83,9 +83,9 @@ func (r *runners) handOver(tick uint64) {
 		r.dispatch.add(n)
 	case r.limit > 0:
 		r.spawn(n) // as many as there may be
-	case len(r.batches) == 1, len(r.live) < r.eager:
-		// If it is the only one, nobody may come to take it: all runners there are may be in
-		// tasks that block.
+	case len(r.batches) == 1 && r.begun.Load() == r.started, len(r.live) < r.eager:
+		// If it is the only one, and no runner is on its way, nobody may come to take it: all
+		// runners there are may be in tasks that block.
 		r.spawn(1)
 	}
 }
@@ -115,7 +115,7 @@ func (r *runners) list(b *batch) {
 		last := r.batches[n-1]
 		if !last.begun && len(last.due)+len(b.due) <= batchSize {
 			last.due = append(last.due, b.due...)
-			last.tick = b.tick
+			last.tick, last.since = max(last.tick, b.tick), min(last.since, b.tick)
 			clear(b.due)
 			b.recycle()
 			return

@@ -67,7 +67,7 @@ func (t *Timer) IsStopped() bool { return t.stopped.Load() }
 // are busy.
 func (t *Timer) Stop() []*Timeout {
 	left := t.stop()
-	t.awaitStarts(20 * time.Millisecond)
+	t.awaitStarts(maxStart)
 	return left
 }
 
@@ -137,6 +137,7 @@ func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 		select {
 		case <-idle:
 		case <-ctx.Done():
+			t.awaitStarts(maxStart)
 			return left, ctx.Err()
 		}
 	}
@@ -151,6 +152,9 @@ func (t *Timer) awaitClaims() (running bool) {
 	}
 	return running
 }
+
+// maxStart is how long the machine may keep a thread from going on, as a rule.
+const maxStart = 20 * time.Millisecond
 
 // awaitStarts gives the tasks that are being started time to execute their first instruction: until no
 // task is running, or for as long as grace, so that those that still run must be long ones.

@@ -198,7 +198,7 @@ var mutations = []mutation{
 		"if to := rn.at.Load(); to != nil && to != claiming {", "if to := rn.at.Load(); false {",
 		"TestRepeatingStop TestExplore"},
 	{16, "Stop does not wait for tasks that have just been claimed", "stop.go",
-		"\tt.awaitStarts(20 * time.Millisecond)\n\treturn left", "\t_ = time.Millisecond\n\treturn left",
+		"\tleft := t.stop()\n\tt.awaitStarts(maxStart)\n", "\tleft := t.stop()\n",
 		"TestStopAwaitsStarts"},
 	{16, "a runner takes from its batch after Stop", "runner.go",
 		"for !r.timer.stopped.Load() {", "for {",
