@@ -170,9 +170,29 @@ func TestDivergence(t *testing.T) {
 			other = &y
 		}
 		return []func(){
-			func() { x.Add(1); x.Add(1) },
-			func() { other.Load(); x.Add(1); other.Add(1) },
+			func() { x.Add(1); x.Load(); x.Add(1); x.Load(); x.Add(1) },
+			func() { other.Load(); x.Add(1); x.Load(); other.Add(1); x.Load() },
 		}, func() string { return "" }
 	})
 	require.ErrorContains(t, result.Failure, "differ")
+	require.Greater(t, n, 2*maxStrays)
+}
+
+// An execution that has come to another state than the others is repeated, also if it is the first one.
+func TestStray(t *testing.T) {
+	for _, stray := range []int{1, 2, 5} {
+		n := 0
+		all, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+			n++
+			var x, y Int64
+			seen := int64(0)
+			racers := []func(){func() { x.Add(1) }, func() { seen = x.Load() }}
+			if n == stray {
+				racers[0] = func() { y.Load(); x.Add(1) }
+			}
+			return racers, func() string { return fmt.Sprint(seen) }
+		})
+		require.NoError(t, result.Failure)
+		require.Equal(t, []string{"0", "1"}, all)
+	}
 }

@@ -51,10 +51,16 @@ type node struct {
 	stopped int // how often, up to here, somebody was stopped that could go on
 }
 
-// maxStrays is how many executions of a search may come to another first state than the others. What
-// comes before the race is run with the gates open, so the scheduler decides on it, and seldom decides
-// otherwise.
-const maxStrays = 10
+// A stray is an execution that differs from the one before it after the same steps. What comes before
+// the race is run with the gates open, so the scheduler decides on it, and once in some hundred thousand
+// executions it decides otherwise. Such an execution is repeated. After several strays in a row the
+// search starts again, because then the first execution is likely to have been one. With too many in all
+// the scenario is not deterministic, and the search fails.
+const (
+	straysInARow = 4
+	maxStrays    = 10      // and one more for each
+	rareStrays   = 100_000 // executions
+)
 
 // A search tries the executions of a scenario one after the other, depth first, each from the
 // start. Which order to try where follows from the races in those before: it is the dynamic
@@ -62,7 +68,8 @@ const maxStrays = 10
 // with the source sets of Abdulla and others (POPL 2014).
 type search struct {
 	opts     Options
-	strays   int // executions that came to another first state
+	strays   int // in all
+	inARow   int // strays up to now
 	nodes    []*node
 	depth    int  // of the state that the present execution is in
 	replayed int  // the number of its steps that are given
@@ -85,8 +92,12 @@ func Search(t *testing.T, opts Options, scenario func(r *Run)) Result {
 		strays := s.strays
 		s.bubble(t, scenario)
 		if s.strays > strays {
-			continue // the same once more
+			if s.inARow++; s.inARow == straysInARow {
+				s.nodes, s.inARow = nil, 0
+			}
+			continue
 		}
+		s.inARow = 0
 		more = s.next()
 		if more && !opts.Until.IsZero() && time.Now().After(opts.Until) {
 			s.result.Bounded = true
@@ -143,7 +154,7 @@ func (s *search) choose(r *Run) (index int, ok bool) {
 	case s.depth < len(s.nodes):
 		if err := s.nodes[s.depth].compare(r); err != nil {
 			s.asleep = true
-			if s.depth == 0 && s.strays < maxStrays {
+			if s.strays < maxStrays+s.result.Executions/rareStrays {
 				s.strays++
 				return 0, false
 			}
