@@ -8,8 +8,8 @@ import (
 
 // WithExecutor has the tasks run by submit, which may be the Submit method of a goroutine pool: for each
 // timeout that comes due it is given a function without arguments, and is to have it called once,
-// soon, on whatever goroutine. Each function runs one task that is due, one of those that have waited
-// longest; if there is none any more, it does nothing. A function that is never called leaves a task
+// soon, on whatever goroutine. Each function runs one due task, from the oldest batch; if no task is due
+// any more, it does nothing. A function that is never called leaves a task
 // waiting until another timeout comes due. Nil, the default, is the timer's own runners. It costs a few
 // allocations a task.
 //

@@ -134,8 +134,9 @@ func (g *Group) Close() (n int) {
 	g.mu.Unlock()
 	n = g.Cancel()
 	for g.Len() > 0 {
-		// Some are just being armed, canceled or claimed, which takes no longer than it takes
-		// their goroutines to get a processor. Those that are pending then are canceled too.
+		// Other goroutines are just arming, canceling or claiming the timeouts that are left. That
+		// takes as long as it takes these goroutines to get a processor. What they leave pending is
+		// canceled too.
 		runtime.Gosched()
 		n += g.Cancel()
 	}

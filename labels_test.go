@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goroutines of a timer do not carry the profiler labels of the goroutine that happened to start
-// them: the worker, runners, and those that notify a Canceler or submit to an executor.
+// The worker, runners, and goroutines that notify a Canceler or submit to an executor do not carry the
+// profiler labels of the goroutine that happened to start them.
 func TestGoroutinesHaveNoLabels(t *testing.T) {
 	for name, opts := range map[string][]Option{
 		"runners":  nil,

@@ -9,9 +9,9 @@ import (
 
 const (
 	// slowTask is how long the tasks must take on average, for the runners there are, to count as
-	// tasks that block. For shorter ones a goroutine each would cost more than it gains. Tasks that
-	// need the processor for longer are told from those that block by the runners added for them,
-	// which then get none: see more.
+	// tasks that block. For shorter ones a goroutine each would cost more than it gains. Tasks that use
+	// the processor for longer look like tasks that block, until the runners added for them wait for a
+	// processor too: then no more are added, see more.
 	slowTask = 5 * time.Microsecond
 
 	// looksPerTick is how often in a tick the worker looks after runners that are behind, and growth

@@ -105,7 +105,7 @@ func TestSnapshotOfKnownTimeouts(t *testing.T) {
 		v = s.snapshot()
 		require.Equal(t, v.Pending, requireSums(t, v))
 		require.EqualValues(t, 3, v.Counts.Expired)
-		require.EqualValues(t, 1, v.Lateness.Count, "of those that come due together one is measured")
+		require.EqualValues(t, 1, v.Lateness.Count, "one task of a batch is measured")
 		later := sampler{lab: l} // a page that has just been opened
 		require.EqualValues(t, 1, later.snapshot().Lateness.Count)
 		require.Less(t, v.Lateness.Max, 1000.0, "virtual time makes nothing late")
