@@ -692,6 +692,7 @@ func TestOldestComeFirst(t *testing.T) {
 				if name == "limit" {
 					_, err := timer.AfterFunc(0, func() { <-release })
 					require.NoError(t, err)
+					pass(2 * tick)
 				}
 				const old = 50
 				var ran []int

@@ -36,8 +36,8 @@ func TestClockDue(t *testing.T) {
 		{10 * ms, 0, math.MaxInt64/(10*ms)*(10*ms) + 1, neverTick},
 		{math.MaxInt64, 0, math.MaxInt64, 1},
 		{math.MaxInt64, 1, math.MaxInt64, neverTick},
-		{1, 0, 1 << 58, neverTick}, // does not fit the word
-		{1, 0, 1<<58 - 2, 1<<58 - 2},
+		{1, 0, 1 << 57, neverTick}, // does not fit the word
+		{1, 0, 1<<57 - 2, 1<<57 - 2},
 		{1, 0, math.MaxInt64, neverTick},
 	} {
 		clock := newClock(c.tick)

@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"iter"
 	"runtime"
 	"sync/atomic"
 	"unsafe"
@@ -10,90 +11,148 @@ import (
 // stripes, so that goroutines on different cores seldom meet on a cache line: with one
 // shared tail, two producers spend most of their time waiting for each other's line.
 type queue struct {
-	stripes []stripe
-	mask    uintptr
+	stripes []stripe // a power of two of them
+	seats   []seat   // of goroutines; nil: all use the first stripe
 }
 
-// A stripe is a stack that grows by compare-and-swap and that the worker takes whole. Since
-// nothing else ever shrinks it, a head that was seen twice is as good as one that stayed, and
-// the classical ABA problem of such stacks does not arise.
+// A stripe has two stacks for what is pushed. Timeouts that the worker has never had come on the one, and
+// producers look through them, and keep those that are still pending as segments: see prune.go. All
+// others come on the other one, which belongs to the worker alone.
 //
-// The counters are those of the timeouts that belong to the stripe, or of the runners that
-// were given it. Each event is counted before its consequence can be seen: armed before the
-// timeout can end, expired before the task runs.
+// The counters count what the goroutines that use the stripe do. Each event is counted before its
+// consequence can be seen: armed before the timeout can end, expired before the task runs.
 type stripe struct {
-	head     atomic.Pointer[Timeout] // the queue; closed once Stop has taken it
-	armed    atomic.Uint64           // timeouts armed, each of them pushed
-	canceled atomic.Uint64           // timeouts canceled
-	expired  atomic.Uint64           // tasks begun
-	inside   atomic.Int64            // goroutines inside the gate, see Timer.enter
-	rearmed  atomic.Uint64           // armed again, by Reset or for the next run
-	again    atomic.Uint64           // pushed again
+	fresh    stack
+	armed    atomic.Uint64 // timeouts armed, each of them pushed
+	canceled atomic.Uint64 // timeouts canceled
+	inside   atomic.Int64  // goroutines inside the gate, see Timer.enter
+	slots    atomic.Int64  // free slots of the limit, see limit.go
+	known    stack
+	again    atomic.Uint64 // pushed again
+	rearmed  atomic.Uint64 // armed again, by Reset or for the next run
+	expired  atomic.Uint64 // tasks begun
+
+	// What has been pruned, see there.
+	kept    [2]segments
+	phase   atomic.Uint32
+	next    atomic.Int64
+	dropped atomic.Uint64 // timeouts that producers have taken off the queue for good
 
 	// Two lines, since processors fetch them in pairs.
-	_ [128 - 7*8]byte
+	_ [128 - 14*8]byte
 }
 
-// closed is the head of a stripe that takes no more.
+// A stack of timeouts grows by compare-and-swap. Nothing ever takes a single timeout off it, only all of
+// them. So a head that was seen twice is as good as one that stayed, and the classical ABA problem of
+// such stacks does not arise.
+type stack struct{ head atomic.Pointer[Timeout] }
+
+// closed is the head of a stack that takes no more.
 var closed = new(Timeout)
 
-// newQueue makes four stripes for each processor, at least 8, and at most 64: these are 8 KiB, and
-// most of what an empty timer takes.
+// newQueue makes two stripes for each processor, at least 8 and at most 256, which take 32 KiB. Then
+// there is one for each goroutine of those that run at the same time, once they have come apart.
 func newQueue() queue {
-	n := ceilPowerOfTwo(min(max(4*runtime.GOMAXPROCS(0), 8), 64))
-	return queue{stripes: make([]stripe, n), mask: uintptr(n - 1)}
+	n := ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0), 8), 256))
+	return queue{stripes: make([]stripe, n), seats: allSeats[:]}
 }
 
-// stripe returns the stripe of a timeout. It follows from its address: the allocator hands
-// each processor pages of its own, so goroutines on different cores that arm timeouts use
-// different stripes, without asking who they are. The page shift is that of the runtime's
-// smallest spans; were it another, only contention would change.
-func (q *queue) stripe(to *Timeout) *stripe {
-	const pageShift = 13
-	return &q.stripes[uintptr(unsafe.Pointer(to))>>pageShift&q.mask]
+// A seat says which stripe the goroutines use that sit there: how far it is from the one that the
+// number of the seat names.
+type seat struct{ moved atomic.Uint32 }
+
+// allSeats are those of the program, because a goroutine has the same seat with every timer.
+var allSeats [1 << 10]seat
+
+// seat returns the seat of the goroutine that calls it. That follows from the address of its stack,
+// of which no two goroutines have the same 2 KiB. So without asking who it is, a goroutine comes back to the
+// stripe whose lines, and timeouts, it has just had in its cache.
+func (q *queue) seat() int {
+	const stackShift = 11
+	var here byte
+	page := uint64(uintptr(unsafe.Pointer(&here)) >> stackShift)
+	return int(page * 0x9E3779B97F4A7C15 >> (64 - 10)) // Fibonacci hashing: Knuth, volume 3, 6.4
+}
+
+// stripe returns the one that the calling goroutine is to use, now. Any would do.
+func (q *queue) stripe() *stripe {
+	if q.seats == nil {
+		return &q.stripes[0]
+	}
+	seat := q.seat()
+	return &q.stripes[(seat+int(q.seats[seat].moved.Load()))&(len(q.stripes)-1)]
+}
+
+// changeSeat has the goroutines of the caller's seat use another stripe, because the caller has met
+// somebody on the present one. So goroutines that are busy at the same time come apart. It must be called by
+// the function that has called stripe, and so has the same place on the stack.
+func (q *queue) changeSeat() {
+	if q.seats != nil {
+		q.seats[q.seat()].moved.Add(1)
+	}
 }
 
 // empty reports whether there was a moment, for each stripe its own, when it was empty.
 func (q *queue) empty() bool {
 	for i := range q.stripes {
-		if q.stripes[i].head.Load() != nil {
+		s := &q.stripes[i]
+		if s.fresh.head.Load() != nil || s.known.head.Load() != nil || s.kept[0].size() != 0 || s.kept[1].size() != 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// push puts a timeout on the stripe. The caller must have set the timeout's queued bit, or
-// be its only owner; with a successful push the link becomes the worker's. First reports
-// that the stripe was empty: then, and only then, the caller must see to it that the worker
-// comes by. It fails when the stripe is closed.
-func (s *stripe) push(to *Timeout) (first, ok bool) {
-	for {
-		head := s.head.Load()
+// push puts a timeout on a stack. The caller must have set the timeout's queued bit, or
+// be its only owner; with a successful push the link passes to whoever takes it off. First reports
+// that the stack was empty: then, and only then, the caller must see to it that the worker
+// comes by. Alone reports that no other goroutine has used the stack at the same moment. It fails when the
+// stack is closed.
+func (st *stack) push(to *Timeout) (first, alone, ok bool) {
+	for alone = true; ; alone = false {
+		head := st.head.Load()
 		if head == closed {
-			return false, false
+			return false, alone, false
 		}
 		to.link = head
-		if s.head.CompareAndSwap(head, to) { // to.link is the worker's from here
-			return head == nil, true
+		if st.head.CompareAndSwap(head, to) { // to.link is no longer ours from here
+			return head == nil, alone, true
 		}
 	}
 }
 
-// take empties the stripe and returns what it held, linked, the latest first. Called only
-// by the worker.
-func (s *stripe) take() *Timeout {
-	if s.head.Load() == nil {
+// take empties the stack and returns what it held, linked, the latest first. Called by the worker, and
+// inside the gate.
+func (st *stack) take() *Timeout {
+	if st.head.Load() == nil {
 		return nil
 	}
-	return s.head.Swap(nil)
+	return st.head.Swap(nil)
 }
 
-// close empties the stripe for good and returns what it held. Called once, by Stop.
-func (s *stripe) close() *Timeout { return s.head.Swap(closed) }
+// close empties the stack for good and returns what it held. Called once, by Stop.
+func (st *stack) close() *Timeout { return st.head.Swap(closed) }
 
-// unlink takes the first timeout off a list that take or close returned. A timeout must not
-// keep its link: through it, a handle that a caller holds on to would keep others alive.
+// takeAll ranges over lists that together are all that is on the stripe, and that are off it then. Called by
+// the worker, with stack.take, and by Stop, with stack.close. The loop must not end early.
+func (s *stripe) takeAll(take func(*stack) *Timeout) iter.Seq[*Timeout] {
+	return func(yield func(*Timeout) bool) {
+		yield(take(&s.known))
+		yield(take(&s.fresh))
+		for i := range s.kept {
+			seg := s.kept[i].take()
+			if seg != nil {
+				s.next.Store(0)
+			}
+			for ; seg != nil; seg = seg.below {
+				yield(seg.first)
+			}
+		}
+	}
+}
+
+// unlink takes the first timeout off a list. A timeout must not keep its link: through it, a handle
+// that a caller holds on to would keep others alive.
 func unlink(list *Timeout) (to, rest *Timeout) {
 	to, rest = list, list.link
 	to.link = nil

@@ -66,7 +66,8 @@ func WithLevels(n int) Option {
 // ErrTooManyPending. A slot is free when Cancel has returned true, or when the task has been started; a
 // repeating timeout has its slot until it ends. No call waits for a slot, so one that overlaps with the
 // call or the start that frees it may still be refused. Zero, the default, means no limit. A limit
-// costs a counter shared by all goroutines that use the timer.
+// costs some 20 ns for each timeout, and more where nearly all slots are in use: then goroutines have
+// to look for them on each other's part of the queue, one after another.
 func WithMaxPending(n int) Option {
 	return func(c *config) { c.maxPending = n }
 }

@@ -15,14 +15,15 @@ package hashedwheel
 //
 //	  - awake: the worker takes the queue at the next boundary, or looks at it after it has
 //	    left this state. A push needs to do nothing.
-//	  - asleep, absent: the push that found its stripe empty changes the state to awake, and
-//	    whoever made that change wakes or starts the worker.
+//	  - asleep, absent: the push that found its stack empty changes the state to awake, and so
+//	    does a producer that has pruned the queue and put back what it keeps. The one that
+//	    made the change wakes or starts the worker.
 //	  - halted: Stop owns what was the worker's.
 //
 // No wake-up is lost. The push comes before the look at the presence, and on the worker's
 // side the change of presence before the look at the queue. All are sequentially consistent,
 // so either the push finds the worker gone to rest, or the worker finds the timeout. A push
-// that finds its stripe occupied leaves this to the one that filled it.
+// that finds its stack occupied leaves this to the one that filled it.
 const (
 	absent = iota
 	awake

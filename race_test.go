@@ -251,7 +251,7 @@ func TestMaxPendingRace(t *testing.T) {
 				for range r.IntN(20) {
 					runtime.Gosched()
 				}
-				assert.LessOrEqual(t, timer.slots.Load(), int64(limit))
+				assert.LessOrEqual(t, timer.slotsInUse(), limit)
 				if r.IntN(2) == 0 || !to.Cancel() {
 					<-done
 					fired.Add(1)
@@ -262,7 +262,7 @@ func TestMaxPendingRace(t *testing.T) {
 	wg.Wait()
 	require.NotZero(t, fired.Load())
 	require.Zero(t, timer.Pending())
-	require.Zero(t, timer.slots.Load())
+	require.Zero(t, timer.slotsInUse())
 	require.Zero(t, timer.Stats().Rejected)
 }
 

@@ -100,7 +100,7 @@ func (r *repeating) nextScheduled(c *clock) (more bool) {
 // that one. It uses nothing that the user could have changed.
 func (r *repeating) rearm(to *Timeout, more bool) bool {
 	t := to.timer
-	s := t.queue.stripe(to)
+	s := t.queue.stripe()
 	word := to.word.Load()
 	idle := word &^ (atWork | moved)
 	if status(word) != pending {
@@ -115,7 +115,7 @@ func (r *repeating) rearm(to *Timeout, more bool) bool {
 			return false
 		}
 		s.rearmed.Add(^uint64(0)) // because there is no next run
-		t.freeSlot()
+		t.freeSlot(s)
 		to.hook().left(to, false) // the outermost, which may be around this one
 		return true
 	}
@@ -138,7 +138,7 @@ func (r *repeating) rearm(to *Timeout, more bool) bool {
 		return false
 	}
 	if word&queued == 0 {
-		t.pushAgain(s, to)
+		t.pushAgain(s, to, word)
 	}
 	return true
 }

@@ -62,7 +62,7 @@ func (t *Timer) visits(word, tick uint64, elapsed time.Duration) bool {
 // did; if not, and without an error, the word was no longer the one given.
 func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	t := to.timer
-	s := t.queue.stripe(to)
+	s := t.queue.stripe()
 	defer t.leave(s)
 	if !t.enter(s) {
 		t.rejected.Add(1)
@@ -72,7 +72,7 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 		return false, nil
 	}
 	if word&queued == 0 {
-		t.pushAgain(s, to)
+		t.pushAgain(s, to, word)
 	}
 	return true, nil
 }
@@ -80,8 +80,8 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 // revive is requeue for a timeout that has ended. It takes a slot, and asks the hook.
 func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 	t := to.timer
-	s := t.queue.stripe(to)
-	if t.maxPending > 0 {
+	s := t.queue.stripe()
+	if t.limit.max > 0 {
 		// Else two that revive the same timeout would take two slots for a moment, and somebody
 		// be refused for whom there is room.
 		t.reviving.Lock()
@@ -101,13 +101,16 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 			return false, err
 		}
 	}
-	if err = t.accept(&s.rearmed); err == nil {
+	if t.limit.max == 0 || t.takeSlot(s) {
+		prune := s.rearmed.Add(1)%pruneEvery == 0
 		for {
-			// The worker may take it off the queue meanwhile, or its run may end. That matters
-			// to nobody here.
+			// It may be taken off the queue meanwhile, or its run may end. That matters to nobody here.
 			if to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
 				if word&queued == 0 {
-					t.pushAgain(s, to)
+					t.pushAgain(s, to, word)
+				}
+				if prune {
+					t.prune(s)
 				}
 				return true, nil
 			}
@@ -115,7 +118,11 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 				break // somebody else has revived it
 			}
 		}
-		t.unaccept(&s.rearmed)
+		s.rearmed.Add(^uint64(0))
+		t.freeSlot(s)
+	} else {
+		t.rejected.Add(1)
+		err = ErrTooManyPending
 	}
 	if h != nil {
 		h.left(to, false)

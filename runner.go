@@ -111,7 +111,7 @@ func (rn *runner) claim(to *Timeout, tick uint64) bool {
 	case claimed&atWork != 0:
 		rn.stripe.rearmed.Add(1) // for its next run: it keeps its slot
 	default:
-		to.timer.freeSlot()
+		to.timer.freeSlot(rn.stripe)
 	}
 	rn.stripe.expired.Add(1)
 	return true

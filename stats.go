@@ -115,6 +115,9 @@ func (w *worker) levelStats() []LevelStats {
 func (q *queue) length(w *worker) int {
 	taken, pushed := w.taken.Load(), uint64(0)
 	for i := range q.stripes {
+		taken += q.stripes[i].dropped.Load()
+	}
+	for i := range q.stripes {
 		s := &q.stripes[i]
 		pushed += s.armed.Load() + s.again.Load()
 	}
@@ -178,8 +181,8 @@ func (t *Timer) counts() Stats {
 		}
 		before = after
 	}
-	if t.maxPending > 0 {
-		st.Pending = int(t.slots.Load())
+	if t.limit.max > 0 {
+		st.Pending = min(st.Pending, int(t.limit.max))
 	}
 	return st
 }

@@ -39,9 +39,12 @@ import (
 // A repeating timeout whose run is in progress is in no place but its runner's at. If the run ends
 // behind the shut gate, the runner waits for swept, and Stop takes the timeout from there.
 //
+// A producer that prunes the queue, see prune.go, has timeouts in its hands meanwhile, so it does that
+// inside the gate as well.
+//
 // Nothing inside the gate can be stuck. Goroutines inside run no user code. They block only on
-// runners.mu, executor.mu, calls.mu and Group.mu, in this order, and no holder of one of these enters
-// the gate or waits for goroutines inside. So Stop waits no longer than these need to get a processor.
+// runners.mu, executor.mu, calls.mu, limit.mu and Group.mu, and no holder of one of these waits for goroutines
+// inside. So Stop waits no longer than these need to get a processor.
 
 // enter goes through the gate, and reports whether it is open. Every enter needs a leave, in either
 // case.
@@ -88,27 +91,30 @@ func (t *Timer) stop() []*Timeout {
 	t.awaitClaims()
 
 	var left []*Timeout
+	s := &t.queue.stripes[0]
 	collect := func(to *Timeout) {
 		word, ok := to.handBack()
 		if !ok {
 			return
 		}
-		t.freeSlot()
+		t.freeSlot(s)
 		if word&hooked != 0 {
 			h := to.task.(hook)
 			if h.left(to, true); h.own() {
-				t.queue.stripe(to).canceled.Add(1)
+				s.canceled.Add(1)
 				return
 			}
 		}
 		left = append(left, to)
 	}
 	for i := range t.queue.stripes {
-		for list := t.queue.stripes[i].close(); list != nil; {
-			var to *Timeout
-			to, list = unlink(list)
-			t.worker.taken.Add(1)
-			collect(to)
+		for list := range t.queue.stripes[i].takeAll((*stack).close) {
+			for list != nil {
+				var to *Timeout
+				to, list = unlink(list)
+				t.worker.taken.Add(1)
+				collect(to)
+			}
 		}
 	}
 	for _, r := range t.allRunners() {

@@ -11,7 +11,7 @@ import (
 //
 // All that goroutines race for is one word of 64 bits in the Timeout: its tick, its status, and a
 // bit each that says whether it is on the queue, whether a run of a repeating one is in progress,
-// whether it was reset meanwhile, and whether it has a hook.
+// whether it was reset meanwhile, whether it has a hook, and whether the worker has never had it.
 //
 //	            Reset                      a runner claims it
 //	          +-------+                 +---------------------> expired
@@ -33,7 +33,7 @@ import (
 //  1. A goroutine that sets the queued bit pushes the timeout on the queue. One that finds it set
 //     need not: the worker is going to look at the timeout, and will see the word as it is then.
 //     The worker clears the bit after it has taken the timeout off, and learns the rest of
-//     the word in the same atomic step.
+//     the word in the same atomic step. So does a producer that drops a canceled one, see prune.go.
 //  2. The bit is set, and the push made, inside the gate (see stop.go), or by NewTimeout before
 //     any other goroutine knows the timeout. So a push that others rely on cannot be the one that
 //     finds the queue closed by Stop.
@@ -51,7 +51,8 @@ const (
 	atWork     = 1 << 3 // repeating, and a run is in progress
 	moved      = 1 << 4 // reset since it was armed, or while at work
 	hooked     = 1 << 5 // the task is a hook; never changes
-	tickShift  = 6
+	fresh      = 1 << 6 // in no bucket and no batch: the worker has never taken it off the queue
+	tickShift  = 7
 
 	pending  = 0 // will expire or run again, unless it is canceled before
 	expired  = 1 // its task has been started, or is just about to be
@@ -69,7 +70,7 @@ func waits(word uint64) bool { return word&(statusMask|atWork) == pending }
 
 // pendingAt returns the word pending at tick, and not moved. The other bits are as they were.
 func pendingAt(word, tick uint64) uint64 {
-	return tick<<tickShift | word&(queued|atWork|hooked) | pending
+	return tick<<tickShift | word&(queued|atWork|hooked|fresh) | pending
 }
 
 // A Timeout is the handle of a task that a Timer has accepted. Its methods may be called by
@@ -85,7 +86,7 @@ type Timeout struct {
 	// Shared.
 	word atomic.Uint64
 
-	// Owned by the goroutine that set the queued bit until the push, then by the worker.
+	// Owned by the goroutine that set the queued bit until the push, then by whoever takes it off.
 	link *Timeout
 
 	// Owned by the worker: the bucket plus one, 0 for none, and the position in it.
@@ -111,7 +112,7 @@ func (to *Timeout) hook() hook {
 // Canceler.
 func (to *Timeout) Cancel() bool {
 	t := to.timer
-	s := t.queue.stripe(to)
+	s := t.queue.stripe()
 	for {
 		word := to.word.Load()
 		if status(word) != pending {
@@ -134,7 +135,7 @@ func (to *Timeout) Cancel() bool {
 		}
 		ok := to.word.CompareAndSwap(word, end)
 		if ok && open {
-			t.pushAgain(s, to)
+			t.pushAgain(s, to, word)
 		}
 		t.leave(s)
 		if ok {
@@ -147,7 +148,7 @@ func (to *Timeout) Cancel() bool {
 // canceled does what remains after Cancel has ended a timeout that had this word.
 func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	s.canceled.Add(1)
-	t.freeSlot()
+	t.freeSlot(s)
 	if word&hooked != 0 {
 		to.task.(hook).left(to, true)
 	}
@@ -167,7 +168,7 @@ func (to *Timeout) claim(tick uint64) (claimed uint64) {
 				return 0
 			}
 			if to.word.CompareAndSwap(word, word|queued) {
-				to.timer.pushAgain(to.timer.queue.stripe(to), to)
+				to.timer.pushAgain(to.timer.queue.stripe(), to, word)
 				return 0
 			}
 		case word&hooked != 0:

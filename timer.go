@@ -38,7 +38,10 @@
 //
 // To arm a timeout is a reading of the clock, one allocation of 48 bytes and a push on a
 // lock-free queue; to cancel it, one compare-and-swap, and a push if it has been pending
-// across a tick boundary.
+// across a tick boundary. Timeouts that are canceled before the next boundary are cleared away by the
+// goroutines that arm them, every 256 of them or so, which takes some microseconds. So what a timer
+// holds is at most a small multiple of what has been pending at once, and some 100 KB for each
+// goroutine that arms timeouts at the same time, however fast they come.
 //
 // # Monitoring
 //
@@ -102,10 +105,10 @@ func (f plainFunc) Run(*Timeout) { f() }
 type Timer struct {
 	// Immutable after New.
 	clock        clock
-	maxPending   int64
 	panicHandler func(to *Timeout, value any, stack []byte)
 	logger       *slog.Logger
 	queue        queue // its stripes are shared
+	limit        limit
 
 	worker     worker
 	runners    runners // of the users' tasks
@@ -123,16 +126,11 @@ type Timer struct {
 
 	lateness atomic.Pointer[recorder] // nil before the first task
 
-	// Shared, and written for each timeout if there is a limit: on a line of its own.
-	_     [64]byte
-	slots atomic.Int64 // slots of maxPending in use
-	_     [64]byte
-
 	reviving sync.Mutex // held to arm an ended timeout again, if there is a limit
 }
 
 // New returns a timer. Its zero'th tick boundary is now. It has no goroutine until the first
-// timeout, and takes 3 KiB on a machine of two processors, 11 KiB on a large one. While
+// timeout, and takes 3 KiB on a machine of two processors, 35 KiB on one of 128 or more. While
 // anything is pending a default one takes 20 KiB more, for the buckets.
 //
 // An error names the option that is wrong, its value, and what is allowed.
@@ -143,12 +141,12 @@ func New(opts ...Option) (*Timer, error) {
 	}
 	t := &Timer{
 		clock:        newClock(c.tick),
-		maxPending:   int64(c.maxPending),
 		panicHandler: c.panicHandler,
 		logger:       c.logger,
 		queue:        newQueue(),
 		swept:        make(chan struct{}),
 	}
+	t.limit.set(c.maxPending, len(t.queue.stripes))
 	for _, r := range t.allRunners() {
 		r.timer = t
 		r.eager = eagerRunners()
@@ -170,7 +168,7 @@ func New(opts ...Option) (*Timer, error) {
 
 // NewTimeout arms a timeout: task runs once, after delay. A delay of zero or less expires at
 // the next tick boundary, never inside the call. One too long to be represented, some 292
-// years (9 with a tick of 1 ns), stays pending until it is canceled or reset, or the timer is
+// years (4 with a tick of 1 ns), stays pending until it is canceled or reset, or the timer is
 // stopped.
 //
 // The error is ErrNilTask, ErrStopped or ErrTooManyPending; then the task will not run.
@@ -188,15 +186,25 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 
 // start arms a new timeout for a tick, which must lie ahead. Bits is hooked if its task is a hook.
 func (t *Timer) start(to *Timeout, bits, tick uint64) error {
-	*to.wordPtr() = pendingAt(bits|queued, tick)
-	s := t.queue.stripe(to)
-	if err := t.accept(&s.armed); err != nil {
-		return err
+	*to.wordPtr() = pendingAt(bits|queued|fresh, tick)
+	s := t.queue.stripe()
+	if t.limit.max > 0 && !t.takeSlot(s) {
+		t.rejected.Add(1)
+		return ErrTooManyPending
 	}
-	if !t.push(s, to) {
-		t.unaccept(&s.armed)
+	prune := s.armed.Add(1)%pruneEvery == 0
+	alone, ok := t.push(&s.fresh, to)
+	if !ok {
+		s.armed.Add(^uint64(0))
+		t.freeSlot(s)
 		t.rejected.Add(1)
 		return ErrStopped
+	}
+	if !alone {
+		t.queue.changeSeat()
+	}
+	if prune {
+		t.prune(s)
 	}
 	return nil
 }
@@ -218,21 +226,25 @@ func (t *Timer) runnersOf(to *Timeout) *runners {
 	return &t.runners
 }
 
-// push puts a timeout on the queue, and calls the worker if it need be. It fails only after
-// Stop, and so never inside the gate.
-func (t *Timer) push(s *stripe, to *Timeout) bool {
-	first, ok := s.push(to)
+// push puts a timeout on the queue, and calls the worker if it need be. Alone is as of stack.push. It fails
+// only after Stop, and so never inside the gate.
+func (t *Timer) push(st *stack, to *Timeout) (alone, ok bool) {
+	first, alone, ok := st.push(to)
 	if first {
 		t.worker.summon()
 	}
-	return ok
+	return alone, ok
 }
 
-// pushAgain is push for a timeout that was armed before: for the worker to move, remove or place anew.
-// Called inside the gate.
-func (t *Timer) pushAgain(s *stripe, to *Timeout) {
+// pushAgain is push for a timeout that was armed before, with this word: for the worker to move, remove
+// or place anew. Called inside the gate.
+func (t *Timer) pushAgain(s *stripe, to *Timeout, word uint64) {
 	s.again.Add(1)
-	t.push(s, to)
+	if word&fresh != 0 {
+		t.push(&s.fresh, to)
+		return
+	}
+	t.push(&s.known, to)
 }
 
 // reportPanic passes a panic to the panic handler, or to the log if there is none. To is nil if the

@@ -8,10 +8,9 @@ import (
 )
 
 const (
-	// summonEvery is the number of timeouts accepted by a stripe after which the worker is
-	// called before the tick is over. Those that have been canceled by then are memory that
-	// only the worker can let go; this many take 400 KB.
-	summonEvery = 1 << 13
+	// worthPlacing is the number of timeouts pending on a stripe of the queue for which the worker is
+	// called before the tick is over, so that it does not find too many of them then.
+	worthPlacing = 1 << 15
 
 	// lookEvery is the number of timeouts taken off the queue after which the worker looks
 	// at the clock, so that a long queue does not keep it from a tick that comes due: some
@@ -177,13 +176,15 @@ func (w *worker) takeWheel() *wheel {
 // and returns their number. Ticks that come due meanwhile are not kept waiting.
 func (w *worker) drain() (taken int) {
 	for i := range w.queue.stripes {
-		for list := w.queue.stripes[i].take(); list != nil; {
-			var to *Timeout
-			to, list = unlink(list)
-			w.settle(to)
-			if taken++; taken%lookEvery == 0 {
-				w.taken.Add(lookEvery)
-				w.turn()
+		for list := range w.queue.stripes[i].takeAll((*stack).take) {
+			for list != nil {
+				var to *Timeout
+				to, list = unlink(list)
+				w.settle(to)
+				if taken++; taken%lookEvery == 0 {
+					w.taken.Add(lookEvery)
+					w.turn()
+				}
 			}
 		}
 	}
@@ -203,7 +204,8 @@ func (w *worker) drain() (taken int) {
 
 // settle brings the place of a timeout that comes off the queue in line with its word.
 func (w *worker) settle(to *Timeout) {
-	word := to.word.And(^uint64(queued)) &^ queued // from here on others may push it again
+	const off = queued | fresh
+	word := to.word.And(^uint64(off)) &^ off // from here on others may push it again
 	placed := to.bucket != 0
 	switch tick := tickOf(word); {
 	case status(word) != pending:

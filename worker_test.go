@@ -15,9 +15,13 @@ import (
 // queueLen counts what is on the queue. The worker must be at rest.
 func (q *queue) queueLen() (n int) {
 	for i := range q.stripes {
-		for to := q.stripes[i].head.Load(); to != nil && to != closed; to = to.link {
-			n++
+		s := &q.stripes[i]
+		for _, st := range []*stack{&s.fresh, &s.known} {
+			for to := st.head.Load(); to != nil && to != closed; to = to.link {
+				n++
+			}
 		}
+		n += s.kept[0].size() + s.kept[1].size()
 	}
 	return n
 }
@@ -91,16 +95,16 @@ func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 
 		probe := &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})}
 		probe.word.Store(withStatus(queued, canceled))
-		s := timer.queue.stripe(probe)
-		s.push(probe)
+		s := timer.queue.stripe()
+		s.known.push(probe)
 		pass(59 * time.Minute)
-		require.Same(t, probe, s.head.Load(), "the worker was awake")
+		require.Same(t, probe, s.known.head.Load(), "the worker was awake")
 		timer.worker.nudge() // and if it is, that is seen
 		synctest.Wait()
-		require.Nil(t, s.head.Load())
+		require.Nil(t, s.known.head.Load())
 		pass(time.Minute)
 		require.Equal(t, 1, fired)
-		require.Nil(t, s.head.Load())
+		require.Nil(t, s.known.head.Load())
 	})
 }
 
@@ -179,7 +183,7 @@ func TestEarlierTimeoutWakesTheWorker(t *testing.T) {
 func TestLongQueueIsTakenEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
-		limit := summonEvery * len(timer.queue.stripes)
+		limit := pruneEvery * len(timer.queue.stripes)
 		for range sized(2, 4, 10) {
 			for range limit {
 				to, err := timer.AfterFunc(time.Hour, nop)
@@ -330,12 +334,12 @@ func TestRestLooksAtTheQueue(t *testing.T) {
 			if pending { // so it would sleep, and otherwise end
 				w.wheel.place(testTimeout(9), 9)
 			}
-			timer.queue.stripes[i].push(&Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
+			timer.queue.stripes[i].fresh.push(&Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
 			until, gone := w.goIdle(6)
 			require.False(t, gone)
 			require.EqualValues(t, 6, until)
 			require.EqualValues(t, awake, w.presence.Load())
-			timer.queue.stripes[i].take()
+			timer.queue.stripes[i].fresh.take()
 
 			if !pending {
 				w.wheel = newWheel(8, 1, 5) // as run does

@@ -12,8 +12,8 @@ import (
 // Every test in this folder searches all orders of the steps of one small scene: goroutines that use
 // a timer at the same time, while its worker and its runners do their part. See TestExplore.
 //
-// The stripe of a timeout follows from its address, which is another one each time. So the queue has
-// one stripe, or two, and then the timeouts are made where they belong on the one or the other.
+// Which stripe a goroutine uses follows from the address of its stack, which is another one each time. So
+// the queue has one stripe, or two, of which all use the first but those who say otherwise.
 
 const (
 	tick = time.Millisecond
@@ -49,7 +49,7 @@ type act struct {
 }
 
 // twoStripes gives the queue two stripes.
-func (s *scene) twoStripes() { s.timer.queue = queue{stripes: make([]stripe, 2), mask: 1} }
+func (s *scene) twoStripes() { s.timer.queue = queue{stripes: make([]stripe, 2)} }
 
 // now returns the time since the timer was made, without a gate.
 func (s *scene) now() time.Duration { return time.Since(s.timer.clock.start) }
@@ -107,15 +107,15 @@ func (a *act) arm(delay time.Duration) {
 // armOn arms the timeout on one of two stripes.
 func (a *act) armOn(stripe int, delay time.Duration) {
 	timer := a.s.timer
-	block := make([]Timeout, 2*8192/48+2)
-	for i := range block {
-		if timer.queue.stripe(&block[i]) == &timer.queue.stripes[stripe] {
-			a.to = &block[i]
-		}
-	}
-	a.to.timer, a.to.task = timer, plainFunc(a.run)
 	from := a.s.now()
-	a.err = timer.start(a.to, 0, timer.clock.due(timer.clock.elapsed(), delay))
+	a.to = &Timeout{timer: timer, task: plainFunc(a.run)}
+	*a.to.wordPtr() = pendingAt(queued|fresh, timer.clock.due(timer.clock.elapsed(), delay))
+	on := &timer.queue.stripes[stripe]
+	on.armed.Add(1)
+	if _, ok := timer.push(&on.fresh, a.to); !ok {
+		on.armed.Add(^uint64(0))
+		a.err = ErrStopped
+	}
 	a.note(from, delay, a.err == nil)
 }
 

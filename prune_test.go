@@ -1,0 +1,327 @@
+package hashedwheel
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+)
+
+// perStripe is how many timeouts that have been canceled may be left on a stripe.
+const perStripe = pruneEvery + minPass + maxLook
+
+// oneStripe gives the queue of a timer one stripe, which all goroutines use.
+func oneStripe(timer *Timer) *stripe {
+	timer.queue = queue{stripes: make([]stripe, 1)}
+	return &timer.queue.stripes[0]
+}
+
+// Without the worker, whose tick is an hour: what has been canceled is let go by whoever arms others,
+// at once or long after, with resets in between, and what is pending stays.
+func TestProducersPrune(t *testing.T) {
+	for name, lag := range map[string]int{"at once": 0, "later": 256, "much later": 4096} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(time.Hour))
+				oneStripe(timer)
+				r := newRand(t)
+				var pending []*Timeout
+				arm := func() *Timeout {
+					to, err := timer.AfterFunc(10*time.Hour, nop)
+					require.NoError(t, err)
+					return to
+				}
+				var ring []*Timeout
+				first := weak.Make(arm())
+				first.Value().Cancel()
+				most := 0
+				for i := range 40_000 {
+					ring = append(ring, arm())
+					if i%1000 == 0 {
+						pending = append(pending, arm())
+					}
+					victim := ring[r.IntN(len(ring))]
+					if i%3 == 0 {
+						_, err := victim.Reset(time.Duration(1+r.IntN(20)) * time.Hour)
+						require.NoError(t, err)
+					}
+					if len(ring) > lag {
+						require.True(t, ring[0].Cancel())
+						ring[0] = nil
+						ring = ring[1:]
+					}
+					most = max(most, timer.queue.queueLen())
+				}
+				require.LessOrEqual(t, most, 3*(lag+len(pending))+perStripe)
+				require.Equal(t, timer.queue.queueLen(), timer.Stats().Queued)
+				require.Equal(t, len(ring)+len(pending), timer.Pending())
+				runtime.GC()
+				require.Nil(t, first.Value(), "it was canceled long ago")
+				require.ElementsMatch(t, append(pending, ring...), timer.Stop())
+			})
+		})
+	}
+}
+
+// Armed and pruned, and then armed again by Reset and canceled again: that, too, is let go by producers.
+func TestPrunedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Hour))
+		oneStripe(timer)
+		var ring []*Timeout
+		most, pruned := 0, 0
+		for range 20_000 {
+			to, err := timer.AfterFunc(10*time.Hour, nop)
+			require.NoError(t, err)
+			require.True(t, to.Cancel())
+			if ring = append(ring, to); len(ring) == 1000 {
+				old := ring[0]
+				if old.word.Load()&queued == 0 {
+					pruned++
+				}
+				active, err := old.Reset(5 * time.Hour)
+				require.NoError(t, err)
+				require.False(t, active)
+				require.True(t, old.Cancel())
+				ring = ring[1:]
+			}
+			most = max(most, timer.queue.queueLen())
+		}
+		require.Greater(t, pruned, 18_000)
+		require.LessOrEqual(t, most, perStripe)
+		require.Zero(t, timer.Pending())
+	})
+}
+
+// What the worker has had is not for producers to drop, though it is canceled: it may lie in a bucket.
+func TestPlacedIsNotPruned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Hour
+		timer := newTimer(t, WithTick(tick))
+		s := oneStripe(timer)
+		to, err := timer.AfterFunc(10*tick, nop)
+		require.NoError(t, err)
+		pass(tick)
+		require.Zero(t, to.word.Load()&fresh)
+		require.True(t, to.Cancel())
+		timer.prune(s)
+		require.NotZero(t, to.word.Load()&queued)
+		require.Equal(t, 1, timer.queue.queueLen())
+		active, err := to.Reset(2 * tick)
+		require.NoError(t, err)
+		require.False(t, active)
+		require.True(t, to.Cancel())
+		require.Equal(t, 1, timer.queue.queueLen(), "still once")
+		pass(tick)
+		require.Zero(t, timer.queue.queueLen())
+		require.Nil(t, timer.Stats().Levels)
+	})
+}
+
+// While a producer has timeouts in hand the worker finds the queue empty, and goes to rest, or looks at
+// it at a boundary at which one of them is due, or to which one is reset meanwhile: they fire as soon
+// as they have been put back.
+func TestPruningCallsTheWorker(t *testing.T) {
+	const tick = time.Millisecond
+	for name, delay := range map[string]time.Duration{"due": tick, "reset": time.Hour, "later": 4 * tick} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick))
+				s := oneStripe(timer)
+				start, fired := time.Now(), time.Duration(0)
+				to, err := timer.AfterFunc(delay, func() { fired = time.Since(start) })
+				require.NoError(t, err)
+				p := pruning{stripe: s, earliest: neverTick}
+				p.sift(s.fresh.take())
+				if name == "reset" {
+					_, err := to.Reset(tick)
+					require.NoError(t, err)
+				}
+				pass(5 * tick / 2)
+				require.EqualValues(t, absent, timer.worker.presence.Load())
+				require.Zero(t, fired)
+				p.putBack(timer, 0)
+				pass(10 * tick)
+				want := 5 * tick / 2
+				if name == "later" {
+					want = delay
+				}
+				require.Equal(t, want, fired)
+			})
+		})
+	}
+}
+
+// A pass over what has been kept looks at each timeout a constant number of times, and at no more than
+// so many at a time.
+func TestPassCostsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Hour))
+		s := oneStripe(timer)
+		const n = 100_000
+		for range n {
+			_, err := timer.AfterFunc(10*time.Hour, nop)
+			require.NoError(t, err)
+		}
+		require.Less(t, s.phase.Load(), uint32(20), "passes")
+		synctest.Wait() // the worker has been called for so many
+		require.Less(t, timer.queue.queueLen(), n/2)
+	})
+}
+
+// However fast producers arm and cancel, on however many goroutines, and however little processor time
+// the worker gets: memory stays within bounds, the counts agree, and others are served.
+func TestNothingGrows(t *testing.T) {
+	for _, load := range floods() {
+		t.Run(load.name, func(t *testing.T) {
+			timer := newTimer(t)
+			runtime.GC()
+			before := liveHeap()
+			heap := watchHeap()
+			w := watch(timer)
+			var users sync.WaitGroup
+			var armed, canceled atomic.Int64
+			for i := range load.goroutines {
+				r := rand.New(rand.NewPCG(uint64(i), 0))
+				users.Go(func() {
+					n, c := load.run(t, timer, r)
+					armed.Add(int64(n))
+					canceled.Add(int64(c))
+				})
+			}
+			users.Wait()
+			w.stop()
+			grown := int64(heap()) - int64(before)
+			pending := load.goroutines * (load.lag + 1)
+			const slack, bytes = 64 << 20, 100 // a timeout and its place in a bucket or two
+			require.LessOrEqual(t, grown, int64(slack+3*bytes*pending))
+			require.Equal(t, armed.Load(), canceled.Load())
+			require.Eventually(t, func() bool { return timer.Pending() == 0 && timer.Stats().Queued == 0 }, time.Minute, time.Millisecond)
+			t.Logf("%d armed, live heap grew by %d KB; the probe was late by up to %v", armed.Load(), grown>>10, w.worst)
+		})
+	}
+}
+
+// A flood is what producers do in TestNothingGrows: goroutines that arm, and cancel so many operations
+// later.
+type flood struct {
+	name       string
+	goroutines int
+	lag        int
+	resets     bool
+	cross      bool // another goroutine cancels
+}
+
+func floods() []flood {
+	all := []flood{
+		{name: "at once", goroutines: 32},
+		{name: "much later", goroutines: 32, lag: 4096},
+		{name: "resets", goroutines: 32, lag: 256, resets: true},
+		{name: "by others", goroutines: 16, cross: true},
+	}
+	if full() {
+		for _, n := range []int{2, 8, 128} {
+			for _, lag := range []int{0, 256, 4096} {
+				all = append(all, flood{goroutines: n, lag: lag, resets: lag == 256})
+			}
+			all = append(all, flood{goroutines: n, cross: true})
+		}
+	}
+	return all
+}
+
+// run is one goroutine's part. It returns how many it has armed and how many of them were canceled.
+func (f flood) run(t *testing.T, timer *Timer, r *rand.Rand) (armed, canceled int) {
+	cancel := func(to *Timeout) {
+		if to.Cancel() {
+			canceled++
+		}
+	}
+	end := time.Now().Add(2 * stressTime(t))
+	arm := func() *Timeout {
+		to, err := timer.AfterFunc(10*time.Second, nop)
+		if err != nil {
+			panic(err)
+		}
+		armed++
+		return to
+	}
+	if f.cross {
+		handed := make(chan []*Timeout, 1)
+		var other sync.WaitGroup
+		other.Go(func() {
+			for some := range handed {
+				for _, to := range some {
+					cancel(to)
+				}
+			}
+		})
+		for time.Now().Before(end) {
+			some := make([]*Timeout, 128)
+			for i := range some {
+				some[i] = arm()
+			}
+			handed <- some
+		}
+		close(handed)
+		other.Wait()
+		return armed, canceled
+	}
+	ring := make([]*Timeout, f.lag+1)
+	for i := 0; i%256 != 0 || time.Now().Before(end); i++ {
+		old := &ring[i%len(ring)]
+		if *old != nil {
+			cancel(*old)
+		}
+		*old = arm()
+		if f.resets && i%4 == 0 {
+			if to := ring[r.IntN(len(ring))]; to != nil {
+				_, _ = to.Reset(time.Duration(1+r.IntN(20)) * time.Second)
+			}
+		}
+	}
+	for _, to := range ring {
+		if to != nil {
+			cancel(to)
+		}
+	}
+	return armed, canceled
+}
+
+// liveHeap returns what the last garbage collection has found to be reachable.
+func liveHeap() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// watchHeap samples liveHeap until the function that it returns is called, which returns the greatest.
+func watchHeap() (stop func() uint64) {
+	runtime.GC()
+	var samples []uint64
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			samples = append(samples, liveHeap())
+			select {
+			case <-over:
+				return
+			case <-time.After(17 * time.Millisecond):
+			}
+		}
+	}()
+	return func() uint64 {
+		close(over)
+		<-done
+		return slices.Max(samples)
+	}
+}
