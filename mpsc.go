@@ -61,17 +61,25 @@ func newQueue() queue {
 // number of the seat names.
 type seat struct{ moved atomic.Uint32 }
 
-// allSeats are those of the program, because a goroutine has the same seat with every timer.
-var allSeats [1 << 10]seat
+const seatBits = 12
 
-// seat returns the seat of the goroutine that calls it. That follows from the address of its stack,
-// of which no two goroutines have the same 2 KiB. So without asking who it is, a goroutine comes back to the
-// stripe whose lines, and timeouts, it has just had in its cache.
-func (q *queue) seat() int {
-	const stackShift = 11
+// allSeats are those of the program, because a goroutine has the same seat with every timer.
+var allSeats [1 << seatBits]seat
+
+// ownSeat returns the number of the seat of the goroutine that calls it. It follows from the address of
+// its stack. So without asking who it is, a goroutine comes back to the stripe whose lines, and timeouts,
+// it has just had in its cache.
+func ownSeat() int {
 	var here byte
-	page := uint64(uintptr(unsafe.Pointer(&here)) >> stackShift)
-	return int(page * 0x9E3779B97F4A7C15 >> (64 - 10)) // Fibonacci hashing: Knuth, volume 3, 6.4
+	return seatAt(uintptr(unsafe.Pointer(&here)))
+}
+
+// seatAt returns the number of the seat for an address on a stack. No two goroutines have the same
+// 2 KiB, and they are spread over the seats by Fibonacci hashing (Knuth, The Art of Computer
+// Programming, volume 3, section 6.4).
+func seatAt(address uintptr) int {
+	const stackShift = 11
+	return int(uint64(address>>stackShift) * 0x9E3779B97F4A7C15 >> (64 - seatBits))
 }
 
 // stripe returns the one that the calling goroutine is to use, now. Any would do.
@@ -79,8 +87,12 @@ func (q *queue) stripe() *stripe {
 	if q.seats == nil {
 		return &q.stripes[0]
 	}
-	seat := q.seat()
-	return &q.stripes[(seat+int(q.seats[seat].moved.Load()))&(len(q.stripes)-1)]
+	return &q.stripes[q.stripeOf(ownSeat())]
+}
+
+// stripeOf returns the index of the stripe that a seat has.
+func (q *queue) stripeOf(seat int) int {
+	return (seat + int(q.seats[seat].moved.Load())) & (len(q.stripes) - 1)
 }
 
 // changeSeat has the goroutines of the caller's seat use another stripe, because the caller has met
@@ -88,7 +100,7 @@ func (q *queue) stripe() *stripe {
 // the function that has called stripe, and so has the same place on the stack.
 func (q *queue) changeSeat() {
 	if q.seats != nil {
-		q.seats[q.seat()].moved.Add(1)
+		q.seats[ownSeat()].moved.Add(1)
 	}
 }
 

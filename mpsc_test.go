@@ -1,0 +1,131 @@
+package hashedwheel
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// How many of the goroutines that run at the same time share a stripe with another one: with 128
+// processors, at first, and when each that has met another one has changed its seat.
+func TestSeatsComeApart(t *testing.T) {
+	const procs, trials = 128, 50
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+	r := newRand(t)
+	first, last, changes := 0, 0, 0
+	for range trials {
+		q := newQueue()
+		require.Len(t, q.stripes, 256)
+		q.seats = make([]seat, len(allSeats))
+		var seats [procs]int
+		for i := range seats {
+			seats[i] = seatAt(uintptr(r.IntN(1<<19)) << 11) // somewhere in a GiB of stacks
+		}
+		sharing := func() (n int) {
+			var users [256]int
+			for _, seat := range seats {
+				users[q.stripeOf(seat)]++
+			}
+			for _, k := range users {
+				if k > 1 {
+					n += k
+				}
+			}
+			return n
+		}
+		first += sharing()
+		for met := true; met; { // until none meets another one any more
+			met = false
+			for i, a := range seats {
+				for _, b := range seats[:i] {
+					if a != b && q.stripeOf(a) == q.stripeOf(b) {
+						q.seats[a].moved.Add(1)
+						changes++
+						met = true
+					}
+				}
+			}
+		}
+		last += sharing()
+	}
+	part := func(n int) float64 { return float64(n) / (procs * trials) }
+	t.Logf("%.0f %% share a stripe at first, %.1f %% in the end, after %d changes of a seat", 100*part(first), 100*part(last), changes/trials)
+	require.Less(t, part(first), 0.45)
+	require.Less(t, part(last), 0.1)
+}
+
+// Two goroutines that are busy on the same stripe at the same time come apart.
+func TestChangeSeat(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
+	timer := newTimer(t, WithTick(time.Hour))
+	q := &timer.queue
+	q.seats = make([]seat, len(allSeats))
+	for i := range q.seats {
+		q.seats[i].moved.Store(uint32(-i)) // the first stripe
+	}
+	var quit atomic.Bool
+	var users sync.WaitGroup
+	for range 2 {
+		users.Go(func() {
+			for !quit.Load() {
+				to, err := timer.AfterFunc(time.Hour, nop)
+				if err != nil {
+					panic(err)
+				}
+				to.Cancel()
+			}
+		})
+	}
+	apart := false
+	for end := time.Now(); goesOn(end, apart); {
+		time.Sleep(time.Millisecond)
+		for i := range q.stripes[1:] {
+			apart = apart || q.stripes[1+i].armed.Load() > 0
+		}
+	}
+	quit.Store(true)
+	users.Wait()
+	require.True(t, apart)
+	require.Zero(t, timer.Pending())
+}
+
+// Timeouts of very many goroutines, each of which arms few, on all stripes: none is lost.
+func TestManyGoroutines(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond))
+	const n = 5000
+	var ran atomic.Int64
+	var canceled atomic.Int64
+	var users sync.WaitGroup
+	for range n {
+		users.Go(func() {
+			var all []*Timeout
+			for range 4 {
+				to, err := timer.AfterFunc(time.Duration(rand.IntN(20))*time.Millisecond, func() { ran.Add(1) })
+				if err != nil {
+					panic(err)
+				}
+				all = append(all, to)
+			}
+			runtime.Gosched()
+			for _, to := range all[:2] {
+				if to.Cancel() {
+					canceled.Add(1)
+				}
+			}
+		})
+	}
+	users.Wait()
+	require.Eventually(t, func() bool { return ran.Load()+canceled.Load() == 4*n }, time.Minute, time.Millisecond)
+	used := 0
+	for i := range timer.queue.stripes {
+		if timer.queue.stripes[i].armed.Load() > 0 {
+			used++
+		}
+	}
+	require.Greater(t, used, 1)
+}
