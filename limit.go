@@ -14,8 +14,9 @@ import (
 //
 // A slot is always in one of three places: with a timeout, on a stripe, or among the rest, which belong
 // to no stripe. Slots move from one stripe to another only under a lock. So a goroutine that holds the
-// lock, and has found nothing on any stripe nor among the rest, knows that there was no free slot all
-// the time, unless one was left meanwhile.
+// lock, and has found nothing on any stripe nor among the rest, knows that no slot was free all the
+// time. One may have been left where it had looked already, while another one was taken where it had
+// not. So it looks more than once.
 type limit struct {
 	max int64 // 0 for no limit
 	few int64 // how many slots a stripe gets at a time
@@ -42,13 +43,16 @@ func (t *Timer) takeSlot(s *stripe) bool {
 	return t.takeMovedSlot(s)
 }
 
+// looksForSlot is how often all stripes are searched before a timeout is refused.
+const looksForSlot = 3
+
 // takeMovedSlot is takeSlot if there is none on the stripe. It gets some for it, from the rest, or
 // else from the other stripes.
 func (t *Timer) takeMovedSlot(s *stripe) bool {
 	l := &t.limit
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.rest.Load() == 0 {
+	for look := 0; look < looksForSlot && l.rest.Load() == 0; look++ {
 		for i := range t.queue.stripes {
 			if other := &t.queue.stripes[i]; other.slots.Load() != 0 {
 				l.rest.Add(other.slots.Swap(0))

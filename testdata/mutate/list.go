@@ -171,7 +171,7 @@ var mutations = []mutation{
 		"\tfor n := s.slots.Load(); n > 0; n = s.slots.Load() {\n\t\tif s.slots.CompareAndSwap(n, n-1) {\n\t\t\treturn true\n\t\t}\n\t}\n", "\tif s.slots.Add(-1) >= 0 {\n\t\treturn true\n\t}\n\ts.slots.Add(1)\n",
 		"TestMaxPendingRefusesOnlyWhenFull TestMaxPendingRaceOverLimit TestMaxPendingRace"},
 	{14, "slots on other stripes are not looked for", "limit.go",
-		"\tif l.rest.Load() == 0 {\n", "\tif false {\n",
+		"look < looksForSlot && l.rest", "false && l.rest",
 		"TestMaxPending TestMaxPendingRace"},
 	{14, "a closed group is asked after the limit", "reset.go",
 		"\t\tif err := h.arm(to); err != nil {\n\t\t\treturn false, err\n\t\t}", "\t\tif !t.takeSlot(s) {\n\t\t\treturn false, ErrTooManyPending\n\t\t}\n\t\tt.freeSlot(s)\n\t\tif err := h.arm(to); err != nil {\n\t\t\treturn false, err\n\t\t}",
