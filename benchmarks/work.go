@@ -14,6 +14,9 @@ type workload struct {
 	n     [2]int // timeouts, in a complete run and in a short one
 	tick  time.Duration
 	far   time.Duration // the longest delay; 0: a minute
+	heap  int           // bytes without pointers that are live beside the timeouts
+
+	maxPending int // a limit of pending timeouts; takes a peer that can have one
 
 	cancels  bool // takes a peer that can cancel
 	parallel bool // on GOMAXPROCS goroutines
@@ -77,6 +80,21 @@ var workloads = []*workload{
 		name: "schedule-cancel-parallel-pending", title: "Schedule and cancel, a goroutine for each processor, {n} pending",
 		about: "the pending ones are 10 to 60 minutes off", n: [2]int{1e6, 1e5}, tick: wheelsTick, far: hour,
 		cancels: true, parallel: true, million: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "schedule-cancel-serial-heap", title: "Schedule and cancel, one goroutine, 256 MB beside it",
+		about: "a timeout of 10 s, canceled at once, in a heap with 256 MB without pointers", tick: wheelsTick, heap: 256e6,
+		cancels: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "schedule-cancel-parallel-heap", title: "Schedule and cancel, a goroutine for each processor, 256 MB beside it",
+		about: "a timeout of 10 s, canceled at once, in a heap with 256 MB without pointers", tick: wheelsTick, heap: 256e6,
+		cancels: true, parallel: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "schedule-cancel-parallel-limit", title: "Schedule and cancel, a goroutine for each processor, with a limit",
+		about: "a timeout of 10 s, canceled at once; 1,048,576 may be pending, which is never reached", tick: wheelsTick,
+		maxPending: 1 << 20, cancels: true, parallel: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
 	},
 	{
 		name: "schedule", title: "Schedule only, {n} timeouts",
@@ -163,6 +181,8 @@ func (w *workload) cannot(p peer) string {
 	switch {
 	case w.cancels && !p.cancels:
 		return "cannot: no cancel"
+	case w.maxPending > 0 && !p.limits:
+		return "cannot: no limit of pending timeouts"
 	case w.exact && p.fixedTick != 0 && p.fixedTick != w.tick:
 		return "cannot: its tick is " + p.fixedTick.String()
 	}

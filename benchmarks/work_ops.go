@@ -39,12 +39,27 @@ func (b *bench) ops(op func(g int) func()) {
 	b.set("allocated", float64(after.TotalAlloc-before.TotalAlloc)/float64(n))
 }
 
+// beside returns the memory that the workload has beside the timeouts, all of it touched. The more is
+// live, the more is allocated from one garbage collection to the next.
+func (b *bench) beside() []byte {
+	memory := make([]byte, b.work.heap)
+	for i := 0; i < len(memory); i += 4096 {
+		memory[i] = 1
+	}
+	if len(memory) > 0 {
+		runtime.GC()
+	}
+	return memory
+}
+
 func runScheduleCancel(b *bench) {
+	memory := b.beside()
 	handles := b.pending(b.work.size(b.short))
 	b.ops(func(int) func() {
 		return func() { b.timer.Cancel(b.timer.After(10*time.Second, nop)) }
 	})
 	runtime.KeepAlive(handles)
+	runtime.KeepAlive(memory)
 }
 
 func runSchedule(b *bench) {
