@@ -130,13 +130,14 @@ func TestFaultsAreShown(t *testing.T) {
 // The workloads notice what the check would have noticed.
 func TestWorkloadsNoticeFaults(t *testing.T) {
 	for cell, want := range map[string]string{
-		"rpc/fake that forgets to cancel": "fired though canceled",
-		"rpc/fake that loses":             "lost ",
-		"fire/fake that is early":         "early by up to ",
-		"late-10ms/fake that loses":       "lost ",
-		"blocked/fake that is early":      "early by up to ",
-		"flood-10ms/fake that is early":   "early by up to ",
-		"reset-serial/fake that loses":    "did not fire",
+		"rpc/fake that forgets to cancel":  "fired though canceled",
+		"rpc/fake that loses":              "lost ",
+		"fire/fake that is early":          "early by up to ",
+		"late-10ms/fake that loses":        "lost ",
+		"blocked/fake that is early":       "early by up to ",
+		"flood-10ms/fake that is early":    "early by up to ",
+		"storm-at-once/fake that is early": "early by up to ",
+		"reset-serial/fake that loses":     "did not fire",
 	} {
 		t.Run(cell, func(t *testing.T) {
 			t.Parallel()

@@ -89,7 +89,8 @@ func (r *result) writeTables(w io.Writer) {
 
 // label tells metrics of the same unit apart.
 func (m metric) label() string {
-	if m.unit == "ms" || m.unit == "ns" {
+	switch m.unit {
+	case "ms", "µs", "ns":
 		return m.name + ", "
 	}
 	return ""

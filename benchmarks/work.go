@@ -97,6 +97,11 @@ var workloads = []*workload{
 		maxPending: 1 << 20, cancels: true, parallel: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
 	},
 	{
+		name: "cancel-by-other", title: "Schedule, and cancel by another goroutine, nothing else pending",
+		about: "a timeout of 10 s; half of the processors schedule, and as many goroutines cancel, at least one each",
+		tick:  wheelsTick, cancels: true, parallel: true, run: runCancelByOther, seconds: 20, metrics: nsMetrics,
+	},
+	{
 		name: "schedule", title: "Schedule only, {n} timeouts",
 		about: "10 to 11 s off, none canceled", n: [2]int{1e6, 1e5}, tick: wheelsTick,
 		million: true, run: runSchedule, seconds: 20, metrics: nsMetrics,
@@ -160,6 +165,33 @@ var workloads = []*workload{
 		about: "they schedule and cancel as fast as they can for 10 s", tick: 100 * ms, cancels: true, exact: true,
 		run: runFlood, seconds: 60, metrics: floodMetrics,
 	},
+	{
+		name: "storm-at-once", title: "32 goroutines schedule and cancel at once",
+		about: "timeouts of 10 s, for 5 s; beside them one of 100 ms after another, whose lateness it is",
+		tick:  wheelsTick, cancels: true, run: runStormAtOnce, seconds: 60, metrics: stormMetrics,
+	},
+	{
+		name: "storm-later", title: "32 goroutines schedule, and cancel 4,096 operations later",
+		about: "timeouts of 10 s, for 5 s; beside them one of 100 ms after another, whose lateness it is",
+		tick:  wheelsTick, cancels: true, run: runStormLater, seconds: 60, metrics: stormMetrics,
+	},
+	{
+		name: "storm-by-other", title: "16 goroutines schedule, and 16 others cancel",
+		about: "timeouts of 10 s, for 5 s; beside them one of 100 ms after another, whose lateness it is",
+		tick:  wheelsTick, cancels: true, run: runStormByOther, seconds: 60, metrics: stormMetrics,
+	},
+	{
+		name: "storm-latency", title: "How long the calls of 32 goroutines take that schedule and cancel at once",
+		about: "for 5 s, with a look at the clock before and after each call; a call that waits for a processor counts",
+		tick:  wheelsTick, cancels: true, run: runStormLatency, seconds: 60, metrics: append([]metric{
+			{"call-p99.9999", "µs", false}, {"call-max", "µs", false}, {"slow", "calls over 1 ms", false},
+		}, stormMetrics...),
+	},
+}
+
+var stormMetrics = []metric{
+	{"rate", "M ops/s", true}, {"cpu", "ns CPU/op", false}, {"live", "MB live heap", false}, {"peak", "MB", false},
+	{"p50", "ms", false}, {"p99", "ms", false}, {"max", "ms", false},
 }
 
 var floodMetrics = []metric{{"max", "ms", false}, {"p50", "ms", false}, {"rate", "M ops/s", true}, {"peak", "MB", false}}
