@@ -56,7 +56,7 @@ func runCell(spec string) {
 	b := &bench{peer: p, work: w, short: mode == "short"}
 	b.out.Metrics = map[string]float64{}
 	go b.watch()
-	b.timer = p.make(options{tick: p.tick(w), horizon: w.horizon()})
+	b.timer = p.make(options{tick: p.tick(w), horizon: w.horizon(), maxPending: w.maxPending})
 	b.doing("start")
 	w.run(b)
 	b.end(false)

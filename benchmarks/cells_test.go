@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +23,9 @@ var fakes = []peer{
 	{name: "fake that repeats", cancels: true, make: func(options) timer { return repeating{} }},
 	{name: "fake that forgets to cancel", cancels: true, make: func(options) timer { return forgetting{} }},
 	{name: "fake that does not stop", cancels: true, stops: true, make: newTime},
+	{name: "fake that counts processors", cancels: true, make: func(options) timer {
+		panic(fmt.Sprintf("%d processors", runtime.GOMAXPROCS(0)))
+	}},
 	{name: "fake that exits", cancels: true, make: func(options) timer { os.Exit(3); return nil }},
 }
 
@@ -86,7 +91,7 @@ func TestCheck(t *testing.T) {
 		}
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			out, err := runProcess("check", p.name, true)
+			out, err := runProcess("check", p.name, 0, true)
 			if err != nil || out.Fault != "" {
 				t.Errorf("fault %q, error %v", out.Fault, err)
 			}
@@ -111,7 +116,7 @@ func TestFaultsAreShown(t *testing.T) {
 	} {
 		t.Run(peer, func(t *testing.T) {
 			t.Parallel()
-			out, err := runProcess("check", peer, true)
+			out, err := runProcess("check", peer, 0, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,18 +130,19 @@ func TestFaultsAreShown(t *testing.T) {
 // The workloads notice what the check would have noticed.
 func TestWorkloadsNoticeFaults(t *testing.T) {
 	for cell, want := range map[string]string{
-		"rpc/fake that forgets to cancel": "fired though canceled",
-		"rpc/fake that loses":             "lost ",
-		"fire/fake that is early":         "early by up to ",
-		"late-10ms/fake that loses":       "lost ",
-		"blocked/fake that is early":      "early by up to ",
-		"flood-10ms/fake that is early":   "early by up to ",
-		"reset-serial/fake that loses":    "did not fire",
+		"rpc/fake that forgets to cancel":  "fired though canceled",
+		"rpc/fake that loses":              "lost ",
+		"fire/fake that is early":          "early by up to ",
+		"late-10ms/fake that loses":        "lost ",
+		"blocked/fake that is early":       "early by up to ",
+		"flood-10ms/fake that is early":    "early by up to ",
+		"storm-at-once/fake that is early": "early by up to ",
+		"reset-serial/fake that loses":     "did not fire",
 	} {
 		t.Run(cell, func(t *testing.T) {
 			t.Parallel()
 			work, peer, _ := strings.Cut(cell, "/")
-			out, err := runProcess(work, peer, true)
+			out, err := runProcess(work, peer, 0, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,7 +156,7 @@ func TestWorkloadsNoticeFaults(t *testing.T) {
 // A cell that crashed or hung is not run again; one that cannot be is not run at all.
 func TestRounds(t *testing.T) {
 	r := newResult(true, 2)
-	if err := r.measure(context.Background(), regexp.MustCompile(`^check/(time|fake that panics)$|^rpc/siddontang$`), io.Discard); err != nil {
+	if err := r.measure(context.Background(), regexp.MustCompile(`^check/(time|fake that panics)$|^rpc/siddontang$`), nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -162,7 +168,7 @@ func TestRounds(t *testing.T) {
 		{"check", "fake that panics", "crashed: panic: out of order", 1},
 		{"rpc", "siddontang", "cannot: no cancel", 0},
 	} {
-		c := r.find(tt.work, tt.peer)
+		c := r.find(tt.work, tt.peer, 0)
 		if c == nil {
 			t.Errorf("%s/%s is missing", tt.work, tt.peer)
 			continue

@@ -24,11 +24,12 @@ func main() {
 
 func program(args []string) error {
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
-	short := flags.Bool("short", false, "all of it in under 2 minutes, with small numbers that say little")
+	short := flags.Bool("short", false, "all of it in under 3 minutes, with small numbers that say little")
 	runs := flags.Int("runs", 0, "rounds, of which the median counts (default 3; 1 with -short)")
 	only := flags.String("only", "", "run only the cells whose `workload/peer` matches this regular expression")
 	out := flags.String("out", "", "write result.json, tables.md and the charts to this `directory`")
 	draw := flags.String("draw", "", "measure nothing: print and draw this `result.json` again")
+	procs := flags.String("procs", "", "run each cell with each GOMAXPROCS of this `list`, as 1,2,4")
 	list := flags.Bool("list", false, "list the workloads and the peers, and end")
 	if err := flags.Parse(args); err != nil {
 		if err == flag.ErrHelp {
@@ -47,6 +48,10 @@ func program(args []string) error {
 	if err != nil {
 		return fmt.Errorf("-only: %w", err)
 	}
+	counts, err := parseProcs(*procs)
+	if err != nil {
+		return err
+	}
 	if *runs == 0 {
 		*runs = 3
 		if *short {
@@ -60,7 +65,7 @@ func program(args []string) error {
 		res = newResult(*short, *runs)
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
-		err = res.measure(ctx, match, os.Stderr)
+		err = res.measure(ctx, match, counts, os.Stderr)
 	}
 	if err != nil {
 		return err

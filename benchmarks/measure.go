@@ -5,6 +5,7 @@ package main
 import (
 	"math"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"sync"
 	"syscall"
@@ -40,6 +41,13 @@ func heapBytes() float64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc + m.StackInuse)
+}
+
+// liveHeap returns the bytes that the last garbage collection found live.
+func liveHeap() float64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return float64(sample[0].Value.Uint64())
 }
 
 // loop calls op for the time d, in one goroutine or in GOMAXPROCS, which are told their number. It

@@ -28,6 +28,8 @@ type timer interface {
 type options struct {
 	tick    time.Duration
 	horizon time.Duration // the longest delay, for a peer that has to know
+
+	maxPending int // 0: no limit
 }
 
 // wheelSize is the number of buckets for each peer that lets it be chosen: Netty's default.
@@ -41,6 +43,7 @@ type peer struct {
 	cancels bool // a timeout can be canceled
 	tells   bool // Cancel's result can be relied on
 	stops   bool // after Stop nothing fires
+	limits  bool // it can refuse more than a number of pending timeouts
 
 	fixedTick time.Duration // it cannot have another one; 0: any
 	million   bool          // only where many timeouts are pending
@@ -53,12 +56,12 @@ var peers = []peer{
 	{
 		name: "hashedwheel", module: "github.com/hashedwheel/hashedwheel",
 		about:   "this library, one level of 512 buckets",
-		cancels: true, tells: true, stops: true, make: newHashedwheel,
+		cancels: true, tells: true, stops: true, limits: true, make: newHashedwheel,
 	},
 	{
 		name: "hashedwheel, 3 levels", module: "github.com/hashedwheel/hashedwheel",
 		about:   "this library, WithTick(10 ms), WithLevels(3)",
-		cancels: true, tells: true, stops: true, fixedTick: 10 * time.Millisecond, million: true,
+		cancels: true, tells: true, stops: true, limits: true, fixedTick: 10 * time.Millisecond, million: true,
 		make: newHashedwheelLevels,
 	},
 	{

@@ -9,14 +9,18 @@ import (
 type hashedwheelTimer struct{ *hashedwheel.Timer }
 
 func newHashedwheel(o options) timer {
-	return makeHashedwheel(hashedwheel.WithTick(o.tick), hashedwheel.WithWheelSize(wheelSize))
+	return makeHashedwheel(o, hashedwheel.WithWheelSize(wheelSize))
 }
 
 func newHashedwheelLevels(o options) timer {
-	return makeHashedwheel(hashedwheel.WithTick(o.tick), hashedwheel.WithLevels(3))
+	return makeHashedwheel(o, hashedwheel.WithLevels(3))
 }
 
-func makeHashedwheel(opts ...hashedwheel.Option) timer {
+func makeHashedwheel(o options, opts ...hashedwheel.Option) timer {
+	opts = append(opts, hashedwheel.WithTick(o.tick))
+	if o.maxPending > 0 {
+		opts = append(opts, hashedwheel.WithMaxPending(o.maxPending))
+	}
 	t, err := hashedwheel.New(opts...)
 	if err != nil {
 		panic(err)

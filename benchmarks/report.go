@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -56,18 +57,24 @@ func (r *result) writeTables(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%s, commit %s, %s, %s, %d processors of %s. Medians of %s, with the least and the greatest.%s\n",
 		r.Date, r.Commit, r.Go, r.Platform, r.Processors, r.CPU, r.rounds(), mode)
+	column := func(text string) string { // only where the number of processors was chosen
+		if !r.chosen() {
+			return ""
+		}
+		return " " + text + " |"
+	}
 	for _, work := range workloads {
 		cells := r.of(work)
 		if len(cells) == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "\n### %s\n\n`%s`: %s.\n\n| | tick |", work.heading(r.Short), work.name, work.about)
+		fmt.Fprintf(w, "\n### %s\n\n`%s`: %s.\n\n| |%s tick |", work.heading(r.Short), work.name, work.about, column("GOMAXPROCS"))
 		for _, m := range work.metrics {
 			fmt.Fprintf(w, " %s%s |", m.label(), m.unit)
 		}
-		fmt.Fprintf(w, " |\n| --- | --- |%s --- |\n", strings.Repeat(" --- |", len(work.metrics)))
+		fmt.Fprintf(w, " |\n| --- |%s --- |%s --- |\n", column("---"), strings.Repeat(" --- |", len(work.metrics)))
 		for _, c := range cells {
-			fmt.Fprintf(w, "| %s | %s |", c.Peer, c.tick())
+			fmt.Fprintf(w, "| %s |%s %s |", c.Peer, column(strconv.Itoa(c.Procs)), c.tick())
 			for _, m := range work.metrics {
 				text := ""
 				if s, ok := c.Metrics[m.name]; ok {
@@ -82,7 +89,8 @@ func (r *result) writeTables(w io.Writer) {
 
 // label tells metrics of the same unit apart.
 func (m metric) label() string {
-	if m.unit == "ms" || m.unit == "ns" {
+	switch m.unit {
+	case "ms", "µs", "ns":
 		return m.name + ", "
 	}
 	return ""
@@ -97,6 +105,28 @@ func (c *cell) tick() string {
 	return format(c.TickMS) + " ms"
 }
 
+// procs are the numbers of processors that there are cells for.
+func (r *result) procs() (procs []int) {
+	for _, c := range r.Cells {
+		if !slices.Contains(procs, c.Procs) {
+			procs = append(procs, c.Procs)
+		}
+	}
+	return procs
+}
+
+// chosen reports whether -procs was given.
+func (r *result) chosen() bool {
+	return slices.ContainsFunc(r.Cells, func(c *cell) bool { return c.Procs > 0 })
+}
+
+func (c *cell) label() string {
+	if c.Procs > 0 {
+		return fmt.Sprintf("%s, %s, GOMAXPROCS %d", c.Workload, c.Peer, c.Procs)
+	}
+	return c.Workload + ", " + c.Peer
+}
+
 func (r *result) of(w *workload) (cells []*cell) {
 	for _, c := range r.Cells {
 		if c.Workload == w.name {
@@ -106,9 +136,12 @@ func (r *result) of(w *workload) (cells []*cell) {
 	return cells
 }
 
-// bars are the chart of a workload: its first metric.
-func (r *result) bars(w *workload) (bars []bar) {
+// bars are the chart of a workload with so many processors: its first metric.
+func (r *result) bars(w *workload, procs int) (bars []bar) {
 	for _, c := range r.of(w) {
+		if c.Procs != procs {
+			continue
+		}
 		b := bar{label: c.Peer, ours: c.ours(), fault: c.verdict()}
 		if s, ok := c.Metrics[w.metrics[0].name]; ok {
 			b.value, b.least, b.greatest, b.measured = s.Median, s.Min, s.Max, true
@@ -123,7 +156,7 @@ func (r *result) ownFaults() error {
 	var faults []error
 	for _, c := range r.Cells {
 		if c.ours() && c.Fault != "" {
-			faults = append(faults, fmt.Errorf("%s, %s: %s", c.Workload, c.Peer, c.verdict()))
+			faults = append(faults, fmt.Errorf("%s: %s", c.label(), c.verdict()))
 		}
 	}
 	return errors.Join(faults...)

@@ -33,14 +33,14 @@ func example() *result {
 
 func TestSummarize(t *testing.T) {
 	r := example()
-	c := r.find("schedule", "hashedwheel")
+	c := r.find("schedule", "hashedwheel", 0)
 	if got, want := c.Metrics["wall"], (stat{125, 100, 150}); got != want {
 		t.Errorf("wall %v, want %v", got, want)
 	}
 	if got, want := c.Metrics["floors"], (stat{2.5, 2, 3}); got != want {
 		t.Errorf("multiple of the floor %v, want %v", got, want)
 	}
-	if got, want := r.find("schedule", "gost").verdict(), "lost 1 <of> 2 (in 1 of 2 runs)"; got != want {
+	if got, want := r.find("schedule", "gost", 0).verdict(), "lost 1 <of> 2 (in 1 of 2 runs)"; got != want {
 		t.Errorf("verdict %q, want %q", got, want)
 	}
 }
@@ -51,7 +51,7 @@ func TestOwnFaults(t *testing.T) {
 	if err := r.ownFaults(); err != nil {
 		t.Errorf("error %v for the faults of peers", err)
 	}
-	r.find("schedule", "hashedwheel").Runs[1].Fault = "lost 1 of 2"
+	r.find("schedule", "hashedwheel", 0).Runs[1].Fault = "lost 1 of 2"
 	r.summarize()
 	if err := r.ownFaults(); err == nil || !strings.Contains(err.Error(), "lost 1 of 2") {
 		t.Errorf("error %v", err)

@@ -31,6 +31,7 @@ type result struct {
 type cell struct {
 	Workload string          `json:"workload"`
 	Peer     string          `json:"peer"`
+	Procs    int             `json:"procs,omitempty"` // GOMAXPROCS; 0: as the runtime chose
 	TickMS   float64         `json:"tick_ms"`
 	Cannot   string          `json:"cannot,omitempty"`
 	Runs     []outcome       `json:"runs,omitempty"`
@@ -94,9 +95,8 @@ func cpuModel() string {
 }
 
 // summarize fills in what follows from the runs of all cells. The multiples of the floor are of the
-// floor's median, for as many goroutines.
+// floor's median, for as many goroutines and processors.
 func (r *result) summarize() {
-	floor := r.find("floor", floorPeer.name)
 	for _, c := range r.Cells {
 		c.Metrics, c.Fault, c.Faulty = map[string]stat{}, "", 0
 		values := map[string][]float64{}
@@ -119,6 +119,7 @@ func (r *result) summarize() {
 		}
 		w, ok := findWorkload(c.Workload)
 		wall, measured := c.Metrics["wall"]
+		floor := r.find("floor", floorPeer.name, c.Procs)
 		if !ok || !measured || floor == nil {
 			continue
 		}
@@ -132,9 +133,9 @@ func (r *result) summarize() {
 	}
 }
 
-func (r *result) find(workload, peer string) *cell {
+func (r *result) find(workload, peer string, procs int) *cell {
 	for _, c := range r.Cells {
-		if c.Workload == workload && c.Peer == peer {
+		if c.Workload == workload && c.Peer == peer && c.Procs == procs {
 			return c
 		}
 	}
@@ -154,7 +155,21 @@ func readResult(file string) (*result, error) {
 	return r, nil
 }
 
-// write writes the result, the tables, and a chart for each workload.
+// draw adds the charts of a workload, one for each number of processors.
+func (r *result) draw(w *workload, files map[string][]byte) {
+	for _, procs := range r.procs() {
+		name, title := w.name, w.heading(r.Short)
+		if procs > 0 {
+			name += fmt.Sprintf("-procs-%d", procs)
+			title += fmt.Sprintf(", GOMAXPROCS %d", procs)
+		}
+		if bars := r.bars(w, procs); len(bars) > 0 {
+			files[name+".svg"] = drawChart(title, r.caption(w), w.metrics[0].unit, bars)
+		}
+	}
+}
+
+// write writes the result, the tables, and a chart for each workload and number of processors.
 func (r *result) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -168,8 +183,8 @@ func (r *result) write(dir string) error {
 	r.writeTables(&tables)
 	files["tables.md"] = tables.Bytes()
 	for _, w := range workloads {
-		if bars := r.bars(w); len(bars) > 0 && w.drawn() {
-			files[w.name+".svg"] = drawChart(w.heading(r.Short), r.caption(w), w.metrics[0].unit, bars)
+		if w.drawn() {
+			r.draw(w, files)
 		}
 	}
 	for name, data := range files {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -16,15 +18,9 @@ import (
 // measure runs all cells that match, each run in a process of its own: a crash or a deadlock is a
 // result, and no peer has another one's heap. In a round all peers take turns at each workload, so
 // that a drift of the machine's speed hits all alike. When ctx ends it makes do with what there is.
-func (r *result) measure(ctx context.Context, match *regexp.Regexp, progress io.Writer) error {
-	for _, w := range workloads {
-		for _, p := range w.peers() {
-			if w.floor || match.MatchString(w.name+"/"+p.name) {
-				r.Cells = append(r.Cells, &cell{
-					Workload: w.name, Peer: p.name, TickMS: float64(p.tick(w)) / 1e6, Cannot: w.cannot(p),
-				})
-			}
-		}
+func (r *result) measure(ctx context.Context, match *regexp.Regexp, procs []int, progress io.Writer) error {
+	if err := r.plan(match, procs); err != nil {
+		return err
 	}
 	start, rounds := time.Now(), r.Rounds
 	for round := range rounds {
@@ -32,9 +28,9 @@ func (r *result) measure(ctx context.Context, match *regexp.Regexp, progress io.
 			if c.Cannot != "" || c.final() {
 				continue
 			}
-			fmt.Fprintf(progress, "%5.0f s  round %d of %d, %d of %d: %s, %s: ",
-				time.Since(start).Seconds(), round+1, rounds, i+1, len(r.Cells), c.Workload, c.Peer)
-			out, err := runProcess(c.Workload, c.Peer, r.Short)
+			fmt.Fprintf(progress, "%5.0f s  round %d of %d, %d of %d: %s: ",
+				time.Since(start).Seconds(), round+1, rounds, i+1, len(r.Cells), c.label())
+			out, err := runProcess(c.Workload, c.Peer, c.Procs, r.Short)
 			if err != nil {
 				return err
 			}
@@ -49,6 +45,51 @@ func (r *result) measure(ctx context.Context, match *regexp.Regexp, progress io.
 	}
 	r.summarize()
 	return nil
+}
+
+// plan makes the cells that match, for each number of processors; nil leaves it to the runtime. The
+// floor is one of them whatever matches, since the others are multiples of it.
+func (r *result) plan(match *regexp.Regexp, procs []int) error {
+	if procs == nil {
+		procs = []int{0}
+	}
+	matched := false
+	for _, w := range workloads {
+		for _, n := range procs {
+			for _, p := range w.peers() {
+				matches := match.MatchString(w.name + "/" + p.name)
+				matched = matched || matches
+				if matches || w.floor {
+					r.Cells = append(r.Cells, &cell{
+						Workload: w.name, Peer: p.name, Procs: n, TickMS: float64(p.tick(w)) / 1e6, Cannot: w.cannot(p),
+					})
+				}
+			}
+		}
+	}
+	if !matched {
+		return fmt.Errorf("-only: no cell, workload/peer, matches %q", match)
+	}
+	return nil
+}
+
+// parseProcs reads the list of numbers of processors that -procs has.
+func parseProcs(list string) (procs []int, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for _, text := range strings.Split(list, ",") {
+		// The runtime takes 32 bits with a sign.
+		n, err := strconv.ParseUint(text, 10, 31)
+		if err != nil || n == 0 {
+			return nil, fmt.Errorf("-procs: %q is not a positive integer", text)
+		}
+		if slices.Contains(procs, int(n)) {
+			return nil, fmt.Errorf("-procs: %d is there twice", n)
+		}
+		procs = append(procs, int(n))
+	}
+	return procs, nil
 }
 
 // final reports whether the cell need not be run again.
@@ -67,8 +108,9 @@ func (o outcome) line(work string) string {
 	return strings.Join(parts, ", ")
 }
 
-// runProcess runs one cell once. An error is one of this program, not of the peer.
-func runProcess(work, peer string, short bool) (outcome, error) {
+// runProcess runs one cell once, with that GOMAXPROCS if it is not 0. An error is one of this program,
+// not of the peer.
+func runProcess(work, peer string, procs int, short bool) (outcome, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return outcome{}, err
@@ -86,6 +128,9 @@ func runProcess(work, peer string, short bool) (outcome, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe)
 	cmd.Env = append(os.Environ(), cellEnv+"="+mode+"/"+work+"/"+peer)
+	if procs > 0 {
+		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(procs))
+	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = time.Second

@@ -14,6 +14,9 @@ type workload struct {
 	n     [2]int // timeouts, in a complete run and in a short one
 	tick  time.Duration
 	far   time.Duration // the longest delay; 0: a minute
+	heap  int           // bytes without pointers that are live beside the timeouts
+
+	maxPending int // a limit of pending timeouts; takes a peer that can have one
 
 	cancels  bool // takes a peer that can cancel
 	parallel bool // on GOMAXPROCS goroutines
@@ -79,6 +82,26 @@ var workloads = []*workload{
 		cancels: true, parallel: true, million: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
 	},
 	{
+		name: "schedule-cancel-serial-heap", title: "Schedule and cancel, one goroutine, 256 MB beside it",
+		about: "a timeout of 10 s, canceled at once, in a heap with 256 MB without pointers", tick: wheelsTick, heap: 256e6,
+		cancels: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "schedule-cancel-parallel-heap", title: "Schedule and cancel, a goroutine for each processor, 256 MB beside it",
+		about: "a timeout of 10 s, canceled at once, in a heap with 256 MB without pointers", tick: wheelsTick, heap: 256e6,
+		cancels: true, parallel: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "schedule-cancel-parallel-limit", title: "Schedule and cancel, a goroutine for each processor, with a limit",
+		about: "a timeout of 10 s, canceled at once; 1,048,576 may be pending, which is never reached", tick: wheelsTick,
+		maxPending: 1 << 20, cancels: true, parallel: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "cancel-by-other", title: "Schedule, and cancel by another goroutine, nothing else pending",
+		about: "a timeout of 10 s; half of the processors schedule, and as many goroutines cancel, at least one each",
+		tick:  wheelsTick, cancels: true, parallel: true, run: runCancelByOther, seconds: 20, metrics: nsMetrics,
+	},
+	{
 		name: "schedule", title: "Schedule only, {n} timeouts",
 		about: "10 to 11 s off, none canceled", n: [2]int{1e6, 1e5}, tick: wheelsTick,
 		million: true, run: runSchedule, seconds: 20, metrics: nsMetrics,
@@ -142,6 +165,33 @@ var workloads = []*workload{
 		about: "they schedule and cancel as fast as they can for 10 s", tick: 100 * ms, cancels: true, exact: true,
 		run: runFlood, seconds: 60, metrics: floodMetrics,
 	},
+	{
+		name: "storm-at-once", title: "32 goroutines schedule and cancel at once",
+		about: "timeouts of 10 s, for 5 s; beside them one of 100 ms after another, whose lateness it is",
+		tick:  wheelsTick, cancels: true, run: runStormAtOnce, seconds: 60, metrics: stormMetrics,
+	},
+	{
+		name: "storm-later", title: "32 goroutines schedule, and cancel 4,096 operations later",
+		about: "timeouts of 10 s, for 5 s; beside them one of 100 ms after another, whose lateness it is",
+		tick:  wheelsTick, cancels: true, run: runStormLater, seconds: 60, metrics: stormMetrics,
+	},
+	{
+		name: "storm-by-other", title: "16 goroutines schedule, and 16 others cancel",
+		about: "timeouts of 10 s, for 5 s; beside them one of 100 ms after another, whose lateness it is",
+		tick:  wheelsTick, cancels: true, run: runStormByOther, seconds: 60, metrics: stormMetrics,
+	},
+	{
+		name: "storm-latency", title: "How long the calls of 32 goroutines take that schedule and cancel at once",
+		about: "for 5 s, with a look at the clock before and after each call; a call that waits for a processor counts",
+		tick:  wheelsTick, cancels: true, run: runStormLatency, seconds: 60, metrics: append([]metric{
+			{"call-p99.9999", "µs", false}, {"call-max", "µs", false}, {"slow", "calls over 1 ms", false},
+		}, stormMetrics...),
+	},
+}
+
+var stormMetrics = []metric{
+	{"rate", "M ops/s", true}, {"cpu", "ns CPU/op", false}, {"live", "MB live heap", false}, {"peak", "MB", false},
+	{"p50", "ms", false}, {"p99", "ms", false}, {"max", "ms", false},
 }
 
 var floodMetrics = []metric{{"max", "ms", false}, {"p50", "ms", false}, {"rate", "M ops/s", true}, {"peak", "MB", false}}
@@ -163,6 +213,8 @@ func (w *workload) cannot(p peer) string {
 	switch {
 	case w.cancels && !p.cancels:
 		return "cannot: no cancel"
+	case w.maxPending > 0 && !p.limits:
+		return "cannot: no limit of pending timeouts"
 	case w.exact && p.fixedTick != 0 && p.fixedTick != w.tick:
 		return "cannot: its tick is " + p.fixedTick.String()
 	}

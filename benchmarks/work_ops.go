@@ -27,11 +27,18 @@ func (b *bench) pending(n int) []handle {
 
 // ops measures an operation, with the worker's part of it counted in the CPU time.
 func (b *bench) ops(op func(g int) func()) {
+	b.measure(func(d time.Duration) (int, time.Duration) { return loop(b.goroutines(), d, op) })
+}
+
+// A producer works for the time d, and returns how many operations there were and how long they took.
+type producer func(d time.Duration) (n int, took time.Duration)
+
+func (b *bench) measure(work producer) {
 	var before, after runtime.MemStats
 	b.doing("measure")
 	runtime.ReadMemStats(&before)
 	cpu := used().cpu
-	n, took := loop(b.goroutines(), pick(b, time.Second, 50*time.Millisecond), op)
+	n, took := work(pick(b, time.Second, 50*time.Millisecond))
 	b.set("wall", float64(took)/float64(n))
 	b.settle()
 	b.set("cpu", float64(used().cpu-cpu)/float64(n))
@@ -39,12 +46,27 @@ func (b *bench) ops(op func(g int) func()) {
 	b.set("allocated", float64(after.TotalAlloc-before.TotalAlloc)/float64(n))
 }
 
+// beside returns the memory that the workload has beside the timeouts, all of it touched. The more is
+// live, the more is allocated from one garbage collection to the next.
+func (b *bench) beside() []byte {
+	memory := make([]byte, b.work.heap)
+	for i := 0; i < len(memory); i += 4096 {
+		memory[i] = 1
+	}
+	if len(memory) > 0 {
+		runtime.GC()
+	}
+	return memory
+}
+
 func runScheduleCancel(b *bench) {
+	memory := b.beside()
 	handles := b.pending(b.work.size(b.short))
 	b.ops(func(int) func() {
 		return func() { b.timer.Cancel(b.timer.After(10*time.Second, nop)) }
 	})
 	runtime.KeepAlive(handles)
+	runtime.KeepAlive(memory)
 }
 
 func runSchedule(b *bench) {

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"runtime"
+	"sync"
+	"time"
+)
+
+// stormGoroutines are more than most machines have processors for, as in a server.
+const stormGoroutines = 32
+
+// storm has a producer work for 5 s, with one timeout of 100 ms after another beside it.
+func (b *bench) storm(work producer) {
+	d := pick(b, 5*time.Second, 500*ms)
+	b.doing("start the storm")
+	runtime.GC()
+	stop := b.sampleMemory()
+	cpu := used().cpu
+	n, took := 0, time.Duration(0)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n, took = work(d)
+	}()
+	b.probe(d, func() {
+		b.doing("wait for the end of the storm")
+		<-done
+		b.set("rate", float64(n)/float64(took)*1e3)
+	})
+	b.settle()
+	b.set("cpu", float64(used().cpu-cpu)/float64(n))
+	stop()
+}
+
+// sampleMemory records, until stop is called, how far the live heap rises above what it is now, and
+// the greatest memory of the process.
+func (b *bench) sampleMemory() (stop func()) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	start := liveHeap()
+	go func() {
+		defer close(ended)
+		greatest := start
+		for running := true; running; {
+			select {
+			case <-over:
+				running = false
+			case <-time.After(50 * ms):
+			}
+			greatest = max(greatest, liveHeap())
+			b.set("live", (greatest-start)/1e6)
+			b.set("peak", used().peak/1e6)
+		}
+	}()
+	return func() {
+		close(over)
+		<-ended
+	}
+}
+
+func runStormAtOnce(b *bench) {
+	b.storm(func(d time.Duration) (int, time.Duration) {
+		return loop(stormGoroutines, d, func(int) func() {
+			return func() { b.timer.Cancel(b.timer.After(10*time.Second, nop)) }
+		})
+	})
+}
+
+// runStormLater keeps a window of timeouts for each goroutine, and cancels the oldest when it leaves
+// the window.
+func runStormLater(b *bench) {
+	const window = 4096
+	rings := make([][]handle, stormGoroutines) // before the memory is sampled
+	for g := range rings {
+		rings[g] = make([]handle, window)
+	}
+	b.storm(func(d time.Duration) (int, time.Duration) {
+		start := time.Now()
+		n, _ := loop(stormGoroutines, d, func(g int) func() {
+			ring, i := rings[g], 0
+			return func() {
+				if ring[i] != nil {
+					b.timer.Cancel(ring[i])
+				}
+				ring[i] = b.timer.After(10*time.Second, nop)
+				i = (i + 1) % window
+			}
+		})
+		for _, ring := range rings {
+			for _, h := range ring {
+				if h != nil {
+					b.timer.Cancel(h)
+				}
+			}
+			clear(ring)
+		}
+		return n, time.Since(start)
+	})
+}
+
+func runStormByOther(b *bench) {
+	b.storm(func(d time.Duration) (int, time.Duration) { return b.handOver(stormGoroutines/2, d) })
+}
+
+func runCancelByOther(b *bench) {
+	b.measure(func(d time.Duration) (int, time.Duration) { return b.handOver(max(1, b.processors()/2), d) })
+}
+
+// handOver has so many goroutines arm timeouts, and as many others cancel them. It hands them over in
+// slices of 256 and lets the first be up to 4 slices each ahead. It returns how many timeouts there
+// were, and how long it took until all were canceled.
+func (b *bench) handOver(goroutines int, d time.Duration) (n int, took time.Duration) {
+	const size, ahead = 256, 4
+	empty, full := make(chan []handle, ahead*goroutines), make(chan []handle, ahead*goroutines)
+	for range ahead * goroutines {
+		empty <- make([]handle, size)
+	}
+	var cancelers sync.WaitGroup
+	for range goroutines {
+		cancelers.Go(func() {
+			for handles := range full {
+				for _, h := range handles {
+					b.timer.Cancel(h)
+				}
+				clear(handles)
+				empty <- handles
+			}
+		})
+	}
+	start := time.Now()
+	slices, _ := loop(goroutines, d, func(int) func() {
+		return func() {
+			handles := <-empty
+			for i := range handles {
+				handles[i] = b.timer.After(10*time.Second, nop)
+			}
+			full <- handles
+		}
+	})
+	close(full)
+	cancelers.Wait()
+	return slices * size, time.Since(start)
+}
+
+// runStormLatency is runStormAtOnce with a look at the clock before and after each call. That a
+// goroutine has to wait for a processor in the midst of a call counts.
+func runStormLatency(b *bench) {
+	calls := make([]*durations, stormGoroutines)
+	for g := range calls {
+		calls[g] = new(durations)
+	}
+	b.storm(func(d time.Duration) (int, time.Duration) {
+		return loop(stormGoroutines, d, func(g int) func() {
+			mine := calls[g]
+			return func() {
+				start := time.Since(epoch)
+				h := b.timer.After(10*time.Second, nop)
+				mine.add(time.Since(epoch) - start)
+				start = time.Since(epoch)
+				b.timer.Cancel(h)
+				mine.add(time.Since(epoch) - start)
+			}
+		})
+	})
+	all := new(durations)
+	for _, mine := range calls {
+		all.merge(mine)
+	}
+	b.set("call-p99.9999", float64(all.exceededBy(all.count/1e6))/1e3)
+	b.set("call-max", float64(all.greatest)/1e3)
+	b.set("slow", float64(all.slow))
+}
