@@ -325,31 +325,41 @@ func TestNoLostWakeUp(t *testing.T) {
 
 // The worker that goes idle looks at the queue once more, at each stripe of it.
 func TestRestLooksAtTheQueue(t *testing.T) {
-	for _, pending := range []bool{false, true} {
-		timer := newFakedTimer(t, WithTick(time.Hour))
-		w := &timer.worker
-		for i := range timer.queue.stripes {
-			w.presence.Store(awake)
-			w.wheel = newWheel(8, 1, 5)
-			if pending { // so it would sleep, and otherwise end
-				w.wheel.place(testTimeout(9), 9)
-			}
-			timer.queue.stripes[i].fresh.push(&Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
-			until, gone := w.goIdle(6)
-			require.False(t, gone)
-			require.EqualValues(t, 6, until)
-			require.EqualValues(t, awake, w.presence.Load())
-			timer.queue.stripes[i].fresh.take()
+	places := map[string]func(s *stripe, to *Timeout){
+		"fresh":   func(s *stripe, to *Timeout) { s.fresh.push(to) },
+		"known":   func(s *stripe, to *Timeout) { s.known.push(to) },
+		"kept":    func(s *stripe, to *Timeout) { s.kept[0].push(&segment{first: to, n: 1}) },
+		"kept, 1": func(s *stripe, to *Timeout) { s.kept[1].push(&segment{first: to, n: 1}) },
+	}
+	for place, push := range places {
+		for _, pending := range []bool{false, true} {
+			timer := newFakedTimer(t, WithTick(time.Hour))
+			w := &timer.worker
+			for i := range timer.queue.stripes {
+				w.presence.Store(awake)
+				w.wheel = newWheel(8, 1, 5)
+				if pending { // so it would sleep, and otherwise end
+					w.wheel.place(testTimeout(9), 9)
+				}
+				s := &timer.queue.stripes[i]
+				push(s, &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
+				until, gone := w.goIdle(6)
+				require.False(t, gone, place)
+				require.EqualValues(t, 6, until)
+				require.EqualValues(t, awake, w.presence.Load())
+				for range s.takeAll((*stack).take) {
+				}
 
-			if !pending {
-				w.wheel = newWheel(8, 1, 5) // as run does
+				if !pending {
+					w.wheel = newWheel(8, 1, 5) // as run does
+				}
+				until, gone = w.goIdle(6)
+				require.Equal(t, !pending, gone)
+				if pending {
+					require.EqualValues(t, 9, until)
+				}
+				w.presence.Store(absent)
 			}
-			until, gone = w.goIdle(6)
-			require.Equal(t, !pending, gone)
-			if pending {
-				require.EqualValues(t, 9, until)
-			}
-			w.presence.Store(absent)
 		}
 	}
 }

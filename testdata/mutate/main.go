@@ -2,7 +2,7 @@
 // change after another to a copy of the package, runs the tests that hold the promise, and expects
 // them to fail.
 //
-//	go run ./testdata/mutate             # all of them: some three minutes on two cores
+//	go run ./testdata/mutate             # all of them: some five minutes on two cores
 //	go run ./testdata/mutate -part 2/6   # the second sixth
 //	go run ./testdata/mutate -only Reset # those whose change, tests or promise say so
 //	go run ./testdata/mutate -table      # the table of CONTRIBUTING.md
