@@ -28,8 +28,8 @@ import "sync/atomic"
 //     be in hand while the worker looks for it, or while Stop does. Therefore pruning goes on inside
 //     the gate, and calls the worker when it has put something back: at once if a boundary went by
 //     meanwhile, or if something is due already.
-//   - Only a fresh timeout may be dropped, which the worker has never had. Any other may lie in a bucket or in
-//     a batch, and from there the worker has to remove it.
+//   - Only timeouts that the worker has never had are pushed on this stack. Any other may lie in a bucket or
+//     in a batch, and from there the worker has to remove it.
 //   - It is dropped by a compare-and-swap that clears the queued bit of exactly the word that says
 //     canceled. So a Reset meanwhile, which finds the bit set and does not push, keeps it on the
 //     queue; and one after that finds it clear, and pushes.
@@ -173,7 +173,7 @@ func (p *pruning) sift(list *Timeout) {
 	for to := list; to != nil; {
 		p.looked++
 		next, word := to.link, to.word.Load()
-		if status(word) == canceled && word&fresh != 0 {
+		if status(word) == canceled {
 			to.link = nil
 			if to.word.CompareAndSwap(word, word&^queued) { // to is no longer ours from here
 				p.dropped++

@@ -254,7 +254,7 @@ var mutations = []mutation{
 		"func clearLabels() { pprof.SetGoroutineLabels(context.Background()) }", "func clearLabels() { _, _ = pprof.SetGoroutineLabels, context.Background }",
 		"TestGoroutinesHaveNoLabels"},
 	{21, "nothing is dropped", "prune.go",
-		"if status(word) == canceled && word&fresh != 0 && to", "if false && to",
+		"if status(word) == canceled {\n\t\t\tto.link", "if false {\n\t\t\tto.link",
 		"TestProducersPrune TestPrunedAgain"},
 	{21, "what was kept is never looked at again", "prune.go",
 		"if n < max(s.next.Load(), minPass) || ", "if n >= 0 || ",
