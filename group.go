@@ -87,16 +87,27 @@ func (g *Group) repeat(r *repeating, err error) (*Timeout, error) {
 func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
 	m := &member{wrap: wrap{task}, group: g}
 	m.timeout.timer, m.timeout.task = g.timer, m
+	long, err := m.start(tick)
+	if err != nil {
+		return nil, err
+	}
+	if long != nil {
+		g.timer.prune(long)
+	}
+	return &m.timeout, nil
+}
+
+func (m *member) start(tick uint64) (long *stripe, err error) {
+	g := m.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return nil, ErrGroupClosed
 	}
-	if err := g.timer.start(&m.timeout, hooked, tick); err != nil {
-		return nil, err
+	if long, err = g.timer.start(&m.timeout, hooked, tick); err == nil {
+		m.join()
 	}
-	m.join()
-	return &m.timeout, nil
+	return long, err
 }
 
 // Len returns the number of the group's timeouts that are pending. It is exact when no call is

@@ -71,18 +71,27 @@ func (k *Keyed[K, V]) Set(key K, value V, delay time.Duration) error {
 	case key != key:
 		return errNotEqual
 	}
+	long, err := k.set(key, value, delay)
+	if long != nil {
+		k.timer.prune(long)
+	}
+	return err
+}
+
+func (k *Keyed[K, V]) set(key K, value V, delay time.Duration) (long *stripe, err error) {
 	s := k.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if it := s.items[key]; it != nil && it.timeout.move(delay) {
 		it.value = value
-		return nil
+		return nil, nil
 	}
 	it := &item[K, V]{keyed: k, key: key, value: value}
 	it.timeout.timer, it.timeout.task = k.timer, it
 	clock := &k.timer.clock
-	if err := k.timer.start(&it.timeout, 0, clock.due(clock.elapsed(), delay)); err != nil {
-		return err
+	long, err = k.timer.start(&it.timeout, 0, clock.due(clock.elapsed(), delay))
+	if err != nil {
+		return nil, err
 	}
 	// Its task may have been started by now, and waits for the lock.
 	if s.items == nil {
@@ -90,7 +99,7 @@ func (k *Keyed[K, V]) Set(key K, value V, delay time.Duration) error {
 	}
 	s.items[key] = it
 	s.most = max(s.most, len(s.items))
-	return nil
+	return long, nil
 }
 
 // Move gives a key a new deadline, delay from now, and reports whether it did. It did not if

@@ -16,14 +16,27 @@ import (
 // to no stripe. Slots move from one stripe to another only under a lock. So a goroutine that holds the
 // lock, and has found nothing on any stripe nor among the rest, knows that no slot was free all the
 // time. One may have been left where it had looked already, while another one was taken where it had
-// not. So it looks more than once.
+// not: then it looks again.
+//
+// It sets the state to searching before it looks, and to noneFree afterwards, unless the state has changed.
+// Whoever leaves a slot looks at the state after that, and sets it back. So either the slot is found, or
+// the state does not become noneFree, or does not stay so; while it is, timeouts are refused without
+// the lock.
 type limit struct {
 	max int64 // 0 for no limit
 	few int64 // how many slots a stripe gets at a time
 
-	mu   sync.Mutex   // held to move slots from or to a stripe
-	rest atomic.Int64 // free slots of no stripe; only fewer with mu held
+	mu    sync.Mutex    // held to move slots from or to a stripe
+	rest  atomic.Int64  // free slots of no stripe; only fewer with mu held
+	state atomic.Uint32 // how sure it is that there is no free slot; raised only with mu held
 }
+
+// The states of a limit.
+const (
+	unknown = iota
+	searching
+	noneFree
+)
 
 // set sets the limit to n, of which so many stripes get some.
 func (l *limit) set(n, stripes int) {
@@ -43,26 +56,30 @@ func (t *Timer) takeSlot(s *stripe) bool {
 	return t.takeMovedSlot(s)
 }
 
-// looksForSlot is how often all stripes are searched before a timeout is refused.
-const looksForSlot = 3
-
 // takeMovedSlot is takeSlot if there is none on the stripe. It gets some for it, from the rest, or
 // else from the other stripes.
 func (t *Timer) takeMovedSlot(s *stripe) bool {
 	l := &t.limit
+	if l.state.Load() == noneFree {
+		return false
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for look := 0; look < looksForSlot && l.rest.Load() == 0; look++ {
+	for l.rest.Load() == 0 {
+		l.state.Store(searching)
 		for i := range t.queue.stripes {
 			if other := &t.queue.stripes[i]; other.slots.Load() != 0 {
 				l.rest.Add(other.slots.Swap(0))
 			}
 		}
+		if l.rest.Load() == 0 && l.state.CompareAndSwap(searching, noneFree) {
+			return false
+		}
 	}
-	n := min(l.rest.Load(), l.few)
-	if n == 0 {
-		return false
-	}
+	l.state.Store(unknown)
+	// Where few are left each stripe gets its part, or they would be taken to and fro.
+	rest := l.rest.Load()
+	n := min(rest, l.few, max(rest/int64(len(t.queue.stripes)), 1))
 	l.rest.Add(-n)
 	s.slots.Add(n - 1)
 	return true
@@ -71,11 +88,18 @@ func (t *Timer) takeMovedSlot(s *stripe) bool {
 // freeSlot leaves the slot of a timeout that is no longer pending. A stripe that has many leaves it to
 // the rest: there may be others who are short of them.
 func (t *Timer) freeSlot(s *stripe) {
-	switch {
-	case t.limit.max == 0:
-	case s.slots.Load() < 2*t.limit.few:
+	if t.limit.max > 0 {
+		t.limit.free(s)
+	}
+}
+
+func (l *limit) free(s *stripe) {
+	if s.slots.Load() < 2*l.few {
 		s.slots.Add(1)
-	default:
-		t.limit.rest.Add(1)
+	} else {
+		l.rest.Add(1)
+	}
+	if l.state.Load() != unknown {
+		l.state.Store(unknown)
 	}
 }

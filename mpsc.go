@@ -35,11 +35,13 @@ type stripe struct {
 	// What has been pruned, see there.
 	kept    [2]segments
 	phase   atomic.Uint32
-	next    atomic.Int64
+	other   atomic.Uint32 // the index of the stripe that is looked at beside this one
+	next    atomic.Int64  // how many are kept when the next pass begins
 	dropped atomic.Uint64 // timeouts that producers have taken off the queue for good
+	seen    atomic.Uint64 // armed, when somebody asked last whether the stripe is idle
 
 	// Two lines, since processors fetch them in pairs.
-	_ [128 - 14*8]byte
+	_ [128 - 15*8]byte
 }
 
 // A stack of timeouts grows by compare-and-swap. Nothing ever takes a single timeout off it, only all of
@@ -57,50 +59,57 @@ func newQueue() queue {
 	return queue{stripes: make([]stripe, n), seats: allSeats[:]}
 }
 
-// A seat says which stripe the goroutines use that sit there: how far it is from the one that the
-// number of the seat names.
-type seat struct{ moved atomic.Uint32 }
+// A seat counts how often the goroutines that sit there have met others on their stripe, and have moved
+// on to another one.
+type seat struct{ moves atomic.Uint32 }
 
 const seatBits = 12
 
 // allSeats are those of the program, because a goroutine has the same seat with every timer.
 var allSeats [1 << seatBits]seat
 
-// ownSeat returns the number of the seat of the goroutine that calls it. It follows from the address of
-// its stack. So without asking who it is, a goroutine comes back to the stripe whose lines, and timeouts,
-// it has just had in its cache.
-func ownSeat() int {
-	var here byte
-	return seatAt(uintptr(unsafe.Pointer(&here)))
+// A spot says who a goroutine is, well enough to tell it from others: a hash of where its stack is, of which no
+// two have the same 2 KiB. So a goroutine comes back to the stripe whose lines, and timeouts, it has just
+// had in its cache.
+type spot uint64
+
+// here returns the spot of the goroutine that calls it.
+func here() spot {
+	var local byte
+	return spotAt(uintptr(unsafe.Pointer(&local)))
 }
 
-// seatAt returns the number of the seat for an address on a stack. No two goroutines have the same
-// 2 KiB, and they are spread over the seats by Fibonacci hashing (Knuth, The Art of Computer
-// Programming, volume 3, section 6.4).
-func seatAt(address uintptr) int {
+// spotAt returns the spot for an address on a stack. Fibonacci hashing: Knuth, The Art of Computer
+// Programming, volume 3, section 6.4.
+func spotAt(address uintptr) spot {
 	const stackShift = 11
-	return int(uint64(address>>stackShift) * 0x9E3779B97F4A7C15 >> (64 - seatBits))
+	return spot(uint64(address>>stackShift) * 0x9E3779B97F4A7C15)
 }
+
+// seat returns the number of the seat: the upper bits.
+func (sp spot) seat() int { return int(sp >> (64 - seatBits)) }
 
 // stripe returns the one that the calling goroutine is to use, now. Any would do.
 func (q *queue) stripe() *stripe {
 	if q.seats == nil {
 		return &q.stripes[0]
 	}
-	return &q.stripes[q.stripeOf(ownSeat())]
+	return &q.stripes[q.stripeOf(here())]
 }
 
-// stripeOf returns the index of the stripe that a seat has.
-func (q *queue) stripeOf(seat int) int {
-	return (seat + int(q.seats[seat].moved.Load())) & (len(q.stripes) - 1)
+// stripeOf returns the index of the stripe that a spot has. Two that have the same seat come apart by
+// steps of different length, which are odd so that they lead to each stripe.
+func (q *queue) stripeOf(sp spot) int {
+	step := int(sp>>32)&0xfff | 1
+	return (sp.seat() + step*int(q.seats[sp.seat()].moves.Load())) & (len(q.stripes) - 1)
 }
 
 // changeSeat has the goroutines of the caller's seat use another stripe, because the caller has met
-// somebody on the present one. So goroutines that are busy at the same time come apart. It must be called by
-// the function that has called stripe, and so has the same place on the stack.
+// somebody on the present one. So goroutines that are busy at the same time come apart. It is to be called by
+// the function that has called stripe, which most often has the same spot then.
 func (q *queue) changeSeat() {
 	if q.seats != nil {
-		q.seats[ownSeat()].moved.Add(1)
+		q.seats[here().seat()].moves.Add(1)
 	}
 }
 

@@ -18,9 +18,10 @@ import "sync/atomic"
 //	                        pop           kept[1 - phase] has grown by half
 //
 // Segments are looked through again, a few each time, and change sides by that. Such a pass begins
-// when there are half as many more as the last one has left, so each timeout is looked at a constant number of
-// times on average, and what a stripe holds is at most some three times what is pending of it. The worker, and
-// Stop, take the stack and both sides.
+// when there are half as many more as the last one has left. So each timeout is looked at a constant
+// number of times on average, and a stripe holds at most some three times what is pending of it. While no
+// pass is going on, the goroutine looks after a stripe that others have left. The worker, and Stop, take
+// the stack and both sides.
 //
 // Who may do what:
 //
@@ -101,77 +102,110 @@ func (st *segments) take() *segment {
 	return st.top.Swap(nil)
 }
 
-// prune drops what has been canceled on a stripe, as far as that is worth it now.
+// prune drops what has been canceled on a stripe, as far as that is worth it now, and on another one that
+// nobody uses any more. Called without a lock.
 func (t *Timer) prune(s *stripe) {
 	defer t.leave(s)
 	if !t.enter(s) {
 		return
 	}
-	start := t.clock.now()
-	p := pruning{stripe: s, earliest: neverTick}
+	p := pruning{timer: t, start: t.clock.now(), earliest: neverTick}
 	p.sift(s.fresh.take())
-	p.keep()
-	last := false
-	for looked := p.looked; p.looked-looked < maxLook && !last; {
-		seg := s.nextToLook()
-		if seg == nil {
-			break
-		}
-		last = seg.below == nil
-		p.sift(seg.first)
-		if p.n >= pruneEvery/2 {
-			p.keep()
+	p.keep(s)
+	if !p.pass(s, max(s.next.Load(), minPass), maxLook) {
+		if other := t.idleStripe(s); other != nil {
+			p.pass(other, 1, pruneEvery)
 		}
 	}
-	p.putBack(t, start)
-	if last {
-		s.endPass(t)
-	}
-	s.dropped.Add(p.dropped)
+	p.callWorker()
 }
 
-// nextToLook takes the next segment of the pass that goes on, or of one that begins, off the stripe. It returns
-// nil if there is no pass.
-func (s *stripe) nextToLook() *segment {
-	phase := s.phase.Load()
-	if seg := s.kept[phase%2].pop(); seg != nil {
-		return seg
-	}
-	n := int64(s.kept[1-phase%2].size())
-	if n < max(s.next.Load(), minPass) || !s.phase.CompareAndSwap(phase, phase+1) {
+// idleStripe returns a stripe on which something has been kept, and on which nobody has armed a timeout
+// since it was asked last; nil if it finds none. What has been canceled there would lie until the worker
+// comes by.
+func (t *Timer) idleStripe(s *stripe) *stripe {
+	const most = 8 // to be asked
+	n := uint32(len(t.queue.stripes))
+	if n == 1 {
 		return nil
 	}
-	return s.kept[1-phase%2].pop()
-}
-
-// endPass says when to begin the next pass.
-func (s *stripe) endPass(t *Timer) {
-	n := s.kept[1-s.phase.Load()%2].size()
-	s.next.Store(int64(n + n/2))
-	if n >= worthPlacing {
-		t.worker.nudge()
+	first := s.other.Load()
+	for i := range uint32(most) {
+		other := &t.queue.stripes[(first+i)%n]
+		if other == s || other.kept[0].size()+other.kept[1].size() < pruneEvery {
+			continue
+		}
+		if armed := other.armed.Load(); other.seen.Swap(armed) == armed {
+			s.other.Store(first + i)
+			return other
+		}
 	}
+	s.other.Store(first + most)
+	return nil
 }
 
 // A pruning is what one goroutine is about.
 type pruning struct {
-	stripe *stripe
+	timer *Timer
+	start uint64 // the tick at which it began
 
 	first    *Timeout // those to be kept, linked
 	last     *Timeout // the last of them, whose link may be left over
 	n        int
 	earliest uint64 // none of them, nor of those kept, was due before, when it was looked at
 	kept     bool   // some have been
-	looked   int
-	dropped  uint64
+	dropped  uint64 // from the present stripe
+}
+
+// pass looks through some of what a stripe has kept, if a pass is going on, or if there is enough for one
+// to begin. It reports whether it has looked at any.
+func (p *pruning) pass(s *stripe, enough int64, most int) bool {
+	looked, more := 0, true
+	for more && looked < most {
+		seg := s.nextToLook(enough)
+		if seg == nil {
+			break
+		}
+		more = seg.below != nil
+		looked += p.sift(seg.first)
+		if p.n >= pruneEvery/2 {
+			p.keep(s)
+		}
+	}
+	p.keep(s)
+	if !more {
+		p.endPass(s)
+	}
+	return looked > 0
+}
+
+// nextToLook takes the next segment of the pass that goes on, or of one that begins because enough is kept, off
+// the stripe. It returns nil if there is no pass.
+func (s *stripe) nextToLook(enough int64) *segment {
+	phase := s.phase.Load()
+	if seg := s.kept[phase%2].pop(); seg != nil {
+		return seg
+	}
+	if int64(s.kept[1-phase%2].size()) < enough || !s.phase.CompareAndSwap(phase, phase+1) {
+		return nil
+	}
+	return s.kept[1-phase%2].pop()
+}
+
+// endPass says when to begin the next pass.
+func (p *pruning) endPass(s *stripe) {
+	n := s.kept[1-s.phase.Load()%2].size()
+	s.next.Store(int64(n + n/2))
+	if n >= max(worthPlacing/len(p.timer.queue.stripes), minPass) {
+		p.timer.worker.nudge()
+	}
 }
 
 // sift goes through a list, drops what has been canceled, and appends the others to those to be kept. It
-// writes a link only next to one that it drops, because each pointer that is written while a garbage
-// collection is going on costs some 20 ns.
-func (p *pruning) sift(list *Timeout) {
-	for to := list; to != nil; {
-		p.looked++
+// returns how many it has looked at. It writes a link only next to one that it drops, because each pointer
+// that is written while a garbage collection is going on costs some 20 ns.
+func (p *pruning) sift(list *Timeout) (looked int) {
+	for to := list; to != nil; looked++ {
 		next, word := to.link, to.word.Load()
 		if status(word) == canceled {
 			to.link = nil
@@ -194,32 +228,35 @@ func (p *pruning) sift(list *Timeout) {
 		p.n++
 		to = next
 	}
+	return looked
 }
 
-// putBack puts the rest of those to be kept on the stripe, and calls the worker. While they were in hand
-// it may have gone to rest, or have looked at the queue at a boundary at which one of them was due. One may
-// also have been reset to earlier after it was looked at, but only to a boundary after start, the tick at which
-// the pruning began.
-func (p *pruning) putBack(t *Timer, start uint64) {
-	p.keep()
-	if !p.kept {
-		return
+// keep puts those to be kept on the stripe that they came from.
+func (p *pruning) keep(s *stripe) {
+	if p.dropped > 0 {
+		s.dropped.Add(p.dropped)
+		p.dropped = 0
 	}
-	t.worker.summon()
-	if now := t.clock.now(); now > start || now >= p.earliest {
-		t.worker.nudge()
-	}
-}
-
-// keep puts those to be kept on the stripe.
-func (p *pruning) keep() {
 	if p.n == 0 {
 		return
 	}
 	if p.last.link != nil {
 		p.last.link = nil
 	}
-	s := p.stripe
 	s.kept[1-s.phase.Load()%2].push(&segment{first: p.first, n: p.n})
 	p.first, p.last, p.n, p.kept = nil, nil, 0, true
+}
+
+// callWorker calls the worker, if something has been kept. While it was in hand the worker may have gone to
+// rest, or have looked at the queue at a boundary at which it was due. It may also have been reset to
+// earlier after it was looked at, but then to a boundary after start.
+func (p *pruning) callWorker() {
+	if !p.kept {
+		return
+	}
+	w := &p.timer.worker
+	w.summon()
+	if now := p.timer.clock.now(); now > p.start || now >= p.earliest {
+		w.nudge()
+	}
 }

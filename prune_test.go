@@ -33,17 +33,22 @@ func TestProducersPrune(t *testing.T) {
 				timer := newTimer(t, WithTick(time.Hour))
 				oneStripe(timer)
 				r := newRand(t)
-				var pending []*Timeout
 				arm := func() *Timeout {
 					to, err := timer.AfterFunc(10*time.Hour, nop)
 					require.NoError(t, err)
 					return to
 				}
+				pending := []*Timeout{arm()}
+				synctest.Wait() // from here the worker waits for the next boundary
 				var ring []*Timeout
 				first := weak.Make(arm())
 				first.Value().Cancel()
 				most := 0
-				for i := range 40_000 {
+				rounds := 40_000
+				if raceDetector {
+					rounds = 10_000 // it takes ten times as long
+				}
+				for i := range rounds {
 					ring = append(ring, arm())
 					if i%1000 == 0 {
 						pending = append(pending, arm())
@@ -58,7 +63,7 @@ func TestProducersPrune(t *testing.T) {
 						ring[0] = nil
 						ring = ring[1:]
 					}
-					most = max(most, timer.queue.queueLen())
+					most = max(most, timer.queue.length(&timer.worker))
 				}
 				require.LessOrEqual(t, most, 3*(lag+len(pending))+perStripe)
 				require.Equal(t, timer.queue.queueLen(), timer.Stats().Queued)
@@ -76,6 +81,9 @@ func TestPrunedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
 		oneStripe(timer)
+		_, err := timer.AfterFunc(10*time.Hour, nop)
+		require.NoError(t, err)
+		synctest.Wait() // from here the worker waits for the next boundary
 		var ring []*Timeout
 		most, pruned := 0, 0
 		for range 20_000 {
@@ -93,11 +101,11 @@ func TestPrunedAgain(t *testing.T) {
 				require.True(t, old.Cancel())
 				ring = ring[1:]
 			}
-			most = max(most, timer.queue.queueLen())
+			most = max(most, timer.queue.length(&timer.worker))
 		}
 		require.Greater(t, pruned, 18_000)
 		require.LessOrEqual(t, most, perStripe)
-		require.Zero(t, timer.Pending())
+		require.Equal(t, 1, timer.Pending())
 	})
 }
 
@@ -111,18 +119,21 @@ func TestPlacedIsNotPruned(t *testing.T) {
 		require.NoError(t, err)
 		pass(tick)
 		require.Zero(t, to.word.Load()&fresh)
+		_, err = timer.AfterFunc(10*tick, nop)
+		require.NoError(t, err)
+		synctest.Wait() // from here the worker waits for the next boundary
 		require.True(t, to.Cancel())
 		timer.prune(s)
 		require.NotZero(t, to.word.Load()&queued)
-		require.Equal(t, 1, timer.queue.queueLen())
+		require.Equal(t, 1, timer.Stats().Queued)
 		active, err := to.Reset(2 * tick)
 		require.NoError(t, err)
 		require.False(t, active)
 		require.True(t, to.Cancel())
-		require.Equal(t, 1, timer.queue.queueLen(), "still once")
+		require.Equal(t, 1, timer.Stats().Queued, "still once")
 		pass(tick)
-		require.Zero(t, timer.queue.queueLen())
-		require.Nil(t, timer.Stats().Levels)
+		require.Zero(t, timer.Stats().Queued)
+		require.Equal(t, 1, timer.Pending())
 	})
 }
 
@@ -139,7 +150,7 @@ func TestPruningCallsTheWorker(t *testing.T) {
 				start, fired := time.Now(), time.Duration(0)
 				to, err := timer.AfterFunc(delay, func() { fired = time.Since(start) })
 				require.NoError(t, err)
-				p := pruning{stripe: s, earliest: neverTick}
+				p := pruning{timer: timer, earliest: neverTick}
 				p.sift(s.fresh.take())
 				if name == "reset" {
 					_, err := to.Reset(tick)
@@ -148,7 +159,8 @@ func TestPruningCallsTheWorker(t *testing.T) {
 				pass(5 * tick / 2)
 				require.EqualValues(t, absent, timer.worker.presence.Load())
 				require.Zero(t, fired)
-				p.putBack(timer, 0)
+				p.keep(s)
+				p.callWorker()
 				pass(10 * tick)
 				want := 5 * tick / 2
 				if name == "later" {
@@ -160,18 +172,61 @@ func TestPruningCallsTheWorker(t *testing.T) {
 	}
 }
 
+// Goroutines that arm and cancel one after another, each on a stripe of its own: the later ones let go of
+// what the earlier ones have left behind.
+func TestIdleStripesArePruned(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(32))
+	timer := newTimer(t, WithTick(time.Hour))
+	require.Len(t, timer.queue.stripes, 64)
+	timer.worker.presence.Store(awake) // there is no worker
+	defer timer.worker.presence.Store(absent)
+	const each = 20_000
+	users := 40
+	if raceDetector {
+		users = 15 // it takes ten times as long
+	}
+	turns := make([]chan bool, users+1)
+	for i := range turns {
+		turns[i] = make(chan bool)
+	}
+	most := 0
+	for i := range users {
+		go func() {
+			<-turns[i]
+			var all []*Timeout
+			for range each {
+				to, err := timer.AfterFunc(10*time.Hour, nop)
+				if err != nil {
+					panic(err)
+				}
+				all = append(all, to)
+			}
+			for _, to := range all {
+				to.Cancel()
+			}
+			most = max(most, timer.Stats().Queued)
+			turns[i+1] <- true
+		}()
+	}
+	turns[0] <- true
+	<-turns[users]
+	t.Logf("%d of %d were on the queue", most, users*each)
+	require.Less(t, most, 6*each)
+}
+
 // A pass over what has been kept looks at each timeout a constant number of times, and at no more than
 // so many at a time.
 func TestPassCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
-		s := oneStripe(timer)
+		timer.queue = queue{stripes: make([]stripe, 8)}
+		s := &timer.queue.stripes[0]
 		const n = 100_000
 		for range n {
 			_, err := timer.AfterFunc(10*time.Hour, nop)
 			require.NoError(t, err)
 		}
-		require.Less(t, s.phase.Load(), uint32(20), "passes")
+		require.Less(t, s.phase.Load(), uint32(30), "passes")
 		synctest.Wait() // the worker has been called for so many
 		require.Less(t, timer.queue.queueLen(), n/2)
 	})

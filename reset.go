@@ -12,7 +12,7 @@ import "time"
 //
 // The error is ErrStopped after Stop; or for an ended timeout ErrTooManyPending if it would
 // exceed the limit, or ErrGroupClosed. Then nothing has changed. Reset allocates nothing, except
-// that it may have to start the timer's goroutine. To a later deadline, which is the usual thing
+// that it may have to start the timer's goroutine, or to clear away canceled timeouts. To a later deadline, which is the usual thing
 // with idle limits, it costs a reading of the clock and one compare-and-swap.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	return to.reset(delay, false)
@@ -30,6 +30,7 @@ func (to *Timeout) reset(delay time.Duration, onlyPending bool) (active bool, er
 	t := to.timer
 	elapsed := t.clock.elapsed()
 	tick := t.clock.due(elapsed, delay)
+	var long *stripe // if not nil, a stripe of the queue that is to be pruned
 	for ok := false; !ok && err == nil; {
 		word := to.word.Load()
 		active = status(word) == pending
@@ -37,12 +38,15 @@ func (to *Timeout) reset(delay time.Duration, onlyPending bool) (active bool, er
 		case !active && onlyPending:
 			return false, nil
 		case !active:
-			ok, err = to.revive(word, tick)
+			long, ok, err = to.revive(word, tick)
 		case t.visits(word, tick, elapsed):
 			ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
 		default:
 			ok, err = to.requeue(word, tick)
 		}
+	}
+	if long != nil {
+		t.prune(long)
 	}
 	return active && err == nil, err
 }
@@ -77,8 +81,8 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	return true, nil
 }
 
-// revive is requeue for a timeout that has ended. It takes a slot, and asks the hook.
-func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
+// revive is requeue for a timeout that has ended. It takes a slot, and asks the hook. Long is as of start.
+func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
 	if t.limit.max > 0 {
@@ -87,32 +91,31 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 		t.reviving.Lock()
 		defer t.reviving.Unlock()
 		if to.word.Load() != word {
-			return false, nil
+			return nil, false, nil
 		}
 	}
 	defer t.leave(s)
 	if !t.enter(s) {
 		t.rejected.Add(1)
-		return false, ErrStopped
+		return nil, false, ErrStopped
 	}
 	h := to.hook()
 	if h != nil {
 		if err := h.arm(to); err != nil {
-			return false, err
+			return nil, false, err
 		}
 	}
 	if t.limit.max == 0 || t.takeSlot(s) {
-		prune := s.rearmed.Add(1)%pruneEvery == 0
+		if s.rearmed.Add(1)%pruneEvery == 0 {
+			long = s
+		}
 		for {
 			// It may be taken off the queue meanwhile, or its run may end. That matters to nobody here.
 			if to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
 				if word&queued == 0 {
 					t.pushAgain(s, to, word)
 				}
-				if prune {
-					t.prune(s)
-				}
-				return true, nil
+				return long, true, nil
 			}
 			if word = to.word.Load(); status(word) == pending {
 				break // somebody else has revived it
@@ -127,5 +130,5 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 	if h != nil {
 		h.left(to, false)
 	}
-	return false, err
+	return nil, false, err
 }

@@ -131,8 +131,12 @@ func (t *Timer) repeat(r *repeating, err error) (*Timeout, error) {
 		return nil, err
 	}
 	to := &Timeout{timer: t, task: r}
-	if err := t.start(to, hooked, r.tick); err != nil {
+	long, err := t.start(to, hooked, r.tick)
+	if err != nil {
 		return nil, err
+	}
+	if long != nil {
+		t.prune(long)
 	}
 	return to, nil
 }

@@ -32,7 +32,11 @@ func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 // newOwn arms a timeout for a task of the library's own.
 func (t *Timer) newOwn(task Task, delay time.Duration) (*Timeout, error) {
 	to := &Timeout{timer: t, task: task}
-	return to, t.start(to, hooked, t.clock.due(t.clock.elapsed(), delay))
+	long, err := t.start(to, hooked, t.clock.due(t.clock.elapsed(), delay))
+	if long != nil {
+		t.prune(long)
+	}
+	return to, err
 }
 
 // ownTask is the hook of a task that is the library's alone.

@@ -39,9 +39,9 @@
 // To arm a timeout is a reading of the clock, one allocation of 48 bytes and a push on a
 // lock-free queue; to cancel it, one compare-and-swap, and a push if it has been pending
 // across a tick boundary. Timeouts that are canceled before the next boundary are cleared away by the
-// goroutines that arm them, every 256 of them or so, which takes some microseconds. So what a timer
-// holds is at most a small multiple of what has been pending at once, and some 100 KB for each
-// goroutine that arms timeouts at the same time, however fast they come.
+// goroutines that arm others, after every 256 of them, which takes some microseconds. So what a timer
+// holds is at most a small multiple of what has been pending at once, and some 400 KB for each
+// processor, however fast they come.
 //
 // # Monitoring
 //
@@ -178,35 +178,39 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 		return nil, ErrNilTask
 	}
 	to := &Timeout{timer: t, task: task}
-	if err := t.start(to, bits, t.clock.due(t.clock.elapsed(), delay)); err != nil {
+	long, err := t.start(to, bits, t.clock.due(t.clock.elapsed(), delay))
+	if err != nil {
 		return nil, err
+	}
+	if long != nil {
+		t.prune(long)
 	}
 	return to, nil
 }
 
-// start arms a new timeout for a tick, which must lie ahead. Bits is hooked if its task is a hook.
-func (t *Timer) start(to *Timeout, bits, tick uint64) error {
+// start arms a new timeout for a tick, which must lie ahead. Bits is hooked if its task is a hook. Long is
+// nil, or a stripe that the caller has to prune when it holds no lock.
+func (t *Timer) start(to *Timeout, bits, tick uint64) (long *stripe, err error) {
 	*to.wordPtr() = pendingAt(bits|queued|fresh, tick)
 	s := t.queue.stripe()
 	if t.limit.max > 0 && !t.takeSlot(s) {
 		t.rejected.Add(1)
-		return ErrTooManyPending
+		return nil, ErrTooManyPending
 	}
-	prune := s.armed.Add(1)%pruneEvery == 0
+	if s.armed.Add(1)%pruneEvery == 0 {
+		long = s
+	}
 	alone, ok := t.push(&s.fresh, to)
 	if !ok {
 		s.armed.Add(^uint64(0))
 		t.freeSlot(s)
 		t.rejected.Add(1)
-		return ErrStopped
+		return nil, ErrStopped
 	}
 	if !alone {
 		t.queue.changeSeat()
 	}
-	if prune {
-		t.prune(s)
-	}
-	return nil
+	return long, nil
 }
 
 // AfterFunc arms a timeout that calls f once, after delay. It is NewTimeout for a function

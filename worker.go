@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// worthPlacing is the number of timeouts pending on a stripe of the queue for which the worker is
-	// called before the tick is over, so that it does not find too many of them then.
-	worthPlacing = 1 << 15
+	// worthPlacing is the number of timeouts pending on the queue for which the worker is called before
+	// the tick is over, so that it does not find too many of them then. It is shared out to the stripes.
+	worthPlacing = 1 << 18
 
 	// lookEvery is the number of timeouts taken off the queue after which the worker looks
 	// at the clock, so that a long queue does not keep it from a tick that comes due: some

@@ -10,7 +10,7 @@ import (
 // none is lost.
 
 func TestStepsSlotsOne(t *testing.T) {
-	search(t, plain, plain, func(s *scene) { s.raceForSlots(1, 1) })
+	search(t, plain.bounded(4).quickly(3), plain.bounded(4), func(s *scene) { s.raceForSlots(1, 1) })
 }
 
 func TestStepsSlotsTwo(t *testing.T) {
