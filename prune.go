@@ -19,9 +19,9 @@ import "sync/atomic"
 //
 // Segments are looked through again, a few each time, and change sides by that. Such a pass begins
 // when there are half as many more as the last one has left. So each timeout is looked at a constant
-// number of times on average, and a stripe holds at most some three times what is pending of it. While no
-// pass is going on, the goroutine looks after a stripe that others have left. The worker, and Stop, take
-// the stack and both sides.
+// number of times on average, and a stripe holds at most some three times what is pending of it. The
+// goroutine also looks after a stripe that others have left. The worker, and Stop, take the stack and both
+// sides.
 //
 // Who may do what:
 //
@@ -112,10 +112,9 @@ func (t *Timer) prune(s *stripe) {
 	p := pruning{timer: t, start: t.clock.now(), earliest: neverTick}
 	p.sift(s.fresh.take())
 	p.keep(s)
-	if !p.pass(s, max(s.next.Load(), minPass), maxLook) {
-		if other := t.idleStripe(s); other != nil {
-			p.pass(other, 1, pruneEvery)
-		}
+	p.pass(s, max(s.next.Load(), minPass), maxLook)
+	if other := t.idleStripe(s); other != nil {
+		p.pass(other, 1, 2*pruneEvery) // twice as many as this goroutine may leave behind itself
 	}
 	p.callWorker()
 }
@@ -158,8 +157,8 @@ type pruning struct {
 }
 
 // pass looks through some of what a stripe has kept, if a pass is going on, or if there is enough for one
-// to begin. It reports whether it has looked at any.
-func (p *pruning) pass(s *stripe, enough int64, most int) bool {
+// to begin.
+func (p *pruning) pass(s *stripe, enough int64, most int) {
 	looked, more := 0, true
 	for more && looked < most {
 		seg := s.nextToLook(enough)
@@ -176,7 +175,6 @@ func (p *pruning) pass(s *stripe, enough int64, most int) bool {
 	if !more {
 		p.endPass(s)
 	}
-	return looked > 0
 }
 
 // nextToLook takes the next segment of the pass that goes on, or of one that begins because enough is kept, off
