@@ -302,7 +302,7 @@ func (f flood) run(t *testing.T, timer *Timer, r *rand.Rand) (armed, canceled in
 	}
 	end := time.Now().Add(2 * stressTime(t))
 	arm := func() *Timeout {
-		to, err := timer.AfterFunc(10*time.Second, nop)
+		to, err := timer.AfterFunc(10*time.Minute, nop)
 		if err != nil {
 			panic(err)
 		}
@@ -339,7 +339,7 @@ func (f flood) run(t *testing.T, timer *Timer, r *rand.Rand) (armed, canceled in
 		*old = arm()
 		if f.resets && i%4 == 0 {
 			if to := ring[r.IntN(len(ring))]; to != nil {
-				_, _ = to.Reset(time.Duration(1+r.IntN(20)) * time.Second)
+				_, _ = to.Reset(time.Duration(1+r.IntN(20)) * time.Minute)
 			}
 		}
 	}
