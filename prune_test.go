@@ -44,7 +44,7 @@ func TestProducersPrune(t *testing.T) {
 				first := weak.Make(arm())
 				first.Value().Cancel()
 				most := 0
-				rounds := 40_000
+				rounds := 15_000
 				if raceDetector {
 					rounds = 10_000 // it takes ten times as long
 				}
