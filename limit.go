@@ -19,9 +19,9 @@ import (
 // not: then it looks again.
 //
 // It sets the state to searching before it looks, and to noneFree afterwards, unless the state has changed.
-// Whoever leaves a slot looks at the state after that, and sets it back. So either the slot is found, or
-// the state does not become noneFree, or does not stay so; while it is, timeouts are refused without
-// the lock.
+// A goroutine that leaves a slot then resets the state to unknown. So the search finds the slot, or the
+// state does not become noneFree, or does not stay noneFree. While the state is noneFree, timeouts are
+// refused without the lock.
 type limit struct {
 	max int64 // 0 for no limit
 	few int64 // how many slots a stripe gets at a time

@@ -15,9 +15,9 @@ type queue struct {
 	seats   []seat   // of goroutines; nil: all use the first stripe
 }
 
-// A stripe has two stacks for what is pushed. Timeouts that the worker has never had come on the one, and
-// producers look through them, and keep those that are still pending as segments: see prune.go. All
-// others come on the other one, which belongs to the worker alone.
+// A stripe has two stacks. Timeouts that the worker has never had are pushed on fresh. Producers prune
+// that stack, and keep what is still pending as segments: see prune.go. All other timeouts are pushed on
+// known, which only the worker takes.
 //
 // The counters count what the goroutines that use the stripe do. Each event is counted before its
 // consequence can be seen: armed before the timeout can end, expired before the task runs.
@@ -41,7 +41,7 @@ type stripe struct {
 	seen    atomic.Uint64 // armed, when somebody asked last whether the stripe is idle
 
 	// Two lines, since processors fetch them in pairs.
-	_ [128 - 15*8]byte
+	_ [128 - 13*8 - 2*unsafe.Sizeof(segments{})]byte
 }
 
 // A stack of timeouts grows by compare-and-swap. Nothing ever takes a single timeout off it, only all of
@@ -52,8 +52,8 @@ type stack struct{ head atomic.Pointer[Timeout] }
 // closed is the head of a stack that takes no more.
 var closed = new(Timeout)
 
-// newQueue makes two stripes for each processor, at least 8 and at most 256, which take 32 KiB. Then
-// there is one for each goroutine of those that run at the same time, once they have come apart.
+// newQueue makes two stripes for each processor, at least 8 and at most 256, which take 32 KiB. This is
+// enough for each running goroutine to have its own, once goroutines that met have changed seats.
 func newQueue() queue {
 	n := ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0), 8), 256))
 	return queue{stripes: make([]stripe, n), seats: allSeats[:]}
@@ -125,7 +125,7 @@ func (q *queue) empty() bool {
 }
 
 // push puts a timeout on a stack. The caller must have set the timeout's queued bit, or
-// be its only owner; with a successful push the link passes to whoever takes it off. First reports
+// be its only owner. After a successful push the link belongs to the goroutine that takes it off. First reports
 // that the stack was empty: then, and only then, the caller must see to it that the worker
 // comes by. Alone reports that no other goroutine has used the stack at the same moment. It fails when the
 // stack is closed.

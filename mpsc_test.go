@@ -83,7 +83,7 @@ func TestChangeSeat(t *testing.T) {
 	}
 	apart := false
 	for end := time.Now(); goesOn(end, apart); {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // real time: the goroutines have to run at the same time
 		apart = q.stripes[1].armed.Load() > 0
 	}
 	quit.Store(true)

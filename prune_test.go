@@ -24,8 +24,8 @@ func oneStripe(timer *Timer) *stripe {
 	return &timer.queue.stripes[0]
 }
 
-// Without the worker, whose tick is an hour: what has been canceled is let go by whoever arms others,
-// at once or long after, with resets in between, and what is pending stays.
+// Goroutines that arm timeouts drop canceled ones, whether those were canceled at once or much later,
+// with resets in between, and keep the pending ones. The worker, whose tick is an hour, does nothing.
 func TestProducersPrune(t *testing.T) {
 	for name, lag := range map[string]int{"at once": 0, "later": 256, "much later": 4096} {
 		t.Run(name, func(t *testing.T) {

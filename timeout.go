@@ -86,7 +86,7 @@ type Timeout struct {
 	// Shared.
 	word atomic.Uint64
 
-	// Owned by the goroutine that set the queued bit until the push, then by whoever takes it off.
+	// Owned by the goroutine that set the queued bit until the push, then by the one that takes it off.
 	link *Timeout
 
 	// Owned by the worker: the bucket plus one, 0 for none, and the position in it.
