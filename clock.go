@@ -69,6 +69,20 @@ func (c *clock) due(elapsed, delay time.Duration) uint64 {
 	return c.at(elapsed + max(delay, 1))
 }
 
+// dueIn returns the first boundary at or after delay from now.
+func (c *clock) dueIn(delay time.Duration) uint64 { return c.due(c.elapsed(), delay) }
+
+// dueAt returns the first boundary at or after a deadline, and reports whether it has read the clock: then
+// the boundary lies ahead. It reads the clock only if the deadline has no monotonic reading. Then only
+// the wall clock tells how far off the deadline is, now.
+func (c *clock) dueAt(deadline time.Time) (tick uint64, read bool) {
+	if deadline.Round(0) == deadline { // Round strips a monotonic reading
+		now := time.Now()
+		return c.due(max(now.Sub(c.start), 0), deadline.Sub(now)), true
+	}
+	return c.at(max(deadline.Sub(c.start), 0)), false
+}
+
 // at returns the first boundary at or after deadline, which counts from start. What has
 // overflowed, and is negative, saturates, here and nowhere else.
 func (c *clock) at(deadline time.Duration) uint64 {

@@ -49,8 +49,7 @@ func (g *Group) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	if task == nil {
 		return nil, ErrNilTask
 	}
-	clock := &g.timer.clock
-	return g.start(task, clock.due(clock.elapsed(), delay))
+	return g.start(task, g.timer.clock.dueIn(delay))
 }
 
 // AfterFunc is Timer.AfterFunc for the group. The error is ErrGroupClosed after Close.
@@ -82,32 +81,14 @@ func (g *Group) repeat(r *repeating, err error) (*Timeout, error) {
 	return g.start(r, r.tick)
 }
 
-// start arms a new timeout for a tick. It is put on the list when it has been accepted, under a
-// lock that keeps it from leaving before that.
+// start arms a new timeout for a tick.
 func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
 	m := &member{wrap: wrap{task}, group: g}
-	m.timeout.timer, m.timeout.task = g.timer, m
-	long, err := m.start(tick)
-	if err != nil {
+	g.timer.Init(&m.timeout, m)
+	if _, err := m.timeout.reset(tick, false); err != nil {
 		return nil, err
 	}
-	if long != nil {
-		g.timer.prune(long)
-	}
 	return &m.timeout, nil
-}
-
-func (m *member) start(tick uint64) (long *stripe, err error) {
-	g := m.group
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return nil, ErrGroupClosed
-	}
-	if long, err = g.timer.start(&m.timeout, hooked, tick); err == nil {
-		m.join()
-	}
-	return long, err
 }
 
 // Len returns the number of the group's timeouts that are pending. It is exact when no call is
@@ -163,7 +144,7 @@ func (m *member) claim(to *Timeout, word uint64) (claimed uint64) {
 	return claimed
 }
 
-// arm puts a member that has ended on the list, unless the group is closed.
+// arm puts a member that is not pending on the list, unless the group is closed.
 func (m *member) arm(to *Timeout) error {
 	g := m.group
 	g.mu.Lock()

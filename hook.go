@@ -42,8 +42,7 @@ type hook interface {
 	own() bool
 }
 
-// adopt returns what a timeout is armed with for a task of the user's, and the bits that its word
-// gets. The task is nil if there is nothing to run. A nil pointer in a Task is the user's business:
+// adopt returns what a timeout is armed with for a task, and the bits that its word gets. The task is nil if there is nothing to run. A nil pointer in a Task is the user's business:
 // its Run may cope with it.
 func adopt(task Task) (adopted Task, bits uint64) {
 	switch f := task.(type) {
@@ -57,6 +56,8 @@ func adopt(task Task) (adopted Task, bits uint64) {
 		if f == nil {
 			return nil, 0
 		}
+	case hook:
+		return task, hooked
 	case Canceler:
 		return &notified{wrap: wrap{task}, canceler: f}, hooked
 	}

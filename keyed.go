@@ -82,14 +82,13 @@ func (k *Keyed[K, V]) set(key K, value V, delay time.Duration) (long *stripe, er
 	s := k.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it := s.items[key]; it != nil && it.timeout.move(delay) {
+	if it := s.items[key]; it != nil && it.timeout.Move(delay) {
 		it.value = value
 		return nil, nil
 	}
 	it := &item[K, V]{keyed: k, key: key, value: value}
-	it.timeout.timer, it.timeout.task = k.timer, it
-	clock := &k.timer.clock
-	long, err = k.timer.start(&it.timeout, 0, clock.due(clock.elapsed(), delay))
+	k.timer.Init(&it.timeout, it)
+	_, long, err = it.timeout.arm(k.timer.clock.dueIn(delay), false)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +108,7 @@ func (k *Keyed[K, V]) Move(key K, delay time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	it := s.items[key]
-	return it != nil && it.timeout.move(delay)
+	return it != nil && it.timeout.Move(delay)
 }
 
 // Get returns the value of a key, and reports whether the key was there, and has not expired. What

@@ -33,7 +33,8 @@ type config struct {
 // WithTick sets the distance of the tick boundaries, 100 ms by default. A timeout expires
 // at the first boundary at or after its deadline, so the tick is the precision of the
 // timer. Each tick at which something happens costs a wake-up of the process. Any positive
-// duration is allowed; below a millisecond the machine's own timers set the limit.
+// duration is allowed; below a millisecond the machine's own timers set the limit. With one of 1 ns the
+// timer works for 104 days after New, and in proportion longer with longer ones.
 func WithTick(d time.Duration) Option {
 	return func(c *config) { c.tick = d }
 }

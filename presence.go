@@ -31,6 +31,19 @@ const (
 	halted
 )
 
+// The worker also publishes its position, in Timer.position: twice the tick whose buckets it is about to
+// visit, or has visited, plus attending if it is awake and will come at the next boundary. Ticks that
+// are not later have gone by. Later ones lie ahead, or have just gone by, if it is attending.
+const attending = 1
+
+// setPosition publishes the position. Called by the worker.
+func (w *worker) setPosition(tick uint64, flag uint64) {
+	position := tick<<1 | flag
+	if p := &w.timer.position; p.Load() != position {
+		p.Store(position)
+	}
+}
+
 // summon sees to it that the worker looks at the queue at the next boundary. Called after
 // the push, by any goroutine.
 func (w *worker) summon() {
@@ -73,6 +86,7 @@ func (w *worker) halt() {
 // there is something to be done after all; or that the worker has gone and owns nothing any more.
 func (w *worker) goIdle(next uint64) (until uint64, gone bool) {
 	wheel, state := w.wheel, uint32(asleep)
+	w.setPosition(wheel.now, 0)
 	if wheel.count == 0 {
 		state = absent
 		w.wheel = nil
@@ -84,6 +98,7 @@ func (w *worker) goIdle(next uint64) (until uint64, gone bool) {
 		return wheel.next, state == absent
 	}
 	if w.presence.CompareAndSwap(state, awake) {
+		w.setPosition(wheel.now, attending)
 		return next, false // and if absent, the fields are ours again
 	}
 	// Somebody summoned a worker: another one, or this one, for which a nudge is on its way.

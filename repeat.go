@@ -138,7 +138,7 @@ func (r *repeating) rearm(to *Timeout, more bool) bool {
 		return false
 	}
 	if word&queued == 0 {
-		t.pushAgain(s, to, word)
+		t.pushAgain(s, to)
 	}
 	return true
 }

@@ -4,62 +4,98 @@ import "time"
 
 // Reset arms the timeout again, in whatever state it is, so that its task runs after delay
 // from now. Active reports whether it was still pending: then it has only been moved, and its
-// old deadline no longer counts. Otherwise it had ended, and is pending once more; if its
+// old deadline no longer counts. Otherwise it was idle or had ended, and is pending once more; if its
 // task is still running from the time before, the two runs may overlap.
 //
 // Of a repeating timeout it moves the next run, from which the others then follow. If its task
 // is running, the next run starts when that one is over at the earliest.
 //
-// The error is ErrStopped after Stop; or for an ended timeout ErrTooManyPending if it would
-// exceed the limit, or ErrGroupClosed. Then nothing has changed. Reset allocates nothing, except
-// that it may have to start the timer's goroutine, or to clear away canceled timeouts. To a later deadline, which is the usual thing
-// with idle limits, it costs a reading of the clock and one compare-and-swap.
+// The error is ErrStopped after Stop. For a timeout that is not pending it may also be
+// ErrTooManyPending, if it would exceed the limit, or ErrGroupClosed. After an error nothing has
+// changed. Reset allocates nothing, except that it may have to start the timer's goroutine, or to
+// clear away canceled timeouts. To a later deadline, which is the usual thing with idle limits, it
+// costs a reading of the clock and one compare-and-swap.
+//
+// Reset panics if the timeout is a field that Init has not bound.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
-	return to.reset(delay, false)
+	to.checkInit("Reset")
+	return to.reset(to.timer.clock.dueIn(delay), false)
 }
 
-// move is Reset for a timeout that is still pending, and reports whether it was. If not, it stays
-// as it is.
-func (to *Timeout) move(delay time.Duration) bool {
-	active, err := to.reset(delay, true)
+// ResetAt is Reset with a deadline instead of a delay. With a monotonic reading, as time.Now gives,
+// the deadline spares the reading of the clock; see NewTimeoutAt for deadlines that have passed or
+// that have no such reading.
+func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
+	to.checkInit("ResetAt")
+	t := to.timer
+	tick, ahead := t.clock.dueAt(deadline)
+	if word := to.word.Load(); status(word) == pending && t.visits(word, tick) {
+		// The tick need not lie ahead, because the old one is earlier and does.
+		to.checkCopy(word)
+		if to.postpone(word, tick) {
+			return true, nil
+		}
+	}
+	if !ahead {
+		tick = t.ahead(tick)
+	}
+	return to.reset(tick, false)
+}
+
+// Move is Reset for a timeout that is still pending, and reports whether it has moved it. It has not if
+// the timeout is idle, or has ended, or if the timer is stopped: then nothing has changed.
+func (to *Timeout) Move(delay time.Duration) bool {
+	if status(to.word.Load()) != pending {
+		return false
+	}
+	active, err := to.reset(to.timer.clock.dueIn(delay), true)
 	return active && err == nil
 }
 
-// reset is move, or Reset.
-func (to *Timeout) reset(delay time.Duration, onlyPending bool) (active bool, err error) {
+// reset is Reset, or Move, for a tick, which must lie ahead.
+func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
+	active, long, err := to.arm(tick, onlyPending)
+	if long != nil {
+		to.timer.prune(long)
+	}
+	return active, err
+}
+
+// arm is reset for callers who hold a lock. Long is as of start.
+func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe, err error) {
 	t := to.timer
-	elapsed := t.clock.elapsed()
-	tick := t.clock.due(elapsed, delay)
-	var long *stripe // if not nil, a stripe of the queue that is to be pruned
 	for ok := false; !ok && err == nil; {
 		word := to.word.Load()
+		to.checkCopy(word)
 		active = status(word) == pending
 		switch {
 		case !active && onlyPending:
-			return false, nil
+			return false, nil, nil
 		case !active:
 			long, ok, err = to.revive(word, tick)
-		case t.visits(word, tick, elapsed):
-			ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
+		case word&queued != 0 || t.visits(word, tick):
+			ok = to.postpone(word, tick)
 		default:
 			ok, err = to.requeue(word, tick)
 		}
 	}
-	if long != nil {
-		t.prune(long)
-	}
-	return active && err == nil, err
+	return active && err == nil, long, err
 }
 
-// visits reports whether the worker is going to look at a pending timeout not later than at
-// tick anyway. It is, if the timeout is on the queue, or if it lies in a bucket at an earlier
-// tick; and there it lies if the boundary of that has not been reached.
+// visits reports whether the worker is going to look at a pending timeout not later than at tick,
+// because of the tick that it has. So it is if that tick is not later, and lies ahead of the worker:
+// then the timeout is on the queue, or in a bucket that the worker has yet to visit.
 //
-// Between the reading of the clock and the compare-and-swap, the boundary may go by and the
-// timeout may get into a batch. Then the runner cannot claim it, and mends it by rule 3.
-func (t *Timer) visits(word, tick uint64, elapsed time.Duration) bool {
-	return word&queued != 0 ||
-		tickOf(word) <= tick && t.clock.boundary(tickOf(word)) > elapsed
+// The worker may visit the bucket before the compare-and-swap that follows, and put the timeout into
+// a batch. Then the runner cannot claim it, and mends it by rule 3.
+func (t *Timer) visits(word, tick uint64) bool {
+	return tickOf(word) <= tick && tickOf(word) > t.position.Load()>>1
+}
+
+// postpone makes a pending timeout pending at tick, if the word is still the one given. Called if the
+// worker is going to look at the timeout in time.
+func (to *Timeout) postpone(word, tick uint64) bool {
+	return to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
 }
 
 // requeue makes a pending timeout pending at tick and has the worker look at it. It reports whether it
@@ -75,16 +111,24 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
 		return false, nil
 	}
-	if word&queued == 0 {
-		t.pushAgain(s, to, word)
-	}
+	t.pushAgain(s, to)
 	return true, nil
 }
 
-// revive is requeue for a timeout that has ended. It takes a slot, and asks the hook. Long is as of start.
+// revive is requeue for a timeout that is idle or has ended. It takes a slot, and asks the hook. Long is
+// as of start.
 func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
+	if word&(queued|hooked) == queued && t.limit.max == 0 {
+		// It is on the queue, so by rule 1 there is no need for the gate.
+		s.rearmed.Add(1)
+		if to.postpone(word, tick) {
+			return nil, true, nil
+		}
+		s.rearmed.Add(^uint64(0))
+		return nil, false, nil
+	}
 	if t.limit.max > 0 {
 		// Else two that revive the same timeout would take two slots for a moment, and somebody
 		// be refused for whom there is room.
@@ -106,29 +150,43 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 		}
 	}
 	if t.limit.max == 0 || t.takeSlot(s) {
-		if s.rearmed.Add(1)%pruneEvery == 0 {
-			long = s
-		}
-		for {
-			// It may be taken off the queue meanwhile, or its run may end. That matters to nobody here.
-			if to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
-				if word&queued == 0 {
-					t.pushAgain(s, to, word)
-				}
-				return long, true, nil
-			}
-			if word = to.word.Load(); status(word) == pending {
-				break // somebody else has revived it
-			}
-		}
-		s.rearmed.Add(^uint64(0))
-		t.freeSlot(s)
+		long, ok = to.revived(s, word, tick)
 	} else {
 		t.rejected.Add(1)
 		err = ErrTooManyPending
 	}
-	if h != nil {
+	if !ok && h != nil {
 		h.left(to, false)
 	}
-	return nil, false, err
+	return long, ok, err
+}
+
+// revived makes a timeout pending that has its slot, and pushes it. It reports whether the word was still
+// the one given; if not, the slot is free again. Called inside the gate.
+func (to *Timeout) revived(s *stripe, word, tick uint64) (long *stripe, ok bool) {
+	t := to.timer
+	next := pendingAt(word, tick) | queued
+	if status(word) != idle {
+		next |= moved
+	}
+	counter := &s.rearmed
+	if word&(queued|fresh) == fresh {
+		counter = &s.armed
+	}
+	n := counter.Add(1)
+	switch {
+	case !to.word.CompareAndSwap(word, next):
+		counter.Add(^uint64(0))
+		t.freeSlot(s)
+		return nil, false
+	case word&queued != 0:
+	case word&fresh != 0:
+		t.push(&s.fresh, to)
+		if n%pruneEvery == 0 {
+			long = s
+		}
+	default:
+		t.pushAgain(s, to)
+	}
+	return long, true
 }

@@ -130,15 +130,7 @@ func (t *Timer) repeat(r *repeating, err error) (*Timeout, error) {
 	if err != nil {
 		return nil, err
 	}
-	to := &Timeout{timer: t, task: r}
-	long, err := t.start(to, hooked, r.tick)
-	if err != nil {
-		return nil, err
-	}
-	if long != nil {
-		t.prune(long)
-	}
-	return to, nil
+	return t.newTimeout(r, hooked, r.tick)
 }
 
 // newRepeating returns a repeating whose schedule is yet to be set.

@@ -113,6 +113,7 @@ func (t *Timer) stop() []*Timeout {
 				var to *Timeout
 				to, list = unlink(list)
 				t.worker.taken.Add(1)
+				to.word.And(^uint64(queued)) // by rule 1 of timeout.go
 				collect(to)
 			}
 		}

@@ -16,7 +16,7 @@ func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	s := sleeper{done: make(chan error, 1)}
-	to, err := t.newOwn(s, d)
+	to, err := t.NewTimeout(s, d)
 	if err != nil {
 		return err
 	}
@@ -27,16 +27,6 @@ func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 		to.Cancel()
 		return ctx.Err()
 	}
-}
-
-// newOwn arms a timeout for a task of the library's own.
-func (t *Timer) newOwn(task Task, delay time.Duration) (*Timeout, error) {
-	to := &Timeout{timer: t, task: task}
-	long, err := t.start(to, hooked, t.clock.due(t.clock.elapsed(), delay))
-	if long != nil {
-		t.prune(long)
-	}
-	return to, err
 }
 
 // ownTask is the hook of a task that is the library's alone.
@@ -61,7 +51,7 @@ func (s sleeper) left(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel
 // AfterFunc, and Cancel.
 func (t *Timer) After(d time.Duration) (<-chan time.Time, error) {
 	c := make(chan time.Time, 1)
-	_, err := t.newOwn(timeSender{c: c}, d)
+	_, err := t.NewTimeout(timeSender{c: c}, d)
 	return c, err
 }
 

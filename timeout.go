@@ -13,9 +13,10 @@ import (
 // bit each that says whether it is on the queue, whether a run of a repeating one is in progress,
 // whether it was reset meanwhile, whether it has a hook, and whether the worker has never had it.
 //
-//	            Reset                      a runner claims it
-//	          +-------+                 +---------------------> expired
-//	          |       v                 |                         |
+//	 idle (Init)
+//	   |        Reset                      a runner claims it
+//	   |      +-------+                 +---------------------> expired
+//	   +-->   |       v                 |                         |
 //	NewTimeout ----> pending -----------+                         |
 //	                  ^ ^               |  Cancel, Stop           |
 //	                  | |               +---------------------> canceled
@@ -33,7 +34,8 @@ import (
 //  1. A goroutine that sets the queued bit pushes the timeout on the queue. One that finds it set
 //     need not: the worker is going to look at the timeout, and will see the word as it is then.
 //     The worker clears the bit after it has taken the timeout off, and learns the rest of
-//     the word in the same atomic step. So does a producer that drops a canceled one, see prune.go.
+//     the word in the same atomic step. So does Stop, and so does a producer that drops a
+//     canceled timeout, see prune.go.
 //  2. The bit is set, and the push made, inside the gate (see stop.go), or by NewTimeout before
 //     any other goroutine knows the timeout. So a push that others rely on cannot be the one that
 //     finds the queue closed by Stop.
@@ -52,11 +54,14 @@ const (
 	moved      = 1 << 4 // reset since it was armed, or while at work
 	hooked     = 1 << 5 // the task is a hook; never changes
 	fresh      = 1 << 6 // in no bucket and no batch: the worker has never taken it off the queue
-	tickShift  = 7
+	sumShift   = 7
+	sumMask    = 1<<4 - 1 // of the address of a timeout bound by Init, to find copies; 0 for others
+	tickShift  = sumShift + 4
 
-	pending  = 0 // will expire or run again, unless it is canceled before
-	expired  = 1 // its task has been started, or is just about to be
-	canceled = 2 // ended by Cancel, or handed back by Stop
+	idle     = 0 // has never been armed
+	pending  = 1 // will expire or run again, unless it is canceled before
+	expired  = 2 // its task has been started, or is just about to be
+	canceled = 3 // ended by Cancel, or handed back by Stop
 )
 
 func status(word uint64) uint64 { return word & statusMask }
@@ -70,16 +75,22 @@ func waits(word uint64) bool { return word&(statusMask|atWork) == pending }
 
 // pendingAt returns the word pending at tick, and not moved. The other bits are as they were.
 func pendingAt(word, tick uint64) uint64 {
-	return tick<<tickShift | word&(queued|atWork|hooked|fresh) | pending
+	return tick<<tickShift | word&(queued|atWork|hooked|fresh|sumMask<<sumShift) | pending
 }
 
-// A Timeout is the handle of a task that a Timer has accepted. Its methods may be called by
+// A Timeout is the handle of a task that a Timer runs later. Its methods may be called by
 // any goroutine at any time, also from inside the task.
+//
+// Most often NewTimeout or AfterFunc makes it. Or it is a field of the caller's own struct, which
+// [Timer.Init] binds to a timer and a task: then arming it allocates nothing. The zero Timeout is idle.
+// It is not pending, expired or canceled; Cancel and Move return false, and Wait returns at once.
+//
+// A Timeout must not be copied after Init, nor overwritten.
 //
 // It takes 48 bytes on 64-bit machines. A caller who holds on to it keeps the task alive; the
 // library lets go of both by the second tick boundary after the timeout has ended.
 type Timeout struct {
-	// Immutable after NewTimeout.
+	// Immutable after NewTimeout, or Init.
 	timer *Timer
 	task  Task // the user's, or a hook
 
@@ -111,13 +122,14 @@ func (to *Timeout) hook() hook {
 // for a task that runs, nor for anything else, and allocates nothing, unless its task is a
 // Canceler.
 func (to *Timeout) Cancel() bool {
+	word := to.word.Load()
+	if status(word) != pending {
+		return false
+	}
+	to.checkCopy(word)
 	t := to.timer
 	s := t.queue.stripe()
-	for {
-		word := to.word.Load()
-		if status(word) != pending {
-			return false
-		}
+	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)
 		if word&queued != 0 {
 			// The worker will come across it anyway.
@@ -135,7 +147,7 @@ func (to *Timeout) Cancel() bool {
 		}
 		ok := to.word.CompareAndSwap(word, end)
 		if ok && open {
-			t.pushAgain(s, to, word)
+			t.pushAgain(s, to)
 		}
 		t.leave(s)
 		if ok {
@@ -143,6 +155,7 @@ func (to *Timeout) Cancel() bool {
 			return true
 		}
 	}
+	return false
 }
 
 // canceled does what remains after Cancel has ended a timeout that had this word.
@@ -168,7 +181,7 @@ func (to *Timeout) claim(tick uint64) (claimed uint64) {
 				return 0
 			}
 			if to.word.CompareAndSwap(word, word|queued) {
-				to.timer.pushAgain(to.timer.queue.stripe(), to, word)
+				to.timer.pushAgain(to.timer.queue.stripe(), to)
 				return 0
 			}
 		case word&hooked != 0:
@@ -194,14 +207,19 @@ func (to *Timeout) IsCanceled() bool { return status(to.word.Load()) == canceled
 
 // Deadline returns the tick boundary at which the timeout expires, or was to expire. It is
 // the first one at or after the time that was asked for, and carries a monotonic reading. For
-// a delay too long to be represented it is some 292 years after New.
+// a delay too long to be represented it is some 292 years after New. It is the zero Time if the
+// timeout has never been armed.
 func (to *Timeout) Deadline() time.Time {
+	word := to.word.Load()
+	if status(word) == idle {
+		return time.Time{}
+	}
 	c := &to.timer.clock
-	return c.start.Add(c.boundary(tickOf(to.word.Load())))
+	return c.start.Add(c.boundary(tickOf(word)))
 }
 
-// Task returns the task, in every state. That of a timeout made by AfterFunc calls the
-// function.
+// Task returns the task, in every state, and nil before Init. That of a timeout made by AfterFunc
+// calls the function.
 func (to *Timeout) Task() Task {
 	task := to.task
 	for {
@@ -213,13 +231,16 @@ func (to *Timeout) Task() Task {
 	}
 }
 
-// Timer returns the timer that the timeout was made by.
+// Timer returns the timer that the timeout belongs to, and nil before Init.
 func (to *Timeout) Timer() *Timer { return to.timer }
 
 // String describes the timeout for logs: its status, its deadline from now, and its task's
 // type. The form may change.
 func (to *Timeout) String() string {
 	word := to.word.Load()
+	if status(word) == idle {
+		return fmt.Sprintf("hashedwheel.Timeout(idle, task %T)", to.Task())
+	}
 	state := [...]string{pending: "pending", expired: "expired", canceled: "canceled"}[status(word)]
 	if word&atWork != 0 {
 		state += ", running"

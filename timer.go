@@ -117,6 +117,7 @@ type Timer struct {
 
 	// Shared.
 	stopped  atomic.Bool
+	position atomic.Uint64 // of the worker, see there; next to what is seldom written
 	swept    chan struct{} // closed when Stop has taken everything
 	returned atomic.Uint64
 	rejected atomic.Uint64
@@ -168,7 +169,7 @@ func New(opts ...Option) (*Timer, error) {
 
 // NewTimeout arms a timeout: task runs once, after delay. A delay of zero or less expires at
 // the next tick boundary, never inside the call. One too long to be represented, some 292
-// years (4 with a tick of 1 ns), stays pending until it is canceled or reset, or the timer is
+// years (104 days with a tick of 1 ns), stays pending until it is canceled or reset, or the timer is
 // stopped.
 //
 // The error is ErrNilTask, ErrStopped or ErrTooManyPending; then the task will not run.
@@ -177,8 +178,13 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	if task == nil {
 		return nil, ErrNilTask
 	}
+	return t.newTimeout(task, bits, t.clock.dueIn(delay))
+}
+
+// newTimeout arms a new timeout for a tick, which must lie ahead. Task and bits are as of adopt.
+func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	to := &Timeout{timer: t, task: task}
-	long, err := t.start(to, bits, t.clock.due(t.clock.elapsed(), delay))
+	long, err := t.start(to, bits, tick)
 	if err != nil {
 		return nil, err
 	}
@@ -240,14 +246,10 @@ func (t *Timer) push(st *stack, to *Timeout) (alone, ok bool) {
 	return alone, ok
 }
 
-// pushAgain is push for a timeout that was armed before, with this word: for the worker to move, remove
-// or place anew. Called inside the gate.
-func (t *Timer) pushAgain(s *stripe, to *Timeout, word uint64) {
+// pushAgain is push for a timeout that the worker has had before: for it to move, remove or place
+// anew. Called inside the gate.
+func (t *Timer) pushAgain(s *stripe, to *Timeout) {
 	s.again.Add(1)
-	if word&fresh != 0 {
-		t.push(&s.fresh, to)
-		return
-	}
 	t.push(&s.known, to)
 }
 

@@ -71,7 +71,11 @@ func TestHugeDelayNeverExpires(t *testing.T) {
 				require.Greater(t, time.Until(to.Deadline()), 200*365*24*time.Hour)
 				all = append(all, to)
 			}
-			pass(4 * 365 * 24 * time.Hour)
+			if tick > 1 {
+				pass(4 * 365 * 24 * time.Hour)
+			} else {
+				pass(100 * 24 * time.Hour) // a word holds few more ticks
+			}
 			require.Zero(t, fired.Load())
 			require.Equal(t, len(all), timer.Pending())
 

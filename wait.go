@@ -7,6 +7,9 @@ import "context"
 // be taken away. Wait returns the context's error if that is done first; from inside the task itself
 // it always is.
 func (to *Timeout) Wait(ctx context.Context) error {
+	if status(to.word.Load()) == idle {
+		return nil
+	}
 	r := to.timer.runnersOf(to)
 	running := func() bool { return r.anyAt(func(at *Timeout) bool { return at == to }) }
 	for running() {

@@ -227,7 +227,7 @@ func TestWheelForgetsWhatWasRemoved(t *testing.T) {
 func TestWheelCatchesUpAtOnce(t *testing.T) {
 	for levels := range maxLevels {
 		w := newWheel(512, levels+1, 0)
-		const far = 1 << 56
+		const far = 1 << 52
 		w.place(testTimeout(7), 7)
 		w.place(testTimeout(far), far)
 		w.place(testTimeout(far+1), far+1)

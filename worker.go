@@ -145,6 +145,7 @@ func (w *worker) turn() {
 	if due := w.wheel.next; due <= now {
 		w.late = max(w.late, elapsed-w.clock.boundary(due))
 	}
+	w.setPosition(now, attending)
 	w.wheel.advance(now, w.emit)
 	w.handOver()
 }

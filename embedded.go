@@ -1,0 +1,88 @@
+package hashedwheel
+
+import (
+	"time"
+	"unsafe"
+)
+
+// Init binds a Timeout that is a field of the caller's own struct to the timer and to a task. It is to be
+// called once, before any other goroutine knows the struct. [Timeout.Reset] or [Timeout.ResetAt] then
+// arms the timeout, as often as the caller likes, and allocates nothing.
+//
+//	type call struct {
+//		timeout hashedwheel.Timeout
+//		...
+//	}
+//
+//	timer.Init(&c.timeout, c) // c has a method Run(*hashedwheel.Timeout)
+//	c.timeout.Reset(3 * time.Second)
+//
+// All that is promised of a timeout of NewTimeout holds for this one. The struct may be used again, for
+// instance by way of a sync.Pool, as soon as Cancel has returned true or the task has returned. The
+// library still knows it until the second tick boundary after that, so until then it is not collected.
+//
+// Init panics if the task is nil, or if the timeout is bound already. It allocates nothing, unless the
+// task is a Canceler.
+func (t *Timer) Init(to *Timeout, task Task) {
+	adopted, bits := adopt(task)
+	switch {
+	case adopted == nil:
+		panic("hashedwheel: Timer.Init: nil task")
+	case status(to.word.Load()) == pending:
+		panic("hashedwheel: Timer.Init: the Timeout is in use")
+	case to.timer != nil:
+		panic("hashedwheel: Timer.Init: the Timeout has been initialized already")
+	}
+	to.timer, to.task = t, adopted
+	to.word.Store(bits | fresh | to.sum()<<sumShift)
+}
+
+// checkInit panics if the timeout belongs to no timer. Method is the caller's.
+func (to *Timeout) checkInit(method string) {
+	if to.timer == nil {
+		panic("hashedwheel: Timeout." + method + ": the Timeout has not been initialized: see Timer.Init")
+	}
+}
+
+// checkCopy panics if the timeout, which has this word, is a copy of one that Init has bound: the queue
+// and the wheel know the other one. Like the copy of a mutex, go vet finds most of them, but not what
+// append does to a slice of structs. One of 15 copies goes unnoticed.
+func (to *Timeout) checkCopy(word uint64) {
+	if sum := word >> sumShift & sumMask; sum != 0 && sum != to.sum() {
+		panic("hashedwheel: a Timeout has been copied after Timer.Init, perhaps when a slice of structs grew")
+	}
+}
+
+// sum returns a number for the address of the timeout, 1 to 15. Fibonacci hashing, as in spotAt.
+func (to *Timeout) sum() uint64 {
+	const sizeShift = 3 // all addresses are multiples of 8
+	h := uint64(uintptr(unsafe.Pointer(to))>>sizeShift) * 0x9E3779B97F4A7C15
+	return 1 + h>>32*sumMask>>32
+}
+
+// NewTimeoutAt is NewTimeout with a deadline instead of a delay. If the deadline has a monotonic reading,
+// as what is computed from time.Now has, the clock is not read, except when the timer is idle, or when
+// the deadline seems to have passed. A deadline that has passed counts as a delay of zero.
+//
+// A deadline without a monotonic reading, such as one that was parsed or stored, is compared with the
+// wall clock once, now. Setting the wall clock later moves nothing.
+func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
+	adopted, bits := adopt(task)
+	if adopted == nil {
+		return nil, ErrNilTask
+	}
+	tick, ahead := t.clock.dueAt(deadline)
+	if !ahead {
+		tick = t.ahead(tick)
+	}
+	return t.newTimeout(adopted, bits, tick)
+}
+
+// ahead returns the tick if it lies ahead, and the next one if it does not. It reads the clock only where
+// the worker's position does not tell.
+func (t *Timer) ahead(tick uint64) uint64 {
+	if position := t.position.Load(); position&attending == 0 || tick <= position>>1 {
+		tick = max(tick, t.clock.dueIn(0))
+	}
+	return tick
+}
