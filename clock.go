@@ -12,13 +12,15 @@ const neverTick = 1<<(64-tickShift) - 1
 
 // A clock counts ticks since start. It is the only place where durations become ticks
 // and ticks become durations, and the only one that reads the time. All of it is
-// monotonic: start carries a monotonic reading, and time.Since uses no other.
+// monotonic: start carries a monotonic reading, and time.Since uses no other. In a synctest
+// bubble no time has one, and nobody sets the clock.
 //
 // Immutable after New.
 type clock struct {
-	start time.Time
-	tick  time.Duration
-	last  uint64 // the last boundary whose distance from start fits a Duration
+	start     time.Time
+	monotonic bool // start has a monotonic reading
+	tick      time.Duration
+	last      uint64 // the last boundary whose distance from start fits a Duration
 
 	// For ticks, see there.
 	factor uint64
@@ -26,12 +28,14 @@ type clock struct {
 }
 
 func newClock(tick time.Duration) clock {
+	start := time.Now()
 	c := clock{
-		start:  time.Now(),
-		tick:   tick,
-		last:   min(uint64(math.MaxInt64/tick), neverTick-1),
-		factor: 1 << 63,
-		shift:  uint(bits.Len64(uint64(tick - 1))),
+		start:     start,
+		monotonic: isMonotonic(start),
+		tick:      tick,
+		last:      min(uint64(math.MaxInt64/tick), neverTick-1),
+		factor:    1 << 63,
+		shift:     uint(bits.Len64(uint64(tick - 1))),
 	}
 	if c.shift > 0 {
 		quo, rem := bits.Div64(1<<(c.shift-1), 0, uint64(tick))
@@ -73,15 +77,18 @@ func (c *clock) due(elapsed, delay time.Duration) uint64 {
 func (c *clock) dueIn(delay time.Duration) uint64 { return c.due(c.elapsed(), delay) }
 
 // dueAt returns the first boundary at or after a deadline, and reports whether it has read the clock: then
-// the boundary lies ahead. It reads the clock only if the deadline has no monotonic reading. Then only
-// the wall clock tells how far off the deadline is, now.
+// the boundary lies ahead. It reads the clock only if the deadline lacks a monotonic reading. Then the wall
+// clock, now, is all that tells how far off the deadline is.
 func (c *clock) dueAt(deadline time.Time) (tick uint64, read bool) {
-	if deadline.Round(0) == deadline { // Round strips a monotonic reading
+	if c.monotonic && !isMonotonic(deadline) {
 		now := time.Now()
 		return c.due(max(now.Sub(c.start), 0), deadline.Sub(now)), true
 	}
 	return c.at(max(deadline.Sub(c.start), 0)), false
 }
+
+// isMonotonic reports whether a time has a monotonic reading, which Round(0) would strip.
+func isMonotonic(t time.Time) bool { return t.Round(0) != t }
 
 // at returns the first boundary at or after deadline, which counts from start. What has
 // overflowed, and is negative, saturates, here and nowhere else.

@@ -1,9 +1,6 @@
 package hashedwheel
 
-import (
-	"time"
-	"unsafe"
-)
+import "unsafe"
 
 // Init binds a Timeout that is a field of the caller's own struct to the timer and to a task. It is to be
 // called once, before any other goroutine knows the struct. [Timeout.Reset] or [Timeout.ResetAt] then
@@ -31,7 +28,7 @@ func (t *Timer) Init(to *Timeout, task Task) {
 	case status(to.word.Load()) == pending:
 		panic("hashedwheel: Timer.Init: the Timeout is in use")
 	case to.timer != nil:
-		panic("hashedwheel: Timer.Init: the Timeout has been initialized already")
+		panic("hashedwheel: Timer.Init: called twice for a Timeout")
 	}
 	to.timer, to.task = t, adopted
 	to.word.Store(bits | fresh | to.sum()<<sumShift)
@@ -40,7 +37,7 @@ func (t *Timer) Init(to *Timeout, task Task) {
 // checkInit panics if the timeout belongs to no timer. Method is the caller's.
 func (to *Timeout) checkInit(method string) {
 	if to.timer == nil {
-		panic("hashedwheel: Timeout." + method + ": the Timeout has not been initialized: see Timer.Init")
+		panic("hashedwheel: Timeout." + method + ": Timer.Init has not been called")
 	}
 }
 
@@ -58,31 +55,4 @@ func (to *Timeout) sum() uint64 {
 	const sizeShift = 3 // all addresses are multiples of 8
 	h := uint64(uintptr(unsafe.Pointer(to))>>sizeShift) * 0x9E3779B97F4A7C15
 	return 1 + h>>32*sumMask>>32
-}
-
-// NewTimeoutAt is NewTimeout with a deadline instead of a delay. If the deadline has a monotonic reading,
-// as what is computed from time.Now has, the clock is not read, except when the timer is idle, or when
-// the deadline seems to have passed. A deadline that has passed counts as a delay of zero.
-//
-// A deadline without a monotonic reading, such as one that was parsed or stored, is compared with the
-// wall clock once, now. Setting the wall clock later moves nothing.
-func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
-	adopted, bits := adopt(task)
-	if adopted == nil {
-		return nil, ErrNilTask
-	}
-	tick, ahead := t.clock.dueAt(deadline)
-	if !ahead {
-		tick = t.ahead(tick)
-	}
-	return t.newTimeout(adopted, bits, tick)
-}
-
-// ahead returns the tick if it lies ahead, and the next one if it does not. It reads the clock only where
-// the worker's position does not tell.
-func (t *Timer) ahead(tick uint64) uint64 {
-	if position := t.position.Load(); position&attending == 0 || tick <= position>>1 {
-		tick = max(tick, t.clock.dueIn(0))
-	}
-	return tick
 }

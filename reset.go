@@ -22,26 +22,6 @@ func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	return to.reset(to.timer.clock.dueIn(delay), false)
 }
 
-// ResetAt is Reset with a deadline instead of a delay. With a monotonic reading, as time.Now gives,
-// the deadline spares the reading of the clock; see NewTimeoutAt for deadlines that have passed or
-// that have no such reading.
-func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
-	to.checkInit("ResetAt")
-	t := to.timer
-	tick, ahead := t.clock.dueAt(deadline)
-	if word := to.word.Load(); status(word) == pending && t.visits(word, tick) {
-		// The tick need not lie ahead, because the old one is earlier and does.
-		to.checkCopy(word)
-		if to.postpone(word, tick) {
-			return true, nil
-		}
-	}
-	if !ahead {
-		tick = t.ahead(tick)
-	}
-	return to.reset(tick, false)
-}
-
 // Move is Reset for a timeout that is still pending, and reports whether it has moved it. It has not if
 // the timeout is idle, or has ended, or if the timer is stopped: then nothing has changed.
 func (to *Timeout) Move(delay time.Duration) bool {

@@ -26,6 +26,12 @@
 // A timer with nothing pending has no goroutine, half a second later. While nothing is due it
 // sleeps.
 //
+// # Without an allocation
+//
+// A [Timeout] may be a field of the caller's own struct: [Timer.Init] binds it once, and
+// [Timeout.Reset] arms it again and again without an allocation. [Timeout.ResetAt] and
+// [Timer.NewTimeoutAt] take a deadline instead of a delay, and need no reading of the clock.
+//
 // # Beyond one shot
 //
 // [Timer.ScheduleAtFixedRate], [Timer.ScheduleWithFixedDelay] and [Timer.Schedule] run a task

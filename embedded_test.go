@@ -1,0 +1,409 @@
+package hashedwheel
+
+import (
+	"fmt"
+	"math"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A request has a timeout for a field.
+type request struct {
+	name    string
+	timeout Timeout
+	ran     moments
+}
+
+func (c *request) Run(*Timeout) { c.ran.note() }
+
+// newRequest returns a request whose timeout is idle.
+func newRequest(timer *Timer) *request {
+	c := new(request)
+	timer.Init(&c.timeout, c)
+	return c
+}
+
+// Before it is armed for the first time nothing is true of a timeout, and every method is harmless,
+// whether Init has been called or not.
+func TestIdleTimeout(t *testing.T) {
+	timer := newTimer(t)
+	zero, bound := new(Timeout), newRequest(timer)
+	for _, to := range []*Timeout{zero, &bound.timeout} {
+		require.False(t, to.Cancel())
+		require.False(t, to.Move(time.Second))
+		require.False(t, to.IsExpired())
+		require.False(t, to.IsCanceled())
+		require.True(t, to.Deadline().IsZero())
+		require.NoError(t, to.Wait(t.Context()))
+	}
+	require.Nil(t, zero.Task())
+	require.Nil(t, zero.Timer())
+	require.Equal(t, "hashedwheel.Timeout(idle, task <nil>)", zero.String())
+	require.Same(t, bound, bound.timeout.Task())
+	require.Same(t, timer, bound.timeout.Timer())
+	require.Equal(t, "hashedwheel.Timeout(idle, task *hashedwheel.request)", bound.timeout.String())
+	require.Equal(t, Stats{}, outcomes(timer))
+}
+
+// A mistake of the programmer's is a panic that names it.
+func TestInitMisuse(t *testing.T) {
+	timer := newTimer(t)
+	armed := newRequest(timer)
+	_, err := armed.timeout.Reset(time.Hour)
+	require.NoError(t, err)
+	ended := newRequest(timer)
+	_, err = ended.timeout.Reset(time.Hour)
+	require.NoError(t, err)
+	ended.timeout.Cancel()
+	made, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+
+	for _, c := range []struct {
+		text string
+		f    func()
+	}{
+		{"Timer.Init: nil task", func() { timer.Init(new(Timeout), nil) }},
+		{"Timer.Init: nil task", func() { timer.Init(new(Timeout), TaskFunc(nil)) }},
+		{"Timer.Init: the Timeout is in use", func() { timer.Init(&armed.timeout, armed) }},
+		{"Timer.Init: the Timeout is in use", func() { timer.Init(made, armed) }},
+		{"Timer.Init: called twice for a Timeout", func() { timer.Init(&newRequest(timer).timeout, armed) }},
+		{"Timer.Init: called twice for a Timeout", func() { timer.Init(&ended.timeout, ended) }},
+		{"Timeout.Reset: Timer.Init has not been called", func() { new(Timeout).Reset(time.Second) }},
+		{"Timeout.ResetAt: Timer.Init has not been called", func() { new(Timeout).ResetAt(time.Now()) }},
+	} {
+		require.PanicsWithValue(t, "hashedwheel: "+c.text, c.f)
+	}
+	require.Equal(t, Stats{Pending: 2, Accepted: 3, Canceled: 1}, outcomes(timer))
+}
+
+// The timeouts of structs that a growing slice has moved are copies, and to use one is a panic. By
+// chance one in 15 goes unnoticed; here there are enough of them.
+func TestCopiesPanic(t *testing.T) {
+	timer := newTimer(t)
+	const n = 100
+	for name, use := range map[string]func(to *Timeout){
+		"Cancel":  func(to *Timeout) { to.Cancel() },
+		"Reset":   func(to *Timeout) { to.Reset(time.Hour) },
+		"ResetAt": func(to *Timeout) { to.ResetAt(time.Now().Add(2 * time.Hour)) },
+		"Move":    func(to *Timeout) { to.Move(time.Hour) },
+	} {
+		requests := make([]Timeout, n)
+		for i := range requests {
+			timer.Init(&requests[i], TaskFunc(func(*Timeout) {}))
+			_, err := requests[i].Reset(time.Hour)
+			require.NoError(t, err)
+		}
+		grown := append(requests, Timeout{})
+		caught := 0
+		for i := range requests {
+			func() {
+				defer func() {
+					if value := recover(); value != nil {
+						require.Contains(t, value, "copied")
+						caught++
+					}
+				}()
+				use(&grown[i])
+			}()
+			require.True(t, requests[i].Cancel())
+		}
+		require.Greater(t, caught, n*2/3, name)
+	}
+}
+
+// Go vet finds the copy that is written as one.
+func TestVetFindsCopies(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "vet", "./testdata/copied").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "return copies lock value: github.com/hashedwheel/hashedwheel/testdata/copied.call contains github.com/hashedwheel/hashedwheel.Timeout")
+}
+
+// An embedded timeout in all of its states, one after another: it ends once for each time that it is armed.
+func TestEmbedded(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		c := newRequest(timer)
+		armed := 0
+		arm := func(delay time.Duration, wasPending bool) {
+			active, err := c.timeout.Reset(delay)
+			require.NoError(t, err)
+			require.Equal(t, wasPending, active)
+			require.False(t, c.timeout.IsExpired())
+			require.False(t, c.timeout.IsCanceled())
+			if !active {
+				armed++
+			}
+		}
+		arm(tick, false)
+		pass(tick)
+		require.True(t, c.timeout.IsExpired())
+		require.False(t, c.timeout.Cancel())
+		arm(3*tick, false) // expired
+		arm(2*tick, true)  // to earlier
+		arm(5*tick, true)  // to later
+		require.True(t, c.timeout.Cancel())
+		require.False(t, c.timeout.Cancel())
+		require.True(t, c.timeout.IsCanceled())
+		arm(tick, false) // canceled, and still on the queue
+		require.True(t, c.timeout.Cancel())
+		pass(3 * tick)
+		arm(2*tick, false) // canceled, and no longer anywhere
+		pass(tick)
+		require.True(t, c.timeout.Cancel()) // in its bucket
+		arm(4*tick, false)
+		pass(10 * tick)
+		require.Equal(t, []time.Duration{tick, 9 * tick}, c.ran.since(start))
+		require.Equal(t, Stats{Accepted: uint64(armed), Expired: 2, Canceled: 3}, outcomes(timer))
+
+		arm(time.Hour, false)
+		require.Equal(t, []*Timeout{&c.timeout}, timer.Stop())
+		require.True(t, c.timeout.IsCanceled())
+		for _, to := range []*Timeout{&c.timeout, &newRequest(timer).timeout} {
+			_, err := to.Reset(0)
+			require.ErrorIs(t, err, ErrStopped)
+			_, err = to.ResetAt(time.Now())
+			require.ErrorIs(t, err, ErrStopped)
+			require.False(t, to.Move(0))
+		}
+	})
+}
+
+// Move moves what is pending, and leaves everything else as it is.
+func TestMove(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		c := newRequest(timer)
+		_, err := c.timeout.Reset(5 * tick)
+		require.NoError(t, err)
+		pass(tick)
+		require.True(t, c.timeout.Move(9*tick)) // until 10
+		pass(5 * tick)
+		require.True(t, c.timeout.Move(tick)) // until 7
+		pass(5 * tick)
+		require.Equal(t, []time.Duration{7 * tick}, c.ran.since(start))
+		require.False(t, c.timeout.Move(tick), "it has expired")
+		pass(5 * tick)
+		require.True(t, c.timeout.IsExpired())
+
+		_, err = c.timeout.Reset(tick)
+		require.NoError(t, err)
+		require.True(t, c.timeout.Cancel())
+		require.False(t, c.timeout.Move(tick), "it has been canceled")
+		pass(5 * tick)
+		require.True(t, c.timeout.IsCanceled())
+		require.Len(t, c.ran.all(), 1)
+	})
+}
+
+// An embedded timeout takes a slot of the limit each time that it is armed.
+func TestEmbeddedTakesASlot(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithMaxPending(1))
+		a, b := newRequest(timer), newRequest(timer)
+		for range 3 {
+			_, err := a.timeout.Reset(time.Hour)
+			require.NoError(t, err)
+			_, err = b.timeout.Reset(time.Hour)
+			require.ErrorIs(t, err, ErrTooManyPending)
+			require.False(t, b.timeout.IsCanceled(), "it is still idle")
+			require.True(t, a.timeout.Cancel())
+		}
+		require.Equal(t, Stats{Accepted: 3, Canceled: 3, Rejected: 3}, outcomes(timer))
+	})
+}
+
+// A deadline expires at the first tick boundary at or after it, like a delay, whatever the worker is
+// about: the timer is empty, or the worker sleeps, or it comes at each tick.
+func TestDeadlines(t *testing.T) {
+	const tick = 10 * time.Millisecond
+	states := map[string]func(timer *Timer) error{
+		"absent": func(*Timer) error { return nil },
+		"asleep": func(timer *Timer) error {
+			_, err := timer.AfterFunc(time.Hour, nop)
+			return err
+		},
+		"awake": func(timer *Timer) error {
+			_, err := timer.ScheduleAtFixedRate(plainFunc(nop), 0, tick)
+			return err
+		},
+	}
+	for state, prepare := range states {
+		for _, wall := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/wall=%v", state, wall), func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
+					timer := newTimer(t, WithTick(tick))
+					timer.clock.monotonic = wall // a deadline of this bubble then lacks the reading that start has
+					start := time.Now()
+					require.NoError(t, prepare(timer))
+					for _, offset := range []time.Duration{
+						-time.Hour, -tick, -1, 0, 1, tick / 2, tick - 1, tick, tick + 1, 7 * tick, 100 * tick,
+					} {
+						pass(tick + 3*time.Millisecond)
+						now := time.Now()
+						late := func(c *request) {
+							require.Len(t, c.ran.all(), 1)
+							at, earliest := c.ran.all()[0], now.Add(max(offset, 1))
+							require.Zero(t, at.Sub(start)%tick, "not at a boundary")
+							require.GreaterOrEqual(t, at.Sub(earliest), time.Duration(0), "early, by offset %v", offset)
+							require.Less(t, at.Sub(earliest), tick, "late, by offset %v", offset)
+						}
+						deadline := now.Add(offset)
+						made, idle, ended, sooner, later := newRequest(timer), newRequest(timer), newRequest(timer), newRequest(timer), newRequest(timer)
+						_, err := timer.NewTimeoutAt(made, deadline)
+						require.NoError(t, err)
+						reset := func(c *request, wasPending bool) {
+							active, err := c.timeout.ResetAt(deadline)
+							require.NoError(t, err)
+							require.Equal(t, wasPending, active)
+						}
+						reset(idle, false)
+						ended.timeout.Reset(time.Hour)
+						ended.timeout.Cancel()
+						reset(ended, false)
+						sooner.timeout.Reset(time.Hour)
+						reset(sooner, true)
+						later.timeout.Reset(0)
+						reset(later, true)
+						all := []*request{made, idle, ended, sooner, later}
+						for _, c := range all {
+							require.Empty(t, c.ran.all(), "inside the call")
+						}
+						pass(max(offset, 0) + tick)
+						for _, c := range all {
+							late(c)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// The zero Time has passed, and a time that is too far off is never.
+func TestDeadlineOutOfRange(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t)
+		zero, far := newRequest(timer), newRequest(timer)
+		_, err := zero.timeout.ResetAt(time.Time{})
+		require.NoError(t, err)
+		_, err = far.timeout.ResetAt(time.Now().Add(math.MaxInt64))
+		require.NoError(t, err)
+		farther, err := timer.NewTimeoutAt(far, time.Unix(1<<40, 0))
+		require.NoError(t, err)
+		_, err = timer.NewTimeoutAt(nil, time.Now())
+		require.ErrorIs(t, err, ErrNilTask)
+		pass(10 * 365 * 24 * time.Hour)
+		require.Len(t, zero.ran.all(), 1)
+		require.Empty(t, far.ran.all())
+		require.ElementsMatch(t, []*Timeout{&far.timeout, farther}, timer.Stop())
+	})
+}
+
+// Only the monotonic reading of a deadline counts, if it has one. These were computed before the wall clock
+// was set by an hour: to compare wall clocks would make them an hour early or late.
+func TestDeadlineAfterTheClockWasSet(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour))
+	start := timer.clock.start
+	require.True(t, timer.clock.monotonic)
+	for _, set := range []time.Duration{-time.Hour, 0, time.Hour} {
+		deadline := start.Add(5 * time.Hour)
+		setWall(&deadline, set)
+		require.Equal(t, set, deadline.Round(0).Sub(start.Round(0).Add(5*time.Hour)))
+		to, err := timer.NewTimeoutAt(plainFunc(nop), deadline)
+		require.NoError(t, err)
+		require.Equal(t, 5*time.Hour, to.Deadline().Sub(start))
+	}
+}
+
+// setWall sets the wall clock's reading of a time, and leaves the monotonic one. Package time keeps the
+// seconds above 30 bits of nanoseconds.
+func setWall(t *time.Time, by time.Duration) {
+	*(*uint64)(unsafe.Pointer(t)) += uint64(by/time.Second) << 30
+}
+
+// With a monotonic reading the clock is not read: not to arm a new timeout, nor an ended one, and not to
+// move a pending one. The worker here claims to be at a tick long gone by. So a reading would show: it says that the
+// deadlines have passed.
+func TestDeadlineReadsNoClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		ended, pending := newRequest(timer), newRequest(timer)
+		ended.timeout.Reset(time.Hour)
+		ended.timeout.Cancel()
+		pending.timeout.Reset(100 * tick)
+		time.Sleep(time.Second) // and then all comes before the worker's turn
+		timer.position.Store(10<<1 | attending)
+		*pending.timeout.wordPtr() = pendingAt(queued|fresh, 100)
+		made, err := timer.NewTimeoutAt(plainFunc(nop), start.Add(500*tick))
+		require.NoError(t, err)
+		require.EqualValues(t, 500, tickOf(made.word.Load()))
+		for _, c := range []*request{ended, pending} {
+			_, err := c.timeout.ResetAt(start.Add(600 * tick))
+			require.NoError(t, err)
+			require.EqualValues(t, 600, tickOf(c.timeout.word.Load()))
+		}
+		_, err = pending.timeout.Reset(tick)
+		require.NoError(t, err)
+		require.EqualValues(t, 1001, tickOf(pending.timeout.word.Load()), "a delay needs the clock")
+	})
+}
+
+// Arming timeouts again and again allocates nothing, in whatever state they are.
+func TestEmbeddedAllocatesNothing(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond))
+	const n = 100
+	requests := make([]*request, n)
+	for i := range requests {
+		requests[i] = newRequest(timer)
+	}
+	deadline := time.Now().Add(time.Hour)
+	for name, f := range map[string]func(to *Timeout){
+		"Reset":   func(to *Timeout) { to.Reset(time.Hour) },
+		"ResetAt": func(to *Timeout) { to.ResetAt(deadline) },
+		"Move":    func(to *Timeout) { to.Move(2 * time.Hour) },
+		"all":     func(to *Timeout) { to.ResetAt(deadline); to.Move(time.Minute); to.Cancel() },
+	} {
+		assert.Zero(t, testing.AllocsPerRun(100, func() {
+			for _, c := range requests {
+				f(&c.timeout)
+			}
+		}), name)
+	}
+	require.EqualValues(t, 1, testing.AllocsPerRun(1000, func() { timer.NewTimeoutAt(requests[0], deadline) }))
+}
+
+// Init adopts a Canceler as NewTimeout does.
+func TestEmbeddedCanceler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		var to Timeout
+		var notified atomic.Int64
+		timer.Init(&to, &cancelCounter{&notified})
+		for range 3 {
+			_, err := to.Reset(time.Hour)
+			require.NoError(t, err)
+			require.True(t, to.Cancel())
+		}
+		synctest.Wait()
+		require.EqualValues(t, 3, notified.Load())
+	})
+}
+
+type cancelCounter struct{ n *atomic.Int64 }
+
+func (c *cancelCounter) Run(*Timeout)      {}
+func (c *cancelCounter) Canceled(*Timeout) { c.n.Add(1) }
