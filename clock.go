@@ -76,10 +76,10 @@ func (c *clock) due(elapsed, delay time.Duration) uint64 {
 // dueIn returns the first boundary at or after delay from now.
 func (c *clock) dueIn(delay time.Duration) uint64 { return c.due(c.elapsed(), delay) }
 
-// dueAt returns the first boundary at or after a deadline, and reports whether it has read the clock: then
-// the boundary lies ahead. It reads the clock only if the deadline lacks a monotonic reading. Then the wall
+// dueAt returns the first boundary at or after a deadline, and reports whether that is sure to lie ahead,
+// because it has read the clock. It reads the clock only if the deadline lacks a monotonic reading. Then the wall
 // clock, now, is all that tells how far off the deadline is.
-func (c *clock) dueAt(deadline time.Time) (tick uint64, read bool) {
+func (c *clock) dueAt(deadline time.Time) (tick uint64, ahead bool) {
 	if c.monotonic && !isMonotonic(deadline) {
 		now := time.Now()
 		return c.due(max(now.Sub(c.start), 0), deadline.Sub(now)), true

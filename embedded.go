@@ -15,17 +15,22 @@ import "unsafe"
 //	c.timeout.Reset(3 * time.Second)
 //
 // All that is promised of a timeout of NewTimeout holds for this one. The struct may be used again, for
-// instance by way of a sync.Pool, as soon as Cancel has returned true or the task has returned. The
-// library still knows it until the second tick boundary after that, so until then it is not collected.
+// instance by way of a sync.Pool, as soon as Cancel has returned true or the task has returned. If the
+// task is a Canceler, it may be used again when Canceled has returned, and a Cancel allocates.
+//
+// The library still knows the timeout until the second tick boundary after its end. Until then the struct
+// is not collected, and must not be overwritten: to clear it for the next use, clear its other fields.
 //
 // Init panics if the task is nil, or if the timeout is bound already. It allocates nothing, unless the
 // task is a Canceler.
 func (t *Timer) Init(to *Timeout, task Task) {
 	adopted, bits := adopt(task)
+	word := to.word.Load()
+	to.checkCopy(word)
 	switch {
 	case adopted == nil:
 		panic("hashedwheel: Timer.Init: nil task")
-	case status(to.word.Load()) == pending:
+	case status(word) == pending:
 		panic("hashedwheel: Timer.Init: the Timeout is in use")
 	case to.timer != nil:
 		panic("hashedwheel: Timer.Init: called twice for a Timeout")

@@ -362,6 +362,62 @@ func TestDeadlineReadsNoClock(t *testing.T) {
 	})
 }
 
+// A struct that is overwritten while the timer knows its timeout cuts the list that the timeout is on. The
+// next goroutine that looks at it crashes the program, because timeouts of others may be lost.
+func TestOverwrittenIsNoticed(t *testing.T) {
+	timer := newFakedTimer(t)
+	s := oneStripe(timer)
+	arm := func() *request {
+		c := newRequest(timer)
+		_, err := c.timeout.Reset(time.Hour)
+		require.NoError(t, err)
+		*c = request{}
+		return c
+	}
+	worker := func() { timer.worker.settle(&arm().timeout) }
+	require.PanicsWithValue(t, overwritten, worker)
+	require.PanicsWithValue(t, overwritten, func() { (&pruning{timer: timer}).sift(&arm().timeout) })
+	require.PanicsWithValue(t, overwritten, func() { arm().timeout.takeOff(queued) })
+	for range s.takeAll((*stack).take) { // Stop need not find them
+	}
+}
+
+// A timeout that is due, and waits for its turn behind a task that blocks, may be reset at each tick, or canceled
+// and armed again: it is in the batches a few times at most.
+func TestRearmedDoNotPileUp(t *testing.T) {
+	for name, again := range map[string]func(to *Timeout){
+		"Reset":          func(to *Timeout) { to.Reset(0) },
+		"Cancel, Reset":  func(to *Timeout) { to.Cancel(); to.Reset(0) },
+		"Reset to later": func(to *Timeout) { to.Reset(3 * time.Millisecond) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const tick = time.Millisecond
+				timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+				release := make(chan struct{})
+				_, err := timer.AfterFunc(0, func() { <-release })
+				require.NoError(t, err)
+				pass(tick)
+				c := newRequest(timer)
+				most := 0
+				for range 100 {
+					again(&c.timeout)
+					pass(2 * tick)
+					entries := 0
+					for _, b := range timer.runners.batches {
+						entries += b.left()
+					}
+					most = max(most, entries)
+				}
+				require.LessOrEqual(t, most, 3)
+				close(release)
+				pass(10 * tick)
+				require.Len(t, c.ran.all(), 1)
+			})
+		})
+	}
+}
+
 // Arming timeouts again and again allocates nothing, in whatever state they are.
 func TestEmbeddedAllocatesNothing(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))

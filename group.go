@@ -118,8 +118,9 @@ func (g *Group) Cancel() (n int) {
 
 // Close cancels all timeouts of the group that are pending, returns their number, and has the
 // group refuse any others from now on, and any Reset of one that has ended, with ErrGroupClosed.
-// Once it has returned no task of the group is started any more. It does not wait for tasks that run:
-// for that see Timeout.Wait.
+// Once it has returned no task of the group is started any more; one that was just being started may
+// execute its first instruction a moment later, where the processors are busy. Close does not wait for
+// tasks that run: for that see Timeout.Wait.
 func (g *Group) Close() (n int) {
 	g.mu.Lock()
 	g.closed = true

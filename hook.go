@@ -26,7 +26,7 @@ type hook interface {
 	// the runner.
 	ran(to *Timeout)
 
-	// arm is called before an ended timeout becomes pending again. An error refuses that. Called by
+	// arm is called before a timeout that is idle or has ended becomes pending. An error refuses that. Called by
 	// Reset, inside the gate.
 	arm(to *Timeout) error
 
@@ -42,8 +42,8 @@ type hook interface {
 	own() bool
 }
 
-// adopt returns what a timeout is armed with for a task, and the bits that its word gets. The task is nil if there is nothing to run. A nil pointer in a Task is the user's business:
-// its Run may cope with it.
+// adopt returns what a timeout is armed with for a task, and the bits that its word gets. The task is nil
+// if there is nothing to run. A nil pointer in a Task is the user's business: its Run may cope with it.
 func adopt(task Task) (adopted Task, bits uint64) {
 	switch f := task.(type) {
 	case nil:

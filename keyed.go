@@ -88,7 +88,7 @@ func (k *Keyed[K, V]) set(key K, value V, delay time.Duration) (long *stripe, er
 	}
 	it := &item[K, V]{keyed: k, key: key, value: value}
 	k.timer.Init(&it.timeout, it)
-	_, long, err = it.timeout.arm(k.timer.clock.dueIn(delay), false)
+	long, err = k.timer.start(&it.timeout, k.timer.clock.dueIn(delay))
 	if err != nil {
 		return nil, err
 	}

@@ -149,7 +149,7 @@ func TestKeyedMeetsExpiry(t *testing.T) {
 		claim := func(value int) *item[string, int] {
 			require.NoError(t, k.Set("a", value, time.Hour))
 			it := k.shard("a").items["a"]
-			it.timeout.word.Store(expired) // as a runner does
+			it.timeout.word.Store(withStatus(it.timeout.word.Load(), expired)) // as a runner does
 			return it
 		}
 		first := claim(1)

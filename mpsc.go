@@ -172,6 +172,19 @@ func (s *stripe) takeAll(take func(*stack) *Timeout) iter.Seq[*Timeout] {
 	}
 }
 
+// takeOff clears the queued bit, and others, of a timeout that the caller has taken off the queue. It
+// returns the rest of the word, as it was in the same step. Until then the timeout's link is what holds
+// the list together: if a caller has overwritten the struct, others may be lost already.
+func (to *Timeout) takeOff(bits uint64) (word uint64) {
+	word = to.word.And(^bits)
+	if word&queued == 0 {
+		panic(overwritten)
+	}
+	return word &^ bits
+}
+
+const overwritten = "hashedwheel: a Timeout was overwritten while it was in use; after its end it is so until the second tick"
+
 // unlink takes the first timeout off a list. A timeout must not keep its link: through it, a handle
 // that a caller holds on to would keep others alive.
 func unlink(list *Timeout) (to, rest *Timeout) {

@@ -119,7 +119,7 @@ func (t *Timer) prune(s *stripe) {
 	p.callWorker()
 }
 
-// idleStripe returns a stripe on which something has been kept, and on which nobody has armed a timeout
+// idleStripe returns a stripe on which something has been kept, and on which no new timeout has been pushed
 // since it was asked last; nil if it finds none. What has been canceled there would lie until the worker
 // comes by.
 func (t *Timer) idleStripe(s *stripe) *stripe {
@@ -205,6 +205,9 @@ func (p *pruning) endPass(s *stripe) {
 func (p *pruning) sift(list *Timeout) (looked int) {
 	for to := list; to != nil; looked++ {
 		next, word := to.link, to.word.Load()
+		if word&queued == 0 {
+			panic(overwritten)
+		}
 		if status(word) == canceled {
 			to.link = nil
 			if to.word.CompareAndSwap(word, word&^queued) { // to is no longer ours from here

@@ -333,6 +333,7 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		require.Zero(t, to.bucket)
 		require.Zero(t, w.wheel.count)
 
+		word(tick, pending|atWork|queued)
 		w.settle(to) // from nowhere
 		require.Zero(t, to.bucket)
 		require.Nil(t, timer.runners.due)

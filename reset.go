@@ -63,11 +63,12 @@ func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe
 }
 
 // visits reports whether the worker is going to look at a pending timeout not later than at tick,
-// because of the tick that it has. So it is if that tick is not later, and lies ahead of the worker:
+// because of the tick that it has. It is, if that tick is not later, and lies ahead of the worker:
 // then the timeout is on the queue, or in a bucket that the worker has yet to visit.
 //
-// The worker may visit the bucket before the compare-and-swap that follows, and put the timeout into
-// a batch. Then the runner cannot claim it, and mends it by rule 3.
+// The timeout may also be in a batch. The worker may have visited the bucket before the compare-and-swap
+// that follows, or the timeout is repeating and was due again as its run ended. Then the runner cannot
+// claim it, and mends it by rule 3.
 func (t *Timer) visits(word, tick uint64) bool {
 	return tickOf(word) <= tick && tickOf(word) > t.position.Load()>>1
 }
@@ -131,6 +132,9 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 	}
 	if t.limit.max == 0 || t.takeSlot(s) {
 		long, ok = to.revived(s, word, tick)
+		if !ok {
+			t.freeSlot(s)
+		}
 	} else {
 		t.rejected.Add(1)
 		err = ErrTooManyPending
@@ -141,32 +145,38 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 	return long, ok, err
 }
 
-// revived makes a timeout pending that has its slot, and pushes it. It reports whether the word was still
-// the one given; if not, the slot is free again. Called inside the gate.
+// revived makes a timeout pending that has its slot, and pushes it, unless another goroutine has made it
+// pending meanwhile. It may be taken off the queue meanwhile, or its run may end: then it tries again.
+// Called inside the gate.
 func (to *Timeout) revived(s *stripe, word, tick uint64) (long *stripe, ok bool) {
 	t := to.timer
-	next := pendingAt(word, tick) | queued
-	if status(word) != idle {
-		next |= moved
-	}
-	counter := &s.rearmed
-	if word&(queued|fresh) == fresh {
-		counter = &s.armed
-	}
-	n := counter.Add(1)
-	switch {
-	case !to.word.CompareAndSwap(word, next):
-		counter.Add(^uint64(0))
-		t.freeSlot(s)
-		return nil, false
-	case word&queued != 0:
-	case word&fresh != 0:
-		t.push(&s.fresh, to)
-		if n%pruneEvery == 0 {
-			long = s
+	for ; status(word) != pending; word = to.word.Load() {
+		next := pendingAt(word, tick) | queued
+		if status(word) != idle {
+			next |= moved
 		}
-	default:
-		t.pushAgain(s, to)
+		counter := &s.rearmed
+		if word&(queued|fresh) == fresh {
+			counter = &s.armed
+		}
+		n := counter.Add(1)
+		if !to.word.CompareAndSwap(word, next) {
+			counter.Add(^uint64(0))
+			continue
+		}
+		switch {
+		case word&queued != 0:
+		case word&fresh != 0:
+			if alone, _ := t.push(&s.fresh, to); !alone {
+				t.queue.changeSeat()
+			}
+			if n%pruneEvery == 0 {
+				long = s
+			}
+		default:
+			t.pushAgain(s, to)
+		}
+		return long, true
 	}
-	return long, true
+	return nil, false
 }

@@ -9,9 +9,9 @@ type Stats struct {
 	Pending int // timeouts that have neither ended nor been handed back
 	Running int // tasks that have been started and have not returned
 
-	// Timeouts armed: by NewTimeout and similar methods, by a Reset of an ended one, and for each next
-	// run of a repeating one. That is counted when the run before starts, and taken back if
-	// there is none.
+	// Timeouts armed: by NewTimeout and similar methods, by a Reset of one that is not pending, and for each
+	// next run of a repeating one. That is counted when the run before starts, and taken back if there is
+	// none. So is a Reset that meets another one, or the worker, and has to try again.
 	Accepted uint64
 
 	Expired  uint64 // tasks started

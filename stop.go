@@ -26,6 +26,10 @@ import (
 //	   4. wait until each runner has been seen at something else than claiming
 //	   5. take what is on the queue, in batches, in buckets, and what runners are at; close swept
 //
+// A timeout that is on the queue may be made pending without the gate, by rule 1 of timeout.go. Stop
+// clears its queued bit before it looks at the status. So either Stop finds it pending, or the
+// compare-and-swap that would make it so fails.
+//
 // A goroutine at the gate writes first and then reads stopped. Stop writes stopped first and then reads
 // what the goroutine wrote. All of this is sequentially consistent. So either the goroutine finds the
 // gate shut, or Stop sees it inside and waits for it. After step 4 nothing moves: every timeout is in one
@@ -113,7 +117,7 @@ func (t *Timer) stop() []*Timeout {
 				var to *Timeout
 				to, list = unlink(list)
 				t.worker.taken.Add(1)
-				to.word.And(^uint64(queued)) // by rule 1 of timeout.go
+				to.takeOff(queued) // before collect looks: see rule 1 of timeout.go
 				collect(to)
 			}
 		}

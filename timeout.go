@@ -36,8 +36,8 @@ import (
 //     The worker clears the bit after it has taken the timeout off, and learns the rest of
 //     the word in the same atomic step. So does Stop, and so does a producer that drops a
 //     canceled timeout, see prune.go.
-//  2. The bit is set, and the push made, inside the gate (see stop.go), or by NewTimeout before
-//     any other goroutine knows the timeout. So a push that others rely on cannot be the one that
+//  2. The bit is set, and the push made, inside the gate (see stop.go), or by a runner that is claiming,
+//     or by NewTimeout before any other goroutine knows the timeout. So a push that others rely on cannot be the one that
 //     finds the queue closed by Stop.
 //  3. A pending timeout whose bit is clear is in a bucket at a tick not later than its own,
 //     or in a batch of due ones, or in the hands of the worker or of a runner. A runner that
@@ -85,7 +85,8 @@ func pendingAt(word, tick uint64) uint64 {
 // [Timer.Init] binds to a timer and a task: then arming it allocates nothing. The zero Timeout is idle.
 // It is not pending, expired or canceled; Cancel and Move return false, and Wait returns at once.
 //
-// A Timeout must not be copied after Init, nor overwritten.
+// A Timeout must not be copied after Init: to cancel or to reset a copy panics, in 14 of 15 cases. It must
+// not be overwritten either, not even by its zero value, before the library has let go of it.
 //
 // It takes 48 bytes on 64-bit machines. A caller who holds on to it keeps the task alive; the
 // library lets go of both by the second tick boundary after the timeout has ended.

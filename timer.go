@@ -190,7 +190,8 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 // newTimeout arms a new timeout for a tick, which must lie ahead. Task and bits are as of adopt.
 func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	to := &Timeout{timer: t, task: task}
-	long, err := t.start(to, bits, tick)
+	*to.wordPtr() = bits
+	long, err := t.start(to, tick)
 	if err != nil {
 		return nil, err
 	}
@@ -200,10 +201,11 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	return to, nil
 }
 
-// start arms a new timeout for a tick, which must lie ahead. Bits is hooked if its task is a hook. Long is
-// nil, or a stripe that the caller has to prune when it holds no lock.
-func (t *Timer) start(to *Timeout, bits, tick uint64) (long *stripe, err error) {
-	*to.wordPtr() = pendingAt(bits|queued|fresh, tick)
+// start arms an idle timeout that no other goroutine knows, for a tick, which must lie ahead. Long is nil, or
+// a stripe that the caller has to prune when it holds no lock.
+func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
+	word := to.wordPtr()
+	*word = pendingAt(*word|queued|fresh, tick)
 	s := t.queue.stripe()
 	if t.limit.max > 0 && !t.takeSlot(s) {
 		t.rejected.Add(1)

@@ -50,7 +50,7 @@ type worker struct {
 	mu    sync.Mutex // held by the worker, but while it waits
 	wheel *wheel     // nil while there is none
 
-	stale    bool          // a timeout that is in a batch may have been canceled
+	stale    bool          // a timeout that is in a batch may have been canceled or reset
 	sweepAt  time.Duration // not to sweep the batches before
 	lookedAt time.Duration // when it last looked after the runners
 
@@ -205,8 +205,7 @@ func (w *worker) drain() (taken int) {
 
 // settle brings the place of a timeout that comes off the queue in line with its word.
 func (w *worker) settle(to *Timeout) {
-	const off = queued | fresh
-	word := to.word.And(^uint64(off)) &^ off // from here on others may push it again
+	word := to.takeOff(queued | fresh) // from here on others may push it again
 	placed := to.bucket != 0
 	switch tick := tickOf(word); {
 	case status(word) != pending:
@@ -230,6 +229,7 @@ func (w *worker) settle(to *Timeout) {
 		w.wheel.move(to, tick)
 	default:
 		w.wheel.place(to, tick)
+		w.stale = w.stale || word&moved != 0 // as above
 	}
 }
 
