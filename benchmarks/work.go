@@ -166,9 +166,13 @@ var workloads = []*workload{
 		name: "rpc-pooled", title: "RPC mix with calls from a sync.Pool",
 		about: "as rpc, and each call holds its timeout; hashedwheel and time arm a new one for each call",
 		tick:  10 * ms, cancels: true, parallel: true, rearms: true, kept: true,
-		run: runRPCPooled, seconds: 30, metrics: []metric{
-			{"rate", "M ops/s", true}, {"cpu", "ns CPU/op", false}, {"allocated", "B/op", false}, {"left", "left to fire", false},
-		},
+		run: runRPCPooled, seconds: 30, metrics: pooledMetrics,
+	},
+	{
+		name: "rpc-pooled-heap", title: "RPC mix with calls from a sync.Pool, 256 MB beside it",
+		about: "the same in a heap with 256 MB without pointers",
+		tick:  10 * ms, heap: 256e6, cancels: true, parallel: true, rearms: true, kept: true,
+		run: runRPCPooled, seconds: 30, metrics: pooledMetrics,
 	},
 	{
 		name: "blocked", title: "Lateness of {n} timeouts while the task of another one blocks",
@@ -210,6 +214,10 @@ var workloads = []*workload{
 }
 
 const reuseAbout = "to 10 s; hashedwheel and time arm a new timeout each time"
+
+var pooledMetrics = []metric{
+	{"rate", "M ops/s", true}, {"cpu", "ns CPU/op", false}, {"allocated", "B/op", false}, {"left", "left to fire", false},
+}
 
 var stormMetrics = []metric{
 	{"rate", "M ops/s", true}, {"cpu", "ns CPU/op", false}, {"live", "MB live heap", false}, {"peak", "MB", false},

@@ -10,7 +10,7 @@ func (b *bench) keep(f func()) handle {
 	return nil
 }
 
-// A rearmer arms timeouts that their owner keeps, in the peer's way.
+// A rearmer arms timeouts that their owner keeps, or new ones if the peer is not a keeper.
 type rearmer struct {
 	timer
 	at    deadliner // nil if the peer takes no deadlines
@@ -23,8 +23,8 @@ func (b *bench) rearmer() *rearmer {
 	return &rearmer{b.timer, at, keeps}
 }
 
-// arm arms the timeout that keep has returned, for the deadline, which is d away. It returns the
-// handle to cancel it.
+// arm arms the timeout that keep has returned. It expires after d, which is about at the deadline: each
+// peer takes the one that it can. The handle is the one to cancel.
 func (r *rearmer) arm(h handle, d time.Duration, deadline time.Time, f func()) handle {
 	switch {
 	case r.at != nil:
@@ -37,8 +37,8 @@ func (r *rearmer) arm(h handle, d time.Duration, deadline time.Time, f func()) h
 	}
 }
 
-// deadlines are so far away that it does not matter when exactly the clock was read: once in 1,024 of
-// them, as often as a server may read it for other reasons.
+// deadlines returns deadlines that lie about as far ahead. It reads the clock once in 1,024 of them,
+// because a server that computes a deadline has usually read the clock for another reason.
 type deadlines struct {
 	after    time.Duration
 	deadline time.Time

@@ -32,8 +32,8 @@ func rpcDelay(rng *rand.Rand) time.Duration {
 	return 100*ms + time.Duration(rng.Int64N(int64(400*ms)))
 }
 
-// rpc measures requests. For each goroutine start returns what makes request i in slot i%rpcWindow, after it
-// has canceled what was there, and what cancels what is in a slot at the end.
+// rpc measures requests. Start is called once for each goroutine. It returns request, which makes request
+// number i, and drop, which cancels the request in slot i%rpcWindow.
 func (b *bench) rpc(r *requests, start func(rng *rand.Rand) (request, drop func(i int))) {
 	b.doing("measure")
 	var before, after runtime.MemStats
@@ -104,9 +104,9 @@ func runRPC(b *bench) {
 	})
 }
 
-// runRPCPooled is runRPC with calls that come from a pool and go back to it. A call that is canceled goes
-// back then, and one that is left to fire when it has fired. The clock is read once in 256 calls for
-// peers that take a deadline.
+// runRPCPooled is runRPC with calls that come from a pool. A canceled call goes back to it at once, and a
+// call that is left to fire goes back when it has fired. Deadlines are computed from a clock that is read
+// once in 256 calls.
 func runRPCPooled(b *bench) {
 	type call struct {
 		timeout handle // nil if each arming makes a new one
@@ -117,6 +117,7 @@ func runRPCPooled(b *bench) {
 		call *call // nil if it is left to fire: the pool may have it
 		h    handle
 	}
+	memory := b.beside()
 	r := new(requests)
 	var calls sync.Pool
 	calls.New = func() any {
@@ -141,7 +142,7 @@ func runRPCPooled(b *bench) {
 			case b.timer.Cancel(s.h):
 				calls.Put(s.call)
 			default:
-				r.spared.Add(1) // and the call is not used again, because its task may still run
+				r.spared.Add(1) // the call is not used again, because its task may still run
 			}
 		}
 		var now time.Time
@@ -159,4 +160,5 @@ func runRPCPooled(b *bench) {
 			s.h = arm.arm(c.timeout, d, now.Add(d), c.expire)
 		}, drop
 	})
+	runtime.KeepAlive(memory)
 }

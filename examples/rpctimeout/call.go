@@ -60,11 +60,12 @@ func (l *link) call(id uint64) error {
 func (l *link) reply(id uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.pending[id]; c == nil || !c.timeout.Cancel() {
+	c := l.pending[id]
+	if c == nil || !c.timeout.Cancel() {
 		l.stats.late.Add(1)
-	} else {
-		l.end(c, &l.stats.answered)
+		return
 	}
+	l.end(c, &l.stats.answered)
 }
 
 // Run is the task of the timeout.
