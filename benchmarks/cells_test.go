@@ -19,9 +19,10 @@ var fakes = []peer{
 	{name: "fake that hangs", cancels: true, make: func(options) timer { return hanging{} }},
 	{name: "fake that grows", cancels: true, make: func(options) timer { return growing{} }},
 	{name: "fake that is early", cancels: true, make: func(options) timer { return early{} }},
-	{name: "fake that loses", cancels: true, make: func(options) timer { return losing{armed: new(atomic.Int64)} }},
+	{name: "fake that loses", cancels: true, rearms: true, make: func(options) timer { return losing{armed: new(atomic.Int64)} }},
 	{name: "fake that repeats", cancels: true, make: func(options) timer { return repeating{} }},
-	{name: "fake that forgets to cancel", cancels: true, make: func(options) timer { return forgetting{} }},
+	{name: "fake that forgets to cancel", cancels: true, rearms: true, make: func(options) timer { return forgetting{} }},
+	{name: "fake that arms once", cancels: true, rearms: true, kept: true, make: func(options) timer { return once{} }},
 	{name: "fake that does not stop", cancels: true, stops: true, make: newTime},
 	{name: "fake that counts processors", cancels: true, make: func(options) timer {
 		panic(fmt.Sprintf("%d processors", runtime.GOMAXPROCS(0)))
@@ -73,6 +74,16 @@ type forgetting struct{ timeTimer }
 
 func (forgetting) Cancel(handle) bool { return true }
 
+// once keeps timeouts, and does not arm one again after it has ended.
+type once struct{ timeReused }
+
+func (once) Reset(h handle, d time.Duration, _ func()) handle {
+	if t := h.(*time.Timer); !t.Reset(d) {
+		t.Stop()
+	}
+	return h
+}
+
 // TestMain lets this binary be a cell, as the program does.
 func TestMain(m *testing.M) {
 	peers = append(peers, fakes...)
@@ -86,7 +97,7 @@ func TestMain(m *testing.M) {
 // The designs are correct, so that what they cost is the cost of something correct.
 func TestCheck(t *testing.T) {
 	for _, p := range peers {
-		if !strings.HasSuffix(p.name, " design") && !strings.HasPrefix(p.name, "hashedwheel") && p.name != "time" {
+		if !strings.HasSuffix(p.name, " design") && !strings.HasPrefix(p.name, "hashedwheel") && !strings.HasPrefix(p.name, "time") {
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
@@ -130,14 +141,17 @@ func TestFaultsAreShown(t *testing.T) {
 // The workloads notice what the check would have noticed.
 func TestWorkloadsNoticeFaults(t *testing.T) {
 	for cell, want := range map[string]string{
-		"rpc/fake that forgets to cancel":  "fired though canceled",
-		"rpc/fake that loses":              "lost ",
-		"fire/fake that is early":          "early by up to ",
-		"late-10ms/fake that loses":        "lost ",
-		"blocked/fake that is early":       "early by up to ",
-		"flood-10ms/fake that is early":    "early by up to ",
-		"storm-at-once/fake that is early": "early by up to ",
-		"reset-serial/fake that loses":     "did not fire",
+		"rpc/fake that forgets to cancel":        "fired though canceled",
+		"rpc/fake that loses":                    "lost ",
+		"rpc-pooled/fake that forgets to cancel": "fired though canceled",
+		"rpc-pooled/fake that loses":             "lost ",
+		"rpc-pooled/fake that arms once":         "neither canceled nor fired",
+		"fire/fake that is early":                "early by up to ",
+		"late-10ms/fake that loses":              "lost ",
+		"blocked/fake that is early":             "early by up to ",
+		"flood-10ms/fake that is early":          "early by up to ",
+		"storm-at-once/fake that is early":       "early by up to ",
+		"reset-serial/fake that loses":           "did not fire",
 	} {
 		t.Run(cell, func(t *testing.T) {
 			t.Parallel()
@@ -156,7 +170,7 @@ func TestWorkloadsNoticeFaults(t *testing.T) {
 // A cell that crashed or hung is not run again; one that cannot be is not run at all.
 func TestRounds(t *testing.T) {
 	r := newResult(true, 2)
-	if err := r.measure(context.Background(), regexp.MustCompile(`^check/(time|fake that panics)$|^rpc/siddontang$`), nil, io.Discard); err != nil {
+	if err := r.measure(context.Background(), regexp.MustCompile(`^check/(time|fake that panics)$|^rpc/siddontang$|^reuse-serial/netty design$`), nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -167,6 +181,7 @@ func TestRounds(t *testing.T) {
 		{"check", "time", "", 2},
 		{"check", "fake that panics", "crashed: panic: out of order", 1},
 		{"rpc", "siddontang", "cannot: no cancel", 0},
+		{"reuse-serial", "netty design", "cannot: a timeout is armed only once", 0},
 	} {
 		c := r.find(tt.work, tt.peer, 0)
 		if c == nil {
@@ -177,7 +192,7 @@ func TestRounds(t *testing.T) {
 			t.Errorf("%s/%s: %d runs, %q; want %d, %q", tt.work, tt.peer, len(c.Runs), c.verdict(), tt.runs, tt.verdict)
 		}
 	}
-	if len(r.Cells) != 4 {
-		t.Errorf("%d cells, want 4", len(r.Cells))
+	if len(r.Cells) != 5 {
+		t.Errorf("%d cells, want 5", len(r.Cells))
 	}
 }

@@ -24,6 +24,17 @@ type timer interface {
 	Stop()
 }
 
+// A keeper has timeouts that their owner keeps. Reset arms them, also after Cancel or after they have fired.
+type keeper interface {
+	// Keep returns a timeout that is not armed. It calls f each time that it fires.
+	Keep(f func()) handle
+}
+
+// A deadliner can reset a timeout to a deadline, which its caller has computed.
+type deadliner interface {
+	ResetAt(h handle, deadline time.Time)
+}
+
 // options are what a workload asks of a timer.
 type options struct {
 	tick    time.Duration
@@ -44,9 +55,11 @@ type peer struct {
 	tells   bool // Cancel's result can be relied on
 	stops   bool // after Stop nothing fires
 	limits  bool // it can refuse more than a number of pending timeouts
+	rearms  bool // a timeout can be armed again after it has ended
 
 	fixedTick time.Duration // it cannot have another one; 0: any
 	million   bool          // only where many timeouts are pending
+	kept      bool          // only where timeouts are kept: it is a keeper
 
 	make func(options) timer
 }
@@ -56,7 +69,17 @@ var peers = []peer{
 	{
 		name: "hashedwheel", module: "github.com/hashedwheel/hashedwheel",
 		about:   "this library, one level of 512 buckets",
-		cancels: true, tells: true, stops: true, limits: true, make: newHashedwheel,
+		cancels: true, tells: true, stops: true, limits: true, rearms: true, make: newHashedwheel,
+	},
+	{
+		name: "hashedwheel, embedded", module: "github.com/hashedwheel/hashedwheel",
+		about:   "this library, timeouts in a struct of the caller's: Init once, then Reset",
+		cancels: true, tells: true, stops: true, limits: true, rearms: true, kept: true, make: newHashedwheelEmbedded,
+	},
+	{
+		name: "hashedwheel, deadline", module: "github.com/hashedwheel/hashedwheel",
+		about:   "the same with ResetAt",
+		cancels: true, tells: true, stops: true, limits: true, rearms: true, kept: true, make: newHashedwheelDeadline,
 	},
 	{
 		name: "hashedwheel, 3 levels", module: "github.com/hashedwheel/hashedwheel",
@@ -66,7 +89,11 @@ var peers = []peer{
 	},
 	{
 		name: "time", about: "package time: time.AfterFunc, a heap for each processor",
-		cancels: true, tells: true, make: newTime,
+		cancels: true, tells: true, rearms: true, make: newTime,
+	},
+	{
+		name: "time, reused", about: "package time: time.AfterFunc once, then Reset and Stop",
+		cancels: true, tells: true, rearms: true, kept: true, make: newTimeReused,
 	},
 	{
 		name: "gost", module: "github.com/dubbogo/gost",

@@ -17,3 +17,14 @@ func (timeTimer) Reset(h handle, d time.Duration, _ func()) handle {
 }
 
 func (timeTimer) Stop() {}
+
+// timeReused is package time with timers that are used again.
+type timeReused struct{ timeTimer }
+
+func newTimeReused(options) timer { return timeReused{} }
+
+func (timeReused) Keep(f func()) handle {
+	t := time.AfterFunc(time.Hour, f)
+	t.Stop()
+	return t
+}

@@ -99,7 +99,7 @@ func (m metric) label() string {
 // tick is empty for package time and the heap, which have none.
 func (c *cell) tick() string {
 	switch c.Peer {
-	case "time", "heap design", floorPeer.name:
+	case "time", "time, reused", "heap design", floorPeer.name:
 		return ""
 	}
 	return format(c.TickMS) + " ms"

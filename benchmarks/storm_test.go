@@ -22,23 +22,27 @@ func TestCancellation(t *testing.T) {
 			if work.cannot(p) != "" {
 				continue
 			}
-			t.Run(w+"/"+name, func(t *testing.T) {
-				out, err := runProcess(w, name, 0, true)
-				if err != nil || out.Fault != "" {
-					t.Fatalf("fault %q, error %v", out.Fault, err)
-				}
-				for _, m := range work.metrics {
-					v, ok := out.Metrics[m.name]
-					if m.name == "floors" {
-						continue // not the cell's
-					}
-					if zero := m.name == "live" || m.name == "slow"; !ok || v < 0 || v == 0 && !zero {
-						t.Errorf("%s: %v, %v", m.name, v, ok)
-					}
-				}
-			})
+			t.Run(w+"/"+name, func(t *testing.T) { testFigures(t, work, name) })
 		}
 	}
+}
+
+// testFigures runs a cell, which must have no fault, and all the figures of its table.
+func testFigures(t *testing.T, w *workload, peer string) outcome {
+	out, err := runProcess(w.name, peer, 0, true)
+	if err != nil || out.Fault != "" {
+		t.Fatalf("fault %q, error %v", out.Fault, err)
+	}
+	for _, m := range w.metrics {
+		v, ok := out.Metrics[m.name]
+		if m.name == "floors" {
+			continue // not the cell's
+		}
+		if zero := m.name == "live" || m.name == "slow"; !ok || v < 0 || v == 0 && !zero {
+			t.Errorf("%s: %v, %v", m.name, v, ok)
+		}
+	}
+	return out
 }
 
 // One that cannot have a limit has no cell; one that can gets the workload's.

@@ -21,6 +21,8 @@ type workload struct {
 	cancels  bool // takes a peer that can cancel
 	parallel bool // on GOMAXPROCS goroutines
 	million  bool // also takes the peers that are for very many pending timeouts
+	kept     bool // also takes the peers that are for kept timeouts
+	rearms   bool // takes a peer that can arm a timeout again
 	floor    bool // measures the floor, and no peer
 	exact    bool // takes a peer that can have this tick
 
@@ -59,7 +61,7 @@ var workloads = []*workload{
 	},
 	{
 		name: "check", title: "Correctness", about: "nothing early, lost, twice, after Cancel or after Stop",
-		tick: 10 * ms, run: runCheck, seconds: 20, million: true, metrics: lateMetrics,
+		tick: 10 * ms, run: runCheck, seconds: 20, million: true, kept: true, metrics: lateMetrics,
 	},
 	{
 		name: "schedule-cancel-serial", title: "Schedule and cancel, one goroutine, nothing pending",
@@ -109,12 +111,22 @@ var workloads = []*workload{
 	{
 		name: "reset-serial", title: "Reset, one goroutine, {n} live",
 		about: "to 30 s; a peer without a reset cancels and schedules", n: [2]int{1e5, 1e4}, tick: wheelsTick,
-		cancels: true, run: runReset, seconds: 20, metrics: nsMetrics,
+		cancels: true, kept: true, run: runReset, seconds: 20, metrics: nsMetrics,
 	},
 	{
 		name: "reset-parallel", title: "Reset, a goroutine for each processor, {n} live",
 		about: "to 30 s; a peer without a reset cancels and schedules", n: [2]int{1e5, 1e4}, tick: wheelsTick,
-		cancels: true, parallel: true, run: runReset, seconds: 20, metrics: nsMetrics,
+		cancels: true, parallel: true, kept: true, run: runReset, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "reuse-serial", title: "Arm and cancel {n} kept timeouts in turn, one goroutine", about: reuseAbout,
+		n: [2]int{1024, 1024}, tick: wheelsTick,
+		cancels: true, rearms: true, kept: true, run: runReuse, seconds: 20, metrics: nsMetrics,
+	},
+	{
+		name: "reuse-parallel", title: "Arm and cancel {n} kept timeouts in turn, a goroutine for each processor",
+		about: reuseAbout, n: [2]int{1024, 1024}, tick: wheelsTick,
+		cancels: true, parallel: true, rearms: true, kept: true, run: runReuse, seconds: 20, metrics: nsMetrics,
 	},
 	{
 		name: "fire", title: "Fire {n} timeouts that are due at once", about: "from the first to the last task",
@@ -149,6 +161,18 @@ var workloads = []*workload{
 		about: "what fires must equal what is left", tick: 10 * ms, cancels: true, parallel: true,
 		run: runRPC, seconds: 30, million: true, metrics: append(nsMetrics[:len(nsMetrics):len(nsMetrics)],
 			metric{"left", "left to fire", false}),
+	},
+	{
+		name: "rpc-pooled", title: "RPC mix with calls from a sync.Pool",
+		about: "as rpc, and each call holds its timeout; hashedwheel and time arm a new one for each call",
+		tick:  10 * ms, cancels: true, parallel: true, rearms: true, kept: true,
+		run: runRPCPooled, seconds: 30, metrics: pooledMetrics,
+	},
+	{
+		name: "rpc-pooled-heap", title: "RPC mix with calls from a sync.Pool, 256 MB beside it",
+		about: "the same in a heap with 256 MB without pointers",
+		tick:  10 * ms, heap: 256e6, cancels: true, parallel: true, rearms: true, kept: true,
+		run: runRPCPooled, seconds: 30, metrics: pooledMetrics,
 	},
 	{
 		name: "blocked", title: "Lateness of {n} timeouts while the task of another one blocks",
@@ -189,6 +213,12 @@ var workloads = []*workload{
 	},
 }
 
+const reuseAbout = "to 10 s; hashedwheel and time arm a new timeout each time"
+
+var pooledMetrics = []metric{
+	{"rate", "M ops/s", true}, {"cpu", "ns CPU/op", false}, {"allocated", "B/op", false}, {"left", "left to fire", false},
+}
+
 var stormMetrics = []metric{
 	{"rate", "M ops/s", true}, {"cpu", "ns CPU/op", false}, {"live", "MB live heap", false}, {"peak", "MB", false},
 	{"p50", "ms", false}, {"p99", "ms", false}, {"max", "ms", false},
@@ -206,7 +236,7 @@ func findWorkload(name string) (*workload, bool) {
 }
 
 // takes reports whether there is a cell for the peer at all.
-func (w *workload) takes(p peer) bool { return !p.million || w.million }
+func (w *workload) takes(p peer) bool { return (!p.million || w.million) && (!p.kept || w.kept) }
 
 // cannot says what a peer lacks for a workload, if it does.
 func (w *workload) cannot(p peer) string {
@@ -215,6 +245,8 @@ func (w *workload) cannot(p peer) string {
 		return "cannot: no cancel"
 	case w.maxPending > 0 && !p.limits:
 		return "cannot: no limit of pending timeouts"
+	case w.rearms && !p.rearms:
+		return "cannot: a timeout is armed only once"
 	case w.exact && p.fixedTick != 0 && p.fixedTick != w.tick:
 		return "cannot: its tick is " + p.fixedTick.String()
 	}

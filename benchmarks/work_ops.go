@@ -109,6 +109,13 @@ func runReset(b *bench) {
 	b.ops(func(g int) func() {
 		mine := handles[g*share : (g+1)*share]
 		i := 0
+		if at, ok := b.timer.(deadliner); ok {
+			deadlines := deadlineAfter(30 * time.Second)
+			return func() {
+				i = (i + 7919) % len(mine)
+				at.ResetAt(mine[i], deadlines.next())
+			}
+		}
 		return func() {
 			i = (i + 7919) % len(mine)
 			mine[i] = b.timer.Reset(mine[i], 30*time.Second, f)
@@ -125,71 +132,5 @@ func runReset(b *bench) {
 		b.failf("%d of %d did not fire after a reset to 200 ms", left, n)
 	} else if left < 0 {
 		b.failf("fired %d of %d", fired.Load(), n)
-	}
-}
-
-// runRPC has a window of 256 requests for each goroutine. The oldest is canceled when it leaves the
-// window, but for one in a hundred, which is left to fire.
-func runRPC(b *bench) {
-	const window = 256
-	var kept, left atomic.Int64   // to fire: ever, and still
-	var late, spared atomic.Int64 // canceled, and fired all the same; Cancel said so
-	leave := func() { left.Add(-1) }
-	cancel := func() { late.Add(1) }
-	type slot struct {
-		h    handle
-		keep bool
-	}
-	rings := make([][]slot, b.goroutines())
-	b.doing("measure")
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	start := used().cpu
-	drop := func(s slot) {
-		if s.h != nil && !s.keep && !b.timer.Cancel(s.h) {
-			spared.Add(1)
-		}
-	}
-	n, took := loop(b.goroutines(), pick(b, time.Second, 100*ms), func(g int) func() {
-		ring := make([]slot, window)
-		rings[g] = ring
-		i := 0
-		rng := rand.New(rand.NewPCG(uint64(g), 1))
-		return func() {
-			s := &ring[i%window]
-			drop(*s)
-			s.keep = i%100 == 0
-			f := cancel
-			if s.keep {
-				f = leave
-				left.Add(1)
-				kept.Add(1)
-			}
-			s.h = b.timer.After(100*ms+time.Duration(rng.Int64N(int64(400*ms))), f)
-			i++
-		}
-	})
-	b.set("wall", float64(took)/float64(n))
-	for _, ring := range rings {
-		for _, s := range ring {
-			drop(s)
-		}
-	}
-	b.doing("wait for what was left")
-	for end := time.Now().Add(pick(b, 5*time.Second, time.Second)); left.Load() > 0 && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
-	}
-	b.settle()
-	b.set("cpu", float64(used().cpu-start)/float64(n))
-	runtime.ReadMemStats(&after)
-	b.set("allocated", float64(after.TotalAlloc-before.TotalAlloc)/float64(n))
-	b.set("left", float64(kept.Load()))
-	if l := left.Load(); l > 0 {
-		b.failf("lost %d of %d left", l, kept.Load())
-	}
-	if l := late.Load(); l > spared.Load() {
-		b.failf("%d fired though canceled", l-spared.Load())
-	} else if l < spared.Load() {
-		b.failf("%d neither canceled nor fired", spared.Load()-l)
 	}
 }

@@ -20,26 +20,31 @@ const (
 	ended           // by itself, with the run
 )
 
-// A client is one connection, and the timeouts that keep it alive. They are a
-// group, which ends with it.
+// A client is one connection, and the timeouts that keep it alive.
 type client struct {
 	*clients
 	conn      net.Conn
-	group     *hashedwheel.Group
-	heartbeat *hashedwheel.Timeout // runs beat
+	heartbeat hashedwheel.Timeout  // its task is the client
+	group     *hashedwheel.Group   // of the other timeouts, which end with the client
 	traffic   *hashedwheel.Timeout // runs talk, or nil
 	chosen    bool                 // to fall silent
 
 	mu        sync.Mutex // also held to write
 	state     state
 	last      time.Time // before the last packet was written
-	overtaken int       // runs of beat that other packets have overtaken
+	overtaken bool      // the heartbeat was due, and another packet came first
 }
 
-// A heartbeat is due when nothing has been written for the interval: each write
-// resets its timeout. A write can meet a heartbeat that is due. Then Reset
-// answers that the timeout was not active: beat has been started, waits for mu,
-// and is not needed any more. For each such answer one run of beat does nothing.
+// newClient returns a client that has not been started.
+func (cs *clients) newClient(conn net.Conn, began time.Time) *client {
+	c := &client{clients: cs, conn: conn, group: hashedwheel.NewGroup(cs.timer), last: began}
+	cs.timer.Init(&c.heartbeat, c)
+	return c
+}
+
+// A heartbeat is due when nothing has been written for the interval: each other
+// packet moves its timeout. A packet can meet a heartbeat that is due. Then Move
+// returns false: Run has been started, waits for mu, and need not send anything.
 
 // start arms the client's timeouts.
 func (c *client) start(rng *rand.Rand) (err error) {
@@ -48,49 +53,48 @@ func (c *client) start(rng *rand.Rand) (err error) {
 	if c.state != talking {
 		return nil
 	}
-	if c.heartbeat, err = c.group.AfterFunc(c.opts.interval, c.beat); err != nil || c.opts.traffic == 0 {
+	if _, err = c.heartbeat.Reset(c.opts.interval); err != nil || c.opts.traffic == 0 {
 		return err
 	}
 	c.traffic, err = c.group.Schedule(hashedwheel.TaskFunc(c.talk), poisson{c.opts.traffic, rng})
 	return err
 }
 
-// beat is the task of the heartbeat.
-func (c *client) beat() {
+// Run is the task of the heartbeat.
+func (c *client) Run(*hashedwheel.Timeout) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.overtaken > 0 {
-		c.overtaken--
+	switch {
+	case c.state != talking:
 		return
+	case c.overtaken:
+		c.overtaken = false
+	default:
+		if time.Since(c.last) < c.opts.interval {
+			c.tooSoon.Add(1)
+		}
+		c.write(c.heartbeatFrame)
 	}
-	if c.state != talking {
-		return
-	}
-	if time.Since(c.last) < c.opts.interval {
-		c.tooSoon.Add(1)
-	}
-	c.write(c.heartbeatFrame) // the timeout has expired by being here
+	_, err := c.heartbeat.ResetAt(c.last.Add(c.opts.interval))
+	c.addError(err)
 }
 
 // talk is the task of the other traffic.
 func (c *client) talk(*hashedwheel.Timeout) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.state == talking && !c.write(c.dataFrame) {
-		c.overtaken++
+	if c.state == talking {
+		c.write(c.dataFrame)
+		c.overtaken = !c.heartbeat.Move(c.opts.interval)
 	}
 }
 
-// write sends a frame and has the next heartbeat wait for another interval. It
-// reports whether that was still pending. Called with mu held.
-func (c *client) write(frame []byte) (active bool) {
+// write sends a frame. Called with mu held.
+func (c *client) write(frame []byte) {
 	c.last = time.Now()
 	if _, err := c.conn.Write(frame); err == nil {
 		c.sent.Add(1)
 	} // else the connection is lost, which read finds out
-	active, err := c.heartbeat.Reset(c.opts.interval)
-	c.addError(err)
-	return active
 }
 
 // fallSilent is the task that has the client send nothing any more.
@@ -160,6 +164,7 @@ func (c *client) end() {
 // hangUp lets go of the timeouts and the connection. Called with mu held.
 func (c *client) hangUp(s state) {
 	c.state = s
+	c.heartbeat.Cancel()
 	c.group.Close()
 	c.conn.Close()
 }

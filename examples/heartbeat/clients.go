@@ -100,7 +100,7 @@ func (cs *clients) add(ctx context.Context, id uint64) error {
 	if err != nil {
 		return err
 	}
-	c := &client{clients: cs, conn: conn, group: hashedwheel.NewGroup(cs.timer), last: began}
+	c := cs.newClient(conn, began)
 	cs.mu.Lock()
 	cs.all = append(cs.all, c)
 	cs.mu.Unlock()

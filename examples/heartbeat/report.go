@@ -74,7 +74,7 @@ func (r *report) print(w io.Writer) {
 		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-20s %10s  %s", name, commas(n), fmt.Sprintf(note, args...)), " "))
 	}
 	line("connections", r.conns, "")
-	line("packets", r.packets, "each one a Reset; for all of it the server's timer woke up %s times", commas(int64(r.timer.Wakeups)))
+	line("packets", r.packets, "each one a Move; for all of it the server's timer woke up %s times", commas(int64(r.timer.Wakeups)))
 	line("heartbeats", r.heartbeats, "of these, the others put one off")
 	line("fell silent", r.fellSilent, "")
 	line("silent ones closed", r.closedSilent, "")

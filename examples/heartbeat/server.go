@@ -74,24 +74,22 @@ func (s *server) serve(ctx context.Context, ln net.Listener) error {
 // handle reads the packets of one connection until the client closes it,
 // or it has been idle for too long.
 func (s *server) handle(conn net.Conn) error {
-	p := &peer{server: s, conn: conn, last: time.Now()}
-	idle, err := s.timer.AfterFunc(s.limit, p.expire)
+	p, err := s.newPeer(conn)
 	if err != nil {
 		return err
 	}
-	defer idle.Cancel()
-	p.idle = idle
+	defer p.idle.Cancel()
 	r := bufio.NewReaderSize(conn, maxFrame)
 	for {
 		k, err := readFrame(r)
 		switch {
-		case err == io.EOF || err != nil && p.hasExpired():
+		case err == io.EOF || err != nil && p.idle.IsExpired():
 			return nil
 		case err != nil:
 			return err
 		}
-		if alive, err := p.arrived(time.Now()); err != nil || !alive {
-			return err
+		if !p.arrived(time.Now()) {
+			return nil
 		}
 		s.packets.Add(1)
 		if k == heartbeat {

@@ -233,7 +233,7 @@ func TestPeerIsClosedByTheClient(t *testing.T) {
 	})
 }
 
-// A packet that comes when the timeout has expired, but expire has not got to
+// A packet that comes when the timeout has expired, but Run has not got to
 // close the connection yet: the packet does not count, and nothing is armed.
 func TestPacketAfterTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -243,22 +243,18 @@ func TestPacketAfterTheTimeout(t *testing.T) {
 		began := time.Now()
 		near, far := net.Pipe()
 		p := &peer{server: s, conn: far, last: began}
-		p.idle, err = s.timer.AfterFunc(100*ms, func() {}) // expire is to come
+		s.timer.Init(&p.idle, hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {})) // Run is to come
+		_, err = p.idle.Reset(100 * ms)
 		require.NoError(t, err)
 		time.Sleep(99 * ms)
-		alive, err := p.arrived(time.Now())
-		require.NoError(t, err)
-		require.True(t, alive)
+		require.True(t, p.arrived(time.Now()))
 		time.Sleep(101 * ms)
 		synctest.Wait()
 		require.True(t, p.idle.IsExpired())
 
-		alive, err = p.arrived(time.Now())
-		require.NoError(t, err)
-		require.False(t, alive)
+		require.False(t, p.arrived(time.Now()))
 		require.Zero(t, s.timer.Pending())
-		p.expire()
-		p.expire() // a second one is none
+		p.Run(&p.idle)
 		require.EqualValues(t, 1, s.idle.Load())
 		require.Equal(t, []time.Duration{ms}, s.lateness, "since the last packet that was in time")
 		_, err = near.Read(make([]byte, 1))
@@ -273,23 +269,23 @@ func TestSilentClient(t *testing.T) {
 		cs, err := newClients(options{interval: 100 * ms, limit: time.Hour, tick: 10 * ms, traffic: 50 * ms}, nil)
 		require.NoError(t, err)
 		defer cs.timer.Stop()
-		c := &client{clients: cs, conn: conn, group: hashedwheel.NewGroup(cs.timer), last: time.Now()}
+		c := cs.newClient(conn, time.Now())
 		require.NoError(t, c.start(rand.New(rand.NewPCG(1, 1))))
-		require.Equal(t, 2, c.group.Len())
+		require.Equal(t, 2, cs.timer.Pending())
 		time.Sleep(time.Second)
 		synctest.Wait()
 		sent := s.packets.Load()
 		require.Positive(t, sent)
 		c.fallSilent()
 		c.fallSilent()
-		require.Equal(t, 1, c.group.Len())
+		require.Equal(t, 1, cs.timer.Pending())
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Equal(t, sent, s.packets.Load())
 		require.EqualValues(t, 1, cs.fellSilent.Load())
 		c.end()
 		require.EqualValues(t, 1, cs.stillOpen.Load())
-		require.Zero(t, c.group.Len())
+		require.Zero(t, cs.timer.Pending())
 	})
 }
 
@@ -303,20 +299,21 @@ func TestPacketOvertakesHeartbeat(t *testing.T) {
 		defer cs.timer.Stop()
 		c := &client{clients: cs, conn: conn, group: hashedwheel.NewGroup(cs.timer), last: time.Now()}
 		held := make(chan struct{})
-		c.heartbeat, err = c.group.AfterFunc(100*ms, func() { // beat, which has not got far
+		cs.timer.Init(&c.heartbeat, hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) { // Run, which has not got far
 			<-held
-			c.beat()
-		})
+			c.Run(to)
+		}))
+		_, err = c.heartbeat.Reset(100 * ms)
 		require.NoError(t, err)
 		time.Sleep(101 * ms)
 		c.talk(nil)
 		synctest.Wait()
 		require.EqualValues(t, 1, s.packets.Load())
-		require.Equal(t, 1, c.overtaken)
+		require.True(t, c.overtaken)
 		close(held)
 		synctest.Wait()
 		require.EqualValues(t, 1, s.packets.Load())
-		require.Zero(t, c.overtaken)
+		require.False(t, c.overtaken)
 
 		time.Sleep(108 * ms) // the boundary after 201 ms is 210
 		synctest.Wait()
@@ -331,7 +328,7 @@ func TestPacketOvertakesHeartbeat(t *testing.T) {
 		time.Sleep(99 * ms)
 		synctest.Wait()
 		require.EqualValues(t, 1, s.heartbeats.Load())
-		require.Zero(t, c.overtaken)
+		require.False(t, c.overtaken)
 		time.Sleep(ms)
 		synctest.Wait()
 		require.EqualValues(t, 2, s.heartbeats.Load())

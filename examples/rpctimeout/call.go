@@ -17,25 +17,40 @@ type link struct {
 	lost chan struct{} // closed when no reply can come anymore
 
 	mu      sync.Mutex
-	pending map[uint64]*hashedwheel.Timeout // by request id
+	pending map[uint64]*call // by request id
 }
 
-// A call lives from call, which arms its timeout, to whichever comes first:
-// reply, which cancels the timeout, or expire, which is the timeout. They can
-// meet, and Cancel alone decides: if it returns true, expire never starts; if
-// it returns false, expire has the call and the reply is late.
+// A call waits for the reply to a request. It holds its timeout and comes from
+// a pool, so arming the timeout allocates nothing.
+//
+// Reply and timeout can meet, and Cancel alone decides: if it returns true, the
+// timeout never starts; if it returns false, the timeout has the call and the
+// reply is late. A call leaves pending before it goes back to the pool, so one
+// that is found there, with mu held, has not been used again.
+type call struct {
+	timeout hashedwheel.Timeout // its task is the call
+	link    *link
+	id      uint64
+	due     time.Time
+}
+
+// newCall makes a call for the pool.
+func (c *client) newCall() any {
+	made := new(call)
+	c.timer.Init(&made.timeout, made)
+	return made
+}
 
 // call sends request id and arms its timeout.
 func (l *link) call(id uint64) error {
-	// A timeout that fires at once finds its entry: expire waits for mu.
-	l.mu.Lock()
+	c := l.calls.Get().(*call)
+	c.link, c.id, c.due = l, id, time.Now().Add(l.opts.timeout)
+	l.mu.Lock() // a timeout that fires at once waits for mu
 	defer l.mu.Unlock()
-	due := time.Now().Add(l.opts.timeout)
-	timeout, err := l.timer.AfterFunc(l.opts.timeout, func() { l.expire(id, due) })
-	if err != nil {
+	if _, err := c.timeout.ResetAt(c.due); err != nil {
 		return err
 	}
-	l.pending[id] = timeout
+	l.pending[id] = c
 	l.stats.sent.Add(1)
 	l.out.send(id, l.payload)
 	return nil
@@ -43,41 +58,23 @@ func (l *link) call(id uint64) error {
 
 // reply takes the reply to request id.
 func (l *link) reply(id uint64) {
-	if timeout := l.take(id); timeout == nil || !timeout.Cancel() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.pending[id]
+	if c == nil || !c.timeout.Cancel() {
 		l.stats.late.Add(1)
 		return
 	}
-	l.end(&l.stats.answered)
+	l.end(c, &l.stats.answered)
 }
 
-// expire is the timeout of request id, which was due at due.
-func (l *link) expire(id uint64, due time.Time) {
-	l.stats.addLateness(time.Since(due))
-	l.take(id)
-	l.end(&l.stats.timedOut)
-}
-
-// take removes request id from the pending ones. It returns nil if the
-// request is not among them.
-func (l *link) take(id uint64) *hashedwheel.Timeout {
+// Run is the task of the timeout.
+func (c *call) Run(*hashedwheel.Timeout) {
+	l := c.link
+	l.stats.addLateness(time.Since(c.due))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	timeout := l.pending[id]
-	delete(l.pending, id)
-	return timeout
-}
-
-// end counts a call as ended in one of the three ways.
-func (c *client) end(way *atomic.Int64) {
-	way.Add(1)
-	c.freeSlot()
-}
-
-func (c *client) freeSlot() {
-	select {
-	case <-c.slots:
-	default: // some call has ended twice, which the report will tell
-	}
+	l.end(c, &l.stats.timedOut)
 }
 
 // abandon ends the calls that are still pending, except those whose timeout
@@ -85,10 +82,24 @@ func (c *client) freeSlot() {
 func (l *link) abandon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id, timeout := range l.pending {
-		if timeout.Cancel() {
-			delete(l.pending, id)
-			l.end(&l.stats.abandoned)
+	for _, c := range l.pending {
+		if c.timeout.Cancel() {
+			l.end(c, &l.stats.abandoned)
 		}
+	}
+}
+
+// end counts a call as ended in one of the three ways. Called with mu held.
+func (l *link) end(c *call, way *atomic.Int64) {
+	delete(l.pending, c.id)
+	l.calls.Put(c)
+	way.Add(1)
+	l.freeSlot()
+}
+
+func (c *client) freeSlot() {
+	select {
+	case <-c.slots:
+	default: // some call has ended twice, which the report will tell
 	}
 }

@@ -23,6 +23,7 @@ type client struct {
 	timer   *hashedwheel.Timer
 	payload []byte
 	links   []*link
+	calls   sync.Pool // of *call
 
 	lastID  atomic.Uint64
 	slots   chan struct{} // holds a token for each call in flight
@@ -98,6 +99,7 @@ func runClient(ctx context.Context, o options, addr string, progress io.Writer) 
 		slots:   make(chan struct{}, o.inFlight),
 		closing: make(chan struct{}),
 	}
+	c.calls.New = c.newCall
 	for range o.conns {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -106,7 +108,7 @@ func runClient(ctx context.Context, o options, addr string, progress io.Writer) 
 		defer conn.Close()
 		c.links = append(c.links, &link{
 			client: c, conn: conn.(*net.TCPConn), out: newOutbox(),
-			lost: make(chan struct{}), pending: make(map[uint64]*hashedwheel.Timeout),
+			lost: make(chan struct{}), pending: make(map[uint64]*call),
 		})
 	}
 	defer showProgress(progress, &c.stats)()

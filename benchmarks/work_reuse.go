@@ -1,0 +1,76 @@
+package main
+
+import "time"
+
+// keep returns a timeout that is armed again and again, and nil if the peer makes a new one each time.
+func (b *bench) keep(f func()) handle {
+	if k, ok := b.timer.(keeper); ok {
+		return k.Keep(f)
+	}
+	return nil
+}
+
+// A rearmer arms timeouts that their owner keeps, or new ones if the peer is not a keeper.
+type rearmer struct {
+	timer
+	at    deadliner // nil if the peer takes no deadlines
+	keeps bool
+}
+
+func (b *bench) rearmer() *rearmer {
+	at, _ := b.timer.(deadliner)
+	_, keeps := b.timer.(keeper)
+	return &rearmer{b.timer, at, keeps}
+}
+
+// arm arms the timeout that keep has returned. It expires after d, which is about at the deadline: each
+// peer takes the one that it can. The handle is the one to cancel.
+func (r *rearmer) arm(h handle, d time.Duration, deadline time.Time, f func()) handle {
+	switch {
+	case r.at != nil:
+		r.at.ResetAt(h, deadline)
+		return h
+	case r.keeps:
+		return r.Reset(h, d, f)
+	default:
+		return r.After(d, f)
+	}
+}
+
+// deadlines returns deadlines that lie about as far ahead. It reads the clock once in 1,024 of them,
+// because a server that computes a deadline has usually read the clock for another reason.
+type deadlines struct {
+	after    time.Duration
+	deadline time.Time
+	n        int
+}
+
+func deadlineAfter(d time.Duration) *deadlines { return &deadlines{after: d} }
+
+func (l *deadlines) next() time.Time {
+	if l.n%1024 == 0 {
+		l.deadline = time.Now().Add(l.after)
+	}
+	l.n++
+	return l.deadline
+}
+
+// runReuse arms and cancels the timeouts of a ring, which each goroutine has for itself.
+func runReuse(b *bench) {
+	arm := b.rearmer()
+	rings := make([][]handle, b.goroutines())
+	for g := range rings {
+		rings[g] = make([]handle, b.work.size(b.short))
+		for i := range rings[g] {
+			rings[g][i] = b.keep(nop)
+		}
+	}
+	b.ops(func(g int) func() {
+		ring, i, deadlines := rings[g], 0, deadlineAfter(10*time.Second)
+		return func() {
+			ring[i] = arm.arm(ring[i], 10*time.Second, deadlines.next(), nop)
+			b.timer.Cancel(ring[i])
+			i = (i + 1) % len(ring)
+		}
+	})
+}
