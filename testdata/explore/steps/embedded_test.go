@@ -88,7 +88,7 @@ func (a *act) move(delay time.Duration) {
 
 // Two arm it for the first time. With a limit of one, neither is refused.
 func TestStepsOwnFirst(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.own()
 		s.Go(func() { a.reset(0) })
@@ -98,7 +98,7 @@ func TestStepsOwnFirst(t *testing.T) {
 }
 
 func TestStepsOwnFirstLimit(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		s.limited(1)
 		s.tickAway(0)
 		a := s.own()
@@ -129,7 +129,7 @@ func TestStepsOwnFirstMove(t *testing.T) {
 }
 
 func TestStepsOwnFirstStop(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.quickly(3), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.own()
 		s.Go(func() { a.reset(0) })
@@ -168,7 +168,7 @@ func TestStepsOwnQueuedTaken(t *testing.T) {
 }
 
 func TestStepsOwnQueuedTakenAgain(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.quickly(3), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(func() { a.reset(0); a.cancel(1); a.reset(tick) })
 		s.race(tick)
@@ -185,7 +185,7 @@ func TestStepsOwnQueuedPrune(t *testing.T) {
 }
 
 func TestStepsOwnQueuedPruneAgain(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.quickly(3), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(s.prune)
 		s.Go(func() { a.reset(hour); a.cancel(1); a.reset(0) })
@@ -271,7 +271,7 @@ func TestStepsOwnKnownTaken(t *testing.T) {
 }
 
 func TestStepsOwnKnownTakenAgain(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.quickly(3), timedAfter, func(s *scene) {
 		a := s.ownKnown()
 		s.Go(func() { a.reset(0); a.cancel(1); a.reset(tick) })
 		s.race(tick)
@@ -289,7 +289,7 @@ func TestStepsOwnKnownReset(t *testing.T) {
 
 // It has come due, the worker is late, and it is in a bucket, on the queue and soon in a batch.
 func TestStepsOwnExpiresQueued(t *testing.T) {
-	search(t, size{passes: 2}.quickly(2), size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, size{passes: 2}.quickly(1), size{passes: 2}, func(s *scene) {
 		a := s.own()
 		a.reset(4 * tick)
 		s.tickAway(2)
@@ -303,7 +303,7 @@ func TestStepsOwnExpiresQueued(t *testing.T) {
 // The timeout has ended, and is off the queue.
 
 func TestStepsOwnGoneStop(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.quickly(3), timedAfter, func(s *scene) {
 		a := s.ownGone()
 		s.Go(func() { a.reset(0) })
 		s.Go(s.stop)
@@ -321,7 +321,7 @@ func TestStepsOwnGoneCancel(t *testing.T) {
 }
 
 func TestStepsOwnGoneReset(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		a := s.ownGone()
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.reset(0) })
@@ -330,7 +330,7 @@ func TestStepsOwnGoneReset(t *testing.T) {
 }
 
 func TestStepsOwnGoneResetLimit(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		s.limited(1)
 		a := s.ownGone()
 		s.Go(func() { a.reset(0) })
@@ -369,7 +369,7 @@ func TestStepsOwnPrunedTaken(t *testing.T) {
 }
 
 func TestStepsOwnPrunedReset(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.quickly(3), timedAfter, func(s *scene) {
 		a := s.ownPruned()
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.reset(0) })
