@@ -141,7 +141,7 @@ func fuzzTimer(t *testing.T, p *tape) {
 		}
 		return time.Duration(p.below(1<<16)) * tick / 3
 	}
-	arm := func(repeats, fromEnd, panics bool) {
+	arm := func(repeats, fromEnd, panics bool, variant int) {
 		e := &expected{repeats: repeats, fromEnd: fromEnd}
 		run := TaskFunc(func(*Timeout) {
 			e.ran.note()
@@ -152,6 +152,16 @@ func fuzzTimer(t *testing.T, p *tape) {
 		d := delay()
 		var err error
 		switch {
+		case !repeats && variant%4 == 1:
+			e.to, err = timer.NewTimeoutAt(run, deadlineIn(d, variant%8 == 1))
+		case !repeats && variant%4 >= 2:
+			e.to = &e.own
+			timer.Init(e.to, run)
+			if variant%4 == 2 { // idle, until a Reset picks it
+				o.all = append(o.all, e)
+				return
+			}
+			_, err = e.to.Reset(d)
 		case !repeats:
 			e.to, err = timer.NewTimeout(run, d)
 		case fromEnd:
@@ -171,22 +181,35 @@ func fuzzTimer(t *testing.T, p *tape) {
 		o.all = append(o.all, e)
 	}
 	for steps := 0; !p.empty() && steps < 300; steps++ {
-		op := p.below(12)
+		code := int(p.byte())
+		op, variant := code%12, code/12 // the first variant of each is what it was before there were others
 		var any *expected
 		if len(o.all) > 0 && op >= 3 && op < 8 {
 			any = o.all[p.below(len(o.all))]
 		}
 		switch {
 		case op < 3:
-			arm(op == 1 && p.below(4) == 0, p.below(2) == 0, p.below(8) == 0)
+			arm(op == 1 && p.below(4) == 0, p.below(2) == 0, p.below(8) == 0, variant)
 		case op < 8 && any == nil:
 		case op < 5:
 			require.Equal(t, any.pending, any.to.Cancel())
 			o.disarm(any)
 		case op < 8:
 			d := delay()
-			active, err := any.to.Reset(d)
+			var active bool
+			var err error
+			switch variant % 4 {
+			case 1, 2:
+				active, err = any.to.ResetAt(deadlineIn(d, variant%8 == 1))
+			case 3:
+				active = any.to.Move(d)
+			default:
+				active, err = any.to.Reset(d)
+			}
 			require.Equal(t, any.pending, active)
+			if !active && variant%4 == 3 {
+				break
+			}
 			if !any.pending && limit > 0 && o.pending == limit {
 				require.ErrorIs(t, err, ErrTooManyPending)
 				break
@@ -232,6 +255,7 @@ type oracle struct {
 // An expected is what the oracle knows of a timeout.
 type expected struct {
 	to                        *Timeout
+	own                       Timeout // what to is, if it is a field
 	repeats, fromEnd, pending bool
 	period                    time.Duration
 	due                       time.Duration // exactly, counted from start: at a fixed rate the next is reckoned from it

@@ -126,8 +126,9 @@ func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 	})
 }
 
-// Random operations against a list that is kept sorted by deadline. Everything fires at its
-// boundary, nothing else ever does, and the counts agree at every step.
+// Random operations against a list that is kept sorted by deadline, on timeouts that the timer makes and
+// on fields of structs, with delays and with deadlines. Everything fires at its boundary, nothing else
+// ever does, and the counts agree at every step.
 func TestTimerModel(t *testing.T) {
 	for range sized(3, 8, 25) {
 		virtual(t, func(t *testing.T) {
@@ -140,7 +141,7 @@ func TestTimerModel(t *testing.T) {
 			delay := func() time.Duration {
 				switch r.IntN(4) {
 				case 0:
-					return time.Duration(r.Int64N(3)-1) * tick
+					return time.Duration(r.Int64N(5)-3) * tick
 				case 1:
 					return time.Duration(r.Int64N(int64(4 * tick)))
 				}
@@ -154,18 +155,40 @@ func TestTimerModel(t *testing.T) {
 				switch op := r.IntN(10); {
 				case op < 3 || any == nil:
 					mt := &modelTimeout{}
-					d := delay()
-					to, err := timer.NewTimeout(TaskFunc(func(*Timeout) { mt.fired.note() }), d)
-					require.NoError(t, err)
-					mt.to = to
+					run := TaskFunc(func(*Timeout) { mt.fired.note() })
 					m.all = append(m.all, mt)
-					m.arm(mt, d)
+					d := delay()
+					var err error
+					switch r.IntN(3) {
+					case 0:
+						mt.to, err = timer.NewTimeout(run, d)
+						m.arm(mt, d)
+					case 1:
+						mt.to, err = timer.NewTimeoutAt(run, deadlineIn(d, r.IntN(4) == 0))
+						m.arm(mt, d)
+					default: // idle, until a Reset picks it
+						mt.to = &mt.own
+						timer.Init(mt.to, run)
+					}
+					require.NoError(t, err)
 				case op < 5:
 					require.Equal(t, any.pending, any.to.Cancel())
 					m.disarm(any)
 				case op < 8:
 					d := delay()
-					active, err := any.to.Reset(d)
+					var active bool
+					var err error
+					switch r.IntN(5) {
+					case 0, 1:
+						active, err = any.to.Reset(d)
+					case 2, 3:
+						active, err = any.to.ResetAt(deadlineIn(d, r.IntN(4) == 0))
+					default:
+						if active = any.to.Move(d); !active {
+							require.False(t, any.pending)
+							continue
+						}
+					}
 					require.NoError(t, err)
 					require.Equal(t, any.pending, active)
 					m.arm(any, d)
@@ -193,6 +216,15 @@ func TestTimerModel(t *testing.T) {
 	}
 }
 
+// deadlineIn returns the time after a delay, as the wall clock has it or with a monotonic reading.
+func deadlineIn(delay time.Duration, wall bool) time.Time {
+	deadline := time.Now().Add(delay)
+	if wall {
+		deadline = deadline.Round(0)
+	}
+	return deadline
+}
+
 // model is the timer that is obviously right.
 type model struct {
 	start  time.Time
@@ -203,6 +235,7 @@ type model struct {
 
 type modelTimeout struct {
 	to       *Timeout
+	own      Timeout // what to is, if it is a field
 	pending  bool
 	canceled bool
 	deadline time.Time
@@ -253,7 +286,8 @@ func (mt *modelTimeout) check(t *testing.T) {
 	t.Helper()
 	require.Equal(t, mt.want, mt.fired.all())
 	require.Equal(t, mt.canceled, mt.to.IsCanceled())
-	require.Equal(t, !mt.canceled && !mt.pending, mt.to.IsExpired())
+	idle := mt.deadline.IsZero()
+	require.Equal(t, !mt.canceled && !mt.pending && !idle, mt.to.IsExpired())
 	require.True(t, mt.to.Deadline().Equal(mt.deadline))
 }
 
