@@ -16,7 +16,8 @@ import "unsafe"
 //
 // All that is promised of a timeout of NewTimeout holds for this one. The struct may be used again, for
 // instance by way of a sync.Pool, as soon as Cancel has returned true or the task has returned. If the
-// task is a Canceler, it may be used again when Canceled has returned, and a Cancel allocates.
+// task is a Canceler, it may be used again when Canceled has returned, and a Cancel allocates. A goroutine
+// that still has the struct from its last use must not call Cancel any more: it would cancel the next one.
 //
 // The library still knows the timeout until the second tick boundary after its end. Until then the struct
 // is not collected, and must not be overwritten: to clear it for the next use, clear its other fields.

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Timeouts in structs of the caller's are armed for the first time, and again in each state in which
@@ -523,5 +525,32 @@ func TestStepsMoveCancel(t *testing.T) {
 		s.Go(func() { a.move(0) })
 		s.Go(func() { a.cancel(0) })
 		s.race(0)
+	})
+}
+
+// A Reset that has a slot keeps it when the worker takes the timeout off the queue meanwhile. Else it might
+// be refused for a timeout that came later, after one that was refused for it.
+func TestStepsOwnKeepsItsSlot(t *testing.T) {
+	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+		a := s.ownOnQueue()
+		s.limited(1)
+		var reset error
+		var others [2]*Timeout
+		s.Go(func() { _, reset = a.to.Reset(hour) })
+		s.Go(func() {
+			for i := range others {
+				others[i], _ = s.timer.AfterFunc(hour, func() {})
+			}
+		})
+		s.Race(tick)
+		require.False(s, others[0] == nil && reset != nil, "both were refused")
+		require.Equal(s, 1, s.timer.Pending())
+		for _, to := range append(others[:], a.to) {
+			if to != nil {
+				to.Cancel()
+			}
+		}
+		s.acts = nil
+		s.check()
 	})
 }
