@@ -16,7 +16,6 @@ import (
 
 // A request has a timeout for a field.
 type request struct {
-	name    string
 	timeout Timeout
 	ran     moments
 }

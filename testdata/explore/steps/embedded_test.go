@@ -531,7 +531,7 @@ func TestStepsMoveCancel(t *testing.T) {
 // A Reset that has a slot keeps it when the worker takes the timeout off the queue meanwhile. Else it might
 // be refused for a timeout that came later, after one that was refused for it.
 func TestStepsOwnKeepsItsSlot(t *testing.T) {
-	search(t, timed.quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.quickly(3), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.limited(1)
 		var reset error
