@@ -35,7 +35,7 @@ type pooledRound struct {
 	pool  sync.Pool
 
 	mu  sync.Mutex
-	all []*pooled // also those that the pool has dropped
+	all []*pooled // includes what the pool has dropped
 }
 
 func (p *pooled) end(how *atomic.Int64) {
