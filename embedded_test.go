@@ -365,6 +365,8 @@ func TestDeadlineReadsNoClock(t *testing.T) {
 // next goroutine that looks at it crashes the program, because timeouts of others may be lost.
 func TestOverwrittenIsNoticed(t *testing.T) {
 	timer := newFakedTimer(t)
+	timer.worker.presence.Store(awake) // so nobody starts one
+	defer timer.worker.presence.Store(absent)
 	s := oneStripe(timer)
 	arm := func() *request {
 		c := newRequest(timer)
