@@ -80,6 +80,27 @@ func (a *act) noteAt(deadline time.Duration, armed bool) {
 	}
 }
 
+// mustBeAhead notes that a timeout, which was armed for a deadline that had passed then, must not run before
+// the next boundary.
+func (a *act) mustBeAhead(then time.Duration) { a.from = boundary(then + 1) }
+
+// raceToReset has two arm a timeout where there is room for one. Neither is refused, because the second finds
+// it pending.
+func (s *scene) raceToReset(a *act) {
+	refused := make([]error, 2)
+	for i := range refused {
+		s.Go(func() {
+			from := s.now()
+			active, err := a.to.Reset(hour)
+			if refused[i] = err; err == nil {
+				a.note(from, hour, !active)
+			}
+		})
+	}
+	s.race(0)
+	require.Equal(s, make([]error, 2), refused)
+}
+
 // move moves the timeout if it is pending.
 func (a *act) move(delay time.Duration) {
 	from := a.s.now()
@@ -103,10 +124,7 @@ func TestStepsOwnFirstLimit(t *testing.T) {
 	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		s.limited(1)
 		s.tickAway(0)
-		a := s.own()
-		s.Go(func() { a.reset(0) })
-		s.Go(func() { a.reset(0) })
-		s.race(0)
+		s.raceToReset(s.own())
 	})
 }
 
@@ -242,14 +260,10 @@ func TestStepsOwnQueuedResetTaken(t *testing.T) {
 	})
 }
 
-// With a limit of one both get through, because the second finds it pending.
 func TestStepsOwnQueuedResetLimit(t *testing.T) {
 	search(t, timed.quickly(4), timedAfter, func(s *scene) {
 		s.limited(1)
-		a := s.ownOnQueue()
-		s.Go(func() { a.reset(0) })
-		s.Go(func() { a.reset(0) })
-		s.race(0)
+		s.raceToReset(s.ownOnQueue())
 	})
 }
 
@@ -334,10 +348,7 @@ func TestStepsOwnGoneReset(t *testing.T) {
 func TestStepsOwnGoneResetLimit(t *testing.T) {
 	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		s.limited(1)
-		a := s.ownGone()
-		s.Go(func() { a.reset(0) })
-		s.Go(func() { a.reset(0) })
-		s.race(0)
+		s.raceToReset(s.ownGone())
 	})
 }
 
@@ -438,8 +449,27 @@ func TestStepsDeadlineStarts(t *testing.T) {
 		s.pending(0)
 		s.tickAway(4)
 		a, b := s.act(), s.act()
-		s.Go(func() { a.armAt(2 * tick) })
+		s.Go(func() {
+			then := s.now()
+			a.armAt(3 * tick)
+			a.mustBeAhead(then)
+		})
 		s.Go(func() { b.arm(hour) })
+		s.race(0)
+	})
+}
+
+// It is asleep, and was so when the deadline passed.
+func TestStepsDeadlineAsleepPassed(t *testing.T) {
+	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+		a := s.own()
+		s.pending(hour)
+		s.tickAway(5)
+		s.Go(func() {
+			then := s.now()
+			a.resetAt(4 * tick)
+			a.mustBeAhead(then)
+		})
 		s.race(0)
 	})
 }
