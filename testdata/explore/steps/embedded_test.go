@@ -348,7 +348,11 @@ func TestStepsOwnGoneReset(t *testing.T) {
 func TestStepsOwnGoneResetLimit(t *testing.T) {
 	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		s.limited(1)
-		s.raceToReset(s.ownGone())
+		a := s.own()
+		a.reset(hour)
+		a.cancel(0)
+		s.tickAway(3)
+		s.raceToReset(a)
 	})
 }
 
