@@ -465,7 +465,7 @@ func TestStepsDeadlineStarts(t *testing.T) {
 
 // It is asleep, and was so when the deadline passed.
 func TestStepsDeadlineAsleepPassed(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, plain, plain, func(s *scene) {
 		a := s.own()
 		s.pending(hour)
 		s.tickAway(5)
