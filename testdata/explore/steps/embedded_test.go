@@ -139,7 +139,7 @@ func TestStepsOwnFirstCancel(t *testing.T) {
 }
 
 func TestStepsOwnFirstMove(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.quickly(3), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.own()
 		s.Go(func() { a.reset(0) })
@@ -149,7 +149,7 @@ func TestStepsOwnFirstMove(t *testing.T) {
 }
 
 func TestStepsOwnFirstStop(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.own()
 		s.Go(func() { a.reset(0) })
@@ -188,7 +188,7 @@ func TestStepsOwnQueuedTaken(t *testing.T) {
 }
 
 func TestStepsOwnQueuedTakenAgain(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(func() { a.reset(0); a.cancel(1); a.reset(tick) })
 		s.race(tick)
@@ -205,7 +205,7 @@ func TestStepsOwnQueuedPrune(t *testing.T) {
 }
 
 func TestStepsOwnQueuedPruneAgain(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(s.prune)
 		s.Go(func() { a.reset(hour); a.cancel(1); a.reset(0) })
@@ -287,7 +287,7 @@ func TestStepsOwnKnownTaken(t *testing.T) {
 }
 
 func TestStepsOwnKnownTakenAgain(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		a := s.ownKnown()
 		s.Go(func() { a.reset(0); a.cancel(1); a.reset(tick) })
 		s.race(tick)
@@ -319,7 +319,7 @@ func TestStepsOwnExpiresQueued(t *testing.T) {
 // The timeout has ended, and is off the queue.
 
 func TestStepsOwnGoneStop(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		a := s.ownGone()
 		s.Go(func() { a.reset(0) })
 		s.Go(s.stop)
@@ -386,7 +386,7 @@ func TestStepsOwnPrunedTaken(t *testing.T) {
 }
 
 func TestStepsOwnPrunedReset(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		a := s.ownPruned()
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.reset(0) })
@@ -523,7 +523,7 @@ func TestStepsDeadlineCancel(t *testing.T) {
 }
 
 func TestStepsDeadlineStop(t *testing.T) {
-	search(t, plain.bounded(4).quickly(3), timed, func(s *scene) {
+	search(t, plain.bounded(4).quickly(2), timed, func(s *scene) {
 		a := s.own()
 		a.reset(0)
 		s.tickAway(0)
