@@ -343,7 +343,7 @@ var mutations = []mutation{
 		"TestMemberIsArmedOnTheQueue"},
 	{22, "what is armed on the queue takes no slot", "reset.go",
 		"if word&(queued|hooked) == queued && t.limit.max == 0 {", "if word&(queued|hooked) == queued {",
-		"TestMaxPending"},
+		"TestEmbeddedTakesASlot"},
 	{22, "what is armed on the queue is not counted", "reset.go",
 		"\t\ts.rearmed.Add(1)\n\t\tif to.postpone", "\t\tif to.postpone",
 		"TestTimerModel TestEmbeddedArePruned"},
