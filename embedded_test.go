@@ -82,10 +82,17 @@ func TestInitMisuse(t *testing.T) {
 	require.Equal(t, Stats{Pending: 2, Accepted: 3, Canceled: 1}, outcomes(timer))
 }
 
+// withoutWorker has the timer believe that its worker is awake, so that nobody starts one, until the test ends.
+func withoutWorker(t *testing.T, timer *Timer) {
+	timer.worker.presence.Store(awake)
+	t.Cleanup(func() { timer.worker.presence.Store(absent) })
+}
+
 // The timeouts of structs that a growing slice has moved are copies, and to use one is a panic. By
 // chance one in 15 goes unnoticed; here there are enough of them.
 func TestCopiesPanic(t *testing.T) {
 	timer := newFakedTimer(t) // the counts are wrong by the copies that go unnoticed
+	withoutWorker(t, timer)
 	const n = 100
 	for name, use := range map[string]func(to *Timeout){
 		"Cancel":  func(to *Timeout) { to.Cancel() },
@@ -333,20 +340,20 @@ func setWall(t *time.Time, by time.Duration) {
 }
 
 // With a monotonic reading the clock is not read: not to arm a new timeout, nor an ended one, and not to
-// move a pending one. The worker here claims to be at a tick long gone by. So a reading would show: it says that the
-// deadlines have passed.
+// move a pending one. The position here is at a tick long gone by. So a reading would show, because by the
+// clock the deadlines have passed.
 func TestDeadlineReadsNoClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
+		withoutWorker(t, timer)
 		start := time.Now()
 		ended, pending := newRequest(timer), newRequest(timer)
 		ended.timeout.Reset(time.Hour)
 		ended.timeout.Cancel()
 		pending.timeout.Reset(100 * tick)
-		time.Sleep(time.Second) // and then all comes before the worker's turn
+		time.Sleep(time.Second)
 		timer.position.Store(10<<1 | attending)
-		*pending.timeout.wordPtr() = pendingAt(queued|fresh, 100)
 		made, err := timer.NewTimeoutAt(plainFunc(nop), start.Add(500*tick))
 		require.NoError(t, err)
 		require.EqualValues(t, 500, tickOf(made.word.Load()))
@@ -365,8 +372,7 @@ func TestDeadlineReadsNoClock(t *testing.T) {
 // next goroutine that looks at it crashes the program, because timeouts of others may be lost.
 func TestOverwrittenIsNoticed(t *testing.T) {
 	timer := newFakedTimer(t)
-	timer.worker.presence.Store(awake) // so nobody starts one
-	defer timer.worker.presence.Store(absent)
+	withoutWorker(t, timer)
 	s := oneStripe(timer)
 	arm := func() *request {
 		c := newRequest(timer)
