@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,11 +40,25 @@ func TestExplore(t *testing.T) {
 	}
 	t.Parallel() // other processes do the work
 	readAll(t, "testdata/explore")
-	t.Run("explorer", func(t *testing.T) { goTest(t, "./testdata/explore") })
+	failFast := flag.Lookup("test.failfast").Value.String()
+	t.Run("explorer", func(t *testing.T) {
+		command(t, "go", "test", "-count=1", "-timeout=3h", "-failfast="+failFast, "./testdata/explore")(t)
+	})
 	t.Run("steps", func(t *testing.T) {
-		overlay := filepath.Join(t.TempDir(), "overlay.json")
+		dir := t.TempDir()
+		overlay, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "steps.test")
 		writeOverlay(t, overlay)
-		goTest(t, "-overlay="+overlay, "-vet=off", "-run="+stepsPattern(), "-v", ".")
+		command(t, "go", "test", "-c", "-o="+binary, "-overlay="+overlay, "-vet=off", ".")(t)
+		// Each process explores its part of the scenarios, on one processor.
+		var waits []func(t *testing.T)
+		for part := range runtime.GOMAXPROCS(0) {
+			env := fmt.Sprintf("HASHEDWHEEL_EXPLORE_PART=%d/%d", part, runtime.GOMAXPROCS(0))
+			waits = append(waits, command(t, "env", env, "GOMAXPROCS=1", binary,
+				"-test.timeout=3h", "-test.failfast="+failFast, "-test.run="+stepsPattern(), "-test.v"))
+		}
+		for _, wait := range waits {
+			wait(t)
+		}
 	})
 }
 
@@ -68,18 +83,29 @@ func stepsPattern() string {
 	return "^TestSteps"
 }
 
-// goTest runs go test, and logs what it found. It ends at the first failure if this test shall.
-func goTest(t *testing.T, args ...string) {
+// command starts a command. It returns what waits for its end, logs its output, and fails the test if it
+// has failed.
+func command(t *testing.T, name string, args ...string) (wait func(t *testing.T)) {
 	t.Helper()
-	failFast := flag.Lookup("test.failfast").Value.String()
-	args = append([]string{"test", "-count=1", "-timeout=3h", "-failfast=" + failFast}, args...)
-	cmd := exec.CommandContext(t.Context(), "go", args...)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	for line := range strings.Lines(string(out)) {
-		if !strings.HasPrefix(line, "===") {
-			t.Log(strings.TrimRight(line, "\n"))
+	var out bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, cmd.Start())
+	return func(t *testing.T) {
+		t.Helper()
+		err := cmd.Wait()
+		require.NoError(t, err, "%s", &out)
+		elsewhere := false // the scenario, so it is not skipped
+		for line := range strings.Lines(out.String()) {
+			switch {
+			case strings.HasPrefix(line, "==="):
+			case strings.HasSuffix(line, ": in another process\n"):
+				elsewhere = true
+			case elsewhere && strings.HasPrefix(line, "--- SKIP: "):
+				elsewhere = false
+			default:
+				t.Log(strings.TrimRight(line, "\n"))
+			}
 		}
 	}
 }
