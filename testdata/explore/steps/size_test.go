@@ -46,8 +46,8 @@ func (s size) quickly(n int) size {
 	return s
 }
 
-// elsewhere reports whether another process explores the scenario: of those that share them out, this
-// one has a part, such as 0/2.
+// elsewhere reports whether another process explores the scenario. Several may share the scenarios, and
+// HASHEDWHEEL_EXPLORE_PART says which part this one has, such as 0/2.
 func elsewhere(t *testing.T) bool {
 	var part, parts uint32
 	if _, err := fmt.Sscanf(os.Getenv("HASHEDWHEEL_EXPLORE_PART"), "%d/%d", &part, &parts); err != nil {
