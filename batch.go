@@ -10,8 +10,9 @@ import (
 const batchSize = 1 << 10
 
 // A batch holds timeouts that came due together. One goroutine fills it and adds it to the runners.
-// From there on they take one timeout after the other, each by moving the cursor. So what is behind
-// a task that blocks can always be taken by another runner.
+// From there on they take timeouts by moving the cursor, a group at a time from a large batch. So what is
+// behind a task that blocks can always be taken by another runner: the rest of the batch at once, and the
+// rest of the group when the worker gives it back, see rescue.go.
 type batch struct {
 	// Owned by the goroutine that fills it, and immutable once it is listed, except that an entry
 	// is owned, and cleared, by the goroutine that takes it.
@@ -22,9 +23,10 @@ type batch struct {
 	cursor atomic.Int64 // index of the first that nobody has taken
 
 	// Guarded by runners.mu.
-	begun   bool // a runner has had it
-	listed  bool // in runners.batches
-	holders int  // runners that may still look at it: it must not be used again meanwhile
+	begun     bool // a runner has had it
+	listed    bool // in runners.batches
+	givenBack bool // it has been taken from a runner that is stuck
+	holders   int  // runners that may still look at it: it must not be used again meanwhile
 }
 
 // batchPool keeps batches for the next ones, so that a run allocates nothing.
@@ -44,21 +46,15 @@ func (b *batch) recycle() {
 	if b.listed || b.holders > 0 {
 		return
 	}
-	b.due, b.begun = b.due[:0], false
+	b.due, b.begun, b.givenBack = b.due[:0], false, false
 	b.cursor.Store(0)
 	batchPool.Put(b)
 }
 
-// take returns the next timeout, nil if none is left. It forgets it, because the batch lives until
-// its last one is taken, and that may be long.
-func (b *batch) take() *Timeout {
-	i := b.cursor.Add(1) - 1 // b.due[i] is the caller's from here
-	if i >= int64(len(b.due)) {
-		return nil
-	}
-	to := b.due[i]
-	b.due[i] = nil
-	return to
+// take returns the next n timeouts, or as many as are left. The caller has to forget them.
+func (b *batch) take(n int) []*Timeout {
+	end, left := b.cursor.Add(int64(n)), int64(len(b.due)) // those before end are the caller's from here
+	return b.due[min(end-int64(n), left):min(end, left)]
 }
 
 // takeRest returns all that are left. The caller has to forget them, and must hold runners.mu or be

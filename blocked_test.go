@@ -97,6 +97,66 @@ func TestBlockedTasksDelayNoOther(t *testing.T) {
 	}
 }
 
+// A runner that has taken a group from a large batch, and is stuck in one of its tasks, holds up none of
+// the others, and keeps none of them alive.
+func TestStuckRunnerKeepsNothing(t *testing.T) {
+	const last = batchSize - maxGroup + 1 // the first task of the last group
+	for _, blocked := range []int64{1, 8, 500, last, batchSize} {
+		virtual(t, func(t *testing.T) {
+			const tick = time.Millisecond
+			timer := newTimer(t, WithTick(tick))
+			timer.runners.eager = 1
+			release := make(chan struct{})
+			var begun, ended atomic.Int64
+			var held []weak.Pointer[Timeout]
+			for range batchSize {
+				to, err := timer.AfterFunc(5*tick, func() { // when nothing else happens
+					if begun.Add(1) == blocked {
+						<-release
+					}
+					ended.Add(1)
+				})
+				require.NoError(t, err)
+				held = append(held, weak.Make(to))
+			}
+			pass(7 * tick)
+			require.EqualValues(t, batchSize-1, ended.Load())
+			require.Zero(t, timer.Pending())
+			runtime.GC()
+			kept := 0
+			for _, p := range held {
+				if p.Value() != nil {
+					kept++
+				}
+			}
+			require.Equal(t, 1, kept)
+			live, started := timer.runners.liveRunners()
+			require.Equal(t, 1, live)
+			require.LessOrEqual(t, started, 2*maxGroup)
+			close(release)
+			synctest.Wait()
+		})
+	}
+}
+
+// Stop returns what a stuck runner has taken from its batch, and nobody has taken from it yet.
+func TestStopFindsGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Second))
+		timer.runners.eager = 1
+		release := make(chan struct{})
+		for range batchSize {
+			_, err := timer.AfterFunc(0, func() { <-release })
+			require.NoError(t, err)
+		}
+		pass(time.Second)
+		require.Equal(t, batchSize-1, timer.Pending())
+		require.Equal(t, maxGroup, batchSize-timer.runners.batches[0].left())
+		require.Len(t, timer.Stop(), batchSize-1)
+		close(release)
+	})
+}
+
 // Tasks that block for a short time each, one after another on one runner, would add up.
 func TestManyShortBlocksDoNotAddUp(t *testing.T) {
 	virtual(t, func(t *testing.T) {

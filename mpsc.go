@@ -20,7 +20,7 @@ type queue struct {
 // known, which only the worker takes.
 //
 // The counters count what the goroutines that use the stripe do. Each event is counted before its
-// consequence can be seen: armed before the timeout can end, expired before the task runs.
+// consequence can be seen: armed before the timeout can end.
 type stripe struct {
 	fresh    stack
 	armed    atomic.Uint64 // timeouts armed, each of them pushed
@@ -30,7 +30,6 @@ type stripe struct {
 	known    stack
 	again    atomic.Uint64 // pushed again
 	rearmed  atomic.Uint64 // armed again, by Reset or for the next run
-	expired  atomic.Uint64 // tasks begun
 
 	// What has been pruned, see there.
 	kept    [2]segments
@@ -41,7 +40,7 @@ type stripe struct {
 	seen    atomic.Uint64 // armed, when somebody asked last whether the stripe is idle
 
 	// Two lines, since processors fetch them in pairs.
-	_ [128 - 13*8 - 2*unsafe.Sizeof(segments{})]byte
+	_ [128 - 12*8 - 2*unsafe.Sizeof(segments{})]byte
 }
 
 // A stack of timeouts grows by compare-and-swap. Nothing ever takes a single timeout off it, only all of

@@ -23,21 +23,23 @@ const (
 
 // progress tells whether goroutines get on with what waits for them. The zero value has not looked.
 type progress struct {
-	taken int // of what has come so far
-	seen  int // taken at the last look
-	step  int // how many goroutines to add next; 0 before the first look
+	taken int  // of what has come so far
+	seen  int  // taken at the last look
+	slow  bool // they took less between the last two looks than if the tasks did not block
+	step  int  // how many goroutines to add next; 0 before the first look
 }
 
 // more looks, and returns how many goroutines to add to the live ones. Spent is the time since the
 // last look. The caller says whether any may be added. None should be while one that was added before
 // has not had a processor yet: then it is not the tasks that are slow, and more would not help.
 func (p *progress) more(spent time.Duration, live int, may bool) (n int) {
-	slow := time.Duration(p.taken-p.seen)*slowTask < time.Duration(live)*spent
+	p.slow = time.Duration(p.taken-p.seen)*slowTask < time.Duration(live)*spent
 	p.seen = p.taken
 	switch {
 	case p.step == 0: // the first look
+		p.slow = false
 		p.step = growth
-	case slow && may:
+	case p.slow && may:
 		n = p.step
 		p.step = min(p.step*growth, 1<<20)
 	}
@@ -45,7 +47,7 @@ func (p *progress) more(spent time.Duration, live int, may bool) (n int) {
 }
 
 // reset forgets the looks so far, because nothing waits any more.
-func (p *progress) reset() { p.seen, p.step = p.taken, 0 }
+func (p *progress) reset() { p.seen, p.slow, p.step = p.taken, false, 0 }
 
 // checkStalled adds runners if those that are live are stuck. Spent is the time since the last call.
 // It reports whether anything waits for runners, and whether it has waited since before this tick:
@@ -59,6 +61,7 @@ func (r *runners) checkStalled(tick uint64, spent time.Duration) (waiting, overd
 		r.progress.reset()
 		return false, false
 	}
+	atWork, overdue := r.giveBack(tick) // before prune, which asks what is left
 	r.prune()
 	left := 0
 	r.progress.taken = r.pruned
@@ -69,10 +72,38 @@ func (r *runners) checkStalled(tick uint64, spent time.Duration) (waiting, overd
 	}
 	if left == 0 {
 		r.progress.reset()
-		return false, false
+		return atWork, overdue
 	}
 	r.spawn(min(left, r.progress.more(spent, len(r.live), overdue && r.begun.Load() == r.started)))
 	return true, overdue
+}
+
+// giveBack puts what stuck runners have taken from their batches, and have not claimed, into new batches. It
+// reports whether there are others that may have something left, and whether that was due before this
+// tick. A runner is stuck if it has been in the same task since the last look. Called with mu held.
+func (r *runners) giveBack(tick uint64) (atWork, overdue bool) {
+	for _, rn := range r.live {
+		if rn.grab <= 1 {
+			continue
+		}
+		state := rn.state.Load()
+		if state != rn.seen || state&phaseMask != running {
+			rn.seen = state
+			atWork = true
+			overdue = overdue || rn.batch.since < tick
+			continue
+		}
+		if rn.hold() == running && len(rn.group) > 0 {
+			b := newBatch()
+			b.due = append(b.due, rn.group...)
+			b.tick, b.since, b.listed, b.givenBack = rn.batch.tick, rn.batch.since, true, true
+			clear(rn.group)
+			rn.group = nil
+			r.pruned -= len(b.due)
+			r.batches = slices.Insert(r.batches, 0, b)
+		}
+	}
+	return atWork, overdue
 }
 
 // sweep drops what has been canceled or reset from the batches of before this tick, because the

@@ -9,6 +9,26 @@ import (
 
 // A runner runs tasks: on a goroutine that takes them from the batches until none is left, or, with
 // an executor, for one turn.
+//
+// What costs, of a task that does little, is each operation that locks a cache line: the processor
+// waits for it. A runner makes three for a task: it begins to claim, it claims, and it is running.
+//
+//	          Add                 Add
+//	resting -------> claiming ----------> running: the task
+//	   ^                |  ^                 |
+//	   +----------------+  +-----------------+
+//	    Add: nothing is left        Add: one task more is over
+//
+// Who may touch what a runner has:
+//
+//   - While it is claiming its group and its timeout are its own. It takes a group of timeouts from the
+//     batch, and claims one after another, until it has claimed one.
+//   - Otherwise they belong to nobody. Another goroutine may touch them if it holds runners.mu and has
+//     held the runner: it has set held, and then seen that the runner is not claiming. The runner begins
+//     to claim and then looks at held. All of this is sequentially consistent. So either the runner finds
+//     that it is held, rests, and waits for mu, or the other goroutine sees it claiming, and waits.
+//
+// Claiming is short, and runs no code of the user's.
 type runner struct {
 	work func() // run on a goroutine of its own; immutable once it is made
 
@@ -20,19 +40,36 @@ type runner struct {
 	// Guarded by runners.mu.
 	pos   int    // in runners.live
 	batch *batch // that it takes from
+	seen  uint64 // its state when the worker looked last
+
+	// Owned by the runner while it is claiming, see above.
+	group []*Timeout // taken from the batch, and not claimed yet
+	to    *Timeout   // whose task it runs
 
 	// Owned by the runner.
+	grab int // how many it takes from the batch at a time; others may read it with runners.mu held
 	skip int // how many tasks more may go by unmeasured, see measure
 
-	// What it is at: see stop.go. Written by the runner.
-	at atomic.Pointer[Timeout]
+	// Written by the runner: the number of tasks that are over, in units of oneTask, plus its phase.
+	state atomic.Uint64
 
-	// Two lines of its own, because at is written for each task.
-	_ [128 - 8*8]byte
+	held atomic.Bool // somebody wants to look. Set with runners.mu held
+
+	// This makes 128 bytes on 64-bit machines: two lines of its own, because state is written for each task.
 }
 
-// claiming is what a runner is at while it takes timeouts and claims them.
-var claiming = new(Timeout)
+// The phases of a runner.
+const (
+	resting   = 0
+	claiming  = 1
+	running   = 2
+	phaseMask = 3
+	oneTask   = 4
+)
+
+// maxGroup is the most timeouts that a runner takes from a batch at a time. It does so from large batches,
+// whose tasks do not block, where no limit or executor counts the turns.
+const maxGroup = 16
 
 // runnerPool keeps runners for the next ones, so that a run allocates nothing.
 var runnerPool sync.Pool
@@ -51,82 +88,145 @@ func newRunner() *runner {
 
 // recycle keeps a runner for the next ones. The caller must be the last to know it.
 func (rn *runner) recycle() {
-	rn.runners, rn.stripe, rn.turn = nil, nil, false
+	*rn = runner{work: rn.work}
 	runnerPool.Put(rn)
 }
 
 // run is the runner's goroutine.
 func (rn *runner) run() {
 	clearLabels()
-	rn.rest() // from a task that has ended the goroutine before this one
 	r := rn.runners
 	ended := false
 	defer func() {
 		if !ended {
-			go rn.run() // a task has ended this goroutine by runtime.Goexit
+			rn.state.Add(rn.toRest()) // from a task that ends this goroutine by runtime.Goexit
+			go rn.run()
 		}
 	}()
 	for b := r.next(rn); b != nil; b = r.next(rn) {
-		for rn.runNext(b) {
+		for rn.runTasks(b) {
 		}
 	}
 	ended = true
 	rn.recycle()
 }
 
-// runNext takes timeouts from the batch until it has claimed one, and runs its task. It reports
-// whether it has run one.
-//
-// It is called once for each task, so it is sparing with what locks a cache line: five times, here and
-// in claim. That it has left the task before, and has gone through the gate, is one of them.
-func (rn *runner) runNext(b *batch) bool {
-	r := rn.runners
-	rn.at.Store(claiming)
-	if r.awaited.Load() {
-		rn.rest() // claiming must not wait for a lock of the runners
-		rn.at.Store(claiming)
-	}
-	for !r.timer.stopped.Load() {
-		to := b.take()
-		if to == nil {
-			break
+// runTasks claims the timeouts of a batch and runs their tasks, until none is left, or a task panics, or it
+// was the runner's turn. It reports whether it has run any.
+func (rn *runner) runTasks(b *batch) (any bool) {
+	var to *Timeout // whose task is running
+	defer func() {
+		if to != nil {
+			rn.taskFailed(to, recover())
 		}
-		if rn.claim(to, b.tick) {
-			rn.measure(to)
-			rn.runTask(to)
+	}()
+	for {
+		next, claimed := rn.claimNext(b)
+		if next == nil {
+			return any
+		}
+		any = true
+		to = next
+		next.task.Run(next)
+		to = nil // it has returned
+		if claimed&hooked != 0 {
+			next.task.(hook).ran(next)
+		}
+		if rn.turn {
 			return true
 		}
 	}
-	rn.rest()
-	return false
 }
 
-// claim claims a timeout if it is due by tick, and reports whether it did. Then the caller has to run
-// its task. Called while the runner is claiming.
-func (rn *runner) claim(to *Timeout, tick uint64) bool {
-	claimed := to.claim(tick)
-	switch {
-	case claimed == 0:
-		return false
-	case claimed&atWork != 0:
+// claimNext claims the next timeout of the batch that is due, counts it, and returns its word. Then the
+// caller has to run its task. It returns nil if none is left, and then the runner is resting.
+func (rn *runner) claimNext(b *batch) (to *Timeout, claimed uint64) {
+	begin := uint64(claiming - resting)
+	if rn.state.Load()&phaseMask == running {
+		begin = oneTask + claiming - running
+	}
+	rn.state.Add(begin)
+	for rn.held.Load() {
+		if !rn.giveWay() {
+			return nil, 0
+		}
+	}
+	for {
+		if len(rn.group) == 0 {
+			if rn.group = b.take(rn.grab); len(rn.group) == 0 {
+				break
+			}
+		}
+		to = rn.group[0]
+		rn.group[0] = nil // the batch lives until its last one is taken, and that may be long
+		rn.group = rn.group[1:]
+		if claimed = to.claim(b.tick); claimed != 0 {
+			break
+		}
+	}
+	if claimed == 0 {
+		rn.group, rn.to = nil, nil // the array of the batch is used again
+		rn.skip = 0
+		rn.state.Add(^uint64(claiming - resting - 1))
+		return nil, 0
+	}
+	if claimed&atWork != 0 {
 		rn.stripe.rearmed.Add(1) // for its next run: it keeps its slot
-	default:
+	} else {
 		to.timer.freeSlot(rn.stripe)
 	}
-	rn.stripe.expired.Add(1)
+	rn.measure(to)
+	rn.to = to
+	rn.state.Add(running - claiming) // it counts as expired, and as started: Stop does not wait for it from here
+	return to, claimed
+}
+
+// giveWay lets the goroutine go first that holds the runner, and tells those that wait for the end of a
+// task. It reports whether the runner is to go on claiming: not after Stop, and then it is resting.
+func (rn *runner) giveWay() bool {
+	rn.state.Add(^uint64(claiming - resting - 1))
+	r := rn.runners
+	r.mu.Lock()
+	rn.to = nil
+	rn.held.Store(false)
+	r.signalTaskLeft()
+	r.mu.Unlock()
+	if r.timer.stopped.Load() {
+		return false
+	}
+	rn.state.Add(claiming - resting)
 	return true
 }
 
-// runTask runs the task of a timeout that has been claimed, and survives its panic.
-func (rn *runner) runTask(to *Timeout) {
-	defer rn.taskEnded(to)
-	rn.at.Store(to) // the task counts as started: Stop does not wait for it from here
-	to.task.Run(to)
+// hold keeps the runner from touching its group and its timeout until the caller lets go of runners.mu,
+// which it must hold, and returns its phase. It waits until the runner is not claiming.
+func (rn *runner) hold() (phase uint64) {
+	rn.held.Store(true)
+	return rn.settled() & phaseMask
 }
 
-// taskEnded does what is to be done after a task. Usually that is nothing.
-func (rn *runner) taskEnded(to *Timeout) {
-	value := recover()
+// settled returns the state of the runner when it is not claiming. It waits for that, which is as long as
+// it takes the runner to get a processor.
+func (rn *runner) settled() uint64 {
+	for {
+		state := rn.state.Load()
+		if state&phaseMask != claiming {
+			return state
+		}
+		runtime.Gosched()
+	}
+}
+
+// toRest returns what to add to the state of a runner that is running, or resting, so that it is resting.
+func (rn *runner) toRest() uint64 {
+	if rn.state.Load()&phaseMask == running {
+		return oneTask + resting - running
+	}
+	return 0
+}
+
+// taskFailed does what is to be done after a task that panicked with value, or that ends the goroutine.
+func (rn *runner) taskFailed(to *Timeout, value any) {
 	if h := to.hook(); h != nil {
 		defer func() {
 			value := recover() // the handler's
@@ -140,26 +240,5 @@ func (rn *runner) taskEnded(to *Timeout) {
 	}
 	if value != nil {
 		to.timer.reportPanic(to, value, debug.Stack())
-	}
-}
-
-// rest marks the runner as at nothing.
-func (rn *runner) rest() {
-	rn.skip = 0
-	rn.at.Store(nil)
-	if rn.runners.awaited.Load() {
-		rn.runners.signalTaskLeft()
-	}
-}
-
-// settled returns what the runner is at when it is not claiming. It waits for that, which is as long as
-// it takes the runner to get a processor.
-func (rn *runner) settled() *Timeout {
-	for {
-		at := rn.at.Load()
-		if at != claiming {
-			return at
-		}
-		runtime.Gosched()
 	}
 }

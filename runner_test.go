@@ -171,15 +171,20 @@ func TestMethodsInsideATask(t *testing.T) {
 	})
 }
 
-// A batch forgets what has been taken, and Stop gets what has not.
+// Runners take from a batch one by one, or more at a time, and Stop gets what is left.
 func TestBatch(t *testing.T) {
 	a, b, c := new(Timeout), new(Timeout), new(Timeout)
+	groups := &batch{due: []*Timeout{a, b, c}}
+	require.Equal(t, []*Timeout{a, b}, groups.take(2))
+	require.Equal(t, 1, groups.left())
+	require.Equal(t, []*Timeout{c}, groups.take(2))
+	require.Empty(t, groups.take(2))
+	require.Zero(t, groups.left())
 	batch := &batch{due: []*Timeout{a, b, c}}
-	require.Same(t, a, batch.take())
-	require.Equal(t, []*Timeout{nil, b, c}, batch.due)
+	require.Equal(t, []*Timeout{a}, batch.take(1))
 	require.Equal(t, 2, batch.left())
 	require.Equal(t, []*Timeout{b, c}, batch.takeRest())
-	require.Nil(t, batch.take())
+	require.Empty(t, batch.take(1))
 	require.Empty(t, batch.takeRest())
 	require.Zero(t, batch.left())
 }
@@ -192,10 +197,11 @@ func TestRunnerAtTheShutGate(t *testing.T) {
 	to := testTimeout(1)
 	b := &batch{due: []*Timeout{to}, tick: 1}
 	rn := timer.runners.enlistOne()
-	require.False(t, rn.runNext(b))
+	timer.runners.shutGate()
+	require.False(t, rn.runTasks(b))
 	require.Equal(t, 1, b.left())
 	require.Equal(t, uint64(pending), status(to.word.Load()))
-	require.Nil(t, rn.at.Load())
+	require.EqualValues(t, resting, rn.state.Load())
 }
 
 // One runner for the only batch; more for what is behind it, up to one for each processor; with
@@ -250,8 +256,7 @@ func TestBatchesAreUsedAgain(t *testing.T) {
 		r.list(b)
 		r.mu.Unlock()
 		require.Same(t, b, r.next(rn))
-		for to := b.take(); to != nil; to = b.take() {
-		}
+		clear(b.takeRest())
 		return b
 	}
 	recycled := func(b *batch) bool { return len(b.due) == 0 }

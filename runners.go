@@ -24,14 +24,14 @@ type runners struct {
 	timer    *Timer
 	limit    int        // of tasks at a time; 0 for none
 	eager    int        // see maxEager
+	share    int        // a runner takes 1/share of a batch at a time, if tasks do not block
 	dispatch dispatcher // nil: tasks run on goroutines of the runners
 
 	// Owned by the worker.
 	due *batch // what has come due and is not handed over yet; nil if nothing
 
 	// Shared.
-	begun   atomic.Uint64 // goroutines that have had a processor, of those ever started
-	awaited atomic.Bool   // somebody waits for the end of a task; written only with mu held
+	begun atomic.Uint64 // goroutines that have had a processor, of those ever started
 
 	// Guarded by mu, which is never held while user code runs, nor by a goroutine that then enters
 	// the gate.
@@ -40,6 +40,7 @@ type runners struct {
 	live     []*runner     // in no order
 	started  uint64        // goroutines ever
 	pruned   int           // timeouts in batches that are no longer on the list
+	expired  uint64        // tasks started by runners that are no longer live
 	idle     chan struct{} // closed when none is live; nil if nobody waits for that
 	taskLeft chan struct{} // closed when a runner leaves a task; nil if nobody waits for that
 	progress progress      // what the worker saw when it last looked
@@ -149,6 +150,10 @@ func (r *runners) enlist() *runner {
 
 // delist takes a runner off the live ones. Called with mu held.
 func (r *runners) delist(rn *runner) {
+	r.expired += tasksOf(rn.state.Load())
+	if rn.held.Load() {
+		r.signalTaskLeft()
+	}
 	last := len(r.live) - 1
 	r.live[rn.pos] = r.live[last]
 	r.live[rn.pos].pos = rn.pos
@@ -167,6 +172,9 @@ func (r *runners) delist(rn *runner) {
 func (r *runners) next(rn *runner) *batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(rn.group) > 0 {
+		return rn.batch // a task has ended the goroutine of the runner
+	}
 	r.letGo(rn)
 	r.prune()
 	var b *batch
@@ -182,6 +190,10 @@ func (r *runners) next(rn *runner) *batch {
 		b.begun = true
 		b.holders++
 		rn.batch = b
+		rn.grab = 1
+		if !rn.turn && r.limit == 0 && !r.progress.slow && !b.givenBack {
+			rn.grab = min(max(len(b.due)/r.share, 1), maxGroup)
+		}
 	} else if !rn.turn {
 		r.delist(rn) // not later, or the next batch would count on it
 	}
@@ -219,14 +231,14 @@ func (r *runners) turn() {
 	r.mu.Unlock()
 	r.begun.Add(1)
 	defer func() { // also if the task ends the goroutine
-		rn.rest()
 		r.mu.Lock()
+		rn.state.Add(rn.toRest())
 		r.letGo(rn)
 		r.delist(rn)
 		r.mu.Unlock()
 		rn.recycle()
 	}()
-	for b := r.next(rn); b != nil && !rn.runNext(b); b = r.next(rn) {
+	for b := r.next(rn); b != nil && !rn.runTasks(b); b = r.next(rn) {
 	}
 }
 
@@ -248,27 +260,30 @@ func (r *runners) untilIdle() <-chan struct{} {
 	return r.idle
 }
 
-// anyAt reports whether a runner is at a timeout of which is says so. It waits for the runners that are
-// claiming: see settled. Called without a lock.
-func (r *runners) anyAt(is func(to *Timeout) bool) (found bool) {
-	var claimers []*runner
+// awaitClaims returns when each timeout that a runner has claimed before the call is also being started. It
+// reports whether any task is running.
+func (r *runners) awaitClaims() (any bool) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, rn := range r.live {
-		switch at := rn.at.Load(); at {
-		case nil:
-		case claiming:
-			claimers = append(claimers, rn)
-		default:
-			found = found || is(at)
-		}
+		any = rn.settled()&phaseMask == running || any
 	}
-	r.mu.Unlock()
-	for _, rn := range claimers {
-		at := rn.settled()
-		found = found || at != nil && is(at)
-	}
-	return found
+	return any
 }
+
+// tasksStarted returns how many tasks have been started.
+func (r *runners) tasksStarted() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.expired
+	for _, rn := range r.live {
+		n += tasksOf(rn.state.Load())
+	}
+	return n
+}
+
+// tasksOf returns how many tasks a runner in this state has started.
+func tasksOf(state uint64) uint64 { return (state + oneTask - running) / oneTask }
 
 // eagerRunners returns how many runners can be at work at the same time.
 func eagerRunners() int { return min(runtime.GOMAXPROCS(0), maxEager) }

@@ -39,7 +39,7 @@ type Stats struct {
 	Levels []LevelStats
 
 	// How late tasks were started, from the tick boundary at which they were due. Of those that
-	// come due together, one in sixteen is measured and counted.
+	// come due together, one in 64 is measured and counted.
 	Lateness Histogram
 }
 
@@ -130,7 +130,7 @@ func (t *Timer) running() (tasks, goroutines int) {
 	for _, r := range t.allRunners() {
 		r.mu.Lock()
 		for _, rn := range r.live {
-			if rn.at.Load() != nil {
+			if rn.state.Load()&phaseMask != resting {
 				tasks++
 			}
 			if r.dispatch == nil {
@@ -190,9 +190,11 @@ func (t *Timer) counts() Stats {
 func (t *Timer) ends() (e ends) {
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
-		e.expired += s.expired.Load()
 		e.canceled += s.canceled.Load()
 	}
 	e.returned = t.returned.Load()
+	for _, r := range t.allRunners() {
+		e.expired += r.tasksStarted()
+	}
 	return e
 }

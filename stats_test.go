@@ -12,7 +12,7 @@ import (
 )
 
 // What comes due alone is in the histogram, with how late it was; of those that come due together, at
-// least one in sixteen for each runner.
+// least one in measureEvery for each runner.
 func TestLatenessIsMeasured(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))

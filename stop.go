@@ -13,34 +13,34 @@ import (
 // task, has to come to rest. They all follow one protocol, the gate:
 //
 //	 producer (Cancel, Reset, the end of a run)      runner, for each task
-//	   enter:  inside++                                at = claiming
-//	           stopped?  -- yes --> leave              stopped?  -- yes --> at = nil
+//	   enter:  inside++                                phase: claiming
+//	           stopped?  -- yes --> leave              held?  -- yes --> rest, wait for the lock, stopped?
 //	           compare-and-swap the word               take from the batch, claim (compare-and-swap)
-//	           push on the queue                       at = the timeout
+//	           push on the queue                       phase: running
 //	   leave:  inside--                                call the task
 //
 //	 Stop
 //	   1. stopped = true
 //	   2. halt the worker
 //	   3. wait until inside == 0 on each stripe
-//	   4. wait until each runner has been seen at something else than claiming
-//	   5. take what is on the queue, in batches, in buckets, and what runners are at; close swept
+//	   4. hold each runner, and wait until it is not claiming
+//	   5. take what is on the queue, in batches, in buckets, and what runners have; close swept
 //
 // A timeout that is on the queue may be made pending without the gate, by rule 1 of timeout.go. Stop
 // clears its queued bit before it looks at the status. So either Stop finds it pending, or the
 // compare-and-swap that would make it so fails.
 //
-// A goroutine at the gate writes first and then reads stopped. Stop writes stopped first and then reads
-// what the goroutine wrote. All of this is sequentially consistent. So either the goroutine finds the
+// A goroutine at the gate writes first and then reads stopped, or held. Stop writes that first and then
+// reads what the goroutine wrote. All of this is sequentially consistent. So either the goroutine finds the
 // gate shut, or Stop sees it inside and waits for it. After step 4 nothing moves: every timeout is in one
 // of the places of step 5. It stays pending there unless a Cancel ends it, which needs no gate then.
 //
 // A timeout that has been claimed is also being started when step 4 is over, because a runner leaves
-// the state claiming just before it calls the task. Wait and Group.Close rely on the same. The step
+// the phase claiming just before it calls the task. Wait and Group.Close rely on the same. The step
 // from there to the first instruction of the task cannot be seen. It takes a nanosecond, unless the
 // machine takes the processor away right there: see awaitStarts.
 //
-// A repeating timeout whose run is in progress is in no place but its runner's at. If the run ends
+// A repeating timeout whose run is in progress is in no place but its runner's. If the run ends
 // behind the shut gate, the runner waits for swept, and Stop takes the timeout from there.
 //
 // A producer that prunes the queue, see prune.go, has timeouts in its hands meanwhile, so it does that
@@ -92,7 +92,9 @@ func (t *Timer) stop() []*Timeout {
 			runtime.Gosched()
 		}
 	}
-	t.awaitClaims()
+	for _, r := range t.allRunners() {
+		r.shutGate()
+	}
 
 	var left []*Timeout
 	s := &t.queue.stripes[0]
@@ -159,7 +161,7 @@ func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 // started. It reports whether any task is running. Called without a lock.
 func (t *Timer) awaitClaims() (running bool) {
 	for _, r := range t.allRunners() {
-		running = r.anyAt(func(*Timeout) bool { return true }) || running
+		running = r.awaitClaims() || running
 	}
 	return running
 }
@@ -206,7 +208,16 @@ func (to *Timeout) handBack() (word uint64, ok bool) {
 	}
 }
 
-// takeRest returns the timeouts that no runner has taken, and those that runners are at, in whatever
+// shutGate returns when no runner is claiming, nor will any. Called by Stop.
+func (r *runners) shutGate() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rn := range r.live {
+		rn.hold()
+	}
+}
+
+// takeRest returns the timeouts that no runner has claimed, and those whose tasks are running, in whatever
 // state they are. Called by Stop, when the gate is shut and nobody is inside.
 func (r *runners) takeRest() (rest []*Timeout) {
 	r.mu.Lock()
@@ -218,9 +229,12 @@ func (r *runners) takeRest() (rest []*Timeout) {
 	}
 	r.prune()
 	for _, rn := range r.live {
-		if to := rn.at.Load(); to != nil && to != claiming { // claiming: it will find the gate shut
-			rest = append(rest, to)
+		if rn.hold() == running {
+			rest = append(rest, rn.to)
 		}
+		rest = append(rest, rn.group...)
+		clear(rn.group)
+		rn.group = nil
 	}
 	return rest
 }

@@ -157,6 +157,7 @@ func New(opts ...Option) (*Timer, error) {
 	for _, r := range t.allRunners() {
 		r.timer = t
 		r.eager = eagerRunners()
+		r.share = batchSize / maxGroup
 	}
 	t.runners.limit = c.concurrency
 	if c.dispatcher != nil {

@@ -435,7 +435,8 @@ func TestStopAwaitsStarts(t *testing.T) {
 	for _, ends := range []bool{true, false} {
 		timer := newFakedTimer(t)
 		rn := timer.runners.enlistOne()
-		rn.at.Store(new(Timeout)) // as a runner does when it has claimed it
+		rn.to = new(Timeout)
+		rn.state.Store(running) // as a runner does when it has claimed a timeout
 		var stopped atomic.Bool
 		done := make(chan time.Duration)
 		start := time.Now()
@@ -449,7 +450,7 @@ func TestStopAwaitsStarts(t *testing.T) {
 			require.False(t, over)
 		}
 		if ends {
-			rn.at.Store(nil)
+			rn.state.Store(resting)
 			<-done
 		} else {
 			require.GreaterOrEqual(t, <-done, maxStart)

@@ -11,15 +11,8 @@ func (to *Timeout) Wait(ctx context.Context) error {
 		return nil
 	}
 	r := to.timer.runnersOf(to)
-	running := func() bool { return r.anyAt(func(at *Timeout) bool { return at == to }) }
-	for running() {
-		// Look again after the registration, because a runner looks for waiters after it has left a
-		// task. So either the task is found not running, or its end is signaled. What is found
-		// running may be a later run, and what is signaled the end of another task.
-		left := r.untilTaskLeft()
-		if !running() {
-			break
-		}
+	for left := r.untilLeft(to); left != nil; left = r.untilLeft(to) {
+		// What is signaled may be the end of another task, and what is then found running a later run.
 		select {
 		case <-left:
 		case <-ctx.Done():
@@ -29,25 +22,26 @@ func (to *Timeout) Wait(ctx context.Context) error {
 	return nil
 }
 
-// untilTaskLeft returns a channel that is closed when a runner has left a task. Until then the runners
-// pay for it with a lock for each task.
-func (r *runners) untilTaskLeft() <-chan struct{} {
+// untilLeft returns nil if no runner is running the task of a timeout. Otherwise it returns a channel that
+// is closed when a runner has left a task: the runner, which stays held, gives way then.
+func (r *runners) untilLeft(to *Timeout) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.taskLeft == nil {
-		r.taskLeft = make(chan struct{})
-		r.awaited.Store(true)
+	for _, rn := range r.live {
+		if rn.hold() == running && rn.to == to {
+			if r.taskLeft == nil {
+				r.taskLeft = make(chan struct{})
+			}
+			return r.taskLeft
+		}
 	}
-	return r.taskLeft
+	return nil
 }
 
-// signalTaskLeft wakes those who wait for the end of a task.
+// signalTaskLeft wakes those who wait for the end of a task. Called with mu held.
 func (r *runners) signalTaskLeft() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.taskLeft != nil {
 		close(r.taskLeft)
 		r.taskLeft = nil
-		r.awaited.Store(false)
 	}
 }

@@ -47,7 +47,7 @@ func TestWait(t *testing.T) {
 					}
 					wg.Wait()
 					require.NoError(t, to.Wait(done), "run")
-					require.False(t, timer.runners.awaited.Load())
+					require.Nil(t, timer.runners.taskLeft)
 				})
 			})
 		}
@@ -139,8 +139,9 @@ func TestWaitLooksAgain(t *testing.T) {
 	to, other := testTimeout(1), testTimeout(1)
 	to.timer = timer
 	first, second := r.enlistOne(), r.enlistOne()
-	first.at.Store(other)
-	second.at.Store(claiming)
+	first.to = other
+	first.state.Store(running)
+	second.state.Store(claiming)
 	waited := make(chan error)
 	go func() { waited <- to.Wait(t.Context()) }()
 	none := func() {
@@ -152,15 +153,22 @@ func TestWaitLooksAgain(t *testing.T) {
 		}
 	}
 	none()
-	second.at.Store(to)
+	second.to = to
+	second.state.Store(running)
 	none()
-	first.rest() // the end of another task
+	first.state.Store(claiming)
+	require.True(t, first.giveWay()) // the end of another task
 	none()
-	first.at.Store(to) // a run that overlaps
-	second.rest()
+	first.to = to // a run that overlaps
+	first.state.Store(running)
+	second.state.Store(claiming)
+	require.True(t, second.giveWay())
+	second.state.Store(resting)
 	none()
-	first.rest()
+	first.state.Store(claiming)
+	require.True(t, first.giveWay())
+	first.state.Store(resting)
 	require.NoError(t, <-waited)
-	require.False(t, r.awaited.Load())
+	require.Nil(t, r.taskLeft)
 	r.live = nil
 }

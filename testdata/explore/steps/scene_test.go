@@ -151,9 +151,7 @@ func (a *act) cancel(who int) {
 func (s *scene) stop() {
 	s.left = s.timer.stop()
 	s.started = s.fired()
-	for i := range s.timer.queue.stripes {
-		s.uncounted -= int(s.timer.queue.stripes[i].expired.Load())
-	}
+	s.uncounted -= int(s.timer.runners.tasksStarted())
 	for _, a := range s.acts {
 		if a.to == nil {
 			continue

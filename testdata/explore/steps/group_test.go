@@ -1,0 +1,67 @@
+package hashedwheel
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A runner has taken two timeouts from its batch, as it does from a large one. What it has not claimed yet is
+// lost to nobody.
+
+// dueTogether returns two acts that are due at the next boundary, and that one runner takes at a time.
+func (s *scene) dueTogether() (a, b *act) {
+	s.timer.runners.share = 1
+	s.tickAway(0)
+	a, b = s.pending(0), s.pending(0)
+	synctest.Wait() // the worker comes at the boundary
+	return a, b
+}
+
+func TestStepsGroupStop(t *testing.T) {
+	search(t, timed.quickly(2), timed, func(s *scene) {
+		s.dueTogether()
+		s.Go(s.stop)
+		s.race(tick)
+	})
+}
+
+func TestStepsGroupCancel(t *testing.T) {
+	search(t, timed.quickly(1), timed, func(s *scene) {
+		a, b := s.dueTogether()
+		s.Go(func() { a.cancel(0) })
+		s.Go(func() { b.cancel(0) })
+		s.race(tick)
+	})
+}
+
+// Wait holds the runner, which goes on.
+func TestStepsGroupWait(t *testing.T) {
+	search(t, timed.quickly(1), timed, func(s *scene) {
+		a, b := s.dueTogether()
+		s.Go(func() {
+			require.NoError(s, a.to.Wait(context.Background()))
+			require.NoError(s, b.to.Wait(context.Background()))
+		})
+		s.race(tick)
+	})
+}
+
+// The first task blocks for hours. The second starts within two ticks all the same, on another runner.
+func TestStepsGroupGivenBack(t *testing.T) {
+	search(t, timed.quickly(2), timed, func(s *scene) {
+		a, b := s.dueTogether()
+		a.held, b.held = make(chan struct{}), make(chan struct{})
+		s.Go(func() { s.pending(hour) })
+		s.Race(tick)
+		pass(3 * tick)
+		require.Len(s, a.fired, 1)
+		require.Len(s, b.fired, 1)
+		require.LessOrEqual(s, max(a.fired[0], b.fired[0]), 4*tick)
+		close(a.held)
+		close(b.held)
+		s.check()
+	})
+}
