@@ -153,10 +153,13 @@ func TestPruningCallsTheWorker(t *testing.T) {
 				timer := newTimer(t, WithTick(tick))
 				s := oneStripe(timer)
 				start, fired := time.Now(), time.Duration(0)
+				timer.worker.presence.Store(awake) // so nobody starts one, which might take it first
 				to, err := timer.AfterFunc(delay, func() { fired = time.Since(start) })
 				require.NoError(t, err)
 				p := pruning{timer: timer, earliest: neverTick}
 				p.sift(s.fresh.take())
+				timer.worker.presence.Store(absent)
+				timer.worker.summon()
 				if name == "reset" {
 					_, err := to.Reset(tick)
 					require.NoError(t, err)

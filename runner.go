@@ -181,8 +181,9 @@ func (rn *runner) claimNext(b *batch) (to *Timeout, claimed uint64) {
 	return to, claimed
 }
 
-// giveWay lets the goroutine go first that holds the runner, and tells those that wait for the end of a
-// task. It reports whether the runner is to go on claiming: not after Stop, and then it is resting.
+// giveWay rests until no other goroutine has the lock with which it holds the runner, and notifies
+// goroutines that wait for the end of a task. It reports whether the runner may go on claiming. After Stop
+// it may not, and is resting.
 func (rn *runner) giveWay() bool {
 	rn.state.Add(^uint64(claiming - resting - 1))
 	r := rn.runners

@@ -54,6 +54,20 @@ func (r *Run) describe() string {
 	return b.String()
 }
 
+// Locked returns what a goroutine has done in the race that locks a cache line, or a mutex: the operation and
+// its place. The racers are 1, 2 and so on, and 0 is for all goroutines.
+func (r *Run) Locked(goroutine int) (all []string) {
+	for _, e := range r.trace {
+		switch e.op.kind {
+		case "Store", "Swap", "Add", "And", "Or", "CompareAndSwap", "Lock":
+			if goroutine == 0 || e.index == goroutine {
+				all = append(all, e.op.kind+" "+e.op.at())
+			}
+		}
+	}
+	return all
+}
+
 var accessNames = [...]string{load: "r", add: "+", write: "w"}
 
 func (o *op) String() string {

@@ -1,0 +1,86 @@
+package hashedwheel
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What the usual operations cost in locked ones, each of which takes as long as some twenty others: on these
+// the speed depends, and no clock is needed to see it. None of them takes a lock.
+
+func TestStepsCostOfNewTimeoutAndCancel(t *testing.T) {
+	testCost(t, 4, func(s *scene) {
+		to, err := s.timer.AfterFunc(hour, func() {})
+		require.NoError(s, err)
+		require.True(s, to.Cancel())
+	})
+}
+
+func TestStepsCostOfResetAndCancel(t *testing.T) {
+	var to Timeout
+	testCost(t, 4, func(s *scene) {
+		_, err := to.Reset(hour)
+		require.NoError(s, err)
+		require.True(s, to.Cancel())
+	}, func(s *scene) {
+		to = Timeout{}
+		s.timer.Init(&to, plainFunc(func() {}))
+		_, err := to.Reset(hour)
+		require.NoError(s, err)
+		require.True(s, to.Cancel())
+	})
+}
+
+func TestStepsCostOfResetToLater(t *testing.T) {
+	var to *Timeout
+	testCost(t, 1, func(s *scene) {
+		_, err := to.Reset(2 * hour)
+		require.NoError(s, err)
+	}, func(s *scene) { to = s.pending(hour).to })
+}
+
+// testCost checks how many locked operations one goroutine makes, while the worker is awake and will come.
+func testCost(t *testing.T, want int, cost func(s *scene), before ...func(s *scene)) {
+	t.Helper()
+	search(t, plain, plain, func(s *scene) {
+		s.awaken()
+		for _, f := range before {
+			f(s)
+		}
+		s.Go(func() { cost(s) })
+		s.Race(0)
+		locked := s.Locked(1)
+		require.Len(s, locked, want, "%s", strings.Join(locked, "\n"))
+		require.False(s, slices.ContainsFunc(locked, func(op string) bool { return strings.HasPrefix(op, "Lock ") }))
+	})
+}
+
+// A task more, in a group that a runner has taken, costs three.
+func TestStepsCostOfATask(t *testing.T) {
+	costs := make(map[int]int) // by number of tasks
+	for _, n := range []int{2, 3, 4} {
+		search(t, plain.bounded(1), plain.bounded(1), func(s *scene) {
+			s.timer.runners.share = 1
+			s.tickAway(0)
+			for range n {
+				s.pending(0)
+			}
+			synctest.Wait()
+			s.Go(func() {})
+			s.Race(tick)
+			runner := 0
+			for _, op := range s.Locked(0) {
+				if strings.Contains(op, " runner.go:") || strings.Contains(op, "(*Timeout).claim") || strings.Contains(op, " batch.go:") {
+					runner++
+				}
+			}
+			costs[n] = max(costs[n], runner)
+		})
+	}
+	require.Equal(t, 3, costs[3]-costs[2], "%v", costs)
+	require.Equal(t, 3, costs[4]-costs[3], "%v", costs)
+}
