@@ -23,10 +23,10 @@ type batch struct {
 	cursor atomic.Int64 // index of the first that nobody has taken
 
 	// Guarded by runners.mu.
-	begun     bool // a runner has had it
-	listed    bool // in runners.batches
-	givenBack bool // it has been taken from a runner that is stuck
-	holders   int  // runners that may still look at it: it must not be used again meanwhile
+	begun   bool // a runner has had it
+	listed  bool // in runners.batches
+	single  bool // runners take one at a time, because tasks may block and the worker may not be looking
+	holders int  // runners that may still look at it: it must not be used again meanwhile
 }
 
 // batchPool keeps batches for the next ones, so that a run allocates nothing.
@@ -46,7 +46,7 @@ func (b *batch) recycle() {
 	if b.listed || b.holders > 0 {
 		return
 	}
-	b.due, b.begun, b.givenBack = b.due[:0], false, false
+	b.due, b.begun, b.single = b.due[:0], false, false
 	b.cursor.Store(0)
 	batchPool.Put(b)
 }

@@ -61,7 +61,7 @@ func (r *runners) checkStalled(tick uint64, spent time.Duration) (waiting, overd
 		r.progress.reset()
 		return false, false
 	}
-	atWork, overdue := r.giveBack(tick) // before prune, which asks what is left
+	atWork, late := r.giveBack(tick) // before prune, which asks what is left
 	r.prune()
 	left := 0
 	r.progress.taken = r.pruned
@@ -72,38 +72,42 @@ func (r *runners) checkStalled(tick uint64, spent time.Duration) (waiting, overd
 	}
 	if left == 0 {
 		r.progress.reset()
-		return atWork, overdue
+		return atWork, late
 	}
 	r.spawn(min(left, r.progress.more(spent, len(r.live), overdue && r.begun.Load() == r.started)))
-	return true, overdue
+	return true, overdue || late
 }
 
-// giveBack puts what stuck runners have taken from their batches, and have not claimed, into new batches. It
-// reports whether there are others that may have something left, and whether that was due before this
-// tick. A runner is stuck if it has been in the same task since the last look. Called with mu held.
-func (r *runners) giveBack(tick uint64) (atWork, overdue bool) {
+// giveBack puts what stuck runners have taken from their batches, and have not claimed, into new batches. A
+// runner is stuck if it has been in the same task since the last look. If the tasks are slow, all runners
+// give back, and from then on take one timeout at a time. GiveBack reports whether other runners may have
+// something left, and whether any of that was due before this tick. Called with mu held.
+func (r *runners) giveBack(tick uint64) (atWork, late bool) {
 	for _, rn := range r.live {
 		if rn.grab <= 1 {
 			continue
 		}
 		state := rn.state.Load()
-		if state != rn.seen || state&phaseMask != running {
-			rn.seen = state
+		stuck := state == rn.seen && state&phaseMask == running
+		rn.seen = state
+		if !stuck && !r.progress.slow {
 			atWork = true
-			overdue = overdue || rn.batch.since < tick
+			late = late || rn.batch.since < tick
 			continue
 		}
-		if rn.hold() == running && len(rn.group) > 0 {
+		rn.hold()
+		rn.grab = 1
+		if len(rn.group) > 0 {
 			b := newBatch()
 			b.due = append(b.due, rn.group...)
-			b.tick, b.since, b.listed, b.givenBack = rn.batch.tick, rn.batch.since, true, true
+			b.tick, b.since, b.listed, b.single = rn.batch.tick, rn.batch.since, true, true
 			clear(rn.group)
 			rn.group = nil
 			r.pruned -= len(b.due)
 			r.batches = slices.Insert(r.batches, 0, b)
 		}
 	}
-	return atWork, overdue
+	return atWork, late
 }
 
 // sweep drops what has been canceled or reset from the batches of before this tick, because the
@@ -122,7 +126,7 @@ func (r *runners) sweep(tick uint64) (again bool) {
 			continue
 		}
 		kept := newBatch() // takes the place of b
-		kept.tick, kept.since, kept.listed = b.tick, b.since, true
+		kept.tick, kept.since, kept.listed, kept.single = b.tick, b.since, true, b.single
 		rest := b.takeRest()
 		for _, to := range rest {
 			// What is not due any more, and in a bucket, is there for its new tick.

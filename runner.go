@@ -45,9 +45,9 @@ type runner struct {
 	// Owned by the runner while it is claiming, see above.
 	group []*Timeout // taken from the batch, and not claimed yet
 	to    *Timeout   // whose task it runs
+	grab  int        // how many it takes from the batch at a time; changed only with runners.mu held
 
 	// Owned by the runner.
-	grab int // how many it takes from the batch at a time; others may read it with runners.mu held
 	skip int // how many tasks more may go by unmeasured, see measure
 
 	// Written by the runner: the number of tasks that are over, in units of oneTask, plus its phase.
@@ -55,7 +55,8 @@ type runner struct {
 
 	held atomic.Bool // somebody wants to look. Set with runners.mu held
 
-	// This makes 128 bytes on 64-bit machines: two lines of its own, because state is written for each task.
+	// It is allocated as 128 bytes on 64-bit machines: two lines of its own, because state is written for each
+	// task.
 }
 
 // The phases of a runner.
@@ -139,7 +140,7 @@ func (rn *runner) runTasks(b *batch) (any bool) {
 }
 
 // claimNext claims the next timeout of the batch that is due, counts it, and returns its word. Then the
-// caller has to run its task. It returns nil if none is left, and then the runner is resting.
+// caller has to run its task. It returns nil if none is left, or after Stop, and then the runner is resting.
 func (rn *runner) claimNext(b *batch) (to *Timeout, claimed uint64) {
 	begin := uint64(claiming - resting)
 	if rn.state.Load()&phaseMask == running {
@@ -167,7 +168,7 @@ func (rn *runner) claimNext(b *batch) (to *Timeout, claimed uint64) {
 	if claimed == 0 {
 		rn.group, rn.to = nil, nil // the array of the batch is used again
 		rn.skip = 0
-		rn.state.Add(^uint64(claiming - resting - 1))
+		rn.rest()
 		return nil, 0
 	}
 	if claimed&atWork != 0 {
@@ -183,9 +184,9 @@ func (rn *runner) claimNext(b *batch) (to *Timeout, claimed uint64) {
 
 // giveWay rests until no other goroutine has the lock with which it holds the runner, and notifies
 // goroutines that wait for the end of a task. It reports whether the runner may go on claiming. After Stop
-// it may not, and is resting.
+// it may not: then giveWay waits until Stop has taken what the runner has, and the runner is resting.
 func (rn *runner) giveWay() bool {
-	rn.state.Add(^uint64(claiming - resting - 1))
+	rn.rest()
 	r := rn.runners
 	r.mu.Lock()
 	rn.to = nil
@@ -193,11 +194,15 @@ func (rn *runner) giveWay() bool {
 	r.signalTaskLeft()
 	r.mu.Unlock()
 	if r.timer.stopped.Load() {
+		<-r.timer.swept
 		return false
 	}
 	rn.state.Add(claiming - resting)
 	return true
 }
+
+// rest makes a runner rest that is claiming.
+func (rn *runner) rest() { rn.state.Add(^uint64(claiming - resting - 1)) }
 
 // hold keeps the runner from touching its group and its timeout until the caller lets go of runners.mu,
 // which it must hold, and returns its phase. It waits until the runner is not claiming.
@@ -207,7 +212,7 @@ func (rn *runner) hold() (phase uint64) {
 }
 
 // settled returns the state of the runner when it is not claiming. It waits for that, which is as long as
-// it takes the runner to get a processor.
+// it takes the runner to get a processor, and Group.mu if the timeout is a member of a group.
 func (rn *runner) settled() uint64 {
 	for {
 		state := rn.state.Load()

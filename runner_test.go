@@ -189,19 +189,60 @@ func TestBatch(t *testing.T) {
 	require.Zero(t, batch.left())
 }
 
-// Behind the gate that Stop has shut no runner takes anything, and none stays.
-func TestRunnerAtTheShutGate(t *testing.T) {
-	timer := newTimer(t)
-	timer.stopped.Store(true)
-	defer timer.stopped.Store(false)
-	to := testTimeout(1)
-	b := &batch{due: []*Timeout{to}, tick: 1}
-	rn := timer.runners.enlistOne()
-	timer.runners.shutGate()
-	require.False(t, rn.runTasks(b))
-	require.Equal(t, 1, b.left())
-	require.Equal(t, uint64(pending), status(to.word.Load()))
-	require.EqualValues(t, resting, rn.state.Load())
+// Behind the gate that Stop has shut no runner claims anything: not one that begins, nor one whose task
+// ends meanwhile. Stop takes what they have.
+func TestRunnersAtTheShutGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Second))
+		r := &timer.runners
+		r.share = 1
+		release := make(chan struct{})
+		var ran atomic.Int32
+		for range 3 {
+			_, err := timer.AfterFunc(0, func() { ran.Add(1); <-release })
+			require.NoError(t, err)
+		}
+		pass(time.Second)
+		require.EqualValues(t, 1, ran.Load())
+		timer.stopped.Store(true) // as Stop does
+		r.shutGate()
+		close(release)
+		r.mu.Lock()
+		r.list(&batch{due: []*Timeout{testTimeout(1)}, tick: 1})
+		r.spawn(1)
+		r.mu.Unlock()
+		synctest.Wait()
+		require.EqualValues(t, 1, ran.Load())
+		timer.stopped.Store(false)
+		r.mu.Lock()
+		r.batches = nil // that of testTimeout
+		r.mu.Unlock()
+		require.Len(t, timer.Stop(), 2)
+		require.EqualValues(t, 1, ran.Load())
+	})
+}
+
+// Runs that are due again as the run before ends may come when the worker is not looking. They wait behind
+// none that blocks.
+func TestRequeuedAreTakenOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newFakedTimer(t)
+		r := &timer.runners
+		release := make(chan struct{})
+		defer close(release)
+		var ran atomic.Int32
+		const n = 256
+		for range n {
+			to := testTimeout(1)
+			to.timer, to.task = timer, plainFunc(func() { ran.Add(1); <-release })
+			r.requeue(to, 1)
+		}
+		r.mu.Lock()
+		r.spawn(n)
+		r.mu.Unlock()
+		synctest.Wait()
+		require.EqualValues(t, n, ran.Load())
+	})
 }
 
 // One runner for the only batch; more for what is behind it, up to one for each processor; with

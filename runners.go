@@ -101,7 +101,7 @@ func (r *runners) requeue(to *Timeout, tick uint64) {
 		return // canceled, and the worker may have swept the batches already
 	}
 	b := newBatch()
-	b.due, b.tick = append(b.due, to), tick
+	b.due, b.tick, b.single = append(b.due, to), tick, true
 	r.list(b)
 	if r.dispatch != nil {
 		r.dispatch.add(1) // because a turn ends after one task
@@ -117,6 +117,7 @@ func (r *runners) list(b *batch) {
 		if !last.begun && len(last.due)+len(b.due) <= batchSize {
 			last.due = append(last.due, b.due...)
 			last.tick, last.since = max(last.tick, b.tick), min(last.since, b.tick)
+			last.single = last.single || b.single
 			clear(b.due)
 			b.recycle()
 			return
@@ -191,7 +192,7 @@ func (r *runners) next(rn *runner) *batch {
 		b.holders++
 		rn.batch = b
 		rn.grab = 1
-		if !rn.turn && r.limit == 0 && !r.progress.slow && !b.givenBack {
+		if !rn.turn && r.limit == 0 && !r.progress.slow && !b.single {
 			rn.grab = min(max(len(b.due)/r.share, 1), maxGroup)
 		}
 	} else if !rn.turn {

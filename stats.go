@@ -50,8 +50,8 @@ type LevelStats struct {
 	Timeouts int // those in the buckets, also canceled ones that are on the queue to be removed
 }
 
-// Stats returns the counts. It reads a few counters for each processor, several times if they
-// move meanwhile, and looks at each bucket in use. It waits if the timer's goroutine is at work, and keeps it
+// Stats returns the counts. It reads a few counters for each processor, and one for each task that is
+// running, several times if they move meanwhile, and looks at each bucket in use. It waits if the timer's goroutine is at work, and keeps it
 // waiting: usually for some microseconds.
 func (t *Timer) Stats() Stats {
 	st := t.counts()

@@ -14,7 +14,7 @@ import (
 //
 //	 producer (Cancel, Reset, the end of a run)      runner, for each task
 //	   enter:  inside++                                phase: claiming
-//	           stopped?  -- yes --> leave              held?  -- yes --> rest, wait for the lock, stopped?
+//	           stopped?  -- yes --> leave              held?  -- yes --> rest; stopped?  -- yes --> wait for swept
 //	           compare-and-swap the word               take from the batch, claim (compare-and-swap)
 //	           push on the queue                       phase: running
 //	   leave:  inside--                                call the task
