@@ -121,7 +121,7 @@ func (r *pooledRound) use(rnd *rand.Rand) {
 
 // Structs from a pool are armed again as soon as they have ended: while the old arming is on the queue, in
 // a bucket, in a batch or with an executor, and while the task runs. At a random moment the timer is
-// stopped. Each arming ends exactly once, and none is early.
+// stopped. Each arming ends exactly once, and none is early. On real time, because it is about races.
 func TestPooledEndOnce(t *testing.T) {
 	seeds := newRand(t)
 	var total Stats
@@ -179,7 +179,7 @@ func TestPooledEndOnce(t *testing.T) {
 }
 
 // Many arm, cancel, move and prune the same few timeouts, none of which has a hook, in no order. What comes
-// true agrees with the counts.
+// true agrees with the counts. On real time, too.
 func TestEmbeddedShared(t *testing.T) {
 	seeds := newRand(t)
 	var total Stats

@@ -182,7 +182,7 @@ func (to *Timeout) takeOff(bits uint64) (word uint64) {
 	return word &^ bits
 }
 
-const overwritten = "hashedwheel: a Timeout was overwritten while it was in use; after its end it is so until the second tick"
+const overwritten = "hashedwheel: a Timeout was overwritten before the second tick after its end, while the timer still held it"
 
 // unlink takes the first timeout off a list. A timeout must not keep its link: through it, a handle
 // that a caller holds on to would keep others alive.

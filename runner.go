@@ -114,7 +114,7 @@ func (rn *runner) run() {
 
 // runTasks claims the timeouts of a batch and runs their tasks, until none is left, or a task panics, or it
 // was the runner's turn. It reports whether it has run any.
-func (rn *runner) runTasks(b *batch) (any bool) {
+func (rn *runner) runTasks(b *batch) (ran bool) {
 	var to *Timeout // whose task is running
 	defer func() {
 		if to != nil {
@@ -124,9 +124,9 @@ func (rn *runner) runTasks(b *batch) (any bool) {
 	for {
 		next, claimed := rn.claimNext(b)
 		if next == nil {
-			return any
+			return ran
 		}
-		any = true
+		ran = true
 		to = next
 		next.task.Run(next)
 		to = nil // it has returned

@@ -263,13 +263,13 @@ func (r *runners) untilIdle() <-chan struct{} {
 
 // awaitClaims returns when each timeout that a runner has claimed before the call is also being started. It
 // reports whether any task is running.
-func (r *runners) awaitClaims() (any bool) {
+func (r *runners) awaitClaims() (found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rn := range r.live {
-		any = rn.settled()&phaseMask == running || any
+		found = rn.settled()&phaseMask == running || found
 	}
-	return any
+	return found
 }
 
 // tasksStarted returns how many tasks have been started.
