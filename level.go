@@ -24,8 +24,8 @@ func (l *level) init(size int) {
 }
 
 // add adds a timeout, which is told its position in the bucket but not the bucket.
-func (l *level) add(slot, tick uint64, to *Timeout) {
-	l.buckets[slot].add(tick, to)
+func (l *level) add(slot, now, tick uint64, to *Timeout) {
+	l.buckets[slot].add(now, tick, to)
 	l.occupied.set(slot)
 }
 
