@@ -62,6 +62,9 @@ func program(args []string) error {
 	if *draw != "" {
 		res, err = readResult(*draw)
 	} else {
+		if err := measurable(); err != nil {
+			return err
+		}
 		res = newResult(*short, *runs)
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
