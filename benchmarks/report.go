@@ -142,7 +142,7 @@ func (r *result) bars(w *workload, procs int) (bars []bar) {
 		if c.Procs != procs {
 			continue
 		}
-		b := bar{label: c.Peer, ours: c.ours(), fault: c.verdict()}
+		b := bar{label: c.Peer, ours: c.ours(), fault: c.verdict(), cannot: c.Cannot != ""}
 		if s, ok := c.Metrics[w.metrics[0].name]; ok {
 			b.value, b.least, b.greatest, b.measured = s.Median, s.Min, s.Max, true
 		}
