@@ -13,11 +13,11 @@ import (
 func printList(w io.Writer) {
 	fmt.Fprintln(w, "workloads:")
 	for _, work := range workloads {
-		fmt.Fprintf(w, "  %-34s %s: %s\n", work.name, work.heading(false), work.about)
+		fmt.Fprintf(w, "  %-36s %s: %s\n", work.name, work.heading(false), work.about)
 	}
 	fmt.Fprintln(w, "peers:")
 	for _, p := range peers {
-		fmt.Fprintf(w, "  %-34s %s %s\n", p.name, p.about, p.version())
+		fmt.Fprintf(w, "  %-36s %s %s\n", p.name, p.about, p.version())
 	}
 }
 
