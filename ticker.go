@@ -29,14 +29,9 @@ func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ownTask is the hook of a task that is the library's alone.
-type ownTask struct{ noHook }
-
-func (ownTask) own() bool { return true }
-
 // A sleeper is the task that ends a Sleep.
 type sleeper struct {
-	ownTask
+	Light
 	done chan error // has room for what is sent
 }
 
@@ -57,7 +52,7 @@ func (t *Timer) After(d time.Duration) (<-chan time.Time, error) {
 
 // A timeSender is the task of After.
 type timeSender struct {
-	ownTask
+	Light
 	c chan<- time.Time // has room for what is sent
 }
 
@@ -140,7 +135,7 @@ func (k *Ticker) empty() {
 
 // beats are the task of a ticker and the schedule of that.
 type beats struct {
-	ownTask
+	Light
 	*Ticker
 }
 

@@ -228,6 +228,9 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	return long, nil
 }
 
+// Tick returns the distance of the tick boundaries, as WithTick has set it.
+func (t *Timer) Tick() time.Duration { return t.clock.tick }
+
 // AfterFunc arms a timeout that calls f once, after delay. It is NewTimeout for a function
 // that has no use for the handle.
 func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
