@@ -138,15 +138,17 @@ func TestFromInside(t *testing.T) {
 		on := clock.New(newWheel(t))
 		start := time.Now()
 		var at []time.Duration
-		var timer *clock.Timer
-		timer = on.AfterFunc(tick, func() {
+		made := make(chan *clock.Timer, 1)
+		made <- on.AfterFunc(tick, func() {
+			timer := <-made
+			defer func() { made <- timer }()
 			if at = append(at, time.Since(start)); len(at) < 4 {
 				timer.Reset(time.Duration(len(at)-1) * tick) // 0, 1 tick, 2 ticks
 			}
 		})
 		pass(time.Second)
 		require.Equal(t, []time.Duration{tick, tick, 2 * tick, 4 * tick}, at)
-		require.False(t, timer.Stop())
+		require.False(t, (<-made).Stop())
 
 		var wg sync.WaitGroup
 		for n := range time.Duration(50) {
