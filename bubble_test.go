@@ -74,4 +74,5 @@ func TestTimerFromABubble(t *testing.T) {
 		deadline = time.Now().Add(time.Hour)
 	})
 	requireMisuse(t, timer, &embedded, deadline, usedOutside)
+	require.PanicsWithValue(t, usedOutside, func() { timer.clock.dueAt(deadline) }) // also if the worker is awake
 }

@@ -37,8 +37,9 @@
 // [Timer.ScheduleAtFixedRate], [Timer.ScheduleWithFixedDelay] and [Timer.Schedule] run a task
 // again and again, with one handle for all runs. A [Keyed] is a map whose entries expire, a
 // [Group] holds the timeouts that end with a connection. [Timer.Sleep],
-// [Timer.After] and [Timer.NewTicker] do what they do in package time. After [Timeout.Cancel], [Timeout.Wait] tells when a task that had
-// been started is over.
+// [Timer.After] and [Timer.NewTicker] do what they do in package time, and return errors; package clock has the
+// signatures of package time, with channels, and never fails. After [Timeout.Cancel], [Timeout.Wait] tells
+// when a task that had been started is over.
 //
 // # Costs
 //
@@ -62,8 +63,16 @@
 // # Tests
 //
 // Inside a bubble of testing/synctest, a timer made there runs on the bubble's time, exactly.
-// Stop it before the bubble ends, which otherwise finds its goroutine. A timer made outside must
-// not be used in a bubble.
+// Stop it before the bubble ends, which otherwise finds its goroutine. To arm a timeout in a bubble on
+// a timer made outside panics, and so does the other way round.
+//
+// While anything is pending a timer has one goroutine of its own, which goleak finds. This name stays the same, to
+// ignore it by:
+//
+//	goleak.IgnoreAnyFunction("github.com/hashedwheel/hashedwheel.(*worker).run")
+//
+// Goroutines that run tasks have other names, and end when no task is left. So goleak still finds a task that
+// hangs.
 package hashedwheel
 
 import (
