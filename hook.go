@@ -5,7 +5,7 @@ package hashedwheel
 // The core (timer, timeout, worker, wheel, runners) knows one kind of timeout. Everything else that
 // a timeout can be is a hook: a task of the library's own, usually wrapped around the user's, that
 // takes part in the timeout's life. A repeating timeout, a member of a Group, the task of a Canceler,
-// a Light task and the tasks of Sleep, After and Ticker are hooks. Hooks nest: a Group may hold a repeating
+// a Light task and the task of Sleep are hooks. Hooks nest: a Group may hold a repeating
 // timeout whose task is a Canceler.
 //
 // The hooked bit of a timeout's word says that its task is a hook. So a timeout without one pays for

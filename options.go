@@ -36,8 +36,8 @@ type config struct {
 //
 // As a rule of thumb, choose a tick of at most a tenth of the shortest delay that matters. A timeout armed just after
 // a boundary for exactly one tick waits for nearly two: a loop that waits for one tick each time, and arms
-// again when it is over, takes two for each turn. A ticker or ScheduleAtFixedRate does not, because its
-// times are counted from the start.
+// again when it is over, takes two for each turn. ScheduleAtFixedRate does not, because its times are
+// counted from the start.
 //
 // Any positive duration is allowed; below a millisecond the machine's own timers set the limit. With one of 1 ns the
 // timer works for 104 days after New, and in proportion longer with longer ones.
@@ -85,7 +85,7 @@ func WithMaxPending(n int) Option {
 //
 // With a limit, n goroutines are at work whenever there are tasks for them, and tasks that
 // block hold up the others as soon as there are n of them. A timeout that waits for its turn
-// is pending: it can be canceled and reset. Sleep, After and Ticker need no turn.
+// is pending: it can be canceled and reset. Sleep, and tasks that are Light, need no turn.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }

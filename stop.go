@@ -65,8 +65,8 @@ func (t *Timer) IsStopped() bool { return t.stopped.Load() }
 // Stop ends the timer and returns the timeouts that were pending, in no order. When it returns no
 // further task starts. Each timeout that was accepted has been started, or canceled, or is among
 // those returned, which count as canceled from now on. Repeating ones are too, even if their task is
-// running, and those of a Keyed, whose keys stay in it. Those of Sleep, After and Ticker, and of tasks that
-// are Light, are not, and count as canceled. NewTimeout and Reset fail with ErrStopped.
+// running, and those of a Keyed, whose keys stay in it. Those of Sleep, and of tasks that are
+// Light, are not, and count as canceled. NewTimeout and Reset fail with ErrStopped.
 //
 // Stop may be called from anywhere, also from inside a task, and more than once: one caller gets the
 // timeouts, all others nil. It does not wait for tasks that take long: use Shutdown for that. If any

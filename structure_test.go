@@ -24,7 +24,7 @@ var features = map[string][]string{
 	"repeat":   {"schedule"},
 	"schedule": {"repeat"},
 	"stats":    nil,
-	"ticker":   {"light", "schedule"},
+	"sleep":    {"light"},
 }
 
 // The core names no feature: nothing that is declared in the file of one is mentioned in a file of the

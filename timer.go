@@ -36,10 +36,10 @@
 //
 // [Timer.ScheduleAtFixedRate], [Timer.ScheduleWithFixedDelay] and [Timer.Schedule] run a task
 // again and again, with one handle for all runs. A [Keyed] is a map whose entries expire, a
-// [Group] holds the timeouts that end with a connection. [Timer.Sleep],
-// [Timer.After] and [Timer.NewTicker] do what they do in package time, and return errors; package clock has the
-// signatures of package time, with channels, and never fails. After [Timeout.Cancel], [Timeout.Wait] tells
-// when a task that had been started is over.
+// [Group] holds the timeouts that end with a connection. [Timer.Sleep] waits
+// with a context. After [Timeout.Cancel], [Timeout.Wait] tells when a task that had been started is over.
+//
+// Package clock has timers and tickers with the signatures of package time, with channels, which never fail.
 //
 // # Costs
 //
