@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"net"
+	"sync"
 	"syscall"
 
 	"github.com/hashedwheel/hashedwheel"
@@ -21,6 +22,7 @@ type Conn struct {
 	netConn
 	limit   *Limit
 	timeout hashedwheel.Timeout // its task is a closer
+	moving  sync.Mutex          // held to move the timeout, and for nothing else
 }
 
 // netConn keeps the embedded field unexported.
@@ -60,10 +62,19 @@ func (c *Conn) Write(b []byte) (int, error) {
 // passed puts the limit off if an operation has moved data. It returns err, or ErrIdle if that is why the
 // operation failed, or if the limit has ended before the data came.
 func (c *Conn) passed(op string, data bool, err error) error {
-	if data && c.timeout.Move(c.limit.silence) && err == nil {
+	if data && c.putOff() && err == nil {
 		return nil
 	}
 	return c.because(op, err)
+}
+
+// putOff gives the connection another limit, unless it has ended. The lock keeps a goroutine that loses the
+// processor after Move has read the clock from undoing what another one has done meanwhile.
+func (c *Conn) putOff() bool {
+	c.moving.Lock()
+	moved := c.timeout.Move(c.limit.silence)
+	c.moving.Unlock()
+	return moved
 }
 
 // because returns err, or ErrIdle if the limit has ended. The end of the stream stays what it is: all that
@@ -108,7 +119,7 @@ func (c *Conn) CloseRead() error {
 
 // pieceSize is how much of a file ReadFrom sends before that counts as activity. A peer that reads so much
 // within the limit is not closed. Larger pieces were not faster over loopback.
-const pieceSize = 128 << 10
+const pieceSize = 64 << 10
 
 // ReadFrom serves io.Copy. It sends a regular file by the ReadFrom of the wrapped connection, which uses sendfile
 // where there is such a thing, in pieces that count as activity each. All else it copies by Read and

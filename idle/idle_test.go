@@ -112,7 +112,8 @@ func TestErrIdle(t *testing.T) {
 		timeout, ok := err.(net.Error) // without errors.As, as in net/http and crypto/tls
 		require.True(t, ok)
 		require.True(t, timeout.Timeout())
-		require.False(t, timeout.Temporary()) //nolint:staticcheck // crypto/tls asks
+		//lint:ignore SA1019 crypto/tls asks for it
+		require.False(t, timeout.Temporary())
 		require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 	})
 }
@@ -215,7 +216,7 @@ func TestFullTimer(t *testing.T) {
 		require.EqualValues(t, 1, l.Refused())
 		c.Close()
 		third := pipes.dial()
-		c = <-accepted
+		<-accepted
 		pass(100 * ms)
 		_, err = third.Read(make([]byte, 1))
 		require.Equal(t, io.EOF, err)

@@ -168,3 +168,34 @@ func useOne(t *testing.T, c *Conn, s *stamped, far net.Conn, closeCalls *atomic.
 	}
 	return !idle, idle
 }
+
+// Goroutines that write at the same time: the deadline never falls behind what has been written. It would if
+// one that has read the clock, and then loses the processor, set it to what is out of date by then.
+func TestDeadlineOnlyAdvances(t *testing.T) {
+	const silence = time.Hour
+	l := newLimit(t, silence, hashedwheel.WithTick(time.Microsecond))
+	c, err := l.Conn(&fake{})
+	require.NoError(t, err)
+	defer c.Close()
+	start := time.Now()
+	var written atomic.Int64 // the latest beginning of a Write that has returned
+	var writers sync.WaitGroup
+	for range 4 {
+		writers.Go(func() {
+			b := make([]byte, 1)
+			for time.Since(start) < stressTime(t) && !t.Failed() {
+				began := int64(time.Since(start))
+				c.Write(b)
+				latest := written.Load()
+				for began > latest && !written.CompareAndSwap(latest, began) {
+					latest = written.Load()
+				}
+				latest = max(began, latest)
+				if left := c.timeout.Deadline().Sub(start) - time.Duration(latest); left < silence {
+					t.Errorf("the deadline is %v too early", silence-left)
+				}
+			}
+		})
+	}
+	writers.Wait()
+}
