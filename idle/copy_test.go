@@ -99,7 +99,7 @@ func TestFile(t *testing.T) {
 // What an io.LimitedReader has left is what it would have after any other copy.
 func TestLimitedReaderIsLeftRight(t *testing.T) {
 	f, content := newFile(t, pieceSize+10)
-	c, client := newTCP(t, newLimit(t, time.Hour))
+	c, client := newTCP(t, newHour(t))
 	r := &io.LimitedReader{R: f, N: pieceSize + 3}
 	got := make([]byte, r.N)
 	copied := make(chan error, 1)
@@ -157,12 +157,12 @@ func TestSlowSource(t *testing.T) {
 			return r, w
 		},
 		func() (io.Reader, io.WriteCloser) {
-			c, client := newTCP(t, newLimit(t, time.Hour))
+			c, client := newTCP(t, newHour(t))
 			return c.NetConn(), client
 		},
 	} {
 		r, w := source()
-		near, client := newTCP(t, newLimit(t, time.Hour))
+		near, client := newTCP(t, newHour(t))
 		rec := &recorder{Conn: near}
 		c, err := near.limit.Conn(rec)
 		require.NoError(t, err)
@@ -186,11 +186,10 @@ func TestSlowSource(t *testing.T) {
 
 // From a connection to a file: package os would splice past Read if there was a SyscallConn.
 func TestUpload(t *testing.T) {
-	c, client := newTCP(t, newLimit(t, time.Hour))
+	c, client := newTCP(t, newHour(t))
 	f, err := os.Create(filepath.Join(t.TempDir(), "upload"))
 	require.NoError(t, err)
 	defer f.Close()
-	time.Sleep(2 * tick) // so that activity puts the deadline off
 	_, err = client.Write([]byte("hello"))
 	require.NoError(t, err)
 	require.NoError(t, client.CloseWrite())

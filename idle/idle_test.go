@@ -24,12 +24,21 @@ func TestClosedAtTheLimit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const silence = 100 * ms
 			start := time.Now()
+			until := func(at time.Duration) { pass(at - time.Since(start)) }
 			l := newLimit(t, silence)
+			last := time.Duration(rnd.IntN(3)) // of nanoseconds: at a boundary, and after it
+			until(last)
 			c, far := newPipe(t, l)
 			b := make([]byte, 1)
-			last := time.Duration(0)
 			for range rnd.IntN(20) {
-				pass(boundary(last+silence) - time.Since(start) - time.Duration(rnd.IntN(int(silence))) - 1)
+				next := last + 1 + time.Duration(rnd.IntN(int(boundary(last+silence)-last-1)))
+				switch rnd.IntN(3) {
+				case 0:
+					next = max(next/tick*tick, last) + time.Duration(rnd.IntN(2))
+				case 1:
+					next = boundary(last+silence) - 1
+				}
+				until(next)
 				from, to := far, net.Conn(c)
 				if rnd.IntN(2) == 0 {
 					from, to = c, far
@@ -79,7 +88,7 @@ func TestBlockedWriteIsSilence(t *testing.T) {
 func TestDeadlinesOfTheUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		c, far := newPipe(t, newLimit(t, 100*ms))
+		c, _ := newPipe(t, newLimit(t, 100*ms))
 		b := make([]byte, 1)
 		for n := range 3 {
 			require.NoError(t, c.SetReadDeadline(time.Now().Add(15*ms)))
@@ -89,18 +98,30 @@ func TestDeadlinesOfTheUser(t *testing.T) {
 			require.NoError(t, c.SetWriteDeadline(time.Now().Add(15*ms)))
 			_, err = c.Write(b)
 			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			require.NotErrorIs(t, err, ErrIdle)
 			require.Equal(t, time.Duration(n+1)*30*ms, time.Since(start))
-			_, err = c.Read(nil)
-			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 		}
-		require.NoError(t, c.SetDeadline(time.Time{}))
-		go far.Write(b)
+		require.NoError(t, c.SetDeadline(time.Now().Add(time.Hour)))
 		_, err := c.Read(b)
-		require.NoError(t, err)
-		require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Hour)))
-		_, err = c.Read(b)
 		require.ErrorIs(t, err, ErrIdle)
-		require.Equal(t, 190*ms, time.Since(start), "a deadline far off does not save it")
+		require.Equal(t, 100*ms, time.Since(start), "a deadline far off does not save it")
+	})
+}
+
+// Neither does a Read or a Write of nothing.
+func TestNothingIsSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimit(t, 100*ms)
+		c, err := l.Conn(&fake{})
+		require.NoError(t, err)
+		pass(50 * ms)
+		for _, op := range []func([]byte) (int, error){c.Read, c.Write} {
+			n, err := op(nil)
+			require.Zero(t, n)
+			require.NoError(t, err)
+		}
+		pass(50 * ms)
+		require.EqualValues(t, 1, l.Closed())
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,8 +21,13 @@ import (
 // has to say: so a starved machine makes none of them fail.
 const silence = time.Hour
 
-// endLimit makes the limit of a connection end soon, and returns when it has. First it waits until there has been
-// activity since a time; it looks more than once, as what the peer has seen may not yet be what has returned.
+// newHour returns such a limit. It is so precise that activity is sure to move the deadline.
+func newHour(t testing.TB) *Limit {
+	return newLimit(t, silence, hashedwheel.WithTick(time.Microsecond))
+}
+
+// endLimit makes the limit of a connection end soon, and returns when it has. It first waits for activity after a
+// time, and again if there is more: a Write may return later than the peer has read.
 func endLimit(t *testing.T, c *Conn, since time.Time) {
 	t.Helper()
 	closed := c.limit.Closed()
@@ -50,7 +56,7 @@ func newTCP(t testing.TB, l *Limit) (*Conn, *net.TCPConn) {
 
 // The writing half is closed, and the reading one works on. The limit holds still.
 func TestCloseWrite(t *testing.T) {
-	c, client := newTCP(t, newLimit(t, silence))
+	c, client := newTCP(t, newHour(t))
 	b := make([]byte, 10)
 	require.NoError(t, c.CloseWrite())
 	_, err := client.Read(b)
@@ -69,7 +75,7 @@ func TestCloseWrite(t *testing.T) {
 }
 
 func TestCloseRead(t *testing.T) {
-	c, client := newTCP(t, newLimit(t, silence))
+	c, client := newTCP(t, newHour(t))
 	require.NoError(t, c.CloseRead())
 	b := make([]byte, 10)
 	_, err := c.Read(b)
@@ -107,7 +113,7 @@ type server struct {
 func newServer(t *testing.T, handler http.HandlerFunc) *server {
 	t.Helper()
 	s := &server{httptest.NewUnstartedServer(handler), make(chan *Conn, 1)}
-	s.Listener = &tap{newLimit(t, silence).Listener(s.Listener), s.conns}
+	s.Listener = &tap{newHour(t).Listener(s.Listener), s.conns}
 	t.Cleanup(s.Close)
 	return s
 }
@@ -200,9 +206,9 @@ func TestTLSHandshake(t *testing.T) {
 // Above TLS the limit ends the connection with an alert, as the Close of *tls.Conn does.
 func TestAboveTLS(t *testing.T) {
 	s, config := newTLS(t)
-	near, far := newTCP(t, newLimit(t, time.Hour))
+	near, far := newTCP(t, newHour(t))
 	began := time.Now()
-	c, err := newLimit(t, silence).Conn(tls.Server(near, s.TLS))
+	c, err := newHour(t).Conn(tls.Server(near, s.TLS))
 	require.NoError(t, err)
 	closed := make(chan error, 1)
 	go func() {
@@ -252,8 +258,9 @@ func TestHijack(t *testing.T) {
 
 // The connections of an http.Client, under a limit on its own side. One that was closed is replaced.
 func TestDial(t *testing.T) {
-	l := newLimit(t, silence)
+	l := newHour(t)
 	conns := make(chan *Conn, 1)
+	var dialed time.Time
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer s.Close()
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -262,15 +269,15 @@ func TestDial(t *testing.T) {
 			return nil, err
 		}
 		c, err := l.Conn(conn)
+		dialed = time.Now()
 		conns <- c
 		return c, err
 	}}
 	defer transport.CloseIdleConnections()
 	for range 2 {
-		began := time.Now()
 		response, err := (&http.Client{Transport: transport}).Get(s.URL)
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
-		endLimit(t, <-conns, began)
+		endLimit(t, <-conns, dialed)
 	}
 }
