@@ -5,9 +5,9 @@
 //	...
 //	err = server.Serve(limit.Listener(ln)) // or limit.Conn(c) for one connection
 //
-// Each Read or Write that moves data gives the connection another limit. That costs a reading of the clock
-// and one compare-and-swap, where [net.Conn.SetReadDeadline] takes locks of the poller and resets a timer
-// of the runtime. No connection has a goroutine of its own, and a packet allocates nothing.
+// Each Read or Write that moves data gives the connection another limit. That costs a reading of the clock,
+// a lock that is hardly ever contended, and one compare-and-swap: a third of a SetReadDeadline. No
+// connection has a goroutine of its own, and a packet allocates nothing.
 //
 // # What counts as silence
 //
@@ -16,8 +16,8 @@
 // does not, nor does the part of a Write that has been sent already. So the limit must be longer than the
 // server itself ever pauses, for instance in a slow handler, and than its largest Write takes.
 //
-// A connection is never closed before its limit has passed since it was last active. It is closed by the first
-// tick boundary after that, so less than one tick later, plus what the machine adds.
+// A connection is never closed before the limit has passed since it was last active. It is closed at the first
+// tick boundary after that: less than one tick later, plus what the machine adds.
 //
 // # TLS
 //

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -299,6 +301,38 @@ func TestNoHalfClose(t *testing.T) {
 	require.Equal(t, errors.ErrUnsupported, c.CloseWrite())
 	require.Equal(t, errors.ErrUnsupported, c.CloseRead())
 	require.NoError(t, c.Close())
+}
+
+// Ten thousand connections take the goroutine of the timer, and are closed at once.
+func TestNoGoroutineEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const conns = 10_000
+		l := newLimit(t, 100*ms)
+		before := runtime.NumGoroutine()
+		var closed atomic.Int64
+		f := &fake{close: func() error { closed.Add(1); return nil }}
+		b := make([]byte, 1)
+		all := make([]*Conn, conns)
+		for i := range all {
+			c, err := l.Conn(f)
+			require.NoError(t, err)
+			all[i] = c
+		}
+		pass(99 * ms)
+		for i, c := range all {
+			if i%2 == 0 {
+				c.Read(b)
+			}
+		}
+		require.LessOrEqual(t, runtime.NumGoroutine(), before+1)
+		pass(ms)
+		require.EqualValues(t, conns/2, closed.Load())
+		pass(99 * ms)
+		require.EqualValues(t, conns/2, closed.Load())
+		pass(ms)
+		require.EqualValues(t, conns, closed.Load())
+		require.EqualValues(t, conns, l.Closed())
+	})
 }
 
 func TestAllocations(t *testing.T) {

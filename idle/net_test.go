@@ -203,7 +203,7 @@ func TestTLSHandshake(t *testing.T) {
 	ended(t, conn)
 }
 
-// Above TLS the limit ends the connection with an alert, as the Close of *tls.Conn does.
+// Above TLS the limit closes that, and so what is beneath, whose own limit ends then.
 func TestAboveTLS(t *testing.T) {
 	s, config := newTLS(t)
 	near, far := newTCP(t, newHour(t))
@@ -220,8 +220,8 @@ func TestAboveTLS(t *testing.T) {
 	require.Eventually(t, func() bool { return c.NetConn().(*tls.Conn).ConnectionState().HandshakeComplete }, time.Minute, ms)
 	endLimit(t, c, began)
 	require.ErrorIs(t, <-closed, ErrIdle)
-	near.Close()
 	ended(t, client)
+	require.True(t, near.timeout.IsCanceled())
 }
 
 // A hijacked connection is the limited one, and works on.
