@@ -43,10 +43,22 @@ func impls(b *testing.B) map[string]func(c, tcp net.Conn) net.Conn {
 	if err != nil {
 		b.Fatal(err)
 	}
+	precise, err := hashedwheel.New(hashedwheel.WithTick(time.Microsecond))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { precise.Stop() })
 	return map[string]func(c, tcp net.Conn) net.Conn{
 		"none": func(c, _ net.Conn) net.Conn { return c },
 		"idle": func(c, _ net.Conn) net.Conn {
 			limited, err := l.Conn(c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return limited
+		},
+		"moved": func(c, _ net.Conn) net.Conn { // as if each packet was the first one of a tick
+			limited, err := (&Limit{timer: precise, silence: benchLimit, start: l.start}).Conn(c)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -63,7 +75,7 @@ func impls(b *testing.B) map[string]func(c, tcp net.Conn) net.Conn {
 	}
 }
 
-var implNames = []string{"none", "idle", "deadline", "time"}
+var implNames = []string{"none", "idle", "moved", "deadline", "time"}
 
 // pair returns both ends of a connection over loopback.
 func pair(b *testing.B, ln net.Listener) (near, far net.Conn) {

@@ -7,7 +7,9 @@ import (
 	"math"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/hashedwheel/hashedwheel"
 )
@@ -23,6 +25,7 @@ type Conn struct {
 	limit   *Limit
 	timeout hashedwheel.Timeout // its task is a closer
 	moving  sync.Mutex          // held to move the timeout, and for nothing else
+	covered atomic.Int64        // activity until then, since the start of the Limit, needs no move; only grows
 }
 
 // netConn keeps the embedded field unexported.
@@ -68,13 +71,23 @@ func (c *Conn) passed(op string, data bool, err error) error {
 	return c.because(op, err)
 }
 
-// putOff gives the connection another limit, unless it has ended. The lock keeps a goroutine that loses the
-// processor after Move has read the clock from undoing what another one has done meanwhile.
+// putOff gives the connection another limit, unless it has ended. Within a tick the deadline stays the same,
+// so only the first packet of a tick moves it: the others cost a look at the clock.
+//
+// The lock keeps a goroutine that loses the processor after Move has read the clock from undoing what
+// another one has done meanwhile.
 func (c *Conn) putOff() bool {
+	l := c.limit
+	if int64(time.Since(l.start)) <= c.covered.Load() {
+		return true // pending, or ended by Close or Timer.Stop
+	}
 	c.moving.Lock()
-	moved := c.timeout.Move(c.limit.silence)
-	c.moving.Unlock()
-	return moved
+	defer c.moving.Unlock()
+	if !c.timeout.Move(l.silence) {
+		return false
+	}
+	c.covered.Store(int64(c.timeout.Deadline().Sub(l.start) - l.silence))
+	return true
 }
 
 // because returns err, or ErrIdle if the limit has ended. The end of the stream stays what it is: all that
