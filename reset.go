@@ -23,7 +23,8 @@ func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 }
 
 // Move is Reset for a timeout that is still pending, and reports whether it has moved it. It has not if
-// the timeout is idle, or has ended, or if the timer is stopped: then nothing has changed.
+// the timeout is idle, or has ended, or if the timer is stopped: then nothing has changed. When
+// several goroutines call it at once, the last call counts, even if it has read the clock before the others.
 func (to *Timeout) Move(delay time.Duration) bool {
 	if status(to.word.Load()) != pending {
 		return false
