@@ -63,6 +63,11 @@ func TestLatenessOfWaiting(t *testing.T) {
 				count, median = n, upperBound(classOf((n-1)/2*long))
 			}
 			require.EqualValues(t, count, lateness.Count())
+			sum := (n - 1) * long // of the first, which is on time, and the last
+			if executor != nil {
+				sum = n * (n - 1) / 2 * long
+			}
+			require.Equal(t, sum, lateness.Sum())
 			require.Equal(t, median, lateness.Quantile(0.5))
 		})
 	}

@@ -270,7 +270,7 @@ var mutations = []mutation{
 		"\tg.closed = true\n", "",
 		"TestGroup TestGroupClosedFromInside"},
 	{20, "lateness counts from the wrong tick", "histogram.go",
-		"t.clock.boundary(tickOf(to.word.Load()))", "t.clock.boundary(tickOf(to.word.Load())-1)",
+		"t.clock.boundary(tickOf(to.word.Load())), 0)", "t.clock.boundary(tickOf(to.word.Load())-1), 0)",
 		"TestLatenessIsMeasured"},
 	{20, "what the worker takes off the queue is not counted", "worker.go",
 		"\tw.taken.Add(uint64(taken % lookEvery))\n", "",
