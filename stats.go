@@ -1,5 +1,10 @@
 package hashedwheel
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Stats are the counts of a timer. At rest, when no call is in progress,
 //
 //	Accepted == Expired + Canceled + Returned + Pending
@@ -69,6 +74,21 @@ func (t *Timer) Stats() Stats {
 // Pending returns the number of timeouts that will expire unless they are canceled. It is
 // exact when no call is in progress, never negative, and never more than WithMaxPending allows.
 func (t *Timer) Pending() int { return t.counts().Pending }
+
+// String describes the timer for logs: its name, how many timeouts are pending, and its tick. The form may
+// change.
+func (t *Timer) String() string {
+	var b strings.Builder
+	b.WriteString("hashedwheel.Timer(")
+	if t.name != "" {
+		fmt.Fprintf(&b, "%s, ", t.name)
+	}
+	if t.IsStopped() {
+		b.WriteString("stopped, ")
+	}
+	fmt.Fprintf(&b, "%d pending, tick %v)", t.Pending(), t.clock.tick)
+	return b.String()
+}
 
 // Buckets returns how many timeouts each bucket of a level holds, for those who want to look at the
 // wheel: as LevelStats.Timeouts, bucket by bucket. It returns nil if Stats does not list the level. It

@@ -113,8 +113,10 @@ type Timer struct {
 	clock        clock
 	panicHandler func(to *Timeout, value any, stack []byte)
 	logger       *slog.Logger
+	name         string
 	queue        queue // its stripes are shared
 	limit        limit
+	labels       labels
 
 	worker     worker
 	runners    runners // of the users' tasks
@@ -150,6 +152,7 @@ func New(opts ...Option) (*Timer, error) {
 		clock:        newClock(c.tick),
 		panicHandler: c.panicHandler,
 		logger:       c.logger,
+		name:         c.name,
 		queue:        newQueue(),
 		swept:        make(chan struct{}),
 	}
@@ -164,6 +167,8 @@ func New(opts ...Option) (*Timer, error) {
 		t.runners.dispatch = c.dispatcher(&t.runners)
 	}
 	t.calls.patience = max(min(c.tick/looksPerTick, maxPatience), minPatience)
+	t.labels.set(c.name)
+	t.calls.labels = t.labels.runner
 	t.worker.timer = t
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
@@ -280,8 +285,15 @@ func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 
 // log returns what to log with. To log is to run code of the user's.
 func (t *Timer) log() *slog.Logger {
-	if t.logger == nil {
-		return slog.Default()
+	l := t.logger
+	if l == nil {
+		l = slog.Default()
 	}
-	return t.logger
+	if t.name != "" {
+		l = l.With("timer", t.name)
+	}
+	return l
 }
+
+// Name returns the name that WithName has set.
+func (t *Timer) Name() string { return t.name }

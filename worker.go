@@ -60,7 +60,7 @@ type worker struct {
 
 // run is the worker.
 func (w *worker) run() {
-	clearLabels()
+	setLabels(w.timer.labels.worker)
 	alarm := time.NewTimer(math.MaxInt64)
 	defer alarm.Stop()
 	for w.presence.Load() != halted {
