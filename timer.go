@@ -174,6 +174,7 @@ func New(opts ...Option) (*Timer, error) {
 	t.worker.queue = &t.queue
 	t.worker.wheelSize = c.wheelSize
 	t.worker.levels = c.levels
+	t.worker.shown.levels = make([]levelShown, c.levels)
 	t.worker.wake = make(chan struct{}, 1)
 	t.worker.done = make(chan struct{})
 	return t, nil
