@@ -64,7 +64,10 @@ func TestLevelsOfABusyWorker(t *testing.T) {
 				if st.Levels != nil && wanted(st.Levels[0]) {
 					break
 				}
-				require.Less(t, i, 2_000_000, "%+v", st.Levels)
+				if i == 5_000_000 { // virtual time does not pass meanwhile
+					t.Errorf("%+v", st.Levels)
+					break
+				}
 				runtime.Gosched()
 			}
 			return func() {
