@@ -52,7 +52,9 @@
 // # Monitoring
 //
 // [Timer.Stats] has the counts of what became of the timeouts, which agree at rest; how late tasks were
-// started; and how the wheel, its queue and its goroutines are doing.
+// started; and how the wheel, its queue and its goroutines are doing. It waits for nothing. The modules
+// metrics/prometheus and metrics/otel export it. In profiles the goroutines of a timer carry its name: see
+// [WithName].
 //
 // # When to use package time instead
 //
