@@ -7,19 +7,29 @@ import (
 )
 
 // A bucket is a list in which each timeout knows its position, whether it lies in the first array or
-// in one of the chunks, and what lies beyond its end keeps nothing alive.
+// in one of the chunks, and what lies beyond its end keeps nothing alive. Its base follows the wheel, and
+// an entry that is overdue by then is due now.
 func TestBucketModel(t *testing.T) {
 	r := newRand(t)
 	var b bucket
 	model := map[*Timeout]uint64{}
-	most := 0
+	most, now, rebased := 0, uint64(0), 0
+	check := func(e entry) {
+		if tick := model[e.to]; e.tick != tick && (e.tick > now || e.tick < tick) {
+			t.Fatalf("tick %d, not %d, at %d", e.tick, tick, now)
+		}
+	}
 	for grow := range 8 {
 		for range 5000 {
 			switch {
 			case r.IntN(10) < 3+5*((grow+1)%2) || len(model) == 0:
-				to, tick := new(Timeout), 1+r.Uint64N(1000)
-				b.add(tick, to)
+				now += r.Uint64N(1 << 20)
+				to, tick, base := new(Timeout), now+1+r.Uint64N(reach), b.base
+				b.add(now, tick, to)
 				model[to] = tick
+				if b.len() > 1 && b.base != base {
+					rebased++
+				}
 			case r.IntN(300) == 0: // as a visit does that leaves only so many
 				n := r.IntN(b.len())
 				for pos := n; pos < b.len(); pos++ {
@@ -27,9 +37,10 @@ func TestBucketModel(t *testing.T) {
 				}
 				b.truncate(n)
 			default:
-				to := b.at(r.IntN(b.len())).to
-				require.Equal(t, model[to], b.remove(to))
-				delete(model, to)
+				e := b.at(r.IntN(b.len()))
+				check(e)
+				require.Equal(t, e.tick, b.remove(e.to))
+				delete(model, e.to)
 			}
 			if b.len() != len(model) {
 				t.Fatalf("%d entries, not %d", b.len(), len(model))
@@ -38,17 +49,18 @@ func TestBucketModel(t *testing.T) {
 		}
 		least := ^uint64(0)
 		for pos, e := range b.all() {
-			require.Equal(t, model[e.to], e.tick)
+			check(e)
 			require.EqualValues(t, pos, e.to.pos)
 			least = min(least, e.tick)
 		}
-		for e := range b.spare() {
-			require.Nil(t, e.to)
+		for to := range b.spare() {
+			require.Nil(t, to)
 		}
 		require.LessOrEqual(t, b.cap(), max(8*b.len(), b.len()+3*chunkSize))
 		b.findMin()
 		require.True(t, b.len() == 0 || b.min == least)
 	}
+	require.Positive(t, rebased)
 	require.Greater(t, most, 3*chunkSize)
 	b.truncate(0)
 	require.LessOrEqual(t, b.cap(), keepCap)

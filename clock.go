@@ -13,7 +13,8 @@ const neverTick = 1<<(64-tickShift) - 1
 // A clock counts ticks since start. It is the only place where durations become ticks
 // and ticks become durations, and the only one that reads the time. All of it is
 // monotonic: start carries a monotonic reading, and time.Since uses no other. In a synctest
-// bubble no time has one, and nobody sets the clock.
+// bubble no time has one, and nobody sets the clock. So a clock and a time that differ in this
+// belong to different worlds, see checkBubble.
 //
 // Immutable after New.
 type clock struct {
@@ -54,9 +55,34 @@ func (c *clock) ticks(d time.Duration) uint64 {
 	return (hi<<1 | lo>>63) >> c.shift
 }
 
-// elapsed returns the time since start, which is never negative: in a synctest bubble the time
-// is another one, and a timer from outside stands still there.
-func (c *clock) elapsed() time.Duration { return max(time.Since(c.start), 0) }
+// elapsed returns the time since start, which is never negative.
+//
+// Outside of bubbles it costs two branches beside the reading. In a bubble the year is 2000, so the time
+// since the start of a timer from outside is negative there.
+func (c *clock) elapsed() time.Duration {
+	if d := time.Since(c.start); d >= 0 && c.monotonic {
+		return d
+	}
+	return c.bubbleElapsed()
+}
+
+// bubbleElapsed is elapsed for a timer of a bubble, or in a bubble.
+func (c *clock) bubbleElapsed() time.Duration {
+	now := time.Now()
+	c.checkBubble(now)
+	return max(now.Sub(c.start), 0)
+}
+
+// checkBubble panics if one of the timer and the caller, whose time is now, is in a synctest bubble and the
+// other one is not. Such a timer would never fire, or all at once, or hang the test.
+func (c *clock) checkBubble(now time.Time) {
+	switch outside, madeOutside := isMonotonic(now), isMonotonic(c.start); {
+	case outside && !madeOutside:
+		panic("hashedwheel: a Timer made in a testing/synctest bubble is used outside of it")
+	case !outside && madeOutside:
+		panic("hashedwheel: a Timer made outside of a testing/synctest bubble is used in one: make it in there")
+	}
+}
 
 // now returns the number of boundaries passed: the current tick.
 func (c *clock) now() uint64 { return c.tickAt(c.elapsed()) }
@@ -80,8 +106,11 @@ func (c *clock) dueIn(delay time.Duration) uint64 { return c.due(c.elapsed(), de
 // because it has read the clock. It reads the clock only if the deadline lacks a monotonic reading. Then the wall
 // clock, now, is all that tells how far off the deadline is.
 func (c *clock) dueAt(deadline time.Time) (tick uint64, ahead bool) {
-	if c.monotonic && !isMonotonic(deadline) {
+	if !c.monotonic {
+		c.checkBubble(time.Now())
+	} else if !isMonotonic(deadline) {
 		now := time.Now()
+		c.checkBubble(now)
 		return c.due(max(now.Sub(c.start), 0), deadline.Sub(now)), true
 	}
 	return c.at(max(deadline.Sub(c.start), 0)), false

@@ -4,8 +4,8 @@ package hashedwheel
 //
 // The core (timer, timeout, worker, wheel, runners) knows one kind of timeout. Everything else that
 // a timeout can be is a hook: a task of the library's own, usually wrapped around the user's, that
-// takes part in the timeout's life. A repeating timeout, a member of a Group, the task of a Canceler
-// and the tasks of Sleep, After and Ticker are hooks. Hooks nest: a Group may hold a repeating
+// takes part in the timeout's life. A repeating timeout, a member of a Group, the task of a Canceler,
+// a Light task and the task of Sleep are hooks. Hooks nest: a Group may hold a repeating
 // timeout whose task is a Canceler.
 //
 // The hooked bit of a timeout's word says that its task is a hook. So a timeout without one pays for
@@ -35,11 +35,15 @@ type hook interface {
 	// armed after all.
 	left(to *Timeout, canceled bool)
 
-	// own reports whether the task is the library's alone, and no caller has a handle. It runs beyond
+	// own reports whether the task is no user's: it is the library's, or a Light one. It runs beyond
 	// WithMaxConcurrency and without the executor, because tasks may be waiting for it. Stop cancels
 	// its timeout instead of returning it. Such a task must not block, except to wait for a lock that is
 	// held briefly.
 	own() bool
+
+	// notifyStopped is called after left if it was Stop that ended the timeout of an own task. The timer is
+	// stopped then, and Stop waits for the call alone.
+	notifyStopped(to *Timeout)
 }
 
 // adopt returns what a timeout is armed with for a task, and the bits that its word gets. The task is nil
@@ -67,11 +71,12 @@ func adopt(task Task) (adopted Task, bits uint64) {
 // noHook is a hook that changes nothing.
 type noHook struct{}
 
-func (noHook) unwrap() Task        { return nil }
-func (noHook) ran(*Timeout)        {}
-func (noHook) arm(*Timeout) error  { return nil }
-func (noHook) left(*Timeout, bool) {}
-func (noHook) own() bool           { return false }
+func (noHook) unwrap() Task           { return nil }
+func (noHook) ran(*Timeout)           {}
+func (noHook) arm(*Timeout) error     { return nil }
+func (noHook) left(*Timeout, bool)    {}
+func (noHook) own() bool              { return false }
+func (noHook) notifyStopped(*Timeout) {}
 func (noHook) claim(to *Timeout, word uint64) (claimed uint64) {
 	claimed = withStatus(word, expired)
 	if !to.word.CompareAndSwap(word, claimed) {
@@ -98,3 +103,4 @@ func (w *wrap) ran(to *Timeout)                       { w.inner().ran(to) }
 func (w *wrap) arm(to *Timeout) error                 { return w.inner().arm(to) }
 func (w *wrap) left(to *Timeout, canceled bool)       { w.inner().left(to, canceled) }
 func (w *wrap) own() bool                             { return w.inner().own() }
+func (w *wrap) notifyStopped(to *Timeout)             { w.inner().notifyStopped(to) }

@@ -26,9 +26,9 @@ func (l *level) init(size int) {
 }
 
 // add adds a timeout, which is told its position in the bucket but not the bucket.
-func (l *level) add(slot, tick uint64, to *Timeout) {
+func (l *level) add(slot, now, tick uint64, to *Timeout) {
 	b := &l.buckets[slot]
-	b.add(tick, to)
+	b.add(now, tick, to)
 	l.count++
 	if b.len() == 1 {
 		l.occupied.set(slot)

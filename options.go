@@ -33,8 +33,14 @@ type config struct {
 
 // WithTick sets the distance of the tick boundaries, 100 ms by default. A timeout expires
 // at the first boundary at or after its deadline, so the tick is the precision of the
-// timer. Each tick at which something happens costs a wake-up of the process. Any positive
-// duration is allowed; below a millisecond the machine's own timers set the limit. With one of 1 ns the
+// timer. Each tick at which something happens costs a wake-up of the process.
+//
+// As a rule of thumb, choose a tick of at most a tenth of the shortest delay that matters. A timeout armed just after
+// a boundary for exactly one tick waits for nearly two: a loop that waits for one tick each time, and arms
+// again when it is over, takes two for each turn. ScheduleAtFixedRate does not, because its times are
+// counted from the start.
+//
+// Any positive duration is allowed; below a millisecond the machine's own timers set the limit. With one of 1 ns the
 // timer works for 104 days after New, and in proportion longer with longer ones.
 func WithTick(d time.Duration) Option {
 	return func(c *config) { c.tick = d }
@@ -80,7 +86,7 @@ func WithMaxPending(n int) Option {
 //
 // With a limit, n goroutines are at work whenever there are tasks for them, and tasks that
 // block hold up the others as soon as there are n of them. A timeout that waits for its turn
-// is pending: it can be canceled and reset. Sleep, After and Ticker need no turn.
+// is pending: it can be canceled and reset. Sleep, and tasks that are Light, need no turn.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }
@@ -90,6 +96,11 @@ func WithMaxConcurrency(n int) Option {
 // value recovered, and the stack of the goroutine at the panic. It runs where the task ran
 // and counts as part of its run. If it panics itself the program crashes. Nil, the default,
 // logs the panic as an error through the logger.
+//
+// A panic that is meant to end the program, such as that of a watchdog, is recovered too. This handler lets
+// every panic in a task crash the program, with the stack of the task, as one in a goroutine does:
+//
+//	hashedwheel.WithPanicHandler(func(_ *hashedwheel.Timeout, v any, _ []byte) { panic(v) })
 func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 	return func(c *config) { c.panicHandler = h }
 }

@@ -15,17 +15,19 @@ func TestOwnTasksDoNotWait(t *testing.T) {
 	const tick = time.Millisecond
 	waits := map[string]func(timer *Timer) error{
 		"Sleep": func(timer *Timer) error { return timer.Sleep(context.Background(), 5*tick) },
-		"After": func(timer *Timer) error {
-			c, err := timer.After(5 * tick)
-			<-c
+		"Light": func(timer *Timer) error {
+			s := newSignal()
+			_, err := timer.NewTimeout(s, 5*tick)
+			<-s.c
 			return err
 		},
-		"Ticker": func(timer *Timer) error {
-			k, err := timer.NewTicker(5 * tick)
+		"Light, repeating": func(timer *Timer) error {
+			s := newSignal()
+			to, err := timer.ScheduleAtFixedRate(s, 5*tick, 5*tick)
 			for range 3 {
-				<-k.C
+				<-s.c
 			}
-			k.Stop()
+			to.Cancel()
 			return err
 		},
 	}
@@ -77,7 +79,8 @@ func TestOwnTasksLeaveTheLimitAlone(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(2))
-		ticker, err := timer.NewTicker(tick)
+		ticker := newSignal()
+		beats, err := timer.ScheduleAtFixedRate(ticker, tick, tick)
 		require.NoError(t, err)
 		busy := make(chan struct{}, 100)
 		for range 70 {
@@ -89,12 +92,12 @@ func TestOwnTasksLeaveTheLimitAlone(t *testing.T) {
 			require.NoError(t, err)
 		}
 		for range 400 {
-			<-ticker.C
+			<-ticker.c
 			require.LessOrEqual(t, len(busy), 2)
-			_, err := timer.After(0)
+			_, err := timer.NewTimeout(newSignal(), 0)
 			require.NoError(t, err)
 		}
-		ticker.Stop()
+		beats.Cancel()
 		pass(2 * tick)
 		checkStats(t, timer)
 		require.Zero(t, timer.Pending())
@@ -110,9 +113,9 @@ func TestStopAndOwnTasks(t *testing.T) {
 		slept := make(chan error, 1)
 		_, err := timer.AfterFunc(0, func() { slept <- timer.Sleep(context.Background(), time.Hour) })
 		require.NoError(t, err)
-		_, err = timer.After(time.Hour)
+		_, err = timer.NewTimeout(newSignal(), time.Hour)
 		require.NoError(t, err)
-		_, err = timer.NewTicker(time.Hour)
+		_, err = timer.ScheduleAtFixedRate(newSignal(), time.Hour, time.Hour)
 		require.NoError(t, err)
 		pass(10 * tick)
 		require.Equal(t, 3, timer.Pending())
@@ -128,15 +131,15 @@ func TestStopAndOwnTasks(t *testing.T) {
 func TestOwnTaskAgain(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newFakedTimer(t, WithMaxConcurrency(1))
-		k, err := timer.NewTicker(time.Hour)
+		own, err := timer.ScheduleAtFixedRate(newSignal(), time.Hour, time.Hour)
 		require.NoError(t, err)
 		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), time.Hour, time.Hour)
 		require.NoError(t, err)
 		require.Same(t, &timer.runners, timer.runnersOf(to))
-		require.Same(t, &timer.ownRunners, timer.runnersOf(k.to))
+		require.Same(t, &timer.ownRunners, timer.runnersOf(own))
 		pass(time.Second)         // the worker has placed them
 		timer.stopped.Store(true) // so that none of them is run
-		for _, to := range []*Timeout{to, k.to} {
+		for _, to := range []*Timeout{to, own} {
 			timer.worker.wheel.remove(to) // as if they had been due
 			r := timer.runnersOf(to)
 			r.requeue(to, 1)

@@ -109,6 +109,28 @@ func TestPanicHandlerPanics(t *testing.T) {
 	}
 }
 
+// The handler that the documentation of WithPanicHandler gives crashes the program as a panic in a goroutine
+// does: with the value, and with the stack of the task.
+func TestPanicHandlerPanicsAgain(t *testing.T) {
+	if os.Getenv("HASHEDWHEEL_CRASH") == "again" {
+		timer := newTimer(t, WithTick(time.Millisecond), WithPanicHandler(func(_ *Timeout, v any, _ []byte) { panic(v) }))
+		_, err := timer.AfterFunc(0, watchdogBites)
+		require.NoError(t, err)
+		time.Sleep(time.Minute) // until the crash
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestPanicHandlerPanicsAgain$")
+	cmd.Env = append(os.Environ(), "HASHEDWHEEL_CRASH=again")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 2, exit.ExitCode())
+	require.Contains(t, string(out), "panic: it hangs")
+	require.Contains(t, string(out), "hashedwheel.watchdogBites(")
+}
+
+func watchdogBites() { panic("it hangs") }
+
 func TestPanicIsLogged(t *testing.T) {
 	run := func(opts ...Option) string {
 		var log bytes.Buffer

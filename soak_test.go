@@ -295,15 +295,15 @@ func (s *soak) act(random func(n int) int) {
 			s.keyed.Remove(key)
 		}
 	case op == 18:
-		_, _ = timer.After(delay)
+		_, _ = timer.NewTimeout(newSignal(), delay)
 	case op == 19:
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		_ = timer.Sleep(ctx, delay/20)
 		cancel()
 	case op == 20:
-		if ticker, err := timer.NewTicker(time.Millisecond); err == nil {
-			_ = ticker.Reset(2 * time.Millisecond)
-			ticker.Stop()
+		if to, err := timer.ScheduleAtFixedRate(newSignal(), 0, time.Millisecond); err == nil {
+			_, _ = to.Reset(2 * time.Millisecond)
+			to.Cancel()
 		}
 	case op == 21 && random(50) == 0:
 		s.mu.Lock()

@@ -20,7 +20,7 @@ type Stats struct {
 	Accepted uint64
 
 	Expired  uint64 // tasks started
-	Canceled uint64 // timeouts ended by Cancel, and those of Sleep, After and Ticker by Stop
+	Canceled uint64 // timeouts ended by Cancel, and those of Sleep and of Light tasks by Stop
 	Returned uint64 // timeouts handed back by Stop
 	Rejected uint64 // calls refused with ErrTooManyPending or ErrStopped, not ErrGroupClosed
 	Panics   uint64 // calls of user code that panicked: tasks, mostly

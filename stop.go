@@ -65,8 +65,8 @@ func (t *Timer) IsStopped() bool { return t.stopped.Load() }
 // Stop ends the timer and returns the timeouts that were pending, in no order. When it returns no
 // further task starts. Each timeout that was accepted has been started, or canceled, or is among
 // those returned, which count as canceled from now on. Repeating ones are too, even if their task is
-// running, and those of a Keyed, whose keys stay in it. Those of Sleep, After and Ticker are not, and
-// count as canceled. NewTimeout and Reset fail with ErrStopped.
+// running, and those of a Keyed, whose keys stay in it. Those of Sleep, and of tasks that are
+// Light, are not, and count as canceled. NewTimeout and Reset fail with ErrStopped.
 //
 // Stop may be called from anywhere, also from inside a task, and more than once: one caller gets the
 // timeouts, all others nil. It does not wait for tasks that take long: use Shutdown for that. If any
@@ -84,8 +84,17 @@ func (t *Timer) stop() []*Timeout {
 		<-t.swept
 		return nil
 	}
-	defer close(t.swept)
+	left, own := t.takePending()
+	close(t.swept)
+	for _, to := range own {
+		to.hook().notifyStopped(to)
+	}
+	return left
+}
 
+// takePending takes all timeouts that are pending: the user's, and those of own tasks. They count as
+// returned, and as canceled. Called by Stop, when the gate is shut.
+func (t *Timer) takePending() (left, own []*Timeout) {
 	t.worker.halt()
 	for i := range t.queue.stripes {
 		for t.queue.stripes[i].inside.Load() != 0 {
@@ -96,7 +105,6 @@ func (t *Timer) stop() []*Timeout {
 		r.shutGate()
 	}
 
-	var left []*Timeout
 	s := &t.queue.stripes[0]
 	collect := func(to *Timeout) {
 		word, ok := to.handBack()
@@ -108,6 +116,7 @@ func (t *Timer) stop() []*Timeout {
 			h := to.task.(hook)
 			if h.left(to, true); h.own() {
 				s.canceled.Add(1)
+				own = append(own, to)
 				return
 			}
 		}
@@ -133,7 +142,7 @@ func (t *Timer) stop() []*Timeout {
 		wheel.each(collect)
 	}
 	t.returned.Add(uint64(len(left)))
-	return left
+	return left, own
 }
 
 // Shutdown stops the timer as Stop does, then waits until all tasks that were started have

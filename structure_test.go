@@ -21,10 +21,11 @@ var features = map[string][]string{
 	"group":    {"repeat", "schedule"},
 	"keyed":    nil,
 	"labeled":  nil,
+	"light":    nil,
 	"repeat":   {"schedule"},
 	"schedule": {"repeat"},
 	"stats":    nil,
-	"ticker":   {"schedule"},
+	"sleep":    {"light"},
 }
 
 // The core names no feature: nothing that is declared in the file of one is mentioned in a file of the

@@ -68,12 +68,13 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	if tick <= w.now {
 		panic(fmt.Sprintf("hashedwheel: timeout placed at tick %d, but the wheel is at %d", tick, w.now))
 	}
+	tick = min(tick, w.now+reach)
 	i, slot := w.locate(tick)
 	l := &w.levels[i]
 	if l.buckets == nil {
 		l.init(1 << w.bits)
 	}
-	l.add(slot, tick, to)
+	l.add(slot, w.now, tick, to)
 	to.bucket = w.placeOf(i, slot)
 	w.next = min(w.next, l.wanted(slot, w.now))
 	w.count++
@@ -150,32 +151,34 @@ func (w *wheel) enter(i int, first, last uint64, emit func(to *Timeout)) {
 func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func(to *Timeout)) (first uint64) {
 	l := &w.levels[level]
 	b := &l.buckets[slot]
-	first = math.MaxUint64
-	left := b.len()
+	if w.now+reach-b.base > math.MaxUint32 {
+		b.rebase(w.now)
+	}
+	base, end := b.base, (last+1)<<l.shift-b.base // those from end on are not due
+	left, earliest := b.n, uint64(math.MaxUint64)
 	// From the back, so that what fills a gap has been seen; array by array.
 	for hi > lo {
-		array, start := b.array(hi - 1)
-		start, array = max(start, lo), array[max(lo-start, 0):hi-start]
-		hi = start
-		for i := len(array) - 1; i >= 0; i-- {
-			e := &array[i]
-			if e.tick>>l.shift > last {
-				first = min(first, e.tick)
+		array, start := b.pieces(hi - 1)
+		pos := hi - 1
+		for hi = max(start, lo); pos >= hi; pos-- {
+			p, i := &array[(pos-start)/pieceSize], (pos-start)%pieceSize
+			if ahead := uint64(p.ticks[i]); ahead >= end {
+				earliest = min(earliest, ahead)
 				continue
 			}
-			to := e.to
+			to := p.to[i]
 			word := to.word.Load()
-			tick := tickOf(word)
+			tick := min(tickOf(word), w.now+reach)
 			ahead := waits(word) && tick > w.now
 			if ahead {
 				if j, s := w.locate(tick); j == level && s == slot {
-					e.tick = tick
-					first = min(first, tick)
+					p.ticks[i] = uint32(tick - base)
+					earliest = min(earliest, tick-base)
 					continue
 				}
 			}
 			left--
-			b.fill(start+i, left)
+			b.fill(pos, left)
 			to.bucket = 0
 			w.count--
 			switch {
@@ -191,7 +194,10 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 	if left == 0 {
 		l.emptied(slot)
 	}
-	return first
+	if earliest == math.MaxUint64 {
+		return earliest
+	}
+	return base + earliest
 }
 
 // earliest returns the first tick at which something is to be done, neverTick if there is none.

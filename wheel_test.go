@@ -52,8 +52,8 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 				fail("level %d, slot %d: first tick is %d, not %d", i, slot, least, b.min)
 			}
 			large = large || l.stale.has(uint64(slot)) && b.len() > worthScan
-			for e := range b.spare() {
-				if e.to != nil {
+			for to := range b.spare() {
+				if to != nil {
 					fail("level %d: slot %d keeps what was removed", i, slot)
 				}
 			}
@@ -84,27 +84,27 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 func (b *bucket) all() iter.Seq2[int, entry] {
 	return func(yield func(int, entry) bool) {
 		for pos := range b.len() {
-			if !yield(pos, *b.at(pos)) {
+			if !yield(pos, b.at(pos)) {
 				return
 			}
 		}
 	}
 }
 
-// spare returns what lies beyond the entries of a bucket.
-func (b *bucket) spare() iter.Seq[entry] {
-	return func(yield func(entry) bool) {
-		for _, e := range b.entries[len(b.entries):cap(b.entries)] {
-			if !yield(e) {
-				return
+// spare returns the timeouts that lie beyond the entries of a bucket.
+func (b *bucket) spare() iter.Seq[*Timeout] {
+	return func(yield func(*Timeout) bool) {
+		arrays := [][]piece{b.first[:cap(b.first)]}
+		if b.more != nil {
+			for _, chunk := range *b.more {
+				arrays = append(arrays, chunk[:])
 			}
 		}
-		if b.more == nil {
-			return
-		}
-		for n := b.more.n; n < len(b.more.arrays)*chunkSize; n++ {
-			if !yield(b.more.arrays[n/chunkSize][n%chunkSize]) {
-				return
+		for i, array := range arrays {
+			for pos := max(b.n-i*chunkSize, 0); pos < len(array)*pieceSize; pos++ {
+				if !yield(array[pos/pieceSize].to[pos%pieceSize]) {
+					return
+				}
 			}
 		}
 	}
@@ -112,9 +112,9 @@ func (b *bucket) spare() iter.Seq[entry] {
 
 // cap returns for how many entries a bucket has memory.
 func (b *bucket) cap() int {
-	n := cap(b.entries)
+	n := cap(b.first) * pieceSize
 	if b.more != nil {
-		n += len(b.more.arrays) * chunkSize
+		n += len(*b.more) * chunkSize
 	}
 	return n
 }
@@ -245,8 +245,9 @@ func TestWheelCatchesUpAtOnce(t *testing.T) {
 	}
 }
 
-// The largest wheel reaches the last tick on a level whose shift is not too large for a tick. Whoever
-// only ever looks at the tick named by next misses nothing, and is not sent in vain.
+// The largest wheel reaches the last tick on a level whose shift is not too large for a tick. A worker that
+// looks only at the tick named by next misses nothing, and finds something due, except that what lies
+// beyond reach is looked at on the way.
 func TestWheelReachesAllTicks(t *testing.T) {
 	for _, size := range []int{1, 2, 64, maxWheelSize} {
 		w := newWheel(size, maxLevels, 1)
@@ -258,6 +259,10 @@ func TestWheelReachesAllTicks(t *testing.T) {
 		w.place(testTimeout(neverTick-1), neverTick-1)
 		w.check(t)
 		for _, tick := range append(ticks, neverTick-1) {
+			if tick > reach {
+				require.LessOrEqual(t, w.next, tick)
+				require.Empty(t, collect(t, w, tick-1))
+			}
 			require.Equal(t, tick, w.next)
 			due := 0
 			w.advance(tick, func(*Timeout) { due++ })
@@ -271,7 +276,7 @@ func TestWheelNeverTick(t *testing.T) {
 		w := newWheel(8, levels+1, 0)
 		to := testTimeout(neverTick)
 		w.place(to, neverTick)
-		require.Equal(t, uint64(neverTick), w.next)
+		require.Equal(t, uint64(reach), w.next, "the first look on the way")
 		require.Empty(t, collect(t, w, neverTick-1))
 		require.Equal(t, uint64(neverTick), w.next)
 		w.remove(to)
@@ -306,6 +311,9 @@ func TestWheelModel(t *testing.T) {
 		w := newWheel(shape.size, shape.levels, r.Uint64N(1000))
 		reach := uint64(shape.size) // of any of the levels
 		delay := func() uint64 {
+			if r.IntN(20) == 0 { // several times as far as an entry can say
+				return 1 + r.Uint64N(1<<r.IntN(36))
+			}
 			reach := reach
 			for range r.IntN(shape.levels) {
 				reach *= uint64(shape.size)
@@ -392,4 +400,18 @@ func TestBucketGivesMemoryBack(t *testing.T) {
 	}
 	require.LessOrEqual(t, w.levels[0].buckets[6].cap(), keepCap)
 	w.check(t)
+}
+
+// A bucket that is never empty goes on for longer than its entries can count from one base.
+func TestWheelOldBucket(t *testing.T) {
+	w := newWheel(8, 1, 0)
+	to := testTimeout(8)
+	w.place(to, 8)
+	for range 8 {
+		due := w.next + reach
+		to.word.Store(pendingAt(0, due)) // reset to later, and the wheel not told
+		require.Empty(t, collect(t, w, w.next))
+		require.Equal(t, due, w.next)
+	}
+	require.Equal(t, []*Timeout{to}, collect(t, w, w.next))
 }

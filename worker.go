@@ -59,7 +59,7 @@ type worker struct {
 	warnAt time.Duration // not to warn of that before
 }
 
-// run is the worker.
+// run is the worker. Its name is promised in the package's documentation, for goleak.
 func (w *worker) run() {
 	setLabels(w.timer.labels.worker)
 	alarm := time.NewTimer(math.MaxInt64)

@@ -58,7 +58,9 @@ func runCell(spec string) {
 	go b.watch()
 	b.timer = p.make(options{tick: p.tick(w), horizon: w.horizon(), maxPending: w.maxPending})
 	b.doing("start")
+	memory := b.beside()
 	w.run(b)
+	runtime.KeepAlive(memory)
 	b.end(false)
 }
 

@@ -22,6 +22,8 @@ var fakes = []peer{
 	{name: "fake that loses", cancels: true, rearms: true, make: func(options) timer { return losing{armed: new(atomic.Int64)} }},
 	{name: "fake that repeats", cancels: true, make: func(options) timer { return repeating{} }},
 	{name: "fake that forgets to cancel", cancels: true, rearms: true, make: func(options) timer { return forgetting{} }},
+	{name: "fake that forgets to reset", cancels: true, make: func(options) timer { return unmoved{} }},
+	{name: "fake that stalls", cancels: true, make: func(options) timer { return &stalling{} }},
 	{name: "fake that arms once", cancels: true, rearms: true, kept: true, make: func(options) timer { return once{} }},
 	{name: "fake that does not stop", cancels: true, stops: true, make: newTime},
 	{name: "fake that counts processors", cancels: true, make: func(options) timer {
@@ -73,6 +75,23 @@ func (t repeating) After(d time.Duration, f func()) handle {
 type forgetting struct{ timeTimer }
 
 func (forgetting) Cancel(handle) bool { return true }
+
+type unmoved struct{ timeTimer }
+
+func (unmoved) Reset(h handle, _ time.Duration, _ func()) handle { return h }
+
+// stalling has one call that takes half a second.
+type stalling struct {
+	timeTimer
+	armed int
+}
+
+func (t *stalling) After(d time.Duration, f func()) handle {
+	if t.armed++; t.armed == 5000 {
+		time.Sleep(500 * ms)
+	}
+	return t.timeTimer.After(d, f)
+}
 
 // once keeps timeouts, and does not arm one again after it has ended.
 type once struct{ timeReused }
@@ -147,6 +166,15 @@ func TestWorkloadsNoticeFaults(t *testing.T) {
 		"rpc-pooled/fake that loses":             "lost ",
 		"rpc-pooled/fake that arms once":         "neither canceled nor fired",
 		"fire/fake that is early":                "early by up to ",
+		"fire/fake that loses":                   "lost 20000 of 100000",
+		"fire/fake that repeats":                 "fired 100000 of 100000 twice",
+		"heartbeat/fake that loses":              "lost 2000 of 10000",
+		"heartbeat/fake that forgets to reset":   "10000 of 10000 fired though reset before",
+		"heartbeat/fake that stalls":             "s behind",
+		"burst/fake that is early":               "early by up to ",
+		"burst/fake that loses":                  "lost 6000 of 30000",
+		"burst/fake that repeats":                "fired 30000 of 30000 twice",
+		"burst/fake that stalls":                 "s behind",
 		"late-10ms/fake that loses":              "lost ",
 		"blocked/fake that is early":             "early by up to ",
 		"flood-10ms/fake that is early":          "early by up to ",

@@ -4,124 +4,164 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
+	"strings"
 )
 
-// A bar is a row of a chart: a value with its spread, or a fault as text.
+// A bar is a row of a chart: a value with its spread, or text in its place.
 type bar struct {
 	label                  string
 	value, least, greatest float64
 	measured, ours         bool
 	fault                  string
+	cannot                 bool // the peer takes no part, and fault says why
 }
 
 // Distances in a chart, in pixels.
 const (
-	chartWidth  = 860
-	chartLabels = 160 // left of the bars
-	chartBars   = 400 // the longest
-	chartTop    = 64
-	chartRow    = 28
+	chartWidth   = 860
+	chartLabels  = 164 // left of the bars
+	chartBars    = 400 // the longest
+	chartTop     = 64
+	chartAxis    = 22 // more above the bars of a logarithmic scale
+	chartRow     = 28
+	chartLine    = 17                                       // a further line of a text
+	chartLetters = (chartWidth - chartLabels - 8) * 10 / 74 // to a line of a text, some 7.4 pixels each
 )
 
-// chartStyle has colors that can be read on white, and others for a dark page.
+// chartStyle is for the chart's own white background, which it has on a dark page too. So there is one
+// set of colors. TestChartContrast computes what contrast they have.
 const chartStyle = `
+.background { fill: #ffffff; stroke: #d0d7de; }
 text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
 .title { font-size: 16px; font-weight: 600; }
 .quiet { fill: #59636e; }
-text.fault { fill: #b42318; }
+.fault { fill: #b42318; }
 .ours { fill: #1a7f37; }
-.other { fill: #8c959f; }
+.other { fill: #7b8590; }
 .spread { stroke: #1f2328; stroke-width: 1.5; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3; }
-  .quiet { fill: #9198a1; }
-  .fault { fill: #ff7b72; }
-  .ours { fill: #3fb950; }
-  .other { fill: #6e7681; }
-  .spread { stroke: #e6edf3; }
-}
+.grid { stroke: #d0d7de; stroke-width: 1; }
 `
 
-// drawChart returns an SVG with a bar for each value, from zero on one linear scale. A bar of more
-// than four times the median is cut, and has a gap, for the others to be seen. A fault stands in
-// place of the bar: what was measured beside it is not comparable.
+// drawChart returns an SVG with a bar for each value, on one scale. A fault stands in place of the
+// bar, because what was measured beside it is not comparable.
 func drawChart(title, caption, unit string, bars []bar) []byte {
-	var values []float64
-	longest := 0.0
+	scale := scaleOf(bars)
+	top := chartTop
+	if scale.logarithmic {
+		caption += "; logarithmic scale"
+		top += chartAxis
+	}
+	var rows bytes.Buffer
+	end := top
 	for _, b := range bars {
-		if b.measured && b.fault == "" {
-			values = append(values, b.value)
-			longest = max(longest, b.greatest)
-		}
-	}
-	if m := median(values); longest > 4*m {
-		longest = 4 * m
-	}
-	length := func(v float64) float64 {
-		if longest == 0 {
-			return 0
-		}
-		return min(max(0, v/longest), 1) * chartBars
+		end += drawRow(&rows, b, unit, scale, end)
 	}
 	var s bytes.Buffer
-	height := chartTop + chartRow*len(bars) + 8
+	height := end + 8
 	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`,
 		chartWidth, height, chartWidth, height)
 	fmt.Fprintf(&s, "\n<title>%s</title>\n<style>%s</style>\n", escape(title), chartStyle)
-	fmt.Fprintf(&s, `<text class="title" x="12" y="26">%s</text>`+"\n", escape(title))
-	fmt.Fprintf(&s, `<text class="quiet" x="12" y="47">%s</text>`+"\n", escape(caption))
-	for i, b := range bars {
-		top := chartTop + i*chartRow
-		middle := float64(top) + chartRow/2
-		text := func(class string, x float64, anchor, content string) {
-			fmt.Fprintf(&s, `<text class="%s" x="%.1f" y="%g" text-anchor="%s">%s</text>`+"\n",
-				class, x, middle+4, anchor, escape(content))
-		}
-		text("", chartLabels-8, "end", b.label)
-		value := format(b.value) + " " + unit
-		switch {
-		case b.fault != "" && b.measured:
-			text("fault", chartLabels, "start", shorten(b.fault+"; "+value, chartLabels))
-		case b.fault != "":
-			text("fault", chartLabels, "start", shorten(b.fault, chartLabels))
-		case b.measured:
-			text("", chartLabels+max(length(b.value), length(b.greatest))+6, "start", value)
-			drawBar(&s, b, top, length, b.value > longest)
-		}
+	fmt.Fprintf(&s, `<rect class="background" x="0" y="0" width="%d" height="%d"/>`+"\n", chartWidth, height)
+	drawText(&s, "title", 12, 26, "start", title)
+	drawText(&s, "quiet", 12, 47, "start", caption)
+	for _, m := range scale.marks {
+		x := chartLabels + m.at*chartBars
+		fmt.Fprintf(&s, `<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`+"\n", x, x, top-4, end)
+		drawText(&s, "quiet", x, top-8, "middle", m.label)
 	}
+	s.Write(rows.Bytes())
 	s.WriteString("</svg>\n")
 	return s.Bytes()
 }
 
-// drawBar draws the bar of one value, and a line from the least to the greatest.
-func drawBar(s *bytes.Buffer, b bar, top int, length func(float64) float64, cut bool) {
+// drawRow draws one bar, or the text in its place, and returns the height that it took.
+func drawRow(s *bytes.Buffer, b bar, unit string, scale scale, top int) int {
+	const base = 18 // of the first line, below the top
+	drawText(s, "", chartLabels-8, top+base, "end", b.label)
+	value := format(b.value) + " " + unit
+	switch {
+	case b.fault != "":
+		text, class := b.fault, "fault"
+		if b.measured {
+			text += "; " + value
+		}
+		if b.cannot {
+			class = "quiet"
+		}
+		lines := wrap(text, chartLetters)
+		for i, line := range lines {
+			drawText(s, class, chartLabels, top+base+i*chartLine, "start", line)
+		}
+		return chartRow + max(0, len(lines)-1)*chartLine
+	case b.measured:
+		length, cut := scale.length(b.value)
+		right := length
+		if !cut {
+			right, _ = scale.length(max(b.value, b.greatest))
+		} else {
+			value += " (bar cut)"
+		}
+		drawBar(s, b, top, scale)
+		drawText(s, "", chartLabels+right*chartBars+6, top+base, "start", value)
+	}
+	return chartRow
+}
+
+// drawBar draws the bar of one value, and a line from the least to the greatest. A bar that is cut has
+// a gap, and no line.
+func drawBar(s *bytes.Buffer, b bar, top int, scale scale) {
 	class := "other"
 	if b.ours {
 		class = "ours"
 	}
-	rect := func(x, width float64) {
+	rect := func(from, to float64) {
 		fmt.Fprintf(s, `<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d" rx="2"/>`+"\n",
-			class, chartLabels+x, top+4, max(1, width), chartRow-8)
+			class, chartLabels+from*chartBars, top+4, max(1, (to-from)*chartBars), chartRow-8)
 	}
+	length, cut := scale.length(b.value)
 	if cut {
-		rect(0, 0.88*chartBars)
-		rect(0.91*chartBars, 0.09*chartBars)
+		rect(0, cutBelow+0.07)
+		rect(cutBelow+0.1, length)
 		return
 	}
-	rect(0, length(b.value))
+	rect(0, length)
 	if b.greatest > b.least {
+		least, _ := scale.length(b.least)
+		greatest, _ := scale.length(b.greatest)
 		fmt.Fprintf(s, `<line class="spread" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`+"\n",
-			chartLabels+length(b.least), chartLabels+length(b.greatest), top+chartRow/2, top+chartRow/2)
+			chartLabels+least*chartBars, chartLabels+greatest*chartBars, top+chartRow/2, top+chartRow/2)
 	}
 }
 
-// shorten cuts a text that begins at x to what has room; the tables have all of it.
-func shorten(text string, x float64) string {
-	room := int((chartWidth - x) / 6.6)
-	if r := []rune(text); len(r) > room {
-		return string(r[:room-1]) + "…"
+func drawText(s *bytes.Buffer, class string, x float64, y int, anchor, text string) {
+	fmt.Fprintf(s, `<text class="%s" x="%.1f" y="%d" text-anchor="%s">%s</text>`+"\n", class, x, y, anchor, escape(text))
+}
+
+// wrap breaks a text between words into lines of at most so many characters. It leaves out what does
+// not fit on three lines, because the tables have all of it.
+func wrap(text string, width int) []string {
+	const most = 3
+	lines := []string{""}
+	for _, word := range strings.Fields(text) {
+		r := []rune(word)
+		if len(r) > width {
+			word = string(r[:width-1]) + "…"
+		}
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case len([]rune(*last))+1+len([]rune(word)) <= width:
+			*last += " " + word
+		case len(lines) == most:
+			*last = string([]rune(*last + strings.Repeat(" ", width))[:width-1])
+			*last = strings.TrimRight(*last, " ") + "…"
+			return lines
+		default:
+			lines = append(lines, word)
+		}
 	}
-	return text
+	return lines
 }
 
 func escape(text string) string {

@@ -24,7 +24,7 @@ func main() {
 
 func program(args []string) error {
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
-	short := flags.Bool("short", false, "all of it in under 3 minutes, with small numbers that say little")
+	short := flags.Bool("short", false, "all of it in under 5 minutes, with small numbers that say little")
 	runs := flags.Int("runs", 0, "rounds, of which the median counts (default 3; 1 with -short)")
 	only := flags.String("only", "", "run only the cells whose `workload/peer` matches this regular expression")
 	out := flags.String("out", "", "write result.json, tables.md and the charts to this `directory`")
@@ -62,6 +62,9 @@ func program(args []string) error {
 	if *draw != "" {
 		res, err = readResult(*draw)
 	} else {
+		if err := measurable(); err != nil {
+			return err
+		}
 		res = newResult(*short, *runs)
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()

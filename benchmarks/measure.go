@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -8,7 +6,6 @@ import (
 	"runtime/metrics"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -17,22 +14,6 @@ type usage struct {
 	cpu     time.Duration // user and system
 	wakeups int64         // times that a thread slept and was woken up
 	peak    float64       // bytes, the most that was resident
-}
-
-func used() usage {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	peak := float64(u.Maxrss)
-	if runtime.GOOS != "darwin" {
-		peak *= 1024 // all but macOS count in KiB
-	}
-	return usage{
-		cpu:     time.Duration(u.Utime.Nano() + u.Stime.Nano()),
-		wakeups: int64(u.Nvcsw),
-		peak:    peak,
-	}
 }
 
 // heapBytes returns what is live, goroutine stacks included.

@@ -13,11 +13,11 @@ import (
 func printList(w io.Writer) {
 	fmt.Fprintln(w, "workloads:")
 	for _, work := range workloads {
-		fmt.Fprintf(w, "  %-34s %s: %s\n", work.name, work.heading(false), work.about)
+		fmt.Fprintf(w, "  %-36s %s: %s\n", work.name, work.heading(false), work.about)
 	}
 	fmt.Fprintln(w, "peers:")
 	for _, p := range peers {
-		fmt.Fprintf(w, "  %-34s %s %s\n", p.name, p.about, p.version())
+		fmt.Fprintf(w, "  %-36s %s %s\n", p.name, p.about, p.version())
 	}
 }
 
@@ -142,7 +142,7 @@ func (r *result) bars(w *workload, procs int) (bars []bar) {
 		if c.Procs != procs {
 			continue
 		}
-		b := bar{label: c.Peer, ours: c.ours(), fault: c.verdict()}
+		b := bar{label: c.Peer, ours: c.ours(), fault: c.verdict(), cannot: c.Cannot != ""}
 		if s, ok := c.Metrics[w.metrics[0].name]; ok {
 			b.value, b.least, b.greatest, b.measured = s.Median, s.Min, s.Max, true
 		}

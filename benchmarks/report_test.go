@@ -1,10 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/xml"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -87,33 +83,6 @@ func TestWriteAndRead(t *testing.T) {
 	if err != nil || len(charts) != 1 {
 		t.Errorf("charts %v, error %v; want the one of schedule", charts, err)
 	}
-}
-
-func TestChart(t *testing.T) {
-	svg := drawChart("a < b & \"c\"", "ms, less is better", "ms", []bar{
-		{label: "ours", value: 1, least: 0.5, greatest: 2, measured: true, ours: true},
-		{label: "early", value: -3, least: -4, greatest: -2, measured: true, fault: "early by <4> ms"},
-		{label: "crashed", fault: "crashed: " + strings.Repeat("& so on ", 100)},
-		{label: "nothing"},
-		{label: "far", value: 1000, least: 900, greatest: 1100, measured: true},
-	})
-	d := xml.NewDecoder(bytes.NewReader(svg))
-	for {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatalf("%v in\n%s", err, svg)
-		}
-	}
-	for _, want := range []string{
-		`<title>a &lt; b &amp;`, "ms, less is better", `class="ours"`, "early by &lt;4&gt; ms", "…",
-		"prefers-color-scheme: dark",
-	} {
-		if !strings.Contains(string(svg), want) {
-			t.Errorf("no %q in\n%s", want, svg)
-		}
-	}
-	drawChart("no bars", "", "", nil)
 }
 
 func TestFormat(t *testing.T) {

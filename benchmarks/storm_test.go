@@ -10,8 +10,7 @@ import (
 // time. They are busy: one after another, for the limit of time not to end them.
 func TestCancellation(t *testing.T) {
 	for _, w := range []string{
-		"schedule-cancel-serial-heap", "schedule-cancel-parallel-heap", "schedule-cancel-parallel-limit",
-		"cancel-by-other", "storm-at-once", "storm-later", "storm-by-other", "storm-latency",
+		"schedule-cancel-parallel-limit", "cancel-by-other", "storm-at-once", "storm-later", "storm-by-other", "storm-latency",
 	} {
 		work, ok := findWorkload(w)
 		if !ok {

@@ -8,53 +8,6 @@ import (
 	"time"
 )
 
-// runFire arms all for one deadline, which lies far enough ahead for every peer, and measures from
-// the first task to the last, so that it does not matter where in a tick the deadline lies.
-func runFire(b *bench) {
-	n := b.work.size(b.short)
-	due := time.Now().Add(pick(b, 3*time.Second, 700*ms))
-	var count, first, last atomic.Int64
-	f := func() {
-		switch c := count.Add(1); {
-		case c == 1:
-			first.Store(int64(time.Since(epoch)))
-		case c == int64(n):
-			last.Store(int64(time.Since(epoch)))
-		}
-	}
-	for i := range n {
-		if i%1000 == 0 {
-			b.doing("%d of %d armed", i, n)
-		}
-		b.timer.After(time.Until(due), f)
-	}
-	if over := time.Since(due); over > 0 {
-		b.failf("took %.1f s longer to arm than there was", over.Seconds())
-	}
-	runtime.GC()
-	if wait := time.Until(due) - 50*ms; wait > 0 {
-		time.Sleep(wait)
-	}
-	before := used().cpu
-	for seen, since := int64(-1), time.Now(); last.Load() == 0; time.Sleep(5 * time.Millisecond) {
-		c := count.Load()
-		b.doing("%d of %d fired", c, n)
-		if c != seen {
-			seen, since = c, time.Now()
-		} else if time.Since(since) > pick(b, 4*time.Second, time.Second) {
-			b.failf("lost %d of %d", int64(n)-c, n)
-			return
-		}
-	}
-	b.set("cpu", float64(used().cpu-before)/float64(n))
-	b.set("rate", float64(n)/float64(last.Load()-first.Load())*1e3)
-	b.set("last", float64(last.Load()-int64(due.Sub(epoch)))/1e6)
-	b.set("peak", used().peak/1e6)
-	if first.Load() < int64(due.Sub(epoch)) {
-		b.failf("early by up to %.2g ms", float64(int64(due.Sub(epoch))-first.Load())/1e6)
-	}
-}
-
 func runPending(b *bench) {
 	n := b.work.size(b.short)
 	empty := heapBytes() + 16*float64(n) // the handles are the workload's
@@ -133,7 +86,7 @@ func runFlood(b *bench) {
 		}()
 	}
 	start := time.Now()
-	b.probe(pick(b, 10*time.Second, 400*ms), func() {
+	b.probe(pick(b, 6*time.Second, 400*ms), func() {
 		stop.Store(true)
 		n := 0
 		for range producers {

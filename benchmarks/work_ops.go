@@ -60,13 +60,11 @@ func (b *bench) beside() []byte {
 }
 
 func runScheduleCancel(b *bench) {
-	memory := b.beside()
 	handles := b.pending(b.work.size(b.short))
 	b.ops(func(int) func() {
 		return func() { b.timer.Cancel(b.timer.After(10*time.Second, nop)) }
 	})
 	runtime.KeepAlive(handles)
-	runtime.KeepAlive(memory)
 }
 
 func runSchedule(b *bench) {

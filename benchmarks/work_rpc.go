@@ -117,7 +117,6 @@ func runRPCPooled(b *bench) {
 		call *call // nil if it is left to fire: the pool may have it
 		h    handle
 	}
-	memory := b.beside()
 	r := new(requests)
 	var calls sync.Pool
 	calls.New = func() any {
@@ -160,5 +159,4 @@ func runRPCPooled(b *bench) {
 			s.h = arm.arm(c.timeout, d, now.Add(d), c.expire)
 		}, drop
 	})
-	runtime.KeepAlive(memory)
 }

@@ -9,9 +9,9 @@ import (
 // stormGoroutines are more than most machines have processors for, as in a server.
 const stormGoroutines = 32
 
-// storm has a producer work for 5 s, with one timeout of 100 ms after another beside it.
+// storm has a producer work for 3 s, with one timeout of 100 ms after another beside it.
 func (b *bench) storm(work producer) {
-	d := pick(b, 5*time.Second, 500*ms)
+	d := pick(b, 3*time.Second, 500*ms)
 	b.doing("start the storm")
 	runtime.GC()
 	stop := b.sampleMemory()

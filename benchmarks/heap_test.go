@@ -1,0 +1,81 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The workloads beside 256 MB have them, and give all the figures of their tables, for this library and
+// package time.
+func TestBesideHeap(t *testing.T) {
+	var names []string
+	for _, w := range workloads {
+		if w.heap == 0 {
+			continue
+		}
+		names = append(names, w.name)
+		for _, name := range []string{"hashedwheel", "time"} {
+			p, _ := findPeer(name)
+			if w.cannot(p) != "" {
+				continue
+			}
+			t.Run(w.name+"/"+name, func(t *testing.T) {
+				out := testFigures(t, w, name)
+				if peak, ok := out.Metrics["peak"]; ok && peak < 256 {
+					t.Errorf("a peak of %.0f MB with 256 MB beside it", peak)
+				}
+			})
+		}
+	}
+	want := []string{
+		"schedule-cancel-serial-heap", "schedule-cancel-parallel-heap", "schedule-cancel-parallel-limit-heap",
+		"cancel-by-other-heap", "reuse-serial-heap", "reuse-parallel-heap", "rpc-heap", "rpc-pooled-heap",
+		"storm-at-once-heap", "storm-later-heap", "storm-by-other-heap",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("beside 256 MB there are %q, want %q", names, want)
+	}
+}
+
+// What is beside 256 MB has the peers of the workload without, except in the storms, which take long.
+func TestPeersBesideHeap(t *testing.T) {
+	for _, w := range workloads {
+		if w.heap == 0 {
+			continue
+		}
+		without, ok := findWorkload(strings.TrimSuffix(w.name, "-heap"))
+		if !ok {
+			t.Fatalf("%s alone", w.name)
+		}
+		want := peerNames(without)
+		if strings.HasPrefix(w.name, "storm-") {
+			want = []string{"hashedwheel", "time"}
+		}
+		if got := peerNames(w); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", w.name, got, want)
+		}
+	}
+}
+
+func peerNames(w *workload) (names []string) {
+	for _, p := range w.peers() {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// Package time has a row for timers that are used again where others have one for kept timeouts, except
+// in reset-*, where its timers are reset anyway.
+func TestTimeReused(t *testing.T) {
+	for _, w := range workloads {
+		names := peerNames(w)
+		want := slices.Contains(names, "hashedwheel, embedded") && !strings.HasPrefix(w.name, "reset-")
+		if got := slices.Contains(names, "time, reused"); got != want {
+			t.Errorf("%s: %v", w.name, got)
+		}
+		if !w.floor && !slices.Contains(names, "time") {
+			t.Errorf("%s: no row for package time", w.name)
+		}
+	}
+}

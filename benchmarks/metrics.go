@@ -1,0 +1,24 @@
+package main
+
+var (
+	nsMetrics = []metric{
+		{"wall", "ns/op", false}, {"floors", "x floor", false}, {"cpu", "ns CPU/op", false}, {"allocated", "B/op", false},
+	}
+	lateMetrics = []metric{{"p99", "ms", false}, {"min", "ms", false}, {"p50", "ms", false}, {"max", "ms", false}}
+)
+
+const reuseAbout = "to 10 s; hashedwheel and time arm a new timeout each time"
+
+var pooledMetrics = []metric{
+	{"rate", "M ops/s", true}, {"cpu", "ns CPU/op", false}, {"allocated", "B/op", false}, {"left", "left to fire", false},
+}
+
+// burstLateness follows a first metric that is no lateness.
+var burstLateness = []metric{{"p50", "ms", false}, {"p99", "ms", false}, {"max", "ms", false}}
+
+var stormMetrics = []metric{
+	{"rate", "M ops/s", true}, {"cpu", "ns CPU/op", false}, {"live", "MB live heap", false}, {"peak", "MB", false},
+	{"p50", "ms", false}, {"p99", "ms", false}, {"max", "ms", false},
+}
+
+var floodMetrics = []metric{{"max", "ms", false}, {"p50", "ms", false}, {"rate", "M ops/s", true}, {"peak", "MB", false}}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fire, heartbeat and burst give all the figures of their tables.
+func TestFiring(t *testing.T) {
+	for _, cell := range []string{
+		"fire/hashedwheel", "fire/hashedwheel, 3 levels", "fire/time",
+		"burst/hashedwheel", "burst/hashedwheel, 3 levels", "burst/time",
+		"heartbeat/hashedwheel", "heartbeat/hashedwheel, embedded", "heartbeat/hashedwheel, deadline",
+		"heartbeat/time", "heartbeat/time, reused", "heartbeat/heap design",
+	} {
+		t.Run(cell, func(t *testing.T) {
+			name, peer, _ := strings.Cut(cell, "/")
+			w, ok := findWorkload(name)
+			if !ok {
+				t.Fatal("no such workload")
+			}
+			testFigures(t, w, peer)
+		})
+	}
+}
+
+// A step comes at its time. What takes too long is made up for, and told.
+func TestPaced(t *testing.T) {
+	for _, tt := range []struct {
+		slow   int // the step that takes 35 ms
+		at     []time.Duration
+		behind time.Duration
+	}{
+		{-1, []time.Duration{0, 10 * ms, 20 * ms, 30 * ms, 40 * ms}, 0},
+		{1, []time.Duration{0, 10 * ms, 45 * ms, 45 * ms, 45 * ms}, 25 * ms},
+		{4, []time.Duration{0, 10 * ms, 20 * ms, 30 * ms, 40 * ms}, 25 * ms},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			var at []time.Duration
+			behind := paced(5, 10*ms, func(i int) {
+				if i != len(at) {
+					t.Errorf("step %d after %d", i, len(at))
+				}
+				at = append(at, time.Since(start))
+				if i == tt.slow {
+					time.Sleep(35 * ms)
+				}
+			})
+			if !slices.Equal(at, tt.at) || behind != tt.behind {
+				t.Errorf("slow at %d: %v, %v behind; want %v, %v", tt.slow, at, behind, tt.at, tt.behind)
+			}
+		})
+	}
+}
+
+func TestFlags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 100
+		f := &flags{ran: make([]atomic.Uint64, n)}
+		for i := range n { // the last comes first
+			time.AfterFunc(time.Duration(n-i)*10*ms+50*time.Microsecond, f.task(i))
+		}
+		start := time.Now()
+		progress := -1
+		if !f.await(50*ms, func(set int) { progress = set }) {
+			t.Error("not all")
+		}
+		if took := time.Since(start); took != n*10*ms+200*time.Microsecond || progress != 0 {
+			t.Errorf("took %v, the last was seen missing at %d", took, progress)
+		}
+		if first := time.Duration(f.first.Load()); first != start.Sub(epoch)+10*ms+50*time.Microsecond {
+			t.Errorf("first after %v", first-start.Sub(epoch))
+		}
+		f.task(7)()
+		if f.count(1) != n || f.count(2) != 1 {
+			t.Errorf("%d ran, %d of them twice", f.count(1), f.count(2))
+		}
+	})
+}
+
+// It is lost what does not run while no other does.
+func TestFlagsAreLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &flags{ran: make([]atomic.Uint64, 100)}
+		for i := 1; i < 100; i++ {
+			time.AfterFunc(time.Duration(i)*10*ms, f.task(i))
+		}
+		start := time.Now()
+		if f.await(50*ms, func(int) {}) {
+			t.Error("all")
+		}
+		if took := time.Since(start); took != 21*(50*ms+200*time.Microsecond) {
+			t.Errorf("took %v", took)
+		}
+		if n := f.count(1); n != 99 {
+			t.Errorf("%d ran", n)
+		}
+	})
+}

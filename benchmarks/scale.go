@@ -1,0 +1,91 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"strconv"
+)
+
+// A scale gives each value of a chart its length, as a part of the longest bar's.
+type scale struct {
+	end         float64 // the value at cutBelow if a bar is cut, otherwise at 1
+	cut         bool    // values above the end are cut
+	logarithmic bool
+	start       float64 // of a logarithmic scale
+	marks       []mark  // of a logarithmic scale: its powers of ten
+}
+
+type mark struct {
+	at    float64
+	label string
+}
+
+const (
+	// readable is how many times a typical value the end of a linear scale may be. Half of the bars are
+	// then longer than 50 pixels.
+	readable = 6
+
+	// cutBelow is where the uncut bars end if one is cut, so that the cut one is visibly the longest.
+	cutBelow = 0.8
+)
+
+// scaleOf returns a linear scale from zero if the bars can be read on it. If a single bar is too long it
+// is cut. If several are, the scale is logarithmic.
+func scaleOf(bars []bar) scale {
+	var values, ends []float64 // the ends of bars and of the lines on them, of those that have one
+	for _, b := range bars {
+		if b.measured && b.fault == "" {
+			values = append(values, b.value)
+			ends = append(ends, max(b.value, b.greatest))
+		}
+	}
+	if len(values) == 0 {
+		return scale{}
+	}
+	typical := slices.Sorted(slices.Values(values))[(len(values)-1)/2]
+	longest := slices.Index(values, slices.Max(values))
+	if end := slices.Max(ends); end <= readable*typical {
+		return scale{end: end}
+	}
+	others := slices.Delete(slices.Clone(ends), longest, longest+1)
+	if len(others) > 0 {
+		if end := slices.Max(others); 0 < end && end <= readable*typical && end < values[longest] {
+			return scale{end: end, cut: true}
+		}
+	}
+	least := math.Inf(1)
+	for _, v := range values {
+		if v > 0 {
+			least = min(least, v)
+		}
+	}
+	if math.IsInf(least, 1) {
+		return scale{end: slices.Max(ends)}
+	}
+	return logarithmic(least, slices.Max(ends))
+}
+
+// logarithmic returns a scale between powers of ten. The least bar is a tenth of a decade at least.
+func logarithmic(least, greatest float64) scale {
+	from, to := math.Floor(math.Log10(least)-0.1), math.Ceil(math.Log10(greatest))
+	s := scale{logarithmic: true, start: math.Pow(10, from), end: math.Pow(10, to)}
+	for e := from; e <= to; e++ {
+		s.marks = append(s.marks, mark{(e - from) / (to - from), strconv.FormatFloat(math.Pow(10, e), 'f', -1, 64)})
+	}
+	return s
+}
+
+// length returns how long the bar of a value is, and whether it is cut.
+func (s scale) length(v float64) (length float64, cut bool) {
+	switch {
+	case s.end <= 0 || v <= 0:
+		return 0, false
+	case s.logarithmic:
+		return min(max(0, math.Log10(v/s.start)/math.Log10(s.end/s.start)), 1), false
+	case !s.cut:
+		return min(v/s.end, 1), false
+	case v > s.end:
+		return 1, true
+	}
+	return v / s.end * cutBelow, false
+}

@@ -1,0 +1,152 @@
+package clock_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/clock"
+)
+
+// A pair is the same thing twice: on a clock, and of package time. What happens at whole ticks alone must be the
+// same then, because the wheel rounds nothing.
+type pair struct {
+	stop    func() (got, want bool)
+	reset   func(d time.Duration) (got, want bool)
+	c, timC <-chan time.Time // nil for functions
+	ran     [2]atomic.Int64  // runs of the function
+}
+
+func newPair(on *clock.Clock, kind int, d time.Duration) *pair {
+	p := &pair{}
+	switch kind {
+	case 0:
+		a, b := on.NewTimer(d), time.NewTimer(d)
+		p.c, p.timC = a.C, b.C
+		p.stop = func() (bool, bool) { return a.Stop(), b.Stop() }
+		p.reset = func(d time.Duration) (bool, bool) { return a.Reset(d), b.Reset(d) }
+	case 1:
+		a := on.AfterFunc(d, func() { p.ran[0].Add(1) })
+		b := time.AfterFunc(d, func() { p.ran[1].Add(1) })
+		p.stop = func() (bool, bool) { return a.Stop(), b.Stop() }
+		p.reset = func(d time.Duration) (bool, bool) { return a.Reset(d), b.Reset(d) }
+	default:
+		d = max(d, time.Millisecond)
+		a, b := on.NewTicker(d), time.NewTicker(d)
+		p.c, p.timC = a.C, b.C
+		p.stop = func() (bool, bool) { a.Stop(); b.Stop(); return true, true }
+		p.reset = func(d time.Duration) (bool, bool) {
+			d = max(d, time.Millisecond)
+			a.Reset(d)
+			b.Reset(d)
+			return true, true
+		}
+	}
+	return p
+}
+
+// receive returns what is in each of the two channels, or the zero Time.
+func (p *pair) receive() (got, want time.Time) {
+	select {
+	case got = <-p.c:
+	default:
+	}
+	select {
+	case want = <-p.timC:
+	default:
+	}
+	return got, want
+}
+
+// All that can be seen of timers and tickers, after random operations, is what package time does: on the
+// wheel, on a full one, on one that is stopped meanwhile, and without one.
+func TestSameAsPackageTime(t *testing.T) {
+	seed := rand.Uint64()
+	if s := os.Getenv("HASHEDWHEEL_SEED"); s != "" {
+		var err error
+		seed, err = strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("HASHEDWHEEL_SEED=%d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	delays := []time.Duration{
+		-1, 0, 1, time.Microsecond, tick / 2, tick - 1, // at the next look these are over
+		tick, tick, 2 * tick, 3 * tick, 7 * tick, 30 * tick, 1000 * tick,
+	}
+	rounds := 60
+	if testing.Short() {
+		rounds = 20
+	}
+	for _, kind := range []string{"wheel", "full", "stopped", "nil"} {
+		t.Run(kind, func(t *testing.T) {
+			for range rounds {
+				synctest.Test(t, func(t *testing.T) {
+					var wheel *hashedwheel.Timer
+					switch kind {
+					case "wheel", "stopped":
+						wheel = newWheel(t, hashedwheel.WithLevels(1+rng.IntN(2)), hashedwheel.WithWheelSize(8))
+					case "full":
+						wheel = newWheel(t, hashedwheel.WithMaxPending(2))
+					}
+					compare(t, rng, wheel, kind == "stopped", delays)
+				})
+			}
+		})
+	}
+}
+
+func compare(t *testing.T, rng *rand.Rand, wheel *hashedwheel.Timer, stop bool, delays []time.Duration) {
+	on := clock.New(wheel)
+	delay := func() time.Duration { return delays[rng.IntN(len(delays))] }
+	pairs := make([]*pair, 5)
+	for i := range pairs {
+		pairs[i] = newPair(on, rng.IntN(3), delay())
+	}
+	log := ""
+	for step := range 60 {
+		synctest.Wait()
+		if stop && step == 30 {
+			require.Empty(t, wheel.Stop())
+		}
+		i := rng.IntN(len(pairs))
+		p := pairs[i]
+		var got, want any
+		switch d := delay(); rng.IntN(6) {
+		case 0:
+			got, want = p.stop()
+			log += fmt.Sprintf("stop %d; ", i)
+		case 1, 2:
+			got, want = p.reset(d)
+			log += fmt.Sprintf("reset %d to %v; ", i, d)
+		case 3:
+			got, want = p.receive()
+			log += fmt.Sprintf("receive %d; ", i)
+		case 4:
+			got, want = p.ran[0].Load(), p.ran[1].Load()
+		case 5:
+			n := time.Duration(1 + rng.IntN(4))
+			time.Sleep(n * tick)
+			log += fmt.Sprintf("%d ticks; ", n)
+		}
+		require.Equal(t, want, got, log)
+	}
+	time.Sleep(2000 * tick)
+	synctest.Wait()
+	for i, p := range pairs {
+		require.Equal(t, p.ran[1].Load(), p.ran[0].Load(), "%d: %s", i, log)
+		got, want := p.receive()
+		require.Equal(t, want, got, "%d: %s", i, log)
+		p.stop()
+	}
+	if wheel != nil {
+		require.Zero(t, wheel.Pending())
+	}
+}

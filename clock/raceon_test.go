@@ -1,0 +1,5 @@
+//go:build race
+
+package clock_test
+
+const raceDetector = true

@@ -1,0 +1,124 @@
+package idle
+
+import (
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+const (
+	ms   = time.Millisecond
+	tick = 10 * ms
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newLimit returns a Limit on a timer of its own, which is stopped when the test ends.
+func newLimit(t testing.TB, silence time.Duration, opts ...hashedwheel.Option) *Limit {
+	t.Helper()
+	timer, err := hashedwheel.New(append([]hashedwheel.Option{hashedwheel.WithTick(tick)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { timer.Stop() })
+	l, err := New(timer, silence)
+	require.NoError(t, err)
+	return l
+}
+
+// newPipe returns a connection under the limit, and its peer.
+func newPipe(t testing.TB, l *Limit) (*Conn, net.Conn) {
+	t.Helper()
+	near, far := net.Pipe()
+	t.Cleanup(func() { near.Close(); far.Close() })
+	c, err := l.Conn(near)
+	require.NoError(t, err)
+	return c, far
+}
+
+// pass lets virtual time pass, and returns when all that was due has been done.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// boundary returns the first tick boundary at or after d.
+func boundary(d time.Duration) time.Duration { return (d + tick - 1) / tick * tick }
+
+// A fake is a connection in memory whose operations succeed at once, unless a function says otherwise.
+type fake struct {
+	net.Conn
+	read, write func(b []byte) (int, error)
+	close       func() error
+}
+
+func (f *fake) Read(b []byte) (int, error) {
+	if f.read != nil {
+		return f.read(b)
+	}
+	return len(b), nil
+}
+
+func (f *fake) Write(b []byte) (int, error) {
+	if f.write != nil {
+		return f.write(b)
+	}
+	return len(b), nil
+}
+
+func (f *fake) Close() error {
+	if f.close != nil {
+		return f.close()
+	}
+	return nil
+}
+
+func (f *fake) LocalAddr() net.Addr             { return nil }
+func (f *fake) RemoteAddr() net.Addr            { return nil }
+func (f *fake) SetReadDeadline(time.Time) error { return nil }
+
+// A pipeListener makes connections without a network.
+type pipeListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+}
+
+func (l *pipeListener) dial() net.Conn {
+	near, far := net.Pipe()
+	l.conns <- far
+	return near
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// stressTime is how long a test of races goes on: HASHEDWHEEL_STRESS, or a fraction of a second.
+func stressTime(t testing.TB) time.Duration {
+	t.Helper()
+	s := os.Getenv("HASHEDWHEEL_STRESS")
+	if s == "" {
+		return 200 * ms
+	}
+	d, err := time.ParseDuration(s)
+	require.NoError(t, err, "HASHEDWHEEL_STRESS")
+	return d
+}

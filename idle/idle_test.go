@@ -1,0 +1,356 @@
+package idle
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/stretchr/testify/require"
+)
+
+// Reads and writes at random moments, up to the last one of the limit. The connection is closed exactly at
+// the first boundary at or after the limit from the last of them.
+func TestClosedAtTheLimit(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			const silence = 100 * ms
+			start := time.Now()
+			until := func(at time.Duration) { pass(at - time.Since(start)) }
+			l := newLimit(t, silence)
+			last := time.Duration(rnd.IntN(3)) // of nanoseconds: at a boundary, and after it
+			until(last)
+			c, far := newPipe(t, l)
+			b := make([]byte, 1)
+			for range rnd.IntN(20) {
+				next := last + 1 + time.Duration(rnd.IntN(int(boundary(last+silence)-last-1)))
+				switch rnd.IntN(3) {
+				case 0:
+					next = max(next/tick*tick, last) + time.Duration(rnd.IntN(2))
+				case 1:
+					next = boundary(last+silence) - 1
+				}
+				until(next)
+				from, to := far, net.Conn(c)
+				if rnd.IntN(2) == 0 {
+					from, to = c, far
+				}
+				go from.Write(b)
+				_, err := to.Read(b)
+				require.NoError(t, err)
+				synctest.Wait()
+				last = time.Since(start)
+			}
+			var closed time.Duration
+			go func() {
+				far.Read(b)
+				closed = time.Since(start)
+			}()
+			n, err := c.Read(b)
+			require.Zero(t, n)
+			require.ErrorIs(t, err, ErrIdle)
+			synctest.Wait()
+			require.Equal(t, boundary(last+silence), time.Since(start))
+			require.Equal(t, boundary(last+silence), closed)
+			require.EqualValues(t, 1, l.Closed())
+			require.Zero(t, l.timer.Pending())
+			_, err = c.Write(b)
+			require.ErrorIs(t, err, ErrIdle)
+		})
+	}
+}
+
+// A Write that blocks because the peer does not read is silence, also if the peer has read a part of it.
+func TestBlockedWriteIsSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		c, far := newPipe(t, newLimit(t, 100*ms))
+		go func() {
+			time.Sleep(50 * ms)
+			far.Read(make([]byte, 3))
+		}()
+		n, err := c.Write(make([]byte, 10))
+		require.Equal(t, 3, n)
+		require.ErrorIs(t, err, ErrIdle)
+		require.Equal(t, 100*ms, time.Since(start))
+	})
+}
+
+// Deadlines of the user's own work as ever, and put nothing off. An operation that moves no data does not either.
+func TestDeadlinesOfTheUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		c, _ := newPipe(t, newLimit(t, 100*ms))
+		b := make([]byte, 1)
+		for n := range 3 {
+			require.NoError(t, c.SetReadDeadline(time.Now().Add(15*ms)))
+			_, err := c.Read(b)
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			require.NotErrorIs(t, err, ErrIdle)
+			require.NoError(t, c.SetWriteDeadline(time.Now().Add(15*ms)))
+			_, err = c.Write(b)
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			require.NotErrorIs(t, err, ErrIdle)
+			require.Equal(t, time.Duration(n+1)*30*ms, time.Since(start))
+		}
+		require.NoError(t, c.SetDeadline(time.Now().Add(time.Hour)))
+		_, err := c.Read(b)
+		require.ErrorIs(t, err, ErrIdle)
+		require.Equal(t, 100*ms, time.Since(start), "a deadline far off does not save it")
+	})
+}
+
+// Neither does a Read or a Write of nothing.
+func TestNothingIsSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimit(t, 100*ms)
+		c, err := l.Conn(&fake{})
+		require.NoError(t, err)
+		pass(50 * ms)
+		for _, op := range []func([]byte) (int, error){c.Read, c.Write} {
+			n, err := op(nil)
+			require.Zero(t, n)
+			require.NoError(t, err)
+		}
+		pass(50 * ms)
+		require.EqualValues(t, 1, l.Closed())
+	})
+}
+
+func TestErrIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newPipe(t, newLimit(t, 100*ms))
+		_, err := c.Read(make([]byte, 1))
+		require.EqualError(t, err, "read pipe pipe->pipe: connection closed because it was idle")
+		timeout, ok := err.(net.Error) // without errors.As, as in net/http and crypto/tls
+		require.True(t, ok)
+		require.True(t, timeout.Timeout())
+		//lint:ignore SA1019 crypto/tls asks for it
+		require.False(t, timeout.Temporary())
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	})
+}
+
+// Data comes when the limit has ended, but the connection is not closed yet: it is handed on, with the
+// reason why nothing will follow. The connection does not live on.
+func TestDataMeetsTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimit(t, 100*ms)
+		closing := make(chan struct{})
+		f := &fake{close: func() error { <-closing; return nil }}
+		c, err := l.Conn(f)
+		require.NoError(t, err)
+		b := make([]byte, 1)
+		pass(99 * ms)
+		n, err := c.Read(b)
+		require.Equal(t, 1, n)
+		require.NoError(t, err)
+		pass(101 * ms)
+		require.EqualValues(t, 1, l.Closed(), "counted before it is closed")
+
+		n, err = c.Read(b)
+		require.Equal(t, 1, n)
+		require.ErrorIs(t, err, ErrIdle)
+		require.EqualError(t, err, "read: connection closed because it was idle", "no address is known")
+		n, err = c.Write(b)
+		require.Equal(t, 1, n)
+		require.ErrorIs(t, err, ErrIdle)
+		require.Zero(t, l.timer.Pending(), "nothing has been armed again")
+		f.read = func([]byte) (int, error) { return 0, io.EOF }
+		_, err = c.Read(b)
+		require.Equal(t, io.EOF, err, "the stream is complete")
+		close(closing)
+	})
+}
+
+// Close ends the limit at once, and leaves its own mark on the errors that follow.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimit(t, 100*ms)
+		closes := 0
+		c, err := l.Conn(&fake{close: func() error { closes++; return nil }})
+		require.NoError(t, err)
+		require.Equal(t, 1, l.timer.Pending())
+		require.NoError(t, c.Close())
+		require.Zero(t, l.timer.Pending())
+		b := make([]byte, 1)
+		_, err = c.Write(b)
+		require.NoError(t, err, "as the wrapped one has it")
+		require.Zero(t, l.timer.Pending(), "what has ended is not armed again")
+		pass(200 * ms)
+		require.Equal(t, 1, closes)
+		require.Zero(t, l.Closed())
+
+		c, far := newPipe(t, l)
+		require.NoError(t, c.Close())
+		_, err = far.Read(b)
+		require.Equal(t, io.EOF, err)
+		_, err = c.Read(b)
+		require.Equal(t, io.ErrClosedPipe, err)
+		require.Zero(t, l.timer.Pending())
+
+		c, _ = newPipe(t, l)
+		pass(200 * ms)
+		require.ErrorIs(t, c.Close(), ErrIdle)
+		require.EqualValues(t, 1, l.Closed())
+	})
+}
+
+// A timer that is full refuses a connection, and serves the next one when there is room.
+func TestFullTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimit(t, 100*ms, hashedwheel.WithMaxPending(1))
+		pipes := newPipeListener()
+		ln := l.Listener(pipes)
+		defer ln.Close()
+		accepted := make(chan net.Conn)
+		go func() {
+			defer close(accepted)
+			for {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				accepted <- c
+			}
+		}()
+		first := pipes.dial()
+		c := <-accepted
+		require.IsType(t, (*Conn)(nil), c)
+		_, err := l.Conn(first)
+		require.Equal(t, hashedwheel.ErrTooManyPending, err)
+		go first.Write([]byte("x"))
+		_, err = c.Read(make([]byte, 1))
+		require.NoError(t, err, "Conn has left it open")
+
+		second := pipes.dial()
+		_, err = second.Read(make([]byte, 1))
+		require.Equal(t, io.EOF, err)
+		require.EqualValues(t, 1, l.Refused())
+		c.Close()
+		third := pipes.dial()
+		<-accepted
+		pass(100 * ms)
+		_, err = third.Read(make([]byte, 1))
+		require.Equal(t, io.EOF, err)
+		require.EqualValues(t, 1, l.Closed())
+		require.EqualValues(t, 1, l.Refused())
+	})
+}
+
+// After Stop nobody is accepted, and who was stays without a limit.
+func TestStoppedTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimit(t, 100*ms)
+		pipes := newPipeListener()
+		ln := l.Listener(pipes)
+		c, far := newPipe(t, l)
+		require.Len(t, l.timer.Stop(), 1)
+		pass(time.Hour)
+		go far.Write([]byte("x"))
+		_, err := c.Read(make([]byte, 1))
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		_, err = c.Read(make([]byte, 1))
+		require.Equal(t, io.ErrClosedPipe, err)
+		require.Zero(t, l.Closed())
+
+		go func() {
+			_, err := pipes.dial().Read(make([]byte, 1))
+			if err != io.EOF {
+				t.Errorf("not closed: %v", err)
+			}
+		}()
+		_, err = ln.Accept()
+		require.ErrorIs(t, err, hashedwheel.ErrStopped)
+		require.EqualError(t, err, "accept tcp :0: "+hashedwheel.ErrStopped.Error())
+		require.EqualValues(t, 1, l.Refused())
+		synctest.Wait()
+		ln.Close()
+		_, err = ln.Accept()
+		require.Equal(t, net.ErrClosed, err)
+		require.EqualValues(t, 1, l.Refused())
+	})
+}
+
+func TestNew(t *testing.T) {
+	_, err := New(nil, time.Second)
+	require.EqualError(t, err, "idle: New: nil timer")
+	timer, err := hashedwheel.New()
+	require.NoError(t, err)
+	defer timer.Stop()
+	for _, silence := range []time.Duration{0, -time.Second} {
+		_, err = New(timer, silence)
+		require.EqualError(t, err, "idle: New: silence "+silence.String()+": it must be positive")
+	}
+}
+
+func TestNoHalfClose(t *testing.T) {
+	l := newLimit(t, time.Hour)
+	c, _ := newPipe(t, l)
+	require.Equal(t, errors.ErrUnsupported, c.CloseWrite())
+	require.Equal(t, errors.ErrUnsupported, c.CloseRead())
+	require.NoError(t, c.Close())
+}
+
+// Ten thousand connections take the goroutine of the timer, and are closed at once.
+func TestNoGoroutineEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const conns = 10_000
+		l := newLimit(t, 100*ms)
+		before := runtime.NumGoroutine()
+		var closed atomic.Int64
+		f := &fake{close: func() error { closed.Add(1); return nil }}
+		b := make([]byte, 1)
+		all := make([]*Conn, conns)
+		for i := range all {
+			c, err := l.Conn(f)
+			require.NoError(t, err)
+			all[i] = c
+		}
+		pass(99 * ms)
+		for i, c := range all {
+			if i%2 == 0 {
+				c.Read(b)
+			}
+		}
+		require.LessOrEqual(t, runtime.NumGoroutine(), before+1)
+		pass(ms)
+		require.EqualValues(t, conns/2, closed.Load())
+		pass(99 * ms)
+		require.EqualValues(t, conns/2, closed.Load())
+		pass(ms)
+		require.EqualValues(t, conns, closed.Load())
+		require.EqualValues(t, conns, l.Closed())
+	})
+}
+
+func TestAllocations(t *testing.T) {
+	l := newLimit(t, time.Hour)
+	f := &fake{}
+	c, err := l.Conn(f)
+	require.NoError(t, err)
+	b := make([]byte, 100)
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		c.Read(b)
+		c.Write(b)
+	}))
+	require.EqualValues(t, 1, testing.AllocsPerRun(1000, func() {
+		c, err := l.Conn(f)
+		if err != nil {
+			panic(err)
+		}
+		c.Close()
+	}))
+	require.NoError(t, c.Close())
+}

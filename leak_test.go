@@ -1,0 +1,45 @@
+package hashedwheel
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// With the name that the package's documentation gives, goleak ignores a timer on which something is
+// pending, whatever its goroutines are doing, and finds a task that hangs. These sleep for real, because goleak does.
+func TestGoleakIgnoresTheWorker(t *testing.T) {
+	const worker = "github.com/hashedwheel/hashedwheel.(*worker).run"
+	doc, err := os.ReadFile("timer.go")
+	require.NoError(t, err)
+	require.Contains(t, string(doc), "goleak.IgnoreAnyFunction(\""+worker+"\")")
+	others := goleak.IgnoreCurrent()
+	ignored := goleak.IgnoreAnyFunction(worker)
+
+	timer := newTimer(t, WithTick(time.Millisecond))
+	_, err = timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return timer.worker.presence.Load() == asleep }, 10*time.Second, time.Millisecond)
+	require.NoError(t, goleak.Find(others, ignored))
+	require.ErrorContains(t, goleak.Find(others), worker)
+
+	// Awake, with a task that runs at each tick.
+	busy, err := timer.ScheduleAtFixedRate(plainFunc(nop), 0, time.Millisecond)
+	require.NoError(t, err)
+	for range 20 {
+		require.NoError(t, goleak.Find(others, ignored))
+		time.Sleep(100 * time.Microsecond)
+	}
+	require.True(t, busy.Cancel())
+
+	hangs, started := make(chan struct{}), make(chan struct{})
+	_, err = timer.AfterFunc(0, func() { close(started); <-hangs })
+	require.NoError(t, err)
+	<-started
+	require.ErrorContains(t, goleak.Find(others, ignored), "TestGoleakIgnoresTheWorker.func")
+	close(hangs)
+	require.NoError(t, goleak.Find(others, ignored))
+}

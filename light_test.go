@@ -1,0 +1,74 @@
+package hashedwheel
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A signal is a Light task that sends the time, and counts calls of Stopped.
+type signal struct {
+	Light
+	c       chan time.Time
+	stopped atomic.Int32
+}
+
+func newSignal() *signal { return &signal{c: make(chan time.Time, 1)} }
+
+func (s *signal) Run(*Timeout) {
+	select {
+	case s.c <- time.Now():
+	default:
+	}
+}
+
+func (s *signal) Stopped(to *Timeout) {
+	if _, err := to.Reset(0); to.IsCanceled() && err == ErrStopped { // which would wait for Stop if that were not over
+		s.stopped.Add(1)
+	}
+}
+
+// Stop does not return the timeouts of Light tasks, however they were armed, and notifies each of these tasks
+// once: also what is on the queue, in a bucket or repeating. Those that have been canceled are not notified.
+func TestLightTasksAreToldOfStop(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		group := NewGroup(timer)
+		var embedded Timeout
+		all := make([]*signal, 6)
+		for i := range all {
+			all[i] = newSignal()
+		}
+		timer.Init(&embedded, all[0])
+		_, err := embedded.Reset(time.Hour)
+		require.NoError(t, err)
+		_, err = timer.ScheduleAtFixedRate(all[1], 0, tick)
+		require.NoError(t, err)
+		_, err = group.ScheduleWithFixedDelay(all[2], time.Hour, time.Hour)
+		require.NoError(t, err)
+		canceled, err := timer.NewTimeout(all[3], time.Hour)
+		require.NoError(t, err)
+		_, err = timer.NewTimeout(all[4], 3*tick)
+		require.NoError(t, err)
+		users, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		pass(5 * tick)
+		require.True(t, canceled.Cancel())
+		_, err = timer.NewTimeout(all[5], 0)
+		require.NoError(t, err)
+
+		require.Equal(t, []*Timeout{users}, timer.Stop())
+		for i, want := range []int32{1, 1, 1, 0, 0, 1} {
+			require.Equal(t, want, all[i].stopped.Load(), i)
+		}
+		require.Len(t, all[1].c, 1)
+		require.Len(t, all[4].c, 1)
+		require.EqualValues(t, 5, timer.Stats().Canceled)
+		require.Zero(t, group.Len())
+		require.Equal(t, tick, timer.Tick())
+		checkStats(t, timer)
+	})
+}

@@ -1,0 +1,56 @@
+package hashedwheel
+
+import (
+	"runtime"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A million pending timeouts, spread over all buckets, take 64 bytes each: the Timeout and its entry. One that
+// is a field of the caller's struct takes the entry alone.
+func TestMemoryOfPendingTimeouts(t *testing.T) {
+	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
+		t.Skip("these are the sizes of 64-bit machines, without the race detector")
+	}
+	const n = 1_000_000
+	delay := func(i int) time.Duration { return 10*time.Minute + time.Duration(i%51_200)*time.Millisecond }
+	perTimeout := func(arm func(i int, timer *Timer)) float64 {
+		timer := newTimer(t)
+		before := heapInUse()
+		for i := range n {
+			arm(i, timer)
+		}
+		for timer.Stats().Queued > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		size := float64(heapInUse()-before) / n
+		require.Equal(t, n, timer.Pending())
+		timer.Stop()
+		return size
+	}
+
+	handed := perTimeout(func(i int, timer *Timer) {
+		if _, err := timer.AfterFunc(delay(i), nop); err != nil {
+			t.Fatal(err)
+		}
+	})
+	require.LessOrEqual(t, handed, 64.0)
+
+	calls := make([]embeddedCall, n)
+	embedded := perTimeout(func(i int, timer *Timer) {
+		timer.Init(&calls[i].timeout, &calls[i])
+		if _, err := calls[i].timeout.Reset(delay(i)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	require.LessOrEqual(t, embedded, 16.0)
+	t.Logf("%.1f B, embedded %.1f B", handed, embedded)
+	runtime.KeepAlive(calls)
+}
+
+type embeddedCall struct{ timeout Timeout }
+
+func (*embeddedCall) Run(*Timeout) {}

@@ -1,0 +1,37 @@
+package hashedwheel
+
+import (
+	"context"
+	"time"
+)
+
+// Sleep waits until d has passed, and returns nil; or until the context is done, and returns its
+// error. It returns at the first tick boundary at or after d. If d is not positive it returns at
+// once, without looking at the timer. Otherwise the error may be ErrStopped, also if the timer is
+// stopped meanwhile, or ErrTooManyPending.
+func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d <= 0 {
+		return err
+	}
+	s := sleeper{done: make(chan error, 1)}
+	to, err := t.NewTimeout(s, d)
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-s.done:
+		return err
+	case <-ctx.Done():
+		to.Cancel()
+		return ctx.Err()
+	}
+}
+
+// A sleeper is the task that ends a Sleep.
+type sleeper struct {
+	Light
+	done chan error // has room for what is sent
+}
+
+func (s sleeper) Run(*Timeout)        { s.done <- nil }
+func (s sleeper) left(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel nobody receives it
