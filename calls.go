@@ -2,7 +2,6 @@ package hashedwheel
 
 import (
 	"context"
-	"runtime/pprof"
 	"sync"
 	"time"
 )
@@ -14,7 +13,9 @@ import (
 // of the runtime looks several times a tick whether they get on, and starts more goroutines if they do
 // not. So a call that blocks does not hold up the others.
 type calls struct {
-	patience time.Duration // between looks; immutable after New
+	// Immutable after New.
+	patience time.Duration   // between looks
+	labels   context.Context // the profiler labels of the goroutines
 
 	// Guarded by mu, which is never held while user code runs.
 	mu       sync.Mutex
@@ -76,7 +77,6 @@ func (c *calls) start(n int) {
 
 // run is a goroutine that makes calls.
 func (c *calls) run(fresh bool) {
-	clearLabels()
 	ended := false
 	defer func() {
 		if !ended {
@@ -85,6 +85,7 @@ func (c *calls) run(fresh bool) {
 	}()
 	for f := c.take(fresh); f != nil; f = c.take(false) {
 		fresh = false
+		setLabels(c.labels) // the call before may have set others
 		f()
 	}
 	ended = true
@@ -134,7 +135,3 @@ func (c *calls) untilIdle() <-chan struct{} {
 	}
 	return c.idle
 }
-
-// clearLabels takes the profiler labels off the calling goroutine. It has inherited them from whichever
-// goroutine happened to start it, whose work this is not.
-func clearLabels() { pprof.SetGoroutineLabels(context.Background()) }

@@ -25,7 +25,10 @@ const (
 
 // A Histogram counts durations in classes: the first eight are a microsecond (1,024 ns) wide, from
 // there on four cover an octave. The zero value has counted nothing.
-type Histogram struct{ counts [classes]uint64 }
+type Histogram struct {
+	counts [classes]uint64
+	sum    time.Duration
+}
 
 // classOf returns the class of a duration, which must not be negative.
 func classOf(d time.Duration) int {
@@ -55,6 +58,9 @@ func (h Histogram) Count() (n uint64) {
 	return n
 }
 
+// Sum returns the sum of the durations, to the nanosecond.
+func (h Histogram) Sum() time.Duration { return h.sum }
+
 // Quantile returns a duration that at least the share q of those counted do not exceed, for q from 0
 // to 1: the upper bound of a class, so too long by up to a quarter. It is 0 if nothing was counted.
 func (h Histogram) Quantile(q float64) time.Duration {
@@ -76,8 +82,35 @@ func (h Histogram) Sub(before Histogram) Histogram {
 	for class := range h.counts {
 		h.counts[class] -= before.counts[class]
 	}
+	h.sum -= before.sum
 	return h
 }
+
+// Buckets returns the histogram as Prometheus and OpenTelemetry have it: a fixed set of upper bounds,
+// the same for each Histogram, and how many of the durations do not exceed each of them. There are 25
+// bounds, from 16 microseconds to four and a half minutes, each twice the one before. All are bounds of
+// classes, so the numbers are exact. Count has the number for an infinite bound.
+func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
+	return func(yield func(time.Duration, uint64) bool) {
+		n, class := uint64(0), 0
+		for octave := firstBound; octave <= lastBound; octave++ {
+			bound := time.Duration(1<<octave - 1)
+			for ; class <= classOf(bound); class++ {
+				n += h.counts[class]
+			}
+			if !yield(bound, n) {
+				return
+			}
+		}
+	}
+}
+
+// The bounds of Buckets lie just below these powers of two, in nanoseconds. Below the first one lateness is
+// the machine's noise.
+const (
+	firstBound = 14
+	lastBound  = 38
+)
 
 // All returns the classes in which something was counted, from the shortest: the upper bound, and
 // how many.
@@ -96,16 +129,20 @@ func (h Histogram) String() string {
 	return fmt.Sprintf("%d, p50 %v, p99 %v, max %v", h.Count(), h.Quantile(0.5), h.Quantile(0.99), h.Quantile(1))
 }
 
-// MarshalJSON returns the count and some quantiles, in nanoseconds.
+// MarshalJSON returns the count, the sum and some quantiles, in nanoseconds.
 func (h Histogram) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Count                     uint64
+		Sum                       time.Duration
 		P50, P90, P99, P999, P100 time.Duration
-	}{h.Count(), h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999), h.Quantile(1)})
+	}{h.Count(), h.sum, h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999), h.Quantile(1)})
 }
 
 // A recorder is a histogram in the making.
-type recorder struct{ counts [classes]atomic.Uint64 }
+type recorder struct {
+	counts [classes]atomic.Uint64
+	sum    atomic.Int64 // nanoseconds
+}
 
 // measureEvery is how many tasks a runner runs, one after another, for each one that it measures. A
 // reading of the clock costs as much as all else that is done for a task.
@@ -119,13 +156,14 @@ func (rn *runner) measure(to *Timeout) {
 	}
 	rn.skip = measureEvery - 1
 	t := to.timer
-	late := t.clock.elapsed() - t.clock.boundary(tickOf(to.word.Load()))
+	late := max(t.clock.elapsed()-t.clock.boundary(tickOf(to.word.Load())), 0) // less than 0 if it has just been reset
 	r := t.lateness.Load()
 	if r == nil {
 		t.lateness.CompareAndSwap(nil, new(recorder))
 		r = t.lateness.Load()
 	}
-	r.counts[classOf(max(late, 0))].Add(1) // less than 0 if it has just been reset
+	r.counts[classOf(late)].Add(1)
+	r.sum.Add(int64(late))
 }
 
 func (t *Timer) histogram() (h Histogram) {
@@ -133,6 +171,7 @@ func (t *Timer) histogram() (h Histogram) {
 		for class := range h.counts {
 			h.counts[class] = r.counts[class].Load()
 		}
+		h.sum = time.Duration(r.sum.Load())
 	}
 	return h
 }

@@ -58,20 +58,65 @@ func TestHistogramQuantile(t *testing.T) {
 func TestHistogramSub(t *testing.T) {
 	var before, h Histogram
 	before.counts[3], h.counts[3], h.counts[9] = 5, 7, 1
+	before.sum, h.sum = 20, 45
 	since := h.Sub(before)
 	require.EqualValues(t, 3, since.Count())
 	require.Equal(t, upperBound(9), since.Quantile(1))
+	require.EqualValues(t, 25, since.Sum())
 	require.EqualValues(t, 8, h.Count())
+}
+
+// Buckets has the same bounds whatever was counted, and counts the durations that do not exceed each of
+// them: random ones, and those on both sides of each bound.
+func TestHistogramBuckets(t *testing.T) {
+	var bounds []time.Duration
+	for bound, n := range (Histogram{}).Buckets() {
+		require.Zero(t, n)
+		bounds = append(bounds, bound)
+	}
+	require.Len(t, bounds, 25)
+	require.Equal(t, 16384*time.Nanosecond-1, bounds[0])
+	require.Equal(t, 274_877_906_944*time.Nanosecond-1, bounds[24])
+
+	r := newRand(t)
+	all := []time.Duration{0, math.MaxInt64}
+	for _, bound := range bounds {
+		all = append(all, bound-1, bound, bound+1)
+	}
+	for range 1000 {
+		all = append(all, time.Duration(r.Int64()>>r.IntN(63)))
+	}
+	var h Histogram
+	for _, d := range all {
+		h.counts[classOf(d)]++
+	}
+	i := 0
+	for bound, n := range h.Buckets() {
+		require.Equal(t, bounds[i], bound)
+		want := 0
+		for _, d := range all {
+			if d <= bound {
+				want++
+			}
+		}
+		require.EqualValues(t, want, n, "up to %v", bound)
+		i++
+	}
+	require.Equal(t, len(bounds), i)
+	for range h.Buckets() { // a loop may end early
+		break
+	}
 }
 
 func TestHistogramJSON(t *testing.T) {
 	var h Histogram
 	h.counts[classOf(time.Millisecond)] = 99
 	h.counts[classOf(time.Second)] = 1
+	h.sum = 1099 * time.Millisecond
 	text, err := json.Marshal(h)
 	require.NoError(t, err)
 	var got map[string]int64
 	require.NoError(t, json.Unmarshal(text, &got))
 	ms, s := int64(upperBound(classOf(time.Millisecond))), int64(upperBound(classOf(time.Second)))
-	require.Equal(t, map[string]int64{"Count": 100, "P50": ms, "P90": ms, "P99": ms, "P999": s, "P100": s}, got)
+	require.Equal(t, map[string]int64{"Count": 100, "Sum": 1_099_000_000, "P50": ms, "P90": ms, "P99": ms, "P999": s, "P100": s}, got)
 }

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"runtime/pprof"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,19 +15,61 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The worker, runners, and goroutines that notify a Canceler or submit to an executor do not carry the
-// profiler labels of the goroutine that happened to start them.
+// byLabels returns the stacks of the goroutines of the program, by their labels as the profile prints
+// them. Those without labels are under the empty string.
+func byLabels(t *testing.T) map[string][]string {
+	t.Helper()
+	var profile bytes.Buffer
+	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
+	all := make(map[string][]string)
+	for group := range strings.SplitSeq(profile.String(), "\n\n") {
+		labels := ""
+		for line := range strings.Lines(group) {
+			if after, ok := strings.CutPrefix(line, "# labels: "); ok {
+				labels = strings.TrimSpace(after)
+			}
+		}
+		all[labels] = append(all[labels], group)
+	}
+	return all
+}
+
+// requireLabels fails unless all goroutines with a function on their stacks have these labels, and there is
+// one.
+func requireLabels(t *testing.T, function, want string) {
+	t.Helper()
+	found := 0
+	for labels, stacks := range byLabels(t) {
+		if slices.ContainsFunc(stacks, func(stack string) bool { return strings.Contains(stack, function) }) {
+			require.Equal(t, want, labels, "of %s", function)
+			found++
+		}
+	}
+	require.Equal(t, 1, found, function)
+}
+
+func labelsOf(name, role string) string {
+	return `{"hashedwheel":"` + name + `", "hashedwheel.role":"` + role + `"}`
+}
+
+// block is a task that waits until it is closed.
+type block chan struct{}
+
+func (b block) Run(*Timeout) { <-b }
+
+// The worker, runners, and goroutines that notify a Canceler or submit to an executor carry labels of their
+// own, and not those of the goroutine that happened to start them.
 func TestGoroutinesHaveNoLabels(t *testing.T) {
 	for name, opts := range map[string][]Option{
-		"runners":  nil,
-		"executor": {WithExecutor(func(func()) error { return errors.New("full") })},
+		"timer":    nil,
+		"executor": {WithExecutor(func(func()) error { return errors.New("full") }), WithName("executor")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				timer := newTimer(t, append(opts, WithTick(time.Millisecond))...)
-				release := make(chan struct{})
+				release := make(block)
 				pprof.Do(t.Context(), pprof.Labels("user", "somebody"), func(context.Context) {
-					_, err := timer.AfterFunc(0, func() { <-release })
+					_, err := timer.NewTimeout(release, 0)
 					require.NoError(t, err)
 					_, err = timer.AfterFunc(time.Hour, nop)
 					require.NoError(t, err)
@@ -33,14 +78,111 @@ func TestGoroutinesHaveNoLabels(t *testing.T) {
 					require.True(t, to.Cancel())
 				})
 				pass(10 * time.Millisecond)
-				var profile bytes.Buffer
-				require.NoError(t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
-				for _, goroutine := range []string{"(*worker).run", "TestGoroutinesHaveNoLabels.func", "(*canceler).Canceled"} {
-					require.Contains(t, profile.String(), goroutine)
+				requireLabels(t, "(*worker).run", labelsOf(name, "worker"))
+				requireLabels(t, "block.Run", labelsOf(name, "runner"))
+				requireLabels(t, "(*canceler).Canceled", labelsOf(name, "runner"))
+				for labels := range byLabels(t) {
+					require.NotContains(t, labels, "somebody")
 				}
-				require.NotContains(t, profile.String(), "somebody")
 				close(release)
 			})
 		})
 	}
+}
+
+// A runner that goes on after a task that has ended its goroutine has the labels too.
+func TestLabelsAfterGoexit(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithName("exits"), WithMaxConcurrency(1))
+		for range 3 {
+			_, err := timer.AfterFunc(0, func() {
+				pprof.SetGoroutineLabels(context.Background())
+				runtime.Goexit()
+			})
+			require.NoError(t, err)
+		}
+		pass(10 * time.Millisecond)
+		release := make(block)
+		_, err := timer.NewTimeout(release, 0)
+		require.NoError(t, err)
+		pass(10 * time.Millisecond)
+		requireLabels(t, "block.Run", labelsOf("exits", "runner"))
+		close(release)
+	})
+}
+
+// A labeled task runs under the labels of its context, and what runs after it on the same goroutine under
+// those of the timer, or on a goroutine of an executor under none. It may panic.
+func TestLabeled(t *testing.T) {
+	jobs := make(chan func(), 10) // for the only goroutine of an executor
+	for name, c := range map[string]struct {
+		executor func(func()) error
+		after    string
+	}{
+		"runners":  {nil, labelsOf("timer", "runner")},
+		"refused":  {func(func()) error { return errors.New("full") }, labelsOf("timer", "runner")},
+		"executor": {func(run func()) error { jobs <- run; return nil }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				jobs = make(chan func(), 10)
+				pprof.Do(t.Context(), pprof.Labels("user", "pool"), func(context.Context) {
+					go func() {
+						for run := range jobs {
+							run()
+						}
+					}()
+				})
+				panics := 0
+				timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1), WithExecutor(c.executor),
+					WithPanicHandler(func(*Timeout, any, []byte) { panics++ }))
+				ctx := pprof.WithLabels(t.Context(), pprof.Labels("user", "somebody"))
+				first, second := make(block), make(block)
+				for _, task := range []Task{
+					Labeled(ctx, first),
+					Labeled(ctx, TaskFunc(func(*Timeout) { panic("on purpose") })),
+					second,
+				} {
+					_, err := timer.NewTimeout(task, 0)
+					require.NoError(t, err)
+					pass(2 * time.Millisecond)
+				}
+				requireLabels(t, "block.Run", `{"user":"somebody"}`)
+				close(first)
+				synctest.Wait()
+				require.Equal(t, 1, panics)
+				requireLabels(t, "block.Run", c.after)
+				close(second)
+				synctest.Wait()
+				close(jobs)
+			})
+		})
+	}
+}
+
+// A labeled task can be repeated, canceled and in a group as it is without the labels.
+func TestLabeledIsATask(t *testing.T) {
+	require.Nil(t, Labeled(t.Context(), nil))
+	require.Nil(t, Labeled(t.Context(), TaskFunc(nil)))
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		_, err := timer.NewTimeout(Labeled(t.Context(), nil), 0)
+		require.ErrorIs(t, err, ErrNilTask)
+
+		c := &canceler{}
+		labeled := Labeled(t.Context(), c)
+		for range 2 { // one task may have several timeouts
+			to, err := NewGroup(timer).NewTimeout(labeled, time.Hour)
+			require.NoError(t, err)
+			require.Same(t, c, to.Task())
+			require.True(t, to.Cancel())
+		}
+		runs := 0
+		to, err := timer.ScheduleAtFixedRate(Labeled(t.Context(), TaskFunc(func(*Timeout) { runs++ })), 0, time.Second)
+		require.NoError(t, err)
+		pass(2500 * time.Millisecond)
+		require.True(t, to.Cancel())
+		require.Equal(t, 3, runs)
+		require.EqualValues(t, 2, c.told.Load())
+	})
 }

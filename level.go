@@ -11,6 +11,8 @@ type level struct {
 	buckets  []bucket // nil until the first timeout; then of a length that is a power of two
 	occupied bitmap   // which of them have entries
 	stale    bitmap   // of which of those the entry due first may have gone
+	inUse    int      // how many have entries
+	count    int      // entries in all of them
 
 	// How far the block after that of the hand has come down, see cascade.go.
 	block uint64 // the one that this is about
@@ -25,28 +27,41 @@ func (l *level) init(size int) {
 
 // add adds a timeout, which is told its position in the bucket but not the bucket.
 func (l *level) add(slot, now, tick uint64, to *Timeout) {
-	l.buckets[slot].add(now, tick, to)
-	l.occupied.set(slot)
+	b := &l.buckets[slot]
+	b.add(now, tick, to)
+	l.count++
+	if b.len() == 1 {
+		l.occupied.set(slot)
+		l.inUse++
+	}
 }
 
 // remove takes a timeout out of a bucket.
 func (l *level) remove(slot uint64, to *Timeout) {
 	b := &l.buckets[slot]
 	tick := b.remove(to)
+	l.count--
 	switch {
 	case b.len() == 0:
-		l.occupied.clear(slot)
+		l.emptied(slot)
 		l.stale.clear(slot)
 	case tick == b.min:
 		l.stale.set(slot)
 	}
 }
 
-// each ranges over the buckets in use: the slot, and how many entries there are.
-func (l *level) each() iter.Seq2[uint64, int] {
+// emptied notes that the last entry of a bucket has gone.
+func (l *level) emptied(slot uint64) {
+	l.occupied.clear(slot)
+	l.inUse--
+}
+
+// each ranges over the buckets in use from one slot to before another: the slot, and how many entries
+// there are.
+func (l *level) each(from, end uint64) iter.Seq2[uint64, int] {
 	return func(yield func(uint64, int) bool) {
-		size := uint64(len(l.buckets))
-		for slot := l.occupied.next(0, size); slot < size; slot = l.occupied.next(slot+1, size) {
+		end = min(end, uint64(len(l.buckets)))
+		for slot := l.occupied.next(from, end); slot < end; slot = l.occupied.next(slot+1, end) {
 			if !yield(slot, l.buckets[slot].len()) {
 				return
 			}

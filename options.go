@@ -28,6 +28,7 @@ type config struct {
 	dispatcher   func(r *runners) dispatcher // nil for none
 	panicHandler func(to *Timeout, value any, stack []byte)
 	logger       *slog.Logger
+	name         string
 }
 
 // WithTick sets the distance of the tick boundaries, 100 ms by default. A timeout expires
@@ -109,6 +110,17 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 // timeouts were late by more than a second, at most once a second. Nil, the default, is slog.Default() at the time of the message.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
+}
+
+// WithName names the timer, for those who have several: in what is logged, in Timer.String, in metrics, and in
+// profiles. Each goroutine of the timer's carries the profiler labels "hashedwheel", which is the name, and
+// "hashedwheel.role", which is "worker" for the goroutine that turns the wheel and "runner" for those that
+// run tasks and other user code. So a profile of the program shows what the timer costs, and its tasks: with
+// go tool pprof, -tagfocus hashedwheel=rpc. Goroutines that a task starts inherit the labels.
+//
+// The name is empty by default, and the label is "timer" then.
+func WithName(name string) Option {
+	return func(c *config) { c.name = name }
 }
 
 // newConfig applies the options to the defaults. The error names the option that is wrong,

@@ -90,6 +90,7 @@ func (w *worker) goIdle(next uint64) (until uint64, gone bool) {
 	if wheel.count == 0 {
 		state = absent
 		w.wheel = nil
+		w.shown.show(nil)
 	}
 	if !w.presence.CompareAndSwap(awake, state) { // if absent, the fields are no longer ours
 		return next, false // halted

@@ -95,8 +95,8 @@ func (rn *runner) recycle() {
 
 // run is the runner's goroutine.
 func (rn *runner) run() {
-	clearLabels()
 	r := rn.runners
+	setLabels(r.timer.labels.runner)
 	ended := false
 	defer func() {
 		if !ended {

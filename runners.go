@@ -37,13 +37,17 @@ type runners struct {
 	// the gate.
 	mu       sync.Mutex
 	batches  []*batch      // that may have something left, as they came
-	live     []*runner     // in no order
+	live     []*runner     // in no order; changed with count held too
 	started  uint64        // goroutines ever
 	pruned   int           // timeouts in batches that are no longer on the list
-	expired  uint64        // tasks started by runners that are no longer live
+	expired  uint64        // tasks started by runners that are no longer live; changed with count held too
 	idle     chan struct{} // closed when none is live; nil if nobody waits for that
 	taskLeft chan struct{} // closed when a runner leaves a task; nil if nobody waits for that
 	progress progress      // what the worker saw when it last looked
+
+	// Count is held by goroutines that only count tasks, so that they do not wait for mu, which may be
+	// held for long where there are very many batches. Locked after mu.
+	count sync.Mutex
 }
 
 // A dispatcher has tasks run elsewhere than on goroutines of the runners.
@@ -145,21 +149,25 @@ func (r *runners) enlist() *runner {
 	stripes := r.timer.queue.stripes
 	rn.runners, rn.stripe = r, &stripes[r.started%uint64(len(stripes))]
 	rn.pos = len(r.live)
+	r.count.Lock()
 	r.live = append(r.live, rn)
+	r.count.Unlock()
 	return rn
 }
 
 // delist takes a runner off the live ones. Called with mu held.
 func (r *runners) delist(rn *runner) {
-	r.expired += tasksOf(rn.state.Load())
 	if rn.held.Load() {
 		r.signalTaskLeft()
 	}
+	r.count.Lock()
+	r.expired += tasksOf(rn.state.Load())
 	last := len(r.live) - 1
 	r.live[rn.pos] = r.live[last]
 	r.live[rn.pos].pos = rn.pos
 	r.live[last] = nil
 	r.live = r.live[:last]
+	r.count.Unlock()
 	if len(r.live) == 0 && r.idle != nil {
 		close(r.idle)
 		r.idle = nil
@@ -274,8 +282,8 @@ func (r *runners) awaitClaims() (found bool) {
 
 // tasksStarted returns how many tasks have been started.
 func (r *runners) tasksStarted() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.count.Lock()
+	defer r.count.Unlock()
 	n := r.expired
 	for _, rn := range r.live {
 		n += tasksOf(rn.state.Load())

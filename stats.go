@@ -1,5 +1,10 @@
 package hashedwheel
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Stats are the counts of a timer. At rest, when no call is in progress,
 //
 //	Accepted == Expired + Canceled + Returned + Pending
@@ -35,7 +40,10 @@ type Stats struct {
 	Queued int
 
 	// The levels of the wheel, from the lowest; nil while there is none, for want of a timeout, and
-	// after Stop.
+	// after Stop. They are as the timer's goroutine has last published them, at the end of its work at a
+	// tick. In between it publishes after each 1,024 timeouts that it takes off the queue or brings
+	// down a level. While it hands over what is due at once they are as before that, which for a million
+	// timeouts takes some 50 ms. At rest they are exact.
 	Levels []LevelStats
 
 	// How late tasks were started, from the tick boundary at which they were due. Of those that
@@ -51,8 +59,9 @@ type LevelStats struct {
 }
 
 // Stats returns the counts. It reads a few counters for each processor, and one for each task that is
-// running, several times if they move meanwhile, and looks at each bucket in use. It waits if the timer's goroutine is at work, and keeps it
-// waiting: usually for some microseconds.
+// running, several times if they move meanwhile. It neither waits for the timer's goroutine while that is at
+// work at a tick, nor keeps it waiting, however many timeouts are pending. So it may be called often, and
+// by many goroutines.
 func (t *Timer) Stats() Stats {
 	st := t.counts()
 	st.Queued = t.queue.length(&t.worker)
@@ -61,7 +70,7 @@ func (t *Timer) Stats() Stats {
 	st.Panics = t.panics.Load()
 	st.Unsubmitted = t.unsubmitted.Load()
 	st.Wakeups = t.worker.wakeups.Load()
-	st.Levels = t.worker.levelStats()
+	st.Levels = t.worker.shown.stats()
 	st.Lateness = t.histogram()
 	return st
 }
@@ -70,41 +79,66 @@ func (t *Timer) Stats() Stats {
 // exact when no call is in progress, never negative, and never more than WithMaxPending allows.
 func (t *Timer) Pending() int { return t.counts().Pending }
 
+// String describes the timer for logs: its name, how many timeouts are pending, and its tick. The form may
+// change.
+func (t *Timer) String() string {
+	var b strings.Builder
+	b.WriteString("hashedwheel.Timer(")
+	if t.name != "" {
+		fmt.Fprintf(&b, "%s, ", t.name)
+	}
+	if t.IsStopped() {
+		b.WriteString("stopped, ")
+	}
+	fmt.Fprintf(&b, "%d pending, tick %v)", t.Pending(), t.clock.tick)
+	return b.String()
+}
+
 // Buckets returns how many timeouts each bucket of a level holds, for those who want to look at the
-// wheel: as LevelStats.Timeouts, bucket by bucket. It returns nil if Stats does not list the level. It
-// waits as Stats does.
+// wheel: as LevelStats.Timeouts, bucket by bucket. It returns nil if there is no such level. It
+// waits while the timer's goroutine is at work, which with a million timeouts due at once is some 50 ms,
+// and keeps that waiting, for some microseconds at a time. Of a large wheel not all buckets are
+// looked at in the same moment. For monitoring there is Stats.
 func (t *Timer) Buckets(level int) []int {
 	w := &t.worker
 	if level < 0 || level >= w.levels {
 		return nil
 	}
 	counts := make([]int, w.wheelSize)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.wheel == nil {
-		return nil
-	}
-	for slot, n := range w.wheel.levels[level].each() {
-		counts[slot] = n
+	for from := 0; from < w.wheelSize; from += lookAtOnce {
+		if !w.countBuckets(level, counts, from) {
+			return nil
+		}
 	}
 	return counts
 }
 
-// levelStats returns what Stats says about the wheel.
-func (w *worker) levelStats() []LevelStats {
+// lookAtOnce is the number of buckets that Buckets looks at while it keeps the worker waiting: some
+// microseconds.
+const lookAtOnce = 1 << 10
+
+// countBuckets is Buckets for lookAtOnce of them. It reports whether there is a wheel.
+func (w *worker) countBuckets(level int, counts []int, from int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.wheel == nil {
+		return false
+	}
+	for slot, n := range w.wheel.levels[level].each(uint64(from), uint64(from+lookAtOnce)) {
+		counts[slot] = n
+	}
+	return true
+}
+
+// stats returns what Stats says about the wheel.
+func (s *levelsShown) stats() []LevelStats {
+	if !s.wheel.Load() {
 		return nil
 	}
-	all := make([]LevelStats, len(w.wheel.levels))
+	all := make([]LevelStats, len(s.levels))
 	for i := range all {
-		l, st := &w.wheel.levels[i], &all[i]
-		st.Hand = int(w.wheel.now >> l.shift & (1<<w.wheel.bits - 1))
-		for _, n := range l.each() {
-			st.Occupied++
-			st.Timeouts += n
-		}
+		l := &s.levels[i]
+		all[i] = LevelStats{Hand: int(l.hand.Load()), Occupied: int(l.inUse.Load()), Timeouts: int(l.count.Load())}
 	}
 	return all
 }
@@ -128,7 +162,7 @@ func (q *queue) length(w *worker) int {
 // have not returned; and that of goroutines for user code.
 func (t *Timer) running() (tasks, goroutines int) {
 	for _, r := range t.allRunners() {
-		r.mu.Lock()
+		r.count.Lock()
 		for _, rn := range r.live {
 			if rn.state.Load()&phaseMask != resting {
 				tasks++
@@ -137,7 +171,7 @@ func (t *Timer) running() (tasks, goroutines int) {
 				goroutines++
 			}
 		}
-		r.mu.Unlock()
+		r.count.Unlock()
 	}
 	t.calls.mu.Lock()
 	defer t.calls.mu.Unlock()

@@ -63,6 +63,11 @@ func TestLatenessOfWaiting(t *testing.T) {
 				count, median = n, upperBound(classOf((n-1)/2*long))
 			}
 			require.EqualValues(t, count, lateness.Count())
+			sum := (n - 1) * long // of the first, which is on time, and the last
+			if executor != nil {
+				sum = n * (n - 1) / 2 * long
+			}
+			require.Equal(t, sum, lateness.Sum())
 			require.Equal(t, median, lateness.Quantile(0.5))
 		})
 	}
@@ -97,6 +102,14 @@ func TestStatsOfLevels(t *testing.T) {
 		require.Contains(t, []int{4, 5, 6}, levels[0].Hand, "nothing was due after tick 4")
 		levels[0].Hand = 0
 		require.Equal(t, []LevelStats{{Hand: 0, Occupied: 1, Timeouts: 1}, {Hand: 1, Occupied: 1, Timeouts: 2}}, levels)
+
+		pass(time.Second)
+		require.Nil(t, timer.Stats().Levels, "nothing is pending")
+		require.Nil(t, timer.Buckets(0))
+		_, err = timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		pass(tick)
+		require.Equal(t, 1, timer.Stats().Levels[1].Timeouts)
 		timer.Stop()
 		require.Nil(t, timer.Stats().Levels)
 	})

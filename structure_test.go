@@ -20,6 +20,7 @@ var features = map[string][]string{
 	"executor": nil,
 	"group":    {"repeat", "schedule"},
 	"keyed":    nil,
+	"labeled":  nil,
 	"light":    nil,
 	"repeat":   {"schedule"},
 	"schedule": {"repeat"},

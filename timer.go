@@ -53,7 +53,9 @@
 // # Monitoring
 //
 // [Timer.Stats] has the counts of what became of the timeouts, which agree at rest; how late tasks were
-// started; and how the wheel, its queue and its goroutines are doing.
+// started; and how the wheel, its queue and its goroutines are doing. It waits for nothing. The modules
+// metrics/prometheus and metrics/otel export it. In profiles the goroutines of a timer carry its name: see
+// [WithName].
 //
 // # When to use package time instead
 //
@@ -122,8 +124,10 @@ type Timer struct {
 	clock        clock
 	panicHandler func(to *Timeout, value any, stack []byte)
 	logger       *slog.Logger
+	name         string
 	queue        queue // its stripes are shared
 	limit        limit
+	labels       labels
 
 	worker     worker
 	runners    runners // of the users' tasks
@@ -159,6 +163,7 @@ func New(opts ...Option) (*Timer, error) {
 		clock:        newClock(c.tick),
 		panicHandler: c.panicHandler,
 		logger:       c.logger,
+		name:         c.name,
 		queue:        newQueue(),
 		swept:        make(chan struct{}),
 	}
@@ -173,11 +178,14 @@ func New(opts ...Option) (*Timer, error) {
 		t.runners.dispatch = c.dispatcher(&t.runners)
 	}
 	t.calls.patience = max(min(c.tick/looksPerTick, maxPatience), minPatience)
+	t.labels.set(c.name)
+	t.calls.labels = t.labels.runner
 	t.worker.timer = t
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
 	t.worker.wheelSize = c.wheelSize
 	t.worker.levels = c.levels
+	t.worker.shown.levels = make([]levelShown, c.levels)
 	t.worker.wake = make(chan struct{}, 1)
 	t.worker.done = make(chan struct{})
 	return t, nil
@@ -292,8 +300,15 @@ func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 
 // log returns what to log with. To log is to run code of the user's.
 func (t *Timer) log() *slog.Logger {
-	if t.logger == nil {
-		return slog.Default()
+	l := t.logger
+	if l == nil {
+		l = slog.Default()
 	}
-	return t.logger
+	if t.name != "" {
+		l = l.With("timer", t.name)
+	}
+	return l
 }
+
+// Name returns the name that WithName has set.
+func (t *Timer) Name() string { return t.name }

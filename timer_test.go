@@ -543,12 +543,14 @@ func TestOptions(t *testing.T) {
 
 // The options reach what they are for.
 func TestOptionsAreApplied(t *testing.T) {
-	timer := newTimer(t, WithTick(3*time.Second), WithWheelSize(100), WithLevels(3), WithMaxPending(9), WithMaxConcurrency(8))
+	timer := newTimer(t, WithTick(3*time.Second), WithWheelSize(100), WithLevels(3), WithMaxPending(9), WithMaxConcurrency(8),
+		WithName("some"))
 	require.Equal(t, 3*time.Second, timer.clock.tick)
 	require.Equal(t, 128, timer.worker.wheelSize)
 	require.Equal(t, 3, timer.worker.levels)
 	require.EqualValues(t, 9, timer.limit.max)
 	require.Equal(t, 8, timer.runners.limit)
+	require.Equal(t, "some", timer.Name())
 }
 
 // What New says that a timer takes, on small machines and on large ones; and the same again once it

@@ -189,9 +189,10 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 			}
 		}
 	}
+	l.count -= b.len() - left
 	b.truncate(left)
 	if left == 0 {
-		l.occupied.clear(slot)
+		l.emptied(slot)
 	}
 	if earliest == math.MaxUint64 {
 		return earliest

@@ -19,12 +19,13 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 		t.Helper()
 		t.Fatalf("at tick %d: "+format, append([]any{w.now}, args...)...)
 	}
-	count, earliest, size := 0, uint64(neverTick), uint64(1)<<w.bits
+	all, earliest, size := 0, uint64(neverTick), uint64(1)<<w.bits
 	large := false // a bucket whose first tick is not known, and not worth a search
 	for i, l := range w.levels {
 		if l.buckets != nil && uint64(len(l.buckets)) != size {
 			fail("level %d: %d buckets", i, len(l.buckets))
 		}
+		count, inUse := 0, 0
 		for slot := range l.buckets {
 			b := &l.buckets[slot]
 			if l.occupied.has(uint64(slot)) != (b.len() > 0) {
@@ -61,10 +62,17 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 			}
 			earliest = min(earliest, least)
 			count += b.len()
+			if b.len() > 0 {
+				inUse++
+			}
 		}
+		if l.count != count || l.inUse != inUse {
+			fail("level %d: count %d in %d buckets, entries %d in %d", i, l.count, l.inUse, count, inUse)
+		}
+		all += count
 	}
-	if w.count != count {
-		fail("count %d, entries %d", w.count, count)
+	if w.count != all {
+		fail("count %d, entries %d", w.count, all)
 	}
 	if w.next <= w.now || w.next > earliest {
 		fail("next tick is %d, not %d", earliest, w.next)

@@ -44,10 +44,11 @@ type worker struct {
 	presence atomic.Uint32
 	wakeups  atomic.Uint64 // times that it has waited; written by the worker
 	taken    atomic.Uint64 // timeouts that it, or Stop, has taken off the queue
+	shown    levelsShown   // written by the worker, or Stop
 
 	// Owned by the worker while there is one. It passes from one to the next, and to Stop,
 	// with the presence. With mu held, others may read the wheel.
-	mu    sync.Mutex // held by the worker, but while it waits
+	mu    sync.Mutex // held by the worker, except while it waits
 	wheel *wheel     // nil while there is none
 
 	stale    bool          // a timeout that is in a batch may have been canceled or reset
@@ -60,7 +61,7 @@ type worker struct {
 
 // run is the worker. Its name is promised in the package's documentation, for goleak.
 func (w *worker) run() {
-	clearLabels()
+	setLabels(w.timer.labels.worker)
 	alarm := time.NewTimer(math.MaxInt64)
 	defer alarm.Stop()
 	for w.presence.Load() != halted {
@@ -87,6 +88,7 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	taken := w.drain()
 	more := w.wheel.cascade(w.emit)
 	w.handOver()
+	w.shown.show(w.wheel)
 	elapsed := w.clock.elapsed()
 	w.warnIfLate(elapsed)
 	waiting, overdue := w.checkStalled(elapsed)
@@ -170,6 +172,7 @@ func (w *worker) takeWheel() *wheel {
 	defer w.mu.Unlock()
 	wheel := w.wheel
 	w.wheel = nil
+	w.shown.show(nil)
 	return wheel
 }
 
@@ -185,6 +188,7 @@ func (w *worker) drain() (taken int) {
 				if taken++; taken%lookEvery == 0 {
 					w.taken.Add(lookEvery)
 					w.turn()
+					w.shown.show(w.wheel)
 				}
 			}
 		}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The program serves metrics that move while it runs, and ends by Ctrl-C with sums.
+func TestRun(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	read, write := io.Pipe()
+	var errs bytes.Buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"-listen", "127.0.0.1:0", "-rate", "5000"}, write, &errs)
+		write.Close()
+	}()
+	line := make([]byte, 200)
+	n, err := read.Read(line)
+	require.NoError(t, err)
+	address, ok := strings.CutPrefix(strings.TrimSpace(string(line[:n])), "serving ")
+	require.True(t, ok, "%s", line[:n])
+	defer http.DefaultClient.CloseIdleConnections()
+
+	canceled := func() float64 {
+		text := get(t, address)
+		for _, want := range []string{`hashedwheel_timeouts_pending{timer="rpc"}`, `hashedwheel_lateness_seconds_bucket{timer="retry",le="+Inf"}`, "go_goroutines"} {
+			require.Contains(t, text, want)
+		}
+		return number(t, text, `hashedwheel_timeouts_canceled_total{timer="rpc"}`)
+	}
+	require.Eventually(t, func() bool { return canceled() > 0 }, 10*time.Second, 10*time.Millisecond)
+	before := canceled()
+	require.Eventually(t, func() bool { return canceled() > before }, 10*time.Second, 10*time.Millisecond)
+	require.Contains(t, get(t, strings.Replace(address, "metrics", "debug/pprof/goroutine?debug=1", 1)),
+		`"hashedwheel":"rpc", "hashedwheel.role":"worker"`)
+
+	cancel()
+	sums, err := io.ReadAll(read)
+	require.NoError(t, err)
+	require.Zero(t, <-code, "%s", &errs)
+	require.Regexp(t, `(?m)^rpc +accepted [1-9]\d*, expired \d+, canceled [1-9]\d*, returned \d+; lateness: .*p99 `, string(sums))
+	require.Regexp(t, `(?m)^retry +accepted [1-9]`, string(sums))
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	reply, err := http.Get(url)
+	require.NoError(t, err)
+	defer reply.Body.Close()
+	require.Equal(t, http.StatusOK, reply.StatusCode)
+	text, err := io.ReadAll(reply.Body)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// number returns the value of a series.
+func number(t *testing.T, text, series string) float64 {
+	t.Helper()
+	match := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (.*)$`).FindStringSubmatch(text)
+	require.NotNil(t, match, "no %s in\n%s", series, text)
+	v, err := strconv.ParseFloat(match[1], 64)
+	require.NoError(t, err)
+	return v
+}
+
+func TestLength(t *testing.T) {
+	var out, errs bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"-listen", "127.0.0.1:0", "-for", "100ms"}, &out, &errs), "%s", &errs)
+	require.Contains(t, out.String(), "rpc    accepted ")
+}
+
+func TestArguments(t *testing.T) {
+	for code, all := range map[int][][]string{
+		0: {{"-h"}},
+		1: {{"-listen", "nowhere:x"}},
+		2: {{"-rate", "0"}, {"-retries", "-1"}, {"-for", "-1s"}, {"-for", "x"}, {"-nosuch"}, {"argument"}},
+	} {
+		for _, args := range all {
+			var out, errs bytes.Buffer
+			require.Equal(t, code, run(t.Context(), args, &out, &errs), "%q", args)
+			require.NotEmpty(t, errs.String(), "%q", args)
+			require.Empty(t, out.String(), "%q", args)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+// Package lateness gives an OpenTelemetry SDK the histograms of how late the tasks of timers of package
+// hashedwheel were started.
+//
+//	producer := lateness.NewProducer()
+//	reader := metric.NewPeriodicReader(exporter, metric.WithProducer(producer)) // of the SDK
+//	...
+//	producer.Add(timer)
+//
+// The API of OpenTelemetry has no asynchronous histogram, so this needs the SDK, and the place where its
+// reader is made.
+package lateness
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+)
+
+const scope = "github.com/hashedwheel/hashedwheel/metrics/otel/lateness"
+
+// A Producer has a histogram for each of its timers: the metric hashedwheel.lateness, in seconds, with the
+// timer's name as the attribute hashedwheel.timer. The bounds and the numbers are those of Histogram.Buckets.
+// The histograms are cumulative, whatever temporality the exporter prefers. Its methods may be called by
+// any goroutine.
+type Producer struct {
+	mu     sync.Mutex
+	timers []observed // guarded by mu
+}
+
+var _ metric.Producer = (*Producer)(nil)
+
+// observed is a timer that was added.
+type observed struct {
+	timer      *hashedwheel.Timer
+	attributes attribute.Set
+	start      time.Time
+	before     hashedwheel.Histogram // at start
+}
+
+// NewProducer returns a producer without timers.
+func NewProducer() *Producer { return &Producer{} }
+
+// Add has the producer tell of a timer, from what is measured after the call. It does nothing if the
+// producer has the timer. Timers need different names, or their histograms are mixed.
+func (p *Producer) Add(timer *hashedwheel.Timer) {
+	name := timer.Name()
+	if name == "" {
+		name = "timer" // as in profiles
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.index(timer) >= 0 {
+		return
+	}
+	p.timers = append(p.timers, observed{
+		timer:      timer,
+		attributes: attribute.NewSet(attribute.String("hashedwheel.timer", name)),
+		start:      time.Now(),
+		before:     timer.Stats().Lateness,
+	})
+}
+
+// Remove has the producer forget a timer. It does nothing if the producer does not have the timer.
+func (p *Producer) Remove(timer *hashedwheel.Timer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := p.index(timer); i >= 0 {
+		p.timers = slices.Delete(p.timers, i, i+1)
+	}
+}
+
+// index returns where a timer is, -1 if it is not there. Called with mu held.
+func (p *Producer) index(timer *hashedwheel.Timer) int {
+	return slices.IndexFunc(p.timers, func(o observed) bool { return o.timer == timer })
+}
+
+// Produce returns the histograms. A reader calls it when it collects.
+func (p *Producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
+	p.mu.Lock()
+	timers := slices.Clone(p.timers)
+	p.mu.Unlock()
+	if len(timers) == 0 {
+		return nil, nil
+	}
+	data := metricdata.Histogram[float64]{Temporality: metricdata.CumulativeTemporality}
+	for _, o := range timers {
+		data.DataPoints = append(data.DataPoints, o.point(time.Now()))
+	}
+	return []metricdata.ScopeMetrics{{
+		Scope: instrumentation.Scope{Name: scope},
+		Metrics: []metricdata.Metrics{{
+			Name:        "hashedwheel.lateness",
+			Description: "How late tasks were started after the tick at which they were due, of one in 64 of those that are due together.",
+			Unit:        "s",
+			Data:        data,
+		}},
+	}}, nil
+}
+
+// point returns the histogram since start.
+func (o *observed) point(now time.Time) metricdata.HistogramDataPoint[float64] {
+	h := o.timer.Stats().Lateness.Sub(o.before)
+	p := metricdata.HistogramDataPoint[float64]{
+		Attributes: o.attributes,
+		StartTime:  o.start,
+		Time:       now,
+		Count:      h.Count(),
+		Sum:        h.Sum().Seconds(),
+	}
+	last := uint64(0)
+	for bound, n := range h.Buckets() {
+		p.Bounds = append(p.Bounds, bound.Seconds())
+		p.BucketCounts = append(p.BucketCounts, n-last)
+		last = n
+	}
+	p.BucketCounts = append(p.BucketCounts, p.Count-last) // beyond the last bound
+	return p
+}

@@ -1,0 +1,171 @@
+// Package otelwheel observes timers of package hashedwheel with the instruments of OpenTelemetry.
+//
+//	timer, err := hashedwheel.New(hashedwheel.WithName("rpc"))
+//	...
+//	registration, err := otelwheel.Register(provider, timer)
+//	...
+//	err = registration.Unregister()
+//
+// All instruments are asynchronous, so nothing is done until a reader collects. Then it costs what Stats costs,
+// some microseconds, and does not wait for the timer, however many timeouts are pending. README.md has the
+// list of the instruments.
+//
+// OpenTelemetry has no asynchronous histogram. So how late tasks are is observed here as a sum and a count,
+// which give the mean. The producer of package lateness gives an SDK the whole histogram.
+package otelwheel
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/hashedwheel/hashedwheel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+const (
+	scope = "github.com/hashedwheel/hashedwheel/metrics/otel"
+
+	timerKey = attribute.Key("hashedwheel.timer")
+	levelKey = attribute.Key("hashedwheel.level")
+
+	unnamed = "timer" // a timer without a name, as in profiles
+)
+
+// An instrument observes a number of Stats.
+type instrument struct {
+	name, unit, description string
+	monotonic               bool // a counter, not an up-down counter
+	of                      func(st *hashedwheel.Stats) int64
+}
+
+// instruments are those without attributes of their own. The accepted timeouts are not among them, see
+// observer.accepted.
+var instruments = []instrument{
+	{"timeout.pending", "{timeout}", "Timeouts that have neither ended nor been handed back.", false,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Pending) }},
+	{"timeout.queued", "{timeout}", "Timeouts that the timer's goroutine has yet to put into a bucket, to move or to remove.", false,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Queued) }},
+	{"timeout.expired", "{timeout}", "Timeouts whose task was started.", true,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Expired) }},
+	{"timeout.canceled", "{timeout}", "Timeouts that were canceled.", true,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Canceled) }},
+	{"timeout.returned", "{timeout}", "Timeouts that were handed back by Stop.", true,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Returned) }},
+	{"timeout.rejected", "{timeout}", "Calls that were refused: too many timeouts pending, or the timer stopped.", true,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Rejected) }},
+	{"task.running", "{task}", "Tasks that have been started and have not returned.", false,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Running) }},
+	{"task.unsubmitted", "{task}", "Tasks that the executor did not take.", true,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Unsubmitted) }},
+	{"panics", "{panic}", "Tasks, and other calls of user code, that panicked.", true,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Panics) }},
+	{"wakeups", "{wakeup}", "Times that the timer's goroutine woke up.", true,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Wakeups) }},
+	{"runners", "{goroutine}", "Goroutines of the timer for tasks and other user code.", false,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Runners) }},
+	{"lateness.count", "{task}", "Tasks of which it was measured how late they were started: one in 64 of those that are due together.", true,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Lateness.Count()) }},
+}
+
+// Register has a timer observed through a meter of the provider, with the timer's name as the attribute
+// hashedwheel.timer. Two timers of one provider need different names, or their observations are mixed. Until
+// the registration is undone the provider keeps the timer from being collected as garbage. A timer that
+// has been stopped still has its counts.
+func Register(provider metric.MeterProvider, timer *hashedwheel.Timer) (metric.Registration, error) {
+	name := timer.Name()
+	if name == "" {
+		name = unnamed
+	}
+	o := &observer{timer: timer, name: timerKey.String(name)}
+	o.attributes = with(o.name)
+	return o.register(provider.Meter(scope))
+}
+
+// with returns the option that goes with each observation that has these attributes.
+func with(attributes ...attribute.KeyValue) metric.ObserveOption {
+	return metric.WithAttributeSet(attribute.NewSet(attributes...))
+}
+
+// An observer observes one timer.
+type observer struct {
+	timer      *hashedwheel.Timer
+	name       attribute.KeyValue
+	attributes metric.ObserveOption
+
+	numbers                      []metric.Int64Observable // of instruments
+	armed                        metric.Int64ObservableCounter
+	late                         metric.Float64ObservableCounter
+	levelTimeouts, levelOccupied metric.Int64ObservableUpDownCounter
+
+	// The most that has been observed. Stats.Accepted may go back by a few, since a repeating timeout counts as
+	// armed again before its schedule is asked; backends would take that for a restart.
+	accepted atomic.Uint64
+}
+
+// register makes the instruments, which the meter shares with those of other timers, and registers the
+// callback.
+func (o *observer) register(meter metric.Meter) (metric.Registration, error) {
+	var err error
+	all := make([]metric.Observable, 0, len(instruments)+4)
+	for _, in := range instruments {
+		var number metric.Int64Observable
+		name, unit, description := "hashedwheel."+in.name, metric.WithUnit(in.unit), metric.WithDescription(in.description)
+		if in.monotonic {
+			number, err = meter.Int64ObservableCounter(name, unit, description)
+		} else {
+			number, err = meter.Int64ObservableUpDownCounter(name, unit, description)
+		}
+		if err != nil {
+			return nil, err
+		}
+		o.numbers = append(o.numbers, number)
+		all = append(all, number)
+	}
+	if o.armed, err = meter.Int64ObservableCounter("hashedwheel.timeout.accepted", metric.WithUnit("{timeout}"),
+		metric.WithDescription("Timeouts that were armed, also by a Reset, or for the next run of a repeating task.")); err != nil {
+		return nil, err
+	}
+	if o.late, err = meter.Float64ObservableCounter("hashedwheel.lateness.sum", metric.WithUnit("s"),
+		metric.WithDescription("How late the tasks of hashedwheel.lateness.count were started, in sum.")); err != nil {
+		return nil, err
+	}
+	if o.levelTimeouts, err = meter.Int64ObservableUpDownCounter("hashedwheel.level.timeouts", metric.WithUnit("{timeout}"),
+		metric.WithDescription("Timeouts in the buckets of a level of the wheel.")); err != nil {
+		return nil, err
+	}
+	if o.levelOccupied, err = meter.Int64ObservableUpDownCounter("hashedwheel.level.occupied_buckets", metric.WithUnit("{bucket}"),
+		metric.WithDescription("Buckets of a level of the wheel that have timeouts.")); err != nil {
+		return nil, err
+	}
+	return meter.RegisterCallback(o.observe, append(all, o.armed, o.late, o.levelTimeouts, o.levelOccupied)...)
+}
+
+// observe is called by each reader that collects.
+func (o *observer) observe(_ context.Context, to metric.Observer) error {
+	st := o.timer.Stats()
+	for i, in := range instruments {
+		to.ObserveInt64(o.numbers[i], in.of(&st), o.attributes)
+	}
+	to.ObserveInt64(o.armed, int64(raise(&o.accepted, st.Accepted)), o.attributes)
+	to.ObserveFloat64(o.late, st.Lateness.Sum().Seconds(), o.attributes)
+	for i, l := range st.Levels {
+		level := with(o.name, levelKey.Int(i))
+		to.ObserveInt64(o.levelTimeouts, int64(l.Timeouts), level)
+		to.ObserveInt64(o.levelOccupied, int64(l.Occupied), level)
+	}
+	return nil
+}
+
+// raise makes x at least n, and returns it.
+func raise(x *atomic.Uint64, n uint64) uint64 {
+	for {
+		old := x.Load()
+		if old >= n {
+			return old
+		}
+		if x.CompareAndSwap(old, n) {
+			return n
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package otelwheel
+
+import (
+	"regexp"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func nop() {}
+
+func newTimer(t testing.TB, opts ...hashedwheel.Option) *hashedwheel.Timer {
+	t.Helper()
+	timer, err := hashedwheel.New(opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { timer.Stop() })
+	return timer
+}
+
+// collected returns the values that a reader collects, by the name of the metric and its attributes.
+func collected(t *testing.T, reader metric.Reader) (values map[string]map[attribute.Set]float64, units map[string]string) {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &all))
+	values, units = make(map[string]map[attribute.Set]float64), make(map[string]string)
+	for _, scope := range all.ScopeMetrics {
+		require.Equal(t, "github.com/hashedwheel/hashedwheel/metrics/otel", scope.Scope.Name)
+		for _, m := range scope.Metrics {
+			require.NotEmpty(t, m.Description, m.Name)
+			points := make(map[attribute.Set]float64)
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					points[p.Attributes] = float64(p.Value)
+				}
+			case metricdata.Sum[float64]:
+				for _, p := range data.DataPoints {
+					points[p.Attributes] = p.Value
+				}
+			default:
+				t.Errorf("%s is a %T", m.Name, data)
+			}
+			values[m.Name], units[m.Name] = points, m.Unit
+		}
+	}
+	return values, units
+}
+
+// requireStats fails unless a reader collects what Stats says of a timer, and returns that.
+func requireStats(t *testing.T, reader metric.Reader, name string, timer *hashedwheel.Timer) hashedwheel.Stats {
+	t.Helper()
+	values, _ := collected(t, reader)
+	st := timer.Stats()
+	key := attribute.NewSet(attribute.String("hashedwheel.timer", name))
+	for metric, want := range map[string]float64{
+		"timeout.pending":  float64(st.Pending),
+		"timeout.queued":   float64(st.Queued),
+		"timeout.accepted": float64(st.Accepted),
+		"timeout.expired":  float64(st.Expired),
+		"timeout.canceled": float64(st.Canceled),
+		"timeout.returned": float64(st.Returned),
+		"timeout.rejected": float64(st.Rejected),
+		"task.running":     float64(st.Running),
+		"task.unsubmitted": float64(st.Unsubmitted),
+		"panics":           float64(st.Panics),
+		"wakeups":          float64(st.Wakeups),
+		"runners":          float64(st.Runners),
+		"lateness.count":   float64(st.Lateness.Count()),
+		"lateness.sum":     st.Lateness.Sum().Seconds(),
+	} {
+		got, ok := values["hashedwheel."+metric][key]
+		require.True(t, ok, metric)
+		require.Equal(t, want, got, metric)
+	}
+	for level, l := range st.Levels {
+		key := attribute.NewSet(attribute.String("hashedwheel.timer", name), attribute.Int("hashedwheel.level", level))
+		require.EqualValues(t, l.Timeouts, values["hashedwheel.level.timeouts"][key])
+		require.EqualValues(t, l.Occupied, values["hashedwheel.level.occupied_buckets"][key])
+	}
+	return st
+}
+
+// Two timers of one provider: what a reader collects is what Stats says, also when a timer has been
+// stopped, and nothing once the registration is undone.
+func TestRegister(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := metric.NewManualReader()
+		provider := metric.NewMeterProvider(metric.WithReader(reader))
+		rpc := newTimer(t, hashedwheel.WithName("rpc"), hashedwheel.WithTick(time.Millisecond), hashedwheel.WithLevels(2),
+			hashedwheel.WithMaxPending(30), hashedwheel.WithMaxConcurrency(1),
+			hashedwheel.WithPanicHandler(func(*hashedwheel.Timeout, any, []byte) {}))
+		other := newTimer(t)
+		first, err := Register(provider, rpc)
+		require.NoError(t, err)
+		second, err := Register(provider, other)
+		require.NoError(t, err)
+
+		for range 3 {
+			_, err := rpc.AfterFunc(0, func() { time.Sleep(time.Second); panic("on purpose") })
+			require.NoError(t, err)
+			time.Sleep(10 * time.Millisecond) // so that each is measured
+		}
+		time.Sleep(5 * time.Second)
+		for range 30 {
+			_, err := rpc.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+		}
+		_, err = rpc.AfterFunc(0, nop)
+		require.ErrorIs(t, err, hashedwheel.ErrTooManyPending)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		st := requireStats(t, reader, "rpc", rpc)
+		require.Len(t, st.Levels, 2)
+		require.Equal(t, 30, st.Levels[0].Timeouts+st.Levels[1].Timeouts)
+		require.EqualValues(t, 3, st.Panics)
+		require.Equal(t, 990*time.Millisecond, st.Lateness.Sum(), "the second is late, by the first")
+		requireStats(t, reader, "timer", other)
+
+		require.Len(t, rpc.Stop(), 30)
+		st = requireStats(t, reader, "rpc", rpc)
+		require.EqualValues(t, 30, st.Returned)
+
+		require.NoError(t, first.Unregister())
+		requireStats(t, reader, "timer", other)
+		require.NoError(t, second.Unregister())
+		values, _ := collected(t, reader)
+		for name, points := range values {
+			require.Empty(t, points, name)
+		}
+		require.NoError(t, provider.Shutdown(t.Context()))
+	})
+}
+
+// Names and units are as OpenTelemetry has them: dotted, in lower case, without the unit; counts in braces.
+func TestNamesAndUnits(t *testing.T) {
+	reader := metric.NewManualReader()
+	timer := newTimer(t)
+	_, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return timer.Stats().Levels != nil }, 10*time.Second, time.Millisecond)
+	_, err = Register(metric.NewMeterProvider(metric.WithReader(reader)), timer)
+	require.NoError(t, err)
+	_, units := collected(t, reader)
+	require.Len(t, units, len(instruments)+4)
+	for name, unit := range units {
+		require.Regexp(t, regexp.MustCompile(`^hashedwheel(\.[a-z][a-z_]*)+$`), name)
+		require.NotRegexp(t, `total|seconds`, name)
+		require.Regexp(t, `^(s|\{[a-z]+\})$`, unit, name)
+	}
+}
+
+// The counter of what was accepted never goes back, though Stats may say less than before.
+func TestAcceptedNeverGoesBack(t *testing.T) {
+	timer := newTimer(t)
+	_, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	reader := metric.NewManualReader()
+	o := &observer{timer: timer, attributes: with(timerKey.String("x"))}
+	_, err = o.register(metric.NewMeterProvider(metric.WithReader(reader)).Meter(scope))
+	require.NoError(t, err)
+	accepted := func() float64 {
+		values, _ := collected(t, reader)
+		return values["hashedwheel.timeout.accepted"][attribute.NewSet(timerKey.String("x"))]
+	}
+	require.EqualValues(t, 1, accepted())
+	o.accepted.Store(3) // as if two were taken back since the last one
+	require.EqualValues(t, 3, accepted())
+}

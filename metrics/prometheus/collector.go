@@ -1,0 +1,142 @@
+// Package promwheel has Prometheus collect the metrics of a timer of package hashedwheel.
+//
+//	timer, err := hashedwheel.New(hashedwheel.WithName("rpc"))
+//	...
+//	err = prometheus.Register(promwheel.NewCollector(timer))
+//
+// Every metric has the label timer, the name of the timer, so a registry takes any number of timers with
+// different names. A scrape costs what Stats costs, some microseconds. It does not wait for the timer,
+// however many timeouts are pending. README.md has the list of the metrics.
+package promwheel
+
+import (
+	"strconv"
+	"sync/atomic"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// unnamed is the label of a timer without a name, as it is in profiles.
+const unnamed = "timer"
+
+// A metric is a number of Stats.
+type metric struct {
+	name, help string
+	kind       prometheus.ValueType
+	of         func(st *hashedwheel.Stats) float64
+}
+
+const (
+	counter = prometheus.CounterValue
+	gauge   = prometheus.GaugeValue
+)
+
+// metrics are those that have no labels of their own. The accepted timeouts are not among them, see
+// Collector.accepted.
+var metrics = []metric{
+	{"timeouts_pending", "Timeouts that have neither ended nor been handed back.", gauge,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Pending) }},
+	{"timeouts_queued", "Timeouts that the timer's goroutine has yet to put into a bucket, to move or to remove.", gauge,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Queued) }},
+	{"timeouts_expired_total", "Timeouts whose task was started.", counter,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Expired) }},
+	{"timeouts_canceled_total", "Timeouts that were canceled.", counter,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Canceled) }},
+	{"timeouts_returned_total", "Timeouts that were handed back by Stop.", counter,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Returned) }},
+	{"timeouts_rejected_total", "Calls that were refused: too many timeouts pending, or the timer stopped.", counter,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Rejected) }},
+	{"tasks_running", "Tasks that have been started and have not returned.", gauge,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Running) }},
+	{"tasks_unsubmitted_total", "Tasks that the executor did not take.", counter,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Unsubmitted) }},
+	{"panics_total", "Tasks, and other calls of user code, that panicked.", counter,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Panics) }},
+	{"wakeups_total", "Times that the timer's goroutine woke up.", counter,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Wakeups) }},
+	{"runners", "Goroutines of the timer for tasks and other user code.", gauge,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Runners) }},
+}
+
+// A Collector collects the metrics of one timer. It keeps the timer from being collected as garbage
+// until it is unregistered.
+type Collector struct {
+	timer                                *hashedwheel.Timer
+	descs                                []*prometheus.Desc // of metrics
+	acceptedDesc, latenessDesc           *prometheus.Desc
+	levelTimeoutsDesc, levelOccupiedDesc *prometheus.Desc
+
+	// The most that has been collected. Stats.Accepted may go back by a few, since a repeating timeout counts as
+	// armed again before its schedule is asked; Prometheus would take that for a restart.
+	accepted atomic.Uint64
+}
+
+// NewCollector returns a collector of the metrics of a timer. To register those of two timers of the same
+// name, or of two without a name, is an error of the registry's. A timer that has been stopped still has
+// its counts.
+func NewCollector(timer *hashedwheel.Timer) *Collector {
+	name := timer.Name()
+	if name == "" {
+		name = unnamed
+	}
+	desc := func(metric, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("hashedwheel_"+metric, help, labels, prometheus.Labels{"timer": name})
+	}
+	c := &Collector{
+		timer:             timer,
+		acceptedDesc:      desc("timeouts_accepted_total", "Timeouts that were armed, also by a Reset, or for the next run of a repeating task."),
+		latenessDesc:      desc("lateness_seconds", "How late tasks were started after the tick at which they were due, of one in 64 of those that are due together."),
+		levelTimeoutsDesc: desc("level_timeouts", "Timeouts in the buckets of a level of the wheel.", "level"),
+		levelOccupiedDesc: desc("level_occupied_buckets", "Buckets of a level of the wheel that have timeouts.", "level"),
+	}
+	for _, m := range metrics {
+		c.descs = append(c.descs, desc(m.name, m.help))
+	}
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+	ch <- c.acceptedDesc
+	ch <- c.latenessDesc
+	ch <- c.levelTimeoutsDesc
+	ch <- c.levelOccupiedDesc
+}
+
+// Collect implements prometheus.Collector. Any number of goroutines may call it.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	st := c.timer.Stats()
+	for i, m := range metrics {
+		ch <- prometheus.MustNewConstMetric(c.descs[i], m.kind, m.of(&st))
+	}
+	ch <- prometheus.MustNewConstMetric(c.acceptedDesc, counter, float64(raise(&c.accepted, st.Accepted)))
+
+	buckets := make(map[float64]uint64)
+	for bound, n := range st.Lateness.Buckets() {
+		buckets[bound.Seconds()] = n
+	}
+	ch <- prometheus.MustNewConstHistogram(c.latenessDesc, st.Lateness.Count(), st.Lateness.Sum().Seconds(), buckets)
+
+	for i, l := range st.Levels {
+		level := strconv.Itoa(i)
+		ch <- prometheus.MustNewConstMetric(c.levelTimeoutsDesc, gauge, float64(l.Timeouts), level)
+		ch <- prometheus.MustNewConstMetric(c.levelOccupiedDesc, gauge, float64(l.Occupied), level)
+	}
+}
+
+// raise makes x at least n, and returns it.
+func raise(x *atomic.Uint64, n uint64) uint64 {
+	for {
+		old := x.Load()
+		if old >= n {
+			return old
+		}
+		if x.CompareAndSwap(old, n) {
+			return n
+		}
+	}
+}

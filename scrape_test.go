@@ -1,0 +1,165 @@
+package hashedwheel
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Stats, Pending and String take no lock that the worker, a runner or Stop may hold for long. All of them are
+// held here, as if they were at work for ever.
+func TestStatsDoesNotWaitForTheWorker(t *testing.T) {
+	timer := newTimer(t)
+	_, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	timer.worker.mu.Lock()
+	defer timer.worker.mu.Unlock()
+	for _, r := range timer.allRunners() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _, _ = timer.Stats(), timer.Pending(), timer.String()
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("Stats waits")
+	}
+}
+
+// What Stats says of the levels while the worker is at work: as it is in between, while it works off a queue,
+// and as it was before, while it hands over what is due at once. At rest it is exact.
+func TestLevelsOfABusyWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Second
+		far, due := sized(200_000, 1_000_000, 10_000_000), 2*batchSize
+		timer := newTimer(t, WithTick(tick), WithWheelSize(4096))
+		w := &timer.worker
+		w.presence.Store(awake) // so nobody starts one
+		arm := func(n int, delay time.Duration) {
+			for range n {
+				_, err := timer.AfterFunc(delay, nop)
+				require.NoError(t, err)
+			}
+		}
+		// stuck has the worker do a round, in which it gets stuck when it hands over the first batch. It
+		// returns when the levels are as wanted then, and a function that has the worker go on.
+		stuck := func(wanted func(l LevelStats) bool) (goOn func()) {
+			timer.runners.mu.Lock()
+			var round sync.WaitGroup
+			round.Go(func() { w.round() })
+			for i := 0; ; i++ {
+				st := timer.Stats()
+				require.Equal(t, far+due, st.Pending)
+				if st.Levels != nil && wanted(st.Levels[0]) {
+					break
+				}
+				if i == 5_000_000 { // virtual time does not pass meanwhile
+					t.Errorf("%+v", st.Levels)
+					break
+				}
+				runtime.Gosched()
+			}
+			return func() {
+				timer.runners.mu.Unlock()
+				round.Wait()
+				synctest.Wait()
+			}
+		}
+
+		arm(far/2, 5000*tick)
+		arm(due, tick) // in the middle, so that the worker settles others before them
+		arm(far/2, 5000*tick)
+		time.Sleep(tick)
+		goOn := stuck(func(l LevelStats) bool { return l.Timeouts >= lookEvery && l.Timeouts < far })
+		goOn()
+		require.Equal(t, far, timer.Pending())
+		require.Equal(t, LevelStats{Hand: 1, Occupied: 1, Timeouts: far}, timer.Stats().Levels[0])
+		require.Equal(t, far, timer.Buckets(0)[5000%4096])
+
+		time.Sleep(4999 * tick)
+		due = 0
+		goOn = stuck(func(LevelStats) bool { return holds(w) })
+		require.Equal(t, LevelStats{Hand: 1, Occupied: 1, Timeouts: far}, timer.Stats().Levels[0])
+		goOn()
+		require.EqualValues(t, far+2*batchSize, timer.Stats().Expired)
+		require.Equal(t, LevelStats{Hand: 5000 % 4096}, timer.Stats().Levels[0])
+		w.presence.Store(absent)
+	})
+}
+
+// holds reports whether the worker holds its lock.
+func holds(w *worker) bool {
+	if w.mu.TryLock() {
+		w.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+// How long Stats takes while ten million are armed, settled, cascade and come due within a second: it
+// reports the longest calls, which also have in them what the machine does meanwhile. Runs only if
+// HASHEDWHEEL_LARGE is set, and takes 2 GB.
+func TestStatsOfTenMillion(t *testing.T) {
+	if os.Getenv("HASHEDWHEEL_LARGE") == "" {
+		t.Skip("set HASHEDWHEEL_LARGE=1 to run it")
+	}
+	const n, lead = 10_000_000, 60 * time.Second
+	for _, c := range []struct {
+		name string
+		opts []Option
+	}{
+		{"levels=1", nil},
+		{"levels=3", []Option{WithLevels(3), WithWheelSize(64)}},
+		{"concurrency=1", []Option{WithMaxConcurrency(1)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			timer := newTimer(t, append(c.opts, WithTick(10*time.Millisecond))...)
+			base := time.Now()
+			stop := make(chan struct{})
+			var took [3][]time.Duration // while they are armed; while they are pending; while they run
+			var phase atomic.Int32
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(100 * time.Microsecond):
+					}
+					p, start := phase.Load(), time.Now()
+					timer.Stats()
+					took[p] = append(took[p], time.Since(start))
+				}
+			})
+			for i := range n {
+				_, err := timer.NewTimeoutAt(plainFunc(nop), base.Add(lead+time.Duration(i%1000)*time.Millisecond))
+				require.NoError(t, err)
+			}
+			phase.Store(1)
+			require.Less(t, time.Since(base), lead, "the machine is too slow")
+			time.Sleep(time.Until(base.Add(lead)))
+			phase.Store(2)
+			for timer.Pending() > 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			close(stop)
+			wg.Wait()
+			for p, name := range []string{"arming", "waiting", "running"} {
+				slices.Sort(took[p])
+				q := func(of float64) time.Duration { return took[p][int(of*float64(len(took[p])-1))] }
+				t.Logf("%s: %d calls, p50 %v, p99 %v, p99.9 %v, max %v", name, len(took[p]), q(0.5), q(0.99), q(0.999), q(1))
+			}
+		})
+	}
+}
