@@ -13,7 +13,7 @@ import (
 // pending, whatever its goroutines are doing, and finds a task that hangs. These sleep for real, because goleak does.
 func TestGoleakIgnoresTheWorker(t *testing.T) {
 	const worker = "github.com/hashedwheel/hashedwheel.(*worker).run"
-	doc, err := os.ReadFile("timer.go")
+	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	require.Contains(t, string(doc), "goleak.IgnoreAnyFunction(\""+worker+"\")")
 	others := goleak.IgnoreCurrent()
