@@ -104,7 +104,7 @@ func exercise(ctx context.Context, o options, ln net.Listener, dial dialFunc, st
 	go func() { served <- s.serve(serving, ln) }()
 	endProgress := showProgress(stderr, func() string {
 		return fmt.Sprintf("%s connected, %s packets, %s heartbeats, %s closed as idle", commas(s.accepted.Load()),
-			commas(s.packets.Load()), commas(s.heartbeats.Load()), commas(s.idle.Load()))
+			commas(s.packets.Load()), commas(s.heartbeats.Load()), commas(int64(s.limit.Closed())))
 	})
 
 	began := time.Now()

@@ -60,11 +60,11 @@ func TestPacketMeetsTimeout(t *testing.T) {
 	var ends sync.WaitGroup
 	for range conns {
 		near, far := net.Pipe()
+		handled := s.start(t, far)
 		ends.Go(func() {
-			if err := s.handle(far); err != nil {
+			if err := <-handled; err != nil {
 				t.Errorf("not closed as idle: %v", err)
 			}
-			far.Close()
 		})
 		ends.Go(func() {
 			for err := error(nil); err == nil; {
@@ -74,12 +74,14 @@ func TestPacketMeetsTimeout(t *testing.T) {
 		})
 	}
 	ends.Wait()
-	require.EqualValues(t, conns, s.idle.Load())
+	left, err := s.timer.Shutdown(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.EqualValues(t, conns, s.limit.Closed())
 	require.Len(t, s.lateness, conns)
 	for _, late := range s.lateness {
 		require.GreaterOrEqual(t, late, time.Duration(0))
 	}
-	require.Zero(t, s.timer.Pending())
 	t.Logf("%d packets", s.packets.Load())
 }
 

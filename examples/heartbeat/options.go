@@ -28,7 +28,7 @@ func newFlags(o *options) *flag.FlagSet {
 	fs.Usage = func() {}
 	fs.IntVar(&o.conns, "conns", 10_000, "open `N` connections, or as many as the machine allows")
 	fs.DurationVar(&o.interval, "interval", time.Second, "client: `time` of silence after which it sends a heartbeat")
-	fs.DurationVar(&o.limit, "limit", 3*time.Second, "server: `time` without a packet after which it closes a connection")
+	fs.DurationVar(&o.limit, "limit", 3*time.Second, "server: `time` without data after which it closes a connection")
 	fs.DurationVar(&o.tick, "tick", 50*time.Millisecond, "`time` between two ticks of the two timers")
 	fs.DurationVar(&o.duration, "duration", 3*time.Second, "`time` in which clients fall silent, at random moments")
 	fs.DurationVar(&o.traffic, "traffic", 2*time.Second, "client: mean `time` between two packets that are not heartbeats, 0 for none")
@@ -76,7 +76,7 @@ func within[T cmp.Ordered](name string, value, min, max T) error {
 func printUsage(w io.Writer) {
 	fmt.Fprint(w, `Heartbeat opens thousands of TCP connections over loopback. A client that has
 been silent for an interval sends a heartbeat; the server closes a connection on
-which no packet has come for a limit. Some clients fall silent at a random
+which nothing has come for a limit. Some clients fall silent at a random
 moment: these must be closed, not before the limit, and no others.
 
 Server and clients run in this program, on a timer each.

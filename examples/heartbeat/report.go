@@ -25,7 +25,7 @@ type report struct {
 	fellSilent, closedSilent, stillOpen int64
 	closedOthers, forgotten             int64
 
-	lateness []time.Duration // of each closing as idle, after the limit from the last arrival, ascending
+	lateness []time.Duration // of each close for silence, after the limit from the last arrival, ascending
 	errs     []error         // of connections and timers
 	timer    hashedwheel.Stats
 	pending  int // timeouts on both timers, when all has ended
@@ -74,7 +74,7 @@ func (r *report) print(w io.Writer) {
 		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-20s %10s  %s", name, commas(n), fmt.Sprintf(note, args...)), " "))
 	}
 	line("connections", r.conns, "")
-	line("packets", r.packets, "each one a Move; for all of it the server's timer woke up %s times", commas(int64(r.timer.Wakeups)))
+	line("packets", r.packets, "each puts the limit off; for all of it the server's timer woke up %s times", commas(int64(r.timer.Wakeups)))
 	line("heartbeats", r.heartbeats, "of these, the others put one off")
 	line("fell silent", r.fellSilent, "")
 	line("silent ones closed", r.closedSilent, "")
@@ -85,14 +85,14 @@ func (r *report) print(w io.Writer) {
 	line("others closed", r.closedOthers, "must be 0")
 	line("forgotten", r.forgotten, "must be 0")
 	if n := len(r.lateness); n > 0 {
-		fmt.Fprintf(w, "\nclosed late by  p50 %s  p99 %s  max %s, counted from the limit after the last packet's arrival\n",
+		fmt.Fprintf(w, "\nclosed late by  p50 %s  p99 %s  max %s, counted from the limit after the last data's arrival\n",
 			millis(quantile(r.lateness, 0.50)), millis(quantile(r.lateness, 0.99)), millis(r.lateness[n-1]))
 		fmt.Fprintf(w, "(a tick of %v allows 0 to %v, plus the latency of the machine)\n", r.opts.tick, r.opts.tick)
 	}
 }
 
 // closedEarly returns the number of connections closed before the limit had
-// passed since the arrival of their last packet.
+// passed since their last data arrived.
 func (r *report) closedEarly() int {
 	n, _ := slices.BinarySearch(r.lateness, 0)
 	return n

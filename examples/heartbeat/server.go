@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -10,21 +11,23 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/idle"
 )
 
 // drainLimit bounds the wait for connections to end once the clients have.
 const drainLimit = 5 * time.Second
 
-// A server reads packets and closes connections on which none come. One timer
-// holds the idle limits of all of them.
+// A server reads packets and closes connections on which nothing comes. One
+// timer holds the idle limits of all of them.
 type server struct {
-	timer *hashedwheel.Timer
-	limit time.Duration
+	timer   *hashedwheel.Timer
+	limit   *idle.Limit
+	silence time.Duration // that the limit allows
 
-	accepted, packets, heartbeats, idle atomic.Int64
+	accepted, packets, heartbeats atomic.Int64
 
 	mu       sync.Mutex
-	lateness []time.Duration // of each closing as idle, after the limit
+	lateness []time.Duration // of each close for silence, after the limit
 	broken   []error         // connections that ended in any other way than they should
 }
 
@@ -33,7 +36,8 @@ func newServer(o options) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &server{timer: timer, limit: o.limit}, nil
+	limit, err := idle.New(timer, o.limit)
+	return &server{timer: timer, limit: limit, silence: o.limit}, err
 }
 
 // serve takes connections from ln until ctx is canceled or accepting fails.
@@ -47,6 +51,7 @@ func (s *server) serve(ctx context.Context, ln net.Listener) error {
 		handlers.Wait()
 		cutOff()
 	}()
+	ln = s.limit.Listener(stamping{ln}) // without stamping if lateness does not matter
 	defer ln.Close()
 	defer context.AfterFunc(ctx, func() { ln.Close() })()
 
@@ -60,7 +65,6 @@ func (s *server) serve(ctx context.Context, ln net.Listener) error {
 		}
 		s.accepted.Add(1)
 		handlers.Go(func() {
-			defer conn.Close()
 			defer context.AfterFunc(open, func() { conn.Close() })()
 			if err := s.handle(conn); err != nil {
 				s.mu.Lock()
@@ -71,25 +75,24 @@ func (s *server) serve(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// handle reads the packets of one connection until the client closes it,
-// or it has been idle for too long.
+// handle reads the packets of one connection until the client or the limit
+// closes it.
 func (s *server) handle(conn net.Conn) error {
-	p, err := s.newPeer(conn)
-	if err != nil {
-		return err
-	}
-	defer p.idle.Cancel()
+	defer conn.Close()
 	r := bufio.NewReaderSize(conn, maxFrame)
 	for {
 		k, err := readFrame(r)
 		switch {
-		case err == io.EOF || err != nil && p.idle.IsExpired():
+		case err == io.EOF:
+			return nil
+		case errors.Is(err, idle.ErrIdle):
+			late := silentFor(conn) - s.silence
+			s.mu.Lock()
+			s.lateness = append(s.lateness, late)
+			s.mu.Unlock()
 			return nil
 		case err != nil:
 			return err
-		}
-		if !p.arrived(time.Now()) {
-			return nil
 		}
 		s.packets.Add(1)
 		if k == heartbeat {

@@ -176,40 +176,46 @@ func TestVirtualLoss(t *testing.T) {
 	})
 }
 
-// newPeer is a server's end of a connection, and the client's end.
+// start has the server handle a connection under its limit.
+func (s *server) start(t *testing.T, conn net.Conn) <-chan error {
+	limited, err := s.limit.Conn(&stamped{Conn: conn, last: time.Now()})
+	require.NoError(t, err)
+	handled := make(chan error, 1)
+	go func() { handled <- s.handle(limited) }()
+	return handled
+}
+
+// newPeer returns a server with one connection, and the client's end of that.
 func newPeer(t *testing.T, o options) (*server, net.Conn, <-chan error) {
 	s, err := newServer(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.timer.Stop() })
 	near, far := net.Pipe()
-	handled := make(chan error, 1)
-	go func() { handled <- s.handle(far) }()
-	synctest.Wait()
-	return s, near, handled
+	return s, near, s.start(t, far)
 }
 
-// A packet one nanosecond before the deadline is in time. Then the connection
-// is closed at the deadline of that packet: not before, and not after.
+// Data one nanosecond before the deadline is in time, a whole packet or not. Then
+// the connection is closed at the deadline of that data: not before, and not after.
 func TestPeerIsClosedAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, conn, handled := newPeer(t, options{limit: 100 * ms, tick: 10 * ms})
-		for range 5 {
+		for _, b := range newFrame(data, "payload") {
 			time.Sleep(100*ms - 1) // the boundary comes a nanosecond later
-			_, err := conn.Write(newFrame(data, "payload"))
+			_, err := conn.Write([]byte{b})
 			require.NoError(t, err)
 			synctest.Wait()
 			time.Sleep(time.Nanosecond)
 		}
-		require.EqualValues(t, 5, s.packets.Load())
+		require.EqualValues(t, 1, s.packets.Load())
 		require.Equal(t, 1, s.timer.Pending())
-		time.Sleep(100*ms - 2) // the last packet came a nanosecond ago
+		time.Sleep(100*ms - 2) // the last byte came a nanosecond ago
 		synctest.Wait()
 		require.Empty(t, handled)
-		require.Zero(t, s.idle.Load())
+		require.Zero(t, s.limit.Closed())
 		time.Sleep(2 * time.Nanosecond)
 		synctest.Wait()
 		require.NoError(t, <-handled)
-		require.EqualValues(t, 1, s.idle.Load())
+		require.EqualValues(t, 1, s.limit.Closed())
 		require.Equal(t, []time.Duration{1}, s.lateness)
 		_, err := conn.Read(make([]byte, 1))
 		require.Equal(t, io.EOF, err)
@@ -224,7 +230,7 @@ func TestPeerIsClosedByTheClient(t *testing.T) {
 		conn.Close()
 		require.NoError(t, <-handled)
 		require.Zero(t, s.timer.Pending())
-		require.Zero(t, s.idle.Load())
+		require.Zero(t, s.limit.Closed())
 
 		s, conn, handled = newPeer(t, options{limit: time.Hour, tick: 10 * ms})
 		conn.Write([]byte("?"))
@@ -233,32 +239,39 @@ func TestPeerIsClosedByTheClient(t *testing.T) {
 	})
 }
 
-// A packet that comes when the timeout has expired, but Run has not got to
-// close the connection yet: the packet does not count, and nothing is armed.
-func TestPacketAfterTheTimeout(t *testing.T) {
+// A slowConn takes a time to close.
+type slowConn struct {
+	net.Conn
+	closing time.Duration
+}
+
+func (c *slowConn) Close() error {
+	time.Sleep(c.closing)
+	return c.Conn.Close()
+}
+
+// A packet that comes after the limit, as the connection is being closed: it is
+// received, but does not count as activity.
+func TestPacketAfterTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := newServer(options{limit: 100 * ms, tick: 10 * ms})
 		require.NoError(t, err)
 		defer s.timer.Stop()
-		began := time.Now()
 		near, far := net.Pipe()
-		p := &peer{server: s, conn: far, last: began}
-		s.timer.Init(&p.idle, hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {})) // Run is to come
-		_, err = p.idle.Reset(100 * ms)
-		require.NoError(t, err)
-		time.Sleep(99 * ms)
-		require.True(t, p.arrived(time.Now()))
-		time.Sleep(101 * ms)
-		synctest.Wait()
-		require.True(t, p.idle.IsExpired())
-
-		require.False(t, p.arrived(time.Now()))
-		require.Zero(t, s.timer.Pending())
-		p.Run(&p.idle)
-		require.EqualValues(t, 1, s.idle.Load())
-		require.Equal(t, []time.Duration{ms}, s.lateness, "since the last packet that was in time")
+		handled := s.start(t, &slowConn{far, time.Second})
+		for i, wait := range []time.Duration{99 * ms, 102 * ms} {
+			time.Sleep(wait)
+			require.EqualValues(t, i, s.limit.Closed())
+			_, err = near.Write(newFrame(heartbeat, ""))
+			require.NoError(t, err)
+		}
 		_, err = near.Read(make([]byte, 1))
 		require.Equal(t, io.EOF, err)
+		require.NoError(t, <-handled)
+		require.EqualValues(t, 2, s.packets.Load())
+		require.Equal(t, []time.Duration{2 * ms}, s.lateness, "since the last packet that was in time")
+		require.EqualValues(t, 1, s.limit.Closed())
+		require.Zero(t, s.timer.Pending())
 	})
 }
 
