@@ -119,14 +119,17 @@ func (w *worker) take(msg jetstream.Msg) {
 	w.hold(d)
 }
 
+// left returns the time until a deadline, by the wall clock.
+func (w *worker) left(d dueMessage) time.Duration { return d.deadline.Sub(w.client.ledger.now()) }
+
 // hold puts a deadline on the wheel, unless the worker ends. Then another one gets it.
 func (w *worker) hold(d dueMessage) {
-	w.held.Set(d.id, d, min(time.Until(d.deadline), w.lease*2/3))
+	w.held.Set(d.id, d, min(w.left(d), w.lease*2/3))
 }
 
 // look is the task of a timeout.
 func (w *worker) look(d dueMessage) {
-	if time.Now().Before(d.deadline) {
+	if w.left(d) > 0 {
 		w.tally.signs.Add(1)
 		d.msg.InProgress()
 		w.hold(d)
@@ -158,7 +161,7 @@ func (w *worker) settle(d dueMessage) {
 
 // putOff has a deadline looked at again: one that came early, or whose order could not be ended.
 func (w *worker) putOff(d dueMessage) {
-	delay := time.Until(d.deadline)
+	delay := w.left(d)
 	if delay <= 0 {
 		w.tally.failed.Add(1)
 		delay = retryDelay
