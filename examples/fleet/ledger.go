@@ -53,7 +53,7 @@ func (l *ledger) open(ctx context.Context, id, by string, deadline time.Time) er
 type request struct {
 	id       string
 	to       state
-	by       string    // a name that asks for the end of an order once
+	by       string    // who asks, once for each delivery
 	deadline time.Time // for a cancellation; the order itself may not be there
 	delivery int
 }
@@ -79,7 +79,8 @@ func (l *ledger) end(ctx context.Context, r request) (o order, ended bool, err e
 			return o, false, fmt.Errorf("order %s: %w", r.id, err)
 		}
 		if o.State != open {
-			return o, o.State == r.to && o.By == r.by, nil // by an attempt whose answer was lost
+			mine := o.State == r.to && o.By == r.by && o.Delivery == r.delivery // the answer was lost
+			return o, mine, nil
 		}
 	}
 	now := l.now().Round(0)

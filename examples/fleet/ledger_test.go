@@ -50,9 +50,12 @@ func TestLedger(t *testing.T) {
 	o, ended := f.mustEnd("a", paid)
 	require.False(t, ended)
 	requireOrder(t, want, o)
-	_, ended, err = l.end(ctx, request{id: "a", to: canceled, by: "another", deadline: deadline})
-	require.NoError(t, err)
-	require.False(t, ended)
+	for _, r := range []request{{by: "another", delivery: 2}, {by: by, delivery: 3}} {
+		r.id, r.to, r.deadline = "a", canceled, deadline
+		_, ended, err = l.end(ctx, r)
+		require.NoError(t, err)
+		require.False(t, ended)
+	}
 
 	// A deadline without an order.
 	o, ended, err = cancel("b")

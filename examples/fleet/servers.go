@@ -97,14 +97,40 @@ func (s *servers) start(i int) error {
 	if err != nil {
 		return fmt.Errorf("server %d: %w", i+1, err)
 	}
+	fatal := make(failure, 1)
+	srv.SetLogger(fatal, false, false)
 	srv.Start()
 	s.running[i] = srv
-	if !srv.ReadyForConnections(startLimit) {
-		return fmt.Errorf("server %d takes no connections", i+1)
+	for end := time.Now().Add(startLimit); !srv.ReadyForConnections(50 * time.Millisecond); {
+		select {
+		case reason := <-fatal:
+			return fmt.Errorf("server %d: %s", i+1, reason)
+		default:
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("server %d takes no connections", i+1)
+		}
 	}
 	s.options[i].Port = srv.Addr().(*net.TCPAddr).Port
 	return nil
 }
+
+// A failure is a logger that keeps why a server cannot start. What else there is to log shows in
+// requests that fail.
+type failure chan string
+
+func (f failure) Fatalf(format string, v ...any) {
+	select {
+	case f <- fmt.Sprintf(format, v...):
+	default: // there was one before
+	}
+}
+
+func (failure) Errorf(string, ...any)  {}
+func (failure) Warnf(string, ...any)   {}
+func (failure) Noticef(string, ...any) {}
+func (failure) Debugf(string, ...any)  {}
+func (failure) Tracef(string, ...any)  {}
 
 // stop stops a server. It is no crash, but others have to take its place.
 func (s *servers) stop(i int) {
