@@ -26,7 +26,7 @@ func TestCluster(t *testing.T) {
 	s := mustServe(t, 3)
 	o := mustParse(t, "-nats="+s.urls(), "-replicas=3", "-workers=3", "-kills=0", "-least=100ms", "-most=6s",
 		"-window=2s", "-lease=1s", "-for="+length.String())
-	o.orders = int(length.Seconds() * 100) // all in the first half
+	o.rate, o.orders = 150, int(length.Seconds()*100) // in two thirds of the time
 	f, err := newFleet(t.Context(), o, s.urls(), io.Discard)
 	require.NoError(t, err)
 	defer f.client.close()

@@ -23,7 +23,7 @@ func figure(t *testing.T, report, name string) int {
 	return n
 }
 
-var small = []string{"-orders=300", "-for=3s", "-least=100ms", "-most=10s", "-window=2s", "-lease=1s"}
+var small = []string{"-orders=300", "-rate=200", "-for=3s", "-least=100ms", "-most=10s", "-window=2s", "-lease=1s"}
 
 // What one run leaves open the next one finishes: the servers keep the deadlines.
 func TestRun(t *testing.T) {
@@ -163,6 +163,7 @@ func TestBadFlags(t *testing.T) {
 		{"-lease=1ms", "invalid value 1ms for flag -lease: allowed is 300ms to 1m0s"},
 		{"-window=99ms", "invalid value 99ms for flag -window: allowed is 100ms to 24h0m0s"},
 		{"-window=5", `invalid value "5" for flag -window`},
+		{"-rate=-1", "invalid value -1 for flag -rate: allowed is 0 to 1000000"},
 		{"-pay=NaN", "invalid value NaN for flag -pay: allowed is 0 to 1"},
 		{"-listen=nowhere", `invalid value "nowhere" for flag -listen`},
 		{"-nats=nats://a:1 -dir=b", "-servers, -dir and -fsync are for servers that are started"},

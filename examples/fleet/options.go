@@ -14,7 +14,7 @@ type options struct {
 	orders, clients, workers, kills int
 	length, least, most             time.Duration
 	window, lease, tick             time.Duration
-	pay                             float64
+	rate, pay                       float64
 	wheel                           bool
 
 	servers, replicas int
@@ -35,7 +35,8 @@ func newFlags(o *options) *flag.FlagSet {
 	fs.SetOutput(io.Discard) // run prints the error, in one line
 	fs.Usage = func() {}
 	fs.IntVar(&o.orders, "orders", 4000, "`number` of orders; with 0 serve others until Ctrl-C")
-	fs.DurationVar(&o.length, "for", 20*time.Second, "`time` of the run, in whose first half the orders are placed")
+	fs.Float64Var(&o.rate, "rate", 400, "`number` of orders a second; 0: as fast as it goes")
+	fs.DurationVar(&o.length, "for", 20*time.Second, "`time` of the run, unless the orders take longer")
 	fs.IntVar(&o.clients, "clients", 20, "`number` of customers who order at once")
 	fs.DurationVar(&o.least, "least", time.Second, "shortest `time` after which an unpaid order is canceled")
 	fs.DurationVar(&o.most, "most", 3*time.Minute, "longest `time`")
@@ -91,6 +92,8 @@ func parseOptions(args []string) (o options, err error) {
 	case err != nil:
 	case !(o.pay >= 0 && o.pay <= 1): // as for NaN
 		err = fmt.Errorf("invalid value %v for flag -pay: allowed is 0 to 1", o.pay)
+	case !(o.rate >= 0 && o.rate <= 1e6):
+		err = fmt.Errorf("invalid value %v for flag -rate: allowed is 0 to 1000000", o.rate)
 	case o.servers == 2:
 		err = errors.New("invalid value 2 for flag -servers: a cluster needs 3, since of 2 none may fail")
 	case o.workers == 0 && o.orders > 0 && o.url == "":

@@ -43,11 +43,13 @@ func newShop(o options, c *client, name string) (*shop, error) {
 	return &shop{opts: o, client: c, name: name, timer: timer, acks: make(map[string]state)}, nil
 }
 
-// serve places the orders, spread over the first half of the run. It returns when all are placed,
-// or ctx is canceled. Payments go on.
+// serve places the orders. It returns when all are placed, or ctx is canceled. Payments go on.
 func (s *shop) serve(ctx context.Context) {
 	start := time.Now()
-	pace := s.opts.length / 2 / time.Duration(s.opts.orders)
+	var pace time.Duration
+	if s.opts.rate > 0 {
+		pace = time.Duration(float64(time.Second) / s.opts.rate)
+	}
 	var clients sync.WaitGroup
 	for range min(s.opts.clients, s.opts.orders) {
 		clients.Go(func() {
