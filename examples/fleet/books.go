@@ -50,7 +50,10 @@ func (c *client) readBooks(ctx context.Context) (*books, error) {
 		}
 		b.orders[e.Key()] = append(b.orders[e.Key()], change{o, e.Created()})
 	}
-	return b, c.readWaiting(ctx, b)
+	if err := c.readWaiting(ctx, b); err != nil {
+		return nil, err
+	}
+	return b, c.readAgain(ctx, b)
 }
 
 // readWaiting looks whose deadlines are in the stream.
@@ -62,6 +65,30 @@ func (c *client) readWaiting(ctx context.Context, b *books) error {
 		}
 		for s := range info.State.Subjects {
 			b.waiting[s[len(subject):]] = true
+		}
+	}
+	return nil
+}
+
+// readAgain reads again the orders that are open but have no deadline in the stream. They may have
+// ended between the two readings; a replica may need a moment to know.
+func (c *client) readAgain(ctx context.Context, b *books) error {
+	patience := time.Now().Add(time.Second)
+	for id := range b.orders {
+		for b.last(id).State == open && !b.waiting[id] {
+			e, err := c.ledger.kv.Get(ctx, id)
+			if err != nil {
+				return fmt.Errorf("order %s: %w", id, err)
+			}
+			o, err := parseOrder(e.Value())
+			if err != nil {
+				return fmt.Errorf("order %s: %w", id, err)
+			}
+			if o.State != open {
+				b.orders[id] = append(b.orders[id], change{o, e.Created()})
+			} else if time.Now().After(patience) {
+				break
+			}
 		}
 	}
 	return nil

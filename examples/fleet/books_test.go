@@ -80,3 +80,19 @@ func TestVerifyShowsTheFirst(t *testing.T) {
 	require.NotContains(t, err.Error(), "order k")
 	require.ErrorContains(t, err, "and 2 more")
 }
+
+// An order that ends between the reading of the orders and that of the deadlines is not taken for
+// one whose deadline was lost. One that was lost is.
+func TestReadAgain(t *testing.T) {
+	f := newFixture(t)
+	for _, id := range []string{"ended", "lost"} {
+		require.NoError(t, f.client.ledger.open(t.Context(), id, "test", time.Now()))
+	}
+	b := f.mustRead()
+	require.Equal(t, 2, b.count(open))
+	_, ended := f.mustEnd("ended", paid)
+	require.True(t, ended)
+	require.NoError(t, f.client.readAgain(t.Context(), b))
+	require.Equal(t, paid, b.last("ended").State)
+	require.EqualError(t, b.verify(nil, time.Time{}), "order lost is open, but its deadline is not in the stream")
+}

@@ -16,15 +16,15 @@ import (
 // lost, early or twice. It takes a quarter of a minute; HASHEDWHEEL_SOAK=10m has it take longer.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	length := 12 * time.Second
+	length := 10 * time.Second
 	if soak := os.Getenv("HASHEDWHEEL_SOAK"); soak != "" {
 		var err error
 		length, err = time.ParseDuration(soak)
 		require.NoError(t, err)
-		require.GreaterOrEqual(t, length, 12*time.Second)
+		require.GreaterOrEqual(t, length, 10*time.Second)
 	}
 	s := mustServe(t, 3)
-	o := mustParse(t, "-nats="+s.urls(), "-replicas=3", "-workers=3", "-kills=0", "-least=100ms", "-most=6s",
+	o := mustParse(t, "-nats="+s.urls(), "-replicas=3", "-workers=3", "-kills=0", "-least=100ms", "-most=5s",
 		"-window=2s", "-lease=1s", "-for="+length.String())
 	o.rate, o.orders = 150, int(length.Seconds()*100) // in two thirds of the time
 	f, err := newFleet(t.Context(), o, s.urls(), io.Discard)

@@ -121,6 +121,10 @@ func (f *fleet) hire(ctx context.Context) error {
 // kill kills the worker that holds most, and reports how many deadlines that were.
 func (f *fleet) kill() (held int) {
 	f.mu.Lock()
+	if len(f.workers) == 0 { // the last one could not be replaced
+		f.mu.Unlock()
+		return 0
+	}
 	w := slices.MaxFunc(f.workers, func(a, b *worker) int { return a.held.Len() - b.held.Len() })
 	f.workers = slices.DeleteFunc(f.workers, func(other *worker) bool { return other == w })
 	f.killed++

@@ -23,7 +23,7 @@ func figure(t *testing.T, report, name string) int {
 	return n
 }
 
-var small = []string{"-orders=300", "-rate=200", "-for=3s", "-least=100ms", "-most=10s", "-window=2s", "-lease=1s"}
+var small = []string{"-orders=300", "-rate=200", "-for=2s", "-least=100ms", "-most=5s", "-window=2s", "-lease=1s"}
 
 // What one run leaves open the next one finishes: the servers keep the deadlines.
 func TestRun(t *testing.T) {
@@ -43,7 +43,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, 2, strings.Count(stderr.String(), "killed a worker"))
 
 	stdout.Reset()
-	code = run(t.Context(), []string{"-orders=1", "-kills=0", "-for=10s", "-dir=" + dir, "-window=3s", "-lease=1s"}, &stdout, &stderr)
+	code = run(t.Context(), []string{"-orders=1", "-kills=0", "-for=5s", "-dir=" + dir, "-window=3s", "-lease=1s"}, &stdout, &stderr)
 	require.Equal(t, exitOK, code, "%s\n%s", &stdout, &stderr)
 	t.Log(stdout.String())
 	require.Equal(t, 301, figure(t, stdout.String(), "orders"))

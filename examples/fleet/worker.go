@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -146,6 +147,10 @@ func (w *worker) settle(d dueMessage) {
 		id: d.id, to: canceled, by: w.name, deadline: d.deadline, delivery: d.delivery,
 	})
 	switch {
+	case errors.Is(err, errOrder):
+		w.tally.failed.Add(1)
+		d.msg.TermWithReason(err.Error()) // the books have it, and say so
+		return
 	case err != nil:
 		w.putOff(d)
 		return

@@ -14,7 +14,7 @@ func TestWorker(t *testing.T) {
 	for _, wheel := range []bool{true, false} {
 		t.Run(fmt.Sprint("wheel=", wheel), func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, fmt.Sprint("-wheel=", wheel), "-window=1s", "-lease=600ms")
+			f := newFixture(t, fmt.Sprint("-wheel=", wheel), "-window=1s", "-lease=1m")
 			f.mustHire()
 			f.mustHire()
 			deadlines := make(map[string]time.Time)
@@ -68,7 +68,7 @@ func TestWorkerEnds(t *testing.T) {
 			first := f.mustHire()
 			const n = 50
 			for i := range n {
-				f.mustPlace(fmt.Sprint(i), 4*time.Second+time.Duration(i)*10*time.Millisecond)
+				f.mustPlace(fmt.Sprint(i), 5*time.Second+time.Duration(i)*10*time.Millisecond)
 			}
 			await(t, "held", func() bool { return first.held.Len() == n })
 			second := f.mustHire()
@@ -92,6 +92,54 @@ func TestWorkerEnds(t *testing.T) {
 	}
 }
 
+// A worker that is given what it holds once more does not acknowledge it for that.
+func TestDeliveredAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "-window=1h", "-lease=500ms")
+	w := f.mustHire()
+	f.mustPlaceDeadline("a", time.Now().Add(time.Minute))
+	await(t, "held", func() bool { return w.held.Len() == 1 })
+	w.client.wire.cut()
+	time.Sleep(time.Second) // two leases
+	w.client.wire.mend()
+	await(t, "delivered again", func() bool { return f.tally.taken.Load() == 2 })
+	require.Equal(t, 1, w.held.Len())
+	require.NoError(t, w.client.nc.FlushTimeout(far))
+	require.Contains(t, f.mustRead().waiting, "a")
+	f.kill()
+	w = f.mustHire()
+	await(t, "held by another one", func() bool { return w.held.Len() == 1 })
+}
+
+// A worker holds whatever is near: by default the server would stop at a thousand.
+func TestWorkerHoldsMany(t *testing.T) {
+	f := newFixture(t, "-window=1h", "-lease=1m")
+	w := f.mustHire()
+	const n = 1100
+	for i := range n {
+		f.mustPlaceDeadline(fmt.Sprint(i), time.Now().Add(time.Minute))
+	}
+	await(t, "held", func() bool { return w.held.Len() == n })
+}
+
+// What cannot be understood is not delivered for ever.
+func TestBadMessages(t *testing.T) {
+	f := newFixture(t)
+	f.mustHire()
+	_, err := f.client.js.Publish(t.Context(), dueSubject+"a", []byte("soon"))
+	require.NoError(t, err)
+	_, err = f.client.ledger.kv.Put(t.Context(), "b", []byte("an order"))
+	require.NoError(t, err)
+	f.mustPlaceDeadline("b", time.Now())
+	await(t, "both are dropped", func() bool {
+		info, err := f.client.deadlines.stream.Info(t.Context())
+		return err == nil && info.State.LastSeq == 2 && info.State.Msgs == 0
+	})
+	require.EqualValues(t, 2, f.tally.failed.Load())
+	_, err = f.client.readBooks(t.Context())
+	require.ErrorContains(t, err, "order b: not an order")
+}
+
 // A worker that is cut off goes on, and comes back when another one holds its deadlines too.
 func TestWorkerCutOff(t *testing.T) {
 	t.Parallel()
@@ -99,7 +147,7 @@ func TestWorkerCutOff(t *testing.T) {
 	first := f.mustHire()
 	const n = 50
 	for i := range n {
-		f.mustPlace(fmt.Sprint(i), 4*time.Second)
+		f.mustPlace(fmt.Sprint(i), 5*time.Second)
 	}
 	await(t, "held", func() bool { return first.held.Len() == n })
 	second := f.mustHire()
