@@ -58,6 +58,9 @@ func runFleet(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "servers at %s\n", urls)
 	}
 	f, err := newFleet(ctx, o, urls, stderr)
+	if ctx.Err() != nil && err != nil {
+		return nil // there is nothing to report yet
+	}
 	if err != nil {
 		return err
 	}
@@ -176,7 +179,10 @@ func (f *fleet) run(ctx context.Context) (end time.Time, err error) {
 		return end, nil
 	}
 	end = time.Now().Round(0)
-	return end, f.settled(ctx, end)
+	if f.settled(ctx, end); ctx.Err() != nil {
+		return time.Time{}, nil
+	}
+	return end, nil
 }
 
 // killAll kills workers at random moments of the run, and starts others in their place.
@@ -201,17 +207,17 @@ func (f *fleet) killAll(ctx context.Context) {
 
 // settled returns when no order is open that was due before end, or the time for that is over,
 // and the check will say what is left.
-func (f *fleet) settled(ctx context.Context, end time.Time) error {
+func (f *fleet) settled(ctx context.Context, end time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	for {
 		b, err := f.client.readBooks(ctx)
 		if err == nil && b.overdue(end) == 0 {
-			return nil
+			return
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-time.After(500 * time.Millisecond):
 		}
 	}

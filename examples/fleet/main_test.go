@@ -87,6 +87,16 @@ func TestInterrupt(t *testing.T) {
 	require.Zero(t, figure(t, stdout.String(), "canceled"))
 }
 
+// One that is interrupted before it has begun has nothing to report.
+func TestInterruptAtTheStart(t *testing.T) {
+	s := mustServe(t, 1)
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	var stdout, stderr bytes.Buffer
+	require.Equal(t, exitInterrupted, run(ctx, []string{"-nats=" + s.urls()}, &stdout, &stderr))
+	require.Empty(t, stdout.String()+stderr.String())
+}
+
 // With no orders to place it serves others, until it is told to end.
 func TestServeOthers(t *testing.T) {
 	t.Parallel()

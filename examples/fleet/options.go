@@ -43,7 +43,7 @@ func newFlags(o *options) *flag.FlagSet {
 	fs.Float64Var(&o.pay, "pay", 0.7, "`fraction` of the orders that customers mean to pay, from 0 to 1")
 	fs.IntVar(&o.workers, "workers", 4, "`number` of workers")
 	fs.IntVar(&o.kills, "kills", 2, "`number` of times that a worker is killed and another one started")
-	fs.DurationVar(&o.window, "window", 5*time.Second, "`time` before its deadline from which a worker holds it")
+	fs.DurationVar(&o.window, "window", 5*time.Second, "`time` before its deadline from which a worker holds it; like -lease it\nmust be the same on all machines")
 	fs.DurationVar(&o.lease, "lease", 3*time.Second, "`time` without a sign of life, after which another worker gets a deadline")
 	fs.DurationVar(&o.tick, "tick", 10*time.Millisecond, "`time` between two ticks of a worker's wheel")
 	fs.BoolVar(&o.wheel, "wheel", true, "false: no wheel; cancel when the server brings the deadline")
