@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +17,7 @@ import (
 const (
 	// Requests that a worker has under way at once: enough to keep the servers busy.
 	workerConcurrency = 64
-	// Time after which a worker that could not end an order tries again.
+	// Time after which a worker that could not end an order tries again, and as much by chance.
 	retryDelay = 100 * time.Millisecond
 	// A pull is renewed this soon after the leader that had it was lost.
 	pullHeartbeat = 500 * time.Millisecond
@@ -169,7 +170,7 @@ func (w *worker) putOff(d dueMessage) {
 	delay := w.left(d)
 	if delay <= 0 {
 		w.tally.failed.Add(1)
-		delay = retryDelay
+		delay = retryDelay + rand.N(retryDelay)
 	}
 	if !w.wheel {
 		d.msg.NakWithDelay(delay)
