@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A change is a state that an order came to, with the time at which the server stored it.
+type change struct {
+	order
+	stored time.Time
+}
+
+// books are all that the servers hold of orders.
+type books struct {
+	orders  map[string][]change // each from its first state to its last
+	waiting map[string]bool     // orders whose deadlines are in the stream
+}
+
+// readBooks reads the books. Other processes may change them meanwhile.
+func (c *client) readBooks(ctx context.Context) (*books, error) {
+	b := &books{orders: make(map[string][]change), waiting: make(map[string]bool)}
+	watcher, err := c.ledger.kv.WatchAll(ctx, jetstream.IncludeHistory())
+	if err != nil {
+		return nil, fmt.Errorf("read the orders: %w", err)
+	}
+	defer watcher.Stop()
+	for {
+		var e jetstream.KeyValueEntry
+		var ok bool
+		select {
+		case e, ok = <-watcher.Updates():
+		case <-ctx.Done():
+		}
+		if !ok {
+			return nil, errors.Join(errors.New("the orders could not be read to the end"), ctx.Err())
+		}
+		if e == nil {
+			break
+		}
+		o, err := parseOrder(e.Value())
+		if err != nil {
+			return nil, fmt.Errorf("order %s: %w", e.Key(), err)
+		}
+		b.orders[e.Key()] = append(b.orders[e.Key()], change{o, e.Created()})
+	}
+	if err := c.readWaiting(ctx, b); err != nil {
+		return nil, err
+	}
+	return b, c.readAgain(ctx, b)
+}
+
+// readWaiting looks whose deadlines are in the stream.
+func (c *client) readWaiting(ctx context.Context, b *books) error {
+	for _, subject := range []string{atSubject, dueSubject} {
+		info, err := c.deadlines.stream.Info(ctx, jetstream.WithSubjectFilter(subject+"*"))
+		if err != nil {
+			return fmt.Errorf("read the deadlines: %w", err)
+		}
+		for s := range info.State.Subjects {
+			b.waiting[s[len(subject):]] = true
+		}
+	}
+	return nil
+}
+
+// readAgain reads again the orders that are open but have no deadline in the stream. They may have
+// ended between the two readings; a replica may need a moment to know.
+func (c *client) readAgain(ctx context.Context, b *books) error {
+	patience := time.Now().Add(time.Second)
+	for id := range b.orders {
+		for b.last(id).State == open && !b.waiting[id] {
+			e, err := c.ledger.kv.Get(ctx, id)
+			if err != nil {
+				return fmt.Errorf("order %s: %w", id, err)
+			}
+			o, err := parseOrder(e.Value())
+			if err != nil {
+				return fmt.Errorf("order %s: %w", id, err)
+			}
+			if o.State != open {
+				b.orders[id] = append(b.orders[id], change{o, e.Created()})
+			} else if time.Now().After(patience) {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// last returns what has become of an order. It is zero if there is none.
+func (b *books) last(id string) order {
+	if h := b.orders[id]; len(h) > 0 {
+		return h[len(h)-1].order
+	}
+	return order{}
+}
+
+func (b *books) count(in state) (n int) {
+	for id := range b.orders {
+		if b.last(id).State == in {
+			n++
+		}
+	}
+	return n
+}
+
+// overdue returns how many orders are open whose deadline was before a time.
+func (b *books) overdue(at time.Time) (n int) {
+	for id := range b.orders {
+		if o := b.last(id); o.State == open && o.Deadline.Before(at) {
+			n++
+		}
+	}
+	return n
+}
+
+// A verdict collects what is not as it must be.
+type verdict struct {
+	first []error
+	n     int
+}
+
+func (v *verdict) must(ok bool, format string, args ...any) {
+	const shown = 10
+	if ok {
+		return
+	}
+	if v.n++; v.n <= shown {
+		v.first = append(v.first, fmt.Errorf(format, args...))
+	}
+}
+
+// verify returns an error that says what is wrong in the books, by themselves or in view of what
+// was acknowledged to customers. No order that was due before a time must be open.
+func (b *books) verify(acks map[string]state, due time.Time) error {
+	var v verdict
+	for _, id := range slices.Sorted(maps.Keys(b.orders)) {
+		h := b.orders[id]
+		v.verifyHistory(id, h)
+		if o := h[len(h)-1]; o.State == open {
+			v.must(!o.Deadline.Before(due), "order %s is open, but was due %v before the end", id, due.Sub(o.Deadline))
+			v.must(b.waiting[id], "order %s is open, but its deadline is not in the stream", id)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(acks)) {
+		is := b.last(id).State
+		ok := acks[id] == is || acks[id] == open && (is == paid || is == canceled)
+		v.must(ok, "order %s was acknowledged as %s, but is %q", id, acks[id], is)
+	}
+	if v.n > len(v.first) {
+		v.first = append(v.first, fmt.Errorf("and %d more", v.n-len(v.first)))
+	}
+	return errors.Join(v.first...)
+}
+
+// verifyHistory looks whether an order was opened once and ended once at most, and not before its
+// deadline if it was canceled: neither by the clock of who did so, nor by that of the server.
+func (v *verdict) verifyHistory(id string, h []change) {
+	var was state
+	for _, ch := range h {
+		ok := was == "" && (ch.State == open || ch.State == void) || was == open && (ch.State == paid || ch.State == canceled)
+		v.must(ok, "order %s became %s after it was %q", id, ch.State, was)
+		was = ch.State
+		if ch.State == canceled || ch.State == void {
+			early := max(ch.Deadline.Sub(ch.Ended), ch.Deadline.Sub(ch.stored))
+			v.must(early <= 0, "order %s was ended %v before its deadline", id, early)
+		}
+	}
+}

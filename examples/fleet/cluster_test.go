@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestCluster has a shop and workers on three servers, and again and again kills the worker that
+// holds most, stops the server that leads the stream, and starts all servers anew. Nothing must be
+// lost, early or twice. It takes a quarter of a minute; HASHEDWHEEL_SOAK=10m has it take longer.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	length := 10 * time.Second
+	if soak := os.Getenv("HASHEDWHEEL_SOAK"); soak != "" {
+		var err error
+		length, err = time.ParseDuration(soak)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, length, 10*time.Second)
+	}
+	s := mustServe(t, 3)
+	o := mustParse(t, "-nats="+s.urls(), "-replicas=3", "-workers=3", "-kills=0", "-least=100ms", "-most=5s",
+		"-window=2s", "-lease=1s", "-for="+length.String())
+	o.rate, o.orders = 150, int(length.Seconds()*100) // in two thirds of the time
+	f, err := newFleet(t.Context(), o, s.urls(), io.Discard)
+	require.NoError(t, err)
+	defer f.client.close()
+	defer f.stop()
+
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, err := f.run(t.Context())
+		assert.NoError(t, err)
+	}()
+	// progress returns when a worker has canceled an order that the call did not find canceled.
+	progress := func(after string) {
+		was, start := f.tally.canceled.Load(), time.Now()
+		await(t, "nothing is canceled after "+after, func() bool { return f.tally.canceled.Load() > was || isClosed(ended) })
+		t.Logf("%v after %s an order is canceled", time.Since(start).Round(time.Millisecond), after)
+	}
+	progress("the start")
+	for round := 0; round == 0 || !isClosed(ended) && time.Since(f.start) < length*3/4; round++ {
+		await(t, "a worker holds deadlines", func() bool { return f.holding() > 0 || isClosed(ended) })
+		held := f.kill()
+		require.NoError(t, f.hire(t.Context()))
+		progress("the end of a worker that held " + plural(held, "deadline"))
+
+		leader := -1
+		await(t, "the stream has a leader", func() bool { leader = s.leader(streamName); return leader >= 0 })
+		s.stop(leader)
+		await(t, "it has another one", func() bool { return s.leader(streamName) >= 0 })
+		progress("the end of the stream's leader")
+		require.NoError(t, s.start(leader))
+
+		s.stopAll()
+		for i := range s.running {
+			require.NoError(t, s.start(i))
+		}
+		await(t, "the stream is back", func() bool { return s.leader(streamName) >= 0 })
+		progress("a restart of all servers")
+	}
+	<-ended
+
+	// Whatever was acknowledged is there, and what was not may be there too, or be void.
+	ctx, cancel := context.WithTimeout(t.Context(), far)
+	defer cancel()
+	var b *books
+	require.NoError(t, persist(ctx, func(ctx context.Context) (err error) {
+		b, err = f.client.readBooks(ctx)
+		return err
+	}))
+	b = f.awaitQuiet(t, len(b.orders))
+	require.NoError(t, b.verify(f.shop.acks, time.Now()))
+	require.Empty(t, f.shop.problems)
+	require.EqualValues(t, o.orders, f.shop.placed.Load()+f.shop.late.Load())
+	require.Positive(t, b.count(paid))
+	require.Positive(t, b.count(canceled))
+	f.print(testWriter{t}, b)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The names on the servers.
+const (
+	bucketName   = "orders"
+	streamName   = "DEADLINES"
+	consumerName = "fleet"
+	atSubject    = "deadlines.at."  // and an order: a deadline that is far
+	dueSubject   = "deadlines.due." // and an order: one that is near
+	paidSubject  = "deadline-hints.paid"
+)
+
+// history is the number of states that the bucket keeps of an order. Two are all that there
+// should be, and the check would see the others.
+const history = 8
+
+// deadlines puts the deadlines of orders into the stream, and takes them out of it.
+type deadlines struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	window time.Duration // before the deadline, at which the message goes to a worker
+}
+
+// place puts a deadline into the stream. It may be done twice: a schedule replaces the one before,
+// and workers know duplicates.
+func (d *deadlines) place(ctx context.Context, id string, deadline time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	msg := nats.NewMsg(dueSubject + id)
+	msg.Data = []byte(deadline.UTC().Format(time.RFC3339Nano))
+	if far := deadline.Add(-d.window); time.Until(far) > 0 {
+		msg.Subject = atSubject + id
+		msg.Header.Set(jetstream.ScheduleHeader, at(far))
+		msg.Header.Set(jetstream.ScheduleTargetHeader, dueSubject+id)
+		// Else it is up to the server for how long the message waits for a worker.
+		msg.Header.Set(jetstream.ScheduleTTLHeader, "never")
+	}
+	_, err := d.js.PublishMsg(ctx, msg)
+	return err
+}
+
+// at returns the schedule for a time. jetstream.WithScheduleAt would drop the fraction of the
+// second, and the message would come early by that.
+func at(t time.Time) string { return "@at " + t.UTC().Format(time.RFC3339Nano) }
+
+// withdraw takes the deadline of an order that was paid out of the stream, or off the wheel that
+// holds it, and reports which of them. It may miss it, just as it is handed on, or since a message
+// was lost. Then a worker finds the order paid when the deadline comes.
+func (d *deadlines) withdraw(ctx context.Context, id string, deadline time.Time) (near bool, err error) {
+	if time.Until(deadline) <= d.window {
+		return true, d.nc.Publish(paidSubject, []byte(id)) // does not wait for an answer
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	return false, d.stream.Purge(ctx, jetstream.WithPurgeSubject(atSubject+id))
+}
+
+// A dueMessage is a deadline that a worker has been given.
+type dueMessage struct {
+	msg      jetstream.Msg
+	id       string // of the order
+	deadline time.Time
+	sequence uint64 // in the stream
+	delivery int    // 1, 2, 3 and so on
+}
+
+func parseDue(msg jetstream.Msg) (d dueMessage, err error) {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return d, err
+	}
+	id, ok := strings.CutPrefix(msg.Subject(), dueSubject)
+	if !ok || id == "" {
+		return d, fmt.Errorf("subject %q: it must begin with %q", msg.Subject(), dueSubject)
+	}
+	deadline, err := time.Parse(time.RFC3339Nano, string(msg.Data()))
+	if err != nil {
+		return d, err
+	}
+	return dueMessage{msg: msg, id: id, deadline: deadline, sequence: meta.Sequence.Stream, delivery: int(meta.NumDelivered)}, nil
+}
+
+// setUp makes what is not there yet: the stream of the deadlines, its consumer, and the bucket.
+func setUp(ctx context.Context, js jetstream.JetStream, lease time.Duration, replicas int) error {
+	var firstErr error
+	attempt := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*attemptTimeout)
+		defer cancel()
+		_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+			Name:              streamName,
+			Subjects:          []string{atSubject + "*", dueSubject + "*"},
+			Retention:         jetstream.WorkQueuePolicy, // an acknowledged message is gone
+			Storage:           jetstream.FileStorage,
+			Replicas:          replicas,
+			AllowMsgSchedules: true,
+			AllowMsgTTL:       true, // for ScheduleTTLHeader
+		})
+		if err == nil {
+			_, err = js.CreateOrUpdateConsumer(ctx, streamName, jetstream.ConsumerConfig{
+				Durable:       consumerName,
+				FilterSubject: dueSubject + "*",
+				AckPolicy:     jetstream.AckExplicitPolicy,
+				AckWait:       lease,
+				MaxDeliver:    -1,
+				MaxAckPending: -1, // all that is near is on wheels, and unacknowledged
+			})
+		}
+		if err == nil {
+			_, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+				Bucket: bucketName, History: history, Storage: jetstream.FileStorage, Replicas: replicas,
+			})
+		}
+		if err != nil && firstErr == nil {
+			firstErr = err
+		}
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	if err := persist(ctx, attempt); err != nil {
+		return errors.Join(fmt.Errorf("set up: %w", err), firstErr)
+	}
+	return nil
+}

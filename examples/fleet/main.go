@@ -1,0 +1,52 @@
+// Fleet cancels orders that are not paid in time, on several machines that share the deadlines. They
+// lie in a stream of NATS JetStream, and the wheel of a worker holds those that are near. To show
+// that none is lost, early or twice, it kills workers.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// The exit codes, as -h explains them.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first Ctrl-C ends the run with its report; a second one kills the program.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the whole program apart from signals: canceling ctx is the interruption. It returns the
+// exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parseOptions(args)
+	if errors.Is(err, flag.ErrHelp) {
+		printUsage(stdout)
+		return exitOK
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "fleet: %v (-h explains the flags)\n", err)
+		return exitUsage
+	}
+	if err := runFleet(ctx, o, stdout, stderr); err != nil {
+		fmt.Fprintln(stderr, "fleet:", err)
+		return exitFailed
+	}
+	if ctx.Err() != nil && o.orders > 0 {
+		return exitInterrupted
+	}
+	return exitOK
+}

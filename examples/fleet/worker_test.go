@@ -1,0 +1,205 @@
+package main
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What comes is held until the deadline. Then the order is canceled, if it was not paid.
+func TestWorker(t *testing.T) {
+	for _, wheel := range []bool{true, false} {
+		t.Run(fmt.Sprint("wheel=", wheel), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, fmt.Sprint("-wheel=", wheel), "-window=1s", "-lease=1m")
+			f.mustHire()
+			f.mustHire()
+			deadlines := make(map[string]time.Time)
+			for i := range 20 {
+				id := fmt.Sprint(i)
+				deadlines[id] = f.mustPlace(id, time.Second+time.Duration(i)*50*time.Millisecond)
+				if i%4 == 0 {
+					f.mustPlaceDeadline(id, deadlines[id]) // as after an answer that was lost
+				}
+			}
+			f.mustEnd("18", paid) // and no hint
+			f.mustPlaceDeadline("no-order", time.Now().Add(100*time.Millisecond))
+
+			b := f.awaitQuiet(t, 21)
+			require.NoError(t, b.verify(nil, time.Now()))
+			require.Equal(t, []int{19, 1, 1}, []int{b.count(canceled), b.count(paid), b.count(void)})
+			require.EqualValues(t, 1, f.tally.voided.Load())
+			require.Positive(t, f.tally.ended.Load())
+			require.Zero(t, f.holding())
+			for id, deadline := range deadlines {
+				require.True(t, b.last(id).Deadline.Equal(deadline))
+			}
+		})
+	}
+}
+
+// While a worker gives signs of life nobody else gets what it holds.
+func TestSignsOfLife(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "-window=1m", "-lease=600ms")
+	f.mustHire()
+	f.mustHire()
+	f.mustPlace("a", 2500*time.Millisecond)
+	b := f.awaitQuiet(t, 1)
+	require.Equal(t, 1, b.last("a").Delivery)
+	require.EqualValues(t, 1, f.tally.taken.Load())
+	require.GreaterOrEqual(t, f.tally.signs.Load(), int64(6))
+}
+
+// What a worker holds when it is killed comes to another one, when the lease is over. What it
+// holds when it stops comes at once.
+func TestWorkerEnds(t *testing.T) {
+	for _, how := range []string{"killed", "stopped"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			lease := "-lease=1m" // nobody waits for it
+			if how == "killed" {
+				lease = "-lease=1s"
+			}
+			f := newFixture(t, "-window=1m", lease)
+			first := f.mustHire()
+			const n = 50
+			for i := range n {
+				f.mustPlace(fmt.Sprint(i), 5*time.Second+time.Duration(i)*10*time.Millisecond)
+			}
+			await(t, "held", func() bool { return first.held.Len() == n })
+			second := f.mustHire()
+			start := time.Now()
+			if how == "killed" {
+				require.Equal(t, n, f.kill())
+			} else {
+				f.workers = f.workers[1:]
+				first.stop()
+			}
+			await(t, "taken over", func() bool { return second.held.Len() == n })
+			t.Logf("taken over within %v", time.Since(start))
+			b := f.awaitQuiet(t, n)
+			require.NoError(t, b.verify(nil, time.Now()))
+			require.Equal(t, n, b.count(canceled))
+			for id := range b.orders {
+				require.Equal(t, second.name, b.last(id).By)
+				require.Equal(t, 2, b.last(id).Delivery)
+			}
+		})
+	}
+}
+
+// A worker that is given what it holds once more does not acknowledge it for that.
+func TestDeliveredAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "-window=1h", "-lease=500ms")
+	w := f.mustHire()
+	f.mustPlaceDeadline("a", time.Now().Add(time.Minute))
+	await(t, "held", func() bool { return w.held.Len() == 1 })
+	w.client.wire.cut()
+	time.Sleep(time.Second) // two leases
+	w.client.wire.mend()
+	await(t, "delivered again", func() bool { return f.tally.taken.Load() == 2 })
+	require.Equal(t, 1, w.held.Len())
+	require.NoError(t, w.client.nc.FlushTimeout(far))
+	require.Contains(t, f.mustRead().waiting, "a")
+	f.kill()
+	w = f.mustHire()
+	await(t, "held by another one", func() bool { return w.held.Len() == 1 })
+}
+
+// Of two messages with one deadline a worker keeps one.
+func TestPlacedTwice(t *testing.T) {
+	f := newFixture(t, "-window=1h", "-lease=1m")
+	w := f.mustHire()
+	for range 2 {
+		f.mustPlaceDeadline("a", time.Now().Add(time.Minute))
+	}
+	await(t, "one is acknowledged", func() bool {
+		info, err := f.client.deadlines.stream.Info(t.Context())
+		return err == nil && info.State.LastSeq == 2 && info.State.Msgs == 1
+	})
+	require.EqualValues(t, 2, f.tally.taken.Load())
+	require.Equal(t, 1, w.held.Len())
+}
+
+// A worker holds whatever is near: by default the server would stop at a thousand.
+func TestWorkerHoldsMany(t *testing.T) {
+	f := newFixture(t, "-window=1h", "-lease=1m")
+	w := f.mustHire()
+	const n = 1100
+	for i := range n {
+		f.mustPlaceDeadline(fmt.Sprint(i), time.Now().Add(time.Minute))
+	}
+	await(t, "held", func() bool { return w.held.Len() == n })
+}
+
+// What cannot be understood is not delivered for ever.
+func TestBadMessages(t *testing.T) {
+	f := newFixture(t)
+	f.mustHire()
+	_, err := f.client.js.Publish(t.Context(), dueSubject+"a", []byte("soon"))
+	require.NoError(t, err)
+	_, err = f.client.ledger.kv.Put(t.Context(), "b", []byte("an order"))
+	require.NoError(t, err)
+	f.mustPlaceDeadline("b", time.Now())
+	await(t, "both are dropped", func() bool {
+		info, err := f.client.deadlines.stream.Info(t.Context())
+		return err == nil && info.State.LastSeq == 2 && info.State.Msgs == 0
+	})
+	require.EqualValues(t, 2, f.tally.failed.Load())
+	_, err = f.client.readBooks(t.Context())
+	require.ErrorContains(t, err, "order b: not an order")
+}
+
+// A worker that is cut off goes on, and comes back when another one holds its deadlines too.
+func TestWorkerCutOff(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "-window=1m", "-lease=500ms")
+	first := f.mustHire()
+	const n = 50
+	for i := range n {
+		f.mustPlace(fmt.Sprint(i), 5*time.Second)
+	}
+	await(t, "held", func() bool { return first.held.Len() == n })
+	second := f.mustHire()
+	first.client.wire.cut()
+	await(t, "taken over", func() bool { return second.held.Len() == n })
+	first.client.wire.mend()
+	await(t, "back", first.client.nc.IsConnected)
+	require.Equal(t, n, first.held.Len(), "both hold all")
+
+	b := f.awaitQuiet(t, n)
+	require.NoError(t, b.verify(nil, time.Now()))
+	require.Equal(t, n, b.count(canceled))
+	await(t, "both know", func() bool { return first.held.Len()+second.held.Len() == 0 })
+}
+
+// A worker whose clock is set acts by the clock, and not by the time that has passed.
+func TestClockIsSet(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "-window=1h", "-lease=900ms")
+	w := f.mustHire()
+	var step atomic.Int64
+	w.client.ledger.now = func() time.Time { return time.Now().Add(time.Duration(step.Load())) }
+
+	// Backward, when it has been armed: it fires in time, and must wait.
+	back := f.mustPlace("back", time.Second)
+	await(t, "held", func() bool { return w.held.Len() == 1 })
+	step.Store(int64(-2 * time.Second))
+	b := f.awaitQuiet(t, 1)
+	require.NoError(t, b.verify(nil, time.Now()))
+	late := b.orders["back"][1].stored.Sub(back)
+	require.GreaterOrEqual(t, late, 2*time.Second)
+
+	// Forward: noticed when the next sign of life is due.
+	ahead := f.mustPlace("ahead", time.Minute)
+	await(t, "held", func() bool { return w.held.Len() == 1 })
+	step.Store(int64(time.Hour))
+	b = f.awaitQuiet(t, 2)
+	require.Equal(t, canceled, b.last("ahead").State)
+	require.True(t, b.orders["ahead"][1].stored.Before(ahead), "the server's clock was not set")
+}
