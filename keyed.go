@@ -51,6 +51,7 @@ var errNotEqual = errors.New("hashedwheel: Keyed: a key that does not equal itse
 // NewKeyed returns an empty Keyed whose timeouts t keeps. When a key's time has come it is
 // removed, and then expired is called as the task of a timeout is. It must not be nil.
 func NewKeyed[K comparable, V any](t *Timer, expired func(key K, value V)) *Keyed[K, V] {
+	t.checkMade()
 	n := ceilPowerOfTwo(min(4*runtime.GOMAXPROCS(0), 256))
 	return &Keyed[K, V]{timer: t, expired: expired, seed: maphash.MakeSeed(), shards: make([]shard[K, V], n)}
 }

@@ -91,9 +91,18 @@ func (sp spot) seat() int { return int(sp >> (64 - seatBits)) }
 // stripe returns the one that the calling goroutine is to use, now. Any would do.
 func (q *queue) stripe() *stripe {
 	if q.seats == nil {
-		return &q.stripes[0]
+		return q.only()
 	}
 	return &q.stripes[q.stripeOf(here())]
+}
+
+// only returns the first stripe, which all goroutines use if there are no seats. The zero queue has none: it
+// is that of a zero Timer, whose methods come by here before they touch anything that New would have made.
+func (q *queue) only() *stripe {
+	if q.stripes == nil {
+		panic(notMade)
+	}
+	return &q.stripes[0]
 }
 
 // stripeOf returns the index of the stripe that a spot has. Two that have the same seat come apart by

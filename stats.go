@@ -74,6 +74,7 @@ func (t *Timer) Pending() int { return t.counts().Pending }
 // wheel: as LevelStats.Timeouts, bucket by bucket. It returns nil if Stats does not list the level. It
 // waits as Stats does.
 func (t *Timer) Buckets(level int) []int {
+	t.checkMade()
 	w := &t.worker
 	if level < 0 || level >= w.levels {
 		return nil
@@ -155,6 +156,7 @@ func (e ends) total() uint64 { return e.expired + e.canceled + e.returned }
 // moved while they were read it is too large, by what has ended meanwhile. So they are read
 // again, and the best is taken.
 func (t *Timer) counts() Stats {
+	t.checkMade()
 	const tries = 8
 	var st Stats
 	least := ^uint64(0)

@@ -107,7 +107,7 @@ func (f plainFunc) Run(*Timeout) { f() }
 
 // A Timer runs tasks after a delay. Make one with New, and share it: one for the whole
 // program is the usual thing. Its methods may be called by any goroutine, also from inside a
-// task. It must not be copied.
+// task. It must not be copied. Methods of the zero Timer panic.
 type Timer struct {
 	// Immutable after New.
 	clock        clock
@@ -226,6 +226,15 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 		t.queue.changeSeat()
 	}
 	return long, nil
+}
+
+const notMade = "hashedwheel: the Timer was not made by New"
+
+// checkMade panics if New has not made the timer. What arms a timeout needs no call: see queue.only.
+func (t *Timer) checkMade() {
+	if t.queue.stripes == nil {
+		panic(notMade)
+	}
 }
 
 // AfterFunc arms a timeout that calls f once, after delay. It is NewTimeout for a function
