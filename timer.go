@@ -64,6 +64,20 @@
 // Inside a bubble of testing/synctest, a timer made there runs on the bubble's time, exactly.
 // Stop it before the bubble ends, which otherwise finds its goroutine. A timer made outside must
 // not be used in a bubble.
+//
+//	func TestIdleLimit(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			timer, err := hashedwheel.New()
+//			...
+//			defer timer.Stop()
+//			c := serve(timer) // closes connections that are idle for an hour
+//			time.Sleep(time.Hour + 100*time.Millisecond) // the limit and a tick: takes no time
+//			synctest.Wait()                              // the task has run
+//			if !c.closed {
+//				t.Error("still open")
+//			}
+//		})
+//	}
 package hashedwheel
 
 import (
