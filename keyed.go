@@ -13,24 +13,23 @@ import (
 // An item is in the map of its shard from its Set on. Its timeout's word says whether its generation
 // goes on, and each end is one compare-and-swap of that word:
 //
-//	 Set              Set, Move, Touch: to a new deadline
-//	----> pending ------+
-//	         ^  |       |     a runner claims it
-//	         +--|-------+   +---------------------> expired:  its task removes it and calls expired
-//	            |-----------+
-//	            |  Remove, Clear
-//	            +---------------------------------> canceled: removed in the same call
-//	            |  Timer.Stop
-//	            +---------------------------------> canceled: it stays in the map, without a deadline
+//	         Set, Move, Touch
+//	            +-----+
+//	 Set        |     v      a runner claims it
+//	------> pending -------+--------------------> expired: its task removes it, and calls expired
+//	                       |   Remove, Clear
+//	                       +--------------------> canceled: removed by the same call
+//	                       |   Timer.Stop
+//	                       +--------------------> canceled: stays in the map, without a deadline
 //
 // All methods hold the lock of the shard from their look into the map to their last change, and the
 // task takes it before it does anything. Timeouts are claimed, and ended by Stop, without the lock. So
 // there are these races:
 //
 //   - A runner claims the timeout while a method holds the lock. If the method's compare-and-swap comes
-//     first, the runner does not start the task. Otherwise the method takes the key for gone: the task
-//     waits for the lock, and will call expired. Set then puts a new item in its place, and Clear drops
-//     it, so the task removes the key only if it still is its own.
+//     first, the runner does not start the task. Otherwise the method takes the key for gone, because
+//     the task waits for the lock, and will call expired. Meanwhile Set may put a new item in its
+//     place, and Clear may drop it. So the task removes the key only if its item is still there.
 //   - Stop ends the timeout while a method holds the lock. Then nothing will expire: Move and Touch
 //     fail, and Get, Remove and Clear still find the item.
 //   - Clear takes one shard after the other. A Set that runs beside it comes before Clear has the lock,
