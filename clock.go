@@ -77,6 +77,8 @@ func (c *clock) bubbleElapsed() time.Duration {
 // other one is not. Such a timer would never fire, or all at once, or hang the test.
 func (c *clock) checkBubble(now time.Time) {
 	switch outside, madeOutside := isMonotonic(now), isMonotonic(c.start); {
+	case c.tick == 0: // that of a zero Timer
+		panic(notMade)
 	case outside && !madeOutside:
 		panic("hashedwheel: a Timer made in a testing/synctest bubble is used outside of it")
 	case !outside && madeOutside:

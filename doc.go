@@ -68,6 +68,20 @@
 // Stop it before the bubble ends, which otherwise finds its goroutine. To arm a timeout in a bubble on
 // a timer made outside panics, and so does the other way round.
 //
+//	func TestIdleLimit(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			timer, err := hashedwheel.New()
+//			...
+//			defer timer.Stop()
+//			c := serve(timer) // closes connections that are idle for an hour
+//			time.Sleep(time.Hour + 100*time.Millisecond) // the limit and a tick: takes no time
+//			synctest.Wait()                              // the task has run
+//			if !c.closed {
+//				t.Error("still open")
+//			}
+//		})
+//	}
+//
 // While anything is pending a timer has one goroutine of its own, which goleak finds. This name stays the same, to
 // ignore it by:
 //

@@ -25,6 +25,7 @@ import "unsafe"
 // Init panics if the task is nil, or if the timeout is bound already. It allocates nothing, unless the
 // task is a Canceler.
 func (t *Timer) Init(to *Timeout, task Task) {
+	t.checkMade()
 	adopted, bits := adopt(task)
 	word := to.word.Load()
 	to.checkCopy(word)

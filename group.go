@@ -41,7 +41,10 @@ type member struct {
 }
 
 // NewGroup returns an empty group of timeouts of t.
-func NewGroup(t *Timer) *Group { return &Group{timer: t} }
+func NewGroup(t *Timer) *Group {
+	t.checkMade()
+	return &Group{timer: t}
+}
 
 // NewTimeout is Timer.NewTimeout for the group. The error is ErrGroupClosed after Close.
 func (g *Group) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {

@@ -43,7 +43,11 @@ func TestKeyedModel(t *testing.T) {
 				delay := time.Duration(rnd.IntN(120)-5) * time.Millisecond
 				until := int(boundaryAt(time.Since(start)+max(delay, 1), tick) / tick)
 				e, known := model[key]
-				switch rnd.IntN(5) {
+				op := rnd.IntN(6)
+				if rnd.IntN(200) == 0 {
+					op = 6
+				}
+				switch op {
 				case 0, 1:
 					err := k.Set(key, n, delay)
 					if !known && len(model) == limit {
@@ -75,6 +79,16 @@ func TestKeyedModel(t *testing.T) {
 					require.Equal(t, want, ends)
 					clear(ends)
 					mu.Unlock()
+				case 5:
+					value, ok := k.Touch(key, delay)
+					require.Equal(t, known, ok)
+					require.Equal(t, e.value, value)
+					if known {
+						model[key] = entry{e.value, until}
+					}
+				case 6:
+					require.Equal(t, len(model), k.Clear())
+					clear(model)
 				}
 				value, ok := k.Get(key)
 				e, known = model[key]
@@ -93,7 +107,12 @@ func TestKeyedModel(t *testing.T) {
 			// After Stop what was pending stays behind, and nothing else works.
 			require.Len(t, timer.Stop(), len(model))
 			for key, value := range values {
+				if k.Len() <= len(model)/2 {
+					break
+				}
 				require.False(t, k.Move(key, tick))
+				_, touched := k.Touch(key, tick)
+				require.False(t, touched)
 				require.ErrorIs(t, k.Set(key, -1, tick), ErrStopped)
 				got, ok := k.Get(key)
 				require.True(t, ok)
@@ -104,6 +123,7 @@ func TestKeyedModel(t *testing.T) {
 				_, ok = k.Remove(key)
 				require.False(t, ok)
 			}
+			require.Equal(t, len(model)/2, k.Clear())
 			require.Zero(t, k.Len())
 		})
 	}
@@ -129,9 +149,6 @@ func TestKeyedRefused(t *testing.T) {
 		require.EqualValues(t, 2, timer.Stats().Rejected)
 		require.Equal(t, map[int]string{2: "b"}, maps.Collect(k.All()))
 
-		none := NewKeyed[int, int](newTimer(t), nil)
-		require.ErrorIs(t, none.Set(1, 1, tick), ErrNilTask)
-		require.Zero(t, none.Len())
 		floats := NewKeyed(newTimer(t), func(float64, int) {})
 		require.ErrorContains(t, floats.Set(math.NaN(), 1, tick), "does not equal itself")
 		require.Zero(t, floats.Len())
@@ -154,7 +171,9 @@ func TestKeyedMeetsExpiry(t *testing.T) {
 		}
 		first := claim(1)
 		require.False(t, k.Move("a", tick))
-		_, ok := k.Get("a")
+		_, ok := k.Touch("a", tick)
+		require.False(t, ok)
+		_, ok = k.Get("a")
 		require.False(t, ok)
 		_, ok = k.Remove("a")
 		require.False(t, ok)
@@ -249,6 +268,10 @@ func TestKeyedKeepsNothing(t *testing.T) {
 			key := set(time.Hour)
 			require.NoError(t, k.Set(key, nil, tick))
 		}
+		for range 100 {
+			set(time.Hour)
+		}
+		k.Clear()
 		pass(3 * tick)
 		runtime.GC()
 		for _, p := range held {
@@ -276,7 +299,7 @@ func TestKeyedKeepsNothing(t *testing.T) {
 	})
 }
 
-// Neither a Move nor a Set of a known key allocates, whatever the key is.
+// Neither a Move, a Touch nor a Set of a known key allocates, whatever the key is.
 func TestKeyedAllocations(t *testing.T) {
 	timer := newTimer(t)
 	testKeyedAllocations(t, timer, 1)
@@ -296,7 +319,8 @@ func testKeyedAllocations[K comparable](t *testing.T, timer *Timer, key K) {
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		k.Set(key, 2, time.Hour)
 		k.Move(key, 2*time.Hour)
-		k.Move(key, time.Hour)
+		k.Touch(key, 3*time.Hour)
+		k.Touch(key, time.Hour)
 	}), "%T", key)
 	added := testing.AllocsPerRun(1000, func() {
 		k.Remove(key)
@@ -306,21 +330,23 @@ func testKeyedAllocations[K comparable](t *testing.T, timer *Timer, key K) {
 	k.Remove(key)
 }
 
-// Set, Move, Remove, expiry and Stop of the same few keys, on real time: each generation ends
-// exactly once.
+// Set, Move, Touch, Remove, Clear, expiry and Stop of the same few keys, on real time: each generation
+// ends exactly once.
 func TestKeyedRace(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
 			rnd := newRand(t)
-			var expired, removed, replaced, left int
+			var expired, removed, cleared, replaced, left int
 			deadline := time.Now().Add(stressTime(t) / 2)
-			for time.Now().Before(deadline) || expired == 0 || removed == 0 || replaced == 0 {
+			for time.Now().Before(deadline) || expired == 0 || removed == 0 || cleared == 0 || replaced == 0 {
 				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond))...)
 				const ops, producers, keys = 300, 4, 5
 				// How often each value has ended: replaced is seen by the Set that did it only
 				// as what is missing in the end.
 				var ends [producers * ops]atomic.Int32
 				var set [producers * ops]atomic.Bool
+				var keyOf [producers * ops]atomic.Int32
+				var clearedNow atomic.Int32
 				k := NewKeyed(timer, func(key, value int) { ends[value].Add(1) })
 				var wg sync.WaitGroup
 				for p := range producers {
@@ -329,9 +355,10 @@ func TestKeyedRace(t *testing.T) {
 						rnd := rand.New(rand.NewPCG(seed, 0))
 						for n := range ops {
 							key, delay := rnd.IntN(keys), time.Duration(rnd.IntN(60))*time.Microsecond
-							switch rnd.IntN(4) {
+							switch rnd.IntN(5) {
 							case 0, 1:
 								value := p*ops + n
+								keyOf[value].Store(int32(key))
 								if k.Set(key, value, delay) == nil {
 									set[value].Store(true)
 								}
@@ -341,6 +368,13 @@ func TestKeyedRace(t *testing.T) {
 								if value, ok := k.Remove(key); ok {
 									ends[value].Add(1)
 								}
+							case 4:
+								if value, ok := k.Touch(key, delay); ok {
+									assert.EqualValues(t, key, keyOf[value].Load())
+								}
+							}
+							if rnd.IntN(30) == 0 {
+								clearedNow.Add(int32(k.Clear()))
 							}
 							if rnd.IntN(10) == 0 {
 								time.Sleep(time.Duration(rnd.IntN(50)) * time.Microsecond)
@@ -358,7 +392,7 @@ func TestKeyedRace(t *testing.T) {
 				behind := maps.Collect(k.All())
 				require.LessOrEqual(t, len(behind), len(back)) // Remove may find them after Stop
 				st := timer.Stats()
-				replacedNow := 0
+				replacedNow := -int(clearedNow.Load()) // which are not seen one by one
 				for value := range ends {
 					n := int(ends[value].Load())
 					if slices.Contains(slices.Collect(maps.Values(behind)), value) {
@@ -387,12 +421,13 @@ func TestKeyedRace(t *testing.T) {
 					require.LessOrEqual(t, int(st.Accepted), armed-replacedNow+len(back))
 				}
 				expired += int(st.Expired)
-				removed += int(st.Canceled)
+				removed += int(st.Canceled) - int(clearedNow.Load())
+				cleared += int(clearedNow.Load())
 				replaced += replacedNow
 				left += len(back)
 				checkStats(t, timer)
 			}
-			t.Logf("%d expired, %d removed, %d replaced, %d left behind", expired, removed, replaced, left)
+			t.Logf("%d expired, %d removed, %d cleared, %d replaced, %d left behind", expired, removed, cleared, replaced, left)
 		})
 	}
 }

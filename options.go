@@ -73,9 +73,16 @@ func WithLevels(n int) Option {
 // WithMaxPending limits the number of pending timeouts. One more is refused with
 // ErrTooManyPending. A slot is free when Cancel has returned true, or when the task has been started; a
 // repeating timeout has its slot until it ends. No call waits for a slot, so one that overlaps with the
-// call or the start that frees it may still be refused. Zero, the default, means no limit. A limit
-// costs some 20 ns for each timeout, and more where nearly all slots are in use: then goroutines have
-// to look for them on each other's part of the queue, one after another.
+// call or the start that frees it may still be refused. Zero, the default, means no limit.
+//
+// An ended timeout takes a slot again when it is reset. So a Reset from inside its own task, to try
+// something again, is refused if others have taken all slots meanwhile. A repeating timeout keeps its
+// slot also while its task runs. Arm a retry by Schedule, with a schedule that computes the backoff and
+// returns the zero Time after the last try, as in the example. Or have the task of a repeating timeout
+// call Reset, which moves its next run, and Cancel after the last try.
+//
+// A limit costs some 20 ns for each timeout, and more where nearly all slots are in use: then goroutines
+// have to look for them on each other's part of the queue, one after another.
 func WithMaxPending(n int) Option {
 	return func(c *config) { c.maxPending = n }
 }

@@ -12,7 +12,10 @@ import "time"
 //
 // The error is ErrStopped after Stop. For a timeout that is not pending it may also be
 // ErrTooManyPending, if it would exceed the limit, or ErrGroupClosed. After an error nothing has
-// changed. Reset allocates nothing, except that it may have to start the timer's goroutine, or to
+// changed. A timeout that is not repeating leaves its slot when its task is started. So a Reset from
+// inside the task may be refused: see WithMaxPending for a retry that keeps its slot.
+//
+// Reset allocates nothing, except that it may have to start the timer's goroutine, or to
 // clear away canceled timeouts. To a later deadline, which is the usual thing with idle limits, it
 // costs a reading of the clock and one compare-and-swap.
 //

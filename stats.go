@@ -100,6 +100,7 @@ func (t *Timer) String() string {
 // and keeps that waiting, for some microseconds at a time. Of a large wheel not all buckets are
 // looked at in the same moment. For monitoring there is Stats.
 func (t *Timer) Buckets(level int) []int {
+	t.checkMade()
 	w := &t.worker
 	if level < 0 || level >= w.levels {
 		return nil
@@ -189,6 +190,7 @@ func (e ends) total() uint64 { return e.expired + e.canceled + e.returned }
 // moved while they were read it is too large, by what has ended meanwhile. So they are read
 // again, and the best is taken.
 func (t *Timer) counts() Stats {
+	t.checkMade()
 	const tries = 8
 	var st Stats
 	least := ^uint64(0)

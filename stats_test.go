@@ -196,9 +196,10 @@ func TestLateWorkerWarns(t *testing.T) {
 	}{
 		{time.Second, false, ""},
 		{time.Second, true, ""},
-		{2 * time.Second, false, `by=2s`},
-		{2 * time.Second, true, `by=2s`},
-		{time.Hour, false, `by=1h0m0s`},
+		{2 * time.Second, false, `late=2s`},
+		{2 * time.Second, true, `late=2s`},
+		{time.Hour, false, `late=1h0m0s`},
+		{5_738 * time.Millisecond, true, `late=5.74s`},
 	} {
 		virtual(t, func(t *testing.T) {
 			option, log := logged()
@@ -249,7 +250,7 @@ func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 		w.presence.Store(absent)
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 10, strings.Count(log.String(), "by=3s"))
+		require.Equal(t, 10, strings.Count(log.String(), "late=3s"))
 	})
 }
 

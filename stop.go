@@ -60,7 +60,10 @@ func (t *Timer) enter(s *stripe) bool {
 func (t *Timer) leave(s *stripe) { s.inside.Add(-1) }
 
 // IsStopped reports whether Stop has been called.
-func (t *Timer) IsStopped() bool { return t.stopped.Load() }
+func (t *Timer) IsStopped() bool {
+	t.checkMade()
+	return t.stopped.Load()
+}
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. When it returns no
 // further task starts. Each timeout that was accepted has been started, or canceled, or is among
@@ -80,6 +83,7 @@ func (t *Timer) Stop() []*Timeout {
 
 // stop is Stop, except that tasks may be just starting when it returns.
 func (t *Timer) stop() []*Timeout {
+	t.checkMade()
 	if !t.stopped.CompareAndSwap(false, true) { // this shuts the gate
 		<-t.swept
 		return nil

@@ -20,6 +20,7 @@ var features = map[string][]string{
 	"executor": nil,
 	"group":    {"repeat", "schedule"},
 	"keyed":    nil,
+	"keyedall": {"keyed"},
 	"labeled":  nil,
 	"light":    nil,
 	"repeat":   {"schedule"},

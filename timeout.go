@@ -1,7 +1,6 @@
 package hashedwheel
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -234,22 +233,3 @@ func (to *Timeout) Task() Task {
 
 // Timer returns the timer that the timeout belongs to, and nil before Init.
 func (to *Timeout) Timer() *Timer { return to.timer }
-
-// String describes the timeout for logs: its status, its deadline from now, and its task's
-// type. The form may change.
-func (to *Timeout) String() string {
-	word := to.word.Load()
-	if status(word) == idle {
-		return fmt.Sprintf("hashedwheel.Timeout(idle, task %T)", to.Task())
-	}
-	state := [...]string{pending: "pending", expired: "expired", canceled: "canceled"}[status(word)]
-	if word&atWork != 0 {
-		state += ", running"
-	}
-	c := &to.timer.clock
-	left := (c.boundary(tickOf(word)) - c.elapsed()).Round(time.Microsecond)
-	if left < 0 {
-		return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %v ago, task %T)", state, -left, to.Task())
-	}
-	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline in %v, task %T)", state, left, to.Task())
-}

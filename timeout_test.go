@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 	"weak"
@@ -245,17 +246,56 @@ func TestDeadlineIsMonotonic(t *testing.T) {
 	require.Equal(t, 2*time.Hour, to.Deadline().Sub(timer.clock.start))
 }
 
+// nopTask is a TaskFunc with a name.
+func nopTask(*Timeout) {}
+
 func TestTimeoutString(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Second))
-		to, err := timer.NewTimeout(TaskFunc(func(*Timeout) {}), 1500*time.Millisecond)
+		to, err := timer.NewTimeout(TaskFunc(nopTask), 1500*time.Millisecond)
 		require.NoError(t, err)
-		require.Equal(t, "hashedwheel.Timeout(pending, deadline in 2s, task hashedwheel.TaskFunc)", fmt.Sprint(to))
+		require.Equal(t, "hashedwheel.Timeout(pending, deadline in 2s, task hashedwheel.nopTask)", fmt.Sprint(to))
 		pass(2500 * time.Millisecond)
-		require.Equal(t, "hashedwheel.Timeout(expired, deadline 500ms ago, task hashedwheel.TaskFunc)", to.String())
+		require.Equal(t, "hashedwheel.Timeout(expired, deadline 500ms ago, task hashedwheel.nopTask)", to.String())
+		pass(5_263 * time.Millisecond)
+		require.Equal(t, "hashedwheel.Timeout(expired, deadline 5.76s ago, task hashedwheel.nopTask)", to.String())
 		_, err = to.Reset(time.Second)
 		require.NoError(t, err)
 		require.True(t, to.Cancel())
-		require.Equal(t, "hashedwheel.Timeout(canceled, deadline in 1.5s, task hashedwheel.TaskFunc)", to.String())
+		require.Equal(t, "hashedwheel.Timeout(canceled, deadline in 1.24s, task hashedwheel.nopTask)", to.String())
 	})
+}
+
+// String says which function the task is, and of other tasks the type, whatever is wrapped around it.
+func TestTimeoutStringNamesTheTask(t *testing.T) {
+	timer := newTimer(t)
+	check := func(want string) func(*Timeout, error) {
+		return func(to *Timeout, err error) {
+			t.Helper()
+			require.NoError(t, err)
+			require.Contains(t, to.String(), ", task "+want+")")
+			require.True(t, to.Cancel())
+			require.Contains(t, to.String(), ", task "+want+")")
+		}
+	}
+	closure := func() {}
+	var method moments
+	check("hashedwheel.nop")(timer.AfterFunc(time.Hour, nop))
+	check("hashedwheel.TestTimeoutStringNamesTheTask.func2")(timer.AfterFunc(time.Hour, closure))
+	check("hashedwheel.(*moments).note-fm")(timer.AfterFunc(time.Hour, method.note))
+	check("runtime.GC")(timer.AfterFunc(time.Hour, runtime.GC))
+	check("synctest.Wait")(timer.AfterFunc(time.Hour, synctest.Wait))
+	check("hashedwheel.nopTask")(timer.NewTimeout(TaskFunc(nopTask), time.Hour))
+	check("hashedwheel.nopTask")(timer.ScheduleAtFixedRate(TaskFunc(nopTask), time.Hour, time.Hour))
+	check("hashedwheel.nop")(NewGroup(timer).AfterFunc(time.Hour, nop))
+	check("*hashedwheel.request")(timer.NewTimeout(new(request), time.Hour))
+}
+
+func TestRounded(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 999: "999ns", 1234: "1.23µs", 5_738 * time.Millisecond: "5.74s",
+		999_950 * time.Microsecond: "1s", time.Hour: "1h0m0s", math.MaxInt64: "2561111h6m40s",
+	} {
+		require.Equal(t, want, rounded(d).String())
+	}
 }

@@ -41,7 +41,7 @@ func (f plainFunc) Run(*Timeout) { f() }
 
 // A Timer runs tasks after a delay. Make one with New, and share it: one for the whole
 // program is the usual thing. Its methods may be called by any goroutine, also from inside a
-// task. It must not be copied.
+// task. It must not be copied. Methods of the zero Timer panic.
 type Timer struct {
 	// Immutable after New.
 	clock        clock
@@ -168,8 +168,20 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	return long, nil
 }
 
+const notMade = "hashedwheel: the Timer was not made by New"
+
+// checkMade panics if New has not made the timer. What arms a timeout needs no call: see clock.checkBubble.
+func (t *Timer) checkMade() {
+	if t.queue.stripes == nil {
+		panic(notMade)
+	}
+}
+
 // Tick returns the distance of the tick boundaries, as WithTick has set it.
-func (t *Timer) Tick() time.Duration { return t.clock.tick }
+func (t *Timer) Tick() time.Duration {
+	t.checkMade()
+	return t.clock.tick
+}
 
 // AfterFunc arms a timeout that calls f once, after delay. It is NewTimeout for a function
 // that has no use for the handle.
@@ -234,4 +246,7 @@ func (t *Timer) log() *slog.Logger {
 }
 
 // Name returns the name that WithName has set.
-func (t *Timer) Name() string { return t.name }
+func (t *Timer) Name() string {
+	t.checkMade()
+	return t.name
+}

@@ -160,7 +160,7 @@ func (w *worker) warnIfLate(elapsed time.Duration) {
 		late, t := w.late, w.timer
 		t.calls.add(func() {
 			defer func() { _ = recover() }() // a log that panics cannot be told of it
-			t.log().Warn("hashedwheel: timeouts were late, the machine is too busy or stood still", "by", late)
+			t.log().Warn("hashedwheel: timeouts fired late; machine overloaded or suspended", "late", rounded(late))
 		})
 	}
 	w.late = 0

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,14 +24,25 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// parser takes an optional field of seconds before the five that cron has, and @every.
+// parser takes an optional field of seconds before the five that cron has, and descriptors such as @daily.
 var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+
+// parse returns the schedule of an expression. The one of @every is the library's, because the parser cuts
+// the interval to whole seconds.
+func parse(expression string) (hashedwheel.Schedule, error) {
+	interval, ok := strings.CutPrefix(expression, "@every ")
+	if !ok {
+		return parser.Parse(expression)
+	}
+	d, err := time.ParseDuration(strings.TrimSpace(interval))
+	return hashedwheel.Every(d), err
+}
 
 // A job is a task of its own, which prints when it ran.
 type job struct {
 	expression string
-	schedule   cron.Schedule
-	runs       int // of one timeout they never overlap
+	timeout    *hashedwheel.Timeout // of all runs
+	runs       int                  // they never overlap
 	out        func(format string, args ...any)
 }
 
@@ -58,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	expressions := flags.Args()
 	if len(expressions) == 0 {
-		expressions = []string{"@every 1s", "*/2 * * * * *", "* * * * *"}
+		expressions = []string{"@every 1500ms", "*/2 * * * * *", "* * * * *"}
 	}
 	timer, err := hashedwheel.New(hashedwheel.WithTick(*tick))
 	if err != nil {
@@ -75,14 +87,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	var jobs []*job
 	for _, e := range expressions {
-		s, err := parser.Parse(e)
+		s, err := parse(e)
 		if err != nil {
 			fmt.Fprintf(stderr, "cron: expression %q: %v\n", e, err)
 			return 2
 		}
-		j := &job{expression: e, schedule: s, out: printf}
+		j := &job{expression: e, out: printf}
 		jobs = append(jobs, j)
-		if _, err := timer.Schedule(j, hashedwheel.Jitter(s, *jitter)); err != nil {
+		if j.timeout, err = timer.Schedule(j, hashedwheel.Jitter(s, *jitter)); err != nil {
 			fmt.Fprintf(stderr, "cron: expression %q: %v\n", e, err)
 			return 2
 		}
@@ -97,7 +109,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	for _, j := range jobs {
-		printf("%-20s ran %d times, next at %s\n", j.expression, j.runs, j.schedule.Next(time.Now()).Format(time.DateTime))
+		printf("%-20s ran %d times, next at %s\n", j.expression, j.runs, j.timeout.Deadline().Format(time.DateTime))
 	}
 	return 0
 }

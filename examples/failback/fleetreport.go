@@ -59,8 +59,8 @@ func (r *fleetReport) check() error {
 	if !r.complete {
 		return errors.Join(errs...)
 	}
-	must(r.allPublished && r.publishedIn <= r.bound, "not all providers were published within %v, but after %v", r.bound, r.publishedIn)
-	must(r.allBack && r.backIn <= r.bound, "not all providers were back within %v, but after %v", r.bound, r.backIn)
+	must(r.allPublished && r.publishedIn <= r.bound, "not all providers were published within %v, but after %v", millis(r.bound), millis(r.publishedIn))
+	must(r.allBack && r.backIn <= r.bound, "not all providers were back within %v, but after %v", millis(r.bound), millis(r.backIn))
 	live := r.opts.providers - r.stopped
 	must(r.lost == r.opts.providers, "the registry lost %d registrations of %d", r.lost, r.opts.providers)
 	must(r.listed == live && r.unlisted == 0, "a consumer saw %d providers, and missed %d of the %d live ones", r.listed, r.unlisted, live)

@@ -83,6 +83,9 @@ func Channel(channels ...any) {
 // GOMAXPROCS stands in for runtime.GOMAXPROCS, and is always 2: the replays must see the same.
 func GOMAXPROCS(int) int { return 2 }
 
+// FuncForPC stands in for runtime.FuncForPC.
+func FuncForPC(pc uintptr) *runtime.Func { return runtime.FuncForPC(pc) }
+
 // Gosched stands in for runtime.Gosched. During an exploration it waits until somebody has
 // written what its goroutine has read since the last call: to look again before that is a step
 // that changes nothing, of which there could be any number.

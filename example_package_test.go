@@ -1,0 +1,117 @@
+package hashedwheel_test
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+)
+
+// Calls that end with their reply or with their timeout. One timer serves all of them.
+func Example() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	errTimeout := errors.New("timed out")
+	call := func(replies <-chan string, limit time.Duration) (string, error) {
+		failed := make(chan error, 1)
+		timeout, err := timer.AfterFunc(limit, func() { failed <- errTimeout })
+		if err != nil {
+			return "", err // stopped, or too many pending
+		}
+		select {
+		case reply := <-replies:
+			timeout.Cancel() // costs some 20 ns; the timer lets go of the call
+			return reply, nil
+		case err := <-failed:
+			return "", err
+		}
+	}
+
+	replies := make(chan string, 1)
+	replies <- "hello"
+	fmt.Println(call(replies, time.Minute))
+	fmt.Println(call(replies, 20*time.Millisecond)) // nobody answers
+	fmt.Println("pending:", timer.Pending())
+	// Output:
+	// hello <nil>
+	//  timed out
+	// pending: 0
+}
+
+// One timer for the program, with what differs from the defaults.
+func ExampleNew() {
+	timer, err := hashedwheel.New(
+		hashedwheel.WithTick(10*time.Millisecond), // late by less than this
+		hashedwheel.WithLevels(2),                 // for delays of up to 22 minutes, and longer ones now and then
+		hashedwheel.WithMaxPending(1_000_000),     // one more is refused
+	)
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	_, err = hashedwheel.New(hashedwheel.WithTick(0))
+	fmt.Println(err)
+	// Output: hashedwheel: WithTick(0s): the tick must be positive
+}
+
+// What became of the timeouts. To watch a running program, publish it:
+//
+//	expvar.Publish("timer", expvar.Func(func() any { return timer.Stats() }))
+func ExampleTimer_Stats() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	done := make(chan bool)
+	for _, delay := range []time.Duration{time.Millisecond, time.Hour, 2 * time.Hour} {
+		to, err := timer.AfterFunc(delay, func() { close(done) })
+		if err != nil {
+			panic(err) // stopped, or too many pending
+		}
+		if delay == time.Hour {
+			to.Cancel()
+		}
+	}
+	<-done
+	st := timer.Stats()
+	fmt.Println("accepted:", st.Accepted)
+	fmt.Println("expired:", st.Expired, "canceled:", st.Canceled, "pending:", st.Pending)
+	// Output:
+	// accepted: 3
+	// expired: 1 canceled: 1 pending: 1
+}
+
+// A limit says no at once, where otherwise memory would grow. What to do then is up to the caller.
+func ExampleWithMaxPending() {
+	timer, err := hashedwheel.New(hashedwheel.WithMaxPending(2))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	var first *hashedwheel.Timeout
+	for range 3 {
+		to, err := timer.AfterFunc(time.Hour, func() {})
+		if errors.Is(err, hashedwheel.ErrTooManyPending) {
+			fmt.Println("refused,", timer.Pending(), "are pending")
+			first.Cancel() // frees its slot
+			continue
+		}
+		if first == nil {
+			first = to
+		}
+	}
+	_, err = timer.AfterFunc(time.Hour, func() {})
+	fmt.Println(err)
+	// Output:
+	// refused, 2 are pending
+	// <nil>
+}
