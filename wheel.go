@@ -6,21 +6,32 @@ import (
 	"math/bits"
 )
 
-// A wheel keeps timeouts by the tick at which they are due, in levels of buckets. Their number on
-// each level is a power of two, size.
+// A wheel keeps timeouts by the tick at which they are due. It has levels of buckets, and the number of
+// buckets on each level, size, is a power of two.
 //
-// On level 0 there is a bucket for each tick of a turn, on a higher one a bucket for each block of
-// as many ticks as half a turn of the level below has. A timeout lies on the lowest level whose next
-// size blocks reach its tick, and comes down before the hand gets to its block: see cascade.go. What
-// is too far off for the top level lies there too, in the bucket that its block modulo size names:
-// its remaining rounds are neither stored nor counted down, but follow from its tick.
+// Level 0 has a bucket for each tick. Each higher level has a bucket for each block of ticks, and a block is
+// half a turn of the level below. A timeout lies on the lowest level whose next size blocks reach its
+// tick. It moves down before the hand enters its block: see cascade.go. A timeout beyond the reach of the top
+// level lies there too, in the bucket that its block modulo size names. Its remaining rounds are not
+// stored: they follow from its tick.
 //
-// So with one level this is the hashed timing wheel of Varghese and Lauck ("Hashed and Hierarchical
-// Timing Wheels", SOSP 1987), their scheme 6, and with several the hierarchical one, scheme 7, but
-// that their blocks are whole turns.
+// An example: three levels of 512 buckets, and a tick of 10 ms.
 //
-// It knows neither clock nor goroutine, and ticks are all the time that it has. Owned by the
-// worker.
+//	level 0: a bucket is 1 tick (10 ms), a turn is 512 ticks (5.12 s)
+//	level 1: a bucket is 256 ticks (2.56 s), a turn is 131,072 ticks (22 minutes)
+//	level 2: a bucket is 65,536 ticks (11 minutes), a turn is 33,554,432 ticks (93 hours)
+//
+// At tick 1,000 a timeout is placed that is due at tick 101,000, in 16 minutes and 40 seconds. Its block on level
+// 1 is 101,000/256 = 394, and the hand is in block 3, so that level reaches it: it goes to bucket 394. While
+// the hand goes through block 393, from tick 100,608 on, it moves down to level 0, to bucket 101,000 modulo
+// 512 = 136. There it is due when the hand gets to tick 101,000. With one level it would lie in bucket 136 of
+// level 0 from the start, with (101,000 - 1,000)/512 = 195 remaining rounds.
+//
+// One level is the hashed timing wheel of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels",
+// SOSP 1987), their scheme 6. Several levels are the hierarchical one, scheme 7, except that its blocks span
+// whole turns.
+//
+// A wheel knows neither clock nor goroutine: it is told which tick it is. Owned by the worker.
 type wheel struct {
 	levels []level
 	bits   uint   // size is 1 << bits

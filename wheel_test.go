@@ -415,3 +415,27 @@ func TestWheelOldBucket(t *testing.T) {
 	}
 	require.Equal(t, []*Timeout{to}, collect(t, w, w.next))
 }
+
+// The example in wheel.go is true.
+func TestWheelExample(t *testing.T) {
+	w := newWheel(512, 3, 1000)
+	to := testTimeout(101_000)
+	w.place(to, 101_000)
+	require.Equal(t, w.placeOf(1, 394), to.bucket)
+	collect(t, w, 100_607)
+	w.cascade(nil)
+	require.Equal(t, w.placeOf(1, 394), to.bucket)
+	collect(t, w, 100_608)
+	w.cascade(nil)
+	require.Equal(t, w.placeOf(0, 136), to.bucket)
+	require.Empty(t, collect(t, w, 100_999))
+	require.Len(t, collect(t, w, 101_000), 1)
+
+	w = newWheel(512, 1, 1000)
+	w.place(to, 101_000)
+	require.Equal(t, w.placeOf(0, 136), to.bucket)
+	for round := range 195 {
+		require.Empty(t, collect(t, w, w.now+512), "round %d", round)
+	}
+	require.Len(t, collect(t, w, w.now+512), 1)
+}
