@@ -72,3 +72,35 @@ func TestLightTasksAreToldOfStop(t *testing.T) {
 		checkStats(t, timer)
 	})
 }
+
+// A Stopped that panics keeps Stop neither from telling the other tasks nor from returning the timeouts of
+// users. The panic is reported as one of a task is.
+func TestStoppedPanics(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		var reported []*Timeout
+		timer := newTimer(t, WithPanicHandler(func(to *Timeout, value any, stack []byte) {
+			require.Equal(t, "stopped", value)
+			require.Contains(t, string(stack), "(*badSignal).Stopped")
+			reported = append(reported, to)
+		}))
+		all := []*Timeout{nil, nil, nil}
+		for i := range all {
+			var err error
+			all[i], err = timer.NewTimeout(&badSignal{}, time.Hour)
+			require.NoError(t, err)
+		}
+		users, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+
+		require.Equal(t, []*Timeout{users}, timer.Stop())
+		require.ElementsMatch(t, all, reported)
+		require.EqualValues(t, 3, timer.Stats().Panics)
+		checkStats(t, timer)
+	})
+}
+
+// A badSignal panics when it is told of Stop.
+type badSignal struct{ Light }
+
+func (*badSignal) Run(*Timeout)     {}
+func (*badSignal) Stopped(*Timeout) { panic("stopped") }
