@@ -3,6 +3,7 @@ package hashedwheel
 import (
 	"context"
 	"runtime"
+	"runtime/debug"
 	"time"
 )
 
@@ -91,9 +92,19 @@ func (t *Timer) stop() []*Timeout {
 	left, own := t.takePending()
 	close(t.swept)
 	for _, to := range own {
-		to.hook().notifyStopped(to)
+		t.notifyStopped(to)
 	}
 	return left
+}
+
+// notifyStopped tells an own task of Stop, and survives its panic: there are others to be told.
+func (t *Timer) notifyStopped(to *Timeout) {
+	defer func() {
+		if value := recover(); value != nil {
+			t.reportPanic(to, value, debug.Stack())
+		}
+	}()
+	to.hook().notifyStopped(to)
 }
 
 // takePending takes all timeouts that are pending: the user's, and those of own tasks. They count as
