@@ -50,10 +50,18 @@ func (l *level) remove(slot uint64, to *Timeout) {
 	}
 }
 
-// emptied notes that the last entry of a bucket has gone.
+// keepBuckets is the number of buckets up to which an emptied one keeps memory for its next entries, which is
+// 3.5 MB in all.
+const keepBuckets = 1 << 12
+
+// emptied notes that the last entry of a bucket has gone. In a large wheel the bucket gives back its memory,
+// because all of them together would keep much more than has ever been pending.
 func (l *level) emptied(slot uint64) {
 	l.occupied.clear(slot)
 	l.inUse--
+	if len(l.buckets) > keepBuckets {
+		l.buckets[slot].first = nil
+	}
 }
 
 // each ranges over the buckets in use from one slot to before another: the slot, and how many entries
