@@ -116,7 +116,7 @@ export class Histogram {
     }
     g.stroke();
 
-    g.strokeStyle = g.fillStyle = colors.hand;
+    g.strokeStyle = colors.hand;
     g.lineWidth = 1;
     for (const [name, ticks, side, beside] of [["one tick", 1, "right", -6], ["two ticks", 2, "left", 6]]) {
       const at = Math.floor(x(ticks * this.tick)) + 0.5;
