@@ -111,6 +111,25 @@ func TestLabelsAfterGoexit(t *testing.T) {
 	})
 }
 
+// Labels that a task leaves on its goroutine end with the batch, however long the runner goes on.
+func TestLabelsThatATaskLeaves(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithName("left"), WithMaxConcurrency(1))
+		_, err := timer.AfterFunc(0, func() {
+			time.Sleep(10 * time.Millisecond) // the next one comes due meanwhile, and the same runner takes it
+			pprof.SetGoroutineLabels(pprof.WithLabels(t.Context(), pprof.Labels("user", "somebody")))
+		})
+		require.NoError(t, err)
+		release := make(block)
+		defer close(release)
+		_, err = timer.NewTimeout(release, 5*time.Millisecond)
+		require.NoError(t, err)
+		pass(20 * time.Millisecond)
+		require.EqualValues(t, 1, timer.runners.started)
+		requireLabels(t, "block.Run", labelsOf("left", "runner"))
+	})
+}
+
 // A labeled task runs under the labels of its context, and what runs after it on the same goroutine under
 // those of the timer, or on a goroutine of an executor under none. It may panic.
 func TestLabeled(t *testing.T) {

@@ -118,6 +118,9 @@ func WithLogger(l *slog.Logger) Option {
 // run tasks and other user code. So a profile of the program shows what the timer costs, and its tasks: with
 // go tool pprof, -tagfocus hashedwheel=rpc. Goroutines that a task starts inherit the labels.
 //
+// A task that changes the labels of its goroutine leaves the change to tasks that come due together with it. So
+// does pprof.Do, which ends with the labels of its context. Labeled does not.
+//
 // The name is empty by default, and the label is "timer" then.
 func WithName(name string) Option {
 	return func(c *config) { c.name = name }
