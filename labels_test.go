@@ -183,6 +183,8 @@ func TestLabeled(t *testing.T) {
 func TestLabeledIsATask(t *testing.T) {
 	require.Nil(t, Labeled(t.Context(), nil))
 	require.Nil(t, Labeled(t.Context(), TaskFunc(nil)))
+	var none context.Context
+	require.PanicsWithValue(t, "hashedwheel: Labeled: nil context", func() { Labeled(none, TaskFunc(func(*Timeout) {})) })
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		_, err := timer.NewTimeout(Labeled(t.Context(), nil), 0)
