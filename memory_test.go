@@ -54,3 +54,13 @@ func TestMemoryOfPendingTimeouts(t *testing.T) {
 type embeddedCall struct{ timeout Timeout }
 
 func (*embeddedCall) Run(*Timeout) {}
+
+// What a bucket takes is in the documentation: of WithWheelSize, and of New for those of a default timer.
+func TestMemoryOfABucket(t *testing.T) {
+	if unsafe.Sizeof(uintptr(0)) != 8 {
+		t.Skip("this is the size of 64-bit machines")
+	}
+	require.EqualValues(t, 56, unsafe.Sizeof(bucket{}))
+	require.EqualValues(t, 28<<10, defaultWheelSize*unsafe.Sizeof(bucket{}))
+	require.Less(t, maxWheelSize*unsafe.Sizeof(bucket{}), uintptr(59_000_000))
+}

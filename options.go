@@ -11,7 +11,7 @@ import (
 const (
 	defaultTick      = 100 * time.Millisecond
 	defaultWheelSize = 512
-	maxWheelSize     = 1 << 20 // 42 MB of buckets: more takes the worker too long to allocate
+	maxWheelSize     = 1 << 20 // 59 MB of buckets for each level: more takes the worker too long to allocate
 	maxLevels        = 8
 )
 
@@ -47,7 +47,7 @@ func WithTick(d time.Duration) Option {
 }
 
 // WithWheelSize sets the number of buckets, 512 by default. It is rounded up to a power of
-// two; allowed are 1 to 1,048,576. A bucket costs 40 bytes while anything is pending.
+// two; allowed are 1 to 1,048,576. A bucket costs 56 bytes while anything is pending.
 //
 // A turn of the wheel, wheel size times tick, is best not much shorter than the
 // usual delay: timeouts further off than a turn share their bucket with nearer ones, and
