@@ -111,6 +111,33 @@ func TestLabelsAfterGoexit(t *testing.T) {
 	})
 }
 
+// A goroutine that an executor starts when it is given a task may live on, for other work. It has no labels. What
+// the executor does not take runs under those of the timer, also if it panics.
+func TestExecutorHasNoLabels(t *testing.T) {
+	for name, c := range map[string]struct {
+		submit func(func()) error
+		want   string
+	}{
+		"starts":  {func(run func()) error { go run(); return nil }, ""},
+		"refuses": {func(func()) error { return errors.New("full") }, labelsOf("x", "runner")},
+		"panics":  {func(func()) error { panic("on purpose") }, labelsOf("x", "runner")},
+		"exits":   {func(func()) error { runtime.Goexit(); return nil }, labelsOf("x", "runner")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				option, _ := logged()
+				timer := newTimer(t, WithTick(time.Millisecond), WithName("x"), WithExecutor(c.submit), option)
+				release := make(block)
+				defer close(release)
+				_, err := timer.NewTimeout(release, 0)
+				require.NoError(t, err)
+				pass(10 * time.Millisecond)
+				requireLabels(t, "block.Run", c.want)
+			})
+		})
+	}
+}
+
 // Labels that a task leaves on its goroutine end with the batch, however long the runner goes on.
 func TestLabelsThatATaskLeaves(t *testing.T) {
 	virtual(t, func(t *testing.T) {

@@ -116,7 +116,8 @@ func WithLogger(l *slog.Logger) Option {
 // profiles. Each goroutine of the timer's carries the profiler labels "hashedwheel", which is the name, and
 // "hashedwheel.role", which is "worker" for the goroutine that turns the wheel and "runner" for those that
 // run tasks and other user code. So a profile of the program shows what the timer costs, and its tasks: with
-// go tool pprof, -tagfocus hashedwheel=rpc. Goroutines that a task starts inherit the labels.
+// go tool pprof, -tagfocus hashedwheel=rpc. Goroutines that a task starts inherit the labels. Those of an executor
+// do not: submit is called without them.
 //
 // A task that changes the labels of its goroutine leaves the change to tasks that come due together with it. So
 // does pprof.Do, which ends with the labels of its context. Labeled does not.
