@@ -47,6 +47,7 @@ var alsoHeld = map[int][]string{
 	17: {"TestNoLostWakeUp", "TestIdleCostsNothing", "TestDroppedTimerIsCollected", "TestLifeCycles"},
 	18: {"TestOptionsAreApplied"},
 	19: {"TestKeyedRace", "TestKeyedTouchIsOneStep", "TestGroupRace", "TestCancelThenWaitRace"},
+	20: {"TestCountsAreNotNegative", "TestLabelsThatATaskLeaves", "TestExecutorHasNoLabels", "TestMemoryOfBuckets", "TestStatsDoesNotWaitForTheWorker"},
 	21: {"TestNothingGrows", "TestPassCostsLittle", "TestExplore"},
 	22: {"TestIdleTimeout", "TestEmbeddedAllocatesNothing", "TestEmbeddedAreReleased", "TestEmbeddedFromInside", "TestEmbeddedShared", "FuzzTimer"},
 	23: {"TestExplore", "FuzzTimer"},
