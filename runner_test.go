@@ -97,6 +97,7 @@ func TestPanicHandlerPanics(t *testing.T) {
 		time.Sleep(time.Minute) // until the crash
 		return
 	}
+	needsProcesses(t) // since the program crashes
 	for name := range how {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestPanicHandlerPanics$")
 		cmd.Env = append(os.Environ(), "HASHEDWHEEL_CRASH="+name)
@@ -281,7 +282,7 @@ func TestHandOverStartsRunners(t *testing.T) {
 		r.handOver(1)
 		_, started := r.liveRunners()
 		require.Equal(t, c.want, started-before, "%+v", c)
-		require.Eventually(t, func() bool { live, _ := r.liveRunners(); return live == c.live }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { live, _ := r.liveRunners(); return live == c.live }, patience, time.Millisecond)
 		r.live = nil // those that are made up
 	}
 }
