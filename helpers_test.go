@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,6 +137,15 @@ func sized[T any](short, daily, all T) T {
 func stressTime(t testing.TB) time.Duration {
 	t.Helper()
 	return lengthOf(t, "HASHEDWHEEL_STRESS", sized(50*time.Millisecond, 200*time.Millisecond, 5*time.Second))
+}
+
+// hog keeps a processor busy until it is told to quit. It calls a function, because a loop without a call is
+// not always preempted under an emulator.
+func hog(quit *atomic.Bool) {
+	for !quit.Load() {
+		_ = time.Now()
+		spin()
+	}
 }
 
 // patience is how long a test waits for what must happen: on a starved machine that may take long, and only a

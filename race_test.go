@@ -304,11 +304,7 @@ func TestNothingStartsAfterStop(t *testing.T) {
 	var over atomic.Bool
 	var hogs sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
-		hogs.Go(func() {
-			for !over.Load() {
-				spin()
-			}
-		})
+		hogs.Go(func() { hog(&over) })
 	}
 	midst := 0
 	for end := time.Now().Add(2 * stressTime(t)); time.Now().Before(end); {

@@ -179,11 +179,7 @@ func (s *soak) run(r *rand.Rand, length time.Duration) (st Stats, late time.Dura
 	w := watch(s.timer)
 	var hogs, users sync.WaitGroup
 	for range r.IntN(2 * runtime.GOMAXPROCS(0)) {
-		hogs.Go(func() {
-			for !s.quit.Load() {
-				spin()
-			}
-		})
+		hogs.Go(func() { hog(&s.quit) })
 	}
 	for range 6 {
 		r := rand.New(rand.NewPCG(r.Uint64(), 0))
