@@ -19,7 +19,7 @@ func TestStripes(t *testing.T) {
 			procs, want = 1, 8 // there are no more
 		}
 		runtime.GOMAXPROCS(procs)
-		require.Len(t, newQueue().stripes, want)
+		require.Equal(t, want, len(newQueue().stripes), "%d processors", procs)
 	}
 }
 
