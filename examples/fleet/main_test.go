@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -85,6 +87,30 @@ func TestInterrupt(t *testing.T) {
 	require.Equal(t, exitInterrupted, <-code, "%s\n%s", &stdout, &stderr)
 	require.Greater(t, figure(t, stdout.String(), "open"), 10)
 	require.Zero(t, figure(t, stdout.String(), "canceled"))
+}
+
+// Servers that are gone do not keep a run from ending, though requests are under way.
+func TestInterruptWithoutServers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "-window=1m")
+	var err error
+	f.shop, err = newShop(f.opts, f.client, f.name)
+	require.NoError(t, err)
+	first, second := f.mustHire(), f.mustHire()
+	const n = 500
+	for i := range n {
+		f.mustPlaceDeadline(fmt.Sprint(i), time.Now().Add(3*time.Second))
+	}
+	await(t, "held", func() bool { return first.held.Len()+second.held.Len() == n })
+	f.s.stopAll()
+	await(t, "requests fail", func() bool { return f.tally.failed.Load() > 0 })
+	start := time.Now()
+	var stdout bytes.Buffer
+	err = f.conclude(t.Context(), time.Time{}, &stdout)
+	t.Logf("after %v", time.Since(start))
+	require.ErrorContains(t, err, "no report: the servers do not answer")
+	require.Less(t, time.Since(start), 3*stopLimit)
+	require.Empty(t, stdout.String())
 }
 
 // One that is interrupted before it has begun has nothing to report.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +21,8 @@ const (
 	// A pull is renewed this soon after the leader that had it was lost.
 	pullHeartbeat = 500 * time.Millisecond
 	pullExpiry    = 5 * time.Second
+	// Time that a worker takes to stop when the servers do not answer.
+	stopLimit = 3 * time.Second
 )
 
 // tally counts what the workers of a process have done.
@@ -50,9 +51,7 @@ type worker struct {
 	ctx     context.Context // of its requests
 	cancel  context.CancelFunc
 
-	// Without the wheel.
-	slots chan struct{}
-	busy  sync.WaitGroup
+	slots chan struct{} // without the wheel, one for each request under way
 }
 
 // startWorker starts a worker with a connection of its own. No other must have had its name.
@@ -106,11 +105,14 @@ func (w *worker) take(msg jetstream.Msg) {
 	}
 	w.tally.taken.Add(1)
 	if !w.wheel {
-		w.slots <- struct{}{}
-		w.busy.Go(func() {
-			w.settle(d)
-			<-w.slots
-		})
+		select {
+		case w.slots <- struct{}{}:
+			go func() {
+				w.settle(d)
+				<-w.slots
+			}()
+		case <-w.ctx.Done(): // the next worker gets it
+		}
 		return
 	}
 	// Of two messages with one deadline, the one that comes last is kept. But if it is the same one
@@ -188,12 +190,17 @@ func (w *worker) forget(id string) {
 	}
 }
 
-// stop ends the worker and hands what it holds to others, who need not wait for the lease.
+// stop ends the worker and hands what it holds to others, who need not wait for the lease. If the
+// servers do not answer, it gives up after stopLimit, and others get the deadlines after the lease.
 func (w *worker) stop() {
+	defer time.AfterFunc(stopLimit, w.cancel).Stop()
 	w.consume.Drain()
-	<-w.consume.Closed()
+	select {
+	case <-w.consume.Closed():
+	case <-w.ctx.Done():
+	}
 	w.timer.Shutdown(context.Background())
-	w.busy.Wait()
+	w.fillSlots()
 	for _, d := range w.held.All() {
 		d.msg.Nak()
 	}
@@ -209,5 +216,12 @@ func (w *worker) kill() {
 		w.consume.Stop()
 	}
 	w.timer.Shutdown(context.Background()) // what is under way fails
-	w.busy.Wait()
+	w.fillSlots()
+}
+
+// fillSlots waits for the requests of a worker without the wheel, and lets no other begin.
+func (w *worker) fillSlots() {
+	for range cap(w.slots) {
+		w.slots <- struct{}{}
+	}
 }
