@@ -32,6 +32,14 @@ func TestCluster(t *testing.T) {
 	defer f.client.close()
 	defer f.stop()
 
+	// Another process that joins, and says nothing of replicas, leaves them as they are.
+	require.NoError(t, setUp(t.Context(), f.client.js, o.lease, mustParse(t, "-nats="+s.urls()).replicas))
+	for _, name := range []string{streamName, "KV_" + bucketName} {
+		stream, err := f.client.js.Stream(t.Context(), name)
+		require.NoError(t, err)
+		require.Equal(t, 3, stream.CachedInfo().Config.Replicas, name)
+	}
+
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

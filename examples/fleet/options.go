@@ -49,7 +49,7 @@ func newFlags(o *options) *flag.FlagSet {
 	fs.BoolVar(&o.wheel, "wheel", true, "false: no wheel; cancel when the server brings the deadline")
 	fs.StringVar(&o.url, "nats", "", "`address` of servers to use, such as nats://host:4222, with commas between\nseveral; without it they are started in this process")
 	fs.IntVar(&o.servers, "servers", 1, "`number` of servers to start: 1, or 3 and more for a cluster")
-	fs.IntVar(&o.replicas, "replicas", 0, "`number` of servers that store each message; 0: all that are started,\nor with -nats one")
+	fs.IntVar(&o.replicas, "replicas", 0, "`number` of servers that store each message; 0: all that are started,\nor with -nats as many as there are already, else 1")
 	fs.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the first server that is started; port 0: a free one")
 	fs.StringVar(&o.dir, "dir", "", "`folder` for the files of the servers, which is kept, and used again;\nwithout it a temporary one, which is removed")
 	fs.BoolVar(&o.fsync, "fsync", false, "have servers acknowledge what is on disk, not what the operating system has")
@@ -109,7 +109,6 @@ func parseOptions(args []string) (o options, err error) {
 	if o.replicas == 0 && o.url == "" {
 		o.replicas = min(o.servers, 5)
 	}
-	o.replicas = max(o.replicas, 1)
 	return o, err
 }
 
