@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,9 +19,6 @@ const (
 	workerConcurrency = 64
 	// Time after which a worker that could not end an order tries again, and as much by chance.
 	retryDelay = 100 * time.Millisecond
-	// A pull is renewed this soon after the leader that had it was lost.
-	pullHeartbeat = 500 * time.Millisecond
-	pullExpiry    = 5 * time.Second
 	// Time that a worker takes to stop when the servers do not answer.
 	stopLimit = 3 * time.Second
 )
@@ -44,12 +42,15 @@ type worker struct {
 	wheel  bool // false: hold nothing, and have the server bring a deadline when it comes
 	tally  *tally
 
-	timer   *hashedwheel.Timer
-	held    *hashedwheel.Keyed[string, dueMessage] // by order
-	hints   *nats.Subscription
-	consume jetstream.ConsumeContext
-	ctx     context.Context // of its requests
-	cancel  context.CancelFunc
+	timer  *hashedwheel.Timer
+	held   *hashedwheel.Keyed[string, dueMessage] // by order
+	hints  *nats.Subscription
+	ctx    context.Context // of its requests
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	consume jetstream.ConsumeContext // nil until the consumer is found
+	ending  bool                     // consume stays as it is
 
 	slots chan struct{} // without the wheel, one for each request under way
 }
@@ -83,16 +84,7 @@ func (w *worker) start(ctx context.Context) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	return persist(ctx, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-		defer cancel()
-		consumer, err := w.client.js.Consumer(ctx, streamName, consumerName)
-		if err != nil {
-			return err
-		}
-		w.consume, err = consumer.Consume(w.take, jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
-		return err
-	})
+	return persist(ctx, w.pull)
 }
 
 // take takes what the server delivers, one message after another. It does not wait for an answer.
@@ -194,10 +186,12 @@ func (w *worker) forget(id string) {
 // servers do not answer, it gives up after stopLimit, and others get the deadlines after the lease.
 func (w *worker) stop() {
 	defer time.AfterFunc(stopLimit, w.cancel).Stop()
-	w.consume.Drain()
-	select {
-	case <-w.consume.Closed():
-	case <-w.ctx.Done():
+	if c := w.endPull(); c != nil {
+		c.Drain()
+		select {
+		case <-c.Closed():
+		case <-w.ctx.Done():
+		}
 	}
 	w.timer.Shutdown(context.Background())
 	w.fillSlots()
@@ -212,8 +206,8 @@ func (w *worker) stop() {
 func (w *worker) kill() {
 	w.client.kill()
 	w.cancel()
-	if w.consume != nil {
-		w.consume.Stop()
+	if c := w.endPull(); c != nil {
+		c.Stop()
 	}
 	w.timer.Shutdown(context.Background()) // what is under way fails
 	w.fillSlots()
