@@ -97,9 +97,9 @@ func TestInterruptWithoutServers(t *testing.T) {
 	f.shop, err = newShop(f.opts, f.client, f.name)
 	require.NoError(t, err)
 	first, second := f.mustHire(), f.mustHire()
-	const n = 500
+	const n = 200 // more than there are requests at once
 	for i := range n {
-		f.mustPlaceDeadline(fmt.Sprint(i), time.Now().Add(3*time.Second))
+		f.mustPlaceDeadline(fmt.Sprint(i), time.Now().Add(2*time.Second))
 	}
 	await(t, "held", func() bool { return first.held.Len()+second.held.Len() == n })
 	f.s.stopAll()
