@@ -60,20 +60,20 @@ func TestFleetCheck(t *testing.T) {
 	}
 	require.NoError(t, good.check())
 	for want, spoil := range map[string]func(r *fleetReport){
-		"who was alive":                       func(r *fleetReport) { r.verdict.wrongly = []string{"who was alive"} },
-		"b\nc\nand 2 more leases":             func(r *fleetReport) { r.verdict.wrongly = []string{"a", "b", "c", "d", "e"} },
-		"published within 1s, but after 1.1s": func(r *fleetReport) { r.publishedIn = 1100 * ms },
-		"not all providers were published":    func(r *fleetReport) { r.allPublished = false },
-		"back within 1s, but after 1.1s":      func(r *fleetReport) { r.backIn = 1100 * ms },
-		"not all providers were back":         func(r *fleetReport) { r.allBack = false },
-		"lost 2 registrations of 3":           func(r *fleetReport) { r.lost = 2 },
-		"saw 3 providers":                     func(r *fleetReport) { r.listed = 3 },
-		"missed 1 of the 2 live ones":         func(r *fleetReport) { r.unlisted = 1 },
-		"holds 1 leases":                      func(r *fleetReport) { r.left = 1 },
-		"0 leases expired rightly":            func(r *fleetReport) { r.verdict.rightly = 0 },
-		"1 still renew":                       func(r *fleetReport) { r.renewing = 1 },
-		"1 tasks are running":                 func(r *fleetReport) { r.timer.Running = 1 },
-		"1 tasks of the providers panicked":   func(r *fleetReport) { r.timer.Panics = 1 },
+		"who was alive":                               func(r *fleetReport) { r.verdict.wrongly = []string{"who was alive"} },
+		"b\nc\nand 2 more leases":                     func(r *fleetReport) { r.verdict.wrongly = []string{"a", "b", "c", "d", "e"} },
+		"published within 1000 ms, but after 1100 ms": func(r *fleetReport) { r.publishedIn = 1100 * ms },
+		"not all providers were published":            func(r *fleetReport) { r.allPublished = false },
+		"back within 1000 ms, but after 1100 ms":      func(r *fleetReport) { r.backIn = 1100 * ms },
+		"not all providers were back":                 func(r *fleetReport) { r.allBack = false },
+		"lost 2 registrations of 3":                   func(r *fleetReport) { r.lost = 2 },
+		"saw 3 providers":                             func(r *fleetReport) { r.listed = 3 },
+		"missed 1 of the 2 live ones":                 func(r *fleetReport) { r.unlisted = 1 },
+		"holds 1 leases":                              func(r *fleetReport) { r.left = 1 },
+		"0 leases expired rightly":                    func(r *fleetReport) { r.verdict.rightly = 0 },
+		"1 still renew":                               func(r *fleetReport) { r.renewing = 1 },
+		"1 tasks are running":                         func(r *fleetReport) { r.timer.Running = 1 },
+		"1 tasks of the providers panicked":           func(r *fleetReport) { r.timer.Panics = 1 },
 	} {
 		bad := good
 		spoil(&bad)
