@@ -100,10 +100,11 @@ func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }
 
-// WithPanicHandler sets the function that is called when a task panics, or its Canceled method or its
-// Schedule. Its arguments are the timeout, the recovered value, and the stack of the goroutine at the
-// panic. It runs on that goroutine, and counts as part of the run of the task. If the handler itself
-// panics, the program crashes. With nil, the default, the panic is logged as an error: see WithLogger.
+// WithPanicHandler sets the function that is called when a task panics, in Run, Canceled or Stopped, or
+// when its Schedule panics. Its arguments are the timeout, the recovered value, and the stack of the
+// goroutine at the panic. It runs on that goroutine, and counts as part of the run of the task. If the
+// handler itself panics, the program crashes. With nil, the default, the panic is logged as an error: see
+// WithLogger.
 //
 // A panic that is meant to end the program, such as that of a watchdog, is recovered too. With this
 // handler, every panic in a task crashes the program, and shows the stack of the task, like a panic in any
