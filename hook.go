@@ -60,7 +60,7 @@ func adopt(task Task) (adopted Task, bits uint64) {
 		if f == nil {
 			return nil, 0
 		}
-	case Canceler: // also one that is a hook, being Light
+	case Canceler: // also if it is a hook, because it is Light
 		return &notified{wrap: wrap{task}, canceler: f}, hooked
 	case hook:
 		return task, hooked
