@@ -15,8 +15,8 @@
 // plus what the machine adds. Only monotonic time counts.
 //
 // Each accepted timeout ends exactly once: its task is started, or it is canceled, or [Timer.Stop] returns
-// it. When [Timeout.Cancel] returns true, the task never starts. Timeouts that are due at the same tick
-// have no order.
+// it. When [Timeout.Cancel] returns true, the task never starts. Tasks that are due at the same tick start
+// in no particular order.
 //
 // Tasks never run on the goroutine that turns the wheel, nor under a lock of the library, so a task may
 // call every method. A task that blocks delays others by at most two ticks. Tasks that do not block cost no

@@ -8,10 +8,11 @@ import (
 )
 
 // WithExecutor has tasks run by submit, which may be the Submit method of a goroutine pool. The timer calls
-// submit with a function for each timeout that comes due. Submit must have this function called once, soon,
-// on any goroutine. Each function runs one task that is due, from the oldest batch, or does nothing if none
-// is left. If a function is never called, a task waits until another timeout comes due. With nil, the
-// default, the timer runs tasks on its own goroutines. An executor costs a few allocations for each task.
+// submit with a function for each timeout that comes due. Submit must see to it that this function is called
+// once, soon, on any goroutine. Each function runs one task that is due, from the oldest batch, or does
+// nothing if none is left. If a function is never called, a task waits until another timeout comes due. With
+// nil, the default, the timer runs tasks on its own goroutines. An executor costs a few allocations for each
+// task.
 //
 // Until its task starts, a timeout is pending: it can be canceled and reset, and Stop returns it. If submit
 // returns an error or panics, a task runs on a goroutine of the timer, and Stats counts it as Unsubmitted.
@@ -46,7 +47,7 @@ type executor struct {
 	out  int // jobs that are being submitted, or wait in the executor, or run
 }
 
-// A job is one turn in the hands of the executor.
+// A job is one turn that is given to the executor.
 type job struct {
 	executor *executor    // immutable
 	state    atomic.Int32 // written by the goroutine that runs it

@@ -32,8 +32,8 @@ type member struct {
 	timeout Timeout
 	group   *Group // immutable
 
-	// Guarded by group.mu. Armed is how often the timeout was armed, less how often it has ended. When it is
-	// reset just as it ends, this may be counted before the end, and armed is 2 for a moment. So the member
+	// Guarded by group.mu. Armed is how often the timeout was armed, less how often it has ended. If it is
+	// reset just as it ends, the reset may be counted before the end, and armed is 2 for a moment. The member
 	// is on the list as long as armed is positive.
 	armed      int
 	prev, next *member
@@ -175,8 +175,8 @@ func (m *member) join() {
 	}
 }
 
-// leave takes the member off the list, after it has ended, or if it was not armed in spite of the call of
-// arm.
+// leave takes the member off the list. Called after the timeout has ended, or if arm was called but the
+// timeout was not armed in the end.
 func (m *member) leave() {
 	g := m.group
 	g.mu.Lock()

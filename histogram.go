@@ -24,7 +24,7 @@ const (
 )
 
 // A Histogram counts durations in classes. The first eight classes are a microsecond (1,024 ns) wide. From
-// there on, each octave has four classes. The zero Histogram is empty.
+// there on there are four classes for each doubling of the duration. The zero Histogram is empty.
 type Histogram struct {
 	counts [classes]uint64
 	sum    time.Duration
@@ -108,8 +108,8 @@ func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	}
 }
 
-// The bounds of Buckets are a nanosecond below the powers of two with these exponents. Lateness below the first
-// bound is the machine's noise.
+// The bounds of Buckets are a nanosecond below the powers of two with these exponents. Lateness below the
+// first bound is the machine's noise.
 const (
 	firstBound = 14
 	lastBound  = 38

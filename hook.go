@@ -30,8 +30,9 @@ type hook interface {
 	// Called by Reset, inside the gate.
 	arm(to *Timeout) error
 
-	// left is called after the timeout has ceased to be pending, except after a claim. Cancel or Stop has
-	// canceled it, or its schedule has ended, or it was not armed in spite of the call of arm.
+	// left is called after the timeout has ceased to be pending, except after a claim: Cancel or Stop has
+	// canceled it, or its schedule has ended. It is also called if arm was called but the timeout was not
+	// armed in the end.
 	left(to *Timeout, canceled bool)
 
 	// own reports whether the task is the library's own, or a Light one. Such a task runs even if

@@ -40,8 +40,8 @@ import (
 // it where you have a key at hand rather than a Timeout. Any goroutine may call its methods, also from
 // inside the function that is called when a key expires.
 //
-// Each value ends exactly once: it expires, or the next Set replaces it, or Remove or Clear removes it, or
-// it stays in the map when the timer is stopped. A key that is gone leaves nothing behind.
+// Each value that Set stores has exactly one end: it expires, or the next Set replaces it, or Remove or Clear
+// removes it, or it stays in the map when the timer is stopped. A key that is gone leaves nothing behind.
 //
 // The keys are spread over several maps, each with its own lock, so that goroutines on different cores
 // seldom wait for each other. Setting a key that is present, and moving or touching a key, allocate
@@ -62,8 +62,8 @@ type shard[K comparable, V any] struct {
 	_ [64]byte // so that shards do not share a line
 }
 
-// An item is a key with its value and its timeout, and is also the task of that timeout. A new generation
-// uses the same item and timeout, unless the one before has expired.
+// An item is a key with its value and its timeout, and is also the task of that timeout. A Set of a key
+// that is present begins a new generation of the same item, with the same timeout.
 type item[K comparable, V any] struct {
 	timeout Timeout
 	keyed   *Keyed[K, V]
@@ -186,7 +186,7 @@ func (k *Keyed[K, V]) Remove(key K) (V, bool) {
 // end ends the generation of an item, and reports whether it had not expired. Called with mu held.
 func (it *item[K, V]) end() bool { return it.timeout.Cancel() || !it.timeout.IsExpired() }
 
-// Run is the task. It removes the item, unless another one has taken its place, and calls expired.
+// Run is the task. It removes the item, if it is still in the map, and calls expired.
 func (it *item[K, V]) Run(*Timeout) {
 	k := it.keyed
 	s := k.shard(it.key)

@@ -60,8 +60,8 @@ func WithWheelSize(n int) Option {
 // WithLevels sets the number of wheels, 1 by default, at most 8. All have the same wheel size. One wheel is
 // a hashed wheel with remaining rounds, like that of Netty. With more wheels, each bucket of an upper wheel
 // covers half a turn of the wheel below, and timeouts move down as they come nearer. Then a distant timeout
-// is checked once for each wheel, instead of each time that others in its bucket are due. With a tick of 10
-// ms and 512 buckets, 2 wheels reach 22 minutes and 3 reach 4 days. A timeout beyond that stays on the top
+// is checked once for each wheel, instead of each time that others in its bucket are due. With 512 buckets
+// and a tick of 10 ms, 2 wheels reach 22 minutes and 3 reach 4 days. A timeout beyond that stays on the top
 // wheel for as many rounds as necessary.
 //
 // An upper wheel takes no memory until the first timeout gets there. Moving a timeout down one wheel costs
@@ -102,7 +102,7 @@ func WithMaxConcurrency(n int) Option {
 
 // WithPanicHandler sets the function that is called when a task panics, in Run, Canceled or Stopped, or
 // when its Schedule panics. Its arguments are the timeout, the recovered value, and the stack of the
-// goroutine at the panic. It runs on that goroutine, and counts as part of the run of the task. If the
+// goroutine at the panic. The handler runs on that goroutine, as part of the run of the task. If the
 // handler itself panics, the program crashes. With nil, the default, the panic is logged as an error: see
 // WithLogger.
 //

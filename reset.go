@@ -8,7 +8,7 @@ import "time"
 // time before, the two runs may overlap.
 //
 // For a repeating timeout, Reset moves the next run, and the runs after it follow from there. If the task
-// is running, the next run starts when this one is over at the earliest.
+// is running, the next run does not start before the task has returned.
 //
 // The error is ErrStopped after Stop. For a timeout that is not pending it may also be ErrTooManyPending,
 // if it would exceed the limit, or ErrGroupClosed. After an error nothing has changed. A timeout that does

@@ -66,7 +66,7 @@ func (j *jittered) delay(next, prev time.Time) time.Time {
 	return late(next, prev, j.fraction)
 }
 
-// late returns a random time, which is next, or later by up to fraction of the time between prev and next.
+// late returns next plus a random delay, which is at most fraction times the time from prev to next.
 func late(next, prev time.Time, fraction float64) time.Time {
 	gap := next.Sub(prev)
 	if next.IsZero() || gap <= 0 {
@@ -95,8 +95,8 @@ func check(s Schedule) error {
 
 // ScheduleAtFixedRate arms a timeout whose task runs after initialDelay, and then once each period. Run n
 // is due at initialDelay + n*period from now. There is no drift, however short the tick and the period are.
-// A run starts when the one before has returned. Runs that were missed meanwhile follow at once, one after
-// another.
+// A run does not start before the previous one has returned. Runs that were missed meanwhile follow at
+// once, one after another.
 //
 // One handle stands for all runs. Cancel ends them, also from inside the task. Reset moves the next run. A
 // panic in the task does not end them. Until they end, the timeout is neither expired nor canceled, and

@@ -11,13 +11,13 @@ import (
 //
 // While calls are in progress, the counts belong to slightly different moments.
 type Stats struct {
-	Pending int // timeouts that have neither ended nor been handed back
+	Pending int // timeouts that have neither ended nor been returned by Stop
 	Running int // tasks that have been started and have not returned
 
 	// Timeouts armed by NewTimeout and similar methods, by a Reset of one that is not pending, and for each
-	// next run of a repeating one. A next run is counted when the run before it starts, and taken back if
-	// the schedule has ended. A Reset is taken back while it has to try again, because another goroutine
-	// has changed the timeout.
+	// next run of a repeating one. A next run is counted when the run before it starts, and subtracted if
+	// the schedule has ended. A Reset that has to try again, because of another goroutine, is subtracted
+	// too.
 	Accepted uint64
 
 	Expired  uint64 // tasks started

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// String describes the timeout for logs: its status, the time to its deadline in three digits, and its
-// task. A task that is a function is described by its name, any other by its type. The format may change.
+// String describes the timeout for logs: its status, the time to its deadline rounded to three digits, and
+// its task. A task that is a function is described by its name, any other by its type. The format may
+// change.
 func (to *Timeout) String() string {
 	word := to.word.Load()
 	if status(word) == idle {

@@ -54,7 +54,7 @@ const (
 	hooked     = 1 << 5 // the task is a hook; never changes
 	fresh      = 1 << 6 // in no bucket and no batch: the worker has never taken it off the queue
 	sumShift   = 7
-	sumMask    = 1<<4 - 1 // of the sum of the address of a timeout bound by Init, see checkCopy; 0 for others
+	sumMask    = 1<<4 - 1 // hash of the address of a timeout bound by Init, see checkCopy; 0 for others
 	tickShift  = sumShift + 4
 
 	idle     = 0 // has never been armed
@@ -159,7 +159,7 @@ func (to *Timeout) Cancel() bool {
 	return false
 }
 
-// canceled does the remaining work after Cancel has ended a timeout. Word is what the timeout had before.
+// canceled does the remaining work after Cancel has ended a timeout. Word is the timeout's word before that.
 func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	s.canceled.Add(1)
 	t.freeSlot(s)
