@@ -11,8 +11,8 @@ package hashedwheel
 // The hooked bit of a timeout's word says that its task is a hook. So a timeout without a hook pays only
 // for the test of a bit that it has loaded anyway.
 
-// A hook is notified of the events in the life of its timeout. Its methods run no user code, and block only
-// on locks of its own that are held briefly. The exceptions are ran and notifyStopped.
+// A hook is notified of the events in the life of its timeout. Its methods run no user code, except ran and
+// notifyStopped. They block only on locks of their own that are held briefly, except ran.
 type hook interface {
 	// unwrap returns the task that the hook is wrapped around, or nil if there is none.
 	unwrap() Task
@@ -41,8 +41,8 @@ type hook interface {
 	// a lock that is held briefly.
 	own() bool
 
-	// notifyStopped is called after left, if Stop has ended the timeout of an own task. The timer is
-	// stopped then, and Stop does nothing else after these calls.
+	// notifyStopped is called after left, if Stop has ended the timeout of an own task. By then the timer
+	// is stopped, and Stop has taken all timeouts. Stop waits for the call.
 	notifyStopped(to *Timeout)
 }
 

@@ -44,8 +44,8 @@ import (
 // removes it, or it stays in the map when the timer is stopped. A key that is gone leaves nothing behind.
 //
 // The keys are spread over several maps, each with its own lock, so that goroutines on different cores
-// seldom wait for each other. Setting a key that is present, and moving or touching a key, allocate
-// nothing. They cost a map look-up and a Timeout.Reset.
+// seldom wait for each other. Setting, moving or touching a key that is present allocates nothing. It costs
+// a map look-up and a Timeout.Reset.
 type Keyed[K comparable, V any] struct {
 	timer   *Timer
 	expired func(key K, value V) // may be nil

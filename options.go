@@ -115,8 +115,8 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 	return func(c *config) { c.panicHandler = h }
 }
 
-// WithLogger sets the logger for what no call can return as an error. A panic is logged unless there is a
-// panic handler for it. A panic of the executor is always logged. Timeouts that were late by more than a
+// WithLogger sets the logger for events that no call can return as an error. A panic is logged unless there is
+// a panic handler for it. A panic of the executor is always logged. Timeouts that were late by more than a
 // second are logged at most once a second. With nil, the default, each message goes to what slog.Default()
 // returns then.
 func WithLogger(l *slog.Logger) Option {
@@ -124,15 +124,15 @@ func WithLogger(l *slog.Logger) Option {
 }
 
 // WithName names the timer in logs, in Timer.String, in metrics and in profiles. It is meant for programs
-// that have several timers. Each goroutine of the timer has two profiler labels. "hashedwheel" is the name.
-// "hashedwheel.role" is "worker" for the goroutine that turns the wheel, and "runner" for those that run
-// tasks and other user code. So if the name is rpc, go tool pprof -tagfocus hashedwheel=rpc shows what the
-// timer and its tasks cost. Goroutines that a task starts inherit the labels. Goroutines that an executor
-// starts do not, because submit is called without labels.
+// that have several timers. Each goroutine of the timer has two profiler labels. The label "hashedwheel" is
+// the name. The label "hashedwheel.role" is "worker" for the goroutine that turns the wheel, and "runner"
+// for those that run tasks and other user code. So if the name is rpc, go tool pprof -tagfocus
+// hashedwheel=rpc shows what the timer and its tasks cost. Goroutines that a task starts inherit the
+// labels. Goroutines that an executor starts do not, because submit is called without labels.
 //
 // If a task changes the labels of its goroutine, tasks that are due at the same time may run with the
 // changed labels. This also happens if a task calls pprof.Do, which ends with the labels of its context.
-// Labeled avoids it.
+// Use Labeled to avoid it.
 //
 // By default the name is empty, and the label "hashedwheel" is "timer".
 func WithName(name string) Option {

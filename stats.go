@@ -134,7 +134,7 @@ func (w *worker) countBuckets(level int, counts []int, from int) bool {
 	return true
 }
 
-// stats returns what Stats says about the wheel.
+// stats returns the levels that the worker has published.
 func (s *levelsShown) stats() []LevelStats {
 	if !s.wheel.Load() {
 		return nil
