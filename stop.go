@@ -197,18 +197,20 @@ const maxStart = 20 * time.Millisecond
 // task is running, or for as long as grace, so that those that still run must be long ones.
 //
 // The first yields are for a runner that the Go scheduler has preempted: it is ahead of the caller in
-// the scheduler's queue. The sleeps are for one whose thread the machine has preempted. Time that stands
-// still while others run is that of a synctest bubble, which a sleep would advance. Where goroutines
-// keep all processors busy each yield takes long, and few must be enough.
+// the scheduler's queue. The sleeps are for one whose thread the machine has preempted. In a synctest
+// bubble time stands still while others run, and a sleep would advance it. A bubble is known by times
+// without a monotonic reading: elsewhere, too, a coarse clock stands still for a hundred yields. Where
+// goroutines keep all processors busy each yield takes long, and few must be enough.
 func (t *Timer) awaitStarts(grace time.Duration) {
 	const minYields, maxYields = 8, 100
 	start := time.Now()
+	inBubble := !isMonotonic(start)
 	for i := 0; t.awaitClaims(); i++ {
 		spent := time.Since(start)
 		switch {
 		case i < minYields:
 			runtime.Gosched()
-		case spent >= grace, spent == 0 && i >= maxYields:
+		case spent >= grace, inBubble && i >= maxYields:
 			return
 		case i < maxYields:
 			runtime.Gosched()
