@@ -47,9 +47,9 @@
 // queue. Canceling it costs one compare-and-swap, and a push if it has been pending across a tick boundary.
 //
 // Timeouts that are canceled before the next boundary are dropped by the goroutines that arm others. One
-// call in 256 does this, and takes some microseconds longer. So however fast timeouts are armed and
-// canceled, the memory of a timer is at most a small multiple of what was pending at once, plus some 400 KB
-// for each processor.
+// call in 256 does this, and takes some microseconds longer. So the memory of a timer does not depend on
+// how fast timeouts are armed and canceled. It is at most a small multiple of what was pending at once,
+// plus some 400 KB for each processor.
 //
 // # Monitoring
 //

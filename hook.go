@@ -46,9 +46,9 @@ type hook interface {
 	notifyStopped(to *Timeout)
 }
 
-// adopt returns what to use as the task of a timeout, which may be a hook around the given one, and the
-// bits that the timeout's word gets. It returns a nil task if there is nothing to run. A nil pointer in a
-// Task is allowed, because its Run may handle that.
+// adopt returns the task to arm a timeout with, which may be a hook around the given one. Bits are to be
+// set in the timeout's word. It returns a nil task if there is nothing to run. A nil pointer in a Task is
+// allowed, because its Run may handle that.
 func adopt(task Task) (adopted Task, bits uint64) {
 	switch f := task.(type) {
 	case nil:

@@ -137,8 +137,8 @@ func (k *Keyed[K, V]) Move(key K, delay time.Duration) bool {
 	return it != nil && it.timeout.Move(delay)
 }
 
-// Touch is Get and Move in one step: it returns the value of a key and gives the key a new deadline, delay
-// from now, so that an entry that is in use does not expire. It returns false if there is no such key, if
+// Touch is Get and Move in one step, so that an entry that is in use does not expire. It returns the value
+// of a key, and gives the key a new deadline, delay from now. It returns false if there is no such key, if
 // the key has expired, or if the timer is stopped. No Set and no expiry comes between reading the value and
 // moving the deadline.
 func (k *Keyed[K, V]) Touch(key K, delay time.Duration) (V, bool) {

@@ -9,10 +9,10 @@ package hashedwheel
 //		...
 //	}
 //
-// A Light task differs from others in two ways. First, it runs even if WithMaxConcurrency allows no more
-// tasks, and without the executor, because the tasks that use up the limit may be waiting for it. Second,
-// Stop does not return its timeout, which counts as canceled. If the task has a method Stopped(*Timeout),
-// Stop calls that instead, so that no such timeout ends unnoticed.
+// A Light task differs from others in two ways. First, it runs without the executor, and even if
+// WithMaxConcurrency allows no more tasks, because running tasks may be waiting for it. Second, Stop does not
+// return its timeout, which counts as canceled. If the task has a method Stopped(*Timeout), Stop calls that
+// instead, so that no such timeout ends unnoticed.
 //
 // Run and Stopped must not block, except on a lock that is held briefly. Stopped is called by the goroutine
 // that called Stop or Shutdown, when nothing can be armed any more. It must not wait for that goroutine. A

@@ -13,10 +13,10 @@ import (
 // line that it uses anyway.
 //
 // A slot is always in one of three places: with a timeout, on a stripe, or in the rest, which belongs to no
-// stripe. Slots move from one stripe to another only under a lock. So if a goroutine that holds the lock
-// searches all stripes and the rest and finds nothing, no slot has been free from the beginning of the
-// search to its end. But one may have been freed on a stripe that it had already searched, while another one
-// was taken from a stripe that it had not. Then it searches again.
+// stripe. Slots move from one stripe to another only under a lock. A goroutine that holds the lock searches
+// all stripes and the rest. If it finds nothing, no slot has been free from the beginning of the search to
+// its end. But one may have been freed on a stripe that it had already searched, while another one was taken
+// from a stripe that it had not. Then it searches again.
 //
 // The search sets the state to searching before it begins. At the end it sets the state to noneFree, unless
 // the state has changed. A goroutine that frees a slot resets the state to unknown afterwards. So either

@@ -29,8 +29,8 @@ type every time.Duration
 
 func (e every) Next(prev time.Time) time.Time { return prev.Add(time.Duration(e)) }
 
-// Jitter returns a schedule that delays each run of s by a random part of the time since the run before, so
-// that a thousand tasks do not all run at once. The part is evenly distributed between zero and fraction:
+// Jitter returns a schedule that delays each run of s at random, so that a thousand tasks do not all run at
+// once. The delay is a part of the time since the run before, evenly distributed between zero and fraction:
 // 0.1 means up to a tenth. No run is early. With Timer.Schedule the delays do not add up, because each is
 // counted from the time that s returns. The fraction must be 0 to 1, otherwise Timer.Schedule returns an
 // error.
@@ -114,8 +114,8 @@ func (t *Timer) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Durat
 	return t.repeat(t.withFixedDelay(task, initialDelay, delay))
 }
 
-// Schedule is like ScheduleAtFixedRate, except that the schedule says when the runs are due. If such a time
-// has already passed, because the task took long or for any other reason, the run is due at the next tick
+// Schedule is like ScheduleAtFixedRate, except that the schedule says when the runs are due. A time may have
+// passed already, because the task took long or for any other reason. Then the run is due at the next tick
 // boundary, and the schedule continues from there.
 //
 // When the schedule returns the zero Time, the timeout expires. If the first time is zero, or the schedule

@@ -43,7 +43,7 @@ type Stats struct {
 
 	// The levels of the wheel, from the lowest. Levels is nil while the timer has no wheel, because nothing
 	// is pending, and after Stop. The timer's goroutine publishes these figures at the end of its work at a
-	// tick, and after each 1,024 timeouts that it takes off the queue or moves down a level. It does not
+	// tick. It also does so after each 1,024 timeouts that it takes off the queue or moves down. It does not
 	// publish them while it hands over timeouts that are due at once, which takes some 50 ms for a million.
 	// When no call is in progress and nothing is due, they are exact.
 	Levels []LevelStats

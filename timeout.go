@@ -36,12 +36,12 @@ import (
 //     The worker clears the bit after it has taken the timeout off the queue, and reads the rest of
 //     the word in the same atomic step. So does Stop, and so does a producer that drops a
 //     canceled timeout, see prune.go.
-//  2. A goroutine sets the bit, and pushes, inside the gate (see stop.go), or as a runner that is claiming,
-//     or in NewTimeout before any other goroutine knows the timeout. Only the push of NewTimeout can find
-//     that Stop has closed the queue, and no other goroutine relies on that push.
-//  3. A pending timeout whose bit is clear is in a bucket at a tick not later than its own,
-//     or in a batch of due timeouts, or with the worker or a runner. A runner that finds a timeout of its
-//     batch reset to a later tick, and its bit clear, puts it on the queue again.
+//  2. A goroutine sets the bit, and pushes, only inside the gate (see stop.go), or as a runner that is
+//     claiming, or in NewTimeout, when no other goroutine knows the timeout. Only the push of NewTimeout
+//     can find that Stop has closed the queue, and no other goroutine relies on that push.
+//  3. A pending timeout whose bit is clear is in a bucket at a tick not later than its own, or in a
+//     batch, or with the worker or a runner. If a runner finds a timeout of its batch reset to a later
+//     tick, and its bit clear, it puts the timeout on the queue again.
 //  4. A runner claims a timeout of its batch if the tick in the word is not later than that of the batch.
 //     Resets may put a timeout into several batches: one claim wins, and no claim is early.
 //  5. While a timeout is at work, no runner claims it, and it is put into no bucket or batch. So its runs
