@@ -253,8 +253,8 @@ func TestTakenBackRestIsShort(t *testing.T) {
 	woken := func(n uint64) func() bool { return func() bool { return w.wakeups.Load() > n } }
 	require.Eventually(t, func() bool { return timer.Stats().Queued == 0 }, patience, time.Millisecond)
 	w.mu.Lock() // the worker, which has placed it, waits, or is about to
-	w.mu.Unlock()
 	timer.runners.mu.Lock()
+	w.mu.Unlock()
 	before := w.wakeups.Load()
 	w.nudge()
 	require.Eventually(t, woken(before), patience, time.Millisecond)
