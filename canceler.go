@@ -2,12 +2,11 @@ package hashedwheel
 
 import "runtime/debug"
 
-// A Canceler is a Task that wants to know when it will not run.
+// A Canceler is a Task that is notified when its timeout is canceled.
 type Canceler interface {
-	// Canceled is called once when the timeout has been ended by Cancel or by Stop, on a goroutine of
-	// the timer's, soon after. It is not called for a task that was started, except for the one of
-	// a repeating timeout, which would have been started again. WithMaxConcurrency does not count
-	// it.
+	// Canceled is called once after Cancel or Stop has ended the timeout, soon, on a goroutine of the
+	// timer. It is not called if the task was started, except for the task of a repeating timeout, because
+	// that would have been started again. The call does not count for WithMaxConcurrency.
 	Canceled(to *Timeout)
 }
 
@@ -23,7 +22,7 @@ func (n *notified) left(to *Timeout, canceled bool) {
 	}
 }
 
-// notify tells the task that its timeout was canceled, and survives its panic.
+// notify notifies the task that its timeout was canceled. It recovers and reports a panic.
 func (n *notified) notify(to *Timeout) {
 	defer func() {
 		if value := recover(); value != nil {

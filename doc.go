@@ -6,67 +6,68 @@
 //	...
 //	timeout, err := timer.AfterFunc(3*time.Second, func() { call.fail(errTimeout) })
 //	...
-//	timeout.Cancel() // the answer has come
+//	timeout.Cancel() // the answer has arrived
 //
 // # Guarantees
 //
-// One tick boundary lies at each whole multiple of the tick (100 ms by default) after New. A
-// task starts at the first boundary at or after its deadline: never early, and late by less
-// than one tick plus what the machine adds. Only monotonic time counts.
+// A tick boundary lies at each whole multiple of the tick (100 ms by default) after New. A task starts at
+// the first boundary at or after its deadline. It is never early, and it is late by less than one tick,
+// plus what the machine adds. Only monotonic time counts.
 //
-// Each timeout that was accepted ends exactly once: its task is started, or it is canceled, or
-// it is handed back by [Timer.Stop]. When [Timeout.Cancel] returns true the task never starts.
-// There is no order among timeouts that fall on the same tick.
+// Each accepted timeout ends exactly once: its task is started, or it is canceled, or [Timer.Stop] returns
+// it. When [Timeout.Cancel] returns true, the task never starts. Tasks that are due at the same tick start
+// in no particular order.
 //
-// Tasks never run on the goroutine that turns the wheel, nor under a lock of the library:
-// every method may be called from inside a task. A task that blocks delays no other one by more
-// than two ticks, and tasks that do not block cost no goroutine. A panic in a task is recovered
-// and reported.
+// Tasks never run on the goroutine that turns the wheel, nor under a lock of the library, so a task may
+// call every method. A task that blocks delays others by at most two ticks. Tasks that do not block cost no
+// goroutine each. A panic in a task is recovered and reported.
 //
-// A timer with nothing pending has no goroutine, half a second later. While nothing is due it
-// sleeps.
+// While nothing is due, a timer sleeps. When nothing is pending and no task is running, it has no
+// goroutine: with the default tick, the last one ends within half a second.
 //
 // # Without an allocation
 //
-// A [Timeout] may be a field of the caller's own struct: [Timer.Init] binds it once, and
-// [Timeout.Reset] arms it again and again without an allocation. [Timeout.ResetAt] and
-// [Timer.NewTimeoutAt] take a deadline instead of a delay, and need no reading of the clock.
+// A [Timeout] may be a field of your own struct. [Timer.Init] binds it to a timer and a task once. Then
+// [Timeout.Reset] arms it any number of times, without an allocation. [Timeout.ResetAt] and
+// [Timer.NewTimeoutAt] take a deadline instead of a delay, and seldom need to read the clock.
 //
 // # Beyond one shot
 //
-// [Timer.ScheduleAtFixedRate], [Timer.ScheduleWithFixedDelay] and [Timer.Schedule] run a task
-// again and again, with one handle for all runs. A [Keyed] is a map whose entries expire, a
-// [Group] holds the timeouts that end with a connection. [Timer.Sleep] waits
-// with a context. After [Timeout.Cancel], [Timeout.Wait] tells when a task that had been started is over.
+// [Timer.ScheduleAtFixedRate], [Timer.ScheduleWithFixedDelay] and [Timer.Schedule] run a task repeatedly,
+// with one handle for all runs. A [Keyed] is a map whose entries expire. A [Group] holds timeouts that end
+// together, such as those of a connection. [Timer.Sleep] waits until a delay has passed or a context is
+// done. After a [Timeout.Cancel], [Timeout.Wait] waits until a task that was already running has returned.
 //
-// Package clock has timers and tickers with the signatures of package time, with channels, which never fail.
+// Package clock has timers and tickers with the signatures of package time, with channels and without
+// errors.
 //
 // # Costs
 //
-// To arm a timeout is a reading of the clock, one allocation of 48 bytes and a push on a
-// lock-free queue; to cancel it, one compare-and-swap, and a push if it has been pending
-// across a tick boundary. Timeouts that are canceled before the next boundary are cleared away by the
-// goroutines that arm others, after every 256 of them, which takes some microseconds. So what a timer
-// holds is at most a small multiple of what has been pending at once, and some 400 KB for each
-// processor, however fast they come.
+// Arming a timeout costs a reading of the clock, one allocation of 48 bytes, and a push on a lock-free
+// queue. Canceling it costs one compare-and-swap, and a push if it has been pending across a tick boundary.
+//
+// Timeouts that are canceled before the next boundary are dropped by the goroutines that arm others. One
+// call in 256 does this, and takes some microseconds longer. So the memory of a timer does not depend on
+// how fast timeouts are armed and canceled. It is at most a small multiple of what was pending at once,
+// plus some 400 KB for each processor.
 //
 // # Monitoring
 //
-// [Timer.Stats] has the counts of what became of the timeouts, which agree at rest; how late tasks were
-// started; and how the wheel, its queue and its goroutines are doing. It waits for nothing. The modules
-// metrics/prometheus and metrics/otel export it. In profiles the goroutines of a timer carry its name: see
-// [WithName].
+// [Timer.Stats] returns how many timeouts were armed, and how many of them expired or were canceled. It
+// also returns how late tasks were started, and the state of the wheel, its queue and its goroutines. It
+// never waits for the wheel. The modules metrics/prometheus and metrics/otel export these figures. In
+// profiles, the goroutines of a timer carry its name: see [WithName].
 //
 // # When to use package time instead
 //
-// Package time is precise to the machine's limit, and as good a choice for timers that are
-// few or that mostly fire. Use it where a tick of lateness matters.
+// Package time is as precise as the machine allows: use it where a tick of lateness matters. It is as good
+// a choice for timers that are few or that mostly fire.
 //
 // # Tests
 //
-// Inside a bubble of testing/synctest, a timer made there runs on the bubble's time, exactly.
-// Stop it before the bubble ends, which otherwise finds its goroutine. To arm a timeout in a bubble on
-// a timer made outside panics, and so does the other way round.
+// A timer made inside a testing/synctest bubble runs on the bubble's time, exactly. Stop it before the
+// bubble ends, because synctest waits for all goroutines of the bubble. Arming a timeout in a bubble on a
+// timer made outside panics, and so does the reverse.
 //
 //	func TestIdleLimit(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -82,8 +83,8 @@
 //		})
 //	}
 //
-// While anything is pending a timer has one goroutine of its own, which goleak finds. This name stays the same, to
-// ignore it by:
+// While anything is pending, a timer has one goroutine of its own, which goleak finds. The name of its
+// function does not change, so a test can ignore it:
 //
 //	goleak.IgnoreAnyFunction("github.com/hashedwheel/hashedwheel.(*worker).run")
 //

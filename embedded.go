@@ -2,9 +2,9 @@ package hashedwheel
 
 import "unsafe"
 
-// Init binds a Timeout that is a field of the caller's own struct to the timer and to a task. It is to be
-// called once, before any other goroutine knows the struct. [Timeout.Reset] or [Timeout.ResetAt] then
-// arms the timeout, as often as the caller likes, and allocates nothing.
+// Init binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before
+// any other goroutine knows the struct. Then [Timeout.Reset] or [Timeout.ResetAt] arms the timeout any
+// number of times, and allocates nothing.
 //
 //	type call struct {
 //		timeout hashedwheel.Timeout
@@ -14,13 +14,15 @@ import "unsafe"
 //	timer.Init(&c.timeout, c) // c has a method Run(*hashedwheel.Timeout)
 //	c.timeout.Reset(3 * time.Second)
 //
-// All that is promised of a timeout of NewTimeout holds for this one. The struct may be used again, for
-// instance by way of a sync.Pool, as soon as Cancel has returned true or the task has returned. If the
-// task is a Canceler, it may be used again when Canceled has returned, and a Cancel allocates. A goroutine
-// that still has the struct from its last use must not call Cancel any more: it would cancel the next one.
+// Such a timeout keeps all promises of one that NewTimeout returns. The struct may be used again, for
+// instance through a sync.Pool, as soon as Cancel has returned true or the task has returned. If the task
+// is a Canceler, Cancel allocates, and the struct may be used again only when Canceled has returned. A
+// goroutine that still has the struct from an earlier use must not call Cancel any more, because it would
+// cancel the present use.
 //
-// The library still knows the timeout until the second tick boundary after its end. Until then the struct
-// is not collected, and must not be overwritten: to clear it for the next use, clear its other fields.
+// The library still refers to the timeout until the second tick boundary after its end. Until then the
+// struct is not garbage collected, and must not be overwritten. To clear the struct for its next use, clear
+// the other fields.
 //
 // Init panics if the task is nil, or if the timeout is bound already. It allocates nothing, unless the
 // task is a Canceler.
@@ -41,24 +43,25 @@ func (t *Timer) Init(to *Timeout, task Task) {
 	to.word.Store(bits | fresh | to.sum()<<sumShift)
 }
 
-// checkInit panics if the timeout belongs to no timer. Method is the caller's.
+// checkInit panics if the timeout belongs to no timer. Method is the name of the caller.
 func (to *Timeout) checkInit(method string) {
 	if to.timer == nil {
 		panic("hashedwheel: Timeout." + method + ": Timer.Init has not been called")
 	}
 }
 
-// checkCopy panics if the timeout, which has this word, is a copy of one that Init has bound: the queue
-// and the wheel know the other one. Like the copy of a mutex, go vet finds most of them, but not what
-// append does to a slice of structs. One of 15 copies goes unnoticed.
+// checkCopy panics if the timeout, which has this word, is a copy of one that Init has bound. The queue and
+// the wheel know only the original. Go vet finds most copies, as it does for a mutex. It does not find
+// those that append makes when it grows a slice of structs. One of 15 copies goes unnoticed.
 func (to *Timeout) checkCopy(word uint64) {
 	if sum := word >> sumShift & sumMask; sum != 0 && sum != to.sum() {
 		panic("hashedwheel: a Timeout has been copied after Timer.Init, perhaps when a slice of structs grew")
 	}
 }
 
-// sum returns a number for the address of the timeout, 1 to 15. It is a hash with two multiplications: with
-// one, as in spotAt, the sums of a moved array would all differ from those before, or hardly any.
+// sum returns a hash of the address of the timeout, 1 to 15. It takes two multiplications. With only one,
+// as in spotAt, the sums in an array that has moved would either all differ from those before, or hardly
+// any would.
 func (to *Timeout) sum() uint64 {
 	const odd = 0x9E3779B97F4A7C15
 	h := uint64(uintptr(unsafe.Pointer(to))) * odd

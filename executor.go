@@ -7,18 +7,18 @@ import (
 	"sync/atomic"
 )
 
-// WithExecutor has the tasks run by submit, which may be the Submit method of a goroutine pool: for each
-// timeout that comes due it is given a function without arguments, and is to have it called once,
-// soon, on whatever goroutine. Each function runs one due task, from the oldest batch; if no task is due
-// any more, it does nothing. A function that is never called leaves a task
-// waiting until another timeout comes due. Nil, the default, is the timer's own runners. It costs a few
-// allocations a task.
+// WithExecutor has tasks run by submit, which may be the Submit method of a goroutine pool. The timer calls
+// submit with a function for each timeout that comes due. Submit must see to it that this function is called
+// once, soon, on any goroutine. Each function runs one task that is due, from the oldest batch, or does
+// nothing if none is left. If a function is never called, a task waits until another timeout comes due. With
+// nil, the default, the timer runs tasks on its own goroutines. An executor costs a few allocations for each
+// task.
 //
-// Until its task starts a timeout is pending: it can be canceled and reset, and Stop hands it back.
-// If submit returns an error or panics, a task runs on a goroutine of the timer's, and is counted in
-// Stats. A submit that blocks holds up no other timeout, but costs a goroutine. With WithMaxConcurrency
-// the executor has no more than that many functions at a time. Sleep, After and Ticker do without the
-// executor.
+// Until its task starts, a timeout is pending: it can be canceled and reset, and Stop returns it. If submit
+// returns an error or panics, a task runs on a goroutine of the timer, and Stats counts it as Unsubmitted.
+// A submit that blocks holds up no other timeout, but costs a goroutine. With WithMaxConcurrency, the
+// executor has no more than that many functions at a time. Sleep and Light tasks run without the executor,
+// and so do the timers and tickers of package clock.
 func WithExecutor(submit func(run func()) error) Option {
 	return func(c *config) {
 		c.dispatcher = nil
@@ -32,9 +32,8 @@ func WithExecutor(submit func(run func()) error) Option {
 	}
 }
 
-// An executor has the turns of the runners taken by a function of the user's. The timeouts wait in the
-// batches of the runners. What the user's pool holds are turns, which are for no timeout in
-// particular.
+// An executor runs tasks on the goroutines of a user's function. The timeouts wait in the batches of the
+// runners. The user's function gets turns. Each turn runs one task, and is for no timeout in particular.
 type executor struct {
 	// Immutable.
 	runners    *runners
@@ -44,11 +43,11 @@ type executor struct {
 	mu sync.Mutex // never held while user code runs
 
 	// Guarded by mu.
-	owed int // timeouts that have come due, and for which nothing has been submitted yet
+	owed int // timeouts that have come due, and for which no job has been submitted yet
 	out  int // jobs that are being submitted, or wait in the executor, or run
 }
 
-// A job is one turn in the hands of the executor.
+// A job is one turn that is given to the executor.
 type job struct {
 	executor *executor    // immutable
 	state    atomic.Int32 // written by the goroutine that runs it
@@ -56,10 +55,10 @@ type job struct {
 
 const (
 	begun   = 1 // it has been run, once
-	crashed = 2 // it has ended in a panic: the panic handler's, since that of a task is recovered
+	crashed = 2 // it has ended in a panic of the panic handler; a panic of a task is recovered
 )
 
-// add has n turns submitted, or those of them that the limit allows. The others follow when jobs end.
+// add has n turns submitted, or as many of them as the limit allows. The others follow when jobs end.
 func (x *executor) add(n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -83,8 +82,8 @@ func (x *executor) jobEnded() {
 	x.add(0)
 }
 
-// submitOne submits a job, unless all that was due has been canceled or run meanwhile. What the
-// executor does not take runs here.
+// submitOne submits a job, unless all due timeouts have been canceled or run meanwhile. If the executor
+// does not take the job, it runs here.
 func (x *executor) submitOne() {
 	if !x.runners.anyLeft() {
 		x.jobEnded()
@@ -96,8 +95,8 @@ func (x *executor) submitOne() {
 	}
 }
 
-// submitted submits a job, and reports whether the executor has taken it: it may have run by then, or
-// run even if not. An executor that panics has not taken it.
+// submitted submits a job, and reports whether the executor has taken it. The executor may already have run
+// the job, even if it has not taken it. An executor that panics has not taken the job.
 func (j *job) submitted() (ok bool) {
 	t := j.executor.runners.timer
 	returned := false
@@ -108,21 +107,21 @@ func (j *job) submitted() (ok bool) {
 		}
 		value := recover()
 		switch {
-		case value == nil: // runtime.Goexit: this goroutine will not run it
+		case value == nil: // runtime.Goexit ends this goroutine, so another one runs the job
 			t.calls.add(j.runHere)
 		case j.state.Load() == crashed:
-			panic(value) // the handler's, from a job that was run in the call
+			panic(value) // from the panic handler, in a job that ran inside submit
 		default:
 			t.reportPanic(nil, value, debug.Stack())
 		}
 	}()
-	setLabels(context.Background()) // or the goroutines of a pool that starts them here would keep the timer's
+	setLabels(context.Background()) // because goroutines that a pool starts here would otherwise keep the timer's labels
 	err := j.executor.submit(j.run)
 	returned = true
 	return err == nil
 }
 
-// run takes the turn, if it is the first call. Called by the executor, on whatever goroutine.
+// run takes the turn, if this is the first call. Called by the executor, on any goroutine.
 func (j *job) run() {
 	if j.state.CompareAndSwap(0, begun) {
 		j.turn()

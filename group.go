@@ -10,43 +10,42 @@ import (
 // ErrGroupClosed is returned when a timeout of a Group is armed after its Close.
 var ErrGroupClosed = errors.New("hashedwheel: group is closed")
 
-// A Group is a set of timeouts that belong together, those of a connection or of a session, and
-// that end together. Its methods may be called by any goroutine, also from inside a task, and
-// the timeouts may be used like any others: one that is canceled or expires leaves the group,
-// and a Reset brings it back.
+// A Group is a set of timeouts that end together, such as those of a connection or of a session. Any
+// goroutine may call its methods, also from inside a task. Its timeouts may be used like any others. A
+// timeout leaves the group when it is canceled or expires, and a Reset brings it back.
 //
-// A timeout of a group costs 96 bytes, and a lock of the group when it is armed and when it
-// ends. To cancel all takes time for as many as there are in the group, not in the timer.
+// A timeout of a group takes 96 bytes. It locks the group when it is armed and when it ends. The time to
+// cancel all of them depends on how many there are in the group, not in the timer.
 type Group struct {
 	timer *Timer // immutable
 
 	mu     sync.Mutex
 	closed bool
-	first  *member // a list of those that are pending
+	first  *member // a list of the pending members
 	n      int     // its length
 }
 
-// A member is a timeout of a group and the hook of that. It is on the list of the group while it is
-// pending, and for a moment before and after.
+// A member is a timeout of a group, and the hook of that timeout. It is on the list of the group while it
+// is pending, and for a moment before and after.
 type member struct {
 	wrap
 	timeout Timeout
 	group   *Group // immutable
 
-	// Guarded by group.mu. The count is how often it was armed, less how often it has ended.
-	// They come in the wrong order if a Reset meets the end that it undoes; so it is on the
-	// list as long as the count is positive.
+	// Guarded by group.mu. Armed is how often the timeout was armed, less how often it has ended. If it is
+	// reset just as it ends, the reset may be counted before the end, and armed is 2 for a moment. The member
+	// is on the list as long as armed is positive.
 	armed      int
 	prev, next *member
 }
 
-// NewGroup returns an empty group of timeouts of t.
+// NewGroup returns an empty group for timeouts of t.
 func NewGroup(t *Timer) *Group {
 	t.checkMade()
 	return &Group{timer: t}
 }
 
-// NewTimeout is Timer.NewTimeout for the group. The error is ErrGroupClosed after Close.
+// NewTimeout is Timer.NewTimeout for a timeout of the group. The error is ErrGroupClosed after Close.
 func (g *Group) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	task, _ = adopt(task)
 	if task == nil {
@@ -55,24 +54,24 @@ func (g *Group) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	return g.start(task, g.timer.clock.dueIn(delay))
 }
 
-// AfterFunc is Timer.AfterFunc for the group. The error is ErrGroupClosed after Close.
+// AfterFunc is Timer.AfterFunc for a timeout of the group. The error is ErrGroupClosed after Close.
 func (g *Group) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 	return g.NewTimeout(plainFunc(f), delay)
 }
 
-// ScheduleAtFixedRate is Timer.ScheduleAtFixedRate for the group. The error is ErrGroupClosed
+// ScheduleAtFixedRate is Timer.ScheduleAtFixedRate for a timeout of the group. The error is ErrGroupClosed
 // after Close.
 func (g *Group) ScheduleAtFixedRate(task Task, initialDelay, period time.Duration) (*Timeout, error) {
 	return g.repeat(g.timer.atFixedRate(task, initialDelay, period))
 }
 
-// ScheduleWithFixedDelay is Timer.ScheduleWithFixedDelay for the group. The error is
+// ScheduleWithFixedDelay is Timer.ScheduleWithFixedDelay for a timeout of the group. The error is
 // ErrGroupClosed after Close.
 func (g *Group) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Duration) (*Timeout, error) {
 	return g.repeat(g.timer.withFixedDelay(task, initialDelay, delay))
 }
 
-// Schedule is Timer.Schedule for the group. The error is ErrGroupClosed after Close.
+// Schedule is Timer.Schedule for a timeout of the group. The error is ErrGroupClosed after Close.
 func (g *Group) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	return g.repeat(g.timer.bySchedule(task, schedule))
 }
@@ -94,16 +93,15 @@ func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
 	return &m.timeout, nil
 }
 
-// Len returns the number of the group's timeouts that are pending. It is exact when no call is
-// in progress.
+// Len returns the number of pending timeouts in the group. It is exact when no call is in progress.
 func (g *Group) Len() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.n
 }
 
-// Cancel cancels all timeouts of the group that are pending, and returns their number. New ones
-// may be armed, and some may be when it returns, if somebody has done so meanwhile.
+// Cancel cancels all pending timeouts of the group, and returns their number. The group stays open:
+// timeouts that other goroutines arm during the call may still be pending when it returns.
 func (g *Group) Cancel() (n int) {
 	g.mu.Lock()
 	all := make([]*member, 0, g.n)
@@ -111,7 +109,7 @@ func (g *Group) Cancel() (n int) {
 		all = append(all, m)
 	}
 	g.mu.Unlock()
-	for _, m := range all { // not under the lock, for each is taken off the list
+	for _, m := range all { // not under the lock, because Cancel takes each off the list
 		if m.timeout.Cancel() {
 			n++
 		}
@@ -119,24 +117,23 @@ func (g *Group) Cancel() (n int) {
 	return n
 }
 
-// Close cancels all timeouts of the group that are pending, returns their number, and has the
-// group refuse any others from now on, and any Reset of one that has ended, with ErrGroupClosed.
-// Once it has returned no task of the group is started any more; one that was just being started may
-// execute its first instruction a moment later, where the processors are busy. Close does not wait for
-// tasks that run: for that see Timeout.Wait.
+// Close closes the group: it cancels all pending timeouts of the group, and returns their number. From then
+// on, arming a timeout of the group fails with ErrGroupClosed, and so does resetting one that has ended.
+// After Close has returned, no task of the group is started. Where the processors are busy, a task that was
+// just being started may execute its first instruction a moment later. Close does not wait for tasks that
+// are running: for that see Timeout.Wait.
 func (g *Group) Close() (n int) {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
 	n = g.Cancel()
 	for g.Len() > 0 {
-		// Other goroutines are just arming, canceling or claiming the timeouts that are left. That
-		// takes as long as it takes these goroutines to get a processor. What they leave pending is
-		// canceled too.
+		// Other goroutines are arming, canceling or claiming the remaining timeouts. They finish as
+		// soon as they get a processor. Timeouts that they leave pending are canceled here.
 		runtime.Gosched()
 		n += g.Cancel()
 	}
-	g.timer.awaitStarts(0) // of what has left the list by a claim
+	g.timer.awaitStarts(0) // of timeouts that have left the list because a runner has claimed them
 	return n
 }
 
@@ -178,7 +175,8 @@ func (m *member) join() {
 	}
 }
 
-// leave takes the member off the list, after it has ended, or if it was not armed again after all.
+// leave takes the member off the list. Called after the timeout has ended, or if arm was called but the
+// timeout was not armed in the end.
 func (m *member) leave() {
 	g := m.group
 	g.mu.Lock()

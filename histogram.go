@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// An octave of durations is cut into as many classes as that. So a class says what is in it to
+	// perOctave is the number of classes for each octave of durations. So a class tells a duration to
 	// within a quarter.
 	perOctave = 4
 
-	// classShift is the log of the first classes' width in nanoseconds: a microsecond.
+	// classShift is the binary logarithm of the width of the first classes: 1,024 ns, about a microsecond.
 	classShift = 10
 
-	// classes reach up to two hours. What is beyond is in the last one, whose bound is the longest
-	// Duration.
+	// classes is the number of classes, which reach up to two hours. The last one also counts all longer
+	// durations, and its bound is the longest Duration.
 	classes = 128
 )
 
-// A Histogram counts durations in classes: the first eight are a microsecond (1,024 ns) wide, from
-// there on four cover an octave. The zero value has counted nothing.
+// A Histogram counts durations in classes. The first eight classes are a microsecond (1,024 ns) wide. From
+// there on there are four classes for each doubling of the duration. The zero Histogram is empty.
 type Histogram struct {
 	counts [classes]uint64
 	sum    time.Duration
@@ -61,14 +61,15 @@ func (h Histogram) Count() (n uint64) {
 // Sum returns the sum of the durations, to the nanosecond.
 func (h Histogram) Sum() time.Duration { return h.sum }
 
-// Quantile returns a duration that at least the share q of those counted do not exceed, for q from 0
-// to 1: the upper bound of a class, so too long by up to a quarter. It is 0 if nothing was counted.
+// Quantile returns a duration that at least the fraction q of the counted durations do not exceed, for q
+// from 0 to 1. It is the upper bound of a class, so it may be too long by up to a quarter. It is 0 if
+// nothing was counted.
 func (h Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {
 		return 0
 	}
-	left := min(max(uint64(math.Ceil(q*float64(n))), 1), n) // of the shortest
+	left := min(max(uint64(math.Ceil(q*float64(n))), 1), n) // of the shortest durations, to be skipped
 	class := 0
 	for left > h.counts[class] {
 		left -= h.counts[class]
@@ -77,7 +78,8 @@ func (h Histogram) Quantile(q float64) time.Duration {
 	return upperBound(class)
 }
 
-// Sub returns the histogram of what was counted since before, an earlier one of the same timer.
+// Sub returns the histogram of the durations counted since before, which is an earlier histogram of the
+// same timer.
 func (h Histogram) Sub(before Histogram) Histogram {
 	for class := range h.counts {
 		h.counts[class] -= before.counts[class]
@@ -86,10 +88,11 @@ func (h Histogram) Sub(before Histogram) Histogram {
 	return h
 }
 
-// Buckets returns the histogram as Prometheus and OpenTelemetry have it: a fixed set of upper bounds,
-// the same for each Histogram, and how many of the durations do not exceed each of them. There are 25
-// bounds, from 16 microseconds to four and a half minutes, each twice the one before. All are bounds of
-// classes, so the numbers are exact. Count has the number for an infinite bound.
+// Buckets returns an iterator over upper bounds, and over the number of durations that do not exceed each
+// of them. This is the form that Prometheus and OpenTelemetry use. The bounds are the same for each
+// Histogram. There are 25 of them, from 16 microseconds to four and a half minutes, each twice the one
+// before. All are bounds of classes, so the numbers are exact. Count returns the number for an infinite
+// bound.
 func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	return func(yield func(time.Duration, uint64) bool) {
 		n, class := uint64(0), 0
@@ -105,15 +108,15 @@ func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	}
 }
 
-// The bounds of Buckets lie just below these powers of two, in nanoseconds. Below the first one lateness is
-// the machine's noise.
+// The bounds of Buckets are a nanosecond below the powers of two with these exponents. Lateness below the
+// first bound is the machine's noise.
 const (
 	firstBound = 14
 	lastBound  = 38
 )
 
-// All returns the classes in which something was counted, from the shortest: the upper bound, and
-// how many.
+// All returns an iterator over the classes that are not empty, from the shortest: the upper bound of the
+// class, and the number of durations in it.
 func (h Histogram) All() iter.Seq2[time.Duration, uint64] {
 	return func(yield func(time.Duration, uint64) bool) {
 		for class, c := range h.counts {
@@ -138,17 +141,17 @@ func (h Histogram) MarshalJSON() ([]byte, error) {
 	}{h.Count(), h.sum, h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999), h.Quantile(1)})
 }
 
-// A recorder is a histogram in the making.
+// A recorder counts durations for a histogram.
 type recorder struct {
 	counts [classes]atomic.Uint64
 	sum    atomic.Int64 // nanoseconds
 }
 
-// measureEvery is how many tasks a runner runs, one after another, for each one that it measures. A
-// reading of the clock costs as much as all else that is done for a task.
+// measureEvery is the number of tasks that a runner runs, one after another, for each one that it measures.
+// A reading of the clock costs as much as all other work for a task.
 const measureEvery = 64
 
-// measure records how late a task is that the runner is about to start.
+// measure records how late a task is. Called by the runner that is about to start the task.
 func (rn *runner) measure(to *Timeout) {
 	if rn.skip > 0 {
 		rn.skip--

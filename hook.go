@@ -2,52 +2,53 @@ package hashedwheel
 
 // Hooks
 //
-// The core (timer, timeout, worker, wheel, runners) knows one kind of timeout. Everything else that
-// a timeout can be is a hook: a task of the library's own, usually wrapped around the user's, that
-// takes part in the timeout's life. A repeating timeout, a member of a Group, the task of a Canceler,
-// a Light task and the task of Sleep are hooks. Hooks nest: a Group may hold a repeating
+// The core (timer, timeout, worker, wheel, runners) knows one kind of timeout. All other kinds use a
+// hook: a task of the library's own, usually wrapped around the user's task, whose methods are called at
+// the events in the life of the timeout. There are hooks for repeating timeouts, for members of a Group,
+// for Cancelers, for Labeled and Light tasks, and for Sleep. Hooks nest: a Group may hold a repeating
 // timeout whose task is a Canceler.
 //
-// The hooked bit of a timeout's word says that its task is a hook. So a timeout without one pays for
-// hooks with a test of a bit that it has loaded anyway.
+// The hooked bit of a timeout's word says that its task is a hook. So a timeout without a hook pays only
+// for the test of a bit that it has loaded anyway.
 
-// A hook is told of the events in the life of its timeout. No method may block, except to wait
-// for a lock of its own that is held briefly, or run user code, except ran.
+// A hook is notified of the events in the life of its timeout. Its methods run no user code, except ran and
+// notifyStopped. They block only on locks of their own that are held briefly, except ran.
 type hook interface {
 	// unwrap returns the task that the hook is wrapped around, or nil if there is none.
 	unwrap() Task
 
-	// claim makes a pending timeout that is due expired, or at work, by one compare-and-swap from
-	// exactly word. It returns the new word, or 0 if the word was no longer that one. Called by a
-	// runner that is claiming.
+	// claim makes a pending timeout that is due expired, or at work, by one compare-and-swap from exactly
+	// word. It returns the new word, or 0 if the word was no longer the one given. Called by a runner that
+	// is claiming.
 	claim(to *Timeout, word uint64) (claimed uint64)
 
 	// ran is called when the run that was claimed is over, also after a panic or a Goexit. Called by
 	// the runner.
 	ran(to *Timeout)
 
-	// arm is called before a timeout that is idle or has ended becomes pending. An error refuses that. Called by
-	// Reset, inside the gate.
+	// arm is called before a timeout that is idle or has ended becomes pending. An error prevents this.
+	// Called by Reset, inside the gate.
 	arm(to *Timeout) error
 
-	// left is called after the timeout has ceased to be pending other than by a claim: it was
-	// canceled by Cancel or Stop, or its schedule has ended, or arm was called and the timeout was not
-	// armed after all.
+	// left is called after the timeout has ceased to be pending, except after a claim: Cancel or Stop has
+	// canceled it, or its schedule has ended. It is also called if arm was called but the timeout was not
+	// armed in the end.
 	left(to *Timeout, canceled bool)
 
-	// own reports whether the task is no user's: it is the library's, or a Light one. It runs beyond
-	// WithMaxConcurrency and without the executor, because tasks may be waiting for it. Stop cancels
-	// its timeout instead of returning it. Such a task must not block, except to wait for a lock that is
-	// held briefly.
+	// own reports whether the task is the library's own, or a Light one. Such a task runs even if
+	// WithMaxConcurrency allows no more tasks, and without the executor, because users' tasks may be
+	// waiting for it. Stop cancels its timeout instead of returning it. The task must not block, except on
+	// a lock that is held briefly.
 	own() bool
 
-	// notifyStopped is called after left if it was Stop that ended the timeout of an own task. The timer is
-	// stopped then, and Stop waits for the call alone.
+	// notifyStopped is called after left, if Stop has ended the timeout of an own task. By then the timer
+	// is stopped, and Stop has taken all timeouts. Stop waits for the call.
 	notifyStopped(to *Timeout)
 }
 
-// adopt returns what a timeout is armed with for a task, and the bits that its word gets. The task is nil
-// if there is nothing to run. A nil pointer in a Task is the user's business: its Run may cope with it.
+// adopt returns the task to arm a timeout with, which may be a hook around the given one. Bits are to be
+// set in the timeout's word. It returns a nil task if there is nothing to run. A nil pointer in a Task is
+// allowed, because its Run may handle that.
 func adopt(task Task) (adopted Task, bits uint64) {
 	switch f := task.(type) {
 	case nil:
@@ -60,7 +61,7 @@ func adopt(task Task) (adopted Task, bits uint64) {
 		if f == nil {
 			return nil, 0
 		}
-	case Canceler: // also one that is a hook, being Light
+	case Canceler: // also if it is a hook, because it is Light
 		return &notified{wrap: wrap{task}, canceler: f}, hooked
 	case hook:
 		return task, hooked
@@ -68,7 +69,7 @@ func adopt(task Task) (adopted Task, bits uint64) {
 	return task, 0
 }
 
-// noHook is a hook that changes nothing.
+// noHook is a hook that adds nothing.
 type noHook struct{}
 
 func (noHook) unwrap() Task           { return nil }
@@ -88,7 +89,7 @@ func (noHook) claim(to *Timeout, word uint64) (claimed uint64) {
 // wrap is a hook around a task that may be a hook itself. It passes each event on.
 type wrap struct{ task Task }
 
-// inner returns the hook that the task is.
+// inner returns the task as a hook. If it is none, that is noHook.
 func (w *wrap) inner() hook {
 	if h, ok := w.task.(hook); ok {
 		return h

@@ -10,8 +10,9 @@ import (
 
 // The life of an item
 //
-// An item is in the map of its shard from its Set on. Its timeout's word says whether its generation
-// goes on, and each end is one compare-and-swap of that word:
+// Set puts an item into the map of its shard. A generation of an item is what one Set has stored. The word
+// of the item's timeout says whether the generation is still alive, and each of its possible ends is one
+// compare-and-swap of that word:
 //
 //	         Set, Move, Touch
 //	            +-----+
@@ -22,30 +23,29 @@ import (
 //	                       |   Timer.Stop
 //	                       +--------------------> canceled: stays in the map, without a deadline
 //
-// All methods hold the lock of the shard from their look into the map to their last change, and the
-// task takes it before it does anything. Timeouts are claimed, and ended by Stop, without the lock. So
-// there are these races:
+// Each method holds the lock of the shard from its look-up in the map to its last change, and the task takes
+// the lock before anything else. But runners claim timeouts, and Stop ends them, without the lock. So there
+// are these races:
 //
 //   - A runner claims the timeout while a method holds the lock. If the method's compare-and-swap comes
-//     first, the runner does not start the task. Otherwise the method takes the key for gone, because
+//     first, the runner does not start the task. Otherwise the method treats the key as gone, because
 //     the task waits for the lock, and will call expired. Meanwhile Set may put a new item in its
 //     place, and Clear may drop it. So the task removes the key only if its item is still there.
 //   - Stop ends the timeout while a method holds the lock. Then nothing will expire: Move and Touch
 //     fail, and Get, Remove and Clear still find the item.
-//   - Clear takes one shard after the other. A Set that runs beside it comes before Clear has the lock,
-//     and is removed, or after, and is kept.
+//   - Clear locks one shard after the other. If a concurrent Set gets the lock before Clear, its item is
+//     removed. Otherwise its item is kept.
 
-// A Keyed holds values by key, each until its deadline: sessions by their identity, peers by
-// their address. It is a map whose entries expire, for those who have a key at hand rather than
-// a Timeout. Its methods may be called by any goroutine, also from inside expired.
+// A Keyed is a map whose entries expire, such as sessions by their identity, or peers by their address. Use
+// it where you have a key at hand rather than a Timeout. Any goroutine may call its methods, also from
+// inside the function that is called when a key expires.
 //
-// Each generation of a key, from the Set that began it, ends exactly once: it expires, is
-// replaced by the next Set, is removed by Remove or Clear, or stays behind when the timer is stopped.
-// A key that is gone leaves nothing behind.
+// Each value that Set stores has exactly one end: it expires, or the next Set replaces it, or Remove or Clear
+// removes it, or it stays in the map when the timer is stopped. A key that is gone leaves nothing behind.
 //
-// The keys are spread over several maps with a lock each, so that goroutines on different cores
-// seldom wait for each other. To set a known key, or to move or touch one, allocates nothing and costs
-// a look into a map and a Timeout.Reset.
+// The keys are spread over several maps, each with its own lock, so that goroutines on different cores
+// seldom wait for each other. Setting, moving or touching a key that is present allocates nothing. It costs
+// a map look-up and a Timeout.Reset.
 type Keyed[K comparable, V any] struct {
 	timer   *Timer
 	expired func(key K, value V) // may be nil
@@ -57,13 +57,13 @@ type Keyed[K comparable, V any] struct {
 type shard[K comparable, V any] struct {
 	mu    sync.Mutex
 	items map[K]*item[K, V]
-	most  int // items since the map was made
+	most  int // the most items at once since the map was made
 
 	_ [64]byte // so that shards do not share a line
 }
 
-// An item is a key with its value, and the task of its own timeout. A timeout serves one item
-// for ever, but generations of it as long as none expires.
+// An item is a key with its value and its timeout, and is also the task of that timeout. A Set of a key
+// that is present begins a new generation of the same item, with the same timeout.
 type item[K comparable, V any] struct {
 	timeout Timeout
 	keyed   *Keyed[K, V]
@@ -74,9 +74,9 @@ type item[K comparable, V any] struct {
 
 var errNotEqual = errors.New("hashedwheel: Keyed: a key that does not equal itself, such as NaN")
 
-// NewKeyed returns an empty Keyed whose timeouts t keeps. When a key's time has come it is
-// removed, and then expired is called as the task of a timeout is. It may be nil: a cache whose entries
-// just go needs no call.
+// NewKeyed returns an empty Keyed whose entries expire by the timer t. When a key expires, it is removed,
+// and then expired is called, like the task of a timeout. If no call is needed, as in a cache, expired may
+// be nil.
 func NewKeyed[K comparable, V any](t *Timer, expired func(key K, value V)) *Keyed[K, V] {
 	t.checkMade()
 	n := ceilPowerOfTwo(min(4*runtime.GOMAXPROCS(0), 256))
@@ -87,11 +87,12 @@ func (k *Keyed[K, V]) shard(key K) *shard[K, V] {
 	return &k.shards[maphash.Comparable(k.seed, key)&uint64(len(k.shards)-1)]
 }
 
-// Set adds a key, or replaces value and deadline of one that is there, to expire after delay. A
-// generation that has just expired is not replaced: both its own expiry and this one are told.
+// Set stores a value that expires after delay. If the key is present, Set replaces its value and its
+// deadline. It does not replace a value that has just expired: then expired is called for that value, and
+// later for the new one too.
 //
-// The error is ErrStopped, or ErrTooManyPending for a key that is not there; then nothing has changed.
-// A key that does not equal itself is an error, since it could not be found again.
+// The error is ErrStopped, or ErrTooManyPending for a key that is not present. After an error nothing has
+// changed. A key that does not equal itself, such as NaN, is an error, because it could not be found again.
 func (k *Keyed[K, V]) Set(key K, value V, delay time.Duration) error {
 	if key != key {
 		return errNotEqual
@@ -117,7 +118,7 @@ func (k *Keyed[K, V]) set(key K, value V, delay time.Duration) (long *stripe, er
 	if err != nil {
 		return nil, err
 	}
-	// Its task may have been started by now, and waits for the lock.
+	// The task may have been started by now: then it waits for the lock.
 	if s.items == nil {
 		s.items = make(map[K]*item[K, V])
 	}
@@ -126,8 +127,8 @@ func (k *Keyed[K, V]) set(key K, value V, delay time.Duration) (long *stripe, er
 	return long, nil
 }
 
-// Move gives a key a new deadline, delay from now, and reports whether it did. It did not if
-// there is no such key, if it has expired, or if the timer is stopped.
+// Move gives a key a new deadline, delay from now, and reports whether it did. It returns false if there is
+// no such key, if the key has expired, or if the timer is stopped.
 func (k *Keyed[K, V]) Move(key K, delay time.Duration) bool {
 	s := k.shard(key)
 	s.mu.Lock()
@@ -136,10 +137,10 @@ func (k *Keyed[K, V]) Move(key K, delay time.Duration) bool {
 	return it != nil && it.timeout.Move(delay)
 }
 
-// Touch is Get and Move in one step: it returns the value of a key and gives it a new deadline, delay from
-// now, so that an entry that is in use does not expire. It reports whether it did. It did not if there
-// is no such key, if it has expired, or if the timer is stopped. The deadline is that of the value
-// returned: no Set and no expiry comes between.
+// Touch is Get and Move in one step, so that an entry that is in use does not expire. It returns the value
+// of a key, and gives the key a new deadline, delay from now. It returns false if there is no such key, if
+// the key has expired, or if the timer is stopped. No Set and no expiry comes between reading the value and
+// moving the deadline.
 func (k *Keyed[K, V]) Touch(key K, delay time.Duration) (V, bool) {
 	s := k.shard(key)
 	s.mu.Lock()
@@ -152,8 +153,8 @@ func (k *Keyed[K, V]) Touch(key K, delay time.Duration) (V, bool) {
 	return it.value, true
 }
 
-// Get returns the value of a key, and reports whether the key was there, and has not expired. What
-// stayed behind when the timer was stopped is there.
+// Get returns the value of a key, and reports whether the key is present and has not expired. Keys that
+// were present when the timer was stopped stay present.
 func (k *Keyed[K, V]) Get(key K) (V, bool) {
 	s := k.shard(key)
 	s.mu.Lock()
@@ -166,8 +167,9 @@ func (k *Keyed[K, V]) Get(key K) (V, bool) {
 	return it.value, true
 }
 
-// Remove removes a key and returns its value. It reports whether the key was there, and then
-// expired is not called for it. What stayed behind when the timer was stopped is there.
+// Remove removes a key and returns its value. It reports whether the key was present and had not expired:
+// then expired is not called for it. Keys that were present when the timer was stopped can still be
+// removed.
 func (k *Keyed[K, V]) Remove(key K) (V, bool) {
 	s := k.shard(key)
 	s.mu.Lock()
@@ -184,7 +186,7 @@ func (k *Keyed[K, V]) Remove(key K) (V, bool) {
 // end ends the generation of an item, and reports whether it had not expired. Called with mu held.
 func (it *item[K, V]) end() bool { return it.timeout.Cancel() || !it.timeout.IsExpired() }
 
-// Run is the task: the item has expired. Unless the key has been set again since, it is removed.
+// Run is the task. It removes the item, if it is still in the map, and calls expired.
 func (it *item[K, V]) Run(*Timeout) {
 	k := it.keyed
 	s := k.shard(it.key)
@@ -204,8 +206,8 @@ func (it *item[K, V]) Run(*Timeout) {
 	}
 }
 
-// remove removes a key. A map does not shrink by itself: when a large one is hardly used any
-// more it is made anew. Called with mu held.
+// remove removes a key. A map does not shrink by itself, so remove makes a new map when a large one has
+// become nearly empty. Called with mu held.
 func (s *shard[K, V]) remove(key K) {
 	const keep = 64
 	delete(s.items, key)

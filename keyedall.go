@@ -2,12 +2,12 @@ package hashedwheel
 
 import "iter"
 
-// Clear removes all keys that are there when it is called, and returns their number. Expired is not called
-// for any of them. A key that has expired just before is not among them: its call of expired may
-// still be in progress, or follow. A key that is set meanwhile is either removed or kept, with its
-// value and its deadline.
+// Clear removes all keys that are present when it is called, and returns their number. Expired is not
+// called for any of them. A key that has just expired is not counted: the call of expired for it may still
+// be in progress, or follow. A key that is set during the call is either removed or kept, with its value
+// and its deadline.
 //
-// Clear costs as much as a Remove of each key, and locks a part of the keys at a time.
+// Clear costs as much as removing each key. It locks only a part of the keys at a time.
 func (k *Keyed[K, V]) Clear() (n int) {
 	for i := range k.shards {
 		n += k.shards[i].clear()
@@ -15,8 +15,8 @@ func (k *Keyed[K, V]) Clear() (n int) {
 	return n
 }
 
-// clear removes all keys of the shard that have not expired, and returns their number. It also drops those
-// that have, whose tasks wait for the lock.
+// clear removes all keys of the shard, and returns how many had not expired. The tasks of those that had
+// are waiting for the lock.
 func (s *shard[K, V]) clear() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,9 +40,9 @@ func (k *Keyed[K, V]) Len() (n int) {
 	return n
 }
 
-// All ranges over the keys and values. Those that are set or end meanwhile may be among them or
-// not, and none comes twice. The loop may use the Keyed itself. It takes the memory of a part of
-// the keys.
+// All returns an iterator over the keys and values. Keys that are set or that end during the loop may be
+// included or not, and no key comes twice. The loop may call methods of the Keyed. The iterator holds a
+// copy of a part of the keys at a time.
 func (k *Keyed[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		type pair struct {

@@ -2,16 +2,16 @@ package hashedwheel
 
 import "context"
 
-// Labeled returns a task that does what task does, under the profiler labels of ctx, such as those of the
-// goroutine that arms the timeout: pprof.Do passes them to its function. Afterwards the goroutine has the
-// labels of the timer again, which pprof.Do inside a task would not bring back; see WithName. On a
-// goroutine of an executor it has none.
+// Labeled returns a task that runs the given task with the profiler labels of ctx. These may be the labels
+// of the goroutine that arms the timeout: pprof.Do passes such a context to its function. After the task,
+// its goroutine has the labels of the timer again (see WithName), or none if the goroutine belongs to an
+// executor. With pprof.Do inside the task it would not get them back.
 //
-// It is nil for a nil task, panics for a nil context, and allocates 32 bytes. Only the task runs under the labels,
-// not its Canceled method. Timeout.Task returns the task without them.
+// Labeled returns nil for a nil task, panics for a nil context, and allocates 32 bytes. Only Run has the
+// labels, the method Canceled does not. Timeout.Task returns the given task.
 func Labeled(ctx context.Context, task Task) Task {
 	if ctx == nil {
-		panic("hashedwheel: Labeled: nil context") // here, or each run would be lost by a panic of its own
+		panic("hashedwheel: Labeled: nil context") // here, because otherwise each run would panic
 	}
 	task, _ = adopt(task)
 	if task == nil {
@@ -20,7 +20,7 @@ func Labeled(ctx context.Context, task Task) Task {
 	return &labeled{wrap{task}, ctx}
 }
 
-// labeled is the hook around a task that runs under the labels of ctx.
+// labeled is the hook around a task that runs with the labels of ctx.
 type labeled struct {
 	wrap
 	ctx context.Context

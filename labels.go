@@ -6,14 +6,14 @@ import (
 )
 
 // The profiler labels of the library's goroutines, see WithName. A goroutine inherits the labels of the one
-// that starts it, which is whichever has just armed a timeout, so each sets its own when it starts.
+// that starts it, which may be any goroutine that arms a timeout. So each sets its own labels when it starts.
 const (
 	nameLabel = "hashedwheel"
 	roleLabel = "hashedwheel.role" // not "role", which a program may use for its own goroutines
 	noName    = "timer"            // nameLabel of a timer without a name
 )
 
-// labels are contexts that carry those of a timer. Immutable after New.
+// labels are contexts that carry the profiler labels of a timer. Immutable after New.
 type labels struct{ worker, runner context.Context }
 
 // set makes the labels for a name.

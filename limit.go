@@ -7,28 +7,28 @@ import (
 
 // The limit
 //
-// WithMaxPending gives the timer so many slots. A timeout takes one when it is armed and leaves it when
-// it ends. So that this costs no counter that all goroutines share, each stripe has some of the free
-// slots, and most often a goroutine takes one from its stripe, or leaves it there, by one locked
-// operation on a line that it has anyway.
+// WithMaxPending(n) gives the timer n slots. A timeout takes a slot when it is armed, and frees it when it
+// ends. A counter that all goroutines share would be slow, so each stripe has some of the free slots. Most
+// often a goroutine takes a slot from its stripe, or frees it there, by one locked operation on a cache
+// line that it uses anyway.
 //
-// A slot is always in one of three places: with a timeout, on a stripe, or among the rest, which belong
-// to no stripe. Slots move from one stripe to another only under a lock. So a goroutine that holds the
-// lock, and has found nothing on any stripe nor among the rest, knows that no slot was free all the
-// time. One may have been left where it had looked already, while another one was taken where it had
-// not: then it looks again.
+// A slot is always in one of three places: with a timeout, on a stripe, or in the rest, which belongs to no
+// stripe. Slots move from one stripe to another only under a lock. A goroutine that holds the lock searches
+// all stripes and the rest. If it finds nothing, no slot has been free from the beginning of the search to
+// its end. But one may have been freed on a stripe that it had already searched, while another one was taken
+// from a stripe that it had not. Then it searches again.
 //
-// It sets the state to searching before it looks, and to noneFree afterwards, unless the state has changed.
-// A goroutine that leaves a slot then resets the state to unknown. So the search finds the slot, or the
-// state does not become noneFree, or does not stay noneFree. While the state is noneFree, timeouts are
-// refused without the lock.
+// The search sets the state to searching before it begins. At the end it sets the state to noneFree, unless
+// the state has changed. A goroutine that frees a slot resets the state to unknown afterwards. So either
+// the search finds the slot, or the state does not become noneFree or does not stay noneFree. While the
+// state is noneFree, timeouts are refused without the lock.
 type limit struct {
 	max int64 // 0 for no limit
 	few int64 // how many slots a stripe gets at a time
 
 	mu    sync.Mutex    // held to move slots from or to a stripe
-	rest  atomic.Int64  // free slots of no stripe; only fewer with mu held
-	state atomic.Uint32 // how sure it is that there is no free slot; raised only with mu held
+	rest  atomic.Int64  // free slots that are on no stripe; decreases only with mu held
+	state atomic.Uint32 // how sure it is that no slot is free; raised only with mu held
 }
 
 // The states of a limit.
@@ -38,7 +38,7 @@ const (
 	noneFree
 )
 
-// set sets the limit to n, of which so many stripes get some.
+// set sets the limit to n, for a queue with this number of stripes.
 func (l *limit) set(n, stripes int) {
 	l.max = int64(n)
 	l.few = min(max(l.max/int64(4*stripes), 1), 64)
@@ -56,8 +56,8 @@ func (t *Timer) takeSlot(s *stripe) bool {
 	return t.takeMovedSlot(s)
 }
 
-// takeMovedSlot is takeSlot if there is none on the stripe. It gets some for it, from the rest, or
-// else from the other stripes.
+// takeMovedSlot is takeSlot for a stripe that has no slots. It moves some of the rest there. If the rest is
+// empty, it first moves the slots of all other stripes to the rest.
 func (t *Timer) takeMovedSlot(s *stripe) bool {
 	l := &t.limit
 	if l.state.Load() == noneFree {
@@ -77,7 +77,7 @@ func (t *Timer) takeMovedSlot(s *stripe) bool {
 		}
 	}
 	l.state.Store(unknown)
-	// Where few are left each stripe gets its part, or they would be taken to and fro.
+	// When few are left, a stripe gets only its share. Otherwise stripes would keep taking slots from each other.
 	rest := l.rest.Load()
 	n := min(rest, l.few, max(rest/int64(len(t.queue.stripes)), 1))
 	l.rest.Add(-n)
@@ -85,8 +85,8 @@ func (t *Timer) takeMovedSlot(s *stripe) bool {
 	return true
 }
 
-// freeSlot leaves the slot of a timeout that is no longer pending. A stripe that has many leaves it to
-// the rest: there may be others who are short of them.
+// freeSlot frees the slot of a timeout that is no longer pending. The slot goes to the stripe, or to the
+// rest if the stripe has many, because other stripes may be short of slots.
 func (t *Timer) freeSlot(s *stripe) {
 	if t.limit.max > 0 {
 		t.limit.free(s)

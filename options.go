@@ -18,7 +18,7 @@ const (
 // An Option changes a default of New.
 type Option func(*config)
 
-// config is what the options set. Its zero value is not the default: see newConfig.
+// config holds what the options set. Its zero value is not the default: see newConfig.
 type config struct {
 	tick         time.Duration
 	wheelSize    int
@@ -31,111 +31,116 @@ type config struct {
 	name         string
 }
 
-// WithTick sets the distance of the tick boundaries, 100 ms by default. A timeout expires
-// at the first boundary at or after its deadline, so the tick is the precision of the
-// timer. Each tick at which something happens costs a wake-up of the process.
+// WithTick sets the time from one tick boundary to the next, 100 ms by default. A timeout expires at the
+// first boundary at or after its deadline, so the tick is the precision of the timer. Each tick at which
+// something happens costs a wake-up of the process.
 //
-// As a rule of thumb, choose a tick of at most a tenth of the shortest delay that matters. A timeout armed just after
-// a boundary for exactly one tick waits for nearly two: a loop that waits for one tick each time, and arms
-// again when it is over, takes two for each turn. ScheduleAtFixedRate does not, because its times are
-// counted from the start.
+// As a rule of thumb, choose a tick of at most a tenth of the shortest delay that matters. A timeout that
+// is armed just after a boundary, with a delay of one tick, expires nearly two ticks later. So a loop that
+// waits for one tick at a time takes two ticks for each iteration. ScheduleAtFixedRate does not, because
+// its times count from the start.
 //
-// Any positive duration is allowed; below a millisecond the machine's own timers set the limit. With one of 1 ns the
-// timer works for 104 days after New, and in proportion longer with longer ones.
+// Any positive duration is allowed. Below a millisecond, the machine's own timers limit the precision. A
+// timer with a tick of 1 ns works for 104 days after New. With a longer tick it works proportionally
+// longer.
 func WithTick(d time.Duration) Option {
 	return func(c *config) { c.tick = d }
 }
 
-// WithWheelSize sets the number of buckets, 512 by default. It is rounded up to a power of
-// two; allowed are 1 to 1,048,576. A bucket costs 56 bytes while anything is pending.
+// WithWheelSize sets the number of buckets of each wheel, 512 by default. It must be 1 to 1,048,576, and is
+// rounded up to a power of two. A bucket takes 56 bytes while anything is pending.
 //
-// A turn of the wheel, wheel size times tick, is best not much shorter than the
-// usual delay: timeouts further off than a turn share their bucket with nearer ones, and
-// are looked at when those expire. Or see WithLevels.
+// One turn of the wheel takes the wheel size times the tick. Choose a turn that is not much shorter than
+// the usual delay. A timeout that is more than a turn away shares its bucket with nearer ones, and is
+// checked each time they expire. With several levels this happens less often: see WithLevels.
 func WithWheelSize(n int) Option {
 	return func(c *config) { c.wheelSize = n }
 }
 
-// WithLevels sets the number of wheels, 1 by default, at most 8. All have the wheel size. With 1
-// it is a hashed wheel with remaining rounds, as Netty's. With more, a bucket of each further wheel
-// is for half a turn of the one below, and a timeout that is far off is looked at once for each
-// wheel that it comes down, instead of each time that others of its bucket are due. With a tick of
-// 10 ms and 512 buckets 2 wheels reach 22 minutes and 3 reach 4 days; what lies beyond stays on the
-// last one by rounds.
+// WithLevels sets the number of wheels, 1 by default, at most 8. All have the same wheel size. One wheel is
+// a hashed wheel with remaining rounds, like that of Netty. With more wheels, each bucket of an upper wheel
+// covers half a turn of the wheel below, and timeouts move down as they come nearer. Then a distant timeout
+// is checked once for each wheel, instead of each time that others in its bucket are due. With 512 buckets
+// and a tick of 10 ms, 2 wheels reach 22 minutes and 3 reach 4 days. A timeout beyond that stays on the top
+// wheel for as many rounds as necessary.
 //
-// A wheel takes its memory when the first timeout gets there. To come down costs 20 ns for
-// each wheel and timeout, 100 where memory is cold, spent between the ticks before they are due. With a wheel size of 1 or 2
-// there is nothing to be gained by levels.
+// An upper wheel takes no memory until the first timeout gets there. Moving a timeout down one wheel costs
+// 20 ns, or 100 ns where memory is cold. This work is done between the ticks, before the timeout is due.
+// With a wheel size of 1 or 2, more levels bring no advantage.
 func WithLevels(n int) Option {
 	return func(c *config) { c.levels = n }
 }
 
-// WithMaxPending limits the number of pending timeouts. One more is refused with
-// ErrTooManyPending. A slot is free when Cancel has returned true, or when the task has been started; a
-// repeating timeout has its slot until it ends. No call waits for a slot, so one that overlaps with the
-// call or the start that frees it may still be refused. Zero, the default, means no limit.
+// WithMaxPending limits the number of pending timeouts to n. Each of them has one of n slots. Arming one
+// more fails with ErrTooManyPending. The slot is free again once Cancel has returned true, or the task has
+// been started. A repeating timeout keeps its slot until it ends. No call waits for a slot. So a call may
+// be refused although a slot is just being freed. Zero, the default, means no limit.
 //
-// An ended timeout takes a slot again when it is reset. So a Reset from inside its own task, to try
-// something again, is refused if others have taken all slots meanwhile. A repeating timeout keeps its
-// slot also while its task runs. Arm a retry by Schedule, with a schedule that computes the backoff and
-// returns the zero Time after the last try, as in the example. Or have the task of a repeating timeout
-// call Reset, which moves its next run, and Cancel after the last try.
+// Resetting a timeout that has ended takes a slot again. So when a task resets its own timeout, to try
+// something again, the Reset fails if others have taken all slots meanwhile. A repeating timeout also keeps
+// its slot while its task runs. So arm a retry with Schedule: the schedule computes the backoff, and
+// returns the zero Time after the last try, as in the example. Or have the task of a repeating timeout call
+// Reset, which moves its next run, and Cancel after the last try.
 //
-// A limit costs some 20 ns for each timeout, and more where nearly all slots are in use: then goroutines
-// have to look for them on each other's part of the queue, one after another.
+// A limit costs some 20 ns for each timeout. It costs more when nearly all slots are in use. Then a
+// goroutine may have to search all parts of the queue for a free slot, and only one goroutine searches at a
+// time.
 func WithMaxPending(n int) Option {
 	return func(c *config) { c.maxPending = n }
 }
 
-// WithMaxConcurrency limits the number of tasks that run at the same time. With 1 they run one
-// after another, as in Netty and Dubbo. Zero, the default, means no limit: a task that blocks
-// then gets out of the way of the others by itself.
+// WithMaxConcurrency limits the number of tasks that run at the same time to n. With 1 they run one after
+// another, as they do in Netty and Dubbo. Zero, the default, means no limit: then the timer adds goroutines
+// when tasks block, so they do not hold up others.
 //
-// With a limit, n goroutines are at work whenever there are tasks for them, and tasks that
-// block hold up the others as soon as there are n of them. A timeout that waits for its turn
-// is pending: it can be canceled and reset. Sleep, and tasks that are Light, need no turn.
+// With a limit, up to n goroutines run tasks, and n tasks that block hold up all others. A timeout that
+// waits for its turn is still pending: it can be canceled and reset. The limit does not apply to Sleep and
+// to Light tasks.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }
 
-// WithPanicHandler sets the function that is told of a panic in a task, or in what belongs to it, a
-// Canceler or a Schedule: the timeout, the
-// value recovered, and the stack of the goroutine at the panic. It runs where the task ran
-// and counts as part of its run. If it panics itself the program crashes. Nil, the default,
-// logs the panic as an error through the logger.
+// WithPanicHandler sets the function that is called when a task panics, in Run, Canceled or Stopped, or
+// when its Schedule panics. Its arguments are the timeout, the recovered value, and the stack of the
+// goroutine at the panic. The handler runs on that goroutine, as part of the run of the task. If the
+// handler itself panics, the program crashes. With nil, the default, the panic is logged as an error: see
+// WithLogger.
 //
-// A panic that is meant to end the program, such as that of a watchdog, is recovered too. This handler lets
-// every panic in a task crash the program, with the stack of the task, as one in a goroutine does:
+// A panic that is meant to end the program, such as that of a watchdog, is recovered too. With this
+// handler, every panic in a task crashes the program, and shows the stack of the task, like a panic in any
+// goroutine:
 //
 //	hashedwheel.WithPanicHandler(func(_ *hashedwheel.Timeout, v any, _ []byte) { panic(v) })
 func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 	return func(c *config) { c.panicHandler = h }
 }
 
-// WithLogger sets the logger for what no caller can be told: a panic, unless there is a handler for it; a
-// panic of the executor; and that
-// timeouts were late by more than a second, at most once a second. Nil, the default, is slog.Default() at the time of the message.
+// WithLogger sets the logger for events that no call can return as an error. A panic is logged unless there is
+// a panic handler for it. A panic of the executor is always logged. Timeouts that were late by more than a
+// second are logged at most once a second. With nil, the default, each message goes to what slog.Default()
+// returns then.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }
 
-// WithName names the timer, for those who have several: in what is logged, in Timer.String, in metrics, and in
-// profiles. Each goroutine of the timer's carries the profiler labels "hashedwheel", which is the name, and
-// "hashedwheel.role", which is "worker" for the goroutine that turns the wheel and "runner" for those that
-// run tasks and other user code. So a profile of the program shows what the timer costs, and its tasks: with
-// go tool pprof, -tagfocus hashedwheel=rpc. Goroutines that a task starts inherit the labels. Those of an executor
-// do not: submit is called without them.
+// WithName names the timer in logs, in Timer.String, in metrics and in profiles. It is meant for programs
+// that have several timers. Each goroutine of the timer has two profiler labels. The label "hashedwheel" is
+// the name. The label "hashedwheel.role" is "worker" for the goroutine that turns the wheel, and "runner"
+// for those that run tasks and other user code. So if the name is rpc, go tool pprof -tagfocus
+// hashedwheel=rpc shows what the timer and its tasks cost. Goroutines that a task starts inherit the
+// labels. Goroutines that an executor starts do not, because submit is called without labels.
 //
-// A task that changes the labels of its goroutine leaves the change to tasks that come due together with it. So
-// does pprof.Do, which ends with the labels of its context. Labeled does not.
+// If a task changes the labels of its goroutine, tasks that are due at the same time may run with the
+// changed labels. This also happens if a task calls pprof.Do, which ends with the labels of its context.
+// Use Labeled to avoid it.
 //
-// The name is empty by default, and the label is "timer" then.
+// By default the name is empty, and the label "hashedwheel" is "timer".
 func WithName(name string) Option {
 	return func(c *config) { c.name = name }
 }
 
-// newConfig applies the options to the defaults. The error names the option that is wrong,
-// its value, and what is allowed. A nil Option is passed over.
+// newConfig applies the options to the defaults. The error names the option that is wrong, its value, and
+// what is allowed. A nil Option is ignored.
 func newConfig(opts []Option) (config, error) {
 	c := config{tick: defaultTick, wheelSize: defaultWheelSize, levels: 1}
 	for _, o := range opts {

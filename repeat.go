@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// A repeating is the hook of a timeout that runs more than once: the user's task, and when it is to
-// run next.
+// A repeating is the hook of a timeout that runs more than once. It holds the user's task, and says when
+// the next run is due.
 //
-// The timeout is armed for one run after the other, by the runner that has run it. While it is
-// at work the fields belong to that runner, and pass on to the next one with its word.
+// After each run, the runner arms the timeout for the next one. While the timeout is at work, the fields
+// belong to its runner. They pass to the next runner together with the word.
 type repeating struct {
 	wrap
 
 	// Immutable.
 	schedule Schedule      // nil: by period
 	jitter   *jittered     // added to what the schedule says; nil for none
-	period   time.Duration // from run to run, or
-	fromEnd  bool          // from the end of a run to the next
+	period   time.Duration // from one run to the next
+	fromEnd  bool          // the period counts from the end of a run
 
 	tick uint64        // for which it was armed last
-	due  time.Duration // at a fixed rate: when exactly that was, counted from New
-	at   time.Time     // by a schedule: the same, in its own terms and without jitter
+	due  time.Duration // at a fixed rate: the exact time of that run, counted from New
+	at   time.Time     // by a schedule: the time that it returned for that run, without jitter
 }
 
-// claim leaves the timeout pending, at work. After a Reset since it was armed, what follows is counted
-// from the tick that it was moved to.
+// claim leaves the timeout pending, and puts it at work. If the timeout was reset since it was armed, the
+// further runs count from the tick that it was moved to.
 func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64) {
 	claimed = word&^moved | atWork
 	if !to.word.CompareAndSwap(word, claimed) { // the fields are the runner's from here
@@ -53,7 +53,7 @@ func (r *repeating) ran(to *Timeout) {
 	more = r.ask(to)
 }
 
-// ask is next, but survives a schedule that panics: then there are no more runs.
+// ask is next, except that it recovers a panic of the schedule: then there are no more runs.
 func (r *repeating) ask(to *Timeout) (more bool) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -63,7 +63,7 @@ func (r *repeating) ask(to *Timeout) (more bool) {
 	return r.next(&to.timer.clock)
 }
 
-// next works out when to run next, and reports whether to run again.
+// next computes when the next run is due, and reports whether there is one.
 func (r *repeating) next(c *clock) (more bool) {
 	switch {
 	case r.schedule != nil:
@@ -77,9 +77,9 @@ func (r *repeating) next(c *clock) (more bool) {
 	return true
 }
 
-// nextScheduled asks the schedule for the time after the one that it gave last, not after the
-// present one: a run may well be late, and by the wall clock even be early, if that has been set
-// back meanwhile. Neither may make it repeat or skip one.
+// nextScheduled asks the schedule for the time after the one that it returned last, not after the present
+// time. A run may be late. By the wall clock it may even be early, if that clock has been set back
+// meanwhile. Neither may make the schedule repeat or skip a run.
 func (r *repeating) nextScheduled(c *clock) (more bool) {
 	next := r.schedule.Next(r.at)
 	if next.IsZero() {
@@ -89,15 +89,16 @@ func (r *repeating) nextScheduled(c *clock) (more bool) {
 	r.tick = c.due(c.elapsed(), delay)
 	r.at = next
 	if delay <= 0 {
-		// It goes on from there, or after a long stall it would run at each tick until it
-		// has made up for the time.
+		// The schedule continues from this tick. Otherwise the task would run at each tick after a
+		// long stall, until it had made up for all the runs it missed.
 		r.at = c.timeOf(r.tick, next.Location())
 	}
 	return true
 }
 
-// rearm does for a timeout at work what its word says, and reports whether the word was still
-// that one. It uses nothing that the user could have changed.
+// rearm arms a timeout at work for its next run, or ends it, as its word says. It reports whether the word
+// was still the same: if not, the caller has to try again. It uses nothing that the user could have
+// changed.
 func (r *repeating) rearm(to *Timeout, more bool) bool {
 	t := to.timer
 	s := t.queue.stripe()
@@ -116,18 +117,18 @@ func (r *repeating) rearm(to *Timeout, more bool) bool {
 		}
 		s.rearmed.Add(^uint64(0)) // because there is no next run
 		t.freeSlot(s)
-		to.hook().left(to, false) // the outermost, which may be around this one
+		to.hook().left(to, false) // the outermost hook, which may be wrapped around this one
 		return true
 	}
 	if !t.enter(s) {
 		t.leave(s)
-		<-t.swept // Stop finds the timeout in what its runner is at
+		<-t.swept // Stop finds the timeout with its runner
 		return false
 	}
 	defer t.leave(s)
 	next := pendingAt(idle, tick) | word&moved
 	if now := t.clock.now(); tick <= now {
-		// It has missed its time, and need not wait for the worker.
+		// The run is already due, and need not wait for the worker.
 		if !to.word.CompareAndSwap(word, next) {
 			return false
 		}

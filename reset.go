@@ -2,22 +2,22 @@ package hashedwheel
 
 import "time"
 
-// Reset arms the timeout again, in whatever state it is, so that its task runs after delay
-// from now. Active reports whether it was still pending: then it has only been moved, and its
-// old deadline no longer counts. Otherwise it was idle or had ended, and is pending once more; if its
-// task is still running from the time before, the two runs may overlap.
+// Reset arms the timeout, in whatever state it is, so that its task runs after delay from now. Active
+// reports whether it was still pending: then Reset has only moved it, and its old deadline no longer
+// counts. Otherwise it was idle or had ended, and is pending again. If its task is still running from the
+// time before, the two runs may overlap.
 //
-// Of a repeating timeout it moves the next run, from which the others then follow. If its task
-// is running, the next run starts when that one is over at the earliest.
+// For a repeating timeout, Reset moves the next run, and the runs after it follow from there. If the task
+// is running, the next run does not start before the task has returned.
 //
-// The error is ErrStopped after Stop. For a timeout that is not pending it may also be
-// ErrTooManyPending, if it would exceed the limit, or ErrGroupClosed. After an error nothing has
-// changed. A timeout that is not repeating leaves its slot when its task is started. So a Reset from
-// inside the task may be refused: see WithMaxPending for a retry that keeps its slot.
+// The error is ErrStopped after Stop. For a timeout that is not pending it may also be ErrTooManyPending,
+// if it would exceed the limit, or ErrGroupClosed. After an error nothing has changed. A timeout that does
+// not repeat frees its slot when its task is started. So a Reset from inside the task may be refused: see
+// WithMaxPending for a retry that keeps its slot.
 //
-// Reset allocates nothing, except that it may have to start the timer's goroutine, or to
-// clear away canceled timeouts. To a later deadline, which is the usual thing with idle limits, it
-// costs a reading of the clock and one compare-and-swap.
+// Reset allocates nothing, except when it has to start the timer's goroutine or to drop canceled timeouts.
+// A Reset to a later deadline, which is the usual case with idle limits, costs a reading of the clock and
+// one compare-and-swap.
 //
 // Reset panics if the timeout is a field that Init has not bound.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
@@ -25,9 +25,10 @@ func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	return to.reset(to.timer.clock.dueIn(delay), false)
 }
 
-// Move is Reset for a timeout that is still pending, and reports whether it has moved it. It has not if
-// the timeout is idle, or has ended, or if the timer is stopped: then nothing has changed. When
-// several goroutines call it at once, the last call counts, even if it has read the clock before the others.
+// Move is Reset for a timeout that is still pending, and reports whether it has moved it. Move returns
+// false, and changes nothing, if the timeout is idle, or has ended, or if the timer is stopped. When
+// several goroutines call Move at the same time, the last one to change the deadline wins, even if it has
+// read the clock before the others.
 func (to *Timeout) Move(delay time.Duration) bool {
 	if status(to.word.Load()) != pending {
 		return false
@@ -36,7 +37,7 @@ func (to *Timeout) Move(delay time.Duration) bool {
 	return active && err == nil
 }
 
-// reset is Reset, or Move, for a tick, which must lie ahead.
+// reset is Reset for a tick, which must lie ahead, or Move if onlyPending is true.
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	active, long, err := to.arm(tick, onlyPending)
 	if long != nil {
@@ -45,7 +46,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 	return active, err
 }
 
-// arm is reset for callers who hold a lock. Long is as of start.
+// arm is reset for callers that hold a lock. Long is as in start.
 func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
@@ -66,25 +67,25 @@ func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe
 	return active && err == nil, long, err
 }
 
-// visits reports whether the worker is going to look at a pending timeout not later than at tick,
-// because of the tick that it has. It is, if that tick is not later, and lies ahead of the worker:
-// then the timeout is on the queue, or in a bucket that the worker has yet to visit.
+// visits reports whether the worker is sure to check a pending timeout by tick. It is, if the tick that the
+// timeout has now is not later, and lies ahead of the worker. Then the timeout is on the queue, or in a
+// bucket that the worker has yet to visit.
 //
-// The timeout may also be in a batch. The worker may have visited the bucket before the compare-and-swap
-// that follows, or the timeout is repeating and was due again as its run ended. Then the runner cannot
-// claim it, and mends it by rule 3.
+// Two cases are left to the runner. The worker may visit the bucket before the caller's compare-and-swap.
+// And a repeating timeout that was due again as its run ended is in a batch already. In both cases the
+// runner finds that it cannot claim the timeout yet, and requeues it by rule 3 of timeout.go.
 func (t *Timer) visits(word, tick uint64) bool {
 	return tickOf(word) <= tick && tickOf(word) > t.position.Load()>>1
 }
 
-// postpone makes a pending timeout pending at tick, if the word is still the one given. Called if the
-// worker is going to look at the timeout in time.
+// postpone makes a timeout pending at tick, and reports whether its word was still the one given. Called
+// only if the worker is sure to check the timeout in time.
 func (to *Timeout) postpone(word, tick uint64) bool {
 	return to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
 }
 
-// requeue makes a pending timeout pending at tick and has the worker look at it. It reports whether it
-// did; if not, and without an error, the word was no longer the one given.
+// requeue makes a pending timeout pending at tick, and puts it on the queue for the worker. It reports
+// whether it did. If it did not, and there is no error, the word was no longer the one given.
 func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
@@ -100,13 +101,13 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	return true, nil
 }
 
-// revive is requeue for a timeout that is idle or has ended. It takes a slot, and asks the hook. Long is
-// as of start.
+// revive is requeue for a timeout that is idle or has ended. It also takes a slot, and calls the hook's
+// arm. Long is as in start.
 func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
 	if word&(queued|hooked) == queued && t.limit.max == 0 {
-		// It is on the queue, so by rule 1 there is no need for the gate.
+		// It is on the queue, so by rule 1 of timeout.go it need not be pushed, nor pass the gate.
 		s.rearmed.Add(1)
 		if to.postpone(word, tick) {
 			return nil, true, nil
@@ -115,8 +116,8 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 		return nil, false, nil
 	}
 	if t.limit.max > 0 {
-		// Else two that revive the same timeout would take two slots for a moment, and somebody
-		// be refused for whom there is room.
+		// Otherwise two goroutines that revive the same timeout would take two slots for a moment, and a
+		// third one might be refused although there is room.
 		t.reviving.Lock()
 		defer t.reviving.Unlock()
 		if to.word.Load() != word {
@@ -149,9 +150,9 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 	return long, ok, err
 }
 
-// revived makes a timeout pending that has its slot, and pushes it, unless another goroutine has made it
-// pending meanwhile. It may be taken off the queue meanwhile, or its run may end: then it tries again.
-// Called inside the gate.
+// revived makes a timeout pending that already has its slot, and pushes it if necessary. It fails if
+// another goroutine has made the timeout pending meanwhile. If the word changes in another way, revived
+// tries again: the timeout may be taken off the queue, or its run may end. Called inside the gate.
 func (to *Timeout) revived(s *stripe, word, tick uint64) (long *stripe, ok bool) {
 	t := to.timer
 	for ; status(word) != pending; word = to.word.Load() {

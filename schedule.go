@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// A Schedule says when a repeating task runs. A parsed expression of robfig/cron is one.
+// A Schedule says when a repeating task runs. A parsed expression of robfig/cron is a Schedule.
 type Schedule interface {
-	// Next returns the time of the run after prev, or the zero Time if there is none. Prev
-	// is the time that it returned before, or for the first run the present; if that run
-	// was moved, by a Reset or because its time had passed already, it is the tick boundary
-	// that it was moved to.
+	// Next returns the time of the run after prev, or the zero Time if there is none. For the first run,
+	// prev is the present time. After that it is the time that Next returned before. But if that run was
+	// moved, by a Reset or because its time had already passed, prev is the tick boundary that it was moved
+	// to.
 	//
-	// It is called by the goroutine that calls Timer.Schedule, then by the one that has
-	// run the task, each time when that has returned. A panic of the latter is reported as
-	// one of the task is, and ends the schedule; a runtime.Goexit ends it too.
+	// Timer.Schedule calls Next for the first run. For each further run, the goroutine that has run the
+	// task calls Next when the task has returned. If Next panics then, the panic is reported like one of
+	// the task, and the schedule ends. A runtime.Goexit ends the schedule too.
 	Next(prev time.Time) time.Time
 }
 
-// Every returns the schedule of a fixed interval, for Jitter, or for runs that are dropped
-// when they have been missed: ScheduleAtFixedRate makes up for them instead. The interval must
-// be positive, as Timer.Schedule then says.
+// Every returns a schedule with a fixed interval. Use it with Jitter, or where missed runs are to be
+// dropped: ScheduleAtFixedRate makes up for them. The interval must be positive, otherwise Timer.Schedule
+// returns an error.
 func Every(interval time.Duration) Schedule { return every(interval) }
 
 type every time.Duration
 
 func (e every) Next(prev time.Time) time.Time { return prev.Add(time.Duration(e)) }
 
-// Jitter returns a schedule that is late by a random part of the time between two runs, so
-// that a thousand of them do not beat together: evenly distributed from nothing to fraction
-// times that time, 0.1 for up to a tenth. It is never early. With Timer.Schedule the delays do
-// not add up: each is counted from what s says. The fraction must be 0 to 1, as Timer.Schedule
-// then says.
+// Jitter returns a schedule that delays each run of s at random, so that a thousand tasks do not all run at
+// once. The delay is a part of the time since the run before, evenly distributed between zero and fraction:
+// 0.1 means up to a tenth. No run is early. With Timer.Schedule the delays do not add up, because each is
+// counted from the time that s returns. The fraction must be 0 to 1, otherwise Timer.Schedule returns an
+// error.
 func Jitter(s Schedule, fraction float64) Schedule { return &jittered{s, fraction} }
 
 type jittered struct {
@@ -41,12 +41,12 @@ type jittered struct {
 	fraction float64
 }
 
-// Next serves callers who use the schedule without a Timer.
+// Next is for callers that use the schedule without a Timer.
 func (j *jittered) Next(prev time.Time) time.Time {
 	return late(j.schedule.Next(prev), prev, j.fraction)
 }
 
-// exact returns the schedule without jitter: what is counted from a jittered time would drift.
+// exact returns the schedule without jitter, because times counted from a jittered time would drift.
 func (j *jittered) exact() Schedule {
 	if inner, ok := j.schedule.(*jittered); ok {
 		return inner.exact()
@@ -54,8 +54,8 @@ func (j *jittered) exact() Schedule {
 	return j.schedule
 }
 
-// delay returns next, the time after prev by the exact schedule, as late as the jitter makes it. J may
-// be nil.
+// delay returns next plus the jitter. Next is the time after prev by the exact schedule. J may be nil: then
+// there is no jitter.
 func (j *jittered) delay(next, prev time.Time) time.Time {
 	if j == nil {
 		return next
@@ -66,7 +66,7 @@ func (j *jittered) delay(next, prev time.Time) time.Time {
 	return late(next, prev, j.fraction)
 }
 
-// late returns next, or up to fraction of the time since prev later.
+// late returns next plus a random delay, which is at most fraction times the time from prev to next.
 func late(next, prev time.Time, fraction float64) time.Time {
 	gap := next.Sub(prev)
 	if next.IsZero() || gap <= 0 {
@@ -75,7 +75,7 @@ func late(next, prev time.Time, fraction float64) time.Time {
 	return next.Add(time.Duration(fraction * rand.Float64() * float64(gap)))
 }
 
-// check returns an error if the schedule cannot be one.
+// check returns an error if the schedule is nil, or if a parameter of Every or Jitter is wrong.
 func check(s Schedule) error {
 	switch s := s.(type) {
 	case nil:
@@ -85,7 +85,7 @@ func check(s Schedule) error {
 			return fmt.Errorf("hashedwheel: Schedule: Every with interval %v: it must be positive", time.Duration(s))
 		}
 	case *jittered:
-		if !(s.fraction >= 0 && s.fraction <= 1) { // as for NaN
+		if !(s.fraction >= 0 && s.fraction <= 1) { // or NaN
 			return fmt.Errorf("hashedwheel: Schedule: Jitter with fraction %v: it must be 0 to 1", s.fraction)
 		}
 		return check(s.schedule)
@@ -93,34 +93,33 @@ func check(s Schedule) error {
 	return nil
 }
 
-// ScheduleAtFixedRate arms a timeout whose task runs after initialDelay and then once each
-// period: run n is due at initialDelay + n*period from now, without drift, however short the
-// tick and the period are. A run starts when the one before has returned. Those that were
-// missed meanwhile follow at once, one after another.
+// ScheduleAtFixedRate arms a timeout whose task runs after initialDelay, and then once each period. Run n
+// is due at initialDelay + n*period from now. There is no drift, however short the tick and the period are.
+// A run does not start before the previous one has returned. Runs that were missed meanwhile follow at
+// once, one after another.
 //
-// One handle stands for all runs. Cancel, also from inside the task, ends them; Reset moves the
-// next one; a panic in the task does not end them. Until it has ended the timeout is neither
-// expired nor canceled, and takes one of WithMaxPending. A run allocates nothing, unless an
-// executor runs it.
+// One handle stands for all runs. Cancel ends them, also from inside the task. Reset moves the next run. A
+// panic in the task does not end them. Until they end, the timeout is neither expired nor canceled, and
+// takes one slot of WithMaxPending. A run allocates nothing, unless an executor runs it.
 //
-// The error is ErrNilTask, ErrStopped or ErrTooManyPending, or says that the period is not
-// positive. An initial delay of zero or less means at the next tick boundary.
+// The error is ErrNilTask, ErrStopped or ErrTooManyPending, or says that the period is not positive. An
+// initial delay of zero or less means the next tick boundary.
 func (t *Timer) ScheduleAtFixedRate(task Task, initialDelay, period time.Duration) (*Timeout, error) {
 	return t.repeat(t.atFixedRate(task, initialDelay, period))
 }
 
-// ScheduleWithFixedDelay is like ScheduleAtFixedRate, but each run is due when delay has passed
-// since the end of the one before. So none is ever missed.
+// ScheduleWithFixedDelay is like ScheduleAtFixedRate, except that each run is due when delay has passed
+// since the end of the run before. So no run is ever missed.
 func (t *Timer) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Duration) (*Timeout, error) {
 	return t.repeat(t.withFixedDelay(task, initialDelay, delay))
 }
 
-// Schedule is like ScheduleAtFixedRate, but the runs are due when the schedule says. A time
-// that has passed already, because the task took long or for any other reason, counts as the
-// next tick boundary, and the schedule goes on from there.
+// Schedule is like ScheduleAtFixedRate, except that the schedule says when the runs are due. A time may have
+// passed already, because the task took long or for any other reason. Then the run is due at the next tick
+// boundary, and the schedule continues from there.
 //
-// When the schedule returns the zero Time, the timeout ends as expired. If the first is zero,
-// or the schedule is nil, that is an error, since the task would never run.
+// When the schedule returns the zero Time, the timeout expires. If the first time is zero, or the schedule
+// is nil, Schedule returns an error, because the task would never run.
 func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	return t.repeat(t.bySchedule(task, schedule))
 }
@@ -133,7 +132,7 @@ func (t *Timer) repeat(r *repeating, err error) (*Timeout, error) {
 	return t.newTimeout(r, hooked, r.tick)
 }
 
-// newRepeating returns a repeating whose schedule is yet to be set.
+// newRepeating returns a repeating for a task. The caller sets the schedule.
 func newRepeating(task Task) (*repeating, error) {
 	task, _ = adopt(task)
 	if task == nil {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Sleep waits until d has passed, and returns nil; or until the context is done, and returns its
-// error. It returns at the first tick boundary at or after d. If d is not positive it returns at
-// once, without looking at the timer. Otherwise the error may be ErrStopped, also if the timer is
-// stopped meanwhile, or ErrTooManyPending.
+// Sleep waits until d has passed, and then returns nil. It does so at the first tick boundary at or after
+// d. If the context is done before, Sleep returns the context's error at once. If d is not positive, Sleep
+// returns at once and does not use the timer. Otherwise the error may also be ErrTooManyPending, or
+// ErrStopped if the timer is stopped before or during the call.
 func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err

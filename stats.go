@@ -5,63 +5,65 @@ import (
 	"strings"
 )
 
-// Stats are the counts of a timer. At rest, when no call is in progress,
+// Stats are the counts of a timer. When no call is in progress,
 //
 //	Accepted == Expired + Canceled + Returned + Pending
 //
-// and while calls are in progress the counts belong to moments that lie close together.
+// While calls are in progress, the counts belong to slightly different moments.
 type Stats struct {
-	Pending int // timeouts that have neither ended nor been handed back
+	Pending int // timeouts that have neither ended nor been returned by Stop
 	Running int // tasks that have been started and have not returned
 
-	// Timeouts armed: by NewTimeout and similar methods, by a Reset of one that is not pending, and for each
-	// next run of a repeating one. That is counted when the run before starts, and taken back if there is
-	// none. So is a Reset that meets another one, or the worker, and has to try again.
+	// Timeouts armed by NewTimeout and similar methods, by a Reset of one that is not pending, and for each
+	// next run of a repeating one. A next run is counted when the run before it starts, and subtracted if
+	// the schedule has ended. A Reset that has to try again, because of another goroutine, is subtracted
+	// too.
 	Accepted uint64
 
 	Expired  uint64 // tasks started
 	Canceled uint64 // timeouts ended by Cancel, and those of Sleep and of Light tasks by Stop
-	Returned uint64 // timeouts handed back by Stop
+	Returned uint64 // timeouts returned by Stop
 	Rejected uint64 // calls refused with ErrTooManyPending or ErrStopped, not ErrGroupClosed
 	Panics   uint64 // calls of user code that panicked: tasks, mostly
 
-	Unsubmitted uint64 // tasks that the executor did not take, and that ran without it
+	Unsubmitted uint64 // tasks that ran without the executor, because it did not take them
 
-	// Times that the timer's goroutine woke up: about once a tick at which something happens, and
-	// more often in bursts and behind tasks that block. While nothing is armed, canceled or due it
-	// does not, but once at the deadline that a timeout had before it was reset to a later one,
-	// and once for some thousands on an upper level, before they are due.
+	// How often the timer's goroutine has woken up: about once for each tick at which something happens,
+	// and more often in bursts and while tasks block. If nothing is armed, canceled or due, it sleeps, with
+	// two exceptions. When a timeout was reset to a later deadline, it wakes up once at the old one. When
+	// several thousand timeouts are close together on an upper level, it wakes up to move them down before
+	// they are due.
 	Wakeups uint64
 
-	Runners int // goroutines of the timer's for tasks and other user code; the executor's are not counted
+	Runners int // goroutines of the timer for tasks and other user code, without those of the executor
 
 	// Timeouts that the timer's goroutine has yet to put into a bucket, to move or to remove. It
 	// does so at the next tick boundary, or earlier if there are very many.
 	Queued int
 
-	// The levels of the wheel, from the lowest; nil while there is none, for want of a timeout, and
-	// after Stop. They are as the timer's goroutine has last published them, at the end of its work at a
-	// tick. In between it publishes after each 1,024 timeouts that it takes off the queue or brings
-	// down a level. While it hands over what is due at once they are as before that, which for a million
-	// timeouts takes some 50 ms. At rest they are exact.
+	// The levels of the wheel, from the lowest. Levels is nil while the timer has no wheel, because nothing
+	// is pending, and after Stop. The timer's goroutine publishes these figures at the end of its work at a
+	// tick. It also does so after each 1,024 timeouts that it takes off the queue or moves down. It does not
+	// publish them while it hands over timeouts that are due at once, which takes some 50 ms for a million.
+	// When no call is in progress and nothing is due, they are exact.
 	Levels []LevelStats
 
-	// How late tasks were started, from the tick boundary at which they were due. Of those that
-	// come due together, one in 64 is measured and counted.
+	// How late tasks were started, counted from the tick boundary at which they were due. Of tasks that
+	// come due together, only one in 64 is measured.
 	Lateness Histogram
 }
 
-// LevelStats are about one level of the wheel.
+// LevelStats describe one level of the wheel.
 type LevelStats struct {
-	Hand     int // the bucket where the wheel has got to; while nothing is due it stays there
+	Hand     int // the bucket that the wheel has reached; while nothing is due it stays there
 	Occupied int // buckets with timeouts
-	Timeouts int // those in the buckets, also canceled ones that are on the queue to be removed
+	Timeouts int // timeouts in the buckets, also canceled ones that are yet to be removed
 }
 
 // Stats returns the counts. It reads a few counters for each processor, and one for each task that is
-// running, several times if they move meanwhile. It neither waits for the timer's goroutine while that is at
-// work at a tick, nor keeps it waiting, however many timeouts are pending. So it may be called often, and
-// by many goroutines.
+// running, and reads them several times if they change meanwhile. It never waits for the timer's goroutine
+// to finish its work at a tick, and never keeps that goroutine waiting, however many timeouts are pending.
+// So it may be called often, and by many goroutines.
 func (t *Timer) Stats() Stats {
 	st := t.counts()
 	st.Queued = t.queue.length(&t.worker)
@@ -79,8 +81,8 @@ func (t *Timer) Stats() Stats {
 // exact when no call is in progress, never negative, and never more than WithMaxPending allows.
 func (t *Timer) Pending() int { return t.counts().Pending }
 
-// String describes the timer for logs: its name, how many timeouts are pending, and its tick. The form may
-// change.
+// String describes the timer for logs: its name, how many timeouts are pending, and its tick. The format
+// may change.
 func (t *Timer) String() string {
 	var b strings.Builder
 	b.WriteString("hashedwheel.Timer(")
@@ -94,11 +96,12 @@ func (t *Timer) String() string {
 	return b.String()
 }
 
-// Buckets returns how many timeouts each bucket of a level holds, for those who want to look at the
-// wheel: as LevelStats.Timeouts, bucket by bucket. It returns nil if there is no such level. It
-// waits while the timer's goroutine is at work, which with a million timeouts due at once is some 50 ms,
-// and keeps that waiting, for some microseconds at a time. Of a large wheel not all buckets are
-// looked at in the same moment. For monitoring there is Stats.
+// Buckets returns how many timeouts each bucket of a level holds, for programs that show the wheel. It
+// counts as LevelStats.Timeouts does. It returns nil if there is no such level. For monitoring, use Stats.
+//
+// Buckets waits while the timer's goroutine is at work, which takes some 50 ms with a million timeouts due
+// at once. It also makes that goroutine wait, for some microseconds at a time. The buckets of a large wheel
+// are not all read at the same moment.
 func (t *Timer) Buckets(level int) []int {
 	t.checkMade()
 	w := &t.worker
@@ -114,11 +117,11 @@ func (t *Timer) Buckets(level int) []int {
 	return counts
 }
 
-// lookAtOnce is the number of buckets that Buckets looks at while it keeps the worker waiting: some
-// microseconds.
+// lookAtOnce is the number of buckets that Buckets reads each time that it keeps the worker waiting, which
+// takes some microseconds.
 const lookAtOnce = 1 << 10
 
-// countBuckets is Buckets for lookAtOnce of them. It reports whether there is a wheel.
+// countBuckets is Buckets for the next lookAtOnce buckets. It reports whether there is a wheel.
 func (w *worker) countBuckets(level int, counts []int, from int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +134,7 @@ func (w *worker) countBuckets(level int, counts []int, from int) bool {
 	return true
 }
 
-// stats returns what Stats says about the wheel.
+// stats returns the levels that the worker has published.
 func (s *levelsShown) stats() []LevelStats {
 	if !s.wheel.Load() {
 		return nil
@@ -144,9 +147,9 @@ func (s *levelsShown) stats() []LevelStats {
 	return all
 }
 
-// length returns how many timeouts are on the queue, or are just about to be: each is counted before it
-// is pushed. Those taken are read first, so that what is pushed and taken meanwhile does not make it
-// negative.
+// length returns how many timeouts are on the queue, or are about to be: each is counted before it is
+// pushed. It reads the counts of those taken first. So timeouts that are pushed and taken meanwhile do not
+// make it negative.
 func (q *queue) length(w *worker) int {
 	taken, pushed := w.taken.Load(), uint64(0)
 	for i := range q.stripes {
@@ -159,8 +162,8 @@ func (q *queue) length(w *worker) int {
 	return max(0, int(pushed-taken))
 }
 
-// running returns the number of tasks that have been started, or are just about to be, and
-// have not returned; and that of goroutines for user code.
+// running returns the number of tasks that have been started, or are about to be, and have not returned. It
+// also returns the number of goroutines for user code.
 func (t *Timer) running() (tasks, goroutines int) {
 	for _, r := range t.allRunners() {
 		r.count.Lock()
@@ -179,15 +182,16 @@ func (t *Timer) running() (tasks, goroutines int) {
 	return tasks, goroutines + t.calls.live
 }
 
-// ends are the counters of what has ended.
+// ends are the counters of timeouts that have ended.
 type ends struct{ expired, canceled, returned uint64 }
 
 // total returns how many of the accepted timeouts have ended.
 func (e ends) total() uint64 { return e.expired + e.canceled + e.returned }
 
-// stats returns the counts, with what was accepted as it was read after the ends. It may have been read too
-// low, even below zero. A repeating timeout counts as armed again on one stripe, and that may be taken back on
-// another one. A reader between the two has seen the second change alone.
+// stats returns the counts, given the number of accepted timeouts that was read after the ends. That number
+// may be too low, even lower than the ends. A repeating timeout may be counted as armed again on one
+// stripe, and be taken back on another one. A reader that comes between the two sees only the second
+// change.
 func (e ends) stats(accepted uint64) Stats {
 	if int64(accepted-e.total()) < 0 {
 		accepted = e.total()
@@ -201,9 +205,9 @@ func (e ends) stats(accepted uint64) Stats {
 	}
 }
 
-// counts returns what the counters of the stripes say. The ends are read before what was accepted, because
-// what has ended was accepted. If they moved while they were read the difference is too large, by what has
-// ended meanwhile. So they are read again, and the best is taken.
+// counts returns the counts of all stripes. It reads the ends before the accepted timeouts, because each
+// timeout is accepted before it ends. Timeouts that end between these readings make Pending too large. So
+// counts reads all of them again, and uses the readings between which the fewest timeouts have ended.
 func (t *Timer) counts() Stats {
 	t.checkMade()
 	const tries = 8

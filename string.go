@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// String describes the timeout for logs: its status, its deadline from now in three digits, and its
-// task: the name of the function that AfterFunc or TaskFunc was given, else the type. The form may change.
+// String describes the timeout for logs: its status, the time to its deadline rounded to three digits, and
+// its task. A task that is a function is described by its name, any other by its type. The format may
+// change.
 func (to *Timeout) String() string {
 	word := to.word.Load()
 	if status(word) == idle {
@@ -27,19 +28,19 @@ func (to *Timeout) String() string {
 	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline in %v, task %s)", state, rounded(left), taskName(to.Task()))
 }
 
-// taskName returns the name of the function that a task is, such as main.(*call).fail-fm for a method
-// value, or else the type of the task.
+// taskName returns the name of a task that is a function, such as main.(*call).fail-fm for a method value.
+// For any other task it returns the type.
 func taskName(task Task) string {
 	switch task.(type) {
 	case plainFunc, TaskFunc:
 		if f := runtime.FuncForPC(reflect.ValueOf(task).Pointer()); f != nil {
-			return path.Base(f.Name()) // without the path of its package, as %T is
+			return path.Base(f.Name()) // without the path of its package, like %T
 		}
 	}
 	return fmt.Sprintf("%T", task)
 }
 
-// rounded returns a duration that is not negative, rounded to three digits.
+// rounded returns a duration rounded to three digits. The duration must not be negative.
 func rounded(d time.Duration) time.Duration {
 	unit := time.Duration(1)
 	for d/unit >= 1000 {

@@ -20,28 +20,28 @@ var (
 	ErrNilTask = errors.New("hashedwheel: nil task")
 )
 
-// A Task is what runs when a timeout expires. Tasks of different timeouts may run at the same
-// time, on goroutines of the timer's; WithMaxConcurrency(1) has them run one after another.
+// A Task is what runs when a timeout expires. Tasks of different timeouts may run at the same time, on
+// goroutines of the timer. With WithMaxConcurrency(1) they run one after another.
 type Task interface {
-	// Run is called once for each time the timeout expires, with its handle. What was done before
-	// the call that armed it, or reset it last, has happened before.
+	// Run is called with the handle of the timeout, once each time it expires. What the program did before
+	// it armed the timeout, or last reset it, happens before the call.
 	Run(to *Timeout)
 }
 
-// TaskFunc makes a Task of a function.
+// TaskFunc is an adapter that makes a function a Task.
 type TaskFunc func(to *Timeout)
 
 // Run calls f(to).
 func (f TaskFunc) Run(to *Timeout) { f(to) }
 
-// plainFunc makes a Task of a function that has no use for the handle.
+// plainFunc is TaskFunc for a function that does not need the handle.
 type plainFunc func()
 
 func (f plainFunc) Run(*Timeout) { f() }
 
-// A Timer runs tasks after a delay. Make one with New, and share it: one for the whole
-// program is the usual thing. Its methods may be called by any goroutine, also from inside a
-// task. It must not be copied. Methods of the zero Timer panic.
+// A Timer runs tasks after a delay. Make one with New and share it: most programs need only one. Any
+// goroutine may call its methods, also from inside a task. A Timer must not be copied. Methods of the zero
+// Timer panic.
 type Timer struct {
 	// Immutable after New.
 	clock        clock
@@ -54,13 +54,13 @@ type Timer struct {
 
 	worker     worker
 	runners    runners // of the users' tasks
-	ownRunners runners // of the library's own, see hook.own
+	ownRunners runners // of the library's own tasks, see hook.own
 	calls      calls
 
 	// Shared.
 	stopped  atomic.Bool
-	position atomic.Uint64 // of the worker, see there; next to what is seldom written
-	swept    chan struct{} // closed when Stop has taken everything
+	position atomic.Uint64 // of the worker, see presence.go; next to fields that are seldom written
+	swept    chan struct{} // closed when Stop has taken all timeouts
 	returned atomic.Uint64
 	rejected atomic.Uint64
 	panics   atomic.Uint64
@@ -69,12 +69,12 @@ type Timer struct {
 
 	lateness atomic.Pointer[recorder] // nil before the first task
 
-	reviving sync.Mutex // held to arm an ended timeout again, if there is a limit
+	reviving sync.Mutex // if there is a limit, held while a timeout that is not pending is reset
 }
 
-// New returns a timer. Its zero'th tick boundary is now. It has no goroutine until the first
-// timeout, and takes 3 KiB on a machine of two processors, 35 KiB on one of 128 or more. While
-// anything is pending a default one takes 33 KiB more, most of it for the buckets.
+// New returns a timer whose ticks count from now. It has no goroutine until the first timeout is armed. It
+// takes 3 KiB on a machine of two processors, and 35 KiB on one of 128 or more. While anything is pending,
+// a default timer takes 33 KiB more, most of it for the buckets.
 //
 // An error names the option that is wrong, its value, and what is allowed.
 func New(opts ...Option) (*Timer, error) {
@@ -114,12 +114,12 @@ func New(opts ...Option) (*Timer, error) {
 	return t, nil
 }
 
-// NewTimeout arms a timeout: task runs once, after delay. A delay of zero or less expires at
-// the next tick boundary, never inside the call. One too long to be represented, some 292
-// years (104 days with a tick of 1 ns), stays pending until it is canceled or reset, or the timer is
-// stopped.
+// NewTimeout arms a timeout that runs task once, after delay. With a delay of zero or less, it expires at
+// the next tick boundary, never inside the call. A deadline later than some 292 years after New cannot be
+// represented (104 days with a tick of 1 ns). Then the timeout stays pending until it is canceled or reset,
+// or the timer is stopped.
 //
-// The error is ErrNilTask, ErrStopped or ErrTooManyPending; then the task will not run.
+// The error is ErrNilTask, ErrStopped or ErrTooManyPending. After an error the task does not run.
 func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	task, bits := adopt(task)
 	if task == nil {
@@ -128,7 +128,8 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	return t.newTimeout(task, bits, t.clock.dueIn(delay))
 }
 
-// newTimeout arms a new timeout for a tick, which must lie ahead. Task and bits are as of adopt.
+// newTimeout arms a new timeout for a tick, which must lie ahead. Task and bits are those that adopt
+// returned.
 func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	to := &Timeout{timer: t, task: task}
 	*to.wordPtr() = bits
@@ -142,8 +143,8 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	return to, nil
 }
 
-// start arms an idle timeout that no other goroutine knows, for a tick, which must lie ahead. Long is nil, or
-// a stripe that the caller has to prune when it holds no lock.
+// start arms an idle timeout, which no other goroutine may know, for a tick, which must lie ahead. If long
+// is not nil, the caller must prune that stripe, at a moment when it holds no lock.
 func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	word := to.wordPtr()
 	*word = pendingAt(*word|queued|fresh, tick)
@@ -170,29 +171,30 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 
 const notMade = "hashedwheel: the Timer was not made by New"
 
-// checkMade panics if New has not made the timer. What arms a timeout needs no call: see clock.checkBubble.
+// checkMade panics if New has not made the timer. Methods that arm a timeout need not call it: they read
+// the clock, which checks this too (see clock.checkBubble).
 func (t *Timer) checkMade() {
 	if t.queue.stripes == nil {
 		panic(notMade)
 	}
 }
 
-// Tick returns the distance of the tick boundaries, as WithTick has set it.
+// Tick returns the time from one tick boundary to the next, as set by WithTick.
 func (t *Timer) Tick() time.Duration {
 	t.checkMade()
 	return t.clock.tick
 }
 
-// AfterFunc arms a timeout that calls f once, after delay. It is NewTimeout for a function
-// that has no use for the handle.
+// AfterFunc arms a timeout that calls f once, after delay. It is like NewTimeout, for a function that does
+// not need the handle.
 func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 	return t.NewTimeout(plainFunc(f), delay)
 }
 
-// allRunners returns those of the users' tasks and those of the library's own.
+// allRunners returns the runners of the users' tasks and those of the library's own tasks.
 func (t *Timer) allRunners() [2]*runners { return [2]*runners{&t.runners, &t.ownRunners} }
 
-// runnersOf returns those that run the task of a timeout.
+// runnersOf returns the runners that run the task of a timeout.
 func (t *Timer) runnersOf(to *Timeout) *runners {
 	if h := to.hook(); h != nil && h.own() {
 		return &t.ownRunners
@@ -200,8 +202,8 @@ func (t *Timer) runnersOf(to *Timeout) *runners {
 	return &t.runners
 }
 
-// push puts a timeout on the queue, and calls the worker if it need be. Alone is as of stack.push. It fails
-// only after Stop, and so never inside the gate.
+// push puts a timeout on the queue, and wakes or starts the worker if necessary. Alone is the result of
+// stack.push. The push fails only after Stop has closed the queue, so it never fails inside the gate.
 func (t *Timer) push(st *stack, to *Timeout) (alone, ok bool) {
 	first, alone, ok := st.push(to)
 	if first {
@@ -210,15 +212,16 @@ func (t *Timer) push(st *stack, to *Timeout) (alone, ok bool) {
 	return alone, ok
 }
 
-// pushAgain is push for a timeout that the worker has had before: for it to move, remove or place
-// anew. Called inside the gate.
+// pushAgain is push for a timeout that the worker has already taken off the queue before. The worker moves
+// it, removes it from its bucket, or places it again. Called inside the gate, or by a runner that is
+// claiming.
 func (t *Timer) pushAgain(s *stripe, to *Timeout) {
 	s.again.Add(1)
 	t.push(&s.known, to)
 }
 
-// reportPanic passes a panic to the panic handler, or to the log if there is none. To is nil if the
-// panic was the executor's: that goes to the log.
+// reportPanic passes a panic to the panic handler, or logs it if there is none. If to is nil, the executor
+// has panicked: that is always logged.
 func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 	t.panics.Add(1)
 	if t.panicHandler != nil && to != nil {
@@ -233,7 +236,7 @@ func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 		"panic", value, "timeout", to.String(), "stack", string(stack))
 }
 
-// log returns what to log with. To log is to run code of the user's.
+// log returns the logger to use. Logging runs user code, the handler of the logger.
 func (t *Timer) log() *slog.Logger {
 	l := t.logger
 	if l == nil {
@@ -245,7 +248,7 @@ func (t *Timer) log() *slog.Logger {
 	return l
 }
 
-// Name returns the name that WithName has set.
+// Name returns the name set by WithName.
 func (t *Timer) Name() string {
 	t.checkMade()
 	return t.name
