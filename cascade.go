@@ -40,7 +40,7 @@ func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
 	return budget == 0
 }
 
-// bringDown is cascade for one level. It checks at most most entries, and returns how many it has
+// bringDown is cascade for one level. Most bounds how many entries it checks. It returns how many it has
 // checked.
 func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (looked int) {
 	l := &w.levels[i]
