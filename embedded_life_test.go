@@ -115,6 +115,8 @@ func TestFixedRateInAGroupIsExact(t *testing.T) {
 // A member of a group that is armed again while it is still on the queue is on the list again.
 func TestMemberIsArmedOnTheQueue(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
+	timer.worker.presence.Store(awake) // there is no worker, which would take it off the queue
+	defer timer.worker.presence.Store(absent)
 	g := NewGroup(timer)
 	to, err := g.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)

@@ -126,6 +126,7 @@ func TestCopiesPanic(t *testing.T) {
 
 // Go vet finds the copy that is written as one.
 func TestVetFindsCopies(t *testing.T) {
+	needsProcesses(t)
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "vet", "./testdata/copied").CombinedOutput()
 	require.Error(t, err)

@@ -181,19 +181,20 @@ func ExampleTimer_ScheduleAtFixedRate() {
 	}
 	defer timer.Stop()
 
-	beats := 0
+	beats, done := 0, make(chan bool)
 	task := hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) {
 		beats++ // the runs never overlap
 		fmt.Println("beat", beats)
 		if beats == 3 {
 			to.Cancel()
+			close(done)
 		}
 	})
 	heartbeat, err := timer.ScheduleAtFixedRate(task, 0, 5*time.Millisecond)
 	if err != nil {
 		panic(err)
 	}
-	time.Sleep(50 * time.Millisecond)
+	<-done
 	fmt.Println("canceled:", heartbeat.IsCanceled())
 	// Output:
 	// beat 1
@@ -293,7 +294,9 @@ func ExampleTimeout_Wait() {
 	if err != nil {
 		panic(err)
 	}
-	time.Sleep(20 * time.Millisecond)
+	for timer.Stats().Expired < 3 { // runs
+		time.Sleep(time.Millisecond)
+	}
 	flush.Cancel()
 	if err := flush.Wait(context.Background()); err != nil {
 		fmt.Println("still running:", err)

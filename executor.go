@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"context"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -101,6 +102,7 @@ func (j *job) submitted() (ok bool) {
 	t := j.executor.runners.timer
 	returned := false
 	defer func() {
+		setLabels(t.labels.runner)
 		if returned {
 			return
 		}
@@ -114,6 +116,7 @@ func (j *job) submitted() (ok bool) {
 			t.reportPanic(nil, value, debug.Stack())
 		}
 	}()
+	setLabels(context.Background()) // or the goroutines of a pool that starts them here would keep the timer's
 	err := j.executor.submit(j.run)
 	returned = true
 	return err == nil

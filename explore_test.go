@@ -35,6 +35,7 @@ const (
 // The scenarios see the package as the compiler does, but for one thing: for sync, sync/atomic,
 // what reads the time, and before operations on channels there stand the gates of the explorer.
 func TestExplore(t *testing.T) {
+	needsProcesses(t)
 	if testing.Short() && !full() {
 		t.Skip("takes ten seconds: runs without -short, or with HASHEDWHEEL_FULL=1")
 	}

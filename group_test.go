@@ -171,13 +171,27 @@ func TestGroupClosedFromInside(t *testing.T) {
 	})
 }
 
-// To cancel a group costs what is in it, however many others the timer has; the limit allows for
-// a slow machine, not for a look at each of them.
+// To cancel a group costs what is in it, however many others the timer has: less than a tenth
+// of a look at each of them, on whatever machine.
 func TestGroupCostsItsSize(t *testing.T) {
 	timer := newTimer(t)
-	for range 200_000 {
-		_, err := timer.AfterFunc(time.Hour, nop)
+	others := make([]*Timeout, 200_000)
+	for i := range others {
+		var err error
+		others[i], err = timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
+	}
+	look := time.Hour // at each of them, at least
+	for range 10 {
+		start := time.Now()
+		n := 0
+		for _, to := range others {
+			if !to.IsExpired() {
+				n++
+			}
+		}
+		look = min(look, time.Since(start))
+		require.Len(t, others, n)
 	}
 	g := NewGroup(timer)
 	least := time.Hour
@@ -190,8 +204,8 @@ func TestGroupCostsItsSize(t *testing.T) {
 		require.Equal(t, 10, g.Cancel())
 		least = min(least, time.Since(start))
 	}
-	t.Logf("10 of 200,010 canceled in %v", least)
-	require.Less(t, least, 200*time.Microsecond)
+	t.Logf("10 of 200,010 canceled in %v, all looked at in %v", least, look)
+	require.Less(t, least, look/10)
 }
 
 // Arming, canceling, resetting and closing at once, on real time, also beyond the limit and while
@@ -291,12 +305,12 @@ func TestClosedGroupTakesNoSlot(t *testing.T) {
 	var over atomic.Bool
 	var users sync.WaitGroup
 	users.Go(func() {
-		for !over.Load() {
+		for ; !over.Load(); spin() {
 			_, err := member.Reset(time.Hour)
 			assert.ErrorIs(t, err, ErrGroupClosed)
 		}
 	})
-	for end := time.Now().Add(stressTime(t) / 4); time.Now().Before(end); {
+	for end := time.Now().Add(stressTime(t) / 4); time.Now().Before(end); spin() {
 		to, err := timer.AfterFunc(time.Hour, nop)
 		if !assert.NoError(t, err) {
 			break

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,37 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("runtime.handleEvent")) // one of the runtime's own, on js
+}
+
+// oneThread is set where all goroutines share one thread and none is preempted: each runs until it blocks or
+// yields. No other process can be started there.
+const oneThread = runtime.GOARCH == "wasm"
+
+// needsThreads skips a test of what happens only between goroutines that run at the same time.
+func needsThreads(t testing.TB) {
+	t.Helper()
+	if oneThread {
+		t.Skip("needs threads: here goroutines never run at the same time")
+	}
+}
+
+// needsProcesses skips a test that starts other programs.
+func needsProcesses(t testing.TB) {
+	t.Helper()
+	if oneThread {
+		t.Skip("needs processes: here no program can be started")
+	}
+}
+
+// spin is called in each turn of a loop that neither blocks nor yields. It yields where no other goroutine
+// could run otherwise, and does nothing elsewhere, so that the loop takes a processor.
+func spin() {
+	if oneThread {
+		runtime.Gosched()
+	}
+}
 
 // onLevels are the options of newTimer that virtual sets.
 var onLevels []Option
@@ -108,11 +139,25 @@ func stressTime(t testing.TB) time.Duration {
 	return lengthOf(t, "HASHEDWHEEL_STRESS", sized(50*time.Millisecond, 200*time.Millisecond, 5*time.Second))
 }
 
+// hog keeps a processor busy until it is told to quit. It calls a function, because a loop without a call is
+// not always preempted under an emulator.
+func hog(quit *atomic.Bool) {
+	for !quit.Load() {
+		_ = time.Now()
+		spin()
+	}
+}
+
+// patience is how long a test waits for what must happen: on a starved machine that may take long, and only a
+// defect takes longer.
+const patience = time.Minute
+
 // goesOn reports whether a test of a race goes on: until end, and then until it has seen what it is
-// for, which may take long on a starved machine, but not for longer than a minute.
+// for, which may take long on a starved machine, but not for longer than patience. Others run meanwhile.
 func goesOn(end time.Time, seen bool) bool {
+	spin()
 	now := time.Now()
-	return now.Before(end) || !seen && now.Before(end.Add(time.Minute))
+	return now.Before(end) || !seen && now.Before(end.Add(patience))
 }
 
 // lengthOf returns the duration that a variable says, or the one given if it is not set.

@@ -60,10 +60,10 @@ func adopt(task Task) (adopted Task, bits uint64) {
 		if f == nil {
 			return nil, 0
 		}
+	case Canceler: // also one that is a hook, being Light
+		return &notified{wrap: wrap{task}, canceler: f}, hooked
 	case hook:
 		return task, hooked
-	case Canceler:
-		return &notified{wrap: wrap{task}, canceler: f}, hooked
 	}
 	return task, 0
 }

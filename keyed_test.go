@@ -338,7 +338,8 @@ func TestKeyedRace(t *testing.T) {
 			rnd := newRand(t)
 			var expired, removed, cleared, replaced, left int
 			deadline := time.Now().Add(stressTime(t) / 2)
-			for time.Now().Before(deadline) || expired == 0 || removed == 0 || cleared == 0 || replaced == 0 {
+			seen := func() bool { return expired > 0 && removed > 0 && cleared > 0 && replaced > 0 }
+			for goesOn(deadline, seen()) {
 				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond))...)
 				const ops, producers, keys = 300, 4, 5
 				// How often each value has ended: replaced is seen by the Set that did it only
@@ -428,6 +429,7 @@ func TestKeyedRace(t *testing.T) {
 				checkStats(t, timer)
 			}
 			t.Logf("%d expired, %d removed, %d cleared, %d replaced, %d left behind", expired, removed, cleared, replaced, left)
+			require.True(t, seen(), "the test did not do what it is for")
 		})
 	}
 }

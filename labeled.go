@@ -7,9 +7,12 @@ import "context"
 // labels of the timer again, which pprof.Do inside a task would not bring back; see WithName. On a
 // goroutine of an executor it has none.
 //
-// It is nil for a nil task, and allocates 32 bytes. Only the task runs under the labels, not its Canceled
-// method. Timeout.Task returns the task without them.
+// It is nil for a nil task, panics for a nil context, and allocates 32 bytes. Only the task runs under the labels,
+// not its Canceled method. Timeout.Task returns the task without them.
 func Labeled(ctx context.Context, task Task) Task {
+	if ctx == nil {
+		panic("hashedwheel: Labeled: nil context") // here, or each run would be lost by a panic of its own
+	}
 	task, _ = adopt(task)
 	if task == nil {
 		return nil

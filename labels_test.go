@@ -111,6 +111,52 @@ func TestLabelsAfterGoexit(t *testing.T) {
 	})
 }
 
+// A goroutine that an executor starts when it is given a task may live on, for other work. It has no labels. What
+// the executor does not take runs under those of the timer, also if it panics.
+func TestExecutorHasNoLabels(t *testing.T) {
+	for name, c := range map[string]struct {
+		submit func(func()) error
+		want   string
+	}{
+		"starts":  {func(run func()) error { go run(); return nil }, ""},
+		"refuses": {func(func()) error { return errors.New("full") }, labelsOf("x", "runner")},
+		"panics":  {func(func()) error { panic("on purpose") }, labelsOf("x", "runner")},
+		"exits":   {func(func()) error { runtime.Goexit(); return nil }, labelsOf("x", "runner")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				option, _ := logged()
+				timer := newTimer(t, WithTick(time.Millisecond), WithName("x"), WithExecutor(c.submit), option)
+				release := make(block)
+				defer close(release)
+				_, err := timer.NewTimeout(release, 0)
+				require.NoError(t, err)
+				pass(10 * time.Millisecond)
+				requireLabels(t, "block.Run", c.want)
+			})
+		})
+	}
+}
+
+// Labels that a task leaves on its goroutine end with the batch, however long the runner goes on.
+func TestLabelsThatATaskLeaves(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithName("left"), WithMaxConcurrency(1))
+		_, err := timer.AfterFunc(0, func() {
+			time.Sleep(10 * time.Millisecond) // the next one comes due meanwhile, and the same runner takes it
+			pprof.SetGoroutineLabels(pprof.WithLabels(t.Context(), pprof.Labels("user", "somebody")))
+		})
+		require.NoError(t, err)
+		release := make(block)
+		defer close(release)
+		_, err = timer.NewTimeout(release, 5*time.Millisecond)
+		require.NoError(t, err)
+		pass(20 * time.Millisecond)
+		require.EqualValues(t, 1, timer.runners.started)
+		requireLabels(t, "block.Run", labelsOf("left", "runner"))
+	})
+}
+
 // A labeled task runs under the labels of its context, and what runs after it on the same goroutine under
 // those of the timer, or on a goroutine of an executor under none. It may panic.
 func TestLabeled(t *testing.T) {
@@ -164,6 +210,8 @@ func TestLabeled(t *testing.T) {
 func TestLabeledIsATask(t *testing.T) {
 	require.Nil(t, Labeled(t.Context(), nil))
 	require.Nil(t, Labeled(t.Context(), TaskFunc(nil)))
+	var none context.Context
+	require.PanicsWithValue(t, "hashedwheel: Labeled: nil context", func() { Labeled(none, TaskFunc(func(*Timeout) {})) })
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		_, err := timer.NewTimeout(Labeled(t.Context(), nil), 0)

@@ -52,10 +52,18 @@ func (l *level) remove(slot uint64, to *Timeout) {
 	}
 }
 
-// emptied records that the last entry of a bucket has been removed.
+// keepBuckets is the largest number of buckets in a level for which emptied buckets keep memory for their next
+// entries. That is 3.5 MB in all.
+const keepBuckets = 1 << 12
+
+// emptied records that the last entry of a bucket has been removed. In a large level the bucket frees its
+// memory, because otherwise all buckets together could keep much more than has ever been pending.
 func (l *level) emptied(slot uint64) {
 	l.occupied.clear(slot)
 	l.inUse--
+	if len(l.buckets) > keepBuckets {
+		l.buckets[slot].first = nil
+	}
 }
 
 // each yields the slot and the number of entries of each bucket in use, for the slots from from to end-1.

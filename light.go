@@ -16,7 +16,7 @@ package hashedwheel
 //
 // Such a task, and Stopped, must not block, except to wait for a lock that is held briefly. Stopped is
 // called by the goroutine that called Stop or Shutdown, when nothing can be armed any more. It must not wait for
-// that goroutine.
+// that goroutine. A panic in it is reported like one in the task.
 type Light struct{ noHook }
 
 // A stopNotified is a Light task that wants to know of Stop.

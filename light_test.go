@@ -72,3 +72,85 @@ func TestLightTasksAreToldOfStop(t *testing.T) {
 		checkStats(t, timer)
 	})
 }
+
+// A Light task may be a Canceler: it is notified of each end by Cancel and by Stop, and stays Light.
+func TestLightCanceler(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithMaxConcurrency(1))
+		block := make(chan struct{})
+		_, err := timer.AfterFunc(0, func() { <-block })
+		require.NoError(t, err)
+		var embedded Timeout
+		group := NewGroup(timer)
+		all := make([]*notifiedSignal, 4)
+		for i := range all {
+			all[i] = &notifiedSignal{signal: signal{c: make(chan time.Time, 1)}}
+		}
+		timer.Init(&embedded, all[0])
+		_, err = embedded.Reset(time.Hour)
+		require.NoError(t, err)
+		require.Same(t, all[0], embedded.Task())
+		canceled, err := group.NewTimeout(all[1], time.Hour)
+		require.NoError(t, err)
+		_, err = timer.NewTimeout(all[2], 0)
+		require.NoError(t, err)
+		_, err = timer.ScheduleAtFixedRate(all[3], 0, time.Minute)
+		require.NoError(t, err)
+		pass(time.Second)
+		require.True(t, canceled.Cancel())
+		pass(0)
+		require.EqualValues(t, 1, all[1].canceled.Load())
+		require.Len(t, all[2].c, 1) // without a turn
+		require.Len(t, all[3].c, 1)
+
+		require.Empty(t, timer.Stop())
+		pass(0)
+		for i, want := range []struct{ canceled, stopped int32 }{{1, 1}, {1, 0}, {0, 0}, {1, 1}} {
+			require.Equal(t, want.canceled, all[i].canceled.Load(), i)
+			require.Equal(t, want.stopped, all[i].stopped.Load(), i)
+		}
+		close(block)
+		pass(0)
+		checkStats(t, timer)
+	})
+}
+
+// A notifiedSignal is a signal that counts the calls of Canceled.
+type notifiedSignal struct {
+	signal
+	canceled atomic.Int32
+}
+
+func (s *notifiedSignal) Canceled(*Timeout) { s.canceled.Add(1) }
+
+// A Stopped that panics keeps Stop neither from telling the other tasks nor from returning the timeouts of
+// users. The panic is reported as one of a task is.
+func TestStoppedPanics(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		var reported []*Timeout
+		timer := newTimer(t, WithPanicHandler(func(to *Timeout, value any, stack []byte) {
+			require.Equal(t, "stopped", value)
+			require.Contains(t, string(stack), "(*badSignal).Stopped")
+			reported = append(reported, to)
+		}))
+		all := []*Timeout{nil, nil, nil}
+		for i := range all {
+			var err error
+			all[i], err = timer.NewTimeout(&badSignal{}, time.Hour)
+			require.NoError(t, err)
+		}
+		users, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+
+		require.Equal(t, []*Timeout{users}, timer.Stop())
+		require.ElementsMatch(t, all, reported)
+		require.EqualValues(t, 3, timer.Stats().Panics)
+		checkStats(t, timer)
+	})
+}
+
+// A badSignal panics when it is told of Stop.
+type badSignal struct{ Light }
+
+func (*badSignal) Run(*Timeout)     {}
+func (*badSignal) Stopped(*Timeout) { panic("stopped") }

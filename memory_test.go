@@ -54,3 +54,24 @@ func TestMemoryOfPendingTimeouts(t *testing.T) {
 type embeddedCall struct{ timeout Timeout }
 
 func (*embeddedCall) Run(*Timeout) {}
+
+// What buckets take is in the documentation: of WithWheelSize, and of New for those of a default timer, which
+// the allocator rounds up to 32 KiB.
+func TestMemoryOfBuckets(t *testing.T) {
+	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
+		t.Skip("these are the sizes of 64-bit machines, without the race detector")
+	}
+	require.EqualValues(t, 56, unsafe.Sizeof(bucket{}))
+	require.Less(t, maxWheelSize*unsafe.Sizeof(bucket{}), uintptr(59_000_000))
+
+	wheels := make([]*wheel, 1000)
+	before := heapInUse()
+	for i := range wheels {
+		wheels[i] = newWheel(defaultWheelSize, 1, 0)
+		wheels[i].place(new(Timeout), 1)
+	}
+	size := int(heapInUse()-before) / len(wheels)
+	runtime.KeepAlive(wheels)
+	require.Greater(t, size, 32<<10)
+	require.LessOrEqual(t, size, 33<<10)
+}

@@ -11,17 +11,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// There are twice as many stripes as processors, within bounds.
+func TestStripes(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for procs, want := range map[int]int{1: 8, 4: 8, 5: 16, 32: 64, 128: 256, 1000: 256} {
+		if oneThread {
+			procs, want = 1, 8 // there are no more
+		}
+		runtime.GOMAXPROCS(procs)
+		require.Equal(t, want, len(newQueue().stripes), "%d processors", procs)
+	}
+}
+
 // How many of the goroutines that run at the same time share a stripe with another one: with 128
 // processors, at first, and when each that has met another one has changed its seat.
 func TestSeatsComeApart(t *testing.T) {
 	const procs, trials = 128, 50
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 	r := newRand(t)
 	first, last, changes := 0, 0, 0
 	for range trials {
-		q := newQueue()
-		require.Len(t, q.stripes, 256)
-		q.seats = make([]seat, len(allSeats))
+		q := queue{stripes: make([]stripe, 256), seats: make([]seat, len(allSeats))} // see TestStripes
 		var spots [procs]spot
 		for i := range spots {
 			spots[i] = spotAt(uintptr(r.IntN(1<<19)) << 11) // somewhere in a GiB of stacks
@@ -61,6 +70,7 @@ func TestSeatsComeApart(t *testing.T) {
 
 // Two goroutines that are busy on the same stripe at the same time come apart.
 func TestChangeSeat(t *testing.T) {
+	needsThreads(t) // none meets another one
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	timer := newTimer(t, WithTick(time.Hour))
 	q := &timer.queue
@@ -118,7 +128,7 @@ func TestManyGoroutines(t *testing.T) {
 		})
 	}
 	users.Wait()
-	require.Eventually(t, func() bool { return ran.Load()+canceled.Load() == 4*n }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return ran.Load()+canceled.Load() == 4*n }, patience, time.Millisecond)
 	used := 0
 	for i := range timer.queue.stripes {
 		if timer.queue.stripes[i].armed.Load() > 0 {

@@ -11,7 +11,7 @@ import (
 const (
 	defaultTick      = 100 * time.Millisecond
 	defaultWheelSize = 512
-	maxWheelSize     = 1 << 20 // 42 MB of buckets: more takes the worker too long to allocate
+	maxWheelSize     = 1 << 20 // 59 MB of buckets for each level: more takes the worker too long to allocate
 	maxLevels        = 8
 )
 
@@ -47,7 +47,7 @@ func WithTick(d time.Duration) Option {
 }
 
 // WithWheelSize sets the number of buckets, 512 by default. It is rounded up to a power of
-// two; allowed are 1 to 1,048,576. A bucket costs 40 bytes while anything is pending.
+// two; allowed are 1 to 1,048,576. A bucket costs 56 bytes while anything is pending.
 //
 // A turn of the wheel, wheel size times tick, is best not much shorter than the
 // usual delay: timeouts further off than a turn share their bucket with nearer ones, and
@@ -123,7 +123,11 @@ func WithLogger(l *slog.Logger) Option {
 // profiles. Each goroutine of the timer's carries the profiler labels "hashedwheel", which is the name, and
 // "hashedwheel.role", which is "worker" for the goroutine that turns the wheel and "runner" for those that
 // run tasks and other user code. So a profile of the program shows what the timer costs, and its tasks: with
-// go tool pprof, -tagfocus hashedwheel=rpc. Goroutines that a task starts inherit the labels.
+// go tool pprof, -tagfocus hashedwheel=rpc. Goroutines that a task starts inherit the labels. Those of an executor
+// do not: submit is called without them.
+//
+// A task that changes the labels of its goroutine leaves the change to tasks that come due together with it. So
+// does pprof.Do, which ends with the labels of its context. Labeled does not.
 //
 // The name is empty by default, and the label is "timer" then.
 func WithName(name string) Option {

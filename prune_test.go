@@ -183,9 +183,8 @@ func TestPruningCallsTheWorker(t *testing.T) {
 // Goroutines that arm and cancel one after another, each on a stripe of its own: the later ones let go of
 // what the earlier ones have left behind.
 func TestIdleStripesArePruned(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(32))
 	timer := newTimer(t, WithTick(time.Hour))
-	require.Len(t, timer.queue.stripes, 64)
+	timer.queue = queue{stripes: make([]stripe, 64), seats: allSeats[:]}
 	timer.worker.presence.Store(awake) // there is no worker
 	defer timer.worker.presence.Store(absent)
 	const each = 20_000
@@ -267,7 +266,7 @@ func TestNothingGrows(t *testing.T) {
 			const slack, bytes = 64 << 20, 100 // a timeout and its place in a bucket or two
 			require.LessOrEqual(t, grown, int64(slack+3*bytes*pending))
 			require.Equal(t, armed.Load(), canceled.Load())
-			require.Eventually(t, func() bool { return timer.Pending() == 0 && timer.Stats().Queued == 0 }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return timer.Pending() == 0 && timer.Stats().Queued == 0 }, patience, time.Millisecond)
 			t.Logf("%d armed, live heap grew by %d KB; the probe was late by up to %v", armed.Load(), grown>>10, w.worst)
 		})
 	}
@@ -340,6 +339,9 @@ func (f flood) run(t *testing.T, timer *Timer, r *rand.Rand) (armed, canceled in
 	}
 	ring := make([]*Timeout, f.lag+1)
 	for i := 0; i%256 != 0 || time.Now().Before(end); i++ {
+		if i%256 == 0 {
+			spin()
+		}
 		old := &ring[i%len(ring)]
 		if *old != nil {
 			cancel(*old)

@@ -304,10 +304,7 @@ func TestNothingStartsAfterStop(t *testing.T) {
 	var over atomic.Bool
 	var hogs sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
-		hogs.Go(func() {
-			for !over.Load() {
-			}
-		})
+		hogs.Go(func() { hog(&over) })
 	}
 	midst := 0
 	for end := time.Now().Add(2 * stressTime(t)); time.Now().Before(end); {
@@ -352,7 +349,7 @@ func TestPendingUnderTraffic(t *testing.T) {
 		var users sync.WaitGroup
 		for range 4 {
 			users.Go(func() {
-				for !over.Load() {
+				for ; !over.Load(); spin() {
 					to, err := timer.AfterFunc(time.Hour, nop)
 					if assert.NoError(t, err) {
 						to.Cancel()
@@ -369,7 +366,7 @@ func TestPendingUnderTraffic(t *testing.T) {
 				}
 			})
 		}
-		for end := time.Now().Add(stressTime(t) / 2); time.Now().Before(end); {
+		for end := time.Now().Add(stressTime(t) / 2); time.Now().Before(end); spin() {
 			pending := timer.Pending()
 			require.GreaterOrEqual(t, pending, 0)
 			require.LessOrEqual(t, pending, 4+1000*(4-limit))

@@ -97,7 +97,6 @@ func (rn *runner) recycle() {
 // run is the runner's goroutine.
 func (rn *runner) run() {
 	r := rn.runners
-	setLabels(r.timer.labels.runner)
 	ended := false
 	defer func() {
 		if !ended {
@@ -106,6 +105,7 @@ func (rn *runner) run() {
 		}
 	}()
 	for b := r.next(rn); b != nil; b = r.next(rn) {
+		setLabels(r.timer.labels.runner) // a task of the batch before may have set others
 		for rn.runTasks(b) {
 		}
 	}

@@ -185,10 +185,25 @@ type ends struct{ expired, canceled, returned uint64 }
 // total returns how many of the accepted timeouts have ended.
 func (e ends) total() uint64 { return e.expired + e.canceled + e.returned }
 
-// counts returns what the counters of the stripes say. The ends are read before what was
-// accepted, so that the difference is not negative: what has ended was accepted. If they
-// moved while they were read it is too large, by what has ended meanwhile. So they are read
-// again, and the best is taken.
+// stats returns the counts, with what was accepted as it was read after the ends. It may have been read too
+// low, even below zero. A repeating timeout counts as armed again on one stripe, and that may be taken back on
+// another one. A reader between the two has seen the second change alone.
+func (e ends) stats(accepted uint64) Stats {
+	if int64(accepted-e.total()) < 0 {
+		accepted = e.total()
+	}
+	return Stats{
+		Pending:  int(accepted - e.total()),
+		Accepted: accepted,
+		Expired:  e.expired,
+		Canceled: e.canceled,
+		Returned: e.returned,
+	}
+}
+
+// counts returns what the counters of the stripes say. The ends are read before what was accepted, because
+// what has ended was accepted. If they moved while they were read the difference is too large, by what has
+// ended meanwhile. So they are read again, and the best is taken.
 func (t *Timer) counts() Stats {
 	t.checkMade()
 	const tries = 8
@@ -204,13 +219,7 @@ func (t *Timer) counts() Stats {
 		after := t.ends()
 		if moved := after.total() - before.total(); moved < least {
 			least = moved
-			st = Stats{
-				Pending:  int(accepted - before.total()),
-				Accepted: accepted,
-				Expired:  before.expired,
-				Canceled: before.canceled,
-				Returned: before.returned,
-			}
+			st = before.stats(accepted)
 		}
 		if least == 0 {
 			break

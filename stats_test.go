@@ -279,3 +279,16 @@ func TestWaitingForATurnIsNotALateWorker(t *testing.T) {
 		require.Zero(t, timer.Pending())
 	})
 }
+
+// A reader of the stripes may miss that a run was counted, and see that it was taken back. What was accepted is
+// never less than what has ended then, nor a number below zero.
+func TestCountsAreNotNegative(t *testing.T) {
+	none := ends{}
+	require.Equal(t, Stats{}, none.stats(^uint64(0)), "the first timeout of all")
+	some := ends{expired: 5, canceled: 3, returned: 2}
+	want := Stats{Accepted: 10, Expired: 5, Canceled: 3, Returned: 2}
+	require.Equal(t, want, some.stats(9))
+	require.Equal(t, want, some.stats(10))
+	want.Accepted, want.Pending = 12, 2
+	require.Equal(t, want, some.stats(12))
+}

@@ -3,6 +3,7 @@ package hashedwheel
 import (
 	"context"
 	"runtime"
+	"runtime/debug"
 	"time"
 )
 
@@ -93,9 +94,19 @@ func (t *Timer) stop() []*Timeout {
 	left, own := t.takePending()
 	close(t.swept)
 	for _, to := range own {
-		to.hook().notifyStopped(to)
+		t.notifyStopped(to)
 	}
 	return left
+}
+
+// notifyStopped tells an own task of Stop. It recovers a panic, because other tasks are still to be told.
+func (t *Timer) notifyStopped(to *Timeout) {
+	defer func() {
+		if value := recover(); value != nil {
+			t.reportPanic(to, value, debug.Stack())
+		}
+	}()
+	to.hook().notifyStopped(to)
 }
 
 // takePending ends all pending timeouts and returns them: those of the user's tasks in left, which count as
@@ -190,17 +201,21 @@ const maxStart = 20 * time.Millisecond
 //
 // The first yields are for a runner that the Go scheduler has preempted, which is ahead of the caller in
 // the scheduler's queue. Where goroutines keep all processors busy, each yield takes long, and few must be
-// enough. The sleeps are for a runner whose thread the machine has preempted. If no time passes during the
-// yields, this is a synctest bubble, and a sleep would advance the bubble's time: awaitStarts then returns.
+// enough. The sleeps are for a runner whose thread the machine has preempted.
+//
+// In a synctest bubble time stands still while goroutines run, and a sleep would advance it. So awaitStarts
+// only yields there. It recognizes a bubble by times without a monotonic reading, because a coarse clock
+// outside may also stand still for a hundred yields.
 func (t *Timer) awaitStarts(grace time.Duration) {
 	const minYields, maxYields = 8, 100
 	start := time.Now()
+	inBubble := !isMonotonic(start)
 	for i := 0; t.awaitClaims(); i++ {
 		spent := time.Since(start)
 		switch {
 		case i < minYields:
 			runtime.Gosched()
-		case spent >= grace, spent == 0 && i >= maxYields:
+		case spent >= grace, inBubble && i >= maxYields:
 			return
 		case i < maxYields:
 			runtime.Gosched()

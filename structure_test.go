@@ -33,6 +33,7 @@ var features = map[string][]string{
 // core, other than in hook.go, where a Canceler is adopted. And features know of each other only
 // what the table above says. So a feature can be read, or deleted, alone.
 func TestCoreNamesNoFeature(t *testing.T) {
+	needsProcesses(t) // the importer asks the go command for package files
 	t.Parallel()
 	arrows := arrowsOf(t)
 	up := 0

@@ -439,3 +439,30 @@ func TestWheelExample(t *testing.T) {
 	}
 	require.Len(t, collect(t, w, w.now+512), 1)
 }
+
+// A large wheel does not keep memory in each bucket that has once been in use.
+func TestEmptiedBucketsKeepLittle(t *testing.T) {
+	for _, size := range []int{keepBuckets, 2 * keepBuckets} {
+		w := newWheel(size, 1, 0)
+		var last *Timeout
+		for range size {
+			for range 70 {
+				last = testTimeout(w.now + 1)
+				w.place(last, w.now+1)
+			}
+			w.remove(last)
+			w.advance(w.now+1, func(*Timeout) {})
+			w.place(last, w.now+1)
+			w.remove(last)
+		}
+		kept := 0
+		for slot := range w.levels[0].buckets {
+			kept += w.levels[0].buckets[slot].cap()
+		}
+		if size > keepBuckets {
+			require.Zero(t, kept)
+		} else {
+			require.GreaterOrEqual(t, kept, 70*size)
+		}
+	}
+}

@@ -251,15 +251,17 @@ func TestTakenBackRestIsShort(t *testing.T) {
 	require.NoError(t, err)
 	gone := func() bool { return w.presence.Load() == absent }
 	woken := func(n uint64) func() bool { return func() bool { return w.wakeups.Load() > n } }
-	time.Sleep(20 * time.Millisecond) // it has been placed, and the worker waits
+	require.Eventually(t, func() bool { return timer.Stats().Queued == 0 }, patience, time.Millisecond)
+	w.mu.Lock() // the worker, which has placed it, waits, or is about to
+	w.mu.Unlock()
 	timer.runners.mu.Lock()
 	before := w.wakeups.Load()
 	w.nudge()
-	require.Eventually(t, woken(before), 10*time.Second, time.Millisecond)
-	time.Sleep(20 * time.Millisecond) // it has taken the empty queue, and needs the lock
+	require.Eventually(t, woken(before), patience, time.Millisecond)
+	time.Sleep(20 * time.Millisecond) // most often it has taken the empty queue by now, and needs the lock
 	require.True(t, to.Cancel())      // which finds it awake
 	timer.runners.mu.Unlock()
-	require.Eventually(t, gone, 10*time.Second, time.Millisecond)
+	require.Eventually(t, gone, patience, time.Millisecond)
 }
 
 // On real time, a worker that is held up for hundreds of ticks loses nothing, and nothing is
@@ -285,7 +287,7 @@ func TestHeldUpWorkerCatchesUp(t *testing.T) {
 			time.Sleep(tick)
 		}
 		timer.runners.mu.Unlock()
-		require.Eventually(t, func() bool { return ran.Load() == n }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return ran.Load() == n }, patience, time.Millisecond)
 		require.Zero(t, early.Load())
 	}
 }
@@ -310,7 +312,7 @@ func TestNoLostWakeUp(t *testing.T) {
 			}
 			select {
 			case <-fired:
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				t.Fatalf("not fired: presence %d, %d on the queue", timer.worker.presence.Load(), timer.queue.queueLen())
 			}
 			// About as long as the worker takes to look once more and go to rest.
@@ -402,6 +404,7 @@ func TestOneWorkerStarts(t *testing.T) {
 		for range 2 {
 			users.Go(func() {
 				for ready.Add(1); ready.Load() < 2; {
+					spin()
 				}
 				_, err := timer.AfterFunc(time.Hour, nop)
 				assert.NoError(t, err)
@@ -447,7 +450,7 @@ func TestDroppedTimerIsCollected(t *testing.T) {
 				runtime.AddCleanup(timer, func(gone chan struct{}) { close(gone) }, gone)
 				use(t, timer)
 				timer = nil
-				for deadline := time.Now().Add(10 * time.Second); ; {
+				for deadline := time.Now().Add(patience); ; {
 					runtime.GC()
 					select {
 					case <-gone:

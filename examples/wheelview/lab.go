@@ -10,14 +10,14 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A lab has one rig at a time, and replaces it by another when the settings of the wheel change.
+// A lab has one rig at a time. It replaces the rig when the settings of the wheel change.
 type lab struct {
-	rig atomic.Pointer[rig] // read by anyone, written with mu held
+	rig atomic.Pointer[rig] // written with mu held
 
-	mu   sync.Mutex // held by whoever changes anything
+	mu   sync.Mutex // serializes changes
 	sums sums       // of the rigs that have been closed
 
-	handedBack atomic.Int64 // by the rig before, when it was shut down
+	handedBack atomic.Int64 // by the previous rig, when it was shut down
 }
 
 func newLab(w wheelSettings, load loadSettings) (*lab, error) {
@@ -30,7 +30,7 @@ func newLab(w wheelSettings, load loadSettings) (*lab, error) {
 	return l, nil
 }
 
-// changeLoad changes the load by what edit makes of the settings, unless it fails.
+// changeLoad applies edit to the load. It changes nothing if edit or the check of its result fails.
 func (l *lab) changeLoad(edit func(*loadSettings) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,8 +46,8 @@ func (l *lab) changeLoad(edit func(*loadSettings) error) error {
 	return nil
 }
 
-// changeWheel has a new timer take the load over and shuts the old one down, if edit changes
-// anything and does not fail.
+// changeWheel applies edit to the settings of the wheel. If they change and are valid, a new timer
+// takes over the load and the old one is shut down.
 func (l *lab) changeWheel(edit func(*wheelSettings) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +82,8 @@ func (l *lab) block(b blockage) error {
 	return l.rig.Load().block(b)
 }
 
-// close ends all there is and returns the sums of every timer. A change that comes later fails, or
-// has no effect.
+// close ends the current rig and returns the sums of every timer. Later changes fail or have no
+// effect.
 func (l *lab) close() sums {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +91,7 @@ func (l *lab) close() sums {
 	return l.sums
 }
 
-// sums are what became of the timeouts of timers that have been shut down.
+// sums count how the timeouts of shut-down timers ended.
 type sums struct {
 	timers                                int
 	accepted, expired, canceled, returned uint64
@@ -99,7 +99,7 @@ type sums struct {
 	errs                                  []error
 }
 
-// sumsOf returns those of a rig whose timer has handed back so many timeouts.
+// sumsOf returns the sums of a rig whose Shutdown returned handedBack timeouts and err.
 func sumsOf(r *rig, handedBack int, err error) sums {
 	st := r.timer.Stats()
 	s := sums{1, st.Accepted, st.Expired, st.Canceled, st.Returned, r.early.Load(), nil}
@@ -123,7 +123,7 @@ func (s *sums) add(o sums) {
 	s.errs = append(s.errs, o.errs...)
 }
 
-// check returns an error that names everything that should hold and does not.
+// check returns an error that names every sum that does not add up.
 func (s *sums) check() error {
 	errs := s.errs
 	if s.expired+s.canceled+s.returned != s.accepted {

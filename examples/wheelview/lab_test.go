@@ -24,7 +24,7 @@ func closed(t *testing.T, w wheelSettings, load loadSettings) *lab {
 	return l
 }
 
-// pass lets virtual time pass, and returns when all that was due has been done.
+// pass advances virtual time by d, and returns when everything that came due is done.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -173,7 +173,6 @@ func TestSlowLoad(t *testing.T) {
 }
 
 func TestDelays(t *testing.T) {
-	l := closed(t, startWheel, quiet)
 	s := loadSettings{MinDelayMs: 100, MaxDelayMs: 10_000}
 	rng := newRand(t)
 	short := 0
@@ -186,7 +185,6 @@ func TestDelays(t *testing.T) {
 		}
 	}
 	require.InDelta(t, 5000, short, 300, "half of them are in the first of two decades")
-	_ = l
 }
 
 func TestBlockedTasksHoldUpNobody(t *testing.T) {

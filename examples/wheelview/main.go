@@ -1,5 +1,5 @@
-// Wheelview shows a timer at work in the browser: its wheel, bucket by bucket, and what a load
-// that the page sets does to it.
+// Wheelview shows a timer at work in the browser: its wheel, bucket by bucket, under a load that the
+// page sets.
 package main
 
 import (
@@ -31,8 +31,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the whole program apart from signals: canceling ctx is the interruption, which is the
-// way to end it. It returns the exit code.
+// run is the whole program except for signals. It runs until ctx is canceled and returns the exit
+// code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("wheelview", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error is printed below, in one line
@@ -79,11 +79,11 @@ Flags:
 	return exitOK
 }
 
-// shutdownLimit is how long a request that is being answered may still take at the end.
+// shutdownLimit bounds how long a request in flight may take after ctx is canceled.
 const shutdownLimit = 10 * time.Second
 
-// show serves the page until ctx is canceled, and returns the sums of all timers that there were.
-// No goroutine of its own is left then.
+// show serves the page until ctx is canceled, and returns the sums of all timers. It leaves no
+// goroutine behind.
 func show(ctx context.Context, ln net.Listener) (sums, error) {
 	l, err := newLab(startWheel, startLoad)
 	if err != nil {
@@ -94,7 +94,7 @@ func show(ctx context.Context, ln net.Listener) (sums, error) {
 		Handler:           newHandler(l),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		// The streams of events end with ctx: Shutdown would wait for them.
+		// Event streams end when ctx is canceled, because Shutdown waits for them.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	served := make(chan error, 1)
@@ -104,7 +104,7 @@ func show(ctx context.Context, ln net.Listener) (sums, error) {
 		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownLimit)
 		defer cancel()
 		if err = srv.Shutdown(limit); err != nil {
-			srv.Close() // whoever is so slow is not waited for
+			srv.Close() // drop requests that are still in flight
 			err = nil
 		}
 		<-served

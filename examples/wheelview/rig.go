@@ -15,12 +15,12 @@ const (
 	// maxPending keeps the memory of this program within some 200 MB, whatever the page asks for.
 	maxPending = 1_000_000
 
-	// pulse is the time between two bursts of the load, and maxLag how much of it is made up for
-	// when the machine has been busy with other things.
+	// pulse is the time between two bursts of the load. After a stall, the load makes up for maxLag
+	// at most.
 	pulse  = 5 * time.Millisecond
 	maxLag = 100 * time.Millisecond
 
-	// answerBy is the part of a delay by which the answer comes, if one does.
+	// answerBy bounds when an answer comes, as a part of the delay of its timeout.
 	answerBy = 0.9
 )
 
@@ -29,7 +29,7 @@ type rig struct {
 	// Immutable after newRig.
 	settings wheelSettings
 	timer    *hashedwheel.Timer
-	answers  *hashedwheel.Timer // its tasks cancel, as the answers to requests do
+	answers  *hashedwheel.Timer // its tasks cancel timeouts, as answers to requests do
 	start    time.Time
 	number   int // of the timers that the lab has had
 	ctx      context.Context
@@ -39,7 +39,7 @@ type rig struct {
 	load    atomic.Pointer[loadSettings]
 	changed chan struct{} // holds a token when load has changed
 	blocked atomic.Int64  // tasks that block
-	early   atomic.Int64  // tasks that were started before their time: none may be
+	early   atomic.Int64  // tasks that started before their deadline: always 0
 
 	loading sync.WaitGroup
 }
@@ -51,7 +51,7 @@ func newRig(s wheelSettings, load loadSettings, number int) (*rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	start := time.Now() // the boundaries of the ticks count from here, but for a microsecond
+	start := time.Now() // tick boundaries count from here, within a microsecond
 	answers, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond), hashedwheel.WithLevels(3))
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (r *rig) generate() {
 	}
 }
 
-// request arms the timeout of a request, and of its answer if one is to come.
+// request arms the timeout of a request, and schedules its answer if it gets one.
 func (r *rig) request(load *loadSettings, rng *rand.Rand) {
 	delay := load.draw(rng)
 	to, err := r.timer.NewTimeout(&request{r, time.Since(r.start) + delay}, delay)
@@ -108,7 +108,7 @@ func (r *rig) request(load *loadSettings, rng *rand.Rand) {
 		return // too many are pending: Stats counts those refused
 	}
 	if rng.Float64() < load.Canceled {
-		// This fails only after close, which has this goroutine end first.
+		// This fails only after close, which waits for this goroutine first.
 		r.answers.NewTimeout(answer{to}, time.Duration(float64(delay)*answerBy*rng.Float64()))
 	}
 }
@@ -130,7 +130,7 @@ type answer struct{ to *hashedwheel.Timeout }
 
 func (a answer) Run(*hashedwheel.Timeout) { a.to.Cancel() }
 
-// block arms timeouts that are due at once and whose tasks block.
+// block arms timeouts that are due at once, with tasks that block.
 func (r *rig) block(b blockage) error {
 	if now := r.blocked.Add(int64(b.Tasks)); now > maxBlocked {
 		r.blocked.Add(-int64(b.Tasks))

@@ -17,11 +17,11 @@ var page embed.FS
 
 const (
 	frame      = time.Second / 15 // between two snapshots
-	writeLimit = 5 * time.Second  // for one of them, after which a reader that hangs is given up
+	writeLimit = 5 * time.Second  // for one snapshot; a reader that takes longer is dropped
 	maxBody    = 1 << 12
 )
 
-// newHandler returns what serves the page and its API.
+// newHandler returns the handler of the page and its API.
 func newHandler(l *lab) http.Handler {
 	files, err := fs.Sub(page, "page")
 	if err != nil {
@@ -63,7 +63,7 @@ func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
 		if err != nil {
-			host = r.Host // without a port, which is 80
+			host = r.Host // without a port, which means port 80
 		}
 		if host != "127.0.0.1" && host != "localhost" {
 			http.Error(w, fmt.Sprintf("Host is %q: allowed is 127.0.0.1 or localhost", r.Host), http.StatusForbidden)
@@ -85,7 +85,7 @@ func decodeBody(w http.ResponseWriter, r *http.Request, to any) error {
 	return decode(http.MaxBytesReader(w, r.Body, maxBody), to)
 }
 
-// answerTo answers a request that changes something: with nothing, or with what is wrong with it.
+// answerTo answers a request for a change: with no content, or with err as JSON.
 func answerTo(w http.ResponseWriter, err error) {
 	if err == nil {
 		w.WriteHeader(http.StatusNoContent)
@@ -111,7 +111,7 @@ func (l *lab) serveEvents(w http.ResponseWriter, r *http.Request) {
 	for {
 		data, err := json.Marshal(s.snapshot())
 		if err != nil {
-			panic(err) // there is nothing in a snapshot that JSON does not have
+			panic(err) // JSON can encode every snapshot
 		}
 		ctl.SetWriteDeadline(time.Now().Add(writeLimit))
 		if _, err := fmt.Fprintf(w, "data: %s\n\n", data); err != nil {

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// wheelSettings are those of a timer. To change them takes a new one.
+// wheelSettings are fixed for the life of a timer: a change needs a new one.
 type wheelSettings struct {
 	TickMs int `json:"tickMs"`
 	Levels int `json:"levels"`
 	Size   int `json:"size"`
 }
 
-// loadSettings say which timeouts are armed.
+// loadSettings describe the timeouts that are armed.
 type loadSettings struct {
 	Rate       int     `json:"rate"`       // timeouts a second
 	Canceled   float64 `json:"canceled"`   // the share of them that is canceled
@@ -28,19 +28,19 @@ type loadSettings struct {
 	MaxDelayMs int     `json:"maxDelayMs"`
 }
 
-// A blockage is a number of tasks that block for a time.
+// A blockage is a request for tasks that block.
 type blockage struct {
 	Tasks   int     `json:"tasks"`
 	Seconds float64 `json:"seconds"`
 }
 
-// The start has something to see on each of three rings.
+// The initial settings put timeouts on each of three rings.
 var (
 	startWheel = wheelSettings{TickMs: 20, Levels: 3, Size: 64}
 	startLoad  = loadSettings{Rate: 2000, Canceled: 0.8, MinDelayMs: 100, MaxDelayMs: 120_000}
 )
 
-// maxBlocked is the most tasks that block at a time, each of which takes a goroutine.
+// maxBlocked bounds the tasks that block at a time. Each of them takes a goroutine.
 const maxBlocked = 5000
 
 func (s wheelSettings) check() error {
@@ -74,8 +74,8 @@ func (s loadSettings) check() error {
 	return nil
 }
 
-// draw returns a delay. Its logarithm is evenly distributed: as many are between 0.1 s and 1 s as
-// between 1 s and 10 s, so that there is something on every ring.
+// draw returns a random delay whose logarithm is uniform: 0.1 s to 1 s is as likely as 1 s to 10 s. So
+// every ring gets timeouts.
 func (s loadSettings) draw(rng *rand.Rand) time.Duration {
 	least, most := float64(s.MinDelayMs), float64(s.MaxDelayMs)
 	return time.Duration(least * math.Pow(most/least, rng.Float64()) * float64(time.Millisecond))
@@ -100,7 +100,7 @@ func within[T int | float64](field string, v, least, most T) error {
 	return &fieldError{field, fmt.Sprintf("%s is %v: allowed is %v to %v", field, v, least, most)}
 }
 
-// decode reads one JSON object into a struct. What the object does not name stays as it was.
+// decode reads one JSON object into a struct. Fields that the object does not name keep their values.
 func decode(r io.Reader, to any) error {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()

@@ -7,10 +7,10 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A snapshot is what the page is told, as JSON.
+// A snapshot is what the server sends to the page, as JSON.
 type snapshot struct {
-	Timer      int           `json:"timer"`      // how many timers there have been
-	HandedBack int64         `json:"handedBack"` // pending timeouts of the one before
+	Timer      int           `json:"timer"`      // the number of this timer, from 1
+	HandedBack int64         `json:"handedBack"` // timeouts that the previous timer returned from Shutdown
 	Wheel      wheelSettings `json:"wheel"`
 	Load       loadSettings  `json:"load"`
 
@@ -18,7 +18,7 @@ type snapshot struct {
 	Queued     int   `json:"queued"`
 	Running    int   `json:"running"`
 	Runners    int   `json:"runners"`
-	Blocked    int64 `json:"blocked"` // tasks among those running, or about to, that block
+	Blocked    int64 `json:"blocked"` // blocking tasks that run or are about to
 	Early      int64 `json:"early"`
 	Goroutines int   `json:"goroutines"` // of the process
 
@@ -26,7 +26,7 @@ type snapshot struct {
 	Rates  rates  `json:"rates"`
 
 	Ticks    int64       `json:"ticks"`  // boundaries since New
-	Levels   []levelView `json:"levels"` // those that have been used
+	Levels   []levelView `json:"levels"` // empty while nothing is pending
 	Lateness lateness    `json:"lateness"`
 }
 
@@ -53,7 +53,7 @@ type levelView struct {
 	Buckets  []int `json:"buckets"` // how many timeouts are in each
 }
 
-// lateness is that of the tasks that were started of late, in microseconds.
+// lateness says how late the tasks of the last ten seconds started, in microseconds.
 type lateness struct {
 	Count   uint64  `json:"count"`
 	P50     float64 `json:"p50"`
@@ -62,18 +62,18 @@ type lateness struct {
 	Classes []class `json:"classes"`
 }
 
-// A class of the lateness: up to so many microseconds, and more than the class before.
+// A class counts the tasks that were late by at most UpTo microseconds, and by more than the class before.
 type class struct {
 	UpTo float64 `json:"upTo"`
 	N    uint64  `json:"n"`
 }
 
-// A sampler takes the snapshots for one page. Its rates are over the last second or so, its lateness
-// is over the last ten.
+// A sampler takes the snapshots for one page. Its rates cover about the last second, its lateness the
+// last ten.
 type sampler struct {
 	lab  *lab
 	rig  *rig         // of the last snapshot
-	past []moment     // of that rig, oldest first
+	past []moment     // of rig, oldest first
 	late []lateMoment // the same, one a second
 }
 
@@ -124,7 +124,7 @@ func (s *sampler) snapshot() snapshot {
 	return v
 }
 
-// rates returns what has been counted since about a second ago.
+// rates returns the counts per second, over about the last second.
 func (s *sampler) rates(now moment) rates {
 	s.past = append(s.past, now)
 	if len(s.past) > int(time.Second/frame) {
@@ -144,7 +144,7 @@ func (s *sampler) rates(now moment) rates {
 	}
 }
 
-// lately returns what has been counted in the last seconds, of all that has been counted up to now.
+// lately returns the part of all, a histogram since New, that was added in the last ten seconds.
 func (s *sampler) lately(now time.Time, all hashedwheel.Histogram) hashedwheel.Histogram {
 	if len(s.late) == 0 && now.Sub(s.rig.start) < lateSpan {
 		s.late = append(s.late, lateMoment{at: s.rig.start})

@@ -5,14 +5,11 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -28,19 +25,10 @@ type browser struct {
 	session string // its URL
 }
 
-// startBrowser starts a browser that is there until the test ends. The test is skipped unless
-// WHEELVIEW_BROWSER=1 asks for it, because it takes half a minute and needs Chromium and chromedriver.
+// startBrowser starts a browser that is there until the test ends, or skips the test: see findBrowser.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
-	if os.Getenv("WHEELVIEW_BROWSER") != "1" {
-		t.Skip("the browser takes half a minute: runs with WHEELVIEW_BROWSER=1")
-	}
-	chromium, err := lookPath("chromium", "chromium-browser", "google-chrome")
-	driver, err2 := exec.LookPath("chromedriver")
-	if err != nil || err2 != nil {
-		require.FailNow(t, "chromium and chromedriver must be in PATH to test the page in a browser (on Debian: apt-get install chromium chromium-driver)")
-	}
-
+	chromium, driver := findBrowser(t)
 	cmd := exec.Command(driver, "--port=0")
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -80,15 +68,6 @@ func startBrowser(t *testing.T) *browser {
 	b.session += "/" + created.SessionID
 	t.Cleanup(func() { b.command("DELETE", "", nil, nil) })
 	return b
-}
-
-func lookPath(names ...string) (path string, err error) {
-	for _, name := range names {
-		if path, err = exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", err
 }
 
 // command sends a WebDriver command and decodes the value of the answer.
@@ -218,32 +197,4 @@ func (b *browser) console() (errors []string) {
 		}
 	}
 	return errors
-}
-
-// look sets size and theme of the page.
-func (b *browser) look(width, height int, theme string) {
-	b.t.Helper()
-	b.cdp("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false})
-	b.media("prefers-color-scheme", theme)
-}
-
-func (b *browser) media(feature, value string) {
-	b.t.Helper()
-	b.cdp("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]string{"name": feature, "value": value}}})
-}
-
-// shot takes a picture of the whole page into the folder WHEELVIEW_SHOTS, if that is set.
-func (b *browser) shot(name string) {
-	b.t.Helper()
-	dir := os.Getenv("WHEELVIEW_SHOTS")
-	if dir == "" {
-		return
-	}
-	require.NoError(b.t, os.MkdirAll(dir, 0o755))
-	size := script[[]int](b, "return [innerWidth, document.documentElement.scrollHeight]")
-	result := b.cdp("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true,
-		"clip": map[string]any{"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}})
-	data, err := base64.StdEncoding.DecodeString(fmt.Sprint(result["data"]))
-	require.NoError(b.t, err)
-	require.NoError(b.t, os.WriteFile(filepath.Join(dir, name+".png"), data, 0o644))
 }

@@ -69,9 +69,9 @@ var instruments = []instrument{
 }
 
 // Register has a timer observed through a meter of the provider, with the timer's name as the attribute
-// hashedwheel.timer. Two timers of one provider need different names, or their observations are mixed. Until
-// the registration is undone the provider keeps the timer from being collected as garbage. A timer that
-// has been stopped still has its counts.
+// hashedwheel.timer, or "timer" if it has none. Two timers of one provider need different names, and a timer is to
+// be registered once, or the SDK adds up what is observed. Until the registration is undone the provider keeps
+// the timer from being collected as garbage. A timer that has been stopped still has its counts.
 func Register(provider metric.MeterProvider, timer *hashedwheel.Timer) (metric.Registration, error) {
 	name := timer.Name()
 	if name == "" {

@@ -175,3 +175,20 @@ func TestAcceptedNeverGoesBack(t *testing.T) {
 	o.accepted.Store(3) // as if two were taken back since the last one
 	require.EqualValues(t, 3, accepted())
 }
+
+// What the documentation says of a name that two timers have: the provider adds them up, without an error.
+func TestSameNameIsAddedUp(t *testing.T) {
+	reader := metric.NewManualReader()
+	provider := metric.NewMeterProvider(metric.WithReader(reader))
+	for range 2 {
+		timer := newTimer(t, hashedwheel.WithName("rpc"))
+		_, err := Register(provider, timer)
+		require.NoError(t, err)
+		for range 3 {
+			_, err := timer.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+		}
+	}
+	values, _ := collected(t, reader)
+	require.EqualValues(t, 6, values["hashedwheel.timeout.pending"][attribute.NewSet(timerKey.String("rpc"))])
+}

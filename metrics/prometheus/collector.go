@@ -73,8 +73,8 @@ type Collector struct {
 }
 
 // NewCollector returns a collector of the metrics of a timer. To register those of two timers of the same
-// name, or of two without a name, is an error of the registry's. A timer that has been stopped still has
-// its counts.
+// name, or of two without a name, is an error of the registry's. One without a name has the label "timer", and
+// counts as one of that name. A timer that has been stopped still has its counts.
 func NewCollector(timer *hashedwheel.Timer) *Collector {
 	name := timer.Name()
 	if name == "" {

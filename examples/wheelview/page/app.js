@@ -1,8 +1,9 @@
-// The page: it listens to the server's snapshots and shows them.
+// The page listens to the server's snapshots and shows them.
 
 import { Histogram, Spark } from "./charts.js";
 import { Controls } from "./controls.js";
 import { count, rate, time } from "./format.js";
+import { Legend } from "./legend.js";
 import { Wheel } from "./wheel.js";
 
 const $ = (id) => document.getElementById(id);
@@ -11,22 +12,24 @@ const silence = 3000; // ms without a snapshot after which the server counts as 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 const wheel = new Wheel({
-  canvas: $("wheel"), legend: $("legend"), legendTop: $("legend-top"), readout: $("readout"), rings: $("rings"),
+  dial: $("dial"), canvas: $("wheel"), flights: $("flights"), labels: $("labels"),
+  outline: document.querySelectorAll("#outline path"), hub: $("hub"), readout: $("readout"),
 });
+const legend = new Legend({ canvas: $("legend"), top: $("legend-top"), rings: $("rings") });
 const histogram = new Histogram($("lateness"));
 const controls = new Controls();
 
 const tiles = [
-  ["pending", "Pending", (s) => s.pending, count, "other", "timeouts that will run unless they are canceled"],
-  ["queued", "Queued", (s) => s.queued, count, "other", "armed or canceled since the wheel last looked"],
-  ["scheduled", "Scheduled a second", (s) => s.rates.scheduled, rate, "scheduled", "armed: one allocation and a push on a queue"],
-  ["canceled", "Canceled a second", (s) => s.rates.canceled, rate, "canceled", "the answer came first: these never start"],
-  ["expired", "Expired a second", (s) => s.rates.expired, rate, "expired", "their time came: the task was started"],
-  ["wakeups", "Wake-ups a second", (s) => s.rates.wakeups, rate, "other", "of the wheel: about one a tick with work, else none"],
-  ["running", "Tasks running", (s) => s.running, count, "other", "started and not returned; most return at once"],
-  ["runners", "Runners", (s) => s.runners, count, "other", "goroutines that run tasks: few, unless tasks block"],
-  ["goroutines", "Goroutines", (s) => s.goroutines, count, "other", "of the whole process, this web server included"],
-  ["rejected", "Refused", (s) => s.counts.rejected, count, "other", "so far: here no more than a million may be pending"],
+  ["pending", "Pending", (s) => s.pending, count, "other", "will run unless they are canceled"],
+  ["queued", "Queued", (s) => s.queued, count, "other", "armed or canceled since the last tick"],
+  ["scheduled", "Scheduled a second", (s) => s.rates.scheduled, rate, "scheduled", "armed with a delay"],
+  ["canceled", "Canceled a second", (s) => s.rates.canceled, rate, "canceled", "answered in time: they never run"],
+  ["expired", "Expired a second", (s) => s.rates.expired, rate, "expired", "their time came: the task started"],
+  ["wakeups", "Wake-ups a second", (s) => s.rates.wakeups, rate, "other", "about one a tick with work, none when idle"],
+  ["running", "Tasks running", (s) => s.running, count, "other", "started and not yet returned"],
+  ["runners", "Runners", (s) => s.runners, count, "other", "goroutines for tasks: few, unless they block"],
+  ["goroutines", "Goroutines", (s) => s.goroutines, count, "other", "in the process, web server included"],
+  ["rejected", "Refused", (s) => s.counts.rejected, count, "other", "beyond a million pending"],
 ].map(([id, name, value, write, color, note]) => {
   const spark = new Spark($("tiles"), { name, note, color, write });
   spark.value.id = id;
@@ -54,7 +57,7 @@ function show(now) {
   }
   if (now - written < Math.max(every, 240)) return;
   written = now;
-  wheel.describe();
+  legend.show(last, wheel.top);
   for (const { spark } of tiles) spark.draw();
   histogram.show(last.lateness, last.wheel.tickMs);
   const { count: n, p50, p99, max } = last.lateness;

@@ -17,6 +17,7 @@ export class Spark {
     this.value = document.createElement("dd");
     this.value.className = "value";
     const drawing = document.createElement("dd");
+    drawing.className = "line";
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("aria-hidden", "true");
     drawing.append(this.canvas);
@@ -84,17 +85,19 @@ export class Histogram {
     const g = fit(this.canvas);
     const width = this.canvas.clientWidth;
     const foot = this.canvas.clientHeight - 22;
-    const head = 20;
-    const last = Math.max(15, Math.ceil(Math.log2(this.tick / unit)) + 1, ...this.bars.keys());
-    const each = width / (last + 1);
-    const x = (micros) => (1 + Math.log2(micros / unit)) * each; // where a bar up to so many ends
+    const head = 20; // for the names of the lines
+    const bar = (micros) => 1 + Math.log2(micros / unit); // where a bar up to so many ends, in bars
+    // The name of the second line needs 70 pixels to its right.
+    const bars = Math.max(16, Math.ceil(bar(2 * this.tick) / (1 - 70 / width)), 1 + Math.max(0, ...this.bars.keys()));
+    const each = width / bars;
+    const x = (micros) => bar(micros) * each;
     const most = Math.max(1, ...this.bars.values());
 
     g.fillStyle = colors.mid;
-    for (const [bar, n] of this.bars) {
+    for (const [i, n] of this.bars) {
       const tall = Math.max(2, (n / most) * (foot - head));
       g.beginPath();
-      g.roundRect((bar + 0.06) * each, foot - tall, each * 0.88, tall, [3, 3, 0, 0]);
+      g.roundRect((i + 0.06) * each, foot - tall, each * 0.88, tall, [3, 3, 0, 0]);
       g.fill();
     }
 
@@ -113,16 +116,18 @@ export class Histogram {
     }
     g.stroke();
 
-    const at = x(this.tick);
     g.strokeStyle = colors.hand;
-    g.setLineDash([4, 3]);
-    g.beginPath();
-    g.moveTo(at, 0);
-    g.lineTo(at, foot);
-    g.stroke();
-    g.setLineDash([]);
-    g.fillStyle = colors.hand;
-    g.textAlign = at > width / 2 ? "right" : "left";
-    g.fillText("one tick", at + (at > width / 2 ? -6 : 6), 0);
+    g.lineWidth = 1;
+    for (const [name, ticks, side, beside] of [["one tick", 1, "right", -6], ["two ticks", 2, "left", 6]]) {
+      const at = Math.floor(x(ticks * this.tick)) + 0.5;
+      g.setLineDash([4, 3]);
+      g.beginPath();
+      g.moveTo(at, 0);
+      g.lineTo(at, foot);
+      g.stroke();
+      g.setLineDash([]);
+      g.textAlign = side;
+      g.fillText(name, at + beside, 0);
+    }
   }
 }

@@ -3,6 +3,7 @@
 import { count, time } from "./format.js";
 
 const $ = (id) => document.getElementById(id);
+const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 // The positions of the sliders whose values are not evenly spaced.
 const steps = (from, to) => {
@@ -80,6 +81,7 @@ export class Controls {
     $("controls").noValidate = true; // the server says what is wrong
     for (const button of document.querySelectorAll("[data-try]")) {
       button.addEventListener("click", async () => {
+        $("stage").scrollIntoView({ behavior: still.matches ? "auto" : "smooth" });
         const [wheel, load] = tries[button.dataset.try];
         if (await this.post("load", load)) await this.post("wheel", wheel);
       });
@@ -145,6 +147,6 @@ export class Controls {
       if (![...$(id).options].some((o) => o.value === value)) $(id).append(new Option(c.write(wheel[c.field]), value));
       $(id).value = value;
     }
-    $("generation").textContent = timer > 1 ? `This is timer ${count(timer)}; the one before handed back ${count(handedBack)}.` : "";
+    $("generation").textContent = timer > 1 ? `This is timer ${count(timer)}. The last one handed back ${count(handedBack)}.` : "";
   }
 }

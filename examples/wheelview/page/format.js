@@ -1,6 +1,7 @@
 // How numbers are written.
 
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const two = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 2 });
 const three = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 });
 
 export const count = (n) => whole.format(n);
@@ -9,12 +10,18 @@ export const count = (n) => whole.format(n);
 export const rate = (n) => (n < 10 ? three.format(Math.round(n * 10) / 10) : whole.format(n));
 
 // time writes so many milliseconds.
-export function time(ms) {
-  if (ms < 1) return `${three.format(ms * 1000)} µs`;
-  if (ms < 1000) return `${three.format(ms)} ms`;
-  if (ms < 60_000) return `${three.format(ms / 1000)} s`;
-  if (ms < 3_600_000) return `${three.format(ms / 60_000)} min`;
-  return `${three.format(ms / 3_600_000)} h`;
+export const time = (ms) => inUnits(ms, three);
+
+// rough is time with a digit less, where there is little room.
+export const rough = (ms) => inUnits(ms, two);
+
+function inUnits(ms, digits) {
+  if (ms < 1) return `${digits.format(ms * 1000)} µs`;
+  if (ms < 1000) return `${digits.format(ms)} ms`;
+  if (ms < 60_000) return `${digits.format(ms / 1000)} s`;
+  if (ms < 3_600_000) return `${digits.format(ms / 60_000)} min`;
+  if (ms < 172_800_000) return `${digits.format(ms / 3_600_000)} h`;
+  return `${digits.format(ms / 86_400_000)} days`;
 }
 
 export const timeouts = (n) => `${count(n)} ${n === 1 ? "timeout" : "timeouts"}`;
