@@ -10,7 +10,7 @@ import (
 // to an executor, or logs. The caller of add does not wait for it.
 //
 // One goroutine makes call after call, and ends when none is left. While calls wait behind it, a timer
-// of the runtime checks their progress several times a tick, and starts more goroutines if they make too
+// of the runtime checks their progress several times a tick, and starts more goroutines if there is too
 // little. So a call that blocks does not delay the others for long.
 type calls struct {
 	// Immutable after New.

@@ -107,8 +107,8 @@ func (c *clock) due(elapsed, delay time.Duration) uint64 {
 func (c *clock) dueIn(delay time.Duration) uint64 { return c.due(c.elapsed(), delay) }
 
 // dueAt returns the first boundary at or after a deadline. Ahead reports whether that boundary certainly
-// lies ahead. It does when dueAt computes it from the current time, because the deadline has no monotonic
-// reading: then only the wall clock says how far off the deadline is, now.
+// lies ahead. Outside of bubbles, a deadline without a monotonic reading counts by its distance from the
+// current wall-clock time. Then dueAt reads the clock, and ahead is true.
 func (c *clock) dueAt(deadline time.Time) (tick uint64, ahead bool) {
 	if !c.monotonic {
 		c.checkBubble(time.Now())

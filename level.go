@@ -66,7 +66,7 @@ func (l *level) emptied(slot uint64) {
 	}
 }
 
-// each yields the slot and the number of entries of each bucket in use, for the slots from from to end-1.
+// each yields the slot and the number of entries of each bucket in use, for slots in [from, end).
 func (l *level) each(from, end uint64) iter.Seq2[uint64, int] {
 	return func(yield func(uint64, int) bool) {
 		end = min(end, uint64(len(l.buckets)))
@@ -125,7 +125,7 @@ func (m bitmap) set(i uint64)      { m[i/64] |= 1 << (i % 64) }
 func (m bitmap) clear(i uint64)    { m[i/64] &^= 1 << (i % 64) }
 func (m bitmap) has(i uint64) bool { return m[i/64]>>(i%64)&1 != 0 }
 
-// next returns the first bit set among those from from to end-1, or end if there is none.
+// next returns the first bit that is set in [from, end), or end if there is none.
 func (m bitmap) next(from, end uint64) uint64 {
 	for from < end {
 		if rest := m[from/64] >> (from % 64); rest != 0 {

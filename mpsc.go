@@ -59,7 +59,7 @@ func newQueue() queue {
 }
 
 // A seat counts how often its goroutines have collided with others on their stripe, and have moved
-// on to another one. The spot of a goroutine selects its seat, and both together its stripe.
+// on to another one. A goroutine's spot selects its seat. The spot and the seat's count select its stripe.
 type seat struct{ moves atomic.Uint32 }
 
 const seatBits = 12

@@ -119,9 +119,9 @@ func (t *Timer) prune(s *stripe) {
 	p.callWorker()
 }
 
-// idleStripe returns a stripe other than s that keeps timeouts, and on which none has been armed since
-// idleStripe last checked it. It returns nil if it finds none. Without it, canceled timeouts would stay on
-// such a stripe until the worker takes the queue.
+// idleStripe returns a stripe other than s that keeps at least pruneEvery timeouts, and on which none has
+// been armed since idleStripe last checked it. It returns nil if it finds none. If such a stripe were not
+// pruned, its canceled timeouts would stay there until the worker takes the queue.
 func (t *Timer) idleStripe(s *stripe) *stripe {
 	const most = 8 // stripes to check
 	n := uint32(len(t.queue.stripes))
@@ -156,8 +156,9 @@ type pruning struct {
 	dropped  uint64   // timeouts dropped from the current stripe and not counted there yet
 }
 
-// pass checks some of the timeouts that a stripe keeps, if a pass is in progress, or if at least enough
-// are kept to begin one. It stops after the segment in which the number of timeouts reaches most.
+// pass checks some of the timeouts that a stripe keeps, if a pass is in progress. If none is, it begins one
+// if at least enough timeouts are kept. Most bounds how many it checks, except that it finishes the last
+// segment.
 func (p *pruning) pass(s *stripe, enough int64, most int) {
 	looked, more := 0, true
 	for more && looked < most {
@@ -190,7 +191,7 @@ func (s *stripe) nextToLook(enough int64) *segment {
 	return s.kept[1-phase%2].pop()
 }
 
-// endPass sets how many timeouts must be kept for the next pass to begin. If very many are pending, it
+// endPass sets how many timeouts must be kept for the next pass to begin. If the pass has left very many, it
 // also wakes the worker, so that the worker does not find too many of them at the next tick.
 func (p *pruning) endPass(s *stripe) {
 	n := s.kept[1-s.phase.Load()%2].size()
@@ -251,8 +252,8 @@ func (p *pruning) keep(s *stripe) {
 
 // callWorker makes sure that the worker comes for what has been put back. While a timeout was off the
 // queue, the worker may have gone idle, or may have taken the queue at the boundary at which the timeout
-// was due. A Reset may also have made a timeout due earlier after sift has checked it, but not before the
-// boundary after start.
+// was due. After sift has checked a timeout, a Reset may also make it due earlier, but never before the
+// first boundary after start.
 func (p *pruning) callWorker() {
 	if !p.kept {
 		return

@@ -213,8 +213,8 @@ func (rn *runner) hold() (phase uint64) {
 	return rn.settled() & phaseMask
 }
 
-// settled waits until the runner is not claiming, and returns its state then. It waits until the runner
-// has had a processor and, if the timeout is a member of a group, Group.mu.
+// settled waits until the runner is not claiming, and returns its state then. The wait ends after the runner
+// has had a processor, and Group.mu if the timeout that it claims is a member of a group.
 func (rn *runner) settled() uint64 {
 	for {
 		state := rn.state.Load()

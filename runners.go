@@ -219,7 +219,7 @@ func (r *runners) letGo(rn *runner) {
 	}
 }
 
-// prune removes the batches of which no timeouts are left from the list. Called with mu held.
+// prune removes from the list the batches that have no timeouts left. Called with mu held.
 func (r *runners) prune() {
 	r.batches = slices.DeleteFunc(r.batches, func(b *batch) bool {
 		if b.left() > 0 {

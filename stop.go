@@ -109,8 +109,9 @@ func (t *Timer) notifyStopped(to *Timeout) {
 	to.hook().notifyStopped(to)
 }
 
-// takePending ends all pending timeouts and returns them: those of the user's tasks in left, which count as
-// returned, and those of own tasks in own, which count as canceled. Called by Stop, when the gate is shut.
+// takePending ends all pending timeouts and returns them. Left has those of the user's tasks, which count as
+// returned. Own has those of own tasks, see hook.own, which count as canceled. Called by Stop, when the gate
+// is shut.
 func (t *Timer) takePending() (left, own []*Timeout) {
 	t.worker.halt()
 	for i := range t.queue.stripes {
@@ -193,7 +194,7 @@ func (t *Timer) awaitClaims() (running bool) {
 	return running
 }
 
-// maxStart is how long an operating system usually preempts a thread at most.
+// maxStart bounds how long an operating system usually keeps a preempted thread from running.
 const maxStart = 20 * time.Millisecond
 
 // awaitStarts gives the tasks that are being started time to execute their first instruction. It returns

@@ -1,6 +1,6 @@
 // Package clock provides the timers, tickers and waiting functions of package time on a
-// [hashedwheel.Timer]. A program that uses the channels of timers, or has no place for an error, moves to
-// the wheel by changing time.NewTimer to clock.NewTimer:
+// [hashedwheel.Timer], which is called the wheel below. A program that uses the channels of timers, or has
+// no place for an error, moves to the wheel by changing time.NewTimer to clock.NewTimer:
 //
 //	clock := clock.New(timer)
 //	...
@@ -44,7 +44,7 @@
 //   - Timers that the wheel refuses count in Rejected of [hashedwheel.Stats].
 //
 // Where very many functions come due at the same time, [hashedwheel.Timer.AfterFunc] is the better
-// choice. It does not start a goroutine for each function, as AfterFunc does here and in package time.
+// choice. AfterFunc of this package and of package time start a goroutine for each function, and it does not.
 package clock
 
 import (

@@ -17,9 +17,9 @@ import (
 // A Conn is a connection under a [Limit]. Methods that Conn does not define, such as those for deadlines and
 // addresses, are those of the wrapped connection. The limit also holds after a hijack and after a half-close.
 //
-// A Conn hides methods that would move data without the Limit's knowledge. So io.Copy between two
-// connections does not use splice, net.Buffers does not write several buffers in one system call, and there
-// is no SyscallConn. NetConn gives access to these.
+// A Conn hides methods that would move data without Read or Write, which the Limit could not see. So io.Copy
+// between two connections does not use splice, net.Buffers does not write several buffers in one system
+// call, and there is no SyscallConn. NetConn gives access to these.
 type Conn struct {
 	netConn
 	limit   *Limit
