@@ -174,7 +174,8 @@ func TestDataMeetsTheEnd(t *testing.T) {
 	})
 }
 
-// Close ends the limit at once. Errors after it are not ErrIdle but those of a closed connection.
+// Close ends the limit at once, and later errors are not ErrIdle. If the limit has closed the connection
+// before, Close returns ErrIdle.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimit(t, 100*ms)
