@@ -672,7 +672,7 @@ func TestWorkerRestsAtTheLimit(t *testing.T) {
 }
 
 // After the gate is shut, next returns nil even if a batch has timeouts left. Otherwise a runner would call it
-// for ever.
+// forever.
 func TestNextBehindTheGate(t *testing.T) {
 	timer := newTimer(t)
 	r := &timer.runners

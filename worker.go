@@ -125,7 +125,7 @@ func later(elapsed, d time.Duration) time.Duration {
 }
 
 // wait returns when until has elapsed since New, or when nudge is called. It may return early. The
-// longest Duration means for ever, because the clock ends there.
+// longest Duration means forever, because the clock ends there.
 func (w *worker) wait(alarm *time.Timer, until time.Duration) {
 	if until < math.MaxInt64 {
 		until -= w.clock.elapsed()

@@ -252,9 +252,9 @@ func TestTakenBackRestIsShort(t *testing.T) {
 	gone := func() bool { return w.presence.Load() == absent }
 	woken := func(n uint64) func() bool { return func() bool { return w.wakeups.Load() > n } }
 	require.Eventually(t, func() bool { return timer.Stats().Queued == 0 }, patience, time.Millisecond)
-	w.mu.Lock() // after this the worker has placed the timeout, and waits or is about to wait
-	w.mu.Unlock()
+	w.mu.Lock() // now the worker has placed the timeout, and waits or is about to wait
 	timer.runners.mu.Lock()
+	w.mu.Unlock()
 	before := w.wakeups.Load()
 	w.nudge()
 	require.Eventually(t, woken(before), patience, time.Millisecond)

@@ -160,14 +160,16 @@ func (b *books) verify(acks map[string]state, due time.Time) error {
 	return errors.Join(v.first...)
 }
 
-// verifyHistory looks whether an order was opened once and ended once at most, and not before its
-// deadline if it was canceled: neither by the clock of who did so, nor by that of the server.
+// verifyHistory looks whether an order was opened once, kept its deadline, and ended once at most. If
+// it was canceled, then not before its deadline: neither by the clock of who did so, nor by that of
+// the server.
 func (v *verdict) verifyHistory(id string, h []change) {
 	var was state
 	for _, ch := range h {
 		ok := was == "" && (ch.State == open || ch.State == void) || was == open && (ch.State == paid || ch.State == canceled)
 		v.must(ok, "order %s became %s after it was %q", id, ch.State, was)
 		was = ch.State
+		v.must(ch.Deadline.Equal(h[0].Deadline), "order %s got another deadline, %v after the first", id, ch.Deadline.Sub(h[0].Deadline))
 		if ch.State == canceled || ch.State == void {
 			early := max(ch.Deadline.Sub(ch.Ended), ch.Deadline.Sub(ch.stored))
 			v.must(early <= 0, "order %s was ended %v before its deadline", id, early)

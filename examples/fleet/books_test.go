@@ -23,6 +23,9 @@ func TestVerify(t *testing.T) {
 	earlyByWorker := entry(canceled, 0)
 	earlyByWorker.Ended = due.Add(-1)
 
+	moved := entry(canceled, 0)
+	moved.Deadline = due.Add(-time.Second)
+
 	for _, tt := range []struct {
 		name    string
 		history []change
@@ -46,6 +49,7 @@ func TestVerify(t *testing.T) {
 		{name: "void and opened", history: []change{entry(void, 0), opened}, waiting: true, want: `order a became open after it was "void"`},
 		{name: "early by the server", history: []change{opened, earlyByServer}, want: "order a was ended 1ns before its deadline"},
 		{name: "early by the worker", history: []change{opened, earlyByWorker}, want: "order a was ended 1ns before its deadline"},
+		{name: "by another deadline", history: []change{opened, moved}, want: "order a got another deadline, -1s after the first"},
 		{name: "void early", history: []change{entry(void, -1)}, want: "order a was ended 1ns before its deadline"},
 		{name: "forgotten", history: []change{opened}, waiting: true, end: due.Add(1), want: "order a is open, but was due 1ns before the end"},
 		{name: "deadline lost", history: []change{opened}, want: "order a is open, but its deadline is not in the stream"},

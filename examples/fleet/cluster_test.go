@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -31,6 +34,14 @@ func TestCluster(t *testing.T) {
 	require.NoError(t, err)
 	defer f.client.close()
 	defer f.stop()
+
+	// Another process that joins, and says nothing of replicas, leaves them as they are.
+	require.NoError(t, setUp(t.Context(), f.client.js, o.lease, mustParse(t, "-nats="+s.urls()).replicas))
+	for _, name := range []string{streamName, "KV_" + bucketName} {
+		stream, err := f.client.js.Stream(t.Context(), name)
+		require.NoError(t, err)
+		require.Equal(t, 3, stream.CachedInfo().Config.Replicas, name)
+	}
 
 	ended := make(chan struct{})
 	go func() {
@@ -82,6 +93,26 @@ func TestCluster(t *testing.T) {
 	require.Positive(t, b.count(paid))
 	require.Positive(t, b.count(canceled))
 	f.print(testWriter{t}, b)
+}
+
+// The address for clients is not that of the routes between the servers, which are on loopback.
+func TestClusterAddress(t *testing.T) {
+	host, port, err := splitAddress(":4222")
+	require.NoError(t, err)
+	require.Equal(t, "0.0.0.0", host)
+	require.Equal(t, 4222, port)
+
+	s, err := startServers(3, t.TempDir(), ":0", false)
+	require.NoError(t, err)
+	defer s.stopAll()
+	for i, o := range s.options {
+		require.Equal(t, "0.0.0.0", o.Host)
+		require.Equal(t, "127.0.0.1", o.Cluster.Host)
+		require.Equal(t, o.Routes[i].Host, fmt.Sprint("127.0.0.1:", o.Cluster.Port))
+	}
+	await(t, "they have found each other", func() bool {
+		return slices.ContainsFunc(s.running, (*server.Server).JetStreamIsLeader)
+	})
 }
 
 func isClosed(c <-chan struct{}) bool {

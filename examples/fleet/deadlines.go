@@ -92,13 +92,30 @@ func parseDue(msg jetstream.Msg) (d dueMessage, err error) {
 	return dueMessage{msg: msg, id: id, deadline: deadline, sequence: meta.Sequence.Stream, delivery: int(meta.NumDelivered)}, nil
 }
 
-// setUp makes what is not there yet: the stream of the deadlines, its consumer, and the bucket.
+// setUp makes what is not there yet: the stream of the deadlines, its consumer, and the bucket. With
+// 0 replicas it leaves the number that there is, so that a process that joins a cluster does not
+// take its replicas away, and begins with one.
 func setUp(ctx context.Context, js jetstream.JetStream, lease time.Duration, replicas int) error {
-	var firstErr error
-	attempt := func(ctx context.Context) error {
+	var firstErr error // says more than the last one, which may be that the time is over
+	attempt := func(ctx context.Context) (err error) {
+		defer func() {
+			if firstErr == nil {
+				firstErr = err
+			}
+		}()
 		ctx, cancel := context.WithTimeout(ctx, 2*attemptTimeout)
 		defer cancel()
-		_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		replicas := replicas
+		if replicas == 0 {
+			replicas = 1
+			switch s, err := js.Stream(ctx, streamName); {
+			case err == nil:
+				replicas = s.CachedInfo().Config.Replicas
+			case !errors.Is(err, jetstream.ErrStreamNotFound):
+				return err
+			}
+		}
+		_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 			Name:              streamName,
 			Subjects:          []string{atSubject + "*", dueSubject + "*"},
 			Retention:         jetstream.WorkQueuePolicy, // an acknowledged message is gone
@@ -121,9 +138,6 @@ func setUp(ctx context.Context, js jetstream.JetStream, lease time.Duration, rep
 			_, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 				Bucket: bucketName, History: history, Storage: jetstream.FileStorage, Replicas: replicas,
 			})
-		}
-		if err != nil && firstErr == nil {
-			firstErr = err
 		}
 		return err
 	}

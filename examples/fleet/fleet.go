@@ -147,15 +147,17 @@ func (f *fleet) holding() (n int) {
 	return n
 }
 
-// stop ends the workers. What they hold goes back to the stream.
+// stop ends the workers, all at once. What they hold goes back to the stream.
 func (f *fleet) stop() {
 	f.mu.Lock()
 	workers := f.workers
 	f.workers = nil
 	f.mu.Unlock()
+	var stopping sync.WaitGroup
 	for _, w := range workers {
-		w.stop()
+		stopping.Go(w.stop)
 	}
+	stopping.Wait()
 }
 
 // run places the orders, kills workers, and returns when all orders have ended that were due by
@@ -227,6 +229,9 @@ func (f *fleet) settled(ctx context.Context, end time.Time) {
 // interrupted, and orders that were due may be open.
 func (f *fleet) conclude(ctx context.Context, end time.Time, stdout io.Writer) error {
 	f.stop()
+	if err := f.client.nc.FlushTimeout(attemptTimeout); err != nil {
+		return fmt.Errorf("no report: the servers do not answer: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
 	defer cancel()
 	b, err := f.client.readBooks(ctx)

@@ -26,7 +26,7 @@ type ledger struct {
 }
 
 // open makes an order. It returns errTaken if the key is there and was not made by this caller,
-// whose name must be used for one order only.
+// who must use an id once.
 func (l *ledger) open(ctx context.Context, id, by string, deadline time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()

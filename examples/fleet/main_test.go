@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -85,6 +87,30 @@ func TestInterrupt(t *testing.T) {
 	require.Equal(t, exitInterrupted, <-code, "%s\n%s", &stdout, &stderr)
 	require.Greater(t, figure(t, stdout.String(), "open"), 10)
 	require.Zero(t, figure(t, stdout.String(), "canceled"))
+}
+
+// Servers that are gone do not keep a run from ending, though requests are under way.
+func TestInterruptWithoutServers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "-window=1m")
+	var err error
+	f.shop, err = newShop(f.opts, f.client, f.name)
+	require.NoError(t, err)
+	first, second := f.mustHire(), f.mustHire()
+	const n = 200 // more than there are requests at once
+	for i := range n {
+		f.mustPlaceDeadline(fmt.Sprint(i), time.Now().Add(2*time.Second))
+	}
+	await(t, "held", func() bool { return first.held.Len()+second.held.Len() == n })
+	f.s.stopAll()
+	await(t, "requests fail", func() bool { return f.tally.failed.Load() > 0 })
+	start := time.Now()
+	var stdout bytes.Buffer
+	err = f.conclude(t.Context(), time.Time{}, &stdout)
+	t.Logf("after %v", time.Since(start))
+	require.ErrorContains(t, err, "no report: the servers do not answer")
+	require.Less(t, time.Since(start), 3*stopLimit)
+	require.Empty(t, stdout.String())
 }
 
 // One that is interrupted before it has begun has nothing to report.
@@ -171,12 +197,14 @@ func TestBadFlags(t *testing.T) {
 		{"-most=10ms", "invalid value 10ms for flag -most: allowed is 1s to 24h0m0s"},
 		{"-tick=1us", "invalid value 1µs for flag -tick: allowed is 1ms to 1s"},
 		{"-lease=1ms", "invalid value 1ms for flag -lease: allowed is 300ms to 1m0s"},
+		{"-tick=1s", "invalid value 3s for flag -lease: allowed is 10s to 1m0s"},
 		{"-window=99ms", "invalid value 99ms for flag -window: allowed is 100ms to 24h0m0s"},
 		{"-window=5", `invalid value "5" for flag -window`},
 		{"-rate=-1", "invalid value -1 for flag -rate: allowed is 0 to 1000000"},
 		{"-pay=NaN", "invalid value NaN for flag -pay: allowed is 0 to 1"},
 		{"-listen=nowhere", `invalid value "nowhere" for flag -listen`},
-		{"-nats=nats://a:1 -dir=b", "-servers, -dir and -fsync are for servers that are started"},
+		{"-nats=nats://a:1 -dir=b", "-servers, -dir, -listen and -fsync are for servers that are started"},
+		{"-nats=nats://a:1 -listen=:4222", "-servers, -dir, -listen and -fsync are for servers that are started"},
 		{"-nonsense", "flag provided but not defined: -nonsense"},
 		{"nonsense", `unexpected argument "nonsense"`},
 	} {

@@ -22,6 +22,9 @@ type options struct {
 	fsync             bool
 }
 
+// anyPort is the address of servers that only this process uses.
+const anyPort = "127.0.0.1:0"
+
 // ahead is the time before its deadline at which a worker is to have it.
 func (o options) ahead() time.Duration {
 	if o.wheel {
@@ -49,8 +52,8 @@ func newFlags(o *options) *flag.FlagSet {
 	fs.BoolVar(&o.wheel, "wheel", true, "false: no wheel; cancel when the server brings the deadline")
 	fs.StringVar(&o.url, "nats", "", "`address` of servers to use, such as nats://host:4222, with commas between\nseveral; without it they are started in this process")
 	fs.IntVar(&o.servers, "servers", 1, "`number` of servers to start: 1, or 3 and more for a cluster")
-	fs.IntVar(&o.replicas, "replicas", 0, "`number` of servers that store each message; 0: all that are started,\nor with -nats one")
-	fs.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the first server that is started; port 0: a free one")
+	fs.IntVar(&o.replicas, "replicas", 0, "`number` of servers that store each message; 0: all that are started,\nor with -nats as many as there are already, else 1")
+	fs.StringVar(&o.listen, "listen", anyPort, "`address` of the first server that is started; port 0: a free one")
 	fs.StringVar(&o.dir, "dir", "", "`folder` for the files of the servers, which is kept, and used again;\nwithout it a temporary one, which is removed")
 	fs.BoolVar(&o.fsync, "fsync", false, "have servers acknowledge what is on disk, not what the operating system has")
 	return fs
@@ -86,7 +89,7 @@ func parseOptions(args []string) (o options, err error) {
 	within("least", o.least, time.Millisecond, 24*time.Hour)
 	within("most", o.most, o.least, 24*time.Hour)
 	within("tick", o.tick, time.Millisecond, time.Second)
-	within("lease", o.lease, 300*time.Millisecond, time.Minute)
+	within("lease", o.lease, max(300*time.Millisecond, 10*o.tick), time.Minute)
 	within("window", o.window, 10*o.tick, 24*time.Hour)
 	switch {
 	case err != nil:
@@ -98,8 +101,8 @@ func parseOptions(args []string) (o options, err error) {
 		err = errors.New("invalid value 2 for flag -servers: a cluster needs 3, since of 2 none may fail")
 	case o.workers == 0 && o.orders > 0 && o.url == "":
 		err = errors.New("-workers=0 with orders needs workers elsewhere: set -nats")
-	case o.url != "" && (o.servers != 1 || o.dir != "" || o.fsync):
-		err = errors.New("-servers, -dir and -fsync are for servers that are started: not with -nats")
+	case o.url != "" && (o.servers != 1 || o.dir != "" || o.listen != anyPort || o.fsync):
+		err = errors.New("-servers, -dir, -listen and -fsync are for servers that are started: not with -nats")
 	case o.url == "" && o.replicas > o.servers:
 		err = fmt.Errorf("invalid value %d for flag -replicas: allowed is 0 to %d, the servers", o.replicas, o.servers)
 	}
@@ -109,7 +112,6 @@ func parseOptions(args []string) (o options, err error) {
 	if o.replicas == 0 && o.url == "" {
 		o.replicas = min(o.servers, 5)
 	}
-	o.replicas = max(o.replicas, 1)
 	return o, err
 }
 

@@ -18,7 +18,8 @@ func (f *fleet) print(w io.Writer, b *books) {
 	if !o.wheel {
 		how = "no wheel"
 	}
-	fmt.Fprintf(w, "%d workers, %v to %v to pay, %s, %d replicas\n\n", o.workers, o.least, o.most, how, o.replicas)
+	replicas := f.client.deadlines.stream.CachedInfo().Config.Replicas // as found at the start
+	fmt.Fprintf(w, "%d workers, %v to %v to pay, %s, %d replicas\n\n", o.workers, o.least, o.most, how, replicas)
 
 	line := func(name string, n int, format string, args ...any) {
 		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-18s %8d  ", name, n)+fmt.Sprintf(format, args...), " "))

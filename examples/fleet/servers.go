@@ -45,7 +45,7 @@ func startServers(n int, dir, address string, fsync bool) (*servers, error) {
 			NoLog: true, NoSigs: true,
 		}
 		if n > 1 {
-			o.Cluster = server.ClusterOpts{Name: consumerName, Host: host, Port: portOf(routes[i])}
+			o.Cluster = server.ClusterOpts{Name: consumerName, Host: routes[i].Hostname(), Port: portOf(routes[i])}
 			o.Routes = routes
 		}
 		port = server.RANDOM_PORT
@@ -64,6 +64,9 @@ func splitAddress(address string) (host string, port int, err error) {
 	tcp, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return "", 0, err
+	}
+	if tcp.IP == nil { // ":4222": every address of this machine
+		tcp.IP = net.IPv4zero
 	}
 	if tcp.Port == 0 {
 		return tcp.IP.String(), server.RANDOM_PORT, nil

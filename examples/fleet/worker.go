@@ -19,9 +19,8 @@ const (
 	workerConcurrency = 64
 	// Time after which a worker that could not end an order tries again, and as much by chance.
 	retryDelay = 100 * time.Millisecond
-	// A pull is renewed this soon after the leader that had it was lost.
-	pullHeartbeat = 500 * time.Millisecond
-	pullExpiry    = 5 * time.Second
+	// Time that a worker takes to stop when the servers do not answer.
+	stopLimit = 3 * time.Second
 )
 
 // tally counts what the workers of a process have done.
@@ -43,16 +42,17 @@ type worker struct {
 	wheel  bool // false: hold nothing, and have the server bring a deadline when it comes
 	tally  *tally
 
-	timer   *hashedwheel.Timer
-	held    *hashedwheel.Keyed[string, dueMessage] // by order
-	hints   *nats.Subscription
-	consume jetstream.ConsumeContext
-	ctx     context.Context // of its requests
-	cancel  context.CancelFunc
+	timer  *hashedwheel.Timer
+	held   *hashedwheel.Keyed[string, dueMessage] // by order
+	hints  *nats.Subscription
+	ctx    context.Context // of its requests
+	cancel context.CancelFunc
 
-	// Without the wheel.
-	slots chan struct{}
-	busy  sync.WaitGroup
+	mu      sync.Mutex
+	consume jetstream.ConsumeContext // nil until the consumer is found
+	ending  bool                     // consume stays as it is
+
+	slots chan struct{} // without the wheel, one for each request under way
 }
 
 // startWorker starts a worker with a connection of its own. No other must have had its name.
@@ -84,16 +84,7 @@ func (w *worker) start(ctx context.Context) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	return persist(ctx, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-		defer cancel()
-		consumer, err := w.client.js.Consumer(ctx, streamName, consumerName)
-		if err != nil {
-			return err
-		}
-		w.consume, err = consumer.Consume(w.take, jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
-		return err
-	})
+	return persist(ctx, w.pull)
 }
 
 // take takes what the server delivers, one message after another. It does not wait for an answer.
@@ -106,11 +97,14 @@ func (w *worker) take(msg jetstream.Msg) {
 	}
 	w.tally.taken.Add(1)
 	if !w.wheel {
-		w.slots <- struct{}{}
-		w.busy.Go(func() {
-			w.settle(d)
-			<-w.slots
-		})
+		select {
+		case w.slots <- struct{}{}:
+			go func() {
+				w.settle(d)
+				<-w.slots
+			}()
+		case <-w.ctx.Done(): // the next worker gets it
+		}
 		return
 	}
 	// Of two messages with one deadline, the one that comes last is kept. But if it is the same one
@@ -188,12 +182,19 @@ func (w *worker) forget(id string) {
 	}
 }
 
-// stop ends the worker and hands what it holds to others, who need not wait for the lease.
+// stop ends the worker and hands what it holds to others, who need not wait for the lease. If the
+// servers do not answer, it gives up after stopLimit, and others get the deadlines after the lease.
 func (w *worker) stop() {
-	w.consume.Drain()
-	<-w.consume.Closed()
+	defer time.AfterFunc(stopLimit, w.cancel).Stop()
+	if c := w.endPull(); c != nil {
+		c.Drain()
+		select {
+		case <-c.Closed():
+		case <-w.ctx.Done():
+		}
+	}
 	w.timer.Shutdown(context.Background())
-	w.busy.Wait()
+	w.fillSlots()
 	for _, d := range w.held.All() {
 		d.msg.Nak()
 	}
@@ -205,9 +206,16 @@ func (w *worker) stop() {
 func (w *worker) kill() {
 	w.client.kill()
 	w.cancel()
-	if w.consume != nil {
-		w.consume.Stop()
+	if c := w.endPull(); c != nil {
+		c.Stop()
 	}
 	w.timer.Shutdown(context.Background()) // what is under way fails
-	w.busy.Wait()
+	w.fillSlots()
+}
+
+// fillSlots waits for the requests of a worker without the wheel, and lets no other begin.
+func (w *worker) fillSlots() {
+	for range cap(w.slots) {
+		w.slots <- struct{}{}
+	}
 }

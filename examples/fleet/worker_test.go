@@ -155,6 +155,25 @@ func TestBadMessages(t *testing.T) {
 	require.ErrorContains(t, err, "order b: not an order")
 }
 
+// A consumer that is deleted and made anew is found again, though a client that is told so
+// ends its pull.
+func TestConsumerIsMadeAnew(t *testing.T) {
+	f := newFixture(t, "-window=1h", "-lease=1m")
+	f.mustHire()
+	consumer, err := f.client.js.Consumer(t.Context(), streamName, consumerName)
+	require.NoError(t, err)
+	for i := range 2 {
+		await(t, "the worker pulls", func() bool {
+			info, err := consumer.Info(t.Context())
+			return err == nil && info.NumWaiting == 1
+		})
+		require.NoError(t, f.client.js.DeleteConsumer(t.Context(), streamName, consumerName))
+		require.NoError(t, setUp(t.Context(), f.client.js, f.opts.lease, 0))
+		f.mustPlace(fmt.Sprint(i), 0)
+		f.awaitQuiet(t, i+1)
+	}
+}
+
 // A worker that is cut off goes on, and comes back when another one holds its deadlines too.
 func TestWorkerCutOff(t *testing.T) {
 	t.Parallel()
