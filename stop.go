@@ -68,7 +68,7 @@ func (t *Timer) IsStopped() bool {
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no task
 // starts. Each accepted timeout has had its task started, or was canceled, or is among those returned.
-// From then on NewTimeout and Reset fail with ErrStopped.
+// From then on NewTimeout, Reset and similar methods fail with ErrStopped.
 //
 // The returned timeouts count as canceled. Among them are repeating timeouts, even if their task is
 // running, and those of a Keyed, whose keys stay in it. Timeouts of Sleep and of Light tasks are not

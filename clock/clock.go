@@ -25,7 +25,7 @@
 //
 //   - The duration is shorter than a tick. So a microsecond takes a microsecond, not a tick.
 //   - The wheel refuses the timer because too many timeouts are pending.
-//   - [hashedwheel.Timer.Stop] has been called. Timers that were pending then move to package time.
+//   - [hashedwheel.Timer.Stop] has been called. It moves pending timers and tickers to package time.
 //
 // A Reset moves a timer from one to the other when needed.
 //
@@ -44,7 +44,7 @@
 //   - Timers that the wheel refuses count in Rejected of [hashedwheel.Stats].
 //
 // Where very many functions come due at the same time, [hashedwheel.Timer.AfterFunc] is the better
-// choice. AfterFunc of this package and of package time start a goroutine for each function, and it does not.
+// choice. Unlike AfterFunc of this package and of package time, it does not start a goroutine for each function.
 package clock
 
 import (
