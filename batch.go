@@ -5,34 +5,34 @@ import (
 	"sync/atomic"
 )
 
-// batchSize is the largest number of due timeouts handed over at once. It bounds what a batch that
-// has grown copies, and lets runners begin while the worker collects the rest.
+// batchSize is the largest number of due timeouts handed over at once. It bounds how much a growing
+// batch copies, and runners begin with a full batch while the worker collects more timeouts.
 const batchSize = 1 << 10
 
-// A batch holds timeouts that came due together. One goroutine fills it and adds it to the runners.
-// From there on they take timeouts by moving the cursor, a group at a time from a large batch. So what is
-// behind a task that blocks can always be taken by another runner: the rest of the batch at once, and the
-// rest of the group when the worker gives it back, see rescue.go.
+// A batch holds timeouts that came due together. One goroutine fills it and adds it to the runners' list.
+// Then runners take timeouts by moving the cursor, and take a whole group at a time from a large batch. So
+// another runner can always take the timeouts behind a task that blocks: the rest of the batch at once,
+// and the rest of the group when the worker gives it back, see rescue.go.
 type batch struct {
-	// Owned by the goroutine that fills it, and immutable once it is listed, except that an entry
-	// is owned, and cleared, by the goroutine that takes it.
+	// Owned by the goroutine that fills it until it is listed. Then, until a runner has begun it, more may
+	// be added with runners.mu held. An entry belongs to the goroutine that takes it, which clears it.
 	due   []*Timeout
-	tick  uint64 // the wheel's when the last of them was handed over: none was due later
-	since uint64 // the same for the first of them
+	tick  uint64 // the tick of the wheel when the last timeout was handed over: none was due later
+	since uint64 // the tick of the wheel when the first timeout was handed over
 
-	cursor atomic.Int64 // index of the first that nobody has taken
+	cursor atomic.Int64 // the index of the first timeout that no goroutine has taken
 
 	// Guarded by runners.mu.
-	begun   bool // a runner has had it
-	listed  bool // in runners.batches
-	single  bool // runners take one at a time, because tasks may block and the worker may not be looking
-	holders int  // runners that may still look at it: it must not be used again meanwhile
+	begun   bool // a runner has taken from it, or is about to
+	listed  bool // it is in runners.batches
+	single  bool // runners take one timeout at a time: tasks may block while the worker does not check
+	holders int  // runners that may still read it; it must not be reused before they let go
 }
 
-// batchPool keeps batches for the next ones, so that a run allocates nothing.
+// batchPool holds unused batches, so that a run allocates nothing.
 var batchPool sync.Pool
 
-// newBatch returns an empty batch, which is the caller's until it is listed.
+// newBatch returns an empty batch, which the caller owns until it is listed.
 func newBatch() *batch {
 	if b, ok := batchPool.Get().(*batch); ok {
 		return b
@@ -40,8 +40,8 @@ func newBatch() *batch {
 	return new(batch)
 }
 
-// recycle keeps a batch for the next ones, if nobody else knows it any more. All that was in it has been
-// taken, and forgotten by the goroutine that took it. Called with runners.mu held.
+// recycle puts a batch back in the pool if nothing else refers to it any more. All its timeouts must have
+// been taken, and cleared by the goroutines that took them. Called with runners.mu held.
 func (b *batch) recycle() {
 	if b.listed || b.holders > 0 {
 		return
@@ -51,18 +51,18 @@ func (b *batch) recycle() {
 	batchPool.Put(b)
 }
 
-// take returns the next n timeouts, or as many as are left. The caller has to forget them.
+// take returns the next n timeouts, or as many as are left. The caller must clear them in the slice.
 func (b *batch) take(n int) []*Timeout {
-	end, left := b.cursor.Add(int64(n)), int64(len(b.due)) // those before end are the caller's from here
+	end, left := b.cursor.Add(int64(n)), int64(len(b.due)) // from here on the caller owns the n before end
 	return b.due[min(end-int64(n), left):min(end, left)]
 }
 
-// takeRest returns all that are left. The caller has to forget them, and must hold runners.mu or be
-// a holder.
+// takeRest returns all timeouts that are left. The caller must clear them in the slice, and must hold
+// runners.mu or be a holder.
 func (b *batch) takeRest() []*Timeout {
-	i := b.cursor.Swap(int64(len(b.due))) // b.due[i:] is the caller's from here
+	i := b.cursor.Swap(int64(len(b.due))) // from here on the caller owns b.due[i:]
 	return b.due[min(i, int64(len(b.due))):]
 }
 
-// left returns the number of those that nobody has taken.
+// left returns the number of timeouts that no goroutine has taken.
 func (b *batch) left() int { return max(0, len(b.due)-int(b.cursor.Load())) }

@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// liveRunners returns how many runners there are, and how many there have been.
+// liveRunners returns how many runners are live, and how many have been started so far.
 func (r *runners) liveRunners() (live, started int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.live), int(r.started)
 }
 
-// enlistOne makes the runners believe that there is one more, and returns it.
+// enlistOne adds a runner without a goroutine to the live ones, and returns it.
 func (r *runners) enlistOne() *runner {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,8 +37,8 @@ func blockOne(t *testing.T, timer *Timer) (release chan struct{}) {
 	return release
 }
 
-// Whatever is due with a thousand tasks that block, or after them, starts within
-// two ticks; and no runner stays that is not in a task.
+// All tasks that are due with a thousand tasks that block, or after them, start within two ticks. Runners that
+// are not in a task end.
 func TestBlockedTasksDelayNoOther(t *testing.T) {
 	for _, tick := range []time.Duration{16, time.Millisecond, 10 * time.Millisecond, time.Second} {
 		for _, blocked := range []int{1, 50, 1000} {
@@ -77,7 +77,7 @@ func TestBlockedTasksDelayNoOther(t *testing.T) {
 				live, _ := timer.runners.liveRunners()
 				require.Equal(t, blocked, live)
 
-				// Later ones do not wait at all: the runners there are, are all in tasks.
+				// Later tasks do not wait at all, because all live runners are in tasks, and so one more starts.
 				start := time.Now()
 				var fired moments
 				_, err := timer.AfterFunc(5*tick, fired.note)
@@ -97,8 +97,8 @@ func TestBlockedTasksDelayNoOther(t *testing.T) {
 	}
 }
 
-// A runner that has taken a group from a large batch, and is stuck in one of its tasks, holds up none of
-// the others, and keeps none of them alive.
+// A runner that has taken a group from a large batch may be stuck in one of its tasks. It does not delay the
+// other timeouts of the group, and does not keep them alive.
 func TestStuckRunnerKeepsNothing(t *testing.T) {
 	const last = batchSize - maxGroup + 1 // the first task of the last group
 	for _, blocked := range []int64{1, 8, 500, last, batchSize} {
@@ -110,7 +110,7 @@ func TestStuckRunnerKeepsNothing(t *testing.T) {
 			var begun, ended atomic.Int64
 			var held []weak.Pointer[Timeout]
 			for range batchSize {
-				to, err := timer.AfterFunc(5*tick, func() { // when nothing else happens
+				to, err := timer.AfterFunc(5*tick, func() { // when nothing else is due
 					if begun.Add(1) == blocked {
 						<-release
 					}
@@ -139,7 +139,7 @@ func TestStuckRunnerKeepsNothing(t *testing.T) {
 	}
 }
 
-// Stop returns what a stuck runner has taken from its batch, and nobody has taken from it yet.
+// Stop returns the timeouts that a stuck runner has taken from its batch and that have not been given back yet.
 func TestStopFindsGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Second))
@@ -157,7 +157,8 @@ func TestStopFindsGroups(t *testing.T) {
 	})
 }
 
-// Tasks that block for a short time each, one after another on one runner, would add up.
+// Tasks that block for a short time each do not delay others. One after another on one runner, their times would
+// add up.
 func TestManyShortBlocksDoNotAddUp(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = 10 * time.Millisecond
@@ -178,9 +179,9 @@ func TestManyShortBlocksDoNotAddUp(t *testing.T) {
 	})
 }
 
-// Very many tasks that do not block run on a few runners, on real time. Where the machine takes the
-// processors away for longer than a tick, those that wait for one look as if they were stuck, and
-// some are added, by a factor each time: so it is few for a million, not few as such.
+// On real time, very many tasks that do not block run on few runners. If the machine takes the processors away
+// for longer than a tick, runners that wait for a processor look stuck, and a growing number is added. So the
+// number of runners is small only compared with the number of tasks.
 func TestTrivialTasksNeedFewRunners(t *testing.T) {
 	timer := newTimer(t, WithTick(50*time.Millisecond))
 	n := int64(sized(100_000, 300_000, 1_000_000))
@@ -205,7 +206,7 @@ func TestTrivialTasksNeedFewRunners(t *testing.T) {
 	require.LessOrEqual(t, most.Load(), max(n/100, 1000))
 }
 
-// Never more than n at a time, and n as long as there are as many.
+// With a limit of n, never more than n tasks run at the same time, and n do while enough are due.
 func TestMaxConcurrency(t *testing.T) {
 	for _, limit := range []int{1, 2, 7, 100} {
 		virtual(t, func(t *testing.T) {
@@ -239,7 +240,7 @@ func TestMaxConcurrency(t *testing.T) {
 	}
 }
 
-// With a limit of one, tasks may share memory without a lock; the race detector watches.
+// With a limit of one, tasks may share memory without a lock. The race detector checks this.
 func TestMaxConcurrencyOfOneOrdersMemory(t *testing.T) {
 	timer := newTimer(t, WithTick(100*time.Microsecond), WithMaxConcurrency(1))
 	n := 0
@@ -261,7 +262,7 @@ func TestMaxConcurrencyOfOneOrdersMemory(t *testing.T) {
 	require.Equal(t, 9000, n)
 }
 
-// A timeout that waits for its turn is pending, and once canceled or reset nothing keeps it.
+// A timeout that waits for its turn is pending. After it is canceled or reset, no batch keeps it.
 func TestWaitingForATurn(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
@@ -304,7 +305,7 @@ func TestWaitingForATurn(t *testing.T) {
 	})
 }
 
-// What waits for its turn is handed back by Stop.
+// Stop hands back timeouts that wait for their turn.
 func TestStopReturnsWhatWaitsForATurn(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(2))
@@ -332,7 +333,7 @@ func TestShutdown(t *testing.T) {
 		require.NoError(t, err)
 		pass(time.Millisecond)
 
-		// The first one gets the timeouts and does not wait long enough, the next ones do.
+		// The first Shutdown gets the timeouts, and its context ends too early. The next ones wait long enough.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		left, err := timer.Shutdown(ctx)
@@ -352,7 +353,7 @@ func TestShutdown(t *testing.T) {
 		wg.Wait()
 		require.Equal(t, 1, ended)
 
-		// Now there is nothing to wait for, not even for a context that is done.
+		// Now there is nothing to wait for, so a context that is done makes no difference.
 		_, err = timer.Shutdown(ctx)
 		require.NoError(t, err)
 		require.Nil(t, timer.Stop())
@@ -375,8 +376,8 @@ func TestShutdownFromInsideATask(t *testing.T) {
 	})
 }
 
-// Right after Shutdown there is no goroutine of the timer's, in whatever state it was. Were
-// there one the bubble would not end, or would end in a panic.
+// Right after Shutdown the timer has no goroutine, whatever state it was in. If it had one, the bubble would not
+// end, or would end in a panic.
 func TestShutdownLeavesNoGoroutine(t *testing.T) {
 	for _, wait := range []time.Duration{0, 500 * time.Microsecond, time.Millisecond, time.Minute} {
 		virtual(t, func(t *testing.T) {
@@ -393,7 +394,7 @@ func TestShutdownLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
-// A canceler notes what becomes of it.
+// A canceler counts how often it has run and how often it was notified.
 type canceler struct {
 	ran, told atomic.Int64
 	block     func()
@@ -430,7 +431,7 @@ func TestCanceler(t *testing.T) {
 		require.False(t, to.Cancel())
 		check(c, 0, 1)
 
-		_, err := to.Reset(time.Second) // once more, for another life
+		_, err := to.Reset(time.Second) // arms it again
 		require.NoError(t, err)
 		pass(time.Millisecond)
 		require.True(t, to.Cancel())
@@ -447,8 +448,8 @@ func TestCanceler(t *testing.T) {
 	})
 }
 
-// A Canceled that blocks, panics or exits holds up no other, nor does a task hold up any of
-// them; and Shutdown waits for them.
+// A call of Canceled that blocks, panics or exits delays no other, and a blocked task delays none of them.
+// Shutdown waits for them.
 func TestCanceledThatDoesNotReturn(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var reported atomic.Int64
@@ -500,8 +501,8 @@ func TestCanceledThatDoesNotReturn(t *testing.T) {
 	})
 }
 
-// A notice that comes between two ticks, and blocks, is looked after like anything else; so is
-// what comes due behind it. On one processor there is only one runner to begin with.
+// A call of Canceled may come between two ticks and block. It does not delay other calls, or tasks that come due
+// behind it. On one processor there is only one runner at first.
 func TestBlockedNoticesDelayNoOther(t *testing.T) {
 	for _, procs := range []int{1, 2} {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
@@ -544,8 +545,8 @@ func toldOf(all []*canceler) (n int) {
 	return n
 }
 
-// After Stop, too: those of timeouts canceled just before it, and those of what it hands back,
-// though all runners are in tasks that block, and the notices block.
+// Calls of Canceled are also made after Stop, for timeouts canceled just before it and for those that it hands
+// back. This holds even if all runners are in tasks that block, and if calls of Canceled block.
 func TestBlockedNoticesAfterStop(t *testing.T) {
 	for _, procs := range []int{1, 2} {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
@@ -580,9 +581,9 @@ func TestBlockedNoticesAfterStop(t *testing.T) {
 	}
 }
 
-// Where tasks wait for their turn, or for an executor, a timeout that was canceled is
-// let go although it had been handed over in the same tick, or had been reset far away before,
-// or is just being submitted.
+// If tasks wait for their turn or for an executor, the timer does not keep a canceled timeout alive. This holds
+// if it was handed over in the same tick, if it was reset to a far deadline before, and while a turn is being
+// submitted.
 func TestWaitingOnesAreReleased(t *testing.T) {
 	const tick = time.Millisecond
 	arm := func(t *testing.T, timer *Timer) (*Timeout, weak.Pointer[Timeout]) {
@@ -632,8 +633,8 @@ func TestWaitingOnesAreReleased(t *testing.T) {
 	}
 }
 
-// A Reset whose clock was read before the boundary at which the timeout got into a batch does
-// not tell the worker. Whoever meets the timeout in the batch does, and no sweep loses it.
+// A Reset that has read the clock before the boundary at which the timeout got into a batch does not push it for
+// the worker. The runner that finds the timeout in the batch pushes it, and no sweep loses it.
 func TestResetUnseenByTheWorker(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
@@ -645,9 +646,9 @@ func TestResetUnseenByTheWorker(t *testing.T) {
 		other, err := timer.AfterFunc(0, nop)
 		require.NoError(t, err)
 		pass(3 * tick)
-		to.word.Store(pendingAt(to.word.Load(), timer.clock.now()+5)) // as that Reset would
+		to.word.Store(pendingAt(to.word.Load(), timer.clock.now()+5)) // as that Reset does
 		require.True(t, other.Cancel())
-		pass(3 * tick) // there is a sweep
+		pass(3 * tick) // the worker sweeps the batches meanwhile
 		require.Equal(t, 1, timer.Pending())
 		close(release)
 		pass(time.Second)
@@ -655,7 +656,7 @@ func TestResetUnseenByTheWorker(t *testing.T) {
 	})
 }
 
-// A worker that may add no runner rests, whatever waits.
+// A worker that may add no more runners goes idle, however much waits.
 func TestWorkerRestsAtTheLimit(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
@@ -670,7 +671,8 @@ func TestWorkerRestsAtTheLimit(t *testing.T) {
 	})
 }
 
-// Behind the shut gate no runner is given what is due, or it would ask for ever.
+// After the gate is shut, next returns nil even if a batch has timeouts left. Otherwise a runner would call it
+// forever.
 func TestNextBehindTheGate(t *testing.T) {
 	timer := newTimer(t)
 	r := &timer.runners
@@ -683,7 +685,7 @@ func TestNextBehindTheGate(t *testing.T) {
 	r.batches = nil
 }
 
-// A Cancel may be told after Shutdown has returned, if it raced with it; nothing breaks.
+// If a Cancel races with Shutdown, the call of Canceled may come after Shutdown has returned. Nothing breaks.
 func TestTellAfterShutdown(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -701,8 +703,8 @@ func TestTellAfterShutdown(t *testing.T) {
 	})
 }
 
-// Tasks that are long for the processor but do not block get no goroutine each: on real time,
-// and where there are fewer processors than runners would like.
+// Tasks that use the processor for long but do not block get no goroutine each. The test runs on real time, with
+// fewer processors than runners that could use one.
 func TestBusyTasksNeedFewRunners(t *testing.T) {
 	timer := newTimer(t, WithTick(10*time.Millisecond))
 	const n = 20_000
@@ -713,7 +715,7 @@ func TestBusyTasksNeedFewRunners(t *testing.T) {
 			for start := time.Now(); time.Since(start) < 10*time.Microsecond; {
 			}
 			i := ran.Add(1)
-			if i%100 == 0 { // not each, or they would block each other
+			if i%100 == 0 { // not every task, because they would block each other
 				live, _ := timer.runners.liveRunners()
 				most.Store(max(most.Load(), int64(live)))
 			}
@@ -728,8 +730,8 @@ func TestBusyTasksNeedFewRunners(t *testing.T) {
 	require.Less(t, most.Load(), int64(n/10))
 }
 
-// Where tasks wait for their turn the oldest come first, whatever comes due later: with a limit that a
-// task which blocks has made smaller by one, and with an executor of one goroutine.
+// When tasks wait for their turn, the oldest come first, whatever comes due later. The test uses a limit of two
+// of which a blocked task takes one, and an executor with one goroutine.
 func TestOldestComeFirst(t *testing.T) {
 	const tick = time.Millisecond
 	for name, opts := range map[string]func(work chan func()) []Option{
@@ -756,7 +758,7 @@ func TestOldestComeFirst(t *testing.T) {
 				}
 				const old = 50
 				var ran []int
-				for i := range 20 * old { // at the first tick fifty, then one at each
+				for i := range 20 * old { // fifty at the first tick, then one at each tick
 					_, err := timer.AfterFunc(max(0, time.Duration(i-old+2)*tick), func() {
 						ran = append(ran, i)
 						time.Sleep(tick)
@@ -776,8 +778,8 @@ func TestOldestComeFirst(t *testing.T) {
 	}
 }
 
-// What waits lies in few batches, however it came: one by one, and again and again. The runners and
-// the worker look at each batch, so otherwise a backlog would cost quadratic time.
+// Waiting timeouts lie in few batches, even if they came due one by one, or as runs of a repeating timeout. The
+// runners and the worker check each batch, so otherwise a backlog would cost quadratic time.
 func TestBacklogLiesInFewBatches(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick, n = time.Millisecond, 5000

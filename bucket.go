@@ -6,58 +6,59 @@ import (
 )
 
 const (
-	// reach bounds how many ticks ahead of the wheel an entry is placed: a tick of 100 ms gives 6.8 years. A
-	// timeout that is due later is placed there, and again when the wheel has got there.
+	// reach is the largest number of ticks by which an entry is placed ahead of the wheel. With a tick of
+	// 100 ms, that is 6.8 years. A timeout that is due later is placed so far ahead, and placed again when
+	// the wheel gets there.
 	reach = 1 << 31
 
 	pieceSize = 4
 
-	// chunkSize is the number of entries from which a bucket grows by chunks of as many. A chunk and the
-	// 8 bytes that the allocator puts before it fill its size class of 6,144 bytes. An array that grows by
-	// copying would, for a million entries, be copied several times over.
+	// chunkSize is the number of entries in a chunk. A bucket with that many entries grows by whole chunks.
+	// A chunk and the 8 bytes that the allocator puts before it fill its size class of 6,144 bytes. With a
+	// million entries, an array that grows by copying would have copied its entries several times.
 	chunkPieces = 127
 	chunkSize   = chunkPieces * pieceSize
 
-	// keepCap is the number of entries that the array of an emptied bucket may have room for and still
-	// be kept for the next ones: less than 1 KiB. A larger one that is hardly used is given back.
+	// keepCap is the largest capacity, in entries, of an array that a bucket keeps when few entries or none
+	// are left. That is less than 1 KiB. A bucket gives back a larger array if less than 1/8 of it is used.
 	keepCap = 72
 )
 
-// An entry is a timeout as it was placed. The timeout may since have been reset to a later
-// tick, or been canceled: its word says so. It cannot have become due earlier, because then
-// the worker places it anew. So an entry whose tick has not come is not due, and its
-// timeout need not be touched to know it.
+// An entry is a timeout with the tick at which it was placed. The timeout may since have been reset to a
+// later tick, or been canceled: its word says so. It cannot be due before the entry's tick, because the
+// worker moves a timeout that is reset to an earlier tick. So if the entry's tick has not come, the timeout
+// is not due, and the worker knows this without touching the timeout.
 type entry struct {
 	tick uint64
 	to   *Timeout
 }
 
-// A piece holds four entries in 12 bytes each. Their ticks count from the base of the bucket.
+// A piece holds four entries, of 12 bytes each. Their ticks count from the base of the bucket.
 type piece struct {
 	to    [pieceSize]*Timeout
 	ticks [pieceSize]uint32
 }
 
 // A bucket holds the entries of one slot of a level, in no order. They lie in arrays, not in a
-// list: a visit runs through memory in sequence, and the garbage collector need not follow
-// it timeout by timeout.
+// list, because a visit then reads memory in sequence, and the garbage collector does not follow a
+// link for each timeout.
 //
-// A timeout knows its position, so that removing one does not search. The zero bucket is
+// A timeout knows its position, so removing one needs no search. The zero bucket is
 // empty. Owned by the worker.
 type bucket struct {
 	first []piece // the first chunkSize entries
-	more  *chunks // the others; may be nil if there is none
-	n     int     // entries
-	base  uint64  // what the ticks of entries count from; of no meaning when empty
-	min   uint64  // no entry is due before this tick; of no meaning when empty
+	more  *chunks // the other entries; may be nil if there are none
+	n     int     // the number of entries
+	base  uint64  // the tick from which the ticks of entries count; undefined when empty
+	min   uint64  // no entry is due before this tick; undefined when empty
 }
 
-// chunks are the part of a bucket that lies beyond the first chunkSize entries.
+// chunks holds the entries of a bucket after the first chunkSize ones.
 type chunks []*[chunkPieces]piece
 
 func (b *bucket) len() int { return b.n }
 
-// pieces returns the pieces of the array in which a position lies, and the position of its first entry.
+// pieces returns the array in which a position lies, and the position of the array's first entry.
 func (b *bucket) pieces(pos int) (array []piece, start int) {
 	if pos < chunkSize {
 		return b.first, 0
@@ -66,7 +67,8 @@ func (b *bucket) pieces(pos int) (array []piece, start int) {
 	return (*b.more)[i][:], (i + 1) * chunkSize
 }
 
-// piece returns the piece in which a position lies, which must be less than len, and the index there.
+// piece returns the piece in which a position lies, and the index in that piece. The position must be
+// less than len, or lie in the room that grow has made.
 func (b *bucket) piece(pos int) (p *piece, i int) {
 	array, start := b.pieces(pos)
 	return &array[(pos-start)/pieceSize], (pos - start) % pieceSize
@@ -78,8 +80,8 @@ func (b *bucket) at(pos int) entry {
 	return entry{b.base + uint64(p.ticks[i]), p.to[i]}
 }
 
-// add appends an entry and tells the timeout its position. The tick must lie ahead of now, by no more
-// than reach.
+// add appends an entry and sets the timeout's position. The tick must lie ahead of now, by at most
+// reach.
 func (b *bucket) add(now, tick uint64, to *Timeout) {
 	switch {
 	case b.n == 0:
@@ -114,8 +116,8 @@ func (b *bucket) grow() {
 	}
 }
 
-// rebase has the ticks of entries count from now, because those that are to be added do not fit otherwise.
-// An entry that is overdue becomes one that is due now: the wheel is about to visit it in either case.
+// rebase makes the ticks of entries count from now, because later ticks would not fit otherwise. An overdue
+// entry gets the tick now, which changes nothing: the wheel is about to visit it in either case.
 func (b *bucket) rebase(now uint64) {
 	ahead := now - b.base
 	for pos := range b.n {
@@ -125,8 +127,8 @@ func (b *bucket) rebase(now uint64) {
 	b.base = now
 }
 
-// remove removes the entry of a timeout, and returns its tick. Min stays as it is: a bound that is too
-// low costs a spurious visit, finding a better one costs a scan.
+// remove removes the entry of a timeout and returns its tick. It does not change min. A min that is too
+// low costs a spurious visit, and an exact one would cost a scan now.
 func (b *bucket) remove(to *Timeout) (tick uint64) {
 	pos, n := int(to.pos), b.n
 	if pos >= n || b.at(pos).to != to {
@@ -138,7 +140,7 @@ func (b *bucket) remove(to *Timeout) (tick uint64) {
 	return tick
 }
 
-// fill moves the last entry to pos, whose own has gone, and tells its timeout.
+// fill moves the last entry to pos, where the entry has been removed, and sets its timeout's position.
 func (b *bucket) fill(pos, last int) {
 	if pos != last {
 		p, i := b.piece(pos)
@@ -148,8 +150,9 @@ func (b *bucket) fill(pos, last int) {
 	}
 }
 
-// truncate forgets all entries but the first n, and gives back what memory is left over. One chunk stays
-// for the next entries, so that a bucket which is about full does not make one each time.
+// truncate keeps the first n entries and frees memory that is no longer needed. One unused chunk stays for
+// the next entries, so that a bucket whose length varies around a multiple of chunkSize does not allocate
+// one each time.
 func (b *bucket) truncate(n int) {
 	was := b.n
 	b.n = n
@@ -177,8 +180,8 @@ func (b *bucket) truncate(n int) {
 	}
 }
 
-// forget clears the timeouts at the positions from n to end-1, as far as they lie in an array, or the array
-// would keep them alive.
+// forget clears the entries at positions n to end-1, counted from the start of the array, as far as they lie
+// in it. Otherwise the array would keep their timeouts alive.
 func forget(array []piece, n, end int) {
 	n, end = max(n, 0), min(end, len(array)*pieceSize)
 	for ; n < end && n%pieceSize != 0; n++ {
@@ -189,7 +192,7 @@ func forget(array []piece, n, end int) {
 	}
 }
 
-// findMin makes min the tick of the entry that is due first.
+// findMin sets min to the tick of the entry that is due first.
 func (b *bucket) findMin() {
 	first := uint64(math.MaxUint64)
 	for pos := 0; pos < b.n; {

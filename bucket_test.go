@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A bucket is a list in which each timeout knows its position, whether it lies in the first array or
-// in one of the chunks, and what lies beyond its end keeps nothing alive. Its base follows the wheel, and
-// an entry that is overdue by then is due now.
+// A bucket behaves like a list. Each timeout knows its position, in the first array and in the chunks. Memory
+// after the last entry keeps no timeout alive. When the bucket gets a new base, an overdue entry gets the tick
+// now.
 func TestBucketModel(t *testing.T) {
 	r := newRand(t)
 	var b bucket
@@ -30,7 +30,7 @@ func TestBucketModel(t *testing.T) {
 				if b.len() > 1 && b.base != base {
 					rebased++
 				}
-			case r.IntN(300) == 0: // as a visit does that leaves only so many
+			case r.IntN(300) == 0: // as a visit does that leaves n entries
 				n := r.IntN(b.len())
 				for pos := n; pos < b.len(); pos++ {
 					delete(model, b.at(pos).to)

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// calls run user code that is not a task on goroutines of the timer's: they notify a Canceler, submit
-// to an executor, or log. The caller of add does not wait.
+// calls runs user code that is not a task, on goroutines of the timer's. A call notifies a Canceler, submits
+// to an executor, or logs. The caller of add does not wait for it.
 //
 // One goroutine makes call after call, and ends when none is left. While calls wait behind it, a timer
-// of the runtime looks several times a tick whether they get on, and starts more goroutines if they do
-// not. So a call that blocks does not hold up the others.
+// of the runtime checks their progress several times a tick, and starts more goroutines if there is too
+// little. So a call that blocks does not delay the others for long.
 type calls struct {
 	// Immutable after New.
-	patience time.Duration   // between looks
+	patience time.Duration   // the time between checks
 	labels   context.Context // the profiler labels of the goroutines
 
 	// Guarded by mu, which is never held while user code runs.
 	mu       sync.Mutex
-	first    *call         // a list of the calls that are yet to be made; nil if there is none
-	last     *call         // the end of it
-	left     int           // its length
-	live     int           // goroutines
-	fresh    int           // those of them that have not had a processor yet
-	idle     chan struct{} // closed when live becomes 0; nil if nobody waits for that
+	first    *call         // a list of the calls yet to be made; nil if there are none
+	last     *call         // the end of the list
+	left     int           // the length of the list
+	live     int           // how many goroutines there are
+	fresh    int           // how many of them have not had a processor yet
+	idle     chan struct{} // closed when live becomes 0; nil if no goroutine waits for that
 	watch    *time.Timer   // runs look
 	watching bool          // watch is armed
 	progress progress
@@ -35,14 +35,14 @@ type call struct {
 	next *call
 }
 
-// The patience is a part of the tick, within these bounds. Less would look more often than goroutines
-// get a processor.
+// Bounds of the patience, which is otherwise 1/looksPerTick of the tick. With a shorter one, checks would
+// come more often than goroutines get a processor.
 const (
 	minPatience = 100 * time.Microsecond
 	maxPatience = 10 * time.Millisecond
 )
 
-// add has f called soon. It may be called in any state of the timer, also after Stop.
+// add has f called soon. It works in every state of the timer, also after Stop.
 func (c *calls) add(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,8 @@ func (c *calls) start(n int) {
 	}
 }
 
-// run is a goroutine that makes calls.
+// run makes calls until none is left, on a goroutine of its own. Fresh says that the goroutine counts as
+// fresh.
 func (c *calls) run(fresh bool) {
 	ended := false
 	defer func() {
@@ -91,7 +92,8 @@ func (c *calls) run(fresh bool) {
 	ended = true
 }
 
-// take returns the next call. If it returns nil there is none, and the caller is no longer live.
+// take takes the next call off the list and returns its function. It returns nil if there is none: then
+// the calling goroutine is no longer live, and must end.
 func (c *calls) take(fresh bool) func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +115,7 @@ func (c *calls) take(fresh bool) func() {
 	return nil
 }
 
-// look starts more goroutines if the calls that wait do not get on. Called by watch.
+// look starts more goroutines if the waiting calls make too little progress. Called by watch.
 func (c *calls) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +128,7 @@ func (c *calls) look() {
 	c.watch.Reset(c.patience)
 }
 
-// untilIdle returns a channel that is closed when no call is left; nil if none is.
+// untilIdle returns a channel that is closed when no call is left or in progress, or nil if none is now.
 func (c *calls) untilIdle() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

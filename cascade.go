@@ -2,28 +2,26 @@ package hashedwheel
 
 // Cascading
 //
-// When the hand enters the block of a bucket on an upper level, all that is in it has to be on a
-// lower one. To move it just then would keep waiting what is due at that moment: a bucket may hold
-// millions, and moving one timeout costs 20 ns, 100 where memory is cold. So it is moved while the
-// hand goes through the block before, a few at a time, between the ticks. From there the level below
-// reaches to the end of the block, since two blocks are one turn of it: nothing more gets into the
-// bucket.
+// When the hand enters the block of a bucket on an upper level, all timeouts in that bucket must be on a
+// lower level. Moving them just then would delay other timeouts that are due: a bucket may hold millions,
+// and moving one costs 20 ns, or 100 ns where memory is cold. So the worker moves them while the hand goes
+// through the block before, a few at a time, between the ticks. During that block nothing is added to the
+// bucket: the level below reaches to its end, because two blocks are one turn of that level.
 //
-// For a bucket with few entries the worker does not wake up. Whatever has not come down in time is
-// moved when the hand gets there.
+// For a bucket with few entries the worker does not wake up. Timeouts that have not moved down in time
+// move when the hand gets there.
 
 const (
-	// cascadeChunk is how many entries are looked at before the worker looks at the clock again.
+	// cascadeChunk is how many entries the worker checks before it checks the clock again.
 	cascadeChunk = 1 << 10
 
-	// worthWaking is the number of entries above which it is worth waking up to have them come
-	// down in time. As many keep what is due at the same moment waiting for up to half a
-	// millisecond.
+	// worthWaking is the number of entries above which the worker wakes up to move them down in time.
+	// Moving so many at the last moment delays other timeouts that are due by up to half a millisecond.
 	worthWaking = 1 << 12
 )
 
-// wanted returns the first tick at which a bucket, which is not empty, needs the worker. The hand is
-// at tick now.
+// wanted returns the first tick at which a bucket needs the worker. The bucket must not be empty. The
+// hand is at tick now.
 func (l *level) wanted(slot, now uint64) uint64 {
 	b := &l.buckets[slot]
 	if l.shift == 0 || b.len() <= worthWaking {
@@ -32,8 +30,8 @@ func (l *level) wanted(slot, now uint64) uint64 {
 	return max(now+1, (b.min>>l.shift-1)<<l.shift)
 }
 
-// cascade brings down some of the timeouts whose blocks the hand enters next, and reports whether
-// there are more. It may find some that are due.
+// cascade moves down some of the timeouts whose blocks the hand enters next, and reports whether
+// there may be more. It passes those that are already due to emit.
 func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
 	budget := cascadeChunk
 	for i := 1; i < len(w.levels) && budget > 0; i++ {
@@ -42,8 +40,8 @@ func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
 	return budget == 0
 }
 
-// bringDown is cascade for one level. It looks at no more than so many entries, and returns at how
-// many it has.
+// bringDown is cascade for one level. Most bounds how many entries it checks. It returns how many it has
+// checked.
 func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (looked int) {
 	l := &w.levels[i]
 	block := w.now>>l.shift + 1
@@ -53,13 +51,13 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (looked int) 
 	}
 	b := &l.buckets[slot]
 	if b.min>>l.shift > block {
-		return 0 // all of a later round
+		return 0 // all entries belong to a later round
 	}
 	if l.block != block {
 		l.block, l.unmet = block, b.len()
 	}
-	// Others may have been removed meanwhile. Their gaps were filled from the end, so whoever
-	// has not been met is still below unmet.
+	// Entries may have been removed meanwhile. Their gaps were filled from the end, so all entries that
+	// have not been checked yet are still below unmet.
 	l.unmet = min(l.unmet, b.len())
 	looked = min(l.unmet, most)
 	if looked == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Where a bucket of an upper level holds many, the wheel asks to be looked at a block before, and all
-// of them come down in chunks, whatever happens to them meanwhile.
+// If a bucket of an upper level holds many timeouts, next is one block before their block. During that block
+// all move down in chunks, whatever happens to them meanwhile.
 func TestCascadeComesDownInTime(t *testing.T) {
 	for _, levels := range []int{2, 3} {
 		for _, traffic := range []bool{false, true} {
@@ -41,13 +41,13 @@ func TestCascadeComesDownInTime(t *testing.T) {
 					i := r.IntN(len(all))
 					to, tick := all[i], inBlock()
 					switch r.IntN(4) {
-					case 0: // canceled, by way of the queue
+					case 0: // cancel it, and remove it as settle does
 						w.remove(to)
 						all = slices.Delete(all, i, i+1)
-					case 1: // reset, by way of the queue
+					case 1: // reset it, and move it as settle does
 						to.word.Store(pendingAt(0, tick))
 						w.move(to, tick)
-					case 2: // reset to a later turn of the level, and the wheel not told
+					case 2: // reset it to a later turn of the level without the wheel
 						to.word.Store(pendingAt(0, tick+size<<shift))
 					default:
 						all = append(all, testTimeout(tick))
@@ -79,8 +79,8 @@ func TestCascadeComesDownInTime(t *testing.T) {
 	}
 }
 
-// A timeout that has been reset to a moment that has come by the time its bucket comes down, and
-// whose queue has not been looked at yet, is due.
+// A timeout may have been reset to a tick that has passed when its bucket moves down, and still be on the
+// queue. Cascade emits it.
 func TestCascadeEmitsWhatIsOverdue(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	to := testTimeout(20)
@@ -96,7 +96,8 @@ func TestCascadeEmitsWhatIsOverdue(t *testing.T) {
 	require.Zero(t, w.count)
 }
 
-// Few do not wake the worker: they come down when it is there anyway, or when they are due.
+// A few timeouts do not wake the worker. They move down when it wakes up for another reason, or are emitted when
+// they are due.
 func TestCascadeOfFewCanWait(t *testing.T) {
 	for _, visit := range []bool{false, true} {
 		w := newWheel(16, 2, 0)
@@ -121,7 +122,7 @@ func TestCascadeOfFewCanWait(t *testing.T) {
 	}
 }
 
-// A large bucket is wanted a block before its own, also where a smaller one is due only after that.
+// A large bucket needs the worker one block before its own, even if a smaller bucket is due between the two.
 func TestCascadeLooksPastTheNextBlock(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	w.place(testTimeout(31), 31)
@@ -134,7 +135,7 @@ func TestCascadeLooksPastTheNextBlock(t *testing.T) {
 	require.EqualValues(t, 24, w.next)
 }
 
-// What stays on the top level for a later round is looked at once, and then the worker may sleep.
+// Timeouts that stay on the top level for a later round are checked once. Then the worker may sleep.
 func TestCascadeEnds(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	const n, later = 2 * worthWaking, 24 + 3*16*8
@@ -157,8 +158,8 @@ func TestCascadeEnds(t *testing.T) {
 	require.EqualValues(t, later-8, w.next)
 }
 
-// A bucket is searched for the entry due first if that decides when to wake up for the block before,
-// also where something else is due before the entry itself.
+// A bucket is scanned for its min if that decides when to wake up for the block before. This also holds if
+// another timeout is due before the entry itself.
 func TestVagueLargeBucket(t *testing.T) {
 	const later = 40 + 128 // the same bucket, a turn later
 	for _, refresh := range []bool{false, true} {
@@ -173,7 +174,7 @@ func TestVagueLargeBucket(t *testing.T) {
 		if refresh {
 			w.refresh()
 		}
-		w.place(testTimeout(later), later) // which makes it large
+		w.place(testTimeout(later), later) // makes the bucket large
 		w.check(t)
 		require.Empty(t, collect(t, w, 13))
 		w.place(testTimeout(36), 36)
@@ -184,7 +185,7 @@ func TestVagueLargeBucket(t *testing.T) {
 	}
 }
 
-// Nor is an entry that has gone waited for because its bucket has become large since.
+// The wheel does not wake the worker for a removed entry, even if its bucket has become large since.
 func TestVagueBucketBecomesLarge(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	first := testTimeout(40)
@@ -202,7 +203,7 @@ func TestVagueBucketBecomesLarge(t *testing.T) {
 	require.EqualValues(t, 36, w.next)
 }
 
-// A million that are due in later rounds are not looked at when the hand comes by.
+// Very many timeouts that are due in later rounds are not checked when the hand reaches their bucket.
 func TestLaterRoundsAreNotLookedAt(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	const later = 24 + 128

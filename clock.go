@@ -7,14 +7,16 @@ import (
 )
 
 // neverTick is the tick of a timeout whose deadline cannot be represented. It is the
-// largest that a word holds, and the clock stops before it.
+// largest tick that fits a word, and the clock stops before it.
 const neverTick = 1<<(64-tickShift) - 1
 
-// A clock counts ticks since start. It is the only place where durations become ticks
-// and ticks become durations, and the only one that reads the time. All of it is
-// monotonic: start carries a monotonic reading, and time.Since uses no other. In a synctest
-// bubble no time has one, and nobody sets the clock. So a clock and a time that differ in this
-// belong to different worlds, see checkBubble.
+// A clock counts ticks since start. Only a clock converts durations to ticks and ticks to durations. The
+// worker reads the time only from it. All of it is monotonic: start has a monotonic reading, and
+// time.Since uses that.
+//
+// In a synctest bubble no time has a monotonic reading, and nothing sets the wall clock. So if only one of
+// start and another time has a monotonic reading, one is from inside a bubble and the other from outside:
+// see checkBubble.
 //
 // Immutable after New.
 type clock struct {
@@ -23,7 +25,7 @@ type clock struct {
 	tick      time.Duration
 	last      uint64 // the last boundary whose distance from start fits a Duration
 
-	// For ticks, see there.
+	// For the method ticks.
 	factor uint64
 	shift  uint
 }
@@ -45,11 +47,11 @@ func newClock(tick time.Duration) clock {
 	return c
 }
 
-// ticks returns d / tick, for d that is not negative. A division by a number that stays the same is a
-// multiplication, as Granlund and Montgomery show ("Division by Invariant Integers using
-// Multiplication", PLDI 1994): with 1<<shift the power of two not below tick, factor is
-// 1<<(63+shift) / tick, rounded up, and the error that makes is too small to be seen in 63 bits. It
-// saves 5 ns in 85 of NewTimeout and Cancel.
+// ticks returns d / tick, for d that is not negative. It replaces the division by a multiplication, after
+// Granlund and Montgomery ("Division by Invariant Integers using Multiplication", PLDI 1994). 1<<shift is
+// the least power of two that is not less than tick. Factor is 1<<(63+shift) / tick, rounded up. The
+// result is exact, because the error of rounding is too small to matter for the 63 bits of d. This saves
+// 5 of the 85 ns that NewTimeout and Cancel take together.
 func (c *clock) ticks(d time.Duration) uint64 {
 	hi, lo := bits.Mul64(uint64(d), c.factor)
 	return (hi<<1 | lo>>63) >> c.shift
@@ -57,8 +59,8 @@ func (c *clock) ticks(d time.Duration) uint64 {
 
 // elapsed returns the time since start, which is never negative.
 //
-// Outside of bubbles it costs two branches beside the reading. In a bubble the year is 2000, so the time
-// since the start of a timer from outside is negative there.
+// Outside of bubbles, the check for them costs only two branches. In a bubble the year is 2000, so the time
+// since the start of a timer made outside is negative there.
 func (c *clock) elapsed() time.Duration {
 	if d := time.Since(c.start); d >= 0 && c.monotonic {
 		return d
@@ -66,18 +68,18 @@ func (c *clock) elapsed() time.Duration {
 	return c.bubbleElapsed()
 }
 
-// bubbleElapsed is elapsed for a timer of a bubble, or in a bubble.
+// bubbleElapsed is elapsed for a timer made in a bubble, or for a call from inside a bubble.
 func (c *clock) bubbleElapsed() time.Duration {
 	now := time.Now()
 	c.checkBubble(now)
 	return max(now.Sub(c.start), 0)
 }
 
-// checkBubble panics if one of the timer and the caller, whose time is now, is in a synctest bubble and the
-// other one is not. Such a timer would never fire, or all at once, or hang the test.
+// checkBubble panics if only one of the timer and the caller is in a synctest bubble. Now is the caller's
+// time. The timeouts of such a timer would never expire, or would all expire at once, or would hang the test.
 func (c *clock) checkBubble(now time.Time) {
 	switch outside, madeOutside := isMonotonic(now), isMonotonic(c.start); {
-	case c.tick == 0: // that of a zero Timer
+	case c.tick == 0: // the clock of a zero Timer
 		panic(notMade)
 	case outside && !madeOutside:
 		panic("hashedwheel: a Timer made in a testing/synctest bubble is used outside of it")
@@ -86,17 +88,17 @@ func (c *clock) checkBubble(now time.Time) {
 	}
 }
 
-// now returns the number of boundaries passed: the current tick.
+// now returns the current tick, which is the number of boundaries that have passed.
 func (c *clock) now() uint64 { return c.tickAt(c.elapsed()) }
 
-// tickAt returns the number of boundaries passed when so much time has elapsed.
+// tickAt returns the current tick when the given time has elapsed since start.
 func (c *clock) tickAt(elapsed time.Duration) uint64 { return min(c.ticks(elapsed), neverTick-1) }
 
-// due returns the first boundary at or after elapsed+delay. Rounding up is what makes
-// early impossible: a deadline inside a tick belongs to the boundary that ends it.
+// due returns the first boundary at or after elapsed+delay. It rounds up, so that no timeout expires
+// early: a deadline inside a tick belongs to the boundary that ends the tick.
 //
-// A delay of zero or less counts as a nanosecond, so that the boundary lies ahead even
-// when elapsed is one itself.
+// A delay of zero or less counts as a nanosecond, so that the boundary lies ahead even if elapsed is
+// exactly at a boundary.
 func (c *clock) due(elapsed, delay time.Duration) uint64 {
 	return c.at(elapsed + max(delay, 1))
 }
@@ -104,9 +106,9 @@ func (c *clock) due(elapsed, delay time.Duration) uint64 {
 // dueIn returns the first boundary at or after delay from now.
 func (c *clock) dueIn(delay time.Duration) uint64 { return c.due(c.elapsed(), delay) }
 
-// dueAt returns the first boundary at or after a deadline, and reports whether that is sure to lie ahead,
-// because it has read the clock. It reads the clock only if the deadline lacks a monotonic reading. Then the wall
-// clock, now, is all that tells how far off the deadline is.
+// dueAt returns the first boundary at or after a deadline. Ahead reports whether that boundary certainly
+// lies ahead. Outside of bubbles, a deadline without a monotonic reading counts by its distance from the
+// current wall-clock time. Then dueAt reads the clock, and ahead is true.
 func (c *clock) dueAt(deadline time.Time) (tick uint64, ahead bool) {
 	if !c.monotonic {
 		c.checkBubble(time.Now())
@@ -121,8 +123,8 @@ func (c *clock) dueAt(deadline time.Time) (tick uint64, ahead bool) {
 // isMonotonic reports whether a time has a monotonic reading, which Round(0) would strip.
 func isMonotonic(t time.Time) bool { return t.Round(0) != t }
 
-// at returns the first boundary at or after deadline, which counts from start. What has
-// overflowed, and is negative, saturates, here and nowhere else.
+// at returns the first boundary at or after deadline, which counts from start. A deadline that has
+// overflowed is negative, and at returns neverTick for it. No other method checks for that.
 func (c *clock) at(deadline time.Duration) uint64 {
 	switch {
 	case deadline < 0:
@@ -137,8 +139,8 @@ func (c *clock) at(deadline time.Duration) uint64 {
 	return tick
 }
 
-// boundary returns how long after start the tick begins; for neverTick, which has no
-// beginning, the longest Duration.
+// boundary returns how long after start the tick begins. For neverTick, which never begins, that is the
+// longest Duration.
 func (c *clock) boundary(tick uint64) time.Duration {
 	if tick > c.last {
 		return math.MaxInt64
@@ -146,8 +148,8 @@ func (c *clock) boundary(tick uint64) time.Duration {
 	return time.Duration(tick) * c.tick
 }
 
-// timeOf returns the time at which the tick begins, in a location. By the wall clock that is
-// what it would be if nobody set it until then.
+// timeOf returns the time at which the tick begins, in a location. The wall-clock time is right only if
+// nobody sets the wall clock until then.
 func (c *clock) timeOf(tick uint64, loc *time.Location) time.Time {
 	return time.Now().Add(c.boundary(tick) - c.elapsed()).In(loc)
 }

@@ -21,14 +21,14 @@ func TestClockDue(t *testing.T) {
 		{10 * ms, 3 * ms, 7 * ms, 1},
 		{10 * ms, 3 * ms, 7*ms + 1, 2},
 
-		// Zero or less is the next boundary, also on one, and never that itself.
+		// A delay of zero or less is due at the next boundary, also when it is armed exactly at a boundary.
 		{10 * ms, 0, 0, 1},
 		{10 * ms, 10*ms - 1, 0, 1},
 		{10 * ms, 10 * ms, 0, 2},
 		{10 * ms, 10 * ms, -1, 2},
 		{10 * ms, 10 * ms, math.MinInt64, 2},
 
-		// What cannot be represented never comes, and nothing wraps.
+		// A deadline that cannot be represented is never due, and nothing wraps.
 		{10 * ms, 0, math.MaxInt64, neverTick},
 		{10 * ms, 1, math.MaxInt64, neverTick},
 		{10 * ms, math.MaxInt64, math.MaxInt64, neverTick},
@@ -36,7 +36,7 @@ func TestClockDue(t *testing.T) {
 		{10 * ms, 0, math.MaxInt64/(10*ms)*(10*ms) + 1, neverTick},
 		{math.MaxInt64, 0, math.MaxInt64, 1},
 		{math.MaxInt64, 1, math.MaxInt64, neverTick},
-		{1, 0, 1 << 53, neverTick}, // does not fit the word
+		{1, 0, 1 << 53, neverTick}, // the tick does not fit the word
 		{1, 0, 1<<53 - 2, 1<<53 - 2},
 		{1, 0, math.MaxInt64, neverTick},
 	} {
@@ -69,8 +69,8 @@ func TestClockBoundary(t *testing.T) {
 	})
 }
 
-// It is a division, for all ticks and durations: those next to a multiple of the tick, where an error
-// would show, and others.
+// The method ticks divides exactly, for all ticks and durations. The test tries durations next to a multiple
+// of the tick, where an error would show, and others.
 func TestClockTicksIsADivision(t *testing.T) {
 	r := newRand(t)
 	ticks := []time.Duration{1, 2, 3, 5, 7, 10, 641, time.Millisecond, 100 * time.Millisecond, time.Hour, math.MaxInt64/2 + 1, math.MaxInt64 - 1, math.MaxInt64}

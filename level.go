@@ -5,18 +5,19 @@ import (
 	"math/bits"
 )
 
-// A level of the wheel: a bucket for each of the next blocks of 1<<shift ticks. Owned by the worker.
+// A level is one level of the wheel. It has a bucket for each of the next blocks of 1<<shift ticks. Owned
+// by the worker.
 type level struct {
 	shift    uint
-	buckets  []bucket // nil until the first timeout; then of a length that is a power of two
-	occupied bitmap   // which of them have entries
-	stale    bitmap   // of which of those the entry due first may have gone
-	inUse    int      // how many have entries
-	count    int      // entries in all of them
+	buckets  []bucket // nil until the first timeout; their number is a power of two
+	occupied bitmap   // the buckets that have entries
+	stale    bitmap   // the occupied buckets whose min may be too low
+	inUse    int      // how many buckets have entries
+	count    int      // entries in all buckets
 
-	// How far the block after that of the hand has come down, see cascade.go.
-	block uint64 // the one that this is about
-	unmet int    // entries of its bucket that have not been looked at
+	// How much of the block after the hand's has moved down, see cascade.go.
+	block uint64 // the block that unmet belongs to
+	unmet int    // entries of its bucket that have not been checked yet
 }
 
 func (l *level) init(size int) {
@@ -25,7 +26,8 @@ func (l *level) init(size int) {
 	l.stale = newBitmap(size)
 }
 
-// add adds a timeout, which is told its position in the bucket but not the bucket.
+// add adds a timeout to the bucket of a slot. It sets the timeout's position in the bucket. The caller
+// sets the bucket.
 func (l *level) add(slot, now, tick uint64, to *Timeout) {
 	b := &l.buckets[slot]
 	b.add(now, tick, to)
@@ -50,12 +52,12 @@ func (l *level) remove(slot uint64, to *Timeout) {
 	}
 }
 
-// keepBuckets is the number of buckets up to which an emptied one keeps memory for its next entries, which is
-// 3.5 MB in all.
+// keepBuckets is the largest number of buckets in a level for which emptied buckets keep memory for their next
+// entries. That is 3.5 MB in all.
 const keepBuckets = 1 << 12
 
-// emptied notes that the last entry of a bucket has gone. In a large wheel the bucket gives back its memory,
-// because all of them together would keep much more than has ever been pending.
+// emptied records that the last entry of a bucket has been removed. In a large level the bucket frees its
+// memory, because otherwise all buckets together could keep much more than has ever been pending.
 func (l *level) emptied(slot uint64) {
 	l.occupied.clear(slot)
 	l.inUse--
@@ -64,8 +66,7 @@ func (l *level) emptied(slot uint64) {
 	}
 }
 
-// each ranges over the buckets in use from one slot to before another: the slot, and how many entries
-// there are.
+// each yields the slot and the number of entries of each bucket in use, for slots in [from, end).
 func (l *level) each(from, end uint64) iter.Seq2[uint64, int] {
 	return func(yield func(uint64, int) bool) {
 		end = min(end, uint64(len(l.buckets)))
@@ -77,28 +78,28 @@ func (l *level) each(from, end uint64) iter.Seq2[uint64, int] {
 	}
 }
 
-// findMin finds the entry of a bucket that is due first.
+// findMin makes a bucket's min exact again.
 func (l *level) findMin(slot uint64) {
 	l.buckets[slot].findMin()
 	l.stale.clear(slot)
 }
 
-// earliest returns the first tick at which something is to be done, if that comes before bound, and
-// otherwise bound. The hand is at tick now.
+// earliest returns the first tick at which a bucket of the level needs the worker, or bound if that is
+// earlier. The hand is at tick now.
 func (l *level) earliest(now, bound uint64) uint64 {
 	size := uint64(len(l.buckets))
 	if size == 0 {
 		return bound // it has never been used
 	}
-	// In the order in which the hand enters them: the slots from first to the end of the array,
-	// then those before first. base is the block of slot 0 in that part of the turn.
+	// The hand enters the slots from first to the end of the array, then those before first. This loop
+	// uses the same order. base is the block of slot 0 in that part of the turn.
 	block := now>>l.shift + 1
 	first := block & (size - 1)
 	base := block - first
 	for _, part := range [2]struct{ from, end, base uint64 }{{first, size, base}, {0, first, base + size}} {
 		for slot := l.occupied.next(part.from, part.end); slot < part.end; slot = l.occupied.next(slot+1, part.end) {
 			if bound>>l.shift+1 < part.base+slot {
-				return bound // whatever follows is later
+				return bound // all that follow are later
 			}
 			b := &l.buckets[slot]
 			if l.wanted(slot, now) < bound && l.stale.has(slot) && b.len() <= worthScan {
@@ -110,9 +111,9 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	return bound
 }
 
-// worthScan is up to how many entries of a bucket are searched for the one due first. It takes a
-// nanosecond for each, and not to know costs a wake-up in vain, which takes some microseconds. It
-// must not be less than worthWaking.
+// worthScan is the largest number of entries for which a bucket is scanned for its min. Scanning takes a
+// nanosecond for each entry. Not knowing costs a spurious wake-up, which takes some microseconds.
+// worthScan must not be less than worthWaking.
 const worthScan = 1 << 13
 
 // A bitmap has a bit for each slot of a level.
@@ -124,7 +125,7 @@ func (m bitmap) set(i uint64)      { m[i/64] |= 1 << (i % 64) }
 func (m bitmap) clear(i uint64)    { m[i/64] &^= 1 << (i % 64) }
 func (m bitmap) has(i uint64) bool { return m[i/64]>>(i%64)&1 != 0 }
 
-// next returns the first bit that is set of those from to end-1, or end.
+// next returns the first bit that is set in [from, end), or end if there is none.
 func (m bitmap) next(from, end uint64) uint64 {
 	for from < end {
 		if rest := m[from/64] >> (from % 64); rest != 0 {

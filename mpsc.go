@@ -7,20 +7,20 @@ import (
 	"unsafe"
 )
 
-// A queue takes timeouts from any goroutine to the worker, without a lock. It is cut into
-// stripes, so that goroutines on different cores seldom meet on a cache line: with one
-// shared tail, two producers spend most of their time waiting for each other's line.
+// A queue passes timeouts from any goroutine to the worker, without a lock. It is split into
+// stripes, so that goroutines on different cores seldom share a cache line. With one
+// shared head, two producers would spend most of their time waiting for that line.
 type queue struct {
-	stripes []stripe // a power of two of them
-	seats   []seat   // of goroutines; nil: all use the first stripe
+	stripes []stripe // the number of them is a power of two
+	seats   []seat   // each goroutine has one; nil if all use the first stripe
 }
 
 // A stripe has two stacks. Timeouts that the worker has never had are pushed on fresh. Producers prune
-// that stack, and keep what is still pending as segments: see prune.go. All other timeouts are pushed on
-// known, which only the worker takes.
+// that stack and keep what is still pending in segments: see prune.go. All other timeouts are pushed on
+// known, which only the worker and Stop take.
 //
-// The counters count what the goroutines that use the stripe do. Each event is counted before its
-// consequence can be seen: armed before the timeout can end.
+// The counters count what the goroutines that use the stripe do. Each event is counted before another
+// goroutine can see its effect. For example, armed grows before the timeout can end.
 type stripe struct {
 	fresh    stack
 	armed    atomic.Uint64 // timeouts armed, each of them pushed
@@ -28,67 +28,68 @@ type stripe struct {
 	inside   atomic.Int64  // goroutines inside the gate, see Timer.enter
 	slots    atomic.Int64  // free slots of the limit, see limit.go
 	known    stack
-	again    atomic.Uint64 // pushed again
-	rearmed  atomic.Uint64 // armed again, by Reset or for the next run
+	again    atomic.Uint64 // timeouts pushed on known
+	rearmed  atomic.Uint64 // timeouts armed again, by Reset or for the next run
 
-	// What has been pruned, see there.
+	// For pruning, see prune.go.
 	kept    [2]segments
-	phase   atomic.Uint32
-	other   atomic.Uint32 // the index of the stripe that is looked at beside this one
-	next    atomic.Int64  // how many are kept when the next pass begins
-	dropped atomic.Uint64 // timeouts that producers have taken off the queue for good
-	seen    atomic.Uint64 // armed, when somebody asked last whether the stripe is idle
+	phase   atomic.Uint32 // its lowest bit says which side of kept a pass takes from
+	other   atomic.Uint32 // the index of the stripe at which idleStripe starts its search
+	next    atomic.Int64  // the next pass begins when so many timeouts are kept
+	dropped atomic.Uint64 // canceled timeouts that producers have taken off the queue
+	seen    atomic.Uint64 // the value of armed when idleStripe last checked this stripe
 
-	// Two lines, since processors fetch them in pairs.
+	// A stripe fills two cache lines, because processors fetch lines in pairs.
 	_ [128 - 12*8 - 2*unsafe.Sizeof(segments{})]byte
 }
 
-// A stack of timeouts grows by compare-and-swap. Nothing ever takes a single timeout off it, only all of
-// them. So a head that was seen twice is as good as one that stayed, and the classical ABA problem of
-// such stacks does not arise.
+// A stack of timeouts grows by compare-and-swap. No operation takes a single timeout off it, only all of
+// them at once. So a push is correct even if the head has changed meanwhile and then changed back: such
+// stacks have no ABA problem.
 type stack struct{ head atomic.Pointer[Timeout] }
 
-// closed is the head of a stack that takes no more.
+// closed is the head of a stack that accepts no more timeouts.
 var closed = new(Timeout)
 
 // newQueue makes two stripes for each processor, at least 8 and at most 256, which take 32 KiB. This is
-// enough for each running goroutine to have its own, once goroutines that met have changed seats.
+// enough for each running goroutine to have its own, after goroutines that collided have changed stripes.
 func newQueue() queue {
 	n := ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0), 8), 256))
 	return queue{stripes: make([]stripe, n), seats: allSeats[:]}
 }
 
-// A seat counts how often the goroutines that sit there have met others on their stripe, and have moved
-// on to another one.
+// A seat counts how often its goroutines have collided with others on their stripe, and have moved
+// on to another one. A goroutine's spot selects its seat. The spot and the seat's count select its stripe.
 type seat struct{ moves atomic.Uint32 }
 
 const seatBits = 12
 
-// allSeats are those of the program, because a goroutine has the same seat with every timer.
+// allSeats has the seats of the whole program, because a goroutine has the same seat with every timer.
 var allSeats [1 << seatBits]seat
 
-// A spot says who a goroutine is, well enough to tell it from others: a hash of where its stack is, of which no
-// two have the same 2 KiB. So a goroutine comes back to the stripe whose lines, and timeouts, it has just
-// had in its cache.
+// A spot identifies a goroutine by a hash of the address of its stack, in units of 2 KiB. No two stacks
+// lie in the same unit, so two goroutines have different spots. A goroutine most often has the same spot
+// each time. So it comes back to the same stripe, whose lines and timeouts are still in its cache.
 type spot uint64
 
-// here returns the spot of the goroutine that calls it.
+// here returns the spot of the calling goroutine.
 func here() spot {
 	var local byte
 	return spotAt(uintptr(unsafe.Pointer(&local)))
 }
 
-// spotAt returns the spot for an address on a stack. Fibonacci hashing: Knuth, The Art of Computer
+// spotAt returns the spot for an address on a stack. It uses Fibonacci hashing: Knuth, The Art of Computer
 // Programming, volume 3, section 6.4.
 func spotAt(address uintptr) spot {
 	const stackShift = 11
 	return spot(uint64(address>>stackShift) * 0x9E3779B97F4A7C15)
 }
 
-// seat returns the number of the seat: the upper bits.
+// seat returns the index of the seat in allSeats: the upper bits of the spot.
 func (sp spot) seat() int { return int(sp >> (64 - seatBits)) }
 
-// stripe returns the one that the calling goroutine is to use, now. Any would do.
+// stripe returns the stripe that the calling goroutine should use now. Any other stripe would be correct
+// too, but more often shared.
 func (q *queue) stripe() *stripe {
 	if q.seats == nil {
 		return &q.stripes[0]
@@ -96,23 +97,24 @@ func (q *queue) stripe() *stripe {
 	return &q.stripes[q.stripeOf(here())]
 }
 
-// stripeOf returns the index of the stripe that a spot has. Two that have the same seat come apart by
-// steps of different length, which are odd so that they lead to each stripe.
+// stripeOf returns the index of the stripe for a spot. Two spots with the same seat usually have steps of
+// different length, so that moves separate them. Steps are odd, so that they lead to every stripe.
 func (q *queue) stripeOf(sp spot) int {
 	step := int(sp>>32)&0xfff | 1
 	return (sp.seat() + step*int(q.seats[sp.seat()].moves.Load())) & (len(q.stripes) - 1)
 }
 
-// changeSeat has the goroutines of the caller's seat use another stripe, because the caller has met
-// somebody on the present one. So goroutines that are busy at the same time come apart. It is to be called by
-// the function that has called stripe, which most often has the same spot then.
+// changeSeat moves the goroutines of the caller's seat to another stripe. Called when the caller has
+// collided with another goroutine on its stripe, so that goroutines that are busy at the same time
+// separate. Call it from the function that has called stripe: there it most often has the same spot.
 func (q *queue) changeSeat() {
 	if q.seats != nil {
 		q.seats[here().seat()].moves.Add(1)
 	}
 }
 
-// empty reports whether there was a moment, for each stripe its own, when it was empty.
+// empty reports whether it has found every stripe empty. It checks one after another, so the
+// stripes may have been empty at different moments.
 func (q *queue) empty() bool {
 	for i := range q.stripes {
 		s := &q.stripes[i]
@@ -123,11 +125,10 @@ func (q *queue) empty() bool {
 	return true
 }
 
-// push puts a timeout on a stack. The caller must have set the timeout's queued bit, or
-// be its only owner. After a successful push the link belongs to the goroutine that takes it off. First reports
-// that the stack was empty: then, and only then, the caller must see to it that the worker
-// comes by. Alone reports that no other goroutine has used the stack at the same moment. It fails when the
-// stack is closed.
+// push pushes a timeout on a stack. The caller must have set the timeout's queued bit, or
+// be its only owner. After a successful push, the timeout's link belongs to the goroutine that takes it
+// off. First reports whether the stack was empty. If it was, the caller must call summon. Alone reports
+// whether no other goroutine has changed the stack during the push. Ok is false if the stack is closed.
 func (st *stack) push(to *Timeout) (first, alone, ok bool) {
 	for alone = true; ; alone = false {
 		head := st.head.Load()
@@ -141,8 +142,8 @@ func (st *stack) push(to *Timeout) (first, alone, ok bool) {
 	}
 }
 
-// take empties the stack and returns what it held, linked, the latest first. Called by the worker, and
-// inside the gate.
+// take empties the stack and returns its timeouts as a linked list, the latest first. Called by the
+// worker, and by producers inside the gate.
 func (st *stack) take() *Timeout {
 	if st.head.Load() == nil {
 		return nil
@@ -150,11 +151,11 @@ func (st *stack) take() *Timeout {
 	return st.head.Swap(nil)
 }
 
-// close empties the stack for good and returns what it held. Called once, by Stop.
+// close empties the stack for good and returns its timeouts as a linked list. Called once, by Stop.
 func (st *stack) close() *Timeout { return st.head.Swap(closed) }
 
-// takeAll ranges over lists that together are all that is on the stripe, and that are off it then. Called by
-// the worker, with stack.take, and by Stop, with stack.close. The loop must not end early.
+// takeAll takes all timeouts off the stripe and yields them as linked lists, some of which may be nil.
+// Called by the worker with stack.take, and by Stop with stack.close. The loop must not end early.
 func (s *stripe) takeAll(take func(*stack) *Timeout) iter.Seq[*Timeout] {
 	return func(yield func(*Timeout) bool) {
 		yield(take(&s.known))
@@ -171,9 +172,10 @@ func (s *stripe) takeAll(take func(*stack) *Timeout) iter.Seq[*Timeout] {
 	}
 }
 
-// takeOff clears the queued bit, and others, of a timeout that the caller has taken off the queue. It
-// returns the rest of the word, as it was in the same step. Until then the timeout's link is what holds
-// the list together: if a caller has overwritten the struct, others may be lost already.
+// takeOff clears the given bits, which include queued, of a timeout that the caller has taken off the
+// queue. It returns the rest of the word, as it was in the same atomic step. It panics if the queued bit
+// is already clear, because then the user has overwritten the struct. Its link may be overwritten too,
+// and the timeouts behind it on the list may be lost.
 func (to *Timeout) takeOff(bits uint64) (word uint64) {
 	word = to.word.And(^bits)
 	if word&queued == 0 {
@@ -184,8 +186,8 @@ func (to *Timeout) takeOff(bits uint64) (word uint64) {
 
 const overwritten = "hashedwheel: a Timeout was overwritten before the second tick after its end, while the timer still held it"
 
-// unlink takes the first timeout off a list. A timeout must not keep its link: through it, a handle
-// that a caller holds on to would keep others alive.
+// unlink takes the first timeout off a list. It clears the link, because otherwise a user who keeps
+// one handle would keep other timeouts alive.
 func unlink(list *Timeout) (to, rest *Timeout) {
 	to, rest = list, list.link
 	to.link = nil

@@ -16,15 +16,15 @@ func TestStripes(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for procs, want := range map[int]int{1: 8, 4: 8, 5: 16, 32: 64, 128: 256, 1000: 256} {
 		if oneThread {
-			procs, want = 1, 8 // there are no more
+			procs, want = 1, 8 // the platform has only one processor
 		}
 		runtime.GOMAXPROCS(procs)
 		require.Equal(t, want, len(newQueue().stripes), "%d processors", procs)
 	}
 }
 
-// How many of the goroutines that run at the same time share a stripe with another one: with 128
-// processors, at first, and when each that has met another one has changed its seat.
+// Few goroutines that run at the same time share a stripe. The test counts those that do with 128 processors:
+// at first, and after each goroutine that has collided with another has changed its seat.
 func TestSeatsComeApart(t *testing.T) {
 	const procs, trials = 128, 50
 	r := newRand(t)
@@ -33,7 +33,7 @@ func TestSeatsComeApart(t *testing.T) {
 		q := queue{stripes: make([]stripe, 256), seats: make([]seat, len(allSeats))} // see TestStripes
 		var spots [procs]spot
 		for i := range spots {
-			spots[i] = spotAt(uintptr(r.IntN(1<<19)) << 11) // somewhere in a GiB of stacks
+			spots[i] = spotAt(uintptr(r.IntN(1<<19)) << 11) // a random stack within 1 GiB
 		}
 		sharing := func() (n int) {
 			var users [256]int
@@ -48,7 +48,7 @@ func TestSeatsComeApart(t *testing.T) {
 			return n
 		}
 		first += sharing()
-		for met, round := true, 0; met && round < 100; round++ { // until none meets another one any more
+		for met, round := true, 0; met && round < 100; round++ { // until there are no collisions
 			met = false
 			for i, a := range spots {
 				for _, b := range spots[:i] {
@@ -68,9 +68,9 @@ func TestSeatsComeApart(t *testing.T) {
 	require.Less(t, part(last), 0.1)
 }
 
-// Two goroutines that are busy on the same stripe at the same time come apart.
+// Two goroutines that are busy on the same stripe at the same time separate.
 func TestChangeSeat(t *testing.T) {
-	needsThreads(t) // none meets another one
+	needsThreads(t) // with one thread goroutines do not collide
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	timer := newTimer(t, WithTick(time.Hour))
 	q := &timer.queue
@@ -93,7 +93,7 @@ func TestChangeSeat(t *testing.T) {
 	}
 	apart := false
 	for end := time.Now(); goesOn(end, apart); {
-		time.Sleep(time.Millisecond) // real time: the goroutines have to run at the same time
+		time.Sleep(time.Millisecond) // real time, because the goroutines must run at the same time
 		apart = q.stripes[1].armed.Load() > 0
 	}
 	quit.Store(true)
@@ -102,7 +102,7 @@ func TestChangeSeat(t *testing.T) {
 	require.Zero(t, timer.Pending())
 }
 
-// Timeouts of very many goroutines, each of which arms few, on all stripes: none is lost.
+// No timeout is lost when very many goroutines arm a few each, on all stripes.
 func TestManyGoroutines(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
 	const n = 5000

@@ -2,8 +2,8 @@ package hashedwheel
 
 // Presence
 //
-// The worker is the one goroutine that turns the wheel. It is there only while something is
-// pending, and asleep while nothing is due. Where it is, is one atomic word:
+// The worker is the one goroutine that turns the wheel. It exists only while something is
+// pending, and sleeps while nothing is due. One atomic word, its presence, holds its state:
 //
 //		absent --- summon: starts it ---> awake --- Stop ---> halted
 //		   ^                              ^  |
@@ -13,17 +13,17 @@ package hashedwheel
 //		          summon: wakes it        |  v
 //		                                asleep
 //
-//	  - awake: the worker takes the queue at the next boundary, or looks at it after it has
+//	  - awake: the worker takes the queue at the next boundary, or checks it after it has
 //	    left this state. A push needs to do nothing.
-//	  - asleep, absent: the push that found its stack empty changes the state to awake, and so
-//	    does a producer that has pruned the queue and put back what it keeps. The one that
+//	  - asleep, absent: a push that finds its stack empty changes the state to awake. So does
+//	    a producer that has pruned the queue and put back what it keeps. The goroutine that
 //	    made the change wakes or starts the worker.
-//	  - halted: Stop owns what was the worker's.
+//	  - halted: Stop owns everything that the worker owned.
 //
-// No wake-up is lost. The push comes before the look at the presence, and on the worker's
-// side the change of presence before the look at the queue. All are sequentially consistent,
-// so either the push finds the worker gone to rest, or the worker finds the timeout. A push
-// that finds its stack occupied leaves this to the one that filled it.
+// No wake-up is lost. A producer pushes before it reads the presence. The worker changes the presence
+// before it checks the queue. All of this is sequentially consistent. So either the producer finds the
+// worker idle, or the worker finds the timeout. A push on a stack that is not empty relies on the push
+// that found it empty.
 const (
 	absent = iota
 	awake
@@ -31,12 +31,13 @@ const (
 	halted
 )
 
-// The worker also publishes its position, in Timer.position: twice the tick whose buckets it is about to
-// visit, or has visited, plus attending if it is awake and will come at the next boundary. Ticks that
-// are not later have gone by. Later ones lie ahead, or have just gone by, if it is attending.
+// attending is the lowest bit of Timer.position, where the worker publishes its position. The other bits
+// are the tick whose buckets the worker is about to visit or has visited: this tick and all earlier ones
+// have gone by. The bit is set while the worker is awake and comes at the next boundary. Then all later
+// ticks lie ahead, or have only just gone by.
 const attending = 1
 
-// setPosition publishes the position. Called by the worker.
+// setPosition publishes the worker's position. Called by the worker.
 func (w *worker) setPosition(tick uint64, flag uint64) {
 	position := tick<<1 | flag
 	if p := &w.timer.position; p.Load() != position {
@@ -44,8 +45,8 @@ func (w *worker) setPosition(tick uint64, flag uint64) {
 	}
 }
 
-// summon sees to it that the worker looks at the queue at the next boundary. Called after
-// the push, by any goroutine.
+// summon makes sure that the worker takes the queue at the next boundary. Called after a push, by any
+// goroutine.
 func (w *worker) summon() {
 	for {
 		switch w.presence.Load() {
@@ -57,7 +58,7 @@ func (w *worker) summon() {
 				return
 			}
 		case absent:
-			if w.presence.CompareAndSwap(absent, awake) { // the worker's fields are the new one's
+			if w.presence.CompareAndSwap(absent, awake) { // the new worker owns the worker's fields
 				go w.run()
 				return
 			}
@@ -65,7 +66,8 @@ func (w *worker) summon() {
 	}
 }
 
-// nudge wakes the worker wherever it waits. A nudge too many costs a look at the queue.
+// nudge wakes the worker if it waits, or keeps it from waiting once. An unnecessary nudge costs one round
+// of the worker.
 func (w *worker) nudge() {
 	select {
 	case w.wake <- struct{}{}:
@@ -73,7 +75,7 @@ func (w *worker) nudge() {
 	}
 }
 
-// halt ends the worker, if there is one, and returns when the caller owns what was its.
+// halt ends the worker, if there is one, and returns when the caller owns the worker's fields.
 func (w *worker) halt() {
 	if w.presence.Swap(halted) == absent {
 		return
@@ -82,8 +84,9 @@ func (w *worker) halt() {
 	<-w.done
 }
 
-// goIdle changes the presence to asleep or absent. It returns the tick to wait for, which is next if
-// there is something to be done after all; or that the worker has gone and owns nothing any more.
+// goIdle changes the presence to asleep or absent, unless there is something to do after all. It returns
+// the tick to wait for, which is next if the worker stays awake. Gone reports that the worker has ended
+// and owns nothing any more.
 func (w *worker) goIdle(next uint64) (until uint64, gone bool) {
 	wheel, state := w.wheel, uint32(asleep)
 	w.setPosition(wheel.now, 0)
@@ -92,7 +95,7 @@ func (w *worker) goIdle(next uint64) (until uint64, gone bool) {
 		w.wheel = nil
 		w.shown.show(nil)
 	}
-	if !w.presence.CompareAndSwap(awake, state) { // if absent, the fields are no longer ours
+	if !w.presence.CompareAndSwap(awake, state) { // after this, if absent, the worker owns nothing
 		return next, false // halted
 	}
 	if w.queue.empty() {
@@ -100,8 +103,9 @@ func (w *worker) goIdle(next uint64) (until uint64, gone bool) {
 	}
 	if w.presence.CompareAndSwap(state, awake) {
 		w.setPosition(wheel.now, attending)
-		return next, false // and if absent, the fields are ours again
+		return next, false // the worker owns its fields, again if it was absent
 	}
-	// Somebody summoned a worker: another one, or this one, for which a nudge is on its way.
+	// Another goroutine has changed the presence meanwhile: it has started another worker, or it has
+	// woken or halted this one, and a nudge is on its way.
 	return wheel.next, state == absent
 }

@@ -4,11 +4,11 @@ import "sync/atomic"
 
 // Pruning
 //
-// One worker takes care of some ten million timeouts a second. Producers on many processors arm and
-// cancel more than that. So they do a part of its work: after every pruneEvery timeouts that were armed
-// on a stripe, the goroutine that armed the last of them prunes the stripe. It takes the stack, drops
-// the timeouts that have been canceled meanwhile, most of which it has armed itself and still has in its
-// cache, and keeps the others as a segment.
+// One worker processes some ten million timeouts a second. Producers on many processors arm and
+// cancel more than that. So they do a part of its work: after every pruneEvery timeouts armed on a
+// stripe, the goroutine that armed the last of them prunes the stripe. It takes the stack, drops the
+// timeouts that have been canceled meanwhile, and keeps the others as a segment. It has armed most of
+// them itself and still has them in its cache.
 //
 //	          pruning: take                    push
 //	stack ---------------------> sift ------------------> kept[1 - phase]
@@ -17,53 +17,53 @@ import "sync/atomic"
 //	            kept[phase] ------+       phase++, when kept[phase] is empty and
 //	                        pop           kept[1 - phase] has grown by half
 //
-// Segments are looked through again, a few each time, and change sides by that. Such a pass begins
-// when there are half as many more as the last one has left. So each timeout is looked at a constant
-// number of times on average, and a stripe holds at most some three times what is pending of it. The
-// goroutine also looks after a stripe that others have left. The worker, and Stop, take the stack and both
-// sides.
+// Later prunings check the segments again, a few each time, and move what is left to the other side. Such
+// a pass over all segments begins when the stripe keeps one and a half times as many timeouts as the last
+// pass has left. So each timeout is checked a constant number of times on average. A stripe holds at most
+// some three times as many timeouts as are pending on it. A pruning also checks a stripe that no goroutine
+// uses any more. The worker and Stop take the stack and both sides.
 //
-// Who may do what:
+// The rules:
 //
-//   - The list belongs to the goroutine that took it, until it has pushed what it keeps. It may
-//     be in hand while the worker looks for it, or while Stop does. Therefore pruning goes on inside
-//     the gate, and calls the worker when it has put something back: at once if a boundary went by
-//     meanwhile, or if something is due already.
+//   - A list belongs to the goroutine that took it, until that goroutine has pushed what it keeps.
+//     Meanwhile neither the worker nor Stop can find the timeouts on it. Therefore pruning is done inside
+//     the gate. When it has put something back, it summons the worker, and wakes it at once if a boundary
+//     has gone by meanwhile or something is already due.
 //   - Only timeouts that the worker has never had are pushed on this stack. Any other may lie in a bucket or
-//     in a batch, and from there the worker has to remove it.
-//   - It is dropped by a compare-and-swap that clears the queued bit of exactly the word that says
-//     canceled. So a Reset meanwhile, which finds the bit set and does not push, keeps it on the
-//     queue; and one after that finds it clear, and pushes.
-//   - No lock is held, and any number of goroutines may prune a stripe at the same time. One that the
-//     machine stops meanwhile holds up a few segments, not the stripe.
+//     in a batch, and only the worker can remove it from there.
+//   - A timeout is dropped by a compare-and-swap from the canceled word to the same word with the queued
+//     bit clear. A Reset before that finds the bit set and does not push. It makes the compare-and-swap
+//     fail, so the timeout stays on the queue. A Reset after that finds the bit clear, and pushes.
+//   - No lock is held, and any number of goroutines may prune a stripe at the same time. A goroutine that
+//     loses its processor meanwhile delays a few segments, not the stripe.
 
 const (
-	// pruneEvery is the number of timeouts armed on a stripe from one pruning to the next: what
-	// they take, 12 KB, stays in the cache nearest to the processor.
+	// pruneEvery is the number of timeouts armed on a stripe from one pruning to the next. They
+	// take 12 KB, which fits the first-level cache of a processor.
 	pruneEvery = 1 << 8
 
-	// maxLook is how many of those kept before a pruning looks at, but for one segment more: some
-	// 20 microseconds. It must be larger than pruneEvery by so much that a pass ends before there are
-	// many new ones.
+	// maxLook bounds how many kept timeouts a pruning checks, except that it finishes the last segment.
+	// That takes some 20 microseconds. It must be well above pruneEvery, so that a pass ends before many
+	// new timeouts are kept.
 	maxLook = 4 * pruneEvery
 
-	// minPass is the number of those kept for which a pass is worth it.
+	// minPass is the number of kept timeouts from which a pass is worth its cost.
 	minPass = 8 * pruneEvery
 )
 
-// A segment is a list of timeouts that a producer has kept. It is immutable once it is pushed, and
-// pushed once, so that segments have no ABA problem either.
+// A segment is a list of timeouts that a producer has kept. It is immutable after it has been pushed. It
+// is pushed only once, so that a stack of segments has no ABA problem either.
 type segment struct {
 	first *Timeout
-	n     int      // timeouts in it
-	size  int      // timeouts in it and in those below
-	below *segment // the stack of segments
+	n     int      // timeouts in this segment
+	size  int      // timeouts in this segment and in those below it
+	below *segment // the next one on the stack
 }
 
-// segments are a stack.
+// segments is a stack of segments.
 type segments struct{ top atomic.Pointer[segment] }
 
-// size returns the number of timeouts in the segments.
+// size returns the number of timeouts in all segments.
 func (st *segments) size() int { return st.top.Load().total() }
 
 func (seg *segment) total() int {
@@ -102,8 +102,8 @@ func (st *segments) take() *segment {
 	return st.top.Swap(nil)
 }
 
-// prune drops what has been canceled on a stripe, as far as that is worth it now, and on another one that
-// nobody uses any more. Called without a lock.
+// prune drops canceled timeouts from a stripe, as many as are worth the cost now. It also drops some from
+// another stripe, if it finds one that no goroutine uses any more. Called without a lock.
 func (t *Timer) prune(s *stripe) {
 	defer t.leave(s)
 	if !t.enter(s) {
@@ -119,11 +119,11 @@ func (t *Timer) prune(s *stripe) {
 	p.callWorker()
 }
 
-// idleStripe returns a stripe on which something has been kept, and on which no new timeout has been pushed
-// since it was asked last; nil if it finds none. What has been canceled there would lie until the worker
-// comes by.
+// idleStripe returns a stripe other than s that keeps at least pruneEvery timeouts, and on which none has
+// been armed since idleStripe last checked it. It returns nil if it finds none. If such a stripe were not
+// pruned, its canceled timeouts would stay there until the worker takes the queue.
 func (t *Timer) idleStripe(s *stripe) *stripe {
-	const most = 8 // to be asked
+	const most = 8 // stripes to check
 	n := uint32(len(t.queue.stripes))
 	if n == 1 {
 		return nil
@@ -143,21 +143,22 @@ func (t *Timer) idleStripe(s *stripe) *stripe {
 	return nil
 }
 
-// A pruning is what one goroutine is about.
+// A pruning is the state of one call of prune.
 type pruning struct {
 	timer *Timer
 	start uint64 // the tick at which it began
 
-	first    *Timeout // those to be kept, linked
-	last     *Timeout // the last of them, whose link may be left over
-	n        int
-	earliest uint64 // none of them, nor of those kept, was due before, when it was looked at
-	kept     bool   // some have been
-	dropped  uint64 // from the present stripe
+	first    *Timeout // a linked list of the timeouts to keep
+	last     *Timeout // the end of the list; its link may still point at a timeout that is not on the list
+	n        int      // the length of the list
+	earliest uint64   // the earliest tick of the pending timeouts seen so far, those put back included
+	kept     bool     // some timeouts have been put back
+	dropped  uint64   // timeouts dropped from the current stripe and not counted there yet
 }
 
-// pass looks through some of what a stripe has kept, if a pass is going on, or if there is enough for one
-// to begin.
+// pass checks some of the timeouts that a stripe keeps, if a pass is in progress. If none is, it begins one
+// if at least enough timeouts are kept. Most bounds how many it checks, except that it finishes the last
+// segment.
 func (p *pruning) pass(s *stripe, enough int64, most int) {
 	looked, more := 0, true
 	for more && looked < most {
@@ -177,8 +178,8 @@ func (p *pruning) pass(s *stripe, enough int64, most int) {
 	}
 }
 
-// nextToLook takes the next segment of the pass that goes on, or of one that begins because enough is kept, off
-// the stripe. It returns nil if there is no pass.
+// nextToLook takes the next segment of the current pass off the stripe. If no pass is in progress, it
+// begins one if at least enough timeouts are kept. It returns nil if there is no pass.
 func (s *stripe) nextToLook(enough int64) *segment {
 	phase := s.phase.Load()
 	if seg := s.kept[phase%2].pop(); seg != nil {
@@ -190,7 +191,8 @@ func (s *stripe) nextToLook(enough int64) *segment {
 	return s.kept[1-phase%2].pop()
 }
 
-// endPass says when to begin the next pass.
+// endPass sets how many timeouts must be kept for the next pass to begin. If the pass has left very many, it
+// also wakes the worker, so that the worker does not find too many of them at the next tick.
 func (p *pruning) endPass(s *stripe) {
 	n := s.kept[1-s.phase.Load()%2].size()
 	s.next.Store(int64(n + n/2))
@@ -199,9 +201,9 @@ func (p *pruning) endPass(s *stripe) {
 	}
 }
 
-// sift goes through a list, drops what has been canceled, and appends the others to those to be kept. It
-// returns how many it has looked at. It writes a link only next to one that it drops, because each pointer
-// that is written while a garbage collection is going on costs some 20 ns.
+// sift goes through a list, drops the canceled timeouts, and appends the others to the list to keep. It
+// returns how many it has checked. It writes links only around a timeout that it drops, because each
+// pointer written while a garbage collection is in progress costs some 20 ns.
 func (p *pruning) sift(list *Timeout) (looked int) {
 	for to := list; to != nil; looked++ {
 		next, word := to.link, to.word.Load()
@@ -232,7 +234,7 @@ func (p *pruning) sift(list *Timeout) (looked int) {
 	return looked
 }
 
-// keep puts those to be kept on the stripe that they came from.
+// keep pushes the list of timeouts to keep on the stripe that they came from, as one segment.
 func (p *pruning) keep(s *stripe) {
 	if p.dropped > 0 {
 		s.dropped.Add(p.dropped)
@@ -248,9 +250,10 @@ func (p *pruning) keep(s *stripe) {
 	p.first, p.last, p.n, p.kept = nil, nil, 0, true
 }
 
-// callWorker calls the worker, if something has been kept. While it was in hand the worker may have gone to
-// rest, or have looked at the queue at a boundary at which it was due. It may also have been reset to
-// earlier after it was looked at, but then to a boundary after start.
+// callWorker makes sure that the worker comes for what has been put back. While a timeout was off the
+// queue, the worker may have gone idle, or may have taken the queue at the boundary at which the timeout
+// was due. After sift has checked a timeout, a Reset may also make it due earlier, but never before the
+// first boundary after start.
 func (p *pruning) callWorker() {
 	if !p.kept {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// perStripe is how many timeouts that have been canceled may be left on a stripe.
+// perStripe is the largest number of canceled timeouts that may be left on a stripe.
 const perStripe = pruneEvery + minPass + maxLook
 
 // oneStripe gives the queue of a timer one stripe, which all goroutines use.
@@ -24,8 +24,8 @@ func oneStripe(timer *Timer) *stripe {
 	return &timer.queue.stripes[0]
 }
 
-// Goroutines that arm timeouts drop canceled ones, whether those were canceled at once or much later,
-// with resets in between, and keep the pending ones. The worker, whose tick is an hour, does nothing.
+// Goroutines that arm timeouts drop canceled ones and keep pending ones. Timeouts are canceled at once or much
+// later, with resets in between. The worker, whose tick is an hour, does nothing.
 func TestProducersPrune(t *testing.T) {
 	for name, lag := range map[string]int{"at once": 0, "later": 256, "much later": 4096} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestProducersPrune(t *testing.T) {
 	}
 }
 
-// Armed and pruned, and then armed again by Reset and canceled again: that, too, is let go by producers.
+// Producers also drop a timeout that was pruned, then armed again by Reset, and canceled again.
 func TestPrunedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
@@ -114,7 +114,7 @@ func TestPrunedAgain(t *testing.T) {
 	})
 }
 
-// What the worker has had is not for producers to drop, though it is canceled: it may lie in a bucket.
+// Producers do not drop a canceled timeout that the worker has had, because it may lie in a bucket.
 func TestPlacedIsNotPruned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Hour
@@ -142,9 +142,9 @@ func TestPlacedIsNotPruned(t *testing.T) {
 	})
 }
 
-// While a producer has timeouts in hand the worker finds the queue empty, and goes to rest, or looks at
-// it at a boundary at which one of them is due, or to which one is reset meanwhile: they fire as soon
-// as they have been put back.
+// While a producer prunes, its timeouts are not on the queue. Meanwhile the worker finds the queue empty and
+// goes idle, or a boundary goes by at which a timeout is due or to which it is reset. Such timeouts fire as
+// soon as they have been put back.
 func TestPruningCallsTheWorker(t *testing.T) {
 	const tick = time.Millisecond
 	for name, delay := range map[string]time.Duration{"due": tick, "reset": time.Hour, "later": 4 * tick} {
@@ -153,7 +153,7 @@ func TestPruningCallsTheWorker(t *testing.T) {
 				timer := newTimer(t, WithTick(tick))
 				s := oneStripe(timer)
 				start, fired := time.Now(), time.Duration(0)
-				timer.worker.presence.Store(awake) // so nobody starts one, which might take it first
+				timer.worker.presence.Store(awake) // so that no worker starts, which might take the timeout first
 				to, err := timer.AfterFunc(delay, func() { fired = time.Since(start) })
 				require.NoError(t, err)
 				p := pruning{timer: timer, earliest: neverTick}
@@ -180,17 +180,17 @@ func TestPruningCallsTheWorker(t *testing.T) {
 	}
 }
 
-// Goroutines that arm and cancel one after another, each on a stripe of its own: the later ones let go of
-// what the earlier ones have left behind.
+// Goroutines arm and cancel one after another, each on its own stripe. The later ones drop canceled timeouts
+// that the earlier ones have left on theirs.
 func TestIdleStripesArePruned(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
 	timer.queue = queue{stripes: make([]stripe, 64), seats: allSeats[:]}
-	timer.worker.presence.Store(awake) // there is no worker
+	timer.worker.presence.Store(awake) // so that no worker starts
 	defer timer.worker.presence.Store(absent)
 	const each = 20_000
 	users := 40
 	if raceDetector {
-		users = 15 // it takes ten times as long
+		users = 15 // because the race detector makes it ten times slower
 	}
 	turns := make([]chan bool, users+1)
 	for i := range turns {
@@ -221,8 +221,7 @@ func TestIdleStripesArePruned(t *testing.T) {
 	require.Less(t, most, users*each/3)
 }
 
-// A pass over what has been kept looks at each timeout a constant number of times, and at no more than
-// so many at a time.
+// Passes check each kept timeout a constant number of times on average. Many kept timeouts wake the worker.
 func TestPassCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
@@ -234,13 +233,13 @@ func TestPassCostsLittle(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.Less(t, s.phase.Load(), uint32(30), "passes")
-		synctest.Wait() // the worker has been called for so many
+		synctest.Wait() // so many have woken the worker
 		require.Less(t, timer.queue.queueLen(), n/2)
 	})
 }
 
-// However fast producers arm and cancel, on however many goroutines, and however little processor time
-// the worker gets: memory stays within bounds, the counts agree, and others are served.
+// Memory stays within bounds, the counts agree, and other timeouts fire, however fast producers arm and cancel.
+// This holds for any number of goroutines, and with little processor time for the worker.
 func TestNothingGrows(t *testing.T) {
 	for _, load := range floods() {
 		t.Run(load.name, func(t *testing.T) {
@@ -263,7 +262,7 @@ func TestNothingGrows(t *testing.T) {
 			w.stop()
 			grown := int64(heap()) - int64(before)
 			pending := load.goroutines * (load.lag + 1)
-			const slack, bytes = 64 << 20, 100 // a timeout and its place in a bucket or two
+			const slack, bytes = 64 << 20, 100 // bytes of a timeout and of one or two entries in buckets
 			require.LessOrEqual(t, grown, int64(slack+3*bytes*pending))
 			require.Equal(t, armed.Load(), canceled.Load())
 			require.Eventually(t, func() bool { return timer.Pending() == 0 && timer.Stats().Queued == 0 }, patience, time.Millisecond)
@@ -272,8 +271,8 @@ func TestNothingGrows(t *testing.T) {
 	}
 }
 
-// A flood is what producers do in TestNothingGrows: goroutines that arm, and cancel so many operations
-// later.
+// A flood says what producers do in TestNothingGrows: each goroutine arms timeouts, and cancels each one lag
+// operations later.
 type flood struct {
 	name       string
 	goroutines int
@@ -300,7 +299,7 @@ func floods() []flood {
 	return all
 }
 
-// run is one goroutine's part. It returns how many it has armed and how many of them were canceled.
+// run does the part of one goroutine. It returns how many timeouts were armed and how many were canceled.
 func (f flood) run(t *testing.T, timer *Timer, r *rand.Rand) (armed, canceled int) {
 	cancel := func(to *Timeout) {
 		if to.Cancel() {
@@ -361,14 +360,14 @@ func (f flood) run(t *testing.T, timer *Timer, r *rand.Rand) (armed, canceled in
 	return armed, canceled
 }
 
-// liveHeap returns what the last garbage collection has found to be reachable.
+// liveHeap returns how many bytes the last garbage collection has found reachable.
 func liveHeap() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64()
 }
 
-// watchHeap samples liveHeap until the function that it returns is called, which returns the greatest.
+// watchHeap samples liveHeap until the function that it returns is called. That returns the largest sample.
 func watchHeap() (stop func() uint64) {
 	runtime.GC()
 	var samples []uint64

@@ -5,38 +5,43 @@ import (
 	"time"
 )
 
-// What is done for runners that are stuck, and for what waits for them.
+// Rescue
+//
+// The worker checks whether runners are stuck in tasks that block, and adds runners for the timeouts that
+// wait behind those tasks.
 
 const (
-	// slowTask is how long the tasks must take on average, for the runners there are, to count as
-	// tasks that block. For shorter ones a goroutine each would cost more than it gains. Tasks that use
-	// the processor for longer look like tasks that block, until the runners added for them wait for a
-	// processor too: then no more are added, see more.
+	// slowTask is the average duration from which tasks count as tasks that block. For shorter tasks, a
+	// goroutine each would cost more than it gains. Tasks that keep the processor for longer count as
+	// blocking too, until the runners added for them also wait for a processor. Then no more are added:
+	// see progress.more.
 	slowTask = 5 * time.Microsecond
 
-	// looksPerTick is how often in a tick the worker looks after runners that are behind, and growth
-	// is the factor by which their number may grow each time. From 4 that gets a thousand tasks past
-	// any number of blocked ones in five looks, a million in ten.
+	// looksPerTick is how often in a tick the worker checks runners that are behind. Growth is the factor
+	// by which the number of runners to add grows from one check to the next. It begins at 4. So a
+	// thousand tasks get past any number of blocked ones in five checks, a million in ten.
 	looksPerTick = 16
 	growth       = 4
 )
 
-// progress tells whether goroutines get on with what waits for them. The zero value has not looked.
+// progress measures whether goroutines make progress with the items that wait for them. The zero value has
+// not checked yet.
 type progress struct {
-	taken int  // of what has come so far
-	seen  int  // taken at the last look
-	slow  bool // they took less between the last two looks than if the tasks did not block
-	step  int  // how many goroutines to add next; 0 before the first look
+	taken int  // how many items have been taken so far
+	seen  int  // the value of taken at the last check
+	slow  bool // they took fewer between the last two checks than tasks that do not block would allow
+	step  int  // how many goroutines to add next; 0 before the first check
 }
 
-// more looks, and returns how many goroutines to add to the live ones. Spent is the time since the
-// last look. The caller says whether any may be added. None should be while one that was added before
-// has not had a processor yet: then it is not the tasks that are slow, and more would not help.
+// more is one check. It returns how many goroutines to add to the live ones. Spent is the time since the
+// last check. May says whether any may be added. It should be false while a goroutine that was added
+// before has not had a processor yet: then the tasks are not what is slow, and more goroutines would not
+// help.
 func (p *progress) more(spent time.Duration, live int, may bool) (n int) {
 	p.slow = time.Duration(p.taken-p.seen)*slowTask < time.Duration(live)*spent
 	p.seen = p.taken
 	switch {
-	case p.step == 0: // the first look
+	case p.step == 0: // the first check
 		p.slow = false
 		p.step = growth
 	case p.slow && may:
@@ -46,14 +51,15 @@ func (p *progress) more(spent time.Duration, live int, may bool) (n int) {
 	return n
 }
 
-// reset forgets the looks so far, because nothing waits any more.
+// reset discards earlier checks, because nothing waits any more.
 func (p *progress) reset() { p.seen, p.slow, p.step = p.taken, false, 0 }
 
-// checkStalled adds runners if those that are live are stuck. Spent is the time since the last call.
-// It reports whether anything waits for runners, and whether it has waited since before this tick:
-// then the caller should call again soon. Called only by the worker.
+// checkStalled adds runners if the live ones are stuck. Spent is the time since the last call. Waiting
+// reports whether timeouts wait for runners. Overdue reports whether some have waited since before this
+// tick: then the caller should call again soon. Called only by the worker.
 //
-// With a limit there is nothing to be done for what waits, and an executor looks after itself.
+// At the limit, or with an executor, checkStalled adds none: the limit does not allow more, and an executor
+// manages its own goroutines.
 func (r *runners) checkStalled(tick uint64, spent time.Duration) (waiting, overdue bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +67,7 @@ func (r *runners) checkStalled(tick uint64, spent time.Duration) (waiting, overd
 		r.progress.reset()
 		return false, false
 	}
-	atWork, late := r.giveBack(tick) // before prune, which asks what is left
+	atWork, late := r.giveBack(tick) // before prune, so that prune sees what was given back
 	r.prune()
 	left := 0
 	r.progress.taken = r.pruned
@@ -78,10 +84,11 @@ func (r *runners) checkStalled(tick uint64, spent time.Duration) (waiting, overd
 	return true, overdue || late
 }
 
-// giveBack puts what stuck runners have taken from their batches, and have not claimed, into new batches. A
-// runner is stuck if it has been in the same task since the last look. If the tasks are slow, all runners
-// give back, and from then on take one timeout at a time. GiveBack reports whether other runners may have
-// something left, and whether any of that was due before this tick. Called with mu held.
+// giveBack takes from stuck runners the timeouts that they have not claimed, and puts them into new
+// batches. A runner is stuck if it has been in the same task since the last check. If tasks are slow, all
+// runners give back. A runner that has given back takes one timeout at a time from its batch. AtWork
+// reports whether other runners may have timeouts left. Late reports whether any of those were due before
+// this tick. Called with mu held.
 func (r *runners) giveBack(tick uint64) (atWork, late bool) {
 	for _, rn := range r.live {
 		if rn.grab <= 1 {
@@ -110,12 +117,13 @@ func (r *runners) giveBack(tick uint64) (atWork, late bool) {
 	return atWork, late
 }
 
-// sweep drops what has been canceled or reset from the batches of before this tick, because the
-// runner or the turn that they wait for may take long. It reports whether there are batches of this
-// tick, for which it is to be called again. Called only by the worker.
+// sweep drops canceled and reset timeouts from the batches that came before this tick. Otherwise they
+// would stay there for as long as the batch waits for a runner or a turn, which may be long. Again reports
+// whether there are batches of this tick, so that the worker must call sweep again. Called only by the
+// worker.
 //
-// Mu is held for one batch at a time. From the last batch to the first, so that none is passed over
-// when others are pruned meanwhile.
+// It unlocks mu after each batch. It goes from the last batch to the first, so that it skips none when
+// other goroutines prune the list meanwhile.
 func (r *runners) sweep(tick uint64) (again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +137,7 @@ func (r *runners) sweep(tick uint64) (again bool) {
 		kept.tick, kept.since, kept.listed, kept.single = b.tick, b.since, true, b.single
 		rest := b.takeRest()
 		for _, to := range rest {
-			// What is not due any more, and in a bucket, is there for its new tick.
+			// A timeout that was reset and is in a bucket waits there for its new tick.
 			word := to.word.Load()
 			if waits(word) && (tickOf(word) <= b.tick || to.bucket == 0) {
 				kept.due = append(kept.due, to)
@@ -137,7 +145,7 @@ func (r *runners) sweep(tick uint64) (again bool) {
 		}
 		clear(rest)
 		if len(kept.due) < cap(kept.due)/4 {
-			kept.due = slices.Clone(kept.due) // it may have to wait for long
+			kept.due = slices.Clone(kept.due) // frees memory, because the batch may wait for long
 		}
 		r.batches[i] = kept
 		r.pruned += len(b.due) - len(kept.due)

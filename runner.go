@@ -7,56 +7,57 @@ import (
 	"sync/atomic"
 )
 
-// A runner runs tasks: on a goroutine that takes them from the batches until none is left, or, with
-// an executor, for one turn.
+// A runner runs tasks. It has a goroutine of its own and takes timeouts from the batches until none is
+// left. With an executor, it runs one task on a goroutine of the executor's: this is a turn.
 //
-// What costs, of a task that does little, is each operation that locks a cache line: the processor
-// waits for it. A runner makes three for a task: it begins to claim, it claims, and it is running.
+// For a task that does little, most of the cost is in operations that lock a cache line, because the
+// processor waits for each. A runner needs three for a task: it begins to claim, it claims, and it is
+// running.
 //
 //	          Add                 Add
 //	resting -------> claiming ----------> running: the task
 //	   ^                |  ^                 |
 //	   +----------------+  +-----------------+
-//	    Add: nothing is left        Add: one task more is over
+//	    Add: nothing is left        Add: one more task is over
 //
-// Who may touch what a runner has:
+// Who may access the group of a runner and its timeout:
 //
-//   - While it is claiming its group and its timeout are its own. It takes a group of timeouts from the
-//     batch, and claims one after another, until it has claimed one.
-//   - Otherwise they belong to nobody. Another goroutine may touch them if it holds runners.mu and has
-//     held the runner: it has set held, and then seen that the runner is not claiming. The runner begins
-//     to claim and then looks at held. All of this is sequentially consistent. So either the runner finds
-//     that it is held, rests, and waits for mu, or the other goroutine sees it claiming, and waits.
+//   - The runner, while it is claiming. It takes a group of timeouts from the batch, and tries to claim
+//     one after another until it has claimed one.
+//   - At other times, a goroutine that holds runners.mu and the runner. To hold the runner it sets held
+//     and then waits until it sees that the runner is not claiming. The runner begins to claim and then
+//     checks held. All of this is sequentially consistent. So either the runner sees that it is held,
+//     rests, and waits for mu, or the other goroutine sees it claiming, and waits.
 //
-// Claiming is short, and runs no code of the user's.
+// Claiming is short, and runs no user code.
 type runner struct {
-	work func() // run on a goroutine of its own; immutable once it is made
+	work func() // counts its goroutine in runners.begun and calls run; immutable
 
 	// Set before it starts.
 	runners *runners
-	stripe  *stripe // whose counters it uses
-	turn    bool    // it runs one task, where dispatch has it run
+	stripe  *stripe // the stripe whose counters it uses
+	turn    bool    // it runs only one task, on a goroutine of the dispatcher's
 
 	// Guarded by runners.mu.
-	pos   int    // in runners.live
-	batch *batch // that it takes from
-	seen  uint64 // its state when the worker looked last
+	pos   int    // its index in runners.live
+	batch *batch // the batch from which it takes
+	seen  uint64 // its state when the worker last checked it
 
 	// Owned by the runner while it is claiming, see above.
-	group []*Timeout // taken from the batch, and not claimed yet
-	to    *Timeout   // whose task it runs
-	grab  int        // how many it takes from the batch at a time; changed only with runners.mu held
+	group []*Timeout // taken from the batch and not claimed yet
+	to    *Timeout   // the timeout whose task it runs
+	grab  int        // how many timeouts it takes from the batch at a time; changed only with runners.mu held
 
 	// Owned by the runner.
-	skip int // how many tasks more may go by unmeasured, see measure
+	skip int // how many more tasks it starts before it measures one, see measure
 
-	// Written by the runner: the number of tasks that are over, in units of oneTask, plus its phase.
+	// Written by the runner: oneTask times the number of tasks that are over, plus its phase.
 	state atomic.Uint64
 
-	held atomic.Bool // somebody wants to look. Set with runners.mu held
+	held atomic.Bool // another goroutine holds the runner, or is about to; set with runners.mu held
 
-	// It is allocated as 128 bytes on 64-bit machines: two lines of its own, because state is written for each
-	// task.
+	// A runner takes 128 bytes on 64-bit machines. It shares its two cache lines with nothing else, because
+	// it writes state for each task.
 }
 
 // The phases of a runner.
@@ -68,11 +69,11 @@ const (
 	oneTask   = 4
 )
 
-// maxGroup is the most timeouts that a runner takes from a batch at a time. It does so from large batches,
-// whose tasks do not block, where no limit or executor counts the turns.
+// maxGroup is the largest number of timeouts that a runner takes from a batch at a time. A runner takes
+// more than one only from large batches, while tasks do not block, and without a limit or an executor.
 const maxGroup = 16
 
-// runnerPool keeps runners for the next ones, so that a run allocates nothing.
+// runnerPool holds unused runners, so that a run allocates nothing.
 var runnerPool sync.Pool
 
 func newRunner() *runner {
@@ -87,7 +88,7 @@ func newRunner() *runner {
 	return rn
 }
 
-// recycle keeps a runner for the next ones. The caller must be the last to know it.
+// recycle puts a runner back in the pool. Nothing else may refer to it any more.
 func (rn *runner) recycle() {
 	*rn = runner{work: rn.work}
 	runnerPool.Put(rn)
@@ -99,7 +100,7 @@ func (rn *runner) run() {
 	ended := false
 	defer func() {
 		if !ended {
-			rn.state.Add(rn.toRest()) // from a task that ends this goroutine by runtime.Goexit
+			rn.state.Add(rn.toRest()) // a task has ended this goroutine by runtime.Goexit
 			go rn.run()
 		}
 	}()
@@ -112,10 +113,10 @@ func (rn *runner) run() {
 	rn.recycle()
 }
 
-// runTasks claims the timeouts of a batch and runs their tasks, until none is left, or a task panics, or it
-// was the runner's turn. It reports whether it has run any.
+// runTasks claims the timeouts of a batch and runs their tasks. It returns when none is left, when a task
+// panics, or, if the runner has only a turn, after one task. It reports whether it has run any.
 func (rn *runner) runTasks(b *batch) (ran bool) {
-	var to *Timeout // whose task is running
+	var to *Timeout // the timeout whose task is running
 	defer func() {
 		if to != nil {
 			rn.taskFailed(to, recover())
@@ -129,7 +130,7 @@ func (rn *runner) runTasks(b *batch) (ran bool) {
 		ran = true
 		to = next
 		next.task.Run(next)
-		to = nil // it has returned
+		to = nil // the task has returned
 		if claimed&hooked != 0 {
 			next.task.(hook).ran(next)
 		}
@@ -139,8 +140,8 @@ func (rn *runner) runTasks(b *batch) (ran bool) {
 	}
 }
 
-// claimNext claims the next timeout of the batch that is due, counts it, and returns its word. Then the
-// caller has to run its task. It returns nil if none is left, or after Stop, and then the runner is resting.
+// claimNext claims the next timeout of the batch that is due, counts it, and returns it and its word. The
+// caller must then run its task. It returns nil if none is left, or after Stop. Then the runner is resting.
 func (rn *runner) claimNext(b *batch) (to *Timeout, claimed uint64) {
 	begin := uint64(claiming - resting)
 	if rn.state.Load()&phaseMask == running {
@@ -159,32 +160,33 @@ func (rn *runner) claimNext(b *batch) (to *Timeout, claimed uint64) {
 			}
 		}
 		to = rn.group[0]
-		rn.group[0] = nil // the batch lives until its last one is taken, and that may be long
+		rn.group[0] = nil // the batch may live for long, until its last timeout is taken
 		rn.group = rn.group[1:]
 		if claimed = to.claim(b.tick); claimed != 0 {
 			break
 		}
 	}
 	if claimed == 0 {
-		rn.group, rn.to = nil, nil // the array of the batch is used again
+		rn.group, rn.to = nil, nil // because the array of the batch is reused
 		rn.skip = 0
 		rn.rest()
 		return nil, 0
 	}
 	if claimed&atWork != 0 {
-		rn.stripe.rearmed.Add(1) // for its next run: it keeps its slot
+		rn.stripe.rearmed.Add(1) // for its next run; a repeating timeout keeps its slot
 	} else {
 		to.timer.freeSlot(rn.stripe)
 	}
 	rn.measure(to)
 	rn.to = to
-	rn.state.Add(running - claiming) // it counts as expired, and as started: Stop does not wait for it from here
+	rn.state.Add(running - claiming) // counts the timeout as expired; from here on Stop does not wait for it
 	return to, claimed
 }
 
-// giveWay rests until no other goroutine has the lock with which it holds the runner, and notifies
-// goroutines that wait for the end of a task. It reports whether the runner may go on claiming. After Stop
-// it may not: then giveWay waits until Stop has taken what the runner has, and the runner is resting.
+// giveWay makes a held runner rest until it has locked runners.mu, which the goroutine that holds the
+// runner unlocks when it is done. It wakes goroutines that wait for the end of a task. It reports whether
+// the runner may go on claiming. After Stop it may not: then giveWay waits until Stop has taken the
+// runner's timeouts, and leaves the runner resting.
 func (rn *runner) giveWay() bool {
 	rn.rest()
 	r := rn.runners
@@ -201,18 +203,18 @@ func (rn *runner) giveWay() bool {
 	return true
 }
 
-// rest makes a runner rest that is claiming.
+// rest changes the phase of the runner from claiming to resting.
 func (rn *runner) rest() { rn.state.Add(^uint64(claiming - resting - 1)) }
 
-// hold keeps the runner from touching its group and its timeout until the caller lets go of runners.mu,
-// which it must hold, and returns its phase. It waits until the runner is not claiming.
+// hold keeps the runner from accessing its group and its timeout until the caller unlocks runners.mu,
+// which the caller must hold. It waits until the runner is not claiming, and returns its phase.
 func (rn *runner) hold() (phase uint64) {
 	rn.held.Store(true)
 	return rn.settled() & phaseMask
 }
 
-// settled returns the state of the runner when it is not claiming. It waits for that, which is as long as
-// it takes the runner to get a processor, and Group.mu if the timeout is a member of a group.
+// settled waits until the runner is not claiming, and returns its state then. The wait ends after the runner
+// has had a processor, and Group.mu if the timeout that it claims is a member of a group.
 func (rn *runner) settled() uint64 {
 	for {
 		state := rn.state.Load()
@@ -223,7 +225,7 @@ func (rn *runner) settled() uint64 {
 	}
 }
 
-// toRest returns what to add to the state of a runner that is running, or resting, so that it is resting.
+// toRest returns what to add to the state of a runner that is running or resting to make it resting.
 func (rn *runner) toRest() uint64 {
 	if rn.state.Load()&phaseMask == running {
 		return oneTask + resting - running
@@ -231,16 +233,17 @@ func (rn *runner) toRest() uint64 {
 	return 0
 }
 
-// taskFailed does what is to be done after a task that panicked with value, or that ends the goroutine.
+// taskFailed handles a task that panicked with value, or that ends the goroutine by runtime.Goexit. It
+// reports the panic, and tells the hook that the run is over.
 func (rn *runner) taskFailed(to *Timeout, value any) {
 	if h := to.hook(); h != nil {
 		defer func() {
 			value := recover() // the handler's
 			if value == nil || rn.turn {
-				h.ran(to) // also if the handler ends the goroutine, or an executor survives its panic
+				h.ran(to) // also if the handler ends the goroutine, or if an executor recovers its panic
 			}
 			if value != nil {
-				panic(value) // the program crashes, and on a runner no more of the user's code runs
+				panic(value) // crashes the program; without an executor no more user code runs first
 			}
 		}()
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a task does to its goroutine, the others of its batch run at the same tick, and
-// those of later ticks on time.
+// Whatever a task does to its goroutine, the other tasks of its batch run at the same tick, and tasks of later
+// ticks run on time.
 func TestTaskThatDoesNotReturn(t *testing.T) {
 	boom := errors.New("boom")
 	for _, c := range []struct {
@@ -65,7 +65,7 @@ func TestTaskThatDoesNotReturn(t *testing.T) {
 	}
 }
 
-// A handler that does not return either is no worse than the task.
+// A panic handler that ends its goroutine does not delay other tasks either.
 func TestPanicHandlerExits(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithPanicHandler(func(*Timeout, any, []byte) { runtime.Goexit() }))
@@ -83,7 +83,7 @@ func TestPanicHandlerExits(t *testing.T) {
 	})
 }
 
-// A handler that panics crashes the program, and both values are shown.
+// A panic handler that panics crashes the program, and the output has both values.
 func TestPanicHandlerPanics(t *testing.T) {
 	var how = map[string][]Option{
 		"runner":          nil,
@@ -98,7 +98,7 @@ func TestPanicHandlerPanics(t *testing.T) {
 		time.Sleep(time.Minute) // until the crash
 		return
 	}
-	needsProcesses(t) // since the program crashes
+	needsProcesses(t) // because the program crashes
 	for name := range how {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestPanicHandlerPanics$")
 		cmd.Env = append(os.Environ(), "HASHEDWHEEL_CRASH="+name)
@@ -114,8 +114,8 @@ func TestPanicHandlerPanics(t *testing.T) {
 	}
 }
 
-// The handler that the documentation of WithPanicHandler gives crashes the program as a panic in a goroutine
-// does: with the value, and with the stack of the task.
+// The handler in the documentation of WithPanicHandler crashes the program as a panic in a goroutine does. The
+// output has the value and the stack of the task.
 func TestPanicHandlerPanicsAgain(t *testing.T) {
 	if os.Getenv("HASHEDWHEEL_CRASH") == "again" {
 		timer := newTimer(t, WithTick(time.Millisecond), WithPanicHandler(func(_ *Timeout, v any, _ []byte) { panic(v) }))
@@ -198,7 +198,7 @@ func TestMethodsInsideATask(t *testing.T) {
 	})
 }
 
-// Runners take from a batch one by one, or more at a time, and Stop gets what is left.
+// Runners take timeouts from a batch one by one or in groups, and Stop takes the rest.
 func TestBatch(t *testing.T) {
 	a, b, c := new(Timeout), new(Timeout), new(Timeout)
 	groups := &batch{due: []*Timeout{a, b, c}}
@@ -216,8 +216,8 @@ func TestBatch(t *testing.T) {
 	require.Zero(t, batch.left())
 }
 
-// Behind the gate that Stop has shut no runner claims anything: not one that begins, nor one whose task
-// ends meanwhile. Stop takes what they have.
+// After Stop has shut the gate, no runner claims a timeout: neither a new runner, nor one whose task ends
+// meanwhile. Stop takes the timeouts that they have.
 func TestRunnersAtTheShutGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Second))
@@ -242,15 +242,15 @@ func TestRunnersAtTheShutGate(t *testing.T) {
 		require.EqualValues(t, 1, ran.Load())
 		timer.stopped.Store(false)
 		r.mu.Lock()
-		r.batches = nil // that of testTimeout
+		r.batches = nil // removes the batch with testTimeout
 		r.mu.Unlock()
 		require.Len(t, timer.Stop(), 2)
 		require.EqualValues(t, 1, ran.Load())
 	})
 }
 
-// Runs that are due again as the run before ends may come when the worker is not looking. They wait behind
-// none that blocks.
+// Repeating timeouts may be due again just as their run ends, when the worker does not check the runners. They
+// do not wait behind a task that blocks.
 func TestRequeuedAreTakenOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newFakedTimer(t)
@@ -272,8 +272,8 @@ func TestRequeuedAreTakenOneByOne(t *testing.T) {
 	})
 }
 
-// One runner for the only batch; more for what is behind it, up to one for each processor; with
-// a limit, as many as there may be.
+// handOver starts one runner if the batch is the only one. If other batches wait, it starts one more, up to one
+// for each processor. With a limit, it starts as many as the limit allows.
 func TestHandOverStartsRunners(t *testing.T) {
 	for _, c := range []struct{ limit, live, waiting, want int }{
 		{0, 0, 0, 1},
@@ -292,7 +292,7 @@ func TestHandOverStartsRunners(t *testing.T) {
 		for range c.live {
 			r.enlistOne()
 		}
-		r.begun.Store(r.started) // and they are all in tasks
+		r.begun.Store(r.started) // as if all of them were in tasks
 		gone := func() *Timeout {
 			to := &Timeout{timer: timer}
 			to.word.Store(canceled)
@@ -309,11 +309,11 @@ func TestHandOverStartsRunners(t *testing.T) {
 		_, started := r.liveRunners()
 		require.Equal(t, c.want, started-before, "%+v", c)
 		require.Eventually(t, func() bool { live, _ := r.liveRunners(); return live == c.live }, patience, time.Millisecond)
-		r.live = nil // those that are made up
+		r.live = nil // removes the fake runners
 	}
 }
 
-// A batch that nobody knows any more is used again, and keeps nothing.
+// A batch that nothing refers to any more is reused, and keeps no timeouts.
 func TestBatchesAreUsedAgain(t *testing.T) {
 	timer := newTimer(t)
 	r := &timer.runners
@@ -344,8 +344,8 @@ func TestBatchesAreUsedAgain(t *testing.T) {
 	require.True(t, recycled(b))
 }
 
-// Calls are made in the order in which they came, by one goroutine as long as none blocks; and what
-// waits behind calls that block is made all the same.
+// Calls are made in the order in which they were added, by one goroutine as long as none blocks. Calls that wait
+// behind blocked ones are made on other goroutines.
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t)
@@ -392,8 +392,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// What is put into a batch that waits is as due as before: it may come from a runner, which has seen a
-// later tick than the worker, or from the worker, which has been held up.
+// When timeouts join a waiting batch, its ticks still cover them all. They may come from a runner that has seen
+// a later tick than the worker, or from a worker that was delayed.
 func TestListInOneBatch(t *testing.T) {
 	timer := newFakedTimer(t)
 	r := &timer.runners
@@ -410,7 +410,7 @@ func TestListInOneBatch(t *testing.T) {
 	r.batches = nil
 }
 
-// However often something is handed over before a runner has had a processor, no more are started.
+// Until a new runner has had a processor, further calls of handOver start no more runners.
 func TestHandOverBeforeRunnersHaveRun(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	timer := newTimer(t)

@@ -7,56 +7,56 @@ import (
 	"sync/atomic"
 )
 
-// maxEager is the most runners that are started because there is much to do, and not because some
-// are stuck: as many as can run at the same time, and no more than this.
+// maxEager bounds how many runners are started because there is much to do, rather than because some are
+// stuck. The other bound is the number of goroutines that can run at the same time.
 const maxEager = 16
 
-// runners run the tasks of what has come due, on goroutines that exist only while there is work. The
-// worker never runs a task, so none can hold up the wheel.
+// runners run the tasks of timeouts that have come due, on goroutines that exist only while there is work.
+// The worker never runs a task, so no task can delay the wheel.
 //
-// One runner is enough for tasks that return soon: it takes timeout after timeout without a
-// goroutine, a closure or an allocation for any of them. As long as something is left that came due
-// before the last tick, the worker comes by several times a tick, and if the runners make little
-// headway it adds more of them, each time by a factor: see rescue.go. So what is behind tasks that
-// block starts within two ticks, and a task that does not block costs no goroutine.
+// One runner is enough for tasks that return soon: it takes timeout after timeout, without a
+// goroutine, a closure or an allocation for each. While timeouts wait that came due before the current
+// tick, the worker checks the runners several times a tick. If they make little progress, it adds a
+// growing number of them: see rescue.go. So the tasks behind tasks that block start within two ticks, and
+// a task that does not block costs no goroutine.
 type runners struct {
 	// Immutable after New.
 	timer    *Timer
-	limit    int        // of tasks at a time; 0 for none
+	limit    int        // the number of tasks that may run at the same time; 0 for no limit
 	eager    int        // see maxEager
 	share    int        // a runner takes 1/share of a batch at a time, if tasks do not block
-	dispatch dispatcher // nil: tasks run on goroutines of the runners
+	dispatch dispatcher // nil if tasks run on goroutines of the runners
 
 	// Owned by the worker.
-	due *batch // what has come due and is not handed over yet; nil if nothing
+	due *batch // timeouts that have come due and are not handed over yet; nil if there are none
 
 	// Shared.
-	begun atomic.Uint64 // goroutines that have had a processor, of those ever started
+	begun atomic.Uint64 // how many of the goroutines counted in started have had a processor
 
-	// Guarded by mu, which is never held while user code runs, nor by a goroutine that then enters
+	// Guarded by mu. It is never held while user code runs, and a goroutine that holds it does not enter
 	// the gate.
 	mu       sync.Mutex
-	batches  []*batch      // that may have something left, as they came
+	batches  []*batch      // the batches that may have timeouts left, in the order in which they came
 	live     []*runner     // in no order; changed with count held too
-	started  uint64        // goroutines ever
-	pruned   int           // timeouts in batches that are no longer on the list
+	started  uint64        // the number of runners ever enlisted
+	pruned   int           // how many timeouts were in batches that are no longer on the list
 	expired  uint64        // tasks started by runners that are no longer live; changed with count held too
-	idle     chan struct{} // closed when none is live; nil if nobody waits for that
-	taskLeft chan struct{} // closed when a runner leaves a task; nil if nobody waits for that
-	progress progress      // what the worker saw when it last looked
+	idle     chan struct{} // closed when no runner is live; nil if no goroutine waits for that
+	taskLeft chan struct{} // closed when a held runner is done with a task; nil if no goroutine waits for that
+	progress progress      // what the worker saw at its last check
 
-	// Count is held by goroutines that only count tasks, so that they do not wait for mu, which may be
-	// held for long where there are very many batches. Locked after mu.
+	// Goroutines that only count tasks hold count instead of mu, which may be held for long where there
+	// are very many batches. Locked after mu.
 	count sync.Mutex
 }
 
-// A dispatcher has tasks run elsewhere than on goroutines of the runners.
+// A dispatcher has tasks run on goroutines that do not belong to the runners.
 type dispatcher interface {
-	// add has turn called n times, soon, on any goroutine. It must not wait. Called with mu held.
+	// add has turn called n times, soon, on any goroutine. It must not block. Called with mu held.
 	add(n int)
 }
 
-// collect adds a timeout that is due to the batch that is handed over next. Called by the worker.
+// collect adds a due timeout to the batch that the worker hands over next. Called by the worker.
 func (r *runners) collect(to *Timeout, tick uint64) {
 	if r.due == nil {
 		r.due = newBatch()
@@ -66,11 +66,12 @@ func (r *runners) collect(to *Timeout, tick uint64) {
 	if n := len(b.due); n == batchSize {
 		r.handOver(tick)
 	} else if n == cap(b.due) && n >= batchSize/8 {
-		b.due = slices.Grow(b.due, batchSize-n) // there are likely to be many
+		b.due = slices.Grow(b.due, batchSize-n) // because many more are likely to follow
 	}
 }
 
-// handOver has the collected timeouts run. It does not wait for that. Called by the worker.
+// handOver lists the batch of collected timeouts, and has a runner come for it if needed. It does not wait
+// for the tasks. Called by the worker.
 func (r *runners) handOver(tick uint64) {
 	b := r.due
 	if b == nil {
@@ -87,22 +88,22 @@ func (r *runners) handOver(tick uint64) {
 	case r.dispatch != nil:
 		r.dispatch.add(n)
 	case r.limit > 0:
-		r.spawn(n) // as many as there may be
+		r.spawn(n) // as many as the limit allows
 	case len(r.batches) == 1 && r.begun.Load() == r.started, len(r.live) < r.eager:
-		// If it is the only one, and no runner is on its way, nobody may come to take it: all
-		// runners there are may be in tasks that block.
+		// If this batch is the only one and no new runner is on its way, it needs one: all live
+		// runners may be in tasks that block.
 		r.spawn(1)
 	}
 }
 
-// requeue accepts a timeout that is due once more just as a run of it ends. It waits behind those that
-// were due before. The runner comes for it after its own batch, unless another one does. Called by the runner,
-// inside the gate.
+// requeue accepts a timeout that is due again at the moment when a run of it ends. It waits behind the
+// timeouts that were due before. The runner takes it after its own batch, unless another runner does so
+// first. Called by the runner, inside the gate.
 func (r *runners) requeue(to *Timeout, tick uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if status(to.word.Load()) != pending {
-		return // canceled, and the worker may have swept the batches already
+		return // canceled meanwhile: the worker may have swept already, and would not drop it
 	}
 	b := newBatch()
 	b.due, b.tick, b.single = append(b.due, to), tick, true
@@ -112,9 +113,9 @@ func (r *runners) requeue(to *Timeout, tick uint64) {
 	}
 }
 
-// list puts what is in a batch behind the others: into the last batch if no runner has begun that, so
-// that timeouts that come due one by one, and wait, do not make a batch each. The batch is the runners'
-// from here. Called with mu held.
+// list adds the timeouts of a batch behind the others. They go into the last batch if no runner has begun
+// it and there is room, so that waiting timeouts that came due one by one need no batch each. From here on
+// the batch belongs to the runners. Called with mu held.
 func (r *runners) list(b *batch) {
 	if n := len(r.batches); n > 0 {
 		last := r.batches[n-1]
@@ -132,17 +133,17 @@ func (r *runners) list(b *batch) {
 	r.batches = append(r.batches, b)
 }
 
-// spawn starts n runners, or as many as are allowed. Called with mu held.
+// spawn starts n runners, or as many as the limit allows. Called with mu held.
 func (r *runners) spawn(n int) {
 	for ; n > 0 && !r.atLimit(); n-- {
 		go r.enlist().work()
 	}
 }
 
-// atLimit reports whether there are as many runners as there may be. Called with mu held.
+// atLimit reports whether as many runners are live as the limit allows. Called with mu held.
 func (r *runners) atLimit() bool { return r.limit > 0 && len(r.live) >= r.limit }
 
-// enlist returns a runner that is live from now on. Called with mu held.
+// enlist adds a runner to the live ones and returns it. Called with mu held.
 func (r *runners) enlist() *runner {
 	rn := newRunner()
 	r.started++
@@ -155,7 +156,7 @@ func (r *runners) enlist() *runner {
 	return rn
 }
 
-// delist takes a runner off the live ones. Called with mu held.
+// delist removes a runner from the live ones. Called with mu held.
 func (r *runners) delist(rn *runner) {
 	if rn.held.Load() {
 		r.signalTaskLeft()
@@ -174,15 +175,15 @@ func (r *runners) delist(rn *runner) {
 	}
 }
 
-// next returns a batch for a runner to take from, nil if there is none: one that no runner has, or else
-// the oldest, whose runner may be stuck. Where tasks wait for their turn it is the oldest in any case,
-// or what is behind a stuck runner would wait for as long as others come. Behind the shut gate there is
-// none, because Stop takes what is left.
+// next returns a batch for a runner to take from, or nil if there is none. It prefers a batch that no
+// runner has begun, and otherwise returns the oldest, whose runner may be stuck. With a limit or an
+// executor it always returns the oldest. Otherwise timeouts behind a stuck runner would wait for as long as
+// new batches come. After Stop has shut the gate it returns nil, because Stop takes what is left.
 func (r *runners) next(rn *runner) *batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(rn.group) > 0 {
-		return rn.batch // a task has ended the goroutine of the runner
+		return rn.batch // the runner goes on after a task has ended its goroutine
 	}
 	r.letGo(rn)
 	r.prune()
@@ -204,12 +205,12 @@ func (r *runners) next(rn *runner) *batch {
 			rn.grab = min(max(len(b.due)/r.share, 1), maxGroup)
 		}
 	} else if !rn.turn {
-		r.delist(rn) // not later, or the next batch would count on it
+		r.delist(rn) // under the same lock, so that handOver does not rely on it for the next batch
 	}
 	return b
 }
 
-// letGo has a runner forget its batch. Called with mu held.
+// letGo detaches a runner from its batch, if it has one. Called with mu held.
 func (r *runners) letGo(rn *runner) {
 	if b := rn.batch; b != nil {
 		b.holders--
@@ -218,7 +219,7 @@ func (r *runners) letGo(rn *runner) {
 	}
 }
 
-// prune takes the batches off the list of which nothing is left. Called with mu held.
+// prune removes from the list the batches that have no timeouts left. Called with mu held.
 func (r *runners) prune() {
 	r.batches = slices.DeleteFunc(r.batches, func(b *batch) bool {
 		if b.left() > 0 {
@@ -231,8 +232,8 @@ func (r *runners) prune() {
 	})
 }
 
-// turn runs the task of one timeout that is due, if there is one. Called by what dispatch starts, on
-// any goroutine.
+// turn runs the task of one timeout that is due, if there is one. Called by the dispatcher, on any
+// goroutine.
 func (r *runners) turn() {
 	r.mu.Lock()
 	rn := r.enlist()
@@ -251,7 +252,7 @@ func (r *runners) turn() {
 	}
 }
 
-// anyLeft reports whether a turn would find something.
+// anyLeft reports whether a turn would find a timeout to run.
 func (r *runners) anyLeft() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -259,7 +260,7 @@ func (r *runners) anyLeft() bool {
 	return len(r.batches) > 0 && !r.timer.stopped.Load()
 }
 
-// untilIdle returns a channel that is closed when no runner is live; nil if none is.
+// untilIdle returns a channel that is closed when no runner is live, or nil if none is live now.
 func (r *runners) untilIdle() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -269,8 +270,8 @@ func (r *runners) untilIdle() <-chan struct{} {
 	return r.idle
 }
 
-// awaitClaims returns when each timeout that a runner has claimed before the call is also being started. It
-// reports whether any task is running.
+// awaitClaims waits until the task of each timeout that a runner has claimed before the call is being
+// started. It reports whether any task is running.
 func (r *runners) awaitClaims() (found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -294,5 +295,5 @@ func (r *runners) tasksStarted() uint64 {
 // tasksOf returns how many tasks a runner in this state has started.
 func tasksOf(state uint64) uint64 { return (state + oneTask - running) / oneTask }
 
-// eagerRunners returns how many runners can be at work at the same time.
+// eagerRunners returns how many runners can run at the same time, but no more than maxEager.
 func eagerRunners() int { return min(runtime.GOMAXPROCS(0), maxEager) }

@@ -2,19 +2,21 @@ package hashedwheel
 
 import "sync/atomic"
 
-// levelsShown is what the worker publishes of the wheel, so that others see how it is doing without a
-// lock: the worker, which may be at work for as long as a million timeouts take, never waits for them,
-// nor they for it. It publishes at the end of each round, and in between while it works off a long queue.
+// levelsShown holds the state of the wheel that the worker publishes for Stats, so that reading it needs
+// no lock. The worker may hold its lock for as long as a million timeouts take, but Stats and the worker
+// never wait for each other. The worker publishes at the end of each round, and several times while it
+// drains a long queue.
 type levelsShown struct {
 	levels []levelShown // one for each level of the wheel; the slice is immutable after New
-	wheel  atomic.Bool  // there is one; written last
+	wheel  atomic.Bool  // there is a wheel; written last
 }
 
-// A levelShown is about one level. Its fields may belong to two moments that follow one another.
+// A levelShown holds the state of one level. A reader may see some fields from one show and some from the
+// next.
 type levelShown struct{ hand, inUse, count atomic.Uint64 }
 
-// show publishes what there is to see of a wheel, or that there is none if it is nil. Called by the
-// owner of the wheel.
+// show publishes the state of a wheel, or that there is none if w is nil. Called by the owner of the
+// wheel.
 func (s *levelsShown) show(w *wheel) {
 	if w != nil {
 		for i := range w.levels {
@@ -29,8 +31,8 @@ func (s *levelsShown) show(w *wheel) {
 	}
 }
 
-// change stores a value that only the caller writes. Most often it is the same as before, and then the
-// cache line stays where it is.
+// change stores a value that only the caller writes. Most often the value is the same as before. Then change
+// does not write, so other processors keep the cache line.
 func change(x *atomic.Uint64, to uint64) {
 	if x.Load() != to {
 		x.Store(to)

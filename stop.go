@@ -9,9 +9,9 @@ import (
 
 // Stop
 //
-// Stop must find each timeout that is pending, and no task may start after it has returned. So before it
-// looks anywhere, every goroutine that could move a timeout from one place to another, or start a
-// task, has to come to rest. They all follow one protocol, the gate:
+// Stop must find every pending timeout, and no task may start after it has returned. So before Stop
+// searches, it waits until no goroutine can move a timeout from one place to another or start a task. All
+// such goroutines follow one protocol, the gate:
 //
 //	 producer (Cancel, Reset, the end of a run)      runner, for each task
 //	   enter:  inside++                                phase: claiming
@@ -25,34 +25,34 @@ import (
 //	   2. halt the worker
 //	   3. wait until inside == 0 on each stripe
 //	   4. hold each runner, and wait until it is not claiming
-//	   5. take what is on the queue, in batches, in buckets, and what runners have; close swept
+//	   5. take all timeouts from the queue, the batches, the runners and the buckets; close swept
 //
-// A timeout that is on the queue may be made pending without the gate, by rule 1 of timeout.go. Stop
-// clears its queued bit before it looks at the status. So either Stop finds it pending, or the
-// compare-and-swap that would make it so fails.
-//
-// A goroutine at the gate writes first and then reads stopped, or held. Stop writes that first and then
+// A goroutine at the gate writes first and then reads stopped or held. Stop writes that first and then
 // reads what the goroutine wrote. All of this is sequentially consistent. So either the goroutine finds the
 // gate shut, or Stop sees it inside and waits for it. After step 4 nothing moves: every timeout is in one
-// of the places of step 5. It stays pending there unless a Cancel ends it, which needs no gate then.
+// of the places of step 5. It stays pending there unless a Cancel ends it, which then moves nothing.
 //
-// A timeout that has been claimed is also being started when step 4 is over, because a runner leaves
-// the phase claiming just before it calls the task. Wait and Group.Close rely on the same. The step
-// from there to the first instruction of the task cannot be seen. It takes a nanosecond, unless the
-// machine takes the processor away right there: see awaitStarts.
+// A Reset may make a timeout that is on the queue pending without the gate, by rule 1 of timeout.go. Stop
+// clears the queued bit before it checks the status. So either Stop finds the timeout pending, or the
+// compare-and-swap of the Reset fails.
 //
-// A repeating timeout whose run is in progress is in no place but its runner's. If the run ends
-// behind the shut gate, the runner waits for swept, and Stop takes the timeout from there.
+// When step 4 is over, the task of each claimed timeout is being started, because a runner leaves the phase
+// claiming just before it calls the task. Wait and Group.Close rely on this too. No goroutine can see when
+// the runner gets from there to the first instruction of the task. That takes a nanosecond, unless the
+// machine preempts the thread there: see awaitStarts.
 //
-// A producer that prunes the queue, see prune.go, has timeouts in its hands meanwhile, so it does that
-// inside the gate as well.
+// A repeating timeout whose run is in progress is nowhere except with its runner. If the run ends after
+// the gate was shut, the runner waits for swept, and Stop takes the timeout from the runner.
+//
+// A producer that prunes the queue holds timeouts that are in none of these places, so it prunes inside the
+// gate: see prune.go.
 //
 // Nothing inside the gate can be stuck. Goroutines inside run no user code. They block only on
-// runners.mu, executor.mu, calls.mu, limit.mu and Group.mu, and no holder of one of these waits for goroutines
-// inside. So Stop waits no longer than these need to get a processor.
+// runners.mu, executor.mu, calls.mu, limit.mu and Group.mu. No holder of one of these waits for goroutines
+// inside. So Stop waits only until these goroutines have had a processor.
 
-// enter goes through the gate, and reports whether it is open. Every enter needs a leave, in either
-// case.
+// enter enters the gate and reports whether it is open. Every enter needs a leave, even if the gate is
+// shut.
 func (t *Timer) enter(s *stripe) bool {
 	s.inside.Add(1)
 	return !t.stopped.Load()
@@ -66,23 +66,25 @@ func (t *Timer) IsStopped() bool {
 	return t.stopped.Load()
 }
 
-// Stop ends the timer and returns the timeouts that were pending, in no order. When it returns no
-// further task starts. Each timeout that was accepted has been started, or canceled, or is among
-// those returned, which count as canceled from now on. Repeating ones are too, even if their task is
-// running, and those of a Keyed, whose keys stay in it. Those of Sleep, and of tasks that are
-// Light, are not, and count as canceled. NewTimeout and Reset fail with ErrStopped.
+// Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no task
+// starts. Each accepted timeout has had its task started, or was canceled, or is among those returned.
+// From then on NewTimeout, Reset and similar methods fail with ErrStopped.
 //
-// Stop may be called from anywhere, also from inside a task, and more than once: one caller gets the
-// timeouts, all others nil. It does not wait for tasks that take long: use Shutdown for that. If any
-// are running it takes up to 20 ms to be sure that they have started, or more where the processors
-// are busy.
+// The returned timeouts count as canceled. Among them are repeating timeouts, even if their task is
+// running, and those of a Keyed, whose keys stay in it. Timeouts of Sleep and of Light tasks are not
+// returned: Stop cancels them.
+//
+// Stop may be called from anywhere, even from inside a task, and more than once: one caller gets the
+// timeouts, all others get nil. Stop does not wait for running tasks to return: use Shutdown for that. If
+// tasks are running, Stop takes up to 20 ms to be sure that they have started, or longer where the
+// processors are busy.
 func (t *Timer) Stop() []*Timeout {
 	left := t.stop()
 	t.awaitStarts(maxStart)
 	return left
 }
 
-// stop is Stop, except that tasks may be just starting when it returns.
+// stop is Stop, except that it does not wait for tasks that are just starting.
 func (t *Timer) stop() []*Timeout {
 	t.checkMade()
 	if !t.stopped.CompareAndSwap(false, true) { // this shuts the gate
@@ -97,7 +99,7 @@ func (t *Timer) stop() []*Timeout {
 	return left
 }
 
-// notifyStopped tells an own task of Stop, and survives its panic: there are others to be told.
+// notifyStopped tells an own task of Stop. It recovers a panic, because other tasks are still to be told.
 func (t *Timer) notifyStopped(to *Timeout) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -107,8 +109,9 @@ func (t *Timer) notifyStopped(to *Timeout) {
 	to.hook().notifyStopped(to)
 }
 
-// takePending takes all timeouts that are pending: the user's, and those of own tasks. They count as
-// returned, and as canceled. Called by Stop, when the gate is shut.
+// takePending ends all pending timeouts and returns them. Left has those of the user's tasks, which count as
+// returned. Own has those of own tasks, see hook.own, which count as canceled. Called by Stop, when the gate
+// is shut.
 func (t *Timer) takePending() (left, own []*Timeout) {
 	t.worker.halt()
 	for i := range t.queue.stripes {
@@ -143,7 +146,7 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 				var to *Timeout
 				to, list = unlink(list)
 				t.worker.taken.Add(1)
-				to.takeOff(queued) // before collect looks: see rule 1 of timeout.go
+				to.takeOff(queued) // before collect checks the status: see rule 1 of timeout.go
 				collect(to)
 			}
 		}
@@ -160,10 +163,11 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 	return left, own
 }
 
-// Shutdown stops the timer as Stop does, then waits until all tasks that were started have
-// returned, and the tasks of canceled timeouts have been notified. It returns the timeouts that were
-// pending, and the context's error if that is done first. From inside a task it always is. To have
-// the timeouts before the wait, call Stop, and then Shutdown.
+// Shutdown stops the timer as Stop does, then waits until all tasks that were started have returned and
+// every Canceler has been notified. It returns the timeouts that were pending. If the context is done
+// first, Shutdown stops waiting and also returns the context's error. Inside a task it always waits for the
+// context, because that task has not returned. To get the timeouts before the wait, call Stop and then
+// Shutdown.
 func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	left := t.stop()
 	for _, untilIdle := range []func() <-chan struct{}{t.runners.untilIdle, t.ownRunners.untilIdle, t.calls.untilIdle} {
@@ -181,7 +185,7 @@ func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	return left, nil
 }
 
-// awaitClaims returns when each timeout that a runner has claimed before the call is also being
+// awaitClaims waits until the task of each timeout that a runner has claimed before the call is being
 // started. It reports whether any task is running. Called without a lock.
 func (t *Timer) awaitClaims() (running bool) {
 	for _, r := range t.allRunners() {
@@ -190,17 +194,19 @@ func (t *Timer) awaitClaims() (running bool) {
 	return running
 }
 
-// maxStart is how long the machine may keep a thread from going on, as a rule.
+// maxStart bounds how long an operating system usually keeps a preempted thread from running.
 const maxStart = 20 * time.Millisecond
 
-// awaitStarts gives the tasks that are being started time to execute their first instruction: until no
-// task is running, or for as long as grace, so that those that still run must be long ones.
+// awaitStarts gives the tasks that are being started time to execute their first instruction. It returns
+// when no task is running, or after grace. A task that is still running then has most likely begun.
 //
-// The first yields are for a runner that the Go scheduler has preempted: it is ahead of the caller in
-// the scheduler's queue. The sleeps are for one whose thread the machine has preempted. In a synctest
-// bubble time stands still while others run, and a sleep would advance it. A bubble is known by times
-// without a monotonic reading: elsewhere, too, a coarse clock stands still for a hundred yields. Where
-// goroutines keep all processors busy each yield takes long, and few must be enough.
+// The first yields are for a runner that the Go scheduler has preempted, which is ahead of the caller in
+// the scheduler's queue. Where goroutines keep all processors busy, each yield takes long, and few must be
+// enough. The sleeps are for a runner whose thread the machine has preempted.
+//
+// In a synctest bubble time stands still while goroutines run, and a sleep would advance it. So awaitStarts
+// only yields there. It recognizes a bubble by times without a monotonic reading, because a coarse clock
+// outside may also stand still for a hundred yields.
 func (t *Timer) awaitStarts(grace time.Duration) {
 	const minYields, maxYields = 8, 100
 	start := time.Now()
@@ -220,8 +226,8 @@ func (t *Timer) awaitStarts(grace time.Duration) {
 	}
 }
 
-// handBack ends a pending timeout on behalf of Stop, and reports whether it was pending, and its word
-// then.
+// handBack ends a pending timeout on behalf of Stop. It reports whether the timeout was pending, and
+// returns its word from before.
 func (to *Timeout) handBack() (word uint64, ok bool) {
 	for {
 		word = to.word.Load()
@@ -234,7 +240,7 @@ func (to *Timeout) handBack() (word uint64, ok bool) {
 	}
 }
 
-// shutGate returns when no runner is claiming, nor will any. Called by Stop.
+// shutGate waits until no runner is claiming. From then on none will. Called by Stop.
 func (r *runners) shutGate() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -243,8 +249,8 @@ func (r *runners) shutGate() {
 	}
 }
 
-// takeRest returns the timeouts that no runner has claimed, and those whose tasks are running, in whatever
-// state they are. Called by Stop, when the gate is shut and nobody is inside.
+// takeRest returns the timeouts that no runner has claimed, and those whose tasks are running. They may be
+// in any state. Called by Stop, when the gate is shut and no goroutine is inside.
 func (r *runners) takeRest() (rest []*Timeout) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

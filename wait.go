@@ -2,17 +2,18 @@ package hashedwheel
 
 import "context"
 
-// Wait returns nil as soon as no run of the timeout's task is in progress, at once if none is. So after
-// a Cancel, if no goroutine resets the timeout, its task is not running and will not: what it uses can
-// be taken away. Wait returns the context's error if that is done first; from inside the task itself
-// it always is.
+// Wait waits until no run of the timeout's task is in progress, and returns nil. If the context is done
+// first, Wait returns the context's error. A call from inside the task itself always waits for the context.
+//
+// When Wait returns nil after a Cancel, the task is not running and will not run, unless a goroutine resets
+// the timeout. So the caller can release what the task uses.
 func (to *Timeout) Wait(ctx context.Context) error {
 	if status(to.word.Load()) == idle {
 		return nil
 	}
 	r := to.timer.runnersOf(to)
 	for left := r.untilLeft(to); left != nil; left = r.untilLeft(to) {
-		// What is signaled may be the end of another task, and what is then found running a later run.
+		// The signal may be for another task, and a later run of this one may be in progress by then.
 		select {
 		case <-left:
 		case <-ctx.Done():
@@ -23,7 +24,8 @@ func (to *Timeout) Wait(ctx context.Context) error {
 }
 
 // untilLeft returns nil if no runner is running the task of a timeout. Otherwise it returns a channel that
-// is closed when a runner has left a task: the runner, which stays held, gives way then.
+// is closed when a held runner is done with a task. The runner of the timeout stays held, so that it closes
+// the channel after the task.
 func (r *runners) untilLeft(to *Timeout) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,7 +40,7 @@ func (r *runners) untilLeft(to *Timeout) <-chan struct{} {
 	return nil
 }
 
-// signalTaskLeft wakes those who wait for the end of a task. Called with mu held.
+// signalTaskLeft wakes all goroutines that wait for the end of a task. Called with mu held.
 func (r *runners) signalTaskLeft() {
 	if r.taskLeft != nil {
 		close(r.taskLeft)

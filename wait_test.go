@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Wait returns when the task does, whatever way it ends, and at once if it is not running.
+// Wait returns when the task ends, whichever way it ends, and at once if it is not running.
 func TestWait(t *testing.T) {
 	ends := map[string]func(){
 		"return": func() {},
@@ -54,7 +54,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// executors returns the options for each of the ways in which tasks are run.
+// executors returns the options for each way in which tasks run.
 func executors() map[string][]Option {
 	return map[string][]Option{
 		"runners": nil,
@@ -63,7 +63,7 @@ func executors() map[string][]Option {
 	}
 }
 
-// Where two runs overlap, Wait outlasts both; the end of another task means nothing to it.
+// If two runs overlap, Wait waits for both. It does not return when another task ends.
 func TestWaitForOverlappingRuns(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -72,13 +72,13 @@ func TestWaitForOverlappingRuns(t *testing.T) {
 		var runs atomic.Int32
 		to, err := timer.AfterFunc(tick, func() {
 			if runs.Add(1) == 1 {
-				time.Sleep(9 * tick) // until 10
+				time.Sleep(9 * tick) // until tick 10
 			} else {
-				time.Sleep(3 * tick) // until 8
+				time.Sleep(3 * tick) // until tick 8
 			}
 		})
 		require.NoError(t, err)
-		// A tick later, because within one there is no order, and the runner that took both might begin with it.
+		// This one is due a tick later. Within a tick there is no order, so a runner that took both might run it first.
 		_, err = timer.AfterFunc(2*tick, func() { time.Sleep(tick) })
 		require.NoError(t, err)
 		pass(2 * tick)
@@ -89,7 +89,7 @@ func TestWaitForOverlappingRuns(t *testing.T) {
 	})
 }
 
-// From inside the task there is nothing to wait for but the context.
+// From inside the task, Wait waits for the context.
 func TestWaitInsideTask(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -104,7 +104,8 @@ func TestWaitInsideTask(t *testing.T) {
 	})
 }
 
-// After Cancel and Wait the task is not running and will not, on real time and whoever wins.
+// After Cancel and Wait the task is not running and will not run, whoever wins the race. The test runs on real
+// time.
 func TestCancelThenWaitRace(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +113,7 @@ func TestCancelThenWaitRace(t *testing.T) {
 			rnd := newRand(t)
 			ran := 0
 			for deadline := time.Now().Add(stressTime(t) / 3); goesOn(deadline, ran > 0); {
-				shared := 0 // the race detector sees to it that the task has let go of it
+				shared := 0 // the race detector checks that the task no longer uses it after Wait
 				to, err := timer.AfterFunc(time.Duration(rnd.IntN(150))*time.Microsecond, func() { shared++ })
 				require.NoError(t, err)
 				for wait := rnd.IntN(200); wait > 0; wait-- {
@@ -132,8 +133,8 @@ func TestCancelThenWaitRace(t *testing.T) {
 	}
 }
 
-// Who waits is not told of the end of another task, or of an earlier run, and looks past a runner of
-// which nobody knows yet what it will run. On real time, with runners that are made up.
+// Wait does not return when another task ends, or when one of two runs ends. It does not return early because a
+// runner is claiming, so that its next task is not known yet. The test uses real time and fake runners.
 func TestWaitLooksAgain(t *testing.T) {
 	timer := newFakedTimer(t)
 	r := &timer.runners
@@ -160,7 +161,7 @@ func TestWaitLooksAgain(t *testing.T) {
 	first.state.Store(claiming)
 	require.True(t, first.giveWay()) // the end of another task
 	none()
-	first.to = to // a run that overlaps
+	first.to = to // an overlapping run
 	first.state.Store(running)
 	second.state.Store(claiming)
 	require.True(t, second.giveWay())

@@ -31,17 +31,18 @@ import (
 // SOSP 1987), their scheme 6. Several levels are the hierarchical one, scheme 7, except that its blocks span
 // whole turns.
 //
-// A wheel knows neither clock nor goroutine: it is told which tick it is. Owned by the worker.
+// A wheel has no clock and no goroutine: its caller passes the current tick. Owned by the worker.
 type wheel struct {
 	levels []level
 	bits   uint   // size is 1 << bits
-	step   uint   // 1 << step blocks are one of the level above
-	now    uint64 // every tick up to this one has been expired
-	next   uint64 // nothing is to be done before this tick; neverTick when empty. See refresh
+	step   uint   // 1 << step blocks of a level are one block of the level above
+	now    uint64 // the tick where the hand is; all timeouts due up to this tick have been emitted
+	next   uint64 // there is nothing to do before this tick; neverTick when empty. See refresh
 	count  int    // entries in all buckets
 }
 
-// newWheel returns an empty wheel at tick now. Size must be a power of two.
+// newWheel returns an empty wheel at tick now. Size, the number of buckets on each level, must be a power of
+// two.
 func newWheel(size, levels int, now uint64) *wheel {
 	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, next: neverTick}
 	w.step = max(w.bits, 1) - 1
@@ -52,7 +53,8 @@ func newWheel(size, levels int, now uint64) *wheel {
 	return w
 }
 
-// placeOf returns the number of a bucket, as a timeout knows it: 1 + level * size + slot. 0 is none.
+// placeOf returns the number of a bucket that Timeout.bucket holds: 1 + level * size + slot. 0 stands for no
+// bucket.
 func (w *wheel) placeOf(level int, slot uint64) uint32 {
 	return 1 + uint32(level)<<w.bits + uint32(slot)
 }
@@ -61,9 +63,8 @@ func (w *wheel) levelOf(to *Timeout) *level { return &w.levels[(to.bucket-1)>>w.
 
 func (w *wheel) slotOf(to *Timeout) uint64 { return uint64(to.bucket-1) & (1<<w.bits - 1) }
 
-// locate returns the level and the slot for a tick that lies ahead. Within the next size blocks no
-// two have the same slot, and that of the block which the hand is in has been emptied: it stands
-// for the last of them.
+// locate returns the level and the slot for a tick that lies ahead. No two of the next size blocks of a
+// level have the same slot. The last of them has the slot of the hand's own block, which is empty by then.
 func (w *wheel) locate(tick uint64) (level int, slot uint64) {
 	top, size := len(w.levels)-1, uint64(1)<<w.bits
 	shift := uint(0)
@@ -74,7 +75,7 @@ func (w *wheel) locate(tick uint64) (level int, slot uint64) {
 	return level, tick >> shift & (size - 1)
 }
 
-// place puts a timeout that is in no bucket into the one for tick, which must lie ahead.
+// place puts a timeout that is in no bucket into the bucket for tick, which must lie ahead.
 func (w *wheel) place(to *Timeout, tick uint64) {
 	if tick <= w.now {
 		panic(fmt.Sprintf("hashedwheel: timeout placed at tick %d, but the wheel is at %d", tick, w.now))
@@ -91,8 +92,8 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	w.count++
 }
 
-// move makes sure that a timeout in a bucket is looked at by tick. Where that is later than
-// the entry says, nothing needs doing: the visit at the entry's tick will move it.
+// move makes sure that the wheel visits a timeout in a bucket by tick. If the entry's tick is not later, move
+// does nothing, because the visit at the entry's tick moves the timeout.
 func (w *wheel) move(to *Timeout, tick uint64) {
 	if tick < w.levelOf(to).buckets[w.slotOf(to)].at(int(to.pos)).tick {
 		w.remove(to)
@@ -108,25 +109,25 @@ func (w *wheel) remove(to *Timeout) {
 	w.count--
 }
 
-// refresh makes next exact again, as far as that is worth it. It may be too early until then, when what
-// was to be done has gone. That costs a spurious wake-up.
+// refresh makes next exact again, as far as that is worth its cost. Next is too early if the timeout due first
+// was removed, and costs a spurious wake-up then.
 func (w *wheel) refresh() { w.next = w.earliest() }
 
-// advance moves the wheel on to tick now and passes each timeout that has come due to emit.
-// It costs what is due, what has not come down in time, and at most one look at each bucket, however
-// many ticks have passed.
+// advance moves the hand to tick now and passes each timeout that has come due to emit. It takes time for
+// timeouts that are due or have not moved down in time. However many ticks have passed, it visits each bucket
+// at most once.
 func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 	if now <= w.now {
 		return
 	}
 	was := w.now
 	w.now = now
-	// From the bottom, so that what moves down is not looked at again.
+	// From the lowest level up, so that timeouts that move down are not visited again.
 	for i := range w.levels {
 		shift := w.levels[i].shift
 		from, to := was>>shift, now>>shift
 		if i > 0 && from == to {
-			break // no block has been entered, and none of those of the levels above
+			break // the hand has entered no new block here, so none on the levels above
 		}
 		if i > 0 || now >= w.next {
 			w.enter(i, from+1, to, emit)
@@ -137,7 +138,7 @@ func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 	}
 }
 
-// enter visits the occupied buckets for the blocks from first to last of a level.
+// enter visits the occupied buckets for the blocks of a level from first to last.
 func (w *wheel) enter(i int, first, last uint64, emit func(to *Timeout)) {
 	l := &w.levels[i]
 	size := uint64(len(l.buckets))
@@ -156,18 +157,19 @@ func (w *wheel) enter(i int, first, last uint64, emit func(to *Timeout)) {
 	}
 }
 
-// visit looks at the entries of a bucket at the positions from lo to hi-1, and takes out those of
-// blocks up to last. Timeouts that are not due yet it moves to where they belong, and those that have
-// been canceled, or are at work, it drops. It returns the first tick of those that stay.
+// visit checks the entries of a bucket at positions in [lo, hi), and removes those whose tick lies in a block
+// up to last. It passes timeouts that are due to emit. It moves timeouts that are not due yet to their
+// bucket, and drops those that have been canceled or are at work. It returns the first tick of the entries
+// that stay.
 func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func(to *Timeout)) (first uint64) {
 	l := &w.levels[level]
 	b := &l.buckets[slot]
 	if w.now+reach-b.base > math.MaxUint32 {
 		b.rebase(w.now)
 	}
-	base, end := b.base, (last+1)<<l.shift-b.base // those from end on are not due
+	base, end := b.base, (last+1)<<l.shift-b.base // entries whose ticks are not less than end stay
 	left, earliest := b.n, uint64(math.MaxUint64)
-	// From the back, so that what fills a gap has been seen; array by array.
+	// From the back, so that an entry that fills a gap has already been checked; array by array.
 	for hi > lo {
 		array, start := b.pieces(hi - 1)
 		pos := hi - 1
@@ -211,7 +213,7 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 	return base + earliest
 }
 
-// earliest returns the first tick at which something is to be done, neverTick if there is none.
+// earliest returns the first tick at which the wheel needs the worker, or neverTick if there is none.
 func (w *wheel) earliest() uint64 {
 	next := uint64(neverTick)
 	for i := range w.levels {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// What the wheel itself costs for one timeout, from its placing until it is due, with a million
-// pending: the table of the README that says when to use levels. Delays are in ticks; all have the
-// same one, and at each tick as many are placed as have been due.
+// The cost of the wheel alone for one timeout, from when it is placed until it is due, with a million pending.
+// The table in the README that says when to use levels has the results. All timeouts have the same delay, in
+// ticks, and each is placed again when it is due.
 func BenchmarkWheel(b *testing.B) {
 	const pending = 1_000_000
 	for _, delay := range []uint64{250, 2_500, 25_000, 250_000} {
@@ -30,7 +30,7 @@ func BenchmarkWheel(b *testing.B) {
 					for w.cascade(again) {
 					}
 				}
-				for range delay { // until the levels are filled as they stay
+				for range delay { // until the levels have reached a steady state
 					turn()
 				}
 				fired = 0

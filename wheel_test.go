@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The wheel has no clock, and neither have these tests.
+// The wheel has no clock, and these tests need none.
 
-// check fails unless everything that the wheel knows about its entries is as they say. It reports whether
-// next is exact, or not worth being so.
+// check fails the test unless all that the wheel stores about its entries agrees with them. It reports whether
+// next is exact, or need not be because a scan would cost too much.
 func (w *wheel) check(t *testing.T) (exact bool) {
 	t.Helper()
 	fail := func(format string, args ...any) { // require is too slow for this
@@ -20,7 +20,7 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 		t.Fatalf("at tick %d: "+format, append([]any{w.now}, args...)...)
 	}
 	all, earliest, size := 0, uint64(neverTick), uint64(1)<<w.bits
-	large := false // a bucket whose first tick is not known, and not worth a search
+	large := false // there is a bucket whose first tick is not known, and that is too large to scan
 	for i, l := range w.levels {
 		if l.buckets != nil && uint64(len(l.buckets)) != size {
 			fail("level %d: %d buckets", i, len(l.buckets))
@@ -33,7 +33,7 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 			}
 			least := uint64(math.MaxUint64)
 			for pos, e := range b.all() {
-				blocks := e.tick>>l.shift - w.now>>l.shift // from that of the hand
+				blocks := e.tick>>l.shift - w.now>>l.shift // how many blocks ahead of the hand
 				switch {
 				case i > 0 && l.shift > 0 && l.block == w.now>>l.shift+1 && e.tick>>l.shift <= l.block && pos >= l.unmet:
 					fail("level %d, position %d: tick %d has not come down", i, pos, e.tick)
@@ -57,7 +57,7 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 					fail("level %d: slot %d keeps what was removed", i, slot)
 				}
 			}
-			if i > 0 && l.shift > 0 && b.len() > worthWaking { // worth waking for a block before
+			if i > 0 && l.shift > 0 && b.len() > worthWaking { // the worker wakes up one block before
 				least = max(w.now+1, (least>>l.shift-1)<<l.shift)
 			}
 			earliest = min(earliest, least)
@@ -91,7 +91,7 @@ func (b *bucket) all() iter.Seq2[int, entry] {
 	}
 }
 
-// spare returns the timeouts that lie beyond the entries of a bucket.
+// spare returns the timeouts in the arrays of a bucket after its entries. All should be nil.
 func (b *bucket) spare() iter.Seq[*Timeout] {
 	return func(yield func(*Timeout) bool) {
 		arrays := [][]piece{b.first[:cap(b.first)]}
@@ -110,7 +110,7 @@ func (b *bucket) spare() iter.Seq[*Timeout] {
 	}
 }
 
-// cap returns for how many entries a bucket has memory.
+// cap returns how many entries the memory of a bucket can hold.
 func (b *bucket) cap() int {
 	n := cap(b.first) * pieceSize
 	if b.more != nil {
@@ -126,7 +126,7 @@ func testTimeout(tick uint64) *Timeout {
 	return to
 }
 
-// collect advances the wheel and returns what it emits, having checked that each is right.
+// collect advances the wheel, checks each timeout that it emits, and returns them.
 func collect(t *testing.T, w *wheel, now uint64) (due []*Timeout) {
 	t.Helper()
 	w.advance(now, func(to *Timeout) {
@@ -139,8 +139,9 @@ func collect(t *testing.T, w *wheel, now uint64) (due []*Timeout) {
 	return due
 }
 
-// Every delay up to several turns of the top level, from the starting ticks of a turn and one more:
-// one timeout is due at each tick, and it is the right one. Tick by tick, and in jumps.
+// The test places a timeout for every delay up to several turns of the top level, starting at each tick of a
+// turn and one more. At each tick the right timeout is due, and no other. The wheel advances tick by tick, and
+// in jumps.
 func TestWheelEveryTick(t *testing.T) {
 	for _, shape := range []struct{ size, levels, starts uint64 }{
 		{1, 1, 3}, {2, 1, 4}, {8, 1, 10}, {64, 1, 66}, {128, 1, 130},
@@ -172,7 +173,7 @@ func TestWheelEveryTick(t *testing.T) {
 						w.cascade(func(*Timeout) { t.Fatal("emitted by cascade") })
 					}
 					if from-start < 2*turn && from%size < 2 || from%turn < 2 {
-						w.check(t) // at each step it takes too long
+						w.check(t) // only sometimes, because it takes long
 					}
 				}
 				w.check(t)
@@ -183,8 +184,8 @@ func TestWheelEveryTick(t *testing.T) {
 	}
 }
 
-// A single timeout, for each delay and each tick from which it is armed: the hand stops where next
-// says, and nowhere else.
+// With a single timeout, next is always the tick at which it is due. This holds for each delay and each tick at
+// which it is placed.
 func TestWheelEveryDelayAlone(t *testing.T) {
 	for _, shape := range []struct{ size, levels, turn uint64 }{{4, 1, 4}, {4, 2, 16}, {2, 3, 8}, {4, 3, 64}, {2, 4, 16}} {
 		for start := uint64(0); start <= shape.turn+1; start++ {
@@ -192,7 +193,7 @@ func TestWheelEveryDelayAlone(t *testing.T) {
 				w := newWheel(int(shape.size), int(shape.levels), start)
 				w.place(testTimeout(start+delay), start+delay)
 				require.Equal(t, start+delay, w.next)
-				for tick := start + 1; tick < start+delay; tick++ { // it comes down level by level
+				for tick := start + 1; tick < start+delay; tick++ { // it moves down level by level
 					w.advance(tick, func(to *Timeout) { t.Fatalf("%+v: emitted at %d instead of %d", shape, tick, start+delay) })
 					if w.next != start+delay {
 						t.Fatalf("%+v: at tick %d next is %d instead of %d", shape, tick, w.next, start+delay)
@@ -205,8 +206,8 @@ func TestWheelEveryDelayAlone(t *testing.T) {
 	}
 }
 
-// What has been removed is not waited for, unless to find out what else there is costs more than to
-// wake up in vain.
+// The wheel does not wake the worker for a removed timeout, unless finding the next one costs more than a
+// spurious wake-up.
 func TestWheelForgetsWhatWasRemoved(t *testing.T) {
 	for levels, numbers := range map[int][]int{1: {1, 2, worthScan, worthScan + 1}, 3: {1, 2, worthWaking}} {
 		for _, n := range numbers {
@@ -231,7 +232,8 @@ func TestWheelForgetsWhatWasRemoved(t *testing.T) {
 	}
 }
 
-// A stall of any length costs one look at each bucket: this one would not end otherwise.
+// After a stall of any length the wheel visits each bucket once. If it visited each tick, this test would not
+// end.
 func TestWheelCatchesUpAtOnce(t *testing.T) {
 	for levels := range maxLevels {
 		w := newWheel(512, levels+1, 0)
@@ -245,9 +247,9 @@ func TestWheelCatchesUpAtOnce(t *testing.T) {
 	}
 }
 
-// The largest wheel reaches the last tick on a level whose shift is not too large for a tick. A worker that
-// looks only at the tick named by next misses nothing, and finds something due, except that what lies
-// beyond reach is looked at on the way.
+// The largest wheel reaches the last tick, and no level's shift is too large for a tick. A worker that visits
+// only the tick that next names misses no timeout. It finds one due each time, except that timeouts beyond the
+// reach are visited on the way.
 func TestWheelReachesAllTicks(t *testing.T) {
 	for _, size := range []int{1, 2, 64, maxWheelSize} {
 		w := newWheel(size, maxLevels, 1)
@@ -301,8 +303,8 @@ func TestWheelRemovedTwicePanics(t *testing.T) {
 	require.Panics(t, func() { w.remove(a) })
 }
 
-// All that the worker does to a wheel, at random, against a list that is searched from end to
-// end, with all invariants checked after each step.
+// The test does at random all that the worker does to a wheel, and compares the wheel with a list that is
+// searched from end to end. It checks all invariants after each step.
 func TestWheelModel(t *testing.T) {
 	for _, shape := range []struct{ size, levels int }{
 		{1, 1}, {2, 1}, {16, 1}, {64, 1}, {256, 1}, {1, 2}, {2, 2}, {16, 2}, {64, 2}, {2, 3}, {8, 3}, {2, 4}, {4, 4}, {2, 8},
@@ -311,7 +313,7 @@ func TestWheelModel(t *testing.T) {
 		w := newWheel(shape.size, shape.levels, r.Uint64N(1000))
 		reach := uint64(shape.size) // of any of the levels
 		delay := func() uint64 {
-			if r.IntN(20) == 0 { // several times as far as an entry can say
+			if r.IntN(20) == 0 { // up to several times the reach of an entry
 				return 1 + r.Uint64N(1<<r.IntN(36))
 			}
 			reach := reach
@@ -320,7 +322,7 @@ func TestWheelModel(t *testing.T) {
 			}
 			return 1 + r.Uint64N(5*reach)
 		}
-		var model []*Timeout // those in the wheel and pending, each due at the tick of its word
+		var model []*Timeout // the pending timeouts in the wheel, each due at the tick of its word
 
 		for range sized(1000, 5000, 200_000) {
 			var any *Timeout
@@ -332,17 +334,17 @@ func TestWheelModel(t *testing.T) {
 				to := testTimeout(w.now + delay())
 				w.place(to, tickOf(to.word.Load()))
 				model = append(model, to)
-			case op < 5: // canceled, and removed by way of the queue
+			case op < 5: // cancel it, and remove it as settle does
 				w.remove(any)
 				model = slices.DeleteFunc(model, func(to *Timeout) bool { return to == any })
-			case op < 6: // canceled, and the wheel not told
+			case op < 6: // cancel it without the wheel
 				any.word.Store(withStatus(any.word.Load(), canceled))
 				model = slices.DeleteFunc(model, func(to *Timeout) bool { return to == any })
-			case op < 7: // reset by way of the queue
+			case op < 7: // reset it, and move it as settle does
 				tick := w.now + delay()
 				any.word.Store(pendingAt(0, tick))
 				w.move(any, tick)
-			case op < 8: // reset to later, and the wheel not told
+			case op < 8: // reset it to later without the wheel
 				any.word.Store(pendingAt(0, tickOf(any.word.Load())+delay()))
 			default:
 				now := w.now + r.Uint64N(2*reach)
@@ -366,7 +368,7 @@ func TestWheelModel(t *testing.T) {
 				w.cascade(func(to *Timeout) { t.Fatalf("emitted by cascade: %x", to.word.Load()) })
 				w.check(t)
 			}
-			if r.IntN(4) == 0 { // as before the worker goes to rest
+			if r.IntN(4) == 0 { // as the worker does before it goes idle
 				w.refresh()
 				require.True(t, w.check(t))
 			}
@@ -376,7 +378,7 @@ func TestWheelModel(t *testing.T) {
 	}
 }
 
-// A burst in one bucket leaves no large array behind, however the bucket empties.
+// After a burst in one bucket, the bucket keeps no large array, whichever way it is emptied.
 func TestBucketGivesMemoryBack(t *testing.T) {
 	fill := func() (*wheel, []*Timeout) {
 		w := newWheel(8, 1, 0)
@@ -402,21 +404,21 @@ func TestBucketGivesMemoryBack(t *testing.T) {
 	w.check(t)
 }
 
-// A bucket that is never empty goes on for longer than its entries can count from one base.
+// A bucket that is never empty may be in use for longer than the ticks of entries can count from one base.
 func TestWheelOldBucket(t *testing.T) {
 	w := newWheel(8, 1, 0)
 	to := testTimeout(8)
 	w.place(to, 8)
 	for range 8 {
 		due := w.next + reach
-		to.word.Store(pendingAt(0, due)) // reset to later, and the wheel not told
+		to.word.Store(pendingAt(0, due)) // reset to later without the wheel
 		require.Empty(t, collect(t, w, w.next))
 		require.Equal(t, due, w.next)
 	}
 	require.Equal(t, []*Timeout{to}, collect(t, w, w.next))
 }
 
-// The example in wheel.go is true.
+// The example in wheel.go is correct.
 func TestWheelExample(t *testing.T) {
 	w := newWheel(512, 3, 1000)
 	to := testTimeout(101_000)
@@ -440,7 +442,7 @@ func TestWheelExample(t *testing.T) {
 	require.Len(t, collect(t, w, w.now+512), 1)
 }
 
-// A large wheel does not keep memory in each bucket that has once been in use.
+// A large wheel does not keep memory in each bucket that has been in use.
 func TestEmptiedBucketsKeepLittle(t *testing.T) {
 	for _, size := range []int{keepBuckets, 2 * keepBuckets} {
 		w := newWheel(size, 1, 0)

@@ -8,58 +8,57 @@ import (
 )
 
 const (
-	// worthPlacing is the number of timeouts pending on the queue for which the worker is called before
-	// the tick is over, so that it does not find too many of them then. It is shared out to the stripes.
+	// worthPlacing is the number of timeouts pending on the queue from which the worker is woken before
+	// the tick is over, so that it does not find too many of them then. Each stripe gets an equal share.
 	worthPlacing = 1 << 18
 
-	// lookEvery is the number of timeouts taken off the queue after which the worker looks
-	// at the clock, so that a long queue does not keep it from a tick that comes due: some
-	// 50 microseconds.
+	// lookEvery is the number of timeouts taken off the queue after which the worker checks the clock.
+	// It takes some 50 microseconds for so many. So a long queue does not delay a tick that comes due.
 	lookEvery = 1 << 10
 
-	// maxAwake is how long the worker waits at most in the state awake, in which nobody calls
-	// it. Otherwise it would stay for a long tick although nothing is pending any more.
+	// maxAwake bounds how long the worker waits in the state awake, in which nothing wakes it. Otherwise
+	// it would stay for the whole of a long tick although nothing is pending any more.
 	maxAwake = 500 * time.Millisecond
 
-	// tooLate is how late the worker must have been for a warning.
+	// tooLate is the lateness of the worker above which it logs a warning.
 	tooLate = time.Second
 
-	// sweepShare is how many times longer than a sweep took the next one has to wait. It takes as long
-	// as tasks have been waiting for their turn, which is none at all in a timer without limits.
+	// sweepShare is the least ratio between the pause after a sweep and the time that the sweep took. A
+	// sweep takes longer the more timeouts wait in batches. Without a limit or an executor few do.
 	sweepShare = 8
 )
 
 // A worker turns the wheel of one timer.
 type worker struct {
 	// Immutable after New.
-	timer     *Timer // for its runners, and to log
+	timer     *Timer // for its runners and its logger
 	clock     *clock
 	queue     *queue
 	wheelSize int
 	levels    int
-	wake      chan struct{} // one token is enough: it says that there is something to see
-	done      chan struct{} // closed by a worker that found itself halted
+	wake      chan struct{} // one token is enough, because the worker checks everything when it wakes
+	done      chan struct{} // closed by the worker when it sees that Stop has halted it
 
 	// Shared.
 	presence atomic.Uint32
-	wakeups  atomic.Uint64 // times that it has waited; written by the worker
-	taken    atomic.Uint64 // timeouts that it, or Stop, has taken off the queue
-	shown    levelsShown   // written by the worker, or Stop
+	wakeups  atomic.Uint64 // how often the worker has waited; written by the worker
+	taken    atomic.Uint64 // timeouts that the worker or Stop has taken off the queue
+	shown    levelsShown   // written by the worker or Stop
 
-	// Owned by the worker while there is one. It passes from one to the next, and to Stop,
-	// with the presence. With mu held, others may read the wheel.
+	// Owned by the worker while there is one. A change of presence hands them over from one worker to the
+	// next, and to Stop. Other goroutines may read the wheel with mu held.
 	mu    sync.Mutex // held by the worker, except while it waits
-	wheel *wheel     // nil while there is none
+	wheel *wheel     // nil while there is no wheel
 
-	stale    bool          // a timeout that is in a batch may have been canceled or reset
-	sweepAt  time.Duration // not to sweep the batches before
-	lookedAt time.Duration // when it last looked after the runners
+	stale    bool          // a timeout in a batch may have been canceled or reset
+	sweepAt  time.Duration // when the worker may sweep the batches again
+	lookedAt time.Duration // when the worker last checked the runners
 
-	late   time.Duration // how late the worker has been since it looked, see warnIfLate
-	warnAt time.Duration // not to warn of that before
+	late   time.Duration // the worst lateness since the last call of warnIfLate
+	warnAt time.Duration // when the worker may log the next warning
 }
 
-// run is the worker. Its name is promised in the package's documentation, for goleak.
+// run is the worker's goroutine. The package documentation promises its name, for goleak.
 func (w *worker) run() {
 	setLabels(w.timer.labels.worker)
 	alarm := time.NewTimer(math.MaxInt64)
@@ -76,8 +75,8 @@ func (w *worker) run() {
 	close(w.done)
 }
 
-// round does what is to be done now, and returns until when to wait then, 0 if there is more to be
-// done; or that the worker has gone and owns nothing any more.
+// round does all that is due now and returns until when to wait, or 0 if there is more to do. Gone
+// reports that the worker has ended and owns nothing any more.
 func (w *worker) round() (until time.Duration, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +92,7 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	w.warnIfLate(elapsed)
 	waiting, overdue := w.checkStalled(elapsed)
 	if more {
-		return 0, false // with whatever has come due meanwhile
+		return 0, false // the next round also does what has come due meanwhile
 	}
 	if taken == 0 {
 		w.wheel.refresh()
@@ -104,11 +103,11 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	case overdue:
 		until = min(until, later(elapsed, max(w.clock.tick/looksPerTick, 1)))
 	case taken == 0 && !waiting && !w.stale && (w.wheel.next > next || w.clock.tick > maxAwake):
-		// A tick without news and nothing due: time to go idle. After a tick with
-		// news there is likely to be more, and to be called costs more than to look.
+		// The queue was empty and nothing is due, so the worker goes idle. After timeouts on the queue,
+		// more are likely to follow, and being woken for them costs more than checking at the next tick.
 		next, gone = w.goIdle(next)
 		until = w.clock.boundary(next)
-		if w.presence.Load() == awake { // after all: then nobody calls it
+		if w.presence.Load() == awake { // it has not gone idle after all, and nothing wakes it
 			until = min(until, later(elapsed, maxAwake))
 		}
 	default:
@@ -117,7 +116,7 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	return until, gone
 }
 
-// later returns when d will have passed, or the end of the clock.
+// later returns elapsed + d, or the longest Duration if that would overflow.
 func later(elapsed, d time.Duration) time.Duration {
 	if d > math.MaxInt64-elapsed {
 		return math.MaxInt64
@@ -125,8 +124,8 @@ func later(elapsed, d time.Duration) time.Duration {
 	return elapsed + d
 }
 
-// wait returns when so much time has elapsed since New, or when nudged. It may return early. The
-// longest Duration is for ever, not what is left of it: the clock ends there.
+// wait returns when until has elapsed since New, or when nudge is called. It may return early. The
+// longest Duration means forever, because the clock ends there.
 func (w *worker) wait(alarm *time.Timer, until time.Duration) {
 	if until < math.MaxInt64 {
 		until -= w.clock.elapsed()
@@ -140,7 +139,7 @@ func (w *worker) wait(alarm *time.Timer, until time.Duration) {
 	w.presence.CompareAndSwap(asleep, awake)
 }
 
-// turn advances the wheel to the current tick and hands over what has come due.
+// turn advances the wheel to the current tick and hands over the timeouts that have come due.
 func (w *worker) turn() {
 	elapsed := w.clock.elapsed()
 	now := w.clock.tickAt(elapsed)
@@ -152,21 +151,21 @@ func (w *worker) turn() {
 	w.handOver()
 }
 
-// warnIfLate warns if something has been handed over very late: the machine has stood still, or is far
-// too busy.
+// warnIfLate logs a warning if timeouts have been handed over very late: the machine was suspended, or is
+// far too busy.
 func (w *worker) warnIfLate(elapsed time.Duration) {
 	if w.late > tooLate && elapsed >= w.warnAt {
 		w.warnAt = elapsed + tooLate
 		late, t := w.late, w.timer
 		t.calls.add(func() {
-			defer func() { _ = recover() }() // a log that panics cannot be told of it
+			defer func() { _ = recover() }() // if the logger panics there is nowhere to report it
 			t.log().Warn("hashedwheel: timeouts fired late; machine overloaded or suspended", "late", rounded(late))
 		})
 	}
 	w.late = 0
 }
 
-// takeWheel returns the wheel, nil if there is none. Called by Stop, which keeps it.
+// takeWheel takes the wheel from the worker and returns it, nil if there is none. Called by Stop.
 func (w *worker) takeWheel() *wheel {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,8 +175,9 @@ func (w *worker) takeWheel() *wheel {
 	return wheel
 }
 
-// drain takes the whole queue, settles each timeout, hands over those that are due already,
-// and returns their number. Ticks that come due meanwhile are not kept waiting.
+// drain takes all timeouts off the queue, settles each one, hands over those that are already due, and
+// returns how many it has taken. It does not delay ticks that come due meanwhile. It also sweeps the
+// batches if that is worth it.
 func (w *worker) drain() (taken int) {
 	for i := range w.queue.stripes {
 		for list := range w.queue.stripes[i].takeAll((*stack).take) {
@@ -207,16 +207,16 @@ func (w *worker) drain() (taken int) {
 	return taken
 }
 
-// settle brings the place of a timeout that comes off the queue in line with its word.
+// settle places, moves or removes a timeout that comes off the queue, as its word says.
 func (w *worker) settle(to *Timeout) {
-	word := to.takeOff(queued | fresh) // from here on others may push it again
+	word := to.takeOff(queued | fresh) // from here on other goroutines may push it again
 	placed := to.bucket != 0
 	switch tick := tickOf(word); {
 	case status(word) != pending:
 		if placed {
 			w.wheel.remove(to)
 		}
-		w.stale = true // it may be in a batch
+		w.stale = true // the timeout may be in a batch
 	case word&atWork != 0:
 		if placed {
 			w.wheel.remove(to)
@@ -225,7 +225,7 @@ func (w *worker) settle(to *Timeout) {
 		if placed {
 			w.wheel.remove(to)
 		}
-		if word&moved == 0 { // else it may have been in a batch, with others before it, until now
+		if word&moved == 0 { // if it was reset, it may have waited in a batch until now
 			w.late = max(w.late, w.clock.boundary(w.wheel.now)-w.clock.boundary(tick))
 		}
 		w.emit(to)
@@ -233,21 +233,21 @@ func (w *worker) settle(to *Timeout) {
 		w.wheel.move(to, tick)
 	default:
 		w.wheel.place(to, tick)
-		w.stale = w.stale || word&moved != 0 // as above
+		w.stale = w.stale || word&moved != 0 // a timeout that was reset may also be in a batch
 	}
 }
 
-// emit adds a timeout that is due to the batch of its runners.
+// emit adds a timeout that is due to the batch that its runners get next.
 func (w *worker) emit(to *Timeout) { w.timer.runnersOf(to).collect(to, w.wheel.now) }
 
-// handOver gives the batches, if there are any, to the runners.
+// handOver hands the collected batches over to the runners.
 func (w *worker) handOver() {
 	for _, r := range w.timer.allRunners() {
 		r.handOver(w.wheel.now)
 	}
 }
 
-// checkStalled looks after the runners: see there.
+// checkStalled has runners added if those at work are stuck: see runners.checkStalled.
 func (w *worker) checkStalled(elapsed time.Duration) (waiting, overdue bool) {
 	spent := elapsed - w.lookedAt
 	w.lookedAt = elapsed

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// queueLen counts what is on the queue. The worker must be at rest.
+// queueLen returns the number of timeouts on the queue. The worker must be idle.
 func (q *queue) queueLen() (n int) {
 	for i := range q.stripes {
 		s := &q.stripes[i]
@@ -26,7 +26,7 @@ func (q *queue) queueLen() (n int) {
 	return n
 }
 
-// A timer with nothing pending has no worker, and the next timeout gets it one again.
+// A timer with nothing pending has no worker. The next timeout starts one again.
 func TestWorkerEndsWhenNothingIsPending(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
@@ -53,7 +53,7 @@ func TestWorkerEndsWhenNothingIsPending(t *testing.T) {
 	})
 }
 
-// The worker ends within a second, also where the tick is longer than that.
+// The worker ends within a second, also with a tick that is longer than a second.
 func TestWorkerEndsSoonWithALongTick(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
@@ -72,7 +72,7 @@ func TestWorkerEndsSoonWithALongTick(t *testing.T) {
 			require.EqualValues(t, absent, timer.worker.presence.Load(), "canceled after %v", wait)
 		}
 
-		// And it sleeps while something is pending.
+		// It sleeps while something is pending.
 		_, err := timer.AfterFunc(30*time.Minute, nop)
 		require.NoError(t, err)
 		pass(time.Minute)
@@ -82,8 +82,8 @@ func TestWorkerEndsSoonWithALongTick(t *testing.T) {
 	})
 }
 
-// While nothing is due the worker does not look. It would take what is on the queue, though
-// nobody has summoned it.
+// While nothing is due the worker does not wake up. If it did, it would take a timeout off the queue that was
+// pushed without a summon.
 func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithWheelSize(8))
@@ -99,7 +99,7 @@ func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 		s.known.push(probe)
 		pass(59 * time.Minute)
 		require.Same(t, probe, s.known.head.Load(), "the worker was awake")
-		timer.worker.nudge() // and if it is, that is seen
+		timer.worker.nudge() // shows that a worker that wakes up takes the probe
 		synctest.Wait()
 		require.Nil(t, s.known.head.Load())
 		pass(time.Minute)
@@ -108,8 +108,8 @@ func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 	})
 }
 
-// While nothing is due nothing is done, however much is pending, and what has been canceled is not
-// waited for.
+// While nothing is due the worker does nothing, however much is pending. It does not wake up for canceled
+// timeouts.
 func TestIdleCostsNothing(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
@@ -126,7 +126,7 @@ func TestIdleCostsNothing(t *testing.T) {
 			require.NoError(t, err)
 			near = append(near, to)
 		}
-		require.LessOrEqual(t, wakeups(time.Second), 3) // to place them, and to see that no more come
+		require.LessOrEqual(t, wakeups(time.Second), 3) // to place them, and to find that no more come
 		require.Zero(t, wakeups(58*time.Second))
 		for _, to := range near {
 			require.True(t, to.Cancel())
@@ -138,7 +138,8 @@ func TestIdleCostsNothing(t *testing.T) {
 	})
 }
 
-// Nor for one that is an hour off, and nothing at all when nothing is pending.
+// The worker does not wake up for a timeout an hour ahead until it is due. When nothing is pending it never
+// wakes up.
 func TestOneFarTimeoutCostsNothing(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -160,7 +161,7 @@ func TestOneFarTimeoutCostsNothing(t *testing.T) {
 	})
 }
 
-// An earlier timeout is on time although the worker sleeps for a later one.
+// A timeout fires on time even if the worker sleeps until a later one.
 func TestEarlierTimeoutWakesTheWorker(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -178,8 +179,7 @@ func TestEarlierTimeoutWakesTheWorker(t *testing.T) {
 	})
 }
 
-// A queue that grows long is taken before the tick is over, so that what was canceled does
-// not pile up.
+// The worker takes a long queue before the tick is over, so that canceled timeouts do not pile up.
 func TestLongQueueIsTakenEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
@@ -197,8 +197,8 @@ func TestLongQueueIsTakenEarly(t *testing.T) {
 	})
 }
 
-// Where many are due in the same block of an upper level, the worker brings them down before that,
-// in one go and then sleeps again.
+// If many timeouts are due in the same block of an upper level, the worker moves them down before that block,
+// all together, and then sleeps again.
 func TestWorkerCascadesInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick, n = time.Millisecond, 3 * worthWaking
@@ -217,13 +217,13 @@ func TestWorkerCascadesInTime(t *testing.T) {
 		}
 		upstairs := func() int {
 			n := timer.worker.wheel.levels[1].buckets[100%64].len()
-			timer.worker.nudge() // after which the worker may write there
+			timer.worker.nudge() // orders this read before later writes of the worker
 			synctest.Wait()
 			return n
 		}
 		pass(1000 * tick)
 		before := timer.Stats().Wakeups
-		pass(2167 * tick) // just before the block before
+		pass(2167 * tick) // just before the hand enters the block before theirs
 		require.Equal(t, before, timer.Stats().Wakeups)
 		require.Equal(t, n, upstairs())
 		pass(2 * tick)
@@ -237,9 +237,9 @@ func TestWorkerCascadesInTime(t *testing.T) {
 	})
 }
 
-// With a tick longer than a second: what gets on the queue while the worker is on its way
-// to rest keeps it awake, but not for the whole tick. On real time: virtual time stands still while a
-// goroutine waits for a mutex.
+// The tick is longer than a second. A timeout that is pushed while the worker is going idle keeps it awake, but
+// not for the whole tick. The test runs on real time, because virtual time stands still while a goroutine
+// waits for a mutex.
 func TestTakenBackRestIsShort(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a second of real time; without -short it runs")
@@ -252,20 +252,20 @@ func TestTakenBackRestIsShort(t *testing.T) {
 	gone := func() bool { return w.presence.Load() == absent }
 	woken := func(n uint64) func() bool { return func() bool { return w.wakeups.Load() > n } }
 	require.Eventually(t, func() bool { return timer.Stats().Queued == 0 }, patience, time.Millisecond)
-	w.mu.Lock() // the worker, which has placed it, waits, or is about to
+	w.mu.Lock() // now the worker has placed the timeout, and waits or is about to wait
 	timer.runners.mu.Lock()
 	w.mu.Unlock()
 	before := w.wakeups.Load()
 	w.nudge()
 	require.Eventually(t, woken(before), patience, time.Millisecond)
-	time.Sleep(20 * time.Millisecond) // most often it has taken the empty queue by now, and needs the lock
-	require.True(t, to.Cancel())      // which finds it awake
+	time.Sleep(20 * time.Millisecond) // most often the worker has checked the empty queue, and waits for the lock
+	require.True(t, to.Cancel())      // finds the worker awake
 	timer.runners.mu.Unlock()
 	require.Eventually(t, gone, patience, time.Millisecond)
 }
 
-// On real time, a worker that is held up for hundreds of ticks loses nothing, and nothing is
-// early afterwards. What catching up costs is TestWheelCatchesUpAtOnce's.
+// On real time, a worker that is delayed for hundreds of ticks loses no timeout, and none is early afterwards.
+// TestWheelCatchesUpAtOnce tests the cost of catching up.
 func TestHeldUpWorkerCatchesUp(t *testing.T) {
 	for levels := 1; levels <= sized(1, 2, 4); levels++ {
 		const tick, n = 500 * time.Microsecond, 1000
@@ -282,7 +282,7 @@ func TestHeldUpWorkerCatchesUp(t *testing.T) {
 			})
 			require.NoError(t, err)
 		}
-		timer.runners.mu.Lock() // without which it cannot go on
+		timer.runners.mu.Lock() // the worker needs it to go on
 		for timer.clock.now() < 400 {
 			time.Sleep(tick)
 		}
@@ -292,8 +292,8 @@ func TestHeldUpWorkerCatchesUp(t *testing.T) {
 	}
 }
 
-// No wake-up is lost: a timeout armed at any moment relative to the worker's going to rest,
-// ending or starting fires. Were one lost, it would wait for nobody.
+// No wake-up is lost: a timeout fires at whatever moment it is armed while the worker goes idle, ends or
+// starts. After a lost wake-up it would never fire.
 func TestNoLostWakeUp(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Microsecond))
 	fired := make(chan struct{}, 1)
@@ -304,7 +304,7 @@ func TestNoLostWakeUp(t *testing.T) {
 		for range 100 {
 			_, err := timer.AfterFunc(0, func() { fired <- struct{}{} })
 			require.NoError(t, err)
-			if r.IntN(2) == 0 { // whether the worker sleeps or ends
+			if r.IntN(2) == 0 { // decides whether the worker sleeps or ends
 				far.Cancel()
 			} else {
 				_, err := far.Reset(time.Hour)
@@ -315,7 +315,7 @@ func TestNoLostWakeUp(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatalf("not fired: presence %d, %d on the queue", timer.worker.presence.Load(), timer.queue.queueLen())
 			}
-			// About as long as the worker takes to look once more and go to rest.
+			// About as long as the worker takes to check once more and go idle.
 			for spin, start := time.Duration(r.IntN(100_000)), time.Now(); time.Since(start) < spin; {
 				if r.IntN(8) == 0 {
 					runtime.Gosched()
@@ -325,7 +325,7 @@ func TestNoLostWakeUp(t *testing.T) {
 	}
 }
 
-// The worker that goes idle looks at the queue once more, at each stripe of it.
+// A worker that goes idle checks every stripe of the queue once more.
 func TestRestLooksAtTheQueue(t *testing.T) {
 	places := map[string]func(s *stripe, to *Timeout){
 		"fresh":   func(s *stripe, to *Timeout) { s.fresh.push(to) },
@@ -340,7 +340,7 @@ func TestRestLooksAtTheQueue(t *testing.T) {
 			for i := range timer.queue.stripes {
 				w.presence.Store(awake)
 				w.wheel = newWheel(8, 1, 5)
-				if pending { // so it would sleep, and otherwise end
+				if pending { // then the worker sleeps; otherwise it ends
 					w.wheel.place(testTimeout(9), 9)
 				}
 				s := &timer.queue.stripes[i]
@@ -366,7 +366,7 @@ func TestRestLooksAtTheQueue(t *testing.T) {
 	}
 }
 
-// A nudge is not lost on a worker that is only about to wait.
+// A nudge also wakes a worker that is just about to wait.
 func TestNudgeBeforeWait(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
 	w := &timer.worker
@@ -374,12 +374,12 @@ func TestNudgeBeforeWait(t *testing.T) {
 	_, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	require.EqualValues(t, awake, w.presence.Load())
-	w.wait(time.NewTimer(time.Hour), 24*time.Hour) // or the test runs into its timeout
+	w.wait(time.NewTimer(time.Hour), 24*time.Hour) // if the nudge were lost, the test would time out
 	w.presence.Store(absent)
 }
 
-// A timeout that was reset to a moment that has come when the worker gets to it leaves its
-// bucket, and is due.
+// A timeout that was reset to a tick that has passed when the worker takes it off the queue leaves its bucket,
+// and is due.
 func TestSettleOverdue(t *testing.T) {
 	timer := newTimer(t)
 	w := &timer.worker
@@ -395,7 +395,7 @@ func TestSettleOverdue(t *testing.T) {
 	timer.runners.due = nil
 }
 
-// However many summon a worker that is not there, one starts. Two would end in a panic at Stop.
+// If several goroutines summon an absent worker, only one worker starts. Two would panic at Stop.
 func TestOneWorkerStarts(t *testing.T) {
 	for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -415,7 +415,7 @@ func TestOneWorkerStarts(t *testing.T) {
 	}
 }
 
-// A timer that is dropped without Stop is collected once its last timeout has ended.
+// A timer that is dropped without Stop is garbage collected after its last timeout has ended.
 func TestDroppedTimerIsCollected(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, timer *Timer){
 		"unused": func(*testing.T, *Timer) {},

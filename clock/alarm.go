@@ -10,8 +10,8 @@ import (
 
 // Alarms
 //
-// An alarm is a timer or a ticker. Two words under its mutex say all there is to say of it: whether it is armed,
-// and when it is due.
+// An alarm is the core of a Timer or a Ticker. Two fields under its mutex are its state: whether it is
+// armed, and when it is due.
 //
 //	           begin, reset
 //	idle ------------------------> armed <---+
@@ -19,34 +19,33 @@ import (
 //	 |   stop; or a timer rings     |  +-----+
 //	 +------------------------------+
 //
-// Something has to come when it is due: its timeout on the wheel, or a timer of package time. Either one
-// only calls wake, and wake decides what that means:
+// When the alarm is due, its timeout on the wheel or a timer of package time calls wake. Two rules hold:
 //
-//  1. While an alarm is armed, a call of wake is on its way that comes when it is due, or later. Whoever
-//     arms it sees to that, with the mutex held.
-//  2. Wake rings if the alarm is armed and due by the clock. Otherwise it does nothing.
+//  1. While an alarm is armed, a call of wake is going to come when it is due or later. The goroutine that
+//     arms the alarm makes sure of that, with the mutex held.
+//  2. A wake rings if the alarm is armed and the clock says that it is due. Otherwise it does nothing.
 //
-// So it does not matter which arming a wake was meant for. One that the wheel had already claimed when a stop
-// or a reset came finds the alarm idle, or not due; then by rule 1 another one is on its way. If it finds
-// the alarm due it may as well ring, and the other one finds nothing to do. Wheel and package time may be
-// asked to forget a wake, which spares the work, but need not have done so.
+// So it does not matter for which arming a wake was meant. A stop or a reset may come when the wheel has
+// already claimed the timeout. Then the wake finds the alarm idle, or armed and not due, and by rule 1
+// another wake is going to come. Or it finds the alarm due and rings, and the other wake has nothing to do.
+// Canceling a wake only saves work: correctness does not depend on it.
 //
 // No stale value: values are sent on the channel with the mutex held, and only while the alarm is
-// armed. Stop and reset take off what lies in the channel with the mutex held too. So when they have returned
-// the channel is empty, and what is sent next belongs to the next arming. A receive beside them is as
-// if it had come before. The channel has room for one value, and a send drops the value if there is none, so
-// nobody waits with the mutex held.
+// armed. Stop and reset empty the channel, with the mutex held too. So after they have returned, the channel
+// is empty, and the next value belongs to the next arming. A receive at the same time as a stop or a reset
+// counts as earlier. The channel has room for one value, and a send drops the value if the channel is full.
+// So no goroutine blocks with the mutex held.
 //
 // No lost alarm: Stop of the wheel calls Stopped for each timeout that it takes. An alarm that is armed then
-// asks package time instead. One that is armed later is refused by the wheel, and does the same.
+// uses package time instead. An alarm that is armed later does the same, because the wheel refuses it.
 //
 // Lock order: an alarm's mutex, then those of the wheel. The wheel holds no lock when it calls Run or Stopped.
 type alarm struct {
 	hashedwheel.Light // its task needs no turn
 
 	// Immutable once it has begun.
-	clock *Clock         // nil: no Clock has made it
-	c     chan time.Time // nil for a function
+	clock *Clock         // nil if the alarm was not made by a Clock
+	c     chan time.Time // nil if the alarm calls a function
 	f     func()
 
 	timeout hashedwheel.Timeout // bound to the wheel, if there is one
@@ -54,10 +53,10 @@ type alarm struct {
 	// Guarded by mu.
 	mu        sync.Mutex
 	armed     bool
-	onRuntime bool          // the timer of package time is set
+	onRuntime bool          // runtime is armed
 	runtime   *time.Timer   // calls wake; nil before the first use
-	when      time.Duration // it is due, since the clock's start
-	interval  time.Duration // of a ticker; 0 for a timer
+	when      time.Duration // when the alarm is due, counted from the clock's start
+	interval  time.Duration // the interval of a ticker; 0 for a timer
 }
 
 // begin arms a new alarm.
@@ -89,8 +88,8 @@ func (a *alarm) reset(d, interval time.Duration) (active bool) {
 	return active
 }
 
-// disarm makes the alarm idle and its channel empty, and reports whether it was armed or a value was left. Called
-// with mu held.
+// disarm makes the alarm idle and empties its channel. It reports whether the alarm was active: armed, or
+// with a value left in the channel. Called with mu held.
 func (a *alarm) disarm() (active bool) {
 	active = a.armed
 	a.armed = false
@@ -118,7 +117,7 @@ func (a *alarm) arm(d time.Duration) {
 	a.await(now)
 }
 
-// await has wake called when the alarm is due. Called with mu held.
+// await has wake called when the alarm is due, by the wheel or by package time. Called with mu held.
 func (a *alarm) await(now time.Duration) {
 	left := a.when - now
 	if a.clock.wheel != nil && max(left, a.interval) >= a.clock.tick {
@@ -139,7 +138,7 @@ func (a *alarm) await(now time.Duration) {
 	}
 }
 
-// forget asks that wake be not called any more. Called with mu held.
+// forget cancels the call of wake, if that is still possible. Called with mu held.
 func (a *alarm) forget() {
 	a.timeout.Cancel()
 	if a.onRuntime {
@@ -148,8 +147,7 @@ func (a *alarm) forget() {
 	}
 }
 
-// wake rings if the alarm is due. Called by the wheel and by package time, perhaps for an arming that has
-// gone by.
+// wake rings if the alarm is due. Called by the wheel and by package time, perhaps for an earlier arming.
 func (a *alarm) wake() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,7 +156,7 @@ func (a *alarm) wake() {
 	}
 }
 
-// ring does what an alarm is for: it sends the time, or starts the function. Called with mu held.
+// ring sends the time or starts the function, and arms a ticker for its next beat. Called with mu held.
 func (a *alarm) ring(now time.Time) {
 	if a.c == nil {
 		a.armed = false
@@ -167,7 +165,7 @@ func (a *alarm) ring(now time.Time) {
 	}
 	select {
 	case a.c <- now:
-	default: // only a ticker's value may still be there
+	default: // a ticker's last value has not been received
 	}
 	if a.interval == 0 {
 		a.armed = false
@@ -182,7 +180,7 @@ func (a *alarm) ring(now time.Time) {
 // Run is the task of the timeout on the wheel.
 func (a *alarm) Run(*hashedwheel.Timeout) { a.wake() }
 
-// Stopped is called by Stop of the wheel if it has taken the timeout.
+// Stopped moves an armed alarm to package time. Called by Stop of the wheel when it has taken the timeout.
 func (a *alarm) Stopped(*hashedwheel.Timeout) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -191,7 +189,7 @@ func (a *alarm) Stopped(*hashedwheel.Timeout) {
 	}
 }
 
-// later returns elapsed + d, or the longest Duration.
+// later returns elapsed + d, or the longest Duration if that would overflow.
 func later(elapsed, d time.Duration) time.Duration {
 	if d > math.MaxInt64-elapsed {
 		return math.MaxInt64

@@ -10,7 +10,8 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// After a stall a ticker drops the beats that it has missed, and keeps to the multiples of its interval.
+// After a stall a ticker drops the beats that it has missed. Later beats are still due at multiples of its
+// interval.
 func TestStalledTicker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wheel, err := hashedwheel.New()
@@ -22,7 +23,7 @@ func TestStalledTicker(t *testing.T) {
 			ticker := on.NewTicker(interval)
 			a := &ticker.alarm
 			for stall, left := range map[time.Duration]time.Duration{
-				0:                           interval, // that is on time
+				0:                           interval, // no stall
 				1:                           interval - 1,
 				interval - 1:                1,
 				interval:                    interval,
@@ -41,8 +42,8 @@ func TestStalledTicker(t *testing.T) {
 	})
 }
 
-// A wake that is not meant for the present arming, because the wheel had claimed it before, does nothing too
-// early, and nothing twice.
+// A wake may be stale, because the wheel had claimed the timeout before the alarm was armed anew. It rings
+// neither early nor twice.
 func TestStaleWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wheel, err := hashedwheel.New()
@@ -52,11 +53,11 @@ func TestStaleWake(t *testing.T) {
 		require.Empty(t, timer.C)
 		time.Sleep(time.Second)
 		require.True(t, timer.Reset(time.Second))
-		timer.alarm.wake() // claimed just before the Reset
+		timer.alarm.wake() // as if claimed just before the Reset
 		require.Empty(t, timer.C)
 		require.True(t, timer.Stop())
 		time.Sleep(time.Second)
-		timer.alarm.wake() // claimed just before the Stop
+		timer.alarm.wake() // as if claimed just before the Stop
 		require.Empty(t, timer.C)
 		require.False(t, timer.Reset(0))
 		<-timer.C

@@ -11,8 +11,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/clock"
 )
 
-// A timer is one allocation and its channel, which is what it is in package time. Then nothing allocates, with
-// the one exception of the first time that package time is needed.
+// NewTimer makes one allocation besides the channel, as in package time. After that nothing allocates, except
+// the first use of package time.
 func TestAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector sync.Pool forgets at random")
@@ -44,7 +44,7 @@ func TestAllocations(t *testing.T) {
 
 var sink chan time.Time
 
-// A beat allocates nothing, read or not.
+// A beat allocates nothing, whether it is received or not.
 func TestBeatAllocatesNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector sync.Pool forgets at random")

@@ -8,8 +8,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/clock"
 )
 
-// Each benchmark is run on a clock (impl=clock) and on package time (impl=time), with nothing else pending
-// and beside 100,000 others.
+// Each benchmark runs on a Clock (impl=clock) and on package time (impl=time), with no other timers pending
+// and with 100,000.
 func benchmark(b *testing.B, bench func(b *testing.B, im impl)) {
 	for _, pending := range []string{"0", "100000"} {
 		for _, name := range []string{"clock", "time"} {
@@ -104,8 +104,8 @@ func BenchmarkResetFunc(b *testing.B) {
 	})
 }
 
-// A goroutine that waits for messages, with an idle limit: the receiver blocks in the select, where a timer of package
-// time with a channel has to be entered into the runtime's heap.
+// A goroutine waits for messages with an idle limit. The receiver blocks in the select. There, a channel timer of
+// package time must be inserted into the runtime's heap.
 func BenchmarkResetInSelect(b *testing.B) {
 	benchmark(b, func(b *testing.B, im impl) {
 		messages, answers := make(chan int), make(chan int)
@@ -133,8 +133,8 @@ func BenchmarkResetInSelect(b *testing.B) {
 	})
 }
 
-// A request whose answer is there after the select has begun to wait, with After as its timeout. The answer costs two
-// switches of goroutines, with either one.
+// A request has After as its timeout, and its answer comes after the select has begun to wait. In both
+// implementations the answer costs two switches of goroutines.
 func BenchmarkAfterInSelect(b *testing.B) {
 	benchmark(b, func(b *testing.B, im impl) {
 		requests, answers := make(chan int), make(chan int)

@@ -1,6 +1,6 @@
-// Package clock has the functions and types of package time that wait, on a [hashedwheel.Timer]. A
-// program that uses channels of timers, or has no place for an error, moves to the wheel by
-// changing time.NewTimer to clock.NewTimer:
+// Package clock provides the timers, tickers and waiting functions of package time on a
+// [hashedwheel.Timer], which is called the wheel below. A program that uses the channels of timers, or has
+// no place for an error, moves to the wheel by changing time.NewTimer to clock.NewTimer:
 //
 //	clock := clock.New(timer)
 //	...
@@ -16,31 +16,35 @@
 //
 // # Guarantees
 //
-// Signatures and results are those of package time, as of Go 1.23: no stale value is received after
-// [Timer.Stop] or [Timer.Reset] has returned, and both report true if the timer was active and
-// nothing has been received yet. Nothing is early.
+// Signatures and results are those of package time, as of Go 1.23. No stale value is received after
+// [Timer.Stop] or [Timer.Reset] has returned. Both report true if the timer was active and its value has
+// not been received. No timer fires early.
 //
-// Nothing fails. What the wheel cannot do package time does, and no caller needs to know: what is shorter than
-// a tick, so that a microsecond is one; what the wheel refuses because too many are pending; and
-// everything from [hashedwheel.Timer.Stop] on, including what was pending then. A Reset moves from one
-// to the other as need be.
+// No call fails. A Clock uses package time instead of the wheel in three cases, and the caller need not
+// know:
 //
-// What waits on a Clock needs no turn of [hashedwheel.WithMaxConcurrency], and no goroutine of an
-// executor. Stop does not return it.
+//   - The duration is shorter than a tick. So a microsecond takes a microsecond, not a tick.
+//   - The wheel refuses the timer because too many timeouts are pending.
+//   - [hashedwheel.Timer.Stop] has been called. It moves pending timers and tickers to package time.
+//
+// A Reset moves a timer from one to the other when needed.
+//
+// Timers and tickers of a Clock do not count for [hashedwheel.WithMaxConcurrency], and do not use the
+// executor. Stop does not return their timeouts.
 //
 // # Differences from package time
 //
-//   - What is a tick or longer is late by less than a tick, plus what the machine adds. A tick of at most a
-//     tenth of the shortest usual delay is a good choice.
-//   - The capacity of C is 1, and its length is 1 while a value lies in it; package time says 0 for both.
-//   - A timer that was neither stopped nor received from stays in memory until it is due, and a
-//     ticker until it is stopped, as was so in package time before Go 1.23.
-//   - A ticker whose interval is shorter than a tick costs a goroutine, which ends at once, at each beat,
-//     even if nobody receives.
-//   - What is refused counts in Rejected of [hashedwheel.Stats].
+//   - A duration of a tick or more ends late by less than a tick, plus what the machine adds. Choose a tick
+//     of at most a tenth of the shortest usual duration.
+//   - C has a capacity of 1, and a length of 1 while it holds a value. In package time both are always 0.
+//   - A timer that is neither stopped nor received from stays in memory until it is due, and a
+//     ticker until it is stopped. Package time did the same before Go 1.23.
+//   - A ticker whose interval is shorter than a tick costs a goroutine at each beat, which ends at once,
+//     even if nothing receives from C.
+//   - Timers that the wheel refuses count in Rejected of [hashedwheel.Stats].
 //
 // Where very many functions come due at the same time, [hashedwheel.Timer.AfterFunc] is the better
-// choice: it costs no goroutine each, as AfterFunc does here and in package time.
+// choice. Unlike AfterFunc of this package and of package time, it does not start a goroutine for each function.
 package clock
 
 import (
@@ -57,16 +61,16 @@ type Clock struct {
 	wheel   *hashedwheel.Timer // nil for package time alone
 	tick    time.Duration
 	start   time.Time
-	outside bool // not in a synctest bubble
+	outside bool // made outside of synctest bubbles
 
 	sleepers sync.Pool // of *Timer, for Sleep
 }
 
-// New returns a clock that waits on timer. If timer is nil it waits on package time alone, so that a program can
-// choose at run time. A clock holds no goroutine, and needs no end: stop the timer.
+// New returns a Clock that waits on timer. If timer is nil, the Clock uses only package time, so that a
+// program can choose at run time. A Clock has no goroutine and needs no Stop: stop the timer instead.
 //
-// One that was made outside of a bubble of testing/synctest must not be used in one, nor the other way
-// round: it panics.
+// A Clock made outside of a testing/synctest bubble panics when it is used in one. One made in a bubble
+// panics when it is used outside.
 func New(timer *hashedwheel.Timer) *Clock {
 	c := &Clock{wheel: timer, start: time.Now()}
 	c.outside = isMonotonic(c.start)
@@ -76,7 +80,7 @@ func New(timer *hashedwheel.Timer) *Clock {
 	return c
 }
 
-// isMonotonic reports whether a time has a monotonic reading. In a bubble none has.
+// isMonotonic reports whether a time has a monotonic reading. In a bubble no time has one.
 func isMonotonic(t time.Time) bool { return t.Round(0) != t }
 
 // elapsed returns the time since New.
@@ -87,7 +91,7 @@ func (c *Clock) elapsed() time.Duration {
 	return c.bubbleElapsed()
 }
 
-// bubbleElapsed is elapsed for a clock of a bubble, or in a bubble.
+// bubbleElapsed is elapsed for a Clock made in a bubble, or for a call from inside a bubble.
 func (c *Clock) bubbleElapsed() time.Duration {
 	now := time.Now()
 	switch outside := isMonotonic(now); {
@@ -110,8 +114,8 @@ func (c *Clock) Since(t time.Time) time.Duration { return time.Since(t) }
 // Until is time.Until.
 func (c *Clock) Until(t time.Time) time.Duration { return time.Until(t) }
 
-// Sleep waits until d has passed. It returns at once if d is zero or less. It allocates nothing, once as
-// many as now have slept at the same time.
+// Sleep waits until d has passed. It returns at once if d is zero or less. It allocates only when more
+// goroutines sleep at the same time than before.
 func (c *Clock) Sleep(d time.Duration) {
 	if d <= 0 {
 		return
@@ -126,11 +130,12 @@ func (c *Clock) Sleep(d time.Duration) {
 	c.sleepers.Put(t)
 }
 
-// After returns a channel on which the time is sent when d has passed. It is NewTimer(d).C. Where something
-// else usually comes first, NewTimer and Stop need less memory: see Differences above.
+// After returns a channel on which the time is sent when d has passed. It is NewTimer(d).C. If something
+// else usually happens first, use NewTimer and Stop, which need less memory: an unstopped timer stays in
+// memory until it is due.
 func (c *Clock) After(d time.Duration) <-chan time.Time { return c.NewTimer(d).C }
 
-// Tick is NewTicker(d).C, or nil if d is zero or less. The ticker cannot be stopped.
+// Tick returns NewTicker(d).C, or nil if d is zero or less. The ticker cannot be stopped.
 func (c *Clock) Tick(d time.Duration) <-chan time.Time {
 	if d <= 0 {
 		return nil

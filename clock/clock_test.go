@@ -20,7 +20,7 @@ const tick = 10 * time.Millisecond
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newWheel returns a wheel that is stopped when the test ends, and has counted everything then.
+// newWheel returns a wheel. When the test ends, it stops the wheel and checks that its counts agree.
 func newWheel(t testing.TB, opts ...hashedwheel.Option) *hashedwheel.Timer {
 	t.Helper()
 	wheel, err := hashedwheel.New(append([]hashedwheel.Option{hashedwheel.WithTick(tick)}, opts...)...)
@@ -33,19 +33,19 @@ func newWheel(t testing.TB, opts ...hashedwheel.Option) *hashedwheel.Timer {
 	return wheel
 }
 
-// pass lets virtual time pass, and returns when all that was due has been done.
+// pass lets d of the bubble's time pass, and waits until all goroutines are idle.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// boundary returns how long after its making a wheel comes for what is due at d.
+// boundary returns the first tick boundary of a wheel at or after d, counted from New.
 func boundary(d time.Duration) time.Duration { return (d + tick - 1) / tick * tick }
 
 func nop() {}
 
-// A tick or longer is up to the wheel, and due at the first boundary. What is shorter is up to package
-// time, and exact.
+// A duration of a tick or more ends on the wheel, at the first boundary at or after it. A shorter one ends on
+// package time, exactly.
 func TestWhenTimersFire(t *testing.T) {
 	for _, d := range []time.Duration{
 		math.MinInt64, -1, 0, 1, time.Microsecond, tick - 1, tick, tick + 1, 25 * time.Millisecond, time.Hour,
@@ -81,7 +81,7 @@ func TestWhenTimersFire(t *testing.T) {
 				require.Equal(t, want, time.Since(start))
 				require.Zero(t, wheel.Pending())
 
-				start = time.Now() // a boundary, if d was up to the wheel
+				start = time.Now() // a boundary, if d ended on the wheel
 				want = max(d, 0)
 				if d >= tick {
 					want = boundary(d)
@@ -93,7 +93,8 @@ func TestWhenTimersFire(t *testing.T) {
 	}
 }
 
-// A Reset moves a timer from the wheel to package time and back, and the other one forgets it.
+// A Reset moves a timer from the wheel to package time and back. It is then no longer pending on the other
+// one.
 func TestResetAcrossATick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wheel := newWheel(t)
@@ -109,7 +110,7 @@ func TestResetAcrossATick(t *testing.T) {
 		pass(tick - 2)
 		require.Empty(t, timer.C)
 		require.Zero(t, ran.Load())
-		require.True(t, timer.Reset(tick)) // due at 2 ticks - 2 ns, so at the boundary of the second
+		require.True(t, timer.Reset(tick)) // due at 2 ticks - 2 ns, so it fires at the second boundary
 		require.True(t, f.Reset(tick))
 		require.Equal(t, 2, wheel.Pending())
 		pass(tick + 1)
@@ -140,7 +141,7 @@ func TestResetAcrossATick(t *testing.T) {
 	})
 }
 
-// A delay too long to be represented never ends, on the wheel or off it.
+// A duration too long to be represented never ends, on the wheel or on package time.
 func TestHugeDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, wheel := range []*hashedwheel.Timer{newWheel(t), nil} {
@@ -160,7 +161,8 @@ func TestHugeDelays(t *testing.T) {
 	})
 }
 
-// Tasks that take up all there may be at a time, or all that the executor has, may wait for a clock.
+// Tasks may wait for a Clock even when they take up all turns of WithMaxConcurrency, or all goroutines of the
+// executor.
 func TestClocksNeedNoTurn(t *testing.T) {
 	pools := map[string]hashedwheel.Option{
 		"one at a time": hashedwheel.WithMaxConcurrency(1),
@@ -205,7 +207,7 @@ func TestClocksNeedNoTurn(t *testing.T) {
 	}
 }
 
-// A function has a goroutine of its own: one that blocks delays nobody, and Goexit ends only that.
+// Each function has its own goroutine. One that blocks delays no other, and Goexit ends only its own goroutine.
 func TestFunctionsOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		on := clock.New(newWheel(t, hashedwheel.WithMaxConcurrency(1)))
@@ -221,7 +223,7 @@ func TestFunctionsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// Without a wheel it is package time.
+// A Clock without a wheel uses package time.
 func TestNilWheel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		on := clock.New(nil)
@@ -233,7 +235,7 @@ func TestNilWheel(t *testing.T) {
 	})
 }
 
-// Misuse panics, with words.
+// Misuse panics with a message that says what is wrong.
 func TestMisuse(t *testing.T) {
 	on := clock.New(newWheel(t))
 	require.PanicsWithValue(t, "clock: Stop called on uninitialized Timer", func() { new(clock.Timer).Stop() })
@@ -255,7 +257,7 @@ func TestMisuse(t *testing.T) {
 		require.PanicsWithValue(t, words, func() { on.Sleep(1) })
 		require.PanicsWithValue(t, words, func() { timer.Reset(0) })
 	})
-	timer.Stop() // no lock was left behind
+	timer.Stop() // would block if the panic had left a lock held
 	synctest.Test(t, func(t *testing.T) { on = clock.New(newWheel(t)) })
 	require.PanicsWithValue(t, "clock: a Clock made in a testing/synctest bubble is used outside of it", func() { on.AfterFunc(0, nop) })
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/clock"
 )
 
-// An idle limit that each packet puts off. With a clock of this name the code is as on package time.
+// Each packet starts an idle limit anew. Because the Clock is called time, the code of receive is the same as
+// with package time.
 func ExampleClock_NewTimer() {
 	wheel, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {

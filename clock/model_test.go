@@ -16,8 +16,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/clock"
 )
 
-// A pair is the same thing twice: on a clock, and of package time. What happens at whole ticks alone must be the
-// same then, because the wheel rounds nothing.
+// A pair is two equal timers, tickers or functions: one on a Clock, and one on package time. If all times are
+// whole ticks, both must behave the same, because the wheel rounds nothing.
 type pair struct {
 	stop    func() (got, want bool)
 	reset   func(d time.Duration) (got, want bool)
@@ -53,7 +53,7 @@ func newPair(on *clock.Clock, kind int, d time.Duration) *pair {
 	return p
 }
 
-// receive returns what is in each of the two channels, or the zero Time.
+// receive returns the value in each of the two channels, or the zero Time if there is none.
 func (p *pair) receive() (got, want time.Time) {
 	select {
 	case got = <-p.c:
@@ -66,8 +66,8 @@ func (p *pair) receive() (got, want time.Time) {
 	return got, want
 }
 
-// All that can be seen of timers and tickers, after random operations, is what package time does: on the
-// wheel, on a full one, on one that is stopped meanwhile, and without one.
+// After random operations, timers and tickers look the same as those of package time. They wait on a wheel, on
+// a full wheel, on one that is stopped meanwhile, or on none.
 func TestSameAsPackageTime(t *testing.T) {
 	seed := rand.Uint64()
 	if s := os.Getenv("HASHEDWHEEL_SEED"); s != "" {
@@ -78,7 +78,7 @@ func TestSameAsPackageTime(t *testing.T) {
 	t.Logf("HASHEDWHEEL_SEED=%d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	delays := []time.Duration{
-		-1, 0, 1, time.Microsecond, tick / 2, tick - 1, // at the next look these are over
+		-1, 0, 1, time.Microsecond, tick / 2, tick - 1, // these are over at the next check
 		tick, tick, 2 * tick, 3 * tick, 7 * tick, 30 * tick, 1000 * tick,
 	}
 	rounds := 60

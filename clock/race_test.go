@@ -16,11 +16,11 @@ import (
 	"github.com/hashedwheel/hashedwheel/clock"
 )
 
-// The races take place on real time, on a wheel whose tick is about as long as the delays: so expiry on the wheel, expiry
-// on package time, Stop, Reset, receives, and Stop of the wheel all meet.
+// The races run on real time, on a wheel whose tick is about as long as the delays. So expiry on the wheel, expiry
+// on package time, Stop, Reset, receives, and Stop of the wheel all race.
 const raceTick = 50 * time.Microsecond
 
-// stressTime is how long a test of a race goes on: HASHEDWHEEL_STRESS, or a fraction of a second.
+// stressTime returns how long a race test runs: HASHEDWHEEL_STRESS, or a fraction of a second.
 func stressTime(t testing.TB) time.Duration {
 	t.Helper()
 	if s := os.Getenv("HASHEDWHEEL_STRESS"); s != "" {
@@ -33,15 +33,15 @@ func stressTime(t testing.TB) time.Duration {
 
 func raceDelay() time.Duration { return rand.N(2 * raceTick) }
 
-// spin lets a little time pass, also none, without sleeping.
+// spin lets a short random time pass, perhaps none, without sleeping.
 func spin() {
 	for start, d := time.Now(), rand.N(3*raceTick); time.Since(start) < d; {
 		runtime.Gosched()
 	}
 }
 
-// rounds calls round with a wheel of its own until the time is over. Half of the wheels are stopped
-// meanwhile.
+// rounds calls round again and again for the stress time, each time with a new wheel. It stops half of the
+// wheels while round runs.
 func rounds(t *testing.T, round func(on *clock.Clock)) {
 	for n, end := 0, time.Now().Add(stressTime(t)); n < 4 || time.Now().Before(end); n++ {
 		wheel, err := hashedwheel.New(hashedwheel.WithTick(raceTick), hashedwheel.WithWheelSize(16))
@@ -60,7 +60,7 @@ func rounds(t *testing.T, round func(on *clock.Clock)) {
 	}
 }
 
-// Each arming of a timer ends once, whoever races: its value is received, its function runs, or one Stop or
+// In all races, each arming of a timer ends exactly once: its value is received, its function runs, or one Stop or
 // Reset reports that it was active.
 func TestEachArmingEndsOnceRace(t *testing.T) {
 	for _, kind := range []string{"chan", "func"} {
@@ -128,8 +128,8 @@ func TestEachArmingEndsOnceRace(t *testing.T) {
 	}
 }
 
-// After Stop nothing is received, and after Reset nothing that was due before: neither what was sent
-// already, nor what is just being sent.
+// After Stop no value is received. After Reset no value is received that was due before: neither one that was
+// already sent, nor one that is just being sent.
 func TestNoStaleValueRace(t *testing.T) {
 	values, stopped := 0, 0
 	rounds(t, func(on *clock.Clock) {
@@ -158,7 +158,7 @@ func TestNoStaleValueRace(t *testing.T) {
 	t.Logf("%d values received, %d times stopped before", values, stopped)
 }
 
-// So with tickers, whose beats go on meanwhile.
+// The same holds for tickers, whose beats go on meanwhile.
 func TestTickerRace(t *testing.T) {
 	beats := 0
 	rounds(t, func(on *clock.Clock) {
@@ -191,7 +191,7 @@ func TestTickerRace(t *testing.T) {
 		}
 		wg.Wait()
 		ticker.Reset(raceTick)
-		<-ticker.C // it is alive, whatever has been done to it
+		<-ticker.C // it still works after all these operations
 		<-ticker.C
 		ticker.Stop()
 		spin()
@@ -209,7 +209,7 @@ func requireNothing(t *testing.T, c <-chan time.Time) {
 	}
 }
 
-// Nothing is lost when the wheel is stopped while timers are made, slept on and reset.
+// No timer is lost when the wheel is stopped while timers are made and reset, and while goroutines sleep.
 func TestStopOfTheWheelRace(t *testing.T) {
 	waited := 0
 	rounds(t, func(on *clock.Clock) {

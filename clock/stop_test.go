@@ -12,7 +12,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/clock"
 )
 
-// What is pending when the wheel is stopped goes on, on package time: exactly, and as often as it should.
+// Timers and tickers that are pending when the wheel is stopped move to package time. They fire exactly, and as
+// often as they should.
 func TestStopOfTheWheelLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wheel := newWheel(t)
@@ -56,7 +57,7 @@ func TestStopOfTheWheelLosesNothing(t *testing.T) {
 	})
 }
 
-// What the wheel has no room for is up to package time, and later settings are asked of the wheel again.
+// Timers that the wheel refuses wait on package time. Each later Reset tries the wheel again.
 func TestFullWheel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wheel := newWheel(t, hashedwheel.WithMaxPending(1))
@@ -73,7 +74,7 @@ func TestFullWheel(t *testing.T) {
 		ticker.Stop()
 
 		require.True(t, first.Stop())
-		require.False(t, refused.Reset(tick)) // at 26 ms of the wheel
+		require.False(t, refused.Reset(tick)) // 26 ms after the wheel's start
 		require.Equal(t, 1, wheel.Pending())
 		require.False(t, first.Reset(tick))
 		require.Equal(t, 35*time.Millisecond, (<-first.C).Sub(start))
@@ -81,7 +82,7 @@ func TestFullWheel(t *testing.T) {
 	})
 }
 
-// Beat n comes at the first boundary at or after n intervals, without drift, and a slow receiver misses some.
+// Beat n comes at the first boundary at or after n intervals, without drift. A slow receiver misses beats.
 func TestTicker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wheel := newWheel(t)
@@ -95,11 +96,11 @@ func TestTicker(t *testing.T) {
 			require.Equal(t, due(n), (<-ticker.C).Sub(start))
 			require.Equal(t, due(n), time.Since(start))
 		}
-		pass(10 * d) // of which the first is kept
+		pass(10 * d) // the first of these beats stays in the channel
 		require.Equal(t, due(10_001), (<-ticker.C).Sub(start))
 		require.Equal(t, due(10_011), (<-ticker.C).Sub(start))
 
-		// Reset counts from now, also across a tick, and what was sent before is gone.
+		// Reset counts from now, also from the wheel to package time, and discards the value sent before.
 		begin := time.Since(start)
 		ticker.Reset(7 * time.Millisecond)
 		require.Zero(t, wheel.Pending())
@@ -132,7 +133,7 @@ func TestTicker(t *testing.T) {
 	})
 }
 
-// A timer may be used by its own function, and many goroutines may sleep on one clock again and again.
+// The function of a timer may use that timer. Many goroutines may sleep on one Clock repeatedly.
 func TestFromInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		on := clock.New(newWheel(t))

@@ -2,15 +2,15 @@ package clock
 
 import "time"
 
-// A Timer sends the time on C once, or calls a function, as a time.Timer does. NewTimer and AfterFunc make
-// it. It must not be copied.
+// A Timer sends the time on C once, or calls a function once, as a time.Timer does. Make one with
+// [Clock.NewTimer] or [Clock.AfterFunc]. It must not be copied.
 type Timer struct {
 	C     <-chan time.Time // nil if AfterFunc made it
 	alarm alarm
 }
 
-// NewTimer returns a timer that sends the time on C when d has passed, at once if d is zero or less. It
-// costs one allocation and the channel.
+// NewTimer returns a Timer that sends the time on C when d has passed. If d is zero or less, it sends at
+// once. NewTimer makes one allocation besides the channel.
 func (c *Clock) NewTimer(d time.Duration) *Timer {
 	ch := make(chan time.Time, 1)
 	t := &Timer{C: ch, alarm: alarm{clock: c, c: ch}}
@@ -18,20 +18,22 @@ func (c *Clock) NewTimer(d time.Duration) *Timer {
 	return t
 }
 
-// AfterFunc returns a timer that calls f in a goroutine of its own when d has passed. So f may block, and a panic in
-// it ends the program, as with time.AfterFunc. If d is zero or less the goroutine is started at once.
+// AfterFunc returns a Timer that calls f in its own goroutine when d has passed. If d is zero or less, the
+// goroutine starts at once. As with time.AfterFunc, f may block, and a panic in f crashes the program.
 func (c *Clock) AfterFunc(d time.Duration, f func()) *Timer {
 	t := &Timer{alarm: alarm{clock: c, f: f}}
 	t.alarm.begin(d)
 	return t
 }
 
-// Stop ends the timer, and reports whether it was active. If it was, nothing is sent, and the function is
-// not called. Once it has returned nothing is received from C, not even a value that was sent before. Stop
-// does not wait for the function.
+// Stop ends the timer and reports whether it was active. If it was, the function will not be called. After
+// Stop has returned, nothing is received from C, not even a value that was sent before. Stop does not
+// wait for a function that is running.
 //
-// A timer with a channel counts as active until the value has been received. One with a function is
-// active until that has been started.
+// A timer with a channel is active until its value has been received. A timer with a function is active
+// until its function has been started.
+//
+// Stop panics if the timer was not made by NewTimer or AfterFunc.
 func (t *Timer) Stop() bool {
 	if t.alarm.clock == nil {
 		panic("clock: Stop called on uninitialized Timer")
@@ -39,8 +41,10 @@ func (t *Timer) Stop() bool {
 	return t.alarm.stop()
 }
 
-// Reset makes the timer end when d has passed from now, and reports whether it was active, as Stop does.
-// Once it has returned nothing is received from C that belongs to the time before.
+// Reset makes the timer fire when d has passed from now, and reports whether it was active, as Stop does.
+// After Reset has returned, no value from before is received from C.
+//
+// Reset panics if the timer was not made by NewTimer or AfterFunc.
 func (t *Timer) Reset(d time.Duration) bool {
 	if t.alarm.clock == nil {
 		panic("clock: Reset called on uninitialized Timer")
@@ -48,17 +52,17 @@ func (t *Timer) Reset(d time.Duration) bool {
 	return t.alarm.reset(d, 0)
 }
 
-// A Ticker sends the time on C at intervals, as a time.Ticker does. NewTicker makes it. It must not be
-// copied.
+// A Ticker sends the time on C at intervals, as a time.Ticker does. Make one with [Clock.NewTicker]. It
+// must not be copied.
 type Ticker struct {
 	C     <-chan time.Time
 	alarm alarm
 }
 
-// NewTicker returns a ticker whose beats are d apart. Beat n is due when n times d has passed, without drift, and is
-// sent at the first tick boundary of the wheel at or after that. Beats are dropped while the one before has not been
-// received, and when the machine has stalled. A beat allocates nothing, except for an interval shorter
-// than the wheel's tick.
+// NewTicker returns a Ticker whose beats are d apart. Beat n is due when n times d has passed, without
+// drift. It is sent at the first tick boundary of the wheel at or after that. A beat is dropped if the one
+// before has not been received. After the machine has stalled, all missed beats except one are dropped. A
+// beat allocates nothing, except for an interval shorter than the wheel's tick.
 //
 // NewTicker panics if d is zero or less.
 func (c *Clock) NewTicker(d time.Duration) *Ticker {
@@ -71,17 +75,17 @@ func (c *Clock) NewTicker(d time.Duration) *Ticker {
 	return t
 }
 
-// Stop ends the ticker. Once it has returned nothing is received from C, which is not closed. Stop does nothing
-// for a Ticker that NewTicker has not made.
+// Stop ends the ticker. After Stop has returned, nothing is received from C. Stop does not close C. It does
+// nothing if the ticker was not made by NewTicker.
 func (t *Ticker) Stop() {
 	if t.alarm.clock != nil {
 		t.alarm.stop()
 	}
 }
 
-// Reset starts the ticker anew, also after Stop: the next beat is due when d has passed from now, and the
-// others follow at that distance. Once it has returned nothing is received from C that belongs to the
-// time before. Reset panics if d is zero or less.
+// Reset starts the ticker again with interval d, also after Stop. The next beat is due when d has passed from
+// now. After Reset has returned, no value from before is received from C. Reset panics if d is zero or less,
+// or if the ticker was not made by NewTicker.
 func (t *Ticker) Reset(d time.Duration) {
 	if d <= 0 {
 		panic("clock: non-positive interval for Ticker.Reset")

@@ -17,15 +17,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dropped are the tests of package time that cannot be run here, and why.
+// dropped has the tests of package time that cannot run here, with the reasons.
 var dropped = map[string]string{
 	"TestOverflowPeriodRuntimeTimer": "it is about a timer of the runtime, by a name that only the tests of package time have",
 	"TestTimerGC":                    "timers that are dropped stay until they are due: see Differences",
 }
 
-// The tests that package time has of its timers and tickers, in the Go that runs this test, pass on a
-// clock. They are not part of this repository: the go command is made to see them in
-// testdata/timetests, beside the names that they expect.
+// The tests of timers and tickers in package time pass on a Clock. They are those of the Go that runs this
+// test, and are not part of this repository. An overlay makes the go command see them in testdata/timetests,
+// next to a file that declares the names that they use.
 func TestTestsOfPackageTime(t *testing.T) {
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -69,7 +69,7 @@ func TestTestsOfPackageTime(t *testing.T) {
 	if os.Getenv("HASHEDWHEEL_FULL") == "" {
 		args = append(args, "-short")
 	} else if raceDetector {
-		args = append(args, "-race") // which takes a minute
+		args = append(args, "-race") // takes a minute
 	}
 	start := time.Now()
 	out, err = exec.Command("go", append(args, "./testdata/timetests")...).CombinedOutput()
@@ -88,8 +88,8 @@ func TestTestsOfPackageTime(t *testing.T) {
 	t.Logf("%d of %d tests passed, in %v", passed, len(tests), time.Since(start).Round(time.Millisecond))
 }
 
-// adapt returns the source of a file of tests without the dropped ones, and without what outside of the
-// standard library cannot be imported. It also returns the names of all tests.
+// adapt returns the source of a test file without the dropped tests, and without imports that are not allowed
+// outside of the standard library. It also returns the names of all tests.
 func adapt(t *testing.T, path string) (source []byte, tests []string) {
 	t.Helper()
 	source, err := os.ReadFile(path)

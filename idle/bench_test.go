@@ -15,7 +15,7 @@ import (
 
 const benchLimit = 30 * time.Second
 
-// onRead is a connection with something to do at each Read and Write, as it would be without this package.
+// onRead is a connection that calls do before each Read and Write, as a program without this package would.
 type onRead struct {
 	net.Conn
 	do func()
@@ -31,7 +31,8 @@ func (c *onRead) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// impls are the ways to limit a connection. That by deadlines sets them on the poller, where tcp is a real one.
+// impls returns the ways to limit a connection. Those that use deadlines set them on tcp, which is a real
+// connection and so uses the poller.
 func impls(b *testing.B) map[string]func(c, tcp net.Conn) net.Conn {
 	b.Helper()
 	timer, err := hashedwheel.New()
@@ -102,8 +103,8 @@ func listen(b *testing.B) net.Listener {
 	return ln
 }
 
-// The cost of the limit alone, for each packet read: the packets come from memory. Deadlines are set on a real
-// connection, which costs what it costs whatever is read.
+// The cost of the limit alone for each packet read, because the packets come from memory. Deadlines are set on
+// a real connection, where they cost the same whatever is read.
 func BenchmarkPacket(b *testing.B) {
 	for _, conns := range []int{1, 100} {
 		for _, name := range implNames {
@@ -128,7 +129,7 @@ func BenchmarkPacket(b *testing.B) {
 	}
 }
 
-// Both directions at once: one goroutine reads and one writes.
+// Both directions at the same time: one goroutine reads and one writes.
 func BenchmarkDuplex(b *testing.B) {
 	for _, name := range implNames {
 		b.Run("impl="+name, func(b *testing.B) {

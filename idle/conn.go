@@ -14,56 +14,56 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A Conn is a connection under a [Limit]. Deadlines, addresses and all else that it does not define are those
-// of the connection that it wraps. It may also be used after a hijack, and after a half-close, and is then
-// still limited.
+// A Conn is a connection under a [Limit]. Methods that Conn does not define, such as those for deadlines and
+// addresses, are those of the wrapped connection. The limit also holds after a hijack and after a half-close.
 //
-// It hides what would move data unseen: io.Copy between two connections does not use splice, several buffers
-// of net.Buffers are not written by one system call, and there is no SyscallConn. NetConn gives access to these.
+// A Conn hides methods that would move data without Read or Write, which the Limit could not see. So io.Copy
+// between two connections does not use splice, net.Buffers does not write several buffers in one system
+// call, and there is no SyscallConn. NetConn gives access to these.
 type Conn struct {
 	netConn
 	limit   *Limit
 	timeout hashedwheel.Timeout // its task is a closer
-	moving  sync.Mutex          // held to move the timeout, and for nothing else
-	covered atomic.Int64        // activity until then, since the start of the Limit, needs no move; only grows
+	moving  sync.Mutex          // held only to move the timeout
+	covered atomic.Int64        // activity up to this time, since the start of the Limit, needs no move; only grows
 }
 
 // netConn keeps the embedded field unexported.
 type netConn = net.Conn
 
-// The task, a packet and Close race for the timeout, and what becomes of that decides:
+// The task, a packet and Close race for the timeout. There are three outcomes:
 //
-//   - Move returns true: the packet came in time. The task will not run for the deadline that was.
-//   - Cancel returns true: the caller of Close ends the connection, and the task never runs.
-//   - The timeout has expired: its task closes the connection. A packet that comes before this is done
-//     is too late, although it is handed on, with ErrIdle.
+//   - Move returns true. The packet came in time, and the task does not run for the old deadline.
+//   - Cancel returns true. The caller of Close closes the connection, and the task never runs.
+//   - The timeout expires. Its task closes the connection. A packet that comes before the task has done so
+//     is too late: Read returns its data together with ErrIdle.
 
 // A closer is a Conn as the task of its timeout.
 type closer Conn
 
-// Run closes the connection. Close may block, for instance by SO_LINGER or for the last alert of TLS. That
-// delays no other timeout, because tasks run apart from the wheel.
+// Run closes the connection. Close may block, for instance because of SO_LINGER or to send the last alert of
+// TLS. Without WithMaxConcurrency or an executor, that delays no other task by more than two ticks.
 func (c *closer) Run(*hashedwheel.Timeout) {
 	c.limit.closed.Add(1)
 	c.netConn.Close()
 }
 
-// Read is the Read of the wrapped connection, and puts the limit off if it has read anything. If the limit ends
-// as data arrives, Read returns the data together with ErrIdle.
+// Read reads from the wrapped connection, and starts the limit anew if it has read data. If the limit ends
+// while data arrives, Read returns the data together with ErrIdle.
 func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.netConn.Read(b)
 	return n, c.passed("read", n > 0, err)
 }
 
-// Write is the Write of the wrapped connection, and puts the limit off if it has written anything. If the limit
-// ends meanwhile, Write returns ErrIdle, also if it has written all of b.
+// Write writes to the wrapped connection, and starts the limit anew if it has written data. If the limit ends
+// meanwhile, Write returns ErrIdle, even if it has written all of b.
 func (c *Conn) Write(b []byte) (int, error) {
 	n, err := c.netConn.Write(b)
 	return n, c.passed("write", n > 0, err)
 }
 
-// passed puts the limit off if an operation has moved data. It returns err, or ErrIdle if that is why the
-// operation failed, or if the limit has ended before the data came.
+// passed starts the limit anew if an operation has moved data. It returns err, or ErrIdle if the limit has
+// expired: then the operation failed because of that, or its data came too late.
 func (c *Conn) passed(op string, data bool, err error) error {
 	if data && c.putOff() && err == nil {
 		return nil
@@ -71,15 +71,15 @@ func (c *Conn) passed(op string, data bool, err error) error {
 	return c.because(op, err)
 }
 
-// putOff gives the connection another limit, unless it has ended. Within a tick the deadline stays the same,
-// so only the first packet of a tick moves it: the others cost a look at the clock.
+// putOff starts the limit anew. It returns false only if the limit has ended. Within a tick the deadline
+// stays the same, so only the first packet of a tick moves it. The others cost only a reading of the clock.
 //
-// The lock keeps a goroutine that loses the processor after Move has read the clock from undoing what
-// another one has done meanwhile.
+// The lock orders the calls of Move. Without it, a goroutine that loses its processor after Move has read
+// the clock could later set a deadline that is too early.
 func (c *Conn) putOff() bool {
 	l := c.limit
 	if int64(time.Since(l.start)) <= c.covered.Load() {
-		return true // pending, or ended by Close or Timer.Stop
+		return true // the timeout is pending, or Close or Timer.Stop has ended it
 	}
 	c.moving.Lock()
 	defer c.moving.Unlock()
@@ -90,8 +90,8 @@ func (c *Conn) putOff() bool {
 	return true
 }
 
-// because returns err, or ErrIdle if the limit has ended. The end of the stream stays what it is: all that
-// the peer sent has been read.
+// because returns err, or ErrIdle if the limit has expired. It never replaces io.EOF, because then all data
+// that the peer sent has been read.
 func (c *Conn) because(op string, err error) error {
 	if err == io.EOF || !c.timeout.IsExpired() {
 		return err
@@ -103,17 +103,18 @@ func (c *Conn) because(op string, err error) error {
 	return reason
 }
 
-// Close ends the limit at once, and closes the wrapped connection. After an idle close it returns ErrIdle.
+// Close ends the limit and closes the wrapped connection. It returns ErrIdle if the limit had already closed
+// the connection.
 func (c *Conn) Close() error {
 	c.timeout.Cancel()
 	return c.because("close", c.netConn.Close())
 }
 
-// NetConn returns the wrapped connection. What is read and written on it directly does not count as activity.
+// NetConn returns the wrapped connection. Reads and writes on it directly do not count as activity.
 func (c *Conn) NetConn() net.Conn { return c.netConn }
 
-// CloseWrite shuts down the writing side, as that of *net.TCPConn and *tls.Conn does. If the wrapped
-// connection has no such method it returns errors.ErrUnsupported.
+// CloseWrite shuts down the writing side, as CloseWrite of *net.TCPConn and *tls.Conn does. It returns
+// errors.ErrUnsupported if the wrapped connection has no such method.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.netConn.(interface{ CloseWrite() error }); ok {
 		return c.because("close", half.CloseWrite())
@@ -121,8 +122,8 @@ func (c *Conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// CloseRead shuts down the reading side, as that of *net.TCPConn does. If the wrapped connection has no
-// such method it returns errors.ErrUnsupported.
+// CloseRead shuts down the reading side, as CloseRead of *net.TCPConn does. It returns
+// errors.ErrUnsupported if the wrapped connection has no such method.
 func (c *Conn) CloseRead() error {
 	if half, ok := c.netConn.(interface{ CloseRead() error }); ok {
 		return c.because("close", half.CloseRead())
@@ -130,13 +131,14 @@ func (c *Conn) CloseRead() error {
 	return errors.ErrUnsupported
 }
 
-// pieceSize is how much of a file ReadFrom sends before that counts as activity. A peer that reads so much
-// within the limit is not closed. Larger pieces were not faster over loopback.
+// pieceSize is how many bytes of a file ReadFrom sends for each activity. The connection stays open if the
+// peer reads that many within the limit. Larger pieces were not faster over loopback.
 const pieceSize = 64 << 10
 
-// ReadFrom serves io.Copy. It sends a regular file by the ReadFrom of the wrapped connection, which uses sendfile
-// where there is such a thing, in pieces that count as activity each. All else it copies by Read and
-// Write, because a source that delivers slowly would look like silence.
+// ReadFrom copies from r to the connection, for io.Copy. It sends a regular file with the ReadFrom of the
+// wrapped connection, which uses sendfile where the system has it. It sends the file in pieces, and each
+// piece counts as activity. It copies any other r with Read and Write, because otherwise a slow source
+// would look like silence.
 func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	rf, ok := c.netConn.(io.ReaderFrom)
 	rest, limited := r.(*io.LimitedReader)
@@ -164,8 +166,8 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 // writer hides the ReadFrom of a Conn from io.Copy.
 type writer struct{ io.Writer }
 
-// isFile reports whether r is a regular file. It may be a type of package os other than *os.File, with
-// which an *os.File calls io.Copy.
+// isFile reports whether r is a regular file. R need not be an *os.File: an *os.File may call io.Copy with
+// another type of package os that wraps it.
 func isFile(r io.Reader) bool {
 	f, ok := r.(interface {
 		syscall.Conn

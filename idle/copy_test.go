@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newFile returns a file, and what is in it.
+// newFile returns a file and its content.
 func newFile(t *testing.T, size int) (*os.File, []byte) {
 	t.Helper()
 	b := make([]byte, size)
@@ -31,16 +31,16 @@ func newFile(t *testing.T, size int) (*os.File, []byte) {
 	return f, b
 }
 
-// A recorder notes the calls of the ReadFrom of a connection, which may be slow.
+// A recorder is a connection that records the calls of its ReadFrom, and may make them slow.
 type recorder struct {
 	net.Conn
 	slow  time.Duration
-	limit []int64 // of each call
+	limit []int64 // the length of the piece of each call
 }
 
 func (c *recorder) ReadFrom(r io.Reader) (int64, error) {
 	piece := r.(*io.LimitedReader)
-	_ = piece.R.(syscall.Conn) // which sendfile asks for
+	_ = piece.R.(syscall.Conn) // because sendfile needs it
 	c.limit = append(c.limit, piece.N)
 	time.Sleep(c.slow)
 	if rf, ok := c.Conn.(io.ReaderFrom); ok {
@@ -49,8 +49,8 @@ func (c *recorder) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(writer{c.Conn}, r)
 }
 
-// A file is sent in pieces by the wrapped connection. Each piece counts: a peer that takes longer than the limit
-// for all of them, but not for one, is not closed.
+// The wrapped connection sends a file in pieces, and each piece is activity. The connection stays open if the
+// peer takes longer than the limit for all pieces, but not for one.
 func TestFile(t *testing.T) {
 	for _, copied := range []struct {
 		name string
@@ -96,7 +96,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// What an io.LimitedReader has left is what it would have after any other copy.
+// After ReadFrom, an io.LimitedReader has as much left as after any other copy.
 func TestLimitedReaderIsLeftRight(t *testing.T) {
 	f, content := newFile(t, pieceSize+10)
 	c, client := newTCP(t, newHour(t))
@@ -113,7 +113,7 @@ func TestLimitedReaderIsLeftRight(t *testing.T) {
 	require.True(t, bytes.Equal(content[:pieceSize+3], got))
 	require.Zero(t, r.N)
 
-	r.N = 10 // more than there is
+	r.N = 10 // more than the file has left
 	n, err := c.ReadFrom(r)
 	require.EqualValues(t, 7, n)
 	require.NoError(t, err)
@@ -123,8 +123,8 @@ func TestLimitedReaderIsLeftRight(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A source that delivers a byte now and then is activity, by whichever way it is copied: a connection, a
-// pipe of the system, or what the wrapped connection would take all of at once.
+// Copying from a source that delivers a byte now and then is activity. The source may be a connection, a pipe
+// of the system, or a reader that the wrapped connection's ReadFrom would copy in one call.
 func TestSlowSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -174,7 +174,7 @@ func TestSlowSource(t *testing.T) {
 		for range 3 {
 			_, err := w.Write([]byte("x"))
 			require.NoError(t, err)
-			_, err = io.ReadFull(client, make([]byte, 1)) // before there is more
+			_, err = io.ReadFull(client, make([]byte, 1)) // before the next byte is written
 			require.NoError(t, err)
 		}
 		require.NoError(t, w.Close())
@@ -184,7 +184,8 @@ func TestSlowSource(t *testing.T) {
 	}
 }
 
-// From a connection to a file: package os would splice past Read if there was a SyscallConn.
+// Copying from a connection to a file is activity. Package os would splice without Read if the Conn had a
+// SyscallConn.
 func TestUpload(t *testing.T) {
 	c, client := newTCP(t, newHour(t))
 	f, err := os.Create(filepath.Join(t.TempDir(), "upload"))
@@ -200,9 +201,9 @@ func TestUpload(t *testing.T) {
 	require.Greater(t, c.timeout.Deadline(), before)
 }
 
-// Package net/http sends files by the same way.
+// Package net/http sends files in the same way.
 func TestServeFile(t *testing.T) {
-	const sniffed = 512 // by Write, before that
+	const sniffed = 512 // bytes sent first, by Write
 	f, content := newFile(t, 3*pieceSize+sniffed)
 	recorders := make(chan *recorder, 1)
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, f.Name()) })
@@ -214,7 +215,7 @@ func TestServeFile(t *testing.T) {
 	require.Equal(t, []int64{pieceSize, pieceSize, pieceSize}, (<-recorders).limit)
 }
 
-// recording records all connections of a listener.
+// recording is a listener whose connections are recorders.
 type recording struct {
 	net.Listener
 	recorders chan *recorder

@@ -11,7 +11,7 @@ import (
 	"github.com/hashedwheel/hashedwheel/idle"
 )
 
-// An echo server that closes connections which are silent for longer than 50 ms.
+// An echo server closes connections that are silent for longer than 50 ms.
 func Example() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))
 	if err != nil {

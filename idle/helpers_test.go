@@ -20,7 +20,7 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newLimit returns a Limit on a timer of its own, which is stopped when the test ends.
+// newLimit returns a Limit on a new timer, and stops the timer when the test ends.
 func newLimit(t testing.TB, silence time.Duration, opts ...hashedwheel.Option) *Limit {
 	t.Helper()
 	timer, err := hashedwheel.New(append([]hashedwheel.Option{hashedwheel.WithTick(tick)}, opts...)...)
@@ -41,7 +41,7 @@ func newPipe(t testing.TB, l *Limit) (*Conn, net.Conn) {
 	return c, far
 }
 
-// pass lets virtual time pass, and returns when all that was due has been done.
+// pass lets d of the bubble's time pass, and waits until all goroutines are idle.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -50,7 +50,7 @@ func pass(d time.Duration) {
 // boundary returns the first tick boundary at or after d.
 func boundary(d time.Duration) time.Duration { return (d + tick - 1) / tick * tick }
 
-// A fake is a connection in memory whose operations succeed at once, unless a function says otherwise.
+// A fake is a connection in memory whose operations succeed at once, except those for which it has a function.
 type fake struct {
 	net.Conn
 	read, write func(b []byte) (int, error)
@@ -82,7 +82,7 @@ func (f *fake) LocalAddr() net.Addr             { return nil }
 func (f *fake) RemoteAddr() net.Addr            { return nil }
 func (f *fake) SetReadDeadline(time.Time) error { return nil }
 
-// A pipeListener makes connections without a network.
+// A pipeListener accepts connections without a network.
 type pipeListener struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -111,7 +111,7 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// stressTime is how long a test of races goes on: HASHEDWHEEL_STRESS, or a fraction of a second.
+// stressTime returns how long a race test runs: HASHEDWHEEL_STRESS, or a fraction of a second.
 func stressTime(t testing.TB) time.Duration {
 	t.Helper()
 	s := os.Getenv("HASHEDWHEEL_STRESS")

@@ -1,28 +1,29 @@
-// Package idle closes network connections that have been silent for too long: an idle limit for each, all
-// of them on one [hashedwheel.Timer].
+// Package idle closes network connections that have been silent for too long. Each connection has an idle
+// limit, and all limits wait on one [hashedwheel.Timer].
 //
 //	limit, err := idle.New(timer, 30*time.Second)
 //	...
 //	err = server.Serve(limit.Listener(ln)) // or limit.Conn(c) for one connection
 //
-// Each Read or Write that moves data gives the connection another limit. That costs a reading of the clock, a
-// fifth of a SetReadDeadline, and for the first one in each tick a Timeout.Move. No connection has a goroutine
-// of its own, and a packet allocates nothing.
+// Each Read or Write that moves data starts the limit anew. That costs a reading of the clock, which is a
+// fifth of what SetReadDeadline costs. The first one in each tick also costs a call of
+// [hashedwheel.Timeout.Move]. A connection needs no goroutine of its own, and no packet needs an allocation.
 //
 // # What counts as silence
 //
-// A Read counts if it returns data, and a Write if it has written any. A Read that waits is silence, and so
-// is a Write that blocks because the peer does not read. Both count when they return: data that nobody reads
-// does not, nor does the part of a Write that has been sent already. So the limit must be longer than the
-// server itself ever pauses, for instance in a slow handler, and than its largest Write takes.
+// A Read is activity if it returns data, and a Write if it has written data. A Read that waits is silence.
+// So is a Write that blocks because the peer does not read. Both count at the moment when they return. So
+// data that has arrived is not activity until it is read, and the part of a Write that has been sent is not
+// activity until the Write returns. Therefore the limit must be longer than any pause of the server itself,
+// for instance in a slow handler, and longer than its largest Write takes.
 //
-// A connection is never closed before the limit has passed since it was last active. It is closed at the first
-// tick boundary after that: less than one tick later, plus what the machine adds.
+// A connection is never closed before the limit has passed since it was last active. It is closed at the
+// first tick boundary after that: less than one tick later, plus what the machine adds.
 //
 // # TLS
 //
-// The limit belongs beneath TLS, as in http.Server.ServeTLS(limit.Listener(ln), ...). There it also bounds the
-// handshake, and net/http finds the *tls.Conn that it looks for.
+// Put the limit beneath TLS, as in http.Server.ServeTLS(limit.Listener(ln), ...). There it also bounds the
+// handshake, and net/http finds the *tls.Conn that it expects.
 package idle
 
 import (
@@ -35,11 +36,11 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// ErrIdle is the reason why Read, Write and other methods of a [Conn] fail after it was closed for silence.
-// They return it in a *net.OpError, so test for it by errors.Is.
+// ErrIdle is the error of Read, Write and other methods of a [Conn] after the limit has closed it. They
+// return it in a *net.OpError, so test for it with errors.Is.
 //
 // It is a net.Error whose Timeout method returns true, like the error of a connection that TCP has given up.
-// Unlike a deadline it is final, and it is no os.ErrDeadlineExceeded.
+// It is not os.ErrDeadlineExceeded, because it is final: the connection is closed.
 var ErrIdle error = idleError{}
 
 type idleError struct{}
@@ -49,9 +50,9 @@ func (idleError) Timeout() bool   { return true }
 func (idleError) Temporary() bool { return false } // crypto/tls retries temporary errors
 
 // A Limit closes connections that are silent for longer than a duration. One Limit serves any number of
-// connections, and any number of Limits share a timer. Its methods may be called by any goroutine.
+// connections, and any number of Limits may share a timer. Its methods may be called by any goroutine.
 //
-// [hashedwheel.Timer.Stop] ends all limits of the timer: the connections stay open, without a limit.
+// After [hashedwheel.Timer.Stop], connections under a Limit of that timer stay open and have no limit.
 type Limit struct {
 	// Immutable after New.
 	timer   *hashedwheel.Timer
@@ -62,10 +63,10 @@ type Limit struct {
 	closed, refused atomic.Uint64
 }
 
-// New returns a Limit that closes a connection after so much silence. The timer, which the caller stops, may
-// be in use for other things too. Its tick is the precision of the limit.
+// New returns a Limit that closes a connection when it has been silent for the given duration. The timer
+// may have other uses too, and the caller stops it. Its tick is the precision of the limit.
 //
-// The error says that the timer is nil, or that the duration is not positive.
+// New returns an error if the timer is nil, or if the duration is not positive.
 func New(timer *hashedwheel.Timer, silence time.Duration) (*Limit, error) {
 	switch {
 	case timer == nil:
@@ -76,11 +77,11 @@ func New(timer *hashedwheel.Timer, silence time.Duration) (*Limit, error) {
 	return &Limit{timer: timer, silence: silence, start: time.Now()}, nil
 }
 
-// Conn puts a connection under the limit, which begins now. The caller then uses the returned Conn in
-// place of c. The call makes one allocation, of 96 bytes on 64-bit machines.
+// Conn puts a connection under the limit, which begins now. The caller then uses the returned Conn
+// instead of c. The call makes one allocation, of 96 bytes on 64-bit machines.
 //
-// The error is hashedwheel.ErrStopped or hashedwheel.ErrTooManyPending. Then c is untouched, and
-// closing it is up to the caller.
+// The error is hashedwheel.ErrStopped or hashedwheel.ErrTooManyPending. Then Conn has not touched c, and
+// the caller must close it.
 func (l *Limit) Conn(c net.Conn) (*Conn, error) {
 	limited := &Conn{netConn: c, limit: l}
 	l.timer.Init(&limited.timeout, (*closer)(limited))
@@ -90,17 +91,18 @@ func (l *Limit) Conn(c net.Conn) (*Conn, error) {
 	return limited, nil
 }
 
-// Listener returns a listener that accepts from ln, and returns each connection as a *Conn under the limit.
+// Listener returns a listener that accepts connections from ln and returns each as a *Conn under the limit.
 //
-// When the timer has no room for one more timeout, Accept closes the connection, counts it as refused
-// and waits for the next one: the server goes on, and nothing is served without a limit. When the timer has
+// If too many timeouts are pending on the timer, Accept closes the connection, counts it as refused
+// and waits for the next one. So the server goes on, and no connection is without a limit. If the timer has
 // been stopped, Accept closes the connection and returns an error that wraps hashedwheel.ErrStopped.
 func (l *Limit) Listener(ln net.Listener) net.Listener { return &listener{ln, l} }
 
-// Closed returns how many connections have been closed for silence.
+// Closed returns how many connections the Limit has closed because they were silent.
 func (l *Limit) Closed() uint64 { return l.closed.Load() }
 
-// Refused returns how many connections Accept has closed because the timer was full, or stopped.
+// Refused returns how many connections Accept has closed because too many timeouts were pending, or because
+// the timer was stopped.
 func (l *Limit) Refused() uint64 { return l.refused.Load() }
 
 type listener struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Reads and writes at random moments, up to the last one of the limit. The connection is closed exactly at
-// the first boundary at or after the limit from the last of them.
+// Reads and writes happen at random moments, up to the last moment of the limit. The connection is closed
+// exactly at the first boundary at or after the end of the limit, counted from the last Read or Write.
 func TestClosedAtTheLimit(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -28,7 +28,7 @@ func TestClosedAtTheLimit(t *testing.T) {
 			start := time.Now()
 			until := func(at time.Duration) { pass(at - time.Since(start)) }
 			l := newLimit(t, silence)
-			last := time.Duration(rnd.IntN(3)) // of nanoseconds: at a boundary, and after it
+			last := time.Duration(rnd.IntN(3)) // at a boundary, or a few nanoseconds after it
 			until(last)
 			c, far := newPipe(t, l)
 			b := make([]byte, 1)
@@ -70,7 +70,7 @@ func TestClosedAtTheLimit(t *testing.T) {
 	}
 }
 
-// A Write that blocks because the peer does not read is silence, also if the peer has read a part of it.
+// A Write that blocks because the peer does not read is silence, even if the peer has read a part of it.
 func TestBlockedWriteIsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -86,7 +86,8 @@ func TestBlockedWriteIsSilence(t *testing.T) {
 	})
 }
 
-// Deadlines of the user's own work as ever, and put nothing off. An operation that moves no data does not either.
+// Deadlines that the user sets work as before, and do not start the limit anew. Neither does an operation that
+// moves no data.
 func TestDeadlinesOfTheUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -110,7 +111,7 @@ func TestDeadlinesOfTheUser(t *testing.T) {
 	})
 }
 
-// Neither does a Read or a Write of nothing.
+// A Read or a Write of no bytes does not start the limit anew.
 func TestNothingIsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimit(t, 100*ms)
@@ -132,7 +133,7 @@ func TestErrIdle(t *testing.T) {
 		c, _ := newPipe(t, newLimit(t, 100*ms))
 		_, err := c.Read(make([]byte, 1))
 		require.EqualError(t, err, "read pipe pipe->pipe: connection closed because it was idle")
-		timeout, ok := err.(net.Error) // without errors.As, as in net/http and crypto/tls
+		timeout, ok := err.(net.Error) // not errors.As, because net/http and crypto/tls do not use it
 		require.True(t, ok)
 		require.True(t, timeout.Timeout())
 		//lint:ignore SA1019 crypto/tls asks for it
@@ -141,8 +142,8 @@ func TestErrIdle(t *testing.T) {
 	})
 }
 
-// Data comes when the limit has ended, but the connection is not closed yet: it is handed on, with the
-// reason why nothing will follow. The connection does not live on.
+// Data comes when the limit has ended, but the connection is not closed yet. Read returns the data together
+// with ErrIdle. The connection is still closed.
 func TestDataMeetsTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimit(t, 100*ms)
@@ -173,7 +174,8 @@ func TestDataMeetsTheEnd(t *testing.T) {
 	})
 }
 
-// Close ends the limit at once, and leaves its own mark on the errors that follow.
+// Close ends the limit at once, and later errors are not ErrIdle. If the limit has closed the connection
+// before, Close returns ErrIdle.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimit(t, 100*ms)
@@ -206,7 +208,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A timer that is full refuses a connection, and serves the next one when there is room.
+// When too many timeouts are pending, a connection is refused. The next one is accepted when there is room.
 func TestFullTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimit(t, 100*ms, hashedwheel.WithMaxPending(1))
@@ -248,7 +250,7 @@ func TestFullTimer(t *testing.T) {
 	})
 }
 
-// After Stop nobody is accepted, and who was stays without a limit.
+// After Stop no connection is accepted. Those accepted before stay open without a limit.
 func TestStoppedTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimit(t, 100*ms)
@@ -303,7 +305,7 @@ func TestNoHalfClose(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// Ten thousand connections take the goroutine of the timer, and are closed at once.
+// Ten thousand connections need only the goroutine of the timer, and are closed at the same time.
 func TestNoGoroutineEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const conns = 10_000

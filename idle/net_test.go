@@ -17,17 +17,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tests are of real connections. Their limit is an hour, and ends when a test is through with what it
-// has to say: so a starved machine makes none of them fail.
+// These tests use real connections. Their limit is an hour, and each test ends it when it has done all else.
+// So no test fails because the machine is slow.
 const silence = time.Hour
 
-// newHour returns such a limit. It is so precise that activity is sure to move the deadline.
+// newHour returns such a limit. Its tick is so short that each activity moves the deadline.
 func newHour(t testing.TB) *Limit {
 	return newLimit(t, silence, hashedwheel.WithTick(time.Microsecond))
 }
 
-// endLimit makes the limit of a connection end soon, and returns when it has. It first waits for activity after a
-// time, and again if there is more: a Write may return later than the peer has read.
+// endLimit waits for activity since a time, then makes the limit of the connection end soon, and returns when
+// it has ended. If there is more activity it does so again, because a Write may return later than the peer reads.
 func endLimit(t *testing.T, c *Conn, since time.Time) {
 	t.Helper()
 	closed := c.limit.Closed()
@@ -54,7 +54,7 @@ func newTCP(t testing.TB, l *Limit) (*Conn, *net.TCPConn) {
 	return server.(*Conn), client.(*net.TCPConn)
 }
 
-// The writing half is closed, and the reading one works on. The limit holds still.
+// After CloseWrite, reading still works, and the limit still holds.
 func TestCloseWrite(t *testing.T) {
 	c, client := newTCP(t, newHour(t))
 	b := make([]byte, 10)
@@ -92,7 +92,7 @@ func TestCloseRead(t *testing.T) {
 	require.ErrorIs(t, err, ErrIdle)
 }
 
-// A Write that fills the buffers of a peer that does not read ends with the limit.
+// A Write that fills the buffers of a peer that does not read fails when the limit ends.
 func TestPeerThatDoesNotRead(t *testing.T) {
 	c, _ := newTCP(t, newLimit(t, 100*ms))
 	b := make([]byte, 1<<20)
@@ -109,7 +109,7 @@ type server struct {
 	conns chan *Conn // accepted
 }
 
-// newServer returns a server that is to be started.
+// newServer returns a server that has not been started.
 func newServer(t *testing.T, handler http.HandlerFunc) *server {
 	t.Helper()
 	s := &server{httptest.NewUnstartedServer(handler), make(chan *Conn, 1)}
@@ -118,7 +118,7 @@ func newServer(t *testing.T, handler http.HandlerFunc) *server {
 	return s
 }
 
-// A tap tells of the connections that a listener accepts.
+// A tap is a listener that sends each connection that it accepts on a channel.
 type tap struct {
 	net.Listener
 	conns chan *Conn
@@ -141,7 +141,7 @@ func (s *server) dial(t *testing.T) (net.Conn, *Conn) {
 	return conn, <-s.conns
 }
 
-// ended fails unless the other end has been closed.
+// ended fails the test unless the other end has been closed.
 func ended(t *testing.T, conn net.Conn) {
 	t.Helper()
 	_, err := io.Copy(io.Discard, conn)
@@ -194,7 +194,7 @@ func TestTLS(t *testing.T) {
 	ended(t, conn)
 }
 
-// The handshake is under the limit too.
+// The limit also covers the TLS handshake.
 func TestTLSHandshake(t *testing.T) {
 	s, _ := newTLS(t)
 	began := time.Now()
@@ -203,7 +203,7 @@ func TestTLSHandshake(t *testing.T) {
 	ended(t, conn)
 }
 
-// Above TLS the limit closes that, and so what is beneath, whose own limit ends then.
+// A limit above TLS closes the TLS connection, and so the connection beneath, whose own limit ends then.
 func TestAboveTLS(t *testing.T) {
 	s, config := newTLS(t)
 	near, far := newTCP(t, newHour(t))
@@ -212,7 +212,7 @@ func TestAboveTLS(t *testing.T) {
 	require.NoError(t, err)
 	closed := make(chan error, 1)
 	go func() {
-		_, err := c.Read(make([]byte, 1)) // with the handshake
+		_, err := c.Read(make([]byte, 1)) // does the handshake first
 		closed <- err
 	}()
 	client := tls.Client(far, config)
@@ -224,7 +224,7 @@ func TestAboveTLS(t *testing.T) {
 	require.True(t, near.timeout.IsCanceled())
 }
 
-// A hijacked connection is the limited one, and works on.
+// Hijack returns the limited connection, which still works.
 func TestHijack(t *testing.T) {
 	reason := make(chan error, 1)
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -256,7 +256,8 @@ func TestHijack(t *testing.T) {
 	require.ErrorIs(t, <-reason, ErrIdle)
 }
 
-// The connections of an http.Client, under a limit on its own side. One that was closed is replaced.
+// The connections of an http.Client are under a limit on the client's side. The client replaces one that was
+// closed.
 func TestDial(t *testing.T) {
 	l := newHour(t)
 	conns := make(chan *Conn, 1)

@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A stamped connection knows when data last moved, and which of that was in time.
+// A stamped connection records when data last moved, and when data was last in time.
 type stamped struct {
 	net.Conn
 	start            time.Time
 	reading, writing atomic.Int64  // when the last Read or Write returned data
-	active           atomic.Int64  // of these, the last one that put the limit off
-	closes           *atomic.Int64 // of all connections
-	closed           atomic.Int64  // when, by whoever was first
+	active           atomic.Int64  // the latest of these times that started the limit anew
+	closes           *atomic.Int64 // how often all connections were closed
+	closed           atomic.Int64  // when it was first closed
 }
 
 func (s *stamped) now() int64 { return int64(time.Since(s.start)) }
@@ -44,14 +44,14 @@ func (s *stamped) Close() error {
 	return s.Conn.Close()
 }
 
-// note notes activity, which may be older than what another goroutine has noted.
+// note records activity, which may be older than activity that another goroutine has recorded.
 func (s *stamped) note(at int64) {
 	for old := s.active.Load(); at > old && !s.active.CompareAndSwap(old, at); old = s.active.Load() {
 	}
 }
 
-// Connections on which both ends read and write at random, and fall silent or are closed about when the limit
-// ends. Each ends once, none before its limit, and all that read and write learn why.
+// Both ends of connections read and write at random. They fall silent or are closed about when the limit ends.
+// Each connection ends once, and none before its limit. All goroutines that read and write get the reason.
 func TestRace(t *testing.T) {
 	const silence = 5 * ms
 	l := newLimit(t, silence, hashedwheel.WithTick(ms))
@@ -108,7 +108,7 @@ func TestRace(t *testing.T) {
 func loopback(t *testing.T, ln net.Listener) (near, far net.Conn) {
 	far, err := net.Dial("tcp", ln.Addr().String())
 	if err == nil {
-		near, err = ln.Accept() // perhaps another one's
+		near, err = ln.Accept() // perhaps the other end of another call's connection
 	}
 	if err != nil {
 		panic(err)
@@ -116,7 +116,8 @@ func loopback(t *testing.T, ln net.Listener) (near, far net.Conn) {
 	return near, far
 }
 
-// useOne uses a connection until it has ended, and reports whether its user has closed it, or it was idle.
+// useOne uses a connection until it has ended. It reports whether its user has closed it, and whether it was
+// closed because it was idle.
 func useOne(t *testing.T, c *Conn, s *stamped, far net.Conn, closeCalls *atomic.Int64) (byUser, idle bool) {
 	var ends sync.WaitGroup
 	var reasons [2]error
@@ -169,8 +170,8 @@ func useOne(t *testing.T, c *Conn, s *stamped, far net.Conn, closeCalls *atomic.
 	return !idle, idle
 }
 
-// Goroutines that write at the same time: the deadline never falls behind what has been written. It would if
-// one that has read the clock, and then loses the processor, set it to what is out of date by then.
+// When goroutines write at the same time, the deadline never falls behind the last Write. It would if a
+// goroutine that has read the clock lost its processor, and then set a deadline that is out of date.
 func TestDeadlineOnlyAdvances(t *testing.T) {
 	const silence = time.Hour
 	l := newLimit(t, silence, hashedwheel.WithTick(time.Microsecond))
@@ -178,7 +179,7 @@ func TestDeadlineOnlyAdvances(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	start := time.Now()
-	var written atomic.Int64 // the latest beginning of a Write that has returned
+	var written atomic.Int64 // the latest time at which a Write that has returned began
 	var writers sync.WaitGroup
 	for range 4 {
 		writers.Go(func() {

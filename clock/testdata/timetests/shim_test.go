@@ -1,5 +1,5 @@
-// Package time_test has what the tests of package time find in that package: here most of it is package
-// clock's. TestTestsOfPackageTime adds those tests.
+// Package time_test declares the names that the tests of package time use. Here most of them stand for
+// package clock. TestTestsOfPackageTime adds the tests.
 package time_test
 
 import (
