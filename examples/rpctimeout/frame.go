@@ -71,8 +71,8 @@ func (o *outbox) send(id uint64, payload []byte) {
 	}
 }
 
-// write writes the frames that send adds, until stop is closed and no frames are
-// left. It returns the first error.
+// write writes the frames that send adds until stop is closed. Then it writes the
+// remaining frames. It returns the first error.
 func (o *outbox) write(conn net.Conn, stop <-chan struct{}) error {
 	var batch []byte
 	for stopped := false; !stopped; {
