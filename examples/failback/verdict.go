@@ -22,7 +22,7 @@ type expiry struct {
 type verdict struct {
 	rightly     int
 	wrongly     []string      // one line for each lease that must not expire, or did not expire when it had to
-	first, last time.Duration // of the right ones: the least and the greatest time from the end of the provider to that of its lease
+	first, last time.Duration // from the end of a provider to that of its lease: the least and the greatest
 }
 
 // judge checks each lease that expired. It expires rightly if all of this holds:
