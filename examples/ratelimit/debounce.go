@@ -40,8 +40,8 @@ func NewDebounce[K comparable, V any](t *hashedwheel.Timer, quiet, maxWait time.
 // A Call and the end of the wait can come at the same time. The result of Move
 // decides:
 //
-//   - true: the key was waiting, and now waits for longer. The call of its burst
-//     has not been made, and the burst takes the new value.
+//   - true: the key was waiting, and now waits until a new deadline. The call of
+//     its burst has not been made, and the burst takes the new value.
 //   - false: the wait is over, and expired has started or is about to start. It
 //     makes the call of that burst without the new value, which begins another
 //     burst. Set does not affect the entry that has just expired.
