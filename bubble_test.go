@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	usedInside  = "hashedwheel: a Timer made outside of a testing/synctest bubble is used in one: make it in there"
+	usedInside  = "hashedwheel: a Timer made outside of a testing/synctest bubble is used inside one: make it inside the bubble"
 	usedOutside = "hashedwheel: a Timer made in a testing/synctest bubble is used outside of it"
 )
 

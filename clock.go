@@ -84,7 +84,7 @@ func (c *clock) checkBubble(now time.Time) {
 	case outside && !madeOutside:
 		panic("hashedwheel: a Timer made in a testing/synctest bubble is used outside of it")
 	case !outside && madeOutside:
-		panic("hashedwheel: a Timer made outside of a testing/synctest bubble is used in one: make it in there")
+		panic("hashedwheel: a Timer made outside of a testing/synctest bubble is used inside one: make it inside the bubble")
 	}
 }
 

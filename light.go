@@ -17,6 +17,8 @@ package hashedwheel
 // Run and Stopped must not block, except on a lock that is held briefly. Stopped is called by the goroutine
 // that called Stop or Shutdown, when nothing can be armed any more. It must not wait for that goroutine. A
 // panic in Stopped is reported like one in Run.
+//
+// Embed Light once, by value, in the type that is passed to the timer.
 type Light struct{ noHook }
 
 // A stopNotified is a Light task that Stop notifies.

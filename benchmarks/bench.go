@@ -13,37 +13,38 @@ import (
 	"time"
 )
 
-// outcome is what one run of a cell, a workload with a peer, came to. There may be both figures and
-// a fault: the figures until then, or what was measured while timeouts were lost.
+// An outcome is the result of one run of a cell, which is a workload with a peer. It may have figures and a
+// fault: then the figures are those until the fault, or were measured while timeouts were lost.
 type outcome struct {
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	Fault   string             `json:"fault,omitempty"`
 
-	// Ended by a limit or by a crash: it would cost as much again to see the same.
+	// Final means that a limit or a crash ended the run. It is not repeated, because the result would be
+	// the same.
 	Final bool `json:"final,omitempty"`
 }
 
-// A bench is a workload's view of the run.
+// A bench is the run of a cell, as the workload sees it.
 type bench struct {
 	peer  peer
 	work  *workload
 	short bool
 	timer timer
 
-	resting atomic.Bool // watch is to wake up rarely
+	resting atomic.Bool // watch wakes up less often
 
 	mu    sync.Mutex
 	out   outcome
 	phase string
 }
 
-// memoryLimit ends a cell whose backlog grows without an end.
+// memoryLimit bounds the memory of a cell. It ends a cell whose backlog grows without bound.
 const memoryLimit = 6 << 30
 
-// cellEnv has a process be that cell instead of the program.
+// cellEnv is an environment variable. It makes the process run that cell instead of the program.
 const cellEnv = "HASHEDWHEEL_BENCHMARK_CELL"
 
-// runCell is the main function of such a process. It prints the outcome, in one line.
+// runCell is the main function of the process of a cell. It prints the outcome in one line.
 func runCell(spec string) {
 	mode, spec, _ := strings.Cut(spec, "/")
 	work, name, _ := strings.Cut(spec, "/")
@@ -64,9 +65,9 @@ func runCell(spec string) {
 	b.end(false)
 }
 
-// end prints the outcome and ends the process. The first to call it does.
+// end prints the outcome and ends the process. Only the first call does so.
 func (b *bench) end(final bool) {
-	b.mu.Lock() // for ever: nothing changes any more
+	b.mu.Lock() // never unlocked, so that nothing changes any more
 	b.out.Final = final
 	line, err := json.Marshal(b.out)
 	if err != nil {
@@ -76,11 +77,11 @@ func (b *bench) end(final bool) {
 	os.Exit(0)
 }
 
-// resultMark sets the outcome apart from what a peer may print.
+// resultMark distinguishes the outcome from the output of a peer.
 const resultMark = "outcome: "
 
-// watch ends the process at the limits of time and memory. It tells a deadlock from slow work by
-// whether the process still uses a processor.
+// watch ends the process at the limits of time and memory. It reports a deadlock if the process no longer uses
+// a processor, and slow work otherwise.
 func (b *bench) watch() {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	limit := b.work.limit(b.short)
@@ -107,7 +108,7 @@ func (b *bench) watch() {
 	b.end(true)
 }
 
-// doing names what comes next, for the message if it does not end.
+// doing names the next phase, for the message if that phase does not end.
 func (b *bench) doing(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +146,7 @@ func (b *bench) failf(format string, args ...any) {
 	b.out.Fault += fmt.Sprintf(format, args...)
 }
 
-// pick returns what a complete run and a short one are to use.
+// pick returns full in a complete run and short in a short one.
 func pick[T any](b *bench, full, short T) T {
 	if b.short {
 		return short
@@ -162,9 +163,9 @@ func (b *bench) goroutines() int {
 	return 1
 }
 
-// settle waits until the peer has worked off what has been asked of it: a timeout that is armed now
-// fires after that where there is a queue, and two more ticks let the canceled ones go. Another one
-// each second is for a peer that loses some.
+// settle waits until the peer has done all of its work so far. A timeout that is armed now fires after the
+// earlier work if the peer has a queue. Two more ticks give the peer time to drop canceled timeouts. settle
+// arms another timeout each second, because a peer may lose one.
 func (b *bench) settle() {
 	b.doing("wait for the worker")
 	tick := b.peer.tick(b.work)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The fakes have one fault each.
+// fakes are peers with one fault each.
 var fakes = []peer{
 	{name: "fake that panics", cancels: true, make: func(options) timer { return panicking{} }},
 	{name: "fake that hangs", cancels: true, make: func(options) timer { return hanging{} }},
@@ -40,7 +40,7 @@ type hanging struct{ timeTimer }
 
 func (hanging) After(time.Duration, func()) handle { select {} }
 
-// growing takes address space alone: nobody writes to it.
+// growing only takes address space, because it does not write to the memory.
 type growing struct{ timeTimer }
 
 func (growing) After(time.Duration, func()) handle {
@@ -80,7 +80,7 @@ type unmoved struct{ timeTimer }
 
 func (unmoved) Reset(h handle, _ time.Duration, _ func()) handle { return h }
 
-// stalling has one call that takes half a second.
+// In stalling one call takes half a second.
 type stalling struct {
 	timeTimer
 	armed int
@@ -93,7 +93,7 @@ func (t *stalling) After(d time.Duration, f func()) handle {
 	return t.timeTimer.After(d, f)
 }
 
-// once keeps timeouts, and does not arm one again after it has ended.
+// once keeps timeouts, but does not arm a timeout again after it has ended.
 type once struct{ timeReused }
 
 func (once) Reset(h handle, d time.Duration, _ func()) handle {
@@ -103,7 +103,7 @@ func (once) Reset(h handle, d time.Duration, _ func()) handle {
 	return h
 }
 
-// TestMain lets this binary be a cell, as the program does.
+// TestMain makes this binary run a cell if it is asked to, as the program does.
 func TestMain(m *testing.M) {
 	peers = append(peers, fakes...)
 	if spec := os.Getenv(cellEnv); spec != "" {
@@ -113,7 +113,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The designs are correct, so that what they cost is the cost of something correct.
+// The designs are correct, so that their figures are those of correct timers.
 func TestCheck(t *testing.T) {
 	for _, p := range peers {
 		if !strings.HasSuffix(p.name, " design") && !strings.HasPrefix(p.name, "hashedwheel") && !strings.HasPrefix(p.name, "time") {
@@ -157,7 +157,7 @@ func TestFaultsAreShown(t *testing.T) {
 	}
 }
 
-// The workloads notice what the check would have noticed.
+// The workloads notice the same faults as the check.
 func TestWorkloadsNoticeFaults(t *testing.T) {
 	for cell, want := range map[string]string{
 		"rpc/fake that forgets to cancel":        "fired though canceled",
@@ -195,7 +195,7 @@ func TestWorkloadsNoticeFaults(t *testing.T) {
 	}
 }
 
-// A cell that crashed or hung is not run again; one that cannot be is not run at all.
+// A cell that crashed or hung is not run again. A cell that a peer cannot run is not run at all.
 func TestRounds(t *testing.T) {
 	r := newResult(true, 2)
 	if err := r.measure(context.Background(), regexp.MustCompile(`^check/(time|fake that panics)$|^rpc/siddontang$|^reuse-serial/netty design$`), nil, io.Discard); err != nil {

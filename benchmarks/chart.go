@@ -13,7 +13,7 @@ type bar struct {
 	value, least, greatest float64
 	measured, ours         bool
 	fault                  string
-	cannot                 bool // the peer takes no part, and fault says why
+	cannot                 bool // the peer cannot take part, and fault says why
 }
 
 // Distances in a chart, in pixels.
@@ -22,14 +22,14 @@ const (
 	chartLabels  = 164 // left of the bars
 	chartBars    = 400 // the longest
 	chartTop     = 64
-	chartAxis    = 22 // more above the bars of a logarithmic scale
+	chartAxis    = 22 // additional space above the bars of a logarithmic scale
 	chartRow     = 28
-	chartLine    = 17                                       // a further line of a text
-	chartLetters = (chartWidth - chartLabels - 8) * 10 / 74 // to a line of a text, some 7.4 pixels each
+	chartLine    = 17                                       // the height of each further line of a text
+	chartLetters = (chartWidth - chartLabels - 8) * 10 / 74 // in a line of a text, about 7.4 pixels each
 )
 
-// chartStyle is for the chart's own white background, which it has on a dark page too. So there is one
-// set of colors. TestChartContrast computes what contrast they have.
+// chartStyle has one set of colors, because the chart has its own white background, also on a dark page.
+// TestChartContrast checks their contrast.
 const chartStyle = `
 .background { fill: #ffffff; stroke: #d0d7de; }
 text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
@@ -42,8 +42,8 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-s
 .grid { stroke: #d0d7de; stroke-width: 1; }
 `
 
-// drawChart returns an SVG with a bar for each value, on one scale. A fault stands in place of the
-// bar, because what was measured beside it is not comparable.
+// drawChart returns an SVG with a bar for each value, on one scale. A fault takes the place of the bar, because
+// figures measured with a fault are not comparable.
 func drawChart(title, caption, unit string, bars []bar) []byte {
 	scale := scaleOf(bars)
 	top := chartTop
@@ -74,7 +74,7 @@ func drawChart(title, caption, unit string, bars []bar) []byte {
 	return s.Bytes()
 }
 
-// drawRow draws one bar, or the text in its place, and returns the height that it took.
+// drawRow draws one bar, or the text in its place, and returns the height of the row.
 func drawRow(s *bytes.Buffer, b bar, unit string, scale scale, top int) int {
 	const base = 18 // of the first line, below the top
 	drawText(s, "", chartLabels-8, top+base, "end", b.label)
@@ -107,8 +107,8 @@ func drawRow(s *bytes.Buffer, b bar, unit string, scale scale, top int) int {
 	return chartRow
 }
 
-// drawBar draws the bar of one value, and a line from the least to the greatest. A bar that is cut has
-// a gap, and no line.
+// drawBar draws the bar of one value, and a line from the least to the greatest value. A bar that is cut has a
+// gap and no line.
 func drawBar(s *bytes.Buffer, b bar, top int, scale scale) {
 	class := "other"
 	if b.ours {
@@ -137,8 +137,8 @@ func drawText(s *bytes.Buffer, class string, x float64, y int, anchor, text stri
 	fmt.Fprintf(s, `<text class="%s" x="%.1f" y="%d" text-anchor="%s">%s</text>`+"\n", class, x, y, anchor, escape(text))
 }
 
-// wrap breaks a text between words into lines of at most so many characters. It leaves out what does
-// not fit on three lines, because the tables have all of it.
+// wrap breaks a text between words into lines of at most width characters. It leaves out the text after three
+// lines, because the tables have the whole text.
 func wrap(text string, width int) []string {
 	const most = 3
 	lines := []string{""}

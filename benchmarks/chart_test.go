@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// A drawn element of a chart, with its attributes and its text.
+// A drawn is an element of a chart, with its attributes and its text.
 type drawn struct {
 	name string
 	at   map[string]string
@@ -29,7 +29,7 @@ func (d drawn) number(t *testing.T, attribute string) float64 {
 	return v
 }
 
-// elements parses a chart. What follows an element's end counts as no one's text.
+// elements parses a chart. Text after the end of an element belongs to no element.
 func elements(t *testing.T, svg []byte) (all []drawn) {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(svg))
@@ -84,7 +84,7 @@ func TestChart(t *testing.T) {
 	drawChart("no bars", "", "", nil)
 }
 
-// contrast is that of WCAG 2 between two colors, from 1 to 21.
+// contrast returns the contrast of two colors by WCAG 2, from 1 to 21.
 func contrast(t *testing.T, a, b string) float64 {
 	t.Helper()
 	luminance := func(color string) float64 {
@@ -118,11 +118,11 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// A chart can be read on any page: it covers that with a background of its own, on which all texts have
-// a contrast of 4.5 and all bars and lines of 3. The theme of the system changes nothing.
+// A chart is readable on any page. It has its own background. On it, all texts have a contrast of at least 4.5,
+// and all bars and lines of at least 3. The theme of the system changes nothing.
 func TestChartContrast(t *testing.T) {
 	svg := chartOfAll()
-	colors := map[string]string{} // of the selectors, as "fill .ours"
+	colors := map[string]string{} // by property and selector, as in "fill .ours"
 	style := regexp.MustCompile(`<style>([^<]*)</style>`).FindSubmatch(svg)
 	if strings.Contains(string(svg), "@media") || style == nil {
 		t.Fatalf("a style for some themes, or none:\n%s", svg)
@@ -152,7 +152,7 @@ func TestChartContrast(t *testing.T) {
 		case e.name == "rect":
 			shapes++
 			least, color = 3, colors["fill "+class]
-		case e.name == "line" && class != ".grid": // which is only there to guide the eye
+		case e.name == "line" && class != ".grid": // grid lines need no contrast, because they only guide the eye
 			shapes++
 			least, color = 3, colors["stroke "+class]
 		}
@@ -180,7 +180,7 @@ func TestChartContrast(t *testing.T) {
 	}
 }
 
-// All of a fault's text is there, on lines that end within the chart.
+// The whole text of a fault is in the chart, on lines that end within it.
 func TestFaultIsReadable(t *testing.T) {
 	fault := "took 0.5 s longer to arm than there was; lost 123456 of 1000000; early by up to 10 ms, 100 of 100; more (in 3 of 3 runs)"
 	svg := drawChart("", "", "M tasks/s", []bar{

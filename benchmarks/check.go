@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// runCheck is the common correctness check: nothing early, nothing lost or twice, what was canceled
-// does not fire, a reset moves the deadline either way, and nothing fires after Stop. The pace is
-// one that every queue can follow.
+// runCheck is the correctness check for all peers. Nothing fires early or twice, and nothing is lost. A
+// canceled timeout does not fire. A reset moves the deadline, to earlier or later. Nothing fires after Stop.
+// The pace is slow enough for every queue.
 func runCheck(b *bench) {
 	b.doing("check")
 	var want, canceled, stopped []*shot

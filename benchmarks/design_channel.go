@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// channelDesign is a wheel that belongs to one goroutine. It hears of everything through a channel,
-// and finds a timeout by its key in a map. Each task gets a goroutine. It sees how many ticks have
-// gone by on the clock, because a Ticker drops those that nobody waits for.
+// channelDesign is a wheel that belongs to one goroutine. The goroutine receives all operations from a channel,
+// and finds a timeout by its key in a map. It starts a goroutine for each task. It computes the number of ticks
+// that are over from the clock, because a Ticker drops ticks.
 type channelDesign struct {
 	start time.Time
 	tick  time.Duration
@@ -15,7 +15,7 @@ type channelDesign struct {
 	ops   chan channelOp
 	done  chan struct{}
 
-	// The goroutine's own.
+	// Owned by the goroutine.
 	now     uint64 // ticks that are over
 	buckets [wheelSize]channelEntry
 	byKey   map[uint64]*channelEntry
@@ -23,12 +23,12 @@ type channelDesign struct {
 
 type channelOp struct {
 	key  uint64
-	due  uint64 // tick at which it fires; 0: cancel
+	due  uint64 // tick at which it fires; 0 to cancel
 	f    func()
 	move bool
 }
 
-// A channelEntry is in the ring of its bucket, of which the bucket's own entry is the head.
+// A channelEntry is in the ring of its bucket. The entry of the bucket itself is the head.
 type channelEntry struct {
 	next, prev *channelEntry
 	key        uint64
@@ -63,7 +63,7 @@ func (t *channelDesign) After(d time.Duration, f func()) handle {
 	return key
 }
 
-// Cancel cannot tell: what has been sent to the worker is canceled a little later.
+// Cancel always returns true, because the worker cancels the timeout later.
 func (t *channelDesign) Cancel(h handle) bool {
 	t.send(channelOp{key: h.(uint64)})
 	return true
@@ -74,7 +74,7 @@ func (t *channelDesign) Reset(h handle, d time.Duration, f func()) handle {
 	return h
 }
 
-// send gives up after Stop, when nobody hears it.
+// send gives up after Stop, when no goroutine receives.
 func (t *channelDesign) send(op channelOp) {
 	select {
 	case t.ops <- op:

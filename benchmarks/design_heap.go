@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// heapDesign is a binary heap of deadlines under one mutex. Its workers take what is due and run it
-// themselves; one of them, the leader, sleeps until the next deadline, the others until they are
-// called. What is canceled leaves the heap at once.
+// heapDesign is a binary heap of deadlines under one mutex. Its workers take due timeouts and run their tasks.
+// One worker, the leader, sleeps until the next deadline. The others sleep until they are woken. A canceled
+// timeout leaves the heap at once.
 type heapDesign struct {
 	start time.Time
 
 	mu      sync.Mutex
 	heap    []*heapEntry
-	led     bool // a leader sleeps
+	led     bool // a leader is sleeping
 	stopped bool
-	earlier chan struct{} // 1: for the leader, there is a new first deadline
-	wake    chan struct{} // 1: for one of the others, it is to lead
+	earlier chan struct{} // a token tells the leader that there is a new first deadline
+	wake    chan struct{} // a token makes one of the others the leader
 	done    chan struct{}
 }
 
 type heapEntry struct {
 	deadline time.Duration // since start
-	index    int           // in the heap; -1: not there
+	index    int           // in the heap; -1 if not there
 	f        func()
 }
 
@@ -92,8 +92,8 @@ func (t *heapDesign) Stop() {
 	}
 }
 
-// call wakes the leader, or else a worker that becomes it. One call that nobody has heard yet will
-// do. The mutex is held.
+// call wakes the leader, or a worker that becomes the leader. One pending token is enough. The caller holds the
+// mutex.
 func (t *heapDesign) call() {
 	wake := t.wake
 	if t.led {
@@ -134,8 +134,8 @@ func (t *heapDesign) work() {
 	}
 }
 
-// next returns what is due. If nothing is, wait is how long the caller sleeps as the leader, and
-// zero if it is none. It is not ok after Stop.
+// next returns the task of a due timeout. If none is due, wait is how long the caller sleeps as the leader, or
+// zero if it is not the leader. After Stop, ok is false.
 func (t *heapDesign) next() (f func(), wait time.Duration, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +149,7 @@ func (t *heapDesign) next() (f func(), wait time.Duration, ok bool) {
 	if wait = e.deadline - time.Since(t.start); wait <= 0 {
 		t.remove(0)
 		if len(t.heap) > 0 && !t.led {
-			t.call() // while this one runs the task
+			t.call() // another worker leads while this one runs the task
 		}
 		return e.f, 0, true
 	}

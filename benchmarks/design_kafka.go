@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// kafkaDesign does what Kafka's SystemTimer does: a hierarchy of wheels whose buckets have a lock
-// each, and a delay queue of those buckets that hold something. One goroutine waits for the first
-// bucket, advances the clock, and moves what is in it to finer wheels or, when due, to a goroutine
-// of its own. Deadlines are rounded up to ticks, so that no bucket is early.
+// kafkaDesign does what Kafka's SystemTimer does. It is a hierarchy of wheels whose buckets have a lock each,
+// and a delay queue of the buckets that are not empty. One goroutine waits for the first bucket and advances the
+// clock. It moves the entries of the bucket to finer wheels, and starts a goroutine for each due task.
+// Deadlines are rounded up to ticks, so that no bucket is early.
 type kafkaDesign struct {
 	start time.Time
-	clock sync.RWMutex // held for reading to add, for writing to advance
+	clock sync.RWMutex // locked for reading to add an entry, and for writing to advance the clock
 	wheel *kafkaWheel
 	done  chan struct{}
 
-	mu    sync.Mutex // of the delay queue
+	mu    sync.Mutex // guards the delay queue
 	queue kafkaQueue
-	wake  chan struct{} // 1: there is a new first bucket
+	wake  chan struct{} // a token means that there is a new first bucket
 }
 
 type kafkaWheel struct {
 	tick     time.Duration
 	now      time.Duration // a multiple of tick, since start
 	buckets  [wheelSize]kafkaBucket
-	overflow atomic.Pointer[kafkaWheel] // the next coarser one, made when needed
+	overflow atomic.Pointer[kafkaWheel] // the next coarser wheel, made when needed
 	making   sync.Mutex
 }
 
 type kafkaBucket struct {
 	mu   sync.Mutex
 	head *kafkaEntry
-	due  atomic.Int64 // -1 or 0: it is not in the delay queue
+	due  atomic.Int64 // -1 or 0 if the bucket is not in the delay queue
 }
 
 type kafkaEntry struct {
@@ -41,7 +41,7 @@ type kafkaEntry struct {
 	f          func()
 	ended      atomic.Bool // expired or canceled
 	bucket     atomic.Pointer[kafkaBucket]
-	next, prev *kafkaEntry // under the bucket's lock
+	next, prev *kafkaEntry // guarded by the lock of the bucket
 }
 
 func newKafkaDesign(o options) timer {
@@ -86,7 +86,7 @@ func (t *kafkaDesign) Reset(h handle, d time.Duration, f func()) handle {
 
 func (t *kafkaDesign) Stop() { close(t.done) }
 
-// add puts an entry on the finest wheel that reaches its deadline. The clock's lock is held.
+// add puts an entry on the finest wheel that reaches its deadline. The caller holds the clock's lock.
 func (t *kafkaDesign) add(e *kafkaEntry) {
 	w := t.wheel
 	if e.deadline < w.now+w.tick {
@@ -109,7 +109,7 @@ func (t *kafkaDesign) add(e *kafkaEntry) {
 	}
 }
 
-// coarser returns the next wheel, of which a bucket is a turn of this one.
+// coarser returns the next wheel. Each of its buckets covers a turn of this wheel.
 func (w *kafkaWheel) coarser() *kafkaWheel {
 	if o := w.overflow.Load(); o != nil {
 		return o
@@ -138,7 +138,7 @@ func (t *kafkaDesign) offer(b *kafkaBucket, due int64) {
 	}
 }
 
-// poll returns the first bucket if it is due, or how long to wait for it.
+// poll returns the first bucket if it is due, or else how long to wait for it.
 func (t *kafkaDesign) poll() (b *kafkaBucket, due, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -211,7 +211,7 @@ func (b *kafkaBucket) unlink(e *kafkaEntry) {
 	e.bucket.Store(nil)
 }
 
-// clear takes all entries out. They belong to no bucket until they are added again.
+// clear removes and returns all entries. They are in no bucket until they are added again.
 func (b *kafkaBucket) clear() *kafkaEntry {
 	b.mu.Lock()
 	defer b.mu.Unlock()

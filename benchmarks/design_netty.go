@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// nettyDesign does what Netty's HashedWheelTimer does: a timeout goes to a shared queue of many
-// producers, and from there to a bucket at a tick, at most 100,000 a tick. A canceled one goes to
-// another queue and is unlinked at a tick. At each tick the worker goes through the whole bucket,
-// runs what is due itself, and counts the rounds of the rest down.
+// nettyDesign does what Netty's HashedWheelTimer does. A timeout goes to a queue that all producers share. At
+// each tick, the worker moves at most 100,000 timeouts from there to their buckets. A canceled timeout goes to
+// another queue, and the worker unlinks it at the next tick. At each tick the worker goes through the whole
+// bucket, runs the due tasks itself, and decrements the rounds of the other timeouts.
 //
-// Netty makes a node for each element of a queue. These queues link the timeouts themselves.
+// Netty allocates a node for each element of a queue. These queues link the timeouts themselves.
 type nettyDesign struct {
 	start    time.Time
 	tick     time.Duration
@@ -19,7 +19,7 @@ type nettyDesign struct {
 	stopped  atomic.Bool
 	done     chan struct{}
 
-	buckets [wheelSize]nettyTimeout // the worker's own; each is the head of a ring
+	buckets [wheelSize]nettyTimeout // owned by the worker; each is the head of a ring
 }
 
 const (
@@ -28,7 +28,7 @@ const (
 	nettyExpired
 )
 
-// nettyTransfers is the most that is taken from the queue at a tick.
+// nettyTransfers is how many timeouts the worker takes from the queue at a tick, at most.
 const nettyTransfers = 100_000
 
 type nettyTimeout struct {
@@ -36,17 +36,17 @@ type nettyTimeout struct {
 	f          func()
 	state      atomic.Int32
 	rounds     int64
-	next, prev *nettyTimeout // in the bucket; nil: in none
+	next, prev *nettyTimeout // in the bucket; nil if in no bucket
 	queued     [2]atomic.Pointer[nettyTimeout]
 }
 
 // A nettyQueue is Vyukov's intrusive queue: a push is one exchange and one store.
 type nettyQueue struct {
-	link int // which of queued it uses
+	link int // the index of queued that it uses
 	stub nettyTimeout
 	tail atomic.Pointer[nettyTimeout]
 	_    [64]byte
-	head *nettyTimeout // the consumer's
+	head *nettyTimeout // owned by the consumer
 }
 
 func (q *nettyQueue) init(link int) {
@@ -60,7 +60,7 @@ func (q *nettyQueue) push(t *nettyTimeout) {
 	q.tail.Swap(t).queued[q.link].Store(t)
 }
 
-// pop returns nil if there is nothing, or if the next one is just being pushed.
+// pop returns nil if the queue is empty, or if a push of the next timeout is in progress.
 func (q *nettyQueue) pop() *nettyTimeout {
 	head := q.head
 	next := head.queued[q.link].Load()
@@ -165,7 +165,7 @@ func (t *nettyDesign) transfer(tick int64) {
 	}
 }
 
-// expire ends a tick, of which all deadlines have passed.
+// expire runs the due tasks of a bucket. All deadlines of its tick have passed.
 func (t *nettyDesign) expire(head *nettyTimeout) {
 	for to := head.next; to != head; {
 		next := to.next

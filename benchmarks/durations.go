@@ -2,13 +2,13 @@ package main
 
 import "time"
 
-// durations is a histogram of the durations of calls, in steps of 100 ns up to 100 ms. It has memory
-// for 100 microseconds at a time, where there are any, so that it adds little to the heap.
+// durations is a histogram of the durations of calls, in steps of 100 ns up to 100 ms. It allocates a page for
+// a range of 100 microseconds only when a duration falls into that range, so that it adds little to the heap.
 type durations struct {
 	pages    [1000]*[1000]uint32
-	over     int // of 100 ms and more
+	over     int // calls of 100 ms or more
 	count    int
-	slow     int // of more than 1 ms
+	slow     int // calls of more than 1 ms
 	greatest time.Duration
 }
 
@@ -53,8 +53,8 @@ func (h *durations) merge(other *durations) {
 	h.greatest = max(h.greatest, other.greatest)
 }
 
-// exceededBy returns the end of the least step that no more than n calls are above. It is 100 ms if
-// more than n are above that.
+// exceededBy returns a duration that at most n calls exceed: the end of the lowest such step. It returns 100 ms
+// if more than n calls take longer than that.
 func (h *durations) exceededBy(n int) time.Duration {
 	above := h.over
 	if above > n {

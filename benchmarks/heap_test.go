@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The workloads beside 256 MB have them, and give all the figures of their tables, for this library and
-// package time.
+// The workloads with 256 MB beside them have that memory. They give all the figures of their tables, for this
+// library and package time.
 func TestBesideHeap(t *testing.T) {
 	var names []string
 	for _, w := range workloads {
@@ -38,7 +38,8 @@ func TestBesideHeap(t *testing.T) {
 	}
 }
 
-// What is beside 256 MB has the peers of the workload without, except in the storms, which take long.
+// A workload with 256 MB beside it has the same peers as the one without. The storms have fewer, because they take
+// long.
 func TestPeersBesideHeap(t *testing.T) {
 	for _, w := range workloads {
 		if w.heap == 0 {
@@ -65,8 +66,8 @@ func peerNames(w *workload) (names []string) {
 	return names
 }
 
-// Package time has a row for timers that are used again where others have one for kept timeouts, except
-// in reset-*, where its timers are reset anyway.
+// Package time has a row for reused timers where others have one for kept timeouts, except in reset-*, where its
+// timers are reset anyway.
 func TestTimeReused(t *testing.T) {
 	for _, w := range workloads {
 		names := peerNames(w)

@@ -1,5 +1,5 @@
-// Command benchmarks measures hashedwheel beside what a user would pick instead, on the same work in
-// the same run. See README.md.
+// Command benchmarks compares hashedwheel with what a user would pick instead, on the same work in the same run.
+// See README.md.
 package main
 
 import (

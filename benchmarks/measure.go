@@ -16,7 +16,7 @@ type usage struct {
 	peak    float64       // bytes, the most that was resident
 }
 
-// heapBytes returns what is live, goroutine stacks included.
+// heapBytes returns the live bytes, including goroutine stacks.
 func heapBytes() float64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -31,9 +31,9 @@ func liveHeap() float64 {
 	return float64(sample[0].Value.Uint64())
 }
 
-// loop calls op for the time d, in one goroutine or in GOMAXPROCS, which are told their number. It
-// returns how many calls there were, and how long they took. It looks at the clock about every
-// 100 microseconds.
+// loop starts goroutines, calls op with the number of each goroutine, and calls the function that op returns
+// again and again for the time d. It returns how many of these calls there were, and how long they took. It
+// reads the clock about every 100 microseconds.
 func loop(goroutines int, d time.Duration, op func(g int) func()) (n int, took time.Duration) {
 	var wg sync.WaitGroup
 	counts := make([]int, goroutines)
@@ -66,7 +66,7 @@ func loop(goroutines int, d time.Duration, op func(g int) func()) (n int, took t
 	return n, took
 }
 
-// median returns the middle one, or the mean of the two in the middle.
+// median returns the middle value, or the mean of the two values in the middle.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -76,7 +76,7 @@ func median(values []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// quantile returns the q-th of sorted values, with 0 for the least and 1 for the greatest.
+// quantile returns the q-quantile of sorted durations in milliseconds: 0 is the least and 1 the greatest.
 func quantile(sorted []time.Duration, q float64) float64 {
 	return float64(sorted[int(q*float64(len(sorted)-1))]) / 1e6
 }

@@ -13,7 +13,7 @@ var pooledMetrics = []metric{
 	{"rate", "M ops/s", true}, {"cpu", "ns CPU/op", false}, {"allocated", "B/op", false}, {"left", "left to fire", false},
 }
 
-// burstLateness follows a first metric that is no lateness.
+// burstLateness are metrics that follow a first metric, which is not a lateness.
 var burstLateness = []metric{{"p50", "ms", false}, {"p99", "ms", false}, {"max", "ms", false}}
 
 var stormMetrics = []metric{

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// fire, heartbeat and burst give all the figures of their tables.
+// The workloads fire, heartbeat and burst give all the figures of their tables.
 func TestFiring(t *testing.T) {
 	for _, cell := range []string{
 		"fire/hashedwheel", "fire/hashedwheel, 3 levels", "fire/time",
@@ -28,7 +28,7 @@ func TestFiring(t *testing.T) {
 	}
 }
 
-// A step comes at its time. What takes too long is made up for, and told.
+// Each step comes at its time. After a step that takes too long, paced catches up and returns the delay.
 func TestPaced(t *testing.T) {
 	for _, tt := range []struct {
 		slow   int // the step that takes 35 ms
@@ -62,7 +62,7 @@ func TestFlags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 100
 		f := &flags{ran: make([]atomic.Uint64, n)}
-		for i := range n { // the last comes first
+		for i := range n { // the last flag is set first
 			time.AfterFunc(time.Duration(n-i)*10*ms+50*time.Microsecond, f.task(i))
 		}
 		start := time.Now()
@@ -83,7 +83,7 @@ func TestFlags(t *testing.T) {
 	})
 }
 
-// It is lost what does not run while no other does.
+// A task counts as lost if it does not run and no other task runs meanwhile.
 func TestFlagsAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &flags{ran: make([]atomic.Uint64, 100)}

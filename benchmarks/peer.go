@@ -10,27 +10,27 @@ type handle any
 
 // A timer is what a workload drives. The adapters add no more than a call through an interface.
 type timer interface {
-	// After has f called once, after d. It does not fail: where a peer refuses for want of room
-	// the adapter tries again, since a user has to as well.
+	// After calls f once, after d. It does not fail. If a peer refuses because it is full, the
+	// adapter tries again, as a user has to.
 	After(d time.Duration, f func()) handle
 
-	// Cancel reports whether the timeout will never fire, if the peer tells.
+	// Cancel reports whether the timeout will never fire. Its result is valid only if the peer tells.
 	Cancel(h handle) bool
 
-	// Reset moves a pending timeout, and returns its handle from then on. A peer that has none
-	// does what its users do, which is to cancel and to schedule f again.
+	// Reset moves a pending timeout, and returns the handle to use from then on. If a peer has no
+	// reset, it cancels and schedules f again, as its users do.
 	Reset(h handle, d time.Duration, f func()) handle
 
 	Stop()
 }
 
-// A keeper has timeouts that their owner keeps. Reset arms them, also after Cancel or after they have fired.
+// A keeper has timeouts that their owner keeps. Reset arms them again, also after Cancel or after they fired.
 type keeper interface {
 	// Keep returns a timeout that is not armed. It calls f each time that it fires.
 	Keep(f func()) handle
 }
 
-// A deadliner can reset a timeout to a deadline, which its caller has computed.
+// A deadliner can reset a timeout to a deadline that its caller has computed.
 type deadliner interface {
 	ResetAt(h handle, deadline time.Time)
 }
@@ -38,33 +38,33 @@ type deadliner interface {
 // options are what a workload asks of a timer.
 type options struct {
 	tick    time.Duration
-	horizon time.Duration // the longest delay, for a peer that has to know
+	horizon time.Duration // the longest delay, for a peer that must know it
 
-	maxPending int // 0: no limit
+	maxPending int // 0 for no limit
 }
 
-// wheelSize is the number of buckets for each peer that lets it be chosen: Netty's default.
+// wheelSize is the number of buckets, for each peer that lets the user choose: Netty's default.
 const wheelSize = 512
 
-// A peer is one way to have timeouts.
+// A peer is one of the timers that are compared.
 type peer struct {
 	name    string
 	module  string // import path of its module, for the version; empty for a design
 	about   string
 	cancels bool // a timeout can be canceled
 	tells   bool // Cancel's result can be relied on
-	stops   bool // after Stop nothing fires
-	limits  bool // it can refuse more than a number of pending timeouts
+	stops   bool // nothing fires after Stop
+	limits  bool // it can limit the number of pending timeouts
 	rearms  bool // a timeout can be armed again after it has ended
 
-	fixedTick time.Duration // it cannot have another one; 0: any
-	million   bool          // only where many timeouts are pending
-	kept      bool          // only where timeouts are kept: it is a keeper
+	fixedTick time.Duration // the only tick that it can have; 0 for any
+	million   bool          // takes part only where many timeouts are pending
+	kept      bool          // takes part only where timeouts are kept; it is a keeper
 
 	make func(options) timer
 }
 
-// peers are shown in this order, ours first.
+// peers are shown in this order, with this library first.
 var peers = []peer{
 	{
 		name: "hashedwheel", module: "github.com/hashedwheel/hashedwheel",
@@ -145,7 +145,7 @@ func (p peer) tick(w *workload) time.Duration {
 	return w.tick
 }
 
-// version returns what the peer is pinned to.
+// version returns the version of the module of the peer.
 func (p peer) version() string {
 	if p.module == "" {
 		return ""

@@ -7,13 +7,13 @@ import (
 	gxtime "github.com/dubbogo/gost/time"
 )
 
-// gostTimer has a channel of 128 in front of its worker, and drops what does not fit: AfterFunc
-// tells by returning nil, Stop and Reset of a timer do not tell.
+// gostTimer has a channel of 128 in front of its worker, and drops operations when the channel is full. Then
+// AfterFunc returns nil. Stop and Reset of a timer do not report it.
 type gostTimer struct{ *gxtime.TimerWheel }
 
 func newGost(options) timer {
 	t := gostTimer{gxtime.NewTimerWheel()}
-	// The package's clock stands still until the first tick of a wheel.
+	// The clock of the package does not run until the first tick of a wheel.
 	time.Sleep(30 * time.Millisecond)
 	return t
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/zeromicro/go-zero/core/collection"
 )
 
-// goZeroTimer gives each timeout a key of its own, which is its handle.
+// goZeroTimer gives each timeout a key of its own. The key is the handle.
 type goZeroTimer struct {
 	*collection.TimingWheel
 	keys atomic.Uint64

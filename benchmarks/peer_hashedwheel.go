@@ -45,7 +45,7 @@ func (t hashedwheelTimer) Reset(h handle, d time.Duration, _ func()) handle {
 
 func (t hashedwheelTimer) Stop() { t.Timer.Stop() }
 
-// hashedwheelEmbedded has timeouts that are fields of the struct that is their task.
+// hashedwheelEmbedded has timeouts that are fields of a struct. The struct is their task.
 type hashedwheelEmbedded struct{ hashedwheelTimer }
 
 func newHashedwheelEmbedded(o options) timer {
@@ -78,7 +78,7 @@ func (t hashedwheelEmbedded) Reset(h handle, d time.Duration, _ func()) handle {
 	return h
 }
 
-// hashedwheelDeadline is the same by deadline.
+// hashedwheelDeadline is hashedwheelEmbedded with deadlines instead of delays.
 type hashedwheelDeadline struct{ hashedwheelEmbedded }
 
 func newHashedwheelDeadline(o options) timer {

@@ -6,8 +6,8 @@ import (
 	"github.com/siddontang/go/timingwheel"
 )
 
-// siddontangTimer waits on the wheel's channels, in a goroutine for each timeout. It has to be as
-// large as the longest delay.
+// siddontangTimer waits on the wheel's channels, with a goroutine for each timeout. The wheel must be as large as
+// the longest delay.
 type siddontangTimer struct{ *timingwheel.TimingWheel }
 
 func newSiddontang(o options) timer {

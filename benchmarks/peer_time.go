@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// timeTimer is package time, which has no tick and nothing to stop.
+// timeTimer is package time. It has no tick, and no timer to stop.
 type timeTimer struct{}
 
 func newTime(options) timer { return timeTimer{} }
@@ -18,7 +18,7 @@ func (timeTimer) Reset(h handle, d time.Duration, _ func()) handle {
 
 func (timeTimer) Stop() {}
 
-// timeReused is package time with timers that are used again.
+// timeReused is package time with timers that are reused.
 type timeReused struct{ timeTimer }
 
 func newTimeReused(options) timer { return timeReused{} }

@@ -107,7 +107,7 @@ func TestProcsAreLabeled(t *testing.T) {
 	}
 }
 
-// What was measured without -procs has no number of processors anywhere, and draws as it did.
+// A result without -procs shows no number of processors, and is drawn as before.
 func TestResultsAreDrawnAgain(t *testing.T) {
 	r, err := readResult(filepath.Join("results", "result.json"))
 	if err != nil {

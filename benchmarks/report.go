@@ -21,7 +21,7 @@ func printList(w io.Writer) {
 	}
 }
 
-// format gives three significant digits, and all digits before the point.
+// format formats v with three significant digits, and all digits before the decimal point.
 func format(v float64) string {
 	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return strconv.FormatFloat(v, 'f', -1, 64)
@@ -30,7 +30,7 @@ func format(v float64) string {
 	return strconv.FormatFloat(v, 'f', min(digits, 3), 64)
 }
 
-// text is the median with its spread, where there was more than one run.
+// text returns the median, with its spread if there was more than one run.
 func (s stat) text(runs int) string {
 	if runs < 2 {
 		return format(s.Median)
@@ -38,7 +38,7 @@ func (s stat) text(runs int) string {
 	return fmt.Sprintf("%s (%s to %s)", format(s.Median), format(s.Min), format(s.Max))
 }
 
-// verdict is the cell's fault or why there is nothing, and empty if all is well.
+// verdict returns the fault of the cell, or why it was not run. It returns "" if there is neither.
 func (c *cell) verdict() string {
 	if c.Cannot != "" {
 		return c.Cannot
@@ -57,7 +57,7 @@ func (r *result) writeTables(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%s, commit %s, %s, %s, %d processors of %s. Medians of %s, with the least and the greatest.%s\n",
 		r.Date, r.Commit, r.Go, r.Platform, r.Processors, r.CPU, r.rounds(), mode)
-	column := func(text string) string { // only where the number of processors was chosen
+	column := func(text string) string { // empty unless -procs was given
 		if !r.chosen() {
 			return ""
 		}
@@ -87,7 +87,7 @@ func (r *result) writeTables(w io.Writer) {
 	}
 }
 
-// label tells metrics of the same unit apart.
+// label distinguishes metrics of the same unit.
 func (m metric) label() string {
 	switch m.unit {
 	case "ms", "µs", "ns":
@@ -96,7 +96,7 @@ func (m metric) label() string {
 	return ""
 }
 
-// tick is empty for package time and the heap, which have none.
+// tick returns the tick, or "" for package time and the heap, which have none.
 func (c *cell) tick() string {
 	switch c.Peer {
 	case "time", "time, reused", "heap design", floorPeer.name:
@@ -105,7 +105,7 @@ func (c *cell) tick() string {
 	return format(c.TickMS) + " ms"
 }
 
-// procs are the numbers of processors that there are cells for.
+// procs returns the values of GOMAXPROCS that have cells.
 func (r *result) procs() (procs []int) {
 	for _, c := range r.Cells {
 		if !slices.Contains(procs, c.Procs) {
@@ -136,7 +136,7 @@ func (r *result) of(w *workload) (cells []*cell) {
 	return cells
 }
 
-// bars are the chart of a workload with so many processors: its first metric.
+// bars returns the bars of the chart of a workload with procs processors. They show its first metric.
 func (r *result) bars(w *workload, procs int) (bars []bar) {
 	for _, c := range r.of(w) {
 		if c.Procs != procs {
@@ -151,7 +151,7 @@ func (r *result) bars(w *workload, procs int) (bars []bar) {
 	return bars
 }
 
-// ownFaults is an error if this library failed anywhere. The peers may.
+// ownFaults returns an error if this library has a fault in any cell. Other peers may have faults.
 func (r *result) ownFaults() error {
 	var faults []error
 	for _, c := range r.Cells {
@@ -171,7 +171,7 @@ func (r *result) rounds() string {
 	return strconv.Itoa(r.Rounds) + " runs"
 }
 
-// caption says what the bars are, and which are the good ones.
+// caption returns the metric of the bars, and whether less or more is better.
 func (r *result) caption(w *workload) string {
 	m := w.metrics[0]
 	better := "less is better"

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// example has a floor, a peer with a figure, and one that lost timeouts in one of two runs.
+// example returns a result with a floor, a peer with a figure, and one that lost timeouts in one of two runs.
 func example() *result {
 	r := newResult(true, 2)
 	r.Cells = []*cell{
@@ -41,7 +41,7 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// That a peer fails is a result. That this library does is an error.
+// A fault of a peer is a result. A fault of this library is an error.
 func TestOwnFaults(t *testing.T) {
 	r := example()
 	if err := r.ownFaults(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// result is what result.json holds.
+// A result is the content of result.json.
 type result struct {
 	Date       string            `json:"date"`
 	Commit     string            `json:"commit"`
@@ -31,7 +31,7 @@ type result struct {
 type cell struct {
 	Workload string          `json:"workload"`
 	Peer     string          `json:"peer"`
-	Procs    int             `json:"procs,omitempty"` // GOMAXPROCS; 0: as the runtime chose
+	Procs    int             `json:"procs,omitempty"` // GOMAXPROCS; 0 for the choice of the runtime
 	TickMS   float64         `json:"tick_ms"`
 	Cannot   string          `json:"cannot,omitempty"`
 	Runs     []outcome       `json:"runs,omitempty"`
@@ -40,7 +40,7 @@ type cell struct {
 	Faulty   int             `json:"faulty_runs,omitempty"`
 }
 
-// stat sums up a metric over the rounds.
+// A stat summarizes a metric over the rounds.
 type stat struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -67,7 +67,7 @@ func newResult(short bool, rounds int) *result {
 	return r
 }
 
-// commit returns what is checked out, if git tells, and whether there are changes.
+// commit returns the current commit, and whether there are changes. It returns "unknown" if git fails.
 func commit() string {
 	id, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {
@@ -80,7 +80,7 @@ func commit() string {
 	return c
 }
 
-// cpuModel returns the processor's name where the system has it in a file.
+// cpuModel returns the name of the processor if the system has it in a file.
 func cpuModel() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -94,8 +94,8 @@ func cpuModel() string {
 	return "unknown"
 }
 
-// summarize fills in what follows from the runs of all cells. The multiples of the floor are of the
-// floor's median, for as many goroutines and processors.
+// summarize computes the statistics of each cell from its runs. The multiples of the floor are relative to the
+// median of the floor with as many goroutines and processors.
 func (r *result) summarize() {
 	for _, c := range r.Cells {
 		c.Metrics, c.Fault, c.Faulty = map[string]stat{}, "", 0
@@ -155,7 +155,7 @@ func readResult(file string) (*result, error) {
 	return r, nil
 }
 
-// draw adds the charts of a workload, one for each number of processors.
+// draw adds the charts of a workload to files, one for each number of processors.
 func (r *result) draw(w *workload, files map[string][]byte) {
 	for _, procs := range r.procs() {
 		name, title := w.name, w.heading(r.Short)

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// The workloads about kept timeouts give all the figures of their tables for the peers that keep them. What
-// is kept is not allocated again; in the RPC mix it may be, because a garbage collection empties the pool.
+// The workloads about kept timeouts give all the figures of their tables, for the peers that keep timeouts. Kept
+// timeouts are not allocated again, except in the RPC mix, because a garbage collection empties the pool.
 func TestReuse(t *testing.T) {
 	for _, w := range workloads {
 		if !w.rearms {
 			continue
 		}
 		for _, p := range w.peers() {
-			if !p.kept || p.about == "" { // a fake says nothing about itself
+			if !p.kept || p.about == "" { // a fake has no about
 				continue
 			}
 			t.Run(w.name+"/"+p.name, func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// A peer that is for kept timeouts alone is a keeper, and the others make a new timeout each time.
+// A peer that is only for kept timeouts is a keeper. The others make a new timeout each time.
 func TestKeepers(t *testing.T) {
 	for _, p := range peers {
 		if !p.rearms {

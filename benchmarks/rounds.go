@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// measure runs all cells that match, each run in a process of its own: a crash or a deadlock is a
-// result, and no peer has another one's heap. In a round all peers take turns at each workload, so
-// that a drift of the machine's speed hits all alike. When ctx ends it makes do with what there is.
+// measure runs all cells that match. Each run is a process of its own. So a crash or a deadlock is a result, and
+// no peer has the heap of another. In a round all peers take turns at each workload, so that a change in the
+// speed of the machine affects all of them. When ctx ends, measure keeps the results so far.
 func (r *result) measure(ctx context.Context, match *regexp.Regexp, procs []int, progress io.Writer) error {
 	if err := r.plan(match, procs); err != nil {
 		return err
@@ -47,8 +47,8 @@ func (r *result) measure(ctx context.Context, match *regexp.Regexp, procs []int,
 	return nil
 }
 
-// plan makes the cells that match, for each number of processors; nil leaves it to the runtime. The
-// floor is one of them whatever matches, since the others are multiples of it.
+// plan makes the cells that match, for each number of processors. If procs is nil, the runtime chooses. The floor
+// is always a cell, because the other cells are multiples of it.
 func (r *result) plan(match *regexp.Regexp, procs []int) error {
 	if procs == nil {
 		procs = []int{0}
@@ -73,13 +73,13 @@ func (r *result) plan(match *regexp.Regexp, procs []int) error {
 	return nil
 }
 
-// parseProcs reads the list of numbers of processors that -procs has.
+// parseProcs parses the list of -procs.
 func parseProcs(list string) (procs []int, err error) {
 	if list == "" {
 		return nil, nil
 	}
 	for _, text := range strings.Split(list, ",") {
-		// The runtime takes 32 bits with a sign.
+		// GOMAXPROCS is a signed number of 32 bits in the runtime.
 		n, err := strconv.ParseUint(text, 10, 31)
 		if err != nil || n == 0 {
 			return nil, fmt.Errorf("-procs: %q is not a positive integer", text)
@@ -92,7 +92,7 @@ func parseProcs(list string) (procs []int, err error) {
 	return procs, nil
 }
 
-// final reports whether the cell need not be run again.
+// final reports whether the cell must not be run again.
 func (c *cell) final() bool { return len(c.Runs) > 0 && c.Runs[len(c.Runs)-1].Final }
 
 func (o outcome) line(work string) string {
@@ -108,8 +108,8 @@ func (o outcome) line(work string) string {
 	return strings.Join(parts, ", ")
 }
 
-// runProcess runs one cell once, with that GOMAXPROCS if it is not 0. An error is one of this program,
-// not of the peer.
+// runProcess runs one cell once. It sets GOMAXPROCS to procs unless that is 0. An error is an error of this
+// program, not of the peer.
 func runProcess(work, peer string, procs int, short bool) (outcome, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -123,7 +123,7 @@ func runProcess(work, peer string, procs int, short bool) (outcome, error) {
 	if short {
 		mode = "short"
 	}
-	limit := w.limit(short) + 10*time.Second // the process ends itself, unless that fails as well
+	limit := w.limit(short) + 10*time.Second // the process ends itself before, unless that fails too
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe)
@@ -148,7 +148,7 @@ func runProcess(work, peer string, procs int, short bool) (outcome, error) {
 	return outcome{Fault: crash(stderr.String(), failed), Final: true}, nil
 }
 
-// crash returns why a process ended without a result: the first line that says so.
+// crash returns why a process ended without a result, from the first line of stderr that says so.
 func crash(stderr string, failed error) string {
 	for line := range strings.Lines(stderr) {
 		line = strings.TrimSpace(line)

@@ -6,13 +6,13 @@ import (
 	"strconv"
 )
 
-// A scale gives each value of a chart its length, as a part of the longest bar's.
+// A scale computes the length of each bar of a chart, as a fraction of the longest.
 type scale struct {
 	end         float64 // the value at cutBelow if a bar is cut, otherwise at 1
 	cut         bool    // values above the end are cut
 	logarithmic bool
 	start       float64 // of a logarithmic scale
-	marks       []mark  // of a logarithmic scale: its powers of ten
+	marks       []mark  // the powers of ten of a logarithmic scale
 }
 
 type mark struct {
@@ -21,18 +21,18 @@ type mark struct {
 }
 
 const (
-	// readable is how many times a typical value the end of a linear scale may be. Half of the bars are
-	// then longer than 50 pixels.
+	// readable is the greatest ratio of the end of a linear scale to a typical value. With it, half of the bars
+	// are longer than 50 pixels.
 	readable = 6
 
-	// cutBelow is where the uncut bars end if one is cut, so that the cut one is visibly the longest.
+	// cutBelow is the greatest length of an uncut bar if one bar is cut, so that the cut bar is visibly the longest.
 	cutBelow = 0.8
 )
 
-// scaleOf returns a linear scale from zero if the bars can be read on it. If a single bar is too long it
-// is cut. If several are, the scale is logarithmic.
+// scaleOf returns a linear scale from zero if the bars are readable on it. If a single bar is too long, it is
+// cut. If several bars are, the scale is logarithmic.
 func scaleOf(bars []bar) scale {
-	var values, ends []float64 // the ends of bars and of the lines on them, of those that have one
+	var values, ends []float64 // of the bars that are drawn; ends include the spread
 	for _, b := range bars {
 		if b.measured && b.fault == "" {
 			values = append(values, b.value)
@@ -65,7 +65,7 @@ func scaleOf(bars []bar) scale {
 	return logarithmic(least, slices.Max(ends))
 }
 
-// logarithmic returns a scale between powers of ten. The least bar is a tenth of a decade at least.
+// logarithmic returns a scale between powers of ten. The shortest bar is at least a tenth of a decade.
 func logarithmic(least, greatest float64) scale {
 	from, to := math.Floor(math.Log10(least)-0.1), math.Ceil(math.Log10(greatest))
 	s := scale{logarithmic: true, start: math.Pow(10, from), end: math.Pow(10, to)}

@@ -31,9 +31,9 @@ func TestScale(t *testing.T) {
 		{barsOf(-1), false, false, []float64{0}},
 		{barsOf(7), false, false, []float64{1}},
 		{nil, false, false, nil},
-		// What a fault hides does not count.
+		// A value behind a fault does not count.
 		{append(barsOf(1, 2), bar{value: 900, greatest: 900, measured: true, fault: "early"}), false, false, []float64{0.5, 1}},
-		// The spread has to have room, also of a bar that is not the longest.
+		// The scale has room for the spread of every bar, not only of the longest.
 		{append(barsOf(1, 2), bar{value: 1, greatest: 4, measured: true}), false, false, []float64{0.25, 0.5, 0.25}},
 	} {
 		s := scaleOf(tt.bars)
@@ -52,10 +52,10 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// Two bars of different values are never drawn equally long, and the greater one is the longer.
+// The bar of a greater value is always longer.
 func TestBarsKeepTheirOrder(t *testing.T) {
 	for _, values := range [][]float64{
-		{27.9, 28.4, 3.59, 2.58, 6.98, 1.67, 76.2, 4.25}, // of fire
+		{27.9, 28.4, 3.59, 2.58, 6.98, 1.67, 76.2, 4.25}, // the values of fire
 		{27.9, 76.2, 1, 1, 1, 1, 900, 5000}, {1, 1e6}, {1, 2, 1e6, 1e7, 1e8}, {0.02, 0.021, 5.7, 5.5, 0.62}, {3, 4, 5},
 	} {
 		bars := barsOf(values...)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A shot is one timeout of which all is recorded: when it was due, how late it fired, how often.
+// A shot is one timeout. It records when the timeout was due, how late it fired, and how often.
 type shot struct {
 	due   atomic.Int64 // nanoseconds since epoch
 	late  atomic.Int64
@@ -20,13 +20,13 @@ func (s *shot) fire() {
 	s.fired.Add(1)
 }
 
-// arm reads the clock first: what the call itself takes is lateness.
+// arm reads the clock before the call, so the duration of the call counts as lateness.
 func (s *shot) arm(t timer, d time.Duration) handle {
 	s.due.Store(int64(time.Since(epoch) + d))
 	return t.After(d, s.fire)
 }
 
-// move sets the new deadline before the peer hears of it. If the old one fires it is early.
+// move sets the new deadline before it resets the timeout. If the old deadline fires, that counts as early.
 func (s *shot) move(t timer, h handle, d time.Duration) {
 	s.due.Store(int64(time.Since(epoch) + d))
 	t.Reset(h, d, s.fire)
@@ -46,8 +46,8 @@ func await(shots []*shot, patience time.Duration) {
 	}
 }
 
-// judge records as faults what fired early, twice or not at all, and returns the sorted lateness of
-// what fired.
+// judge records a fault if shots fired early, twice or not at all. It returns the sorted lateness of the shots
+// that fired.
 func (b *bench) judge(shots []*shot) []time.Duration {
 	late := make([]time.Duration, 0, len(shots))
 	early, lost, twice := 0, 0, 0
@@ -78,7 +78,7 @@ func (b *bench) judge(shots []*shot) []time.Duration {
 	return late
 }
 
-// setLateness records the figures that workloads about lateness have in common.
+// setLateness records the lateness figures of a workload.
 func (b *bench) setLateness(late []time.Duration) {
 	if len(late) == 0 {
 		return

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The workloads about cancellation give all the figures of their tables, for this library and package
-// time. They are busy: one after another, for the limit of time not to end them.
+// The workloads about cancellation give all the figures of their tables, for this library and package time. They
+// use all processors, so they run one after another. Otherwise the time limit could end them.
 func TestCancellation(t *testing.T) {
 	for _, w := range []string{
 		"schedule-cancel-parallel-limit", "cancel-by-other", "storm-at-once", "storm-later", "storm-by-other", "storm-latency",
@@ -26,7 +26,7 @@ func TestCancellation(t *testing.T) {
 	}
 }
 
-// testFigures runs a cell, which must have no fault, and all the figures of its table.
+// testFigures runs a cell. It must have no fault, and must give all the figures of its table.
 func testFigures(t *testing.T, w *workload, peer string) outcome {
 	out, err := runProcess(w.name, peer, 0, true)
 	if err != nil || out.Fault != "" {
@@ -35,7 +35,7 @@ func testFigures(t *testing.T, w *workload, peer string) outcome {
 	for _, m := range w.metrics {
 		v, ok := out.Metrics[m.name]
 		if m.name == "floors" {
-			continue // not the cell's
+			continue // computed later, not by the cell
 		}
 		if zero := m.name == "live" || m.name == "slow"; !ok || v < 0 || v == 0 && !zero {
 			t.Errorf("%s: %v, %v", m.name, v, ok)
@@ -44,7 +44,7 @@ func testFigures(t *testing.T, w *workload, peer string) outcome {
 	return out
 }
 
-// One that cannot have a limit has no cell; one that can gets the workload's.
+// A peer without a limit has no cell. A peer with one gets the limit of the workload.
 func TestLimitIsForPeersThatHaveOne(t *testing.T) {
 	w, _ := findWorkload("schedule-cancel-parallel-limit")
 	for _, p := range peers {
@@ -60,7 +60,8 @@ func TestLimitIsForPeersThatHaveOne(t *testing.T) {
 	}
 }
 
-// recording has no timeouts. It notes which handles were made and canceled, for one goroutine each.
+// recording has no timeouts. It records which handles were made and canceled. One goroutine may arm and another
+// cancel.
 type recording struct {
 	timeTimer
 	made, canceled []handle
@@ -77,7 +78,7 @@ func (r *recording) Cancel(h handle) bool {
 	return true
 }
 
-// What is handed over is canceled once, in that order, and counted.
+// Each handle is canceled once, in the order in which it was made, and counted.
 func TestHandOver(t *testing.T) {
 	r := new(recording)
 	n, took := (&bench{timer: r}).handOver(1, 10*ms)

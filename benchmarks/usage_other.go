@@ -4,7 +4,7 @@ package main
 
 import "errors"
 
-// measurable returns nil where this program can measure.
+// measurable returns an error if this program cannot measure on this system.
 func measurable() error {
 	return errors.New("needs a Unix: it reads the CPU time of its processes with getrusage")
 }

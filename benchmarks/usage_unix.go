@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// measurable returns nil where this program can measure.
+// measurable returns an error if this program cannot measure on this system.
 func measurable() error { return nil }
 
 func used() usage {
@@ -18,7 +18,7 @@ func used() usage {
 	}
 	peak := float64(u.Maxrss)
 	if runtime.GOOS != "darwin" {
-		peak *= 1024 // all but macOS count in KiB
+		peak *= 1024 // in KiB, except on macOS
 	}
 	return usage{
 		cpu:     time.Duration(u.Utime.Nano() + u.Stime.Nano()),

@@ -10,29 +10,29 @@ import (
 // A workload is the same work for every peer.
 type workload struct {
 	name  string
-	title string // {n} stands for how many timeouts
+	title string // {n} stands for the number of timeouts
 	about string
-	n     [2]int // timeouts, in a complete run and in a short one
+	n     [2]int // number of timeouts in a complete run and in a short one
 	tick  time.Duration
-	far   time.Duration // the longest delay; 0: a minute
+	far   time.Duration // the longest delay; 0 for a minute
 	heap  int           // bytes without pointers that are live beside the timeouts
 
 	heapToo  bool     // there is a second workload with 256 MB beside it
-	heapOnly []string // the peers that have a cell in that one; nil: all
-	only     []string // the peers that have a cell; nil: all
-	except   []string // the peers that have none, because another one does the same
+	heapOnly []string // the peers that have a cell in the second workload; nil for all
+	only     []string // the peers that have a cell; nil for all
+	except   []string // the peers that have no cell, because another peer does the same
 
-	maxPending int // a limit of pending timeouts; takes a peer that can have one
+	maxPending int // the limit of pending timeouts; needs a peer that can have one
 
-	cancels  bool // takes a peer that can cancel
+	cancels  bool // needs a peer that can cancel
 	parallel bool // on GOMAXPROCS goroutines
-	million  bool // also takes the peers that are for very many pending timeouts
-	kept     bool // also takes the peers that are for kept timeouts
-	rearms   bool // takes a peer that can arm a timeout again
+	million  bool // includes the peers that are only for very many pending timeouts
+	kept     bool // includes the peers that are only for kept timeouts
+	rearms   bool // needs a peer that can arm a timeout again
 	floor    bool // measures the floor, and no peer
-	exact    bool // takes a peer that can have this tick
+	exact    bool // needs a peer that can have this tick
 
-	seconds int // the limit of time, in a complete run
+	seconds int // the time limit of a complete run
 	metrics []metric
 	run     func(*bench)
 }
@@ -40,7 +40,7 @@ type workload struct {
 // A metric is a figure of a workload. The first one is drawn.
 type metric struct {
 	name, unit string
-	more       bool // the more the better
+	more       bool // more is better
 }
 
 const (
@@ -58,13 +58,13 @@ func findWorkload(name string) (*workload, bool) {
 	return nil, false
 }
 
-// takes reports whether there is a cell for the peer at all.
+// takes reports whether the workload has a cell for the peer.
 func (w *workload) takes(p peer) bool {
 	return (!p.million || w.million) && (!p.kept || w.kept) &&
 		(w.only == nil || slices.Contains(w.only, p.name)) && !slices.Contains(w.except, p.name)
 }
 
-// withHeap adds, after each workload that is to have one, the second workload with 256 MB beside it.
+// withHeap adds the workload with 256 MB beside it after each workload that asks for one.
 func withHeap(list []*workload) (all []*workload) {
 	for _, w := range list {
 		all = append(all, w)
@@ -80,7 +80,7 @@ func withHeap(list []*workload) (all []*workload) {
 	return all
 }
 
-// cannot says what a peer lacks for a workload, if it does.
+// cannot says what a peer lacks for a workload, or returns "".
 func (w *workload) cannot(p peer) string {
 	switch {
 	case w.cancels && !p.cancels:
@@ -95,7 +95,7 @@ func (w *workload) cannot(p peer) string {
 	return ""
 }
 
-// peers are those that have a cell in the workload.
+// peers returns the peers that have a cell in the workload.
 func (w *workload) peers() []peer {
 	if w.floor {
 		return []peer{floorPeer}
@@ -109,7 +109,7 @@ func (w *workload) peers() []peer {
 	return list
 }
 
-// drawn reports whether the first metric is one to compare.
+// drawn reports whether the workload has a chart.
 func (w *workload) drawn() bool { return !w.floor && w.name != "check" }
 
 func (w *workload) size(short bool) int {

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// flags record what ran, with a word for each task. A counter that all runners share would cost more
-// than the task.
+// flags record which tasks ran, with a word for each task. A counter that all runners share would cost more than
+// the task.
 type flags struct {
 	ran []atomic.Uint64 // how often each task has run
 
 	_     [64]byte
-	first atomic.Int64 // nanoseconds since epoch; 0: no task has run
+	first atomic.Int64 // nanoseconds since epoch; 0 if no task has run
 	_     [64]byte
 }
 
-// task returns the function of task i. It writes to its own word, as a task does that has a struct of
-// its own. Only the first one reads the clock.
+// task returns the function of task i. It writes to its own word, as a task does that has its own struct. Only
+// the first task that runs reads the clock.
 func (f *flags) task(i int) func() {
 	word := &f.ran[i]
 	return func() {
@@ -28,9 +28,8 @@ func (f *flags) task(i int) func() {
 	}
 }
 
-// await looks at the flags once, in order, and returns true when all are set. It returns false if none
-// has been set for the time that patience is. Where it meets one that is not set it sleeps, to leave
-// the processors to the peer.
+// await waits for the flags in order, and returns true when all are set. It returns false if no flag has been
+// set for patience. While a flag is not set it sleeps, to leave the processors to the peer.
 func (f *flags) await(patience time.Duration, progress func(set int)) bool {
 	const pause = 200 * time.Microsecond
 	last, since := -1, time.Now()
@@ -50,7 +49,7 @@ func (f *flags) await(patience time.Duration, progress func(set int)) bool {
 	return true
 }
 
-// count returns how many have run as often as that, or more often.
+// count returns how many tasks have run that many times or more.
 func (f *flags) count(times uint64) (n int) {
 	for i := range f.ran {
 		if f.ran[i].Load() >= times {
@@ -60,8 +59,8 @@ func (f *flags) count(times uint64) (n int) {
 	return n
 }
 
-// runFire arms all for one deadline, which lies far enough ahead for every peer, and measures from
-// the first task to the last, so that it does not matter where in a tick the deadline lies.
+// runFire arms all timeouts for one deadline, which is far enough ahead for every peer. It measures from the
+// first task to the last, so that the place of the deadline in a tick does not matter.
 func runFire(b *bench) {
 	n := b.work.size(b.short)
 	f := &flags{ran: make([]atomic.Uint64, n)}

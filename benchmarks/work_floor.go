@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// floorPeer stands for nobody: its cell is what no timeout can be cheaper than by much.
+// floorPeer has no timeouts. No timeout can be much cheaper than its cell.
 var floorPeer = peer{name: "floor", about: "no timeout at all", make: newTime}
 
 // A floorTimeout is as large as a hashedwheel.Timeout, and has pointers too.
@@ -14,7 +14,7 @@ type floorTimeout struct {
 	_ [2]uint64
 }
 
-// floorShare keeps what a goroutine works on away from the others' cache lines.
+// A floorShare is the memory of one goroutine. No cache line is shared with another goroutine.
 type floorShare struct {
 	_     [64]byte
 	last  *floorTimeout

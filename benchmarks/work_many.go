@@ -10,7 +10,7 @@ import (
 
 func runPending(b *bench) {
 	n := b.work.size(b.short)
-	empty := heapBytes() + 16*float64(n) // the handles are the workload's
+	empty := heapBytes() + 16*float64(n) // the handles belong to the workload, not to the peer
 	handles := b.pending(n)
 	b.set("bytes", (heapBytes()-empty)/float64(n))
 	var took []float64
@@ -24,8 +24,8 @@ func runPending(b *bench) {
 	runtime.KeepAlive(handles)
 }
 
-// runIdle counts the wake-ups of all threads of the process, the runtime's own and one a second of watch
-// included.
+// runIdle counts the wake-ups of all threads of the process. They include the runtime's own and one a second of
+// watch.
 func runIdle(b *bench) {
 	handles := b.pending(b.work.size(b.short))
 	b.doing("idle")
@@ -53,7 +53,7 @@ func runLate(b *bench) {
 	b.setLateness(b.judge(shots))
 }
 
-// runBlocked arms the one that blocks first, so that it comes before others of the same tick.
+// runBlocked arms the timeout whose task blocks first, so that it comes before others of the same tick.
 func runBlocked(b *bench) {
 	blocks := pick(b, 2*time.Second, 500*ms)
 	shots := make([]*shot, b.work.size(b.short))
@@ -70,8 +70,8 @@ func runBlocked(b *bench) {
 	b.setLateness(b.judge(shots))
 }
 
-// runFlood has two producers schedule and cancel as fast as they can, and one timeout of 100 ms
-// after another beside them.
+// runFlood makes two producers schedule and cancel as fast as they can. Beside them it arms one timeout of
+// 100 ms after another.
 func runFlood(b *bench) {
 	var stop atomic.Bool
 	const producers = 2
@@ -97,8 +97,8 @@ func runFlood(b *bench) {
 	b.set("peak", used().peak/1e6)
 }
 
-// probe arms one timeout of 100 ms after another for the time d, and records how late they are. Once d
-// is over it calls finish, even while it waits for the last one.
+// probe arms one timeout of 100 ms after another for the time d, and records how late they are. When d is over it
+// calls finish, even while it waits for the last timeout.
 func (b *bench) probe(d time.Duration, finish func()) {
 	finish = sync.OnceFunc(finish)
 	var late []time.Duration
@@ -120,7 +120,7 @@ func (b *bench) probe(d time.Duration, finish func()) {
 				if time.Since(start) >= d {
 					finish()
 				}
-				// What is known if a limit ends it first.
+				// Record the lateness so far, because a limit may end the run.
 				b.set("max", max(float64(int64(time.Since(epoch))-s.due.Load())/1e6, b.get("max")))
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 func nop() {}
 
-// pending arms n timeouts from 10 minutes to an hour ahead, and lets them get to their places.
+// pending arms n timeouts from 10 minutes to an hour ahead, and waits until they are in place.
 func (b *bench) pending(n int) []handle {
 	handles := make([]handle, n)
 	for i := range handles {
@@ -25,7 +25,7 @@ func (b *bench) pending(n int) []handle {
 	return handles
 }
 
-// ops measures an operation, with the worker's part of it counted in the CPU time.
+// ops measures an operation. The CPU time includes the worker's part of it.
 func (b *bench) ops(op func(g int) func()) {
 	b.measure(func(d time.Duration) (int, time.Duration) { return loop(b.goroutines(), d, op) })
 }
@@ -46,7 +46,7 @@ func (b *bench) measure(work producer) {
 	b.set("allocated", float64(after.TotalAlloc-before.TotalAlloc)/float64(n))
 }
 
-// beside returns the memory that the workload has beside the timeouts, all of it touched. The more is
+// beside returns the memory that the workload has beside the timeouts. It writes to each page. The more memory is
 // live, the more is allocated from one garbage collection to the next.
 func (b *bench) beside() []byte {
 	memory := make([]byte, b.work.heap)
@@ -89,8 +89,8 @@ func runSchedule(b *bench) {
 	runtime.KeepAlive(handles)
 }
 
-// runReset moves timeouts of 30 s. At the end it moves all to 200 ms and waits for them, so that a
-// reset that did not happen shows.
+// runReset moves timeouts of 30 s. At the end it moves all to 200 ms and waits for them, so that it notices a
+// reset that had no effect.
 func runReset(b *bench) {
 	n := b.work.size(b.short)
 	handles := make([]handle, n)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// paced calls step once in each period, and returns by how much it was late at most. What is late is
-// made up for.
+// paced calls step once in each period, and returns how late a step was at most. After a late step, the next ones
+// follow without a wait until paced is on time again.
 func paced(steps int, period time.Duration, step func(i int)) (behind time.Duration) {
 	start := time.Now()
 	for i := range steps {
@@ -20,8 +20,8 @@ func paced(steps int, period time.Duration, step func(i int)) (behind time.Durat
 	return max(behind, time.Since(start)-time.Duration(steps)*period)
 }
 
-// keptPace reports whether the peer was fast enough for the pace, and records a fault if it was not.
-// Most allows for what else the machine does.
+// keptPace reports whether the peer was fast enough for the pace, and records a fault if it was not. It allows a
+// delay of most for other work of the machine.
 func (b *bench) keptPace(behind, most time.Duration) bool {
 	if behind > most {
 		b.failf("fell %.2g s behind", behind.Seconds())
@@ -29,13 +29,13 @@ func (b *bench) keptPace(behind, most time.Duration) bool {
 	return behind <= most
 }
 
-// runHeartbeat resets each timeout four times before it would be due, so that none fires. It measures
-// once each timeout has been pushed on for longer than the delay, when a wheel meets as many old
-// deadlines as it will ever. At the end all have to fire.
+// runHeartbeat resets each timeout four times before it would be due, so that none fires. It begins to measure
+// after it has reset timeouts for longer than the delay, because then a wheel meets as many old deadlines as it
+// ever will. At the end all timeouts have to fire.
 func runHeartbeat(b *bench) {
 	delay := pick(b, time.Second, 400*ms)
 	const period = 2 * ms
-	turn := int(delay / 4 / period) // steps in which each timeout has its turn
+	turn := int(delay / 4 / period) // the steps in which each timeout is reset once
 	n := b.work.size(b.short)
 	shots, tasks, handles := make([]shot, n), make([]func(), n), make([]handle, n)
 	for i := range shots {
@@ -44,7 +44,7 @@ func runHeartbeat(b *bench) {
 	at, _ := b.timer.(deadliner)
 	resets, step := 0, 0
 	beat := func(int) {
-		now := time.Now() // once a step, as a server that serves what has arrived
+		now := time.Now() // once a step, as in a server that handles several packets at a time
 		due := int64(now.Sub(epoch) + delay)
 		deadline := now.Add(delay)
 		from, to := n*(step%turn)/turn, n*(step%turn+1)/turn
@@ -76,7 +76,7 @@ func runHeartbeat(b *bench) {
 		}
 	}
 	if !b.keptPace(behind, delay/2) {
-		return // some were rightly due
+		return // some timeouts may rightly have been due
 	}
 	if early > 0 {
 		b.failf("%d of %d fired though reset before", early, n)
@@ -85,8 +85,8 @@ func runHeartbeat(b *bench) {
 	b.finish(shots, pick(b, 3*time.Second, 500*ms))
 }
 
-// runBurst arms 1,000 timeouts for one moment, about a second ahead, in each tick. Where in the tick that
-// moment lies changes, because otherwise it would depend on luck how late a wheel is.
+// runBurst arms 1,000 timeouts for one moment, about a second ahead, in each tick. The place of that moment in the
+// tick changes, because otherwise the lateness of a wheel would depend on chance.
 func runBurst(b *bench) {
 	const size = 1000
 	lead := pick(b, time.Second, 300*ms)

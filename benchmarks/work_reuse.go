@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// keep returns a timeout that is armed again and again, and nil if the peer makes a new one each time.
+// keep returns a timeout that can be armed again and again, or nil if the peer makes a new one each time.
 func (b *bench) keep(f func()) handle {
 	if k, ok := b.timer.(keeper); ok {
 		return k.Keep(f)
@@ -13,7 +13,7 @@ func (b *bench) keep(f func()) handle {
 // A rearmer arms timeouts that their owner keeps, or new ones if the peer is not a keeper.
 type rearmer struct {
 	timer
-	at    deadliner // nil if the peer takes no deadlines
+	at    deadliner // nil if the peer has no deadlines
 	keeps bool
 }
 
@@ -23,8 +23,8 @@ func (b *bench) rearmer() *rearmer {
 	return &rearmer{b.timer, at, keeps}
 }
 
-// arm arms the timeout that keep has returned. It expires after d, which is about at the deadline: each
-// peer takes the one that it can. The handle is the one to cancel.
+// arm arms the timeout that keep has returned. The timeout expires after d or at the deadline, which are about the
+// same: a deadliner uses the deadline and other peers use d. It returns the handle for Cancel.
 func (r *rearmer) arm(h handle, d time.Duration, deadline time.Time, f func()) handle {
 	switch {
 	case r.at != nil:
@@ -37,8 +37,8 @@ func (r *rearmer) arm(h handle, d time.Duration, deadline time.Time, f func()) h
 	}
 }
 
-// deadlines returns deadlines that lie about as far ahead. It reads the clock once in 1,024 of them,
-// because a server that computes a deadline has usually read the clock for another reason.
+// deadlines computes deadlines that are always about the same time ahead. It reads the clock once in 1,024 of
+// them, because a server that computes a deadline has usually read the clock for another reason.
 type deadlines struct {
 	after    time.Duration
 	deadline time.Time
@@ -55,7 +55,7 @@ func (l *deadlines) next() time.Time {
 	return l.deadline
 }
 
-// runReuse arms and cancels the timeouts of a ring, which each goroutine has for itself.
+// runReuse arms and cancels the timeouts of a ring. Each goroutine has its own ring.
 func runReuse(b *bench) {
 	arm := b.rearmer()
 	rings := make([][]handle, b.goroutines())

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// rpcWindow is how many requests of a goroutine are in flight. The oldest is canceled when it leaves the
-// window, except one in a hundred, which is left to fire.
+// rpcWindow is how many requests of a goroutine are in flight. When a request leaves the window it is canceled,
+// except one in a hundred, which is left to fire.
 const rpcWindow = 256
 
-// requests counts what becomes of the timeouts of requests.
+// requests counts how the timeouts of requests end.
 type requests struct {
-	kept, left   atomic.Int64 // to fire: ever, and still
-	late, spared atomic.Int64 // canceled, and fired all the same; Cancel said so
+	kept, left   atomic.Int64 // left to fire: in total, and not yet fired
+	late, spared atomic.Int64 // canceled but fired; Cancel returned false
 }
 
 // keeps reports whether request i is left to fire, and counts it if it is.
@@ -32,7 +32,7 @@ func rpcDelay(rng *rand.Rand) time.Duration {
 	return 100*ms + time.Duration(rng.Int64N(int64(400*ms)))
 }
 
-// rpc measures requests. Start is called once for each goroutine. It returns request, which makes request
+// rpc measures requests. It calls start once for each goroutine. Start returns request, which makes request
 // number i, and drop, which cancels the request in slot i%rpcWindow.
 func (b *bench) rpc(r *requests, start func(rng *rand.Rand) (request, drop func(i int))) {
 	b.doing("measure")
@@ -114,7 +114,7 @@ func runRPCPooled(b *bench) {
 		expire  func()
 	}
 	type slot struct {
-		call *call // nil if it is left to fire: the pool may have it
+		call *call // nil if it is left to fire, because it may be in the pool again
 		h    handle
 	}
 	r := new(requests)

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// stormGoroutines are more than most machines have processors for, as in a server.
+// stormGoroutines is more than most machines have processors, as in a server.
 const stormGoroutines = 32
 
-// storm has a producer work for 3 s, with one timeout of 100 ms after another beside it.
+// storm runs a producer for 3 s. Beside it, one timeout of 100 ms is armed after another.
 func (b *bench) storm(work producer) {
 	d := pick(b, 3*time.Second, 500*ms)
 	b.doing("start the storm")
@@ -32,8 +32,8 @@ func (b *bench) storm(work producer) {
 	stop()
 }
 
-// sampleMemory records, until stop is called, how far the live heap rises above what it is now, and
-// the greatest memory of the process.
+// sampleMemory records how far the live heap rises above its present size, and the greatest memory of the process,
+// until stop is called.
 func (b *bench) sampleMemory() (stop func()) {
 	over, ended := make(chan struct{}), make(chan struct{})
 	start := liveHeap()
@@ -65,11 +65,10 @@ func runStormAtOnce(b *bench) {
 	})
 }
 
-// runStormLater keeps a window of timeouts for each goroutine, and cancels the oldest when it leaves
-// the window.
+// runStormLater keeps a window of timeouts for each goroutine, and cancels each timeout when it leaves the window.
 func runStormLater(b *bench) {
 	const window = 4096
-	rings := make([][]handle, stormGoroutines) // before the memory is sampled
+	rings := make([][]handle, stormGoroutines) // made before the memory is sampled
 	for g := range rings {
 		rings[g] = make([]handle, window)
 	}
@@ -105,9 +104,9 @@ func runCancelByOther(b *bench) {
 	b.measure(func(d time.Duration) (int, time.Duration) { return b.handOver(max(1, b.processors()/2), d) })
 }
 
-// handOver has so many goroutines arm timeouts, and as many others cancel them. It hands them over in
-// slices of 256 and lets the first be up to 4 slices each ahead. It returns how many timeouts there
-// were, and how long it took until all were canceled.
+// handOver makes goroutines arm timeouts, and as many others cancel them. It hands the timeouts over in slices of
+// 256. Each goroutine that arms may be up to 4 slices ahead. handOver returns how many timeouts there were, and
+// how long it took until all were canceled.
 func (b *bench) handOver(goroutines int, d time.Duration) (n int, took time.Duration) {
 	const size, ahead = 256, 4
 	empty, full := make(chan []handle, ahead*goroutines), make(chan []handle, ahead*goroutines)
@@ -141,8 +140,8 @@ func (b *bench) handOver(goroutines int, d time.Duration) (n int, took time.Dura
 	return slices * size, time.Since(start)
 }
 
-// runStormLatency is runStormAtOnce with a look at the clock before and after each call. That a
-// goroutine has to wait for a processor in the midst of a call counts.
+// runStormLatency is runStormAtOnce, except that it reads the clock before and after each call. If a goroutine has
+// to wait for a processor during a call, that counts.
 func runStormLatency(b *bench) {
 	calls := make([]*durations, stormGoroutines)
 	for g := range calls {

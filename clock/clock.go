@@ -100,7 +100,7 @@ func (c *Clock) bubbleElapsed() time.Duration {
 	case outside && !c.outside:
 		panic("clock: a Clock made in a testing/synctest bubble is used outside of it")
 	case !outside && c.outside:
-		panic("clock: a Clock made outside of a testing/synctest bubble is used in one: make it in there")
+		panic("clock: a Clock made outside of a testing/synctest bubble is used inside one: make it inside the bubble")
 	}
 	return max(now.Sub(c.start), 0)
 }

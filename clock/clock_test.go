@@ -252,7 +252,7 @@ func TestMisuse(t *testing.T) {
 
 	timer := on.NewTimer(time.Hour)
 	synctest.Test(t, func(t *testing.T) {
-		const words = "clock: a Clock made outside of a testing/synctest bubble is used in one: make it in there"
+		const words = "clock: a Clock made outside of a testing/synctest bubble is used inside one: make it inside the bubble"
 		require.PanicsWithValue(t, words, func() { on.NewTimer(time.Hour) })
 		require.PanicsWithValue(t, words, func() { on.Sleep(1) })
 		require.PanicsWithValue(t, words, func() { timer.Reset(0) })

@@ -27,8 +27,8 @@ func main() {
 // parser takes an optional field of seconds before the five that cron has, and descriptors such as @daily.
 var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// parse returns the schedule of an expression. The one of @every is the library's, because the parser cuts
-// the interval to whole seconds.
+// parse returns the schedule of an expression. For @every it is the library's, because the parser cuts the
+// interval to whole seconds.
 func parse(expression string) (hashedwheel.Schedule, error) {
 	interval, ok := strings.CutPrefix(expression, "@every ")
 	if !ok {
@@ -38,11 +38,11 @@ func parse(expression string) (hashedwheel.Schedule, error) {
 	return hashedwheel.Every(d), err
 }
 
-// A job is a task of its own, which prints when it ran.
+// A job is a task that prints when it runs.
 type job struct {
 	expression string
-	timeout    *hashedwheel.Timeout // of all runs
-	runs       int                  // they never overlap
+	timeout    *hashedwheel.Timeout // one for all runs
+	runs       int                  // without a lock, because runs never overlap
 	out        func(format string, args ...any)
 }
 
@@ -52,7 +52,7 @@ func (j *job) Run(to *hashedwheel.Timeout) {
 	j.out("%s  %-20s run %d\n", time.Now().Format("15:04:05.000"), j.expression, j.runs)
 }
 
-// run is the program. It returns its exit code.
+// run is the program. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("cron", flag.ContinueOnError)
 	flags.SetOutput(stderr)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Two hours and a bit of virtual time, which begins at midnight.
+// The program runs for a bit more than two hours of virtual time, which begins at midnight.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
@@ -30,7 +30,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// An interval that is not of whole seconds is kept, and so is the time of the next run.
+// An interval with a fraction of a second is exact, and so is the time of the next run.
 func TestEvery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer

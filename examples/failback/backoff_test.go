@@ -45,7 +45,7 @@ func TestBackoffDoesNotOverflow(t *testing.T) {
 	}
 }
 
-// TestBackoffBounds has the random number be the least and the greatest.
+// TestBackoffBounds uses the least and the greatest random number.
 func TestBackoffBounds(t *testing.T) {
 	const most = time.Duration(math.MaxInt64)
 	for _, tt := range []struct {
@@ -79,7 +79,7 @@ func TestBackoffBounds(t *testing.T) {
 	}
 }
 
-// TestBackoffIsEvenlyDistributed has a generator with a fixed seed, so it is the same each time.
+// TestBackoffIsEvenlyDistributed uses a fixed seed, so its result is always the same.
 func TestBackoffIsEvenlyDistributed(t *testing.T) {
 	const draws, bins = 100_000, 10
 	for _, j := range []jitter{fullJitter, equalJitter} {

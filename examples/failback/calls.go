@@ -12,7 +12,7 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// calls are the first part of a run: callers, and a service that goes down and comes up.
+// calls are the first part of a run: callers, and a service that goes down and comes up again.
 type calls struct {
 	opts     options
 	timer    *hashedwheel.Timer
@@ -45,8 +45,8 @@ func newCalls(o options) (*calls, error) {
 	return c, nil
 }
 
-// run makes the calls, and returns when all of them have ended. If ctx is canceled it makes no
-// more, lets the attempts under way end, and abandons what waits for another.
+// run makes the calls, and returns when all of them have ended. If ctx is canceled it makes no more calls,
+// lets the attempts in progress end, and abandons the calls that wait for another attempt.
 func (c *calls) run(ctx context.Context) error {
 	defer c.client.http.CloseIdleConnections()
 	defer c.endpoint.down()
@@ -68,14 +68,14 @@ func (c *calls) run(ctx context.Context) error {
 	}
 	c.awaitEnds(ctx)
 
-	// The attempts under way have a timeout. What goes beyond it is for the report.
+	// The attempts in progress have a timeout. The report names attempts that exceed it.
 	limit, cancel := context.WithTimeout(context.Background(), c.opts.timeout+c.opts.grace)
 	defer cancel()
 	c.failback.shutdown(limit)
 	return nil
 }
 
-// call makes the next call, each at its time, until there is none left.
+// call makes one call after another, each at its time, until all calls are made.
 func (c *calls) call(ctx context.Context) {
 	for {
 		id := c.lastID.Add(1)
@@ -87,13 +87,13 @@ func (c *calls) call(ctx context.Context) {
 			return
 		}
 		c.tally.issue(id)
-		// An interruption does not reach the call: the failback ends it.
+		// ctx does not cancel the call, because after an interruption the failback ends it.
 		c.failback.do(context.WithoutCancel(ctx), id, c.tally.end)
 	}
 }
 
-// awaitEnds returns when all calls have ended or ctx is canceled; or if nothing has been tried for
-// longer than a call may wait, for then what has not ended never will.
+// awaitEnds returns when all calls have ended or ctx is canceled. It also returns when there was no attempt
+// for longer than a call may wait, because then the remaining calls never end.
 func (c *calls) awaitEnds(ctx context.Context) {
 	patience := c.opts.max + c.opts.timeout + c.opts.tick + c.opts.grace
 	last, since := 0, time.Now()
@@ -111,13 +111,13 @@ func (c *calls) awaitEnds(ctx context.Context) {
 	}
 }
 
-// An outage is a time without the service.
+// An outage is a time in which the service is down.
 type outage struct {
 	at, length time.Duration // as planned, from the start
-	down, up   time.Time     // as it was; zero if it did not come to that
+	down, up   time.Time     // as it happened; zero if it did not
 }
 
-// planOutages returns n outages, one at a random moment of each n-th part of the time. They end
+// planOutages divides the time into n parts, and returns one outage at a random moment of each part. Each ends
 // well before the next part.
 func planOutages(rng *rand.Rand, n int, over time.Duration) []outage {
 	plan := make([]outage, n)
@@ -129,7 +129,7 @@ func planOutages(rng *rand.Rand, n int, over time.Duration) []outage {
 	return plan
 }
 
-// breakDown has the outages happen.
+// breakDown takes the service down and up again as planned.
 func (c *calls) breakDown(ctx context.Context) error {
 	for i := range c.plan {
 		o := &c.plan[i]

@@ -12,7 +12,7 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A callsReport is the outcome of the first part.
+// A callsReport is the result of the first part.
 type callsReport struct {
 	opts        options
 	interrupted bool
@@ -32,7 +32,7 @@ type callsReport struct {
 	timer hashedwheel.Stats
 }
 
-// report returns the outcome, of what has ended by now.
+// report returns the result, of the calls that have ended by now.
 func (c *calls) report(interrupted bool) *callsReport {
 	c.tally.mu.Lock()
 	defer c.tally.mu.Unlock()
@@ -56,7 +56,7 @@ func (c *calls) report(interrupted bool) *callsReport {
 	return r
 }
 
-// check returns an error that names everything that should hold and does not.
+// check returns an error that names each check that fails.
 func (r *callsReport) check() error {
 	var errs []error
 	must := func(ok bool, format string, args ...any) {
@@ -105,13 +105,13 @@ func (r *callsReport) check() error {
 	return errors.Join(errs...)
 }
 
-// answers reports whether an answer is that to the order of a key: its place in the ledger.
+// answers reports whether answer is the one for the order with that key: its place in the ledger.
 func (r *callsReport) answers(answer uint64, key string) bool {
 	return answer >= 1 && answer <= uint64(len(r.ledger)) && r.ledger[answer-1] == key
 }
 
-// rush returns how many calls waited for a retry when the service came up again, and how long it
-// was until the last of them was answered.
+// rush returns how many calls waited for a retry when the service came up again, and how long it took until
+// the last of them was answered.
 func (r *callsReport) rush(up time.Time) (waited int, last time.Duration) {
 	for _, rec := range r.records {
 		if rec.firstFailed.IsZero() || rec.firstFailed.After(up) || !rec.ended.After(up) || rec.outcome != answered {
@@ -155,7 +155,7 @@ func (r *callsReport) print(w io.Writer) {
 	}
 }
 
-// attemptsLine says how many calls needed a first attempt, a second one and so on.
+// attemptsLine says how many calls made a first attempt, a second attempt and so on.
 func attemptsLine(byAttempt []int) string {
 	const most = 12
 	var b strings.Builder

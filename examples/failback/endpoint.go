@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// An endpoint is where a server can be reached while it is up. When it goes down its listener and
-// all its connections are closed: requests under way are cut off, and new ones refused.
+// An endpoint is the address of a server that goes up and down. When it goes down, its listener and all its
+// connections are closed. This cuts off requests in progress, and new requests are refused.
 type endpoint struct {
 	mu     sync.Mutex
 	addr   string
@@ -15,7 +15,7 @@ type endpoint struct {
 	served chan struct{} // closed when the server accepts no more
 }
 
-// up has h serve the endpoint, which must be down.
+// up starts serving h at the endpoint, which must be down.
 func (e *endpoint) up(h http.Handler) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -33,8 +33,8 @@ func (e *endpoint) up(h http.Handler) error {
 	return nil
 }
 
-// listen listens where the endpoint was before. If something else has got the port meanwhile,
-// which any connection may, it moves to another: clients ask for the URL each time.
+// listen listens at the previous address. If another connection has taken the port meanwhile, it listens at
+// another port. That works because clients ask for the URL each time.
 func (e *endpoint) listen() (net.Listener, error) {
 	if e.addr != "" {
 		if ln, err := net.Listen("tcp", e.addr); err == nil {
@@ -44,8 +44,8 @@ func (e *endpoint) listen() (net.Listener, error) {
 	return net.Listen("tcp", "127.0.0.1:0")
 }
 
-// down takes the endpoint down, if it is up. Handlers may still be running when it returns, but
-// what they answer gets nowhere.
+// down takes the endpoint down, if it is up. Handlers may still be running when it returns, but their answers
+// are lost.
 func (e *endpoint) down() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -57,7 +57,7 @@ func (e *endpoint) down() {
 	e.server = nil
 }
 
-// url returns the URL of a path at the endpoint, up or down.
+// url returns the URL of a path at the endpoint, also while it is down.
 func (e *endpoint) url(path string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// errPermanent is in the errors of attempts that another one would not mend.
+// errPermanent is in the error of an attempt when a retry would not help.
 var errPermanent = errors.New("not worth a retry")
 
 // An outcome is how a call has ended. Each call ends exactly once.
@@ -23,15 +23,14 @@ const (
 	outcomes          // their number
 )
 
-// A failback makes calls that fail now succeed later. While a call waits for its next attempt it
-// is a timeout on the timer and nothing else: no goroutine, and no timer of the runtime.
+// A failback retries calls that fail. While a call waits for its next attempt it is only a timeout on the
+// timer, without a goroutine and without a timer of the runtime.
 //
-// The attempts block in the tasks of the timer. Without WithMaxConcurrency it would start a
-// goroutine more for each one that blocks: when a service has come up again, as many attempts at
-// a time as there are calls due. With it, that is the most attempts that retries ever have under
-// way, and the others wait their turn, each no longer than the timeouts of those before it. The
-// timeouts themselves are contexts of the context package. They need no turn, so they end an
-// attempt also when all turns are taken.
+// The attempts block in the tasks of the timer. Without WithMaxConcurrency the timer would start another
+// goroutine for each attempt that blocks. When a service comes up again, all due calls would be attempted at
+// the same time. WithMaxConcurrency bounds how many retries are in progress. The others wait for their turn,
+// no longer than the timeouts of the attempts before them. The timeouts of attempts are contexts of the context
+// package. They do not count toward WithMaxConcurrency, so they end an attempt even while all turns are taken.
 type failback struct {
 	timer    *hashedwheel.Timer
 	backoff  backoff
@@ -42,12 +41,12 @@ type failback struct {
 	// try makes an attempt. It must return soon after ctx is done.
 	try func(ctx context.Context, id uint64) (answer uint64, err error)
 
-	// observe is told of each attempt, and its number from 1.
+	// observe is called after each attempt, with its number, from 1.
 	observe func(attempt int, err error)
 }
 
-// A call is the task of its own timeout. Its fields belong to the attempt under way, and pass on
-// to the next one when the timeout is armed for that.
+// A call is the task of its own timeout. The attempt in progress owns the fields. It passes them on to the next
+// attempt when it arms the timeout.
 type call struct {
 	*failback
 	id     uint64
@@ -61,8 +60,8 @@ type call struct {
 	answer      uint64
 }
 
-// do makes the first attempt of a call, as part of the caller, and arms the next one if that has
-// failed. It tells done when the call has ended, on whatever goroutine.
+// do makes the first attempt of a call on the caller's goroutine, and arms the timeout for the next one if it
+// fails. When the call has ended, done is called, on any goroutine.
 func (f *failback) do(ctx context.Context, id uint64, done func(*call)) {
 	c := &call{failback: f, id: id, ctx: ctx, cancel: func() {}, done: done}
 	if f.deadline > 0 {
@@ -77,12 +76,10 @@ func (f *failback) do(ctx context.Context, id uint64, done func(*call)) {
 	}
 }
 
-// Run makes another attempt, and if that fails arms the same timeout once more. Reset must come
-// last: the timeout has expired since before this run, so the next one may begin while this one has
-// yet to return.
+// Run makes another attempt, and arms the same timeout again if that fails. Reset must come last, because the
+// next run may begin before this one has returned.
 //
-// Stop does not hand back a timeout whose task is running. Reset then fails, and so it falls to
-// the task to end the call.
+// Stop does not hand back a timeout whose task is running. Reset then fails, so the task must end the call.
 func (c *call) Run(to *hashedwheel.Timeout) {
 	delay, again := c.attempt()
 	if !again {
@@ -93,8 +90,8 @@ func (c *call) Run(to *hashedwheel.Timeout) {
 	}
 }
 
-// attempt makes an attempt, unless the context is done. It returns the delay of the next one, or
-// ends the call if there is none.
+// attempt makes an attempt, unless the context is done. It returns the delay before the next attempt and true,
+// or ends the call and returns false.
 func (c *call) attempt() (delay time.Duration, again bool) {
 	if c.ctx.Err() != nil {
 		c.endByContext()
@@ -121,7 +118,7 @@ func (c *call) attempt() (delay time.Duration, again bool) {
 	default:
 		delay = c.backoff.delay(c.tried)
 		if by, ok := c.ctx.Deadline(); ok && time.Until(by) <= delay {
-			c.end(gaveUp) // now rather than after a wait for nothing
+			c.end(gaveUp) // at once, because the next attempt would come too late
 			return 0, false
 		}
 		return delay, true
@@ -137,15 +134,15 @@ func (c *call) endByContext() {
 	c.end(canceled)
 }
 
-// end ends the call. Nothing may be armed for it.
+// end ends the call. Its timeout must not be pending.
 func (c *call) end(how outcome) {
 	c.cancel()
 	c.outcome = how
 	c.done(c)
 }
 
-// shutdown ends the calls that wait for an attempt, and returns when the attempts under way have
-// ended, or with the error of ctx if that is done first.
+// shutdown abandons the calls that wait for an attempt, and waits for the attempts in progress. It returns the
+// error of ctx if that is done first.
 func (f *failback) shutdown(ctx context.Context) error {
 	waiting, err := f.timer.Shutdown(ctx)
 	for _, to := range waiting {

@@ -20,12 +20,12 @@ const ms = time.Millisecond
 
 var errDown = errors.New("down")
 
-// A diary is what happened to the calls of a failback under test, in virtual time from its start.
+// A diary records what happens to the calls of a failback, in virtual time from its start.
 type diary struct {
 	start time.Time
 
 	mu       sync.Mutex
-	attempts map[uint64][]time.Duration // when they began, by call
+	attempts map[uint64][]time.Duration // when the attempts began, by call
 	ended    map[uint64]time.Duration
 	outcomes map[uint64]outcome
 	ends     int
@@ -39,8 +39,8 @@ func (d *diary) done(c *call) {
 	d.ends++
 }
 
-// newFailback returns a failback whose delays are the longest allowed, 100, 200, 400, 800 and then
-// 1000 ms, and whose attempts are made by try. It is to be called in a bubble.
+// newFailback returns a failback whose attempts are made by try. Its delays are the longest allowed: 100, 200,
+// 400, 800 and then 1000 ms. Call it in a bubble.
 func newFailback(t *testing.T, try func(ctx context.Context, id uint64, attempt int) error, opts ...hashedwheel.Option) (*failback, *diary) {
 	t.Helper()
 	timer, err := hashedwheel.New(append([]hashedwheel.Option{hashedwheel.WithTick(10 * ms)}, opts...)...)
@@ -64,7 +64,7 @@ func newFailback(t *testing.T, try func(ctx context.Context, id uint64, attempt 
 	}, d
 }
 
-// pass lets virtual time pass, and returns when all that was due has been done.
+// pass lets virtual time pass, and waits until all tasks that were due have run.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -80,7 +80,7 @@ func failing(n int) func(context.Context, uint64, int) error {
 	}
 }
 
-// blocking is a try that gets no answer.
+// blocking is a try that never gets an answer.
 func blocking(ctx context.Context, _ uint64, _ int) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -119,7 +119,7 @@ func TestAnsweredAtOnce(t *testing.T) {
 	})
 }
 
-// TestTimeoutsNeedNoTurn has one attempt at a time among the retries, and none of them answered.
+// TestTimeoutsNeedNoTurn allows one retry at a time, and no attempt is answered.
 func TestTimeoutsNeedNoTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d := newFailback(t, blocking, hashedwheel.WithMaxConcurrency(1))
@@ -229,7 +229,7 @@ func TestPermanentErrorIsNotRetried(t *testing.T) {
 	})
 }
 
-// TestShutdown finds one call waiting, and of two under way one that will be answered.
+// TestShutdown shuts down while one call waits and two attempts are in progress, one of which is answered.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waits, succeeds, fails = 1, 2, 3
@@ -240,7 +240,7 @@ func TestShutdown(t *testing.T) {
 			time.Sleep(200 * ms)
 			return map[uint64]error{fails: errDown}[id]
 		})
-		// Retries at 100 ms until 300, at 120 ms, the next at 320, and at 150 ms until 350.
+		// The retries are: from 100 to 300 ms; at 120 ms, with the next at 320 ms; from 150 to 350 ms.
 		f.do(t.Context(), succeeds, d.done)
 		pass(20 * ms)
 		f.do(t.Context(), waits, d.done)
@@ -265,7 +265,7 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d := newFailback(t, func(_ context.Context, _ uint64, attempt int) error {
 			if attempt == 2 {
-				time.Sleep(time.Hour) // it does not look at its context
+				time.Sleep(time.Hour) // it ignores its context
 			}
 			return errDown
 		})
@@ -288,7 +288,7 @@ func TestWaitingCallsHaveNoGoroutine(t *testing.T) {
 		for id := range uint64(1000) {
 			f.do(t.Context(), id, d.done)
 		}
-		pass(350 * ms) // each has failed three times
+		pass(350 * ms) // each call has failed three times
 		require.Equal(t, 1000, f.timer.Pending())
 		require.LessOrEqual(t, runtime.NumGoroutine(), before+2, "the timer has one of its own")
 		pass(time.Minute)
@@ -296,16 +296,16 @@ func TestWaitingCallsHaveNoGoroutine(t *testing.T) {
 	})
 }
 
-// TestManyCalls has calls that fail, block and are answered at random. Each ends once, no two
-// attempts of one overlap, and no delay is out of its bounds: to its ceiling comes less than a tick,
-// and two behind tasks that block.
+// TestManyCalls makes calls that fail, block and are answered at random. Each ends once, no two attempts of one
+// call overlap, and no delay is out of its bounds. The upper bound is the ceiling plus less than a tick, and two
+// more ticks behind tasks that block.
 func TestManyCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const calls = 500
 		var busy [calls]atomic.Bool
 		var mu sync.Mutex
 		tried := make(map[uint64]int)
-		ends := make(map[uint64]time.Duration) // of the attempt before
+		ends := make(map[uint64]time.Duration) // when the previous attempt ended
 		f, d := newFailback(t, func(ctx context.Context, id uint64, _ int) error {
 			if !busy[id].CompareAndSwap(false, true) {
 				t.Error("two attempts of a call overlap")

@@ -17,11 +17,11 @@ type fleet struct {
 	interval time.Duration // of the renewals
 	endpoint endpoint
 	client   *registryClient
-	registry *registry // its present life
+	registry *registry // a new one after each crash
 	rng      *rand.Rand
 
-	// The timer of the providers has no limit of concurrency: a renewal that had to wait for
-	// its turn could cost the lease. There are no more of them at a time than providers.
+	// The timer of the providers has no limit of concurrency, because a renewal that waits for its turn
+	// could lose the lease. No more renewals run at a time than there are providers.
 	timer     *hashedwheel.Timer
 	providers []*provider
 	counts    providerCounts
@@ -50,7 +50,7 @@ func newFleet(o options) (*fleet, error) {
 	return f, nil
 }
 
-// run goes through the life of the fleet, as far as it gets until ctx is canceled.
+// run runs the steps of the fleet one after another, until ctx is canceled.
 func (f *fleet) run(ctx context.Context) error {
 	defer f.client.http.CloseIdleConnections()
 	defer f.timer.Stop()
@@ -73,7 +73,7 @@ func (f *fleet) run(ctx context.Context) error {
 	return nil
 }
 
-// open begins a life of the registry.
+// open starts a new, empty registry.
 func (f *fleet) open() (err error) {
 	f.registry, err = newRegistry(f.opts.tick, f.opts.ttl, func(name, _ string) {
 		f.mu.Lock()
@@ -86,8 +86,8 @@ func (f *fleet) open() (err error) {
 	return f.endpoint.up(f.registry.handler())
 }
 
-// await returns true as soon as the registry has n leases, false if it has not by a deadline or
-// when ctx is canceled. It looks once a tick.
+// await waits until the registry has n leases and returns true. It returns false at the deadline, or when ctx
+// is canceled. It checks once a tick.
 func (f *fleet) await(ctx context.Context, n int, deadline time.Time) bool {
 	for f.registry.leases.Len() != n {
 		if time.Now().After(deadline) || f.timer.Sleep(ctx, f.opts.tick) != nil {

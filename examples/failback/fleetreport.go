@@ -9,10 +9,10 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A fleetReport is the outcome of the second part.
+// A fleetReport is the result of the second part.
 type fleetReport struct {
 	opts     options
-	bound    time.Duration // within which all must be published: a renewal, two ticks and -grace
+	bound    time.Duration // on the time to publish all: a renewal interval, two ticks and -grace
 	complete bool          // not interrupted
 
 	allPublished bool
@@ -21,25 +21,25 @@ type fleetReport struct {
 	restarted   bool
 	lost        int
 	downFor     time.Duration
-	failedDown  int64 // renewals that failed meanwhile
+	failedDown  int64 // renewals that failed while the registry was down
 	allBack     bool
 	backIn      time.Duration
 	republished int64
 
 	stopped  int
-	lives    map[string]life // before the others took their leave
-	listed   int             // providers that a consumer saw then
-	unlisted int             // live ones that it did not see, or that had no lease to end
-	left     int             // leases after all had left
+	lives    map[string]life // before the live providers left
+	listed   int             // providers that a consumer saw at that time
+	unlisted int             // live providers that it did not see, or that had no lease when they left
+	left     int             // leases that remained after all providers had left
 	verdict  verdict
 
 	published, renewed, failed int64
 
-	renewing int // timeouts that were left
+	renewing int // renewals still pending at the end
 	timer    hashedwheel.Stats
 }
 
-// check returns an error that names everything that should hold and does not.
+// check returns an error that names each check that fails.
 func (r *fleetReport) check() error {
 	var errs []error
 	must := func(ok bool, format string, args ...any) {

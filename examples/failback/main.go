@@ -1,5 +1,5 @@
-// Failback shows two uses that RPC frameworks have for a timing wheel: calls that failed are
-// retried until the service is there again, and providers renew the lease of their registration.
+// Failback shows two uses of a timing wheel in RPC frameworks: calls that fail are retried until the service
+// is up again, and providers renew the lease of their registration.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the program but for the signals, which cancel ctx. It returns the exit code.
+// run is the program except for the signals, which cancel ctx. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args)
 	switch {
@@ -56,8 +56,8 @@ func exitCode(ctx context.Context, err error, stderr io.Writer) int {
 	return exitOK
 }
 
-// runBoth runs the two parts at the same time and prints the report. The error says what went
-// wrong or does not hold.
+// runBoth runs the two parts at the same time and prints the report. The error says what failed, or which
+// checks fail.
 func runBoth(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if o.seed == 0 {
 		o.seed = 1 + rand.Uint64N(1_000_000)
@@ -74,7 +74,7 @@ func runBoth(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	fmt.Fprintf(stdout, "%s calls over %v, %d outages; %s providers, leases of %v; ticks of %v; -seed %d\n\n",
 		commas(o.count), o.over, o.outages, commas(o.providers), o.ttl, o.tick, o.seed)
 
-	// If one part cannot go on the other need not.
+	// If one part fails, the other is canceled.
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stopProgress := showProgress(stderr, calls, fleet)

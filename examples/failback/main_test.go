@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // far is longer than any test takes unless something hangs.
 const far = time.Minute
 
-// slack keeps a busy machine from failing a test on real time.
+// slack is how late a busy machine may be in a test on real time.
 const slack = "-grace=20s"
 
 func mustParse(t *testing.T, args ...string) options {
@@ -36,7 +36,7 @@ func mustParse(t *testing.T, args ...string) options {
 	return o
 }
 
-// mustCall runs the first part to its end.
+// mustCall runs the first part until its end.
 func mustCall(t *testing.T, args ...string) *callsReport {
 	t.Helper()
 	c, err := newCalls(mustParse(t, args...))
@@ -69,7 +69,7 @@ func TestCallsOutliveOutages(t *testing.T) {
 	require.Contains(t, out.String(), "by attempt  1: 300  2: ")
 }
 
-// TestLostAnswers has half of the answers withheld, so that many orders are asked for again.
+// TestLostAnswers withholds half of the answers, so that many orders are sent again.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	r := mustCall(t, "-count=100", "-over=100ms", "-outages=0", "-callers=100", "-timeout=50ms", "-mute=0.5", "-busy=0.3", "-max=50ms", "-jitter=equal")
@@ -133,7 +133,7 @@ func TestInterruption(t *testing.T) {
 	require.Regexp(t, `(?s)abandoned +\d+ +\(interrupted\).*stopped +0 .*expired wrongly +0\n\(interrupted\)`, stdout.String())
 }
 
-// TestProgram runs the program as its user would.
+// TestProgram runs the program as a user does.
 func TestProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of real time: runs without -short")
@@ -286,7 +286,7 @@ func TestKindsOfFailure(t *testing.T) {
 	require.Equal(t, "by status 503", kind(t.Context()))
 	status.Store(http.StatusBadRequest)
 	require.Equal(t, "for good", kind(t.Context()))
-	status.Store(http.StatusOK) // but no number
+	status.Store(http.StatusOK) // but the body is not a number
 	require.Equal(t, "for good", kind(t.Context()))
 	status.Store(0)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*ms)
@@ -343,7 +343,7 @@ func TestPlannedOutages(t *testing.T) {
 	require.Empty(t, planOutages(newRand(3), 0, over))
 }
 
-// TestConcurrency has all retries due at the same time, and each take long.
+// TestConcurrency makes all retries due at the same time, and each takes long.
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := newCalls(mustParse(t, "-count=10", "-concurrency=3", "-base=20ms", "-timeout=1m"))
@@ -355,7 +355,7 @@ func TestConcurrency(t *testing.T) {
 				return 0, errDown
 			}
 			n := underWay.Add(1)
-			time.Sleep(50 * ms) // so that all have been counted that begin together
+			time.Sleep(50 * ms) // so that all attempts that begin together are counted
 			most.Store(max(n, underWay.Load(), most.Load()))
 			time.Sleep(50 * ms)
 			underWay.Add(-1)
@@ -378,7 +378,7 @@ func TestConcurrency(t *testing.T) {
 	})
 }
 
-// TestLostCallIsNoticed has a call that was never made count as issued.
+// TestLostCallIsNoticed counts a call as issued that was never made.
 func TestLostCallIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := newCalls(mustParse(t, "-count=1", "-max=1s", "-timeout=1s", "-grace=1s"))

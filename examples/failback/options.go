@@ -70,7 +70,7 @@ func newFlags(o *options) *flag.FlagSet {
 	return fs
 }
 
-// check returns an error if two flags do not go together.
+// check returns an error if two flags contradict each other.
 func (o *options) check() error {
 	switch {
 	case o.base > o.max:
@@ -115,7 +115,7 @@ Flags:
 	fs.PrintDefaults()
 }
 
-// limits is a flag.Value that refuses what is out of them, and says what they are.
+// limits is a flag.Value that refuses values outside its limits. The error states the limits.
 type limits[T cmp.Ordered] struct {
 	value    *T
 	parse    func(string) (T, error)
@@ -128,7 +128,7 @@ func within[T cmp.Ordered](fs *flag.FlagSet, value *T, name string, parse func(s
 
 func (l limits[T]) Set(s string) error {
 	v, err := l.parse(s)
-	if err == nil && v >= l.min && v <= l.max { // which NaN is not
+	if err == nil && v >= l.min && v <= l.max { // NaN fails both
 		*l.value = v
 		return nil
 	}
@@ -136,7 +136,7 @@ func (l limits[T]) Set(s string) error {
 }
 
 func (l limits[T]) String() string {
-	if l.value == nil { // as flag makes one to learn what its zero value prints
+	if l.value == nil { // package flag calls String on a zero value
 		return ""
 	}
 	return fmt.Sprint(*l.value)

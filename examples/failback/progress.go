@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// showProgress keeps a line about the run on w up to date, if w is a terminal. The function that it
-// returns clears the line.
+// showProgress shows a line about the run on w and updates it, if w is a terminal. The function that it returns
+// clears the line.
 func showProgress(w io.Writer, c *calls, f *fleet) (stop func()) {
 	file, ok := w.(*os.File)
 	if !ok {

@@ -10,21 +10,21 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A directory is what a provider needs of a registry, near or far.
+// A directory has the methods of a registry that a provider needs. It may be local or remote.
 type directory interface {
 	register(ctx context.Context, name, addr string) error
 	renew(ctx context.Context, name string) error
 	remove(ctx context.Context, name string) error
 }
 
-// A provider keeps itself registered: it renews its lease at a third of the TTL, so that the next
-// renewal is in time if one fails, and publishes itself again when it has become unknown. It is
-// the task of its own timeout, whose runs never overlap.
+// A provider keeps itself registered. It renews its lease every third of the TTL, so that the next renewal is
+// still in time if one fails. It registers again if the registry no longer knows it. It is the task of its own
+// timeout, whose runs never overlap.
 type provider struct {
 	name, addr string
 	timer      *hashedwheel.Timer
 	directory  directory
-	interval   time.Duration // from the end of a renewal to the next; one may take half of that
+	interval   time.Duration // from the end of a renewal to the next; a request may take half of it
 	counts     *providerCounts
 
 	timeout *hashedwheel.Timeout
@@ -33,22 +33,22 @@ type provider struct {
 	life life
 }
 
-// providerCounts are those of all providers together.
+// providerCounts count the requests of all providers together.
 type providerCounts struct {
 	published, renewed, failed atomic.Int64
 }
 
-// start has the provider publish itself after initialDelay, and renew the lease from then on.
+// start makes the provider register after initialDelay, and renew the lease from then on.
 //
-// The delay is counted from the end of a run. At a fixed rate a renewal that hung would be followed
-// by others at once, to make up for those missed, and one of them is enough.
+// It uses a fixed delay. With a fixed rate, after a renewal that hung, all the missed renewals would follow at
+// once, although one is enough.
 func (p *provider) start(initialDelay time.Duration) (err error) {
 	p.timeout, err = p.timer.ScheduleWithFixedDelay(p, initialDelay, p.interval)
 	return err
 }
 
-// Run renews the lease, or publishes the provider if the registry does not know it: the first time,
-// and when the registry has lost it.
+// Run renews the lease. It registers the provider if the registry does not know it: the first time, and after
+// the registry has lost it.
 func (p *provider) Run(*hashedwheel.Timeout) {
 	done := &p.counts.renewed
 	err := p.ask(func(ctx context.Context) error { return p.directory.renew(ctx, p.name) })
@@ -62,7 +62,7 @@ func (p *provider) Run(*hashedwheel.Timeout) {
 	done.Add(1)
 }
 
-// ask makes a request that begins a lease if it is accepted.
+// ask makes a request. If the registry accepts it, a lease begins.
 func (p *provider) ask(request func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.interval/2)
 	defer cancel()
@@ -76,8 +76,8 @@ func (p *provider) ask(request func(context.Context) error) error {
 	return err
 }
 
-// stop ends the renewals as a crash of the provider would: the registry is not told. When it
-// returns nil no renewal is under way.
+// stop ends the renewals without a request to the registry, as a crash of the provider would. When it returns
+// nil, no renewal is in progress.
 func (p *provider) stop(ctx context.Context) error {
 	p.mu.Lock()
 	p.life.stopping = time.Now()
@@ -94,7 +94,7 @@ func (p *provider) stop(ctx context.Context) error {
 	return nil
 }
 
-// leave ends the renewals and the lease with them. The error is errUnknown if there was none.
+// leave ends the renewals and the lease. The error is errUnknown if there was no lease.
 func (p *provider) leave(ctx context.Context) error {
 	if err := p.stop(ctx); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (p *provider) leave(ctx context.Context) error {
 	return p.directory.remove(ctx, p.name)
 }
 
-// lived returns what the provider has seen so far.
+// lived returns what the provider has recorded so far.
 func (p *provider) lived() life {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,19 +10,18 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// errUnknown is the answer of a registry that has no lease of a provider.
+// errUnknown is returned when the registry has no lease of a provider.
 var errUnknown = errors.New("unknown provider")
 
-// A registry keeps the addresses of providers, each on a lease that ends a TTL after it was
-// registered or renewed last. A crash takes all of them: the next life is another registry.
+// A registry keeps the addresses of providers. Each has a lease that ends a TTL after it was registered or
+// renewed last. A crash loses all leases, and after it a new registry is made.
 type registry struct {
 	timer  *hashedwheel.Timer
 	ttl    time.Duration
 	leases *hashedwheel.Keyed[string, string] // addresses by name
 }
 
-// newRegistry returns an empty registry. It tells expired of each lease that has ended because it
-// was not renewed.
+// newRegistry returns an empty registry. It calls expired for each lease that ends because it was not renewed.
 func newRegistry(tick, ttl time.Duration, expired func(name, addr string)) (*registry, error) {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(tick))
 	if err != nil {
@@ -31,12 +30,12 @@ func newRegistry(tick, ttl time.Duration, expired func(name, addr string)) (*reg
 	return &registry{timer: timer, ttl: ttl, leases: hashedwheel.NewKeyed(timer, expired)}, nil
 }
 
-// register begins the lease of a provider, or a new one if it has one.
+// register begins a new lease of a provider, also if it has one.
 func (r *registry) register(_ context.Context, name, addr string) error {
 	return r.leases.Set(name, addr, r.ttl)
 }
 
-// renew has a lease begin anew, or returns errUnknown. A lease that has just ended stays so.
+// renew restarts a lease, or returns errUnknown. It does not restart a lease that has just ended.
 func (r *registry) renew(_ context.Context, name string) error {
 	if !r.leases.Move(name, r.ttl) {
 		return errUnknown
@@ -44,7 +43,7 @@ func (r *registry) renew(_ context.Context, name string) error {
 	return nil
 }
 
-// remove ends a lease, which then does not expire, or returns errUnknown.
+// remove ends a lease, or returns errUnknown. The lease then does not expire.
 func (r *registry) remove(_ context.Context, name string) error {
 	if _, ok := r.leases.Remove(name); !ok {
 		return errUnknown
@@ -52,11 +51,11 @@ func (r *registry) remove(_ context.Context, name string) error {
 	return nil
 }
 
-// names returns who has a lease, sorted.
+// names returns the sorted names of the providers that have a lease.
 func (r *registry) names() []string {
 	return slices.Sorted(maps.Keys(maps.Collect(r.leases.All())))
 }
 
-// crash ends the registry and returns how many leases are lost. No lease expires after that. The
-// timer hands back what was pending, and it held nothing but leases.
+// crash ends the registry and returns how many leases are lost. No lease expires after that. Stop returns the
+// pending timeouts, and this timer has no others than those of leases.
 func (r *registry) crash() (lost int) { return len(r.timer.Stop()) }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A log is the leases that expired, in virtual time from its start.
+// A log records the leases that expire, in virtual time from its start.
 type log struct {
 	start    time.Time
 	mu       sync.Mutex
@@ -25,7 +25,7 @@ func (l *log) expired(name, _ string) {
 	l.expiries = append(l.expiries, expiry{name, time.Now()})
 }
 
-// since returns when the leases of a provider expired.
+// since returns when the leases of a provider expired, from the start of the log.
 func (l *log) since(name string) (at []time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +89,7 @@ func TestCrashLosesAll(t *testing.T) {
 	})
 }
 
-// A relay is a directory that can be out of reach, slow, or another one from now on.
+// A relay is a directory that can be out of reach or hang, and whose registry can be replaced.
 type relay struct {
 	mu   sync.Mutex
 	to   *registry // nil: out of reach
@@ -187,7 +187,7 @@ func TestStopWaitsForARenewal(t *testing.T) {
 		d := &relay{hang: true}
 		ps, counts := newProviders(t, d, "a")
 		require.NoError(t, ps[0].start(100*ms))
-		pass(200 * ms) // its request is given up at 600 ms
+		pass(200 * ms) // its request times out at 600 ms
 		begun := time.Now()
 		require.NoError(t, ps[0].stop(t.Context()))
 		require.Equal(t, 400*ms, time.Since(begun))
@@ -199,8 +199,8 @@ func TestStopWaitsForARenewal(t *testing.T) {
 	})
 }
 
-// TestRestart has a registry that forgets all at 5.2 s, and is there again at 6.605 s. All are back
-// within an interval and a tick, 7.615 s.
+// TestRestart crashes the registry at 5.2 s, and starts a new one at 6.605 s. All leases are back within an
+// interval and a tick, at 7.615 s.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{start: time.Now()}
@@ -234,7 +234,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestOneRenewalMayHang has every other renewal hang, for which the lease is long enough.
+// TestOneRenewalMayHang makes every other renewal hang. The lease is long enough for that.
 func TestOneRenewalMayHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{start: time.Now()}
@@ -243,7 +243,7 @@ func TestOneRenewalMayHang(t *testing.T) {
 		ps, counts := newProviders(t, d, "a")
 		require.NoError(t, ps[0].start(500*ms))
 		pass(600 * ms)
-		for range 100 { // a renewal hangs at 1.5 s until 2 s, and the next is at 3 s
+		for range 100 { // a renewal hangs from 1.5 s to 2 s, and the next is at 3 s
 			d.set(r, true)
 			pass(1300 * ms)
 			d.set(r, false)
@@ -256,7 +256,7 @@ func TestOneRenewalMayHang(t *testing.T) {
 	})
 }
 
-// TestExpiredProviderComesBack is cut off for longer than its lease.
+// TestExpiredProviderComesBack cuts a provider off for longer than its lease.
 func TestExpiredProviderComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{start: time.Now()}
@@ -269,7 +269,7 @@ func TestExpiredProviderComesBack(t *testing.T) {
 		pass(3500 * ms)
 		require.Equal(t, []time.Duration{4500 * ms}, l.since("a"))
 		d.set(r, false)
-		pass(500 * ms) // it has tried at 5.5 s
+		pass(500 * ms) // the provider has tried at 5.5 s
 		require.Equal(t, []string{"a"}, r.names())
 		require.EqualValues(t, 2, counts.published.Load())
 		v := judge(r.ttl, 0, map[string]life{"a": ps[0].lived()}, l.expiries, true)

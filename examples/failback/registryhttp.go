@@ -13,8 +13,7 @@ import (
 // maxAddr is the longest address that a registry accepts over HTTP.
 const maxAddr = 256
 
-// handler serves the registry over HTTP. What changes something is a PUT or a DELETE, which do no
-// harm when they are repeated.
+// handler serves the registry over HTTP. All changes are a PUT or a DELETE, which are safe to repeat.
 func (r *registry) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /providers/{name}", func(w http.ResponseWriter, req *http.Request) {
@@ -43,12 +42,12 @@ func reply(w http.ResponseWriter, err error) {
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, errUnknown):
 		http.Error(w, err.Error(), http.StatusNotFound)
-	default: // the registry has ended
+	default: // the registry has stopped
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	}
 }
 
-// A registryClient is a registry at the other end of a connection.
+// A registryClient is a client of a registry over HTTP.
 type registryClient struct {
 	http     http.Client
 	endpoint *endpoint
@@ -69,7 +68,7 @@ func (c *registryClient) remove(ctx context.Context, name string) error {
 	return err
 }
 
-// names returns who has a lease, sorted.
+// names returns the sorted names of the providers that have a lease.
 func (c *registryClient) names(ctx context.Context) (names []string, err error) {
 	body, err := c.ask(ctx, http.MethodGet, "/providers", "")
 	if err != nil {
@@ -88,7 +87,7 @@ func (c *registryClient) ask(ctx context.Context, method, path, body string) (an
 		return nil, err
 	}
 	defer resp.Body.Close()
-	answer, err = io.ReadAll(resp.Body) // to the end, so that the connection is kept
+	answer, err = io.ReadAll(resp.Body) // to the end, so that the connection is reused
 	switch {
 	case err != nil:
 		return nil, err

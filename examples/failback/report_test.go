@@ -89,10 +89,10 @@ func TestRush(t *testing.T) {
 	r := callsReport{records: []record{
 		{ends: 1, firstFailed: at(-5 * ms), ended: at(30 * ms)},
 		{ends: 1, firstFailed: at(0), ended: at(20 * ms)},
-		{ends: 1, firstFailed: at(-5 * ms), ended: at(-1)},                       // before it went down
-		{ends: 1, firstFailed: at(1), ended: at(50 * ms)},                        // failed after
+		{ends: 1, firstFailed: at(-5 * ms), ended: at(-1)},                       // ended before the service came up
+		{ends: 1, firstFailed: at(1), ended: at(50 * ms)},                        // failed after the service came up
 		{ends: 1, ended: at(60 * ms)},                                            // never failed
-		{ends: 1, firstFailed: at(-5 * ms), ended: at(70 * ms), outcome: gaveUp}, // not through
+		{ends: 1, firstFailed: at(-5 * ms), ended: at(70 * ms), outcome: gaveUp}, // not answered
 	}}
 	waited, last := r.rush(up)
 	require.Equal(t, 2, waited)

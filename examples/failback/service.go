@@ -12,21 +12,20 @@ import (
 	"sync"
 )
 
-// idempotencyKey is the header that tells a retry from a new order. As it is there, an
-// http.Transport takes the request for one that it may repeat itself, which it does if a
-// connection that it kept turns out to be closed.
+// idempotencyKey is the header that distinguishes a retry from a new order. Because of this header, an
+// http.Transport may also repeat the request itself, when it finds that a kept connection is closed.
 const idempotencyKey = "Idempotency-Key"
 
-// A service carries out orders, each once however often it is asked to. What it has done
-// outlives its endpoint, as it would in a database.
+// A service carries out each order once, also when it gets the order more than once. Its results outlive its
+// endpoint, as they would in a database.
 type service struct {
-	busy float64 // fraction of the requests that it turns away with status 503
-	mute float64 // fraction whose answer it withholds until the client has hung up
+	busy float64 // fraction of the requests that it refuses with status 503
+	mute float64 // fraction of the requests that it carries out but never answers
 
 	mu       sync.Mutex
 	answers  map[string]uint64 // by idempotency key
-	ledger   []string          // the keys of the orders, as they were carried out
-	repeated int               // requests for an order that had been carried out before
+	ledger   []string          // the keys of the orders, in the order in which it carried them out
+	repeated int               // requests for orders that it had carried out before
 }
 
 func newService(busy, mute float64) *service {
@@ -51,7 +50,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, answer)
 }
 
-// carryOut returns the answer to an order: its place in the ledger, from 1.
+// carryOut carries out an order, and returns the answer: its place in the ledger, from 1.
 func (s *service) carryOut(key string) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,14 +64,14 @@ func (s *service) carryOut(key string) uint64 {
 	return answer
 }
 
-// A serviceClient makes attempts at the service. It has no http.Client.Timeout, which would take
-// a timer of the runtime for each: the context of an attempt has its timeout.
+// A serviceClient makes attempts at the service. It sets no http.Client.Timeout, which would need another
+// timer of the runtime for each attempt. The context of an attempt already has a timeout.
 type serviceClient struct {
 	http     http.Client
 	endpoint *endpoint
 }
 
-// try is a failback's.
+// try makes an attempt for a failback.
 func (c *serviceClient) try(ctx context.Context, id uint64) (answer uint64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint.url("/orders"), nil)
 	if err != nil {
@@ -84,7 +83,7 @@ func (c *serviceClient) try(ctx context.Context, id uint64) (answer uint64, err 
 		return 0, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body) // to the end, so that the connection is kept
+	body, err := io.ReadAll(resp.Body) // to the end, so that the connection is reused
 	switch {
 	case err != nil:
 		return 0, err
@@ -103,7 +102,7 @@ func keyOf(id uint64) string { return "order-" + strconv.FormatUint(id, 10) }
 
 var errBusy = errors.New("the service is busy")
 
-// kindOf returns what an attempt failed of, for the report.
+// kindOf returns the reason why an attempt failed, for the report.
 func kindOf(err error) string {
 	var op *net.OpError
 	switch {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// The steps of a fleet, one after another. Their results are in its report.
+// These are the steps of a fleet, in order. They write their results to its report.
 
-// publish starts the providers, not all at once.
+// publish starts the providers at random moments.
 func (f *fleet) publish(ctx context.Context) error {
 	start := time.Now()
 	for _, p := range f.providers {
@@ -23,7 +23,7 @@ func (f *fleet) publish(ctx context.Context) error {
 	return nil
 }
 
-// restart has the registry crash at a random moment, and begin a new life later.
+// restart makes the registry crash at a random moment, and starts a new one later.
 func (f *fleet) restart(ctx context.Context) error {
 	ttl := float64(f.opts.ttl)
 	if err := f.timer.Sleep(ctx, time.Duration(ttl*(0.4+0.8*f.rng.Float64()))); err != nil {
@@ -72,14 +72,14 @@ func (f *fleet) stopSome(ctx context.Context) error {
 	return nil
 }
 
-// outlive returns when the leases of the providers that were stopped should be gone.
+// outlive waits until the leases of the stopped providers should have expired.
 func (f *fleet) outlive(ctx context.Context) error {
 	limit := f.opts.ttl + f.opts.tick + f.opts.grace
 	f.await(ctx, len(f.providers)-f.report.stopped, time.Now().Add(limit))
 	return nil
 }
 
-// leave compares what a consumer sees with who is alive, and has these take their leave.
+// leave compares the providers that a consumer sees with the live ones, and then makes the live ones leave.
 func (f *fleet) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, f.report.bound)
 	defer cancel()

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// A tally is what the callers have seen.
+// A tally records what the callers have seen.
 type tally struct {
 	mu        sync.Mutex
-	byAttempt []int          // how many first attempts there were, second ones and so on
+	byAttempt []int          // number of first attempts, second attempts and so on
 	attempts  int            // their sum
 	failures  map[string]int // failed attempts by kind
-	issued    int            // calls made
-	ended     int            // of them, if each ends once
-	records   []record       // by the id of the call, less one
+	issued    int            // number of calls made
+	ended     int            // number of ends; equal to issued when each call has ended once
+	records   []record       // the index is the id of the call minus one
 }
 
 // A record is what the caller saw of a call.
 type record struct {
 	issued      bool
-	ends        int // how often it has ended
+	ends        int // how often the call has ended
 	outcome     outcome
 	answer      uint64
 	attempts    int
-	firstFailed time.Time // zero if its first attempt was answered
+	firstFailed time.Time // zero if the first attempt was answered
 	ended       time.Time
 }
 
-// observe is a failback's.
+// observe records an attempt for a failback.
 func (t *tally) observe(attempt int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,7 +44,7 @@ func (t *tally) observe(attempt int, err error) {
 	}
 }
 
-// issue takes note of a call that is about to be made.
+// issue records a call that is about to be made.
 func (t *tally) issue(id uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +52,7 @@ func (t *tally) issue(id uint64) {
 	t.records[id-1].issued = true
 }
 
-// end takes note of the end of a call.
+// end records the end of a call.
 func (t *tally) end(c *call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

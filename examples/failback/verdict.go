@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A life is what a provider knows of its lease and its own end.
+// A life is what a provider records about its lease and its own end.
 type life struct {
-	accepted time.Time // when it sent the last request that the registry accepted
-	stopping time.Time // when it began to stop; zero if it has not
-	stopped  time.Time // when no request of its own was under way any more
+	accepted time.Time // when the provider sent the last request that the registry accepted
+	stopping time.Time // when it began to stop; zero if it did not
+	stopped  time.Time // when none of its requests was in progress any more
 }
 
 // An expiry is the end of a lease that was not renewed.
@@ -18,20 +18,23 @@ type expiry struct {
 	at   time.Time
 }
 
-// A verdict is what is to be said about the expiries of a run.
+// A verdict says which leases of a run expired rightly.
 type verdict struct {
 	rightly     int
-	wrongly     []string      // one line for each that should not have been, or was not when it should
-	first, last time.Duration // of the right ones: from the end of the provider to that of its lease
+	wrongly     []string      // one line for each lease that must not expire, or did not expire when it had to
+	first, last time.Duration // from the end of a provider to that of its lease: the least and the greatest
 }
 
-// judge says of each lease that expired whether it did so rightly: once, and of a provider that
-// had begun to stop; not before a TTL after that sent the last request which was accepted; and not
-// later than a TTL and allowance after it had stopped. If the run is complete, each provider that was
-// stopped must be among them.
+// judge checks each lease that expired. It expires rightly if all of this holds:
 //
-// So a lease of a live provider must not expire at all. It cannot before the registry has been up
-// for a TTL, and what a registry forgets when it crashes does not expire.
+//   - The lease expires once, and its provider had begun to stop.
+//   - It expires no sooner than a TTL after the provider sent its last accepted request.
+//   - It expires no later than a TTL and allowance after the provider had stopped.
+//
+// If the run is complete, the lease of each stopped provider must have expired.
+//
+// So a lease of a live provider must not expire at all. No lease can expire before the registry has been up
+// for a TTL, and a lease that is lost in a crash does not expire.
 func judge(ttl, allowance time.Duration, lives map[string]life, expiries []expiry, complete bool) (v verdict) {
 	wrong := func(format string, args ...any) { v.wrongly = append(v.wrongly, fmt.Sprintf(format, args...)) }
 	seen := make(map[string]bool)

@@ -11,13 +11,13 @@ func TestJudge(t *testing.T) {
 	const ttl, allowance = time.Second, 10 * ms
 	start := time.Now()
 	at := func(d time.Duration) time.Time { return start.Add(d) }
-	// It renewed at 300 ms and stopped from 500 to 550 ms. So its lease may end from 1300 to 1560.
+	// The provider renewed at 300 ms and stopped from 500 to 550 ms. So its lease may end from 1300 to 1560 ms.
 	stopped := life{accepted: at(300 * ms), stopping: at(500 * ms), stopped: at(550 * ms)}
 	alive := life{accepted: at(300 * ms)}
 	for name, tt := range map[string]struct {
 		lives    map[string]life
 		expiries []expiry
-		want     string // empty: rightly
+		want     string // empty if the lease expires rightly
 	}{
 		"first moment":  {map[string]life{"a": stopped}, []expiry{{"a", at(1300 * ms)}}, ""},
 		"last moment":   {map[string]life{"a": stopped}, []expiry{{"a", at(1560 * ms)}}, ""},

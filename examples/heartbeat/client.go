@@ -9,15 +9,15 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// What has become of a client.
+// A state is the state of a client.
 type state int
 
 const (
 	talking   state = iota
-	silent          // waits to be closed
+	silent          // sends nothing and waits for the server to close it
 	closed          // by the server
-	forgotten       // by the server, which should have closed it
-	ended           // by itself, with the run
+	forgotten       // silent for too long, and not closed by the server
+	ended           // by the client, at the end of the run
 )
 
 // A client is one connection, and the timeouts that keep it alive.
@@ -25,14 +25,14 @@ type client struct {
 	*clients
 	conn      net.Conn
 	heartbeat hashedwheel.Timeout  // its task is the client
-	group     *hashedwheel.Group   // of the other timeouts, which end with the client
+	group     *hashedwheel.Group   // the other timeouts, which end with the client
 	traffic   *hashedwheel.Timeout // runs talk, or nil
-	chosen    bool                 // to fall silent
+	chosen    bool                 // will fall silent
 
-	mu        sync.Mutex // also held to write
+	mu        sync.Mutex // also held while writing
 	state     state
-	last      time.Time // before the last packet was written
-	overtaken bool      // the heartbeat was due, and another packet came first
+	last      time.Time // the time just before the last packet was written
+	overtaken bool      // the heartbeat was due, but another packet was written first
 }
 
 // newClient returns a client that has not been started.
@@ -42,13 +42,13 @@ func (cs *clients) newClient(conn net.Conn, began time.Time) *client {
 	return c
 }
 
-// A heartbeat is due when nothing has been written for the interval: each other
-// packet moves its timeout. A packet can meet a heartbeat that is due. Then Move
-// returns false: Run has been started, waits for mu, and need not send anything.
+// A heartbeat is due when nothing has been written for the interval, so each other
+// packet moves its timeout. If the heartbeat is already due, Move returns false. Then
+// Run has started and waits for mu, and it need not send a heartbeat.
 
 // start arms the client's timeouts.
 func (c *client) start(rng *rand.Rand) (err error) {
-	c.mu.Lock() // their tasks wait until all is there
+	c.mu.Lock() // the tasks wait until the fields are set
 	defer c.mu.Unlock()
 	if c.state != talking {
 		return nil
@@ -89,15 +89,15 @@ func (c *client) talk(*hashedwheel.Timeout) {
 	}
 }
 
-// write sends a frame. Called with mu held.
+// write sends a frame. The caller holds mu.
 func (c *client) write(frame []byte) {
 	c.last = time.Now()
 	if _, err := c.conn.Write(frame); err == nil {
 		c.sent.Add(1)
-	} // else the connection is lost, which read finds out
+	} // else the connection is lost, and read notices that
 }
 
-// fallSilent is the task that has the client send nothing any more.
+// fallSilent is the task after which the client sends nothing any more.
 func (c *client) fallSilent() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *client) fallSilent() {
 	}
 	c.state = silent
 	c.fellSilent.Add(1)
-	c.heartbeat.Cancel() // or it has been started, and finds the state
+	c.heartbeat.Cancel() // if it has started already, it sees the state
 	if c.traffic != nil {
 		c.traffic.Cancel()
 	}
@@ -114,7 +114,7 @@ func (c *client) fallSilent() {
 	c.addError(err)
 }
 
-// forget is the task of giving up the wait to be closed.
+// forget is the task that ends the wait for the server to close the client.
 func (c *client) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *client) forget() {
 	}
 }
 
-// read waits for the end of the connection: the server sends nothing.
+// read waits for the end of the connection. The server never sends data.
 func (c *client) read() {
 	buf := make([]byte, 1)
 	for {
@@ -161,7 +161,7 @@ func (c *client) end() {
 	}
 }
 
-// hangUp lets go of the timeouts and the connection. Called with mu held.
+// hangUp ends the timeouts and the connection. The caller holds mu.
 func (c *client) hangUp(s state) {
 	c.state = s
 	c.heartbeat.Cancel()

@@ -21,18 +21,18 @@ const (
 
 type dialFunc func(context.Context) (net.Conn, error)
 
-// The clients of a run share one timer for all heartbeats.
+// clients are the clients of a run. One timer holds all their heartbeats.
 type clients struct {
 	opts     options
 	timer    *hashedwheel.Timer
 	dial     dialFunc
-	short    error         // why there are fewer than asked for, or nil
-	patience time.Duration // what the machine may add before a silent one counts as forgotten
+	short    error         // why there are fewer clients than asked for, or nil
+	patience time.Duration // how late the machine may be before a silent client counts as forgotten
 
 	heartbeatFrame, dataFrame []byte
 
 	readers sync.WaitGroup
-	settled chan struct{} // has a token for each chosen one that is closed or forgotten
+	settled chan struct{} // has a token for each chosen client that is closed or forgotten
 
 	sent, tooSoon, fellSilent                        atomic.Int64
 	closedSilent, closedOthers, forgotten, stillOpen atomic.Int64
@@ -62,9 +62,9 @@ func (cs *clients) addError(err error) {
 	}
 }
 
-// connect makes the clients, each of which starts at once. If the machine has
-// no room for all, those that there are will do. The error says why there is
-// none. An interruption is no error.
+// connect makes the clients, and starts each at once. If the machine has no room
+// for all, it continues with fewer. It returns an error only if there is no client
+// at all. An interruption is no error.
 func (cs *clients) connect(ctx context.Context) error {
 	failed, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -108,8 +108,8 @@ func (cs *clients) add(ctx context.Context, id uint64) error {
 	return c.start(rand.New(rand.NewPCG(cs.opts.seed, id)))
 }
 
-// run lets some clients fall silent, and returns when each of these has been
-// closed or forgotten, or when ctx is canceled.
+// run makes some clients fall silent. It returns when each of these is closed or
+// forgotten, or when ctx is canceled.
 func (cs *clients) run(ctx context.Context) {
 	o := cs.opts
 	rng := rand.New(rand.NewPCG(o.seed, 0))
@@ -128,7 +128,7 @@ func (cs *clients) run(ctx context.Context) {
 	}
 }
 
-// sleep is Timer.Sleep, for which an interruption is no error.
+// sleep is Timer.Sleep, except that an interruption is no error.
 func (cs *clients) sleep(ctx context.Context, d time.Duration) error {
 	err := cs.timer.Sleep(ctx, d)
 	if ctx.Err() != nil {
@@ -137,7 +137,7 @@ func (cs *clients) sleep(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// choose has a client fall silent after a delay.
+// choose makes a client fall silent after a delay.
 func (c *client) choose(delay time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +150,7 @@ func (c *client) choose(delay time.Duration) {
 	c.addError(err)
 }
 
-// end ends all clients. None writes anything any more when it returns.
+// end ends all clients. When it returns, no client writes any more.
 func (cs *clients) end() {
 	for _, c := range cs.all {
 		c.end()
@@ -158,7 +158,7 @@ func (cs *clients) end() {
 	cs.readers.Wait()
 }
 
-// header says what runs, once all are connected.
+// header prints what runs, after all clients are connected.
 func (cs *clients) header(w io.Writer, connecting time.Duration) {
 	o := cs.opts
 	if cs.short != nil {
@@ -168,7 +168,7 @@ func (cs *clients) header(w io.Writer, connecting time.Duration) {
 		commas(int64(len(cs.all))), connecting.Round(time.Millisecond), o.interval, o.limit, o.tick)
 }
 
-// A poisson is a schedule of events at random, so many a time on average.
+// A poisson is a schedule of random events. The time between two of them is mean on average.
 type poisson struct {
 	mean time.Duration
 	rng  *rand.Rand

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// A frame is a packet on the wire: its kind, the length of its payload in one
-// byte, and the payload.
+// A frame is a packet on the wire: its kind in one byte, the length of its payload
+// in one byte, and the payload.
 type kind byte
 
 const (
@@ -21,8 +21,8 @@ func newFrame(k kind, payload string) []byte {
 	return append([]byte{byte(k), byte(len(payload))}, payload...)
 }
 
-// readFrame takes the next frame, whose payload is of no interest here. The
-// error is io.EOF only if the stream ends between two frames.
+// readFrame reads the next frame and discards its payload. The error is io.EOF
+// only if the stream ends between two frames.
 func readFrame(r *bufio.Reader) (kind, error) {
 	b, err := r.ReadByte()
 	if err != nil {

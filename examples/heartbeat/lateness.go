@@ -7,19 +7,19 @@ import (
 	"github.com/hashedwheel/hashedwheel/idle"
 )
 
-// This file only measures how late a connection is closed. A server that does
-// not want to know needs none of it.
+// This file only measures how late connections are closed. Other servers do not
+// need it.
 
-// A stamped connection notes when data arrived. It lies beneath the limit, so
-// its time is never later than the one from which the limit counts.
+// A stamped connection records when data arrived. It is below the limit, so its
+// time is never later than the time from which the limit counts.
 type stamped struct {
 	net.Conn
 	last   time.Time // when the last Read returned
 	active time.Time // when data last arrived in time
 }
 
-// Read is called again only if what came before was in time: data that comes
-// too late is returned with an error, which ends the reading.
+// Read is called again only if the previous data came in time. If data comes too
+// late, the limit returns an error with it, and the server stops reading.
 func (c *stamped) Read(b []byte) (int, error) {
 	c.active = c.last
 	n, err := c.Conn.Read(b)

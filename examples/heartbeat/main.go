@@ -1,5 +1,5 @@
-// Heartbeat keeps thousands of TCP connections alive by heartbeats, and has the
-// server close those that fall silent: an idle limit for each, on one timer.
+// Heartbeat keeps thousands of TCP connections alive by heartbeats. The server
+// closes connections that fall silent: each has an idle limit, on one timer.
 package main
 
 import (
@@ -30,8 +30,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the whole program apart from signals: canceling ctx is the
-// interruption. It returns the exit code.
+// run is the program except for the signals. Canceling ctx interrupts it. It
+// returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -58,11 +58,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// spareFiles is how many descriptors are left for all but the connections.
+// spareFiles is how many descriptors are left for everything except the connections.
 const spareFiles = 32
 
-// measure runs as many connections over loopback as descriptors allow: each
-// takes two, since both of its ends are here.
+// measure runs as many connections over loopback as descriptors allow. Each
+// takes two, because both of its ends are in this process.
 func measure(ctx context.Context, o options, stdout, stderr io.Writer) (*report, error) {
 	files := descriptors()
 	if room := (files - spareFiles) / 2; room < o.conns {
@@ -74,7 +74,7 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) (*report,
 		o.conns = room
 	}
 
-	// Heartbeats do what TCP's own keepalive would.
+	// Heartbeats replace the keepalive of TCP.
 	listener := net.ListenConfig{KeepAlive: -1}
 	ln, err := listener.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -97,8 +97,8 @@ func exercise(ctx context.Context, o options, ln net.Listener, dial dialFunc, st
 	if err != nil {
 		return nil, err
 	}
-	// An interruption ends the clients first, so that the server takes it for
-	// their wish.
+	// An interruption ends the clients first, so that for the server it looks
+	// as if the clients had closed the connections.
 	serving, stopServer := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)
 	go func() { served <- s.serve(serving, ln) }()
@@ -125,8 +125,9 @@ func exercise(ctx context.Context, o options, ln net.Listener, dial dialFunc, st
 	return newReport(o, s, cs), nil
 }
 
-// awaitAccepted waits for a server that is behind: a connection that it has
-// not accepted when it stops is reset, and what was sent on it is lost.
+// awaitAccepted waits until a server that is behind has accepted n connections.
+// When the server stops, a connection that it has not accepted is reset, and the
+// data sent on it is lost.
 func awaitAccepted(s *server, n int) {
 	for began := time.Now(); int(s.accepted.Load()) < n && time.Since(began) < drainLimit; {
 		time.Sleep(time.Millisecond)

@@ -19,11 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// far is a time that no test waits for unless something hangs.
+// far is longer than any test waits, unless something hangs.
 const far = 60 * time.Second
 
-// The limit is so long that a loaded machine does not keep a heartbeat back for
-// as long.
+// The limit is so long that even a loaded machine does not delay a heartbeat for
+// that long.
 func TestOverLoopback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of real time: runs without -short")
@@ -50,8 +50,8 @@ func TestOverLoopback(t *testing.T) {
 	}
 }
 
-// Packets that come about when the limit is over, on many connections at once:
-// each connection is closed once, when it has been idle for the limit.
+// Packets arrive at about the end of the limit, on many connections at once. Each
+// connection is closed once, after it has been idle for the limit.
 func TestPacketMeetsTimeout(t *testing.T) {
 	const conns, limit = 200, 10 * ms
 	s, err := newServer(options{limit: limit, tick: ms})
@@ -85,7 +85,7 @@ func TestPacketMeetsTimeout(t *testing.T) {
 	t.Logf("%d packets", s.packets.Load())
 }
 
-// A server that forgets, and one that hangs up: the clients find out.
+// The clients notice a server that never closes a connection, and one that closes too many.
 func TestClientsWatchTheServer(t *testing.T) {
 	faulty := func(o options, handle func(net.Conn), until func(*clients) bool) *clients {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -207,7 +207,7 @@ func TestNumbers(t *testing.T) {
 	require.Equal(t, "0", commas(0))
 }
 
-// The program as a user has it.
+// The program runs as a user runs it.
 func TestProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of real time: runs without -short")

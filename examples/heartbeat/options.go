@@ -57,15 +57,16 @@ func parseOptions(args []string) (options, error) {
 		within("traffic", o.traffic, 0, time.Hour),
 		within("silent", o.silent, 0, 1),
 	)
-	// A heartbeat is a tick late, so less would close those that are well.
+	// A heartbeat may be a tick late. With a shorter limit the server would close
+	// clients that are not silent.
 	if least := o.interval + 2*o.tick; err == nil && o.limit < least {
 		err = fmt.Errorf("invalid value %v for flag -limit: allowed is -interval and two times -tick, %v, or more", o.limit, least)
 	}
 	return o, err
 }
 
-// within returns an error if the value of a flag is not from min to max, as
-// NaN never is.
+// within returns an error if the value of a flag is not from min to max. For NaN
+// it always does.
 func within[T cmp.Ordered](name string, value, min, max T) error {
 	if value >= min && value <= max {
 		return nil

@@ -11,7 +11,7 @@ import (
 
 const progressEvery = 200 * time.Millisecond
 
-// showProgress keeps a line up to date on w if w is a terminal. The function
+// showProgress shows a line on w and updates it, if w is a terminal. The function
 // that it returns removes the line.
 func showProgress(w io.Writer, line func() string) (end func()) {
 	if !isTerminal(w) {

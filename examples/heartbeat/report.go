@@ -13,25 +13,25 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A report is the outcome of a run.
+// A report is the result of a run.
 type report struct {
 	opts options
 
 	conns, packets, heartbeats int64 // as the server saw them
 	sent                       int64 // packets, by the clients
-	tooSoon                    int64 // heartbeats sent before the silence was as long as it must be
+	tooSoon                    int64 // heartbeats sent before the interval was over
 
 	// Clients.
 	fellSilent, closedSilent, stillOpen int64
 	closedOthers, forgotten             int64
 
-	lateness []time.Duration // of each close for silence, after the limit from the last arrival, ascending
+	lateness []time.Duration // of each close for silence, from the end of the limit, ascending
 	errs     []error         // of connections and timers
 	timer    hashedwheel.Stats
-	pending  int // timeouts on both timers, when all has ended
+	pending  int // timeouts on both timers after the end
 }
 
-// newReport returns the outcome. Server and clients must have ended.
+// newReport returns the result. Server and clients must have ended.
 func newReport(o options, s *server, cs *clients) *report {
 	slices.Sort(s.lateness)
 	stats := s.timer.Stats()
@@ -48,7 +48,7 @@ func newReport(o options, s *server, cs *clients) *report {
 	return r
 }
 
-// check returns an error that names everything that must hold and does not.
+// check returns an error that names each check that fails.
 func (r *report) check() error {
 	var errs []error
 	must := func(ok bool, format string, args ...any) {
@@ -98,7 +98,7 @@ func (r *report) closedEarly() int {
 	return n
 }
 
-// first returns the first of them, or the zero value if there is none.
+// first returns the first element, or the zero value if there is none.
 func first[T any](s []T) (v T) {
 	if len(s) > 0 {
 		v = s[0]
@@ -106,8 +106,7 @@ func first[T any](s []T) (v T) {
 	return v
 }
 
-// quantile returns the first of the ascending durations that is not below a
-// fraction q of them.
+// quantile returns the q-quantile of durations in ascending order.
 func quantile(ascending []time.Duration, q float64) time.Duration {
 	rank := int(math.Ceil(q * float64(len(ascending))))
 	return ascending[max(rank, 1)-1]

@@ -14,11 +14,11 @@ import (
 	"github.com/hashedwheel/hashedwheel/idle"
 )
 
-// drainLimit bounds the wait for connections to end once the clients have.
+// drainLimit bounds the wait for connections to end after the clients have ended.
 const drainLimit = 5 * time.Second
 
-// A server reads packets and closes connections on which nothing comes. One
-// timer holds the idle limits of all of them.
+// A server reads packets and closes connections on which no data arrives. One
+// timer holds the idle limits of all connections.
 type server struct {
 	timer   *hashedwheel.Timer
 	limit   *idle.Limit
@@ -27,8 +27,8 @@ type server struct {
 	accepted, packets, heartbeats atomic.Int64
 
 	mu       sync.Mutex
-	lateness []time.Duration // of each close for silence, after the limit
-	broken   []error         // connections that ended in any other way than they should
+	lateness []time.Duration // of each close for silence, from the end of the limit
+	broken   []error         // the errors of connections that ended in any other way
 }
 
 func newServer(o options) (*server, error) {
@@ -40,9 +40,9 @@ func newServer(o options) (*server, error) {
 	return &server{timer: timer, limit: limit, silence: o.limit}, err
 }
 
-// serve takes connections from ln until ctx is canceled or accepting fails.
-// Then it closes ln and reads what clients that have ended still sent. Every
-// connection has ended when it returns.
+// serve accepts connections from ln until ctx is canceled or accepting fails.
+// Then it closes ln and reads the remaining data of clients that have ended. When
+// it returns, every connection has ended.
 func (s *server) serve(ctx context.Context, ln net.Listener) error {
 	open, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	var handlers sync.WaitGroup
@@ -51,7 +51,7 @@ func (s *server) serve(ctx context.Context, ln net.Listener) error {
 		handlers.Wait()
 		cutOff()
 	}()
-	ln = s.limit.Listener(stamping{ln}) // without stamping if lateness does not matter
+	ln = s.limit.Listener(stamping{ln}) // other servers need no stamping
 	defer ln.Close()
 	defer context.AfterFunc(ctx, func() { ln.Close() })()
 

@@ -18,8 +18,8 @@ import (
 
 const ms = time.Millisecond
 
-// A pipeListener makes connections without a network, so that time can be
-// virtual.
+// A pipeListener makes connections without a network, so that they work on
+// virtual time.
 type pipeListener struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -52,7 +52,7 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// virtualRun is a run on virtual time, which must be as it must be.
+// virtualRun runs the program on virtual time. All checks must hold.
 func virtualRun(t *testing.T, o options) *report {
 	ln := newPipeListener()
 	r, err := exercise(t.Context(), o, ln, ln.dial, io.Discard, io.Discard)
@@ -62,8 +62,8 @@ func virtualRun(t *testing.T, o options) *report {
 	return r
 }
 
-// With no other traffic a client that is well sends a heartbeat each interval,
-// neither more nor less, and is not closed.
+// Without other traffic, a client that does not fall silent sends exactly one
+// heartbeat each interval, and is not closed.
 func TestVirtualHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -75,8 +75,8 @@ func TestVirtualHeartbeats(t *testing.T) {
 	})
 }
 
-// Each that falls silent is closed at the first tick boundary at or after the
-// limit from its last packet, which here came at one: late by 5 ms.
+// Each silent client is closed at the first tick boundary at or after the end of
+// the limit. Here the last packet came at a boundary, so the close is 5 ms late.
 func TestVirtualSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := virtualRun(t, options{conns: 100, interval: 100 * ms, limit: 305 * ms, tick: 10 * ms, duration: time.Second, silent: 0.4})
@@ -88,8 +88,8 @@ func TestVirtualSilence(t *testing.T) {
 	})
 }
 
-// Other traffic saves heartbeats, and with it too the limit is kept to the tick:
-// where the machine adds nothing, nothing is later.
+// Other traffic saves heartbeats. The limit is still exact to the tick, because
+// on virtual time the machine adds nothing.
 func TestVirtualTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(3) {
@@ -104,7 +104,7 @@ func TestVirtualTraffic(t *testing.T) {
 	})
 }
 
-// An interruption leaves those that are silent open, which is no fault.
+// An interruption leaves silent clients open, which is not an error.
 func TestVirtualInterruption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := options{conns: 20, interval: 100 * ms, limit: time.Second, tick: 10 * ms, duration: 300 * ms, silent: 1}
@@ -125,7 +125,7 @@ func TestVirtualInterruption(t *testing.T) {
 	})
 }
 
-// Where there is no room for all connections, those that there are will do.
+// If there is no room for all connections, the run continues with fewer.
 func TestVirtualShortage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := options{conns: 50, interval: 100 * ms, limit: time.Second, tick: 10 * ms, duration: 550 * ms, silent: 0.1}
@@ -153,13 +153,13 @@ func TestVirtualShortage(t *testing.T) {
 	})
 }
 
-// lossy swallows what is written.
+// A lossy connection drops what is written to it.
 type lossy struct{ net.Conn }
 
 func (lossy) Write(b []byte) (int, error) { return len(b), nil }
 
-// Clients whose packets are lost are closed at the limit, and the report says
-// what does not hold.
+// Clients whose packets are lost are closed at the limit, and the report names the
+// checks that fail.
 func TestVirtualLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := options{conns: 10, interval: 100 * ms, limit: 300 * ms, tick: 10 * ms, duration: time.Second}
@@ -176,7 +176,7 @@ func TestVirtualLoss(t *testing.T) {
 	})
 }
 
-// start has the server handle a connection under its limit.
+// start makes the server handle a connection with its limit.
 func (s *server) start(t *testing.T, conn net.Conn) <-chan error {
 	limited, err := s.limit.Conn(&stamped{Conn: conn, last: time.Now()})
 	require.NoError(t, err)
@@ -185,7 +185,7 @@ func (s *server) start(t *testing.T, conn net.Conn) <-chan error {
 	return handled
 }
 
-// newPeer returns a server with one connection, and the client's end of that.
+// newPeer returns a server with one connection, and the client's end of that connection.
 func newPeer(t *testing.T, o options) (*server, net.Conn, <-chan error) {
 	s, err := newServer(o)
 	require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestPeerIsClosedAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, conn, handled := newPeer(t, options{limit: 100 * ms, tick: 10 * ms})
 		for _, b := range newFrame(data, "payload") {
-			time.Sleep(100*ms - 1) // the boundary comes a nanosecond later
+			time.Sleep(100*ms - 1) // the boundary is a nanosecond later
 			_, err := conn.Write([]byte{b})
 			require.NoError(t, err)
 			synctest.Wait()
@@ -223,7 +223,7 @@ func TestPeerIsClosedAtItsLimit(t *testing.T) {
 	})
 }
 
-// A client that ends takes its limit with it.
+// When a client closes its connection, the limit of the connection ends.
 func TestPeerIsClosedByTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, conn, handled := newPeer(t, options{limit: time.Hour, tick: 10 * ms})
@@ -239,7 +239,7 @@ func TestPeerIsClosedByTheClient(t *testing.T) {
 	})
 }
 
-// A slowConn takes a time to close.
+// A slowConn takes some time to close.
 type slowConn struct {
 	net.Conn
 	closing time.Duration
@@ -250,7 +250,7 @@ func (c *slowConn) Close() error {
 	return c.Conn.Close()
 }
 
-// A packet that comes after the limit, as the connection is being closed: it is
+// A packet comes after the limit, while the connection is being closed. It is
 // received, but does not count as activity.
 func TestPacketAfterTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -275,7 +275,7 @@ func TestPacketAfterTheLimit(t *testing.T) {
 	})
 }
 
-// Once it is silent a client has one timeout left, its patience.
+// A silent client has one timeout: the wait for the server to close it.
 func TestSilentClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, conn, _ := newPeer(t, options{limit: time.Hour, tick: 10 * ms})
@@ -302,8 +302,8 @@ func TestSilentClient(t *testing.T) {
 	})
 }
 
-// A packet that overtakes a heartbeat which is due: that one is not sent, and
-// the next one when the connection has been silent for an interval.
+// A packet is written before a heartbeat that is already due. That heartbeat is
+// not sent. The next one is sent when the client has been silent for an interval.
 func TestPacketOvertakesHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, conn, _ := newPeer(t, options{limit: time.Hour, tick: 10 * ms})
@@ -312,7 +312,7 @@ func TestPacketOvertakesHeartbeat(t *testing.T) {
 		defer cs.timer.Stop()
 		c := &client{clients: cs, conn: conn, group: hashedwheel.NewGroup(cs.timer), last: time.Now()}
 		held := make(chan struct{})
-		cs.timer.Init(&c.heartbeat, hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) { // Run, which has not got far
+		cs.timer.Init(&c.heartbeat, hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) { // Run, which has only started
 			<-held
 			c.Run(to)
 		}))
@@ -335,7 +335,7 @@ func TestPacketOvertakesHeartbeat(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, 1, s.heartbeats.Load())
 
-		c.talk(nil) // a heartbeat that is pending is put off
+		c.talk(nil) // moves the pending heartbeat
 		time.Sleep(50 * ms)
 		c.talk(nil)
 		time.Sleep(99 * ms)

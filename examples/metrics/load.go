@@ -9,7 +9,7 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// How the load behaves.
+// The parameters of the load.
 const (
 	burstEvery = 10 * time.Millisecond
 	rpcTimeout = 3 * time.Second
@@ -17,9 +17,9 @@ const (
 	retryTask  = 20 * time.Millisecond
 )
 
-// load has requests made, each with a timeout on rpc, until the context is done: most replies come within
-// 50 ms, and then the timeout is canceled. Retries run on the other timer after up to ten seconds, and
-// take some time, as a call would. The channel is closed when it has ended.
+// load makes requests until the context is done, each with a timeout on rpc. Most replies come within 50 ms and
+// cancel the timeout. Retries run on the other timer after up to ten seconds, and take some time, as calls do.
+// The channel is closed when the load has ended.
 func load(ctx context.Context, rpc, retry *hashedwheel.Timer, rate, retries int) (done <-chan struct{}) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -28,7 +28,7 @@ func load(ctx context.Context, rpc, retry *hashedwheel.Timer, rate, retries int)
 			if err != nil || rand.Float64() < lost {
 				return
 			}
-			// The reply comes by a timeout of the other timer, so that this load needs no goroutine for each.
+			// A timeout of the other timer is the reply, so that no request needs a goroutine.
 			_, _ = retry.AfterFunc(rand.N(50*time.Millisecond), func() { timeout.Cancel() })
 		})
 	})
@@ -45,7 +45,7 @@ func load(ctx context.Context, rpc, retry *hashedwheel.Timer, rate, retries int)
 	return ended
 }
 
-// bursts calls f so many times a second, in bursts.
+// bursts calls f perSecond times a second, in bursts.
 func bursts(ctx context.Context, perSecond int, f func()) {
 	ticker := time.NewTicker(burstEvery)
 	defer ticker.Stop()

@@ -27,7 +27,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the program. It returns its exit code.
+// run is the program. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("metrics", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -37,8 +37,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	listen := flags.String("listen", "127.0.0.1:9099", "`address` to serve on")
 	length := flags.Duration("for", 0, "how `long` to run; 0 until Ctrl-C")
-	rate := flags.Int("rate", 20_000, "requests a second, each with a `timeout`")
-	retries := flags.Int("retries", 200, "`retries` a second")
+	rate := flags.Int("rate", 20_000, "make `N` requests a second, each with a timeout")
+	retries := flags.Int("retries", 200, "make `N` retries a second")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
@@ -55,8 +55,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// serve makes the timers, has the load run on them, and serves their metrics until the context is done or
-// the length is over.
+// serve makes the timers, runs the load on them, and serves their metrics until the context is done or
+// length has passed.
 func serve(ctx context.Context, listen string, length time.Duration, rate, retries int, stdout io.Writer) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -97,7 +97,7 @@ func serve(ctx context.Context, listen string, length time.Duration, rate, retri
 	done := load(ctx, timers[0], timers[1], rate, retries)
 	select {
 	case <-ctx.Done():
-	case err = <-served: // it does not end by itself
+	case err = <-served: // Serve returns only after an error
 		cancel()
 	}
 	server.Close()

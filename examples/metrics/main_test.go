@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The program serves metrics that move while it runs, and ends by Ctrl-C with sums.
+// The program serves metrics that change while it runs. Ctrl-C ends it, and it prints the totals.
 func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

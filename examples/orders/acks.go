@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// acks are what shops have acknowledged, one process after another.
+// acks are the changes that shops have acknowledged, one process after another.
 type acks struct {
-	created, paid, canceled, refused map[uint64]int // order id: how often
+	created, paid, canceled, refused map[uint64]int // how often, by order id
 
-	loaded loaded // by all that have started
-	wrong  error  // the first line that could not be understood
+	loaded loaded // the sum over all shops that have started
+	wrong  error  // the error of the first line that could not be parsed
 }
 
 // loaded are the open orders that a shop found when it started.
@@ -61,8 +61,8 @@ func (a *acks) add(line string) error {
 	return nil
 }
 
-// A lineReader takes the output of one process. What is left without an end, because the process
-// was killed while it wrote, is not a line.
+// A lineReader parses the output of one process. It ignores a last line without an end, because the
+// process was killed while it wrote that line.
 type lineReader struct {
 	acks *acks
 	rest []byte

@@ -9,14 +9,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// contents are all that a database holds.
+// contents are everything in a database.
 type contents struct {
 	orders map[uint64]order
 	index  []order  // id and deadline of each entry
 	trail  []change // the audit trail
 }
 
-// readContents reads a database that no process has open.
+// readContents reads a database. No process may have it open.
 func readContents(file string) (*contents, error) {
 	s, err := openToRead(file)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *contents) count(in state) (n int) {
 	return n
 }
 
-// A verdict collects what is not as it must be.
+// A verdict collects the checks that fail.
 type verdict struct {
 	first []error
 	n     int
@@ -76,8 +76,8 @@ func (v *verdict) must(ok bool, format string, args ...any) {
 	}
 }
 
-// verify returns an error that says what is wrong with the orders, by themselves or in view of what
-// was acknowledged. If they have all been waited for, none must be open.
+// verify checks the orders, by themselves and against the acknowledgments. The error names the checks that
+// fail. If ended is true, no order may be open.
 func verify(c *contents, a *acks, ended bool) error {
 	var v verdict
 	v.must(a.wrong == nil, "output of the shop: %v", a.wrong)
@@ -97,8 +97,8 @@ func verify(c *contents, a *acks, ended bool) error {
 	return errors.Join(v.first...)
 }
 
-// verifyTrail looks whether each order was opened once, and ended once at most, and not before its
-// deadline if it was canceled, and is what the trail says that it is.
+// verifyTrail checks that each order was opened once, was ended at most once, was not canceled before its
+// deadline, and has the state that the audit trail says.
 func (v *verdict) verifyTrail(c *contents) {
 	was := make(map[uint64]state)
 	for i, ch := range c.trail {
@@ -118,7 +118,7 @@ func (v *verdict) verifyTrail(c *contents) {
 	v.must(len(was) == 0, "%d orders are in the audit trail alone", len(was))
 }
 
-// verifyIndex looks whether the index holds the open orders, and no others.
+// verifyIndex checks that the index holds the open orders and no others.
 func (v *verdict) verifyIndex(c *contents) {
 	for _, e := range c.index {
 		o := c.orders[e.id]
@@ -129,7 +129,7 @@ func (v *verdict) verifyIndex(c *contents) {
 	v.must(n == len(c.index), "%d orders are open, but %d in the index", n, len(c.index))
 }
 
-// verifyAcks looks whether what was acknowledged was so once, and is in one of some states.
+// verifyAcks checks that each order in acks was acknowledged once, and is in one of the given states.
 func (v *verdict) verifyAcks(what string, acks map[uint64]int, c *contents, in ...state) {
 	for _, id := range slices.Sorted(maps.Keys(acks)) {
 		o, there := c.orders[id]

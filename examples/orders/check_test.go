@@ -10,8 +10,8 @@ import (
 
 func at(ms int) time.Time { return time.UnixMilli(1_000_000 + int64(ms)) }
 
-// proper returns a database of three orders and what was acknowledged of them: one is paid, one
-// canceled, one open.
+// proper returns a correct database of three orders, and the acknowledgments. One order is paid, one is
+// canceled, and one is open.
 func proper() (*contents, *acks) {
 	c := &contents{
 		orders: map[uint64]order{
@@ -33,7 +33,7 @@ func proper() (*contents, *acks) {
 	return c, a
 }
 
-// Each thing that must hold is broken in turn, and named.
+// Each condition is broken in turn, and the error names it.
 func TestVerify(t *testing.T) {
 	c, a := proper()
 	require.NoError(t, verify(c, a, false))
@@ -106,8 +106,8 @@ func TestLateness(t *testing.T) {
 	cancel(-20, -10) // before the first start
 	cancel(-5, 4)    // due before it
 	cancel(10, 13)
-	cancel(40, 56) // due in the first process, canceled by the second one
-	cancel(50, 57) // due as that was started
+	cancel(40, 56) // due in the first process, canceled by the second
+	cancel(50, 57) // due when the second was started
 	up, down := c.lateness([]time.Time{at(0), at(50)})
 	ms := time.Millisecond
 	require.Equal(t, []time.Duration{3 * ms, 7 * ms}, up)

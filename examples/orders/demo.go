@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// drainLimit bounds the time until no order is open, beyond the timeout of the last one.
+// drainLimit bounds the wait until no order is open, in addition to the timeout of an order.
 const drainLimit = 30 * time.Second
 
 // A demo runs shops on one database, one process after another.
@@ -26,8 +26,8 @@ type demo struct {
 	kills  int
 }
 
-// demonstrate runs the demonstration and prints the report, which an interrupted run gets too. The
-// error says what is not as it must be.
+// demonstrate runs the demonstration and prints the report, also when the run is interrupted. The error
+// names the checks that fail.
 func demonstrate(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -46,7 +46,7 @@ func demonstrate(ctx context.Context, o options, stdout, stderr io.Writer) error
 		return err
 	}
 	if ctx.Err() != nil && len(d.acks.created) == 0 {
-		return nil // there may not even be a database
+		return nil // there may be no database yet
 	}
 	c, err := readContents(d.file)
 	if err != nil {
@@ -56,8 +56,8 @@ func demonstrate(ctx context.Context, o options, stdout, stderr io.Writer) error
 	return verify(c, d.acks, ctx.Err() == nil)
 }
 
-// run runs all the shops. The last one is not killed, but drained. An interruption is an error, the
-// context's.
+// run runs all the shops. It kills each except the last one, which it drains. After an interruption it
+// returns the error of the context.
 func (d *demo) run(ctx context.Context) error {
 	for d.kills < d.opts.kills {
 		s, err := d.start(ctx)
@@ -68,7 +68,7 @@ func (d *demo) run(ctx context.Context) error {
 		if err := s.wait(ctx, life); err != nil {
 			return err
 		}
-		// SIGKILL: it has no chance to put anything in order.
+		// SIGKILL: the shop has no chance to clean up.
 		if err := s.cmd.Process.Kill(); err != nil {
 			return errors.Join(err, s.wait(ctx, endLimit))
 		}
@@ -84,10 +84,10 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(d.stderr, "no more orders, until all have ended\n")
-	io.WriteString(s.stdin, drainCommand+"\n") // if it fails the shop has ended, and wait says so
+	io.WriteString(s.stdin, drainCommand+"\n") // if this fails the shop has ended, and wait returns an error
 	switch err := s.wait(ctx, d.opts.timeout+drainLimit); {
 	case err == nil:
-		s.stdin.Close() // it is stuck, and verify will say what is left
+		s.stdin.Close() // the shop is stuck, and verify names the open orders
 		time.AfterFunc(endLimit, func() { s.cmd.Process.Kill() })
 		return <-s.ended
 	case errors.Is(err, errEnded) && s.cmd.ProcessState.Success():

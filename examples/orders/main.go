@@ -1,6 +1,6 @@
-// Orders cancels orders that are not paid in time. They are kept in a database, and the wheel
-// holds those that are due soon, so that a restart loses none and cancels none twice. To show
-// that, it kills itself: a process of its own, over and over again.
+// Orders cancels orders that are not paid in time. All orders are in a database, and the wheel holds those
+// that are due soon. So a restart loses no order and cancels none twice. To show that, the program starts a
+// second process and kills it again and again.
 package main
 
 import (
@@ -29,8 +29,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the whole program apart from signals: canceling ctx is the interruption. It returns the
-// exit code.
+// run is the program except for the signals. Canceling ctx interrupts it. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args)
 	if errors.Is(err, flag.ErrHelp) {

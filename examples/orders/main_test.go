@@ -18,10 +18,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// far is a time that no test waits for unless something hangs.
+// far is longer than any test waits, unless something hangs.
 const far = 60 * time.Second
 
-// beProgram is set for the test binary to be the program: the demonstration starts itself.
+// beProgram is set to make the test binary run as the program, because the demonstration starts itself.
 const beProgram = "ORDERS_TEST_BE_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -57,7 +57,7 @@ func TestDemonstration(t *testing.T) {
 	require.Positive(t, figure(t, report, "paid"))
 	require.Positive(t, figure(t, report, "canceled"))
 
-	// The database is kept, and another run goes on with it.
+	// The database is kept, and another run continues with it.
 	var kept bytes.Buffer
 	require.Equal(t, exitOK, run(t.Context(), []string{"-look", "-db=" + file}, nil, &kept, &stderr), stderr.String())
 	require.Contains(t, kept.String(), strconv.Itoa(figure(t, report, "orders"))+" orders: 0 open, ")
@@ -68,7 +68,7 @@ func TestDemonstration(t *testing.T) {
 	require.Equal(t, 0, figure(t, stdout.String(), "kills"))
 }
 
-// Nothing is paid, and all that a killed process left is overdue when the next one starts.
+// No order is paid, and all orders that a killed process left are overdue when the next one starts.
 func TestNobodyPays(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), []string{"-kills=2", "-every=500ms", "-timeout=1ms", "-pay=0"}, nil, &stdout, &stderr)
@@ -77,7 +77,7 @@ func TestNobodyPays(t *testing.T) {
 	require.Positive(t, figure(t, stdout.String(), "canceled"))
 }
 
-// build returns the program, as a user has it.
+// build builds the program as a user does, and returns its path.
 func build(t *testing.T) string {
 	t.Helper()
 	exe := filepath.Join(t.TempDir(), "orders.exe")
@@ -114,7 +114,7 @@ func TestProgram(t *testing.T) {
 		awaitClosed(t, file)
 	})
 
-	// A shop ends with the process that started it, however that ended.
+	// A shop ends when the process that started it ends, in any way.
 	t.Run("orphan", func(t *testing.T) {
 		file := newFile(t)
 		cmd := exec.Command(exe, "-db="+file, "-kills=1", "-every=1h")
@@ -126,7 +126,7 @@ func TestProgram(t *testing.T) {
 	})
 }
 
-// awaitOrders returns when a process has written something to the database.
+// awaitOrders waits until a process has written to the database.
 func awaitOrders(t *testing.T, file string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -135,7 +135,7 @@ func awaitOrders(t *testing.T, file string) {
 	}, far, 10*time.Millisecond)
 }
 
-// awaitClosed returns when no process has the database open, which has orders then.
+// awaitClosed waits until no process has the database open. The database must have orders then.
 func awaitClosed(t *testing.T, file string) {
 	t.Helper()
 	var c *contents
@@ -148,7 +148,7 @@ func awaitClosed(t *testing.T, file string) {
 	require.NotEmpty(t, c.orders)
 }
 
-// A shop by itself: what it says is what it did, and the two ways to end it.
+// A shop that a user starts: it prints what it did, and there are two ways to end it.
 func TestShop(t *testing.T) {
 	file := newFile(t)
 	serve := func(ctx context.Context, stdin io.Reader, args ...string) (*acks, int) {
@@ -183,7 +183,7 @@ func TestShop(t *testing.T) {
 	require.ErrorContains(t, verify(c, first, true), "are open for ever")
 }
 
-// neverEnds returns something to read from that blocks until the test is over.
+// neverEnds returns a reader that blocks until the test is over.
 func neverEnds(t *testing.T) io.Reader {
 	r, w := io.Pipe()
 	t.Cleanup(func() { w.Close() })
@@ -210,7 +210,7 @@ func TestShopDrains(t *testing.T) {
 	require.Len(t, a.canceled, c.count(canceled))
 }
 
-// A demonstration whose process does not work fails.
+// A demonstration fails if its second process does not work.
 func TestDemonstrationFails(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), []string{"-every=1m", "-db=" + t.TempDir()}, nil, &stdout, &stderr) // a directory
@@ -219,7 +219,7 @@ func TestDemonstrationFails(t *testing.T) {
 	require.Empty(t, stdout.String())
 }
 
-// A demonstration that finds something wrong reports, says what it is, and fails.
+// When a check fails, the demonstration prints the report, names the check, and fails.
 func TestDemonstrationFindsFault(t *testing.T) {
 	file := newFile(t)
 	s := mustOpen(t, file)

@@ -9,20 +9,20 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A manager cancels the orders of a store that are not paid in time. The wheel has those that are
-// due within the horizon, the database has all.
+// A manager cancels the orders of a store that are not paid in time. The wheel holds the orders that are
+// due within the horizon. The database holds all orders.
 //
-// A timeout is no more than a hint to look at an order: whether that is canceled is up to the
-// transaction. So it does no harm if one is armed twice, or for an order that has just been paid,
-// and to lose them all costs nothing but the time to read the index again.
+// A timeout is only a hint to look at an order. The transaction decides whether the order is canceled. So
+// it does no harm to arm a timeout twice, or for an order that has just been paid. Losing all timeouts
+// costs only the time to read the index again.
 //
-// Deadlines are times of the wall clock, and become delays when a timeout is armed; from there on
-// the wheel counts them by the monotonic clock, and does not notice if somebody sets the wall
-// clock. The index is read again each half of the horizon, and what is in it is armed anew, so
-// that after half a horizon the wheel is right again. Until then, if the clock was set forward,
-// orders are canceled late, by less than that. If it was set back, a timeout comes before the
-// deadline; then the transaction refuses, and the order has to wait for as long as the clock was
-// set back. None is canceled before the wall clock has reached its deadline.
+// Deadlines are times of the wall clock. They become delays when a timeout is armed. From then on the wheel
+// uses the monotonic clock, and does not notice when the wall clock is set. The manager reads the index
+// again every half horizon and arms the orders in it anew. So half a horizon after the clock is set, the
+// wheel is right again. Until then, if the clock was set forward, orders are canceled late, by less than
+// half a horizon. If the clock was set back, a timeout expires before the deadline. The transaction then
+// refuses to cancel, and the order waits for as long as the clock was set back. No order is canceled before
+// the wall clock has reached its deadline.
 type manager struct {
 	store    *store
 	timer    *hashedwheel.Timer
@@ -31,12 +31,12 @@ type manager struct {
 	canceled func(id uint64)
 	failed   func(error)
 
-	// Orders that are due before it, in nanoseconds since 1970, are armed, or are just being.
+	// All orders that are due before reach, in nanoseconds since 1970, are armed or are being armed.
 	reach atomic.Int64
 }
 
 // newManager returns a manager that calls canceled after each cancellation, and failed when the
-// database fails. Nothing is armed before start.
+// database fails. It arms nothing before start.
 func newManager(s *store, horizon, tick time.Duration, canceled func(id uint64), failed func(error)) (*manager, error) {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(tick))
 	if err != nil {
@@ -47,14 +47,14 @@ func newManager(s *store, horizon, tick time.Duration, canceled func(id uint64),
 	return m, nil
 }
 
-// start arms what is due within the horizon, and goes on to do so until close. It returns how many
-// orders that was, and how many of them were overdue.
+// start arms the orders that are due within the horizon, and continues to do so until close. It returns how
+// many orders it armed at first, and how many of these were overdue.
 func (m *manager) start() (armed, overdue int, err error) {
 	armed, overdue, err = m.readAhead()
 	if err != nil {
 		return armed, overdue, err
 	}
-	// Half a horizon is left to read the next part in.
+	// That leaves half a horizon for reading the next part.
 	_, err = m.timer.ScheduleWithFixedDelay(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {
 		if _, _, err := m.readAhead(); err != nil && !errors.Is(err, hashedwheel.ErrStopped) {
 			m.failed(err)
@@ -63,12 +63,12 @@ func (m *manager) start() (armed, overdue int, err error) {
 	return armed, overdue, err
 }
 
-// readAhead arms all that is due within the horizon. What is armed already stays so, and what
-// could not be canceled, since the database had failed, has another chance.
+// readAhead arms all orders that are due within the horizon. Those that are armed already stay armed. Those
+// that could not be canceled, because the database failed, are tried again.
 func (m *manager) readAhead() (armed, overdue int, err error) {
 	now := m.store.now()
 	until := now.Add(m.horizon)
-	m.reach.Store(until.UnixNano()) // before the reading: see armIfNear
+	m.reach.Store(until.UnixNano()) // before reading the index: see armIfNear
 	err = m.store.due(until, func(id uint64, deadline time.Time) error {
 		armed++
 		if deadline.Before(now) {
@@ -83,10 +83,10 @@ func (m *manager) arm(id uint64, deadline time.Time) error {
 	return m.timeouts.Set(id, struct{}{}, deadline.Sub(m.store.now()))
 }
 
-// armIfNear arms an order that has been committed, unless a later reading will. It misses none:
-// the reach is moved before the index is read, and looked at here after the commit. So either the
-// order is found to be within the reach, or the reach is moved after the commit, and who reads then
-// finds the order. If both are so it is armed twice, which is once.
+// armIfNear arms an order that has been committed, unless a later readAhead will. It misses no order,
+// because readAhead moves the reach before it reads the index, and armIfNear loads the reach after the
+// commit. So either the order is within the reach, or the reach moves after the commit, and then that
+// readAhead finds the order. If both are true, the order is armed twice, which has the effect of once.
 func (m *manager) armIfNear(o order) error {
 	if o.deadline.UnixNano() >= m.reach.Load() {
 		return nil
@@ -107,7 +107,7 @@ func (m *manager) create(timeout time.Duration) (id uint64, err error) {
 	return o.id, m.armIfNear(o)
 }
 
-// pay reports whether the order is paid now. If it was canceled before, or paid, it is not.
+// pay pays the order, and reports whether it did. It does not if the order was canceled or paid before.
 func (m *manager) pay(id uint64) (bool, error) {
 	_, ok, err := m.store.pay(id)
 	if ok {
@@ -116,8 +116,8 @@ func (m *manager) pay(id uint64) (bool, error) {
 	return ok, err
 }
 
-// expire is the timeout. It blocks until the transaction is on disk, and may: other timeouts do
-// not wait for it, and those that are due together so share a transaction.
+// expire is the task of a timeout. It blocks until the transaction is on disk. That is allowed: other
+// timeouts do not wait for it, and orders that are due together share a transaction.
 func (m *manager) expire(id uint64) {
 	o, ok, err := m.store.cancel(id)
 	if ok {
@@ -130,8 +130,7 @@ func (m *manager) expire(id uint64) {
 	}
 }
 
-// close ends the timeouts and waits for the transactions that have begun. The orders stay open in
-// the store.
+// close stops the timer and waits for the transactions that have begun. The orders stay open in the store.
 func (m *manager) close() error {
 	_, err := m.timer.Shutdown(context.Background())
 	return err

@@ -16,7 +16,7 @@ const (
 	horizon = time.Second
 )
 
-// A fixture is a manager and its store, with what it said.
+// A fixture is a manager and its store, and records what the manager reports.
 type fixture struct {
 	*manager
 	t        *testing.T
@@ -26,7 +26,7 @@ type fixture struct {
 	canceled []uint64
 }
 
-// told returns the orders that the manager has said it canceled, once nothing is in progress.
+// told waits until nothing is in progress, and returns the orders that the manager reported as canceled.
 func (f *fixture) told() []uint64 {
 	synctest.Wait()
 	f.mu.Lock()
@@ -34,7 +34,7 @@ func (f *fixture) told() []uint64 {
 	return slices.Clone(f.canceled)
 }
 
-// mustManage opens a store and starts a manager, at a moment that is a tick boundary from then on.
+// mustManage opens a store and starts a manager. The present moment becomes a tick boundary.
 func mustManage(t *testing.T, file string) *fixture {
 	t.Helper()
 	f := &fixture{t: t}
@@ -52,7 +52,7 @@ func mustManage(t *testing.T, file string) *fixture {
 	return f
 }
 
-// stop ends both, as well as a restart can.
+// stop ends the manager and the store, as before a restart.
 func (f *fixture) stop() {
 	f.t.Helper()
 	require.NoError(f.t, f.manager.close())
@@ -68,10 +68,10 @@ func (f *fixture) mustCreate(timeout time.Duration) order {
 	return o
 }
 
-// canceledAt returns when an order was canceled, and the zero time if it was not.
+// canceledAt returns when an order was canceled, or the zero time if it was not.
 func (f *fixture) canceledAt(id uint64) (at time.Time) {
 	f.t.Helper()
-	synctest.Wait() // file operations take no time of the bubble, but have to be over
+	synctest.Wait() // file operations take no time of the bubble, but they must be over
 	for _, ch := range mustContents(f.t, f.store).trail {
 		if ch.id == id && ch.to == canceled {
 			at = ch.at
@@ -80,7 +80,7 @@ func (f *fixture) canceledAt(id uint64) (at time.Time) {
 	return at
 }
 
-// An order within the horizon is armed at once, and one that is paid is off the wheel at once.
+// An order within the horizon is armed at once. A paid order leaves the wheel at once.
 func TestNear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := mustManage(t, newFile(t))
@@ -109,7 +109,7 @@ func TestNear(t *testing.T) {
 	})
 }
 
-// An order beyond the horizon is not on the wheel until it is read ahead, and that is in time.
+// An order beyond the horizon is not on the wheel until it is read ahead, which happens in time.
 func TestBeyondTheHorizon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := mustManage(t, newFile(t))
@@ -124,7 +124,7 @@ func TestBeyondTheHorizon(t *testing.T) {
 			synctest.Wait()
 			onWheel := 0
 			for _, o := range orders {
-				// One that is being canceled as the index is read may be armed once more.
+				// An order may be armed again if the index is read while it is being canceled.
 				if left := time.Until(o.deadline); left > -2*tick && left <= horizon {
 					onWheel++
 				}
@@ -138,7 +138,7 @@ func TestBeyondTheHorizon(t *testing.T) {
 	})
 }
 
-// What fell due while nobody looked is canceled at once. The others keep their deadline.
+// Orders that became due while no process ran are canceled at once. The others keep their deadlines.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := newFile(t)
@@ -160,12 +160,12 @@ func TestRestart(t *testing.T) {
 		defer func() { f.stop() }()
 		require.Equal(t, loaded{armed: 20, overdue: 10}, f.loaded)
 		require.Equal(t, 20, f.timeouts.Len())
-		for range 2 { // the second time on the wheel for the deadlines that are left
+		for range 2 { // the second time for the remaining deadlines, on the wheel
 			time.Sleep(horizon / 5)
 			for _, o := range overdue {
 				late := f.canceledAt(o.id).Sub(start)
 				require.GreaterOrEqual(t, late, tick+batchDelay)
-				require.LessOrEqual(t, late, 3*tick+batchDelay) // two more if others block
+				require.LessOrEqual(t, late, 3*tick+batchDelay) // two more ticks if other tasks block
 			}
 			f.stop()
 			f = mustManage(t, file)
@@ -183,7 +183,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// To close waits for the cancellation that has begun, and what is made after it is not lost.
+// close waits for a cancellation that has begun. An order made after it is not lost.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := mustManage(t, newFile(t))
@@ -226,7 +226,7 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-// Payments come a little before, with and after the expiry. Whoever is first, there is one end.
+// Payments come a little before, at and after the expiry. Whichever is first, each order ends once.
 func TestPaymentMeetsExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := mustManage(t, newFile(t))
@@ -239,8 +239,8 @@ func TestPaymentMeetsExpiry(t *testing.T) {
 			customers.Go(func() {
 				id, err := f.create(horizon / 2)
 				require.NoError(t, err)
-				// All were created at the same moment. A third comes before the expiry, a third after it,
-				// and that in the middle within the three ticks that all the cancellations take.
+				// All orders were created at the same moment. A third of the payments comes before the expiry
+				// and a third after it. The third in the middle comes during the three ticks of the cancellations.
 				delay := horizon/2 + time.Duration(i*3/n-1)*4*tick
 				if third := n / 3; i/third == 1 {
 					delay += time.Duration(i%third) * 3 * tick / time.Duration(third)
@@ -276,14 +276,13 @@ func TestPaymentMeetsExpiry(t *testing.T) {
 	})
 }
 
-// An order that is made while the index is being read, too late to be found there, is armed by
-// whoever makes it.
+// If an order is made while the index is being read, and too late to be found, create arms it.
 func TestCreateMeetsReadingAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := mustManage(t, newFile(t))
 		defer f.stop()
 		var customers sync.WaitGroup
-		for range 500 { // so that the file need not grow while it is read, for which bbolt would wait
+		for range 500 { // so that the file does not grow during the read: bbolt would wait for the reader
 			customers.Go(func() {
 				_, err := f.create(horizon - 2*tick)
 				require.NoError(t, err)
@@ -295,7 +294,7 @@ func TestCreateMeetsReadingAhead(t *testing.T) {
 
 		clock, calls, made := f.store.now, 0, false
 		f.store.now = func() time.Time {
-			if calls++; calls == 2 { // the first is for the reach, the second for an order that was found
+			if calls++; calls == 2 { // the first call is for the reach, the second for an order that was found
 				_, err := f.create(horizon - 2*tick) // due between the old reach and the new one
 				require.NoError(t, err)
 				made = true
@@ -311,7 +310,7 @@ func TestCreateMeetsReadingAhead(t *testing.T) {
 	})
 }
 
-// An order that nobody armed, as if its cancellation had failed, is found by the next reading.
+// The next reading finds an order that was never armed, as if its cancellation had failed.
 func TestReadingAheadFindsWhatWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := mustManage(t, newFile(t))
@@ -325,8 +324,8 @@ func TestReadingAheadFindsWhatWasLost(t *testing.T) {
 	})
 }
 
-// The wall clock is set back: the timeout comes too early for it, and the order waits for the rest. It
-// does so on the wheel, or if the index has been read since, by that clock, in the database.
+// The wall clock is set back, so the timeout expires before the deadline. Then the order waits for the
+// remaining time. It waits on the wheel, or in the database if the index has been read since the clock was set.
 func TestClockSetBack(t *testing.T) {
 	for timeout, onWheel := range map[time.Duration]int{horizon / 4: 1, horizon / 2: 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -344,7 +343,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// The wall clock is set forward: the next reading finds what is overdue by it, on the wheel or not.
+// The wall clock is set forward. The next reading finds the overdue orders, on the wheel or not.
 func TestClockSetForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := mustManage(t, newFile(t))

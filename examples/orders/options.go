@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// options are the flags, checked.
+// options are the flags, after the checks of parseOptions.
 type options struct {
 	timeout time.Duration
 	horizon time.Duration
@@ -56,13 +56,13 @@ func parseOptions(args []string) (o options, err error) {
 	}
 	within("timeout", o.timeout, time.Millisecond, 24*time.Hour)
 	within("tick", o.tick, time.Millisecond, time.Second)
-	within("horizon", o.horizon, 10*o.tick, 24*time.Hour) // the reading ahead is on the wheel too
+	within("horizon", o.horizon, 10*o.tick, 24*time.Hour) // readAhead is on the wheel too
 	within("every", o.every, time.Millisecond, time.Hour)
 	switch {
 	case err != nil:
 	case o.clients < 1 || o.clients > 1000:
 		err = fmt.Errorf("invalid value %d for flag -clients: allowed is 1 to 1000", o.clients)
-	case !(o.pay >= 0 && o.pay <= 1): // as for NaN
+	case !(o.pay >= 0 && o.pay <= 1): // also refuses NaN
 		err = fmt.Errorf("invalid value %v for flag -pay: allowed is 0 to 1", o.pay)
 	case o.kills < 0 || o.kills > 1000:
 		err = fmt.Errorf("invalid value %d for flag -kills: allowed is 0 to 1000", o.kills)
@@ -74,7 +74,7 @@ func parseOptions(args []string) (o options, err error) {
 	return o, err
 }
 
-// shopArgs are the arguments of the process that is killed, for a database.
+// shopArgs returns the arguments of the process that is killed.
 func (o options) shopArgs(db string) []string {
 	return []string{
 		"-shop", "-db=" + db,

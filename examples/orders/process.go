@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// endLimit is the time for a shop to end that was told to. Then it is killed.
+// endLimit is how long a shop may take to end after it was told to. Then it is killed.
 const endLimit = 5 * time.Second
 
-// errEnded is the failure of a shop that nobody has ended.
+// errEnded is returned when a shop ends although it was not told to.
 var errEnded = errors.New("the shop has ended by itself")
 
-// A process is a shop that runs.
+// A process is a running shop.
 type process struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	ended chan error // has its outcome when all of its output has been read
+	ended chan error // receives the result of Wait, after all output has been read
 }
 
-// start starts a shop. If ctx is canceled it is told to end.
+// start starts a shop. When ctx is canceled the shop is told to end.
 func (d *demo) start(ctx context.Context) (*process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -45,17 +45,17 @@ func (d *demo) start(ctx context.Context) (*process, error) {
 	return s, nil
 }
 
-// wait returns nil when a time has passed. If the shop has ended before, that is an error, and if
-// ctx is canceled the context's, when the shop has ended.
+// wait returns nil after d. It returns an error if the shop ends before. If ctx is canceled, it waits for
+// the shop to end and returns the error of ctx.
 func (s *process) wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
-		<-s.ended // in whatever way: a kill does no harm
+		<-s.ended // the result does not matter: even a kill does no harm
 		return ctx.Err()
 	case err := <-s.ended:
-		// Ctrl-C is for both processes, and may have reached that one first.
+		// Ctrl-C goes to both processes, and may have reached the shop first.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

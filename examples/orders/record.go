@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// A state is what has become of an order. It changes once, from open.
+// A state is the state of an order. It changes once, from open to paid or canceled.
 type state byte
 
 const (
-	open state = iota + 1 // not 0, so that an empty record is none
+	open state = iota + 1 // not 0, so that an empty record has no state
 	paid
 	canceled
 )
@@ -38,8 +38,8 @@ type order struct {
 	deadline time.Time
 }
 
-// A change is an entry of the audit trail: the state that an order came to, and when. It is
-// written by the transaction that made the change.
+// A change is an entry of the audit trail: the new state of an order, and when it changed. The transaction
+// that makes the change writes the entry.
 type change struct {
 	seq uint64 // 1, 2, 3 and so on without a gap
 	id  uint64
@@ -47,8 +47,8 @@ type change struct {
 	at  time.Time
 }
 
-// Numbers are stored big endian, so that bbolt has keys in their order. Times are nanoseconds
-// since 1970, and must not be before that.
+// Numbers are stored big endian, so that bbolt sorts keys by number. Times are nanoseconds since 1970, and
+// must not be before that.
 
 const (
 	keySize    = 8
@@ -62,10 +62,10 @@ func appendTime(b []byte, t time.Time) []byte {
 
 func timeAt(b []byte) time.Time { return time.Unix(0, int64(binary.BigEndian.Uint64(b))) }
 
-// key is the key of an order, by its id, and of a change, by its sequence number.
+// key returns the key of an order with that id, or of a change with that sequence number.
 func key(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// indexKey is the key of an open order in the index: its deadline, then its id.
+// indexKey returns the key of an open order in the index: its deadline, then its id.
 func indexKey(deadline time.Time, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(appendTime(make([]byte, 0, indexSize), deadline), id)
 }

@@ -44,9 +44,9 @@ func printLateness(w io.Writer, name string, ds []time.Duration) {
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// lateness returns how late the orders were canceled that were due while the process ran that did
-// it, and those that were due before it was started, from when it was. The starts are ascending;
-// what was canceled before the first does not count.
+// lateness returns how late orders were canceled. In up are the orders that were due while the process that
+// canceled them was running. In down are the orders that were due before that process started, counted from
+// its start. The starts are ascending. Cancellations before the first start do not count.
 func (c *contents) lateness(starts []time.Time) (up, down []time.Duration) {
 	for _, ch := range c.trail {
 		i, _ := slices.BinarySearchFunc(starts, ch.at, func(start, at time.Time) int {

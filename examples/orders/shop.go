@@ -12,13 +12,12 @@ import (
 	"time"
 )
 
-// drainCommand is the line on its standard input that has a shop take no more orders, and end when
-// none is open.
+// drainCommand is a line for the standard input of a shop. After it the shop takes no more orders, and ends
+// when no order is open.
 const drainCommand = "drain"
 
-// A shop is the process that is killed. Its customers order one thing after another, and pay some
-// of them, a while later. It prints each change when it is on disk, in a line of its own: that is
-// the acknowledgment.
+// A shop is the process that is killed. Its customers order one thing after another, and pay for some of
+// them a while later. When a change is on disk, the shop prints a line: that is the acknowledgment.
 type shop struct {
 	opts    options
 	store   *store
@@ -30,8 +29,8 @@ type shop struct {
 	stdout io.Writer
 }
 
-// runShop runs a shop until ctx is canceled, or stdin ends, as it does if the process at its other
-// end does. Then the orders stay open.
+// runShop runs a shop until ctx is canceled or stdin ends. Stdin also ends when the process that writes to it
+// ends. Open orders then stay open.
 func runShop(ctx context.Context, o options, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	st, err := openStore(o.db)
 	if err != nil {
@@ -68,12 +67,12 @@ func runShop(ctx context.Context, o options, stdin io.Reader, stdout, stderr io.
 func (s *shop) fail(err error) {
 	select {
 	case s.failed <- err:
-	default: // there was one before
+	default: // not the first failure
 	}
 	s.stop()
 }
 
-// failure returns what the shop has failed by, if it has.
+// failure returns the error that ended the shop, or nil.
 func (s *shop) failure() error {
 	select {
 	case err := <-s.failed:
@@ -83,7 +82,7 @@ func (s *shop) failure() error {
 	}
 }
 
-// obey closes drain when it reads the command, and ends the shop when there is nothing more to read.
+// obey closes drain when it reads drainCommand, and ends the shop when stdin ends.
 func (s *shop) obey(stdin io.Reader, drain chan<- struct{}) {
 	once := sync.OnceFunc(func() { close(drain) })
 	lines := bufio.NewScanner(stdin)
@@ -95,7 +94,7 @@ func (s *shop) obey(stdin io.Reader, drain chan<- struct{}) {
 	s.stop()
 }
 
-// serve returns when ctx is canceled or drain is closed, and no customer is in the shop.
+// serve runs the customers. It returns when ctx is canceled or drain is closed, and all customers have left.
 func (s *shop) serve(ctx context.Context, drain <-chan struct{}) {
 	var customers sync.WaitGroup
 	for range s.opts.clients {
@@ -115,8 +114,8 @@ func (s *shop) serve(ctx context.Context, drain <-chan struct{}) {
 	customers.Wait()
 }
 
-// order has a customer order something. Most of those who pay do so soon. Some come too late: the
-// payment meets the expiry, or sets off after it.
+// order orders one thing for a customer. Most customers who pay do so soon. Some pay too late: at the same
+// time as the expiry, or after it.
 func (s *shop) order() {
 	id, err := s.manager.create(s.opts.timeout)
 	if err != nil {
@@ -129,7 +128,7 @@ func (s *shop) order() {
 	}
 	r := rand.Float64()
 	delay := time.Duration(1.1 * r * r * float64(s.opts.timeout))
-	// The error would be that the timer has been stopped, and then nobody pays any more.
+	// The only possible error is that the timer is stopped. Then no customer pays any more.
 	s.manager.timer.AfterFunc(delay, func() { s.pay(id) })
 }
 
@@ -144,7 +143,7 @@ func (s *shop) pay(id uint64) {
 	}
 }
 
-// drain returns when no order is open, or ctx is canceled.
+// drain waits until no order is open or ctx is canceled.
 func (s *shop) drain(ctx context.Context) error {
 	for ctx.Err() == nil {
 		n, err := s.store.open()

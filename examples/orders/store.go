@@ -11,28 +11,27 @@ import (
 
 // The buckets. The index holds the open orders and no others.
 var (
-	ordersBucket = []byte("orders")    // id: the order
-	indexBucket  = []byte("deadlines") // deadline and id: nothing
-	auditBucket  = []byte("audit")     // sequence number: the change
+	ordersBucket = []byte("orders")    // the orders, by id
+	indexBucket  = []byte("deadlines") // empty values, by deadline and id
+	auditBucket  = []byte("audit")     // the changes, by sequence number
 
 	buckets = [][]byte{ordersBucket, indexBucket, auditBucket}
 )
 
 var errNoOrder = errors.New("no such order")
 
-// A store holds the orders in a file. Its methods may be called by any goroutine. What changes
-// something returns when the change is on disk, and is one transaction with its audit entry.
+// A store holds the orders in a file. Its methods may be called by any goroutine. A method that makes a
+// change returns when the change is on disk. The change and its audit entry are in one transaction.
 //
-// The changes go through bbolt's Batch: those of many goroutines that come within 10 ms share a
-// transaction, and so its fsync. Batch undoes the whole transaction if one of them fails, and
-// begins again. So a change that is refused is no error there, and what a function has found out
-// must not be left over from a call that was undone.
+// The changes go through bbolt's Batch: changes of many goroutines within 10 ms share a transaction and its
+// fsync. If one of them fails, Batch undoes the whole transaction and begins again. So a function must not
+// return an error for a change that it refuses, and must reset its results each time that Batch calls it.
 type store struct {
 	db  *bbolt.DB
-	now func() time.Time // the wall clock, which tests step
+	now func() time.Time // the wall clock, or that of a test
 }
 
-// openStore opens a database, or makes one. It must not be in use by another process.
+// openStore opens a database, or makes one. No other process may have it open.
 func openStore(file string) (*store, error) {
 	db, err := bbolt.Open(file, 0o600, &bbolt.Options{Timeout: 5 * time.Second})
 	if err != nil {
@@ -52,7 +51,7 @@ func openStore(file string) (*store, error) {
 	return &store{db: db, now: time.Now}, nil
 }
 
-// openToRead opens a database that is there, to be read only.
+// openToRead opens an existing database for reading.
 func openToRead(file string) (*store, error) {
 	if _, err := os.Stat(file); err != nil {
 		return nil, err
@@ -77,7 +76,7 @@ func openToRead(file string) (*store, error) {
 
 func (s *store) close() error { return s.db.Close() }
 
-// create makes an order that is open for a time from now.
+// create makes an open order that is due after timeout.
 func (s *store) create(timeout time.Duration) (o order, err error) {
 	err = s.db.Batch(func(tx *bbolt.Tx) error {
 		orders := tx.Bucket(ordersBucket)
@@ -96,13 +95,12 @@ func (s *store) create(timeout time.Duration) (o order, err error) {
 	return o, err
 }
 
-// pay has an open order paid, and reports whether it did. The order is returned as it is then.
-// One whose deadline has passed can be paid until it is canceled: whichever transaction comes
-// first decides, and nothing else does.
+// pay pays an open order, and reports whether it did. It returns the order as it is then. An order can be
+// paid after its deadline until it is canceled: the first transaction decides.
 func (s *store) pay(id uint64) (order, bool, error) { return s.end(id, paid) }
 
-// cancel has an open order canceled if its deadline has passed, and reports whether it did. The
-// order is returned as it is then.
+// cancel cancels an open order if its deadline has passed, and reports whether it did. It returns the order
+// as it is then.
 func (s *store) cancel(id uint64) (order, bool, error) { return s.end(id, canceled) }
 
 func (s *store) end(id uint64, to state) (o order, ended bool, err error) {
@@ -143,8 +141,8 @@ func audit(tx *bbolt.Tx, id uint64, to state, at time.Time) error {
 	return b.Put(key(seq), change{seq: seq, id: id, to: to, at: at}.encode())
 }
 
-// due calls f for each open order whose deadline is before until, the earliest first. An error of
-// f's ends it, and is returned.
+// due calls f for each open order whose deadline is before until, the earliest first. It stops at the first
+// error of f and returns that error.
 func (s *store) due(until time.Time, f func(id uint64, deadline time.Time) error) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(indexBucket).Cursor()

@@ -33,7 +33,7 @@ func mustContents(t *testing.T, s *store) *contents {
 	return c
 }
 
-// dueBefore returns the ids of what is due, in the order in which they come.
+// dueBefore returns the ids of the due orders, in the order in which due finds them.
 func dueBefore(t *testing.T, s *store, until time.Time) (ids []uint64) {
 	t.Helper()
 	require.NoError(t, s.due(until, func(id uint64, _ time.Time) error {
@@ -53,7 +53,7 @@ func commits(t *testing.T, s *store) (n int) {
 	return n
 }
 
-// Every step is checked to the nanosecond and to the last entry, and is there after another opening.
+// Every step is checked to the nanosecond and to the last entry. All of it is still there after reopening.
 func TestStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := newFile(t)
@@ -70,7 +70,7 @@ func TestStore(t *testing.T) {
 		same(want)
 
 		for id := uint64(1); id <= 3; id++ {
-			timeout := time.Duration(4-id) * time.Second // the last is due first
+			timeout := time.Duration(4-id) * time.Second // the last order is due first
 			at := time.Now().Add(batchDelay).Round(0)
 			o, err := s.create(timeout)
 			require.NoError(t, err)
@@ -110,11 +110,11 @@ func TestStore(t *testing.T) {
 		step(func(id uint64) (order, bool, error) { return s.pay(id) }, 1, false, paid)
 		step(func(id uint64) (order, bool, error) { return s.cancel(id) }, 2, false, open)
 		time.Sleep(time.Until(want.orders[2].deadline) - batchDelay - 1)
-		step(func(id uint64) (order, bool, error) { return s.cancel(id) }, 2, false, open) // by a nanosecond
+		step(func(id uint64) (order, bool, error) { return s.cancel(id) }, 2, false, open) // too early by a nanosecond
 		step(func(id uint64) (order, bool, error) { return s.cancel(id) }, 2, true, canceled)
 		step(func(id uint64) (order, bool, error) { return s.cancel(id) }, 2, false, canceled)
 		step(func(id uint64) (order, bool, error) { return s.pay(id) }, 2, false, canceled)
-		step(func(id uint64) (order, bool, error) { return s.pay(id) }, 3, true, paid) // late, but not canceled
+		step(func(id uint64) (order, bool, error) { return s.pay(id) }, 3, true, paid) // late, but not yet canceled
 		time.Sleep(time.Hour)
 		step(func(id uint64) (order, bool, error) { return s.cancel(id) }, 1, false, paid)
 		n, err := s.open()
@@ -135,7 +135,7 @@ func TestIndexIsByDeadline(t *testing.T) {
 		s := mustOpen(t, newFile(t))
 		defer s.close()
 		start := time.Now()
-		for _, timeout := range []time.Duration{300, 100, 2, 70000, 200} { // in turn, each takes batchDelay
+		for _, timeout := range []time.Duration{300, 100, 2, 70000, 200} { // one after another, each takes batchDelay
 			_, err := s.create(timeout * time.Second)
 			require.NoError(t, err)
 		}
@@ -155,7 +155,7 @@ func TestIndexIsByDeadline(t *testing.T) {
 	})
 }
 
-// What fails in a transaction takes nothing else down with it, and leaves nothing behind.
+// A failure in a transaction does not make other changes fail, and leaves nothing behind.
 func TestFailureInABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, newFile(t))
@@ -167,7 +167,7 @@ func TestFailureInABatch(t *testing.T) {
 			calls.Go(func() {
 				if i%5 == 0 {
 					err := s.db.Batch(func(tx *bbolt.Tx) error {
-						failed++ // one transaction at a time
+						failed++ // without a lock, because there is one transaction at a time
 						return errors.Join(audit(tx, 99, paid, s.now()), boom)
 					})
 					require.ErrorIs(t, err, boom)

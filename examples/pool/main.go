@@ -1,5 +1,5 @@
 // Pool runs the tasks of a timer on a goroutine pool, github.com/panjf2000/ants, so that the
-// pool says how many of them are at work at a time.
+// pool limits how many tasks run at a time.
 package main
 
 import (
@@ -31,7 +31,7 @@ type options struct {
 	blocking       bool
 }
 
-// run is the program. It returns its exit code.
+// run is the program. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var o options
 	flags := flag.NewFlagSet("pool", flag.ContinueOnError)
@@ -69,7 +69,7 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 	}
 	defer pool.Release()
 
-	// This is all there is to it: ants' Submit, as it stands.
+	// The Submit method of the pool is the executor.
 	timer, err := hashedwheel.New(hashedwheel.WithTick(o.tick), hashedwheel.WithExecutor(pool.Submit))
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 		}
 		break
 	}
-	left, err := timer.Shutdown(context.Background()) // waits for what the workers are at
+	left, err := timer.Shutdown(context.Background()) // waits for the running tasks
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every task is run, by a pool that refuses and by one that blocks.
+// Every task runs, with a pool that refuses tasks and with one that blocks.
 func TestRun(t *testing.T) {
 	for _, args := range []string{
 		"-tasks 500 -workers 2 -work 10ms",

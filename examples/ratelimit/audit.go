@@ -8,13 +8,12 @@ import (
 
 // An event is a change of a key.
 type event struct {
-	n    int // from 0 for each key
+	n    int // counts the events of the key, from 0
 	text string
 }
 
-// An audit stands before and behind a limiter: it is told of what the limiter is
-// asked for, and is what the limiter calls. From that alone it knows whether the
-// limiter keeps its promise.
+// An audit watches a limiter from both sides. It is told of each event that the
+// limiter gets, and the limiter calls it. From that alone it checks the limiter.
 type audit struct {
 	name    string
 	allowed rule
@@ -27,17 +26,17 @@ type audit struct {
 	tooSoon int64
 }
 
-// A history is what has happened with a key.
+// A history is what has happened to a key.
 type history struct {
-	asked []time.Time // when, for each event
-	made  []int       // the events of which a call was made, ascending
-	ended time.Time   // when the last call was over
+	asked []time.Time // when each event came
+	made  []int       // the events with which calls were made, ascending
+	ended time.Time   // when the last call returned
 }
 
 // A rule says whether the call of event n is allowed now.
 type rule func(h *history, n int, now time.Time) bool
 
-// apart is the rule of a throttle.
+// apart is the rule of a throttle: the interval has passed since the last call.
 func apart(interval time.Duration) rule {
 	return func(h *history, _ int, now time.Time) bool {
 		return h.ended.IsZero() || now.Sub(h.ended) >= interval
@@ -45,7 +44,7 @@ func apart(interval time.Duration) rule {
 }
 
 // quietOrWaited is the rule of a debounce: the key has been quiet since the
-// event, or a call has been wanted for as long as it may be put off.
+// event, or a call has waited for the maximum.
 func quietOrWaited(quiet, maxWait time.Duration) rule {
 	return func(h *history, n int, now time.Time) bool {
 		if now.Sub(h.asked[n]) >= quiet {
@@ -63,7 +62,7 @@ func newAudit(name string, allowed rule, call func(key string, e event)) *audit 
 	return &audit{name: name, allowed: allowed, call: call, keys: make(map[string]*history)}
 }
 
-// asked notes an event that is about to be given to the limiter.
+// asked records an event that is about to be given to the limiter.
 func (a *audit) asked(key, text string) event {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +76,7 @@ func (a *audit) asked(key, text string) event {
 	return event{n: len(h.asked) - 1, text: text}
 }
 
-// called is what the limiter calls.
+// called is the function that the limiter calls.
 func (a *audit) called(key string, e event) {
 	h := a.begin(key, e.n, time.Now())
 	a.call(key, e)
@@ -99,7 +98,7 @@ func (a *audit) begin(key string, n int, now time.Time) *history {
 	return h
 }
 
-// missed returns the number of keys of whose last event no call was made.
+// missed returns the number of keys for whose last event no call was made.
 func (a *audit) missed() (n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -111,7 +110,7 @@ func (a *audit) missed() (n int64) {
 	return n
 }
 
-// twice returns the number of calls of events that had been called before.
+// twice returns the number of calls that were made again for the same event.
 func (a *audit) twice() (n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A Debounce makes a call when its key has been quiet: the last of the calls
-// that came without a pause of that length between them. Steady traffic cannot
-// put it off for longer than a maximum, counted from the first of them.
+// A Debounce delays the calls of a key until the key has been quiet for a time.
+// Then it makes only the last of these calls. Steady traffic cannot delay a call
+// for longer than a maximum, counted from the first of these calls.
 //
 // Its methods may be called by any goroutine, also from inside a call. The calls
-// are tasks of the timer, and one that takes longer than the wait for the next of
-// its key may overlap with that. After a Stop of the timer none is made any more.
+// are tasks of the timer. A call that takes long may overlap with the next one of
+// its key. After a Stop of the timer no call is made.
 type Debounce[K comparable, V any] struct {
 	quiet, maxWait time.Duration
 	call           func(K, V)
@@ -23,30 +23,32 @@ type Debounce[K comparable, V any] struct {
 	bursts map[K]*burst[V]
 }
 
-// A burst is what has come of a key, and waits to be called. Guarded by mu.
+// A burst is a series of calls of a key, the last of which waits to be made. Guarded by mu.
 type burst[V any] struct {
 	first time.Time
 	last  V
 }
 
-// NewDebounce returns a Debounce whose waits t keeps, to its tick. A maximum of
-// zero is none.
+// NewDebounce returns a Debounce that waits on t, to the precision of its tick. A
+// maxWait of zero means no maximum.
 func NewDebounce[K comparable, V any](t *hashedwheel.Timer, quiet, maxWait time.Duration, call func(K, V)) *Debounce[K, V] {
 	d := &Debounce[K, V]{quiet: quiet, maxWait: maxWait, call: call, bursts: make(map[K]*burst[V])}
 	d.waiting = hashedwheel.NewKeyed(t, d.expired)
 	return d
 }
 
-// A Call and the end of the wait can meet. What Move answers decides:
+// A Call and the end of the wait can come at the same time. The result of Move
+// decides:
 //
-//   - true: the key was waiting, and now has until another time. Its burst has
-//     not been called and takes the value.
-//   - false: its time had come, and expired has been started, or is just about
-//     to be. It makes the call of that burst as it is, and the value begins
-//     another one. Set leaves a generation alone that has just expired.
+//   - true: the key was waiting, and now waits until a new deadline. The call of
+//     its burst has not been made, and the burst takes the new value.
+//   - false: the wait is over, and expired has started or is about to start. It
+//     makes the call of that burst without the new value, which begins another
+//     burst. Set does not affect the entry that has just expired.
 
-// Call has the call made later, in place of any that its key waits for. The
-// error is that of a timer which is stopped or refuses it; then all is as it was.
+// Call delays the call, and replaces the one that its key waits for, if any. It
+// returns an error if the timer is stopped or refuses the timeout. Then nothing
+// has changed.
 func (d *Debounce[K, V]) Call(key K, value V) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,11 +61,11 @@ func (d *Debounce[K, V]) Call(key K, value V) error {
 	if err := d.waiting.Set(key, b, d.wait(0)); err != nil {
 		return err
 	}
-	d.bursts[key] = b // before expired, which waits for the lock
+	d.bursts[key] = b // expired cannot come first, because it waits for the lock
 	return nil
 }
 
-// wait returns how long a burst of some age waits, if there is nothing else.
+// wait returns how long a burst of the given age waits if no other call comes.
 func (d *Debounce[K, V]) wait(age time.Duration) time.Duration {
 	if d.maxWait == 0 {
 		return d.quiet
@@ -78,7 +80,7 @@ func (d *Debounce[K, V]) Waiting() int {
 	return len(d.bursts)
 }
 
-// expired makes the call of a burst whose wait is over.
+// expired makes the call of a burst at the end of its wait.
 func (d *Debounce[K, V]) expired(key K, b *burst[V]) {
 	d.mu.Lock()
 	value := b.last

@@ -15,7 +15,7 @@ func TestDebounce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecord()
 		d := NewDebounce(newTimer(t), 95*ms, 0, r.call)
-		for i := range 100 { // without a maximum steady traffic puts it off for ever
+		for i := range 100 { // without a maximum, steady traffic delays the call forever
 			require.NoError(t, d.Call("a", i))
 			pass(50 * ms)
 		}
@@ -23,7 +23,7 @@ func TestDebounce(t *testing.T) {
 		require.Equal(t, 1, d.Waiting())
 		require.NoError(t, d.Call("b", 7))
 		pass(time.Second)
-		require.Equal(t, []made{{99, 5050 * ms}}, r.of("a")) // 4950 and 95, at a boundary
+		require.Equal(t, []made{{99, 5050 * ms}}, r.of("a")) // 4950 and 95 ms, at a boundary
 		require.Equal(t, []made{{7, 5100 * ms}}, r.of("b"))
 		require.Zero(t, d.Waiting())
 	})
@@ -38,7 +38,7 @@ func TestDebounceMaxWait(t *testing.T) {
 			pass(60 * ms)
 		}
 		pass(time.Second)
-		// 245 after 0, and after 300.
+		// The calls are due 245 ms after 0 and after 300 ms.
 		require.Equal(t, []made{{4, 250 * ms}, {9, 550 * ms}}, r.of("a"))
 
 		r = newRecord()
@@ -48,13 +48,12 @@ func TestDebounceMaxWait(t *testing.T) {
 			pass(60 * ms)
 		}
 		pass(time.Second)
-		// 245 after 0, and quiet since 360.
+		// The first call is due 245 ms after 0. The second is due 100 ms after 360 ms.
 		require.Equal(t, []made{{4, 250 * ms}, {6, 460 * ms}}, r.of("a"))
 	})
 }
 
-// Random operations on a few keys, against a plain model that is looked through
-// at each step.
+// Random operations on a few keys are compared with a simple model at each step.
 func TestDebounceModel(t *testing.T) {
 	for _, maxWait := range []time.Duration{0, 73 * ms, 150 * ms} {
 		randomly(t, func(t *testing.T, rng *rand.Rand) {
@@ -106,15 +105,15 @@ func TestDebounceModel(t *testing.T) {
 	}
 }
 
-// A call that comes when the wait has expired, but expired has not got far: it
-// begins another burst, and the one before is called as it was.
+// A call comes after the wait has expired, and before expired has the lock. It
+// begins another burst. The previous burst is called without the new value.
 func TestDebounceMeetsTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecord()
 		timer := newTimer(t)
 		d := NewDebounce(timer, 100*ms, 250*ms, r.call)
 		var ended []*burst[int]
-		d.waiting = hashedwheel.NewKeyed(timer, func(_ string, b *burst[int]) { ended = append(ended, b) }) // expired is to come
+		d.waiting = hashedwheel.NewKeyed(timer, func(_ string, b *burst[int]) { ended = append(ended, b) }) // the test calls expired itself
 		require.NoError(t, d.Call("a", 1))
 		pass(110 * ms)
 		require.NoError(t, d.Call("a", 2))

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// followFiles has files written, and the changes indexed.
+// followFiles writes files and indexes the changes.
 func followFiles(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "ratelimit")
 	if err != nil {
@@ -48,14 +48,14 @@ func followFiles(ctx context.Context, o options, stdout, stderr io.Writer) (err 
 
 type sum [sha256.Size]byte
 
-// The writers write to a file each.
+// writers are goroutines that write to one file each.
 type writers struct {
 	*limiters
 	dir    string
 	writes atomic.Int64
 
 	mu   sync.Mutex
-	last map[string]sum // of what was written last, by file
+	last map[string]sum // of the last content written, by file
 	err  error
 }
 
@@ -78,8 +78,8 @@ func (ws *writers) write(ctx context.Context) error {
 	return ws.err
 }
 
-// bursts writes to file i again and again. Every tenth file has no pauses, so
-// that a debounce must not wait for one.
+// bursts writes to file i again and again. It makes no pauses for every tenth
+// file, so that a debounce without a maximum would never index it.
 func (ws *writers) bursts(ctx context.Context, i int) error {
 	name := fmt.Sprintf("%04d.txt", i)
 	rng := rand.New(rand.NewPCG(ws.opts.seed, uint64(i)))
@@ -110,7 +110,7 @@ func (ws *writers) bursts(ctx context.Context, i int) error {
 	}
 }
 
-// An index has the sums of the files as they were when they were last read.
+// An index has the checksums of the files as they were when it last read them.
 type index struct {
 	dir string
 
@@ -126,8 +126,8 @@ type indexed struct {
 
 func newIndex(dir string) *index { return &index{dir: dir, files: make(map[string]*indexed)} }
 
-// read reads a file. If that is just being written it may see a part of the
-// content; but the event of that write is to come, and so is another read.
+// read reads a file. If a write is in progress it may see a part of the content.
+// The event of that write follows, and causes another read.
 func (ix *index) read(name string, _ event) {
 	ix.mu.Lock()
 	f := ix.files[name]
@@ -137,7 +137,7 @@ func (ix *index) read(name string, _ event) {
 	}
 	ix.mu.Unlock()
 
-	// Of two calls that overlap the second one to read is the one to remain.
+	// If two calls overlap, the sum of the later read remains.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	content, err := os.ReadFile(filepath.Join(ix.dir, name))
@@ -150,8 +150,8 @@ func (ix *index) read(name string, _ event) {
 	f.sum = sha256.Sum256(content)
 }
 
-// check returns an error if the index has not what was written last. No read
-// may be in progress.
+// check returns an error if the index does not have the last content of each
+// file. No read may be in progress.
 func (ix *index) check(name string, last map[string]sum) error {
 	wrong := 0
 	for file, want := range last {

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// followLines takes each line of r for an event, a key and a value, and prints
-// a line for each call. It ends with r, or when ctx is canceled.
+// followLines reads each line of r as an event with a key and a value, and prints
+// a line for each call. It ends at the end of r, or when ctx is canceled.
 func followLines(ctx context.Context, o options, r io.Reader, stdout io.Writer) error {
-	var mu sync.Mutex // of stdout
+	var mu sync.Mutex // guards stdout
 	began := time.Now()
 	show := func(limiter string) func(string, event) {
 		return func(key string, e event) {
@@ -45,7 +45,7 @@ func followLines(ctx context.Context, o options, r io.Reader, stdout io.Writer) 
 }
 
 // eachLine calls f with each line of r. If ctx is canceled first, it leaves a
-// goroutine behind that waits for the next one.
+// goroutine behind that waits for the next line.
 func eachLine(ctx context.Context, r io.Reader, f func(string) error) error {
 	lines := make(chan string)
 	failed := make(chan error, 1)

@@ -1,5 +1,5 @@
-// Ratelimit re-reads files that change in bursts, each at most once an interval,
-// by a throttle and by a debounce that are made of a hashedwheel.Keyed.
+// Ratelimit indexes files that change in bursts. A throttle and a debounce, each
+// built on a hashedwheel.Keyed, limit how often it reads a file again.
 package main
 
 import (
@@ -31,8 +31,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the whole program apart from signals: canceling ctx is the
-// interruption. It returns the exit code.
+// run is the program except for the signals. Canceling ctx interrupts it. It
+// returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitOK
 }
 
-// limiters are one of each kind, with an audit of what each does.
+// limiters are a throttle and a debounce, with an audit of each.
 type limiters struct {
 	opts      options
 	timer     *hashedwheel.Timer
@@ -68,8 +68,8 @@ type limiters struct {
 	debounced *audit
 }
 
-// newLimiters returns limiters of two functions, called with a key and an event
-// of it.
+// newLimiters returns a throttle and a debounce that call these functions, with
+// a key and one of its events.
 func newLimiters(o options, throttled, debounced func(key string, e event)) (*limiters, error) {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(o.tick))
 	if err != nil {
@@ -83,17 +83,17 @@ func newLimiters(o options, throttled, debounced func(key string, e event)) (*li
 	return l, nil
 }
 
-// changed is told of each event of a key, by one goroutine for each key.
+// changed gives an event to both limiters. For each key it is called by one goroutine.
 func (l *limiters) changed(key, text string) error {
 	_, err := l.throttle.Call(key, l.throttled.asked(key, text))
 	return errors.Join(err, l.debounce.Call(key, l.debounced.asked(key, text)))
 }
 
-// drainLimit is what the machine may add to the waits before they end.
+// drainLimit is how late the machine may be with the delayed calls.
 const drainLimit = 10 * time.Second
 
-// drain waits until what has been put off has been called, and ends the timer.
-// No event may come any more.
+// drain waits until all delayed calls have been made, and ends the timer. No more
+// events may come.
 func (l *limiters) drain() error {
 	most := max(l.opts.interval, l.opts.quiet, l.opts.maxWait) + l.opts.tick + drainLimit
 	for began := time.Now(); l.throttle.Kept()+l.debounce.Waiting() > 0 && time.Since(began) < most; {
@@ -101,6 +101,6 @@ func (l *limiters) drain() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()
-	_, err := l.timer.Shutdown(ctx) // waits for the calls that are being made
+	_, err := l.timer.Shutdown(ctx) // waits for calls in progress
 	return err
 }

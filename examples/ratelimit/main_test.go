@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// far is a time that no test waits for unless something hangs.
+// far is longer than any test waits, unless something hangs.
 const far = 60 * time.Second
 
-// Real files on virtual time.
+// The program uses real files and virtual time.
 func TestFiles(t *testing.T) {
 	for _, args := range []string{"-files=20", "-files=10 -maxwait=0 -tick=7ms", "-files=3 -interval=1ms -quiet=1ms -tick=1ms"} {
 		t.Run(args, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// What is dropped is missed, and the program finds out.
+// Without trailing, calls are dropped, and the program finds the missed contents.
 func TestWithoutTrailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stdout, stderr bytes.Buffer
@@ -49,7 +49,7 @@ func TestWithoutTrailing(t *testing.T) {
 	})
 }
 
-// An interruption ends the writing; what was put off is called nevertheless.
+// An interruption ends the writing. The delayed calls are still made.
 func TestInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -96,7 +96,7 @@ func TestLines(t *testing.T) {
 	require.Contains(t, stderr.String(), "token too long")
 }
 
-// An audit finds what a limiter does wrong.
+// An audit finds the errors of a limiter.
 func TestAudit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, rule := range []rule{apart(100 * ms), quietOrWaited(100*ms, 250*ms)} {
@@ -119,7 +119,7 @@ func TestAudit(t *testing.T) {
 			require.EqualValues(t, 1, a.twice())
 			require.EqualValues(t, 1, a.tooSoon)
 		}
-		// Wanted since 0, 50, 100, ...
+		// Calls have waited since 0, 50, 100, ...
 		a := newAudit("", quietOrWaited(100*ms, 250*ms), func(string, event) {})
 		for i := range 6 {
 			e := a.asked("k", "")

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// print shows what the limiters were asked for, and what they made of it.
+// print prints how many calls the limiters received, and how many they made.
 func (l *limiters) print(w io.Writer) {
 	o := l.opts
 	fmt.Fprintf(w, "%-10s %12s %12s %9s %10s %12s\n", "", "calls asked", "calls made", "saved", "too soon", "last missed")
@@ -26,8 +26,8 @@ func (l *limiters) print(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-// check returns an error that names everything that must hold and does not. The
-// limiters must have been drained.
+// check returns an error that names each check that fails. The limiters must have
+// been drained.
 func (l *limiters) check() error {
 	var errs []error
 	for _, a := range []*audit{l.throttled, l.debounced} {

@@ -7,46 +7,47 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A Throttle makes at most one call per key and interval. The first call of a
-// key is made at once and begins an interval when it returns. What comes during
-// the call and the interval is dropped; or, if trailing, the last of it is kept,
-// made when the interval ends, and begins the next one. So the calls of a key
-// never overlap, and the end of one and the start of the next are never less
-// than the interval apart.
+// A Throttle makes at most one call per key and interval. It makes the first call
+// of a key at once. The interval begins when that call returns. Calls that come
+// during the call or the interval are dropped. With trailing, the last of them is
+// kept instead. It is made when the interval ends, and begins the next interval.
+// So the calls of a key never overlap, and the time from the end of one to the
+// start of the next is never less than the interval.
 //
-// Its methods may be called by any goroutine, also from inside a call, and calls
-// of different keys do not wait for each other. A key whose interval is over
-// leaves nothing behind. After a Stop of the timer nothing kept is made any more.
+// Its methods may be called by any goroutine, also from inside a call. Calls of
+// different keys do not wait for each other. A key takes no memory after its
+// interval. After a Stop of the timer no kept call is made.
 type Throttle[K comparable, V any] struct {
 	timer    *hashedwheel.Timer
 	interval time.Duration
 	trailing bool
 	call     func(K, V)
-	ends     *hashedwheel.Keyed[K, *throttled[V]] // of the intervals
+	ends     *hashedwheel.Keyed[K, *throttled[V]] // the ends of the intervals
 
 	mu   sync.Mutex
-	keys map[K]*throttled[V] // those that are in a call or an interval
-	kept int                 // those of them that keep a value
+	keys map[K]*throttled[V] // the keys that are in a call or an interval
+	kept int                 // the number of keys that keep a call
 }
 
-// throttled is a key that is in a call or an interval. Guarded by mu.
+// A throttled is a key that is in a call or an interval. Guarded by mu.
 type throttled[V any] struct {
-	value V // the last one that came, if any
+	value V // of the last call that came, if kept
 	kept  bool
 }
 
-// NewThrottle returns a Throttle whose intervals t keeps, to its tick. There
-// should be no limit to what may be pending on t: when it refuses an interval
-// after a call has been made, there is none, and what the key keeps is dropped.
+// NewThrottle returns a Throttle that times its intervals on t, to the precision of
+// its tick. t should have no limit of pending timeouts. If t refuses an interval
+// after a call has been made, there is no interval, and the call that the key
+// keeps is dropped.
 func NewThrottle[K comparable, V any](t *hashedwheel.Timer, interval time.Duration, trailing bool, call func(K, V)) *Throttle[K, V] {
 	th := &Throttle[K, V]{timer: t, interval: interval, trailing: trailing, call: call, keys: make(map[K]*throttled[V])}
 	th.ends = hashedwheel.NewKeyed(t, th.end)
 	return th
 }
 
-// Call makes the call on this goroutine, and reports that it did; or it keeps or
-// drops it. The error is that of a timer which is stopped; or which refuses the
-// interval, after the call has been made.
+// Call makes the call on this goroutine, or keeps it, or drops it. It reports
+// whether it made the call. It returns an error if the timer is stopped. It also
+// does if the timer refuses the interval, after the call has been made.
 func (th *Throttle[K, V]) Call(key K, value V) (made bool, err error) {
 	if th.timer.IsStopped() {
 		return false, hashedwheel.ErrStopped
@@ -90,8 +91,8 @@ func (th *Throttle[K, V]) run(key K, k *throttled[V], value V) (err error) {
 	return nil
 }
 
-// end is the end of a key's interval. Until it has the lock the interval lasts:
-// a call that meets it is kept, and made by it.
+// end ends a key's interval. The interval lasts until end has the lock. So if a
+// call comes at the same time and gets the lock first, it is kept, and end makes it.
 func (th *Throttle[K, V]) end(key K, k *throttled[V]) {
 	th.mu.Lock()
 	value, ok := th.take(k)
@@ -100,11 +101,11 @@ func (th *Throttle[K, V]) end(key K, k *throttled[V]) {
 	}
 	th.mu.Unlock()
 	if ok {
-		th.run(key, k, value) // an error is the end of the key
+		th.run(key, k, value) // after an error, run has removed the key
 	}
 }
 
-// take takes what a key keeps, if it does. Called with mu held.
+// take takes the kept call of a key, if there is one. The caller holds mu.
 func (th *Throttle[K, V]) take(k *throttled[V]) (value V, ok bool) {
 	if !k.kept {
 		return value, false

@@ -16,7 +16,7 @@ import (
 
 const ms = time.Millisecond
 
-// A record is the calls of each key, and when they were made.
+// A record has the calls of each key, and when they were made.
 type record struct {
 	began time.Time
 	mu    sync.Mutex
@@ -56,7 +56,7 @@ func (th *Throttle[K, V]) busy() int {
 	return len(th.keys)
 }
 
-// pass lets virtual time pass, and returns when all that was due has been done.
+// pass lets virtual time pass, and waits until all tasks that were due have run.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -123,8 +123,7 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// Random operations on a few keys, against a plain model that is looked through
-// at each step.
+// Random operations on a few keys are compared with a simple model at each step.
 func TestThrottleModel(t *testing.T) {
 	for _, trailing := range []bool{false, true} {
 		randomly(t, func(t *testing.T, rng *rand.Rand) {
@@ -199,13 +198,13 @@ func TestThrottleOfLongCalls(t *testing.T) {
 		pass(100 * ms)
 		th.Call("a", 3)
 		pass(200 * ms)
-		th.Call("a", 4) // during the next one, which is the timer's
+		th.Call("a", 4) // during the next call, which the timer makes
 		pass(2 * time.Second)
 		require.Equal(t, []made{{1, 0}, {3, 350 * ms}, {4, 700 * ms}}, r.of("a"))
 	})
 }
 
-// A call that comes when the interval has expired, but end has not got far: it
+// A call comes after the interval has expired, and before end has the lock. It
 // belongs to that interval.
 func TestThrottleMeetsTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +212,7 @@ func TestThrottleMeetsTheEnd(t *testing.T) {
 		timer := newTimer(t)
 		th := NewThrottle(timer, 100*ms, true, r.call)
 		var ended *throttled[int]
-		th.ends = hashedwheel.NewKeyed(timer, func(_ string, k *throttled[int]) { ended = k }) // end is to come
+		th.ends = hashedwheel.NewKeyed(timer, func(_ string, k *throttled[int]) { ended = k }) // the test calls end itself
 		th.Call("a", 1)
 		pass(150 * ms)
 		made1, err := th.Call("a", 2)
@@ -225,7 +224,7 @@ func TestThrottleMeetsTheEnd(t *testing.T) {
 	})
 }
 
-// A panic of the call does not leave the key locked, nor free.
+// After a panic of a call, the key is not locked, and its interval still applies.
 func TestThrottlePanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecord()
@@ -251,7 +250,7 @@ func TestThrottleRefused(t *testing.T) {
 		r := newRecord()
 		timer := newTimer(t, hashedwheel.WithMaxPending(1))
 		th := NewThrottle(timer, 100*ms, true, r.call)
-		for _, key := range []string{"a", "b", "b"} { // there is no interval for b
+		for _, key := range []string{"a", "b", "b"} { // the timer refuses the interval of b
 			made1, err := th.Call(key, 1)
 			require.True(t, made1)
 			if key == "b" {
@@ -285,7 +284,7 @@ func TestThrottleRefused(t *testing.T) {
 	})
 }
 
-// Many goroutines on few keys in real time: no two calls of a key overlap or are
+// Many goroutines use a few keys in real time. No two calls of a key overlap or are
 // closer than the interval.
 func TestThrottleInParallel(t *testing.T) {
 	const interval = 3 * ms
@@ -294,7 +293,7 @@ func TestThrottleInParallel(t *testing.T) {
 	defer timer.Stop()
 	var calls, wrong atomic.Int64
 	var busy [3]atomic.Bool
-	var ended [3]time.Time // not shared, since calls do not overlap
+	var ended [3]time.Time // without a lock, because calls of a key do not overlap
 	th := NewThrottle(timer, interval, true, func(key, _ int) {
 		if busy[key].Swap(true) || !ended[key].IsZero() && time.Since(ended[key]) < interval {
 			wrong.Add(1)

@@ -9,7 +9,7 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A link is one connection with the calls that wait for a reply on it.
+// A link is one connection, with the calls that wait for a reply on it.
 type link struct {
 	*client
 	conn *net.TCPConn
@@ -23,18 +23,19 @@ type link struct {
 // A call waits for the reply to a request. It holds its timeout and comes from
 // a pool, so arming the timeout allocates nothing.
 //
-// Reply and timeout can meet, and Cancel alone decides: if it returns true, the
-// timeout never starts; if it returns false, the timeout has the call and the
-// reply is late. A call leaves pending before it goes back to the pool, so one
-// that is found there, with mu held, has not been used again.
+// The reply and the timeout can come at the same time. Then Cancel decides. If it
+// returns true, the task of the timeout never starts. If it returns false, the
+// timeout ends the call, and the reply is late. A call leaves pending before it
+// goes back to the pool. So a call found in pending, with mu held, has not been
+// reused.
 type call struct {
-	timeout hashedwheel.Timeout // its task is the call
+	timeout hashedwheel.Timeout // the call is its task
 	link    *link
 	id      uint64
 	due     time.Time
 }
 
-// newCall makes a call for the pool.
+// newCall returns a new call for the pool.
 func (c *client) newCall() any {
 	made := new(call)
 	c.timer.Init(&made.timeout, made)
@@ -45,7 +46,7 @@ func (c *client) newCall() any {
 func (l *link) call(id uint64) error {
 	c := l.calls.Get().(*call)
 	c.link, c.id, c.due = l, id, time.Now().Add(l.opts.timeout)
-	l.mu.Lock() // a timeout that fires at once waits for mu
+	l.mu.Lock() // if the timeout fires at once, its task waits for mu
 	defer l.mu.Unlock()
 	if _, err := c.timeout.ResetAt(c.due); err != nil {
 		return err
@@ -77,8 +78,8 @@ func (c *call) Run(*hashedwheel.Timeout) {
 	l.end(c, &l.stats.timedOut)
 }
 
-// abandon ends the calls that are still pending, except those whose timeout
-// has started to run.
+// abandon ends the calls that are still pending, except those whose timeout has
+// expired.
 func (l *link) abandon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +90,7 @@ func (l *link) abandon() {
 	}
 }
 
-// end counts a call as ended in one of the three ways. Called with mu held.
+// end ends a call and counts it in way. The caller holds mu.
 func (l *link) end(c *call, way *atomic.Int64) {
 	delete(l.pending, c.id)
 	l.calls.Put(c)
@@ -100,6 +101,6 @@ func (l *link) end(c *call, way *atomic.Int64) {
 func (c *client) freeSlot() {
 	select {
 	case <-c.slots:
-	default: // some call has ended twice, which the report will tell
+	default: // a call has ended twice, which the report shows
 	}
 }

@@ -13,11 +13,10 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// drainLimit bounds the wait for late replies once all calls have ended.
+// drainLimit bounds the wait for late replies after all calls have ended.
 const drainLimit = 5 * time.Second
 
-// A client makes calls over its links. One timer holds the timeouts of all
-// of them.
+// A client makes calls over its links. One timer holds the timeouts of all calls.
 type client struct {
 	opts    options
 	timer   *hashedwheel.Timer
@@ -31,8 +30,8 @@ type client struct {
 	stats   stats
 }
 
-// makeCalls makes calls until the client has made enough of them, the link
-// is lost or ctx is canceled.
+// makeCalls makes calls until the client has made all of them, the link is lost,
+// or ctx is canceled.
 func (l *link) makeCalls(ctx context.Context) error {
 	for {
 		select {
@@ -54,8 +53,8 @@ func (l *link) makeCalls(ctx context.Context) error {
 	}
 }
 
-// readReplies takes replies until the connection ends. If that is too early
-// the link counts as lost, and its calls meet their timeouts.
+// readReplies reads replies until the connection ends. If it ends too early, the
+// link counts as lost, and its calls time out.
 func (l *link) readReplies() {
 	defer close(l.lost)
 	r := bufio.NewReader(l.conn)
@@ -74,8 +73,8 @@ func (l *link) readReplies() {
 	}
 }
 
-// writeRequests writes the requests, then tells the server that there are no
-// more. The failure of a write ends readReplies too.
+// writeRequests writes the requests, and then closes its half of the connection.
+// If a write fails, readReplies ends too.
 func (l *link) writeRequests() {
 	if err := l.out.write(l.conn, l.closing); err != nil {
 		l.conn.Close()
@@ -85,7 +84,7 @@ func (l *link) writeRequests() {
 }
 
 // runClient makes the calls that o asks for to the server at addr. If ctx is
-// canceled it abandons those in flight and reports on what there is.
+// canceled it abandons the calls in flight, and the report covers the calls so far.
 func runClient(ctx context.Context, o options, addr string, progress io.Writer) (*report, error) {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(o.tick))
 	if err != nil {
@@ -119,8 +118,8 @@ func runClient(ctx context.Context, o options, addr string, progress io.Writer) 
 	return c.report(elapsed), nil
 }
 
-// run makes the calls and returns how long they took. No call is in flight
-// when it returns and every link is closed.
+// run makes the calls and returns how long they took. When it returns, no call is
+// in flight and every link is closed.
 func (c *client) run(ctx context.Context) (elapsed time.Duration, err error) {
 	var senders, streams sync.WaitGroup
 	failed := make(chan error, len(c.links))
@@ -143,7 +142,7 @@ func (c *client) run(ctx context.Context) (elapsed time.Duration, err error) {
 	}
 	elapsed = time.Since(start)
 
-	// Late replies may still come, unless there is a hurry.
+	// Wait for late replies, unless the run is interrupted.
 	close(c.closing)
 	drained := closedAfter(streams.Wait)
 	select {
@@ -168,7 +167,7 @@ func (c *client) run(ctx context.Context) (elapsed time.Duration, err error) {
 	return elapsed, err
 }
 
-// waitCalls returns when no call is in flight, and lets none be made anymore.
+// waitCalls waits until no call is in flight. After it no call can be made.
 func (c *client) waitCalls() {
 	for range cap(c.slots) {
 		c.slots <- struct{}{}

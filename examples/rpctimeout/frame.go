@@ -11,8 +11,8 @@ import (
 )
 
 // A frame is a request or its reply: an id of 8 bytes, the length of the
-// payload in 4 bytes, both big-endian, and the payload. The reply to a
-// request bears the request's id, which is all that matches the two.
+// payload in 4 bytes, both big-endian, and the payload. The reply to a request
+// has the same id as the request. Nothing else connects the two.
 const (
 	headerSize = 12
 	maxPayload = 64 << 10
@@ -24,8 +24,8 @@ func appendFrame(b []byte, id uint64, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// readFrame returns the next frame. The payload is the caller's to keep. The
-// error is io.EOF only if the stream ends between two frames.
+// readFrame returns the next frame. The caller may keep the payload. The error is
+// io.EOF only if the stream ends between two frames.
 func readFrame(r *bufio.Reader) (id uint64, payload []byte, err error) {
 	header := make([]byte, headerSize)
 	if _, err := io.ReadFull(r, header); err != nil {
@@ -43,12 +43,12 @@ func readFrame(r *bufio.Reader) (id uint64, payload []byte, err error) {
 	return id, payload, nil
 }
 
-// writeLimit bounds one write, and so what a peer that reads nothing can
-// make an outbox gather.
+// writeLimit bounds the time of one write. So it also bounds how much an outbox
+// collects for a peer that does not read.
 const writeLimit = 5 * time.Second
 
-// An outbox gathers the frames for one connection. Under load many of them
-// share a write; on an idle connection each is written at once.
+// An outbox collects the frames for one connection. Under load, many frames share
+// a write. On an idle connection each frame is written at once.
 type outbox struct {
 	mu   sync.Mutex
 	buf  []byte
@@ -71,8 +71,8 @@ func (o *outbox) send(id uint64, payload []byte) {
 	}
 }
 
-// write writes what send adds until stop is closed, then what is left, and
-// returns the first error.
+// write writes the frames that send adds until stop is closed. Then it writes the
+// remaining frames. It returns the first error.
 func (o *outbox) write(conn net.Conn, stop <-chan struct{}) error {
 	var batch []byte
 	for stopped := false; !stopped; {

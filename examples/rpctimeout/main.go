@@ -29,8 +29,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the whole program apart from signals: canceling ctx is the
-// interruption. It returns the exit code.
+// run is the program except for the signals. Canceling ctx interrupts it. It
+// returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -74,8 +74,8 @@ func serveOnly(ctx context.Context, o options, stdout io.Writer) error {
 	return err
 }
 
-// callAndReport makes the calls and prints the report, which an interrupted
-// run gets too. The error says what did not hold.
+// callAndReport makes the calls and prints the report, also when the run is
+// interrupted. The error names the checks that fail.
 func callAndReport(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	r, err := measure(ctx, o, stderr)
 	if err != nil {
@@ -85,8 +85,8 @@ func callAndReport(ctx context.Context, o options, stdout, stderr io.Writer) err
 	return r.check()
 }
 
-// measure makes the calls to the server at o.connect, or to one of its own
-// that lives as long as they do.
+// measure makes the calls to the server at o.connect. Without that option it runs
+// its own server until the calls have ended.
 func measure(ctx context.Context, o options, stderr io.Writer) (*report, error) {
 	if o.connect != "" {
 		return runClient(ctx, o, o.connect, stderr)
@@ -99,8 +99,8 @@ func measure(ctx context.Context, o options, stderr io.Writer) (*report, error) 
 	if err != nil {
 		return nil, err
 	}
-	// An interruption ends the client first, so that it does not take the
-	// end of the server for lost connections.
+	// An interruption ends the client first. Otherwise the client would count the
+	// connections that the server closes as lost.
 	serving, stopServer := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)
 	go func() { served <- s.serve(serving, ln) }()

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// far is a time that no test waits for unless something hangs.
+// far is longer than any test waits, unless something hangs.
 const far = 30 * time.Second
 
 // mustMeasure runs the calls that args ask for. The sums are checked.
@@ -62,8 +62,8 @@ func TestCallsAreAnsweredOrTimeOut(t *testing.T) {
 	require.Equal(t, r.timedOut, r.dropped+r.late, "the reply to a call that timed out is dropped or late")
 }
 
-// TestReplyMeetsTimeout makes each reply due about when its timeout is, so that
-// the two race.
+// TestReplyMeetsTimeout makes each reply due at about the same time as its timeout,
+// so that they race.
 func TestReplyMeetsTimeout(t *testing.T) {
 	r := mustMeasure(t, t.Context(), "-count=10000", "-inflight=400", "-timeout=20ms", "-tick=1ms",
 		"-median=19ms", "-spread=0.1", "-drop=0")
@@ -120,7 +120,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestLostConnections serves clients by hanging up on them.
+// TestLostConnections uses a server that closes every connection.
 func TestLostConnections(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -235,7 +235,7 @@ func TestFrames(t *testing.T) {
 func TestOutboxWritesWhatIsLeft(t *testing.T) {
 	stop := make(chan struct{})
 	close(stop)
-	for range 20 { // write may see either of two things first
+	for range 20 { // write selects between frames and stop at random
 		near, far := net.Pipe()
 		out := newOutbox()
 		out.send(1, []byte("one"))

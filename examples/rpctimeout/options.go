@@ -99,7 +99,7 @@ Flags:
 	fs.PrintDefaults()
 }
 
-// limited is a flag.Value that says what it allows when it refuses.
+// A limited is a flag.Value that refuses values outside its limits. The error states the limits.
 type limited[T cmp.Ordered] struct {
 	to       *T
 	parse    func(string) (T, error)
@@ -112,7 +112,7 @@ func ranged[T cmp.Ordered](fs *flag.FlagSet, to *T, name string, parse func(stri
 
 func (l limited[T]) Set(s string) error {
 	v, err := l.parse(s)
-	if err != nil || !(v >= l.min && v <= l.max) { // written so that NaN is refused
+	if err != nil || !(v >= l.min && v <= l.max) { // also refuses NaN
 		return fmt.Errorf("allowed is %v to %v", l.min, l.max)
 	}
 	*l.to = v

@@ -10,8 +10,8 @@ import (
 
 const progressEvery = 200 * time.Millisecond
 
-// showProgress keeps a line about s up to date on w if w is a terminal. The
-// function it returns removes the line.
+// showProgress shows a line about s on w and updates it, if w is a terminal. The
+// function that it returns removes the line.
 func showProgress(w io.Writer, s *stats) (stop func()) {
 	if !isTerminal(w) {
 		return func() {}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// stats counts while the calls are made.
+// stats are the counts while calls are made.
 type stats struct {
 	sent, answered, timedOut, abandoned, late atomic.Int64
 
@@ -34,20 +34,20 @@ func (s *stats) addLost(err error) {
 	s.mu.Unlock()
 }
 
-// A report is the outcome of a run.
+// A report is the result of a run.
 type report struct {
 	opts                                      options
 	elapsed                                   time.Duration // until the last call ended
 	sent, answered, timedOut, abandoned, late int64
-	dropped                                   int64           // by the server, or -1 if it is elsewhere
+	dropped                                   int64           // by the server, or -1 if it is another process
 	lateness                                  []time.Duration // of each timeout that fired, ascending
 	lost                                      []error         // one for each connection lost
 
-	// What is left when all calls have ended, each of which should be 0.
+	// After all calls have ended, both should be 0.
 	pendingCalls, pendingTimeouts int
 }
 
-// report returns the outcome. All calls must have ended.
+// report returns the result. All calls must have ended.
 func (c *client) report(elapsed time.Duration) *report {
 	s := &c.stats
 	r := &report{
@@ -64,7 +64,7 @@ func (c *client) report(elapsed time.Duration) *report {
 	return r
 }
 
-// check returns an error that names everything that should hold and does not.
+// check returns an error that names each check that fails.
 func (r *report) check() error {
 	var errs []error
 	if r.answered+r.timedOut+r.abandoned != r.sent {
@@ -145,11 +145,11 @@ func (r *report) printLateness(w io.Writer) {
 	}
 }
 
-// tenths is how many ranges of the histogram make a tick.
+// tenths is the number of ranges of the histogram for a tick.
 const tenths = 10
 
-// histogram counts the durations in each tenth of a tick, and then those of
-// a tick or more.
+// histogram counts the durations in each tenth of a tick. The last count is for
+// durations of a tick or more.
 func histogram(ds []time.Duration, tick time.Duration) []int {
 	counts := make([]int, tenths+1)
 	for _, d := range ds {
@@ -158,8 +158,7 @@ func histogram(ds []time.Duration, tick time.Duration) []int {
 	return counts
 }
 
-// quantile returns the first of the ascending durations that is not below a
-// fraction q of them.
+// quantile returns the q-quantile of durations in ascending order.
 func quantile(ascending []time.Duration, q float64) time.Duration {
 	rank := int(math.Ceil(q * float64(len(ascending))))
 	return ascending[max(rank, 1)-1]

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	serverTick = time.Millisecond // fine, for it adds to every reply's delay
+	serverTick = time.Millisecond // short, because it adds to the delay of every reply
 	maxLatency = time.Minute
 )
 
-// A server echoes requests after a delay and drops some. The replies it owes
-// are timeouts on a timer of its own.
+// A server echoes requests after a delay, and drops some. The delayed replies are
+// timeouts on its own timer.
 type server struct {
 	timer *hashedwheel.Timer
 	opts  options
@@ -35,8 +35,8 @@ func newServer(o options) (*server, error) {
 	return &server{timer: timer, opts: o}, nil
 }
 
-// serve answers the clients that connect to ln until ctx is canceled or
-// accepting fails. It closes ln, and every connection has ended when it returns.
+// serve answers the clients that connect to ln until ctx is canceled or accepting
+// fails. It closes ln. When it returns, every connection has ended.
 func (s *server) serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var handlers sync.WaitGroup
@@ -62,8 +62,8 @@ func (s *server) serve(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// handle serves one connection. A client that has sent its last request may
-// close its half of the connection and still gets every reply it is owed.
+// handle serves one connection. After its last request, a client may close its
+// half of the connection, and still gets all remaining replies.
 func (s *server) handle(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	out := newOutbox()
@@ -75,11 +75,11 @@ func (s *server) handle(ctx context.Context, conn net.Conn) {
 	defer writer.Wait()
 	writer.Go(func() {
 		out.write(conn, stop)
-		conn.Close() // ends the reading below
+		conn.Close() // ends the read loop below
 	})
 
-	// The reading counts as one of the replies owed, so that the last reply
-	// is not taken for it while requests still come.
+	// owed counts the remaining replies, plus one for the read loop, so that it
+	// does not become zero while requests still come.
 	var owed atomic.Int64
 	owed.Store(1)
 	settle := func() {
@@ -106,15 +106,16 @@ func (s *server) handle(ctx context.Context, conn net.Conn) {
 			s.replied.Add(1)
 			settle()
 		})
-		if err != nil { // the timer takes no more
+		if err != nil { // the timer is stopped
 			end()
 			return
 		}
 	}
 }
 
-// draw returns what becomes of request id. It depends on the id and the seed
-// alone, so two runs delay and drop the same requests.
+// draw returns the latency of the reply to request id, or that it is dropped. It
+// depends only on the id and the seed, so two runs delay and drop the same
+// requests.
 func (o options) draw(id uint64) (latency time.Duration, drop bool) {
 	rng := rand.New(rand.NewPCG(o.seed, id))
 	if rng.Float64() < o.drop {
