@@ -448,7 +448,7 @@ func TestEmptiedBucketsKeepLittle(t *testing.T) {
 		w := newWheel(size, 1, 0)
 		var last *Timeout
 		for range size {
-			for range 70 {
+			for range 30 {
 				last = testTimeout(w.now + 1)
 				w.place(last, w.now+1)
 			}
@@ -464,7 +464,7 @@ func TestEmptiedBucketsKeepLittle(t *testing.T) {
 		if size > keepBuckets {
 			require.Zero(t, kept)
 		} else {
-			require.GreaterOrEqual(t, kept, 70*size)
+			require.GreaterOrEqual(t, kept, 30*size)
 		}
 	}
 }
