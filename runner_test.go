@@ -98,20 +98,26 @@ func TestPanicHandlerPanics(t *testing.T) {
 		time.Sleep(time.Minute) // until the crash
 		return
 	}
-	needsProcesses(t) // because the program crashes
 	for name := range how {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestPanicHandlerPanics$")
-		cmd.Env = append(os.Environ(), "HASHEDWHEEL_CRASH="+name)
-		out, err := cmd.CombinedOutput()
-		if errors.Is(err, syscall.ENOEXEC) {
-			t.Skip("needs to start itself: this system does not know the emulator under which it runs")
-		}
-		var exit *exec.ExitError
-		require.ErrorAs(t, err, &exit, name)
-		require.Equal(t, 2, exit.ExitCode(), name)
-		require.Contains(t, string(out), "panic: first [recovered]", name)
-		require.Contains(t, string(out), "panic: second", name)
+		out := runToCrash(t, name)
+		require.Contains(t, out, "panic: first [recovered]", name)
+		require.Contains(t, out, "panic: second", name)
 	}
+}
+
+// runToCrash runs the calling test in another process, which has to crash, and returns what that has printed.
+func runToCrash(t *testing.T, how string) string {
+	needsProcesses(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "HASHEDWHEEL_CRASH="+how)
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.ENOEXEC) {
+		t.Skip("needs to start itself: this system does not know the emulator under which it runs")
+	}
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, how)
+	require.Equal(t, 2, exit.ExitCode(), how)
+	return string(out)
 }
 
 // The handler in the documentation of WithPanicHandler crashes the program as a panic in a goroutine does. The
@@ -124,14 +130,9 @@ func TestPanicHandlerPanicsAgain(t *testing.T) {
 		time.Sleep(time.Minute) // until the crash
 		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestPanicHandlerPanicsAgain$")
-	cmd.Env = append(os.Environ(), "HASHEDWHEEL_CRASH=again")
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
-	require.Equal(t, 2, exit.ExitCode())
-	require.Contains(t, string(out), "panic: it hangs")
-	require.Contains(t, string(out), "hashedwheel.watchdogBites(")
+	out := runToCrash(t, "again")
+	require.Contains(t, out, "panic: it hangs")
+	require.Contains(t, out, "hashedwheel.watchdogBites(")
 }
 
 func watchdogBites() { panic("it hangs") }

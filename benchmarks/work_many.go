@@ -31,7 +31,7 @@ func runIdle(b *bench) {
 	b.doing("idle")
 	b.resting.Store(true)
 	time.Sleep(pick(b, time.Second, 100*ms))
-	d := pick(b, 4*time.Second, 300*ms)
+	d := pick(b, 2*time.Second, 300*ms)
 	before := used()
 	time.Sleep(d)
 	after := used()
@@ -86,7 +86,7 @@ func runFlood(b *bench) {
 		}()
 	}
 	start := time.Now()
-	b.probe(pick(b, 6*time.Second, 400*ms), func() {
+	b.probe(pick(b, 3*time.Second, 400*ms), func() {
 		stop.Store(true)
 		n := 0
 		for range producers {

@@ -9,9 +9,9 @@ import (
 // stormGoroutines is more than most machines have processors, as in a server.
 const stormGoroutines = 32
 
-// storm runs a producer for 3 s. Beside it, one timeout of 100 ms is armed after another.
+// storm runs a producer for 2 s. Beside it, one timeout of 100 ms is armed after another.
 func (b *bench) storm(work producer) {
-	d := pick(b, 3*time.Second, 500*ms)
+	d := pick(b, 2*time.Second, 500*ms)
 	b.doing("start the storm")
 	runtime.GC()
 	stop := b.sampleMemory()

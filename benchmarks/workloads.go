@@ -137,35 +137,35 @@ var workloads = withHeap([]*workload{
 	},
 	{
 		name: "flood-10ms", title: "Worst lateness of a timeout of 100 ms under two busy producers, tick of 10 ms",
-		about: "they schedule and cancel as fast as they can for 6 s", tick: 10 * ms, cancels: true,
+		about: "they schedule and cancel as fast as they can for 3 s", tick: 10 * ms, cancels: true,
 		run: runFlood, seconds: 60, metrics: floodMetrics,
 	},
 	{
 		name: "flood-100ms", title: "Worst lateness of a timeout of 100 ms under two busy producers, tick of 100 ms",
-		about: "they schedule and cancel as fast as they can for 6 s", tick: 100 * ms, cancels: true, exact: true,
+		about: "they schedule and cancel as fast as they can for 3 s", tick: 100 * ms, cancels: true, exact: true,
 		run: runFlood, seconds: 60, metrics: floodMetrics,
 	},
 	{
 		name: "storm-at-once", title: "32 goroutines schedule and cancel at once",
-		about: "timeouts of 10 s, for 3 s; beside them one of 100 ms after another, whose lateness it is",
+		about: "timeouts of 10 s, for 2 s; beside them one of 100 ms after another, whose lateness it is",
 		tick:  wheelsTick, cancels: true, run: runStormAtOnce, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
 		name: "storm-later", title: "32 goroutines schedule, and cancel 4,096 operations later",
-		about: "timeouts of 10 s, for 3 s; beside them one of 100 ms after another, whose lateness it is",
+		about: "timeouts of 10 s, for 2 s; beside them one of 100 ms after another, whose lateness it is",
 		tick:  wheelsTick, cancels: true, run: runStormLater, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
 		name: "storm-by-other", title: "16 goroutines schedule, and 16 others cancel",
-		about: "timeouts of 10 s, for 3 s; beside them one of 100 ms after another, whose lateness it is",
+		about: "timeouts of 10 s, for 2 s; beside them one of 100 ms after another, whose lateness it is",
 		tick:  wheelsTick, cancels: true, run: runStormByOther, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
 		name: "storm-latency", title: "How long the calls of 32 goroutines take that schedule and cancel at once",
-		about: "for 3 s, with a look at the clock before and after each call; a call that waits for a processor counts",
+		about: "for 2 s, with a look at the clock before and after each call; a call that waits for a processor counts",
 		tick:  wheelsTick, cancels: true, run: runStormLatency, seconds: 60, metrics: append([]metric{
 			{"call-p99.9999", "µs", false}, {"call-max", "µs", false}, {"slow", "calls over 1 ms", false},
 		}, stormMetrics...),

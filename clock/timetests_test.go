@@ -27,6 +27,9 @@ var dropped = map[string]string{
 // test, and are not part of this repository. An overlay makes the go command see them in testdata/timetests,
 // next to a file that declares the names that they use.
 func TestTestsOfPackageTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("they take 15 s of real time; without -short they run")
+	}
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		t.Skipf("no go command to run the tests of package time with: %v", err)
