@@ -72,7 +72,7 @@ type item[K comparable, V any] struct {
 	ended   bool // has expired; guarded by the shard's mu
 }
 
-var errNotEqual = errors.New("hashedwheel: Keyed: a key that does not equal itself, such as NaN")
+var errNotEqual = errors.New("hashedwheel: Keyed: the key does not equal itself (NaN?)")
 
 // NewKeyed returns an empty Keyed whose entries expire by the timer t. When a key expires, it is removed,
 // and then expired is called, like the task of a timeout. If no call is needed, as in a cache, expired may

@@ -184,7 +184,7 @@ func (to *Timeout) takeOff(bits uint64) (word uint64) {
 	return word &^ bits
 }
 
-const overwritten = "hashedwheel: a Timeout was overwritten before the second tick after its end, while the timer still held it"
+const overwritten = "hashedwheel: a Timeout was overwritten while the timer still used it (until the second tick after its end)"
 
 // unlink takes the first timeout off a list. It clears the link, because otherwise a user who keeps
 // one handle would keep other timeouts alive.

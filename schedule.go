@@ -82,7 +82,7 @@ func check(s Schedule) error {
 		return errors.New("hashedwheel: Schedule: nil schedule")
 	case every:
 		if s <= 0 {
-			return fmt.Errorf("hashedwheel: Schedule: Every with interval %v: it must be positive", time.Duration(s))
+			return fmt.Errorf("hashedwheel: Schedule: interval %v of Every must be positive", time.Duration(s))
 		}
 	case *jittered:
 		if !(s.fraction >= 0 && s.fraction <= 1) { // or NaN
@@ -147,7 +147,7 @@ func (t *Timer) atFixedRate(task Task, initialDelay, period time.Duration) (*rep
 		return nil, err
 	}
 	if period <= 0 {
-		return nil, fmt.Errorf("hashedwheel: ScheduleAtFixedRate: period %v: it must be positive", period)
+		return nil, fmt.Errorf("hashedwheel: ScheduleAtFixedRate: period %v must be positive", period)
 	}
 	elapsed := t.clock.elapsed()
 	r.period = period
@@ -162,7 +162,7 @@ func (t *Timer) withFixedDelay(task Task, initialDelay, delay time.Duration) (*r
 		return nil, err
 	}
 	if delay <= 0 {
-		return nil, fmt.Errorf("hashedwheel: ScheduleWithFixedDelay: delay %v: it must be positive", delay)
+		return nil, fmt.Errorf("hashedwheel: ScheduleWithFixedDelay: delay %v must be positive", delay)
 	}
 	r.period, r.fromEnd = delay, true
 	r.tick = t.clock.due(t.clock.elapsed(), initialDelay)
@@ -182,7 +182,7 @@ func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
 		r.schedule, r.jitter = j.exact(), j
 	}
 	if !r.next(&t.clock) {
-		return nil, fmt.Errorf("hashedwheel: Schedule: the first time of %T is zero: the task would never run", r.schedule)
+		return nil, fmt.Errorf("hashedwheel: Schedule: %T returned a zero first time, so the task would never run", r.schedule)
 	}
 	return r, nil
 }

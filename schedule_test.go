@@ -283,17 +283,17 @@ func TestWrongRepeating(t *testing.T) {
 	task := TaskFunc(func(*Timeout) { t.Error("run") })
 	end := scheduleFunc(func(time.Time) time.Time { return time.Time{} })
 	for want, arm := range map[string]func() (*Timeout, error){
-		"ScheduleAtFixedRate: period 0s: it must be positive":    func() (*Timeout, error) { return timer.ScheduleAtFixedRate(task, 0, 0) },
-		"ScheduleAtFixedRate: period -1ns: it must be positive":  func() (*Timeout, error) { return timer.ScheduleAtFixedRate(task, 0, -1) },
-		"ScheduleWithFixedDelay: delay 0s: it must be positive":  func() (*Timeout, error) { return timer.ScheduleWithFixedDelay(task, 0, 0) },
-		"Schedule: nil schedule":                                 func() (*Timeout, error) { return timer.Schedule(task, nil) },
-		"Every with interval -1s: it must be positive":           func() (*Timeout, error) { return timer.Schedule(task, Every(-time.Second)) },
-		"Jitter with fraction 1.5: it must be 0 to 1":            func() (*Timeout, error) { return timer.Schedule(task, Jitter(end, 1.5)) },
-		"Jitter with fraction -0.5: it must be 0 to 1":           func() (*Timeout, error) { return timer.Schedule(task, Jitter(end, -0.5)) },
-		"Jitter with fraction NaN: it must be 0 to 1":            func() (*Timeout, error) { return timer.Schedule(task, Jitter(end, math.NaN())) },
-		"Jitter with fraction 2: it must be 0 to 1":              func() (*Timeout, error) { return timer.Schedule(task, Jitter(Jitter(end, 2), 1)) },
-		"Every with interval 0s: it must be positive":            func() (*Timeout, error) { return timer.Schedule(task, Jitter(Every(0), 1)) },
-		"the first time of hashedwheel.scheduleFunc is zero: th": func() (*Timeout, error) { return timer.Schedule(task, end) },
+		"ScheduleAtFixedRate: period 0s must be positive":         func() (*Timeout, error) { return timer.ScheduleAtFixedRate(task, 0, 0) },
+		"ScheduleAtFixedRate: period -1ns must be positive":       func() (*Timeout, error) { return timer.ScheduleAtFixedRate(task, 0, -1) },
+		"ScheduleWithFixedDelay: delay 0s must be positive":       func() (*Timeout, error) { return timer.ScheduleWithFixedDelay(task, 0, 0) },
+		"Schedule: nil schedule":                                  func() (*Timeout, error) { return timer.Schedule(task, nil) },
+		"interval -1s of Every must be positive":                  func() (*Timeout, error) { return timer.Schedule(task, Every(-time.Second)) },
+		"Jitter with fraction 1.5: it must be 0 to 1":             func() (*Timeout, error) { return timer.Schedule(task, Jitter(end, 1.5)) },
+		"Jitter with fraction -0.5: it must be 0 to 1":            func() (*Timeout, error) { return timer.Schedule(task, Jitter(end, -0.5)) },
+		"Jitter with fraction NaN: it must be 0 to 1":             func() (*Timeout, error) { return timer.Schedule(task, Jitter(end, math.NaN())) },
+		"Jitter with fraction 2: it must be 0 to 1":               func() (*Timeout, error) { return timer.Schedule(task, Jitter(Jitter(end, 2), 1)) },
+		"interval 0s of Every must be positive":                   func() (*Timeout, error) { return timer.Schedule(task, Jitter(Every(0), 1)) },
+		"hashedwheel.scheduleFunc returned a zero first time, so": func() (*Timeout, error) { return timer.Schedule(task, end) },
 	} {
 		to, err := arm()
 		require.ErrorContains(t, err, want)

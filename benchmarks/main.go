@@ -24,8 +24,8 @@ func main() {
 
 func program(args []string) error {
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
-	short := flags.Bool("short", false, "all of it in under 5 minutes, with small numbers that say little")
-	runs := flags.Int("runs", 0, "rounds, of which the median counts (default 3; 1 with -short)")
+	short := flags.Bool("short", false, "everything in under 5 minutes, with small numbers: a check, not a measurement")
+	runs := flags.Int("runs", 0, "number of rounds; the median counts (default 3; 1 with -short)")
 	only := flags.String("only", "", "run only the cells whose `workload/peer` matches this regular expression")
 	out := flags.String("out", "", "write result.json, tables.md and the charts to this `directory`")
 	draw := flags.String("draw", "", "measure nothing: print and draw this `result.json` again")

@@ -6,7 +6,7 @@ import "errors"
 
 // measurable returns an error if this program cannot measure on this system.
 func measurable() error {
-	return errors.New("needs a Unix: it reads the CPU time of its processes with getrusage")
+	return errors.New("runs on Unix only, because it reads the CPU time of its processes with getrusage")
 }
 
 // used is never called, because measurable returns an error.

@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("cron", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "Usage: cron [flags] [expression...]\nCron says when each expression's time has come. Ctrl-C ends it.")
+		fmt.Fprintln(stderr, "Usage: cron [flags] [expression...]\nCron prints a line at each time of each expression. Ctrl-C ends it.")
 		flags.PrintDefaults()
 	}
 	length := flags.Duration("for", 10*time.Second, "how `long` to run")

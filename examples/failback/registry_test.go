@@ -273,6 +273,6 @@ func TestExpiredProviderComesBack(t *testing.T) {
 		require.Equal(t, []string{"a"}, r.names())
 		require.EqualValues(t, 2, counts.published.Load())
 		v := judge(r.ttl, 0, map[string]life{"a": ps[0].lived()}, l.expiries, true)
-		require.Equal(t, []string{"the lease of a expired, who had not been stopped"}, v.wrongly)
+		require.Equal(t, []string{"the lease of a expired, but it was not stopped"}, v.wrongly)
 	})
 }

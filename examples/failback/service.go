@@ -107,7 +107,7 @@ func kindOf(err error) string {
 	var op *net.OpError
 	switch {
 	case errors.Is(err, errPermanent):
-		return "for good"
+		return "permanently"
 	case errors.Is(err, errBusy):
 		return "by status 503"
 	case errors.Is(err, context.DeadlineExceeded):

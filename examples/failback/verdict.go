@@ -41,7 +41,7 @@ func judge(ttl, allowance time.Duration, lives map[string]life, expiries []expir
 	for _, e := range expiries {
 		l, known := lives[e.name]
 		if !known || l.stopping.IsZero() || e.at.Before(l.stopping) {
-			wrong("the lease of %s expired, who had not been stopped", e.name)
+			wrong("the lease of %s expired, but it was not stopped", e.name)
 			continue
 		}
 		held, after := e.at.Sub(l.accepted), e.at.Sub(l.stopped)

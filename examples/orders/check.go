@@ -85,7 +85,7 @@ func verify(c *contents, a *acks, ended bool) error {
 	v.verifyIndex(c)
 	if ended {
 		n := c.count(open)
-		v.must(n == 0, "%d orders are open for ever", n)
+		v.must(n == 0, "%d orders stay open forever", n)
 	}
 	v.verifyAcks("created", a.created, c, open, paid, canceled)
 	v.verifyAcks("paid", a.paid, c, paid)

@@ -70,7 +70,7 @@ func TestVerify(t *testing.T) {
 		spoil(c, a)
 		require.ErrorContains(t, verify(c, a, false), want)
 	}
-	require.ErrorContains(t, verify(c, a, true), "1 orders are open for ever")
+	require.ErrorContains(t, verify(c, a, true), "1 orders stay open forever")
 }
 
 func TestLines(t *testing.T) {

@@ -180,7 +180,7 @@ func TestShop(t *testing.T) {
 	}
 	require.NoError(t, verify(c, first, false))
 	require.Equal(t, len(c.orders), len(first.created), "ended properly, it has acknowledged all")
-	require.ErrorContains(t, verify(c, first, true), "are open for ever")
+	require.ErrorContains(t, verify(c, first, true), "stay open forever")
 }
 
 // neverEnds returns a reader that blocks until the test is over.
