@@ -18,7 +18,10 @@ const (
 	tick = 10 * ms
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A server of net/http keeps a connection that it has closed for half a second, longer than goleak waits.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // newLimit returns a Limit on a new timer, and stops the timer when the test ends.
 func newLimit(t testing.TB, silence time.Duration, opts ...hashedwheel.Option) *Limit {
