@@ -4,7 +4,7 @@ import "runtime/debug"
 
 // A Canceler is a Task that is notified when its timeout is canceled.
 type Canceler interface {
-	// Canceled is called once after Cancel or Stop has ended the timeout, soon, on a goroutine of the
+	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the
 	// timer. It is not called if the task was started, except for the task of a repeating timeout, because
 	// that would have been started again. The call does not count for WithMaxConcurrency.
 	Canceled(to *Timeout)

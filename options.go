@@ -79,8 +79,8 @@ func WithLevels(n int) Option {
 // Resetting a timeout that has ended takes a slot again. So when a task resets its own timeout, to try
 // something again, the Reset fails if others have taken all slots meanwhile. A repeating timeout also keeps
 // its slot while its task runs. So arm a retry with Schedule: the schedule computes the backoff, and
-// returns the zero Time after the last try, as in the example. Or have the task of a repeating timeout call
-// Reset, which moves its next run, and Cancel after the last try.
+// returns the zero Time after the last try, as in the example named Retry. Or have the task of a repeating
+// timeout call Reset, which moves its next run, and Cancel after the last try.
 //
 // A limit costs some 20 ns for each timeout. It costs more when nearly all slots are in use. Then a
 // goroutine may have to search all parts of the queue for a free slot, and only one goroutine searches at a

@@ -12,7 +12,8 @@ type Schedule interface {
 	// Next returns the time of the run after prev, or the zero Time if there is none. For the first run,
 	// prev is the present time. After that it is the time that Next returned before. But if that run was
 	// moved, by a Reset or because its time had already passed, prev is the tick boundary that it was moved
-	// to.
+	// to. So prev is when a run was due, not when it ended. For a pause that begins at the end of the run,
+	// such as the backoff of a retry, return time.Now().Add(pause).
 	//
 	// Timer.Schedule calls Next for the first run. For each further run, the goroutine that has run the
 	// task calls Next when the task has returned. If Next panics then, the panic is reported like one of
@@ -93,10 +94,10 @@ func check(s Schedule) error {
 	return nil
 }
 
-// ScheduleAtFixedRate arms a timeout whose task runs after initialDelay, and then once each period. Run n
-// is due at initialDelay + n*period from now. There is no drift, however short the tick and the period are.
-// A run does not start before the previous one has returned. Runs that were missed meanwhile follow at
-// once, one after another.
+// ScheduleAtFixedRate arms a timeout whose task runs after initialDelay, and then once each period. Run n,
+// counted from 0, is due at initialDelay + n*period from now. There is no drift, however short the tick and
+// the period are. A run does not start before the previous one has returned. Runs that were missed meanwhile
+// follow at once, one after another.
 //
 // One handle stands for all runs. Cancel ends them, also from inside the task. Reset moves the next run. A
 // panic in the task does not end them. Until they end, the timeout is neither expired nor canceled, and

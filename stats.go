@@ -30,9 +30,9 @@ type Stats struct {
 
 	// How often the timer's goroutine has woken up: about once for each tick at which something happens,
 	// and more often in bursts and while tasks block. If nothing is armed, canceled or due, it sleeps, with
-	// three exceptions. When a timeout is more than 2,147,483,648 ticks away, it wakes up after that many. When a timeout was reset to a later deadline, it wakes up once at the old one. When
-	// several thousand timeouts are close together on an upper level, it wakes up to move them down before
-	// they are due.
+	// three exceptions. When a timeout is more than 2,147,483,648 ticks away, it wakes up after that many.
+	// When a timeout was reset to a later deadline, it wakes up once at the old one. When several thousand
+	// timeouts are close together on an upper level, it wakes up to move them down before they are due.
 	Wakeups uint64
 
 	Runners int // goroutines of the timer for tasks and other user code, without those of the executor

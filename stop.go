@@ -164,7 +164,8 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 }
 
 // Shutdown stops the timer as Stop does, then waits until all tasks that were started have returned and
-// every Canceler has been notified. It returns the timeouts that were pending. If the context is done
+// every Canceler has been notified. It returns the timeouts that were pending. A repeating timeout
+// whose task was running is among them, even if that run has returned by then. If the context is done
 // first, Shutdown stops waiting and also returns the context's error. Inside a task it always waits for the
 // context, because that task has not returned. To get the timeouts before the wait, call Stop and then
 // Shutdown.

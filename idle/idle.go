@@ -17,6 +17,9 @@
 // activity until the Write returns. Therefore the limit must be longer than any pause of the server itself,
 // for instance in a slow handler, and longer than its largest Write takes.
 //
+// A client that sends a byte now and then is not silent. So an http.Server still needs its
+// ReadHeaderTimeout.
+//
 // A connection is never closed before the limit has passed since it was last active. It is closed at the
 // first tick boundary after that: less than one tick later, plus what the machine adds.
 //
@@ -52,7 +55,8 @@ func (idleError) Temporary() bool { return false } // crypto/tls retries tempora
 // A Limit closes connections that are silent for longer than a duration. One Limit serves any number of
 // connections, and any number of Limits may share a timer. Its methods may be called by any goroutine.
 //
-// After [hashedwheel.Timer.Stop], connections under a Limit of that timer stay open and have no limit.
+// After [hashedwheel.Timer.Stop], connections under a Limit of that timer stay open and have no limit. So
+// shut down the server before the timer.
 type Limit struct {
 	// Immutable after New.
 	timer   *hashedwheel.Timer
@@ -64,7 +68,8 @@ type Limit struct {
 }
 
 // New returns a Limit that closes a connection when it has been silent for the given duration. The timer
-// may have other uses too, and the caller stops it. Its tick is the precision of the limit.
+// may have other uses too, and the caller stops it. Its tick is the precision of the limit. If it has
+// WithMaxConcurrency, tasks that block also delay the closing of connections.
 //
 // New returns an error if the timer is nil, or if the duration is not positive.
 func New(timer *hashedwheel.Timer, silence time.Duration) (*Limit, error) {

@@ -68,7 +68,7 @@ var instruments = []instrument{
 		func(st *hashedwheel.Stats) int64 { return int64(st.Lateness.Count()) }},
 }
 
-// Register has a timer observed through a meter of the provider, with the timer's name as the attribute
+// Register observes a timer through a meter of the provider, with the timer's name as the attribute
 // hashedwheel.timer, or "timer" if it has none. Two timers of one provider need different names, and a timer is to
 // be registered once, or the SDK adds up what is observed. Until the registration is undone the provider keeps
 // the timer from being collected as garbage. A timer that has been stopped still has its counts.

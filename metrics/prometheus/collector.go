@@ -1,4 +1,4 @@
-// Package promwheel has Prometheus collect the metrics of a timer of package hashedwheel.
+// Package promwheel exports the metrics of a timer of package hashedwheel to Prometheus.
 //
 //	timer, err := hashedwheel.New(hashedwheel.WithName("rpc"))
 //	...
@@ -72,9 +72,9 @@ type Collector struct {
 	accepted atomic.Uint64
 }
 
-// NewCollector returns a collector of the metrics of a timer. To register those of two timers of the same
-// name, or of two without a name, is an error of the registry's. One without a name has the label "timer", and
-// counts as one of that name. A timer that has been stopped still has its counts.
+// NewCollector returns a collector of the metrics of a timer. A registry returns an error for a second timer
+// of the same name. A timer without a name counts as one that is named "timer". A timer that has been stopped
+// still has its counts.
 func NewCollector(timer *hashedwheel.Timer) *Collector {
 	name := timer.Name()
 	if name == "" {

@@ -47,8 +47,8 @@ type observed struct {
 // NewProducer returns a producer without timers.
 func NewProducer() *Producer { return &Producer{} }
 
-// Add has the producer tell of a timer, from what is measured after the call. It does nothing if the
-// producer has the timer. Timers need different names, or their histograms are mixed.
+// Add makes the producer report a timer, from what is measured after the call. It does nothing if the
+// producer has the timer already. Timers need different names, or their histograms are mixed.
 func (p *Producer) Add(timer *hashedwheel.Timer) {
 	name := timer.Name()
 	if name == "" {
