@@ -6,7 +6,8 @@ import "runtime/debug"
 type Canceler interface {
 	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the
 	// timer. It is not called if the task was started, except for the task of a repeating timeout, because
-	// that would have been started again. The call does not count for WithMaxConcurrency.
+	// that would have been started again. Then the call may overlap with a run that is in progress. It does
+	// not count for WithMaxConcurrency.
 	Canceled(to *Timeout)
 }
 

@@ -153,7 +153,8 @@ func (k *Keyed[K, V]) Touch(key K, delay time.Duration) (V, bool) {
 	return it.value, true
 }
 
-// Get returns the value of a key, and reports whether the key is present and has not expired. Keys that
+// Get returns the value of a key, and reports whether the key is present and has not expired, which it does
+// at the tick boundary after its deadline, not before. Keys that
 // were present when the timer was stopped stay present.
 func (k *Keyed[K, V]) Get(key K) (V, bool) {
 	s := k.shard(key)
