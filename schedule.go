@@ -16,9 +16,9 @@ type Schedule interface {
 	// such as the backoff of a retry, return time.Now().Add(pause).
 	//
 	// Timer.Schedule calls Next for the first run. For each further run, the goroutine that has run the
-	// task calls Next when the task has returned, unless the timeout was canceled or reset meanwhile. A run and its Next happen
-	// before the next run. If Next panics then, the panic is reported like one of
-	// the task, and the schedule ends. A runtime.Goexit ends the schedule too.
+	// task calls Next when the task has returned, unless the timeout was canceled or reset meanwhile. A run
+	// and its Next happen before the next run. If Next panics then, the panic is reported like one of the
+	// task, and the schedule ends. A runtime.Goexit ends the schedule too.
 	Next(prev time.Time) time.Time
 }
 
