@@ -9,6 +9,9 @@ import (
 // The workloads with 256 MB beside them have that memory. They give all the figures of their tables, for this
 // library and package time.
 func TestBesideHeap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute; without -short it runs, as does each workload in a short run")
+	}
 	var names []string
 	for _, w := range workloads {
 		if w.heap == 0 {

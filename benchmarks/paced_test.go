@@ -11,6 +11,9 @@ import (
 
 // The workloads fire, heartbeat and burst give all the figures of their tables.
 func TestFiring(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute; without -short it runs, as does each workload in a short run")
+	}
 	for _, cell := range []string{
 		"fire/hashedwheel", "fire/hashedwheel, 3 levels", "fire/time",
 		"burst/hashedwheel", "burst/hashedwheel, 3 levels", "burst/time",
