@@ -545,8 +545,8 @@ func toldOf(all []*canceler) (n int) {
 	return n
 }
 
-// Calls of Canceled are also made after Stop, for timeouts canceled just before it and for those that it hands
-// back. This holds even if all runners are in tasks that block, and if calls of Canceled block.
+// Calls of Canceled are also made after Stop, for timeouts canceled just before it and for timeouts that
+// Stop returns. This holds even if all runners are in tasks that block, and if calls of Canceled block.
 func TestBlockedNoticesAfterStop(t *testing.T) {
 	for _, procs := range []int{1, 2} {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))

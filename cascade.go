@@ -31,7 +31,7 @@ func (l *level) wanted(slot, now uint64) uint64 {
 }
 
 // cascade moves down some of the timeouts whose blocks the hand enters next, and reports whether
-// there may be more. It passes those that are already due to emit.
+// there may be more. It passes timeouts that are already due to emit.
 func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
 	budget := cascadeChunk
 	for i := 1; i < len(w.levels) && budget > 0; i++ {

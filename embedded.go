@@ -52,7 +52,7 @@ func (to *Timeout) checkInit(method string) {
 
 // checkCopy panics if the timeout, which has this word, is a copy of one that Init has bound. The queue and
 // the wheel know only the original. Go vet finds most copies, as it does for a mutex. It does not find
-// those that append makes when it grows a slice of structs. One of 15 copies goes unnoticed.
+// the copies that append makes when it grows a slice of structs. One of 15 copies goes unnoticed.
 func (to *Timeout) checkCopy(word uint64) {
 	if sum := word >> sumShift & sumMask; sum != 0 && sum != to.sum() {
 		panic("hashedwheel: a Timeout has been copied after Timer.Init, perhaps when a slice of structs grew")

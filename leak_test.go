@@ -31,7 +31,7 @@ func TestGoleakIgnoresTheWorker(t *testing.T) {
 	require.NoError(t, err)
 	for range 20 {
 		require.NoError(t, goleak.Find(others, ignored))
-		time.Sleep(100 * time.Microsecond)
+		time.Sleep(100 * time.Microsecond) // on real time, so that goleak finds the worker in different states
 	}
 	require.True(t, busy.Cancel())
 

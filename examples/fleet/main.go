@@ -1,5 +1,5 @@
-// Fleet cancels orders that are not paid in time, on several machines that share the deadlines. They
-// lie in a stream of NATS JetStream, and the wheel of a worker holds those that are near. To show
+// Fleet cancels orders that are not paid in time, on several machines that share the deadlines. A
+// stream of NATS JetStream has all deadlines, and the wheels of workers hold the near ones. To show
 // that none is lost, early or twice, it kills workers.
 package main
 

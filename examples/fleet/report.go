@@ -70,9 +70,10 @@ func printTimes(w io.Writer, name string, ds []time.Duration, unit time.Duration
 	fmt.Fprintf(w, "  %-20s %6d  p50 %s  p99 %s  max %s\n", name, len(ds), in(ds[len(ds)/2]), in(ds[len(ds)*99/100]), in(ds[len(ds)-1]))
 }
 
-// lateness returns how late the orders were canceled, by the server's clock: those whose deadline
-// was delivered once, those where it was delivered again, perhaps because a worker had died, and
-// those that were due before a start, from that on. What was canceled before it does not count.
+// lateness returns how late the orders were canceled, by the server's clock. First has the orders whose deadline
+// was delivered once. Again has the orders whose deadline was delivered again, perhaps because a worker had
+// died. Before has the orders that were due before start, counted from start. Orders canceled before start do
+// not count.
 func (b *books) lateness(start time.Time) (first, again, before []time.Duration) {
 	for _, h := range b.orders {
 		o := h[len(h)-1]

@@ -159,7 +159,7 @@ func (s *servers) urls() string {
 	return strings.Join(urls, ",")
 }
 
-// leader returns which server leads a stream, and -1 if none of those that run knows that it does.
+// leader returns which server leads a stream, or -1 if no running server knows that it leads.
 func (s *servers) leader(stream string) int {
 	for i, srv := range s.running {
 		if srv != nil && srv.JetStreamIsStreamLeader(server.DEFAULT_GLOBAL_ACCOUNT, stream) {
