@@ -657,7 +657,7 @@ func TestResetUnseenByTheWorker(t *testing.T) {
 }
 
 // A worker that may add no more runners goes idle, however much waits.
-func TestWorkerRestsAtTheLimit(t *testing.T) {
+func TestWorkerGoesIdleAtTheLimit(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
 		release := make(chan struct{})
@@ -686,7 +686,7 @@ func TestNextBehindTheGate(t *testing.T) {
 }
 
 // If a Cancel races with Shutdown, the call of Canceled may come after Shutdown has returned. Nothing breaks.
-func TestTellAfterShutdown(t *testing.T) {
+func TestCanceledAfterShutdown(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		_, err := timer.AfterFunc(0, func() { time.Sleep(time.Second) })
@@ -697,7 +697,7 @@ func TestTellAfterShutdown(t *testing.T) {
 		require.NoError(t, err)
 		_, err = timer.Shutdown(context.Background())
 		require.NoError(t, err)
-		to.hook().left(to, true)
+		to.hook().disarmed(to, true)
 		synctest.Wait()
 		require.EqualValues(t, 2, c.told.Load())
 	})

@@ -25,7 +25,7 @@ type calls struct {
 	live     int           // how many goroutines there are
 	fresh    int           // how many of them have not had a processor yet
 	idle     chan struct{} // closed when live becomes 0; nil if no goroutine waits for that
-	watch    *time.Timer   // runs look
+	watch    *time.Timer   // calls check
 	watching bool          // watch is armed
 	progress progress
 }
@@ -35,7 +35,7 @@ type call struct {
 	next *call
 }
 
-// Bounds of the patience, which is otherwise 1/looksPerTick of the tick. With a shorter one, checks would
+// Bounds of the patience, which is otherwise 1/checksPerTick of the tick. With a shorter one, checks would
 // come more often than goroutines get a processor.
 const (
 	minPatience = 100 * time.Microsecond
@@ -61,7 +61,7 @@ func (c *calls) add(f func()) {
 	}
 	c.watching = true
 	if c.watch == nil {
-		c.watch = time.AfterFunc(c.patience, c.look)
+		c.watch = time.AfterFunc(c.patience, c.check)
 	} else {
 		c.watch.Reset(c.patience)
 	}
@@ -115,8 +115,8 @@ func (c *calls) take(fresh bool) func() {
 	return nil
 }
 
-// look starts more goroutines if the waiting calls make too little progress. Called by watch.
-func (c *calls) look() {
+// check starts more goroutines if the waiting calls make too little progress. Called by watch.
+func (c *calls) check() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.left == 0 {

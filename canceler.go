@@ -17,7 +17,7 @@ type notified struct {
 	canceler Canceler
 }
 
-func (n *notified) left(to *Timeout, canceled bool) {
+func (n *notified) disarmed(to *Timeout, canceled bool) {
 	if canceled {
 		to.timer.calls.add(func() { n.notify(to) })
 	}

@@ -20,9 +20,9 @@ const (
 	worthWaking = 1 << 12
 )
 
-// wanted returns the first tick at which a bucket needs the worker. The bucket must not be empty. The
+// neededAt returns the first tick at which a bucket needs the worker. The bucket must not be empty. The
 // hand is at tick now.
-func (l *level) wanted(slot, now uint64) uint64 {
+func (l *level) neededAt(slot, now uint64) uint64 {
 	b := &l.buckets[slot]
 	if l.shift == 0 || b.len() <= worthWaking {
 		return b.min
@@ -42,7 +42,7 @@ func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
 
 // bringDown is cascade for one level. Most bounds how many entries it checks. It returns how many it has
 // checked.
-func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (looked int) {
+func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int) {
 	l := &w.levels[i]
 	block := w.now>>l.shift + 1
 	slot := block & (1<<w.bits - 1)
@@ -54,22 +54,22 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (looked int) 
 		return 0 // all entries belong to a later round
 	}
 	if l.block != block {
-		l.block, l.unmet = block, b.len()
+		l.block, l.toCascade = block, b.len()
 	}
 	// Entries may have been removed meanwhile. Their gaps were filled from the end, so all entries that
-	// have not been checked yet are still below unmet.
-	l.unmet = min(l.unmet, b.len())
-	looked = min(l.unmet, most)
-	if looked == 0 {
+	// have not been checked yet are still below toCascade.
+	l.toCascade = min(l.toCascade, b.len())
+	checked = min(l.toCascade, most)
+	if checked == 0 {
 		return 0
 	}
-	w.visit(i, slot, l.unmet-looked, l.unmet, block, emit)
-	l.unmet -= looked
+	w.visit(i, slot, l.toCascade-checked, l.toCascade, block, emit)
+	l.toCascade -= checked
 	switch {
-	case l.unmet == 0:
+	case l.toCascade == 0:
 		l.findMin(slot)
 	case b.len() > 0:
 		l.stale.set(slot)
 	}
-	return looked
+	return checked
 }

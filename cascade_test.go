@@ -123,7 +123,7 @@ func TestCascadeOfFewCanWait(t *testing.T) {
 }
 
 // A large bucket needs the worker one block before its own, even if a smaller bucket is due between the two.
-func TestCascadeLooksPastTheNextBlock(t *testing.T) {
+func TestCascadeChecksPastTheNextBlock(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	w.place(testTimeout(31), 31)
 	for range worthWaking + 1 {
@@ -160,7 +160,7 @@ func TestCascadeEnds(t *testing.T) {
 
 // A bucket is scanned for its min if that decides when to wake up for the block before. This also holds if
 // another timeout is due before the entry itself.
-func TestVagueLargeBucket(t *testing.T) {
+func TestStaleMinOfALargeBucket(t *testing.T) {
 	const later = 40 + 128 // the same bucket, a turn later
 	for _, refresh := range []bool{false, true} {
 		w := newWheel(16, 2, 0)
@@ -186,7 +186,7 @@ func TestVagueLargeBucket(t *testing.T) {
 }
 
 // The wheel does not wake the worker for a removed entry, even if its bucket has become large since.
-func TestVagueBucketBecomesLarge(t *testing.T) {
+func TestBucketWithStaleMinBecomesLarge(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	first := testTimeout(40)
 	w.place(first, 40)
@@ -204,7 +204,7 @@ func TestVagueBucketBecomesLarge(t *testing.T) {
 }
 
 // Very many timeouts that are due in later rounds are not checked when the hand reaches their bucket.
-func TestLaterRoundsAreNotLookedAt(t *testing.T) {
+func TestLaterRoundsAreNotChecked(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	const later = 24 + 128
 	for range 2 * cascadeChunk {

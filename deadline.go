@@ -9,15 +9,15 @@ import "time"
 // A deadline without a monotonic reading, such as one that was parsed or stored, is compared with the wall
 // clock once, during the call. Setting the wall clock later has no effect.
 func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
-	adopted, bits := adopt(task)
-	if adopted == nil {
+	prepared, bits := prepareTask(task)
+	if prepared == nil {
 		return nil, ErrNilTask
 	}
 	tick, ahead := t.clock.dueAt(deadline)
 	if !ahead {
 		tick = t.ahead(tick)
 	}
-	return t.newTimeout(adopted, bits, tick)
+	return t.newTimeout(prepared, bits, tick)
 }
 
 // ResetAt is like Reset, with a deadline instead of a delay. If the deadline has a monotonic reading,

@@ -28,18 +28,18 @@ import "unsafe"
 // task is a Canceler.
 func (t *Timer) Init(to *Timeout, task Task) {
 	t.checkMade()
-	adopted, bits := adopt(task)
+	prepared, bits := prepareTask(task)
 	word := to.word.Load()
 	to.checkCopy(word)
 	switch {
-	case adopted == nil:
+	case prepared == nil:
 		panic("hashedwheel: Timer.Init: nil task")
 	case status(word) == pending:
 		panic("hashedwheel: Timer.Init: the Timeout is in use")
 	case to.timer != nil:
 		panic("hashedwheel: Timer.Init: called twice for a Timeout")
 	}
-	to.timer, to.task = t, adopted
+	to.timer, to.task = t, prepared
 	to.word.Store(bits | fresh | to.sum()<<sumShift)
 }
 

@@ -124,7 +124,7 @@ func (j *job) submitted() (ok bool) {
 // run takes the turn, if this is the first call. Called by the executor, on any goroutine.
 func (j *job) run() {
 	if j.state.CompareAndSwap(0, begun) {
-		j.turn()
+		j.runOne()
 	}
 }
 
@@ -132,11 +132,11 @@ func (j *job) run() {
 func (j *job) runHere() {
 	if j.state.CompareAndSwap(0, begun) {
 		j.executor.runners.timer.unsubmitted.Add(1)
-		j.turn()
+		j.runOne()
 	}
 }
 
-func (j *job) turn() {
+func (j *job) runOne() {
 	defer func() {
 		value := recover()
 		if value != nil {
@@ -147,5 +147,5 @@ func (j *job) turn() {
 			panic(value)
 		}
 	}()
-	j.executor.runners.turn()
+	j.executor.runners.runOne()
 }

@@ -410,7 +410,7 @@ func TestExecutorCountsJobs(t *testing.T) {
 }
 
 // A notice is told although the executor has all it may have.
-func TestExecutorFullTellsNotices(t *testing.T) {
+func TestExecutorFullNotifiesCancelers(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var p pool
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(5), WithExecutor(p.submit))
@@ -437,7 +437,7 @@ func TestExecutorFullTellsNotices(t *testing.T) {
 }
 
 // With a limit, those handed back are told when the task at work has ended, and Shutdown waits.
-func TestExecutorAtTheLimitTellsNotices(t *testing.T) {
+func TestExecutorAtTheLimitNotifiesCancelers(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1),
 			WithExecutor(func(run func()) error { go run(); return nil }))
@@ -510,7 +510,7 @@ func TestExecutorIsGivenNoCanceled(t *testing.T) {
 }
 
 // A task that the executor has refused takes one turn, not two.
-func TestRefusedTakesOneTurn(t *testing.T) {
+func TestRefusedCountsOnce(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		refuse := WithExecutor(func(func()) error { return errors.New("no") })

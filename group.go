@@ -47,7 +47,7 @@ func NewGroup(t *Timer) *Group {
 
 // NewTimeout is Timer.NewTimeout for a timeout of the group. The error is ErrGroupClosed after Close.
 func (g *Group) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
-	task, _ = adopt(task)
+	task, _ = prepareTask(task)
 	if task == nil {
 		return nil, ErrNilTask
 	}
@@ -157,9 +157,9 @@ func (m *member) arm(to *Timeout) error {
 	return m.inner().arm(to)
 }
 
-func (m *member) left(to *Timeout, canceled bool) {
+func (m *member) disarmed(to *Timeout, canceled bool) {
 	m.leave()
-	m.inner().left(to, canceled)
+	m.inner().disarmed(to, canceled)
 }
 
 // join puts the member on the list. Called with mu held.

@@ -30,10 +30,10 @@ type hook interface {
 	// Called by Reset, inside the gate.
 	arm(to *Timeout) error
 
-	// left is called after the timeout has ceased to be pending, except after a claim: Cancel or Stop has
+	// disarmed is called after the timeout has ceased to be pending, except after a claim: Cancel or Stop has
 	// canceled it, or its schedule has ended. It is also called if arm was called but the timeout was not
 	// armed in the end.
-	left(to *Timeout, canceled bool)
+	disarmed(to *Timeout, canceled bool)
 
 	// own reports whether the task is the library's own, or a Light one. Such a task runs even if
 	// WithMaxConcurrency allows no more tasks, and without the executor, because users' tasks may be
@@ -41,15 +41,15 @@ type hook interface {
 	// a lock that is held briefly.
 	own() bool
 
-	// notifyStopped is called after left, if Stop has ended the timeout of an own task. By then the timer
+	// notifyStopped is called after disarmed, if Stop has ended the timeout of an own task. By then the timer
 	// is stopped, and Stop has taken all timeouts. Stop waits for the call.
 	notifyStopped(to *Timeout)
 }
 
-// adopt returns the task to arm a timeout with, which may be a hook around the given one. Bits are to be
+// prepareTask returns the task to arm a timeout with, which may be a hook around the given one. Bits are to be
 // set in the timeout's word. It returns a nil task if there is nothing to run. A nil pointer in a Task is
 // allowed, because its Run may handle that.
-func adopt(task Task) (adopted Task, bits uint64) {
+func prepareTask(task Task) (prepared Task, bits uint64) {
 	switch f := task.(type) {
 	case nil:
 		return nil, 0
@@ -72,12 +72,12 @@ func adopt(task Task) (adopted Task, bits uint64) {
 // noHook is a hook that adds nothing.
 type noHook struct{}
 
-func (noHook) unwrap() Task           { return nil }
-func (noHook) ran(*Timeout)           {}
-func (noHook) arm(*Timeout) error     { return nil }
-func (noHook) left(*Timeout, bool)    {}
-func (noHook) own() bool              { return false }
-func (noHook) notifyStopped(*Timeout) {}
+func (noHook) unwrap() Task            { return nil }
+func (noHook) ran(*Timeout)            {}
+func (noHook) arm(*Timeout) error      { return nil }
+func (noHook) disarmed(*Timeout, bool) {}
+func (noHook) own() bool               { return false }
+func (noHook) notifyStopped(*Timeout)  {}
 func (noHook) claim(to *Timeout, word uint64) (claimed uint64) {
 	claimed = withStatus(word, expired)
 	if !to.word.CompareAndSwap(word, claimed) {
@@ -102,6 +102,6 @@ func (w *wrap) unwrap() Task                          { return w.task }
 func (w *wrap) claim(to *Timeout, word uint64) uint64 { return w.inner().claim(to, word) }
 func (w *wrap) ran(to *Timeout)                       { w.inner().ran(to) }
 func (w *wrap) arm(to *Timeout) error                 { return w.inner().arm(to) }
-func (w *wrap) left(to *Timeout, canceled bool)       { w.inner().left(to, canceled) }
+func (w *wrap) disarmed(to *Timeout, canceled bool)   { w.inner().disarmed(to, canceled) }
 func (w *wrap) own() bool                             { return w.inner().own() }
 func (w *wrap) notifyStopped(to *Timeout)             { w.inner().notifyStopped(to) }

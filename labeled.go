@@ -13,7 +13,7 @@ func Labeled(ctx context.Context, task Task) Task {
 	if ctx == nil {
 		panic("hashedwheel: Labeled: nil context") // here, because otherwise each run would panic
 	}
-	task, _ = adopt(task)
+	task, _ = prepareTask(task)
 	if task == nil {
 		return nil
 	}

@@ -16,8 +16,8 @@ type level struct {
 	count    int      // entries in all buckets
 
 	// How much of the block after the hand's has moved down, see cascade.go.
-	block uint64 // the block that unmet belongs to
-	unmet int    // entries of its bucket that have not been checked yet
+	block     uint64 // the block that toCascade belongs to
+	toCascade int    // entries of its bucket that have not been checked yet
 }
 
 func (l *level) init(size int) {
@@ -102,10 +102,10 @@ func (l *level) earliest(now, bound uint64) uint64 {
 				return bound // all that follow are later
 			}
 			b := &l.buckets[slot]
-			if l.wanted(slot, now) < bound && l.stale.has(slot) && b.len() <= worthScan {
+			if l.neededAt(slot, now) < bound && l.stale.has(slot) && b.len() <= worthScan {
 				l.findMin(slot)
 			}
-			bound = min(bound, l.wanted(slot, now))
+			bound = min(bound, l.neededAt(slot, now))
 		}
 	}
 	return bound

@@ -32,7 +32,7 @@ func (s *signal) Stopped(to *Timeout) {
 
 // Stop does not return the timeouts of Light tasks, however they were armed, and notifies each of these tasks
 // once: also what is on the queue, in a bucket or repeating. Those that have been canceled are not notified.
-func TestLightTasksAreToldOfStop(t *testing.T) {
+func TestLightTasksAreNotifiedOfStop(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))

@@ -23,12 +23,12 @@ import (
 // the search finds the slot, or the state does not become noneFree or does not stay noneFree. While the
 // state is noneFree, timeouts are refused without the lock.
 type limit struct {
-	max int64 // 0 for no limit
-	few int64 // how many slots a stripe gets at a time
+	max       int64 // 0 for no limit
+	perStripe int64 // how many slots a stripe gets at a time
 
-	mu    sync.Mutex    // held to move slots from or to a stripe
-	rest  atomic.Int64  // free slots that are on no stripe; decreases only with mu held
-	state atomic.Uint32 // how sure it is that no slot is free; raised only with mu held
+	mu      sync.Mutex    // held to move slots from or to a stripe
+	reserve atomic.Int64  // free slots that are on no stripe; decreases only with mu held
+	state   atomic.Uint32 // how sure it is that no slot is free; raised only with mu held
 }
 
 // The states of a limit.
@@ -41,8 +41,8 @@ const (
 // set sets the limit to n, for a queue with this number of stripes.
 func (l *limit) set(n, stripes int) {
 	l.max = int64(n)
-	l.few = min(max(l.max/int64(4*stripes), 1), 64)
-	l.rest.Store(l.max)
+	l.perStripe = min(max(l.max/int64(4*stripes), 1), 64)
+	l.reserve.Store(l.max)
 }
 
 // takeSlot takes a slot for a timeout that is about to become pending, and reports whether there was
@@ -65,22 +65,22 @@ func (t *Timer) takeMovedSlot(s *stripe) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.rest.Load() == 0 {
+	for l.reserve.Load() == 0 {
 		l.state.Store(searching)
 		for i := range t.queue.stripes {
 			if other := &t.queue.stripes[i]; other.slots.Load() != 0 {
-				l.rest.Add(other.slots.Swap(0))
+				l.reserve.Add(other.slots.Swap(0))
 			}
 		}
-		if l.rest.Load() == 0 && l.state.CompareAndSwap(searching, noneFree) {
+		if l.reserve.Load() == 0 && l.state.CompareAndSwap(searching, noneFree) {
 			return false
 		}
 	}
 	l.state.Store(unknown)
 	// When few are left, a stripe gets only its share. Otherwise stripes would keep taking slots from each other.
-	rest := l.rest.Load()
-	n := min(rest, l.few, max(rest/int64(len(t.queue.stripes)), 1))
-	l.rest.Add(-n)
+	reserve := l.reserve.Load()
+	n := min(reserve, l.perStripe, max(reserve/int64(len(t.queue.stripes)), 1))
+	l.reserve.Add(-n)
 	s.slots.Add(n - 1)
 	return true
 }
@@ -94,10 +94,10 @@ func (t *Timer) freeSlot(s *stripe) {
 }
 
 func (l *limit) free(s *stripe) {
-	if s.slots.Load() < 2*l.few {
+	if s.slots.Load() < 2*l.perStripe {
 		s.slots.Add(1)
 	} else {
-		l.rest.Add(1)
+		l.reserve.Add(1)
 	}
 	if l.state.Load() != unknown {
 		l.state.Store(unknown)

@@ -17,7 +17,7 @@ import (
 func (t *Timer) slotsInUse() int {
 	t.limit.mu.Lock()
 	defer t.limit.mu.Unlock()
-	free := t.limit.rest.Load()
+	free := t.limit.reserve.Load()
 	for i := range t.queue.stripes {
 		free += t.queue.stripes[i].slots.Load()
 	}

@@ -22,22 +22,22 @@ type queue struct {
 // The counters count what the goroutines that use the stripe do. Each event is counted before another
 // goroutine can see its effect. For example, armed grows before the timeout can end.
 type stripe struct {
-	fresh    stack
-	armed    atomic.Uint64 // timeouts armed, each of them pushed
-	canceled atomic.Uint64 // timeouts canceled
-	inside   atomic.Int64  // goroutines inside the gate, see Timer.enter
-	slots    atomic.Int64  // free slots of the limit, see limit.go
-	known    stack
-	again    atomic.Uint64 // timeouts pushed on known
-	rearmed  atomic.Uint64 // timeouts armed again, by Reset or for the next run
+	fresh       stack
+	armed       atomic.Uint64 // timeouts armed, each of them pushed
+	canceled    atomic.Uint64 // timeouts canceled
+	inside      atomic.Int64  // goroutines inside the gate, see Timer.enter
+	slots       atomic.Int64  // free slots of the limit, see limit.go
+	known       stack
+	pushedAgain atomic.Uint64 // timeouts pushed on known
+	rearmed     atomic.Uint64 // timeouts armed again, by Reset or for the next run
 
 	// For pruning, see prune.go.
-	kept    [2]segments
-	phase   atomic.Uint32 // its lowest bit says which side of kept a pass takes from
-	other   atomic.Uint32 // the index of the stripe at which idleStripe starts its search
-	next    atomic.Int64  // the next pass begins when so many timeouts are kept
-	dropped atomic.Uint64 // canceled timeouts that producers have taken off the queue
-	seen    atomic.Uint64 // the value of armed when idleStripe last checked this stripe
+	kept       [2]segments
+	phase      atomic.Uint32 // its lowest bit says which side of kept a pass takes from
+	searchFrom atomic.Uint32 // the index of the stripe at which idleStripe starts its search
+	next       atomic.Int64  // the next pass begins when so many timeouts are kept
+	dropped    atomic.Uint64 // canceled timeouts that producers have taken off the queue
+	seen       atomic.Uint64 // the value of armed when idleStripe last checked this stripe
 
 	// A stripe fills two cache lines, because processors fetch lines in pairs.
 	_ [128 - 12*8 - 2*unsafe.Sizeof(segments{})]byte
@@ -104,10 +104,10 @@ func (q *queue) stripeOf(sp spot) int {
 	return (sp.seat() + step*int(q.seats[sp.seat()].moves.Load())) & (len(q.stripes) - 1)
 }
 
-// changeSeat moves the goroutines of the caller's seat to another stripe. Called when the caller has
+// changeStripe moves the goroutines of the caller's seat to another stripe. Called when the caller has
 // collided with another goroutine on its stripe, so that goroutines that are busy at the same time
 // separate. Call it from the function that has called stripe: there it most often has the same spot.
-func (q *queue) changeSeat() {
+func (q *queue) changeStripe() {
 	if q.seats != nil {
 		q.seats[here().seat()].moves.Add(1)
 	}

@@ -69,7 +69,7 @@ func TestSeatsComeApart(t *testing.T) {
 }
 
 // Two goroutines that are busy on the same stripe at the same time separate.
-func TestChangeSeat(t *testing.T) {
+func TestChangeStripe(t *testing.T) {
 	needsThreads(t) // with one thread goroutines do not collide
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	timer := newTimer(t, WithTick(time.Hour))

@@ -56,7 +56,7 @@ func TestCountersWrap(t *testing.T) {
 		const before = math.MaxUint64 - 5
 		for i := range timer.queue.stripes {
 			s := &timer.queue.stripes[i]
-			for _, c := range []*atomic.Uint64{&s.armed, &s.again, &s.rearmed, &s.canceled} {
+			for _, c := range []*atomic.Uint64{&s.armed, &s.pushedAgain, &s.rearmed, &s.canceled} {
 				c.Store(before)
 			}
 			timer.worker.taken.Add(before)

@@ -42,10 +42,10 @@ const (
 	// take 12 KB, which fits the first-level cache of a processor.
 	pruneEvery = 1 << 8
 
-	// maxLook bounds how many kept timeouts a pruning checks, except that it finishes the last segment.
+	// maxChecked bounds how many kept timeouts a pruning checks, except that it finishes the last segment.
 	// That takes some 20 microseconds. It must be well above pruneEvery, so that a pass ends before many
 	// new timeouts are kept.
-	maxLook = 4 * pruneEvery
+	maxChecked = 4 * pruneEvery
 
 	// minPass is the number of kept timeouts from which a pass is worth its cost.
 	minPass = 8 * pruneEvery
@@ -112,7 +112,7 @@ func (t *Timer) prune(s *stripe) {
 	p := pruning{timer: t, start: t.clock.now(), earliest: neverTick}
 	p.sift(s.fresh.take())
 	p.keep(s)
-	p.pass(s, max(s.next.Load(), minPass), maxLook)
+	p.pass(s, max(s.next.Load(), minPass), maxChecked)
 	if other := t.idleStripe(s); other != nil {
 		p.pass(other, 1, 2*pruneEvery) // twice as many as this goroutine may leave behind itself
 	}
@@ -128,18 +128,18 @@ func (t *Timer) idleStripe(s *stripe) *stripe {
 	if n == 1 {
 		return nil
 	}
-	first := s.other.Load()
+	first := s.searchFrom.Load()
 	for i := range uint32(most) {
 		other := &t.queue.stripes[(first+i)%n]
 		if other == s || other.kept[0].size()+other.kept[1].size() < pruneEvery {
 			continue
 		}
 		if armed := other.armed.Load(); other.seen.Swap(armed) == armed {
-			s.other.Store(first + i)
+			s.searchFrom.Store(first + i)
 			return other
 		}
 	}
-	s.other.Store(first + most)
+	s.searchFrom.Store(first + most)
 	return nil
 }
 
@@ -160,14 +160,14 @@ type pruning struct {
 // if at least enough timeouts are kept. Most bounds how many it checks, except that it finishes the last
 // segment.
 func (p *pruning) pass(s *stripe, enough int64, most int) {
-	looked, more := 0, true
-	for more && looked < most {
-		seg := s.nextToLook(enough)
+	checked, more := 0, true
+	for more && checked < most {
+		seg := s.nextSegment(enough)
 		if seg == nil {
 			break
 		}
 		more = seg.below != nil
-		looked += p.sift(seg.first)
+		checked += p.sift(seg.first)
 		if p.n >= pruneEvery/2 {
 			p.keep(s)
 		}
@@ -178,9 +178,9 @@ func (p *pruning) pass(s *stripe, enough int64, most int) {
 	}
 }
 
-// nextToLook takes the next segment of the current pass off the stripe. If no pass is in progress, it
+// nextSegment takes the next segment of the current pass off the stripe. If no pass is in progress, it
 // begins one if at least enough timeouts are kept. It returns nil if there is no pass.
-func (s *stripe) nextToLook(enough int64) *segment {
+func (s *stripe) nextSegment(enough int64) *segment {
 	phase := s.phase.Load()
 	if seg := s.kept[phase%2].pop(); seg != nil {
 		return seg
@@ -204,8 +204,8 @@ func (p *pruning) endPass(s *stripe) {
 // sift goes through a list, drops the canceled timeouts, and appends the others to the list to keep. It
 // returns how many it has checked. It writes links only around a timeout that it drops, because each
 // pointer written while a garbage collection is in progress costs some 20 ns.
-func (p *pruning) sift(list *Timeout) (looked int) {
-	for to := list; to != nil; looked++ {
+func (p *pruning) sift(list *Timeout) (checked int) {
+	for to := list; to != nil; checked++ {
 		next, word := to.link, to.word.Load()
 		if word&queued == 0 {
 			panic(overwritten)
@@ -231,7 +231,7 @@ func (p *pruning) sift(list *Timeout) (looked int) {
 		p.n++
 		to = next
 	}
-	return looked
+	return checked
 }
 
 // keep pushes the list of timeouts to keep on the stripe that they came from, as one segment.

@@ -16,7 +16,7 @@ import (
 )
 
 // perStripe is the largest number of canceled timeouts that may be left on a stripe.
-const perStripe = pruneEvery + minPass + maxLook
+const perStripe = pruneEvery + minPass + maxChecked
 
 // oneStripe gives the queue of a timer one stripe, which all goroutines use.
 func oneStripe(timer *Timer) *stripe {

@@ -85,7 +85,7 @@ func (r *repeating) nextScheduled(c *clock) (more bool) {
 	if next.IsZero() {
 		return false
 	}
-	delay := time.Until(r.jitter.delay(next, r.at))
+	delay := time.Until(r.jitter.apply(next, r.at))
 	r.tick = c.due(c.elapsed(), delay)
 	r.at = next
 	if delay <= 0 {
@@ -103,30 +103,30 @@ func (r *repeating) rearm(to *Timeout, more bool) bool {
 	t := to.timer
 	s := t.queue.stripe()
 	word := to.word.Load()
-	idle := word &^ (atWork | moved)
+	after := word &^ (atWork | moved)
 	if status(word) != pending {
-		return to.word.CompareAndSwap(word, idle)
+		return to.word.CompareAndSwap(word, after)
 	}
 	tick := r.tick
 	switch {
 	case word&moved != 0:
 		tick = tickOf(word)
 	case !more:
-		if !to.word.CompareAndSwap(word, withStatus(idle, expired)) {
+		if !to.word.CompareAndSwap(word, withStatus(after, expired)) {
 			return false
 		}
 		s.rearmed.Add(^uint64(0)) // because there is no next run
 		t.freeSlot(s)
-		to.hook().left(to, false) // the outermost hook, which may be wrapped around this one
+		to.hook().disarmed(to, false) // the outermost hook, which may be wrapped around this one
 		return true
 	}
 	if !t.enter(s) {
 		t.leave(s)
-		<-t.swept // Stop finds the timeout with its runner
+		<-t.allTaken // Stop finds the timeout with its runner
 		return false
 	}
 	defer t.leave(s)
-	next := pendingAt(idle, tick) | word&moved
+	next := pendingAt(after, tick) | word&moved
 	if now := t.clock.now(); tick <= now {
 		// The run is already due, and need not wait for the worker.
 		if !to.word.CompareAndSwap(word, next) {

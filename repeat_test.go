@@ -480,7 +480,7 @@ func TestLateRunsAreNotKept(t *testing.T) {
 }
 
 // A schedule is not asked for what is not needed: after a Cancel, or a Reset, from inside the task.
-func TestScheduleIsAskedOnlyIfNeedBe(t *testing.T) {
+func TestScheduleIsCalledOnlyIfNeeded(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))

@@ -17,11 +17,11 @@ const (
 	// see progress.more.
 	slowTask = 5 * time.Microsecond
 
-	// looksPerTick is how often in a tick the worker checks runners that are behind. Growth is the factor
+	// checksPerTick is how often in a tick the worker checks runners that are behind. Growth is the factor
 	// by which the number of runners to add grows from one check to the next. It begins at 4. So a
 	// thousand tasks get past any number of blocked ones in five checks, a million in ten.
-	looksPerTick = 16
-	growth       = 4
+	checksPerTick = 16
+	growth        = 4
 )
 
 // progress measures whether goroutines make progress with the items that wait for them. The zero value has
@@ -91,7 +91,7 @@ func (r *runners) checkStalled(tick uint64, spent time.Duration) (waiting, overd
 // this tick. Called with mu held.
 func (r *runners) giveBack(tick uint64) (atWork, late bool) {
 	for _, rn := range r.live {
-		if rn.grab <= 1 {
+		if rn.groupSize <= 1 {
 			continue
 		}
 		state := rn.state.Load()
@@ -103,7 +103,7 @@ func (r *runners) giveBack(tick uint64) (atWork, late bool) {
 			continue
 		}
 		rn.hold()
-		rn.grab = 1
+		rn.groupSize = 1
 		if len(rn.group) > 0 {
 			b := newBatch()
 			b.due = append(b.due, rn.group...)

@@ -136,7 +136,7 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 		}
 	}
 	if t.limit.max == 0 || t.takeSlot(s) {
-		long, ok = to.revived(s, word, tick)
+		long, ok = to.reviveWithSlot(s, word, tick)
 		if !ok {
 			t.freeSlot(s)
 		}
@@ -145,15 +145,15 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 		err = ErrTooManyPending
 	}
 	if !ok && h != nil {
-		h.left(to, false)
+		h.disarmed(to, false)
 	}
 	return long, ok, err
 }
 
-// revived makes a timeout pending that already has its slot, and pushes it if necessary. It fails if
-// another goroutine has made the timeout pending meanwhile. If the word changes in another way, revived
+// reviveWithSlot makes a timeout pending that already has its slot, and pushes it if necessary. It fails if
+// another goroutine has made the timeout pending meanwhile. If the word changes in another way, reviveWithSlot
 // tries again: the timeout may be taken off the queue, or its run may end. Called inside the gate.
-func (to *Timeout) revived(s *stripe, word, tick uint64) (long *stripe, ok bool) {
+func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) (long *stripe, ok bool) {
 	t := to.timer
 	for ; status(word) != pending; word = to.word.Load() {
 		next := pendingAt(word, tick) | queued
@@ -173,7 +173,7 @@ func (to *Timeout) revived(s *stripe, word, tick uint64) (long *stripe, ok bool)
 		case word&queued != 0:
 		case word&fresh != 0:
 			if alone, _ := t.push(&s.fresh, to); !alone {
-				t.queue.changeSeat()
+				t.queue.changeStripe()
 			}
 			if n%pruneEvery == 0 {
 				long = s

@@ -36,7 +36,7 @@ type runner struct {
 	// Set before it starts.
 	runners *runners
 	stripe  *stripe // the stripe whose counters it uses
-	turn    bool    // it runs only one task, on a goroutine of the dispatcher's
+	onlyOne bool    // it runs only one task, on a goroutine of the dispatcher's
 
 	// Guarded by runners.mu.
 	pos   int    // its index in runners.live
@@ -44,9 +44,9 @@ type runner struct {
 	seen  uint64 // its state when the worker last checked it
 
 	// Owned by the runner while it is claiming, see above.
-	group []*Timeout // taken from the batch and not claimed yet
-	to    *Timeout   // the timeout whose task it runs
-	grab  int        // how many timeouts it takes from the batch at a time; changed only with runners.mu held
+	group     []*Timeout // taken from the batch and not claimed yet
+	to        *Timeout   // the timeout whose task it runs
+	groupSize int        // how many timeouts it takes from the batch at a time; changed only with runners.mu held
 
 	// Owned by the runner.
 	skip int // how many more tasks it starts before it measures one, see measure
@@ -134,7 +134,7 @@ func (rn *runner) runTasks(b *batch) (ran bool) {
 		if claimed&hooked != 0 {
 			next.task.(hook).ran(next)
 		}
-		if rn.turn {
+		if rn.onlyOne {
 			return true
 		}
 	}
@@ -155,7 +155,7 @@ func (rn *runner) claimNext(b *batch) (to *Timeout, claimed uint64) {
 	}
 	for {
 		if len(rn.group) == 0 {
-			if rn.group = b.take(rn.grab); len(rn.group) == 0 {
+			if rn.group = b.take(rn.groupSize); len(rn.group) == 0 {
 				break
 			}
 		}
@@ -196,7 +196,7 @@ func (rn *runner) giveWay() bool {
 	r.signalTaskLeft()
 	r.mu.Unlock()
 	if r.timer.stopped.Load() {
-		<-r.timer.swept
+		<-r.timer.allTaken
 		return false
 	}
 	rn.state.Add(claiming - resting)
@@ -210,12 +210,12 @@ func (rn *runner) rest() { rn.state.Add(^uint64(claiming - resting - 1)) }
 // which the caller must hold. It waits until the runner is not claiming, and returns its phase.
 func (rn *runner) hold() (phase uint64) {
 	rn.held.Store(true)
-	return rn.settled() & phaseMask
+	return rn.awaitNotClaiming() & phaseMask
 }
 
-// settled waits until the runner is not claiming, and returns its state then. The wait ends after the runner
+// awaitNotClaiming waits until the runner is not claiming, and returns its state then. The wait ends after the runner
 // has had a processor, and Group.mu if the timeout that it claims is a member of a group.
-func (rn *runner) settled() uint64 {
+func (rn *runner) awaitNotClaiming() uint64 {
 	for {
 		state := rn.state.Load()
 		if state&phaseMask != claiming {
@@ -239,7 +239,7 @@ func (rn *runner) taskFailed(to *Timeout, value any) {
 	if h := to.hook(); h != nil {
 		defer func() {
 			value := recover() // the handler's
-			if value == nil || rn.turn {
+			if value == nil || rn.onlyOne {
 				h.ran(to) // also if the handler ends the goroutine, or if an executor recovers its panic
 			}
 			if value != nil {

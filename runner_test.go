@@ -223,7 +223,7 @@ func TestRunnersAtTheShutGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Second))
 		r := &timer.runners
-		r.share = 1
+		r.groupsPerBatch = 1
 		release := make(chan struct{})
 		var ran atomic.Int32
 		for range 3 {

@@ -21,11 +21,11 @@ const maxEager = 16
 // a task that does not block costs no goroutine.
 type runners struct {
 	// Immutable after New.
-	timer    *Timer
-	limit    int        // the number of tasks that may run at the same time; 0 for no limit
-	eager    int        // see maxEager
-	share    int        // a runner takes 1/share of a batch at a time, if tasks do not block
-	dispatch dispatcher // nil if tasks run on goroutines of the runners
+	timer          *Timer
+	limit          int        // the number of tasks that may run at the same time; 0 for no limit
+	eager          int        // see maxEager
+	groupsPerBatch int        // a runner takes 1/groupsPerBatch of a batch at a time, if tasks do not block
+	dispatch       dispatcher // nil if tasks run on goroutines of the runners
 
 	// Owned by the worker.
 	due *batch // timeouts that have come due and are not handed over yet; nil if there are none
@@ -190,7 +190,7 @@ func (r *runners) next(rn *runner) *batch {
 	var b *batch
 	if len(r.batches) > 0 && !r.timer.stopped.Load() {
 		b = r.batches[0]
-		if !rn.turn && r.limit == 0 {
+		if !rn.onlyOne && r.limit == 0 {
 			if i := slices.IndexFunc(r.batches, func(b *batch) bool { return !b.begun }); i >= 0 {
 				b = r.batches[i]
 			}
@@ -200,11 +200,11 @@ func (r *runners) next(rn *runner) *batch {
 		b.begun = true
 		b.holders++
 		rn.batch = b
-		rn.grab = 1
-		if !rn.turn && r.limit == 0 && !r.progress.slow && !b.single {
-			rn.grab = min(max(len(b.due)/r.share, 1), maxGroup)
+		rn.groupSize = 1
+		if !rn.onlyOne && r.limit == 0 && !r.progress.slow && !b.single {
+			rn.groupSize = min(max(len(b.due)/r.groupsPerBatch, 1), maxGroup)
 		}
-	} else if !rn.turn {
+	} else if !rn.onlyOne {
 		r.delist(rn) // under the same lock, so that handOver does not rely on it for the next batch
 	}
 	return b
@@ -232,12 +232,12 @@ func (r *runners) prune() {
 	})
 }
 
-// turn runs the task of one timeout that is due, if there is one. Called by the dispatcher, on any
+// runOne runs the task of one timeout that is due, if there is one. Called by the dispatcher, on any
 // goroutine.
-func (r *runners) turn() {
+func (r *runners) runOne() {
 	r.mu.Lock()
 	rn := r.enlist()
-	rn.turn = true
+	rn.onlyOne = true
 	r.mu.Unlock()
 	r.begun.Add(1)
 	defer func() { // also if the task ends the goroutine
@@ -276,7 +276,7 @@ func (r *runners) awaitClaims() (found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rn := range r.live {
-		found = rn.settled()&phaseMask == running || found
+		found = rn.awaitNotClaiming()&phaseMask == running || found
 	}
 	return found
 }

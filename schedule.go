@@ -45,7 +45,7 @@ type jittered struct {
 
 // Next is for callers that use the schedule without a Timer.
 func (j *jittered) Next(prev time.Time) time.Time {
-	return late(j.schedule.Next(prev), prev, j.fraction)
+	return addJitter(j.schedule.Next(prev), prev, j.fraction)
 }
 
 // exact returns the schedule without jitter, because times counted from a jittered time would drift.
@@ -56,20 +56,20 @@ func (j *jittered) exact() Schedule {
 	return j.schedule
 }
 
-// delay returns next plus the jitter. Next is the time after prev by the exact schedule. J may be nil: then
+// apply returns next plus the jitter. Next is the time after prev by the exact schedule. J may be nil: then
 // there is no jitter.
-func (j *jittered) delay(next, prev time.Time) time.Time {
+func (j *jittered) apply(next, prev time.Time) time.Time {
 	if j == nil {
 		return next
 	}
 	if inner, ok := j.schedule.(*jittered); ok {
-		next = inner.delay(next, prev)
+		next = inner.apply(next, prev)
 	}
-	return late(next, prev, j.fraction)
+	return addJitter(next, prev, j.fraction)
 }
 
-// late returns next plus a random delay, which is at most fraction times the time from prev to next.
-func late(next, prev time.Time, fraction float64) time.Time {
+// addJitter returns next plus a random delay, which is at most fraction times the time from prev to next.
+func addJitter(next, prev time.Time, fraction float64) time.Time {
 	gap := next.Sub(prev)
 	if next.IsZero() || gap <= 0 {
 		return next
@@ -77,8 +77,8 @@ func late(next, prev time.Time, fraction float64) time.Time {
 	return next.Add(time.Duration(fraction * rand.Float64() * float64(gap)))
 }
 
-// check returns an error if the schedule is nil, or if a parameter of Every or Jitter is wrong.
-func check(s Schedule) error {
+// checkSchedule returns an error if the schedule is nil, or if a parameter of Every or Jitter is wrong.
+func checkSchedule(s Schedule) error {
 	switch s := s.(type) {
 	case nil:
 		return errors.New("hashedwheel: Schedule: nil schedule")
@@ -90,7 +90,7 @@ func check(s Schedule) error {
 		if !(s.fraction >= 0 && s.fraction <= 1) { // or NaN
 			return fmt.Errorf("hashedwheel: Schedule: Jitter with fraction %v: it must be 0 to 1", s.fraction)
 		}
-		return check(s.schedule)
+		return checkSchedule(s.schedule)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (t *Timer) repeat(r *repeating, err error) (*Timeout, error) {
 
 // newRepeating returns a repeating for a task. The caller sets the schedule.
 func newRepeating(task Task) (*repeating, error) {
-	task, _ = adopt(task)
+	task, _ = prepareTask(task)
 	if task == nil {
 		return nil, ErrNilTask
 	}
@@ -176,7 +176,7 @@ func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := check(schedule); err != nil {
+	if err := checkSchedule(schedule); err != nil {
 		return nil, err
 	}
 	r.schedule, r.at = schedule, time.Now()

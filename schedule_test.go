@@ -183,7 +183,7 @@ func TestScheduleThatPanics(t *testing.T) {
 }
 
 // While the schedule thinks, its timeout can be canceled and reset like any at work.
-func TestScheduleThatThinks(t *testing.T) {
+func TestScheduleThatTakesLong(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))

@@ -81,7 +81,7 @@ func TestLevelsOfABusyWorker(t *testing.T) {
 		arm(due, tick) // in the middle, so that the worker settles others before them
 		arm(far/2, 5000*tick)
 		time.Sleep(tick)
-		goOn := stuck(func(l LevelStats) bool { return l.Timeouts >= lookEvery && l.Timeouts < far })
+		goOn := stuck(func(l LevelStats) bool { return l.Timeouts >= checkEvery && l.Timeouts < far })
 		goOn()
 		require.Equal(t, far, timer.Pending())
 		require.Equal(t, LevelStats{Hand: 1, Occupied: 1, Timeouts: far}, timer.Stats().Levels[0])

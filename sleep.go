@@ -33,5 +33,5 @@ type sleeper struct {
 	done chan error // has room for what is sent
 }
 
-func (s sleeper) Run(*Timeout)        { s.done <- nil }
-func (s sleeper) left(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel nobody receives it
+func (s sleeper) Run(*Timeout)            { s.done <- nil }
+func (s sleeper) disarmed(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel nobody receives it

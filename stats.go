@@ -109,7 +109,7 @@ func (t *Timer) Buckets(level int) []int {
 		return nil
 	}
 	counts := make([]int, w.wheelSize)
-	for from := 0; from < w.wheelSize; from += lookAtOnce {
+	for from := 0; from < w.wheelSize; from += bucketsAtOnce {
 		if !w.countBuckets(level, counts, from) {
 			return nil
 		}
@@ -117,18 +117,18 @@ func (t *Timer) Buckets(level int) []int {
 	return counts
 }
 
-// lookAtOnce is the number of buckets that Buckets reads each time that it keeps the worker waiting, which
+// bucketsAtOnce is the number of buckets that Buckets reads each time that it keeps the worker waiting, which
 // takes some microseconds.
-const lookAtOnce = 1 << 10
+const bucketsAtOnce = 1 << 10
 
-// countBuckets is Buckets for the next lookAtOnce buckets. It reports whether there is a wheel.
+// countBuckets is Buckets for the next bucketsAtOnce buckets. It reports whether there is a wheel.
 func (w *worker) countBuckets(level int, counts []int, from int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.wheel == nil {
 		return false
 	}
-	for slot, n := range w.wheel.levels[level].each(uint64(from), uint64(from+lookAtOnce)) {
+	for slot, n := range w.wheel.levels[level].each(uint64(from), uint64(from+bucketsAtOnce)) {
 		counts[slot] = n
 	}
 	return true
@@ -157,7 +157,7 @@ func (q *queue) length(w *worker) int {
 	}
 	for i := range q.stripes {
 		s := &q.stripes[i]
-		pushed += s.armed.Load() + s.again.Load()
+		pushed += s.armed.Load() + s.pushedAgain.Load()
 	}
 	return max(0, int(pushed-taken))
 }

@@ -15,7 +15,7 @@ import (
 //
 //	 producer (Cancel, Reset, the end of a run)      runner, for each task
 //	   enter:  inside++                                phase: claiming
-//	           stopped?  -- yes --> leave              held?  -- yes --> rest; stopped?  -- yes --> wait for swept
+//	           stopped?  -- yes --> leave              held?  -- yes --> rest; stopped?  -- yes --> wait for allTaken
 //	           compare-and-swap the word               take from the batch, claim (compare-and-swap)
 //	           push on the queue                       phase: running
 //	   leave:  inside--                                call the task
@@ -25,7 +25,7 @@ import (
 //	   2. halt the worker
 //	   3. wait until inside == 0 on each stripe
 //	   4. hold each runner, and wait until it is not claiming
-//	   5. take all timeouts from the queue, the batches, the runners and the buckets; close swept
+//	   5. take all timeouts from the queue, the batches, the runners and the buckets; close allTaken
 //
 // A goroutine at the gate writes first and then reads stopped or held. Stop writes that first and then
 // reads what the goroutine wrote. All of this is sequentially consistent. So either the goroutine finds the
@@ -42,7 +42,7 @@ import (
 // machine preempts the thread there: see awaitStarts.
 //
 // A repeating timeout whose run is in progress is nowhere except with its runner. If the run ends after
-// the gate was shut, the runner waits for swept, and Stop takes the timeout from the runner.
+// the gate was shut, the runner waits for allTaken, and Stop takes the timeout from the runner.
 //
 // A producer that prunes the queue holds timeouts that are in none of these places, so it prunes inside the
 // gate: see prune.go.
@@ -88,11 +88,11 @@ func (t *Timer) Stop() []*Timeout {
 func (t *Timer) stop() []*Timeout {
 	t.checkMade()
 	if !t.stopped.CompareAndSwap(false, true) { // this shuts the gate
-		<-t.swept
+		<-t.allTaken
 		return nil
 	}
 	left, own := t.takePending()
-	close(t.swept)
+	close(t.allTaken)
 	for _, to := range own {
 		t.notifyStopped(to)
 	}
@@ -132,7 +132,7 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 		t.freeSlot(s)
 		if word&hooked != 0 {
 			h := to.task.(hook)
-			if h.left(to, true); h.own() {
+			if h.disarmed(to, true); h.own() {
 				s.canceled.Add(1)
 				own = append(own, to)
 				return

@@ -30,7 +30,7 @@ var features = map[string][]string{
 }
 
 // The core names no feature: nothing that is declared in the file of one is mentioned in a file of the
-// core, other than in hook.go, where a Canceler is adopted. And features know of each other only
+// core, other than in hook.go, where prepareTask names Canceler. And features know of each other only
 // what the table above says. So a feature can be read, or deleted, alone.
 func TestCoreNamesNoFeature(t *testing.T) {
 	needsProcesses(t) // the importer asks the go command for package files

@@ -164,7 +164,7 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	s.canceled.Add(1)
 	t.freeSlot(s)
 	if word&hooked != 0 {
-		to.task.(hook).left(to, true)
+		to.task.(hook).disarmed(to, true)
 	}
 }
 

@@ -60,7 +60,7 @@ type Timer struct {
 	// Shared.
 	stopped  atomic.Bool
 	position atomic.Uint64 // of the worker, see presence.go; next to fields that are seldom written
-	swept    chan struct{} // closed when Stop has taken all timeouts
+	allTaken chan struct{} // closed when Stop has taken all timeouts
 	returned atomic.Uint64
 	rejected atomic.Uint64
 	panics   atomic.Uint64
@@ -88,19 +88,19 @@ func New(opts ...Option) (*Timer, error) {
 		logger:       c.logger,
 		name:         c.name,
 		queue:        newQueue(),
-		swept:        make(chan struct{}),
+		allTaken:     make(chan struct{}),
 	}
 	t.limit.set(c.maxPending, len(t.queue.stripes))
 	for _, r := range t.allRunners() {
 		r.timer = t
 		r.eager = eagerRunners()
-		r.share = batchSize / maxGroup
+		r.groupsPerBatch = batchSize / maxGroup
 	}
 	t.runners.limit = c.concurrency
 	if c.dispatcher != nil {
 		t.runners.dispatch = c.dispatcher(&t.runners)
 	}
-	t.calls.patience = max(min(c.tick/looksPerTick, maxPatience), minPatience)
+	t.calls.patience = max(min(c.tick/checksPerTick, maxPatience), minPatience)
 	t.labels.set(c.name)
 	t.calls.labels = t.labels.runner
 	t.worker.timer = t
@@ -121,14 +121,14 @@ func New(opts ...Option) (*Timer, error) {
 //
 // The error is ErrNilTask, ErrStopped or ErrTooManyPending. After an error the task does not run.
 func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
-	task, bits := adopt(task)
+	task, bits := prepareTask(task)
 	if task == nil {
 		return nil, ErrNilTask
 	}
 	return t.newTimeout(task, bits, t.clock.dueIn(delay))
 }
 
-// newTimeout arms a new timeout for a tick, which must lie ahead. Task and bits are those that adopt
+// newTimeout arms a new timeout for a tick, which must lie ahead. Task and bits are those that prepareTask
 // returned.
 func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	to := &Timeout{timer: t, task: task}
@@ -164,7 +164,7 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 		return nil, ErrStopped
 	}
 	if !alone {
-		t.queue.changeSeat()
+		t.queue.changeStripe()
 	}
 	return long, nil
 }
@@ -216,7 +216,7 @@ func (t *Timer) push(st *stack, to *Timeout) (alone, ok bool) {
 // it, removes it from its bucket, or places it again. Called inside the gate, or by a runner that is
 // claiming.
 func (t *Timer) pushAgain(s *stripe, to *Timeout) {
-	s.again.Add(1)
+	s.pushedAgain.Add(1)
 	t.push(&s.known, to)
 }
 

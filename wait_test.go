@@ -135,7 +135,7 @@ func TestCancelThenWaitRace(t *testing.T) {
 
 // Wait does not return when another task ends, or when one of two runs ends. It does not return early because a
 // runner is claiming, so that its next task is not known yet. The test uses real time and fake runners.
-func TestWaitLooksAgain(t *testing.T) {
+func TestWaitChecksAgain(t *testing.T) {
 	timer := newFakedTimer(t)
 	r := &timer.runners
 	to, other := testTimeout(1), testTimeout(1)

@@ -88,7 +88,7 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	}
 	l.add(slot, w.now, tick, to)
 	to.bucket = w.placeOf(i, slot)
-	w.next = min(w.next, l.wanted(slot, w.now))
+	w.next = min(w.next, l.neededAt(slot, w.now))
 	w.count++
 }
 
@@ -130,7 +130,7 @@ func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 			break // the hand has entered no new block here, so none on the levels above
 		}
 		if i > 0 || now >= w.next {
-			w.enter(i, from+1, to, emit)
+			w.enterBlocks(i, from+1, to, emit)
 		}
 	}
 	if now >= w.next {
@@ -138,8 +138,8 @@ func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 	}
 }
 
-// enter visits the occupied buckets for the blocks of a level from first to last.
-func (w *wheel) enter(i int, first, last uint64, emit func(to *Timeout)) {
+// enterBlocks visits the occupied buckets for the blocks of a level from first to last.
+func (w *wheel) enterBlocks(i int, first, last uint64, emit func(to *Timeout)) {
 	l := &w.levels[i]
 	size := uint64(len(l.buckets))
 	if size == 0 {

@@ -35,7 +35,7 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 			for pos, e := range b.all() {
 				blocks := e.tick>>l.shift - w.now>>l.shift // how many blocks ahead of the hand
 				switch {
-				case i > 0 && l.shift > 0 && l.block == w.now>>l.shift+1 && e.tick>>l.shift <= l.block && pos >= l.unmet:
+				case i > 0 && l.shift > 0 && l.block == w.now>>l.shift+1 && e.tick>>l.shift <= l.block && pos >= l.toCascade:
 					fail("level %d, position %d: tick %d has not come down", i, pos, e.tick)
 				case e.tick>>l.shift&(size-1) != uint64(slot):
 					fail("level %d: tick %d in slot %d", i, e.tick, slot)

@@ -12,9 +12,9 @@ const (
 	// the tick is over, so that it does not find too many of them then. Each stripe gets an equal share.
 	worthPlacing = 1 << 18
 
-	// lookEvery is the number of timeouts taken off the queue after which the worker checks the clock.
+	// checkEvery is the number of timeouts taken off the queue after which the worker checks the clock.
 	// It takes some 50 microseconds for so many. So a long queue does not delay a tick that comes due.
-	lookEvery = 1 << 10
+	checkEvery = 1 << 10
 
 	// maxAwake bounds how long the worker waits in the state awake, in which nothing wakes it. Otherwise
 	// it would stay for the whole of a long tick although nothing is pending any more.
@@ -50,9 +50,9 @@ type worker struct {
 	mu    sync.Mutex // held by the worker, except while it waits
 	wheel *wheel     // nil while there is no wheel
 
-	stale    bool          // a timeout in a batch may have been canceled or reset
-	sweepAt  time.Duration // when the worker may sweep the batches again
-	lookedAt time.Duration // when the worker last checked the runners
+	stale     bool          // a timeout in a batch may have been canceled or reset
+	sweepAt   time.Duration // when the worker may sweep the batches again
+	checkedAt time.Duration // when the worker last checked the runners
 
 	late   time.Duration // the worst lateness since the last call of warnIfLate
 	warnAt time.Duration // when the worker may log the next warning
@@ -101,7 +101,7 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	until = w.clock.boundary(next)
 	switch {
 	case overdue:
-		until = min(until, later(elapsed, max(w.clock.tick/looksPerTick, 1)))
+		until = min(until, later(elapsed, max(w.clock.tick/checksPerTick, 1)))
 	case taken == 0 && !waiting && !w.stale && (w.wheel.next > next || w.clock.tick > maxAwake):
 		// The queue was empty and nothing is due, so the worker goes idle. After timeouts on the queue,
 		// more are likely to follow, and being woken for them costs more than checking at the next tick.
@@ -185,15 +185,15 @@ func (w *worker) drain() (taken int) {
 				var to *Timeout
 				to, list = unlink(list)
 				w.settle(to)
-				if taken++; taken%lookEvery == 0 {
-					w.taken.Add(lookEvery)
+				if taken++; taken%checkEvery == 0 {
+					w.taken.Add(checkEvery)
 					w.turn()
 					w.shown.show(w.wheel)
 				}
 			}
 		}
 	}
-	w.taken.Add(uint64(taken % lookEvery))
+	w.taken.Add(uint64(taken % checkEvery))
 	w.handOver()
 	if w.stale && w.clock.elapsed() >= w.sweepAt {
 		start := w.clock.elapsed()
@@ -249,8 +249,8 @@ func (w *worker) handOver() {
 
 // checkStalled has runners added if those at work are stuck: see runners.checkStalled.
 func (w *worker) checkStalled(elapsed time.Duration) (waiting, overdue bool) {
-	spent := elapsed - w.lookedAt
-	w.lookedAt = elapsed
+	spent := elapsed - w.checkedAt
+	w.checkedAt = elapsed
 	for _, r := range w.timer.allRunners() {
 		someWait, someOverdue := r.checkStalled(w.wheel.now, spent)
 		waiting, overdue = waiting || someWait, overdue || someOverdue

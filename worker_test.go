@@ -215,7 +215,7 @@ func TestWorkerCascadesInTime(t *testing.T) {
 			})
 			require.NoError(t, err)
 		}
-		upstairs := func() int {
+		onLevel1 := func() int {
 			n := timer.worker.wheel.levels[1].buckets[100%64].len()
 			timer.worker.nudge() // orders this read before later writes of the worker
 			synctest.Wait()
@@ -225,9 +225,9 @@ func TestWorkerCascadesInTime(t *testing.T) {
 		before := timer.Stats().Wakeups
 		pass(2167 * tick) // just before the hand enters the block before theirs
 		require.Equal(t, before, timer.Stats().Wakeups)
-		require.Equal(t, n, upstairs())
+		require.Equal(t, n, onLevel1())
 		pass(2 * tick)
-		require.Zero(t, upstairs())
+		require.Zero(t, onLevel1())
 		require.LessOrEqual(t, timer.Stats().Wakeups-before, uint64(6))
 		require.EqualValues(t, asleep, timer.worker.presence.Load())
 		require.Zero(t, ran.Load())
@@ -240,7 +240,7 @@ func TestWorkerCascadesInTime(t *testing.T) {
 // The tick is longer than a second. A timeout that is pushed while the worker is going idle keeps it awake, but
 // not for the whole tick. The test runs on real time, because virtual time stands still while a goroutine
 // waits for a mutex.
-func TestTakenBackRestIsShort(t *testing.T) {
+func TestWorkerKeptAwakeEndsSoon(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a second of real time; without -short it runs")
 	}
@@ -326,7 +326,7 @@ func TestNoLostWakeUp(t *testing.T) {
 }
 
 // A worker that goes idle checks every stripe of the queue once more.
-func TestRestLooksAtTheQueue(t *testing.T) {
+func TestGoIdleChecksTheQueue(t *testing.T) {
 	places := map[string]func(s *stripe, to *Timeout){
 		"fresh":   func(s *stripe, to *Timeout) { s.fresh.push(to) },
 		"known":   func(s *stripe, to *Timeout) { s.known.push(to) },

@@ -64,7 +64,7 @@ func TestStepsCostOfATask(t *testing.T) {
 	costs := make(map[int]int) // by number of tasks
 	for _, n := range []int{2, 3, 4} {
 		search(t, plain.bounded(1), plain.bounded(1), func(s *scene) {
-			s.timer.runners.share = 1
+			s.timer.runners.groupsPerBatch = 1
 			s.tickAway(0)
 			for range n {
 				s.pending(0)

@@ -13,7 +13,7 @@ import (
 
 // dueTogether returns two acts that are due at the next boundary, and that one runner takes at a time.
 func (s *scene) dueTogether() (a, b *act) {
-	s.timer.runners.share = 1
+	s.timer.runners.groupsPerBatch = 1
 	s.tickAway(0)
 	a, b = s.pending(0), s.pending(0)
 	synctest.Wait() // the worker comes at the boundary

@@ -45,7 +45,7 @@ func (s *scene) raceForSlots(limit, each int) {
 	}
 	s.race(0)
 	require.Equal(s, limit, most)
-	free := timer.limit.rest.Load()
+	free := timer.limit.reserve.Load()
 	for i := range timer.queue.stripes {
 		free += timer.queue.stripes[i].slots.Load()
 	}
