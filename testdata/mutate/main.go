@@ -1,14 +1,13 @@
-// Mutate shows that the tests would notice if a promise of the library were broken. It makes one
-// change after another to a copy of the package, runs the tests that hold the promise, and expects
-// them to fail.
+// Mutate shows that the tests fail if the code breaks a promise of the library. It makes one change after
+// another to a copy of the package, runs the tests of the broken promise, and expects them to fail.
 //
 //	go run ./testdata/mutate             # all of them: some five minutes on two cores
 //	go run ./testdata/mutate -part 2/6   # the second sixth
-//	go run ./testdata/mutate -only Reset # those whose change, tests or promise say so
+//	go run ./testdata/mutate -only Reset # those whose description, file, code or tests match
 //	go run ./testdata/mutate -table      # the table of CONTRIBUTING.md
 //
-// The changes are in list.go. A change whose place is not found exactly once, or that does not
-// compile, is an error, so that the list follows the code.
+// The changes are in list.go. It is an error if the old code of a change does not occur exactly once, or if
+// the new code does not compile. So the list cannot fall behind the code.
 package main
 
 import (
@@ -28,15 +27,15 @@ import (
 // A mutation is a change to the code that breaks a promise.
 type mutation struct {
 	promise  int    // the number in promises
-	change   string // what it is, in words
+	change   string // the fault that it makes, in words
 	file     string
 	old, new string
-	tests    string // those that fail, separated by spaces
+	tests    string // the tests that fail, separated by spaces
 }
 
 func main() {
-	part := flag.String("part", "1/1", "run the `i/n`'th part of the list")
-	only := flag.String("only", "", "run those that match this regular expression")
+	part := flag.String("part", "1/1", "run part `i/n` of the list")
+	only := flag.String("only", "", "run the mutations that match this regular expression")
 	table := flag.Bool("table", false, "print the table of promises, and run nothing")
 	flag.Parse()
 	if *table {
@@ -52,7 +51,7 @@ func main() {
 func run(part, only string) error {
 	var i, n int
 	if _, err := fmt.Sscanf(part, "%d/%d", &i, &n); err != nil || i < 1 || i > n {
-		return fmt.Errorf("-part %s: should be as 2/6", part)
+		return fmt.Errorf("-part %s: want i/n, such as 2/6", part)
 	}
 	pattern, err := regexp.Compile(only)
 	if err != nil {
@@ -75,7 +74,7 @@ func run(part, only string) error {
 		}
 	}
 	if len(chosen) == 0 {
-		return errors.New("there is none like that")
+		return errors.New("no mutation matches")
 	}
 	start := time.Now()
 	if out, err := goTest(dir, strings.Join(tests, " ")); err != nil {
@@ -110,7 +109,7 @@ func goTest(dir, tests string) (out string, err error) {
 	return string(text), err
 }
 
-// copyPackage copies what the tests of the package need, from the present directory.
+// copyPackage copies what the tests of the package need from the current directory.
 func copyPackage(dir string) error {
 	return filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -130,7 +129,7 @@ func copyPackage(dir string) error {
 	})
 }
 
-// try makes the change in the copy, runs the tests, and takes it back. It returns nil if they fail.
+// try makes the change in the copy, runs the tests, and undoes the change. It returns nil if the tests fail.
 func (m mutation) try(dir string) error {
 	path := filepath.Join(dir, m.file)
 	data, err := os.ReadFile(path)
@@ -139,7 +138,7 @@ func (m mutation) try(dir string) error {
 	}
 	source := string(data)
 	if n := strings.Count(source, m.old); n != 1 {
-		return fmt.Errorf("%q is there %d times", m.old, n)
+		return fmt.Errorf("%q occurs %d times, not once", m.old, n)
 	}
 	if err := os.WriteFile(path, []byte(strings.Replace(source, m.old, m.new, 1)), 0o644); err != nil {
 		return err
@@ -158,7 +157,8 @@ func (m mutation) try(dir string) error {
 	return nil
 }
 
-// tableOf returns the promises with the tests that hold them and the changes that make those fail.
+// tableOf returns a table of the promises, with the tests of each and the faults that make those tests fail.
+// Each fault has a line of its own, because a cell has up to two dozen.
 func tableOf(all []mutation) string {
 	var b strings.Builder
 	b.WriteString("| promise | tests | fail if |\n| --- | --- | --- |\n")
@@ -179,7 +179,7 @@ func tableOf(all []mutation) string {
 				names += ", `" + name + "`"
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", promise, strings.TrimPrefix(names, ", "), strings.Join(changes, "; "))
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", promise, strings.TrimPrefix(names, ", "), strings.Join(changes, "<br>"))
 	}
 	return b.String()
 }
