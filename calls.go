@@ -14,8 +14,8 @@ import (
 // little. So a call that blocks does not delay the others for long.
 type calls struct {
 	// Immutable after New.
-	patience time.Duration   // the time between checks
-	labels   context.Context // the profiler labels of the goroutines
+	checkInterval time.Duration   // the time between checks
+	labels        context.Context // the profiler labels of the goroutines
 
 	// Guarded by mu, which is never held while user code runs.
 	mu       sync.Mutex
@@ -35,11 +35,11 @@ type call struct {
 	next *call
 }
 
-// Bounds of the patience, which is otherwise 1/checksPerTick of the tick. With a shorter one, checks would
+// Bounds of checkInterval, which is otherwise 1/checksPerTick of the tick. With a shorter one, checks would
 // come more often than goroutines get a processor.
 const (
-	minPatience = 100 * time.Microsecond
-	maxPatience = 10 * time.Millisecond
+	minCheckInterval = 100 * time.Microsecond
+	maxCheckInterval = 10 * time.Millisecond
 )
 
 // add has f called soon. It works in every state of the timer, also after Stop.
@@ -61,9 +61,9 @@ func (c *calls) add(f func()) {
 	}
 	c.watching = true
 	if c.watch == nil {
-		c.watch = time.AfterFunc(c.patience, c.check)
+		c.watch = time.AfterFunc(c.checkInterval, c.check)
 	} else {
-		c.watch.Reset(c.patience)
+		c.watch.Reset(c.checkInterval)
 	}
 }
 
@@ -124,8 +124,8 @@ func (c *calls) check() {
 		c.progress.reset()
 		return
 	}
-	c.start(min(c.left, c.progress.more(c.patience, c.live, c.fresh == 0)))
-	c.watch.Reset(c.patience)
+	c.start(min(c.left, c.progress.more(c.checkInterval, c.live, c.fresh == 0)))
+	c.watch.Reset(c.checkInterval)
 }
 
 // untilIdle returns a channel that is closed when no call is left or in progress, or nil if none is now.

@@ -157,12 +157,12 @@ type pruning struct {
 }
 
 // pass checks some of the timeouts that a stripe keeps, if a pass is in progress. If none is, it begins one
-// if at least enough timeouts are kept. Most bounds how many it checks, except that it finishes the last
+// if at least minKept timeouts are kept. Most bounds how many it checks, except that it finishes the last
 // segment.
-func (p *pruning) pass(s *stripe, enough int64, most int) {
+func (p *pruning) pass(s *stripe, minKept int64, most int) {
 	checked, more := 0, true
 	for more && checked < most {
-		seg := s.nextSegment(enough)
+		seg := s.nextSegment(minKept)
 		if seg == nil {
 			break
 		}
@@ -179,13 +179,13 @@ func (p *pruning) pass(s *stripe, enough int64, most int) {
 }
 
 // nextSegment takes the next segment of the current pass off the stripe. If no pass is in progress, it
-// begins one if at least enough timeouts are kept. It returns nil if there is no pass.
-func (s *stripe) nextSegment(enough int64) *segment {
+// begins one if at least minKept timeouts are kept. It returns nil if there is no pass.
+func (s *stripe) nextSegment(minKept int64) *segment {
 	phase := s.phase.Load()
 	if seg := s.kept[phase%2].pop(); seg != nil {
 		return seg
 	}
-	if int64(s.kept[1-phase%2].size()) < enough || !s.phase.CompareAndSwap(phase, phase+1) {
+	if int64(s.kept[1-phase%2].size()) < minKept || !s.phase.CompareAndSwap(phase, phase+1) {
 		return nil
 	}
 	return s.kept[1-phase%2].pop()

@@ -193,7 +193,7 @@ func (rn *runner) giveWay() bool {
 	r.mu.Lock()
 	rn.to = nil
 	rn.held.Store(false)
-	r.signalTaskLeft()
+	r.signalTaskEnd()
 	r.mu.Unlock()
 	if r.timer.stopped.Load() {
 		<-r.timer.allTaken

@@ -376,7 +376,7 @@ func TestCalls(t *testing.T) {
 				others.Add(1)
 			})
 		}
-		pass(2 * maxPatience)
+		pass(2 * maxCheckInterval)
 		require.EqualValues(t, 10, blocked.Load())
 		require.EqualValues(t, 80, others.Load())
 		c.mu.Lock()

@@ -35,15 +35,15 @@ type runners struct {
 
 	// Guarded by mu. It is never held while user code runs, and a goroutine that holds it does not enter
 	// the gate.
-	mu       sync.Mutex
-	batches  []*batch      // the batches that may have timeouts left, in the order in which they came
-	live     []*runner     // in no order; changed with count held too
-	started  uint64        // the number of runners ever enlisted
-	pruned   int           // how many timeouts were in batches that are no longer on the list
-	expired  uint64        // tasks started by runners that are no longer live; changed with count held too
-	idle     chan struct{} // closed when no runner is live; nil if no goroutine waits for that
-	taskLeft chan struct{} // closed when a held runner is done with a task; nil if no goroutine waits for that
-	progress progress      // what the worker saw at its last check
+	mu        sync.Mutex
+	batches   []*batch      // the batches that may have timeouts left, in the order in which they came
+	live      []*runner     // in no order; changed with count held too
+	started   uint64        // the number of runners ever enlisted
+	pruned    int           // how many timeouts were in batches that are no longer on the list
+	expired   uint64        // tasks started by runners that are no longer live; changed with count held too
+	idle      chan struct{} // closed when no runner is live; nil if no goroutine waits for that
+	taskEnded chan struct{} // closed when a held runner is done with a task; nil if no goroutine waits for that
+	progress  progress      // what the worker saw at its last check
 
 	// Goroutines that only count tasks hold count instead of mu, which may be held for long where there
 	// are very many batches. Locked after mu.
@@ -159,7 +159,7 @@ func (r *runners) enlist() *runner {
 // delist removes a runner from the live ones. Called with mu held.
 func (r *runners) delist(rn *runner) {
 	if rn.held.Load() {
-		r.signalTaskLeft()
+		r.signalTaskEnd()
 	}
 	r.count.Lock()
 	r.expired += tasksOf(rn.state.Load())

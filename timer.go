@@ -100,7 +100,7 @@ func New(opts ...Option) (*Timer, error) {
 	if c.dispatcher != nil {
 		t.runners.dispatch = c.dispatcher(&t.runners)
 	}
-	t.calls.patience = max(min(c.tick/checksPerTick, maxPatience), minPatience)
+	t.calls.checkInterval = max(min(c.tick/checksPerTick, maxCheckInterval), minCheckInterval)
 	t.labels.set(c.name)
 	t.calls.labels = t.labels.runner
 	t.worker.timer = t

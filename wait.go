@@ -12,7 +12,7 @@ func (to *Timeout) Wait(ctx context.Context) error {
 		return nil
 	}
 	r := to.timer.runnersOf(to)
-	for left := r.untilLeft(to); left != nil; left = r.untilLeft(to) {
+	for left := r.untilTaskEnds(to); left != nil; left = r.untilTaskEnds(to) {
 		// The signal may be for another task, and a later run of this one may be in progress by then.
 		select {
 		case <-left:
@@ -23,27 +23,27 @@ func (to *Timeout) Wait(ctx context.Context) error {
 	return nil
 }
 
-// untilLeft returns nil if no runner is running the task of a timeout. Otherwise it returns a channel that
+// untilTaskEnds returns nil if no runner is running the task of a timeout. Otherwise it returns a channel that
 // is closed when a held runner is done with a task. The runner of the timeout stays held, so that it closes
 // the channel after the task.
-func (r *runners) untilLeft(to *Timeout) <-chan struct{} {
+func (r *runners) untilTaskEnds(to *Timeout) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rn := range r.live {
 		if rn.hold() == running && rn.to == to {
-			if r.taskLeft == nil {
-				r.taskLeft = make(chan struct{})
+			if r.taskEnded == nil {
+				r.taskEnded = make(chan struct{})
 			}
-			return r.taskLeft
+			return r.taskEnded
 		}
 	}
 	return nil
 }
 
-// signalTaskLeft wakes all goroutines that wait for the end of a task. Called with mu held.
-func (r *runners) signalTaskLeft() {
-	if r.taskLeft != nil {
-		close(r.taskLeft)
-		r.taskLeft = nil
+// signalTaskEnd wakes all goroutines that wait for the end of a task. Called with mu held.
+func (r *runners) signalTaskEnd() {
+	if r.taskEnded != nil {
+		close(r.taskEnded)
+		r.taskEnded = nil
 	}
 }

@@ -47,7 +47,7 @@ func TestWait(t *testing.T) {
 					}
 					wg.Wait()
 					require.NoError(t, to.Wait(done), "run")
-					require.Nil(t, timer.runners.taskLeft)
+					require.Nil(t, timer.runners.taskEnded)
 				})
 			})
 		}
@@ -171,6 +171,6 @@ func TestWaitChecksAgain(t *testing.T) {
 	require.True(t, first.giveWay())
 	first.state.Store(resting)
 	require.NoError(t, <-waited)
-	require.Nil(t, r.taskLeft)
+	require.Nil(t, r.taskEnded)
 	r.live = nil
 }
