@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// calls runs user code that is not a task, on goroutines of the timer's. A call notifies a Canceler, submits
+// calls runs user code that is not a task, on goroutines of the timer. A call notifies a Canceler, submits
 // to an executor, or logs. The caller of add does not wait for it.
 //
 // One goroutine makes call after call, and ends when none is left. While calls wait behind it, a timer
@@ -35,8 +35,8 @@ type call struct {
 	next *call
 }
 
-// Bounds of checkInterval, which is otherwise 1/checksPerTick of the tick. With a shorter one, checks would
-// come more often than goroutines get a processor.
+// Bounds of checkInterval, which is otherwise 1/checksPerTick of the tick. With a shorter interval, checks
+// would come more often than goroutines get a processor.
 const (
 	minCheckInterval = 100 * time.Microsecond
 	maxCheckInterval = 10 * time.Millisecond

@@ -5,9 +5,9 @@ import "runtime/debug"
 // A Canceler is a Task that is notified when its timeout is canceled.
 type Canceler interface {
 	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the
-	// timer. It is not called if the task was started, except for the task of a repeating timeout, because
-	// that would have been started again. Then the call may overlap with a run that is in progress. It does
-	// not count for WithMaxConcurrency.
+	// timer. If the task has been started, the timeout has expired and cannot be canceled. But a repeating
+	// timeout can be canceled at any time, so the call may overlap with a run of its task. The call does not
+	// count toward WithMaxConcurrency.
 	Canceled(to *Timeout)
 }
 

@@ -4,7 +4,7 @@ import "time"
 
 // NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as
 // a delay of zero. Times computed from time.Now have a monotonic reading. For such a deadline NewTimeoutAt
-// does not read the clock, except when the timer is idle, or when the deadline seems to have passed.
+// does not read the clock, except when the timer sleeps, or when the deadline seems to have passed.
 //
 // A deadline without a monotonic reading, such as one that was parsed or stored, is compared with the wall
 // clock once, during the call. Setting the wall clock later has no effect.

@@ -22,8 +22,9 @@
 // call every method. A task that blocks delays others by at most two ticks. Tasks that do not block cost no
 // goroutine each. A panic in a task is recovered and reported.
 //
-// While nothing is due, a timer sleeps. When nothing is pending and no task is running, it has no
-// goroutine: with the default tick, the last one ends within half a second.
+// While nothing is due, a timer sleeps, apart from the rare wake-ups that [Stats] lists at Wakeups. When
+// nothing is pending and no task is running, a timer has no goroutine: with the default tick, its last
+// goroutine ends within half a second.
 //
 // # Without an allocation
 //
@@ -60,8 +61,8 @@
 //
 // # When to use package time instead
 //
-// Package time is as precise as the machine allows: use it where a tick of lateness matters. It is as good
-// a choice for timers that are few or that mostly fire.
+// Package time is as precise as the machine allows: use it where a tick of lateness matters. It is also a
+// good choice for timers that are few or that mostly fire.
 //
 // For a context whose Done is used, such as that of a request in a server, use [context.WithTimeout]. It
 // takes less time and fewer allocations than a context that a timeout of this package cancels.
@@ -69,8 +70,8 @@
 // # Tests
 //
 // A timer made inside a testing/synctest bubble runs on the bubble's time, exactly. Stop it before the
-// bubble ends, because synctest waits for all goroutines of the bubble. Arming a timeout in a bubble on a
-// timer made outside panics, and so does the reverse.
+// bubble ends, because synctest waits for all goroutines of the bubble. Arming a timeout panics if only one
+// of the timer and the caller belongs to the bubble.
 //
 //	func TestIdleLimit(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {

@@ -60,8 +60,7 @@ func (to *Timeout) checkCopy(word uint64) {
 }
 
 // sum returns a hash of the address of the timeout, 1 to 15. It takes two multiplications. With only one,
-// as in spotAt, the sums in an array that has moved would either all differ from those before, or hardly
-// any would.
+// as in spotAt, moving an array of structs would change either all of their sums, or hardly any.
 func (to *Timeout) sum() uint64 {
 	const odd = 0x9E3779B97F4A7C15
 	h := uint64(uintptr(unsafe.Pointer(to))) * odd

@@ -33,7 +33,7 @@ func WithExecutor(submit func(run func()) error) Option {
 }
 
 // An executor runs tasks on the goroutines of a user's function. The timeouts wait in the batches of the
-// runners. The user's function gets turns. Each turn runs one task, and is for no timeout in particular.
+// runners. The user's function gets jobs. Each job runs one task, and belongs to no timeout in particular.
 type executor struct {
 	// Immutable.
 	runners    *runners
@@ -47,7 +47,7 @@ type executor struct {
 	out  int // jobs that are being submitted, or wait in the executor, or run
 }
 
-// A job is one turn that is given to the executor.
+// A job runs one due task on a goroutine of the executor.
 type job struct {
 	executor *executor    // immutable
 	state    atomic.Int32 // written by the goroutine that runs it
@@ -58,7 +58,7 @@ const (
 	crashed = 2 // it has ended in a panic of the panic handler; a panic of a task is recovered
 )
 
-// add has n turns submitted, or as many of them as the limit allows. The others follow when jobs end.
+// add has n jobs submitted, or as many of them as the limit allows. The others follow when jobs end.
 func (x *executor) add(n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -121,7 +121,7 @@ func (j *job) submitted() (ok bool) {
 	return err == nil
 }
 
-// run takes the turn, if this is the first call. Called by the executor, on any goroutine.
+// run runs the job, if this is the first call. Called by the executor, on any goroutine.
 func (j *job) run() {
 	if j.state.CompareAndSwap(0, begun) {
 		j.runOne()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ErrGroupClosed is returned when a timeout of a Group is armed after its Close.
+// ErrGroupClosed is returned when a timeout of a Group is armed after Close.
 var ErrGroupClosed = errors.New("hashedwheel: group is closed")
 
 // A Group is a set of timeouts that end together, such as those of a connection or of a session. Any
@@ -109,7 +109,7 @@ func (g *Group) Cancel() (n int) {
 		all = append(all, m)
 	}
 	g.mu.Unlock()
-	for _, m := range all { // not under the lock, because Cancel takes each off the list
+	for _, m := range all { // without the lock, because Timeout.Cancel locks the group to leave it
 		if m.timeout.Cancel() {
 			n++
 		}

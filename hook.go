@@ -11,8 +11,8 @@ package hashedwheel
 // The hooked bit of a timeout's word says that its task is a hook. So a timeout without a hook pays only
 // for the test of a bit that it has loaded anyway.
 
-// A hook is notified of the events in the life of its timeout. Its methods run no user code, except ran and
-// notifyStopped. They block only on locks of their own that are held briefly, except ran.
+// A hook is notified of the events in the life of its timeout. Only ran and notifyStopped run user code. The
+// other methods block only on locks that are held briefly.
 type hook interface {
 	// unwrap returns the task that the hook is wrapped around, or nil if there is none.
 	unwrap() Task
@@ -30,9 +30,8 @@ type hook interface {
 	// Called by Reset, inside the gate.
 	arm(to *Timeout) error
 
-	// disarmed is called after the timeout has ceased to be pending, except after a claim: Cancel or Stop has
-	// canceled it, or its schedule has ended. It is also called if arm was called but the timeout was not
-	// armed in the end.
+	// disarmed is called after Cancel or Stop has canceled the timeout, or its schedule has ended. It is not
+	// called after a claim. It is also called if arm was called but the timeout was not armed in the end.
 	disarmed(to *Timeout, canceled bool)
 
 	// own reports whether the task is the library's own, or a Light one. Such a task runs even if
@@ -46,8 +45,8 @@ type hook interface {
 	notifyStopped(to *Timeout)
 }
 
-// prepareTask returns the task to arm a timeout with, which may be a hook around the given one. Bits are to be
-// set in the timeout's word. It returns a nil task if there is nothing to run. A nil pointer in a Task is
+// prepareTask returns the task to arm a timeout with, which may be a hook around the given one. The caller must
+// set bits in the timeout's word. A nil result means that there is nothing to run. A nil pointer in a Task is
 // allowed, because its Run may handle that.
 func prepareTask(task Task) (prepared Task, bits uint64) {
 	switch f := task.(type) {
@@ -61,7 +60,7 @@ func prepareTask(task Task) (prepared Task, bits uint64) {
 		if f == nil {
 			return nil, 0
 		}
-	case Canceler: // also if it is a hook, because it is Light
+	case Canceler: // before the case hook, because a Light task may be both
 		return &notified{wrap: wrap{task}, canceler: f}, hooked
 	case hook:
 		return task, hooked

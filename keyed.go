@@ -29,8 +29,8 @@ import (
 //
 //   - A runner claims the timeout while a method holds the lock. If the method's compare-and-swap comes
 //     first, the runner does not start the task. Otherwise the method treats the key as gone, because
-//     the task waits for the lock, and will call expired. Meanwhile Set may put a new item in its
-//     place, and Clear may drop it. So the task removes the key only if its item is still there.
+//     the task waits for the lock, and will call expired. Meanwhile Set may replace the item by a new
+//     one, and Clear may drop it. So the task removes the key only if its own item is still there.
 //   - Stop ends the timeout while a method holds the lock. Then nothing will expire: Move and Touch
 //     fail, and Get, Remove and Clear still find the item.
 //   - Clear locks one shard after the other. If a concurrent Set gets the lock before Clear, its item is
@@ -69,7 +69,7 @@ type item[K comparable, V any] struct {
 	keyed   *Keyed[K, V]
 	key     K
 	value   V    // guarded by the shard's mu
-	ended   bool // has expired; guarded by the shard's mu
+	ended   bool // it has expired; guarded by the shard's mu
 }
 
 var errNotEqual = errors.New("hashedwheel: Keyed: the key does not equal itself (NaN?)")
@@ -153,9 +153,9 @@ func (k *Keyed[K, V]) Touch(key K, delay time.Duration) (V, bool) {
 	return it.value, true
 }
 
-// Get returns the value of a key, and reports whether the key is present and has not expired, which it does
-// at the tick boundary after its deadline, not before. Keys that
-// were present when the timer was stopped stay present.
+// Get returns the value of a key, and reports whether the key is present and has not expired. A key expires
+// at the first tick boundary at or after its deadline. Keys that were present when the timer was stopped stay
+// present.
 func (k *Keyed[K, V]) Get(key K) (V, bool) {
 	s := k.shard(key)
 	s.mu.Lock()

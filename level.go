@@ -112,8 +112,8 @@ func (l *level) earliest(now, bound uint64) uint64 {
 }
 
 // worthScan is the largest number of entries for which a bucket is scanned for its min. Scanning takes a
-// nanosecond for each entry. Not knowing costs a spurious wake-up, which takes some microseconds.
-// worthScan must not be less than worthWaking.
+// nanosecond for each entry. Not knowing the min costs a spurious wake-up, which takes some microseconds.
+// worthScan must not be less than worthWaking. Stats.Wakeups documents it.
 const worthScan = 1 << 13
 
 // A bitmap has a bit for each slot of a level.

@@ -11,8 +11,8 @@ package hashedwheel
 //
 // A Light task differs from others in two ways. First, it runs without the executor, and even if
 // WithMaxConcurrency allows no more tasks, because running tasks may be waiting for it. Second, Stop does not
-// return its timeout, which counts as canceled. If the task has a method Stopped(*Timeout), Stop calls that
-// instead, so that no such timeout ends unnoticed.
+// return its timeout, which counts as canceled. If the task has a method Stopped(*Timeout), Stop calls this
+// method instead, so that the task learns of the end of its timeout.
 //
 // Run and Stopped must not block, except on a lock that is held briefly. Stopped is called by the goroutine
 // that called Stop or Shutdown, when nothing can be armed any more. It must not wait for that goroutine. A

@@ -12,30 +12,30 @@ import (
 // often a goroutine takes a slot from its stripe, or frees it there, by one locked operation on a cache
 // line that it uses anyway.
 //
-// A slot is always in one of three places: with a timeout, on a stripe, or in the rest, which belongs to no
-// stripe. Slots move from one stripe to another only under a lock. A goroutine that holds the lock searches
-// all stripes and the rest. If it finds nothing, no slot has been free from the beginning of the search to
-// its end. But one may have been freed on a stripe that it had already searched, while another one was taken
-// from a stripe that it had not. Then it searches again.
+// A slot is always in one of three places: with a timeout, on a stripe, or in the reserve, which belongs to
+// no stripe. Slots move from one stripe to another only under a lock. A goroutine that finds no slot on its
+// stripe takes the lock, and searches the reserve and then all stripes. A search that finds nothing does not
+// prove that no slot was free: a slot may have been freed on a stripe after the search had passed that
+// stripe. Then the goroutine searches again.
 //
-// The search sets the state to searching before it begins. At the end it sets the state to noneFree, unless
-// the state has changed. A goroutine that frees a slot resets the state to unknown afterwards. So either
-// the search finds the slot, or the state does not become noneFree or does not stay noneFree. While the
-// state is noneFree, timeouts are refused without the lock.
+// A search sets the state to searching when it begins. If it has found nothing, it changes the state to
+// noneFree, unless the state is no longer searching. A goroutine that has freed a slot sets the state to
+// unknown. So a search finds each slot that is freed, or the state does not stay noneFree. While the state
+// is noneFree, timeouts are refused without the lock.
 type limit struct {
 	max       int64 // 0 for no limit
 	perStripe int64 // how many slots a stripe gets at a time
 
 	mu      sync.Mutex    // held to move slots from or to a stripe
 	reserve atomic.Int64  // free slots that are on no stripe; decreases only with mu held
-	state   atomic.Uint32 // how sure it is that no slot is free; raised only with mu held
+	state   atomic.Uint32 // whether a slot may be free; raised only with mu held
 }
 
 // The states of a limit.
 const (
-	unknown = iota
-	searching
-	noneFree
+	unknown   = iota // a slot may be free
+	searching        // a goroutine searches, and no slot has been freed since it began
+	noneFree         // a search has found nothing, and no slot has been freed since it began
 )
 
 // set sets the limit to n, for a queue with this number of stripes.
@@ -56,8 +56,8 @@ func (t *Timer) takeSlot(s *stripe) bool {
 	return t.takeMovedSlot(s)
 }
 
-// takeMovedSlot is takeSlot for a stripe that has no slots. It moves some of the rest there. If the rest is
-// empty, it first moves the slots of all other stripes to the rest.
+// takeMovedSlot is takeSlot for a stripe that has no slots. It moves some slots there from the reserve. If
+// the reserve is empty, it first moves the slots of all stripes to the reserve.
 func (t *Timer) takeMovedSlot(s *stripe) bool {
 	l := &t.limit
 	if l.state.Load() == noneFree {
@@ -85,8 +85,8 @@ func (t *Timer) takeMovedSlot(s *stripe) bool {
 	return true
 }
 
-// freeSlot frees the slot of a timeout that is no longer pending. The slot goes to the stripe, or to the
-// rest if the stripe has many, because other stripes may be short of slots.
+// freeSlot frees the slot of a timeout that is no longer pending. The slot goes to the stripe. If the stripe
+// has many, the slot goes to the reserve, because other stripes may be short of slots.
 func (t *Timer) freeSlot(s *stripe) {
 	if t.limit.max > 0 {
 		t.limit.free(s)

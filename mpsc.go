@@ -11,11 +11,11 @@ import (
 // stripes, so that goroutines on different cores seldom share a cache line. With one
 // shared head, two producers would spend most of their time waiting for that line.
 type queue struct {
-	stripes []stripe // the number of them is a power of two
-	seats   []seat   // each goroutine has one; nil if all use the first stripe
+	stripes []stripe // their number is a power of two
+	seats   []seat   // each goroutine uses one of them; nil if all goroutines use the first stripe
 }
 
-// A stripe has two stacks. Timeouts that the worker has never had are pushed on fresh. Producers prune
+// A stripe has two stacks. Timeouts that the worker has never taken are pushed on fresh. Producers prune
 // that stack and keep what is still pending in segments: see prune.go. All other timeouts are pushed on
 // known, which only the worker and Stop take.
 //
@@ -106,7 +106,7 @@ func (q *queue) stripeOf(sp spot) int {
 
 // changeStripe moves the goroutines of the caller's seat to another stripe. Called when the caller has
 // collided with another goroutine on its stripe, so that goroutines that are busy at the same time
-// separate. Call it from the function that has called stripe: there it most often has the same spot.
+// separate. Call it from the function that called stripe: there the spot is most often the same.
 func (q *queue) changeStripe() {
 	if q.seats != nil {
 		q.seats[here().seat()].moves.Add(1)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Limits of the options.
+// Defaults and limits of the options.
 const (
 	defaultTick      = 100 * time.Millisecond
 	defaultWheelSize = 512
-	maxWheelSize     = 1 << 20 // 59 MB of buckets for each level: more takes the worker too long to allocate
+	maxWheelSize     = 1 << 20 // 59 MB of buckets for each level: allocating more would take too long
 	maxLevels        = 8
 )
 
@@ -42,7 +42,7 @@ type config struct {
 //
 // Any positive duration is allowed. Below a millisecond, the machine's own timers limit the precision. A
 // timer with a tick of 1 ns works for 104 days after New. With a longer tick it works proportionally
-// longer.
+// longer, up to 292 years.
 func WithTick(d time.Duration) Option {
 	return func(c *config) { c.tick = d }
 }
@@ -106,7 +106,7 @@ func WithMaxConcurrency(n int) Option {
 // handler itself panics, the program crashes. With nil, the default, the panic is logged as an error: see
 // WithLogger.
 //
-// A panic that is meant to end the program, such as that of a watchdog, is recovered too. With this
+// A panic that is meant to end the program, such as that of a watchdog, is recovered too. With the following
 // handler, every panic in a task crashes the program, and shows the stack of the task, like a panic in any
 // goroutine:
 //
@@ -117,8 +117,8 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 
 // WithLogger sets the logger for events that no call can return as an error. A panic is logged unless there is
 // a panic handler for it. A panic of the executor is always logged. Timeouts that were late by more than a
-// second are logged at most once a second. With nil, the default, each message goes to what slog.Default()
-// returns then.
+// second are logged at most once a second. With nil, the default, each message goes to the logger that
+// slog.Default returns at that moment.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }
@@ -131,8 +131,8 @@ func WithLogger(l *slog.Logger) Option {
 // labels. Goroutines that an executor starts do not, because submit is called without labels.
 //
 // If a task changes the labels of its goroutine, tasks that are due at the same time may run with the
-// changed labels. This also happens if a task calls pprof.Do, which ends with the labels of its context.
-// Use Labeled to avoid it.
+// changed labels. This also happens if a task calls pprof.Do, which sets the labels of its context when it
+// returns. Use Labeled to avoid this.
 //
 // By default the name is empty, and the label "hashedwheel" is "timer".
 func WithName(name string) Option {

@@ -27,10 +27,10 @@ import "sync/atomic"
 //
 //   - A list belongs to the goroutine that took it, until that goroutine has pushed what it keeps.
 //     Meanwhile neither the worker nor Stop can find the timeouts on it. Therefore pruning is done inside
-//     the gate. When it has put something back, it summons the worker, and wakes it at once if a boundary
-//     has gone by meanwhile or something is already due.
-//   - Only timeouts that the worker has never had are pushed on this stack. Any other may lie in a bucket or
-//     in a batch, and only the worker can remove it from there.
+//     the gate. A pruning that has put timeouts back summons the worker. It wakes the worker at once if a
+//     boundary has gone by meanwhile, or if one of these timeouts is already due.
+//   - Only timeouts that the worker has never taken are pushed on this stack. Any other may lie in a bucket
+//     or in a batch, and only the worker can remove it from there.
 //   - A timeout is dropped by a compare-and-swap from the canceled word to the same word with the queued
 //     bit clear. A Reset before that finds the bit set and does not push. It makes the compare-and-swap
 //     fail, so the timeout stays on the queue. A Reset after that finds the bit clear, and pushes.
@@ -47,7 +47,7 @@ const (
 	// new timeouts are kept.
 	maxChecked = 4 * pruneEvery
 
-	// minPass is the number of kept timeouts from which a pass is worth its cost.
+	// minPass is the least number of kept timeouts for which a pass is worth its cost.
 	minPass = 8 * pruneEvery
 )
 
@@ -151,14 +151,14 @@ type pruning struct {
 	first    *Timeout // a linked list of the timeouts to keep
 	last     *Timeout // the end of the list; its link may still point at a timeout that is not on the list
 	n        int      // the length of the list
-	earliest uint64   // the earliest tick of the pending timeouts seen so far, those put back included
+	earliest uint64   // the earliest tick of the pending timeouts seen so far, including those put back
 	kept     bool     // some timeouts have been put back
 	dropped  uint64   // timeouts dropped from the current stripe and not counted there yet
 }
 
-// pass checks some of the timeouts that a stripe keeps, if a pass is in progress. If none is, it begins one
-// if at least minKept timeouts are kept. Most bounds how many it checks, except that it finishes the last
-// segment.
+// pass goes on with the current pass over the timeouts that a stripe keeps. If no pass is in progress, it
+// begins one if at least minKept timeouts are kept. Most bounds how many timeouts it checks, except that it
+// finishes the last segment.
 func (p *pruning) pass(s *stripe, minKept int64, most int) {
 	checked, more := 0, true
 	for more && checked < most {
@@ -250,7 +250,7 @@ func (p *pruning) keep(s *stripe) {
 	p.first, p.last, p.n, p.kept = nil, nil, 0, true
 }
 
-// callWorker makes sure that the worker comes for what has been put back. While a timeout was off the
+// callWorker makes sure that the worker comes for the timeouts that were put back. While a timeout was off the
 // queue, the worker may have gone idle, or may have taken the queue at the boundary at which the timeout
 // was due. After sift has checked a timeout, a Reset may also make it due earlier, but never before the
 // first boundary after start.

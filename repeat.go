@@ -19,7 +19,7 @@ type repeating struct {
 	period   time.Duration // from one run to the next
 	fromEnd  bool          // the period counts from the end of a run
 
-	tick uint64        // for which it was armed last
+	tick uint64        // the tick for which it was armed last
 	due  time.Duration // at a fixed rate: the exact time of that run, counted from New
 	at   time.Time     // by a schedule: the time that it returned for that run, without jitter
 }
@@ -97,8 +97,7 @@ func (r *repeating) nextScheduled(c *clock) (more bool) {
 }
 
 // rearm arms a timeout at work for its next run, or ends it, as its word says. It reports whether the word
-// was still the same: if not, the caller has to try again. It uses nothing that the user could have
-// changed.
+// was still the same: if not, the caller has to try again. It uses no values that the user can have changed.
 func (r *repeating) rearm(to *Timeout, more bool) bool {
 	t := to.timer
 	s := t.queue.stripe()

@@ -11,15 +11,15 @@ import (
 // wait behind those tasks.
 
 const (
-	// slowTask is the average duration from which tasks count as tasks that block. For shorter tasks, a
-	// goroutine each would cost more than it gains. Tasks that keep the processor for longer count as
-	// blocking too, until the runners added for them also wait for a processor. Then no more are added:
+	// slowTask is the average duration above which tasks count as tasks that block. For shorter tasks, a
+	// goroutine each would cost more than it gains. Tasks that compute for longer than this also count as
+	// tasks that block, until the runners added for them wait for a processor too. Then no more are added:
 	// see progress.more.
 	slowTask = 5 * time.Microsecond
 
-	// checksPerTick is how often in a tick the worker checks runners that are behind. Growth is the factor
-	// by which the number of runners to add grows from one check to the next. It begins at 4. So a
-	// thousand tasks get past any number of blocked ones in five checks, a million in ten.
+	// checksPerTick is how often in a tick the worker checks runners that are behind. A check adds growth
+	// times as many runners as the check before, and the first one that adds any adds 4. So a thousand tasks
+	// get past any number of blocked ones in five checks, and a million in ten.
 	checksPerTick = 16
 	growth        = 4
 )
@@ -29,7 +29,7 @@ const (
 type progress struct {
 	taken int  // how many items have been taken so far
 	seen  int  // the value of taken at the last check
-	slow  bool // they took fewer between the last two checks than tasks that do not block would allow
+	slow  bool // fewer items were taken between the last two checks than if no task had blocked
 	step  int  // how many goroutines to add next; 0 before the first check
 }
 

@@ -4,8 +4,8 @@ import "time"
 
 // Reset arms the timeout, in whatever state it is, so that its task runs after delay from now. Active
 // reports whether it was still pending: then Reset has only moved it, and its old deadline no longer
-// counts. Otherwise it was idle or had ended, and is pending again. If its task is still running from the
-// time before, the two runs may overlap.
+// counts. Otherwise it was idle or had ended, and is pending again. If its task is still running, the next
+// run may overlap with this one.
 //
 // For a repeating timeout, Reset moves the next run, and the runs after it follow from there. If the task
 // is running, the next run does not start before the task has returned.
@@ -25,8 +25,8 @@ func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	return to.reset(to.timer.clock.dueIn(delay), false)
 }
 
-// Move is Reset for a timeout that is still pending, and reports whether it has moved it. Move returns
-// false, and changes nothing, if the timeout is idle, or has ended, or if the timer is stopped. When
+// Move is Reset for a timeout that is still pending, and reports whether it has moved the timeout. Move
+// returns false, and changes nothing, if the timeout is idle, or has ended, or if the timer is stopped. When
 // several goroutines call Move at the same time, the last one to change the deadline wins, even if it has
 // read the clock before the others.
 func (to *Timeout) Move(delay time.Duration) bool {
@@ -67,9 +67,9 @@ func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe
 	return active && err == nil, long, err
 }
 
-// visits reports whether the worker is sure to check a pending timeout by tick. It is, if the tick that the
-// timeout has now is not later, and lies ahead of the worker. Then the timeout is on the queue, or in a
-// bucket that the worker has yet to visit.
+// visits reports whether the worker is sure to check a pending timeout by tick. This is so if the timeout's
+// present tick is not later than that, and lies ahead of the worker. Then the timeout is on the queue, or in
+// a bucket that the worker has yet to visit.
 //
 // Two cases are left to the runner. The worker may visit the bucket before the caller's compare-and-swap.
 // And a repeating timeout that was due again as its run ended is in a batch already. In both cases the
@@ -107,7 +107,8 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 	t := to.timer
 	s := t.queue.stripe()
 	if word&(queued|hooked) == queued && t.limit.max == 0 {
-		// It is on the queue, so by rule 1 of timeout.go it need not be pushed, nor pass the gate.
+		// The timeout is on the queue. By rule 1 of timeout.go it need not be pushed, so the gate is not
+		// needed either.
 		s.rearmed.Add(1)
 		if to.postpone(word, tick) {
 			return nil, true, nil
@@ -117,7 +118,7 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 	}
 	if t.limit.max > 0 {
 		// Otherwise two goroutines that revive the same timeout would take two slots for a moment, and a
-		// third one might be refused although there is room.
+		// third goroutine might be refused although a slot is free.
 		t.reviving.Lock()
 		defer t.reviving.Unlock()
 		if to.word.Load() != word {
@@ -150,9 +151,10 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 	return long, ok, err
 }
 
-// reviveWithSlot makes a timeout pending that already has its slot, and pushes it if necessary. It fails if
-// another goroutine has made the timeout pending meanwhile. If the word changes in another way, reviveWithSlot
-// tries again: the timeout may be taken off the queue, or its run may end. Called inside the gate.
+// reviveWithSlot is the part of revive that follows when there is a slot for the timeout: it makes the
+// timeout pending, and pushes it if necessary. It fails if another goroutine has made the timeout pending
+// meanwhile. It tries again if the word changes in another way, because the timeout is taken off the queue,
+// or because its run ends. Called inside the gate.
 func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) (long *stripe, ok bool) {
 	t := to.timer
 	for ; status(word) != pending; word = to.word.Load() {

@@ -8,11 +8,11 @@ import (
 )
 
 // A runner runs tasks. It has a goroutine of its own and takes timeouts from the batches until none is
-// left. With an executor, it runs one task on a goroutine of the executor's: this is a turn.
+// left. With an executor, a runner runs only one task, on a goroutine of the executor.
 //
 // For a task that does little, most of the cost is in operations that lock a cache line, because the
-// processor waits for each. A runner needs three for a task: it begins to claim, it claims, and it is
-// running.
+// processor waits for each. A runner needs three of them for a task: to begin to claim, to claim, and to
+// change to running.
 //
 //	          Add                 Add
 //	resting -------> claiming ----------> running: the task
@@ -36,7 +36,7 @@ type runner struct {
 	// Set before it starts.
 	runners *runners
 	stripe  *stripe // the stripe whose counters it uses
-	onlyOne bool    // it runs only one task, on a goroutine of the dispatcher's
+	onlyOne bool    // it runs only one task, on a goroutine of the dispatcher
 
 	// Guarded by runners.mu.
 	pos   int    // its index in runners.live
@@ -114,7 +114,7 @@ func (rn *runner) run() {
 }
 
 // runTasks claims the timeouts of a batch and runs their tasks. It returns when none is left, when a task
-// panics, or, if the runner has only a turn, after one task. It reports whether it has run any.
+// panics, or after one task if the runner runs only one. It reports whether it has run any.
 func (rn *runner) runTasks(b *batch) (ran bool) {
 	var to *Timeout // the timeout whose task is running
 	defer func() {
@@ -179,12 +179,12 @@ func (rn *runner) claimNext(b *batch) (to *Timeout, claimed uint64) {
 	}
 	rn.measure(to)
 	rn.to = to
-	rn.state.Add(running - claiming) // counts the timeout as expired; from here on Stop does not wait for it
+	rn.state.Add(running - claiming) // counts the timeout as expired; from here on Stop does not wait for the runner
 	return to, claimed
 }
 
-// giveWay makes a held runner rest until it has locked runners.mu, which the goroutine that holds the
-// runner unlocks when it is done. It wakes goroutines that wait for the end of a task. It reports whether
+// giveWay makes a held runner rest until it gets runners.mu. The goroutine that holds the runner has this
+// lock until it is done. Then giveWay wakes the goroutines that wait for the end of a task. It reports whether
 // the runner may go on claiming. After Stop it may not: then giveWay waits until Stop has taken the
 // runner's timeouts, and leaves the runner resting.
 func (rn *runner) giveWay() bool {
@@ -213,8 +213,8 @@ func (rn *runner) hold() (phase uint64) {
 	return rn.awaitNotClaiming() & phaseMask
 }
 
-// awaitNotClaiming waits until the runner is not claiming, and returns its state then. The wait ends after the runner
-// has had a processor, and Group.mu if the timeout that it claims is a member of a group.
+// awaitNotClaiming waits until the runner is not claiming, and returns its state then. The runner needs only
+// a processor to get there, and Group.mu if the timeout that it claims is a member of a group.
 func (rn *runner) awaitNotClaiming() uint64 {
 	for {
 		state := rn.state.Load()
@@ -234,7 +234,7 @@ func (rn *runner) toRest() uint64 {
 }
 
 // taskFailed handles a task that panicked with value, or that ends the goroutine by runtime.Goexit. It
-// reports the panic, and tells the hook that the run is over.
+// reports the panic, and notifies the hook that the run is over.
 func (rn *runner) taskFailed(to *Timeout, value any) {
 	if h := to.hook(); h != nil {
 		defer func() {

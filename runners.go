@@ -15,10 +15,10 @@ const maxEager = 16
 // The worker never runs a task, so no task can delay the wheel.
 //
 // One runner is enough for tasks that return soon: it takes timeout after timeout, without a
-// goroutine, a closure or an allocation for each. While timeouts wait that came due before the current
-// tick, the worker checks the runners several times a tick. If they make little progress, it adds a
-// growing number of them: see rescue.go. So the tasks behind tasks that block start within two ticks, and
-// a task that does not block costs no goroutine.
+// goroutine, a closure or an allocation for each. While timeouts of earlier ticks wait for a runner, the
+// worker checks the runners several times a tick. If they make little progress, it adds more and more
+// runners: see rescue.go. So the tasks behind tasks that block start within two ticks, and a task that does
+// not block costs no goroutine.
 type runners struct {
 	// Immutable after New.
 	timer          *Timer
@@ -52,7 +52,7 @@ type runners struct {
 
 // A dispatcher has tasks run on goroutines that do not belong to the runners.
 type dispatcher interface {
-	// add has turn called n times, soon, on any goroutine. It must not block. Called with mu held.
+	// add has runOne called n times, soon, on any goroutine. It must not block. Called with mu held.
 	add(n int)
 }
 
@@ -96,26 +96,26 @@ func (r *runners) handOver(tick uint64) {
 	}
 }
 
-// requeue accepts a timeout that is due again at the moment when a run of it ends. It waits behind the
-// timeouts that were due before. The runner takes it after its own batch, unless another runner does so
-// first. Called by the runner, inside the gate.
+// requeue accepts a timeout that is due again at the moment when its run ends. The timeout waits behind those
+// that were due before. The runner takes it after its own batch, unless another runner takes it first. Called
+// by the runner, inside the gate.
 func (r *runners) requeue(to *Timeout, tick uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if status(to.word.Load()) != pending {
-		return // canceled meanwhile: the worker may have swept already, and would not drop it
+		return // canceled meanwhile: the worker may have swept the batches already, and would not drop it
 	}
 	b := newBatch()
 	b.due, b.tick, b.single = append(b.due, to), tick, true
 	r.list(b)
 	if r.dispatch != nil {
-		r.dispatch.add(1) // because a turn ends after one task
+		r.dispatch.add(1) // because each call of runOne runs only one task
 	}
 }
 
 // list adds the timeouts of a batch behind the others. They go into the last batch if no runner has begun
-// it and there is room, so that waiting timeouts that came due one by one need no batch each. From here on
-// the batch belongs to the runners. Called with mu held.
+// it and there is room. Otherwise each timeout that came due alone, and waits, would need a batch of its own.
+// From here on the batch belongs to the runners. Called with mu held.
 func (r *runners) list(b *batch) {
 	if n := len(r.batches); n > 0 {
 		last := r.batches[n-1]
@@ -252,7 +252,7 @@ func (r *runners) runOne() {
 	}
 }
 
-// anyLeft reports whether a turn would find a timeout to run.
+// anyLeft reports whether runOne would find a timeout to run.
 func (r *runners) anyLeft() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -270,8 +270,8 @@ func (r *runners) untilIdle() <-chan struct{} {
 	return r.idle
 }
 
-// awaitClaims waits until the task of each timeout that a runner has claimed before the call is being
-// started. It reports whether any task is running.
+// awaitClaims waits for each runner that is claiming. When it returns, the task of each timeout that was
+// claimed before the call has been started, or is just being started. It reports whether any task is running.
 func (r *runners) awaitClaims() (found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

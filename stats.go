@@ -16,8 +16,8 @@ type Stats struct {
 
 	// Timeouts armed by NewTimeout and similar methods, by a Reset of one that is not pending, and for each
 	// next run of a repeating one. A next run is counted when the run before it starts, and subtracted if
-	// the schedule has ended. A Reset that has to try again, because of another goroutine, is subtracted
-	// too.
+	// the schedule has ended. If another goroutine forces a Reset to try again, the first attempt is
+	// subtracted too.
 	Accepted uint64
 
 	Expired  uint64 // tasks started
@@ -29,10 +29,12 @@ type Stats struct {
 	Unsubmitted uint64 // tasks that ran without the executor, because it did not take them
 
 	// How often the timer's goroutine has woken up: about once for each tick at which something happens,
-	// and more often in bursts and while tasks block. If nothing is armed, canceled or due, it sleeps, with
-	// three exceptions. When a timeout is more than 2,147,483,648 ticks away, it wakes up after that many.
-	// When a timeout was reset to a later deadline, it wakes up once at the old one. When several thousand
-	// timeouts are close together on an upper level, it wakes up to move them down before they are due.
+	// and more often in bursts and while tasks block. If nothing is armed, canceled or due, the goroutine
+	// sleeps, except that it may wake up
+	//   - once at the old deadline of a timeout that was reset to a later one,
+	//   - once at the deadline of a timeout that was canceled in a bucket of more than 8,192 timeouts,
+	//   - before more than 4,096 timeouts of one bucket of an upper level are due, to move them down,
+	//   - once after each 2,147,483,648 ticks that a timeout is pending.
 	Wakeups uint64
 
 	Runners int // goroutines of the timer for tasks and other user code, without those of the executor

@@ -15,7 +15,7 @@ import (
 //
 //	 producer (Cancel, Reset, the end of a run)      runner, for each task
 //	   enter:  inside++                                phase: claiming
-//	           stopped?  -- yes --> leave              held?  -- yes --> rest; stopped?  -- yes --> wait for allTaken
+//	           stopped?  -- yes --> leave              held?  -- yes --> rest; stopped?  -- yes --> await step 6
 //	           compare-and-swap the word               take from the batch, claim (compare-and-swap)
 //	           push on the queue                       phase: running
 //	   leave:  inside--                                call the task
@@ -25,12 +25,13 @@ import (
 //	   2. halt the worker
 //	   3. wait until inside == 0 on each stripe
 //	   4. hold each runner, and wait until it is not claiming
-//	   5. take all timeouts from the queue, the batches, the runners and the buckets; close allTaken
+//	   5. take all timeouts from the queue, the batches, the runners and the buckets
+//	   6. close allTaken
 //
-// A goroutine at the gate writes first and then reads stopped or held. Stop writes that first and then
-// reads what the goroutine wrote. All of this is sequentially consistent. So either the goroutine finds the
-// gate shut, or Stop sees it inside and waits for it. After step 4 nothing moves: every timeout is in one
-// of the places of step 5. It stays pending there unless a Cancel ends it, which then moves nothing.
+// A goroutine at the gate writes inside or its phase, and then reads stopped or held. Stop writes stopped or
+// held, and then reads what the goroutine wrote. All of this is sequentially consistent. So either the
+// goroutine finds the gate shut, or Stop sees it inside and waits for it. After step 4 nothing moves: every
+// pending timeout is in one of the places of step 5. A Cancel may still end it there, but does not move it.
 //
 // A Reset may make a timeout that is on the queue pending without the gate, by rule 1 of timeout.go. Stop
 // clears the queued bit before it checks the status. So either Stop finds the timeout pending, or the
@@ -39,10 +40,10 @@ import (
 // When step 4 is over, the task of each claimed timeout is being started, because a runner leaves the phase
 // claiming just before it calls the task. Wait and Group.Close rely on this too. No goroutine can see when
 // the runner gets from there to the first instruction of the task. That takes a nanosecond, unless the
-// machine preempts the thread there: see awaitStarts.
+// operating system preempts the thread there: see awaitStarts.
 //
-// A repeating timeout whose run is in progress is nowhere except with its runner. If the run ends after
-// the gate was shut, the runner waits for allTaken, and Stop takes the timeout from the runner.
+// A repeating timeout whose run is in progress is only with its runner. If the run ends after the gate was
+// shut, the runner waits for allTaken, and Stop takes the timeout from the runner.
 //
 // A producer that prunes the queue holds timeouts that are in none of these places, so it prunes inside the
 // gate: see prune.go.
@@ -99,7 +100,8 @@ func (t *Timer) stop() []*Timeout {
 	return left
 }
 
-// notifyStopped tells an own task of Stop. It recovers a panic, because other tasks are still to be told.
+// notifyStopped notifies an own task of Stop, see hook.own. It recovers a panic, because other tasks are still
+// to be notified.
 func (t *Timer) notifyStopped(to *Timeout) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -186,8 +188,7 @@ func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	return left, nil
 }
 
-// awaitClaims waits until the task of each timeout that a runner has claimed before the call is being
-// started. It reports whether any task is running. Called without a lock.
+// awaitClaims is runners.awaitClaims for all runners. Called without a lock.
 func (t *Timer) awaitClaims() (running bool) {
 	for _, r := range t.allRunners() {
 		running = r.awaitClaims() || running
@@ -202,8 +203,8 @@ const maxStart = 20 * time.Millisecond
 // when no task is running, or after grace. A task that is still running then has most likely begun.
 //
 // The first yields are for a runner that the Go scheduler has preempted, which is ahead of the caller in
-// the scheduler's queue. Where goroutines keep all processors busy, each yield takes long, and few must be
-// enough. The sleeps are for a runner whose thread the machine has preempted.
+// the scheduler's queue. Where goroutines keep all processors busy, each yield takes long, so a few yields
+// must be enough. The sleeps are for a runner whose thread the operating system has preempted.
 //
 // In a synctest bubble time stands still while goroutines run, and a sleep would advance it. So awaitStarts
 // only yields there. It recognizes a bubble by times without a monotonic reading, because a coarse clock

@@ -9,9 +9,9 @@ import (
 // The word
 //
 // Goroutines race for one word of 64 bits in the Timeout, and for nothing else. The word holds the tick and
-// the status. It has a bit for each of these: the timeout is on the queue; a run of a repeating timeout is in
-// progress; it was reset meanwhile; it has a hook; the worker has never taken it off the queue. The remaining
-// bits detect copies of the Timeout.
+// the status. Five further bits each say one thing: the timeout is on the queue; a run of a repeating timeout
+// is in progress; the timeout was reset since it was armed, or during that run; it has a hook; the worker has
+// never taken it off the queue. The remaining bits detect copies of the Timeout.
 //
 //	 idle (Init)
 //	   |        Reset                      a runner claims it
@@ -33,9 +33,9 @@ import (
 //
 //  1. A goroutine that sets the queued bit pushes the timeout on the queue. A goroutine that finds the
 //     bit set need not push, because the worker has yet to take the timeout, and will see the changed word.
-//     The worker clears the bit after it has taken the timeout off the queue, and reads the rest of
-//     the word in the same atomic step. So does Stop, and so does a producer that drops a
-//     canceled timeout, see prune.go.
+//     The worker clears the bit after it has taken the timeout off the queue, and reads the rest of the
+//     word in the same atomic step. Stop does the same, and so does a producer that drops a canceled
+//     timeout: see prune.go.
 //  2. A goroutine sets the bit, and pushes, only inside the gate (see stop.go), or as a runner that is
 //     claiming, or in NewTimeout, when no other goroutine knows the timeout. Only the push of NewTimeout
 //     can find that Stop has closed the queue, and no other goroutine relies on that push.
@@ -45,7 +45,8 @@ import (
 //  4. A runner claims a timeout of its batch if the tick in the word is not later than that of the batch.
 //     Resets may put a timeout into several batches: one claim wins, and no claim is early.
 //  5. While a timeout is at work, no runner claims it, and it is put into no bucket or batch. So its runs
-//     never overlap. When the run is over, its runner arms it again or ends it, as the word then says.
+//     never overlap. When the run is over, the runner arms the timeout again or ends it, as the word says
+//     then.
 const (
 	statusMask = 1<<2 - 1
 	queued     = 1 << 2 // on the queue, or about to be pushed
@@ -89,7 +90,8 @@ func pendingAt(word, tick uint64) uint64 {
 // not be overwritten either, not even by its zero value, until the second tick boundary after it has ended.
 //
 // It takes 48 bytes on 64-bit machines. As long as you keep the handle, it keeps the task in memory. The
-// library itself keeps neither beyond the second tick boundary after the timeout has ended.
+// library itself keeps neither the handle nor the task beyond the second tick boundary after the timeout has
+// ended.
 type Timeout struct {
 	// Immutable after NewTimeout, or Init.
 	timer *Timer
@@ -102,7 +104,8 @@ type Timeout struct {
 	// takes the timeout off the queue.
 	link *Timeout
 
-	// Owned by the worker: the number of the bucket as of wheel.placeOf, 0 for none, and the position in it.
+	// Owned by the worker: the number of the bucket, as wheel.placeOf returns it, or 0 for none; and the
+	// position in the bucket.
 	bucket, pos uint32
 }
 
@@ -140,8 +143,8 @@ func (to *Timeout) Cancel() bool {
 			}
 			continue
 		}
-		// The worker has to remove it if it lies in a bucket. After Stop there is no
-		// worker, and no bucket.
+		// The worker has to remove the timeout if it lies in a bucket. After Stop there is no worker, and
+		// no bucket.
 		open := t.enter(s)
 		if open {
 			end |= queued
@@ -159,7 +162,7 @@ func (to *Timeout) Cancel() bool {
 	return false
 }
 
-// canceled does the remaining work after Cancel has ended a timeout. Word is the timeout's word before that.
+// canceled does the remaining work after Cancel has ended a timeout. Word is the word from before the Cancel.
 func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	s.canceled.Add(1)
 	t.freeSlot(s)
@@ -168,9 +171,9 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	}
 }
 
-// claim makes a timeout that is pending and due by tick expired, or at work if it repeats, and returns its
-// new word. It returns 0 if the timeout was canceled, or reset to a later tick, which claim then puts on
-// the queue if necessary. Called only by a runner that is claiming.
+// claim claims a timeout that is pending and due by tick: the timeout becomes expired, or at work if it
+// repeats. It returns the new word. It returns 0 if the timeout was canceled or reset to a later tick. In
+// the second case it puts the timeout on the queue if necessary. Called only by a runner that is claiming.
 func (to *Timeout) claim(tick uint64) (claimed uint64) {
 	for {
 		word := to.word.Load()

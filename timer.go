@@ -23,8 +23,8 @@ var (
 // A Task is what runs when a timeout expires. Tasks of different timeouts may run at the same time, on
 // goroutines of the timer. With WithMaxConcurrency(1) they run one after another.
 type Task interface {
-	// Run is called with the handle of the timeout, once each time it expires. What the program did before
-	// it armed the timeout, or last reset it, happens before the call.
+	// Run is called with the handle of the timeout, once each time it expires. In terms of the Go memory
+	// model, arming the timeout, or resetting it, happens before the call.
 	Run(to *Timeout)
 }
 
@@ -59,7 +59,7 @@ type Timer struct {
 
 	// Shared.
 	stopped  atomic.Bool
-	position atomic.Uint64 // of the worker, see presence.go; next to fields that are seldom written
+	position atomic.Uint64 // of the worker, see presence.go; on a cache line that is seldom written
 	allTaken chan struct{} // closed when Stop has taken all timeouts
 	returned atomic.Uint64
 	rejected atomic.Uint64
@@ -128,8 +128,8 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	return t.newTimeout(task, bits, t.clock.dueIn(delay))
 }
 
-// newTimeout arms a new timeout for a tick, which must lie ahead. Task and bits are those that prepareTask
-// returned.
+// newTimeout arms a new timeout for a tick, which must lie ahead. Task and bits are the results of
+// prepareTask.
 func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	to := &Timeout{timer: t, task: task}
 	*to.wordPtr() = bits
@@ -143,8 +143,8 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	return to, nil
 }
 
-// start arms an idle timeout, which no other goroutine may know, for a tick, which must lie ahead. If long
-// is not nil, the caller must prune that stripe, at a moment when it holds no lock.
+// start arms an idle timeout for a tick. No other goroutine may know the timeout yet, and the tick must lie
+// ahead. If long is not nil, the caller must prune that stripe as soon as it holds no lock.
 func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	word := to.wordPtr()
 	*word = pendingAt(*word|queued|fresh, tick)
@@ -212,9 +212,8 @@ func (t *Timer) push(st *stack, to *Timeout) (alone, ok bool) {
 	return alone, ok
 }
 
-// pushAgain is push for a timeout that the worker has already taken off the queue before. The worker moves
-// it, removes it from its bucket, or places it again. Called inside the gate, or by a runner that is
-// claiming.
+// pushAgain is push for a timeout that the worker has taken off the queue before. The worker moves it,
+// removes it from its bucket, or places it again. Called inside the gate, or by a runner that is claiming.
 func (t *Timer) pushAgain(s *stripe, to *Timeout) {
 	s.pushedAgain.Add(1)
 	t.push(&s.known, to)
@@ -236,7 +235,7 @@ func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 		"panic", value, "timeout", to.String(), "stack", string(stack))
 }
 
-// log returns the logger to use. Logging runs user code, the handler of the logger.
+// log returns the logger to use. Logging runs user code: the handler of the logger.
 func (t *Timer) log() *slog.Logger {
 	l := t.logger
 	if l == nil {

@@ -24,8 +24,8 @@ func (to *Timeout) Wait(ctx context.Context) error {
 }
 
 // untilTaskEnds returns nil if no runner is running the task of a timeout. Otherwise it returns a channel that
-// is closed when a held runner is done with a task. The runner of the timeout stays held, so that it closes
-// the channel after the task.
+// is closed when a held runner is done with a task. The runner of the timeout stays held, so it closes the
+// channel after the task.
 func (r *runners) untilTaskEnds(to *Timeout) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 // Level 0 has a bucket for each tick. Each higher level has a bucket for each block of ticks, and a block is
 // half a turn of the level below. A timeout lies on the lowest level whose next size blocks reach its
 // tick. It moves down before the hand enters its block: see cascade.go. A timeout beyond the reach of the top
-// level lies there too, in the bucket that its block modulo size names. Its remaining rounds are not
-// stored: they follow from its tick.
+// level lies on the top level too, in the bucket whose number is its block modulo size. Its remaining rounds
+// are not stored: they follow from its tick.
 //
 // An example: three levels of 512 buckets, and a tick of 10 ms.
 //
@@ -113,9 +113,9 @@ func (w *wheel) remove(to *Timeout) {
 // was removed, and costs a spurious wake-up then.
 func (w *wheel) refresh() { w.next = w.earliest() }
 
-// advance moves the hand to tick now and passes each timeout that has come due to emit. It takes time for
-// timeouts that are due or have not moved down in time. However many ticks have passed, it visits each bucket
-// at most once.
+// advance moves the hand to tick now and passes each timeout that has come due to emit. Its cost depends on
+// the number of timeouts that are due or have not moved down in time, and not on the number of ticks: it
+// visits each bucket at most once.
 func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 	if now <= w.now {
 		return

@@ -8,16 +8,17 @@ import (
 )
 
 const (
-	// worthPlacing is the number of timeouts pending on the queue from which the worker is woken before
-	// the tick is over, so that it does not find too many of them then. Each stripe gets an equal share.
+	// worthPlacing is the number of pending timeouts on the queue at which a producer wakes the worker
+	// before the next boundary, so that the worker does not find too many of them there. A producer checks
+	// only its own stripe, for an equal share of this number.
 	worthPlacing = 1 << 18
 
-	// checkEvery is the number of timeouts taken off the queue after which the worker checks the clock.
-	// It takes some 50 microseconds for so many. So a long queue does not delay a tick that comes due.
+	// checkEvery is the number of timeouts that the worker takes off the queue before it checks the clock
+	// again. That takes some 50 microseconds, so a long queue does not delay a tick that comes due.
 	checkEvery = 1 << 10
 
-	// maxAwake bounds how long the worker waits in the state awake, in which nothing wakes it. Otherwise
-	// it would stay for the whole of a long tick although nothing is pending any more.
+	// maxAwake bounds how long the worker waits in the state awake, in which a push does not wake it.
+	// Otherwise it would stay for the whole of a long tick although nothing is pending any more.
 	maxAwake = 500 * time.Millisecond
 
 	// tooLate is the lateness of the worker above which it logs a warning.
@@ -103,11 +104,12 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	case overdue:
 		until = min(until, later(elapsed, max(w.clock.tick/checksPerTick, 1)))
 	case taken == 0 && !waiting && !w.stale && (w.wheel.next > next || w.clock.tick > maxAwake):
-		// The queue was empty and nothing is due, so the worker goes idle. After timeouts on the queue,
-		// more are likely to follow, and being woken for them costs more than checking at the next tick.
+		// The queue was empty and nothing is due, so the worker goes idle. When the queue was not empty,
+		// it stays awake: more timeouts are likely to follow, and being woken for them costs more than
+		// checking at the next tick.
 		next, gone = w.goIdle(next)
 		until = w.clock.boundary(next)
-		if w.presence.Load() == awake { // it has not gone idle after all, and nothing wakes it
+		if w.presence.Load() == awake { // it has not gone idle after all
 			until = min(until, later(elapsed, maxAwake))
 		}
 	default:
@@ -177,7 +179,7 @@ func (w *worker) takeWheel() *wheel {
 
 // drain takes all timeouts off the queue, settles each one, hands over those that are already due, and
 // returns how many it has taken. It does not delay ticks that come due meanwhile. It also sweeps the
-// batches if that is worth it.
+// batches, if the last sweep is long enough ago.
 func (w *worker) drain() (taken int) {
 	for i := range w.queue.stripes {
 		for list := range w.queue.stripes[i].takeAll((*stack).take) {
@@ -247,7 +249,7 @@ func (w *worker) handOver() {
 	}
 }
 
-// checkStalled has runners added if those at work are stuck: see runners.checkStalled.
+// checkStalled calls runners.checkStalled, which adds runners if the live ones are stuck.
 func (w *worker) checkStalled(elapsed time.Duration) (waiting, overdue bool) {
 	spent := elapsed - w.checkedAt
 	w.checkedAt = elapsed
