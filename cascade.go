@@ -5,8 +5,8 @@ package hashedwheel
 // When the hand enters the block of a bucket on an upper level, all timeouts in that bucket must be on a
 // lower level. Moving them just then would delay other timeouts that are due: a bucket may hold millions,
 // and moving one costs 20 ns, or 100 ns where memory is cold. So the worker moves them while the hand goes
-// through the block before, a few at a time, between the ticks. During that block nothing is added to the
-// bucket: the level below reaches to its end, because two blocks are one turn of that level.
+// through the block before, a few at a time, between the ticks. Nothing is added to the bucket meanwhile:
+// one turn of the level below is two blocks, so that level already reaches to the end of the bucket's block.
 //
 // For a bucket with few entries the worker does not wake up. Timeouts that have not moved down in time
 // move when the hand gets there.

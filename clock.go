@@ -11,8 +11,8 @@ import (
 const neverTick = 1<<(64-tickShift) - 1
 
 // A clock counts ticks since start. Only a clock converts durations to ticks and ticks to durations. The
-// worker reads the time only from it. All of it is monotonic: start has a monotonic reading, and
-// time.Since uses that.
+// worker reads the time only from it. Its time is monotonic: start has a monotonic reading, and time.Since
+// uses that reading.
 //
 // In a synctest bubble no time has a monotonic reading, and nothing sets the wall clock. So if only one of
 // start and another time has a monotonic reading, one is from inside a bubble and the other from outside:
@@ -59,8 +59,8 @@ func (c *clock) ticks(d time.Duration) uint64 {
 
 // elapsed returns the time since start, which is never negative.
 //
-// Outside of bubbles, the check for them costs only two branches. In a bubble the year is 2000, so the time
-// since the start of a timer made outside is negative there.
+// Outside of bubbles, it costs only two branches to detect a bubble. In a bubble the year is 2000, so the
+// time since the start of a timer made outside is negative there.
 func (c *clock) elapsed() time.Duration {
 	if d := time.Since(c.start); d >= 0 && c.monotonic {
 		return d

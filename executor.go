@@ -17,7 +17,7 @@ import (
 // Until its task starts, a timeout is pending: it can be canceled and reset, and Stop returns it. If submit
 // returns an error or panics, a task runs on a goroutine of the timer, and Stats counts it as Unsubmitted.
 // A submit that blocks holds up no other timeout, but costs a goroutine. With WithMaxConcurrency, the
-// executor has no more than that many functions at a time. Sleep and Light tasks run without the executor,
+// executor is given at most that many functions at a time. Sleep and Light tasks run without the executor,
 // and so do the timers and tickers of package clock.
 func WithExecutor(submit func(run func()) error) Option {
 	return func(c *config) {

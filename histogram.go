@@ -23,8 +23,8 @@ const (
 	classes = 128
 )
 
-// A Histogram counts durations in classes. The first eight classes are a microsecond (1,024 ns) wide. From
-// there on there are four classes for each doubling of the duration. The zero Histogram is empty.
+// A Histogram counts durations in classes. The first eight classes are a microsecond (1,024 ns) wide. Beyond
+// them there are four classes for each doubling of the duration. The zero Histogram is empty.
 type Histogram struct {
 	counts [classes]uint64
 	sum    time.Duration
@@ -69,7 +69,7 @@ func (h Histogram) Quantile(q float64) time.Duration {
 	if n == 0 {
 		return 0
 	}
-	left := min(max(uint64(math.Ceil(q*float64(n))), 1), n) // of the shortest durations, to be skipped
+	left := min(max(uint64(math.Ceil(q*float64(n))), 1), n) // how many of the shortest durations to skip
 	class := 0
 	for left > h.counts[class] {
 		left -= h.counts[class]
@@ -88,8 +88,8 @@ func (h Histogram) Sub(before Histogram) Histogram {
 	return h
 }
 
-// Buckets returns an iterator over upper bounds, and over the number of durations that do not exceed each
-// of them. This is the form that Prometheus and OpenTelemetry use. The bounds are the same for each
+// Buckets returns an iterator over pairs of an upper bound and the number of durations that do not exceed
+// it. This is the form that Prometheus and OpenTelemetry use. The bounds are the same for each
 // Histogram. There are 25 of them, from 16 microseconds to four and a half minutes, each twice the one
 // before. All are bounds of classes, so the numbers are exact. Count returns the number for an infinite
 // bound.

@@ -88,7 +88,7 @@ func (noHook) claim(to *Timeout, word uint64) (claimed uint64) {
 // wrap is a hook around a task that may be a hook itself. It passes each event on.
 type wrap struct{ task Task }
 
-// inner returns the task as a hook. If it is none, that is noHook.
+// inner returns the task as a hook, or noHook if the task is not a hook.
 func (w *wrap) inner() hook {
 	if h, ok := w.task.(hook); ok {
 		return h

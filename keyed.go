@@ -88,8 +88,8 @@ func (k *Keyed[K, V]) shard(key K) *shard[K, V] {
 }
 
 // Set stores a value that expires after delay. If the key is present, Set replaces its value and its
-// deadline. It does not replace a value that has just expired: then expired is called for that value, and
-// later for the new one too.
+// deadline. It does not replace a value that has just expired: in that case expired is called for that value,
+// and later for the new value too.
 //
 // The error is ErrStopped, or ErrTooManyPending for a key that is not present. After an error nothing has
 // changed. A key that does not equal itself, such as NaN, is an error, because it could not be found again.
@@ -168,8 +168,8 @@ func (k *Keyed[K, V]) Get(key K) (V, bool) {
 	return it.value, true
 }
 
-// Remove removes a key and returns its value. It reports whether the key was present and had not expired:
-// then expired is not called for it. Keys that were present when the timer was stopped can still be
+// Remove removes a key and returns its value. It reports whether the key was present and had not expired: if
+// so, expired is not called for it. Keys that were present when the timer was stopped can still be
 // removed.
 func (k *Keyed[K, V]) Remove(key K) (V, bool) {
 	s := k.shard(key)

@@ -4,9 +4,9 @@ import "context"
 
 // Labeled returns a task that runs the given task with the profiler labels of ctx. These may be the labels
 // of the goroutine that arms the timeout: pprof.Do passes such a context to its function. After the task,
-// its goroutine has the labels of the timer again (see WithName), or none if the goroutine belongs to an
-// executor. After a call of pprof.Do inside a task, the goroutine would keep the labels of that call's
-// context.
+// the goroutine has the labels of the timer again (see WithName), or none if the goroutine belongs to an
+// executor. If the task called pprof.Do instead, the goroutine would keep the labels of the context that the
+// task passed to pprof.Do.
 //
 // Labeled returns nil for a nil task, panics for a nil context, and allocates 32 bytes. Only Run has the
 // labels, the method Canceled does not. Timeout.Task returns the given task.

@@ -15,7 +15,7 @@ type level struct {
 	inUse    int      // how many buckets have entries
 	count    int      // entries in all buckets
 
-	// How much of the block after the hand's has moved down, see cascade.go.
+	// How far the block after the hand's has moved down, see cascade.go.
 	block     uint64 // the block that toCascade belongs to
 	toCascade int    // entries of its bucket that have not been checked yet
 }

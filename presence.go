@@ -14,7 +14,7 @@ package hashedwheel
 //		                                asleep
 //
 //	  - awake: the worker takes the queue at the next boundary, or checks it after it has
-//	    left this state. A push needs to do nothing.
+//	    left this state. A push need not do anything.
 //	  - asleep, absent: a push that finds its stack empty changes the state to awake. So does
 //	    a producer that has pruned the queue and put back what it keeps. The goroutine that
 //	    made the change wakes or starts the worker.

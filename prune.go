@@ -20,8 +20,8 @@ import "sync/atomic"
 // Later prunings check the segments again, a few each time, and move what is left to the other side. Such
 // a pass over all segments begins when the stripe keeps one and a half times as many timeouts as the last
 // pass has left. So each timeout is checked a constant number of times on average. A stripe holds at most
-// some three times as many timeouts as are pending on it. A pruning also checks a stripe that no goroutine
-// uses any more. The worker and Stop take the stack and both sides.
+// some three times as many timeouts as are pending on it. A pruning also checks another stripe, if
+// it finds one that no goroutine uses any more. The worker and Stop take the stack and both sides.
 //
 // The rules:
 //
@@ -38,13 +38,13 @@ import "sync/atomic"
 //     loses its processor meanwhile delays a few segments, not the stripe.
 
 const (
-	// pruneEvery is the number of timeouts armed on a stripe from one pruning to the next. They
-	// take 12 KB, which fits the first-level cache of a processor.
+	// pruneEvery is the number of timeouts armed on a stripe from one pruning to the next. So many
+	// timeouts take 12 KB, which fits the first-level cache of a processor.
 	pruneEvery = 1 << 8
 
 	// maxChecked bounds how many kept timeouts a pruning checks, except that it finishes the last segment.
-	// That takes some 20 microseconds. It must be well above pruneEvery, so that a pass ends before many
-	// new timeouts are kept.
+	// Checking so many takes some 20 microseconds. maxChecked must be well above pruneEvery, so that a pass
+	// ends before many new timeouts are kept.
 	maxChecked = 4 * pruneEvery
 
 	// minPass is the least number of kept timeouts for which a pass is worth its cost.

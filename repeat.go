@@ -15,7 +15,7 @@ type repeating struct {
 
 	// Immutable.
 	schedule Schedule      // nil: by period
-	jitter   *jittered     // added to what the schedule says; nil for none
+	jitter   *jittered     // added to the times of the schedule; nil for none
 	period   time.Duration // from one run to the next
 	fromEnd  bool          // the period counts from the end of a run
 
@@ -79,7 +79,7 @@ func (r *repeating) next(c *clock) (more bool) {
 
 // nextScheduled asks the schedule for the time after the one that it returned last, not after the present
 // time. A run may be late. By the wall clock it may even be early, if that clock has been set back
-// meanwhile. Neither may make the schedule repeat or skip a run.
+// meanwhile. In neither case must the schedule repeat or skip a run.
 func (r *repeating) nextScheduled(c *clock) (more bool) {
 	next := r.schedule.Next(r.at)
 	if next.IsZero() {

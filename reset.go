@@ -3,9 +3,9 @@ package hashedwheel
 import "time"
 
 // Reset arms the timeout, in whatever state it is, so that its task runs after delay from now. Active
-// reports whether it was still pending: then Reset has only moved it, and its old deadline no longer
-// counts. Otherwise it was idle or had ended, and is pending again. If its task is still running, the next
-// run may overlap with this one.
+// reports whether it was still pending: if so, Reset has only moved it, and its old deadline no longer
+// counts. Otherwise it was idle or had ended, and is pending again. In that case the task may still be
+// running, and its next run may overlap with that run.
 //
 // For a repeating timeout, Reset moves the next run, and the runs after it follow from there. If the task
 // is running, the next run does not start before the task has returned.

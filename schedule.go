@@ -17,14 +17,14 @@ type Schedule interface {
 	//
 	// Timer.Schedule calls Next for the first run. For each further run, the goroutine that has run the
 	// task calls Next when the task has returned, unless the timeout was canceled or reset meanwhile. A run
-	// and its Next happen before the next run. If Next panics then, the panic is reported like one of the
-	// task, and the schedule ends. A runtime.Goexit ends the schedule too.
+	// and its Next happen before the next run. If Next panics after a run, the panic is reported like one
+	// of the task, and the schedule ends. A runtime.Goexit ends the schedule too.
 	Next(prev time.Time) time.Time
 }
 
 // Every returns a schedule with a fixed interval. Use it with Jitter, or where missed runs are to be
-// dropped: ScheduleAtFixedRate makes up for them. The interval must be positive, otherwise Timer.Schedule
-// returns an error.
+// dropped. (ScheduleAtFixedRate makes up for missed runs.) The interval must be positive, otherwise
+// Timer.Schedule returns an error.
 func Every(interval time.Duration) Schedule { return every(interval) }
 
 type every time.Duration
@@ -32,10 +32,10 @@ type every time.Duration
 func (e every) Next(prev time.Time) time.Time { return prev.Add(time.Duration(e)) }
 
 // Jitter returns a schedule that delays each run of s at random, so that a thousand tasks do not all run at
-// once. The delay is a part of the time since the run before, evenly distributed between zero and fraction:
-// 0.1 means up to a tenth. No run is early. With Timer.Schedule the delays do not add up, because each is
-// counted from the time that s returns. The fraction must be 0 to 1, otherwise Timer.Schedule returns an
-// error.
+// once. The delay is a random fraction of the time since the run before, evenly distributed between zero and
+// the given fraction: 0.1 means up to a tenth. No run is early. With Timer.Schedule the delays do not add up,
+// because each is counted from the time that s returns. The fraction must be 0 to 1, otherwise Timer.Schedule
+// returns an error.
 func Jitter(s Schedule, fraction float64) Schedule { return &jittered{s, fraction} }
 
 type jittered struct {

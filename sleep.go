@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Sleep waits until d has passed, and then returns nil. It does so at the first tick boundary at or after
-// d. If the context is done before that, Sleep returns the context's error at once. If d is not positive, Sleep
+// Sleep waits until d has passed, and returns nil at the first tick boundary at or after that time. If the
+// context is done before that, Sleep returns the context's error at once. If d is not positive, Sleep
 // returns at once and does not use the timer. Otherwise the error may also be ErrTooManyPending, or
 // ErrStopped if the timer is stopped before or during the call.
 func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {

@@ -33,7 +33,7 @@ type Stats struct {
 	// sleeps, except that it may wake up
 	//   - once at the old deadline of a timeout that was reset to a later one,
 	//   - once at the deadline of a timeout that was canceled in a bucket of more than 8,192 timeouts,
-	//   - before more than 4,096 timeouts of one bucket of an upper level are due, to move them down,
+	//   - before more than 4,096 timeouts of one bucket of an upper wheel are due, to move them down,
 	//   - once after each 2,147,483,648 ticks that a timeout is pending.
 	Wakeups uint64
 
@@ -55,9 +55,9 @@ type Stats struct {
 	Lateness Histogram
 }
 
-// LevelStats describe one level of the wheel.
+// LevelStats has the figures of one level of the wheel.
 type LevelStats struct {
-	Hand     int // the bucket that the wheel has reached; while nothing is due it stays there
+	Hand     int // the bucket that the wheel has reached; it does not move while nothing is due
 	Occupied int // buckets with timeouts
 	Timeouts int // timeouts in the buckets, also canceled ones that are yet to be removed
 }
@@ -192,8 +192,8 @@ func (e ends) total() uint64 { return e.expired + e.canceled + e.returned }
 
 // stats returns the counts, given the number of accepted timeouts that was read after the ends. That number
 // may be too low, even lower than the ends. A repeating timeout may be counted as armed again on one
-// stripe, and be taken back on another one. A reader that comes between the two sees only the second
-// change.
+// stripe, and then be subtracted on another one. A reader that comes between the two sees only the
+// subtraction.
 func (e ends) stats(accepted uint64) Stats {
 	if int64(accepted-e.total()) < 0 {
 		accepted = e.total()

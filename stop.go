@@ -229,7 +229,7 @@ func (t *Timer) awaitStarts(grace time.Duration) {
 }
 
 // handBack ends a pending timeout on behalf of Stop. It reports whether the timeout was pending, and
-// returns its word from before.
+// returns the word from before that.
 func (to *Timeout) handBack() (word uint64, ok bool) {
 	for {
 		word = to.word.Load()

@@ -92,8 +92,8 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	w.count++
 }
 
-// move makes sure that the wheel visits a timeout in a bucket by tick. If the entry's tick is not later, move
-// does nothing, because the visit at the entry's tick moves the timeout.
+// move makes sure that the wheel visits a timeout, which must be in a bucket, no later than at tick. If the
+// entry's tick is not later, move does nothing, because the visit at the entry's tick moves the timeout.
 func (w *wheel) move(to *Timeout, tick uint64) {
 	if tick < w.levelOf(to).buckets[w.slotOf(to)].at(int(to.pos)).tick {
 		w.remove(to)

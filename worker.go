@@ -46,8 +46,8 @@ type worker struct {
 	taken    atomic.Uint64 // timeouts that the worker or Stop has taken off the queue
 	shown    levelsShown   // written by the worker or Stop
 
-	// Owned by the worker while there is one. A change of presence hands them over from one worker to the
-	// next, and to Stop. Other goroutines may read the wheel with mu held.
+	// Owned by the worker while there is one. A change of presence hands these fields over from one worker
+	// to the next, and to Stop. Other goroutines may read the wheel with mu held.
 	mu    sync.Mutex // held by the worker, except while it waits
 	wheel *wheel     // nil while there is no wheel
 
@@ -76,7 +76,7 @@ func (w *worker) run() {
 	close(w.done)
 }
 
-// round does all that is due now and returns until when to wait, or 0 if there is more to do. Gone
+// round does all that is due now. It returns the time until which to wait, or 0 if there is more to do. Gone
 // reports that the worker has ended and owns nothing any more.
 func (w *worker) round() (until time.Duration, gone bool) {
 	w.mu.Lock()
