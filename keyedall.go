@@ -15,8 +15,8 @@ func (k *Keyed[K, V]) Clear() (n int) {
 	return n
 }
 
-// clear removes all keys of the shard, and returns how many had not expired. The tasks of those that had
-// are waiting for the lock.
+// clear removes all keys of the shard, and returns how many had not expired. The tasks of the expired keys are
+// waiting for the lock.
 func (s *shard[K, V]) clear() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

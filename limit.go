@@ -16,7 +16,7 @@ import (
 // no stripe. Slots move from one stripe to another only under a lock. A goroutine that finds no slot on its
 // stripe takes the lock, and searches the reserve and then all stripes. A search that finds nothing does not
 // prove that no slot was free: a slot may have been freed on a stripe after the search had passed that
-// stripe. Then the goroutine searches again.
+// stripe. In that case the goroutine searches again.
 //
 // A search sets the state to searching when it begins. If it has found nothing, it changes the state to
 // noneFree, unless the state is no longer searching. A goroutine that has freed a slot sets the state to

@@ -16,8 +16,8 @@ type queue struct {
 }
 
 // A stripe has two stacks. Timeouts that the worker has never taken are pushed on fresh. Producers prune
-// that stack and keep what is still pending in segments: see prune.go. All other timeouts are pushed on
-// known, which only the worker and Stop take.
+// that stack, and put the timeouts that they keep into segments: see prune.go. All other timeouts are pushed
+// on known, which only the worker and Stop take.
 //
 // The counters count what the goroutines that use the stripe do. Each event is counted before another
 // goroutine can see its effect. For example, armed grows before the timeout can end.

@@ -17,11 +17,11 @@ import "sync/atomic"
 //	            kept[phase] ------+       phase++, when kept[phase] is empty and
 //	                        pop           kept[1 - phase] has grown by half
 //
-// Later prunings check the segments again, a few each time, and move what is left to the other side. Such
-// a pass over all segments begins when the stripe keeps one and a half times as many timeouts as the last
+// Later prunings check the segments again, a few each time, and move the rest to the other side. Such a
+// pass over all segments begins when the stripe keeps one and a half times as many timeouts as the last
 // pass has left. So each timeout is checked a constant number of times on average. A stripe holds at most
-// some three times as many timeouts as are pending on it. A pruning also checks another stripe, if
-// it finds one that no goroutine uses any more. The worker and Stop take the stack and both sides.
+// some three times as many timeouts as are pending on it. A pruning also checks another stripe,
+// if it finds one that no goroutine uses any more. The worker and Stop take the stack and both sides.
 //
 // The rules:
 //

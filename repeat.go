@@ -79,7 +79,7 @@ func (r *repeating) next(c *clock) (more bool) {
 
 // nextScheduled asks the schedule for the time after the one that it returned last, not after the present
 // time. A run may be late. By the wall clock it may even be early, if that clock has been set back
-// meanwhile. In neither case must the schedule repeat or skip a run.
+// meanwhile. The schedule must not repeat or skip a run in either case.
 func (r *repeating) nextScheduled(c *clock) (more bool) {
 	next := r.schedule.Next(r.at)
 	if next.IsZero() {

@@ -68,8 +68,8 @@ func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe
 }
 
 // visits reports whether the worker is sure to check a pending timeout by tick. This is so if the timeout's
-// present tick is not later than that, and lies ahead of the worker. Then the timeout is on the queue, or in
-// a bucket that the worker has yet to visit.
+// present tick is not later than the given tick, and lies ahead of the worker. Then the timeout is on the
+// queue, or in a bucket that the worker has yet to visit.
 //
 // Two cases are left to the runner. The worker may visit the bucket before the caller's compare-and-swap.
 // And a repeating timeout that was due again as its run ended is in a batch already. In both cases the

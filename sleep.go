@@ -30,7 +30,7 @@ func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 // A sleeper is the task that ends a Sleep.
 type sleeper struct {
 	Light
-	done chan error // has room for what is sent
+	done chan error // has room for the one error that is sent
 }
 
 func (s sleeper) Run(*Timeout)            { s.done <- nil }
