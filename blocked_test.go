@@ -203,7 +203,7 @@ func TestTrivialTasksNeedFewRunners(t *testing.T) {
 	}
 	<-done
 	require.NotZero(t, most.Load())
-	require.LessOrEqual(t, most.Load(), max(n/100, 1000))
+	require.LessOrEqual(t, most.Load(), max(n/100, 2000)) // 2000 is more than the first five additions
 }
 
 // With a limit of n, never more than n tasks run at the same time, and n do while enough are due.

@@ -280,20 +280,14 @@ func TestKeyedKeepsNothing(t *testing.T) {
 		require.Zero(t, k.Len())
 
 		many := NewKeyed(timer, func(int, int) {})
-		heap := func() uint64 {
-			runtime.GC()
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			return m.HeapAlloc
-		}
-		before := heap()
+		before := heapInUse()
 		for i := range 100_000 {
 			require.NoError(t, many.Set(i, i, tick))
 		}
 		pass(3 * tick)
 		require.Zero(t, many.Len())
 		require.NoError(t, many.Set(1, 1, tick))
-		after := heap()
+		after := heapInUse()
 		t.Logf("%d bytes more than before", int64(after)-int64(before))
 		require.Less(t, int64(after)-int64(before), int64(1<<20))
 	})

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -133,10 +134,14 @@ func TestScrape(t *testing.T) {
 	require.EqualValues(t, 3, st.Expired)
 }
 
-// requireStats fails unless a scrape says what Stats says of a timer, and returns that.
+// requireStats fails unless a scrape says what Stats says of a timer, and returns that. It scrapes again if the
+// timer's goroutine, which may be starved, has changed anything meanwhile.
 func requireStats(t *testing.T, registry *prometheus.Registry, name string, timer *hashedwheel.Timer) hashedwheel.Stats {
 	t.Helper()
-	families, st := scrape(t, registry), timer.Stats()
+	st, families := timer.Stats(), scrape(t, registry)
+	for now := timer.Stats(); !reflect.DeepEqual(st, now); now = timer.Stats() {
+		st, families = now, scrape(t, registry)
+	}
 	for metric, want := range map[string]float64{
 		"timeouts_pending":        float64(st.Pending),
 		"timeouts_queued":         float64(st.Queued),
