@@ -46,6 +46,13 @@ import (
 // The keys are spread over several maps, each with its own lock, so that goroutines on different cores
 // seldom wait for each other. Setting, moving or touching a key that is present allocates nothing. It costs
 // a map look-up and a Timeout.Reset.
+//
+// A key takes 115 to 130 bytes if keys and values are of type int. A larger value adds the difference in size
+// once, and a larger key two or three times. Both exclude what they point to, such as the bytes of a string.
+//
+// In the timer's Stats, and for WithMaxPending, each key is one pending timeout. A new key counts as accepted.
+// While the key is present, Set, Move and Touch change no count. A key that Remove or Clear removes counts as
+// canceled. Timer.Stop counts the keys that are present as returned, and returns their timeouts.
 type Keyed[K comparable, V any] struct {
 	timer   *Timer
 	expired func(key K, value V) // may be nil

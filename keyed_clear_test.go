@@ -34,6 +34,34 @@ func TestKeyedWithoutCallback(t *testing.T) {
 	})
 }
 
+// What the documentation of Keyed says about Stats.
+func TestKeyedStats(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		k := NewKeyed[int, int](timer, nil)
+		for range 2 {
+			for key := range 10 {
+				require.NoError(t, k.Set(key, key, 5*tick))
+				require.True(t, k.Move(key, 3*tick))
+				_, ok := k.Touch(key, 4*tick)
+				require.True(t, ok)
+			}
+			pass(2 * tick)
+		}
+		require.Equal(t, Stats{Pending: 10, Accepted: 10}, outcomes(timer))
+		k.Remove(0)
+		require.True(t, k.Move(1, 0))
+		pass(tick)
+		require.Equal(t, Stats{Pending: 8, Accepted: 10, Expired: 1, Canceled: 1}, outcomes(timer))
+		require.NoError(t, k.Set(0, 0, time.Hour))
+		require.Equal(t, 9, k.Clear())
+		require.NoError(t, k.Set(0, 0, time.Hour))
+		require.Len(t, timer.Stop(), 1)
+		require.Equal(t, Stats{Accepted: 12, Expired: 1, Canceled: 10, Returned: 1}, outcomes(timer))
+	})
+}
+
 // A sliding limit: a key that is touched in time stays for another delay, and goes exactly then.
 func TestKeyedTouch(t *testing.T) {
 	virtual(t, func(t *testing.T) {

@@ -51,6 +51,31 @@ func TestMemoryOfPendingTimeouts(t *testing.T) {
 	runtime.KeepAlive(calls)
 }
 
+// What a key of a Keyed takes is in its documentation. How much of that is the map's depends on how full the
+// map is.
+func TestMemoryOfKeys(t *testing.T) {
+	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
+		t.Skip("these are the sizes of 64-bit machines, without the race detector")
+	}
+	for _, n := range []int{50_000, 60_000, 75_000, 90_000, 100_000} {
+		before := heapInUse()
+		timer := newTimer(t)
+		k := NewKeyed[int, int](timer, nil)
+		for key := range n {
+			require.NoError(t, k.Set(key, key, time.Hour))
+		}
+		for timer.Stats().Queued > 0 {
+			time.Sleep(time.Millisecond) // on real time, because the heap is measured
+		}
+		size := float64(heapInUse()-before) / float64(n)
+		runtime.KeepAlive(k)
+		timer.Stop()
+		t.Logf("%d keys: %.1f B", n, size)
+		require.Greater(t, size, 110.0)
+		require.Less(t, size, 145.0)
+	}
+}
+
 type embeddedCall struct{ timeout Timeout }
 
 func (*embeddedCall) Run(*Timeout) {}

@@ -123,8 +123,8 @@ func (to *Timeout) hook() hook {
 
 // Cancel ends a pending timeout. It returns true for exactly one caller, and then the task never starts,
 // even if it was already due. It returns false if the task has been started, or if the timeout has already
-// been canceled or returned by Stop. Cancel waits for nothing, not even for a task that is running. It
-// allocates nothing, unless the task is a Canceler.
+// been canceled or returned by Stop; if canceled or returned, IsCanceled is true. Cancel waits for nothing, not
+// even for a task that is running. It allocates nothing, unless the task is a Canceler.
 func (to *Timeout) Cancel() bool {
 	word := to.word.Load()
 	if status(word) != pending {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/signal"
 	"runtime"
 	"runtime/metrics"
 	"strings"
@@ -44,8 +45,10 @@ const memoryLimit = 6 << 30
 // cellEnv is an environment variable. It makes the process run that cell instead of the program.
 const cellEnv = "HASHEDWHEEL_BENCHMARK_CELL"
 
-// runCell is the main function of the process of a cell. It prints the outcome in one line.
+// runCell is the main function of the process of a cell. It prints the outcome in one line. It ignores an
+// interrupt, which a terminal sends to this process too: the program ends it.
 func runCell(spec string) {
+	signal.Ignore(os.Interrupt)
 	mode, spec, _ := strings.Cut(spec, "/")
 	work, name, _ := strings.Cut(spec, "/")
 	w, ok := findWorkload(work)

@@ -29,6 +29,17 @@ var fakes = []peer{
 	{name: "fake that counts processors", cancels: true, make: func(options) timer {
 		panic(fmt.Sprintf("%d processors", runtime.GOMAXPROCS(0)))
 	}},
+	{name: "fake that is interrupted", cancels: true, make: func(o options) timer {
+		self, err := os.FindProcess(os.Getpid())
+		if err == nil {
+			err = self.Signal(os.Interrupt)
+		}
+		if err != nil {
+			panic(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		return newTime(o)
+	}},
 	{name: "fake that exits", cancels: true, make: func(options) timer { os.Exit(3); return nil }},
 }
 
@@ -126,7 +137,7 @@ func TestCheck(t *testing.T) {
 		}
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			out, err := runProcess("check", p.name, 0, true)
+			out, err := runProcess(t.Context(), "check", p.name, 0, true)
 			if err != nil || out.Fault != "" {
 				t.Errorf("fault %q, error %v", out.Fault, err)
 			}
@@ -193,7 +204,7 @@ func TestWorkloadsNoticeFaults(t *testing.T) {
 func testFault(t *testing.T, work, peer, want string) {
 	t.Helper()
 	for range 5 {
-		out, err := runProcess(work, peer, 0, true)
+		out, err := runProcess(t.Context(), work, peer, 0, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,5 +243,51 @@ func TestRounds(t *testing.T) {
 	}
 	if len(r.Cells) != 5 {
 		t.Errorf("%d cells, want 5", len(r.Cells))
+	}
+}
+
+// A terminal sends an interrupt to the process of the cell too, which leaves it to the program.
+func TestCellIgnoresInterrupt(t *testing.T) {
+	t.Parallel()
+	out, err := runProcess(t.Context(), "check", "fake that is interrupted", 0, true)
+	if err != nil || out.Fault != "" {
+		t.Errorf("fault %q, error %v", out.Fault, err)
+	}
+}
+
+// interrupter ends a run when the progress of a cell begins.
+type interrupter struct {
+	cell   string
+	cancel context.CancelFunc
+}
+
+func (w *interrupter) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), w.cell) {
+		w.cancel()
+	}
+	return len(p), nil
+}
+
+// An interrupt ends the cell in progress, and that is not a fault of the cell. Only cells with results are shown.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	match := regexp.MustCompile(`^check/(time|fake that panics|fake that hangs|fake that exits)$|^rpc/siddontang$`)
+	for round, cells := range []int{3, 6} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := newResult(true, 2)
+		end := fmt.Sprintf("round %d of 2, 4 of 6: check, fake that hangs", round+1)
+		if round == 1 {
+			end = "round 2 of 2, 2 of 6: check, time" // those that crash or hang are not run again
+		}
+		if err := r.measure(ctx, match, nil, &interrupter{end, cancel}); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Cells) != cells || r.Rounds != round+1 {
+			t.Errorf("%d cells in %d rounds, want %d in %d", len(r.Cells), r.Rounds, cells, round+1)
+		}
+		if c := r.find("check", "time", 0); c == nil || len(c.Runs) != 1 || c.Fault != "" {
+			t.Errorf("time: %+v", c)
+		}
 	}
 }

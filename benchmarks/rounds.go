@@ -17,7 +17,8 @@ import (
 
 // measure runs all cells that match. Each run is a process of its own. So a crash or a deadlock is a result, and
 // no peer has the heap of another. In a round all peers take turns at each workload, so that a change in the
-// speed of the machine affects all of them. When ctx ends, measure keeps the results so far.
+// speed of the machine affects all of them. When ctx ends, measure ends the run in progress, and keeps the results
+// of the runs before it.
 func (r *result) measure(ctx context.Context, match *regexp.Regexp, procs []int, progress io.Writer) error {
 	if err := r.plan(match, procs); err != nil {
 		return err
@@ -30,17 +31,21 @@ func (r *result) measure(ctx context.Context, match *regexp.Regexp, procs []int,
 			}
 			fmt.Fprintf(progress, "%5.0f s  round %d of %d, %d of %d: %s: ",
 				time.Since(start).Seconds(), round+1, rounds, i+1, len(r.Cells), c.label())
-			out, err := runProcess(c.Workload, c.Peer, c.Procs, r.Short)
+			out, err := runProcess(ctx, c.Workload, c.Peer, c.Procs, r.Short)
+			if ctx.Err() != nil {
+				fmt.Fprintln(progress, "interrupted")
+				r.Rounds = round + 1
+				if round == 0 {
+					r.Cells = r.Cells[:i] // the others have no results
+				}
+				r.summarize()
+				return nil
+			}
 			if err != nil {
 				return err
 			}
 			c.Runs = append(c.Runs, out)
 			fmt.Fprintln(progress, out.line(c.Workload))
-			if ctx.Err() != nil {
-				r.Rounds = round + 1
-				r.summarize()
-				return nil
-			}
 		}
 	}
 	r.summarize()
@@ -108,9 +113,9 @@ func (o outcome) line(work string) string {
 	return strings.Join(parts, ", ")
 }
 
-// runProcess runs one cell once. It sets GOMAXPROCS to procs unless that is 0. An error is an error of this
-// program, not of the peer.
-func runProcess(work, peer string, procs int, short bool) (outcome, error) {
+// runProcess runs one cell once, until ctx ends. It sets GOMAXPROCS to procs unless that is 0. An error is an
+// error of this program, not of the peer.
+func runProcess(ctx context.Context, work, peer string, procs int, short bool) (outcome, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return outcome{}, err
@@ -124,7 +129,7 @@ func runProcess(work, peer string, procs int, short bool) (outcome, error) {
 		mode = "short"
 	}
 	limit := w.limit(short) + 10*time.Second // the process ends itself before, unless that fails too
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe)
 	cmd.Env = append(os.Environ(), cellEnv+"="+mode+"/"+work+"/"+peer)

@@ -17,11 +17,18 @@
 // activity until the Write returns. Therefore the limit must be longer than any pause of the server itself,
 // for instance in a slow handler, and longer than its largest Write takes.
 //
-// A client that sends a byte now and then is not silent. So an http.Server still needs its
-// ReadHeaderTimeout.
-//
 // A connection is never closed before the limit has passed since it was last active. It is closed at the
 // first tick boundary after that: less than one tick later, plus what the machine adds.
+//
+// # HTTP servers
+//
+// The limit replaces the IdleTimeout of an http.Server, because it also closes a connection that waits for
+// its next request. Unlike IdleTimeout, the limit holds during a request too: it closes a connection whose
+// handler neither reads nor writes for that long. Set IdleTimeout as well to have a shorter limit between
+// requests.
+//
+// A client that sends a byte now and then is not silent. So an http.Server still needs its
+// ReadHeaderTimeout.
 //
 // # TLS
 //

@@ -66,7 +66,7 @@ func newFlags(o *options) *flag.FlagSet {
 	within(fs, &o.ttl, "ttl", span, 100*ms, time.Hour, "registry: `time` that a lease lasts; it is renewed at a third of that")
 	within(fs, &o.tick, "tick", span, ms, time.Second, "`time` between two ticks of each timer")
 	within(fs, &o.grace, "grace", span, 0, time.Hour, "`time` that the machine may add to a bound")
-	within(fs, &o.seed, "seed", seed, 0, math.MaxUint64, "`number` that settles the moments of what happens at random ones; 0 to draw one")
+	within(fs, &o.seed, "seed", seed, 0, math.MaxUint64, "`number` that sets all random moments; 0 to draw one")
 	return fs
 }
 

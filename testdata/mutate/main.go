@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -42,13 +43,16 @@ func main() {
 		fmt.Print(tableOf(mutations))
 		return
 	}
-	if err := run(*part, *only); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *part, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(part, only string) error {
+// run makes the chosen mutations, until ctx ends.
+func run(ctx context.Context, part, only string) error {
 	var i, n int
 	if _, err := fmt.Sscanf(part, "%d/%d", &i, &n); err != nil || i < 1 || i > n {
 		return fmt.Errorf("-part %s: want i/n, such as 2/6", part)
@@ -77,14 +81,23 @@ func run(part, only string) error {
 		return errors.New("no mutation matches")
 	}
 	start := time.Now()
-	if out, err := goTest(dir, strings.Join(tests, " ")); err != nil {
+	const most = 4 * time.Minute // on a busy machine
+	if out, err := goTest(ctx, dir, strings.Join(tests, " "), most); ctx.Err() != nil {
+		return errInterrupted
+	} else if err != nil {
 		return fmt.Errorf("without a mutation: %v\n%s", err, out)
 	}
-	fmt.Printf("ok    all tests pass without a mutation (%.1f s)\n", time.Since(start).Seconds())
+	took := time.Since(start)
+	fmt.Printf("ok    all tests pass without a mutation (%.1f s)\n", took.Seconds())
+	limit := max(time.Minute, took) // a mutation may make a test hang
 	failed, done := 0, len(chosen)
 	for _, m := range chosen {
 		began := time.Now()
-		if err := m.try(dir); err != nil {
+		err := m.try(ctx, dir, limit)
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		if err != nil {
 			failed++
 			fmt.Printf("FAIL  %s, %s: %v\n", m.file, m.change, err)
 			continue
@@ -98,13 +111,16 @@ func run(part, only string) error {
 	return nil
 }
 
-// goTest runs tests in a directory, and returns what they print.
-func goTest(dir, tests string) (out string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+var errInterrupted = errors.New("interrupted")
+
+// goTest runs tests in a directory, for at most limit, and returns what they print.
+func goTest(ctx context.Context, dir, tests string, limit time.Duration) (out string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit+time.Minute) // go test compiles, and ends by itself
 	defer cancel()
 	pattern := "^(" + strings.ReplaceAll(tests, " ", "|") + ")$"
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout=1m", "-run="+pattern, "-v", ".")
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(), "-run="+pattern, "-v", ".")
 	cmd.Dir = dir
+	cmd.WaitDelay = time.Second // the test itself may have the pipe
 	text, err := cmd.CombinedOutput()
 	return string(text), err
 }
@@ -130,7 +146,7 @@ func copyPackage(dir string) error {
 }
 
 // try makes the change in the copy, runs the tests, and undoes the change. It returns nil if the tests fail.
-func (m mutation) try(dir string) error {
+func (m mutation) try(ctx context.Context, dir string, limit time.Duration) error {
 	path := filepath.Join(dir, m.file)
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -145,7 +161,7 @@ func (m mutation) try(dir string) error {
 	}
 	defer os.WriteFile(path, data, 0o644)
 
-	text, err := goTest(dir, m.tests)
+	text, err := goTest(ctx, dir, m.tests, limit)
 	switch {
 	case strings.Contains(text, "[build failed]") || strings.Contains(text, "[setup failed]"):
 		return fmt.Errorf("it does not compile:\n%s", text)
