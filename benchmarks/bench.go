@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// An outcome is the result of one run of a cell, which is a workload with a peer. It may have figures and a
-// fault: then the figures are those until the fault, or were measured while timeouts were lost.
+// An outcome is the result of one run of a cell, which is a workload with a peer. If it has both
+// figures and a fault, the figures were measured before the fault, or while timeouts were lost.
 type outcome struct {
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	Fault   string             `json:"fault,omitempty"`

@@ -179,7 +179,7 @@ func TestWorkloadsNoticeFaults(t *testing.T) {
 		"fire/fake that loses":                   "lost 20000 of 100000",
 		"fire/fake that repeats":                 "of 100000 twice",
 		"heartbeat/fake that loses":              "lost ",
-		"heartbeat/fake that forgets to reset":   "10000 of 10000 fired though reset before",
+		"heartbeat/fake that forgets to reset":   "10000 of 10000 fired though they were reset in time",
 		"heartbeat/fake that stalls":             "s behind",
 		"burst/fake that is early":               "early by up to ",
 		"burst/fake that loses":                  "lost ",

@@ -182,7 +182,7 @@ func TestChartContrast(t *testing.T) {
 
 // The whole text of a fault is in the chart, on lines that end within it.
 func TestFaultIsReadable(t *testing.T) {
-	fault := "took 0.5 s longer to arm than there was; lost 123456 of 1000000; early by up to 10 ms, 100 of 100; more (in 3 of 3 runs)"
+	fault := "arming took 0.5 s too long; lost 123456 of 1000000; early by up to 10 ms, 100 of 100; more (in 3 of 3 runs)"
 	svg := drawChart("", "", "M tasks/s", []bar{
 		{label: "a", value: 1.75, measured: true, fault: fault}, {label: "b", value: 1, measured: true},
 	})
@@ -198,7 +198,7 @@ func TestFaultIsReadable(t *testing.T) {
 			}
 		}
 		if e.name == "text" && e.text == "b" && e.number(t, "y") != 82+28+17 {
-			t.Errorf("the next row is at %s, in the fault's", e.at["y"])
+			t.Errorf("the next row is at %s, inside the row of the fault", e.at["y"])
 		}
 	}
 	if got := strings.Join(lines, " "); got != fault+"; 1.75 M tasks/s" || len(lines) != 2 {

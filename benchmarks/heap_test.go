@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// The workloads with 256 MB beside them have that memory. They give all the figures of their tables, for this
+// The workloads with 256 MB of other memory have that memory. They give all the figures of their tables, for this
 // library and package time.
 func TestBesideHeap(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes half a minute; without -short it runs, as does each workload in a short run")
+		t.Skip("takes half a minute; it runs without -short, and benchmarks -short runs each workload too")
 	}
 	var names []string
 	for _, w := range workloads {
@@ -26,7 +26,7 @@ func TestBesideHeap(t *testing.T) {
 			t.Run(w.name+"/"+name, func(t *testing.T) {
 				out := testFigures(t, w, name)
 				if peak, ok := out.Metrics["peak"]; ok && peak < 256 {
-					t.Errorf("a peak of %.0f MB with 256 MB beside it", peak)
+					t.Errorf("a peak of %.0f MB with 256 MB of other memory", peak)
 				}
 			})
 		}
@@ -37,12 +37,12 @@ func TestBesideHeap(t *testing.T) {
 		"storm-at-once-heap", "storm-later-heap", "storm-by-other-heap",
 	}
 	if !slices.Equal(names, want) {
-		t.Errorf("beside 256 MB there are %q, want %q", names, want)
+		t.Errorf("the workloads with other memory are %q, want %q", names, want)
 	}
 }
 
-// A workload with 256 MB beside it has the same peers as the one without. The storms have fewer, because they take
-// long.
+// A workload with 256 MB of other memory has the same peers as the one without. The storms have fewer, because
+// they take long.
 func TestPeersBesideHeap(t *testing.T) {
 	for _, w := range workloads {
 		if w.heap == 0 {
@@ -50,7 +50,7 @@ func TestPeersBesideHeap(t *testing.T) {
 		}
 		without, ok := findWorkload(strings.TrimSuffix(w.name, "-heap"))
 		if !ok {
-			t.Fatalf("%s alone", w.name)
+			t.Fatalf("%s: no workload without the other memory", w.name)
 		}
 		want := peerNames(without)
 		if strings.HasPrefix(w.name, "storm-") {

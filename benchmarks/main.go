@@ -1,4 +1,5 @@
-// Command benchmarks compares hashedwheel with what a user would pick instead, on the same work in the same run.
+// Command benchmarks compares hashedwheel with what a user would pick instead. All of them do the same work in the
+// same run.
 // See README.md.
 package main
 
@@ -25,12 +26,12 @@ func main() {
 func program(args []string) error {
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	short := flags.Bool("short", false, "everything in under 5 minutes, with small numbers: a check, not a measurement")
-	runs := flags.Int("runs", 0, "number of rounds; the median counts (default 3; 1 with -short)")
+	runs := flags.Int("runs", 0, "number of rounds; the figures are the medians of the rounds (default 3, or 1 with -short)")
 	only := flags.String("only", "", "run only the cells whose `workload/peer` matches this regular expression")
 	out := flags.String("out", "", "write result.json, tables.md and the charts to this `directory`")
-	draw := flags.String("draw", "", "measure nothing: print and draw this `result.json` again")
-	procs := flags.String("procs", "", "run each cell with each GOMAXPROCS of this `list`, as 1,2,4")
-	list := flags.Bool("list", false, "list the workloads and the peers, and end")
+	draw := flags.String("draw", "", "do not measure: write the tables and charts of this `result.json` again")
+	procs := flags.String("procs", "", "run each cell with each value of GOMAXPROCS in this `list`, for example 1,2,4")
+	list := flags.Bool("list", false, "list the workloads and the peers, and exit")
 	if err := flags.Parse(args); err != nil {
 		if err == flag.ErrHelp {
 			return nil

@@ -7,7 +7,7 @@ var (
 	lateMetrics = []metric{{"p99", "ms", false}, {"min", "ms", false}, {"p50", "ms", false}, {"max", "ms", false}}
 )
 
-const reuseAbout = "to 10 s; hashedwheel and time arm a new timeout each time"
+const reuseAbout = "each for 10 s; hashedwheel and time arm a new timeout each time"
 
 var pooledMetrics = []metric{
 	{"rate", "M ops/s", true}, {"cpu", "ns CPU/op", false}, {"allocated", "B/op", false}, {"left", "left to fire", false},

@@ -12,7 +12,7 @@ import (
 // The workloads fire, heartbeat and burst give all the figures of their tables.
 func TestFiring(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes half a minute; without -short it runs, as does each workload in a short run")
+		t.Skip("takes half a minute; it runs without -short, and benchmarks -short runs each workload too")
 	}
 	for _, cell := range []string{
 		"fire/hashedwheel", "fire/hashedwheel, 3 levels", "fire/time",

@@ -28,7 +28,7 @@ func TestParseProcs(t *testing.T) {
 		"1,,2":       `"" is not a positive integer`,
 		"1, 2":       `" 2" is not a positive integer`,
 		"two":        `"two" is not a positive integer`,
-		"2,1,2":      "2 is there twice",
+		"2,1,2":      "2 is in the list twice",
 	} {
 		procs, err := parseProcs(list)
 		if err == nil || !strings.Contains(err.Error(), "-procs: "+want) {
@@ -135,7 +135,7 @@ func TestResultsAreDrawnAgain(t *testing.T) {
 func TestOnlyMatchesNothing(t *testing.T) {
 	r := newResult(true, 1)
 	err := r.measure(context.Background(), regexp.MustCompile("^no such"), nil, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), `-only: no cell, workload/peer, matches "^no such"`) {
+	if err == nil || !strings.Contains(err.Error(), `-only: no cell (workload/peer) matches "^no such"`) {
 		t.Errorf("error %v", err)
 	}
 	r = newResult(true, 1)

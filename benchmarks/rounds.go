@@ -73,7 +73,7 @@ func (r *result) plan(match *regexp.Regexp, procs []int) error {
 		}
 	}
 	if !matched {
-		return fmt.Errorf("-only: no cell, workload/peer, matches %q", match)
+		return fmt.Errorf("-only: no cell (workload/peer) matches %q", match)
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func parseProcs(list string) (procs []int, err error) {
 			return nil, fmt.Errorf("-procs: %q is not a positive integer", text)
 		}
 		if slices.Contains(procs, int(n)) {
-			return nil, fmt.Errorf("-procs: %d is there twice", n)
+			return nil, fmt.Errorf("-procs: %d is in the list twice", n)
 		}
 		procs = append(procs, int(n))
 	}

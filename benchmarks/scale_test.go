@@ -75,7 +75,7 @@ func TestBarsKeepTheirOrder(t *testing.T) {
 			}
 		}
 		if cuts > 1 || strings.Count(svg, "(bar cut)") != cuts || strings.Contains(svg, "logarithmic scale") != s.logarithmic {
-			t.Errorf("%v: %d bars are cut, or the chart does not say so, or what scale it has:\n%s", values, cuts, svg)
+			t.Errorf("%v: %d bars are cut, or the chart does not say so, or it does not name its scale:\n%s", values, cuts, svg)
 		}
 		if s.logarithmic != strings.Contains(svg, `class="grid"`) {
 			t.Errorf("%v: a logarithmic scale without its powers of ten:\n%s", values, svg)

@@ -15,9 +15,9 @@ type workload struct {
 	n     [2]int // number of timeouts in a complete run and in a short one
 	tick  time.Duration
 	far   time.Duration // the longest delay; 0 for a minute
-	heap  int           // bytes without pointers that are live beside the timeouts
+	heap  int           // bytes of other live memory, without pointers
 
-	heapToo  bool     // there is a second workload with 256 MB beside it
+	heapToo  bool     // there is a second workload with 256 MB of other memory
 	heapOnly []string // the peers that have a cell in the second workload; nil for all
 	only     []string // the peers that have a cell; nil for all
 	except   []string // the peers that have no cell, because another peer does the same
@@ -64,15 +64,15 @@ func (w *workload) takes(p peer) bool {
 		(w.only == nil || slices.Contains(w.only, p.name)) && !slices.Contains(w.except, p.name)
 }
 
-// withHeap adds the workload with 256 MB beside it after each workload that asks for one.
+// withHeap adds a second workload, with 256 MB of other memory, after each workload that asks for one.
 func withHeap(list []*workload) (all []*workload) {
 	for _, w := range list {
 		all = append(all, w)
 		if w.heapToo {
 			h := *w
 			h.name += "-heap"
-			h.title += ", 256 MB beside it"
-			h.about += "; in a heap with 256 MB without pointers"
+			h.title += ", 256 MB of other memory"
+			h.about += "; with 256 MB of other live memory, without pointers"
 			h.heap, h.only = 256e6, w.heapOnly
 			all = append(all, &h)
 		}

@@ -77,7 +77,7 @@ func runFire(b *bench) {
 		b.timer.After(time.Until(due), task)
 	}
 	if over := time.Since(due); over > 0 {
-		b.failf("took %.1f s longer to arm than there was", over.Seconds())
+		b.failf("arming took %.1f s too long", over.Seconds())
 	}
 	runtime.GC()
 	if wait := time.Until(due) - 50*ms; wait > 0 {

@@ -53,7 +53,7 @@ func runLate(b *bench) {
 	b.setLateness(b.judge(shots))
 }
 
-// runBlocked arms the timeout whose task blocks first, so that it comes before others of the same tick.
+// runBlocked first arms the timeout whose task blocks, so that this timeout comes before others of the same tick.
 func runBlocked(b *bench) {
 	blocks := pick(b, 2*time.Second, 500*ms)
 	shots := make([]*shot, b.work.size(b.short))

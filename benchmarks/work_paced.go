@@ -21,7 +21,7 @@ func paced(steps int, period time.Duration, step func(i int)) (behind time.Durat
 }
 
 // keptPace reports whether the peer was fast enough for the pace, and records a fault if it was not. It allows a
-// delay of most for other work of the machine.
+// delay of up to most, because the machine may have other work.
 func (b *bench) keptPace(behind, most time.Duration) bool {
 	if behind > most {
 		b.failf("fell %.2g s behind", behind.Seconds())
@@ -30,8 +30,8 @@ func (b *bench) keptPace(behind, most time.Duration) bool {
 }
 
 // runHeartbeat resets each timeout four times before it would be due, so that none fires. It begins to measure
-// after it has reset timeouts for longer than the delay, because then a wheel meets as many old deadlines as it
-// ever will. At the end all timeouts have to fire.
+// after it has armed and reset timeouts for longer than the delay, because then a wheel meets as many old
+// deadlines as it ever will. At the end all timeouts have to fire.
 func runHeartbeat(b *bench) {
 	delay := pick(b, time.Second, 400*ms)
 	const period = 2 * ms
@@ -79,7 +79,7 @@ func runHeartbeat(b *bench) {
 		return // some timeouts may rightly have been due
 	}
 	if early > 0 {
-		b.failf("%d of %d fired though reset before", early, n)
+		b.failf("%d of %d fired though they were reset in time", early, n)
 	}
 	b.doing("wait for what was reset")
 	b.finish(shots, pick(b, 3*time.Second, 500*ms))

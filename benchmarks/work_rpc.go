@@ -32,8 +32,8 @@ func rpcDelay(rng *rand.Rand) time.Duration {
 	return 100*ms + time.Duration(rng.Int64N(int64(400*ms)))
 }
 
-// rpc measures requests. It calls start once for each goroutine. Start returns request, which makes request
-// number i, and drop, which cancels the request in slot i%rpcWindow.
+// rpc measures requests. It calls start once for each goroutine. Of the functions that start returns, request
+// makes request number i, and drop cancels the request in slot i%rpcWindow.
 func (b *bench) rpc(r *requests, start func(rng *rand.Rand) (request, drop func(i int))) {
 	b.doing("measure")
 	var before, after runtime.MemStats
@@ -66,7 +66,7 @@ func (b *bench) rpc(r *requests, start func(rng *rand.Rand) (request, drop func(
 	b.set("allocated", float64(after.TotalAlloc-before.TotalAlloc)/float64(n))
 	b.set("left", float64(r.kept.Load()))
 	if l := r.left.Load(); l > 0 {
-		b.failf("lost %d of %d left", l, r.kept.Load())
+		b.failf("lost %d of %d left to fire", l, r.kept.Load())
 	}
 	if l := r.late.Load(); l > r.spared.Load() {
 		b.failf("%d fired though canceled", l-r.spared.Load())

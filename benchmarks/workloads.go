@@ -3,14 +3,14 @@ package main
 var workloads = withHeap([]*workload{
 	{
 		name: "floor", title: "What one allocation of 48 bytes, one clock reading and two atomic operations cost",
-		about: "no timeout can be cheaper by much", floor: true, tick: wheelsTick, run: runFloor, seconds: 20,
+		about: "no timeout can be much cheaper", floor: true, tick: wheelsTick, run: runFloor, seconds: 20,
 		metrics: []metric{
 			{"serial", "ns", false}, {"parallel", "ns", false}, {"allocation", "ns", false},
 			{"clock", "ns", false}, {"atomics", "ns", false},
 		},
 	},
 	{
-		name: "check", title: "Correctness", about: "nothing early, lost, twice, after Cancel or after Stop",
+		name: "check", title: "Correctness", about: "nothing fires early, twice, after Cancel or after Stop, and nothing is lost",
 		tick: 10 * ms, run: runCheck, seconds: 20, million: true, kept: true, metrics: lateMetrics,
 	},
 	{
@@ -27,46 +27,46 @@ var workloads = withHeap([]*workload{
 	},
 	{
 		name: "schedule-cancel-serial-pending", title: "Schedule and cancel, one goroutine, {n} pending",
-		about: "the pending ones are 10 to 60 minutes off", n: [2]int{1e6, 1e5}, tick: wheelsTick, far: hour,
+		about: "a timeout of 10 s, canceled at once; the pending timeouts are due in 10 to 60 minutes", n: [2]int{1e6, 1e5}, tick: wheelsTick, far: hour,
 		cancels: true, million: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
 	},
 	{
 		name: "schedule-cancel-parallel-pending", title: "Schedule and cancel, a goroutine for each processor, {n} pending",
-		about: "the pending ones are 10 to 60 minutes off", n: [2]int{1e6, 1e5}, tick: wheelsTick, far: hour,
+		about: "a timeout of 10 s, canceled at once; the pending timeouts are due in 10 to 60 minutes", n: [2]int{1e6, 1e5}, tick: wheelsTick, far: hour,
 		cancels: true, parallel: true, million: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
 	},
 	{
 		name: "schedule-cancel-parallel-limit", title: "Schedule and cancel, a goroutine for each processor, with a limit",
-		about: "a timeout of 10 s, canceled at once; 1,048,576 may be pending, which is never reached", tick: wheelsTick,
+		about: "a timeout of 10 s, canceled at once; the limit of 1,048,576 pending timeouts is never reached", tick: wheelsTick,
 		maxPending: 1 << 20, cancels: true, parallel: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
 		heapToo: true,
 	},
 	{
 		name: "cancel-by-other", title: "Schedule, and cancel by another goroutine, nothing else pending",
-		about: "a timeout of 10 s; half of the processors schedule, and as many goroutines cancel, at least one each",
+		about: "timeouts of 10 s; half as many goroutines as processors schedule, as many others cancel, at least one of each",
 		tick:  wheelsTick, cancels: true, parallel: true, run: runCancelByOther, seconds: 20, metrics: nsMetrics,
 		heapToo: true,
 	},
 	{
 		name: "schedule", title: "Schedule only, {n} timeouts",
-		about: "10 to 11 s off, none canceled", n: [2]int{1e6, 1e5}, tick: wheelsTick,
+		about: "due in 10 to 11 s, none canceled", n: [2]int{1e6, 1e5}, tick: wheelsTick,
 		million: true, run: runSchedule, seconds: 20, metrics: nsMetrics,
 	},
 	{
-		name: "reset-serial", title: "Reset, one goroutine, {n} live",
-		about: "to 30 s; a peer without a reset cancels and schedules", n: [2]int{1e5, 1e4}, tick: wheelsTick,
+		name: "reset-serial", title: "Reset, one goroutine, {n} pending",
+		about: "each is reset to 30 s; a peer without a reset cancels and schedules", n: [2]int{1e5, 1e4}, tick: wheelsTick,
 		cancels: true, kept: true, run: runReset, seconds: 20, metrics: nsMetrics,
-		except: []string{"time, reused"}, // time resets its timers too
+		except: []string{"time, reused"}, // because time resets its timers too
 	},
 	{
-		name: "reset-parallel", title: "Reset, a goroutine for each processor, {n} live",
-		about: "to 30 s; a peer without a reset cancels and schedules", n: [2]int{1e5, 1e4}, tick: wheelsTick,
+		name: "reset-parallel", title: "Reset, a goroutine for each processor, {n} pending",
+		about: "each is reset to 30 s; a peer without a reset cancels and schedules", n: [2]int{1e5, 1e4}, tick: wheelsTick,
 		cancels: true, parallel: true, kept: true, run: runReset, seconds: 20, metrics: nsMetrics,
-		except: []string{"time, reused"}, // time resets its timers too
+		except: []string{"time, reused"}, // because time resets its timers too
 	},
 	{
-		name: "heartbeat", title: "Push {n} timeouts on before they are due",
-		about: "to 1 s, each of them four times a second; a peer without a reset cancels and schedules; the lateness is of those that fire in the end",
+		name: "heartbeat", title: "Heartbeats: {n} timeouts are reset before they are due",
+		about: "each is reset to 1 s four times a second; a peer without a reset cancels and schedules; at the end the resets stop and all fire, and the lateness is that of this end",
 		n:     [2]int{1e5, 1e4}, tick: 10 * ms, cancels: true, kept: true, run: runHeartbeat, seconds: 20,
 		metrics: append([]metric{{"cpu", "ns CPU/reset", false}}, burstLateness...),
 	},
@@ -83,7 +83,7 @@ var workloads = withHeap([]*workload{
 		heapToo: true,
 	},
 	{
-		name: "fire", title: "Fire {n} timeouts that are due at once", about: "from the first to the last task",
+		name: "fire", title: "Fire {n} timeouts that are due at once", about: "the rate is that from the first task to the last",
 		n: [2]int{1e6, 1e5}, tick: 10 * ms, million: true, run: runFire, seconds: 20,
 		metrics: []metric{
 			{"rate", "M tasks/s", true}, {"last", "ms after due", false}, {"cpu", "ns CPU/task", false}, {"peak", "MB", false},
@@ -91,48 +91,48 @@ var workloads = withHeap([]*workload{
 	},
 	{
 		name: "burst", title: "1,000 timeouts due at one moment in each tick of 10 ms",
-		about: "for 3 s, armed a second ahead; the CPU time is from arming to the end of the task, which looks at the clock",
+		about: "for 3 s, armed a second ahead; the CPU time is that from arming to the end of the task, which reads the clock",
 		n:     [2]int{3e5, 3e4}, tick: 10 * ms, million: true, run: runBurst, seconds: 20,
 		metrics: append([]metric{{"cpu", "ns CPU/task", false}}, burstLateness...),
 	},
 	{
 		name: "pending", title: "Memory of a pending timeout, and a garbage collection with {n} of them",
-		about: "10 to 60 minutes off", n: [2]int{1e6, 1e5}, tick: wheelsTick, far: hour,
+		about: "due in 10 to 60 minutes", n: [2]int{1e6, 1e5}, tick: wheelsTick, far: hour,
 		million: true, run: runPending, seconds: 20,
 		metrics: []metric{{"bytes", "B/timeout", false}, {"gc", "ms/GC", false}},
 	},
 	{
-		name: "idle", title: "Idle, with {n} timeouts that are far off", about: "10 to 60 minutes off, a tick of 10 ms",
+		name: "idle", title: "Idle, with {n} timeouts that are far off", about: "due in 10 to 60 minutes; a tick of 10 ms",
 		n: [2]int{1e6, 1e5}, tick: 10 * ms, far: hour, million: true, run: runIdle, seconds: 20,
 		metrics: []metric{{"cpu", "% of a core", false}, {"wakeups", "wake-ups/s", false}},
 	},
 	{
 		name: "late-10ms", title: "Lateness of {n} timeouts over a second, at a tick of 10 ms",
-		about: "below zero is early", n: [2]int{20000, 2000}, tick: 10 * ms,
+		about: "a lateness below zero is early", n: [2]int{20000, 2000}, tick: 10 * ms,
 		million: true, run: runLate, seconds: 15, metrics: lateMetrics,
 	},
 	{
 		name: "late-1ms", title: "Lateness of {n} timeouts over a second, at a tick of 1 ms",
-		about: "below zero is early", n: [2]int{20000, 2000}, tick: ms, exact: true,
+		about: "a lateness below zero is early", n: [2]int{20000, 2000}, tick: ms, exact: true,
 		run: runLate, seconds: 15, metrics: lateMetrics,
 	},
 	{
 		name: "rpc", title: "RPC mix: 100 to 500 ms, 99 % canceled 256 operations later",
-		about: "what fires must equal what is left", tick: 10 * ms, cancels: true, parallel: true,
+		about: "exactly the timeouts that are not canceled must fire", tick: 10 * ms, cancels: true, parallel: true,
 		run: runRPC, seconds: 30, million: true, metrics: append(nsMetrics[:len(nsMetrics):len(nsMetrics)],
 			metric{"left", "left to fire", false}),
 		heapToo: true,
 	},
 	{
 		name: "rpc-pooled", title: "RPC mix with calls from a sync.Pool",
-		about: "as rpc, and each call holds its timeout; hashedwheel and time arm a new one for each call",
+		about: "as rpc, and each call holds its timeout; hashedwheel and time arm a new timeout for each call",
 		tick:  10 * ms, cancels: true, parallel: true, rearms: true, kept: true,
 		run: runRPCPooled, seconds: 30, metrics: pooledMetrics,
 		heapToo: true,
 	},
 	{
 		name: "blocked", title: "Lateness of {n} timeouts while the task of another one blocks",
-		about: "for 2 s (0.5 s in a short run), a tick of 10 ms", n: [2]int{1000, 200}, tick: 10 * ms,
+		about: "it blocks for 2 s (0.5 s in a short run); a tick of 10 ms", n: [2]int{1000, 200}, tick: 10 * ms,
 		run: runBlocked, seconds: 15, metrics: []metric{{"max", "ms", false}, {"p50", "ms", false}},
 	},
 	{
@@ -147,25 +147,25 @@ var workloads = withHeap([]*workload{
 	},
 	{
 		name: "storm-at-once", title: "32 goroutines schedule and cancel at once",
-		about: "timeouts of 10 s, for 2 s; beside them one of 100 ms after another, whose lateness it is",
+		about: "timeouts of 10 s, for 2 s; the lateness is that of one timeout of 100 ms after another, armed beside them",
 		tick:  wheelsTick, cancels: true, run: runStormAtOnce, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
 		name: "storm-later", title: "32 goroutines schedule, and cancel 4,096 operations later",
-		about: "timeouts of 10 s, for 2 s; beside them one of 100 ms after another, whose lateness it is",
+		about: "timeouts of 10 s, for 2 s; the lateness is that of one timeout of 100 ms after another, armed beside them",
 		tick:  wheelsTick, cancels: true, run: runStormLater, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
 		name: "storm-by-other", title: "16 goroutines schedule, and 16 others cancel",
-		about: "timeouts of 10 s, for 2 s; beside them one of 100 ms after another, whose lateness it is",
+		about: "timeouts of 10 s, for 2 s; the lateness is that of one timeout of 100 ms after another, armed beside them",
 		tick:  wheelsTick, cancels: true, run: runStormByOther, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
-		name: "storm-latency", title: "How long the calls of 32 goroutines take that schedule and cancel at once",
-		about: "for 2 s, with a look at the clock before and after each call; a call that waits for a processor counts",
+		name: "storm-latency", title: "How long calls take when 32 goroutines schedule and cancel at once",
+		about: "for 2 s; the clock is read before and after each call; if a call waits for a processor, the wait counts",
 		tick:  wheelsTick, cancels: true, run: runStormLatency, seconds: 60, metrics: append([]metric{
 			{"call-p99.9999", "µs", false}, {"call-max", "µs", false}, {"slow", "calls over 1 ms", false},
 		}, stormMetrics...),
