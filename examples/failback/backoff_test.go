@@ -22,7 +22,7 @@ func TestBackoffDoublesUpToMax(t *testing.T) {
 		require.Equal(t, want/2, b.floor(retry), "retry %d", retry)
 	}
 	require.Equal(t, time.Second, backoff{base: time.Second, max: time.Second}.ceiling(5))
-	require.Equal(t, time.Second, backoff{base: time.Minute, max: time.Second}.ceiling(1), "max is the most")
+	require.Equal(t, time.Second, backoff{base: time.Minute, max: time.Second}.ceiling(1), "max bounds the first delay too")
 }
 
 func TestBackoffDoesNotOverflow(t *testing.T) {
@@ -31,7 +31,7 @@ func TestBackoffDoesNotOverflow(t *testing.T) {
 	require.Equal(t, most, backoff{base: 1, max: most}.ceiling(64), "1<<63 is no Duration")
 	require.Equal(t, time.Duration(3)<<61, backoff{base: 3, max: most}.ceiling(62))
 	require.Equal(t, most, backoff{base: 3, max: most}.ceiling(63), "3<<62 would be negative")
-	require.Equal(t, most, backoff{base: 5, max: most}.ceiling(65), "5<<64 would be nothing")
+	require.Equal(t, most, backoff{base: 5, max: most}.ceiling(65), "5<<64 would be 0")
 	require.Equal(t, most, backoff{base: most, max: most}.ceiling(1))
 	for _, base := range []time.Duration{1, 7, time.Millisecond, time.Hour, most / 2, most/2 + 1, most} {
 		before := time.Duration(0)
@@ -68,7 +68,7 @@ func TestBackoffBounds(t *testing.T) {
 		b := backoff{base: tt.base, max: tt.max, jitter: tt.jitter}
 		b.uint64n = func(n uint64) uint64 { asked = n; return 0 }
 		require.Equal(t, tt.low, b.delay(tt.retry), "%+v", tt)
-		require.Equal(t, uint64(tt.high-tt.low)+1, asked, "%+v: both bounds are among them", tt)
+		require.Equal(t, uint64(tt.high-tt.low)+1, asked, "%+v: both bounds are possible", tt)
 		b.uint64n = func(n uint64) uint64 { return n - 1 }
 		require.Equal(t, tt.high, b.delay(tt.retry), "%+v", tt)
 		b.uint64n = nil

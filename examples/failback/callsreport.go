@@ -94,9 +94,9 @@ func (r *callsReport) check() error {
 	must(lost == 0, "%d calls have never ended", lost)
 	must(twice == 0, "%d calls have ended twice", twice)
 	must(undone == 0, "%d calls were answered, but not carried out exactly once", undone)
-	must(garbled == 0, "%d calls got the answer to another", garbled)
-	must(strange == 0, "%d orders were carried out more than once, or never given", strange)
-	must(limited || r.byOutcome[gaveUp] == 0, "%d calls were given up, without a limit", r.byOutcome[gaveUp])
+	must(garbled == 0, "%d calls got the answer to another call", garbled)
+	must(strange == 0, "%d orders were carried out more than once, or were never placed", strange)
+	must(limited || r.byOutcome[gaveUp] == 0, "%d calls were given up, though neither -attempts nor -deadline limits them", r.byOutcome[gaveUp])
 	must(r.byOutcome[canceled] == 0, "%d calls were canceled, but nobody canceled one", r.byOutcome[canceled])
 	must(r.byOutcome[failed] == 0, "%d calls failed permanently", r.byOutcome[failed])
 	must(r.interrupted || r.byOutcome[abandoned] == 0, "%d calls were abandoned", r.byOutcome[abandoned])
@@ -134,23 +134,23 @@ func (r *callsReport) print(w io.Writer) {
 	}
 	note := "none failed"
 	if len(kinds) > 0 {
-		note = "of which failed: " + strings.Join(kinds, ", ")
+		note = "of these failed: " + strings.Join(kinds, ", ")
 	}
 	count(w, "calls", r.issued, "")
-	count(w, "answered", r.byOutcome[answered], commas(r.first)+" of them at the first attempt")
+	count(w, "answered", r.byOutcome[answered], commas(r.first)+" of them by the first attempt")
 	count(w, "given up", r.byOutcome[gaveUp], "")
 	if r.interrupted {
 		count(w, "abandoned", r.byOutcome[abandoned], "(interrupted)")
 	}
 	count(w, "attempts", attempts, note)
-	count(w, "carried out", len(r.ledger), fmt.Sprintf("once each; %s asked for again, after a lost answer", commas(r.repeated)))
+	count(w, "carried out", len(r.ledger), fmt.Sprintf("once each; %s requests were repeated after a lost answer", commas(r.repeated)))
 	fmt.Fprintf(w, "\n%s\n", attemptsLine(r.byAttempt))
 	for i, o := range r.outages {
 		if o.up.IsZero() {
 			continue
 		}
 		waited, last := r.rush(o.up)
-		fmt.Fprintf(w, "outage %d  at %v for %v: %s calls waited for a retry, the last was through %v after\n",
+		fmt.Fprintf(w, "outage %d  at %v for %v: %s calls waited for a retry, the last was answered %v after the outage\n",
 			i+1, millis(o.down.Sub(r.start)), millis(o.up.Sub(o.down)), commas(waited), millis(last))
 	}
 }
@@ -159,7 +159,7 @@ func (r *callsReport) print(w io.Writer) {
 func attemptsLine(byAttempt []int) string {
 	const most = 12
 	var b strings.Builder
-	b.WriteString("by attempt")
+	b.WriteString("calls that made attempt")
 	rest := 0
 	for i, n := range byAttempt {
 		if i >= most {

@@ -93,7 +93,7 @@ func TestRetriesUntilAnswered(t *testing.T) {
 		f.observe = func(attempt int, err error) { observed = append(observed, fmt.Sprint(attempt, " ", err)) }
 		var got *call
 		f.do(t.Context(), 7, func(c *call) { d.done(c); got = c })
-		require.Equal(t, 1, f.timer.Pending(), "the timeout is all there is of the call")
+		require.Equal(t, 1, f.timer.Pending(), "a call that waits is one timeout and nothing else")
 		pass(time.Minute)
 		require.Equal(t, []time.Duration{0, 100 * ms, 300 * ms, 700 * ms, 1500 * ms, 2500 * ms}, d.attempts[7])
 		require.Equal(t, 2500*ms, d.ended[7])
@@ -131,7 +131,7 @@ func TestTimeoutsNeedNoTurn(t *testing.T) {
 		var second []time.Duration
 		for id := range uint64(3) {
 			require.Len(t, d.attempts[id], 2)
-			require.Zero(t, d.attempts[id][0], "first attempts are the callers', and wait for nobody")
+			require.Zero(t, d.attempts[id][0], "the callers make the first attempts, which do not wait")
 			require.Equal(t, d.attempts[id][1]+250*ms, d.ended[id], "each attempt ends by its timeout")
 			require.Equal(t, gaveUp, d.outcomes[id])
 			second = append(second, d.attempts[id][1])
@@ -248,12 +248,12 @@ func TestShutdown(t *testing.T) {
 		f.do(t.Context(), fails, d.done)
 		pass(120 * ms)
 		require.NoError(t, f.shutdown(t.Context()))
-		require.Equal(t, 350*ms, time.Since(d.start), "it waits for the attempts under way")
+		require.Equal(t, 350*ms, time.Since(d.start), "it waits for the attempts in progress")
 		require.Equal(t, map[uint64]outcome{waits: abandoned, succeeds: answered, fails: abandoned}, d.outcomes)
 		require.Equal(t, map[uint64]time.Duration{waits: 350 * ms, succeeds: 300 * ms, fails: 350 * ms}, d.ended)
 
 		f.do(t.Context(), 4, d.done)
-		require.Equal(t, abandoned, d.outcomes[4], "a first attempt may fail after it")
+		require.Equal(t, abandoned, d.outcomes[4], "a first attempt may fail after the shutdown")
 		pass(time.Minute)
 		require.Equal(t, 4, d.ends)
 		require.Len(t, d.attempts[waits], 2)
@@ -265,7 +265,7 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d := newFailback(t, func(_ context.Context, _ uint64, attempt int) error {
 			if attempt == 2 {
-				time.Sleep(time.Hour) // it ignores its context
+				time.Sleep(time.Hour) // the attempt ignores its context
 			}
 			return errDown
 		})

@@ -59,14 +59,14 @@ func (r *fleetReport) check() error {
 	if !r.complete {
 		return errors.Join(errs...)
 	}
-	must(r.allPublished && r.publishedIn <= r.bound, "not all providers were published within %v, but after %v", millis(r.bound), millis(r.publishedIn))
-	must(r.allBack && r.backIn <= r.bound, "not all providers were back within %v, but after %v", millis(r.bound), millis(r.backIn))
+	must(r.allPublished && r.publishedIn <= r.bound, "not all providers were published within %v: it took %v or more", millis(r.bound), millis(r.publishedIn))
+	must(r.allBack && r.backIn <= r.bound, "not all providers were back within %v: it took %v or more", millis(r.bound), millis(r.backIn))
 	live := r.opts.providers - r.stopped
 	must(r.lost == r.opts.providers, "the registry lost %d registrations of %d", r.lost, r.opts.providers)
 	must(r.listed == live && r.unlisted == 0, "a consumer saw %d providers, and missed %d of the %d live ones", r.listed, r.unlisted, live)
-	must(r.left == 0, "all have left, but the registry holds %d leases", r.left)
+	must(r.left == 0, "all providers have left, but the registry holds %d leases", r.left)
 	must(r.verdict.rightly == r.stopped, "%d providers were stopped, but %d leases expired rightly", r.stopped, r.verdict.rightly)
-	must(r.renewing == 0, "all have left, but %d still renew", r.renewing)
+	must(r.renewing == 0, "all providers have left, but %d still renew their leases", r.renewing)
 	return errors.Join(errs...)
 }
 
@@ -76,11 +76,11 @@ func (r *fleetReport) print(w io.Writer) {
 	count(w, "renewals", int(r.renewed), fmt.Sprintf("every %v; %s more failed while the registry was down, %s otherwise",
 		millis(o.ttl/3), commas(int(r.failedDown)), commas(int(r.failed-r.failedDown))))
 	if r.restarted {
-		count(w, "lost", r.lost, fmt.Sprintf("by a restart of the registry, down for %v", millis(r.downFor)))
-		count(w, "published again", int(r.republished), fmt.Sprintf("all %v after it was up (bound %v)", millis(r.backIn), millis(r.bound)))
+		count(w, "lost", r.lost, fmt.Sprintf("leases, by a restart of the registry, which was down for %v", millis(r.downFor)))
+		count(w, "published again", int(r.republished), fmt.Sprintf("all within %v after the registry was up (bound %v)", millis(r.backIn), millis(r.bound)))
 	}
-	count(w, "stopped", r.stopped, "without a word to the registry")
-	note := "those of live providers must not"
+	count(w, "stopped", r.stopped, "without telling the registry")
+	note := "leases of live providers must not expire"
 	if v := r.verdict; v.rightly > 0 {
 		note = fmt.Sprintf("%v to %v after the stop (bound %v)", millis(v.first), millis(v.last), millis(o.ttl+o.tick+o.grace))
 	}

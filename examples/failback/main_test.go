@@ -69,7 +69,7 @@ func TestCallsOutliveOutages(t *testing.T) {
 	var out bytes.Buffer
 	r.print(&out)
 	require.Contains(t, out.String(), "outage 2  at ")
-	require.Contains(t, out.String(), "by attempt  1: 300  2: ")
+	require.Contains(t, out.String(), "calls that made attempt  1: 300  2: ")
 }
 
 // TestLostAnswers withholds half of the answers, so that many orders are sent again.
@@ -148,12 +148,12 @@ func TestProgram(t *testing.T) {
 
 	out, err = exec.Command(bin, "-h").Output()
 	require.NoError(t, err)
-	require.Contains(t, string(out), "Exit codes: 0 all that must hold does")
+	require.Contains(t, string(out), "Exit codes: 0 all checks passed")
 	require.Contains(t, string(out), "(default 150ms)")
 	require.Contains(t, string(out), "(default full)")
 
 	if runtime.GOOS == "windows" {
-		t.Skip("no interrupt can be sent to a process there")
+		t.Skip("Windows cannot send an interrupt to a process")
 	}
 	cmd := exec.Command(bin, slack, "-ttl=1h")
 	var stderr bytes.Buffer
@@ -191,7 +191,7 @@ func TestExitCode(t *testing.T) {
 	require.Equal(t, exitInterrupted, exitCode(interrupted, nil, &stderr))
 	require.Empty(t, stderr.String())
 	require.Equal(t, exitFailed, exitCode(t.Context(), errDown, &stderr))
-	require.Equal(t, exitFailed, exitCode(interrupted, errDown, &stderr), "what must hold must also then")
+	require.Equal(t, exitFailed, exitCode(interrupted, errDown, &stderr), "the checks count also after an interruption")
 	require.Equal(t, "failback: down\nfailback: down\n", stderr.String())
 }
 
@@ -249,7 +249,7 @@ func TestEndpoint(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 2, answer)
 	}
-	require.Positive(t, same, "it comes up where it was, unless that has been taken")
+	require.Positive(t, same, "it comes up at the same port, unless that has been taken")
 	require.Equal(t, []string{"order-5", "order-6"}, s.ledger)
 	require.Equal(t, 4, s.repeated)
 
@@ -335,7 +335,7 @@ func TestRegistryOverHTTP(t *testing.T) {
 func TestPlannedOutages(t *testing.T) {
 	const n, over = 5, 10 * time.Second
 	plan := planOutages(newRand(3), n, over)
-	require.Equal(t, plan, planOutages(newRand(3), n, over), "the seed settles them")
+	require.Equal(t, plan, planOutages(newRand(3), n, over), "the seed determines them")
 	require.NotEqual(t, plan, planOutages(newRand(4), n, over))
 	for i, o := range plan {
 		part := over / n

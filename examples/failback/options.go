@@ -49,24 +49,24 @@ func newFlags(o *options) *flag.FlagSet {
 	fraction := func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
 	seed := func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }
 	within(fs, &o.count, "count", number, 1, 1_000_000, "calls: make `N` calls")
-	within(fs, &o.over, "over", span, 10*ms, time.Hour, "calls: make them over this `time`, at a steady rate")
-	within(fs, &o.callers, "callers", number, 1, 10_000, "calls: have `N` goroutines make them, with the first attempt")
+	within(fs, &o.over, "over", span, 10*ms, time.Hour, "calls: spread the calls evenly over this `time`")
+	within(fs, &o.callers, "callers", number, 1, 10_000, "calls: `N` goroutines make the calls, with the first attempt of each")
 	within(fs, &o.outages, "outages", number, 0, 100, "calls: take the service down `N` times, at random moments")
 	within(fs, &o.busy, "busy", fraction, 0, 0.9, "calls: `fraction` of the requests that the service answers with status 503")
-	within(fs, &o.mute, "mute", fraction, 0, 0.9, "calls: `fraction` of the requests that it carries out, and does not answer")
+	within(fs, &o.mute, "mute", fraction, 0, 0.9, "calls: `fraction` of the requests that the service carries out but does not answer")
 	within(fs, &o.timeout, "timeout", span, ms, time.Minute, "calls: `time` that an attempt may take")
-	within(fs, &o.base, "base", span, ms, time.Hour, "calls: longest `time` before the first retry; it doubles with each further one")
+	within(fs, &o.base, "base", span, ms, time.Hour, "calls: longest `time` before the first retry; it doubles with each further retry")
 	within(fs, &o.max, "max", span, ms, time.Hour, "calls: longest `time` before any retry")
-	fs.TextVar(&o.jitter, "jitter", o.jitter, "calls: `how` much of that is random: full, all of it, or equal, the upper half")
-	within(fs, &o.attempts, "attempts", number, 0, 1_000_000, "calls: give a call up after `N` attempts; 0 for never")
-	within(fs, &o.deadline, "deadline", span, 0, time.Hour, "calls: give a call up after this `time`; 0 for never")
-	within(fs, &o.concurrency, "concurrency", number, 0, 100_000, "calls: have at most `N` retries under way at a time; 0 for no limit")
+	fs.TextVar(&o.jitter, "jitter", o.jitter, "calls: `kind` of jitter: with full, the time before a retry is random; with equal, only its upper half is")
+	within(fs, &o.attempts, "attempts", number, 0, 1_000_000, "calls: give up a call after `N` attempts; 0 for never")
+	within(fs, &o.deadline, "deadline", span, 0, time.Hour, "calls: give up a call after this `time`; 0 for never")
+	within(fs, &o.concurrency, "concurrency", number, 0, 100_000, "calls: at most `N` retries are in progress at a time; 0 for no limit")
 	within(fs, &o.providers, "providers", number, 1, 10_000, "registry: start `N` providers")
-	within(fs, &o.stop, "stop", number, 0, 10_000, "registry: stop `N` of them, at random moments after the restart")
-	within(fs, &o.ttl, "ttl", span, 100*ms, time.Hour, "registry: `time` that a lease lasts; it is renewed at a third of that")
+	within(fs, &o.stop, "stop", number, 0, 10_000, "registry: stop `N` providers, at random moments after the restart")
+	within(fs, &o.ttl, "ttl", span, 100*ms, time.Hour, "registry: `time` that a lease lasts; a provider renews its lease every third of this time")
 	within(fs, &o.tick, "tick", span, ms, time.Second, "`time` between two ticks of each timer")
 	within(fs, &o.grace, "grace", span, 0, time.Hour, "`time` that the machine may add to a bound")
-	within(fs, &o.seed, "seed", seed, 0, math.MaxUint64, "`number` that sets all random moments; 0 to draw one")
+	within(fs, &o.seed, "seed", seed, 0, math.MaxUint64, "`number` that determines the random moments; 0 to choose a number at random")
 	return fs
 }
 
@@ -104,8 +104,8 @@ answered. At the same time it keeps providers registered with a registry that
 forgets them all once. Both run on loopback in this program, which checks that no
 call is lost or carried out twice, and that leases end when they should.
 
-Exit codes: 0 all that must hold does, 1 it does not, or something failed,
-2 bad flags, 130 interrupted by Ctrl-C or SIGTERM, after the report so far.
+Exit codes: 0 all checks passed, 1 a check or something else failed, 2 bad
+flags, 130 interrupted by Ctrl-C or SIGTERM, after the report so far.
 A time is written 200ms or 1.5s.
 
 Flags:

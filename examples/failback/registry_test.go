@@ -70,7 +70,7 @@ func TestLeases(t *testing.T) {
 		require.Equal(t, []time.Duration{5900 * ms}, l.since("again"))
 		require.Empty(t, l.since("removed"))
 		require.Empty(t, r.names())
-		require.ErrorIs(t, r.renew(ctx, "silent"), errUnknown, "what has expired stays so")
+		require.ErrorIs(t, r.renew(ctx, "silent"), errUnknown, "an expired lease stays expired")
 		require.Zero(t, r.timer.Pending())
 	})
 }
@@ -83,7 +83,7 @@ func TestCrashLosesAll(t *testing.T) {
 		require.NoError(t, r.register(ctx, "b", "addr"))
 		require.Equal(t, 2, r.crash())
 		pass(time.Minute)
-		require.Empty(t, l.expiries, "what is lost does not expire")
+		require.Empty(t, l.expiries, "lost leases do not expire")
 		require.ErrorIs(t, r.register(ctx, "a", "addr"), hashedwheel.ErrStopped)
 		require.ErrorIs(t, r.renew(ctx, "b"), errUnknown)
 	})
@@ -273,6 +273,6 @@ func TestExpiredProviderComesBack(t *testing.T) {
 		require.Equal(t, []string{"a"}, r.names())
 		require.EqualValues(t, 2, counts.published.Load())
 		v := judge(r.ttl, 0, map[string]life{"a": ps[0].lived()}, l.expiries, true)
-		require.Equal(t, []string{"the lease of a expired, but it was not stopped"}, v.wrongly)
+		require.Equal(t, []string{"the lease of a expired, but the provider was not stopped"}, v.wrongly)
 	})
 }

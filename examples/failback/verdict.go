@@ -41,7 +41,7 @@ func judge(ttl, allowance time.Duration, lives map[string]life, expiries []expir
 	for _, e := range expiries {
 		l, known := lives[e.name]
 		if !known || l.stopping.IsZero() || e.at.Before(l.stopping) {
-			wrong("the lease of %s expired, but it was not stopped", e.name)
+			wrong("the lease of %s expired, but the provider was not stopped", e.name)
 			continue
 		}
 		held, after := e.at.Sub(l.accepted), e.at.Sub(l.stopped)
@@ -51,7 +51,7 @@ func judge(ttl, allowance time.Duration, lives map[string]life, expiries []expir
 		case held < ttl:
 			wrong("the lease of %s expired %v after it was renewed: early by %v", e.name, held, ttl-held)
 		case l.stopped.IsZero() || after > ttl+allowance:
-			wrong("the lease of %s expired %v after it had stopped: late by %v", e.name, after, after-ttl)
+			wrong("the lease of %s expired %v after the provider had stopped: late by %v", e.name, after, after-ttl)
 		default:
 			if v.rightly == 0 || after < v.first {
 				v.first = after
@@ -63,7 +63,7 @@ func judge(ttl, allowance time.Duration, lives map[string]life, expiries []expir
 	}
 	for name, l := range lives {
 		if complete && !l.stopping.IsZero() && !seen[name] {
-			wrong("the lease of %s, who was stopped, has not expired", name)
+			wrong("provider %s was stopped, but its lease has not expired", name)
 		}
 	}
 	return v

@@ -22,10 +22,10 @@ func TestJudge(t *testing.T) {
 		"first moment":  {map[string]life{"a": stopped}, []expiry{{"a", at(1300 * ms)}}, ""},
 		"last moment":   {map[string]life{"a": stopped}, []expiry{{"a", at(1560 * ms)}}, ""},
 		"early":         {map[string]life{"a": stopped}, []expiry{{"a", at(1300*ms - 1)}}, "the lease of a expired 999.999999ms after it was renewed: early by 1ns"},
-		"late":          {map[string]life{"a": stopped}, []expiry{{"a", at(1560*ms + 1)}}, "the lease of a expired 1.010000001s after it had stopped: late by 10.000001ms"},
-		"alive":         {map[string]life{"a": alive}, []expiry{{"a", at(1300 * ms)}}, "the lease of a expired, but it was not stopped"},
-		"nobody":        {nil, []expiry{{"a", at(1300 * ms)}}, "the lease of a expired, but it was not stopped"},
-		"never expired": {map[string]life{"a": stopped}, nil, "the lease of a, who was stopped, has not expired"},
+		"late":          {map[string]life{"a": stopped}, []expiry{{"a", at(1560*ms + 1)}}, "the lease of a expired 1.010000001s after the provider had stopped: late by 10.000001ms"},
+		"alive":         {map[string]life{"a": alive}, []expiry{{"a", at(1300 * ms)}}, "the lease of a expired, but the provider was not stopped"},
+		"nobody":        {nil, []expiry{{"a", at(1300 * ms)}}, "the lease of a expired, but the provider was not stopped"},
+		"never expired": {map[string]life{"a": stopped}, nil, "provider a was stopped, but its lease has not expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := judge(ttl, allowance, tt.lives, tt.expiries, true)
@@ -50,7 +50,7 @@ func TestJudge(t *testing.T) {
 
 	before := []expiry{{"a", at(400 * ms)}, {"a", at(1400 * ms)}}
 	v = judge(ttl, allowance, map[string]life{"a": stopped}, before, true)
-	require.Equal(t, []string{"the lease of a expired, but it was not stopped"}, v.wrongly, "while it was alive, and had to publish itself again")
+	require.Equal(t, []string{"the lease of a expired, but the provider was not stopped"}, v.wrongly, "while it was alive, and had to publish itself again")
 	require.Equal(t, 1, v.rightly)
 
 	require.Empty(t, judge(ttl, allowance, map[string]life{"a": stopped}, nil, false).wrongly, "interrupted before it could expire")

@@ -162,7 +162,7 @@ func (cs *clients) end() {
 func (cs *clients) header(w io.Writer, connecting time.Duration) {
 	o := cs.opts
 	if cs.short != nil {
-		fmt.Fprintf(w, "%s connections and not %s: %v\n", commas(int64(len(cs.all))), commas(int64(o.conns)), cs.short)
+		fmt.Fprintf(w, "%s connections instead of %s: %v\n", commas(int64(len(cs.all))), commas(int64(o.conns)), cs.short)
 	}
 	fmt.Fprintf(w, "%s connections, opened in %v, heartbeat after %v of silence, limit %v, tick %v\n\n",
 		commas(int64(len(cs.all))), connecting.Round(time.Millisecond), o.interval, o.limit, o.tick)

@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if ctx.Err() != nil {
 		return exitInterrupted
 	}
-	fmt.Fprintln(stdout, "\nall as it must be")
+	fmt.Fprintln(stdout, "\nall checks passed")
 	return exitOK
 }
 
@@ -69,7 +69,7 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) (*report,
 		if room < 1 {
 			return nil, fmt.Errorf("a limit of %d open files leaves no room for connections", files)
 		}
-		fmt.Fprintf(stdout, "%s connections and not %s: a limit of %s open files has room for no more\n",
+		fmt.Fprintf(stdout, "%s connections instead of %s: the limit of %s open files allows no more\n",
 			commas(int64(room)), commas(int64(o.conns)), commas(int64(files)))
 		o.conns = room
 	}

@@ -42,10 +42,10 @@ func TestOverLoopback(t *testing.T) {
 	require.Len(t, r.lateness, 60)
 	require.Positive(t, r.heartbeats)
 	require.Greater(t, r.packets, r.heartbeats)
-	require.EqualValues(t, 300, r.timer.Accepted, "one timeout for each connection, whatever the packets")
+	require.EqualValues(t, 300, r.timer.Accepted, "one timeout for each connection, however many packets")
 
 	r.print(&stdout)
-	for _, want := range []string{"silent ones closed           60\n", "closed early                  0  must be 0\n", "p99"} {
+	for _, want := range []string{"silent ones closed           60\n", "closed early                  0  before the limit; must be 0\n", "p99"} {
 		require.Contains(t, stdout.String(), want)
 	}
 }
@@ -144,7 +144,7 @@ func TestBadFlags(t *testing.T) {
 		{"-interval=500", `invalid value "500" for flag -interval`},
 		{"-interval=0", "invalid value 0s for flag -interval: allowed is 1ms to 1h0m0s"},
 		{"-limit=-1s", "invalid value -1s for flag -limit: allowed is 1ms to 24h0m0s"},
-		{"-limit=1099ms", "invalid value 1.099s for flag -limit: allowed is -interval and two times -tick, 1.1s, or more"},
+		{"-limit=1099ms", "invalid value 1.099s for flag -limit: allowed is -interval plus two times -tick (1.1s) or more"},
 		{"-tick=1us", "invalid value 1µs for flag -tick: allowed is 1ms to 1m0s"},
 		{"-duration=0s", "invalid value 0s for flag -duration"},
 		{"-traffic=-1s", "invalid value -1s for flag -traffic: allowed is 0s to 1h0m0s"},
@@ -226,7 +226,7 @@ func TestProgram(t *testing.T) {
 		out, err := exec.Command(prog, strings.Fields(args)...).CombinedOutput()
 		require.NoError(t, err, string(out))
 		require.Contains(t, string(out), "silent ones closed           20\n")
-		require.True(t, strings.HasSuffix(string(out), "\nall as it must be\n"), string(out))
+		require.True(t, strings.HasSuffix(string(out), "\nall checks passed\n"), string(out))
 	})
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals, and no limits that a shell could set")
@@ -262,7 +262,7 @@ func TestProgram(t *testing.T) {
 	}
 	limited("few files", "ulimit -n 100", func(t *testing.T, out string, err error) {
 		require.NoError(t, err, out)
-		require.Contains(t, out, "34 connections and not 100: a limit of 100 open files has room for no more\n34 connections, opened")
+		require.Contains(t, out, "34 connections instead of 100: the limit of 100 open files allows no more\n34 connections, opened")
 	})
 	limited("soft limit", "ulimit -Sn 100", func(t *testing.T, out string, err error) {
 		require.NoError(t, err, out)

@@ -27,13 +27,13 @@ func newFlags(o *options) *flag.FlagSet {
 	fs.SetOutput(io.Discard) // run prints the error, in one line
 	fs.Usage = func() {}
 	fs.IntVar(&o.conns, "conns", 10_000, "open `N` connections, or as many as the machine allows")
-	fs.DurationVar(&o.interval, "interval", time.Second, "client: `time` of silence after which it sends a heartbeat")
-	fs.DurationVar(&o.limit, "limit", 3*time.Second, "server: `time` without data after which it closes a connection")
-	fs.DurationVar(&o.tick, "tick", 50*time.Millisecond, "`time` between two ticks of the two timers")
-	fs.DurationVar(&o.duration, "duration", 3*time.Second, "`time` in which clients fall silent, at random moments")
+	fs.DurationVar(&o.interval, "interval", time.Second, "client: `time` of silence after which a client sends a heartbeat")
+	fs.DurationVar(&o.limit, "limit", 3*time.Second, "server: `time` without data after which the server closes a connection")
+	fs.DurationVar(&o.tick, "tick", 50*time.Millisecond, "`time` between two ticks of each of the two timers")
+	fs.DurationVar(&o.duration, "duration", 3*time.Second, "`time` during which clients fall silent, at random moments")
 	fs.DurationVar(&o.traffic, "traffic", 2*time.Second, "client: mean `time` between two packets that are not heartbeats, 0 for none")
 	fs.Float64Var(&o.silent, "silent", 0.05, "`fraction` of the clients that fall silent, from 0 to 1")
-	fs.Uint64Var(&o.seed, "seed", 1, "`number` that settles which of them do, and when")
+	fs.Uint64Var(&o.seed, "seed", 1, "`number` that determines which clients fall silent, and when")
 	return fs
 }
 
@@ -60,7 +60,7 @@ func parseOptions(args []string) (options, error) {
 	// A heartbeat may be a tick late. With a shorter limit the server would close
 	// clients that are not silent.
 	if least := o.interval + 2*o.tick; err == nil && o.limit < least {
-		err = fmt.Errorf("invalid value %v for flag -limit: allowed is -interval and two times -tick, %v, or more", o.limit, least)
+		err = fmt.Errorf("invalid value %v for flag -limit: allowed is -interval plus two times -tick (%v) or more", o.limit, least)
 	}
 	return o, err
 }
@@ -76,15 +76,16 @@ func within[T cmp.Ordered](name string, value, min, max T) error {
 
 func printUsage(w io.Writer) {
 	fmt.Fprint(w, `Heartbeat opens thousands of TCP connections over loopback. A client that has
-been silent for an interval sends a heartbeat; the server closes a connection on
-which nothing has come for a limit. Some clients fall silent at a random
-moment: these must be closed, not before the limit, and no others.
+been silent for an interval sends a heartbeat. The server closes a connection
+when no data has arrived for the time of a limit. Some clients fall silent at a
+random moment. The server must close these when the limit is over, not earlier,
+and must close no others.
 
-Server and clients run in this program, on a timer each.
+The server and the clients run in this program. They have one timer each.
 A time is written 200ms or 1.5s.
 
-Exit codes: 0 all as it must be, 1 it is not, or something failed, 2 bad flags,
-130 interrupted by Ctrl-C or SIGTERM, after the report so far.
+Exit codes: 0 all checks passed, 1 a check or something else failed, 2 bad
+flags, 130 interrupted by Ctrl-C or SIGTERM, after the report so far.
 
 Flags:
 `)

@@ -64,7 +64,7 @@ func (r *report) check() error {
 		"silent ones closed %d + forgotten %d + open %d is not %d", r.closedSilent, r.forgotten, r.stillOpen, r.fellSilent)
 	must(r.tooSoon == 0, "%d heartbeats sent too soon", r.tooSoon)
 	must(r.packets == r.sent, "%d packets received of %d sent", r.packets, r.sent)
-	must(r.pending == 0, "all has ended, but the timers hold %d timeouts", r.pending)
+	must(r.pending == 0, "after the end, the timers hold %d timeouts", r.pending)
 	must(len(r.errs) == 0, "%d failures, the first: %w", len(r.errs), first(r.errs))
 	return errors.Join(errs...)
 }
@@ -74,18 +74,18 @@ func (r *report) print(w io.Writer) {
 		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-20s %10s  %s", name, commas(n), fmt.Sprintf(note, args...)), " "))
 	}
 	line("connections", r.conns, "")
-	line("packets", r.packets, "each puts the limit off; for all of it the server's timer woke up %s times", commas(int64(r.timer.Wakeups)))
-	line("heartbeats", r.heartbeats, "of these, the others put one off")
+	line("packets", r.packets, "each restarts the idle limit; the server's timer woke up only %s times", commas(int64(r.timer.Wakeups)))
+	line("heartbeats", r.heartbeats, "of these packets; each other packet postponed a heartbeat")
 	line("fell silent", r.fellSilent, "")
 	line("silent ones closed", r.closedSilent, "")
 	if r.stillOpen > 0 {
 		line("silent ones open", r.stillOpen, "(interrupted)")
 	}
-	line("closed early", int64(r.closedEarly()), "must be 0")
-	line("others closed", r.closedOthers, "must be 0")
-	line("forgotten", r.forgotten, "must be 0")
+	line("closed early", int64(r.closedEarly()), "before the limit; must be 0")
+	line("others closed", r.closedOthers, "not silent; must be 0")
+	line("forgotten", r.forgotten, "silent, but never closed; must be 0")
 	if n := len(r.lateness); n > 0 {
-		fmt.Fprintf(w, "\nclosed late by  p50 %s  p99 %s  max %s, counted from the limit after the last data's arrival\n",
+		fmt.Fprintf(w, "\nclosed late by  p50 %s  p99 %s  max %s, counted from the end of the limit\n",
 			millis(quantile(r.lateness, 0.50)), millis(quantile(r.lateness, 0.99)), millis(r.lateness[n-1]))
 		fmt.Fprintf(w, "(a tick of %v allows 0 to %v, plus the latency of the machine)\n", r.opts.tick, r.opts.tick)
 	}

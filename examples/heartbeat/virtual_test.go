@@ -148,7 +148,7 @@ func TestVirtualShortage(t *testing.T) {
 			require.NoError(t, r.check())
 			require.EqualValues(t, 30, r.conns)
 			require.EqualValues(t, 3, r.closedSilent)
-			require.Contains(t, stdout.String(), "30 connections and not 50: "+io.ErrNoProgress.Error()+"\n30 connections, opened in 0s")
+			require.Contains(t, stdout.String(), "30 connections instead of 50: "+io.ErrNoProgress.Error()+"\n30 connections, opened in 0s")
 		}
 	})
 }

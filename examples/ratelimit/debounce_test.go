@@ -148,6 +148,6 @@ func TestDebounceRefused(t *testing.T) {
 		require.ErrorIs(t, d.Call("b", 5), hashedwheel.ErrStopped)
 		pass(time.Second)
 		require.Len(t, r.of("a"), 1)
-		require.Equal(t, 1, d.Waiting(), "it says what was not made")
+		require.Equal(t, 1, d.Waiting(), "it counts the call that was not made")
 	})
 }

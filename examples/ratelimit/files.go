@@ -40,7 +40,7 @@ func followFiles(ctx context.Context, o options, stdout, stderr io.Writer) (err 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "%s files, %s writes in %v, every tenth file without a pause, tick %v\n\n",
+	fmt.Fprintf(stdout, "%s files (every tenth written without pauses), %s writes in %v, tick %v\n\n",
 		commas(int64(o.files)), commas(ws.writes.Load()), elapsed.Round(time.Millisecond), o.tick)
 	l.print(stdout)
 	return errors.Join(l.check(), byThrottle.check("throttle", ws.last), byDebounce.check("debounce", ws.last))
@@ -160,7 +160,7 @@ func (ix *index) check(name string, last map[string]sum) error {
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%s: %d of %d files are not indexed as they were written last", name, wrong, len(last))
+		return fmt.Errorf("%s: the index has old content for %d of %d files", name, wrong, len(last))
 	}
 	return nil
 }

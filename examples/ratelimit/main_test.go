@@ -44,7 +44,7 @@ func TestWithoutTrailing(t *testing.T) {
 		code := run(t.Context(), []string{"-files=20", "-trailing=false"}, nil, &stdout, &stderr)
 		require.Equal(t, exitFailed, code)
 		require.Regexp(t, `throttle: \d+ keys were not called with their last event\n`, stderr.String())
-		require.Regexp(t, `throttle: \d+ of 20 files are not indexed as they were written last\n`, stderr.String())
+		require.Regexp(t, `throttle: the index has old content for \d+ of 20 files\n`, stderr.String())
 		require.NotContains(t, stderr.String(), "debounce")
 	})
 }
@@ -59,7 +59,7 @@ func TestInterrupted(t *testing.T) {
 		code := run(ctx, []string{"-files=20", "-duration=1h"}, nil, &stdout, &stderr)
 		require.Equal(t, exitInterrupted, code, stderr.String())
 		require.Contains(t, stdout.String(), " writes in 1s, ")
-		require.LessOrEqual(t, time.Since(began), 1520*ms, "the maximum wait, and a tick each for it and its end")
+		require.LessOrEqual(t, time.Since(began), 1520*ms, "the maximum wait, a tick of the timer, and a tick of drain")
 	})
 }
 
@@ -142,7 +142,7 @@ func TestBadFlags(t *testing.T) {
 		{"-interval=5", `invalid value "5" for flag -interval`},
 		{"-quiet=2m", "invalid value 2m0s for flag -quiet: allowed is 1ms to 1m0s"},
 		{"-maxwait=-1s", "invalid value -1s for flag -maxwait: allowed is 0s to 1h0m0s"},
-		{"-maxwait=99ms", "invalid value 99ms for flag -maxwait: allowed is 0, or -quiet, 100ms, or more"},
+		{"-maxwait=99ms", "invalid value 99ms for flag -maxwait: allowed is 0, or -quiet (100ms) or more"},
 		{"-tick=0", "invalid value 0s for flag -tick"},
 		{"-files=0", "invalid value 0 for flag -files: allowed is 1 to 10000"},
 		{"-duration=0", "invalid value 0s for flag -duration"},
@@ -176,7 +176,7 @@ func TestProgram(t *testing.T) {
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "TMP="+tmp)
 	out, err = cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
-	require.Contains(t, string(out), "10 files, ")
+	require.Contains(t, string(out), "10 files (every tenth")
 	left, err := os.ReadDir(tmp)
 	require.NoError(t, err)
 	require.Empty(t, left, "nothing is left in the temporary directory")

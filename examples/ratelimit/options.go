@@ -27,15 +27,15 @@ func newFlags(o *options) *flag.FlagSet {
 	fs := flag.NewFlagSet("ratelimit", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // run prints the error, in one line
 	fs.Usage = func() {}
-	fs.DurationVar(&o.interval, "interval", 250*time.Millisecond, "throttle: `time` between two calls of a key, at least")
-	fs.BoolVar(&o.trailing, "trailing", true, "throttle: make the last call of an interval when that ends; without, last contents are missed, and the check fails")
-	fs.DurationVar(&o.quiet, "quiet", 100*time.Millisecond, "debounce: `time` without an event after which a key is called")
-	fs.DurationVar(&o.maxWait, "maxwait", 500*time.Millisecond, "debounce: `time` that events can put off a call, at most; 0 for no limit")
+	fs.DurationVar(&o.interval, "interval", 250*time.Millisecond, "throttle: shortest `time` between two calls of a key")
+	fs.BoolVar(&o.trailing, "trailing", true, "throttle: make the last call of an interval when the interval ends; if false, the last contents are missed and the check fails")
+	fs.DurationVar(&o.quiet, "quiet", 100*time.Millisecond, "debounce: `time` without an event of a key after which its call is made")
+	fs.DurationVar(&o.maxWait, "maxwait", 500*time.Millisecond, "debounce: longest `time` that further events can delay a call; 0 for no limit")
 	fs.DurationVar(&o.tick, "tick", 10*time.Millisecond, "`time` between two ticks of the timer")
 	fs.IntVar(&o.files, "files", 100, "write to `N` files")
 	fs.DurationVar(&o.duration, "duration", 4*time.Second, "`time` for which files are written")
-	fs.Uint64Var(&o.seed, "seed", 1, "`number` that settles what is written, and after which pauses")
-	fs.BoolVar(&o.stdin, "stdin", false, "follow the lines of standard input instead, each a key, a space and a value")
+	fs.Uint64Var(&o.seed, "seed", 1, "`number` that determines what is written, and the pauses between writes")
+	fs.BoolVar(&o.stdin, "stdin", false, "use the lines of standard input as events, instead of files; a line is a key, a space and a value")
 	return fs
 }
 
@@ -59,7 +59,7 @@ func parseOptions(args []string) (options, error) {
 		within("duration", o.duration, time.Millisecond, 24*time.Hour),
 	)
 	if err == nil && o.maxWait != 0 && o.maxWait < o.quiet {
-		err = fmt.Errorf("invalid value %v for flag -maxwait: allowed is 0, or -quiet, %v, or more", o.maxWait, o.quiet)
+		err = fmt.Errorf("invalid value %v for flag -maxwait: allowed is 0, or -quiet (%v) or more", o.maxWait, o.quiet)
 	}
 	return o, err
 }
@@ -81,9 +81,9 @@ no file was indexed more often than allowed.
 With -stdin the events are lines, and each call prints its line.
 A time is written 200ms or 1.5s.
 
-Exit codes: 0 all as it must be, 1 it is not, or something failed, 2 bad flags,
-130 interrupted by Ctrl-C or SIGTERM: no event is taken any more, what was put
-off is called, and the report is printed.
+Exit codes: 0 all checks passed, 1 a check or something else failed, 2 bad
+flags, 130 interrupted by Ctrl-C or SIGTERM: no more events are taken, the
+delayed calls are made, and the report is printed.
 
 Flags:
 `)

@@ -10,16 +10,16 @@ import (
 // print prints how many calls the limiters received, and how many they made.
 func (l *limiters) print(w io.Writer) {
 	o := l.opts
-	fmt.Fprintf(w, "%-10s %12s %12s %9s %10s %12s\n", "", "calls asked", "calls made", "saved", "too soon", "last missed")
+	fmt.Fprintf(w, "%-10s %12s %12s %9s %10s %12s\n", "", "received", "made", "saved", "too soon", "last missed")
 	for _, a := range []*audit{l.throttled, l.debounced} {
 		fmt.Fprintf(w, "%-10s %12s %12s %7.1f %% %10s %12s\n", a.name, commas(a.asks), commas(a.made),
 			100*float64(a.asks-a.made)/float64(max(a.asks, 1)), commas(a.tooSoon), commas(a.missed()))
 	}
-	fmt.Fprintf(w, "\nthrottle: at most a call per key and %v", o.interval)
+	fmt.Fprintf(w, "\nthrottle: at most one call for each key in %v", o.interval)
 	if o.trailing {
-		fmt.Fprint(w, ", the last one when that ends")
+		fmt.Fprint(w, ", and the last call when this time ends")
 	}
-	fmt.Fprintf(w, "\ndebounce: a call when a key has been quiet for %v", o.quiet)
+	fmt.Fprintf(w, "\ndebounce: one call when a key has been quiet for %v", o.quiet)
 	if o.maxWait > 0 {
 		fmt.Fprintf(w, ", or has waited for %v", o.maxWait)
 	}
@@ -37,11 +37,11 @@ func (l *limiters) check() error {
 			}
 		}
 		must(a.tooSoon, "calls were made too soon")
-		must(a.twice(), "calls were made again")
+		must(a.twice(), "calls were made twice for one event")
 		must(a.missed(), "keys were not called with their last event")
 	}
 	if kept, waiting := l.throttle.Kept(), l.debounce.Waiting(); kept+waiting > 0 {
-		errs = append(errs, fmt.Errorf("all has ended, but the throttle keeps %d calls and for %d the debounce waits", kept, waiting))
+		errs = append(errs, fmt.Errorf("after the end, the throttle still keeps %d calls, and the debounce still delays %d", kept, waiting))
 	}
 	return errors.Join(errs...)
 }

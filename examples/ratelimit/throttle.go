@@ -47,7 +47,7 @@ func NewThrottle[K comparable, V any](t *hashedwheel.Timer, interval time.Durati
 
 // Call makes the call on this goroutine, or keeps it, or drops it. It reports
 // whether it made the call. It returns an error if the timer is stopped. It also
-// does if the timer refuses the interval, after the call has been made.
+// returns an error if the timer refuses the interval after the call has been made.
 func (th *Throttle[K, V]) Call(key K, value V) (made bool, err error) {
 	if th.timer.IsStopped() {
 		return false, hashedwheel.ErrStopped

@@ -265,7 +265,7 @@ func TestThrottleRefused(t *testing.T) {
 		require.False(t, made1)
 		pass(time.Second)
 		require.Equal(t, map[string][]made{"a": {{1, 0}}, "b": {{1, 0}, {1, 0}}}, r.all())
-		require.Equal(t, 1, th.Kept(), "it says what was not made")
+		require.Equal(t, 1, th.Kept(), "it counts the call that was not made")
 	})
 
 	// The timer is stopped during the call.

@@ -167,7 +167,7 @@ func (c *client) run(ctx context.Context) (elapsed time.Duration, err error) {
 	return elapsed, err
 }
 
-// waitCalls waits until no call is in flight. After it no call can be made.
+// waitCalls waits until no call is in flight. After that no call can be made.
 func (c *client) waitCalls() {
 	for range cap(c.slots) {
 		c.slots <- struct{}{}

@@ -67,7 +67,7 @@ func serveOnly(ctx context.Context, o options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "serving on %v, Ctrl-C ends it\n", ln.Addr())
+	fmt.Fprintf(stdout, "serving on %v, press Ctrl-C to end\n", ln.Addr())
 	err = s.serve(ctx, ln)
 	fmt.Fprintf(stdout, "received %s, replied %s, dropped %s\n",
 		commas(s.received.Load()), commas(s.replied.Load()), commas(s.dropped.Load()))

@@ -58,7 +58,7 @@ func TestCallsAreAnsweredOrTimeOut(t *testing.T) {
 	require.Positive(t, r.answered)
 	require.Positive(t, r.late)
 	require.Zero(t, r.abandoned)
-	require.Equal(t, wantDropped(t, 3000, args...), r.dropped, "the seed settles which are dropped")
+	require.Equal(t, wantDropped(t, 3000, args...), r.dropped, "the seed determines which are dropped")
 	require.Equal(t, r.timedOut, r.dropped+r.late, "the reply to a call that timed out is dropped or late")
 }
 
@@ -106,7 +106,7 @@ func TestInterruptionReports(t *testing.T) {
 	case <-time.After(far):
 		require.FailNow(t, "the interruption does not end the run")
 	}
-	require.Contains(t, stdout.String(), "answered 0 + timed out 0 + abandoned 50 = sent 50, as it must be")
+	require.Contains(t, stdout.String(), "answered 0 + timed out 0 + abandoned 50 = sent 50, as expected")
 	require.Regexp(t, `late replies +0 `, stdout.String())
 	require.Empty(t, stderr.String(), "no progress unless on a terminal")
 }
@@ -115,7 +115,7 @@ func TestReport(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), []string{"-count=500", "-timeout=100ms", "-tick=5ms", "-drop=0.2"}, &stdout, &stderr)
 	require.Equal(t, exitOK, code, stderr.String())
-	for _, want := range []string{"requests/s", "late replies", "p99", "500µs to 1ms", "#", "= sent 500, as it must be"} {
+	for _, want := range []string{"requests/s", "late replies", "p99", "500µs to 1ms", "#", "= sent 500, as expected"} {
 		require.Contains(t, stdout.String(), want)
 	}
 }
@@ -203,7 +203,7 @@ func TestCheck(t *testing.T) {
 		"fired 1ms early":               func(r *report) { r.lateness = []time.Duration{-time.Millisecond} },
 		"2 are pending":                 func(r *report) { r.pendingCalls = 2 },
 		"the timer holds 2 timeouts":    func(r *report) { r.pendingTimeouts = 2 },
-		"connections lost, the first b": func(r *report) { r.lost = []error{io.EOF} },
+		"connections lost, the first e": func(r *report) { r.lost = []error{io.EOF} },
 	} {
 		bad := good
 		spoil(&bad)

@@ -45,15 +45,15 @@ func newFlags(o *options) *flag.FlagSet {
 	fraction := func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
 	seed := func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }
 	ranged(fs, &o.count, "count", number, 1, 10_000_000, "client: send `N` requests")
-	ranged(fs, &o.conns, "conns", number, 1, 256, "client: share `N` connections")
+	ranged(fs, &o.conns, "conns", number, 1, 256, "client: use `N` connections")
 	ranged(fs, &o.inFlight, "inflight", number, 1, 1_000_000, "client: keep at most `N` requests in flight, over all connections")
 	ranged(fs, &o.timeout, "timeout", time.ParseDuration, time.Millisecond, time.Hour, "client: `time` after which a call is given up")
 	ranged(fs, &o.tick, "tick", time.ParseDuration, time.Millisecond, time.Minute, "client: `time` between two ticks of the timer that holds the timeouts")
-	ranged(fs, &o.payload, "payload", number, 0, maxPayload, "client: `bytes` in a request beside its id")
-	ranged(fs, &o.median, "median", time.ParseDuration, 0, 10*time.Second, "server: median `time` before a reply, which is log-normal")
-	ranged(fs, &o.spread, "spread", fraction, 0, 3, "server: `sigma` of that log-normal; the larger, the longer its tail")
-	ranged(fs, &o.drop, "drop", fraction, 0, 1, "server: `fraction` of the requests that is never answered, from 0 to 1")
-	ranged(fs, &o.seed, "seed", seed, 0, math.MaxUint64, "server: `number` that, with a request's id, settles its delay and drop")
+	ranged(fs, &o.payload, "payload", number, 0, maxPayload, "client: `bytes` of payload in a request")
+	ranged(fs, &o.median, "median", time.ParseDuration, 0, 10*time.Second, "server: median `time` before a reply; the times have a log-normal distribution")
+	ranged(fs, &o.spread, "spread", fraction, 0, 3, "server: `sigma` of that distribution; the larger it is, the longer the slowest replies take")
+	ranged(fs, &o.drop, "drop", fraction, 0, 1, "server: `fraction` of the requests that are never answered, from 0 to 1")
+	ranged(fs, &o.seed, "seed", seed, 0, math.MaxUint64, "server: `number` that determines which requests are dropped and how long each reply is delayed")
 	fs.StringVar(&o.listen, "listen", "", "only serve, on this loopback `address`, such as 127.0.0.1:7070")
 	fs.StringVar(&o.connect, "connect", "", "only call the server at this loopback `address`")
 	return fs
@@ -88,9 +88,9 @@ timeout on one shared timer, and reports how late those timeouts fired.
 The server delays and drops replies, to make calls time out. It runs in the same
 program unless -listen or -connect is given. A time is written 200ms or 1.5s.
 
-Exit codes: 0 the sums hold, 1 something failed, 2 bad flags,
-130 interrupted by Ctrl-C or SIGTERM, after the report so far
-(a server run by -listen is meant to be ended that way and exits 0).
+Exit codes: 0 all checks passed, 1 a check or something else failed, 2 bad
+flags, 130 interrupted by Ctrl-C or SIGTERM, after the report so far. A server
+started with -listen ends in this way too, but its exit code is 0.
 
 Flags:
 `)

@@ -79,7 +79,7 @@ func (r *report) check() error {
 			r.pendingCalls, r.pendingTimeouts))
 	}
 	if len(r.lost) > 0 {
-		errs = append(errs, fmt.Errorf("%d of %d connections lost, the first by: %w", len(r.lost), r.opts.conns, r.lost[0]))
+		errs = append(errs, fmt.Errorf("%d of %d connections lost, the first error: %w", len(r.lost), r.opts.conns, r.lost[0]))
 	}
 	return errors.Join(errs...)
 }
@@ -100,7 +100,7 @@ func (r *report) print(w io.Writer) {
 	if r.abandoned > 0 {
 		line("abandoned", r.abandoned, "(interrupted)")
 	}
-	line("late replies", r.late, "discarded, as their calls had timed out")
+	line("late replies", r.late, "discarded, because their calls had timed out")
 	if r.dropped >= 0 {
 		line("never replied", r.dropped, "dropped by the server")
 	}
@@ -114,7 +114,7 @@ func (r *report) print(w io.Writer) {
 	if r.abandoned > 0 {
 		sum += " + abandoned " + commas(r.abandoned)
 	}
-	verdict := "= sent " + commas(r.sent) + ", as it must be"
+	verdict := "= sent " + commas(r.sent) + ", as expected"
 	if r.answered+r.timedOut+r.abandoned != r.sent {
 		verdict = "is NOT sent " + commas(r.sent)
 	}

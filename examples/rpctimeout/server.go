@@ -113,9 +113,9 @@ func (s *server) handle(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// draw returns the latency of the reply to request id, or that it is dropped. It
-// depends only on the id and the seed, so two runs delay and drop the same
-// requests.
+// draw returns the latency of the reply to request id, and whether the server
+// drops the request. Both depend only on the id and the seed, so two runs delay
+// and drop the same requests.
 func (o options) draw(id uint64) (latency time.Duration, drop bool) {
 	rng := rand.New(rand.NewPCG(o.seed, id))
 	if rng.Float64() < o.drop {
