@@ -57,12 +57,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("cron", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "Usage: cron [flags] [expression...]\nCron prints a line at each time of each expression. Ctrl-C ends it.")
+		fmt.Fprintln(stderr, "Usage: cron [flags] [expression...]\nCron prints a line at each time of each expression. Press Ctrl-C to end it.")
 		flags.PrintDefaults()
 	}
 	length := flags.Duration("for", 10*time.Second, "how `long` to run")
 	tick := flags.Duration("tick", 10*time.Millisecond, "`tick` of the timer")
-	jitter := flags.Float64("jitter", 0, "be late by up to this `part` of the time between two runs, 0 to 1")
+	jitter := flags.Float64("jitter", 0, "delay each run at random, by up to this `fraction` of the time since the previous run, from 0 to 1")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {

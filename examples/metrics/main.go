@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("metrics", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "Usage: metrics [flags]\nMetrics serves the metrics of two timers under load. Ctrl-C ends it.")
+		fmt.Fprintln(stderr, "Usage: metrics [flags]\nMetrics serves the metrics of two timers under load. Press Ctrl-C to end it.")
 		flags.PrintDefaults()
 	}
 	listen := flags.String("listen", "127.0.0.1:9099", "`address` to serve on")
@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if *rate < 1 || *retries < 1 || *length < 0 || flags.NArg() > 0 {
-		fmt.Fprintln(stderr, "metrics: the rates must be positive, the length must not be negative, and there are no arguments")
+		fmt.Fprintln(stderr, "metrics: -rate and -retries must be positive, -for must not be negative, and only flags are allowed")
 		return 2
 	}
 	if err := serve(ctx, *listen, *length, *rate, *retries, stdout); err != nil {

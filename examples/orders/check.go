@@ -85,7 +85,7 @@ func verify(c *contents, a *acks, ended bool) error {
 	v.verifyIndex(c)
 	if ended {
 		n := c.count(open)
-		v.must(n == 0, "%d orders stay open forever", n)
+		v.must(n == 0, "%d orders are still open at the end", n)
 	}
 	v.verifyAcks("created", a.created, c, open, paid, canceled)
 	v.verifyAcks("paid", a.paid, c, paid)
@@ -115,7 +115,7 @@ func (v *verdict) verifyTrail(c *contents) {
 		v.must(c.orders[id].state == was[id], "order %d is %v, but %v by the audit trail", id, c.orders[id].state, was[id])
 		delete(was, id)
 	}
-	v.must(len(was) == 0, "%d orders are in the audit trail alone", len(was))
+	v.must(len(was) == 0, "%d orders are only in the audit trail", len(was))
 }
 
 // verifyIndex checks that the index holds the open orders and no others.
@@ -126,14 +126,14 @@ func (v *verdict) verifyIndex(c *contents) {
 			e.id, o.state, o.deadline, e.deadline)
 	}
 	n := c.count(open)
-	v.must(n == len(c.index), "%d orders are open, but %d in the index", n, len(c.index))
+	v.must(n == len(c.index), "%d orders are open, but %d are in the index", n, len(c.index))
 }
 
 // verifyAcks checks that each order in acks was acknowledged once, and is in one of the given states.
 func (v *verdict) verifyAcks(what string, acks map[uint64]int, c *contents, in ...state) {
 	for _, id := range slices.Sorted(maps.Keys(acks)) {
 		o, there := c.orders[id]
-		v.must(there, "order %d was acknowledged as %s, but is not there", id, what)
+		v.must(there, "order %d was acknowledged as %s, but is not in the database", id, what)
 		v.must(!there || slices.Contains(in, o.state), "order %d was acknowledged as %s, but is %v", id, what, o.state)
 		v.must(acks[id] == 1, "order %d was acknowledged as %s %d times", id, what, acks[id])
 	}

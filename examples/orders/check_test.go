@@ -38,7 +38,7 @@ func TestVerify(t *testing.T) {
 	c, a := proper()
 	require.NoError(t, verify(c, a, false))
 	for want, spoil := range map[string]func(c *contents, a *acks){
-		"order 4 was acknowledged as created, but is not there":       func(c *contents, a *acks) { a.created[4] = 1 },
+		"order 4 was acknowledged as created, but is not in the":      func(c *contents, a *acks) { a.created[4] = 1 },
 		"order 2 was acknowledged as paid, but is canceled":           func(c *contents, a *acks) { a.paid[2] = 1 },
 		"order 3 was acknowledged as canceled, but is open":           func(c *contents, a *acks) { a.canceled[3] = 1 },
 		"order 2 was acknowledged as canceled 2 times":                func(c *contents, a *acks) { a.canceled[2]++ },
@@ -53,8 +53,8 @@ func TestVerify(t *testing.T) {
 		"order 3 is open by entry 6 of the audit trail, after it was": func(c *contents, a *acks) { c.trail = append(c.trail, change{seq: 6, id: 3, to: open, at: at(200)}) },
 		"order 2 is canceled, but open by the audit trail":            func(c *contents, a *acks) { c.trail = c.trail[:4] },
 		"entry 5 of the audit trail has number 6":                     func(c *contents, a *acks) { c.trail[4].seq = 6 },
-		"1 orders are in the audit trail alone":                       func(c *contents, a *acks) { delete(c.orders, 1) },
-		"1 orders are open, but 0 in the index":                       func(c *contents, a *acks) { c.index = nil },
+		"1 orders are only in the audit trail":                        func(c *contents, a *acks) { delete(c.orders, 1) },
+		"1 orders are open, but 0 are in the index":                   func(c *contents, a *acks) { c.index = nil },
 		"order 2 is canceled, due": func(c *contents, a *acks) {
 			c.index = append(c.index, order{id: 2, deadline: at(101)})
 		},
@@ -70,7 +70,7 @@ func TestVerify(t *testing.T) {
 		spoil(c, a)
 		require.ErrorContains(t, verify(c, a, false), want)
 	}
-	require.ErrorContains(t, verify(c, a, true), "1 orders stay open forever")
+	require.ErrorContains(t, verify(c, a, true), "1 orders are still open at the end")
 }
 
 func TestLines(t *testing.T) {
@@ -83,7 +83,7 @@ func TestLines(t *testing.T) {
 	}
 	require.NoError(t, a.wrong)
 	require.Equal(t, loaded{armed: 6, overdue: 2, beyond: 1}, a.loaded)
-	require.Equal(t, map[uint64]int{7: 1}, a.created, "what is not a whole line does not count")
+	require.Equal(t, map[uint64]int{7: 1}, a.created, "an incomplete line does not count")
 	require.Equal(t, map[uint64]int{7: 1}, a.paid)
 	require.Equal(t, map[uint64]int{8: 1}, a.canceled)
 	require.Equal(t, map[uint64]int{8: 1}, a.refused)

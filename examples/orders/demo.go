@@ -83,7 +83,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := s.wait(ctx, d.opts.every); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.stderr, "no more orders, until all have ended\n")
+	fmt.Fprintf(d.stderr, "no more orders; waiting until all orders have ended\n")
 	io.WriteString(s.stdin, drainCommand+"\n") // if this fails the shop has ended, and wait returns an error
 	switch err := s.wait(ctx, d.opts.timeout+drainLimit); {
 	case err == nil:

@@ -97,7 +97,7 @@ func TestProgram(t *testing.T) {
 
 	t.Run("interrupt", func(t *testing.T) {
 		if runtime.GOOS == "windows" {
-			t.Skip("a process cannot be interrupted by another one")
+			t.Skip("Windows cannot send an interrupt to a process")
 		}
 		file := newFile(t)
 		var stdout, stderr bytes.Buffer
@@ -110,7 +110,7 @@ func TestProgram(t *testing.T) {
 		defer ended.Stop()
 		cmd.Wait()
 		require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode(), "%s\n%s", &stdout, &stderr)
-		require.Positive(t, figure(t, stdout.String(), "open"), "those of a minute are still open")
+		require.Positive(t, figure(t, stdout.String(), "open"), "the orders have a minute to pay, and are still open")
 		awaitClosed(t, file)
 	})
 
@@ -170,7 +170,7 @@ func TestShop(t *testing.T) {
 	require.Equal(t, loaded{}, first.loaded)
 
 	second, code := serve(t.Context(), strings.NewReader(""), "-timeout=1h", "-pay=0")
-	require.Equal(t, exitOK, code, "the end of stdin ends it")
+	require.Equal(t, exitOK, code, "the end of stdin ends the shop")
 	require.Equal(t, loaded{beyond: len(first.created)}, second.loaded)
 
 	c, err := readContents(file)
@@ -179,8 +179,8 @@ func TestShop(t *testing.T) {
 		first.created[id]++
 	}
 	require.NoError(t, verify(c, first, false))
-	require.Equal(t, len(c.orders), len(first.created), "ended properly, it has acknowledged all")
-	require.ErrorContains(t, verify(c, first, true), "stay open forever")
+	require.Equal(t, len(c.orders), len(first.created), "a shop that was not killed has acknowledged all")
+	require.ErrorContains(t, verify(c, first, true), "are still open at the end")
 }
 
 // neverEnds returns a reader that blocks until the test is over.

@@ -258,10 +258,10 @@ func TestPaymentMeetsExpiry(t *testing.T) {
 
 		c := mustContents(t, f.store)
 		require.Len(t, c.orders, n)
-		require.Len(t, c.trail, 2*n, "each order has begun and ended once")
+		require.Len(t, c.trail, 2*n, "each order was opened once and ended once")
 		told := make(map[uint64]bool)
 		for _, id := range f.told() {
-			require.False(t, told[id], "order %d is told of twice", id)
+			require.False(t, told[id], "order %d is reported twice", id)
 			told[id] = true
 		}
 		for id, o := range c.orders {
@@ -305,7 +305,7 @@ func TestCreateMeetsReadingAhead(t *testing.T) {
 		require.NoError(t, err)
 		f.store.now = clock
 		require.True(t, made)
-		require.Equal(t, 500, armed, "it was not found")
+		require.Equal(t, 500, armed, "readAhead has not found the new order")
 		require.Equal(t, 501, f.timeouts.Len())
 	})
 }

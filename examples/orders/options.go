@@ -27,15 +27,15 @@ func newFlags(o *options) *flag.FlagSet {
 	fs.SetOutput(io.Discard) // run prints the error, in one line
 	fs.Usage = func() {}
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Second, "`time` after which an order that is not paid is canceled")
-	fs.DurationVar(&o.horizon, "horizon", time.Second, "`time` before its deadline from which the wheel holds an order,\nin the first half of which it is read from the database")
+	fs.DurationVar(&o.horizon, "horizon", time.Second, "`time` before its deadline from which the wheel holds an order;\nthe order is read from the database in the first half of this time")
 	fs.DurationVar(&o.tick, "tick", 10*time.Millisecond, "`time` between two ticks of the wheel")
 	fs.IntVar(&o.clients, "clients", 20, "`number` of customers, who order one thing after another")
-	fs.Float64Var(&o.pay, "pay", 0.7, "`fraction` of the orders that customers mean to pay, from 0 to 1")
-	fs.IntVar(&o.kills, "kills", 5, "`number` of times that the process is killed")
-	fs.DurationVar(&o.every, "every", 600*time.Millisecond, "mean `time` from its start to its end, when it is killed")
-	fs.StringVar(&o.db, "db", "", "database `file` to use and to keep, made if there is none;\nwithout it a temporary one, which is removed")
+	fs.Float64Var(&o.pay, "pay", 0.7, "`fraction` of the orders that customers intend to pay, from 0 to 1")
+	fs.IntVar(&o.kills, "kills", 5, "`number` of times that the second process is killed")
+	fs.DurationVar(&o.every, "every", 600*time.Millisecond, "mean `time` from the start of the second process until it is killed")
+	fs.StringVar(&o.db, "db", "", "database `file`, which is kept, and made if it does not exist;\nwithout -db a temporary file, which is removed")
 	fs.BoolVar(&o.look, "look", false, "print what is in the database, and change nothing")
-	fs.BoolVar(&o.shop, "shop", false, "be the process that is killed: take orders until Ctrl-C, or the end of\nstandard input, and print what is done. After a line \""+drainCommand+"\" take\nno more, and end when none is open")
+	fs.BoolVar(&o.shop, "shop", false, "run as the second process: take orders until Ctrl-C or the end of standard\ninput, and print each change. After a line \""+drainCommand+"\" take no more\norders, and end when no order is open")
 	return fs
 }
 
@@ -86,11 +86,11 @@ func (o options) shopArgs(db string) []string {
 func printUsage(w io.Writer) {
 	fmt.Fprint(w, `Orders cancels orders that are not paid in time, and loses none in a kill -9.
 
-It runs itself as another process, which takes orders and keeps them in a database,
-kills that again and again, and at the end looks whether each order has become what
-it must. A time is written 200ms or 1.5s.
+It starts itself as a second process, which takes orders and keeps them in a
+database. It kills that process again and again. At the end it checks that each
+order has ended as it should. A time is written 200ms or 1.5s.
 
-Exit codes: 0 all is as it must be, 1 something is not, or failed, 2 bad flags,
+Exit codes: 0 all checks passed, 1 a check or something else failed, 2 bad flags,
 130 interrupted by Ctrl-C or SIGTERM, after the report so far (with -shop 0).
 
 Flags:

@@ -13,7 +13,7 @@ import (
 const endLimit = 5 * time.Second
 
 // errEnded is returned when a shop ends although it was not told to.
-var errEnded = errors.New("the shop has ended by itself")
+var errEnded = errors.New("the second process has ended too soon")
 
 // A process is a running shop.
 type process struct {

@@ -30,7 +30,7 @@ func (s state) String() string {
 }
 
 // An order waits for its payment until the deadline. Times are those of the wall clock, to the
-// nanosecond, since no other has a meaning after a restart.
+// nanosecond, because other clocks have no meaning after a restart.
 type order struct {
 	id       uint64
 	state    state

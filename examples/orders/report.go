@@ -25,11 +25,11 @@ func (d *demo) print(w io.Writer, c *contents) {
 	line("refused payments", len(d.acks.refused), "that came after the cancellation")
 	line("kills", d.kills, "")
 	l := d.acks.loaded
-	line("loaded at restarts", l.armed, "due within the horizon, %d of them overdue; %d beyond it were left for later", l.overdue, l.beyond)
+	line("loaded at restarts", l.armed, "due within the horizon, %d of them overdue; %d due later stayed in the database", l.overdue, l.beyond)
 
 	up, down := c.lateness(d.starts)
 	fmt.Fprintln(w, "\ncanceled late by")
-	printLateness(w, "due while it ran", up)
+	printLateness(w, "due during a run", up)
 	printLateness(w, "due before a restart", down)
 }
 

@@ -178,7 +178,7 @@ func TestFailureInABatch(t *testing.T) {
 			})
 		}
 		calls.Wait()
-		require.Greater(t, failed, 4, "those that failed were called again")
+		require.Greater(t, failed, 4, "the functions that failed were called again")
 		c := mustContents(t, s)
 		require.Len(t, c.orders, 16)
 		require.Len(t, c.trail, 16)

@@ -37,14 +37,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("pool", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "Pool has tasks that come due within a second run by a pool of workers.\nCtrl-C ends it with the report so far.")
+		fmt.Fprintln(stderr, "Pool runs tasks that are due within a second on a pool of workers.\nPress Ctrl-C to end it with the report so far.")
 		flags.PrintDefaults()
 	}
 	flags.IntVar(&o.tasks, "tasks", 2000, "`number` of tasks, due at random moments within a second")
 	flags.IntVar(&o.workers, "workers", 15, "`number` of workers of the pool")
 	flags.DurationVar(&o.work, "work", 10*time.Millisecond, "`time` that each task blocks")
 	flags.DurationVar(&o.tick, "tick", 10*time.Millisecond, "`tick` of the timer")
-	flags.BoolVar(&o.blocking, "blocking", false, "have the pool block while all workers are busy, instead of refusing:\nthe timer then runs no task itself")
+	flags.BoolVar(&o.blocking, "blocking", false, "while all workers are busy, let the pool make the timer wait, instead of\nrefusing tasks; then the timer runs no task itself")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
