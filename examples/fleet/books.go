@@ -11,13 +11,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A change is a state that an order came to, with the time at which the server stored it.
+// A change is a new state of an order, with the time at which the server stored it.
 type change struct {
 	order
 	stored time.Time
 }
 
-// books are all that the servers hold of orders.
+// books are everything that the servers store about orders.
 type books struct {
 	orders  map[string][]change // each from its first state to its last
 	waiting map[string]bool     // orders whose deadlines are in the stream
@@ -56,7 +56,7 @@ func (c *client) readBooks(ctx context.Context) (*books, error) {
 	return b, c.readAgain(ctx, b)
 }
 
-// readWaiting looks whose deadlines are in the stream.
+// readWaiting finds the orders whose deadlines are in the stream.
 func (c *client) readWaiting(ctx context.Context, b *books) error {
 	for _, subject := range []string{atSubject, dueSubject} {
 		info, err := c.deadlines.stream.Info(ctx, jetstream.WithSubjectFilter(subject+"*"))
@@ -70,8 +70,8 @@ func (c *client) readWaiting(ctx context.Context, b *books) error {
 	return nil
 }
 
-// readAgain reads again the orders that are open but have no deadline in the stream. They may have
-// ended between the two readings; a replica may need a moment to know.
+// readAgain reads again the orders that are open but have no deadline in the stream, because they may
+// have ended between the two readings. It tries for a second, because a replica may be behind.
 func (c *client) readAgain(ctx context.Context, b *books) error {
 	patience := time.Now().Add(time.Second)
 	for id := range b.orders {
@@ -94,7 +94,7 @@ func (c *client) readAgain(ctx context.Context, b *books) error {
 	return nil
 }
 
-// last returns what has become of an order. It is zero if there is none.
+// last returns an order in its last state, or the zero order if there is none.
 func (b *books) last(id string) order {
 	if h := b.orders[id]; len(h) > 0 {
 		return h[len(h)-1].order
@@ -111,7 +111,7 @@ func (b *books) count(in state) (n int) {
 	return n
 }
 
-// overdue returns how many orders are open whose deadline was before a time.
+// overdue returns how many open orders have a deadline before a time.
 func (b *books) overdue(at time.Time) (n int) {
 	for id := range b.orders {
 		if o := b.last(id); o.State == open && o.Deadline.Before(at) {
@@ -121,7 +121,7 @@ func (b *books) overdue(at time.Time) (n int) {
 	return n
 }
 
-// A verdict collects what is not as it must be.
+// A verdict collects the checks that fail.
 type verdict struct {
 	first []error
 	n     int
@@ -137,8 +137,8 @@ func (v *verdict) must(ok bool, format string, args ...any) {
 	}
 }
 
-// verify returns an error that says what is wrong in the books, by themselves or in view of what
-// was acknowledged to customers. No order that was due before a time must be open.
+// verify checks the books, by themselves and against the acknowledgments to customers. The error names
+// the checks that fail. No order with a deadline before due may be open.
 func (b *books) verify(acks map[string]state, due time.Time) error {
 	var v verdict
 	for _, id := range slices.Sorted(maps.Keys(b.orders)) {
@@ -160,8 +160,8 @@ func (b *books) verify(acks map[string]state, due time.Time) error {
 	return errors.Join(v.first...)
 }
 
-// verifyHistory looks whether an order was opened once, kept its deadline, and ended once at most. If
-// it was canceled, then not before its deadline: neither by the clock of who did so, nor by that of
+// verifyHistory checks that an order was opened once, kept its deadline, ended at most once, and was
+// not canceled before its deadline, by the clock of the worker that canceled it and by the clock of
 // the server.
 func (v *verdict) verifyHistory(id string, h []change) {
 	var was state

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Books that are right, and each way in which they can be wrong.
+// Correct books pass, and each fault is found.
 func TestVerify(t *testing.T) {
 	due := time.Unix(1000, 0)
 	entry := func(s state, after time.Duration) change {
@@ -38,7 +38,7 @@ func TestVerify(t *testing.T) {
 		{name: "paid", history: []change{opened, paying}, acks: map[string]state{"a": paid}},
 		{name: "paid late", history: []change{opened, entry(paid, time.Hour)}, end: due.Add(time.Minute)},
 		{name: "canceled", history: []change{opened, canceling}, acks: map[string]state{"a": canceled}},
-		{name: "canceled, as the customer does not know", history: []change{opened, canceling}, acks: map[string]state{"a": open}},
+		{name: "canceled, and the customer does not know", history: []change{opened, canceling}, acks: map[string]state{"a": open}},
 		{name: "void", history: []change{entry(void, 0)}},
 		{name: "a deadline is left", history: []change{opened, paying}, waiting: true},
 
@@ -85,8 +85,8 @@ func TestVerifyShowsTheFirst(t *testing.T) {
 	require.ErrorContains(t, err, "and 2 more")
 }
 
-// An order that ends between the reading of the orders and that of the deadlines is not taken for
-// one whose deadline was lost. One that was lost is.
+// An order that ends between the reading of the orders and that of the deadlines does not count as an
+// order whose deadline was lost. An order whose deadline was lost does.
 func TestReadAgain(t *testing.T) {
 	f := newFixture(t)
 	for _, id := range []string{"ended", "lost"} {

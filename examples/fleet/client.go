@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A client is a connection to the servers and what goes over it. It is what a machine of the fleet
-// has: each worker here has its own.
+// A client is a connection to the servers, with the ledger and the deadlines that use it. Each machine
+// of a fleet has one. Here each worker has its own.
 type client struct {
 	nc        *nats.Conn
 	js        jetstream.JetStream
@@ -22,7 +22,7 @@ type client struct {
 	deadlines *deadlines
 }
 
-// connect returns a client of servers on which setUp has been called.
+// connect returns a client. setUp must have been called for its servers.
 func connect(ctx context.Context, o options, urls, name string) (*client, error) {
 	c, err := dial(urls, name)
 	if err != nil {
@@ -49,14 +49,14 @@ func connect(ctx context.Context, o options, urls, name string) (*client, error)
 	return c, nil
 }
 
-// dial connects, and goes on to whenever the connection is lost.
+// dial connects. The connection is made again whenever it is lost.
 func dial(urls, name string) (*client, error) {
 	c := &client{wire: &wire{}}
 	var err error
 	c.nc, err = nats.Connect(urls, nats.Name(name), nats.SetCustomDialer(c.wire),
 		nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.ReconnectJitter(50*time.Millisecond, 0),
 		nats.PingInterval(2*time.Second), nats.MaxPingsOutstanding(2),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // requests fail, and are repeated
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // requests that fail are repeated
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", urls, err)
 	}
@@ -67,9 +67,9 @@ func dial(urls, name string) (*client, error) {
 	return c, nil
 }
 
-// close ends the connection when what was published has been sent.
+// close ends the connection after all published messages have been sent.
 func (c *client) close() {
-	c.nc.FlushTimeout(attemptTimeout) // what is lost now is delivered again
+	c.nc.FlushTimeout(attemptTimeout) // if an acknowledgment is lost, the message is delivered again
 	c.nc.Close()
 }
 
@@ -79,10 +79,10 @@ func (c *client) kill() {
 	c.nc.Close()
 }
 
-// errCut is the error of who dials over a wire that has been cut.
+// errCut is returned by Dial after cut.
 var errCut = errors.New("the wire is cut")
 
-// A wire dials for a client, which has one connection at a time, and can be cut.
+// A wire dials for a client, which has one connection at a time. A test or a kill can cut the wire.
 type wire struct {
 	mu    sync.Mutex
 	isCut bool
@@ -104,7 +104,7 @@ func (w *wire) Dial(network, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// cut drops the connection with what has not been sent, and refuses others until mend.
+// cut drops the connection and the data not sent yet, and refuses other connections until mend.
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCluster has a shop and workers on three servers, and again and again kills the worker that
-// holds most, stops the server that leads the stream, and starts all servers anew. Nothing must be
-// lost, early or twice. It takes a quarter of a minute; HASHEDWHEEL_SOAK=10m has it take longer.
+// TestCluster runs a shop and workers on three servers. Again and again it kills the worker that holds
+// the most deadlines, stops the server that leads the stream, and restarts all servers. No order may be
+// lost, end early or end twice. The test takes 15 seconds, or as long as HASHEDWHEEL_SOAK says, such as 10m.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	length := 10 * time.Second
@@ -34,7 +34,7 @@ func TestCluster(t *testing.T) {
 	defer f.client.close()
 	defer f.stop()
 
-	// Another process that joins, and says nothing of replicas, leaves them as they are.
+	// Another process that joins, without -replicas, does not change the number of replicas.
 	require.NoError(t, setUp(t.Context(), f.client.js, o.lease, mustParse(t, "-nats="+s.urls()).replicas))
 	for _, name := range []string{streamName, "KV_" + bucketName} {
 		stream, err := f.client.js.Stream(t.Context(), name)
@@ -48,11 +48,11 @@ func TestCluster(t *testing.T) {
 		_, err := f.run(t.Context())
 		assert.NoError(t, err)
 	}()
-	// progress returns when a worker has canceled an order that the call did not find canceled.
+	// progress returns when a worker has canceled another order.
 	progress := func(after string) {
 		was, start := f.tally.canceled.Load(), time.Now()
 		await(t, "nothing is canceled after "+after, func() bool { return f.tally.canceled.Load() > was || isClosed(ended) })
-		t.Logf("%v after %s an order is canceled", time.Since(start).Round(time.Millisecond), after)
+		t.Logf("%v after %s, an order is canceled", time.Since(start).Round(time.Millisecond), after)
 	}
 	progress("the start")
 	for round := 0; round == 0 || !isClosed(ended) && time.Since(f.start) < length*3/4; round++ {
@@ -64,7 +64,7 @@ func TestCluster(t *testing.T) {
 		leader := -1
 		await(t, "the stream has a leader", func() bool { leader = s.leader(streamName); return leader >= 0 })
 		s.stop(leader)
-		await(t, "it has another one", func() bool { return s.leader(streamName) >= 0 })
+		await(t, "the stream has another leader", func() bool { return s.leader(streamName) >= 0 })
 		progress("the end of the stream's leader")
 		require.NoError(t, s.start(leader))
 
@@ -77,8 +77,8 @@ func TestCluster(t *testing.T) {
 	}
 	<-ended
 
-	// Each order is in the books: acknowledged, or void because the servers were away until its deadline. A server
-	// that was stopped may not know all of them yet.
+	// Each order is in the books, as acknowledged, or as void because the servers were away until its deadline. A
+	// server that was stopped may not know all orders yet.
 	b := f.awaitQuiet(t, o.orders)
 	require.NoError(t, b.verify(f.shop.acks, time.Now()))
 	require.Empty(t, f.shop.problems)
@@ -88,7 +88,7 @@ func TestCluster(t *testing.T) {
 	f.print(testWriter{t}, b)
 }
 
-// The address for clients is not that of the routes between the servers, which are on loopback.
+// The address for clients is not the address of the routes between the servers, which are on loopback.
 func TestClusterAddress(t *testing.T) {
 	host, port, err := splitAddress(":4222")
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestClusterAddress(t *testing.T) {
 		require.Equal(t, "127.0.0.1", o.Cluster.Host)
 		require.Equal(t, o.Routes[i].Host, fmt.Sprint("127.0.0.1:", o.Cluster.Port))
 	}
-	await(t, "they have found each other", func() bool {
+	await(t, "the servers have found each other", func() bool {
 		return slices.ContainsFunc(s.running, (*server.Server).JetStreamIsLeader)
 	})
 }

@@ -16,13 +16,13 @@ const (
 	bucketName   = "orders"
 	streamName   = "DEADLINES"
 	consumerName = "fleet"
-	atSubject    = "deadlines.at."  // and an order: a deadline that is far
-	dueSubject   = "deadlines.due." // and an order: one that is near
+	atSubject    = "deadlines.at."  // with an order id: a far deadline
+	dueSubject   = "deadlines.due." // with an order id: a near deadline
 	paidSubject  = "deadline-hints.paid"
 )
 
-// history is the number of states that the bucket keeps of an order. Two are all that there
-// should be, and the check would see the others.
+// history is the number of states that the bucket keeps of an order. An order should have two at
+// most, and the check would see more.
 const history = 8
 
 // deadlines puts the deadlines of orders into the stream, and takes them out of it.
@@ -33,8 +33,8 @@ type deadlines struct {
 	window time.Duration // before the deadline, at which the message goes to a worker
 }
 
-// place puts a deadline into the stream. It may be done twice: a schedule replaces the one before,
-// and workers know duplicates.
+// place puts a deadline into the stream. It may be called twice for an order: a schedule replaces the
+// previous one, and workers recognize duplicates.
 func (d *deadlines) place(ctx context.Context, id string, deadline time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -44,7 +44,7 @@ func (d *deadlines) place(ctx context.Context, id string, deadline time.Time) er
 		msg.Subject = atSubject + id
 		msg.Header.Set(jetstream.ScheduleHeader, at(far))
 		msg.Header.Set(jetstream.ScheduleTargetHeader, dueSubject+id)
-		// Else it is up to the server for how long the message waits for a worker.
+		// Without this header the server decides how long the message waits for a worker.
 		msg.Header.Set(jetstream.ScheduleTTLHeader, "never")
 	}
 	_, err := d.js.PublishMsg(ctx, msg)
@@ -52,12 +52,12 @@ func (d *deadlines) place(ctx context.Context, id string, deadline time.Time) er
 }
 
 // at returns the schedule for a time. jetstream.WithScheduleAt would drop the fraction of the
-// second, and the message would come early by that.
+// second, and the message would come early by that fraction.
 func at(t time.Time) string { return "@at " + t.UTC().Format(time.RFC3339Nano) }
 
-// withdraw takes the deadline of an order that was paid out of the stream, or off the wheel that
-// holds it, and reports which of them. It may miss it, just as it is handed on, or since a message
-// was lost. Then a worker finds the order paid when the deadline comes.
+// withdraw removes the deadline of a paid order from the stream, or from the wheel that holds it if
+// the deadline is near. It may miss a deadline that is just being handed on, or if a message is lost.
+// Then a worker finds the order paid when the deadline comes.
 func (d *deadlines) withdraw(ctx context.Context, id string, deadline time.Time) (near bool, err error) {
 	if time.Until(deadline) <= d.window {
 		return true, d.nc.Publish(paidSubject, []byte(id)) // does not wait for an answer
@@ -67,7 +67,7 @@ func (d *deadlines) withdraw(ctx context.Context, id string, deadline time.Time)
 	return false, d.stream.Purge(ctx, jetstream.WithPurgeSubject(atSubject+id))
 }
 
-// A dueMessage is a deadline that a worker has been given.
+// A dueMessage is a deadline that was delivered to a worker.
 type dueMessage struct {
 	msg      jetstream.Msg
 	id       string // of the order
@@ -92,11 +92,11 @@ func parseDue(msg jetstream.Msg) (d dueMessage, err error) {
 	return dueMessage{msg: msg, id: id, deadline: deadline, sequence: meta.Sequence.Stream, delivery: int(meta.NumDelivered)}, nil
 }
 
-// setUp makes what is not there yet: the stream of the deadlines, its consumer, and the bucket. With
-// 0 replicas it leaves the number that there is, so that a process that joins a cluster does not
-// take its replicas away, and begins with one.
+// setUp makes the stream of the deadlines, its consumer and the bucket, if they do not exist. With
+// 0 replicas it keeps the present number, so that a process that joins a cluster does not remove
+// replicas. If there is no stream yet, that means one replica.
 func setUp(ctx context.Context, js jetstream.JetStream, lease time.Duration, replicas int) error {
-	var firstErr error // says more than the last one, which may be that the time is over
+	var firstErr error // says more than the last error, which may only be the end of ctx
 	attempt := func(ctx context.Context) (err error) {
 		defer func() {
 			if firstErr == nil {
@@ -131,7 +131,7 @@ func setUp(ctx context.Context, js jetstream.JetStream, lease time.Duration, rep
 				AckPolicy:     jetstream.AckExplicitPolicy,
 				AckWait:       lease,
 				MaxDeliver:    -1,
-				MaxAckPending: -1, // all that is near is on wheels, and unacknowledged
+				MaxAckPending: -1, // no limit, because wheels hold all near deadlines unacknowledged
 			})
 		}
 		if err == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A schedule comes at its time and not earlier, though the time has a fraction of a second.
+// The message of a schedule comes at its time and not earlier, also if the time has a fraction of a second.
 func TestScheduleIsNotEarly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "-window=1s")
@@ -39,7 +39,7 @@ func TestScheduleIsNotEarly(t *testing.T) {
 	require.Empty(t, f.mustRead().waiting, "a schedule is gone once it has come")
 }
 
-// A near deadline needs no schedule, and a schedule that is placed twice comes once.
+// A near deadline needs no schedule. The message of a schedule that is placed twice comes once.
 func TestPlace(t *testing.T) {
 	f := newFixture(t, "-window=1s")
 	near, distant := time.Now().Add(900*time.Millisecond), time.Now().Add(time.Hour)
@@ -57,7 +57,7 @@ func TestPlace(t *testing.T) {
 	require.True(t, at.Equal(distant.Add(-time.Second)), "%v", at)
 }
 
-// A payment withdraws the deadline where it lies.
+// A payment withdraws the deadline from the stream or from the wheel.
 func TestWithdraw(t *testing.T) {
 	f := newFixture(t, "-window=10m")
 	w := f.mustHire()

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	settleLimit = 60 * time.Second // until no order is open that was due
-	readLimit   = 60 * time.Second // for the books at the end
+	settleLimit = 60 * time.Second // for the wait until no due order is open
+	readLimit   = 60 * time.Second // for reading the books at the end
 )
 
 // A fleet is what runs in this process: workers, and a shop if there are orders to place.
@@ -36,7 +36,7 @@ type fleet struct {
 	killed  int
 }
 
-// runFleet runs the program: with servers of its own, unless there are others to use.
+// runFleet runs the program, with its own servers unless the options name others.
 func runFleet(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	urls := o.url
 	if urls == "" {
@@ -79,8 +79,7 @@ func runFleet(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	return f.conclude(ctx, end, stdout)
 }
 
-// newFleet connects, sets up what is not there yet, and starts the workers. Canceling ctx does not
-// stop them.
+// newFleet connects, calls setUp, and starts the workers. Canceling ctx does not stop the workers.
 func newFleet(ctx context.Context, o options, urls string, stderr io.Writer) (f *fleet, err error) {
 	f = &fleet{opts: o, urls: urls, name: nuid.Next()[16:], stderr: stderr, start: time.Now()}
 	c, err := dial(urls, f.name)
@@ -121,7 +120,7 @@ func (f *fleet) hire(ctx context.Context) error {
 	return nil
 }
 
-// kill kills the worker that holds most, and reports how many deadlines that were.
+// kill kills the worker that holds the most deadlines, and returns their number.
 func (f *fleet) kill() (held int) {
 	f.mu.Lock()
 	if len(f.workers) == 0 { // the last one could not be replaced
@@ -147,7 +146,7 @@ func (f *fleet) holding() (n int) {
 	return n
 }
 
-// stop ends the workers, all at once. What they hold goes back to the stream.
+// stop ends all workers at once. The deadlines that they hold go back to the stream.
 func (f *fleet) stop() {
 	f.mu.Lock()
 	workers := f.workers
@@ -160,8 +159,9 @@ func (f *fleet) stop() {
 	stopping.Wait()
 }
 
-// run places the orders, kills workers, and returns when all orders have ended that were due by
-// the end, which it returns. If ctx is canceled it returns at once, with the zero time.
+// run places the orders and kills workers. Then it waits until all orders that are due by then have
+// ended, and returns the time at which that wait began. If ctx is canceled, it returns the zero time
+// at once.
 func (f *fleet) run(ctx context.Context) (end time.Time, err error) {
 	if f.shop, err = newShop(f.opts, f.client, f.name); err != nil {
 		return end, err
@@ -207,8 +207,8 @@ func (f *fleet) killAll(ctx context.Context) {
 	}
 }
 
-// settled returns when no order is open that was due before end, or the time for that is over,
-// and the check will say what is left.
+// settled returns when no order that was due before end is open, or after settleLimit. Then the check
+// at the end reports the open orders.
 func (f *fleet) settled(ctx context.Context, end time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
@@ -225,8 +225,8 @@ func (f *fleet) settled(ctx context.Context, end time.Time) {
 	}
 }
 
-// conclude reads the books, reports, and returns what is wrong in them. Without an end the run was
-// interrupted, and orders that were due may be open.
+// conclude reads the books and prints the report. The error names what is wrong in the books. If end
+// is zero, the run was interrupted, and due orders may be open.
 func (f *fleet) conclude(ctx context.Context, end time.Time, stdout io.Writer) error {
 	f.stop()
 	if err := f.client.nc.FlushTimeout(attemptTimeout); err != nil {

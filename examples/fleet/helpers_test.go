@@ -12,11 +12,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// far is a time that no test waits for unless something hangs.
+// far is longer than any test waits, unless something hangs.
 const far = 60 * time.Second
 
-// The server ends with two goroutines of its own left over: one for the process, that keeps the
-// time, and sometimes one of a store that it was opening when it was stopped.
+// The server leaves two goroutines: one that keeps the time for the whole process, and sometimes one of
+// a store that it was opening when it was stopped.
 func TestMain(m *testing.M) {
 	const server = "github.com/nats-io/nats-server/v2/server"
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(server+"/ats.Register.func1"),
@@ -32,7 +32,7 @@ func mustServe(t *testing.T, n int) *servers {
 	return s
 }
 
-// mustParse returns options, as the program has them.
+// mustParse returns the options that the program has with these arguments.
 func mustParse(t *testing.T, args ...string) options {
 	t.Helper()
 	o, err := parseOptions(args)

@@ -11,22 +11,22 @@ import (
 
 var (
 	errEarly = errors.New("the deadline has not come")
-	errTaken = errors.New("the order is there already, or its deadline came first")
+	errTaken = errors.New("the order exists already, or its deadline came first")
 )
 
-// attemptTimeout bounds one attempt at a request. An election of a leader may outlast it.
+// attemptTimeout bounds one attempt at a request. The election of a leader may take longer.
 const attemptTimeout = 2 * time.Second
 
 // A ledger changes the orders in the bucket. Its methods may be called by any goroutine of any
-// process. An error says that the outcome is not known, unless it is one of the above: the call
-// must be repeated then, and finds out.
+// process. Except for the two errors above, an error means that the outcome is unknown. Then
+// the call must be repeated, and finds the outcome.
 type ledger struct {
 	kv  jetstream.KeyValue
 	now func() time.Time // the wall clock
 }
 
-// open makes an order. It returns errTaken if the key is there and was not made by this caller,
-// who must use an id once.
+// open makes an order. It returns errTaken if the key exists and another caller has made it. A caller
+// must not use an id for two orders.
 func (l *ledger) open(ctx context.Context, id, by string, deadline time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -53,17 +53,17 @@ func (l *ledger) open(ctx context.Context, id, by string, deadline time.Time) er
 type request struct {
 	id       string
 	to       state
-	by       string    // who asks, once for each delivery
-	deadline time.Time // for a cancellation; the order itself may not be there
+	by       string    // who asks
+	deadline time.Time // for a cancellation, because the order may not exist
 	delivery int
 }
 
-// end ends an open order, and reports whether this request did. The order is returned as it is
-// then. A cancellation before the deadline is errEarly. One without an order makes the key, as
-// void, so that no order can come later.
+// end ends an open order, and reports whether this request ended it. It returns the order as it is
+// afterwards. A cancellation before the deadline returns errEarly. A cancellation of an order that does
+// not exist makes the key, in the state void, so that the order cannot be made later.
 //
-// The reading may be answered by a replica that is behind. What it says of an order that has ended
-// is true for ever. If it says less, the compare-and-set fails.
+// A replica that is behind may answer the read. If it says that the order has ended, that is true,
+// because an ended order does not change. If it does not know of the end, the compare-and-set fails.
 func (l *ledger) end(ctx context.Context, r request) (o order, ended bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -85,7 +85,7 @@ func (l *ledger) end(ctx context.Context, r request) (o order, ended bool, err e
 	}
 	now := l.now().Round(0)
 	if r.to != paid && now.Before(o.Deadline) {
-		return o, false, fmt.Errorf("order %s: %w, but will in %v", r.id, errEarly, o.Deadline.Sub(now))
+		return o, false, fmt.Errorf("order %s: %w: it is in %v", r.id, errEarly, o.Deadline.Sub(now))
 	}
 	o.State, o.Ended, o.By, o.Delivery = r.to, now, r.by, r.delivery
 	if r.to == void {
@@ -99,8 +99,8 @@ func (l *ledger) end(ctx context.Context, r request) (o order, ended bool, err e
 	return o, true, nil
 }
 
-// persist repeats an attempt until it succeeds, returns one of the final errors, or ctx ends. It
-// is for those who have nothing better to do meanwhile.
+// persist repeats an attempt until it succeeds, returns one of the final errors, or ctx is done. The
+// caller waits meanwhile.
 func persist(ctx context.Context, attempt func(context.Context) error, final ...error) error {
 	for delay := 20 * time.Millisecond; ; delay = min(2*delay, 500*time.Millisecond) {
 		err := attempt(ctx)

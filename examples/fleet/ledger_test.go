@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each state, and each request in it.
+// In each state, each request has the right result.
 func TestLedger(t *testing.T) {
 	f := newFixture(t)
 	l := f.client.ledger
@@ -30,7 +30,7 @@ func TestLedger(t *testing.T) {
 	require.ErrorIs(t, l.open(ctx, "a", "another", deadline), errTaken)
 	created := now
 
-	// Not a nanosecond early.
+	// A cancellation a nanosecond early fails.
 	now = deadline.Add(-time.Nanosecond)
 	_, _, err := cancel("a")
 	require.ErrorIs(t, err, errEarly)
@@ -39,7 +39,7 @@ func TestLedger(t *testing.T) {
 	require.NotContains(t, f.mustRead().orders, "b")
 	now = deadline
 	want := order{State: canceled, Created: created, Deadline: deadline, Ended: now, By: by, Delivery: 2}
-	for range 2 { // the second time since an answer may have been lost
+	for range 2 { // twice, because an answer may have been lost
 		o, ended, err := cancel("a")
 		require.NoError(t, err)
 		require.True(t, ended)

@@ -1,6 +1,6 @@
 // Fleet cancels orders that are not paid in time, on several machines that share the deadlines. A
-// stream of NATS JetStream has all deadlines, and the wheels of workers hold the near ones. To show
-// that none is lost, early or twice, it kills workers.
+// stream of NATS JetStream has all deadlines, and the wheels of workers hold the near ones. It kills
+// workers, to show that no deadline is lost, early or handled twice.
 package main
 
 import (
@@ -29,8 +29,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the whole program apart from signals: canceling ctx is the interruption. It returns the
-// exit code.
+// run is the program except for the signals. Canceling ctx interrupts it. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args)
 	if errors.Is(err, flag.ErrHelp) {

@@ -27,7 +27,7 @@ func figure(t *testing.T, report, name string) int {
 
 var small = []string{"-orders=300", "-rate=200", "-for=2s", "-least=100ms", "-most=5s", "-window=2s", "-lease=1s"}
 
-// What one run leaves open the next one finishes: the servers keep the deadlines.
+// A run ends the orders that an earlier run left open, because the servers keep the deadlines.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -53,7 +53,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, 0, figure(t, stdout.String(), "workers killed"))
 }
 
-// Without the wheel, on servers that are there already.
+// A run without the wheel uses servers that were started before.
 func TestRunOnOtherServers(t *testing.T) {
 	t.Parallel()
 	s := mustServe(t, 1)
@@ -65,7 +65,7 @@ func TestRunOnOtherServers(t *testing.T) {
 	require.Positive(t, figure(t, stdout.String(), "canceled"))
 }
 
-// An interrupted run reports, and what is open stays in the stream.
+// An interrupted run prints its report, and the deadlines of open orders stay in the stream.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	s := mustServe(t, 1)
@@ -90,7 +90,7 @@ func TestInterrupt(t *testing.T) {
 	require.Zero(t, figure(t, stdout.String(), "canceled"))
 }
 
-// Servers that are gone do not keep a run from ending, though requests are under way.
+// If the servers are gone, a run can still be interrupted, even while requests are in progress.
 func TestInterruptWithoutServers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "-window=1m")
@@ -98,7 +98,7 @@ func TestInterruptWithoutServers(t *testing.T) {
 	f.shop, err = newShop(f.opts, f.client, f.name)
 	require.NoError(t, err)
 	first, second := f.mustHire(), f.mustHire()
-	const n = 200 // more than there are requests at once
+	const n = 200 // more orders than requests at a time
 	for i := range n {
 		f.mustPlaceDeadline(fmt.Sprint(i), time.Now().Add(2*time.Second))
 	}
@@ -114,7 +114,7 @@ func TestInterruptWithoutServers(t *testing.T) {
 	require.Empty(t, stdout.String())
 }
 
-// One that is interrupted before it has begun has nothing to report.
+// A run that is interrupted before it has begun has nothing to report.
 func TestInterruptAtTheStart(t *testing.T) {
 	s := mustServe(t, 1)
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -124,7 +124,7 @@ func TestInterruptAtTheStart(t *testing.T) {
 	require.Empty(t, stdout.String()+stderr.String())
 }
 
-// With no orders to place it serves others, until it is told to end.
+// Without orders to place, the program serves other processes until it is interrupted.
 func TestServeOthers(t *testing.T) {
 	t.Parallel()
 	s := mustServe(t, 1)
@@ -142,7 +142,7 @@ func TestServeOthers(t *testing.T) {
 	require.Zero(t, figure(t, stdout.String(), "to the workers"))
 }
 
-// A run that finds something wrong reports, says what it is, and fails.
+// A run that finds a fault prints the report, names the fault, and fails.
 func TestRunFindsFault(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -192,7 +192,7 @@ func TestBadFlags(t *testing.T) {
 		{"-kills=1001", "invalid value 1001 for flag -kills: allowed is 0 to 1000"},
 		{"-servers=2", "invalid value 2 for flag -servers: a cluster needs 3"},
 		{"-servers=10", "invalid value 10 for flag -servers: allowed is 1 to 9"},
-		{"-replicas=2", "invalid value 2 for flag -replicas: allowed is 0 to 1, the servers"},
+		{"-replicas=2", "invalid value 2 for flag -replicas: allowed is 0 to 1, the number of servers"},
 		{"-for=0s", "invalid value 0s for flag -for: allowed is 1s to 24h0m0s"},
 		{"-least=0s", "invalid value 0s for flag -least: allowed is 1ms to 24h0m0s"},
 		{"-most=10ms", "invalid value 10ms for flag -most: allowed is 1s to 24h0m0s"},
@@ -204,8 +204,8 @@ func TestBadFlags(t *testing.T) {
 		{"-rate=-1", "invalid value -1 for flag -rate: allowed is 0 to 1000000"},
 		{"-pay=NaN", "invalid value NaN for flag -pay: allowed is 0 to 1"},
 		{"-listen=nowhere", `invalid value "nowhere" for flag -listen`},
-		{"-nats=nats://a:1 -dir=b", "-servers, -dir, -listen and -fsync are for servers that are started"},
-		{"-nats=nats://a:1 -listen=:4222", "-servers, -dir, -listen and -fsync are for servers that are started"},
+		{"-nats=nats://a:1 -dir=b", "-servers, -dir, -listen and -fsync are for servers that this program starts"},
+		{"-nats=nats://a:1 -listen=:4222", "-servers, -dir, -listen and -fsync are for servers that this program starts"},
 		{"-nonsense", "flag provided but not defined: -nonsense"},
 		{"nonsense", `unexpected argument "nonsense"`},
 	} {

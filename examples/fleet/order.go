@@ -8,7 +8,7 @@ import (
 )
 
 // The states of an order. The bucket holds them, and each change is a compare-and-set on the
-// revision of the key. So an order ends once, however often and by whomever its end is asked for.
+// revision of the key. So an order ends once, even if several processes ask for its end again and again.
 //
 //	          open() ----> open --- payment ----> paid
 //	(no key)                 \----- deadline ---> canceled
@@ -23,41 +23,42 @@ import (
 //	                 in the stream                  to another worker if no sign of life came for a lease
 //
 // A deadline that is near when the order is placed skips the schedule. A payment withdraws the
-// deadline where it lies: it deletes the schedule, or tells the workers. Both only save work:
-// a deadline that comes for an order that has ended is acknowledged, and nothing else.
+// deadline: it deletes the schedule, or tells the workers. That only saves work, because a worker just
+// acknowledges a deadline whose order has ended.
 //
 // What a crash leaves behind, and who finishes it:
 //
-//   - The shop, between schedule and order: a deadline without an order. The worker that it comes
-//     to makes the key, as void. A shop that was only slow is refused then. In the other sequence
-//     an order could be left that nobody ever ends.
+//   - The shop, between schedule and order: a deadline without an order. The worker that gets the
+//     deadline makes the key, in the state void. If the shop was only slow, its order is then refused.
+//     If the order came first, a crash could leave an order that nobody ever ends.
 //   - The shop, between payment and withdrawal: a deadline of a paid order. See above.
-//   - A worker that holds deadlines: the server gives them to others when their lease is over.
-//     Those due by then are canceled late, by less than a lease.
+//   - A worker that holds deadlines: the server gives them to other workers when the lease is over.
+//     Orders that are due by then are canceled late, by less than a lease.
 //   - A worker, between cancellation and acknowledgment: the same. The next worker sees that the
-//     order has ended. What it tells others at a cancellation must so be told at least once.
-//   - A worker that was only cut off, and goes on: two hold the deadline, and one compare-and-set
-//     succeeds.
-//   - A server: with three replicas the two others elect a leader. Requests fail meanwhile, and
-//     are repeated; one whose answer was lost may have been carried out, see [ledger.end].
-//   - All servers: schedules, messages and orders are read from their files.
+//     order has ended. So a notice of the cancellation to others would have to be sent at least once.
+//   - A worker that was only cut off, and continues: two workers hold the deadline, and one
+//     compare-and-set succeeds.
+//   - A server: if there are three replicas, the two others elect a leader. Requests fail meanwhile,
+//     and are repeated. A request whose answer was lost may have been carried out, see [ledger.end].
+//   - All servers: they read schedules, messages and orders from their files when they start again.
 type state string
 
 const (
 	open     state = "open"
 	paid     state = "paid"
 	canceled state = "canceled"
-	void     state = "void" // the deadline came before the order did, which is refused now
+	void     state = "void" // the deadline came before the order, which is refused
 )
 
-// An order is the value of its key. Times are those of the wall clock, which all machines share as
-// well as they are synchronized.
+// An order is the value of its key. Times are those of the wall clock, so the clocks of all machines
+// must be synchronized.
 type order struct {
 	State    state     `json:"state"`
 	Created  time.Time `json:"created,omitzero"`
 	Deadline time.Time `json:"deadline"`
 
-	// Who ended it, by that machine's clock, and how often the deadline had been delivered.
+	// When the order ended, by the clock of the machine that ended it, who ended it, and in which
+	// delivery of its deadline.
 	Ended    time.Time `json:"ended,omitzero"`
 	By       string    `json:"by"` // of an open order, who placed it
 	Delivery int       `json:"delivery,omitzero"`

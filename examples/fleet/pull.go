@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// A pull is renewed this soon after the leader that had it was lost.
+	// After the leader of a pull is lost, the client notices within two heartbeats, and pulls again.
 	pullHeartbeat = 500 * time.Millisecond
 	pullExpiry    = 5 * time.Second
 )
 
-// pull has the servers deliver what is near. If the consumer is deleted, the worker waits until
-// somebody makes it anew: the client would pull no more, and the orders would stay open.
+// pull makes the servers deliver near deadlines. If the consumer is deleted, the library stops pulling,
+// and the orders would stay open. So the worker then waits until the consumer exists again.
 func (w *worker) pull(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -37,7 +37,7 @@ func (w *worker) pull(ctx context.Context) error {
 	return err
 }
 
-// pullAgain replaces what has ended, once for each.
+// pullAgain replaces a pull that has ended. It does so once for each pull.
 func (w *worker) pullAgain(ended jetstream.ConsumeContext) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,7 +47,7 @@ func (w *worker) pullAgain(ended jetstream.ConsumeContext) {
 	}
 }
 
-// endPull returns what the worker consumes, or nil, and has nothing take its place.
+// endPull returns the present pull, or nil, and prevents another one.
 func (w *worker) endPull() jetstream.ConsumeContext {
 	w.mu.Lock()
 	defer w.mu.Unlock()

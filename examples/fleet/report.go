@@ -29,9 +29,9 @@ func (f *fleet) print(w io.Writer, b *books) {
 	line("paid", b.count(paid), "")
 	line("canceled", b.count(canceled), "")
 	if n := b.count(void); n > 0 {
-		line("void", n, "their deadlines came before they could be made")
+		line("void", n, "their deadlines came before the orders could be made")
 	}
-	line("open", b.count(open), "not due yet, their deadlines lie in the stream")
+	line("open", b.count(open), "not due yet; their deadlines are in the stream")
 	line("refused payments", int(s.refused.Load()), "that came after the cancellation")
 	line("workers killed", f.killed, "")
 	f.printTally(w)
@@ -43,15 +43,15 @@ func (f *fleet) print(w io.Writer, b *books) {
 	if len(before) > 0 {
 		printTimes(w, "due before the start", before, time.Millisecond)
 	}
-	fmt.Fprintln(w, "a payment withdrew its deadline in")
-	printTimes(w, "a schedule, far", s.far, time.Microsecond)
-	printTimes(w, "a wheel's, near", s.near, time.Microsecond)
+	fmt.Fprintln(w, "deadlines withdrawn after payments, within")
+	printTimes(w, "far, in the stream", s.far, time.Microsecond)
+	printTimes(w, "near, on a wheel", s.near, time.Microsecond)
 }
 
 // printTally prints what the workers of this process have done, and the memory that it took.
 func (f *fleet) printTally(w io.Writer) {
 	t := &f.tally
-	fmt.Fprintf(w, "%-18s %8d  deliveries; %d canceled an order, %d came for one that had ended,\n%29s%d were dropped at a payment; %d signs of life, %d failures\n",
+	fmt.Fprintf(w, "%-18s %8d  deliveries; %d canceled an order, %d were of orders that had ended,\n%29s%d were dropped after a payment; %d signs of life, %d failures\n",
 		"to the workers", t.taken.Load(), t.canceled.Load(), t.ended.Load(), "", t.hinted.Load(), t.signs.Load(), t.failed.Load())
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -90,8 +90,8 @@ func (b *books) lateness(start time.Time) (first, again, before []time.Duration)
 	return first, again, before
 }
 
-// showProgress keeps a line about the run on w up to date, if w is a terminal. The function that it
-// returns ends that.
+// showProgress shows a line about the run on w and updates it, if w is a terminal. The function that it
+// returns clears the line.
 func showProgress(w io.Writer, f *fleet) (stop func()) {
 	file, ok := w.(*os.File)
 	if !ok {

@@ -21,12 +21,12 @@ type servers struct {
 	running []*server.Server // nil for one that is stopped
 }
 
-// startServers starts n servers that keep their files in a folder, one inside for each. Clients
-// find the first at an address, whose port may be 0 for a free one, and the others at free ports.
+// startServers starts n servers. Each keeps its files in a directory of its own inside dir. The first one
+// listens for clients at address, whose port may be 0 for any free port, and the others at free ports.
 //
-// With fsync a server acknowledges what is on disk. By default it leaves that to the operating
-// system and calls fsync every two minutes. If the power fails, what came after that is lost; if
-// only the process ends, nothing is.
+// With fsync a server acknowledges a message when it is on disk. By default a server calls fsync only
+// every two minutes. Then a power failure loses the messages since the last call. If only the process
+// ends, no message is lost.
 func startServers(n int, dir, address string, fsync bool) (*servers, error) {
 	host, port, err := splitAddress(address)
 	if err != nil {
@@ -74,8 +74,8 @@ func splitAddress(address string) (host string, port int, err error) {
 	return tcp.IP.String(), tcp.Port, nil
 }
 
-// freeRoutes returns addresses on loopback for n servers of a cluster, who must know them all
-// before they start.
+// freeRoutes returns addresses on loopback for n servers of a cluster. The servers must know all of
+// them before they start.
 func freeRoutes(n int) (routes []*url.URL, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,8 +93,8 @@ func portOf(u *url.URL) (port int) {
 	return port
 }
 
-// start starts a server that is stopped, on the port that it had before. It takes part in the
-// cluster as soon as most of that has been started.
+// start starts a server that is stopped, on the port that it had before. The server takes part in the
+// cluster as soon as most of the servers have been started.
 func (s *servers) start(i int) error {
 	srv, err := server.NewServer(s.options[i].Clone())
 	if err != nil {
@@ -118,14 +118,14 @@ func (s *servers) start(i int) error {
 	return nil
 }
 
-// A failure is a logger that keeps why a server cannot start. What else there is to log shows in
-// requests that fail.
+// A failure is a logger that keeps the reason why a server cannot start. It drops everything else,
+// because other problems make requests fail.
 type failure chan string
 
 func (f failure) Fatalf(format string, v ...any) {
 	select {
 	case f <- fmt.Sprintf(format, v...):
-	default: // there was one before
+	default: // only the first reason is kept
 	}
 }
 
@@ -135,7 +135,7 @@ func (failure) Noticef(string, ...any) {}
 func (failure) Debugf(string, ...any)  {}
 func (failure) Tracef(string, ...any)  {}
 
-// stop stops a server. It is no crash, but others have to take its place.
+// stop stops a server. This is not a crash, but other servers have to take its place.
 func (s *servers) stop(i int) {
 	if srv := s.running[i]; srv != nil {
 		srv.Shutdown()
@@ -150,7 +150,7 @@ func (s *servers) stopAll() {
 	}
 }
 
-// urls is the address of all servers, for clients.
+// urls returns the addresses of all servers, for clients.
 func (s *servers) urls() string {
 	var urls []string
 	for _, o := range s.options {

@@ -13,11 +13,11 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// paymentConcurrency bounds the payments under way at once.
+// paymentConcurrency bounds the payments in progress at a time.
 const paymentConcurrency = 64
 
-// A shop takes orders, and payments for some of them. What it has acknowledged to its customers it
-// remembers, for the check at the end.
+// A shop takes orders, and payments for some of them. It remembers what it has acknowledged to its
+// customers, for the check at the end.
 type shop struct {
 	opts   options
 	client *client
@@ -28,10 +28,10 @@ type shop struct {
 	placed, paid, refused, late atomic.Int64
 
 	mu       sync.Mutex
-	acks     map[string]state // what each order must have become at least
+	acks     map[string]state // what was acknowledged last, by order
 	took     time.Duration    // to place all orders
-	far      []time.Duration  // times to withdraw a deadline from the stream
-	near     []time.Duration  // and from the workers
+	far      []time.Duration  // how long it took to withdraw deadlines from the stream
+	near     []time.Duration  // the same from the workers
 	problems []error
 }
 
@@ -43,7 +43,7 @@ func newShop(o options, c *client, name string) (*shop, error) {
 	return &shop{opts: o, client: c, name: name, timer: timer, acks: make(map[string]state)}, nil
 }
 
-// serve places the orders. It returns when all are placed, or ctx is canceled. Payments go on.
+// serve places the orders. It returns when all are placed, or ctx is canceled. Payments still come.
 func (s *shop) serve(ctx context.Context) {
 	start := time.Now()
 	var pace time.Duration
@@ -69,7 +69,7 @@ func (s *shop) serve(ctx context.Context) {
 	s.took = time.Since(start)
 }
 
-// order takes an order: its deadline first, so that there is no order without one.
+// order takes an order. It places the deadline first, so that there is no order without a deadline.
 func (s *shop) order(ctx context.Context, id string) {
 	timeout := s.timeout()
 	deadline := time.Now().Add(timeout).Round(0)
@@ -79,7 +79,7 @@ func (s *shop) order(ctx context.Context, id string) {
 	}
 	switch {
 	case errors.Is(err, errTaken):
-		s.late.Add(1) // the servers were away until the deadline
+		s.late.Add(1) // the servers did not answer until the deadline
 		return
 	case err != nil:
 		return // interrupted, and never acknowledged
@@ -89,20 +89,21 @@ func (s *shop) order(ctx context.Context, id string) {
 	if rand.Float64() >= s.opts.pay {
 		return
 	}
-	// Most of those who pay do so soon. Some come too late.
+	// Most customers who pay do so soon. Some pay too late.
 	r := rand.Float64()
 	delay := time.Duration(1.1 * r * r * float64(timeout))
 	s.timer.AfterFunc(delay, func() { s.pay(ctx, id, deadline) }) // unless the shop has closed
 }
 
-// timeout returns the time that a customer has to pay. Each power of ten is as likely.
+// timeout returns the time that a customer has to pay. Its logarithm is uniform: 1 s to 10 s is as likely
+// as 10 s to 100 s.
 func (s *shop) timeout() time.Duration {
 	least, most := float64(s.opts.least), float64(s.opts.most)
 	return time.Duration(least * math.Pow(most/least, rand.Float64()))
 }
 
-// pay takes a payment, unless the order was canceled. One whose deadline has passed can be paid
-// until then: the compare-and-set that comes first decides.
+// pay takes a payment, unless the order was canceled. An order can be paid after its deadline until it is
+// canceled: the first compare-and-set decides.
 func (s *shop) pay(ctx context.Context, id string, deadline time.Time) {
 	var ended bool
 	err := persist(ctx, func(ctx context.Context) (err error) {
@@ -144,7 +145,7 @@ func (s *shop) acknowledge(id string, as state) {
 	s.acks[id] = as
 }
 
-// close takes no more payments, and waits for those under way.
+// close ends the payments, and waits for those in progress.
 func (s *shop) close() {
 	s.timer.Shutdown(context.Background())
 }

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// Requests that a worker has under way at once: enough to keep the servers busy.
+	// How many requests a worker has in progress at a time: enough to keep the servers busy.
 	workerConcurrency = 64
-	// Time after which a worker that could not end an order tries again, and as much by chance.
+	// If a worker cannot end an order, it tries again after this time and up to as much again, at random.
 	retryDelay = 100 * time.Millisecond
-	// Time that a worker takes to stop when the servers do not answer.
+	// How long a worker takes to stop if the servers do not answer.
 	stopLimit = 3 * time.Second
 )
 
@@ -28,18 +28,19 @@ type tally struct {
 	taken, canceled, ended, voided, hinted, signs, failed atomic.Int64
 }
 
-// A worker takes deadlines that are near, holds each on its wheel until it comes, and cancels the
-// order then. While it holds one it gives a sign of life again and again, without which the server
-// would give it to another worker.
+// A worker takes near deadlines, holds each on its wheel until it comes, and then cancels the order.
+// While it holds a deadline, it sends the server signs of life (Msg.InProgress). Without them the server
+// would deliver the deadline to another worker.
 //
-// A deadline is a time of the wall clock, and the wheel knows delays. So one on the wheel lies
-// there for two thirds of a lease at most. Then the wall clock is read again, and before an order
-// is canceled too: whatever was done to the clock, none is canceled before it shows the deadline.
+// A deadline is a time of the wall clock, but the wheel has delays. So a timeout on the wheel lasts two
+// thirds of a lease at most. Then the worker reads the wall clock again. It also reads the clock before
+// it cancels an order. So even if the clock is set, no order is canceled before the clock shows its
+// deadline.
 type worker struct {
 	name   string
 	client *client
 	lease  time.Duration
-	wheel  bool // false: hold nothing, and have the server bring a deadline when it comes
+	wheel  bool // false: hold nothing, because the server delivers a deadline when it is due
 	tally  *tally
 
 	timer  *hashedwheel.Timer
@@ -50,12 +51,12 @@ type worker struct {
 
 	mu      sync.Mutex
 	consume jetstream.ConsumeContext // nil until the consumer is found
-	ending  bool                     // consume stays as it is
+	ending  bool                     // no other pull begins
 
-	slots chan struct{} // without the wheel, one for each request under way
+	slots chan struct{} // without the wheel, has a token for each request in progress
 }
 
-// startWorker starts a worker with a connection of its own. No other must have had its name.
+// startWorker starts a worker with a connection of its own. No other worker may ever have had its name.
 func startWorker(ctx context.Context, o options, urls, name string, t *tally) (*worker, error) {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(o.tick), hashedwheel.WithMaxConcurrency(workerConcurrency))
 	if err != nil {
@@ -92,7 +93,7 @@ func (w *worker) take(msg jetstream.Msg) {
 	d, err := parseDue(msg)
 	if err != nil {
 		w.tally.failed.Add(1)
-		msg.TermWithReason(err.Error()) // it would be no better the next time
+		msg.TermWithReason(err.Error()) // another delivery would fail too
 		return
 	}
 	w.tally.taken.Add(1)
@@ -107,8 +108,8 @@ func (w *worker) take(msg jetstream.Msg) {
 		}
 		return
 	}
-	// Of two messages with one deadline, the one that comes last is kept. But if it is the same one
-	// that was delivered again, then an acknowledgment would be for both.
+	// Of two messages with one deadline, the worker keeps the later one and acknowledges the other. It
+	// does not acknowledge a message that was delivered again, because that would end both deliveries.
 	if old, ok := w.held.Get(d.id); ok && old.sequence != d.sequence {
 		old.msg.Ack()
 	}
@@ -118,12 +119,12 @@ func (w *worker) take(msg jetstream.Msg) {
 // left returns the time until a deadline, by the wall clock.
 func (w *worker) left(d dueMessage) time.Duration { return d.deadline.Sub(w.client.ledger.now()) }
 
-// hold puts a deadline on the wheel, unless the worker ends. Then another one gets it.
+// hold puts a deadline on the wheel. If the worker has ended, that fails, and another worker gets it.
 func (w *worker) hold(d dueMessage) {
 	w.held.Set(d.id, d, min(w.left(d), w.lease*2/3))
 }
 
-// look is the task of a timeout.
+// look is the task of a timeout. If the deadline has not come, look puts it on the wheel again.
 func (w *worker) look(d dueMessage) {
 	if w.left(d) > 0 {
 		w.tally.signs.Add(1)
@@ -134,9 +135,9 @@ func (w *worker) look(d dueMessage) {
 	w.settle(d)
 }
 
-// settle cancels the order of a deadline that has come, unless it has ended, and then acknowledges
-// the deadline. If that is lost the message comes again, and finds that the order has ended. A
-// request that fails is made again, here or by the next worker.
+// settle cancels the order of a deadline that has come, unless the order has ended, and acknowledges
+// the deadline. If the acknowledgment is lost, the message is delivered again, and settle finds that the
+// order has ended. A request that fails is repeated, by this worker or by the next one.
 func (w *worker) settle(d dueMessage) {
 	o, ended, err := w.client.ledger.end(w.ctx, request{
 		id: d.id, to: canceled, by: w.name, deadline: d.deadline, delivery: d.delivery,
@@ -144,7 +145,7 @@ func (w *worker) settle(d dueMessage) {
 	switch {
 	case errors.Is(err, errOrder):
 		w.tally.failed.Add(1)
-		d.msg.TermWithReason(err.Error()) // the books have it, and say so
+		d.msg.TermWithReason(err.Error()) // the check of the books reports it
 		return
 	case err != nil:
 		w.putOff(d)
@@ -159,7 +160,7 @@ func (w *worker) settle(d dueMessage) {
 	d.msg.Ack()
 }
 
-// putOff has a deadline looked at again: one that came early, or whose order could not be ended.
+// putOff delays a deadline that came early, or whose order could not be ended.
 func (w *worker) putOff(d dueMessage) {
 	delay := w.left(d)
 	if delay <= 0 {
@@ -182,8 +183,9 @@ func (w *worker) forget(id string) {
 	}
 }
 
-// stop ends the worker and hands what it holds to others, who need not wait for the lease. If the
-// servers do not answer, it gives up after stopLimit, and others get the deadlines after the lease.
+// stop ends the worker and hands its deadlines to other workers, which need not wait for the lease. If
+// the servers do not answer, it gives up after stopLimit, and the others get the deadlines after the
+// lease.
 func (w *worker) stop() {
 	defer time.AfterFunc(stopLimit, w.cancel).Stop()
 	if c := w.endPull(); c != nil {
@@ -202,18 +204,18 @@ func (w *worker) stop() {
 	w.client.close()
 }
 
-// kill ends the worker as a crash does: nobody is told, and nothing is handed on.
+// kill ends the worker as a crash does: it sends nothing, and hands no deadline on.
 func (w *worker) kill() {
 	w.client.kill()
 	w.cancel()
 	if c := w.endPull(); c != nil {
 		c.Stop()
 	}
-	w.timer.Shutdown(context.Background()) // what is under way fails
+	w.timer.Shutdown(context.Background()) // requests in progress fail
 	w.fillSlots()
 }
 
-// fillSlots waits for the requests of a worker without the wheel, and lets no other begin.
+// fillSlots waits for the requests of a worker without the wheel, and prevents others.
 func (w *worker) fillSlots() {
 	for range cap(w.slots) {
 		w.slots <- struct{}{}

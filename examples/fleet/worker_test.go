@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What comes is held until the deadline. Then the order is canceled, if it was not paid.
+// A worker holds each deadline until it comes. Then it cancels the order, if the order was not paid.
 func TestWorker(t *testing.T) {
 	for _, wheel := range []bool{true, false} {
 		t.Run(fmt.Sprint("wheel=", wheel), func(t *testing.T) {
@@ -22,10 +22,10 @@ func TestWorker(t *testing.T) {
 				id := fmt.Sprint(i)
 				deadlines[id] = f.mustPlace(id, time.Second+time.Duration(i)*50*time.Millisecond)
 				if i%4 == 0 {
-					f.mustPlaceDeadline(id, deadlines[id]) // as after an answer that was lost
+					f.mustPlaceDeadline(id, deadlines[id]) // as after a lost answer
 				}
 			}
-			f.mustEnd("18", paid) // and no hint
+			f.mustEnd("18", paid) // without telling the workers
 			f.mustPlaceDeadline("no-order", time.Now().Add(100*time.Millisecond))
 
 			b := f.awaitQuiet(t, 21)
@@ -41,7 +41,7 @@ func TestWorker(t *testing.T) {
 	}
 }
 
-// While a worker gives signs of life nobody else gets what it holds. On a busy machine a sign may come too late
+// While a worker sends signs of life, no other worker gets its deadlines. On a busy machine a sign may come too late
 // for a short lease. Then the test tries a lease twice as long.
 func TestSignsOfLife(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestSignsOfLife(t *testing.T) {
 		f.mustPlace("a", 4*lease)
 		b := f.awaitQuiet(t, 1)
 		delivery, taken, signs := b.last("a").Delivery, f.tally.taken.Load(), f.tally.signs.Load()
-		if delivery == 1 && taken == 1 && signs >= 5 { // it gives one after two thirds of a lease
+		if delivery == 1 && taken == 1 && signs >= 5 { // the worker sends one after two thirds of a lease
 			return
 		}
 		t.Logf("a lease of %v: taken %d times, %d signs of life, ended by delivery %d", lease, taken, signs, delivery)
@@ -61,13 +61,13 @@ func TestSignsOfLife(t *testing.T) {
 	}
 }
 
-// What a worker holds when it is killed comes to another one, when the lease is over. What it
-// holds when it stops comes at once.
+// The deadlines of a worker that is killed come to another worker when the lease is over. Those of a
+// worker that stops come at once.
 func TestWorkerEnds(t *testing.T) {
 	for _, how := range []string{"killed", "stopped"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			lease := "-lease=1m" // nobody waits for it
+			lease := "-lease=1m" // longer than the test waits
 			if how == "killed" {
 				lease = "-lease=1s"
 			}
@@ -99,7 +99,7 @@ func TestWorkerEnds(t *testing.T) {
 	}
 }
 
-// A worker that is given what it holds once more does not acknowledge it for that.
+// A worker does not acknowledge a deadline that it holds when the deadline is delivered again.
 func TestDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "-window=1h", "-lease=500ms")
@@ -115,10 +115,10 @@ func TestDeliveredAgain(t *testing.T) {
 	require.Contains(t, f.mustRead().waiting, "a")
 	f.kill()
 	w = f.mustHire()
-	await(t, "held by another one", func() bool { return w.held.Len() == 1 })
+	await(t, "the other worker holds it", func() bool { return w.held.Len() == 1 })
 }
 
-// Of two messages with one deadline a worker keeps one.
+// Of two messages with one deadline, a worker keeps one.
 func TestPlacedTwice(t *testing.T) {
 	f := newFixture(t, "-window=1h", "-lease=1m")
 	w := f.mustHire()
@@ -133,7 +133,7 @@ func TestPlacedTwice(t *testing.T) {
 	require.Equal(t, 1, w.held.Len())
 }
 
-// A worker holds whatever is near: by default the server would stop at a thousand.
+// A worker holds all near deadlines. By default the server would stop at a thousand.
 func TestWorkerHoldsMany(t *testing.T) {
 	f := newFixture(t, "-window=1h", "-lease=1m")
 	w := f.mustHire()
@@ -144,7 +144,7 @@ func TestWorkerHoldsMany(t *testing.T) {
 	await(t, "held", func() bool { return w.held.Len() == n })
 }
 
-// What cannot be understood is not delivered for ever.
+// A message that cannot be parsed is not delivered forever.
 func TestBadMessages(t *testing.T) {
 	f := newFixture(t)
 	f.mustHire()
@@ -162,8 +162,8 @@ func TestBadMessages(t *testing.T) {
 	require.ErrorContains(t, err, "order b: not an order")
 }
 
-// A consumer that is deleted and made anew is found again, though a client that is told so
-// ends its pull.
+// After the consumer is deleted and made again, the worker finds it, although the library ends a pull of
+// a deleted consumer.
 func TestConsumerIsMadeAnew(t *testing.T) {
 	f := newFixture(t, "-window=1h", "-lease=1m")
 	f.mustHire()
@@ -176,12 +176,12 @@ func TestConsumerIsMadeAnew(t *testing.T) {
 		})
 		require.NoError(t, f.client.js.DeleteConsumer(t.Context(), streamName, consumerName))
 		require.NoError(t, setUp(t.Context(), f.client.js, f.opts.lease, 0))
-		f.mustPlace(fmt.Sprint(i), 0)
+		f.mustPlace(fmt.Sprint(i), 500*time.Millisecond)
 		f.awaitQuiet(t, i+1)
 	}
 }
 
-// A worker that is cut off goes on, and comes back when another one holds its deadlines too.
+// A worker that is cut off continues, and comes back when another worker holds its deadlines too.
 func TestWorkerCutOff(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "-window=1m", "-lease=500ms")
@@ -201,10 +201,10 @@ func TestWorkerCutOff(t *testing.T) {
 	b := f.awaitQuiet(t, n)
 	require.NoError(t, b.verify(nil, time.Now()))
 	require.Equal(t, n, b.count(canceled))
-	await(t, "both know", func() bool { return first.held.Len()+second.held.Len() == 0 })
+	await(t, "both have seen the end of each order", func() bool { return first.held.Len()+second.held.Len() == 0 })
 }
 
-// A worker whose clock is set acts by the clock, and not by the time that has passed.
+// If the clock of a worker is set, the worker goes by the clock, and not by the time that has passed.
 func TestClockIsSet(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "-window=1h", "-lease=900ms")
@@ -212,7 +212,7 @@ func TestClockIsSet(t *testing.T) {
 	var step atomic.Int64
 	w.client.ledger.now = func() time.Time { return time.Now().Add(time.Duration(step.Load())) }
 
-	// Backward, when it has been armed: it fires in time, and must wait.
+	// The clock is set back after the timeout was armed. The timeout fires too soon, so the worker waits longer.
 	back := f.mustPlace("back", time.Second)
 	await(t, "held", func() bool { return w.held.Len() == 1 })
 	step.Store(int64(-2 * time.Second))
@@ -221,7 +221,7 @@ func TestClockIsSet(t *testing.T) {
 	late := b.orders["back"][1].stored.Sub(back)
 	require.GreaterOrEqual(t, late, 2*time.Second)
 
-	// Forward: noticed when the next sign of life is due.
+	// The clock is set forward. The worker notices it when the next sign of life is due.
 	ahead := f.mustPlace("ahead", time.Minute)
 	await(t, "held", func() bool { return w.held.Len() == 1 })
 	step.Store(int64(time.Hour))

@@ -19,10 +19,10 @@ func TestBrowserControls(t *testing.T) {
 	b.keys("#rate", keyRight+keyRight+keyRight, false)
 	require.Equal(t, "20,000", b.text("rate-out"))
 	b.eventually("the load is higher", func() bool { return b.number("scheduled") > 6000 })
-	require.Equal(t, "20,000", b.text("rate-out"), "it stays where it was set")
+	require.Equal(t, "20,000", b.text("rate-out"), "the slider stays where it was set")
 	require.Equal(t, "20,000", script[string](b, "return document.getElementById('rate').getAttribute('aria-valuetext')"))
 
-	// The longest delay takes the shortest along.
+	// Moving the longest delay below the shortest moves both.
 	b.keys("#max-delay", strings.Repeat(keyLeft, 20), false)
 	b.eventually("the delays are short", func() bool {
 		return b.text("max-delay-out") == "10 ms" && b.text("min-delay-out") == "10 ms"
@@ -31,7 +31,7 @@ func TestBrowserControls(t *testing.T) {
 	require.Equal(t, "70 %", b.text("share-out"))
 	b.eventually("more expire", func() bool { return b.number("expired") > 1500 })
 
-	// Tasks that block need runners, and hold up nobody.
+	// Tasks that block need runners, and delay no other tasks.
 	require.Less(t, b.number("runners"), 40.0)
 	b.keys("#tasks", "40", true)
 	b.keys("#seconds", "4", true)
@@ -40,7 +40,7 @@ func TestBrowserControls(t *testing.T) {
 		return b.number("expired") > 500 && b.number("running") >= 40 && b.number("runners") >= 40
 	})
 	b.shot("blocked")
-	b.eventually("they return", func() bool { return b.number("running") < 40 && b.number("runners") < 40 })
+	b.eventually("the blocked tasks return", func() bool { return b.number("running") < 40 && b.number("runners") < 40 })
 
 	// Another tick is another timer, under the same load.
 	b.click(`#tick option[value="50"]`)
@@ -48,13 +48,13 @@ func TestBrowserControls(t *testing.T) {
 	b.eventually("its tick is shown", func() bool { return strings.Contains(b.text("rings"), "50 ms") })
 	require.Equal(t, "20,000", b.text("rate-out"))
 	b.eventually("the load goes on", func() bool { return b.number("scheduled") > 6000 })
-	b.eventually("it wakes up less", func() bool { n := b.number("wakeups"); return n > 0 && n < 45 })
+	b.eventually("the timer wakes up less often", func() bool { n := b.number("wakeups"); return n > 0 && n < 45 })
 	b.click(`#levels option[value="1"]`)
 	b.eventually("there is one ring", func() bool {
 		return script[int](b, "return document.getElementById('rings').rows.length") == 1
 	})
 	b.click(`#size option[value="512"]`)
-	b.eventually("it has 512 buckets", func() bool { return strings.Contains(b.text("rings"), "/512") })
+	b.eventually("the ring has 512 buckets", func() bool { return strings.Contains(b.text("rings"), "/512") })
 
 	// The buttons beside the text.
 	b.click("[data-try=busy]")
@@ -77,12 +77,12 @@ func TestBrowserControls(t *testing.T) {
 	b.click("[data-try=single]")
 	b.eventually("a single ring", func() bool { return strings.Contains(b.text("rings"), "/64") && b.text("rate-out") == "2,000" })
 	b.click("[data-try=start]")
-	b.eventually("what it starts with", func() bool {
+	b.eventually("the initial settings are back", func() bool {
 		return script[string](b, controlsShown) == "2,000 80 % 100 ms 2 min 20 3 64"
 	})
 	require.Empty(t, b.console())
 
-	// What the server refuses is said, by field. The browser notes it on the console too.
+	// If the server refuses a change, the page says why and marks the field. The browser also writes to the console.
 	b.keys("#tasks", "0", true)
 	b.click("#block")
 	b.eventually("the page says what is wrong", func() bool {
@@ -92,7 +92,7 @@ func TestBrowserControls(t *testing.T) {
 	b.shot("refused")
 	b.keys("#tasks", "1", true)
 	b.press(keyEnter)
-	b.eventually("it is forgotten when all is well", func() bool { return b.text("message") == "" })
+	b.eventually("the message goes after a valid change", func() bool { return b.text("message") == "" })
 	for _, e := range b.console() {
 		require.Contains(t, e, "400 (Bad Request)")
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// try presses a button beside the text, and waits until what it sets is in force.
+// try presses a button beside the text, and waits until its settings are in force.
 func (b *browser) try(name, controls string) {
 	b.t.Helper()
 	script[any](b, "document.querySelector(arguments[0]).click()", "[data-try="+name+"]")
@@ -41,18 +41,18 @@ func TestBrowserReadout(t *testing.T) {
 	_, b := visit(t)
 	for _, css := range []string{"#stage", "#controls", ".numbers"} {
 		require.LessOrEqual(t, script[float64](b, "return document.querySelector(arguments[0]).getBoundingClientRect().bottom", css), 900.0,
-			"%s can be seen without scrolling", css)
+			"%s is visible without scrolling", css)
 	}
 	hint := b.shown("#readout")
 	require.Contains(t, hint, "Point at a bucket")
 	require.NotContains(t, hint, "Tap")
 	require.Contains(t, b.shown("#hub"), "pending")
-	require.Zero(t, script[float64](b, outlineAt)) // there is none
+	require.Zero(t, script[float64](b, outlineAt)) // no bucket has an outline
 
 	half := script[float64](b, "return document.getElementById('wheel').clientWidth / 2")
 	for _, tt := range []struct {
 		ring, slot int
-		radius     float64 // of half the width
+		radius     float64 // as a part of half the width
 		turn       float64 // clockwise from the top
 	}{
 		{3, 0, 0.87, 0.5 / 64}, {3, 16, 0.87, 16.5 / 64}, {2, 32, 0.69, 32.5 / 64}, {1, 48, 0.5, 48.5 / 64}, {1, 63, 0.5, 63.5 / 64},
@@ -61,35 +61,35 @@ func TestBrowserReadout(t *testing.T) {
 		x, y := math.Round(half*tt.radius*sin), math.Round(-half*tt.radius*cos)
 		b.pointAt("mouse", int(x), int(y))
 		where := fmt.Sprintf("Ring %d, bucket %d: ", tt.ring, tt.slot)
-		b.eventually("the sentence is of "+where, func() bool { return strings.HasPrefix(b.shown("#readout"), where) })
+		b.eventually("the sentence begins with "+where, func() bool { return strings.HasPrefix(b.shown("#readout"), where) })
 		require.Regexp(t, fmt.Sprintf(`^ring %d [\d,]+ in bucket %d (hand in \d.*|hand is here)$`, tt.ring, tt.slot), b.shown("#hub"))
 		require.Equal(t, 1.0, script[float64](b, outlineAt, x, y), "the bucket has an outline")
-		require.Equal(t, 0.0, script[float64](b, outlineAt, -x, -y), "and no other")
+		require.Equal(t, 0.0, script[float64](b, outlineAt, -x, -y), "the opposite bucket has none")
 	}
 	b.shot("pointed")
 	for ring, says := range map[float64]string{0.5: "expire when the hand", 0.69: "move one ring inward"} {
 		b.pointAt("mouse", int(-half*ring), 0)
-		b.eventually("it says what comes: "+says, func() bool { return strings.Contains(b.shown("#readout"), says) })
+		b.eventually("the sentence says "+says, func() bool { return strings.Contains(b.shown("#readout"), says) })
 	}
 
 	b.pointAt("mouse", 0, 0)
-	b.eventually("the hub is of all again", func() bool { return strings.Contains(b.shown("#hub"), "pending") })
+	b.eventually("the hub shows all timeouts again", func() bool { return strings.Contains(b.shown("#hub"), "pending") })
 	require.Equal(t, hint, b.shown("#readout"))
 	require.Zero(t, script[float64](b, outlineAt))
 	require.Empty(t, b.console())
 }
 
-// TestBrowserTouch has a finger in place of a mouse.
+// TestBrowserTouch uses a finger instead of a mouse.
 func TestBrowserTouch(t *testing.T) {
 	_, b := visit(t)
 	b.touch(390, 844, "light")
-	b.eventually("it speaks of a finger", func() bool { return strings.HasPrefix(b.shown("#readout"), "Tap a bucket") })
+	b.eventually("the hint is about tapping", func() bool { return strings.HasPrefix(b.shown("#readout"), "Tap a bucket") })
 	require.NotContains(t, b.shown("main"), "Point at")
 	b.pointAt("touch", 140, 6)
 	b.eventually("a tap shows the bucket", func() bool { return strings.HasPrefix(b.shown("#readout"), "Ring 3, bucket 16: ") })
 	was := b.number("scheduled")
 	b.eventually("the page goes on", func() bool { return b.number("scheduled") != was })
-	require.Contains(t, b.shown("#hub"), "in bucket 16", "it stays when the finger is lifted")
+	require.Contains(t, b.shown("#hub"), "in bucket 16", "the readout stays when the finger is lifted")
 	require.Equal(t, 1.0, script[float64](b, outlineAt, 140, 6))
 	require.True(t, script[bool](b, hubFits), "the readout fits into the hub")
 	b.shot("touched")
@@ -98,7 +98,7 @@ func TestBrowserTouch(t *testing.T) {
 	require.Empty(t, b.console())
 }
 
-// TestBrowserLabels reads what is written on the rings and at the scale.
+// TestBrowserLabels reads the texts on the rings and beside the scale.
 func TestBrowserLabels(t *testing.T) {
 	_, b := visit(t)
 	labels := func() []string {
@@ -113,7 +113,7 @@ func TestBrowserLabels(t *testing.T) {
 		require.Empty(t, script[[]string](b, lowContrast))
 	}
 	b.click(`#tick option[value="50"]`)
-	b.eventually("they follow the tick", func() bool { return labels()[0] == "one bucket 50 ms, one turn 3.2 s" })
+	b.eventually("the labels follow the tick", func() bool { return labels()[0] == "one bucket 50 ms, one turn 3.2 s" })
 	b.try("single", presets[1][1])
 	b.eventually("a single label", func() bool { l := labels(); return len(l) == 1 && l[0] == "one bucket 20 ms, one turn 1.28 s" })
 	require.True(t, script[bool](b, labelsOutside, 64))
@@ -121,7 +121,7 @@ func TestBrowserLabels(t *testing.T) {
 	require.Contains(t, b.shown(".legend"), "logarithmic scale")
 	require.Equal(t, []int{0, 5, 10, 15}, script[[]int](b, `
 		return import("/wheel.js").then(({ Wheel }) => [1, 10, 100, 1000].map((n) => Wheel.prototype.shade.call({ top: 1000 }, n)));`),
-		"ten times as many is as many shades further, wherever it starts")
+		"ten times as many timeouts are always the same number of shades further")
 	for _, kind := range []string{"is placed", "expires", "hand", "present"} {
 		require.Contains(t, b.shown(".key"), kind)
 	}
@@ -134,22 +134,23 @@ func TestBrowserLatenessLines(t *testing.T) {
 		b.look(width, 900, "light")
 		for name, micros := range map[string]float64{"slow": 1e6, "start": 20e3} {
 			script[any](b, "document.querySelector(arguments[0]).click()", "[data-try="+name+"]")
-			// A bar is an octave: from one tick to two is one bar, and the first line is so many bars from the left.
+			// A bar is an octave, so the two lines are one bar apart. The first line is so many bars from the left.
 			var columns []float64
 			b.eventually(fmt.Sprintf("%s at width %d has two lines in the right places", name, width), func() bool {
 				columns = script[[]float64](b, linesDrawn)
 				return len(columns) == 2 && math.Abs((columns[0]/(columns[1]-columns[0])-1)-math.Log2(micros/1.024)) < 1.2
 			})
-			require.Less(t, columns[1], script[float64](b, "return document.getElementById('lateness').clientWidth - 60"), "its name fits")
+			require.Less(t, columns[1], script[float64](b, "return document.getElementById('lateness').clientWidth - 60"), "the name of the line fits")
 		}
 	}
 	require.Contains(t, b.shown(".late"), "one tick and two ticks")
 }
 
-// TestBrowserFlights looks at the dots of timeouts that land and expire.
+// TestBrowserFlights checks the dots of timeouts that land and expire.
 func TestBrowserFlights(t *testing.T) {
 	_, b := visit(t)
-	// A wheel of 16 with two levels: the hand goes from slot 14 to slot 1, past 15, which holds 4, and 0.
+	// The wheel has 16 buckets and two levels. The hand goes from slot 14 to slot 1, and passes slot 15, which
+	// holds 4 timeouts, and slot 0.
 	type move struct{ Level, Slot int }
 	type moves struct {
 		Landed, Left []move
@@ -164,8 +165,8 @@ func TestBrowserFlights(t *testing.T) {
 	low := `{"hand": 14, "buckets": [0,0,0,7,0,0,0,0,0,0,0,0,0,0,0,4]}, {"hand": 1, "buckets": [0,0,0,0,0,1,0,0,0,0,0,0,0,0,0,0]}`
 	high := `{"hand": 1, "buckets": [0,0,0,8,2,0,0,0,0,0,0,0,0,0,0,0]}, {"hand": 2, "buckets": [0,0,0,0,0,0,0,0,0,3,0,0,0,0,0,0]}`
 	require.Equal(t, moves{[]move{{0, 3}, {0, 4}, {1, 9}}, []move{{0, 15}}, 4}, diff(at(14, 10, low), at(17, 14, high)))
-	require.Equal(t, moves{[]move{}, []move{{0, 15}, {0, 3}}, 11}, diff(at(14, 10, low), at(40, 21, "")), "more than a turn, and then empty")
-	require.Equal(t, moves{[]move{}, []move{{0, 14}}, 1}, diff(at(14, 0, low), at(14, 1, low)), "it was in no bucket of either")
+	require.Equal(t, moves{[]move{}, []move{{0, 15}, {0, 3}}, 11}, diff(at(14, 10, low), at(40, 21, "")), "the hand went more than a turn, and then the wheel was empty")
+	require.Equal(t, moves{[]move{}, []move{{0, 14}}, 1}, diff(at(14, 0, low), at(14, 1, low)), "the timeout was in no bucket of either snapshot")
 	require.Equal(t, moves{[]move{}, []move{}, 0}, diff(at(14, 0, low), at(14, 0, low)))
 
 	dots := func(color string) int { return script[int](b, drawnIn, "flights", color) }
@@ -174,18 +175,18 @@ func TestBrowserFlights(t *testing.T) {
 	}
 	none := func() bool { return dots("--scheduled") == 0 && dots("--expired") == 0 }
 	b.media("prefers-reduced-motion", "reduce")
-	b.eventually("none fly when less motion is asked for", none)
+	b.eventually("no dots fly when less motion is asked for", none)
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
 		require.True(t, none())
 	}
 	b.media("prefers-reduced-motion", "no-preference")
-	b.eventually("they fly again", func() bool { return !none() })
+	b.eventually("the dots fly again", func() bool { return !none() })
 	b.try("sparse", presets[3][1])
 	b.try("none", presets[4][1])
 	b.eventually("nothing is placed and nothing expires: none fly", func() bool { return b.number("pending") == 0 && none() })
 }
 
-// TestBrowserNothingJumps compares where everything is under each preset.
+// TestBrowserNothingJumps checks that everything stays at its place under each preset.
 func TestBrowserNothingJumps(t *testing.T) {
 	_, b := visit(t)
 	for _, width := range []int{1280, 900, 390} {
@@ -225,7 +226,7 @@ func TestBrowserNothingJumps(t *testing.T) {
 	}
 }
 
-// TestBrowserTryScrolls presses a button below the fold.
+// TestBrowserTryScrolls presses a button that is below the visible part of the page.
 func TestBrowserTryScrolls(t *testing.T) {
 	_, b := visit(t)
 	inView := func() bool {

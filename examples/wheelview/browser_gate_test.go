@@ -11,7 +11,7 @@ import (
 )
 
 // A gate decides whether the tests in a browser run. They take a minute and need Chromium and
-// chromedriver, so a browser that happens to be there is no reason to run them.
+// chromedriver, so they do not run just because a browser is installed.
 type gate struct {
 	asked            string // WHEELVIEW_BROWSER
 	ci               string // CI
@@ -26,9 +26,9 @@ func (g gate) decide() (skip, fail string) {
 	case g.asked != "":
 		return "WHEELVIEW_BROWSER is not 1", ""
 	case g.ci != "true":
-		return "a browser takes a minute: runs with WHEELVIEW_BROWSER=1, or with CI=true where chromedriver is in PATH", ""
+		return "takes a minute in a browser: runs with WHEELVIEW_BROWSER=1, or with CI=true if chromedriver is in PATH", ""
 	case g.short:
-		return "a browser takes a minute: runs without -short, or with WHEELVIEW_BROWSER=1", ""
+		return "takes a minute in a browser: runs without -short, or with WHEELVIEW_BROWSER=1", ""
 	case g.driver == "":
 		return "CI=true, but chromedriver is not in PATH: WHEELVIEW_BROWSER=1 makes this an error", ""
 	}
@@ -55,7 +55,7 @@ func findBrowser(t *testing.T) (chromium, driver string) {
 	return g.chromium, g.driver
 }
 
-// lookPath returns the path of the first of these programs that there is, or nothing.
+// lookPath returns the path of the first of these programs that is installed, or "".
 func lookPath(names ...string) string {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A site is the program, serving on a port that stays the same when it is started again.
+// A site is the running program. Its port stays the same when it is started again.
 type site struct {
 	t    *testing.T
 	addr string
@@ -69,7 +69,7 @@ func (b *browser) picture(id string) string {
 func TestBrowserPage(t *testing.T) {
 	_, b := visit(t)
 
-	// The numbers move, the drawing too.
+	// The numbers and the drawing change.
 	require.Empty(t, script[[]string](b, sameID), "no two elements have the same id")
 	for _, id := range []string{"scheduled", "canceled", "expired", "wakeups", "goroutines"} {
 		b.eventually(id+" is positive", func() bool { return b.number(id) > 0 })
@@ -98,13 +98,13 @@ func TestBrowserPage(t *testing.T) {
 	require.Equal(t, 1.0, script[float64](b, "return document.querySelectorAll('[role=status]').length"))
 	b.requireKeyboard()
 
-	time.Sleep(3 * time.Second) // for the pictures: lines with something to show
+	time.Sleep(3 * time.Second) // so that the lines in the pictures show something
 	b.shot("light")
 	light := script[string](b, "return getComputedStyle(document.body).backgroundColor")
 	lightHand := script[string](b, "return getComputedStyle(document.documentElement).getPropertyValue('--hand')")
 	requireContrast(b, "light")
 	b.look(1280, 900, "dark")
-	b.eventually("the dark page is another one", func() bool {
+	b.eventually("the dark page has another background", func() bool {
 		return script[string](b, "return getComputedStyle(document.body).backgroundColor") != light
 	})
 	require.NotEqual(t, lightHand, script[string](b, "return getComputedStyle(document.documentElement).getPropertyValue('--hand')"))
@@ -150,13 +150,13 @@ func TestBrowserServerGone(t *testing.T) {
 	require.True(t, script[bool](b, "return document.body.classList.contains('lost')"))
 	b.shot("gone")
 	s.start()
-	b.eventually("it is back by itself", func() bool { return b.text("status") == "live" })
+	b.eventually("the page connects again by itself", func() bool { return b.text("status") == "live" })
 	require.False(t, script[bool](b, "return document.body.classList.contains('lost')"))
 	was := b.picture("wheel")
 	b.eventually("the drawing goes on", func() bool { return b.picture("wheel") != was })
 }
 
-// requireKeyboard checks that the Tab key gets to all controls, and that one sees where.
+// requireKeyboard checks that the Tab key gets to all controls, and that the focus is visible.
 func (b *browser) requireKeyboard() {
 	b.t.Helper()
 	want := script[[]string](b, "return [...document.querySelectorAll('input, select, button')].map((e) => e.id || e.dataset.try)")
@@ -165,7 +165,7 @@ func (b *browser) requireKeyboard() {
 	for range want {
 		b.press(keyTab)
 		at := script[[]string](b, "const e = document.activeElement; return [e.id || e.dataset.try, getComputedStyle(e).outlineStyle]")
-		require.Equal(b.t, "solid", at[1], "the focus on %s is seen", at[0])
+		require.Equal(b.t, "solid", at[1], "the focus on %s is visible", at[0])
 		got[at[0]] = true
 	}
 	for _, id := range want {

@@ -12,7 +12,7 @@ import (
 
 var quiet = loadSettings{Rate: 0, Canceled: 0.5, MinDelayMs: 100, MaxDelayMs: 1000}
 
-// closed closes a lab when the test ends, and checks what it did.
+// closed closes a lab when the test ends, and checks its sums.
 func closed(t *testing.T, w wheelSettings, load loadSettings) *lab {
 	t.Helper()
 	l, err := newLab(w, load)
@@ -59,7 +59,7 @@ func TestSnapshotOfKnownTimeouts(t *testing.T) {
 		timer := l.rig.Load().timer
 		v := s.snapshot()
 		require.Zero(t, v.Pending)
-		require.Empty(t, v.Levels, "the wheel is not there")
+		require.Empty(t, v.Levels, "there is no wheel yet")
 		require.Zero(t, v.Lateness.Count)
 
 		// With 16 buckets the first ring reaches 160 ms, the second 1.28 s, the third 10.24 s.
@@ -72,13 +72,13 @@ func TestSnapshotOfKnownTimeouts(t *testing.T) {
 			}
 		}
 		arm(1, 100*time.Millisecond)
-		synctest.Wait() // the worker has taken it, and waits for the next tick
+		synctest.Wait() // the worker has taken the first timeout, and waits for the next tick
 		arm(2, 100*time.Millisecond)
 		arm(5, 800*time.Millisecond)
 		arm(7, 9*time.Second)
 		v = s.snapshot()
 		require.Equal(t, 15, v.Pending)
-		require.Equal(t, 14, v.Queued, "the wheel has not looked again yet")
+		require.Equal(t, 14, v.Queued, "the wheel has not read the queue again yet")
 		require.EqualValues(t, 15, v.Counts.Scheduled)
 
 		pass(10 * time.Millisecond)
@@ -96,11 +96,11 @@ func TestSnapshotOfKnownTimeouts(t *testing.T) {
 			require.True(t, to.Cancel())
 		}
 		v = s.snapshot()
-		require.Equal(t, 11, v.Pending, "a canceled one counts no more at once")
+		require.Equal(t, 11, v.Pending, "a canceled timeout is not pending from then on")
 		pass(10 * time.Millisecond)
 		v = s.snapshot()
 		require.Equal(t, v.Pending, requireSums(t, v))
-		require.Equal(t, 3, v.Levels[2].Timeouts, "it has left its bucket at the next tick")
+		require.Equal(t, 3, v.Levels[2].Timeouts, "the canceled timeout has left its bucket at the next tick")
 		require.EqualValues(t, 4, v.Counts.Canceled)
 
 		pass(80 * time.Millisecond)
@@ -127,7 +127,7 @@ func TestSnapshotOfKnownTimeouts(t *testing.T) {
 		pass(lateSpan)
 		v = s.snapshot()
 		require.EqualValues(t, 11, v.Counts.Expired)
-		require.Zero(t, v.Lateness.Count, "nothing has been started of late")
+		require.Zero(t, v.Lateness.Count, "no task has started in the last ten seconds")
 	})
 }
 
@@ -161,7 +161,7 @@ func TestLoad(t *testing.T) {
 	})
 }
 
-// TestSlowLoad has less than one timeout in a pulse.
+// TestSlowLoad has a load of less than one timeout in a pulse.
 func TestSlowLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := closed(t, wheelSettings{TickMs: 10, Levels: 1, Size: 16},
@@ -198,7 +198,7 @@ func TestBlockedTasksHoldUpNobody(t *testing.T) {
 		_, err := l.rig.Load().timer.AfterFunc(5*time.Millisecond, func() { ran = time.Now() })
 		require.NoError(t, err)
 		pass(5 * tick)
-		require.False(t, ran.IsZero(), "it runs behind 50 that block")
+		require.False(t, ran.IsZero(), "the task runs although 50 tasks before it block")
 		require.LessOrEqual(t, ran.Sub(start), 3*tick)
 		v := s.snapshot()
 		require.EqualValues(t, 50, v.Blocked)
@@ -211,7 +211,7 @@ func TestBlockedTasksHoldUpNobody(t *testing.T) {
 		}
 		require.ErrorAs(t, err, &wrong)
 		require.Equal(t, "tasks", wrong.Field)
-		require.EqualValues(t, 4050, s.snapshot().Blocked, "none of those refused")
+		require.EqualValues(t, 4050, s.snapshot().Blocked, "refused tasks do not count")
 
 		pass(6 * time.Second)
 		v = s.snapshot()
@@ -233,7 +233,7 @@ func TestChangeOfWheel(t *testing.T) {
 
 		start := time.Now()
 		require.NoError(t, l.changeWheel(func(s *wheelSettings) error { s.TickMs = 50; return nil }))
-		require.Zero(t, time.Since(start), "it does not wait for tasks that block, nor for anything else")
+		require.Zero(t, time.Since(start), "the change waits for nothing, not even for tasks that block")
 		require.True(t, old.timer.IsStopped())
 		require.True(t, old.answers.IsStopped())
 		require.Zero(t, old.blocked.Load())
@@ -245,7 +245,7 @@ func TestChangeOfWheel(t *testing.T) {
 		require.EqualValues(t, pending, v.HandedBack)
 		require.Equal(t, 2, v.Timer)
 		pass(2 * time.Second)
-		require.InDelta(t, 1000, s.snapshot().Pending, 3, "and goes on")
+		require.InDelta(t, 1000, s.snapshot().Pending, 3, "the load goes on")
 
 		now := l.rig.Load()
 		require.NoError(t, l.changeWheel(func(*wheelSettings) error { return nil }))
@@ -253,7 +253,7 @@ func TestChangeOfWheel(t *testing.T) {
 	})
 }
 
-// TestCloseLeavesNothing closes a lab in full work, on real time.
+// TestCloseLeavesNothing closes a lab under load, on real time.
 func TestCloseLeavesNothing(t *testing.T) {
 	here := goleak.IgnoreCurrent()
 	l, err := newLab(wheelSettings{TickMs: 1, Levels: 2, Size: 128},

@@ -24,7 +24,7 @@ func (b *browser) media(feature, value string) {
 	b.cdp("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]string{"name": feature, "value": value}}})
 }
 
-// shot takes a picture of the whole page into the folder WHEELVIEW_SHOTS, if that is set.
+// shot saves a picture of the whole page in the directory WHEELVIEW_SHOTS, if that is set.
 func (b *browser) shot(name string) {
 	b.t.Helper()
 	dir := os.Getenv("WHEELVIEW_SHOTS")
@@ -40,14 +40,14 @@ func (b *browser) shot(name string) {
 	require.NoError(b.t, os.WriteFile(filepath.Join(dir, name+".png"), data, 0o644))
 }
 
-// touch makes the browser that of a device with a touch screen and no mouse.
+// touch makes the browser behave like that of a device with a touch screen and no mouse.
 func (b *browser) touch(width, height int, theme string) {
 	b.t.Helper()
 	b.cdp("Emulation.setTouchEmulationEnabled", map[string]any{"enabled": true, "maxTouchPoints": 1})
 	b.look(width, height, theme)
 }
 
-// pointAt has a mouse or a finger ("touch") go to a point, so many pixels from the middle of the wheel.
+// pointAt moves a mouse or a finger ("touch") to the point (x, y), in pixels from the middle of the wheel.
 // A finger touches there and is lifted.
 func (b *browser) pointAt(kind string, x, y int) {
 	b.t.Helper()

@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("wheelview", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error is printed below, in one line
 	port := 8080
-	flags.Func("port", "listen on this `port` of 127.0.0.1; 0 takes any that is free (default 8080)", func(s string) (err error) {
+	flags.Func("port", "listen on this `port` of 127.0.0.1; 0 takes any free port (default 8080)", func(s string) (err error) {
 		if port, err = strconv.Atoi(s); err != nil || port < 0 || port > 65535 {
 			return errors.New("allowed is 0 to 65535")
 		}
@@ -46,9 +46,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, `Wheelview shows a timer at work: open the address that it prints in a browser.
-Ctrl-C ends it, with the sums of all timers that it had.
+Ctrl-C ends the program, which then prints the sums over all its timers.
 
-Exit codes: 0 the sums hold, 1 something failed, 2 bad flags.
+Exit codes: 0 all checks passed, 1 a check or something else failed, 2 bad flags.
 
 Flags:
 `)
@@ -66,10 +66,10 @@ Flags:
 
 	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		fmt.Fprintf(stderr, "wheelview: %v (-port 0 takes any port that is free)\n", err)
+		fmt.Fprintf(stderr, "wheelview: %v (-port 0 takes any free port)\n", err)
 		return exitFailed
 	}
-	fmt.Fprintf(stdout, "http://%v/ shows the wheel, Ctrl-C ends it\n", ln.Addr())
+	fmt.Fprintf(stdout, "http://%v/ shows the wheel; press Ctrl-C to end\n", ln.Addr())
 	sums, err := show(ctx, ln)
 	sums.print(stdout)
 	if err = errors.Join(err, sums.check()); err != nil {

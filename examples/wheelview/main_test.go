@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// far is a time that no test waits for unless something hangs.
+// far is longer than any test waits, unless something hangs.
 const far = 30 * time.Second
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,7 +38,7 @@ func TestBadFlags(t *testing.T) {
 		{"-port=http", `invalid value "http" for flag -port: allowed is 0 to 65535`, exitUsage},
 		{"-nonsense", "flag provided but not defined: -nonsense", exitUsage},
 		{"nonsense", `unexpected argument "nonsense"`, exitUsage},
-		{"-port=" + port, "-port 0 takes any port that is free", exitFailed},
+		{"-port=" + port, "-port 0 takes any free port", exitFailed},
 	} {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, tt.code, run(t.Context(), strings.Fields(tt.args), &stdout, &stderr), tt.args)
@@ -61,7 +61,7 @@ func TestProgram(t *testing.T) {
 		t.Skip("takes seconds of real time: runs without -short")
 	}
 	if runtime.GOOS == "windows" {
-		t.Skip("no interrupt can be sent to a process there")
+		t.Skip("Windows cannot send an interrupt to a process")
 	}
 	bin := filepath.Join(t.TempDir(), "wheelview")
 	out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
@@ -93,7 +93,7 @@ func TestProgram(t *testing.T) {
 	defer events.Body.Close()
 	first, err := bufio.NewReader(events.Body).ReadString('\n')
 	require.NoError(t, err)
-	require.Contains(t, first, `"rate":2000`, "it starts with a load")
+	require.Contains(t, first, `"rate":2000`, "the program starts with a load")
 
 	start := time.Now()
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
@@ -102,7 +102,7 @@ func TestProgram(t *testing.T) {
 		rest = append(rest, lines.Text())
 	}
 	require.NoError(t, cmd.Wait(), stderr.String())
-	require.Less(t, time.Since(start), shutdownLimit, "pages that are open do not keep it")
+	require.Less(t, time.Since(start), shutdownLimit, "open pages do not delay the end")
 	require.Len(t, rest, 2)
 	require.Equal(t, "timers 1, started early 0", rest[0])
 	require.Regexp(t, `^expired \d+ \+ canceled \d+ \+ handed back \d+ of scheduled \d+$`, rest[1])

@@ -105,7 +105,7 @@ func (r *rig) request(load *loadSettings, rng *rand.Rand) {
 	delay := load.draw(rng)
 	to, err := r.timer.NewTimeout(&request{r, time.Since(r.start) + delay}, delay)
 	if err != nil {
-		return // too many are pending: Stats counts those refused
+		return // too many are pending; Stats counts the refused ones
 	}
 	if rng.Float64() < load.Canceled {
 		// This fails only after close, which waits for this goroutine first.
@@ -134,7 +134,7 @@ func (a answer) Run(*hashedwheel.Timeout) { a.to.Cancel() }
 func (r *rig) block(b blockage) error {
 	if now := r.blocked.Add(int64(b.Tasks)); now > maxBlocked {
 		r.blocked.Add(-int64(b.Tasks))
-		return &fieldError{"tasks", fmt.Sprintf("tasks is %d, which would make %d that block: allowed are %d", b.Tasks, now, maxBlocked)}
+		return &fieldError{"tasks", fmt.Sprintf("tasks is %d: then %d tasks would block, and allowed are %d", b.Tasks, now, maxBlocked)}
 	}
 	for i := range b.Tasks {
 		_, err := r.timer.AfterFunc(0, func() {

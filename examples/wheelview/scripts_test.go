@@ -55,7 +55,7 @@ const (
 		}
 		return low;`
 
-	// outlineAt returns 1 if the outline is around a point, from the middle of the wheel, and else 0.
+	// outlineAt returns 1 if the outline is around a point, given from the middle of the wheel, or else 0.
 	outlineAt = `
 		const path = document.querySelector("#outline path:last-child");
 		if (arguments.length === 0) return path.getAttribute("d") ? 1 : 0;
@@ -70,7 +70,7 @@ const (
 			return r.width === 0 || Math.hypot(r.width / 2, y) <= hub + 2;
 		});`
 
-	// labelsOutside reports whether every letter on the rings is between its ring and the next.
+	// labelsOutside reports whether every letter of a label is between its ring and the next.
 	labelsOutside = `
 		return import("/geometry.js").then(({ Geometry }) => {
 			const labels = [...document.querySelectorAll("#labels text")];
@@ -104,8 +104,8 @@ const (
 		const page = document.body.getBoundingClientRect();
 		return [r.x - page.x, r.y - page.y, r.width, r.height];`
 
-	// boxes returns where everything is that is always there. The table and its rows are not, nor is the
-	// text in a line: it is what is around them that must not move.
+	// boxes returns the place of each element that is always there. It leaves out the table
+	// and text in lines, which may change as long as everything around them stays.
 	boxes = `
 		const all = {};
 		const page = document.body.getBoundingClientRect();

@@ -55,7 +55,7 @@ func newHandler(l *lab) http.Handler {
 //
 //   - The Host must be ours. A site whose name has been made to resolve to 127.0.0.1 (DNS rebinding)
 //     is of the same origin as this server to the browser, but the Host is still that site's name.
-//   - What changes something must come from our origin, by the Origin and Sec-Fetch-Site headers,
+//   - A request for a change must come from our origin, by the Origin and Sec-Fetch-Site headers,
 //     which a script cannot forge. A client that is no browser sends neither and is let in.
 //   - No other page may show this one in a frame, to have its buttons clicked.
 func guard(next http.Handler) http.Handler {

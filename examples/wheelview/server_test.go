@@ -21,7 +21,7 @@ func newRand(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// post sends a body as the page does, but for the headers given as "Name: value".
+// post sends a body as the page does, except for the headers that are given as "Name: value".
 func post(h http.Handler, path, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", "http://127.0.0.1:8080"+path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -47,7 +47,7 @@ func TestControls(t *testing.T) {
 	require.Equal(t, loadSettings{Rate: 7, Canceled: 1, MinDelayMs: 5, MaxDelayMs: 5}, s.snapshot().Load)
 	w = post(h, "/load", `{"rate": 0}`)
 	require.Equal(t, http.StatusNoContent, w.Code, w.Body)
-	require.Equal(t, loadSettings{Rate: 0, Canceled: 1, MinDelayMs: 5, MaxDelayMs: 5}, s.snapshot().Load, "what is not named stays")
+	require.Equal(t, loadSettings{Rate: 0, Canceled: 1, MinDelayMs: 5, MaxDelayMs: 5}, s.snapshot().Load, "fields that are not named stay")
 
 	w = post(h, "/wheel", `{"tickMs": 1, "levels": 2, "size": 512}`)
 	require.Equal(t, http.StatusNoContent, w.Code, w.Body)
@@ -76,7 +76,7 @@ func TestBadControls(t *testing.T) {
 		{"/load", `{"minDelayMs": 2000}`, "minDelayMs", "minDelayMs is 2000: it must not be more than maxDelayMs, 1000"},
 		{"/load", `{"speed": 1}`, "", `unknown field \"speed\"`},
 		{"/load", `[]`, "", "one JSON object"},
-		{"/load", `{"rate": 1} {}`, "", "nothing after it"},
+		{"/load", `{"rate": 1} {}`, "", "with nothing after it"},
 		{"/load", `{"rate": 1`, "", "unexpected EOF"},
 		{"/load", "", "", "EOF"},
 		{"/load", `{"rate": 1` + strings.Repeat(" ", maxBody) + `}`, "", "too large"},
@@ -108,7 +108,7 @@ func TestBadControls(t *testing.T) {
 	require.Equal(t, quiet, s.snapshot().Load)
 }
 
-// TestControlsAtTheEnd has a request come when the lab has been closed.
+// TestControlsAtTheEnd sends requests after the lab has been closed.
 func TestControlsAtTheEnd(t *testing.T) {
 	l, err := newLab(startWheel, quiet)
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestOthersAreKeptOut(t *testing.T) {
 		require.Equal(t, tt.code, w.Code, tt.headers)
 	}
 
-	for _, path := range []string{"/", "/events"} { // nor may they read
+	for _, path := range []string{"/", "/events"} { // other sites may not read either
 		r := httptest.NewRequest("GET", path, nil)
 		r.Host = "other.example:8080"
 		w := httptest.NewRecorder()
@@ -218,7 +218,7 @@ func TestEvents(t *testing.T) {
 		last = next()
 		require.GreaterOrEqual(t, last.Counts.Scheduled, first.Counts.Scheduled)
 	}
-	require.GreaterOrEqual(t, time.Since(start), 19*frame/2, "not faster than it should")
+	require.GreaterOrEqual(t, time.Since(start), 19*frame/2, "snapshots come no faster than they should")
 	require.Greater(t, last.Counts.Scheduled, first.Counts.Scheduled)
 	require.Positive(t, last.Rates.Scheduled)
 	require.Positive(t, last.Pending)

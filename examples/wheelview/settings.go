@@ -109,11 +109,11 @@ func decode(r io.Reader, to any) error {
 		if _, err = d.Token(); err == io.EOF {
 			return nil
 		}
-		return &fieldError{Message: "one JSON object is allowed, and nothing after it"}
+		return &fieldError{Message: "the body must be one JSON object, with nothing after it"}
 	}
 	wrong := &json.UnmarshalTypeError{}
 	if !errors.As(err, &wrong) || wrong.Field == "" {
-		return &fieldError{Message: "one JSON object with the fields that may be changed is allowed: " + err.Error()}
+		return &fieldError{Message: "the body must be one JSON object with fields that may be changed: " + err.Error()}
 	}
 	number := "a number"
 	if wrong.Type.Kind() == reflect.Int {

@@ -25,7 +25,7 @@ type browser struct {
 	session string // its URL
 }
 
-// startBrowser starts a browser that is there until the test ends, or skips the test: see findBrowser.
+// startBrowser starts a browser that runs until the test ends, or skips the test: see findBrowser.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	chromium, driver := findBrowser(t)
@@ -50,7 +50,7 @@ func startBrowser(t *testing.T) *browser {
 
 	profile, err := os.MkdirTemp("", "wheelview")
 	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(profile) }) // what the browser still holds on to stays
+	t.Cleanup(func() { os.RemoveAll(profile) }) // files that the browser still has open stay
 	b := &browser{t: t, client: &http.Client{Timeout: time.Minute}, session: "http://127.0.0.1:" + port + "/session"}
 	t.Cleanup(b.client.CloseIdleConnections)
 	var created struct {
@@ -130,7 +130,7 @@ func (b *browser) number(id string) (n float64) {
 	return script[float64](b, "return Number(document.getElementById(arguments[0]).textContent.replaceAll(',', ''))", id)
 }
 
-// eventually waits until something holds, which takes as long as a loaded machine needs.
+// eventually waits until a condition holds. The limit is long, because the machine may be loaded.
 func (b *browser) eventually(what string, holds func() bool) {
 	b.t.Helper()
 	for deadline := time.Now().Add(far); !holds(); time.Sleep(50 * time.Millisecond) {
@@ -158,7 +158,7 @@ func (b *browser) click(css string) {
 	b.command("POST", b.element(css)+"/click", nil, nil)
 }
 
-// keys types into an element, after what is in it has been cleared if it is a text.
+// keys types into an element. If clear is true, it first clears the text of the element.
 func (b *browser) keys(css, text string, clear bool) {
 	b.t.Helper()
 	e := b.element(css)
@@ -185,8 +185,8 @@ func (b *browser) press(key string) {
 		}}}}, nil)
 }
 
-// console returns what has been written on the console since the last call, errors and warnings, but
-// not that the tests read pixels.
+// console returns the errors and warnings that have been written on the console since the last call. It
+// leaves out warnings that the tests read pixels.
 func (b *browser) console() (errors []string) {
 	b.t.Helper()
 	var entries []struct{ Level, Message string }

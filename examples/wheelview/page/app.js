@@ -37,7 +37,7 @@ const tiles = [
 });
 
 let last; // the snapshot that is shown
-let seen = 0; // when it came
+let seen = 0; // when the last snapshot came
 let drawn = 0; // when the wheel was drawn
 let written = 0; // when the numbers were written
 
@@ -48,7 +48,7 @@ function take(snapshot) {
   requestAnimationFrame(show);
 }
 
-// show draws the last snapshot: the wheel each time, and what is to be read a few times a second.
+// show draws the last snapshot: the wheel each time, and the numbers a few times a second.
 function show(now) {
   const every = still.matches ? 1000 : 0;
   if (now - drawn >= every) {
@@ -66,7 +66,7 @@ function show(now) {
 }
 
 let source;
-let again; // the attempt to come
+let again; // the timer of the next attempt
 
 function connect() {
   clearTimeout(again);
@@ -84,11 +84,11 @@ function connect() {
 
 function lost() {
   source.close();
-  say("lost", last ? "The server is gone. This is the last that it said; trying again every second." : "No answer from the server; trying again every second.");
+  say("lost", last ? "The server is gone. The page shows its last data, and tries again every second." : "No answer from the server. The page tries again every second.");
   again ??= setTimeout(connect, retry);
 }
 
-// say changes the status, which is read out, only if it is another one.
+// say changes the status only if the text is new, because a screen reader reads each change aloud.
 function say(name, text) {
   const status = $("status");
   document.body.classList.toggle("lost", name === "lost");
@@ -97,7 +97,7 @@ function say(name, text) {
   status.textContent = text;
 }
 
-// A server that hangs does not end the stream. A page that nobody sees needs none.
+// If the server hangs, the stream does not end. A hidden page needs no stream.
 setInterval(() => {
   if (!document.hidden && again === undefined && performance.now() - seen > silence) lost();
 }, 500);

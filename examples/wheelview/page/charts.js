@@ -86,7 +86,7 @@ export class Histogram {
     const width = this.canvas.clientWidth;
     const foot = this.canvas.clientHeight - 22;
     const head = 20; // for the names of the lines
-    const bar = (micros) => 1 + Math.log2(micros / unit); // where a bar up to so many ends, in bars
+    const bar = (micros) => 1 + Math.log2(micros / unit); // the end of the bar for this lateness, counted in bars
     // The name of the second line needs 70 pixels to its right.
     const bars = Math.max(16, Math.ceil(bar(2 * this.tick) / (1 - 70 / width)), 1 + Math.max(0, ...this.bars.keys()));
     const each = width / bars;

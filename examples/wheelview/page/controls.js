@@ -1,4 +1,4 @@
-// The controls. A change is sent at once; what the server says is in force is what they show.
+// The controls. A change is sent at once. The controls show the settings that the server reports.
 
 import { count, time } from "./format.js";
 
@@ -41,7 +41,7 @@ const tries = {
   slow: [{ tickMs: 1000, levels: 1, size: 64 }, { rate: 2000, canceled: 0.8, minDelayMs: 5000, maxDelayMs: 60_000 }],
 };
 
-// nearest returns the position of a slider for a value, which need not be one of its own.
+// nearest returns the position of a slider whose value is nearest to the given value.
 function nearest(values, value) {
   let best = 0;
   values.forEach((v, i) => {
@@ -52,7 +52,7 @@ function nearest(values, value) {
 
 export class Controls {
   constructor() {
-    this.sending = 0; // changes that are not in force yet: until then the controls stay as they are
+    this.sending = 0; // the number of changes in progress; until they have ended, the controls stay as they are
     for (const [id, c] of Object.entries(sliders)) {
       const input = $(id);
       input.max = c.values.length - 1;
@@ -60,7 +60,7 @@ export class Controls {
         const value = c.values[input.value];
         this.write(id, value);
         const load = { [c.field]: value };
-        // The shortest delay takes the longest along, and the other way round.
+        // If the shortest delay gets longer than the longest, both move, and the other way round.
         const other = { "min-delay": "max-delay", "max-delay": "min-delay" }[id];
         if (other && (id === "min-delay") === (Number(input.value) > Number($(other).value))) {
           $(other).value = input.value;
@@ -88,7 +88,7 @@ export class Controls {
     }
   }
 
-  // later sends the load when the slider has rested for a moment, with all that was changed meanwhile.
+  // later sends the load, with all changes, when no slider has moved for a moment.
   later(load) {
     this.load = { ...this.load, ...load };
     clearTimeout(this.rest);
@@ -131,7 +131,7 @@ export class Controls {
     $(id).setAttribute("aria-valuetext", text);
   }
 
-  // show sets the controls to what is in force, unless somebody is just changing them.
+  // show sets the controls to the settings in force, unless the user is changing them.
   show({ wheel, load, timer, handedBack }) {
     const busy = this.rest !== undefined || this.sending > 0 || performance.now() - this.settled < 200;
     if (busy) return;
@@ -147,6 +147,6 @@ export class Controls {
       if (![...$(id).options].some((o) => o.value === value)) $(id).append(new Option(c.write(wheel[c.field]), value));
       $(id).value = value;
     }
-    $("generation").textContent = timer > 1 ? `This is timer ${count(timer)}. The last one handed back ${count(handedBack)}.` : "";
+    $("generation").textContent = timer > 1 ? `This is timer ${count(timer)}. The previous one handed back ${count(handedBack)} timeouts.` : "";
   }
 }

@@ -4,7 +4,7 @@ import { colors, fit } from "./colors.js";
 import { turn } from "./geometry.js";
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-const most = { land: 14, leave: 8 }; // that start between two snapshots; more would be a blur
+const most = { land: 14, leave: 8 }; // dots that start between two snapshots; more would be a blur
 const lasts = { land: 450, leave: 550 }; // ms
 const spread = 66; // ms over which the dots of a snapshot start: the time until the next one
 
@@ -29,7 +29,7 @@ export function moves(before, after) {
       const slot = (was.hand + i) % size;
       if (was.buckets[slot] > 0) left.push({ level: 0, slot });
     }
-    // What was armed after the one snapshot and expired before the other was in no bucket of either.
+    // A timeout that was armed after the first snapshot and expired before the second is in no bucket of either.
     if (left.length === 0) left.push({ level: 0, slot: hand });
   }
   return { landed, left, expired };
@@ -50,7 +50,7 @@ export class Flights {
     this.dots = [];
   }
 
-  // start lets a sample of what has moved between two snapshots fly.
+  // start starts dots for a sample of the timeouts that have moved between two snapshots.
   start(before, after) {
     if (still.matches || document.hidden) return;
     const { landed, left, expired } = moves(before, after);

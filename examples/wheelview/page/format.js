@@ -6,10 +6,10 @@ const three = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 });
 
 export const count = (n) => whole.format(n);
 
-// rate writes a number per second: small ones, which are a count over about a second, with a digit more.
+// rate writes a number per second. A number below 10 gets one more digit, because it is counted over about a second.
 export const rate = (n) => (n < 10 ? three.format(Math.round(n * 10) / 10) : whole.format(n));
 
-// time writes so many milliseconds.
+// time writes a duration, given in milliseconds.
 export const time = (ms) => inUnits(ms, three);
 
 // rough is time with a digit less, where there is little room.

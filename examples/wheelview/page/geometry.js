@@ -6,7 +6,7 @@ const holes = [0, 0.6, 0.52, 0.47]; // of the outer radius, by the number of lev
 // ticksPer returns how many ticks one bucket of a level spans: half a turn of the level below.
 export const ticksPer = (level, size) => (size / 2) ** level;
 
-// A Geometry is that of a wheel drawn so many pixels wide. The first level is the innermost ring, and
+// A Geometry describes a wheel that is drawn width pixels wide. The first level is the innermost ring, and
 // slots run clockwise from the top.
 export class Geometry {
   constructor(width, { levels, size }) {
@@ -42,7 +42,7 @@ export class Geometry {
     return null;
   }
 
-  // outline returns the path of one bucket, as SVG writes it, a little larger than the bucket itself.
+  // outline returns an SVG path around one bucket, a little larger than the bucket itself.
   outline({ level, slot }) {
     const [inner, outer] = this.ring(level);
     const from = inner - 1.5;

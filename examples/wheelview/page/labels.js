@@ -1,4 +1,4 @@
-// The labels of the rings: text in SVG that follows the outer edge of each.
+// The labels of the rings: SVG text that follows the outer edge of each ring.
 
 import { time } from "./format.js";
 import { ticksPer } from "./geometry.js";

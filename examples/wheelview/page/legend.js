@@ -1,4 +1,4 @@
-// What is beside the wheel: the scale of its colors, and the table of its rings.
+// The scale of the wheel's colors, and the table of its rings.
 
 import { colors, fit, onTheme, shades } from "./colors.js";
 import { count, time } from "./format.js";
@@ -33,7 +33,7 @@ export class Legend {
     return row;
   }
 
-  // draw draws the colors, and under them where 1, 10, 100 and so on lie.
+  // draw draws the colors, and under them the marks for 1, 10, 100 and so on.
   draw() {
     const g = fit(this.canvas);
     const width = this.canvas.clientWidth;

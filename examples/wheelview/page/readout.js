@@ -1,5 +1,5 @@
-// The readout: what is in the bucket that somebody points at, in the hub and in a sentence. With
-// nothing to point at, the hub says how many timeouts are pending.
+// The readout says what is in the bucket under the pointer, in the hub and in a sentence. If there is
+// no such bucket, the hub says how many timeouts are pending.
 
 import { count, rough, time, timeouts } from "./format.js";
 import { ticksPer } from "./geometry.js";
@@ -8,10 +8,10 @@ export class Readout {
   constructor({ canvas, outline, hub, readout }) {
     Object.assign(this, { canvas, outline, hub, sentence: readout });
     this.hint = [...readout.childNodes];
-    this.point = null; // where, from the middle
+    this.point = null; // where the pointer is, from the middle of the wheel
     canvas.addEventListener("pointermove", (e) => this.move(e));
     canvas.addEventListener("pointerdown", (e) => this.move(e));
-    // A finger that is lifted leaves too, but what it has chosen stays.
+    // Lifting a finger is a leave too, but the chosen bucket stays.
     canvas.addEventListener("pointerleave", (e) => {
       if (e.pointerType === "mouse") this.move(null);
     });
@@ -43,8 +43,8 @@ export class Readout {
   }
 
   // wait returns how many milliseconds remain until the hand gets to a bucket, undefined if it is there.
-  // The hand stays in a bucket until another one has something due. What lands in the bucket meanwhile
-  // is for the next turn.
+  // The hand stays in a bucket until another one has something due. A timeout that lands in the bucket
+  // meanwhile is for the next turn.
   wait({ level, slot }, n) {
     const { wheel, levels, ticks } = this.snapshot;
     const each = ticksPer(level, wheel.size);
@@ -56,11 +56,11 @@ export class Readout {
 
   explain({ level }, n, wait) {
     const { wheel, load } = this.snapshot;
-    if (n === 0) return "Nothing is due in its time, so the hand skips it.";
+    if (n === 0) return "Nothing is due in this span of time, so the hand skips it.";
     const when = wait === undefined ? "now" : `in ${time(wait)}`;
     const reach = ticksPer(level, wheel.size) * wheel.size * wheel.tickMs;
     if (level === wheel.levels - 1 && load.maxDelayMs > reach) {
-      return `The hand gets here ${when}. What is due in a later turn stays.`;
+      return `The hand gets here ${when}. Timeouts that are due in a later turn stay.`;
     }
     return level === 0 ? `They expire when the hand gets here, ${when}.` : `They move one ring inward before the hand gets here, ${when}.`;
   }
