@@ -41,7 +41,7 @@ import (
 //
 // Lock order: an alarm's mutex, then those of the wheel. The wheel holds no lock when it calls Run or Stopped.
 type alarm struct {
-	hashedwheel.Light // its task needs no turn
+	hashedwheel.Light // its task does not wait for WithMaxConcurrency or the executor
 
 	// Immutable once it has begun.
 	clock *Clock         // nil if the alarm was not made by a Clock
@@ -117,7 +117,7 @@ func (a *alarm) arm(d time.Duration) {
 	a.await(now)
 }
 
-// await has wake called when the alarm is due, by the wheel or by package time. Called with mu held.
+// await makes the wheel or package time call wake when the alarm is due. Called with mu held.
 func (a *alarm) await(now time.Duration) {
 	left := a.when - now
 	if a.clock.wheel != nil && max(left, a.interval) >= a.clock.tick {

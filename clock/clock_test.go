@@ -26,7 +26,7 @@ func newWheel(t testing.TB, opts ...hashedwheel.Option) *hashedwheel.Timer {
 	wheel, err := hashedwheel.New(append([]hashedwheel.Option{hashedwheel.WithTick(tick)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.Empty(t, wheel.Stop(), "nobody knows these timeouts")
+		require.Empty(t, wheel.Stop(), "Stop does not return the timeouts of a Clock")
 		st := wheel.Stats()
 		require.Equal(t, st.Accepted, st.Expired+st.Canceled)
 	})
@@ -72,7 +72,7 @@ func TestWhenTimersFire(t *testing.T) {
 					require.Zero(t, wheel.Stats().Accepted)
 				}
 				if d <= 0 {
-					require.NotEmpty(t, timer.C, "package time has it at once too")
+					require.NotEmpty(t, timer.C, "the value is there at once, as with package time")
 				}
 				require.Equal(t, want, (<-timer.C).Sub(start))
 				require.Equal(t, want, (<-after).Sub(start))
@@ -130,7 +130,7 @@ func TestResetAcrossATick(t *testing.T) {
 		require.True(t, timer.Reset(0))
 		require.Len(t, timer.C, 1)
 		require.Zero(t, wheel.Pending())
-		require.True(t, timer.Stop(), "it has not been received")
+		require.True(t, timer.Stop(), "the value has not been received")
 		require.Empty(t, timer.C)
 		require.False(t, timer.Stop())
 		require.False(t, timer.Reset(tick))

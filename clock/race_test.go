@@ -144,7 +144,7 @@ func TestNoStaleValueRace(t *testing.T) {
 			case at := <-timer.C:
 				values++
 				require.False(t, at.Before(earliest), "%v too early", earliest.Sub(at))
-				require.False(t, timer.Stop(), "it has been received")
+				require.False(t, timer.Stop(), "the value has been received")
 			default:
 				require.True(t, timer.Stop(), "nothing has been received")
 				stopped++

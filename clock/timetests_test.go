@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dropped has the tests of package time that cannot run here, with the reasons.
+// dropped names the tests of package time that cannot run here, with the reasons.
 var dropped = map[string]string{
-	"TestOverflowPeriodRuntimeTimer": "it is about a timer of the runtime, by a name that only the tests of package time have",
+	"TestOverflowPeriodRuntimeTimer": "uses a function of the runtime that only the tests of package time can name",
 	"TestTimerGC":                    "timers that are dropped stay until they are due: see Differences",
 }
 
@@ -28,7 +28,7 @@ var dropped = map[string]string{
 // next to a file that declares the names that they use.
 func TestTestsOfPackageTime(t *testing.T) {
 	if testing.Short() {
-		t.Skip("they take 15 s of real time; without -short they run")
+		t.Skip("takes 15 s of real time: runs without -short")
 	}
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {

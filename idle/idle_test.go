@@ -107,7 +107,7 @@ func TestDeadlinesOfTheUser(t *testing.T) {
 		require.NoError(t, c.SetDeadline(time.Now().Add(time.Hour)))
 		_, err := c.Read(b)
 		require.ErrorIs(t, err, ErrIdle)
-		require.Equal(t, 100*ms, time.Since(start), "a deadline far off does not save it")
+		require.Equal(t, 100*ms, time.Since(start), "a distant deadline does not keep the connection open")
 	})
 }
 
@@ -187,8 +187,8 @@ func TestClose(t *testing.T) {
 		require.Zero(t, l.timer.Pending())
 		b := make([]byte, 1)
 		_, err = c.Write(b)
-		require.NoError(t, err, "as the wrapped one has it")
-		require.Zero(t, l.timer.Pending(), "what has ended is not armed again")
+		require.NoError(t, err, "Close returns the error of the wrapped connection")
+		require.Zero(t, l.timer.Pending(), "a limit that has ended is not armed again")
 		pass(200 * ms)
 		require.Equal(t, 1, closes)
 		require.Zero(t, l.Closed())

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tests use real connections. Their limit is an hour, and each test ends it when it has done all else.
+// These tests use real connections. Their limit is an hour, and each test ends it as its last step.
 // So no test fails because the machine is slow.
 const silence = time.Hour
 
@@ -27,7 +27,7 @@ func newHour(t testing.TB) *Limit {
 }
 
 // endLimit waits for activity since a time, then makes the limit of the connection end soon, and returns when
-// it has ended. If there is more activity it does so again, because a Write may return later than the peer reads.
+// it has ended. If there is more activity, it tries again, because a Write may return later than the peer reads.
 func endLimit(t *testing.T, c *Conn, since time.Time) {
 	t.Helper()
 	closed := c.limit.Closed()

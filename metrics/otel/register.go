@@ -6,11 +6,11 @@
 //	...
 //	err = registration.Unregister()
 //
-// All instruments are asynchronous, so nothing is done until a reader collects. Then it costs what Stats costs,
-// some microseconds, and does not wait for the timer, however many timeouts are pending. README.md has the
-// list of the instruments.
+// All instruments are asynchronous, so nothing is done until a reader collects. A collection costs what Stats
+// costs, some microseconds, and does not wait for the timer, however many timeouts are pending. README.md has
+// the list of the instruments.
 //
-// OpenTelemetry has no asynchronous histogram. So how late tasks are is observed here as a sum and a count,
+// OpenTelemetry has no asynchronous histogram. So the lateness of tasks is observed here as a sum and a count,
 // which give the mean. The producer of package lateness gives an SDK the whole histogram.
 package otelwheel
 
@@ -29,7 +29,7 @@ const (
 	timerKey = attribute.Key("hashedwheel.timer")
 	levelKey = attribute.Key("hashedwheel.level")
 
-	unnamed = "timer" // a timer without a name, as in profiles
+	unnamed = "timer" // the name of a timer without a name, as in profiles
 )
 
 // An instrument observes a number of Stats.
@@ -39,12 +39,12 @@ type instrument struct {
 	of                      func(st *hashedwheel.Stats) int64
 }
 
-// instruments are those without attributes of their own. The accepted timeouts are not among them, see
+// instruments are the instruments without attributes of their own, except the accepted timeouts: see
 // observer.accepted.
 var instruments = []instrument{
 	{"timeout.pending", "{timeout}", "Timeouts that have neither ended nor been handed back.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Pending) }},
-	{"timeout.queued", "{timeout}", "Timeouts that the timer's goroutine has yet to put into a bucket, to move or to remove.", false,
+	{"timeout.queued", "{timeout}", "Timeouts that wait for the timer's goroutine to put them into a bucket, move them or remove them.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Queued) }},
 	{"timeout.expired", "{timeout}", "Timeouts whose task was started.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Expired) }},
@@ -58,20 +58,20 @@ var instruments = []instrument{
 		func(st *hashedwheel.Stats) int64 { return int64(st.Running) }},
 	{"task.unsubmitted", "{task}", "Tasks that the executor did not take.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Unsubmitted) }},
-	{"panics", "{panic}", "Tasks, and other calls of user code, that panicked.", true,
+	{"panics", "{panic}", "Tasks and other calls of user code that panicked.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Panics) }},
 	{"wakeups", "{wakeup}", "Times that the timer's goroutine woke up.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Wakeups) }},
 	{"runners", "{goroutine}", "Goroutines of the timer for tasks and other user code.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Runners) }},
-	{"lateness.count", "{task}", "Tasks of which it was measured how late they were started: one in 64 of those that are due together.", true,
+	{"lateness.count", "{task}", "Tasks whose lateness was measured: one in 64 of those that are due together.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Lateness.Count()) }},
 }
 
 // Register observes a timer through a meter of the provider, with the timer's name as the attribute
-// hashedwheel.timer, or "timer" if it has none. Two timers of one provider need different names, and a timer is to
-// be registered once, or the SDK adds up what is observed. Until the registration is undone the provider keeps
-// the timer from being collected as garbage. A timer that has been stopped still has its counts.
+// hashedwheel.timer, or "timer" if it has none. Two timers of one provider need different names, and a timer must
+// be registered only once. Otherwise the SDK adds up the observations. Until Unregister is called, the timer is
+// not collected as garbage. A timer that has been stopped still has its counts.
 func Register(provider metric.MeterProvider, timer *hashedwheel.Timer) (metric.Registration, error) {
 	name := timer.Name()
 	if name == "" {
@@ -82,7 +82,7 @@ func Register(provider metric.MeterProvider, timer *hashedwheel.Timer) (metric.R
 	return o.register(provider.Meter(scope))
 }
 
-// with returns the option that goes with each observation that has these attributes.
+// with returns the option for observations with these attributes.
 func with(attributes ...attribute.KeyValue) metric.ObserveOption {
 	return metric.WithAttributeSet(attribute.NewSet(attributes...))
 }
@@ -98,8 +98,8 @@ type observer struct {
 	late                         metric.Float64ObservableCounter
 	levelTimeouts, levelOccupied metric.Int64ObservableUpDownCounter
 
-	// The most that has been observed. Stats.Accepted may go back by a few, since a repeating timeout counts as
-	// armed again before its schedule is asked; backends would take that for a restart.
+	// The greatest value observed so far. Stats.Accepted may go back by a few, because a repeating timeout
+	// counts as armed again before its schedule is called. Backends would take that for a restart.
 	accepted atomic.Uint64
 }
 
@@ -123,11 +123,11 @@ func (o *observer) register(meter metric.Meter) (metric.Registration, error) {
 		all = append(all, number)
 	}
 	if o.armed, err = meter.Int64ObservableCounter("hashedwheel.timeout.accepted", metric.WithUnit("{timeout}"),
-		metric.WithDescription("Timeouts that were armed, also by a Reset, or for the next run of a repeating task.")); err != nil {
+		metric.WithDescription("Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task.")); err != nil {
 		return nil, err
 	}
 	if o.late, err = meter.Float64ObservableCounter("hashedwheel.lateness.sum", metric.WithUnit("s"),
-		metric.WithDescription("How late the tasks of hashedwheel.lateness.count were started, in sum.")); err != nil {
+		metric.WithDescription("The sum of the lateness of the tasks that hashedwheel.lateness.count counts.")); err != nil {
 		return nil, err
 	}
 	if o.levelTimeouts, err = meter.Int64ObservableUpDownCounter("hashedwheel.level.timeouts", metric.WithUnit("{timeout}"),
@@ -157,7 +157,7 @@ func (o *observer) observe(_ context.Context, to metric.Observer) error {
 	return nil
 }
 
-// raise makes x at least n, and returns it.
+// raise raises x to n if x is less, and returns the new value of x.
 func raise(x *atomic.Uint64, n uint64) uint64 {
 	for {
 		old := x.Load()

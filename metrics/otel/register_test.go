@@ -55,7 +55,7 @@ func collected(t *testing.T, reader metric.Reader) (values map[string]map[attrib
 	return values, units
 }
 
-// requireStats fails unless a reader collects what Stats says of a timer, and returns that.
+// requireStats fails unless a reader collects the numbers of Stats of a timer. It returns those Stats.
 func requireStats(t *testing.T, reader metric.Reader, name string, timer *hashedwheel.Timer) hashedwheel.Stats {
 	t.Helper()
 	values, _ := collected(t, reader)
@@ -89,8 +89,8 @@ func requireStats(t *testing.T, reader metric.Reader, name string, timer *hashed
 	return st
 }
 
-// Two timers of one provider: what a reader collects is what Stats says, also when a timer has been
-// stopped, and nothing once the registration is undone.
+// For two timers of one provider, a reader collects the numbers of Stats, also after a timer has been
+// stopped. After Unregister it collects nothing.
 func TestRegister(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := metric.NewManualReader()
@@ -107,7 +107,7 @@ func TestRegister(t *testing.T) {
 		for range 3 {
 			_, err := rpc.AfterFunc(0, func() { time.Sleep(time.Second); panic("on purpose") })
 			require.NoError(t, err)
-			time.Sleep(10 * time.Millisecond) // so that each is measured
+			time.Sleep(10 * time.Millisecond) // so that each task is measured
 		}
 		time.Sleep(5 * time.Second)
 		for range 30 {
@@ -122,7 +122,7 @@ func TestRegister(t *testing.T) {
 		require.Len(t, st.Levels, 2)
 		require.Equal(t, 30, st.Levels[0].Timeouts+st.Levels[1].Timeouts)
 		require.EqualValues(t, 3, st.Panics)
-		require.Equal(t, 990*time.Millisecond, st.Lateness.Sum(), "the second is late, by the first")
+		require.Equal(t, 990*time.Millisecond, st.Lateness.Sum(), "the first task delays the second")
 		requireStats(t, reader, "timer", other)
 
 		require.Len(t, rpc.Stop(), 30)
@@ -140,7 +140,8 @@ func TestRegister(t *testing.T) {
 	})
 }
 
-// Names and units are as OpenTelemetry has them: dotted, in lower case, without the unit; counts in braces.
+// Names and units follow the conventions of OpenTelemetry: names are in lower case, with dots and without the
+// unit, and units of counts are in braces.
 func TestNamesAndUnits(t *testing.T) {
 	reader := metric.NewManualReader()
 	timer := newTimer(t)
@@ -158,7 +159,7 @@ func TestNamesAndUnits(t *testing.T) {
 	}
 }
 
-// The counter of what was accepted never goes back, though Stats may say less than before.
+// The counter of accepted timeouts never goes back, even if Stats.Accepted does.
 func TestAcceptedNeverGoesBack(t *testing.T) {
 	timer := newTimer(t)
 	_, err := timer.AfterFunc(time.Hour, nop)
@@ -172,11 +173,11 @@ func TestAcceptedNeverGoesBack(t *testing.T) {
 		return values["hashedwheel.timeout.accepted"][attribute.NewSet(timerKey.String("x"))]
 	}
 	require.EqualValues(t, 1, accepted())
-	o.accepted.Store(3) // as if two were taken back since the last one
+	o.accepted.Store(3) // as if two timeouts were taken back since the last collection
 	require.EqualValues(t, 3, accepted())
 }
 
-// What the documentation says of a name that two timers have: the provider adds them up, without an error.
+// If two timers have the same name, the provider adds up their numbers without an error, as documented.
 func TestSameNameIsAddedUp(t *testing.T) {
 	reader := metric.NewManualReader()
 	provider := metric.NewMeterProvider(metric.WithReader(reader))

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// unnamed is the label of a timer without a name, as it is in profiles.
+// unnamed is the label of a timer without a name, as in profiles.
 const unnamed = "timer"
 
 // A metric is a number of Stats.
@@ -32,12 +32,12 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
-// metrics are those that have no labels of their own. The accepted timeouts are not among them, see
+// metrics are the metrics without labels of their own, except the accepted timeouts: see
 // Collector.accepted.
 var metrics = []metric{
 	{"timeouts_pending", "Timeouts that have neither ended nor been handed back.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Pending) }},
-	{"timeouts_queued", "Timeouts that the timer's goroutine has yet to put into a bucket, to move or to remove.", gauge,
+	{"timeouts_queued", "Timeouts that wait for the timer's goroutine to put them into a bucket, move them or remove them.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Queued) }},
 	{"timeouts_expired_total", "Timeouts whose task was started.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Expired) }},
@@ -51,7 +51,7 @@ var metrics = []metric{
 		func(st *hashedwheel.Stats) float64 { return float64(st.Running) }},
 	{"tasks_unsubmitted_total", "Tasks that the executor did not take.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Unsubmitted) }},
-	{"panics_total", "Tasks, and other calls of user code, that panicked.", counter,
+	{"panics_total", "Tasks and other calls of user code that panicked.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Panics) }},
 	{"wakeups_total", "Times that the timer's goroutine woke up.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Wakeups) }},
@@ -59,21 +59,21 @@ var metrics = []metric{
 		func(st *hashedwheel.Stats) float64 { return float64(st.Runners) }},
 }
 
-// A Collector collects the metrics of one timer. It keeps the timer from being collected as garbage
-// until it is unregistered.
+// A Collector collects the metrics of one timer. Until the Collector is unregistered, the timer is not
+// collected as garbage.
 type Collector struct {
 	timer                                *hashedwheel.Timer
 	descs                                []*prometheus.Desc // of metrics
 	acceptedDesc, latenessDesc           *prometheus.Desc
 	levelTimeoutsDesc, levelOccupiedDesc *prometheus.Desc
 
-	// The most that has been collected. Stats.Accepted may go back by a few, since a repeating timeout counts as
-	// armed again before its schedule is asked; Prometheus would take that for a restart.
+	// The greatest value collected so far. Stats.Accepted may go back by a few, because a repeating timeout
+	// counts as armed again before its schedule is called. Prometheus would take that for a restart.
 	accepted atomic.Uint64
 }
 
 // NewCollector returns a collector of the metrics of a timer. A registry returns an error for a second timer
-// of the same name. A timer without a name counts as one that is named "timer". A timer that has been stopped
+// of the same name. A timer without a name has the name "timer" here. A timer that has been stopped
 // still has its counts.
 func NewCollector(timer *hashedwheel.Timer) *Collector {
 	name := timer.Name()
@@ -85,8 +85,8 @@ func NewCollector(timer *hashedwheel.Timer) *Collector {
 	}
 	c := &Collector{
 		timer:             timer,
-		acceptedDesc:      desc("timeouts_accepted_total", "Timeouts that were armed, also by a Reset, or for the next run of a repeating task."),
-		latenessDesc:      desc("lateness_seconds", "How late tasks were started after the tick at which they were due, of one in 64 of those that are due together."),
+		acceptedDesc:      desc("timeouts_accepted_total", "Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task."),
+		latenessDesc:      desc("lateness_seconds", "How late tasks were started after the tick at which they were due. Of tasks that are due together, one in 64 is measured."),
 		levelTimeoutsDesc: desc("level_timeouts", "Timeouts in the buckets of a level of the wheel.", "level"),
 		levelOccupiedDesc: desc("level_occupied_buckets", "Buckets of a level of the wheel that have timeouts.", "level"),
 	}
@@ -128,7 +128,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// raise makes x at least n, and returns it.
+// raise raises x to n if x is less, and returns the new value of x.
 func raise(x *atomic.Uint64, n uint64) uint64 {
 	for {
 		old := x.Load()

@@ -60,7 +60,7 @@ func labels(m *dto.Metric) map[string]string {
 	return all
 }
 
-// find returns the metric of a family with these labels, nil if there is none.
+// find returns the metric of a family with these labels, or nil if there is none.
 func find(families map[string]*dto.MetricFamily, name string, want map[string]string) *dto.Metric {
 	for _, m := range families[name].GetMetric() {
 		if maps.Equal(labels(m), want) {
@@ -71,7 +71,7 @@ func find(families map[string]*dto.MetricFamily, name string, want map[string]st
 }
 
 func value(m *dto.Metric) float64 {
-	return m.GetCounter().GetValue() + m.GetGauge().GetValue() // only one is there
+	return m.GetCounter().GetValue() + m.GetGauge().GetValue() // one of them is nil, which counts as 0
 }
 
 func TestLint(t *testing.T) {
@@ -83,8 +83,8 @@ func TestLint(t *testing.T) {
 	require.Empty(t, problems)
 }
 
-// Two timers in one registry, scraped over HTTP: what the metrics say is what Stats says, to the last one.
-// They go on doing so when a timer has been stopped.
+// The metrics of two timers in one registry, scraped over HTTP, are exactly the numbers of Stats, also after a
+// timer has been stopped.
 func TestScrape(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	var timers []*hashedwheel.Timer
@@ -134,8 +134,8 @@ func TestScrape(t *testing.T) {
 	require.EqualValues(t, 3, st.Expired)
 }
 
-// requireStats fails unless a scrape says what Stats says of a timer, and returns that. It scrapes again if the
-// timer's goroutine, which may be starved, has changed anything meanwhile.
+// requireStats fails unless a scrape has the numbers of Stats of a timer. It returns those Stats. It scrapes again if
+// the timer's goroutine has changed anything meanwhile, which a busy machine may delay.
 func requireStats(t *testing.T, registry *prometheus.Registry, name string, timer *hashedwheel.Timer) hashedwheel.Stats {
 	t.Helper()
 	st, families := timer.Stats(), scrape(t, registry)
@@ -187,8 +187,8 @@ func requireStats(t *testing.T, registry *prometheus.Registry, name string, time
 	return st
 }
 
-// Lateness is exact: on virtual time 65 tasks that take a second each, one after another, of which a runner
-// measures the first and the last.
+// On virtual time lateness is exact: 65 tasks run one after another and take a second each. The runner measures
+// the first and the last of them.
 func TestLateness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, hashedwheel.WithTick(time.Millisecond), hashedwheel.WithMaxConcurrency(1))
@@ -236,7 +236,7 @@ func collect(c *Collector) (all []*dto.Metric) {
 	return all
 }
 
-// The counter of what was accepted never goes back, though Stats may say less than before.
+// The counter of accepted timeouts never goes back, even if Stats.Accepted does.
 func TestAcceptedNeverGoesBack(t *testing.T) {
 	timer := newTimer(t, hashedwheel.WithName("x"))
 	for range 3 {
@@ -250,7 +250,7 @@ func TestAcceptedNeverGoesBack(t *testing.T) {
 		return value(find(scrape(t, registry), "hashedwheel_timeouts_accepted_total", map[string]string{"timer": "x"}))
 	}
 	require.EqualValues(t, 3, accepted())
-	c.accepted.Store(5) // as if two were taken back since a scrape
+	c.accepted.Store(5) // as if two timeouts were taken back since the last scrape
 	require.EqualValues(t, 5, accepted())
 	for range 4 {
 		_, err := timer.AfterFunc(time.Hour, nop)
@@ -259,7 +259,7 @@ func TestAcceptedNeverGoesBack(t *testing.T) {
 	require.EqualValues(t, 7, accepted())
 }
 
-// Many scrape at once, while the timer is in use.
+// Many goroutines scrape at the same time, while the timer is in use.
 func TestConcurrentScrapes(t *testing.T) {
 	timer := newTimer(t, hashedwheel.WithTick(time.Millisecond))
 	c := NewCollector(timer)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dashboard is what of metrics/grafana.json this test looks at.
+// dashboard is the part of metrics/grafana.json that this test reads.
 type dashboard struct {
 	Title  string
 	Panels []struct {
@@ -35,7 +35,7 @@ var (
 	variable   = regexp.MustCompile(`\$(\w+)`)
 )
 
-// Every metric, label and variable that the dashboard names exists, and it shows every metric that there is.
+// Every metric, label and variable that the dashboard names exists. The dashboard shows every metric.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("../grafana.json")
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestDashboard(t *testing.T) {
 	require.Eventually(t, func() bool { return timer.Stats().Levels != nil }, 10*time.Second, time.Millisecond)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(NewCollector(timer))
-	series := make(map[string]string)                 // the name of the family, by that of a series
+	series := make(map[string]string)                 // the name of the family, by the name of a series
 	known := map[string]bool{"job": true, "le": true} // labels; Prometheus adds the job
 	shown := make(map[string]bool)                    // families
 	for name, family := range scrape(t, registry) {
@@ -96,7 +96,7 @@ func TestDashboard(t *testing.T) {
 	}
 	ids := make(map[int]bool)
 	for _, p := range d.Panels {
-		require.False(t, ids[p.ID], "panel %d is there twice", p.ID)
+		require.False(t, ids[p.ID], "two panels have the id %d", p.ID)
 		ids[p.ID] = true
 		require.NotEmpty(t, p.Targets, p.Title)
 		for _, target := range p.Targets {

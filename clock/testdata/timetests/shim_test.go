@@ -54,10 +54,10 @@ func Tick(d Duration) <-chan Time           { return on.Tick(d) }
 func Unix(sec int64, nsec int64) Time       { return time.Unix(sec, nsec) }
 func Until(t Time) Duration                 { return on.Until(t) }
 
-// Interrupt has the tests' own sleep interrupted by a signal there. Here no system call waits.
+// In package time, Interrupt sends a signal that interrupts a sleep. Here no system call sleeps.
 func Interrupt() {}
 
-// It is the runtime's there, and false on old versions of Windows.
+// In package time this is a variable of the runtime. It is false on old versions of Windows.
 var haveHighResSleep = true
 
 var testenv skipper

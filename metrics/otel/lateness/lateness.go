@@ -6,8 +6,8 @@
 //	...
 //	producer.Add(timer)
 //
-// The API of OpenTelemetry has no asynchronous histogram, so this needs the SDK, and the place where its
-// reader is made.
+// The API of OpenTelemetry has no asynchronous histogram, so this package needs the SDK. The
+// program must pass the producer to the reader when it makes the reader.
 package lateness
 
 import (
@@ -47,8 +47,8 @@ type observed struct {
 // NewProducer returns a producer without timers.
 func NewProducer() *Producer { return &Producer{} }
 
-// Add makes the producer report a timer, from what is measured after the call. It does nothing if the
-// producer has the timer already. Timers need different names, or their histograms are mixed.
+// Add makes the producer report a timer. Only what is measured after the call counts. Add does nothing if
+// the producer has the timer already. Timers need different names. Otherwise their histograms are mixed.
 func (p *Producer) Add(timer *hashedwheel.Timer) {
 	name := timer.Name()
 	if name == "" {
@@ -67,7 +67,7 @@ func (p *Producer) Add(timer *hashedwheel.Timer) {
 	})
 }
 
-// Remove has the producer forget a timer. It does nothing if the producer does not have the timer.
+// Remove removes a timer from the producer. It does nothing if the producer does not have the timer.
 func (p *Producer) Remove(timer *hashedwheel.Timer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *Producer) Remove(timer *hashedwheel.Timer) {
 	}
 }
 
-// index returns where a timer is, -1 if it is not there. Called with mu held.
+// index returns the index of a timer, or -1 if the producer does not have it. Called with mu held.
 func (p *Producer) index(timer *hashedwheel.Timer) int {
 	return slices.IndexFunc(p.timers, func(o observed) bool { return o.timer == timer })
 }
@@ -97,7 +97,7 @@ func (p *Producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 		Scope: instrumentation.Scope{Name: scope},
 		Metrics: []metricdata.Metrics{{
 			Name:        "hashedwheel.lateness",
-			Description: "How late tasks were started after the tick at which they were due, of one in 64 of those that are due together.",
+			Description: "How late tasks were started after the tick at which they were due. Of tasks that are due together, one in 64 is measured.",
 			Unit:        "s",
 			Data:        data,
 		}},

@@ -37,8 +37,7 @@ func histograms(t *testing.T, reader metric.Reader) map[string]metricdata.Histog
 	return points
 }
 
-// On virtual time lateness is exact: tasks that run one after another are late by the length of those before
-// them. What was measured before Add does not count. After Remove there is nothing.
+// On virtual time lateness is exact: a task that waits for earlier tasks is late by the time that they take. What was measured before Add does not count. After Remove there is nothing.
 func TestProducer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		producer := NewProducer()
