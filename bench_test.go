@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Each benchmark does the same work on this library (impl=wheel, default options unless said)
-// and on package time (impl=time), in one run. The sleeps are on real time, like all that is
-// measured, and off the clock: they let the worker take what was armed or canceled.
+// In one run, each benchmark does the same work on this library (impl=wheel, with default options unless it
+// says otherwise) and on package time (impl=time). The sleeps let the worker take timeouts that were armed or
+// canceled. They do not count as time of the benchmark.
 
-// An impl is a way to make timers, with H for a handle.
+// An impl is a way to make timers. H is the type of a handle.
 type impl[H any] struct {
 	name   string
 	after  func(d time.Duration, f func()) H
@@ -54,12 +54,12 @@ func timeImpl() impl[*time.Timer] {
 	}
 }
 
-// prefill arms n timers from 10 minutes to an hour ahead, and returns how to be rid of them.
+// prefill arms n timers from 10 minutes to an hour ahead. It returns them, and a function that cancels them.
 func (im impl[H]) prefill(n int) (handles []H, clear func()) {
 	for range n {
 		handles = append(handles, im.after(10*time.Minute+rand.N(50*time.Minute), nop))
 	}
-	time.Sleep(250 * time.Millisecond) // so that they are in their places
+	time.Sleep(250 * time.Millisecond) // until the worker has put them into buckets
 	runtime.GC()
 	return handles, func() {
 		for _, h := range handles {
@@ -68,8 +68,8 @@ func (im impl[H]) prefill(n int) (handles []H, clear func()) {
 	}
 }
 
-// What a pending timeout takes, and what a collection takes with a million of them. The first
-// benchmark, while neither has memory left over from another one.
+// The memory of a pending timeout, and the time of a garbage collection with a million of them. This is the first
+// benchmark, because later ones would find memory that is left over from others.
 func BenchmarkPending(b *testing.B) {
 	b.Run("n=1000000/impl=wheel", func(b *testing.B) { benchPending(b, wheelImpl(b)) })
 	b.Run("n=1000000/impl=time", func(b *testing.B) { benchPending(b, timeImpl()) })
@@ -102,7 +102,7 @@ func benchPending[H any](b *testing.B, im impl[H]) {
 	}
 }
 
-// Arming alone. What has been armed is canceled now and then, off the clock.
+// Arming alone. The timeouts are canceled now and then, and that time does not count.
 func BenchmarkSchedule(b *testing.B) {
 	b.Run("impl=wheel", func(b *testing.B) { benchSchedule(b, wheelImpl(b)) })
 	b.Run("impl=time", func(b *testing.B) { benchSchedule(b, timeImpl()) })
@@ -132,7 +132,7 @@ func benchSchedule[H any](b *testing.B, im impl[H]) {
 	flush()
 }
 
-// The life of most timeouts: armed, and canceled soon after.
+// A timeout is armed and canceled soon after, as most timeouts are.
 func BenchmarkScheduleCancel(b *testing.B) {
 	for _, pending := range []int{0, 1e6} {
 		for _, mode := range []string{"serial", "parallel"} {
@@ -153,7 +153,7 @@ func benchScheduleCancel[H any](b *testing.B, im impl[H], mode string, pending i
 	})
 }
 
-// run runs what op returns, for each goroutine its own, in one goroutine or in GOMAXPROCS.
+// run calls op for each goroutine and runs the function that op returns, on one goroutine or on GOMAXPROCS.
 func run(b *testing.B, mode string, op func(goroutine int) func()) {
 	if mode == "serial" {
 		f := op(0)
@@ -173,7 +173,7 @@ func run(b *testing.B, mode string, op func(goroutine int) func()) {
 	b.StopTimer()
 }
 
-// An idle limit for each of 100,000 connections, moved by each packet.
+// Each of 100,000 connections has an idle limit, which each packet moves.
 func BenchmarkReset(b *testing.B) {
 	for _, mode := range []string{"serial", "parallel"} {
 		name := fmt.Sprintf("live=100000/mode=%s/impl=", mode)
@@ -199,8 +199,8 @@ func benchReset[H any](b *testing.B, im impl[H], mode string) {
 	})
 }
 
-// The same limits by the connections' keys: Keyed, and for package time a map under a lock, which
-// is what it takes there.
+// The same limits by keys of the connections: with Keyed, and with package time and a map under a lock, which a
+// program with package time needs.
 func BenchmarkKeyed(b *testing.B) {
 	const keys = 100_000
 	timer, err := New()
@@ -260,8 +260,8 @@ func BenchmarkKeyed(b *testing.B) {
 	}
 }
 
-// How late timeouts fire, 20,000 of them spread over a second. Below zero would be early. For
-// this library that is up to a tick, plus what both have in common.
+// How late 20,000 timeouts fire that are spread over a second. A value below zero would be early. This library is
+// late by up to a tick, in addition to the lateness that the machine causes for both.
 func BenchmarkLateness(b *testing.B) {
 	for _, tick := range []time.Duration{time.Millisecond, 10 * time.Millisecond} {
 		b.Run(fmt.Sprintf("tick=%v/impl=wheel", tick), func(b *testing.B) { benchLateness(b, wheelImpl(b, WithTick(tick))) })
@@ -300,9 +300,9 @@ func benchLateness[H any](b *testing.B, im impl[H]) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// A million tasks due at the same moment: how long after that moment the last of them has run.
-// The last benchmark, because the goroutines that package time starts for them leave traces
-// that each later garbage collection has to visit.
+// A million tasks are due at the same moment. The benchmark measures how long after that moment the last of them
+// has run. It is the last benchmark, because package time starts a goroutine for each task, and each later garbage
+// collection has to visit what is left of these goroutines.
 func BenchmarkFire(b *testing.B) {
 	b.Run("n=1000000/impl=wheel", func(b *testing.B) {
 		benchFire(b, func() impl[*Timeout] { return wheelImpl(b) })
@@ -316,7 +316,7 @@ func benchFire[H any](b *testing.B, newImpl func() impl[H]) {
 	for b.Loop() {
 		runtime.GC()
 		im := newImpl()
-		// A tick boundary of the wheel. Arming for half a tick before it leads there.
+		// A tick boundary of the wheel. A timeout armed for half a tick before the boundary is due at it.
 		due := time.Now().Add(10 * defaultTick)
 		armFor := due
 		if im.name == "wheel" {
@@ -336,5 +336,5 @@ func benchFire[H any](b *testing.B, newImpl func() impl[H]) {
 	}
 	slices.Sort(spent)
 	b.ReportMetric(float64(spent[len(spent)/2])/1e6, "ms/1M")
-	b.ReportMetric(0, "ns/op") // it would count the arming, and the wait for the deadline
+	b.ReportMetric(0, "ns/op") // ns/op would include the arming and the wait for the deadline
 }

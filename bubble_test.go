@@ -14,7 +14,7 @@ const (
 )
 
 // requireMisuse requires that each way to arm a timeout panics with words. The embedded timeout is bound
-// to the timer, and deadline is one that the timer's world has made.
+// to the timer. The deadline was made where the timer was made, inside or outside the bubble.
 func requireMisuse(t *testing.T, timer *Timer, embedded *Timeout, deadline time.Time, words string) {
 	t.Helper()
 	task := TaskFunc(func(*Timeout) {})
@@ -39,10 +39,10 @@ func requireMisuse(t *testing.T, timer *Timer, embedded *Timeout, deadline time.
 	}
 	require.Zero(t, timer.Stats().Accepted)
 	require.Zero(t, keyed.Len())
-	group.Close() // no lock was left behind
+	group.Close() // the panic has left no lock held
 }
 
-// A timer from outside would stand still in a bubble.
+// In a bubble, the time of a timer from outside would stand still.
 func TestTimerFromOutsideABubble(t *testing.T) {
 	timer := newTimer(t)
 	var embedded Timeout
@@ -52,7 +52,7 @@ func TestTimerFromOutsideABubble(t *testing.T) {
 		requireMisuse(t, timer, &embedded, deadline, usedInside)
 	})
 
-	// What is pending can be moved outside only.
+	// A pending timeout can be moved only outside.
 	to, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestTimerFromOutsideABubble(t *testing.T) {
 	require.True(t, to.Cancel())
 }
 
-// For a timer of a bubble decades would have passed outside.
+// Outside, a timer from a bubble would find that decades have passed.
 func TestTimerFromABubble(t *testing.T) {
 	var timer *Timer
 	var embedded Timeout

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Arming and canceling timeouts that their owners keep: 1,024 of them in turn, for each goroutine. Beside
-// them timers of package time that are used again in the same way, and timeouts that are new each time.
+// Each goroutine arms and cancels 1,024 timeouts that it keeps, in turn. For comparison, it does the same with
+// timers of package time that it keeps, and with timeouts that are new each time.
 func BenchmarkReuse(b *testing.B) {
 	timer, err := New()
 	if err != nil {
@@ -31,7 +31,7 @@ func BenchmarkReuse(b *testing.B) {
 		ring := embedded()
 		var deadline time.Time
 		return func(i int) {
-			if i == 0 { // as often as a server may look at the clock for other reasons
+			if i == 0 { // as often as a server may read the clock for other reasons
 				deadline = time.Now().Add(10 * time.Second)
 			}
 			ring[i].ResetAt(deadline)
@@ -59,7 +59,7 @@ func BenchmarkReuse(b *testing.B) {
 
 const reused = 1024 // a power of two
 
-// benchReuse measures what start returns, for one goroutine and for as many as there are processors.
+// benchReuse measures the function that start returns, on one goroutine and on one for each processor.
 func benchReuse(b *testing.B, name string, start func() (use func(i int))) {
 	b.Run(name+"/serial", func(b *testing.B) {
 		b.ReportAllocs()
@@ -81,7 +81,7 @@ func benchReuse(b *testing.B, name string, start func() (use func(i int))) {
 	})
 }
 
-// Moving 100,000 timeouts that are pending to later, as heartbeats do.
+// 100,000 pending timeouts are moved to later, as heartbeats do.
 func BenchmarkResetLive(b *testing.B) {
 	const n = 100_000
 	timer, err := New()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A timeout in a batch, for which no runner has time, is put off. It waits for its turn at its new tick
-// and runs as soon as there is room then, because the worker has been told.
+// A timeout is in a batch, and no runner has time for it. It is reset to a later tick. At that tick it waits for
+// its turn again, and it runs as soon as a runner is free, because the worker has been notified.
 func TestPutOffInABatch(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestPutOffInABatch(t *testing.T) {
 			}
 			require.NoError(t, err)
 			for range 20 {
-				_, err = timer.AfterFunc(time.Hour, nop) // so the worker is awake, and comes at boundaries only
+				_, err = timer.AfterFunc(time.Hour, nop) // so that the worker is awake, and works only at boundaries
 				require.NoError(t, err)
 				pass(tick)
 			}
@@ -42,7 +42,7 @@ func TestPutOffInABatch(t *testing.T) {
 	})
 }
 
-// A deadline earlier than the one it has counts too.
+// ResetAt also moves a timeout to an earlier deadline.
 func TestResetAtEarlier(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
@@ -91,8 +91,8 @@ func TestEmbeddedArePruned(t *testing.T) {
 	})
 }
 
-// A repeating timeout of a group runs when one without a group does: what it counts from is the exact time
-// asked for, not a boundary, because its first arming is not a Reset.
+// A repeating timeout of a group runs at the same times as one without a group. It counts from the exact initial
+// delay, not from a boundary, because its first arming is not a Reset.
 func TestFixedRateInAGroupIsExact(t *testing.T) {
 	const tick, delay, period = 10 * time.Millisecond, 13 * time.Millisecond, 25 * time.Millisecond
 	virtual(t, func(t *testing.T) {
@@ -112,10 +112,10 @@ func TestFixedRateInAGroupIsExact(t *testing.T) {
 	})
 }
 
-// A member of a group that is armed again while it is still on the queue is on the list again.
+// If a member of a group is armed again while it is still on the queue, it joins the group's list again.
 func TestMemberIsArmedOnTheQueue(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
-	timer.worker.presence.Store(awake) // there is no worker, which would take it off the queue
+	timer.worker.presence.Store(awake) // so that no worker starts and takes the timeout off the queue
 	defer timer.worker.presence.Store(absent)
 	g := NewGroup(timer)
 	to, err := g.AfterFunc(time.Hour, nop)
@@ -132,7 +132,7 @@ func TestMemberIsArmedOnTheQueue(t *testing.T) {
 	require.ErrorIs(t, err, ErrGroupClosed)
 }
 
-// After Stop no timeout is armed, also if it was on the queue when Stop came, in whatever state.
+// After Stop no timeout can be armed, even if it was on the queue during Stop, pending or canceled.
 func TestStopLeavesNoneOnTheQueue(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
 	calls := make([]request, 4)
@@ -161,8 +161,8 @@ func TestStopLeavesNoneOnTheQueue(t *testing.T) {
 	require.Zero(t, timer.Pending())
 }
 
-// A struct that is dropped is collected by the second boundary after its timeout has ended, however it
-// has ended and however often it was armed. One that was never armed is collected at once.
+// A struct that is dropped can be garbage collected by the second boundary after its timeout has ended, however it
+// has ended and however often it was armed. A struct whose timeout was never armed can be collected at once.
 func TestEmbeddedAreReleased(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestEmbeddedAreReleased(t *testing.T) {
 	})
 }
 
-// A struct from a pool is armed again by its own task, and by others while that runs.
+// A timeout is armed again by its own task, and its runs overlap.
 func TestEmbeddedFromInside(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {

@@ -12,21 +12,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A pooled is a struct with a timeout that is used again and again. It counts its armings, and how they have
+// A pooled is a struct whose timeout is used again and again. It counts the armings of the timeout, and how they
 // ended.
 type pooled struct {
 	timeout  Timeout
-	armed    atomic.Int64 // raised before
-	ended    atomic.Int64 // the sum of these:
+	armed    atomic.Int64 // raised before an arming
+	ended    atomic.Int64 // the sum of the next three
 	ran      atomic.Int64
 	canceled atomic.Int64
 	returned atomic.Int64
 
-	notUntil atomic.Int64 // no run is due before that, counted from base
+	notUntil atomic.Int64 // no run is due before this time, counted from base
 	round    *pooledRound
 }
 
-// A pooledRound is one timer and those who use it.
+// A pooledRound is one timer with its users.
 type pooledRound struct {
 	t     *testing.T
 	timer *Timer
@@ -35,7 +35,7 @@ type pooledRound struct {
 	pool  sync.Pool
 
 	mu  sync.Mutex
-	all []*pooled // includes what the pool has dropped
+	all []*pooled // includes structs that the pool has dropped
 }
 
 func (p *pooled) end(how *atomic.Int64) {
@@ -46,7 +46,8 @@ func (p *pooled) end(how *atomic.Int64) {
 	}
 }
 
-// Run arms the timeout again, sometimes, and goes on for a while after it has let others do so.
+// Run sometimes arms the timeout again. After the end is counted, others may arm it, and Run sometimes continues
+// for a while.
 func (p *pooled) Run(to *Timeout) {
 	r := p.round
 	if r.over.Load() {
@@ -65,7 +66,7 @@ func (p *pooled) Run(to *Timeout) {
 	}
 }
 
-// arm arms the timeout, which has ended or is about to. It reports whether the timer has taken it.
+// arm arms the timeout, which has ended or is about to end. It reports whether the timer has accepted it.
 func (p *pooled) arm(delay time.Duration) bool {
 	r := p.round
 	p.armed.Add(1)
@@ -87,7 +88,7 @@ func (p *pooled) arm(delay time.Duration) bool {
 	return err == nil
 }
 
-// use takes a struct from the pool, arms it, does something, and puts it back when it has ended.
+// use takes a struct from the pool, and arms and ends its timeout several times. Then it puts the struct back.
 func (r *pooledRound) use(rnd *rand.Rand) {
 	p, _ := r.pool.Get().(*pooled)
 	if p == nil {
@@ -97,7 +98,7 @@ func (r *pooledRound) use(rnd *rand.Rand) {
 		r.all = append(r.all, p)
 		r.mu.Unlock()
 	}
-	for range 1 + rnd.IntN(4) { // at once, while the old arming is in its place
+	for range 1 + rnd.IntN(4) { // at once, while the queue, a bucket or a batch still has the timeout from the arming before
 		if !p.arm(time.Duration(rnd.IntN(1500)*rnd.IntN(2)) * time.Microsecond) {
 			return
 		}
@@ -105,23 +106,23 @@ func (r *pooledRound) use(rnd *rand.Rand) {
 			runtime.Gosched()
 		}
 		if rnd.IntN(4) == 0 {
-			p.notUntil.Store(0) // the task may have set it again, but to no later than this
+			p.notUntil.Store(0) // the task may arm the timeout at the same time, but for no later time
 			p.timeout.Move(time.Duration(200+rnd.IntN(500)) * time.Microsecond)
 		}
 		for p.ended.Load() != p.armed.Load() {
 			if rnd.IntN(8) > 0 && p.timeout.Cancel() {
 				p.end(&p.canceled)
 			} else if runtime.Gosched(); r.timer.IsStopped() {
-				return // Stop has it, or its task is about to run
+				return // Stop returns the timeout, or its task is about to run
 			}
 		}
 	}
 	r.pool.Put(p)
 }
 
-// Structs from a pool are armed again as soon as they have ended: while the old arming is on the queue, in
-// a bucket, in a batch or with an executor, and while the task runs. At a random moment the timer is
-// stopped. Each arming ends exactly once, and none is early. On real time, because it is about races.
+// Timeouts of structs from a pool are armed again as soon as they have ended: while they are still on the queue, in
+// a bucket, in a batch or with an executor, and while the task runs. At a random moment the timer is stopped. Each
+// arming ends exactly once, and none is early. The test runs on real time, because it tests races.
 func TestPooledEndOnce(t *testing.T) {
 	seeds := newRand(t)
 	var total Stats
@@ -175,11 +176,11 @@ func TestPooledEndOnce(t *testing.T) {
 		total.Returned += sum.Returned
 	}
 	t.Logf("%d armed, %d expired, %d canceled, %d returned", total.Accepted, total.Expired, total.Canceled, total.Returned)
-	require.True(t, seen(), "the test did not do what it is for")
+	require.True(t, seen(), "the test did not see every outcome")
 }
 
-// Many arm, cancel, move and prune the same few timeouts, none of which has a hook, in no order. What comes
-// true agrees with the counts. On real time, too.
+// Many goroutines arm, cancel, move and prune the same few timeouts, which have no hook. The results of the calls
+// agree with the counts. The test runs on real time.
 func TestEmbeddedShared(t *testing.T) {
 	seeds := newRand(t)
 	var total Stats
@@ -233,7 +234,7 @@ func TestEmbeddedShared(t *testing.T) {
 			Accepted: armed.Load(), Expired: ran.Load(), Canceled: canceled.Load(), Returned: uint64(len(left)),
 		}
 		st := outcomes(timer)
-		st.Rejected = 0 // by Stop, also of a Move
+		st.Rejected = 0 // refused after Stop, which also counts for Move
 		require.Equal(t, sum, st)
 		for i := range all {
 			require.NotEqualValues(t, pending, status(all[i].word.Load()))
@@ -242,5 +243,5 @@ func TestEmbeddedShared(t *testing.T) {
 		total.Canceled += sum.Canceled
 		total.Returned += sum.Returned
 	}
-	require.True(t, seen(), "the test did not do what it is for")
+	require.True(t, seen(), "the test did not see every outcome")
 }

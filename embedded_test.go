@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A request has a timeout for a field.
+// A request has a field of type Timeout.
 type request struct {
 	timeout Timeout
 	ran     moments
@@ -29,8 +29,8 @@ func newRequest(timer *Timer) *request {
 	return c
 }
 
-// Before it is armed for the first time nothing is true of a timeout, and every method is harmless,
-// whether Init has been called or not.
+// Before a timeout is armed for the first time, it is not pending, expired or canceled, and its methods do nothing.
+// This holds before and after Init.
 func TestIdleTimeout(t *testing.T) {
 	timer := newTimer(t)
 	zero, bound := new(Timeout), newRequest(timer)
@@ -51,7 +51,7 @@ func TestIdleTimeout(t *testing.T) {
 	require.Equal(t, Stats{}, outcomes(timer))
 }
 
-// A mistake of the programmer's is a panic that names it.
+// Wrong uses of Init and Reset panic with a message that names the mistake.
 func TestInitMisuse(t *testing.T) {
 	timer := newTimer(t)
 	armed := newRequest(timer)
@@ -82,16 +82,16 @@ func TestInitMisuse(t *testing.T) {
 	require.Equal(t, Stats{Pending: 2, Accepted: 3, Canceled: 1}, outcomes(timer))
 }
 
-// withoutWorker has the timer believe that its worker is awake, so that nobody starts one, until the test ends.
+// withoutWorker makes the timer believe, until the test ends, that its worker is awake, so that no worker starts.
 func withoutWorker(t *testing.T, timer *Timer) {
 	timer.worker.presence.Store(awake)
 	t.Cleanup(func() { timer.worker.presence.Store(absent) })
 }
 
-// The timeouts of structs that a growing slice has moved are copies, and to use one is a panic. By
-// chance one in 15 goes unnoticed; here there are enough of them.
+// When a slice of structs grows, their timeouts are copied. A use of such a copy panics. By chance one copy in 15
+// goes unnoticed, so the test uses many of them.
 func TestCopiesPanic(t *testing.T) {
-	timer := newFakedTimer(t) // the counts are wrong by the copies that go unnoticed
+	timer := newFakedTimer(t) // the counts include the copies that go unnoticed
 	withoutWorker(t, timer)
 	const n = 100
 	for name, use := range map[string]func(to *Timeout){
@@ -124,7 +124,7 @@ func TestCopiesPanic(t *testing.T) {
 	}
 }
 
-// Go vet finds the copy that is written as one.
+// Go vet finds a copy that is visible in the source code.
 func TestVetFindsCopies(t *testing.T) {
 	needsProcesses(t)
 	t.Parallel()
@@ -133,7 +133,7 @@ func TestVetFindsCopies(t *testing.T) {
 	require.Contains(t, string(out), "return copies lock value: github.com/hashedwheel/hashedwheel/testdata/copied.call contains github.com/hashedwheel/hashedwheel.Timeout")
 }
 
-// An embedded timeout in all of its states, one after another: it ends once for each time that it is armed.
+// An embedded timeout goes through all of its states. It ends once for each time that it is armed.
 func TestEmbedded(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = 10 * time.Millisecond
@@ -164,7 +164,7 @@ func TestEmbedded(t *testing.T) {
 		arm(tick, false) // canceled, and still on the queue
 		require.True(t, c.timeout.Cancel())
 		pass(3 * tick)
-		arm(2*tick, false) // canceled, and no longer anywhere
+		arm(2*tick, false) // canceled, and known to the timer no longer
 		pass(tick)
 		require.True(t, c.timeout.Cancel()) // in its bucket
 		arm(4*tick, false)
@@ -185,7 +185,7 @@ func TestEmbedded(t *testing.T) {
 	})
 }
 
-// Move moves what is pending, and leaves everything else as it is.
+// Move moves a pending timeout, and does not change any other.
 func TestMove(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -200,14 +200,14 @@ func TestMove(t *testing.T) {
 		require.True(t, c.timeout.Move(tick)) // until 7
 		pass(5 * tick)
 		require.Equal(t, []time.Duration{7 * tick}, c.ran.since(start))
-		require.False(t, c.timeout.Move(tick), "it has expired")
+		require.False(t, c.timeout.Move(tick), "the timeout has expired")
 		pass(5 * tick)
 		require.True(t, c.timeout.IsExpired())
 
 		_, err = c.timeout.Reset(tick)
 		require.NoError(t, err)
 		require.True(t, c.timeout.Cancel())
-		require.False(t, c.timeout.Move(tick), "it has been canceled")
+		require.False(t, c.timeout.Move(tick), "the timeout has been canceled")
 		pass(5 * tick)
 		require.True(t, c.timeout.IsCanceled())
 		require.Len(t, c.ran.all(), 1)
@@ -224,15 +224,15 @@ func TestEmbeddedTakesASlot(t *testing.T) {
 			require.NoError(t, err)
 			_, err = b.timeout.Reset(time.Hour)
 			require.ErrorIs(t, err, ErrTooManyPending)
-			require.False(t, b.timeout.IsCanceled(), "it is still idle")
+			require.False(t, b.timeout.IsCanceled(), "the timeout is still idle")
 			require.True(t, a.timeout.Cancel())
 		}
 		require.Equal(t, Stats{Accepted: 3, Canceled: 3, Rejected: 3}, outcomes(timer))
 	})
 }
 
-// A deadline expires at the first tick boundary at or after it, like a delay, whatever the worker is
-// about: the timer is empty, or the worker sleeps, or it comes at each tick.
+// A timeout with a deadline expires at the first tick boundary at or after the deadline. This holds if the timer is
+// empty, if its worker sleeps, and if its worker works at each tick.
 func TestDeadlines(t *testing.T) {
 	const tick = 10 * time.Millisecond
 	states := map[string]func(timer *Timer) error{
@@ -251,7 +251,7 @@ func TestDeadlines(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/wall=%v", state, wall), func(t *testing.T) {
 				virtual(t, func(t *testing.T) {
 					timer := newTimer(t, WithTick(tick))
-					timer.clock.monotonic = wall // a deadline of this bubble then lacks the reading that start has
+					timer.clock.monotonic = wall // if true, deadlines of this bubble lack the monotonic reading that start seems to have
 					start := time.Now()
 					require.NoError(t, prepare(timer))
 					for _, offset := range []time.Duration{
@@ -262,7 +262,7 @@ func TestDeadlines(t *testing.T) {
 						late := func(c *request) {
 							require.Len(t, c.ran.all(), 1)
 							at, earliest := c.ran.all()[0], now.Add(max(offset, 1))
-							require.Zero(t, at.Sub(start)%tick, "not at a boundary")
+							require.Zero(t, at.Sub(start)%tick, "expired between two boundaries")
 							require.GreaterOrEqual(t, at.Sub(earliest), time.Duration(0), "early, by offset %v", offset)
 							require.Less(t, at.Sub(earliest), tick, "late, by offset %v", offset)
 						}
@@ -285,7 +285,7 @@ func TestDeadlines(t *testing.T) {
 						reset(later, true)
 						all := []*request{made, idle, ended, sooner, later}
 						for _, c := range all {
-							require.Empty(t, c.ran.all(), "inside the call")
+							require.Empty(t, c.ran.all(), "expired inside the call")
 						}
 						pass(max(offset, 0) + tick)
 						for _, c := range all {
@@ -298,7 +298,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// The zero Time has passed, and a time that is too far off is never.
+// The zero Time is a deadline that has passed. A deadline too far ahead is never due.
 func TestDeadlineOutOfRange(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t)
@@ -318,8 +318,8 @@ func TestDeadlineOutOfRange(t *testing.T) {
 	})
 }
 
-// Only the monotonic reading of a deadline counts, if it has one. These were computed before the wall clock
-// was set by an hour: to compare wall clocks would make them an hour early or late.
+// Only the monotonic reading of a deadline counts, if the deadline has one. These deadlines look as if the wall
+// clock had been set by an hour since. A comparison of wall clocks would make them an hour early or late.
 func TestDeadlineAfterTheClockWasSet(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
 	start := timer.clock.start
@@ -334,15 +334,15 @@ func TestDeadlineAfterTheClockWasSet(t *testing.T) {
 	}
 }
 
-// setWall sets the wall clock's reading of a time, and leaves the monotonic one. Package time keeps the
-// seconds above 30 bits of nanoseconds.
+// setWall changes the wall clock reading of a time, but not its monotonic reading. Package time keeps the seconds
+// above 30 bits of nanoseconds.
 func setWall(t *time.Time, by time.Duration) {
 	*(*uint64)(unsafe.Pointer(t)) += uint64(by/time.Second) << 30
 }
 
-// With a monotonic reading the clock is not read: not to arm a new timeout, nor an ended one, and not to
-// move a pending one. The position here is at a tick long gone by. So a reading would show, because by the
-// clock the deadlines have passed.
+// If a deadline has a monotonic reading, the clock is not read: neither to arm a new timeout or one that has ended,
+// nor to move a pending one. Here the timer's position is at a tick that passed long ago, and the deadlines have
+// passed by the clock. So a reading of the clock would change the result.
 func TestDeadlineReadsNoClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -369,8 +369,8 @@ func TestDeadlineReadsNoClock(t *testing.T) {
 	})
 }
 
-// A struct that is overwritten while the timer knows its timeout cuts the list that the timeout is on. The
-// next goroutine that looks at it crashes the program, because timeouts of others may be lost.
+// If a struct is overwritten while its timeout is on a list of the timer, the list is cut. The next goroutine that
+// finds the timeout crashes the program, because other timeouts may be lost.
 func TestOverwrittenIsNoticed(t *testing.T) {
 	timer := newFakedTimer(t)
 	withoutWorker(t, timer)
@@ -386,12 +386,12 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 	require.PanicsWithValue(t, overwritten, worker)
 	require.PanicsWithValue(t, overwritten, func() { (&pruning{timer: timer}).sift(&arm().timeout) })
 	require.PanicsWithValue(t, overwritten, func() { arm().timeout.takeOff(queued) })
-	for range s.takeAll((*stack).take) { // Stop need not find them
+	for range s.takeAll((*stack).take) { // so that Stop does not find them
 	}
 }
 
-// A timeout that is due, and waits for its turn behind a task that blocks, may be reset at each tick, or canceled
-// and armed again: it is in the batches a few times at most.
+// A due timeout waits for its turn behind a task that blocks. If it is reset at each tick, or canceled and armed
+// again, it has only a few entries in the batches.
 func TestRearmedDoNotPileUp(t *testing.T) {
 	for name, again := range map[string]func(to *Timeout){
 		"Reset":          func(to *Timeout) { to.Reset(0) },
@@ -426,7 +426,7 @@ func TestRearmedDoNotPileUp(t *testing.T) {
 	}
 }
 
-// Arming timeouts again and again allocates nothing, in whatever state they are.
+// Arming a timeout again allocates nothing, whatever its state.
 func TestEmbeddedAllocatesNothing(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
 	const n = 100
@@ -450,7 +450,7 @@ func TestEmbeddedAllocatesNothing(t *testing.T) {
 	require.EqualValues(t, 1, testing.AllocsPerRun(1000, func() { timer.NewTimeoutAt(requests[0], deadline) }))
 }
 
-// Init adopts a Canceler as NewTimeout does.
+// A Canceler that is bound by Init is notified, as with NewTimeout.
 func TestEmbeddedCanceler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t)

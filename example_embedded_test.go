@@ -16,7 +16,7 @@ type request struct {
 
 func (r *request) Run(*hashedwheel.Timeout) { r.lost <- "timed out" }
 
-// A timeout in the caller's own struct, which comes from a pool: arming it allocates nothing.
+// The timeout is a field of a struct that comes from a pool. So arming it allocates nothing.
 func ExampleTimer_Init() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
@@ -47,7 +47,7 @@ func ExampleTimer_Init() {
 	// Output: timed out 0
 }
 
-// Many timeouts with one deadline, for which the clock is read once.
+// Many timeouts have the same deadline, so the clock is read only once.
 func ExampleTimeout_ResetAt() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
@@ -75,7 +75,7 @@ func ExampleTimeout_ResetAt() {
 	// timed out true
 }
 
-// A call that is given a deadline, such as that of a context, and not a delay.
+// A call has a deadline, such as that of a context, instead of a delay.
 func ExampleTimer_NewTimeoutAt() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
@@ -101,7 +101,7 @@ func ExampleTimer_NewTimeoutAt() {
 	// early: false
 }
 
-// An idle limit that is not armed again once it has been exceeded.
+// An idle limit that has expired is not armed again.
 func ExampleTimeout_Move() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
@@ -116,10 +116,10 @@ func ExampleTimeout_Move() {
 	}
 	fmt.Println("a packet in time:", idle.Move(5*time.Millisecond))
 	<-closed
-	fmt.Println("one that is late:", idle.Move(5*time.Millisecond))
+	fmt.Println("a packet too late:", idle.Move(5*time.Millisecond))
 	fmt.Println("pending:", timer.Pending())
 	// Output:
 	// a packet in time: true
-	// one that is late: false
+	// a packet too late: false
 	// pending: 0
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A cache whose entries go when they have not been used for a minute. Nothing is to be done then, so it
-// has no callback.
+// The entries of a cache are removed when they have not been used for a minute. Nothing else is done then, so the
+// Keyed has no callback.
 func ExampleKeyed_Touch() {
 	timer, err := hashedwheel.New()
 	if err != nil {
@@ -19,9 +19,9 @@ func ExampleKeyed_Touch() {
 	const limit = time.Minute
 	cache := hashedwheel.NewKeyed[string, int](timer, nil)
 	length := func(word string) int {
-		n, ok := cache.Touch(word, limit) // from now it has another minute
+		n, ok := cache.Touch(word, limit) // the entry has another minute from now
 		if !ok {
-			n = len(word) // or something that takes longer
+			n = len(word) // or a longer computation
 			if err := cache.Set(word, n, limit); err != nil {
 				fmt.Println("not kept:", err) // stopped, or too many pending
 			}
@@ -36,7 +36,7 @@ func ExampleKeyed_Touch() {
 	// wheel 5 known: true
 }
 
-// All prices have changed: what is kept of the old ones goes at once, and none of it expires later.
+// When all prices have changed, Clear removes the old ones at once. None of them expires later.
 func ExampleKeyed_Clear() {
 	timer, err := hashedwheel.New()
 	if err != nil {

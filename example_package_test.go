@@ -8,7 +8,7 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// Calls that end with their reply or with their timeout. One timer serves all of them.
+// A call ends with its reply or with its timeout. One timer serves all calls.
 func Example() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))
 	if err != nil {
@@ -25,7 +25,7 @@ func Example() {
 		}
 		select {
 		case reply := <-replies:
-			timeout.Cancel() // costs some 20 ns; the timer lets go of the call
+			timeout.Cancel() // costs some 20 ns; the timer then drops the call
 			return reply, nil
 		case err := <-failed:
 			return "", err
@@ -35,7 +35,7 @@ func Example() {
 	replies := make(chan string, 1)
 	replies <- "hello"
 	fmt.Println(call(replies, time.Minute))
-	fmt.Println(call(replies, 20*time.Millisecond)) // nobody answers
+	fmt.Println(call(replies, 20*time.Millisecond)) // no reply comes
 	fmt.Println("pending:", timer.Pending())
 	// Output:
 	// hello <nil>
@@ -43,12 +43,12 @@ func Example() {
 	// pending: 0
 }
 
-// One timer for the program, with what differs from the defaults.
+// A program has one timer. Only options that differ from the defaults are given.
 func ExampleNew() {
 	timer, err := hashedwheel.New(
 		hashedwheel.WithTick(10*time.Millisecond), // late by less than this
-		hashedwheel.WithLevels(2),                 // for delays of up to 22 minutes, and longer ones now and then
-		hashedwheel.WithMaxPending(1_000_000),     // one more is refused
+		hashedwheel.WithLevels(2),                 // for delays of up to 22 minutes, and for a few longer ones
+		hashedwheel.WithMaxPending(1_000_000),     // one more timeout is refused
 	)
 	if err != nil {
 		panic(err)
@@ -60,7 +60,7 @@ func ExampleNew() {
 	// Output: hashedwheel: WithTick(0s): the tick must be positive
 }
 
-// What became of the timeouts. To watch a running program, publish it:
+// Stats counts how the timeouts of a timer ended. To watch a running program, publish the Stats:
 //
 //	expvar.Publish("timer", expvar.Func(func() any { return timer.Stats() }))
 func ExampleTimer_Stats() {
@@ -89,7 +89,7 @@ func ExampleTimer_Stats() {
 	// expired: 1 canceled: 1 pending: 1
 }
 
-// A limit says no at once, where otherwise memory would grow. What to do then is up to the caller.
+// With a limit, a timeout is refused at once instead of letting memory grow. The caller decides what to do then.
 func ExampleWithMaxPending() {
 	timer, err := hashedwheel.New(hashedwheel.WithMaxPending(2))
 	if err != nil {

@@ -18,8 +18,8 @@ type connection struct {
 
 func (c *connection) Run(*hashedwheel.Timeout) { c.closed = time.Now() }
 
-// How to test what uses a timer: in a bubble of testing/synctest, where an hour takes no time and all of
-// it is exact. The task has run when Wait returns.
+// Code that uses a timer is tested in a bubble of testing/synctest. There an hour takes no time, and times are exact.
+// When Wait returns, the task has run.
 func TestWithSynctest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick, limit = 100 * time.Millisecond, time.Hour + time.Millisecond

@@ -9,10 +9,10 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// The examples show programs as a reader would write them, so they sleep for real, for some
-// milliseconds, and print nothing that depends on how long.
+// The examples show programs as a reader would write them. So they sleep on real time, for some milliseconds.
+// Their output does not depend on how long the sleeps take.
 
-// A timeout for a request: if the reply comes first, Cancel, and the task never starts.
+// A request has a timeout. If the reply comes first, Cancel returns true, and the task never starts.
 func ExampleTimer_NewTimeout() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))
 	if err != nil {
@@ -53,8 +53,7 @@ func ExampleTimer_AfterFunc() {
 	// five milliseconds have passed
 }
 
-// An idle limit: each packet moves the deadline, at the price of a reading of the clock and
-// one compare-and-swap.
+// Each packet moves the deadline of an idle limit. This costs one reading of the clock and one compare-and-swap.
 func ExampleTimeout_Reset() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
@@ -71,7 +70,7 @@ func ExampleTimeout_Reset() {
 	idle.Reset(0)
 	<-closed
 
-	active, err := idle.Reset(time.Minute) // it has expired, and is pending again
+	active, err := idle.Reset(time.Minute) // the timeout had expired, and is pending again
 	fmt.Println(active, err, timer.Pending())
 	// Output:
 	// true <nil>
@@ -80,7 +79,7 @@ func ExampleTimeout_Reset() {
 	// false <nil> 1
 }
 
-// Stop hands back what was pending: run it now, store it, or drop it.
+// Stop returns the pending timeouts. The caller can run their tasks now, store them, or drop them.
 func ExampleTimer_Stop() {
 	timer, err := hashedwheel.New()
 	if err != nil {
@@ -98,7 +97,7 @@ func ExampleTimer_Stop() {
 	// hashedwheel: timer is stopped
 }
 
-// Shutdown is Stop for a program that wants to see its tasks through.
+// Shutdown is Stop, except that it also waits for running tasks.
 func ExampleTimer_Shutdown() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
@@ -122,7 +121,7 @@ func ExampleTimer_Shutdown() {
 	// 1 pending, <nil>
 }
 
-// A job is a Task and a Canceler: it learns of either end.
+// A job is a Task and a Canceler. One of its two methods is called at its end.
 type job struct {
 	name string
 	over chan bool
@@ -151,7 +150,7 @@ func ExampleCanceler() {
 	// flush has run
 }
 
-// An executor is any function that has another one called: here a goroutine for each task.
+// An executor is a function that runs another function. This one starts a goroutine for each task.
 func ExampleWithExecutor() {
 	timer, err := hashedwheel.New(
 		hashedwheel.WithTick(time.Millisecond),
@@ -173,7 +172,7 @@ func ExampleWithExecutor() {
 	// run by the executor
 }
 
-// A heartbeat, until it is canceled from inside. One handle stands for all runs.
+// A heartbeat repeats until its task cancels it. One handle stands for all runs.
 func ExampleTimer_ScheduleAtFixedRate() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
@@ -203,7 +202,7 @@ func ExampleTimer_ScheduleAtFixedRate() {
 	// canceled: true
 }
 
-// A poll that rests for as long as it likes after each answer, however late that is.
+// A poll waits for the same time after each run, however long the run took.
 func ExampleTimer_ScheduleWithFixedDelay() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
@@ -215,7 +214,7 @@ func ExampleTimer_ScheduleWithFixedDelay() {
 	n := 0
 	_, err = timer.ScheduleWithFixedDelay(hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) {
 		n++
-		polls <- n // the delay begins when it has been received
+		polls <- n // the delay begins after n has been received
 		if n == 3 {
 			to.Cancel()
 		}
@@ -227,12 +226,12 @@ func ExampleTimer_ScheduleWithFixedDelay() {
 	// Output: 1 2 3
 }
 
-// backoff is a Schedule of three runs, each after twice the time.
+// backoff is a Schedule of three runs. The time before each run is twice the time before.
 type backoff struct{ next time.Duration }
 
 func (b *backoff) Next(prev time.Time) time.Time {
 	if b.next > 4*time.Millisecond {
-		return time.Time{} // the end
+		return time.Time{} // ends the timeout
 	}
 	defer func() { b.next *= 2 }()
 	return prev.Add(b.next)
@@ -260,7 +259,7 @@ func ExampleTimer_Schedule() {
 	// try
 }
 
-// A thousand caches that are refreshed each minute, but not all at once.
+// A thousand caches are refreshed each minute, but not all at the same time.
 func ExampleJitter() {
 	timer, err := hashedwheel.New()
 	if err != nil {
@@ -279,7 +278,7 @@ func ExampleJitter() {
 	// Output: 1000 pending, each due in 60 to 66 seconds
 }
 
-// Once it is canceled, and Wait has returned, the task does not use the file any more.
+// After Cancel and Wait have returned, the task no longer uses the file.
 func ExampleTimeout_Wait() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
@@ -307,7 +306,7 @@ func ExampleTimeout_Wait() {
 	// Output: true
 }
 
-// Sessions that end when they have not been used for a while.
+// Sessions end when they have not been used for a while.
 func ExampleKeyed() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
@@ -325,7 +324,7 @@ func ExampleKeyed() {
 	if err := sessions.Set("b3", "Ben", 10*time.Millisecond); err != nil {
 		panic(err)
 	}
-	sessions.Move("a7", 2*time.Minute) // she has done something
+	sessions.Move("a7", 2*time.Minute) // the user was active
 
 	fmt.Println("idle:", <-ended)
 	fmt.Println("left:", sessions.Len())
@@ -358,7 +357,7 @@ func ExampleKeyed_All() {
 	// Output: weight of all: 6
 }
 
-// What is pending for a connection goes with it.
+// When a connection closes, its group cancels the timeouts of the connection.
 func ExampleGroup() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
@@ -384,9 +383,9 @@ func ExampleGroup() {
 	// hashedwheel: group is closed
 }
 
-// A context that a timeout of the wheel ends, for calls that take one. It differs from one of
-// context.WithTimeout in this: Err is context.Canceled, and only context.Cause tells that the deadline
-// was exceeded; Deadline reports none; and a timer that is stopped does not end the context.
+// A timeout can end a context, for calls that take a context. Such a context differs from one of context.WithTimeout
+// in three ways. Err returns context.Canceled, and only context.Cause says that the deadline was exceeded. Deadline
+// reports no deadline. And if the timer is stopped, the context does not end.
 func ExampleTimer_AfterFunc_context() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
