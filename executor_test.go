@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A pool holds what is submitted until it is told to run it.
+// A pool keeps the functions that are submitted until runAll runs them.
 type pool struct {
 	mu   sync.Mutex
 	held []func()
@@ -29,7 +29,7 @@ func (p *pool) submit(run func()) error {
 	return nil
 }
 
-// take returns what it holds, and holds it no more.
+// take removes the functions from the pool and returns them.
 func (p *pool) take() []func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,7 +46,7 @@ func (p *pool) runAll() (n int) {
 	return n
 }
 
-// While the executor holds a task its timeout is pending, with all that this means.
+// While the executor holds a task, the timeout is pending. It can be canceled, reset and returned by Stop.
 func TestExecutorHoldsTasks(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestExecutorHoldsTasks(t *testing.T) {
 		for i, run := range held {
 			before := len(fired.all())
 			run()
-			run() // once too often
+			run() // a second call has no effect
 			require.LessOrEqual(t, len(fired.all()), before+1, "job %d", i)
 		}
 		require.Len(t, fired.all(), 3)
@@ -99,15 +99,14 @@ func TestExecutorHoldsTasks(t *testing.T) {
 	})
 }
 
-// Of a canceled timeout nothing is kept. The function that the pool was given for it runs what is due
-// next.
+// Nothing keeps a canceled timeout alive. The function that was submitted for it runs the next due task instead.
 func TestExecutorForgetsCanceled(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var p pool
 		timer := newTimer(t, WithTick(time.Millisecond), WithExecutor(p.submit), WithMaxConcurrency(1))
 		to, err := timer.AfterFunc(0, nop)
 		require.NoError(t, err)
-		_, err = timer.AfterFunc(2*time.Millisecond, nop) // a tick later, for of one tick there is no order
+		_, err = timer.AfterFunc(2*time.Millisecond, nop) // a tick later, because timeouts of one tick have no order
 		require.NoError(t, err)
 		pass(5 * time.Millisecond)
 		held := p.take()
@@ -133,7 +132,7 @@ func jobsOf(timer *Timer) int {
 	return x.out
 }
 
-// An executor that refuses, panics or exits loses nothing.
+// If an executor refuses, panics or exits, no task is lost.
 func TestExecutorThatFails(t *testing.T) {
 	for name, submit := range map[string]func(func()) error{
 		"error":          func(func()) error { return errors.New("full") },
@@ -177,7 +176,7 @@ func TestExecutorThatFails(t *testing.T) {
 	}
 }
 
-// An executor that blocks for one holds up no other.
+// If an executor blocks for one task, it does not delay other tasks.
 func TestExecutorThatBlocks(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
@@ -203,7 +202,7 @@ func TestExecutorThatBlocks(t *testing.T) {
 	})
 }
 
-// Both options together: the executor is given no more at a time than may run.
+// With both options, the executor has no more tasks at a time than may run.
 func TestExecutorWithMaxConcurrency(t *testing.T) {
 	for _, limit := range []int{1, 3} {
 		virtual(t, func(t *testing.T) {
@@ -230,10 +229,9 @@ func TestExecutorWithMaxConcurrency(t *testing.T) {
 	}
 }
 
-// Everything at once: limits, executors of all kinds, tasks that block, panic and exit, cancels,
-// resets, and the end at a random moment. Each timeout ends once, its canceler is told as often
-// as it was canceled, no limit is exceeded, and Shutdown returns when all is over. On real time, for
-// the races.
+// The test combines limits, executors of all kinds, tasks that block, panic and exit, cancels, resets, and a Shutdown
+// at a random moment. Each timeout ends once, Canceled is called once for each cancellation, no limit is exceeded, and
+// Shutdown returns when all tasks have ended. The test runs on real time, because it tests races.
 func TestRunnersRace(t *testing.T) {
 	seeds := newRand(t)
 	var total Stats
@@ -290,7 +288,7 @@ func TestRunnersRace(t *testing.T) {
 				for i := range all[u] {
 					how := r.IntN(40)
 					all[u][i].run = func() {
-						assert.False(t, over.Load(), "started after Shutdown")
+						assert.False(t, over.Load(), "a task was started after Shutdown")
 						n := running.Add(1)
 						defer running.Add(-1)
 						for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -301,7 +299,7 @@ func TestRunnersRace(t *testing.T) {
 						case 1:
 							panic("task")
 						case 2:
-							if kind != 2 { // whose workers would be gone
+							if kind != 2 { // because Goexit would end the workers of that executor
 								runtime.Goexit()
 							}
 						}
@@ -331,14 +329,14 @@ func TestRunnersRace(t *testing.T) {
 		time.Sleep(time.Duration(seeds.IntN(1500)) * time.Microsecond)
 		if seeds.IntN(2) == 0 {
 			users.Wait()
-			for timer.Pending() > 0 { // or the test runs into its timeout
+			for timer.Pending() > 0 { // if this never ends, the test times out
 				time.Sleep(50 * time.Microsecond)
 			}
 		}
 		left, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
 		users.Wait()
-		_, err = timer.Shutdown(t.Context()) // for what a Cancel has had told meanwhile
+		_, err = timer.Shutdown(t.Context()) // waits for calls of Canceled that began meanwhile
 		require.NoError(t, err)
 		over.Store(true)
 		close(work)
@@ -370,7 +368,7 @@ func TestRunnersRace(t *testing.T) {
 	require.True(t, seen())
 }
 
-// A wildTask does what its run says.
+// A wildTask calls its function run.
 type wildTask struct {
 	run       func()
 	ran, told atomic.Int64
@@ -379,7 +377,7 @@ type wildTask struct {
 func (w *wildTask) Run(*Timeout)      { w.ran.Add(1); w.run() }
 func (w *wildTask) Canceled(*Timeout) { w.told.Add(1) }
 
-// A job that has ended, in whichever way, makes room for the next, and once only.
+// When a job has ended, in any way, there is room for one more job, and not for two.
 func TestExecutorCountsJobs(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
@@ -401,7 +399,7 @@ func TestExecutorCountsJobs(t *testing.T) {
 		job = p.take()[0]
 		require.True(t, to.Cancel())
 		pass(3 * tick)
-		require.Equal(t, 1, jobsOf(timer), "the pool has it still")
+		require.Equal(t, 1, jobsOf(timer), "the pool still has the job")
 		job()
 		synctest.Wait()
 		require.Zero(t, jobsOf(timer))
@@ -409,7 +407,7 @@ func TestExecutorCountsJobs(t *testing.T) {
 	})
 }
 
-// A notice is told although the executor has all it may have.
+// Canceled is called even while the executor has as many tasks as the limit allows.
 func TestExecutorFullNotifiesCancelers(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var p pool
@@ -436,7 +434,8 @@ func TestExecutorFullNotifiesCancelers(t *testing.T) {
 	})
 }
 
-// With a limit, those handed back are told when the task at work has ended, and Shutdown waits.
+// With a limit, Canceled is called for timeouts that Stop returned, after the running task has ended. Shutdown waits
+// for these calls.
 func TestExecutorAtTheLimitNotifiesCancelers(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1),
@@ -456,8 +455,8 @@ func TestExecutorAtTheLimitNotifiesCancelers(t *testing.T) {
 	})
 }
 
-// What is canceled while it waits to be submitted is not, and what is canceled after a Reset in
-// the executor's hands is let go, though the executor keeps all that it was given.
+// A timeout that is canceled while it waits to be submitted is not submitted. A timeout that is reset while the
+// executor holds it, and then canceled, can be garbage collected, even if the executor keeps all functions.
 func TestExecutorIsGivenNoCanceled(t *testing.T) {
 	for _, reset := range []bool{false, true} {
 		virtual(t, func(t *testing.T) {
@@ -465,7 +464,7 @@ func TestExecutorIsGivenNoCanceled(t *testing.T) {
 			var p pool
 			opts := []Option{WithTick(tick), WithExecutor(p.submit)}
 			if !reset {
-				opts = append(opts, WithMaxConcurrency(limit)) // the others wait
+				opts = append(opts, WithMaxConcurrency(limit)) // so that the others wait to be submitted
 			}
 			timer := newTimer(t, opts...)
 			var all []*Timeout
@@ -528,9 +527,9 @@ func TestRefusedCountsOnce(t *testing.T) {
 	})
 }
 
-// An executor that panics when it has started the task elsewhere is reported, whether that task is
-// still running, is over, has exited, or was canceled meanwhile; and a timeout that has ended is not
-// kept by the function.
+// If an executor panics after it has started the task on another goroutine, the panic is reported. This holds if the
+// task is running, has returned, has exited or was canceled. The submitted function does not keep a timeout alive
+// that has ended.
 func TestExecutorPanicsAfterStart(t *testing.T) {
 	for name, task := range map[string]func(){
 		"running":  func() { time.Sleep(time.Second) },
@@ -541,7 +540,7 @@ func TestExecutorPanicsAfterStart(t *testing.T) {
 		virtual(t, func(t *testing.T) {
 			const tick = time.Millisecond
 			option, log := logged()
-			handler := WithPanicHandler(func(to *Timeout, _ any, _ []byte) { t.Errorf("told of %v", to) })
+			handler := WithPanicHandler(func(to *Timeout, _ any, _ []byte) { t.Errorf("the handler was called for %v", to) })
 			var kept func()
 			timer := newTimer(t, WithTick(tick), handler, option, WithExecutor(func(run func()) error {
 				kept = run
@@ -572,7 +571,7 @@ func TestExecutorPanicsAfterStart(t *testing.T) {
 	}
 }
 
-// Where the executor's goroutines survive a panic of the panic handler, a repeating timeout goes on.
+// If the goroutines of the executor recover from a panic of the panic handler, a repeating timeout continues.
 func TestHandlerPanicsInAPoolThatRecovers(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond

@@ -22,18 +22,17 @@ import (
 
 const (
 	explorer     = "github.com/hashedwheel/hashedwheel/testdata/explore"
-	explorerName = "explorer" // by which the rewritten files know it
+	explorerName = "explorer" // its name in the rewritten files
 )
 
-// TestExplore runs the package, cut into its atomic steps, in all orders in which the steps of a
-// few goroutines can come. The scenarios are the tests in testdata/explore/steps; the explorer is
-// in testdata/explore, and has tests of its own. HASHEDWHEEL_FULL=1 searches twice as many orders,
-// HASHEDWHEEL_EXPLORE=full searches for hours; HASHEDWHEEL_EXPLORE_TIME=1m has each scenario end by
-// then. One scenario alone is -run=TestExplore/steps/TestStepsEndsOne. The line of a search in the
-// log says what it has left out.
+// TestExplore runs the package in all orders of the atomic steps of a few goroutines. The scenarios are the
+// tests in testdata/explore/steps. The explorer is in testdata/explore, and has tests of its own.
+// HASHEDWHEEL_FULL=1 searches twice as many orders, and HASHEDWHEEL_EXPLORE=full searches for hours. With
+// HASHEDWHEEL_EXPLORE_TIME=1m each scenario ends after a minute. -run=TestExplore/steps/TestStepsEndsOne runs
+// a single scenario. For each search, a line in the log says what it has left out.
 //
-// The scenarios see the package as the compiler does, but for one thing: for sync, sync/atomic,
-// what reads the time, and before operations on channels there stand the gates of the explorer.
+// The scenarios use a copy of the package that differs in one point. The gates of the explorer replace sync,
+// sync/atomic and the functions that read the time, and stand before operations on channels.
 func TestExplore(t *testing.T) {
 	needsProcesses(t)
 	if testing.Short() && !full() {
@@ -63,8 +62,8 @@ func TestExplore(t *testing.T) {
 	})
 }
 
-// readAll reads the files below a folder, so that go test knows that the result depends on them, and
-// on the size of the search.
+// readAll reads the files below a directory and the variables for the size of the search, so that the go
+// command knows that the test result depends on them.
 func readAll(t *testing.T, dir string) {
 	t.Helper()
 	t.Log("HASHEDWHEEL_EXPLORE="+os.Getenv("HASHEDWHEEL_EXPLORE"), "HASHEDWHEEL_FULL="+os.Getenv("HASHEDWHEEL_FULL"))
@@ -76,7 +75,7 @@ func readAll(t *testing.T, dir string) {
 	}))
 }
 
-// stepsPattern returns which scenarios to explore: all, or those that -run says after two slashes.
+// stepsPattern returns the pattern of the scenarios: the part of -run after two slashes, or all.
 func stepsPattern() string {
 	if parts := strings.SplitN(flag.Lookup("test.run").Value.String(), "/", 3); len(parts) == 3 {
 		return parts[2]
@@ -84,8 +83,8 @@ func stepsPattern() string {
 	return "^TestSteps"
 }
 
-// command starts a command. It returns what waits for its end, logs its output, and fails the test if it
-// has failed.
+// command starts a command. The function that it returns waits for the end of the command and logs its output.
+// It fails the test if the command has failed.
 func command(t *testing.T, name string, args ...string) (wait func(t *testing.T)) {
 	t.Helper()
 	var out bytes.Buffer
@@ -96,7 +95,7 @@ func command(t *testing.T, name string, args ...string) (wait func(t *testing.T)
 		t.Helper()
 		err := cmd.Wait()
 		require.NoError(t, err, "%s", &out)
-		elsewhere := false // the scenario, so it is not skipped
+		elsewhere := false // another process runs the scenario, so it is not skipped
 		for line := range strings.Lines(out.String()) {
 			switch {
 			case strings.HasPrefix(line, "==="):
@@ -111,8 +110,8 @@ func command(t *testing.T, name string, args ...string) (wait func(t *testing.T)
 	}
 }
 
-// writeOverlay writes the overlay in which the package is rewritten and has the tests of the
-// scenarios in place of its own.
+// writeOverlay writes an overlay for the go command. In it the package is rewritten, and has the scenarios
+// instead of its own tests.
 func writeOverlay(t *testing.T, overlay string) {
 	t.Helper()
 	root, err := os.Getwd()
@@ -123,7 +122,7 @@ func writeOverlay(t *testing.T, overlay string) {
 	require.NoError(t, err)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
-			replace[file] = "" // it is not there
+			replace[file] = "" // removes the file
 			continue
 		}
 		src, err := os.ReadFile(file)
@@ -136,7 +135,7 @@ func writeOverlay(t *testing.T, overlay string) {
 			require.NoError(t, os.WriteFile(replace[file], out, 0o600))
 		}
 	}
-	require.Greater(t, rewritten, 10, "files in which there was anything to rewrite")
+	require.Greater(t, rewritten, 10, "rewritten files")
 	steps, err := filepath.Glob(filepath.Join(root, "testdata/explore/steps/*_test.go"))
 	require.NoError(t, err)
 	require.NotEmpty(t, steps)
@@ -148,7 +147,7 @@ func writeOverlay(t *testing.T, overlay string) {
 	require.NoError(t, os.WriteFile(overlay, text, 0o600))
 }
 
-// An edit replaces what lies between two offsets.
+// An edit replaces the text between two offsets.
 type edit struct {
 	from, to int
 	text     string
@@ -162,7 +161,7 @@ type rewriter struct {
 	used  bool // something refers to explorerName
 }
 
-// rewrite puts the gates of the explorer into a source file. Each line keeps its number.
+// rewrite puts the gates of the explorer into a source file. The numbers of the lines stay the same.
 func rewrite(name string, src []byte) ([]byte, error) {
 	w := &rewriter{fset: token.NewFileSet(), src: src}
 	file, err := parser.ParseFile(w.fset, name, src, parser.ParseComments)
@@ -199,7 +198,7 @@ func rewrite(name string, src []byte) ([]byte, error) {
 	}
 	out.Write(src[done:])
 	if timeUsed && w.used {
-		out.WriteString("\nvar _ time.Duration // or the import may not be used any more\n")
+		out.WriteString("\nvar _ time.Duration // because the import must be used\n")
 	}
 	return out.Bytes(), nil
 }
@@ -217,7 +216,7 @@ func (w *rewriter) text(from, to token.Pos) string {
 // visit rewrites one node of the syntax tree.
 func (w *rewriter) visit(n ast.Node) bool {
 	switch n := n.(type) {
-	case *ast.SelectorExpr: // what reads the time
+	case *ast.SelectorExpr: // functions that read the time
 		if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" {
 			switch n.Sel.Name {
 			case "Now", "Since", "Until", "Sleep", "AfterFunc":
@@ -225,7 +224,7 @@ func (w *rewriter) visit(n ast.Node) bool {
 				w.used = true
 			}
 		}
-	case *ast.BinaryExpr: // a counter of which only a multiple of thousands matters
+	case *ast.BinaryExpr: // a counter of which only multiples of thousands matter
 		if call, ok := n.X.(*ast.CallExpr); ok && n.Op == token.REM {
 			if f, ok := call.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Add" {
 				w.replace(f.Sel, "CyclicAdd")
@@ -241,8 +240,7 @@ func (w *rewriter) visit(n ast.Node) bool {
 	return true
 }
 
-// statements rewrites those that are operations on channels, and those that are an Add whose
-// result nobody looks at.
+// statements rewrites statements that are operations on channels, or an Add whose result is not used.
 func (w *rewriter) statements(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -286,8 +284,8 @@ func (w *rewriter) gate(s ast.Stmt, channels ...ast.Expr) {
 	w.used = true
 }
 
-// selectStmt puts a gate before a select. Where several of its cases are possible the first of them
-// is taken, for a replay must do the same: what the others would find is still there next time.
+// selectStmt puts a gate before a select. If several cases are possible, the select takes the first of them, so
+// that a replay does the same. The next select can take another case.
 func (w *rewriter) selectStmt(s *ast.SelectStmt) {
 	var channels []ast.Expr
 	hasDefault := false
@@ -311,7 +309,7 @@ func (w *rewriter) selectStmt(s *ast.SelectStmt) {
 	}
 }
 
-// received returns the channel that a statement receives from, nil if it does not.
+// received returns the channel from which a statement receives, or nil if it does not receive.
 func received(s ast.Stmt) ast.Expr {
 	var x ast.Expr
 	switch s := s.(type) {

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Both fuzz targets turn bytes into operations, and compare with what is obviously right. Without
-// -fuzz they run what has been found worth keeping, in testdata/fuzz.
+// Both fuzz targets turn bytes into operations, and compare the results with those of a simple model. Without
+// -fuzz they run the inputs that were kept in testdata/fuzz.
 
-// A tape gives numbers for bytes, and zeros when they are used up.
+// A tape turns bytes into numbers. When the bytes are used up, it returns zeros.
 type tape struct{ data []byte }
 
 func (p *tape) empty() bool { return len(p.data) == 0 }
@@ -28,7 +28,7 @@ func (p *tape) byte() (b byte) {
 	return b
 }
 
-// below returns a number from 0 to n-1, of one byte or two.
+// below returns a number from 0 to n-1, made of one byte or two.
 func (p *tape) below(n int) int {
 	x := int(p.byte())
 	if n > 1<<8 {
@@ -37,7 +37,7 @@ func (p *tape) below(n int) int {
 	return x % n
 }
 
-// FuzzWheel fuzzes the wheel alone, with its invariants checked at each step, against a list.
+// FuzzWheel compares the wheel alone with a list, and checks the invariants of the wheel after each step.
 func FuzzWheel(f *testing.F) {
 	f.Add([]byte{3, 2, 0, 0, 1, 9, 0, 2, 200, 9, 5, 3, 0, 9, 200})
 	f.Add([]byte{0, 0, 1, 0, 0, 3, 0, 1, 7, 7, 9, 9, 9, 9, 9, 9, 9, 1, 1})
@@ -47,8 +47,8 @@ func FuzzWheel(f *testing.F) {
 		size, levels := uint64(1)<<p.below(7), 1+p.below(5)
 		start := []uint64{0, 1000, neverTick - 500, 1<<32 - 100}[p.below(4)]
 		w := newWheel(int(size), levels, start)
-		var model []*Timeout // those in the wheel and pending
-		// delay returns what the wheel can still reach from here, and sometimes never.
+		var model []*Timeout // the timeouts in the wheel that are pending
+		// delay returns up to three times the reach of a level, but not beyond neverTick.
 		delay := func() uint64 {
 			reach := size
 			for range p.below(levels + 1) {
@@ -72,20 +72,20 @@ func FuzzWheel(f *testing.F) {
 				w.place(to, tickOf(to.word.Load()))
 				model = append(model, to)
 			case op < 8 && any == nil:
-			case op == 3: // canceled, and removed by way of the queue
+			case op == 3: // cancel it, and remove it as settle does
 				w.remove(any)
 				drop(any)
-			case op == 4: // canceled, and the wheel not told
+			case op == 4: // cancel it without the wheel
 				any.word.Store(withStatus(any.word.Load(), canceled))
 				drop(any)
-			case op == 5: // at work, and the wheel not told
+			case op == 5: // set atWork without the wheel
 				any.word.Store(any.word.Load() | atWork)
 				drop(any)
-			case op == 6: // reset by way of the queue
+			case op == 6: // reset it, and move it as settle does
 				tick := w.now + delay()
 				any.word.Store(pendingAt(0, tick))
 				w.move(any, tick)
-			case op == 7: // reset to later, and the wheel not told
+			case op == 7: // reset it to later without the wheel
 				tick := tickOf(any.word.Load())
 				any.word.Store(pendingAt(0, tick+min(delay(), neverTick-tick)))
 			case op == 8:
@@ -109,7 +109,7 @@ func FuzzWheel(f *testing.F) {
 	})
 }
 
-// FuzzTimer fuzzes the whole timer, on virtual time, against a heap.
+// FuzzTimer compares the whole timer with a heap, on virtual time.
 func FuzzTimer(f *testing.F) {
 	f.Add([]byte{2, 3, 0, 0, 0, 1, 5, 9, 200, 0, 2, 9, 3, 0, 9, 255})
 	f.Add([]byte{1, 2, 1, 3, 0, 0, 1, 0, 0, 2, 0, 1, 3, 6, 0, 0, 1, 4, 9, 100, 4, 1, 9, 30, 9, 255, 9, 255})
@@ -146,7 +146,7 @@ func fuzzTimer(t *testing.T, p *tape) {
 		run := TaskFunc(func(*Timeout) {
 			e.ran.note()
 			if panics {
-				panic("as it should")
+				panic("on purpose")
 			}
 		})
 		d := delay()
@@ -157,7 +157,7 @@ func fuzzTimer(t *testing.T, p *tape) {
 		case !repeats && variant%4 >= 2:
 			e.to = &e.own
 			timer.Init(e.to, run)
-			if variant%4 == 2 { // idle, until a Reset picks it
+			if variant%4 == 2 { // idle, until a Reset arms it
 				o.all = append(o.all, e)
 				return
 			}
@@ -182,7 +182,7 @@ func fuzzTimer(t *testing.T, p *tape) {
 	}
 	for steps := 0; !p.empty() && steps < 300; steps++ {
 		code := int(p.byte())
-		op, variant := code%12, code/12 // the first variant of each is what it was before there were others
+		op, variant := code%12, code/12 // variant 0 keeps the meaning of inputs from before there were variants
 		var any *expected
 		if len(o.all) > 0 && op >= 3 && op < 8 {
 			any = o.all[p.below(len(o.all))]
@@ -233,7 +233,7 @@ func fuzzTimer(t *testing.T, p *tape) {
 		default:
 			d := time.Duration(p.below(1<<16)) * tick / time.Duration(1+p.below(1<<10))
 			if o.runsUntil(d) > 500 {
-				d = tick // a short period and a long time: enough of that
+				d = tick // a short period and a long time would take too long
 			}
 			pass(d)
 			o.expire()
@@ -242,30 +242,30 @@ func fuzzTimer(t *testing.T, p *tape) {
 	}
 }
 
-// An oracle knows what a timer has to do, by a heap of deadlines.
+// An oracle knows when the tasks of a timer must run, from a heap of deadlines.
 type oracle struct {
 	tick    time.Duration
 	start   time.Time
 	all     []*expected
 	heap    deadlines
 	pending int
-	runs    int // that have been compared
+	runs    int // how many runs have been compared
 }
 
-// An expected is what the oracle knows of a timeout.
+// An expected is what the oracle knows about a timeout.
 type expected struct {
 	to                        *Timeout
-	own                       Timeout // what to is, if it is a field
+	own                       Timeout // to points here if the timeout is a field
 	repeats, fromEnd, pending bool
 	period                    time.Duration
-	due                       time.Duration // exactly, counted from start: at a fixed rate the next is reckoned from it
-	version                   int           // of deadlines with another one nothing is to be expected
-	want                      []time.Time   // when it should have run
-	ran                       moments       // when it has
-	checked                   int           // how many of these have been compared
+	due                       time.Duration // exactly, counted from start; a fixed rate counts the next run from it
+	version                   int           // a deadline with another version does not count
+	want                      []time.Time   // when its task should have run
+	ran                       moments       // when its task has run
+	checked                   int           // how many runs have been compared
 }
 
-// A deadline is when an expected one runs next.
+// A deadline is when the task of an expected runs next.
 type deadline struct {
 	at      time.Duration // a boundary
 	e       *expected
@@ -287,7 +287,7 @@ func (h *deadlines) Pop() any {
 
 func (o *oracle) now() time.Duration { return time.Since(o.start) }
 
-// boundary returns the first tick boundary at or after d; none if there is no such Duration.
+// boundary returns the first tick boundary at or after d, or math.MaxInt64 if no Duration can represent it.
 func (o *oracle) boundary(d time.Duration) time.Duration {
 	if d > math.MaxInt64/o.tick*o.tick {
 		return math.MaxInt64
@@ -295,7 +295,7 @@ func (o *oracle) boundary(d time.Duration) time.Duration {
 	return ((d-1)/o.tick + 1) * o.tick
 }
 
-// arm expects a run after a delay from now, in place of what was expected before.
+// arm expects a run after a delay from now, and none of the runs that were expected before.
 func (o *oracle) arm(e *expected, delay time.Duration) {
 	o.disarm(e)
 	e.pending = true
@@ -303,9 +303,9 @@ func (o *oracle) arm(e *expected, delay time.Duration) {
 	if delay > math.MaxInt64-1-o.now() {
 		return // never
 	}
-	first := o.boundary(o.now() + max(delay, 1)) // ahead, in any case
+	first := o.boundary(o.now() + max(delay, 1)) // never the present boundary
 	e.due = o.now() + max(delay, 0)
-	if e.version > 1 { // reset: what follows is reckoned from the boundary
+	if e.version > 1 { // a Reset: later runs count from the boundary
 		e.due = first
 	}
 	o.push(e, first)
@@ -325,7 +325,7 @@ func (o *oracle) disarm(e *expected) {
 	e.pending = false
 }
 
-// runsUntil returns how many runs are to be expected, at most, within d.
+// runsUntil returns an upper bound of the runs to expect within d.
 func (o *oracle) runsUntil(d time.Duration) int {
 	n := 0
 	for _, e := range o.all {
@@ -351,7 +351,7 @@ func (o *oracle) expire() {
 		case e.fromEnd:
 			o.push(e, o.boundary(d.at+e.period))
 		default:
-			// One that has been missed follows at once.
+			// Missed runs follow at once.
 			e.due += e.period
 			for o.boundary(e.due) <= d.at {
 				e.want = append(e.want, o.start.Add(d.at))
@@ -362,10 +362,10 @@ func (o *oracle) expire() {
 	}
 }
 
-// check compares with what the timer has done, and says.
+// check compares the expected runs and counts with those of the timer.
 func (o *oracle) check(t *testing.T, timer *Timer) {
 	t.Helper()
-	synctest.Wait() // on the queue there may be one for the present boundary
+	synctest.Wait() // a timeout on the queue may be due at the present boundary
 	for i, e := range o.all {
 		e.ran.mu.Lock()
 		want, ran := e.want[e.checked:], e.ran.at[e.checked:]

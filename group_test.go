@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// checkGroup asserts that the list holds what it should, from both ends.
+// checkGroup checks that the list of a group has that many pending members, and that its links agree.
 func checkGroup(t *testing.T, g *Group, want int) {
 	t.Helper()
 	require.Equal(t, want, g.Len())
@@ -30,8 +30,8 @@ func checkGroup(t *testing.T, g *Group, want int) {
 	require.Equal(t, want, n)
 }
 
-// Of all kinds: who ends leaves, who is reset comes back, and the others of the timer are none
-// of the group's business.
+// Members of all kinds leave the group when they end, and join it again when they are reset. Other timeouts of the
+// timer are not affected.
 func TestGroup(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestGroup(t *testing.T) {
 				checkGroup(t, g, 5)
 				pass(5 * tick)
 				require.EqualValues(t, 5, runs.Load())
-				checkGroup(t, g, 3) // those that repeat
+				checkGroup(t, g, 3) // the repeating ones
 				require.True(t, all["func"].IsExpired())
 				pass(5 * tick)
 				checkGroup(t, g, 2) // the schedule has ended
@@ -93,7 +93,7 @@ func TestGroup(t *testing.T) {
 					require.True(t, all[name].IsCanceled())
 				}
 				_, err = g.AfterFunc(time.Hour, nop)
-				require.NoError(t, err, "it goes on after Cancel")
+				require.NoError(t, err, "the group can be used after Cancel")
 				checkGroup(t, g, 1)
 
 				require.Equal(t, 1, g.Close())
@@ -119,7 +119,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// Stop hands the group's back with all others, and those that the timer refuses are not in it.
+// Stop also returns the timeouts of a group. Timeouts that the timer refuses are not in the group.
 func TestGroupOfRefusedAndReturned(t *testing.T) {
 	timer := newTimer(t, WithMaxPending(2))
 	g := NewGroup(timer)
@@ -150,7 +150,7 @@ func TestGroupOfRefusedAndReturned(t *testing.T) {
 	checkGroup(t, g, 0)
 }
 
-// A task may close its own group, and does not wait for itself.
+// A task may close its own group. Close does not wait for that task.
 func TestGroupClosedFromInside(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -171,8 +171,8 @@ func TestGroupClosedFromInside(t *testing.T) {
 	})
 }
 
-// To cancel a group costs what is in it, however many others the timer has: less than a tenth
-// of a look at each of them, on whatever machine.
+// The cost of canceling a group depends on its size only, not on the number of other timeouts. On any machine it is
+// less than a tenth of the cost of reading each of the others once.
 func TestGroupCostsItsSize(t *testing.T) {
 	timer := newTimer(t)
 	others := make([]*Timeout, 200_000)
@@ -181,7 +181,7 @@ func TestGroupCostsItsSize(t *testing.T) {
 		others[i], err = timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
 	}
-	look := time.Hour // at each of them, at least
+	look := time.Hour // the least time to read each of them once
 	for range 10 {
 		start := time.Now()
 		n := 0
@@ -204,13 +204,12 @@ func TestGroupCostsItsSize(t *testing.T) {
 		require.Equal(t, 10, g.Cancel())
 		least = min(least, time.Since(start))
 	}
-	t.Logf("10 of 200,010 canceled in %v, all looked at in %v", least, look)
+	t.Logf("10 of 200,010 canceled in %v, the other 200,000 read in %v", least, look)
 	require.Less(t, least, look/10)
 }
 
-// Arming, canceling, resetting and closing at once, on real time, also beyond the limit and while
-// the timer is stopped: after Close nothing of the group is pending, nothing is started, and the
-// counts add up.
+// Goroutines arm, cancel, reset and close at the same time, on real time, also beyond the limit and while the timer
+// is stopped. After Close no timeout of the group is pending, no task of it is started, and the counts add up.
 func TestGroupRace(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +259,7 @@ func TestGroupRace(t *testing.T) {
 							}
 							shared.CompareAndSwap(nil, to)
 							for range 3 {
-								shared.Load().Reset(delay) // by several at once
+								shared.Load().Reset(delay) // by several goroutines at the same time
 								if shared.Load().Cancel() {
 									canceled.Add(1)
 								}
@@ -294,8 +293,8 @@ func TestGroupRace(t *testing.T) {
 	}
 }
 
-// A Reset that a closed group refuses takes no slot, not even for a moment: no other call is refused
-// for it, and the error names the group even if the timer is full.
+// A Reset that a closed group refuses takes no slot, not even for a moment. So no other call is refused because of
+// it. Its error is ErrGroupClosed, even if the timer is full.
 func TestClosedGroupTakesNoSlot(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(1))
 	g := NewGroup(timer)
@@ -326,7 +325,7 @@ func TestClosedGroupTakesNoSlot(t *testing.T) {
 	checkGroup(t, g, 0)
 }
 
-// A Reset of a member that the timer refuses leaves it out of the group.
+// If the timer refuses the Reset of a member, the member does not join the group again.
 func TestRefusedMemberIsNotInTheGroup(t *testing.T) {
 	timer := newTimer(t, WithMaxPending(1))
 	g := NewGroup(timer)

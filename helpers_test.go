@@ -18,14 +18,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("runtime.handleEvent")) // one of the runtime's own, on js
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("runtime.handleEvent")) // a goroutine of the runtime, on js
 }
 
-// oneThread is set where all goroutines share one thread and none is preempted: each runs until it blocks or
-// yields. No other process can be started there.
+// oneThread is true if all goroutines share one thread and none is preempted: each runs until it blocks or
+// yields. Such a platform cannot start other processes.
 const oneThread = runtime.GOARCH == "wasm"
 
-// needsThreads skips a test of what happens only between goroutines that run at the same time.
+// needsThreads skips a test that needs goroutines that run at the same time.
 func needsThreads(t testing.TB) {
 	t.Helper()
 	if oneThread {
@@ -41,8 +41,8 @@ func needsProcesses(t testing.TB) {
 	}
 }
 
-// spin is called in each turn of a loop that neither blocks nor yields. It yields where no other goroutine
-// could run otherwise, and does nothing elsewhere, so that the loop takes a processor.
+// spin is called in each turn of a loop that neither blocks nor yields. If all goroutines share one thread, it
+// yields, so that others can run. Otherwise it does nothing, so that the loop keeps a processor busy.
 func spin() {
 	if oneThread {
 		runtime.Gosched()
@@ -53,7 +53,7 @@ func spin() {
 var onLevels []Option
 
 // virtual runs a test on virtual time, in a bubble of its own for each number of levels: 1 to 4, or 1
-// and 3 with -short. With several levels the wheel is small, so that timeouts get onto all of them.
+// and 3 with -short. With several levels the wheel is small, so that all levels get timeouts.
 func virtual(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	defer func() { onLevels = nil }()
@@ -85,7 +85,7 @@ func newTimer(t testing.TB, opts ...Option) *Timer {
 	return timer
 }
 
-// newFakedTimer is newTimer for a test that gives the timer what it has not accepted.
+// newFakedTimer is newTimer without the check of the counts, for a test that changes internal state.
 func newFakedTimer(t testing.TB, opts ...Option) *Timer {
 	t.Helper()
 	timer, err := New(append(slices.Clone(onLevels), opts...)...)
@@ -94,7 +94,7 @@ func newFakedTimer(t testing.TB, opts ...Option) *Timer {
 	return timer
 }
 
-// outcomes returns the counts of what has become of a timer's timeouts.
+// outcomes returns Stats with only the counts of timeouts and of their tasks.
 func outcomes(timer *Timer) Stats {
 	st := timer.Stats()
 	return Stats{
@@ -104,8 +104,7 @@ func outcomes(timer *Timer) Stats {
 	}
 }
 
-// newRand returns a generator whose seed is in the test's log, and can be given again in
-// HASHEDWHEEL_SEED.
+// newRand returns a generator. Its seed is in the log of the test. HASHEDWHEEL_SEED sets the seed.
 func newRand(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
@@ -118,11 +117,11 @@ func newRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// full reports whether HASHEDWHEEL_FULL is set: then tests that have been made short for everyday
-// use do all that they can in some minutes.
+// full reports whether HASHEDWHEEL_FULL is set. Then tests that are short by default run at full size, which
+// takes some minutes.
 func full() bool { return os.Getenv("HASHEDWHEEL_FULL") != "" }
 
-// sized returns how much of something a test does: with -short, by default, or at full size.
+// sized returns the size of a test: with -short, by default, or at full size.
 func sized[T any](short, daily, all T) T {
 	switch {
 	case full():
@@ -133,7 +132,7 @@ func sized[T any](short, daily, all T) T {
 	return daily
 }
 
-// stressTime is how long a test on real time goes on: HASHEDWHEEL_STRESS, or a fraction of a second.
+// stressTime returns how long a test on real time runs: HASHEDWHEEL_STRESS, or a default.
 func stressTime(t testing.TB) time.Duration {
 	t.Helper()
 	return lengthOf(t, "HASHEDWHEEL_STRESS", sized(50*time.Millisecond, 200*time.Millisecond, 5*time.Second))
@@ -148,19 +147,19 @@ func hog(quit *atomic.Bool) {
 	}
 }
 
-// patience is how long a test waits for what must happen: on a starved machine that may take long, and only a
-// defect takes longer.
+// patience is how long a test waits for something that must happen. On a busy machine that may take long, but
+// only a defect makes it take longer than this.
 const patience = time.Minute
 
-// goesOn reports whether a test of a race goes on: until end, and then until it has seen what it is
-// for, which may take long on a starved machine, but not for longer than patience. Others run meanwhile.
+// goesOn reports whether a race test continues. It continues until end, and then until it has seen every
+// outcome, which may take long on a busy machine, but not for longer than patience. It lets others run.
 func goesOn(end time.Time, seen bool) bool {
 	spin()
 	now := time.Now()
 	return now.Before(end) || !seen && now.Before(end.Add(patience))
 }
 
-// lengthOf returns the duration that a variable says, or the one given if it is not set.
+// lengthOf returns the duration in an environment variable, or otherwise if the variable is not set.
 func lengthOf(t testing.TB, variable string, otherwise time.Duration) time.Duration {
 	t.Helper()
 	s := os.Getenv(variable)
@@ -172,14 +171,14 @@ func lengthOf(t testing.TB, variable string, otherwise time.Duration) time.Durat
 	return d
 }
 
-// pass lets virtual time pass, and returns when all that was due has been done.
+// pass lets virtual time pass, and returns when all due work has been done.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// moments notes when something happened. It has a lock because virtual time, when it passes,
-// does not order memory as the passing of a message does.
+// moments records when something happened. It has a lock because the passing of virtual time does not order
+// memory, as a message on a channel does.
 type moments struct {
 	mu sync.Mutex
 	at []time.Time
@@ -187,7 +186,7 @@ type moments struct {
 
 func (m *moments) note() { m.add(time.Now()) }
 
-// add notes a time, and returns how many there are now.
+// add records a time, and returns how many there are now.
 func (m *moments) add(at time.Time) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every bound of a class, and what lies on both sides of it: the classes follow one another without
-// a gap, and none is wider than a quarter of what is in it.
+// The test checks the durations on both sides of each bound between two classes. The classes follow one another
+// without a gap, and the width of a class is at most a quarter of its durations.
 func TestHistogramClasses(t *testing.T) {
 	require.Zero(t, classOf(0))
 	require.Equal(t, classes-1, classOf(math.MaxInt64))
@@ -66,8 +66,8 @@ func TestHistogramSub(t *testing.T) {
 	require.EqualValues(t, 8, h.Count())
 }
 
-// Buckets has the same bounds whatever was counted, and counts the durations that do not exceed each of
-// them: random ones, and those on both sides of each bound.
+// Buckets always has the same bounds. For each bound it counts the durations that do not exceed it. The test uses
+// random durations and those on both sides of each bound.
 func TestHistogramBuckets(t *testing.T) {
 	var bounds []time.Duration
 	for bound, n := range (Histogram{}).Buckets() {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// BenchmarkIdle measures what a million timeouts cost a second while none is due: as a share of a
-// core, and in wake-ups. The polling wheel is there to compare with. On real time, of which the
-// operating system tells how much was used.
+// BenchmarkIdle measures what a million timeouts cost each second while none is due: the share of a core, and
+// the wake-ups. The polling wheel is for comparison. The benchmark runs on real time, because the operating
+// system measures the CPU time.
 func BenchmarkIdle(b *testing.B) {
 	const n = 1_000_000
 	for _, levels := range []struct {
@@ -67,9 +67,9 @@ func BenchmarkIdle(b *testing.B) {
 	})
 }
 
-// benchIdle sleeps for a second at a time. Without a wake-up of its own the process stays at rest.
+// benchIdle sleeps for a second at a time, so that it hardly wakes up the process itself.
 func benchIdle(b *testing.B, wakeups func() uint64) {
-	time.Sleep(time.Second) // all are in their places, and the collector has done
+	time.Sleep(time.Second) // until the worker has placed all timeouts, and the garbage collector is idle
 	before, was := wakeups(), cpuTime(b)
 	for b.Loop() {
 		time.Sleep(time.Second)
@@ -80,7 +80,7 @@ func benchIdle(b *testing.B, wakeups func() uint64) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// cpuTime returns the time that the process has had a processor.
+// cpuTime returns the CPU time of the process.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -89,8 +89,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// A pollingWheel is what Netty's and Dubbo's wheels do with what is not due: at each tick they go
-// through the list of a bucket, and count the remaining rounds down.
+// A pollingWheel does with timeouts that are not due what the wheels of Netty and Dubbo do. At each tick it goes
+// through the list of a bucket, and decrements the remaining rounds.
 type pollingWheel struct {
 	buckets []*pollingTimeout
 	turns   atomic.Uint64
@@ -99,7 +99,7 @@ type pollingWheel struct {
 type pollingTimeout struct {
 	rounds uint64
 	next   *pollingTimeout
-	_      [48 - 16]byte // the size of ours
+	_      [48 - 16]byte // as large as a Timeout
 }
 
 func newPollingWheel(size int) *pollingWheel {
