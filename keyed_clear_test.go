@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Without a callback entries go when their time has come, and nothing panics.
+// A Keyed without a callback removes entries when they expire, and nothing panics.
 func TestKeyedWithoutCallback(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -34,7 +34,7 @@ func TestKeyedWithoutCallback(t *testing.T) {
 	})
 }
 
-// What the documentation of Keyed says about Stats.
+// Stats counts the timeouts of a Keyed as the documentation of Keyed says.
 func TestKeyedStats(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -62,7 +62,7 @@ func TestKeyedStats(t *testing.T) {
 	})
 }
 
-// A sliding limit: a key that is touched in time stays for another delay, and goes exactly then.
+// Touch makes a sliding limit: a key that is touched in time stays for another delay, and expires exactly then.
 func TestKeyedTouch(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick, limit = time.Millisecond, 10 * time.Millisecond
@@ -91,8 +91,8 @@ func TestKeyedTouch(t *testing.T) {
 	})
 }
 
-// The value that Touch returns is the one whose deadline it has moved, also where that expires at the
-// same moment and is set again: the old value, once touched, never expires.
+// Touch returns the value whose deadline it has moved, even if the value expires or is replaced at the same moment. A
+// value that Touch has returned does not expire at its old deadline.
 func TestKeyedTouchIsOneStep(t *testing.T) {
 	rnd := newRand(t)
 	timer := newTimer(t, WithTick(20*time.Microsecond))
@@ -142,10 +142,10 @@ func TestKeyedTouchIsOneStep(t *testing.T) {
 	for _, old := range touched {
 		require.False(t, expired[old], "value %d was touched", old)
 	}
-	t.Logf("touched %d old values, %d new ones, and nothing %d times; %d expired", len(touched), later, missed, len(expired))
+	t.Logf("touched %d old values and %d new ones, and missed the key %d times; %d expired", len(touched), later, missed, len(expired))
 }
 
-// Clear removes the keys that are there, with their timeouts and their slots; the Keyed goes on.
+// Clear removes all keys, and frees their timeouts and slots. The Keyed can be used afterwards.
 func TestKeyedClear(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick, keys = time.Millisecond, 100
@@ -176,14 +176,14 @@ func TestKeyedClear(t *testing.T) {
 		}
 		require.NoError(t, k.Set(-1, 999, 10*tick))
 		pass(time.Hour)
-		require.Len(t, ends, 11, "nothing has fired but the one that has cleared the others")
+		require.Len(t, ends, 11, "after Clear, only the entry has expired that cleared the others")
 		require.Zero(t, k.Len())
 		require.EqualValues(t, keys-10+keys-1, timer.Stats().Canceled)
 	})
 }
 
-// A generation that has been claimed, but whose task has not come to the map yet, is not cleared: it
-// is gone from there, expired is called for it, and what is set meanwhile stays.
+// A runner has claimed the timeout of an entry, but has not removed the entry from the map yet. Clear does not count
+// such an entry, and expired is called for it. A value that is set for the key meanwhile stays.
 func TestKeyedClearMeetsExpiry(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -203,8 +203,8 @@ func TestKeyedClearMeetsExpiry(t *testing.T) {
 	})
 }
 
-// Keys that are set while others clear are either removed, and counted, or kept whole: there, and
-// pending. Real time.
+// Goroutines set keys while others call Clear. Each key is either removed and counted by Clear, or it is still there
+// and its timeout is pending. The test runs on real time.
 func TestKeyedClearRace(t *testing.T) {
 	rnd := newRand(t)
 	timer := newTimer(t, WithTick(time.Millisecond))
@@ -239,5 +239,5 @@ func TestKeyedClearRace(t *testing.T) {
 		cleared += int(now.Load())
 		kept += len(left)
 	}
-	t.Logf("%d cleared beside Sets, %d kept", cleared, kept)
+	t.Logf("%d cleared while others called Set, %d kept", cleared, kept)
 }

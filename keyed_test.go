@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Random operations on a few keys on virtual time, against a map that is looked through at each
-// step: every generation ends when and how it must.
+// Random operations on a few keys, on virtual time, are compared with a map after each step. Each value ends at the
+// right time and in the right way.
 func TestKeyedModel(t *testing.T) {
 	rnd := newRand(t)
 	for range sized(2, 10, 200) {
@@ -30,7 +30,7 @@ func TestKeyedModel(t *testing.T) {
 			start := time.Now()
 			type entry struct{ value, until int } // the boundary at which it expires
 			model := map[int]entry{}
-			ends := map[int]int{} // how often each value has expired since the last look
+			ends := map[int]int{} // how often each value has expired since the last comparison
 			var mu sync.Mutex
 			k := NewKeyed(timer, func(key, value int) {
 				mu.Lock()
@@ -104,7 +104,7 @@ func TestKeyedModel(t *testing.T) {
 			require.Equal(t, values, maps.Collect(k.All()))
 			checkStats(t, timer)
 
-			// After Stop what was pending stays behind, and nothing else works.
+			// After Stop, entries that were pending stay. Only Get, Remove and Clear have an effect.
 			require.Len(t, timer.Stop(), len(model))
 			for key, value := range values {
 				if k.Len() <= len(model)/2 {
@@ -129,7 +129,7 @@ func TestKeyedModel(t *testing.T) {
 	}
 }
 
-// A Set that is refused changes nothing: neither value nor deadline, and no key is added.
+// A Set that is refused changes no value and no deadline, and adds no key.
 func TestKeyedRefused(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -139,7 +139,7 @@ func TestKeyedRefused(t *testing.T) {
 		require.NoError(t, k.Set(1, "a", 5*tick))
 		require.ErrorIs(t, k.Set(2, "b", tick), ErrTooManyPending)
 		require.Equal(t, 1, k.Len())
-		require.NoError(t, k.Set(1, "c", 3*tick), "it takes no further slot")
+		require.NoError(t, k.Set(1, "c", 3*tick), "a Set of a known key takes no slot")
 		pass(3 * tick)
 		require.Equal(t, "1c", <-got)
 		require.NoError(t, k.Set(2, "b", tick))
@@ -155,8 +155,8 @@ func TestKeyedRefused(t *testing.T) {
 	})
 }
 
-// A generation that has been claimed, but whose task has not come to the map yet, ends by its
-// expiry: a Set then begins another, and neither Move nor Remove finds it.
+// A runner has claimed the timeout of an entry, but has not removed the entry from the map yet. The entry ends by its
+// expiry: Move, Touch, Get and Remove do not find it, and a Set begins a new entry.
 func TestKeyedMeetsExpiry(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -180,7 +180,7 @@ func TestKeyedMeetsExpiry(t *testing.T) {
 		require.NoError(t, k.Set("a", 2, 5*tick))
 		first.Run(&first.timeout)
 		require.Equal(t, 1, <-got)
-		require.Equal(t, 1, k.Len(), "the new one is still there")
+		require.Equal(t, 1, k.Len(), "the new entry is still there")
 		pass(5 * tick)
 		require.Equal(t, 2, <-got)
 		require.Zero(t, k.Len())
@@ -192,8 +192,8 @@ func TestKeyedMeetsExpiry(t *testing.T) {
 	})
 }
 
-// A panic handler, which is given the timeout, may do with it what it likes: the generation has
-// ended.
+// The panic handler gets the timeout of an entry and may reset it. That has no effect on the Keyed, because the entry
+// has ended.
 func TestKeyedTimeoutIsReset(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -218,7 +218,7 @@ func TestKeyedFromInside(t *testing.T) {
 		var k *Keyed[string, int]
 		var rounds atomic.Int32
 		k = NewKeyed(timer, func(key string, value int) {
-			assert.NotContains(t, maps.Collect(k.All()), key, "it is gone already")
+			assert.NotContains(t, maps.Collect(k.All()), key, "the entry is gone before the callback")
 			if rounds.Add(1) < 5 {
 				assert.NoError(t, k.Set(key, value+1, tick))
 			}
@@ -247,7 +247,7 @@ func TestKeyedFromInside(t *testing.T) {
 	})
 }
 
-// Whatever way a key goes, neither it nor its value is kept; nor is the memory of many.
+// However an entry ends, its key and its value can be garbage collected. The memory of very many entries is freed too.
 func TestKeyedKeepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -293,7 +293,7 @@ func TestKeyedKeepsNothing(t *testing.T) {
 	})
 }
 
-// Neither a Move, a Touch nor a Set of a known key allocates, whatever the key is.
+// Move, Touch, and Set of a known key allocate nothing, for all types of keys.
 func TestKeyedAllocations(t *testing.T) {
 	timer := newTimer(t)
 	testKeyedAllocations(t, timer, 1)
@@ -324,7 +324,7 @@ func testKeyedAllocations[K comparable](t *testing.T, timer *Timer, key K) {
 	k.Remove(key)
 }
 
-// Set, Move, Touch, Remove, Clear, expiry and Stop of the same few keys, on real time: each generation
+// Set, Move, Touch, Remove, Clear, expiry and Stop race for the same few keys, on real time. Each value that was set
 // ends exactly once.
 func TestKeyedRace(t *testing.T) {
 	for name, opts := range executors() {
@@ -336,8 +336,8 @@ func TestKeyedRace(t *testing.T) {
 			for goesOn(deadline, seen()) {
 				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond))...)
 				const ops, producers, keys = 300, 4, 5
-				// How often each value has ended: replaced is seen by the Set that did it only
-				// as what is missing in the end.
+				// How often each value has ended. No call reports that a Set has replaced a value, so the
+				// replaced values are those that are missing at the end.
 				var ends [producers * ops]atomic.Int32
 				var set [producers * ops]atomic.Bool
 				var keyOf [producers * ops]atomic.Int32
@@ -385,9 +385,9 @@ func TestKeyedRace(t *testing.T) {
 				require.NoError(t, err)
 				wg.Wait()
 				behind := maps.Collect(k.All())
-				require.LessOrEqual(t, len(behind), len(back)) // Remove may find them after Stop
+				require.LessOrEqual(t, len(behind), len(back)) // Remove may have removed some after Stop
 				st := timer.Stats()
-				replacedNow := -int(clearedNow.Load()) // which are not seen one by one
+				replacedNow := -int(clearedNow.Load()) // cleared values are missing too
 				for value := range ends {
 					n := int(ends[value].Load())
 					if slices.Contains(slices.Collect(maps.Values(behind)), value) {
@@ -411,7 +411,7 @@ func TestKeyedRace(t *testing.T) {
 				if quiet {
 					require.EqualValues(t, armed-replacedNow, st.Accepted)
 				} else {
-					// While Stop is at it a Set may follow what it has handed back already.
+					// During Stop, a Set may replace an entry whose timeout Stop has already taken.
 					require.GreaterOrEqual(t, int(st.Accepted), armed-replacedNow)
 					require.LessOrEqual(t, int(st.Accepted), armed-replacedNow+len(back))
 				}
@@ -423,7 +423,7 @@ func TestKeyedRace(t *testing.T) {
 				checkStats(t, timer)
 			}
 			t.Logf("%d expired, %d removed, %d cleared, %d replaced, %d left behind", expired, removed, cleared, replaced, left)
-			require.True(t, seen(), "the test did not do what it is for")
+			require.True(t, seen(), "the test did not see every outcome")
 		})
 	}
 }

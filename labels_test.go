@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// byLabels returns the stacks of the goroutines of the program, by their labels as the profile prints
-// them. Those without labels are under the empty string.
+// byLabels returns the stacks of all goroutines by their labels, in the format of the profile. The empty string stands
+// for goroutines without labels.
 func byLabels(t *testing.T) map[string][]string {
 	t.Helper()
 	var profile bytes.Buffer
@@ -34,8 +34,8 @@ func byLabels(t *testing.T) map[string][]string {
 	return all
 }
 
-// requireLabels fails unless all goroutines with a function on their stacks have these labels, and there is
-// one.
+// requireLabels fails unless there are goroutines with the function on their stacks, and all of them have these
+// labels.
 func requireLabels(t *testing.T, function, want string) {
 	t.Helper()
 	found := 0
@@ -57,8 +57,8 @@ type block chan struct{}
 
 func (b block) Run(*Timeout) { <-b }
 
-// The worker, runners, and goroutines that notify a Canceler or submit to an executor carry labels of their
-// own, and not those of the goroutine that happened to start them.
+// The worker, runners, and goroutines that notify a Canceler or submit to an executor have labels of their own, not
+// those of the goroutine that started them.
 func TestGoroutinesHaveNoLabels(t *testing.T) {
 	for name, opts := range map[string][]Option{
 		"timer":    nil,
@@ -90,7 +90,7 @@ func TestGoroutinesHaveNoLabels(t *testing.T) {
 	}
 }
 
-// A runner that goes on after a task that has ended its goroutine has the labels too.
+// If a task exits its goroutine, the goroutine that continues for the runner has the labels too.
 func TestLabelsAfterGoexit(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithName("exits"), WithMaxConcurrency(1))
@@ -111,8 +111,8 @@ func TestLabelsAfterGoexit(t *testing.T) {
 	})
 }
 
-// A goroutine that an executor starts when it is given a task may live on, for other work. It has no labels. What
-// the executor does not take runs under those of the timer, also if it panics.
+// A goroutine that an executor starts in submit may be used for other work later, so it has no labels. A task that the
+// executor does not take, because of an error or a panic, runs with the labels of the timer.
 func TestExecutorHasNoLabels(t *testing.T) {
 	for name, c := range map[string]struct {
 		submit func(func()) error
@@ -138,12 +138,13 @@ func TestExecutorHasNoLabels(t *testing.T) {
 	}
 }
 
-// Labels that a task leaves on its goroutine end with the batch, however long the runner goes on.
+// If a task changes the labels of its goroutine, that lasts until the end of the batch at most, even if the runner
+// continues.
 func TestLabelsThatATaskLeaves(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithName("left"), WithMaxConcurrency(1))
 		_, err := timer.AfterFunc(0, func() {
-			time.Sleep(10 * time.Millisecond) // the next one comes due meanwhile, and the same runner takes it
+			time.Sleep(10 * time.Millisecond) // the next task is due meanwhile, and the same runner takes it
 			pprof.SetGoroutineLabels(pprof.WithLabels(t.Context(), pprof.Labels("user", "somebody")))
 		})
 		require.NoError(t, err)
@@ -157,8 +158,8 @@ func TestLabelsThatATaskLeaves(t *testing.T) {
 	})
 }
 
-// A labeled task runs under the labels of its context, and what runs after it on the same goroutine under
-// those of the timer, or on a goroutine of an executor under none. It may panic.
+// A labeled task runs with the labels of its context. The next task on the same goroutine runs with the labels of the
+// timer, or without labels on a goroutine of an executor. This also holds if the labeled task panics.
 func TestLabeled(t *testing.T) {
 	jobs := make(chan func(), 10) // for the only goroutine of an executor
 	for name, c := range map[string]struct {
@@ -206,7 +207,7 @@ func TestLabeled(t *testing.T) {
 	}
 }
 
-// A labeled task can be repeated, canceled and in a group as it is without the labels.
+// A labeled task can be repeated, canceled, and be in a group, like a task without labels.
 func TestLabeledIsATask(t *testing.T) {
 	require.Nil(t, Labeled(t.Context(), nil))
 	require.Nil(t, Labeled(t.Context(), TaskFunc(nil)))

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A promised is one of the timeouts of TestTenMillion: a task without an allocation of its own.
+// A promised is a task of TestTenMillion. It needs no allocation of its own.
 type promised struct {
 	deadline time.Duration // since base
-	late     time.Duration // when it started, after that; 0 while it has not
+	late     time.Duration // when it started, after the deadline; 0 before that
 	base     *time.Time
 	ran      *atomic.Int64
 }
@@ -30,8 +30,9 @@ func (p *promised) Run(*Timeout) {
 	p.ran.Add(1)
 }
 
-// Ten million pending, half of them canceled, the others due over a minute: nothing lost, nothing
-// early, and how late, which only real time can tell. It takes four minutes and 2 GB, and runs only if HASHEDWHEEL_LARGE is set.
+// Ten million timeouts are pending. Half of them are canceled, and the others are due within a minute. None is lost or
+// early. The test runs on real time, because it measures how late they are. It takes four minutes and 2 GB, and runs
+// only if HASHEDWHEEL_LARGE is set.
 func TestTenMillion(t *testing.T) {
 	if os.Getenv("HASHEDWHEEL_LARGE") == "" {
 		t.Skip("set HASHEDWHEEL_LARGE=1 to run it")
@@ -39,7 +40,7 @@ func TestTenMillion(t *testing.T) {
 	const (
 		n      = 10_000_000
 		tick   = 10 * time.Millisecond
-		lead   = 20 * time.Second // for arming and canceling them
+		lead   = 20 * time.Second // time to arm and cancel them
 		spread = time.Minute
 	)
 	for levels := 1; levels <= 3; levels++ {
@@ -89,7 +90,7 @@ func TestTenMillion(t *testing.T) {
 			var late []time.Duration
 			for i := range all {
 				if i%2 == 0 {
-					require.Zero(t, all[i].late, "canceled, and has run")
+					require.Zero(t, all[i].late, "a canceled timeout has run")
 				} else {
 					late = append(late, all[i].late)
 				}
@@ -104,8 +105,8 @@ func TestTenMillion(t *testing.T) {
 	}
 }
 
-// lateSleeps sleeps again and again until end, and returns by how much each sleep was too long: what the
-// machine adds to any timer. They are sorted.
+// lateSleeps sleeps again and again until end. It returns by how much each sleep was too long, sorted. The machine adds
+// as much to any timer.
 func lateSleeps(length time.Duration, end time.Time) (late []time.Duration) {
 	for start := time.Now(); start.Before(end); start = time.Now() {
 		time.Sleep(length)
@@ -115,7 +116,7 @@ func lateSleeps(length time.Duration, end time.Time) (late []time.Duration) {
 	return late
 }
 
-// quantile returns the value below which such a part of sorted ones lies.
+// quantile returns the value below which a part of the sorted values lies.
 func quantile(sorted []time.Duration, part float64) time.Duration {
 	return sorted[int(part*float64(len(sorted)-1))].Round(time.Microsecond)
 }

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// With the name that the package's documentation gives, goleak ignores a timer on which something is
-// pending, whatever its goroutines are doing, and finds a task that hangs. These sleep for real, because goleak does.
+// With the function name that the documentation of the package gives, goleak ignores a timer with pending timeouts,
+// in every state of its goroutines. It still finds a task that hangs. The test sleeps on real time, because goleak does.
 func TestGoleakIgnoresTheWorker(t *testing.T) {
 	const worker = "github.com/hashedwheel/hashedwheel.(*worker).run"
 	doc, err := os.ReadFile("doc.go")
@@ -26,7 +26,7 @@ func TestGoleakIgnoresTheWorker(t *testing.T) {
 	require.NoError(t, goleak.Find(others, ignored))
 	require.ErrorContains(t, goleak.Find(others), worker)
 
-	// Awake, with a task that runs at each tick.
+	// The worker is awake, because a task runs at each tick.
 	busy, err := timer.ScheduleAtFixedRate(plainFunc(nop), 0, time.Millisecond)
 	require.NoError(t, err)
 	for range 20 {

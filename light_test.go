@@ -25,13 +25,14 @@ func (s *signal) Run(*Timeout) {
 }
 
 func (s *signal) Stopped(to *Timeout) {
-	if _, err := to.Reset(0); to.IsCanceled() && err == ErrStopped { // which would wait for Stop if that were not over
+	// Reset waits until Stop has taken all timeouts. It would hang if Stop called Stopped before that.
+	if _, err := to.Reset(0); to.IsCanceled() && err == ErrStopped {
 		s.stopped.Add(1)
 	}
 }
 
-// Stop does not return the timeouts of Light tasks, however they were armed, and notifies each of these tasks
-// once: also what is on the queue, in a bucket or repeating. Those that have been canceled are not notified.
+// Stop does not return the timeouts of Light tasks, however they were armed. It notifies each of these tasks once,
+// also if the timeout is on the queue, in a bucket or repeating. It does not notify tasks of canceled timeouts.
 func TestLightTasksAreNotifiedOfStop(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -73,7 +74,7 @@ func TestLightTasksAreNotifiedOfStop(t *testing.T) {
 	})
 }
 
-// A Light task may be a Canceler: it is notified of each end by Cancel and by Stop, and stays Light.
+// A Light task may be a Canceler. Canceled is then called for each end by Cancel and by Stop, and the task stays Light.
 func TestLightCanceler(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithMaxConcurrency(1))
@@ -100,7 +101,7 @@ func TestLightCanceler(t *testing.T) {
 		require.True(t, canceled.Cancel())
 		pass(0)
 		require.EqualValues(t, 1, all[1].canceled.Load())
-		require.Len(t, all[2].c, 1) // without a turn
+		require.Len(t, all[2].c, 1) // it ran although the limit was reached
 		require.Len(t, all[3].c, 1)
 
 		require.Empty(t, timer.Stop())
@@ -123,8 +124,8 @@ type notifiedSignal struct {
 
 func (s *notifiedSignal) Canceled(*Timeout) { s.canceled.Add(1) }
 
-// A Stopped that panics keeps Stop neither from telling the other tasks nor from returning the timeouts of
-// users. The panic is reported as one of a task is.
+// If a call of Stopped panics, Stop still notifies the other tasks and returns the timeouts of users. The panic is
+// reported like the panic of a task.
 func TestStoppedPanics(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var reported []*Timeout
@@ -149,7 +150,7 @@ func TestStoppedPanics(t *testing.T) {
 	})
 }
 
-// A badSignal panics when it is told of Stop.
+// A badSignal panics in Stopped.
 type badSignal struct{ Light }
 
 func (*badSignal) Run(*Timeout)     {}

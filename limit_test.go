@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slotsInUse returns how many slots of the limit timeouts have. It is exact at rest, and may be too
-// large by some that are being freed meanwhile.
+// slotsInUse returns how many slots of the limit are in use. It is exact at rest. Otherwise it may count slots that are
+// just being freed.
 func (t *Timer) slotsInUse() int {
 	t.limit.mu.Lock()
 	defer t.limit.mu.Unlock()
@@ -24,8 +24,8 @@ func (t *Timer) slotsInUse() int {
 	return int(t.limit.max - free)
 }
 
-// All slots can be used from any stripe, wherever they were left: of limits around the number of
-// stripes, and of what a stripe gets at a time.
+// All slots can be used from any stripe, wherever they were freed. The limits are near the number of stripes, and near
+// the number of slots that a stripe gets at a time.
 func TestSlotsAreFoundAnywhere(t *testing.T) {
 	for _, limit := range []int{1, 2, 7, 8, 9, 100, 1000, 10_000} {
 		timer := newTimer(t, WithTick(time.Hour), WithMaxPending(limit))
@@ -47,8 +47,8 @@ func TestSlotsAreFoundAnywhere(t *testing.T) {
 	}
 }
 
-// Goroutines on all stripes take and leave slots, of which there is one for each: none is refused, and
-// never are more in use.
+// Goroutines take and free slots on all stripes. There are as many slots as they need at most. So none is refused, and
+// the limit is never exceeded.
 func TestSlotsRace(t *testing.T) {
 	const users, each = 8, 3
 	timer := newTimer(t, WithTick(time.Hour), WithMaxPending(users*each))

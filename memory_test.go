@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A million pending timeouts, spread over all buckets, take 64 bytes each: the Timeout and its entry. One that
-// is a field of the caller's struct takes the entry alone.
+// A million pending timeouts, spread over all buckets, take at most 64 bytes each, for the Timeout and its entry. A
+// timeout that is a field of the caller's struct takes only its entry.
 func TestMemoryOfPendingTimeouts(t *testing.T) {
 	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
 		t.Skip("these are the sizes of 64-bit machines, without the race detector")
@@ -80,8 +80,8 @@ type embeddedCall struct{ timeout Timeout }
 
 func (*embeddedCall) Run(*Timeout) {}
 
-// What buckets take is in the documentation: of WithWheelSize, and of New for those of a default timer, which
-// the allocator rounds up to 32 KiB.
+// Buckets take as much memory as the documentation of WithWheelSize says. Those of a default timer take as much as the
+// documentation of New says, because the allocator rounds up to 32 KiB.
 func TestMemoryOfBuckets(t *testing.T) {
 	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
 		t.Skip("these are the sizes of 64-bit machines, without the race detector")

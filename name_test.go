@@ -24,7 +24,7 @@ func TestTimerString(t *testing.T) {
 	})
 }
 
-// What a timer logs says which timer it was, if that has a name.
+// Messages in the log have the name of the timer, if it has one.
 func TestNameIsLogged(t *testing.T) {
 	for name, want := range map[string]string{"": "", "rpc": " timer=rpc "} {
 		synctest.Test(t, func(t *testing.T) {

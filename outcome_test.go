@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every two and every three of what can happen to a timeout, at the same time, on real time and in
-// many rounds. What came out must be what some order of them, one after another, would give: then
-// exactly one of those that end it has won. TestExplore searches all orders of their steps.
+// Two or three operations on a timeout happen at the same time, in every combination, on real time and in many rounds.
+// The outcome must be one that some order of the operations, one after another, would give. So exactly one of the
+// operations that end the timeout has won. TestExplore searches all orders of their steps.
 func TestOutcomes(t *testing.T) {
 	kinds := []string{"cancel", "reset", "expiry", "stop", "push"}
 	for i, a := range kinds {
@@ -31,14 +31,14 @@ func TestOutcomes(t *testing.T) {
 type outcome struct {
 	canceled bool   // Cancel returned true
 	reset    string // what Reset returned
-	pushed   string // what NewTimeout returned, of another timeout
+	pushed   string // what NewTimeout returned for another timeout
 	ran      int
 	returned bool // Stop returned it
 	status   uint64
-	others   int // pending or returned, of those that were pushed
+	others   int // how many other timeouts are pending or returned
 }
 
-// then does one thing after all that has led to an outcome.
+// then returns the outcome after one more operation.
 func (o outcome) then(kind string, stopped bool) outcome {
 	switch waits := o.status == pending; {
 	case kind == "cancel" && waits:
@@ -48,7 +48,7 @@ func (o outcome) then(kind string, stopped bool) outcome {
 	case kind == "reset":
 		o.reset = fmt.Sprint(waits)
 		o.status = pending
-	case kind == "expiry" && waits && o.reset == "": // a Reset has put it off
+	case kind == "expiry" && waits && o.reset == "": // a Reset has moved the deadline
 		o.ran++
 		o.status = expired
 	case kind == "stop" && waits:
@@ -62,7 +62,7 @@ func (o outcome) then(kind string, stopped bool) outcome {
 	return o
 }
 
-// orders adds what comes of all orders of kinds, after an outcome.
+// orders adds the outcomes of all orders of the kinds, starting from an outcome.
 func orders(all map[outcome]int, o outcome, kinds []string, stopped bool) {
 	if len(kinds) == 0 {
 		all[o] = 0
@@ -77,7 +77,7 @@ func orders(all map[outcome]int, o outcome, kinds []string, stopped bool) {
 }
 
 func testOutcomes(t *testing.T, kinds ...string) {
-	seen := make(map[outcome]int) // how often each was seen; those that are allowed are there
+	seen := make(map[outcome]int) // how often each outcome was seen; the keys are the allowed outcomes
 	orders(seen, outcome{status: pending}, kinds, false)
 	r := newRand(t)
 	rounds := 0
@@ -95,7 +95,7 @@ func testOutcomes(t *testing.T, kinds ...string) {
 	t.Logf("%d rounds\n%s", rounds, strings.Join(lines, "\n"))
 }
 
-// runOutcome is one round. The timeout comes due while the others are at it, if it is to expire.
+// runOutcome runs one round. If expiry is among the kinds, the timeout is due during the other operations.
 func runOutcome(t *testing.T, kinds []string, spin int) (o outcome) {
 	const tick = 20 * time.Microsecond
 	timer := newTimer(t, WithTick(tick))
@@ -104,7 +104,7 @@ func runOutcome(t *testing.T, kinds []string, spin int) (o outcome) {
 		delay = time.Duration(spin) * time.Microsecond / 2
 	}
 	var ran, pushedRan int
-	var mu sync.Mutex // of these two
+	var mu sync.Mutex // guards ran and pushedRan
 	to, err := timer.AfterFunc(delay, func() {
 		mu.Lock()
 		defer mu.Unlock()
@@ -146,7 +146,7 @@ func runOutcome(t *testing.T, kinds []string, spin int) (o outcome) {
 	}
 	close(start)
 	users.Wait()
-	// If it is still to expire, it does so soon.
+	// If the timeout has yet to expire, it does so soon.
 	for status(to.word.Load()) == pending && time.Until(to.Deadline()) < time.Minute && !timer.IsStopped() {
 		runtime.Gosched()
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Ticks up to the last that a clock has: what is due before the end comes in time, what is due after
-// it never does, and Stop returns that. A tick of a nanosecond ends by the word's bits, after 18
-// years, longer ones by those of a Duration, after 292.
+// The test runs up to the last tick of a clock. Timeouts that are due before the end expire in time. Timeouts that are
+// due after it never expire, and Stop returns them. With a tick of a nanosecond the bits of the word end after 18 years.
+// With longer ticks the range of a Duration ends after 292 years.
 func TestLastTick(t *testing.T) {
 	for _, tick := range []time.Duration{1, 7, time.Millisecond, time.Hour} {
 		virtual(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestLastTick(t *testing.T) {
 	}
 }
 
-// Counters that wrap around: all that is made of them is differences.
+// When counters wrap around, the timer still works, because it uses only their differences.
 func TestCountersWrap(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newFakedTimer(t, WithTick(time.Millisecond))
@@ -85,7 +85,7 @@ func TestCountersWrap(t *testing.T) {
 			pass(5 * time.Millisecond)
 			require.Zero(t, timer.Pending())
 		}
-		// Tasks that block need runners, whose number is reckoned from the same counters.
+		// Tasks that block need runners. Their number is computed from the same counters.
 		for range 50 {
 			_, err := timer.AfterFunc(0, func() { time.Sleep(time.Hour) })
 			require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestCountersWrap(t *testing.T) {
 	})
 }
 
-// cancelAll cancels what lies in the wheel.
+// cancelAll cancels the timeouts in the wheel.
 func (t *Timer) cancelAll(tb testing.TB) {
 	t.worker.mu.Lock()
 	var all []*Timeout

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Tasks that take up all there may be at a time, or all that the executor has, may wait for the
-// timer's own: these need none of them. So with Stop.
+// Tasks that use up the limit or the executor may wait for the timer's own tasks, such as Sleep and Light tasks,
+// because those need neither.
 func TestOwnTasksDoNotWait(t *testing.T) {
 	const tick = time.Millisecond
 	waits := map[string]func(timer *Timer) error{
@@ -74,7 +74,7 @@ func TestOwnTasksDoNotWait(t *testing.T) {
 	}
 }
 
-// There are never more tasks of the user's at a time than the limit says, for all own ones.
+// The timer's own tasks do not let more tasks of users run than the limit allows.
 func TestOwnTasksLeaveTheLimitAlone(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -104,8 +104,7 @@ func TestOwnTasksLeaveTheLimitAlone(t *testing.T) {
 	})
 }
 
-// Stop ends a Sleep that takes up the only turn there is, and hands back none of the library's
-// own.
+// Stop ends a Sleep inside the only task that may run. It does not return the timeouts of the timer's own tasks.
 func TestStopAndOwnTasks(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -127,7 +126,7 @@ func TestStopAndOwnTasks(t *testing.T) {
 	})
 }
 
-// An own task that is due again at once stays one, and a user's does not become one.
+// If a repeating timeout is due again at once, it stays with the same runners: those of own tasks, or the others.
 func TestOwnTaskAgain(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newFakedTimer(t, WithMaxConcurrency(1))
@@ -137,13 +136,13 @@ func TestOwnTaskAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.Same(t, &timer.runners, timer.runnersOf(to))
 		require.Same(t, &timer.ownRunners, timer.runnersOf(own))
-		pass(time.Second)         // the worker has placed them
-		timer.stopped.Store(true) // so that none of them is run
+		pass(time.Second)         // until the worker has placed them
+		timer.stopped.Store(true) // so that no task is run
 		for _, to := range []*Timeout{to, own} {
-			timer.worker.wheel.remove(to) // as if they had been due
+			timer.worker.wheel.remove(to) // as if the timeout had been due
 			r := timer.runnersOf(to)
 			r.requeue(to, 1)
-			require.False(t, r.sweep(2)) // which makes new batches
+			require.False(t, r.sweep(2)) // puts the timeout into a new batch
 			require.Equal(t, to, r.batches[0].due[0])
 			r.batches = nil
 		}

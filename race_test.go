@@ -12,17 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tests run on real time, for as long as HASHEDWHEEL_STRESS says, and end in sums.
+// These tests run on real time, for the duration of HASHEDWHEEL_STRESS, and check sums at the end.
 
-// A ledger counts what happens to one timeout. As a task it counts its own runs.
+// A ledger counts how one timeout is armed and ends. As a task it counts its own runs.
 type ledger struct {
 	to       atomic.Pointer[Timeout]
-	notUntil atomic.Int64 // the earliest moment of the next run, since base; see arming
+	notUntil atomic.Int64 // the earliest time of the next run, since base
 	armed    atomic.Int64
 	ran      atomic.Int64
 	canceled atomic.Int64
 	returned atomic.Int64
-	told     atomic.Int64 // that it was canceled
+	told     atomic.Int64 // calls of Canceled
 
 	t    *testing.T
 	over *atomic.Bool // Stop has returned
@@ -37,8 +37,8 @@ func (l *ledger) Run(to *Timeout) {
 
 func (l *ledger) Canceled(*Timeout) { l.told.Add(1) }
 
-// Many goroutines arm, cancel and reset the same timeouts while they expire, and at a random
-// moment the timer is stopped, by several at once. Each arming ends exactly once.
+// Many goroutines arm, cancel and reset the same timeouts while they expire. At a random moment several goroutines stop
+// the timer. Each arming ends exactly once.
 func TestEachArmingEndsOnce(t *testing.T) {
 	seeds := newRand(t)
 	total, reArmed, left := Stats{}, 0, 0
@@ -69,7 +69,7 @@ func TestEachArmingEndsOnce(t *testing.T) {
 						} else {
 							l.armed.Add(1)
 							if !l.to.CompareAndSwap(nil, to) {
-								// Somebody was faster: this one lives without a handle.
+								// Another goroutine was faster: nobody keeps a handle of this timeout.
 							}
 						}
 					case op < 4:
@@ -88,10 +88,10 @@ func TestEachArmingEndsOnce(t *testing.T) {
 							rearmed.Add(1)
 						}
 					default:
-						runtime.Gosched() // or there is no getting through on one processor
+						runtime.Gosched() // otherwise nothing else would run on one processor
 						assert.GreaterOrEqual(t, timer.Pending(), 0)
 						_ = to.String()
-						l.to.CompareAndSwap(to, nil) // forget it, and make another
+						l.to.CompareAndSwap(to, nil) // drop it, so that another one is made
 					}
 				}
 			})
@@ -136,11 +136,11 @@ func TestEachArmingEndsOnce(t *testing.T) {
 		reArmed += int(rearmed.Load())
 	}
 	t.Logf("%d armed, of which %d by Reset; %d expired, %d canceled, %d returned", total.Accepted, reArmed, total.Expired, total.Canceled, left)
-	require.True(t, seen(), "the test did not do what it is for")
+	require.True(t, seen(), "the test did not see every outcome")
 }
 
-// Of many that cancel one timeout while it comes due, exactly one gets true, or
-// the task runs.
+// Several goroutines cancel one timeout while it comes due. Either Cancel returns true to exactly one of them, or the
+// task runs.
 func TestCancelRace(t *testing.T) {
 	timer := newTimer(t, WithTick(50*time.Microsecond))
 	r := newRand(t)
@@ -174,7 +174,7 @@ func TestCancelRace(t *testing.T) {
 	require.NotZero(t, outcomes[1])
 }
 
-// Under load no run is early, whichever Reset it is that wins.
+// Under load no run is earlier than the deadline of the last Reset.
 func TestNeverEarlyUnderResets(t *testing.T) {
 	timer := newTimer(t, WithTick(300*time.Microsecond), WithWheelSize(4))
 	base := time.Now()
@@ -184,8 +184,8 @@ func TestNeverEarlyUnderResets(t *testing.T) {
 	for range 4 {
 		r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
 		wg.Go(func() {
-			// Only this goroutine resets these, and only when no run is due or in progress.
-			// So each run belongs to the deadline that notUntil stands for.
+			// Only this goroutine resets these timeouts, and only when no run is due or in progress.
+			// So each run belongs to the deadline in notUntil.
 			all := make([]*ledger, 50)
 			for i := range all {
 				l := &ledger{}
@@ -210,7 +210,7 @@ func TestNeverEarlyUnderResets(t *testing.T) {
 					if !to.IsExpired() {
 						continue
 					}
-					// It is about to run, for the deadline before.
+					// The task is about to run, for the previous deadline.
 					for l.ran.Load() < l.armed.Load() {
 						runtime.Gosched()
 					}
@@ -231,8 +231,8 @@ func TestNeverEarlyUnderResets(t *testing.T) {
 	require.NotZero(t, runs.Load())
 }
 
-// Never more than the limit at any moment, and nobody is refused while there is
-// room. There are as many goroutines as slots, and each has one timeout at a time.
+// The limit is never exceeded, and no timeout is refused while a slot is free. There are as many goroutines as slots,
+// and each goroutine has one timeout at a time.
 func TestMaxPendingRace(t *testing.T) {
 	const limit = 4
 	timer := newTimer(t, WithTick(100*time.Microsecond), WithMaxPending(limit))
@@ -266,7 +266,7 @@ func TestMaxPendingRace(t *testing.T) {
 	require.Zero(t, timer.Stats().Rejected)
 }
 
-// The same with more goroutines than slots: some are refused, and the limit holds.
+// There are more goroutines than slots. Some timeouts are refused, and the limit is never exceeded.
 func TestMaxPendingRaceOverLimit(t *testing.T) {
 	const limit = 3
 	timer := newTimer(t, WithTick(100*time.Microsecond), WithMaxPending(limit))
@@ -297,8 +297,8 @@ func TestMaxPendingRaceOverLimit(t *testing.T) {
 	}, outcomes(timer))
 }
 
-// No task starts after Stop has returned, which comes in the midst of a batch, with
-// the processors taken by others.
+// No task starts after Stop has returned. Stop is called in the middle of a batch, while other goroutines keep all
+// processors busy.
 func TestNothingStartsAfterStop(t *testing.T) {
 	r := newRand(t)
 	var over atomic.Bool
@@ -336,12 +336,11 @@ func TestNothingStartsAfterStop(t *testing.T) {
 	}
 	over.Store(true)
 	hogs.Wait()
-	t.Logf("%d stopped in the midst", midst)
+	t.Logf("%d stopped in the middle of a batch", midst)
 }
 
-// Pending stays near the truth while others arm and cancel as fast as they can: no more is
-// pending than there are goroutines at it, give or take what a reading takes. And Running is
-// never negative while tasks come and go.
+// Pending stays close to the true number while goroutines arm and cancel as fast as they can. At most one timeout for
+// each goroutine is pending, plus those that are armed during the reading. Pending and Running are never negative.
 func TestPendingUnderTraffic(t *testing.T) {
 	for _, limit := range []int{0, 4} {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(limit))
@@ -380,8 +379,8 @@ func TestPendingUnderTraffic(t *testing.T) {
 	}
 }
 
-// Of several that reset one ended timeout at once, where there is one slot, none is
-// refused: the first takes the slot, and for the others it is pending.
+// Several goroutines reset one ended timeout at the same time, and there is one slot. None is refused: the first one
+// takes the slot, and for the others the timeout is pending.
 func TestMaxPendingRaceOfResets(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(1))
 	to, err := timer.AfterFunc(time.Hour, nop)
@@ -405,7 +404,7 @@ func TestMaxPendingRaceOfResets(t *testing.T) {
 	}
 }
 
-// Of Stop and Cancel one gets each timeout.
+// Each timeout is either canceled or returned by Stop.
 func TestStopAgainstCancel(t *testing.T) {
 	for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -431,8 +430,7 @@ func TestStopAgainstCancel(t *testing.T) {
 	}
 }
 
-// Stop waits for whoever is inside the gate, on each stripe; and a Cancel that comes while it
-// waits counts.
+// Stop waits for the goroutines inside the gate, on each stripe. A Cancel that comes while Stop waits is counted.
 func TestStopWaitsForTheGate(t *testing.T) {
 	fresh := newTimer(t)
 	for i := range fresh.queue.stripes {
@@ -459,8 +457,8 @@ func TestStopWaitsForTheGate(t *testing.T) {
 	}
 }
 
-// Nobody is refused because somebody else is. One takes the slot that it has freed,
-// another tries to; exactly one of them has it then.
+// A goroutine frees the only slot and arms again, while another one also tries to arm. Exactly one of them gets the
+// slot: they do not cause each other to be refused.
 func TestMaxPendingRefusesOnlyWhenFull(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour), WithMaxPending(1))
 	held, err := timer.AfterFunc(time.Hour, nop)

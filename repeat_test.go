@@ -17,8 +17,8 @@ import (
 // boundaryAt returns the first multiple of tick at or after d.
 func boundaryAt(d, tick time.Duration) time.Duration { return (d + tick - 1) / tick * tick }
 
-// Run n at the first boundary at or after initialDelay + n*period, 10,000 runs without drift:
-// where the period is a multiple of the tick, is not, and is shorter than it.
+// Run n starts at the first boundary at or after initialDelay + n*period, for 10,000 runs without drift. The period is
+// a multiple of the tick, is not a multiple of it, or is shorter than the tick.
 func TestFixedRateDoesNotDrift(t *testing.T) {
 	const us = time.Microsecond
 	for _, c := range []struct{ tick, initial, period time.Duration }{
@@ -53,8 +53,8 @@ func TestFixedRateDoesNotDrift(t *testing.T) {
 	}
 }
 
-// Random tasks of random length, for both kinds, on all kinds of runners: a run starts when it
-// is due or when the one before is over, whichever is later.
+// Tasks of random length run at a fixed rate or with a fixed delay, on all kinds of runners. A run starts when it is
+// due or when the previous run has ended, whichever is later.
 func TestRepeatingModel(t *testing.T) {
 	rnd := newRand(t)
 	for range sized(4, 12, 40) {
@@ -115,7 +115,7 @@ func TestRepeatingModel(t *testing.T) {
 	}
 }
 
-// checkStats asserts, at rest, what must hold then.
+// checkStats checks that the counts of a timer at rest agree.
 func checkStats(t testing.TB, timer *Timer) {
 	t.Helper()
 	st := timer.Stats()
@@ -123,8 +123,8 @@ func checkStats(t testing.TB, timer *Timer) {
 	require.Zero(t, st.Running)
 }
 
-// A run that panics or exits its goroutine is not the last, nor is one whose panic handler
-// exits it.
+// A repeating timeout continues after a run that panics or exits its goroutine, and after a panic handler that exits
+// the goroutine.
 func TestRepeatingSurvives(t *testing.T) {
 	for name, opts := range executors() {
 		for _, kind := range []string{"panic", "exit", "handler exits"} {
@@ -158,8 +158,8 @@ func TestRepeatingSurvives(t *testing.T) {
 	}
 }
 
-// Cancel ends it between two runs, during one, and from inside one; a Reset begins anew, but not
-// before the run that is in progress is over.
+// Cancel ends a repeating timeout between two runs, during a run, and from inside a run. A Reset starts it again, but
+// not before the run in progress has ended.
 func TestRepeatingCancelAndReset(t *testing.T) {
 	const tick = time.Millisecond
 	for name, opts := range executors() {
@@ -200,7 +200,7 @@ func TestRepeatingCancelAndReset(t *testing.T) {
 				active, err := to.Reset(3 * tick)
 				require.True(t, active)
 				require.NoError(t, err)
-				pass(15 * tick) // 20: the others follow from there
+				pass(15 * tick) // 20; later runs count from the Reset
 				ran(1, 8, 18)
 				state(1, false)
 
@@ -215,7 +215,7 @@ func TestRepeatingCancelAndReset(t *testing.T) {
 				require.Contains(t, to.String(), "pending, running")
 				state(1, false)
 				_, err = timer.AfterFunc(0, nop)
-				require.ErrorIs(t, err, ErrTooManyPending, "it keeps its slot while it is running")
+				require.ErrorIs(t, err, ErrTooManyPending, "the timeout keeps its slot during a run")
 				pass(10 * tick) // 40
 				ran(1, 8, 18, 28, 35)
 
@@ -255,7 +255,7 @@ func TestRepeatingCancelAndReset(t *testing.T) {
 				require.Len(t, m.all(), before+2)
 				inside <- func(to *Timeout) { time.Sleep(5 * tick) }
 				pass(12 * tick)
-				require.True(t, to.Cancel(), "while it is running")
+				require.True(t, to.Cancel(), "during a run")
 				state(0, true)
 				pass(30 * tick)
 				require.Len(t, m.all(), before+3)
@@ -265,7 +265,7 @@ func TestRepeatingCancelAndReset(t *testing.T) {
 	}
 }
 
-// Stop hands it back once, in whatever state it is, and no run follows.
+// Stop returns a repeating timeout once, whatever its state, and no run follows.
 func TestRepeatingStop(t *testing.T) {
 	const tick = time.Millisecond
 	for name, opts := range executors() {
@@ -316,15 +316,15 @@ func TestRepeatingStop(t *testing.T) {
 	}
 }
 
-// While a timeout is at work the worker leaves it alone, and takes it out of where it still is:
-// the bucket of a tick that it was reset away from, and batches that it was claimed past.
+// While a timeout is at work, the worker does not put it into a bucket or a batch. It removes the timeout from a bucket
+// that it was in before a Reset, and from old batches.
 func TestWorkerAndTimeoutAtWork(t *testing.T) {
 	timer := newTimer(t)
 	w := &timer.worker
 	w.wheel = newWheel(16, 1, 0)
 	to := &Timeout{timer: timer}
 	word := func(tick uint64, bits uint64) { to.word.Store(tick<<tickShift | bits) }
-	for _, tick := range []uint64{0, 5, 30} { // due, to be moved, and for the same bucket again
+	for _, tick := range []uint64{0, 5, 30} { // due, in another bucket, and in the same bucket
 		word(14, pending)
 		w.wheel.place(to, 14)
 		word(tick, pending|atWork|queued)
@@ -334,7 +334,7 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		require.Zero(t, w.wheel.count)
 
 		word(tick, pending|atWork|queued)
-		w.settle(to) // from nowhere
+		w.settle(to) // the timeout is in no bucket
 		require.Zero(t, to.bucket)
 		require.Nil(t, timer.runners.due)
 
@@ -353,7 +353,7 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 	w.wheel = nil
 }
 
-// A period far beyond what can be represented does not wrap.
+// The longest period does not overflow.
 func TestFixedRateOfHugePeriod(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -371,7 +371,7 @@ func TestFixedRateOfHugePeriod(t *testing.T) {
 	})
 }
 
-// With runs that take longer than the period, and only one at a time, others have their turn.
+// If runs take longer than the period, and only one task may run at a time, other tasks still get their turn.
 func TestMissedRunsDoNotStarveOthers(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
@@ -394,7 +394,7 @@ func TestMissedRunsDoNotStarveOthers(t *testing.T) {
 	}
 }
 
-// A run allocates nothing: not the timeout's, nor what the timer needs at each tick.
+// A run of a repeating timeout allocates nothing, and neither does the timer at each tick.
 func TestRunAllocatesNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector sync.Pool forgets at random")
@@ -414,7 +414,7 @@ func TestRunAllocatesNothing(t *testing.T) {
 			_, err := schedule()
 			require.NoError(t, err)
 		}
-		time.Sleep(100 * tick) // buckets and batches find their sizes
+		time.Sleep(100 * tick) // until buckets and batches have grown to their sizes
 		before := runs.Load()
 		allocs := testing.AllocsPerRun(1, func() { time.Sleep(100 * tick) })
 		ran := float64(runs.Load() - before)
@@ -424,8 +424,7 @@ func TestRunAllocatesNothing(t *testing.T) {
 	})
 }
 
-// A worker that has nothing else to do does not stay for a run that takes long, and the timeout is armed
-// again all the same.
+// A worker with nothing else to do ends during a long run. The timeout is still armed again after the run.
 func TestWorkerLeavesDuringARun(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -452,7 +451,7 @@ func TestWorkerLeavesDuringARun(t *testing.T) {
 	})
 }
 
-// A Reset to the very tick for which it was armed still counts as one.
+// A Reset to the same tick for which the timeout was armed still counts as a Reset: later runs count from it.
 func TestResetOfFixedRateToTheSameTick(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const ms = time.Millisecond
@@ -469,7 +468,7 @@ func TestResetOfFixedRateToTheSameTick(t *testing.T) {
 	})
 }
 
-// What was canceled when it is due once more is not kept.
+// A timeout that was canceled before it is requeued does not get into a batch.
 func TestLateRunsAreNotKept(t *testing.T) {
 	timer := newTimer(t)
 	r := &timer.runners
@@ -479,7 +478,7 @@ func TestLateRunsAreNotKept(t *testing.T) {
 	require.Empty(t, r.batches)
 }
 
-// A schedule is not asked for what is not needed: after a Cancel, or a Reset, from inside the task.
+// The schedule is not called after a run in which the task called Cancel or Reset.
 func TestScheduleIsCalledOnlyIfNeeded(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -504,8 +503,8 @@ func TestScheduleIsCalledOnlyIfNeeded(t *testing.T) {
 	})
 }
 
-// Stop finds those whose run ends while it looks, also if the worker sweeps the batches at the
-// same time, as it does after each Cancel.
+// Stop finds timeouts whose run ends during Stop, even if the worker sweeps the batches at the same time, as it does
+// after each Cancel.
 func TestStopWhileRunsEnd(t *testing.T) {
 	rounds := 0
 	for end := time.Now().Add(stressTime(t) / 2); time.Now().Before(end); rounds++ {
@@ -543,8 +542,8 @@ func TestStopWhileRunsEnd(t *testing.T) {
 	}
 }
 
-// Everything at once, on real time: runs never overlap, each timeout ends once, and the counts
-// add up.
+// The test combines all operations on repeating timeouts, on real time. Runs never overlap, each timeout ends once, and
+// the counts add up.
 func TestRepeatingRace(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
@@ -561,7 +560,7 @@ func TestRepeatingRace(t *testing.T) {
 				for i := range all {
 					task := TaskFunc(func(to *Timeout) {
 						if !all[i].busy.CompareAndSwap(false, true) {
-							t.Error("two runs at once")
+							t.Error("two runs overlap")
 						}
 						switch i % 5 {
 						case 0:

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A timeout leaves its slot when its task is started. So a Reset from inside the task takes one again,
-// and is refused if others have taken all of them meanwhile.
+// A timeout frees its slot when its task is started. So a Reset from inside the task needs a slot again, and is refused
+// if other timeouts have taken all slots meanwhile.
 func TestRetryByResetLosesItsSlot(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = 10 * time.Millisecond
@@ -38,8 +38,8 @@ func TestRetryByResetLosesItsSlot(t *testing.T) {
 	})
 }
 
-// A retry is tried until it succeeds, the first time at once, then with a delay that doubles, counted
-// from the end of the try before. It is a task and the schedule of that.
+// A retry is tried until it succeeds: at once, and then after a delay that doubles, counted from the end of the previous
+// try. It is both the task and its schedule.
 type retry struct {
 	try   func(n int) (ok bool)
 	delay time.Duration
@@ -64,13 +64,12 @@ func (r *retry) Next(prev time.Time) time.Time {
 	return next
 }
 
-// A repeating timeout keeps its slot while its task runs, from the first run to the end of the last
-// one: nothing else gets it, and no next run is refused. Whether a schedule says when to try again, or
-// a Reset from inside the task.
+// A repeating timeout keeps its slot from the first run to the end of the last one. No other timeout gets the slot, and
+// no later run is refused. This holds if a schedule says when to try again, and if the task calls Reset.
 func TestRetryKeepsItsSlot(t *testing.T) {
 	const tick, length = 10 * time.Millisecond, 25 * time.Millisecond
-	// Each try takes 25 ms. The first begins at the first boundary, the others 20, 40 and 80 ms after
-	// the end of the one before, at the next boundary.
+	// Each try takes 25 ms. The first begins at the first boundary. The others begin at the first boundary that is
+	// 20, 40 or 80 ms after the end of the previous try.
 	want := []time.Duration{10, 60, 130, 240}
 	for i := range want {
 		want[i] *= time.Millisecond
