@@ -403,7 +403,7 @@ type canceler struct {
 func (c *canceler) Run(*Timeout) { c.ran.Add(1) }
 func (c *canceler) Canceled(to *Timeout) {
 	if to.Task() != Task(c) {
-		panic("told with another's timeout")
+		panic("Canceled got the timeout of another task")
 	}
 	c.told.Add(1)
 	if c.block != nil {
@@ -614,7 +614,7 @@ func TestWaitingOnesAreReleased(t *testing.T) {
 				pass(tick)
 				func() {
 					to, p := arm(t, timer)
-					pass(tick) // it is handed over
+					pass(tick) // the worker hands it over
 					if reset {
 						pass(5 * tick)
 						_, err := to.Reset(time.Hour)
@@ -801,7 +801,7 @@ func TestBacklogLiesInFewBatches(t *testing.T) {
 		time.Sleep(2 * tick)
 		synctest.Wait()
 		runtime.GC()
-		require.Nil(t, gone.Value(), "it is dropped, though others still come to its batch")
+		require.Nil(t, gone.Value(), "the canceled timeout is dropped, though its batch still gets others")
 		r := &timer.runners
 		require.LessOrEqual(t, len(r.batches), n/batchSize+2)
 

@@ -28,7 +28,7 @@ func TestCascadeComesDownInTime(t *testing.T) {
 			}
 			w.check(t)
 			require.Equal(t, (block-1)<<shift, w.next)
-			require.False(t, w.cascade(nil), "they are not near yet")
+			require.False(t, w.cascade(nil), "the entries are not near yet")
 			require.Empty(t, collect(t, w, (block-1)<<shift))
 			require.Equal(t, w.now+1, w.next)
 			early := func(to *Timeout) { t.Fatalf("emitted at %d: %x", w.now, to.word.Load()) }
@@ -58,7 +58,7 @@ func TestCascadeComesDownInTime(t *testing.T) {
 			}
 			b := &w.levels[levels-1].buckets[block]
 			for _, e := range b.all() {
-				require.Greater(t, e.tick>>shift, block, "it is still up there")
+				require.Greater(t, e.tick>>shift, block, "the entry is still on the upper level")
 			}
 			w.refresh()
 			w.check(t)
@@ -212,5 +212,5 @@ func TestLaterRoundsAreNotChecked(t *testing.T) {
 	}
 	require.Empty(t, collect(t, w, 16))
 	require.False(t, w.cascade(nil))
-	require.Zero(t, w.levels[1].block, "it has been looked at")
+	require.Zero(t, w.levels[1].block, "the bucket was checked")
 }

@@ -2,5 +2,5 @@
 
 package hashedwheel
 
-// raceDetector says that sync.Pool forgets some of what it is given, at random.
+// raceDetector says that the race detector is on. Then sync.Pool drops some of the values put into it, at random.
 const raceDetector = true

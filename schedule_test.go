@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scheduleFunc makes a Schedule of a function.
+// scheduleFunc turns a function into a Schedule.
 type scheduleFunc func(prev time.Time) time.Time
 
 func (f scheduleFunc) Next(prev time.Time) time.Time { return f(prev) }
 
-// runsOf arms a task by a schedule, lets d pass, and returns when it ran, from the start.
+// runsOf arms a task with a schedule, lets d pass, and returns the times of the runs, counted from the call.
 func runsOf(t *testing.T, timer *Timer, s Schedule, d time.Duration) (to *Timeout, ran []time.Duration) {
 	t.Helper()
 	var m moments
@@ -30,8 +30,7 @@ func runsOf(t *testing.T, timer *Timer, s Schedule, d time.Duration) (to *Timeou
 	return to, m.since(start)
 }
 
-// The schedule is asked for the time after the one that it gave before, exactly, and a zero time
-// ends the timeout.
+// Each call of Next gets exactly the time that the call before returned. A zero time ends the timeout.
 func TestScheduleGoesOnFromItsOwnTimes(t *testing.T) {
 	const ms = time.Millisecond
 	for name, opts := range executors() {
@@ -54,14 +53,14 @@ func TestScheduleGoesOnFromItsOwnTimes(t *testing.T) {
 				require.EqualValues(t, 4, timer.Stats().Accepted)
 				checkStats(t, timer)
 
-				// It can be reset like any other that has expired: one more run, and one more
-				// question.
+				// It can be reset like any other expired timeout. This gives one more run, and one
+				// more call of Next.
 				active, err := to.Reset(5 * ms)
 				require.False(t, active)
 				require.NoError(t, err)
 				require.Equal(t, 1, timer.Pending())
 				pass(time.Second)
-				require.Equal(t, 1010*ms, prevs.since(start)[5], "the boundary that it was moved to")
+				require.Equal(t, 1010*ms, prevs.since(start)[5], "the boundary that Reset moved it to")
 				require.True(t, to.IsExpired())
 				require.Zero(t, timer.Pending())
 				checkStats(t, timer)
@@ -70,7 +69,7 @@ func TestScheduleGoesOnFromItsOwnTimes(t *testing.T) {
 	}
 }
 
-// A schedule that returns the past runs at each boundary, and no more often.
+// A schedule that returns times in the past runs once at each boundary, not more often.
 func TestScheduleOfThePastCannotSpin(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -93,7 +92,7 @@ func TestScheduleOfThePastCannotSpin(t *testing.T) {
 	})
 }
 
-// What was missed is dropped, but for one run.
+// Of several missed runs, one takes place and the others are dropped.
 func TestScheduleDropsMissedRuns(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -103,7 +102,7 @@ func TestScheduleDropsMissedRuns(t *testing.T) {
 		_, err := timer.Schedule(TaskFunc(func(*Timeout) {
 			m.note()
 			if len(m.all()) == 2 {
-				time.Sleep(55 * tick) // from 20 to 75
+				time.Sleep(55 * tick) // from tick 20 to 75
 			}
 		}), Every(10*tick))
 		require.NoError(t, err)
@@ -112,8 +111,8 @@ func TestScheduleDropsMissedRuns(t *testing.T) {
 	})
 }
 
-// A wall clock that is set back, or runs slow, makes no run happen twice: the schedule goes on
-// from its own time, which has no monotonic reading.
+// No run happens twice if the wall clock is set back or runs slowly. For Next gets the time that the
+// schedule itself returned, which has no monotonic reading.
 func TestScheduleByTheWallClock(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -137,12 +136,12 @@ func TestScheduleByTheWallClock(t *testing.T) {
 		pass(10 * time.Second)
 		last := asked.all()[4]
 		require.Equal(t, zone, last.Location())
-		require.Equal(t, 10, last.Second(), "moved by a Reset, in the schedule's zone still")
+		require.Equal(t, 10, last.Second(), "Reset has moved the time, which keeps the zone of the schedule")
 	})
 }
 
-// A schedule that panics, or exits the goroutine, ends the timeout. The first time is asked for in
-// the call, and the panic then is the caller's.
+// A schedule that panics, or exits the goroutine, ends the timeout. Timer.Schedule itself asks for the
+// first time, so a panic there goes to the caller.
 func TestScheduleThatPanics(t *testing.T) {
 	for name, opts := range executors() {
 		for _, exits := range []bool{false, true} {
@@ -152,7 +151,7 @@ func TestScheduleThatPanics(t *testing.T) {
 					reported := make(chan any, 10)
 					timer := newTimer(t, append(opts, WithTick(tick), WithPanicHandler(func(_ *Timeout, value any, _ []byte) {
 						reported <- value
-						runtime.Goexit() // which must not matter
+						runtime.Goexit() // must have no effect
 					}))...)
 					var n atomic.Int32
 					to, ran := runsOf(t, timer, scheduleFunc(func(prev time.Time) time.Time {
@@ -182,7 +181,7 @@ func TestScheduleThatPanics(t *testing.T) {
 	}
 }
 
-// While the schedule thinks, its timeout can be canceled and reset like any at work.
+// While a slow Next runs, the timeout can be canceled and reset, as while its task runs.
 func TestScheduleThatTakesLong(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -197,17 +196,17 @@ func TestScheduleThatTakesLong(t *testing.T) {
 		var m moments
 		start := time.Now()
 		arm := func() *Timeout {
-			to, err := timer.Schedule(TaskFunc(func(*Timeout) { m.note() }), slow) // at 15
+			to, err := timer.Schedule(TaskFunc(func(*Timeout) { m.note() }), slow) // first run at tick 15
 			require.NoError(t, err)
 			return to
 		}
-		to := arm() // asked until 10, run at 15, asked until 25, run at 30, asked until 40: the end
+		to := arm() // Next until tick 10, run at 15, Next until 25, run at 30, Next until 40: no more
 		require.Equal(t, 10*tick, time.Since(start))
-		pass(22 * tick) // 32
+		pass(22 * tick) // tick 32
 		active, err := to.Reset(3 * tick)
 		require.True(t, active)
 		require.NoError(t, err)
-		pass(9 * tick) // 41: the end, but for the Reset
+		pass(9 * tick) // tick 41: without the Reset the timeout would have ended at 40
 		require.False(t, to.IsExpired())
 		require.Len(t, m.all(), 3)
 		require.Equal(t, 40*tick, m.all()[2].Sub(start))
@@ -219,8 +218,8 @@ func TestScheduleThatTakesLong(t *testing.T) {
 	})
 }
 
-// The jitter of each run is within its part of the interval, never early, and counted from the
-// schedule's own times; and a thousand that share one do not beat together.
+// Each run is late by at most the given part of the interval, and never early. The jitter counts from
+// the times of the inner schedule. A thousand timeouts that share one schedule do not run together.
 func TestJitter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -248,7 +247,7 @@ func TestJitter(t *testing.T) {
 				together[at.Sub(start)]++
 			}
 		}
-		// Evenly distributed over 250 ticks, it is 125 on average, and 4 in each.
+		// Evenly distributed over 250 ticks, the jitter is 125 ticks on average, and 4 timeouts run at each tick.
 		require.InDelta(t, 125, sum/tick/(timeouts*runs), 3)
 		for at, n := range together {
 			require.Less(t, n, 40, "at %v", at)
@@ -256,7 +255,7 @@ func TestJitter(t *testing.T) {
 	})
 }
 
-// Without a Timer, or within another, Jitter is a schedule of its own.
+// Jitter is a Schedule that also works without a Timer, or inside another Schedule.
 func TestJitterNext(t *testing.T) {
 	start := time.Now()
 	s := Jitter(Every(time.Second), 1)
@@ -277,7 +276,7 @@ func TestJitterNext(t *testing.T) {
 	require.Equal(t, start.Add(-time.Hour), Jitter(back, 1).Next(start))
 }
 
-// What is wrong is named, with its value and what is allowed, and nothing is armed.
+// An error names the wrong argument, its value and what is allowed. Nothing is armed.
 func TestWrongRepeating(t *testing.T) {
 	timer := newTimer(t)
 	task := TaskFunc(func(*Timeout) { t.Error("run") })
@@ -316,7 +315,7 @@ func TestWrongRepeating(t *testing.T) {
 	require.ErrorIs(t, err, ErrStopped)
 }
 
-// The handle knows the user's task, also where that wants to be told of a Cancel.
+// The handle returns the user's task, also if that task is a Canceler.
 func TestRepeatingTask(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -333,7 +332,7 @@ func TestRepeatingTask(t *testing.T) {
 	})
 }
 
-// A schedule that ends, against Cancel, Reset and Stop, on real time.
+// Cancel, Reset and Stop while a schedule ends, on real time.
 func TestScheduleEndRace(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
@@ -372,12 +371,13 @@ func TestScheduleEndRace(t *testing.T) {
 					expired++
 				}
 			}
-			t.Logf("%d runs, %d schedules came to their end", ran, expired)
+			t.Logf("%d runs, %d schedules ended by themselves", ran, expired)
 		})
 	}
 }
 
-// Jitter of a jittered schedule does not add up either: each run lies within both parts of its period.
+// With Jitter around Jitter, too, the delays do not add up from run to run. Each run is late by at most both
+// parts together.
 func TestJitterOfJitterDoesNotDrift(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const ms = time.Millisecond
@@ -391,10 +391,10 @@ func TestJitterOfJitterDoesNotDrift(t *testing.T) {
 		for i, at := range m.since(start) {
 			due := time.Duration(i+1) * 100 * ms
 			require.GreaterOrEqual(t, at, due)
-			require.Less(t, at, due+57*ms) // a fifth, and three tenths of at most 120 ms, and a tick
+			require.Less(t, at, due+57*ms) // 20% of 100 ms, 30% of at most 120 ms, and one tick
 			most = max(most, at-due)
 		}
-		require.Greater(t, most, 30*ms, "more than either of them alone, in a hundred runs")
+		require.Greater(t, most, 30*ms, "the largest of a hundred delays is more than either jitter alone can give")
 		require.GreaterOrEqual(t, len(m.all()), 99)
 	})
 }

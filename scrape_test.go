@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Stats, Pending and String take no lock that the worker, a runner or Stop may hold for long. All of them are
-// held here, as if they were at work for ever.
+// Stats, Pending and String take no lock that the worker, a runner or Stop may hold for long. Here the test
+// holds all these locks.
 func TestStatsDoesNotWaitForTheWorker(t *testing.T) {
 	timer := newTimer(t)
 	_, err := timer.AfterFunc(time.Hour, nop)
@@ -37,23 +37,24 @@ func TestStatsDoesNotWaitForTheWorker(t *testing.T) {
 	}
 }
 
-// What Stats says of the levels while the worker is at work: as it is in between, while it works off a queue,
-// and as it was before, while it hands over what is due at once. At rest it is exact.
+// What Stats reports for the levels while the worker is busy. While the worker goes through the queue, it is the
+// present state. While the worker hands over the timeouts of one boundary, it is the state before that. When the
+// worker is at rest, it is exact.
 func TestLevelsOfABusyWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Second
 		far, due := sized(200_000, 1_000_000, 10_000_000), 2*batchSize
 		timer := newTimer(t, WithTick(tick), WithWheelSize(4096))
 		w := &timer.worker
-		w.presence.Store(awake) // so nobody starts one
+		w.presence.Store(awake) // so that nobody starts a worker
 		arm := func(n int, delay time.Duration) {
 			for range n {
 				_, err := timer.AfterFunc(delay, nop)
 				require.NoError(t, err)
 			}
 		}
-		// stuck has the worker do a round, in which it gets stuck when it hands over the first batch. It
-		// returns when the levels are as wanted then, and a function that has the worker go on.
+		// stuck lets the worker do a round, which stops where the worker hands over the first batch. stuck
+		// returns when the levels are as wanted. The returned function lets the worker continue.
 		stuck := func(wanted func(l LevelStats) bool) (goOn func()) {
 			timer.runners.mu.Lock()
 			var round sync.WaitGroup
@@ -78,7 +79,7 @@ func TestLevelsOfABusyWorker(t *testing.T) {
 		}
 
 		arm(far/2, 5000*tick)
-		arm(due, tick) // in the middle, so that the worker settles others before them
+		arm(due, tick) // in the middle, so that the worker places others before these
 		arm(far/2, 5000*tick)
 		time.Sleep(tick)
 		goOn := stuck(func(l LevelStats) bool { return l.Timeouts >= checkEvery && l.Timeouts < far })
@@ -107,9 +108,9 @@ func holds(w *worker) bool {
 	return true
 }
 
-// How long Stats takes while ten million are armed, settled, cascade and come due within a second: it
-// reports the longest calls, which also have in them what the machine does meanwhile. Runs only if
-// HASHEDWHEEL_LARGE is set, and takes 2 GB.
+// How long Stats takes while ten million timeouts are armed, are placed in buckets, cascade, and come due
+// within one second. The test logs quantiles and the longest call, which includes whatever else the machine did.
+// It runs only if HASHEDWHEEL_LARGE is set, and takes 2 GB.
 func TestStatsOfTenMillion(t *testing.T) {
 	if os.Getenv("HASHEDWHEEL_LARGE") == "" {
 		t.Skip("set HASHEDWHEEL_LARGE=1 to run it")
@@ -127,7 +128,7 @@ func TestStatsOfTenMillion(t *testing.T) {
 			timer := newTimer(t, append(c.opts, WithTick(10*time.Millisecond))...)
 			base := time.Now()
 			stop := make(chan struct{})
-			var took [3][]time.Duration // while they are armed; while they are pending; while they run
+			var took [3][]time.Duration // while timeouts are armed; while all are pending; while they run
 			var phase atomic.Int32
 			var wg sync.WaitGroup
 			wg.Go(func() {

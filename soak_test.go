@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Load and time, on real time: with a watchdog beside it, and sums in the end.
+// Tests under load, on real time. A watchdog runs beside each, and the counts are compared at the end.
 
-// A watchdog has one timeout after another fire, and crashes the program, with all its stacks, if
-// one does not for so long that nothing can be the reason but a lost wake-up or a deadlock.
+// A watchdog arms one timeout after another, and waits for each to fire. If one does not fire for so long
+// that only a lost wake-up or a deadlock can be the reason, it crashes the program, with all stacks.
 type watchdog struct {
-	worst      time.Duration // how late one was, to be read after stop
+	worst      time.Duration // the largest lateness, to be read after stop
 	over, done chan struct{}
 }
 
@@ -41,7 +41,7 @@ func (w *watchdog) run(timer *Timer) {
 		start := time.Now()
 		fired := make(chan time.Time, 1)
 		if _, err := timer.AfterFunc(delay, func() { fired <- time.Now() }); err != nil {
-			time.Sleep(time.Millisecond) // full
+			time.Sleep(time.Millisecond) // too many are pending
 			continue
 		}
 		select {
@@ -60,8 +60,9 @@ func (w *watchdog) stop() {
 	<-w.done
 }
 
-// Eight goroutines arm and cancel as fast as they can, without a limit and with one that they just do
-// not reach: nobody is refused, nothing is lost, and others are served meanwhile.
+// Eight goroutines arm and cancel as fast as they can, without a limit, and with a limit that is just large
+// enough for them and the watchdog. No timeout of theirs is refused, none is lost, and the watchdog's timeouts
+// fire meanwhile.
 func TestFlood(t *testing.T) {
 	for _, limit := range []int{0, 8_001} {
 		timer := newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit))
@@ -100,9 +101,10 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// Everything that can be done with a timer, at random, from goroutines and from inside tasks, some of
-// which panic, exit or block, while others take the processors: for as long as HASHEDWHEEL_SOAK says,
-// or a second. Each arming ends once, each timer can be shut down, and nothing is left of it.
+// Everything that can be done with a timer, at random, from goroutines and from inside tasks. Some tasks
+// panic, exit or block, and other goroutines keep the processors busy. The test runs for as long as
+// HASHEDWHEEL_SOAK says, by default for a second. Each arming ends exactly once, each timer can be shut down,
+// and nothing is left of it.
 func TestSoak(t *testing.T) {
 	length := lengthOf(t, "HASHEDWHEEL_SOAK", sized(200*time.Millisecond, time.Second, time.Minute))
 	r := newRand(t)
@@ -110,7 +112,7 @@ func TestSoak(t *testing.T) {
 	var worst time.Duration
 	var heap []uint64
 	rounds := 0
-	seen := func() bool { // all that this test is for
+	seen := func() bool { // all outcomes that the test wants to see
 		return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 && total.Rejected > 0 && total.Panics > 0
 	}
 	for end := time.Now().Add(length); rounds < 4 || goesOn(end, seen()); rounds++ {
@@ -126,8 +128,8 @@ func TestSoak(t *testing.T) {
 	}
 	t.Logf("%d timers; %d expired, %d canceled, %d returned, %d refused, %d panics; the probe was late by up to %v; heap after each: %d",
 		rounds, total.Expired, total.Canceled, total.Returned, total.Rejected, total.Panics, worst, heap)
-	require.True(t, seen(), "the test did not do what it is for")
-	// The first ones pay for what package time, the maps of tests and the like keep.
+	require.True(t, seen(), "one of the outcomes did not occur")
+	// The first rounds are left out: they also allocate what package time, the maps of testing and the like keep.
 	require.Less(t, heap[len(heap)-1], heap[1]+1<<20, "memory grows: %d", heap)
 }
 
@@ -136,16 +138,16 @@ type soak struct {
 	t     *testing.T
 	timer *Timer
 	over  atomic.Bool // Shutdown has returned
-	quit  atomic.Bool // it is enough
+	quit  atomic.Bool // the goroutines are to end
 	keyed *Keyed[int, int]
-	tasks [100]atomic.Pointer[soakTask] // as if they were known by many
+	tasks [100]atomic.Pointer[soakTask] // the handles that all goroutines share
 
 	mu    sync.Mutex
-	all   []*soakTask // each that has ever been, to be counted in the end
+	all   []*soakTask // each one ever made, to be counted in the end
 	group *Group
 }
 
-// A soakTask is a ledger for what becomes of its timeout, and acts when it runs.
+// A soakTask is a ledger of how its timeout ends. When it runs, it also does something to the timer.
 type soakTask struct {
 	ledger
 	s    *soak
@@ -173,7 +175,7 @@ func newSoak(t *testing.T, r *rand.Rand, round int) *soak {
 	return s
 }
 
-// run has goroutines act for a time, and then shuts the timer down.
+// run lets goroutines act for the given time, and then stops the timer and shuts it down.
 func (s *soak) run(r *rand.Rand, length time.Duration) (st Stats, late time.Duration) {
 	before := runtime.NumGoroutine()
 	w := watch(s.timer)
@@ -193,7 +195,7 @@ func (s *soak) run(r *rand.Rand, length time.Duration) (st Stats, late time.Dura
 		})
 	}
 	time.Sleep(length)
-	for _, to := range s.timer.Stop() { // in the midst of it
+	for _, to := range s.timer.Stop() { // while the goroutines act
 		if task, ok := to.Task().(*soakTask); ok {
 			task.returned.Add(1)
 		}
@@ -209,7 +211,7 @@ func (s *soak) run(r *rand.Rand, length time.Duration) (st Stats, late time.Dura
 	hogs.Wait()
 	for _, task := range s.all {
 		require.Equal(s.t, task.armed.Load(), task.ran.Load()+task.told.Load())
-		require.LessOrEqual(s.t, task.canceled.Load()+task.returned.Load(), task.told.Load(), "the rest are the groups'")
+		require.LessOrEqual(s.t, task.canceled.Load()+task.returned.Load(), task.told.Load(), "the groups have canceled the rest")
 	}
 	st = s.timer.Stats()
 	require.Equal(s.t, st.Accepted, st.Expired+st.Canceled+st.Returned, "%+v", st)
@@ -219,12 +221,12 @@ func (s *soak) run(r *rand.Rand, length time.Duration) (st Stats, late time.Dura
 	return st, w.worst
 }
 
-// Run does what its kind says, and more often than not something else.
+// Run notes the run in the ledger. Tasks of kind 0 to 5 also panic, exit, sleep or act; most do not.
 func (task *soakTask) Run(to *Timeout) {
 	task.ledger.Run(to)
 	switch task.kind {
 	case 0:
-		panic("as it should")
+		panic("on purpose")
 	case 1:
 		runtime.Goexit()
 	case 2:
@@ -321,7 +323,7 @@ func (s *soak) act(random func(n int) int) {
 	}
 }
 
-// Thousands of timers, each used a little, and stopped, shut down or dropped at a random moment: no
+// Thousands of timers are each used a little, and then stopped, shut down or dropped at a random moment. No
 // goroutine, no timer and no memory is left of them.
 func TestLifeCycles(t *testing.T) {
 	rounds := sized(1000, 5000, 100_000)
@@ -371,7 +373,7 @@ func TestLifeCycles(t *testing.T) {
 	t.Logf("%d stopped, %d shut down, %d dropped", ends[0], ends[1], ends[2])
 }
 
-// awaitGoroutines returns when there are no more goroutines than there were before.
+// awaitGoroutines waits until the number of goroutines is no larger than before.
 func awaitGoroutines(t *testing.T, before int) {
 	t.Helper()
 	for start := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What comes due alone is in the histogram, with how late it was; of those that come due together, at
-// least one in measureEvery for each runner.
+// The lateness of a timeout that comes due alone is always in the histogram. Of timeouts that come due
+// together, each runner measures at least one in measureEvery.
 func TestLatenessIsMeasured(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -40,30 +40,30 @@ func TestLatenessIsMeasured(t *testing.T) {
 	})
 }
 
-// What waits for its turn is late: one after another, each by the length of a task more.
+// Tasks that wait for their turn run late, each by the length of one task more than the task before it.
 func TestLatenessOfWaiting(t *testing.T) {
 	for _, executor := range []func(func()) error{nil, func(run func()) error { go run(); return nil }} {
 		virtual(t, func(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1), WithExecutor(executor))
 			w := &timer.worker
-			w.presence.Store(awake) // so nobody starts one
+			w.presence.Store(awake) // so that nobody starts a worker
 			w.wheel = newWheel(w.wheelSize, w.levels, 0)
 			const n, long = measureEvery + 1, time.Second // a runner measures the first and the last
 			for range n {
 				_, err := timer.AfterFunc(time.Millisecond, func() { time.Sleep(long) })
 				require.NoError(t, err)
 			}
-			w.drain() // so they come due in one batch
+			w.drain() // so that they come due in one batch
 			go w.run()
 			pass((n + 1) * long)
 			lateness := timer.Stats().Lateness
 			require.Equal(t, upperBound(classOf((n-1)*long)), lateness.Quantile(1))
 			count, median := 2, upperBound(0)
-			if executor != nil { // each turn measures its task
+			if executor != nil { // each call of the executor measures its task
 				count, median = n, upperBound(classOf((n-1)/2*long))
 			}
 			require.EqualValues(t, count, lateness.Count())
-			sum := (n - 1) * long // of the first, which is on time, and the last
+			sum := (n - 1) * long // 0 for the first, which is on time, and this for the last
 			if executor != nil {
 				sum = n * (n - 1) / 2 * long
 			}
@@ -73,7 +73,7 @@ func TestLatenessOfWaiting(t *testing.T) {
 	}
 }
 
-// Which buckets hold what, on both levels, while the hand goes on.
+// How many timeouts each bucket holds, on both levels, while the hand moves on.
 func TestStatsOfLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -115,14 +115,14 @@ func TestStatsOfLevels(t *testing.T) {
 	})
 }
 
-// What is on the queue: armed, to be removed, or to be moved to an earlier tick. Not what was reset
-// to a later one, or while it was there already.
+// The queue holds a timeout that was armed, that is to be removed, or that is to be moved to an earlier tick. A
+// Reset to a later tick adds nothing to the queue, nor does a Reset of a timeout that is already on it.
 func TestStatsOfQueue(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Second
 		timer := newTimer(t, WithTick(tick))
 		w := &timer.worker
-		w.presence.Store(awake) // so nobody starts one, and takes when it likes
+		w.presence.Store(awake) // so that nobody starts a worker, which would empty the queue
 		w.wheel = newWheel(w.wheelSize, w.levels, 0)
 		queued := func(want int) {
 			t.Helper()
@@ -180,14 +180,14 @@ func TestStatsOfRunners(t *testing.T) {
 	})
 }
 
-// logged returns an option and what has been logged with it.
+// logged returns an option that sets a logger, and the buffer that this logger writes to.
 func logged() (Option, *bytes.Buffer) {
 	var log bytes.Buffer
 	return WithLogger(slog.New(slog.NewTextHandler(&log, nil))), &log
 }
 
-// A worker that finds itself late by more than a second says so, and by how much; but not each time
-// if that goes on, and not for less.
+// A worker that finds itself late by more than a second logs by how much. It logs nothing for a second or
+// less, and nothing once it is on time again.
 func TestLateWorkerWarns(t *testing.T) {
 	for _, c := range []struct {
 		stall time.Duration
@@ -206,7 +206,7 @@ func TestLateWorkerWarns(t *testing.T) {
 			const tick = time.Millisecond
 			timer := newTimer(t, WithTick(tick), option)
 			w := &timer.worker
-			w.presence.Store(awake) // so nobody starts one
+			w.presence.Store(awake) // so that nobody starts a worker
 			w.wheel = newWheel(w.wheelSize, w.levels, 0)
 			ran := 0
 			arm := func(delay time.Duration) {
@@ -231,18 +231,18 @@ func TestLateWorkerWarns(t *testing.T) {
 			arm(tick)
 			pass(10 * time.Second)
 			require.Equal(t, 2, ran)
-			require.Equal(t, 1, strings.Count(log.String(), "\n"), "and then it is on time")
+			require.Equal(t, 1, strings.Count(log.String(), "\n"), "the second time the worker is on time")
 		})
 	}
 }
 
-// A worker that is late all the time says so once a second.
+// A worker that is always late logs it once a second.
 func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		option, log := logged()
 		timer := newTimer(t, option)
 		w := &timer.worker
-		w.presence.Store(awake) // so nobody starts one
+		w.presence.Store(awake) // so that nobody starts a worker
 		for elapsed := time.Duration(0); elapsed < 10*time.Second; elapsed += 100 * time.Millisecond {
 			w.late = 3 * time.Second
 			w.warnIfLate(elapsed)
@@ -254,8 +254,8 @@ func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 	})
 }
 
-// A timeout that is reset while it waits for its turn, and whose new tick has passed when its turn has
-// come, goes over the queue. That it is late then is not the worker's doing.
+// A timeout is reset while it waits for its turn, and its new tick has passed when its turn comes. Then it
+// goes through the queue again. The worker did not cause this lateness, and so logs nothing.
 func TestWaitingForATurnIsNotALateWorker(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		option, log := logged()
@@ -280,11 +280,11 @@ func TestWaitingForATurnIsNotALateWorker(t *testing.T) {
 	})
 }
 
-// A reader of the stripes may miss that a run was counted, and see that it was taken back. What was accepted is
-// never less than what has ended then, nor a number below zero.
+// A reader of the stripes may miss that a repeating timeout was counted as armed again, and yet see that this
+// was taken back. Even then Accepted is not less than what has ended, and no count is below zero.
 func TestCountsAreNotNegative(t *testing.T) {
 	none := ends{}
-	require.Equal(t, Stats{}, none.stats(^uint64(0)), "the first timeout of all")
+	require.Equal(t, Stats{}, none.stats(^uint64(0)), "the reader saw only that the first timeout was taken back")
 	some := ends{expired: 5, canceled: 3, returned: 2}
 	want := Stats{Accepted: 10, Expired: 5, Canceled: 3, Returned: 2}
 	require.Equal(t, want, some.stats(9))

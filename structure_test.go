@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// features are the files that are built on the core, and what else of them each may name.
+// features are the files that are built on the core, each with the other features that it may name.
 var features = map[string][]string{
 	"canceler": nil,
 	"executor": nil,
@@ -29,9 +29,9 @@ var features = map[string][]string{
 	"sleep":    {"light"},
 }
 
-// The core names no feature: nothing that is declared in the file of one is mentioned in a file of the
-// core, other than in hook.go, where prepareTask names Canceler. And features know of each other only
-// what the table above says. So a feature can be read, or deleted, alone.
+// The core names no feature: no file of the core mentions anything that the file of a feature declares. The
+// only exception is hook.go, where prepareTask names Canceler. A feature names only those other features that
+// the table above allows. So each feature can be read, or deleted, alone.
 func TestCoreNamesNoFeature(t *testing.T) {
 	needsProcesses(t) // the importer asks the go command for package files
 	t.Parallel()
@@ -48,17 +48,17 @@ func TestCoreNamesNoFeature(t *testing.T) {
 		}
 		t.Errorf("%s.go names %s, which %s.go declares", arrow.from, name, arrow.to)
 	}
-	t.Logf("%d arrows between files, %d of them to a feature", len(arrows), up)
+	t.Logf("%d pairs of files in which one names the other, in %d of them a feature", len(arrows), up)
 	for file := range features {
 		require.FileExists(t, file+".go")
 	}
 }
 
-// A fileArrow leads from a file that mentions something to the one that declares it.
+// A fileArrow leads from a file that mentions a name to the file that declares it.
 type fileArrow struct{ from, to string }
 
-// arrowsOf parses the files of the package that are not tests, and returns the arrows between them,
-// each with one of the names for which it stands.
+// arrowsOf parses the non-test files of the package, and returns the arrows between them, each with one of
+// the names that it stands for.
 func arrowsOf(t *testing.T) map[fileArrow]string {
 	t.Helper()
 	paths, err := filepath.Glob("*.go")

@@ -25,7 +25,7 @@ func TestTimeoutSize(t *testing.T) {
 }
 
 func TestAllocations(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour)) // nothing happens beside what is measured
+	timer := newTimer(t, WithTick(time.Hour)) // the worker does nothing while the test measures
 	task := TaskFunc(func(*Timeout) {})
 	to, err := timer.NewTimeout(task, time.Hour)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestAllocations(t *testing.T) {
 	assert.EqualValues(t, 0, allocs(func() { d -= time.Hour; to.Reset(d) }), "Reset to earlier")
 }
 
-// Cancel is true once, and the task never starts; what a handle says, one caller after another.
+// Cancel returns true once, and then the task never starts. Also what the handle reports after each way to end.
 func TestCancel(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
@@ -80,8 +80,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// In the same tick's batch, the first task to run cancels all others, which are
-// due as well, and resets one of them.
+// A hundred timeouts are due in one batch. The first task to run resets one of the others, and cancels the
+// rest.
 func TestCancelAndResetOfDueOnes(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
@@ -120,8 +120,8 @@ func TestCancelAndResetOfDueOnes(t *testing.T) {
 	})
 }
 
-// Reset in each state, to later and to earlier, before and after the worker has
-// taken the timeout off the queue. Only the last deadline fires.
+// Reset in each state, to later and to earlier, before and after the worker has taken the timeout off the
+// queue. The timeout fires only at its last deadline.
 func TestReset(t *testing.T) {
 	const tick = 10 * time.Millisecond
 	for _, wait := range []time.Duration{0, 15 * time.Millisecond} {
@@ -174,13 +174,13 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// Nothing is held of a canceled timeout by the second boundary after its Cancel,
-// nor of one that has fired or was reset and canceled, in whichever place it was.
+// The timer holds nothing of a canceled timeout from the second boundary after its Cancel on, wherever it
+// was. This also holds for a timeout that has fired, and for one that was reset and canceled.
 func TestEndedTimeoutsAreReleased(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick), WithWheelSize(8))
-		keep, err := timer.AfterFunc(time.Hour, nop) // so that the worker stays
+		keep, err := timer.AfterFunc(time.Hour, nop) // so that the worker does not end
 		require.NoError(t, err)
 
 		var released []weak.Pointer[[64]byte]
@@ -211,7 +211,7 @@ func TestEndedTimeoutsAreReleased(t *testing.T) {
 	})
 }
 
-// A handle that is kept must not keep alive what was next to it on the queue.
+// A handle that the user keeps must not keep alive the timeouts that were next to it on the queue.
 func TestHandleKeepsNoOther(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -235,8 +235,8 @@ func TestHandleKeepsNoOther(t *testing.T) {
 	})
 }
 
-// The wall clock plays no part. Deadlines carry a monotonic reading, and so does
-// the start that all is counted from.
+// The wall clock has no influence. Deadlines have a monotonic reading, and so has the start of the timer, from
+// which ticks are counted.
 func TestDeadlineIsMonotonic(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
 	to, err := timer.AfterFunc(90*time.Minute, nop)
@@ -266,7 +266,7 @@ func TestTimeoutString(t *testing.T) {
 	})
 }
 
-// String says which function the task is, and of other tasks the type, whatever is wrapped around it.
+// String names the function that is the task, or else the type of the task, whatever is wrapped around it.
 func TestTimeoutStringNamesTheTask(t *testing.T) {
 	timer := newTimer(t)
 	check := func(want string) func(*Timeout, error) {

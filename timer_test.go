@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A task starts at the first boundary at or after the deadline, exactly, for each
-// tick, wheel size, moment of arming within the tick, and delay.
+// A task starts exactly at the first boundary at or after the deadline, for each tick, wheel size, moment of
+// arming within the tick, and delay.
 func TestExpiresAtTheFirstBoundary(t *testing.T) {
 	for _, tick := range []time.Duration{1, 7, 999, time.Microsecond, 333 * time.Microsecond, time.Millisecond, 7 * time.Millisecond, 100 * time.Millisecond, time.Hour + 1} {
 		for _, size := range []int{1, 2, 3, 8, 60, 64, 512} {
@@ -33,7 +33,7 @@ func TestExpiresAtTheFirstBoundary(t *testing.T) {
 						2*turn - 1, 5 * turn, 5*turn + 1, 7*turn + tick/2,
 					} {
 						armed := time.Now()
-						// The boundary, found in another way than the library does.
+						// The expected boundary, computed in another way than the library does it.
 						want := start
 						for n := (max(delay, 0) + armed.Sub(start)) / tick; !want.After(armed) || want.Before(armed.Add(delay)); n++ {
 							want = start.Add(n * tick)
@@ -56,8 +56,8 @@ func TestExpiresAtTheFirstBoundary(t *testing.T) {
 	}
 }
 
-// A delay near the largest Duration never fires, never wraps, and can be canceled,
-// reset and handed back like any other.
+// A timeout with a delay near the largest Duration never fires, and its tick does not overflow. It can be
+// canceled, reset and handed back like any other.
 func TestHugeDelayNeverExpires(t *testing.T) {
 	for _, tick := range []time.Duration{1, 10 * time.Millisecond, math.MaxInt64} {
 		virtual(t, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestHugeDelayNeverExpires(t *testing.T) {
 			}
 			if tick > 1 {
 				pass(4 * 365 * 24 * time.Hour)
-			} else { // in millions of steps, for an entry reaches two seconds far
+			} else { // in many steps: no entry lies more than two seconds ahead
 				pass(sized[time.Duration](1, 100, 100) * 24 * time.Hour)
 			}
 			require.Zero(t, fired.Load())
@@ -94,8 +94,8 @@ func TestHugeDelayNeverExpires(t *testing.T) {
 	}
 }
 
-// A worker that has been kept from running for long finds everything overdue, and
-// is on time again afterwards. Time passes here without it, as in a suspend.
+// A worker that could not run for long fires everything overdue at once, and is on time again afterwards. Here
+// time passes before the worker starts, as if the machine had been suspended.
 func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithWheelSize(64))
@@ -106,7 +106,7 @@ func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 			require.NoError(t, err)
 		}
 		w := &timer.worker
-		w.presence.Store(awake) // so nobody starts one
+		w.presence.Store(awake) // so that nobody starts a worker
 		for _, d := range []time.Duration{1, time.Second, time.Minute, 59 * time.Minute, 2 * time.Hour} {
 			arm(d)
 		}
@@ -126,9 +126,9 @@ func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 	})
 }
 
-// Random operations against a list that is kept sorted by deadline, on timeouts that the timer makes and
-// on fields of structs, with delays and with deadlines. Everything fires at its boundary, nothing else
-// ever does, and the counts agree at every step.
+// Random operations on a Timer and on a model, which is a list sorted by deadline. The timeouts are made by
+// the timer or are fields of structs, and are armed with delays and with deadlines. Each timeout fires at the
+// boundaries that the model gives, and at no other time. The number of pending timeouts agrees at every step.
 func TestTimerModel(t *testing.T) {
 	for range sized(3, 8, 25) {
 		virtual(t, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestTimerModel(t *testing.T) {
 					case 1:
 						mt.to, err = timer.NewTimeoutAt(run, deadlineIn(d, r.IntN(4) == 0))
 						m.arm(mt, d)
-					default: // idle, until a Reset picks it
+					default: // idle until a Reset arms it
 						mt.to = &mt.own
 						timer.Init(mt.to, run)
 					}
@@ -209,14 +209,14 @@ func TestTimerModel(t *testing.T) {
 				mt.check(t)
 			}
 			require.Zero(t, timer.Pending())
-			require.Zero(t, timer.worker.presence.Load(), "the worker is still there")
+			require.Zero(t, timer.worker.presence.Load(), "the worker has not ended")
 			st := timer.Stats()
 			require.Equal(t, st.Accepted, st.Expired+st.Canceled)
 		})
 	}
 }
 
-// deadlineIn returns the time after a delay, as the wall clock has it or with a monotonic reading.
+// deadlineIn returns the time after a delay, with a monotonic reading, or without one if wall is true.
 func deadlineIn(delay time.Duration, wall bool) time.Time {
 	deadline := time.Now().Add(delay)
 	if wall {
@@ -225,22 +225,22 @@ func deadlineIn(delay time.Duration, wall bool) time.Time {
 	return deadline
 }
 
-// model is the timer that is obviously right.
+// model is a timer that is so simple that it is obviously right.
 type model struct {
 	start  time.Time
 	tick   time.Duration
 	all    []*modelTimeout
-	sorted []*modelTimeout // those pending, by deadline
+	sorted []*modelTimeout // the pending ones, by deadline
 }
 
 type modelTimeout struct {
 	to       *Timeout
-	own      Timeout // what to is, if it is a field
+	own      Timeout // if to is a field of a struct, it points here
 	pending  bool
 	canceled bool
 	deadline time.Time
-	want     []time.Time // when it should have fired
-	fired    moments     // when it has
+	want     []time.Time // when it should have fired so far
+	fired    moments     // when it has fired
 }
 
 func (m *model) any(r *rand.Rand) *modelTimeout {
@@ -291,8 +291,8 @@ func (mt *modelTimeout) check(t *testing.T) {
 	require.True(t, mt.to.Deadline().Equal(mt.deadline))
 }
 
-// The limit of pending timeouts, on its edges: it is met exactly, and a slot is free again as soon as
-// its timeout has ended, in each of the ways it can.
+// The limit of pending timeouts holds exactly. A slot is free again as soon as its timeout has ended, in
+// whichever way.
 func TestMaxPending(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(3))
@@ -313,8 +313,8 @@ func TestMaxPending(t *testing.T) {
 		require.True(t, all[0].Cancel())
 		fill()
 
-		// A Reset of one that is pending needs no slot; of one that has ended, it does, and
-		// is refused without a trace.
+		// A Reset of a pending timeout needs no further slot. A Reset of one that has ended
+		// needs a slot; without one it is refused, and changes nothing.
 		active, err := all[1].Reset(2 * time.Second)
 		require.True(t, active)
 		require.NoError(t, err)
@@ -348,7 +348,7 @@ func TestMaxPending(t *testing.T) {
 	})
 }
 
-// Stop hands back what is pending, from every place, and what comes after it is refused.
+// Stop hands back the pending timeouts, wherever they are. After it every arming is refused.
 func TestStop(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond), WithWheelSize(4))
@@ -361,13 +361,13 @@ func TestStop(t *testing.T) {
 		gone := arm(time.Millisecond)
 		near, far, never := arm(20*time.Millisecond), arm(time.Hour), arm(math.MaxInt64)
 		late := arm(time.Hour)
-		time.Sleep(10 * time.Millisecond) // these are in buckets now
+		time.Sleep(10 * time.Millisecond) // now these are in buckets
 		synctest.Wait()
-		fresh := arm(0) // this one is on the queue
+		fresh := arm(0) // this and the next are on the queue
 		moved := arm(time.Hour)
 		_, err := late.Reset(2 * time.Hour) // the worker does not know of this
 		require.NoError(t, err)
-		_, err = far.Reset(15 * time.Millisecond) // nor of this, and it is on the queue
+		_, err = far.Reset(15 * time.Millisecond) // nor of this, for which far is on the queue
 		require.NoError(t, err)
 		canceled := arm(time.Hour)
 		require.True(t, canceled.Cancel())
@@ -408,8 +408,7 @@ func TestStopOfAFreshTimer(t *testing.T) {
 	require.True(t, timer.IsStopped())
 }
 
-// Stop does not wait for a task that takes long; on virtual time it takes none, on real time
-// not much.
+// Stop does not wait for a task that takes long. On virtual time Stop takes no time, on real time not much.
 func TestStopDoesNotWaitForLongTasks(t *testing.T) {
 	stop := func(t *testing.T, started chan bool) {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -421,7 +420,7 @@ func TestStopDoesNotWaitForLongTasks(t *testing.T) {
 		before := time.Now()
 		timer.Stop()
 		require.Less(t, time.Since(before), patience)
-		if before.Year() == 2000 { // as in every bubble
+		if before.Year() == 2000 { // in a bubble, which starts in 2000
 			require.Zero(t, time.Since(before))
 		}
 	}
@@ -429,7 +428,7 @@ func TestStopDoesNotWaitForLongTasks(t *testing.T) {
 	stop(t, make(chan bool))
 }
 
-// A task that has been claimed, and may not have begun, is waited for: until it ends, or for so
+// If a runner has claimed a task, which may not have begun yet, Stop waits until the task ends, or for so
 // long that it must have begun.
 func TestStopAwaitsStarts(t *testing.T) {
 	for _, ends := range []bool{true, false} {
@@ -446,7 +445,7 @@ func TestStopAwaitsStarts(t *testing.T) {
 			done <- time.Since(start)
 		}()
 		time.Sleep(5 * time.Millisecond)
-		if over := stopped.Load(); time.Since(start) < maxStart { // else the machine is too busy to tell
+		if over := stopped.Load(); time.Since(start) < maxStart { // otherwise the machine was too busy to tell
 			require.False(t, over)
 		}
 		if ends {
@@ -458,7 +457,7 @@ func TestStopAwaitsStarts(t *testing.T) {
 	}
 }
 
-// After Stop the timer keeps nothing of what it handed back, nor does one handle keep another.
+// After Stop the timer keeps none of the timeouts that it handed back alive, and no handle keeps another alive.
 func TestStopReleases(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -488,7 +487,7 @@ func TestStopReleases(t *testing.T) {
 	})
 }
 
-// Stop from inside a task returns what is behind it in the same batch too.
+// Stop inside a task also returns the timeouts that come after this task in the same batch.
 func TestStopFromInsideATask(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
@@ -541,7 +540,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// The options reach what they are for.
+// Each option arrives at the part that it configures.
 func TestOptionsAreApplied(t *testing.T) {
 	timer := newTimer(t, WithTick(3*time.Second), WithWheelSize(100), WithLevels(3), WithMaxPending(9), WithMaxConcurrency(8),
 		WithName("some"))
@@ -553,8 +552,8 @@ func TestOptionsAreApplied(t *testing.T) {
 	require.Equal(t, "some", timer.Name())
 }
 
-// What New says that a timer takes, on small machines and on large ones; and the same again once it
-// has been used and nothing is pending.
+// A new timer takes no more memory than the documentation of New says, on machines with few processors and with
+// many. A timer that has been used, and has nothing pending, takes at most 1 KB more.
 func TestEmptyTimerIsSmall(t *testing.T) {
 	for procs, most := range map[int]int{1: 4 << 10, 2: 4 << 10, 8: 5 << 10, 256: 36 << 10} {
 		func() {
@@ -582,7 +581,7 @@ func TestEmptyTimerIsSmall(t *testing.T) {
 	}
 }
 
-// Nothing to run is an error at once, not a panic later.
+// A nil task gives an error at once, not a panic later.
 func TestNilTask(t *testing.T) {
 	timer := newTimer(t)
 	for _, task := range []Task{nil, TaskFunc(nil)} {

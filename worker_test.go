@@ -242,7 +242,7 @@ func TestWorkerCascadesInTime(t *testing.T) {
 // waits for a mutex.
 func TestWorkerKeptAwakeEndsSoon(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes a second of real time; without -short it runs")
+		t.Skip("takes a second of real time: runs without -short")
 	}
 	t.Parallel()
 	timer := newTimer(t, WithTick(time.Hour))

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each method of a Timer that New has not made panics with words, and so does what keeps its
-// timeouts on one.
+// Each method of a Timer that New has not made panics with a clear message. So does NewKeyed or NewGroup with
+// such a timer.
 func TestZeroTimer(t *testing.T) {
 	ctx, task := context.Background(), Task(TaskFunc(nopTask))
 	arguments := map[string][]any{
@@ -50,7 +50,7 @@ func TestZeroTimer(t *testing.T) {
 		func() { NewKeyed[int, int](&zero, nil) },
 		func() { NewGroup(&zero) },
 		func() { zero.Stop() },
-		func() { zero.Stop() }, // and does not block
+		func() { zero.Stop() }, // a second call does not block
 		func() { zero.NewTimeoutAt(task, time.Now().Add(-time.Hour)) },
 		func() { zero.AfterFunc(-1, nop) },
 	} {

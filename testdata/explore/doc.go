@@ -1,20 +1,22 @@
-// Package explore runs a few goroutines in all orders in which their steps can come. It is a tool of
-// the tests of this module, and of nobody else.
+// Package explore runs a few goroutines in all possible orders of their steps. It is a tool for the
+// tests of this module only.
 //
-// A step is one operation of sync/atomic, a Lock, an operation on a channel or a look at the clock,
-// and all that its goroutine does from there to the next. The package has types and functions that
-// stand in for those of sync, sync/atomic, runtime and time, and TestExplore of the module's root has
-// the compiler take them instead. Outside an exploration they do what the real ones do. During one, a
-// goroutine stops at a gate before each operation, and says what it is about to do; the explorer,
-// which is the root goroutine of a bubble of testing/synctest, waits until nobody runs any more and
-// lets one go on. So there is one goroutine at a time, and the order is the explorer's choice. Time is
-// one of those it can choose: it may pass between any two steps, as often as the Options say.
+// A step begins with one operation of sync/atomic, a Lock, an operation on a channel or a reading of
+// the clock. It ends where the next step of the same goroutine begins. The package has types and
+// functions that stand in for those of sync, sync/atomic, runtime and time. TestExplore in the root of
+// the module makes the compiler use them. Outside an exploration they do what the real ones do. During
+// an exploration a goroutine stops at a gate before each such operation, and says what it is about to
+// do. The explorer is the root goroutine of a bubble of testing/synctest. It waits until no other
+// goroutine runs, and lets one of them continue. So one goroutine runs at a time, and the explorer
+// chooses the order. It can also choose to let time pass, between any two steps, as often as the
+// Options say.
 //
-// The search is exhaustive, each execution from the start. Of orders that differ only in that of
-// independent steps it runs one. These are steps on different addresses, two loads, and two additions
-// whose results nobody looks at; a compare-and-swap that fails is a load.
+// The search covers all orders, and runs each execution from the start. If several orders differ only
+// in the order of independent steps, it runs one of them. Two steps are independent if they use
+// different addresses, or are both loads, or are both additions whose results are not used. A
+// compare-and-swap that fails counts as a load.
 //
-// What it takes for granted: memory is sequentially consistent, as Go's atomics make it, and what is
-// not atomic is guarded by what is, which is for the race detector to find. In a select in which
-// several cases are possible the first is taken.
+// The package assumes that memory is sequentially consistent, as Go's atomics make it, and that
+// accesses that are not atomic are guarded by those that are. The race detector checks the latter. If
+// several cases of a select are possible, the package takes the first.
 package explore

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program makes the racers of one execution, and returns what its outcome is found with.
+// A program returns the racers of one execution, and a function that returns the outcome.
 type program func() (racers []func(), outcome func() string)
 
-// outcomes explores a program and returns what it can come to, sorted, each once.
+// outcomes explores a program, and returns its possible outcomes, sorted and each once.
 func outcomes(t *testing.T, opts Options, p program) ([]string, Result) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -90,7 +90,7 @@ func TestDeadlock(t *testing.T) {
 	t.Log(result.Failure)
 }
 
-// Who waits for others by looking again and again does so only as often as there is news.
+// A goroutine that polls, with Gosched in its loop, looks again only after another has written what it reads.
 func TestGosched(t *testing.T) {
 	all, result := outcomes(t, Options{}, func() ([]func(), func() string) {
 		var x, n Int64
@@ -110,7 +110,7 @@ func TestGosched(t *testing.T) {
 	require.Equal(t, []string{"0", "1", "2"}, all)
 }
 
-// A timer goes off between any two steps that look at the time, or at what it does.
+// A timer goes off between any two steps that read the time, or read what the timer's function writes.
 func TestTime(t *testing.T) {
 	all, result := outcomes(t, Options{Pass: time.Second, Passes: 1}, func() ([]func(), func() string) {
 		var x Int64
@@ -129,7 +129,7 @@ func TestTime(t *testing.T) {
 	}, all)
 }
 
-// Within a bound, time may pass before all else.
+// Also with a bound, time may pass before everything else.
 func TestTimeFirst(t *testing.T) {
 	all, result := outcomes(t, Options{Pass: time.Second, Passes: 1, Bound: 1}, func() ([]func(), func() string) {
 		start := time.Now()
@@ -144,7 +144,7 @@ func TestTimeFirst(t *testing.T) {
 	require.Contains(t, all, "1s 1s ")
 }
 
-// A message that wakes somebody comes before all that he does then.
+// A message that wakes a goroutine comes before everything that this goroutine does then.
 func TestChannel(t *testing.T) {
 	all, result := outcomes(t, Options{}, func() ([]func(), func() string) {
 		var x Int64
@@ -159,7 +159,7 @@ func TestChannel(t *testing.T) {
 	require.Equal(t, []string{"1", "2"}, all)
 }
 
-// An execution that is not repeated by the same steps is found out.
+// The search notices a scenario whose executions differ although their first steps are the same.
 func TestDivergence(t *testing.T) {
 	n := 0
 	_, result := outcomes(t, Options{}, func() ([]func(), func() string) {
@@ -178,7 +178,7 @@ func TestDivergence(t *testing.T) {
 	require.Greater(t, n, 2*maxStrays)
 }
 
-// An execution that has come to another state than the others is repeated, also if it is the first one.
+// A single execution that differs from the others is repeated, also if it is the first one.
 func TestStray(t *testing.T) {
 	for _, stray := range []int{1, 2, 5} {
 		n := 0

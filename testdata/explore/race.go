@@ -5,12 +5,12 @@ import (
 	"unsafe"
 )
 
-// An access says what an operation does with an address.
+// An access is the way in which an operation uses an address.
 type access uint8
 
 const (
 	load  access = iota
-	add          // a counter, whose value the caller does not look at: these commute
+	add          // an addition whose result is not used: two of them commute
 	write        // anything else
 )
 
@@ -24,23 +24,23 @@ type touch struct {
 	access access
 }
 
-// An op is what a goroutine is about to do: one operation, and then all that it does until the
-// next one.
+// An op is what a goroutine is about to do: one operation, and then everything up to the next
+// operation.
 type op struct {
 	kind    string
 	raw     []touching
 	touches []touch
-	mutex   *Mutex // of a Lock
+	mutex   *Mutex // for a Lock
 
-	// Of a compare-and-swap: whether it would succeed now. If not, it is a load.
+	// For a compare-and-swap: whether it would succeed now. If not, it counts as a load.
 	succeeds func() bool
 
-	yields bool       // it waits until somebody has written what its goroutine has read
-	pcs    [4]uintptr // where it is, from the gate outwards
+	yields bool       // it waits until another goroutine has written what this goroutine has read
+	pcs    [4]uintptr // the call stack, from the gate outwards
 }
 
-// inThisState returns the operation as it is in the present state, of which nobody has a step to
-// make but by the search.
+// inThisState returns the operation as it is in the present state. While it runs, all goroutines wait
+// for the search.
 func (o *op) inThisState() *op {
 	if o == nil || o.succeeds == nil {
 		return o
@@ -71,12 +71,12 @@ func dependent(a, b *op) bool {
 
 // An event is an operation that has happened.
 type event struct {
-	index int // who did it
+	index int // of the goroutine
 	op    *op
-	clock []int // for each goroutine, the number of events up to its last one that came before
+	clock []int // by goroutine: one more than the number of its last event that happened before this one, or is this one
 }
 
-// before reports whether event i of a trace has to come before one that has the clock.
+// before reports whether event i of a trace must come before an event that has the given clock.
 func (t trace) before(i int, clock []int) bool {
 	index := t[i].index
 	return index < len(clock) && clock[index] > i
@@ -84,12 +84,12 @@ func (t trace) before(i int, clock []int) bool {
 
 type trace []event
 
-// clocks are what the happens-before relation needs to know beyond the trace: the order of each
-// goroutine's events, of those who wake and are woken, of dependent events, and from Unlock to the
-// next Lock.
+// clocks hold what the happens-before relation needs beyond the trace. The relation orders the events
+// of each goroutine, a wake-up before what it wakes, dependent events, and an Unlock before the next
+// Lock.
 type clocks struct {
-	last     []int                  // by index, its last event, -1 for none
-	unlocked map[unsafe.Pointer]int // the last event that unlocked a mutex
+	last     []int                  // by index of a goroutine, its last event, or -1
+	unlocked map[unsafe.Pointer]int // by mutex, the last event that unlocked it
 }
 
 func (c *clocks) unlock(mutexes []unsafe.Pointer, at int) {
@@ -101,8 +101,8 @@ func (c *clocks) unlock(mutexes []unsafe.Pointer, at int) {
 	}
 }
 
-// wakes returns the event that lets a goroutine at Gosched go on, -1 if there is none: the first
-// by somebody else that wrote what it has read since its last one.
+// wakes returns the event that lets a goroutine at Gosched continue, or -1. It is the first event of
+// another goroutine that wrote something after this goroutine had read it since its last Gosched.
 func (c *clocks) wakes(t trace, index int) int {
 	wakes := -1
 	for i := len(t) - 1; i >= 0; i-- {
@@ -122,8 +122,8 @@ func (c *clocks) wakes(t trace, index int) int {
 	return wakes
 }
 
-// happen adds what a goroutine is about to do to the trace, and has the search note the races
-// that it ends.
+// happen adds the operation that a goroutine is about to do to the trace. The operation is the second
+// one of some races, which the search then notes.
 func (r *Run) happen(g *goroutine) {
 	c := &r.clocks
 	for len(c.last) < len(r.known) {
@@ -146,10 +146,10 @@ func (r *Run) happen(g *goroutine) {
 		if t[i].index == g.index || !dependent(t[i].op, g.op) {
 			continue
 		}
-		if !t.before(i, full) { // neither before its last event, nor before a later race
+		if !t.before(i, full) { // before neither the last event of g nor the first event of a later race
 			races = append(races, i)
 		}
-		if i < r.search.over { // those after it are not reversed, so look behind them
+		if i < r.search.over { // later events are not reversed, so they hide no earlier race
 			for k, n := range t[i].clock {
 				full[k] = max(full[k], n)
 			}
@@ -174,8 +174,9 @@ func (r *Run) happen(g *goroutine) {
 	}
 }
 
-// initials returns the goroutines that can be the first, once event i is put off, on the way to the
-// last event of the trace: what need not come after i is done as before, in an order of its own.
+// initials returns the goroutines that can make the first step instead of event i, so that the last
+// event of the trace comes before event i. On the way there, the events that need not come after event
+// i still happen, in any order that the happens-before relation allows.
 func (t trace) initials(i int) (first set) {
 	var kept []int
 	var seen set
@@ -196,7 +197,7 @@ func (t trace) initials(i int) (first set) {
 
 const maxGoroutines = 64
 
-// A set of goroutines, by index.
+// A set contains goroutines, by index.
 type set uint64
 
 func (s set) has(i int) bool { return s>>i&1 != 0 }

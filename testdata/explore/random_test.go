@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An instruction of a random program: an operation on one of its variables or mutexes. Each
-// goroutine remembers what its instructions saw.
+// An instruction of a random program is an operation on one of its variables or mutexes. Each
+// goroutine records what its instructions saw.
 type instruction struct {
 	kind string
 	on   int
@@ -19,18 +19,18 @@ type instruction struct {
 
 func (in instruction) String() string { return fmt.Sprint(in.kind, in.on) }
 
-// A machine is what the instructions work on. Of one made for a model the mutexes are but numbers.
+// A machine is the state that the instructions work on. Only the model uses held and at.
 type machine struct {
 	vars [2]int64
-	held [2]int // who has the mutex, counted from 1
+	held [2]int // by mutex, the goroutine that has locked it, counted from 1
 	at   [3]int
 	seen [3]int64
 }
 
 var kinds = []string{"load", "store", "add", "count", "swap", "lock"}
 
-// randomProgram returns the instructions of two or three goroutines. Behind each lock there is one
-// more instruction and the unlock.
+// randomProgram returns the instructions of two or three goroutines. After each lock there is one
+// more instruction, and then the unlock.
 func randomProgram(r *rand.Rand) [][]instruction {
 	program := make([][]instruction, 2+r.IntN(2))
 	for i := range program {
@@ -46,10 +46,10 @@ func randomProgram(r *rand.Rand) [][]instruction {
 	return program
 }
 
-// outcome returns what there is to see of a machine.
+// outcome describes the final state of a machine, and what the goroutines have seen.
 func (m *machine) outcome() string { return fmt.Sprint(m.vars, m.seen) }
 
-// step makes the model of one instruction of a goroutine, unless it has to wait.
+// step executes one instruction of a goroutine in the model. It reports false if the goroutine has to wait.
 func (m *machine) step(in instruction, who int) bool {
 	x := &m.vars[in.on]
 	saw := *x
@@ -76,7 +76,7 @@ func (m *machine) step(in instruction, who int) bool {
 	return true
 }
 
-// modeled returns the outcomes of a program by trying all orders of the steps of its model.
+// modeled finds the outcomes of a program by trying all orders of the instructions in the model.
 func modeled(program [][]instruction) map[string]bool {
 	all, been := map[string]bool{}, map[machine]bool{}
 	var try func(m machine)
@@ -104,7 +104,7 @@ func modeled(program [][]instruction) map[string]bool {
 	return all
 }
 
-// explored returns the outcomes of a program by exploring it.
+// explored finds the outcomes of a program with Search.
 func explored(t *testing.T, program [][]instruction) (map[string]bool, Result) {
 	all := map[string]bool{}
 	result := Search(t, Options{}, func(r *Run) {
@@ -126,7 +126,7 @@ func explored(t *testing.T, program [][]instruction) (map[string]bool, Result) {
 						x.BlindAdd(1)
 					case "swap":
 						if !x.CompareAndSwap(0, int64(who+1)) {
-							saw = x.v.Load() // still in the same step
+							saw = x.v.Load() // without a gate, so still in the same step
 						}
 					case "lock":
 						mutexes[in.on].Lock()
@@ -146,7 +146,7 @@ func explored(t *testing.T, program [][]instruction) (map[string]bool, Result) {
 	return all, result
 }
 
-// Of random programs, the explorer finds all outcomes that there are, and no others.
+// Search finds all possible outcomes of random programs, and no others.
 func TestRandomPrograms(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))

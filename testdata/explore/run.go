@@ -17,42 +17,42 @@ import (
 	"unsafe"
 )
 
-// active is the execution whose gates are shut, nil if none is: then all operations just happen.
+// active is the execution whose gates are closed. If it is nil, all operations just happen.
 var active atomic.Pointer[Run]
 
-// A Run is one execution of a scenario. It implements the T of testify, for the checks of the
-// scenario, which are made by the root goroutine of its bubble.
+// A Run is one execution of a scenario. It implements the TestingT of testify, for the checks of the
+// scenario. The root goroutine of the bubble makes these checks.
 type Run struct {
 	search *search
 
 	racers   []*goroutine
 	racing   atomic.Int64 // racers that have not returned
-	passes   int          // of time, left to be chosen while somebody is at a gate
-	idle     int          // passes made because nobody was
+	passes   int          // how often time may still pass by choice
+	idle     int          // how often time has passed because no goroutine could go on
 	trace    []event
 	diverged error
-	waiting  string // who was at a gate when the execution was ended by force
+	waiting  string // the goroutines that were at a gate when kill ended the execution
 
-	// Shared with the goroutines that come to a gate.
+	// Used also by the goroutines that come to a gate.
 	mu       sync.Mutex
-	all      map[uint64]*goroutine         // by the number that the runtime gives them
-	labeled  map[unsafe.Pointer]*goroutine // by the label that self gave them
-	arrived  []*goroutine                  // since the step before
-	released []unsafe.Pointer              // mutexes unlocked since the step before
+	all      map[uint64]*goroutine         // by the runtime's number
+	labeled  map[unsafe.Pointer]*goroutine // by the profiler labels that self has set
+	arrived  []*goroutine                  // at a gate since the last step
+	released []unsafe.Pointer              // mutexes unlocked since the last step
 	killed   bool
 
-	// Owned by the root goroutine.
-	known  []*goroutine           // by index; that of time is known[0]
-	labels map[unsafe.Pointer]int // addresses by first appearance; as a key each stays in use
+	// Used by the root goroutine only.
+	known  []*goroutine           // by index; known[0] stands for time
+	labels map[unsafe.Pointer]int // numbers for addresses, in the order of their first use; the keys keep the addresses in use
 	clocks clocks
 }
 
-// A goroutine is one that has come to a gate in this execution.
+// A goroutine is a racer, or has come to a gate in this execution.
 type goroutine struct {
-	id     uint64 // the runtime's
-	index  int    // in the order of their first gate, the same in each execution; -1 before
-	op     *op    // what it is about to do; nil if it is not at a gate
-	woken  int    // the step that brought it to this gate, -1 if none
+	id     uint64 // the runtime's number
+	index  int    // in the order of the first gates, the same in each execution; -1 before the first gate
+	op     *op    // the next operation; nil if the goroutine is not at a gate
+	woken  int    // the step during which it came to this gate, or -1
 	resume chan struct{}
 }
 
@@ -73,9 +73,10 @@ func (r *Run) Go(f func()) {
 	<-started
 }
 
-// Race is called once. It runs the racers, and all else in the bubble, in one of the possible
-// orders. It returns when the racers have returned and nobody is at a gate. Before they start it lets
-// lead go by, with the gates shut, so that who is woken by that takes part from there.
+// Race is called once. It runs the racers, and all other goroutines of the bubble, in one of the
+// possible orders. It returns when the racers have returned and no goroutine can go on. Before the
+// racers start, Race lets the time lead pass, with the gates closed. So a goroutine that wakes up in
+// this time stops at its first gate, and takes part in the race.
 func (r *Run) Race(lead time.Duration) {
 	r.all = make(map[uint64]*goroutine)
 	r.labeled = make(map[unsafe.Pointer]*goroutine)
@@ -106,8 +107,8 @@ func (r *Run) Race(lead time.Duration) {
 	}
 }
 
-// step has one goroutine go on to its next gate, or time pass, and reports whether there was
-// anything to be done.
+// step lets one goroutine go on to its next gate, or lets time pass. It reports false if the execution
+// has ended.
 func (r *Run) step() bool {
 	synctest.Wait()
 	r.welcome()
@@ -116,14 +117,14 @@ func (r *Run) step() bool {
 		return false
 	}
 	if len(r.trace) > r.search.opts.MaxSteps {
-		r.kill("no end after %d steps", len(r.trace))
+		r.kill("the execution has not ended after %d steps", len(r.trace))
 	}
 	g := r.known[index]
 	if index == 0 {
 		if r.passes > 0 {
 			r.passes--
 		} else if r.idle++; r.idle > maxIdle {
-			r.kill("deadlock: nobody can go on, and %d have not returned", r.racing.Load())
+			r.kill("deadlock: no goroutine can go on, and %d racers have not returned", r.racing.Load())
 		}
 	}
 	r.happen(g)
@@ -136,11 +137,11 @@ func (r *Run) step() bool {
 	return true
 }
 
-// maxIdle is how often time passes at most because nobody can go on otherwise.
+// maxIdle is how often time passes at most because no goroutine can go on.
 const maxIdle = 20
 
-// welcome gives those that have come to a gate for the first time their index, and the addresses
-// that have not been seen before their label.
+// welcome gives an index to each goroutine that has come to a gate for the first time, and a label to
+// each address that is used for the first time.
 func (r *Run) welcome() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +151,7 @@ func (r *Run) welcome() {
 			g.index = len(r.known)
 			r.known = append(r.known, g)
 			if len(r.known) > maxGoroutines {
-				panic("explore: too many goroutines for a set")
+				panic("explore: more than 64 goroutines")
 			}
 		}
 		g.woken = len(r.trace) - 1
@@ -171,7 +172,7 @@ func (r *Run) welcome() {
 	r.released = r.released[:0]
 }
 
-// enabled reports whether the goroutine of an index can go on.
+// enabled reports whether the goroutine with this index can go on.
 func (r *Run) enabled(index int) bool {
 	g := r.known[index]
 	switch {
@@ -187,7 +188,7 @@ func (r *Run) enabled(index int) bool {
 	return true
 }
 
-// stop stops the calling goroutine at the gate before an operation until it is let go on.
+// stop stops the calling goroutine at the gate before an operation, until the explorer lets it go on.
 func (r *Run) stop(o op, raw ...touching) {
 	runtime.Callers(2, o.pcs[:])
 	o.raw = raw
@@ -209,8 +210,8 @@ func (r *Run) stop(o op, raw ...touching) {
 	}
 }
 
-// unlock notes that a mutex is being unlocked. It reports false if that is by a goroutine on its
-// way out, which may never have had it.
+// unlock notes that a mutex is being unlocked. It reports false after kill. Then the caller exits, and
+// may not have locked the mutex at all.
 func (r *Run) unlock(m *Mutex) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -218,7 +219,7 @@ func (r *Run) unlock(m *Mutex) bool {
 	return !r.killed
 }
 
-// kill fails the execution, and ends those who are at a gate.
+// kill fails the execution, and ends the goroutines that are at a gate.
 func (r *Run) kill(format string, args ...any) {
 	r.mu.Lock()
 	r.killed = true
@@ -228,7 +229,7 @@ func (r *Run) kill(format string, args ...any) {
 		ops = append(ops, g.op)
 	}
 	ops[0] = nil
-	r.waiting = "left at a gate:\n" + describeOps(ops)
+	r.waiting = "still at a gate:\n" + describeOps(ops)
 	for _, g := range r.known[1:] {
 		if g.op != nil {
 			g.op = nil
@@ -240,7 +241,7 @@ func (r *Run) kill(format string, args ...any) {
 	panic(failure{fmt.Errorf(format, args...)})
 }
 
-// A failure is what an execution that fails panics with, on the root goroutine.
+// A failure is the value with which the root goroutine panics if the execution fails.
 type failure struct{ err error }
 
 // Errorf fails the execution.
@@ -249,11 +250,12 @@ func (r *Run) Errorf(format string, args ...any) { panic(failure{fmt.Errorf(form
 // FailNow fails the execution.
 func (r *Run) FailNow() { panic(failure{fmt.Errorf("FailNow")}) }
 
-// self returns the calling goroutine. Called with mu held.
+// self returns the calling goroutine. The caller holds mu.
 //
-// goid takes longer than all the rest of a step, so it is called once for each goroutine, and from
-// then on a profiler label tells who it is. A goroutine inherits the labels of the one that starts
-// it; the setting of SetPanicOnFault, which is not inherited, tells whether the label is its own.
+// goid takes longer than all the rest of a step. So self calls it once for each goroutine, and from
+// then on finds the goroutine by its profiler labels. A goroutine inherits the labels of the goroutine
+// that starts it. It does not inherit the setting of SetPanicOnFault, which therefore tells whether
+// the labels are its own.
 func (r *Run) self() *goroutine {
 	if debug.SetPanicOnFault(true) {
 		if g := r.labeled[profLabel()]; g != nil {
@@ -272,13 +274,14 @@ func (r *Run) self() *goroutine {
 	return g
 }
 
-// profLabel returns the address of the calling goroutine's profiler labels. They can be set, but not
-// read, through the package runtime/pprof; the runtime promises to keep this function for others.
+// profLabel returns the address of the calling goroutine's profiler labels. Package runtime/pprof can
+// set these labels, but has no exported function to read them. The runtime promises to keep this
+// function for users outside the standard library.
 //
 //go:linkname profLabel runtime/pprof.runtime_getProfLabel
 func profLabel() unsafe.Pointer
 
-// goid returns the number that the runtime has for the calling goroutine.
+// goid returns the runtime's number of the calling goroutine.
 func goid() uint64 {
 	var buf [32]byte
 	s := buf[len("goroutine "):runtime.Stack(buf[:], false)]

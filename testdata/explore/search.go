@@ -8,80 +8,81 @@ import (
 	"time"
 )
 
-// Options bound a search.
+// Options limit a search.
 type Options struct {
 	Pass      time.Duration // how much time passes at once
-	Passes    int           // how often it does while somebody is at a gate
-	Aftermath bool          // to search the orders of what happens when the racers have returned, too
-	// If not 0, one more than how often at most a goroutine is stopped that could go on. Together
-	// with the reduction this may leave out orders within the bound, too.
+	Passes    int           // how often time may pass by choice, while a goroutine could go on
+	Aftermath bool          // search also the orders of the steps after all racers have returned
+	// If Bound is not 0, then in an execution at most Bound-1 times another goroutine goes on
+	// although the last one could. Together with the reduction to one of several equivalent orders,
+	// this may also leave out orders within the bound.
 	Bound int
 
-	MaxSteps int       // of one execution; 0 for 5,000
-	Until    time.Time // to end the search then; zero for never
+	MaxSteps int       // of one execution; 0 means 5,000
+	Until    time.Time // when the search ends; zero means never
 }
 
-// A Result says what a search has found.
+// A Result is what a search has found.
 type Result struct {
-	Executions int   // that were explored to the end
-	Redundant  int   // that were given up, being like others so far, or beyond the bound
-	Longest    int   // the largest number of steps
-	Bounded    bool  // something has been left out
-	Failure    error // of the last one, with its trace
+	Executions int   // executions that ran to their end
+	Redundant  int   // executions given up, because others cover them or they exceed the bound
+	Longest    int   // the largest number of steps of an execution
+	Bounded    bool  // the search has left out some orders, because of Bound or Until
+	Failure    error // of the last execution, with its trace
 }
 
 func (r Result) String() string {
 	s := fmt.Sprintf("%d executions and %d redundant ones of up to %d steps",
 		r.Executions, r.Redundant, r.Longest)
 	if r.Bounded {
-		s += ", not all there are"
+		s += ", with some orders left out"
 	}
 	return s
 }
 
-// A node is a state that the search has come to, and what it has seen of what follows.
+// A node is a state that the search has reached, with what it has tried from there.
 type node struct {
-	ops     []*op // what each goroutine was about to do there, nil for those not at a gate
+	ops     []*op // by goroutine, its next operation; nil if it is not at a gate
 	enabled set
-	sleep   set // who need not be tried, since what follows has been seen in another order
-	todo    set // who is to be tried, or has been
+	sleep   set // need not be tried: another order covers what follows
+	todo    set // are to be tried, or have been
 	chosen  int
 
-	last    int // who went on to here, -1 at the start
-	stopped int // how often, up to here, somebody was stopped that could go on
+	last    int // the goroutine whose step led here, -1 at the start
+	stopped int // how often, up to here, another goroutine went on although the last one could
 }
 
-// A stray is an execution that differs from the one before it after the same steps. What comes before
-// the race is run with the gates open, so the scheduler decides on it, and once in some hundred thousand
-// executions it decides otherwise. Such an execution is repeated. After several strays in a row the
-// search starts again, because then the first execution is likely to have been one. With too many in all
-// the scenario is not deterministic, and the search fails.
+// A stray is an execution that differs from the one before it although the first steps were the same. Before
+// the race the gates are open, so there the scheduler decides the order. Once in some hundred thousand
+// executions it decides differently. The search repeats such an execution. After straysInARow strays in a row
+// it starts again from the beginning, because then the first execution was probably a stray. If there are too
+// many strays in total, the scenario is not deterministic, and the search fails.
 const (
 	straysInARow = 4
-	maxStrays    = 10      // and one more for each
-	rareStrays   = 100_000 // executions
+	maxStrays    = 10      // in total, besides the rare ones
+	rareStrays   = 100_000 // so many executions allow one more stray
 )
 
 // A search tries the executions of a scenario one after the other, depth first, each from the
-// start. Which order to try where follows from the races in those before: it is the dynamic
-// partial-order reduction of Flanagan and Godefroid (POPL 2005) with Godefroid's sleep sets, and
-// with the source sets of Abdulla and others (POPL 2014).
+// start. The races in the executions so far tell which other orders to try. This is the dynamic
+// partial-order reduction of Flanagan and Godefroid (POPL 2005), with Godefroid's sleep sets and the
+// source sets of Abdulla and others (POPL 2014).
 type search struct {
 	opts     Options
-	strays   int // in all
-	inARow   int // strays up to now
+	strays   int // in total
+	inARow   int // the last executions, if they were strays
 	nodes    []*node
-	depth    int  // of the state that the present execution is in
-	replayed int  // the number of its steps that are given
-	over     int  // the number of its steps when all racers had returned, or more
-	asleep   bool // it has come to a state in which all that can happen is seen elsewhere
+	depth    int  // the number of steps of the present execution so far
+	replayed int  // the number of its steps that are given at its start
+	over     int  // the number of its steps until all racers had returned; MaxInt before, and with Aftermath
+	asleep   bool // it ends here: other executions cover the rest, or it is a stray or exceeds the bound
 	result   Result
 }
 
-// Search runs the scenario once for each order in which the steps of its goroutines can come,
-// but for those that differ only in the order of independent steps. It ends at the first failure.
-// Each time the scenario is run in a bubble of its own. It has to prepare its racers, to call Race
-// once, and to check the outcome.
+// Search runs the scenario once for each possible order of the steps of its goroutines. Of several
+// orders that differ only in the order of independent steps it runs one. It ends at the first failure.
+// Each execution has its own bubble. The scenario must prepare its racers, call Race once, and check
+// the outcome.
 func Search(t *testing.T, opts Options, scenario func(r *Run)) Result {
 	t.Helper()
 	if opts.MaxSteps == 0 {
@@ -107,8 +108,8 @@ func Search(t *testing.T, opts Options, scenario func(r *Run)) Result {
 	return s.result
 }
 
-// bubble runs the scenario once, in a bubble. Of an execution that fails some goroutine may be left,
-// which is the end of the process: so it tells the failure before.
+// bubble runs the scenario once, in a bubble. An execution that fails may leave goroutines behind. Then
+// synctest panics, which ends the process, so bubble prints the failure first.
 func (s *search) bubble(t *testing.T, scenario func(r *Run)) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -142,7 +143,8 @@ func (s *search) run(scenario func(r *Run)) {
 	scenario(r)
 }
 
-// choose returns who goes on: as noted for this execution, or else anybody.
+// choose returns the goroutine that goes on: the one given for this step of the execution, or else any
+// that can.
 func (s *search) choose(r *Run) (index int, ok bool) {
 	over := r.racing.Load() == 0
 	if over && !s.opts.Aftermath {
@@ -150,7 +152,7 @@ func (s *search) choose(r *Run) (index int, ok bool) {
 	}
 	switch {
 	case s.asleep:
-		return 0, false // the rest is seen elsewhere
+		return 0, false // the execution ends here
 	case s.depth < len(s.nodes):
 		if err := s.nodes[s.depth].compare(r); err != nil {
 			s.asleep = true
@@ -186,8 +188,8 @@ func (s *search) choose(r *Run) (index int, ok bool) {
 	return s.nodes[s.depth-1].chosen, true
 }
 
-// newNode returns the state that an execution has come to, in which nobody has gone on yet. Who is
-// asleep stays so until something happens that his next operation depends on.
+// newNode returns the new state that an execution has reached. A goroutine in the sleep set stays there
+// until a step happens on which its next operation depends.
 func (s *search) newNode(r *Run) *node {
 	n := &node{last: -1}
 	for i, g := range r.known {
@@ -209,7 +211,7 @@ func (s *search) newNode(r *Run) *node {
 	return n
 }
 
-// preempts returns 1 if somebody else goes on here although the last one could.
+// preempts returns 1 if next is another goroutine than the last one, which could go on. Else it returns 0.
 func (n *node) preempts(next int) int {
 	if next == n.last || next == 0 || n.last <= 0 || !n.enabled.has(n.last) {
 		return 0
@@ -217,13 +219,14 @@ func (n *node) preempts(next int) int {
 	return 1
 }
 
-// exceeds reports whether it would be too often that somebody is stopped, if next went on.
+// exceeds reports whether the execution would exceed the bound if next went on.
 func (s *search) exceeds(n *node, next int) bool {
 	return s.opts.Bound > 0 && n.stopped+n.preempts(next) >= s.opts.Bound
 }
 
-// pick picks the one that went on last, if that is there, or else the first. Time comes last, but
-// as soon as the race is over what is left of it, for it may have passed before.
+// pick picks the goroutine that went on last, if it is in the set, and otherwise the first. Time is picked
+// if nothing else is in the set. Once the race is over, time is picked first, as often as it may still
+// pass, so that the search finds its races with the steps before.
 func (s set) pick(last int, over bool) int {
 	switch {
 	case s.has(0) && (over || s == 1):
@@ -238,15 +241,16 @@ func (s set) pick(last int, over bool) int {
 	}
 }
 
-// reverse notes what to try so that event i of the trace comes after the last one, with which it
+// reverse notes what to try so that event i of the trace comes after the last event, with which it
 // races.
 func (s *search) reverse(t trace, i int) {
 	if len(t) < s.replayed || i >= s.over {
-		return // noted before, or of no interest
+		return // noted by an earlier execution, or after the race
 	}
 	s.try(t, i, t.initials(i))
 	if s.opts.Bound > 0 {
-		// There it may not be possible within the bound, but before i's goroutine went on.
+		// At event i this may exceed the bound. So try it also before the steps in a row, up to i, of
+		// the same goroutine.
 		k := i
 		for k > 0 && t[k-1].index == t[i].index {
 			k--
@@ -257,14 +261,14 @@ func (s *search) reverse(t trace, i int) {
 	}
 }
 
-// try notes that one of some goroutines is to be tried in place of event i.
+// try notes that one goroutine of first is to be tried in place of event i.
 func (s *search) try(t trace, i int, first set) {
 	n := s.nodes[i]
 	if first&(n.todo|n.sleep) != 0 {
 		return
 	}
 	if first &= n.enabled; first == 0 {
-		if t[len(t)-1].index != 0 { // time that has passed all it may is all there is to it
+		if t[len(t)-1].index != 0 { // otherwise only time is missing, and it has no passes left
 			n.todo |= n.enabled
 		}
 		return
@@ -281,8 +285,8 @@ func (s *search) try(t trace, i int, first set) {
 	}
 }
 
-// next goes back to the last state where something is left to be tried. It reports false if there
-// is none.
+// next goes back to the last state from which something is left to try. It reports false if there is
+// no such state.
 func (s *search) next() bool {
 	for len(s.nodes) > 0 {
 		n := s.nodes[len(s.nodes)-1]

@@ -9,9 +9,9 @@ import (
 	"unsafe"
 )
 
-// A Mutex stands in for sync.Mutex. During an exploration nobody is let past the gate of Lock
-// while another has it, so the real one never blocks. Unlock needs no gate: it belongs to the
-// step before it, and what it makes possible is a step of somebody else.
+// A Mutex stands in for sync.Mutex. During an exploration no goroutine passes the gate of Lock while
+// another has locked the mutex, so the real mutex never blocks. Unlock needs no gate. It belongs to the
+// step before it, and only makes a step of another goroutine possible.
 type Mutex struct {
 	real sync.Mutex
 	held atomic.Bool
@@ -43,7 +43,7 @@ type Once struct {
 	done bool
 }
 
-// Do calls f if it is the first call.
+// Do calls f if this is the first call of Do.
 func (o *Once) Do(f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -53,17 +53,18 @@ func (o *Once) Do(f func()) {
 	}
 }
 
-// A Pool stands in for sync.Pool. It keeps nothing, so that all executions see the same.
+// A Pool stands in for sync.Pool. It keeps nothing, so that all executions get the same from it.
 type Pool struct{}
 
 // Get returns nil.
 func (*Pool) Get() any { return nil }
 
-// Put forgets what it is given.
+// Put does nothing.
 func (*Pool) Put(any) {}
 
-// Channel is the gate before an operation on one or, in a select, some of the channels given. That
-// which blocks does so behind the gate, where time or somebody else's step ends it.
+// Channel is the gate before an operation on a channel, or before a select, which uses some of the given
+// channels. An operation that blocks does so after the gate, until time or a step of another goroutine
+// ends it.
 func Channel(channels ...any) {
 	r := active.Load()
 	if r == nil {
@@ -73,22 +74,23 @@ func Channel(channels ...any) {
 	for _, c := range channels {
 		v := reflect.ValueOf(c)
 		if v.Type().Elem() == reflect.TypeFor[time.Time]() {
-			all = append(all, touching{clockAddress, load}) // what time sends on
+			all = append(all, touching{clockAddress, load}) // the passing of time sends on it
 		}
 		all = append(all, touching{v.UnsafePointer(), write})
 	}
 	r.stop(op{kind: "channel"}, all...)
 }
 
-// GOMAXPROCS stands in for runtime.GOMAXPROCS, and is always 2: the replays must see the same.
+// GOMAXPROCS stands in for runtime.GOMAXPROCS. It always returns 2, because all executions must get the
+// same.
 func GOMAXPROCS(int) int { return 2 }
 
 // FuncForPC stands in for runtime.FuncForPC.
 func FuncForPC(pc uintptr) *runtime.Func { return runtime.FuncForPC(pc) }
 
-// Gosched stands in for runtime.Gosched. During an exploration it waits until somebody has
-// written what its goroutine has read since the last call: to look again before that is a step
-// that changes nothing, of which there could be any number.
+// Gosched stands in for runtime.Gosched. During an exploration it waits until another goroutine has
+// written what the caller has read since its last call. Before that, to read again would change nothing,
+// and there could be any number of such steps.
 func Gosched() {
 	if r := active.Load(); r != nil {
 		r.stop(op{kind: "Gosched", yields: true})
@@ -97,7 +99,7 @@ func Gosched() {
 	runtime.Gosched()
 }
 
-// clockAddress stands for the time, which all who read it share with that which passes.
+// clockAddress stands for the time. Operations that read the clock read it, and time that passes writes it.
 var clockAddress = unsafe.Pointer(new(int64))
 
 func clockGate() {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// compare checks that an execution has come to the state that an earlier one came to by the same
+// compare checks that an execution has reached the same state as an earlier execution after the same
 // steps.
 func (n *node) compare(r *Run) error {
 	var now []*op
@@ -39,11 +39,11 @@ func describeOps(ops []*op) string {
 	return b.String()
 }
 
-// describe returns the steps of an execution in their order. Time that passes again and again,
-// since nothing else can happen, is told once.
+// describe lists the steps of an execution in their order. If time passes more than twice in a row,
+// it shows only the first two passes.
 func (r *Run) describe() string {
 	var b strings.Builder
-	b.WriteString("the steps: goroutine (the racers are the first), operation,\n" +
+	b.WriteString("the steps: goroutine (g0 is time, then come the racers), operation,\n" +
 		"addresses (r read, w written, + added to), place:\n")
 	for i, e := range r.trace {
 		if again := i > 1 && e.index == 0 && r.trace[i-1].index == 0 && r.trace[i-2].index == 0; !again {
@@ -54,8 +54,8 @@ func (r *Run) describe() string {
 	return b.String()
 }
 
-// Locked returns what a goroutine has done in the race that locks a cache line, or a mutex: the operation and
-// its place. The racers are 1, 2 and so on, and 0 is for all goroutines.
+// Locked returns the operations of a goroutine in the race that lock a cache line or a mutex, each with its
+// place in the source. The racers are 1, 2 and so on. 0 stands for all goroutines.
 func (r *Run) Locked(goroutine int) (all []string) {
 	for _, e := range r.trace {
 		switch e.op.kind {
@@ -82,7 +82,7 @@ func (o *op) String() string {
 	return b.String()
 }
 
-// at returns where in the program an operation is.
+// at returns the place of an operation in the source.
 func (o *op) at() string {
 	for frames := runtime.CallersFrames(o.pcs[:]); ; {
 		f, more := frames.Next()

@@ -104,23 +104,23 @@ func run(ctx context.Context, part, only string) error {
 		}
 		fmt.Printf("ok    %s, %s: %s (%.1f s)\n", m.file, m.change, m.tests, time.Since(began).Seconds())
 	}
-	fmt.Printf("%d of %d mutations were noticed, in %.0f s\n", done-failed, done, time.Since(start).Seconds())
+	fmt.Printf("the tests noticed %d of %d mutations, in %.0f s\n", done-failed, done, time.Since(start).Seconds())
 	if failed > 0 {
-		return fmt.Errorf("%d were not", failed)
+		return fmt.Errorf("the tests did not notice %d of the mutations, or they could not be tried", failed)
 	}
 	return nil
 }
 
 var errInterrupted = errors.New("interrupted")
 
-// goTest runs tests in a directory, for at most limit, and returns what they print.
+// goTest runs the given tests in a directory, for at most limit, and returns their output.
 func goTest(ctx context.Context, dir, tests string, limit time.Duration) (out string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, limit+time.Minute) // go test compiles, and ends by itself
+	ctx, cancel := context.WithTimeout(ctx, limit+time.Minute) // a minute more, because go test also compiles; it ends the tests after limit
 	defer cancel()
 	pattern := "^(" + strings.ReplaceAll(tests, " ", "|") + ")$"
 	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(), "-run="+pattern, "-v", ".")
 	cmd.Dir = dir
-	cmd.WaitDelay = time.Second // the test itself may have the pipe
+	cmd.WaitDelay = time.Second // the test process may still have the pipe open
 	text, err := cmd.CombinedOutput()
 	return string(text), err
 }
@@ -164,9 +164,9 @@ func (m mutation) try(ctx context.Context, dir string, limit time.Duration) erro
 	text, err := goTest(ctx, dir, m.tests, limit)
 	switch {
 	case strings.Contains(text, "[build failed]") || strings.Contains(text, "[setup failed]"):
-		return fmt.Errorf("it does not compile:\n%s", text)
+		return fmt.Errorf("the changed code does not compile:\n%s", text)
 	case err == nil:
-		return errors.New("the tests pass")
+		return errors.New("the tests do not fail")
 	case !strings.Contains(text, "=== RUN"):
 		return fmt.Errorf("no test was run: %v\n%s", err, text)
 	}

@@ -8,18 +8,18 @@ import (
 	"testing"
 )
 
-// CONTRIBUTING.md shows the table as it is.
+// CONTRIBUTING.md contains the table that -table prints.
 func TestTable(t *testing.T) {
 	data, err := os.ReadFile("../../CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(data), tableOf(mutations)) {
-		t.Error("CONTRIBUTING.md has another table than go run ./testdata/mutate -table prints")
+		t.Error("CONTRIBUTING.md does not contain the table that go run ./testdata/mutate -table prints")
 	}
 }
 
-// Each place is found once, each test exists, and each promise has a mutation.
+// The code of each mutation is found once, each test exists, and each promise has a mutation.
 func TestList(t *testing.T) {
 	files, err := filepath.Glob("../../*_test.go")
 	if err != nil {
@@ -51,7 +51,7 @@ func TestList(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := strings.Count(string(data), m.old); n != 1 {
-			t.Errorf("%s, %s: the place is there %d times", m.file, m.change, n)
+			t.Errorf("%s, %s: the code to change is there %d times, want once", m.file, m.change, n)
 		}
 	}
 	for number, promise := range promises {

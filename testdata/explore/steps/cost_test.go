@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the usual operations cost in locked ones, each of which takes as long as some twenty others: on these
-// the speed depends, and no clock is needed to see it. None of them takes a lock.
+// How many locked operations the usual methods cost, such as atomic additions. A locked operation takes about as
+// long as twenty others, so the speed depends on their number, and a test can count them without a clock. None of
+// the methods locks a mutex.
 
 func TestStepsCostOfNewTimeoutAndCancel(t *testing.T) {
 	testCost(t, 4, func(s *scene) {
@@ -43,7 +44,7 @@ func TestStepsCostOfResetToLater(t *testing.T) {
 	}, func(s *scene) { to = s.pending(hour).to })
 }
 
-// testCost checks how many locked operations one goroutine makes, while the worker is awake and will come.
+// testCost checks how many locked operations a goroutine makes. The worker is awake, and need not be woken.
 func testCost(t *testing.T, want int, cost func(s *scene), before ...func(s *scene)) {
 	t.Helper()
 	search(t, plain, plain, func(s *scene) {
@@ -59,7 +60,7 @@ func testCost(t *testing.T, want int, cost func(s *scene), before ...func(s *sce
 	})
 }
 
-// A task more, in a group that a runner has taken, costs three.
+// Each further task of a group that a runner has taken costs three locked operations.
 func TestStepsCostOfATask(t *testing.T) {
 	costs := make(map[int]int) // by number of tasks
 	for _, n := range []int{2, 3, 4} {

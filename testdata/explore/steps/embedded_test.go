@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Timeouts in structs of the caller's are armed for the first time, and again in each state in which
-// they can have ended, while something else happens to them. Each arming ends exactly once.
+// Timeouts that are fields of the caller's structs are armed for the first time, or again in each state in
+// which an ended timeout can be. Something else happens to them at the same time. Each arming ends exactly
+// once.
 
 // own returns an act whose timeout is a field of a struct. It is idle.
 func (s *scene) own() *act {
@@ -19,8 +20,8 @@ func (s *scene) own() *act {
 	return a
 }
 
-// ownOnQueue returns an act whose timeout has been canceled and is still on the queue. The worker, which is
-// awake, has never had it. It looks there in half a tick, and then ends if it finds nothing.
+// ownOnQueue returns an act whose timeout has been canceled and is still on the queue. The worker is awake,
+// and has never seen the timeout. In half a tick it comes to the queue, and ends if nothing is pending.
 func (s *scene) ownOnQueue() *act {
 	s.tickAway(2)
 	s.pending(hour).cancel(0)
@@ -31,7 +32,7 @@ func (s *scene) ownOnQueue() *act {
 	return a
 }
 
-// ownKnown is ownOnQueue for a timeout that the worker has had, and has in a bucket.
+// ownKnown is like ownOnQueue, but the worker has put the timeout into a bucket before.
 func (s *scene) ownKnown() *act {
 	a := s.own()
 	a.reset(hour)
@@ -42,7 +43,8 @@ func (s *scene) ownKnown() *act {
 	return a
 }
 
-// ownGone returns an act whose timeout has expired, and is in no place. The worker is absent.
+// ownGone returns an act whose timeout has expired, and is neither on the queue nor in a bucket. The worker
+// is absent.
 func (s *scene) ownGone() *act {
 	a := s.own()
 	a.reset(0)
@@ -50,7 +52,7 @@ func (s *scene) ownGone() *act {
 	return a
 }
 
-// ownPruned is ownOnQueue, but a producer has dropped the timeout.
+// ownPruned is like ownOnQueue, but a producer has dropped the timeout from the queue.
 func (s *scene) ownPruned() *act {
 	a := s.ownOnQueue()
 	s.prune()
@@ -60,14 +62,14 @@ func (s *scene) ownPruned() *act {
 // limited gives the timer a limit of pending timeouts.
 func (s *scene) limited(n int) { s.timer.limit.set(n, len(s.timer.queue.stripes)) }
 
-// resetAt resets the timeout to a deadline, as time since the timer was made.
+// resetAt resets the timeout to a deadline, given as the time since New.
 func (a *act) resetAt(deadline time.Duration) {
 	if active, err := a.to.ResetAt(a.s.timer.clock.start.Add(deadline)); err == nil {
 		a.noteAt(deadline, !active)
 	}
 }
 
-// armAt arms the timeout for a deadline.
+// armAt arms the timeout for a deadline, given as the time since New.
 func (a *act) armAt(deadline time.Duration) {
 	a.to, a.err = a.s.timer.NewTimeoutAt(plainFunc(a.run), a.s.timer.clock.start.Add(deadline))
 	a.noteAt(deadline, a.err == nil)
@@ -80,12 +82,12 @@ func (a *act) noteAt(deadline time.Duration, armed bool) {
 	}
 }
 
-// mustBeAhead notes that a timeout, which was armed for a deadline that had passed then, must not run before
-// the next boundary.
+// mustBeAhead notes that the timeout must not run before the first boundary after then. At that time it was
+// armed, for a deadline that had passed.
 func (a *act) mustBeAhead(then time.Duration) { a.from = boundary(then + 1) }
 
-// raceToReset has two arm a timeout where there is room for one. Neither is refused, because the second finds
-// it pending.
+// raceToReset lets two racers arm the same timeout, with room for one timeout. Neither is refused, because the
+// second racer finds the timeout pending.
 func (s *scene) raceToReset(a *act) {
 	refused := make([]error, 2)
 	for i := range refused {
@@ -109,7 +111,7 @@ func (a *act) move(delay time.Duration) {
 	}
 }
 
-// Two arm it for the first time. With a limit of one, neither is refused.
+// Two racers arm the timeout for the first time. Also with a limit of one, neither is refused.
 func TestStepsOwnFirst(t *testing.T) {
 	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		s.tickAway(0)
@@ -169,7 +171,7 @@ func TestStepsOwnQueuedStop(t *testing.T) {
 	})
 }
 
-// It is armed, canceled and armed once more, and after Stop not at all.
+// The timeout is armed, canceled and armed again. After Stop an arming is refused.
 func TestStepsOwnQueuedStopAgain(t *testing.T) {
 	search(t, timed.quickly(4), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
@@ -222,7 +224,7 @@ func TestStepsOwnQueuedPruneTaken(t *testing.T) {
 	})
 }
 
-// A deadline that may have gone by, while a producer has the timeout in hand.
+// The timeout is armed for a deadline that may have passed, while a producer prunes the queue.
 func TestStepsOwnQueuedPruneDeadline(t *testing.T) {
 	search(t, plain.bounded(3).quickly(2), timed.bounded(4), func(s *scene) {
 		a := s.ownOnQueue()
@@ -303,7 +305,8 @@ func TestStepsOwnKnownReset(t *testing.T) {
 	})
 }
 
-// It has come due, the worker is late, and it is in a bucket, on the queue and soon in a batch.
+// The timeout is in a bucket and on the queue. It comes due, and the worker, which is late, puts it into a
+// batch.
 func TestStepsOwnExpiresQueued(t *testing.T) {
 	search(t, size{passes: 2}.quickly(1), size{passes: 2}, func(s *scene) {
 		a := s.own()
@@ -356,7 +359,7 @@ func TestStepsOwnGoneResetLimit(t *testing.T) {
 	})
 }
 
-// It expires just now, and its owner arms it again as soon as it has.
+// The timeout comes due, while one racer arms it again, and another cancels it and arms it again.
 func TestStepsOwnExpires(t *testing.T) {
 	search(t, plain.quickly(3), timed, func(s *scene) {
 		a := s.own()
@@ -403,9 +406,9 @@ func TestStepsOwnPrunedStop(t *testing.T) {
 	})
 }
 
-// The worker publishes where it is while deadlines are compared with that.
+// The worker publishes its present tick, while racers compare deadlines with it.
 
-// It falls asleep. The deadline has passed, or lies ahead by less than a tick.
+// The worker falls asleep. The deadline has passed, or is less than a tick ahead.
 
 func TestStepsDeadlineFallsAsleepPassed(t *testing.T) {
 	search(t, timed.quickly(4), size{passes: 2, aftermath: true}, func(s *scene) {
@@ -437,7 +440,7 @@ func TestStepsDeadlineFallsAsleepEarlier(t *testing.T) {
 	})
 }
 
-// It ends, and another one starts.
+// The worker ends, or another one starts.
 func TestStepsDeadlineEnds(t *testing.T) {
 	search(t, timed.quickly(3), timedAfter, func(s *scene) {
 		a := s.act()
@@ -463,7 +466,7 @@ func TestStepsDeadlineStarts(t *testing.T) {
 	})
 }
 
-// It is asleep, and was so when the deadline passed.
+// The worker is asleep, and was asleep when the deadline passed.
 func TestStepsDeadlineAsleepPassed(t *testing.T) {
 	search(t, plain, plain, func(s *scene) {
 		a := s.own()
@@ -478,7 +481,7 @@ func TestStepsDeadlineAsleepPassed(t *testing.T) {
 	})
 }
 
-// It is asleep, and wakes for a timeout that is put off, to a boundary that follows at once or not.
+// The worker wakes up for a timeout that is moved to the next boundary, or to a later one.
 
 func TestStepsDeadlineWakes(t *testing.T) {
 	search(t, timed.quickly(2), timed, func(s *scene) {
@@ -500,7 +503,7 @@ func TestStepsDeadlineWakesLater(t *testing.T) {
 	})
 }
 
-// Two put it off, to later and to earlier.
+// A racer moves the timeout to later, and then to earlier.
 func TestStepsDeadlineTwo(t *testing.T) {
 	search(t, plain.bounded(4).quickly(3), timed.bounded(4), func(s *scene) {
 		a := s.own()
@@ -533,7 +536,7 @@ func TestStepsDeadlineStop(t *testing.T) {
 	})
 }
 
-// A run of a repeating timeout ends while it is put off to a deadline.
+// A run of a repeating timeout ends while a racer moves the timeout to a deadline.
 func TestStepsDeadlineRunEnds(t *testing.T) {
 	search(t, after, timedAfter, func(s *scene) {
 		a := s.runs()
@@ -562,8 +565,8 @@ func TestStepsMoveCancel(t *testing.T) {
 	})
 }
 
-// A Reset that has a slot keeps it when the worker takes the timeout off the queue meanwhile. Else it might
-// be refused for a timeout that came later, after one that was refused for it.
+// A Reset that has got a slot keeps it, also if the worker takes the timeout off the queue meanwhile. Otherwise
+// both could be refused: first another timeout because of the Reset, then the Reset because of a third timeout.
 func TestStepsOwnKeepsItsSlot(t *testing.T) {
 	search(t, timed.quickly(3), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
@@ -577,7 +580,7 @@ func TestStepsOwnKeepsItsSlot(t *testing.T) {
 			}
 		})
 		s.Race(tick)
-		require.False(s, others[0] == nil && reset != nil, "both were refused")
+		require.False(s, others[0] == nil && reset != nil, "the Reset and the first of the others were both refused")
 		require.Equal(s, 1, s.timer.Pending())
 		for _, to := range append(others[:], a.to) {
 			if to != nil {

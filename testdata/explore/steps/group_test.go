@@ -8,15 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A runner has taken two timeouts from its batch, as it does from a large one. What it has not claimed yet is
-// lost to nobody.
+// A runner has taken two timeouts at once from its batch, as it does with a large batch. A timeout that it has
+// not claimed yet can still be canceled, be returned by Stop, or run on another runner.
 
-// dueTogether returns two acts that are due at the next boundary, and that one runner takes at a time.
+// dueTogether returns two acts that are due at the next boundary. One runner takes both at once.
 func (s *scene) dueTogether() (a, b *act) {
 	s.timer.runners.groupsPerBatch = 1
 	s.tickAway(0)
 	a, b = s.pending(0), s.pending(0)
-	synctest.Wait() // the worker comes at the boundary
+	synctest.Wait() // the worker waits for the boundary
 	return a, b
 }
 
@@ -37,7 +37,7 @@ func TestStepsGroupCancel(t *testing.T) {
 	})
 }
 
-// Wait holds the runner, which goes on.
+// Wait holds the runner for a moment, and then the runner goes on.
 func TestStepsGroupWait(t *testing.T) {
 	search(t, timed.quickly(1), timed, func(s *scene) {
 		a, b := s.dueTogether()
@@ -49,7 +49,7 @@ func TestStepsGroupWait(t *testing.T) {
 	})
 }
 
-// The first task blocks for hours. The second starts within two ticks all the same, on another runner.
+// The first task blocks for hours. Even so the second task starts within two ticks, on another runner.
 func TestStepsGroupGivenBack(t *testing.T) {
 	search(t, timed.quickly(2), timed, func(s *scene) {
 		a, b := s.dueTogether()

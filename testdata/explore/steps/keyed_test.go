@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keyed returns a Keyed with one shard, and the values that have expired.
+// keyed returns a Keyed with one shard, and a slice that collects the expired values.
 func (s *scene) keyed() (k *Keyed[int, int], ends *[]int) {
 	ends = new([]int)
 	k = NewKeyed(s.timer, func(_, value int) { *ends = append(*ends, value) })
@@ -14,19 +14,19 @@ func (s *scene) keyed() (k *Keyed[int, int], ends *[]int) {
 	return k, ends
 }
 
-// checkKeyed checks that of two values, of which one was to expire, each has ended once, or is there and
-// pending.
+// checkKeyed checks what has become of two values, of which only the first may expire. Each has ended exactly
+// once, or is still there and pending.
 func (s *scene) checkKeyed(k *Keyed[int, int], ends []int, removed int) {
 	pass(10 * tick)
 	require.Equal(s, k.Len(), s.timer.Pending())
 	require.LessOrEqual(s, len(ends), 1)
 	require.NotContains(s, ends, 2, "not due for an hour")
 	replaced := 2 - int(s.timer.Stats().Accepted)
-	require.Equal(s, 2, len(ends)+removed+replaced+k.Len(), "%v ended, %d removed, %d replaced, %d are there",
+	require.Equal(s, 2, len(ends)+removed+replaced+k.Len(), "%v expired, %d removed, %d replaced, %d still there",
 		ends, removed, replaced, k.Len())
 }
 
-// A key is touched while it expires and is set again: the value returned is the one that stays.
+// A key is touched while it expires and is set again. A value that Touch returns does not expire.
 func TestStepsKeyedTouch(t *testing.T) {
 	search(t, plain.quickly(4), timed, func(s *scene) {
 		k, ends := s.keyed()
@@ -44,7 +44,7 @@ func TestStepsKeyedTouch(t *testing.T) {
 	})
 }
 
-// Keys are cleared while one of them expires, and is set again.
+// The keys are cleared while a key expires and is set again.
 func TestStepsKeyedClear(t *testing.T) {
 	search(t, plain.quickly(4), timed, func(s *scene) {
 		k, ends := s.keyed()

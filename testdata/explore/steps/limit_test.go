@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two take slots and leave them, each on a stripe of its own. There are never more than the limit says, and
-// none is lost.
+// Two racers take and free slots, each on its own stripe. Never are more slots in use than the limit allows,
+// and no slot is lost.
 
 func TestStepsSlotsOne(t *testing.T) {
 	search(t, plain.bounded(4).quickly(3), plain.bounded(4), func(s *scene) { s.raceForSlots(1, 1) })
@@ -17,7 +17,7 @@ func TestStepsSlotsTwo(t *testing.T) {
 	search(t, plain.quickly(2), plain, func(s *scene) { s.raceForSlots(2, 2) })
 }
 
-// raceForSlots has each racer take so many slots at once, twice.
+// raceForSlots lets each of two racers take the given number of slots, and free them, twice.
 func (s *scene) raceForSlots(limit, each int) {
 	timer := s.timer
 	s.twoStripes()
@@ -35,7 +35,7 @@ func (s *scene) raceForSlots(limit, each int) {
 						most = max(most, held)
 					}
 				}
-				timer.IsStopped() // the others' steps may come here
+				timer.IsStopped() // a gate: here the other racer may go on
 				held -= mine
 				for range mine {
 					timer.freeSlot(on)

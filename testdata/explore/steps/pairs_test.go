@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of what ends or moves one timeout, one wins, whatever the order of the steps.
+// Several operations end or move one timeout at the same time. Each arming ends exactly once, whatever the
+// order of the steps.
 
 func TestStepsCancelExpiry(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
@@ -27,7 +28,7 @@ func TestStepsResetLaterExpiry(t *testing.T) {
 	})
 }
 
-// The timeout is due in a moment, by the clock of who resets it, but maybe no longer when he does.
+// The timeout is not due yet when Reset reads the clock, but it may be due when Reset changes it.
 func TestStepsResetBeforeExpiry(t *testing.T) {
 	search(t, timedAfter, size{passes: 2}, func(s *scene) {
 		a := s.pending(0)
@@ -105,7 +106,7 @@ func TestStepsResetReset(t *testing.T) {
 	})
 }
 
-// Others are on the queue, below the timeout.
+// Another timeout is already on the queue.
 func TestStepsCancelResetQueued(t *testing.T) {
 	search(t, timed, timedAfter, func(s *scene) {
 		a := s.pending(hour)
@@ -164,7 +165,7 @@ func TestStepsCancelResetRunEnds(t *testing.T) {
 	})
 }
 
-// Who finds that he cannot cancel, and waits, finds that the task has run.
+// If Cancel returns false, then after Wait the task has run.
 
 func TestStepsWait(t *testing.T) {
 	search(t, plain.quickly(4), timed, func(s *scene) { s.raceToWait() })
@@ -188,5 +189,5 @@ func (s *scene) raceToWait() {
 		}
 	})
 	s.race(tick)
-	require.NotZero(s, ran, "waited, and the task had not run")
+	require.NotZero(s, ran, "Wait returned before the task had run")
 }

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// A producer prunes the queue while something else happens. What it has in hand meanwhile is found by
-// nobody else; yet none of it is lost, and none is on the queue twice.
+// A producer prunes the queue while something else happens. To prune, it takes timeouts off the queue, and
+// meanwhile no other goroutine finds them there. Even so no timeout is lost, and none is on the queue twice.
 
-// prune prunes the stripe that all use.
+// prune prunes the stripe that all goroutines use.
 func (s *scene) prune() { s.timer.prune(&s.timer.queue.stripes[0]) }
 
-// keep prunes, and begins the next pass: the next one to prune looks through what has been kept.
+// keep prunes, and then begins the next pass. So the next prune looks again through what this one has kept.
 func (s *scene) keep() {
 	s.prune()
 	s.nextPass()
 }
 
-// nextPass is what a producer does that finds enough to look through.
+// nextPass begins the next pass, as a producer does when there is enough to look through.
 func (s *scene) nextPass() { s.timer.queue.stripes[0].phase.Add(1) }
 
-// queued returns an act whose timeout is on the queue, half a tick before the worker, which is
-// awake, looks there. Another one is in a bucket.
+// queued returns an act whose timeout is on the queue. The worker is awake, and comes to the queue in half a
+// tick. Another timeout is in a bucket.
 func (s *scene) queued(delay time.Duration) *act {
 	s.prompt = true
 	s.tickAway(2)
@@ -31,7 +31,7 @@ func (s *scene) queued(delay time.Duration) *act {
 	return s.pending(delay)
 }
 
-// queuedAlone is queued, but nothing is in a bucket: the worker is going to end if it finds nothing.
+// queuedAlone is like queued, but no other timeout is pending. The worker ends if it finds nothing on the queue.
 func (s *scene) queuedAlone(delay time.Duration) *act {
 	s.prompt = true
 	s.tickAway(2)
@@ -40,15 +40,15 @@ func (s *scene) queuedAlone(delay time.Duration) *act {
 	return s.pending(delay)
 }
 
-// queuedCanceled is queuedAlone, and the timeout has been canceled.
+// queuedCanceled is like queuedAlone, but the timeout has been canceled.
 func (s *scene) queuedCanceled() *act {
 	a := s.queuedAlone(hour)
 	a.cancel(0)
 	return a
 }
 
-// The worker takes the queue at the boundary at which the timeout is due, and goes to sleep if it finds
-// nothing there.
+// The worker takes the queue at the boundary at which the timeout is due. If it finds nothing there, it falls
+// asleep.
 func TestStepsPruneDue(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		s.queued(0)
@@ -65,7 +65,7 @@ func TestStepsPruneDueAlone(t *testing.T) {
 	})
 }
 
-// It is due at the boundary after that, or while it is in hand.
+// The timeout is due one boundary later, or comes due while the producer has it off the queue.
 func TestStepsPruneDueLater(t *testing.T) {
 	search(t, timed.quickly(3), timed, func(s *scene) {
 		s.queued(tick)
@@ -82,7 +82,7 @@ func TestStepsPruneDueLaterAlone(t *testing.T) {
 	})
 }
 
-// Boundaries go by, and the worker goes to rest.
+// Boundaries pass, and the worker may fall asleep or end.
 func TestStepsPruneBoundaries(t *testing.T) {
 	search(t, size{passes: 2}.quickly(2), size{passes: 2, aftermath: true}, func(s *scene) {
 		s.queued(tick)
@@ -149,7 +149,7 @@ func TestStepsPruneCancelReset(t *testing.T) {
 func TestStepsPruneResetReset(t *testing.T) {
 	search(t, timed.bounded(3).quickly(1), timedAfter, func(s *scene) {
 		a := s.queuedCanceled()
-		s.prompt = false // one may find that the other one is about to push
+		s.prompt = false // one Reset may leave the push to the other, which is late with it
 		s.Go(s.prune)
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.reset(0) })
@@ -157,7 +157,7 @@ func TestStepsPruneResetReset(t *testing.T) {
 	})
 }
 
-// A timeout that is pending is reset to earlier, while it is in hand.
+// A pending timeout is reset to earlier while the producer has it off the queue.
 func TestStepsPruneResetEarlier(t *testing.T) {
 	search(t, timed.quickly(3), size{passes: 2}, func(s *scene) {
 		a := s.queuedAlone(hour)
@@ -176,7 +176,7 @@ func TestStepsPruneResetEarlierDue(t *testing.T) {
 	})
 }
 
-// Another timeout is armed while the stack is empty, because all that was on it is in hand.
+// Another timeout is armed while the stack is empty, because the producer has taken everything off it.
 func TestStepsPrunePush(t *testing.T) {
 	search(t, timed.quickly(2), timedAfter, func(s *scene) {
 		s.queuedAlone(tick)
@@ -197,7 +197,7 @@ func TestStepsPrunePrune(t *testing.T) {
 	})
 }
 
-// One of the two finds what has been armed while the other one has the rest in hand.
+// One of two producers finds the new timeout, while the other has taken the rest off the queue.
 func TestStepsPrunePushPrune(t *testing.T) {
 	search(t, timed.bounded(3).quickly(1), timedAfter, func(s *scene) {
 		s.queuedAlone(tick)
@@ -245,7 +245,7 @@ func TestStepsPruneStopReset(t *testing.T) {
 	})
 }
 
-// What was kept before is looked through again, while something else happens.
+// A producer looks again through timeouts that were kept before, while something else happens.
 
 func TestStepsKeptDue(t *testing.T) {
 	search(t, plain.quickly(4), timed, func(s *scene) {
@@ -256,7 +256,7 @@ func TestStepsKeptDue(t *testing.T) {
 	})
 }
 
-// Also what has been armed since then is due.
+// A timeout that was armed after the first prune is also due.
 func TestStepsKeptAndNewDue(t *testing.T) {
 	search(t, plain.bounded(4).quickly(3), timed, func(s *scene) {
 		s.queuedAlone(0)
@@ -298,7 +298,7 @@ func TestStepsKeptReset(t *testing.T) {
 	})
 }
 
-// Two segments, and two who look through them.
+// Two producers look through two segments.
 func TestStepsKeptPrune(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		s.queuedAlone(0)
@@ -321,7 +321,7 @@ func TestStepsKeptPruneDue(t *testing.T) {
 	})
 }
 
-// The next pass begins while a segment changes sides, and another one is pushed.
+// The next pass begins while one segment is moved to the other side, and another segment is pushed.
 func TestStepsKeptNextPass(t *testing.T) {
 	search(t, timed.bounded(3).quickly(1), timedAfter, func(s *scene) {
 		s.queuedAlone(0)

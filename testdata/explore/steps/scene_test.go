@@ -9,11 +9,11 @@ import (
 	"github.com/hashedwheel/hashedwheel/testdata/explore"
 )
 
-// Every test in this folder searches all orders of the steps of one small scene: goroutines that use
+// Every test in this folder searches all orders of the steps of one small scene. In a scene, goroutines use
 // a timer at the same time, while its worker and its runners do their part. See TestExplore.
 //
-// Which stripe a goroutine uses follows from the address of its stack, which is another one each time. So
-// the queue has one stripe, or two, of which all use the first but those who say otherwise.
+// The address of its stack decides which stripe a goroutine uses, and differs between executions. So the
+// queue has only one stripe here, or two stripes for those scenes that choose the stripe themselves.
 
 const (
 	tick = time.Millisecond
@@ -25,29 +25,30 @@ type scene struct {
 	*explore.Run
 	timer *Timer
 	acts  []*act
-	over  time.Duration // when the race was
+	over  time.Duration // when the race ended
 
-	// Nothing that is due waits for the next boundary once the race is over. As a rule it may, because a
-	// push to a worker that is awake may come after the boundary that the deadline was counted from.
+	// If prompt is set, a timeout that is due when the race ends must not wait for the next boundary.
+	// Otherwise it may: a push to a worker that is awake may come after the boundary at which the timeout
+	// is due.
 	prompt bool
 
 	left      []*Timeout // what Stop returned
-	missed    []*act     // still pending then
-	uncounted int        // tasks that had been claimed then, and not been counted
-	started   int        // tasks that had been started then; -1 before Stop
+	missed    []*act     // still pending when Stop returned
+	uncounted int        // tasks claimed when Stop returned, but not counted as started
+	started   int        // tasks that had started when Stop returned; -1 before Stop
 }
 
-// An act is a timeout and what is known of it. Its methods are called by one racer, or by several if
-// they concern different fields.
+// An act is a timeout, with what the scene knows about it. Only one racer calls its methods, or several
+// racers call methods that use different fields.
 type act struct {
 	s       *scene
 	to      *Timeout
-	err     error           // of arming it
-	held    chan struct{}   // if not nil, a run ends when it is closed
-	repeats bool            // every hour: a run does not end it
-	armed   int             // how often it was, less what only moved it
-	wins    [2]int          // for each of up to two racers, the Cancels that returned true
-	from    time.Duration   // it must not run before, if that was asked for last
+	err     error           // of the arming
+	held    chan struct{}   // if not nil, a run does not end before held is closed
+	repeats bool            // it repeats every hour, so a run does not end it
+	armed   int             // how often it was armed; a Reset that only moved it does not count
+	wins    [2]int          // by racer, how many of its Cancels returned true
+	from    time.Duration   // the last run must not start before this time
 	until   time.Duration   // the boundary at which it is due
 	fired   []time.Duration // when it ran
 }
@@ -61,7 +62,7 @@ func (s *scene) now() time.Duration { return time.Since(s.timer.clock.start) }
 // boundary returns the first tick boundary at or after a time.
 func boundary(d time.Duration) time.Duration { return (d + tick - 1) / tick * tick }
 
-// act returns an act whose timeout is yet to be armed.
+// act returns an act whose timeout has not been armed yet.
 func (s *scene) act() *act {
 	a := &act{s: s}
 	s.acts = append(s.acts, a)
@@ -75,7 +76,7 @@ func (s *scene) pending(delay time.Duration) *act {
 	return a
 }
 
-// repeating returns an act whose timeout is armed, and runs every hour from then on.
+// repeating returns an act whose timeout is armed, and repeats an hour after each run.
 func (s *scene) repeating(delay time.Duration) *act {
 	a := s.act()
 	a.repeats = true
@@ -85,7 +86,7 @@ func (s *scene) repeating(delay time.Duration) *act {
 	return a
 }
 
-// runs returns a repeating act that is in a run, which a racer has end. The worker is asleep.
+// runs returns a repeating act in the middle of a run. A racer lets this run end. The worker is asleep.
 func (s *scene) runs() *act {
 	a := s.repeating(0)
 	a.held = make(chan struct{})
@@ -123,7 +124,7 @@ func (a *act) armOn(stripe int, delay time.Duration) {
 	a.note(from, delay, a.err == nil)
 }
 
-// note notes an arming, or a Reset of what had ended.
+// note notes when the timeout is due, and counts the arming if armed is true.
 func (a *act) note(from, delay time.Duration, armed bool) {
 	a.from, a.until = from+delay, boundary(a.s.now()+max(delay, 1))
 	if armed {
@@ -139,15 +140,15 @@ func (a *act) reset(delay time.Duration) {
 	}
 }
 
-// cancel cancels the timeout, as one of two who may.
+// cancel cancels the timeout, and notes the result for one of two racers.
 func (a *act) cancel(who int) {
 	if a.to.Cancel() {
 		a.wins[who]++
 	}
 }
 
-// stop stops the timer, but for the wait for tasks that have just been started. None that was armed
-// before may be pending when it has returned, and each claim is over.
+// stop stops the timer, but does not wait for tasks that have just been started. When it returns, no timeout
+// that was armed before may be pending, and no runner may be claiming one.
 func (s *scene) stop() {
 	s.left = s.timer.stop()
 	s.started = s.fired()
@@ -173,15 +174,15 @@ func (s *scene) fired() (n int) {
 	return n
 }
 
-// awaken has the worker, which was asleep or absent, stay awake until the next boundary, and then
-// find something on the queue.
+// awaken wakes the worker, or starts one. The worker stays awake until the next boundary, where it finds
+// something on the queue.
 func (s *scene) awaken() {
 	s.pending(hour)
 	synctest.Wait()
 	s.pending(hour)
 }
 
-// useExecutor has tasks run on a goroutine each.
+// useExecutor makes the timer run each task on a goroutine of its own, through an executor.
 func (s *scene) useExecutor() {
 	var c config
 	WithExecutor(func(run func()) error {
@@ -191,29 +192,28 @@ func (s *scene) useExecutor() {
 	s.timer.runners.dispatch = c.dispatcher(&s.timer.runners)
 }
 
-// tickAway lets the time pass that the timer has had since New, up to half a tick after the n'th
-// boundary.
+// tickAway lets time pass until half a tick after the n'th boundary since New.
 func (s *scene) tickAway(n int) {
 	time.Sleep(time.Duration(n)*tick + tick/2 - s.now())
 	synctest.Wait()
 }
 
-// race runs the racers in one of the orders, then lets time pass, and checks what must be true
-// whatever the order was: each timeout that is due has ended once for each time it was armed, in
-// time, the counts are right, nothing is left on the queue, and the worker is where it should be.
+// race runs the racers in one of the orders, then lets time pass, and checks what must be true for every
+// order. Each timeout that is due has ended in time, once for each time it was armed. The counts are right,
+// nothing is left on the queue, and the worker is asleep, absent or halted, as it should be.
 func (s *scene) race(lead time.Duration) {
 	s.Race(lead)
 	s.check()
 }
 
-// check is race without the race.
+// check lets time pass, and makes the checks of race.
 func (s *scene) check() {
 	s.over = s.now()
 	pass(10 * tick)
-	require.Empty(s, s.missed, "pending when Stop had returned")
-	require.LessOrEqual(s, s.uncounted, 0, "tasks that were started, and not counted when Stop had returned")
+	require.Empty(s, s.missed, "timeouts still pending when Stop had returned")
+	require.LessOrEqual(s, s.uncounted, 0, "tasks that had been claimed, but not counted as started, when Stop had returned")
 	if s.started >= 0 {
-		require.Equal(s, s.started, s.fired(), "tasks that were started after Stop had returned")
+		require.Equal(s, s.started, s.fired(), "tasks that started after Stop had returned")
 	}
 	waiting := 0
 	for i, a := range s.acts {
@@ -224,17 +224,17 @@ func (s *scene) check() {
 	timer := s.timer
 	pass(time.Second)
 	st := timer.Stats()
-	require.Equal(s, waiting, st.Pending, "pending")
+	require.Equal(s, waiting, st.Pending, "pending timeouts")
 	require.Equal(s, st.Accepted, st.Expired+st.Canceled+st.Returned+uint64(st.Pending), "%+v", st)
 	require.Zero(s, st.Panics)
-	require.Zero(s, st.Queued, "left on the queue")
+	require.Zero(s, st.Queued, "timeouts left on the queue")
 	switch presence := timer.worker.presence.Load(); {
 	case timer.IsStopped():
 		require.EqualValues(s, halted, presence)
 	case waiting == 0:
-		require.EqualValues(s, absent, presence, "the worker is still there")
+		require.EqualValues(s, absent, presence, "the worker has not ended")
 	default:
-		require.EqualValues(s, asleep, presence, "the worker does not sleep")
+		require.EqualValues(s, asleep, presence, "the worker is not asleep")
 	}
 	if !timer.IsStopped() {
 		s.left = timer.stop()
@@ -244,7 +244,7 @@ func (s *scene) check() {
 	require.Empty(s, timer.runners.live)
 }
 
-// check checks one act, and reports whether its timeout has ended.
+// check checks act number i, and reports whether its timeout has ended.
 func (a *act) check(i int) (ended bool) {
 	s := a.s
 	returned := 0
@@ -260,7 +260,7 @@ func (a *act) check(i int) (ended bool) {
 	}
 	if a.err != nil {
 		require.ErrorIs(s, a.err, ErrStopped)
-		require.Zero(s, ends, "act %d was refused", i)
+		require.Zero(s, ends, "act %d was refused, and yet ended", i)
 		return true
 	}
 	if last := len(a.fired) - 1; last >= 0 && returned == 0 {

@@ -12,33 +12,33 @@ import (
 	"github.com/hashedwheel/hashedwheel/testdata/explore"
 )
 
-// full reports whether scenes are wanted that take hours.
+// full reports whether to make full searches, which take hours.
 func full() bool { return os.Getenv("HASHEDWHEEL_EXPLORE") == "full" }
 
-// quick reports whether scenes that take more than half a second are to be searched less far.
+// quick reports whether to limit searches that would take more than half a second.
 func quick() bool { return os.Getenv("HASHEDWHEEL_FULL") == "" && !full() }
 
-// A size says how far a scenario is searched.
+// A size says how far to search a scenario.
 type size struct {
-	passes    int  // how often time passes by a tick while something else could happen
-	aftermath bool // whether what comes after the racers have returned is searched too
-	bound     int  // how often at most somebody is stopped that could go on; 0 for no limit
+	passes    int  // how often a tick of time passes while something else could happen
+	aftermath bool // whether to search also the orders of the steps after the racers have returned
+	bound     int  // how many preemptions at most: steps of another goroutine although the last one could go on; 0 for no limit
 }
 
 var (
 	plain      = size{}                           // all steps at one instant
-	timed      = size{passes: 1}                  // and a boundary between any two of them
-	after      = size{aftermath: true}            // and what comes of it, too
+	timed      = size{passes: 1}                  // with a boundary between any two steps
+	after      = size{aftermath: true}            // as plain, also after the racers have returned
 	timedAfter = size{passes: 1, aftermath: true} // both
 )
 
-// bounded returns the size without what takes more than n preemptions.
+// bounded returns the size with a bound of n preemptions.
 func (s size) bounded(n int) size {
 	s.bound = n
 	return s
 }
 
-// quickly returns the size, bounded to n preemptions if the search is to be quick.
+// quickly returns the size, with a bound of n preemptions if the search is to be quick.
 func (s size) quickly(n int) size {
 	if quick() {
 		return s.bounded(n)
@@ -46,8 +46,8 @@ func (s size) quickly(n int) size {
 	return s
 }
 
-// elsewhere reports whether another process explores the scenario. Several may share the scenarios, and
-// HASHEDWHEEL_EXPLORE_PART says which part this one has, such as 0/2.
+// elsewhere reports whether another process explores the scenario. Several processes may share the scenarios.
+// Then HASHEDWHEEL_EXPLORE_PART says which part this process has, for example 0/2.
 func elsewhere(t *testing.T) bool {
 	var part, parts uint32
 	if _, err := fmt.Sscanf(os.Getenv("HASHEDWHEEL_EXPLORE_PART"), "%d/%d", &part, &parts); err != nil {
@@ -58,8 +58,8 @@ func elsewhere(t *testing.T) bool {
 	return h.Sum32()%parts != part
 }
 
-// search searches the executions of a scenario, as far as it says for every day and for a full
-// search, and fails the test if one fails.
+// search searches the executions of a scenario, with the size daily, or in a full search with the size
+// fully. It fails the test if an execution fails.
 func search(t *testing.T, daily, fully size, scenario func(s *scene)) {
 	t.Helper()
 	if elsewhere(t) {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Stop gets each timeout that has not ended and will not be refused, whatever the order of the
-// steps.
+// Stop returns each timeout that has been armed and has not ended, whatever the order of the steps. An arming
+// that comes too late for this is refused.
 
 func TestStepsStopAbsent(t *testing.T) {
 	search(t, plain, timedAfter, func(s *scene) {
@@ -102,7 +102,7 @@ func TestStepsStopResetExpiry(t *testing.T) {
 	})
 }
 
-// The timeout has ended before, and is armed again.
+// A timeout that has ended is armed again.
 func TestStepsStopResetEnded(t *testing.T) {
 	search(t, plain, timedAfter, func(s *scene) {
 		a := s.pending(0)
@@ -138,13 +138,13 @@ func TestStepsStopStop(t *testing.T) {
 	})
 }
 
-// A run of a repeating timeout ends while the timer stops, and while the worker sweeps the batches
-// since another one has been canceled.
+// A run of a repeating timeout ends while the timer stops. Meanwhile the worker sweeps the batches, because
+// another timeout has been canceled.
 func TestStepsStopRunEnds(t *testing.T) {
 	search(t, plain.quickly(4), timed, func(s *scene) {
 		b := s.pending(hour)
 		s.runs()
-		s.pending(hour) // has the worker stay awake
+		s.pending(hour) // keeps the worker awake
 		synctest.Wait()
 		b.cancel(0)
 		s.Go(s.stop)
@@ -152,7 +152,7 @@ func TestStepsStopRunEnds(t *testing.T) {
 	})
 }
 
-// A runner finds that a timeout of its batch was reset, and puts it on the queue again.
+// A runner finds that a timeout in its batch has been reset, and puts it on the queue again.
 func TestStepsStopResetTaken(t *testing.T) {
 	search(t, plain, timedAfter, func(s *scene) {
 		a := s.pending(hour)
@@ -174,7 +174,7 @@ func TestStepsStopResetTaken(t *testing.T) {
 	})
 }
 
-// Close of a group cancels its timeout, or the task has been started when it returns.
+// Close of a group cancels its timeout, or the task has started when Close returns.
 func TestStepsCloseExpiry(t *testing.T) {
 	search(t, plain.bounded(4), plain, func(s *scene) {
 		g := NewGroup(s.timer)
@@ -189,12 +189,12 @@ func TestStepsCloseExpiry(t *testing.T) {
 			started = len(a.fired)
 		})
 		s.race(tick)
-		require.Equal(s, started, len(a.fired), "tasks that were started after Close had returned")
+		require.Equal(s, started, len(a.fired), "tasks that started after Close had returned")
 		require.Zero(s, g.Len())
 	})
 }
 
-// A Reset of a member that has ended meets the Close of its group.
+// A member that has ended is reset while its group is closed.
 func TestStepsCloseReset(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		g := NewGroup(s.timer)
@@ -211,7 +211,7 @@ func TestStepsCloseReset(t *testing.T) {
 	})
 }
 
-// The executor has the turn of a timeout taken while the timer stops.
+// The executor runs a due timeout while the timer stops.
 func TestStepsStopExecutor(t *testing.T) {
 	search(t, plain.bounded(5), plain, func(s *scene) {
 		s.useExecutor()

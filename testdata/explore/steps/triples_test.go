@@ -2,8 +2,8 @@ package hashedwheel
 
 import "testing"
 
-// Three things at once, of push, Cancel, Reset, expiry and Stop. Those of them that are not here are
-// where the two are that they start from.
+// Three of push, Cancel, Reset, expiry and Stop at the same time. Other such combinations are in the files of
+// the pairs that they contain.
 
 func TestStepsStopCancelReset(t *testing.T) {
 	search(t, plain.bounded(3), plain, func(s *scene) {

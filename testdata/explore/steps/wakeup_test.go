@@ -2,8 +2,8 @@ package hashedwheel
 
 import "testing"
 
-// No wake-up is lost: whatever the order of the steps in which some arm timeouts while the worker
-// comes and goes.
+// No wake-up is lost, whatever the order of the steps. Racers arm timeouts while the worker starts, ends, falls
+// asleep or wakes up.
 
 func TestStepsAbsentOne(t *testing.T) {
 	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
@@ -68,7 +68,7 @@ func TestStepsAsleepTwoStripes(t *testing.T) {
 	})
 }
 
-// The worker has been awake for a tick without news, and is about to go to sleep.
+// The worker has been awake for a tick in which nothing was armed, and is about to fall asleep.
 func TestStepsFallsAsleepOne(t *testing.T) {
 	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
 		s.pending(hour)
@@ -146,7 +146,7 @@ func TestStepsExpires(t *testing.T) {
 	})
 }
 
-// The only timeout, for which the worker is asleep, is canceled while another one is armed.
+// The worker sleeps until the only timeout is due. This timeout is canceled while another one is armed.
 func TestStepsCanceled(t *testing.T) {
 	search(t, plain, timedAfter, func(s *scene) {
 		a, b := s.pending(hour), s.act()
@@ -170,7 +170,7 @@ func TestStepsStarts(t *testing.T) {
 
 func TestStepsStartsThree(t *testing.T) {
 	if !full() {
-		t.Skip("takes long")
+		t.Skip("takes long: runs with HASHEDWHEEL_EXPLORE=full")
 	}
 	search(t, plain, plain, func(s *scene) {
 		s.tickAway(0)
