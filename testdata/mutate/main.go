@@ -106,7 +106,7 @@ func run(ctx context.Context, part, only string) error {
 	}
 	fmt.Printf("the tests noticed %d of %d mutations, in %.0f s\n", done-failed, done, time.Since(start).Seconds())
 	if failed > 0 {
-		return fmt.Errorf("the tests did not notice %d of the mutations, or they could not be tried", failed)
+		return fmt.Errorf("%d mutations were not noticed, or could not be made", failed)
 	}
 	return nil
 }
