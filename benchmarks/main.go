@@ -1,5 +1,5 @@
-// Command benchmarks compares hashedwheel with what a user would pick instead. All of them do the same work in the
-// same run.
+// Command benchmarks compares hashedwheel with the timers that a user could pick instead. All timers do the same work
+// in the same run.
 // See README.md.
 package main
 

@@ -119,7 +119,7 @@ func runReset(b *bench) {
 			mine[i] = b.timer.Reset(mine[i], 30*time.Second, f)
 		}
 	})
-	b.doing("wait for what was reset")
+	b.doing("wait for the timeouts that were reset")
 	for i, h := range handles {
 		handles[i] = b.timer.Reset(h, 200*ms, f)
 	}

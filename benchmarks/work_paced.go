@@ -81,7 +81,7 @@ func runHeartbeat(b *bench) {
 	if early > 0 {
 		b.failf("%d of %d fired though they were reset in time", early, n)
 	}
-	b.doing("wait for what was reset")
+	b.doing("wait for the timeouts that were reset")
 	b.finish(shots, pick(b, 3*time.Second, 500*ms))
 }
 

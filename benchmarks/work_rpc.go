@@ -56,7 +56,7 @@ func (b *bench) rpc(r *requests, start func(rng *rand.Rand) (request, drop func(
 			drop(i)
 		}
 	}
-	b.doing("wait for what was left")
+	b.doing("wait for the timeouts that are left to fire")
 	for end := time.Now().Add(pick(b, 5*time.Second, time.Second)); r.left.Load() > 0 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}

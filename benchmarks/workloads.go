@@ -107,12 +107,12 @@ var workloads = withHeap([]*workload{
 		metrics: []metric{{"cpu", "% of a core", false}, {"wakeups", "wake-ups/s", false}},
 	},
 	{
-		name: "late-10ms", title: "Lateness of {n} timeouts over a second, at a tick of 10 ms",
+		name: "late-10ms", title: "Lateness of {n} timeouts spread over a second, at a tick of 10 ms",
 		about: "a lateness below zero is early", n: [2]int{20000, 2000}, tick: 10 * ms,
 		million: true, run: runLate, seconds: 15, metrics: lateMetrics,
 	},
 	{
-		name: "late-1ms", title: "Lateness of {n} timeouts over a second, at a tick of 1 ms",
+		name: "late-1ms", title: "Lateness of {n} timeouts spread over a second, at a tick of 1 ms",
 		about: "a lateness below zero is early", n: [2]int{20000, 2000}, tick: ms, exact: true,
 		run: runLate, seconds: 15, metrics: lateMetrics,
 	},
@@ -146,7 +146,7 @@ var workloads = withHeap([]*workload{
 		run: runFlood, seconds: 60, metrics: floodMetrics,
 	},
 	{
-		name: "storm-at-once", title: "32 goroutines schedule and cancel at once",
+		name: "storm-at-once", title: "32 goroutines schedule, and cancel immediately",
 		about: "timeouts of 10 s, for 2 s; the lateness is that of one timeout of 100 ms after another, armed beside them",
 		tick:  wheelsTick, cancels: true, run: runStormAtOnce, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
@@ -164,7 +164,7 @@ var workloads = withHeap([]*workload{
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
-		name: "storm-latency", title: "How long calls take when 32 goroutines schedule and cancel at once",
+		name: "storm-latency", title: "How long calls take when 32 goroutines schedule and immediately cancel",
 		about: "for 2 s; the clock is read before and after each call; if a call waits for a processor, the wait counts",
 		tick:  wheelsTick, cancels: true, run: runStormLatency, seconds: 60, metrics: append([]metric{
 			{"call-p99.9999", "µs", false}, {"call-max", "µs", false}, {"slow", "calls over 1 ms", false},
