@@ -656,7 +656,7 @@ func TestResetUnseenByTheWorker(t *testing.T) {
 	})
 }
 
-// A worker that may add no more runners goes idle, however much waits.
+// A worker that may not add more runners goes idle, even if timeouts wait for their turn.
 func TestWorkerGoesIdleAtTheLimit(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
@@ -730,8 +730,8 @@ func TestBusyTasksNeedFewRunners(t *testing.T) {
 	require.Less(t, most.Load(), int64(n/10))
 }
 
-// When tasks wait for their turn, the oldest come first, whatever comes due later. The test uses a limit of two
-// of which a blocked task takes one, and an executor with one goroutine.
+// When tasks wait for their turn, the oldest come first, whatever comes due later. In one case the limit is two,
+// and a blocked task takes one of the turns. In the other case the executor has one goroutine.
 func TestOldestComeFirst(t *testing.T) {
 	const tick = time.Millisecond
 	for name, opts := range map[string]func(work chan func()) []Option{

@@ -13,7 +13,7 @@ const (
 	usedOutside = "hashedwheel: a Timer made in a testing/synctest bubble is used outside of it"
 )
 
-// requireMisuse requires that each way to arm a timeout panics with words. The embedded timeout is bound
+// requireMisuse requires that each way to arm a timeout panics with the given words. The embedded timeout is bound
 // to the timer. The deadline was made where the timer was made, inside or outside the bubble.
 func requireMisuse(t *testing.T, timer *Timer, embedded *Timeout, deadline time.Time, words string) {
 	t.Helper()

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If a bucket of an upper level holds many timeouts, next is one block before their block. During that block
-// all move down in chunks, whatever happens to them meanwhile.
+// If a bucket of an upper level holds many timeouts, next is one block before their block. From then on they move
+// down in chunks, until the next block begins, whatever happens to them meanwhile.
 func TestCascadeComesDownInTime(t *testing.T) {
 	for _, levels := range []int{2, 3} {
 		for _, traffic := range []bool{false, true} {
@@ -158,8 +158,9 @@ func TestCascadeEnds(t *testing.T) {
 	require.EqualValues(t, later-8, w.next)
 }
 
-// A bucket is scanned for its min if that decides when to wake up for the block before. This also holds if
-// another timeout is due before the entry itself.
+// A removed entry leaves its bucket with a stale min. The wheel scans the bucket for the true min if the stale min
+// would decide when the worker wakes up, which is one block before the min. This also holds if another timeout is
+// due between that wake-up and the min.
 func TestStaleMinOfALargeBucket(t *testing.T) {
 	const later = 40 + 128 // the same bucket, a turn later
 	for _, refresh := range []bool{false, true} {

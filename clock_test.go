@@ -28,7 +28,7 @@ func TestClockDue(t *testing.T) {
 		{10 * ms, 10 * ms, -1, 2},
 		{10 * ms, 10 * ms, math.MinInt64, 2},
 
-		// A deadline that cannot be represented is never due, and nothing wraps.
+		// A deadline that cannot be represented is never due, and no number overflows.
 		{10 * ms, 0, math.MaxInt64, neverTick},
 		{10 * ms, 1, math.MaxInt64, neverTick},
 		{10 * ms, math.MaxInt64, math.MaxInt64, neverTick},

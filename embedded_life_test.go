@@ -167,7 +167,7 @@ func TestEmbeddedAreReleased(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick), WithWheelSize(8))
-		keep, err := timer.AfterFunc(time.Hour, nop) // so that the worker stays
+		keep, err := timer.AfterFunc(time.Hour, nop) // so that the worker does not end
 		require.NoError(t, err)
 		dropped := make(map[string]weak.Pointer[request])
 		drop := func(name string, use func(to *Timeout)) {

@@ -224,7 +224,7 @@ func (w *rewriter) visit(n ast.Node) bool {
 				w.used = true
 			}
 		}
-	case *ast.BinaryExpr: // a counter of which only multiples of thousands matter
+	case *ast.BinaryExpr: // a counter whose value matters only at multiples of some thousands
 		if call, ok := n.X.(*ast.CallExpr); ok && n.Op == token.REM {
 			if f, ok := call.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Add" {
 				w.replace(f.Sel, "CyclicAdd")

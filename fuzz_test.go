@@ -182,7 +182,7 @@ func fuzzTimer(t *testing.T, p *tape) {
 	}
 	for steps := 0; !p.empty() && steps < 300; steps++ {
 		code := int(p.byte())
-		op, variant := code%12, code/12 // variant 0 keeps the meaning of inputs from before there were variants
+		op, variant := code%12, code/12 // older inputs have variant 0, which keeps their meaning
 		var any *expected
 		if len(o.all) > 0 && op >= 3 && op < 8 {
 			any = o.all[p.below(len(o.all))]
@@ -233,7 +233,7 @@ func fuzzTimer(t *testing.T, p *tape) {
 		default:
 			d := time.Duration(p.below(1<<16)) * tick / time.Duration(1+p.below(1<<10))
 			if o.runsUntil(d) > 500 {
-				d = tick // a short period and a long time would take too long
+				d = tick // a long time with a short period would take too long
 			}
 			pass(d)
 			o.expire()

@@ -89,7 +89,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// A pollingWheel does with timeouts that are not due what the wheels of Netty and Dubbo do. At each tick it goes
+// A pollingWheel treats timeouts that are not due as the wheels of Netty and Dubbo do. At each tick it goes
 // through the list of a bucket, and decrements the remaining rounds.
 type pollingWheel struct {
 	buckets []*pollingTimeout

@@ -176,7 +176,7 @@ func TestKeyedClear(t *testing.T) {
 		}
 		require.NoError(t, k.Set(-1, 999, 10*tick))
 		pass(time.Hour)
-		require.Len(t, ends, 11, "after Clear, only the entry has expired that cleared the others")
+		require.Len(t, ends, 11, "since the first Clear, only the entry whose callback clears the others has expired")
 		require.Zero(t, k.Len())
 		require.EqualValues(t, keys-10+keys-1, timer.Stats().Canceled)
 	})

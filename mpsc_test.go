@@ -23,8 +23,8 @@ func TestStripes(t *testing.T) {
 	}
 }
 
-// Few goroutines that run at the same time share a stripe. The test counts those that do with 128 processors:
-// at first, and after each goroutine that has collided with another has changed its seat.
+// Of the goroutines that run at the same time, few share a stripe. With 128 processors, the test counts those that
+// share one at first, and again after each goroutine that collided with another has changed its seat.
 func TestSeatsComeApart(t *testing.T) {
 	const procs, trials = 128, 50
 	r := newRand(t)

@@ -126,7 +126,8 @@ func TestStopAndOwnTasks(t *testing.T) {
 	})
 }
 
-// If a repeating timeout is due again at once, it stays with the same runners: those of own tasks, or the others.
+// If a repeating timeout is due again at once, it stays with the same runners: those
+// for the timer's own tasks, or those for tasks of users.
 func TestOwnTaskAgain(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newFakedTimer(t, WithMaxConcurrency(1))

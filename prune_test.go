@@ -234,9 +234,9 @@ func TestPassCostsLittle(t *testing.T) {
 		}
 		require.Less(t, s.phase.Load(), uint32(30), "passes")
 		synctest.Wait()
-		// Many have woken the worker, and those armed later may not have woken it again. A pass that leaves
-		// less than the share does not. The next one begins when half as many more are kept, and a quarter
-		// more are armed before it ends.
+		// The many timeouts have woken the worker, which has taken them. Timeouts that were armed later may
+		// not have woken it again, because a pass that leaves less than the share does not wake it. The next
+		// pass begins when half as many more are kept, and a quarter more are armed before that pass ends.
 		share := worthPlacing / len(timer.queue.stripes)
 		require.Less(t, timer.queue.queueLen(), 2*share)
 	})

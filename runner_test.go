@@ -105,7 +105,7 @@ func TestPanicHandlerPanics(t *testing.T) {
 	}
 }
 
-// runToCrash runs the calling test in another process, which has to crash, and returns what that has printed.
+// runToCrash runs the calling test in another process, which must crash, and returns the output of that process.
 func runToCrash(t *testing.T, how string) string {
 	needsProcesses(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -250,8 +250,8 @@ func TestRunnersAtTheShutGate(t *testing.T) {
 	})
 }
 
-// Repeating timeouts may be due again just as their run ends, when the worker does not check the runners. They
-// do not wait behind a task that blocks.
+// Repeating timeouts may be due again just when their run ends. At that time the worker does not check the
+// runners. Even so the timeouts do not wait behind a task that blocks.
 func TestRequeuedAreTakenOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newFakedTimer(t)

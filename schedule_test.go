@@ -111,7 +111,7 @@ func TestScheduleDropsMissedRuns(t *testing.T) {
 	})
 }
 
-// No run happens twice if the wall clock is set back or runs slowly. For Next gets the time that the
+// No run happens twice if the wall clock is set back or runs slowly, because Next gets the time that the
 // schedule itself returned, which has no monotonic reading.
 func TestScheduleByTheWallClock(t *testing.T) {
 	virtual(t, func(t *testing.T) {
@@ -332,7 +332,7 @@ func TestRepeatingTask(t *testing.T) {
 	})
 }
 
-// Cancel, Reset and Stop while a schedule ends, on real time.
+// Cancel, Reset and Stop race with the end of a schedule, on real time.
 func TestScheduleEndRace(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {
@@ -376,7 +376,7 @@ func TestScheduleEndRace(t *testing.T) {
 	}
 }
 
-// With Jitter around Jitter, too, the delays do not add up from run to run. Each run is late by at most both
+// With one Jitter inside another, the delays do not add up from run to run. Each run is late by at most both
 // parts together.
 func TestJitterOfJitterDoesNotDrift(t *testing.T) {
 	virtual(t, func(t *testing.T) {

@@ -37,9 +37,9 @@ func TestStatsDoesNotWaitForTheWorker(t *testing.T) {
 	}
 }
 
-// What Stats reports for the levels while the worker is busy. While the worker goes through the queue, it is the
-// present state. While the worker hands over the timeouts of one boundary, it is the state before that. When the
-// worker is at rest, it is exact.
+// Stats reports the levels also while the worker is busy. While the worker goes through the queue, Stats reports
+// the present state. While the worker hands over the timeouts of one boundary, it reports the state before that.
+// When the worker is at rest, the report is exact.
 func TestLevelsOfABusyWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Second
@@ -108,8 +108,8 @@ func holds(w *worker) bool {
 	return true
 }
 
-// How long Stats takes while ten million timeouts are armed, are placed in buckets, cascade, and come due
-// within one second. The test logs quantiles and the longest call, which includes whatever else the machine did.
+// The test measures how long Stats takes while ten million timeouts are armed, are placed in buckets, cascade, and
+// come due within one second. It logs quantiles and the longest call, which includes whatever else the machine did.
 // It runs only if HASHEDWHEEL_LARGE is set, and takes 2 GB.
 func TestStatsOfTenMillion(t *testing.T) {
 	if os.Getenv("HASHEDWHEEL_LARGE") == "" {

@@ -101,7 +101,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// Everything that can be done with a timer, at random, from goroutines and from inside tasks. Some tasks
+// The test does everything that can be done with a timer, at random, in goroutines and inside tasks. Some tasks
 // panic, exit or block, and other goroutines keep the processors busy. The test runs for as long as
 // HASHEDWHEEL_SOAK says, by default for a second. Each arming ends exactly once, each timer can be shut down,
 // and nothing is left of it.
@@ -147,7 +147,7 @@ type soak struct {
 	group *Group
 }
 
-// A soakTask is a ledger of how its timeout ends. When it runs, it also does something to the timer.
+// A soakTask is a ledger of how its timeout ends. When it runs, it may also use the timer.
 type soakTask struct {
 	ledger
 	s    *soak

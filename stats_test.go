@@ -73,7 +73,7 @@ func TestLatenessOfWaiting(t *testing.T) {
 	}
 }
 
-// How many timeouts each bucket holds, on both levels, while the hand moves on.
+// Stats and Buckets report how many timeouts each bucket holds, on both levels, while the hand moves on.
 func TestStatsOfLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond

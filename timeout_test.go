@@ -39,7 +39,7 @@ func TestAllocations(t *testing.T) {
 	assert.EqualValues(t, 0, allocs(func() { d -= time.Hour; to.Reset(d) }), "Reset to earlier")
 }
 
-// Cancel returns true once, and then the task never starts. Also what the handle reports after each way to end.
+// Cancel returns true once, and then the task never starts. The test also checks what the handles report.
 func TestCancel(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
@@ -120,8 +120,8 @@ func TestCancelAndResetOfDueOnes(t *testing.T) {
 	})
 }
 
-// Reset in each state, to later and to earlier, before and after the worker has taken the timeout off the
-// queue. The timeout fires only at its last deadline.
+// A timeout is reset in each state, to later and to earlier, before and after the worker has taken it off the
+// queue. It fires only at its last deadline.
 func TestReset(t *testing.T) {
 	const tick = 10 * time.Millisecond
 	for _, wait := range []time.Duration{0, 15 * time.Millisecond} {

@@ -348,7 +348,7 @@ func TestMaxPending(t *testing.T) {
 	})
 }
 
-// Stop hands back the pending timeouts, wherever they are. After it every arming is refused.
+// Stop hands back the pending timeouts, wherever they are. After Stop every arming is refused.
 func TestStop(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond), WithWheelSize(4))
@@ -457,7 +457,7 @@ func TestStopAwaitsStarts(t *testing.T) {
 	}
 }
 
-// After Stop the timer keeps none of the timeouts that it handed back alive, and no handle keeps another alive.
+// After Stop the timer does not keep the returned timeouts in memory, and no handle keeps another one in memory.
 func TestStopReleases(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))

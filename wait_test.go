@@ -89,7 +89,7 @@ func TestWaitForOverlappingRuns(t *testing.T) {
 	})
 }
 
-// From inside the task, Wait waits for the context.
+// Inside the task of the timeout, Wait does not return before its context is done.
 func TestWaitInsideTask(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))

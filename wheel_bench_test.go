@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// The cost of the wheel alone for one timeout, from when it is placed until it is due, with a million pending.
-// The table in the README that says when to use levels has the results. All timeouts have the same delay, in
-// ticks, and each is placed again when it is due.
+// The benchmark measures the cost of the wheel alone for one timeout, from the moment when it is placed until it is
+// due, with a million pending. benchmarks/README.md has the results, in the table about levels. All timeouts have
+// the same delay, in ticks, and each is placed again when it is due.
 func BenchmarkWheel(b *testing.B) {
 	const pending = 1_000_000
 	for _, delay := range []uint64{250, 2_500, 25_000, 250_000} {

@@ -139,9 +139,9 @@ func collect(t *testing.T, w *wheel, now uint64) (due []*Timeout) {
 	return due
 }
 
-// The test places a timeout for every delay up to several turns of the top level, starting at each tick of a
-// turn and one more. At each tick the right timeout is due, and no other. The wheel advances tick by tick, and
-// in jumps.
+// The test places a timeout for every delay up to several turns of the top level. It starts at each tick of one
+// turn, and at the tick after that turn. At each tick the right timeout is due, and no other. The wheel advances
+// tick by tick, and in jumps.
 func TestWheelEveryTick(t *testing.T) {
 	for _, shape := range []struct{ size, levels, starts uint64 }{
 		{1, 1, 3}, {2, 1, 4}, {8, 1, 10}, {64, 1, 66}, {128, 1, 130},
@@ -278,7 +278,7 @@ func TestWheelNeverTick(t *testing.T) {
 		w := newWheel(8, levels+1, 0)
 		to := testTimeout(neverTick)
 		w.place(to, neverTick)
-		require.Equal(t, uint64(reach), w.next, "the first look on the way")
+		require.Equal(t, uint64(reach), w.next, "the first visit on the way")
 		require.Empty(t, collect(t, w, neverTick-1))
 		require.Equal(t, uint64(neverTick), w.next)
 		w.remove(to)
@@ -303,8 +303,8 @@ func TestWheelRemovedTwicePanics(t *testing.T) {
 	require.Panics(t, func() { w.remove(a) })
 }
 
-// The test does at random all that the worker does to a wheel, and compares the wheel with a list that is
-// searched from end to end. It checks all invariants after each step.
+// The test does, at random, everything that the worker does to a wheel. It compares the wheel with a list that it
+// searches from end to end, and checks all invariants after each step.
 func TestWheelModel(t *testing.T) {
 	for _, shape := range []struct{ size, levels int }{
 		{1, 1}, {2, 1}, {16, 1}, {64, 1}, {256, 1}, {1, 2}, {2, 2}, {16, 2}, {64, 2}, {2, 3}, {8, 3}, {2, 4}, {4, 4}, {2, 8},

@@ -27,7 +27,7 @@
 //   - The wheel refuses the timer because too many timeouts are pending.
 //   - [hashedwheel.Timer.Stop] has been called. It moves pending timers and tickers to package time.
 //
-// A Reset moves a timer from one to the other when needed.
+// A Reset moves a timer from the wheel to package time, or back, when needed.
 //
 // Timers and tickers of a Clock do not count for [hashedwheel.WithMaxConcurrency], and do not use the
 // executor. Stop does not return their timeouts.

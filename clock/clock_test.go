@@ -93,8 +93,8 @@ func TestWhenTimersFire(t *testing.T) {
 	}
 }
 
-// A Reset moves a timer from the wheel to package time and back. It is then no longer pending on the other
-// one.
+// A Reset moves a timer from the wheel to package time and back. Then the timer is pending only where the Reset
+// has put it.
 func TestResetAcrossATick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wheel := newWheel(t)

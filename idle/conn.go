@@ -25,7 +25,7 @@ type Conn struct {
 	limit   *Limit
 	timeout hashedwheel.Timeout // its task is a closer
 	moving  sync.Mutex          // held only to move the timeout
-	covered atomic.Int64        // activity up to this time, since the start of the Limit, needs no move; only grows
+	covered atomic.Int64        // until this time, counted from the start of the Limit, activity needs no Move; only grows
 }
 
 // netConn keeps the embedded field unexported.

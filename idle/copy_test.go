@@ -50,7 +50,7 @@ func (c *recorder) ReadFrom(r io.Reader) (int64, error) {
 }
 
 // The wrapped connection sends a file in pieces, and each piece is activity. The connection stays open if the
-// peer takes longer than the limit for all pieces, but not for one.
+// peer takes longer than the limit for the whole file, but not for any piece.
 func TestFile(t *testing.T) {
 	for _, copied := range []struct {
 		name string

@@ -142,7 +142,7 @@ func (c *call) end(how outcome) {
 }
 
 // shutdown abandons the calls that wait for an attempt, and waits for the attempts in progress. It returns the
-// error of ctx if that is done first.
+// error of ctx if ctx is done first.
 func (f *failback) shutdown(ctx context.Context) error {
 	waiting, err := f.timer.Shutdown(ctx)
 	for _, to := range waiting {

@@ -21,7 +21,7 @@ type fleet struct {
 	rng      *rand.Rand
 
 	// The timer of the providers has no limit of concurrency, because a renewal that waits for its turn
-	// could lose the lease. No more renewals run at a time than there are providers.
+	// could lose the lease. At most one renewal of each provider runs at a time.
 	timer     *hashedwheel.Timer
 	providers []*provider
 	counts    providerCounts

@@ -50,7 +50,7 @@ func newFlags(o *options) *flag.FlagSet {
 	seed := func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }
 	within(fs, &o.count, "count", number, 1, 1_000_000, "calls: make `N` calls")
 	within(fs, &o.over, "over", span, 10*ms, time.Hour, "calls: spread the calls evenly over this `time`")
-	within(fs, &o.callers, "callers", number, 1, 10_000, "calls: `N` goroutines make the calls, with the first attempt of each")
+	within(fs, &o.callers, "callers", number, 1, 10_000, "calls: `N` goroutines make the calls and their first attempts")
 	within(fs, &o.outages, "outages", number, 0, 100, "calls: take the service down `N` times, at random moments")
 	within(fs, &o.busy, "busy", fraction, 0, 0.9, "calls: `fraction` of the requests that the service answers with status 503")
 	within(fs, &o.mute, "mute", fraction, 0, 0.9, "calls: `fraction` of the requests that the service carries out but does not answer")
@@ -99,7 +99,7 @@ func parseOptions(args []string) (options, error) {
 
 func printUsage(w io.Writer) {
 	fmt.Fprint(w, `Failback makes calls to an HTTP service that goes down and comes up again, and
-retries those that fail, with exponential backoff on one timer, until each is
+retries the calls that fail, with exponential backoff on one timer, until each is
 answered. At the same time it keeps providers registered with a registry that
 forgets them all once. Both run on loopback in this program, which checks that no
 call is lost or carried out twice, and that leases end when they should.

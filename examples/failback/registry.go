@@ -13,8 +13,8 @@ import (
 // errUnknown is returned when the registry has no lease of a provider.
 var errUnknown = errors.New("unknown provider")
 
-// A registry keeps the addresses of providers. Each has a lease that ends a TTL after it was registered or
-// renewed last. A crash loses all leases, and after it a new registry is made.
+// A registry keeps the addresses of providers. Each provider has a lease, which ends a TTL after the last
+// registration or renewal. A crash loses all leases. Then a new registry takes its place.
 type registry struct {
 	timer  *hashedwheel.Timer
 	ttl    time.Duration

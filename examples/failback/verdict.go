@@ -21,7 +21,7 @@ type expiry struct {
 // A verdict says which leases of a run expired rightly.
 type verdict struct {
 	rightly     int
-	wrongly     []string      // one line for each lease that must not expire, or did not expire when it had to
+	wrongly     []string      // one line for each lease that expired at a wrong time or did not expire
 	first, last time.Duration // from the end of a provider to that of its lease: the least and the greatest
 }
 

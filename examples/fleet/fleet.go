@@ -32,7 +32,7 @@ type fleet struct {
 
 	mu      sync.Mutex
 	workers []*worker
-	hired   int // workers that have ever been started
+	hired   int // number of workers started so far
 	killed  int
 }
 

@@ -120,7 +120,7 @@ func printUsage(w io.Writer) {
 deadlines through NATS JetStream.
 
 It starts a server, workers and a shop in one process, and kills workers during the
-run. At the end it checks that each order has ended as it should. A time is written
+run. At the end it checks that each order has ended correctly. A time is written
 200ms or 1.5s.
 
 Exit codes: 0 all checks passed, 1 a check or something else failed, 2 bad flags,

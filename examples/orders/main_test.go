@@ -110,7 +110,7 @@ func TestProgram(t *testing.T) {
 		defer ended.Stop()
 		cmd.Wait()
 		require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode(), "%s\n%s", &stdout, &stderr)
-		require.Positive(t, figure(t, stdout.String(), "open"), "the orders have a minute to pay, and are still open")
+		require.Positive(t, figure(t, stdout.String(), "open"), "the customers have a minute to pay, so orders are still open")
 		awaitClosed(t, file)
 	})
 

@@ -63,8 +63,8 @@ func (m *manager) start() (armed, overdue int, err error) {
 	return armed, overdue, err
 }
 
-// readAhead arms all orders that are due within the horizon. Those that are armed already stay armed. Those
-// that could not be canceled, because the database failed, are tried again.
+// readAhead arms all orders that are due within the horizon. An order that is armed already stays armed. An
+// order that could not be canceled, because the database failed, is tried again.
 func (m *manager) readAhead() (armed, overdue int, err error) {
 	now := m.store.now()
 	until := now.Add(m.horizon)
@@ -83,10 +83,11 @@ func (m *manager) arm(id uint64, deadline time.Time) error {
 	return m.timeouts.Set(id, struct{}{}, deadline.Sub(m.store.now()))
 }
 
-// armIfNear arms an order that has been committed, unless a later readAhead will. It misses no order,
+// armIfNear arms an order that has been committed, unless a later readAhead will arm it. It misses no order,
 // because readAhead moves the reach before it reads the index, and armIfNear loads the reach after the
-// commit. So either the order is within the reach, or the reach moves after the commit, and then that
-// readAhead finds the order. If both are true, the order is armed twice, which has the effect of once.
+// commit. So either the order is within the reach, or the reach moves after the commit. In the second case
+// the readAhead that moves the reach also finds the order. If both happen, the order is armed twice, which
+// has the same effect as once.
 func (m *manager) armIfNear(o order) error {
 	if o.deadline.UnixNano() >= m.reach.Load() {
 		return nil

@@ -80,7 +80,7 @@ func TestNothingIsAnswered(t *testing.T) {
 	require.NoError(t, r.check())
 	require.EqualValues(t, 200, r.timedOut)
 	require.EqualValues(t, 200, r.dropped)
-	require.Less(t, time.Since(start), drainLimit, "a server that owes no reply hangs up")
+	require.Less(t, time.Since(start), drainLimit, "a server with no reply left to send closes the connection")
 }
 
 func TestInterruptionReports(t *testing.T) {

@@ -51,7 +51,7 @@ func newFlags(o *options) *flag.FlagSet {
 	ranged(fs, &o.tick, "tick", time.ParseDuration, time.Millisecond, time.Minute, "client: `time` between two ticks of the timer that holds the timeouts")
 	ranged(fs, &o.payload, "payload", number, 0, maxPayload, "client: `bytes` of payload in a request")
 	ranged(fs, &o.median, "median", time.ParseDuration, 0, 10*time.Second, "server: median `time` before a reply; the times have a log-normal distribution")
-	ranged(fs, &o.spread, "spread", fraction, 0, 3, "server: `sigma` of that distribution; the larger it is, the longer the slowest replies take")
+	ranged(fs, &o.spread, "spread", fraction, 0, 3, "server: `sigma` of the distribution of these times, see -median; the larger it is, the longer the slowest replies take")
 	ranged(fs, &o.drop, "drop", fraction, 0, 1, "server: `fraction` of the requests that are never answered, from 0 to 1")
 	ranged(fs, &o.seed, "seed", seed, 0, math.MaxUint64, "server: `number` that determines which requests are dropped and how long each reply is delayed")
 	fs.StringVar(&o.listen, "listen", "", "only serve, on this loopback `address`, such as 127.0.0.1:7070")

@@ -19,7 +19,7 @@ type gate struct {
 	chromium, driver string // their paths, empty if there is none
 }
 
-// decide returns why the tests are skipped or why they fail. They run if both are empty.
+// decide returns why the tests are skipped, or why they fail. If both results are empty, the tests run.
 func (g gate) decide() (skip, fail string) {
 	switch {
 	case g.asked == "1":

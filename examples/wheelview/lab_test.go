@@ -12,7 +12,7 @@ import (
 
 var quiet = loadSettings{Rate: 0, Canceled: 0.5, MinDelayMs: 100, MaxDelayMs: 1000}
 
-// closed closes a lab when the test ends, and checks its sums.
+// closed returns a new lab. When the test ends, the lab is closed and its sums are checked.
 func closed(t *testing.T, w wheelSettings, load loadSettings) *lab {
 	t.Helper()
 	l, err := newLab(w, load)

@@ -50,14 +50,14 @@ func newHandler(l *lab) http.Handler {
 	return guard(mux)
 }
 
-// guard lets only the page itself in. Anyone can reach 127.0.0.1 through a browser on this machine,
-// so:
+// guard keeps other sites out. Any site can send requests to 127.0.0.1 through a browser on this
+// machine. So:
 //
-//   - The Host must be ours. A site whose name has been made to resolve to 127.0.0.1 (DNS rebinding)
-//     is of the same origin as this server to the browser, but the Host is still that site's name.
+//   - The Host must be ours. If a site makes its name resolve to 127.0.0.1 (DNS rebinding), the browser
+//     takes that site and this server for one origin. But the Host is still the name of that site.
 //   - A request for a change must come from our origin, by the Origin and Sec-Fetch-Site headers,
-//     which a script cannot forge. A client that is no browser sends neither and is let in.
-//   - No other page may show this one in a frame, to have its buttons clicked.
+//     which a script cannot forge. A client that is not a browser sends neither header and is let in.
+//   - No other page may show this page in a frame, where it could lead users to click the buttons.
 func guard(next http.Handler) http.Handler {
 	next = http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -24,7 +24,7 @@ type wheelSettings struct {
 type loadSettings struct {
 	Rate       int     `json:"rate"`       // timeouts a second
 	Canceled   float64 `json:"canceled"`   // the share of them that is canceled
-	MinDelayMs int     `json:"minDelayMs"` // of all delays, even those canceled
+	MinDelayMs int     `json:"minDelayMs"` // canceled timeouts have such delays too
 	MaxDelayMs int     `json:"maxDelayMs"`
 }
 

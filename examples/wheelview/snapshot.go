@@ -68,8 +68,8 @@ type class struct {
 	N    uint64  `json:"n"`
 }
 
-// A sampler takes the snapshots for one page. Its rates cover about the last second, its lateness the
-// last ten.
+// A sampler takes the snapshots for one page. Its rates cover about the last second, and its lateness covers
+// the last ten seconds.
 type sampler struct {
 	lab  *lab
 	rig  *rig         // of the last snapshot
@@ -116,7 +116,7 @@ func (s *sampler) snapshot() snapshot {
 	}
 	for i, l := range st.Levels {
 		buckets := r.timer.Buckets(i)
-		if buckets == nil { // the last timeout has gone since
+		if buckets == nil { // the last timeout has ended since then
 			buckets = []int{}
 		}
 		v.Levels = append(v.Levels, levelView{l.Hand, l.Occupied, l.Timeouts, buckets})

@@ -17,6 +17,6 @@
 // compare-and-swap that fails counts as a load.
 //
 // The package assumes that memory is sequentially consistent, as Go's atomics make it, and that
-// accesses that are not atomic are guarded by those that are. The race detector checks the latter. If
-// several cases of a select are possible, the package takes the first.
+// atomic accesses or mutexes guard all other accesses. The race detector checks that they do. If several
+// cases of a select are possible, the package takes the first.
 package explore

@@ -25,7 +25,7 @@ func (n *node) compare(r *Run) error {
 	if same {
 		return nil
 	}
-	return fmt.Errorf("the executions differ after the same steps:\nbefore:\n%snow:\n%s",
+	return fmt.Errorf("the executions differ after the same steps:\nan earlier one:\n%sthis one:\n%s",
 		describeOps(n.ops), describeOps(now))
 }
 

@@ -1,9 +1,9 @@
 // Mutate shows that the tests fail if the code breaks a promise of the library. It makes one change after
 // another to a copy of the package, runs the tests of the broken promise, and expects them to fail.
 //
-//	go run ./testdata/mutate             # all of them: some ten minutes on two cores
-//	go run ./testdata/mutate -part 2/6   # the second sixth
-//	go run ./testdata/mutate -only Reset # those whose description, file, code or tests match
+//	go run ./testdata/mutate             # all changes: some ten minutes on two cores
+//	go run ./testdata/mutate -part 2/6   # the second of six parts
+//	go run ./testdata/mutate -only Reset # changes whose description, file, code or tests match
 //	go run ./testdata/mutate -table      # the table of CONTRIBUTING.md
 //
 // The changes are in list.go. It is an error if the old code of a change does not occur exactly once, or if

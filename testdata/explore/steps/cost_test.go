@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// How many locked operations the usual methods cost, such as atomic additions. A locked operation takes about as
+// These tests count the locked operations, such as atomic additions, of the usual methods. One takes about as
 // long as twenty others, so the speed depends on their number, and a test can count them without a clock. None of
 // the methods locks a mutex.
 

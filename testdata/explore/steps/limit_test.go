@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two racers take and free slots, each on its own stripe. Never are more slots in use than the limit allows,
+// Two racers take and free slots, each on its own stripe. The number of slots in use never exceeds the limit,
 // and no slot is lost.
 
 func TestStepsSlotsOne(t *testing.T) {

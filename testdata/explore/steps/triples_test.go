@@ -2,8 +2,8 @@ package hashedwheel
 
 import "testing"
 
-// Three of push, Cancel, Reset, expiry and Stop at the same time. Other such combinations are in the files of
-// the pairs that they contain.
+// In each scene, three of push, Cancel, Reset, expiry and Stop happen at the same time. Other scenes with three of
+// them are in the files of the scenes with two.
 
 func TestStepsStopCancelReset(t *testing.T) {
 	search(t, plain.bounded(3), plain, func(s *scene) {
