@@ -46,7 +46,7 @@ const memoryLimit = 6 << 30
 const cellEnv = "HASHEDWHEEL_BENCHMARK_CELL"
 
 // runCell is the main function of the process of a cell. It prints the outcome in one line. It ignores an
-// interrupt, which a terminal sends to this process too: the program ends it.
+// interrupt, because a terminal sends it to this process too, and the program ends this process.
 func runCell(spec string) {
 	signal.Ignore(os.Interrupt)
 	mode, spec, _ := strings.Cut(spec, "/")

@@ -246,7 +246,8 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// A terminal sends an interrupt to the process of the cell too, which leaves it to the program.
+// A terminal sends an interrupt to the process of the cell too. This process ignores it, because the program ends the
+// process.
 func TestCellIgnoresInterrupt(t *testing.T) {
 	t.Parallel()
 	out, err := runProcess(t.Context(), "check", "fake that is interrupted", 0, true)
