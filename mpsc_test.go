@@ -23,7 +23,7 @@ func TestStripes(t *testing.T) {
 	}
 }
 
-// Of the goroutines that run at the same time, few share a stripe. With 128 processors, the test counts those that
+// Few of the goroutines that run at the same time share a stripe. With 128 processors, the test counts those that
 // share one at first, and again after each goroutine that collided with another has changed its seat.
 func TestSeatsComeApart(t *testing.T) {
 	const procs, trials = 128, 50

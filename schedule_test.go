@@ -92,7 +92,7 @@ func TestScheduleOfThePastCannotSpin(t *testing.T) {
 	})
 }
 
-// Of several missed runs, one takes place and the others are dropped.
+// If several runs are missed, one takes place and the others are dropped.
 func TestScheduleDropsMissedRuns(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond

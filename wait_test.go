@@ -104,8 +104,8 @@ func TestWaitInsideTask(t *testing.T) {
 	})
 }
 
-// After Cancel and Wait the task is not running and will not run, whoever wins the race. The test runs on real
-// time.
+// After Cancel and Wait the task is not running and will not run, whichever wins: Cancel or
+// the expiry. The test runs on real time.
 func TestCancelThenWaitRace(t *testing.T) {
 	for name, opts := range executors() {
 		t.Run(name, func(t *testing.T) {

@@ -54,7 +54,7 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 			large = large || l.stale.has(uint64(slot)) && b.len() > worthScan
 			for to := range b.spare() {
 				if to != nil {
-					fail("level %d: slot %d keeps what was removed", i, slot)
+					fail("level %d: slot %d keeps a removed timeout", i, slot)
 				}
 			}
 			if i > 0 && l.shift > 0 && b.len() > worthWaking { // the worker wakes up one block before

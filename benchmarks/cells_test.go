@@ -279,7 +279,7 @@ func TestInterrupt(t *testing.T) {
 		r := newResult(true, 2)
 		end := fmt.Sprintf("round %d of 2, 4 of 6: check, fake that hangs", round+1)
 		if round == 1 {
-			end = "round 2 of 2, 2 of 6: check, time" // those that crash or hang are not run again
+			end = "round 2 of 2, 2 of 6: check, time" // cells that crashed or hung are not run again
 		}
 		if err := r.measure(ctx, match, nil, &interrupter{end, cancel}); err != nil {
 			t.Fatal(err)

@@ -41,8 +41,8 @@
 //     ticker until it is stopped. Package time did the same before Go 1.23.
 //   - A ticker whose interval is shorter than a tick costs a goroutine at each beat, which ends at once,
 //     even if nothing receives from C.
-//   - A wheel with a tick below 1 µs works for a limited time, at 1 ns for 104 days. What is due after that
-//     never fires.
+//   - A wheel with a tick below 1 µs works for a limited time: with a tick of 1 ns, for 104 days. A timer
+//     that is due after that never fires.
 //   - Timers that the wheel refuses count in Rejected of [hashedwheel.Stats].
 //
 // Where very many functions come due at the same time, [hashedwheel.Timer.AfterFunc] is the better

@@ -21,7 +21,7 @@ import (
 // So no test fails because the machine is slow.
 const silence = time.Hour
 
-// newHour returns such a limit. Its tick is so short that each activity moves the deadline.
+// newHour returns a Limit of an hour. Its tick is so short that each activity moves the deadline.
 func newHour(t testing.TB) *Limit {
 	return newLimit(t, silence, hashedwheel.WithTick(time.Microsecond))
 }

@@ -22,7 +22,7 @@ type expiry struct {
 type verdict struct {
 	rightly     int
 	wrongly     []string      // one line for each lease that expired at a wrong time or did not expire
-	first, last time.Duration // from the end of a provider to that of its lease: the least and the greatest
+	first, last time.Duration // from the end of a provider to the end of its lease: the least and the greatest
 }
 
 // judge checks each lease that expired. It expires rightly if all of this holds:

@@ -85,8 +85,8 @@ func TestVerifyShowsTheFirst(t *testing.T) {
 	require.ErrorContains(t, err, "and 2 more")
 }
 
-// An order that ends between the reading of the orders and that of the deadlines does not count as an
-// order whose deadline was lost. An order whose deadline was lost does.
+// An order that ends after the orders are read and before the deadlines are read does not count as an order
+// whose deadline was lost. An order whose deadline was really lost does.
 func TestReadAgain(t *testing.T) {
 	f := newFixture(t)
 	for _, id := range []string{"ended", "lost"} {

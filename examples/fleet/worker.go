@@ -108,7 +108,7 @@ func (w *worker) take(msg jetstream.Msg) {
 		}
 		return
 	}
-	// Of two messages with one deadline, the worker keeps the later one and acknowledges the other. It
+	// If two messages are for the deadline of one order, the worker keeps the later one and acknowledges the other. It
 	// does not acknowledge a message that was delivered again, because that would end both deliveries.
 	if old, ok := w.held.Get(d.id); ok && old.sequence != d.sequence {
 		old.msg.Ack()

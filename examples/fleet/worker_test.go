@@ -118,7 +118,7 @@ func TestDeliveredAgain(t *testing.T) {
 	await(t, "the other worker holds it", func() bool { return w.held.Len() == 1 })
 }
 
-// Of two messages with one deadline, a worker keeps one.
+// If two messages are for the deadline of one order, a worker keeps one of them.
 func TestPlacedTwice(t *testing.T) {
 	f := newFixture(t, "-window=1h", "-lease=1m")
 	w := f.mustHire()

@@ -1,4 +1,4 @@
-// The colors of what is drawn. They are those of the style sheet, and change with the theme.
+// The colors of the drawings. They come from the style sheet, and change with the theme.
 
 const listeners = [];
 const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -29,7 +29,7 @@ const choices = {
 const fields = { tasks: "tasks", seconds: "seconds" };
 for (const [id, c] of Object.entries({ ...sliders, ...choices })) fields[c.field] = id;
 
-// What the buttons beside the text set.
+// The settings that the buttons beside the text apply.
 const startWheel = { tickMs: 20, levels: 3, size: 64 };
 const startLoad = { rate: 2000, canceled: 0.8, minDelayMs: 100, maxDelayMs: 120_000 };
 const tries = {

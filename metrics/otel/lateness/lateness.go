@@ -47,7 +47,7 @@ type observed struct {
 // NewProducer returns a producer without timers.
 func NewProducer() *Producer { return &Producer{} }
 
-// Add makes the producer report a timer. Only what is measured after the call counts. Add does nothing if
+// Add makes the producer report a timer. Only measurements after the call count. Add does nothing if
 // the producer has the timer already. Timers need different names. Otherwise their histograms are mixed.
 func (p *Producer) Add(timer *hashedwheel.Timer) {
 	name := timer.Name()

@@ -37,7 +37,8 @@ func histograms(t *testing.T, reader metric.Reader) map[string]metricdata.Histog
 	return points
 }
 
-// On virtual time lateness is exact: a task that waits for earlier tasks is late by the time that they take. What was measured before Add does not count. After Remove there is nothing.
+// On virtual time lateness is exact: a task that waits for earlier tasks is late by the time that they take.
+// Measurements before Add do not count. After Remove there are none.
 func TestProducer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		producer := NewProducer()
