@@ -260,8 +260,9 @@ func BenchmarkKeyed(b *testing.B) {
 	}
 }
 
-// BenchmarkLateness measures how late timeouts fire, 20,000 of them spread over a second. A value below zero would be early. This library is
-// late by up to a tick, in addition to the lateness that the machine causes for both.
+// BenchmarkLateness measures how late timeouts fire, 20,000 of them spread over a second. A value below zero
+// would be early. This library is late by up to a tick, in addition to the lateness that the machine causes for
+// both.
 func BenchmarkLateness(b *testing.B) {
 	for _, tick := range []time.Duration{time.Millisecond, 10 * time.Millisecond} {
 		b.Run(fmt.Sprintf("tick=%v/impl=wheel", tick), func(b *testing.B) { benchLateness(b, wheelImpl(b, WithTick(tick))) })

@@ -30,7 +30,7 @@ func TestBucketModel(t *testing.T) {
 				if b.len() > 1 && b.base != base {
 					rebased++
 				}
-			case grow > 0 && r.IntN(300) == 0: // as a visit does that leaves n entries; not in the first phase, in which the bucket gets long
+			case grow > 0 && r.IntN(300) == 0: // as a visit does that leaves n entries, but not while the bucket gets long
 				n := r.IntN(b.len())
 				for pos := n; pos < b.len(); pos++ {
 					delete(model, b.at(pos).to)
