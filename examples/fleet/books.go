@@ -23,9 +23,36 @@ type books struct {
 	waiting map[string]bool     // orders whose deadlines are in the stream
 }
 
-// readBooks reads the books. Other processes may change them meanwhile.
+// silenceLimit is how long the servers may send nothing before the books are read from the start again.
+// Servers that elect a leader lose requests.
+const silenceLimit = 5 * time.Second
+
+var errSilent = fmt.Errorf("the servers have sent nothing for %v", silenceLimit)
+
+// readBooks reads the books, as often as needed until ctx is done. Other processes may change them
+// meanwhile.
 func (c *client) readBooks(ctx context.Context) (*books, error) {
-	b := &books{orders: make(map[string][]change), waiting: make(map[string]bool)}
+	for {
+		b, err := c.tryReadBooks(ctx)
+		if !errors.Is(err, errSilent) || ctx.Err() != nil {
+			return b, err
+		}
+	}
+}
+
+// tryReadBooks reads the books once. The error is errSilent if the servers have stopped sending.
+func (c *client) tryReadBooks(ctx context.Context) (b *books, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watchdog := time.AfterFunc(silenceLimit, func() { cancel(errSilent) })
+	defer watchdog.Stop()
+	defer func() {
+		if err != nil && context.Cause(ctx) == errSilent {
+			err = errSilent
+		}
+	}()
+
+	b = &books{orders: make(map[string][]change), waiting: make(map[string]bool)}
 	watcher, err := c.ledger.kv.WatchAll(ctx, jetstream.IncludeHistory())
 	if err != nil {
 		return nil, fmt.Errorf("read the orders: %w", err)
@@ -49,6 +76,7 @@ func (c *client) readBooks(ctx context.Context) (*books, error) {
 			return nil, fmt.Errorf("order %s: %w", e.Key(), err)
 		}
 		b.orders[e.Key()] = append(b.orders[e.Key()], change{o, e.Created()})
+		watchdog.Reset(silenceLimit)
 	}
 	if err := c.readWaiting(ctx, b); err != nil {
 		return nil, err

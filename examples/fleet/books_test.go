@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 )
 
@@ -99,4 +102,65 @@ func TestReadAgain(t *testing.T) {
 	require.NoError(t, f.client.readAgain(t.Context(), b))
 	require.Equal(t, paid, b.last("ended").State)
 	require.EqualError(t, b.verify(nil, time.Time{}), "order lost is open, but its deadline is not in the stream")
+}
+
+// A silentKV is a bucket without orders. It loses the first request, as servers do that elect a leader.
+type silentKV struct {
+	jetstream.KeyValue
+	requests int
+}
+
+func (kv *silentKV) WatchAll(ctx context.Context, _ ...jetstream.WatchOpt) (jetstream.KeyWatcher, error) {
+	if kv.requests++; kv.requests == 1 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	w := emptyWatcher{updates: make(chan jetstream.KeyValueEntry, 1)}
+	w.updates <- nil
+	return w, nil
+}
+
+type emptyWatcher struct {
+	jetstream.KeyWatcher
+	updates chan jetstream.KeyValueEntry
+}
+
+func (w emptyWatcher) Updates() <-chan jetstream.KeyValueEntry { return w.updates }
+func (w emptyWatcher) Stop() error                             { return nil }
+
+// An emptyStream has no deadlines. It loses the first request.
+type emptyStream struct {
+	jetstream.Stream
+	requests int
+}
+
+func (s *emptyStream) Info(ctx context.Context, _ ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
+	if s.requests++; s.requests == 1 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return &jetstream.StreamInfo{}, nil
+}
+
+// If the servers lose a request, readBooks reads again.
+func TestReadBooksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv, stream := &silentKV{}, &emptyStream{}
+		c := &client{ledger: &ledger{kv: kv}, deadlines: &deadlines{stream: stream}}
+		start := time.Now()
+		b, err := c.readBooks(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, b.orders)
+		require.Equal(t, 2*silenceLimit, time.Since(start)) // one for each lost request
+		require.Equal(t, 3, kv.requests)
+
+		// It ends when its context does.
+		kv.requests = 0
+		start = time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), silenceLimit/2)
+		defer cancel()
+		_, err = c.readBooks(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, silenceLimit/2, time.Since(start))
+	})
 }

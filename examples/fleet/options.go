@@ -52,7 +52,7 @@ func newFlags(o *options) *flag.FlagSet {
 	fs.BoolVar(&o.wheel, "wheel", true, "hold near deadlines on a wheel; false: cancel an order when the server\ndelivers the deadline")
 	fs.StringVar(&o.url, "nats", "", "`addresses` of servers to use, such as nats://host:4222, separated by commas;\nwithout -nats, servers are started in this process")
 	fs.IntVar(&o.servers, "servers", 1, "`number` of servers to start: 1, or 3 or more for a cluster")
-	fs.IntVar(&o.replicas, "replicas", 0, "`number` of servers that store each message; 0: all that are started, at\nmost 5, or with -nats the number that is set there, or 1")
+	fs.IntVar(&o.replicas, "replicas", 0, "`number` of servers that store each message; 0: all servers that are\nstarted, at most 5; with -nats, as many as are set there, or 1 if none are")
 	fs.StringVar(&o.listen, "listen", anyPort, "`address` of the first server that is started; with port 0, any free port")
 	fs.StringVar(&o.dir, "dir", "", "`directory` for the files of the servers, which is kept and can be used\nagain; without -dir a temporary directory, which is removed")
 	fs.BoolVar(&o.fsync, "fsync", false, "servers acknowledge a message when it is on disk, not when only the\noperating system has it")

@@ -31,7 +31,11 @@ func (f *fleet) print(w io.Writer, b *books) {
 	if n := b.count(void); n > 0 {
 		line("void", n, "their deadlines came before the orders could be made")
 	}
-	line("open", b.count(open), "not due yet; their deadlines are in the stream")
+	waiting := "not due yet; their deadlines are in the stream"
+	if n := b.overdue(time.Now()); n > 0 { // an interrupted run does not wait for them
+		waiting = fmt.Sprintf("of which %d are due; their deadlines are in the stream", n)
+	}
+	line("open", b.count(open), "%s", waiting)
 	line("refused payments", int(s.refused.Load()), "that came after the cancellation")
 	line("workers killed", f.killed, "")
 	f.printTally(w)

@@ -79,7 +79,7 @@ func (s *shop) order(ctx context.Context, id string) {
 	}
 	switch {
 	case errors.Is(err, errTaken):
-		s.late.Add(1) // the servers did not answer until the deadline
+		s.late.Add(1) // the deadline came before the order could be made
 		return
 	case err != nil:
 		return // interrupted, and never acknowledged

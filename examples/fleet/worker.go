@@ -17,7 +17,7 @@ import (
 const (
 	// How many requests a worker has in progress at a time: enough to keep the servers busy.
 	workerConcurrency = 64
-	// If a worker cannot end an order, it tries again after this time and up to as much again, at random.
+	// If a worker cannot end an order, it tries again after a random time, from retryDelay to twice that.
 	retryDelay = 100 * time.Millisecond
 	// How long a worker takes to stop if the servers do not answer.
 	stopLimit = 3 * time.Second
