@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -43,7 +44,7 @@ func main() {
 		fmt.Print(tableOf(mutations))
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *part, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
@@ -88,7 +89,7 @@ func run(ctx context.Context, part, only string) error {
 		return fmt.Errorf("without a mutation: %v\n%s", err, out)
 	}
 	took := time.Since(start)
-	fmt.Printf("ok    all tests pass without a mutation (%.1f s)\n", took.Seconds())
+	fmt.Printf("ok    the tests pass without a mutation (%.1f s)\n", took.Seconds())
 	limit := max(time.Minute, took) // a mutation may make a test hang
 	failed, done := 0, len(chosen)
 	for _, m := range chosen {
@@ -111,17 +112,26 @@ func run(ctx context.Context, part, only string) error {
 	return nil
 }
 
-var errInterrupted = errors.New("interrupted")
+var (
+	errInterrupted = errors.New("interrupted")
+	errNotEnded    = errors.New("go test has neither ended nor stopped the tests")
+)
 
-// goTest runs the given tests in a directory, for at most limit, and returns their output.
+// goTest runs the given tests in a directory, and returns their output. After limit, go test ends the tests, and
+// they have failed. If it does not get that far, the error is errNotEnded.
 func goTest(ctx context.Context, dir, tests string, limit time.Duration) (out string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, limit+time.Minute) // a minute more, because go test also compiles; it ends the tests after limit
+	const compiling = 4 * time.Minute // on a busy machine
+	ctx, cancel := context.WithTimeout(ctx, compiling+limit)
 	defer cancel()
 	pattern := "^(" + strings.ReplaceAll(tests, " ", "|") + ")$"
 	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(), "-run="+pattern, "-v", ".")
 	cmd.Dir = dir
-	cmd.WaitDelay = time.Second // the test process may still have the pipe open
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that go test deletes its files
+	cmd.WaitDelay = 5 * time.Second                                       // then it is killed
 	text, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		err = errNotEnded
+	}
 	return string(text), err
 }
 
@@ -163,6 +173,8 @@ func (m mutation) try(ctx context.Context, dir string, limit time.Duration) erro
 
 	text, err := goTest(ctx, dir, m.tests, limit)
 	switch {
+	case err == errNotEnded:
+		return err
 	case strings.Contains(text, "[build failed]") || strings.Contains(text, "[setup failed]"):
 		return fmt.Errorf("the changed code does not compile:\n%s", text)
 	case err == nil:
