@@ -52,7 +52,7 @@ func newChannelDesign(o options) timer {
 	return t
 }
 
-// due returns the first tick that ends after the delay.
+// due returns the first tick boundary at or after the deadline.
 func (t *channelDesign) due(d time.Duration) uint64 {
 	return uint64((time.Since(t.start) + d + t.tick - 1) / t.tick)
 }

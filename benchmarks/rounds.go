@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +19,7 @@ import (
 // measure runs all cells that match. Each run is a process of its own. So a crash or a deadlock is a result, and
 // no peer has the heap of another. In a round all peers take turns at each workload, so that a change in the
 // speed of the machine affects all of them. When ctx ends, measure ends the run in progress, and keeps the results
-// of the runs before it.
+// of the runs before it. If there are none, it returns an error.
 func (r *result) measure(ctx context.Context, match *regexp.Regexp, procs []int, progress io.Writer) error {
 	if err := r.plan(match, procs); err != nil {
 		return err
@@ -34,7 +35,13 @@ func (r *result) measure(ctx context.Context, match *regexp.Regexp, procs []int,
 			out, err := runProcess(ctx, c.Workload, c.Peer, c.Procs, r.Short)
 			if ctx.Err() != nil {
 				fmt.Fprintln(progress, "interrupted")
-				r.Rounds = round + 1
+				r.Rounds = 0
+				for _, c := range r.Cells {
+					r.Rounds = max(r.Rounds, len(c.Runs))
+				}
+				if r.Rounds == 0 {
+					return errors.New("interrupted before the first result")
+				}
 				if round == 0 {
 					r.Cells = r.Cells[:i] // the others have no results
 				}
