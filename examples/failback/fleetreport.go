@@ -77,7 +77,11 @@ func (r *fleetReport) print(w io.Writer) {
 		millis(o.ttl/3), commas(int(r.failedDown)), commas(int(r.failed-r.failedDown))))
 	if r.restarted {
 		count(w, "lost", r.lost, fmt.Sprintf("leases, by a restart of the registry, which was down for %v", millis(r.downFor)))
-		count(w, "published again", int(r.republished), fmt.Sprintf("all within %v after the registry was up (bound %v)", millis(r.backIn), millis(r.bound)))
+		how := "all within %v after the registry was up (bound %v)"
+		if !r.allBack {
+			how = "not all within %v after the registry was up (bound %v)"
+		}
+		count(w, "published again", int(r.republished), fmt.Sprintf(how, millis(r.backIn), millis(r.bound)))
 	}
 	count(w, "stopped", r.stopped, "without telling the registry")
 	note := "leases of live providers must not expire"

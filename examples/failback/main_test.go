@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// A server of net/http keeps a connection that it has closed for half a second, longer than goleak waits.
+// After a server of net/http has closed a connection, it keeps it for half a second, longer than goleak waits.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }

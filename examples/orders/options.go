@@ -91,7 +91,7 @@ database. It kills that process again and again. At the end it checks that each
 order has ended correctly. A time is written 200ms or 1.5s.
 
 Exit codes: 0 all checks passed, 1 a check or something else failed, 2 bad flags,
-130 interrupted by Ctrl-C or SIGTERM, after the report so far (with -shop 0).
+130 interrupted by Ctrl-C or SIGTERM, after the report so far (0 with -shop).
 
 Flags:
 `)

@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "Pool runs tasks that are due within a second on a pool of workers.\nPress Ctrl-C to end it with the report so far.")
 		flags.PrintDefaults()
 	}
-	flags.IntVar(&o.tasks, "tasks", 2000, "`number` of tasks, due at random moments within a second")
+	flags.IntVar(&o.tasks, "tasks", 2000, "`number` of tasks, due at even intervals within a second")
 	flags.IntVar(&o.workers, "workers", 15, "`number` of workers of the pool")
 	flags.DurationVar(&o.work, "work", 10*time.Millisecond, "`time` that each task blocks")
 	flags.DurationVar(&o.tick, "tick", 10*time.Millisecond, "`tick` of the timer")

@@ -62,7 +62,7 @@ func TestBrowserReadout(t *testing.T) {
 		b.pointAt("mouse", int(x), int(y))
 		where := fmt.Sprintf("Ring %d, bucket %d: ", tt.ring, tt.slot)
 		b.eventually("the sentence begins with "+where, func() bool { return strings.HasPrefix(b.shown("#readout"), where) })
-		require.Regexp(t, fmt.Sprintf(`^ring %d [\d,]+ in bucket %d (hand in \d.*|hand is here)$`, tt.ring, tt.slot), b.shown("#hub"))
+		require.Regexp(t, fmt.Sprintf(`^ring %d [\d,]+ in bucket %d (hand in \d.*|now)$`, tt.ring, tt.slot), b.shown("#hub"))
 		require.Equal(t, 1.0, script[float64](b, outlineAt, x, y), "the bucket has an outline")
 		require.Equal(t, 0.0, script[float64](b, outlineAt, -x, -y), "the opposite bucket has none")
 	}

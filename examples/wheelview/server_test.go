@@ -67,10 +67,10 @@ func TestBadControls(t *testing.T) {
 	for _, tt := range []struct{ path, body, field, want string }{
 		{"/load", `{"rate": -1}`, "rate", "rate is -1: allowed is 0 to 200000"},
 		{"/load", `{"rate": 200001}`, "rate", "rate is 200001: allowed is 0 to 200000"},
-		{"/load", `{"rate": 1.5}`, "rate", "rate is a number 1.5: it must be a whole number"},
-		{"/load", `{"rate": "many"}`, "rate", "rate is a string: it must be a whole number"},
+		{"/load", `{"rate": 1.5}`, "rate", "rate must be a whole number, not a JSON number 1.5"},
+		{"/load", `{"rate": "many"}`, "rate", "rate must be a whole number, not a JSON string"},
 		{"/load", `{"canceled": 1.01}`, "canceled", "canceled is 1.01: allowed is 0 to 1"},
-		{"/load", `{"canceled": true}`, "canceled", "canceled is a bool: it must be a number"},
+		{"/load", `{"canceled": true}`, "canceled", "canceled must be a number, not a JSON bool"},
 		{"/load", `{"minDelayMs": 0}`, "minDelayMs", "minDelayMs is 0: allowed is 1 to 600000"},
 		{"/load", `{"maxDelayMs": 600001}`, "maxDelayMs", "maxDelayMs is 600001: allowed is 1 to 600000"},
 		{"/load", `{"minDelayMs": 2000}`, "minDelayMs", "minDelayMs is 2000: it must not be more than maxDelayMs, 1000"},

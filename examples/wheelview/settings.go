@@ -119,5 +119,5 @@ func decode(r io.Reader, to any) error {
 	if wrong.Type.Kind() == reflect.Int {
 		number = "a whole number"
 	}
-	return &fieldError{wrong.Field, fmt.Sprintf("%s is a %s: it must be %s", wrong.Field, wrong.Value, number)}
+	return &fieldError{wrong.Field, fmt.Sprintf("%s must be %s, not a JSON %s", wrong.Field, number, wrong.Value)}
 }

@@ -29,20 +29,21 @@ export class Readout {
     const at = this.point && geometry.find(this.point.x, this.point.y);
     for (const path of this.outline) path.setAttribute("d", at ? geometry.outline(at) : "");
     if (!at) {
-      const { pending, queued, levels } = snapshot;
-      this.write("", count(pending), "pending", levels.length === 0 ? "no goroutine" : queued > 0 ? `${count(queued)} queued` : "");
+      const { pending, queued, levels, runners } = snapshot;
+      this.write("", count(pending), "pending", levels.length === 0 && runners === 0 ? "no goroutine" : queued > 0 ? `${count(queued)} queued` : "");
       if (this.sentence.firstChild !== this.hint[0]) this.sentence.replaceChildren(...this.hint);
       return;
     }
     const name = `ring ${at.level + 1}`;
     const n = snapshot.levels[at.level]?.buckets[at.slot] ?? 0;
     const wait = this.wait(at, n);
-    this.write(name, count(n), `in bucket ${at.slot}`, wait === undefined ? "hand is here" : `hand in ${rough(wait)}`);
+    this.write(name, count(n), `in bucket ${at.slot}`, wait === undefined ? "now" : `hand in ${rough(wait)}`);
     const text = `Ring ${at.level + 1}, bucket ${at.slot}: ${timeouts(n)}. ${this.explain(at, n, wait)}`;
     if (this.sentence.textContent !== text) this.sentence.textContent = text;
   }
 
-  // wait returns how many milliseconds remain until the hand gets to a bucket, undefined if it is there.
+  // wait returns how many milliseconds remain until the hand gets to a bucket, undefined if it is there or
+  // has skipped it just now.
   // The hand stays in a bucket until another one has something due. A timeout that lands in the bucket
   // meanwhile is for the next turn.
   wait({ level, slot }, n) {
@@ -56,7 +57,10 @@ export class Readout {
 
   explain({ level }, n, wait) {
     const { wheel, load } = this.snapshot;
-    if (n === 0) return "Nothing is due in this span of time, so the hand skips it.";
+    if (n === 0) {
+      return wait === undefined ? "Nothing more is due in this span of time."
+        : "Nothing is due in this span of time, so the hand skips it.";
+    }
     const when = wait === undefined ? "now" : `in ${time(wait)}`;
     const reach = ticksPer(level, wheel.size) * wheel.size * wheel.tickMs;
     if (level === wheel.levels - 1 && load.maxDelayMs > reach) {
