@@ -25,7 +25,7 @@ type batch struct {
 	// Guarded by runners.mu.
 	begun   bool // a runner has taken from it, or is about to
 	listed  bool // it is in runners.batches
-	single  bool // runners take one timeout at a time, because the worker may not check whether they are stuck
+	single  bool // runners take one timeout at a time, because the worker might not check whether they are stuck
 	holders int  // runners that may still read it; it must not be reused before they let go
 }
 

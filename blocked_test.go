@@ -582,7 +582,7 @@ func TestBlockedNoticesAfterStop(t *testing.T) {
 }
 
 // If tasks wait for their turn or for an executor, the timer does not keep a canceled timeout alive. This holds
-// if it was handed over in the same tick, if it was reset to a far deadline before, and while a turn is being
+// if it was handed over in the same tick, if it was reset to a far deadline before, and while a job is being
 // submitted.
 func TestWaitingOnesAreReleased(t *testing.T) {
 	const tick = time.Millisecond

@@ -30,7 +30,8 @@ func TestBucketModel(t *testing.T) {
 				if b.len() > 1 && b.base != base {
 					rebased++
 				}
-			case grow > 0 && r.IntN(300) == 0: // as a visit does that leaves n entries, but not while the bucket gets long
+			// As a visit does that leaves n entries. Not in the first phase, so that the bucket gets long.
+			case grow > 0 && r.IntN(300) == 0:
 				n := r.IntN(b.len())
 				for pos := n; pos < b.len(); pos++ {
 					delete(model, b.at(pos).to)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// calls runs user code that is not a task, on goroutines of the timer. A call notifies a Canceler, submits
-// to an executor, or logs. The caller of add does not wait for it.
+// calls runs user code on goroutines of the timer. A call notifies a Canceler, logs, or submits a job to an
+// executor. If the executor refuses the job, the call runs the task. The caller of add does not wait for it.
 //
 // One goroutine makes call after call, and ends when none is left. While calls wait behind it, a timer
 // of the runtime checks their progress several times a tick, and starts more goroutines if there is too

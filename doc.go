@@ -22,7 +22,7 @@
 // call every method. A task that blocks delays others by at most two ticks. Tasks that do not block cost no
 // goroutine each. A panic in a task is recovered and reported.
 //
-// While nothing is due, a timer sleeps, apart from the rare wake-ups that the field Wakeups of [Stats] lists.
+// While nothing is due, a timer sleeps, apart from the rare wake-ups that the documentation of [Stats] lists.
 // When nothing is pending and no task is running, a timer has no goroutine: with the default tick, its last
 // goroutine ends within half a second.
 //

@@ -508,7 +508,7 @@ func TestExecutorIsGivenNoCanceled(t *testing.T) {
 	}
 }
 
-// A task that the executor has refused takes one turn, not two.
+// A task that the executor has refused counts once toward the limit, not twice.
 func TestRefusedCountsOnce(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond

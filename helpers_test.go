@@ -152,7 +152,8 @@ func hog(quit *atomic.Bool) {
 const patience = time.Minute
 
 // goesOn reports whether a race test continues. It continues until end, and then until it has seen every
-// outcome, which may take long on a busy machine, but not for longer than patience. It lets others run.
+// outcome, which may take long on a busy machine, but not for longer than patience. If all goroutines
+// share one thread, it lets others run.
 func goesOn(end time.Time, seen bool) bool {
 	spin()
 	now := time.Now()

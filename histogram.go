@@ -69,7 +69,7 @@ func (h Histogram) Quantile(q float64) time.Duration {
 	if n == 0 {
 		return 0
 	}
-	left := min(max(uint64(math.Ceil(q*float64(n))), 1), n) // how many of the shortest durations to skip
+	left := min(max(uint64(math.Ceil(q*float64(n))), 1), n) // the rank of the duration: the shortest has 1
 	class := 0
 	for left > h.counts[class] {
 		left -= h.counts[class]

@@ -25,8 +25,9 @@ func (s *signal) Run(*Timeout) {
 }
 
 func (s *signal) Stopped(to *Timeout) {
-	// Reset waits until Stop has taken all timeouts. It would hang if Stop called Stopped before that.
-	if _, err := to.Reset(0); to.IsCanceled() && err == ErrStopped {
+	// By now nothing can be armed any more. Another call of Stop waits until the first one has taken all
+	// timeouts. It would hang if the first one called Stopped before that.
+	if _, err := to.Reset(0); to.IsCanceled() && err == ErrStopped && to.Timer().Stop() == nil {
 		s.stopped.Add(1)
 	}
 }

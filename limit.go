@@ -31,11 +31,12 @@ type limit struct {
 	state   atomic.Uint32 // whether a slot may be free; raised only with mu held
 }
 
-// The states of a limit.
+// The states of a limit. In the last two, a slot may have been freed meanwhile. Then the goroutine that has
+// freed it is about to set the state to unknown.
 const (
 	unknown   = iota // a slot may be free
-	searching        // a goroutine searches, and no slot has been freed since it began
-	noneFree         // a search has found nothing, and no slot has been freed since it began
+	searching        // a goroutine searches
+	noneFree         // a search has found nothing
 )
 
 // set sets the limit to n, for a queue with this number of stripes.

@@ -51,8 +51,8 @@ func TestMemoryOfPendingTimeouts(t *testing.T) {
 	runtime.KeepAlive(calls)
 }
 
-// A key of a Keyed takes as much memory as the documentation of Keyed says. The part that the map takes depends on how
-// full the map is.
+// A key of a Keyed takes about as much memory as the documentation of Keyed says. The part that the map takes depends on
+// how full the map is.
 func TestMemoryOfKeys(t *testing.T) {
 	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
 		t.Skip("these are the sizes of 64-bit machines, without the race detector")

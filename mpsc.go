@@ -51,8 +51,8 @@ type stack struct{ head atomic.Pointer[Timeout] }
 // closed is the head of a stack that accepts no more timeouts.
 var closed = new(Timeout)
 
-// newQueue makes two stripes for each processor, at least 8 and at most 256, which take 32 KiB. This is
-// enough for each running goroutine to have its own, after goroutines that collided have changed stripes.
+// newQueue makes two stripes for each processor, at least 8 and at most 256, which take 32 KiB. So
+// nearly every running goroutine has one of its own, after goroutines that collided have changed stripes.
 func newQueue() queue {
 	n := ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0), 8), 256))
 	return queue{stripes: make([]stripe, n), seats: allSeats[:]}

@@ -24,7 +24,7 @@ func TestStripes(t *testing.T) {
 }
 
 // Few of the goroutines that run at the same time share a stripe. With 128 processors, the test counts those that
-// share one at first, and again after each goroutine that collided with another has changed its seat.
+// share one at first, and again after each goroutine that collided with another has changed its stripe.
 func TestSeatsComeApart(t *testing.T) {
 	const procs, trials = 128, 50
 	r := newRand(t)
@@ -63,7 +63,7 @@ func TestSeatsComeApart(t *testing.T) {
 		last += sharing()
 	}
 	part := func(n int) float64 { return float64(n) / (procs * trials) }
-	t.Logf("%.0f %% share a stripe at first, %.1f %% in the end, after %d changes of a seat", 100*part(first), 100*part(last), changes/trials)
+	t.Logf("%.0f %% share a stripe at first, %.1f %% in the end, after %d changes of stripes", 100*part(first), 100*part(last), changes/trials)
 	require.Less(t, part(first), 0.45)
 	require.Less(t, part(last), 0.1)
 }

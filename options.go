@@ -101,10 +101,10 @@ func WithMaxConcurrency(n int) Option {
 }
 
 // WithPanicHandler sets the function that is called when a task panics, in Run, Canceled or Stopped, or
-// when its Schedule panics. Its arguments are the timeout, the recovered value, and the stack of the
-// goroutine at the panic. The handler runs on that goroutine, as part of the run of the task. If the
-// handler itself panics, the program crashes. With nil, the default, the panic is logged as an error: see
-// WithLogger.
+// when its Schedule panics after a run. Its arguments are the timeout, the recovered value, and the stack
+// of the goroutine at the panic. The handler runs on that goroutine. A panic in the handler is not
+// recovered, so it usually crashes the program. With nil, the default, the panic is logged as an error: see
+// WithLogger. If the Schedule panics when the task is armed, the caller of Timer.Schedule gets the panic.
 //
 // A panic that is meant to end the program, such as that of a watchdog, is recovered too. With the following
 // handler, every panic in a task crashes the program, and shows the stack of the task, like a panic in any

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// perStripe is the largest number of canceled timeouts that may be left on a stripe.
-const perStripe = pruneEvery + minPass + maxChecked
+// maxLeftPerStripe is the largest number of canceled timeouts that may be left on a stripe.
+const maxLeftPerStripe = pruneEvery + minPass + maxChecked
 
 // oneStripe gives the queue of a timer one stripe, which all goroutines use.
 func oneStripe(timer *Timer) *stripe {
@@ -61,7 +61,7 @@ func TestProducersPrune(t *testing.T) {
 					}
 					most = max(most, timer.queue.length(&timer.worker))
 				}
-				require.LessOrEqual(t, most, 3*(lag+len(pending))+perStripe)
+				require.LessOrEqual(t, most, 3*(lag+len(pending))+maxLeftPerStripe)
 				require.Equal(t, timer.queue.queueLen(), timer.Stats().Queued)
 				require.Equal(t, len(ring)+len(pending), timer.Pending())
 				runtime.GC()
@@ -109,7 +109,7 @@ func TestPrunedAgain(t *testing.T) {
 			most = max(most, timer.queue.length(&timer.worker))
 		}
 		require.Greater(t, pruned, 18_000)
-		require.LessOrEqual(t, most, perStripe)
+		require.LessOrEqual(t, most, maxLeftPerStripe)
 		require.Equal(t, 1, timer.Pending())
 	})
 }

@@ -18,8 +18,9 @@ const (
 	slowTask = 5 * time.Microsecond
 
 	// checksPerTick is how often in a tick the worker checks runners that are behind. A check adds growth
-	// times as many runners as the check before, and the first one that adds any adds 4. So a thousand tasks
-	// get past any number of blocked ones in five checks, and a million in ten.
+	// times as many runners as the check before, and the first one that adds any adds 4. So
+	// even if all tasks block, each of a thousand that wait has a runner after five such checks, and each of a
+	// million after ten.
 	checksPerTick = 16
 	growth        = 4
 )
@@ -118,7 +119,7 @@ func (r *runners) giveBack(tick uint64) (atWork, late bool) {
 }
 
 // sweep drops canceled and reset timeouts from the batches that came before this tick. Otherwise they
-// would stay there for as long as the batch waits for a runner or a turn, which may be long. Again reports
+// would stay there for as long as the batch waits for a runner or a job, which may be long. Again reports
 // whether there are batches of this tick, so that the worker must call sweep again. Called only by the
 // worker.
 //

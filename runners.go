@@ -177,8 +177,8 @@ func (r *runners) delist(rn *runner) {
 
 // next returns a batch for a runner to take from, or nil if there is none. It prefers a batch that no
 // runner has begun, and otherwise returns the oldest, whose runner may be stuck. With a limit or an
-// executor it always returns the oldest. Otherwise timeouts behind a stuck runner would wait for as long as
-// new batches come. After Stop has shut the gate it returns nil, because Stop takes what is left.
+// executor it always returns the oldest, because timeouts behind a stuck runner would otherwise wait for as
+// long as new batches come. After Stop has shut the gate it returns nil, because Stop takes what is left.
 func (r *runners) next(rn *runner) *batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -221,7 +221,7 @@ func (s *soak) run(r *rand.Rand, length time.Duration) (st Stats, late time.Dura
 	return st, w.worst
 }
 
-// Run notes the run in the ledger. Tasks of kind 0 to 5 also panic, exit, sleep or act; most do not.
+// Run notes the run in the ledger. The kinds 0 to 5, a tenth of the tasks, also panic, exit, sleep or act.
 func (task *soakTask) Run(to *Timeout) {
 	task.ledger.Run(to)
 	switch task.kind {

@@ -86,8 +86,9 @@ func pendingAt(word, tick uint64) uint64 {
 // binds it to a timer and a task, and then arming it allocates nothing. The zero Timeout is idle: it is not
 // pending, expired or canceled. Its Cancel and Move return false, and its Wait returns at once.
 //
-// A Timeout must not be copied after Init. Canceling or resetting a copy panics, in 14 of 15 cases. It must
-// not be overwritten either, not even by its zero value, until the second tick boundary after it has ended.
+// A Timeout must not be copied after Init. Resetting a copy, or canceling one that is pending, panics in 14
+// of 15 cases. It must not be overwritten either, not even by its zero value, until the second tick boundary
+// after it has ended.
 //
 // It takes 48 bytes on 64-bit machines. As long as you keep the handle, it keeps the task in memory. The
 // library itself keeps neither the handle nor the task beyond the second tick boundary after the timeout has
@@ -122,9 +123,11 @@ func (to *Timeout) hook() hook {
 }
 
 // Cancel ends a pending timeout. It returns true for exactly one caller, and then the task never starts,
-// even if it was already due. It returns false if the task has been started, or if the timeout has already
-// been canceled or returned by Stop; if canceled or returned, IsCanceled is true. Cancel waits for nothing, not
-// even for a task that is running. It allocates nothing, unless the task is a Canceler.
+// even if it was already due. It returns false if the timeout is not pending: it has never been armed, its
+// task has been started, or it has been canceled or returned by Stop. In the last two cases IsCanceled is
+// true. A repeating timeout is pending until its schedule ends, also while its task runs. Then Cancel
+// returns true, and no other run starts. Cancel waits for nothing, not even for a task that is running. It
+// allocates nothing, unless the task is a Canceler.
 func (to *Timeout) Cancel() bool {
 	word := to.word.Load()
 	if status(word) != pending {

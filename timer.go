@@ -23,7 +23,8 @@ var (
 // A Task is what runs when a timeout expires. Tasks of different timeouts may run at the same time, on
 // goroutines of the timer. With WithMaxConcurrency(1) they run one after another.
 type Task interface {
-	// Run is called with the handle of the timeout, once each time it expires. In terms of the Go memory
+	// Run is called with the handle of the timeout: once when it expires, or for each run of a repeating
+	// timeout. In terms of the Go memory
 	// model, arming the timeout, or resetting it, happens before the call.
 	Run(to *Timeout)
 }
@@ -58,8 +59,10 @@ type Timer struct {
 	calls      calls
 
 	// Shared.
-	stopped  atomic.Bool
-	position atomic.Uint64 // of the worker, see presence.go; on a cache line that is seldom written
+	stopped atomic.Bool
+	// The position of the worker: see presence.go. Without Cancelers, executor and refusals, the fields beside
+	// it are seldom written.
+	position atomic.Uint64
 	allTaken chan struct{} // closed when Stop has taken all timeouts
 	returned atomic.Uint64
 	rejected atomic.Uint64

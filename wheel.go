@@ -28,8 +28,8 @@ import (
 // level 0 from the start, with (101,000 - 1,000)/512 = 195 remaining rounds.
 //
 // One level is the hashed timing wheel of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels",
-// SOSP 1987), their scheme 6. Several levels are the hierarchical one, scheme 7, except that its blocks span
-// whole turns.
+// SOSP 1987), their scheme 6. Several levels are like their hierarchical wheel, scheme 7. There a block
+// spans a whole turn of the level below, and here half a turn.
 //
 // A wheel has no clock and no goroutine: its caller passes the current tick. Owned by the worker.
 type wheel struct {

@@ -10,7 +10,7 @@ import (
 const (
 	// worthPlacing is the number of pending timeouts on the queue at which a producer wakes the worker
 	// before the next boundary, so that the worker does not find too many of them there. A producer checks
-	// only its own stripe, for an equal share of this number.
+	// one stripe at a time, for an equal share of this number.
 	worthPlacing = 1 << 18
 
 	// checkEvery is the number of timeouts that the worker takes off the queue before it checks the clock
@@ -179,7 +179,7 @@ func (w *worker) takeWheel() *wheel {
 
 // drain takes all timeouts off the queue, settles each one, hands over those that are already due, and
 // returns how many it has taken. It does not delay ticks that come due meanwhile. It also sweeps the
-// batches, if the last sweep is long enough ago.
+// batches, if one may hold a canceled or reset timeout and the last sweep is long enough ago.
 func (w *worker) drain() (taken int) {
 	for i := range w.queue.stripes {
 		for list := range w.queue.stripes[i].takeAll((*stack).take) {

@@ -37,8 +37,8 @@
 //   - A duration of a tick or more ends late by less than a tick, plus what the machine adds. Choose a tick
 //     of at most a tenth of the shortest usual duration.
 //   - C has a capacity of 1, and a length of 1 while it holds a value. In package time both are always 0.
-//   - A timer that is neither stopped nor received from stays in memory until it is due, and a
-//     ticker until it is stopped. Package time did the same before Go 1.23.
+//   - A timer that is not stopped stays in memory until it is due, even if nothing refers to it any more,
+//     and a ticker until it is stopped. Package time did the same before Go 1.23.
 //   - A ticker whose interval is shorter than a tick costs a goroutine at each beat, which ends at once,
 //     even if nothing receives from C.
 //   - A wheel with a tick below 1 µs works for a limited time: with a tick of 1 ns, for 104 days. A timer
@@ -116,8 +116,8 @@ func (c *Clock) Since(t time.Time) time.Duration { return time.Since(t) }
 // Until is time.Until.
 func (c *Clock) Until(t time.Time) time.Duration { return time.Until(t) }
 
-// Sleep waits until d has passed. It returns at once if d is zero or less. It allocates only when more
-// goroutines sleep at the same time than before.
+// Sleep waits until d has passed. It returns at once if d is zero or less. It reuses its timers, so it
+// seldom allocates.
 func (c *Clock) Sleep(d time.Duration) {
 	if d <= 0 {
 		return

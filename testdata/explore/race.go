@@ -73,7 +73,9 @@ func dependent(a, b *op) bool {
 type event struct {
 	index int // of the goroutine
 	op    *op
-	clock []int // by goroutine: one more than the number of its last event that happened before this one, or is this one
+	// For each goroutine: one more than the index of its last event that is this one or happened before it,
+	// or 0 if there is none.
+	clock []int
 }
 
 // before reports whether event i of a trace must come before an event that has the given clock.
