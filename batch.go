@@ -9,10 +9,10 @@ import (
 // batch copies, and runners begin with a full batch while the worker collects more timeouts.
 const batchSize = 1 << 10
 
-// A batch holds timeouts that came due together. One goroutine fills it and adds it to the runners' list.
-// Then runners take timeouts by moving the cursor, and take a whole group at a time from a large batch. So
-// another runner can always take the timeouts behind a task that blocks: the rest of the batch at once,
-// and the rest of the group when the worker gives it back, see rescue.go.
+// A batch holds timeouts that have come due, most often together. One goroutine fills it and adds it to the
+// runners' list. Then runners take timeouts by moving the cursor, and take a whole group at a time from a
+// large batch. So another runner can always take the timeouts behind a task that blocks: the rest of the
+// batch at once, and the rest of the group when the worker gives it back, see rescue.go.
 type batch struct {
 	// Owned by the goroutine that fills it until it is listed. Then, until a runner has begun it, more may
 	// be added with runners.mu held. An entry belongs to the goroutine that takes it, which clears it.

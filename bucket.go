@@ -24,10 +24,10 @@ const (
 	keepCap = 72
 )
 
-// An entry is a timeout with the tick at which it was placed. The timeout may since have been reset to a
-// later tick, or been canceled: its word says so. It cannot be due before the entry's tick, because the
-// worker moves a timeout that is reset to an earlier tick. So if the entry's tick has not come, the timeout
-// is not due, and the worker knows this without touching the timeout.
+// An entry is a timeout with the tick for which it was placed. The timeout may since have been reset to a
+// later tick, or been canceled: its word says so. Unless it is on the queue, it is not due before the entry's
+// tick, because the worker moves a timeout that is reset to an earlier tick. So if the entry's tick has not
+// come, the timeout is not due, and the worker knows this without touching the timeout.
 type entry struct {
 	tick uint64
 	to   *Timeout

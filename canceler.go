@@ -5,9 +5,9 @@ import "runtime/debug"
 // A Canceler is a Task that is notified when its timeout is canceled.
 type Canceler interface {
 	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the
-	// timer. If the task has been started, the timeout has expired and cannot be canceled. But a repeating
-	// timeout can be canceled at any time, so the call may overlap with a run of its task. The call does not
-	// count toward WithMaxConcurrency.
+	// timer. A timeout whose task has been started has expired, and cannot be canceled unless it is reset. A
+	// repeating timeout can be canceled at any time. In both cases the call may overlap with a run of the
+	// task. The call does not count toward WithMaxConcurrency.
 	Canceled(to *Timeout)
 }
 

@@ -5,7 +5,7 @@ package hashedwheel
 // When the hand enters the block of a bucket on an upper level, all timeouts in that bucket must be on a
 // lower level. Moving them just then would delay other timeouts that are due: a bucket may hold millions,
 // and moving one costs 20 ns, or 100 ns where memory is cold. So the worker moves them while the hand goes
-// through the block before, a few at a time, between the ticks. Nothing is added to the bucket meanwhile:
+// through the block before, a few at a time, between the ticks. No timeout of that block is added meanwhile:
 // one turn of the level below is two blocks, so that level already reaches to the end of the bucket's block.
 //
 // For a bucket with few entries the worker does not wake up. Timeouts that have not moved down in time
@@ -31,7 +31,7 @@ func (l *level) neededAt(slot, now uint64) uint64 {
 }
 
 // cascade moves down some of the timeouts whose blocks the hand enters next, and reports whether
-// there may be more. It passes timeouts that are already due to emit.
+// there may be more. It calls emit for each timeout that is already due.
 func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
 	budget := cascadeChunk
 	for i := 1; i < len(w.levels) && budget > 0; i++ {

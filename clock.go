@@ -15,15 +15,15 @@ const neverTick = 1<<(64-tickShift) - 1
 // uses that reading.
 //
 // In a synctest bubble no time has a monotonic reading, and nothing sets the wall clock. So if only one of
-// start and another time has a monotonic reading, one is from inside a bubble and the other from outside:
-// see checkBubble.
+// start and the caller's time.Now has a monotonic reading, one is from inside a bubble and the other from
+// outside: see checkBubble.
 //
 // Immutable after New.
 type clock struct {
 	start     time.Time
 	monotonic bool // start has a monotonic reading
 	tick      time.Duration
-	last      uint64 // the last boundary whose distance from start fits a Duration
+	last      uint64 // the last boundary before neverTick whose distance from start fits a Duration
 
 	// For the method ticks.
 	factor uint64
@@ -51,7 +51,7 @@ func newClock(tick time.Duration) clock {
 // Granlund and Montgomery ("Division by Invariant Integers using Multiplication", PLDI 1994). 1<<shift is
 // the least power of two that is not less than tick. Factor is 1<<(63+shift) / tick, rounded up. The
 // result is exact, because the error of rounding is too small to matter for the 63 bits of d. This saves
-// 5 of the 85 ns that NewTimeout and Cancel take together.
+// some 5 ns of each NewTimeout.
 func (c *clock) ticks(d time.Duration) uint64 {
 	hi, lo := bits.Mul64(uint64(d), c.factor)
 	return (hi<<1 | lo>>63) >> c.shift

@@ -3,8 +3,9 @@ package hashedwheel
 import "time"
 
 // NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as
-// a delay of zero. Times computed from time.Now have a monotonic reading. For such a deadline NewTimeoutAt
-// does not read the clock, except when the timer sleeps, or when the deadline seems to have passed.
+// a delay of zero. The result of time.Now has a monotonic reading, which Add keeps, and Round, UTC and In
+// remove. For a deadline that has one, NewTimeoutAt does not read the clock, except when the timer sleeps,
+// when the deadline seems to have passed, and once in 256 calls, to drop canceled timeouts.
 //
 // A deadline without a monotonic reading, such as one that was parsed or stored, is compared with the wall
 // clock once, during the call. Setting the wall clock later has no effect.

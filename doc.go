@@ -19,12 +19,13 @@
 // in no particular order.
 //
 // Tasks never run on the goroutine that turns the wheel, nor under a lock of the library, so a task may
-// call every method. A task that blocks delays others by at most two ticks. Tasks that do not block cost no
-// goroutine each. A panic in a task is recovered and reported.
+// call every method. Without [WithMaxConcurrency] and [WithExecutor], a task that blocks delays others by at
+// most two ticks, and tasks that do not block cost no goroutine each. A panic in a task is recovered and
+// reported.
 //
-// While nothing is due, a timer sleeps, apart from the rare wake-ups that the documentation of [Stats] lists.
-// When nothing is pending and no task is running, a timer has no goroutine: with the default tick, its last
-// goroutine ends within half a second.
+// While nothing is armed, canceled or due, a timer sleeps, apart from rare wake-ups, which the documentation
+// of [Stats] lists. When nothing is pending and no task is running, a timer has no goroutine: with the
+// default tick, its last goroutine ends within half a second.
 //
 // # Without an allocation
 //
@@ -47,10 +48,10 @@
 // Arming a timeout costs a reading of the clock, one allocation of 48 bytes, and a push on a lock-free
 // queue. Canceling it costs one compare-and-swap, and a push if it has been pending across a tick boundary.
 //
-// Timeouts that are canceled before the next boundary are dropped by the goroutines that arm others. One
-// call in 256 does this, and takes some microseconds longer. So the memory of a timer does not depend on
-// how fast timeouts are armed and canceled. It is at most a small multiple of what was pending at once,
-// plus some 400 KB for each processor.
+// Timeouts that are canceled before the next boundary are dropped at that boundary, or earlier by the
+// goroutines that arm others. One call in 256 does this, and takes some microseconds longer. So the memory of
+// a timer does not depend on how fast timeouts are armed and canceled. It is at most a small multiple of what
+// was pending at once, plus some 400 KB for each processor.
 //
 // # Monitoring
 //
@@ -70,8 +71,8 @@
 // # Tests
 //
 // A timer made inside a testing/synctest bubble runs on the bubble's time, exactly. Stop it before the
-// bubble ends, because synctest waits for all goroutines of the bubble. Arming a timeout panics if only one
-// of the timer and the caller belongs to the bubble.
+// bubble ends, because synctest waits for all goroutines of the bubble. Arming a timeout with a delay panics
+// if only one of the timer and the caller belongs to the bubble.
 //
 //	func TestIdleLimit(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -87,8 +88,8 @@
 //		})
 //	}
 //
-// While anything is pending, a timer has one goroutine of its own, which goleak finds. The name of its
-// function does not change, so a test can ignore it:
+// While a timeout waits for its deadline, a timer has one goroutine of its own, which goleak finds. The name
+// of its function does not change, so a test can ignore it:
 //
 //	goleak.IgnoreAnyFunction("github.com/hashedwheel/hashedwheel.(*worker).run")
 //

@@ -47,7 +47,7 @@ func ExampleTimer_Init() {
 	// Output: timed out 0
 }
 
-// Many timeouts have the same deadline, so the clock is read only once.
+// Many timeouts have the same deadline, so the program reads the clock only once.
 func ExampleTimeout_ResetAt() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {

@@ -89,7 +89,8 @@ func ExampleTimer_Stats() {
 	// expired: 1 canceled: 1 pending: 1
 }
 
-// With a limit, a timeout is refused at once instead of letting memory grow. The caller decides what to do then.
+// With a limit, a timeout too many is refused at once, so that memory does not grow. The caller decides what
+// to do then.
 func ExampleWithMaxPending() {
 	timer, err := hashedwheel.New(hashedwheel.WithMaxPending(2))
 	if err != nil {

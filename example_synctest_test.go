@@ -18,8 +18,8 @@ type connection struct {
 
 func (c *connection) Run(*hashedwheel.Timeout) { c.closed = time.Now() }
 
-// Code that uses a timer is tested in a bubble of testing/synctest. There an hour takes no time, and times are exact.
-// When Wait returns, the task has run.
+// Code that uses a timer is tested in a bubble of testing/synctest. There an hour takes no time, and times
+// are exact. When synctest.Wait returns, the task has run.
 func TestWithSynctest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick, limit = 100 * time.Millisecond, time.Hour + time.Millisecond

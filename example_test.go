@@ -226,7 +226,7 @@ func ExampleTimer_ScheduleWithFixedDelay() {
 	// Output: 1 2 3
 }
 
-// backoff is a Schedule of three runs. The time before each run is twice the time before.
+// backoff is a Schedule of three runs. Each pause is twice as long as the one before.
 type backoff struct{ next time.Duration }
 
 func (b *backoff) Next(prev time.Time) time.Time {
@@ -383,9 +383,10 @@ func ExampleGroup() {
 	// hashedwheel: group is closed
 }
 
-// A timeout can end a context, for calls that take a context. Such a context differs from one of context.WithTimeout
-// in three ways. Err returns context.Canceled, and only context.Cause says that the deadline was exceeded. Deadline
-// reports no deadline. And if the timer is stopped, the context does not end.
+// A timeout can end a context, for calls that take a context. Such a context differs from one of
+// context.WithTimeout in three ways. Err returns context.Canceled, and only context.Cause says that the
+// deadline was exceeded. Deadline does not report this deadline. And if the timer is stopped, the context
+// does not end.
 func ExampleTimer_AfterFunc_context() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 
 // WithExecutor has tasks run by submit, which may be the Submit method of a goroutine pool. The timer calls
 // submit with a function for each timeout that comes due. Submit must see to it that this function is called
-// once, soon, on any goroutine. Each function runs one task that is due, from the oldest batch, or does
-// nothing if none is left. If a function is never called, a task waits until another timeout comes due. With
-// nil, the default, the timer runs tasks on its own goroutines. An executor costs a few allocations for each
-// task.
+// once, soon, on any goroutine. Each function runs one of the tasks that have been due longest, or does
+// nothing if none is left. If a function is never called, a task waits until another timeout comes due, or
+// forever with WithMaxConcurrency. With nil, the default, the timer runs tasks on its own goroutines. An
+// executor costs a few allocations for each task.
 //
 // Until its task starts, a timeout is pending: it can be canceled and reset, and Stop returns it. If submit
-// returns an error or panics, a task runs on a goroutine of the timer, and Stats counts it as Unsubmitted.
-// A submit that blocks holds up no other timeout, but costs a goroutine. With WithMaxConcurrency, the
-// executor is given at most that many functions at a time. Sleep and Light tasks run without the executor,
-// and so do the timers and tickers of package clock.
+// returns an error or panics, a task runs on a goroutine of the timer, and Stats counts it as Unsubmitted. A
+// submit that blocks costs a goroutine. With WithMaxConcurrency, the executor is given at most that many
+// functions at a time, and a submit that blocks counts as one of them. Sleep and Light tasks run without the
+// executor, and so do the timers and tickers of package clock.
 func WithExecutor(submit func(run func()) error) Option {
 	return func(c *config) {
 		c.dispatcher = nil

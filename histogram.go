@@ -12,7 +12,7 @@ import (
 
 const (
 	// perOctave is the number of classes for each octave of durations. So a class tells a duration to
-	// within a quarter.
+	// within a quarter, or a microsecond if that is more.
 	perOctave = 4
 
 	// classShift is the binary logarithm of the width of the first classes: 1,024 ns, about a microsecond.
@@ -62,8 +62,8 @@ func (h Histogram) Count() (n uint64) {
 func (h Histogram) Sum() time.Duration { return h.sum }
 
 // Quantile returns a duration that at least the fraction q of the counted durations do not exceed, for q
-// from 0 to 1. It is the upper bound of a class, so it may be too long by up to a quarter. It is 0 if
-// nothing was counted.
+// from 0 to 1. It is the upper bound of a class, so it may be too long by up to a quarter, or by a
+// microsecond if that is more. Beyond two hours it is the longest Duration. It is 0 if nothing was counted.
 func (h Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {

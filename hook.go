@@ -26,12 +26,13 @@ type hook interface {
 	// the runner.
 	ran(to *Timeout)
 
-	// arm is called before a timeout that is idle or has ended becomes pending. An error prevents this.
-	// Called by Reset, inside the gate.
+	// arm is called before Reset makes a timeout pending that is idle or has ended. An error prevents this.
+	// Called inside the gate.
 	arm(to *Timeout) error
 
-	// disarmed is called after Cancel or Stop has canceled the timeout, or its schedule has ended. It is not
-	// called after a claim. It is also called if arm was called but the timeout was not armed in the end.
+	// disarmed is called after Cancel or Stop has canceled the timeout, or its schedule has ended. A claim
+	// that ends a timeout does not call it. It is also called if arm was called but the timeout was not armed
+	// in the end.
 	disarmed(to *Timeout, canceled bool)
 
 	// own reports whether the task is the library's own, or a Light one. Such a task runs even if

@@ -9,7 +9,7 @@ import "context"
 // task passed to pprof.Do.
 //
 // Labeled returns nil for a nil task, panics for a nil context, and allocates 32 bytes. Only Run has the
-// labels, the method Canceled does not. Timeout.Task returns the given task.
+// labels: the method Canceled does not have them. Timeout.Task returns the given task.
 func Labeled(ctx context.Context, task Task) Task {
 	if ctx == nil {
 		panic("hashedwheel: Labeled: nil context") // here, because otherwise each run would panic

@@ -9,7 +9,7 @@ import (
 // by the worker.
 type level struct {
 	shift    uint
-	buckets  []bucket // nil until the first timeout; their number is a power of two
+	buckets  []bucket // nil until the first timeout, except on level 0; their number is a power of two
 	occupied bitmap   // the buckets that have entries
 	stale    bitmap   // the occupied buckets whose min may be too low
 	inUse    int      // how many buckets have entries
@@ -111,7 +111,7 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	return bound
 }
 
-// worthScan is the largest number of entries for which a bucket is scanned for its min. Scanning takes a
+// worthScan is the largest number of entries for which earliest scans a bucket for its min. Scanning takes a
 // nanosecond for each entry. Not knowing the min costs a spurious wake-up, which takes some microseconds.
 // worthScan must not be less than worthWaking. Stats.Wakeups documents it.
 const worthScan = 1 << 13

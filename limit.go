@@ -26,9 +26,9 @@ type limit struct {
 	max       int64 // 0 for no limit
 	perStripe int64 // how many slots a stripe gets at a time
 
-	mu      sync.Mutex    // held to move slots from or to a stripe
+	mu      sync.Mutex    // held to move slots between a stripe and the reserve
 	reserve atomic.Int64  // free slots that are on no stripe; decreases only with mu held
-	state   atomic.Uint32 // whether a slot may be free; raised only with mu held
+	state   atomic.Uint32 // whether a slot may be free; set to searching or noneFree only with mu held
 }
 
 // The states of a limit. In the last two, a slot may have been freed meanwhile. Then the goroutine that has

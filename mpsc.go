@@ -19,8 +19,8 @@ type queue struct {
 // that stack, and put the timeouts that they keep into segments: see prune.go. All other timeouts are pushed
 // on known, which only the worker and Stop take.
 //
-// The counters count what the goroutines that use the stripe do. Each event is counted before another
-// goroutine can see its effect. For example, armed grows before the timeout can end.
+// The counters count what the goroutines that use the stripe do. Arming is counted before another goroutine
+// can see the timeout, so armed grows before the timeout can end.
 type stripe struct {
 	fresh       stack
 	armed       atomic.Uint64 // timeouts armed, each of them pushed
@@ -106,7 +106,8 @@ func (q *queue) stripeOf(sp spot) int {
 
 // changeStripe moves the goroutines of the caller's seat to another stripe. Called when the caller has
 // collided with another goroutine on its stripe, so that goroutines that are busy at the same time
-// separate. Call it from the function that called stripe: there the spot is most often the same.
+// separate. Call it from the function that called stripe, or from one that it calls: there the
+// spot is most often the same.
 func (q *queue) changeStripe() {
 	if q.seats != nil {
 		q.seats[here().seat()].moves.Add(1)

@@ -65,8 +65,8 @@ func WithWheelSize(n int) Option {
 // wheel for as many rounds as necessary.
 //
 // An upper wheel takes no memory until the first timeout gets there. Moving a timeout down one wheel costs
-// 20 ns, or 100 ns where memory is cold. This work is done between the ticks, before the timeout is due.
-// With a wheel size of 1 or 2, more levels bring no advantage.
+// 20 ns, or 100 ns where memory is cold. If very many timeouts move down together, this work is done between
+// the ticks, before they are due. With a wheel size of 1 or 2, more levels bring no advantage.
 func WithLevels(n int) Option {
 	return func(c *config) { c.levels = n }
 }
@@ -91,10 +91,10 @@ func WithMaxPending(n int) Option {
 
 // WithMaxConcurrency limits the number of tasks that run at the same time to n. With 1 they run one after
 // another, as they do in Netty and Dubbo. Zero, the default, means no limit: then the timer adds goroutines
-// when tasks block, so they do not hold up others.
+// when tasks block, so that these do not hold up other tasks.
 //
 // With a limit, up to n goroutines run tasks, and n tasks that block hold up all others. A timeout that
-// waits for its turn is still pending: it can be canceled and reset. The limit does not apply to Sleep and
+// waits for its turn is still pending: it can be canceled and reset. The limit does not apply to Sleep or
 // to Light tasks.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
@@ -107,8 +107,8 @@ func WithMaxConcurrency(n int) Option {
 // WithLogger. If the Schedule panics when the task is armed, the caller of Timer.Schedule gets the panic.
 //
 // A panic that is meant to end the program, such as that of a watchdog, is recovered too. With the following
-// handler, every panic in a task crashes the program, and shows the stack of the task, like a panic in any
-// goroutine:
+// handler, a panic in a task crashes the program, unless an executor recovers it. It shows the stack of the
+// task, like a panic in any goroutine:
 //
 //	hashedwheel.WithPanicHandler(func(_ *hashedwheel.Timeout, v any, _ []byte) { panic(v) })
 func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
@@ -130,7 +130,7 @@ func WithLogger(l *slog.Logger) Option {
 // hashedwheel=rpc shows what the timer and its tasks cost. Goroutines that a task starts inherit the
 // labels. Goroutines that an executor starts do not, because submit is called without labels.
 //
-// If a task changes the labels of its goroutine, tasks that are due at the same time may run with the
+// If a task changes the labels of its goroutine, tasks that run on the goroutine after it may have the
 // changed labels. This also happens if a task calls pprof.Do, which sets the labels of its context when it
 // returns. Use Labeled to avoid this.
 //

@@ -2,12 +2,12 @@ package hashedwheel
 
 // Presence
 //
-// The worker is the one goroutine that turns the wheel. It exists only while something is
-// pending, and sleeps while nothing is due. One atomic word, its presence, holds its state:
+// The worker is the one goroutine that turns the wheel. It exists only while something is on the queue or
+// the wheel, and sleeps while nothing comes due. One atomic word, its presence, holds its state:
 //
 //		absent --- summon: starts it ---> awake --- Stop ---> halted
 //		   ^                              ^  |
-//		   |        nothing pending       |  |
+//		   |      the wheel is empty      |  |
 //		   +------------------------------|--+
 //		                                  |  |  nothing due at the next boundary
 //		          summon: wakes it        |  v
@@ -18,7 +18,8 @@ package hashedwheel
 //	  - asleep, absent: a push that finds its stack empty changes the state to awake. So does
 //	    a producer that has pruned the queue and put back what it keeps. The goroutine that
 //	    made the change wakes or starts the worker.
-//	  - halted: Stop owns everything that the worker owned.
+//	    When its alarm goes off, the sleeping worker changes the state to awake itself.
+//	  - halted: Stop, which changes every state to halted, owns everything that the worker owned.
 //
 // No wake-up is lost. A producer pushes before it reads the presence. The worker changes the presence
 // before it checks the queue. All of this is sequentially consistent. So either the producer finds the

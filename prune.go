@@ -114,7 +114,7 @@ func (t *Timer) prune(s *stripe) {
 	p.keep(s)
 	p.pass(s, max(s.next.Load(), minPass), maxChecked)
 	if other := t.idleStripe(s); other != nil {
-		p.pass(other, 1, 2*pruneEvery) // twice as many as this goroutine may leave behind itself
+		p.pass(other, 1, 2*pruneEvery) // twice as many as are armed on a stripe between two prunings
 	}
 	p.callWorker()
 }

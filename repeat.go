@@ -96,8 +96,8 @@ func (r *repeating) nextScheduled(c *clock) (more bool) {
 	return true
 }
 
-// rearm arms a timeout at work for its next run, or ends it, as its word says. It reports whether the word
-// was still the same: if not, the caller has to try again. It uses no values that the user can have changed.
+// rearm arms a timeout at work for its next run, or ends it, as its word and more say. It reports whether
+// the word was still the same: if not, the caller has to try again.
 func (r *repeating) rearm(to *Timeout, more bool) bool {
 	t := to.timer
 	s := t.queue.stripe()

@@ -59,8 +59,8 @@ func (p *progress) reset() { p.seen, p.slow, p.step = p.taken, false, 0 }
 // reports whether timeouts wait for runners. Overdue reports whether some have waited since before this
 // tick: then the caller should call again soon. Called only by the worker.
 //
-// At the limit, or with an executor, checkStalled adds none: the limit does not allow more, and an executor
-// manages its own goroutines.
+// At the limit, or with an executor, checkStalled adds none and reports false: the limit does not allow more,
+// and an executor manages its own goroutines.
 func (r *runners) checkStalled(tick uint64, spent time.Duration) (waiting, overdue bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,7 +4,7 @@ import "time"
 
 // Reset arms the timeout, in whatever state it is, so that its task runs after delay from now. Active
 // reports whether it was still pending: if so, Reset has only moved it, and its old deadline no longer
-// counts. Otherwise it was idle or had ended, and is pending again. In that case the task may still be
+// counts. Otherwise it was idle or had ended, and is pending now. In that case the task may still be
 // running, and its next run may overlap with that run.
 //
 // For a repeating timeout, Reset moves the next run, and the runs after it follow from there. If the task
@@ -46,7 +46,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 	return active, err
 }
 
-// arm is reset for callers that hold a lock. Long is as in start.
+// arm is reset, except that it leaves pruning to the caller. Long is as in start.
 func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
@@ -69,9 +69,10 @@ func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe
 
 // visits reports whether the worker is sure to check a pending timeout by tick. This is so if the timeout's
 // present tick is not later than the given tick, and lies ahead of the worker. Then the timeout is on the
-// queue, or in a bucket that the worker has yet to visit.
+// queue, or in a bucket that the worker has yet to visit, or at work, and its runner arms it when the run is
+// over.
 //
-// Two cases are left to the runner. The worker may visit the bucket before the caller's compare-and-swap.
+// Two more cases are left to the runner. The worker may visit the bucket before the caller's compare-and-swap.
 // And a repeating timeout that was due again as its run ended is in a batch already. In both cases the
 // runner finds that it cannot claim the timeout yet, and requeues it by rule 3 of timeout.go.
 func (t *Timer) visits(word, tick uint64) bool {

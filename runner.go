@@ -24,10 +24,11 @@ import (
 //
 //   - The runner, while it is claiming. It takes a group of timeouts from the batch, and tries to claim
 //     one after another until it has claimed one.
-//   - At other times, a goroutine that holds runners.mu and the runner. To hold the runner it sets held
-//     and then waits until it sees that the runner is not claiming. The runner begins to claim and then
-//     checks held. All of this is sequentially consistent. So either the runner sees that it is held,
-//     rests, and waits for mu, or the other goroutine sees it claiming, and waits.
+//   - At other times, the runner while it holds runners.mu, or a goroutine that holds runners.mu and the
+//     runner. To hold the runner it sets held and then waits until it sees that the runner is not claiming.
+//     The runner begins to claim and then checks held. All of this is sequentially consistent. So either the
+//     runner sees that it is held, rests, and waits for mu, or the other goroutine sees it claiming, and
+//     waits.
 //
 // Claiming is short, and runs no user code.
 type runner struct {

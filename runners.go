@@ -113,8 +113,8 @@ func (r *runners) requeue(to *Timeout, tick uint64) {
 	}
 }
 
-// list adds the timeouts of a batch behind the others. They go into the last batch if no runner has begun
-// it and there is room. Otherwise each timeout that came due alone, and waits, would need a batch of its own.
+// list adds the timeouts of a batch behind the others. They go into the last batch if no runner has begun it
+// and there is room. Without this, each timeout that comes due alone and waits would need a batch of its own.
 // From here on the batch belongs to the runners. Called with mu held.
 func (r *runners) list(b *batch) {
 	if n := len(r.batches); n > 0 {

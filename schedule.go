@@ -102,7 +102,8 @@ func checkSchedule(s Schedule) error {
 //
 // One handle stands for all runs. Cancel ends them, also from inside the task. Reset moves the next run. A
 // panic in the task does not end them. Until they end, the timeout is neither expired nor canceled, and
-// takes one slot of WithMaxPending. A run allocates nothing, unless an executor runs it.
+// takes one slot of WithMaxPending. A run allocates nothing, unless an executor runs it, or the
+// timer's goroutine has ended meanwhile.
 //
 // The error is ErrNilTask, ErrStopped or ErrTooManyPending, or says that the period is not positive. An
 // initial delay of zero or less means the next tick boundary.

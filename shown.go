@@ -3,8 +3,8 @@ package hashedwheel
 import "sync/atomic"
 
 // levelsShown holds the state of the wheel that the worker publishes for Stats, so that reading it needs
-// no lock. The worker may hold its lock for as long as a million timeouts take, but Stats and the worker
-// never wait for each other. The worker publishes at the end of each round, and several times while it
+// no lock. The worker may hold its lock for as long as a million timeouts take, but Stats never waits for that
+// lock. The worker publishes at the end of each round, and several times while it
 // drains a long queue.
 type levelsShown struct {
 	levels []levelShown // one for each level of the wheel; the slice is immutable after New

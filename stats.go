@@ -26,7 +26,7 @@ type Stats struct {
 	Rejected uint64 // calls refused with ErrTooManyPending or ErrStopped, not ErrGroupClosed
 	Panics   uint64 // calls of user code that panicked: tasks, mostly
 
-	Unsubmitted uint64 // tasks that ran without the executor, because it did not take them
+	Unsubmitted uint64 // functions that ran without the executor, because it did not take them
 
 	// How often the timer's goroutine has woken up: about once for each tick at which something happens,
 	// and more often in bursts and while tasks block. If nothing is armed, canceled or due, the goroutine
@@ -43,29 +43,29 @@ type Stats struct {
 	// does so at the next tick boundary, or earlier if there are very many.
 	Queued int
 
-	// The levels of the wheel, from the lowest. Levels is nil while the timer has no wheel, because nothing
-	// is pending, and after Stop. The timer's goroutine publishes these figures at the end of its work at a
-	// tick. It also does so after each 1,024 timeouts that it takes off the queue or moves down. It does not
-	// publish them while it hands over timeouts that are due at once, which takes some 50 ms for a million.
-	// When no call is in progress and nothing is due, they are exact.
+	// The levels of the wheel, from the lowest. Levels is nil while the timer has no wheel, because no
+	// timeout waits for its deadline, and after Stop. The timer's goroutine publishes these figures at the
+	// end of its work at a tick. It also does so after each 1,024 timeouts that it takes off the queue or
+	// moves down. It does not publish them while it hands over timeouts that are due at once, which takes
+	// some 50 ms for a million. When no call is in progress and nothing is due, they are exact.
 	Levels []LevelStats
 
 	// How late tasks were started, counted from the tick boundary at which they were due. Of tasks that
-	// come due together, only one in 64 is measured.
+	// come due together, only one in 64 is measured. With an executor, each task is.
 	Lateness Histogram
 }
 
 // LevelStats has the figures of one level of the wheel.
 type LevelStats struct {
-	Hand     int // the bucket that the wheel has reached; it does not move while nothing is due
+	Hand     int // the bucket that the wheel has reached; it does not move while the timer's goroutine sleeps
 	Occupied int // buckets with timeouts
 	Timeouts int // timeouts in the buckets, also canceled ones that are yet to be removed
 }
 
 // Stats returns the counts. It reads a few counters for each processor, and one for each task that is
-// running, and reads them several times if they change meanwhile. It never waits for the timer's goroutine
-// to finish its work at a tick, and never keeps that goroutine waiting, however many timeouts are pending.
-// So it may be called often, and by many goroutines.
+// running, and reads them several times if they change meanwhile. It never waits for the timer's goroutine to
+// finish its work at a tick, and keeps that goroutine waiting only while it counts the running tasks. So it
+// may be called often, and by many goroutines.
 func (t *Timer) Stats() Stats {
 	st := t.counts()
 	st.Queued = t.queue.length(&t.worker)
@@ -98,8 +98,9 @@ func (t *Timer) String() string {
 	return b.String()
 }
 
-// Buckets returns how many timeouts each bucket of a level holds, for programs that show the wheel. It
-// counts as LevelStats.Timeouts does. It returns nil if there is no such level. For monitoring, use Stats.
+// Buckets returns how many timeouts each bucket of a level holds, for programs that show the wheel. It counts
+// as LevelStats.Timeouts does. It returns nil if there is no such level, or no wheel: see Stats. For
+// monitoring, use Stats.
 //
 // Buckets waits while the timer's goroutine is at work, which takes some 50 ms with a million timeouts due
 // at once. It also makes that goroutine wait, for some microseconds at a time. The buckets of a large wheel

@@ -40,10 +40,10 @@ import (
 // When step 4 is over, the task of each claimed timeout is being started, because a runner leaves the phase
 // claiming just before it calls the task. Wait and Group.Close rely on this too. No goroutine can see when
 // the runner gets from there to the first instruction of the task. That takes a nanosecond, unless the
-// operating system preempts the thread there: see awaitStarts.
+// scheduler of Go or of the operating system preempts it there: see awaitStarts.
 //
-// A repeating timeout whose run is in progress is only with its runner. If the run ends after the gate was
-// shut, the runner waits for allTaken, and Stop takes the timeout from the runner.
+// A repeating timeout whose run is in progress may be only with its runner. If the run ends after the gate
+// was shut and is not the last one, the runner waits for allTaken, and Stop takes the timeout from it.
 //
 // A producer that prunes the queue holds timeouts that are in none of these places, so it prunes inside the
 // gate: see prune.go.
@@ -71,9 +71,9 @@ func (t *Timer) IsStopped() bool {
 // starts. Each accepted timeout has had its task started, or was canceled, or is among those returned.
 // From then on NewTimeout, Reset and similar methods fail with ErrStopped.
 //
-// The returned timeouts count as canceled. Among them are repeating timeouts, even if their task is
-// running, and those of a Keyed, whose keys stay in it. Timeouts of Sleep and of Light tasks are not
-// returned: Stop cancels them.
+// IsCanceled is true for the returned timeouts, and Stats counts them as Returned. Among them are repeating
+// timeouts, even if their task is running, and those of a Keyed, whose keys stay in it. Timeouts of Sleep
+// and of Light tasks are not returned: Stop cancels them.
 //
 // Stop may be called from anywhere, even from inside a task, and more than once: one caller gets the
 // timeouts, all others get nil. Stop does not wait for running tasks to return: use Shutdown for that. If
@@ -165,12 +165,12 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 	return left, own
 }
 
-// Shutdown stops the timer as Stop does, then waits until all tasks that were started have returned and
-// every Canceler has been notified. It returns the timeouts that were pending. A repeating timeout
-// whose task was running is among them, even if that run has returned by then. If the context is done
-// first, Shutdown stops waiting and also returns the context's error. Inside a task it always waits for the
-// context, because that task has not returned. To get the timeouts before the wait, call Stop and then
-// Shutdown.
+// Shutdown stops the timer as Stop does, then waits until all tasks that were started have returned and every
+// Canceler has been notified. It returns the timeouts that were pending. A repeating timeout whose task was
+// running is among them, even if that run has returned by then. If the context is done first, Shutdown stops
+// waiting and also returns the context's error. Inside a task, and inside other code that the timer calls, it
+// always waits for the context, because that call has not returned. To get the timeouts before the wait, call
+// Stop and then Shutdown.
 func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	left := t.stop()
 	for _, untilIdle := range []func() <-chan struct{}{t.runners.untilIdle, t.ownRunners.untilIdle, t.calls.untilIdle} {

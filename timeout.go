@@ -125,9 +125,9 @@ func (to *Timeout) hook() hook {
 // Cancel ends a pending timeout. It returns true for exactly one caller, and then the task never starts,
 // even if it was already due. It returns false if the timeout is not pending: it has never been armed, its
 // task has been started, or it has been canceled or returned by Stop. In the last two cases IsCanceled is
-// true. A repeating timeout is pending until its schedule ends, also while its task runs. Then Cancel
-// returns true, and no other run starts. Cancel waits for nothing, not even for a task that is running. It
-// allocates nothing, unless the task is a Canceler.
+// true. A repeating timeout is pending until its schedule ends, also while its task runs. As long as it is
+// pending, Cancel returns true, and no other run starts. Cancel waits for nothing, not even for a task that
+// is running. It allocates nothing, unless the task is a Canceler, or the timer's goroutine has to be started.
 func (to *Timeout) Cancel() bool {
 	word := to.word.Load()
 	if status(word) != pending {
@@ -212,10 +212,10 @@ func (to *Timeout) IsExpired() bool { return status(to.word.Load()) == expired }
 // repeating task, was started. A Reset makes the timeout pending again.
 func (to *Timeout) IsCanceled() bool { return status(to.word.Load()) == canceled }
 
-// Deadline returns the tick boundary at which the timeout expires, or was to expire. It is the first one at
-// or after the time that was asked for, and has a monotonic reading. If the delay is too long to be
-// represented, Deadline is some 292 years after New. If the timeout has never been armed, it is the zero
-// Time.
+// Deadline returns the tick boundary at which the timeout expires, or was to expire. For a repeating timeout
+// it is the boundary of the next run, or of the run in progress. It is the first one at or after the time
+// that was asked for. If the delay is too long to be represented, Deadline is some 292 years after New. If
+// the timeout has never been armed, it is the zero Time.
 func (to *Timeout) Deadline() time.Time {
 	word := to.word.Load()
 	if status(word) == idle {

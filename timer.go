@@ -21,11 +21,10 @@ var (
 )
 
 // A Task is what runs when a timeout expires. Tasks of different timeouts may run at the same time, on
-// goroutines of the timer. With WithMaxConcurrency(1) they run one after another.
+// goroutines of the timer or of an executor. With WithMaxConcurrency(1) they run one after another.
 type Task interface {
 	// Run is called with the handle of the timeout: once when it expires, or for each run of a repeating
-	// timeout. In terms of the Go memory
-	// model, arming the timeout, or resetting it, happens before the call.
+	// timeout. In terms of the Go memory model, arming the timeout, or resetting it, happens before the call.
 	Run(to *Timeout)
 }
 

@@ -10,10 +10,10 @@ import (
 // buckets on each level, size, is a power of two.
 //
 // Level 0 has a bucket for each tick. Each higher level has a bucket for each block of ticks, and a block is
-// half a turn of the level below. A timeout lies on the lowest level whose next size blocks reach its
-// tick. It moves down before the hand enters its block: see cascade.go. A timeout beyond the reach of the top
-// level lies on the top level too, in the bucket whose number is its block modulo size. Its remaining rounds
-// are not stored: they follow from its tick.
+// half a turn of the level below. A timeout lies on the lowest level whose next size blocks reach its tick.
+// It moves down before the hand enters its block, or just then: see cascade.go. A timeout beyond the reach of
+// the top level lies on the top level too, in the bucket whose number is its block modulo size. Its remaining
+// rounds are not stored: they follow from its tick.
 //
 // An example: three levels of 512 buckets, and a tick of 10 ms.
 //
@@ -21,11 +21,12 @@ import (
 //	level 1: a bucket is 256 ticks (2.56 s), a turn is 131,072 ticks (22 minutes)
 //	level 2: a bucket is 65,536 ticks (11 minutes), a turn is 33,554,432 ticks (93 hours)
 //
-// At tick 1,000 a timeout is placed that is due at tick 101,000, in 16 minutes and 40 seconds. Its block on level
-// 1 is 101,000/256 = 394, and the hand is in block 3, so that level reaches it: it goes to bucket 394. While
-// the hand goes through block 393, from tick 100,608 on, it moves down to level 0, to bucket 101,000 modulo
-// 512 = 136. There it is due when the hand gets to tick 101,000. With one level it would lie in bucket 136 of
-// level 0 from the start, with (101,000 - 1,000)/512 = 195 remaining rounds.
+// At tick 1,000 a timeout is placed that is due at tick 101,000, in 16 minutes and 40 seconds. Its block on
+// level 1 is 101,000/256 = 394, and the hand is in block 3, so that level reaches it: it goes to bucket 394.
+// If the worker is at work while the hand goes through block 393, from tick 100,608 on, the timeout moves
+// down to level 0, to bucket 101,000 modulo 512 = 136. It is due when the hand gets to tick 101,000. With one
+// level it would lie in bucket 136 of level 0 from the start, with (101,000 - 1,000)/512 = 195 remaining
+// rounds.
 //
 // One level is the hashed timing wheel of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels",
 // SOSP 1987), their scheme 6. Several levels are like their hierarchical wheel, scheme 7. There a block
@@ -64,7 +65,8 @@ func (w *wheel) levelOf(to *Timeout) *level { return &w.levels[(to.bucket-1)>>w.
 func (w *wheel) slotOf(to *Timeout) uint64 { return uint64(to.bucket-1) & (1<<w.bits - 1) }
 
 // locate returns the level and the slot for a tick that lies ahead. No two of the next size blocks of a
-// level have the same slot. The last of them has the slot of the hand's own block, which is empty by then.
+// level have the same slot. The last of them has the slot of the hand's own block, whose timeouts leave it
+// before advance returns.
 func (w *wheel) locate(tick uint64) (level int, slot uint64) {
 	top, size := len(w.levels)-1, uint64(1)<<w.bits
 	shift := uint(0)
@@ -113,9 +115,9 @@ func (w *wheel) remove(to *Timeout) {
 // was removed, and costs a spurious wake-up then.
 func (w *wheel) refresh() { w.next = w.earliest() }
 
-// advance moves the hand to tick now and passes each timeout that has come due to emit. Its cost depends on
-// the number of timeouts that are due or have not moved down in time, and not on the number of ticks: it
-// visits each bucket at most once.
+// advance moves the hand to tick now, and calls emit for each timeout that is due. Its cost depends on the
+// number of timeouts in the buckets that it visits, and not on the number of ticks: it visits each bucket at
+// most once, and only if a timeout in it may be due or has to move down.
 func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 	if now <= w.now {
 		return
@@ -158,7 +160,7 @@ func (w *wheel) enterBlocks(i int, first, last uint64, emit func(to *Timeout)) {
 }
 
 // visit checks the entries of a bucket at positions in [lo, hi), and removes those whose tick lies in a block
-// up to last. It passes timeouts that are due to emit. It moves timeouts that are not due yet to their
+// up to last. It calls emit for each timeout that is due. It moves timeouts that are not due yet to their
 // bucket, and drops those that have been canceled or are at work. It returns the first tick of the entries
 // that stay.
 func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func(to *Timeout)) (first uint64) {

@@ -26,8 +26,9 @@ import (
 //  2. A wake rings if the alarm is armed and the clock says that it is due. Otherwise it does nothing.
 //
 // So it does not matter for which arming a wake was meant. A stop or a reset may come when the wheel has
-// already claimed the timeout. Then the wake finds the alarm idle, or armed and not due, and by rule 1
-// another wake is going to come. Or it finds the alarm due and rings, and the other wake has nothing to do.
+// already claimed the timeout. Then the wake may find the alarm idle. It may find the alarm armed and not
+// due: then by rule 1 another wake is going to come. Or it finds the alarm due and rings, and the other wake
+// has nothing to do.
 // Canceling a wake only saves work: correctness does not depend on it.
 //
 // No stale value: values are sent on the channel with the mutex held, and only while the alarm is

@@ -10,7 +10,7 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// After a stall a ticker drops the beats that it has missed. Later beats are still due at multiples of its
+// After a stall a ticker drops all beats that it has missed except one. Later beats are still due at multiples of its
 // interval.
 func TestStalledTicker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ type Timer struct {
 }
 
 // NewTimer returns a Timer that sends the time on C when d has passed. If d is zero or less, it sends at
-// once. NewTimer makes one allocation besides the channel.
+// once. NewTimer makes one allocation besides the channel, and more if it uses package time.
 func (c *Clock) NewTimer(d time.Duration) *Timer {
 	ch := make(chan time.Time, 1)
 	t := &Timer{C: ch, alarm: alarm{clock: c, c: ch}}

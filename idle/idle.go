@@ -12,8 +12,8 @@
 // # What counts as silence
 //
 // A Read is activity if it returns data, and a Write if it has written data. A Read that waits is silence.
-// So is a Write that blocks because the peer does not read. Both count at the moment when they return. So
-// data that has arrived is not activity until it is read, and the part of a Write that has been sent is not
+// So is a Write that blocks because the peer does not read. Activity counts at the moment when the Read or Write
+// returns. So data that has arrived is not activity until it is read, and the part of a Write that has been sent is not
 // activity until the Write returns. Therefore the limit must be longer than any pause of the server itself,
 // for instance in a slow handler, and longer than its largest Write takes.
 //

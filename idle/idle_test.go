@@ -305,7 +305,7 @@ func TestNoHalfClose(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// Ten thousand connections need only the goroutine of the timer, and are closed at the same time.
+// Ten thousand connections need only the goroutine of the timer, and those that end at the same boundary are closed together.
 func TestNoGoroutineEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const conns = 10_000

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tests use real connections. Their limit is an hour, and each test ends it as its last step.
-// So no test fails because the machine is slow.
+// These tests use real connections. In most of them the limit is an hour, and the test ends it. So no test
+// fails because the machine is slow.
 const silence = time.Hour
 
 // newHour returns a Limit of an hour. Its tick is so short that each activity moves the deadline.

@@ -18,7 +18,7 @@ import (
 type stamped struct {
 	net.Conn
 	start            time.Time
-	reading, writing atomic.Int64  // when the last Read or Write returned data
+	reading, writing atomic.Int64  // when the last Read or Write returned
 	active           atomic.Int64  // the latest of these times that started the limit anew
 	closes           *atomic.Int64 // how often all connections were closed
 	closed           atomic.Int64  // when it was first closed
@@ -51,7 +51,7 @@ func (s *stamped) note(at int64) {
 }
 
 // Both ends of connections read and write at random. They fall silent or are closed about when the limit ends.
-// Each connection ends once, and none before its limit. All goroutines that read and write get the reason.
+// Each connection ends once, and none is closed as idle before its limit. All goroutines that read and write get the reason.
 func TestRace(t *testing.T) {
 	const silence = 5 * ms
 	l := newLimit(t, silence, hashedwheel.WithTick(ms))

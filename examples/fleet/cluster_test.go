@@ -15,7 +15,7 @@ import (
 
 // TestCluster runs a shop and workers on three servers. Again and again it kills the worker that holds
 // the most deadlines, stops the server that leads the stream, and restarts all servers. No order may be
-// lost, end early or end twice. The test takes 15 seconds, or as long as HASHEDWHEEL_SOAK says, such as 10m.
+// lost, end early or end twice. The load lasts 10 seconds, or as long as HASHEDWHEEL_SOAK says, such as 10m.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	length := 10 * time.Second

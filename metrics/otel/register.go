@@ -32,15 +32,15 @@ const (
 	unnamed = "timer" // the name of a timer without a name, as in profiles
 )
 
-// An instrument observes a number of Stats.
+// An instrument observes one of the numbers in Stats.
 type instrument struct {
 	name, unit, description string
 	monotonic               bool // a counter, not an up-down counter
 	of                      func(st *hashedwheel.Stats) int64
 }
 
-// instruments are the instruments without attributes of their own, except the accepted timeouts: see
-// observer.accepted.
+// instruments are the instruments without attributes of their own, except the accepted timeouts,
+// for which see observer.accepted, and the sum of the lateness, which is not an integer.
 var instruments = []instrument{
 	{"timeout.pending", "{timeout}", "Timeouts that have neither ended nor been handed back.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Pending) }},
@@ -64,7 +64,7 @@ var instruments = []instrument{
 		func(st *hashedwheel.Stats) int64 { return int64(st.Wakeups) }},
 	{"runners", "{goroutine}", "Goroutines of the timer for tasks and other user code.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Runners) }},
-	{"lateness.count", "{task}", "Tasks whose lateness was measured: one in 64 of those that are due together.", true,
+	{"lateness.count", "{task}", "Tasks whose lateness was measured: one in 64 of those that are due together, or all with an executor.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Lateness.Count()) }},
 }
 

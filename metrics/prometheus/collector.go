@@ -20,7 +20,7 @@ import (
 // unnamed is the label of a timer without a name, as in profiles.
 const unnamed = "timer"
 
-// A metric is a number of Stats.
+// A metric is one of the numbers in Stats.
 type metric struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -32,8 +32,8 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
-// metrics are the metrics without labels of their own, except the accepted timeouts: see
-// Collector.accepted.
+// metrics are the metrics without labels of their own, except the histogram of the lateness and the
+// accepted timeouts: see Collector.accepted.
 var metrics = []metric{
 	{"timeouts_pending", "Timeouts that have neither ended nor been handed back.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Pending) }},
@@ -86,7 +86,7 @@ func NewCollector(timer *hashedwheel.Timer) *Collector {
 	c := &Collector{
 		timer:             timer,
 		acceptedDesc:      desc("timeouts_accepted_total", "Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task."),
-		latenessDesc:      desc("lateness_seconds", "How late tasks were started after the tick at which they were due. Of tasks that are due together, one in 64 is measured."),
+		latenessDesc:      desc("lateness_seconds", "How late tasks were started after the tick at which they were due. Of tasks that are due together, one in 64 is measured, or each with an executor."),
 		levelTimeoutsDesc: desc("level_timeouts", "Timeouts in the buckets of a level of the wheel.", "level"),
 		levelOccupiedDesc: desc("level_occupied_buckets", "Buckets of a level of the wheel that have timeouts.", "level"),
 	}

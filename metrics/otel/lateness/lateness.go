@@ -26,9 +26,9 @@ import (
 const scope = "github.com/hashedwheel/hashedwheel/metrics/otel/lateness"
 
 // A Producer has a histogram for each of its timers: the metric hashedwheel.lateness, in seconds, with the
-// timer's name as the attribute hashedwheel.timer. The bounds and the numbers are those of Histogram.Buckets.
-// The histograms are cumulative, whatever temporality the exporter prefers. Its methods may be called by
-// any goroutine.
+// timer's name as the attribute hashedwheel.timer. The bounds are those of Histogram.Buckets.
+// The histograms are cumulative, whatever temporality the exporter prefers. Any goroutine may call the methods of
+// a Producer.
 type Producer struct {
 	mu     sync.Mutex
 	timers []observed // guarded by mu
@@ -97,7 +97,7 @@ func (p *Producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 		Scope: instrumentation.Scope{Name: scope},
 		Metrics: []metricdata.Metrics{{
 			Name:        "hashedwheel.lateness",
-			Description: "How late tasks were started after the tick at which they were due. Of tasks that are due together, one in 64 is measured.",
+			Description: "How late tasks were started after the tick at which they were due. Of tasks that are due together, one in 64 is measured, or each with an executor.",
 			Unit:        "s",
 			Data:        data,
 		}},
