@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// The program runs for a bit more than two hours of virtual time, which begins at midnight.
+// The program runs for a bit more than two hours of virtual time, which begins at midnight UTC.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
-		args := []string{"-for", "2h30s", "@every 20m", "30 * * * *", "0 0 1 * * *"}
+		args := []string{"-for", "2h30s", "@every 20m", "30 * * * *", "CRON_TZ=UTC 0 0 1 * * *"}
 		if code := run(context.Background(), args, &out, &errs); code != 0 {
 			t.Fatalf("exit code %d: %s", code, &errs)
 		}
-		for _, want := range []string{"@every 20m           ran 6 times", "30 * * * *           ran 2 times", "0 0 1 * * *          ran 1 times"} {
+		for _, want := range []string{"@every 20m           ran 6 times", "30 * * * *           ran 2 times", "CRON_TZ=UTC 0 0 1 * * * ran 1 times"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("no %q in\n%s", want, &out)
 			}
