@@ -15,7 +15,7 @@ import (
 )
 
 // An outcome is the result of one run of a cell, which is a workload with a peer. If it has both
-// figures and a fault, the figures were measured before the fault, or while timeouts were lost.
+// figures and a fault, the fault may have influenced the figures.
 type outcome struct {
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	Fault   string             `json:"fault,omitempty"`

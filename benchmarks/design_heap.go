@@ -16,7 +16,7 @@ type heapDesign struct {
 	led     bool // a leader is sleeping
 	stopped bool
 	earlier chan struct{} // a token tells the leader that there is a new first deadline
-	wake    chan struct{} // a token makes one of the others the leader
+	wake    chan struct{} // a token wakes one of the others
 	done    chan struct{}
 }
 
@@ -92,8 +92,8 @@ func (t *heapDesign) Stop() {
 	}
 }
 
-// call wakes the leader, or a worker that becomes the leader. One pending token is enough. The caller holds the
-// mutex.
+// call wakes the leader, or another worker if there is no leader. One pending token is enough. The caller
+// holds the mutex.
 func (t *heapDesign) call() {
 	wake := t.wake
 	if t.led {
@@ -149,7 +149,7 @@ func (t *heapDesign) next() (f func(), wait time.Duration, ok bool) {
 	if wait = e.deadline - time.Since(t.start); wait <= 0 {
 		t.remove(0)
 		if len(t.heap) > 0 && !t.led {
-			t.call() // another worker leads while this one runs the task
+			t.call() // another worker takes the next timeout while this one runs the task
 		}
 		return e.f, 0, true
 	}

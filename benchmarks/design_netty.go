@@ -10,7 +10,7 @@ import (
 // another queue, and the worker unlinks it at the next tick. At each tick the worker goes through the whole
 // bucket, runs the due tasks itself, and decrements the rounds of the other timeouts.
 //
-// Netty allocates a node for each element of a queue. These queues link the timeouts themselves.
+// Netty's queues are arrays in chunks. These queues link the timeouts themselves, and allocate nothing.
 type nettyDesign struct {
 	start    time.Time
 	tick     time.Duration

@@ -54,7 +54,7 @@ func (h *durations) merge(other *durations) {
 }
 
 // exceededBy returns a duration that at most n calls exceed: the end of the lowest such step. It returns 100 ms
-// if more than n calls take longer than that.
+// if more than n calls take 100 ms or longer.
 func (h *durations) exceededBy(n int) time.Duration {
 	above := h.over
 	if above > n {

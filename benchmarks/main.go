@@ -27,9 +27,9 @@ func program(args []string) error {
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	short := flags.Bool("short", false, "everything in under 5 minutes, with small numbers: a check, not a measurement")
 	runs := flags.Int("runs", 0, "number of rounds; the figures are the medians of the rounds (default 3, or 1 with -short)")
-	only := flags.String("only", "", "run only the cells whose `workload/peer` matches this regular expression")
+	only := flags.String("only", "", "run only the floor, and the cells whose `workload/peer` matches this\nregular expression")
 	out := flags.String("out", "", "write result.json, tables.md and the charts to this `directory`")
-	draw := flags.String("draw", "", "do not measure: write the tables and charts of this `result.json` again")
+	draw := flags.String("draw", "", "do not measure: print the tables of this `result.json` again, and with\n-out write the files again")
 	procs := flags.String("procs", "", "run each cell with each value of GOMAXPROCS in this `list`, for example 1,2,4")
 	list := flags.Bool("list", false, "list the workloads and the peers, and exit")
 	if err := flags.Parse(args); err != nil {

@@ -8,7 +8,8 @@ import (
 // A handle is whatever a peer's After returns: a pointer or a key.
 type handle any
 
-// A timer is what a workload drives. The adapters add no more than a call through an interface.
+// A timer is what a workload drives. An adapter adds a call through an interface, and what a user of the peer
+// would have to add.
 type timer interface {
 	// After calls f once, after d. It does not fail. If a peer refuses because it is full, the
 	// adapter tries again, as a user has to.
@@ -43,13 +44,14 @@ type options struct {
 	maxPending int // 0 for no limit
 }
 
-// wheelSize is the number of buckets, for each peer that lets the user choose: Netty's default.
+// wheelSize is the number of buckets, for each peer that lets the user choose and reaches every delay with
+// it: Netty's default.
 const wheelSize = 512
 
 // A peer is one of the timers that are compared.
 type peer struct {
 	name    string
-	module  string // import path of its module, for the version; empty for a design
+	module  string // import path of its module, for the version; empty for a design and package time
 	about   string
 	cancels bool // a timeout can be canceled
 	tells   bool // Cancel's result can be relied on
@@ -58,7 +60,7 @@ type peer struct {
 	rearms  bool // a timeout can be armed again after it has ended
 
 	fixedTick time.Duration // the only tick that it can have; 0 for any
-	million   bool          // takes part only where many timeouts are pending
+	million   bool          // takes part only in workloads with million set
 	kept      bool          // takes part only where timeouts are kept; it is a keeper
 
 	make func(options) timer
@@ -111,7 +113,7 @@ var peers = []peer{
 		stops: true, make: newSiddontang,
 	},
 	{
-		name: "heap design", about: "a heap under a mutex, a few workers (ScheduledThreadPoolExecutor, java.util.Timer)",
+		name: "heap design", about: "a heap under a mutex, a few workers (as in ScheduledThreadPoolExecutor; java.util.Timer has one)",
 		cancels: true, tells: true, stops: true, make: newHeapDesign,
 	},
 	{

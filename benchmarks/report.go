@@ -21,7 +21,8 @@ func printList(w io.Writer) {
 	}
 }
 
-// format formats v with three significant digits, and all digits before the decimal point.
+// format formats v with three significant digits, all digits before the decimal point, and at most
+// three after it.
 func format(v float64) string {
 	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return strconv.FormatFloat(v, 'f', -1, 64)
@@ -53,7 +54,7 @@ func (c *cell) verdict() string {
 func (r *result) writeTables(w io.Writer) {
 	mode := ""
 	if r.Short {
-		mode = " A short run: the numbers are small and say little."
+		mode = " A short run: most numbers and times are smaller than the texts say, and the figures say little."
 	}
 	fmt.Fprintf(w, "%s, commit %s, %s, %s, %d processors of %s. Medians of %s, with the least and the greatest.%s\n",
 		r.Date, r.Commit, r.Go, r.Platform, r.Processors, r.CPU, r.rounds(), mode)

@@ -120,8 +120,8 @@ func (o outcome) line(work string) string {
 	return strings.Join(parts, ", ")
 }
 
-// runProcess runs one cell once, until ctx ends. It sets GOMAXPROCS to procs unless that is 0. An error is an
-// error of this program, not of the peer.
+// runProcess runs one cell once, and kills it when ctx ends. It sets GOMAXPROCS to procs unless that is 0. An
+// error is an error of this program, not of the peer.
 func runProcess(ctx context.Context, work, peer string, procs int, short bool) (outcome, error) {
 	exe, err := os.Executable()
 	if err != nil {

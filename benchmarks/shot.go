@@ -26,7 +26,8 @@ func (s *shot) arm(t timer, d time.Duration) handle {
 	return t.After(d, s.fire)
 }
 
-// move sets the new deadline before it resets the timeout. If the old deadline fires, that counts as early.
+// move sets the new deadline before it resets the timeout. If the timeout is moved to later and fires
+// at the old deadline, that counts as early.
 func (s *shot) move(t timer, h handle, d time.Duration) {
 	s.due.Store(int64(time.Since(epoch) + d))
 	t.Reset(h, d, s.fire)

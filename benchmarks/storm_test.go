@@ -44,7 +44,7 @@ func testFigures(t *testing.T, w *workload, peer string) outcome {
 	return out
 }
 
-// A peer without a limit has no cell. A peer with one gets the limit of the workload.
+// A peer without a limit cannot take part. A peer with one gets the limit of the workload.
 func TestLimitIsForPeersThatHaveOne(t *testing.T) {
 	w, _ := findWorkload("schedule-cancel-parallel-limit")
 	for _, p := range peers {

@@ -59,8 +59,8 @@ func (f *flags) count(times uint64) (n int) {
 	return n
 }
 
-// runFire arms all timeouts for one deadline, which is far enough ahead for every peer. It measures from the
-// first task to the last, so that the place of the deadline in a tick does not matter.
+// runFire arms all timeouts for one deadline. If the deadline comes before all are armed, that is a fault. It
+// measures from the first task to the last, so that the place of the deadline in a tick does not matter.
 func runFire(b *bench) {
 	n := b.work.size(b.short)
 	f := &flags{ran: make([]atomic.Uint64, n)}

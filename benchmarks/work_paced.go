@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// paced calls step once in each period, and returns how late a step was at most. After a late step, the next ones
-// follow without a wait until paced is on time again.
+// paced calls step once in each period, and returns how far it fell behind at most. After a late step, the
+// next ones follow without a wait until paced is on time again.
 func paced(steps int, period time.Duration, step func(i int)) (behind time.Duration) {
 	start := time.Now()
 	for i := range steps {

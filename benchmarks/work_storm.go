@@ -104,9 +104,9 @@ func runCancelByOther(b *bench) {
 	b.measure(func(d time.Duration) (int, time.Duration) { return b.handOver(max(1, b.processors()/2), d) })
 }
 
-// handOver makes goroutines arm timeouts, and as many others cancel them. It hands the timeouts over in slices of
-// 256. Each goroutine that arms may be up to 4 slices ahead. handOver returns how many timeouts there were, and
-// how long it took until all were canceled.
+// handOver makes goroutines arm timeouts, and as many others cancel them. It hands the timeouts over in
+// slices of 256. There are 4 slices for each goroutine that arms. handOver returns how many timeouts there
+// were, and how long it took until all were canceled.
 func (b *bench) handOver(goroutines int, d time.Duration) (n int, took time.Duration) {
 	const size, ahead = 256, 4
 	empty, full := make(chan []handle, ahead*goroutines), make(chan []handle, ahead*goroutines)

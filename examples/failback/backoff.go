@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A backoff computes how long to wait before each retry: up to base before the first, and up to twice as
-// long before each further one, but never longer than max. Jitter makes it random, so that calls that failed
-// together do not retry together.
+// A backoff computes how long to wait before each retry: up to base before the first, and up to twice the
+// previous bound before each further one, but never longer than max. Jitter makes it random, so that calls
+// that failed together do not retry together.
 type backoff struct {
 	base, max time.Duration // both positive
 	jitter    jitter

@@ -68,7 +68,7 @@ func (c *calls) run(ctx context.Context) error {
 	}
 	c.awaitEnds(ctx)
 
-	// The attempts in progress have a timeout. The report names attempts that exceed it.
+	// The attempts in progress have a timeout. The report counts those that exceed it by more than -grace.
 	limit, cancel := context.WithTimeout(context.Background(), c.opts.timeout+c.opts.grace)
 	defer cancel()
 	c.failback.shutdown(limit)

@@ -110,8 +110,8 @@ func (r *callsReport) answers(answer uint64, key string) bool {
 	return answer >= 1 && answer <= uint64(len(r.ledger)) && r.ledger[answer-1] == key
 }
 
-// rush returns how many calls waited for a retry when the service came up again, and how long it took until
-// the last of them was answered.
+// rush returns how many of the answered calls waited for a retry when the service came up again, and how long
+// it took until the last of them was answered.
 func (r *callsReport) rush(up time.Time) (waited int, last time.Duration) {
 	for _, rec := range r.records {
 		if rec.firstFailed.IsZero() || rec.firstFailed.After(up) || !rec.ended.After(up) || rec.outcome != answered {
@@ -143,7 +143,7 @@ func (r *callsReport) print(w io.Writer) {
 		count(w, "abandoned", r.byOutcome[abandoned], "(interrupted)")
 	}
 	count(w, "attempts", attempts, note)
-	count(w, "carried out", len(r.ledger), fmt.Sprintf("once each; %s requests were repeated after a lost answer", commas(r.repeated)))
+	count(w, "carried out", len(r.ledger), fmt.Sprintf("orders; %s more requests repeated one after a lost answer", commas(r.repeated)))
 	fmt.Fprintf(w, "\n%s\n", attemptsLine(r.byAttempt))
 	for i, o := range r.outages {
 		if o.up.IsZero() {
@@ -169,7 +169,7 @@ func attemptsLine(byAttempt []int) string {
 		fmt.Fprintf(&b, "  %d: %s", i+1, commas(n))
 	}
 	if rest > 0 {
-		fmt.Fprintf(&b, "  more: %s", commas(rest))
+		fmt.Fprintf(&b, "  later attempts: %s", commas(rest))
 	}
 	return b.String()
 }

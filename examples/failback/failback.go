@@ -23,8 +23,8 @@ const (
 	outcomes          // their number
 )
 
-// A failback retries calls that fail. While a call waits for its next attempt it is only a timeout on the
-// timer, without a goroutine and without a timer of the runtime.
+// A failback retries calls that fail. While a call waits for its next attempt it is a timeout on the timer,
+// without a goroutine. It has a timer of the runtime only if there is a deadline, for its context.
 //
 // The attempts block in the tasks of the timer. Without WithMaxConcurrency the timer would start another
 // goroutine for each attempt that blocks. When a service comes up again, all due calls would be attempted at

@@ -72,12 +72,16 @@ func (r *fleetReport) check() error {
 
 func (r *fleetReport) print(w io.Writer) {
 	o := r.opts
-	count(w, "providers", o.providers, fmt.Sprintf("on leases of %v, published in %v", o.ttl, millis(r.publishedIn)))
+	how := "on leases of %v, published in %v"
+	if !r.allPublished {
+		how = "on leases of %v, not all published in %v"
+	}
+	count(w, "providers", o.providers, fmt.Sprintf(how, o.ttl, millis(r.publishedIn)))
 	count(w, "renewals", int(r.renewed), fmt.Sprintf("every %v; %s more failed while the registry was down, %s otherwise",
 		millis(o.ttl/3), commas(int(r.failedDown)), commas(int(r.failed-r.failedDown))))
 	if r.restarted {
 		count(w, "lost", r.lost, fmt.Sprintf("leases, by a restart of the registry, which was down for %v", millis(r.downFor)))
-		how := "all within %v after the registry was up (bound %v)"
+		how = "all within %v after the registry was up (bound %v)"
 		if !r.allBack {
 			how = "not all within %v after the registry was up (bound %v)"
 		}

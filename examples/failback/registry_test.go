@@ -200,7 +200,7 @@ func TestStopWaitsForARenewal(t *testing.T) {
 }
 
 // TestRestart crashes the registry at 5.2 s, and starts a new one at 6.605 s. All leases are back within an
-// interval and a tick, at 7.615 s.
+// interval, the last one at 7.6 s.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{start: time.Now()}

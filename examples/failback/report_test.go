@@ -107,7 +107,7 @@ func TestPrinting(t *testing.T) {
 	require.Equal(t, "-1,234", commas(-1234))
 	require.Equal(t, "calls that made attempt  1: 1,000  2: 3", attemptsLine([]int{1000, 3}))
 	require.Contains(t, attemptsLine(make([]int, 12)), "  12: 0")
-	require.Contains(t, attemptsLine(append(make([]int, 12), 4, 5)), "  12: 0  more: 9")
+	require.Contains(t, attemptsLine(append(make([]int, 12), 4, 5)), "  12: 0  later attempts: 9")
 	var out bytes.Buffer
 	count(&out, "calls", 2000, "")
 	require.Equal(t, "calls              2,000\n", out.String())

@@ -20,7 +20,7 @@ const idempotencyKey = "Idempotency-Key"
 // endpoint, as they would in a database.
 type service struct {
 	busy float64 // fraction of the requests that it refuses with status 503
-	mute float64 // fraction of the requests that it carries out but never answers
+	mute float64 // of the requests that it carries out, the fraction that it never answers
 
 	mu       sync.Mutex
 	answers  map[string]uint64 // by idempotency key

@@ -18,7 +18,7 @@ type expiry struct {
 	at   time.Time
 }
 
-// A verdict says which leases of a run expired rightly.
+// A verdict counts the leases of a run that expired rightly, and names the others.
 type verdict struct {
 	rightly     int
 	wrongly     []string      // one line for each lease that expired at a wrong time or did not expire

@@ -56,7 +56,7 @@ func (d *deadlines) place(ctx context.Context, id string, deadline time.Time) er
 func at(t time.Time) string { return "@at " + t.UTC().Format(time.RFC3339Nano) }
 
 // withdraw removes the deadline of a paid order from the stream, or from the wheel that holds it if
-// the deadline is near. It may miss a deadline that is just being handed on, or if a message is lost.
+// the deadline is near. It misses a deadline that is just being handed on, and one whose message is lost.
 // Then a worker finds the order paid when the deadline comes.
 func (d *deadlines) withdraw(ctx context.Context, id string, deadline time.Time) (near bool, err error) {
 	if time.Until(deadline) <= d.window {
@@ -92,7 +92,7 @@ func parseDue(msg jetstream.Msg) (d dueMessage, err error) {
 	return dueMessage{msg: msg, id: id, deadline: deadline, sequence: meta.Sequence.Stream, delivery: int(meta.NumDelivered)}, nil
 }
 
-// setUp makes the stream of the deadlines, its consumer and the bucket, if they do not exist. With
+// setUp makes or updates the stream of the deadlines, its consumer and the bucket. With
 // 0 replicas it keeps the present number, so that a process that joins a cluster does not remove
 // replicas. If there is no stream yet, that means one replica.
 func setUp(ctx context.Context, js jetstream.JetStream, lease time.Duration, replicas int) error {

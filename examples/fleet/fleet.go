@@ -207,8 +207,8 @@ func (f *fleet) killAll(ctx context.Context) {
 	}
 }
 
-// settled returns when no order that was due before end is open, or after settleLimit. Then the check
-// at the end reports the open orders.
+// settled returns when no order that was due before end is open, or after settleLimit. In that
+// case the check at the end reports the open orders.
 func (f *fleet) settled(ctx context.Context, end time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()

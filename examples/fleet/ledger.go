@@ -18,14 +18,14 @@ var (
 const attemptTimeout = 2 * time.Second
 
 // A ledger changes the orders in the bucket. Its methods may be called by any goroutine of any
-// process. Except for the two errors above, an error means that the outcome is unknown. Then
+// process. Except for errEarly, errTaken and errOrder, an error means that the outcome is unknown. Then
 // the call must be repeated, and finds the outcome.
 type ledger struct {
 	kv  jetstream.KeyValue
 	now func() time.Time // the wall clock
 }
 
-// open makes an order. It returns errTaken if the key exists and another caller has made it. A caller
+// open makes an order. It returns errTaken if another caller has made it, or if it is no longer open. A caller
 // must not use an id for two orders.
 func (l *ledger) open(ctx context.Context, id, by string, deadline time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)

@@ -1,6 +1,6 @@
 // Fleet cancels orders that are not paid in time, on several machines that share the deadlines. A
 // stream of NATS JetStream has all deadlines, and the wheels of workers hold the near ones. It kills
-// workers, to show that no deadline is lost, early or handled twice.
+// workers, to show that no deadline is lost, and that no order is canceled early or twice.
 package main
 
 import (

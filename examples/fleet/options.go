@@ -48,7 +48,7 @@ func newFlags(o *options) *flag.FlagSet {
 	fs.IntVar(&o.kills, "kills", 2, "`number` of times that a worker is killed and another one started")
 	fs.DurationVar(&o.window, "window", 5*time.Second, "`time` before a deadline from which a worker holds it; -window and -lease\nmust be the same on all machines")
 	fs.DurationVar(&o.lease, "lease", 3*time.Second, "`time` without a sign of life of a worker after which another one gets\nits deadlines")
-	fs.DurationVar(&o.tick, "tick", 10*time.Millisecond, "`time` between two ticks of a worker's wheel")
+	fs.DurationVar(&o.tick, "tick", 10*time.Millisecond, "`time` between two ticks of the wheels of workers and shop")
 	fs.BoolVar(&o.wheel, "wheel", true, "hold near deadlines on a wheel; false: cancel an order when the server\ndelivers the deadline")
 	fs.StringVar(&o.url, "nats", "", "`addresses` of servers to use, such as nats://host:4222, separated by commas;\nwithout -nats, servers are started in this process")
 	fs.IntVar(&o.servers, "servers", 1, "`number` of servers to start: 1, or 3 or more for a cluster")

@@ -14,10 +14,10 @@ import (
 //	(no key)                 \----- deadline ---> canceled
 //	          deadline ------------------------> void
 //
-// The deadline of an order is a message of a stream. It has one owner at a time:
+// The deadline of an order is a message of a stream. The server gives it to one owner at a time:
 //
 //	owner            where it is                    handed on
-//	the stream       a schedule, deadlines.at.ID    the server, a window before the deadline
+//	the stream       a schedule, deadlines.at.ID    by the server, a window before the deadline
 //	the consumer     a message, deadlines.due.ID    to a worker that asks for more
 //	a worker         its wheel; unacknowledged      acknowledged once the order has ended, or handed
 //	                 in the stream                  to another worker if no sign of life came for a lease
@@ -33,7 +33,7 @@ import (
 //     If the order came first, a crash could leave an order that nobody ever ends.
 //   - The shop, between payment and withdrawal: a deadline of a paid order. See above.
 //   - A worker that holds deadlines: the server gives them to other workers when the lease is over.
-//     Orders that are due by then are canceled late, by less than a lease.
+//     Orders that are due by then are canceled late, by about a lease at most.
 //   - A worker, between cancellation and acknowledgment: the same. The next worker sees that the
 //     order has ended. So a notice of the cancellation to others would have to be sent at least once.
 //   - A worker that was only cut off, and continues: two workers hold the deadline, and one

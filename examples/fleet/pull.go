@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// After the leader of a pull is lost, the client notices within two heartbeats, and pulls again.
+	// After the server that leads the consumer is lost, the client notices within two heartbeats, and pulls
+	// again.
 	pullHeartbeat = 500 * time.Millisecond
 	pullExpiry    = 5 * time.Second
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// startLimit bounds the time until servers, or what is on them, can be used.
+// startLimit bounds the time until servers, or their streams and buckets, can be used.
 const startLimit = 30 * time.Second
 
 // servers run inside this process: one, or a cluster of several. The methods must not be called at

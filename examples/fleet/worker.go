@@ -88,7 +88,8 @@ func (w *worker) start(ctx context.Context) (err error) {
 	return persist(ctx, w.pull)
 }
 
-// take takes what the server delivers, one message after another. It does not wait for an answer.
+// take takes what the server delivers, one message after another. It does not wait for an answer. Without the
+// wheel it waits while workerConcurrency requests are in progress.
 func (w *worker) take(msg jetstream.Msg) {
 	d, err := parseDue(msg)
 	if err != nil {

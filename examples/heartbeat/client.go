@@ -43,8 +43,8 @@ func (cs *clients) newClient(conn net.Conn, began time.Time) *client {
 }
 
 // A heartbeat is due when nothing has been written for the interval, so each other
-// packet moves its timeout. If the heartbeat is already due, Move returns false. Then
-// Run has started and waits for mu, and it need not send a heartbeat.
+// packet moves its timeout. If a runner has already claimed the heartbeat, Move
+// returns false. Then Run waits for mu, or is about to, and it need not send one.
 
 // start arms the client's timeouts.
 func (c *client) start(rng *rand.Rand) (err error) {

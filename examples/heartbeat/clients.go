@@ -168,7 +168,7 @@ func (cs *clients) header(w io.Writer, connecting time.Duration) {
 		commas(int64(len(cs.all))), connecting.Round(time.Millisecond), o.interval, o.limit, o.tick)
 }
 
-// A poisson is a schedule of random events. The time between two of them is mean on average.
+// A poisson is a schedule of random events. Mean is the average time between two of them.
 type poisson struct {
 	mean time.Duration
 	rng  *rand.Rand

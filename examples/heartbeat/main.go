@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // spareFiles is how many descriptors are left for everything except the connections.
 const spareFiles = 32
 
-// measure runs as many connections over loopback as descriptors allow. Each
+// measure runs the connections over loopback, or as many as descriptors allow. Each
 // takes two, because both of its ends are in this process.
 func measure(ctx context.Context, o options, stdout, stderr io.Writer) (*report, error) {
 	files := descriptors()

@@ -33,7 +33,7 @@ func newFlags(o *options) *flag.FlagSet {
 	fs.DurationVar(&o.duration, "duration", 3*time.Second, "`time` during which clients fall silent, at random moments")
 	fs.DurationVar(&o.traffic, "traffic", 2*time.Second, "client: mean `time` between two packets that are not heartbeats, 0 for none")
 	fs.Float64Var(&o.silent, "silent", 0.05, "`fraction` of the clients that fall silent, from 0 to 1")
-	fs.Uint64Var(&o.seed, "seed", 1, "`number` that determines which clients fall silent, and when")
+	fs.Uint64Var(&o.seed, "seed", 1, "`number` that determines which clients fall silent, when, and when clients send other packets")
 	return fs
 }
 
@@ -57,7 +57,7 @@ func parseOptions(args []string) (options, error) {
 		within("traffic", o.traffic, 0, time.Hour),
 		within("silent", o.silent, 0, 1),
 	)
-	// A heartbeat may be a tick late. With a shorter limit the server would close
+	// A heartbeat may be a tick late. With a shorter limit the server could close
 	// clients that are not silent.
 	if least := o.interval + 2*o.tick; err == nil && o.limit < least {
 		err = fmt.Errorf("invalid value %v for flag -limit: allowed is -interval plus two times -tick (%v) or more", o.limit, least)

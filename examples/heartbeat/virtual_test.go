@@ -195,7 +195,7 @@ func newPeer(t *testing.T, o options) (*server, net.Conn, <-chan error) {
 }
 
 // Data one nanosecond before the deadline is in time, a whole packet or not. Then
-// the connection is closed at the deadline of that data: not before, and not after.
+// the connection is closed at the first tick boundary after the deadline of that data.
 func TestPeerIsClosedAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, conn, handled := newPeer(t, options{limit: 100 * ms, tick: 10 * ms})

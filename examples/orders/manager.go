@@ -17,12 +17,12 @@ import (
 // costs only the time to read the index again.
 //
 // Deadlines are times of the wall clock. They become delays when a timeout is armed. From then on the wheel
-// uses the monotonic clock, and does not notice when the wall clock is set. The manager reads the index
-// again every half horizon and arms the orders in it anew. So half a horizon after the clock is set, the
-// wheel is right again. Until then, if the clock was set forward, orders are canceled late, by less than
-// half a horizon. If the clock was set back, a timeout expires before the deadline. The transaction then
-// refuses to cancel, and the order waits for as long as the clock was set back. No order is canceled before
-// the wall clock has reached its deadline.
+// uses the monotonic clock, and does not notice when the wall clock is set. The manager reads the index again
+// every half horizon and arms the orders in it anew. So half a horizon after the clock is set, the wheel is
+// right again. Until then, if the clock was set forward, orders are canceled late, by about half a horizon at
+// most. If the clock was set back, a timeout expires before the deadline. The transaction then refuses to
+// cancel, and the order waits for as long as the clock was set back. No order is canceled before the wall
+// clock has reached its deadline.
 type manager struct {
 	store    *store
 	timer    *hashedwheel.Timer
@@ -118,7 +118,7 @@ func (m *manager) pay(id uint64) (bool, error) {
 }
 
 // expire is the task of a timeout. It blocks until the transaction is on disk. That is allowed: other
-// timeouts do not wait for it, and orders that are due together share a transaction.
+// timeouts wait for it for two ticks at most, and orders that are due together share a transaction.
 func (m *manager) expire(id uint64) {
 	o, ok, err := m.store.cancel(id)
 	if ok {

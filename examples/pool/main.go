@@ -1,5 +1,6 @@
-// Pool runs the tasks of a timer on a goroutine pool, github.com/panjf2000/ants, so that the
-// pool limits how many tasks run at a time.
+// Pool runs the tasks of a timer on a goroutine pool, github.com/panjf2000/ants. The timer itself
+// runs the tasks that the pool refuses. With -blocking the pool refuses none, and limits how many
+// tasks run at a time.
 package main
 
 import (

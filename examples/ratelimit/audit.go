@@ -43,8 +43,8 @@ func apart(interval time.Duration) rule {
 	}
 }
 
-// quietOrWaited is the rule of a debounce: the key has been quiet since the
-// event, or a call has waited for the maximum.
+// quietOrWaited is the rule of a debounce: the event is at least quiet old,
+// or a call has waited for the maximum.
 func quietOrWaited(quiet, maxWait time.Duration) rule {
 	return func(h *history, n int, now time.Time) bool {
 		if now.Sub(h.asked[n]) >= quiet {

@@ -40,7 +40,7 @@ func followFiles(ctx context.Context, o options, stdout, stderr io.Writer) (err 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "%s files (every tenth written without pauses), %s writes in %v, tick %v\n\n",
+	fmt.Fprintf(stdout, "%s files (every tenth written without long pauses), %s writes in %v, tick %v\n\n",
 		commas(int64(o.files)), commas(ws.writes.Load()), elapsed.Round(time.Millisecond), o.tick)
 	l.print(stdout)
 	return errors.Join(l.check(), byThrottle.check("throttle", ws.last), byDebounce.check("debounce", ws.last))
@@ -78,8 +78,8 @@ func (ws *writers) write(ctx context.Context) error {
 	return ws.err
 }
 
-// bursts writes to file i again and again. It makes no pauses for every tenth
-// file, so that a debounce without a maximum would never index it.
+// bursts writes to file i again and again. For every tenth file it makes only
+// short pauses, so that a debounce without a maximum would not index it until the end.
 func (ws *writers) bursts(ctx context.Context, i int) error {
 	name := fmt.Sprintf("%04d.txt", i)
 	rng := rand.New(rand.NewPCG(ws.opts.seed, uint64(i)))
@@ -116,7 +116,7 @@ type index struct {
 
 	mu    sync.Mutex
 	files map[string]*indexed
-	err   error // the first one
+	err   error // all of them, joined
 }
 
 type indexed struct {

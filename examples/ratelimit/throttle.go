@@ -92,7 +92,8 @@ func (th *Throttle[K, V]) run(key K, k *throttled[V], value V) (err error) {
 }
 
 // end ends a key's interval. The interval lasts until end has the lock. So if a
-// call comes at the same time and gets the lock first, it is kept, and end makes it.
+// call comes at the same time and gets the lock first, with trailing it is kept, and
+// end makes it.
 func (th *Throttle[K, V]) end(key K, k *throttled[V]) {
 	th.mu.Lock()
 	value, ok := th.take(k)

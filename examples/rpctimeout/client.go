@@ -26,7 +26,7 @@ type client struct {
 
 	lastID  atomic.Uint64
 	slots   chan struct{} // holds a token for each call in flight
-	closing chan struct{} // closed when the last call has been made
+	closing chan struct{} // closed when all calls have ended, or the run is interrupted
 	stats   stats
 }
 

@@ -67,7 +67,7 @@ func TestBrowserReadout(t *testing.T) {
 		require.Equal(t, 0.0, script[float64](b, outlineAt, -x, -y), "the opposite bucket has none")
 	}
 	b.shot("pointed")
-	for ring, says := range map[float64]string{0.5: "expire when the hand", 0.69: "move one ring inward"} {
+	for ring, says := range map[float64]string{0.5: "expires when the hand", 0.69: "moves one ring inward"} {
 		b.pointAt("mouse", int(-half*ring), 0)
 		b.eventually("the sentence says "+says, func() bool { return strings.Contains(b.shown("#readout"), says) })
 	}

@@ -21,7 +21,7 @@ const controls = new Controls();
 
 const tiles = [
   ["pending", "Pending", (s) => s.pending, count, "other", "will run unless they are canceled"],
-  ["queued", "Queued", (s) => s.queued, count, "other", "armed or canceled since the last tick"],
+  ["queued", "Queued", (s) => s.queued, count, "other", "wait for the wheel at the next tick"],
   ["scheduled", "Scheduled a second", (s) => s.rates.scheduled, rate, "scheduled", "armed with a delay"],
   ["canceled", "Canceled a second", (s) => s.rates.canceled, rate, "canceled", "answered in time: they never run"],
   ["expired", "Expired a second", (s) => s.rates.expired, rate, "expired", "they came due: the task started"],

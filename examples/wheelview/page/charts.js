@@ -60,7 +60,7 @@ export class Spark {
 }
 
 // A Histogram has a bar for each octave of the lateness. The bounds of the library's classes are
-// multiples of 1,024 ns, so four classes make one bar.
+// multiples of 1,024 ns, so four classes make one bar, or fewer at the start.
 const unit = 1.024; // microseconds
 
 export class Histogram {

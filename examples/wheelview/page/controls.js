@@ -1,4 +1,5 @@
-// The controls. A change is sent at once. The controls show the settings that the server reports.
+// The controls. A change is sent at once, that of a slider when it has not moved for a moment. The controls show
+// the settings that the server reports.
 
 import { count, time } from "./format.js";
 

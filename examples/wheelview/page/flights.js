@@ -9,7 +9,7 @@ const lasts = { land: 450, leave: 550 }; // ms
 const spread = 66; // ms over which the dots of a snapshot start: the time until the next one
 
 // moves compares two snapshots of a timer. It returns the buckets that hold more than before, the
-// buckets of the first ring that the hand has emptied, and how many timeouts have expired.
+// buckets of the first ring that the hand has passed, and how many timeouts have expired.
 export function moves(before, after) {
   const landed = [];
   after.levels.forEach((l, level) => {

@@ -59,14 +59,14 @@ export class Readout {
     const { wheel, load } = this.snapshot;
     if (n === 0) {
       return wait === undefined ? "Nothing more is due in this span of time."
-        : "Nothing is due in this span of time, so the hand skips it.";
+        : "Nothing is due in this span of time yet.";
     }
     const when = wait === undefined ? "now" : `in ${time(wait)}`;
     const reach = ticksPer(level, wheel.size) * wheel.size * wheel.tickMs;
     if (level === wheel.levels - 1 && load.maxDelayMs > reach) {
       return `The hand gets here ${when}. Timeouts that are due in a later turn stay.`;
     }
-    return level === 0 ? `They expire when the hand gets here, ${when}.` : `They move one ring inward before the hand gets here, ${when}.`;
+    return level === 0 ? `What is due expires when the hand gets here, ${when}.` : `What is due moves one ring inward before the hand gets here, ${when}.`;
   }
 
   write(...lines) {

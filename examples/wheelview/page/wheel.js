@@ -38,7 +38,7 @@ export class Wheel {
     else this.flights.clear();
   }
 
-  // shade returns the color of a bucket that holds n timeouts. It grows with the logarithm of n.
+  // shade returns the index of the color of a bucket that holds n timeouts. It grows with the logarithm of n.
   shade(n) {
     return Math.min(shades - 1, Math.floor((Math.log(n) / Math.log1p(this.top)) * shades));
   }
