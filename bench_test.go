@@ -302,8 +302,8 @@ func benchLateness[H any](b *testing.B, im impl[H]) {
 }
 
 // A million tasks are due at the same moment. The benchmark measures how long after that moment the last of them
-// has run. It is the last benchmark, because package time starts a goroutine for each task, and each later garbage
-// collection has to visit what is left of these goroutines.
+// has run. It is the last benchmark of this file, because package time starts a goroutine for each task, and each
+// later garbage collection has to visit what is left of these goroutines.
 func BenchmarkFire(b *testing.B) {
 	b.Run("n=1000000/impl=wheel", func(b *testing.B) {
 		benchFire(b, func() impl[*Timeout] { return wheelImpl(b) })

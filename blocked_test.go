@@ -448,15 +448,15 @@ func TestCanceler(t *testing.T) {
 	})
 }
 
-// A call of Canceled that blocks, panics or exits delays no other, and a blocked task delays none of them.
-// Shutdown waits for them.
+// A call of Canceled that blocks, panics or calls runtime.Goexit delays no other, and a blocked task delays none of
+// them. Shutdown waits for them.
 func TestCanceledThatDoesNotReturn(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var reported atomic.Int64
 		timer := newTimer(t, WithTick(time.Millisecond), WithPanicHandler(func(*Timeout, any, []byte) { reported.Add(1) }))
-		release := make(chan struct{})
+		task, release := make(chan struct{}), make(chan struct{})
 		blocks := func() { <-release }
-		_, err := timer.AfterFunc(0, blocks)
+		_, err := timer.AfterFunc(0, func() { <-task })
 		require.NoError(t, err)
 		pass(time.Millisecond)
 
@@ -490,6 +490,9 @@ func TestCanceledThatDoesNotReturn(t *testing.T) {
 			timer.Shutdown(context.Background())
 			done.note()
 		}()
+		pass(time.Second)
+		require.Empty(t, done.all())
+		close(task)
 		pass(time.Second)
 		require.Empty(t, done.all())
 		close(release)
@@ -633,8 +636,8 @@ func TestWaitingOnesAreReleased(t *testing.T) {
 	}
 }
 
-// A Reset that has read the clock before the boundary at which the timeout got into a batch does not push it for
-// the worker. The runner that finds the timeout in the batch pushes it, and no sweep loses it.
+// A Reset that has read the worker's position before the boundary at which the timeout got into a batch does not
+// push it for the worker. The runner that finds the timeout in the batch pushes it, and no sweep loses it.
 func TestResetUnseenByTheWorker(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
@@ -703,8 +706,8 @@ func TestCanceledAfterShutdown(t *testing.T) {
 	})
 }
 
-// Tasks that use the processor for long but do not block get no goroutine each. The test runs on real time, with
-// fewer processors than runners that could use one.
+// Tasks that use the processor for long but do not block get no goroutine each. The test runs on real time, because
+// virtual time stands still while a task computes.
 func TestBusyTasksNeedFewRunners(t *testing.T) {
 	timer := newTimer(t, WithTick(10*time.Millisecond))
 	const n = 20_000

@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A bucket behaves like a list. Each timeout knows its position, in the first array and in the chunks. Memory
-// after the last entry keeps no timeout alive. When the bucket gets a new base, an overdue entry gets the
-// present tick.
+// A bucket behaves like a map from timeouts to ticks. Each timeout knows its position, in the first array and in
+// the chunks. Memory after the last entry keeps no timeout alive. When the bucket gets a new base, an overdue entry
+// gets the present tick.
 func TestBucketModel(t *testing.T) {
 	r := newRand(t)
 	var b bucket

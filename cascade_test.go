@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If a bucket of an upper level holds many timeouts, next is one block before their block. From then on they move
-// down in chunks, until the next block begins, whatever happens to them meanwhile.
+// If a bucket of an upper level holds many timeouts, wheel.next is the start of the block before theirs. While the
+// hand is in that block, they move down in chunks, whatever happens to them meanwhile.
 func TestCascadeComesDownInTime(t *testing.T) {
 	for _, levels := range []int{2, 3} {
 		for _, traffic := range []bool{false, true} {
@@ -47,7 +47,7 @@ func TestCascadeComesDownInTime(t *testing.T) {
 					case 1: // reset it, and move it as settle does
 						to.word.Store(pendingAt(0, tick))
 						w.move(to, tick)
-					case 2: // reset it to a later turn of the level without the wheel
+					case 2: // reset it to a later turn of the level and do not call the wheel
 						to.word.Store(pendingAt(0, tick+size<<shift))
 					default:
 						all = append(all, testTimeout(tick))
@@ -122,7 +122,8 @@ func TestCascadeOfFewCanWait(t *testing.T) {
 	}
 }
 
-// A large bucket needs the worker one block before its own, even if a smaller bucket is due between the two.
+// A large bucket needs the worker one block before its own, even if a smaller bucket is due before
+// that block.
 func TestCascadeChecksPastTheNextBlock(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	w.place(testTimeout(31), 31)
@@ -204,7 +205,8 @@ func TestBucketWithStaleMinBecomesLarge(t *testing.T) {
 	require.EqualValues(t, 36, w.next)
 }
 
-// Very many timeouts that are due in later rounds are not checked when the hand reaches their bucket.
+// Very many timeouts that are due in later rounds are not checked when the hand is one block before their
+// bucket.
 func TestLaterRoundsAreNotChecked(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	const later = 24 + 128

@@ -21,7 +21,7 @@ func TestClockDue(t *testing.T) {
 		{10 * ms, 3 * ms, 7 * ms, 1},
 		{10 * ms, 3 * ms, 7*ms + 1, 2},
 
-		// A delay of zero or less is due at the next boundary, also when it is armed exactly at a boundary.
+		// A timeout with a delay of zero or less is due at the next boundary, even if it is armed exactly at one.
 		{10 * ms, 0, 0, 1},
 		{10 * ms, 10*ms - 1, 0, 1},
 		{10 * ms, 10 * ms, 0, 2},

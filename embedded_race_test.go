@@ -106,7 +106,7 @@ func (r *pooledRound) use(rnd *rand.Rand) {
 			runtime.Gosched()
 		}
 		if rnd.IntN(4) == 0 {
-			p.notUntil.Store(0) // the task may arm the timeout at the same time, but for no later time
+			p.notUntil.Store(0) // the task may set it again meanwhile, but to no later time than this Move
 			p.timeout.Move(time.Duration(200+rnd.IntN(500)) * time.Microsecond)
 		}
 		for p.ended.Load() != p.armed.Load() {

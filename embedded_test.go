@@ -29,8 +29,8 @@ func newRequest(timer *Timer) *request {
 	return c
 }
 
-// Before a timeout is armed for the first time, it is not pending, expired or canceled, and its methods do nothing.
-// This holds before and after Init.
+// Before a timeout is armed for the first time, it is not pending, expired or canceled, and Cancel, Move and Wait
+// do nothing. This holds before and after Init.
 func TestIdleTimeout(t *testing.T) {
 	timer := newTimer(t)
 	zero, bound := new(Timeout), newRequest(timer)
@@ -318,8 +318,9 @@ func TestDeadlineOutOfRange(t *testing.T) {
 	})
 }
 
-// Only the monotonic reading of a deadline counts, if the deadline has one. These deadlines look as if the wall
-// clock had been set by an hour since. A comparison of wall clocks would make them an hour early or late.
+// Only the monotonic reading of a deadline counts, if the deadline has one. Two of these deadlines look as if the
+// wall clock had been set back or forward by an hour after New. A comparison of wall clocks would make them an hour
+// early or late.
 func TestDeadlineAfterTheClockWasSet(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
 	start := timer.clock.start
@@ -340,9 +341,9 @@ func setWall(t *time.Time, by time.Duration) {
 	*(*uint64)(unsafe.Pointer(t)) += uint64(by/time.Second) << 30
 }
 
-// If a deadline has a monotonic reading, the clock is not read: neither to arm a new timeout or one that has ended,
-// nor to move a pending one. Here the timer's position is at a tick that passed long ago, and the deadlines have
-// passed by the clock. So a reading of the clock would change the result.
+// A deadline is not compared with the present time: neither to arm a new timeout or one that has ended, nor to move
+// a pending one. Here the timer's position is at a tick that passed long ago, and the deadlines have passed. So a
+// comparison with the present time would change the result.
 func TestDeadlineReadsNoClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -390,7 +391,7 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 	}
 }
 
-// A due timeout waits for its turn behind a task that blocks. If it is reset at each tick, or canceled and armed
+// A due timeout waits for its turn behind a task that blocks. If it is reset again and again, or canceled and armed
 // again, it has only a few entries in the batches.
 func TestRearmedDoNotPileUp(t *testing.T) {
 	for name, again := range map[string]func(to *Timeout){
@@ -410,7 +411,7 @@ func TestRearmedDoNotPileUp(t *testing.T) {
 				most := 0
 				for range 100 {
 					again(&c.timeout)
-					pass(2 * tick)
+					pass(4 * tick) // until the timeout is due
 					entries := 0
 					for _, b := range timer.runners.batches {
 						entries += b.left()

@@ -24,7 +24,7 @@ func ExampleTimer_NewTimeout() {
 	task := hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) {
 		done <- fmt.Sprint("timed out, expired: ", to.IsExpired())
 	})
-	answered, _ := timer.NewTimeout(task, time.Second)
+	answered, _ := timer.NewTimeout(task, time.Minute)
 	lost, _ := timer.NewTimeout(task, 20*time.Millisecond)
 
 	fmt.Println("canceled in time:", answered.Cancel())

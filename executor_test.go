@@ -434,8 +434,8 @@ func TestExecutorFullNotifiesCancelers(t *testing.T) {
 	})
 }
 
-// With a limit, Canceled is called for timeouts that Stop returned, after the running task has ended. Shutdown waits
-// for these calls.
+// At the limit, Canceled is called for timeouts that Stop returned, even while a task runs. When Shutdown has
+// returned, all these calls have been made.
 func TestExecutorAtTheLimitNotifiesCancelers(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1),
@@ -527,9 +527,9 @@ func TestRefusedCountsOnce(t *testing.T) {
 	})
 }
 
-// If an executor panics after it has started the task on another goroutine, the panic is reported. This holds if the
-// task is running, has returned, has exited or was canceled. The submitted function does not keep a timeout alive
-// that has ended.
+// If an executor panics after it has started the task on another goroutine, the panic is reported. This holds if
+// the task is running, has returned or has called runtime.Goexit. It also holds if the timeout was canceled. The
+// submitted function does not keep a timeout alive that has ended.
 func TestExecutorPanicsAfterStart(t *testing.T) {
 	for name, task := range map[string]func(){
 		"running":  func() { time.Sleep(time.Second) },

@@ -25,14 +25,15 @@ const (
 	explorerName = "explorer" // its name in the rewritten files
 )
 
-// TestExplore runs the package in all orders of the atomic steps of a few goroutines. The scenarios are the
-// tests in testdata/explore/steps. The explorer is in testdata/explore, and has tests of its own.
-// HASHEDWHEEL_FULL=1 searches twice as many orders, and HASHEDWHEEL_EXPLORE=full searches for hours. With
-// HASHEDWHEEL_EXPLORE_TIME=1m each scenario ends after a minute. -run=TestExplore/steps/TestStepsEndsOne runs
-// a single scenario. For each search, a line in the log says what it has left out.
+// TestExplore runs the package in the possible orders of the atomic steps of a few goroutines, up to the bounds of
+// each scenario. The scenarios are the tests in testdata/explore/steps. The explorer is in testdata/explore, and
+// has tests of its own. HASHEDWHEEL_FULL=1 searches twice as many orders, and HASHEDWHEEL_EXPLORE=full searches for
+// hours. With HASHEDWHEEL_EXPLORE_TIME=1m each scenario ends after a minute.
+// -run=TestExplore/steps/TestStepsEndsOne runs a single scenario. For each search, a line in the log gives its
+// bounds, and says whether orders were left out.
 //
-// The scenarios use a copy of the package that differs in one point. The gates of the explorer replace sync,
-// sync/atomic and the functions that read the time, and stand before operations on channels.
+// The scenarios use a copy of the package. In it, the explorer's gates replace sync, sync/atomic, runtime and the
+// functions of package time that read the clock or wait, and stand before operations on channels.
 func TestExplore(t *testing.T) {
 	needsProcesses(t)
 	if testing.Short() && !full() {
@@ -66,7 +67,8 @@ func TestExplore(t *testing.T) {
 // command knows that the test result depends on them.
 func readAll(t *testing.T, dir string) {
 	t.Helper()
-	t.Log("HASHEDWHEEL_EXPLORE="+os.Getenv("HASHEDWHEEL_EXPLORE"), "HASHEDWHEEL_FULL="+os.Getenv("HASHEDWHEEL_FULL"))
+	t.Log("HASHEDWHEEL_EXPLORE="+os.Getenv("HASHEDWHEEL_EXPLORE"), "HASHEDWHEEL_FULL="+os.Getenv("HASHEDWHEEL_FULL"),
+		"HASHEDWHEEL_EXPLORE_TIME="+os.Getenv("HASHEDWHEEL_EXPLORE_TIME"))
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			_, err = os.ReadFile(path)
@@ -216,7 +218,7 @@ func (w *rewriter) text(from, to token.Pos) string {
 // visit rewrites one node of the syntax tree.
 func (w *rewriter) visit(n ast.Node) bool {
 	switch n := n.(type) {
-	case *ast.SelectorExpr: // functions that read the time
+	case *ast.SelectorExpr: // functions that read the clock or wait
 		if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" {
 			switch n.Sel.Name {
 			case "Now", "Since", "Until", "Sleep", "AfterFunc":
@@ -224,7 +226,7 @@ func (w *rewriter) visit(n ast.Node) bool {
 				w.used = true
 			}
 		}
-	case *ast.BinaryExpr: // a counter whose value matters only at multiples of some thousands
+	case *ast.BinaryExpr: // a counter whose value matters only at multiples of pruneEvery
 		if call, ok := n.X.(*ast.CallExpr); ok && n.Op == token.REM {
 			if f, ok := call.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Add" {
 				w.replace(f.Sel, "CyclicAdd")

@@ -11,7 +11,7 @@ import (
 )
 
 // The test checks the durations on both sides of each bound between two classes. The classes follow one another
-// without a gap, and the width of a class is at most a quarter of its durations.
+// without a gap, and a class is at most as wide as a quarter of its durations, or 1,024 ns.
 func TestHistogramClasses(t *testing.T) {
 	require.Zero(t, classOf(0))
 	require.Equal(t, classes-1, classOf(math.MaxInt64))

@@ -137,6 +137,9 @@ func TestKeyedTouchIsOneStep(t *testing.T) {
 		require.Equal(t, next, got)
 		k.Remove(1)
 	}
+	require.Positive(t, missed)
+	require.Positive(t, later)
+	require.NotEmpty(t, touched)
 	_, err := timer.Shutdown(t.Context())
 	require.NoError(t, err)
 	for _, old := range touched {
@@ -240,4 +243,6 @@ func TestKeyedClearRace(t *testing.T) {
 		kept += len(left)
 	}
 	t.Logf("%d cleared while others called Set, %d kept", cleared, kept)
+	require.Positive(t, cleared)
+	require.Positive(t, kept)
 }

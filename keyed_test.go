@@ -104,7 +104,7 @@ func TestKeyedModel(t *testing.T) {
 			require.Equal(t, values, maps.Collect(k.All()))
 			checkStats(t, timer)
 
-			// After Stop, entries that were pending stay. Only Get, Remove and Clear have an effect.
+			// After Stop, entries that were pending stay. Set, Move and Touch fail.
 			require.Len(t, timer.Stop(), len(model))
 			for key, value := range values {
 				if k.Len() <= len(model)/2 {

@@ -59,7 +59,7 @@ func (b block) Run(*Timeout) { <-b }
 
 // The worker, runners, and goroutines that notify a Canceler or submit to an executor have labels of their own, not
 // those of the goroutine that started them.
-func TestGoroutinesHaveNoLabels(t *testing.T) {
+func TestGoroutinesHaveTheirOwnLabels(t *testing.T) {
 	for name, opts := range map[string][]Option{
 		"timer":    nil,
 		"executor": {WithExecutor(func(func()) error { return errors.New("full") }), WithName("executor")},
@@ -207,7 +207,7 @@ func TestLabeled(t *testing.T) {
 	}
 }
 
-// A labeled task can be repeated, canceled, and be in a group, like a task without labels.
+// A labeled task can be repeated and canceled, and can be in a group, like a task without labels.
 func TestLabeledIsATask(t *testing.T) {
 	require.Nil(t, Labeled(t.Context(), nil))
 	require.Nil(t, Labeled(t.Context(), TaskFunc(nil)))

@@ -17,7 +17,7 @@ import (
 // A promised is a task of TestTenMillion. It needs no allocation of its own.
 type promised struct {
 	deadline time.Duration // since base
-	late     time.Duration // when it started, after the deadline; 0 before that
+	late     time.Duration // how long after the deadline it started; 0 until then
 	base     *time.Time
 	ran      *atomic.Int64
 }

@@ -22,7 +22,7 @@ func TestGoleakIgnoresTheWorker(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
 	_, err = timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return timer.worker.presence.Load() == asleep }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return timer.worker.presence.Load() == asleep }, patience, time.Millisecond)
 	require.NoError(t, goleak.Find(others, ignored))
 	require.ErrorContains(t, goleak.Find(others), worker)
 

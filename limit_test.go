@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slotsInUse returns how many slots of the limit are in use. It is exact at rest. Otherwise it may count slots that are
-// just being freed.
+// slotsInUse returns how many slots of the limit are in use. It is exact only while none is being
+// taken or freed.
 func (t *Timer) slotsInUse() int {
 	t.limit.mu.Lock()
 	defer t.limit.mu.Unlock()
@@ -24,8 +24,8 @@ func (t *Timer) slotsInUse() int {
 	return int(t.limit.max - free)
 }
 
-// All slots can be used from any stripe, wherever they were freed. The limits are near the number of stripes, and near
-// the number of slots that a stripe gets at a time.
+// All slots can be used from any stripe, wherever they were freed. Some limits are near 8, the least number of
+// stripes. With the largest, a stripe gets many slots at a time.
 func TestSlotsAreFoundAnywhere(t *testing.T) {
 	for _, limit := range []int{1, 2, 7, 8, 9, 100, 1000, 10_000} {
 		timer := newTimer(t, WithTick(time.Hour), WithMaxPending(limit))
@@ -47,30 +47,38 @@ func TestSlotsAreFoundAnywhere(t *testing.T) {
 	}
 }
 
-// Goroutines take and free slots on all stripes. There are as many slots as they need at most. So none is refused, and
-// the limit is never exceeded.
+// Goroutines take and free slots on all stripes. If there are as many slots as they need at most, none is refused. If
+// there are fewer, the limit is never exceeded.
 func TestSlotsRace(t *testing.T) {
 	const users, each = 8, 3
-	timer := newTimer(t, WithTick(time.Hour), WithMaxPending(users*each))
+	t.Run("enough", func(t *testing.T) { require.Zero(t, raceForSlots(t, users, each, users*each)) })
+	t.Run("too few", func(t *testing.T) { require.NotZero(t, raceForSlots(t, users, each, users)) })
+}
+
+// raceForSlots has users take up to each slots at a time, and returns how often they were refused one.
+func raceForSlots(t *testing.T, users, each, limit int) (refused int64) {
+	timer := newTimer(t, WithTick(time.Hour), WithMaxPending(limit))
 	stripes := timer.queue.stripes
-	var inUse atomic.Int64
+	var inUse, refusals atomic.Int64
 	var wg sync.WaitGroup
 	seeds := newRand(t)
 	for range users {
 		r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
 		wg.Go(func() {
-			for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
-				n := 1 + r.IntN(each)
-				for range n {
-					if !assert.True(t, timer.takeSlot(&stripes[r.IntN(len(stripes))])) {
-						return
+			for end := time.Now().Add(stressTime(t) / 2); goesOn(end, limit == users*each || refusals.Load() > 0); {
+				taken := 0
+				for range 1 + r.IntN(each) {
+					if !timer.takeSlot(&stripes[r.IntN(len(stripes))]) {
+						refusals.Add(1)
+						break
 					}
-					assert.LessOrEqual(t, inUse.Add(1), int64(users*each))
+					taken++
+					assert.LessOrEqual(t, inUse.Add(1), int64(limit))
 				}
 				if r.IntN(8) == 0 {
 					runtime.Gosched()
 				}
-				for range n {
+				for range taken {
 					inUse.Add(-1)
 					timer.freeSlot(&stripes[r.IntN(len(stripes))])
 				}
@@ -79,4 +87,5 @@ func TestSlotsRace(t *testing.T) {
 	}
 	wg.Wait()
 	require.Zero(t, timer.slotsInUse())
+	return refusals.Load()
 }

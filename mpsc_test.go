@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// There are twice as many stripes as processors, within bounds.
+// There are twice as many stripes as processors, rounded up to a power of two, within bounds.
 func TestStripes(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for procs, want := range map[int]int{1: 8, 4: 8, 5: 16, 32: 64, 128: 256, 1000: 256} {

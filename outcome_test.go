@@ -12,9 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two or three operations on a timeout happen at the same time, in every combination, on real time and in many rounds.
-// The outcome must be one that some order of the operations, one after another, would give. So exactly one of the
-// operations that end the timeout has won. TestExplore searches all orders of their steps.
+// Two or three operations on a timeout happen at the same time, in every combination, on real time and in many
+// rounds. The outcome must be one that some order of the operations, one after another, would give. So each arming
+// has at most one end. One of the operations, push, arms another timeout. TestExplore searches the orders of their
+// steps.
 func TestOutcomes(t *testing.T) {
 	kinds := []string{"cancel", "reset", "expiry", "stop", "push"}
 	for i, a := range kinds {
@@ -48,7 +49,7 @@ func (o outcome) then(kind string, stopped bool) outcome {
 	case kind == "reset":
 		o.reset = fmt.Sprint(waits)
 		o.status = pending
-	case kind == "expiry" && waits && o.reset == "": // a Reset has moved the deadline
+	case kind == "expiry" && waits && o.reset == "": // unless a Reset has moved the deadline
 		o.ran++
 		o.status = expired
 	case kind == "stop" && waits:

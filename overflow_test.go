@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The test runs up to the last tick of a clock. Timeouts that are due before the end expire in time. Timeouts that are
-// due after it never expire, and Stop returns them. With a tick of a nanosecond the bits of the word end after 104 days.
-// With longer ticks the range of a Duration ends after 292 years.
+// The test runs up to the last tick of a clock. Timeouts that are due before the end expire in time. Timeouts that
+// are due after it never expire, and Stop returns them. With a tick below a microsecond the bits of the word end
+// first, after 104 days for a nanosecond. With longer ticks the range of a Duration ends first, after 292 years.
 func TestLastTick(t *testing.T) {
 	for _, tick := range []time.Duration{1, 7, time.Millisecond, time.Hour} {
 		virtual(t, func(t *testing.T) {

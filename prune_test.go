@@ -144,7 +144,7 @@ func TestPlacedIsNotPruned(t *testing.T) {
 
 // While a producer prunes, its timeouts are not on the queue. Meanwhile the worker finds the queue empty and
 // goes idle, or a boundary goes by at which a timeout is due or to which it is reset. Such timeouts fire as
-// soon as they have been put back.
+// soon as they have been put back, or when they are due, if that is later.
 func TestPruningCallsTheWorker(t *testing.T) {
 	const tick = time.Millisecond
 	for name, delay := range map[string]time.Duration{"due": tick, "reset": time.Hour, "later": 4 * tick} {
@@ -180,8 +180,8 @@ func TestPruningCallsTheWorker(t *testing.T) {
 	}
 }
 
-// Goroutines arm and cancel one after another, each on its own stripe. The later ones drop canceled timeouts
-// that the earlier ones have left on theirs.
+// Goroutines arm and cancel one after another, most of them each on its own stripe. The later ones drop canceled
+// timeouts that the earlier ones have left on theirs.
 func TestIdleStripesArePruned(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
 	timer.queue = queue{stripes: make([]stripe, 64), seats: allSeats[:]}
@@ -270,7 +270,7 @@ func TestNothingGrows(t *testing.T) {
 			require.LessOrEqual(t, grown, int64(slack+3*bytes*pending))
 			require.Equal(t, armed.Load(), canceled.Load())
 			require.Eventually(t, func() bool { return timer.Pending() == 0 && timer.Stats().Queued == 0 }, patience, time.Millisecond)
-			t.Logf("%d armed, live heap grew by %d KB; the probe was late by up to %v", armed.Load(), grown>>10, w.worst)
+			t.Logf("%d armed, live heap grew by %d KB; the watchdog's timeouts were late by up to %v", armed.Load(), grown>>10, w.worst)
 		})
 	}
 }

@@ -138,30 +138,27 @@ func TestPanicHandlerPanicsAgain(t *testing.T) {
 func watchdogBites() { panic("it hangs") }
 
 func TestPanicIsLogged(t *testing.T) {
-	run := func(opts ...Option) string {
-		var log bytes.Buffer
-		logger := slog.New(slog.NewTextHandler(&log, nil))
+	for _, byDefault := range []bool{false, true} {
 		virtual(t, func(t *testing.T) {
-			if opts == nil {
-				opts = []Option{WithLogger(logger)}
-			} else {
+			var log bytes.Buffer
+			logger := slog.New(slog.NewTextHandler(&log, nil))
+			option := WithLogger(logger)
+			if byDefault {
 				defer slog.SetDefault(slog.Default())
 				slog.SetDefault(logger)
+				option = WithLogger(nil)
 			}
-			timer := newTimer(t, opts...)
+			timer := newTimer(t, option)
 			_, err := timer.AfterFunc(0, func() { panic("boom") })
 			require.NoError(t, err)
 			pass(time.Second)
+			require.Contains(t, log.String(), `level=ERROR msg="hashedwheel: task panicked" panic=boom timeout="hashedwheel.Timeout(expired`)
+			require.Contains(t, log.String(), "TestPanicIsLogged")
 		})
-		return log.String()
-	}
-	for _, log := range []string{run(), run(WithLogger(nil))} {
-		require.Contains(t, log, `level=ERROR msg="hashedwheel: task panicked" panic=boom timeout="hashedwheel.Timeout(expired`)
-		require.Contains(t, log, "TestPanicIsLogged")
 	}
 }
 
-// Every method may be called from inside a task.
+// Methods may be called from inside a task.
 func TestMethodsInsideATask(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -274,7 +271,8 @@ func TestRequeuedAreTakenOneByOne(t *testing.T) {
 }
 
 // handOver starts one runner if the batch is the only one. If other batches wait, it starts one more, up to one
-// for each processor. With a limit, it starts as many as the limit allows.
+// for each processor. With a limit, it starts one for each timeout, or as many as the
+// limit allows.
 func TestHandOverStartsRunners(t *testing.T) {
 	for _, c := range []struct{ limit, live, waiting, want int }{
 		{0, 0, 0, 1},

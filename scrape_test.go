@@ -32,7 +32,7 @@ func TestStatsDoesNotWaitForTheWorker(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("Stats waits")
 	}
 }

@@ -14,10 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Tests under load, on real time. A watchdog runs beside each, and the counts are compared at the end.
+// Tests under load, on real time. In TestFlood and TestSoak a watchdog runs beside the load, and the counts are
+// compared at the end.
 
 // A watchdog arms one timeout after another, and waits for each to fire. If one does not fire for so long
-// that only a lost wake-up or a deadlock can be the reason, it crashes the program, with all stacks.
+// that only a lost wake-up or a deadlock can be the reason, it crashes the program.
 type watchdog struct {
 	worst      time.Duration // the largest lateness, to be read after stop
 	over, done chan struct{}
@@ -96,13 +97,13 @@ func TestFlood(t *testing.T) {
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, armed.Load(), canceled.Load()+ran.Load())
-		t.Logf("limit %d: %d armed, %d canceled, %d expired; the probe was late by up to %v",
+		t.Logf("limit %d: %d armed, %d canceled, %d expired; the watchdog's timeouts were late by up to %v",
 			limit, armed.Load(), canceled.Load(), ran.Load(), w.worst)
 	}
 }
 
-// The test does everything that can be done with a timer, at random, in goroutines and inside tasks. Some tasks
-// panic, exit or block, and other goroutines keep the processors busy. The test runs for as long as
+// The test does most of what can be done with a timer, at random, in goroutines and inside tasks. Some tasks
+// panic, call runtime.Goexit or block, and other goroutines keep the processors busy. The test runs for as long as
 // HASHEDWHEEL_SOAK says, by default for a second. Each arming ends exactly once, each timer can be shut down,
 // and nothing is left of it.
 func TestSoak(t *testing.T) {
@@ -126,10 +127,10 @@ func TestSoak(t *testing.T) {
 		worst = max(worst, late)
 		heap = append(heap, heapInUse())
 	}
-	t.Logf("%d timers; %d expired, %d canceled, %d returned, %d refused, %d panics; the probe was late by up to %v; heap after each: %d",
+	t.Logf("%d timers; %d expired, %d canceled, %d returned, %d refused, %d panics; the watchdog's timeouts were late by up to %v; heap after each: %d",
 		rounds, total.Expired, total.Canceled, total.Returned, total.Rejected, total.Panics, worst, heap)
 	require.True(t, seen(), "one of the outcomes did not occur")
-	// The first rounds are left out: they also allocate what package time, the maps of testing and the like keep.
+	// The first round is left out: it also allocates what package time, the maps of testing and the like keep.
 	require.Less(t, heap[len(heap)-1], heap[1]+1<<20, "memory grows: %d", heap)
 }
 

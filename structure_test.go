@@ -29,9 +29,9 @@ var features = map[string][]string{
 	"sleep":    {"light"},
 }
 
-// The core names no feature: no file of the core mentions anything that the file of a feature declares. The
-// only exception is hook.go, where prepareTask names Canceler. A feature names only those other features that
-// the table above allows. So each feature can be read, or deleted, alone.
+// The core names no feature: no file of the core mentions anything that the file of a feature declares. The only
+// exception is hook.go, where prepareTask names Canceler. A feature names only those other features that the table
+// above allows. So each feature can be read alone, and deleted with the few that name it.
 func TestCoreNamesNoFeature(t *testing.T) {
 	needsProcesses(t) // the importer asks the go command for package files
 	t.Parallel()

@@ -246,7 +246,7 @@ func TestDeadlineIsMonotonic(t *testing.T) {
 	require.Equal(t, 2*time.Hour, to.Deadline().Sub(timer.clock.start))
 }
 
-// nopTask is a TaskFunc with a name.
+// nopTask is a function with a name, for a TaskFunc.
 func nopTask(*Timeout) {}
 
 func TestTimeoutString(t *testing.T) {

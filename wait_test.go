@@ -133,8 +133,8 @@ func TestCancelThenWaitRace(t *testing.T) {
 	}
 }
 
-// Wait does not return when another task ends, or when one of two runs ends. It does not return early because a
-// runner is claiming, so that its next task is not known yet. The test uses real time and fake runners.
+// Wait does not return when another task ends, or when one of two runs ends. Nor does it return while a runner is
+// claiming, because the next task of that runner is not known yet. The test uses real time and fake runners.
 func TestWaitChecksAgain(t *testing.T) {
 	timer := newFakedTimer(t)
 	r := &timer.runners

@@ -311,12 +311,12 @@ func TestWheelModel(t *testing.T) {
 	} {
 		r := newRand(t)
 		w := newWheel(shape.size, shape.levels, r.Uint64N(1000))
-		reach := uint64(shape.size) // of any of the levels
+		bottom := uint64(shape.size) // the reach of the lowest level
 		delay := func() uint64 {
 			if r.IntN(20) == 0 { // up to several times the reach of an entry
 				return 1 + r.Uint64N(1<<r.IntN(36))
 			}
-			reach := reach
+			reach := bottom
 			for range r.IntN(shape.levels) {
 				reach *= uint64(shape.size)
 			}
@@ -337,14 +337,14 @@ func TestWheelModel(t *testing.T) {
 			case op < 5: // cancel it, and remove it as settle does
 				w.remove(any)
 				model = slices.DeleteFunc(model, func(to *Timeout) bool { return to == any })
-			case op < 6: // cancel it without the wheel
+			case op < 6: // cancel it and do not call the wheel
 				any.word.Store(withStatus(any.word.Load(), canceled))
 				model = slices.DeleteFunc(model, func(to *Timeout) bool { return to == any })
 			case op < 7: // reset it, and move it as settle does
 				tick := w.now + delay()
 				any.word.Store(pendingAt(0, tick))
 				w.move(any, tick)
-			case op < 8: // reset it to later without the wheel
+			case op < 8: // reset it to later and do not call the wheel
 				any.word.Store(pendingAt(0, tickOf(any.word.Load())+delay()))
 			default:
 				now := w.now + r.Uint64N(2*reach)
@@ -411,7 +411,7 @@ func TestWheelOldBucket(t *testing.T) {
 	w.place(to, 8)
 	for range 8 {
 		due := w.next + reach
-		to.word.Store(pendingAt(0, due)) // reset to later without the wheel
+		to.word.Store(pendingAt(0, due)) // reset to later and do not call the wheel
 		require.Empty(t, collect(t, w, w.next))
 		require.Equal(t, due, w.next)
 	}

@@ -6,8 +6,8 @@ import (
 )
 
 // The types of sync/atomic, with a gate before each operation. BlindAdd stands in for an Add whose
-// result is not used. CyclicAdd stands in for an Add whose result matters only at multiples of some
-// thousands, which no scenario reaches. So two of these commute.
+// result is not used. CyclicAdd stands in for an Add whose result matters only at multiples of a
+// number that no scenario reaches. So two of these commute.
 
 // A Bool stands in for atomic.Bool.
 type Bool struct{ v atomic.Bool }

@@ -11,7 +11,7 @@
 // chooses the order. It can also choose to let time pass, between any two steps, as often as the
 // Options say.
 //
-// The search covers all orders, and runs each execution from the start. If several orders differ only
+// Without bounds, the search covers all orders. It runs each execution from the start. If several orders differ only
 // in the order of independent steps, it runs one of them. Two steps are independent if they use
 // different addresses, or are both loads, or are both additions whose results are not used. A
 // compare-and-swap that fails counts as a load.

@@ -180,7 +180,7 @@ func TestDivergence(t *testing.T) {
 
 // A single execution that differs from the others is repeated, also if it is the first one.
 func TestStray(t *testing.T) {
-	for _, stray := range []int{1, 2, 5} {
+	for _, stray := range []int{1, 2} {
 		n := 0
 		all, result := outcomes(t, Options{}, func() ([]func(), func() string) {
 			n++
@@ -194,5 +194,6 @@ func TestStray(t *testing.T) {
 		})
 		require.NoError(t, result.Failure)
 		require.Equal(t, []string{"0", "1"}, all)
+		require.Greater(t, n, 2, "no execution was repeated")
 	}
 }

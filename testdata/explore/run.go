@@ -21,7 +21,8 @@ import (
 var active atomic.Pointer[Run]
 
 // A Run is one execution of a scenario. It implements the TestingT of testify, for the checks of the
-// scenario. The root goroutine of the bubble makes these checks.
+// scenario. Most of them are made by the root goroutine of the bubble. A check that fails elsewhere ends the process
+// without the trace.
 type Run struct {
 	search *search
 

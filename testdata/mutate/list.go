@@ -14,7 +14,7 @@ var promises = []string{
 	9:  "User code runs neither on the worker nor under a lock of the library",
 	10: "A task that blocks delays no other by more than two ticks, unless WithMaxConcurrency limits how many run",
 	11: "A panic or a runtime.Goexit ends only that run. Panics are counted and reported",
-	12: "Runs of a repeating task never overlap. A fixed rate does not drift. Missed runs follow at once",
+	12: "Runs of a repeating task never overlap. A fixed rate does not drift, and its missed runs follow at once",
 	13: "A task that the executor does not take runs on a goroutine of the timer",
 	14: "Never more timeouts are pending than WithMaxPending allows. A slot is free once Cancel has returned true, or the task has been started",
 	15: "Pending is exact when no call is in progress, and never negative",
@@ -28,7 +28,7 @@ var promises = []string{
 	23: "A deadline is as exact as a delay. A deadline that has passed counts as a delay of zero",
 }
 
-// alsoHeld has further tests of each promise, by its number.
+// alsoHeld has further tests of some promises, by number.
 var alsoHeld = map[int][]string{
 	0:  {"TestNeverEarlyUnderResets", "FuzzTimer"},
 	1:  {"FuzzWheel", "TestWheelEveryTick", "TestWheelEveryDelayAlone", "TestTenMillion", "TestLastTick"},
@@ -312,7 +312,7 @@ var mutations = []mutation{
 		"TestLateWorkerWarns"},
 	{20, "goroutines keep the profiler labels of the goroutine that started them", "labels.go",
 		"{ pprof.SetGoroutineLabels(ctx) }", "{ _ = pprof.SetGoroutineLabels }",
-		"TestGoroutinesHaveNoLabels"},
+		"TestGoroutinesHaveTheirOwnLabels"},
 	{21, "pruning drops no timeouts", "prune.go",
 		"if status(word) == canceled {\n\t\t\tto.link", "if false {\n\t\t\tto.link",
 		"TestProducersPrune TestPrunedAgain"},

@@ -135,7 +135,7 @@ func goTest(ctx context.Context, dir, tests string, limit time.Duration) (out st
 	return string(text), err
 }
 
-// copyPackage copies what the tests of the package need from the current directory.
+// copyPackage copies what the tests of the mutations need from the current directory.
 func copyPackage(dir string) error {
 	return filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

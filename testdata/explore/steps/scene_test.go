@@ -9,8 +9,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/testdata/explore"
 )
 
-// Every test in this folder searches all orders of the steps of one small scene. In a scene, goroutines use
-// a timer at the same time, while its worker and its runners do their part. See TestExplore.
+// Every test in this folder searches the orders of the steps of one small scene, up to its bounds. In a scene,
+// goroutines use a timer at the same time, while its worker and its runners do their part. See TestExplore.
 //
 // The address of its stack decides which stripe a goroutine uses, and differs between executions. So the
 // queue has only one stripe here, or two stripes for those scenes that choose the stripe themselves.
@@ -38,8 +38,8 @@ type scene struct {
 	started   int        // tasks that had started when Stop returned; -1 before Stop
 }
 
-// An act is a timeout, with what the scene knows about it. Only one racer calls its methods, or several
-// racers call methods that use different fields.
+// An act is a timeout, with what the scene knows about it. Its fields need no lock, because one
+// goroutine runs at a time.
 type act struct {
 	s       *scene
 	to      *Timeout
