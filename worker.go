@@ -2,6 +2,7 @@ package hashedwheel
 
 import (
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -131,6 +132,11 @@ func later(elapsed, d time.Duration) time.Duration {
 func (w *worker) wait(alarm *time.Timer, until time.Duration) {
 	if until < math.MaxInt64 {
 		until -= w.clock.elapsed()
+	}
+	if until <= 0 && runtime.GOMAXPROCS(0) == 1 {
+		// The tick is shorter than a round of the worker, so the alarm goes off at once. Without this, the
+		// runners that the worker has started would not run until it is preempted, or never on js/wasm.
+		runtime.Gosched()
 	}
 	alarm.Reset(until)
 	select {

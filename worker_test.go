@@ -292,6 +292,23 @@ func TestHeldUpWorkerCatchesUp(t *testing.T) {
 	}
 }
 
+// If the tick is shorter than a round of the worker, the worker is always behind. Tasks run nevertheless, even if there
+// is only one processor, and on js/wasm, where the worker is never preempted.
+func TestTickShorterThanARound(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	timer := newTimer(t, WithTick(1))
+	fired := make(chan struct{})
+	for range 1000 {
+		_, err := timer.AfterFunc(0, func() { fired <- struct{}{} })
+		require.NoError(t, err)
+		select {
+		case <-fired:
+		case <-time.After(patience):
+			t.Fatal("not fired")
+		}
+	}
+}
+
 // No wake-up is lost: a timeout fires at whatever moment it is armed while the worker goes idle, ends or
 // starts. After a lost wake-up it would never fire.
 func TestNoLostWakeUp(t *testing.T) {
