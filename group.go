@@ -12,7 +12,8 @@ var ErrGroupClosed = errors.New("hashedwheel: group is closed")
 
 // A Group is a set of timeouts that end together, such as those of a connection or of a session. Any
 // goroutine may call its methods, also from inside a task. Its timeouts may be used like any others. A
-// timeout leaves the group when it is canceled or expires, and a Reset brings it back.
+// timeout leaves the group when it is canceled or expires, and a Reset brings it back. Methods of the zero
+// Group panic.
 //
 // A timeout of a group takes 96 bytes. It locks the group when it is armed and when it ends. The time to
 // cancel all of them depends on how many there are in the group, not in the timer.
@@ -41,12 +42,23 @@ type member struct {
 
 // NewGroup returns an empty group for timeouts of t.
 func NewGroup(t *Timer) *Group {
+	if t == nil {
+		panic("hashedwheel: NewGroup: nil Timer")
+	}
 	t.checkMade()
 	return &Group{timer: t}
 }
 
+// checkMade panics if NewGroup has not made the group.
+func (g *Group) checkMade() {
+	if g.timer == nil {
+		panic("hashedwheel: the Group was not made by NewGroup")
+	}
+}
+
 // NewTimeout is Timer.NewTimeout for a timeout of the group. The error is ErrGroupClosed after Close.
 func (g *Group) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
+	g.checkMade()
 	task, _ = prepareTask(task)
 	if task == nil {
 		return nil, ErrNilTask
@@ -62,17 +74,20 @@ func (g *Group) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 // ScheduleAtFixedRate is Timer.ScheduleAtFixedRate for a timeout of the group. The error is ErrGroupClosed
 // after Close.
 func (g *Group) ScheduleAtFixedRate(task Task, initialDelay, period time.Duration) (*Timeout, error) {
+	g.checkMade()
 	return g.repeat(g.timer.atFixedRate(task, initialDelay, period))
 }
 
 // ScheduleWithFixedDelay is Timer.ScheduleWithFixedDelay for a timeout of the group. The error is
 // ErrGroupClosed after Close.
 func (g *Group) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Duration) (*Timeout, error) {
+	g.checkMade()
 	return g.repeat(g.timer.withFixedDelay(task, initialDelay, delay))
 }
 
 // Schedule is Timer.Schedule for a timeout of the group. The error is ErrGroupClosed after Close.
 func (g *Group) Schedule(task Task, schedule Schedule) (*Timeout, error) {
+	g.checkMade()
 	return g.repeat(g.timer.bySchedule(task, schedule))
 }
 
@@ -95,6 +110,7 @@ func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
 
 // Len returns the number of pending timeouts in the group. It is exact when no call is in progress.
 func (g *Group) Len() int {
+	g.checkMade()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.n
@@ -103,6 +119,7 @@ func (g *Group) Len() int {
 // Cancel cancels all pending timeouts of the group, and returns their number. The group stays open:
 // timeouts that other goroutines arm during the call may still be pending when it returns.
 func (g *Group) Cancel() (n int) {
+	g.checkMade()
 	g.mu.Lock()
 	all := make([]*member, 0, g.n)
 	for m := g.first; m != nil; m = m.next {
@@ -123,6 +140,7 @@ func (g *Group) Cancel() (n int) {
 // just being started may execute its first instruction a moment later. Close does not wait for tasks that
 // are running: for that see Timeout.Wait.
 func (g *Group) Close() (n int) {
+	g.checkMade()
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()

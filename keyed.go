@@ -53,6 +53,8 @@ import (
 // In the timer's Stats, and for WithMaxPending, each key is one pending timeout. A new key counts as accepted.
 // While the key is present, Set, Move and Touch change no count. A key that Remove or Clear removes counts as
 // canceled. Timer.Stop counts the keys that are present as returned, and returns their timeouts.
+//
+// Methods of the zero Keyed panic.
 type Keyed[K comparable, V any] struct {
 	timer   *Timer
 	expired func(key K, value V) // may be nil
@@ -85,12 +87,23 @@ var errNotEqual = errors.New("hashedwheel: Keyed: the key does not equal itself 
 // and then expired is called, like the task of a timeout. If no call is needed, as in a cache, expired may
 // be nil.
 func NewKeyed[K comparable, V any](t *Timer, expired func(key K, value V)) *Keyed[K, V] {
+	if t == nil {
+		panic("hashedwheel: NewKeyed: nil Timer")
+	}
 	t.checkMade()
 	n := ceilPowerOfTwo(min(4*runtime.GOMAXPROCS(0), 256))
 	return &Keyed[K, V]{timer: t, expired: expired, seed: maphash.MakeSeed(), shards: make([]shard[K, V], n)}
 }
 
+// checkMade panics if NewKeyed has not made the Keyed.
+func (k *Keyed[K, V]) checkMade() {
+	if len(k.shards) == 0 {
+		panic("hashedwheel: the Keyed was not made by NewKeyed")
+	}
+}
+
 func (k *Keyed[K, V]) shard(key K) *shard[K, V] {
+	k.checkMade()
 	return &k.shards[maphash.Comparable(k.seed, key)&uint64(len(k.shards)-1)]
 }
 

@@ -9,6 +9,7 @@ import "iter"
 //
 // Clear costs as much as removing each key. It locks only a part of the keys at a time.
 func (k *Keyed[K, V]) Clear() (n int) {
+	k.checkMade()
 	for i := range k.shards {
 		n += k.shards[i].clear()
 	}
@@ -31,6 +32,7 @@ func (s *shard[K, V]) clear() (n int) {
 
 // Len returns the number of keys.
 func (k *Keyed[K, V]) Len() (n int) {
+	k.checkMade()
 	for i := range k.shards {
 		s := &k.shards[i]
 		s.mu.Lock()
@@ -44,6 +46,7 @@ func (k *Keyed[K, V]) Len() (n int) {
 // included or not, and no key comes twice. The loop may call methods of the Keyed. The iterator holds a
 // copy of a part of the keys at a time.
 func (k *Keyed[K, V]) All() iter.Seq2[K, V] {
+	k.checkMade()
 	return func(yield func(K, V) bool) {
 		type pair struct {
 			key   K
