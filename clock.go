@@ -149,7 +149,13 @@ func (c *clock) boundary(tick uint64) time.Duration {
 }
 
 // timeOf returns the time at which the tick begins, in a location. The wall-clock time is right only if
-// nobody sets the wall clock until then.
+// nobody sets the wall clock until then. In time.Local, the result also has a monotonic reading, which is
+// exactly the boundary.
 func (c *clock) timeOf(tick uint64, loc *time.Location) time.Time {
-	return time.Now().Add(c.boundary(tick) - c.elapsed()).In(loc)
+	now := time.Now() // read once: a second reading would be later
+	at := now.Add(c.boundary(tick) - now.Sub(c.start))
+	if loc != at.Location() {
+		at = at.In(loc) // strips the monotonic reading
+	}
+	return at
 }

@@ -69,6 +69,18 @@ func TestClockBoundary(t *testing.T) {
 	})
 }
 
+// The time of a tick is exactly its boundary, whenever it is asked for.
+func TestClockTimeOfIsTheBoundary(t *testing.T) {
+	c := newClock(time.Millisecond)
+	for tick := range uint64(1000) {
+		at := c.timeOf(tick, time.Local)
+		require.Equal(t, c.boundary(tick), at.Sub(c.start))
+		require.True(t, isMonotonic(at), "a step of the wall clock does not move it")
+		require.WithinDuration(t, at, c.timeOf(tick, time.UTC), time.Second)
+		require.Equal(t, time.UTC, c.timeOf(tick, time.UTC).Location())
+	}
+}
+
 // The method ticks divides exactly, for all ticks and durations. The test tries durations next to a multiple
 // of the tick, where an error would show, and others.
 func TestClockTicksIsADivision(t *testing.T) {
