@@ -26,21 +26,20 @@ type stripe struct {
 	armed       atomic.Uint64 // timeouts armed, each of them pushed
 	canceled    atomic.Uint64 // timeouts canceled
 	inside      atomic.Int64  // goroutines inside the gate, see Timer.enter
-	slots       atomic.Int64  // free slots of the limit, see limit.go
 	known       stack
 	pushedAgain atomic.Uint64 // timeouts pushed on known
 	rearmed     atomic.Uint64 // timeouts armed again, by Reset or for the next run
+	dropped     atomic.Uint64 // canceled timeouts that producers have taken off the queue, see prune.go
 
 	// For pruning, see prune.go.
 	kept       [2]segments
 	phase      atomic.Uint32 // its lowest bit says which side of kept a pass takes from
 	searchFrom atomic.Uint32 // the index of the stripe at which idleStripe starts its search
 	next       atomic.Int64  // the next pass begins when so many timeouts are kept
-	dropped    atomic.Uint64 // canceled timeouts that producers have taken off the queue
 	seen       atomic.Uint64 // the value of armed when idleStripe last checked this stripe
 
 	// A stripe fills two cache lines, because processors fetch lines in pairs.
-	_ [128 - 12*8 - 2*unsafe.Sizeof(segments{})]byte
+	_ [128 - 11*8 - 2*unsafe.Sizeof(segments{})]byte
 }
 
 // A stack of timeouts grows by compare-and-swap. No operation takes a single timeout off it, only all of

@@ -115,7 +115,7 @@ func (r *repeating) rearm(to *Timeout, more bool) bool {
 			return false
 		}
 		s.rearmed.Add(^uint64(0)) // because there is no next run
-		t.freeSlot(s)
+		t.freeSlot()
 		to.hook().disarmed(to, false) // the outermost hook, which may be wrapped around this one
 		return true
 	}

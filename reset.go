@@ -137,10 +137,10 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 			return nil, false, err
 		}
 	}
-	if t.limit.max == 0 || t.takeSlot(s) {
+	if t.takeSlot() {
 		long, ok = to.reviveWithSlot(s, word, tick)
 		if !ok {
-			t.freeSlot(s)
+			t.freeSlot()
 		}
 	} else {
 		t.rejected.Add(1)

@@ -176,7 +176,7 @@ func (rn *runner) claimNext(b *batch) (to *Timeout, claimed uint64) {
 	if claimed&atWork != 0 {
 		rn.stripe.rearmed.Add(1) // for its next run; a repeating timeout keeps its slot
 	} else {
-		to.timer.freeSlot(rn.stripe)
+		to.timer.freeSlot()
 	}
 	rn.measure(to)
 	rn.to = to

@@ -168,7 +168,7 @@ func (to *Timeout) Cancel() bool {
 // canceled does the remaining work after Cancel has ended a timeout. Word is the word from before the Cancel.
 func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	s.canceled.Add(1)
-	t.freeSlot(s)
+	t.freeSlot()
 	if word&hooked != 0 {
 		to.task.(hook).disarmed(to, true)
 	}

@@ -49,7 +49,7 @@ type Timer struct {
 	logger       *slog.Logger
 	name         string
 	queue        queue // its stripes are shared
-	limit        limit
+	limit        limit // its counter is shared
 	labels       labels
 
 	worker     worker
@@ -92,7 +92,7 @@ func New(opts ...Option) (*Timer, error) {
 		queue:        newQueue(),
 		allTaken:     make(chan struct{}),
 	}
-	t.limit.set(c.maxPending, len(t.queue.stripes))
+	t.limit.max = int64(c.maxPending)
 	for _, r := range t.allRunners() {
 		r.timer = t
 		r.eager = eagerRunners()
@@ -151,7 +151,7 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	word := to.wordPtr()
 	*word = pendingAt(*word|queued|fresh, tick)
 	s := t.queue.stripe()
-	if t.limit.max > 0 && !t.takeSlot(s) {
+	if !t.takeSlot() {
 		t.rejected.Add(1)
 		return nil, ErrTooManyPending
 	}
@@ -161,7 +161,7 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	alone, ok := t.push(&s.fresh, to)
 	if !ok {
 		s.armed.Add(^uint64(0))
-		t.freeSlot(s)
+		t.freeSlot()
 		t.rejected.Add(1)
 		return nil, ErrStopped
 	}

@@ -60,7 +60,7 @@ func (s *scene) ownPruned() *act {
 }
 
 // limited gives the timer a limit of pending timeouts.
-func (s *scene) limited(n int) { s.timer.limit.set(n, len(s.timer.queue.stripes)) }
+func (s *scene) limited(n int) { s.timer.limit.max = int64(n) }
 
 // resetAt resets the timeout to a deadline, given as the time since New.
 func (a *act) resetAt(deadline time.Duration) {

@@ -6,30 +6,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two racers take and free slots, each on its own stripe. The number of slots in use never exceeds the limit,
-// and no slot is lost.
+// Two racers take and free slots. The number of slots in use never exceeds the limit, and no slot is lost.
 
 func TestStepsSlotsOne(t *testing.T) {
-	search(t, plain.bounded(4).quickly(3), plain.bounded(4), func(s *scene) { s.raceForSlots(1, 1) })
+	search(t, plain, plain, func(s *scene) { s.raceForSlots(1, 1) })
 }
 
 func TestStepsSlotsTwo(t *testing.T) {
-	search(t, plain.quickly(2), plain, func(s *scene) { s.raceForSlots(2, 2) })
+	search(t, plain.bounded(4).quickly(3), plain, func(s *scene) { s.raceForSlots(2, 2) })
 }
 
 // raceForSlots lets each of two racers take the given number of slots, and free them, twice.
 func (s *scene) raceForSlots(limit, each int) {
 	timer := s.timer
-	s.twoStripes()
-	timer.limit.set(limit, 2)
+	s.limited(limit)
 	held, most := 0, 0
-	for i := range timer.queue.stripes {
-		on := &timer.queue.stripes[i]
+	for range 2 {
 		s.Go(func() {
 			for range 2 {
 				mine := 0
 				for range each {
-					if timer.takeSlot(on) {
+					if timer.takeSlot() {
 						mine++
 						held++
 						most = max(most, held)
@@ -38,16 +35,31 @@ func (s *scene) raceForSlots(limit, each int) {
 				timer.IsStopped() // a gate: here the other racer may go on
 				held -= mine
 				for range mine {
-					timer.freeSlot(on)
+					timer.freeSlot()
 				}
 			}
 		})
 	}
 	s.race(0)
 	require.Equal(s, limit, most)
-	free := timer.limit.reserve.Load()
-	for i := range timer.queue.stripes {
-		free += timer.queue.stripes[i].slots.Load()
-	}
-	require.EqualValues(s, limit, free)
+	require.Zero(s, timer.limit.inUse.Load())
+}
+
+// A racer frees the only slot and takes it again, twice. It is refused only if the other racer has got the slot.
+func TestStepsSlotFreed(t *testing.T) {
+	search(t, plain, plain, func(s *scene) {
+		timer := s.timer
+		s.limited(1)
+		require.True(s, timer.takeSlot())
+		refused, taken := false, false
+		s.Go(func() {
+			for n := 0; n < 2 && !refused; n++ {
+				timer.freeSlot()
+				refused = !timer.takeSlot()
+			}
+		})
+		s.Go(func() { taken = timer.takeSlot() })
+		s.race(0)
+		require.Equal(s, taken, refused)
+	})
 }
