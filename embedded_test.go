@@ -385,7 +385,7 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 	}
 	worker := func() { timer.worker.settle(&arm().timeout) }
 	require.PanicsWithValue(t, overwritten, worker)
-	require.PanicsWithValue(t, overwritten, func() { (&pruning{timer: timer}).sift(&arm().timeout) })
+	require.PanicsWithValue(t, overwritten, func() { (&pruning{timer: timer}).sift(s, &arm().timeout) })
 	require.PanicsWithValue(t, overwritten, func() { arm().timeout.takeOff(queued) })
 	for range s.takeAll((*stack).take) { // so that Stop does not find them
 	}

@@ -32,14 +32,12 @@ type stripe struct {
 	dropped     atomic.Uint64 // canceled timeouts that producers have taken off the queue, see prune.go
 
 	// For pruning, see prune.go.
-	kept       [2]segments
-	phase      atomic.Uint32 // its lowest bit says which side of kept a pass takes from
+	kept       segments
 	searchFrom atomic.Uint32 // the index of the stripe at which idleStripe starts its search
-	next       atomic.Int64  // the next pass begins when so many timeouts are kept
 	seen       atomic.Uint64 // the value of armed when idleStripe last checked this stripe
 
 	// A stripe fills two cache lines, because processors fetch lines in pairs.
-	_ [128 - 11*8 - 2*unsafe.Sizeof(segments{})]byte
+	_ [128 - 10*8 - unsafe.Sizeof(segments{})]byte
 }
 
 // A stack of timeouts grows by compare-and-swap. No operation takes a single timeout off it, only all of
@@ -118,7 +116,7 @@ func (q *queue) changeStripe() {
 func (q *queue) empty() bool {
 	for i := range q.stripes {
 		s := &q.stripes[i]
-		if s.fresh.head.Load() != nil || s.known.head.Load() != nil || s.kept[0].size() != 0 || s.kept[1].size() != 0 {
+		if s.fresh.head.Load() != nil || s.known.head.Load() != nil || s.kept.n.Load() != 0 {
 			return false
 		}
 	}
@@ -160,14 +158,8 @@ func (s *stripe) takeAll(take func(*stack) *Timeout) iter.Seq[*Timeout] {
 	return func(yield func(*Timeout) bool) {
 		yield(take(&s.known))
 		yield(take(&s.fresh))
-		for i := range s.kept {
-			seg := s.kept[i].take()
-			if seg != nil {
-				s.next.Store(0)
-			}
-			for ; seg != nil; seg = seg.below {
-				yield(seg.first)
-			}
+		for seg := s.kept.take(); seg != nil; seg = seg.next {
+			yield(seg.first)
 		}
 	}
 }

@@ -1,27 +1,31 @@
 package hashedwheel
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // Pruning
 //
-// One worker processes some ten million timeouts a second. Producers on many processors arm and
-// cancel more than that. So they do a part of its work: after every pruneEvery timeouts armed on a
-// stripe, the goroutine that armed the last of them prunes the stripe. It takes the stack, drops the
-// timeouts that have been canceled meanwhile, and keeps the others as a segment. It has armed most of
-// them itself and still has them in its cache.
+// One worker processes some ten million timeouts a second. Producers on many processors arm and cancel more
+// than that, so they do a part of its work. After every pruneEvery timeouts armed on a stripe, the goroutine
+// that armed the last of them prunes the stripe. It takes the stack, drops the timeouts that have been
+// canceled meanwhile, and keeps the others. It has armed most of them itself and still has them in its cache.
 //
-//	          pruning: take                    push
-//	stack ---------------------> sift ------------------> kept[1 - phase]
-//	                              ^ |  canceled: drop           |
-//	                              | v                           |
-//	            kept[phase] ------+       phase++, when kept[phase] is empty and
-//	                        pop           kept[1 - phase] has grown by half
+//	        take                      push, at the end
+//	stack --------> sift --------------------------------> kept
+//	                 ^ |  canceled: drop                     |
+//	                 | v                                     |
+//	                 +---------------------------------------+
+//	                   pop: those kept first
 //
-// Later prunings check the segments again, a few each time, and move the rest to the other side. Such a
-// pass over all segments begins when the stripe keeps one and a half times as many timeouts as the last
-// pass has left. So each timeout is checked a constant number of times on average. A stripe holds at most
-// some three times as many timeouts as are pending on it. A pruning also checks another stripe,
-// if it finds one that no goroutine uses any more. The worker and Stop take the stack and both sides.
+// The goroutine also rechecks kept timeouts, two for each timeout armed. So a stripe keeps at most twice as
+// many as are pending there. Proof: let n be the number kept, and p the largest number pending at once. While
+// all n are checked once, n/2 more are armed. Of the n at most p are left, so at most p + n/2 are kept then.
+//
+// Each timeout is checked at most three times on average. A stripe that keeps few is not rechecked. The goroutine also
+// prunes another stripe, if it finds one that no goroutine uses any more. The worker and Stop take the stack
+// and all kept timeouts.
 //
 // The rules:
 //
@@ -34,72 +38,78 @@ import "sync/atomic"
 //   - A timeout is dropped by a compare-and-swap from the canceled word to the same word with the queued
 //     bit clear. A Reset before that finds the bit set and does not push. It makes the compare-and-swap
 //     fail, so the timeout stays on the queue. A Reset after that finds the bit clear, and pushes.
-//   - No lock is held, and any number of goroutines may prune a stripe at the same time. A goroutine that
-//     loses its processor meanwhile delays a few segments, not the stripe.
+//   - Any number of goroutines may prune a stripe at the same time. None holds a lock while it checks
+//     timeouts. A goroutine that loses its processor meanwhile delays only the timeouts that it has taken.
 
 const (
 	// pruneEvery is the number of timeouts armed on a stripe from one pruning to the next. So many
 	// timeouts take 12 KB, which fits the first-level cache of a processor.
 	pruneEvery = 1 << 8
 
-	// maxChecked bounds how many kept timeouts a pruning checks, except that it finishes the last segment.
-	// Checking so many takes some 20 microseconds. maxChecked must be well above pruneEvery, so that a pass
-	// ends before many new timeouts are kept.
-	maxChecked = 4 * pruneEvery
+	// maxRechecked bounds how many kept timeouts a pruning rechecks, except that it finishes the last segment.
+	// Checking so many takes some 10 microseconds. With r*pruneEvery instead of 2*pruneEvery, a stripe would
+	// keep up to r/(r-1) times as many timeouts as are pending, and ever more if r is 1.
+	maxRechecked = 2 * pruneEvery
 
-	// minPass is the least number of kept timeouts for which a pass is worth its cost.
-	minPass = 8 * pruneEvery
+	// minKept is the least number of kept timeouts for which rechecking a stripe in use is worth its cost.
+	// Fewer take little memory, and arming one again needs no push while it is still on the queue.
+	minKept = 8 * pruneEvery
 )
 
-// A segment is a list of timeouts that a producer has kept. It is immutable after it has been pushed. It
-// is pushed only once, so that a stack of segments has no ABA problem either.
+// A segment is a list of at most pruneEvery timeouts that a producer has kept.
 type segment struct {
 	first *Timeout
-	n     int      // timeouts in this segment
-	size  int      // timeouts in this segment and in those below it
-	below *segment // the next one on the stack
+	n     int      // the length of the list
+	next  *segment // the segment that was kept after this one
 }
 
-// segments is a stack of segments.
-type segments struct{ top atomic.Pointer[segment] }
+// segments is a list of segments: first in, first out.
+type segments struct {
+	n atomic.Int64 // the number of timeouts in all segments; written with mu held
 
-// size returns the number of timeouts in all segments.
-func (st *segments) size() int { return st.top.Load().total() }
+	mu          sync.Mutex // held for a few instructions
+	first, last *segment   // nil if there are none
+}
 
-func (seg *segment) total() int {
+// push appends a new segment.
+func (l *segments) push(seg *segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first == nil {
+		l.first = seg
+	} else {
+		l.last.next = seg
+	}
+	l.last = seg
+	l.n.Add(int64(seg.n))
+}
+
+// pop takes the segment that was pushed first, and returns nil if there is none.
+func (l *segments) pop() *segment {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seg := l.first
 	if seg == nil {
-		return 0
-	}
-	return seg.size
-}
-
-// push pushes a segment, which must be new.
-func (st *segments) push(seg *segment) {
-	for {
-		seg.below = st.top.Load()
-		seg.size = seg.n + seg.below.total()
-		if st.top.CompareAndSwap(seg.below, seg) {
-			return
-		}
-	}
-}
-
-// pop takes the uppermost segment, and returns nil if there is none.
-func (st *segments) pop() *segment {
-	for {
-		seg := st.top.Load()
-		if seg == nil || st.top.CompareAndSwap(seg, seg.below) {
-			return seg
-		}
-	}
-}
-
-// take takes all segments and returns the uppermost.
-func (st *segments) take() *segment {
-	if st.top.Load() == nil {
 		return nil
 	}
-	return st.top.Swap(nil)
+	if l.first = seg.next; l.first == nil {
+		l.last = nil
+	}
+	l.n.Add(-int64(seg.n))
+	return seg
+}
+
+// take takes all segments and returns the first, which is linked to the others.
+func (l *segments) take() *segment {
+	if l.n.Load() == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seg := l.first
+	l.first, l.last = nil, nil
+	l.n.Store(0)
+	return seg
 }
 
 // prune drops canceled timeouts from a stripe, as many as are worth the cost now. It also drops some from
@@ -110,11 +120,9 @@ func (t *Timer) prune(s *stripe) {
 		return
 	}
 	p := pruning{timer: t, start: t.clock.now(), earliest: neverTick}
-	p.sift(s.fresh.take())
-	p.keep(s)
-	p.pass(s, max(s.next.Load(), minPass), maxChecked)
+	p.prune(s, minKept)
 	if other := t.idleStripe(s); other != nil {
-		p.pass(other, 1, 2*pruneEvery) // twice as many as are armed on a stripe between two prunings
+		p.prune(other, 1)
 	}
 	p.callWorker()
 }
@@ -131,7 +139,7 @@ func (t *Timer) idleStripe(s *stripe) *stripe {
 	first := s.searchFrom.Load()
 	for i := range uint32(most) {
 		other := &t.queue.stripes[(first+i)%n]
-		if other == s || other.kept[0].size()+other.kept[1].size() < pruneEvery {
+		if other == s || other.kept.n.Load() < pruneEvery {
 			continue
 		}
 		if armed := other.armed.Load(); other.seen.Swap(armed) == armed {
@@ -143,12 +151,12 @@ func (t *Timer) idleStripe(s *stripe) *stripe {
 	return nil
 }
 
-// A pruning is the state of one call of prune.
+// A pruning is the state of one call of Timer.prune.
 type pruning struct {
 	timer *Timer
 	start uint64 // the tick at which it began
 
-	first    *Timeout // a linked list of the timeouts to keep
+	first    *Timeout // a linked list of the timeouts to keep, at most pruneEvery
 	last     *Timeout // the end of the list; its link may still point at a timeout that is not on the list
 	n        int      // the length of the list
 	earliest uint64   // the earliest tick of the pending timeouts seen so far, including those put back
@@ -156,56 +164,33 @@ type pruning struct {
 	dropped  uint64   // timeouts dropped from the current stripe and not counted there yet
 }
 
-// pass goes on with the current pass over the timeouts that a stripe keeps. If no pass is in progress, it
-// begins one if at least minKept timeouts are kept. Most bounds how many timeouts it checks, except that it
-// finishes the last segment.
-func (p *pruning) pass(s *stripe, minKept int64, most int) {
-	checked, more := 0, true
-	for more && checked < most {
-		seg := s.nextSegment(minKept)
-		if seg == nil {
-			break
-		}
-		more = seg.below != nil
-		checked += p.sift(seg.first)
-		if p.n >= pruneEvery/2 {
-			p.keep(s)
+// prune prunes one stripe. It rechecks timeouts only if at least atLeast are kept. If it leaves very many, it
+// wakes the worker, so that the worker does not find too many of them at the next tick. Called inside the
+// gate.
+func (p *pruning) prune(s *stripe, atLeast int) {
+	kept := int(s.kept.n.Load()) // before this call adds some
+	p.sift(s, s.fresh.take())
+	if kept >= atLeast {
+		for left := min(kept, maxRechecked); left > 0; {
+			seg := s.kept.pop()
+			if seg == nil { // another goroutine has taken the rest
+				break
+			}
+			left -= seg.n
+			p.sift(s, seg.first)
 		}
 	}
 	p.keep(s)
-	if !more {
-		p.endPass(s)
-	}
-}
-
-// nextSegment takes the next segment of the current pass off the stripe. If no pass is in progress, it
-// begins one if at least minKept timeouts are kept. It returns nil if there is no pass.
-func (s *stripe) nextSegment(minKept int64) *segment {
-	phase := s.phase.Load()
-	if seg := s.kept[phase%2].pop(); seg != nil {
-		return seg
-	}
-	if int64(s.kept[1-phase%2].size()) < minKept || !s.phase.CompareAndSwap(phase, phase+1) {
-		return nil
-	}
-	return s.kept[1-phase%2].pop()
-}
-
-// endPass sets how many timeouts must be kept for the next pass to begin. If the pass has left very many, it
-// also wakes the worker, so that the worker does not find too many of them at the next tick.
-func (p *pruning) endPass(s *stripe) {
-	n := s.kept[1-s.phase.Load()%2].size()
-	s.next.Store(int64(n + n/2))
-	if n >= max(worthPlacing/len(p.timer.queue.stripes), minPass) {
+	if int(s.kept.n.Load()) >= 2*worthPlacing/len(p.timer.queue.stripes) { // half of them may be canceled
 		p.timer.worker.nudge()
 	}
 }
 
-// sift goes through a list, drops the canceled timeouts, and appends the others to the list to keep. It
-// returns how many it has checked. It writes links only around a timeout that it drops, because each
-// pointer written while a garbage collection is in progress costs some 20 ns.
-func (p *pruning) sift(list *Timeout) (checked int) {
-	for to := list; to != nil; checked++ {
+// sift goes through a list that was taken from a stripe, drops the canceled timeouts, and appends the others
+// to the list to keep. It writes links only around a timeout that it drops, and between segments, because
+// each pointer written while a garbage collection is in progress costs some 20 ns.
+func (p *pruning) sift(s *stripe, list *Timeout) {
+	for to := list; to != nil; {
 		next, word := to.link, to.word.Load()
 		if word&queued == 0 {
 			panic(overwritten)
@@ -228,13 +213,14 @@ func (p *pruning) sift(list *Timeout) (checked int) {
 			p.last.link = to
 		}
 		p.last = to
-		p.n++
+		if p.n++; p.n == pruneEvery {
+			p.keep(s)
+		}
 		to = next
 	}
-	return checked
 }
 
-// keep pushes the list of timeouts to keep on the stripe that they came from, as one segment.
+// keep pushes the list of timeouts to keep as one segment, on the stripe from which they were taken.
 func (p *pruning) keep(s *stripe) {
 	if p.dropped > 0 {
 		s.dropped.Add(p.dropped)
@@ -246,7 +232,7 @@ func (p *pruning) keep(s *stripe) {
 	if p.last.link != nil {
 		p.last.link = nil
 	}
-	s.kept[1-s.phase.Load()%2].push(&segment{first: p.first, n: p.n})
+	s.kept.push(&segment{first: p.first, n: p.n})
 	p.first, p.last, p.n, p.kept = nil, nil, 0, true
 }
 

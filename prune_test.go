@@ -15,9 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// maxLeftPerStripe is the largest number of canceled timeouts that may be left on a stripe.
-const maxLeftPerStripe = pruneEvery + minPass + maxChecked
-
 // oneStripe gives the queue of a timer one stripe, which all goroutines use.
 func oneStripe(timer *Timer) *stripe {
 	timer.queue = queue{stripes: make([]stripe, 1)}
@@ -61,7 +58,7 @@ func TestProducersPrune(t *testing.T) {
 					}
 					most = max(most, timer.queue.length(&timer.worker))
 				}
-				require.LessOrEqual(t, most, 3*(lag+len(pending))+maxLeftPerStripe)
+				require.LessOrEqual(t, most, max(2*(lag+len(pending)), minKept)+2*pruneEvery)
 				require.Equal(t, timer.queue.queueLen(), timer.Stats().Queued)
 				require.Equal(t, len(ring)+len(pending), timer.Pending())
 				runtime.GC()
@@ -109,7 +106,7 @@ func TestPrunedAgain(t *testing.T) {
 			most = max(most, timer.queue.length(&timer.worker))
 		}
 		require.Greater(t, pruned, 18_000)
-		require.LessOrEqual(t, most, maxLeftPerStripe)
+		require.LessOrEqual(t, most, minKept+2*pruneEvery)
 		require.Equal(t, 1, timer.Pending())
 	})
 }
@@ -157,7 +154,7 @@ func TestPruningCallsTheWorker(t *testing.T) {
 				to, err := timer.AfterFunc(delay, func() { fired = time.Since(start) })
 				require.NoError(t, err)
 				p := pruning{timer: timer, earliest: neverTick}
-				p.sift(s.fresh.take())
+				p.sift(s, s.fresh.take())
 				timer.worker.presence.Store(absent)
 				timer.worker.summon()
 				if name == "reset" {
@@ -221,25 +218,145 @@ func TestIdleStripesArePruned(t *testing.T) {
 	require.Less(t, most, users*each/3)
 }
 
-// Passes check each kept timeout a constant number of times on average. Many kept timeouts wake the worker.
-func TestPassCostsLittle(t *testing.T) {
+// On a stripe with many long-lived timeouts, those that are armed and canceled beside them do not pile up. There are
+// never much more than twice as many timeouts on the queue as are pending.
+func TestChurnBesideLongLived(t *testing.T) {
+	timer := newTimer(t, WithTick(100*time.Hour))
+	oneStripe(timer)
+	withoutWorker(t, timer)
+	const live, window = 100_000, 1000
+	arm := func() *Timeout {
+		to, err := timer.AfterFunc(1000*time.Hour, nop)
+		if err != nil {
+			panic(err)
+		}
+		return to
+	}
+	for range live {
+		arm()
+	}
+	var ring [window]*Timeout
+	most := 0
+	for i := range sized(600_000, 3_000_000, 3_000_000) {
+		if old := ring[i%window]; old != nil {
+			old.Cancel()
+		}
+		ring[i%window] = arm()
+		most = max(most, timer.queue.length(&timer.worker))
+	}
+	t.Logf("at most %d on the queue", most)
+	require.LessOrEqual(t, most, (live+window)*22/10)
+}
+
+// A few kept timeouts stay on the queue although they have been canceled, so that arming them again needs no push.
+func TestFewKeptStayOnTheQueue(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour))
+	withoutWorker(t, timer)
+	s := oneStripe(timer)
+	calls := make([]request, minKept-1)
+	for i := range calls {
+		timer.Init(&calls[i].timeout, &calls[i])
+	}
+	for range 3 {
+		for i := range calls {
+			_, err := calls[i].timeout.Reset(time.Hour)
+			require.NoError(t, err)
+		}
+		timer.prune(s)
+		for i := range calls {
+			require.True(t, calls[i].timeout.Cancel())
+		}
+		timer.prune(s)
+		require.Equal(t, len(calls), timer.Stats().Queued)
+		require.EqualValues(t, len(calls), s.armed.Load())
+	}
+}
+
+// Very many kept timeouts wake the worker long before the next tick. Until then they are in segments of limited size,
+// because a pruning checks whole segments.
+func TestManyKeptWakeTheWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
 		timer.queue = queue{stripes: make([]stripe, 8)}
 		s := &timer.queue.stripes[0]
-		const n = 100_000
-		for range n {
-			_, err := timer.AfterFunc(10*time.Hour, nop)
-			require.NoError(t, err)
+		arm := func(n int) {
+			for range n {
+				_, err := timer.AfterFunc(10*time.Hour, nop)
+				require.NoError(t, err)
+			}
+			synctest.Wait()
 		}
-		require.Less(t, s.phase.Load(), uint32(30), "passes")
-		synctest.Wait()
-		// The many timeouts have woken the worker, which has taken them. Timeouts that were armed later may
-		// not have woken it again, because a pass that leaves less than the share does not wake it. The next
-		// pass begins when half as many more are kept, and a quarter more are armed before that pass ends.
-		share := worthPlacing / len(timer.queue.stripes)
-		require.Less(t, timer.queue.queueLen(), 2*share)
+		arm(1) // starts the worker, which takes it
+		enough := 2 * worthPlacing / len(timer.queue.stripes)
+		arm(enough - pruneEvery)
+		n := 0
+		for seg := s.kept.first; seg != nil; seg = seg.next {
+			require.LessOrEqual(t, seg.n, pruneEvery)
+			n += seg.n
+		}
+		require.EqualValues(t, n, s.kept.n.Load())
+		require.Greater(t, n, enough-3*pruneEvery)
+		arm(2 * pruneEvery)
+		require.Less(t, timer.queue.queueLen(), 2*pruneEvery)
 	})
+}
+
+// Segments are popped, or taken all at once, in the order in which they were pushed. An empty list refers to none.
+func TestSegments(t *testing.T) {
+	var l segments
+	pushed, popped := 0, 0
+	push := func() {
+		pushed++
+		l.push(&segment{n: pushed})
+	}
+	next := func(seg *segment) {
+		popped++
+		require.Equal(t, popped, seg.n)
+	}
+	for range 3 {
+		for range 5 {
+			push()
+			push()
+			next(l.pop())
+		}
+		require.EqualValues(t, pushed*(pushed+1)/2-popped*(popped+1)/2, l.n.Load())
+		for seg := l.take(); seg != nil; seg = seg.next {
+			next(seg)
+		}
+		require.Equal(t, pushed, popped)
+		push()
+		next(l.pop())
+		require.Nil(t, l.pop())
+		require.Nil(t, l.take())
+		require.Zero(t, l.n.Load())
+		require.Nil(t, l.first)
+		require.Nil(t, l.last, "it would keep timeouts alive")
+	}
+}
+
+// No goroutine changes the list of segments while another one does.
+func TestSegmentsAreLocked(t *testing.T) {
+	for name, change := range map[string]func(l *segments){
+		"push": func(l *segments) { l.push(&segment{n: 1}) },
+		"pop":  func(l *segments) { l.pop() },
+		"take": func(l *segments) { l.take() },
+	} {
+		var l segments
+		l.push(&segment{n: 1})
+		l.mu.Lock()
+		changed := make(chan bool)
+		go func() {
+			change(&l)
+			close(changed)
+		}()
+		select {
+		case <-changed:
+			t.Errorf("%s does not wait for the lock", name)
+		case <-time.After(5 * time.Millisecond):
+		}
+		l.mu.Unlock()
+		<-changed
+	}
 }
 
 // Memory stays within bounds, the counts agree, and other timeouts fire, however fast producers arm and cancel.

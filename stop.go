@@ -49,8 +49,8 @@ import (
 // gate: see prune.go.
 //
 // Nothing inside the gate can be stuck. Goroutines inside run no user code. They block only on
-// runners.mu, executor.mu, calls.mu and Group.mu. No holder of one of these waits for goroutines inside. So
-// Stop waits only until these goroutines have had a processor.
+// runners.mu, executor.mu, calls.mu, segments.mu and Group.mu. No holder of one of these waits for goroutines
+// inside. So Stop waits only until these goroutines have had a processor.
 
 // enter enters the gate and reports whether it is open. Every enter needs a leave, even if the gate is
 // shut.

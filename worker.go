@@ -11,7 +11,8 @@ import (
 const (
 	// worthPlacing is the number of pending timeouts on the queue at which a producer wakes the worker
 	// before the next boundary, so that the worker does not find too many of them there. A producer checks
-	// one stripe at a time, for an equal share of this number.
+	// one stripe at a time, for an equal share of this number. It assumes that half of the timeouts there are
+	// canceled, because pruning leaves at most so many.
 	worthPlacing = 1 << 18
 
 	// checkEvery is the number of timeouts that the worker takes off the queue before it checks the clock

@@ -21,7 +21,7 @@ func (q *queue) queueLen() (n int) {
 				n++
 			}
 		}
-		n += s.kept[0].size() + s.kept[1].size()
+		n += int(s.kept.n.Load())
 	}
 	return n
 }
@@ -345,10 +345,9 @@ func TestNoLostWakeUp(t *testing.T) {
 // A worker that goes idle checks every stripe of the queue once more.
 func TestGoIdleChecksTheQueue(t *testing.T) {
 	places := map[string]func(s *stripe, to *Timeout){
-		"fresh":   func(s *stripe, to *Timeout) { s.fresh.push(to) },
-		"known":   func(s *stripe, to *Timeout) { s.known.push(to) },
-		"kept":    func(s *stripe, to *Timeout) { s.kept[0].push(&segment{first: to, n: 1}) },
-		"kept, 1": func(s *stripe, to *Timeout) { s.kept[1].push(&segment{first: to, n: 1}) },
+		"fresh": func(s *stripe, to *Timeout) { s.fresh.push(to) },
+		"known": func(s *stripe, to *Timeout) { s.known.push(to) },
+		"kept":  func(s *stripe, to *Timeout) { s.kept.push(&segment{first: to, n: 1}) },
 	}
 	for place, push := range places {
 		for _, pending := range []bool{false, true} {

@@ -12,14 +12,13 @@ import (
 // prune prunes the stripe that all goroutines use.
 func (s *scene) prune() { s.timer.prune(&s.timer.queue.stripes[0]) }
 
-// keep prunes, and then begins the next pass. So the next prune looks again through what this one has kept.
+// keep puts what is on the stack into a segment, as pruning does. So the next prune checks it again.
 func (s *scene) keep() {
-	s.prune()
-	s.nextPass()
+	on := &s.timer.queue.stripes[0]
+	p := pruning{timer: s.timer, earliest: neverTick}
+	p.sift(on, on.fresh.take())
+	p.keep(on)
 }
-
-// nextPass begins the next pass, as a producer does when there is enough to look through.
-func (s *scene) nextPass() { s.timer.queue.stripes[0].phase.Add(1) }
 
 // queued returns an act whose timeout is on the queue. The worker is awake, and comes to the queue in half a
 // tick. Another timeout is in a bucket.
@@ -245,7 +244,7 @@ func TestStepsPruneStopReset(t *testing.T) {
 	})
 }
 
-// A producer looks again through timeouts that were kept before, while something else happens.
+// A producer checks timeouts again that were kept before, while something else happens.
 
 func TestStepsKeptDue(t *testing.T) {
 	search(t, plain.quickly(4), timed, func(s *scene) {
@@ -298,11 +297,11 @@ func TestStepsKeptReset(t *testing.T) {
 	})
 }
 
-// Two producers look through two segments.
+// Two producers check two segments again.
 func TestStepsKeptPrune(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		s.queuedAlone(0)
-		s.prune()
+		s.keep()
 		s.pending(tick)
 		s.keep()
 		s.Go(s.prune)
@@ -321,14 +320,14 @@ func TestStepsKeptPruneDue(t *testing.T) {
 	})
 }
 
-// The next pass begins while one segment is moved to the other side, and another segment is pushed.
-func TestStepsKeptNextPass(t *testing.T) {
+// One of two producers checks the segment again, while the other pushes another one.
+func TestStepsKeptAndNewPrune(t *testing.T) {
 	search(t, timed.bounded(3).quickly(1), timedAfter, func(s *scene) {
 		s.queuedAlone(0)
 		s.keep()
 		s.pending(tick)
 		s.Go(s.prune)
-		s.Go(func() { s.nextPass(); s.prune() })
+		s.Go(s.prune)
 		s.race(0)
 	})
 }
