@@ -5,8 +5,8 @@ package hashedwheel
 // The core (timer, timeout, worker, wheel, runners) knows one kind of timeout. All other kinds use a
 // hook: a task of the library's own, usually wrapped around the user's task, whose methods are called at
 // the events in the life of the timeout. There are hooks for repeating timeouts, for members of a Group,
-// for Cancelers, for Labeled and Light tasks, and for Sleep. Hooks nest: a Group may hold a repeating
-// timeout whose task is a Canceler.
+// for Cancelers, for Light tasks, and for Sleep. Hooks nest: a Group may hold a repeating timeout whose task
+// is a Canceler.
 //
 // The hooked bit of a timeout's word says that its task is a hook. So a timeout without a hook pays only
 // for the test of a bit that it has loaded anyway.

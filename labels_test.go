@@ -8,6 +8,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,100 +139,53 @@ func TestExecutorHasNoLabels(t *testing.T) {
 	}
 }
 
-// If a task changes the labels of its goroutine, that lasts until the end of the batch at most, even if the runner
-// continues.
+// However a task changes the labels of its goroutine, the next task on it starts with the labels of the timer.
 func TestLabelsThatATaskLeaves(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond), WithName("left"), WithMaxConcurrency(1))
-		_, err := timer.AfterFunc(0, func() {
-			time.Sleep(10 * time.Millisecond) // the next task is due meanwhile, and the same runner takes it
-			pprof.SetGoroutineLabels(pprof.WithLabels(t.Context(), pprof.Labels("user", "somebody")))
-		})
-		require.NoError(t, err)
-		release := make(block)
-		defer close(release)
-		_, err = timer.NewTimeout(release, 5*time.Millisecond)
-		require.NoError(t, err)
-		pass(20 * time.Millisecond)
-		require.EqualValues(t, 1, timer.runners.started)
-		requireLabels(t, "block.Run", labelsOf("left", "runner"))
-	})
-}
-
-// A labeled task runs with the labels of its context. The next task on the same goroutine runs with the labels of the
-// timer, or without labels on a goroutine of an executor. This also holds if the labeled task panics.
-func TestLabeled(t *testing.T) {
-	jobs := make(chan func(), 10) // for the only goroutine of an executor
-	for name, c := range map[string]struct {
-		executor func(func()) error
-		after    string
-	}{
-		"runners":  {nil, labelsOf("timer", "runner")},
-		"refused":  {func(func()) error { return errors.New("full") }, labelsOf("timer", "runner")},
-		"executor": {func(run func()) error { jobs <- run; return nil }, ""},
+	somebody := pprof.WithLabels(t.Context(), pprof.Labels("user", "somebody"))
+	leave := []func(){
+		func() { pprof.SetGoroutineLabels(somebody) },
+		func() { pprof.Do(somebody, pprof.Labels("more", "yes"), func(context.Context) {}) },
+		func() { pprof.Do(somebody, pprof.Labels("more", "yes"), func(context.Context) { panic("on purpose") }) },
+		func() { pprof.SetGoroutineLabels(somebody); runtime.Goexit() },
+		func() { pprof.SetGoroutineLabels(context.Background()) },
+	}
+	for name, opts := range map[string][]Option{
+		"no limit": nil,
+		"one":      {WithMaxConcurrency(1)},
+		"refused":  {WithMaxConcurrency(1), WithExecutor(func(func()) error { return errors.New("full") })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				jobs = make(chan func(), 10)
-				pprof.Do(t.Context(), pprof.Labels("user", "pool"), func(context.Context) {
-					go func() {
-						for run := range jobs {
-							run()
-						}
-					}()
-				})
-				panics := 0
-				timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1), WithExecutor(c.executor),
-					WithPanicHandler(func(*Timeout, any, []byte) { panics++ }))
-				ctx := pprof.WithLabels(t.Context(), pprof.Labels("user", "somebody"))
-				first, second := make(block), make(block)
-				for _, task := range []Task{
-					Labeled(ctx, first),
-					Labeled(ctx, TaskFunc(func(*Timeout) { panic("on purpose") })),
-					second,
-				} {
-					_, err := timer.NewTimeout(task, 0)
-					require.NoError(t, err)
-					pass(2 * time.Millisecond)
+			virtual(t, func(t *testing.T) {
+				timer := newTimer(t, append(opts, WithTick(time.Millisecond), WithName("left"),
+					WithPanicHandler(func(*Timeout, any, []byte) {}))...)
+				var mu sync.Mutex
+				var found []string
+				const rounds = 4
+				for range rounds { // all tasks of a round come due together
+					for _, f := range leave {
+						_, err := timer.AfterFunc(0, func() {
+							mu.Lock()
+							found = append(found, labelsOfCaller(t))
+							mu.Unlock()
+							f()
+						})
+						require.NoError(t, err)
+					}
+					pass(time.Millisecond)
 				}
-				requireLabels(t, "block.Run", `{"user":"somebody"}`)
-				close(first)
-				synctest.Wait()
-				require.Equal(t, 1, panics)
-				requireLabels(t, "block.Run", c.after)
-				close(second)
-				synctest.Wait()
-				close(jobs)
+				want := slices.Repeat([]string{labelsOf("left", "runner")}, rounds*len(leave))
+				require.Equal(t, want, found)
 			})
 		})
 	}
 }
 
-// A labeled task can be repeated and canceled, and can be in a group, like a task without labels.
-func TestLabeledIsATask(t *testing.T) {
-	require.Nil(t, Labeled(t.Context(), nil))
-	require.Nil(t, Labeled(t.Context(), TaskFunc(nil)))
-	var none context.Context
-	require.PanicsWithValue(t, "hashedwheel: Labeled: nil context", func() { Labeled(none, TaskFunc(func(*Timeout) {})) })
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		_, err := timer.NewTimeout(Labeled(t.Context(), nil), 0)
-		require.ErrorIs(t, err, ErrNilTask)
-
-		c := &canceler{}
-		labeled := Labeled(t.Context(), c)
-		for range 2 { // one task may have several timeouts
-			to, err := NewGroup(timer).NewTimeout(labeled, time.Hour)
-			require.NoError(t, err)
-			require.Same(t, c, to.Task())
-			require.True(t, to.Cancel())
+// labelsOfCaller returns the labels of the calling goroutine. No other goroutine may call it at the same time.
+func labelsOfCaller(t *testing.T) (found string) {
+	for labels, stacks := range byLabels(t) {
+		if slices.ContainsFunc(stacks, func(stack string) bool { return strings.Contains(stack, "labelsOfCaller") }) {
+			found += labels
 		}
-		runs := 0
-		to, err := timer.ScheduleAtFixedRate(Labeled(t.Context(), TaskFunc(func(*Timeout) { runs++ })), 0, time.Second)
-		require.NoError(t, err)
-		pass(2500 * time.Millisecond)
-		require.True(t, to.Cancel())
-		require.Equal(t, 3, runs)
-		require.EqualValues(t, 2, c.told.Load())
-	})
+	}
+	return found
 }

@@ -129,9 +129,8 @@ func WithLogger(l *slog.Logger) Option {
 // hashedwheel=rpc shows what the timer and its tasks cost. Goroutines that a task starts inherit the
 // labels. Goroutines that an executor starts do not, because submit is called without labels.
 //
-// If a task changes the labels of its goroutine, tasks that run on the goroutine after it may have the
-// changed labels. This also happens if a task calls pprof.Do, which sets the labels of its context when it
-// returns. Use Labeled to avoid this.
+// A task may change the labels of its goroutine, for instance by pprof.Do: the next task starts with those of
+// the timer again. On a goroutine of an executor, that is up to the executor.
 //
 // By default the name is empty, and the label "hashedwheel" is "timer".
 func WithName(name string) Option {

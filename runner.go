@@ -106,7 +106,6 @@ func (rn *runner) run() {
 		}
 	}()
 	for b := r.next(rn); b != nil; b = r.next(rn) {
-		setLabels(r.timer.labels.runner) // a task of the batch before may have set others
 		for rn.runTasks(b) {
 		}
 	}
@@ -129,6 +128,9 @@ func (rn *runner) runTasks(b *batch) (ran bool) {
 			return ran
 		}
 		ran = true
+		if !rn.onlyOne {
+			setLabels(rn.runners.timer.labels.runner) // the task before may have left others
+		}
 		to = next
 		next.task.Run(next)
 		to = nil // the task has returned

@@ -21,7 +21,6 @@ var features = map[string][]string{
 	"group":    {"repeat", "schedule"},
 	"keyed":    nil,
 	"keyedall": {"keyed"},
-	"labeled":  nil,
 	"light":    nil,
 	"repeat":   {"schedule"},
 	"schedule": {"repeat"},
