@@ -34,7 +34,7 @@ var alsoHeld = map[int][]string{
 	1:  {"FuzzWheel", "TestWheelEveryTick", "TestWheelEveryDelayAlone", "TestTenMillion", "TestLastTick"},
 	2:  {"TestHeldUpWorkerCatchesUp", "TestDeadlineIsMonotonic"},
 	3:  {"TestTimerModel", "FuzzTimer"},
-	4:  {"TestSoak", "TestFlood", "TestRunnersRace", "TestExplore"},
+	4:  {"TestSoak", "TestCrossing", "TestFlood", "TestRunnersRace", "TestExplore"},
 	5:  {"TestExplore", "TestStopAgainstCancel"},
 	6:  {"TestExplore", "TestCancelAndResetOfDueOnes"},
 	9:  {"TestMethodsInsideATask", "TestStopFromInsideATask", "TestShutdownFromInsideATask"},

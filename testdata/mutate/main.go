@@ -142,7 +142,7 @@ func copyPackage(dir string) error {
 			return err
 		}
 		if d.IsDir() {
-			if path != "." && path != "testdata" && !strings.HasPrefix(path, filepath.FromSlash("testdata/explore")) {
+			if path != "." && path != "clock" && path != "testdata" && !strings.HasPrefix(path, filepath.FromSlash("testdata/explore")) {
 				return filepath.SkipDir
 			}
 			return os.MkdirAll(filepath.Join(dir, path), 0o755)
