@@ -14,20 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// liveRunners returns how many runners are live, and how many have been started so far.
-func (r *runners) liveRunners() (live, started int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.live), int(r.started)
-}
-
-// enlistOne adds a runner without a goroutine to the live ones, and returns it.
-func (r *runners) enlistOne() *runner {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.enlist()
-}
-
 // blockOne arms a task for the next tick that blocks until the channel is closed.
 func blockOne(t *testing.T, timer *Timer) (release chan struct{}) {
 	t.Helper()
@@ -74,7 +60,7 @@ func TestBlockedTasksDelayNoOther(t *testing.T) {
 				pass(30 * tick)
 				require.EqualValues(t, others, ran.Load())
 				require.Zero(t, late.Load())
-				live, _ := timer.runners.liveRunners()
+				live := timer.tasks.liveRunners()
 				require.Equal(t, blocked, live)
 
 				// Later tasks do not wait at all, because all live runners are in tasks, and so one more starts.
@@ -87,7 +73,7 @@ func TestBlockedTasksDelayNoOther(t *testing.T) {
 
 				close(release)
 				synctest.Wait()
-				live, _ = timer.runners.liveRunners()
+				live = timer.tasks.liveRunners()
 				require.Zero(t, live)
 				require.Zero(t, timer.Stats().Running)
 				pass(2 * tick)
@@ -95,66 +81,6 @@ func TestBlockedTasksDelayNoOther(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A runner that has taken a group from a large batch may be stuck in one of its tasks. It does not delay the
-// other timeouts of the group, and does not keep them alive.
-func TestStuckRunnerKeepsNothing(t *testing.T) {
-	const last = batchSize - maxGroup + 1 // the first task of the last group
-	for _, blocked := range []int64{1, 8, 500, last, batchSize} {
-		virtual(t, func(t *testing.T) {
-			const tick = time.Millisecond
-			timer := newTimer(t, WithTick(tick))
-			timer.runners.eager = 1
-			release := make(chan struct{})
-			var begun, ended atomic.Int64
-			var held []weak.Pointer[Timeout]
-			for range batchSize {
-				to, err := timer.AfterFunc(5*tick, func() { // when nothing else is due
-					if begun.Add(1) == blocked {
-						<-release
-					}
-					ended.Add(1)
-				})
-				require.NoError(t, err)
-				held = append(held, weak.Make(to))
-			}
-			pass(7 * tick)
-			require.EqualValues(t, batchSize-1, ended.Load())
-			require.Zero(t, timer.Pending())
-			runtime.GC()
-			kept := 0
-			for _, p := range held {
-				if p.Value() != nil {
-					kept++
-				}
-			}
-			require.Equal(t, 1, kept)
-			live, started := timer.runners.liveRunners()
-			require.Equal(t, 1, live)
-			require.LessOrEqual(t, started, 2*maxGroup)
-			close(release)
-			synctest.Wait()
-		})
-	}
-}
-
-// Stop returns the timeouts that a stuck runner has taken from its batch and that have not been given back yet.
-func TestStopFindsGroups(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Second))
-		timer.runners.eager = 1
-		release := make(chan struct{})
-		for range batchSize {
-			_, err := timer.AfterFunc(0, func() { <-release })
-			require.NoError(t, err)
-		}
-		pass(time.Second)
-		require.Equal(t, batchSize-1, timer.Pending())
-		require.Equal(t, maxGroup, batchSize-timer.runners.batches[0].left())
-		require.Len(t, timer.Stop(), batchSize-1)
-		close(release)
-	})
 }
 
 // Tasks that block for a short time each do not delay others. One after another on one runner, their times would
@@ -191,7 +117,7 @@ func TestTrivialTasksNeedFewRunners(t *testing.T) {
 		if i := ran.Add(1); i == n {
 			close(done)
 		} else if i%10_000 == 0 {
-			live, _ := timer.runners.liveRunners()
+			live := timer.tasks.liveRunners()
 			if int64(live) > most.Load() {
 				most.Store(int64(live))
 			}
@@ -230,11 +156,11 @@ func TestMaxConcurrency(t *testing.T) {
 			require.Equal(t, limit, timer.Stats().Running)
 
 			rounds := time.Duration((tasks + limit - 1) / limit)
-			pass(time.Until(start.Add(rounds*time.Second + time.Millisecond)))
+			pass(time.Until(start.Add(rounds*time.Second + 2*time.Millisecond))) // the runners start within a tick
 			require.Zero(t, timer.Pending())
 			require.Zero(t, running.Load())
 			require.EqualValues(t, limit, most.Load())
-			live, _ := timer.runners.liveRunners()
+			live := timer.tasks.liveRunners()
 			require.Zero(t, live)
 		})
 	}
@@ -262,7 +188,7 @@ func TestMaxConcurrencyOfOneOrdersMemory(t *testing.T) {
 	require.Equal(t, 9000, n)
 }
 
-// A timeout that waits for its turn is pending. After it is canceled or reset, no batch keeps it.
+// A timeout that waits for its turn is pending. After it is canceled or reset, nothing keeps it.
 func TestWaitingForATurn(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
@@ -636,8 +562,8 @@ func TestWaitingOnesAreReleased(t *testing.T) {
 	}
 }
 
-// A Reset that has read the worker's position before the boundary at which the timeout got into a batch does not
-// push it for the worker. The runner that finds the timeout in the batch pushes it, and no sweep loses it.
+// A Reset that has read the worker's position before the boundary at which the timeout came due does not push it for
+// the worker. The runner that takes it off the list pushes it.
 func TestResetUnseenByTheWorker(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
@@ -651,7 +577,7 @@ func TestResetUnseenByTheWorker(t *testing.T) {
 		pass(3 * tick)
 		to.word.Store(pendingAt(to.word.Load(), timer.clock.now()+5)) // as that Reset does
 		require.True(t, other.Cancel())
-		pass(3 * tick) // the worker sweeps the batches meanwhile
+		pass(3 * tick)
 		require.Equal(t, 1, timer.Pending())
 		close(release)
 		pass(time.Second)
@@ -674,18 +600,64 @@ func TestWorkerGoesIdleAtTheLimit(t *testing.T) {
 	})
 }
 
-// After the gate is shut, next returns nil even if a batch has timeouts left. Otherwise a runner would call it
-// forever.
-func TestNextBehindTheGate(t *testing.T) {
-	timer := newTimer(t)
-	r := &timer.runners
-	timer.stopped.Store(true)
-	defer timer.stopped.Store(false)
-	rn := r.enlistOne()
-	r.batches = []*batch{{due: []*Timeout{new(Timeout)}}}
-	require.Nil(t, r.next(rn))
-	require.Empty(t, r.live)
-	r.batches = nil
+// A runner that has taken a group may be stuck in one of its tasks. It does not delay the other timeouts of the group,
+// and does not keep them alive.
+func TestStuckRunnerKeepsNothing(t *testing.T) {
+	const n = 1024
+	const last = n - maxGroup + 1 // the first task of the last group
+	for _, blocked := range []int64{1, 8, 500, last, n} {
+		virtual(t, func(t *testing.T) {
+			const tick = time.Millisecond
+			timer := newTimer(t, WithTick(tick))
+			timer.tasks.eager = 1
+			release := make(chan struct{})
+			var begun, ended atomic.Int64
+			var held []weak.Pointer[Timeout]
+			for range n {
+				to, err := timer.AfterFunc(5*tick, func() { // when nothing else is due
+					if begun.Add(1) == blocked {
+						<-release
+					}
+					ended.Add(1)
+				})
+				require.NoError(t, err)
+				held = append(held, weak.Make(to))
+			}
+			pass(7 * tick)
+			require.EqualValues(t, n-1, ended.Load())
+			require.Zero(t, timer.Pending())
+			runtime.GC()
+			kept := 0
+			for _, p := range held {
+				if p.Value() != nil {
+					kept++
+				}
+			}
+			require.Equal(t, 1, kept)
+			require.Equal(t, 1, timer.tasks.liveRunners())
+			close(release)
+			synctest.Wait()
+		})
+	}
+}
+
+// Stop returns the timeouts that a stuck runner has taken and that have not been given back yet.
+func TestStopFindsGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Second))
+		timer.tasks.eager = 1
+		release := make(chan struct{})
+		const n = 1024
+		for range n {
+			_, err := timer.AfterFunc(0, func() { <-release })
+			require.NoError(t, err)
+		}
+		pass(time.Second)
+		require.Equal(t, n-1, timer.Pending())
+		require.Len(t, timer.tasks.listed(), n-maxGroup)
+		require.Len(t, timer.Stop(), n-1)
+		close(release)
+	})
 }
 
 // If a Cancel races with Shutdown, the call of Canceled may come after Shutdown has returned. Nothing breaks.
@@ -719,7 +691,7 @@ func TestBusyTasksNeedFewRunners(t *testing.T) {
 			}
 			i := ran.Add(1)
 			if i%100 == 0 { // not every task, because they would block each other
-				live, _ := timer.runners.liveRunners()
+				live := timer.tasks.liveRunners()
 				most.Store(max(most.Load(), int64(live)))
 			}
 			if i == n {
@@ -779,45 +751,4 @@ func TestOldestComeFirst(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Waiting timeouts lie in few batches, even if they came due one by one, or as runs of a repeating timeout. The
-// runners and the worker check each batch, so otherwise a backlog would cost quadratic time.
-func TestBacklogLiesInFewBatches(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		const tick, n = time.Millisecond, 5000
-		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
-		release := blockOne(t, timer)
-		pass(2 * tick)
-		var canceled *Timeout
-		for i := range n {
-			to, err := timer.AfterFunc(0, nop)
-			require.NoError(t, err)
-			if i == n/2 {
-				canceled = to
-			}
-			time.Sleep(tick)
-		}
-		require.True(t, canceled.Cancel())
-		gone := weak.Make(canceled)
-		canceled = nil
-		time.Sleep(2 * tick)
-		synctest.Wait()
-		runtime.GC()
-		require.Nil(t, gone.Value(), "the canceled timeout is dropped, though its batch still gets others")
-		r := &timer.runners
-		require.LessOrEqual(t, len(r.batches), n/batchSize+2)
-
-		repeating, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), time.Hour, time.Hour)
-		require.NoError(t, err)
-		before := len(r.batches)
-		for range n {
-			r.requeue(repeating, timer.clock.now())
-		}
-		require.LessOrEqual(t, len(r.batches), before+n/batchSize+2)
-		repeating.Cancel()
-		close(release)
-		pass(time.Second)
-		require.EqualValues(t, n, timer.Stats().Expired)
-	})
 }

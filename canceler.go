@@ -19,7 +19,7 @@ type notified struct {
 
 func (n *notified) disarmed(to *Timeout, canceled bool) {
 	if canceled {
-		to.timer.calls.add(func() { n.notify(to) })
+		to.timer.call(func() { n.notify(to) })
 	}
 }
 

@@ -373,7 +373,7 @@ func (s *subject) run() {
 func (s *subject) Next(prev time.Time) time.Time {
 	s.w.user(false, s)
 	again := s.asked.Add(1) > 1
-	if to := s.to.Load(); again && nextWaits && to != nil {
+	if to := s.to.Load(); again && to != nil { // the run is over
 		if err := to.Wait(s.w.t.Context()); err != nil {
 			s.w.errorf("Wait inside Next: %v", err)
 		}

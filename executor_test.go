@@ -126,10 +126,10 @@ func TestExecutorForgetsCanceled(t *testing.T) {
 
 // jobsOf returns how many jobs the executor has.
 func jobsOf(timer *Timer) int {
-	x := timer.runners.dispatch.(*executor)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.out
+	c := &timer.tasks
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hands
 }
 
 // If an executor refuses, panics or exits, no task is lost.
@@ -169,8 +169,7 @@ func TestExecutorThatFails(t *testing.T) {
 				if name == "panic" {
 					require.EqualValues(t, 10, st.Panics)
 				}
-				live, _ := timer.runners.liveRunners()
-				require.Zero(t, live)
+				require.Zero(t, timer.tasks.liveRunners())
 			})
 		})
 	}
@@ -490,7 +489,7 @@ func TestExecutorIsGivenNoCanceled(t *testing.T) {
 			pass(20 * tick)
 			given := p.take()
 			if reset {
-				require.Len(t, given, 2*n)
+				require.Len(t, given, n)
 			} else {
 				require.Len(t, given, limit)
 			}

@@ -136,9 +136,8 @@ func (g *Group) Cancel() (n int) {
 
 // Close closes the group: it cancels all pending timeouts of the group, and returns their number. From then
 // on, arming a timeout of the group fails with ErrGroupClosed, and so does resetting one that has ended.
-// After Close has returned, no task of the group is started. Where the processors are busy, a task that was
-// just being started may execute its first instruction a moment later. Close does not wait for tasks that
-// are running: for that see Timeout.Wait.
+// After Close has returned, no timeout of the group expires. The task of one that expired just before may be at its
+// first instruction. Close does not wait for tasks that are running: for that see Timeout.Wait.
 func (g *Group) Close() (n int) {
 	g.checkMade()
 	g.mu.Lock()
@@ -151,7 +150,6 @@ func (g *Group) Close() (n int) {
 		runtime.Gosched()
 		n += g.Cancel()
 	}
-	g.timer.awaitStarts(0) // of timeouts that have left the list because a runner has claimed them
 	return n
 }
 

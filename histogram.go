@@ -147,18 +147,8 @@ type recorder struct {
 	sum    atomic.Int64 // nanoseconds
 }
 
-// measureEvery is the number of tasks that a runner runs, one after another, for each one that it measures.
-// A reading of the clock costs as much as all other work for a task.
-const measureEvery = 64
-
-// measure records how late a task is. Called by the runner that is about to start the task.
-func (rn *runner) measure(to *Timeout) {
-	if rn.skip > 0 {
-		rn.skip--
-		return
-	}
-	rn.skip = measureEvery - 1
-	t := to.timer
+// measure records how late a task is that is about to start.
+func (t *Timer) measure(to *Timeout) {
 	late := max(t.clock.elapsed()-t.clock.boundary(tickOf(to.word.Load())), 0) // less than 0 if it has just been reset
 	r := t.lateness.Load()
 	if r == nil {

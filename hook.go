@@ -22,9 +22,10 @@ type hook interface {
 	// is claiming.
 	claim(to *Timeout, word uint64) (claimed uint64)
 
-	// ran is called when the run that was claimed is over, also after a panic or a Goexit. Called by
-	// the runner.
-	ran(to *Timeout)
+	// ran is called when the run that was claimed is over, also after a panic or a Goexit. It reports whether the
+	// timeout is pending and already due again, without being on the queue. Called by the runner, which then runs
+	// the task again or puts the timeout on the queue.
+	ran(to *Timeout) (again bool)
 
 	// arm is called before Reset makes a timeout pending that is idle or has ended. An error prevents this.
 	// Called inside the gate.
@@ -73,7 +74,7 @@ func prepareTask(task Task) (prepared Task, bits uint64) {
 type noHook struct{}
 
 func (noHook) unwrap() Task            { return nil }
-func (noHook) ran(*Timeout)            {}
+func (noHook) ran(*Timeout) bool       { return false }
 func (noHook) arm(*Timeout) error      { return nil }
 func (noHook) disarmed(*Timeout, bool) {}
 func (noHook) own() bool               { return false }
@@ -100,7 +101,7 @@ func (w *wrap) inner() hook {
 func (w *wrap) Run(to *Timeout)                       { w.task.Run(to) }
 func (w *wrap) unwrap() Task                          { return w.task }
 func (w *wrap) claim(to *Timeout, word uint64) uint64 { return w.inner().claim(to, word) }
-func (w *wrap) ran(to *Timeout)                       { w.inner().ran(to) }
+func (w *wrap) ran(to *Timeout) bool                  { return w.inner().ran(to) }
 func (w *wrap) arm(to *Timeout) error                 { return w.inner().arm(to) }
 func (w *wrap) disarmed(to *Timeout, canceled bool)   { w.inner().disarmed(to, canceled) }
 func (w *wrap) own() bool                             { return w.inner().own() }

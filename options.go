@@ -25,7 +25,7 @@ type config struct {
 	levels       int
 	maxPending   int
 	concurrency  int
-	dispatcher   func(r *runners) dispatcher // nil for none
+	executor     func(t *Timer) // has tasks run outside; nil for none
 	panicHandler func(to *Timeout, value any, stack []byte)
 	logger       *slog.Logger
 	name         string

@@ -61,12 +61,11 @@ func TestCountersWrap(t *testing.T) {
 			}
 			timer.worker.taken.Add(before)
 			timer.worker.taken.Add(before)
-			timer.runners.expired += before
+			timer.tasks.started.Add(before)
 		}
 		timer.returned.Store(0)
-		timer.runners.started = before
-		timer.runners.begun.Store(before)
-		timer.runners.pruned = math.MaxInt - 5
+		timer.tasks.progress.taken = math.MaxInt - 5
+		timer.tasks.due.next = math.MaxUint32 - 5
 		for range 3 {
 			for range 20 {
 				_, err := timer.AfterFunc(time.Millisecond, nop)

@@ -125,28 +125,3 @@ func TestStopAndOwnTasks(t *testing.T) {
 		checkStats(t, timer)
 	})
 }
-
-// If a repeating timeout is due again at once, it stays with the same runners: those
-// for the timer's own tasks, or those for tasks of users.
-func TestOwnTaskAgain(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newFakedTimer(t, WithMaxConcurrency(1))
-		own, err := timer.ScheduleAtFixedRate(newSignal(), time.Hour, time.Hour)
-		require.NoError(t, err)
-		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), time.Hour, time.Hour)
-		require.NoError(t, err)
-		require.Same(t, &timer.runners, timer.runnersOf(to))
-		require.Same(t, &timer.ownRunners, timer.runnersOf(own))
-		pass(time.Second)         // until the worker has placed them
-		timer.stopped.Store(true) // so that no task is run
-		for _, to := range []*Timeout{to, own} {
-			timer.worker.wheel.remove(to) // as if the timeout had been due
-			r := timer.runnersOf(to)
-			r.requeue(to, 1)
-			require.False(t, r.sweep(2)) // puts the timeout into a new batch
-			require.Equal(t, to, r.batches[0].due[0])
-			r.batches = nil
-		}
-		timer.stopped.Store(false)
-	})
-}

@@ -297,7 +297,8 @@ func TestMaxPendingRaceOverLimit(t *testing.T) {
 	}, outcomes(timer))
 }
 
-// No task starts after Stop has returned. Stop is called in the middle of a batch, while other goroutines keep all
+// No timeout expires after Stop has returned. The tasks of those that expired just before may be at their first
+// instruction: at most one for each runner. Stop is called while many timeouts are due, and other goroutines keep all
 // processors busy.
 func TestNothingStartsAfterStop(t *testing.T) {
 	r := newRand(t)
@@ -327,18 +328,20 @@ func TestNothingStartsAfterStop(t *testing.T) {
 			runtime.Gosched()
 		}
 		left := timer.Stop()
+		st := timer.Stats()
 		stopped.Store(true)
 		if len(left) > 0 && len(left) < n {
 			midst++
 		}
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
-		require.Zero(t, late.Load())
+		require.EqualValues(t, st.Expired, ran.Load())
+		require.LessOrEqual(t, late.Load(), int64(st.Running))
 		require.EqualValues(t, n, int(ran.Load())+len(left))
 	}
 	over.Store(true)
 	hogs.Wait()
-	t.Logf("%d stopped in the middle of a batch", midst)
+	t.Logf("%d stopped in the middle", midst)
 	require.Positive(t, midst)
 }
 

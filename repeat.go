@@ -40,10 +40,11 @@ func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64) {
 }
 
 // ran arms the timeout for its next run, unless it has been canceled, or its schedule has ended.
-func (r *repeating) ran(to *Timeout) {
+func (r *repeating) ran(to *Timeout) (again bool) {
 	more := false
 	defer func() {
-		for !r.rearm(to, more) {
+		for ok := false; !ok; {
+			again, ok = r.rearm(to, more)
 		}
 	}()
 	if word := to.word.Load(); word&moved != 0 || status(word) != pending {
@@ -51,6 +52,7 @@ func (r *repeating) ran(to *Timeout) {
 		return
 	}
 	more = r.ask(to)
+	return
 }
 
 // ask is next, except that it recovers a panic of the schedule: then there are no more runs.
@@ -96,15 +98,15 @@ func (r *repeating) nextScheduled(c *clock) (more bool) {
 	return true
 }
 
-// rearm arms a timeout at work for its next run, or ends it, as its word and more say. It reports whether
-// the word was still the same: if not, the caller has to try again.
-func (r *repeating) rearm(to *Timeout, more bool) bool {
+// rearm arms a timeout at work for its next run, or ends it, as its word and more say. Again reports whether that run
+// is already due. Ok reports whether the word was still the same: if not, the caller has to try again.
+func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 	t := to.timer
 	s := t.queue.stripe()
 	word := to.word.Load()
 	after := word &^ (atWork | moved)
 	if status(word) != pending {
-		return to.word.CompareAndSwap(word, after)
+		return false, to.word.CompareAndSwap(word, after)
 	}
 	tick := r.tick
 	switch {
@@ -112,33 +114,26 @@ func (r *repeating) rearm(to *Timeout, more bool) bool {
 		tick = tickOf(word)
 	case !more:
 		if !to.word.CompareAndSwap(word, withStatus(after, expired)) {
-			return false
+			return false, false
 		}
 		s.rearmed.Add(^uint64(0)) // because there is no next run
 		t.freeSlot()
 		to.hook().disarmed(to, false) // the outermost hook, which may be wrapped around this one
-		return true
+		return false, true
 	}
 	if !t.enter(s) {
 		t.leave(s)
 		<-t.allTaken // Stop finds the timeout with its runner
-		return false
+		return false, false
 	}
 	defer t.leave(s)
 	next := pendingAt(after, tick) | word&moved
-	if now := t.clock.now(); tick <= now {
-		// The run is already due, and need not wait for the worker.
-		if !to.word.CompareAndSwap(word, next) {
-			return false
-		}
-		t.runnersOf(to).requeue(to, now)
-		return true
+	if word&queued == 0 && tick <= t.clock.now() {
+		return true, to.word.CompareAndSwap(word, next)
 	}
-	if !to.word.CompareAndSwap(word, next|queued) {
-		return false
-	}
-	if word&queued == 0 {
+	ok = to.word.CompareAndSwap(word, next|queued)
+	if ok && word&queued == 0 {
 		t.pushAgain(s, to)
 	}
-	return true
+	return false, ok
 }

@@ -292,7 +292,7 @@ func TestRepeatingStop(t *testing.T) {
 						pass(time.Hour)
 						require.Equal(t, before, runs.Load())
 						require.True(t, to.IsCanceled())
-						require.Empty(t, timer.runners.batches)
+						require.Empty(t, timer.tasks.listed())
 						checkStats(t, timer)
 						_, err = to.Reset(tick)
 						require.ErrorIs(t, err, ErrStopped)
@@ -316,8 +316,8 @@ func TestRepeatingStop(t *testing.T) {
 	}
 }
 
-// While a timeout is at work, the worker does not put it into a bucket or a batch. It removes the timeout from a bucket
-// that it was in before a Reset, and from old batches.
+// While a timeout is at work, the worker does not put it into a bucket or on a list. It removes the timeout from a
+// bucket that it was in before a Reset, and from the list.
 func TestWorkerAndTimeoutAtWork(t *testing.T) {
 	timer := newTimer(t)
 	w := &timer.worker
@@ -336,20 +336,21 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		word(tick, pending|atWork|queued)
 		w.settle(to) // the timeout is in no bucket
 		require.Zero(t, to.bucket)
-		require.Nil(t, timer.runners.due)
+		require.Empty(t, w.due)
 
 		w.wheel = newWheel(16, 1, 0)
 		w.wheel.place(to, 14)
 		w.wheel.advance(14, w.emit)
 		require.Zero(t, w.wheel.count)
-		require.Nil(t, timer.runners.due)
+		require.Empty(t, w.due)
 		w.wheel = newWheel(16, 1, 0)
 	}
-	r := &timer.runners
-	r.batches = []*batch{{due: []*Timeout{to}, tick: 1, listed: true}}
-	require.False(t, r.sweep(2))
-	r.prune()
-	require.Empty(t, r.batches)
+	timer.tasks.mu.Lock()
+	timer.tasks.addLocked(to)
+	timer.tasks.mu.Unlock()
+	word(5, pending|atWork|queued)
+	w.settle(to)
+	require.Empty(t, timer.tasks.listed())
 	w.wheel = nil
 }
 
@@ -473,16 +474,6 @@ func TestResetOfFixedRateToTheSameTick(t *testing.T) {
 		require.Equal(t, []time.Duration{10 * ms, 20 * ms, 30 * ms}, m.since(start))
 		require.True(t, to.Cancel())
 	})
-}
-
-// A timeout that was canceled before it is requeued does not get into a batch.
-func TestLateRunsAreNotKept(t *testing.T) {
-	timer := newTimer(t)
-	r := &timer.runners
-	to := &Timeout{timer: timer}
-	to.word.Store(canceled | atWork)
-	r.requeue(to, 1)
-	require.Empty(t, r.batches)
 }
 
 // The schedule is not called after a run in which the task called Cancel or Reset.

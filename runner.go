@@ -1,249 +1,184 @@
 package hashedwheel
 
 import (
-	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
-	"sync/atomic"
 )
 
-// A runner runs tasks. It has a goroutine of its own and takes timeouts from the batches until none is
-// left. With an executor, a runner runs only one task, on a goroutine of the executor.
+// A runner runs tasks. It has a goroutine of its own and takes items from the list of its crew until none is left.
+// With an executor, a runner runs only one task, on a goroutine of the executor.
 //
-// For a task that does little, most of the cost is in operations that lock a cache line, because the
-// processor waits for each. A runner needs three of them for a task: to begin to claim, to claim, and to
-// change to running.
-//
-//	          Add                 Add
-//	resting -------> claiming ----------> running: the task
-//	   ^                |  ^                 |
-//	   +----------------+  +-----------------+
-//	    Add: nothing is left        Add: one more task is over
-//
-// Who may access the group of a runner and its timeout:
-//
-//   - The runner, while it is claiming. It takes a group of timeouts from the batch, and tries to claim
-//     one after another until it has claimed one.
-//   - At other times, the runner while it holds runners.mu, or a goroutine that holds runners.mu and the
-//     runner. To hold the runner it sets held and then waits until it sees that the runner is not claiming.
-//     The runner begins to claim and then checks held. All of this is sequentially consistent. So either the
-//     runner sees that it is held, rests, and waits for mu, or the other goroutine sees it claiming, and
-//     waits.
-//
-// Claiming is short, and runs no user code.
-type runner struct {
-	work func() // counts its goroutine in runners.begun and calls run; immutable
+// A runner takes a group of items at a time, so that it seldom needs the lock of the crew. For a task that does
+// little, most of the cost is in operations that lock a cache line, because the processor waits for each. A runner
+// needs three of them for a task: to lock itself, to claim, and to unlock.
+type runner[T comparable] struct {
+	crew *crew[T] // immutable
+	one  bool     // it runs only one task; set before it starts
 
-	// Set before it starts.
-	runners *runners
-	stripe  *stripe // the stripe whose counters it uses
-	onlyOne bool    // it runs only one task, on a goroutine of the dispatcher
-
-	// Guarded by runners.mu.
-	pos   int    // its index in runners.live
-	batch *batch // the batch from which it takes
-	seen  uint64 // its state when the worker last checked it
-
-	// Owned by the runner while it is claiming, see above.
-	group     []*Timeout // taken from the batch and not claimed yet
-	to        *Timeout   // the timeout whose task it runs
-	groupSize int        // how many timeouts it takes from the batch at a time; changed only with runners.mu held
+	// Guarded by the lock of the crew.
+	place int    // its index in crew.live
+	held  int    // its index in crew.holding, if it holds a group
+	seen  uint64 // the value of tasks at the last check
 
 	// Owned by the runner.
-	skip int // how many more tasks it starts before it measures one, see measure
+	skip  int  // how many more tasks it starts before it measures one
+	again bool // it claims its item again, before the next of the group
 
-	// Written by the runner: oneTask times the number of tasks that are over, plus its phase.
-	state atomic.Uint64
-
-	held atomic.Bool // another goroutine holds the runner, or is about to; set with runners.mu held
-
-	// A runner takes 128 bytes on 64-bit machines. It shares its two cache lines with nothing else, because
-	// it writes state for each task.
+	// Guarded by mu. A field that only the runner changes it may also read without the lock.
+	mu    sync.Mutex
+	group [maxGroup]T   // group[next:end] are items that it has taken and not claimed yet
+	next  int           // so it has claimed next items of the group, or found that they were not to run
+	end   int           //
+	pos   uint32        // the position of group[0] on the list
+	holds bool          // it is in crew.holding; changed with the lock of the crew held too
+	tasks uint64        // while it is in crew.holding: tasks started since then
+	item  T             // the item that it has claimed last, the zero T if none
+	quiet bool          // the task of that item has returned; only ran may still be in progress
+	over  chan struct{} // closed when that task has returned; nil if no goroutine waits for that
 }
 
-// The phases of a runner.
-const (
-	resting   = 0
-	claiming  = 1
-	running   = 2
-	phaseMask = 3
-	oneTask   = 4
-)
-
-// maxGroup is the largest number of timeouts that a runner takes from a batch at a time. A runner takes
-// more than one only from large batches, while tasks do not block, and without a limit or an executor.
+// maxGroup is the largest number of items that a runner takes at a time. It takes more than one only where many
+// wait, while tasks do not block, and without an executor.
 const maxGroup = 16
 
-// runnerPool holds unused runners, so that a run allocates nothing.
-var runnerPool sync.Pool
+// measureEvery is the number of tasks that a runner runs, one after another, for each one that it measures.
+// A reading of the clock costs as much as all other work for a task.
+const measureEvery = 64
 
-func newRunner() *runner {
-	if rn, ok := runnerPool.Get().(*runner); ok {
-		return rn
-	}
-	rn := new(runner)
-	rn.work = func() {
-		rn.runners.begun.Add(1)
-		rn.run()
-	}
-	return rn
-}
-
-// recycle puts a runner back in the pool. Nothing else may refer to it any more.
-func (rn *runner) recycle() {
-	*rn = runner{work: rn.work}
-	runnerPool.Put(rn)
-}
-
-// run is the runner's goroutine.
-func (rn *runner) run() {
-	r := rn.runners
+// run is the goroutine of the runner, which has taken its first items.
+func (rn *runner[T]) run() {
 	ended := false
 	defer func() {
 		if !ended {
-			rn.state.Add(rn.toRest()) // a task has ended this goroutine by runtime.Goexit
-			go rn.run()
+			go rn.run() // a task has ended this goroutine by runtime.Goexit
 		}
 	}()
-	for b := r.next(rn); b != nil; b = r.next(rn) {
-		for rn.runTasks(b) {
-		}
+	for rn.runTasks() {
 	}
 	ended = true
-	rn.recycle()
 }
 
-// runTasks claims the timeouts of a batch and runs their tasks. It returns when none is left, when a task
-// panics, or after one task if the runner runs only one. It reports whether it has run any.
-func (rn *runner) runTasks(b *batch) (ran bool) {
-	var to *Timeout // the timeout whose task is running
+// runTasks claims items and runs their tasks. It returns true when a task has panicked, and false when nothing is
+// left to do. Then the runner must not be used any more, unless it is for only one task.
+func (rn *runner[T]) runTasks() (more bool) {
+	c := rn.crew
+	running := false
+	var item T
+	var how claim
 	defer func() {
-		if to != nil {
-			rn.taskFailed(to, recover())
+		if running {
+			more = true
+			rn.failed(item, how, recover())
 		}
 	}()
 	for {
-		next, claimed := rn.claimNext(b)
-		if next == nil {
-			return ran
-		}
-		ran = true
-		if !rn.onlyOne {
-			setLabels(rn.runners.timer.labels.runner) // the task before may have left others
-		}
-		to = next
-		next.task.Run(next)
-		to = nil // the task has returned
-		if claimed&hooked != 0 {
-			next.task.(hook).ran(next)
-		}
-		if rn.onlyOne {
-			return true
-		}
-	}
-}
-
-// claimNext claims the next timeout of the batch that is due, counts it, and returns it and its word. The
-// caller must then run its task. It returns nil if none is left, or after Stop. Then the runner is resting.
-func (rn *runner) claimNext(b *batch) (to *Timeout, claimed uint64) {
-	begin := uint64(claiming - resting)
-	if rn.state.Load()&phaseMask == running {
-		begin = oneTask + claiming - running
-	}
-	rn.state.Add(begin)
-	for rn.held.Load() {
-		if !rn.giveWay() {
-			return nil, 0
-		}
-	}
-	for {
-		if len(rn.group) == 0 {
-			if rn.group = b.take(rn.groupSize); len(rn.group) == 0 {
-				break
+		item, how = rn.claimNext()
+		if how == refused {
+			if !c.refill(rn) {
+				return false
 			}
+			continue
 		}
-		to = rn.group[0]
-		rn.group[0] = nil // the batch may live for long, until its last timeout is taken
-		rn.group = rn.group[1:]
-		if claimed = to.claim(b.tick); claimed != 0 {
-			break
+		running = true
+		if c.labels != nil {
+			setLabels(c.labels) // the task before may have set others
+		}
+		c.host.run(item)
+		running = false
+		if how == claimedHooked {
+			rn.ranHooked(item)
+		}
+		if rn.one {
+			return false
 		}
 	}
-	if claimed == 0 {
-		rn.group, rn.to = nil, nil // because the array of the batch is reused
-		rn.skip = 0
-		rn.rest()
-		return nil, 0
+}
+
+// claimNext claims the next item of the group, and counts it. The caller must then run its task. It refuses if no
+// item is left, or if the crew is closed.
+func (rn *runner[T]) claimNext() (item T, how claim) {
+	c := rn.crew
+	var none T
+	rn.mu.Lock()
+	if c.closed.Load() {
+		rn.mu.Unlock() // without forgetting an item that is due again: close takes it
+		return none, refused
 	}
-	if claimed&atWork != 0 {
-		rn.stripe.rearmed.Add(1) // for its next run; a repeating timeout keeps its slot
+	item = rn.item
+	rn.forget()
+	for rn.again || rn.next < rn.end {
+		if rn.again {
+			rn.again = false
+		} else {
+			item, rn.group[rn.next] = rn.group[rn.next], none
+			rn.next++
+		}
+		if how = c.host.claim(item, rn.skip == 0); how == refused {
+			continue
+		}
+		rn.item = item
+		if rn.skip--; rn.skip < 0 {
+			rn.skip = measureEvery - 1
+		}
+		if rn.holds {
+			rn.tasks++
+		} else {
+			c.started.Add(1)
+		}
+		rn.mu.Unlock()
+		return item, how
+	}
+	rn.mu.Unlock()
+	return none, refused
+}
+
+// endTask forgets the item whose task is over.
+func (rn *runner[T]) endTask() {
+	rn.mu.Lock()
+	defer rn.mu.Unlock()
+	rn.forget()
+}
+
+// forget is endTask for a caller that holds mu.
+func (rn *runner[T]) forget() {
+	var none T
+	rn.item, rn.quiet = none, false
+	if rn.over != nil {
+		close(rn.over)
+		rn.over = nil
+	}
+}
+
+// ranHooked calls ran for an item whose task is over. Goroutines that wait for the end of the task need not wait
+// for ran.
+func (rn *runner[T]) ranHooked(item T) {
+	rn.mu.Lock()
+	rn.quiet = true
+	if rn.over != nil {
+		close(rn.over)
+		rn.over = nil
+	}
+	rn.mu.Unlock()
+	c := rn.crew
+	if !c.host.ran(item) {
+		return
+	}
+	if !rn.one && rn.next == rn.end && c.nothingWaits() {
+		rn.again = true
 	} else {
-		to.timer.freeSlot()
-	}
-	rn.measure(to)
-	rn.to = to
-	rn.state.Add(running - claiming) // counts the timeout as expired; from here on Stop does not wait for the runner
-	return to, claimed
-}
-
-// giveWay makes a held runner rest until it gets runners.mu. The goroutine that holds the runner has this
-// lock until it is done. Then giveWay wakes the goroutines that wait for the end of a task. It reports whether
-// the runner may go on claiming. After Stop it may not: then giveWay waits until Stop has taken the
-// runner's timeouts, and leaves the runner resting.
-func (rn *runner) giveWay() bool {
-	rn.rest()
-	r := rn.runners
-	r.mu.Lock()
-	rn.to = nil
-	rn.held.Store(false)
-	r.signalTaskEnd()
-	r.mu.Unlock()
-	if r.timer.stopped.Load() {
-		<-r.timer.allTaken
-		return false
-	}
-	rn.state.Add(claiming - resting)
-	return true
-}
-
-// rest changes the phase of the runner from claiming to resting.
-func (rn *runner) rest() { rn.state.Add(^uint64(claiming - resting - 1)) }
-
-// hold keeps the runner from accessing its group and its timeout until the caller unlocks runners.mu,
-// which the caller must hold. It waits until the runner is not claiming, and returns its phase.
-func (rn *runner) hold() (phase uint64) {
-	rn.held.Store(true)
-	return rn.awaitNotClaiming() & phaseMask
-}
-
-// awaitNotClaiming waits until the runner is not claiming, and returns its state then. The runner needs only
-// a processor to get there, and Group.mu if the timeout that it claims is a member of a group.
-func (rn *runner) awaitNotClaiming() uint64 {
-	for {
-		state := rn.state.Load()
-		if state&phaseMask != claiming {
-			return state
-		}
-		runtime.Gosched()
+		c.host.requeue(item)
 	}
 }
 
-// toRest returns what to add to the state of a runner that is running or resting to make it resting.
-func (rn *runner) toRest() uint64 {
-	if rn.state.Load()&phaseMask == running {
-		return oneTask + resting - running
-	}
-	return 0
-}
-
-// taskFailed handles a task that panicked with value, or that ends the goroutine by runtime.Goexit. It
-// reports the panic, and notifies the hook that the run is over.
-func (rn *runner) taskFailed(to *Timeout, value any) {
-	if h := to.hook(); h != nil {
+// failed handles a task that panicked with value, or that ends the goroutine by runtime.Goexit. It reports the
+// panic, and sees to it that ran is called.
+func (rn *runner[T]) failed(item T, how claim, value any) {
+	if how == claimedHooked {
 		defer func() {
 			value := recover() // the handler's
-			if value == nil || rn.onlyOne {
-				h.ran(to) // also if the handler ends the goroutine, or if an executor recovers its panic
+			if value == nil || rn.one {
+				rn.ranHooked(item) // also if the handler ends the goroutine, or if an executor recovers its panic
 			}
 			if value != nil {
 				panic(value) // crashes the program; without an executor no more user code runs first
@@ -251,6 +186,47 @@ func (rn *runner) taskFailed(to *Timeout, value any) {
 		}()
 	}
 	if value != nil {
-		to.timer.reportPanic(to, value, debug.Stack())
+		rn.crew.host.panicked(item, value, debug.Stack())
 	}
+}
+
+// untilOver returns a channel that is closed when the task of an item is over, or nil if the runner is not running
+// that task. It waits while the runner claims.
+func (rn *runner[T]) untilOver(item T) <-chan struct{} {
+	rn.mu.Lock()
+	defer rn.mu.Unlock()
+	if rn.item != item || rn.quiet {
+		return nil
+	}
+	if rn.over == nil {
+		rn.over = make(chan struct{})
+	}
+	return rn.over
+}
+
+// tasksHeld returns the value of tasks.
+func (rn *runner[T]) tasksHeld() uint64 {
+	rn.mu.Lock()
+	defer rn.mu.Unlock()
+	return rn.tasks
+}
+
+// empty takes the rest of the group away. Called with mu held.
+func (rn *runner[T]) empty() {
+	clear(rn.group[rn.next:rn.end])
+	rn.next, rn.end = 0, 0
+}
+
+// giveUp returns the item that the runner has claimed last, if any, and takes the rest of its group away. It waits
+// while the runner claims. Called by close.
+func (rn *runner[T]) giveUp() []T {
+	var none T
+	rn.mu.Lock()
+	defer rn.mu.Unlock()
+	rest := slices.Clone(rn.group[rn.next:rn.end])
+	rn.empty()
+	if rn.item != none {
+		rest = append(rest, rn.item)
+	}
+	return rest
 }

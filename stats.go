@@ -168,21 +168,10 @@ func (q *queue) length(w *worker) int {
 // running returns the number of tasks that have been started, or are about to be, and have not returned. It
 // also returns the number of goroutines for user code.
 func (t *Timer) running() (tasks, goroutines int) {
-	for _, r := range t.allRunners() {
-		r.count.Lock()
-		for _, rn := range r.live {
-			if rn.state.Load()&phaseMask != resting {
-				tasks++
-			}
-			if r.dispatch == nil {
-				goroutines++
-			}
-		}
-		r.count.Unlock()
-	}
-	t.calls.mu.Lock()
-	defer t.calls.mu.Unlock()
-	return tasks, goroutines + t.calls.live
+	tasks, goroutines = t.tasks.running()
+	own, ownGoroutines := t.own.running()
+	_, callGoroutines := t.calls.running()
+	return tasks + own, goroutines + ownGoroutines + callGoroutines
 }
 
 // ends are the counters of timeouts that have ended.
@@ -245,8 +234,6 @@ func (t *Timer) ends() (e ends) {
 		e.canceled += s.canceled.Load()
 	}
 	e.returned = t.returned.Load()
-	for _, r := range t.allRunners() {
-		e.expired += r.tasksStarted()
-	}
+	e.expired = t.tasks.tasksStarted() + t.own.tasksStarted()
 	return e
 }

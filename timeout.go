@@ -40,11 +40,11 @@ import (
 //     claiming, or in NewTimeout, when no other goroutine knows the timeout. Only the push of NewTimeout
 //     can find that Stop has closed the queue, and no other goroutine relies on that push.
 //  3. A pending timeout whose bit is clear is in a bucket at a tick not later than its own, or in a
-//     batch, or with the worker or a runner. If a runner finds a timeout of its batch reset to a later
-//     tick, and its bit clear, it puts the timeout on the queue again.
-//  4. A runner claims a timeout of its batch if the tick in the word is not later than that of the batch.
-//     Resets may put a timeout into several batches: one claim wins, and no claim is early.
-//  5. While a timeout is at work, no runner claims it, and it is put into no bucket or batch. So its runs
+//     list of due timeouts, or with the worker or a runner. If a runner finds a timeout of its group reset to
+//     a later tick, and its bit clear, it puts the timeout on the queue again.
+//  4. A runner claims a timeout only if the boundary of the tick in the word has passed. A Reset may put a
+//     timeout on the list while a runner still has it: one claim wins, and no claim is early.
+//  5. While a timeout is at work, no runner claims it, and it is put into no bucket or list. So its runs
 //     never overlap. When the run is over, the runner arms the timeout again or ends it, as the word says
 //     then.
 const (
@@ -53,7 +53,7 @@ const (
 	atWork     = 1 << 3 // repeating, and a run is in progress
 	moved      = 1 << 4 // reset since it was armed, or while at work
 	hooked     = 1 << 5 // the task is a hook; never changes
-	fresh      = 1 << 6 // in no bucket and no batch: the worker has never taken it off the queue
+	fresh      = 1 << 6 // in no bucket and on no list: the worker has never taken it off the queue
 	sumShift   = 7
 	sumMask    = 1<<4 - 1 // hash of the address of a timeout bound by Init, see checkCopy; 0 for others
 	tickShift  = sumShift + 4
@@ -105,8 +105,8 @@ type Timeout struct {
 	// takes the timeout off the queue.
 	link *Timeout
 
-	// Owned by the worker: the number of the bucket, as wheel.placeOf returns it, or 0 for none; and the
-	// position in the bucket.
+	// Owned by the worker: the number of the bucket, as wheel.placeOf returns it, or 0 for none, listed, or
+	// collected; and the position in the bucket, or on the list.
 	bucket, pos uint32
 }
 
@@ -174,16 +174,16 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	}
 }
 
-// claim claims a timeout that is pending and due by tick: the timeout becomes expired, or at work if it
-// repeats. It returns the new word. It returns 0 if the timeout was canceled or reset to a later tick. In
-// the second case it puts the timeout on the queue if necessary. Called only by a runner that is claiming.
-func (to *Timeout) claim(tick uint64) (claimed uint64) {
+// claim claims a timeout that is pending and due: the timeout becomes expired, or at work if it repeats. It
+// returns the new word. It returns 0 if the timeout was canceled or reset to a later tick. In the second case it
+// puts the timeout on the queue if necessary. Called only by a runner that is claiming.
+func (to *Timeout) claim() (claimed uint64) {
 	for {
 		word := to.word.Load()
 		switch {
 		case !waits(word):
 			return 0
-		case tickOf(word) > tick: // it was reset
+		case !to.timer.passed(tickOf(word)): // it was reset
 			if word&queued != 0 {
 				return 0
 			}

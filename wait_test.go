@@ -47,7 +47,6 @@ func TestWait(t *testing.T) {
 					}
 					wg.Wait()
 					require.NoError(t, to.Wait(done), "run")
-					require.Nil(t, timer.runners.taskEnded)
 				})
 			})
 		}
@@ -131,46 +130,4 @@ func TestCancelThenWaitRace(t *testing.T) {
 			require.NotZero(t, ran)
 		})
 	}
-}
-
-// Wait does not return when another task ends, or when one of two runs ends. Nor does it return while a runner is
-// claiming, because the next task of that runner is not known yet. The test uses real time and fake runners.
-func TestWaitChecksAgain(t *testing.T) {
-	timer := newFakedTimer(t)
-	r := &timer.runners
-	to, other := testTimeout(1), testTimeout(1)
-	to.timer = timer
-	first, second := r.enlistOne(), r.enlistOne()
-	first.to = other
-	first.state.Store(running)
-	second.state.Store(claiming)
-	waited := make(chan error)
-	go func() { waited <- to.Wait(t.Context()) }()
-	none := func() {
-		t.Helper()
-		select {
-		case <-waited:
-			t.Fatal("it has not waited")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	none()
-	second.to = to
-	second.state.Store(running)
-	none()
-	first.state.Store(claiming)
-	require.True(t, first.giveWay()) // the end of another task
-	none()
-	first.to = to // an overlapping run
-	first.state.Store(running)
-	second.state.Store(claiming)
-	require.True(t, second.giveWay())
-	second.state.Store(resting)
-	none()
-	first.state.Store(claiming)
-	require.True(t, first.giveWay())
-	first.state.Store(resting)
-	require.NoError(t, <-waited)
-	require.Nil(t, r.taskEnded)
-	r.live = nil
 }

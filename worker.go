@@ -26,15 +26,15 @@ const (
 	// tooLate is the lateness of the worker above which it logs a warning.
 	tooLate = time.Second
 
-	// sweepShare is the least ratio between the pause after a sweep and the time that the sweep took. A
-	// sweep takes longer the more timeouts wait in batches. Without a limit or an executor few do.
-	sweepShare = 8
+	// maxHandOver is the largest number of due timeouts handed over at once. Runners begin with the first ones
+	// while the worker collects more.
+	maxHandOver = 1 << 8
 )
 
 // A worker turns the wheel of one timer.
 type worker struct {
 	// Immutable after New.
-	timer     *Timer // for its runners and its logger
+	timer     *Timer // for its crews and its logger
 	clock     *clock
 	queue     *queue
 	wheelSize int
@@ -53,9 +53,8 @@ type worker struct {
 	mu    sync.Mutex // held by the worker, except while it waits
 	wheel *wheel     // nil while there is no wheel
 
-	stale     bool          // a timeout in a batch may have been canceled or reset
-	sweepAt   time.Duration // when the worker may sweep the batches again
-	checkedAt time.Duration // when the worker last checked the runners
+	due, ownDue []*Timeout // timeouts that have come due and are not handed over yet, for each crew
+	emitted     bool       // a timeout has come due in this round
 
 	late   time.Duration // the worst lateness since the last call of warnIfLate
 	warnAt time.Duration // when the worker may log the next warning
@@ -86,6 +85,7 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	if w.wheel == nil {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.now())
 	}
+	w.emitted = false
 	w.turn()
 	taken := w.drain()
 	more := w.wheel.cascade(w.emit)
@@ -93,7 +93,6 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	w.shown.show(w.wheel)
 	elapsed := w.clock.elapsed()
 	w.warnIfLate(elapsed)
-	waiting, overdue := w.checkStalled(elapsed)
 	if more {
 		return 0, false // the next round also does what has come due meanwhile
 	}
@@ -103,12 +102,10 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	next := w.wheel.now + 1
 	until = w.clock.boundary(next)
 	switch {
-	case overdue:
-		until = min(until, later(elapsed, max(w.clock.tick/checksPerTick, 1)))
-	case taken == 0 && !waiting && !w.stale && (w.wheel.next > next || w.clock.tick > maxAwake):
-		// The queue was empty and nothing is due, so the worker goes idle. When the queue was not empty,
-		// it stays awake: more timeouts are likely to follow, and being woken for them costs more than
-		// checking at the next tick.
+	case taken == 0 && !w.emitted && (w.wheel.next > next || w.clock.tick > maxAwake):
+		// The queue was empty and nothing was or is due, so the worker goes idle. Otherwise it stays awake: more
+		// timeouts are likely to follow, such as the next runs of repeating ones. Being woken for them costs
+		// more than checking at the next tick.
 		next, gone = w.goIdle(next)
 		until = w.clock.boundary(next)
 		if w.presence.Load() == awake { // it has not gone idle after all
@@ -166,7 +163,7 @@ func (w *worker) warnIfLate(elapsed time.Duration) {
 	if w.late > tooLate && elapsed >= w.warnAt {
 		w.warnAt = elapsed + tooLate
 		late, t := w.late, w.timer
-		t.calls.add(func() {
+		t.call(func() {
 			defer func() { _ = recover() }() // if the logger panics there is nowhere to report it
 			t.log().Warn("hashedwheel: timeouts fired late; machine overloaded or suspended", "late", rounded(late))
 		})
@@ -185,8 +182,7 @@ func (w *worker) takeWheel() *wheel {
 }
 
 // drain takes all timeouts off the queue, settles each one, hands over those that are already due, and
-// returns how many it has taken. It does not delay ticks that come due meanwhile. It also sweeps the
-// batches, if one may hold a canceled or reset timeout and the last sweep is long enough ago.
+// returns how many it has taken. It does not delay ticks that come due meanwhile.
 func (w *worker) drain() (taken int) {
 	for i := range w.queue.stripes {
 		for list := range w.queue.stripes[i].takeAll((*stack).take) {
@@ -204,65 +200,69 @@ func (w *worker) drain() (taken int) {
 	}
 	w.taken.Add(uint64(taken % checkEvery))
 	w.handOver()
-	if w.stale && w.clock.elapsed() >= w.sweepAt {
-		start := w.clock.elapsed()
-		w.stale = false
-		for _, r := range w.timer.allRunners() {
-			w.stale = r.sweep(w.wheel.now) || w.stale
-		}
-		end := w.clock.elapsed()
-		w.sweepAt = end + sweepShare*(end-start)
-	}
 	return taken
 }
 
 // settle places, moves or removes a timeout that comes off the queue, as its word says.
 func (w *worker) settle(to *Timeout) {
 	word := to.takeOff(queued | fresh) // from here on other goroutines may push it again
-	placed := to.bucket != 0
 	switch tick := tickOf(word); {
-	case status(word) != pending:
-		if placed {
-			w.wheel.remove(to)
-		}
-		w.stale = true // the timeout may be in a batch
-	case word&atWork != 0:
-		if placed {
-			w.wheel.remove(to)
-		}
+	case !waits(word):
+		w.remove(to)
 	case tick <= w.wheel.now:
-		if placed {
-			w.wheel.remove(to)
-		}
-		if word&moved == 0 { // if it was reset, it may have waited in a batch until now
+		w.remove(to)
+		if word&moved == 0 { // if it was reset, it may have waited on the list of its crew until now
 			w.late = max(w.late, w.clock.boundary(w.wheel.now)-w.clock.boundary(tick))
 		}
 		w.emit(to)
-	case placed:
-		w.wheel.move(to, tick)
-	default:
+	case to.bucket == 0 || to.bucket >= collected:
+		w.remove(to)
 		w.wheel.place(to, tick)
-		w.stale = w.stale || word&moved != 0 // a timeout that was reset may also be in a batch
+	default:
+		w.wheel.move(to, tick)
 	}
 }
 
-// emit adds a timeout that is due to the batch that its runners get next.
-func (w *worker) emit(to *Timeout) { w.timer.runnersOf(to).collect(to, w.wheel.now) }
+// remove takes a timeout out of its bucket, or off the list of its crew. A runner may still have it in its group.
+func (w *worker) remove(to *Timeout) {
+	if to.bucket == collected {
+		w.handOver()
+	}
+	switch to.bucket {
+	case 0:
+	case listed:
+		w.timer.crewOf(to).remove(to, to.pos)
+		to.bucket = 0
+	default:
+		w.wheel.remove(to)
+	}
+}
 
-// handOver hands the collected batches over to the runners.
+// emit collects a timeout that is due for its crew.
+func (w *worker) emit(to *Timeout) {
+	w.emitted = true
+	to.bucket = collected
+	if h := to.hook(); h != nil && h.own() {
+		w.ownDue = append(w.ownDue, to)
+	} else {
+		w.due = append(w.due, to)
+	}
+	if len(w.due) == maxHandOver || len(w.ownDue) == maxHandOver {
+		w.handOver()
+	}
+}
+
+// handOver hands the collected timeouts over to their crews.
 func (w *worker) handOver() {
-	for _, r := range w.timer.allRunners() {
-		r.handOver(w.wheel.now)
-	}
+	w.due = handOver(w.due, &w.timer.tasks)
+	w.ownDue = handOver(w.ownDue, &w.timer.own)
 }
 
-// checkStalled calls runners.checkStalled, which adds runners if the live ones are stuck.
-func (w *worker) checkStalled(elapsed time.Duration) (waiting, overdue bool) {
-	spent := elapsed - w.checkedAt
-	w.checkedAt = elapsed
-	for _, r := range w.timer.allRunners() {
-		someWait, someOverdue := r.checkStalled(w.wheel.now, spent)
-		waiting, overdue = waiting || someWait, overdue || someOverdue
+// handOver hands timeouts over to a crew, and returns the empty slice. It does not wait for the tasks.
+func handOver(due []*Timeout, c *crew[*Timeout]) []*Timeout {
+	if len(due) > 0 {
+		c.add(due)
+		clear(due)
 	}
-	return waiting, overdue
+	return due[:0]
 }

@@ -253,14 +253,14 @@ func TestWorkerKeptAwakeEndsSoon(t *testing.T) {
 	woken := func(n uint64) func() bool { return func() bool { return w.wakeups.Load() > n } }
 	require.Eventually(t, func() bool { return timer.Stats().Queued == 0 }, patience, time.Millisecond)
 	w.mu.Lock() // now the worker has placed the timeout, and waits or is about to wait
-	timer.runners.mu.Lock()
+	timer.tasks.mu.Lock()
 	w.mu.Unlock()
 	before := w.wakeups.Load()
 	w.nudge()
 	require.Eventually(t, woken(before), patience, time.Millisecond)
 	time.Sleep(20 * time.Millisecond) // most often the worker has checked the empty queue, and waits for the lock
 	require.True(t, to.Cancel())      // finds the worker awake
-	timer.runners.mu.Unlock()
+	timer.tasks.mu.Unlock()
 	require.Eventually(t, gone, patience, time.Millisecond)
 }
 
@@ -282,11 +282,11 @@ func TestHeldUpWorkerCatchesUp(t *testing.T) {
 			})
 			require.NoError(t, err)
 		}
-		timer.runners.mu.Lock() // the worker needs it to go on
+		timer.tasks.mu.Lock() // the worker needs it to go on
 		for until := timer.clock.now() + 300; timer.clock.now() < until; {
 			time.Sleep(tick)
 		}
-		timer.runners.mu.Unlock()
+		timer.tasks.mu.Unlock()
 		require.Eventually(t, func() bool { return ran.Load() == n }, patience, time.Millisecond)
 		require.Zero(t, early.Load())
 	}
@@ -404,11 +404,11 @@ func TestSettleOverdue(t *testing.T) {
 	w.wheel.place(to, 50)
 	to.word.Store(pendingAt(queued, 3))
 	w.settle(to)
-	require.Equal(t, []*Timeout{to}, timer.runners.due.due)
-	require.Zero(t, to.bucket)
+	require.Equal(t, []*Timeout{to}, w.due)
+	require.Equal(t, collected, to.bucket)
 	require.Zero(t, w.wheel.count)
 	w.wheel.check(t)
-	timer.runners.due = nil
+	w.due = nil
 }
 
 // If several goroutines summon an absent worker, only one worker starts. Two would panic at Stop.

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A runner has taken two timeouts at once from its batch, as it does with a large batch. A timeout that it has
+// A runner has taken two timeouts at once, as it does where many wait. A timeout that it has
 // not claimed yet can still be canceled, be returned by Stop, or run on another runner.
 
 // dueTogether returns two acts that are due at the next boundary. One runner takes both at once.
 func (s *scene) dueTogether() (a, b *act) {
-	s.timer.runners.groupsPerBatch = 1
+	s.timer.tasks.share = 1
 	s.tickAway(0)
 	a, b = s.pending(0), s.pending(0)
 	synctest.Wait() // the worker waits for the boundary

@@ -147,12 +147,12 @@ func (a *act) cancel(who int) {
 	}
 }
 
-// stop stops the timer, but does not wait for tasks that have just been started. When it returns, no timeout
-// that was armed before may be pending, and no runner may be claiming one.
+// stop stops the timer. When it returns, no timeout that was armed before may be pending, and no runner may be
+// claiming one.
 func (s *scene) stop() {
-	s.left = s.timer.stop()
+	s.left = s.timer.Stop()
 	s.started = s.fired()
-	s.uncounted -= int(s.timer.runners.tasksStarted())
+	s.uncounted -= int(s.timer.tasks.tasksStarted())
 	for _, a := range s.acts {
 		if a.to == nil {
 			continue
@@ -184,12 +184,10 @@ func (s *scene) awaken() {
 
 // useExecutor makes the timer run each task on a goroutine of its own, through an executor.
 func (s *scene) useExecutor() {
-	var c config
-	WithExecutor(func(run func()) error {
+	newExecutor(s.timer, func(run func()) error {
 		go run()
 		return nil
-	})(&c)
-	s.timer.runners.dispatch = c.dispatcher(&s.timer.runners)
+	})
 }
 
 // tickAway lets time pass until half a tick after the n'th boundary since New.
@@ -237,11 +235,11 @@ func (s *scene) check() {
 		require.EqualValues(s, asleep, presence, "the worker is not asleep")
 	}
 	if !timer.IsStopped() {
-		s.left = timer.stop()
+		s.left = timer.Stop()
 		require.Len(s, s.left, waiting)
 	}
 	require.Zero(s, timer.Pending())
-	require.Empty(s, timer.runners.live)
+	require.Zero(s, timer.tasks.hands)
 }
 
 // check checks act number i, and reports whether its timeout has ended.

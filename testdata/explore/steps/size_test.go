@@ -82,7 +82,7 @@ func search(t *testing.T, daily, fully size, scenario func(s *scene)) {
 	result := explore.Search(t, opts, func(r *explore.Run) {
 		timer, err := New(WithTick(tick), WithWheelSize(4))
 		require.NoError(r, err)
-		defer timer.stop()
+		defer timer.Stop()
 		timer.queue = queue{stripes: make([]stripe, 1)}
 		scenario(&scene{Run: r, timer: timer, started: -1})
 	})

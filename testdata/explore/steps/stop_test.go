@@ -131,15 +131,15 @@ func TestStepsStopStop(t *testing.T) {
 		s.tickAway(3)
 		s.Go(s.stop)
 		var left []*Timeout
-		s.Go(func() { left = s.timer.stop() })
+		s.Go(func() { left = s.timer.Stop() })
 		s.Race(0)
 		s.left = append(s.left, left...)
 		s.check()
 	})
 }
 
-// A run of a repeating timeout ends while the timer stops. Meanwhile the worker sweeps the batches, because
-// another timeout has been canceled.
+// A run of a repeating timeout ends while the timer stops. Meanwhile the worker is at work, because another timeout
+// has been canceled.
 func TestStepsStopRunEnds(t *testing.T) {
 	search(t, plain.quickly(4), timed, func(s *scene) {
 		b := s.pending(hour)
@@ -152,29 +152,25 @@ func TestStepsStopRunEnds(t *testing.T) {
 	})
 }
 
-// A runner finds that a timeout in its batch has been reset, and puts it on the queue again.
+// A runner finds that a timeout in its group has been reset, and puts it on the queue again.
 func TestStepsStopResetTaken(t *testing.T) {
 	search(t, plain, timedAfter, func(s *scene) {
 		a := s.pending(hour)
 		s.tickAway(3)
-		r, wheel := &s.timer.runners, s.timer.worker.wheel
-		wheel.remove(a.to)
-		b := newBatch()
-		b.due, b.tick = append(b.due, a.to), wheel.now
-		r.mu.Lock()
-		r.list(b)
-		r.mu.Unlock()
+		c := &s.timer.tasks
+		s.timer.worker.wheel.remove(a.to)
+		c.addLocked(a.to)
 		s.Go(func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.spawn(1)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.start(1)
 		})
 		s.Go(s.stop)
 		s.race(0)
 	})
 }
 
-// Close of a group cancels its timeout, or the task has started when Close returns.
+// Close of a group cancels its timeout, or the timeout has expired when Close returns.
 func TestStepsCloseExpiry(t *testing.T) {
 	search(t, plain.bounded(4), plain, func(s *scene) {
 		g := NewGroup(s.timer)
@@ -183,13 +179,13 @@ func TestStepsCloseExpiry(t *testing.T) {
 		a.to, a.err = g.AfterFunc(0, a.run)
 		a.note(from, 0, a.err == nil)
 		s.tickAway(0)
-		started := -1
+		var left uint64
 		s.Go(func() {
 			a.wins[0] = g.Close()
-			started = len(a.fired)
+			left = status(a.to.word.Peek())
 		})
 		s.race(tick)
-		require.Equal(s, started, len(a.fired), "tasks that started after Close had returned")
+		require.NotEqual(s, uint64(pending), left, "still pending when Close had returned")
 		require.Zero(s, g.Len())
 	})
 }

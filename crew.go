@@ -1,0 +1,382 @@
+package hashedwheel
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A crew runs the tasks of items, on goroutines that exist only while there is work. Whoever adds an item never
+// waits for a task.
+//
+//	add ---> due: a list ---> group of a runner ---> task is running
+//	             ^                  |
+//	             +------------------+
+//	               the runner is stuck
+//
+// One runner is enough for tasks that return soon: it takes item after item, without a goroutine, a closure or an
+// allocation for each. While items wait, the crew checks several times a tick whether the runners make progress.
+// If they make too little, it starts more and more of them: see watch.go. So the tasks behind tasks that block
+// start soon, and a task that does not block costs no goroutine.
+//
+// There are two kinds of lock. The lock of the crew guards the list. Each runner has a lock of its own, which
+// guards its group and its task, and which is locked after that of the crew. To move items between the list and a
+// group takes both. A runner that claims the next item of its group takes only its own. So whoever holds the two
+// locks sees an item on the list, or in a group, or claimed, and nothing in between. No user code runs under
+// either.
+type crew[T comparable] struct {
+	// Immutable.
+	host     host[T]
+	limit    int             // the number of tasks that may run at the same time; 0 for no limit
+	eager    int             // how many runners are started because many items wait
+	share    int             // a runner takes 1/share of what waits at a time, if tasks are not slow
+	prompt   bool            // start a runner for an item at once if all others are in tasks
+	interval time.Duration   // the time between checks
+	labels   context.Context // the profiler labels of a task; nil to leave them alone
+	work     func()          // run
+	outside  func()          // with an executor: called with mu held when a runner may be wanted
+
+	closed  atomic.Bool   // no task starts any more; set with mu held
+	started atomic.Uint64 // tasks started, without those of runners in holding since they took their groups
+
+	// Guarded by mu.
+	mu       sync.Mutex
+	due      dueList[T]
+	one      [1]T
+	hands    int           // runners, with those that are still on their way to their first item
+	fresh    int           // how many of hands are still on their way
+	live     []*runner[T]  // the others, in no order
+	holding  []*runner[T]  // those of live that have taken more than one item at once, in no order
+	spare    []*runner[T]  // for reuse, at most maxEager
+	idle     chan struct{} // closed when the crew has become idle; nil if no goroutine waits for that
+	watch    *time.Timer   // calls check
+	watching bool          // watch is armed
+	progress progress
+}
+
+// A host is what a crew works for. Its methods must not block, except on locks that are held briefly. Only run,
+// ran and panicked may run user code.
+type host[T comparable] interface {
+	placer[T] // called with the lock of the crew held
+
+	// claim makes an item the runner's, unless its task is not to run any more. Measure tells it to measure how
+	// late the task is. Called with the lock of the runner held.
+	claim(item T, measure bool) claim
+
+	// run runs the task of an item.
+	run(item T)
+
+	// ran is called after run if claim has returned claimedHooked, also after a panic or a Goexit. It reports
+	// whether the task is to run again at once, if nothing else waits.
+	ran(item T) (again bool)
+
+	// requeue is called if ran has returned true, but other items wait. The host adds the item again behind them.
+	requeue(item T)
+
+	// panicked reports that the task of an item has panicked.
+	panicked(item T, value any, stack []byte)
+}
+
+// A claim is the result of host.claim.
+type claim int
+
+const (
+	refused claim = iota
+	claimed
+	claimedHooked // ran is to be called
+)
+
+const (
+	// maxEager bounds how many runners are started because many items wait, rather than because some runners
+	// are stuck. The other bound is the number of goroutines that can run at the same time.
+	maxEager = 16
+
+	// perRunner is the number of items that must wait for each runner before one more is started eagerly. For
+	// fewer, a goroutine would cost more than it gains.
+	perRunner = 16
+)
+
+// init prepares a crew for its first item. The caller may change the immutable fields before that.
+func (c *crew[T]) init(h host[T], tick time.Duration) {
+	c.host, c.due.host = h, h
+	c.eager = min(runtime.GOMAXPROCS(0), maxEager)
+	c.share = maxGroup
+	c.interval = max(min(tick/checksPerTick, maxInterval), 1)
+	c.work = c.run
+}
+
+// add adds items, and gets a runner for them if needed.
+func (c *crew[T]) add(items []T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	waited := c.due.n > 0
+	c.due.add(items)
+	c.call(waited)
+}
+
+// addOne is add for a single item. It allocates nothing.
+func (c *crew[T]) addOne(item T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	waited := c.due.n > 0
+	c.addLocked(item)
+	c.call(waited)
+}
+
+// addLocked puts an item on the list. Called with mu held.
+func (c *crew[T]) addLocked(item T) {
+	var none T
+	c.one[0] = item
+	c.due.add(c.one[:])
+	c.one[0] = none
+}
+
+// call gets a runner for items that were added, if needed. Waited says that others were on the list already.
+// Called with mu held.
+func (c *crew[T]) call(waited bool) {
+	switch {
+	case c.outside != nil:
+		c.outside()
+	case c.hands == 0,
+		c.prompt && !waited && c.fresh == 0, // all others may be in tasks that block
+		c.hands < c.eager && c.due.n >= perRunner*c.hands:
+		c.start(1)
+	}
+	c.keepWatch()
+}
+
+// nothingWaits reports whether no item is on the list.
+func (c *crew[T]) nothingWaits() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.due.n == 0
+}
+
+// remove takes an item off the list, if it is still there, given the position that it got last.
+func (c *crew[T]) remove(item T, pos uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.due.remove(item, pos, len(c.holding) == 0)
+}
+
+// start starts n runners, or as many as the limit allows. Called with mu held.
+func (c *crew[T]) start(n int) {
+	for ; n > 0 && !c.full(); n-- {
+		c.hands++
+		c.fresh++
+		go c.work()
+	}
+}
+
+// full reports whether there are as many runners as the limit allows. Called with mu held.
+func (c *crew[T]) full() bool { return c.limit > 0 && c.hands >= c.limit }
+
+// run is the goroutine of a runner.
+func (c *crew[T]) run() {
+	if rn := c.enlist(false); rn != nil {
+		rn.run()
+	}
+}
+
+// enlist returns a runner with its first items, for a goroutine that was on its way. It returns nil if nothing is
+// left to do. One says that the runner is for only one task.
+func (c *crew[T]) enlist(one bool) *runner[T] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var rn *runner[T]
+	if last := len(c.spare) - 1; last >= 0 {
+		rn, c.spare = c.spare[last], c.spare[:last]
+	} else {
+		rn = &runner[T]{crew: c}
+	}
+	rn.one = one
+	rn.place = len(c.live)
+	c.live = append(c.live, rn)
+	c.fresh--
+	if !c.fill(rn) {
+		c.dismiss(rn)
+		return nil
+	}
+	return rn
+}
+
+// refill takes the next items off the list for a runner that has none left. If there are none, it returns false:
+// then the runner has been dismissed and must not be used any more, unless it is for only one task.
+func (c *crew[T]) refill(rn *runner[T]) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.letGo(rn)
+	ok := c.fill(rn)
+	if !ok && !rn.one {
+		c.dismiss(rn) // under the same lock, so that add does not rely on this runner
+	}
+	return ok
+}
+
+// fill takes items off the list for a runner that has none, and reports whether there were any. If tasks are slow,
+// it takes only one. Called with mu held.
+func (c *crew[T]) fill(rn *runner[T]) bool {
+	if c.due.n == 0 || c.closed.Load() {
+		return false
+	}
+	most := 1
+	if !rn.one && !c.progress.slow {
+		most = min(max(c.due.n/c.share, 1), maxGroup)
+	}
+	n, pos := c.due.take(rn.group[:most])
+	c.progress.taken += n
+	rn.next, rn.end, rn.pos = 0, n, pos
+	if n > 1 {
+		rn.holds, rn.held, rn.seen = true, len(c.holding), 0
+		c.holding = append(c.holding, rn)
+		c.keepWatch()
+	}
+	return true
+}
+
+// letGo takes a runner off the list of those that hold a group. Called with mu held, and by another goroutine than
+// the runner's with its lock held too.
+func (c *crew[T]) letGo(rn *runner[T]) {
+	if !rn.holds {
+		return
+	}
+	rn.holds = false
+	c.started.Add(rn.tasks)
+	rn.tasks = 0
+	last := len(c.holding) - 1
+	c.holding[rn.held] = c.holding[last]
+	c.holding[rn.held].held = rn.held
+	c.holding[last] = nil
+	c.holding = c.holding[:last]
+}
+
+// dismiss removes a runner that has nothing left to do. Called with mu held.
+func (c *crew[T]) dismiss(rn *runner[T]) {
+	last := len(c.live) - 1
+	c.live[rn.place] = c.live[last]
+	c.live[rn.place].place = rn.place
+	c.live[last] = nil
+	c.live = c.live[:last]
+	c.hands--
+	rn.endTask()
+	rn.skip, rn.again = 0, false
+	if len(c.spare) < maxEager {
+		c.spare = append(c.spare, rn)
+	}
+	if c.due.n == 0 && len(c.holding) == 0 {
+		c.endWatch()
+	}
+	c.checkIdle()
+	if c.outside != nil {
+		c.outside()
+	}
+}
+
+// untilIdle returns a channel that is closed when the crew is idle.
+func (c *crew[T]) untilIdle() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	idle := c.idle
+	c.checkIdle()
+	return idle
+}
+
+// checkIdle wakes the goroutines that wait until the crew is idle, if it is. Of an executor only the tasks in
+// progress count, because it may never run what it was given. Called with mu held.
+func (c *crew[T]) checkIdle() {
+	if c.idle != nil && len(c.live) == 0 && (c.hands == 0 || c.outside != nil) {
+		close(c.idle)
+		c.idle = nil
+	}
+}
+
+// wanted returns how many more runners should come from outside. Called with mu held.
+func (c *crew[T]) wanted() int {
+	if c.closed.Load() {
+		return 0
+	}
+	n := c.due.n - c.fresh
+	if c.limit > 0 {
+		n = min(n, c.limit-c.hands)
+	}
+	return max(n, 0)
+}
+
+// runOne runs the task of one item, if there is one. Called by the executor, for a runner that counts as on its way.
+func (c *crew[T]) runOne() {
+	rn := c.enlist(true)
+	if rn == nil {
+		return
+	}
+	defer func() { // also if the task ends the goroutine
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.dismiss(rn)
+	}()
+	rn.runTasks()
+}
+
+// close ends the crew: no task starts any more. It returns the items whose tasks have not been started, and those
+// whose tasks are running. Called once.
+func (c *crew[T]) close() (rest []T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed.Store(true)
+	for _, rn := range c.live {
+		rest = append(rest, rn.giveUp()...)
+	}
+	rest = append(rest, c.due.takeAll()...)
+	c.endWatch()
+	return rest
+}
+
+// tasksStarted returns how many tasks have been started.
+func (c *crew[T]) tasksStarted() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.started.Load()
+	for _, rn := range c.holding {
+		n += rn.tasksHeld()
+	}
+	return n
+}
+
+// running returns the number of tasks that have been started, or are about to be, and have not returned. It also
+// returns the number of goroutines, none with an executor.
+func (c *crew[T]) running() (tasks, goroutines int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.outside == nil {
+		goroutines = c.hands
+	}
+	return len(c.live), goroutines
+}
+
+// runsOf returns a channel for each run of the task of an item that is in progress. The channel is closed when the
+// run is over.
+//
+// It looks at some runners at a time, so that it does not hold up the crew. It goes through live from the end,
+// because a runner that moves takes the place of one before it. So it misses none that was there from the start.
+func (c *crew[T]) runsOf(item T) (runs []<-chan struct{}) {
+	var some [64]*runner[T]
+	for end := -1; end != 0; {
+		c.mu.Lock()
+		if end < 0 || end > len(c.live) {
+			end = len(c.live)
+		}
+		n := copy(some[:], c.live[max(end-len(some), 0):end])
+		c.mu.Unlock()
+		for _, rn := range some[:n] {
+			if over := rn.untilOver(item); over != nil {
+				runs = append(runs, over)
+			}
+		}
+		end -= n
+	}
+	return runs
+}

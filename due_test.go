@@ -1,0 +1,174 @@
+package hashedwheel
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// positions is a placer that keeps the positions of items, which are numbers.
+type positions map[int]uint32
+
+func (p positions) placed(items []int, pos uint32) {
+	for i, item := range items {
+		p[item] = pos + uint32(i)
+	}
+}
+
+func (p positions) isAt(item int, pos uint32) bool { at, ok := p[item]; return ok && at == pos }
+
+// check checks the invariants of a list.
+func (l *dueList[T]) check(t *testing.T) {
+	t.Helper()
+	var none T
+	all := l.chunks[l.head:]
+	n, pos := 0, uint32(0)
+	for i, k := range all {
+		in := 0
+		for slot, item := range k.items {
+			if item != none {
+				in++
+				if slot < k.from || slot >= k.end || n+in > 1 && int32(k.base+uint32(slot)-pos) <= 0 {
+					t.Fatalf("chunk %d, slot %d: from %d, end %d, position %d after %d", i, slot, k.from, k.end, k.base+uint32(slot), pos)
+				}
+				pos = k.base + uint32(slot)
+			}
+		}
+		if in != k.n || in == 0 && (l.n > 0 || len(all) > 1) {
+			t.Fatalf("chunk %d of %d: %d items, counted %d", i, len(all), in, k.n)
+		}
+		n += in
+	}
+	require.Equal(t, n, l.n)
+	require.False(t, slices.ContainsFunc(l.chunks[:l.head], func(k *dueChunk[T]) bool { return k != nil }))
+	require.LessOrEqual(t, len(l.spare), maxSpare)
+	for _, k := range l.spare {
+		require.Equal(t, [chunkLen]T{}, k.items, "a spare chunk keeps nothing alive")
+	}
+}
+
+// Random operations on a list do what they would do on a map of positions. Groups that were taken come back in any
+// order, some of them after an item in them was added again: then the entry that comes back is stale. Positions wrap
+// around.
+func TestDueListModel(t *testing.T) {
+	r := newRand(t)
+	for range sized(30, 100, 5000) {
+		at := positions{}
+		l := dueList[int]{host: at, next: math.MaxUint32 - uint32(r.IntN(200))}
+		type group struct {
+			items []int
+			pos   uint32
+		}
+		var groups []group
+		listed := map[int]bool{} // the items that are on the list, where they were placed last
+		added := 0
+		add := func(items ...int) {
+			l.add(items)
+			for _, item := range items {
+				listed[item] = true
+			}
+		}
+		growth := 1 + r.IntN(100)
+		for range 300 {
+			switch k := r.IntN(10); {
+			case k < 3:
+				var items []int
+				for range 1 + r.IntN(growth) {
+					added++
+					items = append(items, added)
+				}
+				add(items...)
+			case k < 5 && l.n > 0:
+				var some [maxGroup]int
+				n, pos := l.take(some[:1+r.IntN(maxGroup)])
+				require.NotZero(t, n)
+				for i, item := range some[:n] {
+					if at.isAt(item, pos+uint32(i)) {
+						require.True(t, listed[item])
+						delete(listed, item)
+						if r.IntN(10) == 0 {
+							add(item)
+						}
+					}
+				}
+				groups = append(groups, group{slices.Clone(some[:n]), pos})
+			case k < 8 && len(groups) > 0:
+				i := r.IntN(len(groups))
+				g := groups[i]
+				from := r.IntN(len(g.items))
+				l.giveBack(g.items[from:], g.pos+uint32(from))
+				for j, item := range g.items[from:] {
+					if at.isAt(item, g.pos+uint32(from+j)) {
+						listed[item] = true
+					}
+				}
+				groups = slices.Delete(groups, i, i+1)
+			case added > 0:
+				for range 1 + r.IntN(60) {
+					item := 1 + r.IntN(added)
+					require.Equal(t, listed[item], l.remove(item, at[item], len(groups) == 0))
+					delete(listed, item)
+				}
+			}
+			l.check(t)
+			n := 0
+			for _, k := range l.chunks[l.head:] {
+				for slot, item := range k.items {
+					if item != 0 && at.isAt(item, k.base+uint32(slot)) {
+						n++
+					}
+				}
+			}
+			require.Len(t, listed, n)
+		}
+		n := l.n
+		require.Len(t, l.takeAll(), n)
+		require.Zero(t, l.n)
+	}
+}
+
+// A list whose items are removed keeps little memory, wherever they lie: at most some eight slots for each that is left.
+func TestDueListShrinks(t *testing.T) {
+	r := newRand(t)
+	at := positions{}
+	l := dueList[int]{host: at}
+	const n = 20_000
+	for i := range n {
+		l.add([]int{i + 1})
+	}
+	order := r.Perm(n)
+	for i, item := range order {
+		require.True(t, l.remove(item+1, at[item+1], true))
+		require.False(t, l.remove(item+1, at[item+1], true))
+		if left := n - i - 1; left > 0 && i%100 == 0 {
+			l.check(t)
+			require.LessOrEqual(t, len(l.chunks)-l.head, 1+2*left/(chunkLen/4))
+		}
+	}
+	require.Zero(t, l.n)
+	require.LessOrEqual(t, cap(l.chunks), chunkLen)
+}
+
+// Items that are given back come first again, in their order.
+func TestDueListOrder(t *testing.T) {
+	l := dueList[int]{host: positions{}}
+	for i := range 200 {
+		l.add([]int{i + 1})
+	}
+	var a, b [maxGroup]int
+	n, posA := l.take(a[:])
+	require.Equal(t, maxGroup, n)
+	_, posB := l.take(b[:])
+	l.giveBack(b[5:], posB+5)
+	l.giveBack(a[1:], posA+1)
+	l.check(t)
+	var want []int
+	for i := range 200 {
+		if i != 0 && (i < maxGroup || i >= maxGroup+5) {
+			want = append(want, i+1)
+		}
+	}
+	require.Equal(t, want, l.takeAll())
+}
