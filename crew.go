@@ -116,6 +116,16 @@ func (c *crew[T]) add(items []T) {
 	c.call(waited)
 }
 
+// addChunk is add for the items that a feeder has collected. It returns an empty chunk for reuse, or nil.
+func (c *crew[T]) addChunk(k *dueChunk[T]) (empty *dueChunk[T]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	waited := c.due.n > 0
+	empty = c.due.addChunk(k)
+	c.call(waited)
+	return empty
+}
+
 // addOne is add for a single item. It allocates nothing.
 func (c *crew[T]) addOne(item T) {
 	c.mu.Lock()

@@ -32,11 +32,9 @@ func (t *Timer) crewOf(to *Timeout) *crew[*Timeout] {
 	return &t.tasks
 }
 
-// Values of Timeout.bucket that are not the number of a bucket. They stay when a runner takes the timeout.
-const (
-	listed    = ^uint32(0) // on the list of its crew, at position pos
-	collected = listed - 1 // about to be put there: in worker.due or worker.ownDue
-)
+// listed is the value of Timeout.bucket while the timeout is on the list of its crew, or on its way there, at
+// position pos. It stays when a runner takes the timeout.
+const listed = ^uint32(0)
 
 func (h *timeoutHost) placed(due []*Timeout, pos uint32) {
 	for i, to := range due {

@@ -18,7 +18,7 @@ type dueList[T comparable] struct {
 	head   int
 	spare  []*dueChunk[T] // for reuse, at most maxSpare
 	n      int            // items in the list
-	next   uint32         // the position of the item that is added next; wraps around
+	next   uint32         // the position of the item that add adds next; wraps around
 }
 
 // A placer keeps the positions of items.
@@ -48,7 +48,10 @@ func (k *dueChunk[T]) start() uint32 { return k.base + uint32(k.from) }
 // add appends items, and tells the host their positions.
 func (l *dueList[T]) add(items []T) {
 	for len(items) > 0 {
-		k := l.tail()
+		if l.n == 0 || !l.last().hasRoom(1, l.next) {
+			l.insert(len(l.chunks), l.newChunk(l.next))
+		}
+		k := l.last()
 		n := copy(k.items[k.end:], items)
 		l.host.placed(items[:n], l.next)
 		l.next += uint32(n)
@@ -59,32 +62,54 @@ func (l *dueList[T]) add(items []T) {
 	}
 }
 
-// tail returns the last chunk. It has room for the next position.
-func (l *dueList[T]) tail() *dueChunk[T] {
-	if l.n > 0 {
-		if k := l.chunks[len(l.chunks)-1]; k.end < chunkLen && k.base+uint32(k.end) == l.next {
-			return k
-		}
+// addChunk appends the items of a chunk, which have positions already. It returns an empty chunk for reuse, or nil.
+func (l *dueList[T]) addChunk(k *dueChunk[T]) (empty *dueChunk[T]) {
+	if l.n == 0 || !l.last().hasRoom(k.end, k.base) {
+		l.n += k.n
+		l.insert(len(l.chunks), k)
+		return l.takeSpare()
 	}
-	k, _ := l.insert(len(l.chunks), l.next)
+	last := l.last()
+	copy(last.items[last.end:], k.items[:k.end])
+	last.end += k.end
+	last.n += k.n
+	l.n += k.n
+	clear(k.items[:k.end])
+	k.n = 0
 	return k
 }
 
-// insert inserts a new chunk at index i, and returns it and its index, which may change. If the list is empty, that
-// is the chunk that it kept.
-func (l *dueList[T]) insert(i int, base uint32) (*dueChunk[T], int) {
-	if l.n == 0 && len(l.chunks) > 0 {
-		k := l.chunks[0]
-		k.base, k.from, k.end = base, 0, 0
-		return k, 0
+// newChunk returns an empty chunk.
+func (l *dueList[T]) newChunk(base uint32) *dueChunk[T] {
+	k := l.takeSpare()
+	if k == nil {
+		k = new(dueChunk[T])
 	}
-	var k *dueChunk[T]
-	if last := len(l.spare) - 1; last >= 0 {
-		k = l.spare[last]
-		l.spare = l.spare[:last]
-		k.base, k.from, k.end = base, 0, 0
-	} else {
-		k = &dueChunk[T]{base: base}
+	k.base, k.from, k.end = base, 0, 0
+	return k
+}
+
+// takeSpare returns an empty chunk, or nil if there is none.
+func (l *dueList[T]) takeSpare() (k *dueChunk[T]) {
+	if i := len(l.spare) - 1; i >= 0 {
+		k, l.spare = l.spare[i], l.spare[:i]
+	}
+	return k
+}
+
+func (l *dueList[T]) last() *dueChunk[T] { return l.chunks[len(l.chunks)-1] }
+
+// hasRoom reports whether n items fit behind those of the chunk. They have positions from pos on.
+func (k *dueChunk[T]) hasRoom(n int, pos uint32) bool {
+	return k.end+n <= chunkLen && k.base+uint32(k.end) == pos
+}
+
+// insert inserts a chunk at index i, and returns its index, which may change.
+func (l *dueList[T]) insert(i int, k *dueChunk[T]) int {
+	if len(l.chunks) > 0 && l.chunks[0] != nil && l.chunks[0].n == 0 { // the one that an empty list keeps
+		l.recycle(l.chunks[0])
+		l.chunks[0] = k
+		return 0
 	}
 	if l.head > len(l.chunks)/2 && len(l.chunks) == cap(l.chunks) { // moves them to the front instead of growing
 		n := copy(l.chunks, l.chunks[l.head:])
@@ -92,7 +117,7 @@ func (l *dueList[T]) insert(i int, base uint32) (*dueChunk[T], int) {
 		l.chunks, i, l.head = l.chunks[:n], i-l.head, 0
 	}
 	l.chunks = slices.Insert(l.chunks, i, k)
-	return k, i
+	return i
 }
 
 // take moves the first items to a group, at least one and at most as many as fit. The list must not be empty.
@@ -115,7 +140,8 @@ func (l *dueList[T]) take(group []T) (n int, pos uint32) {
 
 // giveBack puts items that take has returned back at their positions, which begin with pos.
 func (l *dueList[T]) giveBack(group []T, pos uint32) {
-	k, i := l.insert(l.find(pos)+1, pos)
+	k := l.newChunk(pos)
+	i := l.insert(l.find(pos)+1, k)
 	k.end = copy(k.items[:], group)
 	l.count(i, k.end)
 }
@@ -184,6 +210,7 @@ func (l *dueList[T]) count(i, n int) bool {
 	return false
 }
 
+// recycle keeps an empty chunk for reuse.
 func (l *dueList[T]) recycle(k *dueChunk[T]) {
 	if len(l.spare) < maxSpare {
 		l.spare = append(l.spare, k)
@@ -225,4 +252,38 @@ func (l *dueList[T]) takeAll() (all []T) {
 	}
 	*l = dueList[T]{host: l.host, next: l.next}
 	return all
+}
+
+// A feeder collects items for a crew, and hands them over in chunks. So it seldom takes the lock of the crew, and
+// holds it for a moment only. Owned by one goroutine, the only one that adds items to the crew.
+type feeder[T comparable] struct {
+	crew  *crew[T]
+	chunk *dueChunk[T] // nil, or what was collected since the last flush
+	next  uint32       // the position of the item that is collected next; wraps around
+}
+
+// add collects an item. Its position is next.
+func (f *feeder[T]) add(item T) {
+	k := f.chunk
+	if k == nil {
+		k = new(dueChunk[T])
+		f.chunk = k
+	}
+	if k.n == 0 {
+		k.base, k.from, k.end = f.next, 0, 0
+	}
+	k.items[k.end] = item
+	k.end++
+	k.n++
+	f.next++
+	if k.end == chunkLen {
+		f.flush()
+	}
+}
+
+// flush hands over what was collected. It does not wait for the tasks.
+func (f *feeder[T]) flush() {
+	if f.chunk != nil && f.chunk.n > 0 {
+		f.chunk = f.crew.addChunk(f.chunk)
+	}
 }

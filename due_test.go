@@ -64,10 +64,24 @@ func TestDueListModel(t *testing.T) {
 		var groups []group
 		listed := map[int]bool{} // the items that are on the list, where they were placed last
 		added := 0
+		f := feeder[int]{next: l.next, crew: &crew[int]{}} // without a runner
+		f.crew.limit, f.crew.hands = 1, 1
 		add := func(items ...int) {
-			l.add(items)
 			for _, item := range items {
 				listed[item] = true
+			}
+			if r.IntN(2) == 0 {
+				f.next = l.next
+				f.crew.due = l
+				for _, item := range items {
+					at[item] = f.next
+					f.add(item)
+				}
+				f.flush()
+				l = f.crew.due
+				l.next = f.next
+			} else {
+				l.add(items)
 			}
 		}
 		growth := 1 + r.IntN(100)

@@ -65,7 +65,7 @@ func TestCountersWrap(t *testing.T) {
 		}
 		timer.returned.Store(0)
 		timer.tasks.progress.taken = math.MaxInt - 5
-		timer.tasks.due.next = math.MaxUint32 - 5
+		timer.worker.due.next = math.MaxUint32 - 5
 		for range 3 {
 			for range 20 {
 				_, err := timer.AfterFunc(time.Millisecond, nop)

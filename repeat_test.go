@@ -336,13 +336,13 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		word(tick, pending|atWork|queued)
 		w.settle(to) // the timeout is in no bucket
 		require.Zero(t, to.bucket)
-		require.Empty(t, w.due)
+		require.Nil(t, w.due.chunk)
 
 		w.wheel = newWheel(16, 1, 0)
 		w.wheel.place(to, 14)
 		w.wheel.advance(14, w.emit)
 		require.Zero(t, w.wheel.count)
-		require.Empty(t, w.due)
+		require.Nil(t, w.due.chunk)
 		w.wheel = newWheel(16, 1, 0)
 	}
 	timer.tasks.mu.Lock()

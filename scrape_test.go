@@ -38,7 +38,7 @@ func TestStatsDoesNotWaitForTheWorker(t *testing.T) {
 func TestLevelsOfABusyWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick, far = time.Second, 200_000
-		due := 2 * maxHandOver
+		due := 2 * 256
 		timer := newTimer(t, WithTick(tick), WithWheelSize(4096))
 		w := &timer.worker
 		w.presence.Store(awake) // so that nobody starts a worker

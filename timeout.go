@@ -105,8 +105,8 @@ type Timeout struct {
 	// takes the timeout off the queue.
 	link *Timeout
 
-	// Owned by the worker: the number of the bucket, as wheel.placeOf returns it, or 0 for none, listed, or
-	// collected; and the position in the bucket, or on the list.
+	// Owned by the worker: the number of the bucket, as wheel.placeOf returns it, 0 for none, or listed; and the
+	// position in the bucket, or on the list.
 	bucket, pos uint32
 }
 

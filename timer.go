@@ -98,6 +98,7 @@ func New(opts ...Option) (*Timer, error) {
 	t.labels.set(c.name)
 	t.makeCrews(c)
 	t.worker.timer = t
+	t.worker.due.crew, t.worker.ownDue.crew = &t.tasks, &t.own
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
 	t.worker.wheelSize = c.wheelSize

@@ -25,10 +25,6 @@ const (
 
 	// tooLate is the lateness of the worker above which it logs a warning.
 	tooLate = time.Second
-
-	// maxHandOver is the largest number of due timeouts handed over at once. Runners begin with the first ones
-	// while the worker collects more.
-	maxHandOver = 1 << 8
 )
 
 // A worker turns the wheel of one timer.
@@ -53,8 +49,8 @@ type worker struct {
 	mu    sync.Mutex // held by the worker, except while it waits
 	wheel *wheel     // nil while there is no wheel
 
-	due, ownDue []*Timeout // timeouts that have come due and are not handed over yet, for each crew
-	emitted     bool       // a timeout has come due in this round
+	due, ownDue feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.own
+	emitted     bool             // a timeout has come due in this round
 
 	late   time.Duration // the worst lateness since the last call of warnIfLate
 	warnAt time.Duration // when the worker may log the next warning
@@ -215,7 +211,7 @@ func (w *worker) settle(to *Timeout) {
 			w.late = max(w.late, w.clock.boundary(w.wheel.now)-w.clock.boundary(tick))
 		}
 		w.emit(to)
-	case to.bucket == 0 || to.bucket >= collected:
+	case to.bucket == 0 || to.bucket == listed:
 		w.remove(to)
 		w.wheel.place(to, tick)
 	default:
@@ -225,12 +221,10 @@ func (w *worker) settle(to *Timeout) {
 
 // remove takes a timeout out of its bucket, or off the list of its crew. A runner may still have it in its group.
 func (w *worker) remove(to *Timeout) {
-	if to.bucket == collected {
-		w.handOver()
-	}
 	switch to.bucket {
 	case 0:
 	case listed:
+		w.handOver() // it may be among what was collected
 		w.timer.crewOf(to).remove(to, to.pos)
 		to.bucket = 0
 	default:
@@ -241,28 +235,16 @@ func (w *worker) remove(to *Timeout) {
 // emit collects a timeout that is due for its crew.
 func (w *worker) emit(to *Timeout) {
 	w.emitted = true
-	to.bucket = collected
+	f := &w.due
 	if h := to.hook(); h != nil && h.own() {
-		w.ownDue = append(w.ownDue, to)
-	} else {
-		w.due = append(w.due, to)
+		f = &w.ownDue
 	}
-	if len(w.due) == maxHandOver || len(w.ownDue) == maxHandOver {
-		w.handOver()
-	}
+	to.bucket, to.pos = listed, f.next
+	f.add(to)
 }
 
 // handOver hands the collected timeouts over to their crews.
 func (w *worker) handOver() {
-	w.due = handOver(w.due, &w.timer.tasks)
-	w.ownDue = handOver(w.ownDue, &w.timer.own)
-}
-
-// handOver hands timeouts over to a crew, and returns the empty slice. It does not wait for the tasks.
-func handOver(due []*Timeout, c *crew[*Timeout]) []*Timeout {
-	if len(due) > 0 {
-		c.add(due)
-		clear(due)
-	}
-	return due[:0]
+	w.due.flush()
+	w.ownDue.flush()
 }

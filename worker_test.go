@@ -404,11 +404,12 @@ func TestSettleOverdue(t *testing.T) {
 	w.wheel.place(to, 50)
 	to.word.Store(pendingAt(queued, 3))
 	w.settle(to)
-	require.Equal(t, []*Timeout{to}, w.due)
-	require.Equal(t, collected, to.bucket)
+	require.Equal(t, 1, w.due.chunk.n)
+	require.Same(t, to, w.due.chunk.items[0])
+	require.Equal(t, listed, to.bucket)
 	require.Zero(t, w.wheel.count)
 	w.wheel.check(t)
-	w.due = nil
+	w.due.chunk = nil
 }
 
 // If several goroutines summon an absent worker, only one worker starts. Two would panic at Stop.
