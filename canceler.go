@@ -8,6 +8,9 @@ type Canceler interface {
 	// timer. A timeout whose task has been started has expired, and cannot be canceled unless it is reset. A
 	// repeating timeout can be canceled at any time. In both cases the call may overlap with a run of the
 	// task. The call does not count toward WithMaxConcurrency.
+	//
+	// Up to as many goroutines as there are processors make these calls, and more while calls block. Where
+	// timeouts are canceled faster than that, the calls that are yet to be made take 80 bytes each.
 	Canceled(to *Timeout)
 }
 

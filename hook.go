@@ -2,7 +2,7 @@ package hashedwheel
 
 // Hooks
 //
-// The core (timer, timeout, worker, wheel, runners) knows one kind of timeout. All other kinds use a
+// The core (timer, timeout, worker, wheel, crews) knows one kind of timeout. All other kinds use a
 // hook: a task of the library's own, usually wrapped around the user's task, whose methods are called at
 // the events in the life of the timeout. There are hooks for repeating timeouts, for members of a Group,
 // for Cancelers, for Light tasks, and for Sleep. Hooks nest: a Group may hold a repeating timeout whose task

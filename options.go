@@ -92,9 +92,9 @@ func WithMaxPending(n int) Option {
 // another, as they do in Netty and Dubbo. Zero, the default, means no limit: then the timer adds goroutines
 // when tasks block, so that these do not hold up other tasks.
 //
-// With a limit, up to n goroutines run tasks, and n tasks that block hold up all others. A timeout that
-// waits for its turn is still pending: it can be canceled and reset. The limit does not apply to Sleep or
-// to Light tasks.
+// Tasks that block hold up others only when n of them do. Tasks that do not block need few goroutines, whatever
+// the limit is. A timeout that waits for its turn is still pending: it can be canceled and reset. The limit does not
+// apply to Sleep or to Light tasks.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }

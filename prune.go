@@ -34,7 +34,7 @@ import (
 //     the gate. A pruning that has put timeouts back summons the worker. It wakes the worker at once if a
 //     boundary has gone by meanwhile, or if one of these timeouts is already due.
 //   - Only timeouts that the worker has never taken are pushed on this stack. Any other may lie in a bucket
-//     or in a batch, and only the worker can remove it from there.
+//     or on the list of a crew, and only the worker can remove it from there.
 //   - A timeout is dropped by a compare-and-swap from the canceled word to the same word with the queued
 //     bit clear. A Reset before that finds the bit set and does not push. It makes the compare-and-swap
 //     fail, so the timeout stays on the queue. A Reset after that finds the bit clear, and pushes.

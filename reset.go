@@ -73,7 +73,7 @@ func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe
 // over.
 //
 // Two more cases are left to the runner. The worker may visit the bucket before the caller's compare-and-swap.
-// And a repeating timeout that was due again as its run ended is in a batch already. In both cases the
+// And a repeating timeout that was due again as its run ended is with its runner already. In both cases the
 // runner finds that it cannot claim the timeout yet, and requeues it by rule 3 of timeout.go.
 func (t *Timer) visits(word, tick uint64) bool {
 	return tickOf(word) <= tick && tickOf(word) > t.position.Load()>>1

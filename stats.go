@@ -29,7 +29,7 @@ type Stats struct {
 	Unsubmitted uint64 // functions that ran without the executor, because it did not take them
 
 	// How often the timer's goroutine has woken up: about once for each tick at which something happens,
-	// and more often in bursts and while tasks block. If nothing is armed, canceled or due, the goroutine
+	// and more often in bursts. If nothing is armed, canceled or due, the goroutine
 	// sleeps, except that it may wake up
 	//   - once at the old deadline of a timeout that was reset to a later one,
 	//   - once at the deadline of a timeout that was canceled in a bucket of more than 8,192 timeouts,
@@ -62,10 +62,10 @@ type LevelStats struct {
 	Timeouts int // timeouts in the buckets, also canceled ones that are yet to be removed
 }
 
-// Stats returns the counts. It reads a few counters for each processor, and one for each task that is
-// running, and reads them several times if they change meanwhile. It never waits for the timer's goroutine to
-// finish its work at a tick, and keeps that goroutine waiting only while it counts the running tasks. So it
-// may be called often, and by many goroutines.
+// Stats returns the counts. It reads a few counters for each processor, and reads them several times if they change
+// meanwhile. It never waits for the timer's goroutine to finish its work at a tick, and takes some microseconds,
+// however many timeouts are pending and however many tasks are running. So it may be called often, and by many
+// goroutines.
 func (t *Timer) Stats() Stats {
 	st := t.counts()
 	st.Queued = t.queue.length(&t.worker)

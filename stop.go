@@ -165,7 +165,7 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 }
 
 // Shutdown stops the timer as Stop does, then waits until all tasks that were started have returned and every
-// Canceler has been notified. It returns the timeouts that were pending. A repeating timeout whose task was
+// Canceler has been notified. It does not wait for an executor's submit that is in progress. It returns the timeouts that were pending. A repeating timeout whose task was
 // running is among them, even if that run has returned by then. If the context is done first, Shutdown stops
 // waiting and also returns the context's error. Inside a task, and inside other code that the timer calls, it
 // always waits for the context, because that call has not returned. To get the timeouts before the wait, call
