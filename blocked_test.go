@@ -604,7 +604,7 @@ func TestWorkerGoesIdleAtTheLimit(t *testing.T) {
 // and does not keep them alive.
 func TestStuckRunnerKeepsNothing(t *testing.T) {
 	const n = 1024
-	const last = n - maxGroup + 1 // the first task of the last group
+	const last = n - chunkLen + 1
 	for _, blocked := range []int64{1, 8, 500, last, n} {
 		virtual(t, func(t *testing.T) {
 			const tick = time.Millisecond
@@ -654,7 +654,7 @@ func TestStopFindsGroups(t *testing.T) {
 		}
 		pass(time.Second)
 		require.Equal(t, n-1, timer.Pending())
-		require.Len(t, timer.tasks.listed(), n-maxGroup)
+		require.Len(t, timer.tasks.listed(), n-chunkLen)
 		require.Len(t, timer.Stop(), n-1)
 		close(release)
 	})

@@ -48,7 +48,7 @@ type crew[T comparable] struct {
 	hands    int           // runners, with those that are still on their way to their first item
 	fresh    int           // how many of hands are still on their way
 	live     []*runner[T]  // the others, in no order
-	holding  []*runner[T]  // those of live that have taken more than one item at once, in no order
+	holding  []*runner[T]  // those of live that hold a group, in no order
 	spare    []*runner[T]  // for reuse, at most maxEager
 	idle     chan struct{} // closed when the crew has become idle; nil if no goroutine waits for that
 	watch    *time.Timer   // calls check
@@ -102,7 +102,7 @@ const (
 func (c *crew[T]) init(h host[T], tick time.Duration) {
 	c.host, c.due.host = h, h
 	c.eager = min(runtime.GOMAXPROCS(0), maxEager)
-	c.share = maxGroup
+	c.share = 16
 	c.interval = max(min(tick/checksPerTick, maxInterval), 1)
 	c.work = c.run
 }
@@ -231,28 +231,34 @@ func (c *crew[T]) fill(rn *runner[T]) bool {
 	if c.due.n == 0 || c.closed.Load() {
 		return false
 	}
-	most := 1
-	if !rn.one && !c.progress.slow {
-		most = min(max(c.due.n/c.share, 1), maxGroup)
+	most := c.due.n / c.share
+	if rn.one || c.progress.slow || most < 2 {
+		rn.first = c.due.takeOne()
+		c.progress.taken++
+		return true
 	}
-	n, pos := c.due.take(rn.group[:most])
-	c.progress.taken += n
-	rn.next, rn.end, rn.pos = 0, n, pos
-	if n > 1 {
-		rn.holds, rn.held, rn.seen = true, len(c.holding), 0
-		c.holding = append(c.holding, rn)
-		c.keepWatch()
-	}
+	rn.group = c.due.take(most)
+	c.progress.taken += rn.group.n
+	rn.holds, rn.held, rn.seen = true, len(c.holding), 0
+	c.holding = append(c.holding, rn)
+	c.keepWatch()
 	return true
 }
 
-// letGo takes a runner off the list of those that hold a group. Called with mu held, and by another goroutine than
-// the runner's with its lock held too.
+// letGo takes the group of a runner away, if it holds one. What is left of it goes back to the list. Called with mu
+// held, and by another goroutine than the runner's with its lock held too.
 func (c *crew[T]) letGo(rn *runner[T]) {
 	if !rn.holds {
 		return
 	}
 	rn.holds = false
+	if rn.group.n == 0 {
+		c.due.recycle(rn.group)
+	} else {
+		c.due.giveBack(rn.group)
+		c.progress.taken -= rn.group.n
+	}
+	rn.group = nil
 	c.started.Add(rn.tasks)
 	rn.tasks = 0
 	last := len(c.holding) - 1

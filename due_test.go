@@ -36,7 +36,7 @@ func (l *dueList[T]) check(t *testing.T) {
 				pos = k.base + uint32(slot)
 			}
 		}
-		if in != k.n || in == 0 && (l.n > 0 || len(all) > 1) {
+		if in != k.n || in == 0 {
 			t.Fatalf("chunk %d of %d: %d items, counted %d", i, len(all), in, k.n)
 		}
 		n += in
@@ -57,11 +57,7 @@ func TestDueListModel(t *testing.T) {
 	for range sized(30, 100, 5000) {
 		at := positions{}
 		l := dueList[int]{host: at, next: math.MaxUint32 - uint32(r.IntN(200))}
-		type group struct {
-			items []int
-			pos   uint32
-		}
-		var groups []group
+		var groups []*dueChunk[int]
 		listed := map[int]bool{} // the items that are on the list, where they were placed last
 		added := 0
 		f := feeder[int]{next: l.next, crew: &crew[int]{}} // without a runner
@@ -94,12 +90,19 @@ func TestDueListModel(t *testing.T) {
 					items = append(items, added)
 				}
 				add(items...)
+			case k < 4 && l.n > 0:
+				first := l.chunks[l.head]
+				item := l.takeOne()
+				if at.isAt(item, first.start()-1) {
+					delete(listed, item)
+				}
 			case k < 5 && l.n > 0:
-				var some [maxGroup]int
-				n, pos := l.take(some[:1+r.IntN(maxGroup)])
-				require.NotZero(t, n)
-				for i, item := range some[:n] {
-					if at.isAt(item, pos+uint32(i)) {
+				most, was := 2+r.IntN(chunkLen), l.n
+				g := l.take(most)
+				require.True(t, g.n > 0 && g.n <= most && l.n == was-g.n)
+				groups = append(groups, g)
+				for slot, item := range g.items {
+					if item != 0 && at.isAt(item, g.base+uint32(slot)) {
 						require.True(t, listed[item])
 						delete(listed, item)
 						if r.IntN(10) == 0 {
@@ -107,14 +110,15 @@ func TestDueListModel(t *testing.T) {
 						}
 					}
 				}
-				groups = append(groups, group{slices.Clone(some[:n]), pos})
 			case k < 8 && len(groups) > 0:
 				i := r.IntN(len(groups))
 				g := groups[i]
-				from := r.IntN(len(g.items))
-				l.giveBack(g.items[from:], g.pos+uint32(from))
-				for j, item := range g.items[from:] {
-					if at.isAt(item, g.pos+uint32(from+j)) {
+				for range r.IntN(g.n) {
+					g.takeOne()
+				}
+				l.giveBack(g)
+				for slot, item := range g.items {
+					if item != 0 && at.isAt(item, g.base+uint32(slot)) {
 						listed[item] = true
 					}
 				}
@@ -171,16 +175,19 @@ func TestDueListOrder(t *testing.T) {
 	for i := range 200 {
 		l.add([]int{i + 1})
 	}
-	var a, b [maxGroup]int
-	n, posA := l.take(a[:])
-	require.Equal(t, maxGroup, n)
-	_, posB := l.take(b[:])
-	l.giveBack(b[5:], posB+5)
-	l.giveBack(a[1:], posA+1)
+	const size = 16
+	a, b := l.take(size), l.take(size)
+	require.Equal(t, size, a.n)
+	a.takeOne()
+	for range 5 {
+		b.takeOne()
+	}
+	l.giveBack(b)
+	l.giveBack(a)
 	l.check(t)
 	var want []int
 	for i := range 200 {
-		if i != 0 && (i < maxGroup || i >= maxGroup+5) {
+		if i != 0 && (i < size || i >= size+5) {
 			want = append(want, i+1)
 		}
 	}

@@ -2,14 +2,14 @@ package hashedwheel
 
 import (
 	"runtime/debug"
-	"slices"
 	"sync"
 )
 
 // A runner runs tasks. It has a goroutine of its own and takes items from the list of its crew until none is left.
 // With an executor, a runner runs only one task, on a goroutine of the executor.
 //
-// A runner takes a group of items at a time, so that it seldom needs the lock of the crew. For a task that does
+// Where many items wait and tasks do not block, a runner takes a group of items at a time, so that it seldom needs the
+// lock of the crew. For a task that does
 // little, most of the cost is in operations that lock a cache line, because the processor waits for each. A runner
 // needs three of them for a task: to lock itself, to claim, and to unlock.
 type runner[T comparable] struct {
@@ -27,20 +27,14 @@ type runner[T comparable] struct {
 
 	// Guarded by mu. A field that only the runner changes it may also read without the lock.
 	mu    sync.Mutex
-	group [maxGroup]T   // group[next:end] are items that it has taken and not claimed yet
-	next  int           // so it has claimed next items of the group, or found that they were not to run
-	end   int           //
-	pos   uint32        // the position of group[0] on the list
-	holds bool          // it is in crew.holding; changed with the lock of the crew held too
-	tasks uint64        // while it is in crew.holding: tasks started since then
+	first T             // an item that it has taken alone and not claimed yet, the zero T if none
+	group *dueChunk[T]  // the group that it holds; nil if none
+	holds bool          // it holds a group, and is in crew.holding; changed with the lock of the crew held too
+	tasks uint64        // while it holds a group: tasks started since then
 	item  T             // the item that it has claimed last, the zero T if none
 	quiet bool          // the task of that item has returned; only ran may still be in progress
 	over  chan struct{} // closed when that task has returned; nil if no goroutine waits for that
 }
-
-// maxGroup is the largest number of items that a runner takes at a time. It takes more than one only where many
-// wait, while tasks do not block, and without an executor.
-const maxGroup = 16
 
 // measureEvery is the number of tasks that a runner runs, one after another, for each one that it measures.
 // A reading of the clock costs as much as all other work for a task.
@@ -107,12 +101,14 @@ func (rn *runner[T]) claimNext() (item T, how claim) {
 	}
 	item = rn.item
 	rn.forget()
-	for rn.again || rn.next < rn.end {
-		if rn.again {
+	for rn.again || rn.first != none || rn.holds && rn.group.n > 0 {
+		switch {
+		case rn.again:
 			rn.again = false
-		} else {
-			item, rn.group[rn.next] = rn.group[rn.next], none
-			rn.next++
+		case rn.holds:
+			item = rn.group.takeOne()
+		default:
+			item, rn.first = rn.first, none
 		}
 		if how = c.host.claim(item, rn.skip == 0); how == refused {
 			continue
@@ -164,7 +160,7 @@ func (rn *runner[T]) ranHooked(item T) {
 	if !c.host.ran(item) {
 		return
 	}
-	if !rn.one && rn.next == rn.end && c.nothingWaits() {
+	if !rn.one && !rn.holds && c.nothingWaits() {
 		rn.again = true
 	} else {
 		c.host.requeue(item)
@@ -211,22 +207,20 @@ func (rn *runner[T]) tasksHeld() uint64 {
 	return rn.tasks
 }
 
-// empty takes the rest of the group away. Called with mu held.
-func (rn *runner[T]) empty() {
-	clear(rn.group[rn.next:rn.end])
-	rn.next, rn.end = 0, 0
-}
-
 // giveUp returns the item that the runner has claimed last, if any, and takes the rest of its group away. It waits
 // while the runner claims. Called by close.
-func (rn *runner[T]) giveUp() []T {
+func (rn *runner[T]) giveUp() (rest []T) {
 	var none T
 	rn.mu.Lock()
 	defer rn.mu.Unlock()
-	rest := slices.Clone(rn.group[rn.next:rn.end])
-	rn.empty()
-	if rn.item != none {
-		rest = append(rest, rn.item)
+	for _, item := range [2]T{rn.first, rn.item} {
+		if item != none {
+			rest = append(rest, item)
+		}
+	}
+	rn.first = none
+	for rn.holds && rn.group.n > 0 {
+		rest = append(rest, rn.group.takeOne())
 	}
 	return rest
 }

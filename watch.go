@@ -123,11 +123,6 @@ func (c *crew[T]) giveBack() {
 		rn.seen = rn.tasks
 		if stuck || c.progress.slow {
 			c.letGo(rn)
-			if rn.next < rn.end {
-				c.due.giveBack(rn.group[rn.next:rn.end], rn.pos+uint32(rn.next))
-				c.progress.taken -= rn.end - rn.next
-				rn.empty()
-			}
 		}
 		rn.mu.Unlock()
 	}
