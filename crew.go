@@ -30,6 +30,7 @@ type crew[T comparable] struct {
 	// Immutable.
 	host     host[T]
 	limit    int             // the number of tasks that may run at the same time; 0 for no limit
+	procs    int             // the number of goroutines that can run at the same time
 	eager    int             // how many runners are started because many items wait
 	share    int             // a runner takes 1/share of what waits at a time, if tasks are not slow
 	prompt   bool            // start a runner for an item at once if all others are in tasks
@@ -47,6 +48,7 @@ type crew[T comparable] struct {
 	one      [1]T
 	hands    int           // runners, with those that are still on their way to their first item
 	fresh    int           // how many of hands are still on their way
+	coming   int           // how many of fresh an executor still has, except for those whose items were removed
 	live     []*runner[T]  // the others, in no order
 	holding  []*runner[T]  // those of live that hold a group, in no order
 	spare    []*runner[T]  // for reuse, at most maxEager
@@ -101,7 +103,8 @@ const (
 // init prepares a crew for its first item. The caller may change the immutable fields before that.
 func (c *crew[T]) init(h host[T], tick time.Duration) {
 	c.host, c.due.host = h, h
-	c.eager = min(runtime.GOMAXPROCS(0), maxEager)
+	c.procs = runtime.GOMAXPROCS(0)
+	c.eager = min(c.procs, maxEager)
 	c.share = 16
 	c.interval = max(min(tick/checksPerTick, maxInterval), 1)
 	c.work = c.run
@@ -157,18 +160,27 @@ func (c *crew[T]) call(waited bool) {
 	c.keepWatch()
 }
 
-// nothingWaits reports whether no item is on the list.
-func (c *crew[T]) nothingWaits() bool {
+// nothingWaits reports whether no item is on the list or in the runner's group.
+func (c *crew[T]) nothingWaits(rn *runner[T]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.due.n == 0
+	return c.due.n == 0 && (!rn.holds || rn.group.n == 0)
 }
 
-// remove takes an item off the list, if it is still there, given the position that it got last.
+// remove takes an item off the list or out of the group of a runner, if no runner has claimed it yet, given the
+// position that it got last.
 func (c *crew[T]) remove(item T, pos uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.due.remove(item, pos, len(c.holding) == 0)
+	if c.due.remove(item, pos, len(c.holding) == 0) {
+		c.coming = min(c.coming, c.due.n)
+		return
+	}
+	for _, rn := range c.holding {
+		if rn.remove(item, pos) {
+			return
+		}
+	}
 }
 
 // start starts n runners, or as many as the limit allows. Called with mu held.
@@ -205,6 +217,7 @@ func (c *crew[T]) enlist(one bool) *runner[T] {
 	rn.place = len(c.live)
 	c.live = append(c.live, rn)
 	c.fresh--
+	c.coming = max(c.coming-1, 0)
 	if !c.fill(rn) {
 		c.dismiss(rn)
 		return nil
@@ -277,7 +290,7 @@ func (c *crew[T]) dismiss(rn *runner[T]) {
 	c.live = c.live[:last]
 	c.hands--
 	rn.endTask()
-	rn.skip, rn.again = 0, false
+	rn.skip, rn.again, rn.crashed = 0, false, false
 	if len(c.spare) < maxEager {
 		c.spare = append(c.spare, rn)
 	}
@@ -311,12 +324,12 @@ func (c *crew[T]) checkIdle() {
 	}
 }
 
-// wanted returns how many more runners should come from outside. Called with mu held.
+// wanted returns how many more runners should come from outside: one for each item that waits. Called with mu held.
 func (c *crew[T]) wanted() int {
 	if c.closed.Load() {
 		return 0
 	}
-	n := c.due.n - c.fresh
+	n := c.due.n - c.coming
 	if c.limit > 0 {
 		n = min(n, c.limit-c.hands)
 	}

@@ -42,8 +42,6 @@ func (h *timeoutHost) placed(due []*Timeout, pos uint32) {
 	}
 }
 
-func (h *timeoutHost) isAt(to *Timeout, pos uint32) bool { return to.bucket == listed && to.pos == pos }
-
 func (h *timeoutHost) claim(to *Timeout, measure bool) claim {
 	t := (*Timer)(h)
 	if to.timer != t {
@@ -105,7 +103,6 @@ func (t *Timer) call(f func()) { t.calls.addOne(&call{f}) }
 type callHost Timer
 
 func (h *callHost) placed([]*call, uint32)            {}
-func (h *callHost) isAt(*call, uint32) bool           { return true }
 func (h *callHost) claim(*call, bool) claim           { return claimed }
 func (h *callHost) run(c *call)                       { c.f() }
 func (h *callHost) ran(*call) bool                    { return false }

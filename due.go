@@ -7,7 +7,7 @@ import "slices"
 // list. The lock of its crew guards it.
 //
 // The items lie in chunks, none of which is empty. An item that is removed leaves a gap. Chunks with many gaps are
-// merged, so that the list takes at most some eight slots for each item.
+// merged, so that a list from which items are removed takes some eight slots for each item that is left.
 type dueList[T comparable] struct {
 	host   placer[T]      // immutable
 	chunks []*dueChunk[T] // those before head are nil
@@ -21,10 +21,6 @@ type dueList[T comparable] struct {
 type placer[T comparable] interface {
 	// placed is called when items get positions, which are consecutive and begin with pos.
 	placed(items []T, pos uint32)
-
-	// isAt reports whether pos is the position that the item got last. If not, the entry at pos is stale: it was
-	// with a runner when the item was removed, and came back. It may be dropped.
-	isAt(item T, pos uint32) bool
 }
 
 const (
@@ -72,7 +68,19 @@ func (k *dueChunk[T]) takeOne() (item T) {
 	return item
 }
 
-// add appends an item, and tells the host its position.
+// remove removes an item, given the position that it got last, and reports whether it was there.
+func (k *dueChunk[T]) remove(item T, pos uint32) bool {
+	var none T
+	slot := pos - k.base
+	if slot >= chunkLen || k.items[slot] != item {
+		return false
+	}
+	k.items[slot] = none
+	k.n--
+	return true
+}
+
+// add appends items, and tells the host their positions.
 func (l *dueList[T]) add(items []T) {
 	for i, item := range items {
 		if l.n == 0 || !l.last().hasRoom(1, l.next) {
@@ -203,18 +211,14 @@ func (l *dueList[T]) find(pos uint32) int {
 // remove removes an item, given the position that it got last. It reports whether the item was still there. Merge
 // says that it may merge chunks: no chunk may come back later, because its positions might be in use then.
 func (l *dueList[T]) remove(item T, pos uint32, merge bool) bool {
-	var none T
 	i := l.find(pos)
 	if i < l.head {
 		return false
 	}
 	k := l.chunks[i]
-	slot := pos - k.base
-	if slot >= chunkLen || k.items[slot] != item {
+	if !k.remove(item, pos) {
 		return false
 	}
-	k.items[slot] = none
-	k.n--
 	l.n--
 	if k.n == 0 {
 		l.recycle(l.drop(i))
@@ -234,21 +238,14 @@ func (l *dueList[T]) remove(item T, pos uint32, merge bool) bool {
 func (l *dueList[T]) merge(i int) {
 	merged := l.newChunk(l.chunks[i].start())
 	for _, k := range l.chunks[i : i+2] {
-		l.n -= k.n
 		for k.n > 0 {
-			if item := k.takeOne(); l.host.isAt(item, k.start()-1) {
-				merged.put(item)
-			}
+			merged.put(k.takeOne())
 		}
 	}
-	l.n += merged.n
 	l.host.placed(merged.items[:merged.n], merged.base)
 	l.recycle(l.drop(i + 1))
 	l.recycle(l.chunks[i])
 	l.chunks[i] = merged
-	if merged.n == 0 {
-		l.recycle(l.drop(i))
-	}
 }
 
 // takeAll empties the list, and returns its items.

@@ -85,6 +85,7 @@ func (x *executor) takeTurn() bool {
 	if wanted {
 		x.crew.hands++
 		x.crew.fresh++
+		x.crew.coming++
 	}
 	x.wanted()
 	return wanted

@@ -489,7 +489,7 @@ func TestExecutorIsGivenNoCanceled(t *testing.T) {
 			pass(20 * tick)
 			given := p.take()
 			if reset {
-				require.Len(t, given, n)
+				require.Len(t, given, 2*n)
 			} else {
 				require.Len(t, given, limit)
 			}
@@ -592,5 +592,55 @@ func TestHandlerPanicsInAPoolThatRecovers(t *testing.T) {
 		require.Equal(t, []*Timeout{to}, timer.Stop())
 		checkStats(t, timer)
 		require.Zero(t, jobsOf(timer))
+	})
+}
+
+// The executor drops functions, and their timeouts are canceled. Each timeout that comes due later gets a function.
+func TestDroppedFunctionsOfCanceledOnes(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		var p pool
+		timer := newTimer(t, WithTick(tick), WithExecutor(p.submit))
+		var all []*Timeout
+		for range 100 {
+			to, err := timer.AfterFunc(0, nop)
+			require.NoError(t, err)
+			all = append(all, to)
+		}
+		pass(5 * tick)
+		require.Len(t, p.take(), 100)
+		for _, to := range all {
+			require.True(t, to.Cancel())
+		}
+		pass(5 * tick)
+		for range 5 {
+			_, err := timer.AfterFunc(0, nop)
+			require.NoError(t, err)
+			pass(5 * tick)
+			require.Equal(t, 1, p.runAll())
+		}
+		require.EqualValues(t, 5, timer.Stats().Expired)
+	})
+}
+
+// A timer from a synctest bubble has an executor outside of it. That panics, and does not hang: the timer can be stopped.
+func TestExecutorOutsideTheBubble(t *testing.T) {
+	jobs, panics := make(chan func()), make(chan any, 1)
+	go func() {
+		for run := range jobs {
+			func() {
+				defer func() { panics <- recover() }()
+				run()
+			}()
+		}
+	}()
+	defer close(jobs)
+	synctest.Test(t, func(t *testing.T) {
+		timer := newFakedTimer(t, WithTick(time.Millisecond), WithExecutor(func(run func()) error { jobs <- run; return nil }))
+		_, err := timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Millisecond)
+		require.Contains(t, <-panics, "used outside of it")
+		timer.Stop()
 	})
 }

@@ -627,3 +627,30 @@ func TestRepeatingRace(t *testing.T) {
 		})
 	}
 }
+
+// A repeating timeout is reset while its schedule is asked for the next time, and is due when the schedule ends its
+// goroutine. It runs again nevertheless.
+func TestGoexitInNextAfterReset(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		var handle atomic.Pointer[Timeout]
+		asked := 0
+		runs := new(moments)
+		start := time.Now()
+		to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.note() }), scheduleFunc(func(prev time.Time) time.Time {
+			if asked++; asked == 2 {
+				_, err := handle.Load().Reset(0)
+				assert.NoError(t, err)
+				time.Sleep(5 * tick)
+				runtime.Goexit()
+			}
+			return start.Add(time.Duration(asked) * 10 * tick)
+		}))
+		require.NoError(t, err)
+		handle.Store(to)
+		pass(time.Second)
+		require.Equal(t, []time.Duration{10 * tick, 15 * tick, 30 * tick}, runs.since(start)[:3])
+		to.Cancel()
+	})
+}

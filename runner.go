@@ -22,8 +22,9 @@ type runner[T comparable] struct {
 	seen  uint64 // the value of tasks at the last check
 
 	// Owned by the runner.
-	skip  int  // how many more tasks it starts before it measures one
-	again bool // it claims its item again, before the next of the group
+	skip    int  // how many more tasks it starts before it measures one
+	again   bool // it claims its item again, before the next of the group
+	crashed bool // the panic handler has panicked, so the program crashes
 
 	// Guarded by mu. A field that only the runner changes it may also read without the lock.
 	mu    sync.Mutex
@@ -44,7 +45,7 @@ const measureEvery = 64
 func (rn *runner[T]) run() {
 	ended := false
 	defer func() {
-		if !ended {
+		if !ended && !rn.crashed {
 			go rn.run() // a task has ended this goroutine by runtime.Goexit
 		}
 	}()
@@ -95,9 +96,9 @@ func (rn *runner[T]) claimNext() (item T, how claim) {
 	c := rn.crew
 	var none T
 	rn.mu.Lock()
+	defer rn.mu.Unlock() // also if claim panics, because the clock belongs to another synctest bubble
 	if c.closed.Load() {
-		rn.mu.Unlock() // without forgetting an item that is due again: close takes it
-		return none, refused
+		return none, refused // without forgetting an item that is due again: close takes it
 	}
 	item = rn.item
 	rn.forget()
@@ -122,10 +123,8 @@ func (rn *runner[T]) claimNext() (item T, how claim) {
 		} else {
 			c.started.Add(1)
 		}
-		rn.mu.Unlock()
 		return item, how
 	}
-	rn.mu.Unlock()
 	return none, refused
 }
 
@@ -157,30 +156,32 @@ func (rn *runner[T]) ranHooked(item T) {
 	}
 	rn.mu.Unlock()
 	c := rn.crew
-	if !c.host.ran(item) {
-		return
-	}
-	if !rn.one && !rn.holds && c.nothingWaits() {
-		rn.again = true
-	} else {
-		c.host.requeue(item)
+	again, alone := true, false
+	defer func() { // also if ran ends the goroutine: then what it would have returned is not known
+		if again && !alone {
+			c.host.requeue(item)
+		}
+	}()
+	again = c.host.ran(item)
+	if again && !rn.one && c.nothingWaits(rn) {
+		alone, rn.again = true, true
 	}
 }
 
 // failed handles a task that panicked with value, or that ends the goroutine by runtime.Goexit. It reports the
-// panic, and sees to it that ran is called.
+// panic, and sees to it that ran is called, except if the panic handler panics: that crashes the program, unless an
+// executor recovers it.
 func (rn *runner[T]) failed(item T, how claim, value any) {
-	if how == claimedHooked {
-		defer func() {
-			value := recover() // the handler's
-			if value == nil || rn.one {
-				rn.ranHooked(item) // also if the handler ends the goroutine, or if an executor recovers its panic
-			}
-			if value != nil {
-				panic(value) // crashes the program; without an executor no more user code runs first
-			}
-		}()
-	}
+	defer func() {
+		value := recover() // the handler's
+		if how == claimedHooked && (value == nil || rn.one) {
+			rn.ranHooked(item)
+		}
+		if value != nil {
+			rn.crashed = true
+			panic(value)
+		}
+	}()
 	if value != nil {
 		rn.crew.host.panicked(item, value, debug.Stack())
 	}
@@ -198,6 +199,14 @@ func (rn *runner[T]) untilOver(item T) <-chan struct{} {
 		rn.over = make(chan struct{})
 	}
 	return rn.over
+}
+
+// remove takes an item out of the group of the runner, given its position, and reports whether it was there. Called
+// with the lock of the crew held.
+func (rn *runner[T]) remove(item T, pos uint32) bool {
+	rn.mu.Lock()
+	defer rn.mu.Unlock()
+	return rn.group.remove(item, pos)
 }
 
 // tasksHeld returns the value of tasks.

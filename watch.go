@@ -39,12 +39,12 @@ type progress struct {
 	step  int  // how many goroutines to add next; 0 before the first check
 }
 
-// more is one check. It returns how many goroutines to add to the live ones. Spent is the time since the
-// last check. May says whether any may be added. It should be false while a goroutine that was added
+// more is one check. It returns how many goroutines to add. Working is how many can be at work at the same time.
+// Spent is the time since the last check. May says whether any may be added. It should be false while a goroutine that was added
 // before has not had a processor yet: then the tasks are not what is slow, and more goroutines would not
 // help.
-func (p *progress) more(spent time.Duration, live int, may bool) (n int) {
-	p.slow = time.Duration(p.taken-p.seen)*slowTask < time.Duration(live)*spent
+func (p *progress) more(spent time.Duration, working int, may bool) (n int) {
+	p.slow = time.Duration(p.taken-p.seen)*slowTask < time.Duration(working)*spent
 	p.seen = p.taken
 	switch {
 	case p.step == 0: // the first check
@@ -106,7 +106,8 @@ func (c *crew[T]) check() {
 		interval = max(interval, patientInterval)
 	}
 	if c.due.n > 0 {
-		c.start(min(c.due.n, c.progress.more(c.interval, len(c.live), c.fresh == 0)))
+		working := min(len(c.live), c.procs) // the others are in tasks that block, or wait for a processor
+		c.start(min(c.due.n, c.progress.more(c.interval, working, c.fresh == 0)))
 	} else {
 		c.progress.reset()
 	}
