@@ -45,7 +45,6 @@ type crew[T comparable] struct {
 	// Guarded by mu.
 	mu       sync.Mutex
 	due      dueList[T]
-	one      [1]T
 	hands    int           // runners, with those that are still on their way to their first item
 	fresh    int           // how many of hands are still on their way
 	coming   int           // how many of fresh an executor still has, except for those whose items were removed
@@ -110,12 +109,12 @@ func (c *crew[T]) init(h host[T], tick time.Duration) {
 	c.work = c.run
 }
 
-// add adds items, and gets a runner for them if needed.
-func (c *crew[T]) add(items []T) {
+// add adds an item, and gets a runner for it if needed.
+func (c *crew[T]) add(item T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	waited := c.due.n > 0
-	c.due.add(items)
+	c.due.add(item)
 	c.call(waited)
 }
 
@@ -127,23 +126,6 @@ func (c *crew[T]) addChunk(k *dueChunk[T]) (empty *dueChunk[T]) {
 	empty = c.due.addChunk(k)
 	c.call(waited)
 	return empty
-}
-
-// addOne is add for a single item. It allocates nothing.
-func (c *crew[T]) addOne(item T) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	waited := c.due.n > 0
-	c.addLocked(item)
-	c.call(waited)
-}
-
-// addLocked puts an item on the list. Called with mu held.
-func (c *crew[T]) addLocked(item T) {
-	var none T
-	c.one[0] = item
-	c.due.add(c.one[:])
-	c.one[0] = none
 }
 
 // call gets a runner for items that were added, if needed. Waited says that others were on the list already.

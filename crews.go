@@ -97,7 +97,7 @@ func (h *timeoutHost) panicked(to *Timeout, value any, stack []byte) {
 type call struct{ f func() }
 
 // call has f called soon. It works in every state of the timer, also after Stop.
-func (t *Timer) call(f func()) { t.calls.addOne(&call{f}) }
+func (t *Timer) call(f func()) { t.calls.add(&call{f}) }
 
 // callHost is the Timer as the host of the crews whose items are calls. A call recovers its own panics.
 type callHost Timer

@@ -19,7 +19,7 @@ type dueList[T comparable] struct {
 
 // A placer keeps the positions of items.
 type placer[T comparable] interface {
-	// placed is called when items get positions, which are consecutive and begin with pos.
+	// placed is called when a merge gives items new positions, which are consecutive and begin with pos.
 	placed(items []T, pos uint32)
 }
 
@@ -80,17 +80,14 @@ func (k *dueChunk[T]) remove(item T, pos uint32) bool {
 	return true
 }
 
-// add appends items, and tells the host their positions.
-func (l *dueList[T]) add(items []T) {
-	for i, item := range items {
-		if l.n == 0 || !l.last().hasRoom(1, l.next) {
-			l.insert(len(l.chunks), l.newChunk(l.next))
-		}
-		l.last().put(item)
-		l.n++
-		l.host.placed(items[i:i+1], l.next)
-		l.next++
+// add appends an item. Its position is next.
+func (l *dueList[T]) add(item T) {
+	if l.n == 0 || !l.last().hasRoom(1, l.next) {
+		l.insert(len(l.chunks), l.newChunk(l.next))
 	}
+	l.last().put(item)
+	l.n++
+	l.next++
 }
 
 // addChunk appends the items of a chunk, which have positions already. It returns an empty chunk, or nil.

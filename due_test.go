@@ -76,7 +76,10 @@ func TestDueListModel(t *testing.T) {
 				l = f.crew.due
 				l.next = f.next
 			} else {
-				l.add(items)
+				for _, item := range items {
+					at[item] = l.next
+					l.add(item)
+				}
 			}
 		}
 		growth := 1 + r.IntN(100)
@@ -156,7 +159,8 @@ func TestDueListShrinks(t *testing.T) {
 	l := dueList[int]{host: at}
 	const n = 20_000
 	for i := range n {
-		l.add([]int{i + 1})
+		at[i+1] = l.next
+		l.add(i + 1)
 	}
 	order := r.Perm(n)
 	for i, item := range order {
@@ -175,7 +179,7 @@ func TestDueListShrinks(t *testing.T) {
 func TestDueListOrder(t *testing.T) {
 	l := dueList[int]{host: positions{}}
 	for i := range 200 {
-		l.add([]int{i + 1})
+		l.add(i + 1)
 	}
 	const size = 16
 	a, b := l.take(size), l.take(size)

@@ -39,19 +39,16 @@ type executor struct {
 	timer  *Timer
 	crew   *crew[*Timeout] // whose tasks it runs
 	submit func(run func()) error
-	turns  [maxSubmits]*call // each of them is submitOne
+	turn   *call // submitOne
 
 	submitters crew[*call]
-	waiting    int // how many of turns wait for a submitter; guarded by the lock of crew
+	waiting    int // how many turns wait for a submitter; guarded by the lock of crew
 }
 
 // newExecutor makes an executor run the tasks of a timer.
 func newExecutor(t *Timer, submit func(run func()) error) *executor {
 	x := &executor{timer: t, crew: &t.tasks, submit: submit}
-	turn := &call{x.submitOne}
-	for i := range x.turns {
-		x.turns[i] = turn
-	}
+	x.turn = &call{x.submitOne}
 	x.submitters.init((*callHost)(t), t.clock.tick)
 	x.submitters.labels = t.labels.runner
 	x.submitters.limit = maxSubmits
@@ -62,9 +59,8 @@ func newExecutor(t *Timer, submit func(run func()) error) *executor {
 // wanted sees to it that a turn waits for a submitter for each runner that is wanted, up to maxSubmits. So it takes
 // the same time, however many are wanted. Called with the lock of crew held.
 func (x *executor) wanted() {
-	if n := min(x.crew.wanted(), maxSubmits) - x.waiting; n > 0 && x.waiting <= maxSubmits/2 {
-		x.waiting += n
-		x.submitters.add(x.turns[:n])
+	for n := min(x.crew.wanted(), maxSubmits); x.waiting < n; x.waiting++ {
+		x.submitters.add(x.turn)
 	}
 }
 

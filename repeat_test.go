@@ -345,12 +345,14 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		require.Nil(t, w.due.chunk)
 		w.wheel = newWheel(16, 1, 0)
 	}
-	timer.tasks.mu.Lock()
-	timer.tasks.addLocked(to)
-	timer.tasks.mu.Unlock()
+	timer.tasks.limit, timer.tasks.hands = 1, 1 // so that no runner comes
+	w.emit(to)
+	w.handOver()
+	require.Len(t, timer.tasks.listed(), 1)
 	word(5, pending|atWork|queued)
 	w.settle(to)
 	require.Empty(t, timer.tasks.listed())
+	timer.tasks.limit, timer.tasks.hands = 0, 0
 	w.wheel = nil
 }
 

@@ -159,7 +159,7 @@ func TestStepsStopResetTaken(t *testing.T) {
 		s.tickAway(3)
 		c := &s.timer.tasks
 		s.timer.worker.wheel.remove(a.to)
-		c.addLocked(a.to)
+		c.due.add(a.to)
 		s.Go(func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
