@@ -107,29 +107,32 @@ func TestManyShortBlocksDoNotAddUp(t *testing.T) {
 
 // On real time, very many tasks that do not block run on few runners. If the machine takes the processors away
 // for longer than a tick, runners that wait for a processor look stuck, and a growing number is added. So the
-// number of runners is small only compared with the number of tasks.
+// number of runners is small only compared with the number of tasks. A limit that is never reached changes nothing: once
+// it meant a goroutine for each task.
 func TestTrivialTasksNeedFewRunners(t *testing.T) {
-	timer := newTimer(t, WithTick(50*time.Millisecond))
-	n := int64(sized(100_000, 300_000, 1_000_000))
-	var ran, most atomic.Int64
-	done := make(chan struct{})
-	task := func() {
-		if i := ran.Add(1); i == n {
-			close(done)
-		} else if i%10_000 == 0 {
-			live := timer.tasks.liveRunners()
-			if int64(live) > most.Load() {
-				most.Store(int64(live))
+	for _, limit := range []int{0, 1_000_000} {
+		timer := newTimer(t, WithTick(50*time.Millisecond), WithMaxConcurrency(limit))
+		n := int64(sized(100_000, 300_000, 1_000_000))
+		var ran, most atomic.Int64
+		done := make(chan struct{})
+		task := func() {
+			if i := ran.Add(1); i == n {
+				close(done)
+			} else if i%10_000 == 0 {
+				live := timer.tasks.liveRunners()
+				if int64(live) > most.Load() {
+					most.Store(int64(live))
+				}
 			}
 		}
+		for range n {
+			_, err := timer.AfterFunc(sized(200*time.Millisecond, 400*time.Millisecond, time.Second), task)
+			require.NoError(t, err)
+		}
+		<-done
+		require.NotZero(t, most.Load())
+		require.LessOrEqual(t, most.Load(), max(n/100, 2000)) // 2000 is more than the first five additions
 	}
-	for range n {
-		_, err := timer.AfterFunc(sized(200*time.Millisecond, 400*time.Millisecond, time.Second), task)
-		require.NoError(t, err)
-	}
-	<-done
-	require.NotZero(t, most.Load())
-	require.LessOrEqual(t, most.Load(), max(n/100, 2000)) // 2000 is more than the first five additions
 }
 
 // With a limit of n, never more than n tasks run at the same time, and n do while enough are due.
@@ -374,6 +377,21 @@ func TestCanceler(t *testing.T) {
 	})
 }
 
+// Once Canceled has returned, nothing keeps the timeout alive.
+func TestCancelerIsReleased(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		to, err := timer.NewTimeout(new(canceler), time.Hour)
+		require.NoError(t, err)
+		p := weak.Make(to)
+		require.True(t, to.Cancel())
+		to = nil
+		pass(2 * time.Millisecond)
+		runtime.GC()
+		require.Nil(t, p.Value())
+	})
+}
+
 // A call of Canceled that blocks, panics or calls runtime.Goexit delays no other, and a blocked task delays none of
 // them. Shutdown waits for them.
 func TestCanceledThatDoesNotReturn(t *testing.T) {
@@ -604,12 +622,12 @@ func TestWorkerGoesIdleAtTheLimit(t *testing.T) {
 // and does not keep them alive.
 func TestStuckRunnerKeepsNothing(t *testing.T) {
 	const n = 1024
-	const last = n - chunkLen + 1
+	const last = n - chunkLen + 1 // the first task of the last group
 	for _, blocked := range []int64{1, 8, 500, last, n} {
 		virtual(t, func(t *testing.T) {
 			const tick = time.Millisecond
 			timer := newTimer(t, WithTick(tick))
-			timer.tasks.eager = 1
+			timer.tasks.eager, timer.tasks.share = 1, 1 // one runner, whose last group is as large as the first
 			release := make(chan struct{})
 			var begun, ended atomic.Int64
 			var held []weak.Pointer[Timeout]
@@ -641,21 +659,32 @@ func TestStuckRunnerKeepsNothing(t *testing.T) {
 	}
 }
 
-// Stop returns the timeouts that a stuck runner has taken and that have not been given back yet.
+// Stop returns the timeouts that a stuck runner has taken and that have not been given back yet. After that the runner
+// does not keep them alive.
 func TestStopFindsGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Second))
 		timer.tasks.eager = 1
 		release := make(chan struct{})
 		const n = 1024
+		var held []weak.Pointer[Timeout]
 		for range n {
-			_, err := timer.AfterFunc(0, func() { <-release })
+			to, err := timer.AfterFunc(0, func() { <-release })
 			require.NoError(t, err)
+			held = append(held, weak.Make(to))
 		}
 		pass(time.Second)
 		require.Equal(t, n-1, timer.Pending())
 		require.Len(t, timer.tasks.listed(), n-chunkLen)
 		require.Len(t, timer.Stop(), n-1)
+		runtime.GC()
+		kept := 0
+		for _, p := range held {
+			if p.Value() != nil {
+				kept++
+			}
+		}
+		require.Equal(t, 1, kept)
 		close(release)
 	})
 }
@@ -751,4 +780,35 @@ func TestOldestComeFirst(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where very many timeouts wait for their turn, one that is canceled is not on the list any more at the next boundary,
+// and is collected. Once the worker had to look through all of them for that, which took longer the more there were.
+func TestCanceledBehindManyIsReleased(t *testing.T) {
+	const n, tick = 100_000, time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		release := blockOne(t, timer)
+		pass(tick)
+		all := make([]*Timeout, n)
+		for i := range all {
+			var err error
+			all[i], err = timer.AfterFunc(0, nop)
+			require.NoError(t, err)
+		}
+		pass(3 * tick)
+		require.Len(t, timer.tasks.listed(), n)
+		for i := 0; i < n; i += n / 10 {
+			p := weak.Make(all[i])
+			all[i] = nil
+			require.True(t, p.Value().Cancel())
+			pass(2 * tick)
+			runtime.GC()
+			require.Nil(t, p.Value())
+		}
+		require.Len(t, timer.tasks.listed(), n-10)
+		close(release)
+		synctest.Wait()
+		require.EqualValues(t, n-10+1, timer.Stats().Expired)
+	})
 }

@@ -199,3 +199,20 @@ func TestDueListOrder(t *testing.T) {
 	}
 	require.Equal(t, want, l.takeAll())
 }
+
+// A list that never becomes empty takes no more memory for all that has passed through it.
+func TestDueListThatIsNeverEmpty(t *testing.T) {
+	l := dueList[int]{host: positions{}}
+	item := 0
+	for range 10_000 {
+		for range 100 {
+			item = item%1000 + 1
+			l.add(item)
+		}
+		for l.n > 1 {
+			l.takeOne()
+		}
+	}
+	require.LessOrEqual(t, cap(l.chunks), 16)
+	l.check(t)
+}

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A timeout is in a batch, and no runner has time for it. It is reset to a later tick. At that tick it waits for
+// A timeout has come due, and no runner has time for it. It is reset to a later tick. At that tick it waits for
 // its turn again, and it runs as soon as a runner is free, because the worker has been notified.
-func TestPutOffInABatch(t *testing.T) {
+func TestPutOffWhileItWaits(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
 		for _, at := range []bool{false, true} {

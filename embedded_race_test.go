@@ -98,7 +98,7 @@ func (r *pooledRound) use(rnd *rand.Rand) {
 		r.all = append(r.all, p)
 		r.mu.Unlock()
 	}
-	for range 1 + rnd.IntN(4) { // at once, while the queue, a bucket or a batch still has the timeout from the arming before
+	for range 1 + rnd.IntN(4) { // at once, while the queue, a bucket or a runner still has the timeout from the arming before
 		if !p.arm(time.Duration(rnd.IntN(1500)*rnd.IntN(2)) * time.Microsecond) {
 			return
 		}
@@ -121,7 +121,7 @@ func (r *pooledRound) use(rnd *rand.Rand) {
 }
 
 // Timeouts of structs from a pool are armed again as soon as they have ended: while they are still on the queue, in
-// a bucket, in a batch or with an executor, and while the task runs. At a random moment the timer is stopped. Each
+// a bucket, on the list of those due, or with a runner, and while the task runs. At a random moment the timer is stopped. Each
 // arming ends exactly once, and none is early. The test runs on real time, because it tests races.
 func TestPooledEndOnce(t *testing.T) {
 	seeds := newRand(t)

@@ -398,6 +398,11 @@ func TestRearmedDoNotPileUp(t *testing.T) {
 		"Reset":          func(to *Timeout) { to.Reset(0) },
 		"Cancel, Reset":  func(to *Timeout) { to.Cancel(); to.Reset(0) },
 		"Reset to later": func(to *Timeout) { to.Reset(3 * time.Millisecond) },
+		"Reset, awake": func(to *Timeout) { // the worker takes it off the queue when it is due
+			to.timer.AfterFunc(time.Hour, nop)
+			synctest.Wait()
+			to.Reset(0)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -468,3 +473,31 @@ type cancelCounter struct{ n *atomic.Int64 }
 
 func (c *cancelCounter) Run(*Timeout)      {}
 func (c *cancelCounter) Canceled(*Timeout) { c.n.Add(1) }
+
+// A runner finds a timeout on its list that the user has overwritten and bound to another timer. It leaves the timeout
+// alone, because the other timer runs it in its own time. That can happen where the worker is late.
+func TestOverwrittenAndBoundToAnother(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		a, b := newTimer(t, WithTick(tick)), newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		c := newRequest(a)
+		*c = request{}
+		release := blockOne(t, b)
+		pass(tick)
+		b.Init(&c.timeout, c)
+		_, err := c.timeout.Reset(0)
+		require.NoError(t, err)
+		pass(tick)
+		a.tasks.mu.Lock()
+		a.tasks.due.add(&c.timeout)
+		a.tasks.call(false)
+		a.tasks.mu.Unlock()
+		synctest.Wait()
+		require.Empty(t, c.ran.all(), "it waits for its turn on b")
+		require.Zero(t, a.Stats().Expired)
+		close(release)
+		synctest.Wait()
+		require.Len(t, c.ran.all(), 1)
+		require.EqualValues(t, 2, b.Stats().Expired)
+	})
+}

@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -642,5 +643,154 @@ func TestExecutorOutsideTheBubble(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		require.Contains(t, <-panics, "used outside of it")
 		timer.Stop()
+	})
+}
+
+// Very many tasks that do little need few goroutines beside those of the pool, and the pool is given one function for
+// each task. Once there was a goroutine for each of them, and the time grew with the square of their number. The test
+// runs on real time.
+func TestExecutorOfManyTasks(t *testing.T) {
+	for name, room := range map[string]int{"never blocks": 1 << 20, "blocks": 1024} {
+		t.Run(name, func(t *testing.T) {
+			before := runtime.NumGoroutine()
+			n := int64(sized(100_000, 200_000, 1_000_000))
+			work := make(chan func(), room)
+			for range 2 {
+				go func() {
+					for run := range work {
+						run()
+					}
+				}()
+			}
+			defer close(work)
+			var submits, ran, most atomic.Int64
+			timer := newTimer(t, WithTick(50*time.Millisecond), WithExecutor(func(run func()) error {
+				submits.Add(1)
+				work <- run
+				return nil
+			}))
+			done := make(chan struct{})
+			task := func() {
+				switch i := ran.Add(1); {
+				case i == n:
+					close(done)
+				case i%1000 == 0:
+					most.Store(max(most.Load(), int64(runtime.NumGoroutine())))
+				}
+			}
+			for range n {
+				_, err := timer.AfterFunc(sized(200*time.Millisecond, 400*time.Millisecond, 2*time.Second), task)
+				require.NoError(t, err)
+			}
+			<-done
+			require.LessOrEqual(t, most.Load(), int64(before+2+maxSubmits+10))
+			_, err := timer.Shutdown(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, n, submits.Load())
+		})
+	}
+}
+
+// A pool that takes everything is given a function for each due timeout at once, although at most maxSubmits calls of
+// submit are in progress at a time.
+func TestExecutorIsGivenAll(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		var p pool
+		timer := newTimer(t, WithTick(time.Millisecond), WithExecutor(p.submit))
+		const n = 10 * maxSubmits
+		for range n {
+			_, err := timer.AfterFunc(0, nop)
+			require.NoError(t, err)
+		}
+		pass(time.Millisecond)
+		require.Equal(t, n, p.runAll())
+		synctest.Wait()
+		require.Zero(t, p.runAll())
+		require.EqualValues(t, n, timer.Stats().Expired)
+	})
+}
+
+// A pool is stuck, and very many tasks wait for it. At most maxSubmits calls of submit block, the worker goes idle, and
+// the timer's own tasks are on time. Once the worker looked through all that waited at each tick.
+func TestExecutorThatIsStuck(t *testing.T) {
+	const n, tick = 100_000, time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick))
+		release := make(chan struct{})
+		var submits, ran atomic.Int64
+		x := newExecutor(timer, func(run func()) error {
+			submits.Add(1)
+			<-release
+			run()
+			return nil
+		})
+		for range n {
+			_, err := timer.AfterFunc(0, func() { ran.Add(1) })
+			require.NoError(t, err)
+		}
+		pass(10 * tick)
+		require.EqualValues(t, maxSubmits, submits.Load())
+		require.Equal(t, maxSubmits, x.submitters.liveRunners())
+		require.Equal(t, n, timer.Pending())
+		require.EqualValues(t, absent, timer.worker.presence.Load())
+		start := time.Now()
+		require.NoError(t, timer.Sleep(t.Context(), 5*tick))
+		require.Equal(t, 5*tick, time.Since(start))
+		close(release)
+		pass(tick)
+		require.EqualValues(t, n, ran.Load())
+		require.EqualValues(t, n, submits.Load())
+	})
+}
+
+// Shutdown waits for tasks, not for a submit that blocks: it might never return.
+func TestShutdownDoesNotWaitForSubmit(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		release := make(chan struct{})
+		timer := newTimer(t, WithTick(time.Millisecond), WithExecutor(func(func()) error { <-release; return nil }))
+		to, err := timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		pass(3 * time.Millisecond)
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		left, err := timer.Shutdown(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []*Timeout{to}, left)
+		require.Zero(t, time.Since(start))
+		close(release)
+	})
+}
+
+// An exitingHandler is the handler of a logger. It ends the goroutine, as one does that calls t.FailNow.
+type exitingHandler struct{ slog.Handler }
+
+func (exitingHandler) Enabled(context.Context, slog.Level) bool  { return true }
+func (exitingHandler) Handle(context.Context, slog.Record) error { runtime.Goexit(); return nil }
+
+// The executor panics, and the logger that reports this ends the goroutine by runtime.Goexit. The task still runs, and
+// its turn is free again. Once both were lost.
+func TestLoggerExitsInSubmit(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		submits := 0
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1), WithLogger(slog.New(exitingHandler{slog.DiscardHandler})),
+			WithExecutor(func(run func()) error {
+				if submits++; submits == 1 {
+					panic("once")
+				}
+				go run()
+				return nil
+			}))
+		start := time.Now()
+		var fired moments
+		for range 3 {
+			_, err := timer.AfterFunc(0, fired.note)
+			require.NoError(t, err)
+		}
+		pass(tick)
+		require.Equal(t, []time.Duration{tick, tick, tick}, fired.since(start))
+		require.Zero(t, jobsOf(timer))
+		require.EqualValues(t, 1, timer.Stats().Unsubmitted)
 	})
 }

@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -156,3 +157,63 @@ type badSignal struct{ Light }
 
 func (*badSignal) Run(*Timeout)     {}
 func (*badSignal) Stopped(*Timeout) { panic("stopped") }
+
+// If a call of Stopped ends the goroutine by runtime.Goexit, or makes the panic handler panic, the other tasks are still
+// notified, and Shutdown does not wait for ever. Once they never learned of the end.
+func TestStoppedThatDoesNotReturn(t *testing.T) {
+	for name, stopped := range map[string]func(){
+		"Goexit":         runtime.Goexit,
+		"handler panics": func() { panic("stopped") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				timer := newTimer(t, WithPanicHandler(func(_ *Timeout, value any, _ []byte) { panic(value) }))
+				var all []*signal
+				for range 5 {
+					all = append(all, newSignal())
+					_, err := timer.NewTimeout(all[len(all)-1], time.Hour)
+					require.NoError(t, err)
+					_, err = timer.NewTimeout(&stoppedFunc{f: stopped}, time.Hour)
+					require.NoError(t, err)
+				}
+				ended := make(chan any)
+				go func() {
+					defer func() { ended <- recover() }()
+					timer.Stop()
+				}()
+				if value := <-ended; name != "Goexit" {
+					require.Equal(t, "stopped", value)
+				}
+				for _, s := range all {
+					require.EqualValues(t, 1, s.stopped.Load())
+				}
+				_, err := timer.Shutdown(t.Context())
+				require.NoError(t, err)
+			})
+		})
+	}
+}
+
+// A stoppedFunc calls a function when it is notified of Stop.
+type stoppedFunc struct {
+	Light
+	f func()
+}
+
+func (*stoppedFunc) Run(*Timeout)       {}
+func (s *stoppedFunc) Stopped(*Timeout) { s.f() }
+
+// A second Shutdown waits until the first one has notified all Light tasks.
+func TestShutdownWaitsForStopped(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t)
+		_, err := timer.NewTimeout(&stoppedFunc{f: func() { time.Sleep(time.Minute) }}, time.Hour)
+		require.NoError(t, err)
+		start := time.Now()
+		go timer.Stop()
+		pass(time.Second)
+		_, err = timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, time.Since(start))
+	})
+}

@@ -422,7 +422,7 @@ func TestRunAllocatesNothing(t *testing.T) {
 				var runs atomic.Int64
 				_, err := schedule(timer, TaskFunc(func(*Timeout) { runs.Add(1) }))
 				require.NoError(t, err)
-				time.Sleep(100 * tick) // until buckets and batches have grown to their sizes
+				time.Sleep(100 * tick) // until buckets and lists have grown to their sizes
 				before := runs.Load()
 				allocs := testing.AllocsPerRun(1, func() { time.Sleep(ticks * tick) })
 				ran := runs.Load() - before
@@ -503,8 +503,8 @@ func TestScheduleIsCalledOnlyIfNeeded(t *testing.T) {
 	})
 }
 
-// Stop finds timeouts whose run ends during Stop, even if the worker sweeps the batches at the same time, as it does
-// after each Cancel.
+// Stop finds timeouts whose run ends during Stop, even if the worker takes others off the list at the same time, as it
+// does after each Cancel.
 func TestStopWhileRunsEnd(t *testing.T) {
 	rounds := 0
 	for end := time.Now().Add(stressTime(t) / 2); time.Now().Before(end); rounds++ {
@@ -654,5 +654,69 @@ func TestGoexitInNextAfterReset(t *testing.T) {
 		pass(time.Second)
 		require.Equal(t, []time.Duration{10 * tick, 15 * tick, 30 * tick}, runs.since(start)[:3])
 		to.Cancel()
+	})
+}
+
+// A repeating timeout that is overdue runs again after the others of its group, and then its missed runs follow at once.
+func TestMissedRunsGoBehindTheGroup(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick, size = time.Millisecond, 16
+		timer := newTimer(t, WithTick(tick))
+		timer.tasks.eager, timer.tasks.share = 1, 1 // one runner, which takes all of them
+		w := &timer.worker
+		w.presence.Store(awake) // so that no worker starts
+		var runs atomic.Int64
+		for i := range size {
+			if i == size/2 {
+				_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { runs.Add(1) }), tick, tick)
+				require.NoError(t, err)
+				continue
+			}
+			_, err := timer.AfterFunc(tick, func() { assert.LessOrEqual(t, runs.Load(), int64(1)) })
+			require.NoError(t, err)
+		}
+		pass(10*tick + tick/2)
+		require.Zero(t, runs.Load())
+		go w.run()
+		synctest.Wait()
+		require.EqualValues(t, 10, runs.Load())
+		require.EqualValues(t, 10+size-1, timer.Stats().Expired)
+	})
+}
+
+// Missed runs follow at once even if the worker is late: the runner reads the clock.
+func TestMissedRunsNeedNoWorker(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		release := make(chan struct{})
+		var runs atomic.Int64
+		_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { runs.Add(1); <-release }), tick, tick)
+		require.NoError(t, err)
+		pass(10 * tick)
+		require.True(t, timer.worker.presence.CompareAndSwap(absent, awake)) // so that no worker starts
+		close(release)
+		synctest.Wait()
+		timer.worker.presence.Store(absent)
+		timer.worker.summon()
+		require.EqualValues(t, 10, runs.Load())
+	})
+}
+
+// A repeating timeout may be due again just as Stop begins. Its runner keeps it until Stop has taken it.
+func TestRequeueAfterStop(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newFakedTimer(t) // nothing is pending
+		timer.stopped.Store(true)
+		var done moments
+		go func() {
+			(*timeoutHost)(timer).requeue(&Timeout{timer: timer})
+			done.note()
+		}()
+		synctest.Wait()
+		require.Empty(t, done.all())
+		close(timer.allTaken)
+		synctest.Wait()
+		require.Len(t, done.all(), 1)
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a task does to its goroutine, the other tasks of its batch run at the same tick, and tasks of later
+// Whatever a task does to its goroutine, the others that are due with it run at the same tick, and tasks of later
 // ticks run on time.
 func TestTaskThatDoesNotReturn(t *testing.T) {
 	boom := errors.New("boom")

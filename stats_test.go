@@ -53,7 +53,7 @@ func TestLatenessOfWaiting(t *testing.T) {
 				_, err := timer.AfterFunc(time.Millisecond, func() { time.Sleep(long) })
 				require.NoError(t, err)
 			}
-			w.drain() // so that they come due in one batch
+			w.drain() // so that they come due together
 			go w.run()
 			pass((n + 1) * long)
 			lateness := timer.Stats().Lateness

@@ -80,7 +80,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A hundred timeouts are due in one batch. The first task to run resets one of the others, and cancels the
+// A hundred timeouts are due together. The first task to run resets one of the others, and cancels the
 // rest.
 func TestCancelAndResetOfDueOnes(t *testing.T) {
 	virtual(t, func(t *testing.T) {

@@ -449,7 +449,7 @@ func TestStopReleases(t *testing.T) {
 	})
 }
 
-// Stop inside a task also returns the timeouts that come after this task in the same batch.
+// Stop inside a task also returns the timeouts that come after this task at the same tick.
 func TestStopFromInsideATask(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))

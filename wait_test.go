@@ -131,3 +131,84 @@ func TestCancelThenWaitRace(t *testing.T) {
 		})
 	}
 }
+
+// Inside Schedule.Next the run is over, so Wait returns at once. Once it waited for its context.
+func TestWaitInsideNext(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		var to *Timeout
+		asked := 0
+		s := scheduleFunc(func(prev time.Time) time.Time {
+			if asked++; asked == 1 {
+				return prev.Add(tick)
+			}
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			assert.NoError(t, to.Wait(ctx))
+			assert.Zero(t, time.Since(start))
+			return time.Time{}
+		})
+		_, err := timer.Schedule(TaskFunc(func(own *Timeout) { to = own }), s)
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.Equal(t, 2, asked)
+	})
+}
+
+// A Wait for a run in progress returns when the task has, even if the schedule takes long.
+func TestWaitDoesNotWaitForNext(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		asked := 0
+		to, err := timer.Schedule(TaskFunc(func(*Timeout) { time.Sleep(5 * tick) }), scheduleFunc(func(prev time.Time) time.Time {
+			if asked++; asked == 1 {
+				return prev.Add(tick)
+			}
+			time.Sleep(time.Second)
+			return time.Time{}
+		}))
+		require.NoError(t, err)
+		pass(2 * tick)
+		require.NoError(t, to.Wait(t.Context()))
+		require.Equal(t, 6*tick, time.Since(start))
+		require.NoError(t, to.Wait(t.Context()))
+		require.Equal(t, 6*tick, time.Since(start))
+		pass(2 * time.Second)
+		require.True(t, to.IsExpired())
+	})
+}
+
+// Wait looks at a part of the runners at a time. It finds the run even if its runner changes its place meanwhile,
+// because another one has ended. The test runs on real time, because it tests a race.
+func TestWaitMissesNoRun(t *testing.T) {
+	needsThreads(t)
+	r := newRand(t)
+	const item = 100
+	for range 5000 {
+		var c crew[int]
+		c.init(numbers{positions{}}, time.Second)
+		for i := range item {
+			c.live = append(c.live, &runner[int]{crew: &c, place: i, item: i + 1})
+		}
+		c.hands = item
+		var begun atomic.Bool
+		var other sync.WaitGroup
+		other.Go(func() {
+			for !begun.Load() {
+			}
+			for n := r.IntN(2000); n > 0; n-- {
+				begun.Load()
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.dismiss(c.live[0])
+		})
+		begun.Store(true)
+		require.NotEmpty(t, c.runsOf(item))
+		other.Wait()
+	}
+}

@@ -481,3 +481,22 @@ func TestDroppedTimerIsCollected(t *testing.T) {
 		})
 	}
 }
+
+// A timeout is canceled while the worker has collected it for its crew, and has not handed it over. The crew does not
+// keep it.
+func TestCanceledWhileCollected(t *testing.T) {
+	timer := newTimer(t, WithMaxConcurrency(1))
+	timer.tasks.hands = 1 // so that no runner starts
+	w := &timer.worker
+	w.wheel = newWheel(16, 1, 5)
+	to := &Timeout{timer: timer}
+	to.word.Store(3<<tickShift | pending | queued)
+	w.settle(to)
+	require.Empty(t, timer.tasks.listed())
+	to.word.Store(3<<tickShift | canceled | queued)
+	w.settle(to)
+	w.handOver()
+	require.Zero(t, to.bucket)
+	require.Empty(t, timer.tasks.listed())
+	timer.tasks.hands, w.wheel = 0, nil
+}

@@ -305,8 +305,8 @@ func TestStepsOwnKnownReset(t *testing.T) {
 	})
 }
 
-// The timeout is in a bucket and on the queue. It comes due, and the worker, which is late, puts it into a
-// batch.
+// The timeout is in a bucket and on the queue. It comes due, and the worker, which is late, hands it
+// over.
 func TestStepsOwnExpiresQueued(t *testing.T) {
 	search(t, size{passes: 2}.quickly(1), size{passes: 2}, func(s *scene) {
 		a := s.own()

@@ -152,6 +152,22 @@ func TestStepsStopRunEnds(t *testing.T) {
 	})
 }
 
+// A run of a repeating timeout ends while the timer stops, and its next run is already due. So the timeout is only with
+// its runner.
+func TestStepsStopRunIsDueAgain(t *testing.T) {
+	search(t, plain.quickly(4), timed, func(s *scene) {
+		a := s.act()
+		a.repeats, a.held = true, make(chan struct{})
+		from := s.now()
+		a.to, a.err = s.timer.ScheduleAtFixedRate(plainFunc(a.run), 0, tick)
+		a.note(from, 0, a.err == nil)
+		s.tickAway(2)
+		s.Go(func() { close(a.held) })
+		s.Go(s.stop)
+		s.race(0)
+	})
+}
+
 // A runner finds that a timeout in its group has been reset, and puts it on the queue again.
 func TestStepsStopResetTaken(t *testing.T) {
 	search(t, plain, timedAfter, func(s *scene) {
