@@ -663,17 +663,17 @@ func TestStuckRunnerKeepsNothing(t *testing.T) {
 // does not keep them alive.
 func TestStopFindsGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Second))
-		timer.tasks.eager = 1
+		timer := newTimer(t, WithTick(time.Second), WithMaxConcurrency(1))
+		timer.tasks.share = 1 // the runner takes a whole chunk
 		release := make(chan struct{})
 		const n = 1024
 		var held []weak.Pointer[Timeout]
 		for range n {
-			to, err := timer.AfterFunc(0, func() { <-release })
+			to, err := timer.AfterFunc(2*time.Second, func() { <-release }) // all are in a bucket by then
 			require.NoError(t, err)
 			held = append(held, weak.Make(to))
 		}
-		pass(time.Second)
+		pass(2 * time.Second)
 		require.Equal(t, n-1, timer.Pending())
 		require.Len(t, timer.tasks.listed(), n-chunkLen)
 		require.Len(t, timer.Stop(), n-1)

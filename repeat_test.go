@@ -661,8 +661,8 @@ func TestGoexitInNextAfterReset(t *testing.T) {
 func TestMissedRunsGoBehindTheGroup(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick, size = time.Millisecond, 16
-		timer := newTimer(t, WithTick(tick))
-		timer.tasks.eager, timer.tasks.share = 1, 1 // one runner, which takes all of them
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		timer.tasks.share = 1 // the runner takes all of them
 		w := &timer.worker
 		w.presence.Store(awake) // so that no worker starts
 		var runs atomic.Int64

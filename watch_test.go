@@ -15,6 +15,7 @@ func TestCanceledInAGroupIsRemoved(t *testing.T) {
 		const tick, n = 320 * time.Millisecond, 5000 // checks come each 10 ms
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
 		c := &timer.tasks
+		c.share = 1 // the first group is a whole chunk, even if the runner starts before all are on the list
 		holding := func() int {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -23,11 +24,11 @@ func TestCanceledInAGroupIsRemoved(t *testing.T) {
 		release := make(chan struct{})
 		var all []*Timeout
 		for range n {
-			to, err := timer.AfterFunc(0, func() { <-release })
+			to, err := timer.AfterFunc(2*tick, func() { <-release }) // all are in a bucket by then
 			require.NoError(t, err)
 			all = append(all, to)
 		}
-		pass(tick)
+		pass(2 * tick)
 		require.Equal(t, 1, holding())
 		require.Len(t, timer.tasks.listed(), n-chunkLen)
 		canceled := 0
@@ -76,4 +77,22 @@ func TestTrivialTasksBesideBlockedOnes(t *testing.T) {
 	t.Logf("%d more goroutines at most", most)
 	require.LessOrEqual(t, most, 400) // the first four additions
 	close(release)
+}
+
+// Two processors take as many items as they can, beside a thousand runners in tasks that block. So no runner is added.
+func TestBlockedRunnersAreNotSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // so that no check comes but those of the test
+		var c crew[int]
+		c.init(numbers{positions{}}, time.Second)
+		const blocked = 1000
+		c.procs, c.hands, c.live = 2, blocked, make([]*runner[int], blocked)
+		c.due.add(1)
+		c.keepWatch()
+		c.check()
+		c.progress.taken += 2 * int(c.interval/slowTask)
+		c.check()
+		require.False(t, c.progress.slow)
+		require.Equal(t, blocked, c.hands)
+		c.endWatch()
+	})
 }
