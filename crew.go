@@ -370,10 +370,24 @@ func (c *crew[T]) running() (tasks, goroutines int) {
 
 // runsOf returns a channel for each run of the task of an item that is in progress. The channel is closed when the
 // run is over.
-//
-// It looks at some runners at a time, so that it does not hold up the crew. It goes through live from the end,
-// because a runner that moves takes the place of one before it. So it misses none that was there from the start.
 func (c *crew[T]) runsOf(item T) (runs []<-chan struct{}) {
+	c.eachRunner(func(rn *runner[T]) {
+		if over := rn.untilOver(item); over != nil {
+			runs = append(runs, over)
+		}
+	})
+	return runs
+}
+
+// awaitClaims waits for each runner that is claiming. When it returns, each task that was claimed before is counted.
+func (c *crew[T]) awaitClaims() {
+	c.eachRunner(func(rn *runner[T]) { rn.tasksHeld() })
+}
+
+// eachRunner calls f for each live runner. It looks at some of them at a time, so that it does not hold up the crew.
+// It goes through live from the end, because a runner that moves takes the place of one before it. So it misses none
+// that was there from the start.
+func (c *crew[T]) eachRunner(f func(rn *runner[T])) {
 	var some [64]*runner[T]
 	for end := -1; end != 0; {
 		c.mu.Lock()
@@ -383,11 +397,8 @@ func (c *crew[T]) runsOf(item T) (runs []<-chan struct{}) {
 		n := copy(some[:], c.live[max(end-len(some), 0):end])
 		c.mu.Unlock()
 		for _, rn := range some[:n] {
-			if over := rn.untilOver(item); over != nil {
-				runs = append(runs, over)
-			}
+			f(rn)
 		}
 		end -= n
 	}
-	return runs
 }

@@ -41,6 +41,8 @@ func (c *crew[T]) watched() bool {
 // numbers is a host whose items are numbers. Its tasks do nothing.
 type numbers struct{ positions }
 
+var _ host[int] = numbers{}
+
 func (numbers) claim(int, bool) claim     { return claimed }
 func (numbers) run(int)                   {}
 func (numbers) ran(int) bool              { return false }

@@ -9,6 +9,11 @@ package hashedwheel
 // timeoutHost is the Timer as the host of the crews whose items are timeouts.
 type timeoutHost Timer
 
+var (
+	_ host[*Timeout] = (*timeoutHost)(nil)
+	_ host[*call]    = (*callHost)(nil)
+)
+
 // makeCrews prepares the crews of a new timer.
 func (t *Timer) makeCrews(c config) {
 	for _, crew := range []*crew[*Timeout]{&t.tasks, &t.own} {

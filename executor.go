@@ -53,6 +53,7 @@ func newExecutor(t *Timer, submit func(run func()) error) *executor {
 	x.submitters.labels = t.labels.runner
 	x.submitters.limit = maxSubmits
 	x.crew.outside, x.crew.labels = x.wanted, nil
+	t.submit = &x.submitters
 	return x
 }
 

@@ -731,6 +731,7 @@ func TestExecutorThatIsStuck(t *testing.T) {
 		pass(10 * tick)
 		require.EqualValues(t, maxSubmits, submits.Load())
 		require.Equal(t, maxSubmits, x.submitters.liveRunners())
+		require.Equal(t, maxSubmits, timer.Stats().Runners)
 		require.Equal(t, n, timer.Pending())
 		require.EqualValues(t, absent, timer.worker.presence.Load())
 		start := time.Now()

@@ -150,6 +150,8 @@ func (g *Group) Close() (n int) {
 		runtime.Gosched()
 		n += g.Cancel()
 	}
+	g.timer.tasks.awaitClaims() // so that the timeouts that runners have claimed are counted as expired
+	g.timer.own.awaitClaims()
 	return n
 }
 

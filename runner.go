@@ -209,7 +209,7 @@ func (rn *runner[T]) remove(item T, pos uint32) bool {
 	return rn.group.remove(item, pos)
 }
 
-// tasksHeld returns the value of tasks.
+// tasksHeld returns the value of tasks. It waits while the runner claims.
 func (rn *runner[T]) tasksHeld() uint64 {
 	rn.mu.Lock()
 	defer rn.mu.Unlock()

@@ -171,7 +171,12 @@ func (t *Timer) running() (tasks, goroutines int) {
 	tasks, goroutines = t.tasks.running()
 	own, ownGoroutines := t.own.running()
 	_, callGoroutines := t.calls.running()
-	return tasks + own, goroutines + ownGoroutines + callGoroutines
+	goroutines += ownGoroutines + callGoroutines
+	if t.submit != nil {
+		_, submitters := t.submit.running()
+		goroutines += submitters
+	}
+	return tasks + own, goroutines
 }
 
 // ends are the counters of timeouts that have ended.

@@ -56,6 +56,7 @@ type Timer struct {
 	tasks  crew[*Timeout] // runs the users' tasks
 	own    crew[*Timeout] // runs the library's own tasks, see hook.own
 	calls  crew[*call]    // notifies Cancelers, and logs
+	submit *crew[*call]   // calls the executor's submit; nil without an executor
 
 	// Shared.
 	stopped atomic.Bool
