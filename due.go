@@ -278,6 +278,11 @@ func (f *feeder[T]) add(item T) {
 	}
 }
 
+// has reports whether an item with this position was collected since the last flush.
+func (f *feeder[T]) has(pos uint32) bool {
+	return f.chunk != nil && f.chunk.n > 0 && pos-f.chunk.base < chunkLen
+}
+
 // flush hands over what was collected. It does not wait for the tasks.
 func (f *feeder[T]) flush() {
 	if f.chunk != nil && f.chunk.n > 0 {

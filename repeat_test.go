@@ -657,7 +657,8 @@ func TestGoexitInNextAfterReset(t *testing.T) {
 	})
 }
 
-// A repeating timeout that is overdue runs again after the others of its group, and then its missed runs follow at once.
+// A repeating timeout that is overdue runs a few times in a row, then after the others of its group, and then its
+// missed runs follow at once.
 func TestMissedRunsGoBehindTheGroup(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick, size = time.Millisecond, 16
@@ -672,7 +673,7 @@ func TestMissedRunsGoBehindTheGroup(t *testing.T) {
 				require.NoError(t, err)
 				continue
 			}
-			_, err := timer.AfterFunc(tick, func() { assert.LessOrEqual(t, runs.Load(), int64(1)) })
+			_, err := timer.AfterFunc(tick, func() { assert.LessOrEqual(t, runs.Load(), int64(1+maxInRow)) })
 			require.NoError(t, err)
 		}
 		pass(10*tick + tick/2)

@@ -24,6 +24,7 @@ type runner[T comparable] struct {
 	// Owned by the runner.
 	skip    int  // how many more tasks it starts before it measures one
 	again   bool // it claims its item again, before the next of the group
+	inRow   int  // how often it has done so for this item
 	crashed bool // the panic handler has panicked, so the program crashes
 
 	// Guarded by mu. A field that only the runner changes it may also read without the lock.
@@ -40,6 +41,10 @@ type runner[T comparable] struct {
 // measureEvery is the number of tasks that a runner runs, one after another, for each one that it measures.
 // A reading of the clock costs as much as all other work for a task.
 const measureEvery = 64
+
+// maxInRow is how often a runner runs a task again at once while other items wait. To let the others go first each
+// time would cost much more than a task that is only a little behind.
+const maxInRow = 4
 
 // run is the goroutine of the runner, which has taken its first items.
 func (rn *runner[T]) run() {
@@ -102,6 +107,9 @@ func (rn *runner[T]) claimNext() (item T, how claim) {
 	}
 	item = rn.item
 	rn.forget()
+	if !rn.again {
+		rn.inRow = 0
+	}
 	for rn.again || rn.first != none || rn.holds && rn.group.n > 0 {
 		switch {
 		case rn.again:
@@ -163,8 +171,9 @@ func (rn *runner[T]) ranHooked(item T) {
 		}
 	}()
 	again = c.host.ran(item)
-	if again && !rn.one && c.nothingWaits(rn) {
+	if again && !rn.one && (rn.inRow < maxInRow || c.nothingWaits(rn)) {
 		alone, rn.again = true, true
+		rn.inRow++
 	}
 }
 

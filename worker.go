@@ -202,6 +202,9 @@ func (w *worker) drain() (taken int) {
 // settle places, moves or removes a timeout that comes off the queue, as its word says.
 func (w *worker) settle(to *Timeout) {
 	word := to.takeOff(queued | fresh) // from here on other goroutines may push it again
+	if to.bucket == listed && waits(word) && word&moved == 0 {
+		to.bucket = 0 // its runner has claimed it, and armed it for the next run
+	}
 	switch tick := tickOf(word); {
 	case !waits(word):
 		w.remove(to)
@@ -224,7 +227,9 @@ func (w *worker) remove(to *Timeout) {
 	switch to.bucket {
 	case 0:
 	case listed:
-		w.handOver() // it may be among what was collected
+		if w.due.has(to.pos) || w.ownDue.has(to.pos) {
+			w.handOver()
+		}
 		w.timer.crewOf(to).remove(to, to.pos)
 		to.bucket = 0
 	default:
