@@ -51,7 +51,7 @@ func (p *pooled) end(how *atomic.Int64) {
 func (p *pooled) Run(to *Timeout) {
 	r := p.round
 	if r.over.Load() {
-		r.t.Errorf("task started after Stop had returned: %v", to)
+		r.t.Errorf("task started after Shutdown had returned: %v", to)
 	}
 	if now := time.Since(r.base); int64(now) < p.notUntil.Load() {
 		r.t.Errorf("ran at %v, not due until %v", now, time.Duration(p.notUntil.Load()))
@@ -149,7 +149,6 @@ func TestPooledEndOnce(t *testing.T) {
 		}
 		time.Sleep(time.Duration(seeds.IntN(15_000)) * time.Microsecond)
 		left := r.timer.Stop()
-		r.over.Store(true)
 		for _, to := range left {
 			p := to.Task().(*pooled)
 			p.end(&p.returned)
@@ -157,6 +156,7 @@ func TestPooledEndOnce(t *testing.T) {
 		users.Wait()
 		_, err := r.timer.Shutdown(t.Context())
 		require.NoError(t, err)
+		r.over.Store(true)
 
 		var sum Stats
 		for _, p := range r.all {

@@ -25,12 +25,12 @@ type ledger struct {
 	told     atomic.Int64 // calls of Canceled
 
 	t    *testing.T
-	over *atomic.Bool // Stop has returned
+	over *atomic.Bool // Shutdown has returned
 }
 
 func (l *ledger) Run(to *Timeout) {
 	if l.over.Load() {
-		l.t.Errorf("task started after Stop had returned: %v", to)
+		l.t.Errorf("task started after Shutdown had returned: %v", to)
 	}
 	l.ran.Add(1)
 }
@@ -101,7 +101,6 @@ func TestEachArmingEndsOnce(t *testing.T) {
 		for range 3 {
 			stoppers.Go(func() {
 				returned := timer.Stop()
-				over.Store(true)
 				if returned != nil {
 					winners++
 					left += len(returned)
@@ -115,6 +114,7 @@ func TestEachArmingEndsOnce(t *testing.T) {
 		users.Wait()
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
+		over.Store(true)
 		require.LessOrEqual(t, winners, 1)
 
 		var armed, ran, canceled, returned int64
