@@ -31,7 +31,7 @@ type pooledRound struct {
 	t     *testing.T
 	timer *Timer
 	base  time.Time
-	over  atomic.Bool // Stop has returned
+	over  atomic.Bool // Shutdown has returned
 	pool  sync.Pool
 
 	mu  sync.Mutex
