@@ -381,7 +381,7 @@ func (c *crew[T]) runsOf(item T) (runs []<-chan struct{}) {
 
 // awaitClaims waits for each runner that is claiming. When it returns, each task that was claimed before is counted.
 func (c *crew[T]) awaitClaims() {
-	c.eachRunner(func(rn *runner[T]) { rn.tasksHeld() })
+	c.eachRunner(func(rn *runner[T]) { rn.inTask() })
 }
 
 // eachRunner calls f for each live runner. It looks at some of them at a time, so that it does not hold up the crew.

@@ -218,7 +218,15 @@ func (rn *runner[T]) remove(item T, pos uint32) bool {
 	return rn.group.remove(item, pos)
 }
 
-// tasksHeld returns the value of tasks. It waits while the runner claims.
+// inTask reports whether the runner has claimed an item whose task is not over. It waits while the runner claims.
+func (rn *runner[T]) inTask() bool {
+	var none T
+	rn.mu.Lock()
+	defer rn.mu.Unlock()
+	return rn.item != none
+}
+
+// tasksHeld returns the value of tasks. Called with the lock of the crew held.
 func (rn *runner[T]) tasksHeld() uint64 {
 	rn.mu.Lock()
 	defer rn.mu.Unlock()
