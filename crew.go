@@ -226,6 +226,7 @@ func (c *crew[T]) fill(rn *runner[T]) bool {
 	if c.due.n == 0 || c.closed.Load() {
 		return false
 	}
+	rn.skip = 0 // the first task of each group is measured
 	most := c.due.n / c.share
 	if rn.one || c.progress.slow || most < 2 {
 		rn.first = c.due.takeOne()

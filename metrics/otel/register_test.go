@@ -122,7 +122,7 @@ func TestRegister(t *testing.T) {
 		require.Len(t, st.Levels, 2)
 		require.Equal(t, 30, st.Levels[0].Timeouts+st.Levels[1].Timeouts)
 		require.EqualValues(t, 3, st.Panics)
-		require.Equal(t, 990*time.Millisecond, st.Lateness.Sum(), "the first task delays the second")
+		require.Equal(t, (990+1980)*time.Millisecond, st.Lateness.Sum(), "the first task delays the others")
 		requireStats(t, reader, "timer", other)
 
 		require.Len(t, rpc.Stop(), 30)
