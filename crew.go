@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A crew runs the tasks of items, on goroutines that exist only while there is work. Whoever adds an item never
-// waits for a task.
+// A crew runs the tasks of items, on goroutines that exist only while there is work. Adding an item waits for no task.
 //
 //	add ---> due: a list ---> group of a runner ---> task is running
 //	             ^                  |
@@ -21,11 +20,9 @@ import (
 // If they make too little, it starts more and more of them: see watch.go. So the tasks behind tasks that block
 // start soon, and a task that does not block costs no goroutine.
 //
-// There are two kinds of lock. The lock of the crew guards the list. Each runner has a lock of its own, which
-// guards its group and its task, and which is locked after that of the crew. To move items between the list and a
-// group takes both. A runner that claims the next item of its group takes only its own. So whoever holds the two
-// locks sees an item on the list, or in a group, or claimed, and nothing in between. No user code runs under
-// either.
+// The lock of the crew guards the list. Each runner has a lock of its own, which guards its group and its task, and
+// which is locked after that of the crew. A runner locks itself to claim the next item of its group. No user code
+// runs under either lock.
 type crew[T comparable] struct {
 	// Immutable.
 	host     host[T]
@@ -45,8 +42,8 @@ type crew[T comparable] struct {
 	// Guarded by mu.
 	mu       sync.Mutex
 	due      dueList[T]
-	hands    int           // runners, with those that are still on their way to their first item
-	fresh    int           // how many of hands are still on their way
+	hands    int           // runners, also those that have not taken their first item yet
+	fresh    int           // how many of hands have not taken their first item yet
 	coming   int           // how many of fresh an executor still has, except for those whose items were removed
 	live     []*runner[T]  // the others, in no order
 	holding  []*runner[T]  // those of live that hold a group, in no order
@@ -90,8 +87,7 @@ const (
 )
 
 const (
-	// maxEager bounds how many runners are started because many items wait, rather than because some runners
-	// are stuck. The other bound is the number of goroutines that can run at the same time.
+	// maxEager bounds how many runners are started because many items wait. The number of processors does too.
 	maxEager = 16
 
 	// perRunner is the number of items that must wait for each runner before one more is started eagerly. For

@@ -88,8 +88,8 @@ func (c *crew[T]) endWatch() {
 	c.progress.reset()
 }
 
-// check takes groups away from runners that are stuck, and starts more runners if those that there are make too
-// little progress. Called by watch.
+// check takes groups away from runners that are stuck, and starts more runners if there is too little progress.
+// Called by watch.
 func (c *crew[T]) check() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
