@@ -199,67 +199,6 @@ func benchReset[H any](b *testing.B, im impl[H], mode string) {
 	})
 }
 
-// The same limits by keys of the connections: with Keyed, and with package time and a map under a lock, which a
-// program with package time needs.
-func BenchmarkKeyed(b *testing.B) {
-	const keys = 100_000
-	timer, err := New()
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer timer.Stop()
-	keyed := NewKeyed(timer, func(int, int) {})
-	type entry struct {
-		value int
-		timer *time.Timer
-	}
-	var mu sync.Mutex
-	entries := map[int]*entry{}
-	for i := range keys {
-		if err := keyed.Set(i, i, 30*time.Second); err != nil {
-			b.Fatal(err)
-		}
-		entries[i] = &entry{i, time.AfterFunc(30*time.Second, nop)}
-	}
-	defer func() {
-		for _, e := range entries {
-			e.timer.Stop()
-		}
-	}()
-	for _, op := range []struct {
-		name string
-		f    func(key int)
-	}{
-		{"op=move/impl=wheel", func(key int) { keyed.Move(key, 30*time.Second) }},
-		{"op=move/impl=time", func(key int) {
-			mu.Lock()
-			entries[key].timer.Reset(30 * time.Second)
-			mu.Unlock()
-		}},
-		{"op=set/impl=wheel", func(key int) { keyed.Set(key, 1, 30*time.Second) }},
-		{"op=set/impl=time", func(key int) {
-			mu.Lock()
-			e := entries[key]
-			e.value = 1
-			e.timer.Reset(30 * time.Second)
-			mu.Unlock()
-		}},
-	} {
-		for _, mode := range []string{"serial", "parallel"} {
-			b.Run(fmt.Sprintf("keys=%d/mode=%s/%s", keys, mode, op.name), func(b *testing.B) {
-				b.ReportAllocs()
-				run(b, mode, func(g int) func() {
-					i := g * keys / 2
-					return func() {
-						i = (i + 7919) % keys
-						op.f(i)
-					}
-				})
-			})
-		}
-	}
-}
-
 // BenchmarkLateness measures how late timeouts fire, 20,000 of them spread over a second. A value below zero
 // would be early. This library is late by up to a tick, in addition to the lateness that the machine causes for
 // both.
@@ -338,4 +277,166 @@ func benchFire[H any](b *testing.B, newImpl func() impl[H]) {
 	slices.Sort(spent)
 	b.ReportMetric(float64(spent[len(spent)/2])/1e6, "ms/1M")
 	b.ReportMetric(0, "ns/op") // ns/op would include the arming and the wait for the deadline
+}
+
+// Each goroutine arms and cancels 1,024 timeouts that it keeps, in turn. For comparison, it does the same with
+// timers of package time that it keeps, and with timeouts that are new each time.
+func BenchmarkReuse(b *testing.B) {
+	timer, err := New()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer timer.Stop()
+	embedded := func() []Timeout {
+		ring := make([]Timeout, reused)
+		for i := range ring {
+			timer.Init(&ring[i], plainFunc(nop))
+		}
+		return ring
+	}
+	benchReuse(b, "impl=wheel", func() func(i int) {
+		ring := embedded()
+		return func(i int) {
+			ring[i].Reset(10 * time.Second)
+			ring[i].Cancel()
+		}
+	})
+	benchReuse(b, "impl=wheel/deadline", func() func(i int) {
+		ring := embedded()
+		var deadline time.Time
+		return func(i int) {
+			if i == 0 { // as often as a server may read the clock for other reasons
+				deadline = time.Now().Add(10 * time.Second)
+			}
+			ring[i].ResetAt(deadline)
+			ring[i].Cancel()
+		}
+	})
+	benchReuse(b, "impl=wheel/new", func() func(i int) {
+		return func(int) {
+			to, _ := timer.AfterFunc(10*time.Second, nop)
+			to.Cancel()
+		}
+	})
+	benchReuse(b, "impl=time", func() func(i int) {
+		ring := make([]*time.Timer, reused)
+		for i := range ring {
+			ring[i] = time.AfterFunc(time.Hour, nop)
+			ring[i].Stop()
+		}
+		return func(i int) {
+			ring[i].Reset(10 * time.Second)
+			ring[i].Stop()
+		}
+	})
+}
+
+const reused = 1024 // a power of two
+
+// benchReuse measures the function that start returns, on one goroutine and on one for each processor.
+func benchReuse(b *testing.B, name string, start func() (use func(i int))) {
+	b.Run(name+"/serial", func(b *testing.B) {
+		b.ReportAllocs()
+		use, i := start(), 0
+		for b.Loop() {
+			use(i)
+			i = (i + 1) % reused
+		}
+	})
+	b.Run(name+"/parallel", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			use, i := start(), 0
+			for pb.Next() {
+				use(i)
+				i = (i + 1) % reused
+			}
+		})
+	})
+}
+
+// 100,000 pending timeouts are moved to later, as heartbeats do.
+func BenchmarkResetLive(b *testing.B) {
+	const n = 100_000
+	timer, err := New()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer timer.Stop()
+	live := make([]Timeout, n)
+	for i := range live {
+		timer.Init(&live[i], plainFunc(nop))
+		live[i].Reset(time.Minute)
+	}
+	b.Run("impl=wheel", func(b *testing.B) {
+		i := 0
+		for b.Loop() {
+			live[i].Reset(time.Minute)
+			i = (i + 1) % n
+		}
+	})
+	b.Run("impl=wheel/deadline", func(b *testing.B) {
+		i := 0
+		var deadline time.Time
+		for b.Loop() {
+			if i%reused == 0 {
+				deadline = time.Now().Add(time.Minute)
+			}
+			live[i].ResetAt(deadline)
+			i = (i + 1) % n
+		}
+	})
+	b.Run("impl=time", func(b *testing.B) {
+		live := make([]*time.Timer, n)
+		for i := range live {
+			live[i] = time.AfterFunc(time.Minute, nop)
+		}
+		i := 0
+		for b.Loop() {
+			live[i].Reset(time.Minute)
+			i = (i + 1) % n
+		}
+		for _, t := range live {
+			t.Stop()
+		}
+	})
+}
+
+// The benchmark measures the cost of the wheel alone for one timeout, from the moment when it is placed until it is
+// due, with a million pending. benchmarks/README.md has the results, in the table about levels. All timeouts have
+// the same delay, in ticks, and each is placed again when it is due.
+func BenchmarkWheel(b *testing.B) {
+	const pending = 1_000_000
+	for _, delay := range []uint64{250, 2_500, 25_000, 250_000} {
+		for _, levels := range []int{1, 2, 3} {
+			b.Run(fmt.Sprintf("size=512/delay=%d/levels=%d", delay, levels), func(b *testing.B) {
+				w := newWheel(512, levels, 0)
+				for i := range uint64(pending) {
+					tick := 1 + i*delay/pending
+					w.place(testTimeout(tick), tick)
+				}
+				fired := 0
+				again := func(to *Timeout) {
+					fired++
+					tick := w.now + delay
+					to.word.Store(pendingAt(0, tick))
+					w.place(to, tick)
+				}
+				turn := func() {
+					w.advance(w.now+1, again)
+					for w.cascade(again) {
+					}
+				}
+				for range delay { // until the levels have reached a steady state
+					turn()
+				}
+				fired = 0
+				for b.Loop() {
+					turn()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(fired), "ns/timeout")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
 }

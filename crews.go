@@ -1,90 +1,87 @@
 package hashedwheel
 
-// The crews of a timer
-//
-// A timer has three crews. One runs the users' tasks, one the library's own (see hook.own), and one makes calls:
-// it notifies Cancelers, and logs. An executor adds one that calls submit. The timer is their host, under other
-// types, so that a Timer has no methods for it.
+import (
+	"context"
+	"runtime/pprof"
+	"time"
 
-// timeoutHost is the Timer as the host of the crews whose items are timeouts.
-type timeoutHost Timer
-
-var (
-	_ host[*Timeout] = (*timeoutHost)(nil)
-	_ host[*call]    = (*callHost)(nil)
+	"github.com/hashedwheel/hashedwheel/internal/crew"
 )
 
+// The crews of a timer
+//
+// A timer has two crews: one runs the users' tasks, and one the library's own (see hook.own). Their items are
+// timeouts. Timer.calls makes other calls of user code: it notifies Cancelers, and logs.
+
+// host is the Timer as the host of its crews. It is another type, so that a Timer has no methods for it.
+type host Timer
+
+var _ crew.Host[*Timeout] = (*host)(nil)
+
 // makeCrews prepares the crews of a new timer.
-func (t *Timer) makeCrews(c config) {
-	for _, crew := range []*crew[*Timeout]{&t.tasks, &t.own} {
-		crew.init((*timeoutHost)(t), c.tick)
-		crew.labels = t.labels.runner
-		crew.prompt = true
+func (t *Timer) makeCrews(tick time.Duration, concurrency int, submit func(run func()) error) {
+	labels := labelsFor(t.name, "runner")
+	for _, crew := range []*crew.Crew[*Timeout]{&t.tasks, &t.own} {
+		crew.Init((*host)(t), tick)
+		crew.Labels = labels
+		crew.Prompt = true
 	}
-	t.calls.init((*callHost)(t), c.tick)
-	t.calls.labels = t.labels.runner
-	t.tasks.limit = c.concurrency
-	if c.executor != nil {
-		c.executor(t)
+	t.calls.Init(tick)
+	t.calls.SetLabels(labels)
+	t.tasks.Limit = concurrency
+	if submit != nil {
+		t.executor = crew.NewExecutor(&t.tasks, &t.calls, tick, submit, func(value any, stack []byte) {
+			t.reportPanic(nil, value, stack)
+		})
 	}
+	t.worker.due, t.worker.ownDue = crew.NewFeeder(&t.tasks), crew.NewFeeder(&t.own)
 }
 
-// crewOf returns the crew that runs the task of a timeout.
-func (t *Timer) crewOf(to *Timeout) *crew[*Timeout] {
-	if h := to.hook(); h != nil && h.own() {
-		return &t.own
-	}
-	return &t.tasks
-}
-
-// listed is the value of Timeout.bucket while the timeout is on the list of its crew, or on its way there, at
-// position pos. It stays when a runner takes the timeout.
-const listed = ^uint32(0)
-
-func (h *timeoutHost) placed(due []*Timeout, pos uint32) {
+func (h *host) Placed(due []*Timeout, pos uint32) {
 	for i, to := range due {
 		to.bucket, to.pos = listed, pos+uint32(i)
 	}
 }
 
-func (h *timeoutHost) claim(to *Timeout, measure bool) claim {
+func (h *host) Claim(to *Timeout, measure bool) crew.Claim {
 	t := (*Timer)(h)
 	if to.timer != t {
-		return refused // the user has overwritten the struct
+		return crew.Refused // the user has overwritten the struct
 	}
 	word := to.claim()
 	if word == 0 {
-		return refused
+		return crew.Refused
 	}
 	if word&atWork != 0 {
 		t.queue.stripe().rearmed.Add(1) // for its next run; a repeating timeout keeps its slot
 	} else {
-		t.freeSlot()
+		t.limit.free()
 	}
 	if measure {
-		t.measure(to)
+		late := t.clock.Elapsed() - t.clock.Boundary(tickOf(to.word.Load()))
+		t.lateness.record(max(late, 0)) // it is less than 0 if the timeout has just been reset
 	}
 	if word&hooked != 0 {
-		return claimedHooked
+		return crew.ClaimedAndTell
 	}
-	return claimed
+	return crew.Claimed
 }
 
-func (h *timeoutHost) run(to *Timeout) { to.task.Run(to) }
+func (h *host) Run(to *Timeout) { to.task.Run(to) }
 
-func (h *timeoutHost) ran(to *Timeout) bool { return to.task.(hook).ran(to) }
+func (h *host) Ran(to *Timeout) bool { return hookOf(to.task).ran(to) }
 
-// requeue has the worker hand the timeout over again, at once. After Stop it waits until Stop has taken the timeout
+// Requeue has the worker hand the timeout over again, at once. After Stop it waits until Stop has taken the timeout
 // from its runner.
-func (h *timeoutHost) requeue(to *Timeout) {
+func (h *host) Requeue(to *Timeout) {
 	t := (*Timer)(h)
 	s := t.queue.stripe()
-	if !t.enter(s) {
-		t.leave(s)
+	if !t.queue.enter(s) {
+		s.leave()
 		<-t.allTaken
 		return
 	}
-	defer t.leave(s)
+	defer s.leave()
 	for word := to.word.Load(); waits(word) && word&queued == 0; word = to.word.Load() {
 		if to.word.CompareAndSwap(word, word|queued) {
 			t.pushAgain(s, to)
@@ -94,22 +91,47 @@ func (h *timeoutHost) requeue(to *Timeout) {
 	}
 }
 
-func (h *timeoutHost) panicked(to *Timeout, value any, stack []byte) {
+func (h *host) Panicked(to *Timeout, value any, stack []byte) {
 	(*Timer)(h).reportPanic(to, value, stack)
 }
 
-// A call is user code that is called once, on a goroutine of the timer.
-type call struct{ f func() }
+// claim claims a timeout that is pending and due: the timeout becomes expired, or at work if it repeats. It
+// returns the new word. It returns 0 if the timeout was canceled or reset to a later tick. In the second case it
+// puts the timeout on the queue if necessary. Called only by a runner that is claiming.
+func (to *Timeout) claim() (claimed uint64) {
+	for {
+		word := to.word.Load()
+		switch {
+		case !waits(word):
+			return 0
+		case !to.timer.passed(tickOf(word)): // it was reset
+			if word&queued != 0 {
+				return 0
+			}
+			if to.word.CompareAndSwap(word, word|queued) {
+				to.timer.pushAgain(to.timer.queue.stripe(), to)
+				return 0
+			}
+		case word&hooked != 0:
+			if claimed = hookOf(to.task).claim(to, word); claimed != 0 {
+				return claimed
+			}
+		default:
+			claimed = withStatus(word, expired)
+			if to.word.CompareAndSwap(word, claimed) {
+				return claimed
+			}
+		}
+	}
+}
 
-// call has f called soon. It works in every state of the timer, also after Stop.
-func (t *Timer) call(f func()) { t.calls.add(&call{f}) }
-
-// callHost is the Timer as the host of the crews whose items are calls. A call recovers its own panics.
-type callHost Timer
-
-func (h *callHost) placed([]*call, uint32)            {}
-func (h *callHost) claim(*call, bool) claim           { return claimed }
-func (h *callHost) run(c *call)                       { c.f() }
-func (h *callHost) ran(*call) bool                    { return false }
-func (h *callHost) requeue(*call)                     {}
-func (h *callHost) panicked(_ *call, v any, _ []byte) { panic(v) }
+// labelsFor returns a context with the profiler labels of the goroutines in a role: see WithName. A goroutine
+// inherits the labels of the one that starts it, which may be any goroutine that arms a timeout. So each sets its
+// own labels when it starts.
+func labelsFor(name, role string) context.Context {
+	if name == "" {
+		name = "timer"
+	}
+	// Not "role", which a program may use for its own goroutines.
+	return pprof.WithLabels(context.Background(), pprof.Labels("hashedwheel", name, "hashedwheel.role", role))
+}

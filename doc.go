@@ -36,12 +36,12 @@
 // # Beyond one shot
 //
 // [Timer.ScheduleAtFixedRate], [Timer.ScheduleWithFixedDelay] and [Timer.Schedule] run a task repeatedly,
-// with one handle for all runs. A [Keyed] is a map whose entries expire. A [Group] holds timeouts that end
+// with one handle for all runs. A [Group] holds timeouts that end
 // together, such as those of a connection. [Timer.Sleep] waits until a delay has passed or a context is
 // done. After a [Timeout.Cancel], [Timeout.Wait] waits until a task that was already running has returned.
 //
-// Package clock has timers and tickers with the signatures of package time, with channels and without
-// errors.
+// Package keyed has a map whose entries expire. Package clock has timers and tickers with the signatures of
+// package time, with channels and without errors.
 //
 // # Costs
 //

@@ -306,57 +306,6 @@ func ExampleTimeout_Wait() {
 	// Output: true
 }
 
-// Sessions end when they have not been used for a while.
-func ExampleKeyed() {
-	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
-	if err != nil {
-		panic(err)
-	}
-	defer timer.Stop()
-
-	ended := make(chan string)
-	sessions := hashedwheel.NewKeyed(timer, func(id string, user string) {
-		ended <- user
-	})
-	if err := sessions.Set("a7", "Ada", time.Minute); err != nil {
-		panic(err) // stopped, or too many pending
-	}
-	if err := sessions.Set("b3", "Ben", 10*time.Millisecond); err != nil {
-		panic(err)
-	}
-	sessions.Move("a7", 2*time.Minute) // the user was active
-
-	fmt.Println("idle:", <-ended)
-	fmt.Println("left:", sessions.Len())
-	user, ok := sessions.Remove("a7")
-	fmt.Println("logged out:", user, ok)
-	// Output:
-	// idle: Ben
-	// left: 1
-	// logged out: Ada true
-}
-
-func ExampleKeyed_All() {
-	timer, err := hashedwheel.New()
-	if err != nil {
-		panic(err)
-	}
-	defer timer.Stop()
-
-	peers := hashedwheel.NewKeyed(timer, func(address string, weight int) {})
-	for i, address := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
-		if err := peers.Set(address, i+1, time.Minute); err != nil {
-			panic(err)
-		}
-	}
-	sum := 0
-	for _, weight := range peers.All() {
-		sum += weight
-	}
-	fmt.Println("weight of all:", sum)
-	// Output: weight of all: 6
-}
-
 // When a connection closes, its group cancels the timeouts of the connection.
 func ExampleGroup() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/require"
 )
 
@@ -45,17 +46,17 @@ func FuzzWheel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := &tape{data}
 		size, levels := uint64(1)<<p.below(7), 1+p.below(5)
-		start := []uint64{0, 1000, neverTick - 500, 1<<32 - 100}[p.below(4)]
+		start := []uint64{0, 1000, ticks.Never - 500, 1<<32 - 100}[p.below(4)]
 		w := newWheel(int(size), levels, start)
 		var model []*Timeout // the timeouts in the wheel that are pending
-		// delay returns up to three times the reach of a level, but not beyond neverTick.
+		// delay returns up to three times the reach of a level, but not beyond ticks.Never.
 		delay := func() uint64 {
 			reach := size
 			for range p.below(levels + 1) {
 				reach *= size
 			}
-			ticks := 1 + uint64(p.below(1<<16))%(3*reach)
-			return min(ticks, neverTick-w.now)
+			d := 1 + uint64(p.below(1<<16))%(3*reach)
+			return min(d, ticks.Never-w.now)
 		}
 		drop := func(to *Timeout) {
 			model = slices.DeleteFunc(model, func(other *Timeout) bool { return other == to })
@@ -87,12 +88,12 @@ func FuzzWheel(f *testing.F) {
 				w.move(any, tick)
 			case op == 7: // reset it to later and do not call the wheel
 				tick := tickOf(any.word.Load())
-				any.word.Store(pendingAt(0, tick+min(delay(), neverTick-tick)))
+				any.word.Store(pendingAt(0, tick+min(delay(), ticks.Never-tick)))
 			case op == 8:
 				w.cascade(func(to *Timeout) { t.Fatalf("emitted by cascade: %x", to.word.Load()) })
 				w.refresh()
 			default:
-				now := w.now + min(delay(), neverTick-1-w.now)
+				now := w.now + min(delay(), ticks.Never-1-w.now)
 				got := collect(t, w, now)
 				var want []*Timeout
 				model = slices.DeleteFunc(model, func(to *Timeout) bool {
@@ -274,10 +275,14 @@ type deadline struct {
 
 type deadlines []deadline
 
-func (h deadlines) Len() int           { return len(h) }
+func (h deadlines) Len() int { return len(h) }
+
 func (h deadlines) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h deadlines) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *deadlines) Push(x any)        { *h = append(*h, x.(deadline)) }
+
+func (h deadlines) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+func (h *deadlines) Push(x any) { *h = append(*h, x.(deadline)) }
+
 func (h *deadlines) Pop() any {
 	old := *h
 	last := old[len(old)-1]

@@ -63,7 +63,7 @@ func (g *Group) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	if task == nil {
 		return nil, ErrNilTask
 	}
-	return g.start(task, g.timer.clock.dueIn(delay))
+	return g.start(task, g.timer.clock.DueIn(delay))
 }
 
 // AfterFunc is Timer.AfterFunc for a timeout of the group. The error is ErrGroupClosed after Close.
@@ -150,8 +150,8 @@ func (g *Group) Close() (n int) {
 		runtime.Gosched()
 		n += g.Cancel()
 	}
-	g.timer.tasks.awaitClaims() // so that the timeouts that runners have claimed are counted as expired
-	g.timer.own.awaitClaims()
+	g.timer.tasks.AwaitClaims() // so that the timeouts that runners have claimed are counted as expired
+	g.timer.own.AwaitClaims()
 	return n
 }
 

@@ -1,8 +1,6 @@
 package hashedwheel
 
 import (
-	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -206,92 +204,6 @@ func TestGroupCostsItsSize(t *testing.T) {
 	}
 	t.Logf("10 of 200,010 canceled in %v, the other 200,000 read in %v", least, look)
 	require.Less(t, least, look/10)
-}
-
-// Goroutines arm, cancel, reset and close at the same time, on real time, also beyond the limit and while the timer
-// is stopped. After Close no timeout of the group is pending, no task of it is started, and the counts add up.
-func TestGroupRace(t *testing.T) {
-	for name, opts := range executors() {
-		t.Run(name, func(t *testing.T) {
-			rnd := newRand(t)
-			var total, ran uint64
-			for end := time.Now().Add(stressTime(t) / 2); goesOn(end, ran > 0); {
-				limit := rnd.IntN(2) * 5
-				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond), WithMaxPending(limit))...)
-				g := NewGroup(timer)
-				var canceled atomic.Int64
-				var shared atomic.Pointer[Timeout]
-				task := TaskFunc(func(to *Timeout) {})
-				var wg sync.WaitGroup
-				if rnd.IntN(3) == 0 {
-					wg.Go(func() {
-						time.Sleep(30 * time.Microsecond)
-						timer.Stop()
-					})
-				}
-				for p := range 3 {
-					mine := rnd.Uint64()
-					wg.Go(func() {
-						var last *Timeout
-						for n := range uint64(200) {
-							delay := time.Duration((mine>>(n%50))%64) * time.Microsecond
-							var to *Timeout
-							var err error
-							if p == 0 && n%8 == 0 {
-								to, err = g.ScheduleAtFixedRate(task, delay, 30*time.Microsecond)
-							} else {
-								to, err = g.NewTimeout(task, delay)
-							}
-							switch {
-							case errors.Is(err, ErrTooManyPending):
-								assert.NotZero(t, limit)
-								canceled.Add(int64(g.Cancel()))
-								continue
-							case errors.Is(err, ErrStopped), errors.Is(err, ErrGroupClosed):
-								return
-							}
-							assert.NoError(t, err)
-							if last != nil && n%3 == 0 && last.Cancel() {
-								canceled.Add(1)
-							}
-							if last != nil && n%2 == 0 {
-								last.Reset(delay)
-							}
-							shared.CompareAndSwap(nil, to)
-							for range 3 {
-								shared.Load().Reset(delay) // by several goroutines at the same time
-								if shared.Load().Cancel() {
-									canceled.Add(1)
-								}
-							}
-							last = to
-							if n%64 == 0 {
-								canceled.Add(int64(g.Cancel()))
-							}
-						}
-					})
-				}
-				for wait := rnd.IntN(300); wait > 0; wait-- {
-					runtime.Gosched()
-				}
-				canceled.Add(int64(g.Close()))
-				started := timer.Stats().Expired
-				checkGroup(t, g, 0)
-				wg.Wait()
-				require.EqualValues(t, timer.Stats().Canceled, canceled.Load())
-				require.Equal(t, started, timer.Stats().Expired)
-				require.Zero(t, timer.Pending())
-				_, err := timer.Shutdown(t.Context())
-				require.NoError(t, err)
-				checkGroup(t, g, 0)
-				checkStats(t, timer)
-				total += timer.Stats().Accepted
-				ran += timer.Stats().Expired
-			}
-			t.Logf("%d armed, %d run", total, ran)
-			require.Positive(t, ran)
-		})
-	}
 }
 
 // A Reset that a closed group refuses takes no slot, not even for a moment. So no other call is refused because of

@@ -2,11 +2,7 @@ package hashedwheel
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,39 +11,35 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("runtime.handleEvent")) // a goroutine of the runtime, on js
 }
 
-// oneThread is true if all goroutines share one thread and none is preempted: each runs until it blocks or
-// yields. Such a platform cannot start other processes.
-const oneThread = runtime.GOARCH == "wasm"
+// The helpers that the packages share have short names here.
+var (
+	needsThreads   = testkit.NeedsThreads
+	needsProcesses = testkit.NeedsProcesses
+	spin           = testkit.Spin
+	newRand        = testkit.Rand
+	full           = testkit.Full
+	lengthOf       = testkit.LengthOf
+	stressTime     = testkit.StressTime
+	goesOn         = testkit.GoesOn
+	pass           = testkit.Pass
+	heapInUse      = testkit.HeapInUse
+	raceDetector   = testkit.RaceDetector()
+)
 
-// needsThreads skips a test that needs goroutines that run at the same time.
-func needsThreads(t testing.TB) {
-	t.Helper()
-	if oneThread {
-		t.Skip("needs threads: here goroutines never run at the same time")
-	}
-}
+const (
+	oneThread = testkit.OneThread
+	patience  = testkit.Patience
+)
 
-// needsProcesses skips a test that starts other programs.
-func needsProcesses(t testing.TB) {
-	t.Helper()
-	if oneThread {
-		t.Skip("needs processes: here no program can be started")
-	}
-}
-
-// spin is called in each turn of a loop that neither blocks nor yields. If all goroutines share one thread, it
-// yields, so that others can run. Otherwise it does nothing, so that the loop keeps a processor busy.
-func spin() {
-	if oneThread {
-		runtime.Gosched()
-	}
-}
+func sized[T any](short, daily, full T) T { return testkit.Sized(short, daily, full) }
 
 // onLevels are the options of newTimer that virtual sets.
 var onLevels []Option
@@ -104,40 +96,6 @@ func outcomes(timer *Timer) Stats {
 	}
 }
 
-// newRand returns a generator. Its seed is in the log of the test. HASHEDWHEEL_SEED sets the seed.
-func newRand(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("HASHEDWHEEL_SEED"); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("HASHEDWHEEL_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
-// full reports whether HASHEDWHEEL_FULL is set. Then tests that are short by default run at full size, which
-// takes some minutes.
-func full() bool { return os.Getenv("HASHEDWHEEL_FULL") != "" }
-
-// sized returns the size of a test: with -short, by default, or at full size.
-func sized[T any](short, daily, all T) T {
-	switch {
-	case full():
-		return all
-	case testing.Short():
-		return short
-	}
-	return daily
-}
-
-// stressTime returns how long a test on real time runs: HASHEDWHEEL_STRESS, or a default.
-func stressTime(t testing.TB) time.Duration {
-	t.Helper()
-	return lengthOf(t, "HASHEDWHEEL_STRESS", sized(50*time.Millisecond, 200*time.Millisecond, 5*time.Second))
-}
-
 // hog keeps a processor busy until it is told to quit. It calls a function, because a loop without a call is
 // not always preempted under an emulator.
 func hog(quit *atomic.Bool) {
@@ -145,37 +103,6 @@ func hog(quit *atomic.Bool) {
 		_ = time.Now()
 		spin()
 	}
-}
-
-// patience is how long a test waits for something that must happen. On a busy machine that may take long, but
-// only a defect makes it take longer than this.
-const patience = time.Minute
-
-// goesOn reports whether a race test continues. It continues until end, and then until it has seen every
-// outcome, which may take long on a busy machine, but not for longer than patience. If all goroutines
-// share one thread, it lets others run.
-func goesOn(end time.Time, seen bool) bool {
-	spin()
-	now := time.Now()
-	return now.Before(end) || !seen && now.Before(end.Add(patience))
-}
-
-// lengthOf returns the duration in an environment variable, or otherwise if the variable is not set.
-func lengthOf(t testing.TB, variable string, otherwise time.Duration) time.Duration {
-	t.Helper()
-	s := os.Getenv(variable)
-	if s == "" {
-		return otherwise
-	}
-	d, err := time.ParseDuration(s)
-	require.NoError(t, err, variable)
-	return d
-}
-
-// pass lets virtual time pass, and returns when all due work has been done.
-func pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
 }
 
 // moments records when something happened. It has a lock because the passing of virtual time does not order
@@ -210,14 +137,18 @@ func (m *moments) since(start time.Time) []time.Duration {
 	return all
 }
 
-// heapInUse returns the bytes of the heap that are reachable. It collects garbage twice, because what lies in a
-// sync.Pool survives the first time.
-func heapInUse() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+func nop() {}
+
+// runnersOf returns how many goroutines run users' tasks, or are on their way to their first one.
+func runnersOf(timer *Timer) int {
+	_, goroutines := timer.tasks.Running()
+	return goroutines
 }
 
-func nop() {}
+// Constants of internal/crew.
+const (
+	chunkLen     = 64 // the most timeouts that a runner takes at a time
+	measureEvery = 64 // of so many tasks at least one is measured
+	maxInRow     = 4  // how often a task that is due again runs before others that wait
+	maxSubmits   = 64 // calls of submit in progress
+)

@@ -141,28 +141,27 @@ func (h Histogram) MarshalJSON() ([]byte, error) {
 	}{h.Count(), h.sum, h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999), h.Quantile(1)})
 }
 
-// A recorder counts durations for a histogram.
+// A recorder counts durations for a Histogram. The zero recorder has counted none.
 type recorder struct {
-	counts [classes]atomic.Uint64
-	sum    atomic.Int64 // nanoseconds
+	counts atomic.Pointer[[classes]atomic.Uint64] // nil before the first
+	sum    atomic.Int64                           // nanoseconds
 }
 
-// measure records how late a task is that is about to start.
-func (t *Timer) measure(to *Timeout) {
-	late := max(t.clock.elapsed()-t.clock.boundary(tickOf(to.word.Load())), 0) // less than 0 if it has just been reset
-	r := t.lateness.Load()
-	if r == nil {
-		t.lateness.CompareAndSwap(nil, new(recorder))
-		r = t.lateness.Load()
+// record counts a duration, which must not be negative.
+func (r *recorder) record(d time.Duration) {
+	counts := r.counts.Load()
+	if counts == nil {
+		r.counts.CompareAndSwap(nil, new([classes]atomic.Uint64))
+		counts = r.counts.Load()
 	}
-	r.counts[classOf(late)].Add(1)
-	r.sum.Add(int64(late))
+	counts[classOf(d)].Add(1)
+	r.sum.Add(int64(d))
 }
 
-func (t *Timer) histogram() (h Histogram) {
-	if r := t.lateness.Load(); r != nil {
+func (r *recorder) histogram() (h Histogram) {
+	if counts := r.counts.Load(); counts != nil {
 		for class := range h.counts {
-			h.counts[class] = r.counts[class].Load()
+			h.counts[class] = counts[class].Load()
 		}
 		h.sum = time.Duration(r.sum.Load())
 	}

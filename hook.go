@@ -1,15 +1,21 @@
 package hashedwheel
 
+import (
+	"runtime/debug"
+
+	"github.com/hashedwheel/hashedwheel/internal/light"
+)
+
 // Hooks
 //
 // The core (timer, timeout, worker, wheel, crews) knows one kind of timeout. All other kinds use a
 // hook: a task of the library's own, usually wrapped around the user's task, whose methods are called at
 // the events in the life of the timeout. There are hooks for repeating timeouts, for members of a Group,
-// for Cancelers, for Light tasks, and for Sleep. Hooks nest: a Group may hold a repeating timeout whose task
+// for Cancelers, for light tasks, and for Sleep. Hooks nest: a Group may hold a repeating timeout whose task
 // is a Canceler.
 //
-// The hooked bit of a timeout's word says that its task is a hook. So a timeout without a hook pays only
-// for the test of a bit that it has loaded anyway.
+// The hooked bit of a timeout's word says that its task has a hook: see hookOf. So a timeout without a hook pays
+// only for the test of a bit that it has loaded anyway.
 
 // A hook is notified of the events in the life of its timeout. Only ran and notifyStopped run user code. The
 // other methods block only on locks that are held briefly.
@@ -36,7 +42,7 @@ type hook interface {
 	// in the end.
 	disarmed(to *Timeout, canceled bool)
 
-	// own reports whether the task is the library's own, or a Light one. Such a task runs even if
+	// own reports whether the task is the library's own: that of a Sleep, or a light one. Such a task runs even if
 	// WithMaxConcurrency allows no more tasks, and without the executor, because users' tasks may be
 	// waiting for it. Stop cancels its timeout instead of returning it. The task must not block, except on
 	// a lock that is held briefly.
@@ -45,6 +51,25 @@ type hook interface {
 	// notifyStopped is called after disarmed, if Stop has ended the timeout of an own task. By then the timer
 	// is stopped, and Stop has taken all timeouts. Stop waits for the call.
 	notifyStopped(to *Timeout)
+}
+
+// hookOf returns the hook of a task, nil if it has none.
+func hookOf(task Task) hook {
+	switch task := task.(type) {
+	case hook:
+		return task
+	case light.Marked:
+		return lightHook{}
+	}
+	return nil
+}
+
+// hook returns the timeout's hook, nil if it has none.
+func (to *Timeout) hook() hook {
+	if to.word.Load()&hooked == 0 {
+		return nil
+	}
+	return hookOf(to.task)
 }
 
 // prepareTask returns the task to arm a timeout with, which may be a hook around the given one. The caller must
@@ -62,9 +87,9 @@ func prepareTask(task Task) (prepared Task, bits uint64) {
 		if f == nil {
 			return nil, 0
 		}
-	case Canceler: // before the case hook, because a Light task may be both
+	case Canceler: // before the case light.Marked, because a task may be both
 		return &notified{wrap: wrap{task}, canceler: f}, hooked
-	case hook:
+	case hook, light.Marked:
 		return task, hooked
 	}
 	return task, 0
@@ -87,12 +112,12 @@ func (noHook) claim(to *Timeout, word uint64) (claimed uint64) {
 	return claimed
 }
 
-// wrap is a hook around a task that may be a hook itself. It passes each event on.
+// wrap is a hook around a task that may have a hook itself. It passes each event on.
 type wrap struct{ task Task }
 
-// inner returns the task as a hook, or noHook if the task is not a hook.
+// inner returns the hook of the task, or noHook if the task has none.
 func (w *wrap) inner() hook {
-	if h, ok := w.task.(hook); ok {
+	if h := hookOf(w.task); h != nil {
 		return h
 	}
 	return noHook{}
@@ -106,3 +131,48 @@ func (w *wrap) arm(to *Timeout) error                 { return w.inner().arm(to)
 func (w *wrap) disarmed(to *Timeout, canceled bool)   { w.inner().disarmed(to, canceled) }
 func (w *wrap) own() bool                             { return w.inner().own() }
 func (w *wrap) notifyStopped(to *Timeout)             { w.inner().notifyStopped(to) }
+
+// A lightHook is the hook of a light task: see package light. The task need not hold it, because it is empty.
+type lightHook struct{ noHook }
+
+func (lightHook) own() bool { return true }
+
+func (lightHook) notifyStopped(to *Timeout) {
+	if task, ok := to.Task().(interface{ Stopped(to *Timeout) }); ok {
+		task.Stopped(to)
+	}
+}
+
+// A Canceler is a Task that is notified when its timeout is canceled.
+type Canceler interface {
+	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the
+	// timer. A timeout whose task has been started has expired, and cannot be canceled unless it is reset. A
+	// repeating timeout can be canceled at any time. In both cases the call may overlap with a run of the
+	// task. The call does not count toward WithMaxConcurrency.
+	//
+	// Up to as many goroutines as there are processors make these calls, and more while calls block. Where
+	// timeouts are canceled faster than that, the calls that are yet to be made take 80 bytes each.
+	Canceled(to *Timeout)
+}
+
+// notified is the hook around a Canceler.
+type notified struct {
+	wrap
+	canceler Canceler
+}
+
+func (n *notified) disarmed(to *Timeout, canceled bool) {
+	if canceled {
+		to.timer.calls.Call(func() { n.notify(to) })
+	}
+}
+
+// notify notifies the task that its timeout was canceled. It recovers and reports a panic.
+func (n *notified) notify(to *Timeout) {
+	defer func() {
+		if value := recover(); value != nil {
+			to.timer.reportPanic(to, value, debug.Stack())
+		}
+	}()
+	n.canceler.Canceled(to)
+}

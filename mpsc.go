@@ -2,7 +2,9 @@ package hashedwheel
 
 import (
 	"iter"
+	"math/bits"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 )
@@ -13,6 +15,8 @@ import (
 type queue struct {
 	stripes []stripe // their number is a power of two
 	seats   []seat   // each goroutine uses one of them; nil if all goroutines use the first stripe
+
+	shut atomic.Bool // the gate is shut: the timer is stopped
 }
 
 // A stripe has two stacks. Timeouts that the worker has never taken are pushed on fresh. Producers prune
@@ -25,7 +29,7 @@ type stripe struct {
 	fresh       stack
 	armed       atomic.Uint64 // timeouts armed, each of them pushed
 	canceled    atomic.Uint64 // timeouts canceled
-	inside      atomic.Int64  // goroutines inside the gate, see Timer.enter
+	inside      atomic.Int64  // goroutines inside the gate, see enter
 	known       stack
 	pushedAgain atomic.Uint64 // timeouts pushed on known
 	rearmed     atomic.Uint64 // timeouts armed again, by Reset or for the next run
@@ -123,6 +127,15 @@ func (q *queue) empty() bool {
 	return true
 }
 
+// enter enters the gate through a stripe, and reports whether the gate is open: see stop.go. Every enter needs a
+// leave, even if the gate is shut.
+func (q *queue) enter(s *stripe) bool {
+	s.inside.Add(1)
+	return !q.shut.Load()
+}
+
+func (s *stripe) leave() { s.inside.Add(-1) }
+
 // push pushes a timeout on a stack. The caller must have set the timeout's queued bit, or
 // be its only owner. After a successful push, the timeout's link belongs to the goroutine that takes it
 // off. First reports whether the stack was empty. If it was, the caller must call summon. Alone reports
@@ -185,3 +198,62 @@ func unlink(list *Timeout) (to, rest *Timeout) {
 	to.link = nil
 	return to, rest
 }
+
+// A segment is a list of at most pruneEvery timeouts that a producer has kept.
+type segment struct {
+	first *Timeout
+	n     int      // the length of the list
+	next  *segment // the segment that was kept after this one
+}
+
+// segments is a list of segments: first in, first out.
+type segments struct {
+	n atomic.Int64 // the number of timeouts in all segments; written with mu held
+
+	mu          sync.Mutex // held for a few instructions
+	first, last *segment   // nil if there are none
+}
+
+// push appends a new segment.
+func (l *segments) push(seg *segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first == nil {
+		l.first = seg
+	} else {
+		l.last.next = seg
+	}
+	l.last = seg
+	l.n.Add(int64(seg.n))
+}
+
+// pop takes the segment that was pushed first, and returns nil if there is none.
+func (l *segments) pop() *segment {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seg := l.first
+	if seg == nil {
+		return nil
+	}
+	if l.first = seg.next; l.first == nil {
+		l.last = nil
+	}
+	l.n.Add(-int64(seg.n))
+	return seg
+}
+
+// take takes all segments and returns the first, which is linked to the others.
+func (l *segments) take() *segment {
+	if l.n.Load() == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seg := l.first
+	l.first, l.last = nil, nil
+	l.n.Store(0)
+	return seg
+}
+
+// ceilPowerOfTwo returns the least power of two that is not less than n, for n >= 1.
+func ceilPowerOfTwo(n int) int { return 1 << bits.Len(uint(n-1)) }

@@ -1,9 +1,6 @@
 package hashedwheel
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "github.com/hashedwheel/hashedwheel/internal/ticks"
 
 // Pruning
 //
@@ -56,72 +53,16 @@ const (
 	minKept = 8 * pruneEvery
 )
 
-// A segment is a list of at most pruneEvery timeouts that a producer has kept.
-type segment struct {
-	first *Timeout
-	n     int      // the length of the list
-	next  *segment // the segment that was kept after this one
-}
-
-// segments is a list of segments: first in, first out.
-type segments struct {
-	n atomic.Int64 // the number of timeouts in all segments; written with mu held
-
-	mu          sync.Mutex // held for a few instructions
-	first, last *segment   // nil if there are none
-}
-
-// push appends a new segment.
-func (l *segments) push(seg *segment) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.first == nil {
-		l.first = seg
-	} else {
-		l.last.next = seg
-	}
-	l.last = seg
-	l.n.Add(int64(seg.n))
-}
-
-// pop takes the segment that was pushed first, and returns nil if there is none.
-func (l *segments) pop() *segment {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	seg := l.first
-	if seg == nil {
-		return nil
-	}
-	if l.first = seg.next; l.first == nil {
-		l.last = nil
-	}
-	l.n.Add(-int64(seg.n))
-	return seg
-}
-
-// take takes all segments and returns the first, which is linked to the others.
-func (l *segments) take() *segment {
-	if l.n.Load() == 0 {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	seg := l.first
-	l.first, l.last = nil, nil
-	l.n.Store(0)
-	return seg
-}
-
 // prune drops canceled timeouts from a stripe, as many as are worth the cost now. It also drops some from
 // another stripe, if it finds one that no goroutine uses any more. Called without a lock.
-func (t *Timer) prune(s *stripe) {
-	defer t.leave(s)
-	if !t.enter(s) {
+func (w *worker) prune(s *stripe) {
+	defer s.leave()
+	if !w.queue.enter(s) {
 		return
 	}
-	p := pruning{timer: t, start: t.clock.now(), earliest: neverTick}
+	p := pruning{worker: w, start: w.clock.Now(), earliest: ticks.Never}
 	p.prune(s, minKept)
-	if other := t.idleStripe(s); other != nil {
+	if other := w.queue.idleStripe(s); other != nil {
 		p.prune(other, 1)
 	}
 	p.callWorker()
@@ -130,15 +71,15 @@ func (t *Timer) prune(s *stripe) {
 // idleStripe returns a stripe other than s that keeps at least pruneEvery timeouts, and on which none has
 // been armed since idleStripe last checked it. It returns nil if it finds none. If such a stripe were not
 // pruned, its canceled timeouts would stay there until the worker takes the queue.
-func (t *Timer) idleStripe(s *stripe) *stripe {
+func (q *queue) idleStripe(s *stripe) *stripe {
 	const most = 8 // stripes to check
-	n := uint32(len(t.queue.stripes))
+	n := uint32(len(q.stripes))
 	if n == 1 {
 		return nil
 	}
 	first := s.searchFrom.Load()
 	for i := range uint32(most) {
-		other := &t.queue.stripes[(first+i)%n]
+		other := &q.stripes[(first+i)%n]
 		if other == s || other.kept.n.Load() < pruneEvery {
 			continue
 		}
@@ -151,10 +92,10 @@ func (t *Timer) idleStripe(s *stripe) *stripe {
 	return nil
 }
 
-// A pruning is the state of one call of Timer.prune.
+// A pruning is the state of one call of worker.prune.
 type pruning struct {
-	timer *Timer
-	start uint64 // the tick at which it began
+	worker *worker
+	start  uint64 // the tick at which it began
 
 	first    *Timeout // a linked list of the timeouts to keep, at most pruneEvery
 	last     *Timeout // the end of the list; its link may still point at a timeout that is not on the list
@@ -181,8 +122,8 @@ func (p *pruning) prune(s *stripe, atLeast int) {
 		}
 	}
 	p.keep(s)
-	if int(s.kept.n.Load()) >= 2*worthPlacing/len(p.timer.queue.stripes) { // half of them may be canceled
-		p.timer.worker.nudge()
+	if int(s.kept.n.Load()) >= 2*worthPlacing/len(p.worker.queue.stripes) { // half of them may be canceled
+		p.worker.nudge()
 	}
 }
 
@@ -244,9 +185,9 @@ func (p *pruning) callWorker() {
 	if !p.kept {
 		return
 	}
-	w := &p.timer.worker
+	w := p.worker
 	w.summon()
-	if now := p.timer.clock.now(); now > p.start || now >= p.earliest {
+	if now := w.clock.Now(); now > p.start || now >= p.earliest {
 		w.nudge()
 	}
 }

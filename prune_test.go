@@ -12,6 +12,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/require"
 )
 
@@ -125,7 +126,7 @@ func TestPlacedIsNotPruned(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait() // from here the worker waits for the next boundary
 		require.True(t, to.Cancel())
-		timer.prune(s)
+		timer.worker.prune(s)
 		require.NotZero(t, to.word.Load()&queued)
 		require.Equal(t, 1, timer.Stats().Queued)
 		active, err := to.Reset(2 * tick)
@@ -153,7 +154,7 @@ func TestPruningCallsTheWorker(t *testing.T) {
 				timer.worker.presence.Store(awake) // so that no worker starts, which might take the timeout first
 				to, err := timer.AfterFunc(delay, func() { fired = time.Since(start) })
 				require.NoError(t, err)
-				p := pruning{timer: timer, earliest: neverTick}
+				p := pruning{worker: &timer.worker, earliest: ticks.Never}
 				p.sift(s, s.fresh.take())
 				timer.worker.presence.Store(absent)
 				timer.worker.summon()
@@ -262,11 +263,11 @@ func TestFewKeptStayOnTheQueue(t *testing.T) {
 			_, err := calls[i].timeout.Reset(time.Hour)
 			require.NoError(t, err)
 		}
-		timer.prune(s)
+		timer.worker.prune(s)
 		for i := range calls {
 			require.True(t, calls[i].timeout.Cancel())
 		}
-		timer.prune(s)
+		timer.worker.prune(s)
 		require.Equal(t, len(calls), timer.Stats().Queued)
 		require.EqualValues(t, len(calls), s.armed.Load())
 	}
@@ -417,7 +418,7 @@ func floods() []flood {
 			all = append(all, flood{goroutines: n, cross: true})
 		}
 	}
-	return all
+	return sized(all[2:], all, all)
 }
 
 // run does the part of one goroutine. It returns how many timeouts were armed and how many were canceled.
@@ -509,4 +510,34 @@ func watchHeap() (stop func() uint64) {
 		<-done
 		return slices.Max(samples)
 	}
+}
+
+// Timeouts in structs that are armed for the first time, or again after producers have dropped them, are
+// pruned like new ones. The worker, whose tick is an hour, does nothing.
+func TestEmbeddedArePruned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Hour))
+		oneStripe(timer)
+		keep, err := timer.AfterFunc(10*time.Hour, nop)
+		require.NoError(t, err)
+		synctest.Wait() // from here the worker waits for the next boundary
+		calls := make([]request, 5000)
+		for i := range calls {
+			timer.Init(&calls[i].timeout, &calls[i])
+		}
+		most := 0
+		for round := range 4 {
+			for i := range calls {
+				to := &calls[i].timeout
+				active, err := to.Reset(10 * time.Hour)
+				require.NoError(t, err)
+				require.False(t, active)
+				require.Equal(t, 2, timer.Pending())
+				require.True(t, to.Cancel())
+				most = max(most, timer.queue.length(&timer.worker))
+			}
+			require.LessOrEqual(t, most, minKept+2*pruneEvery, "round %d", round)
+		}
+		require.True(t, keep.Cancel())
+	})
 }

@@ -1,8 +1,13 @@
 package hashedwheel
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +16,92 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// Goroutines arm, cancel, reset and close at the same time, on real time, also beyond the limit and while the timer
+// is stopped. After Close no timeout of the group is pending, no task of it is started, and the counts add up.
+func TestGroupRace(t *testing.T) {
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			rnd := newRand(t)
+			var total, ran uint64
+			for end := time.Now().Add(stressTime(t) / 2); goesOn(end, ran > 0); {
+				limit := rnd.IntN(2) * 5
+				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond), WithMaxPending(limit))...)
+				g := NewGroup(timer)
+				var canceled atomic.Int64
+				var shared atomic.Pointer[Timeout]
+				task := TaskFunc(func(to *Timeout) {})
+				var wg sync.WaitGroup
+				if rnd.IntN(3) == 0 {
+					wg.Go(func() {
+						time.Sleep(30 * time.Microsecond)
+						timer.Stop()
+					})
+				}
+				for p := range 3 {
+					mine := rnd.Uint64()
+					wg.Go(func() {
+						var last *Timeout
+						for n := range uint64(200) {
+							delay := time.Duration((mine>>(n%50))%64) * time.Microsecond
+							var to *Timeout
+							var err error
+							if p == 0 && n%8 == 0 {
+								to, err = g.ScheduleAtFixedRate(task, delay, 30*time.Microsecond)
+							} else {
+								to, err = g.NewTimeout(task, delay)
+							}
+							switch {
+							case errors.Is(err, ErrTooManyPending):
+								assert.NotZero(t, limit)
+								canceled.Add(int64(g.Cancel()))
+								continue
+							case errors.Is(err, ErrStopped), errors.Is(err, ErrGroupClosed):
+								return
+							}
+							assert.NoError(t, err)
+							if last != nil && n%3 == 0 && last.Cancel() {
+								canceled.Add(1)
+							}
+							if last != nil && n%2 == 0 {
+								last.Reset(delay)
+							}
+							shared.CompareAndSwap(nil, to)
+							for range 3 {
+								shared.Load().Reset(delay) // by several goroutines at the same time
+								if shared.Load().Cancel() {
+									canceled.Add(1)
+								}
+							}
+							last = to
+							if n%64 == 0 {
+								canceled.Add(int64(g.Cancel()))
+							}
+						}
+					})
+				}
+				for wait := rnd.IntN(300); wait > 0; wait-- {
+					runtime.Gosched()
+				}
+				canceled.Add(int64(g.Close()))
+				started := timer.Stats().Expired
+				checkGroup(t, g, 0)
+				wg.Wait()
+				require.EqualValues(t, timer.Stats().Canceled, canceled.Load())
+				require.Equal(t, started, timer.Stats().Expired)
+				require.Zero(t, timer.Pending())
+				_, err := timer.Shutdown(t.Context())
+				require.NoError(t, err)
+				checkGroup(t, g, 0)
+				checkStats(t, timer)
+				total += timer.Stats().Accepted
+				ran += timer.Stats().Expired
+			}
+			t.Logf("%d armed, %d run", total, ran)
+			require.Positive(t, ran)
+		})
+	}
+}
 
 // These tests run on real time, for a time that HASHEDWHEEL_STRESS sets, and check sums at the end.
 
@@ -444,7 +535,7 @@ func TestStopWaitsForTheGate(t *testing.T) {
 		to, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
 		s := &timer.queue.stripes[i]
-		require.True(t, timer.enter(s))
+		require.True(t, timer.queue.enter(s))
 		stopped := make(chan []*Timeout)
 		go func() { stopped <- timer.Stop() }()
 		for !timer.IsStopped() {
@@ -458,7 +549,7 @@ func TestStopWaitsForTheGate(t *testing.T) {
 			t.Fatalf("Stop did not wait for stripe %d", i)
 		case <-time.After(time.Millisecond):
 		}
-		timer.leave(s)
+		s.leave()
 		require.Empty(t, <-stopped)
 	}
 }
@@ -500,4 +591,712 @@ func TestSlotIsFreeOnceEnded(t *testing.T) {
 		require.NoError(t, err)
 	}
 	<-started
+}
+
+// Cancel, Reset and Stop race with the end of a schedule, on real time.
+func TestScheduleEndRace(t *testing.T) {
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			rnd := newRand(t)
+			var expired, ran int
+			for end := time.Now().Add(stressTime(t) / 3); goesOn(end, ran > 0 && expired > 0); {
+				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond), WithMaxPending(1))...)
+				var asked, runs atomic.Int32
+				s := scheduleFunc(func(prev time.Time) time.Time {
+					if asked.Add(1) > 3 {
+						return time.Time{}
+					}
+					return time.Now()
+				})
+				to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.Add(1) }), s)
+				require.NoError(t, err)
+				var wg sync.WaitGroup
+				for _, f := range []func(){
+					func() { to.Cancel() },
+					func() { to.Reset(0) },
+					func() { timer.Stop() },
+				} {
+					for wait := rnd.IntN(100); wait > 0; wait-- {
+						runtime.Gosched()
+					}
+					wg.Go(f)
+				}
+				wg.Wait()
+				_, err = timer.Shutdown(t.Context())
+				require.NoError(t, err)
+				assert.True(t, to.IsExpired() || to.IsCanceled(), "%v", to)
+				require.Zero(t, timer.Pending())
+				checkStats(t, timer)
+				ran += int(runs.Load())
+				if to.IsExpired() {
+					expired++
+				}
+			}
+			t.Logf("%d runs, %d schedules ended by themselves", ran, expired)
+			require.Positive(t, ran)
+			require.Positive(t, expired)
+		})
+	}
+}
+
+// A pooled is a struct whose timeout is used again and again. It counts the armings of the timeout, and how they
+// ended.
+type pooled struct {
+	timeout  Timeout
+	armed    atomic.Int64 // raised before an arming
+	ended    atomic.Int64 // the sum of the next three
+	ran      atomic.Int64
+	canceled atomic.Int64
+	returned atomic.Int64
+
+	notUntil atomic.Int64 // no run is due before this time, counted from base
+	round    *pooledRound
+}
+
+// A pooledRound is one timer with its users.
+type pooledRound struct {
+	t     *testing.T
+	timer *Timer
+	base  time.Time
+	over  atomic.Bool // Shutdown has returned
+	pool  sync.Pool
+
+	mu  sync.Mutex
+	all []*pooled // includes structs that the pool has dropped
+}
+
+func (p *pooled) end(how *atomic.Int64) {
+	how.Add(1)
+	armed := p.armed.Load()
+	if ended := p.ended.Add(1); ended > p.armed.Load() {
+		p.round.t.Errorf("ended %d times, armed %d to %d times: %v", ended, armed, p.armed.Load(), &p.timeout)
+	}
+}
+
+// Run sometimes arms the timeout again. After the end is counted, others may arm it, and Run sometimes continues
+// for a while.
+func (p *pooled) Run(to *Timeout) {
+	r := p.round
+	if r.over.Load() {
+		r.t.Errorf("task started after Shutdown had returned: %v", to)
+	}
+	if now := time.Since(r.base); int64(now) < p.notUntil.Load() {
+		r.t.Errorf("ran at %v, not due until %v", now, time.Duration(p.notUntil.Load()))
+	}
+	how := rand.IntN(8)
+	if how == 0 {
+		p.arm(time.Duration(rand.IntN(200)) * time.Microsecond)
+	}
+	p.end(&p.ran)
+	if how < 3 {
+		time.Sleep(50 * time.Microsecond)
+	}
+}
+
+// arm arms the timeout, which has ended or is about to end. It reports whether the timer has accepted it.
+func (p *pooled) arm(delay time.Duration) bool {
+	r := p.round
+	p.armed.Add(1)
+	deadline := time.Now().Add(delay)
+	p.notUntil.Store(int64(deadline.Sub(r.base)))
+	var active bool
+	var err error
+	if rand.IntN(2) == 0 {
+		active, err = p.timeout.Reset(delay)
+	} else {
+		active, err = p.timeout.ResetAt(deadline)
+	}
+	if err != nil {
+		assert.ErrorIs(r.t, err, ErrStopped)
+		p.armed.Add(-1)
+	} else {
+		assert.False(r.t, active)
+	}
+	return err == nil
+}
+
+// use takes a struct from the pool, and arms and ends its timeout several times. Then it puts the struct back.
+func (r *pooledRound) use(rnd *rand.Rand) {
+	p, _ := r.pool.Get().(*pooled)
+	if p == nil {
+		p = &pooled{round: r}
+		r.timer.Init(&p.timeout, p)
+		r.mu.Lock()
+		r.all = append(r.all, p)
+		r.mu.Unlock()
+	}
+	for range 1 + rnd.IntN(4) { // at once, while the queue, a bucket or a runner still has the timeout from the arming before
+		if !p.arm(time.Duration(rnd.IntN(1500)*rnd.IntN(2)) * time.Microsecond) {
+			return
+		}
+		for range rnd.IntN(3) * rnd.IntN(40) {
+			runtime.Gosched()
+		}
+		if rnd.IntN(4) == 0 {
+			p.notUntil.Store(0) // the task may set it again meanwhile, but to no later time than this Move
+			p.timeout.Move(time.Duration(200+rnd.IntN(500)) * time.Microsecond)
+		}
+		for p.ended.Load() != p.armed.Load() {
+			if rnd.IntN(8) > 0 && p.timeout.Cancel() {
+				p.end(&p.canceled)
+			} else if runtime.Gosched(); r.timer.IsStopped() {
+				return // Stop returns the timeout, or its task is about to run
+			}
+		}
+	}
+	r.pool.Put(p)
+}
+
+// Timeouts of structs from a pool are armed again as soon as they have ended: while they are still on the queue, in
+// a bucket, on the list of those due, or with a runner, and while the task runs. At a random moment the timer is stopped. Each
+// arming ends exactly once, and none is early. The test runs on real time, because it tests races.
+func TestPooledEndOnce(t *testing.T) {
+	seeds := newRand(t)
+	var total Stats
+	seen := func() bool { return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 }
+	for end := time.Now().Add(2 * stressTime(t)); goesOn(end, seen()); {
+		opts := []Option{WithTick(time.Duration(20+seeds.IntN(300)) * time.Microsecond), WithWheelSize(1 + seeds.IntN(16))}
+		switch seeds.IntN(4) {
+		case 0:
+			opts = append(opts, WithMaxConcurrency(1+seeds.IntN(3)))
+		case 1:
+			opts = append(opts, WithExecutor(func(run func()) error { go run(); return nil }))
+		case 2:
+			opts = append(opts, WithMaxPending(1000))
+		}
+		r := &pooledRound{t: t, timer: newTimer(t, opts...), base: time.Now()}
+		var users sync.WaitGroup
+		for range 5 {
+			rnd := rand.New(rand.NewPCG(seeds.Uint64(), 0))
+			users.Go(func() {
+				for !r.timer.IsStopped() {
+					r.use(rnd)
+				}
+			})
+		}
+		time.Sleep(time.Duration(seeds.IntN(15_000)) * time.Microsecond)
+		left := r.timer.Stop()
+		for _, to := range left {
+			p := to.Task().(*pooled)
+			p.end(&p.returned)
+		}
+		users.Wait()
+		_, err := r.timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		r.over.Store(true)
+
+		var sum Stats
+		for _, p := range r.all {
+			require.Equal(t, p.armed.Load(), p.ended.Load(), "ran %d, canceled %d, returned %d: %v",
+				p.ran.Load(), p.canceled.Load(), p.returned.Load(), &p.timeout)
+			sum.Accepted += uint64(p.armed.Load())
+			sum.Expired += uint64(p.ran.Load())
+			sum.Canceled += uint64(p.canceled.Load())
+			sum.Returned += uint64(p.returned.Load())
+		}
+		st := outcomes(r.timer)
+		st.Rejected = 0
+		require.Equal(t, sum, st)
+		total.Accepted += sum.Accepted
+		total.Expired += sum.Expired
+		total.Canceled += sum.Canceled
+		total.Returned += sum.Returned
+	}
+	t.Logf("%d armed, %d expired, %d canceled, %d returned", total.Accepted, total.Expired, total.Canceled, total.Returned)
+	require.True(t, seen(), "the test did not see every outcome")
+}
+
+// Many goroutines arm, cancel, move and prune the same few timeouts, which have no hook. The results of the calls
+// agree with the counts. The test runs on real time.
+func TestEmbeddedShared(t *testing.T) {
+	seeds := newRand(t)
+	var total Stats
+	seen := func() bool { return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 }
+	for end := time.Now().Add(stressTime(t)); goesOn(end, seen()); {
+		timer := newTimer(t, WithTick(time.Duration(20+seeds.IntN(500))*time.Microsecond), WithWheelSize(1+seeds.IntN(16)))
+		var ran, armed, canceled atomic.Uint64
+		all := make([]Timeout, 1+seeds.IntN(20))
+		for i := range all {
+			timer.Init(&all[i], plainFunc(func() { ran.Add(1) }))
+		}
+		var users sync.WaitGroup
+		for range 4 {
+			rnd := rand.New(rand.NewPCG(seeds.Uint64(), 0))
+			users.Go(func() {
+				for !timer.IsStopped() {
+					to := &all[rnd.IntN(len(all))]
+					delay := time.Duration(rnd.IntN(1000)*rnd.IntN(2)) * time.Microsecond
+					var active bool
+					var err error
+					switch op := rnd.IntN(20); {
+					case op < 8:
+						if to.Cancel() {
+							canceled.Add(1)
+						}
+						continue
+					case op < 13:
+						active, err = to.Reset(delay)
+					case op < 18:
+						active, err = to.ResetAt(time.Now().Add(delay - 300*time.Microsecond))
+					case op == 18:
+						to.Move(delay)
+						continue
+					default:
+						timer.worker.prune(timer.queue.stripe())
+						runtime.Gosched()
+						continue
+					}
+					if !active && err == nil {
+						armed.Add(1)
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(seeds.IntN(10_000)) * time.Microsecond)
+		left := timer.Stop()
+		users.Wait()
+		_, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		sum := Stats{
+			Accepted: armed.Load(), Expired: ran.Load(), Canceled: canceled.Load(), Returned: uint64(len(left)),
+		}
+		st := outcomes(timer)
+		st.Rejected = 0 // refused after Stop, which also counts for Move
+		require.Equal(t, sum, st)
+		for i := range all {
+			require.NotEqualValues(t, pending, status(all[i].word.Load()))
+		}
+		total.Expired += sum.Expired
+		total.Canceled += sum.Canceled
+		total.Returned += sum.Returned
+	}
+	require.True(t, seen(), "the test did not see every outcome")
+}
+
+// The test combines limits, executors of all kinds, tasks that block, panic and exit, cancels, resets, and a Shutdown
+// at a random moment. Each timeout ends once, Canceled is called once for each cancellation, no limit is exceeded, and
+// Shutdown returns when all tasks have ended. The test runs on real time, because it tests races.
+func TestRunnersRace(t *testing.T) {
+	seeds := newRand(t)
+	var total Stats
+	seen := func() bool { return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 }
+	for end := time.Now().Add(2 * stressTime(t)); goesOn(end, seen()); {
+		limit := []int{0, 1, 2, 5}[seeds.IntN(4)]
+		kind := seeds.IntN(4)
+		work := make(chan func(), 8)
+		var workers sync.WaitGroup
+		for range 2 {
+			workers.Go(func() {
+				for run := range work {
+					run()
+				}
+			})
+		}
+		executor := []func(func()) error{
+			nil,
+			func(run func()) error { go run(); return nil },
+			func(run func()) error {
+				select {
+				case work <- run:
+					return nil
+				default:
+					return errors.New("full")
+				}
+			},
+			func(run func()) error {
+				switch rand.IntN(4) {
+				case 0:
+					panic("closed")
+				case 1:
+					run()
+				case 2:
+					run()
+					return errors.New("too late")
+				default:
+					go run()
+				}
+				return nil
+			},
+		}[kind]
+		timer := newTimer(t, WithTick(50*time.Microsecond), WithWheelSize(4), WithMaxConcurrency(limit),
+			WithExecutor(executor), WithPanicHandler(func(*Timeout, any, []byte) {}), WithLogger(slog.New(slog.DiscardHandler)))
+
+		var over atomic.Bool
+		var running, most, armed, canceled atomic.Int64
+		var all [3][400]wildTask
+		var users sync.WaitGroup
+		for u := range all {
+			r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
+			users.Go(func() {
+				var handles []*Timeout
+				for i := range all[u] {
+					how := r.IntN(40)
+					all[u][i].run = func() {
+						assert.False(t, over.Load(), "a task was started after Shutdown")
+						n := running.Add(1)
+						defer running.Add(-1)
+						for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+						}
+						switch how {
+						case 0:
+							time.Sleep(100 * time.Microsecond)
+						case 1:
+							panic("task")
+						case 2:
+							if kind != 2 { // because Goexit would end the workers of that executor
+								runtime.Goexit()
+							}
+						}
+					}
+					to, err := timer.NewTimeout(&all[u][i], time.Duration(r.IntN(300))*time.Microsecond)
+					if err != nil {
+						assert.ErrorIs(t, err, ErrStopped)
+						return
+					}
+					armed.Add(1)
+					handles = append(handles, to)
+					if j := r.IntN(len(handles)); r.IntN(3) == 0 && handles[j].Cancel() {
+						canceled.Add(1)
+					}
+					if r.IntN(3) == 0 {
+						active, err := handles[r.IntN(len(handles))].Reset(time.Duration(r.IntN(300)) * time.Microsecond)
+						if err == nil && !active {
+							armed.Add(1)
+						}
+					}
+					if r.IntN(50) == 0 {
+						runtime.Gosched()
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(seeds.IntN(1500)) * time.Microsecond)
+		if seeds.IntN(2) == 0 {
+			users.Wait()
+			for timer.Pending() > 0 { // if this never ends, the test times out
+				time.Sleep(50 * time.Microsecond)
+			}
+		}
+		left, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		users.Wait()
+		_, err = timer.Shutdown(t.Context()) // waits for calls of Canceled that began meanwhile
+		require.NoError(t, err)
+		over.Store(true)
+		close(work)
+		workers.Wait()
+
+		var ran, told int64
+		for u := range all {
+			for i := range all[u] {
+				ran += all[u][i].ran.Load()
+				told += all[u][i].told.Load()
+			}
+		}
+		st := timer.Stats()
+		require.EqualValues(t, armed.Load(), st.Accepted)
+		require.EqualValues(t, ran, st.Expired)
+		require.EqualValues(t, canceled.Load(), st.Canceled)
+		require.EqualValues(t, len(left), st.Returned)
+		require.EqualValues(t, canceled.Load()+int64(len(left)), told, "limit %d, executor %d", limit, kind)
+		require.Zero(t, st.Pending)
+		require.Zero(t, st.Running)
+		if limit > 0 {
+			require.LessOrEqual(t, most.Load(), int64(limit), "executor %d", kind)
+		}
+		total.Expired += st.Expired
+		total.Canceled += st.Canceled
+		total.Returned += st.Returned
+	}
+	t.Logf("%d expired, %d canceled, %d returned", total.Expired, total.Canceled, total.Returned)
+	require.True(t, seen())
+}
+
+// A wildTask calls its function run.
+type wildTask struct {
+	run       func()
+	ran, told atomic.Int64
+}
+
+func (w *wildTask) Run(*Timeout) { w.ran.Add(1); w.run() }
+
+func (w *wildTask) Canceled(*Timeout) { w.told.Add(1) }
+
+// Two or three operations on a timeout happen at the same time, in every combination, on real time and in many
+// rounds. The outcome must be one that some order of the operations, one after another, would give. So each arming
+// has at most one end. One of the operations, push, arms another timeout. TestExplore searches the orders of their
+// steps.
+func TestOutcomes(t *testing.T) {
+	kinds := []string{"cancel", "reset", "expiry", "stop", "push"}
+	for i, a := range kinds {
+		for j, b := range kinds[:i] {
+			t.Run(a+"+"+b, func(t *testing.T) { testOutcomes(t, a, b) })
+			for _, c := range kinds[:j] {
+				t.Run(a+"+"+b+"+"+c, func(t *testing.T) { testOutcomes(t, a, b, c) })
+			}
+		}
+	}
+}
+
+// An outcome is what is known after a round.
+type outcome struct {
+	canceled bool   // Cancel returned true
+	reset    string // what Reset returned
+	pushed   string // what NewTimeout returned for another timeout
+	ran      int
+	returned bool // Stop returned it
+	status   uint64
+	others   int // how many other timeouts are pending or returned
+}
+
+// then returns the outcome after one more operation.
+func (o outcome) then(kind string, stopped bool) outcome {
+	switch waits := o.status == pending; {
+	case kind == "cancel" && waits:
+		o.canceled, o.status = true, canceled
+	case kind == "reset" && stopped:
+		o.reset = ErrStopped.Error()
+	case kind == "reset":
+		o.reset = fmt.Sprint(waits)
+		o.status = pending
+	case kind == "expiry" && waits && o.reset == "": // unless a Reset has moved the deadline
+		o.ran++
+		o.status = expired
+	case kind == "stop" && waits:
+		o.returned, o.status = true, canceled
+	case kind == "push" && stopped:
+		o.pushed = ErrStopped.Error()
+	case kind == "push":
+		o.pushed = "ok"
+		o.others++
+	}
+	return o
+}
+
+// orders adds the outcomes of all orders of the kinds, starting from an outcome.
+func orders(all map[outcome]int, o outcome, kinds []string, stopped bool) {
+	if len(kinds) == 0 {
+		all[o] = 0
+	}
+	for i, kind := range kinds {
+		next := o
+		if kind != "expiry" || !stopped { // after Stop nothing expires
+			next = o.then(kind, stopped)
+		}
+		orders(all, next, slices.Delete(slices.Clone(kinds), i, i+1), stopped || kind == "stop")
+	}
+}
+
+func testOutcomes(t *testing.T, kinds ...string) {
+	seen := make(map[outcome]int) // how often each outcome was seen; the keys are the allowed outcomes
+	orders(seen, outcome{status: pending}, kinds, false)
+	r := newRand(t)
+	rounds := 0
+	for end := time.Now().Add(stressTime(t) / 10); time.Now().Before(end) || rounds < 20; rounds++ {
+		o := runOutcome(t, kinds, r.IntN(100))
+		_, allowed := seen[o]
+		require.True(t, allowed, "%+v; allowed are %+v", o, seen)
+		seen[o]++
+	}
+	var lines []string
+	for o, n := range seen {
+		lines = append(lines, fmt.Sprintf("%6d %+v", n, o))
+	}
+	slices.Sort(lines)
+	t.Logf("%d rounds\n%s", rounds, strings.Join(lines, "\n"))
+}
+
+// runOutcome runs one round. If expiry is among the kinds, the timeout is due during the other operations.
+func runOutcome(t *testing.T, kinds []string, spin int) (o outcome) {
+	const tick = 20 * time.Microsecond
+	timer := newTimer(t, WithTick(tick))
+	delay := time.Hour
+	if slices.Contains(kinds, "expiry") {
+		delay = time.Duration(spin) * time.Microsecond / 2
+	}
+	var ran, pushedRan int
+	var mu sync.Mutex // guards ran and pushedRan
+	to, err := timer.AfterFunc(delay, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		ran++
+	})
+	require.NoError(t, err)
+	var other *Timeout
+	var left []*Timeout
+	start := make(chan struct{})
+	var users sync.WaitGroup
+	for i, kind := range kinds {
+		users.Go(func() {
+			<-start
+			for range spin * i {
+				runtime.Gosched()
+			}
+			switch kind {
+			case "cancel":
+				o.canceled = to.Cancel()
+			case "reset":
+				active, err := to.Reset(time.Hour)
+				if o.reset = fmt.Sprint(active); err != nil {
+					o.reset = err.Error()
+				}
+			case "stop":
+				left = timer.Stop()
+			case "push":
+				var err error
+				other, err = timer.AfterFunc(time.Hour, func() {
+					mu.Lock()
+					defer mu.Unlock()
+					pushedRan++
+				})
+				if o.pushed = "ok"; err != nil {
+					o.pushed = err.Error()
+				}
+			}
+		})
+	}
+	close(start)
+	users.Wait()
+	// If the timeout has yet to expire, it does so soon.
+	for status(to.word.Load()) == pending && time.Until(to.Deadline()) < time.Minute && !timer.IsStopped() {
+		runtime.Gosched()
+	}
+	for timer.Stats().Running > 0 {
+		runtime.Gosched()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	o.ran = ran
+	o.status = status(to.word.Load())
+	require.Zero(t, pushedRan)
+	o.returned = slices.Contains(left, to)
+	if other != nil && (slices.Contains(left, other) || status(other.word.Load()) == pending) {
+		o.others++
+	}
+	st := timer.Stats()
+	require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned+uint64(st.Pending), "%+v", st)
+	require.EqualValues(t, ran, st.Expired)
+	to.Cancel()
+	if other != nil {
+		other.Cancel()
+	}
+	require.Zero(t, timer.Pending())
+	return o
+}
+
+// The test combines all operations on repeating timeouts, on real time. Runs never overlap, each timeout ends once, and
+// the counts add up.
+func TestRepeatingRace(t *testing.T) {
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			rnd := newRand(t)
+			seeds := [4]int64{rnd.Int64(), rnd.Int64(), rnd.Int64(), rnd.Int64()}
+			var total uint64
+			for deadline := time.Now().Add(stressTime(t) / 2); goesOn(deadline, total > 0); {
+				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond))...)
+				type one struct {
+					to   *Timeout
+					busy atomic.Bool
+				}
+				all := make([]one, 20)
+				for i := range all {
+					task := TaskFunc(func(to *Timeout) {
+						if !all[i].busy.CompareAndSwap(false, true) {
+							t.Error("two runs overlap")
+						}
+						switch i % 5 {
+						case 0:
+							runtime.Gosched()
+						case 1:
+							to.Cancel()
+						case 2:
+							to.Reset(10 * time.Microsecond)
+						case 3:
+							to.Cancel()
+							to.Reset(0)
+						}
+						all[i].busy.Store(false)
+					})
+					var err error
+					if i%2 == 0 {
+						all[i].to, err = timer.ScheduleAtFixedRate(task, 0, time.Duration(5+i*3)*time.Microsecond)
+					} else {
+						all[i].to, err = timer.ScheduleWithFixedDelay(task, 0, time.Duration(1+i)*time.Microsecond)
+					}
+					require.NoError(t, err)
+				}
+				var wg sync.WaitGroup
+				var cancels atomic.Int64
+				for _, seed := range seeds {
+					wg.Go(func() {
+						for n := range int64(200) {
+							one := &all[(seed+n*7)&0xffff%int64(len(all))]
+							if n%3 == 0 {
+								if one.to.Cancel() {
+									cancels.Add(1)
+								}
+							} else if _, err := one.to.Reset(time.Duration(n%50) * time.Microsecond); err != nil {
+								return
+							}
+							runtime.Gosched()
+						}
+					})
+				}
+				if seeds[0]%2 == 0 {
+					wg.Wait()
+				}
+				seeds[0]++
+				left, err := timer.Shutdown(t.Context())
+				require.NoError(t, err)
+				wg.Wait()
+				seen := map[*Timeout]bool{}
+				for _, to := range left {
+					require.False(t, seen[to], "returned twice")
+					seen[to] = true
+					require.True(t, to.IsCanceled())
+				}
+				for i := range all {
+					require.False(t, all[i].busy.Load())
+					require.True(t, all[i].to.IsCanceled(), "%v", all[i].to)
+				}
+				st := timer.Stats()
+				require.Zero(t, st.Pending)
+				require.EqualValues(t, len(left), st.Returned)
+				require.GreaterOrEqual(t, st.Canceled, uint64(cancels.Load()))
+				checkStats(t, timer)
+				total += st.Expired
+			}
+			t.Logf("%d runs", total)
+			require.NotZero(t, total)
+		})
+	}
+}
+
+// After Cancel and Wait the task is not running and will not run, whichever wins: Cancel or
+// the expiry. The test runs on real time.
+func TestCancelThenWaitRace(t *testing.T) {
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			timer := newTimer(t, append(opts, WithTick(50*time.Microsecond))...)
+			rnd := newRand(t)
+			ran := 0
+			for deadline := time.Now().Add(stressTime(t) / 3); goesOn(deadline, ran > 0); {
+				shared := 0 // the race detector checks that the task no longer uses it after Wait
+				to, err := timer.AfterFunc(time.Duration(rnd.IntN(150))*time.Microsecond, func() { shared++ })
+				require.NoError(t, err)
+				for wait := rnd.IntN(200); wait > 0; wait-- {
+					runtime.Gosched()
+				}
+				canceled := to.Cancel()
+				require.NoError(t, to.Wait(t.Context()))
+				shared++
+				if !canceled {
+					ran++
+					require.Equal(t, 2, shared)
+				}
+			}
+			t.Logf("%d ran", ran)
+			require.NotZero(t, ran)
+		})
+	}
 }

@@ -2,6 +2,54 @@ package hashedwheel
 
 import "time"
 
+// Init binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before
+// any other goroutine knows the struct. Then [Timeout.Reset] or [Timeout.ResetAt] arms the timeout any
+// number of times, and allocates nothing.
+//
+//	type call struct {
+//		timeout hashedwheel.Timeout
+//		...
+//	}
+//
+//	timer.Init(&c.timeout, c) // c has a method Run(*hashedwheel.Timeout)
+//	c.timeout.Reset(3 * time.Second)
+//
+// Such a timeout keeps all promises of one that NewTimeout returns. The struct may be used again, for
+// instance through a sync.Pool, as soon as Cancel has returned true or the task has returned. If the task
+// is a Canceler, Cancel allocates, and the struct may be used again only when Canceled has returned. A
+// goroutine that still has the struct from an earlier use must not call Cancel any more, because it would
+// cancel the present use.
+//
+// The library still refers to the timeout until the second tick boundary after its end. Until then the
+// struct is not garbage collected, and must not be overwritten. To clear the struct for its next use, clear
+// the other fields.
+//
+// Init panics if the task is nil, or if the timeout is bound already. It allocates nothing, unless the
+// task is a Canceler.
+func (t *Timer) Init(to *Timeout, task Task) {
+	t.checkMade()
+	prepared, bits := prepareTask(task)
+	word := to.word.Load()
+	to.checkCopy(word)
+	switch {
+	case prepared == nil:
+		panic("hashedwheel: Timer.Init: nil task")
+	case status(word) == pending:
+		panic("hashedwheel: Timer.Init: the Timeout is in use")
+	case to.timer != nil:
+		panic("hashedwheel: Timer.Init: called twice for a Timeout")
+	}
+	to.timer, to.task = t, prepared
+	to.word.Store(bits | fresh | to.sum()<<sumShift)
+}
+
+// checkInit panics if the timeout belongs to no timer. Method is the name of the caller.
+func (to *Timeout) checkInit(method string) {
+	if to.timer == nil {
+		panic("hashedwheel: Timeout." + method + ": Timer.Init has not been called")
+	}
+}
+
 // Reset arms the timeout, in whatever state it is, so that its task runs after delay from now. Active
 // reports whether it was still pending: if so, Reset has only moved it, and its old deadline no longer
 // counts. Otherwise it was idle or had ended, and is pending now. In that case the task may still be
@@ -22,7 +70,26 @@ import "time"
 // Reset panics if the timeout is a field that Init has not bound.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	to.checkInit("Reset")
-	return to.reset(to.timer.clock.dueIn(delay), false)
+	return to.reset(to.timer.clock.DueIn(delay), false)
+}
+
+// ResetAt is like Reset, with a deadline instead of a delay. If the deadline has a monotonic reading,
+// ResetAt seldom reads the clock. NewTimeoutAt says when, and what holds for other deadlines.
+func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
+	to.checkInit("ResetAt")
+	t := to.timer
+	tick, ahead := t.clock.DueAt(deadline)
+	if word := to.word.Load(); status(word) == pending && t.visits(word, tick) {
+		// The tick is not earlier than the old one, which lies ahead.
+		to.checkCopy(word)
+		if to.postpone(word, tick) {
+			return true, nil
+		}
+	}
+	if !ahead {
+		tick = t.ahead(tick)
+	}
+	return to.reset(tick, false)
 }
 
 // Move is Reset for a timeout that is still pending, and reports whether it has moved the timeout. Move
@@ -33,7 +100,7 @@ func (to *Timeout) Move(delay time.Duration) bool {
 	if status(to.word.Load()) != pending {
 		return false
 	}
-	active, err := to.reset(to.timer.clock.dueIn(delay), true)
+	active, err := to.reset(to.timer.clock.DueIn(delay), true)
 	return active && err == nil
 }
 
@@ -41,7 +108,7 @@ func (to *Timeout) Move(delay time.Duration) bool {
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	active, long, err := to.arm(tick, onlyPending)
 	if long != nil {
-		to.timer.prune(long)
+		to.timer.worker.prune(long)
 	}
 	return active, err
 }
@@ -76,7 +143,7 @@ func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe
 // And a repeating timeout that was due again as its run ended is with its runner already. In both cases the
 // runner finds that it cannot claim the timeout yet, and requeues it by rule 3 of timeout.go.
 func (t *Timer) visits(word, tick uint64) bool {
-	return tickOf(word) <= tick && tickOf(word) > t.position.Load()>>1
+	return tickOf(word) <= tick && tickOf(word) > t.worker.position.Load()>>1
 }
 
 // postpone makes a timeout pending at tick, and reports whether its word was still the one given. Called
@@ -90,8 +157,8 @@ func (to *Timeout) postpone(word, tick uint64) bool {
 func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
-	defer t.leave(s)
-	if !t.enter(s) {
+	defer s.leave()
+	if !t.queue.enter(s) {
 		t.rejected.Add(1)
 		return false, ErrStopped
 	}
@@ -126,8 +193,8 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 			return nil, false, nil
 		}
 	}
-	defer t.leave(s)
-	if !t.enter(s) {
+	defer s.leave()
+	if !t.queue.enter(s) {
 		t.rejected.Add(1)
 		return nil, false, ErrStopped
 	}
@@ -137,10 +204,10 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 			return nil, false, err
 		}
 	}
-	if t.takeSlot() {
+	if t.limit.take() {
 		long, ok = to.reviveWithSlot(s, word, tick)
 		if !ok {
-			t.freeSlot()
+			t.limit.free()
 		}
 	} else {
 		t.rejected.Add(1)

@@ -188,7 +188,7 @@ func TestScheduleThatTakesLong(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
 		slow := scheduleFunc(func(prev time.Time) time.Time {
 			time.Sleep(10 * tick)
-			if time.Since(timer.clock.start) > 30*tick {
+			if time.Since(timer.clock.Start) > 30*tick {
 				return time.Time{}
 			}
 			return time.Now().Add(5 * tick)
@@ -332,52 +332,6 @@ func TestRepeatingTask(t *testing.T) {
 	})
 }
 
-// Cancel, Reset and Stop race with the end of a schedule, on real time.
-func TestScheduleEndRace(t *testing.T) {
-	for name, opts := range executors() {
-		t.Run(name, func(t *testing.T) {
-			rnd := newRand(t)
-			var expired, ran int
-			for end := time.Now().Add(stressTime(t) / 3); goesOn(end, ran > 0 && expired > 0); {
-				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond), WithMaxPending(1))...)
-				var asked, runs atomic.Int32
-				s := scheduleFunc(func(prev time.Time) time.Time {
-					if asked.Add(1) > 3 {
-						return time.Time{}
-					}
-					return time.Now()
-				})
-				to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.Add(1) }), s)
-				require.NoError(t, err)
-				var wg sync.WaitGroup
-				for _, f := range []func(){
-					func() { to.Cancel() },
-					func() { to.Reset(0) },
-					func() { timer.Stop() },
-				} {
-					for wait := rnd.IntN(100); wait > 0; wait-- {
-						runtime.Gosched()
-					}
-					wg.Go(f)
-				}
-				wg.Wait()
-				_, err = timer.Shutdown(t.Context())
-				require.NoError(t, err)
-				assert.True(t, to.IsExpired() || to.IsCanceled(), "%v", to)
-				require.Zero(t, timer.Pending())
-				checkStats(t, timer)
-				ran += int(runs.Load())
-				if to.IsExpired() {
-					expired++
-				}
-			}
-			t.Logf("%d runs, %d schedules ended by themselves", ran, expired)
-			require.Positive(t, ran)
-			require.Positive(t, expired)
-		})
-	}
-}
-
 // With one Jitter inside another, the delays do not add up from run to run. Each run is late by at most both
 // parts together.
 func TestJitterOfJitterDoesNotDrift(t *testing.T) {
@@ -399,4 +353,612 @@ func TestJitterOfJitterDoesNotDrift(t *testing.T) {
 		require.Greater(t, most, 30*ms, "the largest of a hundred delays is more than either jitter alone can give")
 		require.GreaterOrEqual(t, len(m.all()), 99)
 	})
+}
+
+// boundaryAt returns the first multiple of tick at or after d.
+func boundaryAt(d, tick time.Duration) time.Duration { return (d + tick - 1) / tick * tick }
+
+// Run n starts at the first boundary at or after initialDelay + n*period, for up to 10,000 runs without drift. The
+// period is a multiple of the tick, is not a multiple of it, or is shorter than the tick.
+func TestFixedRateDoesNotDrift(t *testing.T) {
+	const us = time.Microsecond
+	for _, c := range []struct{ tick, initial, period time.Duration }{
+		{1000 * us, 1000 * us, 1000 * us},
+		{1000 * us, 2500 * us, 7300 * us},
+		{1000 * us, 1, 999 * us},
+		{1000 * us, 300 * us, 70 * us},
+		{1000 * us, 0, 333 * us},
+		{7 * us, time.Hour, 1013 * us},
+		{100_000 * us, 5 * us, 33_333 * us},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				runs := sized[time.Duration](500, 2000, 10_000)
+				timer := newTimer(t, WithTick(c.tick))
+				start := time.Now()
+				time.Sleep(c.tick / 3)
+				offset := c.tick / 3
+				var m moments
+				to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { m.note() }), c.initial, c.period)
+				require.NoError(t, err)
+				pass(c.initial + runs*c.period)
+				require.True(t, to.Cancel())
+				at := m.all()
+				require.InDelta(t, int(runs), len(at), 1+float64(c.tick/c.period))
+				for n, got := range at {
+					want := boundaryAt(offset+c.initial+time.Duration(n)*c.period, c.tick)
+					require.Equal(t, want, got.Sub(start), "run %d", n)
+				}
+			})
+		})
+	}
+}
+
+// checkStats checks that the counts of a timer at rest agree.
+func checkStats(t testing.TB, timer *Timer) {
+	t.Helper()
+	st := timer.Stats()
+	require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned+uint64(st.Pending), "%+v", st)
+	require.Zero(t, st.Running)
+}
+
+// A repeating timeout continues after a run that panics or exits its goroutine, and after a panic handler that exits
+// the goroutine.
+func TestRepeatingSurvives(t *testing.T) {
+	for name, opts := range executors() {
+		for _, kind := range []string{"panic", "exit", "handler exits"} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
+					const tick = time.Millisecond
+					handler := WithPanicHandler(func(*Timeout, any, []byte) {
+						if kind == "handler exits" {
+							runtime.Goexit()
+						}
+					})
+					timer := newTimer(t, append(opts, WithTick(tick), handler)...)
+					var runs atomic.Int32
+					_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {
+						runs.Add(1)
+						if kind == "exit" {
+							runtime.Goexit()
+						}
+						panic("on purpose")
+					}), tick, tick)
+					require.NoError(t, err)
+					pass(20 * tick)
+					require.EqualValues(t, 20, runs.Load())
+					if kind != "exit" {
+						require.EqualValues(t, 20, timer.Stats().Panics)
+					}
+					checkStats(t, timer)
+				})
+			})
+		}
+	}
+}
+
+// Cancel ends a repeating timeout between two runs, during a run, and from inside a run. A Reset starts it again, but
+// not before the run in progress has ended.
+func TestRepeatingCancelAndReset(t *testing.T) {
+	const tick = time.Millisecond
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				timer := newTimer(t, append(opts, WithTick(tick), WithMaxPending(1))...)
+				start := time.Now()
+				var m moments
+				inside := make(chan func(*Timeout), 1)
+				to, err := timer.ScheduleAtFixedRate(TaskFunc(func(to *Timeout) {
+					m.note()
+					select {
+					case f := <-inside:
+						f(to)
+					default:
+					}
+				}), tick, 10*tick)
+				require.NoError(t, err)
+				ran := func(at ...int) {
+					t.Helper()
+					var want []time.Duration
+					for _, n := range at {
+						want = append(want, time.Duration(n)*tick)
+					}
+					require.Equal(t, want, m.since(start))
+				}
+				state := func(pending int, canceled bool) {
+					t.Helper()
+					require.Equal(t, pending, timer.Pending())
+					require.Equal(t, canceled, to.IsCanceled())
+					require.False(t, to.IsExpired())
+					st := timer.Stats()
+					require.Equal(t, st.Accepted, st.Expired+st.Canceled+uint64(st.Pending), "%+v", st)
+				}
+
+				pass(5 * tick) // 5
+				ran(1)
+				active, err := to.Reset(3 * tick)
+				require.True(t, active)
+				require.NoError(t, err)
+				pass(15 * tick) // 20; later runs count from the Reset
+				ran(1, 8, 18)
+				state(1, false)
+
+				inside <- func(to *Timeout) {
+					time.Sleep(4 * tick) // until 32
+					active, err := to.Reset(3 * tick)
+					assert.True(t, active)
+					assert.NoError(t, err)
+					time.Sleep(tick)
+				}
+				pass(10 * tick) // 30
+				require.Contains(t, to.String(), "pending, running")
+				state(1, false)
+				_, err = timer.AfterFunc(0, nop)
+				require.ErrorIs(t, err, ErrTooManyPending, "the timeout keeps its slot during a run")
+				pass(10 * tick) // 40
+				ran(1, 8, 18, 28, 35)
+
+				inside <- func(to *Timeout) {
+					_, err := to.Reset(2 * tick)
+					assert.NoError(t, err)
+					time.Sleep(5 * tick) // until 50, beyond the new deadline
+				}
+				pass(11 * tick) // 51
+				ran(1, 8, 18, 28, 35, 45, 50)
+
+				inside <- func(to *Timeout) {
+					assert.True(t, to.Cancel())
+					assert.False(t, to.Cancel())
+					assert.True(t, to.IsCanceled())
+					active, err := to.Reset(tick)
+					assert.False(t, active)
+					assert.NoError(t, err)
+					time.Sleep(3 * tick)
+				}
+				pass(19 * tick) // 70
+				before := len(m.all())
+				inside <- func(to *Timeout) { time.Sleep(5 * tick) }
+				pass(10 * tick)
+				require.Greater(t, len(m.all()), before)
+				require.True(t, to.Cancel())
+				state(0, true)
+				before = len(m.all())
+				pass(30 * tick)
+				require.Len(t, m.all(), before)
+				state(0, true)
+
+				active, err = to.Reset(tick)
+				require.False(t, active)
+				require.NoError(t, err)
+				pass(11 * tick)
+				require.Len(t, m.all(), before+2)
+				inside <- func(to *Timeout) { time.Sleep(5 * tick) }
+				pass(12 * tick)
+				require.True(t, to.Cancel(), "during a run")
+				state(0, true)
+				pass(30 * tick)
+				require.Len(t, m.all(), before+3)
+				state(0, true)
+			})
+		})
+	}
+}
+
+// While a timeout is at work, the worker does not put it into a bucket or on a list. It removes the timeout from a
+// bucket that it was in before a Reset, and from the list.
+func TestWorkerAndTimeoutAtWork(t *testing.T) {
+	timer := newTimer(t)
+	w := &timer.worker
+	w.wheel = newWheel(16, 1, 0)
+	to := &Timeout{timer: timer}
+	word := func(tick uint64, bits uint64) { to.word.Store(tick<<tickShift | bits) }
+	for _, tick := range []uint64{0, 5, 30} { // due, in another bucket, and in the same bucket
+		word(14, pending)
+		w.wheel.place(to, 14)
+		word(tick, pending|atWork|queued)
+		w.settle(to)
+		require.Equal(t, tick<<tickShift|pending|atWork, to.word.Load())
+		require.Zero(t, to.bucket)
+		require.Zero(t, w.wheel.count)
+
+		word(tick, pending|atWork|queued)
+		w.settle(to) // the timeout is in no bucket
+		require.Zero(t, to.bucket)
+		require.Zero(t, w.due.Position())
+
+		w.wheel = newWheel(16, 1, 0)
+		w.wheel.place(to, 14)
+		w.wheel.advance(14, w.emit)
+		require.Zero(t, w.wheel.count)
+		require.Zero(t, w.due.Position())
+		w.wheel = newWheel(16, 1, 0)
+	}
+	timer.tasks.Limit = -1 // so that no runner comes
+	w.emit(to)
+	w.handOver()
+	require.Equal(t, 1, timer.tasks.Waiting())
+	word(5, pending|atWork|queued)
+	w.settle(to)
+	require.Zero(t, timer.tasks.Waiting())
+	w.wheel = nil
+}
+
+// The longest period does not overflow.
+func TestFixedRateOfHugePeriod(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		for _, initial := range []time.Duration{1, math.MaxInt64} {
+			for _, schedule := range []func(Task, time.Duration, time.Duration) (*Timeout, error){
+				timer.ScheduleAtFixedRate, timer.ScheduleWithFixedDelay,
+			} {
+				_, err := schedule(TaskFunc(func(*Timeout) {}), initial, math.MaxInt64)
+				require.NoError(t, err)
+			}
+		}
+		pass(10 * 365 * 24 * time.Hour)
+		require.EqualValues(t, 2, timer.Stats().Expired)
+		require.Equal(t, 4, timer.Pending())
+	})
+}
+
+// If runs take longer than the period, and only one task may run at a time, other tasks still get their turn.
+func TestMissedRunsDoNotStarveOthers(t *testing.T) {
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				const tick = time.Millisecond
+				timer := newTimer(t, append(opts, WithTick(tick), WithMaxConcurrency(1))...)
+				_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { time.Sleep(3 * tick) }), 0, tick)
+				require.NoError(t, err)
+				pass(50 * tick)
+				done := make(chan struct{})
+				start := time.Now()
+				_, err = timer.AfterFunc(0, func() { close(done) })
+				require.NoError(t, err)
+				<-done
+				require.LessOrEqual(t, time.Since(start), 7*tick)
+				_, err = timer.Shutdown(t.Context())
+				require.NoError(t, err)
+			})
+		})
+	}
+}
+
+// A run of a repeating timeout allocates nothing, and neither does the timer at each tick.
+func TestRunAllocatesNothing(t *testing.T) {
+	if raceDetector {
+		t.Skip("under the race detector sync.Pool forgets at random")
+	}
+	const tick, ticks = time.Millisecond, 400
+	for name, schedule := range map[string]func(timer *Timer, task Task) (*Timeout, error){
+		"each tick":  func(timer *Timer, task Task) (*Timeout, error) { return timer.ScheduleAtFixedRate(task, tick, tick) },
+		"ten a tick": func(timer *Timer, task Task) (*Timeout, error) { return timer.ScheduleAtFixedRate(task, tick, tick/10) },
+		"2,000 a tick": func(timer *Timer, task Task) (*Timeout, error) {
+			return timer.ScheduleAtFixedRate(task, tick, tick/2000)
+		},
+		"fixed delay": func(timer *Timer, task Task) (*Timeout, error) {
+			return timer.ScheduleWithFixedDelay(task, tick, 3*tick)
+		},
+		"with a jitter": func(timer *Timer, task Task) (*Timeout, error) {
+			return timer.Schedule(task, Jitter(Every(2*tick), 0.5))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick), WithWheelSize(64))
+				var runs atomic.Int64
+				_, err := schedule(timer, TaskFunc(func(*Timeout) { runs.Add(1) }))
+				require.NoError(t, err)
+				time.Sleep(100 * tick) // until buckets and lists have grown to their sizes
+				before := runs.Load()
+				allocs := testing.AllocsPerRun(1, func() { time.Sleep(ticks * tick) })
+				ran := runs.Load() - before
+				t.Logf("%.0f allocations in %d runs", allocs, ran/2)
+				require.GreaterOrEqual(t, ran, int64(2*ticks/4))
+				require.Less(t, allocs, ticks/8.0) // less than one for each run of any schedule
+			})
+		})
+	}
+}
+
+// A worker with nothing else to do ends during a long run. The timeout is still armed again after the run.
+func TestWorkerLeavesDuringARun(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		begun, release := make(chan time.Time), make(chan bool)
+		to, err := timer.ScheduleWithFixedDelay(TaskFunc(func(*Timeout) {
+			begun <- time.Now()
+			<-release
+		}), tick, tick)
+		require.NoError(t, err)
+		<-begun
+		for range 10 {
+			pass(5 * time.Second)
+			require.EqualValues(t, absent, timer.worker.presence.Load())
+			require.Equal(t, 1, timer.Pending())
+			ended := time.Now()
+			release <- true
+			require.Equal(t, tick, (<-begun).Sub(ended))
+		}
+		require.True(t, to.Cancel())
+		release <- true
+		pass(5 * time.Second)
+		require.EqualValues(t, absent, timer.worker.presence.Load())
+	})
+}
+
+// A Reset to the same tick for which the timeout was armed still counts as a Reset: later runs count from it.
+func TestResetOfFixedRateToTheSameTick(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const ms = time.Millisecond
+		timer := newTimer(t, WithTick(10*ms))
+		start := time.Now()
+		var m moments
+		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { m.note() }), ms, 9*ms)
+		require.NoError(t, err)
+		_, err = to.Reset(10 * ms)
+		require.NoError(t, err)
+		pass(30 * ms)
+		require.Equal(t, []time.Duration{10 * ms, 20 * ms, 30 * ms}, m.since(start))
+		require.True(t, to.Cancel())
+	})
+}
+
+// The schedule is not called after a run in which the task called Cancel or Reset.
+func TestScheduleIsCalledOnlyIfNeeded(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		var asked, runs atomic.Int32
+		s := scheduleFunc(func(prev time.Time) time.Time {
+			asked.Add(1)
+			return prev.Add(tick)
+		})
+		_, err := timer.Schedule(TaskFunc(func(to *Timeout) {
+			if runs.Add(1) <= 3 {
+				_, err := to.Reset(5 * tick)
+				assert.NoError(t, err)
+				return
+			}
+			assert.True(t, to.Cancel())
+		}), s)
+		require.NoError(t, err)
+		pass(30 * tick)
+		require.EqualValues(t, 4, runs.Load())
+		require.EqualValues(t, 1, asked.Load())
+	})
+}
+
+// Stop finds timeouts whose run ends during Stop, even if the worker takes others off the list at the same time, as it
+// does after each Cancel.
+func TestStopWhileRunsEnd(t *testing.T) {
+	rounds := 0
+	for end := time.Now().Add(stressTime(t) / 2); time.Now().Before(end); rounds++ {
+		timer := newTimer(t, WithTick(20*time.Microsecond))
+		all := make([]*Timeout, 50)
+		for i := range all {
+			var err error
+			yield := TaskFunc(func(*Timeout) { runtime.Gosched() })
+			all[i], err = timer.ScheduleAtFixedRate(yield, 0, 5*time.Microsecond)
+			require.NoError(t, err)
+		}
+		var users sync.WaitGroup
+		for range 2 {
+			users.Go(func() {
+				for i := range 300 {
+					to, err := timer.AfterFunc(0, nop)
+					if err != nil {
+						return
+					}
+					if i%10 == 0 {
+						time.Sleep(20 * time.Microsecond)
+					}
+					to.Cancel()
+				}
+			})
+		}
+		time.Sleep(time.Duration(rounds%50) * 20 * time.Microsecond)
+		left, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		users.Wait()
+		for _, to := range all {
+			require.True(t, to.IsCanceled(), "round %d: %v", rounds, to)
+			require.Contains(t, left, to)
+		}
+	}
+}
+
+// A repeating timeout is reset while its schedule is asked for the next time, and is due when the schedule ends its
+// goroutine. It runs again nevertheless.
+func TestGoexitInNextAfterReset(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		var handle atomic.Pointer[Timeout]
+		asked := 0
+		runs := new(moments)
+		start := time.Now()
+		to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.note() }), scheduleFunc(func(prev time.Time) time.Time {
+			if asked++; asked == 2 {
+				_, err := handle.Load().Reset(0)
+				assert.NoError(t, err)
+				time.Sleep(5 * tick)
+				runtime.Goexit()
+			}
+			return start.Add(time.Duration(asked) * 10 * tick)
+		}))
+		require.NoError(t, err)
+		handle.Store(to)
+		pass(time.Second)
+		require.Equal(t, []time.Duration{10 * tick, 15 * tick, 30 * tick}, runs.since(start)[:3])
+		to.Cancel()
+	})
+}
+
+// A repeating timeout that is overdue runs a few times in a row, then after the others of its group, and then its
+// missed runs follow at once.
+func TestMissedRunsGoBehindTheGroup(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick, size = time.Millisecond, 16
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		timer.tasks.Share = 1 // the runner takes all of them
+		w := &timer.worker
+		w.presence.Store(awake) // so that no worker starts
+		var runs atomic.Int64
+		for i := range size {
+			if i == size/2 {
+				_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { runs.Add(1) }), tick, tick)
+				require.NoError(t, err)
+				continue
+			}
+			_, err := timer.AfterFunc(tick, func() { assert.LessOrEqual(t, runs.Load(), int64(1+maxInRow)) })
+			require.NoError(t, err)
+		}
+		pass(10*tick + tick/2)
+		require.Zero(t, runs.Load())
+		go w.run()
+		synctest.Wait()
+		require.EqualValues(t, 10, runs.Load())
+		require.EqualValues(t, 10+size-1, timer.Stats().Expired)
+	})
+}
+
+// Missed runs follow at once even if the worker is late: the runner reads the clock.
+func TestMissedRunsNeedNoWorker(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		release := make(chan struct{})
+		var runs atomic.Int64
+		_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { runs.Add(1); <-release }), tick, tick)
+		require.NoError(t, err)
+		pass(10 * tick)
+		require.True(t, timer.worker.presence.CompareAndSwap(absent, awake)) // so that no worker starts
+		close(release)
+		synctest.Wait()
+		timer.worker.presence.Store(absent)
+		timer.worker.summon()
+		require.EqualValues(t, 10, runs.Load())
+	})
+}
+
+// A timeout frees its slot when its task is started. So a Reset from inside the task needs a slot again, and is refused
+// if other timeouts have taken all slots meanwhile.
+func TestRetryByResetLosesItsSlot(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxPending(1))
+		var other *Timeout
+		runs := 0
+		to, err := timer.NewTimeout(TaskFunc(func(to *Timeout) {
+			if runs++; runs == 1 {
+				var err error
+				other, err = timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				active, err := to.Reset(tick)
+				require.False(t, active)
+				require.ErrorIs(t, err, ErrTooManyPending)
+			}
+		}), tick)
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.Equal(t, 1, runs)
+		require.True(t, to.IsExpired())
+		require.EqualValues(t, 1, timer.Stats().Rejected)
+		require.True(t, other.Cancel())
+		_, err = to.Reset(tick)
+		require.NoError(t, err)
+		pass(tick)
+		require.Equal(t, 2, runs)
+	})
+}
+
+// A retry is tried until it succeeds: at once, and then after a delay that doubles, counted from the end of the previous
+// try. It is both the task and its schedule.
+type retry struct {
+	try   func(n int) (ok bool)
+	delay time.Duration
+	n     int
+	done  bool
+}
+
+func (r *retry) Run(*Timeout) {
+	r.n++
+	r.done = r.try(r.n)
+}
+
+func (r *retry) Next(prev time.Time) time.Time {
+	switch {
+	case r.done:
+		return time.Time{}
+	case r.n == 0:
+		return prev
+	}
+	next := time.Now().Add(r.delay)
+	r.delay *= 2
+	return next
+}
+
+// A repeating timeout keeps its slot from the first run to the end of the last one. No other timeout gets the slot, and
+// no later run is refused. This holds if a schedule says when to try again, and if the task calls Reset.
+func TestRetryKeepsItsSlot(t *testing.T) {
+	const tick, length = 10 * time.Millisecond, 25 * time.Millisecond
+	// Each try takes 25 ms. The first begins at the first boundary. The others begin at the first boundary that is
+	// 20, 40 or 80 ms after the end of the previous try.
+	want := []time.Duration{10, 60, 130, 240}
+	for i := range want {
+		want[i] *= time.Millisecond
+	}
+	for name, arm := range map[string]func(timer *Timer, try func(n int) bool) (*Timeout, error){
+		"Schedule": func(timer *Timer, try func(n int) bool) (*Timeout, error) {
+			r := &retry{try: try, delay: 2 * tick}
+			return timer.Schedule(r, r)
+		},
+		"Reset": func(timer *Timer, try func(n int) bool) (*Timeout, error) {
+			n, delay := 0, 2*tick
+			return timer.ScheduleWithFixedDelay(TaskFunc(func(to *Timeout) {
+				if n++; try(n) {
+					require.True(t, to.Cancel())
+					return
+				}
+				active, err := to.Reset(delay)
+				require.True(t, active)
+				require.NoError(t, err)
+				delay *= 2
+			}), 0, time.Hour)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick), WithMaxPending(1))
+				start := time.Now()
+				full := func() {
+					_, err := timer.AfterFunc(time.Hour, nop)
+					require.ErrorIs(t, err, ErrTooManyPending)
+					require.Equal(t, 1, timer.Pending())
+					require.Equal(t, 1, timer.slotsInUse())
+				}
+				var tries moments
+				to, err := arm(timer, func(n int) bool {
+					tries.note()
+					full()
+					time.Sleep(length)
+					full()
+					return n == len(want)
+				})
+				require.NoError(t, err)
+				for !to.IsExpired() && !to.IsCanceled() {
+					full()
+					pass(tick / 2)
+				}
+				require.Equal(t, want, tries.since(start))
+				require.Zero(t, timer.Pending())
+				require.Zero(t, timer.slotsInUse())
+				last, err := timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				require.True(t, last.Cancel())
+			})
+		})
+	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -65,6 +67,7 @@ func (w *watchdog) stop() {
 // enough for them and the watchdog. No timeout of theirs is refused, none is lost, and the watchdog's timeouts
 // fire meanwhile.
 func TestFlood(t *testing.T) {
+	longest := sized(100, 400, 400) // delay, in milliseconds
 	for _, limit := range []int{0, 8_001} {
 		timer := newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit))
 		w := watch(timer)
@@ -80,7 +83,7 @@ func TestFlood(t *testing.T) {
 						c++
 					}
 					var err error
-					*old, err = timer.AfterFunc(time.Duration(n%400)*time.Millisecond, func() { ran.Add(1) })
+					*old, err = timer.AfterFunc(time.Duration(n%longest)*time.Millisecond, func() { ran.Add(1) })
 					if err != nil {
 						t.Error(err)
 						return
@@ -138,9 +141,8 @@ func TestSoak(t *testing.T) {
 type soak struct {
 	t     *testing.T
 	timer *Timer
-	over  atomic.Bool // Shutdown has returned
-	quit  atomic.Bool // the goroutines are to end
-	keyed *Keyed[int, int]
+	over  atomic.Bool                   // Shutdown has returned
+	quit  atomic.Bool                   // the goroutines are to end
 	tasks [100]atomic.Pointer[soakTask] // the handles that all goroutines share
 
 	mu    sync.Mutex
@@ -171,7 +173,6 @@ func newSoak(t *testing.T, r *rand.Rand, round int) *soak {
 		WithMaxPending([]int{0, 100}[round%2]), WithMaxConcurrency([]int{0, 0, 1, 7}[r.IntN(4)]),
 		WithExecutor(executor), WithPanicHandler(func(*Timeout, any, []byte) {}))
 	require.NoError(t, err)
-	s.keyed = NewKeyed(s.timer, func(int, int) {})
 	s.group = NewGroup(s.timer)
 	return s
 }
@@ -246,7 +247,7 @@ func (s *soak) act(random func(n int) int) {
 	}
 	slot := &s.tasks[random(len(s.tasks))]
 	known := slot.Load()
-	switch op := random(24); {
+	switch op := random(23); {
 	case op < 6 || known == nil:
 		task := &soakTask{s: s, kind: random(60), ledger: ledger{t: s.t, over: &s.over}}
 		s.mu.Lock()
@@ -288,26 +289,17 @@ func (s *soak) act(random func(n int) int) {
 			to.Cancel()
 		}
 	case op == 17:
-		switch key := random(30); random(3) {
-		case 0:
-			_ = s.keyed.Set(key, key, delay)
-		case 1:
-			s.keyed.Move(key, delay)
-		default:
-			s.keyed.Remove(key)
-		}
-	case op == 18:
 		_, _ = timer.NewTimeout(newSignal(), delay)
-	case op == 19:
+	case op == 18:
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		_ = timer.Sleep(ctx, delay/20)
 		cancel()
-	case op == 20:
+	case op == 19:
 		if to, err := timer.ScheduleAtFixedRate(newSignal(), 0, time.Millisecond); err == nil {
 			_, _ = to.Reset(2 * time.Millisecond)
 			to.Cancel()
 		}
-	case op == 21 && random(50) == 0:
+	case op == 20 && random(50) == 0:
 		s.mu.Lock()
 		group := s.group
 		s.group = NewGroup(timer)
@@ -379,5 +371,169 @@ func awaitGoroutines(t *testing.T, before int) {
 	t.Helper()
 	for start := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		require.Less(t, time.Since(start), patience, "%d goroutines are left, of %d before", runtime.NumGoroutine(), before)
+	}
+}
+
+// A promised is a task of TestTenMillion. It needs no allocation of its own.
+type promised struct {
+	deadline time.Duration // since base
+	late     time.Duration // how long after the deadline it started; 0 until then
+	base     *time.Time
+	ran      *atomic.Int64
+}
+
+func (p *promised) Run(*Timeout) {
+	if p.late != 0 {
+		panic("run twice")
+	}
+	p.late = time.Since(*p.base) - p.deadline
+	p.ran.Add(1)
+}
+
+// Ten million timeouts are pending. Half of them are canceled, and the others are due within a minute. None is lost or
+// early. The test runs on real time, because it measures how late they are. It takes four minutes and 2 GB, and runs
+// only if HASHEDWHEEL_LARGE is set.
+func TestTenMillion(t *testing.T) {
+	if os.Getenv("HASHEDWHEEL_LARGE") == "" {
+		t.Skip("set HASHEDWHEEL_LARGE=1 to run it")
+	}
+	const (
+		n      = 10_000_000
+		tick   = 10 * time.Millisecond
+		lead   = 20 * time.Second // time to arm and cancel them
+		spread = time.Minute
+	)
+	for levels := 1; levels <= 3; levels++ {
+		t.Run(fmt.Sprint("levels=", levels), func(t *testing.T) {
+			timer := newTimer(t, WithTick(tick), WithLevels(levels))
+			all, handles := make([]promised, n), make([]*Timeout, n)
+			var ran atomic.Int64
+			before := heapInUse()
+			base := time.Now()
+			producers := runtime.GOMAXPROCS(0)
+			var wg sync.WaitGroup
+			for part := range producers {
+				wg.Go(func() {
+					for i := part; i < n; i += producers {
+						deadline := lead + rand.N(spread)
+						all[i] = promised{deadline: deadline, base: &base, ran: &ran}
+						var err error
+						if handles[i], err = timer.NewTimeout(&all[i], deadline-time.Since(base)); err != nil {
+							panic(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			armed := time.Since(base)
+			time.Sleep(2 * tick)
+			perTimeout := float64(heapInUse()-before) / n
+			start := time.Now()
+			for part := range producers {
+				wg.Go(func() {
+					for i := 2 * part; i < n; i += 2 * producers {
+						if !handles[i].Cancel() {
+							panic("not pending any more: the machine is too slow for the lead")
+						}
+						handles[i] = nil
+					}
+				})
+			}
+			wg.Wait()
+			canceled := time.Since(start)
+			require.Less(t, time.Since(base), lead)
+			require.Equal(t, n/2, timer.Pending())
+
+			machine := lateSleeps(tick, base.Add(lead+spread+time.Second))
+			require.EqualValues(t, n/2, ran.Load())
+			require.Zero(t, timer.Pending())
+			var late []time.Duration
+			for i := range all {
+				if i%2 == 0 {
+					require.Zero(t, all[i].late, "a canceled timeout has run")
+				} else {
+					late = append(late, all[i].late)
+				}
+			}
+			slices.Sort(late)
+			q := func(of float64) time.Duration { return quantile(late, of) }
+			t.Logf("armed in %v, half canceled in %v, %.0f B per timeout; late: min %v, p50 %v, p99 %v, p99.9 %v, max %v; a sleep: p99 %v",
+				armed.Round(time.Millisecond), canceled.Round(time.Millisecond), perTimeout, q(0), q(0.5), q(0.99), q(0.999), q(1), quantile(machine, 0.99))
+			require.Positive(t, late[0])
+			require.Less(t, q(0.99), tick+5*time.Millisecond+quantile(machine, 0.99))
+		})
+	}
+}
+
+// lateSleeps sleeps again and again until end. It returns by how much each sleep was too long, sorted. The machine adds
+// as much to any timer.
+func lateSleeps(length time.Duration, end time.Time) (late []time.Duration) {
+	for start := time.Now(); start.Before(end); start = time.Now() {
+		time.Sleep(length)
+		late = append(late, time.Since(start)-length)
+	}
+	slices.Sort(late)
+	return late
+}
+
+// quantile returns the value below which a part of the sorted values lies.
+func quantile(sorted []time.Duration, part float64) time.Duration {
+	return sorted[int(part*float64(len(sorted)-1))].Round(time.Microsecond)
+}
+
+// The test measures how long Stats takes while ten million timeouts are armed, are placed in buckets, cascade, and
+// come due within one second. It logs quantiles and the longest call, which includes whatever else the machine did.
+// It runs only if HASHEDWHEEL_LARGE is set, and takes 2 GB.
+func TestStatsOfTenMillion(t *testing.T) {
+	if os.Getenv("HASHEDWHEEL_LARGE") == "" {
+		t.Skip("set HASHEDWHEEL_LARGE=1 to run it")
+	}
+	const n, lead = 10_000_000, 60 * time.Second
+	for _, c := range []struct {
+		name string
+		opts []Option
+	}{
+		{"levels=1", nil},
+		{"levels=3", []Option{WithLevels(3), WithWheelSize(64)}},
+		{"concurrency=1", []Option{WithMaxConcurrency(1)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			timer := newTimer(t, append(c.opts, WithTick(10*time.Millisecond))...)
+			base := time.Now()
+			stop := make(chan struct{})
+			var took [3][]time.Duration // while timeouts are armed; while all are pending; while they run
+			var phase atomic.Int32
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(100 * time.Microsecond):
+					}
+					p, start := phase.Load(), time.Now()
+					timer.Stats()
+					took[p] = append(took[p], time.Since(start))
+				}
+			})
+			for i := range n {
+				_, err := timer.NewTimeoutAt(plainFunc(nop), base.Add(lead+time.Duration(i%1000)*time.Millisecond))
+				require.NoError(t, err)
+			}
+			phase.Store(1)
+			require.Less(t, time.Since(base), lead, "the machine is too slow")
+			time.Sleep(time.Until(base.Add(lead)))
+			phase.Store(2)
+			for timer.Pending() > 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			close(stop)
+			wg.Wait()
+			for p, name := range []string{"arming", "waiting", "running"} {
+				slices.Sort(took[p])
+				q := func(of float64) time.Duration { return took[p][int(of*float64(len(took[p])-1))] }
+				t.Logf("%s: %d calls, p50 %v, p99 %v, p99.9 %v, max %v", name, len(took[p]), q(0.5), q(0.99), q(0.999), q(1))
+			}
+		})
 	}
 }

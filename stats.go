@@ -1,10 +1,5 @@
 package hashedwheel
 
-import (
-	"fmt"
-	"strings"
-)
-
 // Stats are the counts of a timer. When no call is in progress,
 //
 //	Accepted == Expired + Canceled + Returned + Pending
@@ -21,7 +16,7 @@ type Stats struct {
 	Accepted uint64
 
 	Expired  uint64 // tasks started
-	Canceled uint64 // timeouts ended by Cancel, and those of Sleep and of Light tasks by Stop
+	Canceled uint64 // timeouts ended by Cancel, and by Stop for Sleep and package clock
 	Returned uint64 // timeouts returned by Stop
 	Rejected uint64 // calls refused with ErrTooManyPending or ErrStopped, not ErrGroupClosed
 	Panics   uint64 // calls of user code that panicked: tasks, mostly
@@ -72,31 +67,18 @@ func (t *Timer) Stats() Stats {
 	st.Running, st.Runners = t.running()
 	st.Rejected = t.rejected.Load()
 	st.Panics = t.panics.Load()
-	st.Unsubmitted = t.unsubmitted.Load()
+	if t.executor != nil {
+		st.Unsubmitted = t.executor.Unsubmitted()
+	}
 	st.Wakeups = t.worker.wakeups.Load()
 	st.Levels = t.worker.shown.stats()
-	st.Lateness = t.histogram()
+	st.Lateness = t.lateness.histogram()
 	return st
 }
 
 // Pending returns the number of timeouts that will expire unless they are canceled. It is
 // exact when no call is in progress, never negative, and never more than WithMaxPending allows.
 func (t *Timer) Pending() int { return t.counts().Pending }
-
-// String describes the timer for logs: its name, how many timeouts are pending, and its tick. The format
-// may change.
-func (t *Timer) String() string {
-	var b strings.Builder
-	b.WriteString("hashedwheel.Timer(")
-	if t.name != "" {
-		fmt.Fprintf(&b, "%s, ", t.name)
-	}
-	if t.IsStopped() {
-		b.WriteString("stopped, ")
-	}
-	fmt.Fprintf(&b, "%d pending, tick %v)", t.Pending(), t.clock.tick)
-	return b.String()
-}
 
 // Buckets returns how many timeouts each bucket of a level holds, for programs that show the wheel. It counts
 // as LevelStats.Timeouts does. It returns nil if there is no such level, or no wheel: see Stats. For
@@ -168,13 +150,11 @@ func (q *queue) length(w *worker) int {
 // running returns the number of tasks that have been started, or are about to be, and have not returned. It
 // also returns the number of goroutines for user code.
 func (t *Timer) running() (tasks, goroutines int) {
-	tasks, goroutines = t.tasks.running()
-	own, ownGoroutines := t.own.running()
-	_, callGoroutines := t.calls.running()
-	goroutines += ownGoroutines + callGoroutines
-	if t.submit != nil {
-		_, submitters := t.submit.running()
-		goroutines += submitters
+	tasks, goroutines = t.tasks.Running()
+	own, ownGoroutines := t.own.Running()
+	goroutines += ownGoroutines + t.calls.Goroutines()
+	if t.executor != nil {
+		goroutines += t.executor.Goroutines()
 	}
 	return tasks + own, goroutines
 }
@@ -239,6 +219,6 @@ func (t *Timer) ends() (e ends) {
 		e.canceled += s.canceled.Load()
 	}
 	e.returned = t.returned.Load()
-	e.expired = t.tasks.tasksStarted() + t.own.tasksStarted()
+	e.expired = t.tasks.Started() + t.own.Started()
 	return e
 }

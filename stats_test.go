@@ -3,7 +3,9 @@ package hashedwheel
 import (
 	"bytes"
 	"log/slog"
-	"strings"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,74 +181,6 @@ func logged() (Option, *bytes.Buffer) {
 	return WithLogger(slog.New(slog.NewTextHandler(&log, nil))), &log
 }
 
-// A worker that finds itself late by more than a second logs by how much. It logs nothing for a second or
-// less, and nothing once it is on time again.
-func TestLateWorkerWarns(t *testing.T) {
-	for _, c := range []struct {
-		stall time.Duration
-		queue bool // the timeout is still on the queue when it comes due, not in a bucket
-		want  string
-	}{
-		{time.Second, false, ""},
-		{time.Second, true, ""},
-		{2 * time.Second, false, `late=2s`},
-		{2 * time.Second, true, `late=2s`},
-		{time.Hour, false, `late=1h0m0s`},
-		{5_738 * time.Millisecond, true, `late=5.74s`},
-	} {
-		virtual(t, func(t *testing.T) {
-			option, log := logged()
-			const tick = time.Millisecond
-			timer := newTimer(t, WithTick(tick), option)
-			w := &timer.worker
-			w.presence.Store(awake) // so that nobody starts a worker
-			w.wheel = newWheel(w.wheelSize, w.levels, 0)
-			ran := 0
-			arm := func(delay time.Duration) {
-				_, err := timer.AfterFunc(delay, func() { ran++ })
-				require.NoError(t, err)
-			}
-			arm(tick)
-			if !c.queue {
-				w.drain()
-			}
-			pass(tick + c.stall)
-			go w.run()
-			synctest.Wait()
-			require.Equal(t, 1, ran)
-			if c.want == "" {
-				require.Empty(t, log.String())
-				return
-			}
-			require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
-			require.Contains(t, log.String(), c.want+"\n")
-
-			arm(tick)
-			pass(10 * time.Second)
-			require.Equal(t, 2, ran)
-			require.Equal(t, 1, strings.Count(log.String(), "\n"), "the second time the worker is on time")
-		})
-	}
-}
-
-// A worker that is always late logs it once a second.
-func TestLateWorkerWarnsNotTooOften(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		option, log := logged()
-		timer := newTimer(t, option)
-		w := &timer.worker
-		w.presence.Store(awake) // so that nobody starts a worker
-		for elapsed := time.Duration(0); elapsed < 10*time.Second; elapsed += 100 * time.Millisecond {
-			w.late = 3 * time.Second
-			w.warnIfLate(elapsed)
-		}
-		w.presence.Store(absent)
-		_, err := timer.Shutdown(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 10, strings.Count(log.String(), "late=3s"))
-	})
-}
-
 // A timeout is reset while it waits for its turn, and its new tick has passed when its turn comes. Then it
 // goes through the queue again. The worker did not cause this lateness, and so logs nothing.
 func TestWaitingForATurnIsNotALateWorker(t *testing.T) {
@@ -284,4 +218,81 @@ func TestCountsAreNotNegative(t *testing.T) {
 	require.Equal(t, want, some.stats(10))
 	want.Accepted, want.Pending = 12, 2
 	require.Equal(t, want, some.stats(12))
+}
+
+// Stats, Pending and String do not take the lock of the worker, which it may hold for long.
+func TestStatsDoesNotWaitForTheWorker(t *testing.T) {
+	timer := newTimer(t)
+	_, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	timer.worker.mu.Lock()
+	defer timer.worker.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _, _ = timer.Stats(), timer.Pending(), timer.String()
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Error("Stats waits")
+	}
+}
+
+// Stats reports the levels also while the worker is busy. While the worker goes through the queue, Stats reports
+// the present state. While the worker hands over the timeouts of one boundary, it reports the state before that.
+// When the worker is at rest, the report is exact.
+func TestLevelsOfABusyWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick, far = time.Second, 200_000
+		due := 2 * 256
+		timer := newTimer(t, WithTick(tick), WithWheelSize(4096))
+		w := &timer.worker
+		w.presence.Store(awake) // so that nobody starts a worker
+		arm := func(n int, delay time.Duration) {
+			for range n {
+				_, err := timer.AfterFunc(delay, nop)
+				require.NoError(t, err)
+			}
+		}
+		// during calls f with the levels again and again while the worker does a round.
+		during := func(f func(levels []LevelStats)) {
+			var over atomic.Bool
+			var round sync.WaitGroup
+			round.Go(func() { w.round(); over.Store(true) })
+			for !over.Load() {
+				f(timer.Stats().Levels)
+				runtime.Gosched()
+			}
+			round.Wait()
+			synctest.Wait()
+		}
+
+		arm(far/2, 5000*tick)
+		arm(due, tick) // in the middle, so that the worker places others before these
+		arm(far/2, 5000*tick)
+		time.Sleep(tick)
+		partly := 0
+		during(func(levels []LevelStats) {
+			if levels != nil && levels[0].Timeouts > 0 && levels[0].Timeouts < far {
+				partly++
+			}
+		})
+		if runtime.GOMAXPROCS(0) > 1 {
+			require.NotZero(t, partly)
+		}
+		require.Equal(t, far, timer.Pending())
+		require.Equal(t, LevelStats{Hand: 1, Occupied: 1, Timeouts: far}, timer.Stats().Levels[0])
+		require.Equal(t, far, timer.Buckets(0)[5000%4096])
+
+		time.Sleep(4999 * tick)
+		before, after := LevelStats{Hand: 1, Occupied: 1, Timeouts: far}, LevelStats{Hand: 5000 % 4096}
+		during(func(levels []LevelStats) {
+			// A reader may see some fields from before and some from after.
+			require.Contains(t, []int{before.Timeouts, after.Timeouts}, levels[0].Timeouts)
+		})
+		require.EqualValues(t, far+due, timer.Stats().Expired)
+		require.Equal(t, after, timer.Stats().Levels[0])
+		w.presence.Store(absent)
+	})
 }

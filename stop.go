@@ -49,35 +49,20 @@ import (
 // and runners, segments.mu and Group.mu. No holder of one of these waits for goroutines
 // inside. So Stop waits only until these goroutines have had a processor.
 
-// enter enters the gate and reports whether it is open. Every enter needs a leave, even if the gate is
-// shut.
-func (t *Timer) enter(s *stripe) bool {
-	s.inside.Add(1)
-	return !t.stopped.Load()
-}
-
-func (t *Timer) leave(s *stripe) { s.inside.Add(-1) }
-
-// IsStopped reports whether Stop has been called.
-func (t *Timer) IsStopped() bool {
-	t.checkMade()
-	return t.stopped.Load()
-}
-
 // Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout
 // expires. Each accepted timeout has expired, or was canceled, or is among those returned. The task of one that
 // expired just before may be at its first instruction: Shutdown waits for it.
 // From then on NewTimeout, Reset and similar methods fail with ErrStopped.
 //
 // IsCanceled is true for the returned timeouts, and Stats counts them as Returned. Among them are repeating
-// timeouts, even if their task is running, and those of a Keyed, whose keys stay in it. Timeouts of Sleep
-// and of Light tasks are not returned: Stop cancels them.
+// timeouts, even if their task is running, and those of a keyed.Map, whose keys stay in it. Stop cancels
+// the timeouts of Sleep, and of the timers and tickers of package clock, and does not return them.
 //
 // Stop may be called from anywhere, even from inside a task, and more than once: one caller gets the
 // timeouts, all others get nil. Stop does not wait for running tasks to return: use Shutdown for that.
 func (t *Timer) Stop() []*Timeout {
 	t.checkMade()
-	if !t.stopped.CompareAndSwap(false, true) { // this shuts the gate
+	if !t.queue.shut.CompareAndSwap(false, true) { // this shuts the gate
 		<-t.allTaken
 		return nil
 	}
@@ -124,7 +109,7 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 			runtime.Gosched()
 		}
 	}
-	rest := append(t.tasks.close(), t.own.close()...)
+	rest := append(t.tasks.Close(), t.own.Close()...)
 
 	s := &t.queue.stripes[0]
 	collect := func(to *Timeout) {
@@ -132,9 +117,9 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 		if !ok {
 			return
 		}
-		t.freeSlot()
+		t.limit.free()
 		if word&hooked != 0 {
-			h := to.task.(hook)
+			h := hookOf(to.task)
 			if h.disarmed(to, true); h.own() {
 				s.canceled.Add(1)
 				own = append(own, to)
@@ -172,7 +157,7 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 // Stop and then Shutdown.
 func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	left := t.Stop()
-	if !await(ctx, t.allTold) || !await(ctx, t.tasks.untilIdle()) || !await(ctx, t.own.untilIdle()) || !await(ctx, t.calls.untilIdle()) {
+	if !await(ctx, t.allTold) || !await(ctx, t.tasks.UntilIdle()) || !await(ctx, t.own.UntilIdle()) || !await(ctx, t.calls.UntilIdle()) {
 		return left, ctx.Err()
 	}
 	return left, nil

@@ -2,8 +2,9 @@ package hashedwheel
 
 import (
 	"sync/atomic"
-	"time"
 	"unsafe"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // The word
@@ -52,7 +53,7 @@ const (
 	queued     = 1 << 2 // on the queue, or about to be pushed
 	atWork     = 1 << 3 // repeating, and a run is in progress
 	moved      = 1 << 4 // reset since it was armed, or while at work
-	hooked     = 1 << 5 // the task is a hook; never changes
+	hooked     = 1 << 5 // the task has a hook; never changes
 	fresh      = 1 << 6 // in no bucket and on no list: the worker has never taken it off the queue
 	sumShift   = 7
 	sumMask    = 1<<4 - 1 // hash of the address of a timeout bound by Init, see checkCopy; 0 for others
@@ -63,6 +64,9 @@ const (
 	expired  = 2 // its task has been started, or is just about to be
 	canceled = 3 // ended by Cancel or by Stop
 )
+
+// Ticks fill the rest of the word exactly. Otherwise this does not compile.
+var _ [ticks.Bits]struct{} = [64 - tickShift]struct{}{}
 
 func status(word uint64) uint64 { return word & statusMask }
 func tickOf(word uint64) uint64 { return word >> tickShift }
@@ -78,6 +82,25 @@ func waits(word uint64) bool { return word&(statusMask|atWork) == pending }
 func pendingAt(word, tick uint64) uint64 {
 	return tick<<tickShift | word&(queued|atWork|hooked|fresh|sumMask<<sumShift) | pending
 }
+
+// A Task is what runs when a timeout expires. Tasks of different timeouts may run at the same time, on
+// goroutines of the timer or of an executor. With WithMaxConcurrency(1) they run one after another.
+type Task interface {
+	// Run is called with the handle of the timeout: once when it expires, or for each run of a repeating
+	// timeout. In terms of the Go memory model, arming the timeout, or resetting it, happens before the call.
+	Run(to *Timeout)
+}
+
+// TaskFunc is an adapter that makes a function a Task.
+type TaskFunc func(to *Timeout)
+
+// Run calls f(to).
+func (f TaskFunc) Run(to *Timeout) { f(to) }
+
+// plainFunc is TaskFunc for a function that does not need the handle.
+type plainFunc func()
+
+func (f plainFunc) Run(*Timeout) { f() }
 
 // A Timeout is the handle of a task that a Timer runs later. Any goroutine may call its methods at any
 // time, also from inside the task.
@@ -110,133 +133,28 @@ type Timeout struct {
 	bucket, pos uint32
 }
 
+// listed is the value of Timeout.bucket while the timeout is on the list of its crew, or on its way there, at
+// position pos. It stays when a runner takes the timeout.
+const listed = ^uint32(0)
+
 // wordPtr returns the word of a timeout that no other goroutine knows yet. It can be set without the fence
 // of an atomic store, because the push that makes the timeout known has one.
 func (to *Timeout) wordPtr() *uint64 { return (*uint64)(unsafe.Pointer(&to.word)) }
 
-// hook returns the timeout's hook, nil if it has none.
-func (to *Timeout) hook() hook {
-	if to.word.Load()&hooked == 0 {
-		return nil
-	}
-	return to.task.(hook)
-}
-
-// Cancel ends a pending timeout. It returns true for exactly one caller, and then the task never starts,
-// even if it was already due. It returns false if the timeout is not pending: it has never been armed, its
-// task has been started, or it has been canceled or returned by Stop. In the last two cases IsCanceled is
-// true. A repeating timeout is pending until its schedule ends, also while its task runs. As long as it is
-// pending, Cancel returns true, and no other run starts. Cancel waits for nothing, not even for a task that
-// is running. It allocates nothing, unless the task is a Canceler, or the timer's goroutine has to be started.
-func (to *Timeout) Cancel() bool {
-	word := to.word.Load()
-	if status(word) != pending {
-		return false
-	}
-	to.checkCopy(word)
-	t := to.timer
-	s := t.queue.stripe()
-	for ; status(word) == pending; word = to.word.Load() {
-		end := withStatus(word, canceled)
-		if word&queued != 0 {
-			// The worker will see this when it takes the timeout off the queue.
-			if to.word.CompareAndSwap(word, end) {
-				t.canceled(to, s, word)
-				return true
-			}
-			continue
-		}
-		// The worker has to remove the timeout if it lies in a bucket. After Stop there is no worker, and
-		// no bucket.
-		open := t.enter(s)
-		if open {
-			end |= queued
-		}
-		ok := to.word.CompareAndSwap(word, end)
-		if ok && open {
-			t.pushAgain(s, to)
-		}
-		t.leave(s)
-		if ok {
-			t.canceled(to, s, word)
-			return true
-		}
-	}
-	return false
-}
-
-// canceled does the remaining work after Cancel has ended a timeout. Word is the word from before the Cancel.
-func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
-	s.canceled.Add(1)
-	t.freeSlot()
-	if word&hooked != 0 {
-		to.task.(hook).disarmed(to, true)
+// checkCopy panics if the timeout, which has this word, is a copy of one that Init has bound. The queue and
+// the wheel know only the original. Go vet finds most copies, as it does for a mutex. It does not find
+// the copies that append makes when it grows a slice of structs. One of 15 copies goes unnoticed.
+func (to *Timeout) checkCopy(word uint64) {
+	if sum := word >> sumShift & sumMask; sum != 0 && sum != to.sum() {
+		panic("hashedwheel: a Timeout has been copied after Timer.Init, perhaps when a slice of structs grew")
 	}
 }
 
-// claim claims a timeout that is pending and due: the timeout becomes expired, or at work if it repeats. It
-// returns the new word. It returns 0 if the timeout was canceled or reset to a later tick. In the second case it
-// puts the timeout on the queue if necessary. Called only by a runner that is claiming.
-func (to *Timeout) claim() (claimed uint64) {
-	for {
-		word := to.word.Load()
-		switch {
-		case !waits(word):
-			return 0
-		case !to.timer.passed(tickOf(word)): // it was reset
-			if word&queued != 0 {
-				return 0
-			}
-			if to.word.CompareAndSwap(word, word|queued) {
-				to.timer.pushAgain(to.timer.queue.stripe(), to)
-				return 0
-			}
-		case word&hooked != 0:
-			if claimed = to.task.(hook).claim(to, word); claimed != 0 {
-				return claimed
-			}
-		default:
-			claimed = withStatus(word, expired)
-			if to.word.CompareAndSwap(word, claimed) {
-				return claimed
-			}
-		}
-	}
+// sum returns a hash of the address of the timeout, 1 to 15. It takes two multiplications. With only one,
+// as in spotAt, moving an array of structs would change either all of their sums, or hardly any.
+func (to *Timeout) sum() uint64 {
+	const odd = 0x9E3779B97F4A7C15
+	h := uint64(uintptr(unsafe.Pointer(to))) * odd
+	h = (h ^ h>>32) * odd
+	return 1 + h>>32*sumMask>>32
 }
-
-// IsExpired reports whether the timeout has expired: its task is about to run, is running or has run. A
-// repeating timeout expires only when its schedule ends. A Reset makes the timeout pending again.
-func (to *Timeout) IsExpired() bool { return status(to.word.Load()) == expired }
-
-// IsCanceled reports whether Cancel or Stop has ended the timeout before its task, or the next run of a
-// repeating task, was started. A Reset makes the timeout pending again.
-func (to *Timeout) IsCanceled() bool { return status(to.word.Load()) == canceled }
-
-// Deadline returns the tick boundary at which the timeout expires, or was to expire. For a repeating timeout
-// it is the boundary of the next run, or of the run in progress. It is the first one at or after the time
-// that was asked for. If the delay is too long to be represented, Deadline is some 292 years after New. If
-// the timeout has never been armed, it is the zero Time.
-func (to *Timeout) Deadline() time.Time {
-	word := to.word.Load()
-	if status(word) == idle {
-		return time.Time{}
-	}
-	c := &to.timer.clock
-	return c.start.Add(c.boundary(tickOf(word)))
-}
-
-// Task returns the task in every state of the timeout, and nil before Init. For a timeout made by
-// AfterFunc, it returns a Task that calls the function.
-func (to *Timeout) Task() Task {
-	task := to.task
-	for {
-		h, ok := task.(hook)
-		if !ok || h.unwrap() == nil {
-			return task
-		}
-		task = h.unwrap()
-	}
-}
-
-// Timer returns the timer that the timeout belongs to, and nil before Init.
-func (to *Timeout) Timer() *Timer { return to.timer }

@@ -6,6 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/crew"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 var (
@@ -20,94 +23,35 @@ var (
 	ErrNilTask = errors.New("hashedwheel: nil task")
 )
 
-// A Task is what runs when a timeout expires. Tasks of different timeouts may run at the same time, on
-// goroutines of the timer or of an executor. With WithMaxConcurrency(1) they run one after another.
-type Task interface {
-	// Run is called with the handle of the timeout: once when it expires, or for each run of a repeating
-	// timeout. In terms of the Go memory model, arming the timeout, or resetting it, happens before the call.
-	Run(to *Timeout)
-}
-
-// TaskFunc is an adapter that makes a function a Task.
-type TaskFunc func(to *Timeout)
-
-// Run calls f(to).
-func (f TaskFunc) Run(to *Timeout) { f(to) }
-
-// plainFunc is TaskFunc for a function that does not need the handle.
-type plainFunc func()
-
-func (f plainFunc) Run(*Timeout) { f() }
-
 // A Timer runs tasks after a delay. Make one with New and share it: most programs need only one. Any
 // goroutine may call its methods, also from inside a task. A Timer must not be copied. Methods of the zero
 // Timer panic.
 type Timer struct {
 	// Immutable after New.
-	clock        clock
+	clock        ticks.Clock
 	panicHandler func(to *Timeout, value any, stack []byte)
 	logger       *slog.Logger
 	name         string
 	queue        queue // its stripes are shared
 	limit        limit // its counter is shared
-	labels       labels
 
 	worker worker
-	tasks  crew[*Timeout] // runs the users' tasks
-	own    crew[*Timeout] // runs the library's own tasks, see hook.own
-	calls  crew[*call]    // notifies Cancelers, and logs
-	submit *crew[*call]   // calls the executor's submit; nil without an executor
+	tasks  crew.Crew[*Timeout] // runs the users' tasks
+	own    crew.Crew[*Timeout] // runs the library's own tasks, see hook.own
+	calls  crew.Calls          // notifies Cancelers, and logs
+
+	executor *crew.Executor[*Timeout] // nil without WithExecutor
 
 	// Shared.
-	stopped atomic.Bool
-	// The position of the worker: see presence.go. Without Cancelers, executor and refusals, the fields beside
-	// it are seldom written.
-	position atomic.Uint64
 	allTaken chan struct{} // closed when Stop has taken all timeouts
 	allTold  chan struct{} // closed when Stop has also notified the own tasks
 	returned atomic.Uint64
 	rejected atomic.Uint64
 	panics   atomic.Uint64
 
-	unsubmitted atomic.Uint64
-
-	lateness atomic.Pointer[recorder] // nil before the first task
+	lateness recorder
 
 	reviving sync.Mutex // if there is a limit, held while a timeout that is not pending is reset
-}
-
-// New returns a timer whose ticks count from now. It has no goroutine until the first timeout is armed. It
-// takes 4 KiB on a machine of two processors, and 36 KiB on one of 128 or more. While anything is pending,
-// a default timer takes 33 KiB more, most of it for the buckets.
-//
-// An error names the option that is wrong, its value, and what is allowed.
-func New(opts ...Option) (*Timer, error) {
-	c, err := newConfig(opts)
-	if err != nil {
-		return nil, err
-	}
-	t := &Timer{
-		clock:        newClock(c.tick),
-		panicHandler: c.panicHandler,
-		logger:       c.logger,
-		name:         c.name,
-		queue:        newQueue(),
-		allTaken:     make(chan struct{}),
-		allTold:      make(chan struct{}),
-	}
-	t.limit.max = int64(c.maxPending)
-	t.labels.set(c.name)
-	t.makeCrews(c)
-	t.worker.timer = t
-	t.worker.due.crew, t.worker.ownDue.crew = &t.tasks, &t.own
-	t.worker.clock = &t.clock
-	t.worker.queue = &t.queue
-	t.worker.wheelSize = c.wheelSize
-	t.worker.levels = c.levels
-	t.worker.shown.levels = make([]levelShown, c.levels)
-	t.worker.wake = make(chan struct{}, 1)
-	t.worker.done = make(chan struct{})
-	return t, nil
 }
 
 // NewTimeout arms a timeout that runs task once, after delay. With a delay of zero or less, it expires at
@@ -121,7 +65,26 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	if task == nil {
 		return nil, ErrNilTask
 	}
-	return t.newTimeout(task, bits, t.clock.dueIn(delay))
+	return t.newTimeout(task, bits, t.clock.DueIn(delay))
+}
+
+// NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as
+// a delay of zero. The result of time.Now has a monotonic reading, which Add keeps, and Round, UTC and In
+// remove. For a deadline that has one, NewTimeoutAt does not read the clock, except when the timer sleeps,
+// when the deadline seems to have passed, and once in 256 calls, to drop canceled timeouts.
+//
+// A deadline without a monotonic reading, such as one that was parsed or stored, is compared with the wall
+// clock once, during the call. Setting the wall clock later has no effect.
+func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
+	prepared, bits := prepareTask(task)
+	if prepared == nil {
+		return nil, ErrNilTask
+	}
+	tick, ahead := t.clock.DueAt(deadline)
+	if !ahead {
+		tick = t.ahead(tick)
+	}
+	return t.newTimeout(prepared, bits, tick)
 }
 
 // newTimeout arms a new timeout for a tick, which must lie ahead. Task and bits are the results of
@@ -134,7 +97,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 		return nil, err
 	}
 	if long != nil {
-		t.prune(long)
+		t.worker.prune(long)
 	}
 	return to, nil
 }
@@ -145,7 +108,7 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	word := to.wordPtr()
 	*word = pendingAt(*word|queued|fresh, tick)
 	s := t.queue.stripe()
-	if !t.takeSlot() {
+	if !t.limit.take() {
 		t.rejected.Add(1)
 		return nil, ErrTooManyPending
 	}
@@ -155,7 +118,7 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	alone, ok := t.push(&s.fresh, to)
 	if !ok {
 		s.armed.Add(^uint64(0))
-		t.freeSlot()
+		t.limit.free()
 		t.rejected.Add(1)
 		return nil, ErrStopped
 	}
@@ -165,20 +128,24 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	return long, nil
 }
 
-const notMade = "hashedwheel: the Timer was not made by New"
-
 // checkMade panics if New has not made the timer. Methods that arm a timeout need not call it: they read
-// the clock, which checks this too (see clock.checkBubble).
+// the clock, which checks this too (see ticks.Clock).
 func (t *Timer) checkMade() {
 	if t.queue.stripes == nil {
-		panic(notMade)
+		panic(ticks.NotMade)
 	}
 }
 
 // Tick returns the time from one tick boundary to the next, as set by WithTick.
 func (t *Timer) Tick() time.Duration {
 	t.checkMade()
-	return t.clock.tick
+	return t.clock.Tick
+}
+
+// IsStopped reports whether Stop has been called.
+func (t *Timer) IsStopped() bool {
+	t.checkMade()
+	return t.queue.shut.Load()
 }
 
 // AfterFunc arms a timeout that calls f once, after delay. It is like NewTimeout, for a function that does
@@ -200,7 +167,16 @@ func (t *Timer) push(st *stack, to *Timeout) (alone, ok bool) {
 // passed reports whether the boundary of a tick has passed. It reads the clock only if the position of the worker
 // does not settle this.
 func (t *Timer) passed(tick uint64) bool {
-	return tick <= t.position.Load()>>1 || tick <= t.clock.now()
+	return tick <= t.worker.position.Load()>>1 || tick <= t.clock.Now()
+}
+
+// ahead returns the tick if it lies ahead, and otherwise the next tick. It reads the clock only if the
+// worker's position does not settle this.
+func (t *Timer) ahead(tick uint64) uint64 {
+	if position := t.worker.position.Load(); position&attending == 0 || tick <= position>>1 {
+		tick = max(tick, t.clock.DueIn(0))
+	}
+	return tick
 }
 
 // pushAgain is push for a timeout that the worker has taken off the queue before. The worker moves it,
@@ -210,36 +186,38 @@ func (t *Timer) pushAgain(s *stripe, to *Timeout) {
 	t.push(&s.known, to)
 }
 
-// reportPanic passes a panic to the panic handler, or logs it if there is none. If to is nil, the executor
-// has panicked: that is always logged.
-func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
-	t.panics.Add(1)
-	if t.panicHandler != nil && to != nil {
-		t.panicHandler(to, value, stack)
-		return
-	}
-	if to == nil {
-		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", string(stack))
-		return
-	}
-	t.log().Error("hashedwheel: task panicked",
-		"panic", value, "timeout", to.String(), "stack", string(stack))
+// A limit gives each pending timeout one of max slots. A timeout takes its slot before it becomes pending,
+// and frees it after it has ended.
+type limit struct {
+	max int64 // immutable after New; 0 for no limit
+
+	// All goroutines write inUse, so no other field may lie in its cache line. Without a limit nothing
+	// reads or writes it.
+	_     [64]byte
+	inUse atomic.Int64 // never more than max
+	_     [64]byte
 }
 
-// log returns the logger to use. Logging runs user code: the handler of the logger.
-func (t *Timer) log() *slog.Logger {
-	l := t.logger
-	if l == nil {
-		l = slog.Default()
+// take takes a slot for a timeout that is about to become pending, and reports whether one was free.
+// Without a limit it does nothing, and returns true.
+//
+// It must not add first, and subtract again if that was too much. In between, another goroutine that has
+// just freed a slot would be refused.
+func (l *limit) take() bool {
+	if l.max == 0 {
+		return true
 	}
-	if t.name != "" {
-		l = l.With("timer", t.name)
+	for n := l.inUse.Load(); n < l.max; n = l.inUse.Load() {
+		if l.inUse.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
-	return l
+	return false
 }
 
-// Name returns the name set by WithName.
-func (t *Timer) Name() string {
-	t.checkMade()
-	return t.name
+// free frees the slot of a timeout that is no longer pending.
+func (l *limit) free() {
+	if l.max > 0 {
+		l.inUse.Add(-1)
+	}
 }

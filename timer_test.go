@@ -1,16 +1,20 @@
 package hashedwheel
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-	"weak"
+	"unsafe"
 
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -124,96 +128,6 @@ func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 		pass(2 * time.Hour)
 		require.Equal(t, []time.Time{start.Add(time.Hour + 2*time.Millisecond), start.Add(2 * time.Hour)}, fired.all()[5:])
 	})
-}
-
-// The test does random operations on a Timer and on a model, which is a list sorted by deadline. The timeouts are
-// made by the timer or are fields of structs, and are armed with delays and with deadlines. Each timeout fires at
-// the boundaries that the model gives, and at no other time. The number of pending timeouts agrees at every step.
-func TestTimerModel(t *testing.T) {
-	for range sized(3, 8, 25) {
-		virtual(t, func(t *testing.T) {
-			r := newRand(t)
-			tick := []time.Duration{1, 10, 1001, time.Millisecond, 7 * time.Millisecond}[r.IntN(5)]
-			size := 1 << r.IntN(8)
-			timer := newTimer(t, WithTick(tick), WithWheelSize(size))
-			m := model{start: time.Now(), tick: tick}
-
-			delay := func() time.Duration {
-				switch r.IntN(4) {
-				case 0:
-					return time.Duration(r.Int64N(5)-3) * tick
-				case 1:
-					return time.Duration(r.Int64N(int64(4 * tick)))
-				}
-				return time.Duration(r.Int64N(int64(tick) * int64(3*size)))
-			}
-			for range 1500 {
-				var any *modelTimeout
-				if len(m.all) > 0 {
-					any = m.all[len(m.all)-1-min(r.IntN(len(m.all)), r.IntN(200))]
-				}
-				switch op := r.IntN(10); {
-				case op < 3 || any == nil:
-					mt := &modelTimeout{}
-					run := TaskFunc(func(*Timeout) { mt.fired.note() })
-					m.all = append(m.all, mt)
-					d := delay()
-					var err error
-					switch r.IntN(3) {
-					case 0:
-						mt.to, err = timer.NewTimeout(run, d)
-						m.arm(mt, d)
-					case 1:
-						mt.to, err = timer.NewTimeoutAt(run, time.Now().Add(d))
-						m.arm(mt, d)
-					default: // idle until a Reset arms it
-						mt.to = &mt.own
-						timer.Init(mt.to, run)
-					}
-					require.NoError(t, err)
-				case op < 5:
-					require.Equal(t, any.pending, any.to.Cancel())
-					m.disarm(any)
-				case op < 8:
-					d := delay()
-					var active bool
-					var err error
-					switch r.IntN(5) {
-					case 0, 1:
-						active, err = any.to.Reset(d)
-					case 2, 3:
-						active, err = any.to.ResetAt(time.Now().Add(d))
-					default:
-						if active = any.to.Move(d); !active {
-							require.False(t, any.pending)
-							continue
-						}
-					}
-					require.NoError(t, err)
-					require.Equal(t, any.pending, active)
-					m.arm(any, d)
-				default:
-					pass(time.Duration(r.Int64N(int64(tick) * int64(1+r.IntN(size)))))
-					m.expire()
-				}
-				for _, mt := range []*modelTimeout{any, m.any(r)} {
-					if mt != nil {
-						mt.check(t)
-					}
-				}
-				require.Equal(t, len(m.sorted), timer.Pending())
-			}
-			pass(time.Duration(4*size+4) * tick)
-			m.expire()
-			for _, mt := range m.all {
-				mt.check(t)
-			}
-			require.Zero(t, timer.Pending())
-			require.Zero(t, timer.worker.presence.Load(), "the worker has not ended")
-			st := timer.Stats()
-			require.Equal(t, st.Accepted, st.Expired+st.Canceled)
-		})
-	}
 }
 
 // model is a timer that is so simple that it is obviously right.
@@ -339,210 +253,6 @@ func TestMaxPending(t *testing.T) {
 	})
 }
 
-// Stop hands back the pending timeouts, wherever they are. After Stop every arming is refused.
-func TestStop(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(10*time.Millisecond), WithWheelSize(4))
-		var fired atomic.Int64
-		arm := func(delay time.Duration) *Timeout {
-			to, err := timer.AfterFunc(delay, func() { fired.Add(1) })
-			require.NoError(t, err)
-			return to
-		}
-		gone := arm(time.Millisecond)
-		near, far, never := arm(20*time.Millisecond), arm(time.Hour), arm(math.MaxInt64)
-		late := arm(time.Hour)
-		time.Sleep(10 * time.Millisecond) // now these are in buckets
-		synctest.Wait()
-		fresh := arm(0) // this and the next are on the queue
-		moved := arm(time.Hour)
-		_, err := late.Reset(2 * time.Hour) // the worker does not know of this
-		require.NoError(t, err)
-		_, err = far.Reset(15 * time.Millisecond) // nor of this, for which far is on the queue
-		require.NoError(t, err)
-		canceled := arm(time.Hour)
-		require.True(t, canceled.Cancel())
-
-		left := timer.Stop()
-		require.ElementsMatch(t, []*Timeout{near, far, never, late, fresh, moved}, left)
-		require.True(t, timer.IsStopped())
-		require.Zero(t, timer.Pending())
-		for _, to := range left {
-			assert.True(t, to.IsCanceled())
-			assert.False(t, to.IsExpired())
-			assert.False(t, to.Cancel())
-		}
-		require.Nil(t, timer.Stop())
-
-		for _, to := range append(left, gone, canceled) {
-			before := to.String()
-			active, err := to.Reset(0)
-			require.False(t, active)
-			require.ErrorIs(t, err, ErrStopped)
-			require.Equal(t, before, to.String())
-		}
-		to, err := timer.AfterFunc(0, nop)
-		require.ErrorIs(t, err, ErrStopped)
-		require.Nil(t, to)
-
-		pass(3 * time.Hour)
-		require.EqualValues(t, 1, fired.Load())
-		require.Equal(t, Stats{Accepted: 8, Expired: 1, Canceled: 1, Returned: 6, Rejected: 9}, outcomes(timer))
-	})
-}
-
-func TestStopOfAFreshTimer(t *testing.T) {
-	timer := newTimer(t)
-	require.False(t, timer.IsStopped())
-	require.Empty(t, timer.Stop())
-	require.Nil(t, timer.Stop())
-	require.True(t, timer.IsStopped())
-}
-
-// Stop does not wait for a task that takes long. On virtual time Stop takes no time, on real time not much.
-func TestStopDoesNotWaitForLongTasks(t *testing.T) {
-	stop := func(t *testing.T, started chan bool) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		release := make(chan bool)
-		defer close(release)
-		_, err := timer.AfterFunc(0, func() { started <- true; <-release })
-		require.NoError(t, err)
-		<-started
-		before := time.Now()
-		timer.Stop()
-		require.Less(t, time.Since(before), patience)
-		if before.Year() == 2000 { // in a bubble, which starts in 2000
-			require.Zero(t, time.Since(before))
-		}
-	}
-	virtual(t, func(t *testing.T) { stop(t, make(chan bool)) })
-	stop(t, make(chan bool))
-}
-
-// After Stop the timer does not keep the returned timeouts in memory, and no handle keeps another one in memory.
-func TestStopReleases(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		var others []weak.Pointer[Timeout]
-		arm := func() {
-			for range 50 {
-				to, err := timer.AfterFunc(time.Hour, nop)
-				require.NoError(t, err)
-				others = append(others, weak.Make(to))
-			}
-		}
-		arm() // in buckets
-		pass(2 * time.Millisecond)
-		arm() // on the queue
-		kept := timer.Stop()[:0:0]
-		for _, p := range others {
-			if len(kept) == 0 {
-				kept = append(kept, p.Value())
-			}
-		}
-		runtime.GC()
-		for i, p := range others[1:] {
-			require.Nil(t, p.Value(), "timeout %d", i+1)
-		}
-		runtime.KeepAlive(kept)
-		runtime.KeepAlive(timer)
-	})
-}
-
-// Stop inside a task also returns the timeouts that come after this task at the same tick.
-func TestStopFromInsideATask(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
-		ran, left := 0, 0
-		for range 10 {
-			_, err := timer.AfterFunc(time.Millisecond, func() {
-				ran++
-				left += len(timer.Stop())
-			})
-			require.NoError(t, err)
-		}
-		_, err := timer.AfterFunc(time.Hour, nop)
-		require.NoError(t, err)
-		pass(time.Minute)
-		require.Equal(t, 1, ran)
-		require.Equal(t, 10, left)
-	})
-}
-
-// A wrong option is an error that names it, its value and what is allowed.
-func TestWrongOptions(t *testing.T) {
-	for _, c := range []struct {
-		opt  Option
-		want string
-	}{
-		{WithTick(0), "hashedwheel: WithTick(0s): the tick must be positive"},
-		{WithTick(-time.Second), "hashedwheel: WithTick(-1s): the tick must be positive"},
-		{WithWheelSize(0), "hashedwheel: WithWheelSize(0): the size must be 1 to 1048576"},
-		{WithWheelSize(1<<20 + 1), "hashedwheel: WithWheelSize(1048577): the size must be 1 to 1048576"},
-		{WithLevels(0), "hashedwheel: WithLevels(0): the number must be 1 to 8"},
-		{WithLevels(9), "hashedwheel: WithLevels(9): the number must be 1 to 8"},
-		{WithMaxConcurrency(-1), "hashedwheel: WithMaxConcurrency(-1): the limit must be positive, or 0 for none"},
-		{WithMaxPending(-1), "hashedwheel: WithMaxPending(-1): the limit must be positive, or 0 for none"},
-	} {
-		timer, err := New(c.opt)
-		require.EqualError(t, err, c.want)
-		require.Nil(t, timer)
-	}
-}
-
-func TestOptions(t *testing.T) {
-	c, err := newConfig(nil)
-	require.NoError(t, err)
-	require.Equal(t, config{tick: 100 * time.Millisecond, wheelSize: 512, levels: 1}, c)
-
-	for n, want := range map[int]int{1: 1, 2: 2, 3: 4, 511: 512, 512: 512, 513: 1024, 1 << 20: 1 << 20} {
-		c, err := newConfig([]Option{WithWheelSize(n), nil})
-		require.NoError(t, err)
-		require.Equal(t, want, c.wheelSize)
-	}
-}
-
-// Each option for a number or a name arrives at the part that it configures.
-func TestOptionsAreApplied(t *testing.T) {
-	timer := newTimer(t, WithTick(3*time.Second), WithWheelSize(100), WithLevels(3), WithMaxPending(9), WithMaxConcurrency(8),
-		WithName("some"))
-	require.Equal(t, 3*time.Second, timer.clock.tick)
-	require.Equal(t, 128, timer.worker.wheelSize)
-	require.Equal(t, 3, timer.worker.levels)
-	require.EqualValues(t, 9, timer.limit.max)
-	require.Equal(t, 8, timer.tasks.limit)
-	require.Equal(t, "some", timer.Name())
-}
-
-// A new timer takes at most 1 KiB more memory than the documentation of New says, on machines with few processors
-// and with many. A timer that has been used, and has nothing pending, takes at most 1 KB more.
-func TestEmptyTimerIsSmall(t *testing.T) {
-	for procs, most := range map[int]int{1: 5 << 10, 2: 5 << 10, 8: 6 << 10, 256: 37 << 10} {
-		func() {
-			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-			const n = 200
-			timers := make([]*Timer, n)
-			before := heapInUse()
-			for i := range timers {
-				timers[i] = newTimer(t)
-			}
-			size := int(heapInUse()-before) / n
-			t.Logf("%d processors: %d bytes", procs, size)
-			require.LessOrEqual(t, size, most)
-			for _, timer := range timers {
-				to, err := timer.AfterFunc(time.Hour, nop)
-				require.NoError(t, err)
-				require.True(t, to.Cancel())
-			}
-			for _, timer := range timers {
-				require.Eventually(t, func() bool { return timer.worker.presence.Load() == absent }, patience, time.Millisecond)
-			}
-			require.LessOrEqual(t, int(heapInUse()-before)/n, most+1<<10)
-			runtime.KeepAlive(timers)
-		}()
-	}
-}
-
 // A nil task gives an error at once, not a panic later.
 func TestNilTask(t *testing.T) {
 	timer := newTimer(t)
@@ -555,4 +265,375 @@ func TestNilTask(t *testing.T) {
 	require.ErrorIs(t, err, ErrNilTask)
 	require.Nil(t, to)
 	require.Zero(t, timer.Stats())
+}
+
+const (
+	usedInside  = "hashedwheel: a Timer made outside of a testing/synctest bubble is used inside one: make it inside the bubble"
+	usedOutside = "hashedwheel: a Timer made in a testing/synctest bubble is used outside of it"
+)
+
+// requireMisuse requires that each way to arm a timeout panics with the given words. The embedded timeout is bound
+// to the timer. The deadline was made where the timer was made, inside or outside the bubble.
+func requireMisuse(t *testing.T, timer *Timer, embedded *Timeout, deadline time.Time, words string) {
+	t.Helper()
+	task := TaskFunc(func(*Timeout) {})
+	group := NewGroup(timer)
+	for name, arm := range map[string]func(){
+		"NewTimeout":             func() { timer.NewTimeout(task, time.Hour) },
+		"AfterFunc":              func() { timer.AfterFunc(0, nop) },
+		"NewTimeoutAt, here":     func() { timer.NewTimeoutAt(task, time.Now().Add(time.Hour)) },
+		"NewTimeoutAt, there":    func() { timer.NewTimeoutAt(task, deadline) },
+		"NewTimeoutAt, no clock": func() { timer.NewTimeoutAt(task, deadline.Round(0)) },
+		"Reset":                  func() { embedded.Reset(time.Hour) },
+		"ResetAt, here":          func() { embedded.ResetAt(time.Now().Add(time.Hour)) },
+		"ResetAt, there":         func() { embedded.ResetAt(deadline) },
+		"ScheduleAtFixedRate":    func() { timer.ScheduleAtFixedRate(task, time.Hour, time.Hour) },
+		"ScheduleWithFixedDelay": func() { timer.ScheduleWithFixedDelay(task, time.Hour, time.Hour) },
+		"Schedule":               func() { timer.Schedule(task, Every(time.Hour)) },
+		"Group":                  func() { group.NewTimeout(task, time.Hour) },
+	} {
+		require.PanicsWithValue(t, words, arm, name)
+	}
+	require.Zero(t, timer.Stats().Accepted)
+	group.Close() // the panic has left no lock held
+}
+
+// In a bubble, the time of a timer from outside would stand still.
+func TestTimerFromOutsideABubble(t *testing.T) {
+	timer := newTimer(t)
+	var embedded Timeout
+	timer.Init(&embedded, TaskFunc(func(*Timeout) {}))
+	deadline := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		requireMisuse(t, timer, &embedded, deadline, usedInside)
+	})
+
+	// A pending timeout can be moved only outside.
+	to, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		require.PanicsWithValue(t, usedInside, func() { to.Move(time.Hour) })
+		require.PanicsWithValue(t, usedInside, func() { to.Reset(time.Hour) })
+	})
+	require.True(t, to.Move(time.Hour))
+	require.True(t, to.Cancel())
+}
+
+// Outside, a timer from a bubble would find that decades have passed.
+func TestTimerFromABubble(t *testing.T) {
+	var timer *Timer
+	var embedded Timeout
+	var deadline time.Time
+	synctest.Test(t, func(t *testing.T) {
+		timer = newTimer(t)
+		timer.Init(&embedded, TaskFunc(func(*Timeout) {}))
+		deadline = time.Now().Add(time.Hour)
+	})
+	requireMisuse(t, timer, &embedded, deadline, usedOutside)
+	require.PanicsWithValue(t, usedOutside, func() { timer.clock.DueAt(deadline) }) // also if the worker is awake
+}
+
+// slotsInUse returns how many slots of the limit are in use.
+func (t *Timer) slotsInUse() int { return int(t.limit.inUse.Load()) }
+
+// Each limit is exact: n timeouts are accepted, one more is refused, and each one that ends makes room for one.
+func TestLimitIsExact(t *testing.T) {
+	for _, limit := range []int{1, 2, 7, 100, 10_000} {
+		timer := newTimer(t, WithTick(time.Hour), WithMaxPending(limit))
+		var all []*Timeout
+		for range 3 {
+			for len(all) < limit {
+				to, err := timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				all = append(all, to)
+			}
+			_, err := timer.AfterFunc(time.Hour, nop)
+			require.ErrorIs(t, err, ErrTooManyPending)
+			require.Equal(t, limit, timer.Pending())
+			for _, to := range all[limit/3:] {
+				require.True(t, to.Cancel())
+			}
+			all = all[:limit/3]
+		}
+		require.Equal(t, limit/3, timer.slotsInUse())
+	}
+}
+
+// Goroutines arm and cancel timeouts. Where the limit is as high as the most that they hold, none is refused. Where it
+// is lower, some are, and the limit is never exceeded.
+func TestLimitRace(t *testing.T) {
+	const users = 8
+	for _, most := range []int{1, 3, 1250} { // that one goroutine holds
+		t.Run("enough", func(t *testing.T) { require.Zero(t, raceForSlots(t, users, most, users*most)) })
+		t.Run("too few", func(t *testing.T) { require.NotZero(t, raceForSlots(t, users, most, (users*most+1)/2)) })
+	}
+}
+
+// raceForSlots has users arm up to most timeouts each, and returns how many were refused.
+func raceForSlots(t *testing.T, users, most, limit int) int64 {
+	timer := newTimer(t, WithTick(time.Hour), WithMaxPending(limit))
+	var held, refused atomic.Int64
+	var wg sync.WaitGroup
+	seeds := newRand(t)
+	for range users {
+		r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
+		wg.Go(func() {
+			for end := time.Now().Add(stressTime(t) / 4); goesOn(end, limit == users*most || refused.Load() > 0); {
+				var mine []*Timeout
+				for range 1 + r.IntN(most) {
+					to, err := timer.AfterFunc(time.Hour, nop)
+					if err != nil {
+						assert.ErrorIs(t, err, ErrTooManyPending)
+						refused.Add(1)
+						break
+					}
+					mine = append(mine, to)
+					assert.LessOrEqual(t, held.Add(1), int64(limit))
+				}
+				runtime.Gosched()
+				for _, to := range mine {
+					held.Add(-1)
+					assert.True(t, to.Cancel())
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, timer.slotsInUse())
+	return refused.Load()
+}
+
+// A million pending timeouts, spread over all buckets, take at most 64 bytes each, for the Timeout and its entry. A
+// timeout that is a field of the caller's struct takes only its entry.
+func TestMemoryOfPendingTimeouts(t *testing.T) {
+	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
+		t.Skip("these are the sizes of 64-bit machines, without the race detector")
+	}
+	n := sized(200_000, 1_000_000, 1_000_000)
+	ticks := n / 2000 // with the same number of timeouts, whatever n is
+	delay := func(i int) time.Duration { return 10*time.Minute + time.Duration(i%(100*ticks))*time.Millisecond }
+	perTimeout := func(arm func(i int, timer *Timer)) float64 {
+		timer := newTimer(t)
+		before := heapInUse()
+		for i := range n {
+			arm(i, timer)
+		}
+		for timer.Stats().Queued > 0 {
+			time.Sleep(time.Millisecond) // on real time, because the heap is measured
+		}
+		size := float64(heapInUse()-before) / float64(n)
+		require.Equal(t, n, timer.Pending())
+		timer.Stop()
+		return size
+	}
+
+	handed := perTimeout(func(i int, timer *Timer) {
+		if _, err := timer.AfterFunc(delay(i), nop); err != nil {
+			t.Fatal(err)
+		}
+	})
+	require.LessOrEqual(t, handed, 64.0)
+
+	calls := make([]embeddedCall, n)
+	embedded := perTimeout(func(i int, timer *Timer) {
+		timer.Init(&calls[i].timeout, &calls[i])
+		if _, err := calls[i].timeout.Reset(delay(i)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	require.LessOrEqual(t, embedded, 16.0)
+	t.Logf("%.1f B, embedded %.1f B", handed, embedded)
+	runtime.KeepAlive(calls)
+}
+
+type embeddedCall struct{ timeout Timeout }
+
+func (*embeddedCall) Run(*Timeout) {}
+
+// Buckets take as much memory as the documentation of WithWheelSize says. Those of a default timer take as much as the
+// documentation of New says, because the allocator rounds up to 32 KiB.
+func TestMemoryOfBuckets(t *testing.T) {
+	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
+		t.Skip("these are the sizes of 64-bit machines, without the race detector")
+	}
+	require.EqualValues(t, 56, unsafe.Sizeof(bucket{}))
+	require.Less(t, maxWheelSize*unsafe.Sizeof(bucket{}), uintptr(59_000_000))
+
+	wheels := make([]*wheel, 1000)
+	before := heapInUse()
+	for i := range wheels {
+		wheels[i] = newWheel(defaultWheelSize, 1, 0)
+		wheels[i].place(new(Timeout), 1)
+	}
+	size := int(heapInUse()-before) / len(wheels)
+	runtime.KeepAlive(wheels)
+	require.Greater(t, size, 32<<10)
+	require.LessOrEqual(t, size, 33<<10)
+}
+
+// The test runs up to the last tick of a clock. Timeouts that are due before the end expire in time. Timeouts that
+// are due after it never expire, and Stop returns them. With a tick below a microsecond the bits of the word end
+// first, after 104 days for a nanosecond. With longer ticks the range of a Duration ends first, after 292 years.
+func TestLastTick(t *testing.T) {
+	for _, tick := range []time.Duration{1, 7, time.Millisecond, time.Hour} {
+		virtual(t, func(t *testing.T) {
+			timer := newTimer(t, WithTick(tick))
+			c := &timer.clock
+			const left = 1000 // ticks
+			last := min(uint64(math.MaxInt64/tick), ticks.Never-1)
+			old := c.Boundary(last) - left*tick
+			c.Start = time.Now().Add(-old)
+			require.Equal(t, last-left, c.Now())
+			start := time.Now()
+			var fired moments
+			arm := func(delay time.Duration) *Timeout {
+				to, err := timer.AfterFunc(delay, fired.note)
+				require.NoError(t, err)
+				return to
+			}
+			never := []*Timeout{arm(left*tick + 1), arm(math.MaxInt64), arm(2 * left * tick)}
+			for _, n := range []time.Duration{0, 1, 2, 500, 999, 1000} {
+				arm(n * tick)
+			}
+			moved := arm(left*tick + 1)
+			_, err := moved.Reset(3 * tick)
+			require.NoError(t, err)
+			never = append(never, arm(5*tick))
+			_, err = never[3].Reset(left*tick + 1)
+			require.NoError(t, err)
+
+			pass(left * tick)
+			require.Equal(t, []time.Duration{tick, tick, 2 * tick, 3 * tick, 500 * tick, 999 * tick, 1000 * tick}, fired.since(start))
+			never = append(never, arm(0), arm(tick)) // there are no more boundaries
+			pass(min(10*left*tick, time.Hour))
+			require.Len(t, fired.all(), 7)
+			require.ElementsMatch(t, never, timer.Stop())
+		})
+	}
+}
+
+// When counters wrap around, the timer still works, because it uses only their differences.
+func TestCountersWrap(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newFakedTimer(t, WithTick(time.Millisecond))
+		const before = math.MaxUint64 - 5
+		for i := range timer.queue.stripes {
+			s := &timer.queue.stripes[i]
+			for _, c := range []*atomic.Uint64{&s.armed, &s.pushedAgain, &s.rearmed, &s.canceled} {
+				c.Store(before)
+			}
+			timer.worker.taken.Add(before)
+			timer.worker.taken.Add(before)
+			timer.returned.Add(before)
+		}
+		for range 3 {
+			for range 20 {
+				_, err := timer.AfterFunc(time.Millisecond, nop)
+				require.NoError(t, err)
+				to, err := timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				require.True(t, to.Cancel())
+				_, err = to.Reset(time.Hour)
+				require.NoError(t, err)
+			}
+			require.Equal(t, 40, timer.Pending())
+			pass(5 * time.Millisecond)
+			require.Equal(t, 20, timer.Pending())
+			require.Zero(t, timer.Stats().Queued)
+			timer.cancelAll(t)
+			pass(5 * time.Millisecond)
+			require.Zero(t, timer.Pending())
+		}
+		// Tasks that block need runners. Their number is computed from the same counters.
+		for range 50 {
+			_, err := timer.AfterFunc(0, func() { time.Sleep(time.Hour) })
+			require.NoError(t, err)
+		}
+		pass(10 * time.Millisecond)
+		require.Equal(t, 50, timer.Stats().Running)
+		pass(time.Hour)
+	})
+}
+
+// cancelAll cancels the timeouts in the wheel.
+func (t *Timer) cancelAll(tb testing.TB) {
+	t.worker.mu.Lock()
+	var all []*Timeout
+	t.worker.wheel.each(func(to *Timeout) { all = append(all, to) })
+	t.worker.mu.Unlock()
+	for _, to := range all {
+		require.True(tb, to.Cancel())
+	}
+}
+
+// Each method of a Timer that New has not made panics with a clear message. So does NewGroup with such
+// a timer.
+func TestZeroTimer(t *testing.T) {
+	ctx, task := context.Background(), Task(TaskFunc(nopTask))
+	arguments := map[string][]any{
+		"AfterFunc":              {time.Hour, nop},
+		"Buckets":                {0},
+		"Init":                   {new(Timeout), task},
+		"IsStopped":              {},
+		"Name":                   {},
+		"NewTimeout":             {task, time.Hour},
+		"NewTimeoutAt":           {task, time.Now().Add(time.Hour)},
+		"Pending":                {},
+		"Schedule":               {task, Every(time.Hour)},
+		"ScheduleAtFixedRate":    {task, time.Hour, time.Hour},
+		"ScheduleWithFixedDelay": {task, time.Hour, time.Hour},
+		"Shutdown":               {ctx},
+		"Sleep":                  {ctx, time.Hour},
+		"Stats":                  {},
+		"Stop":                   {},
+		"String":                 {},
+		"Tick":                   {},
+	}
+	requireNotMade[Timer](t, ticks.NotMade, arguments)
+	var zero Timer
+	for _, f := range []func(){
+		func() { NewGroup(&zero) },
+		func() { zero.Stop() },
+		func() { zero.Stop() }, // a second call does not block
+		func() { zero.NewTimeoutAt(task, time.Now().Add(-time.Hour)) },
+		func() { zero.AfterFunc(-1, nop) },
+	} {
+		require.PanicsWithValue(t, ticks.NotMade, f)
+	}
+}
+
+// So does each method of a Group that NewGroup has not made.
+func TestZeroGroup(t *testing.T) {
+	task := Task(TaskFunc(nopTask))
+	requireNotMade[Group](t, "hashedwheel: the Group was not made by NewGroup", map[string][]any{
+		"AfterFunc":              {time.Hour, nop},
+		"Cancel":                 {},
+		"Close":                  {},
+		"Len":                    {},
+		"NewTimeout":             {task, time.Hour},
+		"Schedule":               {task, Every(time.Hour)},
+		"ScheduleAtFixedRate":    {task, time.Hour, time.Hour},
+		"ScheduleWithFixedDelay": {task, time.Hour, time.Hour},
+	})
+	require.PanicsWithValue(t, "hashedwheel: NewGroup: nil Timer", func() { NewGroup(nil) })
+}
+
+// requireNotMade calls each method of a zero T, and fails unless it panics with the message. Arguments holds the
+// arguments of each method.
+func requireNotMade[T any](t *testing.T, message string, arguments map[string][]any) {
+	t.Helper()
+	methods := reflect.TypeFor[*T]()
+	for i := range methods.NumMethod() {
+		method := methods.Method(i)
+		args, ok := arguments[method.Name]
+		require.True(t, ok, "arguments for %s", method.Name)
+		zero := new(T)
+		for range 2 { // the first panic leaves no lock held
+			in := []reflect.Value{reflect.ValueOf(zero)}
+			for _, arg := range args {
+				in = append(in, reflect.ValueOf(arg))
+			}
+			require.PanicsWithValue(t, message, func() { method.Func.Call(in) }, method.Name)
+		}
+	}
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"sync/atomic"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // A wheel keeps timeouts by the tick at which they are due. It has levels of buckets, and the number of
@@ -38,14 +41,14 @@ type wheel struct {
 	bits   uint   // size is 1 << bits
 	step   uint   // 1 << step blocks of a level are one block of the level above
 	now    uint64 // the tick where the hand is; all timeouts due up to this tick have been emitted
-	next   uint64 // there is nothing to do before this tick; neverTick when empty. See refresh
+	next   uint64 // there is nothing to do before this tick; ticks.Never when empty. See refresh
 	count  int    // entries in all buckets
 }
 
 // newWheel returns an empty wheel at tick now. Size, the number of buckets on each level, must be a power of
 // two.
 func newWheel(size, levels int, now uint64) *wheel {
-	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, next: neverTick}
+	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, next: ticks.Never}
 	w.step = max(w.bits, 1) - 1
 	for i := range w.levels {
 		w.levels[i].shift = uint(i) * w.step
@@ -215,9 +218,9 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 	return base + earliest
 }
 
-// earliest returns the first tick at which the wheel needs the worker, or neverTick if there is none.
+// earliest returns the first tick at which the wheel needs the worker, or ticks.Never if there is none.
 func (w *wheel) earliest() uint64 {
-	next := uint64(neverTick)
+	next := uint64(ticks.Never)
 	for i := range w.levels {
 		next = w.levels[i].earliest(w.now, next)
 	}
@@ -233,5 +236,100 @@ func (w *wheel) each(f func(to *Timeout)) {
 				f(b.at(pos).to)
 			}
 		}
+	}
+}
+
+// Cascading
+//
+// When the hand enters the block of a bucket on an upper level, all timeouts in that bucket must be on a
+// lower level. Moving them just then would delay other timeouts that are due: a bucket may hold millions,
+// and moving one costs 20 ns, or 100 ns where memory is cold. So the worker moves them while the hand goes
+// through the block before, a few at a time, between the ticks. No timeout of that block is added meanwhile:
+// one turn of the level below is two blocks, so that level already reaches to the end of the bucket's block.
+//
+// For a bucket with few entries the worker does not wake up. Timeouts that have not moved down in time
+// move when the hand gets there.
+
+// cascadeChunk is how many entries the worker checks before it checks the clock again.
+const cascadeChunk = 1 << 10
+
+// cascade moves down some of the timeouts whose blocks the hand enters next, and reports whether
+// there may be more. It calls emit for each timeout that is already due.
+func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
+	budget := cascadeChunk
+	for i := 1; i < len(w.levels) && budget > 0; i++ {
+		budget -= w.bringDown(i, budget, emit)
+	}
+	return budget == 0
+}
+
+// bringDown is cascade for one level. Most bounds how many entries it checks. It returns how many it has
+// checked.
+func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int) {
+	l := &w.levels[i]
+	block := w.now>>l.shift + 1
+	slot := block & (1<<w.bits - 1)
+	if l.shift == 0 || l.buckets == nil || !l.occupied.has(slot) {
+		return 0
+	}
+	b := &l.buckets[slot]
+	if b.min>>l.shift > block {
+		return 0 // all entries belong to a later round
+	}
+	if l.block != block {
+		l.block, l.toCascade = block, b.len()
+	}
+	// Entries may have been removed meanwhile. Their gaps were filled from the end, so all entries that
+	// have not been checked yet are still below toCascade.
+	l.toCascade = min(l.toCascade, b.len())
+	checked = min(l.toCascade, most)
+	if checked == 0 {
+		return 0
+	}
+	w.visit(i, slot, l.toCascade-checked, l.toCascade, block, emit)
+	l.toCascade -= checked
+	switch {
+	case l.toCascade == 0:
+		l.findMin(slot)
+	case b.len() > 0:
+		l.stale.set(slot)
+	}
+	return checked
+}
+
+// levelsShown holds the state of the wheel that the worker publishes for Stats, so that reading it needs
+// no lock. The worker may hold its lock for as long as a million timeouts take, but Stats never waits for that
+// lock. The worker publishes at the end of each round, and several times while it
+// drains a long queue.
+type levelsShown struct {
+	levels []levelShown // one for each level of the wheel; the slice is immutable after New
+	wheel  atomic.Bool  // there is a wheel; written last
+}
+
+// A levelShown holds the state of one level. A reader may see some fields from one show and some from the
+// next.
+type levelShown struct{ hand, inUse, count atomic.Uint64 }
+
+// show publishes the state of a wheel, or that there is none if w is nil. Called by the owner of the
+// wheel.
+func (s *levelsShown) show(w *wheel) {
+	if w != nil {
+		for i := range w.levels {
+			l, shown := &w.levels[i], &s.levels[i]
+			change(&shown.hand, w.now>>l.shift&(1<<w.bits-1))
+			change(&shown.inUse, uint64(l.inUse))
+			change(&shown.count, uint64(l.count))
+		}
+	}
+	if s.wheel.Load() != (w != nil) {
+		s.wheel.Store(w != nil)
+	}
+}
+
+// change stores a value that only the caller writes. Most often the value is the same as before. Then change
+// does not write, so other processors keep the cache line.
+func change(x *atomic.Uint64, to uint64) {
+	if x.Load() != to {
+		x.Store(to)
 	}
 }

@@ -1,11 +1,16 @@
 package hashedwheel
 
 import (
+	"context"
 	"math"
 	"runtime"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/crew"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 const (
@@ -30,8 +35,9 @@ const (
 // A worker turns the wheel of one timer.
 type worker struct {
 	// Immutable after New.
-	timer     *Timer // for its crews and its logger
-	clock     *clock
+	labels    context.Context          // its profiler labels
+	warn      func(late time.Duration) // warns that timeouts were late
+	clock     *ticks.Clock
 	queue     *queue
 	wheelSize int
 	levels    int
@@ -40,6 +46,7 @@ type worker struct {
 
 	// Shared.
 	presence atomic.Uint32
+	position atomic.Uint64 // see presence.go
 	wakeups  atomic.Uint64 // how often the worker has waited; written by the worker
 	taken    atomic.Uint64 // timeouts that the worker or Stop has taken off the queue
 	shown    levelsShown   // written by the worker or Stop
@@ -49,8 +56,8 @@ type worker struct {
 	mu    sync.Mutex // held by the worker, except while it waits
 	wheel *wheel     // nil while there is no wheel
 
-	due, ownDue feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.own
-	emitted     bool             // a timeout has come due in this round
+	due, ownDue crew.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.own
+	emitted     bool                  // a timeout has come due in this round
 
 	late   time.Duration // the worst lateness since the last call of warnIfLate
 	warnAt time.Duration // when the worker may log the next warning
@@ -58,7 +65,7 @@ type worker struct {
 
 // run is the worker's goroutine. The package documentation promises its name, for goleak.
 func (w *worker) run() {
-	setLabels(w.timer.labels.worker)
+	pprof.SetGoroutineLabels(w.labels)
 	alarm := time.NewTimer(math.MaxInt64)
 	defer alarm.Stop()
 	for w.presence.Load() != halted {
@@ -79,7 +86,7 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.wheel == nil {
-		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.now())
+		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
 	}
 	w.emitted = false
 	w.turn()
@@ -87,7 +94,7 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	more := w.wheel.cascade(w.emit)
 	w.handOver()
 	w.shown.show(w.wheel)
-	elapsed := w.clock.elapsed()
+	elapsed := w.clock.Elapsed()
 	w.warnIfLate(elapsed)
 	if more {
 		return 0, false // the next round also does what has come due meanwhile
@@ -96,14 +103,14 @@ func (w *worker) round() (until time.Duration, gone bool) {
 		w.wheel.refresh()
 	}
 	next := w.wheel.now + 1
-	until = w.clock.boundary(next)
+	until = w.clock.Boundary(next)
 	switch {
-	case taken == 0 && !w.emitted && (w.wheel.next > next || w.clock.tick > maxAwake):
+	case taken == 0 && !w.emitted && (w.wheel.next > next || w.clock.Tick > maxAwake):
 		// The queue was empty and nothing was or is due, so the worker goes idle. Otherwise it stays awake: more
 		// timeouts are likely to follow, such as the next runs of repeating ones. Being woken for them costs
 		// more than checking at the next tick.
 		next, gone = w.goIdle(next)
-		until = w.clock.boundary(next)
+		until = w.clock.Boundary(next)
 		if w.presence.Load() == awake { // it has not gone idle after all
 			until = min(until, later(elapsed, maxAwake))
 		}
@@ -125,7 +132,7 @@ func later(elapsed, d time.Duration) time.Duration {
 // longest Duration means forever, because the clock ends there.
 func (w *worker) wait(alarm *time.Timer, until time.Duration) {
 	if until < math.MaxInt64 {
-		until -= w.clock.elapsed()
+		until -= w.clock.Elapsed()
 	}
 	if until <= 0 && runtime.GOMAXPROCS(0) == 1 {
 		// The tick is shorter than a round of the worker, so the alarm goes off at once. Without this, the
@@ -143,10 +150,10 @@ func (w *worker) wait(alarm *time.Timer, until time.Duration) {
 
 // turn advances the wheel to the current tick and hands over the timeouts that have come due.
 func (w *worker) turn() {
-	elapsed := w.clock.elapsed()
-	now := w.clock.tickAt(elapsed)
+	elapsed := w.clock.Elapsed()
+	now := w.clock.TickAt(elapsed)
 	if due := w.wheel.next; due <= now {
-		w.late = max(w.late, elapsed-w.clock.boundary(due))
+		w.late = max(w.late, elapsed-w.clock.Boundary(due))
 	}
 	w.setPosition(now, attending)
 	w.wheel.advance(now, w.emit)
@@ -158,11 +165,7 @@ func (w *worker) turn() {
 func (w *worker) warnIfLate(elapsed time.Duration) {
 	if w.late > tooLate && elapsed >= w.warnAt {
 		w.warnAt = elapsed + tooLate
-		late, t := w.late, w.timer
-		t.call(func() {
-			defer func() { _ = recover() }() // if the logger panics there is nowhere to report it
-			t.log().Warn("hashedwheel: timeouts fired late; machine overloaded or suspended", "late", rounded(late))
-		})
+		w.warn(w.late)
 	}
 	w.late = 0
 }
@@ -211,7 +214,7 @@ func (w *worker) settle(to *Timeout) {
 	case tick <= w.wheel.now:
 		w.remove(to)
 		if word&moved == 0 { // if it was reset, it may have waited on the list of its crew until now
-			w.late = max(w.late, w.clock.boundary(w.wheel.now)-w.clock.boundary(tick))
+			w.late = max(w.late, w.clock.Boundary(w.wheel.now)-w.clock.Boundary(tick))
 		}
 		w.emit(to)
 	case to.bucket == 0 || to.bucket == listed:
@@ -227,10 +230,7 @@ func (w *worker) remove(to *Timeout) {
 	switch to.bucket {
 	case 0:
 	case listed:
-		if w.due.has(to.pos) || w.ownDue.has(to.pos) {
-			w.handOver()
-		}
-		w.timer.crewOf(to).remove(to, to.pos)
+		w.feeder(to).Remove(to, to.pos)
 		to.bucket = 0
 	default:
 		w.wheel.remove(to)
@@ -240,16 +240,132 @@ func (w *worker) remove(to *Timeout) {
 // emit collects a timeout that is due for its crew.
 func (w *worker) emit(to *Timeout) {
 	w.emitted = true
-	f := &w.due
+	f := w.feeder(to)
+	to.bucket, to.pos = listed, f.Position()
+	f.Add(to)
+}
+
+// feeder returns the feeder of the crew that runs the task of a timeout.
+func (w *worker) feeder(to *Timeout) *crew.Feeder[*Timeout] {
 	if h := to.hook(); h != nil && h.own() {
-		f = &w.ownDue
+		return &w.ownDue
 	}
-	to.bucket, to.pos = listed, f.next
-	f.add(to)
+	return &w.due
 }
 
 // handOver hands the collected timeouts over to their crews.
 func (w *worker) handOver() {
-	w.due.flush()
-	w.ownDue.flush()
+	w.due.Flush()
+	w.ownDue.Flush()
+}
+
+// Presence
+//
+// The worker is the one goroutine that turns the wheel. It exists only while something is on the queue or
+// the wheel, and sleeps while nothing comes due. One atomic word, its presence, holds its state:
+//
+//		absent --- summon: starts it ---> awake --- Stop ---> halted
+//		   ^                              ^  |
+//		   |      the wheel is empty      |  |
+//		   +------------------------------|--+
+//		                                  |  |  nothing due at the next boundary
+//		          summon: wakes it        |  v
+//		                                asleep
+//
+//	  - awake: the worker takes the queue at the next boundary, or checks it after it has
+//	    left this state. A push need not do anything.
+//	  - asleep, absent: a push that finds its stack empty changes the state to awake. So does
+//	    a producer that has pruned the queue and put back what it keeps. The goroutine that
+//	    made the change wakes or starts the worker.
+//	    When its alarm goes off, the sleeping worker changes the state to awake itself.
+//	  - halted: Stop, which changes every state to halted, owns everything that the worker owned.
+//
+// No wake-up is lost. A producer pushes before it reads the presence. The worker changes the presence
+// before it checks the queue. All of this is sequentially consistent. So either the producer finds the
+// worker idle, or the worker finds the timeout. A push on a stack that is not empty relies on the push
+// that found it empty.
+const (
+	absent = iota
+	awake
+	asleep
+	halted
+)
+
+// attending is the lowest bit of worker.position, where the worker publishes its position. The other bits
+// are the tick whose buckets the worker is about to visit or has visited: this tick and all earlier ones
+// have gone by. The bit is set while the worker is awake and comes at the next boundary. Then all later
+// ticks lie ahead, or have only just gone by.
+const attending = 1
+
+// setPosition publishes the worker's position. Called by the worker.
+func (w *worker) setPosition(tick uint64, flag uint64) {
+	position := tick<<1 | flag
+	if p := &w.position; p.Load() != position {
+		p.Store(position)
+	}
+}
+
+// summon makes sure that the worker takes the queue at the next boundary. Called after a push, by any
+// goroutine.
+func (w *worker) summon() {
+	for {
+		switch w.presence.Load() {
+		case awake, halted:
+			return
+		case asleep:
+			if w.presence.CompareAndSwap(asleep, awake) {
+				w.nudge()
+				return
+			}
+		case absent:
+			if w.presence.CompareAndSwap(absent, awake) { // the new worker owns the worker's fields
+				go w.run()
+				return
+			}
+		}
+	}
+}
+
+// nudge wakes the worker if it waits, or keeps it from waiting once. An unnecessary nudge costs one round
+// of the worker.
+func (w *worker) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// halt ends the worker, if there is one, and returns when the caller owns the worker's fields.
+func (w *worker) halt() {
+	if w.presence.Swap(halted) == absent {
+		return
+	}
+	w.nudge()
+	<-w.done
+}
+
+// goIdle changes the presence to asleep or absent, unless there is something to do after all. It returns
+// the tick to wait for, which is next if the worker stays awake. Gone reports that the worker has ended
+// and owns nothing any more.
+func (w *worker) goIdle(next uint64) (until uint64, gone bool) {
+	wheel, state := w.wheel, uint32(asleep)
+	w.setPosition(wheel.now, 0)
+	if wheel.count == 0 {
+		state = absent
+		w.wheel = nil
+		w.shown.show(nil)
+	}
+	if !w.presence.CompareAndSwap(awake, state) { // after this, if absent, the worker owns nothing
+		return next, false // halted
+	}
+	if w.queue.empty() {
+		return wheel.next, state == absent
+	}
+	if w.presence.CompareAndSwap(state, awake) {
+		w.setPosition(wheel.now, attending)
+		return next, false // the worker owns its fields, again if it was absent
+	}
+	// Another goroutine has changed the presence meanwhile: it has started another worker, or it has
+	// woken or halted this one, and a nudge is on its way.
+	return wheel.next, state == absent
 }

@@ -1,16 +1,88 @@
 package hashedwheel
 
 import (
+	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel/internal/crew"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
+
+// A worker that finds itself late by more than a second logs by how much. It logs nothing for a second or
+// less, and nothing once it is on time again.
+func TestLateWorkerWarns(t *testing.T) {
+	for _, c := range []struct {
+		stall time.Duration
+		queue bool // the timeout is still on the queue when it comes due, not in a bucket
+		want  string
+	}{
+		{time.Second, false, ""},
+		{time.Second, true, ""},
+		{2 * time.Second, false, `late=2s`},
+		{2 * time.Second, true, `late=2s`},
+		{time.Hour, false, `late=1h0m0s`},
+		{5_738 * time.Millisecond, true, `late=5.74s`},
+	} {
+		virtual(t, func(t *testing.T) {
+			option, log := logged()
+			const tick = time.Millisecond
+			timer := newTimer(t, WithTick(tick), option)
+			w := &timer.worker
+			w.presence.Store(awake) // so that nobody starts a worker
+			w.wheel = newWheel(w.wheelSize, w.levels, 0)
+			ran := 0
+			arm := func(delay time.Duration) {
+				_, err := timer.AfterFunc(delay, func() { ran++ })
+				require.NoError(t, err)
+			}
+			arm(tick)
+			if !c.queue {
+				w.drain()
+			}
+			pass(tick + c.stall)
+			go w.run()
+			synctest.Wait()
+			require.Equal(t, 1, ran)
+			if c.want == "" {
+				require.Empty(t, log.String())
+				return
+			}
+			require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
+			require.Contains(t, log.String(), c.want+"\n")
+
+			arm(tick)
+			pass(10 * time.Second)
+			require.Equal(t, 2, ran)
+			require.Equal(t, 1, strings.Count(log.String(), "\n"), "the second time the worker is on time")
+		})
+	}
+}
+
+// A worker that is always late logs it once a second.
+func TestLateWorkerWarnsNotTooOften(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option)
+		w := &timer.worker
+		w.presence.Store(awake) // so that nobody starts a worker
+		for elapsed := time.Duration(0); elapsed < 10*time.Second; elapsed += 100 * time.Millisecond {
+			w.late = 3 * time.Second
+			w.warnIfLate(elapsed)
+		}
+		w.presence.Store(absent)
+		_, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 10, strings.Count(log.String(), "late=3s"))
+	})
+}
 
 // queueLen returns the number of timeouts on the queue. The worker must be idle.
 func (q *queue) queueLen() (n int) {
@@ -170,7 +242,7 @@ func TestEarlierTimeoutWakesTheWorker(t *testing.T) {
 		for range 10 {
 			pass(time.Second + 300*time.Microsecond)
 			start, elapsed := time.Now(), time.Duration(0)
-			want := timer.clock.boundary(timer.clock.due(timer.clock.elapsed(), 5*time.Millisecond)) - timer.clock.elapsed()
+			want := timer.clock.Boundary(timer.clock.Due(timer.clock.Elapsed(), 5*time.Millisecond)) - timer.clock.Elapsed()
 			_, err := timer.AfterFunc(5*time.Millisecond, func() { elapsed = time.Since(start) })
 			require.NoError(t, err)
 			pass(10 * time.Millisecond)
@@ -252,15 +324,18 @@ func TestWorkerKeptAwakeEndsSoon(t *testing.T) {
 	gone := func() bool { return w.presence.Load() == absent }
 	woken := func(n uint64) func() bool { return func() bool { return w.wakeups.Load() > n } }
 	require.Eventually(t, func() bool { return timer.Stats().Queued == 0 }, patience, time.Millisecond)
-	w.mu.Lock() // now the worker has placed the timeout, and waits or is about to wait
-	timer.tasks.mu.Lock()
-	w.mu.Unlock()
+	last := &timer.queue.stripes[len(timer.queue.stripes)-1] // the worker takes this stripe last
+	for timer.queue.stripe() == last {
+		timer.queue.changeStripe()
+	}
+	last.kept.mu.Lock()
+	last.kept.n.Store(1) // so that the worker needs the lock
 	before := w.wakeups.Load()
 	w.nudge()
 	require.Eventually(t, woken(before), patience, time.Millisecond)
-	time.Sleep(20 * time.Millisecond) // most often the worker has checked the empty queue, and waits for the lock
+	time.Sleep(20 * time.Millisecond) // most often the worker has taken the other stripes, and waits for the lock
 	require.True(t, to.Cancel())      // finds the worker awake
-	timer.tasks.mu.Unlock()
+	last.kept.mu.Unlock()
 	require.Eventually(t, gone, patience, time.Millisecond)
 }
 
@@ -282,11 +357,11 @@ func TestHeldUpWorkerCatchesUp(t *testing.T) {
 			})
 			require.NoError(t, err)
 		}
-		timer.tasks.mu.Lock() // the worker needs it to go on
-		for until := timer.clock.now() + 300; timer.clock.now() < until; {
+		timer.worker.mu.Lock() // the worker needs it to go on
+		for until := timer.clock.Now() + 300; timer.clock.Now() < until; {
 			time.Sleep(tick)
 		}
-		timer.tasks.mu.Unlock()
+		timer.worker.mu.Unlock()
 		require.Eventually(t, func() bool { return ran.Load() == n }, patience, time.Millisecond)
 		require.Zero(t, early.Load())
 	}
@@ -404,12 +479,11 @@ func TestSettleOverdue(t *testing.T) {
 	w.wheel.place(to, 50)
 	to.word.Store(pendingAt(queued, 3))
 	w.settle(to)
-	require.Equal(t, 1, w.due.chunk.n)
-	require.Same(t, to, w.due.chunk.items[0])
+	require.True(t, w.due.Has(to.pos))
 	require.Equal(t, listed, to.bucket)
 	require.Zero(t, w.wheel.count)
 	w.wheel.check(t)
-	w.due.chunk = nil
+	w.due = crew.NewFeeder(&timer.tasks)
 }
 
 // If several goroutines summon an absent worker, only one worker starts. Two would panic at Stop.
@@ -454,10 +528,6 @@ func TestDroppedTimerIsCollected(t *testing.T) {
 			}), 0, time.Millisecond)
 			require.NoError(t, err)
 		},
-		"keyed": func(t *testing.T, timer *Timer) {
-			k := NewKeyed(timer, func(string, int) {})
-			require.NoError(t, k.Set("a", 1, time.Millisecond))
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for levels := 1; levels <= 3; levels += 2 {
@@ -485,18 +555,71 @@ func TestDroppedTimerIsCollected(t *testing.T) {
 // A timeout is canceled while the worker has collected it for its crew, and has not handed it over. The crew does not
 // keep it.
 func TestCanceledWhileCollected(t *testing.T) {
-	timer := newTimer(t, WithMaxConcurrency(1))
-	timer.tasks.hands = 1 // so that no runner starts
+	timer := newTimer(t)
+	timer.tasks.Limit = -1 // so that no runner starts
 	w := &timer.worker
 	w.wheel = newWheel(16, 1, 5)
 	to := &Timeout{timer: timer}
 	to.word.Store(3<<tickShift | pending | queued)
 	w.settle(to)
-	require.Empty(t, timer.tasks.listed())
+	require.Zero(t, timer.tasks.Waiting())
 	to.word.Store(3<<tickShift | canceled | queued)
 	w.settle(to)
 	w.handOver()
 	require.Zero(t, to.bucket)
-	require.Empty(t, timer.tasks.listed())
-	timer.tasks.hands, w.wheel = 0, nil
+	require.Zero(t, timer.tasks.Waiting())
+	w.wheel = nil
+}
+
+// A worker that may not add more runners goes idle, even if timeouts wait for their turn.
+func TestWorkerGoesIdleAtTheLimit(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
+		release := make(chan struct{})
+		defer close(release)
+		for range 5 {
+			_, err := timer.AfterFunc(0, func() { <-release })
+			require.NoError(t, err)
+		}
+		pass(10 * time.Millisecond)
+		require.EqualValues(t, absent, timer.worker.presence.Load())
+	})
+}
+
+// With the function name that the documentation of the package gives, goleak ignores a timer with pending timeouts,
+// in every state of its goroutines. It still finds a task that hangs. The test sleeps on real time, because goleak does.
+func TestGoleakIgnoresTheWorker(t *testing.T) {
+	if testing.Short() && !full() {
+		t.Skip("goleak waits half a second before it reports a goroutine: runs without -short")
+	}
+	const worker = "github.com/hashedwheel/hashedwheel.(*worker).run"
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	require.Contains(t, string(doc), "goleak.IgnoreAnyFunction(\""+worker+"\")")
+	others := goleak.IgnoreCurrent()
+	ignored := goleak.IgnoreAnyFunction(worker)
+
+	timer := newTimer(t, WithTick(time.Millisecond))
+	_, err = timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return timer.worker.presence.Load() == asleep }, patience, time.Millisecond)
+	require.NoError(t, goleak.Find(others, ignored))
+	require.ErrorContains(t, goleak.Find(others), worker)
+
+	// The worker is awake, because a task runs at each tick.
+	busy, err := timer.ScheduleAtFixedRate(plainFunc(nop), 0, time.Millisecond)
+	require.NoError(t, err)
+	for range 20 {
+		require.NoError(t, goleak.Find(others, ignored))
+		time.Sleep(100 * time.Microsecond) // on real time, so that goleak finds the worker in different states
+	}
+	require.True(t, busy.Cancel())
+
+	hangs, started := make(chan struct{}), make(chan struct{})
+	_, err = timer.AfterFunc(0, func() { close(started); <-hangs })
+	require.NoError(t, err)
+	<-started
+	require.ErrorContains(t, goleak.Find(others, ignored), "TestGoleakIgnoresTheWorker.func")
+	close(hangs)
+	require.NoError(t, goleak.Find(others, ignored))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/light"
 )
 
 // Alarms
@@ -42,7 +43,7 @@ import (
 //
 // Lock order: an alarm's mutex, then those of the wheel. The wheel holds no lock when it calls Run or Stopped.
 type alarm struct {
-	hashedwheel.Light // its task does not wait for WithMaxConcurrency or the executor
+	light.Task // its task does not wait for WithMaxConcurrency or the executor
 
 	// Immutable once it has begun.
 	clock *Clock         // nil if the alarm was not made by a Clock

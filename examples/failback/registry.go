@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/keyed"
 )
 
 // errUnknown is returned when the registry has no lease of a provider.
@@ -18,7 +19,7 @@ var errUnknown = errors.New("unknown provider")
 type registry struct {
 	timer  *hashedwheel.Timer
 	ttl    time.Duration
-	leases *hashedwheel.Keyed[string, string] // addresses by name
+	leases *keyed.Map[string, string] // addresses by name
 }
 
 // newRegistry returns an empty registry. It calls expired for each lease that ends because it was not renewed.
@@ -27,7 +28,7 @@ func newRegistry(tick, ttl time.Duration, expired func(name, addr string)) (*reg
 	if err != nil {
 		return nil, err
 	}
-	return &registry{timer: timer, ttl: ttl, leases: hashedwheel.NewKeyed(timer, expired)}, nil
+	return &registry{timer: timer, ttl: ttl, leases: keyed.New(timer, expired)}, nil
 }
 
 // register begins a new lease of a provider, also if it has one.
@@ -37,7 +38,7 @@ func (r *registry) register(_ context.Context, name, addr string) error {
 
 // renew restarts a lease, or returns errUnknown. It does not restart a lease that has just ended.
 func (r *registry) renew(_ context.Context, name string) error {
-	if !r.leases.Move(name, r.ttl) {
+	if _, ok := r.leases.Touch(name, r.ttl); !ok {
 		return errUnknown
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/keyed"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -44,7 +45,7 @@ type worker struct {
 	tally  *tally
 
 	timer  *hashedwheel.Timer
-	held   *hashedwheel.Keyed[string, dueMessage] // by order
+	held   *keyed.Map[string, dueMessage] // by order
 	hints  *nats.Subscription
 	ctx    context.Context // of its requests
 	cancel context.CancelFunc
@@ -70,7 +71,7 @@ func startWorker(ctx context.Context, o options, urls, name string, t *tally) (*
 		name: name, client: c, lease: o.lease, wheel: o.wheel, tally: t,
 		timer: timer, slots: make(chan struct{}, workerConcurrency),
 	}
-	w.held = hashedwheel.NewKeyed(timer, func(_ string, d dueMessage) { w.look(d) })
+	w.held = keyed.New(timer, func(_ string, d dueMessage) { w.look(d) })
 	w.ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := w.start(ctx); err != nil {
 		w.kill()

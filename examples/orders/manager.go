@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/keyed"
 )
 
 // A manager cancels the orders of a store that are not paid in time. The wheel holds the orders that are
@@ -26,7 +27,7 @@ import (
 type manager struct {
 	store    *store
 	timer    *hashedwheel.Timer
-	timeouts *hashedwheel.Keyed[uint64, struct{}] // by order id
+	timeouts *keyed.Map[uint64, struct{}] // by order id
 	horizon  time.Duration
 	canceled func(id uint64)
 	failed   func(error)
@@ -43,7 +44,7 @@ func newManager(s *store, horizon, tick time.Duration, canceled func(id uint64),
 		return nil, err
 	}
 	m := &manager{store: s, timer: timer, horizon: horizon, canceled: canceled, failed: failed}
-	m.timeouts = hashedwheel.NewKeyed(timer, func(id uint64, _ struct{}) { m.expire(id) })
+	m.timeouts = keyed.New(timer, func(id uint64, _ struct{}) { m.expire(id) })
 	return m, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/keyed"
 )
 
 // A Debounce delays the calls of a key until the key has been quiet for a time.
@@ -17,7 +18,7 @@ import (
 type Debounce[K comparable, V any] struct {
 	quiet, maxWait time.Duration
 	call           func(K, V)
-	waiting        *hashedwheel.Keyed[K, *burst[V]]
+	waiting        *keyed.Map[K, *burst[V]]
 
 	mu     sync.Mutex
 	bursts map[K]*burst[V]
@@ -33,12 +34,12 @@ type burst[V any] struct {
 // maxWait of zero means no maximum.
 func NewDebounce[K comparable, V any](t *hashedwheel.Timer, quiet, maxWait time.Duration, call func(K, V)) *Debounce[K, V] {
 	d := &Debounce[K, V]{quiet: quiet, maxWait: maxWait, call: call, bursts: make(map[K]*burst[V])}
-	d.waiting = hashedwheel.NewKeyed(t, d.expired)
+	d.waiting = keyed.New(t, d.expired)
 	return d
 }
 
-// A Call and the end of the wait can come at the same time. The result of Move
-// decides:
+// A Call and the end of the wait can come at the same time. The result of
+// Touch decides:
 //
 //   - true: the key was waiting, and now waits until a new deadline. The call of
 //     its burst has not been made, and the burst takes the new value.
@@ -53,9 +54,11 @@ func (d *Debounce[K, V]) Call(key K, value V) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	if b := d.bursts[key]; b != nil && d.waiting.Move(key, d.wait(now.Sub(b.first))) {
-		b.last = value
-		return nil
+	if b := d.bursts[key]; b != nil {
+		if _, ok := d.waiting.Touch(key, d.wait(now.Sub(b.first))); ok {
+			b.last = value
+			return nil
+		}
 	}
 	b := &burst[V]{first: now, last: value}
 	if err := d.waiting.Set(key, b, d.wait(0)); err != nil {

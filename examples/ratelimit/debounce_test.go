@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/keyed"
 	"github.com/stretchr/testify/require"
 )
 
@@ -113,7 +114,7 @@ func TestDebounceMeetsTheEnd(t *testing.T) {
 		timer := newTimer(t)
 		d := NewDebounce(timer, 100*ms, 250*ms, r.call)
 		var ended []*burst[int]
-		d.waiting = hashedwheel.NewKeyed(timer, func(_ string, b *burst[int]) { ended = append(ended, b) }) // the test calls expired itself
+		d.waiting = keyed.New(timer, func(_ string, b *burst[int]) { ended = append(ended, b) }) // the test calls expired itself
 		require.NoError(t, d.Call("a", 1))
 		pass(110 * ms)
 		require.NoError(t, d.Call("a", 2))

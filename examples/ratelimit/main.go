@@ -1,5 +1,5 @@
 // Ratelimit indexes files that change in bursts. A throttle and a debounce, each
-// built on a hashedwheel.Keyed, limit how often it reads a file again.
+// built on a keyed.Map, limit how often it reads a file again.
 package main
 
 import (

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/keyed"
 )
 
 // A Throttle makes at most one call per key and interval. It makes the first call
@@ -22,7 +23,7 @@ type Throttle[K comparable, V any] struct {
 	interval time.Duration
 	trailing bool
 	call     func(K, V)
-	ends     *hashedwheel.Keyed[K, *throttled[V]] // the ends of the intervals
+	ends     *keyed.Map[K, *throttled[V]] // the ends of the intervals
 
 	mu   sync.Mutex
 	keys map[K]*throttled[V] // the keys that are in a call or an interval
@@ -41,7 +42,7 @@ type throttled[V any] struct {
 // keeps is dropped.
 func NewThrottle[K comparable, V any](t *hashedwheel.Timer, interval time.Duration, trailing bool, call func(K, V)) *Throttle[K, V] {
 	th := &Throttle[K, V]{timer: t, interval: interval, trailing: trailing, call: call, keys: make(map[K]*throttled[V])}
-	th.ends = hashedwheel.NewKeyed(t, th.end)
+	th.ends = keyed.New(t, th.end)
 	return th
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/keyed"
 	"github.com/stretchr/testify/require"
 )
 
@@ -212,7 +213,7 @@ func TestThrottleMeetsTheEnd(t *testing.T) {
 		timer := newTimer(t)
 		th := NewThrottle(timer, 100*ms, true, r.call)
 		var ended *throttled[int]
-		th.ends = hashedwheel.NewKeyed(timer, func(_ string, k *throttled[int]) { ended = k }) // the test calls end itself
+		th.ends = keyed.New(timer, func(_ string, k *throttled[int]) { ended = k }) // the test calls end itself
 		th.Call("a", 1)
 		pass(150 * ms)
 		made1, err := th.Call("a", 2)

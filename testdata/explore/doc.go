@@ -3,8 +3,8 @@
 //
 // A step begins with one operation of sync/atomic, a Lock, an operation on a channel or a reading of
 // the clock. It ends where the next step of the same goroutine begins. The package has types and
-// functions that stand in for those of sync, sync/atomic, runtime and time. TestExplore in the root of
-// the module makes the compiler use them. Outside an exploration they do what the real ones do. During
+// functions that stand in for those of sync, sync/atomic, runtime and time. Package rewrite makes the
+// compiler use them. Outside an exploration they do what the real ones do. During
 // an exploration a goroutine stops at a gate before each such operation, and says what it is about to
 // do. The explorer is the root goroutine of a bubble of testing/synctest. It waits until no other
 // goroutine runs, and lets one of them continue. So one goroutine runs at a time, and the explorer

@@ -4,7 +4,7 @@
 //	go run ./testdata/mutate             # all changes: some ten minutes on two cores
 //	go run ./testdata/mutate -part 2/6   # the second of six parts
 //	go run ./testdata/mutate -only Reset # changes whose description, file, code or tests match
-//	go run ./testdata/mutate -table      # the table of CONTRIBUTING.md
+//	go run ./testdata/mutate -write      # writes docs/proven.md, and runs nothing
 //
 // The changes are in list.go. It is an error if the old code of a change does not occur exactly once, or if
 // the new code does not compile. So the list cannot fall behind the code.
@@ -15,7 +15,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -30,26 +29,37 @@ import (
 type mutation struct {
 	promise  int    // the number in promises
 	change   string // the fault that it makes, in words
-	file     string
+	file     string // its path from the root of the module
 	old, new string
-	tests    string // the tests that fail, separated by spaces
+	tests    string // the tests that fail, separated by spaces; see tests.find
 }
 
 func main() {
 	part := flag.String("part", "1/1", "run part `i/n` of the list")
 	only := flag.String("only", "", "run the mutations that match this regular expression")
-	table := flag.Bool("table", false, "print the table of promises, and run nothing")
+	write := flag.Bool("write", false, "write "+provenFile+", and run nothing")
 	flag.Parse()
-	if *table {
-		fmt.Print(tableOf(mutations))
-		return
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *part, *only); err != nil {
+	var err error
+	if *write {
+		err = writeProven()
+	} else {
+		err = run(ctx, *part, *only)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
+}
+
+// writeProven writes the page about the promises.
+func writeProven() error {
+	text, err := proven(".")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.FromSlash(provenFile), []byte(text), 0o644)
 }
 
 // run makes the chosen mutations, until ctx ends.
@@ -67,15 +77,23 @@ func run(ctx context.Context, part, only string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := copyPackage(dir); err != nil {
+	if err := copyTree(".", dir); err != nil {
+		return err
+	}
+	known, err := findTests(dir)
+	if err != nil {
 		return err
 	}
 	var chosen []mutation
-	var tests []string
+	all := make(tests)
 	for k, m := range mutations {
 		if k%n == i-1 && pattern.MatchString(fmt.Sprint(m)) {
 			chosen = append(chosen, m)
-			tests = append(tests, m.tests)
+			for pkg, names := range known.of(m) {
+				for _, name := range names {
+					all.add(pkg, name)
+				}
+			}
 		}
 	}
 	if len(chosen) == 0 {
@@ -83,7 +101,7 @@ func run(ctx context.Context, part, only string) error {
 	}
 	start := time.Now()
 	const most = 4 * time.Minute // on a busy machine
-	if out, err := goTest(ctx, dir, strings.Join(tests, " "), most); ctx.Err() != nil {
+	if out, err := goTest(ctx, dir, all, most); ctx.Err() != nil {
 		return errInterrupted
 	} else if err != nil {
 		return fmt.Errorf("without a mutation: %v\n%s", err, out)
@@ -94,7 +112,7 @@ func run(ctx context.Context, part, only string) error {
 	failed, done := 0, len(chosen)
 	for _, m := range chosen {
 		began := time.Now()
-		err := m.try(ctx, dir, limit)
+		err := m.try(ctx, dir, known.of(m), limit)
 		if ctx.Err() != nil {
 			return errInterrupted
 		}
@@ -115,49 +133,52 @@ func run(ctx context.Context, part, only string) error {
 var (
 	errInterrupted = errors.New("interrupted")
 	errNotEnded    = errors.New("go test has neither ended nor stopped the tests")
+	errNotCompiled = errors.New("the code does not compile")
+	errNoTest      = errors.New("no test was run")
 )
 
-// goTest runs the given tests in a directory, and returns their output. After limit, go test ends the tests, and
-// they have failed. If it does not get that far, the error is errNotEnded.
-func goTest(ctx context.Context, dir, tests string, limit time.Duration) (out string, err error) {
+// goTest runs tests of the packages below a directory, up to the first package with a test that fails. It returns
+// the output of that package. After limit, go test ends the tests of a package, and they have failed. If it does not
+// get that far, the error is errNotEnded.
+func goTest(ctx context.Context, dir string, all tests, limit time.Duration) (out string, err error) {
+	if len(all) == 0 {
+		return "", errNoTest
+	}
+	for _, pkg := range all.packages() {
+		if out, err = goTestPackage(ctx, filepath.Join(dir, filepath.FromSlash(pkg)), all[pkg], limit); err != nil {
+			return out, err
+		}
+	}
+	return "", nil
+}
+
+// goTestPackage is goTest for the package in a directory.
+func goTestPackage(ctx context.Context, dir string, names []string, limit time.Duration) (out string, err error) {
 	const compiling = 4 * time.Minute // on a busy machine
 	ctx, cancel := context.WithTimeout(ctx, compiling+limit)
 	defer cancel()
-	pattern := "^(" + strings.ReplaceAll(tests, " ", "|") + ")$"
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(), "-run="+pattern, "-v", ".")
+	pattern := "^(" + strings.Join(names, "|") + ")$"
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(),
+		"-run="+pattern, "-v", ".")
 	cmd.Dir = dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that go test deletes its files
 	cmd.WaitDelay = 5 * time.Second                                       // then it is killed
 	text, err := cmd.CombinedOutput()
-	if ctx.Err() != nil {
-		err = errNotEnded
+	out = string(text)
+	switch {
+	case ctx.Err() != nil:
+		return out, errNotEnded
+	case strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]"):
+		return out, errNotCompiled
+	case !strings.Contains(out, "=== RUN"):
+		return out, errNoTest
 	}
-	return string(text), err
-}
-
-// copyPackage copies what the tests of the mutations need from the current directory.
-func copyPackage(dir string) error {
-	return filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if path != "." && path != "clock" && path != "testdata" && !strings.HasPrefix(path, filepath.FromSlash("testdata/explore")) {
-				return filepath.SkipDir
-			}
-			return os.MkdirAll(filepath.Join(dir, path), 0o755)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(dir, path), data, 0o644)
-	})
+	return out, err
 }
 
 // try makes the change in the copy, runs the tests, and undoes the change. It returns nil if the tests fail.
-func (m mutation) try(ctx context.Context, dir string, limit time.Duration) error {
-	path := filepath.Join(dir, m.file)
+func (m mutation) try(ctx context.Context, dir string, named tests, limit time.Duration) error {
+	path := filepath.Join(dir, filepath.FromSlash(m.file))
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -171,43 +192,14 @@ func (m mutation) try(ctx context.Context, dir string, limit time.Duration) erro
 	}
 	defer os.WriteFile(path, data, 0o644)
 
-	text, err := goTest(ctx, dir, m.tests, limit)
-	switch {
-	case err == errNotEnded:
-		return err
-	case strings.Contains(text, "[build failed]") || strings.Contains(text, "[setup failed]"):
-		return fmt.Errorf("the changed code does not compile:\n%s", text)
-	case err == nil:
+	text, err := goTest(ctx, dir, named, limit)
+	switch err {
+	case nil:
 		return errors.New("the tests do not fail")
-	case !strings.Contains(text, "=== RUN"):
-		return fmt.Errorf("no test was run: %v\n%s", err, text)
+	case errNotEnded:
+		return err
+	case errNotCompiled, errNoTest:
+		return fmt.Errorf("%w:\n%s", err, text)
 	}
 	return nil
-}
-
-// tableOf returns a table of the promises, with the tests of each and the faults that make those tests fail.
-// Each fault has a line of its own, because a cell has up to two dozen.
-func tableOf(all []mutation) string {
-	var b strings.Builder
-	b.WriteString("| promise | tests | fail if |\n| --- | --- | --- |\n")
-	for number, promise := range promises {
-		var tests, changes []string
-		for _, m := range all {
-			if m.promise == number {
-				tests = append(tests, strings.Fields(m.tests)...)
-				changes = append(changes, m.change)
-			}
-		}
-		tests = append(tests, alsoHeld[number]...)
-		seen := make(map[string]bool)
-		names := ""
-		for _, name := range tests {
-			if !seen[name] {
-				seen[name] = true
-				names += ", `" + name + "`"
-			}
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", promise, strings.TrimPrefix(names, ", "), strings.Join(changes, "<br>"))
-	}
-	return b.String()
 }

@@ -64,8 +64,8 @@ func testCost(t *testing.T, want int, cost func(s *scene), before ...func(s *sce
 func TestStepsCostOfATask(t *testing.T) {
 	costs := make(map[int]int) // by number of tasks
 	for _, n := range []int{2, 3, 4} {
-		search(t, plain.bounded(1), plain.bounded(1), func(s *scene) {
-			s.timer.tasks.share = 1
+		search(t, plain.Bounded(1), plain.Bounded(1), func(s *scene) {
+			s.timer.tasks.Share = 1
 			s.tickAway(0)
 			for range n {
 				s.pending(0)

@@ -64,14 +64,14 @@ func (s *scene) limited(n int) { s.timer.limit.max = int64(n) }
 
 // resetAt resets the timeout to a deadline, given as the time since New.
 func (a *act) resetAt(deadline time.Duration) {
-	if active, err := a.to.ResetAt(a.s.timer.clock.start.Add(deadline)); err == nil {
+	if active, err := a.to.ResetAt(a.s.timer.clock.Start.Add(deadline)); err == nil {
 		a.noteAt(deadline, !active)
 	}
 }
 
 // armAt arms the timeout for a deadline, given as the time since New.
 func (a *act) armAt(deadline time.Duration) {
-	a.to, a.err = a.s.timer.NewTimeoutAt(plainFunc(a.run), a.s.timer.clock.start.Add(deadline))
+	a.to, a.err = a.s.timer.NewTimeoutAt(plainFunc(a.run), a.s.timer.clock.Start.Add(deadline))
 	a.noteAt(deadline, a.err == nil)
 }
 
@@ -113,7 +113,7 @@ func (a *act) move(delay time.Duration) {
 
 // Two racers arm the timeout for the first time. Also with a limit of one, neither is refused.
 func TestStepsOwnFirst(t *testing.T) {
-	search(t, timed.quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.own()
 		s.Go(func() { a.reset(0) })
@@ -123,7 +123,7 @@ func TestStepsOwnFirst(t *testing.T) {
 }
 
 func TestStepsOwnFirstLimit(t *testing.T) {
-	search(t, timed.quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		s.limited(1)
 		s.tickAway(0)
 		s.raceToReset(s.own())
@@ -131,7 +131,7 @@ func TestStepsOwnFirstLimit(t *testing.T) {
 }
 
 func TestStepsOwnFirstCancel(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.own()
 		s.Go(func() { a.reset(0) })
@@ -141,7 +141,7 @@ func TestStepsOwnFirstCancel(t *testing.T) {
 }
 
 func TestStepsOwnFirstMove(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.own()
 		s.Go(func() { a.reset(0) })
@@ -151,7 +151,7 @@ func TestStepsOwnFirstMove(t *testing.T) {
 }
 
 func TestStepsOwnFirstStop(t *testing.T) {
-	search(t, timed.quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.own()
 		s.Go(func() { a.reset(0) })
@@ -163,7 +163,7 @@ func TestStepsOwnFirstStop(t *testing.T) {
 // The timeout has ended, and is on the queue.
 
 func TestStepsOwnQueuedStop(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(func() { a.reset(hour) })
 		s.Go(s.stop)
@@ -173,7 +173,7 @@ func TestStepsOwnQueuedStop(t *testing.T) {
 
 // The timeout is armed, canceled and armed again. After Stop an arming is refused.
 func TestStepsOwnQueuedStopAgain(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(func() { a.reset(hour); a.cancel(1); a.reset(0) })
 		s.Go(s.stop)
@@ -182,7 +182,7 @@ func TestStepsOwnQueuedStopAgain(t *testing.T) {
 }
 
 func TestStepsOwnQueuedTaken(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(func() { a.reset(0) })
 		s.race(tick)
@@ -190,7 +190,7 @@ func TestStepsOwnQueuedTaken(t *testing.T) {
 }
 
 func TestStepsOwnQueuedTakenAgain(t *testing.T) {
-	search(t, timed.quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(func() { a.reset(0); a.cancel(1); a.reset(tick) })
 		s.race(tick)
@@ -198,7 +198,7 @@ func TestStepsOwnQueuedTakenAgain(t *testing.T) {
 }
 
 func TestStepsOwnQueuedPrune(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(s.prune)
 		s.Go(func() { a.reset(0) })
@@ -207,7 +207,7 @@ func TestStepsOwnQueuedPrune(t *testing.T) {
 }
 
 func TestStepsOwnQueuedPruneAgain(t *testing.T) {
-	search(t, timed.quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(s.prune)
 		s.Go(func() { a.reset(hour); a.cancel(1); a.reset(0) })
@@ -216,7 +216,7 @@ func TestStepsOwnQueuedPruneAgain(t *testing.T) {
 }
 
 func TestStepsOwnQueuedPruneTaken(t *testing.T) {
-	search(t, plain.bounded(3).quickly(2), timed.bounded(4), func(s *scene) {
+	search(t, plain.Bounded(3).Quickly(2), timed.Bounded(4), func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(s.prune)
 		s.Go(func() { a.reset(0) })
@@ -226,7 +226,7 @@ func TestStepsOwnQueuedPruneTaken(t *testing.T) {
 
 // The timeout is armed for a deadline that may have passed, while a producer prunes the queue.
 func TestStepsOwnQueuedPruneDeadline(t *testing.T) {
-	search(t, plain.bounded(3).quickly(2), timed.bounded(4), func(s *scene) {
+	search(t, plain.Bounded(3).Quickly(2), timed.Bounded(4), func(s *scene) {
 		a := s.ownOnQueue()
 		at := s.now() + tick/4
 		s.Go(s.prune)
@@ -236,7 +236,7 @@ func TestStepsOwnQueuedPruneDeadline(t *testing.T) {
 }
 
 func TestStepsOwnQueuedCancel(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.cancel(1) })
@@ -245,7 +245,7 @@ func TestStepsOwnQueuedCancel(t *testing.T) {
 }
 
 func TestStepsOwnQueuedReset(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.reset(0) })
@@ -254,7 +254,7 @@ func TestStepsOwnQueuedReset(t *testing.T) {
 }
 
 func TestStepsOwnQueuedResetTaken(t *testing.T) {
-	search(t, plain.bounded(3), timed.bounded(4), func(s *scene) {
+	search(t, plain.Bounded(3), timed.Bounded(4), func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.reset(0) })
@@ -263,7 +263,7 @@ func TestStepsOwnQueuedResetTaken(t *testing.T) {
 }
 
 func TestStepsOwnQueuedResetLimit(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		s.limited(1)
 		s.raceToReset(s.ownOnQueue())
 	})
@@ -272,7 +272,7 @@ func TestStepsOwnQueuedResetLimit(t *testing.T) {
 // The timeout has ended, and is on the queue and in a bucket.
 
 func TestStepsOwnKnownStop(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		a := s.ownKnown()
 		s.Go(func() { a.reset(hour) })
 		s.Go(s.stop)
@@ -281,7 +281,7 @@ func TestStepsOwnKnownStop(t *testing.T) {
 }
 
 func TestStepsOwnKnownTaken(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		a := s.ownKnown()
 		s.Go(func() { a.reset(0) })
 		s.race(tick)
@@ -289,7 +289,7 @@ func TestStepsOwnKnownTaken(t *testing.T) {
 }
 
 func TestStepsOwnKnownTakenAgain(t *testing.T) {
-	search(t, timed.quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.ownKnown()
 		s.Go(func() { a.reset(0); a.cancel(1); a.reset(tick) })
 		s.race(tick)
@@ -297,7 +297,7 @@ func TestStepsOwnKnownTakenAgain(t *testing.T) {
 }
 
 func TestStepsOwnKnownReset(t *testing.T) {
-	search(t, plain.bounded(4), timed, func(s *scene) {
+	search(t, plain.Bounded(4), timed, func(s *scene) {
 		a := s.ownKnown()
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.reset(0) })
@@ -308,7 +308,7 @@ func TestStepsOwnKnownReset(t *testing.T) {
 // The timeout is in a bucket and on the queue. It comes due, and the worker, which is late, hands it
 // over.
 func TestStepsOwnExpiresQueued(t *testing.T) {
-	search(t, size{passes: 2}.quickly(1), size{passes: 2}, func(s *scene) {
+	search(t, twice.Quickly(1), twice, func(s *scene) {
 		a := s.own()
 		a.reset(4 * tick)
 		s.tickAway(2)
@@ -322,7 +322,7 @@ func TestStepsOwnExpiresQueued(t *testing.T) {
 // The timeout has ended, and is off the queue.
 
 func TestStepsOwnGoneStop(t *testing.T) {
-	search(t, timed.quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.ownGone()
 		s.Go(func() { a.reset(0) })
 		s.Go(s.stop)
@@ -331,7 +331,7 @@ func TestStepsOwnGoneStop(t *testing.T) {
 }
 
 func TestStepsOwnGoneCancel(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		a := s.ownGone()
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.cancel(0) })
@@ -340,7 +340,7 @@ func TestStepsOwnGoneCancel(t *testing.T) {
 }
 
 func TestStepsOwnGoneReset(t *testing.T) {
-	search(t, timed.quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.ownGone()
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.reset(0) })
@@ -349,7 +349,7 @@ func TestStepsOwnGoneReset(t *testing.T) {
 }
 
 func TestStepsOwnGoneResetLimit(t *testing.T) {
-	search(t, timed.quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		s.limited(1)
 		a := s.own()
 		a.reset(hour)
@@ -361,7 +361,7 @@ func TestStepsOwnGoneResetLimit(t *testing.T) {
 
 // The timeout comes due, while one racer arms it again, and another cancels it and arms it again.
 func TestStepsOwnExpires(t *testing.T) {
-	search(t, plain.quickly(3), timed, func(s *scene) {
+	search(t, plain.Quickly(3), timed, func(s *scene) {
 		a := s.own()
 		a.reset(0)
 		s.tickAway(0)
@@ -372,7 +372,7 @@ func TestStepsOwnExpires(t *testing.T) {
 }
 
 func TestStepsOwnPrunedPrune(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		a := s.ownPruned()
 		s.Go(func() { a.reset(0) })
 		s.Go(s.prune)
@@ -381,7 +381,7 @@ func TestStepsOwnPrunedPrune(t *testing.T) {
 }
 
 func TestStepsOwnPrunedTaken(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		a := s.ownPruned()
 		s.Go(func() { a.reset(0) })
 		s.race(tick)
@@ -389,7 +389,7 @@ func TestStepsOwnPrunedTaken(t *testing.T) {
 }
 
 func TestStepsOwnPrunedReset(t *testing.T) {
-	search(t, timed.quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.ownPruned()
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.reset(0) })
@@ -398,7 +398,7 @@ func TestStepsOwnPrunedReset(t *testing.T) {
 }
 
 func TestStepsOwnPrunedStop(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		a := s.ownPruned()
 		s.Go(func() { a.reset(0); a.cancel(1) })
 		s.Go(s.stop)
@@ -411,7 +411,7 @@ func TestStepsOwnPrunedStop(t *testing.T) {
 // The worker falls asleep. The deadline has passed, or is less than a tick ahead.
 
 func TestStepsDeadlineFallsAsleepPassed(t *testing.T) {
-	search(t, timed.quickly(4), size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, timed.Quickly(4), twiceAfter, func(s *scene) {
 		a := s.own()
 		s.pending(hour)
 		s.tickAway(0)
@@ -421,7 +421,7 @@ func TestStepsDeadlineFallsAsleepPassed(t *testing.T) {
 }
 
 func TestStepsDeadlineFallsAsleep(t *testing.T) {
-	search(t, timed.quickly(4), size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, timed.Quickly(4), twiceAfter, func(s *scene) {
 		a := s.own()
 		s.pending(hour)
 		s.tickAway(0)
@@ -431,7 +431,7 @@ func TestStepsDeadlineFallsAsleep(t *testing.T) {
 }
 
 func TestStepsDeadlineFallsAsleepEarlier(t *testing.T) {
-	search(t, timed.quickly(4), size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, timed.Quickly(4), twiceAfter, func(s *scene) {
 		a := s.own()
 		a.reset(hour)
 		s.tickAway(0)
@@ -442,7 +442,7 @@ func TestStepsDeadlineFallsAsleepEarlier(t *testing.T) {
 
 // The worker ends, or another one starts.
 func TestStepsDeadlineEnds(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		a := s.act()
 		s.pending(hour).cancel(0)
 		s.tickAway(0)
@@ -452,7 +452,7 @@ func TestStepsDeadlineEnds(t *testing.T) {
 }
 
 func TestStepsDeadlineStarts(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		s.pending(0)
 		s.tickAway(4)
 		a, b := s.act(), s.act()
@@ -484,7 +484,7 @@ func TestStepsDeadlineAsleepPassed(t *testing.T) {
 // The worker wakes up for a timeout that is moved to the next boundary, or to a later one.
 
 func TestStepsDeadlineWakes(t *testing.T) {
-	search(t, timed.quickly(2), timed, func(s *scene) {
+	search(t, timed.Quickly(2), timed, func(s *scene) {
 		a := s.own()
 		a.reset(5 * tick)
 		s.tickAway(4)
@@ -494,7 +494,7 @@ func TestStepsDeadlineWakes(t *testing.T) {
 }
 
 func TestStepsDeadlineWakesLater(t *testing.T) {
-	search(t, timed.quickly(4), size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, timed.Quickly(4), twiceAfter, func(s *scene) {
 		a := s.own()
 		a.reset(5 * tick)
 		s.tickAway(4)
@@ -505,7 +505,7 @@ func TestStepsDeadlineWakesLater(t *testing.T) {
 
 // A racer moves the timeout to later, and then to earlier.
 func TestStepsDeadlineTwo(t *testing.T) {
-	search(t, plain.bounded(4).quickly(3), timed.bounded(4), func(s *scene) {
+	search(t, plain.Bounded(4).Quickly(3), timed.Bounded(4), func(s *scene) {
 		a := s.own()
 		a.reset(5 * tick)
 		s.tickAway(4)
@@ -515,7 +515,7 @@ func TestStepsDeadlineTwo(t *testing.T) {
 }
 
 func TestStepsDeadlineCancel(t *testing.T) {
-	search(t, plain.bounded(4), timed, func(s *scene) {
+	search(t, plain.Bounded(4), timed, func(s *scene) {
 		a := s.own()
 		a.reset(0)
 		s.tickAway(0)
@@ -526,7 +526,7 @@ func TestStepsDeadlineCancel(t *testing.T) {
 }
 
 func TestStepsDeadlineStop(t *testing.T) {
-	search(t, plain.bounded(4).quickly(2), timed, func(s *scene) {
+	search(t, plain.Bounded(4).Quickly(2), timed, func(s *scene) {
 		a := s.own()
 		a.reset(0)
 		s.tickAway(0)
@@ -556,7 +556,7 @@ func TestStepsMoveExpiry(t *testing.T) {
 }
 
 func TestStepsMoveCancel(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		a := s.pending(hour)
 		s.tickAway(3)
 		s.Go(func() { a.move(0) })
@@ -568,7 +568,7 @@ func TestStepsMoveCancel(t *testing.T) {
 // A Reset that has got a slot keeps it, also if the worker takes the timeout off the queue meanwhile. Otherwise
 // both could be refused: first another timeout because of the Reset, then the Reset because of a third timeout.
 func TestStepsOwnKeepsItsSlot(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.limited(1)
 		var reset error

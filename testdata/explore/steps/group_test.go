@@ -13,7 +13,7 @@ import (
 
 // dueTogether returns two acts that are due at the next boundary. One runner takes both at once.
 func (s *scene) dueTogether() (a, b *act) {
-	s.timer.tasks.share = 1
+	s.timer.tasks.Share = 1
 	s.tickAway(0)
 	a, b = s.pending(0), s.pending(0)
 	synctest.Wait() // the worker waits for the boundary
@@ -21,7 +21,7 @@ func (s *scene) dueTogether() (a, b *act) {
 }
 
 func TestStepsGroupStop(t *testing.T) {
-	search(t, timed.quickly(2), timed, func(s *scene) {
+	search(t, timed.Quickly(2), timed, func(s *scene) {
 		s.dueTogether()
 		s.Go(s.stop)
 		s.race(tick)
@@ -29,7 +29,7 @@ func TestStepsGroupStop(t *testing.T) {
 }
 
 func TestStepsGroupCancel(t *testing.T) {
-	search(t, timed.quickly(1), timed, func(s *scene) {
+	search(t, timed.Quickly(1), timed, func(s *scene) {
 		a, b := s.dueTogether()
 		s.Go(func() { a.cancel(0) })
 		s.Go(func() { b.cancel(0) })
@@ -39,7 +39,7 @@ func TestStepsGroupCancel(t *testing.T) {
 
 // Wait holds the runner for a moment, and then the runner goes on.
 func TestStepsGroupWait(t *testing.T) {
-	search(t, timed.quickly(1), timed, func(s *scene) {
+	search(t, timed.Quickly(1), timed, func(s *scene) {
 		a, b := s.dueTogether()
 		s.Go(func() {
 			require.NoError(s, a.to.Wait(context.Background()))
@@ -51,7 +51,7 @@ func TestStepsGroupWait(t *testing.T) {
 
 // The first task blocks for hours. Even so the second task starts within two ticks, on another runner.
 func TestStepsGroupGivenBack(t *testing.T) {
-	search(t, timed.quickly(2), timed, func(s *scene) {
+	search(t, timed.Quickly(2), timed, func(s *scene) {
 		a, b := s.dueTogether()
 		a.held, b.held = make(chan struct{}), make(chan struct{})
 		s.Go(func() { s.pending(hour) })

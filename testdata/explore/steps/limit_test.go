@@ -13,7 +13,7 @@ func TestStepsSlotsOne(t *testing.T) {
 }
 
 func TestStepsSlotsTwo(t *testing.T) {
-	search(t, plain.bounded(4).quickly(3), plain, func(s *scene) { s.raceForSlots(2, 2) })
+	search(t, plain.Bounded(4).Quickly(3), plain, func(s *scene) { s.raceForSlots(2, 2) })
 }
 
 // raceForSlots lets each of two racers take the given number of slots, and free them, twice.
@@ -26,7 +26,7 @@ func (s *scene) raceForSlots(limit, each int) {
 			for range 2 {
 				mine := 0
 				for range each {
-					if timer.takeSlot() {
+					if timer.limit.take() {
 						mine++
 						held++
 						most = max(most, held)
@@ -35,7 +35,7 @@ func (s *scene) raceForSlots(limit, each int) {
 				timer.IsStopped() // a gate: here the other racer may go on
 				held -= mine
 				for range mine {
-					timer.freeSlot()
+					timer.limit.free()
 				}
 			}
 		})
@@ -50,15 +50,15 @@ func TestStepsSlotFreed(t *testing.T) {
 	search(t, plain, plain, func(s *scene) {
 		timer := s.timer
 		s.limited(1)
-		require.True(s, timer.takeSlot())
+		require.True(s, timer.limit.take())
 		refused, taken := false, false
 		s.Go(func() {
 			for n := 0; n < 2 && !refused; n++ {
-				timer.freeSlot()
-				refused = !timer.takeSlot()
+				timer.limit.free()
+				refused = !timer.limit.take()
 			}
 		})
-		s.Go(func() { taken = timer.takeSlot() })
+		s.Go(func() { taken = timer.limit.take() })
 		s.race(0)
 		require.Equal(s, taken, refused)
 	})

@@ -30,7 +30,7 @@ func TestStepsResetLaterExpiry(t *testing.T) {
 
 // The timeout is not due yet when Reset reads the clock, but it may be due when Reset changes it.
 func TestStepsResetBeforeExpiry(t *testing.T) {
-	search(t, timedAfter, size{passes: 2}, func(s *scene) {
+	search(t, timedAfter, twice, func(s *scene) {
 		a := s.pending(0)
 		s.tickAway(0)
 		s.Go(func() { a.reset(2 * tick) })
@@ -48,7 +48,7 @@ func TestStepsResetEarlierExpiry(t *testing.T) {
 }
 
 func TestStepsResetEarlier(t *testing.T) {
-	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, timedAfter, twiceAfter, func(s *scene) {
 		a := s.pending(hour)
 		s.tickAway(3)
 		s.Go(func() { a.reset(0) })
@@ -67,7 +67,7 @@ func TestStepsCancelReset(t *testing.T) {
 }
 
 func TestStepsCancelResetExpiry(t *testing.T) {
-	search(t, plain.bounded(4), plain, func(s *scene) {
+	search(t, plain.Bounded(4), plain, func(s *scene) {
 		a := s.pending(0)
 		s.tickAway(0)
 		s.Go(func() { a.cancel(0) })
@@ -77,7 +77,7 @@ func TestStepsCancelResetExpiry(t *testing.T) {
 }
 
 func TestStepsCancelCancel(t *testing.T) {
-	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, timedAfter, twiceAfter, func(s *scene) {
 		a := s.pending(hour)
 		s.tickAway(3)
 		s.Go(func() { a.cancel(0) })
@@ -87,7 +87,7 @@ func TestStepsCancelCancel(t *testing.T) {
 }
 
 func TestStepsCancelCancelExpiry(t *testing.T) {
-	search(t, plain.bounded(4), plain, func(s *scene) {
+	search(t, plain.Bounded(4), plain, func(s *scene) {
 		a := s.pending(0)
 		s.tickAway(0)
 		s.Go(func() { a.cancel(0) })
@@ -119,7 +119,7 @@ func TestStepsCancelResetQueued(t *testing.T) {
 }
 
 func TestStepsResetResetQueued(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		a := s.pending(hour)
 		s.tickAway(3)
 		s.awaken()
@@ -131,7 +131,7 @@ func TestStepsResetResetQueued(t *testing.T) {
 
 // A run of a repeating timeout ends while it is canceled.
 func TestStepsCancelRunEnds(t *testing.T) {
-	search(t, timedAfter.bounded(4).quickly(3), timedAfter, func(s *scene) {
+	search(t, timedAfter.Bounded(4).Quickly(3), timedAfter, func(s *scene) {
 		a := s.runs()
 		s.Go(func() { a.cancel(0) })
 		s.race(0)
@@ -157,7 +157,7 @@ func TestStepsResetRunEndsQueued(t *testing.T) {
 }
 
 func TestStepsCancelResetRunEnds(t *testing.T) {
-	search(t, plain.bounded(4).quickly(3), plain, func(s *scene) {
+	search(t, plain.Bounded(4).Quickly(3), plain, func(s *scene) {
 		a := s.runs()
 		s.Go(func() { a.cancel(0) })
 		s.Go(func() { a.reset(2 * tick) })
@@ -168,11 +168,11 @@ func TestStepsCancelResetRunEnds(t *testing.T) {
 // If Cancel returns false, then after Wait the task has run.
 
 func TestStepsWait(t *testing.T) {
-	search(t, plain.quickly(4), timed, func(s *scene) { s.raceToWait() })
+	search(t, plain.Quickly(4), timed, func(s *scene) { s.raceToWait() })
 }
 
 func TestStepsWaitExecutor(t *testing.T) {
-	search(t, plain.bounded(3), plain, func(s *scene) {
+	search(t, plain.Bounded(3), plain, func(s *scene) {
 		s.useExecutor()
 		s.raceToWait()
 	})

@@ -4,18 +4,20 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // A producer prunes the queue while something else happens. To prune, it takes timeouts off the queue, and
 // meanwhile no other goroutine finds them there. Even so no timeout is lost, and none is on the queue twice.
 
 // prune prunes the stripe that all goroutines use.
-func (s *scene) prune() { s.timer.prune(&s.timer.queue.stripes[0]) }
+func (s *scene) prune() { s.timer.worker.prune(&s.timer.queue.stripes[0]) }
 
 // keep puts what is on the stack into a segment, as pruning does. So the next prune checks it again.
 func (s *scene) keep() {
 	on := &s.timer.queue.stripes[0]
-	p := pruning{timer: s.timer, earliest: neverTick}
+	p := pruning{worker: &s.timer.worker, earliest: ticks.Never}
 	p.sift(on, on.fresh.take())
 	p.keep(on)
 }
@@ -66,7 +68,7 @@ func TestStepsPruneDueAlone(t *testing.T) {
 
 // The timeout is due one boundary later, or comes due while the producer has it off the queue.
 func TestStepsPruneDueLater(t *testing.T) {
-	search(t, timed.quickly(3), timed, func(s *scene) {
+	search(t, timed.Quickly(3), timed, func(s *scene) {
 		s.queued(tick)
 		s.Go(s.prune)
 		s.race(tick)
@@ -74,7 +76,7 @@ func TestStepsPruneDueLater(t *testing.T) {
 }
 
 func TestStepsPruneDueLaterAlone(t *testing.T) {
-	search(t, timed.quickly(3), timed, func(s *scene) {
+	search(t, timed.Quickly(3), timed, func(s *scene) {
 		s.queuedAlone(tick)
 		s.Go(s.prune)
 		s.race(tick)
@@ -83,7 +85,7 @@ func TestStepsPruneDueLaterAlone(t *testing.T) {
 
 // Boundaries pass, and the worker may fall asleep or end.
 func TestStepsPruneBoundaries(t *testing.T) {
-	search(t, size{passes: 2}.quickly(2), size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, twice.Quickly(1), twiceAfter, func(s *scene) {
 		s.queued(tick)
 		s.Go(s.prune)
 		s.race(0)
@@ -91,7 +93,7 @@ func TestStepsPruneBoundaries(t *testing.T) {
 }
 
 func TestStepsPruneBoundariesAlone(t *testing.T) {
-	search(t, size{passes: 2}.quickly(2), size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, twice.Quickly(2), twiceAfter, func(s *scene) {
 		s.queuedAlone(tick)
 		s.Go(s.prune)
 		s.race(0)
@@ -108,7 +110,7 @@ func TestStepsPruneCancel(t *testing.T) {
 }
 
 func TestStepsPruneReset(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		a := s.queuedCanceled()
 		s.Go(s.prune)
 		s.Go(func() { a.reset(0) })
@@ -127,7 +129,7 @@ func TestStepsPruneResetDue(t *testing.T) {
 
 // The timeout is armed again, and canceled again.
 func TestStepsPruneResetCancel(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		a := s.queuedCanceled()
 		s.Go(s.prune)
 		s.Go(func() { a.reset(tick); a.cancel(1) })
@@ -136,7 +138,7 @@ func TestStepsPruneResetCancel(t *testing.T) {
 }
 
 func TestStepsPruneCancelReset(t *testing.T) {
-	search(t, timed.bounded(3).quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Bounded(3).Quickly(1), timedAfter, func(s *scene) {
 		a := s.queuedAlone(hour)
 		s.Go(s.prune)
 		s.Go(func() { a.cancel(0) })
@@ -146,7 +148,7 @@ func TestStepsPruneCancelReset(t *testing.T) {
 }
 
 func TestStepsPruneResetReset(t *testing.T) {
-	search(t, timed.bounded(3).quickly(1), timedAfter, func(s *scene) {
+	search(t, timed.Bounded(3).Quickly(1), timedAfter, func(s *scene) {
 		a := s.queuedCanceled()
 		s.prompt = false // one Reset may leave the push to the other, which is late with it
 		s.Go(s.prune)
@@ -158,7 +160,7 @@ func TestStepsPruneResetReset(t *testing.T) {
 
 // A pending timeout is reset to earlier while the producer has it off the queue.
 func TestStepsPruneResetEarlier(t *testing.T) {
-	search(t, timed.quickly(3), size{passes: 2}, func(s *scene) {
+	search(t, timed.Quickly(3), twice, func(s *scene) {
 		a := s.queuedAlone(hour)
 		s.Go(s.prune)
 		s.Go(func() { a.reset(0) })
@@ -167,7 +169,7 @@ func TestStepsPruneResetEarlier(t *testing.T) {
 }
 
 func TestStepsPruneResetEarlierDue(t *testing.T) {
-	search(t, timed.bounded(3).quickly(2), timed, func(s *scene) {
+	search(t, timed.Bounded(3).Quickly(1), timed, func(s *scene) {
 		a := s.queued(hour)
 		s.Go(s.prune)
 		s.Go(func() { a.reset(0) })
@@ -177,7 +179,7 @@ func TestStepsPruneResetEarlierDue(t *testing.T) {
 
 // Another timeout is armed while the stack is empty, because the producer has taken everything off it.
 func TestStepsPrunePush(t *testing.T) {
-	search(t, timed.quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		s.queuedAlone(tick)
 		b := s.act()
 		s.Go(s.prune)
@@ -187,7 +189,7 @@ func TestStepsPrunePush(t *testing.T) {
 }
 
 func TestStepsPrunePrune(t *testing.T) {
-	search(t, plain.bounded(3).quickly(2), timed, func(s *scene) {
+	search(t, plain.Bounded(3).Quickly(2), timed, func(s *scene) {
 		s.queuedCanceled()
 		s.pending(0)
 		s.Go(s.prune)
@@ -198,7 +200,7 @@ func TestStepsPrunePrune(t *testing.T) {
 
 // One of two producers finds the new timeout, while the other has taken the rest off the queue.
 func TestStepsPrunePushPrune(t *testing.T) {
-	search(t, timed.bounded(3).quickly(1), timedAfter, func(s *scene) {
+	search(t, timed.Bounded(3).Quickly(1), timedAfter, func(s *scene) {
 		s.queuedAlone(tick)
 		b := s.act()
 		s.Go(s.prune)
@@ -217,7 +219,7 @@ func TestStepsPrunePruneReset(t *testing.T) {
 }
 
 func TestStepsPruneStop(t *testing.T) {
-	search(t, timed.bounded(3).quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Bounded(3).Quickly(2), timedAfter, func(s *scene) {
 		s.queued(0)
 		s.Go(s.prune)
 		s.Go(s.stop)
@@ -226,7 +228,7 @@ func TestStepsPruneStop(t *testing.T) {
 }
 
 func TestStepsPruneStopDue(t *testing.T) {
-	search(t, plain.bounded(3).quickly(2), timed, func(s *scene) {
+	search(t, plain.Bounded(3).Quickly(2), timed, func(s *scene) {
 		s.queuedAlone(0)
 		s.Go(s.prune)
 		s.Go(s.stop)
@@ -247,7 +249,7 @@ func TestStepsPruneStopReset(t *testing.T) {
 // A producer checks timeouts again that were kept before, while something else happens.
 
 func TestStepsKeptDue(t *testing.T) {
-	search(t, plain.quickly(4), timed, func(s *scene) {
+	search(t, plain.Quickly(4), timed, func(s *scene) {
 		s.queuedAlone(0)
 		s.keep()
 		s.Go(s.prune)
@@ -257,7 +259,7 @@ func TestStepsKeptDue(t *testing.T) {
 
 // A timeout that was armed after the first prune is also due.
 func TestStepsKeptAndNewDue(t *testing.T) {
-	search(t, plain.bounded(4).quickly(3), timed, func(s *scene) {
+	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
 		s.queuedAlone(0)
 		s.keep()
 		s.pending(0)
@@ -267,7 +269,7 @@ func TestStepsKeptAndNewDue(t *testing.T) {
 }
 
 func TestStepsKeptBoundaries(t *testing.T) {
-	search(t, size{passes: 2}.quickly(2), size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, twice.Quickly(2), twiceAfter, func(s *scene) {
 		s.queuedAlone(tick)
 		s.keep()
 		s.Go(s.prune)
@@ -276,7 +278,7 @@ func TestStepsKeptBoundaries(t *testing.T) {
 }
 
 func TestStepsKeptCancelReset(t *testing.T) {
-	search(t, timed.bounded(3).quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Bounded(3).Quickly(2), timedAfter, func(s *scene) {
 		a := s.queuedAlone(hour)
 		s.keep()
 		s.Go(s.prune)
@@ -287,7 +289,7 @@ func TestStepsKeptCancelReset(t *testing.T) {
 }
 
 func TestStepsKeptReset(t *testing.T) {
-	search(t, timed.quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		a := s.queuedAlone(hour)
 		s.keep()
 		a.cancel(0)
@@ -311,7 +313,7 @@ func TestStepsKeptPrune(t *testing.T) {
 }
 
 func TestStepsKeptPruneDue(t *testing.T) {
-	search(t, plain.bounded(4).quickly(2), timed, func(s *scene) {
+	search(t, plain.Bounded(4).Quickly(2), timed, func(s *scene) {
 		s.queuedAlone(0)
 		s.keep()
 		s.Go(s.prune)
@@ -322,7 +324,7 @@ func TestStepsKeptPruneDue(t *testing.T) {
 
 // One of two producers checks the segment again, while the other pushes another one.
 func TestStepsKeptAndNewPrune(t *testing.T) {
-	search(t, timed.bounded(3).quickly(1), timedAfter, func(s *scene) {
+	search(t, timed.Bounded(3).Quickly(1), timedAfter, func(s *scene) {
 		s.queuedAlone(0)
 		s.keep()
 		s.pending(tick)
@@ -344,7 +346,7 @@ func TestStepsKeptStop(t *testing.T) {
 }
 
 func TestStepsKeptStopDue(t *testing.T) {
-	search(t, plain.bounded(3).quickly(2), timed, func(s *scene) {
+	search(t, plain.Bounded(3).Quickly(2), timed, func(s *scene) {
 		s.queuedAlone(0)
 		s.keep()
 		s.Go(s.prune)

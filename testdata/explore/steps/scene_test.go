@@ -57,7 +57,7 @@ type act struct {
 func (s *scene) twoStripes() { s.timer.queue = queue{stripes: make([]stripe, 2)} }
 
 // now returns the time since the timer was made, without a gate.
-func (s *scene) now() time.Duration { return time.Since(s.timer.clock.start) }
+func (s *scene) now() time.Duration { return time.Since(s.timer.clock.Start) }
 
 // boundary returns the first tick boundary at or after a time.
 func boundary(d time.Duration) time.Duration { return (d + tick - 1) / tick * tick }
@@ -114,7 +114,7 @@ func (a *act) armOn(stripe int, delay time.Duration) {
 	timer := a.s.timer
 	from := a.s.now()
 	a.to = &Timeout{timer: timer, task: plainFunc(a.run)}
-	*a.to.wordPtr() = pendingAt(queued|fresh, timer.clock.due(timer.clock.elapsed(), delay))
+	*a.to.wordPtr() = pendingAt(queued|fresh, timer.clock.Due(timer.clock.Elapsed(), delay))
 	on := &timer.queue.stripes[stripe]
 	on.armed.Add(1)
 	if _, ok := timer.push(&on.fresh, a.to); !ok {
@@ -152,7 +152,7 @@ func (a *act) cancel(who int) {
 func (s *scene) stop() {
 	s.left = s.timer.Stop()
 	s.started = s.fired()
-	s.uncounted -= int(s.timer.tasks.tasksStarted())
+	s.uncounted -= int(s.timer.tasks.Started())
 	for _, a := range s.acts {
 		if a.to == nil {
 			continue
@@ -184,7 +184,7 @@ func (s *scene) awaken() {
 
 // useExecutor makes the timer run each task on a goroutine of its own, through an executor.
 func (s *scene) useExecutor() {
-	newExecutor(s.timer, func(run func()) error {
+	s.timer.makeCrews(tick, 0, func(run func()) error {
 		go run()
 		return nil
 	})
@@ -239,7 +239,8 @@ func (s *scene) check() {
 		require.Len(s, s.left, waiting)
 	}
 	require.Zero(s, timer.Pending())
-	require.Zero(s, timer.tasks.hands)
+	tasks, goroutines := timer.tasks.Running()
+	require.Zero(s, tasks+goroutines)
 }
 
 // check checks act number i, and reports whether its timeout has ended.

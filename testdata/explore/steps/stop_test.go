@@ -54,7 +54,7 @@ func TestStepsStopEnds(t *testing.T) {
 }
 
 func TestStepsStopExpiry(t *testing.T) {
-	search(t, plain.quickly(4), timed, func(s *scene) {
+	search(t, plain.Quickly(4), timed, func(s *scene) {
 		s.pending(0)
 		s.tickAway(0)
 		s.Go(s.stop)
@@ -63,7 +63,7 @@ func TestStepsStopExpiry(t *testing.T) {
 }
 
 func TestStepsStopCancel(t *testing.T) {
-	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, timedAfter, twiceAfter, func(s *scene) {
 		a := s.pending(hour)
 		s.tickAway(3)
 		s.Go(func() { a.cancel(0) })
@@ -73,7 +73,7 @@ func TestStepsStopCancel(t *testing.T) {
 }
 
 func TestStepsStopCancelExpiry(t *testing.T) {
-	search(t, plain.bounded(4).quickly(3), plain, func(s *scene) {
+	search(t, plain.Bounded(4).Quickly(3), plain, func(s *scene) {
 		a := s.pending(0)
 		s.tickAway(0)
 		s.Go(func() { a.cancel(0) })
@@ -93,7 +93,7 @@ func TestStepsStopReset(t *testing.T) {
 }
 
 func TestStepsStopResetExpiry(t *testing.T) {
-	search(t, plain.bounded(4).quickly(3), plain, func(s *scene) {
+	search(t, plain.Bounded(4).Quickly(3), plain, func(s *scene) {
 		a := s.pending(0)
 		s.tickAway(0)
 		s.Go(func() { a.reset(2 * tick) })
@@ -126,7 +126,7 @@ func TestStepsStopResetCanceled(t *testing.T) {
 }
 
 func TestStepsStopStop(t *testing.T) {
-	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, timedAfter, twiceAfter, func(s *scene) {
 		s.pending(hour)
 		s.tickAway(3)
 		s.Go(s.stop)
@@ -141,7 +141,7 @@ func TestStepsStopStop(t *testing.T) {
 // A run of a repeating timeout ends while the timer stops. Meanwhile the worker is at work, because another timeout
 // has been canceled.
 func TestStepsStopRunEnds(t *testing.T) {
-	search(t, plain.quickly(4), timed, func(s *scene) {
+	search(t, plain.Quickly(4), timed, func(s *scene) {
 		b := s.pending(hour)
 		s.runs()
 		s.pending(hour) // keeps the worker awake
@@ -155,7 +155,7 @@ func TestStepsStopRunEnds(t *testing.T) {
 // A run of a repeating timeout ends while the timer stops, and its next run is already due. So the timeout is only with
 // its runner.
 func TestStepsStopRunIsDueAgain(t *testing.T) {
-	search(t, plain.quickly(4), timed, func(s *scene) {
+	search(t, plain.Quickly(4), timed, func(s *scene) {
 		a := s.act()
 		a.repeats, a.held = true, make(chan struct{})
 		from := s.now()
@@ -175,12 +175,10 @@ func TestStepsStopResetTaken(t *testing.T) {
 		s.tickAway(3)
 		c := &s.timer.tasks
 		s.timer.worker.wheel.remove(a.to)
-		c.due.add(a.to)
-		s.Go(func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.start(1)
-		})
+		c.Limit = -1 // so that no runner comes yet
+		c.Add(a.to)
+		c.Limit = 0
+		s.Go(func() { c.Add(&Timeout{timer: s.timer}) }) // it is not pending, but a runner comes
 		s.Go(s.stop)
 		s.race(0)
 	})
@@ -188,7 +186,7 @@ func TestStepsStopResetTaken(t *testing.T) {
 
 // Close of a group cancels its timeout, or the timeout has expired when Close returns.
 func TestStepsCloseExpiry(t *testing.T) {
-	search(t, plain.bounded(4), plain, func(s *scene) {
+	search(t, plain.Bounded(4), plain, func(s *scene) {
 		g := NewGroup(s.timer)
 		a := s.act()
 		from := s.now()
@@ -225,7 +223,7 @@ func TestStepsCloseReset(t *testing.T) {
 
 // The executor runs a due timeout while the timer stops.
 func TestStepsStopExecutor(t *testing.T) {
-	search(t, plain.bounded(5), plain, func(s *scene) {
+	search(t, plain.Bounded(5), plain, func(s *scene) {
 		s.useExecutor()
 		s.pending(0)
 		s.tickAway(0)

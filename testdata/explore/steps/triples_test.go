@@ -6,7 +6,7 @@ import "testing"
 // them are in the files of the scenes with two.
 
 func TestStepsStopCancelReset(t *testing.T) {
-	search(t, plain.bounded(3), plain, func(s *scene) {
+	search(t, plain.Bounded(3), plain, func(s *scene) {
 		a := s.pending(hour)
 		s.tickAway(3)
 		s.Go(func() { a.cancel(0) })
@@ -29,7 +29,7 @@ func TestStepsPushCancelReset(t *testing.T) {
 }
 
 func TestStepsPushCancelExpiry(t *testing.T) {
-	search(t, plain.bounded(3), plain, func(s *scene) {
+	search(t, plain.Bounded(3), plain, func(s *scene) {
 		a := s.pending(0)
 		s.tickAway(0)
 		b := s.act()
@@ -40,7 +40,7 @@ func TestStepsPushCancelExpiry(t *testing.T) {
 }
 
 func TestStepsPushResetExpiry(t *testing.T) {
-	search(t, plain.bounded(3), plain, func(s *scene) {
+	search(t, plain.Bounded(3), plain, func(s *scene) {
 		a := s.pending(0)
 		s.tickAway(0)
 		b := s.act()
@@ -75,7 +75,7 @@ func TestStepsPushStopReset(t *testing.T) {
 }
 
 func TestStepsPushStopExpiry(t *testing.T) {
-	search(t, plain.bounded(3), plain, func(s *scene) {
+	search(t, plain.Bounded(3), plain, func(s *scene) {
 		s.pending(0)
 		s.tickAway(0)
 		b := s.act()

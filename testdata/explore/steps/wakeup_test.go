@@ -1,12 +1,16 @@
 package hashedwheel
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/hashedwheel/hashedwheel/testdata/explore"
+)
 
 // No wake-up is lost, whatever the order of the steps. Racers arm timeouts while the worker starts, ends, falls
 // asleep or wakes up.
 
 func TestStepsAbsentOne(t *testing.T) {
-	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, timedAfter, twiceAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.act()
 		s.Go(func() { a.arm(0) })
@@ -15,7 +19,7 @@ func TestStepsAbsentOne(t *testing.T) {
 }
 
 func TestStepsAbsentTwo(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a, b := s.act(), s.act()
 		s.Go(func() { a.arm(0) })
@@ -36,7 +40,7 @@ func TestStepsAbsentTwoStripes(t *testing.T) {
 }
 
 func TestStepsAsleepOne(t *testing.T) {
-	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, timedAfter, twiceAfter, func(s *scene) {
 		s.pending(hour)
 		s.tickAway(3)
 		a := s.act()
@@ -46,7 +50,7 @@ func TestStepsAsleepOne(t *testing.T) {
 }
 
 func TestStepsAsleepTwo(t *testing.T) {
-	search(t, timed.quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
 		s.pending(hour)
 		s.tickAway(3)
 		a, b := s.act(), s.act()
@@ -70,7 +74,7 @@ func TestStepsAsleepTwoStripes(t *testing.T) {
 
 // The worker has been awake for a tick in which nothing was armed, and is about to fall asleep.
 func TestStepsFallsAsleepOne(t *testing.T) {
-	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, timedAfter, twiceAfter, func(s *scene) {
 		s.pending(hour)
 		s.tickAway(0)
 		a := s.act()
@@ -92,7 +96,7 @@ func TestStepsFallsAsleepTwo(t *testing.T) {
 
 // The only timeout has been canceled, and the worker is about to end.
 func TestStepsEndsOne(t *testing.T) {
-	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, timedAfter, twiceAfter, func(s *scene) {
 		s.pending(hour).cancel(0)
 		s.tickAway(0)
 		a := s.act()
@@ -126,7 +130,7 @@ func TestStepsEndsTwoStripes(t *testing.T) {
 
 // The only timeout has expired at the last boundary.
 func TestStepsEndsExpired(t *testing.T) {
-	search(t, timedAfter, size{passes: 2, aftermath: true}, func(s *scene) {
+	search(t, timedAfter, twiceAfter, func(s *scene) {
 		s.pending(0)
 		s.tickAway(1)
 		a := s.act()
@@ -169,7 +173,7 @@ func TestStepsStarts(t *testing.T) {
 }
 
 func TestStepsStartsThree(t *testing.T) {
-	if !full() {
+	if !explore.Full() {
 		t.Skip("takes long: runs with HASHEDWHEEL_EXPLORE=full")
 	}
 	search(t, plain, plain, func(s *scene) {

@@ -1,0 +1,107 @@
+package hashedwheel
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// layout has the files of the package from the top down. A file uses only what files below it declare.
+var layout = []string{
+	"doc.go",
+	"options.go", "crews.go", "group.go", "schedule.go", "reset.go", "stop.go", "log.go", "handle.go", "stats.go",
+	"timer.go", "prune.go", "worker.go", "hook.go", "histogram.go", "mpsc.go", "wheel.go", "bucket.go", "timeout.go",
+}
+
+// upward has the exceptions, each with its reason.
+var upward = map[fileArrow]string{
+	{"timeout.go", "timer.go"}: "a Timeout knows its Timer",
+	{"hook.go", "timer.go"}:    "a Canceler is notified by Timer.calls",
+	{"hook.go", "log.go"}:      "a panic of a Canceler is reported",
+	{"hook.go", "handle.go"}:   "a light task is found through Timeout.Task",
+}
+
+// TestLayout checks that the package can be read file by file: each has one subject and a fair size, and its names
+// lead down. CONTRIBUTING.md lists all files.
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	arrows, lines := arrowsOf(t)
+	contributing, err := os.ReadFile("CONTRIBUTING.md")
+	require.NoError(t, err)
+	total := 0
+	for file, n := range lines {
+		total += n
+		assert.True(t, slices.Contains(layout, file), "%s is not in the layout", file)
+		assert.LessOrEqual(t, n, 400, "lines of %s", file)
+		assert.True(t, strings.Contains(string(contributing), file), "%s is not in CONTRIBUTING.md", file)
+	}
+	assert.Len(t, lines, len(layout))
+	assert.LessOrEqual(t, total, 4200)
+	for arrow, name := range arrows {
+		if slices.Index(layout, arrow.from) < slices.Index(layout, arrow.to) {
+			continue
+		}
+		if upward[arrow] == "" {
+			t.Errorf("%s uses %s, which is declared above it, in %s", arrow.from, name, arrow.to)
+		}
+	}
+	for arrow := range upward {
+		assert.NotEmpty(t, arrows[arrow], "the exception %v is not needed", arrow)
+	}
+	t.Logf("%d files, %d lines, %d pairs of files in which one uses the other", len(lines), total, len(arrows))
+}
+
+// A fileArrow leads from a file that uses a name to the file that declares it.
+type fileArrow struct{ from, to string }
+
+// arrowsOf parses the non-test files of the package. It returns the arrows between them, each with one of the
+// names that it stands for, and the number of lines of each file.
+func arrowsOf(t *testing.T) (arrows map[fileArrow]string, lines map[string]int) {
+	t.Helper()
+	paths, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	fset := token.NewFileSet()
+	lines = make(map[string]int)
+	var files []*ast.File
+	for _, name := range paths {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		files = append(files, f)
+		lines[name] = fset.File(f.Pos()).LineCount()
+	}
+	info := types.Info{Uses: make(map[*ast.Ident]types.Object)}
+	conf := types.Config{Importer: noImporter{}, Error: func(error) {}} // what other packages declare does not matter
+	pkg, _ := conf.Check("hashedwheel", fset, files, &info)
+	base := func(p token.Pos) string { return filepath.Base(fset.Position(p).Filename) }
+	arrows = make(map[fileArrow]string)
+	for id, obj := range info.Uses {
+		if obj.Pkg() != pkg {
+			continue
+		}
+		if a := (fileArrow{base(id.Pos()), base(obj.Pos())}); a.from != a.to {
+			arrows[a] = id.Name
+		}
+	}
+	require.NotEmpty(t, arrows)
+	return arrows, lines
+}
+
+// noImporter gives each import an empty package.
+type noImporter struct{}
+
+func (noImporter) Import(name string) (*types.Package, error) {
+	return types.NewPackage(name, path.Base(name)), nil
+}

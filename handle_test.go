@@ -1,0 +1,245 @@
+package hashedwheel
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Cancel returns true once, and then the task never starts. The test also checks what the handles report.
+func TestCancel(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond))
+		var fired atomic.Int64
+		task := TaskFunc(func(to *Timeout) {
+			fired.Add(1)
+			assert.True(t, to.IsExpired())
+			assert.False(t, to.Cancel())
+		})
+		arm := func() *Timeout {
+			to, err := timer.NewTimeout(task, 25*time.Millisecond)
+			require.NoError(t, err)
+			require.False(t, to.IsExpired())
+			require.False(t, to.IsCanceled())
+			require.Same(t, timer, to.Timer())
+			return to
+		}
+		check := func(to *Timeout, expired, canceled bool) {
+			t.Helper()
+			require.Equal(t, expired, to.IsExpired())
+			require.Equal(t, canceled, to.IsCanceled())
+			require.False(t, to.Cancel())
+			require.NotNil(t, to.Task())
+		}
+		queued, placed, kept := arm(), arm(), arm()
+		require.True(t, queued.Cancel())
+		check(queued, false, true)
+		pass(15 * time.Millisecond)
+		require.True(t, placed.Cancel())
+		check(placed, false, true)
+		require.Equal(t, 1, timer.Pending())
+		pass(time.Second)
+		require.EqualValues(t, 1, fired.Load())
+		check(queued, false, true)
+		check(placed, false, true)
+		check(kept, true, false)
+		require.Equal(t, Stats{Accepted: 3, Expired: 1, Canceled: 2}, outcomes(timer))
+	})
+}
+
+// The wall clock has no influence. Deadlines have a monotonic reading, and so has the start of the timer, from
+// which ticks are counted.
+func TestDeadlineIsMonotonic(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour))
+	to, err := timer.AfterFunc(90*time.Minute, nop)
+	require.NoError(t, err)
+	require.Contains(t, timer.clock.Start.String(), " m=+")
+	require.Contains(t, to.Deadline().String(), " m=+")
+	require.Equal(t, 2*time.Hour, to.Deadline().Sub(timer.clock.Start))
+}
+
+func TestSleep(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxPending(1))
+		start := time.Now()
+		took := func(want time.Duration) {
+			t.Helper()
+			require.Equal(t, want, time.Since(start))
+			synctest.Wait()
+			require.Zero(t, timer.Pending())
+			start = time.Now()
+		}
+		require.NoError(t, timer.Sleep(t.Context(), 15*time.Millisecond))
+		took(2 * tick)
+		require.NoError(t, timer.Sleep(t.Context(), 0))
+		require.NoError(t, timer.Sleep(t.Context(), -1))
+		took(0)
+
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, timer.Sleep(ctx, time.Hour), context.DeadlineExceeded)
+		took(25 * time.Millisecond)
+		require.ErrorIs(t, timer.Sleep(ctx, time.Hour), context.DeadlineExceeded)
+		require.ErrorIs(t, timer.Sleep(ctx, 0), context.DeadlineExceeded)
+		took(0)
+
+		to, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		require.ErrorIs(t, timer.Sleep(t.Context(), 1), ErrTooManyPending)
+		require.True(t, to.Cancel())
+
+		time.AfterFunc(tick, func() { timer.Stop() })
+		require.ErrorIs(t, timer.Sleep(t.Context(), time.Hour), ErrStopped)
+		took(tick)
+		require.ErrorIs(t, timer.Sleep(t.Context(), 1), ErrStopped)
+	})
+}
+
+// Wait returns when the task ends, whichever way it ends, and at once if it is not running.
+func TestWait(t *testing.T) {
+	ends := map[string]func(){
+		"return": func() {},
+		"panic":  func() { panic("on purpose") },
+		"goexit": runtime.Goexit,
+	}
+	for name, end := range ends {
+		for executor, opts := range executors() {
+			t.Run(name+"/"+executor, func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
+					const tick = time.Millisecond
+					quiet := WithPanicHandler(func(*Timeout, any, []byte) {})
+					timer := newTimer(t, append(opts, WithTick(tick), quiet)...)
+					to, err := timer.AfterFunc(tick, func() {
+						time.Sleep(5 * tick)
+						end()
+					})
+					require.NoError(t, err)
+					start := time.Now()
+					done, cancel := context.WithCancel(t.Context())
+					cancel()
+					require.NoError(t, to.Wait(done), "pending")
+
+					time.Sleep(2 * tick)
+					require.ErrorIs(t, to.Wait(done), context.Canceled, "running")
+					var wg sync.WaitGroup
+					for range 3 {
+						wg.Go(func() {
+							assert.NoError(t, to.Wait(t.Context()))
+							assert.Equal(t, 6*tick, time.Since(start))
+						})
+					}
+					wg.Wait()
+					require.NoError(t, to.Wait(done), "run")
+				})
+			})
+		}
+	}
+}
+
+// executors returns the options for each way in which tasks run.
+func executors() map[string][]Option {
+	return map[string][]Option{
+		"runners": nil,
+		"one":     {WithMaxConcurrency(1)},
+		"pool":    {WithExecutor(func(run func()) error { go run(); return nil })},
+	}
+}
+
+// If two runs overlap, Wait waits for both. It does not return when another task ends.
+func TestWaitForOverlappingRuns(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		var runs atomic.Int32
+		to, err := timer.AfterFunc(tick, func() {
+			if runs.Add(1) == 1 {
+				time.Sleep(9 * tick) // until tick 10
+			} else {
+				time.Sleep(3 * tick) // until tick 8
+			}
+		})
+		require.NoError(t, err)
+		// This one is due a tick later. Within a tick there is no order, so a runner that took both might run it first.
+		_, err = timer.AfterFunc(2*tick, func() { time.Sleep(tick) })
+		require.NoError(t, err)
+		pass(2 * tick)
+		_, err = to.Reset(3 * tick)
+		require.NoError(t, err)
+		require.NoError(t, to.Wait(t.Context()))
+		require.Equal(t, 10*tick, time.Since(start))
+	})
+}
+
+// Inside the task of the timeout, Wait does not return before its context is done.
+func TestWaitInsideTask(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		got := make(chan error, 1)
+		_, err := timer.NewTimeout(TaskFunc(func(to *Timeout) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			got <- to.Wait(ctx)
+		}), 0)
+		require.NoError(t, err)
+		require.ErrorIs(t, <-got, context.DeadlineExceeded)
+	})
+}
+
+// Inside Schedule.Next the run is over, so Wait returns at once. Once it waited for its context.
+func TestWaitInsideNext(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		var to *Timeout
+		asked := 0
+		s := scheduleFunc(func(prev time.Time) time.Time {
+			if asked++; asked == 1 {
+				return prev.Add(tick)
+			}
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			assert.NoError(t, to.Wait(ctx))
+			assert.Zero(t, time.Since(start))
+			return time.Time{}
+		})
+		_, err := timer.Schedule(TaskFunc(func(own *Timeout) { to = own }), s)
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.Equal(t, 2, asked)
+	})
+}
+
+// A Wait for a run in progress returns when the task has, even if the schedule takes long.
+func TestWaitDoesNotWaitForNext(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		asked := 0
+		to, err := timer.Schedule(TaskFunc(func(*Timeout) { time.Sleep(5 * tick) }), scheduleFunc(func(prev time.Time) time.Time {
+			if asked++; asked == 1 {
+				return prev.Add(tick)
+			}
+			time.Sleep(time.Second)
+			return time.Time{}
+		}))
+		require.NoError(t, err)
+		pass(2 * tick)
+		require.NoError(t, to.Wait(t.Context()))
+		require.Equal(t, 6*tick, time.Since(start))
+		require.NoError(t, to.Wait(t.Context()))
+		require.Equal(t, 6*tick, time.Since(start))
+		pass(2 * time.Second)
+		require.True(t, to.IsExpired())
+	})
+}

@@ -1,0 +1,47 @@
+package crew
+
+import (
+	"context"
+	"runtime/pprof"
+	"time"
+)
+
+// Calls makes calls of functions, each once, on goroutines that exist only while there are calls to make. A call
+// that blocks holds up others for two ticks at most. A function recovers its own panics.
+type Calls struct{ crew Crew[*call] }
+
+// A call is an item: a function to call.
+type call struct{ f func() }
+
+// Init prepares calls. Tick is as for Crew.Init.
+func (c *Calls) Init(tick time.Duration) { c.crew.Init(callHost{}, tick) }
+
+// SetLabels sets the profiler labels of the goroutines. It must come before the first call.
+func (c *Calls) SetLabels(labels context.Context) { c.crew.Labels = labels }
+
+// Call has f called soon.
+func (c *Calls) Call(f func()) { c.crew.Add(&call{f}) }
+
+// UntilIdle returns a channel that is closed when all calls have been made.
+func (c *Calls) UntilIdle() <-chan struct{} { return c.crew.UntilIdle() }
+
+// Goroutines returns the number of goroutines.
+func (c *Calls) Goroutines() int {
+	_, goroutines := c.crew.Running()
+	return goroutines
+}
+
+// callHost is the host of the crew whose items are calls.
+type callHost struct{}
+
+var _ Host[*call] = callHost{}
+
+func (callHost) Placed([]*call, uint32)            {}
+func (callHost) Claim(*call, bool) Claim           { return Claimed }
+func (callHost) Run(c *call)                       { c.f() }
+func (callHost) Ran(*call) bool                    { return false }
+func (callHost) Requeue(*call)                     {}
+func (callHost) Panicked(_ *call, v any, _ []byte) { panic(v) }
+
+// setLabels gives the calling goroutine the labels that a context carries.
+func setLabels(ctx context.Context) { pprof.SetGoroutineLabels(ctx) }

@@ -1,0 +1,452 @@
+package crew
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Tasks that wait with a thousand tasks that block, or that are added behind them, start within two ticks. Runners
+// that are not in a task end. Later tasks do not wait at all: all runners are in tasks, and so one more starts.
+func TestBlockedTasksDelayOthersByTwoTicks(t *testing.T) {
+	for _, tick := range []time.Duration{16, time.Millisecond, time.Second} {
+		for _, blocked := range []int{1, 50, 1000} {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRand(t)
+				h := newFake(t, tick)
+				h.fed = r.IntN(2) == 0
+				h.blind = true
+				release := make(chan struct{})
+				defer close(release)
+				start := time.Now()
+				var others moments
+				var all []*task
+				for range 2 * blocked {
+					all = append(all, &task{f: others.note})
+				}
+				for _, i := range r.Perm(2 * blocked)[:blocked] {
+					all[i].f = func() { <-release }
+				}
+				h.add(all...)
+				pass(2 * tick)
+				require.EqualValues(t, 2*blocked, h.claims.Load())
+				require.Len(t, others.since(start), blocked)
+				require.Equal(t, blocked, h.hands())
+
+				h.addFunc(1, others.note)
+				synctest.Wait()
+				require.Equal(t, 2*tick, others.since(start)[blocked])
+			})
+		}
+	}
+}
+
+// Tasks that block for a short time each do not delay others. One after another on one runner, their times would
+// add up.
+func TestManyShortBlocksDoNotAddUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		h := newFake(t, tick)
+		h.blind = true
+		start := time.Now()
+		var begun moments
+		h.addFunc(2000, func() {
+			begun.note()
+			time.Sleep(tick / 10)
+		})
+		pass(time.Second)
+		all := begun.since(start)
+		require.Len(t, all, 2000)
+		require.LessOrEqual(t, all[1999], 2*tick)
+	})
+}
+
+// On real time, very many tasks that do not block run on few runners. If the machine takes the processors away
+// for longer than a tick, runners that wait for a processor look stuck, and a growing number is added. So the
+// number of runners is small only compared with the number of tasks. A limit that is never reached changes nothing:
+// once it meant a goroutine for each task.
+func TestTrivialTasksNeedFewRunners(t *testing.T) {
+	for _, limit := range []int{0, 1_000_000} {
+		n := sized(100_000, 300_000, 1_000_000)
+		var ran, most atomic.Int64
+		done := make(chan struct{})
+		var c *Crew[int]
+		c, f := newLight(50*time.Millisecond, func(int) {
+			if i := ran.Add(1); i == int64(n) {
+				close(done)
+			} else if i%10_000 == 0 {
+				_, goroutines := c.Running()
+				most.Store(max(most.Load(), int64(goroutines)))
+			}
+		})
+		c.Limit = limit
+		for item := range n {
+			f.Add(item + 1)
+		}
+		f.Flush()
+		<-done
+		<-c.UntilIdle()
+		require.NotZero(t, most.Load())
+		require.LessOrEqual(t, most.Load(), int64(max(n/100, 6000))) // 6000 is more than the first six additions
+	}
+}
+
+// Tasks that use the processor for long but do not block get no goroutine each. The test runs on real time, because
+// virtual time stands still while a task computes.
+func TestBusyTasksNeedFewRunners(t *testing.T) {
+	const n = 20_000
+	var ran, most atomic.Int64
+	done := make(chan struct{})
+	var c *Crew[int]
+	c, f := newLight(10*time.Millisecond, func(int) {
+		for start := time.Now(); time.Since(start) < 10*time.Microsecond; {
+		}
+		i := ran.Add(1)
+		if i%100 == 0 { // not every task, because they would block each other
+			_, goroutines := c.Running()
+			most.Store(max(most.Load(), int64(goroutines)))
+		}
+		if i == n {
+			close(done)
+		}
+	})
+	for item := range n {
+		f.Add(item + 1)
+	}
+	f.Flush()
+	<-done
+	<-c.UntilIdle()
+	t.Logf("most runners at a time: %d", most.Load())
+	require.Less(t, most.Load(), int64(n/4))
+}
+
+// With a limit of n, never more than n tasks run at the same time, and n do while enough wait. If the limit is
+// negative, none does.
+func TestLimit(t *testing.T) {
+	for _, limit := range []int{-1, 1, 7, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newFake(t, time.Millisecond)
+			h.crew.Limit = limit
+			start := time.Now()
+			var begun moments
+			const n = 250
+			all := h.addFunc(n, func() {
+				begun.note()
+				time.Sleep(time.Second)
+			})
+			pass(time.Hour)
+			if limit < 0 {
+				require.Zero(t, h.hands())
+				require.Equal(t, all, h.close())
+				return
+			}
+			require.EqualValues(t, limit, h.most.Load())
+			first := begun.since(start)[0]
+			last := begun.since(start)[n-1]
+			require.Equal(t, time.Duration((n-1)/limit)*time.Second, (last - first).Truncate(time.Second))
+			require.LessOrEqual(t, last%time.Second, 2*time.Millisecond)
+			require.Zero(t, h.hands())
+		})
+	}
+}
+
+// With a limit of one, tasks may share memory without a lock. The race detector checks this.
+func TestMaxConcurrencyOfOneOrdersMemory(t *testing.T) {
+	h := newFake(t, 100*time.Microsecond)
+	h.crew.Limit = 1
+	n := 0
+	var users sync.WaitGroup
+	for range 3 {
+		users.Go(func() {
+			for range 3000 {
+				h.toss(&task{f: func() { n++ }})
+			}
+		})
+	}
+	users.Wait()
+	<-h.crew.UntilIdle()
+	require.Equal(t, 9000, n)
+}
+
+// A runner at the limit takes a group, and the first task of the group blocks. Then the other runner gets the rest.
+// When the tasks were added the crew was not watched, because no runner could be added.
+func TestGroupTakenAtTheLimit(t *testing.T) {
+	const tick = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, tick)
+		h.crew.Limit, h.crew.Share = 2, 1
+		a, b, c := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		h.addFunc(1, func() { <-a })
+		h.addFunc(1, func() { <-b })
+		pass(5 * tick)
+		var begun, ended atomic.Int64
+		h.addFunc(11, func() {
+			if begun.Add(1) == 1 {
+				<-c
+			}
+			ended.Add(1)
+		})
+		synctest.Wait()
+		require.False(t, h.watched())
+		close(a)
+		pass(tick)
+		require.EqualValues(t, 1, begun.Load())
+		close(b)
+		synctest.Wait()
+		require.EqualValues(t, 10, ended.Load())
+		close(c)
+	})
+}
+
+// While a runner has a group, chunks are not merged, because the positions of the group might be used again. Then the
+// order would be lost, and so would the position of each item.
+func TestMergeWaitsForGroups(t *testing.T) {
+	at := numbers{}
+	var c Crew[int]
+	c.Init(at, time.Second)
+	var want []int
+	for i := range 200 {
+		at[i+1] = c.due.next
+		c.due.add(i + 1)
+		want = append(want, i+1)
+	}
+	const size = 16
+	a, b := c.due.take(size), c.due.take(size)
+	c.holding = []*runner[int]{nil} // a runner still has the group b
+	c.due.giveBack(a)
+	for item := 2; item <= 62; item++ {
+		if item <= size || item > 2*size {
+			c.Remove(item, at[item])
+		}
+	}
+	c.due.giveBack(b)
+	c.holding = nil
+	c.due.check(t)
+	want = append(append(want[:1:1], want[size:2*size]...), want[62:]...)
+	for _, k := range c.due.chunks[c.due.head:] {
+		for slot, item := range k.items {
+			require.True(t, item == 0 || at.isAt(item, k.base+uint32(slot)))
+		}
+	}
+	require.Equal(t, want, c.due.takeAll())
+}
+
+// After a thousand tasks that blocked, few runners are kept for reuse. They keep no task alive.
+func TestFewRunnersAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Millisecond)
+		h.blind = true
+		release := make(chan struct{})
+		h.addFunc(1000, func() { <-release })
+		pass(3 * time.Millisecond)
+		require.EqualValues(t, 1000, h.active.Load())
+		close(release)
+		synctest.Wait()
+		require.Len(t, h.crew.spare, maxEager)
+		for _, rn := range h.crew.spare {
+			require.True(t, rn.item == nil && rn.first == nil && rn.group == nil)
+		}
+		require.Empty(t, h.crew.live[:cap(h.crew.live)][0], "nor does the list of the live ones")
+	})
+}
+
+// Close returns the tasks that wait, in all places: on the list, and those that a runner has taken alone or in a
+// group. None of them starts any more, and the tasks that run go on.
+func TestClose(t *testing.T) {
+	const tick = time.Millisecond
+	for _, group := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newFake(t, tick)
+			h.crew.Limit = 2
+			if group {
+				h.crew.Share = 1
+			}
+			release := make(chan struct{})
+			all := h.addFunc(1000, func() { <-release })
+			tell := &task{next: func() bool { return true }}
+			h.add(tell)
+			synctest.Wait()
+			rest := h.close()
+			require.Len(t, rest, len(all)+1-int(h.active.Load()))
+			require.Contains(t, rest, tell)
+			h.crew.Add(new(task)) // too late: nobody returns it
+			pass(5 * tick)
+			require.EqualValues(t, h.active.Load(), h.claims.Load())
+			close(release)
+			synctest.Wait()
+			h.crew.Add(new(task))
+			pass(5 * tick)
+			require.EqualValues(t, len(all)+1-len(rest), h.claims.Load())
+		})
+	}
+}
+
+// Close also returns a task that is due again while a runner has it, and it does not run again. If Ran returns after
+// Close, the host knows that.
+func TestCloseReturnsWhatRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Millisecond)
+		var w *task
+		runs := 0
+		w = &task{
+			f:    func() { runs++ },
+			next: func() bool { time.Sleep(time.Second); return true },
+		}
+		h.add(w)
+		pass(1500 * time.Millisecond)
+		require.Equal(t, 2, runs)
+		require.Equal(t, ended, w.is())
+		require.Empty(t, h.close())
+		require.True(t, w.last)
+		pass(time.Minute)
+		require.Equal(t, 2, runs)
+		require.Equal(t, over, w.is())
+	})
+}
+
+// The channel of UntilIdle is closed when no task runs, and at once if none does.
+func TestUntilIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Millisecond)
+		start := time.Now()
+		<-h.crew.UntilIdle()
+		h.addFunc(100, func() { time.Sleep(time.Second) })
+		h.addFunc(1, func() { time.Sleep(time.Minute) })
+		idle := h.crew.UntilIdle()
+		<-h.crew.UntilIdle()
+		<-idle
+		require.InDelta(t, time.Minute, time.Since(start), float64(2*time.Millisecond))
+		require.Zero(t, h.hands())
+	})
+}
+
+// Started and Running are exact while runners hold groups, and afterwards. Once in 64 tasks the host is told to
+// measure, and also at the start of each group.
+func TestCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Second)
+		h.crew.Eager, h.crew.Share, h.crew.Limit = 1, 1, 1
+		h.fed = true
+		var n int
+		var counts []uint64
+		h.addFunc(200, func() {
+			n++
+			counts = append(counts, h.crew.Started()-uint64(n))
+			tasks, goroutines := h.crew.Running()
+			require.True(t, tasks == 1 && goroutines == 1)
+		})
+		synctest.Wait()
+		require.Equal(t, make([]uint64, 200), counts)
+		require.EqualValues(t, 200, h.crew.Started())
+		require.EqualValues(t, 4, h.measured.Load(), "each chunk is a group")
+		require.Zero(t, h.crew.Waiting())
+
+		h.crew.Share = math.MaxInt // no groups: each is the first of a new one
+		h.addFunc(10, nil)
+		synctest.Wait()
+		require.EqualValues(t, 14, h.measured.Load())
+		require.EqualValues(t, 210, h.crew.Started())
+	})
+}
+
+// When counters wrap around, the crew still works, because it uses only their differences.
+func TestCountersWrap(t *testing.T) {
+	for _, fed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			const tick = time.Millisecond
+			h := newFake(t, tick)
+			h.fed = fed
+			c := &h.crew
+			c.started.Store(math.MaxUint64 - 5)
+			c.progress.taken, c.progress.seen = math.MaxInt-5, math.MaxInt-5
+			c.due.next = math.MaxUint32 - 5
+			h.feeder.next = c.due.next
+			release := make(chan struct{})
+			all := h.addFunc(50, func() { <-release })
+			for _, w := range all[25:] {
+				require.True(t, h.remove(w))
+			}
+			pass(2 * tick)
+			require.EqualValues(t, 25, h.active.Load())
+			require.EqualValues(t, 25-6, c.Started())
+			require.Zero(t, c.Waiting())
+			close(release)
+			synctest.Wait()
+			h.addFunc(100, nil)
+			synctest.Wait()
+			require.EqualValues(t, 125-6, c.Started())
+		})
+	}
+}
+
+// A channel of RunsOf is closed when the task has returned, even if Ran takes long. There is one for each run in
+// progress, and none for a task that does not run.
+func TestRunsOf(t *testing.T) {
+	for way, prepare := range ways {
+		t.Run(way, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newFake(t, time.Millisecond)
+				prepare(h)
+				other := &task{f: func() { time.Sleep(time.Hour) }}
+				w := &task{f: func() { time.Sleep(time.Second) }, next: func() bool { time.Sleep(time.Minute); return false }}
+				require.Empty(t, h.crew.RunsOf(w))
+				h.add(other)
+				synctest.Wait()
+				start := time.Now()
+				h.add(w)
+				synctest.Wait()
+				runs := append(h.crew.RunsOf(w), h.crew.RunsOf(w)...)
+				require.Len(t, runs, 2)
+				for _, over := range runs {
+					<-over
+				}
+				require.Equal(t, time.Second, time.Since(start))
+				require.Empty(t, h.crew.RunsOf(w), "Ran is in progress")
+				runs = h.crew.RunsOf(other)
+				require.Len(t, runs, 1)
+				<-runs[0]
+				require.Equal(t, time.Hour, time.Since(start))
+				synctest.Wait()
+				require.Empty(t, h.crew.RunsOf(other))
+			})
+		})
+	}
+}
+
+// RunsOf looks at a part of the runners at a time. It finds the run even if its runner changes its place meanwhile,
+// because another one has ended. The test runs on real time, because it tests a race.
+func TestWaitMissesNoRun(t *testing.T) {
+	needsThreads(t)
+	r := newRand(t)
+	const item = 100
+	for range sized(1000, 5000, 50_000) {
+		var c Crew[int]
+		c.Init(numbers{}, time.Second)
+		for i := range item {
+			c.live = append(c.live, &runner[int]{crew: &c, place: i, item: i + 1})
+		}
+		c.hands = item
+		var begun atomic.Bool
+		var other sync.WaitGroup
+		other.Go(func() {
+			for !begun.Load() {
+				runtime.Gosched()
+			}
+			for n := r.IntN(2000); n > 0; n-- {
+				begun.Load()
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.dismiss(c.live[0])
+		})
+		begun.Store(true)
+		require.NotEmpty(t, c.RunsOf(item))
+		other.Wait()
+	}
+}

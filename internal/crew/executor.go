@@ -1,0 +1,172 @@
+package crew
+
+import (
+	"context"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+)
+
+// maxSubmits bounds how many calls of submit may be in progress at the same time. More are started only while those
+// that there are block.
+const maxSubmits = 64
+
+// An Executor runs the tasks of a crew on goroutines of a user's function. A function that it submits belongs to no
+// item in particular: it is a runner that is on its way.
+type Executor[T comparable] struct {
+	// Immutable.
+	crew   *Crew[T] // whose tasks it runs
+	calls  *Calls   // for functions that submit does not take
+	submit func(run func()) error
+	failed func(value any, stack []byte)
+	turn   *call // submitOne
+
+	submitters  Calls         // call submit
+	unsubmitted atomic.Uint64 // functions that submit has not taken
+	waiting     int           // how many turns wait for a submitter; guarded by the lock of crew
+}
+
+// NewExecutor makes submit run the tasks of a crew, whose Labels it takes away. Functions that submit does not take
+// run on goroutines of calls. If submit panics, failed is called. Tick is as for Init.
+func NewExecutor[T comparable](c *Crew[T], calls *Calls, tick time.Duration, submit func(run func()) error,
+	failed func(value any, stack []byte)) *Executor[T] {
+	x := &Executor[T]{crew: c, calls: calls, submit: submit, failed: failed}
+	x.turn = &call{x.submitOne}
+	x.submitters.Init(tick)
+	x.submitters.crew.Labels = c.Labels
+	x.submitters.crew.Limit = maxSubmits
+	c.outside, c.Labels = x.want, nil
+	return x
+}
+
+// Unsubmitted returns how many functions ran on goroutines of calls, because submit did not take them.
+func (x *Executor[T]) Unsubmitted() uint64 { return x.unsubmitted.Load() }
+
+// Goroutines returns the number of goroutines that call submit.
+func (x *Executor[T]) Goroutines() int { return x.submitters.Goroutines() }
+
+// want sees to it that a turn waits for a submitter for each runner that is wanted, up to maxSubmits. So it takes
+// the same time, however many are wanted. Called with the lock of crew held.
+func (x *Executor[T]) want() {
+	for n := min(x.wanted(), maxSubmits); x.waiting < n; x.waiting++ {
+		x.submitters.crew.Add(x.turn)
+	}
+}
+
+// wanted returns how many more runners should be on their way: one for each item that waits. Called with the lock
+// of crew held.
+func (x *Executor[T]) wanted() int {
+	c := x.crew
+	if c.closed.Load() {
+		return 0
+	}
+	n := c.due.n - c.coming
+	if c.Limit != 0 {
+		n = min(n, c.Limit-c.hands)
+	}
+	return max(n, 0)
+}
+
+// submitOne submits a function, if a runner is still wanted.
+func (x *Executor[T]) submitOne() {
+	if x.takeTurn() {
+		j := &job[T]{executor: x}
+		j.give()
+	}
+}
+
+// takeTurn counts one more runner as on its way, and reports whether it is wanted.
+func (x *Executor[T]) takeTurn() bool {
+	c := x.crew
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x.waiting--
+	wanted := x.wanted() > 0
+	if wanted {
+		c.hands++
+		c.fresh++
+		c.coming++
+	}
+	x.want()
+	return wanted
+}
+
+// A job is a function that was submitted.
+type job[T comparable] struct {
+	executor *Executor[T] // immutable
+	state    atomic.Int32 // written by the goroutine that runs it
+}
+
+const (
+	begun   = 1 // it has been run, once
+	crashed = 2 // it has ended in a panic of the panic handler; a panic of a task is recovered
+)
+
+// give submits the job. If submit does not take it, the job runs on a goroutine of calls. Submit may already have
+// run it, even if it does not take it. If submit panics, it has not taken the job.
+func (j *job[T]) give() {
+	x := j.executor
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		value := recover()
+		x.calls.Call(j.runHere) // first, because a logger may end this goroutine too
+		switch {
+		case value == nil: // runtime.Goexit
+		case j.state.Load() == crashed:
+			panic(value) // from the panic handler, in a job that ran inside submit
+		default:
+			x.failed(value, debug.Stack())
+		}
+	}()
+	labels := x.submitters.crew.Labels
+	if labels != nil {
+		setLabels(context.Background()) // because goroutines that a pool starts here would otherwise keep the labels
+	}
+	err := x.submit(j.run)
+	if labels != nil {
+		setLabels(labels)
+	}
+	returned = true
+	if err != nil {
+		x.calls.Call(j.runHere)
+	}
+}
+
+// run runs the job, if this is the first call. Called by submit, or later, on any goroutine.
+func (j *job[T]) run() {
+	if j.state.CompareAndSwap(0, begun) {
+		j.runOne()
+	}
+}
+
+// runHere is run for a job that submit has not taken.
+func (j *job[T]) runHere() {
+	if j.state.CompareAndSwap(0, begun) {
+		j.executor.unsubmitted.Add(1)
+		j.runOne()
+	}
+}
+
+// runOne runs the task of one item, if there is one.
+func (j *job[T]) runOne() {
+	defer func() {
+		if value := recover(); value != nil {
+			j.state.Store(crashed)
+			panic(value)
+		}
+	}()
+	c := j.executor.crew
+	rn := c.enlist(true)
+	if rn == nil {
+		return
+	}
+	defer func() { // also if the task ends the goroutine
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.dismiss(rn)
+	}()
+	rn.runTasks()
+}

@@ -1,0 +1,343 @@
+package crew
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// executor has submit run the tasks of the crew. The panics of submit go to h.panicked too, and are counted.
+func (h *fake) executor(submit func(run func()) error) *Executor[*task] {
+	tick := h.crew.interval * checksPerTick
+	calls := new(Calls)
+	calls.Init(tick)
+	return NewExecutor(&h.crew, calls, tick, submit, func(value any, stack []byte) {
+		h.checkLocks()
+		h.panics.Add(1)
+		if h.panicked != nil {
+			h.panicked(value, stack)
+		}
+	})
+}
+
+// A pool keeps the functions that are submitted.
+type pool struct {
+	mu   sync.Mutex
+	held []func()
+}
+
+func (p *pool) submit(run func()) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = append(p.held, run)
+	return nil
+}
+
+// take removes the functions from the pool and returns them.
+func (p *pool) take() []func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held := p.held
+	p.held = nil
+	return held
+}
+
+func (p *pool) runAll() (n int) {
+	for _, run := range p.take() {
+		run()
+		n++
+	}
+	return n
+}
+
+// When a job has ended, in any way, there is room for one more job, and not for two. A call after the first has no
+// effect.
+func TestExecutorCountsJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pool
+		h := newFake(t, time.Millisecond)
+		h.crew.Limit = 1
+		h.executor(p.submit)
+		h.addFunc(1, nil)
+		synctest.Wait()
+		require.Equal(t, 1, h.hands())
+		job := p.take()[0]
+		job()
+		job()
+		require.Zero(t, h.hands())
+
+		w := h.addFunc(1, nil)[0]
+		synctest.Wait()
+		job = p.take()[0]
+		require.True(t, h.remove(w))
+		synctest.Wait()
+		require.Equal(t, 1, h.hands(), "the pool still has the job")
+		job()
+		require.Zero(t, h.hands())
+
+		for _, end := range []func(){func() { panic("task") }, runtime.Goexit} {
+			h.addFunc(2, end)
+			for range 2 {
+				synctest.Wait()
+				held := p.take()
+				require.Len(t, held, 1)
+				go held[0]()
+			}
+			synctest.Wait()
+			require.Empty(t, p.take())
+			require.Zero(t, h.hands())
+		}
+		require.EqualValues(t, 5, h.crew.Started())
+	})
+}
+
+// If submit refuses, panics or ends its goroutine, each task runs once, on a goroutine of calls if submit has not run
+// it. With a limit, none of this takes the room of a task for ever. The same holds if submit fails after it has started
+// the function on another goroutine, or calls it twice.
+func TestSubmitFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		submit func(run func()) error
+		taken  bool // submit has run the function
+		panics int
+	}{
+		"error":             {func(func()) error { return errors.New("full") }, false, 0},
+		"error, but ran":    {func(run func()) error { run(); return errors.New("full") }, true, 0},
+		"panic":             {func(func()) error { panic("closed") }, false, 1},
+		"panic after start": {func(run func()) error { go run(); time.Sleep(time.Millisecond); panic("closed") }, true, 1},
+		"Goexit":            {func(func()) error { runtime.Goexit(); return nil }, false, 0},
+		"twice":             {func(run func()) error { run(); go run(); run(); return nil }, true, 0},
+	} {
+		for _, limit := range []int{0, 1, 3} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := newFake(t, time.Millisecond)
+					h.crew.Limit = limit
+					x := h.executor(c.submit)
+					h.panicked = func(value any, _ []byte) {
+						assert.Equal(t, "closed", value)
+						runtime.Goexit() // as a logger may do that calls t.FailNow
+					}
+					h.addFunc(20, func() { time.Sleep(10 * time.Millisecond) })
+					pass(time.Minute)
+					require.Len(t, h.order(), 20)
+					require.EqualValues(t, 20*c.panics, h.panics.Load())
+					require.Zero(t, h.hands())
+					require.Zero(t, x.Goroutines())
+					if c.taken {
+						require.Zero(t, x.Unsubmitted())
+					} else {
+						require.EqualValues(t, 20, x.Unsubmitted())
+					}
+				})
+			})
+		}
+	}
+}
+
+// If a panic handler panics in a job that runs inside submit, the panic passes through. If the executor recovers it,
+// the next tasks run.
+func TestHandlerPanicsInSubmit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Millisecond)
+		h.crew.Limit = 1
+		h.panicked = func(any, []byte) { panic("handler") }
+		h.executor(func(run func()) error {
+			assert.PanicsWithValue(t, "handler", run)
+			return nil
+		})
+		told := 0
+		h.add(&task{f: func() { panic("task") }, next: func() bool { told++; return told < 3 }})
+		synctest.Wait()
+		require.Equal(t, 3, told)
+		require.Zero(t, h.hands())
+	})
+	x := &Executor[*task]{calls: new(Calls), submit: func(func()) error { panic("handler") }}
+	x.calls.Init(time.Millisecond)
+	j := &job[*task]{executor: x}
+	j.state.Store(crashed)
+	require.PanicsWithValue(t, "handler", j.give, "submit passes the panic of its job on")
+	<-x.calls.UntilIdle()
+}
+
+// If submit blocks for one task, it does not delay other tasks.
+func TestExecutorThatBlocks(t *testing.T) {
+	const tick = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, tick)
+		var submitted atomic.Int64
+		h.executor(func(run func()) error {
+			if submitted.Add(1)%2 == 1 {
+				time.Sleep(time.Second)
+			}
+			go run()
+			return nil
+		})
+		start := time.Now()
+		var begun moments
+		h.addFunc(100, begun.note)
+		pass(2 * time.Second)
+		all := begun.since(start)
+		require.Len(t, all, 100)
+		require.LessOrEqual(t, all[49], 2*tick)
+		require.LessOrEqual(t, all[99], time.Second+2*tick)
+	})
+}
+
+// With a limit, the executor has no more functions at a time than may run.
+func TestExecutorWithMaxConcurrency(t *testing.T) {
+	for _, limit := range []int{-1, 1, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newFake(t, time.Millisecond)
+			h.crew.Limit = limit
+			h.executor(func(run func()) error {
+				assert.LessOrEqual(t, h.hands(), limit)
+				go run()
+				return nil
+			})
+			start := time.Now()
+			var begun moments
+			h.addFunc(30, func() {
+				begun.note()
+				time.Sleep(time.Second)
+			})
+			pass(time.Minute)
+			var want []time.Duration
+			for second := time.Duration(0); limit > 0 && len(want) < 30; second++ {
+				want = append(want, times(limit, second*time.Second)...)
+			}
+			require.Equal(t, want, begun.since(start))
+		})
+	}
+}
+
+// A function that submit has refused counts once toward the limit, not twice.
+func TestRefusedCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Millisecond)
+		h.crew.Limit = 2
+		h.executor(func(func()) error { return errors.New("no") })
+		release := make(chan struct{})
+		defer close(release)
+		h.addFunc(1, func() { <-release })
+		synctest.Wait()
+		h.addFunc(1, nil)
+		pass(2 * time.Millisecond) // the goroutine of calls is in the first task
+		require.EqualValues(t, 2, h.crew.Started())
+		require.EqualValues(t, 1, h.active.Load())
+	})
+}
+
+// The executor drops functions, and their tasks are removed. Each task that is added later gets a function.
+func TestDroppedFunctionsOfCanceledOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pool
+		h := newFake(t, time.Millisecond)
+		h.executor(p.submit)
+		all := h.addFunc(100, nil)
+		synctest.Wait()
+		require.Len(t, p.take(), 100)
+		for _, w := range all {
+			require.True(t, h.remove(w))
+		}
+		for n := range 5 {
+			h.addFunc(1, nil)
+			synctest.Wait()
+			require.Equal(t, 1, p.runAll())
+			require.EqualValues(t, n+1, h.crew.Started())
+		}
+	})
+}
+
+// A pool that takes everything is given a function for each task at once, although at most maxSubmits calls of submit
+// are in progress at a time. If the pool is stuck, all other tasks wait on the list, and Close returns them. Close does
+// not wait for submit, and nor does UntilIdle.
+func TestExecutorIsGivenAll(t *testing.T) {
+	for _, stuck := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			const n = 10 * maxSubmits
+			var p pool
+			release := make(chan struct{})
+			h := newFake(t, time.Millisecond)
+			x := h.executor(func(run func()) error {
+				if stuck {
+					<-release
+				}
+				return p.submit(run)
+			})
+			h.addFunc(n, nil)
+			pass(time.Second)
+			if stuck {
+				require.Equal(t, maxSubmits, x.Goroutines())
+				require.Equal(t, maxSubmits, h.hands())
+				_, goroutines := h.crew.Running()
+				require.Zero(t, goroutines)
+				require.Len(t, h.close(), n)
+				<-h.crew.UntilIdle()
+				close(release)
+				synctest.Wait()
+				require.Equal(t, maxSubmits, p.runAll(), "no more are submitted after Close")
+				require.Zero(t, h.crew.Started())
+				return
+			}
+			require.Equal(t, n, h.crew.Waiting())
+			held := p.take()
+			require.Len(t, held, n)
+			for i, run := range held {
+				run()
+				require.EqualValues(t, i+1, h.crew.Started())
+			}
+			synctest.Wait()
+			require.Zero(t, p.runAll())
+			require.EqualValues(t, n, h.crew.Started())
+			close(release)
+		})
+	}
+}
+
+// Very many tasks that do little need few goroutines beside those of the pool, and the pool is given one function for
+// each task. Once there was a goroutine for each of them, and the time grew with the square of their number. The test
+// runs on real time.
+func TestExecutorOfManyTasks(t *testing.T) {
+	for name, room := range map[string]int{"never blocks": 1 << 20, "blocks": 1024} {
+		t.Run(name, func(t *testing.T) {
+			n := int64(sized(20_000, 100_000, 1_000_000))
+			work := make(chan func(), room)
+			for range 2 {
+				go func() {
+					for run := range work {
+						run()
+					}
+				}()
+			}
+			defer close(work)
+			h := newFake(t, 50*time.Millisecond)
+			h.blind, h.fed = true, true
+			before := runtime.NumGoroutine()
+			var submits, ran, most atomic.Int64
+			h.executor(func(run func()) error {
+				submits.Add(1)
+				work <- run
+				return nil
+			})
+			done := make(chan struct{})
+			h.addFunc(int(n), func() {
+				switch i := ran.Add(1); {
+				case i == n:
+					close(done)
+				case i%1000 == 0:
+					most.Store(max(most.Load(), int64(runtime.NumGoroutine())))
+				}
+			})
+			<-done
+			require.LessOrEqual(t, most.Load(), int64(before+maxSubmits+10))
+			require.Equal(t, n, submits.Load())
+		})
+	}
+}

@@ -1,0 +1,372 @@
+package crew
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A state is how far a task has come.
+type state int
+
+const (
+	waiting  state = iota // on the list, in a group, or about to be requeued
+	claimed               // Run must follow
+	running               // in Run
+	ended                 // Ran must follow
+	over                  // has run
+	canceled              // must not run
+	returned              // by Close; must not run
+)
+
+// A task is an item of the fake host.
+type task struct {
+	f    func()      // what Run does; nil for nothing
+	next func() bool // what Ran does and returns; nil if Ran is not to be called
+
+	mu    sync.Mutex
+	state state
+	last  bool // Close has returned it while it was running, so it does not run again
+	pos   uint32
+	runs  int
+}
+
+func (w *task) is() state {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state
+}
+
+// move changes the state, and reports whether it was one of those that are allowed.
+func (w *task) move(to state, from ...state) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(from, w.state) {
+		return false
+	}
+	w.state = to
+	return true
+}
+
+// A fake is a host with a crew. It checks that the crew keeps to the protocol of Host, and that each task ends once:
+// it runs, is removed, or is returned by Close.
+type fake struct {
+	t        testing.TB
+	crew     Crew[*task]
+	feeder   Feeder[*task]
+	fed      bool // tasks go through the feeder
+	blind    bool // Run does not check that no lock is held, which takes long if there are many runners
+	panicked func(value any, stack []byte)
+
+	gate   sync.RWMutex // locked by the goroutine that knows the positions, read-locked by others that add
+	closed atomic.Bool
+	mu     sync.Mutex
+	all    []*task
+	ran    []*task // in the order of their first instruction
+
+	claims, measured, active, most, panics, requeued atomic.Int64
+}
+
+var _ Host[*task] = (*fake)(nil)
+
+// newFake returns a host whose crew starts as a Timer's does. At the end of the test it closes the crew, waits for its
+// tasks, and checks that each task has ended.
+func newFake(t testing.TB, tick time.Duration) *fake {
+	t.Helper()
+	h := &fake{t: t}
+	h.crew.Init(h, tick)
+	h.crew.Prompt = true
+	h.feeder = NewFeeder(&h.crew)
+	t.Cleanup(h.finish)
+	return h
+}
+
+func (h *fake) finish() {
+	h.close()
+	<-h.crew.UntilIdle()
+	c := &h.crew
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.Zero(h.t, h.active.Load())
+	require.False(h.t, c.watching)
+	require.Empty(h.t, c.live)
+	require.Empty(h.t, c.holding)
+	if c.outside == nil {
+		require.Zero(h.t, c.hands)
+		require.Zero(h.t, c.fresh)
+	}
+	runs := 0
+	for i, w := range h.all {
+		require.Contains(h.t, []state{over, canceled, returned}, w.is(), "task %d", i)
+		runs += w.runs
+	}
+	require.EqualValues(h.t, h.claims.Load(), runs)
+}
+
+// put adds a task that waits. Called with gate locked.
+func (h *fake) put(w *task) {
+	w.mu.Lock()
+	if h.fed {
+		w.pos = h.feeder.Position()
+	} else {
+		h.crew.mu.Lock()
+		w.pos = h.crew.due.next
+		h.crew.mu.Unlock()
+	}
+	w.mu.Unlock()
+	if h.fed {
+		h.feeder.Add(w)
+	} else {
+		h.crew.Add(w)
+	}
+}
+
+// add adds tasks one after another, with their positions.
+func (h *fake) add(all ...*task) {
+	h.gate.Lock()
+	defer h.gate.Unlock()
+	h.remember(all)
+	for _, w := range all {
+		h.put(w)
+	}
+	h.feeder.Flush()
+}
+
+func (h *fake) remember(all []*task) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, all...)
+}
+
+// addFunc adds n tasks that call f.
+func (h *fake) addFunc(n int, f func()) (all []*task) {
+	for range n {
+		all = append(all, &task{f: f})
+	}
+	h.add(all...)
+	return all
+}
+
+// toss adds a task, at the same time as others, unless the crew is closed. Its position is not known.
+func (h *fake) toss(w *task) bool {
+	h.gate.RLock()
+	defer h.gate.RUnlock()
+	if h.closed.Load() {
+		return false
+	}
+	h.remember([]*task{w})
+	h.crew.Add(w)
+	return true
+}
+
+// remove keeps a task from running, and takes it off the list. It reports false if it is too late.
+func (h *fake) remove(w *task) bool {
+	h.gate.Lock()
+	defer h.gate.Unlock()
+	if !w.move(canceled, waiting) {
+		return false
+	}
+	h.crew.Remove(w, w.pos)
+	return true
+}
+
+// close closes the crew, and returns the tasks that do not run any more.
+func (h *fake) close() (rest []*task) {
+	h.gate.Lock()
+	defer h.gate.Unlock()
+	if h.closed.Load() {
+		return nil
+	}
+	all := h.crew.Close()
+	h.closed.Store(true)
+	seen := make(map[*task]bool)
+	for _, w := range all {
+		require.True(h.t, !seen[w] || h.requeued.Load() > 0, "returned twice")
+		seen[w] = true
+		w.mu.Lock()
+		switch w.state {
+		case waiting:
+			w.state = returned
+			rest = append(rest, w)
+		case claimed, running, ended:
+			w.last = true
+		}
+		w.mu.Unlock()
+	}
+	return rest
+}
+
+func (h *fake) Placed(items []*task, pos uint32) {
+	for i, w := range items {
+		w.mu.Lock()
+		if d := int32(pos + uint32(i) - w.pos); d > 0 {
+			h.t.Errorf("an item moves back by %d", d)
+		}
+		w.pos = pos + uint32(i)
+		w.mu.Unlock()
+	}
+}
+
+func (h *fake) Claim(w *task, measure bool) Claim {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state == canceled {
+		return Refused
+	}
+	if w.state != waiting || h.closed.Load() {
+		h.t.Errorf("claimed in state %d", w.state)
+		return Refused
+	}
+	w.state = claimed
+	h.claims.Add(1)
+	if measure {
+		h.measured.Add(1)
+	}
+	if w.next != nil {
+		return ClaimedAndTell
+	}
+	return Claimed
+}
+
+func (h *fake) Run(w *task) {
+	if !w.move(running, claimed) {
+		h.t.Errorf("run in state %d", w.is())
+	}
+	n := h.active.Add(1)
+	for m := h.most.Load(); n > m && !h.most.CompareAndSwap(m, n); m = h.most.Load() {
+	}
+	if limit := h.crew.Limit; limit != 0 && n > int64(limit) {
+		h.t.Errorf("%d tasks run, with a limit of %d", n, limit)
+	}
+	w.runs++ // the claim guards it
+	h.mu.Lock()
+	h.ran = append(h.ran, w)
+	h.mu.Unlock()
+	defer func() {
+		h.active.Add(-1)
+		to := over
+		if w.next != nil {
+			to = ended
+		}
+		w.move(to, running)
+	}()
+	h.checkLocks()
+	if w.f != nil {
+		w.f()
+	}
+}
+
+// checkLocks hangs if the calling goroutine holds a lock of the crew.
+func (h *fake) checkLocks() {
+	if !h.blind {
+		h.crew.AwaitClaims()
+	}
+}
+
+// Ran calls next. If that ends the goroutine, the task waits for its next run.
+func (h *fake) Ran(w *task) (again bool) {
+	if w.next == nil || w.is() != ended {
+		h.t.Errorf("told in state %d", w.is())
+	}
+	h.checkLocks()
+	again = true
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		again = again && !w.last
+		if w.state = over; again {
+			w.state = waiting
+		}
+	}()
+	again = w.next()
+	return again
+}
+
+func (h *fake) Requeue(w *task) {
+	h.gate.Lock()
+	defer h.gate.Unlock()
+	h.requeued.Add(1)
+	if w.is() == waiting {
+		h.put(w)
+		h.feeder.Flush()
+	}
+}
+
+func (h *fake) Panicked(w *task, value any, stack []byte) {
+	if s := w.is(); s != ended && s != over {
+		h.t.Errorf("panicked in state %d", s)
+	}
+	h.checkLocks()
+	h.panics.Add(1)
+	if h.panicked != nil {
+		h.panicked(value, stack)
+	}
+}
+
+// order returns the tasks that have been run, in their order.
+func (h *fake) order() []*task {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.ran)
+}
+
+// hands returns how many goroutines run tasks, or are on their way to their first one. With an executor, it returns
+// how many functions the executor has.
+func (h *fake) hands() int {
+	h.crew.mu.Lock()
+	defer h.crew.mu.Unlock()
+	return h.crew.hands
+}
+
+// holding returns how many runners hold a group.
+func (h *fake) holding() int {
+	h.crew.mu.Lock()
+	defer h.crew.mu.Unlock()
+	return len(h.crew.holding)
+}
+
+// watched reports whether the crew is watched.
+func (h *fake) watched() bool {
+	h.crew.mu.Lock()
+	defer h.crew.mu.Unlock()
+	return h.crew.watching
+}
+
+// numbers is a host whose items are numbers. Its tasks do nothing. It keeps the positions.
+type numbers map[int]uint32
+
+var _ Host[int] = numbers{}
+
+func (p numbers) Placed(items []int, pos uint32) {
+	for i, item := range items {
+		p[item] = pos + uint32(i)
+	}
+}
+
+func (numbers) Claim(int, bool) Claim     { return Claimed }
+func (numbers) Run(int)                   {}
+func (numbers) Ran(int) bool              { return false }
+func (numbers) Requeue(int)               {}
+func (numbers) Panicked(int, any, []byte) {}
+
+func (p numbers) isAt(item int, pos uint32) bool { at, ok := p[item]; return ok && at == pos }
+
+// A light is a host that costs little, for tests of very many tasks on real time. Its items are numbers.
+type light struct {
+	numbers
+	run func(item int)
+}
+
+func (h light) Run(item int) { h.run(item) }
+
+// newLight returns a crew for a light host, and a feeder for it.
+func newLight(tick time.Duration, run func(item int)) (*Crew[int], Feeder[int]) {
+	c := new(Crew[int])
+	c.Init(light{run: run}, tick)
+	c.Prompt = true
+	return c, NewFeeder(c)
+}

@@ -1,0 +1,159 @@
+package crew
+
+import (
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// ways are ways to run tasks: on runners, and on goroutines of an executor.
+var ways = map[string]func(h *fake){
+	"runner":   func(*fake) {},
+	"executor": func(h *fake) { h.executor(func(run func()) error { go run(); return nil }) },
+}
+
+// Whatever a task or a panic handler does to its goroutine, the other tasks run at once, and Ran follows.
+func TestTaskEndsItsGoroutine(t *testing.T) {
+	for name, f := range map[string]func(){
+		"panic":      func() { panic("task") },
+		"panic(nil)": func() { panic(nil) },
+		"Goexit":     runtime.Goexit,
+	} {
+		for way, prepare := range ways {
+			for _, exits := range []bool{false, true} {
+				t.Run(name+"/"+way, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						h := newFake(t, time.Millisecond)
+						prepare(h)
+						var values []any
+						h.panicked = func(value any, stack []byte) {
+							values = append(values, value)
+							assert.Contains(t, string(stack), "TestTaskEndsItsGoroutine")
+							if exits {
+								runtime.Goexit()
+							}
+						}
+						h.crew.Limit = 1
+						told := 0
+						h.addFunc(20, nil)
+						h.add(&task{f: f}, &task{f: f, next: func() bool { told++; return told < 3 }})
+						h.addFunc(20, nil)
+						synctest.Wait()
+						require.Len(t, h.order(), 44)
+						require.Equal(t, 3, told)
+						switch name {
+						case "panic":
+							require.Equal(t, []any{"task", "task", "task", "task"}, values)
+						case "panic(nil)":
+							require.Len(t, values, 4)
+							require.IsType(t, new(runtime.PanicNilError), values[0])
+						default:
+							require.Empty(t, values)
+						}
+						require.Zero(t, h.hands())
+					})
+				})
+			}
+		}
+	}
+}
+
+// If Ran ends the goroutine, what it would have returned is not known. So the host is asked to requeue the item.
+func TestRanExits(t *testing.T) {
+	for way, prepare := range ways {
+		t.Run(way, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newFake(t, time.Millisecond)
+				prepare(h)
+				n := 0
+				w := &task{next: func() bool {
+					if n++; n < 3 {
+						runtime.Goexit()
+					}
+					return false
+				}}
+				h.add(w)
+				h.addFunc(10, nil)
+				synctest.Wait()
+				require.EqualValues(t, 2, h.requeued.Load())
+				require.Equal(t, 3, w.runs)
+				require.Len(t, h.order(), 13)
+			})
+		})
+	}
+}
+
+// A panic handler that panics crashes the program: the runner does not recover the panic, and does not start again. Ran
+// is not called, except on a goroutine of an executor, which may recover.
+func TestHandlerPanics(t *testing.T) {
+	for _, one := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newFake(t, time.Millisecond)
+			c := &h.crew
+			c.Limit, c.hands, c.fresh = 1, 1, 1 // no runner but that of the test
+			h.panicked = func(any, []byte) { panic("handler") }
+			told := 0
+			w := &task{f: func() { panic("task") }, next: func() bool { told++; return false }}
+			h.add(w, new(task))
+			rn := c.enlist(one)
+			require.PanicsWithValue(t, "handler", rn.run)
+			synctest.Wait()
+			require.Len(t, h.order(), 1)
+			if one {
+				require.Equal(t, 1, told)
+			} else {
+				require.Zero(t, told)
+				require.True(t, w.move(over, ended))
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.letGo(rn)
+			c.dismiss(rn)
+		})
+	}
+}
+
+// A task that is due again runs at once if nothing else waits. If others wait, on the list or in the group of the
+// runner, it runs five times in a row. Then the others go first, and it comes again behind them.
+func TestRunsAgain(t *testing.T) {
+	for _, share := range []int{1, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newFake(t, time.Millisecond)
+			h.crew.Limit, h.crew.Share = 1, share
+			h.fed = true
+			again := func(n int) *task { return &task{next: func() bool { n--; return n > 0 }} }
+			a, b, c := again(12), new(task), again(2)
+			h.add(a, b, c)
+			synctest.Wait()
+			var want []*task
+			for _, run := range []struct {
+				n int
+				w *task
+			}{{1 + maxInRow, a}, {1, b}, {2, c}, {12 - 1 - maxInRow, a}} {
+				for range run.n {
+					want = append(want, run.w)
+				}
+			}
+			require.Equal(t, want, h.order())
+			require.EqualValues(t, 1, h.requeued.Load())
+		})
+	}
+}
+
+// A task that is removed after Ran has returned true, and before it is claimed again, does not run.
+func TestRemovedBeforeItRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Millisecond)
+		h.crew.Limit = 1
+		w := &task{next: func() bool { return true }}
+		other := &task{f: func() { require.True(t, w.move(canceled, waiting)) }}
+		h.add(w, other)
+		synctest.Wait()
+		require.Equal(t, 1+maxInRow, w.runs)
+		require.Equal(t, over, other.is())
+	})
+}

@@ -1,0 +1,287 @@
+package crew
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/testdata/explore"
+)
+
+// Every test in this folder searches the orders of the steps of a few goroutines that use a crew, while its runners
+// do their part. See TestExplore.
+
+const tick = time.Millisecond
+
+// The states of an item.
+const (
+	waiting = iota
+	claimed
+	over
+	canceled
+	returned
+)
+
+// An item counts its runs. Its fields need no lock, because one goroutine runs at a time.
+type item struct {
+	state explore.Uint32
+	f     func()
+	again int  // how often it is due again
+	tell  bool // Claim asks for Ran
+	last  bool // Close has returned it while it ran
+	runs  int
+}
+
+// A scene is one execution of a scenario.
+type scene struct {
+	*explore.Run
+	crew   Crew[*item]
+	feeder Feeder[*item]
+	items  [3]item
+	order  []*item
+	closed bool
+	late   int // claims after Close
+}
+
+// search searches the orders of a scenario. At the end of each, nothing is left to do.
+func search(t *testing.T, scenario func(s *scene)) {
+	t.Helper()
+	size := explore.Size{Passes: 1, Aftermath: true}
+	explore.Scenario(t, tick, size, size, func(r *explore.Run) {
+		s := &scene{Run: r}
+		s.crew.Init(host{s}, tick)
+		s.crew.Prompt = true
+		s.feeder = NewFeeder(&s.crew)
+		scenario(s)
+		c := &s.crew
+		require.Zero(s, s.late)
+		require.EqualValues(s, len(s.order), c.Started())
+		require.Empty(s, c.live)
+		require.Empty(s, c.holding)
+		require.Zero(s, c.hands)
+		require.False(s, c.watching)
+		for i := range s.items {
+			require.NotContains(s, []uint32{waiting, claimed}, s.items[i].state.Load(), "item %d", i)
+		}
+	})
+}
+
+// race runs the racers. When they have returned, nothing waits any more, before time passes.
+func (s *scene) race() {
+	s.Race(0)
+	synctest.Wait()
+	if !s.closed {
+		require.Zero(s, s.crew.due.n)
+	}
+}
+
+// feed adds items through the feeder.
+func (s *scene) feed(items []item) {
+	for i := range items {
+		s.feeder.Add(&items[i])
+	}
+	s.feeder.Flush()
+}
+
+// close closes the crew.
+func (s *scene) close() {
+	rest := s.crew.Close()
+	s.closed = true
+	for _, w := range rest {
+		w.last = true
+		w.state.CompareAndSwap(waiting, returned)
+	}
+}
+
+// forget leaves out the items that a scenario does not use.
+func (s *scene) forget(items []item) {
+	for i := range items {
+		items[i].state.Store(returned)
+	}
+}
+
+// host is the scene as the host of the crew. A scene itself has a field Run.
+type host struct{ *scene }
+
+func (s host) Placed([]*item, uint32) {}
+
+func (s host) Claim(w *item, _ bool) Claim {
+	if s.closed {
+		s.late++
+	}
+	if !w.state.CompareAndSwap(waiting, claimed) {
+		return Refused
+	}
+	if w.tell {
+		return ClaimedAndTell
+	}
+	return Claimed
+}
+
+func (s host) Run(w *item) {
+	w.runs++
+	s.order = append(s.order, w)
+	if w.f != nil {
+		w.f()
+	}
+	if !w.tell {
+		w.state.Store(over)
+	}
+}
+
+func (s host) Ran(w *item) bool {
+	if w.again == 0 || w.last {
+		w.state.Store(over)
+		return false
+	}
+	w.again--
+	w.state.Store(waiting)
+	if w.last && w.state.CompareAndSwap(waiting, over) { // Close came before the Store
+		return false
+	}
+	return true
+}
+
+func (s host) Requeue(w *item)             { s.crew.Add(w) }
+func (s host) Panicked(*item, any, []byte) {}
+
+// Three goroutines add an item each, and there may be several runners. Each item runs once.
+func TestStepsAdds(t *testing.T) {
+	search(t, func(s *scene) {
+		for i := range s.items {
+			s.Go(func() { s.crew.Add(&s.items[i]) })
+		}
+		s.race()
+		for i := range s.items {
+			require.Equal(s, 1, s.items[i].runs)
+		}
+	})
+}
+
+// An item is added when the last runner is about to end. It is not left without a runner, although none is started
+// while there is one.
+func TestStepsAddAtTheEnd(t *testing.T) {
+	for _, prompt := range []bool{false, true} {
+		search(t, func(s *scene) {
+			s.crew.Prompt = prompt
+			s.forget(s.items[2:])
+			s.Go(func() { s.crew.Add(&s.items[0]) })
+			s.Go(func() { s.crew.Add(&s.items[1]) })
+			s.race()
+			require.Equal(s, 2, s.items[0].runs+s.items[1].runs)
+		})
+	}
+}
+
+// An item is removed while a runner claims it, on the list or in a group. It runs, or is removed.
+func TestStepsRemove(t *testing.T) {
+	for _, share := range []int{1, 16} {
+		search(t, func(s *scene) {
+			s.crew.Share, s.crew.Limit = share, 1
+			removed := 0
+			s.Go(func() { s.feed(s.items[:]) })
+			s.Go(func() {
+				if w := &s.items[1]; w.state.CompareAndSwap(waiting, canceled) {
+					removed++
+					s.crew.Remove(w, 1)
+				}
+			})
+			s.race()
+			require.Equal(s, 1, s.items[1].runs+removed)
+			require.Len(s, s.order, 3-removed)
+		})
+	}
+}
+
+// The crew is closed while a runner claims items, alone or as a group, and while items are added. Each runs or is
+// returned. What is added too late stays on the list.
+func TestStepsClose(t *testing.T) {
+	for _, share := range []int{1, 16} {
+		search(t, func(s *scene) {
+			s.crew.Share = share
+			s.Go(func() { s.feed(s.items[:]) })
+			s.Go(s.close)
+			s.race()
+			require.True(s, s.crew.due.n == 0 || len(s.order) == 0)
+			for _, w := range s.crew.due.takeAll() {
+				require.True(s, w.state.CompareAndSwap(waiting, returned))
+			}
+		})
+	}
+}
+
+// The crew is closed while a task is due again at once. It runs again, or is returned.
+func TestStepsCloseAndAgain(t *testing.T) {
+	search(t, func(s *scene) {
+		s.forget(s.items[1:])
+		w := &s.items[0]
+		w.tell, w.again = true, 1
+		s.Go(func() { s.crew.Add(w) })
+		s.Go(func() {
+			if w.state.Load() != waiting || w.runs > 0 {
+				s.close()
+			}
+		})
+		s.race()
+		require.True(s, w.runs > 0)
+	})
+}
+
+// The group of a runner is given back, as if it were stuck, while it claims the next item of the group. Each item runs
+// once, in the order of the list.
+func TestStepsGiveBack(t *testing.T) {
+	search(t, func(s *scene) {
+		s.crew.Share, s.crew.Limit = 1, 1
+		s.Go(func() { s.feed(s.items[:]) })
+		s.Go(func() {
+			for range 2 {
+				s.crew.mu.Lock()
+				s.crew.giveBack()
+				s.crew.mu.Unlock()
+			}
+		})
+		s.race()
+		require.Equal(s, []*item{&s.items[0], &s.items[1], &s.items[2]}, s.order)
+	})
+}
+
+// RunsOf finds a run that was claimed before. When the channel is closed, the run is over.
+func TestStepsRunsOf(t *testing.T) {
+	search(t, func(s *scene) {
+		s.forget(s.items[1:])
+		w := &s.items[0]
+		s.Go(func() { s.crew.Add(w) })
+		s.Go(func() {
+			if w.state.Load() != claimed {
+				return
+			}
+			for _, over := range s.crew.RunsOf(w) {
+				explore.Channel(over)
+				<-over
+			}
+			require.EqualValues(s, over, w.state.Load())
+		})
+		s.race()
+		require.Equal(s, 1, w.runs)
+	})
+}
+
+// With an executor and a limit of one, the turns are neither lost nor doubled.
+func TestStepsTurns(t *testing.T) {
+	search(t, func(s *scene) {
+		s.forget(s.items[2:])
+		s.crew.Limit = 1
+		var calls Calls
+		calls.Init(tick)
+		x := NewExecutor(&s.crew, &calls, tick, func(run func()) error { run(); return nil }, nil)
+		for i := range 2 {
+			s.Go(func() { s.crew.Add(&s.items[i]) })
+		}
+		s.race()
+		require.Len(s, s.order, 2)
+		require.Zero(s, x.waiting)
+		require.Zero(s, s.crew.coming)
+	})
+}

@@ -1,0 +1,130 @@
+package crew
+
+import "time"
+
+// The watch
+//
+// While items wait for the runners of a crew, or lie in their groups, a timer of the runtime checks several times
+// a tick whether the runners make progress. It starts runners for items that wait behind tasks that block.
+
+const (
+	// checksPerTick is how often in a tick the crew is checked, unless the tick is longer than 160 ms.
+	checksPerTick = 16
+
+	// maxInterval bounds the time between two checks.
+	maxInterval = 10 * time.Millisecond
+
+	// patientInterval is the least time between two checks while a runner has not had a processor yet. Checks
+	// that come more often would keep it from getting one.
+	patientInterval = 100 * time.Microsecond
+
+	// slowTask is the average duration above which tasks count as tasks that block. For shorter tasks, a
+	// goroutine each would cost more than it gains. Tasks that compute for longer than this also count as
+	// tasks that block, until the runners added for them wait for a processor too. Then no more are added:
+	// see progress.more.
+	slowTask = 5 * time.Microsecond
+
+	// growth is by how much the number of runners that a check adds grows from check to check. The first one
+	// that adds any adds growth. So even if all tasks block, each of a thousand that wait has a runner after
+	// six checks, and each of a million after eleven.
+	growth = 4
+)
+
+// progress measures whether goroutines make progress with the items that wait for them. The zero value has
+// not checked yet.
+type progress struct {
+	taken int  // how many items have been taken so far
+	seen  int  // the value of taken at the last check
+	slow  bool // fewer items were taken between the last two checks than if no task had blocked
+	step  int  // how many goroutines to add next; 0 before the first check
+}
+
+// more is one check. It returns how many goroutines to add. Working is how many can be at work at the same time.
+// Spent is the time since the last check. May says whether any may be added. It should be false while a goroutine
+// that was added before has not had a processor yet: then the tasks are not what is slow, and more goroutines would
+// not help.
+func (p *progress) more(spent time.Duration, working int, may bool) (n int) {
+	p.slow = time.Duration(p.taken-p.seen)*slowTask < time.Duration(working)*spent
+	p.seen = p.taken
+	switch {
+	case p.step == 0: // the first check
+		p.slow = false
+		p.step = growth
+	case p.slow && may:
+		n = p.step
+		p.step = min(p.step*growth, 1<<20)
+	}
+	return n
+}
+
+// reset discards earlier checks, because nothing waits any more.
+func (p *progress) reset() { p.seen, p.slow, p.step = p.taken, false, 0 }
+
+// keepWatch arms the watch if there may be something for it to do. Called with mu held.
+func (c *Crew[T]) keepWatch() {
+	if c.watching || !c.needsWatch() {
+		return
+	}
+	c.watching = true
+	if c.watch == nil {
+		c.watch = time.AfterFunc(c.interval, c.check)
+	} else {
+		c.watch.Reset(c.interval)
+	}
+}
+
+// needsWatch reports whether a check could move an item to another runner. At the limit none is added, and an
+// executor manages its own goroutines. Called with mu held.
+func (c *Crew[T]) needsWatch() bool {
+	return len(c.holding) > 0 || c.due.n > 0 && c.outside == nil && !c.full()
+}
+
+// endWatch disarms the watch. Called with mu held.
+func (c *Crew[T]) endWatch() {
+	if c.watching {
+		c.watching = false
+		c.watch.Stop() // a check that has already begun sees that the crew is not watched any more
+	}
+	c.progress.reset()
+}
+
+// check takes groups away from runners that are stuck, and starts more runners if there is too little progress.
+// Called by watch.
+func (c *Crew[T]) check() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.watching {
+		return
+	}
+	c.giveBack()
+	if !c.needsWatch() {
+		c.endWatch()
+		return
+	}
+	interval := c.interval
+	if c.fresh > 0 {
+		interval = max(interval, patientInterval)
+	}
+	if c.due.n > 0 {
+		working := min(len(c.live), c.procs) // the others are in tasks that block, or wait for a processor
+		c.start(min(c.due.n, c.progress.more(c.interval, working, c.fresh == 0)))
+	} else {
+		c.progress.reset()
+	}
+	c.watch.Reset(interval)
+}
+
+// giveBack puts the groups of runners that are stuck back on the list. A runner is stuck if it has been in the same
+// task since the last check. If tasks are slow, all runners give back. Called with mu held.
+func (c *Crew[T]) giveBack() {
+	for i := len(c.holding) - 1; i >= 0; i-- { // from the end, because letGo moves the last one
+		rn := c.holding[i]
+		rn.mu.Lock()
+		stuck := rn.tasks == rn.seen && rn.tasks > 0
+		rn.seen = rn.tasks
+		if stuck || c.progress.slow {
+			c.letGo(rn)
+		}
+		rn.mu.Unlock()
+	}
+}

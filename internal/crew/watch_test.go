@@ -1,0 +1,149 @@
+package crew
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The watch ends when a check could do nothing: nothing waits, no runner may be added, or the crew is closed. Until
+// then it would wake the processor up sixteen times a tick.
+func TestWatchEnds(t *testing.T) {
+	const tick = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		block := func() { <-release }
+		start := func(n, limit int, f func()) *fake {
+			h := newFake(t, tick)
+			h.crew.Eager, h.crew.Share, h.crew.Limit = 1, 1, limit // one runner, which takes as many as it can
+			h.fed = true
+			h.addFunc(n, f)
+			synctest.Wait()
+			return h
+		}
+		h := start(10, 0, nil)
+		require.False(t, h.watched(), "all have run")
+
+		h = start(40, 0, block)
+		require.True(t, h.watched(), "a runner has a group")
+		pass(2 * tick)
+		require.EqualValues(t, 40, h.active.Load())
+		require.False(t, h.watched(), "nothing waits")
+		require.Zero(t, h.crew.progress.step, "the next ones that block are new")
+
+		h = start(40, 2, block)
+		require.True(t, h.watched(), "a runner has a group")
+		pass(2 * tick)
+		require.Equal(t, 38, h.crew.Waiting())
+		require.False(t, h.watched(), "at the limit")
+
+		h = start(40, 0, block)
+		require.Len(t, h.close(), 39)
+		require.False(t, h.watched(), "closed")
+	})
+}
+
+// While a runner waits for a processor, checks are as far apart as patientInterval, however short the tick is.
+// Otherwise they would keep it from getting one.
+func TestWatchIsPatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, checksPerTick) // so the interval is a nanosecond
+		c := &h.crew
+		var checks atomic.Int64
+		c.mu.Lock()
+		c.watch = time.AfterFunc(c.interval, func() { checks.Add(1); c.check() })
+		c.watching = true
+		c.hands, c.fresh = 1, 1
+		c.due.add(&task{state: canceled})
+		c.mu.Unlock()
+		pass(10 * patientInterval)
+		require.EqualValues(t, 10, checks.Load())
+		go c.work()
+		synctest.Wait()
+		require.Zero(t, h.hands())
+	})
+}
+
+// A task that lies in the group of a stuck runner is removed. When the group goes back to the list, the task does not
+// come with it.
+func TestCanceledInAGroupIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick, n = 320 * time.Millisecond, 1000 // checks come each 10 ms
+		h := newFake(t, tick)
+		h.crew.Limit, h.crew.Share = 1, 1
+		h.fed = true
+		release := make(chan struct{})
+		defer close(release)
+		all := h.addFunc(n, func() { <-release })
+		synctest.Wait()
+		require.Equal(t, 1, h.holding())
+		require.Equal(t, n-chunkLen, h.crew.Waiting())
+		require.False(t, h.remove(all[0]), "it runs")
+		for _, w := range all[1:] {
+			require.True(t, h.remove(w))
+		}
+		require.Zero(t, h.crew.Waiting())
+		require.Equal(t, 1, h.holding(), "not given back yet")
+		pass(tick)
+		require.Zero(t, h.holding())
+		require.Zero(t, h.crew.Waiting())
+	})
+}
+
+// Runners that are in tasks that block say nothing about the speed of the others: tasks that return at once still need
+// few goroutines. The test runs on real time.
+func TestTrivialTasksBesideBlockedOnes(t *testing.T) {
+	blocked, n := 3000, sized(50_000, 200_000, 1_000_000)
+	release := make(chan struct{})
+	c, f := newLight(200*time.Millisecond, func(item int) { // checks come each 10 ms
+		if item <= blocked {
+			<-release
+		}
+	})
+	feed := func(from, to int) {
+		for item := from; item <= to; item++ {
+			f.Add(item)
+		}
+		f.Flush()
+	}
+	feed(1, blocked)
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.live) == blocked && !c.watching // so the next ones that block are new
+	}, patience, time.Millisecond)
+	_, before := c.Running()
+	go feed(blocked+1, blocked+n)
+	most := 0
+	for c.Started() < uint64(blocked+n) {
+		_, goroutines := c.Running()
+		most = max(most, goroutines-before)
+		time.Sleep(100 * time.Microsecond)
+	}
+	t.Logf("%d more goroutines at most", most)
+	close(release)
+	<-c.UntilIdle()
+	require.LessOrEqual(t, most, 400) // the first four additions
+}
+
+// Two processors take as many items as they can, beside a thousand runners in tasks that block. So no runner is added.
+func TestBlockedRunnersAreNotSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // so that no check comes but those of the test
+		var c Crew[int]
+		c.Init(numbers{}, time.Second)
+		const blocked = 1000
+		c.procs, c.hands, c.live = 2, blocked, make([]*runner[int], blocked)
+		c.due.add(1)
+		c.keepWatch()
+		c.check()
+		c.progress.taken += 2 * int(c.interval/slowTask)
+		c.check()
+		require.False(t, c.progress.slow)
+		require.Equal(t, blocked, c.hands)
+		c.endWatch()
+	})
+}

@@ -1,0 +1,2 @@
+// Package crossing has one test, which crosses all features of the library at random.
+package crossing

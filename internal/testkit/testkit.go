@@ -1,0 +1,127 @@
+// Package testkit has what the tests of several packages need.
+package testkit
+
+import (
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// OneThread is true if all goroutines share one thread and none is preempted: each runs until it blocks or
+// yields. Such a platform cannot start other processes.
+const OneThread = runtime.GOARCH == "wasm"
+
+// NeedsThreads skips a test that needs goroutines that run at the same time.
+func NeedsThreads(t testing.TB) {
+	t.Helper()
+	if OneThread {
+		t.Skip("needs threads: here goroutines never run at the same time")
+	}
+}
+
+// NeedsProcesses skips a test that starts other programs.
+func NeedsProcesses(t testing.TB) {
+	t.Helper()
+	if OneThread {
+		t.Skip("needs processes: here no program can be started")
+	}
+}
+
+// Spin is called in each turn of a loop that neither blocks nor yields. If all goroutines share one thread, it
+// yields, so that others can run. Otherwise it does nothing, so that the loop keeps a processor busy.
+func Spin() {
+	if OneThread {
+		runtime.Gosched()
+	}
+}
+
+// Rand returns a generator. Its seed is in the log of the test. HASHEDWHEEL_SEED sets the seed.
+func Rand(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	if s := os.Getenv("HASHEDWHEEL_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("HASHEDWHEEL_SEED: %v", err)
+		}
+	}
+	t.Logf("HASHEDWHEEL_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// Full reports whether HASHEDWHEEL_FULL is set. Then tests that are short by default run at full size, which
+// takes some minutes.
+func Full() bool { return os.Getenv("HASHEDWHEEL_FULL") != "" }
+
+// Sized returns the size of a test: with -short, by default, or at full size.
+func Sized[T any](short, daily, full T) T {
+	switch {
+	case Full():
+		return full
+	case testing.Short():
+		return short
+	}
+	return daily
+}
+
+// LengthOf returns the duration in an environment variable, or otherwise if the variable is not set.
+func LengthOf(t testing.TB, variable string, otherwise time.Duration) time.Duration {
+	t.Helper()
+	s := os.Getenv(variable)
+	if s == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return d
+}
+
+// StressTime returns how long a test on real time runs: HASHEDWHEEL_STRESS, or a default.
+func StressTime(t testing.TB) time.Duration {
+	t.Helper()
+	return LengthOf(t, "HASHEDWHEEL_STRESS", Sized(50*time.Millisecond, 200*time.Millisecond, 5*time.Second))
+}
+
+// Patience is how long a test waits for something that must happen. On a busy machine that may take long, but
+// only a defect makes it take longer than this.
+const Patience = time.Minute
+
+// GoesOn reports whether a race test continues. It continues until end, and then until it has seen every
+// outcome, which may take long on a busy machine, but not for longer than Patience. If all goroutines
+// share one thread, it lets others run.
+func GoesOn(end time.Time, seen bool) bool {
+	Spin()
+	now := time.Now()
+	return now.Before(end) || !seen && now.Before(end.Add(Patience))
+}
+
+// Pass lets virtual time pass, and returns when all due work has been done.
+func Pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// HeapInUse returns the bytes of the heap that are reachable. It collects garbage twice, because what lies in a
+// sync.Pool survives the first time.
+func HeapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// RaceDetector reports whether the race detector is on. Then sync.Pool drops some of the values put into it, at
+// random.
+func RaceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}

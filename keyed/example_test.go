@@ -1,0 +1,130 @@
+package keyed_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/keyed"
+)
+
+// Sessions end when they have not been used for a while.
+func Example() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	ended := make(chan string)
+	sessions := keyed.New(timer, func(id string, user string) { ended <- user })
+	if err := sessions.Set("a7", "Ada", time.Minute); err != nil {
+		panic(err) // stopped, or too many pending
+	}
+	if err := sessions.Set("b3", "Ben", 10*time.Millisecond); err != nil {
+		panic(err)
+	}
+	sessions.Touch("a7", 2*time.Minute) // the user was active
+
+	fmt.Println("idle:", <-ended)
+	fmt.Println("left:", sessions.Len())
+	user, ok := sessions.Remove("a7")
+	fmt.Println("logged out:", user, ok)
+	// Output:
+	// idle: Ben
+	// left: 1
+	// logged out: Ada true
+}
+
+// The entries of a cache are removed when they have not been used for a minute. Nothing else is done then, so the
+// Map has no callback.
+func ExampleMap_Touch() {
+	timer, err := hashedwheel.New()
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	const limit = time.Minute
+	cache := keyed.New[string, int](timer, nil)
+	length := func(word string) int {
+		n, ok := cache.Touch(word, limit) // the entry has another minute from now
+		if !ok {
+			n = len(word) // or a longer computation
+			if err := cache.Set(word, n, limit); err != nil {
+				fmt.Println("not kept:", err) // stopped, or too many pending
+			}
+		}
+		fmt.Println(word, n, "known:", ok)
+		return n
+	}
+	length("wheel")
+	length("wheel")
+	// Output:
+	// wheel 5 known: false
+	// wheel 5 known: true
+}
+
+// A message that is delivered twice within ten minutes is handled once.
+func ExampleMap_GetOrSet() {
+	timer, err := hashedwheel.New()
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	handled := keyed.New[string, struct{}](timer, nil)
+	for _, id := range []string{"m1", "m2", "m1"} {
+		_, again, err := handled.GetOrSet(id, struct{}{}, 10*time.Minute)
+		if err != nil {
+			panic(err) // stopped, or too many pending
+		}
+		fmt.Println(id, "again:", again)
+	}
+	// Output:
+	// m1 again: false
+	// m2 again: false
+	// m1 again: true
+}
+
+// When all prices have changed, Clear removes the old ones at once. None of them expires later.
+func ExampleMap_Clear() {
+	timer, err := hashedwheel.New()
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	prices := keyed.New(timer, func(article string, price int) { fmt.Println("never called") })
+	for i, article := range []string{"spoke", "rim", "hub"} {
+		if err := prices.Set(article, 10*i, time.Minute); err != nil {
+			panic(err) // stopped, or too many pending
+		}
+	}
+	fmt.Println("cleared:", prices.Clear())
+	fmt.Println("left:", prices.Len(), "pending:", timer.Pending())
+	// Output:
+	// cleared: 3
+	// left: 0 pending: 0
+}
+
+// After Stop, All still has the keys that were left.
+func ExampleMap_All() {
+	timer, err := hashedwheel.New()
+	if err != nil {
+		panic(err)
+	}
+	peers := keyed.New[string, int](timer, nil)
+	for i, address := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
+		if err := peers.Set(address, i+1, time.Minute); err != nil {
+			panic(err)
+		}
+	}
+	timer.Stop()
+	sum := 0
+	for _, weight := range peers.All() {
+		sum += weight
+	}
+	fmt.Println("weight of all:", sum)
+	// Output: weight of all: 6
+}

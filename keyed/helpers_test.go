@@ -1,0 +1,68 @@
+package keyed
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
+)
+
+const tick = time.Millisecond
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("runtime.handleEvent")) // a goroutine of the runtime, on js
+}
+
+// newTimer returns a timer with a tick of a millisecond. When the test ends, the timer is stopped, and its counts
+// must agree.
+func newTimer(t testing.TB, opts ...hashedwheel.Option) *hashedwheel.Timer {
+	t.Helper()
+	timer, err := hashedwheel.New(append([]hashedwheel.Option{hashedwheel.WithTick(tick)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		timer.Stop()
+		checkStats(t, timer)
+		require.Zero(t, timer.Pending())
+	})
+	return timer
+}
+
+func checkStats(t testing.TB, timer *hashedwheel.Timer) {
+	t.Helper()
+	st := timer.Stats()
+	require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned+uint64(st.Pending), "%+v", st)
+}
+
+// outcomes returns Stats with only the counts of timeouts.
+func outcomes(timer *hashedwheel.Timer) hashedwheel.Stats {
+	st := timer.Stats()
+	return hashedwheel.Stats{
+		Pending: st.Pending, Accepted: st.Accepted, Expired: st.Expired, Canceled: st.Canceled, Returned: st.Returned,
+		Rejected: st.Rejected, Panics: st.Panics,
+	}
+}
+
+// The helpers that the packages share have short names here.
+var (
+	newRand    = testkit.Rand
+	stressTime = testkit.StressTime
+	goesOn     = testkit.GoesOn
+	pass       = testkit.Pass
+	heapInUse  = testkit.HeapInUse
+)
+
+const patience = testkit.Patience
+
+func sized[T any](short, daily, full T) T { return testkit.Sized(short, daily, full) }
+
+// yield lets other goroutines run, n times.
+func yield(n int) {
+	for range n {
+		runtime.Gosched()
+	}
+}

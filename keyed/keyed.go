@@ -1,0 +1,341 @@
+// Package keyed has a map whose entries expire by a [hashedwheel.Timer]. Use it where a program has a key at
+// hand rather than a Timeout, as for the leases of a registry, or for the entries of a cache.
+//
+//	sessions := keyed.New(timer, func(id string, s *Session) { s.Close() })
+//	...
+//	err := sessions.Set(id, s, 30*time.Minute)
+//	...
+//	s, ok := sessions.Touch(id, 30*time.Minute) // the user was active
+package keyed
+
+import (
+	"errors"
+	"hash/maphash"
+	"iter"
+	"math/bits"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+)
+
+// The life of an item
+//
+// An item is a key and a value in the map of its shard. Its timeout says whether it is alive:
+//
+//	        Set, Touch
+//	          +---+
+//	 Set      |   v     the timer starts its task
+//	-----> pending ---------+------------------> expired: the task removes it, and calls expired
+//	                        |  Remove, Clear
+//	                        +------------------> canceled: removed by the same call
+//	                        |  Timer.Stop
+//	                        +------------------> canceled: stays in the map, until it is removed
+//
+// An item is alive if and only if its timeout is neither expired nor canceled. Each method holds the lock of
+// the shard from its look-up in the map to its last change, and the task takes the lock before anything else.
+// The timer ends timeouts without the lock. But while an item is in the map, its timeout ends only once:
+//
+//   - Only add arms a timeout that is not pending, and its item is not in the map then. Set and Touch use
+//     Timeout.Move, which fails if the timeout has ended.
+//   - A user gets a timeout from Stop, after which Reset fails, or in a panic handler. There the item has
+//     ended and left the map, so a Reset has no effect on the Map. Run then finds that the item has ended.
+//
+// Add may use an item again that Remove has taken out of the map, or that could not be armed. No task of its
+// earlier use will start, because Cancel or Stop has ended the timeout. An item that has expired is not used
+// again.
+//
+// So a method that finds an ended timeout may rely on that until it unlocks. If a method finds the timeout
+// pending, it may end at any moment, and Move or Cancel decides:
+//
+//   - If Move comes first, the task does not start before the new deadline, and Stop returns the timeout
+//     later. If Cancel comes first, the task never starts.
+//   - If the timer comes first, the method treats the key as gone. The task waits for the lock, and will call
+//     expired. Meanwhile Set may put a new item in the place of the old one, and Clear may drop it. So the
+//     task removes the key only if its own item is still there.
+
+// A Map is a map whose entries expire. Any goroutine may call its methods, also from inside the function that
+// is called when a key expires. Each value has one end: it expires, is replaced, is removed, or is left when
+// the timer is stopped.
+//
+// After [hashedwheel.Timer.Stop] no key expires any more. Get and Touch find nothing, and Set and GetOrSet return
+// hashedwheel.ErrStopped. The keys that were left stay in the Map. Len, All, Remove and Clear still work on
+// them, so that a program can release what they hold.
+//
+// Each key is one timeout in Stats and for WithMaxPending. A key takes 115 to 130 bytes if keys and values are
+// of type int. Changing a key that is present allocates nothing.
+type Map[K comparable, V any] struct {
+	timer   *hashedwheel.Timer
+	expired func(key K, value V) // may be nil
+	seed    maphash.Seed
+	shards  []shard[K, V]
+}
+
+// A shard holds some of the keys. So goroutines on different cores seldom wait for each other.
+type shard[K comparable, V any] struct {
+	mu    sync.Mutex
+	items map[K]*item[K, V]
+	most  int         // the most items at once since the map was made
+	spare *item[K, V] // the last one that was removed, for reuse; or nil
+
+	_ [64]byte // so that shards do not share a line
+}
+
+// An item is a key with its value and its timeout, and is also the task of that timeout.
+type item[K comparable, V any] struct {
+	timeout hashedwheel.Timeout
+	owner   *Map[K, V]
+	key     K    // changes only while the item is the spare one
+	value   V    // guarded by the shard's mu
+	ended   bool // Run has been called; guarded by the shard's mu
+}
+
+var errNotEqual = errors.New("keyed: the key does not equal itself (NaN?)")
+
+// New returns an empty Map whose entries expire by the timer t. When a key expires, the Map removes it, and
+// then calls expired in the task of its timeout. Expired may be nil. New panics if t is nil, or was not made
+// by hashedwheel.New.
+func New[K comparable, V any](t *hashedwheel.Timer, expired func(key K, value V)) *Map[K, V] {
+	if t == nil {
+		panic("keyed: New: nil Timer")
+	}
+	t.IsStopped() // panics if the timer is zero
+	n := min(4*runtime.GOMAXPROCS(0), 256)
+	n = 1 << bits.Len(uint(n-1)) // a power of two
+	return &Map[K, V]{timer: t, expired: expired, seed: maphash.MakeSeed(), shards: make([]shard[K, V], n)}
+}
+
+// checkMade panics if New has not made the Map.
+func (m *Map[K, V]) checkMade() {
+	if len(m.shards) == 0 {
+		panic("keyed: the Map was not made by New")
+	}
+}
+
+func (m *Map[K, V]) shard(key K) *shard[K, V] {
+	m.checkMade()
+	return &m.shards[maphash.Comparable(m.seed, key)&uint64(len(m.shards)-1)]
+}
+
+// Set stores a value that expires after delay. If the key is present, Set replaces its value and deadline.
+// It does not replace a value that has just expired: expired is called for that value, and later for the new
+// one.
+//
+// The error is hashedwheel.ErrStopped, or hashedwheel.ErrTooManyPending for a key that is not present. A key
+// that does not equal itself, such as NaN, is an error too. After an error nothing has changed.
+func (m *Map[K, V]) Set(key K, value V, delay time.Duration) error {
+	s := m.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if it := s.items[key]; it != nil && it.timeout.Move(delay) {
+		it.value = value
+		return nil
+	}
+	return m.add(s, key, value, delay)
+}
+
+// GetOrSet returns the value of a key and true, if the key is present, and leaves its deadline as it is.
+// Otherwise it stores the given value, which expires after delay, and returns it and false. If several
+// goroutines call GetOrSet for a new key, one of them stores its value, and all of them get it.
+//
+// The errors are those of Set. Then nothing has changed, and the value is zero. After Timer.Stop no key
+// counts as present, so the error is hashedwheel.ErrStopped.
+func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, error) {
+	s := m.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if it := s.items[key]; it != nil && it.alive() {
+		return it.value, true, nil
+	}
+	if err := m.add(s, key, value, delay); err != nil {
+		var none V
+		return none, false, err
+	}
+	return value, false, nil
+}
+
+// add stores another item, also in the place of one that has ended. Called with mu held.
+func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) error {
+	if key != key {
+		return errNotEqual
+	}
+	it := s.spare
+	if it == nil {
+		it = &item[K, V]{owner: m}
+		m.timer.Init(&it.timeout, it)
+	}
+	it.key, it.value = key, value
+	if _, err := it.timeout.Reset(delay); err != nil {
+		s.keep(it)
+		return err
+	}
+	s.spare = nil
+	// The task may have been started by now: then it waits for the lock.
+	if s.items == nil {
+		s.items = make(map[K]*item[K, V])
+	}
+	s.items[key] = it
+	s.most = max(s.most, len(s.items))
+	return nil
+}
+
+// Get returns the value of a key, and reports whether the key is present. A key expires at the first tick
+// boundary at or after its deadline. After Timer.Stop, Get finds nothing.
+func (m *Map[K, V]) Get(key K) (V, bool) {
+	s := m.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if it := s.items[key]; it != nil && it.alive() {
+		return it.value, true
+	}
+	var none V
+	return none, false
+}
+
+// Touch is Get, and gives the key a new deadline, delay from now, in the same step. So a value that Touch
+// has returned does not expire before that, unless its deadline is changed again. If Touch returns false,
+// nothing has changed: there is no such key, or it has expired, or the timer is stopped.
+func (m *Map[K, V]) Touch(key K, delay time.Duration) (V, bool) {
+	s := m.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if it := s.items[key]; it != nil && it.timeout.Move(delay) {
+		return it.value, true
+	}
+	var none V
+	return none, false
+}
+
+// Remove removes a key and returns its value. It reports whether the key was there and had not expired. If
+// so, expired is not called for it. After Timer.Stop it removes a key that was left.
+func (m *Map[K, V]) Remove(key K) (V, bool) {
+	s := m.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	it := s.items[key]
+	if it == nil || !it.end() {
+		var none V
+		return none, false
+	}
+	value := it.value
+	s.remove(key)
+	s.keep(it)
+	return value, true
+}
+
+// Clear removes all keys, and returns how many had not expired. Expired is not called for these. A key that
+// is set during the call is either removed or kept. Clear costs as much as removing each key, and locks a
+// part of the keys at a time.
+func (m *Map[K, V]) Clear() (n int) {
+	m.checkMade()
+	for i := range m.shards {
+		n += m.shards[i].clear()
+	}
+	return n
+}
+
+// Len returns the number of keys.
+func (m *Map[K, V]) Len() (n int) {
+	m.checkMade()
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		n += len(s.items)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// All returns an iterator over the keys and values. A key that is set or that ends during the loop may be
+// included or not. No key comes twice. The loop may call methods of the Map. The iterator copies a part of
+// the keys at a time.
+func (m *Map[K, V]) All() iter.Seq2[K, V] {
+	m.checkMade()
+	return func(yield func(K, V) bool) {
+		type pair struct {
+			key   K
+			value V
+		}
+		var pairs []pair
+		for i := range m.shards {
+			s := &m.shards[i]
+			s.mu.Lock()
+			for key, it := range s.items {
+				pairs = append(pairs, pair{key, it.value})
+			}
+			s.mu.Unlock()
+			for _, p := range pairs {
+				if !yield(p.key, p.value) {
+					return
+				}
+			}
+			clear(pairs) // so that they can be garbage collected
+			pairs = pairs[:0]
+		}
+	}
+}
+
+// alive reports whether an item of the map is alive. Called with mu held. If the timeout ends between the two
+// calls, the item was alive at the first one.
+func (it *item[K, V]) alive() bool { return !it.timeout.IsExpired() && !it.timeout.IsCanceled() }
+
+// end ends an item of the map, and reports whether it had not expired. Called with mu held.
+func (it *item[K, V]) end() bool { return it.timeout.Cancel() || it.timeout.IsCanceled() }
+
+// Run is the task. It removes the item, if it is still in the map, and calls expired.
+func (it *item[K, V]) Run(*hashedwheel.Timeout) {
+	m := it.owner
+	s := m.shard(it.key)
+	s.mu.Lock()
+	if it.ended { // a panic handler has reset the timeout
+		s.mu.Unlock()
+		return
+	}
+	it.ended = true
+	value := it.value
+	if s.items[it.key] == it {
+		s.remove(it.key)
+	}
+	s.mu.Unlock()
+	if m.expired != nil {
+		m.expired(it.key, value)
+	}
+}
+
+// remove removes a key. A map does not shrink by itself, so remove makes a new map when a large one has
+// become nearly empty. Called with mu held.
+func (s *shard[K, V]) remove(key K) {
+	const keep = 64
+	delete(s.items, key)
+	if s.most <= keep || len(s.items) > s.most/8 {
+		return
+	}
+	items := make(map[K]*item[K, V], len(s.items))
+	for key, it := range s.items {
+		items[key] = it
+	}
+	s.items, s.most = items, len(items)
+}
+
+// keep keeps an item that is not in the map for reuse, without its key and value. Called with mu held.
+func (s *shard[K, V]) keep(it *item[K, V]) {
+	var key K
+	var value V
+	it.key, it.value = key, value
+	s.spare = it
+}
+
+// clear removes all keys of the shard, and returns how many had not expired. The tasks of the expired ones
+// wait for the lock.
+func (s *shard[K, V]) clear() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, it := range s.items {
+		if it.end() {
+			n++
+		}
+	}
+	s.items, s.most = nil, 0
+	return n
+}

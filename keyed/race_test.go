@@ -1,0 +1,352 @@
+package keyed
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel"
+)
+
+// All methods, expiry and Stop race for the same few keys, on real time. Each value that was set ends exactly once.
+func TestMapRace(t *testing.T) {
+	for name, opts := range map[string][]hashedwheel.Option{
+		"runners": nil,
+		"one":     {hashedwheel.WithMaxConcurrency(1)},
+		"limit":   {hashedwheel.WithMaxPending(4)},
+		"pool":    {hashedwheel.WithExecutor(func(run func()) error { go run(); return nil })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rnd := newRand(t)
+			var expired, removed, cleared, replaced, found, left int
+			end := time.Now().Add(stressTime(t) / 2)
+			seen := func() bool {
+				return expired > 0 && removed > 0 && cleared > 0 && replaced > 0 && found > 0 && left > 0
+			}
+			for goesOn(end, seen()) {
+				r := race{t: t, timer: newTimer(t, append(opts, hashedwheel.WithTick(20*time.Microsecond))...)}
+				r.run(rnd)
+				st := r.timer.Stats()
+				expired += int(st.Expired)
+				removed += int(r.removed.Load())
+				cleared += int(r.cleared.Load())
+				replaced += r.replaced
+				found += int(r.found.Load())
+				left += int(st.Returned)
+			}
+			t.Logf("%d expired, %d removed, %d cleared, %d replaced, %d found, %d left",
+				expired, removed, cleared, replaced, found, left)
+			require.True(t, seen(), "the test did not see every outcome")
+		})
+	}
+}
+
+const raceOps, racers, raceKeys = 300, 4, 5
+
+// A race is a round of TestMapRace.
+type race struct {
+	t     *testing.T
+	timer *hashedwheel.Timer
+	m     *Map[int, int]
+
+	// For each value: its key, whether it was stored, and how often it has ended. No call reports that a Set has
+	// replaced a value, or which values Clear has removed.
+	keyOf  [racers * raceOps]atomic.Int32
+	stored [racers * raceOps]atomic.Bool
+	ends   [racers * raceOps]atomic.Int32
+
+	removed, cleared, found atomic.Int32
+	replaced                int
+}
+
+func (r *race) run(rnd *rand.Rand) {
+	t := r.t
+	r.m = New(r.timer, func(_, value int) { r.ends[value].Add(1) })
+	var users sync.WaitGroup
+	for p := range racers {
+		rnd := rand.New(rand.NewPCG(rnd.Uint64(), 0))
+		users.Go(func() {
+			for n := range raceOps {
+				r.act(rnd, p*raceOps+n)
+			}
+		})
+	}
+	quiet := rnd.IntN(2) == 0
+	if quiet {
+		users.Wait()
+	}
+	_, err := r.timer.Shutdown(t.Context())
+	require.NoError(t, err)
+	for key := range raceKeys {
+		_, ok := r.m.Get(key)
+		require.False(t, ok, "after Stop")
+	}
+	users.Wait()
+	behind := slices.Collect(maps.Values(maps.Collect(r.m.All())))
+	stored, missing := 0, 0
+	for value := range r.ends {
+		n := int(r.ends[value].Load())
+		if slices.Contains(behind, value) {
+			n++
+		}
+		require.LessOrEqual(t, n, 1, "value %d", value)
+		switch {
+		case !r.stored[value].Load():
+			require.Zero(t, n, "value %d", value)
+		case n == 0:
+			stored++
+			missing++
+		default:
+			stored++
+		}
+	}
+	// Each value that was stored armed a timeout, or replaced another value. During Stop it may do both, if Stop has
+	// just taken the timeout of the other value.
+	r.replaced = missing - int(r.cleared.Load())
+	st := r.timer.Stats()
+	if quiet {
+		require.EqualValues(t, stored-r.replaced, st.Accepted)
+		require.EqualValues(t, r.removed.Load()+r.cleared.Load(), st.Canceled)
+		require.EqualValues(t, len(behind), st.Returned)
+	} else {
+		require.GreaterOrEqual(t, int(st.Accepted), stored-r.replaced)
+		require.LessOrEqual(t, int(st.Accepted), stored-r.replaced+int(st.Returned))
+	}
+}
+
+// act calls a method, and perhaps another one. A Set uses the given value.
+func (r *race) act(rnd *rand.Rand, value int) {
+	key, delay := rnd.IntN(raceKeys), time.Duration(rnd.IntN(60))*time.Microsecond
+	check := func(value int, ok bool) {
+		if ok {
+			r.found.Add(1)
+			assert.EqualValues(r.t, key, r.keyOf[value].Load())
+		}
+	}
+	switch rnd.IntN(6) {
+	case 0, 1:
+		r.keyOf[value].Store(int32(key))
+		if r.m.Set(key, value, delay) == nil {
+			r.stored[value].Store(true)
+		}
+	case 2:
+		r.keyOf[value].Store(int32(key))
+		got, present, err := r.m.GetOrSet(key, value, delay)
+		check(got, present)
+		if !present && err == nil {
+			r.stored[value].Store(true)
+		}
+	case 3:
+		if value, ok := r.m.Remove(key); ok {
+			r.removed.Add(1)
+			r.ends[value].Add(1)
+		}
+	case 4:
+		check(r.m.Touch(key, delay))
+	case 5:
+		check(r.m.Get(key))
+	}
+	if rnd.IntN(30) == 0 {
+		r.cleared.Add(int32(r.m.Clear()))
+	}
+	if rnd.IntN(10) == 0 {
+		time.Sleep(time.Duration(rnd.IntN(50)) * time.Microsecond)
+	}
+}
+
+// Touch returns the value whose deadline it has moved, even if the value expires or is replaced at the same moment. A
+// value that Touch has returned does not expire at its old deadline.
+func TestMapTouchIsOneStep(t *testing.T) {
+	rnd := newRand(t)
+	timer := newTimer(t, hashedwheel.WithTick(20*time.Microsecond))
+	var mu sync.Mutex
+	expired := map[int]bool{}
+	m := New(timer, func(_, value int) {
+		mu.Lock()
+		defer mu.Unlock()
+		expired[value] = true
+	})
+	var touched []int // old values
+	later, missed, value := 0, 0, 0
+	for end := time.Now().Add(stressTime(t)); goesOn(end, len(touched) > 0 && later > 0 && missed > 0); {
+		value += 2
+		old, next := value, value+1
+		require.NoError(t, m.Set(1, old, time.Duration(rnd.IntN(40))*time.Microsecond))
+		before, wait := rnd.IntN(100), rnd.IntN(100)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			yield(before)
+			assert.NoError(t, m.Set(1, next, time.Hour))
+		})
+		yield(wait)
+		got, ok := m.Touch(1, 9*time.Hour)
+		wg.Wait()
+		byTouch := time.Until(m.shard(1).items[1].timeout.Deadline()) > 2*time.Hour
+		require.Equal(t, ok && got == next, byTouch, "Touch came last if and only if it has found the new value")
+		switch {
+		case !ok:
+			missed++
+		case got == old:
+			touched = append(touched, old)
+		default:
+			require.Equal(t, next, got)
+			later++
+		}
+		got, ok = m.Get(1)
+		require.True(t, ok)
+		require.Equal(t, next, got)
+		m.Remove(1)
+	}
+	require.Positive(t, missed)
+	require.Positive(t, later)
+	require.NotEmpty(t, touched)
+	_, err := timer.Shutdown(t.Context())
+	require.NoError(t, err)
+	for _, old := range touched {
+		require.False(t, expired[old], "value %d was touched", old)
+	}
+	t.Logf("touched %d old values and %d new ones, and missed the key %d times; %d expired",
+		len(touched), later, missed, len(expired))
+}
+
+// Several goroutines call GetOrSet for a key that is new, or is just expiring. All get the value of the one that has
+// stored its own. Each value that was stored expires, or is removed at the end.
+func TestMapGetOrSetRace(t *testing.T) {
+	rnd := newRand(t)
+	timer := newTimer(t, hashedwheel.WithTick(20*time.Microsecond))
+	var ended atomic.Int64
+	m := New(timer, func(int, int) { ended.Add(1) })
+	stored, met, anew := 0, 0, 0 // met: a goroutine found the key before it expired; anew: one has set it again
+	for end := time.Now().Add(stressTime(t) / 2); goesOn(end, met > 0 && anew > 0); {
+		const users = 4
+		old := -1
+		require.NoError(t, m.Set(1, old, time.Duration(rnd.IntN(60))*time.Microsecond))
+		stored++
+		var got [users]int
+		var present [users]bool
+		var wg sync.WaitGroup
+		for i := range users {
+			before := rnd.IntN(50)
+			wg.Go(func() {
+				yield(before)
+				var err error
+				got[i], present[i], err = m.GetOrSet(1, i, time.Hour)
+				assert.NoError(t, err)
+			})
+		}
+		wg.Wait()
+		first := -1 // the one that has stored its value
+		for i := range users {
+			if !present[i] {
+				require.Equal(t, -1, first, "two have stored their values")
+				require.Equal(t, i, got[i])
+				first = i
+				stored++
+				anew++
+			}
+		}
+		for i := range users {
+			if got[i] == old {
+				require.True(t, present[i])
+				met++
+			} else {
+				require.Equal(t, first, got[i])
+			}
+		}
+		if _, ok := m.Remove(1); ok {
+			ended.Add(1)
+		}
+	}
+	_, err := timer.Shutdown(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, stored, ended.Load())
+	t.Logf("%d found the key before it expired, %d have set it again", met, anew)
+	require.Positive(t, met)
+	require.Positive(t, anew)
+}
+
+// Goroutines set keys while others call Clear. Each key is either removed and counted by Clear, or it is still there
+// and its timeout is pending.
+func TestMapClearRace(t *testing.T) {
+	rnd := newRand(t)
+	timer := newTimer(t)
+	m := New(timer, func(key, _ int) { t.Error("not due for hours", key) })
+	cleared, kept := 0, 0
+	for end := time.Now().Add(stressTime(t) / 2); goesOn(end, cleared > 0 && kept > 0); {
+		const producers, keys = 3, 200
+		var now atomic.Int64
+		var wg sync.WaitGroup
+		for p := range producers {
+			rnd := rand.New(rand.NewPCG(rnd.Uint64(), 0))
+			wg.Go(func() {
+				for i := range keys {
+					assert.NoError(t, m.Set(p*keys+i, i, time.Hour))
+					if rnd.IntN(50) == 0 {
+						now.Add(int64(m.Clear()))
+					}
+				}
+			})
+		}
+		wg.Wait()
+		left := maps.Collect(m.All())
+		require.Equal(t, producers*keys, int(now.Load())+len(left))
+		require.Equal(t, len(left), timer.Pending())
+		for key, value := range left {
+			require.Equal(t, key%keys, value)
+			_, ok := m.Touch(key, 2*time.Hour)
+			require.True(t, ok)
+		}
+		require.Equal(t, len(left), m.Clear())
+		require.Zero(t, timer.Pending())
+		cleared += int(now.Load())
+		kept += len(left)
+	}
+	t.Logf("%d cleared while others called Set, %d kept", cleared, kept)
+	require.Positive(t, cleared)
+	require.Positive(t, kept)
+}
+
+// The keys are cleared while a key expires and is set again. Each value has exactly one end, or is still there and
+// pending.
+func TestMapClearMeetsExpiryRace(t *testing.T) {
+	rnd := newRand(t)
+	timer := newTimer(t, hashedwheel.WithTick(20*time.Microsecond))
+	var ends [3]atomic.Int32
+	m := New(timer, func(_, value int) { ends[value].Add(1) })
+	expired, removed, replaced, kept := 0, 0, 0, 0
+	seen := func() bool { return expired > 0 && removed > 0 && replaced > 0 && kept > 0 }
+	for end := time.Now().Add(stressTime(t)); goesOn(end, seen()); {
+		accepted := timer.Stats().Accepted
+		require.NoError(t, m.Set(1, 1, time.Duration(rnd.IntN(40))*time.Microsecond))
+		before, wait, cleared := rnd.IntN(100), rnd.IntN(100), 0
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			yield(before)
+			cleared = m.Clear()
+		})
+		yield(wait)
+		assert.NoError(t, m.Set(1, 2, time.Hour))
+		wg.Wait()
+		for timer.Stats().Running > 0 {
+			yield(1)
+		}
+		require.Zero(t, ends[2].Load(), "not due for an hour")
+		over := int(ends[1].Swap(0))
+		armed := int(timer.Stats().Accepted - accepted)
+		require.Equal(t, timer.Pending(), m.Len())
+		require.Equal(t, 2, over+cleared+2-armed+m.Len(), "%d expired, %d removed, %d armed", over, cleared, armed)
+		expired += over
+		removed += cleared
+		replaced += 2 - armed
+		kept += m.Clear()
+	}
+	t.Logf("%d expired, %d removed, %d replaced, %d kept", expired, removed, replaced, kept)
+	require.True(t, seen(), "the test did not see every outcome")
+}

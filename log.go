@@ -1,0 +1,109 @@
+package hashedwheel
+
+import (
+	"fmt"
+	"log/slog"
+	"path"
+	"reflect"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// reportPanic passes a panic to the panic handler, or logs it if there is none. If to is nil, the executor
+// has panicked: that is always logged.
+func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
+	t.panics.Add(1)
+	if t.panicHandler != nil && to != nil {
+		t.panicHandler(to, value, stack)
+		return
+	}
+	if to == nil {
+		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", string(stack))
+		return
+	}
+	t.log().Error("hashedwheel: task panicked",
+		"panic", value, "timeout", to.String(), "stack", string(stack))
+}
+
+// warnLate logs that timeouts were handed over late. It does not wait for the logger.
+func (t *Timer) warnLate(late time.Duration) {
+	t.calls.Call(func() {
+		defer func() { _ = recover() }() // if the logger panics there is nowhere to report it
+		t.log().Warn("hashedwheel: timeouts fired late; machine overloaded or suspended", "late", rounded(late))
+	})
+}
+
+// log returns the logger to use. Logging runs user code: the handler of the logger.
+func (t *Timer) log() *slog.Logger {
+	l := t.logger
+	if l == nil {
+		l = slog.Default()
+	}
+	if t.name != "" {
+		l = l.With("timer", t.name)
+	}
+	return l
+}
+
+// Name returns the name set by WithName.
+func (t *Timer) Name() string {
+	t.checkMade()
+	return t.name
+}
+
+// String describes the timer for logs: its name, how many timeouts are pending, and its tick. The format
+// may change.
+func (t *Timer) String() string {
+	var b strings.Builder
+	b.WriteString("hashedwheel.Timer(")
+	if t.name != "" {
+		fmt.Fprintf(&b, "%s, ", t.name)
+	}
+	if t.IsStopped() {
+		b.WriteString("stopped, ")
+	}
+	fmt.Fprintf(&b, "%d pending, tick %v)", t.Pending(), t.clock.Tick)
+	return b.String()
+}
+
+// String describes the timeout for logs: its status, the time to its deadline rounded to three digits, and
+// its task. A task that is a function is described by its name, any other by its type. The format may
+// change.
+func (to *Timeout) String() string {
+	word := to.word.Load()
+	if status(word) == idle {
+		return fmt.Sprintf("hashedwheel.Timeout(idle, task %s)", taskName(to.Task()))
+	}
+	state := [...]string{pending: "pending", expired: "expired", canceled: "canceled"}[status(word)]
+	if word&atWork != 0 {
+		state += ", running"
+	}
+	c := &to.timer.clock
+	left := c.Boundary(tickOf(word)) - c.Elapsed()
+	if left < 0 {
+		return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %v ago, task %s)", state, rounded(-left), taskName(to.Task()))
+	}
+	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline in %v, task %s)", state, rounded(left), taskName(to.Task()))
+}
+
+// taskName returns the name of a task that is a function, such as main.(*call).fail-fm for a method value.
+// For any other task it returns the type.
+func taskName(task Task) string {
+	switch task.(type) {
+	case plainFunc, TaskFunc:
+		if f := runtime.FuncForPC(reflect.ValueOf(task).Pointer()); f != nil {
+			return path.Base(f.Name()) // without the path of its package, like %T
+		}
+	}
+	return fmt.Sprintf("%T", task)
+}
+
+// rounded returns a duration rounded to three digits. The duration must not be negative.
+func rounded(d time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit)
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package hashedwheel
-
-const raceDetector = false

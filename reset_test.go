@@ -1,0 +1,804 @@
+package hashedwheel
+
+import (
+	"fmt"
+	"math"
+	"os/exec"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+	"weak"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A hundred timeouts are due together. The first task to run resets one of the others, and cancels the
+// rest.
+func TestCancelAndResetOfDueOnes(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
+		start := time.Now()
+		var all []*Timeout
+		armed := make(chan struct{})
+		var at []time.Duration
+		for range 100 {
+			to, err := timer.NewTimeout(TaskFunc(func(self *Timeout) {
+				<-armed
+				at = append(at, time.Since(start))
+				if len(at) > 1 {
+					return
+				}
+				reset := false
+				for _, to := range all {
+					if to == self {
+						continue
+					}
+					if !reset {
+						active, err := to.Reset(5 * time.Millisecond)
+						reset = active && err == nil
+						assert.True(t, reset)
+						continue
+					}
+					assert.True(t, to.Cancel())
+				}
+			}), time.Millisecond)
+			require.NoError(t, err)
+			all = append(all, to)
+		}
+		close(armed)
+		pass(time.Second)
+		require.Equal(t, []time.Duration{time.Millisecond, 6 * time.Millisecond}, at)
+		require.Equal(t, Stats{Accepted: 100, Expired: 2, Canceled: 98}, outcomes(timer))
+	})
+}
+
+// A timeout is reset in each state, to later and to earlier, before and after the worker has taken it off the
+// queue. It fires only at its last deadline.
+func TestReset(t *testing.T) {
+	const tick = 10 * time.Millisecond
+	for _, wait := range []time.Duration{0, 15 * time.Millisecond} {
+		for _, delays := range [][]time.Duration{
+			{30 * tick, 50 * tick},
+			{50 * tick, 30 * tick},
+			{30 * tick, 30 * tick},
+			{50 * tick, 30 * tick, 40 * tick},
+			{50 * tick, 30 * tick, 60 * tick},
+			{30 * tick, 50 * tick, 10 * tick},
+			{50 * tick, 0},
+			{math.MaxInt64, 3 * tick},
+			{3 * tick, math.MaxInt64, 5 * tick},
+		} {
+			for _, state := range []string{"pending", "canceled", "expired"} {
+				virtual(t, func(t *testing.T) {
+					timer := newTimer(t, WithTick(tick), WithWheelSize(16))
+					var at []time.Time
+					to, err := timer.NewTimeout(TaskFunc(func(*Timeout) { at = append(at, time.Now()) }), delays[0])
+					require.NoError(t, err)
+					var want []time.Time
+					for i, d := range delays[1:] {
+						pass(wait)
+						if i == 0 && state == "canceled" {
+							require.True(t, to.Cancel())
+						}
+						if i == 0 && state == "expired" {
+							_, err := to.Reset(0)
+							require.NoError(t, err)
+							pass(tick)
+							want = append([]time.Time{}, at...)
+							require.Len(t, want, 1)
+						}
+						active, err := to.Reset(d)
+						require.NoError(t, err)
+						require.Equal(t, i > 0 || state == "pending", active)
+						require.False(t, to.IsCanceled())
+						require.False(t, to.IsExpired())
+						require.Equal(t, 1, timer.Pending())
+					}
+					want = append(want, to.Deadline())
+					pass(time.Hour)
+					require.Equal(t, len(want), len(at), "%v", delays)
+					for i := range want {
+						require.True(t, want[i].Equal(at[i]), "%v: at %v, want %v", delays, at[i], want[i])
+					}
+				})
+			}
+		}
+	}
+}
+
+// A Reset that has read the worker's position before the boundary at which the timeout came due does not push it for
+// the worker. The runner that takes it off the list pushes it.
+func TestResetUnseenByTheWorker(t *testing.T) {
+	const tick = time.Millisecond
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		release := blockOne(t, timer)
+		pass(tick)
+		to, err := timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		other, err := timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		pass(3 * tick)
+		to.word.Store(pendingAt(to.word.Load(), timer.clock.Now()+5)) // as that Reset does
+		require.True(t, other.Cancel())
+		pass(3 * tick)
+		require.Equal(t, 1, timer.Pending())
+		close(release)
+		pass(time.Second)
+		require.True(t, to.IsExpired())
+	})
+}
+
+// A timeout has come due, and no runner has time for it. It is reset to a later tick. At that tick it waits for
+// its turn again, and it runs as soon as a runner is free, because the worker has been notified.
+func TestPutOffWhileItWaits(t *testing.T) {
+	const tick = time.Millisecond
+	virtual(t, func(t *testing.T) {
+		for _, at := range []bool{false, true} {
+			timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+			start := time.Now()
+			_, err := timer.AfterFunc(tick, func() { time.Sleep(10*tick + tick/2) })
+			require.NoError(t, err)
+			c := new(request)
+			timer.Init(&c.timeout, c)
+			_, err = c.timeout.Reset(2 * tick)
+			require.NoError(t, err)
+			pass(3 * tick)
+			if at {
+				_, err = c.timeout.ResetAt(start.Add(6 * tick))
+			} else {
+				_, err = c.timeout.Reset(3 * tick)
+			}
+			require.NoError(t, err)
+			for range 20 {
+				_, err = timer.AfterFunc(time.Hour, nop) // so that the worker is awake, and works only at boundaries
+				require.NoError(t, err)
+				pass(tick)
+			}
+			require.Equal(t, []time.Duration{11*tick + tick/2}, c.ran.since(start))
+			timer.Stop()
+		}
+	})
+}
+
+// ResetAt also moves a timeout to an earlier deadline.
+func TestResetAtEarlier(t *testing.T) {
+	const tick = time.Millisecond
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		c := new(request)
+		timer.Init(&c.timeout, c)
+		for i, d := range []time.Duration{time.Hour, 50 * tick, 70 * tick, 60 * tick} {
+			active, err := c.timeout.ResetAt(start.Add(d))
+			require.NoError(t, err)
+			require.Equal(t, i > 0, active)
+			pass(2 * tick)
+		}
+		pass(time.Hour)
+		require.Equal(t, []time.Duration{60 * tick}, c.ran.since(start))
+	})
+}
+
+// A repeating timeout of a group runs at the same times as one without a group. It counts from the exact initial
+// delay, not from a boundary, because its first arming is not a Reset.
+func TestFixedRateInAGroupIsExact(t *testing.T) {
+	const tick, delay, period = 10 * time.Millisecond, 13 * time.Millisecond, 25 * time.Millisecond
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		var ran moments
+		_, err := NewGroup(timer).ScheduleAtFixedRate(TaskFunc(func(*Timeout) { ran.note() }), delay, period)
+		require.NoError(t, err)
+		pass(time.Second)
+		var want []time.Duration
+		for due := delay; due <= time.Second; due += period {
+			if at := boundaryAt(due, tick); at <= time.Second {
+				want = append(want, at)
+			}
+		}
+		require.Equal(t, want, ran.since(start))
+	})
+}
+
+// If a member of a group is armed again while it is still on the queue, it joins the group's list again.
+func TestMemberIsArmedOnTheQueue(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour))
+	timer.worker.presence.Store(awake) // so that no worker starts and takes the timeout off the queue
+	defer timer.worker.presence.Store(absent)
+	g := NewGroup(timer)
+	to, err := g.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	for range 3 {
+		require.True(t, to.Cancel())
+		require.NotZero(t, to.word.Load()&queued)
+		_, err := to.Reset(time.Hour)
+		require.NoError(t, err)
+		checkGroup(t, g, 1)
+	}
+	require.Equal(t, 1, g.Close())
+	_, err = to.Reset(time.Hour)
+	require.ErrorIs(t, err, ErrGroupClosed)
+}
+
+// A struct that is dropped can be garbage collected by the second boundary after its timeout has ended, however it
+// has ended and however often it was armed. A struct whose timeout was never armed can be collected at once.
+func TestEmbeddedAreReleased(t *testing.T) {
+	const tick = time.Millisecond
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick), WithWheelSize(8))
+		keep, err := timer.AfterFunc(time.Hour, nop) // so that the worker does not end
+		require.NoError(t, err)
+		dropped := make(map[string]weak.Pointer[request])
+		drop := func(name string, use func(to *Timeout)) {
+			c := new(request)
+			timer.Init(&c.timeout, c)
+			dropped[name] = weak.Make(c)
+			use(&c.timeout)
+		}
+		arm := func(to *Timeout, delay time.Duration) {
+			_, err := to.Reset(delay)
+			require.NoError(t, err)
+		}
+		drop("idle", func(*Timeout) {})
+		runtime.GC()
+		require.Nil(t, dropped["idle"].Value())
+
+		drop("bucket", func(to *Timeout) { arm(to, time.Hour); pass(2 * tick); require.True(t, to.Cancel()) })
+		drop("bucket, again and again", func(to *Timeout) {
+			for range 50 {
+				arm(to, time.Hour)
+				pass(tick)
+				require.True(t, to.Cancel())
+			}
+			arm(to, 2*time.Hour)
+			require.True(t, to.Cancel())
+		})
+		drop("expired, again and again", func(to *Timeout) {
+			for range 20 {
+				arm(to, 0)
+				pass(tick)
+				require.True(t, to.IsExpired())
+			}
+		})
+		drop("queue", func(to *Timeout) { arm(to, time.Hour); require.True(t, to.Cancel()) })
+		drop("queue, again and again", func(to *Timeout) {
+			for range 300 {
+				arm(to, time.Hour)
+				require.True(t, to.Cancel())
+			}
+		})
+		drop("expires", func(to *Timeout) { arm(to, 0) })
+		drop("put off, and back", func(to *Timeout) {
+			for range 10 {
+				_, err := to.ResetAt(time.Now().Add(time.Hour))
+				require.NoError(t, err)
+				_, err = to.ResetAt(time.Now())
+				require.NoError(t, err)
+			}
+			require.True(t, to.Cancel())
+		})
+		pass(2 * tick)
+		runtime.GC()
+		for name, p := range dropped {
+			require.Nil(t, p.Value(), name)
+		}
+		require.True(t, keep.Cancel())
+	})
+}
+
+// A timeout is armed again by its own task, and its runs overlap.
+func TestEmbeddedFromInside(t *testing.T) {
+	const tick = time.Millisecond
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		var ran moments
+		var to Timeout
+		timer.Init(&to, TaskFunc(func(self *Timeout) {
+			ran.note()
+			if len(ran.all()) < 5 {
+				active, err := self.Reset(2 * tick)
+				require.False(t, active)
+				require.NoError(t, err)
+			}
+			time.Sleep(3 * tick)
+		}))
+		_, err := to.Reset(tick)
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.Equal(t, []time.Duration{tick, 3 * tick, 5 * tick, 7 * tick, 9 * tick}, ran.since(start))
+		require.Zero(t, timer.Stats().Running)
+	})
+}
+
+// A request has a field of type Timeout.
+type request struct {
+	timeout Timeout
+	ran     moments
+}
+
+func (c *request) Run(*Timeout) { c.ran.note() }
+
+// newRequest returns a request whose timeout is idle.
+func newRequest(timer *Timer) *request {
+	c := new(request)
+	timer.Init(&c.timeout, c)
+	return c
+}
+
+// Before a timeout is armed for the first time, it is not pending, expired or canceled, and Cancel, Move and Wait
+// do nothing. This holds before and after Init.
+func TestIdleTimeout(t *testing.T) {
+	timer := newTimer(t)
+	zero, bound := new(Timeout), newRequest(timer)
+	for _, to := range []*Timeout{zero, &bound.timeout} {
+		require.False(t, to.Cancel())
+		require.False(t, to.Move(time.Second))
+		require.False(t, to.IsExpired())
+		require.False(t, to.IsCanceled())
+		require.True(t, to.Deadline().IsZero())
+		require.NoError(t, to.Wait(t.Context()))
+	}
+	require.Nil(t, zero.Task())
+	require.Nil(t, zero.Timer())
+	require.Equal(t, "hashedwheel.Timeout(idle, task <nil>)", zero.String())
+	require.Same(t, bound, bound.timeout.Task())
+	require.Same(t, timer, bound.timeout.Timer())
+	require.Equal(t, "hashedwheel.Timeout(idle, task *hashedwheel.request)", bound.timeout.String())
+	require.Equal(t, Stats{}, outcomes(timer))
+}
+
+// Wrong uses of Init and Reset panic with a message that names the mistake.
+func TestInitMisuse(t *testing.T) {
+	timer := newTimer(t)
+	armed := newRequest(timer)
+	_, err := armed.timeout.Reset(time.Hour)
+	require.NoError(t, err)
+	ended := newRequest(timer)
+	_, err = ended.timeout.Reset(time.Hour)
+	require.NoError(t, err)
+	ended.timeout.Cancel()
+	made, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+
+	for _, c := range []struct {
+		text string
+		f    func()
+	}{
+		{"Timer.Init: nil task", func() { timer.Init(new(Timeout), nil) }},
+		{"Timer.Init: nil task", func() { timer.Init(new(Timeout), TaskFunc(nil)) }},
+		{"Timer.Init: the Timeout is in use", func() { timer.Init(&armed.timeout, armed) }},
+		{"Timer.Init: the Timeout is in use", func() { timer.Init(made, armed) }},
+		{"Timer.Init: called twice for a Timeout", func() { timer.Init(&newRequest(timer).timeout, armed) }},
+		{"Timer.Init: called twice for a Timeout", func() { timer.Init(&ended.timeout, ended) }},
+		{"Timeout.Reset: Timer.Init has not been called", func() { new(Timeout).Reset(time.Second) }},
+		{"Timeout.ResetAt: Timer.Init has not been called", func() { new(Timeout).ResetAt(time.Now()) }},
+	} {
+		require.PanicsWithValue(t, "hashedwheel: "+c.text, c.f)
+	}
+	require.Equal(t, Stats{Pending: 2, Accepted: 3, Canceled: 1}, outcomes(timer))
+}
+
+// withoutWorker makes the timer believe, until the test ends, that its worker is awake, so that no worker starts.
+func withoutWorker(t *testing.T, timer *Timer) {
+	timer.worker.presence.Store(awake)
+	t.Cleanup(func() { timer.worker.presence.Store(absent) })
+}
+
+// When a slice of structs grows, their timeouts are copied. A use of such a copy panics. By chance one copy in 15
+// goes unnoticed, so the test uses many of them.
+func TestCopiesPanic(t *testing.T) {
+	timer := newFakedTimer(t) // the counts include the copies that go unnoticed
+	withoutWorker(t, timer)
+	const n = 100
+	for name, use := range map[string]func(to *Timeout){
+		"Cancel":  func(to *Timeout) { to.Cancel() },
+		"Reset":   func(to *Timeout) { to.Reset(time.Hour) },
+		"ResetAt": func(to *Timeout) { to.ResetAt(time.Now().Add(2 * time.Hour)) },
+		"Move":    func(to *Timeout) { to.Move(time.Hour) },
+	} {
+		requests := make([]Timeout, n)
+		for i := range requests {
+			timer.Init(&requests[i], TaskFunc(func(*Timeout) {}))
+			_, err := requests[i].Reset(time.Hour)
+			require.NoError(t, err)
+		}
+		grown := append(requests, Timeout{})
+		caught := 0
+		for i := range requests {
+			func() {
+				defer func() {
+					if value := recover(); value != nil {
+						require.Contains(t, value, "copied")
+						caught++
+					}
+				}()
+				use(&grown[i])
+			}()
+			require.True(t, requests[i].Cancel())
+		}
+		require.Greater(t, caught, n*2/3, name)
+	}
+}
+
+// Go vet finds a copy that is visible in the source code.
+func TestVetFindsCopies(t *testing.T) {
+	needsProcesses(t)
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "vet", "./testdata/copied").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "return copies lock value: github.com/hashedwheel/hashedwheel/testdata/copied.call contains github.com/hashedwheel/hashedwheel.Timeout")
+}
+
+// An embedded timeout goes through all of its states. It ends once for each time that it is armed.
+func TestEmbedded(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		c := newRequest(timer)
+		armed := 0
+		arm := func(delay time.Duration, wasPending bool) {
+			active, err := c.timeout.Reset(delay)
+			require.NoError(t, err)
+			require.Equal(t, wasPending, active)
+			require.False(t, c.timeout.IsExpired())
+			require.False(t, c.timeout.IsCanceled())
+			if !active {
+				armed++
+			}
+		}
+		arm(tick, false)
+		pass(tick)
+		require.True(t, c.timeout.IsExpired())
+		require.False(t, c.timeout.Cancel())
+		arm(3*tick, false) // expired
+		arm(2*tick, true)  // to earlier
+		arm(5*tick, true)  // to later
+		require.True(t, c.timeout.Cancel())
+		require.False(t, c.timeout.Cancel())
+		require.True(t, c.timeout.IsCanceled())
+		arm(tick, false) // canceled, and still on the queue
+		require.True(t, c.timeout.Cancel())
+		pass(3 * tick)
+		arm(2*tick, false) // canceled, and known to the timer no longer
+		pass(tick)
+		require.True(t, c.timeout.Cancel()) // in its bucket
+		arm(4*tick, false)
+		pass(10 * tick)
+		require.Equal(t, []time.Duration{tick, 9 * tick}, c.ran.since(start))
+		require.Equal(t, Stats{Accepted: uint64(armed), Expired: 2, Canceled: 3}, outcomes(timer))
+
+		arm(time.Hour, false)
+		require.Equal(t, []*Timeout{&c.timeout}, timer.Stop())
+		require.True(t, c.timeout.IsCanceled())
+		for _, to := range []*Timeout{&c.timeout, &newRequest(timer).timeout} {
+			_, err := to.Reset(0)
+			require.ErrorIs(t, err, ErrStopped)
+			_, err = to.ResetAt(time.Now())
+			require.ErrorIs(t, err, ErrStopped)
+			require.False(t, to.Move(0))
+		}
+	})
+}
+
+// Move moves a pending timeout, and does not change any other.
+func TestMove(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		start := time.Now()
+		c := newRequest(timer)
+		_, err := c.timeout.Reset(5 * tick)
+		require.NoError(t, err)
+		pass(tick)
+		require.True(t, c.timeout.Move(9*tick)) // until 10
+		pass(5 * tick)
+		require.True(t, c.timeout.Move(tick)) // until 7
+		pass(5 * tick)
+		require.Equal(t, []time.Duration{7 * tick}, c.ran.since(start))
+		require.False(t, c.timeout.Move(tick), "the timeout has expired")
+		pass(5 * tick)
+		require.True(t, c.timeout.IsExpired())
+
+		_, err = c.timeout.Reset(tick)
+		require.NoError(t, err)
+		require.True(t, c.timeout.Cancel())
+		require.False(t, c.timeout.Move(tick), "the timeout has been canceled")
+		pass(5 * tick)
+		require.True(t, c.timeout.IsCanceled())
+		require.Len(t, c.ran.all(), 1)
+	})
+}
+
+// An embedded timeout takes a slot of the limit each time that it is armed.
+func TestEmbeddedTakesASlot(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithMaxPending(1))
+		a, b := newRequest(timer), newRequest(timer)
+		for range 3 {
+			_, err := a.timeout.Reset(time.Hour)
+			require.NoError(t, err)
+			_, err = b.timeout.Reset(time.Hour)
+			require.ErrorIs(t, err, ErrTooManyPending)
+			require.False(t, b.timeout.IsCanceled(), "the timeout is still idle")
+			require.True(t, a.timeout.Cancel())
+		}
+		require.Equal(t, Stats{Accepted: 3, Canceled: 3, Rejected: 3}, outcomes(timer))
+	})
+}
+
+// A timeout with a deadline expires at the first tick boundary at or after the deadline. This holds if the timer is
+// empty, if its worker sleeps, and if its worker works at each tick.
+func TestDeadlines(t *testing.T) {
+	const tick = 10 * time.Millisecond
+	states := map[string]func(timer *Timer) error{
+		"absent": func(*Timer) error { return nil },
+		"asleep": func(timer *Timer) error {
+			_, err := timer.AfterFunc(time.Hour, nop)
+			return err
+		},
+		"awake": func(timer *Timer) error {
+			_, err := timer.ScheduleAtFixedRate(plainFunc(nop), 0, tick)
+			return err
+		},
+	}
+	for state, prepare := range states {
+		for _, wall := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/wall=%v", state, wall), func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
+					timer := newTimer(t, WithTick(tick))
+					// If true, deadlines of this bubble lack the monotonic reading that Start seems to have.
+					timer.clock.Monotonic = wall
+					start := time.Now()
+					require.NoError(t, prepare(timer))
+					for _, offset := range []time.Duration{
+						-time.Hour, -tick, -1, 0, 1, tick / 2, tick - 1, tick, tick + 1, 7 * tick, 100 * tick,
+					} {
+						pass(tick + 3*time.Millisecond)
+						now := time.Now()
+						late := func(c *request) {
+							require.Len(t, c.ran.all(), 1)
+							at, earliest := c.ran.all()[0], now.Add(max(offset, 1))
+							require.Zero(t, at.Sub(start)%tick, "expired between two boundaries")
+							require.GreaterOrEqual(t, at.Sub(earliest), time.Duration(0), "early, by offset %v", offset)
+							require.Less(t, at.Sub(earliest), tick, "late, by offset %v", offset)
+						}
+						deadline := now.Add(offset)
+						made, idle, ended, sooner, later := newRequest(timer), newRequest(timer), newRequest(timer), newRequest(timer), newRequest(timer)
+						_, err := timer.NewTimeoutAt(made, deadline)
+						require.NoError(t, err)
+						reset := func(c *request, wasPending bool) {
+							active, err := c.timeout.ResetAt(deadline)
+							require.NoError(t, err)
+							require.Equal(t, wasPending, active)
+						}
+						reset(idle, false)
+						ended.timeout.Reset(time.Hour)
+						ended.timeout.Cancel()
+						reset(ended, false)
+						sooner.timeout.Reset(time.Hour)
+						reset(sooner, true)
+						later.timeout.Reset(0)
+						reset(later, true)
+						all := []*request{made, idle, ended, sooner, later}
+						for _, c := range all {
+							require.Empty(t, c.ran.all(), "expired inside the call")
+						}
+						pass(max(offset, 0) + tick)
+						for _, c := range all {
+							late(c)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// The zero Time is a deadline that has passed. A deadline too far ahead is never due.
+func TestDeadlineOutOfRange(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t)
+		zero, far := newRequest(timer), newRequest(timer)
+		_, err := zero.timeout.ResetAt(time.Time{})
+		require.NoError(t, err)
+		_, err = far.timeout.ResetAt(time.Now().Add(math.MaxInt64))
+		require.NoError(t, err)
+		farther, err := timer.NewTimeoutAt(far, time.Unix(1<<40, 0))
+		require.NoError(t, err)
+		_, err = timer.NewTimeoutAt(nil, time.Now())
+		require.ErrorIs(t, err, ErrNilTask)
+		pass(10 * 365 * 24 * time.Hour)
+		require.Len(t, zero.ran.all(), 1)
+		require.Empty(t, far.ran.all())
+		require.ElementsMatch(t, []*Timeout{&far.timeout, farther}, timer.Stop())
+	})
+}
+
+// Only the monotonic reading of a deadline counts, if the deadline has one. Two of these deadlines look as if the
+// wall clock had been set back or forward by an hour after New. A comparison of wall clocks would make them an hour
+// early or late.
+func TestDeadlineAfterTheClockWasSet(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour))
+	start := timer.clock.Start
+	require.True(t, timer.clock.Monotonic)
+	for _, set := range []time.Duration{-time.Hour, 0, time.Hour} {
+		deadline := start.Add(5 * time.Hour)
+		setWall(&deadline, set)
+		require.Equal(t, set, deadline.Round(0).Sub(start.Round(0).Add(5*time.Hour)))
+		to, err := timer.NewTimeoutAt(plainFunc(nop), deadline)
+		require.NoError(t, err)
+		require.Equal(t, 5*time.Hour, to.Deadline().Sub(start))
+	}
+}
+
+// setWall changes the wall clock reading of a time, but not its monotonic reading. Package time keeps the seconds
+// above 30 bits of nanoseconds.
+func setWall(t *time.Time, by time.Duration) {
+	*(*uint64)(unsafe.Pointer(t)) += uint64(by/time.Second) << 30
+}
+
+// A deadline is not compared with the present time: neither to arm a new timeout or one that has ended, nor to move
+// a pending one. Here the timer's position is at a tick that passed long ago, and the deadlines have passed. So a
+// comparison with the present time would change the result.
+func TestDeadlineReadsNoClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		withoutWorker(t, timer)
+		start := time.Now()
+		ended, pending := newRequest(timer), newRequest(timer)
+		ended.timeout.Reset(time.Hour)
+		ended.timeout.Cancel()
+		pending.timeout.Reset(100 * tick)
+		time.Sleep(time.Second)
+		timer.worker.position.Store(10<<1 | attending)
+		made, err := timer.NewTimeoutAt(plainFunc(nop), start.Add(500*tick))
+		require.NoError(t, err)
+		require.EqualValues(t, 500, tickOf(made.word.Load()))
+		for _, c := range []*request{ended, pending} {
+			_, err := c.timeout.ResetAt(start.Add(600 * tick))
+			require.NoError(t, err)
+			require.EqualValues(t, 600, tickOf(c.timeout.word.Load()))
+		}
+		_, err = pending.timeout.Reset(tick)
+		require.NoError(t, err)
+		require.EqualValues(t, 1001, tickOf(pending.timeout.word.Load()), "a delay needs the clock")
+	})
+}
+
+// If a struct is overwritten while its timeout is on a list of the timer, the list is cut. The next goroutine that
+// finds the timeout crashes the program, because other timeouts may be lost.
+func TestOverwrittenIsNoticed(t *testing.T) {
+	timer := newFakedTimer(t)
+	withoutWorker(t, timer)
+	s := oneStripe(timer)
+	arm := func() *request {
+		c := newRequest(timer)
+		_, err := c.timeout.Reset(time.Hour)
+		require.NoError(t, err)
+		*c = request{}
+		return c
+	}
+	worker := func() { timer.worker.settle(&arm().timeout) }
+	require.PanicsWithValue(t, overwritten, worker)
+	require.PanicsWithValue(t, overwritten, func() { (&pruning{worker: &timer.worker}).sift(s, &arm().timeout) })
+	require.PanicsWithValue(t, overwritten, func() { arm().timeout.takeOff(queued) })
+	for range s.takeAll((*stack).take) { // so that Stop does not find them
+	}
+}
+
+// A due timeout waits for its turn behind a task that blocks. If it is reset again and again, or canceled and armed
+// again, it is on the list only once.
+func TestRearmedDoNotPileUp(t *testing.T) {
+	for name, again := range map[string]func(to *Timeout){
+		"Reset":          func(to *Timeout) { to.Reset(0) },
+		"Cancel, Reset":  func(to *Timeout) { to.Cancel(); to.Reset(0) },
+		"Reset to later": func(to *Timeout) { to.Reset(3 * time.Millisecond) },
+		"Reset, awake": func(to *Timeout) { // the worker takes it off the queue when it is due
+			to.timer.AfterFunc(time.Hour, nop)
+			synctest.Wait()
+			to.Reset(0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const tick = time.Millisecond
+				timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+				release := make(chan struct{})
+				_, err := timer.AfterFunc(0, func() { <-release })
+				require.NoError(t, err)
+				pass(tick)
+				c := newRequest(timer)
+				most := 0
+				for range 100 {
+					again(&c.timeout)
+					pass(4 * tick) // until the timeout is due
+					most = max(most, timer.tasks.Waiting())
+				}
+				require.LessOrEqual(t, most, 1)
+				close(release)
+				pass(10 * tick)
+				require.Len(t, c.ran.all(), 1)
+			})
+		})
+	}
+}
+
+// Arming a timeout again allocates nothing, whatever its state.
+func TestEmbeddedAllocatesNothing(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond))
+	const n = 100
+	requests := make([]*request, n)
+	for i := range requests {
+		requests[i] = newRequest(timer)
+	}
+	deadline := time.Now().Add(time.Hour)
+	for name, f := range map[string]func(to *Timeout){
+		"Reset":   func(to *Timeout) { to.Reset(time.Hour) },
+		"ResetAt": func(to *Timeout) { to.ResetAt(deadline) },
+		"Move":    func(to *Timeout) { to.Move(2 * time.Hour) },
+		"all":     func(to *Timeout) { to.ResetAt(deadline); to.Move(time.Minute); to.Cancel() },
+	} {
+		assert.Zero(t, testing.AllocsPerRun(100, func() {
+			for _, c := range requests {
+				f(&c.timeout)
+			}
+		}), name)
+	}
+	require.EqualValues(t, 1, testing.AllocsPerRun(1000, func() { timer.NewTimeoutAt(requests[0], deadline) }))
+}
+
+// A Canceler that is bound by Init is notified, as with NewTimeout.
+func TestEmbeddedCanceler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		var to Timeout
+		var notified atomic.Int64
+		timer.Init(&to, &cancelCounter{&notified})
+		for range 3 {
+			_, err := to.Reset(time.Hour)
+			require.NoError(t, err)
+			require.True(t, to.Cancel())
+		}
+		synctest.Wait()
+		require.EqualValues(t, 3, notified.Load())
+	})
+}
+
+type cancelCounter struct{ n *atomic.Int64 }
+
+func (c *cancelCounter) Run(*Timeout) {}
+
+func (c *cancelCounter) Canceled(*Timeout) { c.n.Add(1) }
+
+// A runner finds a timeout on its list that the user has overwritten and bound to another timer. It leaves the timeout
+// alone, because the other timer runs it in its own time. That can happen where the worker is late.
+func TestOverwrittenAndBoundToAnother(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		a, b := newTimer(t, WithTick(tick)), newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		c := newRequest(a)
+		*c = request{}
+		release := blockOne(t, b)
+		pass(tick)
+		b.Init(&c.timeout, c)
+		_, err := c.timeout.Reset(0)
+		require.NoError(t, err)
+		pass(tick)
+		a.tasks.Add(&c.timeout)
+		synctest.Wait()
+		require.Empty(t, c.ran.all(), "it waits for its turn on b")
+		require.Zero(t, a.Stats().Expired)
+		close(release)
+		synctest.Wait()
+		require.Len(t, c.ran.all(), 1)
+		require.EqualValues(t, 2, b.Stats().Expired)
+	})
+}

@@ -1,0 +1,476 @@
+package hashedwheel
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Stop hands back the pending timeouts, wherever they are. After Stop every arming is refused.
+func TestStop(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond), WithWheelSize(4))
+		var fired atomic.Int64
+		arm := func(delay time.Duration) *Timeout {
+			to, err := timer.AfterFunc(delay, func() { fired.Add(1) })
+			require.NoError(t, err)
+			return to
+		}
+		gone := arm(time.Millisecond)
+		near, far, never := arm(20*time.Millisecond), arm(time.Hour), arm(math.MaxInt64)
+		late := arm(time.Hour)
+		time.Sleep(10 * time.Millisecond) // now these are in buckets
+		synctest.Wait()
+		fresh := arm(0) // this and the next are on the queue
+		moved := arm(time.Hour)
+		_, err := late.Reset(2 * time.Hour) // the worker does not know of this
+		require.NoError(t, err)
+		_, err = far.Reset(15 * time.Millisecond) // nor of this, for which far is on the queue
+		require.NoError(t, err)
+		canceled := arm(time.Hour)
+		require.True(t, canceled.Cancel())
+
+		left := timer.Stop()
+		require.ElementsMatch(t, []*Timeout{near, far, never, late, fresh, moved}, left)
+		require.True(t, timer.IsStopped())
+		require.Zero(t, timer.Pending())
+		for _, to := range left {
+			assert.True(t, to.IsCanceled())
+			assert.False(t, to.IsExpired())
+			assert.False(t, to.Cancel())
+		}
+		require.Nil(t, timer.Stop())
+
+		for _, to := range append(left, gone, canceled) {
+			before := to.String()
+			active, err := to.Reset(0)
+			require.False(t, active)
+			require.ErrorIs(t, err, ErrStopped)
+			require.Equal(t, before, to.String())
+		}
+		to, err := timer.AfterFunc(0, nop)
+		require.ErrorIs(t, err, ErrStopped)
+		require.Nil(t, to)
+
+		pass(3 * time.Hour)
+		require.EqualValues(t, 1, fired.Load())
+		require.Equal(t, Stats{Accepted: 8, Expired: 1, Canceled: 1, Returned: 6, Rejected: 9}, outcomes(timer))
+	})
+}
+
+func TestStopOfAFreshTimer(t *testing.T) {
+	timer := newTimer(t)
+	require.False(t, timer.IsStopped())
+	require.Empty(t, timer.Stop())
+	require.Nil(t, timer.Stop())
+	require.True(t, timer.IsStopped())
+}
+
+// Stop does not wait for a task that takes long. On virtual time Stop takes no time, on real time not much.
+func TestStopDoesNotWaitForLongTasks(t *testing.T) {
+	stop := func(t *testing.T, started chan bool) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		release := make(chan bool)
+		defer close(release)
+		_, err := timer.AfterFunc(0, func() { started <- true; <-release })
+		require.NoError(t, err)
+		<-started
+		before := time.Now()
+		timer.Stop()
+		require.Less(t, time.Since(before), patience)
+		if before.Year() == 2000 { // in a bubble, which starts in 2000
+			require.Zero(t, time.Since(before))
+		}
+	}
+	virtual(t, func(t *testing.T) { stop(t, make(chan bool)) })
+	stop(t, make(chan bool))
+}
+
+// After Stop the timer does not keep the returned timeouts in memory, and no handle keeps another one in memory.
+func TestStopReleases(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		var others []weak.Pointer[Timeout]
+		arm := func() {
+			for range 50 {
+				to, err := timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				others = append(others, weak.Make(to))
+			}
+		}
+		arm() // in buckets
+		pass(2 * time.Millisecond)
+		arm() // on the queue
+		kept := timer.Stop()[:0:0]
+		for _, p := range others {
+			if len(kept) == 0 {
+				kept = append(kept, p.Value())
+			}
+		}
+		runtime.GC()
+		for i, p := range others[1:] {
+			require.Nil(t, p.Value(), "timeout %d", i+1)
+		}
+		runtime.KeepAlive(kept)
+		runtime.KeepAlive(timer)
+	})
+}
+
+// Stop inside a task also returns the timeouts that come after this task at the same tick.
+func TestStopFromInsideATask(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
+		ran, left := 0, 0
+		for range 10 {
+			_, err := timer.AfterFunc(time.Millisecond, func() {
+				ran++
+				left += len(timer.Stop())
+			})
+			require.NoError(t, err)
+		}
+		_, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.Equal(t, 1, ran)
+		require.Equal(t, 10, left)
+	})
+}
+
+// Stop hands back timeouts that wait for their turn.
+func TestStopReturnsWhatWaitsForATurn(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(2))
+		release := make(chan struct{})
+		for range 3000 {
+			_, err := timer.AfterFunc(0, func() { <-release })
+			require.NoError(t, err)
+		}
+		pass(10 * time.Millisecond)
+		require.Len(t, timer.Stop(), 2998)
+		close(release)
+		synctest.Wait()
+		require.Equal(t, Stats{Accepted: 3000, Expired: 2, Returned: 2998}, outcomes(timer))
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		start := time.Now()
+		ended := 0
+		_, err := timer.AfterFunc(0, func() { time.Sleep(time.Minute); ended++ })
+		require.NoError(t, err)
+		far, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		pass(time.Millisecond)
+
+		// The first Shutdown gets the timeouts, and its context ends too early. The next ones wait long enough.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		left, err := timer.Shutdown(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, []*Timeout{far}, left)
+		require.Equal(t, time.Second+time.Millisecond, time.Since(start))
+
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				left, err := timer.Shutdown(context.Background())
+				assert.NoError(t, err)
+				assert.Nil(t, left)
+				assert.Equal(t, time.Minute+time.Millisecond, time.Since(start))
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 1, ended)
+
+		// Now there is nothing to wait for, so a context that is done makes no difference.
+		_, err = timer.Shutdown(ctx)
+		require.NoError(t, err)
+		require.Nil(t, timer.Stop())
+	})
+}
+
+func TestShutdownFromInsideATask(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		var shutdownErr error
+		_, err := timer.AfterFunc(0, func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_, shutdownErr = timer.Shutdown(ctx)
+		})
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.ErrorIs(t, shutdownErr, context.DeadlineExceeded)
+		require.Zero(t, timer.Stats().Running)
+	})
+}
+
+// Right after Shutdown the timer has no goroutine, whatever state it was in. If it had one, the bubble would not
+// end, or would end in a panic.
+func TestShutdownLeavesNoGoroutine(t *testing.T) {
+	for _, wait := range []time.Duration{0, 500 * time.Microsecond, time.Millisecond, time.Minute} {
+		virtual(t, func(t *testing.T) {
+			timer, err := New(WithTick(time.Millisecond))
+			require.NoError(t, err)
+			for _, d := range []time.Duration{0, time.Millisecond, time.Hour} {
+				_, err := timer.AfterFunc(d, func() { time.Sleep(time.Millisecond) })
+				require.NoError(t, err)
+			}
+			time.Sleep(wait)
+			_, err = timer.Shutdown(context.Background())
+			require.NoError(t, err)
+		})
+	}
+}
+
+// Calls of Canceled are also made after Stop, for timeouts canceled just before it and for timeouts that
+// Stop returns. This holds even if all runners are in tasks that block, and if calls of Canceled block.
+func TestBlockedNoticesAfterStop(t *testing.T) {
+	for _, procs := range []int{1, 2} {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+		virtual(t, func(t *testing.T) {
+			timer := newTimer(t, WithTick(time.Millisecond))
+			release := make(chan struct{})
+			var notices []*canceler
+			var all []*Timeout
+			for i := range 40 {
+				c := new(canceler)
+				if i%2 == 0 {
+					c.block = func() { <-release }
+				}
+				to, err := timer.NewTimeout(c, time.Hour)
+				require.NoError(t, err)
+				notices = append(notices, c)
+				all = append(all, to)
+			}
+			for range 3 {
+				_, err := timer.AfterFunc(0, func() { <-release })
+				require.NoError(t, err)
+			}
+			pass(3 * time.Millisecond)
+			require.True(t, all[0].Cancel())
+			require.Len(t, timer.Stop(), 39)
+			pass(10 * time.Millisecond)
+			require.Equal(t, 40, toldOf(notices))
+			close(release)
+			_, err := timer.Shutdown(context.Background())
+			require.NoError(t, err)
+		})
+	}
+}
+
+// Stop returns the timeouts that a stuck runner has taken and that have not been given back yet. After that the runner
+// does not keep them alive.
+func TestStopFindsGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Second), WithMaxConcurrency(1))
+		timer.tasks.Share = 1 // the runner takes a whole chunk
+		release := make(chan struct{})
+		const n = 1024
+		var held []weak.Pointer[Timeout]
+		for range n {
+			to, err := timer.AfterFunc(2*time.Second, func() { <-release }) // all are in a bucket by then
+			require.NoError(t, err)
+			held = append(held, weak.Make(to))
+		}
+		pass(2 * time.Second)
+		require.Equal(t, n-1, timer.Pending())
+		require.Equal(t, n-chunkLen, timer.tasks.Waiting())
+		require.Len(t, timer.Stop(), n-1)
+		runtime.GC()
+		kept := 0
+		for _, p := range held {
+			if p.Value() != nil {
+				kept++
+			}
+		}
+		require.Equal(t, 1, kept)
+		close(release)
+	})
+}
+
+// If a Cancel races with Shutdown, the call of Canceled may come after Shutdown has returned. Nothing breaks.
+func TestCanceledAfterShutdown(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		_, err := timer.AfterFunc(0, func() { time.Sleep(time.Second) })
+		require.NoError(t, err)
+		pass(time.Millisecond)
+		c := new(canceler)
+		to, err := timer.NewTimeout(c, time.Hour)
+		require.NoError(t, err)
+		_, err = timer.Shutdown(context.Background())
+		require.NoError(t, err)
+		to.hook().disarmed(to, true)
+		synctest.Wait()
+		require.EqualValues(t, 2, c.told.Load())
+	})
+}
+
+// After Stop no timeout can be armed, even if it was on the queue during Stop, pending or canceled.
+func TestStopLeavesNoneOnTheQueue(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour))
+	timer.worker.presence.Store(awake) // so that no worker starts and takes the timeouts off the queue
+	calls := make([]request, 4)
+	for i := range calls {
+		timer.Init(&calls[i].timeout, &calls[i])
+		_, err := calls[i].timeout.Reset(time.Hour)
+		require.NoError(t, err)
+		if i%2 == 0 {
+			require.True(t, calls[i].timeout.Cancel())
+		}
+	}
+	timer.worker.presence.Store(absent)
+	require.Len(t, timer.Stop(), 2)
+	for i := range calls {
+		to := &calls[i].timeout
+		for _, reset := range []func() (bool, error){
+			func() (bool, error) { return to.Reset(time.Hour) },
+			func() (bool, error) { return to.ResetAt(time.Now().Add(time.Hour)) },
+		} {
+			active, err := reset()
+			require.ErrorIs(t, err, ErrStopped)
+			require.False(t, active)
+		}
+		require.False(t, to.Move(time.Hour))
+		require.True(t, to.IsCanceled())
+	}
+	require.Zero(t, timer.Pending())
+}
+
+// Shutdown waits for tasks, not for a submit that blocks: it might never return.
+func TestShutdownDoesNotWaitForSubmit(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		release := make(chan struct{})
+		timer := newTimer(t, WithTick(time.Millisecond), WithExecutor(func(func()) error { <-release; return nil }))
+		to, err := timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		pass(3 * time.Millisecond)
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		left, err := timer.Shutdown(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []*Timeout{to}, left)
+		require.Zero(t, time.Since(start))
+		close(release)
+	})
+}
+
+// A second Shutdown waits until the first one has notified all light tasks.
+func TestShutdownWaitsForStopped(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t)
+		_, err := timer.NewTimeout(&stoppedFunc{f: func() { time.Sleep(time.Minute) }}, time.Hour)
+		require.NoError(t, err)
+		start := time.Now()
+		go timer.Stop()
+		pass(time.Second)
+		_, err = timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, time.Since(start))
+	})
+}
+
+// Stop ends a Sleep inside the only task that may run. It does not return the timeouts of the timer's own tasks.
+func TestStopAndOwnTasks(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		slept := make(chan error, 1)
+		_, err := timer.AfterFunc(0, func() { slept <- timer.Sleep(context.Background(), time.Hour) })
+		require.NoError(t, err)
+		_, err = timer.NewTimeout(newSignal(), time.Hour)
+		require.NoError(t, err)
+		_, err = timer.ScheduleAtFixedRate(newSignal(), time.Hour, time.Hour)
+		require.NoError(t, err)
+		pass(10 * tick)
+		require.Equal(t, 3, timer.Pending())
+		require.Empty(t, timer.Stop())
+		require.ErrorIs(t, <-slept, ErrStopped)
+		require.EqualValues(t, 3, timer.Stats().Canceled)
+		synctest.Wait()
+		checkStats(t, timer)
+	})
+}
+
+// Stop returns a repeating timeout once, whatever its state, and no run follows.
+func TestRepeatingStop(t *testing.T) {
+	const tick = time.Millisecond
+	for name, opts := range executors() {
+		for _, at := range []time.Duration{0, 5 * tick, 6 * tick} {
+			for _, slow := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, at, slow), func(t *testing.T) {
+					virtual(t, func(t *testing.T) {
+						timer := newTimer(t, append(opts, WithTick(tick))...)
+						var runs atomic.Int32
+						to, err := timer.ScheduleAtFixedRate(TaskFunc(func(to *Timeout) {
+							runs.Add(1)
+							if slow {
+								time.Sleep(20 * tick)
+							}
+						}), 5*tick, 10*tick)
+						require.NoError(t, err)
+						pass(at)
+						before := runs.Load()
+						require.Equal(t, []*Timeout{to}, timer.Stop())
+						require.True(t, to.IsCanceled())
+						require.False(t, to.Cancel())
+						_, err = to.Reset(tick)
+						require.ErrorIs(t, err, ErrStopped)
+						pass(time.Hour)
+						require.Equal(t, before, runs.Load())
+						require.True(t, to.IsCanceled())
+						require.Zero(t, timer.tasks.Waiting())
+						checkStats(t, timer)
+						_, err = to.Reset(tick)
+						require.ErrorIs(t, err, ErrStopped)
+					})
+				})
+			}
+		}
+		t.Run(name+"/inside", func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				timer := newTimer(t, append(opts, WithTick(tick))...)
+				got := make(chan []*Timeout, 10)
+				to, err := timer.ScheduleAtFixedRate(TaskFunc(func(to *Timeout) { got <- timer.Stop() }), tick, tick)
+				require.NoError(t, err)
+				require.Equal(t, []*Timeout{to}, <-got)
+				pass(time.Hour)
+				require.Empty(t, got)
+				require.True(t, to.IsCanceled())
+				checkStats(t, timer)
+			})
+		})
+	}
+}
+
+// A repeating timeout may be due again just as Stop begins. Its runner keeps it until Stop has taken it.
+func TestRequeueAfterStop(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newFakedTimer(t) // nothing is pending
+		timer.queue.shut.Store(true)
+		var done moments
+		go func() {
+			(*host)(timer).Requeue(&Timeout{timer: timer})
+			done.note()
+		}()
+		synctest.Wait()
+		require.Empty(t, done.all())
+		close(timer.allTaken)
+		synctest.Wait()
+		require.Len(t, done.all(), 1)
+	})
+}

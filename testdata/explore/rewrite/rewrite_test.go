@@ -1,0 +1,63 @@
+package rewrite
+
+import (
+	"strings"
+	"testing"
+)
+
+// toyDir is the directory of a package that is rewritten.
+const toyDir = "testdata/explore/rewrite/testdata/toy"
+
+func TestRewrite(t *testing.T) {
+	all, err := newPackages(".")
+	check(t, err)
+	p, err := all.load(toyDir)
+	check(t, err)
+	if len(p.sources) != 1 {
+		t.Fatalf("%d files", len(p.sources))
+	}
+	for name, src := range p.sources {
+		out, err := p.rewrite(name)
+		check(t, err)
+		var changed []string
+		before, after := strings.Split(string(src), "\n"), strings.Split(string(out), "\n")
+		for i, line := range before {
+			if after[i] != line {
+				changed = append(changed, strings.TrimSpace(after[i]))
+			}
+		}
+		want := []string{
+			`package toy; import explorer "github.com/hashedwheel/hashedwheel/testdata/explore"`,
+			`atomic "github.com/hashedwheel/hashedwheel/testdata/explore"`,
+			`t.sum.Calls.BlindAdd(1)`,
+			`t.counts[n%2].BlindAdd(1)`,
+			`counter.BlindAdd(1)`,
+			`if counter.CyclicAdd(1)%8 == 0 {`,
+			`t.made = explorer.Now().Add(time.Second)`,
+			`explorer.Channel(t.wake); t.wake <- n`,
+		}
+		if got := strings.Join(changed, "\n"); got != strings.Join(want, "\n") {
+			t.Errorf("changed lines:\n%s", got)
+		}
+	}
+}
+
+func TestExplore(t *testing.T) {
+	Explore(t, toyDir, "testdata/explore/rewrite/testdata/steps", toyDir, "testdata/explore/rewrite/testdata/p*t")
+}
+
+// What is wrong is an error, and not a search of nothing.
+func TestErrors(t *testing.T) {
+	all, err := newPackages(".")
+	check(t, err)
+	const steps = "testdata/explore/rewrite/testdata/steps"
+	for _, c := range []struct{ tested, scenarios, rewritten, want string }{
+		{toyDir, steps, "none*", "nothing was rewritten"},
+		{toyDir, "none", toyDir, "no scenarios in none"},
+	} {
+		err := all.writeOverlay(t.TempDir()+"/overlay.json", c.tested, c.scenarios, []string{c.rewritten})
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}

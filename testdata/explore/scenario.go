@@ -1,0 +1,93 @@
+package explore
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"testing"
+	"time"
+)
+
+// Full reports whether to make full searches, which take hours: with HASHEDWHEEL_EXPLORE=full.
+func Full() bool { return os.Getenv("HASHEDWHEEL_EXPLORE") == "full" }
+
+// quick reports whether to limit searches that would take more than half a second.
+func quick() bool { return os.Getenv("HASHEDWHEEL_FULL") == "" && !Full() }
+
+// A Size says how far to search a scenario.
+type Size struct {
+	Passes    int  // how often time passes while something else could happen
+	Aftermath bool // whether to search also the orders of the steps after the racers have returned
+
+	// Preemptions is how many there are at most: steps of another goroutine although the last one could go on.
+	// 0 means no limit.
+	Preemptions int
+}
+
+// Bounded returns the size with a bound of n preemptions.
+func (s Size) Bounded(n int) Size {
+	s.Preemptions = n
+	return s
+}
+
+// Quickly returns the size, with a bound of n preemptions if the search is to be quick.
+func (s Size) Quickly(n int) Size {
+	if quick() {
+		return s.Bounded(n)
+	}
+	return s
+}
+
+func (s Size) String() string {
+	text := fmt.Sprintf("time passes %d times", s.Passes)
+	if s.Aftermath {
+		text += ", with the aftermath"
+	}
+	if s.Preemptions > 0 {
+		text += fmt.Sprintf(", bounded to %d preemptions", s.Preemptions)
+	}
+	return text
+}
+
+// Scenario is [Search] for a scenario of package rewrite. It searches with the size daily, or in a full search with
+// the size fully. Pass is how much time passes at once. Scenario fails the test if an execution fails. It logs what
+// it has searched. HASHEDWHEEL_EXPLORE_TIME=1m ends the search after a minute.
+func Scenario(t *testing.T, pass time.Duration, daily, fully Size, scenario func(r *Run)) {
+	t.Helper()
+	if elsewhere(t) {
+		t.Skip("in another process")
+	}
+	start := time.Now()
+	size := daily
+	if Full() {
+		size = fully
+	}
+	opts := Options{Pass: pass, Passes: size.Passes, Aftermath: size.Aftermath}
+	if size.Preemptions > 0 {
+		opts.Bound = size.Preemptions + 1
+	}
+	if v := os.Getenv("HASHEDWHEEL_EXPLORE_TIME"); v != "" {
+		d, err := time.ParseDuration(v)
+		if err != nil {
+			t.Fatalf("HASHEDWHEEL_EXPLORE_TIME: %v", err)
+		}
+		opts.Until = start.Add(d)
+	}
+	result := Search(t, opts, scenario)
+	if result.Failure != nil {
+		t.Fatal(result.Failure)
+	}
+	t.Logf("%v, %v, in %v", size, result, time.Since(start).Round(time.Millisecond))
+}
+
+// elsewhere reports whether another process explores the scenario. Several processes may share the scenarios.
+// Then HASHEDWHEEL_EXPLORE_PART says which part this process has, for example 0/2.
+func elsewhere(t *testing.T) bool {
+	var part, parts uint32
+	if _, err := fmt.Sscanf(os.Getenv("HASHEDWHEEL_EXPLORE_PART"), "%d/%d", &part, &parts); err != nil {
+		return false
+	}
+	h := fnv.New32a()
+	h.Write([]byte(t.Name()))
+	return h.Sum32()%parts != part
+}
