@@ -8,28 +8,17 @@ import (
 )
 
 const (
-	// reach is the largest number of ticks by which an entry is placed ahead of the wheel. With a tick of
-	// 100 ms, that is 6.8 years. A timeout that is due later is placed so far ahead, and placed again when
-	// the wheel gets there.
+	// reach bounds how many ticks ahead an entry is placed. A timeout due later is placed again when they are over.
 	reach = 1 << 31
 
-	pieceSize = 4
-
-	// chunkSize is the number of entries in a chunk. A bucket with that many entries grows by whole chunks.
-	// A chunk and the 8 bytes that the allocator puts before it fill its size class of 6,144 bytes. With a
-	// million entries, an array that grows by copying would have copied its entries several times.
-	chunkPieces = 127
-	chunkSize   = chunkPieces * pieceSize
-
-	// keepCap is the largest capacity, in entries, of an array that a bucket keeps when few entries or none
-	// are left. That is less than 1 KiB. A bucket gives back a larger array if less than 1/8 of it is used.
-	keepCap = 72
+	pieceSize   = 4
+	chunkPieces = 127                     // so a chunk, with the 8 bytes that the allocator adds, fills its size class of 6,144 bytes
+	chunkSize   = chunkPieces * pieceSize // entries; a larger bucket grows by whole chunks, without copying
+	keepCap     = 72                      // entries, under 1 KiB: a bucket keeps an array up to this size although it is nearly unused
 )
 
-// An entry is a timeout with the tick for which it was placed. The timeout may since have been reset to a
-// later tick, or been canceled: its word says so. Unless it is on the queue, it is not due before the entry's
-// tick, because the worker moves a timeout that is reset to an earlier tick. So if the entry's tick has not
-// come, the timeout is not due, and the worker knows this without touching the timeout.
+// An entry is a timeout with the tick for which it was placed. Unless it is on the queue, it is not due before that
+// tick, because the worker moves one that is reset to an earlier tick. So until then the worker need not touch it.
 type entry struct {
 	tick uint64
 	to   *Timeout
@@ -41,12 +30,8 @@ type piece struct {
 	ticks [pieceSize]uint32
 }
 
-// A bucket holds the entries of one slot of a level, in no order. They lie in arrays, not in a
-// list, because a visit then reads memory in sequence, and the garbage collector does not follow a
-// link for each timeout.
-//
-// A timeout knows its position, so removing one needs no search. The zero bucket is
-// empty. Owned by the worker.
+// A bucket holds the entries of one slot of a level, in no order. They lie in arrays, not in a list, because a visit
+// then reads memory in sequence. A timeout knows its position, so removing one needs no search. Owned by the worker.
 type bucket struct {
 	first []piece // the first chunkSize entries
 	more  *chunks // the other entries; may be nil if there are none
@@ -55,7 +40,6 @@ type bucket struct {
 	min   uint64  // no entry is due before this tick; undefined when empty
 }
 
-// chunks holds the entries of a bucket after the first chunkSize ones.
 type chunks []*[chunkPieces]piece
 
 func (b *bucket) len() int { return b.n }
@@ -69,21 +53,18 @@ func (b *bucket) pieces(pos int) (array []piece, start int) {
 	return (*b.more)[i][:], (i + 1) * chunkSize
 }
 
-// piece returns the piece in which a position lies, and the index in that piece. The position must be
-// less than len, or lie in the room that grow has made.
+// piece returns the piece of a position and the index in it. The position is less than len, or was made by grow.
 func (b *bucket) piece(pos int) (p *piece, i int) {
 	array, start := b.pieces(pos)
 	return &array[(pos-start)/pieceSize], (pos - start) % pieceSize
 }
 
-// at returns the entry at a position, which must be less than len.
 func (b *bucket) at(pos int) entry {
 	p, i := b.piece(pos)
 	return entry{b.base + uint64(p.ticks[i]), p.to[i]}
 }
 
-// add appends an entry and sets the timeout's position. The tick must lie ahead of now, by at most
-// reach.
+// add appends an entry and sets the timeout's position. The tick must lie ahead of now, by at most reach.
 func (b *bucket) add(now, tick uint64, to *Timeout) {
 	switch {
 	case b.n == 0:
@@ -99,7 +80,6 @@ func (b *bucket) add(now, tick uint64, to *Timeout) {
 	b.n++
 }
 
-// grow makes room for one more entry.
 func (b *bucket) grow() {
 	if b.n%pieceSize != 0 {
 		return
@@ -118,8 +98,7 @@ func (b *bucket) grow() {
 	}
 }
 
-// rebase makes the ticks of entries count from now, because later ticks would not fit otherwise. An overdue
-// entry gets the tick now, which changes nothing: the wheel is about to visit it in either case.
+// rebase makes the ticks of entries count from now: later ticks would not fit. An overdue entry gets the tick now.
 func (b *bucket) rebase(now uint64) {
 	ahead := now - b.base
 	for pos := range b.n {
@@ -129,8 +108,7 @@ func (b *bucket) rebase(now uint64) {
 	b.base = now
 }
 
-// remove removes the entry of a timeout and returns its tick. It does not change min. A min that is too
-// low costs a spurious visit, and an exact one would cost a scan now.
+// remove removes the entry of a timeout and returns its tick. Min may then be too low, which costs a spurious visit.
 func (b *bucket) remove(to *Timeout) (tick uint64) {
 	pos, n := int(to.pos), b.n
 	if pos >= n || b.at(pos).to != to {
@@ -142,7 +120,7 @@ func (b *bucket) remove(to *Timeout) (tick uint64) {
 	return tick
 }
 
-// fill moves the last entry to pos, where the entry has been removed, and sets its timeout's position.
+// fill moves the last entry to pos, where an entry has been removed.
 func (b *bucket) fill(pos, last int) {
 	if pos != last {
 		p, i := b.piece(pos)
@@ -152,9 +130,7 @@ func (b *bucket) fill(pos, last int) {
 	}
 }
 
-// truncate keeps the first n entries and frees memory that is no longer needed. One unused chunk stays for
-// the next entries, so that a bucket whose length varies around a multiple of chunkSize does not allocate
-// one each time.
+// truncate keeps the first n entries and frees memory. One unused chunk stays, in case the length varies around it.
 func (b *bucket) truncate(n int) {
 	was := b.n
 	b.n = n
@@ -182,8 +158,7 @@ func (b *bucket) truncate(n int) {
 	}
 }
 
-// forget clears the entries at positions n to end-1, counted from the start of the array, as far as they lie
-// in it. Otherwise the array would keep their timeouts alive.
+// forget clears entries n to end-1 of an array, as far as they lie in it: it must not keep their timeouts alive.
 func forget(array []piece, n, end int) {
 	n, end = max(n, 0), min(end, len(array)*pieceSize)
 	for ; n < end && n%pieceSize != 0; n++ {
@@ -194,7 +169,6 @@ func forget(array []piece, n, end int) {
 	}
 }
 
-// findMin sets min to the tick of the entry that is due first.
 func (b *bucket) findMin() {
 	first := uint64(math.MaxUint64)
 	for pos := 0; pos < b.n; {
@@ -206,8 +180,7 @@ func (b *bucket) findMin() {
 	b.min = first
 }
 
-// A level is one level of the wheel. It has a bucket for each of the next blocks of 1<<shift ticks. Owned
-// by the worker.
+// A level is one level of the wheel: a bucket for each of the next blocks of 1<<shift ticks. Owned by the worker.
 type level struct {
 	shift    uint
 	buckets  []bucket // nil until the first timeout, except on level 0; their number is a power of two
@@ -216,7 +189,7 @@ type level struct {
 	inUse    int      // how many buckets have entries
 	count    int      // entries in all buckets
 
-	// How far the block after the hand's has moved down, see cascade.go.
+	// How far the block after the hand's has moved down: see Cascading in wheel.go.
 	block     uint64 // the block that toCascade belongs to
 	toCascade int    // entries of its bucket that have not been checked yet
 }
@@ -227,8 +200,7 @@ func (l *level) init(size int) {
 	l.stale = newBitmap(size)
 }
 
-// add adds a timeout to the bucket of a slot. It sets the timeout's position in the bucket. The caller
-// sets the bucket.
+// add adds a timeout to the bucket of a slot. The caller sets Timeout.bucket.
 func (l *level) add(slot, now, tick uint64, to *Timeout) {
 	b := &l.buckets[slot]
 	b.add(now, tick, to)
@@ -239,7 +211,6 @@ func (l *level) add(slot, now, tick uint64, to *Timeout) {
 	}
 }
 
-// remove takes a timeout out of a bucket.
 func (l *level) remove(slot uint64, to *Timeout) {
 	b := &l.buckets[slot]
 	tick := b.remove(to)
@@ -253,12 +224,10 @@ func (l *level) remove(slot uint64, to *Timeout) {
 	}
 }
 
-// keepBuckets is the largest number of buckets in a level for which emptied buckets keep memory for their next
-// entries. That is 3.5 MB in all.
+// keepBuckets is the largest size of a level whose empty buckets keep memory for their next entries: 3.5 MB in all.
 const keepBuckets = 1 << 12
 
-// emptied records that the last entry of a bucket has been removed. In a large level the bucket frees its
-// memory, because otherwise all buckets together could keep much more than has ever been pending.
+// emptied records that the last entry of a bucket has been removed.
 func (l *level) emptied(slot uint64) {
 	l.occupied.clear(slot)
 	l.inUse--
@@ -279,21 +248,18 @@ func (l *level) each(from, end uint64) iter.Seq2[uint64, int] {
 	}
 }
 
-// findMin makes a bucket's min exact again.
 func (l *level) findMin(slot uint64) {
 	l.buckets[slot].findMin()
 	l.stale.clear(slot)
 }
 
-// earliest returns the first tick at which a bucket of the level needs the worker, or bound if that is
-// earlier. The hand is at tick now.
+// earliest returns the first tick at which a bucket of the level needs the worker, or bound if that is earlier.
 func (l *level) earliest(now, bound uint64) uint64 {
 	size := uint64(len(l.buckets))
 	if size == 0 {
 		return bound // it has never been used
 	}
-	// The hand enters the slots from first to the end of the array, then those before first. This loop
-	// uses the same order. base is the block of slot 0 in that part of the turn.
+	// The hand enters the slots from first on, then those before. Base is the block of slot 0 in each part.
 	block := now>>l.shift + 1
 	first := block & (size - 1)
 	base := block - first
@@ -312,8 +278,7 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	return bound
 }
 
-// neededAt returns the first tick at which a bucket needs the worker. The bucket must not be empty. The
-// hand is at tick now.
+// neededAt returns the first tick at which a bucket, which must not be empty, needs the worker.
 func (l *level) neededAt(slot, now uint64) uint64 {
 	b := &l.buckets[slot]
 	if l.shift == 0 || b.len() <= worthWaking {
@@ -322,16 +287,12 @@ func (l *level) neededAt(slot, now uint64) uint64 {
 	return max(now+1, (b.min>>l.shift-1)<<l.shift)
 }
 
-// worthWaking is the number of entries above which the worker wakes up to move them down in time. Moving so many
-// at the last moment delays other timeouts that are due by up to half a millisecond.
+// worthWaking is the number of entries above which the worker wakes up to move them down before their block comes.
 const worthWaking = 1 << 12
 
-// worthScan is the largest number of entries for which earliest scans a bucket for its min. Scanning takes a
-// nanosecond for each entry. Not knowing the min costs a spurious wake-up, which takes some microseconds.
-// worthScan must not be less than worthWaking. Stats.Wakeups documents it.
+// worthScan bounds the entries that earliest scans to save a wake-up. It is at least worthWaking: see docs/guide.md.
 const worthScan = 1 << 13
 
-// A bitmap has a bit for each slot of a level.
 type bitmap []uint64
 
 func newBitmap(size int) bitmap { return make(bitmap, (size+63)/64) }

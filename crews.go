@@ -8,17 +8,13 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/crew"
 )
 
-// The crews of a timer
-//
-// A timer has two crews: one runs the users' tasks, and one the library's own (see hook.own). Their items are
-// timeouts. Timer.calls makes other calls of user code: it notifies Cancelers, and logs.
+// A timer has two crews: one for the users' tasks, and one for the library's own (see hook.own). Calls does the rest.
 
 // host is the Timer as the host of its crews. It is another type, so that a Timer has no methods for it.
 type host Timer
 
 var _ crew.Host[*Timeout] = (*host)(nil)
 
-// makeCrews prepares the crews of a new timer.
 func (t *Timer) makeCrews(tick time.Duration, concurrency int, submit func(run func()) error) {
 	labels := labelsFor(t.name, "runner")
 	for _, crew := range []*crew.Crew[*Timeout]{&t.tasks, &t.own} {
@@ -35,6 +31,15 @@ func (t *Timer) makeCrews(tick time.Duration, concurrency int, submit func(run f
 		})
 	}
 	t.worker.due, t.worker.ownDue = crew.NewFeeder(&t.tasks), crew.NewFeeder(&t.own)
+}
+
+// labelsFor returns the profiler labels of a role. Each goroutine sets them: otherwise it inherits its starter's.
+func labelsFor(name, role string) context.Context {
+	if name == "" {
+		name = "timer"
+	}
+	// Not "role", which a program may use for its own goroutines.
+	return pprof.WithLabels(context.Background(), pprof.Labels("hashedwheel", name, "hashedwheel.role", role))
 }
 
 func (h *host) Placed(due []*Timeout, pos uint32) {
@@ -67,37 +72,8 @@ func (h *host) Claim(to *Timeout, measure bool) crew.Claim {
 	return crew.Claimed
 }
 
-func (h *host) Run(to *Timeout) { to.task.Run(to) }
-
-func (h *host) Ran(to *Timeout) bool { return hookOf(to.task).ran(to) }
-
-// Requeue has the worker hand the timeout over again, at once. After Stop it waits until Stop has taken the timeout
-// from its runner.
-func (h *host) Requeue(to *Timeout) {
-	t := (*Timer)(h)
-	s := t.queue.stripe()
-	if !t.queue.enter(s) {
-		s.leave()
-		<-t.allTaken
-		return
-	}
-	defer s.leave()
-	for word := to.word.Load(); waits(word) && word&queued == 0; word = to.word.Load() {
-		if to.word.CompareAndSwap(word, word|queued) {
-			t.pushAgain(s, to)
-			t.worker.nudge()
-			return
-		}
-	}
-}
-
-func (h *host) Panicked(to *Timeout, value any, stack []byte) {
-	(*Timer)(h).reportPanic(to, value, stack)
-}
-
-// claim claims a timeout that is pending and due: the timeout becomes expired, or at work if it repeats. It
-// returns the new word. It returns 0 if the timeout was canceled or reset to a later tick. In the second case it
-// puts the timeout on the queue if necessary. Called only by a runner that is claiming.
+// claim makes a timeout that is due expired, or puts it at work if it repeats, and returns the new word, or 0 if it
+// was canceled, or reset to a later tick: see rule 3 of timeout.go. Called by a runner that is claiming.
 func (to *Timeout) claim() (claimed uint64) {
 	for {
 		word := to.word.Load()
@@ -125,13 +101,29 @@ func (to *Timeout) claim() (claimed uint64) {
 	}
 }
 
-// labelsFor returns a context with the profiler labels of the goroutines in a role: see WithName. A goroutine
-// inherits the labels of the one that starts it, which may be any goroutine that arms a timeout. So each sets its
-// own labels when it starts.
-func labelsFor(name, role string) context.Context {
-	if name == "" {
-		name = "timer"
+func (h *host) Run(to *Timeout) { to.task.Run(to) }
+
+func (h *host) Ran(to *Timeout) bool { return hookOf(to.task).ran(to) }
+
+// Requeue has the worker hand the timeout over again. After Stop it waits until Stop has taken the timeout.
+func (h *host) Requeue(to *Timeout) {
+	t := (*Timer)(h)
+	s := t.queue.stripe()
+	if !t.queue.enter(s) {
+		s.leave()
+		<-t.allTaken
+		return
 	}
-	// Not "role", which a program may use for its own goroutines.
-	return pprof.WithLabels(context.Background(), pprof.Labels("hashedwheel", name, "hashedwheel.role", role))
+	defer s.leave()
+	for word := to.word.Load(); waits(word) && word&queued == 0; word = to.word.Load() {
+		if to.word.CompareAndSwap(word, word|queued) {
+			t.pushAgain(s, to)
+			t.worker.nudge()
+			return
+		}
+	}
+}
+
+func (h *host) Panicked(to *Timeout, value any, stack []byte) {
+	(*Timer)(h).reportPanic(to, value, stack)
 }

@@ -46,7 +46,7 @@ func TestLayout(t *testing.T) {
 		assert.True(t, strings.Contains(string(contributing), file), "%s is not in CONTRIBUTING.md", file)
 	}
 	assert.Len(t, lines, len(layout))
-	assert.LessOrEqual(t, total, 4200)
+	assert.LessOrEqual(t, total, 3700)
 	for arrow, name := range arrows {
 		if slices.Index(layout, arrow.from) < slices.Index(layout, arrow.to) {
 			continue

@@ -10,13 +10,9 @@ import (
 // ErrGroupClosed is returned when a timeout of a Group is armed after Close.
 var ErrGroupClosed = errors.New("hashedwheel: group is closed")
 
-// A Group is a set of timeouts that end together, such as those of a connection or of a session. Any
-// goroutine may call its methods, also from inside a task. Its timeouts may be used like any others. A
-// timeout leaves the group when it is canceled or expires, and a Reset brings it back. Methods of the zero
-// Group panic.
-//
-// A timeout of a group takes 96 bytes. It locks the group when it is armed and when it ends. The time to
-// cancel all of them depends on how many there are in the group, not in the timer.
+// A Group is a set of timeouts that end together, such as those of a connection. They leave the group when they are
+// canceled or expire, and a Reset brings them back. After Close, arming one fails with ErrGroupClosed. Any goroutine
+// may call the methods, also from inside a task. Those of the zero Group panic.
 type Group struct {
 	timer *Timer // immutable
 
@@ -26,16 +22,13 @@ type Group struct {
 	n      int     // its length
 }
 
-// A member is a timeout of a group, and the hook of that timeout. It is on the list of the group while it
-// is pending, and for a moment before and after.
+// A member is a timeout of a group, and its hook. It is on the list of the group while it is pending.
 type member struct {
 	wrap
 	timeout Timeout
 	group   *Group // immutable
 
-	// Guarded by group.mu. Armed is how often the timeout was armed, less how often it has ended. If it is
-	// reset just as it ends, the reset may be counted before the end, and armed is 2 for a moment. The member
-	// is on the list as long as armed is positive.
+	// Guarded by group.mu. Armed is how often it was armed, less how often it has ended: 0 or 1, and 2 for a moment.
 	armed      int
 	prev, next *member
 }
@@ -49,14 +42,13 @@ func NewGroup(t *Timer) *Group {
 	return &Group{timer: t}
 }
 
-// checkMade panics if NewGroup has not made the group.
 func (g *Group) checkMade() {
 	if g.timer == nil {
 		panic("hashedwheel: the Group was not made by NewGroup")
 	}
 }
 
-// NewTimeout is Timer.NewTimeout for a timeout of the group. The error is ErrGroupClosed after Close.
+// NewTimeout is Timer.NewTimeout for a timeout of the group.
 func (g *Group) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	g.checkMade()
 	task, _ = prepareTask(task)
@@ -66,26 +58,24 @@ func (g *Group) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	return g.start(task, g.timer.clock.DueIn(delay))
 }
 
-// AfterFunc is Timer.AfterFunc for a timeout of the group. The error is ErrGroupClosed after Close.
+// AfterFunc is Timer.AfterFunc for a timeout of the group.
 func (g *Group) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 	return g.NewTimeout(plainFunc(f), delay)
 }
 
-// ScheduleAtFixedRate is Timer.ScheduleAtFixedRate for a timeout of the group. The error is ErrGroupClosed
-// after Close.
+// ScheduleAtFixedRate is Timer.ScheduleAtFixedRate for a timeout of the group.
 func (g *Group) ScheduleAtFixedRate(task Task, initialDelay, period time.Duration) (*Timeout, error) {
 	g.checkMade()
 	return g.repeat(g.timer.atFixedRate(task, initialDelay, period))
 }
 
-// ScheduleWithFixedDelay is Timer.ScheduleWithFixedDelay for a timeout of the group. The error is
-// ErrGroupClosed after Close.
+// ScheduleWithFixedDelay is Timer.ScheduleWithFixedDelay for a timeout of the group.
 func (g *Group) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Duration) (*Timeout, error) {
 	g.checkMade()
 	return g.repeat(g.timer.withFixedDelay(task, initialDelay, delay))
 }
 
-// Schedule is Timer.Schedule for a timeout of the group. The error is ErrGroupClosed after Close.
+// Schedule is Timer.Schedule for a timeout of the group.
 func (g *Group) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	g.checkMade()
 	return g.repeat(g.timer.bySchedule(task, schedule))
@@ -98,7 +88,6 @@ func (g *Group) repeat(r *repeating, err error) (*Timeout, error) {
 	return g.start(r, r.tick)
 }
 
-// start arms a new timeout for a tick.
 func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
 	m := &member{wrap: wrap{task}, group: g}
 	g.timer.Init(&m.timeout, m)
@@ -116,8 +105,7 @@ func (g *Group) Len() int {
 	return g.n
 }
 
-// Cancel cancels all pending timeouts of the group, and returns their number. The group stays open:
-// timeouts that other goroutines arm during the call may still be pending when it returns.
+// Cancel cancels the timeouts of the group that are pending at the call, and returns their number.
 func (g *Group) Cancel() (n int) {
 	g.checkMade()
 	g.mu.Lock()
@@ -134,10 +122,8 @@ func (g *Group) Cancel() (n int) {
 	return n
 }
 
-// Close closes the group: it cancels all pending timeouts of the group, and returns their number. From then
-// on, arming a timeout of the group fails with ErrGroupClosed, and so does resetting one that has ended.
-// After Close has returned, no timeout of the group expires. The task of one that expired just before may be at its
-// first instruction. Close does not wait for tasks that are running: for that see Timeout.Wait.
+// Close closes the group, cancels its pending timeouts, and returns their number. When it returns, no timeout of the
+// group expires any more. It does not wait for tasks that are running: for that see Timeout.Wait.
 func (g *Group) Close() (n int) {
 	g.checkMade()
 	g.mu.Lock()
@@ -145,8 +131,7 @@ func (g *Group) Close() (n int) {
 	g.mu.Unlock()
 	n = g.Cancel()
 	for g.Len() > 0 {
-		// Other goroutines are arming, canceling or claiming the remaining timeouts. They finish as
-		// soon as they get a processor. Timeouts that they leave pending are canceled here.
+		// Other goroutines are arming, canceling or claiming the remaining timeouts, and finish soon.
 		runtime.Gosched()
 		n += g.Cancel()
 	}
@@ -163,7 +148,6 @@ func (m *member) claim(to *Timeout, word uint64) (claimed uint64) {
 	return claimed
 }
 
-// arm puts a member that is not pending on the list, unless the group is closed.
 func (m *member) arm(to *Timeout) error {
 	g := m.group
 	g.mu.Lock()
@@ -193,8 +177,7 @@ func (m *member) join() {
 	}
 }
 
-// leave takes the member off the list. Called after the timeout has ended, or if arm was called but the
-// timeout was not armed in the end.
+// leave takes the member off the list. Called after an end of the timeout, or an arm that was not followed by one.
 func (m *member) leave() {
 	g := m.group
 	g.mu.Lock()

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Cancel ends a pending timeout. It returns true for exactly one caller, and then the task never starts,
-// even if it was already due. It returns false if the timeout is not pending: it has never been armed, its
-// task has been started, or it has been canceled or returned by Stop. In the last two cases IsCanceled is
-// true. A repeating timeout is pending until its schedule ends, also while its task runs. As long as it is
-// pending, Cancel returns true, and no other run starts. Cancel waits for nothing, not even for a task that
-// is running. It allocates nothing, unless the task is a Canceler, or the timer's goroutine has to be started.
+// Cancel ends a pending timeout. It returns true for exactly one caller, and then the task never starts, even if it
+// was already due. It returns false if the timeout is not pending. It never waits, not even for a running task.
+//
+// After Stop has ended the timeout, Cancel is false, IsCanceled is true, and the task never runs. So code that asks
+// whether the answer came in time needs Cancel() || IsCanceled(). A repeating timeout can be canceled until its
+// schedule ends, also while its task runs: no other run starts.
 func (to *Timeout) Cancel() bool {
 	word := to.word.Load()
 	if status(word) != pending {
@@ -29,8 +29,7 @@ func (to *Timeout) Cancel() bool {
 			}
 			continue
 		}
-		// The worker has to remove the timeout if it lies in a bucket. After Stop there is no worker, and
-		// no bucket.
+		// The worker has to remove the timeout if it lies in a bucket. After Stop there is neither.
 		open := t.queue.enter(s)
 		if open {
 			end |= queued
@@ -48,7 +47,7 @@ func (to *Timeout) Cancel() bool {
 	return false
 }
 
-// canceled does the remaining work after Cancel has ended a timeout. Word is the word from before the Cancel.
+// canceled does the rest after Cancel has ended a timeout. Word is the word from before.
 func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	s.canceled.Add(1)
 	t.limit.free()
@@ -57,12 +56,9 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	}
 }
 
-// Wait waits until every run of the timeout's task that is in progress has returned, and then returns nil. If the
-// context is done first, Wait returns the context's error. A call from inside the task itself always waits for the
-// context.
-//
-// When Wait returns nil after a Cancel, the task is not running and will not run, unless a goroutine resets
-// the timeout. So the caller can release what the task uses.
+// Wait waits until no run of the task is in progress, and returns nil. After a Cancel, the task then does not run any
+// more, unless it is reset. If the context is done first, Wait returns its error. Inside the task itself, Wait always
+// waits for the context.
 func (to *Timeout) Wait(ctx context.Context) error {
 	if status(to.word.Load()) == idle {
 		return nil
@@ -81,10 +77,42 @@ func (to *Timeout) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Sleep waits until d has passed, and returns nil at the first tick boundary at or after that time. If the
-// context is done before that, Sleep returns the context's error at once. If d is not positive, Sleep
-// returns at once and does not use the timer. Otherwise the error may also be ErrTooManyPending, or
-// ErrStopped if the timer is stopped before or during the call.
+// IsExpired reports whether the task is about to run, is running or has run. A repeating timeout expires only when
+// its schedule ends.
+func (to *Timeout) IsExpired() bool { return status(to.word.Load()) == expired }
+
+// IsCanceled reports whether Cancel or Stop has ended the timeout before its task, or its next run, was started.
+func (to *Timeout) IsCanceled() bool { return status(to.word.Load()) == canceled }
+
+// Deadline returns the tick boundary at which the timeout expires, or was to expire. For a repeating timeout it is
+// that of the next run, or of the run in progress. It is zero if the timeout has never been armed.
+func (to *Timeout) Deadline() time.Time {
+	word := to.word.Load()
+	if status(word) == idle {
+		return time.Time{}
+	}
+	c := &to.timer.clock
+	return c.Start.Add(c.Boundary(tickOf(word)))
+}
+
+// Task returns the task in every state, and nil before Init. After AfterFunc, it is a Task that calls the function.
+func (to *Timeout) Task() Task {
+	task := to.task
+	for {
+		h := hookOf(task)
+		if h == nil || h.unwrap() == nil {
+			return task
+		}
+		task = h.unwrap()
+	}
+}
+
+// Timer returns the timer of the timeout, and nil before Init.
+func (to *Timeout) Timer() *Timer { return to.timer }
+
+// Sleep waits until d has passed, and returns nil at the first tick boundary at or after that time, or at once if d
+// is not positive. If the context is done before that, it returns the context's error. The error may also be
+// ErrTooManyPending, or ErrStopped if the timer is stopped before or during the call.
 func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err
@@ -103,7 +131,6 @@ func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A sleeper is the task that ends a Sleep.
 type sleeper struct {
 	lightHook
 	done chan error // has room for the one error that is sent
@@ -111,40 +138,3 @@ type sleeper struct {
 
 func (s sleeper) Run(*Timeout)            { s.done <- nil }
 func (s sleeper) disarmed(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel nobody receives it
-
-// IsExpired reports whether the timeout has expired: its task is about to run, is running or has run. A
-// repeating timeout expires only when its schedule ends. A Reset makes the timeout pending again.
-func (to *Timeout) IsExpired() bool { return status(to.word.Load()) == expired }
-
-// IsCanceled reports whether Cancel or Stop has ended the timeout before its task, or the next run of a
-// repeating task, was started. A Reset makes the timeout pending again.
-func (to *Timeout) IsCanceled() bool { return status(to.word.Load()) == canceled }
-
-// Deadline returns the tick boundary at which the timeout expires, or was to expire. For a repeating timeout
-// it is the boundary of the next run, or of the run in progress. It is the first one at or after the time
-// that was asked for. If the delay is too long to be represented, Deadline is some 292 years after New. If
-// the timeout has never been armed, it is the zero Time.
-func (to *Timeout) Deadline() time.Time {
-	word := to.word.Load()
-	if status(word) == idle {
-		return time.Time{}
-	}
-	c := &to.timer.clock
-	return c.Start.Add(c.Boundary(tickOf(word)))
-}
-
-// Task returns the task in every state of the timeout, and nil before Init. For a timeout made by
-// AfterFunc, it returns a Task that calls the function.
-func (to *Timeout) Task() Task {
-	task := to.task
-	for {
-		h := hookOf(task)
-		if h == nil || h.unwrap() == nil {
-			return task
-		}
-		task = h.unwrap()
-	}
-}
-
-// Timer returns the timer that the timeout belongs to, and nil before Init.
-func (to *Timeout) Timer() *Timer { return to.timer }

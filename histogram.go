@@ -11,20 +11,12 @@ import (
 )
 
 const (
-	// perOctave is the number of classes for each octave of durations. So a class tells a duration to
-	// within a quarter, or a microsecond if that is more.
-	perOctave = 4
-
-	// classShift is the binary logarithm of the width of the first classes: 1,024 ns, about a microsecond.
-	classShift = 10
-
-	// classes is the number of classes, which reach up to two hours. The last one also counts all longer
-	// durations, and its bound is the longest Duration.
-	classes = 128
+	perOctave  = 4   // classes for each doubling of the duration, so a class tells it to within a quarter
+	classShift = 10  // the binary logarithm of the width of the first classes: 1,024 ns
+	classes    = 128 // up to two hours; the last one also counts all that is longer
 )
 
-// A Histogram counts durations in classes. The first eight classes are a microsecond (1,024 ns) wide. Beyond
-// them there are four classes for each doubling of the duration. The zero Histogram is empty.
+// A Histogram counts durations in classes: eight of 1,024 ns, then four for each doubling. The zero value is empty.
 type Histogram struct {
 	counts [classes]uint64
 	sum    time.Duration
@@ -37,7 +29,6 @@ func classOf(d time.Duration) int {
 	return min(octave*perOctave+int(v>>octave), classes-1)
 }
 
-// upperBound returns the greatest duration of a class.
 func upperBound(class int) time.Duration {
 	if class == classes-1 {
 		return math.MaxInt64
@@ -61,9 +52,8 @@ func (h Histogram) Count() (n uint64) {
 // Sum returns the sum of the durations, to the nanosecond.
 func (h Histogram) Sum() time.Duration { return h.sum }
 
-// Quantile returns a duration that at least the fraction q of the counted durations do not exceed, for q
-// from 0 to 1. It is the upper bound of a class, so it may be too long by up to a quarter, or by a
-// microsecond if that is more. Beyond two hours it is the longest Duration. It is 0 if nothing was counted.
+// Quantile returns a duration that at least the fraction q, 0 to 1, of the durations do not exceed, or 0 if there are
+// none. It may be too long by a quarter, or a microsecond. Beyond two hours it is the longest Duration.
 func (h Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {
@@ -78,8 +68,7 @@ func (h Histogram) Quantile(q float64) time.Duration {
 	return upperBound(class)
 }
 
-// Sub returns the histogram of the durations counted since before, which is an earlier histogram of the
-// same timer.
+// Sub returns the histogram of the durations counted since before, an earlier histogram of the same timer.
 func (h Histogram) Sub(before Histogram) Histogram {
 	for class := range h.counts {
 		h.counts[class] -= before.counts[class]
@@ -88,11 +77,8 @@ func (h Histogram) Sub(before Histogram) Histogram {
 	return h
 }
 
-// Buckets returns an iterator over pairs of an upper bound and the number of durations that do not exceed
-// it. This is the form that Prometheus and OpenTelemetry use. The bounds are the same for each
-// Histogram. There are 25 of them, from 16 microseconds to four and a half minutes, each twice the one
-// before. All are bounds of classes, so the numbers are exact. Count returns the number for an infinite
-// bound.
+// Buckets yields 25 upper bounds, from 16 microseconds to four and a half minutes, each twice the one before, and the
+// exact number of durations up to each. Count is that for an infinite bound.
 func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	return func(yield func(time.Duration, uint64) bool) {
 		n, class := uint64(0), 0
@@ -108,15 +94,13 @@ func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	}
 }
 
-// The bounds of Buckets are a nanosecond below the powers of two with these exponents. Lateness below the
-// first bound is the machine's noise.
+// The bounds of Buckets are a nanosecond below the powers of two with these exponents.
 const (
 	firstBound = 14
 	lastBound  = 38
 )
 
-// All returns an iterator over the classes that are not empty, from the shortest: the upper bound of the
-// class, and the number of durations in it.
+// All yields the upper bound of each class that is not empty, from the shortest, and the number of durations in it.
 func (h Histogram) All() iter.Seq2[time.Duration, uint64] {
 	return func(yield func(time.Duration, uint64) bool) {
 		for class, c := range h.counts {
@@ -141,7 +125,6 @@ func (h Histogram) MarshalJSON() ([]byte, error) {
 	}{h.Count(), h.sum, h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999), h.Quantile(1)})
 }
 
-// A recorder counts durations for a Histogram. The zero recorder has counted none.
 type recorder struct {
 	counts atomic.Pointer[[classes]atomic.Uint64] // nil before the first
 	sum    atomic.Int64                           // nanoseconds

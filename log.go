@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// reportPanic passes a panic to the panic handler, or logs it if there is none. If to is nil, the executor
-// has panicked: that is always logged.
+// reportPanic passes a panic to the panic handler, or logs it if there is none, or if to is nil: the executor's.
 func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 	t.panics.Add(1)
 	if t.panicHandler != nil && to != nil {
@@ -52,8 +51,7 @@ func (t *Timer) Name() string {
 	return t.name
 }
 
-// String describes the timer for logs: its name, how many timeouts are pending, and its tick. The format
-// may change.
+// String describes the timer for logs. The format may change.
 func (t *Timer) String() string {
 	var b strings.Builder
 	b.WriteString("hashedwheel.Timer(")
@@ -67,9 +65,7 @@ func (t *Timer) String() string {
 	return b.String()
 }
 
-// String describes the timeout for logs: its status, the time to its deadline rounded to three digits, and
-// its task. A task that is a function is described by its name, any other by its type. The format may
-// change.
+// String describes the timeout for logs: its status, its deadline and its task. The format may change.
 func (to *Timeout) String() string {
 	word := to.word.Load()
 	if status(word) == idle {
@@ -87,8 +83,7 @@ func (to *Timeout) String() string {
 	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline in %v, task %s)", state, rounded(left), taskName(to.Task()))
 }
 
-// taskName returns the name of a task that is a function, such as main.(*call).fail-fm for a method value.
-// For any other task it returns the type.
+// taskName returns the type of a task, or the name of a function, such as main.(*call).fail-fm for a method value.
 func taskName(task Task) string {
 	switch task.(type) {
 	case plainFunc, TaskFunc:
@@ -99,7 +94,7 @@ func taskName(task Task) string {
 	return fmt.Sprintf("%T", task)
 }
 
-// rounded returns a duration rounded to three digits. The duration must not be negative.
+// rounded returns a duration, which must not be negative, rounded to three digits.
 func rounded(d time.Duration) time.Duration {
 	unit := time.Duration(1)
 	for d/unit >= 1000 {

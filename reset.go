@@ -2,30 +2,15 @@ package hashedwheel
 
 import "time"
 
-// Init binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before
-// any other goroutine knows the struct. Then [Timeout.Reset] or [Timeout.ResetAt] arms the timeout any
-// number of times, and allocates nothing.
+// Init binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before other
+// goroutines know the struct. Then Reset and ResetAt arm it any number of times, without an allocation.
 //
-//	type call struct {
-//		timeout hashedwheel.Timeout
-//		...
-//	}
+// After Cancel, [Timeout.Wait] tells when the struct may be used again, except that the call of Canceled, if the task
+// has that method, must have returned too. Never overwrite the Timeout: to clear the struct, clear its other fields.
+// After Stop has ended it, Cancel is false, IsCanceled is true, and the task never runs. So code that asks whether
+// the answer came in time needs Cancel() || IsCanceled().
 //
-//	timer.Init(&c.timeout, c) // c has a method Run(*hashedwheel.Timeout)
-//	c.timeout.Reset(3 * time.Second)
-//
-// Such a timeout keeps all promises of one that NewTimeout returns. The struct may be used again, for
-// instance through a sync.Pool, as soon as Cancel has returned true or the task has returned. If the task
-// is a Canceler, Cancel allocates, and the struct may be used again only when Canceled has returned. A
-// goroutine that still has the struct from an earlier use must not call Cancel any more, because it would
-// cancel the present use.
-//
-// The library still refers to the timeout until the second tick boundary after its end. Until then the
-// struct is not garbage collected, and must not be overwritten. To clear the struct for its next use, clear
-// the other fields.
-//
-// Init panics if the task is nil, or if the timeout is bound already. It allocates nothing, unless the
-// task is a Canceler.
+// Init panics if the task is nil, or if the timeout is bound already.
 func (t *Timer) Init(to *Timeout, task Task) {
 	t.checkMade()
 	prepared, bits := prepareTask(task)
@@ -43,38 +28,24 @@ func (t *Timer) Init(to *Timeout, task Task) {
 	to.word.Store(bits | fresh | to.sum()<<sumShift)
 }
 
-// checkInit panics if the timeout belongs to no timer. Method is the name of the caller.
 func (to *Timeout) checkInit(method string) {
 	if to.timer == nil {
 		panic("hashedwheel: Timeout." + method + ": Timer.Init has not been called")
 	}
 }
 
-// Reset arms the timeout, in whatever state it is, so that its task runs after delay from now. Active
-// reports whether it was still pending: if so, Reset has only moved it, and its old deadline no longer
-// counts. Otherwise it was idle or had ended, and is pending now. In that case the task may still be
-// running, and its next run may overlap with that run.
+// Reset arms the timeout in every state, so that its task runs after delay from now. Active reports whether it was
+// still pending: then the old deadline no longer counts. Otherwise the last run may be in progress, and overlap with
+// the next. For a repeating timeout, Reset moves the next run, and later ones follow from there. They never overlap.
 //
-// For a repeating timeout, Reset moves the next run, and the runs after it follow from there. If the task
-// is running, the next run does not start before the task has returned.
-//
-// The error is ErrStopped after Stop. For a timeout that is not pending it may also be ErrTooManyPending,
-// if it would exceed the limit, or ErrGroupClosed. After an error nothing has changed. A timeout that does
-// not repeat frees its slot when its task is started. So a Reset from inside the task may be refused: see
-// WithMaxPending for a retry that keeps its slot.
-//
-// Reset allocates nothing, except when it has to start the timer's goroutine or to drop canceled timeouts.
-// A Reset to a later deadline, which is the usual case with idle limits, costs a reading of the clock and
-// one compare-and-swap.
-//
-// Reset panics if the timeout is a field that Init has not bound.
+// The error is ErrStopped, or ErrTooManyPending or ErrGroupClosed if it was not pending. Then nothing has changed.
+// Reset panics if Init has not bound the field.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	to.checkInit("Reset")
 	return to.reset(to.timer.clock.DueIn(delay), false)
 }
 
-// ResetAt is like Reset, with a deadline instead of a delay. If the deadline has a monotonic reading,
-// ResetAt seldom reads the clock. NewTimeoutAt says when, and what holds for other deadlines.
+// ResetAt is like Reset, with a deadline instead of a delay: see NewTimeoutAt.
 func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	to.checkInit("ResetAt")
 	t := to.timer
@@ -92,10 +63,8 @@ func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	return to.reset(tick, false)
 }
 
-// Move is Reset for a timeout that is still pending, and reports whether it has moved the timeout. Move
-// returns false, and changes nothing, if the timeout is idle, or has ended, or if the timer is stopped. When
-// several goroutines call Move at the same time, the last one to change the deadline wins, even if it has
-// read the clock before the others.
+// Move is Reset for a timeout that is still pending, and reports whether it has moved the timeout. If not, nothing
+// has changed, because the timeout is not pending, or the timer is stopped.
 func (to *Timeout) Move(delay time.Duration) bool {
 	if status(to.word.Load()) != pending {
 		return false
@@ -134,26 +103,19 @@ func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe
 	return active && err == nil, long, err
 }
 
-// visits reports whether the worker is sure to check a pending timeout by tick. This is so if the timeout's
-// present tick is not later than the given tick, and lies ahead of the worker. Then the timeout is on the
-// queue, or in a bucket that the worker has yet to visit, or at work, and its runner arms it when the run is
-// over.
-//
-// Two more cases are left to the runner. The worker may visit the bucket before the caller's compare-and-swap.
-// And a repeating timeout that was due again as its run ended is with its runner already. In both cases the
-// runner finds that it cannot claim the timeout yet, and requeues it by rule 3 of timeout.go.
+// visits reports whether the worker is sure to check a pending timeout by tick: its present tick is not later, and
+// lies ahead of the worker. By rule 3 of timeout.go the runner covers two more cases: the worker visits the bucket
+// before the caller's compare-and-swap, or a repeating timeout that is due again is with its runner already.
 func (t *Timer) visits(word, tick uint64) bool {
 	return tickOf(word) <= tick && tickOf(word) > t.worker.position.Load()>>1
 }
 
-// postpone makes a timeout pending at tick, and reports whether its word was still the one given. Called
-// only if the worker is sure to check the timeout in time.
+// postpone makes a timeout pending at tick, unless its word has changed. The worker must be sure to check it in time.
 func (to *Timeout) postpone(word, tick uint64) bool {
 	return to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
 }
 
-// requeue makes a pending timeout pending at tick, and puts it on the queue for the worker. It reports
-// whether it did. If it did not, and there is no error, the word was no longer the one given.
+// requeue makes a pending timeout pending at tick and queues it, unless its word has changed: then ok is false.
 func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
@@ -169,14 +131,12 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	return true, nil
 }
 
-// revive is requeue for a timeout that is idle or has ended. It also takes a slot, and calls the hook's
-// arm. Long is as in start.
+// revive is requeue for one that is idle or has ended: it also takes a slot, and calls the hook. Long is as in start.
 func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
 	if word&(queued|hooked) == queued && t.limit.max == 0 {
-		// The timeout is on the queue. By rule 1 of timeout.go it need not be pushed, so the gate is not
-		// needed either.
+		// By rule 1 of timeout.go it need not be pushed, so the gate is not needed either.
 		s.rearmed.Add(1)
 		if to.postpone(word, tick) {
 			return nil, true, nil
@@ -185,8 +145,7 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 		return nil, false, nil
 	}
 	if t.limit.max > 0 {
-		// Otherwise two goroutines that revive the same timeout would take two slots for a moment, and a
-		// third goroutine might be refused although a slot is free.
+		// Otherwise two goroutines could take two slots for one timeout, and a third be refused for a moment.
 		t.reviving.Lock()
 		defer t.reviving.Unlock()
 		if to.word.Load() != word {
@@ -219,10 +178,7 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 	return long, ok, err
 }
 
-// reviveWithSlot is the part of revive that follows when there is a slot for the timeout: it makes the
-// timeout pending, and pushes it if necessary. It fails if another goroutine has made the timeout pending
-// meanwhile. It tries again if the word changes in another way, because the timeout is taken off the queue,
-// or because its run ends. Called inside the gate.
+// reviveWithSlot fails if the timeout is pending by now, and retries if its word changes otherwise. Inside the gate.
 func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) (long *stripe, ok bool) {
 	t := to.timer
 	for ; status(word) != pending; word = to.word.Load() {

@@ -15,17 +15,15 @@ var (
 	// ErrStopped is returned when a timeout is armed after Stop.
 	ErrStopped = errors.New("hashedwheel: timer is stopped")
 
-	// ErrTooManyPending is returned when a timeout is armed while as many are pending as
-	// WithMaxPending allows.
+	// ErrTooManyPending is returned when a timeout is armed while WithMaxPending timeouts are pending.
 	ErrTooManyPending = errors.New("hashedwheel: too many pending timeouts")
 
 	// ErrNilTask is returned for a nil Task, TaskFunc or function.
 	ErrNilTask = errors.New("hashedwheel: nil task")
 )
 
-// A Timer runs tasks after a delay. Make one with New and share it: most programs need only one. Any
-// goroutine may call its methods, also from inside a task. A Timer must not be copied. Methods of the zero
-// Timer panic.
+// A Timer runs tasks after a delay. Make one with New and share it: most programs need only one. Any goroutine may
+// call its methods, also from inside a task. It must not be copied. Methods of the zero Timer panic.
 type Timer struct {
 	// Immutable after New.
 	clock        ticks.Clock
@@ -54,12 +52,9 @@ type Timer struct {
 	reviving sync.Mutex // if there is a limit, held while a timeout that is not pending is reset
 }
 
-// NewTimeout arms a timeout that runs task once, after delay. With a delay of zero or less, it expires at
-// the next tick boundary, never inside the call. A deadline later than some 292 years after New cannot be
-// represented (104 days with a tick of 1 ns). Then the timeout stays pending until it is canceled or reset,
-// or the timer is stopped.
-//
-// The error is ErrNilTask, ErrStopped or ErrTooManyPending. After an error the task does not run.
+// NewTimeout arms a timeout that runs task once, after delay. With a delay of zero or less, it expires at the next
+// tick boundary, never inside the call. A deadline too far off to be represented is never reached. After an error,
+// which is ErrNilTask, ErrStopped or ErrTooManyPending, the task does not run.
 func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	task, bits := prepareTask(task)
 	if task == nil {
@@ -68,13 +63,9 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	return t.newTimeout(task, bits, t.clock.DueIn(delay))
 }
 
-// NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as
-// a delay of zero. The result of time.Now has a monotonic reading, which Add keeps, and Round, UTC and In
-// remove. For a deadline that has one, NewTimeoutAt does not read the clock, except when the timer sleeps,
-// when the deadline seems to have passed, and once in 256 calls, to drop canceled timeouts.
-//
-// A deadline without a monotonic reading, such as one that was parsed or stored, is compared with the wall
-// clock once, during the call. Setting the wall clock later has no effect.
+// NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as a delay
+// of zero. If it has a monotonic reading, which time.Now returns and Add keeps, the clock is seldom read. Any other
+// deadline is compared with the wall clock once, during the call: setting the wall clock later has no effect.
 func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	prepared, bits := prepareTask(task)
 	if prepared == nil {
@@ -87,8 +78,12 @@ func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	return t.newTimeout(prepared, bits, tick)
 }
 
-// newTimeout arms a new timeout for a tick, which must lie ahead. Task and bits are the results of
-// prepareTask.
+// AfterFunc is NewTimeout for a function that does not need the handle.
+func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
+	return t.NewTimeout(plainFunc(f), delay)
+}
+
+// newTimeout arms a new timeout for a tick that lies ahead. Task and bits come from prepareTask.
 func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	to := &Timeout{timer: t, task: task}
 	*to.wordPtr() = bits
@@ -102,8 +97,8 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	return to, nil
 }
 
-// start arms an idle timeout for a tick. No other goroutine may know the timeout yet, and the tick must lie
-// ahead. If long is not nil, the caller must prune that stripe as soon as it holds no lock.
+// start arms an idle timeout, which no other goroutine knows yet, for a tick that lies ahead. If long is not nil, the
+// caller must prune that stripe as soon as it holds no lock.
 func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	word := to.wordPtr()
 	*word = pendingAt(*word|queued|fresh, tick)
@@ -128,15 +123,42 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	return long, nil
 }
 
-// checkMade panics if New has not made the timer. Methods that arm a timeout need not call it: they read
-// the clock, which checks this too (see ticks.Clock).
+// push queues a timeout, and calls the worker if necessary. Alone is as in stack.push. Inside the gate, ok is true.
+func (t *Timer) push(st *stack, to *Timeout) (alone, ok bool) {
+	first, alone, ok := st.push(to)
+	if first {
+		t.worker.summon()
+	}
+	return alone, ok
+}
+
+// pushAgain is push for a timeout that the worker has had before. Called inside the gate, or by a claiming runner.
+func (t *Timer) pushAgain(s *stripe, to *Timeout) {
+	s.pushedAgain.Add(1)
+	t.push(&s.known, to)
+}
+
+// passed reports whether a tick has passed. Most often the worker's position settles this, without reading the clock.
+func (t *Timer) passed(tick uint64) bool {
+	return tick <= t.worker.position.Load()>>1 || tick <= t.clock.Now()
+}
+
+// ahead returns the tick if it lies ahead, and otherwise the next tick.
+func (t *Timer) ahead(tick uint64) uint64 {
+	if position := t.worker.position.Load(); position&attending == 0 || tick <= position>>1 {
+		tick = max(tick, t.clock.DueIn(0))
+	}
+	return tick
+}
+
+// checkMade panics if New has not made the timer. Arming a timeout reads the clock, which checks this too.
 func (t *Timer) checkMade() {
 	if t.queue.stripes == nil {
 		panic(ticks.NotMade)
 	}
 }
 
-// Tick returns the time from one tick boundary to the next, as set by WithTick.
+// Tick returns the time from one tick boundary to the next.
 func (t *Timer) Tick() time.Duration {
 	t.checkMade()
 	return t.clock.Tick
@@ -148,61 +170,17 @@ func (t *Timer) IsStopped() bool {
 	return t.queue.shut.Load()
 }
 
-// AfterFunc arms a timeout that calls f once, after delay. It is like NewTimeout, for a function that does
-// not need the handle.
-func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
-	return t.NewTimeout(plainFunc(f), delay)
-}
-
-// push puts a timeout on the queue, and wakes or starts the worker if necessary. Alone is the result of
-// stack.push. The push fails only after Stop has closed the queue, so it never fails inside the gate.
-func (t *Timer) push(st *stack, to *Timeout) (alone, ok bool) {
-	first, alone, ok := st.push(to)
-	if first {
-		t.worker.summon()
-	}
-	return alone, ok
-}
-
-// passed reports whether the boundary of a tick has passed. It reads the clock only if the position of the worker
-// does not settle this.
-func (t *Timer) passed(tick uint64) bool {
-	return tick <= t.worker.position.Load()>>1 || tick <= t.clock.Now()
-}
-
-// ahead returns the tick if it lies ahead, and otherwise the next tick. It reads the clock only if the
-// worker's position does not settle this.
-func (t *Timer) ahead(tick uint64) uint64 {
-	if position := t.worker.position.Load(); position&attending == 0 || tick <= position>>1 {
-		tick = max(tick, t.clock.DueIn(0))
-	}
-	return tick
-}
-
-// pushAgain is push for a timeout that the worker has taken off the queue before. The worker moves it,
-// removes it from its bucket, or places it again. Called inside the gate, or by a runner that is claiming.
-func (t *Timer) pushAgain(s *stripe, to *Timeout) {
-	s.pushedAgain.Add(1)
-	t.push(&s.known, to)
-}
-
-// A limit gives each pending timeout one of max slots. A timeout takes its slot before it becomes pending,
-// and frees it after it has ended.
+// A limit gives each pending timeout one of max slots: taken before it becomes pending, freed after it has ended.
 type limit struct {
 	max int64 // immutable after New; 0 for no limit
 
-	// All goroutines write inUse, so no other field may lie in its cache line. Without a limit nothing
-	// reads or writes it.
+	// All goroutines write inUse, so no other field lies in its cache line. Unused without a limit.
 	_     [64]byte
 	inUse atomic.Int64 // never more than max
 	_     [64]byte
 }
 
-// take takes a slot for a timeout that is about to become pending, and reports whether one was free.
-// Without a limit it does nothing, and returns true.
-//
-// It must not add first, and subtract again if that was too much. In between, another goroutine that has
-// just freed a slot would be refused.
+// take takes a slot if there is one. Adding first, to subtract what is too much, would refuse others without need.
 func (l *limit) take() bool {
 	if l.max == 0 {
 		return true
@@ -215,7 +193,6 @@ func (l *limit) take() bool {
 	return false
 }
 
-// free frees the slot of a timeout that is no longer pending.
 func (l *limit) free() {
 	if l.max > 0 {
 		l.inUse.Add(-1)

@@ -9,33 +9,26 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// A wheel keeps timeouts by the tick at which they are due. It has levels of buckets, and the number of
-// buckets on each level, size, is a power of two.
+// A wheel keeps timeouts by the tick at which they are due. Each of its levels has size buckets, a power of two.
+// Owned by the worker, which passes the current tick.
 //
-// Level 0 has a bucket for each tick. Each higher level has a bucket for each block of ticks, and a block is
-// half a turn of the level below. A timeout lies on the lowest level whose next size blocks reach its tick.
-// It moves down before the hand enters its block, or just then: see cascade.go. A timeout beyond the reach of
-// the top level lies on the top level too, in the bucket whose number is its block modulo size. Its remaining
-// rounds are not stored: they follow from its tick.
+// Level 0 has a bucket for each tick. Each higher level has a bucket for each block of ticks, and a block is half a
+// turn of the level below. A timeout lies on the lowest level whose next size blocks reach its tick, and moves down
+// before the hand enters its block, or just then: see Cascading below. A timeout beyond the reach of the top level
+// lies there too, in the bucket whose number is its block modulo size. Its remaining rounds follow from its tick.
 //
-// An example: three levels of 512 buckets, and a tick of 10 ms.
+// For example, three levels of 512 buckets, and a tick of 10 ms:
 //
 //	level 0: a bucket is 1 tick (10 ms), a turn is 512 ticks (5.12 s)
 //	level 1: a bucket is 256 ticks (2.56 s), a turn is 131,072 ticks (22 minutes)
 //	level 2: a bucket is 65,536 ticks (11 minutes), a turn is 33,554,432 ticks (93 hours)
 //
-// At tick 1,000 a timeout is placed that is due at tick 101,000, in 16 minutes and 40 seconds. Its block on
-// level 1 is 101,000/256 = 394, and the hand is in block 3, so that level reaches it: it goes to bucket 394.
-// If the worker is at work while the hand goes through block 393, from tick 100,608 on, the timeout moves
-// down to level 0, to bucket 101,000 modulo 512 = 136. It is due when the hand gets to tick 101,000. With one
-// level it would lie in bucket 136 of level 0 from the start, with (101,000 - 1,000)/512 = 195 remaining
-// rounds.
+// At tick 1,000 a timeout is placed for tick 101,000. Its block on level 1 is 101,000/256 = 394, and the hand is in
+// block 3, so it goes to bucket 394. While the hand goes through block 393, from tick 100,608 on, or just after, it
+// moves down to bucket 101,000 modulo 512 = 136 of level 0. With one level it would lie there from the start.
 //
-// One level is the hashed timing wheel of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels",
-// SOSP 1987), their scheme 6. Several levels are like their hierarchical wheel, scheme 7. There a block
-// spans a whole turn of the level below, and here half a turn.
-//
-// A wheel has no clock and no goroutine: its caller passes the current tick. Owned by the worker.
+// One level is scheme 6 of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", SOSP 1987). Several levels
+// are like scheme 7, except that a block there spans a whole turn of the level below.
 type wheel struct {
 	levels []level
 	bits   uint   // size is 1 << bits
@@ -45,8 +38,7 @@ type wheel struct {
 	count  int    // entries in all buckets
 }
 
-// newWheel returns an empty wheel at tick now. Size, the number of buckets on each level, must be a power of
-// two.
+// newWheel returns an empty wheel at tick now. Size, the number of buckets on each level, is a power of two.
 func newWheel(size, levels int, now uint64) *wheel {
 	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, next: ticks.Never}
 	w.step = max(w.bits, 1) - 1
@@ -57,8 +49,6 @@ func newWheel(size, levels int, now uint64) *wheel {
 	return w
 }
 
-// placeOf returns the number of a bucket that Timeout.bucket holds: 1 + level * size + slot. 0 stands for no
-// bucket.
 func (w *wheel) placeOf(level int, slot uint64) uint32 {
 	return 1 + uint32(level)<<w.bits + uint32(slot)
 }
@@ -67,9 +57,8 @@ func (w *wheel) levelOf(to *Timeout) *level { return &w.levels[(to.bucket-1)>>w.
 
 func (w *wheel) slotOf(to *Timeout) uint64 { return uint64(to.bucket-1) & (1<<w.bits - 1) }
 
-// locate returns the level and the slot for a tick that lies ahead. No two of the next size blocks of a
-// level have the same slot. The last of them has the slot of the hand's own block, whose timeouts leave it
-// before advance returns.
+// locate returns the level and the slot for a tick that lies ahead. The next size blocks of a level have different
+// slots. The last has the slot of the hand's own block, whose timeouts leave it before advance returns.
 func (w *wheel) locate(tick uint64) (level int, slot uint64) {
 	top, size := len(w.levels)-1, uint64(1)<<w.bits
 	shift := uint(0)
@@ -97,8 +86,7 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	w.count++
 }
 
-// move makes sure that the wheel visits a timeout, which must be in a bucket, no later than at tick. If the
-// entry's tick is not later, move does nothing, because the visit at the entry's tick moves the timeout.
+// move has a timeout in a bucket visited by tick. If the entry's tick is not later, that visit moves the timeout.
 func (w *wheel) move(to *Timeout, tick uint64) {
 	if tick < w.levelOf(to).buckets[w.slotOf(to)].at(int(to.pos)).tick {
 		w.remove(to)
@@ -106,7 +94,6 @@ func (w *wheel) move(to *Timeout, tick uint64) {
 	}
 }
 
-// remove takes a timeout out of its bucket.
 func (w *wheel) remove(to *Timeout) {
 	l, slot := w.levelOf(to), w.slotOf(to)
 	l.remove(slot, to)
@@ -114,13 +101,8 @@ func (w *wheel) remove(to *Timeout) {
 	w.count--
 }
 
-// refresh makes next exact again, as far as that is worth its cost. Next is too early if the timeout due first
-// was removed, and costs a spurious wake-up then.
-func (w *wheel) refresh() { w.next = w.earliest() }
-
-// advance moves the hand to tick now, and calls emit for each timeout that is due. Its cost depends on the
-// number of timeouts in the buckets that it visits, and not on the number of ticks: it visits each bucket at
-// most once, and only if a timeout in it may be due or has to move down.
+// advance moves the hand to tick now, and calls emit for each timeout that is due. It visits a bucket only once, and
+// only if a timeout in it may be due or has to move down.
 func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 	if now <= w.now {
 		return
@@ -162,10 +144,8 @@ func (w *wheel) enterBlocks(i int, first, last uint64, emit func(to *Timeout)) {
 	}
 }
 
-// visit checks the entries of a bucket at positions in [lo, hi), and removes those whose tick lies in a block
-// up to last. It calls emit for each timeout that is due. It moves timeouts that are not due yet to their
-// bucket, and drops those that have been canceled or are at work. It returns the first tick of the entries
-// that stay.
+// visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a block up to last. It emits
+// those that are due, places those that are due later, and drops the rest. It returns the first tick that stays.
 func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func(to *Timeout)) (first uint64) {
 	l := &w.levels[level]
 	b := &l.buckets[slot]
@@ -218,43 +198,16 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 	return base + earliest
 }
 
-// earliest returns the first tick at which the wheel needs the worker, or ticks.Never if there is none.
-func (w *wheel) earliest() uint64 {
-	next := uint64(ticks.Never)
-	for i := range w.levels {
-		next = w.levels[i].earliest(w.now, next)
-	}
-	return next
-}
-
-// each calls f for each timeout.
-func (w *wheel) each(f func(to *Timeout)) {
-	for i := range w.levels {
-		for slot := range w.levels[i].buckets {
-			b := &w.levels[i].buckets[slot]
-			for pos := range b.len() {
-				f(b.at(pos).to)
-			}
-		}
-	}
-}
-
 // Cascading
 //
-// When the hand enters the block of a bucket on an upper level, all timeouts in that bucket must be on a
-// lower level. Moving them just then would delay other timeouts that are due: a bucket may hold millions,
-// and moving one costs 20 ns, or 100 ns where memory is cold. So the worker moves them while the hand goes
-// through the block before, a few at a time, between the ticks. No timeout of that block is added meanwhile:
-// one turn of the level below is two blocks, so that level already reaches to the end of the bucket's block.
-//
-// For a bucket with few entries the worker does not wake up. Timeouts that have not moved down in time
-// move when the hand gets there.
+// When the hand enters the block of a bucket on an upper level, all its timeouts must be on a lower level. A bucket
+// may hold millions, and moving one costs 20 ns, or 100 ns in cold memory. So the worker moves them while the hand
+// goes through the block before, a few at a time, between the ticks. No timeout of the block is added meanwhile: a
+// turn of the level below is two blocks, so that level reaches its end. A few entries wait for the hand.
 
-// cascadeChunk is how many entries the worker checks before it checks the clock again.
-const cascadeChunk = 1 << 10
+const cascadeChunk = 1 << 10 // entries that the worker checks before it checks the clock again
 
-// cascade moves down some of the timeouts whose blocks the hand enters next, and reports whether
-// there may be more. It calls emit for each timeout that is already due.
+// cascade moves down some of the timeouts of the next blocks, emits those that are due, and reports whether to go on.
 func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
 	budget := cascadeChunk
 	for i := 1; i < len(w.levels) && budget > 0; i++ {
@@ -263,8 +216,7 @@ func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
 	return budget == 0
 }
 
-// bringDown is cascade for one level. Most bounds how many entries it checks. It returns how many it has
-// checked.
+// bringDown is cascade for one level. It checks at most most entries, and returns how many it has checked.
 func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int) {
 	l := &w.levels[i]
 	block := w.now>>l.shift + 1
@@ -279,8 +231,7 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int)
 	if l.block != block {
 		l.block, l.toCascade = block, b.len()
 	}
-	// Entries may have been removed meanwhile. Their gaps were filled from the end, so all entries that
-	// have not been checked yet are still below toCascade.
+	// Gaps of removed entries were filled from the end: all that are not checked yet are still below toCascade.
 	l.toCascade = min(l.toCascade, b.len())
 	checked = min(l.toCascade, most)
 	if checked == 0 {
@@ -297,21 +248,39 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int)
 	return checked
 }
 
-// levelsShown holds the state of the wheel that the worker publishes for Stats, so that reading it needs
-// no lock. The worker may hold its lock for as long as a million timeouts take, but Stats never waits for that
-// lock. The worker publishes at the end of each round, and several times while it
-// drains a long queue.
+// refresh makes next exact if that is worth its cost. It is too early after the timeout due first was removed.
+func (w *wheel) refresh() { w.next = w.earliest() }
+
+// earliest returns the first tick at which the wheel needs the worker, or ticks.Never if there is none.
+func (w *wheel) earliest() uint64 {
+	next := uint64(ticks.Never)
+	for i := range w.levels {
+		next = w.levels[i].earliest(w.now, next)
+	}
+	return next
+}
+
+func (w *wheel) each(f func(to *Timeout)) {
+	for i := range w.levels {
+		for slot := range w.levels[i].buckets {
+			b := &w.levels[i].buckets[slot]
+			for pos := range b.len() {
+				f(b.at(pos).to)
+			}
+		}
+	}
+}
+
+// levelsShown is the state of the wheel that the worker publishes for Stats, which must not wait for worker.mu.
 type levelsShown struct {
 	levels []levelShown // one for each level of the wheel; the slice is immutable after New
 	wheel  atomic.Bool  // there is a wheel; written last
 }
 
-// A levelShown holds the state of one level. A reader may see some fields from one show and some from the
-// next.
+// A levelShown holds the state of one level. A reader may see some fields from one show and some from the next.
 type levelShown struct{ hand, inUse, count atomic.Uint64 }
 
-// show publishes the state of a wheel, or that there is none if w is nil. Called by the owner of the
-// wheel.
+// show publishes the state of a wheel, nil for none. Called by the owner of the wheel.
 func (s *levelsShown) show(w *wheel) {
 	if w != nil {
 		for i := range w.levels {
@@ -326,8 +295,7 @@ func (s *levelsShown) show(w *wheel) {
 	}
 }
 
-// change stores a value that only the caller writes. Most often the value is the same as before. Then change
-// does not write, so other processors keep the cache line.
+// change stores a value that only the caller writes. It leaves the cache line to other processors if nothing changes.
 func change(x *atomic.Uint64, to uint64) {
 	if x.Load() != to {
 		x.Store(to)

@@ -13,23 +13,47 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
+// Presence
+//
+// The worker is the one goroutine that turns the wheel. It exists only while something is on the queue or the wheel,
+// and sleeps while nothing comes due. One atomic word, its presence, holds its state:
+//
+//	absent --- summon: starts it ---> awake --- Stop ---> halted
+//	   ^                              ^  |
+//	   |      the wheel is empty      |  |
+//	   +------------------------------|--+
+//	                                  |  |  nothing due at the next boundary
+//	          summon: wakes it        |  v
+//	                                asleep
+//
+// No wake-up is lost. A producer pushes before it reads the presence. The worker changes the presence before it
+// checks the queue. All of this is sequentially consistent, so either the producer finds the worker idle, or the
+// worker finds the timeout. A push on a stack that is not empty relies on the push that found it empty.
+//
+//   - awake: the worker takes the queue at the next boundary, or checks it after it has left this state, so a push
+//     need not do anything.
+//   - asleep, absent: a push that finds its stack empty changes the state to awake, and wakes or starts the worker. So
+//     does a pruning that has put timeouts back. A sleeping worker whose alarm goes off does it itself.
+//   - halted: Stop, which changes every state to halted, owns everything that the worker owned.
 const (
-	// worthPlacing is the number of pending timeouts on the queue at which a producer wakes the worker
-	// before the next boundary, so that the worker does not find too many of them there. A producer checks
-	// one stripe at a time, for an equal share of this number. It assumes that half of the timeouts there are
-	// canceled, because pruning leaves at most so many.
+	absent = iota
+	awake
+	asleep
+	halted
+)
+
+// attending is the lowest bit of worker.position, which is the tick whose buckets the worker is visiting or has
+// visited. It is set while the worker is awake: then all later ticks lie ahead, or have only just gone by.
+const attending = 1
+
+const (
+	// worthPlacing is the number of pending timeouts on the queue at which a producer wakes the worker early. A
+	// producer checks one stripe, for an equal share of twice this number: after pruning, half may be canceled.
 	worthPlacing = 1 << 18
 
-	// checkEvery is the number of timeouts that the worker takes off the queue before it checks the clock
-	// again. That takes some 50 microseconds, so a long queue does not delay a tick that comes due.
-	checkEvery = 1 << 10
-
-	// maxAwake bounds how long the worker waits in the state awake, in which a push does not wake it.
-	// Otherwise it would stay for the whole of a long tick although nothing is pending any more.
-	maxAwake = 500 * time.Millisecond
-
-	// tooLate is the lateness of the worker above which it logs a warning.
-	tooLate = time.Second
+	checkEvery = 1 << 10                // timeouts that drain takes between looks at the clock: some 50 microseconds
+	maxAwake   = 500 * time.Millisecond // bounds how long the worker stays awake in a long tick
+	tooLate    = time.Second            // logs a warning above this
 )
 
 // A worker turns the wheel of one timer.
@@ -46,13 +70,12 @@ type worker struct {
 
 	// Shared.
 	presence atomic.Uint32
-	position atomic.Uint64 // see presence.go
+	position atomic.Uint64 // see attending
 	wakeups  atomic.Uint64 // how often the worker has waited; written by the worker
 	taken    atomic.Uint64 // timeouts that the worker or Stop has taken off the queue
 	shown    levelsShown   // written by the worker or Stop
 
-	// Owned by the worker while there is one. A change of presence hands these fields over from one worker
-	// to the next, and to Stop. Other goroutines may read the wheel with mu held.
+	// Owned by the worker. A change of presence hands them over to the next, or to Stop. To read the wheel, hold mu.
 	mu    sync.Mutex // held by the worker, except while it waits
 	wheel *wheel     // nil while there is no wheel
 
@@ -63,7 +86,7 @@ type worker struct {
 	warnAt time.Duration // when the worker may log the next warning
 }
 
-// run is the worker's goroutine. The package documentation promises its name, for goleak.
+// run is the worker's goroutine. docs/guide.md promises its name, for goleak.
 func (w *worker) run() {
 	pprof.SetGoroutineLabels(w.labels)
 	alarm := time.NewTimer(math.MaxInt64)
@@ -80,8 +103,8 @@ func (w *worker) run() {
 	close(w.done)
 }
 
-// round does all that is due now. It returns the time until which to wait, or 0 if there is more to do. Gone
-// reports that the worker has ended and owns nothing any more.
+// round does all that is due now. It returns until when to wait, or 0 if there is more to do. If gone, the worker has
+// ended and owns nothing any more.
 func (w *worker) round() (until time.Duration, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,9 +129,8 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	until = w.clock.Boundary(next)
 	switch {
 	case taken == 0 && !w.emitted && (w.wheel.next > next || w.clock.Tick > maxAwake):
-		// The queue was empty and nothing was or is due, so the worker goes idle. Otherwise it stays awake: more
-		// timeouts are likely to follow, such as the next runs of repeating ones. Being woken for them costs
-		// more than checking at the next tick.
+		// The queue was empty and nothing was or is due, so the worker goes idle. Otherwise it stays awake, because
+		// more timeouts are likely to follow, and being woken for them costs more than checking at the next tick.
 		next, gone = w.goIdle(next)
 		until = w.clock.Boundary(next)
 		if w.presence.Load() == awake { // it has not gone idle after all
@@ -128,15 +150,36 @@ func later(elapsed, d time.Duration) time.Duration {
 	return elapsed + d
 }
 
-// wait returns when until has elapsed since New, or when nudge is called. It may return early. The
-// longest Duration means forever, because the clock ends there.
+// goIdle makes the presence asleep or absent, and returns until when. If there is something to do, that is next.
+func (w *worker) goIdle(next uint64) (until uint64, gone bool) {
+	wheel, state := w.wheel, uint32(asleep)
+	w.setPosition(wheel.now, 0)
+	if wheel.count == 0 {
+		state = absent
+		w.wheel = nil
+		w.shown.show(nil)
+	}
+	if !w.presence.CompareAndSwap(awake, state) { // after this, if absent, the worker owns nothing
+		return next, false // halted
+	}
+	if w.queue.empty() {
+		return wheel.next, state == absent
+	}
+	if w.presence.CompareAndSwap(state, awake) {
+		w.setPosition(wheel.now, attending)
+		return next, false // the worker owns its fields, again if it was absent
+	}
+	// Another goroutine has started another worker, or has woken or halted this one, and a nudge is on its way.
+	return wheel.next, state == absent
+}
+
+// wait returns when until has elapsed since New (never for the longest Duration), when nudge is called, or early.
 func (w *worker) wait(alarm *time.Timer, until time.Duration) {
 	if until < math.MaxInt64 {
 		until -= w.clock.Elapsed()
 	}
 	if until <= 0 && runtime.GOMAXPROCS(0) == 1 {
-		// The tick is shorter than a round of the worker, so the alarm goes off at once. Without this, the
-		// runners that the worker has started would not run until it is preempted, or never on js/wasm.
+		// The tick is shorter than a round. Otherwise runners wait until the worker is preempted: never on js/wasm.
 		runtime.Gosched()
 	}
 	alarm.Reset(until)
@@ -148,7 +191,6 @@ func (w *worker) wait(alarm *time.Timer, until time.Duration) {
 	w.presence.CompareAndSwap(asleep, awake)
 }
 
-// turn advances the wheel to the current tick and hands over the timeouts that have come due.
 func (w *worker) turn() {
 	elapsed := w.clock.Elapsed()
 	now := w.clock.TickAt(elapsed)
@@ -160,8 +202,14 @@ func (w *worker) turn() {
 	w.handOver()
 }
 
-// warnIfLate logs a warning if timeouts have been handed over very late: the machine was suspended, or is
-// far too busy.
+func (w *worker) setPosition(tick uint64, flag uint64) {
+	position := tick<<1 | flag
+	if p := &w.position; p.Load() != position {
+		p.Store(position)
+	}
+}
+
+// warnIfLate logs a warning if timeouts were very late: the machine was suspended, or is far too busy.
 func (w *worker) warnIfLate(elapsed time.Duration) {
 	if w.late > tooLate && elapsed >= w.warnAt {
 		w.warnAt = elapsed + tooLate
@@ -170,18 +218,7 @@ func (w *worker) warnIfLate(elapsed time.Duration) {
 	w.late = 0
 }
 
-// takeWheel takes the wheel from the worker and returns it, nil if there is none. Called by Stop.
-func (w *worker) takeWheel() *wheel {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	wheel := w.wheel
-	w.wheel = nil
-	w.shown.show(nil)
-	return wheel
-}
-
-// drain takes all timeouts off the queue, settles each one, hands over those that are already due, and
-// returns how many it has taken. It does not delay ticks that come due meanwhile.
+// drain takes all timeouts off the queue, settles them, and returns their number. It does not delay due ticks.
 func (w *worker) drain() (taken int) {
 	for i := range w.queue.stripes {
 		for list := range w.queue.stripes[i].takeAll((*stack).take) {
@@ -202,7 +239,7 @@ func (w *worker) drain() (taken int) {
 	return taken
 }
 
-// settle places, moves or removes a timeout that comes off the queue, as its word says.
+// settle places, moves, removes or emits a timeout that comes off the queue, as its word says.
 func (w *worker) settle(to *Timeout) {
 	word := to.takeOff(queued | fresh) // from here on other goroutines may push it again
 	if to.bucket == listed && waits(word) && word&moved == 0 {
@@ -237,7 +274,6 @@ func (w *worker) remove(to *Timeout) {
 	}
 }
 
-// emit collects a timeout that is due for its crew.
 func (w *worker) emit(to *Timeout) {
 	w.emitted = true
 	f := w.feeder(to)
@@ -245,7 +281,6 @@ func (w *worker) emit(to *Timeout) {
 	f.Add(to)
 }
 
-// feeder returns the feeder of the crew that runs the task of a timeout.
 func (w *worker) feeder(to *Timeout) *crew.Feeder[*Timeout] {
 	if h := to.hook(); h != nil && h.own() {
 		return &w.ownDue
@@ -253,60 +288,12 @@ func (w *worker) feeder(to *Timeout) *crew.Feeder[*Timeout] {
 	return &w.due
 }
 
-// handOver hands the collected timeouts over to their crews.
 func (w *worker) handOver() {
 	w.due.Flush()
 	w.ownDue.Flush()
 }
 
-// Presence
-//
-// The worker is the one goroutine that turns the wheel. It exists only while something is on the queue or
-// the wheel, and sleeps while nothing comes due. One atomic word, its presence, holds its state:
-//
-//		absent --- summon: starts it ---> awake --- Stop ---> halted
-//		   ^                              ^  |
-//		   |      the wheel is empty      |  |
-//		   +------------------------------|--+
-//		                                  |  |  nothing due at the next boundary
-//		          summon: wakes it        |  v
-//		                                asleep
-//
-//	  - awake: the worker takes the queue at the next boundary, or checks it after it has
-//	    left this state. A push need not do anything.
-//	  - asleep, absent: a push that finds its stack empty changes the state to awake. So does
-//	    a producer that has pruned the queue and put back what it keeps. The goroutine that
-//	    made the change wakes or starts the worker.
-//	    When its alarm goes off, the sleeping worker changes the state to awake itself.
-//	  - halted: Stop, which changes every state to halted, owns everything that the worker owned.
-//
-// No wake-up is lost. A producer pushes before it reads the presence. The worker changes the presence
-// before it checks the queue. All of this is sequentially consistent. So either the producer finds the
-// worker idle, or the worker finds the timeout. A push on a stack that is not empty relies on the push
-// that found it empty.
-const (
-	absent = iota
-	awake
-	asleep
-	halted
-)
-
-// attending is the lowest bit of worker.position, where the worker publishes its position. The other bits
-// are the tick whose buckets the worker is about to visit or has visited: this tick and all earlier ones
-// have gone by. The bit is set while the worker is awake and comes at the next boundary. Then all later
-// ticks lie ahead, or have only just gone by.
-const attending = 1
-
-// setPosition publishes the worker's position. Called by the worker.
-func (w *worker) setPosition(tick uint64, flag uint64) {
-	position := tick<<1 | flag
-	if p := &w.position; p.Load() != position {
-		p.Store(position)
-	}
-}
-
-// summon makes sure that the worker takes the queue at the next boundary. Called after a push, by any
-// goroutine.
+// summon makes sure that the worker takes the queue at the next boundary. Called after a push, by any goroutine.
 func (w *worker) summon() {
 	for {
 		switch w.presence.Load() {
@@ -326,8 +313,7 @@ func (w *worker) summon() {
 	}
 }
 
-// nudge wakes the worker if it waits, or keeps it from waiting once. An unnecessary nudge costs one round
-// of the worker.
+// nudge wakes the worker if it waits, or keeps it from waiting once, for the cost of a round.
 func (w *worker) nudge() {
 	select {
 	case w.wake <- struct{}{}:
@@ -335,7 +321,7 @@ func (w *worker) nudge() {
 	}
 }
 
-// halt ends the worker, if there is one, and returns when the caller owns the worker's fields.
+// halt ends the worker, if there is one. Then the caller owns the worker's fields.
 func (w *worker) halt() {
 	if w.presence.Swap(halted) == absent {
 		return
@@ -344,28 +330,11 @@ func (w *worker) halt() {
 	<-w.done
 }
 
-// goIdle changes the presence to asleep or absent, unless there is something to do after all. It returns
-// the tick to wait for, which is next if the worker stays awake. Gone reports that the worker has ended
-// and owns nothing any more.
-func (w *worker) goIdle(next uint64) (until uint64, gone bool) {
-	wheel, state := w.wheel, uint32(asleep)
-	w.setPosition(wheel.now, 0)
-	if wheel.count == 0 {
-		state = absent
-		w.wheel = nil
-		w.shown.show(nil)
-	}
-	if !w.presence.CompareAndSwap(awake, state) { // after this, if absent, the worker owns nothing
-		return next, false // halted
-	}
-	if w.queue.empty() {
-		return wheel.next, state == absent
-	}
-	if w.presence.CompareAndSwap(state, awake) {
-		w.setPosition(wheel.now, attending)
-		return next, false // the worker owns its fields, again if it was absent
-	}
-	// Another goroutine has changed the presence meanwhile: it has started another worker, or it has
-	// woken or halted this one, and a nudge is on its way.
-	return wheel.next, state == absent
+func (w *worker) takeWheel() *wheel {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wheel := w.wheel
+	w.wheel = nil
+	w.shown.show(nil)
+	return wheel
 }

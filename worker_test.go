@@ -586,14 +586,14 @@ func TestWorkerGoesIdleAtTheLimit(t *testing.T) {
 	})
 }
 
-// With the function name that the documentation of the package gives, goleak ignores a timer with pending timeouts,
+// With the function name that docs/guide.md gives, goleak ignores a timer with pending timeouts,
 // in every state of its goroutines. It still finds a task that hangs. The test sleeps on real time, because goleak does.
 func TestGoleakIgnoresTheWorker(t *testing.T) {
 	if testing.Short() && !full() {
 		t.Skip("goleak waits half a second before it reports a goroutine: runs without -short")
 	}
 	const worker = "github.com/hashedwheel/hashedwheel.(*worker).run"
-	doc, err := os.ReadFile("doc.go")
+	doc, err := os.ReadFile("docs/guide.md")
 	require.NoError(t, err)
 	require.Contains(t, string(doc), "goleak.IgnoreAnyFunction(\""+worker+"\")")
 	others := goleak.IgnoreCurrent()
