@@ -243,6 +243,32 @@ func TestExecutorThatFails(t *testing.T) {
 	}
 }
 
+// With both options, the executor has no more tasks at a time than may run.
+func TestExecutorAndMaxConcurrency(t *testing.T) {
+	for _, limit := range []int{1, 3} {
+		virtual(t, func(t *testing.T) {
+			timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(limit),
+				WithExecutor(func(run func()) error { go run(); return nil }))
+			start := time.Now()
+			var running atomic.Int64
+			var ended moments
+			for range 30 {
+				_, err := timer.AfterFunc(0, func() {
+					assert.LessOrEqual(t, running.Add(1), int64(limit))
+					time.Sleep(time.Second)
+					running.Add(-1)
+					ended.note()
+				})
+				require.NoError(t, err)
+			}
+			pass(time.Minute)
+			all := ended.all()
+			require.Len(t, all, 30)
+			require.Equal(t, time.Duration(30/limit)*time.Second+time.Millisecond, all[29].Sub(start))
+		})
+	}
+}
+
 // Canceled is called even while the executor has as many tasks as the limit allows.
 func TestExecutorFullNotifiesCancelers(t *testing.T) {
 	virtual(t, func(t *testing.T) {

@@ -39,7 +39,8 @@ const (
 	minKept = 8 * pruneEvery // rechecking fewer on a stripe in use is not worth its cost
 )
 
-// prune drops canceled timeouts from a stripe, and from one that no goroutine uses any more. Called without a lock.
+// prune drops canceled timeouts from a stripe, and from one that no goroutine uses any more. The caller holds no lock
+// of the timer.
 func (w *worker) prune(s *stripe) {
 	defer s.leave()
 	if !w.queue.enter(s) {

@@ -9,7 +9,6 @@ package rewrite
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -123,14 +122,15 @@ func (all *packages) writeOverlay(overlay, tested, scenarios string, rewritten [
 		if err != nil {
 			return err
 		}
+		before := len(replace)
 		for _, dir := range dirs {
 			if err := all.rewriteInto(replace, filepath.Dir(overlay), dir); err != nil {
 				return err
 			}
 		}
-	}
-	if len(replace) == 0 {
-		return errors.New("nothing was rewritten")
+		if len(replace) == before {
+			return fmt.Errorf("nothing was rewritten in %s", pattern)
+		}
 	}
 	own, err := filepath.Glob(filepath.Join(all.root, filepath.FromSlash(tested), "*_test.go"))
 	if err != nil {

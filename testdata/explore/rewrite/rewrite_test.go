@@ -51,11 +51,16 @@ func TestErrors(t *testing.T) {
 	all, err := newPackages(".")
 	check(t, err)
 	const steps = "testdata/explore/rewrite/testdata/steps"
-	for _, c := range []struct{ tested, scenarios, rewritten, want string }{
-		{toyDir, steps, "none*", "nothing was rewritten"},
-		{toyDir, "none", toyDir, "no scenarios in none"},
+	for _, c := range []struct {
+		scenarios string
+		rewritten []string
+		want      string
+	}{
+		{steps, []string{"none*"}, "nothing was rewritten in none*"},
+		{steps, []string{toyDir, "none*"}, "nothing was rewritten in none*"},
+		{"none", []string{toyDir}, "no scenarios in none"},
 	} {
-		err := all.writeOverlay(t.TempDir()+"/overlay.json", c.tested, c.scenarios, []string{c.rewritten})
+		err := all.writeOverlay(t.TempDir()+"/overlay.json", toyDir, c.scenarios, c.rewritten)
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)
 		}
