@@ -12,9 +12,9 @@ const (
 	reach = 1 << 31
 
 	pieceSize   = 4
-	chunkPieces = 127                     // so a chunk, with the 8 bytes that the allocator adds, fills its size class of 6,144 bytes
+	chunkPieces = 127                     // so a chunk, with 8 bytes that the allocator adds, takes just 6,144 bytes
 	chunkSize   = chunkPieces * pieceSize // entries; a larger bucket grows by whole chunks, without copying
-	keepCap     = 72                      // entries, under 1 KiB: a bucket keeps an array up to this size although it is nearly unused
+	keepCap     = 72                      // entries: an array up to this size, under 1 KiB, is kept when nearly unused
 )
 
 // An entry is a timeout with the tick for which it was placed. Unless it is on the queue, it is not due before that
@@ -80,6 +80,7 @@ func (b *bucket) add(now, tick uint64, to *Timeout) {
 	b.n++
 }
 
+// grow makes room for one more entry.
 func (b *bucket) grow() {
 	if b.n%pieceSize != 0 {
 		return
@@ -290,7 +291,8 @@ func (l *level) neededAt(slot, now uint64) uint64 {
 // worthWaking is the number of entries above which the worker wakes up to move them down before their block comes.
 const worthWaking = 1 << 12
 
-// worthScan bounds the entries that earliest scans to save a wake-up. It is at least worthWaking: see docs/guide.md.
+// worthScan bounds the entries that earliest scans to save a wake-up. It must not be less than worthWaking.
+// docs/guide.md has both numbers.
 const worthScan = 1 << 13
 
 type bitmap []uint64

@@ -8,9 +8,9 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/crew"
 )
 
-// A timer has two crews: one for the users' tasks, and one for the library's own (see hook.own). Calls does the rest.
+// A timer has two crews, for the users' tasks and for the library's own: see hook.own. Timer.calls runs other code.
 
-// host is the Timer as the host of its crews. It is another type, so that a Timer has no methods for it.
+// host is the Timer as the host of its crews. The methods have a type of their own, so that users do not see them.
 type host Timer
 
 var _ crew.Host[*Timeout] = (*host)(nil)
@@ -48,6 +48,7 @@ func (h *host) Placed(due []*Timeout, pos uint32) {
 	}
 }
 
+// Claim claims a timeout for a runner: see rule 4 of timeout.go. It also frees its slot.
 func (h *host) Claim(to *Timeout, measure bool) crew.Claim {
 	t := (*Timer)(h)
 	if to.timer != t {

@@ -20,9 +20,9 @@
 //
 // Each accepted timeout ends exactly once: its task is started, or it is canceled, or [Timer.Stop] returns it.
 //
-// A task may call every method. A task that blocks delays others by at most two ticks, without [WithMaxConcurrency]
-// and [WithExecutor]. Panics of tasks are recovered and reported. When nothing is pending or running, a timer has no
-// goroutine within a second.
+// A task may call every method. Without [WithMaxConcurrency] and [WithExecutor], a task that blocks delays others by
+// at most two ticks. Panics of tasks are recovered and reported. Within a second after the last timeout has ended and
+// the last task has returned, a timer has no goroutine.
 //
 // # What else there is
 //

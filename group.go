@@ -10,9 +10,9 @@ import (
 // ErrGroupClosed is returned when a timeout of a Group is armed after Close.
 var ErrGroupClosed = errors.New("hashedwheel: group is closed")
 
-// A Group is a set of timeouts that end together, such as those of a connection. They leave the group when they are
-// canceled or expire, and a Reset brings them back. After Close, arming one fails with ErrGroupClosed. Any goroutine
-// may call the methods, also from inside a task. Those of the zero Group panic.
+// A Group is a set of timeouts that end together, such as the timeouts of a connection. A timeout leaves the group
+// when it is canceled or expires, and a Reset brings it back. After Close, arming one fails with ErrGroupClosed. Any
+// goroutine may call the methods, also from inside a task. Methods of the zero Group panic.
 type Group struct {
 	timer *Timer // immutable
 
@@ -105,7 +105,7 @@ func (g *Group) Len() int {
 	return g.n
 }
 
-// Cancel cancels the timeouts of the group that are pending at the call, and returns their number.
+// Cancel cancels the timeouts of the group that are pending at the call, and returns how many. The group stays open.
 func (g *Group) Cancel() (n int) {
 	g.checkMade()
 	g.mu.Lock()
@@ -122,8 +122,8 @@ func (g *Group) Cancel() (n int) {
 	return n
 }
 
-// Close closes the group, cancels its pending timeouts, and returns their number. When it returns, no timeout of the
-// group expires any more. It does not wait for tasks that are running: for that see Timeout.Wait.
+// Close closes the group, cancels its pending timeouts, and returns how many. After it has returned, no timeout of
+// the group expires. It does not wait for tasks that are running: for that see Timeout.Wait.
 func (g *Group) Close() (n int) {
 	g.checkMade()
 	g.mu.Lock()

@@ -6,11 +6,12 @@ import (
 )
 
 // Cancel ends a pending timeout. It returns true for exactly one caller, and then the task never starts, even if it
-// was already due. It returns false if the timeout is not pending. It never waits, not even for a running task.
+// was already due. It returns false if the timeout is not pending: it was never armed, its task has been started, or
+// another Cancel or Stop has ended it. Cancel never waits, not even for a running task.
 //
-// After Stop has ended the timeout, Cancel is false, IsCanceled is true, and the task never runs. So code that asks
+// After Stop has ended the timeout, Cancel is false, IsCanceled is true, and the task never starts. So code that asks
 // whether the answer came in time needs Cancel() || IsCanceled(). A repeating timeout can be canceled until its
-// schedule ends, also while its task runs: no other run starts.
+// schedule ends, also while its task runs. Then no other run starts.
 func (to *Timeout) Cancel() bool {
 	word := to.word.Load()
 	if status(word) != pending {
@@ -56,9 +57,9 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	}
 }
 
-// Wait waits until no run of the task is in progress, and returns nil. After a Cancel, the task then does not run any
-// more, unless it is reset. If the context is done first, Wait returns its error. Inside the task itself, Wait always
-// waits for the context.
+// Wait waits for the runs of the task that are in progress at the call, and returns nil when they are over. When it
+// returns nil after a Cancel, the task is not running and will not run, unless the timeout is reset. If the context is
+// done first, Wait returns the context's error. Inside the task itself, Wait always waits for the context.
 func (to *Timeout) Wait(ctx context.Context) error {
 	if status(to.word.Load()) == idle {
 		return nil
@@ -77,8 +78,8 @@ func (to *Timeout) Wait(ctx context.Context) error {
 	return nil
 }
 
-// IsExpired reports whether the task is about to run, is running or has run. A repeating timeout expires only when
-// its schedule ends.
+// IsExpired reports whether the timeout has expired: the task is about to run, is running or has run. A repeating
+// timeout expires only when its schedule ends. A Reset makes the timeout pending again.
 func (to *Timeout) IsExpired() bool { return status(to.word.Load()) == expired }
 
 // IsCanceled reports whether Cancel or Stop has ended the timeout before its task, or its next run, was started.
@@ -131,6 +132,7 @@ func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// A sleeper is the task of a Sleep.
 type sleeper struct {
 	lightHook
 	done chan error // has room for the one error that is sent

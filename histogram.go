@@ -77,8 +77,8 @@ func (h Histogram) Sub(before Histogram) Histogram {
 	return h
 }
 
-// Buckets yields 25 upper bounds, from 16 microseconds to four and a half minutes, each twice the one before, and the
-// exact number of durations up to each. Count is that for an infinite bound.
+// Buckets returns an iterator over 25 upper bounds, and the exact number of durations up to each. The bounds go from
+// 16 microseconds to four and a half minutes, each twice the one before. For an infinite bound, use Count.
 func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	return func(yield func(time.Duration, uint64) bool) {
 		n, class := uint64(0), 0
@@ -100,7 +100,7 @@ const (
 	lastBound  = 38
 )
 
-// All yields the upper bound of each class that is not empty, from the shortest, and the number of durations in it.
+// All returns an iterator over the upper bound of each class that is not empty, and the number of durations in it.
 func (h Histogram) All() iter.Seq2[time.Duration, uint64] {
 	return func(yield func(time.Duration, uint64) bool) {
 		for class, c := range h.counts {

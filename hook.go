@@ -28,14 +28,15 @@ type hook interface {
 	// arm is called inside the gate before Reset makes a timeout pending that was not. An error prevents this.
 	arm(to *Timeout) error
 
-	// disarmed is called after a Cancel, a Stop, the last run by a schedule, or if arm was called and arming failed.
+	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not after a claim. It
+	// is also called when arm was called and arming failed. Canceled is true after Cancel and Stop.
 	disarmed(to *Timeout, canceled bool)
 
-	// own reports whether the task is the library's own: it runs without the executor, and without regard to
-	// WithMaxConcurrency, because users' tasks may wait for it. Stop cancels its timeout. It must not block.
+	// own reports whether the task is the library's own. Such a task runs without the executor and does not count for
+	// WithMaxConcurrency, because users' tasks may wait for it. Stop cancels its timeout. The task must not block.
 	own() bool
 
-	// notifyStopped is called by Stop, after disarmed, when it has ended all timeouts, for that of an own task.
+	// notifyStopped is called by Stop for each timeout of an own task, when Stop has ended all timeouts.
 	notifyStopped(to *Timeout)
 }
 
@@ -78,6 +79,7 @@ func prepareTask(task Task) (prepared Task, bits uint64) {
 	return task, 0
 }
 
+// A noHook does what happens to a timeout that has no hook.
 type noHook struct{}
 
 func (noHook) unwrap() Task            { return nil }
@@ -127,10 +129,11 @@ func (lightHook) notifyStopped(to *Timeout) {
 // A Canceler is a Task that is notified when its timeout is canceled.
 type Canceler interface {
 	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the timer. It may
-	// overlap with a run before the Cancel. It does not count toward WithMaxConcurrency.
+	// overlap with a run that began before. It does not count toward WithMaxConcurrency.
 	Canceled(to *Timeout)
 }
 
+// A notified is the hook of a Canceler.
 type notified struct {
 	wrap
 	canceler Canceler

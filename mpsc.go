@@ -90,7 +90,7 @@ func (q *queue) stripeOf(sp spot) int {
 	return (sp.seat() + step*int(q.seats[sp.seat()].moves.Load())) & (len(q.stripes) - 1)
 }
 
-// changeStripe moves the caller's seat to another stripe after a collision. Called by the caller of stripe.
+// changeStripe moves the caller's seat to another stripe after a collision. Call it where stripe was called.
 func (q *queue) changeStripe() {
 	if q.seats != nil {
 		q.seats[here().seat()].moves.Add(1)
@@ -116,8 +116,9 @@ func (q *queue) enter(s *stripe) bool {
 
 func (s *stripe) leave() { s.inside.Add(-1) }
 
-// push pushes a timeout whose queued bit the caller has set, or that it alone knows. If first is true, the caller
-// must call summon. Alone means that no other goroutine has changed the stack meanwhile. Ok is false if it is closed.
+// push pushes a timeout whose queued bit the caller has set, or that it alone knows. If first is true, the stack was
+// empty, and the caller must call summon. Alone means that no other goroutine has changed the stack meanwhile. If ok
+// is false, the stack is closed.
 func (st *stack) push(to *Timeout) (first, alone, ok bool) {
 	for alone = true; ; alone = false {
 		head := st.head.Load()
@@ -139,6 +140,7 @@ func (st *stack) take() *Timeout {
 	return st.head.Swap(nil)
 }
 
+// close is take, and closes the stack for good.
 func (st *stack) close() *Timeout { return st.head.Swap(closed) }
 
 // takeAll takes all timeouts, by stack.take or stack.close, and yields lists, some nil. The loop must not end early.
@@ -178,6 +180,7 @@ type segment struct {
 	next  *segment // the segment that was kept after this one
 }
 
+// segments is a list of segments, first in, first out. Methods pop and take return nil if it is empty.
 type segments struct {
 	n atomic.Int64 // the number of timeouts in all segments; written with mu held
 
@@ -211,6 +214,7 @@ func (l *segments) pop() *segment {
 	return seg
 }
 
+// take takes all segments. The first is linked to the others.
 func (l *segments) take() *segment {
 	if l.n.Load() == 0 {
 		return nil

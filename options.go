@@ -75,33 +75,33 @@ func WithWheelSize(n int) Option {
 	return func(c *config) { c.wheelSize = n }
 }
 
-// WithLevels sets the number of wheels: 1, the default, for a hashed wheel with remaining rounds, to 8. Each bucket
-// of an upper wheel covers half a turn of the wheel below, and timeouts move down as they come nearer: a distant
-// timeout is checked once for each wheel. With 512 buckets and a tick of 10 ms, 2 wheels reach 22 minutes and 3 reach
-// 4 days. Timeouts beyond that go round on the top wheel.
+// WithLevels sets the number of wheels, 1 to 8. One, the default, is a hashed wheel with remaining rounds. With more,
+// each bucket of an upper wheel covers half a turn of the wheel below, and timeouts move down as they come nearer. So
+// a distant timeout is checked once for each wheel. With 512 buckets and a tick of 10 ms, 2 wheels reach 22 minutes
+// and 3 reach 4 days. Timeouts beyond that go round on the top wheel.
 func WithLevels(n int) Option {
 	return func(c *config) { c.levels = n }
 }
 
 // WithMaxPending limits the number of pending timeouts to n. Arming one more fails with ErrTooManyPending. Zero, the
-// default, means no limit. No call waits for a slot: it may be refused although one is just being freed.
+// default, means no limit. No call waits for a slot. So a call may fail although a slot is just being freed.
 //
-// A slot is free once Cancel has returned true, or the task has been started. Then a Reset takes one again, and may
-// be refused. A repeating timeout keeps its slot until it ends: so retry with Schedule, as in the example Retry.
+// A slot is free once Cancel has returned true, or the task has been started. So a Reset inside the task needs a slot
+// again, and may fail. A repeating timeout keeps its slot until it ends. To retry, use Schedule: see the example Retry.
 func WithMaxPending(n int) Option {
 	return func(c *config) { c.maxPending = n }
 }
 
 // WithMaxConcurrency limits the number of tasks that run at the same time to n. With 1 they run one after another, as
-// in Netty and Dubbo. With zero, the default, the timer adds goroutines when tasks block. A timeout that waits for
-// its turn is pending. Sleep, and the timers and tickers of package clock, have no limit.
+// in Netty and Dubbo. Zero, the default, means no limit: the timer adds goroutines when tasks block. A timeout that
+// waits for its turn is pending. Sleep, and the timers and tickers of package clock, have no limit.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }
 
-// WithExecutor has submit run the tasks: it may be the Submit method of a goroutine pool. Each function that it gets
-// runs one task that is due, or none if none is left. Submit must have it called once, soon, on any goroutine. With
-// nil, the default, tasks run on goroutines of the timer.
+// WithExecutor has submit run the tasks. Submit may be the method of a goroutine pool. It gets a function, and must
+// see to it that this function is called once, soon, on any goroutine. The function runs one of the tasks that are
+// due, if any is left. With nil, the default, tasks run on goroutines of the timer.
 //
 // Until its task starts, a timeout is pending. If submit returns an error or panics, the timer runs a task itself,
 // and counts it in Stats.Unsubmitted. Sleep, and the timers and tickers of package clock, run without the executor.
@@ -109,10 +109,10 @@ func WithExecutor(submit func(run func()) error) Option {
 	return func(c *config) { c.executor = submit }
 }
 
-// WithPanicHandler sets the function that is called when a task panics, in Run or Canceled, or a Schedule after a
-// run. It runs on the goroutine that panicked, and gets its stack. With nil, the default, the panic is logged.
+// WithPanicHandler sets the function that is called for a panic in Run, in Canceled, or in Schedule.Next after a run.
+// It is called on the goroutine that panicked, with its stack. With nil, the default, the panic is logged.
 //
-// A panic in the handler is not recovered. So this one makes each panic in a task crash the program:
+// A panic in the handler is not recovered. So this handler makes each panic in a task crash the program:
 //
 //	hashedwheel.WithPanicHandler(func(_ *hashedwheel.Timeout, v any, _ []byte) { panic(v) })
 func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
@@ -125,8 +125,9 @@ func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }
 
-// WithName names the timer in logs, metrics and profiles. Its goroutines have two profiler labels: "hashedwheel" is
-// the name, or "timer", and "hashedwheel.role" is "worker" for the one that turns the wheel, or else "runner".
+// WithName names the timer in logs, metrics and profiles. Its goroutines have two profiler labels. The label
+// "hashedwheel" is the name, or "timer" if there is none. The label "hashedwheel.role" is "worker" for the goroutine
+// that turns the wheel, and "runner" for others.
 func WithName(name string) Option {
 	return func(c *config) { c.name = name }
 }

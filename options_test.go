@@ -65,7 +65,7 @@ func TestOptionsAreApplied(t *testing.T) {
 	require.Equal(t, "some", timer.Name())
 }
 
-// A new timer takes at most 1 KiB more memory than the documentation of New says, on machines with few processors
+// A new timer takes at most 1 KiB more memory than the guide says, on machines with few processors
 // and with many. A timer that has been used, and has nothing pending, takes at most 1 KB more.
 func TestEmptyTimerIsSmall(t *testing.T) {
 	for procs, most := range map[int]int{1: 5 << 10, 2: 5 << 10, 8: 6 << 10, 256: 37 << 10} {

@@ -15,15 +15,16 @@ import "github.com/hashedwheel/hashedwheel/internal/ticks"
 //	                 +---------------------------------------+
 //	                   pop: those kept first
 //
-// It also rechecks two kept timeouts for each one armed. So a stripe keeps at most twice as many as are pending
-// there. Proof: let n be the number kept, and p the most pending at once. While all n are checked once, n/2 more are
-// armed. Of the n at most p are left, so at most p + n/2 are kept then. Stripes that no goroutine uses any more are
-// pruned too. The worker and Stop take the stack and all kept timeouts.
+// If many are kept, it also rechecks two of them for each timeout armed. So a stripe keeps at most twice as many as
+// are pending there. Proof: let n be the number kept, and p the most pending at once. While all n are checked once,
+// n/2 more are armed. Of the n at most p are left, so at most p + n/2 are kept then. Stripes that no goroutine uses
+// any more are pruned too. The worker and Stop take the stack and all kept timeouts.
 //
 //  - A list belongs to the goroutine that took it, until it has pushed what it keeps. The worker and Stop cannot find
-//    these timeouts, so pruning is done inside the gate. If it puts timeouts back, it summons the worker, at once if
-//    a boundary has gone by meanwhile, or if one of the timeouts is already due.
-//  - Only timeouts that the worker has never taken are here. Only the worker can remove others from their places.
+//    these timeouts, so pruning is done inside the gate. If it puts timeouts back, it summons the worker. If a
+//    boundary has gone by meanwhile, or one of the timeouts is already due, it also wakes the worker at once.
+//  - Only timeouts that the worker has never taken are on this stack. Others may lie in a bucket or on a list, and
+//    only the worker can remove them from there.
 //  - A timeout is dropped by a compare-and-swap from the canceled word to the same word without the queued bit. A
 //    Reset before that does not push, and makes it fail: the timeout stays on the queue. A Reset after that pushes.
 //  - Any number of goroutines may prune a stripe at the same time. None holds a lock while it checks timeouts.
@@ -54,7 +55,7 @@ func (w *worker) prune(s *stripe) {
 	p.callWorker()
 }
 
-// idleStripe returns another stripe that keeps many timeouts, and on which none was armed since the last check.
+// idleStripe returns another stripe that keeps many timeouts and on which none was armed since its last check, or nil.
 func (q *queue) idleStripe(s *stripe) *stripe {
 	const most = 8 // stripes to check
 	n := uint32(len(q.stripes))
@@ -109,7 +110,7 @@ func (p *pruning) prune(s *stripe, atLeast int) {
 	}
 }
 
-// sift drops the canceled timeouts of a list and keeps the others. It writes few links: in a GC each costs 20 ns.
+// sift drops the canceled timeouts of a list and keeps the others. It writes few links: during a GC, each costs 20 ns.
 func (p *pruning) sift(s *stripe, list *Timeout) {
 	for to := list; to != nil; {
 		next, word := to.link, to.word.Load()
@@ -141,6 +142,7 @@ func (p *pruning) sift(s *stripe, list *Timeout) {
 	}
 }
 
+// keep puts the list of timeouts to keep back on the stripe, as one segment.
 func (p *pruning) keep(s *stripe) {
 	if p.dropped > 0 {
 		s.dropped.Add(p.dropped)
@@ -156,8 +158,8 @@ func (p *pruning) keep(s *stripe) {
 	p.first, p.last, p.n, p.kept = nil, nil, 0, true
 }
 
-// callWorker makes sure that the worker comes for the timeouts that were put back. Meanwhile it may have gone idle,
-// or have taken the queue at the boundary at which one was due. A Reset may make one due from start+1 on.
+// callWorker makes sure that the worker comes for the timeouts that were put back. Meanwhile the worker may have gone
+// idle, or have taken the queue at the boundary at which one was due. A Reset may have made one due at tick start+1.
 func (p *pruning) callWorker() {
 	if !p.kept {
 		return

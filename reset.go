@@ -5,10 +5,11 @@ import "time"
 // Init binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before other
 // goroutines know the struct. Then Reset and ResetAt arm it any number of times, without an allocation.
 //
-// After Cancel, [Timeout.Wait] tells when the struct may be used again, except that the call of Canceled, if the task
-// has that method, must have returned too. Never overwrite the Timeout: to clear the struct, clear its other fields.
-// After Stop has ended it, Cancel is false, IsCanceled is true, and the task never runs. So code that asks whether
-// the answer came in time needs Cancel() || IsCanceled().
+// Before you use the struct for something else, call Cancel and then [Timeout.Wait]. If the task is a Canceler, its
+// Canceled must have returned too. Never copy or overwrite the Timeout: to clear the struct, clear its other fields.
+//
+// After Stop has ended the timeout, Cancel is false, IsCanceled is true, and the task never starts. So code that asks
+// whether the answer came in time needs Cancel() || IsCanceled().
 //
 // Init panics if the task is nil, or if the timeout is bound already.
 func (t *Timer) Init(to *Timeout, task Task) {
@@ -28,6 +29,7 @@ func (t *Timer) Init(to *Timeout, task Task) {
 	to.word.Store(bits | fresh | to.sum()<<sumShift)
 }
 
+// checkInit panics if Init has not bound the timeout. Method is the name of the caller.
 func (to *Timeout) checkInit(method string) {
 	if to.timer == nil {
 		panic("hashedwheel: Timeout." + method + ": Timer.Init has not been called")
@@ -38,7 +40,10 @@ func (to *Timeout) checkInit(method string) {
 // still pending: then the old deadline no longer counts. Otherwise the last run may be in progress, and overlap with
 // the next. For a repeating timeout, Reset moves the next run, and later ones follow from there. They never overlap.
 //
-// The error is ErrStopped, or ErrTooManyPending or ErrGroupClosed if it was not pending. Then nothing has changed.
+// The error is ErrStopped. For a timeout that was not pending, it may also be ErrTooManyPending or ErrGroupClosed.
+// After an error nothing has changed, and active is false. A timeout that does not repeat is no longer pending when
+// its task runs. So a Reset from inside the task may fail with ErrTooManyPending: see WithMaxPending.
+//
 // Reset panics if Init has not bound the field.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	to.checkInit("Reset")
@@ -63,8 +68,8 @@ func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	return to.reset(tick, false)
 }
 
-// Move is Reset for a timeout that is still pending, and reports whether it has moved the timeout. If not, nothing
-// has changed, because the timeout is not pending, or the timer is stopped.
+// Move is Reset for a timeout that is still pending, and reports whether it has moved the timeout. If Move returns
+// false, nothing has changed: the timeout is not pending, or the timer is stopped.
 func (to *Timeout) Move(delay time.Duration) bool {
 	if status(to.word.Load()) != pending {
 		return false
@@ -104,8 +109,8 @@ func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe
 }
 
 // visits reports whether the worker is sure to check a pending timeout by tick: its present tick is not later, and
-// lies ahead of the worker. By rule 3 of timeout.go the runner covers two more cases: the worker visits the bucket
-// before the caller's compare-and-swap, or a repeating timeout that is due again is with its runner already.
+// lies ahead of the worker. In two other cases, the runner checks it, by rule 3 of timeout.go: the worker visits the
+// bucket before the caller's compare-and-swap, or a repeating timeout that is due again is already with its runner.
 func (t *Timer) visits(word, tick uint64) bool {
 	return tickOf(word) <= tick && tickOf(word) > t.worker.position.Load()>>1
 }
@@ -115,7 +120,7 @@ func (to *Timeout) postpone(word, tick uint64) bool {
 	return to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
 }
 
-// requeue makes a pending timeout pending at tick and queues it, unless its word has changed: then ok is false.
+// requeue makes a pending timeout pending at tick, and queues it. If its word has changed, ok is false instead.
 func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
@@ -131,7 +136,7 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	return true, nil
 }
 
-// revive is requeue for one that is idle or has ended: it also takes a slot, and calls the hook. Long is as in start.
+// revive is requeue for one that is idle or has ended. It also takes a slot and calls the hook. Long is as in start.
 func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
@@ -145,7 +150,7 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 		return nil, false, nil
 	}
 	if t.limit.max > 0 {
-		// Otherwise two goroutines could take two slots for one timeout, and a third be refused for a moment.
+		// Without the lock, two goroutines could take two slots for one timeout, and a third would be refused.
 		t.reviving.Lock()
 		defer t.reviving.Unlock()
 		if to.word.Load() != word {
@@ -178,7 +183,7 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 	return long, ok, err
 }
 
-// reviveWithSlot fails if the timeout is pending by now, and retries if its word changes otherwise. Inside the gate.
+// reviveWithSlot arms the timeout. Ok is false if another goroutine has armed it meanwhile. Called inside the gate.
 func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) (long *stripe, ok bool) {
 	t := to.timer
 	for ; status(word) != pending; word = to.word.Load() {

@@ -27,17 +27,18 @@ func (t *Timer) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Durat
 
 // A Schedule says when a repeating task runs. A parsed expression of robfig/cron is a Schedule.
 type Schedule interface {
-	// Next returns the time of the run after prev, or the zero Time if there is none. Prev is when the run before was
-	// due: the present time at first, then the last result of Next, or, if a Reset moved that run or its time had
-	// already passed, its tick boundary. For a pause after a run, such as a backoff, return time.Now().Add(pause).
+	// Next returns the time of the next run, or the zero Time if there is none. In the first call, prev is the present
+	// time. Later it is the last result of Next. But if a Reset moved that run, or its time had already passed, prev is
+	// the tick boundary at which it was due. For a pause after a run, such as a backoff, return time.Now().Add(pause).
 	//
-	// Later calls follow a run, unless the timeout was canceled or reset. A panic then ends the schedule.
+	// Each later call follows a run, unless the timeout was canceled or reset meanwhile. A panic in it ends the
+	// schedule. A run and its call of Next happen before the next run.
 	Next(prev time.Time) time.Time
 }
 
 // Schedule is like ScheduleAtFixedRate, except that the schedule says when the runs are due. A run whose time has
 // passed is due at the next tick boundary, and the schedule continues from there. When Next returns the zero Time,
-// the timeout expires. If it does so at first, or if the schedule is nil or wrong, Schedule returns an error.
+// the timeout expires. If the first time is zero, or the schedule is nil or invalid, Schedule returns an error.
 func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	return t.repeat(t.bySchedule(task, schedule))
 }
@@ -133,6 +134,7 @@ func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64) {
 	return claimed
 }
 
+// ran arms the timeout for its next run, or ends it.
 func (r *repeating) ran(to *Timeout) (again bool) {
 	more := false
 	defer func() {
@@ -158,6 +160,7 @@ func (r *repeating) ask(to *Timeout) (more bool) {
 	return r.next(&to.timer.clock)
 }
 
+// next sets the tick of the next run, if there is one.
 func (r *repeating) next(c *ticks.Clock) (more bool) {
 	switch {
 	case r.schedule != nil:
@@ -226,15 +229,15 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 	return false, ok
 }
 
-// Every returns a schedule with a fixed, positive interval. It drops missed runs.
+// Every returns a schedule with a fixed interval, which must be positive. It drops missed runs.
 func Every(interval time.Duration) Schedule { return every(interval) }
 
 type every time.Duration
 
 func (e every) Next(prev time.Time) time.Time { return prev.Add(time.Duration(e)) }
 
-// Jitter returns a schedule that delays each run of s at random, so that many tasks do not run at once: by at most
-// the fraction, 0 to 1, of the time since the run before. With Timer.Schedule the delays do not add up.
+// Jitter returns a schedule that delays each run of s at random, so that many tasks do not run at once. A delay is at
+// most the fraction, 0 to 1, of the time since the run before. With Timer.Schedule the delays do not add up.
 func Jitter(s Schedule, fraction float64) Schedule { return &jittered{s, fraction} }
 
 type jittered struct {

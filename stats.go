@@ -7,7 +7,7 @@ type Stats struct {
 	Pending int // timeouts armed and not ended
 	Running int // tasks started and not returned
 
-	Accepted uint64 // timeouts armed: new ones, those reset after their end, and the next runs of repeating ones
+	Accepted uint64 // timeouts armed: new ones, ones reset when not pending, and the next runs of repeating ones
 	Expired  uint64 // tasks started
 	Canceled uint64 // timeouts ended by Cancel, and by Stop for Sleep and package clock
 	Returned uint64 // timeouts returned by Stop
@@ -17,7 +17,7 @@ type Stats struct {
 	Unsubmitted uint64       // functions that the executor did not take, and that ran without it
 	Wakeups     uint64       // how often the timer's goroutine has woken up
 	Runners     int          // goroutines of the timer for tasks and other user code
-	Queued      int          // timeouts that are yet to be put into a bucket, moved or removed
+	Queued      int          // timeouts that the timer's goroutine has yet to put into a bucket, to move or to remove
 	Levels      []LevelStats // the levels of the wheel, from the lowest; nil while there is no wheel
 	Lateness    Histogram    // of a sample: from the tick boundary to the start of the task
 }
@@ -45,11 +45,11 @@ func (t *Timer) Stats() Stats {
 	return st
 }
 
-// Pending returns Stats.Pending, which is exact when no call is in progress.
+// Pending returns the number of pending timeouts. It is exact when no call is in progress, and never negative.
 func (t *Timer) Pending() int { return t.counts().Pending }
 
-// Buckets returns how many timeouts each bucket of a level holds, for programs that show the wheel, or nil if there
-// is no such level or no wheel. It waits for the timer's goroutine, and makes it wait: for monitoring, use Stats.
+// Buckets returns how many timeouts each bucket of a level holds, for programs that show the wheel. It returns nil if
+// there is no such level or no wheel. It waits for the timer's goroutine, and makes it wait, so monitor with Stats.
 func (t *Timer) Buckets(level int) []int {
 	t.checkMade()
 	w := &t.worker

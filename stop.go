@@ -28,19 +28,20 @@ import (
 //
 // A producer writes inside, then reads shut. Stop writes shut, then reads inside. All of this is sequentially
 // consistent, so either the producer finds the gate shut, or Stop waits for it. A runner that gets its lock after
-// Stop had it finds the crew closed. After step 4 nothing moves: steps 4 and 5 find every pending timeout. A Cancel
-// may still end it. A claimed one counts as expired, and its task may be at its first instruction when Stop returns.
+// Stop had it finds the crew closed. After step 4 nothing moves, so steps 4 and 5 find every pending timeout. A
+// Cancel may still end one. A timeout that a runner has claimed counts as expired, unless it repeats. Its task may be
+// at its first instruction when Stop returns.
 //
 //  - A Reset of a timeout on the queue needs no gate, by rule 1 of timeout.go. Stop clears the queued bit before it
 //    checks the status: either it finds the timeout pending, or the compare-and-swap of the Reset fails.
-//  - A repeating timeout at work may be only with its runner. If its run ends after the gate was shut, the runner
-//    waits for allTaken before it goes on, and Stop takes the timeout from it.
+//  - A repeating timeout at work may be only with its runner. If the run ends after the gate was shut, and another is
+//    to follow, the runner waits for allTaken. Stop takes the timeout from it.
 //  - Goroutines inside run no user code, and block only on the locks of crews and runners, segments.mu and Group.mu,
 //    whose holders never wait for goroutines inside. So Stop waits only until these have had a processor.
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout
 // expires, and arming one fails with ErrStopped. Stop may be called more than once and from anywhere, even from
-// inside a task: one caller gets the timeouts, all others nil. It does not wait for running tasks: see Shutdown.
+// inside a task: one caller gets the timeouts, all others nil. Tasks may still be running or starting: see Shutdown.
 //
 // IsCanceled is true for the returned timeouts. Among them are repeating ones, even if their task is running, and
 // those of a keyed.Map. Those of Sleep and package clock are canceled and not returned.
@@ -56,7 +57,8 @@ func (t *Timer) Stop() []*Timeout {
 	return left
 }
 
-// notifyStopped notifies own tasks of Stop: the others too if one ends the goroutine, by Goexit or a panic handler.
+// notifyStopped notifies own tasks of Stop. If one ends the goroutine, by Goexit or a panic handler, it still notifies
+// the others.
 func (t *Timer) notifyStopped(own []*Timeout) {
 	defer func() {
 		if len(own) > 0 {
@@ -72,6 +74,7 @@ func (t *Timer) notifyStopped(own []*Timeout) {
 	}
 }
 
+// notifyOne notifies an own task of Stop, and reports a panic of it.
 func (t *Timer) notifyOne(to *Timeout) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -129,6 +132,7 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 	return left, own
 }
 
+// handBack ends a timeout for Stop, and returns the word from before. If it was not pending, ok is false.
 func (to *Timeout) handBack() (word uint64, ok bool) {
 	for {
 		word = to.word.Load()
@@ -152,6 +156,7 @@ func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	return left, nil
 }
 
+// await waits until a channel is closed, and returns false if the context is done first.
 func await(ctx context.Context, done <-chan struct{}) bool {
 	select {
 	case <-done:

@@ -22,21 +22,23 @@ import (
 //	                  | +------------------- Reset ---------------+
 //	                  +--------------------- Reset ---------------+
 //
-// A repeating timeout stays pending when it is claimed, and is at work until the run is over. Cancel, Reset and the
-// claim are each one compare-and-swap of the whole word: of two that race, one wins, and the other sees the result.
+// A repeating timeout stays pending when it is claimed, and is at work until the run is over. Then it is armed for
+// the next run, or expires if its schedule has ended. Cancel, Reset and the claim are each one compare-and-swap of
+// the whole word. So if two of them race, one wins, and the other sees the result.
+//
 // The rest of the package relies on these rules:
 //
 //  1. A goroutine that sets the queued bit pushes the timeout. One that finds it set need not push: the worker has
 //     yet to take the timeout and sees the changed word. After taking it off the queue, the worker clears the bit and
 //     reads the rest of the word in one atomic step. So do Stop, and a producer that drops a canceled timeout.
 //  2. A goroutine sets the bit, and pushes, only inside the gate (stop.go), as a runner that is claiming, or in
-//     NewTimeout. Only the last may find the queue closed by Stop. Then no other goroutine knows the timeout.
+//     NewTimeout. Only NewTimeout may find that Stop has closed the queue: no other goroutine knows its timeout.
 //  3. A pending timeout whose bit is clear is in a bucket at a tick not later than its own, in a list of due
 //     timeouts, or with the worker or a runner. A runner that finds it reset to a later tick puts it on the queue.
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. A Reset may put a timeout on
 //     the list while a runner still has it: one claim wins, and no claim is early.
 //  5. While a timeout is at work, it is not claimed and is put into no bucket or list, so its runs never overlap.
-//     Then the runner arms it again or ends it, as the word says by then.
+//     When the run is over, the runner arms it again or ends it, as the word says then.
 const (
 	statusMask = 1<<2 - 1
 	queued     = 1 << 2 // on the queue, or about to be pushed
@@ -60,8 +62,10 @@ var _ [ticks.Bits]struct{} = [64 - tickShift]struct{}{}
 func status(word uint64) uint64 { return word & statusMask }
 func tickOf(word uint64) uint64 { return word >> tickShift }
 
+// withStatus returns the word with another status.
 func withStatus(word, status uint64) uint64 { return word&^statusMask | status }
 
+// waits reports whether a timeout is pending and not at work.
 func waits(word uint64) bool { return word&(statusMask|atWork) == pending }
 
 // pendingAt returns the word of a timeout that is pending at tick, and not moved.
@@ -69,9 +73,10 @@ func pendingAt(word, tick uint64) uint64 {
 	return tick<<tickShift | word&(queued|atWork|hooked|fresh|sumMask<<sumShift) | pending
 }
 
-// A Task is what runs when a timeout expires. Tasks that are due at the same tick start in no order and may overlap.
+// A Task is what runs when a timeout expires. Tasks that are due at the same tick start in any order and may overlap.
 type Task interface {
-	// Run is called for each run. Arming or resetting the timeout happens before it, as in the Go memory model.
+	// Run is called once, or for each run of a repeating timeout. In terms of the Go memory model, arming or
+	// resetting the timeout happens before the call.
 	Run(to *Timeout)
 }
 
@@ -81,18 +86,21 @@ type TaskFunc func(to *Timeout)
 // Run calls f(to).
 func (f TaskFunc) Run(to *Timeout) { f(to) }
 
+// A plainFunc is the task of AfterFunc.
 type plainFunc func()
 
 func (f plainFunc) Run(*Timeout) { f() }
 
-// A Timeout is the handle of a task that a Timer runs later, made by NewTimeout and the like, or a field of your
-// struct, bound by [Timer.Init]. Any goroutine may call its methods at any time, also from inside the task. Its zero
-// value is idle: not pending, expired or canceled. Its Cancel and Move return false, and its Wait returns at once.
+// A Timeout is the handle of a task that a Timer runs later. NewTimeout and similar methods make one. It may also be
+// a field of your own struct, which [Timer.Init] binds. Any goroutine may call its methods at any time, also from
+// inside the task. A zero Timeout is idle: it is not pending, expired or canceled. Its Cancel and Move return false,
+// and its Wait returns nil at once.
 //
 // After Init, a Timeout must never be copied or overwritten, not even by its zero value, and not even long after it
-// has ended. Clear the other fields of the struct instead. Resetting or canceling a copy panics in most cases.
+// has ended. Clear the other fields of the struct instead. Resetting a copy, or canceling a pending one, panics in
+// most cases.
 //
-// The library keeps neither handle nor task beyond the second tick boundary after the end.
+// The library keeps neither the handle nor the task beyond the second tick boundary after the end of the timeout.
 type Timeout struct {
 	// Immutable after NewTimeout, or Init.
 	timer *Timer

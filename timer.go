@@ -53,8 +53,8 @@ type Timer struct {
 }
 
 // NewTimeout arms a timeout that runs task once, after delay. With a delay of zero or less, it expires at the next
-// tick boundary, never inside the call. A deadline too far off to be represented is never reached. After an error,
-// which is ErrNilTask, ErrStopped or ErrTooManyPending, the task does not run.
+// tick boundary, never inside the call. A deadline too far off to be represented is never reached. The error is
+// ErrNilTask, ErrStopped or ErrTooManyPending. Then the task does not run.
 func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	task, bits := prepareTask(task)
 	if task == nil {
@@ -123,7 +123,7 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	return long, nil
 }
 
-// push queues a timeout, and calls the worker if necessary. Alone is as in stack.push. Inside the gate, ok is true.
+// push queues a timeout, and summons the worker if necessary. Alone is as in stack.push. Inside the gate, ok is true.
 func (t *Timer) push(st *stack, to *Timeout) (alone, ok bool) {
 	first, alone, ok := st.push(to)
 	if first {
@@ -193,6 +193,7 @@ func (l *limit) take() bool {
 	return false
 }
 
+// free frees a slot that take has taken.
 func (l *limit) free() {
 	if l.max > 0 {
 		l.inUse.Add(-1)

@@ -450,8 +450,8 @@ type embeddedCall struct{ timeout Timeout }
 
 func (*embeddedCall) Run(*Timeout) {}
 
-// Buckets take as much memory as the documentation of WithWheelSize says. Those of a default timer take as much as the
-// documentation of New says, because the allocator rounds up to 32 KiB.
+// Buckets take as much memory as docs/guide.md says. Those of a default timer take as much as the
+// guide says, because the allocator rounds up to 32 KiB.
 func TestMemoryOfBuckets(t *testing.T) {
 	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
 		t.Skip("these are the sizes of 64-bit machines, without the race detector")

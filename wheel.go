@@ -49,6 +49,7 @@ func newWheel(size, levels int, now uint64) *wheel {
 	return w
 }
 
+// placeOf returns the number of a bucket for Timeout.bucket. 0 stands for none.
 func (w *wheel) placeOf(level int, slot uint64) uint32 {
 	return 1 + uint32(level)<<w.bits + uint32(slot)
 }
@@ -86,7 +87,8 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	w.count++
 }
 
-// move has a timeout in a bucket visited by tick. If the entry's tick is not later, that visit moves the timeout.
+// move makes sure that the wheel visits a timeout, which is in a bucket, by tick. If its entry's tick is not later, it
+// does nothing, because the visit at the entry's tick moves the timeout.
 func (w *wheel) move(to *Timeout, tick uint64) {
 	if tick < w.levelOf(to).buckets[w.slotOf(to)].at(int(to.pos)).tick {
 		w.remove(to)
@@ -207,7 +209,7 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 
 const cascadeChunk = 1 << 10 // entries that the worker checks before it checks the clock again
 
-// cascade moves down some of the timeouts of the next blocks, emits those that are due, and reports whether to go on.
+// cascade moves down some timeouts of the next blocks, and emits those that are due. If more is true, call it again.
 func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
 	budget := cascadeChunk
 	for i := 1; i < len(w.levels) && budget > 0; i++ {
@@ -248,7 +250,7 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int)
 	return checked
 }
 
-// refresh makes next exact if that is worth its cost. It is too early after the timeout due first was removed.
+// refresh makes next exact, if that is worth its cost. Next is too early after the first timeout was removed.
 func (w *wheel) refresh() { w.next = w.earliest() }
 
 // earliest returns the first tick at which the wheel needs the worker, or ticks.Never if there is none.

@@ -42,8 +42,8 @@ const (
 	halted
 )
 
-// attending is the lowest bit of worker.position, which is the tick whose buckets the worker is visiting or has
-// visited. It is set while the worker is awake: then all later ticks lie ahead, or have only just gone by.
+// attending is the lowest bit of worker.position. The other bits are the tick up to which the worker has visited the
+// buckets, or is visiting them. The lowest is set while it is awake: then all later ticks lie ahead, or nearly so.
 const attending = 1
 
 const (
@@ -53,7 +53,7 @@ const (
 
 	checkEvery = 1 << 10                // timeouts that drain takes between looks at the clock: some 50 microseconds
 	maxAwake   = 500 * time.Millisecond // bounds how long the worker stays awake in a long tick
-	tooLate    = time.Second            // logs a warning above this
+	tooLate    = time.Second            // the worker logs a warning about timeouts that are later than this
 )
 
 // A worker turns the wheel of one timer.
@@ -103,8 +103,8 @@ func (w *worker) run() {
 	close(w.done)
 }
 
-// round does all that is due now. It returns until when to wait, or 0 if there is more to do. If gone, the worker has
-// ended and owns nothing any more.
+// round does all that is due now. It returns the time until which to wait, or 0 if there is more to do. If gone is
+// true, the worker has ended and owns nothing any more.
 func (w *worker) round() (until time.Duration, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,7 +150,7 @@ func later(elapsed, d time.Duration) time.Duration {
 	return elapsed + d
 }
 
-// goIdle makes the presence asleep or absent, and returns until when. If there is something to do, that is next.
+// goIdle makes the presence asleep or absent, and returns the tick to wait for: next, if there is something to do.
 func (w *worker) goIdle(next uint64) (until uint64, gone bool) {
 	wheel, state := w.wheel, uint32(asleep)
 	w.setPosition(wheel.now, 0)
@@ -191,6 +191,7 @@ func (w *worker) wait(alarm *time.Timer, until time.Duration) {
 	w.presence.CompareAndSwap(asleep, awake)
 }
 
+// turn advances the wheel to the current tick, and hands over what has come due.
 func (w *worker) turn() {
 	elapsed := w.clock.Elapsed()
 	now := w.clock.TickAt(elapsed)
@@ -274,6 +275,7 @@ func (w *worker) remove(to *Timeout) {
 	}
 }
 
+// emit gives a timeout that is due to the feeder of its crew.
 func (w *worker) emit(to *Timeout) {
 	w.emitted = true
 	f := w.feeder(to)

@@ -1,5 +1,5 @@
 // Package keyed has a map whose entries expire by a [hashedwheel.Timer]. Use it where a program has a key at
-// hand rather than a Timeout, as for the leases of a registry, or for the entries of a cache.
+// hand rather than a Timeout. The leases of a registry and the entries of a cache are examples.
 //
 //	sessions := keyed.New(timer, func(id string, s *Session) { s.Close() })
 //	...
@@ -62,6 +62,8 @@ import (
 // After [hashedwheel.Timer.Stop] no key expires any more. Get and Touch find nothing, and Set and GetOrSet return
 // hashedwheel.ErrStopped. The keys that were left stay in the Map. Len, All, Remove and Clear still work on
 // them, so that a program can release what they hold.
+//
+// Methods of the zero Map panic. Make one with New.
 //
 // Each key is one timeout in Stats and for WithMaxPending. A key takes 115 to 130 bytes if keys and values are
 // of type int. Changing a key that is present allocates nothing.
@@ -208,7 +210,7 @@ func (m *Map[K, V]) Touch(key K, delay time.Duration) (V, bool) {
 }
 
 // Remove removes a key and returns its value. It reports whether the key was there and had not expired. If
-// so, expired is not called for it. After Timer.Stop it removes a key that was left.
+// so, expired is not called for it. After Timer.Stop it removes a key that was left, and returns true.
 func (m *Map[K, V]) Remove(key K) (V, bool) {
 	s := m.shard(key)
 	s.mu.Lock()

@@ -219,7 +219,7 @@ func (c *Crew[T]) refill(rn *runner[T]) bool {
 	c.letGo(rn)
 	ok := c.fill(rn)
 	if !ok && !rn.one {
-		c.dismiss(rn) // under the same lock, so that add does not rely on this runner
+		c.dismiss(rn) // under the same lock, so that Add does not rely on this runner
 	}
 	return ok
 }

@@ -101,9 +101,9 @@ func (rn *runner[T]) claimNext() (item T, how Claim) {
 	c := rn.crew
 	var none T
 	rn.mu.Lock()
-	defer rn.mu.Unlock() // also if claim panics, because the clock belongs to another synctest bubble
+	defer rn.mu.Unlock() // also if Claim panics, because the clock belongs to another synctest bubble
 	if c.closed.Load() {
-		return none, Refused // without forgetting an item that is due again: close takes it
+		return none, Refused // without forgetting an item that is due again: Close takes it
 	}
 	item = rn.item
 	rn.forget()
@@ -153,8 +153,8 @@ func (rn *runner[T]) forget() {
 	}
 }
 
-// ranHooked calls ran for an item whose task is over. Goroutines that wait for the end of the task need not wait
-// for ran.
+// ranHooked calls Host.Ran for an item whose task is over. Goroutines that wait for the end of the task need not
+// wait for Ran.
 func (rn *runner[T]) ranHooked(item T) {
 	rn.mu.Lock()
 	rn.quiet = true
@@ -165,7 +165,7 @@ func (rn *runner[T]) ranHooked(item T) {
 	rn.mu.Unlock()
 	c := rn.crew
 	again, alone := true, false
-	defer func() { // also if ran ends the goroutine: then what it would have returned is not known
+	defer func() { // also if Ran ends the goroutine: then what it would have returned is not known
 		if again && !alone {
 			c.host.Requeue(item)
 		}
@@ -178,7 +178,7 @@ func (rn *runner[T]) ranHooked(item T) {
 }
 
 // failed handles a task that panicked with value, or that ends the goroutine by runtime.Goexit. It reports the
-// panic, and sees to it that ran is called, except if the panic handler panics: that crashes the program, unless an
+// panic, and sees to it that Host.Ran is called, except if the panic handler panics: that crashes the program, unless an
 // executor recovers it.
 func (rn *runner[T]) failed(item T, how Claim, value any) {
 	defer func() {
@@ -234,7 +234,7 @@ func (rn *runner[T]) tasksHeld() uint64 {
 }
 
 // giveUp returns the item that the runner has claimed last, if any, and takes the rest of its group away. It waits
-// while the runner claims. Called by close.
+// while the runner claims. Called by Close.
 func (rn *runner[T]) giveUp() (rest []T) {
 	var none T
 	rn.mu.Lock()
