@@ -178,8 +178,8 @@ func (rn *runner[T]) ranHooked(item T) {
 }
 
 // failed handles a task that panicked with value, or that ends the goroutine by runtime.Goexit. It reports the
-// panic, and sees to it that Host.Ran is called, except if the panic handler panics: that crashes the program, unless an
-// executor recovers it.
+// panic, and sees to it that Host.Ran is called. But if the panic handler panics, that crashes the program, unless
+// an executor recovers it.
 func (rn *runner[T]) failed(item T, how Claim, value any) {
 	defer func() {
 		value := recover() // the handler's
