@@ -568,7 +568,7 @@ func TestStepsMoveCancel(t *testing.T) {
 // A Reset that has got a slot keeps it, also if the worker takes the timeout off the queue meanwhile. Otherwise
 // both could be refused: first another timeout because of the Reset, then the Reset because of a third timeout.
 func TestStepsOwnKeepsItsSlot(t *testing.T) {
-	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.limited(1)
 		var reset error

@@ -41,7 +41,7 @@ type scene struct {
 	feeder Feeder[*item]
 	items  [3]item
 	order  []*item
-	closed bool
+	closed explore.Uint32
 	late   int // claims after Close
 }
 
@@ -72,7 +72,7 @@ func search(t *testing.T, scenario func(s *scene)) {
 func (s *scene) race() {
 	s.Race(0)
 	synctest.Wait()
-	if !s.closed {
+	if s.closed.Load() == 0 {
 		require.Zero(s, s.crew.due.n)
 	}
 }
@@ -88,7 +88,7 @@ func (s *scene) feed(items []item) {
 // close closes the crew.
 func (s *scene) close() {
 	rest := s.crew.Close()
-	s.closed = true
+	s.closed.Store(1)
 	for _, w := range rest {
 		w.last = true
 		w.state.CompareAndSwap(waiting, returned)
@@ -108,7 +108,7 @@ type host struct{ *scene }
 func (s host) Placed([]*item, uint32) {}
 
 func (s host) Claim(w *item, _ bool) Claim {
-	if s.closed {
+	if s.closed.Load() != 0 {
 		s.late++
 	}
 	if !w.state.CompareAndSwap(waiting, claimed) {
