@@ -31,7 +31,8 @@ import (
 //	                        |  Remove, Clear
 //	                        +------------------> canceled: removed by the same call
 //	                        |  Timer.Stop
-//	                        +------------------> canceled: stays in the map, until it is removed
+//	                        +------------------> canceled: stays in the map, until it is removed, or until
+//	                                             the caller of Stop runs the task
 //
 // An item is alive if and only if its timeout is neither expired nor canceled. Each method holds the lock of
 // the shard from its look-up in the map to its last change, and the task takes the lock before anything else.
@@ -42,9 +43,16 @@ import (
 //   - A user gets a timeout from Stop, after which Reset fails, or in a panic handler. There the item has
 //     ended and left the map, so a Reset has no effect on the Map. Run then finds that the item has ended.
 //
-// Add may use an item again that Remove has taken out of the map, or that could not be armed. No task of its
-// earlier use will start, because Cancel or Stop has ended the timeout. An item that has expired is not used
-// again.
+// Add may use an item again that Remove has taken out of the map, or that could not be armed. Then Cancel has ended
+// its timeout, or it was never armed. So its task does not start, and no one outside of the Map knows its timeout. An
+// item is not used again if its timeout has expired, or if Stop has ended it.
+//
+// The caller of Stop has the timeouts that were left, and may run their tasks at any time. Such a run expires the
+// value. But each value has one end: Remove and Clear mark an item that Stop has ended, and then Run does nothing.
+//
+// Run reads the key before it has the lock. The key changes only in add, before Reset, and in keep. There no one can
+// call Run: the timeout is not pending, and neither a runner nor the caller of Stop has got it. Who gets it later
+// gets it after Reset, and from then on the key stays the same until Cancel succeeds.
 //
 // So a method that finds an ended timeout may rely on that until it unlocks. If a method finds the timeout
 // pending, it may end at any moment, and Move or Cancel decides:
@@ -90,7 +98,7 @@ type item[K comparable, V any] struct {
 	owner   *Map[K, V]
 	key     K    // changes only while the item is the spare one
 	value   V    // guarded by the shard's mu
-	ended   bool // Run has been called; guarded by the shard's mu
+	ended   bool // Run must do nothing; guarded by the shard's mu
 }
 
 var errNotEqual = errors.New("keyed: the key does not equal itself (NaN?)")
@@ -167,12 +175,12 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) err
 		it = &item[K, V]{owner: m}
 		m.timer.Init(&it.timeout, it)
 	}
+	s.spare = nil // also if Reset panics, because the timer belongs to another synctest bubble
 	it.key, it.value = key, value
 	if _, err := it.timeout.Reset(delay); err != nil {
 		s.keep(it)
 		return err
 	}
-	s.spare = nil
 	// The task may have been started by now: then it waits for the lock.
 	if s.items == nil {
 		s.items = make(map[K]*item[K, V])
@@ -222,7 +230,9 @@ func (m *Map[K, V]) Remove(key K) (V, bool) {
 	}
 	value := it.value
 	s.remove(key)
-	s.keep(it)
+	if !it.ended {
+		s.keep(it)
+	}
 	return value, true
 }
 
@@ -282,15 +292,23 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 // calls, the item was alive at the first one.
 func (it *item[K, V]) alive() bool { return !it.timeout.IsExpired() && !it.timeout.IsCanceled() }
 
-// end ends an item of the map, and reports whether it had not expired. Called with mu held.
-func (it *item[K, V]) end() bool { return it.timeout.Cancel() || it.timeout.IsCanceled() }
+// end ends an item of the map, and reports whether it had not expired. If Stop has ended the timeout, end marks the
+// item, because the caller of Stop may call Run. Called with mu held.
+func (it *item[K, V]) end() bool {
+	if it.timeout.Cancel() {
+		return true
+	}
+	it.ended = it.timeout.IsCanceled()
+	return it.ended
+}
 
-// Run is the task. It removes the item, if it is still in the map, and calls expired.
+// Run is the task. It removes the item, if it is still in the map, and calls expired. The caller of Stop and a panic
+// handler may call it too.
 func (it *item[K, V]) Run(*hashedwheel.Timeout) {
 	m := it.owner
 	s := m.shard(it.key)
 	s.mu.Lock()
-	if it.ended { // a panic handler has reset the timeout
+	if it.ended {
 		s.mu.Unlock()
 		return
 	}
@@ -320,7 +338,8 @@ func (s *shard[K, V]) remove(key K) {
 	s.items, s.most = items, len(items)
 }
 
-// keep keeps an item that is not in the map for reuse, without its key and value. Called with mu held.
+// keep keeps an item for reuse, without its key and value. It is not in the map, and no one has its timeout. Called
+// with mu held.
 func (s *shard[K, V]) keep(it *item[K, V]) {
 	var key K
 	var value V

@@ -209,6 +209,75 @@ func TestMapAfterStop(t *testing.T) {
 		require.ErrorIs(t, empty.Set(1, 1, tick), hashedwheel.ErrStopped)
 		require.Zero(t, empty.Len())
 	})
+	t.Run("run", func(t *testing.T) {
+		synctest.Test(t, testRunAfterStop)
+	})
+	t.Run("race", testRunAfterStopRace)
+}
+
+// The caller of Stop may run the tasks of the timeouts that it got. A value expires then, unless it was removed.
+func testRunAfterStop(t *testing.T) {
+	timer := newTimer(t)
+	var ends []string
+	m := New(timer, func(key string, value int) { ends = append(ends, fmt.Sprint(key, value)) })
+	run := func(left []*hashedwheel.Timeout) {
+		for _, to := range left {
+			to.Task().Run(to)
+			to.Task().Run(to)
+		}
+	}
+	require.NoError(t, m.Set("a", 1, time.Hour))
+	require.NoError(t, m.Set("b", 2, time.Hour))
+	left := timer.Stop()
+	_, ok := m.Remove("a")
+	require.True(t, ok)
+	run(left)
+	require.Equal(t, []string{"b2"}, ends)
+	_, ok = m.Remove("b")
+	require.False(t, ok)
+	require.Zero(t, m.Len())
+
+	timer = newTimer(t)
+	m = New(timer, func(string, int) { t.Error("the value has been removed") })
+	require.NoError(t, m.Set("a", 1, time.Hour))
+	left = timer.Stop()
+	require.Equal(t, 1, m.Clear())
+	run(left)
+}
+
+// The caller of Stop runs a task while the value is removed and another one is set. The value has one end. The race
+// detector watches.
+func testRunAfterStopRace(t *testing.T) {
+	rnd := newRand(t)
+	removed, expired := 0, 0
+	for end := time.Now().Add(stressTime(t) / 10); goesOn(end, removed > 0 && expired > 0); {
+		timer, err := hashedwheel.New()
+		require.NoError(t, err)
+		ends := 0
+		m := New(timer, func(key string, value int) {
+			assert.Equal(t, "a", key)
+			assert.Equal(t, 1, value)
+			ends++
+		})
+		require.NoError(t, m.Set("a", 1, time.Hour))
+		left := timer.Stop()
+		require.Len(t, left, 1)
+		var wg sync.WaitGroup
+		wg.Go(func() { left[0].Task().Run(left[0]) })
+		yield(rnd.IntN(3))
+		_, ok := m.Remove("a")
+		assert.ErrorIs(t, m.Set("b", 2, time.Hour), hashedwheel.ErrStopped)
+		wg.Wait()
+		if ok {
+			removed++
+			require.Zero(t, ends)
+		} else {
+			expired++
+			require.Equal(t, 1, ends)
+		}
+		require.Zero(t, m.Len())
+	}
+	t.Logf("%d removed, %d expired", removed, expired)
 }
 
 // setExpired sets a key whose timeout has expired, and whose task has not come to take the lock. It returns a
@@ -579,20 +648,38 @@ func TestZeroMap(t *testing.T) {
 	})
 }
 
-// A timer from outside a bubble panics inside, and the other way round. That leaves no key, and no lock held.
+// A timer from outside a bubble panics inside, and the other way round. That leaves no key, no value and no lock held.
 func TestMapOutsideItsBubble(t *testing.T) {
-	misuse := func(t *testing.T, m *Map[int, int]) {
-		require.Panics(t, func() { m.Set(1, 1, time.Hour) })
-		require.Panics(t, func() { m.GetOrSet(1, 1, time.Hour) })
+	remove := func(m *Map[int, *[64]byte]) { // leaves a spare item
+		require.NoError(t, m.Set(1, nil, time.Hour))
+		_, ok := m.Remove(1)
+		require.True(t, ok)
+	}
+	misuse := func(t *testing.T, m *Map[int, *[64]byte]) {
+		var held []weak.Pointer[[64]byte]
+		value := func() *[64]byte {
+			value := new([64]byte)
+			held = append(held, weak.Make(value))
+			return value
+		}
+		require.Panics(t, func() { m.Set(1, value(), time.Hour) })
+		require.Panics(t, func() { m.GetOrSet(1, value(), time.Hour) })
 		require.Zero(t, m.Len())
 		_, ok := m.Get(1)
 		require.False(t, ok)
+		runtime.GC()
+		for _, p := range held {
+			require.Nil(t, p.Value())
+		}
+		runtime.KeepAlive(m)
 	}
-	outside := New[int, int](newTimer(t), nil)
-	var inside *Map[int, int]
+	outside := New[int, *[64]byte](newTimer(t), nil)
+	remove(outside)
+	var inside *Map[int, *[64]byte]
 	synctest.Test(t, func(t *testing.T) {
 		misuse(t, outside)
-		inside = New[int, int](newTimer(t), nil)
+		inside = New[int, *[64]byte](newTimer(t), nil)
+		remove(inside)
 	})
 	misuse(t, inside)
 }
