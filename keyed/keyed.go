@@ -50,9 +50,8 @@ import (
 // The caller of Stop has the timeouts that were left, and may run their tasks at any time. Such a run expires the
 // value. But each value has one end: Remove and Clear mark an item that Stop has ended, and then Run does nothing.
 //
-// Run reads the key before it has the lock. The key changes only in add, before Reset, and in keep. There no one can
-// call Run: the timeout is not pending, and neither a runner nor the caller of Stop has got it. Who gets it later
-// gets it after Reset, and from then on the key stays the same until Cancel succeeds.
+// Before Run has the lock, it reads only the shard of the item, which never changes. Add locks the shard before it
+// arms the timeout, and unlocks it when the key and the value are in place. So Run never sees an item without them.
 //
 // So a method that finds an ended timeout may rely on that until it unlocks. If a method finds the timeout
 // pending, it may end at any moment, and Move or Cancel decides:
@@ -84,6 +83,8 @@ type Map[K comparable, V any] struct {
 
 // A shard holds some of the keys. So goroutines on different cores seldom wait for each other.
 type shard[K comparable, V any] struct {
+	owner *Map[K, V]
+
 	mu    sync.Mutex
 	items map[K]*item[K, V]
 	most  int         // the most items at once since the map was made
@@ -95,10 +96,12 @@ type shard[K comparable, V any] struct {
 // An item is a key with its value and its timeout, and is also the task of that timeout.
 type item[K comparable, V any] struct {
 	timeout hashedwheel.Timeout
-	owner   *Map[K, V]
-	key     K    // changes only while the item is the spare one
-	value   V    // guarded by the shard's mu
-	ended   bool // Run must do nothing; guarded by the shard's mu
+	shard   *shard[K, V] // never changes
+
+	// Guarded by the shard's mu.
+	key   K
+	value V
+	ended bool // Run must do nothing
 }
 
 var errNotEqual = errors.New("keyed: the key does not equal itself (NaN?)")
@@ -113,7 +116,11 @@ func New[K comparable, V any](t *hashedwheel.Timer, expired func(key K, value V)
 	t.IsStopped() // panics if the timer is zero
 	n := min(4*runtime.GOMAXPROCS(0), 256)
 	n = 1 << bits.Len(uint(n-1)) // a power of two
-	return &Map[K, V]{timer: t, expired: expired, seed: maphash.MakeSeed(), shards: make([]shard[K, V], n)}
+	m := &Map[K, V]{timer: t, expired: expired, seed: maphash.MakeSeed(), shards: make([]shard[K, V], n)}
+	for i := range m.shards {
+		m.shards[i].owner = m
+	}
+	return m
 }
 
 // checkMade panics if New has not made the Map.
@@ -172,16 +179,16 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) err
 	}
 	it := s.spare
 	if it == nil {
-		it = &item[K, V]{owner: m}
+		it = &item[K, V]{shard: s}
 		m.timer.Init(&it.timeout, it)
 	}
-	s.spare = nil // also if Reset panics, because the timer belongs to another synctest bubble
-	it.key, it.value = key, value
-	if _, err := it.timeout.Reset(delay); err != nil {
-		s.keep(it)
+	if _, err := it.timeout.Reset(delay); err != nil { // it panics if the timer belongs to another synctest bubble
+		s.spare = it
 		return err
 	}
 	// The task may have been started by now: then it waits for the lock.
+	s.spare = nil
+	it.key, it.value = key, value
 	if s.items == nil {
 		s.items = make(map[K]*item[K, V])
 	}
@@ -305,21 +312,20 @@ func (it *item[K, V]) end() bool {
 // Run is the task. It removes the item, if it is still in the map, and calls expired. The caller of Stop and a panic
 // handler may call it too.
 func (it *item[K, V]) Run(*hashedwheel.Timeout) {
-	m := it.owner
-	s := m.shard(it.key)
+	s := it.shard
 	s.mu.Lock()
 	if it.ended {
 		s.mu.Unlock()
 		return
 	}
 	it.ended = true
-	value := it.value
-	if s.items[it.key] == it {
-		s.remove(it.key)
+	key, value := it.key, it.value
+	if s.items[key] == it {
+		s.remove(key)
 	}
 	s.mu.Unlock()
-	if m.expired != nil {
-		m.expired(it.key, value)
+	if expired := s.owner.expired; expired != nil {
+		expired(key, value)
 	}
 }
 

@@ -283,13 +283,13 @@ func testRunAfterStopRace(t *testing.T) {
 // setExpired sets a key whose timeout has expired, and whose task has not come to take the lock. It returns a
 // function that runs the task.
 func setExpired(t *testing.T, m *Map[string, int], key string, value int) (run func()) {
-	it := &item[string, int]{owner: m, key: key, value: value}
+	s := m.shard(key)
+	it := &item[string, int]{shard: s, key: key, value: value}
 	m.timer.Init(&it.timeout, hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}))
 	_, err := it.timeout.Reset(0)
 	require.NoError(t, err)
 	pass(tick)
 	require.True(t, it.timeout.IsExpired())
-	s := m.shard(key)
 	if s.items == nil {
 		s.items = map[string]*item[string, int]{}
 	}
