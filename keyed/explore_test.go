@@ -1,0 +1,24 @@
+package keyed
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
+	"github.com/hashedwheel/hashedwheel/testdata/explore/rewrite"
+)
+
+// TestExplore runs a Map and its timer in the possible orders of the atomic steps of a few goroutines. The scenarios
+// are the tests in testdata/steps. See TestExplore of the root for the environment variables.
+func TestExplore(t *testing.T) {
+	if runtime.GOARCH == "wasm" {
+		t.Skip("needs processes: here no program can be started")
+	}
+	if testing.Short() && !testkit.Full() {
+		t.Skip("takes seconds: runs without -short, or with HASHEDWHEEL_FULL=1")
+	}
+	t.Parallel() // other processes do the work
+	t.Run("steps", func(t *testing.T) {
+		rewrite.Explore(t, "keyed", "keyed/testdata/steps", ".", "internal/*", "keyed")
+	})
+}

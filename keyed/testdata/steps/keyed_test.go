@@ -1,0 +1,316 @@
+package keyed
+
+import (
+	"maps"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/testdata/explore"
+)
+
+// Every test in this folder searches the orders of the steps of a few goroutines that use a Map, while its timer does
+// its part. See TestExplore.
+
+const (
+	tick = time.Millisecond
+	hour = time.Hour
+)
+
+var (
+	plain = explore.Size{}          // all steps at one instant
+	timed = explore.Size{Passes: 1} // with a boundary between any two steps
+)
+
+// A scene is one execution of a scenario. All values are of one key, and each has one end. The fields need no lock,
+// because one goroutine runs at a time.
+type scene struct {
+	*explore.Run
+	timer *hashedwheel.Timer
+	m     *Map[int, int]
+
+	stored  []int // the values that were stored
+	expired []int // for which expired was called
+	removed []int // that Remove has returned
+	cleared int   // how many Clear has removed
+	others  int   // how many values of other keys were stored, and removed at once
+	late    []int // those that must not expire
+	left    []*hashedwheel.Timeout
+}
+
+const key = 7
+
+// search searches the orders of a scenario. At the end of each, each value has ended once, or is still there.
+func search(t *testing.T, daily, fully explore.Size, scenario func(s *scene)) {
+	t.Helper()
+	explore.Scenario(t, tick, daily, fully, func(r *explore.Run) {
+		timer, err := hashedwheel.New(hashedwheel.WithTick(tick), hashedwheel.WithWheelSize(4))
+		require.NoError(r, err)
+		defer timer.Stop()
+		oneStripe(timer)
+		s := &scene{Run: r, timer: timer}
+		s.m = New(timer, func(k, value int) {
+			require.Equal(s, key, k)
+			s.expired = append(s.expired, value)
+		})
+		s.m.shards = s.m.shards[:1]
+		scenario(s)
+	})
+}
+
+// oneStripe leaves the queue of a timer only one stripe. Otherwise the address of its stack decides which stripe a
+// goroutine uses, and differs between executions.
+func oneStripe(timer *hashedwheel.Timer) {
+	queue := reflect.ValueOf(timer).Elem().FieldByName("queue")
+	for name, n := range map[string]int{"stripes": 1, "seats": 0} {
+		f := queue.FieldByName(name)
+		f = reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem()
+		if n == 0 {
+			f.SetZero()
+		} else {
+			f.Set(f.Slice(0, n))
+		}
+	}
+}
+
+// set stores a value. A value that expires later than the scenario takes must not expire.
+func (s *scene) set(value int, delay time.Duration) {
+	if s.m.Set(key, value, delay) == nil {
+		s.store(value, delay)
+	}
+}
+
+func (s *scene) store(value int, delay time.Duration) {
+	s.stored = append(s.stored, value)
+	if delay == hour {
+		s.late = append(s.late, value)
+	}
+}
+
+func (s *scene) touch() (value int) {
+	value, ok := s.m.Touch(key, hour)
+	if ok {
+		s.late = append(s.late, value)
+	}
+	return value
+}
+
+func (s *scene) remove() {
+	if value, ok := s.m.Remove(key); ok {
+		s.removed = append(s.removed, value)
+	}
+}
+
+// getOrSet returns the value that GetOrSet returns, and whether the given one was stored.
+func (s *scene) getOrSet(value int, delay time.Duration) (got int, stored bool) {
+	got, present, err := s.m.GetOrSet(key, value, delay)
+	if err != nil {
+		require.ErrorIs(s, err, hashedwheel.ErrStopped)
+		return 0, false
+	}
+	if !present {
+		s.store(value, delay)
+	}
+	return got, !present
+}
+
+// stop stops the timer, and runs the tasks of the timeouts that are left if run is true.
+func (s *scene) stop(run bool) {
+	s.left = s.timer.Stop()
+	if run {
+		for _, to := range s.left {
+			to.Task().Run(to)
+		}
+	}
+}
+
+// tickAway lets time pass until half a tick after the n'th boundary.
+func tickAway(n int) {
+	time.Sleep(time.Duration(n)*tick + tick/2)
+	synctest.Wait()
+}
+
+// race runs the racers, lets time pass, and checks the ends of the values.
+func (s *scene) race(lead time.Duration) {
+	s.Race(lead)
+	time.Sleep(10 * tick)
+	synctest.Wait()
+	ends := make(map[int]int)
+	for _, values := range [][]int{s.expired, s.removed} {
+		for _, value := range values {
+			ends[value]++
+		}
+	}
+	behind := maps.Collect(s.m.All())
+	require.Equal(s, len(behind), s.m.Len())
+	for k, value := range behind {
+		require.Equal(s, key, k)
+		ends[value]++
+	}
+	for value, n := range ends {
+		require.Contains(s, s.stored, value)
+		require.Equal(s, 1, n, "value %d", value)
+	}
+	for _, value := range s.late {
+		if s.left == nil {
+			require.NotContains(s, s.expired, value, "not due for an hour")
+		}
+	}
+	// Each Set that has armed no timeout has replaced a value.
+	st := s.timer.Stats()
+	replaced := len(s.stored) + s.others - int(st.Accepted)
+	require.Equal(s, len(s.stored), len(ends)+replaced+s.cleared, "%v expired, %v removed, %d cleared, %v still there, %d replaced",
+		s.expired, s.removed, s.cleared, behind, replaced)
+	if !s.timer.IsStopped() {
+		require.Equal(s, len(behind), st.Pending)
+		value, ok := s.m.Get(key)
+		require.Equal(s, len(behind) == 1, ok)
+		require.Equal(s, behind[key], value)
+	}
+}
+
+// A key is touched while it expires and is set again. A value that Touch returns does not expire.
+func TestStepsTouch(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.set(1, 0)
+		tickAway(0)
+		s.Go(func() { s.touch() })
+		s.Go(func() { s.set(2, hour) })
+		s.race(tick)
+		require.Equal(s, map[int]int{key: 2}, maps.Collect(s.m.All()))
+	})
+}
+
+// A key is touched when its task is about to start.
+func TestStepsTouchExpiry(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.set(1, 0)
+		tickAway(0)
+		touched := 0
+		s.Go(func() { touched = s.touch() })
+		s.race(tick)
+		require.Equal(s, touched == 0, len(s.expired) == 1)
+	})
+}
+
+// The keys are cleared while a key expires and is set again.
+func TestStepsClear(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.set(1, 0)
+		tickAway(0)
+		s.Go(func() { s.cleared = s.m.Clear() })
+		s.Go(func() { s.set(2, hour) })
+		s.race(tick)
+	})
+}
+
+// Two goroutines call GetOrSet for a new key. Both get the value of the one that has stored its own.
+func TestStepsGetOrSet(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		var got [2]int
+		var stored [2]bool
+		for i := range 2 {
+			s.Go(func() { got[i], stored[i] = s.getOrSet(1+i, hour) })
+		}
+		s.race(0)
+		require.NotEqual(s, stored[0], stored[1])
+		require.Equal(s, got[0], got[1])
+	})
+}
+
+// Two goroutines call GetOrSet while the key expires.
+func TestStepsGetOrSetExpiry(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.set(1, 0)
+		tickAway(0)
+		var got [2]int
+		var stored [2]bool
+		for i := range 2 {
+			s.Go(func() { got[i], stored[i] = s.getOrSet(2+i, hour) })
+		}
+		s.race(tick)
+		require.False(s, stored[0] && stored[1])
+		for i := range 2 {
+			require.True(s, stored[i] || got[i] == 1 || got[i] == 3-i, "%v", got)
+		}
+		require.Equal(s, []int{1}, s.expired)
+	})
+}
+
+// A key is removed and set again while it expires. The new value uses the spare item, whose old entry may still be on
+// the queue or in a bucket.
+func TestStepsSpareExpiry(t *testing.T) {
+	for _, delay := range []time.Duration{0, hour} {
+		search(t, plain, timed, func(s *scene) {
+			s.set(1, 0)
+			tickAway(0)
+			s.Go(func() {
+				s.remove()
+				s.set(2, delay)
+			})
+			s.race(tick)
+		})
+	}
+}
+
+// The spare item is armed while its old entry is still on the queue. Stop comes meanwhile. Then the caller of Stop
+// runs what is left, or not.
+func TestStepsSpareStop(t *testing.T) {
+	for _, run := range []bool{false, true} {
+		search(t, plain, timed, func(s *scene) {
+			s.set(1, hour)
+			s.Go(func() {
+				s.remove()
+				s.set(2, hour)
+			})
+			s.Go(func() { s.stop(run) })
+			s.race(0)
+		})
+	}
+}
+
+// Keys are removed while Stop ends them, and its caller runs their tasks.
+func TestStepsStop(t *testing.T) {
+	for _, clear := range []bool{false, true} {
+		search(t, plain, timed, func(s *scene) {
+			s.set(1, hour)
+			tickAway(1)
+			s.Go(func() {
+				if clear {
+					s.cleared = s.m.Clear()
+				} else {
+					s.remove()
+				}
+				s.set(2, hour)
+			})
+			s.Go(func() { s.stop(true) })
+			s.race(0)
+		})
+	}
+}
+
+// A key is set while Stop ends it. Another key has left a spare item, which Stop has not taken off the queue yet. A
+// value that Stop has ended stays, and is not replaced.
+func TestStepsStopAndSpare(t *testing.T) {
+	for _, getOrSet := range []bool{false, true} {
+		search(t, plain, plain, func(s *scene) {
+			s.others++
+			require.NoError(s, s.m.Set(-1, 0, hour))
+			s.set(1, hour)
+			s.m.Remove(-1)
+			s.Go(func() {
+				if getOrSet {
+					s.getOrSet(2, hour)
+				} else {
+					s.set(2, hour)
+				}
+			})
+			s.Go(func() { s.stop(false) })
+			s.race(0)
+		})
+	}
+}
