@@ -363,6 +363,9 @@ func TestSegmentsAreLocked(t *testing.T) {
 // Memory stays within bounds, the counts agree, and other timeouts fire, however fast producers arm and cancel.
 // This holds for any number of goroutines, and with little processor time for the worker.
 func TestNothingGrows(t *testing.T) {
+	if testing.Short() && !full() {
+		t.Skip("takes half a second or more: runs without -short, or with HASHEDWHEEL_FULL=1")
+	}
 	for _, load := range floods() {
 		t.Run(load.name, func(t *testing.T) {
 			timer := newTimer(t)
