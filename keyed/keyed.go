@@ -172,10 +172,16 @@ func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, erro
 	return value, false, nil
 }
 
-// add stores another item, also in the place of one that has ended. Called with mu held.
+// add stores another item, also in the place of one that has expired. Called with mu held.
 func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) error {
 	if key != key {
 		return errNotEqual
+	}
+	if old := s.items[key]; old != nil && old.timeout.IsCanceled() {
+		// Stop has ended the old item, so it stays. Its Reset fails. That of the spare item might not, as long as Stop
+		// has not taken it off the queue.
+		_, err := old.timeout.Reset(delay)
+		return err
 	}
 	it := s.spare
 	if it == nil {

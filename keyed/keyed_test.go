@@ -231,6 +231,7 @@ func testRunAfterStop(t *testing.T) {
 	left := timer.Stop()
 	_, ok := m.Remove("a")
 	require.True(t, ok)
+	require.Nil(t, m.shard("a").spare, "the caller of Stop knows the item")
 	run(left)
 	require.Equal(t, []string{"b2"}, ends)
 	_, ok = m.Remove("b")
