@@ -40,18 +40,9 @@ import (
 //
 //   - Only add arms a timeout that is not pending, and its item is not in the map then. Set and Touch use
 //     Timeout.Move, which fails if the timeout has ended.
-//   - A user gets a timeout from Stop, after which Reset fails, or in a panic handler. There the item has
-//     ended and left the map, so a Reset has no effect on the Map. Run then finds that the item has ended.
-//
-// Add may use an item again that Remove has taken out of the map, or that could not be armed. Then Cancel has ended
-// its timeout, or it was never armed. So its task does not start, and no one outside of the Map knows its timeout. An
-// item is not used again if its timeout has expired, or if Stop has ended it.
-//
-// The caller of Stop has the timeouts that were left, and may run their tasks at any time. Such a run expires the
-// value. But each value has one end: Remove and Clear mark an item that Stop has ended, and then Run does nothing.
-//
-// Before Run has the lock, it reads only the shard of the item, which never changes. Add locks the shard before it
-// arms the timeout, and unlocks it when the key and the value are in place. So Run never sees an item without them.
+//   - A user gets a timeout from Stop, after which Reset fails, or in a panic handler. In the handler
+//     the item has ended and left the map, so a Reset has no effect on the Map. Run then finds that the item has
+//     ended.
 //
 // So a method that finds an ended timeout may rely on that until it unlocks. If a method finds the timeout
 // pending, it may end at any moment, and Move or Cancel decides:
@@ -61,6 +52,17 @@ import (
 //   - If the timer comes first, the method treats the key as gone. The task waits for the lock, and will call
 //     expired. Meanwhile Set may put a new item in the place of the old one, and Clear may drop it. So the
 //     task removes the key only if its own item is still there.
+//
+// Add may use an item again that Remove has taken out of the map, or that could not be armed. Then Cancel has ended
+// its timeout, or it was never armed. So its task does not start, and no one outside of the Map knows its timeout. An
+// item is not used again if its timeout has expired, or if Stop has ended it.
+//
+// The caller of Stop has the timeouts that were left, and may run their tasks at any time. Such a run expires the
+// value. But each value has one end: Remove and Clear mark an item that Stop has ended, and then Run does nothing. Add
+// does not replace such an item.
+//
+// Before Run has the lock, it reads only the shard of the item, which never changes. Add locks the shard before it
+// arms the timeout, and unlocks it when the key and the value are in place. So Run never sees an item without them.
 
 // A Map is a map whose entries expire. Any goroutine may call its methods, also from inside the function that
 // is called when a key expires. Each value has one end: it expires, is replaced, is removed, or is left when
@@ -68,7 +70,8 @@ import (
 //
 // After [hashedwheel.Timer.Stop] no key expires any more. Get and Touch find nothing, and Set and GetOrSet return
 // hashedwheel.ErrStopped. The keys that were left stay in the Map. Len, All, Remove and Clear still work on
-// them, so that a program can release what they hold.
+// them, so that a program can release what they hold. A key that was left expires if the caller of Stop runs the task
+// of its timeout.
 //
 // Methods of the zero Map panic. Make one with New.
 //

@@ -171,7 +171,8 @@ func (s *scene) race(lead time.Duration) {
 	// Each Set that has armed no timeout has replaced a value.
 	st := s.timer.Stats()
 	replaced := len(s.stored) + s.others - int(st.Accepted)
-	require.Equal(s, len(s.stored), len(ends)+replaced+s.cleared, "%v expired, %v removed, %d cleared, %v still there, %d replaced",
+	require.Equal(s, len(s.stored), len(ends)+replaced+s.cleared,
+		"%v expired, %v removed, %d cleared, %v still there, %d replaced",
 		s.expired, s.removed, s.cleared, behind, replaced)
 	if !s.timer.IsStopped() {
 		require.Equal(s, len(behind), st.Pending)
