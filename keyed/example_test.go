@@ -101,10 +101,9 @@ func ExampleMap_Clear() {
 			panic(err) // stopped, or too many pending
 		}
 	}
-	fmt.Println("cleared:", prices.Clear())
+	prices.Clear()
 	fmt.Println("left:", prices.Len(), "pending:", timer.Pending())
 	// Output:
-	// cleared: 3
 	// left: 0 pending: 0
 }
 

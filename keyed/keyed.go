@@ -252,10 +252,12 @@ func (m *Map[K, V]) Remove(key K) (V, bool) {
 	return value, true
 }
 
-// Clear removes all keys, and returns how many had not expired. Expired is not called for these. A key that
-// is set during the call is either removed or kept. Clear costs as much as removing each key, and locks a
-// part of the keys at a time.
-func (m *Map[K, V]) Clear() (n int) {
+// Clear removes all keys. Expired is not called for them, unless they have just expired. A key that is set during the
+// call is either removed or kept. Clear costs as much as removing each key, and locks a part of the keys at a time.
+func (m *Map[K, V]) Clear() { m.clear() }
+
+// clear is Clear. It returns how many keys had not expired.
+func (m *Map[K, V]) clear() (n int) {
 	m.checkMade()
 	for i := range m.shards {
 		n += m.shards[i].clear()

@@ -97,7 +97,7 @@ func TestMapModel(t *testing.T) {
 					clear(ends)
 					mu.Unlock()
 				case 6:
-					require.Equal(t, len(model), m.Clear())
+					require.Equal(t, len(model), m.clear())
 					clear(model)
 				}
 				value, ok := m.Get(key)
@@ -200,8 +200,8 @@ func TestMapAfterStop(t *testing.T) {
 			_, ok = m.Remove(key)
 			require.False(t, ok)
 		}
-		require.Equal(t, 6, m.Clear())
-		require.Zero(t, m.Clear())
+		require.Equal(t, 6, m.clear())
+		require.Zero(t, m.clear())
 		require.Zero(t, m.Len())
 		require.Equal(t, hashedwheel.Stats{Accepted: 10, Returned: 10, Rejected: 22}, outcomes(timer))
 
@@ -242,7 +242,7 @@ func testRunAfterStop(t *testing.T) {
 	m = New(timer, func(string, int) { t.Error("the value has been removed") })
 	require.NoError(t, m.Set("a", 1, time.Hour))
 	left = timer.Stop()
-	require.Equal(t, 1, m.Clear())
+	require.Equal(t, 1, m.clear())
 	run(left)
 }
 
@@ -344,7 +344,7 @@ func TestMapClearMeetsExpiry(t *testing.T) {
 		m := New(newTimer(t), func(key string, value int) { ends = append(ends, fmt.Sprint(key, value)) })
 		expire := setExpired(t, m, "a", 1)
 		require.NoError(t, m.Set("b", 2, time.Hour))
-		require.Equal(t, 1, m.Clear())
+		require.Equal(t, 1, m.clear())
 		require.Zero(t, m.Len())
 		require.NoError(t, m.Set("a", 3, time.Hour))
 		expire()
@@ -445,7 +445,7 @@ func TestMapStats(t *testing.T) {
 		pass(tick)
 		require.Equal(t, hashedwheel.Stats{Pending: 8, Accepted: 10, Expired: 1, Canceled: 1}, outcomes(timer))
 		require.NoError(t, m.Set(0, 0, time.Hour))
-		require.Equal(t, 9, m.Clear())
+		require.Equal(t, 9, m.clear())
 		require.NoError(t, m.Set(0, 0, time.Hour))
 		require.Len(t, timer.Stop(), 1)
 		require.Equal(t, hashedwheel.Stats{Accepted: 12, Expired: 1, Canceled: 10, Returned: 1}, outcomes(timer))
@@ -491,17 +491,17 @@ func TestMapClear(t *testing.T) {
 		m = New(timer, func(key, value int) {
 			ends <- value
 			if key == -1 {
-				assert.Equal(t, keys-1, m.Clear(), "from inside")
+				assert.Equal(t, keys-1, m.clear(), "from inside")
 			}
 		})
-		require.Zero(t, m.Clear())
+		require.Zero(t, m.clear())
 		for i := range keys {
 			require.NoError(t, m.Set(i, i, time.Duration(i+1)*tick))
 		}
 		pass(10 * tick)
 		require.Len(t, ends, 10)
-		require.Equal(t, keys-10, m.Clear())
-		require.Zero(t, m.Clear())
+		require.Equal(t, keys-10, m.clear())
+		require.Zero(t, m.clear())
 		require.Zero(t, m.Len())
 		require.Zero(t, timer.Pending())
 		for i := range keys {

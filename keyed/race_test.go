@@ -150,7 +150,7 @@ func (r *race) act(rnd *rand.Rand, value int) {
 		check(r.m.Get(key))
 	}
 	if rnd.IntN(30) == 0 {
-		r.cleared.Add(int32(r.m.Clear()))
+		r.cleared.Add(int32(r.m.clear()))
 	}
 	if rnd.IntN(10) == 0 {
 		time.Sleep(time.Duration(rnd.IntN(50)) * time.Microsecond)
@@ -285,7 +285,7 @@ func TestMapClearRace(t *testing.T) {
 				for i := range keys {
 					assert.NoError(t, m.Set(p*keys+i, i, time.Hour))
 					if rnd.IntN(50) == 0 {
-						now.Add(int64(m.Clear()))
+						now.Add(int64(m.clear()))
 					}
 				}
 			})
@@ -299,7 +299,7 @@ func TestMapClearRace(t *testing.T) {
 			_, ok := m.Touch(key, 2*time.Hour)
 			require.True(t, ok)
 		}
-		require.Equal(t, len(left), m.Clear())
+		require.Equal(t, len(left), m.clear())
 		require.Zero(t, timer.Pending())
 		cleared += int(now.Load())
 		kept += len(left)
@@ -325,7 +325,7 @@ func TestMapClearMeetsExpiryRace(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			yield(before)
-			cleared = m.Clear()
+			cleared = m.clear()
 		})
 		yield(wait)
 		assert.NoError(t, m.Set(1, 2, time.Hour))
@@ -341,7 +341,7 @@ func TestMapClearMeetsExpiryRace(t *testing.T) {
 		expired += over
 		removed += cleared
 		replaced += 2 - armed
-		kept += m.Clear()
+		kept += m.clear()
 	}
 	t.Logf("%d expired, %d removed, %d replaced, %d kept", expired, removed, replaced, kept)
 	require.True(t, seen(), "the test did not see every outcome")

@@ -211,7 +211,7 @@ func TestStepsClear(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		s.set(1, 0)
 		tickAway(0)
-		s.Go(func() { s.cleared = s.m.Clear() })
+		s.Go(func() { s.cleared = s.m.clear() })
 		s.Go(func() { s.set(2, hour) })
 		s.race(tick)
 	})
@@ -291,7 +291,7 @@ func TestStepsStop(t *testing.T) {
 			tickAway(1)
 			s.Go(func() {
 				if clear {
-					s.cleared = s.m.Clear()
+					s.cleared = s.m.clear()
 				} else {
 					s.remove()
 				}
