@@ -9,12 +9,13 @@ import (
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/clock"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // NewTimer makes one allocation besides the channel, as in package time. After that nothing allocates, except
 // the first use of package time.
 func TestAllocations(t *testing.T) {
-	if raceDetector {
+	if testkit.RaceDetector() {
 		t.Skip("under the race detector sync.Pool forgets at random")
 	}
 	channel := testing.AllocsPerRun(100, func() { sink = make(chan time.Time, 1) })
@@ -46,7 +47,7 @@ var sink chan time.Time
 
 // A beat allocates nothing, whether it is received or not.
 func TestBeatAllocatesNothing(t *testing.T) {
-	if raceDetector {
+	if testkit.RaceDetector() {
 		t.Skip("under the race detector sync.Pool forgets at random")
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,6 @@ package clock_test
 
 import (
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -14,22 +13,12 @@ import (
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/clock"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // The races run on real time, on a wheel whose tick is about as long as the delays. So expiry on the wheel, expiry
 // on package time, Stop, Reset, receives, and Stop of the wheel all race.
 const raceTick = 50 * time.Microsecond
-
-// stressTime returns how long a race test runs: HASHEDWHEEL_STRESS, or a fraction of a second.
-func stressTime(t testing.TB) time.Duration {
-	t.Helper()
-	if s := os.Getenv("HASHEDWHEEL_STRESS"); s != "" {
-		d, err := time.ParseDuration(s)
-		require.NoError(t, err)
-		return d
-	}
-	return 200 * time.Millisecond
-}
 
 func raceDelay() time.Duration { return rand.N(2 * raceTick) }
 
@@ -43,7 +32,7 @@ func spin() {
 // rounds calls round again and again for the stress time, each time with a new wheel. It stops half of the
 // wheels while round runs.
 func rounds(t *testing.T, round func(on *clock.Clock)) {
-	for n, end := 0, time.Now().Add(stressTime(t)); n < 4 || time.Now().Before(end); n++ {
+	for n, end := 0, time.Now().Add(testkit.StressTime(t)); n < 4 || time.Now().Before(end); n++ {
 		wheel, err := hashedwheel.New(hashedwheel.WithTick(raceTick), hashedwheel.WithWheelSize(16))
 		require.NoError(t, err)
 		var wg sync.WaitGroup

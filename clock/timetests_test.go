@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // dropped names the tests of package time that cannot run here, with the reasons.
@@ -69,7 +71,7 @@ func TestTestsOfPackageTime(t *testing.T) {
 
 	// One at a time: some load the machine, and others measure.
 	args := []string{"test", "-overlay", list, "-vet=off", "-count=1", "-timeout=2m", "-parallel=1", "-v"}
-	if raceDetector {
+	if testkit.RaceDetector() {
 		args = append(args, "-race") // takes a minute
 	}
 	start := time.Now()

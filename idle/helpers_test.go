@@ -2,7 +2,6 @@ package idle
 
 import (
 	"net"
-	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -113,15 +112,3 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 
 func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
-
-// stressTime returns how long a race test runs: HASHEDWHEEL_STRESS, or a fraction of a second.
-func stressTime(t testing.TB) time.Duration {
-	t.Helper()
-	s := os.Getenv("HASHEDWHEEL_STRESS")
-	if s == "" {
-		return 200 * ms
-	}
-	d, err := time.ParseDuration(s)
-	require.NoError(t, err, "HASHEDWHEEL_STRESS")
-	return d
-}

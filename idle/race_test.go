@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -59,7 +60,7 @@ func TestRace(t *testing.T) {
 	require.NoError(t, err)
 	defer tcp.Close()
 	start := time.Now()
-	end := start.Add(stressTime(t))
+	end := start.Add(testkit.StressTime(t))
 	var conns, byUser, idle atomic.Uint64
 	var closes, closeCalls atomic.Int64
 	var users sync.WaitGroup
@@ -184,7 +185,7 @@ func TestDeadlineOnlyAdvances(t *testing.T) {
 	for range 4 {
 		writers.Go(func() {
 			b := make([]byte, 1)
-			for time.Since(start) < stressTime(t) && !t.Failed() {
+			for time.Since(start) < testkit.StressTime(t) && !t.Failed() {
 				began := int64(time.Since(start))
 				c.Write(b)
 				latest := written.Load()

@@ -74,6 +74,9 @@ func TestCallsOutliveOutages(t *testing.T) {
 
 // TestLostAnswers withholds half of the answers, so that many orders are sent again.
 func TestLostAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second of real time: runs without -short")
+	}
 	t.Parallel()
 	r := mustCall(t, "-count=100", "-over=100ms", "-outages=0", "-callers=100", "-timeout=50ms", "-mute=0.5", "-busy=0.3", "-max=50ms", "-jitter=equal")
 	require.Len(t, r.ledger, 100)

@@ -22,7 +22,11 @@ const far = 60 * time.Second
 
 // The program uses real files and virtual time.
 func TestFiles(t *testing.T) {
-	for _, args := range []string{"-files=20", "-files=10 -maxwait=0 -tick=7ms", "-files=3 -interval=1ms -quiet=1ms -tick=1ms"} {
+	all := []string{"-files=20", "-files=10 -maxwait=0 -tick=7ms", "-files=3 -interval=1ms -quiet=1ms -tick=1ms"}
+	if testing.Short() {
+		all = all[:1]
+	}
+	for _, args := range all {
 		t.Run(args, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var stdout, stderr bytes.Buffer
