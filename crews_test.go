@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // blockOne arms a task for the next tick that blocks until the channel is closed.
@@ -183,7 +185,7 @@ func TestWaitingOnesAreReleased(t *testing.T) {
 	}
 	for _, opts := range []func(chan struct{}) []Option{
 		func(chan struct{}) []Option { return []Option{WithMaxConcurrency(1)} },
-		func(chan struct{}) []Option { return []Option{WithExecutor(new(pool).submit)} },
+		func(chan struct{}) []Option { return []Option{WithExecutor(new(testkit.Pool).Submit)} },
 		func(release chan struct{}) []Option { return []Option{WithExecutor(block(release))} },
 	} {
 		for _, reset := range []bool{false, true} {

@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // A wrong option is an error that names it, its value and what is allowed.
@@ -97,42 +99,12 @@ func TestEmptyTimerIsSmall(t *testing.T) {
 	}
 }
 
-// A pool keeps the functions that are submitted until runAll runs them.
-type pool struct {
-	mu   sync.Mutex
-	held []func()
-}
-
-func (p *pool) submit(run func()) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.held = append(p.held, run)
-	return nil
-}
-
-// take removes the functions from the pool and returns them.
-func (p *pool) take() []func() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	held := p.held
-	p.held = nil
-	return held
-}
-
-func (p *pool) runAll() (n int) {
-	for _, run := range p.take() {
-		run()
-		n++
-	}
-	return n
-}
-
 // While the executor holds a task, the timeout is pending. It can be canceled, reset and returned by Stop.
 func TestExecutorHoldsTasks(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
-		var p pool
-		timer := newTimer(t, WithTick(tick), WithExecutor(p.submit))
+		var p testkit.Pool
+		timer := newTimer(t, WithTick(tick), WithExecutor(p.Submit))
 		var fired moments
 		var all []*Timeout
 		for range 6 {
@@ -142,7 +114,7 @@ func TestExecutorHoldsTasks(t *testing.T) {
 		}
 		runs, canceled, moved, again, runsToo, runsAlso := all[0], all[1], all[2], all[3], all[4], all[5]
 		pass(10 * tick)
-		held := p.take()
+		held := p.Take()
 		require.Len(t, held, 6)
 		require.Empty(t, fired.all())
 		require.Equal(t, 6, timer.Pending())
@@ -167,11 +139,11 @@ func TestExecutorHoldsTasks(t *testing.T) {
 		require.True(t, runs.IsExpired() && runsToo.IsExpired() && runsAlso.IsExpired())
 
 		pass(5 * tick)
-		require.Equal(t, 1, p.runAll())
+		require.Equal(t, 1, p.RunAll())
 		require.Len(t, fired.all(), 4)
 		require.True(t, moved.IsExpired())
 		pass(15 * tick)
-		held = p.take()
+		held = p.Take()
 		require.Len(t, held, 1)
 		require.Equal(t, []*Timeout{again}, timer.Stop())
 		held[0]()
@@ -183,14 +155,14 @@ func TestExecutorHoldsTasks(t *testing.T) {
 // Nothing keeps a canceled timeout alive. The function that was submitted for it runs the next due task instead.
 func TestExecutorForgetsCanceled(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		var p pool
-		timer := newTimer(t, WithTick(time.Millisecond), WithExecutor(p.submit), WithMaxConcurrency(1))
+		var p testkit.Pool
+		timer := newTimer(t, WithTick(time.Millisecond), WithExecutor(p.Submit), WithMaxConcurrency(1))
 		to, err := timer.AfterFunc(0, nop)
 		require.NoError(t, err)
 		_, err = timer.AfterFunc(2*time.Millisecond, nop) // a tick later, because timeouts of one tick have no order
 		require.NoError(t, err)
 		pass(5 * time.Millisecond)
-		held := p.take()
+		held := p.Take()
 		require.Len(t, held, 1, "one at a time")
 		gone := weak.Make(to)
 		require.True(t, to.Cancel())
@@ -200,7 +172,7 @@ func TestExecutorForgetsCanceled(t *testing.T) {
 		held[0]()
 		require.Zero(t, timer.Pending())
 		pass(time.Millisecond)
-		require.Zero(t, p.runAll(), "nothing is left")
+		require.Zero(t, p.RunAll(), "nothing is left")
 	})
 }
 
@@ -275,8 +247,8 @@ func TestExecutorAndMaxConcurrency(t *testing.T) {
 // Canceled is called even while the executor has as many tasks as the limit allows.
 func TestExecutorFullNotifiesCancelers(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		var p pool
-		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(5), WithExecutor(p.submit))
+		var p testkit.Pool
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(5), WithExecutor(p.Submit))
 		release := make(chan struct{})
 		for range 6 {
 			_, err := timer.AfterFunc(0, nop)
@@ -295,7 +267,7 @@ func TestExecutorFullNotifiesCancelers(t *testing.T) {
 		require.Equal(t, 3, toldOf(notices))
 		close(release)
 		timer.Stop()
-		p.runAll()
+		p.RunAll()
 	})
 }
 
@@ -326,8 +298,8 @@ func TestExecutorIsGivenNoCanceled(t *testing.T) {
 	for _, reset := range []bool{false, true} {
 		virtual(t, func(t *testing.T) {
 			const tick, n, limit = time.Millisecond, 100, 5
-			var p pool
-			opts := []Option{WithTick(tick), WithExecutor(p.submit)}
+			var p testkit.Pool
+			opts := []Option{WithTick(tick), WithExecutor(p.Submit)}
 			if !reset {
 				opts = append(opts, WithMaxConcurrency(limit)) // so that the others wait to be submitted
 			}
@@ -353,7 +325,7 @@ func TestExecutorIsGivenNoCanceled(t *testing.T) {
 			}
 			clear(all)
 			pass(20 * tick)
-			given := p.take()
+			given := p.Take()
 			if reset {
 				require.Len(t, given, 2*n)
 			} else {
@@ -367,7 +339,7 @@ func TestExecutorIsGivenNoCanceled(t *testing.T) {
 				run()
 			}
 			synctest.Wait()
-			require.Zero(t, p.runAll())
+			require.Zero(t, p.RunAll())
 		})
 	}
 }

@@ -17,6 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// The tests in this file run on real time, because they test races: in a bubble, time stands still while goroutines
+// compute. They sleep for random times, so that what races meets at different moments, and assert no time.
+
 // Goroutines arm, cancel, reset and close at the same time, on real time, also beyond the limit and while the timer
 // is stopped. After Close no timeout of the group is pending, no task of it is started, and the counts add up.
 func TestGroupRace(t *testing.T) {

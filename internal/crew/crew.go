@@ -80,7 +80,7 @@ type Crew[T comparable] struct {
 	// Guarded by mu.
 	mu       sync.Mutex
 	due      list[T]
-	hands    int           // runners, also those that have not taken their first item yet
+	hands    int           // runners, including the fresh ones
 	fresh    int           // how many of hands have not taken their first item yet
 	coming   int           // how many of fresh an executor still has, except for those whose items were removed
 	live     []*runner[T]  // the others, in no order
@@ -347,7 +347,7 @@ func (c *Crew[T]) Running() (tasks, goroutines int) {
 	return len(c.live), goroutines
 }
 
-// Waiting returns the number of items on the list.
+// Waiting returns the number of items on the list. For tests.
 func (c *Crew[T]) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

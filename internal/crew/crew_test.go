@@ -256,8 +256,8 @@ func TestFewRunnersAreKept(t *testing.T) {
 	})
 }
 
-// Close returns the tasks that wait, in all places: on the list, and those that a runner has taken alone or in a
-// group. None of them starts any more, and the tasks that run go on.
+// Close returns the tasks that wait. A task may wait on the list, or a runner may have taken it alone or in a group.
+// None of them starts any more, and the tasks that run go on.
 func TestClose(t *testing.T) {
 	const tick = time.Millisecond
 	for _, group := range []bool{false, true} {

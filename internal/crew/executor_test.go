@@ -3,7 +3,6 @@ package crew
 import (
 	"errors"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // executor has submit run the tasks of the crew. The panics of submit go to h.panicked too, and are counted.
@@ -27,55 +28,25 @@ func (h *fake) executor(submit func(run func()) error) *Executor[*task] {
 	})
 }
 
-// A pool keeps the functions that are submitted.
-type pool struct {
-	mu   sync.Mutex
-	held []func()
-}
-
-func (p *pool) submit(run func()) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.held = append(p.held, run)
-	return nil
-}
-
-// take removes the functions from the pool and returns them.
-func (p *pool) take() []func() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	held := p.held
-	p.held = nil
-	return held
-}
-
-func (p *pool) runAll() (n int) {
-	for _, run := range p.take() {
-		run()
-		n++
-	}
-	return n
-}
-
 // When a job has ended, in any way, there is room for one more job, and not for two. A call after the first has no
 // effect.
 func TestExecutorCountsJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pool
+		var p testkit.Pool
 		h := newFake(t, time.Millisecond)
 		h.crew.Limit = 1
-		h.executor(p.submit)
+		h.executor(p.Submit)
 		h.addFunc(1, nil)
 		synctest.Wait()
 		require.Equal(t, 1, h.hands())
-		job := p.take()[0]
+		job := p.Take()[0]
 		job()
 		job()
 		require.Zero(t, h.hands())
 
 		w := h.addFunc(1, nil)[0]
 		synctest.Wait()
-		job = p.take()[0]
+		job = p.Take()[0]
 		require.True(t, h.remove(w))
 		synctest.Wait()
 		require.Equal(t, 1, h.hands(), "the pool still has the job")
@@ -86,12 +57,12 @@ func TestExecutorCountsJobs(t *testing.T) {
 			h.addFunc(2, end)
 			for range 2 {
 				synctest.Wait()
-				held := p.take()
+				held := p.Take()
 				require.Len(t, held, 1)
 				go held[0]()
 			}
 			synctest.Wait()
-			require.Empty(t, p.take())
+			require.Empty(t, p.Take())
 			require.Zero(t, h.hands())
 		}
 		require.EqualValues(t, 5, h.crew.Started())
@@ -237,19 +208,19 @@ func TestRefusedCountsOnce(t *testing.T) {
 // The executor drops functions, and their tasks are removed. Each task that is added later gets a function.
 func TestDroppedFunctionsOfCanceledOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pool
+		var p testkit.Pool
 		h := newFake(t, time.Millisecond)
-		h.executor(p.submit)
+		h.executor(p.Submit)
 		all := h.addFunc(100, nil)
 		synctest.Wait()
-		require.Len(t, p.take(), 100)
+		require.Len(t, p.Take(), 100)
 		for _, w := range all {
 			require.True(t, h.remove(w))
 		}
 		for n := range 5 {
 			h.addFunc(1, nil)
 			synctest.Wait()
-			require.Equal(t, 1, p.runAll())
+			require.Equal(t, 1, p.RunAll())
 			require.EqualValues(t, n+1, h.crew.Started())
 		}
 	})
@@ -262,14 +233,14 @@ func TestExecutorIsGivenAll(t *testing.T) {
 	for _, stuck := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			const n = 10 * maxSubmits
-			var p pool
+			var p testkit.Pool
 			release := make(chan struct{})
 			h := newFake(t, time.Millisecond)
 			x := h.executor(func(run func()) error {
 				if stuck {
 					<-release
 				}
-				return p.submit(run)
+				return p.Submit(run)
 			})
 			h.addFunc(n, nil)
 			pass(time.Second)
@@ -282,19 +253,19 @@ func TestExecutorIsGivenAll(t *testing.T) {
 				<-h.crew.UntilIdle()
 				close(release)
 				synctest.Wait()
-				require.Equal(t, maxSubmits, p.runAll(), "no more are submitted after Close")
+				require.Equal(t, maxSubmits, p.RunAll(), "no more are submitted after Close")
 				require.Zero(t, h.crew.Started())
 				return
 			}
 			require.Equal(t, n, h.crew.Waiting())
-			held := p.take()
+			held := p.Take()
 			require.Len(t, held, n)
 			for i, run := range held {
 				run()
 				require.EqualValues(t, i+1, h.crew.Started())
 			}
 			synctest.Wait()
-			require.Zero(t, p.runAll())
+			require.Zero(t, p.RunAll())
 			require.EqualValues(t, n, h.crew.Started())
 			close(release)
 		})

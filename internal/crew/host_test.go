@@ -41,7 +41,7 @@ func (w *task) is() state {
 	return w.state
 }
 
-// move changes the state, and reports whether it was one of those that are allowed.
+// move changes the state if it is one of from, and reports whether it did.
 func (w *task) move(to state, from ...state) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

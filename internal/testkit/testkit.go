@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,4 +125,36 @@ func HeapInUse() uint64 {
 func RaceDetector() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// A Pool keeps the functions that are submitted to it.
+type Pool struct {
+	mu   sync.Mutex
+	held []func()
+}
+
+// Submit takes a function. It has the type that an executor needs.
+func (p *Pool) Submit(run func()) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = append(p.held, run)
+	return nil
+}
+
+// Take removes the functions from the pool and returns them.
+func (p *Pool) Take() []func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held := p.held
+	p.held = nil
+	return held
+}
+
+// RunAll runs the functions one after another, and returns their number.
+func (p *Pool) RunAll() (n int) {
+	for _, run := range p.Take() {
+		run()
+		n++
+	}
+	return n
 }

@@ -533,7 +533,7 @@ var mutations = []mutation{
 	{21, "pruning rechecks one kept timeout for each one armed, not two", "prune.go",
 		"maxRechecked = 2 * pruneEvery", "maxRechecked = pruneEvery",
 		"TestChurnBesideLongLived"},
-	{21, "pruning rechecks those that were kept last", "mpsc.go",
+	{21, "pruning rechecks the timeouts that were kept last", "mpsc.go",
 		"\t\tl.last.next = seg\n\t}\n\tl.last = seg\n", "\t\tseg.next = l.first\n\t\tl.first = seg\n\t}\n\tl.last = l.first\n",
 		"TestChurnBesideLongLived"},
 	{21, "pruning puts all that it keeps into one segment", "prune.go",

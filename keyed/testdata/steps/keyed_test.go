@@ -39,7 +39,7 @@ type scene struct {
 	cleared int   // how many Clear has removed
 	foreign bool  // expired was called for another key
 	others  int   // how many other timeouts were armed, and canceled before the race
-	late    []int // those that must not expire
+	late    []int // values that must not expire
 	left    []*hashedwheel.Timeout
 }
 
