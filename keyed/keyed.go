@@ -180,11 +180,13 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) err
 	if key != key {
 		return errNotEqual
 	}
-	if old := s.items[key]; old != nil && old.timeout.IsCanceled() {
-		// Stop has ended the old item, so it stays. Its Reset fails. That of the spare item might not, as long as Stop
-		// has not taken it off the queue.
-		_, err := old.timeout.Reset(delay)
-		return err
+	if old := s.items[key]; old != nil && !old.timeout.IsExpired() {
+		// It is not alive, or Move has failed, so Stop has ended the old item, or is about to. It stays in the map. Without
+		// this, the spare item might take its place, as long as Stop has not taken that off the queue.
+		if old.timeout.IsCanceled() {
+			_, _ = old.timeout.Reset(delay) // fails, and counts as rejected; a Move that finds Stop at work counts too
+		}
+		return hashedwheel.ErrStopped
 	}
 	it := s.spare
 	if it == nil {

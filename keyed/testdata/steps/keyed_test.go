@@ -325,3 +325,19 @@ func TestStepsStopAndSpare(t *testing.T) {
 		})
 	}
 }
+
+// As TestStepsStopAndSpare, but the timeout of the key is in a bucket, and is to be moved to an earlier tick. So Set
+// finds the gate of Stop shut while the timeout is still pending.
+func TestStepsStopAndSpareEarlier(t *testing.T) {
+	search(t, plain, plain, func(s *scene) {
+		s.others++
+		require.NoError(s, s.m.Set(-1, 0, hour))
+		s.set(1, hour)
+		time.Sleep(2 * tick)
+		synctest.Wait()
+		s.m.Remove(-1) // the spare item is on the queue
+		s.Go(func() { s.set(2, hour/2) })
+		s.Go(func() { s.stop(false) })
+		s.race(0)
+	})
+}
