@@ -25,6 +25,9 @@ func (c *Calls) Call(f func()) { c.crew.Add(&call{f}) }
 // UntilIdle returns a channel that is closed when all calls have been made.
 func (c *Calls) UntilIdle() <-chan struct{} { return c.crew.UntilIdle() }
 
+// Trim frees the memory that is kept for reuse: see Crew.Trim.
+func (c *Calls) Trim() { c.crew.Trim() }
+
 // Goroutines returns the number of goroutines.
 func (c *Calls) Goroutines() int {
 	_, goroutines := c.crew.Running()

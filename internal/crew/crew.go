@@ -86,6 +86,8 @@ type Crew[T comparable] struct {
 	live     []*runner[T]  // the others, in no order
 	holding  []*runner[T]  // those of live that hold a group, in no order
 	spare    []*runner[T]  // for reuse, at most maxEager
+	ready    int           // for how many chunks in a row the crew is prepared
+	trimming bool          // Trim was called, and nothing has been added since
 	idle     chan struct{} // closed when the crew has become idle; nil if no goroutine waits for that
 	watch    *time.Timer   // calls check
 	watching bool          // watch is armed
@@ -120,19 +122,21 @@ func (c *Crew[T]) Add(item T) {
 	c.call(waited)
 }
 
-// addChunk is Add for the items that a feeder has collected. It returns an empty chunk for reuse, or nil.
-func (c *Crew[T]) addChunk(k *chunk[T]) (empty *chunk[T]) {
+// addChunk is Add for the items that a feeder has collected. It returns an empty chunk for reuse, or nil, and the
+// value of ready.
+func (c *Crew[T]) addChunk(k *chunk[T]) (empty *chunk[T], ready int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	waited := c.due.n > 0
 	empty = c.due.addChunk(k)
 	c.call(waited)
-	return empty
+	return empty, c.ready
 }
 
 // call gets a runner for items that were added, if needed. Waited says that others were on the list already.
 // Called with mu held.
 func (c *Crew[T]) call(waited bool) {
+	c.trimming = false
 	switch {
 	case c.closed.Load():
 		return
@@ -278,15 +282,94 @@ func (c *Crew[T]) dismiss(rn *runner[T]) {
 	c.hands--
 	rn.endTask()
 	rn.skip, rn.again, rn.crashed = 0, false, false
-	if len(c.spare) < maxEager {
-		c.spare = append(c.spare, rn)
-	}
+	c.keep(rn)
 	if c.due.n == 0 && len(c.holding) == 0 {
 		c.endWatch()
+	}
+	if c.trimming {
+		c.trim()
 	}
 	c.checkIdle()
 	if c.outside != nil {
 		c.outside()
+	}
+}
+
+// keep keeps a runner for reuse. Called with mu held.
+func (c *Crew[T]) keep(rn *runner[T]) {
+	if len(c.spare) < maxEager {
+		c.spare = append(c.spare, rn)
+	}
+}
+
+// prepare makes the crew ready for n chunks in a row, which are at most maxReady. From then on, adding them and running
+// their tasks allocates nothing, even if all of them wait on the list at the same time.
+//
+// Each chunk that is added starts at most one runner, and a runner may take a chunk for its group. So the crew needs
+// two chunks for each. One more runner may be about to end.
+func (c *Crew[T]) prepare(n int) {
+	chunks, runners := c.missing(2*n, min(n+1, maxEager))
+	for i := range chunks { // without the lock, because allocating may have to wait for the garbage collector
+		chunks[i] = new(chunk[T])
+	}
+	for i := range runners {
+		runners[i] = &runner[T]{crew: c}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.trimming || c.closed.Load() {
+		return
+	}
+	c.ready = n
+	c.due.grow(2 * n)
+	c.live, c.holding, c.spare = grown(c.live, n+1), grown(c.holding, n+1), grown(c.spare, n+1)
+	for _, k := range chunks {
+		c.due.recycle(k)
+	}
+	for _, rn := range runners {
+		c.keep(rn)
+	}
+}
+
+// missing returns empty slots: as many as the crew lacks until it has so many chunks and runners.
+func (c *Crew[T]) missing(chunks, runners int) ([]*chunk[T], []*runner[T]) {
+	c.mu.Lock()
+	chunks -= c.due.allChunks() + len(c.holding)
+	runners -= len(c.live) + len(c.spare)
+	c.mu.Unlock()
+	return make([]*chunk[T], max(chunks, 0)), make([]*runner[T], max(runners, 0))
+}
+
+// grown returns s with a capacity of at least n. Unlike slices.Grow it never allocates more than that.
+func grown[E any](s []E, n int) []E {
+	if cap(s) >= n {
+		return s
+	}
+	return append(make([]E, 0, n), s...)
+}
+
+// Trim frees the memory that the crew keeps for reuse, unless items wait. What running tasks need is freed when the
+// last of them is over, unless an item is added before.
+func (c *Crew[T]) Trim() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trimming = true
+	c.trim()
+}
+
+// trim is Trim for a caller that holds mu.
+func (c *Crew[T]) trim() {
+	if c.due.n > 0 {
+		return
+	}
+	c.due.trim()
+	c.spare, c.ready = nil, 0
+	if len(c.live) > 0 {
+		return
+	}
+	c.live, c.holding = nil, nil
+	if !c.watching {
+		c.watch = nil
 	}
 }
 

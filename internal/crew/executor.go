@@ -45,6 +45,9 @@ func (x *Executor[T]) Unsubmitted() uint64 { return x.unsubmitted.Load() }
 // Goroutines returns the number of goroutines that call submit.
 func (x *Executor[T]) Goroutines() int { return x.submitters.Goroutines() }
 
+// Trim frees the memory that is kept to call submit: see Crew.Trim. The crew is trimmed on its own.
+func (x *Executor[T]) Trim() { x.submitters.Trim() }
+
 // want sees to it that a turn waits for a submitter for each runner that is wanted, up to maxSubmits. So it takes
 // the same time, however many are wanted. Called with the lock of crew held.
 func (x *Executor[T]) want() {

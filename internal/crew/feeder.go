@@ -4,9 +4,15 @@ package crew
 // holds it for a moment only. Owned by one goroutine, the only one that adds items to the crew.
 type Feeder[T comparable] struct {
 	crew  *Crew[T]
-	chunk *chunk[T] // nil, or what was collected since the last flush
+	chunk *chunk[T] // nil, or what was collected and not handed over yet
 	next  uint32    // the position of the item that is collected next; wraps around
+
+	handed  int  // how many chunks were handed over since the last flush, at most maxReady
+	unready bool // the crew is prepared for fewer
 }
+
+// maxReady bounds for how many chunks in a row a crew is prepared. For each it keeps two spare chunks.
+const maxReady = maxSpare / 2
 
 // NewFeeder returns a feeder for a crew.
 func NewFeeder[T comparable](c *Crew[T]) Feeder[T] { return Feeder[T]{crew: c} }
@@ -26,11 +32,11 @@ func (f *Feeder[T]) Add(item T) {
 	k.put(item)
 	f.next++
 	if k.end == chunkLen {
-		f.Flush()
+		f.handOver()
 	}
 }
 
-// Has reports whether an item with this position was collected since the last flush.
+// Has reports whether an item with this position was collected and not handed over yet.
 func (f *Feeder[T]) Has(pos uint32) bool {
 	return f.chunk != nil && f.chunk.n > 0 && pos-f.chunk.base < chunkLen
 }
@@ -43,9 +49,33 @@ func (f *Feeder[T]) Remove(item T, pos uint32) {
 	f.crew.Remove(item, pos)
 }
 
-// Flush hands over what was collected. It does not wait for the tasks.
+// Flush hands over what was collected. It does not wait for the tasks. After that it prepares the crew: as many items
+// can be collected and handed over again without an allocation.
 func (f *Feeder[T]) Flush() {
 	if f.chunk != nil && f.chunk.n > 0 {
-		f.chunk = f.crew.addChunk(f.chunk)
+		f.handOver()
 	}
+	if f.unready {
+		f.crew.prepare(f.handed)
+	}
+	if f.handed > 0 && f.chunk == nil {
+		f.chunk = new(chunk[T])
+	}
+	f.handed, f.unready = 0, false
+}
+
+// handOver hands over the chunk, which must not be empty.
+func (f *Feeder[T]) handOver() {
+	f.handed = min(f.handed+1, maxReady)
+	var ready int
+	f.chunk, ready = f.crew.addChunk(f.chunk)
+	f.unready = ready < f.handed
+}
+
+// Trim frees the memory that the feeder and its crew keep for reuse: see Crew.Trim.
+func (f *Feeder[T]) Trim() {
+	if f.chunk != nil && f.chunk.n == 0 {
+		f.chunk = nil
+	}
+	f.crew.Trim()
 }

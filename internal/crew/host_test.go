@@ -174,6 +174,13 @@ func (h *fake) remove(w *task) bool {
 	return true
 }
 
+// trim trims the feeder and the crew.
+func (h *fake) trim() {
+	h.gate.Lock()
+	defer h.gate.Unlock()
+	h.feeder.Trim()
+}
+
 // close closes the crew, and returns the tasks that do not run any more.
 func (h *fake) close() (rest []*task) {
 	h.gate.Lock()

@@ -22,8 +22,8 @@ const (
 	// largest number of items that a runner takes at a time.
 	chunkLen = 64
 
-	// maxSpare is the number of chunks that a list keeps for reuse, which take 9 KB.
-	maxSpare = 16
+	// maxSpare is the number of chunks that a list keeps for reuse until it is trimmed, which take 18 KB.
+	maxSpare = 32
 )
 
 // A chunk holds items with positions near each other.
@@ -125,6 +125,18 @@ func (l *list[T]) recycle(k *chunk[T]) {
 	}
 }
 
+// allChunks returns the number of chunks, including the spare ones.
+func (l *list[T]) allChunks() int { return len(l.chunks) - l.head + len(l.spare) }
+
+// grow makes room for n chunks, on the list and among the spare ones.
+func (l *list[T]) grow(n int) {
+	l.chunks = grown(l.chunks, min(2*n+1, chunkLen)) // insert moves them when more than half of the array is free
+	l.spare = grown(l.spare, n)
+}
+
+// trim frees what the list keeps for reuse. The list must be empty.
+func (l *list[T]) trim() { l.chunks, l.head, l.spare = nil, 0, nil }
+
 // insert inserts a chunk at index i.
 func (l *list[T]) insert(i int, k *chunk[T]) {
 	if l.head > len(l.chunks)/2 && len(l.chunks) == cap(l.chunks) { // moves them to the front instead of growing
@@ -146,7 +158,7 @@ func (l *list[T]) drop(i int) *chunk[T] {
 	if l.head++; l.head == len(l.chunks) {
 		l.chunks, l.head = l.chunks[:0], 0
 		if cap(l.chunks) > chunkLen {
-			l.chunks = nil // frees the array of a long list
+			l.chunks = make([]*chunk[T], 0, chunkLen) // frees the array of a long list
 		}
 	}
 	return k
@@ -227,16 +239,18 @@ func (l *list[T]) remove(item T, pos uint32, merge bool) bool {
 // merge moves the items of chunk i and of the one behind it to the front of chunk i. So the order of the list
 // stays, and no position of another chunk is used.
 func (l *list[T]) merge(i int) {
-	merged := l.newChunk(l.chunks[i].start())
+	merged := l.chunks[i]
+	base, n := merged.start(), 0
 	for _, k := range l.chunks[i : i+2] {
 		for k.n > 0 {
-			merged.put(k.takeOne())
+			item := k.takeOne()
+			merged.items[n] = item // this slot is free, because n items have been taken, and this one
+			n++
 		}
 	}
-	l.host.Placed(merged.items[:merged.n], merged.base)
+	merged.base, merged.from, merged.end, merged.n = base, 0, n, n
+	l.host.Placed(merged.items[:n], base)
 	l.recycle(l.drop(i + 1))
-	l.recycle(l.chunks[i])
-	l.chunks[i] = merged
 }
 
 // takeAll empties the list, and returns its items.
@@ -244,6 +258,6 @@ func (l *list[T]) takeAll() (all []T) {
 	for l.n > 0 {
 		all = append(all, l.takeOne())
 	}
-	l.spare = nil
+	l.trim()
 	return all
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Random tasks are added, removed and run, at random virtual times. They end at once, block, run again, panic or end
-// their goroutine. In the end the crew is closed. The model knows for each task how often it runs, for a crew with
-// a limit of one the order, and for a crew without a limit when the task starts at the latest. The fake host checks
-// the rest: the protocol, the limit, and that each task ends once.
+// Random tasks are added, removed and run, at random virtual times, and the crew is trimmed. They end at once, block,
+// run again, panic or end their goroutine. In the end the crew is closed. The model knows for each task how often it
+// runs, for a crew with a limit of one the order, and for a crew without a limit when the task starts at the latest.
+// The fake host checks the rest: the protocol, the limit, and that each task ends once.
 func TestModel(t *testing.T) {
 	for range sized(20, 100, 1000) {
 		synctest.Test(t, testModel)
@@ -30,7 +30,7 @@ func testModel(t *testing.T) {
 	h.crew.Eager = 1 + r.IntN(4)
 	first := uint32(r.Uint64())
 	h.crew.due.next, h.feeder.next = first, first
-	slow, burst, reruns := r.IntN(4), 1+r.IntN(400), r.IntN(2) == 0
+	slow, burst, reruns, trims := r.IntN(4), 1+r.IntN(400), r.IntN(2) == 0, r.IntN(2) == 0
 
 	// A plan is what the model knows of a task.
 	type plan struct {
@@ -81,6 +81,9 @@ func testModel(t *testing.T) {
 				p := plans[r.IntN(len(plans))]
 				p.removed = h.remove(p.task) || p.removed
 			}
+		}
+		if trims && r.IntN(3) == 0 {
+			h.trim()
 		}
 	}
 	if r.IntN(2) == 0 {

@@ -195,6 +195,26 @@ func TestStepsRemove(t *testing.T) {
 	}
 }
 
+// The crew is trimmed while items are added and runners end. Each item runs once. If nothing was added after Trim, the
+// crew keeps nothing.
+func TestStepsTrim(t *testing.T) {
+	search(t, func(s *scene) {
+		s.forget(s.items[2:])
+		s.Go(func() {
+			s.feed(s.items[:1])
+			s.feed(s.items[1:2])
+		})
+		s.Go(func() { s.crew.Trim() })
+		s.race()
+		require.Equal(s, 2, s.items[0].runs+s.items[1].runs)
+		c := &s.crew
+		if c.trimming {
+			require.True(s, c.spare == nil && c.live == nil && c.holding == nil && c.watch == nil)
+			require.True(s, c.due.spare == nil && c.due.chunks == nil)
+		}
+	})
+}
+
 // The crew is closed while a runner claims items, alone or as a group, and while items are added. Each runs or is
 // returned. What is added too late stays on the list.
 func TestStepsClose(t *testing.T) {
