@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A mill is a crew whose tasks do nothing, and which is idle between two groups of items.
+// A mill is a crew whose tasks do little, and which is idle between two groups of items.
 type mill struct {
 	*Crew[int]
 	feeder Feeder[int]
@@ -23,7 +23,11 @@ type mill struct {
 func newMill() *mill {
 	m := new(mill)
 	warmUp()
-	m.Crew, m.feeder = newLight(time.Second, func(int) { m.left.Add(-1) })
+	m.Crew, m.feeder = newLight(time.Second, func(int) {
+		m.left.Add(-1)
+		runtime.Gosched() // so that several runners have groups at the same time
+	})
+	m.Eager = maxEager // however many processors there are
 	m.Labels = pprof.WithLabels(context.Background(), pprof.Labels("a", "b"))
 	return m
 }
@@ -212,6 +216,28 @@ func TestTrimKeepsItems(t *testing.T) {
 	f.Flush()
 	f.Trim()
 	require.Equal(t, []int{1, 2}, c.Close())
+	require.True(t, c.due.chunks == nil && c.due.spare == nil, "a closed list keeps nothing")
+	f.Add(3)
+	f.Trim()
+	f.Flush()
+	require.Nil(t, c.due.spare, "a closed crew is not prepared")
+}
+
+// Trim leaves the watch alone while it is armed.
+func TestTrimWhileWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // so that no check comes but that of the test
+		var c Crew[int]
+		c.Init(numbers{}, time.Second)
+		c.hands, c.fresh = 1, 1 // a runner is on its way
+		c.Add(1)
+		c.Remove(1, 0)
+		c.Trim()
+		require.True(t, c.watching)
+		c.check()
+		require.False(t, c.watching)
+		c.Trim()
+		require.Nil(t, c.watch)
+	})
 }
 
 // If Trim is called while a task is in progress, the rest is freed when the task is over, unless an item is added
@@ -225,13 +251,14 @@ func TestTrimDuringATask(t *testing.T) {
 			pass(time.Minute)
 			h.addFunc(1, func() { time.Sleep(time.Hour) })
 			synctest.Wait()
-			c := &h.crew
+			kept := func() [3]int {
+				c := &h.crew
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return [3]int{len(c.spare), len(c.due.spare), len(c.live)}
+			}
 			h.trim()
-			c.mu.Lock()
-			require.Nil(t, c.spare)
-			require.Nil(t, c.due.spare)
-			require.Len(t, c.live, 1)
-			c.mu.Unlock()
+			require.Equal(t, [3]int{0, 0, 1}, kept())
 			if added {
 				h.addFunc(1, nil)
 				synctest.Wait()
@@ -242,9 +269,7 @@ func TestTrimDuringATask(t *testing.T) {
 				requireTrimmed(t, &h.feeder)
 				return
 			}
-			c.mu.Lock()
-			require.NotEmpty(t, c.spare)
-			c.mu.Unlock()
+			require.NotZero(t, kept()[0])
 			h.trim()
 			requireTrimmed(t, &h.feeder)
 		})

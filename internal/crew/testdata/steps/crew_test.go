@@ -195,15 +195,12 @@ func TestStepsRemove(t *testing.T) {
 	}
 }
 
-// The crew is trimmed while items are added and runners end. Each item runs once. If nothing was added after Trim, the
-// crew keeps nothing.
+// The crew is trimmed while items are added, while a runner ends, and while the feeder prepares the crew. Each item runs
+// once. If nothing was added after Trim, the crew keeps nothing.
 func TestStepsTrim(t *testing.T) {
 	search(t, func(s *scene) {
 		s.forget(s.items[2:])
-		s.Go(func() {
-			s.feed(s.items[:1])
-			s.feed(s.items[1:2])
-		})
+		s.Go(func() { s.feed(s.items[:2]) })
 		s.Go(func() { s.crew.Trim() })
 		s.race()
 		require.Equal(s, 2, s.items[0].runs+s.items[1].runs)
