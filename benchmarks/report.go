@@ -69,14 +69,17 @@ func (r *result) writeTables(w io.Writer) {
 		if len(cells) == 0 {
 			continue
 		}
+		metrics := slices.DeleteFunc(slices.Clone(work.metrics), func(m metric) bool { // older results lack some
+			return !slices.ContainsFunc(cells, func(c *cell) bool { _, ok := c.Metrics[m.name]; return ok })
+		})
 		fmt.Fprintf(w, "\n### %s\n\n`%s`: %s.\n\n| |%s tick |", work.heading(r.Short), work.name, work.about, column("GOMAXPROCS"))
-		for _, m := range work.metrics {
+		for _, m := range metrics {
 			fmt.Fprintf(w, " %s%s |", m.label(), m.unit)
 		}
-		fmt.Fprintf(w, " |\n| --- |%s --- |%s --- |\n", column("---"), strings.Repeat(" --- |", len(work.metrics)))
+		fmt.Fprintf(w, " |\n| --- |%s --- |%s --- |\n", column("---"), strings.Repeat(" --- |", len(metrics)))
 		for _, c := range cells {
 			fmt.Fprintf(w, "| %s |%s %s |", c.Peer, column(strconv.Itoa(c.Procs)), c.tick())
-			for _, m := range work.metrics {
+			for _, m := range metrics {
 				text := ""
 				if s, ok := c.Metrics[m.name]; ok {
 					text = s.text(len(c.Runs))

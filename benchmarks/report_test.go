@@ -85,6 +85,37 @@ func TestWriteAndRead(t *testing.T) {
 	}
 }
 
+// The table of a storm has the lateness of each peer. A figure that is missing is left blank, and one that no peer
+// has is left out, because older results lack some.
+func TestTableOfStorm(t *testing.T) {
+	r := newResult(false, 1)
+	for _, peer := range []string{"hashedwheel", "time"} {
+		r.Cells = append(r.Cells, &cell{Workload: "storm-at-once", Peer: peer, TickMS: 100, Runs: []outcome{
+			{Metrics: map[string]float64{"rate": 5, "p50": 1, "p90": 2, "p99": 3, "max": 4}},
+		}})
+	}
+	for _, want := range []string{
+		"| | tick | M ops/s | p50, ms | p90, ms | max, ms | |\n| --- | --- | --- | --- | --- | --- | --- |\n" +
+			"| hashedwheel | 100 ms | 5.00 | 1.00 | 2.00 | 4.00 |  |\n| time |  | 5.00 | 1.00 | 2.00 | 4.00 |  |\n",
+		"| hashedwheel | 100 ms | 5.00 | 1.00 |  | 4.00 |  |\n| time |  | 5.00 | 1.00 | 2.00 | 4.00 |  |\n",
+		"| | tick | M ops/s | p50, ms | max, ms | |\n| --- | --- | --- | --- | --- | --- |\n" +
+			"| hashedwheel | 100 ms | 5.00 | 1.00 | 4.00 |  |\n| time |  | 5.00 | 1.00 | 4.00 |  |\n",
+	} {
+		r.summarize()
+		var tables strings.Builder
+		r.writeTables(&tables)
+		if !strings.Contains(tables.String(), want) {
+			t.Errorf("no\n%s in\n%s", want, tables.String())
+		}
+		for _, c := range r.Cells { // the next result has one p90 less
+			if _, ok := c.Runs[0].Metrics["p90"]; ok {
+				delete(c.Runs[0].Metrics, "p90")
+				break
+			}
+		}
+	}
+}
+
 func TestFormat(t *testing.T) {
 	for v, want := range map[float64]string{
 		0: "0", 0.01234: "0.012", 0.1234: "0.123", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 1234567: "1234567", -12.34: "-12.3",

@@ -86,6 +86,7 @@ func (b *bench) setLateness(late []time.Duration) {
 	}
 	b.set("min", quantile(late, 0))
 	b.set("p50", quantile(late, 0.5))
+	b.set("p90", quantile(late, 0.9))
 	b.set("p99", quantile(late, 0.99))
 	b.set("max", quantile(late, 1))
 }

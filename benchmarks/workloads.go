@@ -147,25 +147,22 @@ var workloads = withHeap([]*workload{
 	},
 	{
 		name: "storm-at-once", title: "32 goroutines schedule, and cancel immediately",
-		about: "timeouts of 10 s, for 2 s; the lateness is that of one timeout of 100 ms after another, armed beside them",
-		tick:  wheelsTick, cancels: true, run: runStormAtOnce, seconds: 60, metrics: stormMetrics,
+		about: stormAbout, tick: wheelsTick, cancels: true, run: runStormAtOnce, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
 		name: "storm-later", title: "32 goroutines schedule, and cancel 4,096 operations later",
-		about: "timeouts of 10 s, for 2 s; the lateness is that of one timeout of 100 ms after another, armed beside them",
-		tick:  wheelsTick, cancels: true, run: runStormLater, seconds: 60, metrics: stormMetrics,
+		about: stormAbout, tick: wheelsTick, cancels: true, run: runStormLater, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
 		name: "storm-by-other", title: "16 goroutines schedule, and 16 others cancel",
-		about: "timeouts of 10 s, for 2 s; the lateness is that of one timeout of 100 ms after another, armed beside them",
-		tick:  wheelsTick, cancels: true, run: runStormByOther, seconds: 60, metrics: stormMetrics,
+		about: stormAbout, tick: wheelsTick, cancels: true, run: runStormByOther, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
 		name: "storm-latency", title: "How long calls take when 32 goroutines schedule and immediately cancel",
-		about: "for 2 s; the clock is read before and after each call; if a call waits for a processor, the wait counts",
+		about: "for 2 s; the clock is read before and after each call; if a call waits for a processor, the wait counts; " + probeAbout,
 		tick:  wheelsTick, cancels: true, run: runStormLatency, seconds: 60, metrics: append([]metric{
 			{"call-p99.9999", "µs", false}, {"call-max", "µs", false}, {"slow", "calls over 1 ms", false},
 		}, stormMetrics...),
