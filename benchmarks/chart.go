@@ -24,6 +24,7 @@ const (
 	chartTop     = 64
 	chartAxis    = 22 // additional space above the bars of a logarithmic scale
 	chartRow     = 28
+	chartPoint   = 10                                       // the point of a bar beyond the scale
 	chartLine    = 17                                       // the height of each further line of a text
 	chartLetters = (chartWidth - chartLabels - 8) * 10 / 74 // in a line of a text, about 7.4 pixels each
 )
@@ -44,8 +45,8 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-s
 
 // drawChart returns an SVG with a bar for each value, on one scale. A fault takes the place of the bar, because
 // figures measured with a fault are not comparable.
-func drawChart(title, caption, unit string, bars []bar) []byte {
-	scale := scaleOf(bars)
+func drawChart(title, caption string, m metric, bars []bar) []byte {
+	scale := scaleOf(bars, m)
 	top := chartTop
 	if scale.logarithmic {
 		caption += "; logarithmic scale"
@@ -54,7 +55,7 @@ func drawChart(title, caption, unit string, bars []bar) []byte {
 	var rows bytes.Buffer
 	end := top
 	for _, b := range bars {
-		end += drawRow(&rows, b, unit, scale, end)
+		end += drawRow(&rows, b, m, scale, end)
 	}
 	var s bytes.Buffer
 	height := end + 8
@@ -75,10 +76,10 @@ func drawChart(title, caption, unit string, bars []bar) []byte {
 }
 
 // drawRow draws one bar, or the text in its place, and returns the height of the row.
-func drawRow(s *bytes.Buffer, b bar, unit string, scale scale, top int) int {
+func drawRow(s *bytes.Buffer, b bar, m metric, scale scale, top int) int {
 	const base = 18 // of the first line, below the top
 	drawText(s, "", chartLabels-8, top+base, "end", b.label)
-	value := format(b.value) + " " + unit
+	value := format(b.value) + " " + m.unit
 	switch {
 	case b.fault != "":
 		text, class := b.fault, "fault"
@@ -94,42 +95,44 @@ func drawRow(s *bytes.Buffer, b bar, unit string, scale scale, top int) int {
 		}
 		return chartRow + max(0, len(lines)-1)*chartLine
 	case b.measured:
-		length, cut := scale.length(b.value)
-		right := length
-		if !cut {
-			right, _ = scale.length(max(b.value, b.greatest))
-		} else {
-			value += " (bar cut)"
-		}
 		drawBar(s, b, top, scale)
-		drawText(s, "", chartLabels+right*chartBars+6, top+base, "start", value)
+		right, _ := scale.length(max(b.value, b.greatest))
+		x := chartLabels + right*chartBars + 6
+		if _, beyond := scale.length(b.value); beyond {
+			x += chartPoint
+			if b.value == m.ceiling() {
+				value += " or more"
+			} else {
+				value += ", beyond the scale"
+			}
+		}
+		drawText(s, "", x, top+base, "start", value)
 	}
 	return chartRow
 }
 
-// drawBar draws the bar of one value, and a line from the least to the greatest value. A bar that is cut has a
-// gap and no line.
+// drawBar draws the bar of one value, and a line from the least to the greatest value. A bar beyond the scale has a
+// point, and a line beyond the scale has an arrowhead.
 func drawBar(s *bytes.Buffer, b bar, top int, scale scale) {
 	class := "other"
 	if b.ours {
 		class = "ours"
 	}
-	rect := func(from, to float64) {
-		fmt.Fprintf(s, `<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d" rx="2"/>`+"\n",
-			class, chartLabels+from*chartBars, top+4, max(1, (to-from)*chartBars), chartRow-8)
+	length, beyond := scale.length(b.value)
+	if beyond {
+		fmt.Fprintf(s, `<path class="%s" d="M%d %dh%dl%d %dl-%d %dh-%dz"/>`+"\n", class, chartLabels, top+4,
+			chartBars, chartPoint, chartRow/2-4, chartPoint, chartRow/2-4, chartBars)
+	} else {
+		fmt.Fprintf(s, `<rect class="%s" x="%d.0" y="%d" width="%.1f" height="%d" rx="2"/>`+"\n",
+			class, chartLabels, top+4, max(1, length*chartBars), chartRow-8)
 	}
-	length, cut := scale.length(b.value)
-	if cut {
-		rect(0, cutBelow+0.07)
-		rect(cutBelow+0.1, length)
-		return
-	}
-	rect(0, length)
-	if b.greatest > b.least {
-		least, _ := scale.length(b.least)
-		greatest, _ := scale.length(b.greatest)
-		fmt.Fprintf(s, `<line class="spread" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`+"\n",
-			chartLabels+least*chartBars, chartLabels+greatest*chartBars, top+chartRow/2, top+chartRow/2)
+	least, _ := scale.length(b.least)
+	greatest, beyond := scale.length(b.greatest)
+	if from, to, y := chartLabels+least*chartBars, chartLabels+greatest*chartBars, top+chartRow/2; from < to {
+		fmt.Fprintf(s, `<line class="spread" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`+"\n", from, to, y, y)
+		if beyond {
+			fmt.Fprintf(s, `<path class="spread" fill="none" d="M%.1f %dl5 5l-5 5"/>`+"\n", to-5, y-5)
+		}
 	}
 }
 

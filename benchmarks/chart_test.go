@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -60,13 +61,14 @@ func elements(t *testing.T, svg []byte) (all []drawn) {
 
 // chartOfAll has a bar of each kind, faults included.
 func chartOfAll() []byte {
-	return drawChart("a < b & \"c\"", "ms, less is better", "ms", []bar{
+	return drawChart("a < b & \"c\"", "ns/op, less is better", metric{"wall", "ns/op", false}, []bar{
 		{label: "ours", value: 1, least: 0.5, greatest: 2, measured: true, ours: true},
 		{label: "early", value: -3, least: -4, greatest: -2, measured: true, fault: "early by <4> ms"},
 		{label: "crashed", fault: "crashed: " + strings.Repeat("& so on ", 100)},
 		{label: "apart", fault: "cannot: no cancel", cannot: true},
 		{label: "nothing"},
 		{label: "far", value: 1000, least: 900, greatest: 1100, measured: true},
+		{label: "near", value: 2, least: 1, greatest: 3, measured: true},
 	})
 }
 
@@ -74,14 +76,50 @@ func TestChart(t *testing.T) {
 	svg := chartOfAll()
 	elements(t, svg)
 	for _, want := range []string{
-		`<title>a &lt; b &amp;`, "ms, less is better", `class="ours"`, "early by &lt;4&gt; ms", "…", "1000 ms (bar cut)",
+		`<title>a &lt; b &amp;`, "ns/op, less is better", `class="ours"`, "early by &lt;4&gt; ms", "…", "1000 ns/op, beyond the scale",
 		`class="quiet" x="164.0" y="200" text-anchor="start">cannot`,
 	} {
 		if !strings.Contains(string(svg), want) {
 			t.Errorf("no %q in\n%s", want, svg)
 		}
 	}
-	drawChart("no bars", "", "", nil)
+	drawChart("no bars", "", metric{}, nil)
+}
+
+// Values beyond the scale do not look like the value at its end, and the text has them. A percentile at its ceiling
+// may be any greater value.
+func TestChartMarksWhatIsBeyondTheScale(t *testing.T) {
+	for _, tt := range []struct {
+		metric metric
+		bar    bar
+		text   string
+		paths  []string
+	}{
+		{metric{"max", "ms", false}, bar{value: 999, least: 9, greatest: 999}, "999 ms", nil},
+		{metric{"max", "ms", false}, bar{value: 9, least: 1, greatest: 3000}, "9.00 ms", []string{"spread"}},
+		{metric{"max", "ms", false}, bar{value: 2000, least: 1500, greatest: 3000}, "2000 ms, beyond the scale", []string{"other"}},
+		{metric{"max", "ms", false}, bar{value: 2000, least: 9, greatest: 3000}, "2000 ms, beyond the scale", []string{"other", "spread"}},
+		{metric{"call-p99.9999", "µs", false}, bar{value: 1e5, least: 1e5, greatest: 1e5}, "100000 µs or more", []string{"other"}},
+	} {
+		tt.bar.measured = true
+		var texts, paths []string
+		for _, e := range elements(t, drawChart("", "", tt.metric, []bar{tt.bar})) {
+			switch {
+			case e.name == "path":
+				paths = append(paths, e.at["class"])
+			case e.name == "text" && e.at["class"] == "":
+				texts = append(texts, e.text)
+				if slices.Contains(tt.paths, "other") && e.text == tt.text && e.number(t, "x") <= chartLabels+chartBars+chartPoint {
+					t.Errorf("%v: the text is on the point", tt.bar)
+				}
+			case e.name == "rect" && e.at["class"] == "other" && slices.Contains(tt.paths, "other"):
+				t.Errorf("%v: a bar without a point", tt.bar)
+			}
+		}
+		if !slices.Contains(texts, tt.text) || !slices.Equal(paths, tt.paths) {
+			t.Errorf("%v: %q and marks %q, want %q and %q", tt.bar, texts, paths, tt.text, tt.paths)
+		}
+	}
 }
 
 // contrast returns the contrast of two colors by WCAG 2, from 1 to 21.
@@ -149,10 +187,10 @@ func TestChartContrast(t *testing.T) {
 			if color == "" {
 				color = colors["fill text"]
 			}
-		case e.name == "rect":
+		case e.name == "rect", e.name == "path" && class != ".spread":
 			shapes++
 			least, color = 3, colors["fill "+class]
-		case e.name == "line" && class != ".grid": // grid lines need no contrast, because they only guide the eye
+		case class == ".spread", e.name == "line" && class != ".grid": // grid lines need no contrast, because they only guide the eye
 			shapes++
 			least, color = 3, colors["stroke "+class]
 		}
@@ -183,7 +221,7 @@ func TestChartContrast(t *testing.T) {
 // The whole text of a fault is in the chart, on lines that end within it.
 func TestFaultIsReadable(t *testing.T) {
 	fault := "arming took 0.5 s too long; lost 123456 of 1000000; early by up to 10 ms, 100 of 100; more (in 3 of 3 runs)"
-	svg := drawChart("", "", "M tasks/s", []bar{
+	svg := drawChart("", "", metric{"rate", "M tasks/s", true}, []bar{
 		{label: "a", value: 1.75, measured: true, fault: fault}, {label: "b", value: 1, measured: true},
 	})
 	var lines []string

@@ -164,7 +164,7 @@ func (r *result) draw(w *workload, files map[string][]byte) {
 			title += fmt.Sprintf(", GOMAXPROCS %d", procs)
 		}
 		if bars := r.bars(w, procs); len(bars) > 0 {
-			files[name+".svg"] = drawChart(title, r.caption(w), w.metrics[0].unit, bars)
+			files[name+".svg"] = drawChart(title, r.caption(w), w.metrics[0], bars)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 // A scale computes the length of each bar of a chart, as a fraction of the longest.
 type scale struct {
-	end         float64 // the value at cutBelow if a bar is cut, otherwise at 1
-	cut         bool    // values above the end are cut
+	end         float64 // the value of the longest bar
+	ceiling     float64 // values from here on are beyond the scale; may be infinite
 	logarithmic bool
 	start       float64 // of a logarithmic scale
 	marks       []mark  // the powers of ten of a logarithmic scale
@@ -20,37 +20,36 @@ type mark struct {
 	label string
 }
 
-const (
-	// readable is the greatest ratio of the end of a linear scale to a typical value. With it, half of the bars
-	// are longer than 50 pixels.
-	readable = 6
+// readable is the greatest ratio of the end of a linear scale to a typical value. With it, half of the bars
+// are longer than 50 pixels.
+const readable = 6
 
-	// cutBelow is the greatest length of an uncut bar if one bar is cut, so that the cut bar is visibly the longest.
-	cutBelow = 0.8
-)
-
-// scaleOf returns a linear scale from zero if the bars are readable on it. If a single bar is too long, it is
-// cut. If several bars are, the scale is logarithmic.
-func scaleOf(bars []bar) scale {
+// scaleOf returns a linear scale from zero if the bars are readable on it. If a single bar is too long, the scale
+// ends below it. If several bars are, or if they show a lateness, the scale is logarithmic.
+func scaleOf(bars []bar, m metric) scale {
+	ceiling := m.ceiling()
 	var values, ends []float64 // of the bars that are drawn; ends include the spread
 	for _, b := range bars {
 		if b.measured && b.fault == "" {
-			values = append(values, b.value)
-			ends = append(ends, max(b.value, b.greatest))
+			values = append(values, min(b.value, ceiling))
+			ends = append(ends, min(max(b.value, b.greatest), ceiling))
 		}
 	}
 	if len(values) == 0 {
 		return scale{}
 	}
-	typical := slices.Sorted(slices.Values(values))[(len(values)-1)/2]
-	longest := slices.Index(values, slices.Max(values))
-	if end := slices.Max(ends); end <= readable*typical {
-		return scale{end: end}
-	}
-	others := slices.Delete(slices.Clone(ends), longest, longest+1)
-	if len(others) > 0 {
-		if end := slices.Max(others); 0 < end && end <= readable*typical && end < values[longest] {
-			return scale{end: end, cut: true}
+	end := slices.Max(ends)
+	if !m.lateness() {
+		typical := slices.Sorted(slices.Values(values))[(len(values)-1)/2]
+		if end <= readable*typical {
+			return scale{end: end, ceiling: ceiling}
+		}
+		longest := slices.Index(values, slices.Max(values))
+		others := slices.Delete(slices.Clone(ends), longest, longest+1)
+		if len(others) > 0 {
+			if end := slices.Max(others); 0 < end && end <= readable*typical && end < values[longest] {
+				return scale{end: end, ceiling: values[longest]}
+			}
 		}
 	}
 	least := math.Inf(1)
@@ -60,32 +59,30 @@ func scaleOf(bars []bar) scale {
 		}
 	}
 	if math.IsInf(least, 1) {
-		return scale{end: slices.Max(ends)}
+		return scale{end: end, ceiling: ceiling}
 	}
-	return logarithmic(least, slices.Max(ends))
+	return logarithmic(least, end, ceiling)
 }
 
 // logarithmic returns a scale between powers of ten. The shortest bar is at least a tenth of a decade.
-func logarithmic(least, greatest float64) scale {
+func logarithmic(least, greatest, ceiling float64) scale {
 	from, to := math.Floor(math.Log10(least)-0.1), math.Ceil(math.Log10(greatest))
-	s := scale{logarithmic: true, start: math.Pow(10, from), end: math.Pow(10, to)}
+	s := scale{logarithmic: true, start: math.Pow(10, from), end: math.Pow(10, to), ceiling: ceiling}
 	for e := from; e <= to; e++ {
 		s.marks = append(s.marks, mark{(e - from) / (to - from), strconv.FormatFloat(math.Pow(10, e), 'f', -1, 64)})
 	}
 	return s
 }
 
-// length returns how long the bar of a value is, and whether it is cut.
-func (s scale) length(v float64) (length float64, cut bool) {
+// length returns how long the bar of a value is, and whether the value is beyond the scale.
+func (s scale) length(v float64) (length float64, beyond bool) {
 	switch {
 	case s.end <= 0 || v <= 0:
 		return 0, false
+	case v >= s.ceiling:
+		return 1, true
 	case s.logarithmic:
 		return min(max(0, math.Log10(v/s.start)/math.Log10(s.end/s.start)), 1), false
-	case !s.cut:
-		return min(v/s.end, 1), false
-	case v > s.end:
-		return 1, true
 	}
-	return v / s.end * cutBelow, false
+	return min(v/s.end, 1), false
 }

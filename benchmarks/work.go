@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,20 @@ type workload struct {
 type metric struct {
 	name, unit string
 	more       bool // more is better
+}
+
+// lateness reports whether the metric is a lateness. No other metric has this unit.
+func (m metric) lateness() bool { return m.unit == "ms" }
+
+// ceiling returns where the scale of a chart of the metric ends at the latest.
+func (m metric) ceiling() float64 {
+	switch {
+	case m.lateness():
+		return 1000
+	case m.name == "call-p99.9999":
+		return float64(durationEnd) / 1e3 // a histogram does not say how far above this a value is
+	}
+	return math.Inf(1)
 }
 
 const (

@@ -162,7 +162,7 @@ var workloads = withHeap([]*workload{
 	},
 	{
 		name: "storm-latency", title: "How long calls take when 32 goroutines schedule and immediately cancel",
-		about: "for 2 s; the clock is read before and after each call; if a call waits for a processor, the wait counts; " + probeAbout,
+		about: "for 2 s; the clock is read before and after each call; if a call waits for a processor, the wait counts; a percentile of 100000 µs stands for that or more; " + probeAbout,
 		tick:  wheelsTick, cancels: true, run: runStormLatency, seconds: 60, metrics: append([]metric{
 			{"call-p99.9999", "µs", false}, {"call-max", "µs", false}, {"slow", "calls over 1 ms", false},
 		}, stormMetrics...),
