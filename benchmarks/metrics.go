@@ -19,7 +19,7 @@ var burstLateness = []metric{{"p50", "ms", false}, {"p99", "ms", false}, {"max",
 const stormAbout = "timeouts of 10 s, for 2 s; " + probeAbout
 
 const probeAbout = "the lateness is that of one timeout of 100 ms after another, armed beside them, from its deadline to its task; " +
-	"a wheel is up to a tick late by design, and here nearly a tick, because each is armed just after a boundary"
+	"a wheel is up to a tick late by design, and here usually nearly a tick, because most are armed just after a boundary"
 
 // stormMetrics have p90 and not p99, because a run has only about 20 of these timeouts.
 var stormMetrics = []metric{
