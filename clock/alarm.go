@@ -46,7 +46,7 @@ type alarm struct {
 	light.Task // its task does not wait for WithMaxConcurrency or the executor
 
 	// Immutable once it has begun.
-	clock *Clock         // nil if the alarm was not made by a Clock
+	clock *Clock         // nil if the alarm was not made by a Clock; its own in a bubble that is not the Clock's
 	c     chan time.Time // nil if the alarm calls a function
 	f     func()
 
@@ -63,16 +63,23 @@ type alarm struct {
 
 // begin arms a new alarm.
 func (a *alarm) begin(d time.Duration) {
+	now, foreign := a.clock.elapsed()
+	if foreign { // the wheel does not follow the bubble's time
+		a.clock, now = New(nil), 0
+	}
 	if w := a.clock.wheel; w != nil {
 		w.Init(&a.timeout, a)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.arm(d)
+	a.arm(now, d)
 }
 
 // stop makes the alarm idle, and reports whether it was active.
 func (a *alarm) stop() (active bool) {
+	if !a.clock.outside {
+		a.clock.elapsed() // panics outside of the bubble, where a receive from c would be a fatal error
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	active = a.disarm()
@@ -82,12 +89,22 @@ func (a *alarm) stop() (active bool) {
 
 // reset arms the alarm anew, and reports whether it was active.
 func (a *alarm) reset(d, interval time.Duration) (active bool) {
+	now := a.elapsed()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	active = a.disarm()
 	a.interval = interval
-	a.arm(d)
+	a.arm(now, d)
 	return active
+}
+
+// elapsed returns the time since its clock's start. It panics in a bubble if the alarm was made outside.
+func (a *alarm) elapsed() time.Duration {
+	now, foreign := a.clock.elapsed()
+	if foreign {
+		panic("clock: a Timer or Ticker made outside of a testing/synctest bubble is used inside one: make it inside the bubble")
+	}
+	return now
 }
 
 // disarm makes the alarm idle and empties its channel. It reports whether the alarm was active: armed, or
@@ -106,9 +123,8 @@ func (a *alarm) disarm() (active bool) {
 	}
 }
 
-// arm makes an idle alarm due when d has passed. Called with mu held.
-func (a *alarm) arm(d time.Duration) {
-	now := a.clock.elapsed()
+// arm makes an idle alarm due when d has passed since now. Called with mu held.
+func (a *alarm) arm(now, d time.Duration) {
 	a.when = later(now, max(d, 0))
 	a.armed = true
 	if d <= 0 {
@@ -187,7 +203,7 @@ func (a *alarm) Stopped(*hashedwheel.Timeout) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.armed {
-		a.await(a.clock.elapsed()) // the wheel refuses
+		a.await(a.elapsed()) // the wheel refuses
 	}
 }
 

@@ -20,12 +20,14 @@
 // [Timer.Stop] or [Timer.Reset] has returned. Both report true if the timer was active and its value has
 // not been received. No timer fires early.
 //
-// No call fails. A Clock uses package time instead of the wheel in three cases, and the caller need not
+// No call fails. A Clock uses package time instead of the wheel in four cases, and the caller need not
 // know:
 //
 //   - The duration is shorter than a tick. So a microsecond takes a microsecond, not a tick.
 //   - The wheel refuses the timer because too many timeouts are pending.
 //   - [hashedwheel.Timer.Stop] has been called. It moves pending timers and tickers to package time.
+//   - The caller is in a testing/synctest bubble, and the Clock was made outside. Then timers and tickers
+//     run on the bubble's time, exactly, so one Clock can be a variable of the package.
 //
 // A Reset moves a timer from the wheel to package time, or back, when needed.
 //
@@ -65,14 +67,17 @@ type Clock struct {
 	start   time.Time
 	outside bool // made outside of synctest bubbles
 
-	sleepers sync.Pool // of *Timer, for Sleep
+	sleepers sync.Pool // of *Timer made outside of bubbles, for Sleep
 }
 
 // New returns a Clock that waits on timer. If timer is nil, the Clock uses only package time, so that a
 // program can choose at run time. A Clock has no goroutine and needs no Stop: stop the timer instead.
 //
-// A Clock made outside of a testing/synctest bubble panics when it is used in one. One made in a bubble
-// panics when it is used outside.
+// A Clock made outside of testing/synctest bubbles may be used in all of them, with package time. One made in
+// a bubble runs on the bubble's time, and so must its wheel. It panics when it is used outside.
+//
+// A timer or ticker belongs to the bubble in which it was made, as in package time. Used outside of it, it
+// panics. One that was made outside of bubbles may be stopped in a bubble, but Reset panics there.
 func New(timer *hashedwheel.Timer) *Clock {
 	c := &Clock{wheel: timer, start: time.Now()}
 	c.outside = isMonotonic(c.start)
@@ -85,26 +90,30 @@ func New(timer *hashedwheel.Timer) *Clock {
 // isMonotonic reports whether a time has a monotonic reading. In a bubble no time has one.
 func isMonotonic(t time.Time) bool { return t.Round(0) != t }
 
-// elapsed returns the time since New.
-func (c *Clock) elapsed() time.Duration {
+// elapsed returns the time since New. Foreign is true if the Clock was made outside of bubbles and the caller
+// is in one. Then there is no such time.
+//
+// Outside of bubbles, it costs only two branches to detect a bubble. A bubble begins in the year 2000, so there the
+// time since New of a Clock made outside is negative, unless the bubble lasts for decades.
+func (c *Clock) elapsed() (d time.Duration, foreign bool) {
 	if d := time.Since(c.start); d >= 0 && c.outside {
-		return d
+		return d, false
 	}
 	return c.bubbleElapsed()
 }
 
 // bubbleElapsed is elapsed for a Clock made in a bubble, or for a call from inside a bubble.
-func (c *Clock) bubbleElapsed() time.Duration {
+func (c *Clock) bubbleElapsed() (d time.Duration, foreign bool) {
 	now := time.Now()
 	switch outside := isMonotonic(now); {
 	case c.start.IsZero():
 		panic("clock: the Clock was not made by New")
 	case outside && !c.outside:
-		panic("clock: a Clock made in a testing/synctest bubble is used outside of it")
+		panic("clock: a Clock, Timer or Ticker made in a testing/synctest bubble is used outside of it")
 	case !outside && c.outside:
-		panic("clock: a Clock made outside of a testing/synctest bubble is used inside one: make it inside the bubble")
+		return 0, true
 	}
-	return max(now.Sub(c.start), 0)
+	return max(now.Sub(c.start), 0), false
 }
 
 // Now is time.Now.
@@ -120,6 +129,10 @@ func (c *Clock) Until(t time.Time) time.Duration { return time.Until(t) }
 // seldom allocates.
 func (c *Clock) Sleep(d time.Duration) {
 	if d <= 0 {
+		return
+	}
+	if _, foreign := c.elapsed(); foreign || !c.outside {
+		<-c.NewTimer(d).C // a timer of a bubble must not be used in another
 		return
 	}
 	t, ok := c.sleepers.Get().(*Timer)

@@ -249,15 +249,4 @@ func TestMisuse(t *testing.T) {
 	ticker := on.NewTicker(time.Hour)
 	require.PanicsWithValue(t, "clock: non-positive interval for Ticker.Reset", func() { ticker.Reset(0) })
 	ticker.Stop()
-
-	timer := on.NewTimer(time.Hour)
-	synctest.Test(t, func(t *testing.T) {
-		const words = "clock: a Clock made outside of a testing/synctest bubble is used inside one: make it inside the bubble"
-		require.PanicsWithValue(t, words, func() { on.NewTimer(time.Hour) })
-		require.PanicsWithValue(t, words, func() { on.Sleep(1) })
-		require.PanicsWithValue(t, words, func() { timer.Reset(0) })
-	})
-	timer.Stop() // would block if the panic had left a lock held
-	synctest.Test(t, func(t *testing.T) { on = clock.New(newWheel(t)) })
-	require.PanicsWithValue(t, "clock: a Clock made in a testing/synctest bubble is used outside of it", func() { on.AfterFunc(0, nop) })
 }

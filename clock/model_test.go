@@ -67,7 +67,7 @@ func (p *pair) receive() (got, want time.Time) {
 }
 
 // After random operations, timers and tickers look the same as those of package time. They wait on a wheel, on
-// a full wheel, on one that is stopped meanwhile, or on none.
+// a full wheel, on one that is stopped meanwhile, or on none. Or their Clock was made outside of the bubble.
 func TestSameAsPackageTime(t *testing.T) {
 	seed := rand.Uint64()
 	if s := os.Getenv("HASHEDWHEEL_SEED"); s != "" {
@@ -85,8 +85,10 @@ func TestSameAsPackageTime(t *testing.T) {
 	if testing.Short() {
 		rounds = 20
 	}
-	for _, kind := range []string{"wheel", "full", "stopped", "nil"} {
+	for _, kind := range []string{"wheel", "full", "stopped", "nil", "outside"} {
 		t.Run(kind, func(t *testing.T) {
+			wheel := newWheel(t)
+			outside := clock.New(wheel)
 			for range rounds {
 				synctest.Test(t, func(t *testing.T) {
 					var wheel *hashedwheel.Timer
@@ -96,15 +98,19 @@ func TestSameAsPackageTime(t *testing.T) {
 					case "full":
 						wheel = newWheel(t, hashedwheel.WithMaxPending(2))
 					}
-					compare(t, rng, wheel, kind == "stopped", delays)
+					on := outside
+					if kind != "outside" {
+						on = clock.New(wheel)
+					}
+					compare(t, rng, on, wheel, kind == "stopped", delays)
 				})
 			}
+			require.Zero(t, wheel.Stats().Accepted)
 		})
 	}
 }
 
-func compare(t *testing.T, rng *rand.Rand, wheel *hashedwheel.Timer, stop bool, delays []time.Duration) {
-	on := clock.New(wheel)
+func compare(t *testing.T, rng *rand.Rand, on *clock.Clock, wheel *hashedwheel.Timer, stop bool, delays []time.Duration) {
 	delay := func() time.Duration { return delays[rng.IntN(len(delays))] }
 	pairs := make([]*pair, 5)
 	for i := range pairs {
