@@ -1,0 +1,170 @@
+package clock_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/hashedwheel/hashedwheel/clock"
+)
+
+// The tests of this file are what programs and their tests met that were moved from package time to a Clock by
+// a change of imports alone. Each test also runs on package time, which shows that it may rely on what it checks.
+
+// A timeLike is what a program uses of package time or of a Clock.
+type timeLike struct {
+	newTimer  func(d time.Duration) (timer, <-chan time.Time)
+	afterFunc func(d time.Duration, f func()) timer
+	newTicker func(d time.Duration) (ticker, <-chan time.Time)
+	after     func(d time.Duration) <-chan time.Time
+	tick      func(d time.Duration) <-chan time.Time
+}
+
+type ticker interface {
+	Stop()
+	Reset(d time.Duration)
+}
+
+func packageTime() timeLike {
+	return timeLike{timeImpl.newTimer, timeImpl.afterFunc, func(d time.Duration) (ticker, <-chan time.Time) {
+		t := time.NewTicker(d)
+		return t, t.C
+	}, time.After, time.Tick}
+}
+
+func onClock(on *clock.Clock) timeLike {
+	im := clockImpl(on)
+	return timeLike{im.newTimer, im.afterFunc, func(d time.Duration) (ticker, <-chan time.Time) {
+		t := on.NewTicker(d)
+		return t, t.C
+	}, on.After, on.Tick}
+}
+
+// moved runs a test in a bubble on package time and on Clocks. The bubble ends when the test returns. No wheel
+// is stopped before that.
+func moved(t *testing.T, test func(t *testing.T, time timeLike)) {
+	outside := clock.New(newWheel(t))
+	for name, im := range map[string]func() timeLike{
+		"package time":          packageTime,
+		"Clock made outside":    func() timeLike { return onClock(outside) },
+		"Clock without a wheel": func() timeLike { return onClock(clock.New(nil)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, im()) })
+		})
+	}
+}
+
+// A bubble may end while timers are left, pending or not. If a goroutine were left too, synctest would panic.
+func TestBubbleEndsWithTimersLeft(t *testing.T) {
+	const d = time.Hour
+	var ran atomic.Int32
+	for name, leave := range map[string]func(time timeLike){
+		"timer, pending":        func(time timeLike) { time.newTimer(d) },
+		"timer, stopped":        func(time timeLike) { timer, _ := time.newTimer(d); timer.Stop() },
+		"timer, fired":          func(time timeLike) { time.newTimer(d); pass(2 * d) },
+		"timer, received":       func(time timeLike) { _, c := time.newTimer(d); <-c },
+		"timer, reset":          func(time timeLike) { timer, c := time.newTimer(d); <-c; timer.Reset(d) },
+		"function, pending":     func(time timeLike) { time.afterFunc(d, func() { ran.Add(1) }) },
+		"function, stopped":     func(time timeLike) { time.afterFunc(d, func() { ran.Add(1) }).Stop() },
+		"function, has run":     func(time timeLike) { time.afterFunc(d, nop); pass(2 * d) },
+		"ticker":                func(time timeLike) { time.newTicker(d) },
+		"ticker, stopped":       func(time timeLike) { ticker, _ := time.newTicker(d); ticker.Stop() },
+		"ticker, with a beat":   func(time timeLike) { time.newTicker(d); pass(10 * d) },
+		"ticker, received from": func(time timeLike) { _, c := time.newTicker(d); <-c },
+		"Tick":                  func(time timeLike) { <-time.tick(d) },
+		"After":                 func(time timeLike) { time.after(d) },
+		"After, fired":          func(time timeLike) { time.after(d); pass(2 * d) },
+		"a thousand of After": func(time timeLike) {
+			for range 1000 {
+				time.after(d)
+				pass(tick)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			moved(t, func(_ *testing.T, time timeLike) { leave(time) })
+		})
+	}
+	require.Zero(t, ran.Load(), "the time of a bubble stands still once it has ended")
+}
+
+// A leak checker finds nothing while timers are pending, and nothing when they have been stopped.
+func TestLeakChecker(t *testing.T) {
+	moved(t, func(t *testing.T, at timeLike) {
+		before := goleak.IgnoreCurrent()
+		timer, _ := at.newTimer(time.Hour)
+		f := at.afterFunc(time.Hour, nop)
+		ticker, _ := at.newTicker(time.Hour)
+		at.after(time.Hour)
+		at.tick(time.Hour)
+		pass(500 * time.Millisecond)
+		require.NoError(t, goleak.Find(before))
+		require.True(t, timer.Stop())
+		require.True(t, f.Stop())
+		ticker.Stop()
+		pass(500 * time.Millisecond)
+		require.NoError(t, goleak.Find(before))
+	})
+}
+
+// Programs written before Go 1.23 receive from C when Stop or Reset returns false. Stop and Reset return true,
+// and remove the value, if the timer has fired and nothing has received the value. So that receive blocks only if the
+// program itself has received the value, or has stopped the timer, which was wrong before Go 1.23 too.
+func TestDrain(t *testing.T) {
+	moved(t, func(t *testing.T, at timeLike) {
+		const d = time.Minute
+		nothing := func(c <-chan time.Time) {
+			t.Helper()
+			require.Empty(t, c)
+			requireNothing(t, c)
+		}
+		timer, c := at.newTimer(d)
+		for range 100 { // from a pool, in go-redis and yamux
+			pass(2 * d)
+			if !timer.Stop() {
+				<-c
+			}
+			nothing(c)
+			require.False(t, timer.Stop())
+			nothing(c)
+
+			start := time.Now()
+			require.False(t, timer.Reset(d))
+			pass(2 * d)
+			if !timer.Reset(3 * d) {
+				<-c
+			}
+			nothing(c)
+			require.Equal(t, start.Add(5*d), <-c)
+			require.False(t, timer.Stop())
+			nothing(c)
+			if !timer.Stop() {
+				select {
+				case <-c:
+				default:
+				}
+			}
+			require.False(t, timer.Reset(d))
+			require.Equal(t, start.Add(6*d), <-c)
+			require.False(t, timer.Reset(d))
+		}
+		require.True(t, timer.Stop())
+
+		ticker, c := at.newTicker(d)
+		pass(d)
+		ticker.Stop()
+		nothing(c)
+		ticker.Reset(d)
+		pass(d)
+		start := time.Now()
+		ticker.Reset(2 * d)
+		nothing(c)
+		require.Equal(t, start.Add(2*d), <-c)
+		ticker.Stop()
+	})
+}
