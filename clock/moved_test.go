@@ -1,6 +1,7 @@
 package clock_test
 
 import (
+	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hashedwheel/hashedwheel/clock"
+	"github.com/hashedwheel/hashedwheel/clock/testdata/wheel"
 )
 
 // The tests of this file are what programs and their tests met that were moved from package time to a Clock by
@@ -29,11 +31,16 @@ type ticker interface {
 	Reset(d time.Duration)
 }
 
-func packageTime() timeLike {
-	return timeLike{timeImpl.newTimer, timeImpl.afterFunc, func(d time.Duration) (ticker, <-chan time.Time) {
-		t := time.NewTicker(d)
-		return t, t.C
-	}, time.After, time.Tick}
+var packageTime = timeLike{timeImpl.newTimer, timeImpl.afterFunc, func(d time.Duration) (ticker, <-chan time.Time) {
+	t := time.NewTicker(d)
+	return t, t.C
+}, time.After, time.Tick}
+
+var packageToCopy = timeLike{
+	func(d time.Duration) (timer, <-chan time.Time) { t := wheel.NewTimer(d); return t, t.C },
+	func(d time.Duration, f func()) timer { return wheel.AfterFunc(d, f) },
+	func(d time.Duration) (ticker, <-chan time.Time) { t := wheel.NewTicker(d); return t, t.C },
+	wheel.After, wheel.Tick,
 }
 
 func onClock(on *clock.Clock) timeLike {
@@ -49,7 +56,8 @@ func onClock(on *clock.Clock) timeLike {
 func moved(t *testing.T, test func(t *testing.T, time timeLike)) {
 	outside := clock.New(newWheel(t))
 	for name, im := range map[string]func() timeLike{
-		"package time":          packageTime,
+		"package time":          func() timeLike { return packageTime },
+		"package to copy":       func() timeLike { return packageToCopy },
 		"Clock made outside":    func() timeLike { return onClock(outside) },
 		"Clock without a wheel": func() timeLike { return onClock(clock.New(nil)) },
 	} {
@@ -167,4 +175,26 @@ func TestDrain(t *testing.T) {
 		require.Equal(t, start.Add(2*d), <-c)
 		ticker.Stop()
 	})
+}
+
+// The package that docs/moving.md tells users to copy is testdata/wheel, which the tests above use.
+func TestPackageToCopy(t *testing.T) {
+	doc, err := os.ReadFile("../docs/moving.md")
+	require.NoError(t, err)
+	code, err := os.ReadFile("testdata/wheel/wheel.go")
+	require.NoError(t, err)
+	require.Contains(t, string(doc), "\n```go\n"+string(code)+"```\n")
+}
+
+// A fake in a test is a timer made by hand. Its channel can be received from. Stop and Reset panic, as in package time.
+func TestFakeTimer(t *testing.T) {
+	c := make(chan time.Time, 1)
+	inTime, onClock := &time.Timer{C: c}, &clock.Timer{C: c}
+	c <- time.Now()
+	require.Len(t, inTime.C, 1)
+	<-onClock.C
+	for name, fake := range map[string]timer{"time": inTime, "clock": onClock} {
+		require.PanicsWithValue(t, name+": Stop called on uninitialized Timer", func() { fake.Stop() })
+		require.PanicsWithValue(t, name+": Reset called on uninitialized Timer", func() { fake.Reset(1) })
+	}
 }
