@@ -148,6 +148,7 @@ func TestTimerFromOutside(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			timer, f, ticker := on.NewTimer(time.Hour), on.AfterFunc(time.Hour, nop), on.NewTicker(time.Hour)
 			sent := on.NewTimer(0)
+			time.Sleep(5 * tick) // so the wheel is idle, and Stop inside the bubble wakes it
 			synctest.Test(t, func(t *testing.T) {
 				require.PanicsWithValue(t, usedInside, func() { timer.Reset(0) })
 				require.PanicsWithValue(t, usedInside, func() { f.Reset(0) })
