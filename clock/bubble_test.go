@@ -175,13 +175,13 @@ func TestTimerFromOutside(t *testing.T) {
 
 // A timer or ticker made in a bubble panics when it is used outside, wherever its Clock was made. In package time
 // this is a fatal error.
-func TestTimerFromABubble(t *testing.T) {
+func TestTimerLeavesItsBubble(t *testing.T) {
 	for name, on := range outsideClocks(t) {
-		t.Run(name, func(t *testing.T) { leaveTheBubble(t, func(*testing.T) *clock.Clock { return on }) })
+		t.Run(name, func(t *testing.T) { leavesItsBubble(t, func(*testing.T) *clock.Clock { return on }) })
 	}
 	t.Run("made inside", func(t *testing.T) {
 		var on *clock.Clock
-		leaveTheBubble(t, func(t *testing.T) *clock.Clock { on = clock.New(newWheel(t)); return on })
+		leavesItsBubble(t, func(t *testing.T) *clock.Clock { on = clock.New(newWheel(t)); return on })
 		require.PanicsWithValue(t, usedOutside, func() { on.NewTimer(time.Hour) })
 		require.PanicsWithValue(t, usedOutside, func() { on.AfterFunc(0, nop) })
 		require.PanicsWithValue(t, usedOutside, func() { on.NewTicker(1) })
@@ -189,7 +189,7 @@ func TestTimerFromABubble(t *testing.T) {
 	})
 }
 
-func leaveTheBubble(t *testing.T, get func(t *testing.T) *clock.Clock) {
+func leavesItsBubble(t *testing.T, get func(t *testing.T) *clock.Clock) {
 	var timer, sent, f *clock.Timer
 	var ticker *clock.Ticker
 	synctest.Test(t, func(t *testing.T) {
