@@ -33,11 +33,12 @@ type piece struct {
 // A bucket holds the entries of one slot of a level, in no order. They lie in arrays, not in a list, because a visit
 // then reads memory in sequence. A timeout knows its position, so removing one needs no search. Owned by the worker.
 type bucket struct {
-	first []piece // the first chunkSize entries
-	more  *chunks // the other entries; may be nil if there are none
-	n     int     // the number of entries
-	base  uint64  // the tick from which the ticks of entries count; undefined when empty
-	min   uint64  // no entry is due before this tick; undefined when empty
+	first []piece   // the first chunkSize entries
+	more  *chunks   // the other entries; may be nil if there are none
+	home  *[1]piece // the array of first while one piece is enough; nil in a very large level
+	n     int       // the number of entries
+	base  uint64    // the tick from which the ticks of entries count; undefined when empty
+	min   uint64    // no entry is due before this tick; undefined when empty
 }
 
 type chunks []*[chunkPieces]piece
@@ -88,6 +89,9 @@ func (b *bucket) grow() {
 	if b.n < chunkSize {
 		if b.n/pieceSize == len(b.first) {
 			b.first = append(b.first, piece{})
+			if b.n == pieceSize && b.home != nil {
+				b.home[0] = piece{} // it must not keep timeouts alive
+			}
 		}
 		return
 	}
@@ -155,7 +159,11 @@ func (b *bucket) truncate(n int) {
 	forget(b.first, n, was)
 	if c := cap(b.first) * pieceSize; c > keepCap && n < c/8 {
 		used := (n + pieceSize - 1) / pieceSize
-		b.first = append(make([]piece, 0, 2*used), b.first[:used]...)
+		if used <= 1 && b.home != nil {
+			b.first = append(b.home[:0], b.first[:used]...)
+		} else {
+			b.first = append(make([]piece, 0, 2*used), b.first[:used]...)
+		}
 	}
 }
 
@@ -197,6 +205,12 @@ type level struct {
 
 func (l *level) init(size int) {
 	l.buckets = make([]bucket, size)
+	if size <= keepBuckets {
+		homes := make([][1]piece, size) // so that the worker can place a few timeouts without an allocation
+		for i := range l.buckets {
+			l.buckets[i].home, l.buckets[i].first = &homes[i], homes[i][:0]
+		}
+	}
 	l.occupied = newBitmap(size)
 	l.stale = newBitmap(size)
 }

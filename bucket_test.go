@@ -11,7 +11,7 @@ import (
 // gets the present tick.
 func TestBucketModel(t *testing.T) {
 	r := newRand(t)
-	var b bucket
+	b := bucket{home: new([1]piece)}
 	model := map[*Timeout]uint64{}
 	most, now, rebased := 0, uint64(0), 0
 	check := func(e entry) {
@@ -56,6 +56,9 @@ func TestBucketModel(t *testing.T) {
 		}
 		for to := range b.spare() {
 			require.Nil(t, to)
+		}
+		if cap(b.first) > 1 {
+			require.Zero(t, b.home[0])
 		}
 		require.LessOrEqual(t, b.cap(), max(8*b.len(), b.len()+3*chunkSize))
 		b.findMin()

@@ -81,7 +81,7 @@ func TestBlockedTasksDelayNoOther(t *testing.T) {
 				require.Zero(t, live)
 				require.Zero(t, timer.Stats().Running)
 				pass(2 * tick)
-				require.EqualValues(t, absent, timer.worker.presence.Load())
+				require.EqualValues(t, resting, timer.worker.state.Load())
 			})
 		}
 	}

@@ -21,8 +21,8 @@
 // Each accepted timeout ends exactly once: its task is started, or it is canceled, or [Timer.Stop] returns it.
 //
 // A task may call every method. Without [WithMaxConcurrency] and [WithExecutor], a task that blocks delays others by
-// at most two ticks. Panics of tasks are recovered and reported. Within a second after the last timeout has ended and
-// the last task has returned, a timer has no goroutine.
+// at most two ticks. Panics of tasks are recovered and reported. A timer that only waits has
+// no goroutine, only a timer of the runtime. Within a second after the last timeout has ended it has neither.
 //
 // # What else there is
 //

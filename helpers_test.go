@@ -139,6 +139,16 @@ func (m *moments) since(start time.Time) []time.Duration {
 
 func nop() {}
 
+// released reports whether the worker rests and keeps no memory and no alarm.
+func (w *worker) released() bool {
+	if w.state.Load() != resting {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wheel == nil && w.alarm == nil
+}
+
 // runnersOf returns how many goroutines run users' tasks, or are on their way to their first one.
 func runnersOf(timer *Timer) int {
 	_, goroutines := timer.tasks.Running()

@@ -92,7 +92,7 @@ func TestTimerModel(t *testing.T) {
 				mt.check(t)
 			}
 			require.Zero(t, timer.Pending())
-			require.Zero(t, timer.worker.presence.Load(), "the worker has not ended")
+			require.EqualValues(t, resting, timer.worker.state.Load())
 			st := timer.Stats()
 			require.Equal(t, st.Accepted, st.Expired+st.Canceled)
 		})

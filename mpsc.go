@@ -2,6 +2,7 @@ package hashedwheel
 
 import (
 	"iter"
+	"math"
 	"math/bits"
 	"runtime"
 	"sync"
@@ -14,14 +15,23 @@ type queue struct {
 	stripes []stripe // their number is a power of two
 	seats   []seat   // each goroutine uses one of them; nil if all goroutines use the first stripe
 
-	shut atomic.Bool // the gate is shut: the timer is stopped
+	horizon uint64 // how many ticks ahead a timeout is near, see far.go
+	age     uint64 // for how many ticks producers keep a timeout
+
+	_       [64]byte
+	shut    atomic.Bool   // the gate is shut: the timer is stopped
+	soonest atomic.Uint64 // at this tick the worker takes all timeouts: a Reset has brought one nearer
+	sweeps  atomic.Uint64 // how often the worker has done so
 }
 
-// A stripe has two stacks: fresh, for timeouts that the worker has never taken, which producers prune (prune.go), and
-// known, for all others, which only the worker and Stop take. The counters count what the goroutines that use the
-// stripe do. Arming is counted before the timeout can end.
+// A stripe has two lanes, for timeouts that the worker has never taken, and a stack, known, for all others, which only
+// the worker and Stop take. The counters count what the goroutines that use the stripe do. Arming is counted before
+// the timeout can end.
 type stripe struct {
-	fresh       stack
+	near, far lane
+	freshBy   atomic.Uint64 // the worker takes what is fresh in far at this tick
+	keptBy    atomic.Uint64 // the worker looks for segments to take in far at this tick; 0 if it must take all
+
 	armed       atomic.Uint64 // timeouts armed, each of them pushed
 	canceled    atomic.Uint64 // timeouts canceled
 	inside      atomic.Int64  // goroutines inside the gate, see enter
@@ -30,24 +40,29 @@ type stripe struct {
 	rearmed     atomic.Uint64 // timeouts armed again, by Reset or for the next run
 	dropped     atomic.Uint64 // canceled timeouts that producers have taken off the queue, see prune.go
 
-	kept       segments
 	searchFrom atomic.Uint32 // the index of the stripe at which idleStripe starts its search
+	skipIdle   atomic.Uint32 // how many prunings do not search
 	seen       atomic.Uint64 // the value of armed when idleStripe last checked this stripe
 
-	// A stripe fills two cache lines, because processors fetch lines in pairs.
-	_ [128 - 10*8 - unsafe.Sizeof(segments{})]byte
+	// A stripe fills pairs of cache lines, because processors fetch lines in pairs.
+	_ [256 - 11*8 - 2*unsafe.Sizeof(lane{})]byte
 }
+
+// A lane has timeouts that producers prune. What is new is on a stack, and what they have kept is in segments.
+type lane struct {
+	fresh stack
+	kept  segments
+}
+
+func (l *lane) empty() bool { return l.fresh.head.Load() == nil && l.kept.n.Load() == 0 }
 
 // A stack grows by compare-and-swap, and is only taken as a whole. So it has no ABA problem.
 type stack struct{ head atomic.Pointer[Timeout] }
 
 var closed = new(Timeout) // the head of a stack that accepts no more timeouts
 
-// newQueue makes two stripes for each processor, 8 to 256 in all, at most 32 KiB.
-func newQueue() queue {
-	n := ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0), 8), 256))
-	return queue{stripes: make([]stripe, n), seats: allSeats[:]}
-}
+// defaultStripes is two for each processor, 8 to 256 in all, which take at most 64 KiB.
+func defaultStripes() int { return ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0), 8), 256)) }
 
 // A seat counts how often its goroutines have collided with others and moved on to another stripe.
 type seat struct{ moves atomic.Uint32 }
@@ -101,11 +116,19 @@ func (q *queue) changeStripe() {
 func (q *queue) empty() bool {
 	for i := range q.stripes {
 		s := &q.stripes[i]
-		if s.fresh.head.Load() != nil || s.known.head.Load() != nil || s.kept.n.Load() != 0 {
+		if s.known.head.Load() != nil || !s.near.empty() || !s.far.empty() {
 			return false
 		}
 	}
 	return true
+}
+
+// armed returns how many timeouts have been armed and pushed.
+func (q *queue) armed() (n uint64) {
+	for i := range q.stripes {
+		n += q.stripes[i].armed.Load()
+	}
+	return n
 }
 
 // enter enters the gate, and reports whether it is open: see stop.go. Every enter needs a leave, even if it is shut.
@@ -143,13 +166,15 @@ func (st *stack) take() *Timeout {
 // close is take, and closes the stack for good.
 func (st *stack) close() *Timeout { return st.head.Swap(closed) }
 
-// takeAll takes all timeouts, by stack.take or stack.close, and yields lists, some nil. The loop must not end early.
-func (s *stripe) takeAll(take func(*stack) *Timeout) iter.Seq[*Timeout] {
+// closeAll takes all timeouts, closes the stacks, and yields lists, some nil. The loop must not end early.
+func (s *stripe) closeAll() iter.Seq[*Timeout] {
 	return func(yield func(*Timeout) bool) {
-		yield(take(&s.known))
-		yield(take(&s.fresh))
-		for seg := s.kept.take(); seg != nil; seg = seg.next {
-			yield(seg.first)
+		yield(s.known.close())
+		for _, l := range [2]*lane{&s.near, &s.far} {
+			yield(l.fresh.close())
+			for seg := l.kept.pop(); seg != nil; seg = l.kept.pop() {
+				yield(seg.first)
+			}
 		}
 	}
 }
@@ -177,10 +202,14 @@ func unlink(list *Timeout) (to, rest *Timeout) {
 type segment struct {
 	first *Timeout
 	n     int      // the length of the list
+	since uint64   // the tick since which producers have kept the latest of them
+	by    uint64   // the tick at which the first of them becomes near
 	next  *segment // the segment that was kept after this one
+
+	checked uint64 // the tick at which they were last checked
 }
 
-// segments is a list of segments, first in, first out. Methods pop and take return nil if it is empty.
+// segments is a list of segments, first in, first out.
 type segments struct {
 	n atomic.Int64 // the number of timeouts in all segments; written with mu held
 
@@ -200,31 +229,32 @@ func (l *segments) push(seg *segment) {
 	l.n.Add(int64(seg.n))
 }
 
+// pop takes the first segment. It returns nil if there is none.
 func (l *segments) pop() *segment {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	seg := l.first
-	if seg == nil {
-		return nil
-	}
-	if l.first = seg.next; l.first == nil {
-		l.last = nil
-	}
-	l.n.Add(-int64(seg.n))
-	return seg
-}
-
-// take takes all segments. The first is linked to the others.
-func (l *segments) take() *segment {
 	if l.n.Load() == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	seg := l.first
-	l.first, l.last = nil, nil
-	l.n.Store(0)
+	if seg == nil {
+		return nil
+	}
+	if l.first, seg.next = seg.next, nil; l.first == nil {
+		l.last = nil
+	}
+	l.n.Add(-int64(seg.n))
 	return seg
+}
+
+// checked returns the tick at which the first segment was checked, or the largest if there is none.
+func (l *segments) checked() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first == nil {
+		return math.MaxUint64 - 1
+	}
+	return l.first.checked
 }
 
 func ceilPowerOfTwo(n int) int { return 1 << bits.Len(uint(n-1)) }

@@ -19,7 +19,7 @@ func TestStripes(t *testing.T) {
 			procs, want = 1, 8 // the platform has only one processor
 		}
 		runtime.GOMAXPROCS(procs)
-		require.Equal(t, want, len(newQueue().stripes), "%d processors", procs)
+		require.Equal(t, want, defaultStripes(), "%d processors", procs)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// New returns a timer whose ticks count from now. It has no goroutine until the first timeout is armed. An error
-// names the option that is wrong, its value, and what is allowed.
+// New returns a timer whose ticks count from now. It starts nothing until the first timeout is armed. An error names
+// the option that is wrong, its value, and what is allowed.
 func New(opts ...Option) (*Timer, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -20,10 +20,10 @@ func New(opts ...Option) (*Timer, error) {
 		panicHandler: c.panicHandler,
 		logger:       c.logger,
 		name:         c.name,
-		queue:        newQueue(),
 		allTaken:     make(chan struct{}),
 		allTold:      make(chan struct{}),
 	}
+	t.queue.init(c.tick, defaultStripes())
 	t.limit.max = int64(c.maxPending)
 	t.makeCrews(c.tick, c.concurrency, c.executor)
 	t.worker.labels = labelsFor(c.name, "worker")
@@ -33,7 +33,7 @@ func New(opts ...Option) (*Timer, error) {
 	t.worker.wheelSize = c.wheelSize
 	t.worker.levels = c.levels
 	t.worker.shown.levels = make([]levelShown, c.levels)
-	t.worker.wake = make(chan struct{}, 1)
+	t.worker.work = t.worker.run
 	t.worker.done = make(chan struct{})
 	return t, nil
 }
@@ -41,7 +41,7 @@ func New(opts ...Option) (*Timer, error) {
 const (
 	defaultTick      = 100 * time.Millisecond
 	defaultWheelSize = 512
-	maxWheelSize     = 1 << 20 // 59 MB of buckets for each level: allocating more would take too long
+	maxWheelSize     = 1 << 20 // 68 MB of buckets for each level: allocating more would take too long
 	maxLevels        = 8
 )
 

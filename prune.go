@@ -5,8 +5,8 @@ import "github.com/hashedwheel/hashedwheel/internal/ticks"
 // Pruning
 //
 // One worker processes some ten million timeouts a second. Producers on many processors arm and cancel more than
-// that, so they do a part of its work. After every pruneEvery timeouts armed on a stripe, the goroutine that armed
-// the last takes the stack, drops the canceled timeouts, and keeps the others. Most are still in its cache.
+// that, so they do most of its work. After every pruneEvery timeouts armed on a stripe, the goroutine that armed the
+// last takes the stack of each lane, drops the canceled timeouts, and keeps the others. Most are still in its cache.
 //
 //	        take                      push, at the end
 //	stack --------> sift --------------------------------> kept
@@ -15,29 +15,33 @@ import "github.com/hashedwheel/hashedwheel/internal/ticks"
 //	                 +---------------------------------------+
 //	                   pop: those kept first
 //
-// If many are kept, it also rechecks two of them for each timeout armed. So a stripe keeps at most twice as many as
-// are pending there. Proof: let n be the number kept, and p the most pending at once. While all n are checked once,
-// n/2 more are armed. Of the n at most p are left, so at most p + n/2 are kept then. Stripes that no goroutine uses
-// any more are pruned too. The worker and Stop take the stack and all kept timeouts.
+// If many are kept, it also rechecks two of them for each timeout armed. So producers keep at most twice as many as are
+// pending. Proof: let n be the number kept, and p the most pending at once. While all n are checked once, n/2 more are
+// armed. Of the n at most p are left, so at most p + n/2 are kept then. Goroutines also prune stripes that no goroutine
+// uses any more, and keep what is left of them on their own.
 //
-//  - A list belongs to the goroutine that took it, until it has pushed what it keeps. The worker and Stop cannot find
-//    these timeouts, so pruning is done inside the gate. If it puts timeouts back, it summons the worker. If a
-//    boundary has gone by meanwhile, or one of the timeouts is already due, it also wakes the worker at once.
-//  - Only timeouts that the worker has never taken are on this stack. Others may lie in a bucket or on a list, and
-//    only the worker can remove them from there.
-//  - A timeout is dropped by a compare-and-swap from the canceled word to the same word without the queued bit. A
-//    Reset before that does not push, and makes it fail: the timeout stays on the queue. A Reset after that pushes.
-//  - Any number of goroutines may prune a stripe at the same time. None holds a lock while it checks timeouts.
+//   - A list belongs to the goroutine that took it, until it has pushed what it keeps. The worker and Stop cannot find
+//     these timeouts, so pruning is done inside the gate. If it puts timeouts back, it summons the worker. If one may
+//     be overdue by then, it also starts a round at once.
+//   - Only timeouts that the worker has never taken are in a lane. Others may lie in a bucket or on a list, and only
+//     the worker can remove them from there.
+//   - A timeout is dropped by a compare-and-swap from the canceled word to the same word without the queued bit. A
+//     Reset before that does not push, and makes it fail: the timeout stays on the queue. A Reset after that pushes.
+//   - Any number of goroutines may prune a stripe at the same time. None holds a lock while it checks timeouts.
 
 const (
 	// pruneEvery is the number of timeouts armed on a stripe between prunings. They fit the first-level cache: 12 KB.
 	pruneEvery = 1 << 8
 
 	// maxRechecked bounds how many kept timeouts a pruning rechecks, except that it finishes the last segment. With
-	// r*pruneEvery, a stripe keeps up to r/(r-1) times as many as are pending.
+	// r*pruneEvery, producers keep up to r/(r-1) times as many as are pending.
 	maxRechecked = 2 * pruneEvery
 
-	minKept = 8 * pruneEvery // rechecking fewer on a stripe in use is not worth its cost
+	// minKept is the number of kept timeouts from which on producers recheck them all the time. The worker takes fewer
+	// near ones soon. Producers recheck fewer far ones once in two ticks, so that resetting them needs no push.
+	minKept = 8 * pruneEvery
+
+	skipIdle = 2 // prunings without a look at another stripe, after one that found few canceled timeouts there
 )
 
 // prune drops canceled timeouts from a stripe, and from one that no goroutine uses any more. The caller holds no lock
@@ -47,25 +51,28 @@ func (w *worker) prune(s *stripe) {
 	if !w.queue.enter(s) {
 		return
 	}
-	p := pruning{worker: w, start: w.clock.Now(), earliest: ticks.Never}
-	p.prune(s, minKept)
-	if other := w.queue.idleStripe(s); other != nil {
-		p.prune(other, 1)
+	p := pruning{worker: w, stripe: s, start: w.clock.Now(), sweeps: w.queue.sweeps.Load(), earliest: ticks.Never, least: ticks.Never}
+	p.prune(s, false)
+	if skip := s.skipIdle.Load(); skip > 0 {
+		s.skipIdle.Store(skip - 1)
+	} else if other := w.queue.idleStripe(s); other != nil {
+		before := p.dropped
+		if p.prune(other, true); p.dropped-before < pruneEvery/4 {
+			s.skipIdle.Store(skipIdle) // its goroutines only wait for a processor, or for something else
+		}
 	}
+	s.dropped.Add(p.dropped)
 	p.callWorker()
 }
 
-// idleStripe returns another stripe that keeps many timeouts and on which none was armed since its last check, or nil.
+// idleStripe returns another stripe that is worth pruning and on which none was armed since its last check, or nil.
 func (q *queue) idleStripe(s *stripe) *stripe {
 	const most = 8 // stripes to check
 	n := uint32(len(q.stripes))
-	if n == 1 {
-		return nil
-	}
 	first := s.searchFrom.Load()
-	for i := range uint32(most) {
+	for i := range min(most, n) {
 		other := &q.stripes[(first+i)%n]
-		if other == s || other.kept.n.Load() < pruneEvery {
+		if other == s || other.far.empty() && other.near.kept.n.Load() < minKept {
 			continue
 		}
 		if armed := other.armed.Load(); other.seen.Swap(armed) == armed {
@@ -80,38 +87,51 @@ func (q *queue) idleStripe(s *stripe) *stripe {
 // A pruning is the state of one call of worker.prune.
 type pruning struct {
 	worker *worker
-	start  uint64 // the tick at which it began
+	stripe *stripe // for what it keeps
+	start  uint64  // the tick at which it began
+	sweeps uint64  // the value of queue.sweeps then
 
 	first    *Timeout // a linked list of the timeouts to keep, at most pruneEvery
 	last     *Timeout // the end of the list; its link may still point at a timeout that is not on the list
 	n        int      // the length of the list
-	earliest uint64   // the earliest tick of the pending timeouts seen so far, including those put back
-	kept     bool     // some timeouts have been put back
-	dropped  uint64   // timeouts dropped from the current stripe and not counted there yet
+	since    uint64   // the tick since which the latest of them has been kept
+	earliest uint64   // the earliest tick of them
+
+	kept    bool   // some timeouts have been put back
+	least   uint64 // the earliest tick of those
+	dropped uint64 // timeouts dropped and not counted yet
 }
 
-// prune prunes one stripe. It rechecks only if at least atLeast are kept. It wakes the worker if very many are left.
-func (p *pruning) prune(s *stripe, atLeast int) {
-	kept := int(s.kept.n.Load()) // before this call adds some
-	p.sift(s, s.fresh.take())
-	if kept >= atLeast {
-		for left := min(kept, maxRechecked); left > 0; {
-			seg := s.kept.pop()
-			if seg == nil { // another goroutine has taken the rest
-				break
-			}
-			left -= seg.n
-			p.sift(s, seg.first)
+// prune prunes what is new on a stripe, and some of what was kept before.
+func (p *pruning) prune(s *stripe, idle bool) {
+	nearKept, farKept := s.near.kept.n.Load(), s.far.kept.n.Load() // before this call adds some
+	p.sift(s.near.fresh.take(), p.start)
+	p.keep()
+	p.sift(s.takeFar(), p.start)
+	p.keep() // apart, because the others have been kept for longer
+	if nearKept >= minKept {
+		p.recheck(&s.near.kept, nearKept)
+	}
+	if idle || farKept >= minKept || s.far.kept.checked()+1 < p.start {
+		p.recheck(&s.far.kept, farKept)
+	}
+}
+
+// recheck prunes what was checked first.
+func (p *pruning) recheck(l *segments, kept int64) {
+	for left := min(kept, maxRechecked); left > 0; {
+		seg := l.pop()
+		if seg == nil { // another goroutine has taken the rest
+			break
 		}
+		left -= int64(seg.n)
+		p.sift(seg.first, seg.since)
 	}
-	p.keep(s)
-	if int(s.kept.n.Load()) >= 2*worthPlacing/len(p.worker.queue.stripes) { // half of them may be canceled
-		p.worker.nudge()
-	}
+	p.keep()
 }
 
 // sift drops the canceled timeouts of a list and keeps the others. It writes few links: during a GC, each costs 20 ns.
-func (p *pruning) sift(s *stripe, list *Timeout) {
+func (p *pruning) sift(list *Timeout, since uint64) {
 	for to := list; to != nil; {
 		next, word := to.link, to.word.Load()
 		if word&queued == 0 {
@@ -124,11 +144,9 @@ func (p *pruning) sift(s *stripe, list *Timeout) {
 				to = next
 				continue
 			}
-			to.link = next
+			to.link, word = next, to.word.Load()
 		}
-		if status(word) == pending {
-			p.earliest = min(p.earliest, tickOf(word))
-		}
+		p.since, p.earliest = max(p.since, since), min(p.earliest, tickOf(word))
 		if p.last == nil {
 			p.first = to
 		} else if p.last.link != to {
@@ -136,37 +154,43 @@ func (p *pruning) sift(s *stripe, list *Timeout) {
 		}
 		p.last = to
 		if p.n++; p.n == pruneEvery {
-			p.keep(s)
+			p.keep()
 		}
 		to = next
 	}
 }
 
-// keep puts the list of timeouts to keep back on the stripe, as one segment.
-func (p *pruning) keep(s *stripe) {
-	if p.dropped > 0 {
-		s.dropped.Add(p.dropped)
-		p.dropped = 0
-	}
+// keep puts the list of timeouts to keep back, as one segment.
+func (p *pruning) keep() {
 	if p.n == 0 {
 		return
 	}
 	if p.last.link != nil {
 		p.last.link = nil
 	}
-	s.kept.push(&segment{first: p.first, n: p.n})
-	p.first, p.last, p.n, p.kept = nil, nil, 0, true
+	s, q := p.stripe, p.worker.queue
+	seg := &segment{first: p.first, n: p.n, since: p.since, checked: p.start, by: q.nearAt(p.earliest)}
+	if p.start >= p.since+q.age || p.worker.isNear(p.earliest) {
+		s.near.kept.push(seg) // the worker takes it soon
+	} else {
+		s.keepFar(seg)
+	}
+	p.kept, p.least = true, min(p.least, p.earliest)
+	p.first, p.last, p.n, p.since, p.earliest = nil, nil, 0, 0, ticks.Never
 }
 
-// callWorker makes sure that the worker comes for the timeouts that were put back. Meanwhile the worker may have gone
-// idle, or have taken the queue at the boundary at which one was due. A Reset may have made one due at tick start+1.
+// callWorker makes sure that the worker comes for the timeouts that were put back. Meanwhile it may have gone to rest,
+// or have taken the near ones at the boundary at which one was due. A Reset may have made one due at tick start+1.
 func (p *pruning) callWorker() {
 	if !p.kept {
 		return
 	}
 	w := p.worker
-	w.summon()
-	if now := w.clock.Now(); now > p.start || now >= p.earliest {
+	w.summon(!w.isNear(p.least))
+	if w.queue.sweeps.Load() != p.sweeps {
+		p.stripe.keptBy.Store(0)
+		w.nudge()
+	} else if now := w.clock.Now(); now > p.start && w.isNear(p.least) || now >= p.least {
 		w.nudge()
 	}
 }

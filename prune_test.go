@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,9 +17,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// setStripes gives the queue of a timer n stripes.
+func setStripes(timer *Timer, n int) {
+	timer.queue = queue{}
+	timer.queue.init(timer.clock.Tick, n)
+}
+
 // oneStripe gives the queue of a timer one stripe, which all goroutines use.
 func oneStripe(timer *Timer) *stripe {
-	timer.queue = queue{stripes: make([]stripe, 1)}
+	setStripes(timer, 1)
+	timer.queue.seats = nil
 	return &timer.queue.stripes[0]
 }
 
@@ -59,7 +67,7 @@ func TestProducersPrune(t *testing.T) {
 					}
 					most = max(most, timer.queue.length(&timer.worker))
 				}
-				require.LessOrEqual(t, most, max(2*(lag+len(pending)), minKept)+2*pruneEvery)
+				require.LessOrEqual(t, most, max(2*(lag+len(pending)), minKept)+minKept+2*pruneEvery)
 				require.Equal(t, timer.queue.queueLen(), timer.Stats().Queued)
 				require.Equal(t, len(ring)+len(pending), timer.Pending())
 				runtime.GC()
@@ -107,7 +115,7 @@ func TestPrunedAgain(t *testing.T) {
 			most = max(most, timer.queue.length(&timer.worker))
 		}
 		require.Greater(t, pruned, 18_000)
-		require.LessOrEqual(t, most, minKept+2*pruneEvery)
+		require.LessOrEqual(t, most, 2*pruneEvery)
 		require.Equal(t, 1, timer.Pending())
 	})
 }
@@ -145,27 +153,34 @@ func TestPlacedIsNotPruned(t *testing.T) {
 // soon as they have been put back, or when they are due, if that is later.
 func TestPruningCallsTheWorker(t *testing.T) {
 	const tick = time.Millisecond
-	for name, delay := range map[string]time.Duration{"due": tick, "reset": time.Hour, "later": 4 * tick} {
+	for name, delay := range map[string]time.Duration{
+		"due": tick, "reset": time.Hour, "near, reset": nearTime / 2, "later": 4 * tick,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				timer := newTimer(t, WithTick(tick))
 				s := oneStripe(timer)
 				start, fired := time.Now(), time.Duration(0)
-				timer.worker.presence.Store(awake) // so that no worker starts, which might take the timeout first
+				timer.worker.state.Store(working) // so that no worker starts, which might take the timeout first
 				to, err := timer.AfterFunc(delay, func() { fired = time.Since(start) })
 				require.NoError(t, err)
-				p := pruning{worker: &timer.worker, earliest: ticks.Never}
-				p.sift(s, s.fresh.take())
-				timer.worker.presence.Store(absent)
-				timer.worker.summon()
-				if name == "reset" {
+				p := pruning{worker: &timer.worker, stripe: s, earliest: ticks.Never, least: ticks.Never}
+				p.sift(s.near.fresh.take(), 0)
+				p.sift(s.takeFar(), 0)
+				timer.worker.pace.fast = time.Hour // so that the worker takes only what is near
+				timer.worker.state.Store(resting)
+				timer.worker.summon(false)
+				if strings.HasSuffix(name, "reset") {
 					_, err := to.Reset(tick)
 					require.NoError(t, err)
 				}
 				pass(5 * tick / 2)
-				require.EqualValues(t, absent, timer.worker.presence.Load())
+				require.EqualValues(t, resting, timer.worker.state.Load())
 				require.Zero(t, fired)
-				p.keep(s)
+				p.keep()
+				if name != "later" {
+					timer.worker.state.Store(waiting) // so that it does not come because of the summon
+				}
 				p.callWorker()
 				pass(10 * tick)
 				want := 5 * tick / 2
@@ -178,43 +193,31 @@ func TestPruningCallsTheWorker(t *testing.T) {
 	}
 }
 
-// Goroutines arm and cancel one after another, most of them each on its own stripe. The later ones drop canceled
-// timeouts that the earlier ones have left on theirs.
+// Goroutines arm and cancel one after another, each on its own stripe. The later ones drop canceled timeouts that the
+// earlier ones have left on theirs.
 func TestIdleStripesArePruned(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
-	timer.queue = queue{stripes: make([]stripe, 64), seats: allSeats[:]}
-	timer.worker.presence.Store(awake) // so that no worker starts
-	defer timer.worker.presence.Store(absent)
-	const each = 20_000
-	users := 40
-	if raceDetector {
-		users = 15 // because the race detector makes it ten times slower
-	}
-	turns := make([]chan bool, users+1)
-	for i := range turns {
-		turns[i] = make(chan bool)
-	}
+	setStripes(timer, 64)
+	withoutWorker(t, timer)
+	const each, users = 20_000, 40
 	most := 0
 	for i := range users {
-		go func() {
-			<-turns[i]
-			var all []*Timeout
-			for range each {
-				to, err := timer.AfterFunc(10*time.Hour, nop)
-				if err != nil {
-					panic(err)
-				}
-				all = append(all, to)
+		s := &timer.queue.stripes[i]
+		var all []*Timeout
+		for range each {
+			to := &Timeout{timer: timer, task: plainFunc(nop)}
+			to.word.Store(pendingAt(queued|fresh, 10))
+			s.far.fresh.push(to)
+			if s.armed.Add(1)%pruneEvery == 0 {
+				timer.worker.prune(s)
 			}
-			for _, to := range all {
-				to.Cancel()
-			}
-			most = max(most, timer.Stats().Queued)
-			turns[i+1] <- true
-		}()
+			all = append(all, to)
+		}
+		for _, to := range all {
+			to.Cancel()
+		}
+		most = max(most, timer.Stats().Queued)
 	}
-	turns[0] <- true
-	<-turns[users]
 	t.Logf("%d of %d were on the queue", most, users*each)
 	require.Less(t, most, users*each/3)
 }
@@ -247,62 +250,12 @@ func TestChurnBesideLongLived(t *testing.T) {
 	}
 	t.Logf("at most %d on the queue", most)
 	require.LessOrEqual(t, most, (live+window)*22/10)
-}
-
-// A few kept timeouts stay on the queue although they have been canceled, so that arming them again needs no push.
-func TestFewKeptStayOnTheQueue(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour))
-	withoutWorker(t, timer)
-	s := oneStripe(timer)
-	calls := make([]request, minKept-1)
-	for i := range calls {
-		timer.Init(&calls[i].timeout, &calls[i])
-	}
-	for range 3 {
-		for i := range calls {
-			_, err := calls[i].timeout.Reset(time.Hour)
-			require.NoError(t, err)
-		}
-		timer.worker.prune(s)
-		for i := range calls {
-			require.True(t, calls[i].timeout.Cancel())
-		}
-		timer.worker.prune(s)
-		require.Equal(t, len(calls), timer.Stats().Queued)
-		require.EqualValues(t, len(calls), s.armed.Load())
+	for seg := timer.queue.stripes[0].far.kept.first; seg != nil; seg = seg.next {
+		require.LessOrEqual(t, seg.n, pruneEvery, "a pruning checks whole segments")
 	}
 }
 
-// Very many kept timeouts wake the worker long before the next tick. Until then they are in segments of limited size,
-// because a pruning checks whole segments.
-func TestManyKeptWakeTheWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Hour))
-		timer.queue = queue{stripes: make([]stripe, 8)}
-		s := &timer.queue.stripes[0]
-		arm := func(n int) {
-			for range n {
-				_, err := timer.AfterFunc(10*time.Hour, nop)
-				require.NoError(t, err)
-			}
-			synctest.Wait()
-		}
-		arm(1) // starts the worker, which takes it
-		enough := 2 * worthPlacing / len(timer.queue.stripes)
-		arm(enough - pruneEvery)
-		n := 0
-		for seg := s.kept.first; seg != nil; seg = seg.next {
-			require.LessOrEqual(t, seg.n, pruneEvery)
-			n += seg.n
-		}
-		require.EqualValues(t, n, s.kept.n.Load())
-		require.Greater(t, n, enough-3*pruneEvery)
-		arm(2 * pruneEvery)
-		require.Less(t, timer.queue.queueLen(), 2*pruneEvery)
-	})
-}
-
-// Segments are popped, or taken all at once, in the order in which they were pushed. An empty list refers to none.
+// Segments are popped in the order in which they were pushed. An empty list refers to none.
 func TestSegments(t *testing.T) {
 	var l segments
 	pushed, popped := 0, 0
@@ -321,14 +274,14 @@ func TestSegments(t *testing.T) {
 			next(l.pop())
 		}
 		require.EqualValues(t, pushed*(pushed+1)/2-popped*(popped+1)/2, l.n.Load())
-		for seg := l.take(); seg != nil; seg = seg.next {
+		for seg := l.pop(); seg != nil; seg = l.pop() {
+			require.Nil(t, seg.next, "it would keep timeouts alive")
 			next(seg)
 		}
 		require.Equal(t, pushed, popped)
 		push()
 		next(l.pop())
 		require.Nil(t, l.pop())
-		require.Nil(t, l.take())
 		require.Zero(t, l.n.Load())
 		require.Nil(t, l.first)
 		require.Nil(t, l.last, "it would keep timeouts alive")
@@ -340,7 +293,6 @@ func TestSegmentsAreLocked(t *testing.T) {
 	for name, change := range map[string]func(l *segments){
 		"push": func(l *segments) { l.push(&segment{n: 1}) },
 		"pop":  func(l *segments) { l.pop() },
-		"take": func(l *segments) { l.take() },
 	} {
 		var l segments
 		l.push(&segment{n: 1})
@@ -539,7 +491,7 @@ func TestEmbeddedArePruned(t *testing.T) {
 				require.True(t, to.Cancel())
 				most = max(most, timer.queue.length(&timer.worker))
 			}
-			require.LessOrEqual(t, most, minKept+2*pruneEvery, "round %d", round)
+			require.LessOrEqual(t, most, 2*pruneEvery, "round %d", round)
 		}
 		require.True(t, keep.Cancel())
 	})

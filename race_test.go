@@ -886,12 +886,17 @@ func TestRunnersRace(t *testing.T) {
 	for end := time.Now().Add(2 * stressTime(t)); goesOn(end, seen()); {
 		limit := []int{0, 1, 2, 5}[seeds.IntN(4)]
 		kind := seeds.IntN(4)
-		work := make(chan func(), 8)
+		work, done := make(chan func(), 8), make(chan struct{})
 		var workers sync.WaitGroup
 		for range 2 {
 			workers.Go(func() {
-				for run := range work {
-					run()
+				for {
+					select {
+					case run := <-work:
+						run()
+					case <-done:
+						return
+					}
 				}
 			})
 		}
@@ -986,7 +991,7 @@ func TestRunnersRace(t *testing.T) {
 		_, err = timer.Shutdown(t.Context()) // waits for calls of Canceled that began meanwhile
 		require.NoError(t, err)
 		over.Store(true)
-		close(work)
+		close(done) // not work, because Shutdown does not wait for a submit in progress
 		workers.Wait()
 
 		var ran, told int64

@@ -117,7 +117,23 @@ func (t *Timer) visits(word, tick uint64) bool {
 
 // postpone makes a timeout pending at tick, unless its word has changed. The worker must be sure to check it in time.
 func (to *Timeout) postpone(word, tick uint64) bool {
-	return to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
+	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
+		return false
+	}
+	if word&queued != 0 {
+		to.timer.brought(word, tick)
+	}
+	return true
+}
+
+// brought is called after a Reset to tick of a timeout that is on the queue. Word is the word from before. If the tick
+// is earlier, the worker may not come for a far timeout in time: see far.go.
+func (t *Timer) brought(word, tick uint64) {
+	w := &t.worker
+	if tick < tickOf(word) && word&fresh != 0 && !w.isNear(tickOf(word)) {
+		lower(&t.queue.soonest, t.queue.nearAt(tick))
+		w.summon(!w.isNear(tick))
+	}
 }
 
 // requeue makes a pending timeout pending at tick, and queues it. If its word has changed, ok is false instead.
@@ -202,8 +218,9 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) (long *stripe, o
 		}
 		switch {
 		case word&queued != 0:
+			t.brought(word, tick)
 		case word&fresh != 0:
-			if alone, _ := t.push(&s.fresh, to); !alone {
+			if alone, _ := t.pushFresh(s, to, tick); !alone {
 				t.queue.changeStripe()
 			}
 			if n%pruneEvery == 0 {

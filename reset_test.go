@@ -208,8 +208,8 @@ func TestFixedRateInAGroupIsExact(t *testing.T) {
 // If a member of a group is armed again while it is still on the queue, it joins the group's list again.
 func TestMemberIsArmedOnTheQueue(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
-	timer.worker.presence.Store(awake) // so that no worker starts and takes the timeout off the queue
-	defer timer.worker.presence.Store(absent)
+	timer.worker.state.Store(working) // so that no worker starts and takes the timeout off the queue
+	defer timer.worker.state.Store(resting)
 	g := NewGroup(timer)
 	to, err := g.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
@@ -386,8 +386,8 @@ func TestInitMisuse(t *testing.T) {
 
 // withoutWorker makes the timer believe, until the test ends, that its worker is awake, so that no worker starts.
 func withoutWorker(t *testing.T, timer *Timer) {
-	timer.worker.presence.Store(awake)
-	t.Cleanup(func() { timer.worker.presence.Store(absent) })
+	timer.worker.state.Store(working)
+	t.Cleanup(func() { timer.worker.state.Store(resting) })
 }
 
 // When a slice of structs grows, their timeouts are copied. A use of such a copy panics. By chance one copy in 15
@@ -688,10 +688,9 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 	}
 	worker := func() { timer.worker.settle(&arm().timeout) }
 	require.PanicsWithValue(t, overwritten, worker)
-	require.PanicsWithValue(t, overwritten, func() { (&pruning{worker: &timer.worker}).sift(s, &arm().timeout) })
+	require.PanicsWithValue(t, overwritten, func() { (&pruning{worker: &timer.worker}).sift(&arm().timeout, 0) })
 	require.PanicsWithValue(t, overwritten, func() { arm().timeout.takeOff(queued) })
-	for range s.takeAll((*stack).take) { // so that Stop does not find them
-	}
+	s.far.fresh.take() // so that Stop does not find them
 }
 
 // A due timeout waits for its turn behind a task that blocks. If it is reset again and again, or canceled and armed

@@ -675,7 +675,7 @@ func TestWorkerLeavesDuringARun(t *testing.T) {
 		<-begun
 		for range 10 {
 			pass(5 * time.Second)
-			require.EqualValues(t, absent, timer.worker.presence.Load())
+			require.True(t, timer.worker.released())
 			require.Equal(t, 1, timer.Pending())
 			ended := time.Now()
 			release <- true
@@ -684,7 +684,7 @@ func TestWorkerLeavesDuringARun(t *testing.T) {
 		require.True(t, to.Cancel())
 		release <- true
 		pass(5 * time.Second)
-		require.EqualValues(t, absent, timer.worker.presence.Load())
+		require.True(t, timer.worker.released())
 	})
 }
 
@@ -804,7 +804,7 @@ func TestMissedRunsGoBehindTheGroup(t *testing.T) {
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
 		timer.tasks.Share = 1 // the runner takes all of them
 		w := &timer.worker
-		w.presence.Store(awake) // so that no worker starts
+		w.state.Store(working) // so that no worker starts
 		var runs atomic.Int64
 		for i := range size {
 			if i == size/2 {
@@ -834,11 +834,11 @@ func TestMissedRunsNeedNoWorker(t *testing.T) {
 		_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { runs.Add(1); <-release }), tick, tick)
 		require.NoError(t, err)
 		pass(10 * tick)
-		require.True(t, timer.worker.presence.CompareAndSwap(absent, awake)) // so that no worker starts
+		require.True(t, timer.worker.state.CompareAndSwap(resting, working)) // so that no worker starts
 		close(release)
 		synctest.Wait()
-		timer.worker.presence.Store(absent)
-		timer.worker.summon()
+		timer.worker.state.Store(resting)
+		timer.worker.summon(false)
 		require.EqualValues(t, 10, runs.Load())
 	})
 }

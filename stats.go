@@ -15,7 +15,7 @@ type Stats struct {
 	Panics   uint64 // calls of user code that panicked
 
 	Unsubmitted uint64       // functions that the executor did not take, and that ran without it
-	Wakeups     uint64       // how often the timer's goroutine has woken up
+	Wakeups     uint64       // how often the timer has started a goroutine at a tick
 	Runners     int          // goroutines of the timer for tasks and other user code
 	Queued      int          // timeouts that the timer's goroutine has yet to put into a bucket, to move or to remove
 	Levels      []LevelStats // the levels of the wheel, from the lowest; nil while there is no wheel
@@ -24,7 +24,7 @@ type Stats struct {
 
 // LevelStats has the figures of one level of the wheel.
 type LevelStats struct {
-	Hand     int // the bucket that the wheel has reached; it does not move while the timer's goroutine sleeps
+	Hand     int // the bucket that the wheel has reached; it does not move while the timer sleeps
 	Occupied int // buckets with timeouts
 	Timeouts int // timeouts in the buckets, also canceled ones that are yet to be removed
 }

@@ -53,7 +53,7 @@ func TestLatenessOfWaiting(t *testing.T) {
 		virtual(t, func(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1), WithExecutor(executor))
 			w := &timer.worker
-			w.presence.Store(awake) // so that nobody starts a worker
+			w.state.Store(working) // so that nobody starts a worker
 			w.wheel = newWheel(w.wheelSize, w.levels, 0)
 			const n, long = measureEvery + 1, time.Second
 			for range n {
@@ -122,7 +122,7 @@ func TestStatsOfQueue(t *testing.T) {
 		const tick = time.Second
 		timer := newTimer(t, WithTick(tick))
 		w := &timer.worker
-		w.presence.Store(awake) // so that nobody starts a worker, which would empty the queue
+		w.state.Store(working) // so that nobody starts a worker, which would empty the queue
 		w.wheel = newWheel(w.wheelSize, w.levels, 0)
 		queued := func(want int) {
 			t.Helper()
@@ -158,7 +158,7 @@ func TestStatsOfQueue(t *testing.T) {
 		w.drain()
 		queued(0)
 		all[5].Cancel()
-		w.presence.Store(absent)
+		w.state.Store(resting)
 		timer.Stop()
 		queued(0)
 	})
@@ -263,7 +263,7 @@ func levelsOfABusyWorker(t *testing.T) (partly int) {
 	due := 2 * 256
 	timer := newTimer(t, WithTick(tick), WithWheelSize(4096))
 	w := &timer.worker
-	w.presence.Store(awake) // so that nobody starts a worker
+	w.state.Store(working) // so that nobody starts a worker
 	arm := func(n int, delay time.Duration) {
 		for range n {
 			_, err := timer.AfterFunc(delay, nop)
@@ -286,6 +286,7 @@ func levelsOfABusyWorker(t *testing.T) (partly int) {
 	arm(far/2, 5000*tick)
 	arm(due, tick) // in the middle, so that the worker places others before these
 	arm(far/2, 5000*tick)
+	w.pace.armed = timer.queue.armed() // as if they had been armed long ago
 	time.Sleep(tick)
 	during(func(levels []LevelStats) {
 		if levels != nil && levels[0].Timeouts > 0 && levels[0].Timeouts < far {
@@ -304,6 +305,6 @@ func levelsOfABusyWorker(t *testing.T) (partly int) {
 	})
 	require.EqualValues(t, far+due, timer.Stats().Expired)
 	require.Equal(t, after, timer.Stats().Levels[0])
-	w.presence.Store(absent)
+	w.state.Store(resting)
 	return partly
 }

@@ -112,7 +112,7 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 		left = append(left, to)
 	}
 	for i := range t.queue.stripes {
-		for list := range t.queue.stripes[i].takeAll((*stack).close) {
+		for list := range t.queue.stripes[i].closeAll() {
 			for list != nil {
 				var to *Timeout
 				to, list = unlink(list)
@@ -130,6 +130,15 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 	}
 	t.returned.Add(uint64(len(left)))
 	return left, own
+}
+
+func (w *worker) takeWheel() *wheel {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wheel := w.wheel
+	w.wheel = nil
+	w.shown.show(nil)
+	return wheel
 }
 
 // handBack ends a timeout for Stop, and returns the word from before. If it was not pending, ok is false.

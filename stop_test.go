@@ -322,7 +322,7 @@ func TestCanceledAfterShutdown(t *testing.T) {
 // After Stop no timeout can be armed, even if it was on the queue during Stop, pending or canceled.
 func TestStopLeavesNoneOnTheQueue(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
-	timer.worker.presence.Store(awake) // so that no worker starts and takes the timeouts off the queue
+	timer.worker.state.Store(working) // so that no worker starts and takes the timeouts off the queue
 	calls := make([]request, 4)
 	for i := range calls {
 		timer.Init(&calls[i].timeout, &calls[i])
@@ -332,7 +332,7 @@ func TestStopLeavesNoneOnTheQueue(t *testing.T) {
 			require.True(t, calls[i].timeout.Cancel())
 		}
 	}
-	timer.worker.presence.Store(absent)
+	timer.worker.state.Store(resting)
 	require.Len(t, timer.Stop(), 2)
 	for i := range calls {
 		to := &calls[i].timeout

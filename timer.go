@@ -110,7 +110,7 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	if s.armed.Add(1)%pruneEvery == 0 {
 		long = s
 	}
-	alone, ok := t.push(&s.fresh, to)
+	alone, ok := t.pushFresh(s, to, tick)
 	if !ok {
 		s.armed.Add(^uint64(0))
 		t.limit.free()
@@ -123,19 +123,28 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	return long, nil
 }
 
-// push queues a timeout, and summons the worker if necessary. Alone is as in stack.push. Inside the gate, ok is true.
-func (t *Timer) push(st *stack, to *Timeout) (alone, ok bool) {
+// pushFresh queues a timeout that the worker has never had, and summons the worker if necessary. Alone and ok are as in
+// stack.push. Inside the gate, ok is true.
+func (t *Timer) pushFresh(s *stripe, to *Timeout, tick uint64) (alone, ok bool) {
+	near := t.worker.isNear(tick)
+	st := &s.far.fresh
+	if near {
+		st = &s.near.fresh
+	}
 	first, alone, ok := st.push(to)
-	if first {
-		t.worker.summon()
+	lowered := !near && lower(&s.freshBy, t.queue.nearAt(tick)) // before the worker is summoned
+	near = t.worker.isNear(tick)                                // the position may have been an old one
+	if first || lowered && near {
+		t.worker.summon(!near)
 	}
 	return alone, ok
 }
 
-// pushAgain is push for a timeout that the worker has had before. Called inside the gate, or by a claiming runner.
+// pushAgain queues a timeout that the worker has had before, and summons the worker. Called inside the gate, or by a claiming runner.
 func (t *Timer) pushAgain(s *stripe, to *Timeout) {
 	s.pushedAgain.Add(1)
-	t.push(&s.known, to)
+	s.known.push(to)
+	t.worker.summon(false) // not only for the first: see Clock.Foreign
 }
 
 // passed reports whether a tick has passed. Most often the worker's position settles this, without reading the clock.

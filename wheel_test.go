@@ -681,3 +681,15 @@ func TestLaterRoundsAreNotChecked(t *testing.T) {
 	require.False(t, w.cascade(nil))
 	require.Zero(t, w.levels[1].block, "the bucket was checked")
 }
+
+// Placing a few timeouts in each bucket needs no allocation, not even the first time.
+func TestPlacingAllocatesNothing(t *testing.T) {
+	wheels := []*wheel{newWheel(512, 1, 0), newWheel(512, 1, 0)} // AllocsPerRun calls the function once before it counts
+	all := make([]Timeout, 2*pieceSize*512)
+	require.Zero(t, testing.AllocsPerRun(1, func() {
+		for i := range pieceSize * 512 {
+			wheels[0].place(&all[i], uint64(1+i%512))
+		}
+		wheels, all = wheels[1:], all[pieceSize*512:]
+	}))
+}

@@ -13,46 +13,53 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// Presence
+// Rounds
 //
-// The worker is the one goroutine that turns the wheel. It exists only while something is on the queue or the wheel,
-// and sleeps while nothing comes due. One atomic word, its presence, holds its state:
+// The worker turns the wheel, in rounds. A timer of the runtime, the alarm, starts a round at a tick boundary, on a
+// goroutine that ends with it. So between two rounds there is no goroutine. One atomic word, the state, says who may
+// start a round, and makes sure that there is only one at a time:
 //
-//	absent --- summon: starts it ---> awake --- Stop ---> halted
-//	   ^                              ^  |
-//	   |      the wheel is empty      |  |
-//	   +------------------------------|--+
-//	                                  |  |  nothing due at the next boundary
-//	          summon: wakes it        |  v
-//	                                asleep
+//		                        a push, a nudge or the alarm
+//		resting, watching, waiting ----------------------------> working <---> again   (a nudge or the alarm)
+//		            ^                                               |
+//		            +------------ the round leaves -----------------+       each of them --- Stop ---> halted
 //
-// No wake-up is lost. A producer pushes before it reads the presence. The worker changes the presence before it
-// checks the queue. All of this is sequentially consistent, so either the producer finds the worker idle, or the
-// worker finds the timeout. A push on a stack that is not empty relies on the push that found it empty.
+//	  - resting: the queue is empty. The alarm is set to the tick at which the wheel needs the worker, if there is one. A
+//	    push that finds its stack empty starts a round. So does a pruning that puts timeouts back.
+//	  - watching: only far timeouts are on the queue, which stay with producers (far.go). The alarm is set to the same
+//	    tick, or an earlier one at which the worker checks whether producers pause. A push of a near timeout starts a
+//	    round, and so does a Reset that makes one near.
+//	  - waiting: the alarm is set to the next boundary. That round takes the queue, so a push need not do anything.
+//	  - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
+//	    left this state. After again it does one more round first.
+//	  - halted: Stop owns all that the worker owned.
 //
-//   - awake: the worker takes the queue at the next boundary, or checks it after it has left this state, so a push
-//     need not do anything.
-//   - asleep, absent: a push that finds its stack empty changes the state to awake, and wakes or starts the worker. So
-//     does a pruning that has put timeouts back. A sleeping worker whose alarm goes off does it itself.
-//   - halted: Stop, which changes every state to halted, owns everything that the worker owned.
+// No wake-up is lost. A producer pushes, and lowers ticks, before it reads the state. The worker sets the alarm and
+// changes the state before it checks the queue and those ticks. All of this is sequentially consistent, so either the
+// producer finds the new state, or the worker finds the timeout. An alarm that goes off before the state has changed
+// makes it again. A push on a stack that is not empty relies on the push that found it empty.
+//
+// Where all processors are busy, a goroutine that is preempted, or waits for a garbage collection, waits for 100 ms and
+// more until it goes on. So rounds are few and short. First of all a round hands over what is due, which allocates
+// nothing. It takes only what is near, unless producers pause. The memory that it needs is kept while the timer is used.
 const (
-	absent = iota
-	awake
-	asleep
+	resting = iota
+	watching
+	waiting
+	working
+	again
 	halted
 )
 
 // attending is the lowest bit of worker.position. The other bits are the tick up to which the worker has visited the
-// buckets, or is visiting them. The lowest is set while it is awake: then all later ticks lie ahead, or nearly so.
+// buckets, or is visiting them. The lowest is clear while it rests. If it is set, all later ticks lie ahead, or nearly.
 const attending = 1
 
 const (
-	// worthPlacing is the number of pending timeouts on the queue at which a producer wakes the worker early. A
-	// producer checks one stripe, for an equal share of twice this number: after pruning, half may be canceled.
-	worthPlacing = 1 << 18
-
 	checkEvery = 1 << 10                // timeouts that drain takes between looks at the clock: some 50 microseconds
-	maxAwake   = 500 * time.Millisecond // bounds how long the worker stays awake in a long tick
+	resumed    = 16                     // producers that arm one for each so many that the worker takes do not pause
+	maxWaiting = 250 * time.Millisecond // the longest time to wait for the next round in a long tick
+	keepMemory = 300 * time.Millisecond // how long the memory of rounds is kept after the last of them that needed it
 	tooLate    = time.Second            // the worker logs a warning about timeouts that are later than this
 )
 
@@ -65,47 +72,141 @@ type worker struct {
 	queue     *queue
 	wheelSize int
 	levels    int
-	wake      chan struct{} // one token is enough, because the worker checks everything when it wakes
+	work      func()        // run, made once: a go statement with a method allocates
 	done      chan struct{} // closed by the worker when it sees that Stop has halted it
 
 	// Shared.
-	presence atomic.Uint32
+	state    atomic.Uint32
 	position atomic.Uint64 // see attending
-	wakeups  atomic.Uint64 // how often the worker has waited; written by the worker
+	wakeups  atomic.Uint64 // how often a goroutine was started for rounds; written by the worker
 	taken    atomic.Uint64 // timeouts that the worker or Stop has taken off the queue
 	shown    levelsShown   // written by the worker or Stop
 
-	// Owned by the worker. A change of presence hands them over to the next, or to Stop. To read the wheel, hold mu.
-	mu    sync.Mutex // held by the worker, except while it waits
+	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
+	alarm *time.Timer
+	mu    sync.Mutex // held by the worker during a round
 	wheel *wheel     // nil while there is no wheel
 
 	due, ownDue crew.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.own
 	emitted     bool                  // a timeout has come due in this round
 
+	settled  int           // timeouts taken off the queue in this round
+	sweeping bool          // this round takes all timeouts, because a Reset has brought one nearer
+	pausing  bool          // this round takes all timeouts, because producers pause
+	armed    uint64        // the value of queue.armed when this round began to take timeouts
+	pace     pace          // how fast producers arm timeouts
+	used     time.Duration // when a round last had something to do
+
 	late   time.Duration // the worst lateness since the last call of warnIfLate
 	warnAt time.Duration // when the worker may log the next warning
 }
 
-// run is the worker's goroutine. docs/guide.md promises its name, for goleak.
+// run does rounds until there is nothing to do before the alarm. The alarm calls it when a round is due.
 func (w *worker) run() {
 	pprof.SetGoroutineLabels(w.labels)
-	alarm := time.NewTimer(math.MaxInt64)
-	defer alarm.Stop()
-	for w.presence.Load() != halted {
-		until, gone := w.round()
-		if gone {
+	w.wakeups.Add(1)
+	for {
+		w.state.CompareAndSwap(again, working)
+		if w.state.Load() == halted {
+			close(w.done)
 			return
 		}
-		if until > 0 {
-			w.wait(alarm, until)
+		until, state := w.round()
+		if state != working && w.leave(until, state) {
+			return
 		}
 	}
-	close(w.done)
 }
 
-// round does all that is due now. It returns the time until which to wait, or 0 if there is more to do. If gone is
-// true, the worker has ended and owns nothing any more.
-func (w *worker) round() (until time.Duration, gone bool) {
+// ring is called by the alarm.
+func (w *worker) ring() {
+	if w.take() {
+		w.run()
+	}
+}
+
+// take reports whether the caller must start a round. If one is in progress, it sees to it that another follows.
+func (w *worker) take() bool {
+	for {
+		switch state := w.state.Load(); state {
+		case again, halted:
+			return false
+		case working:
+			if w.state.CompareAndSwap(working, again) {
+				return false
+			}
+		default:
+			if w.state.CompareAndSwap(state, working) {
+				return true
+			}
+		}
+	}
+}
+
+// nudge starts a round now, or another one after that in progress.
+func (w *worker) nudge() {
+	if w.take() {
+		go w.work()
+	}
+}
+
+// summon makes sure that a round takes the queue, at the next boundary or now. Called after a push, by any goroutine.
+// Far says that only far timeouts were pushed.
+func (w *worker) summon(far bool) {
+	state := w.state.Load()
+	if state != resting && (state != watching || far) || w.clock.Foreign() {
+		return
+	}
+	if w.state.CompareAndSwap(state, working) {
+		go w.work()
+	}
+}
+
+// leave sets the alarm, and changes the state to waiting or resting. It returns false if there must be another round.
+func (w *worker) leave(until time.Duration, state uint32) bool {
+	if until < math.MaxInt64 {
+		until -= w.clock.Elapsed()
+		if until <= 0 && runtime.GOMAXPROCS(0) == 1 {
+			// The tick is shorter than a round. Otherwise runners wait until the worker is preempted: never on js/wasm.
+			runtime.Gosched()
+		}
+	}
+	switch {
+	case until == math.MaxInt64:
+		if w.alarm != nil {
+			w.alarm.Stop()
+			w.alarm = nil
+		}
+	case w.alarm == nil:
+		w.alarm = time.AfterFunc(until, w.ring)
+	default:
+		w.alarm.Reset(until)
+	}
+	if !w.state.CompareAndSwap(working, state) { // after this the worker owns nothing
+		return false
+	}
+	switch state {
+	case resting:
+		return w.queue.empty() || !w.state.CompareAndSwap(resting, working)
+	case watching:
+		return w.queue.calm(w.clock.Now()) || !w.state.CompareAndSwap(watching, working)
+	}
+	return true
+}
+
+// halt ends the rounds. Then the caller owns the worker's fields.
+func (w *worker) halt() {
+	if state := w.state.Swap(halted); state == working || state == again {
+		<-w.done
+	}
+	if w.alarm != nil {
+		w.alarm.Stop()
+	}
+}
+
+// round does all that is due now. It returns the time of the next round, and the state until then: working if it is to
+// come at once.
+func (w *worker) round() (until time.Duration, state uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.wheel == nil {
@@ -113,33 +214,47 @@ func (w *worker) round() (until time.Duration, gone bool) {
 	}
 	w.emitted = false
 	w.turn()
-	taken := w.drain()
+	w.drain()
 	more := w.wheel.cascade(w.emit)
 	w.handOver()
 	w.shown.show(w.wheel)
 	elapsed := w.clock.Elapsed()
 	w.warnIfLate(elapsed)
 	if more {
-		return 0, false // the next round also does what has come due meanwhile
+		return 0, working // the next round also does what has come due meanwhile
 	}
-	if taken == 0 {
+	busy := w.settled > 0 || w.emitted
+	if busy {
+		w.used = elapsed
+	} else {
 		w.wheel.refresh()
 	}
 	next := w.wheel.now + 1
-	until = w.clock.Boundary(next)
-	switch {
-	case taken == 0 && !w.emitted && (w.wheel.next > next || w.clock.Tick > maxAwake):
-		// The queue was empty and nothing was or is due, so the worker goes idle. Otherwise it stays awake, because
-		// more timeouts are likely to follow, and being woken for them costs more than checking at the next tick.
-		next, gone = w.goIdle(next)
-		until = w.clock.Boundary(next)
-		if w.presence.Load() == awake { // it has not gone idle after all
-			until = min(until, later(elapsed, maxAwake))
-		}
-	default:
-		until = min(until, later(elapsed, maxAwake))
+	if busy || w.wheel.next <= next && w.clock.Tick <= maxWaiting || !w.queue.calm(w.clock.TickAt(elapsed)) {
+		// More is likely to follow, and being woken for it costs more than a round at the next boundary.
+		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), waiting
 	}
-	return until, gone
+	w.setPosition(w.wheel.now, 0)
+	if !w.queue.empty() {
+		next = max(next, w.clock.TickAt(later(elapsed, w.pace.least(w.clock.Tick))))
+		return min(w.clock.Boundary(min(next, w.wheel.next)), later(elapsed, maxWaiting)), watching
+	}
+	until = w.clock.Boundary(w.wheel.next)
+	if w.wheel.count == 0 {
+		if until = later(w.used, keepMemory); until <= elapsed {
+			until = math.MaxInt64
+			w.release()
+		}
+	}
+	return until, resting
+}
+
+// release gives back the memory that is kept for rounds. Nothing is pending.
+func (w *worker) release() {
+	w.wheel = nil
+	w.shown.show(nil)
+	w.due.Trim()
+	w.ownDue.Trim()
 }
 
 // later returns elapsed + d, or the longest Duration if that would overflow.
@@ -148,47 +263,6 @@ func later(elapsed, d time.Duration) time.Duration {
 		return math.MaxInt64
 	}
 	return elapsed + d
-}
-
-// goIdle makes the presence asleep or absent, and returns the tick to wait for: next, if there is something to do.
-func (w *worker) goIdle(next uint64) (until uint64, gone bool) {
-	wheel, state := w.wheel, uint32(asleep)
-	w.setPosition(wheel.now, 0)
-	if wheel.count == 0 {
-		state = absent
-		w.wheel = nil
-		w.shown.show(nil)
-	}
-	if !w.presence.CompareAndSwap(awake, state) { // after this, if absent, the worker owns nothing
-		return next, false // halted
-	}
-	if w.queue.empty() {
-		return wheel.next, state == absent
-	}
-	if w.presence.CompareAndSwap(state, awake) {
-		w.setPosition(wheel.now, attending)
-		return next, false // the worker owns its fields, again if it was absent
-	}
-	// Another goroutine has started another worker, or has woken or halted this one, and a nudge is on its way.
-	return wheel.next, state == absent
-}
-
-// wait returns when until has elapsed since New (never for the longest Duration), when nudge is called, or early.
-func (w *worker) wait(alarm *time.Timer, until time.Duration) {
-	if until < math.MaxInt64 {
-		until -= w.clock.Elapsed()
-	}
-	if until <= 0 && runtime.GOMAXPROCS(0) == 1 {
-		// The tick is shorter than a round. Otherwise runners wait until the worker is preempted: never on js/wasm.
-		runtime.Gosched()
-	}
-	alarm.Reset(until)
-	select {
-	case <-alarm.C:
-	case <-w.wake:
-	}
-	w.wakeups.Add(1)
-	w.presence.CompareAndSwap(asleep, awake)
 }
 
 // turn advances the wheel to the current tick, and hands over what has come due.
@@ -210,6 +284,9 @@ func (w *worker) setPosition(tick uint64, flag uint64) {
 	}
 }
 
+// isNear reports whether a timeout that is due at tick is near: see far.go.
+func (w *worker) isNear(tick uint64) bool { return tick <= w.position.Load()>>1+w.queue.horizon }
+
 // warnIfLate logs a warning if timeouts were very late: the machine was suspended, or is far too busy.
 func (w *worker) warnIfLate(elapsed time.Duration) {
 	if w.late > tooLate && elapsed >= w.warnAt {
@@ -217,27 +294,6 @@ func (w *worker) warnIfLate(elapsed time.Duration) {
 		w.warn(w.late)
 	}
 	w.late = 0
-}
-
-// drain takes all timeouts off the queue, settles them, and returns their number. It does not delay due ticks.
-func (w *worker) drain() (taken int) {
-	for i := range w.queue.stripes {
-		for list := range w.queue.stripes[i].takeAll((*stack).take) {
-			for list != nil {
-				var to *Timeout
-				to, list = unlink(list)
-				w.settle(to)
-				if taken++; taken%checkEvery == 0 {
-					w.taken.Add(checkEvery)
-					w.turn()
-					w.shown.show(w.wheel)
-				}
-			}
-		}
-	}
-	w.taken.Add(uint64(taken % checkEvery))
-	w.handOver()
-	return taken
 }
 
 // settle places, moves, removes or emits a timeout that comes off the queue, as its word says.
@@ -293,50 +349,4 @@ func (w *worker) feeder(to *Timeout) *crew.Feeder[*Timeout] {
 func (w *worker) handOver() {
 	w.due.Flush()
 	w.ownDue.Flush()
-}
-
-// summon makes sure that the worker takes the queue at the next boundary. Called after a push, by any goroutine.
-func (w *worker) summon() {
-	for {
-		switch w.presence.Load() {
-		case awake, halted:
-			return
-		case asleep:
-			if w.presence.CompareAndSwap(asleep, awake) {
-				w.nudge()
-				return
-			}
-		case absent:
-			if w.presence.CompareAndSwap(absent, awake) { // the new worker owns the worker's fields
-				go w.run()
-				return
-			}
-		}
-	}
-}
-
-// nudge wakes the worker if it waits, or keeps it from waiting once, for the cost of a round.
-func (w *worker) nudge() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
-// halt ends the worker, if there is one. Then the caller owns the worker's fields.
-func (w *worker) halt() {
-	if w.presence.Swap(halted) == absent {
-		return
-	}
-	w.nudge()
-	<-w.done
-}
-
-func (w *worker) takeWheel() *wheel {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	wheel := w.wheel
-	w.wheel = nil
-	w.shown.show(nil)
-	return wheel
 }

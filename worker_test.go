@@ -1,7 +1,8 @@
 package hashedwheel
 
 import (
-	"os"
+	"context"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -36,7 +37,7 @@ func TestLateWorkerWarns(t *testing.T) {
 			const tick = time.Millisecond
 			timer := newTimer(t, WithTick(tick), option)
 			w := &timer.worker
-			w.presence.Store(awake) // so that nobody starts a worker
+			w.state.Store(working) // so that nobody starts a worker
 			w.wheel = newWheel(w.wheelSize, w.levels, 0)
 			ran := 0
 			arm := func(delay time.Duration) {
@@ -72,12 +73,12 @@ func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 		option, log := logged()
 		timer := newTimer(t, option)
 		w := &timer.worker
-		w.presence.Store(awake) // so that nobody starts a worker
+		w.state.Store(working) // so that nobody starts a worker
 		for elapsed := time.Duration(0); elapsed < 10*time.Second; elapsed += 100 * time.Millisecond {
 			w.late = 3 * time.Second
 			w.warnIfLate(elapsed)
 		}
-		w.presence.Store(absent)
+		w.state.Store(resting)
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 10, strings.Count(log.String(), "late=3s"))
@@ -88,38 +89,40 @@ func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 func (q *queue) queueLen() (n int) {
 	for i := range q.stripes {
 		s := &q.stripes[i]
-		for _, st := range []*stack{&s.fresh, &s.known} {
+		for _, st := range []*stack{&s.known, &s.near.fresh, &s.far.fresh} {
 			for to := st.head.Load(); to != nil && to != closed; to = to.link {
 				n++
 			}
 		}
-		n += int(s.kept.n.Load())
+		n += int(s.near.kept.n.Load() + s.far.kept.n.Load())
 	}
 	return n
 }
 
-// A timer with nothing pending has no worker. The next timeout starts one again.
-func TestWorkerEndsWhenNothingIsPending(t *testing.T) {
+// A timer with nothing pending has no alarm and no wheel within a second. The next timeout makes them again. Soon after
+// the last use they are still there.
+func TestWorkerGivesBackItsMemory(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
 		w := &timer.worker
-		require.EqualValues(t, absent, w.presence.Load())
+		require.True(t, w.released())
 		for range 3 {
 			fired := false
 			_, err := timer.AfterFunc(time.Minute, func() { fired = true })
 			require.NoError(t, err)
 			to, err := timer.AfterFunc(time.Hour, nop)
 			require.NoError(t, err)
-			require.EqualValues(t, awake, w.presence.Load())
 			pass(time.Second)
-			require.EqualValues(t, asleep, w.presence.Load())
+			require.EqualValues(t, resting, w.state.Load())
 			pass(time.Minute)
 			require.True(t, fired)
-			require.EqualValues(t, asleep, w.presence.Load())
+			require.EqualValues(t, resting, w.state.Load())
 			require.True(t, to.Cancel())
-			pass(time.Second)
-			require.EqualValues(t, absent, w.presence.Load())
-			require.Nil(t, w.wheel)
+			pass(250 * time.Millisecond)
+			require.EqualValues(t, resting, w.state.Load())
+			require.NotNil(t, timer.Stats().Levels, "the wheel is still there")
+			pass(750 * time.Millisecond)
+			require.True(t, w.released())
 			require.Zero(t, timer.Pending())
 		}
 	})
@@ -141,14 +144,14 @@ func TestWorkerEndsSoonWithALongTick(t *testing.T) {
 				require.True(t, to.Cancel())
 			}
 			pass(time.Second)
-			require.EqualValues(t, absent, timer.worker.presence.Load(), "canceled after %v", wait)
+			require.True(t, timer.worker.released(), "canceled after %v", wait)
 		}
 
 		// It sleeps while something is pending.
 		_, err := timer.AfterFunc(30*time.Minute, nop)
 		require.NoError(t, err)
 		pass(time.Minute)
-		require.EqualValues(t, asleep, timer.worker.presence.Load())
+		require.EqualValues(t, resting, timer.worker.state.Load())
 		pass(2 * time.Hour)
 		require.Zero(t, timer.Pending())
 	})
@@ -163,7 +166,7 @@ func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 		_, err := timer.AfterFunc(time.Hour, func() { fired++ })
 		require.NoError(t, err)
 		pass(time.Second)
-		require.EqualValues(t, asleep, timer.worker.presence.Load())
+		require.EqualValues(t, resting, timer.worker.state.Load())
 
 		probe := &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})}
 		probe.word.Store(withStatus(queued, canceled))
@@ -226,7 +229,7 @@ func TestOneFarTimeoutCostsNothing(t *testing.T) {
 		require.True(t, to.IsExpired())
 		require.Equal(t, before+1, timer.Stats().Wakeups)
 		pass(time.Second)
-		require.EqualValues(t, absent, timer.worker.presence.Load())
+		require.True(t, timer.worker.released())
 		before = timer.Stats().Wakeups
 		pass(time.Hour)
 		require.Equal(t, before, timer.Stats().Wakeups)
@@ -301,42 +304,12 @@ func TestWorkerCascadesInTime(t *testing.T) {
 		pass(2 * tick)
 		require.Zero(t, onLevel1())
 		require.LessOrEqual(t, timer.Stats().Wakeups-before, uint64(6))
-		require.EqualValues(t, asleep, timer.worker.presence.Load())
+		require.EqualValues(t, resting, timer.worker.state.Load())
 		require.Zero(t, ran.Load())
 		pass(70 * tick)
 		require.EqualValues(t, n, ran.Load())
 		require.Zero(t, late.Load())
 	})
-}
-
-// The tick is longer than a second. A timeout that is pushed while the worker is going idle keeps it awake, but
-// not for the whole tick. The test runs on real time, because virtual time stands still while a goroutine
-// waits for a mutex.
-func TestWorkerKeptAwakeEndsSoon(t *testing.T) {
-	if testing.Short() && !full() {
-		t.Skip("takes a second of real time: runs without -short, or with HASHEDWHEEL_FULL=1")
-	}
-	t.Parallel()
-	timer := newTimer(t, WithTick(time.Hour))
-	w := &timer.worker
-	to, err := timer.AfterFunc(100*time.Hour, nop)
-	require.NoError(t, err)
-	gone := func() bool { return w.presence.Load() == absent }
-	woken := func(n uint64) func() bool { return func() bool { return w.wakeups.Load() > n } }
-	require.Eventually(t, func() bool { return timer.Stats().Queued == 0 }, patience, time.Millisecond)
-	last := &timer.queue.stripes[len(timer.queue.stripes)-1] // the worker takes this stripe last
-	for timer.queue.stripe() == last {
-		timer.queue.changeStripe()
-	}
-	last.kept.mu.Lock()
-	last.kept.n.Store(1) // so that the worker needs the lock
-	before := w.wakeups.Load()
-	w.nudge()
-	require.Eventually(t, woken(before), patience, time.Millisecond)
-	time.Sleep(20 * time.Millisecond) // most often the worker has taken the other stripes, and waits for the lock
-	require.True(t, to.Cancel())      // finds the worker awake
-	last.kept.mu.Unlock()
-	require.Eventually(t, gone, patience, time.Millisecond)
 }
 
 // On real time, a worker that is delayed for hundreds of ticks loses no timeout, and none is early afterwards.
@@ -399,7 +372,7 @@ func TestNoLostWakeUp(t *testing.T) {
 			select {
 			case <-fired:
 			case <-time.After(patience):
-				t.Fatalf("not fired: presence %d, %d on the queue", timer.worker.presence.Load(), timer.queue.queueLen())
+				t.Fatalf("not fired: state %d, %d on the queue", timer.worker.state.Load(), timer.queue.queueLen())
 			}
 			if r.IntN(2) == 0 { // decides whether the worker sleeps or ends
 				far.Cancel()
@@ -417,56 +390,52 @@ func TestNoLostWakeUp(t *testing.T) {
 	}
 }
 
-// A worker that goes idle checks every stripe of the queue once more.
-func TestGoIdleChecksTheQueue(t *testing.T) {
+// A worker that goes to rest checks every stripe of the queue once more.
+func TestRestChecksTheQueue(t *testing.T) {
 	places := map[string]func(s *stripe, to *Timeout){
-		"fresh": func(s *stripe, to *Timeout) { s.fresh.push(to) },
 		"known": func(s *stripe, to *Timeout) { s.known.push(to) },
-		"kept":  func(s *stripe, to *Timeout) { s.kept.push(&segment{first: to, n: 1}) },
+	}
+	for name, lane := range map[string]func(s *stripe) *lane{
+		"near": func(s *stripe) *lane { return &s.near },
+		"far":  func(s *stripe) *lane { return &s.far },
+	} {
+		places["fresh, "+name] = func(s *stripe, to *Timeout) { lane(s).fresh.push(to) }
+		places["kept, "+name] = func(s *stripe, to *Timeout) { lane(s).kept.push(&segment{first: to, n: 1}) }
 	}
 	for place, push := range places {
-		for _, pending := range []bool{false, true} {
-			timer := newFakedTimer(t, WithTick(time.Hour))
-			w := &timer.worker
-			for i := range timer.queue.stripes {
-				w.presence.Store(awake)
-				w.wheel = newWheel(8, 1, 5)
-				if pending { // then the worker sleeps; otherwise it ends
-					w.wheel.place(testTimeout(9), 9)
-				}
-				s := &timer.queue.stripes[i]
-				push(s, &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
-				until, gone := w.goIdle(6)
-				require.False(t, gone, place)
-				require.EqualValues(t, 6, until)
-				require.EqualValues(t, awake, w.presence.Load())
-				for range s.takeAll((*stack).take) {
-				}
-
-				if !pending {
-					w.wheel = newWheel(8, 1, 5) // as run does
-				}
-				until, gone = w.goIdle(6)
-				require.Equal(t, !pending, gone)
-				if pending {
-					require.EqualValues(t, 9, until)
-				}
-				w.presence.Store(absent)
-			}
+		timer := newFakedTimer(t, WithTick(time.Hour))
+		w := &timer.worker
+		for i := range timer.queue.stripes {
+			w.state.Store(working)
+			require.True(t, w.leave(math.MaxInt64, resting))
+			w.state.Store(working)
+			s := &timer.queue.stripes[i]
+			push(s, &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
+			require.False(t, w.leave(math.MaxInt64, resting), place)
+			require.EqualValues(t, working, w.state.Load())
+			require.True(t, w.leave(math.MaxInt64, waiting), place)
+			setStripes(timer, len(timer.queue.stripes))
 		}
+		w.state.Store(resting)
 	}
 }
 
-// A nudge also wakes a worker that is just about to wait.
-func TestNudgeBeforeWait(t *testing.T) {
+// A nudge, or an alarm, during a round makes another round follow.
+func TestNudgeDuringARound(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
 	w := &timer.worker
-	w.presence.Store(asleep)
-	_, err := timer.AfterFunc(time.Hour, nop)
-	require.NoError(t, err)
-	require.EqualValues(t, awake, w.presence.Load())
-	w.wait(time.NewTimer(time.Hour), 24*time.Hour) // if the nudge were lost, the test would time out
-	w.presence.Store(absent)
+	for _, call := range []func(){w.nudge, w.ring} {
+		for range 3 {
+			w.state.Store(working)
+			call()
+			call()
+			require.EqualValues(t, again, w.state.Load())
+			require.False(t, w.leave(math.MaxInt64, waiting))
+			require.False(t, w.leave(math.MaxInt64, resting))
+		}
+	}
+	w.run()
+	require.EqualValues(t, resting, w.state.Load())
 }
 
 // A timeout that was reset to a tick that has passed when the worker takes it off the queue leaves its bucket,
@@ -582,44 +551,67 @@ func TestWorkerGoesIdleAtTheLimit(t *testing.T) {
 			require.NoError(t, err)
 		}
 		pass(10 * time.Millisecond)
-		require.EqualValues(t, absent, timer.worker.presence.Load())
+		require.EqualValues(t, resting, timer.worker.state.Load())
 	})
 }
 
-// With the function name that docs/guide.md gives, goleak ignores a timer with pending timeouts,
-// in every state of its goroutines. It still finds a task that hangs. The test sleeps on real time, because goleak does.
-func TestGoleakIgnoresTheWorker(t *testing.T) {
+// A leak checker sees nothing of a timer with a pending timeout, soon after it was armed. It still finds a task that
+// hangs. The test sleeps on real time, because goleak does.
+func TestLeakCheckersSeeNoWaitingTimer(t *testing.T) {
 	if testing.Short() && !full() {
 		t.Skip("goleak waits half a second before it reports a goroutine: runs without -short")
 	}
-	const worker = "github.com/hashedwheel/hashedwheel.(*worker).run"
-	doc, err := os.ReadFile("docs/guide.md")
-	require.NoError(t, err)
-	require.Contains(t, string(doc), "goleak.IgnoreAnyFunction(\""+worker+"\")")
 	others := goleak.IgnoreCurrent()
-	ignored := goleak.IgnoreAnyFunction(worker)
-
-	timer := newTimer(t, WithTick(time.Millisecond))
-	_, err = timer.AfterFunc(time.Hour, nop)
+	timer := newTimer(t)
+	_, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return timer.worker.presence.Load() == asleep }, patience, time.Millisecond)
-	require.NoError(t, goleak.Find(others, ignored))
-	require.ErrorContains(t, goleak.Find(others), worker)
-
-	// The worker is awake, because a task runs at each tick.
-	busy, err := timer.ScheduleAtFixedRate(plainFunc(nop), 0, time.Millisecond)
-	require.NoError(t, err)
-	for range 20 {
-		require.NoError(t, goleak.Find(others, ignored))
-		time.Sleep(100 * time.Microsecond) // on real time, so that goleak finds the worker in different states
-	}
-	require.True(t, busy.Cancel())
+	require.NoError(t, goleak.Find(others)) // tries again for half a second
+	stacks := make([]byte, 1<<20)
+	require.NotContains(t, string(stacks[:runtime.Stack(stacks, true)]), "hashedwheel.(*worker)")
 
 	hangs, started := make(chan struct{}), make(chan struct{})
 	_, err = timer.AfterFunc(0, func() { close(started); <-hangs })
 	require.NoError(t, err)
 	<-started
-	require.ErrorContains(t, goleak.Find(others, ignored), "TestGoleakIgnoresTheWorker.func")
+	require.ErrorContains(t, goleak.Find(others), "TestLeakCheckersSeeNoWaitingTimer.func")
 	close(hangs)
-	require.NoError(t, goleak.Find(others, ignored))
+	require.NoError(t, goleak.Find(others))
+}
+
+// Stop disarms the alarm, whether the worker rests or waits for the next boundary.
+func TestStoppedTimerHasNoAlarm(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			timer := newTimer(t)
+			_, err := timer.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+			pass(wait)
+			require.Len(t, timer.Stop(), 1)
+			require.False(t, timer.worker.alarm.Stop(), "it was armed")
+		})
+	}
+}
+
+// A bubble may end with a timer in it that waits, was stopped, or has nothing to do any more. In package time it may too.
+func TestBubbleEndsWithATimer(t *testing.T) {
+	for name, use := range map[string]func(timer *Timer){
+		"pending":  func(*Timer) {},
+		"waiting":  func(*Timer) { pass(time.Minute) },
+		"fired":    func(*Timer) { pass(2 * time.Hour) },
+		"stopped":  func(timer *Timer) { timer.Stop() },
+		"shutdown": func(timer *Timer) { timer.Shutdown(context.Background()) },
+		"just fired": func(timer *Timer) {
+			time.Sleep(time.Hour)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer, err := New()
+				require.NoError(t, err)
+				_, err = timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				use(timer)
+			})
+		})
+	}
 }

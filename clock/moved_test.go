@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/clock"
 	"github.com/hashedwheel/hashedwheel/clock/testdata/wheel"
 )
@@ -60,6 +61,11 @@ func moved(t *testing.T, test func(t *testing.T, time timeLike)) {
 		"package to copy":       func() timeLike { return packageToCopy },
 		"Clock made outside":    func() timeLike { return onClock(outside) },
 		"Clock without a wheel": func() timeLike { return onClock(clock.New(nil)) },
+		"Clock of a bubble wheel": func() timeLike {
+			wheel, err := hashedwheel.New(hashedwheel.WithTick(tick))
+			require.NoError(t, err)
+			return onClock(clock.New(wheel))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { test(t, im()) })

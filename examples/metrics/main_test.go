@@ -45,8 +45,7 @@ func TestRun(t *testing.T) {
 	require.Eventually(t, func() bool { return canceled() > 0 }, 10*time.Second, 10*time.Millisecond)
 	before := canceled()
 	require.Eventually(t, func() bool { return canceled() > before }, 10*time.Second, 10*time.Millisecond)
-	require.Contains(t, get(t, strings.Replace(address, "metrics", "debug/pprof/goroutine?debug=1", 1)),
-		`"hashedwheel":"rpc", "hashedwheel.role":"worker"`)
+	require.Contains(t, get(t, strings.Replace(address, "metrics", "debug/pprof/goroutine?debug=1", 1)), "goroutine profile")
 
 	cancel()
 	sums, err := io.ReadAll(read)

@@ -76,6 +76,10 @@ func (c *Clock) Elapsed() time.Duration {
 	return c.bubbleElapsed()
 }
 
+// Foreign reports whether the caller is in a synctest bubble and the clock was made outside. A goroutine that the
+// caller starts would be in the bubble too, so it could not use the clock.
+func (c *Clock) Foreign() bool { return c.Monotonic && time.Since(c.Start) < 0 }
+
 // bubbleElapsed is Elapsed for a timer made in a bubble, or for a call from inside a bubble.
 func (c *Clock) bubbleElapsed() time.Duration {
 	now := time.Now()

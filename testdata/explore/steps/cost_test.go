@@ -44,7 +44,7 @@ func TestStepsCostOfResetToLater(t *testing.T) {
 	}, func(s *scene) { to = s.pending(hour).to })
 }
 
-// testCost checks how many locked operations a goroutine makes. The worker is awake, and need not be woken.
+// testCost checks how many locked operations a goroutine makes. No round need be started.
 func testCost(t *testing.T, want int, cost func(s *scene), before ...func(s *scene)) {
 	t.Helper()
 	search(t, plain, plain, func(s *scene) {

@@ -20,8 +20,8 @@ func (s *scene) own() *act {
 	return a
 }
 
-// ownOnQueue returns an act whose timeout has been canceled and is still on the queue. The worker is awake,
-// and has never seen the timeout. In half a tick it comes to the queue, and ends if nothing is pending.
+// ownOnQueue returns an act whose timeout has been canceled and is still on the queue. The worker
+// has never seen the timeout, and takes the queue in half a tick.
 func (s *scene) ownOnQueue() *act {
 	s.tickAway(2)
 	s.pending(hour).cancel(0)
@@ -43,8 +43,8 @@ func (s *scene) ownKnown() *act {
 	return a
 }
 
-// ownGone returns an act whose timeout has expired, and is neither on the queue nor in a bucket. The worker
-// is absent.
+// ownGone returns an act whose timeout has expired, and is neither on the queue nor in a bucket. Nothing
+// is pending.
 func (s *scene) ownGone() *act {
 	a := s.own()
 	a.reset(0)
@@ -113,7 +113,7 @@ func (a *act) move(delay time.Duration) {
 
 // Two racers arm the timeout for the first time. Also with a limit of one, neither is refused.
 func TestStepsOwnFirst(t *testing.T) {
-	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(1), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.own()
 		s.Go(func() { a.reset(0) })
@@ -131,7 +131,7 @@ func TestStepsOwnFirstLimit(t *testing.T) {
 }
 
 func TestStepsOwnFirstCancel(t *testing.T) {
-	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.own()
 		s.Go(func() { a.reset(0) })
@@ -141,7 +141,7 @@ func TestStepsOwnFirstCancel(t *testing.T) {
 }
 
 func TestStepsOwnFirstMove(t *testing.T) {
-	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.own()
 		s.Go(func() { a.reset(0) })
@@ -182,7 +182,7 @@ func TestStepsOwnQueuedStopAgain(t *testing.T) {
 }
 
 func TestStepsOwnQueuedTaken(t *testing.T) {
-	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(func() { a.reset(0) })
 		s.race(tick)
@@ -190,7 +190,7 @@ func TestStepsOwnQueuedTaken(t *testing.T) {
 }
 
 func TestStepsOwnQueuedTakenAgain(t *testing.T) {
-	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(1), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(func() { a.reset(0); a.cancel(1); a.reset(tick) })
 		s.race(tick)
@@ -198,7 +198,7 @@ func TestStepsOwnQueuedTakenAgain(t *testing.T) {
 }
 
 func TestStepsOwnQueuedPrune(t *testing.T) {
-	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(1), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(s.prune)
 		s.Go(func() { a.reset(0) })
@@ -207,7 +207,7 @@ func TestStepsOwnQueuedPrune(t *testing.T) {
 }
 
 func TestStepsOwnQueuedPruneAgain(t *testing.T) {
-	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(1), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(s.prune)
 		s.Go(func() { a.reset(hour); a.cancel(1); a.reset(0) })
@@ -245,7 +245,7 @@ func TestStepsOwnQueuedCancel(t *testing.T) {
 }
 
 func TestStepsOwnQueuedReset(t *testing.T) {
-	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.reset(0) })
@@ -372,7 +372,7 @@ func TestStepsOwnExpires(t *testing.T) {
 }
 
 func TestStepsOwnPrunedPrune(t *testing.T) {
-	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.ownPruned()
 		s.Go(func() { a.reset(0) })
 		s.Go(s.prune)
@@ -381,7 +381,7 @@ func TestStepsOwnPrunedPrune(t *testing.T) {
 }
 
 func TestStepsOwnPrunedTaken(t *testing.T) {
-	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		a := s.ownPruned()
 		s.Go(func() { a.reset(0) })
 		s.race(tick)
@@ -389,7 +389,7 @@ func TestStepsOwnPrunedTaken(t *testing.T) {
 }
 
 func TestStepsOwnPrunedReset(t *testing.T) {
-	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(1), timedAfter, func(s *scene) {
 		a := s.ownPruned()
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.reset(0) })
@@ -398,7 +398,7 @@ func TestStepsOwnPrunedReset(t *testing.T) {
 }
 
 func TestStepsOwnPrunedStop(t *testing.T) {
-	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		a := s.ownPruned()
 		s.Go(func() { a.reset(0); a.cancel(1) })
 		s.Go(s.stop)
@@ -408,10 +408,10 @@ func TestStepsOwnPrunedStop(t *testing.T) {
 
 // The worker publishes its present tick, while racers compare deadlines with it.
 
-// The worker falls asleep. The deadline has passed, or is less than a tick ahead.
+// The worker comes to rest. The deadline has passed, or is less than a tick ahead.
 
-func TestStepsDeadlineFallsAsleepPassed(t *testing.T) {
-	search(t, timed.Quickly(4), twiceAfter, func(s *scene) {
+func TestStepsDeadlineRestsPassed(t *testing.T) {
+	search(t, timed.Quickly(2), twiceAfter, func(s *scene) {
 		a := s.own()
 		s.pending(hour)
 		s.tickAway(0)
@@ -420,8 +420,8 @@ func TestStepsDeadlineFallsAsleepPassed(t *testing.T) {
 	})
 }
 
-func TestStepsDeadlineFallsAsleep(t *testing.T) {
-	search(t, timed.Quickly(4), twiceAfter, func(s *scene) {
+func TestStepsDeadlineRests(t *testing.T) {
+	search(t, timed.Quickly(3), twiceAfter, func(s *scene) {
 		a := s.own()
 		s.pending(hour)
 		s.tickAway(0)
@@ -430,8 +430,8 @@ func TestStepsDeadlineFallsAsleep(t *testing.T) {
 	})
 }
 
-func TestStepsDeadlineFallsAsleepEarlier(t *testing.T) {
-	search(t, timed.Quickly(4), twiceAfter, func(s *scene) {
+func TestStepsDeadlineRestsEarlier(t *testing.T) {
+	search(t, timed.Quickly(3), twiceAfter, func(s *scene) {
 		a := s.own()
 		a.reset(hour)
 		s.tickAway(0)
@@ -440,9 +440,9 @@ func TestStepsDeadlineFallsAsleepEarlier(t *testing.T) {
 	})
 }
 
-// The worker ends, or another one starts.
+// The worker comes to rest, or a round starts.
 func TestStepsDeadlineEnds(t *testing.T) {
-	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.act()
 		s.pending(hour).cancel(0)
 		s.tickAway(0)
@@ -452,7 +452,7 @@ func TestStepsDeadlineEnds(t *testing.T) {
 }
 
 func TestStepsDeadlineStarts(t *testing.T) {
-	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		s.pending(0)
 		s.tickAway(4)
 		a, b := s.act(), s.act()
@@ -466,8 +466,8 @@ func TestStepsDeadlineStarts(t *testing.T) {
 	})
 }
 
-// The worker is asleep, and was asleep when the deadline passed.
-func TestStepsDeadlineAsleepPassed(t *testing.T) {
+// The worker rests, and rested when the deadline passed.
+func TestStepsDeadlineRestingPassed(t *testing.T) {
 	search(t, plain, plain, func(s *scene) {
 		a := s.own()
 		s.pending(hour)
@@ -481,10 +481,10 @@ func TestStepsDeadlineAsleepPassed(t *testing.T) {
 	})
 }
 
-// The worker wakes up for a timeout that is moved to the next boundary, or to a later one.
+// A round is due for a timeout that is moved to the next boundary, or to a later one.
 
 func TestStepsDeadlineWakes(t *testing.T) {
-	search(t, timed.Quickly(2), timed, func(s *scene) {
+	search(t, timed.Quickly(1), timed, func(s *scene) {
 		a := s.own()
 		a.reset(5 * tick)
 		s.tickAway(4)
@@ -556,7 +556,7 @@ func TestStepsMoveExpiry(t *testing.T) {
 }
 
 func TestStepsMoveCancel(t *testing.T) {
-	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		a := s.pending(hour)
 		s.tickAway(3)
 		s.Go(func() { a.move(0) })

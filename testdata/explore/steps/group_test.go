@@ -21,7 +21,7 @@ func (s *scene) dueTogether() (a, b *act) {
 }
 
 func TestStepsGroupStop(t *testing.T) {
-	search(t, timed.Quickly(2), timed, func(s *scene) {
+	search(t, timed.Quickly(1), timed, func(s *scene) {
 		s.dueTogether()
 		s.Go(s.stop)
 		s.race(tick)
@@ -51,7 +51,7 @@ func TestStepsGroupWait(t *testing.T) {
 
 // The first task blocks for hours. Even so the second task starts within two ticks, on another runner.
 func TestStepsGroupGivenBack(t *testing.T) {
-	search(t, timed.Quickly(2), timed, func(s *scene) {
+	search(t, timed.Quickly(1), timed, func(s *scene) {
 		a, b := s.dueTogether()
 		a.held, b.held = make(chan struct{}), make(chan struct{})
 		s.Go(func() { s.pending(hour) })

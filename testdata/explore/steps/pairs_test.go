@@ -119,7 +119,7 @@ func TestStepsCancelResetQueued(t *testing.T) {
 }
 
 func TestStepsResetResetQueued(t *testing.T) {
-	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
 		a := s.pending(hour)
 		s.tickAway(3)
 		s.awaken()

@@ -14,16 +14,18 @@ import (
 // prune prunes the stripe that all goroutines use.
 func (s *scene) prune() { s.timer.worker.prune(&s.timer.queue.stripes[0]) }
 
-// keep puts what is on the stack into a segment, as pruning does. So the next prune checks it again.
+// keep puts what is new into segments, as pruning does. So the next prune checks the far ones again.
 func (s *scene) keep() {
-	on := &s.timer.queue.stripes[0]
-	p := pruning{worker: &s.timer.worker, earliest: ticks.Never}
-	p.sift(on, on.fresh.take())
-	p.keep(on)
+	w, on := &s.timer.worker, &s.timer.queue.stripes[0]
+	p := pruning{worker: w, stripe: on, start: w.clock.Now(), earliest: ticks.Never, least: ticks.Never}
+	p.sift(on.near.fresh.take(), p.start)
+	p.keep()
+	p.sift(on.takeFar(), p.start)
+	p.keep()
 }
 
-// queued returns an act whose timeout is on the queue. The worker is awake, and comes to the queue in half a
-// tick. Another timeout is in a bucket.
+// queued returns an act whose timeout is on the queue. The worker takes the queue in half a tick. Another timeout is
+// in a bucket.
 func (s *scene) queued(delay time.Duration) *act {
 	s.prompt = true
 	s.tickAway(2)
@@ -32,7 +34,7 @@ func (s *scene) queued(delay time.Duration) *act {
 	return s.pending(delay)
 }
 
-// queuedAlone is like queued, but no other timeout is pending. The worker ends if it finds nothing on the queue.
+// queuedAlone is like queued, but no other timeout is pending.
 func (s *scene) queuedAlone(delay time.Duration) *act {
 	s.prompt = true
 	s.tickAway(2)
@@ -48,10 +50,9 @@ func (s *scene) queuedCanceled() *act {
 	return a
 }
 
-// The worker takes the queue at the boundary at which the timeout is due. If it finds nothing there, it falls
-// asleep.
+// The worker takes the queue at the boundary at which the timeout is due. If it finds nothing there, it rests.
 func TestStepsPruneDue(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
+	search(t, plain.Quickly(3), timed, func(s *scene) {
 		s.queued(0)
 		s.Go(s.prune)
 		s.race(tick)
@@ -59,7 +60,7 @@ func TestStepsPruneDue(t *testing.T) {
 }
 
 func TestStepsPruneDueAlone(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
+	search(t, plain.Quickly(3), timed, func(s *scene) {
 		s.queuedAlone(0)
 		s.Go(s.prune)
 		s.race(tick)
@@ -68,7 +69,7 @@ func TestStepsPruneDueAlone(t *testing.T) {
 
 // The timeout is due one boundary later, or comes due while the producer has it off the queue.
 func TestStepsPruneDueLater(t *testing.T) {
-	search(t, timed.Quickly(3), timed, func(s *scene) {
+	search(t, timed.Quickly(2), timed, func(s *scene) {
 		s.queued(tick)
 		s.Go(s.prune)
 		s.race(tick)
@@ -76,14 +77,14 @@ func TestStepsPruneDueLater(t *testing.T) {
 }
 
 func TestStepsPruneDueLaterAlone(t *testing.T) {
-	search(t, timed.Quickly(3), timed, func(s *scene) {
+	search(t, timed.Quickly(2), timed, func(s *scene) {
 		s.queuedAlone(tick)
 		s.Go(s.prune)
 		s.race(tick)
 	})
 }
 
-// Boundaries pass, and the worker may fall asleep or end.
+// Boundaries pass, and the worker may come to rest.
 func TestStepsPruneBoundaries(t *testing.T) {
 	search(t, twice.Quickly(1), twiceAfter, func(s *scene) {
 		s.queued(tick)
@@ -93,7 +94,7 @@ func TestStepsPruneBoundaries(t *testing.T) {
 }
 
 func TestStepsPruneBoundariesAlone(t *testing.T) {
-	search(t, twice.Quickly(2), twiceAfter, func(s *scene) {
+	search(t, twice.Quickly(1), twiceAfter, func(s *scene) {
 		s.queuedAlone(tick)
 		s.Go(s.prune)
 		s.race(0)
@@ -101,7 +102,7 @@ func TestStepsPruneBoundariesAlone(t *testing.T) {
 }
 
 func TestStepsPruneCancel(t *testing.T) {
-	search(t, timed, timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.queuedAlone(hour)
 		s.Go(s.prune)
 		s.Go(func() { a.cancel(0) })
@@ -110,7 +111,7 @@ func TestStepsPruneCancel(t *testing.T) {
 }
 
 func TestStepsPruneReset(t *testing.T) {
-	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(1), timedAfter, func(s *scene) {
 		a := s.queuedCanceled()
 		s.Go(s.prune)
 		s.Go(func() { a.reset(0) })
@@ -119,7 +120,7 @@ func TestStepsPruneReset(t *testing.T) {
 }
 
 func TestStepsPruneResetDue(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
+	search(t, plain.Quickly(3), timed, func(s *scene) {
 		a := s.queuedCanceled()
 		s.Go(s.prune)
 		s.Go(func() { a.reset(0) })
@@ -129,7 +130,7 @@ func TestStepsPruneResetDue(t *testing.T) {
 
 // The timeout is armed again, and canceled again.
 func TestStepsPruneResetCancel(t *testing.T) {
-	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.queuedCanceled()
 		s.Go(s.prune)
 		s.Go(func() { a.reset(tick); a.cancel(1) })
@@ -160,7 +161,7 @@ func TestStepsPruneResetReset(t *testing.T) {
 
 // A pending timeout is reset to earlier while the producer has it off the queue.
 func TestStepsPruneResetEarlier(t *testing.T) {
-	search(t, timed.Quickly(3), twice, func(s *scene) {
+	search(t, timed.Quickly(2), twice, func(s *scene) {
 		a := s.queuedAlone(hour)
 		s.Go(s.prune)
 		s.Go(func() { a.reset(0) })
@@ -179,7 +180,7 @@ func TestStepsPruneResetEarlierDue(t *testing.T) {
 
 // Another timeout is armed while the stack is empty, because the producer has taken everything off it.
 func TestStepsPrunePush(t *testing.T) {
-	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(1), timedAfter, func(s *scene) {
 		s.queuedAlone(tick)
 		b := s.act()
 		s.Go(s.prune)
@@ -278,7 +279,7 @@ func TestStepsKeptBoundaries(t *testing.T) {
 }
 
 func TestStepsKeptCancelReset(t *testing.T) {
-	search(t, timed.Bounded(3).Quickly(2), timedAfter, func(s *scene) {
+	search(t, timed.Bounded(3).Quickly(1), timedAfter, func(s *scene) {
 		a := s.queuedAlone(hour)
 		s.keep()
 		s.Go(s.prune)
@@ -289,7 +290,7 @@ func TestStepsKeptCancelReset(t *testing.T) {
 }
 
 func TestStepsKeptReset(t *testing.T) {
-	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.queuedAlone(hour)
 		s.keep()
 		a.cancel(0)

@@ -28,8 +28,8 @@ type scene struct {
 	over  time.Duration // when the race ended
 
 	// If prompt is set, a timeout that is due when the race ends must not wait for the next boundary.
-	// Otherwise it may: a push to a worker that is awake may come after the boundary at which the timeout
-	// is due.
+	// Otherwise it may: a push to a worker that waits for the next boundary may come after the boundary at which the
+	// timeout is due.
 	prompt bool
 
 	left      []*Timeout // what Stop returned
@@ -54,7 +54,14 @@ type act struct {
 }
 
 // twoStripes gives the queue two stripes.
-func (s *scene) twoStripes() { s.timer.queue = queue{stripes: make([]stripe, 2)} }
+func (s *scene) twoStripes() { s.timer.makeStripes(2) }
+
+// makeStripes makes a new queue, of which goroutines use only the first stripe.
+func (t *Timer) makeStripes(n int) {
+	t.queue = queue{}
+	t.queue.init(tick, n)
+	t.queue.seats = nil
+}
 
 // now returns the time since the timer was made, without a gate.
 func (s *scene) now() time.Duration { return time.Since(s.timer.clock.Start) }
@@ -86,7 +93,7 @@ func (s *scene) repeating(delay time.Duration) *act {
 	return a
 }
 
-// runs returns a repeating act in the middle of a run. A racer lets this run end. The worker is asleep.
+// runs returns a repeating act in the middle of a run. A racer lets this run end. The worker rests.
 func (s *scene) runs() *act {
 	a := s.repeating(0)
 	a.held = make(chan struct{})
@@ -114,10 +121,11 @@ func (a *act) armOn(stripe int, delay time.Duration) {
 	timer := a.s.timer
 	from := a.s.now()
 	a.to = &Timeout{timer: timer, task: plainFunc(a.run)}
-	*a.to.wordPtr() = pendingAt(queued|fresh, timer.clock.Due(timer.clock.Elapsed(), delay))
+	due := timer.clock.DueIn(delay)
+	*a.to.wordPtr() = pendingAt(queued|fresh, due)
 	on := &timer.queue.stripes[stripe]
 	on.armed.Add(1)
-	if _, ok := timer.push(&on.fresh, a.to); !ok {
+	if _, ok := timer.pushFresh(on, a.to, due); !ok {
 		on.armed.Add(^uint64(0))
 		a.err = ErrStopped
 	}
@@ -174,8 +182,7 @@ func (s *scene) fired() (n int) {
 	return n
 }
 
-// awaken wakes the worker, or starts one. The worker stays awake until the next boundary, where it finds
-// something on the queue.
+// awaken starts a round. The next one is at the next boundary, and finds something on the queue.
 func (s *scene) awaken() {
 	s.pending(hour)
 	synctest.Wait()
@@ -190,6 +197,14 @@ func (s *scene) useExecutor() {
 	})
 }
 
+// setPace sets what the worker knows about the pace of producers. Called between two rounds.
+func (s *scene) setPace(p pace) {
+	w := &s.timer.worker
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pace = p
+}
+
 // tickAway lets time pass until half a tick after the n'th boundary since New.
 func (s *scene) tickAway(n int) {
 	time.Sleep(time.Duration(n)*tick + tick/2 - s.now())
@@ -198,7 +213,7 @@ func (s *scene) tickAway(n int) {
 
 // race runs the racers in one of the orders, then lets time pass, and checks what must be true for every
 // order. Each timeout that is due has ended in time, once for each time it was armed. The counts are right,
-// nothing is left on the queue, and the worker is asleep, absent or halted, as it should be.
+// nothing is left on the queue, and the worker rests, or is halted. If nothing is pending, it keeps nothing.
 func (s *scene) race(lead time.Duration) {
 	s.Race(lead)
 	s.check()
@@ -207,6 +222,7 @@ func (s *scene) race(lead time.Duration) {
 // check lets time pass, and makes the checks of race.
 func (s *scene) check() {
 	s.over = s.now()
+	s.checkFar()
 	pass(10 * tick)
 	require.Empty(s, s.missed, "timeouts still pending when Stop had returned")
 	require.LessOrEqual(s, s.uncounted, 0, "tasks that had been claimed, but not counted as started, when Stop had returned")
@@ -220,19 +236,23 @@ func (s *scene) check() {
 		}
 	}
 	timer := s.timer
+	s.setPace(pace{})
 	pass(time.Second)
 	st := timer.Stats()
 	require.Equal(s, waiting, st.Pending, "pending timeouts")
 	require.Equal(s, st.Accepted, st.Expired+st.Canceled+st.Returned+uint64(st.Pending), "%+v", st)
 	require.Zero(s, st.Panics)
 	require.Zero(s, st.Queued, "timeouts left on the queue")
-	switch presence := timer.worker.presence.Load(); {
+	w := &timer.worker
+	switch state := w.state.Load(); {
 	case timer.IsStopped():
-		require.EqualValues(s, halted, presence)
-	case waiting == 0:
-		require.EqualValues(s, absent, presence, "the worker has not ended")
+		require.EqualValues(s, halted, state)
 	default:
-		require.EqualValues(s, asleep, presence, "the worker is not asleep")
+		require.EqualValues(s, resting, state, "the worker does not rest")
+		if waiting == 0 {
+			require.Nil(s, w.wheel, "the worker keeps its memory")
+			require.Nil(s, w.alarm, "the worker keeps its alarm")
+		}
 	}
 	if !timer.IsStopped() {
 		s.left = timer.Stop()

@@ -25,7 +25,7 @@ func search(t *testing.T, daily, fully explore.Size, scenario func(s *scene)) {
 		timer, err := New(WithTick(tick), WithWheelSize(4))
 		require.NoError(r, err)
 		defer timer.Stop()
-		timer.queue = queue{stripes: make([]stripe, 1)}
+		timer.makeStripes(1)
 		scenario(&scene{Run: r, timer: timer, started: -1})
 	})
 }

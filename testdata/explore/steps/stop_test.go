@@ -10,7 +10,7 @@ import (
 // Stop returns each timeout that has been armed and has not ended, whatever the order of the steps. An arming
 // that comes too late for this is refused.
 
-func TestStepsStopAbsent(t *testing.T) {
+func TestStepsStopUnused(t *testing.T) {
 	search(t, plain, timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.act()
@@ -20,7 +20,7 @@ func TestStepsStopAbsent(t *testing.T) {
 	})
 }
 
-func TestStepsStopAsleep(t *testing.T) {
+func TestStepsStopResting(t *testing.T) {
 	search(t, plain, timedAfter, func(s *scene) {
 		s.pending(hour)
 		s.tickAway(3)
@@ -31,7 +31,7 @@ func TestStepsStopAsleep(t *testing.T) {
 	})
 }
 
-func TestStepsStopFallsAsleep(t *testing.T) {
+func TestStepsStopRests(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		s.pending(hour)
 		s.tickAway(0)
@@ -138,13 +138,13 @@ func TestStepsStopStop(t *testing.T) {
 	})
 }
 
-// A run of a repeating timeout ends while the timer stops. Meanwhile the worker is at work, because another timeout
+// A run of a repeating timeout ends while the timer stops. Meanwhile rounds take place, because another timeout
 // has been canceled.
 func TestStepsStopRunEnds(t *testing.T) {
 	search(t, plain.Quickly(4), timed, func(s *scene) {
 		b := s.pending(hour)
 		s.runs()
-		s.pending(hour) // keeps the worker awake
+		s.pending(hour) // starts a round
 		synctest.Wait()
 		b.cancel(0)
 		s.Go(s.stop)

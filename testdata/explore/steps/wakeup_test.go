@@ -6,10 +6,9 @@ import (
 	"github.com/hashedwheel/hashedwheel/testdata/explore"
 )
 
-// No wake-up is lost, whatever the order of the steps. Racers arm timeouts while the worker starts, ends, falls
-// asleep or wakes up.
+// No wake-up is lost, whatever the order of the steps. Racers arm timeouts while a round starts or ends.
 
-func TestStepsAbsentOne(t *testing.T) {
+func TestStepsUnusedOne(t *testing.T) {
 	search(t, timedAfter, twiceAfter, func(s *scene) {
 		s.tickAway(0)
 		a := s.act()
@@ -18,8 +17,8 @@ func TestStepsAbsentOne(t *testing.T) {
 	})
 }
 
-func TestStepsAbsentTwo(t *testing.T) {
-	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
+func TestStepsUnusedTwo(t *testing.T) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		s.tickAway(0)
 		a, b := s.act(), s.act()
 		s.Go(func() { a.arm(0) })
@@ -28,8 +27,8 @@ func TestStepsAbsentTwo(t *testing.T) {
 	})
 }
 
-func TestStepsAbsentTwoStripes(t *testing.T) {
-	search(t, timed, timedAfter, func(s *scene) {
+func TestStepsUnusedTwoStripes(t *testing.T) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		s.twoStripes()
 		s.tickAway(0)
 		a, b := s.act(), s.act()
@@ -39,7 +38,7 @@ func TestStepsAbsentTwoStripes(t *testing.T) {
 	})
 }
 
-func TestStepsAsleepOne(t *testing.T) {
+func TestStepsRestingOne(t *testing.T) {
 	search(t, timedAfter, twiceAfter, func(s *scene) {
 		s.pending(hour)
 		s.tickAway(3)
@@ -49,8 +48,8 @@ func TestStepsAsleepOne(t *testing.T) {
 	})
 }
 
-func TestStepsAsleepTwo(t *testing.T) {
-	search(t, timed.Quickly(4), timedAfter, func(s *scene) {
+func TestStepsRestingTwo(t *testing.T) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		s.pending(hour)
 		s.tickAway(3)
 		a, b := s.act(), s.act()
@@ -60,8 +59,8 @@ func TestStepsAsleepTwo(t *testing.T) {
 	})
 }
 
-func TestStepsAsleepTwoStripes(t *testing.T) {
-	search(t, timed, timedAfter, func(s *scene) {
+func TestStepsRestingTwoStripes(t *testing.T) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		s.twoStripes()
 		s.pending(hour)
 		s.tickAway(3)
@@ -72,9 +71,9 @@ func TestStepsAsleepTwoStripes(t *testing.T) {
 	})
 }
 
-// The worker has been awake for a tick in which nothing was armed, and is about to fall asleep.
-func TestStepsFallsAsleepOne(t *testing.T) {
-	search(t, timedAfter, twiceAfter, func(s *scene) {
+// Nothing was armed in the last tick, and the worker is about to rest.
+func TestStepsRestsOne(t *testing.T) {
+	search(t, timedAfter.Quickly(2), twiceAfter, func(s *scene) {
 		s.pending(hour)
 		s.tickAway(0)
 		a := s.act()
@@ -83,8 +82,8 @@ func TestStepsFallsAsleepOne(t *testing.T) {
 	})
 }
 
-func TestStepsFallsAsleepTwo(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
+func TestStepsRestsTwo(t *testing.T) {
+	search(t, plain.Quickly(3), timed, func(s *scene) {
 		s.pending(hour)
 		s.tickAway(0)
 		a, b := s.act(), s.act()
@@ -94,9 +93,9 @@ func TestStepsFallsAsleepTwo(t *testing.T) {
 	})
 }
 
-// The only timeout has been canceled, and the worker is about to end.
+// The only timeout has been canceled, and the worker is about to rest.
 func TestStepsEndsOne(t *testing.T) {
-	search(t, timedAfter, twiceAfter, func(s *scene) {
+	search(t, timedAfter.Quickly(2), twiceAfter, func(s *scene) {
 		s.pending(hour).cancel(0)
 		s.tickAway(0)
 		a := s.act()
@@ -106,7 +105,7 @@ func TestStepsEndsOne(t *testing.T) {
 }
 
 func TestStepsEndsTwo(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
+	search(t, plain.Quickly(3), timed, func(s *scene) {
 		s.pending(hour).cancel(0)
 		s.tickAway(0)
 		a, b := s.act(), s.act()
@@ -117,7 +116,7 @@ func TestStepsEndsTwo(t *testing.T) {
 }
 
 func TestStepsEndsTwoStripes(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
+	search(t, plain.Quickly(3), timed, func(s *scene) {
 		s.twoStripes()
 		s.pending(hour).cancel(0)
 		s.tickAway(0)
@@ -130,7 +129,7 @@ func TestStepsEndsTwoStripes(t *testing.T) {
 
 // The only timeout has expired at the last boundary.
 func TestStepsEndsExpired(t *testing.T) {
-	search(t, timedAfter, twiceAfter, func(s *scene) {
+	search(t, timedAfter.Quickly(2), twiceAfter, func(s *scene) {
 		s.pending(0)
 		s.tickAway(1)
 		a := s.act()
@@ -139,7 +138,7 @@ func TestStepsEndsExpired(t *testing.T) {
 	})
 }
 
-// The only timeout expires while another one is armed, and the worker may end.
+// The only timeout expires while another one is armed, and the worker may rest.
 func TestStepsExpires(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		s.pending(0)
@@ -150,7 +149,7 @@ func TestStepsExpires(t *testing.T) {
 	})
 }
 
-// The worker sleeps until the only timeout is due. This timeout is canceled while another one is armed.
+// The worker rests until the only timeout is due. This timeout is canceled while another one is armed.
 func TestStepsCanceled(t *testing.T) {
 	search(t, plain, timedAfter, func(s *scene) {
 		a, b := s.pending(hour), s.act()
@@ -161,7 +160,7 @@ func TestStepsCanceled(t *testing.T) {
 	})
 }
 
-// The worker is started for a timeout that is canceled at once, while others are armed.
+// A round starts for a timeout that is canceled at once, while others are armed.
 func TestStepsStarts(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		s.tickAway(0)

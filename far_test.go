@@ -1,0 +1,426 @@
+package hashedwheel
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// churn arms and cancels timeouts of an hour without pause for d, of virtual time: very many in the middle of each tick,
+// so that a round at a boundary finds all of them counted. The last live ones are pending. After each burst it calls
+// each.
+func churn(t *testing.T, timer *Timer, live int, d time.Duration, each func(elapsed time.Duration)) {
+	ring := make([]*Timeout, live)
+	tick := timer.Tick()
+	perTick := 3 * int(tick/pauseTime)
+	time.Sleep(tick / 2)
+	start := time.Now()
+	for elapsed := time.Duration(0); elapsed < d; elapsed = time.Since(start) {
+		for i := range perTick {
+			if old := ring[i%len(ring)]; old != nil {
+				require.True(t, old.Cancel())
+			}
+			to, err := timer.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+			ring[i%len(ring)] = to
+		}
+		synctest.Wait()
+		each(elapsed)
+		time.Sleep(tick)
+	}
+	for _, to := range ring {
+		if to != nil {
+			require.True(t, to.Cancel())
+		}
+	}
+}
+
+// While producers arm timeouts without pause, the worker takes only what is near. When they pause, it takes all by the
+// second boundary.
+func TestFarStaysWithProducers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		var near *Timeout
+		churn(t, timer, 3000, keepTime/2, func(elapsed time.Duration) {
+			synctest.Wait()
+			if elapsed < 2*tick {
+				return // not yet known to be fast
+			}
+			for _, level := range timer.Stats().Levels {
+				require.LessOrEqual(t, level.Timeouts, 1)
+			}
+			require.Greater(t, timer.Stats().Queued, 1000)
+			if near == nil {
+				var err error
+				near, err = timer.AfterFunc(nearTime/2, nop)
+				require.NoError(t, err)
+			}
+			if elapsed > 5*tick {
+				require.Zero(t, near.word.Load()&queued, "the worker takes what is near")
+			}
+		})
+		require.Equal(t, expired, int(status(near.word.Load())))
+		pass(2*maxUnwatched + tick)
+		require.Zero(t, timer.Stats().Queued)
+
+		// A load that is short is noticed to be over by the second boundary.
+		churn(t, timer, 3000, tick, func(time.Duration) {})
+		pass(2 * tick)
+		require.Zero(t, timer.Stats().Queued)
+	})
+}
+
+// Timeouts that live long go to the wheel although producers do not pause.
+func TestLongLivedGoToTheWheel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond))
+		const n = 5000
+		var all []*Timeout
+		onWheel := 0
+		churn(t, timer, 3000, 2*keepTime, func(elapsed time.Duration) {
+			if elapsed == 50*time.Millisecond {
+				for range n {
+					to, err := timer.AfterFunc(time.Hour, nop)
+					require.NoError(t, err)
+					all = append(all, to)
+				}
+			}
+			synctest.Wait()
+			onWheel = 0
+			for _, to := range all {
+				if to.word.Load()&queued == 0 {
+					onWheel++
+				}
+			}
+			if elapsed < keepTime {
+				require.Zero(t, onWheel)
+			}
+		})
+		require.Greater(t, onWheel, n*9/10)
+		require.Equal(t, n, timer.Pending())
+	})
+}
+
+// Beside producers that do not pause, timeouts are on time wherever they lie: near or far, in segments or new, reset to
+// a later tick or to an earlier one.
+func TestOnTimeBesideProducers(t *testing.T) {
+	for _, tick := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			timer := newTimer(t, WithTick(tick))
+			r := newRand(t)
+			var mu sync.Mutex // because the passing of virtual time does not order memory
+			fired := 0
+			arm := func(n int, reset bool) {
+				for range n {
+					delay := time.Duration(r.Int64N(int64(2 * time.Second)))
+					first := delay
+					if reset {
+						first = time.Duration(r.Int64N(int64(3 * time.Second)))
+					}
+					due := time.Now()
+					to, err := timer.AfterFunc(first, func() {
+						mu.Lock()
+						defer mu.Unlock()
+						fired++
+						if late := time.Since(due); late < 0 || late >= tick {
+							t.Errorf("late by %v", late)
+						}
+					})
+					require.NoError(t, err)
+					mu.Lock()
+					due = due.Add(first)
+					mu.Unlock()
+					if reset {
+						time.AfterFunc(min(first, 500*time.Millisecond)/2, func() {
+							mu.Lock()
+							defer mu.Unlock()
+							due = time.Now().Add(delay)
+							to.Reset(delay)
+						})
+					}
+				}
+			}
+			armed := 0
+			churn(t, timer, 3000, time.Second, func(elapsed time.Duration) {
+				if elapsed < 3*tick {
+					return
+				}
+				arm(2, false)
+				arm(2, true)
+				armed += 4
+			})
+			pass(10 * time.Second)
+			require.Equal(t, armed, fired)
+			require.Zero(t, timer.Pending())
+		})
+	}
+}
+
+// A Reset to an earlier tick makes the worker take all timeouts only if it has to: the timeout is far, and the new tick is
+// near.
+func TestSweepOnlyIfNeeded(t *testing.T) {
+	for _, limit := range []int{0, 10} { // with a limit, a Reset takes another way
+		sweepOnlyIfNeeded(t, newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit)))
+	}
+}
+
+func sweepOnlyIfNeeded(t *testing.T, timer *Timer) {
+	withoutWorker(t, timer)
+	soonest := func() uint64 { return timer.queue.soonest.Load() }
+	before := soonest()
+	to, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	for _, delay := range []time.Duration{2 * time.Hour, 3 * time.Hour} {
+		_, err = to.Reset(delay)
+		require.NoError(t, err)
+		require.Equal(t, before, soonest())
+	}
+	nearOne, err := timer.AfterFunc(nearTime/2, nop)
+	require.NoError(t, err)
+	_, err = nearOne.Reset(nearTime / 4)
+	require.NoError(t, err)
+	require.Equal(t, before, soonest())
+	_, err = to.Reset(time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, timer.queue.nearAt(tickOf(to.word.Load())), soonest())
+	require.False(t, timer.queue.sweep(soonest()-1))
+	require.True(t, timer.queue.sweep(soonest()))
+	require.Equal(t, before, soonest())
+	require.EqualValues(t, 1, timer.queue.sweeps.Load())
+
+	require.True(t, to.Cancel())
+	_, err = to.Reset(nearTime) // it is still on the queue
+	require.NoError(t, err)
+	require.Less(t, soonest(), before)
+}
+
+// The worker takes a far timeout, new or in a segment, at the tick at which it becomes near, and not before.
+func TestTakeFar(t *testing.T) {
+	timer := newFakedTimer(t, WithTick(10*time.Millisecond))
+	withoutWorker(t, timer)
+	w, s := &timer.worker, oneStripe(timer)
+	to, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	by := timer.queue.nearAt(tickOf(to.word.Load()))
+	for _, kept := range []bool{false, true} {
+		if kept {
+			to.word.Or(queued)
+			s.keepFar(&segment{first: to, n: 1, by: by})
+		} else {
+			require.Equal(t, by, s.freshBy.Load())
+		}
+		w.wheel = newWheel(16, 1, by-1)
+		w.takeFar(s)
+		require.Zero(t, w.wheel.count)
+		require.False(t, timer.queue.empty())
+		w.wheel = newWheel(16, 1, by)
+		w.takeFar(s)
+		require.Equal(t, 1, w.wheel.count)
+		require.True(t, timer.queue.empty())
+		w.wheel.remove(to)
+	}
+	w.wheel = nil
+}
+
+func TestPace(t *testing.T) {
+	const tick = time.Millisecond
+	var p pace
+	armed := uint64(math.MaxUint64 - 1000)
+	p.armed = armed
+	elapsed := time.Duration(0)
+	step := func(d time.Duration, n uint64) bool {
+		elapsed += d
+		armed += n
+		return p.pause(elapsed, armed, tick)
+	}
+	fast := uint64(tick/pauseTime) + 1
+	require.True(t, step(tick, fast-1))
+	require.False(t, step(tick, fast))
+	require.False(t, step(tick*3/4-1, 0), "too early to tell")
+	require.True(t, step(tick, 0))
+	require.False(t, step(tick, fast))
+	for range 300 {
+		require.False(t, step(tick, fast))
+	}
+	require.Equal(t, maxUnwatched, p.least(tick))
+	p.at, p.armed = elapsed, armed
+	require.False(t, step(maxUnwatched*3/4-1, 0), "too short to count after so long")
+	require.True(t, step(1, 0))
+	require.Equal(t, maxWaiting, p.least(time.Hour))
+	require.Equal(t, 100*time.Millisecond, p.least(100*time.Millisecond))
+}
+
+// A round that hands over what is due allocates nothing, not even right after two garbage collections, which empty every
+// sync.Pool. The test runs on real time, because it counts what the whole process allocates.
+func TestRoundsAllocateNothing(t *testing.T) {
+	if oneThread {
+		t.Skip("on js/wasm, timers of the runtime allocate")
+	}
+	timer := newTimer(t, WithTick(time.Millisecond))
+	fired := make(chan struct{}, 1)
+	var to Timeout
+	timer.Init(&to, plainFunc(func() { fired <- struct{}{} }))
+	clean := 0
+	const rounds = 60
+	for range rounds {
+		runtime.GC()
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := to.Reset(3 * time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-fired
+		runtime.ReadMemStats(&after)
+		if after.Mallocs == before.Mallocs {
+			clean++
+		}
+	}
+	t.Logf("%d of %d rounds allocated nothing", clean, rounds)
+	require.Greater(t, clean, rounds/2) // the others met an allocation of the runtime's own
+}
+
+// endOfRound brings the worker of a timer to the end of a round after which it would watch, as if producers had armed without
+// pause for long. A far timeout is on the queue. It returns the timeout, and a function that does the rest.
+func endOfRound(t *testing.T, timer *Timer, task func()) (far *Timeout, leave func()) {
+	w := &timer.worker
+	w.state.Store(working)
+	time.Sleep(20 * timer.Tick())
+	far, err := timer.AfterFunc(time.Hour, task)
+	require.NoError(t, err)
+	w.pace = pace{at: w.clock.Elapsed(), fast: time.Second}
+	until, state := w.round()
+	require.EqualValues(t, watching, state)
+	return far, func() {
+		if !w.leave(until, state) {
+			go w.run()
+		}
+		synctest.Wait()
+	}
+}
+
+// A timeout becomes near while a round that does not take it is about to end, or while the worker watches. It is on
+// time. So is one that a producer takes for a far one, because the position has not moved for long.
+func TestNearWhileWatching(t *testing.T) {
+	const tick = time.Millisecond
+	for name, use := range map[string]func(t *testing.T, timer *Timer, fired func(), far *Timeout){
+		"reset": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
+			_, err := far.Reset(2 * tick)
+			require.NoError(t, err)
+		},
+		"canceled and reset": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
+			require.True(t, far.Cancel())
+			_, err := far.Reset(2 * tick)
+			require.NoError(t, err)
+		},
+		"armed": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
+			_, err := timer.AfterFunc(2*tick, fired)
+			require.NoError(t, err)
+		},
+		"old position": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
+			timer.worker.position.Store(0)
+			time.Sleep(2 * nearTime)
+			_, err := timer.AfterFunc(2*tick, fired)
+			require.NoError(t, err)
+		},
+	} {
+		for _, before := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick))
+				var fired moments
+				far, leave := endOfRound(t, timer, fired.note)
+				if !before {
+					leave()
+				}
+				if name == "old position" && !before {
+					return // the worker would not watch for so long
+				}
+				use(t, timer, fired.note, far)
+				armed := time.Now()
+				if before {
+					leave()
+				}
+				pass(10 * tick)
+				require.Equal(t, []time.Duration{2 * tick}, fired.since(armed), "%s, before the end of the round: %v", name, before)
+			})
+		}
+	}
+}
+
+// While the worker watches, a deadline that has passed counts as a delay of zero.
+func TestPastDeadlineWhileWatching(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		_, leave := endOfRound(t, timer, nop)
+		leave()
+		time.Sleep(5*time.Millisecond + time.Microsecond)
+		require.EqualValues(t, watching, timer.worker.state.Load())
+		to, err := timer.NewTimeoutAt(plainFunc(nop), time.Now().Add(-2*time.Millisecond))
+		require.NoError(t, err)
+		require.Equal(t, 999*time.Microsecond, time.Until(to.Deadline()))
+	})
+}
+
+// A round that takes very many timeouts also places near ones that are armed meanwhile.
+func TestNearDuringALongRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		withoutWorker(t, timer)
+		w := &timer.worker
+		w.wheel = newWheel(16, 1, 0)
+		var first, second Timeout
+		for _, to := range []*Timeout{&first, &second} {
+			timer.Init(to, plainFunc(nop))
+		}
+		_, err := first.Reset(10 * time.Millisecond)
+		require.NoError(t, err)
+		list := timer.queue.stripe().near.fresh.take()
+		_, err = second.Reset(10 * time.Millisecond)
+		require.NoError(t, err)
+		w.settled = checkEvery - 2
+		w.settleAll(list)
+		require.Zero(t, second.bucket)
+		require.NotZero(t, first.bucket)
+		_, err = first.Reset(5 * time.Millisecond) // through known
+		require.NoError(t, err)
+		list = timer.queue.stripe().known.take()
+		w.settleAll(list)
+		require.NotZero(t, second.bucket)
+		require.Zero(t, timer.Stats().Queued)
+		w.taken.Store(3)
+	})
+}
+
+// Producers that do not pause drop also a few canceled timeouts that they keep, within some ticks.
+func TestFewCanceledAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond))
+		var all []*Timeout
+		churn(t, timer, 2, 300*time.Millisecond, func(elapsed time.Duration) {
+			switch elapsed {
+			case 100 * time.Millisecond:
+				for range 100 {
+					to, err := timer.AfterFunc(time.Hour, nop)
+					require.NoError(t, err)
+					all = append(all, to)
+				}
+			case 150 * time.Millisecond:
+				for _, to := range all {
+					require.NotZero(t, to.word.Load()&queued)
+					require.True(t, to.Cancel())
+				}
+			case 200 * time.Millisecond:
+				for _, to := range all {
+					require.Zero(t, to.word.Load()&queued)
+				}
+			}
+		})
+	})
+}

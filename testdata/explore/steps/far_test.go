@@ -1,0 +1,409 @@
+package hashedwheel
+
+import (
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// While producers arm very many timeouts, the worker leaves them the far ones, and watches. In these scenes a
+// timeout is near if it is due three ticks after the last round, and the worker watches every second tick. Whatever the order
+// of the steps, it takes each timeout in time.
+
+const nearTicks = 3
+
+// fast makes the worker take producers for fast, until check makes the last checks.
+func (s *scene) fast() {
+	s.timer.queue.horizon = nearTicks
+	s.setPace(pace{at: math.MaxInt64 / 2, fast: 8 * tick})
+}
+
+// far returns an act whose timeout is fresh on the far lane. The worker watches, and the next round is in one and a half
+// ticks.
+func (s *scene) far(delay time.Duration) *act {
+	a := s.own()
+	s.prompt = true
+	s.fast()
+	s.tickAway(2)
+	a.reset(delay)
+	synctest.Wait()
+	require.EqualValues(s, watching, s.timer.worker.state.Load())
+	require.NotNil(s, s.timer.queue.stripes[0].far.fresh.head.Load())
+	return a
+}
+
+// farKept is like far, but a producer has kept the timeout.
+func (s *scene) farKept(delay time.Duration) *act {
+	a := s.far(delay)
+	s.keep()
+	require.NotZero(s, s.timer.queue.stripes[0].far.kept.n.Load())
+	return a
+}
+
+// known returns an act whose timeout is in a bucket. The worker watches another timeout.
+func (s *scene) known(delay time.Duration) *act {
+	a := s.pending(delay)
+	synctest.Wait()
+	s.tickAway(1)
+	s.far(hour)
+	return a
+}
+
+// sweeps makes the next round take all timeouts.
+func (s *scene) sweeps() { s.timer.queue.soonest.Store(0) }
+
+// checkFar checks that the worker comes for each far timeout before it is due. No round is in progress.
+func (s *scene) checkFar() {
+	q := &s.timer.queue
+	check := func(to *Timeout, by uint64) {
+		for ; to != nil; to = to.link {
+			if word := to.word.Load(); status(word) == pending {
+				require.LessOrEqual(s, min(by, q.soonest.Load()), q.nearAt(tickOf(word)), "the worker comes too late")
+			}
+		}
+	}
+	for i := range q.stripes {
+		on := &q.stripes[i]
+		if head := on.far.fresh.head.Load(); head != closed {
+			check(head, on.freshBy.Load())
+		}
+		for seg := on.far.kept.first; seg != nil; seg = seg.next {
+			require.LessOrEqual(s, on.keptBy.Load(), seg.by)
+			check(seg.first, seg.by)
+		}
+	}
+}
+
+// A far timeout is reset to the next tick, or to one that is near later. It is fresh.
+
+func TestStepsFarReset(t *testing.T) {
+	search(t, timed, timedAfter, func(s *scene) {
+		a := s.far(hour)
+		s.Go(func() { a.reset(0) })
+		s.race(0)
+	})
+}
+
+func TestStepsFarResetRound(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		a := s.far(hour)
+		s.Go(func() { a.reset(0) })
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsFarResetSweep(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		a := s.far(hour)
+		s.sweeps()
+		s.Go(func() { a.reset(0) })
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsFarResetLater(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		a := s.far(hour)
+		s.sweeps()
+		s.Go(func() { a.reset(4 * tick) })
+		s.race(2 * tick)
+	})
+}
+
+// Two are reset, and the round that one of them starts may sweep before the other is reset.
+func TestStepsFarResetTwo(t *testing.T) {
+	search(t, plain.Bounded(3), timed, func(s *scene) {
+		a := s.far(hour)
+		b := s.pending(hour)
+		s.Go(func() { a.reset(0) })
+		s.Go(func() { b.reset(4 * tick) })
+		s.race(0)
+	})
+}
+
+// It has been canceled. With a limit, Reset has to take a slot.
+func TestStepsFarResetCanceled(t *testing.T) {
+	search(t, timed, timedAfter, func(s *scene) {
+		s.limited(2)
+		a := s.far(hour)
+		a.cancel(0)
+		s.Go(func() { a.reset(0) })
+		s.race(0)
+	})
+}
+
+// It lies in a kept segment.
+
+func TestStepsFarResetKept(t *testing.T) {
+	search(t, timed, timedAfter, func(s *scene) {
+		a := s.farKept(hour)
+		s.Go(func() { a.reset(0) })
+		s.race(0)
+	})
+}
+
+func TestStepsFarResetKeptSweep(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		a := s.farKept(hour)
+		s.sweeps()
+		s.Go(func() { a.reset(0) })
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsFarResetKeptLater(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		a := s.farKept(hour)
+		s.sweeps()
+		s.Go(func() { a.reset(4 * tick) })
+		s.race(2 * tick)
+	})
+}
+
+// A producer prunes it.
+
+func TestStepsFarResetPruned(t *testing.T) {
+	search(t, plain.Bounded(3), timed.Bounded(3), func(s *scene) {
+		a := s.far(hour)
+		s.Go(s.prune)
+		s.Go(func() { a.reset(0) })
+		s.race(0)
+	})
+}
+
+func TestStepsFarResetPrunedRound(t *testing.T) {
+	search(t, plain.Bounded(2), timed.Bounded(3), func(s *scene) {
+		a := s.far(hour)
+		s.Go(s.prune)
+		s.Go(func() { a.reset(0) })
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsFarResetPrunedLater(t *testing.T) {
+	search(t, plain.Bounded(2), timed.Bounded(3), func(s *scene) {
+		a := s.far(hour)
+		s.sweeps()
+		s.Go(s.prune)
+		s.Go(func() { a.reset(4 * tick) })
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsFarResetPrunedKept(t *testing.T) {
+	search(t, plain.Bounded(2), timed.Bounded(3), func(s *scene) {
+		a := s.farKept(hour)
+		s.Go(s.prune)
+		s.Go(func() { a.reset(0) })
+		s.race(2 * tick)
+	})
+}
+
+// A boundary passes while a producer has the timeout, so it is overdue when it is put back.
+func TestStepsFarResetPrunedTimed(t *testing.T) {
+	search(t, timed.Bounded(2).Quickly(1), timed.Bounded(3), func(s *scene) {
+		a := s.far(hour)
+		s.Go(s.prune)
+		s.Go(func() { a.reset(0) })
+		s.race(0)
+	})
+}
+
+// A far timeout is armed, while a round takes what has become near.
+
+func TestStepsFarPushTaken(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.far(4 * tick)
+		b := s.act()
+		s.Go(func() { b.arm(4 * tick) })
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsFarPushSweep(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.far(hour)
+		b := s.act()
+		s.sweeps()
+		s.Go(func() { b.arm(4 * tick) })
+		s.race(2 * tick)
+	})
+}
+
+// A producer prunes at the same time.
+func TestStepsFarPushPruned(t *testing.T) {
+	search(t, timed.Quickly(2), timed, func(s *scene) {
+		s.far(hour)
+		b := s.act()
+		s.Go(s.prune)
+		s.Go(func() { b.arm(4 * tick) })
+		s.race(0)
+	})
+}
+
+// A round takes what has become near, while a producer prunes it.
+
+func TestStepsFarPruneTaken(t *testing.T) {
+	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
+		s.far(4 * tick)
+		s.Go(s.prune)
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsFarPruneKeptTaken(t *testing.T) {
+	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
+		s.farKept(4 * tick)
+		s.Go(s.prune)
+		s.race(2 * tick)
+	})
+}
+
+// The round takes one segment, and puts another back.
+func TestStepsFarKeptTaken(t *testing.T) {
+	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
+		s.farKept(4 * tick)
+		s.pending(4 * tick)
+		s.keep()
+		s.pending(5 * tick)
+		s.Go(s.prune)
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsFarStop(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		a := s.far(hour)
+		s.Go(func() { a.reset(0) })
+		s.Go(s.stop)
+		s.race(0)
+	})
+}
+
+func TestStepsFarKeptStop(t *testing.T) {
+	search(t, plain.Bounded(3).Quickly(2), timed.Bounded(3), func(s *scene) {
+		s.farKept(4 * tick)
+		s.Go(s.prune)
+		s.Go(s.stop)
+		s.race(2 * tick)
+	})
+}
+
+// The worker watches, and its round at the boundary is in progress, while something is pushed.
+
+func TestStepsWatchesNear(t *testing.T) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
+		s.far(hour)
+		b := s.act()
+		s.Go(func() { b.arm(0) })
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsWatchesNearFar(t *testing.T) {
+	search(t, plain.Bounded(3).Quickly(2), timed, func(s *scene) {
+		s.far(hour)
+		b, c := s.act(), s.act()
+		s.Go(func() { b.arm(0) })
+		s.Go(func() { c.arm(4 * tick) })
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsWatchesCancel(t *testing.T) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
+		a := s.known(hour)
+		s.Go(func() { a.cancel(0) })
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsWatchesReset(t *testing.T) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
+		a := s.known(hour)
+		s.Go(func() { a.reset(0) })
+		s.race(2 * tick)
+	})
+}
+
+// The alarm may ring while another round is in progress.
+func TestStepsWatchesNudge(t *testing.T) {
+	search(t, timed.Bounded(2).Quickly(1), timed, func(s *scene) {
+		s.far(hour)
+		b := s.act()
+		s.Go(s.timer.worker.nudge)
+		s.Go(func() { b.arm(0) })
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsWatchesStop(t *testing.T) {
+	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
+		s.far(hour)
+		b := s.act()
+		s.Go(func() { b.arm(0) })
+		s.Go(s.stop)
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsNudgeStop(t *testing.T) {
+	search(t, timed.Quickly(3), timed, func(s *scene) {
+		s.far(hour)
+		s.Go(s.timer.worker.nudge)
+		s.Go(s.stop)
+		s.race(2 * tick)
+	})
+}
+
+// The worker is about to rest, while a far timeout is armed.
+func TestStepsRestsFar(t *testing.T) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
+		s.fast()
+		s.pending(0)
+		s.tickAway(1)
+		b := s.act()
+		s.Go(func() { b.arm(4 * tick) })
+		s.race(tick)
+	})
+}
+
+// Nothing has been pending for some time, and the worker is about to give back its memory.
+
+func (s *scene) unused(a *act, delay time.Duration) {
+	a.reset(delay)
+	s.tickAway(int(keepMemory / tick))
+	require.NotNil(s, s.timer.worker.wheel)
+}
+
+func TestStepsReleases(t *testing.T) {
+	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
+		a := s.own()
+		s.unused(a, 0)
+		s.Go(func() { a.reset(0) })
+		s.race(tick)
+	})
+}
+
+func TestStepsReleasesTwo(t *testing.T) {
+	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
+		a, b := s.own(), s.act()
+		s.unused(a, 0)
+		s.Go(func() { a.reset(tick) })
+		s.Go(func() { b.arm(0) })
+		s.race(tick)
+	})
+}
+
+func TestStepsReleasesStop(t *testing.T) {
+	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
+		a := s.own()
+		s.unused(a, 0)
+		s.Go(func() { a.reset(0) })
+		s.Go(s.stop)
+		s.race(tick)
+	})
+}
