@@ -56,7 +56,8 @@ func (r *result) writeTables(w io.Writer) {
 	if r.Short {
 		mode = " A short run: most numbers and times are smaller than the texts say, and the figures say little."
 	}
-	fmt.Fprintf(w, "%s, commit %s, %s, %s, %d processors of %s. Medians of %s, with the least and the greatest.%s\n",
+	fmt.Fprintf(w, "%s, commit %s, %s, %s, %d processors of %s. Medians of %s, with the least and the greatest.%s\n"+
+		"Wall time is the time that passes. CPU time is that of the whole process, user and system.\n",
 		r.Date, r.Commit, r.Go, r.Platform, r.Processors, r.CPU, r.rounds(), mode)
 	column := func(text string) string { // empty unless -procs was given
 		if !r.chosen() {
@@ -91,8 +92,11 @@ func (r *result) writeTables(w io.Writer) {
 	}
 }
 
-// label distinguishes metrics of the same unit.
+// label distinguishes metrics of the same unit, and says which time is meant.
 func (m metric) label() string {
+	if m.name == "wall" {
+		return "wall time, "
+	}
 	switch m.unit {
 	case "ms", "µs", "ns":
 		return m.name + ", "
@@ -175,12 +179,16 @@ func (r *result) rounds() string {
 	return strconv.Itoa(r.Rounds) + " runs"
 }
 
-// caption returns the metric of the bars, and whether less or more is better.
+// caption says what the bars and the lines on them show, and whether less or more is better.
 func (r *result) caption(w *workload) string {
 	m := w.metrics[0]
 	better := "less is better"
 	if m.more {
 		better = "more is better"
 	}
-	return fmt.Sprintf("%s%s, %s; median of %s, %s, %s", m.label(), m.unit, better, r.rounds(), r.Go, r.Date)
+	shown := "1 run"
+	if r.Rounds > 1 {
+		shown = fmt.Sprintf("median of %s, line from the least to the greatest", r.rounds())
+	}
+	return fmt.Sprintf("%s%s, %s; %s; %s", m.label(), m.unit, better, shown, r.Date)
 }

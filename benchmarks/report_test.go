@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -82,6 +83,34 @@ func TestWriteAndRead(t *testing.T) {
 	charts, err := filepath.Glob(filepath.Join(dir, "*.svg"))
 	if err != nil || len(charts) != 1 {
 		t.Errorf("charts %v, error %v; want the one of schedule", charts, err)
+	}
+}
+
+// The chart of the main README has three peers, and says what its bars and lines are.
+func TestShortChart(t *testing.T) {
+	r := newResult(false, 2)
+	for i, peer := range []string{"hashedwheel", "hashedwheel, 3 levels", "time", "go-zero", "heap design"} {
+		wall := float64(100 * (i + 1))
+		r.Cells = append(r.Cells, &cell{Workload: "rpc", Peer: peer, Runs: []outcome{
+			{Metrics: map[string]float64{"wall": wall}}, {Metrics: map[string]float64{"wall": wall + 20}},
+		}})
+	}
+	r.summarize()
+	files := map[string][]byte{}
+	r.drawShort(files)
+	var texts []string
+	for _, e := range elements(t, files["readme.svg"]) {
+		if e.name == "text" {
+			texts = append(texts, e.text)
+		}
+	}
+	want := []string{
+		"A timeout for each request, 99 % of them canceled",
+		"wall time, ns/op, less is better; median of 2 runs, line from the least to the greatest; " + r.Date,
+		"hashedwheel", "110 ns/op", "package time", "310 ns/op", "go-zero", "410 ns/op",
+	}
+	if !slices.Equal(texts, want) {
+		t.Errorf("%q, want %q", texts, want)
 	}
 }
 

@@ -169,6 +169,23 @@ func (r *result) draw(w *workload, files map[string][]byte) {
 	}
 }
 
+// drawShort adds the chart of the main README to files: the RPC mix with this library, package time and one other
+// library.
+func (r *result) drawShort(files map[string][]byte) {
+	names := map[string]string{"hashedwheel": "hashedwheel", "time": "package time", "go-zero": "go-zero"}
+	w, _ := findWorkload("rpc")
+	var bars []bar
+	for _, b := range r.bars(w, 0) {
+		if name, ok := names[b.label]; ok {
+			b.label = name
+			bars = append(bars, b)
+		}
+	}
+	if len(bars) > 0 {
+		files["readme.svg"] = drawChart("A timeout for each request, 99 % of them canceled", r.caption(w), w.metrics[0], bars)
+	}
+}
+
 // write writes the result, the tables, and a chart for each workload and number of processors.
 func (r *result) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -187,6 +204,7 @@ func (r *result) write(dir string) error {
 			r.draw(w, files)
 		}
 	}
+	r.drawShort(files)
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
 			return err
