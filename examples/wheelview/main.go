@@ -1,114 +1,126 @@
-// Wheelview shows a timer at work in the browser: its wheel, bucket by bucket, under a load that the
-// page sets.
+//go:build !js
+
+// Wheelview shows a hashed timing wheel at work, on a web page. The library itself, compiled to WebAssembly, turns
+// the wheel in the browser.
+//
+// Look at wheel.go first: it arms, cancels and watches the timeouts. main_js.go gives its functions to the page, and
+// race.go measures the library against package time. This file builds the page into a folder, and serves the folder.
 package main
 
 import (
 	"context"
+	"embed"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
-	"strconv"
-	"syscall"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel/examples/internal/demo"
 )
 
-// The exit codes, as -h explains them.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
-)
+func main() { demo.Main(run) }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first Ctrl-C ends the program cleanly; a second one kills it.
-	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
-
-// run is the whole program except for signals. It runs until ctx is canceled and returns the exit
-// code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("wheelview", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // the error is printed below, in one line
-	port := 8080
-	flags.Func("port", "listen on this `port` of 127.0.0.1; 0 takes any free port (default 8080)", func(s string) (err error) {
-		if port, err = strconv.Atoi(s); err != nil || port < 0 || port > 65535 {
-			return errors.New("allowed is 0 to 65535")
+// run writes the page into a folder. Unless the folder was asked for, it serves the page until ctx is canceled.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := demo.Flags("wheelview", "shows a timing wheel at work, in the browser.")
+	addr := flags.String("addr", "127.0.0.1:8080", "serve the page on this `address`; port 0 takes any free port")
+	static := flags.String("static", "", "write the page into this `folder`, for any web server, and exit")
+	if err := demo.Parse(flags, args, out); err != nil {
+		return err
+	}
+	if *static != "" {
+		if err := build(ctx, *static); err != nil {
+			return err
 		}
+		fmt.Fprintf(out, "%s has the page: any web server can serve it\n", *static)
 		return nil
-	})
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, `Wheelview shows a timer at work: open the address that it prints in a browser.
-Ctrl-C ends the program, which then prints the sums over all its timers.
-
-Exit codes: 0 all checks passed, 1 a check or something else failed, 2 bad flags.
-
-Flags:
-`)
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return exitOK
 	}
-	if err == nil && flags.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q: only flags are allowed", flags.Arg(0))
-	}
+	listener, err := net.Listen("tcp", *addr)
 	if err != nil {
-		fmt.Fprintf(stderr, "wheelview: %v (-h explains the flags)\n", err)
-		return exitUsage
+		return err
 	}
-
-	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	defer listener.Close()
+	dir, err := os.MkdirTemp("", "wheelview")
 	if err != nil {
-		fmt.Fprintf(stderr, "wheelview: %v (-port 0 takes any free port)\n", err)
-		return exitFailed
+		return err
 	}
-	fmt.Fprintf(stdout, "http://%v/ shows the wheel; press Ctrl-C to end\n", ln.Addr())
-	sums, err := show(ctx, ln)
-	sums.print(stdout)
-	if err = errors.Join(err, sums.check()); err != nil {
-		fmt.Fprintf(stderr, "wheelview: %v\n", err)
-		return exitFailed
+	defer os.RemoveAll(dir)
+	fmt.Fprintln(out, "compiling the library to WebAssembly: the first time takes up to a minute")
+	if err := build(ctx, dir); err != nil {
+		return err
 	}
-	return exitOK
+	fmt.Fprintf(out, "http://%v/ shows the wheel; press Ctrl-C to end\n", listener.Addr())
+	return serve(ctx, listener, dir)
 }
 
-// shutdownLimit bounds how long a request in flight may take after ctx is canceled.
-const shutdownLimit = 10 * time.Second
+//go:embed page
+var files embed.FS
 
-// show serves the page until ctx is canceled, and returns the sums of all timers. It leaves no
-// goroutine behind.
-func show(ctx context.Context, ln net.Listener) (sums, error) {
-	l, err := newLab(startWheel, startLoad)
+// source is the package that build compiles. The go command finds it anywhere inside a clone.
+const source = "github.com/hashedwheel/hashedwheel/examples/wheelview"
+
+// build writes the page, main.wasm, and the wasm_exec.js of the same go command into a folder.
+func build(ctx context.Context, dir string) error {
+	goroot, err := goCommand(ctx, "env", "GOROOT")
 	if err != nil {
-		ln.Close()
-		return sums{}, err
+		return err
 	}
-	srv := &http.Server{
-		Handler:           newHandler(l),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		// Event streams end when ctx is canceled, because Shutdown waits for them.
-		BaseContext: func(net.Listener) context.Context { return ctx },
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
-	select {
-	case <-ctx.Done():
-		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownLimit)
-		defer cancel()
-		if err = srv.Shutdown(limit); err != nil {
-			srv.Close() // drop requests that are still in flight
-			err = nil
+	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(goroot), "lib", "wasm", "wasm_exec.js"))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "wasm_exec.js"), data, 0o644); err != nil {
+		return err
+	}
+	names, err := fs.Glob(files, "page/*")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if data, err = files.ReadFile(name); err != nil {
+			return err
 		}
-		<-served
-	case err = <-served:
+		if err := os.WriteFile(filepath.Join(dir, path.Base(name)), data, 0o644); err != nil {
+			return err
+		}
 	}
-	return l.close(), err
+	_, err = goCommand(ctx, "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "main.wasm"), source)
+	return err
+}
+
+// goCommand runs the go command for WebAssembly and returns what it prints.
+func goCommand(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%w: %s", err, exit.Stderr)
+	}
+	if err != nil {
+		return "", fmt.Errorf("go %s (it needs a clone of the repository): %w", args[0], err)
+	}
+	return string(out), nil
+}
+
+// serve serves a folder until ctx is canceled.
+func serve(ctx context.Context, listener net.Listener, dir string) error {
+	server := &http.Server{Handler: http.FileServer(http.Dir(dir)), ReadHeaderTimeout: 5 * time.Second}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	if err := server.Serve(listener); ctx.Err() == nil {
+		return err
+	}
+	return nil
 }

@@ -1,113 +1,100 @@
-// The page listens to the server's snapshots and shows them.
+// The story of the first twenty seconds, the figures and the controls.
+import { wheel } from "./wasm.js";
+import { Dial, buckets } from "./dial.js";
 
-import { Histogram, Spark } from "./charts.js";
-import { Controls } from "./controls.js";
-import { count, rate, time } from "./format.js";
-import { Legend } from "./legend.js";
-import { Wheel } from "./wheel.js";
-
-const $ = (id) => document.getElementById(id);
-const retry = 1000; // ms until the next attempt to reach the server
-const silence = 3000; // ms without a snapshot after which the server counts as lost
+const id = (name) => document.getElementById(name);
 const still = matchMedia("(prefers-reduced-motion: reduce)");
+const count = (n) => n.toLocaleString("en-US");
+const steps = [...id("steps").children];
+const dial = new Dial(id("dial"), click);
+let now = 0; // in ticks
+let rate = 0; // of the load, a second
+let story; // what is yet to come
+let first, second; // timeouts of the story
 
-const wheel = new Wheel({
-  dial: $("dial"), canvas: $("wheel"), flights: $("flights"), labels: $("labels"),
-  outline: document.querySelectorAll("#outline path"), hub: $("hub"), readout: $("readout"),
-});
-const legend = new Legend({ canvas: $("legend"), top: $("legend-top"), rings: $("rings") });
-const histogram = new Histogram($("lateness"));
-const controls = new Controls();
+const show = (n) => steps.forEach((li, i) => li.classList.toggle("now", i === n));
 
-const tiles = [
-  ["pending", "Pending", (s) => s.pending, count, "other", "will run unless they are canceled"],
-  ["queued", "Queued", (s) => s.queued, count, "other", "wait for the wheel at the next tick"],
-  ["scheduled", "Scheduled a second", (s) => s.rates.scheduled, rate, "scheduled", "armed with a delay"],
-  ["canceled", "Canceled a second", (s) => s.rates.canceled, rate, "canceled", "answered in time: they never run"],
-  ["expired", "Expired a second", (s) => s.rates.expired, rate, "expired", "they came due: the task started"],
-  ["wakeups", "Wake-ups a second", (s) => s.rates.wakeups, rate, "other", "one for each tick with work, none when idle"],
-  ["running", "Tasks running", (s) => s.running, count, "other", "started and not yet returned"],
-  ["runners", "Runners", (s) => s.runners, count, "other", "goroutines for tasks: few, unless they block"],
-  ["goroutines", "Goroutines", (s) => s.goroutines, count, "other", "in the process, web server included"],
-  ["rejected", "Refused", (s) => s.counts.rejected, count, "other", "while a million are pending"],
-].map(([id, name, value, write, color, note]) => {
-  const spark = new Spark($("tiles"), { name, note, color, write });
-  spark.value.id = id;
-  return { spark, value };
-});
-
-let last; // the snapshot that is shown
-let seen = 0; // when the last snapshot came
-let drawn = 0; // when the wheel was drawn
-let written = 0; // when the numbers were written
-
-function take(snapshot) {
-  last = snapshot;
-  for (const { spark, value } of tiles) spark.add(value(snapshot));
-  controls.show(snapshot);
-  requestAnimationFrame(show);
+function load(perSecond) {
+  rate = perSecond;
+  id("rate").value = rate ? Math.log10(rate) * 25 : 0;
+  id("rate-out").value = count(rate);
+  const share = id("share").value;
+  id("share-out").value = `${share} %`;
+  wheel.load(rate, share / 100);
 }
 
-// show draws the last snapshot: the wheel each time, and the numbers a few times a second.
-function show(now) {
-  const every = still.matches ? 1000 : 0;
-  if (now - drawn >= every) {
-    drawn = now;
-    wheel.show(last);
-  }
-  if (now - written < Math.max(every, 240)) return;
-  written = now;
-  legend.show(last, wheel.top);
-  for (const { spark } of tiles) spark.draw();
-  histogram.show(last.lateness, last.wheel.tickMs);
-  const { count: n, p50, p99, max } = last.lateness;
-  for (const [id, micros] of Object.entries({ p50, p99, max })) $(id).textContent = n > 0 ? time(micros / 1000) : "–";
-  $("early").textContent = count(last.early);
+// begin starts a new wheel, and the story, whose times are ticks.
+function begin() {
+  wheel.start();
+  first = wheel.arm(160, 0);
+  dial.clear(first);
+  for (const name of ["fired-at", "second", "said"]) id(name).textContent = "";
+  for (const name of ["share-seen", "late"]) id(name).textContent = "–";
+  load(0);
+  show(0);
+  story = [
+    [45, () => show(1)],
+    [290, () => {
+      show(2);
+      const tick = Math.floor(now) + 160;
+      second = wheel.arm(tick, 0);
+      dial.focus = second;
+      id("second").textContent = `Tick ${tick} mod 64 = bucket ${tick % buckets}.`;
+    }],
+    [390, () => wheel.cancel(second)],
+    [500, () => { show(3); load(30); }],
+    [580, () => load(120)],
+    [660, () => load(400)],
+    [1000, () => show(4)],
+  ];
 }
 
-let source;
-let again; // the timer of the next attempt
-
-function connect() {
-  clearTimeout(again);
-  again = undefined;
-  source?.close();
-  seen = performance.now();
-  source = new EventSource("events");
-  source.onmessage = (e) => {
-    seen = performance.now();
-    say("live", "live");
-    take(JSON.parse(e.data));
-  };
-  source.onerror = lost;
-}
-
-function lost() {
-  source.close();
-  say("lost", last ? "The server is gone. The page shows its last data, and tries again every second." : "No answer from the server. The page tries again every second.");
-  again ??= setTimeout(connect, retry);
-}
-
-// say changes the status only if the text is new, because a screen reader reads each change aloud.
-function say(name, text) {
-  const status = $("status");
-  document.body.classList.toggle("lost", name === "lost");
-  if (status.textContent === text) return;
-  status.className = name;
-  status.textContent = text;
-}
-
-// If the server hangs, the stream does not end. A hidden page needs no stream.
-setInterval(() => {
-  if (!document.hidden && again === undefined && performance.now() - seen > silence) lost();
-}, 500);
-document.addEventListener("visibilitychange", () => {
-  if (!document.hidden) {
-    connect();
+// click arms a timeout in a bucket, or cancels one.
+function click(bucket, timeout) {
+  if (timeout) {
+    id("said").value = wheel.cancel(timeout) ? "Canceled." : "It had fired.";
     return;
   }
-  clearTimeout(again);
-  again = undefined;
-  source.close();
-});
-connect();
+  const soon = Math.ceil(now) + buckets;
+  const tick = soon + ((bucket - soon) % buckets + buckets) % buckets;
+  wheel.arm(tick, 0);
+  id("said").value = `${((tick - now) / 50).toFixed(2)} s: tick ${count(tick)} mod 64 = bucket ${bucket}.`;
+}
+
+function update(f) {
+  now = f.now;
+  while (story.length > 0 && story[0][0] <= now) story.shift()[1]();
+  for (const e of f.events) {
+    dial.happens(e);
+    if (e.id === first && e.kind === 1) id("fired-at").textContent = `It ran ${e.late.toFixed(1)} ms after its tick.`;
+  }
+  id("tick").textContent = count(Math.floor(now));
+  id("mod").textContent = `mod 64 = ${Math.floor(now) % buckets}`;
+  for (const name of ["pending", "fired", "canceled"]) id(name).textContent = count(f[name]);
+  const ended = f.fired + f.canceled;
+  if (ended > 20) id("share-seen").textContent = `${Math.floor((100 * f.canceled) / ended)} %`;
+  if (f.running > 0) id("said").value = `${f.running} tasks block. The others start as before, on other goroutines.`;
+  if (f.measured > 0) id("late").textContent = `${f.most.toFixed(f.most < 100 ? 1 : 0)} ms`;
+}
+
+id("rate").oninput = (e) => {
+  story = [];
+  load(e.target.value > 0 ? Math.round(10 ** (e.target.value / 25)) : 0);
+};
+id("share").oninput = () => load(rate);
+id("replay").onclick = begin;
+id("block").onclick = () => {
+  for (let i = 0; i < 20; i++) wheel.arm(Math.ceil(now) + 25 + i, 4000);
+};
+
+let drawn = -Infinity;
+function frame(time) {
+  requestAnimationFrame(frame);
+  if (still.matches && time - drawn < 1000) return;
+  drawn = time;
+  const f = wheel.frame();
+  update(f);
+  dial.draw(f, still.matches);
+}
+begin();
+requestAnimationFrame(frame);
