@@ -68,7 +68,7 @@ func testStory(t *testing.T, b *browser, url string) {
 func testLooks(t *testing.T, b *browser, url string) {
 	for _, page := range []string{"", "race.html"} {
 		backgrounds := map[string]bool{}
-		for _, l := range []look{desktop, {1280, 800, "dark", false}, phone, {390, 844, "dark", false}} {
+		for _, l := range []look{desktop, {1280, 800, "dark", false}, {960, 700, "light", false}, phone, {390, 844, "dark", false}} {
 			name := fmt.Sprintf("%s %d %s", page, l.width, l.scheme)
 			b.open(url+page, l)
 			if page == "" {
@@ -88,11 +88,14 @@ func testLooks(t *testing.T, b *browser, url string) {
 			}
 			assert.Empty(t, script[[]string](b, onTheDial), name)
 			dial, section := box(b, "#dial"), box(b, "section")
-			if l.width == desktop.width {
-				assert.Greater(t, dial.Height, 0.88*float64(l.height), name)
+			if l.width > phone.width {
 				assert.Less(t, dial.X+dial.Width, section.X, "%s: beside it", name)
+			}
+			switch l.width {
+			case desktop.width:
+				assert.Greater(t, dial.Height, 0.88*float64(l.height), name)
 				assert.LessOrEqual(t, script[int](b, "return document.documentElement.scrollHeight"), l.height, name)
-			} else {
+			case phone.width:
 				assert.Greater(t, dial.Width, 0.9*float64(l.width), name)
 				assert.Equal(t, dial.X, section.X, "%s: one column", name)
 				assert.LessOrEqual(t, dial.Y+dial.Height, section.Y, "%s: one column", name)

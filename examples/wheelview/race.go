@@ -9,13 +9,13 @@ import (
 
 const (
 	raceLaps  = 150
-	raceOps   = 1_000
+	raceOps   = 2_000
 	raceDelay = time.Minute // of the timers that are canceled
 )
 
 // A score is what the page shows of one side of the race.
 type score struct {
-	ns   float64       // to arm a timer and cancel another one, on average
+	ns   float64       // to arm a timer and cancel another one: the average of the middle half of the laps
 	late time.Duration // of timers that fire: the median, from their deadline to the start of their function
 }
 
@@ -49,8 +49,7 @@ type runner[T any] struct {
 	cancel func(T) bool
 	timers []T // all are pending
 	next   int
-	spent  time.Duration
-	ops    int
+	spent  []time.Duration // by the laps
 	lates  chan time.Duration
 	late   []time.Duration
 }
@@ -73,15 +72,19 @@ func (r *runner[T]) lap(delay time.Duration) {
 		r.timers[r.next] = r.after(raceDelay, func() {})
 		r.next = (r.next + 1) % len(r.timers)
 	}
-	r.spent += time.Since(start)
-	r.ops += raceOps
+	r.spent = append(r.spent, time.Since(start))
 	for len(r.lates) > 0 {
 		r.late = append(r.late, <-r.lates)
 	}
 }
 
 func (r *runner[T]) score() score {
-	s := score{ns: float64(r.spent) / float64(r.ops)}
+	slices.Sort(r.spent)
+	var s score
+	middle := r.spent[len(r.spent)/4 : len(r.spent)-len(r.spent)/4]
+	for _, d := range middle {
+		s.ns += float64(d) / float64(raceOps*len(middle))
+	}
 	if len(r.late) > 0 {
 		slices.Sort(r.late)
 		s.late = r.late[len(r.late)/2]

@@ -79,6 +79,7 @@ function update(f) {
 
 id("rate").oninput = (e) => {
   story = [];
+  show(4);
   load(e.target.value > 0 ? Math.round(10 ** (e.target.value / 25)) : 0);
 };
 id("share").oninput = () => load(rate);

@@ -8,7 +8,7 @@ const lap = document.getElementById("lap");
 // fill shows the figures of both sides in two cells.
 function fill(cells, unit, digits, values) {
   cells.forEach((td, i) => {
-    td.textContent = `${values[i].toFixed(digits)} ${unit}`;
+    td.textContent = values[i] > 0 ? `${values[i].toFixed(digits)} ${unit}` : "–"; // none has fired yet
     td.className = values[i] < values[1 - i] ? "ahead" : "";
   });
 }
