@@ -4,15 +4,14 @@ package main
 
 import (
 	"bytes"
-	"cmp"
+	"encoding/hex"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/gif"
 	"image/png"
-	"maps"
-	"math"
 	"os"
-	"slices"
+	"regexp"
 	"testing"
 	"time"
 
@@ -26,85 +25,55 @@ func TestPicture(t *testing.T) {
 		t.Skip("WHEELVIEW_PICTURE is not set")
 	}
 	b := startBrowser(t)
-	b.open(site(t), look{960, 600, "light", false})
+	b.look(920, 580, "light", "no-preference")
+	b.open(site(t))
 	script[any](b, `document.head.append(Object.assign(document.createElement("style"),
 		{ textContent: "form, li:not(.now) p { display: none !important }" }))`)
 	var pictures []image.Image
-	var times []time.Time
-	every := 80 * time.Millisecond
-	for start := time.Now(); time.Since(start) < 16*time.Second; {
+	var delays []int // in hundredths of a second
+	for start := time.Now(); time.Since(start) < 15*time.Second; {
+		from, every := time.Now(), 80*time.Millisecond
+		if time.Since(start) > 11*time.Second {
+			every *= 4 // the pictures of the flood are large
+		}
 		picture, err := png.Decode(bytes.NewReader(b.shot()))
 		require.NoError(t, err)
-		pictures, times = append(pictures, picture), append(times, time.Now())
-		if time.Since(start) > 11*time.Second {
-			every = 240 * time.Millisecond // the pictures of the flood are large
+		time.Sleep(time.Until(from.Add(every)))
+		pictures, delays = append(pictures, picture), append(delays, int(time.Since(from).Milliseconds()/10))
+	}
+	delays[len(delays)-1] = 250
+	moving := &gif.GIF{Delay: delays}
+	bounds, colors := pictures[0].Bounds(), palette(t)
+	before := image.NewPaletted(bounds, colors)
+	for _, picture := range pictures {
+		now := image.NewPaletted(bounds, colors)
+		draw.Draw(now, bounds, picture, bounds.Min, draw.Src)
+		changes := image.NewPaletted(bounds, colors) // transparent where nothing changes, which keeps the file small
+		for i, c := range now.Pix {
+			if c != before.Pix[i] {
+				changes.Pix[i] = c
+			}
 		}
-		time.Sleep(time.Until(times[len(times)-1].Add(every)))
+		moving.Image, before = append(moving.Image, changes), now
 	}
 	var out bytes.Buffer
-	require.NoError(t, gif.EncodeAll(&out, animate(pictures, times)))
-	t.Logf("%d frames, %d bytes", len(pictures), out.Len())
+	require.NoError(t, gif.EncodeAll(&out, moving))
+	t.Logf("%d pictures, %d bytes", len(pictures), out.Len())
 	require.Less(t, out.Len(), 1_000_000)
 	require.NoError(t, os.WriteFile(file, out.Bytes(), 0o644))
 }
 
-// animate makes one picture that moves. Pixels that do not change are transparent, which keeps it small.
-func animate(pictures []image.Image, times []time.Time) *gif.GIF {
-	colors := palette(pictures)
-	index := map[color.Color]uint8{}
-	whole := pictures[0].Bounds()
-	before := image.NewPaletted(whole, colors)
-	g := &gif.GIF{}
-	for i, picture := range pictures {
-		now, changes := image.NewPaletted(whole, colors), image.NewPaletted(whole, colors)
-		var changed image.Rectangle
-		for y := range whole.Dy() {
-			for x := range whole.Dx() {
-				c := picture.At(x, y)
-				n, known := index[c]
-				if !known {
-					n = uint8(colors[1:].Index(c) + 1)
-					index[c] = n
-				}
-				now.SetColorIndex(x, y, n)
-				if n != before.ColorIndexAt(x, y) {
-					changes.SetColorIndex(x, y, n)
-					changed = changed.Union(image.Rect(x, y, x+1, y+1))
-				}
-			}
-		}
-		delay := 200 // hundredths of a second: the last picture stays longer
-		if i+1 < len(times) {
-			delay = int(times[i+1].Sub(times[0])/(10*time.Millisecond) - times[i].Sub(times[0])/(10*time.Millisecond))
-		}
-		if changed.Empty() {
-			changed = image.Rect(0, 0, 1, 1)
-		}
-		g.Image = append(g.Image, changes.SubImage(changed).(*image.Paletted))
-		g.Delay = append(g.Delay, delay)
-		before = now
-	}
-	return g
-}
-
-// palette returns a transparent color, and the most frequent colors that differ.
-func palette(pictures []image.Image) color.Palette {
-	counts := map[color.RGBA]int{}
-	for i := 0; i < len(pictures); i += 10 {
-		bounds := pictures[i].Bounds()
-		for y := range bounds.Dy() {
-			for x := range bounds.Dx() {
-				counts[color.RGBAModel.Convert(pictures[i].At(x, y)).(color.RGBA)]++
-			}
-		}
-	}
+// palette returns a transparent color, and the light colors of style.css, also faint on the color of the buckets.
+func palette(t *testing.T) color.Palette {
+	css, err := files.ReadFile("page/style.css")
+	require.NoError(t, err)
 	colors := color.Palette{color.RGBA{}}
-	frequent := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int { return cmp.Compare(counts[b], counts[a]) })
-	for _, c := range frequent {
-		near := colors.Convert(c).(color.RGBA)
-		distance := math.Hypot(math.Hypot(float64(c.R)-float64(near.R), float64(c.G)-float64(near.G)), float64(c.B)-float64(near.B))
-		if len(colors) < 128 && distance > 8 {
-			colors = append(colors, c)
+	for _, m := range regexp.MustCompile(`--\w+: #(\w{6});`).FindAllSubmatch(css, 13) {
+		c, err := hex.DecodeString(string(m[1]))
+		require.NoError(t, err)
+		for n := range 8 {
+			mix := func(i, other int) uint8 { return uint8((int(c[i])*(8-n) + other*n) / 8) }
+			colors = append(colors, color.RGBA{mix(0, 0xe9), mix(1, 0xed), mix(2, 0xf2), 0xff})
 		}
 	}
 	return colors
