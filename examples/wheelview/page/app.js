@@ -79,6 +79,7 @@ function update(f) {
 
 id("rate").oninput = (e) => {
   story = [];
+  dial.focus = undefined;
   show(4);
   load(e.target.value > 0 ? Math.round(10 ** (e.target.value / 25)) : 0);
 };
