@@ -41,7 +41,6 @@ func TestStory(t *testing.T) {
 
 		f = w.at(160)
 		require.Equal(t, []event{{kind: fired, id: id, tick: 160}}, f.events)
-		require.Equal(t, uint64(1), f.stats.Expired)
 		require.Zero(t, f.early)
 		require.False(t, w.cancel(id), "it has fired")
 		require.Equal(t, uint64(1), w.at(260).lateness.Count())
@@ -52,10 +51,11 @@ func TestStory(t *testing.T) {
 // TestCancel is the second part of the story.
 func TestCancel(t *testing.T) {
 	virtual(t, func(t *testing.T, w *wheel) {
-		id := w.armTick(160, 0)
+		to, err := w.arm(w.start.Add(160*tick), 0)
+		require.NoError(t, err)
 		w.at(10)
-		require.True(t, w.cancel(id))
-		require.False(t, w.cancel(id), "only one call cancels it")
+		require.True(t, w.cancel(to.id))
+		require.False(t, w.answer(to), "only one call cancels it")
 		require.False(t, w.cancel(99), "there is no such timeout")
 		f := w.at(161)
 		require.Len(t, f.events, 1)
@@ -90,6 +90,7 @@ func TestFlood(t *testing.T) {
 		require.Greater(t, most, buckets*maxShown/2)
 		require.LessOrEqual(t, most, buckets*maxShown)
 		require.Equal(t, [buckets]int{}, w.inside)
+		require.Empty(t, w.shown)
 
 		w.rate = 1000
 		time.Sleep(time.Hour) // the page is hidden
@@ -116,7 +117,6 @@ func TestBlock(t *testing.T) {
 		}
 		require.Equal(t, 175, others)
 		f = w.at(245)
-		require.Zero(t, f.stats.Running)
 		require.Len(t, f.events, 20)
 		require.Equal(t, released, f.events[0].kind)
 	})
