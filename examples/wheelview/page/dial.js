@@ -70,7 +70,8 @@ export class Dial {
       return Math.hypot(x - dx, y - dy);
     };
     const reach = Math.max(this.size + 3, 9);
-    const live = [...this.dots.values()].filter((d) => d.kind === armed && near(d) <= reach).sort((a, b) => near(a) - near(b));
+    const live = [...this.dots.values()].filter((d) => d.kind === armed && near(d) <= reach);
+    live.sort((a, b) => near(a) - near(b));
     const bucket = Math.round(((Math.atan2(y, x) + turn / 4) / turn) * buckets + buckets) % buckets;
     return { bucket: live[0] ? live[0].tick % buckets : bucket, dot: live[0] };
   }
@@ -87,7 +88,7 @@ export class Dial {
     this.size = this.half * 0.0125; // of a dot
     if (!this.colors) {
       const style = getComputedStyle(document.documentElement);
-      const names = ["card", "ring", "fill", "now", "later", "fired", "canceled", "hand", "blocked"];
+      const names = ["ring", "fill", "now", "later", "fired", "canceled", "hand", "blocked"];
       this.colors = Object.fromEntries(names.map((n) => [n, style.getPropertyValue(`--${n}`)]));
     }
     const g = this.canvas.getContext("2d");
