@@ -6,8 +6,10 @@ import (
 	"go/token"
 	"go/types"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +64,45 @@ func TestLayout(t *testing.T) {
 		assert.NotEmpty(t, arrows[arrow], "the exception %v is not needed", arrow)
 	}
 	t.Logf("%d files, %d lines, %d pairs of files in which one uses the other", len(lines), total, len(arrows))
+}
+
+// The README fits a few screens, and its first program runs as it stands.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSuffix(string(readme), "\n"), "\n")
+	assert.LessOrEqual(t, len(lines), 120)
+	for i, line := range lines {
+		assert.LessOrEqual(t, len(line), 120, "line %d", i+1)
+	}
+	goCommand, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("there is no go command to run the program")
+	}
+	_, program, _ := strings.Cut(string(readme), "```go\n")
+	program, _, _ = strings.Cut(program, "```\n")
+	require.True(t, strings.HasPrefix(program, "package main\n"), program)
+	file := filepath.Join(t.TempDir(), "main.go")
+	require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
+	out, err := exec.Command(goCommand, "run", file).CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Equal(t, "hello\n", string(out))
+}
+
+// The documentation of the package is short. Its size and the number of its functions and types are that of go doc.
+func TestDocumentationIsShort(t *testing.T) {
+	t.Parallel()
+	goCommand, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("there is no go command to print the documentation")
+	}
+	out, err := exec.Command(goCommand, "doc", "-all", ".").Output()
+	require.NoError(t, err)
+	assert.LessOrEqual(t, len(strings.Fields(string(out))), 3900, "words")
+	overview, _, _ := strings.Cut(string(out), "VARIABLES")
+	assert.LessOrEqual(t, len(strings.Fields(overview)), 320, "words of the package comment, with the import path")
+	assert.LessOrEqual(t, len(regexp.MustCompile(`(?m)^(func|type) `).FindAll(out, -1)), 66, "functions and types")
 }
 
 // Packages keyed and idle use only the public methods of a Timer, and clock also internal/light.

@@ -14,33 +14,27 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	defer timer.Stop()
-
-	errTimeout := errors.New("timed out")
 	call := func(replies <-chan string, limit time.Duration) (string, error) {
 		failed := make(chan error, 1)
-		timeout, err := timer.AfterFunc(limit, func() { failed <- errTimeout })
+		timeout, err := timer.AfterFunc(limit, func() { failed <- errors.New("timed out") })
 		if err != nil {
-			return "", err // stopped, or too many pending
+			return "", err // the timer is stopped, or too many timeouts are pending
 		}
 		select {
 		case reply := <-replies:
-			timeout.Cancel() // costs some 20 ns; the timer then drops the call
+			timeout.Cancel() // returns false if the reply comes together with the timeout: it is good all the same
 			return reply, nil
 		case err := <-failed:
 			return "", err
 		}
 	}
-
 	replies := make(chan string, 1)
 	replies <- "hello"
 	fmt.Println(call(replies, time.Minute))
 	fmt.Println(call(replies, 20*time.Millisecond)) // no reply comes
-	fmt.Println("pending:", timer.Pending())
 	// Output:
 	// hello <nil>
 	//  timed out
-	// pending: 0
 }
 
 // A program has one timer. Only options that differ from the defaults are given.

@@ -319,7 +319,7 @@ func ExampleGroup() {
 		panic(err)
 	}
 	ping := hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { fmt.Println("ping") })
-	if _, err := connection.ScheduleAtFixedRate(ping, time.Minute, time.Minute); err != nil {
+	if _, err := connection.Schedule(ping, hashedwheel.Every(time.Minute)); err != nil {
 		panic(err)
 	}
 	fmt.Println("pending:", connection.Len())

@@ -63,25 +63,10 @@ func (g *Group) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 	return g.NewTimeout(plainFunc(f), delay)
 }
 
-// ScheduleAtFixedRate is Timer.ScheduleAtFixedRate for a timeout of the group.
-func (g *Group) ScheduleAtFixedRate(task Task, initialDelay, period time.Duration) (*Timeout, error) {
-	g.checkMade()
-	return g.repeat(g.timer.atFixedRate(task, initialDelay, period))
-}
-
-// ScheduleWithFixedDelay is Timer.ScheduleWithFixedDelay for a timeout of the group.
-func (g *Group) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Duration) (*Timeout, error) {
-	g.checkMade()
-	return g.repeat(g.timer.withFixedDelay(task, initialDelay, delay))
-}
-
-// Schedule is Timer.Schedule for a timeout of the group.
+// Schedule is Timer.Schedule for a timeout of the group. For a fixed interval, use Every.
 func (g *Group) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	g.checkMade()
-	return g.repeat(g.timer.bySchedule(task, schedule))
-}
-
-func (g *Group) repeat(r *repeating, err error) (*Timeout, error) {
+	r, err := g.timer.bySchedule(task, schedule)
 	if err != nil {
 		return nil, err
 	}

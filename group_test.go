@@ -45,8 +45,7 @@ func TestGroup(t *testing.T) {
 				arm := map[string]func() (*Timeout, error){
 					"timeout": func() (*Timeout, error) { return g.NewTimeout(count, 5*tick) },
 					"func":    func() (*Timeout, error) { return g.AfterFunc(5*tick, func() { runs.Add(1) }) },
-					"rate":    func() (*Timeout, error) { return g.ScheduleAtFixedRate(count, 5*tick, 10*tick) },
-					"delay":   func() (*Timeout, error) { return g.ScheduleWithFixedDelay(count, 5*tick, 10*tick) },
+					"every":   func() (*Timeout, error) { return g.Schedule(count, Every(5*tick)) },
 					"schedule": func() (*Timeout, error) {
 						left := 2
 						return g.Schedule(count, scheduleFunc(func(prev time.Time) time.Time {
@@ -63,31 +62,31 @@ func TestGroup(t *testing.T) {
 					require.NoError(t, err)
 					require.Same(t, timer, all[name].Timer())
 				}
-				require.IsType(t, TaskFunc(nil), all["rate"].Task())
-				checkGroup(t, g, 5)
+				require.IsType(t, TaskFunc(nil), all["every"].Task())
+				checkGroup(t, g, 4)
 				pass(5 * tick)
-				require.EqualValues(t, 5, runs.Load())
-				checkGroup(t, g, 3) // the repeating ones
+				require.EqualValues(t, 4, runs.Load())
+				checkGroup(t, g, 2) // the repeating ones
 				require.True(t, all["func"].IsExpired())
 				pass(5 * tick)
-				checkGroup(t, g, 2) // the schedule has ended
+				checkGroup(t, g, 1) // the schedule has ended
 				require.True(t, all["schedule"].IsExpired())
 				require.EqualValues(t, 6, runs.Load())
 
-				require.True(t, all["rate"].Cancel())
-				checkGroup(t, g, 1)
-				_, err = all["rate"].Reset(time.Hour)
+				require.True(t, all["every"].Cancel())
+				checkGroup(t, g, 0)
+				_, err = all["every"].Reset(time.Hour)
 				require.NoError(t, err)
 				_, err = all["func"].Reset(time.Hour)
 				require.NoError(t, err)
 				_, err = all["func"].Reset(2 * time.Hour)
 				require.NoError(t, err)
-				checkGroup(t, g, 3)
+				checkGroup(t, g, 2)
 
-				require.Equal(t, 3, g.Cancel())
+				require.Equal(t, 2, g.Cancel())
 				require.Zero(t, g.Cancel())
 				checkGroup(t, g, 0)
-				for _, name := range []string{"rate", "delay", "func"} {
+				for _, name := range []string{"every", "func"} {
 					require.True(t, all[name].IsCanceled())
 				}
 				_, err = g.AfterFunc(time.Hour, nop)
@@ -125,8 +124,8 @@ func TestGroupOfRefusedAndReturned(t *testing.T) {
 	require.ErrorIs(t, err, ErrNilTask)
 	_, err = g.AfterFunc(0, nil)
 	require.ErrorIs(t, err, ErrNilTask)
-	_, err = g.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), 0, 0)
-	require.ErrorContains(t, err, "period 0s")
+	_, err = g.Schedule(TaskFunc(func(*Timeout) {}), Every(0))
+	require.ErrorContains(t, err, "0s")
 	a, err := g.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	require.True(t, a.Cancel())
@@ -156,11 +155,11 @@ func TestGroupClosedFromInside(t *testing.T) {
 		g := NewGroup(timer)
 		var runs atomic.Int32
 		for range 10 {
-			_, err := g.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {
+			_, err := g.Schedule(TaskFunc(func(*Timeout) {
 				if runs.Add(1) == 5 {
 					assert.Equal(t, 10, g.Close())
 				}
-			}), tick, tick)
+			}), Every(tick))
 			require.NoError(t, err)
 		}
 		pass(10 * tick)

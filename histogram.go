@@ -100,17 +100,6 @@ const (
 	lastBound  = 38
 )
 
-// All returns an iterator over the upper bound of each class that is not empty, and the number of durations in it.
-func (h Histogram) All() iter.Seq2[time.Duration, uint64] {
-	return func(yield func(time.Duration, uint64) bool) {
-		for class, c := range h.counts {
-			if c > 0 && !yield(upperBound(class), c) {
-				return
-			}
-		}
-	}
-}
-
 // String returns the count and some quantiles.
 func (h Histogram) String() string {
 	return fmt.Sprintf("%d, p50 %v, p99 %v, max %v", h.Count(), h.Quantile(0.5), h.Quantile(0.99), h.Quantile(1))

@@ -224,7 +224,7 @@ func TestLightTasksAreNotifiedOfStop(t *testing.T) {
 		require.NoError(t, err)
 		_, err = timer.ScheduleAtFixedRate(all[1], 0, tick)
 		require.NoError(t, err)
-		_, err = group.ScheduleWithFixedDelay(all[2], time.Hour, time.Hour)
+		_, err = group.Schedule(all[2], Every(time.Hour))
 		require.NoError(t, err)
 		canceled, err := timer.NewTimeout(all[3], time.Hour)
 		require.NoError(t, err)

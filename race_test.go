@@ -50,7 +50,7 @@ func TestGroupRace(t *testing.T) {
 							var to *Timeout
 							var err error
 							if p == 0 && n%8 == 0 {
-								to, err = g.ScheduleAtFixedRate(task, delay, 30*time.Microsecond)
+								to, err = g.Schedule(task, Every(30*time.Microsecond))
 							} else {
 								to, err = g.NewTimeout(task, delay)
 							}

@@ -184,15 +184,20 @@ func TestResetAtEarlier(t *testing.T) {
 	})
 }
 
-// A repeating timeout of a group runs at the same times as one without a group. It counts from the exact initial
-// delay, not from a boundary, because its first arming is not a Reset.
-func TestFixedRateInAGroupIsExact(t *testing.T) {
+// A repeating timeout of a group runs at the same times as one without a group. It counts from the exact first
+// time, not from a boundary, because its first arming is not a Reset.
+func TestScheduleInAGroupIsExact(t *testing.T) {
 	const tick, delay, period = 10 * time.Millisecond, 13 * time.Millisecond, 25 * time.Millisecond
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
 		start := time.Now()
 		var ran moments
-		_, err := NewGroup(timer).ScheduleAtFixedRate(TaskFunc(func(*Timeout) { ran.note() }), delay, period)
+		_, err := NewGroup(timer).Schedule(TaskFunc(func(*Timeout) { ran.note() }), scheduleFunc(func(prev time.Time) time.Time {
+			if prev.Equal(start) {
+				return prev.Add(delay)
+			}
+			return prev.Add(period)
+		}))
 		require.NoError(t, err)
 		pass(time.Second)
 		var want []time.Duration

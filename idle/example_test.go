@@ -11,39 +11,23 @@ import (
 	"github.com/hashedwheel/hashedwheel/idle"
 )
 
-// An echo server closes connections that are silent for longer than 50 ms.
+// A connection is closed when it has been silent for 50 ms. For a server, limit.Listener does this to each connection
+// that it accepts.
 func Example() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))
 	if err != nil {
 		panic(err)
 	}
-	defer timer.Stop()
 	limit, err := idle.New(timer, 50*time.Millisecond)
 	if err != nil {
 		panic(err)
 	}
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	_, server := net.Pipe() // the client never writes
+	conn, err := limit.Conn(server)
 	if err != nil {
-		panic(err)
+		panic(err) // the timer is stopped, or too many timeouts are pending
 	}
-	ln := limit.Listener(tcp)
-	defer ln.Close()
-
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		panic(err)
-	}
-	defer client.Close()
-	conn, err := ln.Accept()
-	if err != nil {
-		panic(err)
-	}
-	defer conn.Close()
-	if _, err := io.Copy(conn, conn); errors.Is(err, idle.ErrIdle) {
-		fmt.Println(idle.ErrIdle)
-	}
-	fmt.Println(limit.Closed(), "closed")
-	// Output:
-	// connection closed because it was idle
-	// 1 closed
+	_, err = io.ReadAll(conn)
+	fmt.Println(errors.Is(err, idle.ErrIdle), limit.Closed())
+	// Output: true 1
 }

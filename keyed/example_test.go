@@ -36,6 +36,30 @@ func Example() {
 	// logged out: Ada true
 }
 
+// A debounce: a file is saved when it has not changed for a while, with its last text.
+func ExampleMap_Set() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	saved := make(chan bool)
+	changes := keyed.New(timer, func(file, text string) {
+		fmt.Println(file, text)
+		close(saved)
+	})
+	quiet := time.Minute
+	for _, text := range []string{"h", "he", "hello"} {
+		if text == "hello" {
+			quiet = 5 * time.Millisecond // so that this example ends soon
+		}
+		if err := changes.Set("a.txt", text, quiet); err != nil { // replaces text and deadline
+			panic(err) // stopped, or too many pending
+		}
+	}
+	<-saved
+	// Output: a.txt hello
+}
+
 // The entries of a cache are removed when they have not been used for a minute. Nothing else is done then, so the
 // Map has no callback.
 func ExampleMap_Touch() {

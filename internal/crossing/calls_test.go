@@ -279,8 +279,6 @@ func (s teller) Canceled(*hashedwheel.Timeout) {
 type scheduler interface {
 	NewTimeout(task hashedwheel.Task, delay time.Duration) (*hashedwheel.Timeout, error)
 	AfterFunc(delay time.Duration, f func()) (*hashedwheel.Timeout, error)
-	ScheduleAtFixedRate(task hashedwheel.Task, delay, period time.Duration) (*hashedwheel.Timeout, error)
-	ScheduleWithFixedDelay(task hashedwheel.Task, delay, period time.Duration) (*hashedwheel.Timeout, error)
 	Schedule(task hashedwheel.Task, schedule hashedwheel.Schedule) (*hashedwheel.Timeout, error)
 }
 
@@ -305,7 +303,7 @@ func (w *world) arm(random func(n int) int) {
 	s := &subject{w: w, kind: random(kinds), period: time.Duration(1+random(5000)) * time.Microsecond}
 	s.repeats = s.kind >= fixedRate
 	s.tells = s.kind != function && random(2) == 0
-	s.member = s.kind >= plain && random(3) == 0
+	s.member = s.kind >= plain && s.kind != fixedRate && s.kind != fixedDelay && random(3) == 0
 	s.owned = !s.member && random(2) == 0
 	on, task := scheduler(w.timer), hashedwheel.Task(s)
 	if s.member {
@@ -330,9 +328,9 @@ func (w *world) arm(random func(n int) int) {
 	case function:
 		to, err = on.AfterFunc(delay, s.run)
 	case fixedRate:
-		to, err = on.ScheduleAtFixedRate(task, delay, s.period)
+		to, err = w.timer.ScheduleAtFixedRate(task, delay, s.period)
 	case fixedDelay:
-		to, err = on.ScheduleWithFixedDelay(task, delay, s.period)
+		to, err = w.timer.ScheduleWithFixedDelay(task, delay, s.period)
 	default:
 		to, err = on.Schedule(task, s)
 	}

@@ -722,7 +722,7 @@ var mutations = []mutation{
 		"TestTimerModel TestExplore"},
 	{22, "the first arming counts as a Reset", "reset.go",
 		"if status(word) != idle {", "if true {",
-		"TestFixedRateInAGroupIsExact"},
+		"TestScheduleInAGroupIsExact"},
 	{22, "a second Init is not detected", "reset.go",
 		"case to.timer != nil:", "case false:",
 		"TestInitMisuse"},
