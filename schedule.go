@@ -28,11 +28,10 @@ func (t *Timer) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Durat
 // A Schedule says when a repeating task runs. A parsed expression of robfig/cron is a Schedule.
 type Schedule interface {
 	// Next returns the time of the next run, or the zero Time if there is none. In the first call, prev is the present
-	// time. Later it is the last result of Next. But if a Reset moved that run, or its time had already passed, prev is
-	// the tick boundary at which it was due. For a pause after a run, such as a backoff, return time.Now().Add(pause).
+	// time. Each later call follows a run, and prev is the time at which that run was due. For a pause after a run,
+	// such as a backoff, return time.Now().Add(pause).
 	//
-	// Each later call follows a run, unless the timeout was canceled or reset meanwhile. A panic in it ends the
-	// schedule. A run and its call of Next happen before the next run.
+	// Next is not called after a run during which the timeout was canceled or reset. A panic in Next ends the schedule.
 	Next(prev time.Time) time.Time
 }
 

@@ -19,7 +19,8 @@ import (
 //
 // A Conn hides methods that would move data without Read or Write, which the Limit could not see. So io.Copy
 // between two connections does not use splice, net.Buffers does not write several buffers in one system
-// call, and there is no SyscallConn. NetConn gives access to these.
+// call, and there is no SyscallConn: a check of the socket, such as that of go-redis for connections that the server
+// has closed, is skipped. NetConn gives access to these.
 type Conn struct {
 	netConn
 	limit   *Limit
