@@ -52,8 +52,9 @@ func (h Histogram) Count() (n uint64) {
 // Sum returns the sum of the durations, to the nanosecond.
 func (h Histogram) Sum() time.Duration { return h.sum }
 
-// Quantile returns a duration that at least the fraction q, 0 to 1, of the durations do not exceed, or 0 if there are
-// none. It may be too long by a quarter, or a microsecond. Beyond two hours it is the longest Duration.
+// Quantile returns a duration such that at least the fraction q, 0 to 1, of the durations are not longer. It returns 0
+// if there are none. The result may be too long by a quarter, or a microsecond. Beyond two hours it is the longest
+// Duration.
 func (h Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {

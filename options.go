@@ -69,8 +69,8 @@ func WithTick(d time.Duration) Option {
 }
 
 // WithWheelSize sets the number of buckets of each wheel: 1 to 1,048,576, rounded up to a power of two, 512 by
-// default. Choose a turn, which is the size times the tick, that is not much shorter than the usual delay. With one
-// level, a timeout further away is checked each time that others in its bucket expire.
+// default. A turn of the wheel takes the size times the tick, and should not be much shorter than the usual delay. With
+// one level, a timeout that is more than a turn away is checked each time that others in its bucket expire.
 func WithWheelSize(n int) Option {
 	return func(c *config) { c.wheelSize = n }
 }

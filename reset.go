@@ -37,8 +37,9 @@ func (to *Timeout) checkInit(method string) {
 }
 
 // Reset arms the timeout in every state, so that its task runs after delay from now. Active reports whether it was
-// still pending: then the old deadline no longer counts. Otherwise the last run may be in progress, and overlap with
-// the next. For a repeating timeout, Reset moves the next run, and later ones follow from there. They never overlap.
+// still pending: then the old deadline no longer counts. If it was not, its last run may still be in progress, and may
+// overlap with the next. For a repeating timeout, Reset moves the next run, and later runs follow from there. Runs of a
+// repeating timeout never overlap.
 //
 // The error is ErrStopped. For a timeout that was not pending, it may also be ErrTooManyPending or ErrGroupClosed.
 // After an error nothing has changed, and active is false. A timeout that does not repeat is no longer pending when
