@@ -1,118 +1,168 @@
-// Rpctimeout gives every request of a TCP client its own timeout on one
-// shared timer, and reports how late those timeouts fired.
+// Rpctimeout gives each request of a client of net/rpc a timeout, on one timer for all.
+//
+// Look at do: Cancel decides whether the reply or the timeout ends a call. Calls come from a pool and hold their
+// timeout, so arming it allocates nothing. A call is used again only if nothing that knows it can touch it later:
+// neither its task, nor net/rpc, which still writes a late reply.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
-	"os"
-	"os/signal"
-	"syscall"
+	"net/rpc"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/examples/internal/demo"
 )
 
-// The exit codes, as -h explains them.
-const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitInterrupted = 130
-)
+var errTimeout = errors.New("the request has timed out")
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first Ctrl-C ends the run cleanly; a second one kills the program.
-	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+// A call is a request that waits for its reply.
+type call struct {
+	timeout hashedwheel.Timeout // the call is its task
+	expired chan struct{}       // closed by the task
+	replied chan *rpc.Call      // gets a value from net/rpc, with the reply or an error
+	reply   uint64
 }
 
-// run is the program except for the signals. Canceling ctx interrupts it. It
-// returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parseOptions(args)
-	if errors.Is(err, flag.ErrHelp) {
-		printUsage(stdout)
-		return exitOK
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "rpctimeout: %v (-h explains the flags)\n", err)
-		return exitUsage
-	}
+// Run is the task of the timeout.
+func (c *call) Run(*hashedwheel.Timeout) { close(c.expired) }
 
-	if o.listen != "" {
-		err = serveOnly(ctx, o, stdout)
-	} else {
-		err = callAndReport(ctx, o, stdout, stderr)
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "rpctimeout: %v\n", err)
-		return exitFailed
-	}
-	if ctx.Err() != nil && o.listen == "" {
-		return exitInterrupted
-	}
-	return exitOK
+// A client makes calls over one connection. Any number of goroutines may use it.
+type client struct {
+	rpc   *rpc.Client
+	limit time.Duration // for each call
+	calls sync.Pool     // of *call
 }
 
-// serveOnly answers clients of other processes until ctx is canceled.
-func serveOnly(ctx context.Context, o options, stdout io.Writer) error {
-	s, err := newServer(o)
+func newClient(timer *hashedwheel.Timer, conn *rpc.Client, limit time.Duration) *client {
+	return &client{rpc: conn, limit: limit, calls: sync.Pool{New: func() any {
+		c := &call{expired: make(chan struct{}), replied: make(chan *rpc.Call, 1)}
+		timer.Init(&c.timeout, c) // once for each struct
+		return c
+	}}}
+}
+
+// do sends a number and returns the reply. It returns errTimeout if the timeout expires before the reply comes.
+func (cl *client) do(number uint64) (uint64, error) {
+	c := cl.calls.Get().(*call)
+	if _, err := c.timeout.Reset(cl.limit); err != nil {
+		return 0, err // the timer is stopped, or too many timeouts are pending
+	}
+	cl.rpc.Go("Server.Double", number, &c.reply, c.replied)
+	select {
+	case <-c.expired:
+	case ended := <-c.replied:
+		// After Timer.Stop, Cancel returns false and IsCanceled true. The reply is good then, too.
+		if c.timeout.Cancel() || c.timeout.IsCanceled() {
+			reply := c.reply
+			c.reply = 0     // if it were a struct, gob would leave fields that are zero as they are
+			cl.calls.Put(c) // the task never starts, and net/rpc has written the reply
+			return reply, ended.Error
+		}
+	}
+	return 0, errTimeout // and c is not used again
+}
+
+// A Server doubles numbers. It takes up to maxDelay for one reply in 50.
+type Server struct{ maxDelay time.Duration }
+
+// Double is a method for net/rpc.
+func (s *Server) Double(number uint64, reply *uint64) error {
+	if rand.N(50) == 0 {
+		time.Sleep(rand.N(s.maxDelay))
+	}
+	*reply = 2 * number
+	return nil
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := demo.Flags("rpctimeout", "makes requests over TCP, each with a timeout.")
+	n := flags.Uint64("n", 200_000, "how many `requests`")
+	limit := flags.Duration("timeout", 200*time.Millisecond, "the `timeout` of each")
+	if err := demo.Parse(flags, args, out); err != nil {
+		return err
+	}
+	timer, err := hashedwheel.New(hashedwheel.WithTick(*limit / 20))
 	if err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", o.listen)
-	if err != nil {
+	defer timer.Stop()
+	server := rpc.NewServer()
+	if err := server.Register(&Server{2 * *limit}); err != nil {
 		return err
-	}
-	fmt.Fprintf(stdout, "serving on %v, press Ctrl-C to end\n", ln.Addr())
-	err = s.serve(ctx, ln)
-	fmt.Fprintf(stdout, "received %s, replied %s, dropped %s\n",
-		commas(s.received.Load()), commas(s.replied.Load()), commas(s.dropped.Load()))
-	return err
-}
-
-// callAndReport makes the calls and prints the report, also when the run is
-// interrupted. The error names the checks that fail.
-func callAndReport(ctx context.Context, o options, stdout, stderr io.Writer) error {
-	r, err := measure(ctx, o, stderr)
-	if err != nil {
-		return err
-	}
-	r.print(stdout)
-	return r.check()
-}
-
-// measure makes the calls to the server at o.connect. Without that option it runs
-// its own server until the calls have ended.
-func measure(ctx context.Context, o options, stderr io.Writer) (*report, error) {
-	if o.connect != "" {
-		return runClient(ctx, o, o.connect, stderr)
-	}
-	s, err := newServer(o)
-	if err != nil {
-		return nil, err
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	// An interruption ends the client first. Otherwise the client would count the
-	// connections that the server closes as lost.
-	serving, stopServer := context.WithCancel(context.WithoutCancel(ctx))
-	served := make(chan error, 1)
-	go func() { served <- s.serve(serving, ln) }()
-
-	r, err := runClient(ctx, o, ln.Addr().String(), stderr)
-	stopServer()
-	if serveErr := <-served; err == nil {
-		err = serveErr
-	}
+	defer ln.Close()
+	go func() {
+		if accepted, err := ln.Accept(); err == nil {
+			server.ServeConn(accepted)
+		}
+	}()
+	conn, err := rpc.Dial("tcp", ln.Addr().String())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r.dropped = s.dropped.Load()
-	return r, nil
+	defer conn.Close()
+	start := time.Now()
+	answered, timedOut, err := makeCalls(ctx, newClient(timer, conn, *limit), *n)
+	if err != nil {
+		return err
+	}
+	timer.Shutdown(context.Background()) // waits for tasks, so that the counts are exact
+	stats := timer.Stats()
+	fmt.Fprintf(out, "%d requests in %v: %d answered, %d timed out\n",
+		stats.Accepted, time.Since(start).Round(time.Millisecond), answered, timedOut)
+	fmt.Fprintln(out, "from the tick of a timeout to its task:", stats.Lateness)
+	if stats.Accepted < *n && ctx.Err() == nil || answered != stats.Canceled || timedOut != stats.Expired ||
+		stats.Accepted != answered+timedOut {
+		return fmt.Errorf("a request was not answered or timed out exactly once: %+v", stats)
+	}
+	fmt.Fprintln(out, "each request was answered or timed out, and none was both")
+	return nil
 }
+
+// makeCalls makes n calls, up to 1,000 at a time. If ctx is canceled, it makes fewer.
+func makeCalls(ctx context.Context, cl *client, n uint64) (answered, timedOut uint64, err error) {
+	var callers sync.WaitGroup
+	var begun atomic.Uint64
+	results := make(chan error, 1000)
+	for range cap(results) {
+		callers.Go(func() {
+			for ctx.Err() == nil && begun.Add(1) <= n {
+				number := rand.Uint64()
+				reply, err := cl.do(number)
+				if err == nil && reply != 2*number {
+					err = fmt.Errorf("the reply to %d is %d", number, reply)
+				}
+				results <- err
+			}
+		})
+	}
+	go func() {
+		callers.Wait()
+		close(results)
+	}()
+	for result := range results {
+		switch {
+		case result == nil:
+			answered++
+		case errors.Is(result, errTimeout):
+			timedOut++
+		default:
+			err = result
+		}
+	}
+	return answered, timedOut, err
+}
+
+func main() { demo.Main(run) }
