@@ -2,17 +2,12 @@
 
 package main
 
-import (
-	"math"
-	"syscall"
-)
+import "syscall"
 
-// descriptors returns how many files this process may have open. That is the
-// soft limit, which package os raises to the hard limit before main runs.
-func descriptors() int {
+func openFiles() int {
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return math.MaxInt // dialing fails when the limit is reached
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 1 << 30
 	}
-	return int(min(uint64(limit.Cur), math.MaxInt)) // Cur is signed on some systems
+	return int(min(limit.Cur, 1<<30))
 }

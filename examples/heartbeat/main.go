@@ -1,135 +1,153 @@
-// Heartbeat keeps thousands of TCP connections alive by heartbeats. The server
-// closes connections that fall silent: each has an idle limit, on one timer.
+// Heartbeat is a TCP server that closes connections on which nothing arrives. Its clients send heartbeats, until some
+// of them fall silent.
+//
+// Look at serve and handle: with the Listener of package idle, a server needs no timeouts of its own. After the limit,
+// Read returns idle.ErrIdle. Then look at client: it is the task of a repeating timeout.
 package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
-	"os"
-	"os/signal"
-	"syscall"
+	"slices"
+	"sync"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/examples/internal/demo"
+	"github.com/hashedwheel/hashedwheel/idle"
 )
 
-// The exit codes, as -h explains them.
-const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitInterrupted = 130
-)
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first Ctrl-C ends the run cleanly; a second one kills the program.
-	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+// A server records when the limit has closed the connection of a client.
+type server struct {
+	closed sync.Map // from numbers of clients to times
 }
 
-// run is the program except for the signals. Canceling ctx interrupts it. It
-// returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parseOptions(args)
-	if errors.Is(err, flag.ErrHelp) {
-		printUsage(stdout)
-		return exitOK
+// serve accepts connections until ln is closed, or accepting fails. Each has the limit.
+func (s *server) serve(ln net.Listener, limit *idle.Limit) error {
+	ln = limit.Listener(ln)
+	conn, err := ln.Accept()
+	for ; err == nil; conn, err = ln.Accept() {
+		go s.handle(conn)
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "heartbeat: %v (-h explains the flags)\n", err)
-		return exitUsage
-	}
-	r, err := measure(ctx, o, stdout, stderr)
-	if err == nil {
-		r.print(stdout)
-		err = r.check()
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "heartbeat: %v\n", err)
-		return exitFailed
-	}
-	if ctx.Err() != nil {
-		return exitInterrupted
-	}
-	fmt.Fprintln(stdout, "\nall checks passed")
-	return exitOK
+	return err
 }
 
-// spareFiles is how many descriptors are left for everything except the connections.
-const spareFiles = 32
-
-// measure runs the connections over loopback, or as many as descriptors allow. Each
-// takes two, because both of its ends are in this process.
-func measure(ctx context.Context, o options, stdout, stderr io.Writer) (*report, error) {
-	files := descriptors()
-	if room := (files - spareFiles) / 2; room < o.conns {
-		if room < 1 {
-			return nil, fmt.Errorf("a limit of %d open files leaves no room for connections", files)
+// handle reads heartbeats until the client or the limit closes the connection. A heartbeat is the client's number.
+func (s *server) handle(conn net.Conn) {
+	defer conn.Close()
+	heartbeat := make([]byte, 4)
+	var client uint32
+	for {
+		_, err := io.ReadFull(conn, heartbeat)
+		if errors.Is(err, idle.ErrIdle) {
+			s.closed.Store(client, time.Now())
 		}
-		fmt.Fprintf(stdout, "%s connections instead of %s: the limit of %s open files allows no more\n",
-			commas(int64(room)), commas(int64(o.conns)), commas(int64(files)))
-		o.conns = room
-	}
-
-	// Heartbeats replace the keepalive of TCP.
-	listener := net.ListenConfig{KeepAlive: -1}
-	ln, err := listener.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	dialer := net.Dialer{KeepAlive: -1}
-	dial := func(ctx context.Context) (net.Conn, error) {
-		return dialer.DialContext(ctx, "tcp", ln.Addr().String())
-	}
-	return exercise(ctx, o, ln, dial, stdout, stderr)
-}
-
-// exercise runs the server on ln and the clients that dial makes.
-func exercise(ctx context.Context, o options, ln net.Listener, dial dialFunc, stdout, stderr io.Writer) (*report, error) {
-	s, err := newServer(o)
-	if err != nil {
-		return nil, err
-	}
-	cs, err := newClients(o, dial)
-	if err != nil {
-		return nil, err
-	}
-	// An interruption ends the clients first, so that for the server it looks
-	// as if the clients had closed the connections.
-	serving, stopServer := context.WithCancel(context.WithoutCancel(ctx))
-	served := make(chan error, 1)
-	go func() { served <- s.serve(serving, ln) }()
-	endProgress := showProgress(stderr, func() string {
-		return fmt.Sprintf("%s connected, %s packets, %s heartbeats, %s closed as idle", commas(s.accepted.Load()),
-			commas(s.packets.Load()), commas(s.heartbeats.Load()), commas(int64(s.limit.Closed())))
-	})
-
-	began := time.Now()
-	err = cs.connect(ctx)
-	connecting := time.Since(began)
-	if err == nil {
-		cs.header(stdout, connecting)
-		cs.run(ctx)
-	}
-	cs.end()
-	awaitAccepted(s, len(cs.all))
-	stopServer()
-	serveErr := <-served
-	endProgress()
-	if err = errors.Join(err, serveErr); err != nil {
-		return nil, err
-	}
-	return newReport(o, s, cs), nil
-}
-
-// awaitAccepted waits until a server that is behind has accepted n connections.
-// When the server stops, a connection that it has not accepted is reset, and the
-// data sent on it is lost.
-func awaitAccepted(s *server, n int) {
-	for began := time.Now(); int(s.accepted.Load()) < n && time.Since(began) < drainLimit; {
-		time.Sleep(time.Millisecond)
+		if err != nil {
+			return
+		}
+		client = binary.BigEndian.Uint32(heartbeat)
 	}
 }
+
+// A client is the task that sends its heartbeats.
+type client struct {
+	number    uint32
+	conn      net.Conn
+	heartbeat *hashedwheel.Timeout
+	last      time.Time // just before the last heartbeat
+	err       error     // of the last heartbeat
+}
+
+func (c *client) Run(*hashedwheel.Timeout) {
+	c.last = time.Now()
+	_, c.err = c.conn.Write(binary.BigEndian.AppendUint32(nil, c.number))
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := demo.Flags("heartbeat", "closes the connections of clients that fall silent.")
+	n := flags.Uint("n", 10_000, "how many `clients`")
+	silent := flags.Uint("silent", 500, "how many of them fall `silent`")
+	limit := flags.Duration("limit", 2*time.Second, "`how long` a client may be silent")
+	if err := demo.Parse(flags, args, out); err != nil {
+		return err
+	}
+	if most := uint(max(0, openFiles()-100)) / 2; *n > most {
+		fmt.Fprintf(out, "%d clients instead of %d, because a process may not open more files\n", most, *n)
+		*n = most
+	}
+	*silent = min(*silent, *n)
+	timer, err := hashedwheel.New(hashedwheel.WithTick(*limit / 40))
+	if err != nil {
+		return err
+	}
+	defer timer.Stop()
+	idleLimit, err := idle.New(timer, *limit)
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	var s server
+	go s.serve(ln, idleLimit)
+
+	var clients []*client
+	for i := range *n {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		c := &client{number: uint32(i), conn: conn}
+		if c.heartbeat, err = timer.ScheduleAtFixedRate(c, rand.N(*limit/4), *limit/4); err != nil {
+			return err
+		}
+		clients = append(clients, c)
+	}
+	if err := timer.Sleep(ctx, *limit); err != nil {
+		return err
+	}
+	for _, c := range clients[:*silent] {
+		c.heartbeat.Cancel()
+	}
+	if err := timer.Sleep(ctx, 2**limit); err != nil {
+		return err
+	}
+	if _, err := timer.Shutdown(ctx); err != nil { // after that, no heartbeat is in progress
+		return err
+	}
+	return s.report(out, clients, int(*silent), *limit)
+}
+
+// report compares the clients that fell silent, which are the first ones, with those that the limit has closed.
+func (s *server) report(out io.Writer, clients []*client, silent int, limit time.Duration) error {
+	var late []time.Duration
+	for i, c := range clients {
+		at, closed := s.closed.Load(c.number)
+		switch {
+		case closed != (i < silent):
+			return fmt.Errorf("client %d: silent %t, closed %t", i, i < silent, closed)
+		case closed && at.(time.Time).Sub(c.last) < limit:
+			return fmt.Errorf("client %d: closed %v after its last heartbeat", i, at.(time.Time).Sub(c.last))
+		case closed:
+			late = append(late, at.(time.Time).Sub(c.last)-limit)
+		case c.err != nil:
+			return c.err
+		}
+	}
+	fmt.Fprintf(out, "%d clients, of which %d fell silent: the limit closed these and no others\n", len(clients), silent)
+	if len(late) > 0 {
+		fmt.Fprintf(out, "%v after their last heartbeat, and %v to %v late\n",
+			limit, slices.Min(late).Round(time.Microsecond), slices.Max(late).Round(time.Microsecond))
+	}
+	return nil
+}
+
+func main() { demo.Main(run) }
