@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,58 +52,6 @@ func TestDebounceMaxWait(t *testing.T) {
 	})
 }
 
-// Random operations on a few keys are compared with a simple model at each step.
-func TestDebounceModel(t *testing.T) {
-	for _, maxWait := range []time.Duration{0, 73 * ms, 150 * ms} {
-		randomly(t, func(t *testing.T, rng *rand.Rand) {
-			const tick, quiet = 10 * ms, 73 * ms
-			r := newRecord()
-			timer := newTimer(t)
-			d := NewDebounce(timer, quiet, maxWait, r.call)
-			type wait struct {
-				first, until time.Duration
-				value        int
-			}
-			model := map[string]*wait{}
-			want := map[string][]made{}
-			for n := range 2000 {
-				now := time.Since(r.began)
-				if rng.IntN(4) > 0 {
-					key := fmt.Sprint(rng.IntN(6))
-					require.NoError(t, d.Call(key, n))
-					w := model[key]
-					if w == nil {
-						w = &wait{first: now}
-						model[key] = w
-					}
-					w.value = n
-					until := now + quiet
-					if maxWait > 0 {
-						until = max(min(until, w.first+maxWait), now+1)
-					}
-					w.until = boundary(until, tick)
-				} else {
-					most := 40 * ms
-					if rng.IntN(10) == 0 {
-						most = 400 * ms
-					}
-					pass(time.Duration(rng.Int64N(int64(most))))
-					now = time.Since(r.began)
-					for key, w := range model {
-						if w.until <= now {
-							want[key] = append(want[key], made{w.value, w.until})
-							delete(model, key)
-						}
-					}
-					require.Equal(t, want, r.all())
-				}
-				require.Equal(t, len(model), d.Waiting())
-				require.Equal(t, len(model), timer.Pending())
-			}
-		})
-	}
-}
-
 // A call comes after the wait has expired, and before expired has the lock. It
 // begins another burst. The previous burst is called without the new value.
 func TestDebounceMeetsTheEnd(t *testing.T) {
@@ -114,7 +60,8 @@ func TestDebounceMeetsTheEnd(t *testing.T) {
 		timer := newTimer(t)
 		d := NewDebounce(timer, 100*ms, 250*ms, r.call)
 		var ended []*burst[int]
-		d.waiting = keyed.New(timer, func(_ string, b *burst[int]) { ended = append(ended, b) }) // the test calls expired itself
+		// The test calls expired itself.
+		d.waiting = keyed.New(timer, func(_ string, b *burst[int]) { ended = append(ended, b) })
 		require.NoError(t, d.Call("a", 1))
 		pass(110 * ms)
 		require.NoError(t, d.Call("a", 2))
@@ -141,7 +88,8 @@ func TestDebounceRefused(t *testing.T) {
 		require.NoError(t, d.Call("a", 3))
 		require.Equal(t, 1, d.Waiting())
 		pass(100 * ms)
-		require.Equal(t, map[string][]made{"a": {{3, 100 * ms}}}, r.all())
+		require.Equal(t, []made{{3, 100 * ms}}, r.of("a"))
+		require.Empty(t, r.of("b"))
 
 		require.NoError(t, d.Call("a", 4))
 		timer.Stop()

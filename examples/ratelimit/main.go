@@ -1,106 +1,128 @@
-// Ratelimit indexes files that change in bursts. A throttle and a debounce, each
-// built on a keyed.Map, limit how often it reads a file again.
+// Ratelimit sends events of three keys through a throttle and a debounce, and prints how many calls each has made.
+// Look at throttle.go and debounce.go, which are the types to copy, and at serve, here, which makes and uses them.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
+	"sync"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/examples/internal/demo"
 )
 
-// The exit codes, as -h explains them.
 const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitInterrupted = 130
+	tick     = 10 * time.Millisecond
+	interval = 250 * time.Millisecond // of the throttle
+	quiet    = 100 * time.Millisecond // of the debounce
+	maxWait  = 500 * time.Millisecond
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first Ctrl-C ends the run cleanly; a second one kills the program.
-	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-}
-
-// run is the program except for the signals. Canceling ctx interrupts it. It
-// returns the exit code.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	o, err := parseOptions(args)
-	if errors.Is(err, flag.ErrHelp) {
-		printUsage(stdout)
-		return exitOK
-	}
+// serve sends the events of each stream to a throttle and a debounce, until ctx is done. Then it waits for the calls
+// that they delay. A stream is a key, and the number of an event is the value.
+func serve(ctx context.Context, streams []*stream) error {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(tick))
 	if err != nil {
-		fmt.Fprintf(stderr, "ratelimit: %v (-h explains the flags)\n", err)
-		return exitUsage
+		return err
 	}
-	if o.stdin {
-		err = followLines(ctx, o, stdin, stdout)
-	} else {
-		err = followFiles(ctx, o, stdout, stderr)
+	throttle := NewThrottle(timer, interval, true, func(s *stream, n int) { s.called(&s.throttle, n) })
+	debounce := NewDebounce(timer, quiet, maxWait, func(s *stream, n int) { s.called(&s.debounce, n) })
+	var wg sync.WaitGroup
+	for _, s := range streams {
+		wg.Go(func() {
+			for n := 0; ctx.Err() == nil && s.err == nil; n++ {
+				s.sent = append(s.sent, time.Now())
+				_, err := throttle.Call(s, n)
+				s.err = errors.Join(err, debounce.Call(s, n))
+				select {
+				case <-time.After(s.pause(n)):
+				case <-ctx.Done():
+				}
+			}
+		})
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "ratelimit: %v\n", err)
-		return exitFailed
+	wg.Wait()
+	for throttle.Kept()+debounce.Waiting() > 0 {
+		time.Sleep(tick)
 	}
-	if ctx.Err() != nil {
-		return exitInterrupted
-	}
-	return exitOK
+	_, err = timer.Shutdown(context.Background()) // waits for calls in progress
+	return err
 }
 
-// limiters are a throttle and a debounce, with an audit of each.
-type limiters struct {
-	opts      options
-	timer     *hashedwheel.Timer
-	throttle  *Throttle[string, event]
-	debounce  *Debounce[string, event]
-	throttled *audit
-	debounced *audit
+// A stream is a key, its events, and the calls that the limiters made for it.
+type stream struct {
+	key   string
+	pause func(n int) time.Duration // the pause after event n
+	sent  []time.Time               // when each event was sent
+	err   error
+
+	mu                 sync.Mutex
+	throttle, debounce []call
 }
 
-// newLimiters returns a throttle and a debounce that call these functions, with
-// a key and one of its events.
-func newLimiters(o options, throttled, debounced func(key string, e event)) (*limiters, error) {
-	timer, err := hashedwheel.New(hashedwheel.WithTick(o.tick))
-	if err != nil {
-		return nil, err
+// A call is made for event n.
+type call struct {
+	n  int
+	at time.Time
+}
+
+func (s *stream) called(calls *[]call, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*calls = append(*calls, call{n, time.Now()})
+}
+
+// check returns an error if a limiter has broken a promise.
+func (s *stream) check() error {
+	promises := func(limiter string, calls []call, soon func(prev, c call) bool) error {
+		prev := call{n: -1}
+		for _, c := range calls {
+			if c.n <= prev.n || soon(prev, c) {
+				return fmt.Errorf("%s of %s: the call for event %d came too soon, or again", limiter, s.key, c.n)
+			}
+			prev = c
+		}
+		if last := len(s.sent) - 1; prev.n != last {
+			return fmt.Errorf("%s of %s: the last call was for event %d of %d", limiter, s.key, prev.n, last)
+		}
+		return nil
 	}
-	l := &limiters{opts: o, timer: timer}
-	l.throttled = newAudit("throttle", apart(o.interval), throttled)
-	l.debounced = newAudit("debounce", quietOrWaited(o.quiet, o.maxWait), debounced)
-	l.throttle = NewThrottle(timer, o.interval, o.trailing, l.throttled.called)
-	l.debounce = NewDebounce(timer, o.quiet, o.maxWait, l.debounced.called)
-	return l, nil
+	return errors.Join(s.err,
+		promises("throttle", s.throttle, func(prev, c call) bool { return c.at.Sub(prev.at) < interval }),
+		promises("debounce", s.debounce, func(prev, c call) bool {
+			return c.at.Sub(s.sent[c.n]) < quiet && c.at.Sub(s.sent[prev.n+1]) < maxWait
+		}))
 }
 
-// changed gives an event to both limiters. For each key it is called by one goroutine.
-func (l *limiters) changed(key, text string) error {
-	_, err := l.throttle.Call(key, l.throttled.asked(key, text))
-	return errors.Join(err, l.debounce.Call(key, l.debounced.asked(key, text)))
-}
+func main() { demo.Main(run) }
 
-// drainLimit is how late the machine may be with the delayed calls.
-const drainLimit = 10 * time.Second
-
-// drain waits until all delayed calls have been made, and ends the timer. No more
-// events may come.
-func (l *limiters) drain() error {
-	most := max(l.opts.interval, l.opts.quiet, l.opts.maxWait) + l.opts.tick + drainLimit
-	for began := time.Now(); l.throttle.Kept()+l.debounce.Waiting() > 0 && time.Since(began) < most; {
-		time.Sleep(l.opts.tick)
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := demo.Flags("ratelimit", "limits the calls for each key, by a throttle and by a debounce")
+	length := flags.Duration("for", 3*time.Second, "how `long` to send events")
+	if err := demo.Parse(flags, args, out); err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+	ctx, cancel := context.WithTimeout(ctx, *length)
 	defer cancel()
-	_, err := l.timer.Shutdown(ctx) // waits for calls in progress
+	streams := []*stream{
+		{key: "steady", pause: func(int) time.Duration { return 7 * time.Millisecond }},
+		{key: "bursts", pause: func(n int) time.Duration {
+			if n%20 == 19 {
+				return 400 * time.Millisecond
+			}
+			return 7 * time.Millisecond
+		}},
+		{key: "rare", pause: func(int) time.Duration { return 600 * time.Millisecond }},
+	}
+	err := serve(ctx, streams)
+	rows := [][]any{{"key", "events", "calls of throttle", "of debounce"}}
+	for _, s := range streams {
+		rows = append(rows, []any{s.key, len(s.sent), len(s.throttle), len(s.debounce)})
+		err = errors.Join(err, s.check())
+	}
+	demo.Table(out, rows...)
 	return err
 }

@@ -8,16 +8,13 @@ import (
 	"github.com/hashedwheel/hashedwheel/keyed"
 )
 
-// A Throttle makes at most one call per key and interval. It makes the first call
-// of a key at once. The interval begins when that call returns. Calls that come
-// during the call or the interval are dropped. With trailing, the last of them is
-// kept instead. It is made when the interval ends, and begins the next interval.
-// So the calls of a key never overlap, and the time from the end of one to the
-// start of the next is never less than the interval.
+// A Throttle makes at most one call per key and interval. It makes the first call of a key at once. The interval begins
+// when that call returns. Calls that come during the call or the interval are dropped. With trailing, the last of them
+// is kept instead. It is made when the interval ends, and begins the next interval. So the calls of a key never
+// overlap, and the time from the end of one to the start of the next is never less than the interval.
 //
-// Its methods may be called by any goroutine, also from inside a call. Calls of
-// different keys do not wait for each other. A key takes no memory after its
-// interval. After a Stop of the timer no kept call is made.
+// Its methods may be called by any goroutine, also from inside a call. Calls of different keys do not wait for each
+// other. A key takes no memory after its interval. After a Stop of the timer no kept call is made.
 type Throttle[K comparable, V any] struct {
 	timer    *hashedwheel.Timer
 	interval time.Duration
@@ -36,19 +33,20 @@ type throttled[V any] struct {
 	kept  bool
 }
 
-// NewThrottle returns a Throttle that times its intervals on t, to the precision of
-// its tick. t should have no limit of pending timeouts. If t refuses an interval
-// after a call has been made, there is no interval, and the call that the key
-// keeps is dropped.
-func NewThrottle[K comparable, V any](t *hashedwheel.Timer, interval time.Duration, trailing bool, call func(K, V)) *Throttle[K, V] {
+// NewThrottle returns a Throttle that times its intervals on t, to the precision of its tick. t should have no limit of
+// pending timeouts. If t refuses an interval after a call has been made, there is no interval, and the call that the
+// key keeps is dropped.
+func NewThrottle[K comparable, V any](
+	t *hashedwheel.Timer, interval time.Duration, trailing bool, call func(K, V),
+) *Throttle[K, V] {
 	th := &Throttle[K, V]{timer: t, interval: interval, trailing: trailing, call: call, keys: make(map[K]*throttled[V])}
 	th.ends = keyed.New(t, th.end)
 	return th
 }
 
-// Call makes the call on this goroutine, or keeps it, or drops it. It reports
-// whether it made the call. It returns an error if the timer is stopped. It also
-// returns an error if the timer refuses the interval after the call has been made.
+// Call makes the call on this goroutine, or keeps it, or drops it. It reports whether it made the call. It returns an
+// error if the timer is stopped. It also returns an error if the timer refuses the interval after the call has been
+// made.
 func (th *Throttle[K, V]) Call(key K, value V) (made bool, err error) {
 	if th.timer.IsStopped() {
 		return false, hashedwheel.ErrStopped
@@ -92,9 +90,8 @@ func (th *Throttle[K, V]) run(key K, k *throttled[V], value V) (err error) {
 	return nil
 }
 
-// end ends a key's interval. The interval lasts until end has the lock. So if a
-// call comes at the same time and gets the lock first, with trailing it is kept, and
-// end makes it.
+// end ends a key's interval. The interval lasts until end has the lock. So if a call comes at the same time and gets
+// the lock first, with trailing it is kept, and end makes it.
 func (th *Throttle[K, V]) end(key K, k *throttled[V]) {
 	th.mu.Lock()
 	value, ok := th.take(k)
