@@ -1,270 +1,288 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
-	"runtime"
-	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/examples/internal/demo"
+	"github.com/hashedwheel/hashedwheel/keyed"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 )
 
-// far is longer than any test waits, unless something hangs.
-const far = 60 * time.Second
+const (
+	tick  = 10 * time.Millisecond
+	batch = 10 * time.Millisecond // how long bbolt collects changes
+)
 
-// beProgram is set to make the test binary run as the program, because the demonstration starts itself.
-const beProgram = "ORDERS_TEST_BE_PROGRAM"
+// beProgram names a file. If it is set, the test binary takes orders, and prints a line for each change.
+const beProgram = "ORDERS_TEST_FILE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(beProgram) != "" {
-		main()
+	if file := os.Getenv(beProgram); file != "" {
+		demo.Main(func(ctx context.Context, _ []string, out io.Writer) error {
+			st, _, err := openStore(file, false)
+			if err != nil {
+				return err
+			}
+			return serve(ctx, st, 50, func(id uint64, is state) { fmt.Fprintln(out, id, is) })
+		})
 	}
-	os.Setenv(beProgram, "1")
 	os.Exit(m.Run())
 }
 
-// figure returns a number of the report.
-func figure(t *testing.T, report, name string) int {
-	t.Helper()
-	match := regexp.MustCompile(`(?m)^` + name + ` +(\d+)`).FindStringSubmatch(report)
-	require.NotNil(t, match, "no %q in\n%s", name, report)
-	n, err := strconv.Atoi(match[1])
+func startProgram(t *testing.T, file string) (*exec.Cmd, *bufio.Reader) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), beProgram+"="+file)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	return n
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Kill() })
+	return cmd, bufio.NewReader(out)
 }
 
-var small = []string{"-kills=4", "-every=300ms", "-timeout=300ms", "-horizon=150ms", "-clients=5"}
-
-func TestDemonstration(t *testing.T) {
+// The program is killed again and again while it works. All changes that it has told of are in the file.
+func TestKill(t *testing.T) {
 	file := newFile(t)
-	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), append(small, "-db="+file), nil, &stdout, &stderr)
-	require.Equal(t, exitOK, code, "%s\n%s", &stdout, &stderr)
-	report := stdout.String()
-	t.Log(report)
-	require.Equal(t, 4, figure(t, report, "kills"))
-	require.Equal(t, 4, strings.Count(stderr.String(), "killed after"))
-	require.Equal(t, figure(t, report, "orders"), figure(t, report, "paid")+figure(t, report, "canceled"))
-	require.Positive(t, figure(t, report, "paid"))
-	require.Positive(t, figure(t, report, "canceled"))
-
-	// The database is kept, and another run continues with it.
-	var kept bytes.Buffer
-	require.Equal(t, exitOK, run(t.Context(), []string{"-look", "-db=" + file}, nil, &kept, &stderr), stderr.String())
-	require.Contains(t, kept.String(), strconv.Itoa(figure(t, report, "orders"))+" orders: 0 open, ")
-	stdout.Reset()
-	code = run(t.Context(), append(small, "-db="+file, "-kills=0"), nil, &stdout, &stderr)
-	require.Equal(t, exitOK, code, "%s\n%s", &stdout, &stderr)
-	require.Greater(t, figure(t, stdout.String(), "orders"), figure(t, report, "orders"))
-	require.Equal(t, 0, figure(t, stdout.String(), "kills"))
-}
-
-// No order is paid, and all orders that a killed process left are overdue when the next one starts.
-func TestNobodyPays(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{"-kills=2", "-every=500ms", "-timeout=1ms", "-pay=0"}, nil, &stdout, &stderr)
-	require.Equal(t, exitOK, code, "%s\n%s", &stdout, &stderr)
-	require.Zero(t, figure(t, stdout.String(), "paid"))
-	require.Positive(t, figure(t, stdout.String(), "canceled"))
-}
-
-// build builds the program as a user does, and returns its path.
-func build(t *testing.T) string {
-	t.Helper()
-	exe := filepath.Join(t.TempDir(), "orders.exe")
-	out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return exe
-}
-
-func TestProgram(t *testing.T) {
-	exe := build(t)
-
-	t.Run("help", func(t *testing.T) {
-		out, err := exec.Command(exe, "-h").Output()
-		require.NoError(t, err)
-		require.Contains(t, string(out), "(default 2s)")
-	})
-
-	t.Run("interrupt", func(t *testing.T) {
-		if runtime.GOOS == "windows" {
-			t.Skip("Windows cannot send an interrupt to a process")
+	told := map[state]map[uint64]bool{open: {}, paid: {}, canceled: {}}
+	for range 6 {
+		cmd, out := startProgram(t, file)
+		kill := rand.IntN(300)
+		for n := 0; ; n++ {
+			if n == kill {
+				require.NoError(t, cmd.Process.Kill())
+			}
+			line, err := out.ReadString('\n')
+			if err != nil {
+				break // the kill may have cut the line
+			}
+			var id uint64
+			var is state
+			_, err = fmt.Sscan(line, &id, &is)
+			require.NoError(t, err, line)
+			require.False(t, told[is][id], "order %d is %s twice", id, is)
+			told[is][id] = true
 		}
-		file := newFile(t)
-		var stdout, stderr bytes.Buffer
-		cmd := exec.Command(exe, "-db="+file, "-kills=1000", "-every=100ms", "-timeout=1m")
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		require.NoError(t, cmd.Start())
-		awaitOrders(t, file)
-		require.NoError(t, cmd.Process.Signal(os.Interrupt))
-		ended := time.AfterFunc(far, func() { cmd.Process.Kill() })
-		defer ended.Stop()
 		cmd.Wait()
-		require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode(), "%s\n%s", &stdout, &stderr)
-		require.Positive(t, figure(t, stdout.String(), "open"), "the customers have a minute to pay, so orders are still open")
-		awaitClosed(t, file)
-	})
+		require.Equal(t, -1, cmd.ProcessState.ExitCode(), "the kill has ended it, and no failure")
 
-	// A shop ends when the process that started it ends, in any way.
-	t.Run("orphan", func(t *testing.T) {
-		file := newFile(t)
-		cmd := exec.Command(exe, "-db="+file, "-kills=1", "-every=1h")
-		require.NoError(t, cmd.Start())
-		awaitOrders(t, file)
-		require.NoError(t, cmd.Process.Kill())
-		cmd.Wait()
-		awaitClosed(t, file)
-	})
-}
-
-// awaitOrders waits until a process has written to the database.
-func awaitOrders(t *testing.T, file string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		info, err := os.Stat(file)
-		return err == nil && info.Size() > 64<<10
-	}, far, 10*time.Millisecond)
-}
-
-// awaitClosed waits until no process has the database open. The database must have orders then.
-func awaitClosed(t *testing.T, file string) {
-	t.Helper()
-	var c *contents
-	require.Eventually(t, func() (ok bool) {
-		var err error
-		c, err = readContents(file)
-		return err == nil
-	}, far, 10*time.Millisecond)
-	require.NoError(t, verify(c, newAcks(), false))
-	require.NotEmpty(t, c.orders)
-}
-
-// A shop that a user starts: it prints what it did, and there are two ways to end it.
-func TestShop(t *testing.T) {
-	file := newFile(t)
-	serve := func(ctx context.Context, stdin io.Reader, args ...string) (*acks, int) {
-		t.Helper()
-		a := newAcks()
-		var stderr bytes.Buffer
-		args = append([]string{"-shop", "-db=" + file, "-clients=3"}, args...)
-		code := run(ctx, args, stdin, &lineReader{acks: a}, &stderr)
-		require.NoError(t, a.wrong)
-		require.Empty(t, stderr.String())
-		return a, code
+		// Opening the file checks that each order has ended once at most, and not too soon.
+		st, _, err := openStore(file, true)
+		require.NoError(t, err)
+		orders := st.orders(t)
+		for is, ids := range told {
+			for id := range ids {
+				require.Contains(t, orders, id)
+				require.True(t, is == open || is == orders[id].state(), "order %d is not %s", id, is)
+			}
+		}
+		require.NoError(t, st.db.Close())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	require.NotEmpty(t, told[open])
+	require.NotEmpty(t, told[paid])
+	require.NotEmpty(t, told[canceled])
+
+	// After another start, without customers, all orders have ended.
+	st, had, err := openStore(file, false)
+	require.NoError(t, err)
+	require.Positive(t, had[open], "the last kill has left open orders")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	first, code := serve(ctx, neverEnds(t), "-timeout=1h", "-pay=0")
-	require.Equal(t, exitOK, code)
-	require.Positive(t, len(first.created))
-	require.Empty(t, first.canceled)
-	require.Equal(t, loaded{}, first.loaded)
-
-	second, code := serve(t.Context(), strings.NewReader(""), "-timeout=1h", "-pay=0")
-	require.Equal(t, exitOK, code, "the end of stdin ends the shop")
-	require.Equal(t, loaded{beyond: len(first.created)}, second.loaded)
-
-	c, err := readContents(file)
+	require.NoError(t, serve(ctx, st, 0, func(uint64, state) {}))
+	has, err := st.check()
 	require.NoError(t, err)
-	for id := range second.created {
-		first.created[id]++
-	}
-	require.NoError(t, verify(c, first, false))
-	require.Equal(t, len(c.orders), len(first.created), "a shop that was not killed has acknowledged all")
-	require.ErrorContains(t, verify(c, first, true), "are still open at the end")
+	require.Zero(t, has[open])
+	require.NoError(t, st.db.Close())
 }
 
-// neverEnds returns a reader that blocks until the test is over.
-func neverEnds(t *testing.T) io.Reader {
-	r, w := io.Pipe()
-	t.Cleanup(func() { w.Close() })
-	return r
-}
-
-func TestShopDrains(t *testing.T) {
+func TestSecondProcessIsRefused(t *testing.T) {
 	file := newFile(t)
-	a := newAcks()
-	var stderr bytes.Buffer
-	r, w := io.Pipe()
-	defer w.Close()
-	go func() {
-		time.Sleep(100 * time.Millisecond)
-		io.WriteString(w, drainCommand+"\n")
-	}()
-	code := run(t.Context(), []string{"-shop", "-db=" + file, "-timeout=200ms", "-pay=0.5"}, r, &lineReader{acks: a}, &stderr)
-	require.Equal(t, exitOK, code, stderr.String())
-	c, err := readContents(file)
+	_, out := startProgram(t, file)
+	_, err := out.ReadString('\n')
 	require.NoError(t, err)
-	require.NoError(t, verify(c, a, true))
-	require.Len(t, a.created, len(c.orders))
-	require.Len(t, a.paid, c.count(paid))
-	require.Len(t, a.canceled, c.count(canceled))
-}
-
-// A demonstration fails if its second process does not work.
-func TestDemonstrationFails(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{"-every=1m", "-db=" + t.TempDir()}, nil, &stdout, &stderr) // a directory
-	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr.String(), errEnded.Error())
-	require.Empty(t, stdout.String())
-}
-
-// When a check fails, the demonstration prints the report, names the check, and fails.
-func TestDemonstrationFindsFault(t *testing.T) {
-	file := newFile(t)
-	s := mustOpen(t, file)
-	o, err := s.create(time.Hour)
-	require.NoError(t, err)
-	_, _, err = s.pay(o.id)
-	require.NoError(t, err)
-	o.state = canceled
-	require.NoError(t, s.db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket(ordersBucket).Put(key(o.id), o.encode())
-	}))
-	require.NoError(t, s.close())
-
-	const want = "orders: order 1 is canceled, but paid by the audit trail\n"
-	for _, args := range [][]string{append(small, "-kills=0", "-db="+file), {"-look", "-db=" + file}} {
-		var stdout, stderr bytes.Buffer
-		require.Equal(t, exitFailed, run(t.Context(), args, nil, &stdout, &stderr))
-		require.Contains(t, stderr.String(), want)
-		require.Contains(t, stdout.String(), "orders")
+	go io.Copy(io.Discard, out)
+	for _, args := range [][]string{{"-db", file}, {"-db", file, "-check"}} {
+		err = run(t.Context(), args, io.Discard)
+		assert.EqualError(t, err, file+": another process has the file open")
 	}
 }
 
-func TestBadFlags(t *testing.T) {
-	for _, tt := range []struct{ args, want string }{
-		{"-timeout=0s", "invalid value 0s for flag -timeout: allowed is 1ms to 24h0m0s"},
-		{"-timeout=2", `invalid value "2" for flag -timeout`},
-		{"-tick=1us", "invalid value 1µs for flag -tick: allowed is 1ms to 1s"},
-		{"-horizon=99ms", "invalid value 99ms for flag -horizon: allowed is 100ms to 24h0m0s"},
-		{"-every=-1s", "invalid value -1s for flag -every: allowed is 1ms to 1h0m0s"},
-		{"-clients=0", "invalid value 0 for flag -clients: allowed is 1 to 1000"},
-		{"-pay=NaN", "invalid value NaN for flag -pay: allowed is 0 to 1"},
-		{"-pay=1.1", "invalid value 1.1 for flag -pay: allowed is 0 to 1"},
-		{"-kills=-1", "invalid value -1 for flag -kills: allowed is 0 to 1000"},
-		{"-look -shop", "-look and -shop are both set"},
-		{"-look", "need a database: set -db"},
-		{"-shop", "need a database: set -db"},
-		{"-nonsense", "flag provided but not defined: -nonsense"},
-		{"nonsense", `unexpected argument "nonsense"`},
-	} {
-		t.Run(tt.args, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			require.Equal(t, exitUsage, run(t.Context(), strings.Fields(tt.args), nil, &stdout, &stderr))
-			require.Contains(t, stderr.String(), tt.want)
-			require.Equal(t, 1, strings.Count(stderr.String(), "\n"), "one line")
-			require.Empty(t, stdout.String())
+// The second run finds the orders that the first run has left.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := newFile(t)
+		var first, second bytes.Buffer
+		require.NoError(t, run(t.Context(), []string{"-db", file, "-for", "10s"}, &first))
+		require.NoError(t, run(t.Context(), []string{"-db", file, "-check"}, &second))
+		_, left, _ := strings.Cut(first.String(), "\nleft ")
+		_, found, _ := strings.Cut(second.String(), "\nfound")
+		require.NotEmpty(t, left)
+		require.Equal(t, left, found)
+	})
+}
+
+// newShop starts a shop without customers at a tick boundary.
+func newShop(t *testing.T, file string) *shop {
+	st, _, err := openStore(file, false)
+	require.NoError(t, err)
+	timer, err := hashedwheel.New(hashedwheel.WithTick(tick))
+	require.NoError(t, err)
+	s := &shop{store: st, timer: timer, fail: func(err error) { t.Error(err) }, told: func(uint64, state) {}}
+	s.timeouts = keyed.New(timer, s.expire)
+	require.NoError(t, st.pending(s.arm))
+	return s
+}
+
+func (s *shop) close(t *testing.T) {
+	_, err := s.timer.Shutdown(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.store.db.Close())
+}
+
+func (s *shop) mustOpen(t *testing.T, timeToPay time.Duration) uint64 {
+	id, err := s.open(timeToPay)
+	require.NoError(t, err)
+	return id
+}
+
+// requireEnd requires that an order has ended once, at that time.
+func (s *shop) requireEnd(t *testing.T, id uint64, to state, at time.Time) {
+	t.Helper()
+	ends := s.store.orders(t)[id].Ends
+	require.Len(t, ends, 1)
+	require.Equal(t, to, ends[0].State)
+	require.Zero(t, ends[0].At.Sub(at))
+}
+
+// An order is canceled at the tick boundary after its deadline. A paid one leaves the wheel.
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, newFile(t))
+		defer s.close(t)
+		unpaid, settled := s.mustOpen(t, 95*time.Millisecond), s.mustOpen(t, time.Minute)
+		opened := time.Now()
+		require.Equal(t, 2, s.timeouts.Len())
+		require.NoError(t, s.pay(settled))
+		require.Equal(t, 1, s.timeouts.Len())
+		time.Sleep(time.Hour)
+		require.NoError(t, s.pay(unpaid)) // changes nothing
+		// The first order was opened one batch before the second one, and its deadline is 5 ms before a boundary.
+		s.requireEnd(t, unpaid, canceled, opened.Add(-batch+100*time.Millisecond+batch))
+		s.requireEnd(t, settled, paid, opened.Add(batch))
+	})
+}
+
+// Orders that came due while no process ran are canceled at once. The others keep their deadlines.
+func TestRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := newFile(t)
+		s := newShop(t, file)
+		overdue, later := s.mustOpen(t, time.Minute), s.mustOpen(t, time.Hour)
+		deadline := time.Now().Add(time.Hour)
+		s.close(t)
+		time.Sleep(10 * time.Minute)
+		restarted := time.Now()
+		for range 2 { // the second restart changes nothing
+			s = newShop(t, file)
+			time.Sleep(time.Minute)
+			s.requireEnd(t, overdue, canceled, restarted.Add(tick+batch))
+			require.Equal(t, 1, s.timeouts.Len())
+			s.close(t)
+		}
+		s = newShop(t, file)
+		defer s.close(t)
+		time.Sleep(time.Hour)
+		s.requireEnd(t, later, canceled, deadline.Add(batch))
+	})
+}
+
+// Payments come a little before, at and after the deadlines. Whichever is first, each order ends once.
+func TestPaymentMeetsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, newFile(t))
+		defer s.close(t)
+		var wg sync.WaitGroup
+		for i := range 300 {
+			wg.Go(func() {
+				id := s.mustOpen(t, time.Second)
+				time.Sleep(time.Second + time.Duration(i-150)*100*time.Microsecond)
+				assert.NoError(t, s.pay(id))
+			})
+		}
+		wg.Wait()
+		time.Sleep(time.Second)
+		has, err := s.store.check()
+		require.NoError(t, err)
+		require.Equal(t, 300, has[paid]+has[canceled])
+		require.Greater(t, has[paid], 50)
+		require.Greater(t, has[canceled], 50)
+	})
+}
+
+// The wall clock is set back by an hour. So the deadline comes an hour later.
+func TestClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, newFile(t))
+		defer s.close(t)
+		var step atomic.Int64
+		s.store.now = func() time.Time { return time.Now().Add(time.Duration(step.Load())) }
+		id := s.mustOpen(t, time.Second)
+		deadline := time.Now().Add(time.Second)
+		step.Store(int64(-time.Hour))
+		time.Sleep(2 * time.Hour)
+		s.requireEnd(t, id, canceled, deadline.Add(batch)) // by the wall clock
+	})
+}
+
+// A change that fails does not undo the other changes of its batch.
+func TestFailureInABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, newFile(t))
+		defer s.close(t)
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() { s.mustOpen(t, time.Second) })
+		}
+		wg.Go(func() { assert.Error(t, s.pay(1000), "no such order") })
+		wg.Wait()
+		require.Len(t, s.store.orders(t), 20)
+		require.Equal(t, 20, s.timeouts.Len())
+	})
+}
+
+// A failure of the store ends the program before its time is over.
+func TestStoreFails(t *testing.T) {
+	for _, customers := range []int{0, 1} { // it fails in expire, or in pay
+		synctest.Test(t, func(t *testing.T) {
+			st, _, err := openStore(newFile(t), false)
+			require.NoError(t, err)
+			defer st.db.Close()
+			id, _, err := st.open(time.Minute)
+			require.NoError(t, err)
+			spoil := func(id uint64, _ state) {
+				assert.NoError(t, st.db.Update(func(tx *bbolt.Tx) error {
+					return tx.Bucket(ordersBucket).Put(key(id), nil)
+				}))
+			}
+			spoil(id, open)
+			began := time.Now()
+			require.ErrorContains(t, serve(t.Context(), st, customers, spoil), "unexpected end of JSON input")
+			require.Equal(t, customers == 0, time.Since(began) > 50*time.Second)
 		})
 	}
 }

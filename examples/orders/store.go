@@ -1,172 +1,108 @@
 package main
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
 	"time"
 
 	"go.etcd.io/bbolt"
 )
 
-// The buckets. The index holds the open orders and no others.
 var (
-	ordersBucket = []byte("orders")    // the orders, by id
-	indexBucket  = []byte("deadlines") // empty values, by deadline and id
-	auditBucket  = []byte("audit")     // the changes, by sequence number
-
-	buckets = [][]byte{ordersBucket, indexBucket, auditBucket}
+	ordersBucket    = []byte("orders")    // each order as JSON, by id
+	deadlinesBucket = []byte("deadlines") // the open orders, by deadline and id, with empty values
 )
 
-var errNoOrder = errors.New("no such order")
+// A state is the state of an order. It changes once, from open to paid or canceled.
+type state string
 
-// A store holds the orders in a file. Its methods may be called by any goroutine. A method that makes a
-// change returns when the change is on disk. The change and its audit entry are in one transaction.
+const (
+	open     state = "open"
+	paid     state = "paid"
+	canceled state = "canceled"
+)
+
+// An order records each end, so that a check of the file sees an order that has ended twice or too soon.
+type order struct {
+	Deadline time.Time
+	Ends     []end
+}
+
+type end struct {
+	State state
+	At    time.Time
+}
+
+func (o order) state() state {
+	if len(o.Ends) == 0 {
+		return open
+	}
+	return o.Ends[0].State
+}
+
+// A store has the orders in a file. When a method that makes a change returns, the change is on disk.
 //
-// The changes go through bbolt's Batch: changes of many goroutines within 10 ms share a transaction and its
-// fsync. If one of them fails, Batch undoes the whole transaction and begins again. So a function must not
-// return an error for a change that it refuses, and must reset its results each time that Batch calls it.
+// The methods use bbolt's Batch, which collects the changes of many goroutines for 10 ms and writes them in one
+// transaction. If one change fails, Batch calls the functions of the others again, so they must set all results anew.
 type store struct {
 	db  *bbolt.DB
-	now func() time.Time // the wall clock, or that of a test
+	now func() time.Time // the wall clock
 }
 
-// openStore opens a database, or makes one. No other process may have it open.
-func openStore(file string) (*store, error) {
-	db, err := bbolt.Open(file, 0o600, &bbolt.Options{Timeout: 5 * time.Second})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range buckets {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", file, err), db.Close())
-	}
-	return &store{db: db, now: time.Now}, nil
-}
-
-// openToRead opens an existing database for reading.
-func openToRead(file string) (*store, error) {
-	if _, err := os.Stat(file); err != nil {
-		return nil, err
-	}
-	db, err := bbolt.Open(file, 0, &bbolt.Options{Timeout: time.Second, ReadOnly: true})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	err = db.View(func(tx *bbolt.Tx) error {
-		for _, name := range buckets {
-			if tx.Bucket(name) == nil {
-				return fmt.Errorf("no bucket %s: not a database of orders", name)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", file, err), db.Close())
-	}
-	return &store{db: db, now: time.Now}, nil
-}
-
-func (s *store) close() error { return s.db.Close() }
-
-// create makes an open order that is due after timeout.
-func (s *store) create(timeout time.Duration) (o order, err error) {
+// open makes an order that can be paid within the timeout.
+func (s *store) open(timeout time.Duration) (id uint64, deadline time.Time, err error) {
 	err = s.db.Batch(func(tx *bbolt.Tx) error {
-		orders := tx.Bucket(ordersBucket)
-		id, err := orders.NextSequence()
-		if err != nil {
+		var err error
+		if id, err = tx.Bucket(ordersBucket).NextSequence(); err != nil {
 			return err
 		}
-		now := s.now().Round(0)
-		o = order{id: id, state: open, created: now, deadline: now.Add(timeout)}
+		deadline = s.now().Add(timeout)
 		return errors.Join(
-			orders.Put(key(id), o.encode()),
-			tx.Bucket(indexBucket).Put(indexKey(o.deadline, id), nil),
-			audit(tx, id, open, now),
-		)
+			put(tx, id, order{Deadline: deadline}),
+			tx.Bucket(deadlinesBucket).Put(deadlineKey(deadline, id), nil))
 	})
-	return o, err
+	return id, deadline, err
 }
 
-// pay pays an open order, and reports whether it did. It returns the order as it is then. An order can be
-// paid after its deadline until it is canceled: the first transaction decides.
-func (s *store) pay(id uint64) (order, bool, error) { return s.end(id, paid) }
-
-// cancel cancels an open order if its deadline has passed, and reports whether it did. It returns the order
-// as it is then.
-func (s *store) cancel(id uint64) (order, bool, error) { return s.end(id, canceled) }
-
-func (s *store) end(id uint64, to state) (o order, ended bool, err error) {
-	err = s.db.Batch(func(tx *bbolt.Tx) (err error) {
-		o, ended = order{}, false
-		orders := tx.Bucket(ordersBucket)
-		v := orders.Get(key(id))
-		if v == nil {
-			return nil
-		}
-		if o, err = parseOrder(key(id), v); err != nil {
+// end pays or cancels an order, and returns the order as it is then. It changes nothing if the order has ended, or if
+// its deadline is still to come and it would be canceled.
+func (s *store) end(id uint64, to state) (o order, changed bool, err error) {
+	err = s.db.Batch(func(tx *bbolt.Tx) error {
+		o, changed = order{}, false
+		if err := json.Unmarshal(tx.Bucket(ordersBucket).Get(key(id)), &o); err != nil {
 			return err
 		}
 		now := s.now()
-		if o.state != open || to == canceled && now.Before(o.deadline) {
+		if o.state() != open || to == canceled && now.Before(o.Deadline) {
 			return nil
 		}
-		o.state, ended = to, true
+		o.Ends, changed = append(o.Ends, end{to, now}), true
 		return errors.Join(
-			orders.Put(key(id), o.encode()),
-			tx.Bucket(indexBucket).Delete(indexKey(o.deadline, id)),
-			audit(tx, id, to, now),
-		)
+			put(tx, id, o),
+			tx.Bucket(deadlinesBucket).Delete(deadlineKey(o.Deadline, id)))
 	})
-	if err == nil && o.id == 0 { // ids begin at 1
-		err = fmt.Errorf("order %d: %w", id, errNoOrder)
-	}
-	return o, ended && err == nil, err
+	return o, changed && err == nil, err
 }
 
-// audit adds an entry to the trail.
-func audit(tx *bbolt.Tx, id uint64, to state, at time.Time) error {
-	b := tx.Bucket(auditBucket)
-	seq, err := b.NextSequence()
-	if err != nil {
-		return err
-	}
-	return b.Put(key(seq), change{seq: seq, id: id, to: to, at: at}.encode())
-}
-
-// due calls f for each open order whose deadline is before until, the earliest first. It stops at the first
-// error of f and returns that error.
-func (s *store) due(until time.Time, f func(id uint64, deadline time.Time) error) error {
+// pending calls f for each open order, the earliest deadline first.
+func (s *store) pending(f func(id uint64, deadline time.Time) error) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
-		c := tx.Bucket(indexBucket).Cursor()
-		for k, _ := c.First(); k != nil; k, _ = c.Next() {
-			deadline, id, err := parseIndexKey(k)
-			if err != nil {
-				return err
-			}
-			if !deadline.Before(until) {
-				return nil
-			}
-			if err := f(id, deadline); err != nil {
-				return err
-			}
-		}
-		return nil
+		return tx.Bucket(deadlinesBucket).ForEach(func(k, _ []byte) error {
+			nanos, id := binary.BigEndian.Uint64(k), binary.BigEndian.Uint64(k[8:])
+			return f(id, time.Unix(0, int64(nanos)))
+		})
 	})
 }
 
-// open returns the number of open orders.
-func (s *store) open() (n int, err error) {
-	err = s.db.View(func(tx *bbolt.Tx) error {
-		n = tx.Bucket(indexBucket).Stats().KeyN
-		return nil
-	})
-	return n, err
+func put(tx *bbolt.Tx, id uint64, o order) error {
+	value, err := json.Marshal(o)
+	return errors.Join(err, tx.Bucket(ordersBucket).Put(key(id), value))
+}
+
+// key returns the key of an order. It is big endian, because bbolt sorts keys by their bytes.
+func key(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
+
+func deadlineKey(deadline time.Time, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(key(uint64(deadline.UnixNano())), id)
 }
