@@ -1,115 +1,73 @@
-// Cron runs tasks at the times of cron expressions. The expressions are parsed by
-// github.com/robfig/cron, whose schedules go straight into Timer.Schedule.
+// Cron runs tasks at the times of cron expressions. Look at schedule: an expression that github.com/robfig/cron has
+// parsed is a Schedule as it is, and one Timeout stands for all its runs.
 package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/examples/internal/demo"
 	"github.com/robfig/cron/v3"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
-
 // parser takes an optional field of seconds before the five that cron has, and descriptors such as @daily.
-var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+var parser = cron.NewParser(
+	cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// parse returns the schedule of an expression. For @every it is the library's, because the parser cuts the
-// interval to whole seconds.
-func parse(expression string) (hashedwheel.Schedule, error) {
-	interval, ok := strings.CutPrefix(expression, "@every ")
-	if !ok {
-		return parser.Parse(expression)
-	}
-	d, err := time.ParseDuration(strings.TrimSpace(interval))
-	return hashedwheel.Every(d), err
-}
-
-// A job is a task that prints when it runs.
-type job struct {
-	expression string
-	timeout    *hashedwheel.Timeout // one for all runs
-	runs       int                  // without a lock, because runs never overlap
-	out        func(format string, args ...any)
-}
-
-// Run is the task.
-func (j *job) Run(to *hashedwheel.Timeout) {
-	j.runs++
-	j.out("%s  %-20s run %d\n", time.Now().Format("15:04:05.000"), j.expression, j.runs)
-}
-
-// run is the program. It returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("cron", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() {
-		fmt.Fprintln(stderr, "Usage: cron [flags] [expression...]\nCron prints a line at each time of each expression. Press Ctrl-C to end it.")
-		flags.PrintDefaults()
-	}
-	length := flags.Duration("for", 10*time.Second, "how `long` to run")
-	tick := flags.Duration("tick", 10*time.Millisecond, "`tick` of the timer")
-	jitter := flags.Float64("jitter", 0, "delay each run at random, by up to this `fraction` of the time since the previous run, from 0 to 1")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		return 2
-	}
-	expressions := flags.Args()
-	if len(expressions) == 0 {
-		expressions = []string{"@every 1500ms", "*/2 * * * * *", "* * * * *"}
-	}
-	timer, err := hashedwheel.New(hashedwheel.WithTick(*tick))
-	if err != nil {
-		fmt.Fprintln(stderr, "cron:", err)
-		return 2
-	}
-	defer timer.Shutdown(context.WithoutCancel(ctx))
-
-	var mu sync.Mutex // different jobs may run at the same time
-	printf := func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(stdout, format, args...)
-	}
-	var jobs []*job
-	for _, e := range expressions {
-		s, err := parse(e)
+// schedule runs the task at each time of the expression. For @every it uses the library's Every, because the parser
+// cuts an interval to whole seconds.
+func schedule(t *hashedwheel.Timer, expression string, task hashedwheel.TaskFunc) (*hashedwheel.Timeout, error) {
+	if interval, ok := strings.CutPrefix(expression, "@every "); ok {
+		d, err := time.ParseDuration(interval)
 		if err != nil {
-			fmt.Fprintf(stderr, "cron: expression %q: %v\n", e, err)
-			return 2
+			return nil, err
 		}
-		j := &job{expression: e, out: printf}
-		jobs = append(jobs, j)
-		if j.timeout, err = timer.Schedule(j, hashedwheel.Jitter(s, *jitter)); err != nil {
-			fmt.Fprintf(stderr, "cron: expression %q: %v\n", e, err)
-			return 2
+		return t.Schedule(task, hashedwheel.Every(d))
+	}
+	times, err := parser.Parse(expression)
+	if err != nil {
+		return nil, err
+	}
+	return t.Schedule(task, times)
+}
+
+func main() { demo.Main(run) }
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := demo.Flags("cron", "prints a line at each time of a few cron expressions")
+	length := flags.Duration("for", 10*time.Second, "how `long` to run")
+	expressions := flags.String("at", "@every 1500ms; */2 * * * * *; * * * * *",
+		"`expressions`, with semicolons between them")
+	if err := demo.Parse(flags, args, out); err != nil {
+		return err
+	}
+	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))
+	if err != nil {
+		return err
+	}
+	defer timer.Stop()
+	var mu sync.Mutex // different tasks may run at the same time
+	for e := range strings.SplitSeq(*expressions, ";") {
+		e, runs := strings.TrimSpace(e), 0
+		_, err := schedule(timer, e, func(to *hashedwheel.Timeout) {
+			mu.Lock()
+			defer mu.Unlock()
+			runs++
+			fmt.Fprintf(out, "%s  %-15s  run %d\n", time.Now().Format("15:04:05.000"), e, runs)
+		})
+		if err != nil {
+			return fmt.Errorf("%q: %w", e, err)
 		}
 	}
-
 	select {
 	case <-ctx.Done():
 	case <-time.After(*length):
 	}
-	if _, err := timer.Shutdown(context.WithoutCancel(ctx)); err != nil {
-		fmt.Fprintln(stderr, "cron:", err)
-		return 1
-	}
-	for _, j := range jobs {
-		printf("%-20s ran %d times, next at %s\n", j.expression, j.runs, j.timeout.Deadline().Format(time.DateTime))
-	}
-	return 0
+	_, err = timer.Shutdown(context.Background())
+	return err
 }

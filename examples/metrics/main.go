@@ -1,113 +1,94 @@
-// Metrics serves the metrics of two timers under load, for Prometheus to scrape.
+// Metrics serves the metrics of two timers under load, for Prometheus to scrape. Look at serve: a program only needs a
+// collector for each timer.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/examples/internal/demo"
 	promwheel "github.com/hashedwheel/hashedwheel/metrics/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
-
-// run is the program. It returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("metrics", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() {
-		fmt.Fprintln(stderr, "Usage: metrics [flags]\nMetrics serves the metrics of two timers under load. Press Ctrl-C to end it.")
-		flags.PrintDefaults()
-	}
-	listen := flags.String("listen", "127.0.0.1:9099", "`address` to serve on")
-	length := flags.Duration("for", 0, "how `long` to run; 0 until Ctrl-C")
-	rate := flags.Int("rate", 20_000, "make `N` requests a second, each with a timeout")
-	retries := flags.Int("retries", 200, "make `N` retries a second")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		return 2
-	}
-	if *rate < 1 || *retries < 1 || *length < 0 || flags.NArg() > 0 {
-		fmt.Fprintln(stderr, "metrics: -rate and -retries must be positive, -for must not be negative, and only flags are allowed")
-		return 2
-	}
-	if err := serve(ctx, *listen, *length, *rate, *retries, stdout); err != nil {
-		fmt.Fprintln(stderr, "metrics:", err)
-		return 1
-	}
-	return 0
-}
-
-// serve makes the timers, runs the load on them, and serves their metrics until the context is done or
-// length has passed.
-func serve(ctx context.Context, listen string, length time.Duration, rate, retries int, stdout io.Writer) (err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if length > 0 {
-		defer time.AfterFunc(length, cancel).Stop()
-	}
+// serve serves the metrics of the timers, and profiles, until ctx is done.
+func serve(ctx context.Context, listener net.Listener, timers ...*hashedwheel.Timer) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector())
-	var timers []*hashedwheel.Timer
-	for _, opts := range [][]hashedwheel.Option{
-		{hashedwheel.WithName("rpc")},
-		{hashedwheel.WithName("retry"), hashedwheel.WithTick(10 * time.Millisecond), hashedwheel.WithLevels(2)},
-	} {
-		timer, err := hashedwheel.New(opts...)
-		if err != nil {
-			return err
-		}
-		defer timer.Shutdown(context.WithoutCancel(ctx))
+	for _, timer := range timers {
 		if err := registry.Register(promwheel.NewCollector(timer)); err != nil {
 			return err
 		}
-		timers = append(timers, timer)
-	}
-
-	listener, err := net.Listen("tcp", listen)
-	if err != nil {
-		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	fmt.Fprintf(stdout, "serving http://%s/metrics\n", listener.Addr())
-
-	done := load(ctx, timers[0], timers[1], rate, retries)
-	select {
-	case <-ctx.Done():
-	case err = <-served: // Serve returns only after an error
-		cancel()
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
 	}
-	server.Close()
-	<-done
-	for _, timer := range timers {
-		if _, err := timer.Shutdown(context.WithoutCancel(ctx)); err != nil {
-			return err
+	return nil
+}
+
+// load makes requests until ctx is done, each with a timeout of three seconds on rpc. A timeout on retry is the reply,
+// which cancels that timeout within 50 ms. One request in a hundred has a retry instead, which takes up to 20 ms.
+func load(ctx context.Context, rpc, retry *hashedwheel.Timer, rate int) error {
+	for began, n := time.Now(), 0; retry.Sleep(ctx, retry.Tick()) == nil; {
+		for due := int(time.Since(began).Seconds() * float64(rate)); n < due; n++ {
+			timeout, err1 := rpc.AfterFunc(3*time.Second, func() {})
+			reply, delay := func() { timeout.Cancel() }, rand.N(50*time.Millisecond)
+			if n%100 == 0 {
+				reply, delay = func() { time.Sleep(rand.N(20 * time.Millisecond)) }, rand.N(10*time.Second)
+			}
+			_, err2 := retry.AfterFunc(delay, reply)
+			if err := errors.Join(err1, err2); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+func main() { demo.Main(run) }
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := demo.Flags("metrics", "serves the metrics of two timers under load, until Ctrl-C")
+	address := flags.String("listen", "127.0.0.1:9099", "`address` to serve on")
+	rate := flags.Int("rate", 20_000, "make `N` requests a second, each with a timeout")
+	if err := demo.Parse(flags, args, out); err != nil {
+		return err
+	}
+	rpc, err1 := hashedwheel.New(hashedwheel.WithName("rpc"))
+	retry, err2 := hashedwheel.New(
+		hashedwheel.WithName("retry"), hashedwheel.WithTick(10*time.Millisecond), hashedwheel.WithLevels(2))
+	listener, err3 := net.Listen("tcp", *address)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "serving http://%s/metrics\n", listener.Addr())
+	ctx, cancel := context.WithCancel(ctx)
+	loaded := make(chan error, 1)
+	go func() { loaded <- load(ctx, rpc, retry, *rate) }()
+	err := serve(ctx, listener, rpc, retry)
+	cancel()
+	err = errors.Join(err, <-loaded)
+	for _, timer := range []*hashedwheel.Timer{rpc, retry} {
+		_, stopErr := timer.Shutdown(context.WithoutCancel(ctx))
+		err = errors.Join(err, stopErr)
 		st := timer.Stats()
-		fmt.Fprintf(stdout, "%-6s accepted %d, expired %d, canceled %d, returned %d; lateness: %v\n",
+		fmt.Fprintf(out, "%-6s accepted %d, expired %d, canceled %d, returned %d; lateness: %v\n",
 			timer.Name(), st.Accepted, st.Expired, st.Canceled, st.Returned, st.Lateness)
 	}
 	return err

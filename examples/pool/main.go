@@ -1,123 +1,77 @@
-// Pool runs the tasks of a timer on a goroutine pool, github.com/panjf2000/ants. The timer itself
-// runs the tasks that the pool refuses. With -blocking the pool refuses none, and limits how many
-// tasks run at a time.
+// Pool runs the tasks of a timer on a goroutine pool. Look at serve: the Submit method of a pool of
+// github.com/panjf2000/ants is the executor. If the pool refuses a task, the timer runs it itself.
 package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/examples/internal/demo"
 	"github.com/panjf2000/ants/v2"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+const (
+	tasks = 2000 // due at even intervals within a second
+	work  = 10 * time.Millisecond
+)
 
-// options are what the flags set.
-type options struct {
-	tasks, workers int
-	work, tick     time.Duration
-	blocking       bool
-}
-
-// run is the program. It returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var o options
-	flags := flag.NewFlagSet("pool", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() {
-		fmt.Fprintln(stderr, "Pool runs tasks that are due within a second on a pool of workers.\nPress Ctrl-C to end it with the report so far.")
-		flags.PrintDefaults()
-	}
-	flags.IntVar(&o.tasks, "tasks", 2000, "`number` of tasks, due at even intervals within a second")
-	flags.IntVar(&o.workers, "workers", 15, "`number` of workers of the pool")
-	flags.DurationVar(&o.work, "work", 10*time.Millisecond, "`time` that each task blocks")
-	flags.DurationVar(&o.tick, "tick", 10*time.Millisecond, "`tick` of the timer")
-	flags.BoolVar(&o.blocking, "blocking", false, "while all workers are busy, let the pool make the timer wait, instead of\nrefusing tasks; then the timer runs no task itself")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		return 2
-	}
-	if o.tasks < 1 || o.workers < 1 || o.work < 0 {
-		fmt.Fprintln(stderr, "pool: -tasks and -workers must be positive, and -work must not be negative")
-		return 2
-	}
-	if err := o.run(ctx, stdout); err != nil {
-		fmt.Fprintln(stderr, "pool:", err)
-		return 1
-	}
-	return 0
-}
-
-// run does the work and prints the report.
-func (o options) run(ctx context.Context, stdout io.Writer) error {
-	pool, err := ants.NewPool(o.workers, ants.WithNonblocking(!o.blocking))
+// serve runs the tasks on a pool. While all workers are busy, a blocking pool makes the timer wait, and another pool
+// refuses tasks. It returns the counts of the timer, and how many tasks have not run because ctx was done.
+func serve(ctx context.Context, workers int, blocking bool) (st hashedwheel.Stats, left int, err error) {
+	pool, err := ants.NewPool(workers, ants.WithNonblocking(!blocking))
 	if err != nil {
-		return err
+		return st, 0, err
 	}
 	defer pool.Release()
-
-	// The Submit method of the pool is the executor.
-	timer, err := hashedwheel.New(hashedwheel.WithTick(o.tick), hashedwheel.WithExecutor(pool.Submit))
+	timer, err := hashedwheel.New(hashedwheel.WithTick(10*time.Millisecond), hashedwheel.WithExecutor(pool.Submit))
 	if err != nil {
-		return err
+		return st, 0, err
 	}
-
-	var mu sync.Mutex
-	var late []time.Duration
-	done := make(chan struct{}, o.tasks)
-	for i := range o.tasks {
-		delay := time.Second * time.Duration(i) / time.Duration(o.tasks)
-		due := time.Now().Add(delay)
-		_, err := timer.AfterFunc(delay, func() {
-			l := time.Since(due)
-			mu.Lock()
-			late = append(late, l)
-			mu.Unlock()
-			time.Sleep(o.work)
+	defer timer.Stop()
+	done := make(chan struct{}, tasks)
+	for i := range tasks {
+		_, err := timer.AfterFunc(time.Second*time.Duration(i)/tasks, func() {
+			time.Sleep(work)
 			done <- struct{}{}
 		})
 		if err != nil {
-			return err
+			return st, 0, err
 		}
 	}
-	for range o.tasks {
+	for range tasks {
 		select {
 		case <-done:
-			continue
 		case <-ctx.Done():
 		}
-		break
 	}
-	left, err := timer.Shutdown(context.Background()) // waits for the running tasks
+	pending, err := timer.Shutdown(context.Background()) // waits for the running tasks
+	return timer.Stats(), len(pending), err
+}
+
+func main() { demo.Main(run) }
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := demo.Flags("pool", "runs 2,000 tasks of 10 ms on a goroutine pool, within a second")
+	workers := flags.Int("workers", 15, "`number` of workers of the pool")
+	blocking := flags.Bool("blocking", false, "let a busy pool make the timer wait, instead of refusing tasks")
+	if err := demo.Parse(flags, args, out); err != nil {
+		return err
+	}
+	st, left, err := serve(ctx, *workers, *blocking)
 	if err != nil {
 		return err
 	}
-
-	st := timer.Stats()
-	fmt.Fprintf(stdout, "%d tasks of %v, %d workers, tick %v\n", o.tasks, o.work, o.workers, o.tick)
-	fmt.Fprintf(stdout, "run by the pool        %d\n", st.Expired-st.Unsubmitted)
-	fmt.Fprintf(stdout, "refused by the pool    %d, and run by the timer itself\n", st.Unsubmitted)
-	fmt.Fprintf(stdout, "not run (interrupted)  %d\n", len(left))
-	if slices.Sort(late); len(late) > 0 {
-		fmt.Fprintf(stdout, "started late by        p50 %v, p99 %v\n",
-			late[len(late)/2].Round(10*time.Microsecond), late[len(late)*99/100].Round(10*time.Microsecond))
-	}
-	if int(st.Expired)+len(left) != o.tasks {
-		return fmt.Errorf("%d tasks, but %d were run and %d are left", o.tasks, st.Expired, len(left))
+	demo.Table(out,
+		[]any{"run by the pool", st.Expired - st.Unsubmitted},
+		[]any{"run by the timer", st.Unsubmitted},
+		[]any{"not run", left},
+		[]any{"started late by", st.Lateness.Quantile(0.5).Round(time.Millisecond / 10), "(median)"},
+		[]any{"", st.Lateness.Quantile(1).Round(time.Millisecond / 10), "(maximum)"})
+	if int(st.Expired)+left != tasks {
+		return fmt.Errorf("of %d tasks, %d were run and %d are left", tasks, st.Expired, left)
 	}
 	return nil
 }
