@@ -39,16 +39,6 @@ func TestDebounceMaxWait(t *testing.T) {
 		pass(time.Second)
 		// The calls are due 245 ms after 0 and after 300 ms.
 		require.Equal(t, []made{{4, 250 * ms}, {9, 550 * ms}}, r.of("a"))
-
-		r = newRecord()
-		d = NewDebounce(newTimer(t), 100*ms, 245*ms, r.call)
-		for i := range 7 {
-			require.NoError(t, d.Call("a", i))
-			pass(60 * ms)
-		}
-		pass(time.Second)
-		// The first call is due 245 ms after 0. The second is due 100 ms after 360 ms.
-		require.Equal(t, []made{{4, 250 * ms}, {6, 460 * ms}}, r.of("a"))
 	})
 }
 

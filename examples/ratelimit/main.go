@@ -37,8 +37,12 @@ func serve(ctx context.Context, streams []*stream) error {
 				s.sent = append(s.sent, time.Now())
 				_, err := throttle.Call(s, n)
 				s.err = errors.Join(err, debounce.Call(s, n))
+				pause := 7 * time.Millisecond
+				if (n+1)%s.burst == 0 {
+					pause = s.pause
+				}
 				select {
-				case <-time.After(s.pause(n)):
+				case <-time.After(pause):
 				case <-ctx.Done():
 				}
 			}
@@ -55,8 +59,9 @@ func serve(ctx context.Context, streams []*stream) error {
 // A stream is a key, its events, and the calls that the limiters made for it.
 type stream struct {
 	key   string
-	pause func(n int) time.Duration // the pause after event n
-	sent  []time.Time               // when each event was sent
+	burst int           // events with short pauses
+	pause time.Duration // after each burst
+	sent  []time.Time   // when each event was sent
 	err   error
 
 	mu                 sync.Mutex
@@ -75,7 +80,7 @@ func (s *stream) called(calls *[]call, n int) {
 	*calls = append(*calls, call{n, time.Now()})
 }
 
-// check returns an error if a limiter has broken a promise.
+// check returns an error if a limiter has broken a promise: a call came too soon, or there was none for the last event.
 func (s *stream) check() error {
 	promises := func(limiter string, calls []call, soon func(prev, c call) bool) error {
 		prev := call{n: -1}
@@ -108,14 +113,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, *length)
 	defer cancel()
 	streams := []*stream{
-		{key: "steady", pause: func(int) time.Duration { return 7 * time.Millisecond }},
-		{key: "bursts", pause: func(n int) time.Duration {
-			if n%20 == 19 {
-				return 400 * time.Millisecond
-			}
-			return 7 * time.Millisecond
-		}},
-		{key: "rare", pause: func(int) time.Duration { return 600 * time.Millisecond }},
+		{key: "steady", burst: 1, pause: 7 * time.Millisecond},
+		{key: "bursts", burst: 20, pause: 400 * time.Millisecond},
+		{key: "rare", burst: 1, pause: 600 * time.Millisecond},
 	}
 	err := serve(ctx, streams)
 	rows := [][]any{{"key", "events", "calls of throttle", "of debounce"}}

@@ -34,13 +34,12 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// The promises are kept with random pauses, in virtual time and in real time.
-func TestRandomPauses(t *testing.T) {
+// The promises are kept with random bursts, in virtual time and in real time.
+func TestRandomBursts(t *testing.T) {
 	random := func(t *testing.T, length time.Duration) {
 		streams := make([]*stream, 20)
 		for i := range streams {
-			upTo := []time.Duration{ms, 20 * ms, 200 * ms, 2 * time.Second}[i%4]
-			streams[i] = &stream{pause: func(int) time.Duration { return rand.N(upTo) }}
+			streams[i] = &stream{burst: 1 + rand.IntN(40), pause: rand.N(time.Second)}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), length)
 		defer cancel()

@@ -185,19 +185,4 @@ func TestThrottleRefused(t *testing.T) {
 		require.Equal(t, []made{{1, 0}, {1, 0}}, r.of("b"))
 		require.Equal(t, 1, th.Kept(), "it counts the call that was not made")
 	})
-
-	// The timer is stopped during the call.
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t)
-		var th *Throttle[string, int]
-		th = NewThrottle(timer, 100*ms, true, func(key string, value int) {
-			th.Call(key, 2)
-			timer.Stop()
-		})
-		made1, err := th.Call("a", 1)
-		require.True(t, made1)
-		require.ErrorIs(t, err, hashedwheel.ErrStopped)
-		require.Zero(t, th.busy())
-		require.Zero(t, th.Kept())
-	})
 }
