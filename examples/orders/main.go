@@ -1,5 +1,5 @@
-// Orders cancels orders that are not paid in time. The orders and their deadlines are in a database file, which survives
-// a kill -9. Run it twice on one file, kill it in between, and look at:
+// Orders cancels orders that are not paid in time. The orders and their deadlines are in a file, which survives a
+// kill -9. Run it twice on one file, kill it in between, and look at:
 //
 //   - shop, here: a timeout is only a hint to look at an order. So the program can arm all pending orders when it
 //     starts, and arming an order twice does no harm.
@@ -22,9 +22,9 @@ import (
 
 // A shop takes orders, and cancels an order at its deadline unless it has been paid.
 //
-// Deadlines are wall-clock times, because no other clock has a meaning after a restart. A timeout counts its delay on
-// the monotonic clock. If the wall clock is set back, the timeout expires before the deadline, and expire arms it again.
-// If the wall clock is set forward, timeouts that are already armed keep their delay.
+// Deadlines are wall-clock times, because no other clock has a meaning after a restart. The delay of a timeout does not
+// change with the wall clock. If that is set back, the timeout expires before the deadline, and expire arms it again.
+// If it is set forward, orders whose timeouts are armed already are canceled late.
 type shop struct {
 	store    *store
 	timer    *hashedwheel.Timer

