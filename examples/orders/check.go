@@ -16,7 +16,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-const exitDamaged = 3
+const exitDamaged = 3 // the exit code for a file that is damaged
 
 // openStore opens a file, and returns how many orders it has. It checks the whole file first, because bbolt panics on
 // damaged pages, later also on goroutines of its own. After an error the file may stay locked until the process ends.
@@ -79,6 +79,10 @@ func (s *store) check() (counts map[state]int, err error) {
 			switch {
 			case !bytes.Equal(orders.Get(k), v):
 				return fmt.Errorf("order %d is not where bbolt looks for it", id)
+			case id > orders.Sequence():
+				return fmt.Errorf("order %d would be made again, after order %d", id, orders.Sequence())
+			case o.state() != open && o.state() != paid && o.state() != canceled:
+				return fmt.Errorf("order %d is %q", id, o.state())
 			case len(o.Ends) > 1:
 				return fmt.Errorf("order %d has ended twice", id)
 			case o.state() == canceled && o.Ends[0].At.Before(o.Deadline):
