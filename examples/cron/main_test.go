@@ -18,14 +18,14 @@ func TestRun(t *testing.T) {
 		time.Local = time.UTC
 		defer func() { time.Local = local }()
 		var out bytes.Buffer
-		at := "@every 45.5m; 30 * * * *; CRON_TZ=UTC 0 0 1 * * *"
+		at := "@every 2730500ms; 30 * * * *; CRON_TZ=UTC 0 0 1 * * *"
 		require.NoError(t, run(t.Context(), []string{"-for", "2h1s", "-at", at}, &out))
 		require.Equal(t, ""+
 			"00:30:00.000  30 * * * *       run 1\n"+
-			"00:45:30.000  @every 45.5m     run 1\n"+
+			"00:45:30.500  @every 2730500ms  run 1\n"+
 			"01:00:00.000  CRON_TZ=UTC 0 0 1 * * *  run 1\n"+
 			"01:30:00.000  30 * * * *       run 2\n"+
-			"01:31:00.000  @every 45.5m     run 2\n", out.String())
+			"01:31:01.000  @every 2730500ms  run 2\n", out.String())
 	})
 }
 
