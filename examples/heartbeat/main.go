@@ -126,7 +126,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return s.report(out, clients, int(*silent), *limit)
 }
 
-// report compares the clients that fell silent, which are the first ones, with those that the limit has closed.
+// report compares the clients that fell silent, which are the first ones, with the clients that the limit has closed.
 func (s *server) report(out io.Writer, clients []*client, silent int, limit time.Duration) error {
 	var late []time.Duration
 	for i, c := range clients {
