@@ -9,8 +9,8 @@ import (
 // was already due. It returns false if the timeout is not pending: it was never armed, its task has been started, or
 // another Cancel or Stop has ended it. Cancel never waits, not even for a running task.
 //
-// After Stop has ended the timeout, Cancel is false, IsCanceled is true, and the task never starts. So code that asks
-// whether the answer came in time needs Cancel() || IsCanceled(). A repeating timeout can be canceled until its
+// After Stop has ended the timeout, Cancel is false, IsCanceled is true, and the task never starts. So test
+// Cancel() || IsCanceled() to learn that the task has not started and never will. A repeating timeout can be canceled until its
 // schedule ends, also while its task runs. Then no other run starts.
 func (to *Timeout) Cancel() bool {
 	word := to.word.Load()

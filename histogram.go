@@ -53,7 +53,7 @@ func (h Histogram) Count() (n uint64) {
 func (h Histogram) Sum() time.Duration { return h.sum }
 
 // Quantile returns a duration such that at least the fraction q, 0 to 1, of the durations are not longer. It returns 0
-// if there are none. The result may be too long by a quarter, or a microsecond. Beyond two hours it is the longest
+// if there are none. The result may be too long by a quarter, or by a microsecond if that is more. Beyond two hours it is the longest
 // Duration.
 func (h Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
