@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"regexp"
 	"testing"
 	"testing/synctest"
@@ -112,24 +111,5 @@ $`).FindStringSubmatch(out.String())
 			assert.LessOrEqual(t, d, most+3*60*time.Millisecond, "three ticks")
 			assert.Greater(t, d, most/2)
 		}
-	})
-}
-
-func TestInterrupted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for after := range 7 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(after)*500*time.Millisecond)
-			assert.ErrorIs(t, run(ctx, nil, new(bytes.Buffer)), context.DeadlineExceeded)
-			cancel()
-		}
-	})
-}
-
-func TestWaitGivesUp(t *testing.T) {
-	inBubble(t, func(t *testing.T, timer *hashedwheel.Timer, r *registry, _ map[string]time.Duration) {
-		start := time.Now()
-		_, err := r.wait(t.Context(), timer, 1)
-		assert.EqualError(t, err, "the registry has 0 leases, not 1")
-		assert.Equal(t, 2*ttl+tick, time.Since(start))
 	})
 }

@@ -76,7 +76,3 @@ func number(t *testing.T, text, series string) float64 {
 	require.NoError(t, err)
 	return v
 }
-
-func TestWrongAddress(t *testing.T) {
-	require.ErrorContains(t, run(t.Context(), []string{"-listen", "nowhere:x"}, io.Discard), "listen tcp")
-}

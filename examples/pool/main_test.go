@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,14 +19,4 @@ func TestServe(t *testing.T) {
 		assert.EqualValues(t, tasks, st.Expired)
 		assert.Equal(t, c.refuses, st.Unsubmitted > 0, "%+v: %d", c, st.Unsubmitted)
 	}
-}
-
-// After Ctrl-C each task has run or is counted.
-func TestInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var out bytes.Buffer
-	require.NoError(t, run(ctx, []string{"-blocking"}, &out))
-	assert.Regexp(t, `(?m)^run by the timer +0$`, out.String())
-	assert.Regexp(t, `(?m)^not run +[1-9]\d*$`, out.String())
 }
