@@ -7,11 +7,11 @@
 //	err = registration.Unregister()
 //
 // All instruments are asynchronous, so nothing is done until a reader collects. A collection costs what Stats
-// costs, some microseconds, and does not wait for the timer, however many timeouts are pending. README.md has
-// the list of the instruments.
+// costs, some microseconds, and does not wait for the timer, however many timeouts are pending. In Prometheus the
+// metrics have the names and the labels of package promwheel. README.md has the list of them.
 //
-// OpenTelemetry has no asynchronous histogram. So the lateness of tasks is observed here as a sum and a count,
-// which give the mean. The producer of package lateness gives an SDK the whole histogram.
+// OpenTelemetry has no asynchronous histogram. So Register leaves the lateness of tasks to package lateness, whose
+// producer gives it to an SDK.
 package otelwheel
 
 import (
@@ -26,8 +26,8 @@ import (
 const (
 	scope = "github.com/hashedwheel/hashedwheel/metrics/otel"
 
-	timerKey = attribute.Key("hashedwheel.timer")
-	levelKey = attribute.Key("hashedwheel.level")
+	timerKey = attribute.Key("timer")
+	levelKey = attribute.Key("level")
 
 	unnamed = "timer" // the name of a timer without a name, as in profiles
 )
@@ -39,24 +39,24 @@ type instrument struct {
 	of                      func(st *hashedwheel.Stats) int64
 }
 
-// instruments are the instruments without attributes of their own, except the accepted timeouts,
-// for which see observer.accepted, and the sum of the lateness, which is not an integer.
+// instruments are the instruments without attributes of their own, except the accepted timeouts: see
+// observer.accepted.
 var instruments = []instrument{
-	{"timeout.pending", "{timeout}", "Timeouts that have neither ended nor been handed back.", false,
+	{"timeouts.pending", "{timeout}", "Timeouts that have neither ended nor been handed back.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Pending) }},
-	{"timeout.queued", "{timeout}", "Timeouts that wait for the timer's goroutine to put them into a bucket, move them or remove them.", false,
+	{"timeouts.queued", "{timeout}", "Timeouts that wait for the timer's goroutine to put them into a bucket, move them or remove them.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Queued) }},
-	{"timeout.expired", "{timeout}", "Timeouts whose task was started.", true,
+	{"timeouts.expired", "{timeout}", "Timeouts whose task was started.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Expired) }},
-	{"timeout.canceled", "{timeout}", "Timeouts that were canceled.", true,
+	{"timeouts.canceled", "{timeout}", "Timeouts that were canceled.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Canceled) }},
-	{"timeout.returned", "{timeout}", "Timeouts that were handed back by Stop.", true,
+	{"timeouts.returned", "{timeout}", "Timeouts that were handed back by Stop.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Returned) }},
-	{"timeout.rejected", "{timeout}", "Calls that were refused: too many timeouts pending, or the timer stopped.", true,
+	{"timeouts.rejected", "{timeout}", "Calls that were refused: too many timeouts pending, or the timer stopped.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Rejected) }},
-	{"task.running", "{task}", "Tasks that have been started and have not returned.", false,
+	{"tasks.running", "{task}", "Tasks that have been started and have not returned.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Running) }},
-	{"task.unsubmitted", "{task}", "Tasks that the executor did not take.", true,
+	{"tasks.unsubmitted", "{task}", "Tasks that the executor did not take.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Unsubmitted) }},
 	{"panics", "{panic}", "Tasks and other calls of user code that panicked.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Panics) }},
@@ -64,14 +64,12 @@ var instruments = []instrument{
 		func(st *hashedwheel.Stats) int64 { return int64(st.Wakeups) }},
 	{"runners", "{goroutine}", "Goroutines of the timer for tasks and other user code.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Runners) }},
-	{"lateness.count", "{task}", "Tasks whose lateness was measured: one in 64 of those that are due together, or all with an executor.", true,
-		func(st *hashedwheel.Stats) int64 { return int64(st.Lateness.Count()) }},
 }
 
-// Register observes a timer through a meter of the provider, with the timer's name as the attribute
-// hashedwheel.timer, or "timer" if it has none. Two timers of one provider need different names, and a timer must
-// be registered only once. Otherwise the SDK adds up the observations. Until Unregister is called, the timer is
-// not collected as garbage. A timer that has been stopped still has its counts.
+// Register observes a timer through a meter of the provider, with the timer's name as the attribute timer, or
+// "timer" if it has none. Two timers of one provider need different names, and a timer must be registered only
+// once. Otherwise the SDK adds up the observations without an error. Until Unregister is called, the timer is not
+// collected as garbage. A timer that has been stopped still has its counts.
 func Register(provider metric.MeterProvider, timer *hashedwheel.Timer) (metric.Registration, error) {
 	name := timer.Name()
 	if name == "" {
@@ -95,7 +93,6 @@ type observer struct {
 
 	numbers                      []metric.Int64Observable // of instruments
 	armed                        metric.Int64ObservableCounter
-	late                         metric.Float64ObservableCounter
 	levelTimeouts, levelOccupied metric.Int64ObservableUpDownCounter
 
 	// The greatest value observed so far. Stats.Accepted may go back by a few, because a repeating timeout
@@ -107,7 +104,7 @@ type observer struct {
 // callback.
 func (o *observer) register(meter metric.Meter) (metric.Registration, error) {
 	var err error
-	all := make([]metric.Observable, 0, len(instruments)+4)
+	all := make([]metric.Observable, 0, len(instruments)+3)
 	for _, in := range instruments {
 		var number metric.Int64Observable
 		name, unit, description := "hashedwheel."+in.name, metric.WithUnit(in.unit), metric.WithDescription(in.description)
@@ -122,12 +119,8 @@ func (o *observer) register(meter metric.Meter) (metric.Registration, error) {
 		o.numbers = append(o.numbers, number)
 		all = append(all, number)
 	}
-	if o.armed, err = meter.Int64ObservableCounter("hashedwheel.timeout.accepted", metric.WithUnit("{timeout}"),
+	if o.armed, err = meter.Int64ObservableCounter("hashedwheel.timeouts.accepted", metric.WithUnit("{timeout}"),
 		metric.WithDescription("Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task.")); err != nil {
-		return nil, err
-	}
-	if o.late, err = meter.Float64ObservableCounter("hashedwheel.lateness.sum", metric.WithUnit("s"),
-		metric.WithDescription("The sum of the lateness of the tasks that hashedwheel.lateness.count counts.")); err != nil {
 		return nil, err
 	}
 	if o.levelTimeouts, err = meter.Int64ObservableUpDownCounter("hashedwheel.level.timeouts", metric.WithUnit("{timeout}"),
@@ -138,7 +131,7 @@ func (o *observer) register(meter metric.Meter) (metric.Registration, error) {
 		metric.WithDescription("Buckets of a level of the wheel that have timeouts.")); err != nil {
 		return nil, err
 	}
-	return meter.RegisterCallback(o.observe, append(all, o.armed, o.late, o.levelTimeouts, o.levelOccupied)...)
+	return meter.RegisterCallback(o.observe, append(all, o.armed, o.levelTimeouts, o.levelOccupied)...)
 }
 
 // observe is called by each reader that collects.
@@ -148,7 +141,6 @@ func (o *observer) observe(_ context.Context, to metric.Observer) error {
 		to.ObserveInt64(o.numbers[i], in.of(&st), o.attributes)
 	}
 	to.ObserveInt64(o.armed, int64(raise(&o.accepted, st.Accepted)), o.attributes)
-	to.ObserveFloat64(o.late, st.Lateness.Sum().Seconds(), o.attributes)
 	for i, l := range st.Levels {
 		level := with(o.name, levelKey.Int(i))
 		to.ObserveInt64(o.levelTimeouts, int64(l.Timeouts), level)

@@ -42,10 +42,6 @@ func collected(t *testing.T, reader metric.Reader) (values map[string]map[attrib
 				for _, p := range data.DataPoints {
 					points[p.Attributes] = float64(p.Value)
 				}
-			case metricdata.Sum[float64]:
-				for _, p := range data.DataPoints {
-					points[p.Attributes] = p.Value
-				}
 			default:
 				t.Errorf("%s is a %T", m.Name, data)
 			}
@@ -60,29 +56,27 @@ func requireStats(t *testing.T, reader metric.Reader, name string, timer *hashed
 	t.Helper()
 	values, _ := collected(t, reader)
 	st := timer.Stats()
-	key := attribute.NewSet(attribute.String("hashedwheel.timer", name))
+	key := attribute.NewSet(attribute.String("timer", name))
 	for metric, want := range map[string]float64{
-		"timeout.pending":  float64(st.Pending),
-		"timeout.queued":   float64(st.Queued),
-		"timeout.accepted": float64(st.Accepted),
-		"timeout.expired":  float64(st.Expired),
-		"timeout.canceled": float64(st.Canceled),
-		"timeout.returned": float64(st.Returned),
-		"timeout.rejected": float64(st.Rejected),
-		"task.running":     float64(st.Running),
-		"task.unsubmitted": float64(st.Unsubmitted),
-		"panics":           float64(st.Panics),
-		"wakeups":          float64(st.Wakeups),
-		"runners":          float64(st.Runners),
-		"lateness.count":   float64(st.Lateness.Count()),
-		"lateness.sum":     st.Lateness.Sum().Seconds(),
+		"timeouts.pending":  float64(st.Pending),
+		"timeouts.queued":   float64(st.Queued),
+		"timeouts.accepted": float64(st.Accepted),
+		"timeouts.expired":  float64(st.Expired),
+		"timeouts.canceled": float64(st.Canceled),
+		"timeouts.returned": float64(st.Returned),
+		"timeouts.rejected": float64(st.Rejected),
+		"tasks.running":     float64(st.Running),
+		"tasks.unsubmitted": float64(st.Unsubmitted),
+		"panics":            float64(st.Panics),
+		"wakeups":           float64(st.Wakeups),
+		"runners":           float64(st.Runners),
 	} {
 		got, ok := values["hashedwheel."+metric][key]
 		require.True(t, ok, metric)
 		require.Equal(t, want, got, metric)
 	}
 	for level, l := range st.Levels {
-		key := attribute.NewSet(attribute.String("hashedwheel.timer", name), attribute.Int("hashedwheel.level", level))
+		key := attribute.NewSet(attribute.String("timer", name), attribute.Int("level", level))
 		require.EqualValues(t, l.Timeouts, values["hashedwheel.level.timeouts"][key])
 		require.EqualValues(t, l.Occupied, values["hashedwheel.level.occupied_buckets"][key])
 	}
@@ -151,7 +145,7 @@ func TestNamesAndUnits(t *testing.T) {
 	_, err = Register(metric.NewMeterProvider(metric.WithReader(reader)), timer)
 	require.NoError(t, err)
 	_, units := collected(t, reader)
-	require.Len(t, units, len(instruments)+4)
+	require.Len(t, units, len(instruments)+3)
 	for name, unit := range units {
 		require.Regexp(t, regexp.MustCompile(`^hashedwheel(\.[a-z][a-z_]*)+$`), name)
 		require.NotRegexp(t, `total|seconds`, name)
@@ -170,7 +164,7 @@ func TestAcceptedNeverGoesBack(t *testing.T) {
 	require.NoError(t, err)
 	accepted := func() float64 {
 		values, _ := collected(t, reader)
-		return values["hashedwheel.timeout.accepted"][attribute.NewSet(timerKey.String("x"))]
+		return values["hashedwheel.timeouts.accepted"][attribute.NewSet(timerKey.String("x"))]
 	}
 	require.EqualValues(t, 1, accepted())
 	o.accepted.Store(3) // as if two timeouts were taken back since the last collection
@@ -191,5 +185,5 @@ func TestSameNameIsAddedUp(t *testing.T) {
 		}
 	}
 	values, _ := collected(t, reader)
-	require.EqualValues(t, 6, values["hashedwheel.timeout.pending"][attribute.NewSet(timerKey.String("rpc"))])
+	require.EqualValues(t, 6, values["hashedwheel.timeouts.pending"][attribute.NewSet(timerKey.String("rpc"))])
 }

@@ -26,7 +26,7 @@ import (
 const scope = "github.com/hashedwheel/hashedwheel/metrics/otel/lateness"
 
 // A Producer has a histogram for each of its timers: the metric hashedwheel.lateness, in seconds, with the
-// timer's name as the attribute hashedwheel.timer. The bounds are those of Histogram.Buckets.
+// timer's name as the attribute timer. The bounds are those of Histogram.Buckets.
 // The histograms are cumulative, whatever temporality the exporter prefers. Any goroutine may call the methods of
 // a Producer.
 type Producer struct {
@@ -61,7 +61,7 @@ func (p *Producer) Add(timer *hashedwheel.Timer) {
 	}
 	p.timers = append(p.timers, observed{
 		timer:      timer,
-		attributes: attribute.NewSet(attribute.String("hashedwheel.timer", name)),
+		attributes: attribute.NewSet(attribute.String("timer", name)),
 		start:      time.Now(),
 		before:     timer.Stats().Lateness,
 	})

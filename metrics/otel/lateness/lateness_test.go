@@ -28,7 +28,7 @@ func histograms(t *testing.T, reader metric.Reader) map[string]metricdata.Histog
 			data := m.Data.(metricdata.Histogram[float64])
 			require.Equal(t, metricdata.CumulativeTemporality, data.Temporality)
 			for _, p := range data.DataPoints {
-				name, ok := p.Attributes.Value(attribute.Key("hashedwheel.timer"))
+				name, ok := p.Attributes.Value(attribute.Key("timer"))
 				require.True(t, ok)
 				points[name.AsString()] = p
 			}
