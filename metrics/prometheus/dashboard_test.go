@@ -31,11 +31,13 @@ type dashboard struct {
 
 var (
 	metricName = regexp.MustCompile(`hashedwheel_\w+`)
+	selector   = regexp.MustCompile(`hashedwheel_\w+(\{[^}]*\})?`) // with the labels that it matches
 	labelName  = regexp.MustCompile(`\{\{(\w+)\}\}|by \(([\w, ]+)\)|(\w+)=~`)
 	variable   = regexp.MustCompile(`\$(\w+)`)
 )
 
-// Every metric, label and variable that the dashboard names exists. The dashboard shows every metric.
+// Every metric, label and variable that the dashboard names exists. The dashboard shows every metric. Each of its
+// expressions selects by the job, the instance and the timer.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("../grafana.json")
 	require.NoError(t, err)
@@ -49,9 +51,9 @@ func TestDashboard(t *testing.T) {
 	require.Eventually(t, func() bool { return timer.Stats().Levels != nil }, 10*time.Second, time.Millisecond)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(NewCollector(timer))
-	series := make(map[string]string)                 // the name of the family, by the name of a series
-	known := map[string]bool{"job": true, "le": true} // labels; Prometheus adds the job
-	shown := make(map[string]bool)                    // families
+	series := make(map[string]string)                                   // the name of the family, by the name of a series
+	known := map[string]bool{"job": true, "instance": true, "le": true} // labels; Prometheus adds the first two
+	shown := make(map[string]bool)                                      // families
 	for name, family := range scrape(t, registry) {
 		shown[name] = false
 		series[name] = name
@@ -72,7 +74,7 @@ func TestDashboard(t *testing.T) {
 	for _, v := range d.Templating.List {
 		variables[v.Name] = true
 	}
-	require.Len(t, variables, 5)
+	require.Len(t, variables, 6)
 	names := 0
 	look := func(expr, where string) {
 		for _, name := range metricName.FindAllString(expr, -1) {
@@ -101,7 +103,11 @@ func TestDashboard(t *testing.T) {
 		require.NotEmpty(t, p.Targets, p.Title)
 		for _, target := range p.Targets {
 			require.Equal(t, strings.Count(target.Expr, "("), strings.Count(target.Expr, ")"), p.Title)
-			require.NotEmpty(t, metricName.FindString(target.Expr), p.Title)
+			selectors := selector.FindAllStringSubmatch(target.Expr, -1)
+			require.NotEmpty(t, selectors, p.Title)
+			for _, s := range selectors {
+				require.Equal(t, `{job=~"$job", instance=~"$instance", timer=~"$timer"}`, s[1], p.Title)
+			}
 			look(target.Expr, p.Title)
 			look(target.LegendFormat, p.Title)
 		}
