@@ -143,7 +143,7 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	s := t.queue.stripe()
 	defer s.leave()
 	if !t.queue.enter(s) {
-		t.rejected.Add(1)
+		t.refusedStopped.Add(1)
 		return false, ErrStopped
 	}
 	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
@@ -176,7 +176,7 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 	}
 	defer s.leave()
 	if !t.queue.enter(s) {
-		t.rejected.Add(1)
+		t.refusedStopped.Add(1)
 		return nil, false, ErrStopped
 	}
 	h := to.hook()
@@ -191,7 +191,7 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 			t.limit.free()
 		}
 	} else {
-		t.rejected.Add(1)
+		t.refusedFull.Add(1)
 		err = ErrTooManyPending
 	}
 	if !ok && h != nil {

@@ -535,6 +535,7 @@ func TestEmbeddedTakesASlot(t *testing.T) {
 			require.True(t, a.timeout.Cancel())
 		}
 		require.Equal(t, Stats{Accepted: 3, Canceled: 3, Rejected: 3}, outcomes(timer))
+		require.Zero(t, timer.Stats().RejectedStopped)
 	})
 }
 

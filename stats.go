@@ -14,6 +14,8 @@ type Stats struct {
 	Rejected uint64 // calls refused with ErrTooManyPending or ErrStopped
 	Panics   uint64 // calls of user code that panicked
 
+	RejectedStopped uint64 // of the calls in Rejected, those refused with ErrStopped
+
 	Unsubmitted uint64       // functions that the executor did not take, and that ran without it
 	Wakeups     uint64       // how often the timer has started a goroutine at a tick
 	Runners     int          // goroutines of the timer for tasks and other user code
@@ -34,7 +36,8 @@ func (t *Timer) Stats() Stats {
 	st := t.counts()
 	st.Queued = t.queue.length(&t.worker)
 	st.Running, st.Runners = t.running()
-	st.Rejected = t.rejected.Load()
+	st.RejectedStopped = t.refusedStopped.Load()
+	st.Rejected = st.RejectedStopped + t.refusedFull.Load()
 	st.Panics = t.panics.Load()
 	if t.executor != nil {
 		st.Unsubmitted = t.executor.Unsubmitted()

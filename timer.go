@@ -44,8 +44,9 @@ type Timer struct {
 	allTaken chan struct{} // closed when Stop has taken all timeouts
 	allTold  chan struct{} // closed when Stop has also notified the own tasks
 	returned atomic.Uint64
-	rejected atomic.Uint64
 	panics   atomic.Uint64
+
+	refusedFull, refusedStopped atomic.Uint64
 
 	lateness recorder
 
@@ -104,7 +105,7 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	*word = pendingAt(*word|queued|fresh, tick)
 	s := t.queue.stripe()
 	if !t.limit.take() {
-		t.rejected.Add(1)
+		t.refusedFull.Add(1)
 		return nil, ErrTooManyPending
 	}
 	if s.armed.Add(1)%pruneEvery == 0 {
@@ -114,7 +115,7 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	if !ok {
 		s.armed.Add(^uint64(0))
 		t.limit.free()
-		t.rejected.Add(1)
+		t.refusedStopped.Add(1)
 		return nil, ErrStopped
 	}
 	if !alone {

@@ -245,10 +245,13 @@ func TestMaxPending(t *testing.T) {
 		fill()
 
 		require.EqualValues(t, 5, timer.Stats().Rejected)
+		require.Zero(t, timer.Stats().RejectedStopped)
 		require.Len(t, timer.Stop(), 3)
 		require.Zero(t, timer.slotsInUse())
 		_, err = timer.AfterFunc(time.Second, nop)
 		require.ErrorIs(t, err, ErrStopped)
+		require.EqualValues(t, 6, timer.Stats().Rejected)
+		require.EqualValues(t, 1, timer.Stats().RejectedStopped)
 		require.Zero(t, timer.slotsInUse())
 	})
 }

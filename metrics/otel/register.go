@@ -29,6 +29,8 @@ const (
 	timerKey = attribute.Key("timer")
 	levelKey = attribute.Key("level")
 
+	reasonKey = attribute.Key("reason") // why a call was refused
+
 	unnamed = "timer" // the name of a timer without a name, as in profiles
 )
 
@@ -52,8 +54,6 @@ var instruments = []instrument{
 		func(st *hashedwheel.Stats) int64 { return int64(st.Canceled) }},
 	{"timeouts.returned", "{timeout}", "Timeouts that were handed back by Stop.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Returned) }},
-	{"timeouts.rejected", "{timeout}", "Calls that were refused: too many timeouts pending, or the timer stopped.", true,
-		func(st *hashedwheel.Stats) int64 { return int64(st.Rejected) }},
 	{"tasks.running", "{task}", "Tasks that have been started and have not returned.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Running) }},
 	{"tasks.unsubmitted", "{task}", "Tasks that the executor did not take.", true,
@@ -76,7 +76,6 @@ func Register(provider metric.MeterProvider, timer *hashedwheel.Timer) (metric.R
 		name = unnamed
 	}
 	o := &observer{timer: timer, name: timerKey.String(name)}
-	o.attributes = with(o.name)
 	return o.register(provider.Meter(scope))
 }
 
@@ -87,12 +86,11 @@ func with(attributes ...attribute.KeyValue) metric.ObserveOption {
 
 // An observer observes one timer.
 type observer struct {
-	timer      *hashedwheel.Timer
-	name       attribute.KeyValue
-	attributes metric.ObserveOption
+	timer *hashedwheel.Timer
+	name  attribute.KeyValue
 
 	numbers                      []metric.Int64Observable // of instruments
-	armed                        metric.Int64ObservableCounter
+	armed, refused               metric.Int64ObservableCounter
 	levelTimeouts, levelOccupied metric.Int64ObservableUpDownCounter
 
 	// The greatest value observed so far. Stats.Accepted may go back by a few, because a repeating timeout
@@ -104,7 +102,7 @@ type observer struct {
 // callback.
 func (o *observer) register(meter metric.Meter) (metric.Registration, error) {
 	var err error
-	all := make([]metric.Observable, 0, len(instruments)+3)
+	all := make([]metric.Observable, 0, len(instruments)+4)
 	for _, in := range instruments {
 		var number metric.Int64Observable
 		name, unit, description := "hashedwheel."+in.name, metric.WithUnit(in.unit), metric.WithDescription(in.description)
@@ -123,6 +121,10 @@ func (o *observer) register(meter metric.Meter) (metric.Registration, error) {
 		metric.WithDescription("Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task.")); err != nil {
 		return nil, err
 	}
+	if o.refused, err = meter.Int64ObservableCounter("hashedwheel.timeouts.rejected", metric.WithUnit("{timeout}"),
+		metric.WithDescription("Calls that were refused, because too many timeouts were pending (full) or the timer was stopped.")); err != nil {
+		return nil, err
+	}
 	if o.levelTimeouts, err = meter.Int64ObservableUpDownCounter("hashedwheel.level.timeouts", metric.WithUnit("{timeout}"),
 		metric.WithDescription("Timeouts in the buckets of a level of the wheel.")); err != nil {
 		return nil, err
@@ -131,16 +133,19 @@ func (o *observer) register(meter metric.Meter) (metric.Registration, error) {
 		metric.WithDescription("Buckets of a level of the wheel that have timeouts.")); err != nil {
 		return nil, err
 	}
-	return meter.RegisterCallback(o.observe, append(all, o.armed, o.levelTimeouts, o.levelOccupied)...)
+	return meter.RegisterCallback(o.observe, append(all, o.armed, o.refused, o.levelTimeouts, o.levelOccupied)...)
 }
 
 // observe is called by each reader that collects.
 func (o *observer) observe(_ context.Context, to metric.Observer) error {
 	st := o.timer.Stats()
+	own := with(o.name)
 	for i, in := range instruments {
-		to.ObserveInt64(o.numbers[i], in.of(&st), o.attributes)
+		to.ObserveInt64(o.numbers[i], in.of(&st), own)
 	}
-	to.ObserveInt64(o.armed, int64(raise(&o.accepted, st.Accepted)), o.attributes)
+	to.ObserveInt64(o.armed, int64(raise(&o.accepted, st.Accepted)), own)
+	to.ObserveInt64(o.refused, int64(st.Rejected-st.RejectedStopped), with(o.name, reasonKey.String("full")))
+	to.ObserveInt64(o.refused, int64(st.RejectedStopped), with(o.name, reasonKey.String("stopped")))
 	for i, l := range st.Levels {
 		level := with(o.name, levelKey.Int(i))
 		to.ObserveInt64(o.levelTimeouts, int64(l.Timeouts), level)

@@ -64,7 +64,6 @@ func requireStats(t *testing.T, reader metric.Reader, name string, timer *hashed
 		"timeouts.expired":  float64(st.Expired),
 		"timeouts.canceled": float64(st.Canceled),
 		"timeouts.returned": float64(st.Returned),
-		"timeouts.rejected": float64(st.Rejected),
 		"tasks.running":     float64(st.Running),
 		"tasks.unsubmitted": float64(st.Unsubmitted),
 		"panics":            float64(st.Panics),
@@ -74,6 +73,12 @@ func requireStats(t *testing.T, reader metric.Reader, name string, timer *hashed
 		got, ok := values["hashedwheel."+metric][key]
 		require.True(t, ok, metric)
 		require.Equal(t, want, got, metric)
+	}
+	for reason, want := range map[string]uint64{"full": st.Rejected - st.RejectedStopped, "stopped": st.RejectedStopped} {
+		key := attribute.NewSet(attribute.String("timer", name), attribute.String("reason", reason))
+		got, ok := values["hashedwheel.timeouts.rejected"][key]
+		require.True(t, ok, reason)
+		require.EqualValues(t, want, got, reason)
 	}
 	for level, l := range st.Levels {
 		key := attribute.NewSet(attribute.String("timer", name), attribute.Int("level", level))
@@ -120,8 +125,14 @@ func TestRegister(t *testing.T) {
 		requireStats(t, reader, "timer", other)
 
 		require.Len(t, rpc.Stop(), 30)
+		for range 2 {
+			_, err = rpc.AfterFunc(0, nop)
+			require.ErrorIs(t, err, hashedwheel.ErrStopped)
+		}
 		st = requireStats(t, reader, "rpc", rpc)
 		require.EqualValues(t, 30, st.Returned)
+		require.EqualValues(t, 3, st.Rejected)
+		require.EqualValues(t, 2, st.RejectedStopped)
 
 		require.NoError(t, first.Unregister())
 		requireStats(t, reader, "timer", other)
@@ -145,7 +156,7 @@ func TestNamesAndUnits(t *testing.T) {
 	_, err = Register(metric.NewMeterProvider(metric.WithReader(reader)), timer)
 	require.NoError(t, err)
 	_, units := collected(t, reader)
-	require.Len(t, units, len(instruments)+3)
+	require.Len(t, units, len(instruments)+4)
 	for name, unit := range units {
 		require.Regexp(t, regexp.MustCompile(`^hashedwheel(\.[a-z][a-z_]*)+$`), name)
 		require.NotRegexp(t, `total|seconds`, name)
@@ -159,7 +170,7 @@ func TestAcceptedNeverGoesBack(t *testing.T) {
 	_, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	reader := metric.NewManualReader()
-	o := &observer{timer: timer, attributes: with(timerKey.String("x"))}
+	o := &observer{timer: timer, name: timerKey.String("x")}
 	_, err = o.register(metric.NewMeterProvider(metric.WithReader(reader)).Meter(scope))
 	require.NoError(t, err)
 	accepted := func() float64 {

@@ -45,8 +45,6 @@ var metrics = []metric{
 		func(st *hashedwheel.Stats) float64 { return float64(st.Canceled) }},
 	{"timeouts_returned_total", "Timeouts that were handed back by Stop.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Returned) }},
-	{"timeouts_rejected_total", "Calls that were refused: too many timeouts pending, or the timer stopped.", counter,
-		func(st *hashedwheel.Stats) float64 { return float64(st.Rejected) }},
 	{"tasks_running", "Tasks that have been started and have not returned.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Running) }},
 	{"tasks_unsubmitted_total", "Tasks that the executor did not take.", counter,
@@ -64,7 +62,8 @@ var metrics = []metric{
 type Collector struct {
 	timer                                *hashedwheel.Timer
 	descs                                []*prometheus.Desc // of metrics
-	acceptedDesc, latenessDesc           *prometheus.Desc
+	acceptedDesc, rejectedDesc           *prometheus.Desc
+	latenessDesc                         *prometheus.Desc
 	levelTimeoutsDesc, levelOccupiedDesc *prometheus.Desc
 
 	// The greatest value collected so far. Stats.Accepted may go back by a few, because a repeating timeout
@@ -86,6 +85,7 @@ func NewCollector(timer *hashedwheel.Timer) *Collector {
 	c := &Collector{
 		timer:             timer,
 		acceptedDesc:      desc("timeouts_accepted_total", "Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task."),
+		rejectedDesc:      desc("timeouts_rejected_total", "Calls that were refused, because too many timeouts were pending (full) or the timer was stopped.", "reason"),
 		latenessDesc:      desc("lateness_seconds", "How late tasks were started after the tick at which they were due. Of tasks that are due together, one in 64 is measured, or each with an executor."),
 		levelTimeoutsDesc: desc("level_timeouts", "Timeouts in the buckets of a level of the wheel.", "level"),
 		levelOccupiedDesc: desc("level_occupied_buckets", "Buckets of a level of the wheel that have timeouts.", "level"),
@@ -102,6 +102,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- d
 	}
 	ch <- c.acceptedDesc
+	ch <- c.rejectedDesc
 	ch <- c.latenessDesc
 	ch <- c.levelTimeoutsDesc
 	ch <- c.levelOccupiedDesc
@@ -114,6 +115,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(c.descs[i], m.kind, m.of(&st))
 	}
 	ch <- prometheus.MustNewConstMetric(c.acceptedDesc, counter, float64(raise(&c.accepted, st.Accepted)))
+	ch <- prometheus.MustNewConstMetric(c.rejectedDesc, counter, float64(st.Rejected-st.RejectedStopped), "full")
+	ch <- prometheus.MustNewConstMetric(c.rejectedDesc, counter, float64(st.RejectedStopped), "stopped")
 
 	buckets := make(map[float64]uint64)
 	for bound, n := range st.Lateness.Buckets() {

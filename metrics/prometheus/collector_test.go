@@ -126,10 +126,15 @@ func TestScrape(t *testing.T) {
 	requireStats(t, registry, "rpc", rpc)
 	requireStats(t, registry, "timer", timers[1])
 	require.Len(t, rpc.Stop(), 30)
+	for range 2 {
+		_, err = rpc.AfterFunc(0, nop)
+		require.ErrorIs(t, err, hashedwheel.ErrStopped)
+	}
 	st := requireStats(t, registry, "rpc", rpc)
 	require.Nil(t, st.Levels)
 	require.EqualValues(t, 30, st.Returned)
-	require.EqualValues(t, 1, st.Rejected)
+	require.EqualValues(t, 3, st.Rejected)
+	require.EqualValues(t, 2, st.RejectedStopped)
 	require.EqualValues(t, 1, st.Panics)
 	require.EqualValues(t, 3, st.Expired)
 }
@@ -151,7 +156,6 @@ func requireStats(t *testing.T, registry *prometheus.Registry, name string, time
 		"timeouts_expired_total":  float64(st.Expired),
 		"timeouts_canceled_total": float64(st.Canceled),
 		"timeouts_returned_total": float64(st.Returned),
-		"timeouts_rejected_total": float64(st.Rejected),
 		"tasks_running":           float64(st.Running),
 		"tasks_unsubmitted_total": float64(st.Unsubmitted),
 		"panics_total":            float64(st.Panics),
@@ -161,6 +165,11 @@ func requireStats(t *testing.T, registry *prometheus.Registry, name string, time
 		m := find(families, "hashedwheel_"+metric, map[string]string{"timer": name})
 		require.NotNil(t, m, metric)
 		require.Equal(t, want, value(m), metric)
+	}
+	for reason, want := range map[string]uint64{"full": st.Rejected - st.RejectedStopped, "stopped": st.RejectedStopped} {
+		m := find(families, "hashedwheel_timeouts_rejected_total", map[string]string{"timer": name, "reason": reason})
+		require.NotNil(t, m, reason)
+		require.EqualValues(t, want, value(m), reason)
 	}
 	m := find(families, "hashedwheel_lateness_seconds", map[string]string{"timer": name})
 	require.NotNil(t, m)
