@@ -26,7 +26,7 @@ func serve(ctx context.Context, listener net.Listener, timers ...*hashedwheel.Ti
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector())
 	for _, timer := range timers {
-		if err := registry.Register(promwheel.NewCollector(timer)); err != nil {
+		if err := promwheel.Register(registry, timer); err != nil {
 			return err
 		}
 	}

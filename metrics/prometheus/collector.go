@@ -2,7 +2,7 @@
 //
 //	timer, err := hashedwheel.New(hashedwheel.WithName("rpc"))
 //	...
-//	err = prometheus.Register(promwheel.NewCollector(timer))
+//	err = promwheel.Register(prometheus.DefaultRegisterer, timer)
 //
 // Every metric has the label timer, the name of the timer, so a registry takes any number of timers with
 // different names. A scrape costs what Stats costs, some microseconds. It does not wait for the timer,
@@ -10,6 +10,7 @@
 package promwheel
 
 import (
+	"fmt"
 	"strconv"
 	"sync/atomic"
 
@@ -71,14 +72,27 @@ type Collector struct {
 	accepted atomic.Uint64
 }
 
-// NewCollector returns a collector of the metrics of a timer. A registry returns an error for a second timer
-// of the same name. A timer without a name has the name "timer" here. A timer that has been stopped
-// still has its counts.
-func NewCollector(timer *hashedwheel.Timer) *Collector {
-	name := timer.Name()
-	if name == "" {
-		name = unnamed
+// Register registers a new collector of the metrics of a timer. A registry takes only one timer of each name. For
+// another one, the error says the name and wraps a prometheus.AlreadyRegisteredError.
+func Register(registerer prometheus.Registerer, timer *hashedwheel.Timer) error {
+	if err := registerer.Register(NewCollector(timer)); err != nil {
+		return fmt.Errorf("promwheel: registering a timer with the name %q: %w", nameOf(timer), err)
 	}
+	return nil
+}
+
+// nameOf returns the label of a timer.
+func nameOf(timer *hashedwheel.Timer) string {
+	if name := timer.Name(); name != "" {
+		return name
+	}
+	return unnamed
+}
+
+// NewCollector returns a collector of the metrics of a timer, which can also be unregistered. A timer without a name
+// has the name "timer" here. A timer that has been stopped still has its counts.
+func NewCollector(timer *hashedwheel.Timer) *Collector {
+	name := nameOf(timer)
 	desc := func(metric, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("hashedwheel_"+metric, help, labels, prometheus.Labels{"timer": name})
 	}

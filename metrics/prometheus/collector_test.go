@@ -92,9 +92,14 @@ func TestScrape(t *testing.T) {
 		timer := newTimer(t, hashedwheel.WithName(name), hashedwheel.WithTick(time.Millisecond), hashedwheel.WithLevels(2),
 			hashedwheel.WithMaxPending(30), hashedwheel.WithPanicHandler(func(*hashedwheel.Timeout, any, []byte) {}))
 		timers = append(timers, timer)
-		require.NoError(t, registry.Register(NewCollector(timer)))
+		require.NoError(t, Register(registry, timer))
 	}
-	require.Error(t, registry.Register(NewCollector(newTimer(t, hashedwheel.WithName("rpc")))), "the name is taken")
+	for name, label := range map[string]string{"rpc": "rpc", "": "timer"} {
+		err := Register(registry, newTimer(t, hashedwheel.WithName(name)))
+		require.EqualError(t, err, `promwheel: registering a timer with the name "`+label+
+			`": duplicate metrics collector registration attempted`)
+		require.ErrorAs(t, err, new(prometheus.AlreadyRegisteredError))
+	}
 
 	rpc := timers[0]
 	var ran sync.WaitGroup
