@@ -1,5 +1,5 @@
-// Metrics serves the metrics of two timers under load, for Prometheus to scrape. Look at serve: a program only needs a
-// collector for each timer.
+// Metrics serves the metrics of two timers under load, for Prometheus to scrape. Look at serve: a program only
+// needs to register each timer.
 package main
 
 import (

@@ -10,6 +10,7 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/metrics/otel/lateness"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 	prometheusexporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -71,6 +72,10 @@ func TestNamesInPrometheus(t *testing.T) {
 			if label.GetName() == "timer" {
 				require.Equal(t, "rpc", label.GetValue())
 			}
+		}
+		if h := family.GetMetric()[0].GetHistogram(); h != nil {
+			i := slices.IndexFunc(h.GetBucket(), func(b *dto.Bucket) bool { return b.GetUpperBound() == 0.067108863 })
+			require.GreaterOrEqual(t, i, 0, "the bound of the alert in the README of promwheel")
 		}
 		slices.Sort(labels)
 		kind := strings.ToLower(family.GetType().String())

@@ -3,7 +3,9 @@ package promwheel
 import (
 	"maps"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,4 +40,21 @@ func TestNamesInReadme(t *testing.T) {
 		got = append(got, name+" "+kind+" "+strings.Join(names, ", "))
 	}
 	require.ElementsMatch(t, want, got)
+}
+
+// Each bound that README.md gives for alerts is a value of the label le, to the digit.
+func TestBoundsInReadme(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(NewCollector(newTimer(t)))
+	var bounds []string
+	for _, b := range scrape(t, registry)["hashedwheel_lateness_seconds"].GetMetric()[0].GetHistogram().GetBucket() {
+		bounds = append(bounds, strconv.FormatFloat(b.GetUpperBound(), 'g', -1, 64))
+	}
+	inReadme := regexp.MustCompile("[`\"]([0-9]+\\.[0-9]{5,})[`\"]").FindAllStringSubmatch(string(text), -1)
+	require.Len(t, inReadme, 9, "eight in the table, and one in an alert")
+	for _, match := range inReadme {
+		require.Contains(t, bounds, match[1])
+	}
 }
