@@ -41,7 +41,8 @@ func TestNamesInPrometheus(t *testing.T) {
 
 	registry := prometheus.NewPedanticRegistry()
 	producer := lateness.NewProducer()
-	exporter, err := prometheusexporter.New(prometheusexporter.WithRegisterer(registry), prometheusexporter.WithProducer(producer))
+	exporter, err := prometheusexporter.New(prometheusexporter.WithRegisterer(registry),
+		prometheusexporter.WithProducer(producer))
 	require.NoError(t, err)
 	reader := metric.NewManualReader(metric.WithProducer(producer))
 	provider := metric.NewMeterProvider(metric.WithReader(exporter), metric.WithReader(reader))

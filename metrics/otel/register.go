@@ -122,7 +122,7 @@ func (o *observer) register(meter metric.Meter) (metric.Registration, error) {
 		return nil, err
 	}
 	if o.refused, err = meter.Int64ObservableCounter("hashedwheel.timeouts.rejected", metric.WithUnit("{timeout}"),
-		metric.WithDescription("Calls that were refused, because too many timeouts were pending (full) or the timer was stopped.")); err != nil {
+		metric.WithDescription("Calls that were refused: too many timeouts pending (full), or the timer stopped.")); err != nil {
 		return nil, err
 	}
 	if o.levelTimeouts, err = meter.Int64ObservableUpDownCounter("hashedwheel.level.timeouts", metric.WithUnit("{timeout}"),
