@@ -14,7 +14,7 @@ type Stats struct {
 	Rejected uint64 // calls refused with ErrTooManyPending or ErrStopped
 	Panics   uint64 // calls of user code that panicked
 
-	RejectedStopped uint64 // of the calls in Rejected, those refused with ErrStopped
+	RejectedStopped uint64 // calls in Rejected that were refused with ErrStopped
 
 	Unsubmitted uint64       // functions that the executor did not take, and that ran without it
 	Wakeups     uint64       // how often the timer has started a goroutine at a tick
