@@ -7,11 +7,11 @@ import (
 
 // Cancel ends a pending timeout. It returns true for exactly one caller, and then the task never starts, even if it
 // was already due. It returns false if the timeout is not pending: it was never armed, its task has been started, or
-// another Cancel or Stop has ended it. Cancel never waits, not even for a running task.
+// another Cancel or Stop has ended it. Cancel never waits, not even for a running task. A repeating timeout is pending
+// until its schedule ends: Cancel prevents all further runs, and a run in progress continues.
 //
-// After Stop has ended the timeout, Cancel is false, IsCanceled is true, and the task never starts. So test
-// Cancel() || IsCanceled() to learn that the task has not started and never will. A repeating timeout can be canceled until its
-// schedule ends, also while its task runs. Then no other run starts.
+// After Stop has ended the timeout, Cancel is false, IsCanceled is true, and the task never starts. So
+// where only one goroutine cancels the timeout, Cancel() || IsCanceled() tells that the task never starts.
 func (to *Timeout) Cancel() bool {
 	word := to.word.Load()
 	if status(word) != pending {

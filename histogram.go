@@ -16,7 +16,8 @@ const (
 	classes    = 128 // up to two hours; the last one also counts all that is longer
 )
 
-// A Histogram counts durations in classes: eight of 1,024 ns, then four for each doubling. The zero value is empty.
+// A Histogram counts durations in classes. The first eight are 1,024 ns wide. Above them, each doubling of the
+// duration has four classes. The zero value is empty.
 type Histogram struct {
 	counts [classes]uint64
 	sum    time.Duration
@@ -52,9 +53,9 @@ func (h Histogram) Count() (n uint64) {
 // Sum returns the sum of the durations, to the nanosecond.
 func (h Histogram) Sum() time.Duration { return h.sum }
 
-// Quantile returns a duration such that at least the fraction q, 0 to 1, of the durations are not longer. It returns 0
-// if there are none. The result may be too long by a quarter, or by a microsecond if that is more. Beyond two hours it is the longest
-// Duration.
+// Quantile returns a duration such that at least the fraction q, 0 to 1, of the durations are not longer. It returns
+// 0 if there are none. The result may be too long by a quarter, or by a microsecond if that is more. Beyond two hours
+// it is the longest Duration.
 func (h Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {

@@ -70,7 +70,7 @@ func WithTick(d time.Duration) Option {
 
 // WithWheelSize sets the number of buckets of each wheel: 1 to 1,048,576, rounded up to a power of two, 512 by
 // default. A turn of the wheel takes the size times the tick, and should not be much shorter than the usual delay. With
-// one level, a timeout that is more than a turn away is checked each time that others in its bucket expire.
+// one level, a timeout that is more than a turn away costs a check each time that others in its bucket expire.
 func WithWheelSize(n int) Option {
 	return func(c *config) { c.wheelSize = n }
 }
@@ -84,7 +84,7 @@ func WithLevels(n int) Option {
 }
 
 // WithMaxPending limits the number of pending timeouts to n. Arming one more fails with ErrTooManyPending. Zero, the
-// default, means no limit. No call waits for a slot. So a call may fail although a slot is just being freed.
+// default, means no limit. No call waits for a slot: one may fail while another goroutine is freeing a slot.
 //
 // A slot is free once Cancel has returned true, or the task has been started. So a Reset inside the task needs a slot
 // again, and may fail. A repeating timeout keeps its slot until it ends. To retry, use Schedule: see the example Retry.
@@ -99,12 +99,13 @@ func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }
 
-// WithExecutor has submit run the tasks. Submit may be the method of a goroutine pool. It gets a function, and must
-// see to it that this function is called once, soon, on any goroutine. The function runs one of the tasks that are
-// due, if any is left. With nil, the default, tasks run on goroutines of the timer.
+// WithExecutor has submit run the tasks. Submit may be the method of a goroutine pool. It must arrange for run to
+// be called exactly once, soon, on any goroutine. A call of run runs one due task, not a particular one, or none if
+// none is left. With nil, the default, tasks run on goroutines of the timer.
 //
-// Until its task starts, a timeout is pending. If submit returns an error or panics, the timer runs a task itself,
-// and counts it in Stats.Unsubmitted. Sleep, and the timers and tickers of package clock, run without the executor.
+// Until its task starts, a timeout is pending. If submit returns an error or panics, the timer runs one due task
+// itself, and counts it in Stats.Unsubmitted. Sleep, and the timers and tickers of package clock, run without the
+// executor.
 func WithExecutor(submit func(run func()) error) Option {
 	return func(c *config) { c.executor = submit }
 }

@@ -36,7 +36,7 @@ type Schedule interface {
 }
 
 // Schedule is like ScheduleAtFixedRate, except that the schedule says when the runs are due. A run whose time has
-// passed is due at the next tick boundary, and the schedule continues from there. When Next returns the zero Time,
+// passed is due at the next tick boundary, and Next then gets that boundary as prev. When Next returns the zero Time,
 // the timeout expires. If the first time is zero, or the schedule is nil or invalid, Schedule returns an error.
 func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	return t.repeat(t.bySchedule(task, schedule))
@@ -228,7 +228,8 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 	return false, ok
 }
 
-// Every returns a schedule with a fixed interval, which must be positive. It drops missed runs.
+// Every returns a schedule with a fixed interval, which must be positive. It drops missed
+// runs: after a stall, the interval counts from the boundary at which the next run starts.
 func Every(interval time.Duration) Schedule { return every(interval) }
 
 type every time.Duration
@@ -236,7 +237,8 @@ type every time.Duration
 func (e every) Next(prev time.Time) time.Time { return prev.Add(time.Duration(e)) }
 
 // Jitter returns a schedule that delays each run of s at random, so that many tasks do not run at once. A delay is at
-// most the fraction, 0 to 1, of the time since the run before. With Timer.Schedule the delays do not add up.
+// most the fraction, 0 to 1, of the time since the run before. The delays do not add up, because Timer.Schedule gives
+// s the time without the delay.
 func Jitter(s Schedule, fraction float64) Schedule { return &jittered{s, fraction} }
 
 type jittered struct {

@@ -9,7 +9,7 @@ type Stats struct {
 
 	Accepted uint64 // timeouts armed: new ones, ones reset when not pending, and the next runs of repeating ones
 	Expired  uint64 // tasks started
-	Canceled uint64 // timeouts ended by Cancel, and by Stop for Sleep and package clock
+	Canceled uint64 // timeouts ended by Cancel, and those of Sleep and package clock that Stop ended
 	Returned uint64 // timeouts returned by Stop
 	Rejected uint64 // calls refused with ErrTooManyPending or ErrStopped
 	Panics   uint64 // calls of user code that panicked

@@ -65,8 +65,8 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 }
 
 // NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as a delay
-// of zero. If it has a monotonic reading, which time.Now returns and Add keeps, the clock is seldom read. Any other
-// deadline is compared with the wall clock once, during the call: setting the wall clock later has no effect.
+// of zero. For a deadline with a monotonic reading, which time.Now returns and Add keeps, the clock is seldom read. A
+// deadline without one becomes a delay by the wall clock during the call: setting the wall clock later has no effect.
 func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	prepared, bits := prepareTask(task)
 	if prepared == nil {
@@ -141,7 +141,8 @@ func (t *Timer) pushFresh(s *stripe, to *Timeout, tick uint64) (alone, ok bool) 
 	return alone, ok
 }
 
-// pushAgain queues a timeout that the worker has had before, and summons the worker. Called inside the gate, or by a claiming runner.
+// pushAgain queues a timeout that the worker has had before, and summons the worker. Called inside the gate, or by a
+// claiming runner.
 func (t *Timer) pushAgain(s *stripe, to *Timeout) {
 	s.pushedAgain.Add(1)
 	s.known.push(to)

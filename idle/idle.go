@@ -18,7 +18,7 @@
 // for instance in a slow handler, and longer than its largest Write takes.
 //
 // A connection is never closed before the limit has passed since it was last active. It is closed at the
-// first tick boundary after that: less than one tick later, plus what the machine adds.
+// first tick boundary at or after that: less than one tick later, plus what the machine adds.
 //
 // # HTTP servers
 //

@@ -181,8 +181,8 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) err
 		return errNotEqual
 	}
 	if old := s.items[key]; old != nil && !old.timeout.IsExpired() {
-		// It is not alive, or Move has failed, so Stop has ended the old item, or is about to. It stays in the map. Without
-		// this, the spare item might take its place, as long as Stop has not taken that off the queue.
+		// It is not alive, or Move has failed, so Stop has ended the old item, or is about to. It stays in the map.
+		// Without this, the spare item might take its place, as long as Stop has not taken that off the queue.
 		if old.timeout.IsCanceled() {
 			_, _ = old.timeout.Reset(delay) // fails, and counts as rejected; a Move that finds Stop at work counts too
 		}
@@ -209,7 +209,8 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) err
 }
 
 // Get returns the value of a key, and reports whether the key is present. A key expires at the first tick
-// boundary at or after its deadline. After Timer.Stop, Get finds nothing.
+// boundary at or after its deadline, or later if its task must wait for WithMaxConcurrency or an executor. After
+// Timer.Stop, Get finds nothing.
 func (m *Map[K, V]) Get(key K) (V, bool) {
 	s := m.shard(key)
 	s.mu.Lock()
@@ -235,8 +236,8 @@ func (m *Map[K, V]) Touch(key K, delay time.Duration) (V, bool) {
 	return none, false
 }
 
-// Remove removes a key and returns its value. It reports whether the key was there and had not expired. If
-// so, expired is not called for it. After Timer.Stop it removes a key that was left, and returns true.
+// Remove removes a key and returns its value. If it returns true, the key was there and had not expired,
+// and expired is not called for it. After Timer.Stop it removes a key that was left, and returns true.
 func (m *Map[K, V]) Remove(key K) (V, bool) {
 	s := m.shard(key)
 	s.mu.Lock()
