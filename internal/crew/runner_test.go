@@ -149,6 +149,7 @@ func TestRemovedBeforeItRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Millisecond)
 		h.crew.Limit = 1
+		h.fed = true // so that w does not run before other waits
 		w := &task{next: func() bool { return true }}
 		other := &task{f: func() { require.True(t, w.move(canceled, waiting)) }}
 		h.add(w, other)
