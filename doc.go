@@ -1,7 +1,7 @@
 // Package hashedwheel is a timer for programs that hold very many timeouts at once and cancel most of them: a timeout
 // for each request in flight, an idle limit for each connection, retries, delayed jobs.
 //
-//	timer, err := hashedwheel.New() // one for the program
+//	timer, err := hashedwheel.New()
 //	...
 //	timeout, err := timer.AfterFunc(3*time.Second, func() { call.fail(errTimeout) })
 //	if err != nil {
@@ -24,15 +24,15 @@
 // at most two ticks. Panics of tasks are recovered and reported. A timer that only waits has
 // no goroutine, only a timer of the runtime. Within a second after the last timeout has ended it has neither.
 //
-// # What else there is
+// # More
 //
 //   - [Timer.Init] binds a Timeout in your own struct: arming it allocates nothing.
 //   - [Timer.ScheduleAtFixedRate], [Timer.ScheduleWithFixedDelay] and [Timer.Schedule] repeat a task.
 //   - A [Group] holds timeouts that end together.
 //   - [Timer.Sleep] waits for a delay or a context.
-//   - Package keyed has a map whose entries expire, and package clock the timers and tickers of package time.
+//   - Package keyed has a map whose entries expire, and package clock the timers of package time.
 //
-// docs/guide.md explains options, costs, monitoring, and tests with synctest and goleak.
+// docs/guide.md has options, costs, monitoring and tests.
 //
 // # When to use package time
 //
