@@ -42,15 +42,16 @@ func (s *server) handle(conn net.Conn) {
 	defer conn.Close()
 	heartbeat := make([]byte, 4)
 	var client uint32
+	known := false
 	for {
 		_, err := io.ReadFull(conn, heartbeat)
-		if errors.Is(err, idle.ErrIdle) {
+		if known && errors.Is(err, idle.ErrIdle) {
 			s.closed.Store(client, time.Now())
 		}
 		if err != nil {
 			return
 		}
-		client = binary.BigEndian.Uint32(heartbeat)
+		client, known = binary.BigEndian.Uint32(heartbeat), true
 	}
 }
 

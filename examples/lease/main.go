@@ -2,7 +2,7 @@
 //
 // Look at registry: each registration is a key of a keyed.Map, and Touch renews it. Then look at Run of service: it
 // registers the service again when the registry does not know it any more. The renewals of a host are a Group, so they
-// end together. File run.go lets hosts die and the registry lose its memory.
+// end together. Function run lets hosts die and the registry lose its memory.
 package main
 
 import (

@@ -46,7 +46,7 @@ func serve(ctx context.Context, listener net.Listener, timers ...*hashedwheel.Ti
 // which cancels that timeout within 50 ms. One request in a hundred has a retry instead, which takes up to 20 ms.
 func load(ctx context.Context, rpc, retry *hashedwheel.Timer, rate int) error {
 	for began, n := time.Now(), 0; retry.Sleep(ctx, retry.Tick()) == nil; {
-		for due := int(time.Since(began).Seconds() * float64(rate)); n < due; n++ {
+		for due := int(time.Since(began).Seconds() * float64(rate)); n < due && ctx.Err() == nil; n++ {
 			timeout, err1 := rpc.AfterFunc(3*time.Second, func() {})
 			reply, delay := func() { timeout.Cancel() }, rand.N(50*time.Millisecond)
 			if n%100 == 0 {

@@ -60,9 +60,9 @@ func startProgram(t *testing.T, file string) (*exec.Cmd, *bufio.Reader) {
 func TestKill(t *testing.T) {
 	file := newFile(t)
 	told := map[state]map[uint64]bool{open: {}, paid: {}, canceled: {}}
-	for range 5 {
+	for n := 0; n < 5 || len(told[paid]) == 0 || len(told[canceled]) == 0; n++ {
 		cmd, out := startProgram(t, file)
-		kill := rand.IntN(300)
+		kill := 50 + rand.IntN(250)
 		for n := 0; ; n++ {
 			if n == kill {
 				require.NoError(t, cmd.Process.Kill())
@@ -94,8 +94,6 @@ func TestKill(t *testing.T) {
 		require.NoError(t, st.db.Close())
 	}
 	require.NotEmpty(t, told[open])
-	require.NotEmpty(t, told[paid])
-	require.NotEmpty(t, told[canceled])
 
 	// After another start, without customers, all orders have ended.
 	st, had, err := openStore(file, false)

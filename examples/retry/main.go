@@ -3,7 +3,7 @@
 //
 // Look at delivery: it is the task of a timeout, and also the schedule that says when the next try is due. A delivery
 // that waits has no goroutine. A repeating timeout keeps its slot, so WithMaxPending never refuses a retry. If the task
-// called Reset instead, another timeout could take the slot meanwhile. File load.go makes the deliveries.
+// called Reset instead, another timeout could take the slot meanwhile. Function run makes the deliveries.
 package main
 
 import (
@@ -25,6 +25,8 @@ const (
 	maxWait   = time.Second
 )
 
+var errPanicked = errors.New("the try has panicked")
+
 // A delivery is a message that is sent until the service accepts it, or maxTries have failed.
 type delivery struct {
 	send  func() error
@@ -33,13 +35,16 @@ type delivery struct {
 	ended chan<- *delivery // never blocks
 }
 
-// Run makes one try.
+// Run makes one try. A try that panics has failed.
 func (d *delivery) Run(*hashedwheel.Timeout) {
 	d.tries++
+	d.err = errPanicked // unless send returns
+	defer func() {
+		if d.over() {
+			d.ended <- d
+		}
+	}()
 	d.err = d.send()
-	if d.over() {
-		d.ended <- d
-	}
 }
 
 // Next returns when the next try is due. The timer calls it before the first try and after each one.

@@ -18,6 +18,8 @@ import (
 const (
 	tick     = 10 * time.Millisecond
 	sendTime = 5 * time.Millisecond
+
+	alwaysPanics = 2000 // the failures of a delivery whose tries panic
 )
 
 var errDown = errors.New("the service is down")
@@ -28,6 +30,9 @@ func deliver(t *testing.T, timer *hashedwheel.Timer, failures int) (d *delivery,
 		at = append(at, time.Now())
 		time.Sleep(sendTime)
 		if len(at) <= failures {
+			if failures == alwaysPanics {
+				panic(errDown)
+			}
 			return errDown
 		}
 		return nil
@@ -46,6 +51,7 @@ func TestTries(t *testing.T) {
 		err             error
 	}{
 		{0, 1, nil}, {1, 2, nil}, {maxTries - 1, maxTries, nil}, {maxTries, maxTries, errDown}, {1000, maxTries, errDown},
+		{alwaysPanics, maxTries, errPanicked},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			timer, err := hashedwheel.New(hashedwheel.WithTick(tick))
