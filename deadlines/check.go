@@ -1,0 +1,231 @@
+package deadlines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A Report is what Check has found in a store.
+type Report struct {
+	Keys, Revisions                     int
+	Pending, Running, Handled, Canceled int
+	Wakeups                             int           // in the stream, also of deadlines that were canceled or moved
+	Overdue                             int           // deadlines that have come and are Pending or Running
+	MostOverdue                         time.Duration // of them, by the clock of the server
+	Faults                              int
+	FirstFaults                         []string // at most 20
+	keys                                map[string]record
+	server                              time.Time
+}
+
+const (
+	silenceLimit = 5 * time.Second // after which the reading begins again, because a server that led it is gone
+	behindLimit  = 5 * time.Second // for a replica to catch up
+)
+
+// Check reads all revisions of all records of a store, and all wake-ups. The store may be in use. A fault is a
+// deadline that was claimed or handled early by the clock of the server, was handled without a claim or changed
+// after it had ended, or is pending without a wake-up, so that no worker would get it.
+//
+// The server removes revisions after Config.Retain, and a reading finds what is there. The error is not nil if the
+// store could not be read.
+func Check(ctx context.Context, nc *nats.Conn, name string) (*Report, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("deadlines: check: %w", err)
+	}
+	for {
+		r := &Report{keys: make(map[string]record)}
+		err := r.read(ctx, js, name)
+		if err == nil || !errors.Is(err, errSilent) || ctx.Err() != nil {
+			if err != nil {
+				err = fmt.Errorf("deadlines: check %q: %w", name, err)
+			}
+			return r, err
+		}
+	}
+}
+
+var errSilent = fmt.Errorf("the servers have sent nothing for %v", silenceLimit)
+
+func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watchdog := time.AfterFunc(silenceLimit, func() { cancel(errSilent) })
+	defer watchdog.Stop()
+	defer func() {
+		if err != nil && context.Cause(ctx) == errSilent {
+			err = errSilent
+		}
+	}()
+	bucket, err := js.KeyValue(ctx, name)
+	if err != nil {
+		return err
+	}
+	watcher, err := bucket.WatchAll(ctx, jetstream.IncludeHistory(), jetstream.IgnoreDeletes())
+	if err != nil {
+		return err
+	}
+	defer watcher.Stop()
+	for reading := true; reading; {
+		select {
+		case e, ok := <-watcher.Updates():
+			if !ok {
+				return errors.Join(errors.New("the records could not be read to the end"), ctx.Err())
+			}
+			if e == nil {
+				reading = false
+				break
+			}
+			watchdog.Reset(silenceLimit)
+			r.add(e)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	watchdog.Stop()
+	wakeups, err := js.Stream(ctx, name+"-wakeups")
+	if err != nil {
+		return err
+	}
+	tokens := make(map[string]bool)
+	for _, kind := range []string{"at", "due"} {
+		prefix := name + "." + kind + "."
+		info, err := wakeups.Info(ctx, jetstream.WithSubjectFilter(prefix+"*"))
+		if err != nil {
+			return err
+		}
+		r.server = info.TimeStamp
+		for subject := range info.State.Subjects {
+			tokens[subject[len(prefix):]] = true
+		}
+	}
+	r.Wakeups = len(tokens)
+	return r.conclude(ctx, bucket, wakeups, name, tokens)
+}
+
+// add checks a revision against the one before. Revisions in between may have been removed.
+func (r *Report) add(e jetstream.KeyValueEntry) {
+	r.Revisions++
+	now, err := parseRecord(e.Value())
+	if err != nil {
+		r.fault(e.Key(), e.Revision(), "%v", err)
+		return
+	}
+	now.rev, now.stored = e.Revision(), e.Created()
+	was, known := r.keys[e.Key()]
+	r.keys[e.Key()] = now
+	fault := func(format string, args ...any) { r.fault(e.Key(), now.rev, format, args...) }
+	if now.Status == Running || now.Status == Handled {
+		if early := now.At.Sub(now.stored); early > 0 {
+			fault("%s %v early", now.Status, early)
+		}
+		if now.Attempts == 0 {
+			fault("%s without a call of the handler", now.Status)
+		}
+	}
+	if !known || was.Token != now.Token { // a Set or Move makes a new token
+		if now.ended() && known {
+			fault("%s, but its Set was never stored", now.Status)
+		}
+		return
+	}
+	switch {
+	case now.Op == was.Op && now.rev <= was.rev:
+		fault("revision %d came before it", was.rev)
+	case was.ended() && now.Status != was.Status:
+		fault("%s after it was %s", now.Status, was.Status)
+	case now.Status == Canceled && was.Status == Running:
+		fault("canceled while a handler was running")
+	case !now.At.Equal(was.At):
+		fault("its time has changed by %v without a Set", now.At.Sub(was.At))
+	case now.Attempts < was.Attempts:
+		fault("%d attempts after %d", now.Attempts, was.Attempts)
+	}
+}
+
+// conclude counts the last records, and looks for wake-ups that are missing.
+func (r *Report) conclude(ctx context.Context, bucket jetstream.KeyValue, wakeups jetstream.Stream, name string, tokens map[string]bool) error {
+	for key, last := range r.keys {
+		if last.Status == Pending || last.Status == Running {
+			if !tokens[last.Token] {
+				var err error
+				if last, err = awaitWakeup(ctx, bucket, wakeups, name, key, last); err != nil {
+					return err
+				}
+			}
+		}
+		switch last.Status {
+		case Pending, Running:
+			if late := r.server.Sub(last.At); late > 0 {
+				r.Overdue++
+				r.MostOverdue = max(r.MostOverdue, late)
+			}
+			if last.Status == Running {
+				r.Running++
+			} else {
+				r.Pending++
+			}
+			if last.rev == 0 {
+				r.fault(key, 0, "%s, but its wake-up %s is not in the stream", last.Status, last.Token)
+			}
+		case Handled:
+			r.Handled++
+		case Canceled:
+			r.Canceled++
+		default:
+			continue
+		}
+		r.Keys++
+	}
+	return nil
+}
+
+// awaitWakeup reads a record and its wake-up again, because the record may have changed between the two readings
+// or a replica may be behind. It returns the record with the revision 0 if the wake-up is missing.
+func awaitWakeup(ctx context.Context, bucket jetstream.KeyValue, wakeups jetstream.Stream, name, key string, r record) (record, error) {
+	for end := time.Now().Add(behindLimit); ; {
+		for _, kind := range []string{"at", "due"} {
+			_, err := wakeups.GetLastMsgForSubject(ctx, name+"."+kind+"."+r.Token)
+			if err == nil {
+				return r, nil
+			}
+			if !errors.Is(err, jetstream.ErrMsgNotFound) {
+				return r, err
+			}
+		}
+		e, err := bucket.Get(ctx, key)
+		if errors.Is(err, jetstream.ErrKeyNotFound) { // it ended, and was removed
+			return record{}, nil
+		}
+		if err != nil {
+			return r, err
+		}
+		now, err := parseRecord(e.Value())
+		if err != nil {
+			return r, err
+		}
+		now.rev, now.stored = e.Revision(), e.Created()
+		if now.ended() {
+			return now, nil
+		}
+		if now.Token == r.Token && time.Now().After(end) {
+			now.rev = 0
+			return now, nil
+		}
+		r = now
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (r *Report) fault(key string, revision uint64, format string, args ...any) {
+	const shown = 20
+	if r.Faults++; r.Faults <= shown {
+		r.FirstFaults = append(r.FirstFaults, fmt.Sprintf("%q, revision %d: ", key, revision)+fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,54 @@
+// Deadlinecheck reads a store of package deadlines, which may be in use, and reports what is wrong in it. It exits
+// with 1 if it finds a fault, and with 2 if it cannot read the store.
+//
+//	go run github.com/hashedwheel/hashedwheel/deadlines/cmd/deadlinecheck -nats nats://a:4222,nats://b:4222
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel/deadlines"
+	"github.com/nats-io/nats.go"
+)
+
+func main() {
+	urls := flag.String("nats", nats.DefaultURL, "`addresses` of the servers, separated by commas")
+	name := flag.String("name", "deadlines", "`name` of the store")
+	creds := flag.String("creds", "", "`file` with credentials, if the servers ask for them")
+	limit := flag.Duration("timeout", 5*time.Minute, "`time` after which the check is given up")
+	flag.Parse()
+	r, err := check(*urls, *name, *creds, *limit)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "deadlinecheck:", err)
+		os.Exit(2)
+	}
+	fmt.Printf("keys %d: pending %d, running %d, handled %d, canceled %d\n", r.Keys, r.Pending, r.Running, r.Handled, r.Canceled)
+	fmt.Printf("revisions %d, wake-ups %d\n", r.Revisions, r.Wakeups)
+	fmt.Printf("overdue %d, by up to %v\n", r.Overdue, r.MostOverdue.Round(time.Millisecond))
+	fmt.Printf("faults %d\n", r.Faults)
+	for _, f := range r.FirstFaults {
+		fmt.Println(f)
+	}
+	if r.Faults > 0 {
+		os.Exit(1)
+	}
+}
+
+func check(urls, name, creds string, limit time.Duration) (*deadlines.Report, error) {
+	var options []nats.Option
+	if creds != "" {
+		options = append(options, nats.UserCredentials(creds))
+	}
+	nc, err := deadlines.Connect(urls, options...)
+	if err != nil {
+		return nil, err
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return deadlines.Check(ctx, nc, name)
+}

@@ -1,0 +1,2 @@
+// Package deadlines keeps deadlines that outlive the process, in NATS JetStream.
+package deadlines

@@ -1,0 +1,228 @@
+package deadlines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+)
+
+// A Set stores a wake-up in the stream first, and then the record in the bucket. The rules that connect the
+// two, whatever crashes in between:
+//
+//   - A Pending or Running record has its wake-up in the stream: the message with its token. Only a worker
+//     removes that, after the record has ended or has another token.
+//   - The record is written by a compare-and-set on the revision that was read before the wake-up was stored.
+//     A wake-up carries that revision as Prior. If the record has a later revision and another token, the
+//     compare-and-set has failed or will fail, so the worker drops the wake-up.
+//   - If the record still has the revision Prior, the Set may be about to write, or its process may have died.
+//     After a short wait the worker makes another revision of the record, so that a late Set fails and begins
+//     again, and then drops the wake-up.
+//   - A token belongs to one Prior. A Set that begins again with another revision uses another token.
+
+// Set sets the deadline of a key, with a payload for the handler. It replaces what the key had before: a
+// pending deadline is moved, and one that ended begins again. If a handler runs for the key, it is not
+// interrupted, and it is called again for the new deadline.
+//
+// A key has letters, digits and any of "-/_=.". A deadline in the past is due at once. When Set returns nil, the
+// servers have stored the deadline. After any other error it may have been stored or not, and may be set again.
+func (s *Store) Set(ctx context.Context, key string, at time.Time, payload []byte) error {
+	_, err := s.change(ctx, "set", key, at, func(record) (record, bool) {
+		return record{Status: Pending, At: at.UTC().Round(0), Payload: payload}, true
+	})
+	if err == nil {
+		s.counts.set.Add(1)
+	}
+	return err
+}
+
+// Move changes the time of a pending deadline and keeps its payload. It reports whether there was one.
+func (s *Store) Move(ctx context.Context, key string, at time.Time) (bool, error) {
+	moved, err := s.change(ctx, "move", key, at, func(old record) (record, bool) {
+		ok := old.Status == Pending
+		old.At = at.UTC().Round(0)
+		return old, ok
+	})
+	if moved {
+		s.counts.moved.Add(1)
+	}
+	return moved, err
+}
+
+// Cancel cancels a pending deadline. If it returns true, no call of the handler for that deadline begins any
+// more, on any machine. It returns false if there is no pending deadline: it was never set, has ended, or its
+// handler is running.
+func (s *Store) Cancel(ctx context.Context, key string) (bool, error) {
+	canceled, err := s.change(ctx, "cancel", key, time.Time{}, func(old record) (record, bool) {
+		ok := old.Status == Pending
+		old.Status, old.Payload = Canceled, nil
+		return old, ok
+	})
+	if canceled {
+		s.counts.canceled.Add(1)
+	}
+	return canceled, err
+}
+
+// Get returns the deadline of a key, or ErrNotFound.
+func (s *Store) Get(ctx context.Context, key string) (d Deadline, err error) {
+	err = s.try(ctx, "get", key, func(ctx context.Context) error {
+		r, err := s.load(ctx, key)
+		if err == nil && (r.rev == 0 || r.Status == void) {
+			return final{ErrNotFound}
+		}
+		d = r.deadline(key)
+		return err
+	})
+	return d, err
+}
+
+// try persists within the Timeout, and says in the error what was tried.
+func (s *Store) try(ctx context.Context, op, key string, attempt func(context.Context) error) error {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, s.cfg.Timeout, fmt.Errorf("no success in %v", s.cfg.Timeout))
+		defer cancel()
+	}
+	err := persist(ctx, attempt)
+	if err == nil || errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return fmt.Errorf("deadlines: %s %q: %w", op, key, err)
+}
+
+// change replaces the record of a key by what next makes of it, if next agrees. A change whose answer was lost
+// is recognized by its token.
+func (s *Store) change(ctx context.Context, op, key string, at time.Time, next func(record) (record, bool)) (changed bool, err error) {
+	if y := at.UTC().Year(); y < 1 || y > 9999 {
+		return false, fmt.Errorf("deadlines: %s %q: the year %d is not from 1 to 9999", op, key, y)
+	}
+	var token string
+	var prior uint64
+	err = s.try(ctx, op, key, func(ctx context.Context) error {
+		old, err := s.load(ctx, key)
+		if err != nil {
+			return err
+		}
+		if token != "" && (old.Token == token || old.Op == token) {
+			changed = true
+			return nil
+		}
+		r, ok := next(old)
+		if !ok {
+			return nil
+		}
+		if token == "" || prior != old.rev {
+			token, prior = nuid.Next(), old.rev
+		}
+		r.Op, r.By, r.rev = token, s.by, old.rev
+		if r.Status == Pending {
+			r.Token = token
+			if err := s.wake(ctx, token, wakeup{Key: key, At: r.At, Prior: prior}); err != nil {
+				return err
+			}
+		}
+		if _, err = s.save(ctx, key, r); err != nil {
+			return err
+		}
+		changed = true
+		s.withdraw(ctx, old)
+		return nil
+	})
+	return changed, err
+}
+
+// wake stores a wake-up: as a schedule, or as a message for the workers if the deadline is near. The ID makes
+// the server drop a repetition.
+func (s *Store) wake(ctx context.Context, token string, w wakeup) error {
+	msg := &nats.Msg{Subject: s.subject("due", token), Data: encode(w), Header: nats.Header{}}
+	opts := []jetstream.PublishOpt{jetstream.WithMsgID(token)}
+	if far := w.At.Add(-s.window()); far.After(s.clock.now()) {
+		opts = append(opts, jetstream.WithScheduleTarget(msg.Subject), jetstream.WithScheduleTTLNever())
+		msg.Subject = s.subject("at", token)
+		// jetstream.WithScheduleAt would drop the fraction of the second.
+		msg.Header.Set(jetstream.ScheduleHeader, "@at "+far.UTC().Format(time.RFC3339Nano))
+	}
+	_, err := s.js.PublishMsg(ctx, msg, opts...)
+	return permanent(err)
+}
+
+// withdraw removes the schedule of a record that has been replaced. This only saves memory of the server: a worker
+// drops the wake-up of such a record. So an error does not matter, and a near one is left to the workers.
+func (s *Store) withdraw(ctx context.Context, old record) {
+	if old.Status == Pending && old.At.Add(-s.window()).After(s.clock.now()) {
+		s.wakeups.Purge(ctx, jetstream.WithPurgeSubject(s.subject("at", old.Token)))
+	}
+}
+
+// load reads the record of a key. A replica that is behind may answer, so the record may be an earlier one. A later
+// compare-and-set then fails.
+func (s *Store) load(ctx context.Context, key string) (r record, err error) {
+	e, err := s.bucket.Get(ctx, key)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound): // also if it was deleted
+		return record{}, nil
+	case err != nil:
+		return record{}, permanent(err)
+	}
+	if r, err = parseRecord(e.Value()); err != nil {
+		return record{}, final{fmt.Errorf("revision %d is %w", e.Revision(), err)}
+	}
+	r.rev, r.stored = e.Revision(), e.Created()
+	return r, nil
+}
+
+// save writes a record by a compare-and-set on its revision, and returns it with the new one. A record that has
+// ended gets a time to live. The server then removes the earlier revisions, because they would come back when the
+// last one is removed.
+func (s *Store) save(ctx context.Context, key string, r record) (record, error) {
+	var ttl time.Duration
+	switch {
+	case r.Status == void:
+		ttl = voidTTL
+	case r.ended() && s.cfg.Retain > 0:
+		ttl = s.cfg.Retain
+	}
+	var err error
+	switch {
+	case r.rev == 0:
+		var opts []jetstream.KVCreateOpt
+		if ttl > 0 {
+			opts = append(opts, jetstream.KeyTTL(ttl))
+		}
+		r.rev, err = s.bucket.Create(ctx, key, r.encode(), opts...)
+	case ttl == 0:
+		r.rev, err = s.bucket.Update(ctx, key, r.encode(), r.rev)
+	default: // KeyValue.Update has no option for a time to live
+		msg := &nats.Msg{Subject: "$KV." + s.cfg.Name + "." + key, Data: r.encode(), Header: nats.Header{}}
+		msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+		var ack *jetstream.PubAck
+		ack, err = s.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(r.rev), jetstream.WithMsgTTL(ttl))
+		if err == nil {
+			r.rev = ack.Sequence
+		}
+	}
+	return r, permanent(err)
+}
+
+// voidTTL is how long a key stays void. It is longer than any Set waits between its wake-up and its record.
+const voidTTL = time.Hour
+
+// permanent marks errors that another attempt would not mend.
+func permanent(err error) error {
+	if errors.Is(err, jetstream.ErrInvalidKey) || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrConnectionClosed) {
+		return final{err}
+	}
+	return err
+}
+
+// isConflict reports whether a compare-and-set failed because the revision was not the last one.
+func isConflict(err error) bool {
+	var api *jetstream.APIError
+	return errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) &&
+		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}

@@ -1,0 +1,308 @@
+package deadlines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+)
+
+// A Config describes a store. The zero value of a field means its default.
+type Config struct {
+	// Name of the store on the servers: letters, digits, "-" and "_". The default is "deadlines".
+	Name string
+	// Lease is how long a worker may be silent before the server gives its deadlines to another one. It is kept
+	// with the store. The default is that of the store, or 5 s if Open makes the store. At least 1 s.
+	Lease time.Duration
+	// Replicas is the number of servers that keep the store: 1, 3 or 5. It is kept with the store. The default
+	// is that of the store. If Open makes the store, it is 3 on a cluster, and 1 on a single server. Open
+	// refuses to use one replica on a cluster unless Replicas is 1.
+	Replicas int
+	// Retain is how long a deadline that was handled or canceled can be read by Get. The default is 24 h, the
+	// least is 1 s. If it is negative, the store keeps each for ever, with up to 64 revisions.
+	Retain time.Duration
+	// Timeout bounds a call of Set, Move, Cancel or Get whose context has no deadline. The default is 10 s.
+	Timeout time.Duration
+	// Concurrency is how many handlers a call of Work runs at a time. The default is 64.
+	Concurrency int
+	// MinBackoff is the mean delay before the second call of a handler that failed. It doubles with each call,
+	// up to MaxBackoff. Each delay is random, from half to one and a half of that. The defaults are 1 s and 5 min.
+	MinBackoff, MaxBackoff time.Duration
+	// Logger receives what an operator should know. The default is slog.Default().
+	Logger *slog.Logger
+}
+
+const (
+	history      = 64              // revisions of a key, the most that JetStream keeps
+	markerTTL    = time.Second     // of the marker that replaces a key whose TTL is over; no TTL may be shorter
+	requestLimit = 2 * time.Second // for one request; the election of a leader may take longer
+	startLimit   = 30 * time.Second
+	consumerName = "workers"
+	leaseKey     = "hashedwheel-lease" // in the metadata of the bucket
+)
+
+var (
+	// ErrMismatch is wrapped by the error of Open if the store has other settings, or unsafe ones.
+	ErrMismatch = errors.New("deadlines: the store has other settings")
+	// ErrNotFound is returned by Get for a key that was never set, or has been removed after Config.Retain.
+	ErrNotFound = errors.New("deadlines: not found")
+)
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+func (c Config) withDefaults() (Config, error) {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	if c.Name == "" {
+		c.Name = "deadlines"
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = 64
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	def(&c.Retain, 24*time.Hour)
+	def(&c.Timeout, 10*time.Second)
+	def(&c.MinBackoff, time.Second)
+	def(&c.MaxBackoff, max(c.MinBackoff, 5*time.Minute))
+	switch {
+	case !validName.MatchString(c.Name):
+		return c, fmt.Errorf("deadlines: name %q: only letters, digits, - and _ are allowed", c.Name)
+	case c.Lease != 0 && c.Lease < time.Second:
+		return c, fmt.Errorf("deadlines: lease %v: it must be at least 1s", c.Lease)
+	case c.Replicas != 0 && c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5:
+		return c, fmt.Errorf("deadlines: %d replicas: only 1, 3 and 5 are allowed", c.Replicas)
+	case c.Retain > 0 && c.Retain < time.Second:
+		return c, fmt.Errorf("deadlines: retain %v: it must be at least 1s, or negative", c.Retain)
+	case c.Timeout < 0, c.Concurrency < 0, c.MinBackoff < 0, c.MaxBackoff < c.MinBackoff:
+		return c, fmt.Errorf("deadlines: negative setting, or MaxBackoff < MinBackoff: %+v", c)
+	}
+	return c, nil
+}
+
+// Connect connects to servers, such as "nats://a:4222,nats://b:4222", with the options that Open expects: the
+// connection is made again whenever it is lost, for ever, and a silent server is noticed after six seconds. The
+// other options may add credentials or TLS.
+func Connect(urls string, options ...nats.Option) (*nats.Conn, error) {
+	safe := []nats.Option{
+		nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
+		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2),
+	}
+	return nats.Connect(urls, append(safe, options...)...)
+}
+
+// A Store is a set of deadlines on the servers. Any number of goroutines, processes and machines may use it.
+type Store struct {
+	cfg      Config // with its defaults, and the lease of the store
+	by       string // names this process in records
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	bucket   jetstream.KeyValue
+	records  jetstream.Stream // of the bucket
+	wakeups  jetstream.Stream
+	id       string // names this process on the servers
+	working  atomic.Int64 // calls of Work
+	clock    clock
+	health   health
+	counts   counts
+	ctx      context.Context // done after Close
+	cancel   context.CancelFunc
+	watchers sync.WaitGroup
+}
+
+// Open returns the store of a connection, and makes it if there is none. It refuses a store with other settings
+// with an error that wraps ErrMismatch. It tries for 30 s, or until ctx is done, while servers are not ready.
+func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("deadlines: %w", err)
+	}
+	host, _ := os.Hostname()
+	id := nuid.Next()
+	s := &Store{cfg: cfg, id: id, by: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), id[len(id)-6:]), nc: nc, js: js}
+	s.health.log = cfg.Logger
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	if err := persist(ctx, s.setUp); err != nil {
+		s.cancel()
+		return nil, fmt.Errorf("deadlines: open %q: %w", cfg.Name, err)
+	}
+	if nc.Opts.MaxReconnect >= 0 {
+		cfg.Logger.Warn("deadlines: the connection will be given up when the servers are away for long; see Connect",
+			"attempts", nc.Opts.MaxReconnect)
+	}
+	s.watch()
+	return s, nil
+}
+
+// Close ends the use of the store by this process. Calls of Work must have returned. The connection stays open.
+func (s *Store) Close() {
+	s.cancel()
+	s.watchers.Wait()
+}
+
+// setUp makes or verifies the bucket, the stream and its consumer, and reads the server's clock.
+func (s *Store) setUp(ctx context.Context) (err error) {
+	s.bucket, err = s.js.KeyValue(ctx, s.cfg.Name)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		s.bucket, err = s.makeBucket(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.verify(ctx); errors.Is(err, ErrMismatch) {
+		return final{err}
+	} else if err != nil {
+		return err
+	}
+	status, err := s.bucket.Status(ctx)
+	if err != nil {
+		return err
+	}
+	config := status.(*jetstream.KeyValueBucketStatus).StreamInfo().Config
+	if s.records, err = s.js.Stream(ctx, config.Name); err != nil {
+		return err
+	}
+	s.wakeups, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name:              s.cfg.Name + "-wakeups",
+		Description:       "wake-ups for the deadlines of the bucket " + s.cfg.Name,
+		Subjects:          []string{s.subject("at", "*"), s.subject("due", "*"), s.subject("probe", "*")},
+		MaxMsgsPerSubject: 1,
+		Retention:         jetstream.WorkQueuePolicy, // an acknowledged message is gone
+		Storage:           jetstream.FileStorage,
+		Replicas:          config.Replicas,
+		AllowMsgSchedules: true,
+		AllowMsgTTL:       true, // for WithScheduleTTLNever
+		Metadata:          config.Metadata,
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.makeConsumer(ctx); err != nil {
+		return err
+	}
+	return s.readClock(ctx)
+}
+
+// makeConsumer makes the consumer, if it does not exist.
+func (s *Store) makeConsumer(ctx context.Context) error {
+	_, err := s.wakeups.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable:       consumerName,
+		FilterSubject: s.subject("due", "*"),
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       s.cfg.Lease,
+		MaxDeliver:    -1,
+		MaxAckPending: -1, // no limit, because wheels hold all near deadlines unacknowledged
+	})
+	return err
+}
+
+func (s *Store) makeBucket(ctx context.Context) (jetstream.KeyValue, error) {
+	lease, replicas := s.cfg.Lease, s.cfg.Replicas
+	if lease == 0 {
+		lease = 5 * time.Second
+	}
+	if replicas == 0 {
+		replicas = 1
+		if s.nc.ConnectedClusterName() != "" {
+			replicas = 3
+		}
+	}
+	bucket, err := s.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: s.cfg.Name, Description: "deadlines", History: history, Storage: jetstream.FileStorage,
+		Replicas: replicas, LimitMarkerTTL: markerTTL, Metadata: map[string]string{leaseKey: lease.String()},
+	})
+	if err != nil && replicas > 1 {
+		err = fmt.Errorf("%d replicas need as many servers with JetStream: %w", replicas, err)
+	}
+	return bucket, err
+}
+
+// verify compares the settings of the bucket with the Config, and takes the lease from the bucket.
+func (s *Store) verify(ctx context.Context) error {
+	status, err := s.bucket.Status(ctx)
+	if err != nil {
+		return err
+	}
+	config := status.(*jetstream.KeyValueBucketStatus).StreamInfo().Config
+	lease, err := time.ParseDuration(config.Metadata[leaseKey])
+	cluster := s.nc.ConnectedClusterName()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: the bucket was made by another program, because its metadata has no %s", ErrMismatch, leaseKey)
+	case s.cfg.Lease != 0 && s.cfg.Lease != lease:
+		return fmt.Errorf("%w: its lease is %v, not %v", ErrMismatch, lease, s.cfg.Lease)
+	case s.cfg.Replicas != 0 && s.cfg.Replicas != config.Replicas:
+		return fmt.Errorf("%w: it has %d replicas, not %d", ErrMismatch, config.Replicas, s.cfg.Replicas)
+	case s.cfg.Replicas == 0 && config.Replicas < 3 && cluster != "":
+		return fmt.Errorf("%w: it has %d replica on the cluster %s, so the loss of one server loses deadlines; "+
+			"add replicas to both streams, or set Config.Replicas to 1", ErrMismatch, config.Replicas, cluster)
+	}
+	s.cfg.Lease = lease
+	s.cfg.Replicas = config.Replicas
+	return nil
+}
+
+// window is how long before a deadline a worker gets it. It is less than the lease, so a worker need not
+// prolong the lease of a deadline that it holds.
+func (s *Store) window() time.Duration { return s.cfg.Lease / 2 }
+
+func (s *Store) subject(parts ...string) string {
+	subject := s.cfg.Name
+	for _, p := range parts {
+		subject += "." + p
+	}
+	return subject
+}
+
+// A final error ends persist.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+// persist repeats an attempt until it succeeds, returns a final error, or ctx is done. The error then wraps
+// that of ctx, and the first and the last one of the attempts, because the last one may only say that time is up.
+func persist(ctx context.Context, attempt func(context.Context) error) error {
+	var first, last error
+	for delay := 10 * time.Millisecond; ; delay = min(2*delay, 500*time.Millisecond) {
+		limited, cancel := context.WithTimeout(ctx, requestLimit)
+		err := attempt(limited)
+		cancel()
+		if f := (final{}); errors.As(err, &f) {
+			return f.error
+		}
+		if err == nil {
+			return nil
+		}
+		if last = err; first == nil {
+			first = err
+		}
+		select {
+		case <-ctx.Done():
+			if first.Error() == last.Error() {
+				return fmt.Errorf("%w: %w", context.Cause(ctx), first)
+			}
+			return fmt.Errorf("%w: %w, and then %w", context.Cause(ctx), first, last)
+		case <-time.After(delay):
+		}
+	}
+}
+

@@ -1,0 +1,199 @@
+package deadlines
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Stats are the figures of a store. The counts are of this process, since Open.
+type Stats struct {
+	Held    int // deadlines that workers of this process hold and have not begun to end
+	Running int // calls of handlers that have not returned
+	Overdue int // deadlines that this process has, that have come, and whose handler has not returned nil
+
+	// Of all processes, as the server said at most a third of a lease ago: near and due deadlines that no worker
+	// has got, and those that a worker has or that wait for the next call of their handler.
+	Undelivered, Delivered int
+
+	Set, Moved, Canceled uint64
+	Handled              uint64 // handlers returned nil, and the servers have stored that
+	Failures             uint64 // handlers returned an error or panicked
+	Redelivered          uint64 // deadlines that came to this process again, after a lease, a failure or an outage
+	Retried              uint64 // requests of workers that failed and were repeated
+
+	Skew time.Duration // by which the wall clock of this machine is ahead of the server's
+}
+
+// counts are the figures that the store itself counts.
+type counts struct {
+	held, running, overdue, undelivered, delivered                         atomic.Int64
+	set, moved, canceled, handled, failures, redelivered, retried, invalid atomic.Uint64
+}
+
+// Stats returns the figures of the store. It sends no request.
+func (s *Store) Stats() Stats {
+	c := &s.counts
+	return Stats{
+		Held: int(c.held.Load()), Running: int(c.running.Load()), Overdue: int(c.overdue.Load()),
+		Undelivered: int(c.undelivered.Load()), Delivered: int(c.delivered.Load()),
+		Set: c.set.Load(), Moved: c.moved.Load(), Canceled: c.canceled.Load(), Handled: c.handled.Load(),
+		Failures: c.failures.Load(), Redelivered: c.redelivered.Load(), Retried: c.retried.Load(),
+		Skew: s.clock.skew(time.Now()),
+	}
+}
+
+// Figures yields the figures of Stats with their names as metrics. The adapters for Prometheus and OpenTelemetry
+// take it as it is, without knowing this package.
+func (s *Store) Figures(yield func(name, help string, counter bool, value float64)) {
+	st := s.Stats()
+	gauge := func(name string, v float64, help string) { yield(name, help, false, v) }
+	counter := func(name string, v uint64, help string) { yield(name, help, true, float64(v)) }
+	gauge("held", float64(st.Held), "Deadlines that workers of this process hold.")
+	gauge("handlers_running", float64(st.Running), "Calls of handlers that have not returned.")
+	gauge("overdue", float64(st.Overdue), "Deadlines of this process that have come and whose handler has not returned nil.")
+	gauge("undelivered", float64(st.Undelivered), "Near and due deadlines of all processes that no worker has got.")
+	gauge("delivered", float64(st.Delivered), "Deadlines of all processes that a worker has, or that wait for their next attempt.")
+	gauge("clock_skew_seconds", st.Skew.Seconds(), "How far the clock of this machine is ahead of the server's.")
+	counter("set", st.Set, "Deadlines that were set.")
+	counter("moved", st.Moved, "Pending deadlines that were moved.")
+	counter("canceled", st.Canceled, "Pending deadlines that were canceled.")
+	counter("handled", st.Handled, "Deadlines whose handler returned nil.")
+	counter("failures", st.Failures, "Calls of handlers that returned an error or panicked.")
+	counter("redelivered", st.Redelivered, "Deadlines that came to this process again.")
+	counter("retried", st.Retried, "Requests of workers that failed and were repeated.")
+}
+
+// watch starts the goroutines that run until Close: one reads the server's clock, and one logs what happens to
+// the connection.
+func (s *Store) watch() {
+	log := s.cfg.Logger.With("store", s.cfg.Name)
+	s.health.log = log
+	if old := s.nc.ErrorHandler(); true {
+		s.nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
+			if s.ctx.Err() == nil {
+				log.Warn("deadlines: error of the connection", "err", err)
+			}
+			if old != nil {
+				old(nc, sub, err)
+			}
+		})
+	}
+	changes := s.nc.StatusChanged(nats.CONNECTED, nats.DISCONNECTED, nats.CLOSED)
+	s.watchers.Go(func() {
+		defer s.nc.RemoveStatusListener(changes)
+		for {
+			select {
+			case status := <-changes:
+				switch status {
+				case nats.CONNECTED:
+					log.Info("deadlines: connected again", "url", s.nc.ConnectedUrlRedacted())
+				case nats.CLOSED:
+					log.Error("deadlines: the connection is closed, and nothing moves any more", "err", s.nc.LastError())
+				default:
+					log.Warn("deadlines: disconnected", "err", s.nc.LastError())
+				}
+			case <-s.ctx.Done():
+				return
+			}
+		}
+	})
+	s.watchers.Go(func() {
+		tick := time.NewTicker(s.cfg.Lease / 3)
+		defer tick.Stop()
+		for off := false; ; {
+			select {
+			case <-tick.C:
+			case <-s.ctx.Done():
+				return
+			}
+			ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
+			err := s.readClock(ctx)
+			if err == nil && s.working.Load() > 0 {
+				err = s.probe(ctx)
+			}
+			cancel()
+			s.health.report(err)
+			was := off
+			if off = s.clockOff(); off && !was {
+				log.Error("deadlines: the clocks differ by more than a lease, so the workers here have stopped acting",
+					"ahead", s.clock.skew(time.Now()), "lease", s.cfg.Lease)
+			} else if was && !off {
+				log.Info("deadlines: the clocks agree again, and the workers act")
+			}
+		}
+	})
+}
+
+// readClock asks the leaders of the two streams for the time and the backlog. The leader of the bucket stamps the
+// records, so its clock counts.
+func (s *Store) readClock(ctx context.Context) error {
+	sent := time.Now()
+	info, err := s.records.Info(ctx)
+	if err != nil {
+		return err
+	}
+	s.clock.set(info.TimeStamp, sent, time.Now())
+	consumer, err := s.wakeups.Consumer(ctx, consumerName)
+	if err != nil {
+		return err
+	}
+	s.counts.undelivered.Store(int64(consumer.CachedInfo().NumPending))
+	s.counts.delivered.Store(int64(consumer.CachedInfo().NumAckPending))
+	return nil
+}
+
+// probe stores a message that nobody reads. If the disk is full, schedules do not become messages, and a worker
+// that waits for them would not notice.
+func (s *Store) probe(ctx context.Context) error {
+	_, err := s.js.Publish(ctx, s.subject("probe", s.id), nil, jetstream.WithMsgTTL(time.Minute))
+	return err
+}
+
+// clockOff reports whether the clock of this machine and that of the server differ by more than a lease. A handler
+// that reads the clock would be misled, so the workers do not act.
+func (s *Store) clockOff() bool {
+	return s.clock.skew(time.Now()).Abs() > s.cfg.Lease
+}
+
+// A health logs when the requests of this process have failed for a while, and when they succeed again.
+type health struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	since  time.Time // of the first failure after a success; zero if there is none
+	logged time.Time // the last time that it was logged, or zero
+}
+
+const (
+	sickAfter = 5 * time.Second  // the failures that are logged
+	sickEvery = 30 * time.Second // how often they are logged again
+)
+
+// report says how a request ended.
+func (h *health) report(err error) { h.reportAt(err, time.Now()) }
+
+func (h *health) reportAt(err error, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		if !h.logged.IsZero() {
+			h.log.Info("deadlines: deadlines are ended again", "after", now.Sub(h.since).Round(time.Second))
+		}
+		h.since, h.logged = time.Time{}, time.Time{}
+		return
+	}
+	if h.since.IsZero() {
+		h.since = now
+	}
+	if now.Sub(h.since) >= sickAfter && (h.logged.IsZero() || now.Sub(h.logged) >= sickEvery) {
+		h.logged = now
+		h.log.Error(fmt.Sprintf("deadlines: cannot end deadlines for %v", now.Sub(h.since).Round(time.Second)), "because", err)
+	}
+}

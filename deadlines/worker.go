@@ -1,0 +1,401 @@
+package deadlines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A Handler is called at or after a deadline, by the clock of the server, and never before. If it returns nil, the
+// deadline is handled. If it returns an error or panics, it is called again, by some worker, after a delay that
+// grows. To give up, it returns nil.
+//
+// It may be called more than once for a deadline, and by two machines at a time if the first one lost its lease.
+// So what it does must be safe to repeat. ctx is done when the worker stops. If the handler then returns an error,
+// another worker calls it at once.
+type Handler func(ctx context.Context, d Deadline) error
+
+const (
+	tick      = 10 * time.Millisecond
+	maxHeld   = 100_000                // by a worker; others get the rest
+	stopLimit = 5 * time.Second        // for storing how the last handlers ended
+	grace     = 2 * time.Second        // for a Set between its wake-up and its record
+	again     = 100 * time.Millisecond // until a request that failed is repeated, at least
+
+	pullHeartbeat = 500 * time.Millisecond // a lost leader is noticed after twice that
+	pullExpiry    = 5 * time.Second
+	pullMessages  = 256
+)
+
+// A worker gets near deadlines from the server, holds each on a wheel until it comes, and calls the handler.
+type worker struct {
+	*Store
+	handle Handler
+	ctx    context.Context // of handlers; done when the worker is to stop
+	last   context.Context // of requests; done stopLimit later
+
+	wheel *hashedwheel.Timer // near deadlines; its tasks end them
+	signs *hashedwheel.Timer // signs of life, which must not wait for tasks
+	room  chan struct{}      // a token for each deadline that came late and is not ended
+}
+
+// A held is a deadline that the server has delivered to a worker. It is the task of its timeout.
+type held struct {
+	w        *worker
+	timeout  hashedwheel.Timeout
+	msg      jetstream.Msg
+	wakeup   wakeup
+	token    string
+	delivery uint64
+	taken    time.Time
+	claiming bool // a claim may have been stored although its request failed
+	overdue  bool // it is counted as overdue
+	room     bool // it has a token of room
+}
+
+// Work calls the handler for deadlines until ctx is done. Any number of processes may call it, and each deadline
+// goes to one of them. Before it returns, it waits for its handlers, and hands the other deadlines back to the
+// servers. It returns an error only if it cannot begin.
+func (s *Store) Work(ctx context.Context, handle Handler) error {
+	w := &worker{Store: s, handle: handle, ctx: ctx, room: make(chan struct{}, 2*s.cfg.Concurrency)}
+	var err error
+	w.wheel, err = hashedwheel.New(hashedwheel.WithTick(tick), hashedwheel.WithMaxConcurrency(s.cfg.Concurrency),
+		hashedwheel.WithMaxPending(maxHeld), hashedwheel.WithName(s.cfg.Name), hashedwheel.WithLogger(s.cfg.Logger))
+	if err == nil {
+		w.signs, err = hashedwheel.New(hashedwheel.WithTick(tick), hashedwheel.WithName(s.cfg.Name+"-signs"))
+	}
+	if err != nil {
+		return fmt.Errorf("deadlines: work: %w", err)
+	}
+	s.working.Add(1)
+	defer s.working.Add(-1)
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	w.last = last
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopLimit, cancel) })()
+
+	for ctx.Err() == nil {
+		if err := w.pull(); err != nil && ctx.Err() == nil {
+			s.health.report(err)
+			s.counts.retried.Add(1)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(again + rand.N(again)):
+		}
+	}
+	left, _ := w.wheel.Shutdown(context.Background()) // waits for the handlers
+	for _, timeout := range left {
+		h := timeout.Task().(*held)
+		h.msg.Nak() // without it the next worker would get the deadline after the lease
+		h.drop()
+	}
+	w.signs.Stop()
+	s.nc.FlushTimeout(requestLimit) // if that fails, the server waits for the lease
+	return nil
+}
+
+// pull takes deadlines from the server until ctx is done, the clock is off, or an error occurs.
+func (w *worker) pull() error {
+	if w.clockOff() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, requestLimit)
+	defer cancel()
+	consumer, err := w.wakeups.Consumer(ctx, consumerName)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) { // someone has deleted it; the messages are still there
+		w.cfg.Logger.Warn("deadlines: the consumer is gone, and is made again", "store", w.cfg.Name)
+		return w.makeConsumer(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullMessages), jetstream.PullExpiry(pullExpiry),
+		jetstream.PullHeartbeat(pullHeartbeat))
+	if err != nil {
+		return err
+	}
+	// What the client has buffered is handed back, or it would wait for the end of the lease.
+	defer func() {
+		messages.Drain()
+		for {
+			msg, err := messages.Next(jetstream.NextMaxWait(requestLimit))
+			if err != nil {
+				return
+			}
+			msg.Nak()
+		}
+	}()
+	for !w.clockOff() {
+		msg, err := messages.Next(jetstream.NextContext(w.ctx))
+		if err != nil {
+			return err
+		}
+		w.take(msg)
+	}
+	return nil
+}
+
+// take takes a message from the server. It waits if the deadline has come but all handlers are busy.
+func (w *worker) take(msg jetstream.Msg) {
+	h, err := w.parse(msg)
+	if err != nil {
+		w.counts.invalid.Add(1)
+		w.cfg.Logger.Error("deadlines: a message that is not a wake-up is removed", "subject", msg.Subject(), "err", err)
+		msg.TermWithReason(err.Error()) // another delivery would fail too
+		return
+	}
+	if h.delivery > 1 {
+		w.counts.redelivered.Add(1)
+	}
+	left := h.left()
+	if left > w.window()+time.Second { // the clock of the process that set it was off
+		msg.NakWithDelay(left - w.window())
+		return
+	}
+	if left <= 0 {
+		select {
+		case w.room <- struct{}{}:
+			h.room = true
+		case <-w.ctx.Done():
+			msg.Nak()
+			return
+		}
+	}
+	w.counts.held.Add(1)
+	w.wheel.Init(&h.timeout, h)
+	h.hold(left)
+}
+
+func (w *worker) parse(msg jetstream.Msg) (*held, error) {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return nil, err
+	}
+	h := &held{w: w, msg: msg, delivery: meta.NumDelivered, taken: time.Now()}
+	h.token = msg.Subject()[strings.LastIndexByte(msg.Subject(), '.')+1:]
+	if h.wakeup, err = parseWakeup(msg.Data()); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// left returns the time until the deadline, by the clock of the server.
+func (h *held) left() time.Duration { return h.wakeup.At.Sub(h.w.clock.now()) }
+
+// hold puts the deadline on the wheel. If the worker has stopped or holds too many, another one gets it.
+func (h *held) hold(delay time.Duration) {
+	if _, err := h.timeout.Reset(max(delay, 0)); err != nil {
+		h.giveBack(again)
+	}
+}
+
+// giveBack lets the server deliver the deadline again after a delay.
+func (h *held) giveBack(delay time.Duration) {
+	if delay <= 0 {
+		h.msg.Nak()
+	} else {
+		h.msg.NakWithDelay(delay)
+	}
+	h.drop()
+}
+
+// done tells the server that the wake-up is no longer needed.
+func (h *held) done() {
+	h.msg.Ack() // if it is lost, the deadline is delivered again, and its record says that it has ended
+	h.drop()
+}
+
+// drop ends the hold. It tells the server nothing.
+func (h *held) drop() {
+	h.w.counts.held.Add(-1)
+	if h.overdue {
+		h.w.counts.overdue.Add(-1)
+	}
+	if h.room {
+		<-h.w.room
+	}
+}
+
+// Run is the task of the timeout: the deadline has probably come.
+func (h *held) Run(*hashedwheel.Timeout) {
+	w := h.w
+	if left := h.left(); left > 0 {
+		h.hold(left)
+		return
+	}
+	if w.ctx.Err() != nil || w.clockOff() {
+		h.giveBack(0)
+		return
+	}
+	if !h.overdue {
+		h.overdue = true
+		w.counts.overdue.Add(1)
+	}
+	ctx, cancel := context.WithTimeout(w.last, requestLimit)
+	defer cancel()
+	r, err := h.claim(ctx)
+	switch {
+	case err != nil && isConflict(err):
+		h.hold(0)
+	case err != nil:
+		h.retry(err)
+	case r == nil: // claim has ended the hold, or continues it
+	default:
+		h.call(*r)
+	}
+}
+
+// retry tries again soon. Meanwhile the deadline stays with this worker if the server still answers it.
+func (h *held) retry(err error) {
+	var f final
+	if errors.As(err, &f) {
+		h.w.cfg.Logger.Error("deadlines: a record cannot be read or written", "key", h.wakeup.Key, "err", err)
+		h.giveBack(h.w.cfg.MaxBackoff)
+		return
+	}
+	h.w.health.report(err)
+	h.w.counts.retried.Add(1)
+	h.msg.InProgress()
+	h.hold(again + rand.N(again))
+}
+
+// claim makes the record Running. It returns nil if there is nothing to do now.
+func (h *held) claim(ctx context.Context) (*record, error) {
+	w := h.w
+	r, err := w.load(ctx, h.wakeup.Key)
+	if err != nil {
+		return nil, err
+	}
+	switch mine := r.Token == h.token; {
+	case r.rev < h.wakeup.Prior: // a replica that is behind has answered
+		h.hold(again)
+		return nil, nil
+	case r.rev == h.wakeup.Prior && time.Since(h.taken) < grace: // Set has not written the record yet
+		h.hold(2 * tick)
+		return nil, nil
+	case r.rev == h.wakeup.Prior: // see the rules of set.go
+		if r.rev == 0 {
+			r.Status = void
+		}
+		r.Op = w.id
+		if _, err := w.save(ctx, h.wakeup.Key, r); err != nil {
+			return nil, err
+		}
+		h.done()
+		return nil, nil
+	case !mine || r.ended():
+		h.done()
+		return nil, nil
+	case r.Status == Running && r.By == w.by && r.Delivery == h.delivery && h.claiming:
+		return &r, nil // the answer to the claim was lost
+	case r.Status == Running && r.Delivery >= h.delivery: // this lease has ended, and another worker goes on
+		h.drop()
+		return nil, nil
+	}
+	h.claiming = true
+	r.Status, r.Delivery, r.By, r.Op = Running, h.delivery, w.by, w.id
+	r.Attempts++
+	r, err = w.save(ctx, h.wakeup.Key, r)
+	if err != nil {
+		return nil, err
+	}
+	w.health.report(nil)
+	return &r, nil
+}
+
+// call calls the handler, with signs of life, and stores how it ended.
+func (h *held) call(r record) {
+	w := h.w
+	h.msg.InProgress()
+	sign, err := w.signs.ScheduleAtFixedRate(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { h.msg.InProgress() }),
+		w.cfg.Lease/3, w.cfg.Lease/3)
+	if err == nil {
+		defer sign.Cancel()
+	}
+	w.counts.running.Add(1)
+	failure := w.protect(r.deadline(h.wakeup.Key))
+	w.counts.running.Add(-1)
+	if failure != nil {
+		w.counts.failures.Add(1)
+	}
+	err = persist(w.last, func(ctx context.Context) error {
+		err := h.conclude(ctx, &r, failure)
+		if err != nil && !isConflict(err) {
+			w.health.report(err)
+			w.counts.retried.Add(1)
+		} else {
+			w.health.report(nil)
+		}
+		return err
+	})
+	switch {
+	case err != nil: // the server delivers it again after the lease, and the handler is called again
+		w.cfg.Logger.Error("deadlines: it could not be stored how a handler ended", "key", h.wakeup.Key, "err", err)
+		h.drop()
+	case failure == nil:
+		w.counts.handled.Add(1)
+		h.done()
+	case w.ctx.Err() != nil:
+		h.giveBack(0)
+	default:
+		w.cfg.Logger.Warn("deadlines: a handler failed", "key", h.wakeup.Key, "attempt", r.Attempts, "err", failure)
+		h.giveBack(w.backoff(r.Attempts))
+	}
+}
+
+// protect calls the handler, and makes an error of a panic.
+func (w *worker) protect(d Deadline) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+			w.cfg.Logger.Error("deadlines: a handler panicked", "key", d.Key, "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	d.Changed = time.Time{}
+	return w.handle(w.ctx, d)
+}
+
+// conclude makes the record Handled or, after a failure, Pending. r is the record as this worker knows it. Another
+// worker may have claimed the deadline meanwhile, because the lease of this one has ended. Then a success counts
+// nevertheless, and a failure is left to the other one.
+func (h *held) conclude(ctx context.Context, r *record, failure error) error {
+	next := *r
+	next.Op, next.By = h.w.id, h.w.by
+	if next.Status = Handled; failure != nil {
+		next.Status, next.Error = Pending, failure.Error()
+	} else {
+		next.Payload = nil
+	}
+	_, err := h.w.save(ctx, h.wakeup.Key, next)
+	if err == nil {
+		return nil
+	}
+	now, loadErr := h.w.load(ctx, h.wakeup.Key)
+	switch {
+	case loadErr != nil:
+		return err
+	case now.rev > r.rev && (now.Token != h.token || now.ended() || failure != nil):
+		return nil // stored, although the answer was lost, or replaced, or another worker's
+	case now.rev > r.rev:
+		*r = now
+	}
+	return err
+}
+
+// backoff returns the delay after a number of failures.
+func (s *Store) backoff(attempts int) time.Duration {
+	d := s.cfg.MaxBackoff
+	if n := attempts - 1; n < 32 && s.cfg.MinBackoff<<n > 0 {
+		d = min(s.cfg.MinBackoff<<n, d)
+	}
+	return d/2 + rand.N(d+1)
+}
+
