@@ -10,6 +10,8 @@ import (
 // when the request was sent and the answer arrived. Between readings it follows the monotonic clock of this
 // machine, at the lower bound.
 type clock struct {
+	wall func() time.Time // the wall clock of this machine: time.Now, except in tests
+
 	mu    sync.Mutex
 	mono  time.Time // a moment of this machine, with a monotonic reading
 	lower time.Time // the earliest time that the server may have had then
@@ -27,16 +29,12 @@ func (c *clock) set(server, sent, received time.Time) {
 }
 
 // now returns the time of the server, or a little less.
-func (c *clock) now() time.Time { return c.at(time.Now()) }
-
-func (c *clock) at(local time.Time) time.Time {
+func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lower.Add(local.Sub(c.mono))
+	return c.lower.Add(time.Since(c.mono))
 }
 
 // skew returns how far the wall clock of this machine is ahead of the server's. It is negative if it is
 // behind.
-func (c *clock) skew(local time.Time) time.Duration {
-	return local.Round(0).Sub(c.at(local))
-}
+func (c *clock) skew() time.Duration { return c.wall().Round(0).Sub(c.now()) }

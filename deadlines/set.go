@@ -85,7 +85,7 @@ func (s *Store) Get(ctx context.Context, key string) (d Deadline, err error) {
 func (s *Store) try(ctx context.Context, op, key string, attempt func(context.Context) error) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, s.cfg.Timeout, fmt.Errorf("no success in %v", s.cfg.Timeout))
+		ctx, cancel = context.WithTimeout(ctx, s.cfg.Timeout)
 		defer cancel()
 	}
 	err := persist(ctx, attempt)

@@ -113,7 +113,7 @@ type Store struct {
 	bucket   jetstream.KeyValue
 	records  jetstream.Stream // of the bucket
 	wakeups  jetstream.Stream
-	id       string // names this process on the servers
+	id       string       // names this process on the servers
 	working  atomic.Int64 // calls of Work
 	clock    clock
 	health   health
@@ -137,7 +137,7 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	host, _ := os.Hostname()
 	id := nuid.Next()
 	s := &Store{cfg: cfg, id: id, by: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), id[len(id)-6:]), nc: nc, js: js}
-	s.health.log = cfg.Logger
+	s.clock.wall = time.Now
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -305,4 +305,3 @@ func persist(ctx context.Context, attempt func(context.Context) error) error {
 		}
 	}
 }
-

@@ -2,88 +2,154 @@ package deadlines
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
-func serve(t *testing.T) *server.Server {
-	srv, err := server.NewServer(&server.Options{Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
+func TestConfig(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		`name "a.b"`:                       {Name: "a.b"},
+		"lease 999ms: it must be at least": {Lease: 999 * time.Millisecond},
+		"2 replicas":                       {Replicas: 2},
+		"retain 1ms":                       {Retain: time.Millisecond},
+		"MaxBackoff":                       {MinBackoff: time.Hour, MaxBackoff: time.Second},
+		"negative":                         {Concurrency: -1},
+	} {
+		_, err := Open(t.Context(), nil, cfg)
+		require.ErrorContains(t, err, want)
+	}
+	cfg, err := Config{}.withDefaults()
+	require.NoError(t, err)
+	require.Equal(t, "deadlines", cfg.Name)
+	require.Equal(t, 24*time.Hour, cfg.Retain)
+	require.Equal(t, 10*time.Second, cfg.Timeout)
+	require.Equal(t, 64, cfg.Concurrency)
+	cfg, err = Config{MinBackoff: time.Hour}.withDefaults()
+	require.NoError(t, err)
+	require.Equal(t, time.Hour, cfg.MaxBackoff)
+}
+
+// What must agree between processes is kept with the store.
+func TestMismatch(t *testing.T) {
+	t.Parallel()
+	url := serve(t).ClientURL()
+	first := mustOpen(t, url, Config{Lease: 2 * time.Second})
+	require.Equal(t, 1, first.cfg.Replicas, "a single server keeps one")
+	same := mustOpen(t, url, Config{})
+	require.Equal(t, 2*time.Second, same.cfg.Lease)
+	require.Equal(t, 24*time.Hour, same.cfg.Retain)
+	for want, cfg := range map[string]Config{
+		"its lease is 2s, not 3s":     {Lease: 3 * time.Second},
+		"it has 1 replicas, not 3":    {Replicas: 3},
+		"was made by another program": {Name: "other"},
+	} {
+		if cfg.Name != "" {
+			_, err := first.js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: cfg.Name})
+			require.NoError(t, err)
+		}
+		_, err := Open(t.Context(), first.nc, cfg)
+		require.ErrorIs(t, err, ErrMismatch)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// On a cluster the store has three replicas. One replica is refused unless it is asked for.
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	urls := serveCluster(t, 3)
+	cfg := quick()
+	safe := mustOpen(t, urls, cfg)
+	require.Equal(t, 3, safe.cfg.Replicas)
+	for _, stream := range []jetstream.Stream{safe.records, safe.wakeups} {
+		require.Equal(t, 3, stream.CachedInfo().Config.Replicas)
+	}
+	cfg.Name, cfg.Replicas = "one", 1
+	mustOpen(t, urls, cfg)
+	cfg.Replicas = 0
+	_, err := Open(t.Context(), safe.nc, cfg)
+	require.ErrorIs(t, err, ErrMismatch)
+	require.ErrorContains(t, err, "the loss of one server loses deadlines")
+
+	cfg.Name, cfg.Replicas = "five", 5
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = Open(ctx, safe.nc, cfg)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "5 replicas need as many servers with JetStream")
+}
+
+// serveCluster starts a cluster in this process.
+func serveCluster(t *testing.T, n int) (urls string) {
+	t.Helper()
+	ports := make([]int, n)
+	var routes []string
+	for i := range n { // the servers must know all addresses before they start
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+		routes = append(routes, "nats://"+l.Addr().String())
+		l.Close()
+	}
+	var all []string
+	for i := range n {
+		srv := serveOptions(t, &server.Options{
+			StoreDir: t.TempDir(), ServerName: fmt.Sprint("s", i), Host: "127.0.0.1",
+			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: ports[i]},
+			Routes:  server.RoutesFromStr(strings.Join(routes, ",")),
+		})
+		all = append(all, srv.ClientURL())
+	}
+	return strings.Join(all, ",")
+}
+
+// Without servers Open gives up, and says why.
+func TestOpenWithoutJetStream(t *testing.T) {
+	t.Parallel()
+	srv, err := server.NewServer(&server.Options{Port: server.RANDOM_PORT, NoLog: true, NoSigs: true})
 	require.NoError(t, err)
 	srv.Start()
-	require.True(t, srv.ReadyForConnections(10*time.Second))
-	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-	return srv
+	defer srv.Shutdown()
+	nc, err := Connect(srv.ClientURL())
+	require.NoError(t, err)
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = Open(ctx, nc, Config{})
+	require.ErrorContains(t, err, `deadlines: open "deadlines"`)
+	require.ErrorIs(t, err, nats.ErrNoResponders)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-func open(t *testing.T, url string, cfg Config) *Store {
-	nc, err := Connect(url)
+// A connection that gives up some day is reported.
+func TestConnectionThatGivesUp(t *testing.T) {
+	t.Parallel()
+	var l log
+	cfg := quick()
+	cfg.Logger = l.logger()
+	nc, err := nats.Connect(serve(t).ClientURL())
 	require.NoError(t, err)
+	defer nc.Close()
 	s, err := Open(t.Context(), nc, cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() { s.Close(); nc.Close() })
-	return s
+	defer s.Close()
+	require.Contains(t, l.String(), "the connection will be given up")
+	nc.Close()
+	await(t, "it says so", func() bool { return strings.Contains(l.String(), "the connection is closed, and nothing moves") })
 }
 
-func TestScratch(t *testing.T) {
-	srv := serve(t)
-	s := open(t, srv.ClientURL(), Config{Lease: time.Second, Retain: -1, MinBackoff: 50 * time.Millisecond})
-	ctx, cancel := context.WithCancel(t.Context())
-	var mu sync.Mutex
-	got := map[string][]time.Duration{}
-	done := make(chan error)
-	go func() {
-		done <- s.Work(ctx, func(ctx context.Context, d Deadline) error {
-			mu.Lock()
-			defer mu.Unlock()
-			got[d.Key] = append(got[d.Key], time.Since(d.At))
-			if d.Key == "fail" && d.Attempts < 3 {
-				return errors.New("not yet")
-			}
-			return nil
-		})
-	}()
-	start := time.Now()
-	for i := range 20 {
-		require.NoError(t, s.Set(t.Context(), fmt.Sprint(i), time.Now().Add(time.Duration(i)*100*time.Millisecond), []byte("x")))
-	}
-	t.Log("20 sets", time.Since(start))
-	require.NoError(t, s.Set(t.Context(), "past", time.Now().Add(-time.Hour), nil))
-	require.NoError(t, s.Set(t.Context(), "fail", time.Now().Add(time.Second), nil))
-	ok, err := s.Cancel(t.Context(), "19")
-	require.NoError(t, err)
-	require.True(t, ok)
-	ok, err = s.Move(t.Context(), "18", time.Now().Add(time.Hour))
-	require.NoError(t, err)
-	require.True(t, ok)
-	d, err := s.Get(t.Context(), "18")
-	t.Log(d, err)
-	time.Sleep(4 * time.Second)
-	for i := 0; ; i++ {
-		d, err = s.Get(t.Context(), "19")
-		if errors.Is(err, ErrNotFound) {
-			break
-		}
-		t.Log(d, err)
-		time.Sleep(time.Second)
-		if i > 0 {
-			break
-		}
-	}
-	cancel()
-	require.NoError(t, <-done)
-	r, err := Check(t.Context(), s.nc, "deadlines")
-	require.NoError(t, err)
-	r.keys = nil
-	t.Logf("%+v", r)
-	mu.Lock()
-	for k, v := range got {
-		t.Log(k, v)
-	}
-	t.Logf("%+v", s.Stats())
+// The server leaves two goroutines: one that keeps the time for the whole process, and sometimes one of a store that
+// it was opening when it was stopped.
+func TestMain(m *testing.M) {
+	const server = "github.com/nats-io/nats-server/v2/server"
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(server+"/ats.Register.func1"),
+		goleak.IgnoreAnyFunction(server+".(*fileStore).flushStreamStateLoop"))
 }

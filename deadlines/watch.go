@@ -14,7 +14,7 @@ import (
 
 // Stats are the figures of a store. The counts are of this process, since Open.
 type Stats struct {
-	Held    int // deadlines that workers of this process hold and have not begun to end
+	Held    int // deadlines that workers of this process have, with those whose handler runs
 	Running int // calls of handlers that have not returned
 	Overdue int // deadlines that this process has, that have come, and whose handler has not returned nil
 
@@ -45,7 +45,7 @@ func (s *Store) Stats() Stats {
 		Undelivered: int(c.undelivered.Load()), Delivered: int(c.delivered.Load()),
 		Set: c.set.Load(), Moved: c.moved.Load(), Canceled: c.canceled.Load(), Handled: c.handled.Load(),
 		Failures: c.failures.Load(), Redelivered: c.redelivered.Load(), Retried: c.retried.Load(),
-		Skew: s.clock.skew(time.Now()),
+		Skew: s.clock.skew(),
 	}
 }
 
@@ -85,7 +85,7 @@ func (s *Store) watch() {
 			}
 		})
 	}
-	changes := s.nc.StatusChanged(nats.CONNECTED, nats.DISCONNECTED, nats.CLOSED)
+	changes := s.nc.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.CLOSED)
 	s.watchers.Go(func() {
 		defer s.nc.RemoveStatusListener(changes)
 		for {
@@ -123,7 +123,7 @@ func (s *Store) watch() {
 			was := off
 			if off = s.clockOff(); off && !was {
 				log.Error("deadlines: the clocks differ by more than a lease, so the workers here have stopped acting",
-					"ahead", s.clock.skew(time.Now()), "lease", s.cfg.Lease)
+					"ahead", s.clock.skew(), "lease", s.cfg.Lease)
 			} else if was && !off {
 				log.Info("deadlines: the clocks agree again, and the workers act")
 			}
@@ -159,7 +159,7 @@ func (s *Store) probe(ctx context.Context) error {
 // clockOff reports whether the clock of this machine and that of the server differ by more than a lease. A handler
 // that reads the clock would be misled, so the workers do not act.
 func (s *Store) clockOff() bool {
-	return s.clock.skew(time.Now()).Abs() > s.cfg.Lease
+	return s.clock.skew().Abs() > s.cfg.Lease
 }
 
 // A health logs when the requests of this process have failed for a while, and when they succeed again.

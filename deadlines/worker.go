@@ -55,9 +55,10 @@ type held struct {
 	token    string
 	delivery uint64
 	taken    time.Time
-	claiming bool // a claim may have been stored although its request failed
-	overdue  bool // it is counted as overdue
-	room     bool // it has a token of room
+	signed   time.Time // when the lease began, or the last sign of life was sent
+	claiming bool      // a claim may have been stored although its request failed
+	overdue  bool      // it is counted as overdue
+	room     bool      // it has a token of room
 }
 
 // Work calls the handler for deadlines until ctx is done. Any number of processes may call it, and each deadline
@@ -179,7 +180,7 @@ func (w *worker) parse(msg jetstream.Msg) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &held{w: w, msg: msg, delivery: meta.NumDelivered, taken: time.Now()}
+	h := &held{w: w, msg: msg, delivery: meta.NumDelivered, taken: time.Now(), signed: time.Now()}
 	h.token = msg.Subject()[strings.LastIndexByte(msg.Subject(), '.')+1:]
 	if h.wakeup, err = parseWakeup(msg.Data()); err != nil {
 		return nil, err
@@ -195,6 +196,12 @@ func (h *held) hold(delay time.Duration) {
 	if _, err := h.timeout.Reset(max(delay, 0)); err != nil {
 		h.giveBack(again)
 	}
+}
+
+// sign prolongs the lease, unless it has ended.
+func (h *held) sign() {
+	h.signed = time.Now()
+	h.msg.InProgress()
 }
 
 // giveBack lets the server deliver the deadline again after a delay.
@@ -235,6 +242,10 @@ func (h *held) Run(*hashedwheel.Timeout) {
 		h.giveBack(0)
 		return
 	}
+	if time.Since(h.signed) > w.cfg.Lease { // the server has delivered it again
+		h.drop()
+		return
+	}
 	if !h.overdue {
 		h.overdue = true
 		w.counts.overdue.Add(1)
@@ -263,7 +274,7 @@ func (h *held) retry(err error) {
 	}
 	h.w.health.report(err)
 	h.w.counts.retried.Add(1)
-	h.msg.InProgress()
+	h.sign()
 	h.hold(again + rand.N(again))
 }
 
@@ -275,10 +286,9 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		return nil, err
 	}
 	switch mine := r.Token == h.token; {
-	case r.rev < h.wakeup.Prior: // a replica that is behind has answered
-		h.hold(again)
-		return nil, nil
-	case r.rev == h.wakeup.Prior && time.Since(h.taken) < grace: // Set has not written the record yet
+	case r.rev < h.wakeup.Prior, // a replica that is behind has answered
+		r.rev == h.wakeup.Prior && time.Since(h.taken) < grace: // Set has not written the record yet
+		h.sign()
 		h.hold(2 * tick)
 		return nil, nil
 	case r.rev == h.wakeup.Prior: // see the rules of set.go
@@ -314,7 +324,7 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 // call calls the handler, with signs of life, and stores how it ended.
 func (h *held) call(r record) {
 	w := h.w
-	h.msg.InProgress()
+	h.sign()
 	sign, err := w.signs.ScheduleAtFixedRate(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { h.msg.InProgress() }),
 		w.cfg.Lease/3, w.cfg.Lease/3)
 	if err == nil {
@@ -398,4 +408,3 @@ func (s *Store) backoff(attempts int) time.Duration {
 	}
 	return d/2 + rand.N(d+1)
 }
-
