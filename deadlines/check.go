@@ -12,6 +12,7 @@ import (
 
 // A Report is what Check has found in a store.
 type Report struct {
+	Replicas                            int // of the bucket
 	Keys, Revisions                     int
 	Pending, Running, Handled, Canceled int
 	Wakeups                             int           // in the stream, also of deadlines that were canceled or moved
@@ -19,8 +20,10 @@ type Report struct {
 	MostOverdue                         time.Duration // of them, by the clock of the server
 	Faults                              int
 	FirstFaults                         []string // at most 20
-	keys                                map[string]record
-	server                              time.Time
+
+	keys     map[string]record
+	stranded map[string]record // Pending or Running without a wake-up
+	server   time.Time
 }
 
 const (
@@ -40,7 +43,7 @@ func Check(ctx context.Context, nc *nats.Conn, name string) (*Report, error) {
 		return nil, fmt.Errorf("deadlines: check: %w", err)
 	}
 	for {
-		r := &Report{keys: make(map[string]record)}
+		r := &Report{keys: make(map[string]record), stranded: make(map[string]record)}
 		err := r.read(ctx, js, name)
 		if err == nil || !errors.Is(err, errSilent) || ctx.Err() != nil {
 			if err != nil {
@@ -67,6 +70,11 @@ func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string) 
 	if err != nil {
 		return err
 	}
+	status, err := bucket.Status(ctx)
+	if err != nil {
+		return err
+	}
+	r.Replicas = status.(*jetstream.KeyValueBucketStatus).StreamInfo().Config.Replicas
 	watcher, err := bucket.WatchAll(ctx, jetstream.IncludeHistory(), jetstream.IgnoreDeletes())
 	if err != nil {
 		return err
@@ -169,6 +177,7 @@ func (r *Report) conclude(ctx context.Context, bucket jetstream.KeyValue, wakeup
 				r.Pending++
 			}
 			if last.rev == 0 {
+				r.stranded[key] = last
 				r.fault(key, 0, "%s, but its wake-up %s is not in the stream", last.Status, last.Token)
 			}
 		case Handled:
@@ -218,6 +227,26 @@ func awaitWakeup(ctx context.Context, bucket jetstream.KeyValue, wakeups jetstre
 		r = now
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// Repair sets each deadline again that is without a wake-up, as after the restoration of a backup that was taken while
+// the store was in use. It returns how many. A deadline that has changed since the Check is left alone. The handler
+// of a Running one is called again.
+func (s *Store) Repair(ctx context.Context, r *Report) (repaired int, err error) {
+	for key, stranded := range r.stranded {
+		changed, err := s.change(ctx, "repair", key, stranded.At, func(old record) (record, bool) {
+			ok := old.Token == stranded.Token && !old.ended()
+			old.Status = Pending
+			return old, ok
+		})
+		if err != nil {
+			return repaired, err
+		}
+		if changed {
+			repaired++
+		}
+	}
+	return repaired, nil
 }
 
 func (r *Report) fault(key string, revision uint64, format string, args ...any) {

@@ -56,3 +56,34 @@ func TestCheckFindsFaults(t *testing.T) {
 	_, err := Check(ctx, s.nc, "nothing")
 	require.ErrorContains(t, err, `deadlines: check "nothing"`)
 }
+
+// After the restoration of a backup records may be without wake-ups. Repair sets them again, except those that have
+// changed meanwhile.
+func TestRepair(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, serve(t).ClientURL(), quick())
+	ctx := t.Context()
+	at := s.mustSet(t, "pending", -time.Minute)
+	s.mustSet(t, "running", -time.Minute)
+	s.mustSet(t, "changed", -time.Minute)
+	r, err := s.load(ctx, "running")
+	require.NoError(t, err)
+	r.Status, r.Attempts = Running, 1
+	_, err = s.save(ctx, "running", r)
+	require.NoError(t, err)
+	require.NoError(t, s.wakeups.Purge(ctx))
+	report, err := Check(ctx, s.nc, s.cfg.Name)
+	require.NoError(t, err)
+	require.Equal(t, 3, report.Faults, "%q", report.FirstFaults)
+	s.mustSet(t, "changed", time.Hour)
+	repaired, err := s.Repair(ctx, report)
+	require.NoError(t, err)
+	require.Equal(t, 2, repaired)
+	s.mustCheck(t)
+	c := s.mustWork(t, nil)
+	s.awaitStatus(t, "pending", Handled)
+	s.awaitStatus(t, "running", Handled)
+	require.True(t, at.Equal(c.of("pending")[0].At))
+	require.Equal(t, "payload of pending", string(c.of("pending")[0].Payload))
+	require.Equal(t, Pending, s.mustGet(t, "changed").Status)
+}
