@@ -114,7 +114,7 @@ func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string) 
 		}
 	}
 	r.Wakeups = len(tokens)
-	return r.conclude(ctx, bucket, wakeups, name, tokens)
+	return r.conclude(ctx, &Store{cfg: Config{Name: name}, bucket: bucket, wakeups: wakeups}, tokens)
 }
 
 // add checks a revision against the one before. Revisions in between may have been removed.
@@ -154,79 +154,64 @@ func (r *Report) add(e jetstream.KeyValueEntry) {
 	}
 }
 
-// conclude counts the last records, and looks for wake-ups that are missing.
-func (r *Report) conclude(ctx context.Context, bucket jetstream.KeyValue, wakeups jetstream.Stream, name string, tokens map[string]bool) error {
+// conclude counts the last records, and looks for wake-ups that are missing. It reads those again for a while,
+// because the store may have changed between the two readings, or a replica may be behind.
+func (r *Report) conclude(ctx context.Context, s *Store, tokens map[string]bool) error {
 	for key, last := range r.keys {
-		if last.Status == Pending || last.Status == Running {
-			if !tokens[last.Token] {
-				var err error
-				if last, err = awaitWakeup(ctx, bucket, wakeups, name, key, last); err != nil {
-					return err
-				}
+		if (last.Status == Pending || last.Status == Running) && !tokens[last.Token] {
+			r.stranded[key] = last
+		}
+	}
+	for end := time.Now().Add(behindLimit); len(r.stranded) > 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		for key, last := range r.stranded {
+			now, err := s.load(ctx, key)
+			if err != nil {
+				return err
+			}
+			r.keys[key], r.stranded[key] = now, now
+			found, err := s.hasWakeup(ctx, last.Token)
+			if err != nil {
+				return err
+			}
+			if now.rev == 0 || now.ended() || found && now.Token == last.Token {
+				delete(r.stranded, key)
 			}
 		}
+	}
+	for _, last := range r.keys {
 		switch last.Status {
-		case Pending, Running:
-			if late := r.server.Sub(last.At); late > 0 {
-				r.Overdue++
-				r.MostOverdue = max(r.MostOverdue, late)
-			}
-			if last.Status == Running {
-				r.Running++
-			} else {
-				r.Pending++
-			}
-			if last.rev == 0 {
-				r.stranded[key] = last
-				r.fault(key, 0, "%s, but its wake-up %s is not in the stream", last.Status, last.Token)
-			}
+		case Pending:
+			r.Pending++
+		case Running:
+			r.Running++
 		case Handled:
 			r.Handled++
 		case Canceled:
 			r.Canceled++
-		default:
+		default: // void, or removed meanwhile
 			continue
 		}
 		r.Keys++
+		if late := r.server.Sub(last.At); late > 0 && !last.ended() {
+			r.Overdue++
+			r.MostOverdue = max(r.MostOverdue, late)
+		}
+	}
+	for key, last := range r.stranded {
+		r.fault(key, last.rev, "%s, but its wake-up %s is not in the stream", last.Status, last.Token)
 	}
 	return nil
 }
 
-// awaitWakeup reads a record and its wake-up again, because the record may have changed between the two readings
-// or a replica may be behind. It returns the record with the revision 0 if the wake-up is missing.
-func awaitWakeup(ctx context.Context, bucket jetstream.KeyValue, wakeups jetstream.Stream, name, key string, r record) (record, error) {
-	for end := time.Now().Add(behindLimit); ; {
-		for _, kind := range []string{"at", "due"} {
-			_, err := wakeups.GetLastMsgForSubject(ctx, name+"."+kind+"."+r.Token)
-			if err == nil {
-				return r, nil
-			}
-			if !errors.Is(err, jetstream.ErrMsgNotFound) {
-				return r, err
-			}
+// hasWakeup reports whether the stream has the wake-up with a token.
+func (s *Store) hasWakeup(ctx context.Context, token string) (bool, error) {
+	for _, kind := range []string{"at", "due"} { // it goes from at to due
+		_, err := s.wakeups.GetLastMsgForSubject(ctx, s.subject(kind, token))
+		if err == nil || !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return err == nil, err
 		}
-		e, err := bucket.Get(ctx, key)
-		if errors.Is(err, jetstream.ErrKeyNotFound) { // it ended, and was removed
-			return record{}, nil
-		}
-		if err != nil {
-			return r, err
-		}
-		now, err := parseRecord(e.Value())
-		if err != nil {
-			return r, err
-		}
-		now.rev, now.stored = e.Revision(), e.Created()
-		if now.ended() {
-			return now, nil
-		}
-		if now.Token == r.Token && time.Now().After(end) {
-			now.rev = 0
-			return now, nil
-		}
-		r = now
-		time.Sleep(50 * time.Millisecond)
 	}
+	return false, nil
 }
 
 // Repair sets each deadline again that is without a wake-up, as after the restoration of a backup that was taken while
