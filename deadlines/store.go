@@ -159,7 +159,8 @@ func (s *Store) Close() {
 	s.watchers.Wait()
 }
 
-// setUp makes or verifies the bucket, the stream and its consumer, and reads the server's clock.
+// setUp finds or makes the bucket, the stream of wake-ups and its consumer, verifies them, and reads the server's
+// clock.
 func (s *Store) setUp(ctx context.Context) (err error) {
 	s.bucket, err = s.js.KeyValue(ctx, s.cfg.Name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -168,51 +169,34 @@ func (s *Store) setUp(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.verify(ctx); errors.Is(err, ErrMismatch) {
+	if s.records, err = s.js.Stream(ctx, "KV_"+s.cfg.Name); err != nil {
+		return err
+	}
+	bucket := s.records.CachedInfo().Config
+	if err := s.verify(bucket); err != nil {
 		return final{err}
-	} else if err != nil {
-		return err
 	}
-	status, err := s.bucket.Status(ctx)
+	s.wakeups, err = s.js.Stream(ctx, s.cfg.Name+"-wakeups")
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s.wakeups, err = s.makeWakeups(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	config := status.(*jetstream.KeyValueBucketStatus).StreamInfo().Config
-	if s.records, err = s.js.Stream(ctx, config.Name); err != nil {
-		return err
+	if n := s.wakeups.CachedInfo().Config.Replicas; n != bucket.Replicas {
+		return final{fmt.Errorf("%w: the bucket has %d replicas, and the wake-ups have %d", ErrMismatch, bucket.Replicas, n)}
 	}
-	s.wakeups, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
-		Name:              s.cfg.Name + "-wakeups",
-		Description:       "wake-ups for the deadlines of the bucket " + s.cfg.Name,
-		Subjects:          []string{s.subject("at", "*"), s.subject("due", "*"), s.subject("probe", "*")},
-		MaxMsgsPerSubject: 1,
-		Retention:         jetstream.WorkQueuePolicy, // an acknowledged message is gone
-		Storage:           jetstream.FileStorage,
-		Replicas:          config.Replicas,
-		AllowMsgSchedules: true,
-		AllowMsgTTL:       true, // for WithScheduleTTLNever
-		Metadata:          config.Metadata,
-	})
+	consumer, err := s.wakeups.Consumer(ctx, consumerName)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		consumer, err = s.makeConsumer(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	if err := s.makeConsumer(ctx); err != nil {
-		return err
+	if wait := consumer.CachedInfo().Config.AckWait; wait != s.cfg.Lease {
+		return final{fmt.Errorf("%w: its lease is %v, but the consumer waits for %v", ErrMismatch, s.cfg.Lease, wait)}
 	}
 	return s.readClock(ctx)
-}
-
-// makeConsumer makes the consumer, if it does not exist.
-func (s *Store) makeConsumer(ctx context.Context) error {
-	_, err := s.wakeups.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable:       consumerName,
-		FilterSubject: s.subject("due", "*"),
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       s.cfg.Lease,
-		MaxDeliver:    -1,
-		MaxAckPending: -1, // no limit, because wheels hold all near deadlines unacknowledged
-	})
-	return err
 }
 
 func (s *Store) makeBucket(ctx context.Context) (jetstream.KeyValue, error) {
@@ -236,28 +220,47 @@ func (s *Store) makeBucket(ctx context.Context) (jetstream.KeyValue, error) {
 	return bucket, err
 }
 
-// verify compares the settings of the bucket with the Config, and takes the lease from the bucket.
-func (s *Store) verify(ctx context.Context) error {
-	status, err := s.bucket.Status(ctx)
-	if err != nil {
-		return err
-	}
-	config := status.(*jetstream.KeyValueBucketStatus).StreamInfo().Config
-	lease, err := time.ParseDuration(config.Metadata[leaseKey])
+func (s *Store) makeWakeups(ctx context.Context) (jetstream.Stream, error) {
+	return s.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name:              s.cfg.Name + "-wakeups",
+		Description:       "wake-ups for the deadlines of the bucket " + s.cfg.Name,
+		Subjects:          []string{s.subject("at", "*"), s.subject("due", "*"), s.subject("probe", "*")},
+		MaxMsgsPerSubject: 1,
+		Retention:         jetstream.WorkQueuePolicy, // an acknowledged message is gone
+		Storage:           jetstream.FileStorage,
+		Replicas:          s.cfg.Replicas,
+		AllowMsgSchedules: true,
+		AllowMsgTTL:       true,
+	})
+}
+
+func (s *Store) makeConsumer(ctx context.Context) (jetstream.Consumer, error) {
+	return s.wakeups.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable:       consumerName,
+		FilterSubject: s.subject("due", "*"),
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       s.cfg.Lease,
+		MaxDeliver:    -1,
+		MaxAckPending: -1, // no limit, because wheels hold all near deadlines unacknowledged
+	})
+}
+
+// verify compares the settings of the bucket with the Config, and takes the lease and the replicas from the bucket.
+func (s *Store) verify(bucket jetstream.StreamConfig) error {
+	lease, err := time.ParseDuration(bucket.Metadata[leaseKey])
 	cluster := s.nc.ConnectedClusterName()
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: the bucket was made by another program, because its metadata has no %s", ErrMismatch, leaseKey)
 	case s.cfg.Lease != 0 && s.cfg.Lease != lease:
 		return fmt.Errorf("%w: its lease is %v, not %v", ErrMismatch, lease, s.cfg.Lease)
-	case s.cfg.Replicas != 0 && s.cfg.Replicas != config.Replicas:
-		return fmt.Errorf("%w: it has %d replicas, not %d", ErrMismatch, config.Replicas, s.cfg.Replicas)
-	case s.cfg.Replicas == 0 && config.Replicas < 3 && cluster != "":
+	case s.cfg.Replicas != 0 && s.cfg.Replicas != bucket.Replicas:
+		return fmt.Errorf("%w: it has %d replicas, not %d", ErrMismatch, bucket.Replicas, s.cfg.Replicas)
+	case s.cfg.Replicas == 0 && bucket.Replicas < 3 && cluster != "":
 		return fmt.Errorf("%w: it has %d replica on the cluster %s, so the loss of one server loses deadlines; "+
-			"add replicas to both streams, or set Config.Replicas to 1", ErrMismatch, config.Replicas, cluster)
+			"add replicas to both streams, or set Config.Replicas to 1", ErrMismatch, bucket.Replicas, cluster)
 	}
-	s.cfg.Lease = lease
-	s.cfg.Replicas = config.Replicas
+	s.cfg.Lease, s.cfg.Replicas = lease, bucket.Replicas
 	return nil
 }
 

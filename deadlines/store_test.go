@@ -60,6 +60,17 @@ func TestMismatch(t *testing.T) {
 		require.ErrorIs(t, err, ErrMismatch)
 		require.ErrorContains(t, err, want)
 	}
+
+	// An operator changes the lease: in the metadata, and by a new consumer.
+	config := first.records.CachedInfo().Config
+	config.Metadata[leaseKey] = "4s"
+	_, err := first.js.UpdateStream(t.Context(), config)
+	require.NoError(t, err)
+	_, err = Open(t.Context(), first.nc, Config{})
+	require.ErrorIs(t, err, ErrMismatch)
+	require.ErrorContains(t, err, "its lease is 4s, but the consumer waits for 2s")
+	require.NoError(t, first.wakeups.DeleteConsumer(t.Context(), consumerName))
+	require.Equal(t, 4*time.Second, mustOpen(t, first.nc.ConnectedUrl(), Config{}).cfg.Lease)
 }
 
 // On a cluster the store has three replicas. One replica is refused unless it is asked for.

@@ -113,7 +113,7 @@ func (w *worker) pull() error {
 	consumer, err := w.wakeups.Consumer(ctx, consumerName)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) { // someone has deleted it; the messages are still there
 		w.cfg.Logger.Warn("deadlines: the consumer is gone, and is made again", "store", w.cfg.Name)
-		return w.makeConsumer(ctx)
+		consumer, err = w.makeConsumer(ctx)
 	}
 	if err != nil {
 		return err

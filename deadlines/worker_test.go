@@ -317,6 +317,21 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
+// If somebody deletes the consumer, it is made again, and its deadlines are delivered again.
+func TestConsumerDeleted(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, serve(t).ClientURL(), quick())
+	c := s.mustWork(t, nil)
+	at := s.mustSet(t, "held", 400*time.Millisecond)
+	await(t, "it is held", func() bool { return s.Stats().Held == 1 })
+	require.NoError(t, s.wakeups.DeleteConsumer(t.Context(), consumerName))
+	s.mustSet(t, "next", 0)
+	s.awaitStatus(t, "held", Handled)
+	s.awaitStatus(t, "next", Handled)
+	require.False(t, c.of("held")[0].began.Before(at))
+	await(t, "all is acknowledged", func() bool { return s.mustCheck(t).Wakeups == 0 })
+}
+
 // If the clocks differ by more than a lease, a worker says so and does not act until they agree.
 func TestClockOff(t *testing.T) {
 	t.Parallel()
