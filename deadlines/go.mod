@@ -3,11 +3,13 @@ module github.com/hashedwheel/hashedwheel/deadlines
 go 1.26.0
 
 require (
+	github.com/gofrs/flock v0.13.1
 	github.com/hashedwheel/hashedwheel v0.0.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 	github.com/nats-io/nuid v1.0.1
 	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
 )
 
 require (
