@@ -102,29 +102,33 @@ func (o order) encode() []byte {
 }
 
 // openShop connects to the servers. Each process has a shop of its own, and here each worker.
-func openShop(ctx context.Context, urls string) (s *shop, err error) {
-	s = &shop{}
-	if s.nc, err = deadlines.Connect(urls); err != nil {
+func openShop(ctx context.Context, urls string) (*shop, error) {
+	nc, err := deadlines.Connect(urls)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", urls, err)
 	}
-	defer func() {
-		if err != nil {
-			s.close()
-		}
-	}()
-	if s.deadlines, err = deadlines.Open(ctx, s.nc, deadlines.Config{Name: storeName, Lease: lease}); err != nil {
+	s := &shop{nc: nc}
+	if err := s.setUp(ctx); err != nil {
+		s.close()
 		return nil, err
+	}
+	return s, nil
+}
+
+func (s *shop) setUp(ctx context.Context) (err error) {
+	if s.deadlines, err = deadlines.Open(ctx, s.nc, deadlines.Config{Name: storeName, Lease: lease}); err != nil {
+		return err
 	}
 	js, err := jetstream.New(s.nc)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	config := jetstream.KeyValueConfig{Bucket: bucketName, History: 64, Replicas: 1} // the history is for audit
 	if s.nc.ConnectedClusterName() != "" {
 		config.Replicas = 3
 	}
 	s.ends, err = js.CreateOrUpdateKeyValue(ctx, config)
-	return s, err
+	return err
 }
 
 func (s *shop) close() {

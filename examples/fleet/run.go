@@ -69,10 +69,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return context.Cause(working)
 		}
 		left, err := c.audit(reporting)
-		if err != nil {
+		switch {
+		case err != nil && interrupted:
 			return err
-		}
-		if interrupted || left.count[open] == 0 {
+		case err != nil: // servers of a cluster may elect a leader
+			slog.Warn("fleet: the orders cannot be read", "err", err)
+		case interrupted || left.count[open] == 0:
 			return c.report(out, found, left, f.killed)
 		}
 		sleep(working, lease/4)
@@ -111,7 +113,7 @@ func (c *crowd) buy(ctx context.Context, n, rate uint, f *fleet) error {
 		}
 		if i == n/2 {
 			f.kill()
-			if err := f.hire(ctx); err != nil {
+			if err := f.hire(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}
