@@ -22,7 +22,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	workers := flags.Uint("workers", 3, "how `many` workers cancel orders; one is killed and replaced halfway")
 	orders := flags.Uint("orders", 2000, "how `many` orders to place; with 0 only the workers run, until Ctrl-C")
 	rate := flags.Uint("rate", 200, "how many `orders` to place in a second")
-	timeToPay := flags.Duration("time", 3*time.Second, "`time` to pay an order")
+	timeToPay := flags.Duration("time", 3*time.Second, "how `long` an order can be paid")
 	if err := demo.Parse(flags, args, out); err != nil {
 		return err
 	}
