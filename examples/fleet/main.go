@@ -127,7 +127,7 @@ func (s *shop) setUp(ctx context.Context) (err error) {
 	if s.nc.ConnectedClusterName() != "" {
 		config.Replicas = 3
 	}
-	s.ends, err = js.CreateOrUpdateKeyValue(ctx, config)
+	s.ends, err = js.CreateKeyValue(ctx, config)
 	return err
 }
 
