@@ -3,6 +3,7 @@ module github.com/hashedwheel/hashedwheel/deadlines
 go 1.26.0
 
 require (
+	github.com/gofrs/flock v0.13.1
 	github.com/hashedwheel/hashedwheel v0.0.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0

@@ -3,218 +3,194 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"net"
-	"os"
-	"regexp"
-	"strconv"
+	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel/deadlines"
+	"github.com/hashedwheel/hashedwheel/deadlines/server"
+	"github.com/hashedwheel/hashedwheel/examples/internal/demo"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
-// figure returns a number of the report.
-func figure(t *testing.T, report, name string) int {
-	t.Helper()
-	match := regexp.MustCompile(`(?m)^ *` + name + ` +(\d+)`).FindStringSubmatch(report)
-	require.NotNil(t, match, "no %q in\n%s", name, report)
-	n, err := strconv.Atoi(match[1])
+// The tests run in real time, because a server is involved.
+
+// far is longer than any run takes, unless it hangs. Then the context ends it, and the report has open orders.
+const far = time.Minute
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func serve(t *testing.T, dir string) *server.Server {
+	srv, err := server.Start(server.Config{Dir: dir, Listen: "127.0.0.1:0"})
 	require.NoError(t, err)
-	return n
+	t.Cleanup(srv.Stop)
+	return srv
 }
 
-var small = []string{"-orders=300", "-rate=200", "-for=2s", "-least=100ms", "-most=5s", "-window=2s", "-lease=1s"}
+func newShop(t *testing.T, srv *server.Server) *shop {
+	s, err := openShop(t.Context(), srv.URL())
+	require.NoError(t, err)
+	t.Cleanup(s.close)
+	return s
+}
 
-// A run ends the orders that an earlier run left open, because the servers keep the deadlines.
+// A result has the figures of a report.
+type result struct {
+	found, left            struct{ open, paid, canceled int }
+	placed, killed, faults int
+}
+
+func mustRun(t *testing.T, ctx context.Context, args ...string) (r result) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, far)
+	defer cancel()
+	var out bytes.Buffer
+	require.NoError(t, run(ctx, args, &out), out.String())
+	t.Log(out.String())
+	lines := strings.SplitAfterN(out.String(), "\n", 2) // after the head of the table
+	_, err := fmt.Sscanf(lines[1], "found %d %d %d\nleft %d %d %d\nplaced %d, workers killed %d, faults %d\n",
+		&r.found.open, &r.found.paid, &r.found.canceled, &r.left.open, &r.left.paid, &r.left.canceled, &r.placed, &r.killed, &r.faults)
+	require.NoError(t, err, out.String())
+	return r
+}
+
+// Each order ends, although a worker is killed while it holds some of them.
 func TestRun(t *testing.T) {
 	t.Parallel()
+	r := mustRun(t, t.Context(), "-dir="+t.TempDir(), "-orders=400", "-time=1s", "-workers=2")
+	assert.Equal(t, 400, r.placed)
+	assert.Equal(t, 1, r.killed)
+	assert.Zero(t, r.left.open)
+	assert.Equal(t, 400, r.left.paid+r.left.canceled)
+	assert.Positive(t, r.left.paid)
+	assert.Positive(t, r.left.canceled)
+}
+
+// A run that is interrupted reports its open orders, and the next one on the same directory ends them.
+func TestContinue(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), append(small, "-kills=2", "-dir="+dir), &stdout, &stderr)
-	require.Equal(t, exitOK, code, "%s\n%s", &stdout, &stderr)
-	report := stdout.String()
-	t.Log(report)
-	require.Equal(t, 300, figure(t, report, "orders"))
-	require.Equal(t, 300, figure(t, report, "paid")+figure(t, report, "canceled")+figure(t, report, "open"))
-	require.Positive(t, figure(t, report, "paid"))
-	require.Positive(t, figure(t, report, "canceled"))
-	require.Positive(t, figure(t, report, "open"))
-	require.Equal(t, 2, figure(t, report, "workers killed"))
-	require.Equal(t, 2, strings.Count(stderr.String(), "killed a worker"))
-
-	stdout.Reset()
-	code = run(t.Context(), []string{"-orders=1", "-kills=0", "-for=5s", "-dir=" + dir, "-window=3s", "-lease=1s"}, &stdout, &stderr)
-	require.Equal(t, exitOK, code, "%s\n%s", &stdout, &stderr)
-	t.Log(stdout.String())
-	require.Equal(t, 301, figure(t, stdout.String(), "orders"))
-	require.LessOrEqual(t, figure(t, stdout.String(), "open"), 1)
-	require.Equal(t, 0, figure(t, stdout.String(), "workers killed"))
-}
-
-// A run without the wheel uses servers that were started before.
-func TestRunOnOtherServers(t *testing.T) {
-	t.Parallel()
-	s := mustServe(t, 1)
-	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), append(small, "-wheel=false", "-pay=0", "-most=1s", "-nats="+s.urls()), &stdout, &stderr)
-	require.Equal(t, exitOK, code, "%s\n%s", &stdout, &stderr)
-	require.Contains(t, stdout.String(), "no wheel")
-	require.Zero(t, figure(t, stdout.String(), "paid"))
-	require.Positive(t, figure(t, stdout.String(), "canceled"))
-}
-
-// An interrupted run prints its report, and the deadlines of open orders stay in the stream.
-func TestInterrupt(t *testing.T) {
-	t.Parallel()
-	s := mustServe(t, 1)
-	observer, err := dial(s.urls(), "observer")
-	require.NoError(t, err)
-	defer observer.close()
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	var stdout, stderr bytes.Buffer
-	code := make(chan int)
+	srv := serve(t, dir)
+	s := newShop(t, srv)
+	ctx, interrupt := context.WithCancelCause(t.Context())
 	go func() {
-		code <- run(ctx, []string{"-nats=" + s.urls(), "-for=1h", "-orders=100000", "-clients=5", "-least=1m", "-most=1m", "-window=2m", "-pay=0"}, &stdout, &stderr)
+		defer interrupt(errors.New("Ctrl-C")) // as signal.NotifyContext does, with a cause of its own
+		for ended, err := s.ends.Keys(ctx); err != nil || len(ended) < 30; ended, err = s.ends.Keys(ctx) {
+			if !sleep(t.Context(), 10*time.Millisecond) {
+				return
+			}
+		}
 	}()
-	await(t, "some orders are held", func() bool {
-		consumer, err := observer.js.Consumer(ctx, streamName, consumerName)
-		// Each client may have placed the deadline of an order that it has not opened yet.
-		return err == nil && consumer.CachedInfo().NumAckPending > 10+5
-	})
-	interrupt()
-	require.Equal(t, exitInterrupted, <-code, "%s\n%s", &stdout, &stderr)
-	require.Greater(t, figure(t, stdout.String(), "open"), 10)
-	require.Zero(t, figure(t, stdout.String(), "canceled"))
+	first := mustRun(t, ctx, "-nats="+srv.URL(), "-orders=100000", "-time=2s")
+	assert.Positive(t, first.left.open)
+	// An order counts twice if Ctrl-C has come between the end of an order and the end of its deadline.
+	assert.GreaterOrEqual(t, first.left.open+first.left.paid+first.left.canceled, first.placed)
+	s.close()
+	srv.Stop()
+
+	second := mustRun(t, t.Context(), "-dir="+dir, "-orders=1", "-time=1s")
+	assert.Equal(t, first.left, second.found)
+	assert.Zero(t, second.left.open)
+	assert.Equal(t, first.placed+1, second.left.paid+second.left.canceled)
+	assert.LessOrEqual(t, second.left.paid, first.left.paid+1, "nobody pays an order that was found")
 }
 
-// If the servers are gone, a run can still be interrupted, even while requests are in progress.
-func TestInterruptWithoutServers(t *testing.T) {
+// Payments and cancellations that meet, and that are repeated, agree on how an order has ended.
+func TestEndsOnce(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "-window=1m")
-	var err error
-	f.shop, err = newShop(f.opts, f.client, f.name)
-	require.NoError(t, err)
-	first, second := f.mustHire(), f.mustHire()
-	const n = 200 // more orders than requests at a time
-	for i := range n {
-		f.mustPlaceDeadline(fmt.Sprint(i), time.Now().Add(2*time.Second))
+	s := newShop(t, serve(t, t.TempDir()))
+	for i := range 100 {
+		o := order{ID: fmt.Sprint(i), Deadline: time.Now().Add(time.Hour)}
+		require.NoError(t, s.place(t.Context(), o))
+		var tries sync.WaitGroup
+		var told [2]state
+		for j := range told {
+			tries.Go(func() {
+				as, err := s.pay(t.Context(), o)
+				assert.NoError(t, err)
+				told[j] = as
+			})
+			tries.Go(func() {
+				assert.NoError(t, s.expire(t.Context(), deadlines.Deadline{Key: o.ID, Payload: o.encode()}))
+			})
+		}
+		tries.Wait()
+		history, err := s.ends.History(t.Context(), o.ID)
+		require.NoError(t, err)
+		require.Len(t, history, 1)
+		assert.Contains(t, string(history[0].Value()), `"State":"`+string(told[0])+`"`)
+		assert.Equal(t, told[0], told[1])
+		d, err := s.deadlines.Get(t.Context(), o.ID)
+		require.NoError(t, err)
+		assert.Equal(t, told[0] == paid, d.Status == deadlines.Canceled)
 	}
-	await(t, "held", func() bool { return first.held.Len()+second.held.Len() == n })
-	f.s.stopAll()
-	await(t, "requests fail", func() bool { return f.tally.failed.Load() > 0 })
-	start := time.Now()
-	var stdout bytes.Buffer
-	err = f.conclude(t.Context(), time.Time{}, &stdout)
-	t.Logf("after %v", time.Since(start))
-	require.ErrorContains(t, err, "no report: the servers do not answer")
-	require.Less(t, time.Since(start), 3*stopLimit)
-	require.Empty(t, stdout.String())
 }
 
-// A run that is interrupted before it has begun has nothing to report.
-func TestInterruptAtTheStart(t *testing.T) {
-	s := mustServe(t, 1)
-	ctx, interrupt := context.WithCancel(t.Context())
-	interrupt()
-	var stdout, stderr bytes.Buffer
-	require.Equal(t, exitInterrupted, run(ctx, []string{"-nats=" + s.urls()}, &stdout, &stderr))
-	require.Empty(t, stdout.String()+stderr.String())
-}
-
-// Without orders to place, the program serves other processes until it is interrupted.
-func TestServeOthers(t *testing.T) {
+func TestAudit(t *testing.T) {
 	t.Parallel()
-	s := mustServe(t, 1)
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	code := make(chan int)
-	var out, stdout, stderr bytes.Buffer
-	go func() { code <- run(ctx, []string{"-nats=" + s.urls(), "-orders=0"}, &out, &out) }()
-	args := append(small, "-nats="+s.urls(), "-workers=0", "-most=1s", "-pay=0.5")
-	require.Equal(t, exitOK, run(t.Context(), args, &stdout, &stderr), "%s\n%s", &stdout, &stderr)
-	require.Positive(t, figure(t, stdout.String(), "canceled"))
-	interrupt()
-	require.Equal(t, exitOK, <-code, out.String())
-	require.Positive(t, figure(t, out.String(), "to the workers"))
-	require.Zero(t, figure(t, stdout.String(), "to the workers"))
-}
-
-// A run that finds a fault prints the report, names the fault, and fails.
-func TestRunFindsFault(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	o := order{State: paid, By: "nobody"}
-	_, err := f.client.ledger.kv.Put(t.Context(), "bad", o.encode())
+	srv := serve(t, t.TempDir())
+	s := newShop(t, srv)
+	put := func(id string, as state, deadline time.Time) {
+		_, err := s.ends.Put(t.Context(), id, order{ID: id, State: as, Deadline: deadline}.encode())
+		require.NoError(t, err)
+	}
+	soon, past := time.Now().Add(time.Hour), time.Now().Add(-time.Second)
+	place := func(id string) {
+		require.NoError(t, s.place(t.Context(), order{ID: id, Deadline: soon}))
+	}
+	for _, id := range []string{"open", "stuck"} {
+		place(id)
+	}
+	_, err := s.deadlines.Cancel(t.Context(), "stuck")
 	require.NoError(t, err)
-	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{"-nats=" + f.s.urls(), "-orders=1", "-for=1s", "-kills=0"}, &stdout, &stderr)
-	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr.String(), "fleet: order bad became paid after it was \"\"\n")
-	require.Contains(t, stdout.String(), "orders")
-}
-
-func TestNoServers(t *testing.T) {
-	t.Parallel()
-	var stdout, stderr bytes.Buffer
-	require.Equal(t, exitFailed, run(t.Context(), []string{"-nats=nats://127.0.0.1:1"}, &stdout, &stderr))
-	require.Contains(t, stderr.String(), "fleet: nats://127.0.0.1:1: ")
-	file := t.TempDir() + "/file"
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	require.Equal(t, exitFailed, run(t.Context(), []string{"-dir=" + file}, &stdout, &stderr))
-	require.Contains(t, stderr.String(), "fleet: server 1: ")
-	require.NotContains(t, stderr.String(), "takes no connections")
-	t.Log(stderr.String())
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	put("paid", paid, soon)
+	put("late", canceled, past)
+	put("wrong", canceled, past)
+	put("early", canceled, soon)
+	put("twice", paid, past)
+	put("twice", canceled, past)
+	c := &crowd{shop: s, told: map[string]state{
+		"open": open, "stuck": open, "lost": open, "paid": paid, "late": canceled, "wrong": paid, "never": canceled,
+	}}
+	b, err := c.audit(t.Context())
 	require.NoError(t, err)
-	defer taken.Close()
-	stderr.Reset()
-	require.Equal(t, exitFailed, run(t.Context(), []string{"-listen=" + taken.Addr().String()}, &stdout, &stderr))
-	require.Contains(t, stderr.String(), "address already in use")
-	require.Empty(t, stdout.String())
-}
-
-func TestHelp(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	require.Equal(t, exitOK, run(t.Context(), []string{"-h"}, &stdout, &stderr))
-	require.Contains(t, stdout.String(), "(default 5s)")
-	require.Empty(t, stderr.String())
-}
-
-func TestBadFlags(t *testing.T) {
-	for _, tt := range []struct{ args, want string }{
-		{"-orders=-1", "invalid value -1 for flag -orders: allowed is 0 to 10000000"},
-		{"-clients=0", "invalid value 0 for flag -clients: allowed is 1 to 1000"},
-		{"-workers=-1", "invalid value -1 for flag -workers: allowed is 0 to 1000"},
-		{"-workers=0", "-workers=0 with orders needs workers elsewhere: set -nats"},
-		{"-kills=1001", "invalid value 1001 for flag -kills: allowed is 0 to 1000"},
-		{"-servers=2", "invalid value 2 for flag -servers: a cluster needs 3"},
-		{"-servers=10", "invalid value 10 for flag -servers: allowed is 1 to 9"},
-		{"-replicas=2", "invalid value 2 for flag -replicas: allowed is 0 to 1, the number of servers"},
-		{"-for=0s", "invalid value 0s for flag -for: allowed is 1s to 24h0m0s"},
-		{"-least=0s", "invalid value 0s for flag -least: allowed is 1ms to 24h0m0s"},
-		{"-most=10ms", "invalid value 10ms for flag -most: allowed is 1s to 24h0m0s"},
-		{"-tick=1us", "invalid value 1µs for flag -tick: allowed is 1ms to 1s"},
-		{"-lease=1ms", "invalid value 1ms for flag -lease: allowed is 300ms to 1m0s"},
-		{"-tick=1s", "invalid value 3s for flag -lease: allowed is 10s to 1m0s"},
-		{"-window=99ms", "invalid value 99ms for flag -window: allowed is 100ms to 24h0m0s"},
-		{"-window=5", `invalid value "5" for flag -window`},
-		{"-rate=-1", "invalid value -1 for flag -rate: allowed is 0 to 1000000"},
-		{"-pay=NaN", "invalid value NaN for flag -pay: allowed is 0 to 1"},
-		{"-listen=nowhere", `invalid value "nowhere" for flag -listen`},
-		{"-nats=nats://a:1 -dir=b", "-servers, -dir, -listen and -fsync are for servers that this program starts"},
-		{"-nats=nats://a:1 -listen=:4222", "-servers, -dir, -listen and -fsync are for servers that this program starts"},
-		{"-nonsense", "flag provided but not defined: -nonsense"},
-		{"nonsense", `unexpected argument "nonsense"`},
+	assert.Equal(t, map[state]int{open: 1, paid: 2, canceled: 4}, b.count)
+	assert.Len(t, b.late, 2)
+	faults := strings.Join(b.faults, "\n")
+	assert.Len(t, b.faults, 6, faults)
+	for _, want := range []string{
+		`stuck has no end (nats: key not found), and its deadline is "canceled"`,
+		`lost has no end (nats: key not found), and its deadline is "" (deadlines: not found)`,
+		`wrong is "canceled", but its customer was told that it is paid`,
+		`never is "", but its customer was told that it is canceled`,
+		`early was canceled 59m`,
+		`twice was canceled after it was paid`,
 	} {
-		t.Run(tt.args, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			require.Equal(t, exitUsage, run(t.Context(), strings.Fields(tt.args), &stdout, &stderr))
-			require.Contains(t, stderr.String(), tt.want)
-			require.Equal(t, 1, strings.Count(stderr.String(), "\n"), "one line")
-			require.Empty(t, stdout.String())
-		})
+		assert.Contains(t, faults, "order "+want)
 	}
+
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	err = c.report(io.Discard, b, b, 0)
+	assert.ErrorContains(t, err, "fleet: 6 faults, such as: order ")
+	assert.ErrorIs(t, run(ctx, []string{"-nats=" + srv.URL()}, io.Discard), context.Canceled)
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"-workers=0", "-orders=-1", "-rate=0", "-rate=1000001", "-time=0s", "more"} {
+		var exit demo.Exit
+		require.ErrorAs(t, run(t.Context(), strings.Fields(args), io.Discard), &exit, args)
+		assert.Equal(t, 2, exit.Code, args)
+	}
+	dir := t.TempDir()
+	serve(t, dir)
+	assert.ErrorIs(t, run(t.Context(), []string{"-dir=" + dir}, io.Discard), server.ErrLocked)
+	assert.ErrorContains(t, run(t.Context(), []string{"-nats=nats://127.0.0.1:1"}, io.Discard), "nats://127.0.0.1:1: ")
 }

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+)
+
+// A smallDisk is a file system of 24 MiB in memory.
+type smallDisk string
+
+func newSmallDisk(t *testing.T) smallDisk {
+	t.Helper()
+	dir := t.TempDir()
+	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=24m")
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("NOT TESTED: a full disk. Only root can mount the small disk that this test fills.")
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return smallDisk(dir)
+}
+
+func (d smallDisk) dir() string { return filepath.Join(string(d), "server") }
+
+func (d smallDisk) fill(t *testing.T) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(string(d), "filler"))
+	require.NoError(t, err)
+	defer f.Close()
+	for n := 1 << 20; n > 0; {
+		if _, err = f.Write(make([]byte, n)); err != nil {
+			n /= 2
+		}
+	}
+	require.ErrorIs(t, err, syscall.ENOSPC)
+}
+
+func (d smallDisk) free(t *testing.T) {
+	t.Helper()
+	require.NoError(t, os.Remove(filepath.Join(string(d), "filler")))
+}
+
+// publishUntil publishes until done returns true for the result, and adds the acknowledged messages.
+func publishUntil(t *testing.T, js jetstream.JetStream, acked map[uint64]bool, done func(err error) bool) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		seq, err := publish(ctx, js, "a")
+		if err == nil {
+			acked[seq] = true
+		}
+		if !done(err) {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
+func requireStored(t *testing.T, js jetstream.JetStream, acked map[uint64]bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	stream, err := js.Stream(ctx, "a")
+	require.NoError(t, err)
+	for seq := range acked {
+		_, err := stream.GetMsg(ctx, seq)
+		require.NoError(t, err, "acknowledged message %d", seq)
+	}
+}
+
+func testFullDisk(t *testing.T, js jetstream.JetStream, disks []smallDisk, l []*logs) {
+	t.Helper()
+	acked := make(map[uint64]bool)
+	for range 50 {
+		acked[mustPublish(t, js, "a")] = true
+	}
+	for _, d := range disks {
+		d.fill(t)
+	}
+	const off, on = `level=ERROR msg="JetStream is off, because `, `level=INFO msg="JetStream is on again`
+	count := func(text string) (n int) {
+		for _, l := range l {
+			n += strings.Count(l.String(), text)
+		}
+		return n
+	}
+	publishUntil(t, js, acked, func(err error) bool { return err != nil && count(off) > 0 })
+	require.Zero(t, count(on))
+	for _, d := range disks {
+		d.free(t)
+	}
+	publishUntil(t, js, acked, func(err error) bool { return err == nil && count(on) == count(off) })
+	requireStored(t, js, acked)
+}
+
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	d, l := newSmallDisk(t), newLogs(t)
+	s := start(t, Config{Dir: d.dir(), Logger: l.logger()})
+	js := connect(t, s.URL())
+	createStream(t, js, jetstream.StreamConfig{Name: "a"})
+	testFullDisk(t, js, []smallDisk{d}, []*logs{l})
+}
+
+func TestFullDisksOfCluster(t *testing.T) {
+	t.Parallel()
+	disks := []smallDisk{newSmallDisk(t), newSmallDisk(t), newSmallDisk(t)}
+	cfgs := clusterConfigs(t, []string{disks[0].dir(), disks[1].dir(), disks[2].dir()})
+	var l []*logs
+	var urls []string
+	for _, cfg := range cfgs {
+		l = append(l, newLogs(t))
+		cfg.Logger = l[len(l)-1].logger()
+		urls = append(urls, start(t, cfg).URL())
+	}
+	js := connect(t, strings.Join(urls, ","))
+	createStream(t, js, jetstream.StreamConfig{Name: "a", Replicas: 3})
+	testFullDisk(t, js, disks, l)
+	eventually(t, func(ctx context.Context) error { return allCurrent(ctx, js, "a") })
+}
+
+// A server that starts on a full disk computes a limit of nothing and keeps it when space is free.
+func TestStartOnFullDisk(t *testing.T) {
+	t.Parallel()
+	d := newSmallDisk(t)
+	d.fill(t)
+	_, err := Start(Config{Dir: d.dir(), Listen: "127.0.0.1:0", Logger: newLogs(t).logger()})
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	d.free(t)
+	start(t, Config{Dir: d.dir()})
+}
