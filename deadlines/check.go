@@ -35,21 +35,26 @@ const (
 // deadline that was claimed or handled early by the clock of the server, was handled without a claim or changed
 // after it had ended, or is pending without a wake-up, so that no worker would get it.
 //
-// The server removes revisions after Config.Retain, and a reading finds what is there. The error is not nil if the
-// store could not be read.
+// The server removes revisions after Config.Retain, and a reading finds what is there. The last revision of each key
+// is kept in memory meanwhile. Check tries until ctx is done, because servers that elect a leader lose requests.
 func Check(ctx context.Context, nc *nats.Conn, name string) (*Report, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("deadlines: check: %w", err)
 	}
+	var r *Report
 	for {
-		r := &Report{keys: make(map[string]record), stranded: make(map[string]record)}
-		err := r.read(ctx, js, name)
-		if err == nil || !errors.Is(err, errSilent) || ctx.Err() != nil {
-			if err != nil {
-				err = fmt.Errorf("deadlines: check %q: %w", name, err)
-			}
-			return r, err
+		r = &Report{keys: make(map[string]record), stranded: make(map[string]record)}
+		err = r.read(ctx, js, name)
+		if err == nil {
+			return r, nil
+		}
+		if ctx.Err() != nil || errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, nats.ErrConnectionClosed) {
+			return nil, fmt.Errorf("deadlines: check %q: %w", name, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(again):
 		}
 	}
 }

@@ -23,7 +23,7 @@
 //     the servers must agree, and At is a time of the caller's clock.
 //   - At least once. A handler whose worker dies or loses its lease is called again, and so is one that fails. One
 //     success ends a deadline, and no call begins after the end. A call that began before may still run then.
-//   - Cancel that returns true has won: no call for that deadline begins any more.
+//   - A Cancel that returns true has won: no call for that deadline begins any more.
 //
 // How late a handler is called: with a worker that is alive and idle, by a tick of 10 ms and two requests. The README
 // has figures, also for each fault.
@@ -34,5 +34,5 @@
 // machine that sends its signs too late makes handlers run twice.
 //
 // Set, Move, Cancel and Get wait for the servers, up to Config.Timeout or until their context is done. Then the error
-// wraps what happened last, and the outcome of the call is unknown; it is safe to repeat.
+// wraps what happened last, and the outcome of the call is unknown.
 package deadlines

@@ -29,7 +29,8 @@ import (
 // interrupted, and it is called again for the new deadline.
 //
 // A key has letters, digits and any of "-/_=.". A deadline in the past is due at once. When Set returns nil, the
-// servers have stored the deadline. After any other error it may have been stored or not, and may be set again.
+// servers have stored the deadline. After any other error it may have been stored or not. It may be set again, but if
+// it has been handled meanwhile, it is then handled twice: see Create.
 func (s *Store) Set(ctx context.Context, key string, at time.Time, payload []byte) error {
 	_, err := s.change(ctx, "set", key, at, func(record) (record, bool) {
 		return record{Status: Pending, At: at.UTC().Round(0), Payload: payload}, true
@@ -38,6 +39,18 @@ func (s *Store) Set(ctx context.Context, key string, at time.Time, payload []byt
 		s.counts.set.Add(1)
 	}
 	return err
+}
+
+// Create is Set for a key that has no deadline, neither a pending one nor one that has ended and is still retained.
+// It reports whether it set the deadline. So a program may repeat it without starting again what has been handled.
+func (s *Store) Create(ctx context.Context, key string, at time.Time, payload []byte) (bool, error) {
+	created, err := s.change(ctx, "create", key, at, func(old record) (record, bool) {
+		return record{Status: Pending, At: at.UTC().Round(0), Payload: payload}, old.Status == "" || old.Status == void
+	})
+	if created {
+		s.counts.set.Add(1)
+	}
+	return created, err
 }
 
 // Move changes the time of a pending deadline and keeps its payload. It reports whether there was one.
@@ -54,8 +67,9 @@ func (s *Store) Move(ctx context.Context, key string, at time.Time) (bool, error
 }
 
 // Cancel cancels a pending deadline. If it returns true, no call of the handler for that deadline begins any
-// more, on any machine. It returns false if there is no pending deadline: it was never set, has ended, or its
-// handler is running.
+// more, on any machine. An earlier call that failed may have had effects, and one whose worker lost its lease may
+// still run. It returns false if there is no pending deadline: it was never set, has ended, or its handler is
+// running.
 func (s *Store) Cancel(ctx context.Context, key string) (bool, error) {
 	canceled, err := s.change(ctx, "cancel", key, time.Time{}, func(old record) (record, bool) {
 		ok := old.Status == Pending

@@ -56,13 +56,25 @@ func TestSetMoveCancelGet(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok)
 
+	created, err := s.Create(ctx, "a", at, nil)
+	require.NoError(t, err)
+	require.False(t, created, "it has ended, but is retained")
 	s.mustSet(t, "a", time.Hour)
 	require.Equal(t, Pending, s.mustGet(t, "a").Status, "a deadline that has ended begins again")
+	for _, want := range []bool{true, false} {
+		created, err = s.Create(ctx, "b", at, []byte("first"))
+		require.NoError(t, err)
+		require.Equal(t, want, created)
+	}
+	require.Equal(t, "first", string(s.mustGet(t, "b").Payload))
+	ok, err = s.Cancel(ctx, "b")
+	require.NoError(t, err)
+	require.True(t, ok)
 	s.mustSet(t, "a", 2*time.Hour)
 	r := s.mustCheck(t)
-	require.Equal(t, []int{1, 1, 1, 5}, []int{r.Keys, r.Pending, r.Wakeups, r.Revisions})
+	require.Equal(t, []int{2, 1, 1, 7}, []int{r.Keys, r.Pending, r.Wakeups, r.Revisions})
 	st := s.Stats()
-	require.Equal(t, []uint64{3, 1, 1}, []uint64{st.Set, st.Moved, st.Canceled})
+	require.Equal(t, []uint64{4, 1, 2}, []uint64{st.Set, st.Moved, st.Canceled})
 }
 
 func TestBadArguments(t *testing.T) {

@@ -21,14 +21,16 @@ type Config struct {
 	// Name of the store on the servers: letters, digits, "-" and "_". The default is "deadlines".
 	Name string
 	// Lease is how long a worker may be silent before the server gives its deadlines to another one. It is kept
-	// with the store. The default is that of the store, or 5 s if Open makes the store. At least 1 s.
+	// with the store; the README says how to change it. The default is that of the store, or 5 s if Open makes the
+	// store. At least 1 s.
 	Lease time.Duration
 	// Replicas is the number of servers that keep the store: 1, 3 or 5. It is kept with the store. The default
 	// is that of the store. If Open makes the store, it is 3 on a cluster, and 1 on a single server. Open
 	// refuses to use one replica on a cluster unless Replicas is 1.
 	Replicas int
 	// Retain is how long a deadline that was handled or canceled can be read by Get. The default is 24 h, the
-	// least is 1 s. If it is negative, the store keeps each for ever, with up to 64 revisions.
+	// least is 1 s. If it is negative, the store keeps each for ever, with up to 64 revisions. A program that needs
+	// the outcome for longer keeps it elsewhere.
 	Retain time.Duration
 	// Timeout bounds a call of Set, Move, Cancel or Get whose context has no deadline. The default is 10 s.
 	Timeout time.Duration
@@ -100,6 +102,7 @@ func Connect(urls string, options ...nats.Option) (*nats.Conn, error) {
 	safe := []nats.Option{
 		nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
 		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2),
+		nats.IgnoreAuthErrorAbort(), // credentials that fail may be mended
 	}
 	return nats.Connect(urls, append(safe, options...)...)
 }
@@ -152,6 +155,9 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	s.watch()
 	return s, nil
 }
+
+// Config returns the settings of the store, with the defaults, the lease and the number of replicas.
+func (s *Store) Config() Config { return s.cfg }
 
 // Close ends the use of the store by this process. Calls of Work must have returned. The connection stays open.
 func (s *Store) Close() {

@@ -43,7 +43,7 @@ func TestMismatch(t *testing.T) {
 	t.Parallel()
 	url := serve(t).ClientURL()
 	first := mustOpen(t, url, Config{Lease: 2 * time.Second})
-	require.Equal(t, 1, first.cfg.Replicas, "a single server keeps one")
+	require.Equal(t, 1, first.Config().Replicas, "a single server keeps one")
 	same := mustOpen(t, url, Config{})
 	require.Equal(t, 2*time.Second, same.cfg.Lease)
 	require.Equal(t, 24*time.Hour, same.cfg.Retain)
@@ -154,7 +154,7 @@ func TestConnectionThatGivesUp(t *testing.T) {
 	defer s.Close()
 	require.Contains(t, l.String(), "the connection will be given up")
 	nc.Close()
-	await(t, "it says so", func() bool { return strings.Contains(l.String(), "the connection is closed, and nothing moves") })
+	await(t, "it says so", func() bool { return strings.Contains(l.String(), "deadlines: the connection is closed") })
 }
 
 // The server leaves two goroutines: one that keeps the time for the whole process, and sometimes one of a store that

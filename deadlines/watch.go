@@ -95,7 +95,7 @@ func (s *Store) watch() {
 				case nats.CONNECTED:
 					log.Info("deadlines: connected again", "url", s.nc.ConnectedUrlRedacted())
 				case nats.CLOSED:
-					log.Error("deadlines: the connection is closed, and nothing moves any more", "err", s.nc.LastError())
+					log.Error("deadlines: the connection is closed", "err", s.nc.LastError())
 				default:
 					log.Warn("deadlines: disconnected", "err", s.nc.LastError())
 				}

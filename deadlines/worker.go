@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -18,8 +19,8 @@ import (
 // grows. To give up, it returns nil.
 //
 // It may be called more than once for a deadline, and by two machines at a time if the first one lost its lease.
-// So what it does must be safe to repeat. ctx is done when the worker stops. If the handler then returns an error,
-// another worker calls it at once.
+// So what it does must be safe to repeat. ctx is done when the worker stops, and Work then waits for the handler. If
+// it returns an error, another worker calls it at once. A handler sets the limits of its own requests.
 type Handler func(ctx context.Context, d Deadline) error
 
 const (
@@ -63,8 +64,10 @@ type held struct {
 
 // Work calls the handler for deadlines until ctx is done. Any number of processes may call it, and each deadline
 // goes to one of them. Before it returns, it waits for its handlers, and hands the other deadlines back to the
-// servers. It returns an error only if it cannot begin.
+// servers. It returns an error if it cannot begin, or if the connection was closed.
 func (s *Store) Work(ctx context.Context, handle Handler) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	w := &worker{Store: s, handle: handle, ctx: ctx, room: make(chan struct{}, 2*s.cfg.Concurrency)}
 	var err error
 	w.wheel, err = hashedwheel.New(hashedwheel.WithTick(tick), hashedwheel.WithMaxConcurrency(s.cfg.Concurrency),
@@ -82,8 +85,12 @@ func (s *Store) Work(ctx context.Context, handle Handler) error {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopLimit, cancel) })()
 
+	var closed error
 	for ctx.Err() == nil {
-		if err := w.pull(); err != nil && ctx.Err() == nil {
+		if err := w.pull(); errors.Is(err, nats.ErrConnectionClosed) {
+			closed = fmt.Errorf("deadlines: work: %w", err)
+			stop()
+		} else if err != nil && ctx.Err() == nil {
 			s.health.report(err)
 			s.counts.retried.Add(1)
 		}
@@ -100,7 +107,7 @@ func (s *Store) Work(ctx context.Context, handle Handler) error {
 	}
 	w.signs.Stop()
 	s.nc.FlushTimeout(requestLimit) // if that fails, the server waits for the lease
-	return nil
+	return closed
 }
 
 // pull takes deadlines from the server until ctx is done, the clock is off, or an error occurs.
@@ -267,6 +274,10 @@ func (h *held) Run(*hashedwheel.Timeout) {
 // retry tries again soon. Meanwhile the deadline stays with this worker if the server still answers it.
 func (h *held) retry(err error) {
 	var f final
+	if errors.Is(err, nats.ErrConnectionClosed) {
+		h.drop()
+		return
+	}
 	if errors.As(err, &f) {
 		h.w.cfg.Logger.Error("deadlines: a record cannot be read or written", "key", h.wakeup.Key, "err", err)
 		h.giveBack(h.w.cfg.MaxBackoff)

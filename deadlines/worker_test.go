@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -189,13 +190,14 @@ func TestDeadWorker(t *testing.T) {
 	url := serve(t).ClientURL()
 	a, b := mustOpen(t, url, quick()), mustOpen(t, url, quick())
 	begun, release := make(chan bool), make(chan bool)
-	a.mustWork(t, func(_ context.Context, d Deadline) error {
-		if d.Key == "running" {
+	work := make(chan error)
+	go func() {
+		work <- a.Work(t.Context(), func(ctx context.Context, d Deadline) error {
 			close(begun)
 			<-release
-		}
-		return nil
-	})
+			return nil
+		})
+	}()
 	a.mustSet(t, "running", 0)
 	<-begun
 	a.nc.Close() // nothing more is sent
@@ -203,6 +205,7 @@ func TestDeadWorker(t *testing.T) {
 	b.awaitStatus(t, "running", Handled)
 	require.Equal(t, 2, second.of("running")[0].Attempts)
 	close(release)
+	require.ErrorIs(t, <-work, nats.ErrConnectionClosed)
 	b.mustCheck(t)
 }
 
