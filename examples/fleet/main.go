@@ -123,11 +123,9 @@ func (s *shop) setUp(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	config := jetstream.KeyValueConfig{Bucket: bucketName, History: 64, Replicas: 1} // the history is for audit
-	if s.nc.ConnectedClusterName() != "" {
-		config.Replicas = 3
-	}
-	s.ends, err = js.CreateKeyValue(ctx, config)
+	s.ends, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: bucketName, Replicas: s.deadlines.Config().Replicas, History: 64, // the history is for audit
+	})
 	return err
 }
 
@@ -158,7 +156,7 @@ func (f *fleet) hire(ctx context.Context) error {
 	f.kill = func() { s.nc.Close(); cancel(); f.killed++ }
 	f.working.Go(func() {
 		defer s.close()
-		if err := s.deadlines.Work(ctx, s.expire); err != nil {
+		if err := s.deadlines.Work(ctx, s.expire); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 			f.fail(err)
 		}
 	})
