@@ -158,3 +158,15 @@ func mustPublish(t *testing.T, js jetstream.JetStream, subject string) (seq uint
 	require.NoError(t, err)
 	return seq
 }
+
+func requireStored(t *testing.T, js jetstream.JetStream, acked map[uint64]bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	stream, err := js.Stream(ctx, "a")
+	require.NoError(t, err)
+	for seq := range acked {
+		_, err := stream.GetMsg(ctx, seq)
+		require.NoError(t, err, "acknowledged message %d", seq)
+	}
+}

@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -161,6 +162,27 @@ func TestMaxBytes(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, stream.Purge(ctx))
 	mustPublish(t, js, "a")
+}
+
+// The NATS server shuts JetStream down when its disk is full, among other reasons.
+func TestJetStreamShutDown(t *testing.T) {
+	t.Parallel()
+	l := newLogs(t)
+	s := start(t, Config{Dir: t.TempDir(), Logger: l.logger()})
+	js := connect(t, s.URL())
+	createStream(t, js, jetstream.StreamConfig{Name: "a"})
+	seq := mustPublish(t, js, "a")
+
+	require.NoError(t, s.running.ShutdownJetStream())
+	eventually(t, func(ctx context.Context) error {
+		if !strings.Contains(l.String(), `level=INFO msg="JetStream is on again`) {
+			return errors.New("JetStream is off")
+		}
+		_, err := publish(ctx, js, "a")
+		return err
+	})
+	assert.Contains(t, l.String(), `level=ERROR msg="JetStream is off, because the server disabled it"`)
+	requireStored(t, js, map[uint64]bool{seq: true})
 }
 
 func TestCluster(t *testing.T) {
