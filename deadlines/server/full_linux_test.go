@@ -103,7 +103,7 @@ func testFullDisk(t *testing.T, js jetstream.JetStream, disks []smallDisk, l []*
 	for _, d := range disks {
 		d.free(t, 12<<20)
 	}
-	for range 6 {
+	for range 8 {
 		eventually(t, func(ctx context.Context) error {
 			_, err := js.Publish(ctx, "a", make([]byte, 900_000))
 			return err

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -110,8 +111,10 @@ func TestStartFails(t *testing.T) {
 			c.cfg.Listen = "127.0.0.1:0"
 		}
 		c.cfg.Logger = newLogs(t).logger()
+		begin := time.Now()
 		_, err := Start(c.cfg)
 		assert.ErrorContains(t, err, c.want, c.name)
+		assert.Less(t, time.Since(begin), startLimit, "%s: Start waits although it knows the reason", c.name)
 	}
 	start(t, Config{Dir: free}) // no failure keeps the lock
 }
