@@ -191,6 +191,7 @@ func TestJetStreamShutDown(t *testing.T) {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cfgs := clusterConfigs(t, []string{t.TempDir(), t.TempDir(), t.TempDir()})
+	cfgs[0].Listen = freeAddresses(t, 1)[0]
 	var servers []*Server
 	for _, cfg := range cfgs {
 		servers = append(servers, start(t, cfg))
@@ -203,9 +204,8 @@ func TestCluster(t *testing.T) {
 		_, err := publish(ctx, js, "a")
 		return err
 	})
-	cfgs[0].Listen = strings.TrimPrefix(servers[0].URL(), "nats://")
 	again := start(t, cfgs[0])
-	require.Equal(t, servers[0].URL(), again.URL())
+	require.Equal(t, "nats://"+cfgs[0].Listen, again.URL())
 	eventually(t, func(ctx context.Context) error { return allCurrent(ctx, js, "a") })
 }
 
