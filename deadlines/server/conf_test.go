@@ -25,7 +25,7 @@ func TestConfigurationFiles(t *testing.T) {
 		o, err := server.ProcessConfigFile(filepath.Join("..", "docs", "cluster", name+".conf"))
 		require.NoError(t, err)
 		assert.Equal(t, name, o.ServerName)
-		assert.Equal(t, int64(10e9), o.JetStreamMaxStore)
+		assert.Equal(t, int64(10<<30), o.JetStreamMaxStore)
 		assert.True(t, o.SyncAlways)
 		assert.Equal(t, "127.0.0.1", o.HTTPHost)
 		assert.Len(t, o.Routes, 3)

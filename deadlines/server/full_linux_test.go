@@ -48,9 +48,13 @@ func (d smallDisk) fill(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 }
 
-func (d smallDisk) free(t *testing.T) {
+// free makes the filler smaller by n bytes.
+func (d smallDisk) free(t *testing.T, n int64) {
 	t.Helper()
-	require.NoError(t, os.Remove(filepath.Join(string(d), "filler")))
+	filler := filepath.Join(string(d), "filler")
+	info, err := os.Stat(filler)
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(filler, info.Size()-n))
 }
 
 // publishUntil publishes until done returns true for the result, and adds the acknowledged messages.
@@ -70,23 +74,12 @@ func publishUntil(t *testing.T, js jetstream.JetStream, acked map[uint64]bool, d
 	})
 }
 
-func requireStored(t *testing.T, js jetstream.JetStream, acked map[uint64]bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
-	defer cancel()
-	stream, err := js.Stream(ctx, "a")
-	require.NoError(t, err)
-	for seq := range acked {
-		_, err := stream.GetMsg(ctx, seq)
-		require.NoError(t, err, "acknowledged message %d", seq)
-	}
-}
-
 func testFullDisk(t *testing.T, js jetstream.JetStream, disks []smallDisk, l []*logs) {
 	t.Helper()
 	acked := make(map[uint64]bool)
+	published := func(err error) bool { return err == nil }
 	for range 50 {
-		acked[mustPublish(t, js, "a")] = true
+		publishUntil(t, js, acked, published)
 	}
 	for _, d := range disks {
 		d.fill(t)
@@ -101,10 +94,21 @@ func testFullDisk(t *testing.T, js jetstream.JetStream, disks []smallDisk, l []*
 	publishUntil(t, js, acked, func(err error) bool { return err != nil && count(off) > 0 })
 	require.Zero(t, count(on))
 	for _, d := range disks {
-		d.free(t)
+		d.free(t, 6<<20)
 	}
 	publishUntil(t, js, acked, func(err error) bool { return err == nil && count(on) == count(off) })
 	requireStored(t, js, acked)
+
+	// The limit is that of the first start, which is more than the space at the restart.
+	for _, d := range disks {
+		d.free(t, 12<<20)
+	}
+	for range 8 {
+		eventually(t, func(ctx context.Context) error {
+			_, err := js.Publish(ctx, "a", make([]byte, 900_000))
+			return err
+		})
+	}
 }
 
 func TestFullDisk(t *testing.T) {
@@ -140,6 +144,6 @@ func TestStartOnFullDisk(t *testing.T) {
 	d.fill(t)
 	_, err := Start(Config{Dir: d.dir(), Listen: "127.0.0.1:0", Logger: newLogs(t).logger()})
 	require.ErrorIs(t, err, syscall.ENOSPC)
-	d.free(t)
+	d.free(t, 20<<20)
 	start(t, Config{Dir: d.dir()})
 }

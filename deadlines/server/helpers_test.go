@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,15 +95,21 @@ func clusterConfigs(t *testing.T, dirs []string) (cfgs []Config) {
 	return cfgs
 }
 
+var nextPort atomic.Int32
+
+func init() { nextPort.Store(20000 + rand.Int32N(10000)) }
+
 // freeAddresses returns addresses on loopback that nobody listens on. The servers of a cluster must know
-// the addresses of all of them before they start.
+// the addresses of all of them before they start. The ports are below those that systems choose for the
+// port 0, so nobody else takes them before the servers listen.
 func freeAddresses(t *testing.T, n int) (addresses []string) {
 	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer l.Close() // not before all ports are chosen
-		addresses = append(addresses, l.Addr().String())
+	for len(addresses) < n {
+		address := fmt.Sprintf("127.0.0.1:%d", nextPort.Add(1))
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			addresses = append(addresses, address)
+		}
 	}
 	return addresses
 }
@@ -157,4 +165,16 @@ func mustPublish(t *testing.T, js jetstream.JetStream, subject string) (seq uint
 	seq, err := publish(ctx, js, subject)
 	require.NoError(t, err)
 	return seq
+}
+
+func requireStored(t *testing.T, js jetstream.JetStream, acked map[uint64]bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	stream, err := js.Stream(ctx, "a")
+	require.NoError(t, err)
+	for seq := range acked {
+		_, err := stream.GetMsg(ctx, seq)
+		require.NoError(t, err, "acknowledged message %d", seq)
+	}
 }

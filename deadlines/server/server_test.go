@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -109,8 +111,10 @@ func TestStartFails(t *testing.T) {
 			c.cfg.Listen = "127.0.0.1:0"
 		}
 		c.cfg.Logger = newLogs(t).logger()
+		begin := time.Now()
 		_, err := Start(c.cfg)
 		assert.ErrorContains(t, err, c.want, c.name)
+		assert.Less(t, time.Since(begin), startLimit, "%s: Start waits although it knows the reason", c.name)
 	}
 	start(t, Config{Dir: free}) // no failure keeps the lock
 }
@@ -163,9 +167,31 @@ func TestMaxBytes(t *testing.T) {
 	mustPublish(t, js, "a")
 }
 
+// The NATS server shuts JetStream down when its disk is full, among other reasons.
+func TestJetStreamShutDown(t *testing.T) {
+	t.Parallel()
+	l := newLogs(t)
+	s := start(t, Config{Dir: t.TempDir(), Logger: l.logger()})
+	js := connect(t, s.URL())
+	createStream(t, js, jetstream.StreamConfig{Name: "a"})
+	seq := mustPublish(t, js, "a")
+
+	require.NoError(t, s.running.ShutdownJetStream())
+	eventually(t, func(ctx context.Context) error {
+		if !strings.Contains(l.String(), `level=INFO msg="JetStream is on again`) {
+			return errors.New("JetStream is off")
+		}
+		_, err := publish(ctx, js, "a")
+		return err
+	})
+	assert.Contains(t, l.String(), `level=ERROR msg="JetStream is off, because the server disabled it"`)
+	requireStored(t, js, map[uint64]bool{seq: true})
+}
+
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cfgs := clusterConfigs(t, []string{t.TempDir(), t.TempDir(), t.TempDir()})
+	cfgs[0].Listen = freeAddresses(t, 1)[0]
 	var servers []*Server
 	for _, cfg := range cfgs {
 		servers = append(servers, start(t, cfg))
@@ -178,9 +204,8 @@ func TestCluster(t *testing.T) {
 		_, err := publish(ctx, js, "a")
 		return err
 	})
-	cfgs[0].Listen = strings.TrimPrefix(servers[0].URL(), "nats://")
 	again := start(t, cfgs[0])
-	require.Equal(t, servers[0].URL(), again.URL())
+	require.Equal(t, "nats://"+cfgs[0].Listen, again.URL())
 	eventually(t, func(ctx context.Context) error { return allCurrent(ctx, js, "a") })
 }
 
