@@ -173,8 +173,8 @@ func (s *Store) withdraw(ctx context.Context, old record) {
 	}
 }
 
-// load reads the record of a key. A replica that is behind may answer, so the record may be an earlier one. A later
-// compare-and-set then fails.
+// load reads the record of a key from the leader of the bucket. A leader that has just been replaced may return an
+// earlier revision. A compare-and-set then fails.
 func (s *Store) load(ctx context.Context, key string) (r record, err error) {
 	e, err := s.bucket.Get(ctx, key)
 	switch {

@@ -168,19 +168,26 @@ func (s *Store) Close() {
 // setUp finds or makes the bucket, the stream of wake-ups and its consumer, verifies them, and reads the server's
 // clock.
 func (s *Store) setUp(ctx context.Context) (err error) {
-	s.bucket, err = s.js.KeyValue(ctx, s.cfg.Name)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		s.bucket, err = s.makeBucket(ctx)
+	s.records, err = s.js.Stream(ctx, "KV_"+s.cfg.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s.records, err = s.makeBucket(ctx)
 	}
 	if err != nil {
-		return err
-	}
-	if s.records, err = s.js.Stream(ctx, "KV_"+s.cfg.Name); err != nil {
 		return err
 	}
 	bucket := s.records.CachedInfo().Config
 	if err := s.verify(bucket); err != nil {
 		return final{err}
+	}
+	if bucket.AllowDirect {
+		// Only the leader is to answer reads. A replica that is behind would not know of a Set that has returned.
+		bucket.AllowDirect = false
+		if s.records, err = s.js.UpdateStream(ctx, bucket); err != nil {
+			return err
+		}
+	}
+	if s.bucket, err = s.js.KeyValue(ctx, s.cfg.Name); err != nil {
+		return err
 	}
 	s.wakeups, err = s.js.Stream(ctx, s.cfg.Name+"-wakeups")
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -205,7 +212,7 @@ func (s *Store) setUp(ctx context.Context) (err error) {
 	return s.readClock(ctx)
 }
 
-func (s *Store) makeBucket(ctx context.Context) (jetstream.KeyValue, error) {
+func (s *Store) makeBucket(ctx context.Context) (jetstream.Stream, error) {
 	lease, replicas := s.cfg.Lease, s.cfg.Replicas
 	if lease == 0 {
 		lease = 5 * time.Second
@@ -216,14 +223,17 @@ func (s *Store) makeBucket(ctx context.Context) (jetstream.KeyValue, error) {
 			replicas = 3
 		}
 	}
-	bucket, err := s.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+	_, err := s.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: s.cfg.Name, Description: "deadlines", History: history, Storage: jetstream.FileStorage,
 		Replicas: replicas, LimitMarkerTTL: markerTTL, Metadata: map[string]string{leaseKey: lease.String()},
 	})
 	if err != nil && replicas > 1 {
 		err = fmt.Errorf("%d replicas need as many servers with JetStream: %w", replicas, err)
 	}
-	return bucket, err
+	if err != nil {
+		return nil, err
+	}
+	return s.js.Stream(ctx, "KV_"+s.cfg.Name)
 }
 
 func (s *Store) makeWakeups(ctx context.Context) (jetstream.Stream, error) {

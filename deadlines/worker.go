@@ -297,7 +297,7 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		return nil, err
 	}
 	switch mine := r.Token == h.token; {
-	case r.rev < h.wakeup.Prior, // a replica that is behind has answered
+	case r.rev < h.wakeup.Prior, // a leader that has been replaced has answered
 		r.rev == h.wakeup.Prior && time.Since(h.taken) < grace: // Set has not written the record yet
 		h.sign()
 		h.hold(2 * tick)
