@@ -23,7 +23,8 @@
 //     the servers must agree, and At is a time of the caller's clock.
 //   - At least once. A handler whose worker dies or loses its lease is called again, and so is one that fails. One
 //     success ends a deadline, and no call begins after the end. A call that began before may still run then.
-//   - A Cancel that returns true has won: no call for that deadline begins any more.
+//   - A Cancel that returns true has won: no call for that deadline begins any more. The only exception is a process
+//     that is suspended for longer than a lease, just between its claim and the call.
 //
 // How late a handler is called: with a worker that is alive and idle, by a tick of 10 ms and two requests. The README
 // has figures, also for each fault.

@@ -57,7 +57,7 @@ type held struct {
 	delivery uint64
 	taken    time.Time
 	signed   time.Time // when the lease began, or the last sign of life was sent
-	claiming bool      // a claim may have been stored although its request failed
+	claimed  time.Time // the last attempt to claim it, which may have been stored although its request failed
 	overdue  bool      // it is counted as overdue
 	room     bool      // it has a token of room
 }
@@ -297,12 +297,11 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		return nil, err
 	}
 	switch mine := r.Token == h.token; {
-	case r.rev < h.wakeup.Prior, // a leader that has been replaced has answered
-		r.rev == h.wakeup.Prior && time.Since(h.taken) < grace: // Set has not written the record yet
+	case r.rev <= h.wakeup.Prior && time.Since(h.taken) < grace: // Set has not written the record yet
 		h.sign()
 		h.hold(2 * tick)
 		return nil, nil
-	case r.rev == h.wakeup.Prior: // see the rules of set.go
+	case r.rev == h.wakeup.Prior || r.rev == 0: // see the rules of set.go; or the record has been removed since
 		if r.rev == 0 {
 			r.Status = void
 		}
@@ -312,16 +311,21 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		}
 		h.done()
 		return nil, nil
+	case r.rev < h.wakeup.Prior: // a leader that has been replaced has answered
+		h.sign()
+		h.hold(again)
+		return nil, nil
 	case !mine || r.ended():
 		h.done()
 		return nil, nil
-	case r.Status == Running && r.By == w.by && r.Delivery == h.delivery && h.claiming:
+	case r.Status == Running && r.By == w.by && r.Delivery == h.delivery && time.Since(h.claimed) < w.cfg.Lease:
 		return &r, nil // the answer to the claim was lost
 	case r.Status == Running && r.Delivery >= h.delivery: // this lease has ended, and another worker goes on
 		h.drop()
 		return nil, nil
 	}
-	h.claiming = true
+	h.sign()
+	h.claimed = time.Now()
 	r.Status, r.Delivery, r.By, r.Op = Running, h.delivery, w.by, w.id
 	r.Attempts++
 	r, err = w.save(ctx, h.wakeup.Key, r)
@@ -329,13 +333,17 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		return nil, err
 	}
 	w.health.report(nil)
+	if time.Since(h.claimed) >= w.cfg.Lease {
+		// Another worker may have called the handler since, and then Cancel may have returned true.
+		h.drop()
+		return nil, nil
+	}
 	return &r, nil
 }
 
 // call calls the handler, with signs of life, and stores how it ended.
 func (h *held) call(r record) {
 	w := h.w
-	h.sign()
 	sign, err := w.signs.ScheduleAtFixedRate(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { h.msg.InProgress() }),
 		w.cfg.Lease/3, w.cfg.Lease/3)
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 )
 
@@ -240,7 +241,7 @@ func TestTwoCalls(t *testing.T) {
 			require.NoError(t, err)
 			// As if the lease had ended: the server delivers the wake-up once more.
 			var once sync.Once
-			h := &held{w: &worker{Store: b, ctx: t.Context(), last: t.Context(), handle: handle}, token: r.Token,
+			h := &held{msg: silent{}, w: &worker{Store: b, ctx: t.Context(), last: t.Context(), handle: handle}, token: r.Token,
 				wakeup: wakeup{Key: "a", At: r.At}, delivery: r.Delivery + 1}
 			claimed, err := h.claim(t.Context())
 			require.NoError(t, err)
@@ -264,6 +265,11 @@ func TestTwoCalls(t *testing.T) {
 	}
 }
 
+// A silent message sends nothing.
+type silent struct{ jetstream.Msg }
+
+func (silent) InProgress() error { return nil }
+
 // Of a deadline that two workers have, only the one of the later delivery may claim it.
 func TestClaimOfAnEarlierDelivery(t *testing.T) {
 	t.Parallel()
@@ -274,7 +280,7 @@ func TestClaimOfAnEarlierDelivery(t *testing.T) {
 	w := &worker{Store: s, ctx: t.Context(), last: t.Context()}
 	holds := func(delivery uint64) *held {
 		s.counts.held.Add(1)
-		return &held{w: w, token: r.Token, wakeup: wakeup{Key: "a", At: r.At}, delivery: delivery}
+		return &held{w: w, msg: silent{}, token: r.Token, wakeup: wakeup{Key: "a", At: r.At}, delivery: delivery}
 	}
 	second := holds(2)
 	claimed, err := second.claim(t.Context())
