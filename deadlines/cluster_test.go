@@ -5,8 +5,6 @@ package deadlines_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -59,22 +57,6 @@ func startCluster(t *testing.T, dir string) *cluster {
 	c.admin, err = jetstream.New(nc)
 	require.NoError(t, err)
 	return c
-}
-
-// freePorts returns ports that are free. They are below the range from which the kernel takes ports for outgoing
-// connections, so that they are still free when a server is started again.
-func freePorts(t *testing.T, n int) (ports []int) {
-	t.Helper()
-	for len(ports) < n {
-		port := 20000 + rand.N(12000)
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
-		if err != nil {
-			continue
-		}
-		defer l.Close()
-		ports = append(ports, port)
-	}
-	return ports
 }
 
 func (c *cluster) start(i int) {
@@ -171,19 +153,4 @@ func (c *cluster) wipe(i int) {
 	require.NoError(c.t, os.RemoveAll(c.specs[i].Dir))
 	c.start(i)
 	c.awaitHealthy(3)
-}
-
-// patience is longer than anything takes, unless something hangs.
-const patience = 60 * time.Second
-
-// eventually waits until a function returns nil. It polls, because servers do their work on real time.
-func eventually(t *testing.T, what string, ok func() error) {
-	t.Helper()
-	var err error
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if err = ok(); err == nil {
-			return
-		}
-	}
-	require.NoError(t, err, "not in %v: %s", patience, what)
 }
