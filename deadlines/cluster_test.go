@@ -43,7 +43,7 @@ func startCluster(t *testing.T, dir string) *cluster {
 			Routes: routes, Dir: filepath.Join(dir, name),
 		}
 		address := fmt.Sprint("127.0.0.1:", ports[3*i])
-		c.proxies[i] = startProxy(t, address)
+		c.proxies[i] = startProxy(t, address, nil)
 		direct = append(direct, "nats://"+address)
 		c.start(i)
 	}

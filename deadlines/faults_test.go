@@ -247,15 +247,14 @@ func TestClockOff(t *testing.T) {
 			var now atomic.Int64
 			now.Store(int64(off))
 			stamp := regexp.MustCompile(`"ts":"[^"]+"`)
-			p := startProxy(t, strings.TrimPrefix(b.srv.ClientURL(), "nats://"))
-			p.change = func(line []byte) []byte {
+			p := startProxy(t, strings.TrimPrefix(b.srv.ClientURL(), "nats://"), func(line []byte) []byte {
 				return stamp.ReplaceAllFunc(line, func(field []byte) []byte {
 					was, err := time.Parse(time.RFC3339Nano, string(field[6:len(field)-1]))
 					assert.NoError(t, err)
 					// The fraction stays the same, and so does the length, which the server has announced.
 					return fmt.Appendf(nil, `"ts":%q`, was.Add(time.Duration(now.Load())).Format(time.RFC3339Nano))
 				})
-			}
+			})
 			worker, _ := b.open(p.url())
 			setter, _ := b.open(b.srv.ClientURL())
 			require.InDelta(t, -off, worker.Stats().Skew, float64(10*time.Second))

@@ -40,8 +40,8 @@ type outcome struct {
 }
 
 // verify compares a history with the deadline that the store has now, or with nil if it has none, and with the calls
-// of handlers for the key. It returns what is wrong.
-func (h *history) verify(final *deadlines.Deadline, calls []call, now time.Time) (faults []string) {
+// of handlers for the key. A deadline before quiet must have ended. It returns what is wrong.
+func (h *history) verify(final *deadlines.Deadline, calls []call, quiet time.Time) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	known := make(map[int64]bool)
 	maybe := []outcome{{}}
@@ -99,8 +99,8 @@ func (h *history) verify(final *deadlines.Deadline, calls []call, now time.Time)
 			fault("it is handled, but no call has returned nil")
 		}
 	case deadlines.Pending, deadlines.Running:
-		if final.At.Before(now) {
-			fault("it is %s %v after its time", final.Status, now.Sub(final.At))
+		if final.At.Before(quiet) {
+			fault("it is %s %v after its time", final.Status, quiet.Sub(final.At))
 		}
 	}
 	return faults

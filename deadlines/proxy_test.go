@@ -15,7 +15,7 @@ import (
 type proxy struct {
 	listener net.Listener
 	target   string
-	change   func(line []byte) []byte // what the server sends, if not nil; set before the first connection
+	change   func(line []byte) []byte // of what the server sends, or nil
 
 	mu    sync.Mutex
 	down  bool
@@ -23,11 +23,11 @@ type proxy struct {
 	wg    sync.WaitGroup
 }
 
-func startProxy(t *testing.T, target string) *proxy {
+func startProxy(t *testing.T, target string, change func(line []byte) []byte) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{listener: l, target: target, conns: make(map[net.Conn]bool)}
+	p := &proxy{listener: l, target: target, change: change, conns: make(map[net.Conn]bool)}
 	p.wg.Go(p.accept)
 	t.Cleanup(func() {
 		l.Close()

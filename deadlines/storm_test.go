@@ -249,7 +249,9 @@ func (s *storm) verify() {
 	require.NoError(t, err)
 	defer nc.Close()
 	var report *deadlines.Report
+	var quiet time.Time // all deadlines up to then are ended
 	eventually(t, "nothing is overdue", func() (err error) {
+		quiet = time.Now()
 		if report, err = deadlines.Check(t.Context(), nc, "deadlines"); err != nil {
 			return err
 		}
@@ -263,7 +265,6 @@ func (s *storm) verify() {
 		report.Keys, report.Revisions, report.Handled, report.Canceled, report.Pending)
 
 	finals := make(map[string]*deadlines.Deadline)
-	read := time.Now()
 	for _, h := range s.histories {
 		d, err := s.stores[0].Get(t.Context(), h.key)
 		if errors.Is(err, deadlines.ErrNotFound) {
@@ -278,8 +279,7 @@ func (s *storm) verify() {
 	}
 	bad := 0
 	for _, h := range s.histories {
-		// A deadline that came while the records were read may still run.
-		faults := h.verify(finals[h.key], calls[h.key], read)
+		faults := h.verify(finals[h.key], calls[h.key], quiet)
 		if bad += len(faults); len(faults) > 0 && bad < 20 {
 			t.Errorf("%s: %s\n%s", h.key, strings.Join(faults, "\n"), h.describe(calls[h.key]))
 		}
@@ -302,7 +302,7 @@ func (s *storm) dismiss() {
 	}
 }
 
-// print logs how late the first call for each deadline was, for the faults in whose time it came.
+// print logs how late the first call for each deadline was, for the fault during which it came or was late.
 func (s *storm) print() {
 	type id struct {
 		key string
@@ -327,21 +327,22 @@ func (s *storm) print() {
 			if o.err != nil {
 				unknown++
 			}
-			called, found := first[id{h.key, o.at.UnixNano()}]
+			ns, found := first[id{h.key, o.at.UnixNano()}]
 			if !o.ok || o.at.IsZero() || !found {
 				continue
 			}
+			called := time.Unix(0, ns)
 			due := o.at
 			if o.end.After(due) {
 				due = o.end
 			}
 			name := none
 			for _, p := range s.phases {
-				if due.After(p.start) && due.Before(p.end) {
+				if due.Before(p.end) && called.After(p.start) {
 					name = p.name
 				}
 			}
-			late[name] = append(late[name], max(0, time.Unix(0, called).Sub(due)))
+			late[name] = append(late[name], max(0, called.Sub(due)))
 		}
 	}
 	again := 0
