@@ -64,13 +64,7 @@ var faults = []fault{
 		s.workers[s.rand.IntN(len(s.workers))].pause(stormLease * 3 / 2)
 	}},
 	{"kill -9 of the leader, back after 1s", func(s *storm) {
-		leader := -1
-		eventually(s.t, "there is a leader", func() error {
-			if leader = s.cluster.leader(); leader < 0 {
-				return errors.New("there is none")
-			}
-			return nil
-		})
+		leader := s.leader()
 		s.cluster.servers[leader].kill()
 		time.Sleep(time.Second)
 		s.cluster.start(leader)
@@ -93,7 +87,8 @@ var faults = []fault{
 			p.mend()
 		}
 	}},
-	{"SIGSTOP of a server for 3s", func(s *storm) { s.cluster.servers[s.rand.IntN(3)].pause(3 * time.Second) }},
+	// It goes on as if it were the leader, although the others may have elected another one.
+	{"SIGSTOP of the leader for 6s", func(s *storm) { s.cluster.servers[s.leader()].pause(6 * time.Second) }},
 }
 
 // TestStorm lasts as long as HASHEDWHEEL_SOAK says, such as 2h. HASHEDWHEEL_SEED repeats the order of the faults.
@@ -164,6 +159,18 @@ func (s *storm) suffer(f fault) {
 	p.end = time.Now()
 	s.phases = append(s.phases, p)
 	s.t.Logf("%s: all is well after %v", f.name, p.end.Sub(p.start).Round(time.Millisecond))
+}
+
+// leader waits until there is a leader, and returns it.
+func (s *storm) leader() (i int) {
+	s.t.Helper()
+	eventually(s.t, "there is a leader", func() error {
+		if i = s.cluster.leader(); i < 0 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	return i
 }
 
 func (s *storm) openStores() {
