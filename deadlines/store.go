@@ -102,7 +102,8 @@ func Connect(urls string, options ...nats.Option) (*nats.Conn, error) {
 	safe := []nats.Option{
 		nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
 		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2),
-		nats.IgnoreAuthErrorAbort(), // credentials that fail may be mended
+		nats.IgnoreAuthErrorAbort(),                                       // credentials that fail may be mended
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // the default prints; Open logs them
 	}
 	return nats.Connect(urls, append(safe, options...)...)
 }

@@ -2,8 +2,10 @@ package deadlines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,7 +109,7 @@ func (s *Store) watch() {
 	s.watchers.Go(func() {
 		tick := time.NewTicker(s.cfg.Lease / 3)
 		defer tick.Stop()
-		for off := false; ; {
+		for off, full := false, false; ; {
 			select {
 			case <-tick.C:
 			case <-s.ctx.Done():
@@ -117,6 +119,12 @@ func (s *Store) watch() {
 			err := s.readClock(ctx)
 			if err == nil && s.working.Load() > 0 {
 				err = s.probe(ctx)
+				if refused := new(jetstream.APIError); errors.As(err, &refused) {
+					full = true
+				} else if err == nil && full {
+					full = false
+					s.watchers.Go(s.rearm)
+				}
 			}
 			cancel()
 			s.health.report(err)
@@ -155,6 +163,56 @@ func (s *Store) probe(ctx context.Context) error {
 	_, err := s.js.Publish(ctx, s.subject("probe", s.id), nil, jetstream.WithMsgTTL(time.Minute))
 	return err
 }
+
+// rearm delivers the schedules that the server has forgotten. When a schedule comes while the store is full, nats-server
+// 2.15 marks it as being delivered, and does not look at it again before a restart or another leader. One request for
+// each far deadline is much, but a full store is rare.
+func (s *Store) rearm() {
+	var n int
+	err := persist(s.ctx, func(ctx context.Context) error {
+		info, err := s.wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("at", "*")))
+		if err != nil {
+			return err
+		}
+		for subject := range info.State.Subjects {
+			ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
+			rearmed, err := s.rearmOne(ctx, subject)
+			cancel()
+			if err != nil {
+				return err
+			}
+			if rearmed {
+				n++
+			}
+		}
+		return nil
+	})
+	if n > 0 || err != nil {
+		s.cfg.Logger.Info("deadlines: schedules that came while the store was full are delivered", "store", s.cfg.Name, "n", n, "err", err)
+	}
+}
+
+func (s *Store) rearmOne(ctx context.Context, subject string) (bool, error) {
+	msg, err := s.wakeups.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	w, err := parseWakeup(msg.Data)
+	if err != nil || s.clock.now().Before(w.At.Add(forgotten-s.window())) {
+		return false, nil
+	}
+	due := s.subject("due", subject[strings.LastIndexByte(subject, '.')+1:])
+	if _, err = s.js.Publish(ctx, due, msg.Data); err == nil {
+		err = s.wakeups.Purge(ctx, jetstream.WithPurgeSubject(subject))
+	}
+	return err == nil, err
+}
+
+// forgotten is how late a schedule is that the server has forgotten. It looks four times a second.
+const forgotten = 2 * time.Second
 
 // clockOff reports whether the clock of this machine and that of the server differ by more than a lease. A handler
 // that reads the clock would be misled, so the workers do not act.

@@ -355,8 +355,9 @@ func (h *held) call(r record) {
 	if failure != nil {
 		w.counts.failures.Add(1)
 	}
-	err = persist(w.last, func(ctx context.Context) error {
-		err := h.conclude(ctx, &r, failure)
+	var mine bool
+	err = persist(w.last, func(ctx context.Context) (err error) {
+		mine, err = h.conclude(ctx, &r, failure)
 		if err != nil && !isConflict(err) {
 			w.health.report(err)
 			w.counts.retried.Add(1)
@@ -372,6 +373,8 @@ func (h *held) call(r record) {
 	case failure == nil:
 		w.counts.handled.Add(1)
 		h.done()
+	case !mine:
+		h.drop()
 	case w.ctx.Err() != nil:
 		h.giveBack(0)
 	default:
@@ -394,8 +397,8 @@ func (w *worker) protect(d Deadline) (err error) {
 
 // conclude makes the record Handled or, after a failure, Pending. r is the record as this worker knows it. Another
 // worker may have claimed the deadline meanwhile, because the lease of this one has ended. Then a success counts
-// nevertheless, and a failure is left to the other one.
-func (h *held) conclude(ctx context.Context, r *record, failure error) error {
+// nevertheless, and a failure is left to the other one: mine is false.
+func (h *held) conclude(ctx context.Context, r *record, failure error) (mine bool, err error) {
 	next := *r
 	next.Op, next.By = h.w.id, h.w.by
 	if next.Status = Handled; failure != nil {
@@ -403,20 +406,19 @@ func (h *held) conclude(ctx context.Context, r *record, failure error) error {
 	} else {
 		next.Payload = nil
 	}
-	_, err := h.w.save(ctx, h.wakeup.Key, next)
-	if err == nil {
-		return nil
+	if _, err = h.w.save(ctx, h.wakeup.Key, next); err == nil {
+		return true, nil
 	}
 	now, loadErr := h.w.load(ctx, h.wakeup.Key)
+	mine = now.Delivery == h.delivery && now.Token == h.token
 	switch {
-	case loadErr != nil:
-		return err
-	case now.rev > r.rev && (now.Token != h.token || now.ended() || failure != nil):
-		return nil // stored, although the answer was lost, or replaced, or another worker's
-	case now.rev > r.rev:
-		*r = now
+	case loadErr != nil || now.rev != 0 && now.rev <= r.rev: // as far as is known, nothing is stored
+		return true, err
+	case now.Token != h.token || now.ended() || mine && now.Status == Pending || failure != nil && !mine:
+		return mine, nil // replaced, or stored although the answer was lost, or another worker's
 	}
-	return err
+	*r = now
+	return true, err
 }
 
 // backoff returns the delay after a number of failures.

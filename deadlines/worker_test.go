@@ -257,7 +257,8 @@ func TestTwoCalls(t *testing.T) {
 				require.Equal(t, Running, a.mustGet(t, "a").Status, "the second call goes on")
 			}
 			gates[1].release <- true
-			require.NoError(t, h.conclude(t.Context(), claimed, nil))
+			_, err = h.conclude(t.Context(), claimed, nil)
+			require.NoError(t, err)
 			a.awaitStatus(t, "a", Handled)
 			require.Equal(t, 2, a.mustGet(t, "a").Attempts)
 			a.mustCheck(t)
