@@ -77,16 +77,15 @@ func (s *Store) Figures(yield func(name, help string, counter bool, value float6
 func (s *Store) watch() {
 	log := s.cfg.Logger.With("store", s.cfg.Name)
 	s.health.log = log
-	if old := s.nc.ErrorHandler(); true {
-		s.nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
-			if s.ctx.Err() == nil {
-				log.Warn("deadlines: error of the connection", "err", err)
-			}
-			if old != nil {
-				old(nc, sub, err)
-			}
-		})
-	}
+	old := s.nc.ErrorHandler()
+	s.nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
+		if s.ctx.Err() == nil {
+			log.Warn("deadlines: error of the connection", "err", err)
+		}
+		if old != nil {
+			old(nc, sub, err)
+		}
+	})
 	changes := s.nc.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.CLOSED)
 	s.watchers.Go(func() {
 		defer s.nc.RemoveStatusListener(changes)

@@ -1,0 +1,269 @@
+package deadlines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	grace = 2 * time.Second        // for a Set between its wake-up and its record
+	again = 100 * time.Millisecond // until a request that failed is repeated, at least
+)
+
+// A held is a deadline that the server has delivered to a worker. It is the task of its timeout.
+type held struct {
+	w        *worker
+	timeout  hashedwheel.Timeout
+	msg      jetstream.Msg
+	wakeup   wakeup
+	token    string
+	delivery uint64
+	taken    time.Time
+	signed   time.Time // when the lease began, or the last sign of life was sent
+	claimed  time.Time // the last attempt to claim it, which may have been stored although its request failed
+	overdue  bool      // it is counted as overdue
+	room     bool      // it has a token of room
+}
+
+// left returns the time until the deadline, by the clock of the server.
+func (h *held) left() time.Duration { return h.wakeup.At.Sub(h.w.clock.now()) }
+
+// hold puts the deadline on the wheel. If the worker has stopped or holds too many, another one gets it.
+func (h *held) hold(delay time.Duration) {
+	if _, err := h.timeout.Reset(max(delay, 0)); err != nil {
+		h.giveBack(again)
+	}
+}
+
+// sign prolongs the lease, unless it has ended.
+func (h *held) sign() {
+	h.signed = time.Now()
+	h.msg.InProgress()
+}
+
+// giveBack lets the server deliver the deadline again after a delay.
+func (h *held) giveBack(delay time.Duration) {
+	if delay <= 0 {
+		h.msg.Nak()
+	} else {
+		h.msg.NakWithDelay(delay)
+	}
+	h.drop()
+}
+
+// done tells the server that the wake-up is no longer needed.
+func (h *held) done() {
+	h.msg.Ack() // if it is lost, the deadline is delivered again, and its record says that it has ended
+	h.drop()
+}
+
+// drop ends the hold. It tells the server nothing.
+func (h *held) drop() {
+	h.w.counts.held.Add(-1)
+	if h.overdue {
+		h.w.counts.overdue.Add(-1)
+	}
+	if h.room {
+		<-h.w.room
+	}
+}
+
+// Run is the task of the timeout: the deadline has probably come.
+func (h *held) Run(*hashedwheel.Timeout) {
+	w := h.w
+	if left := h.left(); left > 0 {
+		h.hold(left)
+		return
+	}
+	if w.ctx.Err() != nil || w.clockOff() {
+		h.giveBack(0)
+		return
+	}
+	if time.Since(h.signed) > w.cfg.Lease { // the server has delivered it again
+		h.drop()
+		return
+	}
+	if !h.overdue {
+		h.overdue = true
+		w.counts.overdue.Add(1)
+	}
+	ctx, cancel := context.WithTimeout(w.last, requestLimit)
+	defer cancel()
+	r, err := h.claim(ctx)
+	switch {
+	case err != nil && isConflict(err):
+		h.hold(0)
+	case err != nil:
+		h.retry(err)
+	case r == nil: // claim has ended the hold, or continues it
+	default:
+		h.call(*r)
+	}
+}
+
+// retry tries again soon. Meanwhile the deadline stays with this worker if the server still answers it.
+func (h *held) retry(err error) {
+	var f final
+	if errors.Is(err, nats.ErrConnectionClosed) {
+		h.drop()
+		return
+	}
+	if errors.As(err, &f) {
+		h.w.cfg.Logger.Error("deadlines: a record cannot be read or written", "key", h.wakeup.Key, "err", err)
+		h.giveBack(h.w.cfg.MaxBackoff)
+		return
+	}
+	h.w.health.report(err)
+	h.w.counts.retried.Add(1)
+	h.sign()
+	h.hold(again + rand.N(again))
+}
+
+// claim makes the record Running. It returns nil if there is nothing to do now.
+func (h *held) claim(ctx context.Context) (*record, error) {
+	w := h.w
+	r, err := w.load(ctx, h.wakeup.Key)
+	if err != nil {
+		return nil, err
+	}
+	switch mine := r.Token == h.token; {
+	case r.rev <= h.wakeup.Prior && time.Since(h.taken) < grace: // Set has not written the record yet
+		h.sign()
+		h.hold(2 * tick)
+		return nil, nil
+	case r.rev == h.wakeup.Prior || r.rev == 0: // see the rules of set.go; or the record has been removed since
+		if r.rev == 0 {
+			r.Status = void
+		}
+		r.Op = w.id
+		if _, err := w.save(ctx, h.wakeup.Key, r); err != nil {
+			return nil, err
+		}
+		h.done()
+		return nil, nil
+	case r.rev < h.wakeup.Prior: // a leader that has been replaced has answered
+		h.sign()
+		h.hold(again)
+		return nil, nil
+	case !mine || r.ended():
+		h.done()
+		return nil, nil
+	case r.Status == Running && r.By == w.by && r.Delivery == h.delivery && time.Since(h.claimed) < w.cfg.Lease:
+		return &r, nil // the answer to the claim was lost
+	case r.Status == Running && r.Delivery >= h.delivery: // this lease has ended, and another worker goes on
+		h.drop()
+		return nil, nil
+	}
+	h.sign()
+	h.claimed = time.Now()
+	r.Status, r.Delivery, r.By, r.Op = Running, h.delivery, w.by, w.id
+	r.Attempts++
+	r, err = w.save(ctx, h.wakeup.Key, r)
+	if err != nil {
+		return nil, err
+	}
+	w.health.report(nil)
+	if time.Since(h.claimed) >= w.cfg.Lease {
+		// Another worker may have called the handler since, and then Cancel may have returned true.
+		h.drop()
+		return nil, nil
+	}
+	return &r, nil
+}
+
+// call calls the handler, with signs of life, and stores how it ended.
+func (h *held) call(r record) {
+	w := h.w
+	sign, err := w.signs.ScheduleAtFixedRate(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { h.msg.InProgress() }),
+		w.cfg.Lease/3, w.cfg.Lease/3)
+	if err == nil {
+		defer sign.Cancel()
+	}
+	w.counts.running.Add(1)
+	failure := w.protect(r.deadline(h.wakeup.Key))
+	w.counts.running.Add(-1)
+	if failure != nil {
+		w.counts.failures.Add(1)
+	}
+	var mine bool
+	err = persist(w.last, func(ctx context.Context) (err error) {
+		mine, err = h.conclude(ctx, &r, failure)
+		if err != nil && !isConflict(err) {
+			w.health.report(err)
+			w.counts.retried.Add(1)
+		} else {
+			w.health.report(nil)
+		}
+		return err
+	})
+	switch {
+	case err != nil: // the server delivers it again after the lease, and the handler is called again
+		w.cfg.Logger.Error("deadlines: it could not be stored how a handler ended", "key", h.wakeup.Key, "err", err)
+		h.drop()
+	case failure == nil:
+		w.counts.handled.Add(1)
+		h.done()
+	case !mine:
+		h.drop()
+	case w.ctx.Err() != nil:
+		h.giveBack(0)
+	default:
+		w.cfg.Logger.Warn("deadlines: a handler failed", "key", h.wakeup.Key, "attempt", r.Attempts, "err", failure)
+		h.giveBack(w.backoff(r.Attempts))
+	}
+}
+
+// protect calls the handler, and makes an error of a panic.
+func (w *worker) protect(d Deadline) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+			w.cfg.Logger.Error("deadlines: a handler panicked", "key", d.Key, "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	d.Changed = time.Time{}
+	return w.handle(w.ctx, d)
+}
+
+// conclude makes the record Handled or, after a failure, Pending. r is the record as this worker knows it. Another
+// worker may have claimed the deadline meanwhile, because the lease of this one has ended. Then a success counts
+// nevertheless, and a failure is left to the other one: mine is false.
+func (h *held) conclude(ctx context.Context, r *record, failure error) (mine bool, err error) {
+	next := *r
+	next.Op, next.By = h.w.id, h.w.by
+	if next.Status = Handled; failure != nil {
+		next.Status, next.Error = Pending, failure.Error()
+	} else {
+		next.Payload = nil
+	}
+	if _, err = h.w.save(ctx, h.wakeup.Key, next); err == nil {
+		return true, nil
+	}
+	now, loadErr := h.w.load(ctx, h.wakeup.Key)
+	mine = now.Delivery == h.delivery && now.Token == h.token
+	switch {
+	case loadErr != nil || now.rev != 0 && now.rev <= r.rev: // as far as is known, nothing is stored
+		return true, err
+	case now.Token != h.token || now.ended() || mine && now.Status == Pending || failure != nil && !mine:
+		return mine, nil // replaced, or stored although the answer was lost, or another worker's
+	}
+	*r = now
+	return true, err
+}
+
+// backoff returns the delay after a number of failures.
+func (s *Store) backoff(attempts int) time.Duration {
+	d := s.cfg.MaxBackoff
+	if n := attempts - 1; n < 32 && s.cfg.MinBackoff<<n > 0 {
+		d = min(s.cfg.MinBackoff<<n, d)
+	}
+	return d/2 + rand.N(d+1)
+}
