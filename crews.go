@@ -49,7 +49,7 @@ func (h *host) Placed(due []*Timeout, pos uint32) {
 }
 
 // Claim claims a timeout for a runner: see rule 4 of timeout.go. It also frees its slot.
-func (h *host) Claim(to *Timeout, measure bool) crew.Claim {
+func (h *host) Claim(to *Timeout, measure uint64) crew.Claim {
 	t := (*Timer)(h)
 	if to.timer != t {
 		return crew.Refused // the user has overwritten the struct
@@ -63,9 +63,9 @@ func (h *host) Claim(to *Timeout, measure bool) crew.Claim {
 	} else {
 		t.limit.free()
 	}
-	if measure {
+	if measure != 0 {
 		late := t.clock.Elapsed() - t.clock.Boundary(tickOf(to.word.Load()))
-		t.lateness.record(max(late, 0)) // it is less than 0 if the timeout has just been reset
+		t.lateness.record(max(late, 0), measure) // it is less than 0 if the timeout has just been reset
 	}
 	if word&hooked != 0 {
 		return crew.ClaimedAndTell

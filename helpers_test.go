@@ -71,7 +71,8 @@ func newTimer(t testing.TB, opts ...Option) *Timer {
 		require.Nil(t, st.Levels)
 		if st.Running == 0 && st.Runners == 0 {
 			require.LessOrEqual(t, st.Lateness.Count(), st.Expired)
-			require.GreaterOrEqual(t, st.Lateness.Count()*measureEvery, st.Expired)
+			// A group that ends with canceled timeouts may leave out as many tasks as it has counted.
+			require.GreaterOrEqual(t, st.Lateness.Count()*2, st.Expired)
 		}
 	})
 	return timer
@@ -157,8 +158,7 @@ func runnersOf(timer *Timer) int {
 
 // Constants of internal/crew.
 const (
-	chunkLen     = 64 // the most timeouts that a runner takes at a time
-	measureEvery = 64 // of so many tasks at least one is measured
-	maxInRow     = 4  // how often a task that is due again runs before others that wait
-	maxSubmits   = 64 // calls of submit in progress
+	chunkLen   = 64 // the most timeouts that a runner takes at a time
+	maxInRow   = 4  // how often a task that is due again runs before others that wait
+	maxSubmits = 64 // calls of submit in progress
 )

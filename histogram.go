@@ -11,12 +11,15 @@ import (
 )
 
 const (
-	perOctave  = 4   // classes for each doubling of the duration, so a class tells it to within a quarter
-	classShift = 10  // the binary logarithm of the width of the first classes: 1,024 ns
-	classes    = 128 // up to two hours; the last one also counts all that is longer
+	perOctave = 4   // classes for each doubling of the duration, so a class tells it to within a quarter
+	classes   = 128 // up to three hours; the last one also counts all that is longer
+
+	// The width of the first classes is fifty milliseconds / 32,768, which is this fraction of a nanosecond. So
+	// fifty milliseconds are a bound, because alerts need round ones.
+	widthNum, widthShift = 390_625, 8
 )
 
-// A Histogram counts durations in classes. The first eight are 1,024 ns wide. Above them, each doubling of the
+// A Histogram counts durations in classes. The first eight are 1.5 microseconds wide. Above them, each doubling of the
 // duration has four classes. The zero value is empty.
 type Histogram struct {
 	counts [classes]uint64
@@ -25,8 +28,8 @@ type Histogram struct {
 
 // classOf returns the class of a duration, which must not be negative.
 func classOf(d time.Duration) int {
-	v := uint64(d) >> classShift
-	octave := max(bits.Len64(v)-3, 0) // v>>octave is less than 8
+	v := uint64(min(max(d-1, 0), math.MaxInt64>>widthShift)) << widthShift / widthNum // a class has its upper bound
+	octave := max(bits.Len64(v)-3, 0)                                                 // v>>octave is less than 8
 	return min(octave*perOctave+int(v>>octave), classes-1)
 }
 
@@ -39,7 +42,12 @@ func upperBound(class int) time.Duration {
 		octave = next/perOctave - 1
 		next -= octave * perOctave
 	}
-	return time.Duration(next<<octave<<classShift - 1)
+	return widths(next << octave)
+}
+
+// widths returns the duration of n widths, rounded up.
+func widths(n uint64) time.Duration {
+	return time.Duration((n*widthNum + 1<<widthShift - 1) >> widthShift)
 }
 
 // Count returns how many durations have been counted.
@@ -54,8 +62,8 @@ func (h Histogram) Count() (n uint64) {
 func (h Histogram) Sum() time.Duration { return h.sum }
 
 // Quantile returns a duration such that at least the fraction q, 0 to 1, of the durations are not longer. It returns
-// 0 if there are none. The result may be too long by a quarter, or by a microsecond if that is more. Beyond two hours
-// it is the longest Duration.
+// 0 if there are none. The result may be too long by a quarter, or by 1.5 microseconds if that is more. Beyond three
+// hours it is the longest Duration.
 func (h Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {
@@ -79,13 +87,13 @@ func (h Histogram) Sub(before Histogram) Histogram {
 	return h
 }
 
-// Buckets returns an iterator over 25 upper bounds, and the exact number of durations up to each. The bounds go from
-// 16 microseconds to four and a half minutes, each twice the one before. For an infinite bound, use Count.
+// Buckets returns an iterator over 25 upper bounds, and the exact number of durations up to each. Fifty milliseconds
+// are one of them. Each is twice the one before, from 12 microseconds to 205 seconds. For an infinite bound, use Count.
 func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	return func(yield func(time.Duration, uint64) bool) {
 		n, class := uint64(0), 0
 		for octave := firstBound; octave <= lastBound; octave++ {
-			bound := time.Duration(1<<octave - 1)
+			bound := widths(1 << octave)
 			for ; class <= classOf(bound); class++ {
 				n += h.counts[class]
 			}
@@ -96,10 +104,10 @@ func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	}
 }
 
-// The bounds of Buckets are a nanosecond below the powers of two with these exponents.
+// The bounds of Buckets are two to the power of these, and of those between them, times the width of the first classes.
 const (
-	firstBound = 14
-	lastBound  = 38
+	firstBound = 3
+	lastBound  = 27
 )
 
 // String returns the count and some quantiles.
@@ -121,15 +129,15 @@ type recorder struct {
 	sum    atomic.Int64                           // nanoseconds
 }
 
-// record counts a duration, which must not be negative.
-func (r *recorder) record(d time.Duration) {
+// record counts a duration n times. It must not be negative.
+func (r *recorder) record(d time.Duration, n uint64) {
 	counts := r.counts.Load()
 	if counts == nil {
 		r.counts.CompareAndSwap(nil, new([classes]atomic.Uint64))
 		counts = r.counts.Load()
 	}
-	counts[classOf(d)].Add(1)
-	r.sum.Add(int64(d))
+	counts[classOf(d)].Add(n)
+	r.sum.Add(int64(d) * int64(n))
 }
 
 func (r *recorder) histogram() (h Histogram) {

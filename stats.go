@@ -21,7 +21,7 @@ type Stats struct {
 	Runners     int          // goroutines of the timer for tasks and other user code
 	Queued      int          // timeouts that the timer's goroutine has yet to put into a bucket, to move or to remove
 	Levels      []LevelStats // the levels of the wheel, from the lowest; nil while there is no wheel
-	Lateness    Histogram    // of a sample: from the tick boundary to the start of the task
+	Lateness    Histogram    // of tasks, from their tick boundary to their start; some are estimated
 }
 
 // LevelStats has the figures of one level of the wheel.

@@ -40,7 +40,7 @@ type callHost struct{}
 var _ Host[*call] = callHost{}
 
 func (callHost) Placed([]*call, uint32)            {}
-func (callHost) Claim(*call, bool) Claim           { return Claimed }
+func (callHost) Claim(*call, uint64) Claim         { return Claimed }
 func (callHost) Run(c *call)                       { c.f() }
 func (callHost) Ran(*call) bool                    { return false }
 func (callHost) Requeue(*call)                     {}

@@ -17,9 +17,10 @@ type Host[T comparable] interface {
 	// of the crew held.
 	Placed(items []T, pos uint32)
 
-	// Claim makes an item the runner's, unless its task is not to run any more. Measure tells it to measure how
-	// late the task is. Called with the lock of the runner held.
-	Claim(item T, measure bool) Claim
+	// Claim makes an item the runner's, unless its task is not to run any more. If measure is not 0, it measures how
+	// late the task is, for that many tasks: this one, and those before it that were not measured. Called with the
+	// lock of the runner held.
+	Claim(item T, measure uint64) Claim
 
 	// Run runs the task of an item.
 	Run(item T)
@@ -234,7 +235,7 @@ func (c *Crew[T]) fill(rn *runner[T]) bool {
 	if c.due.n == 0 || c.closed.Load() {
 		return false
 	}
-	rn.skip = 0 // the first task of each group is measured
+	rn.gap = 1 // the first task of each group is measured
 	most := c.due.n / c.Share
 	if rn.one || c.progress.slow || most < 2 {
 		rn.first = c.due.takeOne()
@@ -281,7 +282,7 @@ func (c *Crew[T]) dismiss(rn *runner[T]) {
 	c.live = c.live[:last]
 	c.hands--
 	rn.endTask()
-	rn.skip, rn.again, rn.crashed = 0, false, false
+	rn.since, rn.again, rn.crashed = 0, false, false
 	c.keep(rn)
 	if c.due.n == 0 && len(c.holding) == 0 {
 		c.endWatch()

@@ -3,6 +3,7 @@ package crew
 import (
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -326,8 +327,8 @@ func TestUntilIdle(t *testing.T) {
 	})
 }
 
-// Started and Running are exact while runners hold groups, and afterwards. Once in 64 tasks the host is told to
-// measure, and also at the start of each group.
+// Started and Running are exact while runners hold groups, and afterwards. The host is told to measure tasks with
+// gaps that double, and the last of each group.
 func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Second)
@@ -344,13 +345,14 @@ func TestCounts(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, make([]uint64, 200), counts)
 		require.EqualValues(t, 200, h.crew.Started())
-		require.EqualValues(t, 4, h.measured.Load(), "each chunk is a group")
+		chunk := []uint64{1, 2, 4, 8, 16, 32, 1}
+		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 2, 4, 1}), h.measured, "3 groups of 64, and one of 8")
 		require.Zero(t, h.crew.Waiting())
 
 		h.crew.Share = math.MaxInt // no groups: each is the first of a new one
 		h.addFunc(10, nil)
 		synctest.Wait()
-		require.EqualValues(t, 14, h.measured.Load())
+		require.Equal(t, slices.Repeat([]uint64{1}, 10), h.measured[3*7+4:])
 		require.EqualValues(t, 210, h.crew.Started())
 	})
 }

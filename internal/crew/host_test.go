@@ -68,7 +68,9 @@ type fake struct {
 	all    []*task
 	ran    []*task // in the order of their first instruction
 
-	claims, measured, active, most, panics, requeued atomic.Int64
+	measured []uint64 // by calls of Claim, in their order; guarded by mu
+
+	claims, active, most, panics, requeued atomic.Int64
 }
 
 var _ Host[*task] = (*fake)(nil)
@@ -218,7 +220,7 @@ func (h *fake) Placed(items []*task, pos uint32) {
 	}
 }
 
-func (h *fake) Claim(w *task, measure bool) Claim {
+func (h *fake) Claim(w *task, measure uint64) Claim {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.state == canceled {
@@ -230,8 +232,10 @@ func (h *fake) Claim(w *task, measure bool) Claim {
 	}
 	w.state = claimed
 	h.claims.Add(1)
-	if measure {
-		h.measured.Add(1)
+	if measure != 0 {
+		h.mu.Lock()
+		h.measured = append(h.measured, measure)
+		h.mu.Unlock()
 	}
 	if w.next != nil {
 		return ClaimedAndTell
@@ -354,7 +358,7 @@ func (p numbers) Placed(items []int, pos uint32) {
 	}
 }
 
-func (numbers) Claim(int, bool) Claim     { return Claimed }
+func (numbers) Claim(int, uint64) Claim   { return Claimed }
 func (numbers) Run(int)                   {}
 func (numbers) Ran(int) bool              { return false }
 func (numbers) Requeue(int)               {}

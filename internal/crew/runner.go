@@ -22,10 +22,11 @@ type runner[T comparable] struct {
 	seen  uint64 // the value of tasks at the last check
 
 	// Owned by the runner.
-	skip    int  // how many more tasks it starts before it measures one
-	again   bool // it claims its item again, before the next of the group
-	inRow   int  // how often it has done so for this item
-	crashed bool // the panic handler has panicked, so the program crashes
+	gap     uint64 // of so many tasks it measures the last: see claimNext
+	since   uint64 // tasks since the last one that it measured
+	again   bool   // it claims its item again, before the next of the group
+	inRow   int    // how often it has done so for this item
+	crashed bool   // the panic handler has panicked, so the program crashes
 
 	// Guarded by mu. A field that only the runner changes it may also read without the lock.
 	mu    sync.Mutex
@@ -37,10 +38,6 @@ type runner[T comparable] struct {
 	quiet bool          // the task of that item has returned; only Ran may still be in progress
 	over  chan struct{} // closed when that task has returned; nil if no goroutine waits for that
 }
-
-// measureEvery is the number of tasks that a runner runs, one after another, for each one that it measures.
-// A reading of the clock costs as much as all other work for a task.
-const measureEvery = 64
 
 // maxInRow is how often a runner runs a task again at once while other items wait. To let the others go first each
 // time would cost much more than a task that is only a little behind.
@@ -97,6 +94,10 @@ func (rn *runner[T]) runTasks() (more bool) {
 
 // claimNext claims the next item of the group, and counts it. The caller must then run its task. It refuses if no
 // item is left, or if the crew is closed.
+//
+// It measures some tasks only, because a reading of the clock costs as much as all other work for a task: the first,
+// the third, the seventh and so on of the group, with gaps that double, and the last. Each counts for the tasks before
+// it that were not measured.
 func (rn *runner[T]) claimNext() (item T, how Claim) {
 	c := rn.crew
 	var none T
@@ -119,12 +120,16 @@ func (rn *runner[T]) claimNext() (item T, how Claim) {
 		default:
 			item, rn.first = rn.first, none
 		}
-		if how = c.host.Claim(item, rn.skip == 0); how == Refused {
+		measure := rn.since + 1
+		if last := !rn.holds || rn.group.n == 0; measure < rn.gap && !last {
+			measure = 0
+		}
+		if how = c.host.Claim(item, measure); how == Refused {
 			continue
 		}
 		rn.item = item
-		if rn.skip--; rn.skip < 0 {
-			rn.skip = measureEvery - 1
+		if rn.since++; measure != 0 {
+			rn.since, rn.gap = 0, 2*rn.gap
 		}
 		if rn.holds {
 			rn.tasks++

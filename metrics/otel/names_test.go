@@ -75,7 +75,7 @@ func TestNamesInPrometheus(t *testing.T) {
 			}
 		}
 		if h := family.GetMetric()[0].GetHistogram(); h != nil {
-			i := slices.IndexFunc(h.GetBucket(), func(b *dto.Bucket) bool { return b.GetUpperBound() == 0.067108863 })
+			i := slices.IndexFunc(h.GetBucket(), func(b *dto.Bucket) bool { return b.GetUpperBound() == 0.05 })
 			require.GreaterOrEqual(t, i, 0, "the bound of the alert in the README of promwheel")
 		}
 		slices.Sort(labels)

@@ -100,7 +100,7 @@ func NewCollector(timer *hashedwheel.Timer) *Collector {
 		timer:             timer,
 		acceptedDesc:      desc("timeouts_accepted_total", "Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task."),
 		rejectedDesc:      desc("timeouts_rejected_total", "Calls that were refused: too many timeouts pending (full), or the timer stopped.", "reason"),
-		latenessDesc:      desc("lateness_seconds", "How late tasks were started after the tick at which they were due. Of tasks that are due together, one in 64 is measured, or each with an executor."),
+		latenessDesc:      desc("lateness_seconds", "How late tasks were started after the tick at which they were due. Of short tasks that are due together, some are measured, and the others count like the next one that is."),
 		levelTimeoutsDesc: desc("level_timeouts", "Timeouts in the buckets of a level of the wheel.", "level"),
 		levelOccupiedDesc: desc("level_occupied_buckets", "Buckets of a level of the wheel that have timeouts.", "level"),
 	}

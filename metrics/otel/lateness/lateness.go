@@ -97,7 +97,7 @@ func (p *Producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 		Scope: instrumentation.Scope{Name: scope},
 		Metrics: []metricdata.Metrics{{
 			Name:        "hashedwheel.lateness",
-			Description: "How late tasks were started after the tick at which they were due. Of tasks that are due together, one in 64 is measured, or each with an executor.",
+			Description: "How late tasks were started after the tick at which they were due. Of short tasks that are due together, some are measured, and the others count like the next one that is.",
 			Unit:        "s",
 			Data:        data,
 		}},

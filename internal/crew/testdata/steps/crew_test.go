@@ -107,7 +107,7 @@ type host struct{ *scene }
 
 func (s host) Placed([]*item, uint32) {}
 
-func (s host) Claim(w *item, _ bool) Claim {
+func (s host) Claim(w *item, _ uint64) Claim {
 	if s.closed.Load() != 0 {
 		s.late++
 	}
