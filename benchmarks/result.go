@@ -95,7 +95,7 @@ func cpuModel() string {
 }
 
 // summarize computes the statistics of each cell from its runs. The multiples of the floor are relative to the
-// median of the floor with as many goroutines and processors.
+// median of the floor with as many processors.
 func (r *result) summarize() {
 	for _, c := range r.Cells {
 		c.Metrics, c.Fault, c.Faulty = map[string]stat{}, "", 0
@@ -123,9 +123,12 @@ func (r *result) summarize() {
 		if !ok || !measured || floor == nil {
 			continue
 		}
-		of := "serial"
-		if w.parallel {
+		of := w.against
+		switch {
+		case of == "" && w.parallel:
 			of = "parallel"
+		case of == "":
+			of = "serial"
 		}
 		if f := floor.Metrics[of].Median; f > 0 {
 			c.Metrics["floors"] = stat{wall.Median / f, wall.Min / f, wall.Max / f}

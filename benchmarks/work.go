@@ -33,6 +33,9 @@ type workload struct {
 	floor    bool // measures the floor, and no peer
 	exact    bool // needs a peer that can have this tick
 
+	// against is the metric of the floor that wall times are multiples of: "" for serial, or parallel if parallel is set.
+	against string
+
 	seconds int // the time limit of a complete run
 	metrics []metric
 	run     func(*bench)

@@ -92,6 +92,7 @@ func runFire(b *bench) {
 	}
 	b.set("cpu", float64(used().cpu-before)/float64(n))
 	b.set("rate", float64(n)/float64(last-first)*1e3)
+	b.set("wall", float64(last-first)/float64(n))
 	b.set("last", float64(last-deadline)/1e6)
 	b.set("peak", used().peak/1e6)
 	if first < deadline {
