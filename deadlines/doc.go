@@ -1,5 +1,5 @@
 // Package deadlines keeps deadlines that outlive the process and the machine. They are in streams of NATS
-// JetStream; a hashedwheel.Timer of each worker holds those that are near.
+// JetStream; a hashedwheel.Timer of each worker holds the near ones.
 //
 //	nc, err := deadlines.Connect("nats://a:4222,nats://b:4222,nats://c:4222")
 //	...

@@ -21,7 +21,7 @@ type Stats struct {
 	Overdue int // deadlines that this process has, that have come, and whose handler has not returned nil
 
 	// Of all processes, as the server said at most a third of a lease ago: near and due deadlines that no worker
-	// has got, and those that a worker has or that wait for the next call of their handler.
+	// has got, and deadlines that a worker has or that wait for the next call of their handler.
 	Undelivered, Delivered int
 
 	Set, Moved, Canceled uint64
