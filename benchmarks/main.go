@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime"
 )
 
 func main() {
@@ -31,6 +32,7 @@ func program(args []string) error {
 	out := flags.String("out", "", "write result.json, tables.md and the charts to this `directory`")
 	draw := flags.String("draw", "", "do not measure: print the tables of this `result.json` again, and with\n-out write the files again")
 	procs := flags.String("procs", "", "run each cell with each value of GOMAXPROCS in this `list`, for example 1,2,4")
+	scaling := flags.String("scaling", "", "measure with 1, 2, 4, ... processors, and write result.json and scaling.html to\nthis `directory`; with -draw only write them")
 	list := flags.Bool("list", false, "list the workloads and the peers, and exit")
 	if err := flags.Parse(args); err != nil {
 		if err == flag.ErrHelp {
@@ -52,6 +54,14 @@ func program(args []string) error {
 	counts, err := parseProcs(*procs)
 	if err != nil {
 		return err
+	}
+	if *scaling != "" {
+		if *only == "" {
+			match = scalingCells
+		}
+		if counts == nil {
+			counts = doublings(runtime.GOMAXPROCS(0))
+		}
 	}
 	if *runs == 0 {
 		*runs = 3
@@ -77,6 +87,15 @@ func program(args []string) error {
 	res.writeTables(os.Stdout)
 	if *out != "" {
 		if err := res.write(*out); err != nil {
+			return err
+		}
+	}
+	if *scaling != "" {
+		page, err := res.scalingPage()
+		if err != nil {
+			return err
+		}
+		if err := res.save(*scaling, map[string][]byte{"scaling.html": page}); err != nil {
 			return err
 		}
 	}

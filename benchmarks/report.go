@@ -50,15 +50,19 @@ func (c *cell) verdict() string {
 	return c.Fault
 }
 
-// writeTables writes a Markdown table for each workload.
-func (r *result) writeTables(w io.Writer) {
+// conditions says what was measured, where and how often.
+func (r *result) conditions() string {
 	mode := ""
 	if r.Short {
 		mode = " A short run: most numbers and times are smaller than the texts say, and the figures say little."
 	}
-	fmt.Fprintf(w, "%s, commit %s, %s, %s, %d processors of %s. Medians of %s, with the least and the greatest.%s\n"+
-		"Wall time is the time that passes. CPU time is that of the whole process, user and system.\n",
+	return fmt.Sprintf("%s, commit %s, %s, %s, %d processors of %s. Medians of %s, with the least and the greatest.%s",
 		r.Date, r.Commit, r.Go, r.Platform, r.Processors, r.CPU, r.rounds(), mode)
+}
+
+// writeTables writes a Markdown table for each workload.
+func (r *result) writeTables(w io.Writer) {
+	fmt.Fprintf(w, "%s\nWall time is the time that passes. CPU time is that of the whole process, user and system.\n", r.conditions())
 	column := func(text string) string { // empty unless -procs was given
 		if !r.chosen() {
 			return ""

@@ -80,14 +80,17 @@ func commit() string {
 	return c
 }
 
-// cpuModel returns the name of the processor if the system has it in a file.
+// cpuModel returns the name of the processor if the system tells. Linux on arm64 has it in lscpu only.
 func cpuModel() string {
-	info, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "unknown"
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	for _, command := range [][]string{{"lscpu"}, {"sysctl", "machdep.cpu.brand_string"}} {
+		out, _ := exec.Command(command[0], command[1:]...).Output()
+		info = append(info, out...)
 	}
 	for line := range bytes.Lines(info) {
-		if k, v, ok := strings.Cut(string(line), ":"); ok && strings.TrimSpace(k) == "model name" {
+		k, v, _ := strings.Cut(string(line), ":")
+		switch strings.TrimSpace(k) {
+		case "model name", "Model name", "machdep.cpu.brand_string":
 			return strings.TrimSpace(v)
 		}
 	}
@@ -191,23 +194,28 @@ func (r *result) drawShort(files map[string][]byte) {
 
 // write writes the result, the tables, and a chart for each workload and number of processors.
 func (r *result) write(dir string) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	data, err := json.MarshalIndent(r, "", "\t")
-	if err != nil {
-		return err
-	}
-	files := map[string][]byte{"result.json": append(data, '\n')}
 	var tables bytes.Buffer
 	r.writeTables(&tables)
-	files["tables.md"] = tables.Bytes()
+	files := map[string][]byte{"tables.md": tables.Bytes()}
 	for _, w := range workloads {
 		if w.drawn() {
 			r.draw(w, files)
 		}
 	}
 	r.drawShort(files)
+	return r.save(dir, files)
+}
+
+// save writes the files, and the result to result.json.
+func (r *result) save(dir string, files map[string][]byte) error {
+	data, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	files["result.json"] = append(data, '\n')
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
 			return err
