@@ -126,14 +126,7 @@ func (r *result) summarize() {
 		if !ok || !measured || floor == nil {
 			continue
 		}
-		of := w.against
-		switch {
-		case of == "" && w.parallel:
-			of = "parallel"
-		case of == "":
-			of = "serial"
-		}
-		if f := floor.Metrics[of].Median; f > 0 {
+		if f := floor.Metrics[w.floorMetric()].Median; f > 0 {
 			c.Metrics["floors"] = stat{wall.Median / f, wall.Min / f, wall.Max / f}
 		}
 	}

@@ -30,8 +30,7 @@ type line struct {
 	texts       map[int]string  // for the table
 }
 
-// lines returns the lines of this library, package time and the floor, if -scaling measures the workload. Tasks that
-// fire have no floor, because they arm nothing.
+// lines returns the lines of this library, package time and the floor, if -scaling measures the workload.
 func (r *result) lines(w *workload) []line {
 	var lines [3]line
 	add := func(i int, name, class, metric string, c *cell) {
@@ -42,8 +41,8 @@ func (r *result) lines(w *workload) []line {
 	}
 	for _, c := range r.Cells {
 		switch {
-		case c.Workload == "floor" && w.cancels:
-			add(2, c.Peer, "floor", "parallel", c)
+		case c.Workload == "floor":
+			add(2, c.Peer, "floor", w.floorMetric(), c)
 		case c.Workload != w.name || !scalingCells.MatchString(c.Workload+"/"+c.Peer):
 		case c.ours():
 			add(0, c.Peer, "ours", "wall", c)
@@ -122,7 +121,7 @@ func (r *result) scalingPage() ([]byte, error) {
 <p>The charts show the wall time: the time that passes, divided by the number of operations on all goroutines. Both
 scales are logarithmic. If twice as many processors do twice the work, the cost is halved. The points are
 medians, and the tables have the spread and the CPU time of the whole process for each operation. A figure measured
-with a fault has no point. The floor is one allocation, one clock reading and two atomic operations.</p>
+with a fault has no point. The floor is what an operation must do: README.md says what that is.</p>
 %s</body></html>
 `, chartStyle, scalingStyle, escape(r.conditions()), body.Bytes())
 	return page.Bytes(), nil

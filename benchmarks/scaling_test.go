@@ -17,7 +17,7 @@ func TestDoublings(t *testing.T) {
 	}
 }
 
-// Each chart has a line of this library and one of package time, and that of the floor if it arms timeouts.
+// Each chart has a line of this library, one of package time and one of the floor.
 func TestScalingCells(t *testing.T) {
 	r := newResult(true, 1)
 	if err := r.plan(scalingCells, []int{1}); err != nil {
@@ -33,12 +33,8 @@ func TestScalingCells(t *testing.T) {
 			continue
 		}
 		charts++
-		want := "ours time floor"
-		if w.name == "fire" {
-			want = "ours time"
-		}
-		if got := strings.Join(classes, " "); got != want {
-			t.Errorf("%s: %s, want %s", w.name, got, want)
+		if got := strings.Join(classes, " "); got != "ours time floor" {
+			t.Errorf("%s: %s", w.name, got)
 		}
 	}
 	if charts != 10 || len(r.Cells) != 1+2*charts {
@@ -89,7 +85,7 @@ func TestScalingPage(t *testing.T) {
 		"ours 80.0,140.0", "ours 720.0,164.1", "line ours: 80.0,140.0 720.0,164.1",
 		"time 80.0,60.0", "line time: 80.0,60.0",
 		"floor 720.0,220.0", "line floor: 720.0,220.0",
-		"ours 400.0,132.2", "line ours: 400.0,132.2",
+		"ours 400.0,132.2", "line ours: 400.0,132.2", "line floor: ",
 	}
 	if !reflect.DeepEqual(shapes, want) {
 		t.Errorf("%q, want %q", shapes, want)
@@ -97,7 +93,7 @@ func TestScalingPage(t *testing.T) {
 	want = []string{
 		"processors", "hashedwheel, ns/op", "package time, ns/op", "floor, ns/op",
 		"1", "100", "1000", "", "2", "", "lost 1 <of> 2", "", "4", "50.0, CPU 200", "", "10.0",
-		"processors", "hashedwheel, ns/op", "1", "", "2", "50.0", "4", "",
+		"processors", "hashedwheel, ns/op", "floor, ns/op", "1", "", "", "2", "50.0", "", "4", "", "",
 	}
 	if !reflect.DeepEqual(texts, want) {
 		t.Errorf("%q, want %q", texts, want)

@@ -33,12 +33,22 @@ type workload struct {
 	floor    bool // measures the floor, and no peer
 	exact    bool // needs a peer that can have this tick
 
-	// against is the metric of the floor that wall times are multiples of: "" for serial, or parallel if parallel is set.
-	against string
+	against string // the result of floorMetric, if not ""
 
 	seconds int // the time limit of a complete run
 	metrics []metric
 	run     func(*bench)
+}
+
+// floorMetric returns the metric of the floor that wall times are multiples of.
+func (w *workload) floorMetric() string {
+	switch {
+	case w.against != "":
+		return w.against
+	case w.parallel:
+		return "parallel"
+	}
+	return "serial"
 }
 
 // A metric is a figure of a workload. The first one is drawn.

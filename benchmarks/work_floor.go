@@ -8,7 +8,7 @@ import (
 )
 
 // floorPeer has no timeouts. No timeout can be much cheaper than its cell, which has a floor for each kind of
-// workload: see workload.against.
+// workload: see workload.floorMetric.
 var floorPeer = peer{name: "floor", about: "no timeout at all", make: newTime}
 
 // A floorTimeout is as large as a hashedwheel.Timeout, and has pointers too.

@@ -150,17 +150,17 @@ var workloads = withHeap([]*workload{
 	},
 	{
 		name: "storm-at-once", title: "32 goroutines schedule, and cancel immediately",
-		about: stormAbout, tick: wheelsTick, cancels: true, run: runStormAtOnce, seconds: 60, metrics: stormMetrics,
+		about: stormAbout, tick: wheelsTick, cancels: true, against: "parallel", run: runStormAtOnce, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
 		name: "storm-later", title: "32 goroutines schedule, and cancel 4,096 operations later",
-		about: stormAbout, tick: wheelsTick, cancels: true, run: runStormLater, seconds: 60, metrics: stormMetrics,
+		about: stormAbout, tick: wheelsTick, cancels: true, against: "parallel", run: runStormLater, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
 		name: "storm-by-other", title: "16 goroutines schedule, and 16 others cancel",
-		about: stormAbout, tick: wheelsTick, cancels: true, run: runStormByOther, seconds: 60, metrics: stormMetrics,
+		about: stormAbout, tick: wheelsTick, cancels: true, against: "parallel", run: runStormByOther, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
