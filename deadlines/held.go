@@ -51,11 +51,7 @@ func (h *held) sign() {
 
 // giveBack lets the server deliver the deadline again after a delay.
 func (h *held) giveBack(delay time.Duration) {
-	if delay <= 0 {
-		h.msg.Nak()
-	} else {
-		h.msg.NakWithDelay(delay)
-	}
+	h.w.giveBack(h.msg, h.signed, delay)
 	h.drop()
 }
 
@@ -87,7 +83,7 @@ func (h *held) Run(*hashedwheel.Timeout) {
 		h.giveBack(0)
 		return
 	}
-	if time.Since(h.signed) > w.cfg.Lease { // the server has delivered it again
+	if !w.owns(h.signed) { // the server delivers it again, because a sign of life may come too late
 		h.drop()
 		return
 	}
@@ -204,6 +200,7 @@ func (h *held) call(r record) {
 		}
 		return err
 	})
+	h.signed = time.Now() // the signs of life have kept the lease, or mine is false
 	switch {
 	case err != nil: // the server delivers it again after the lease, and the handler is called again
 		w.cfg.Logger.Error("deadlines: it could not be stored how a handler ended", "key", h.wakeup.Key, "err", err)

@@ -1,13 +1,14 @@
-package deadlines_test
+package deadlines
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/deadlines"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 )
@@ -16,39 +17,98 @@ import (
 // to live is over. The worker drops the wake-up.
 func TestWakeupOfRemovedRecord(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0)
-	nc, err := deadlines.Connect(b.srv.ClientURL())
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	s, err := deadlines.Open(t.Context(), nc, deadlines.Config{Lease: time.Second, Retain: time.Second})
-	require.NoError(t, err)
-	t.Cleanup(s.Close)
-	b.work(s, func(context.Context, deadlines.Deadline) error { return nil })
-	require.NoError(t, s.Set(t.Context(), "key", time.Now(), nil))
-	eventually(t, "the record is removed", func() error {
-		if _, err := s.Get(t.Context(), "key"); !errors.Is(err, deadlines.ErrNotFound) {
-			return fmt.Errorf("Get returns %v", err)
+	s := mustOpen(t, serve(t).ClientURL(), quick())
+	s.cfg.Retain = time.Second
+	s.mustWork(t, nil)
+	s.mustSet(t, "key", 0)
+	s.awaitRemoved(t, "key")
+	require.NoError(t, s.wake(t.Context(), "token", wakeup{Key: "key", At: time.Now(), Prior: 1}))
+	s.awaitNoWakeups(t)
+	await(t, "the worker has dropped it, however often it was delivered", func() bool { return s.Stats().Held == 0 })
+}
+
+// The answer to the wake-up of a Set is lost. Before the Set tries again, another process sets the key, that deadline
+// is handled, its record is removed, and the worker drops the wake-up of the first Set. Revision 0 means no record
+// both times, so the Set needs another wake-up.
+func TestSetMeetsRemovedRecord(t *testing.T) {
+	t.Parallel()
+	url := serve(t).ClientURL()
+	other, s := mustOpen(t, url, quick()), mustOpen(t, url, quick())
+	other.cfg.Retain = time.Second
+	calls := other.mustWork(t, nil)
+	lost := false
+	s.js = lossy{s.js, func(subject string) error {
+		if lost || strings.HasPrefix(subject, "$KV") {
+			return nil
 		}
-		return nil
+		lost = true
+		other.mustSet(t, "key", 0)
+		other.awaitRemoved(t, "key")
+		other.awaitNoWakeups(t)
+		return errors.New("the answer is lost")
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, s.Set(ctx, "key", time.Now(), []byte("second")))
+	require.True(t, lost)
+	await(t, "both are handled", func() bool { return len(calls.of("key")) == 2 })
+	require.Equal(t, "second", string(calls.of("key")[1].Payload))
+}
+
+// A Create whose record was stored, but whose answer was lost, has succeeded.
+func TestCreateWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, serve(t).ClientURL(), quick())
+	inner := s.bucket
+	s.bucket = lossyBucket{inner, func() error { s.bucket = inner; return errors.New("the answer is lost") }}
+	created, err := s.Create(t.Context(), "key", time.Now().Add(time.Hour), nil)
+	require.NoError(t, err)
+	require.True(t, created)
+	require.Equal(t, inner, s.bucket)
+	created, err = s.Create(t.Context(), "key", time.Now().Add(time.Hour), nil)
+	require.NoError(t, err)
+	require.False(t, created)
+}
+
+// A lossy loses answers to messages that the server has stored.
+type lossy struct {
+	jetstream.JetStream
+	stored func(subject string) error
+}
+
+func (l lossy) PublishMsg(ctx context.Context, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	ack, err := l.JetStream.PublishMsg(ctx, msg, opts...)
+	if err == nil {
+		err = l.stored(msg.Subject)
+	}
+	return ack, err
+}
+
+type lossyBucket struct {
+	jetstream.KeyValue
+	stored func() error
+}
+
+func (l lossyBucket) Create(ctx context.Context, key string, value []byte, opts ...jetstream.KVCreateOpt) (uint64, error) {
+	rev, err := l.KeyValue.Create(ctx, key, value, opts...)
+	if err == nil {
+		err = l.stored()
+	}
+	return rev, err
+}
+
+func (s *Store) awaitRemoved(t *testing.T, key string) {
+	t.Helper()
+	await(t, key+" is removed", func() bool {
+		_, err := s.Get(t.Context(), key)
+		return errors.Is(err, ErrNotFound)
 	})
-	wakeup := fmt.Sprintf(`{"key":"key","at":%q,"prior":1}`, time.Now().Format(time.RFC3339Nano))
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
-	_, err = js.Publish(t.Context(), "deadlines.due.token", []byte(wakeup))
-	require.NoError(t, err)
-	stream, err := js.Stream(t.Context(), "deadlines-wakeups")
-	require.NoError(t, err)
-	eventually(t, "the wake-up is dropped", func() error {
-		info, err := stream.Info(t.Context(), jetstream.WithSubjectFilter("deadlines.due.*"))
-		if err == nil && len(info.State.Subjects) > 0 {
-			err = fmt.Errorf("it is there: %+v", s.Stats())
-		}
-		return err
-	})
-	eventually(t, "the worker has dropped it, however often it was delivered", func() error {
-		if n := s.Stats().Held; n > 0 {
-			return fmt.Errorf("it is held %d times", n)
-		}
-		return nil
+}
+
+func (s *Store) awaitNoWakeups(t *testing.T) {
+	t.Helper()
+	await(t, fmt.Sprint("no wake-up is left: ", s.Stats()), func() bool {
+		info, err := s.wakeups.Info(t.Context(), jetstream.WithSubjectFilter(s.subject("due", "*")))
+		return err == nil && len(info.State.Subjects) == 0
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,7 +23,9 @@ import (
 //   - If the record still has the revision Prior, the Set may be about to write, or its process may have died.
 //     After a short wait the worker makes another revision of the record, so that a late Set fails and begins
 //     again, and then drops the wake-up.
-//   - A token belongs to one Prior. A Set that begins again with another revision uses another token.
+//   - A token belongs to one Prior. A Set that begins again with another revision uses another token, and so does one
+//     that begins again without a record: that may be because another record came and went, and then a worker has
+//     dropped the wake-up. A record stays longer than a request takes: see minRetain.
 
 // Set sets the deadline of a key, with a payload for the handler. It replaces what the key had before: a
 // pending deadline is moved, and one that ended begins again. If a handler runs for the key, it is not
@@ -110,19 +113,20 @@ func (s *Store) try(ctx context.Context, op, key string, attempt func(context.Co
 }
 
 // change replaces the record of a key by what next makes of it, if next agrees. A change whose answer was lost
-// is recognized by its token.
+// is recognized by its op, or by its token if a worker has claimed the deadline since.
 func (s *Store) change(ctx context.Context, op, key string, at time.Time, next func(record) (record, bool)) (changed bool, err error) {
 	if y := at.UTC().Year(); y < 1 || y > 9999 {
 		return false, fmt.Errorf("deadlines: %s %q: the year %d is not from 1 to 9999", op, key, y)
 	}
-	var token string
+	id := nuid.Next()
+	var tokens []string // of wake-ups; the last one is for a record with the revision prior
 	var prior uint64
 	err = s.try(ctx, op, key, func(ctx context.Context) error {
 		old, err := s.load(ctx, key)
 		if err != nil {
 			return err
 		}
-		if token != "" && (old.Token == token || old.Op == token) {
+		if old.Op == id || slices.Contains(tokens, old.Token) {
 			changed = true
 			return nil
 		}
@@ -130,13 +134,13 @@ func (s *Store) change(ctx context.Context, op, key string, at time.Time, next f
 		if !ok {
 			return nil
 		}
-		if token == "" || prior != old.rev {
-			token, prior = nuid.Next(), old.rev
-		}
-		r.Op, r.By, r.rev = token, s.by, old.rev
+		r.Op, r.By, r.rev = id, s.by, old.rev
 		if r.Status == Pending {
-			r.Token = token
-			if err := s.wake(ctx, token, wakeup{Key: key, At: r.At, Prior: prior}); err != nil {
+			if len(tokens) == 0 || prior != old.rev || old.rev == 0 {
+				tokens, prior = append(tokens, nuid.Next()), old.rev
+			}
+			r.Token = tokens[len(tokens)-1]
+			if err := s.wake(ctx, r.Token, wakeup{Key: key, At: r.At, Prior: prior}); err != nil {
 				return err
 			}
 		}

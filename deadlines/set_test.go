@@ -207,9 +207,8 @@ func TestServersAway(t *testing.T) {
 // A deadline that has ended can be read for a while, and then it is gone with all its revisions.
 func TestRetain(t *testing.T) {
 	t.Parallel()
-	cfg := quick()
-	cfg.Retain = time.Second
-	s := mustOpen(t, serve(t).ClientURL(), cfg)
+	s := mustOpen(t, serve(t).ClientURL(), quick())
+	s.cfg.Retain = time.Second // Config allows no less than a minute
 	s.mustWork(t, nil)
 	s.mustSet(t, "handled", 0)
 	s.mustSet(t, "canceled", time.Hour)

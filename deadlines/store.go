@@ -29,7 +29,7 @@ type Config struct {
 	// refuses to use one replica on a cluster unless Replicas is 1.
 	Replicas int
 	// Retain is how long a deadline that was handled or canceled can be read by Get. The default is 24 h, the
-	// least is 1 s. If it is negative, the store keeps each for ever, with up to 64 revisions. A program that needs
+	// least is 1 min. If it is negative, the store keeps each for ever, with up to 64 revisions. A program that needs
 	// the outcome for longer keeps it elsewhere.
 	Retain time.Duration
 	// Timeout bounds a call of Set, Move, Cancel or Get whose context has no deadline. The default is 10 s.
@@ -48,6 +48,7 @@ const (
 	markerTTL    = time.Second     // of the marker that replaces a key whose TTL is over; no TTL may be shorter
 	requestLimit = 2 * time.Second // for one request; the election of a leader may take longer
 	startLimit   = 30 * time.Second
+	minRetain    = time.Minute // a connection over which a request takes as long is lost
 	consumerName = "workers"
 	leaseKey     = "hashedwheel-lease" // in the metadata of the bucket
 )
@@ -87,8 +88,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("deadlines: lease %v: it must be at least 1s", c.Lease)
 	case c.Replicas != 0 && c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5:
 		return c, fmt.Errorf("deadlines: %d replicas: only 1, 3 and 5 are allowed", c.Replicas)
-	case c.Retain > 0 && c.Retain < time.Second:
-		return c, fmt.Errorf("deadlines: retain %v: it must be at least 1s, or negative", c.Retain)
+	case c.Retain > 0 && c.Retain < minRetain:
+		return c, fmt.Errorf("deadlines: retain %v: it must be at least %v, or negative", c.Retain, minRetain)
 	case c.Timeout < 0, c.Concurrency < 0, c.MinBackoff < 0, c.MaxBackoff < c.MinBackoff:
 		return c, fmt.Errorf("deadlines: negative setting, or MaxBackoff < MinBackoff: %+v", c)
 	}

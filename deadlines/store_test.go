@@ -20,7 +20,7 @@ func TestConfig(t *testing.T) {
 		`name "a.b"`:                       {Name: "a.b"},
 		"lease 999ms: it must be at least": {Lease: 999 * time.Millisecond},
 		"2 replicas":                       {Replicas: 2},
-		"retain 1ms":                       {Retain: time.Millisecond},
+		"retain 59s":                       {Retain: 59 * time.Second},
 		"MaxBackoff":                       {MinBackoff: time.Hour, MaxBackoff: time.Second},
 		"negative":                         {Concurrency: -1},
 	} {

@@ -83,9 +83,7 @@ func (s *Store) Work(ctx context.Context, handle Handler) error {
 	}
 	left, _ := w.wheel.Shutdown(context.Background()) // waits for the handlers
 	for _, timeout := range left {
-		h := timeout.Task().(*held)
-		h.msg.Nak() // without it the next worker would get the deadline after the lease
-		h.drop()
+		timeout.Task().(*held).giveBack(0)
 	}
 	w.signs.Stop()
 	s.nc.FlushTimeout(requestLimit) // if that fails, the server waits for the lease
@@ -107,12 +105,12 @@ func (w *worker) pull() error {
 	if err != nil {
 		return err
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullMessages), jetstream.PullExpiry(pullExpiry),
-		jetstream.PullHeartbeat(pullHeartbeat))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(min(pullMessages, 4*w.cfg.Concurrency)),
+		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
 	if err != nil {
 		return err
 	}
-	// What the client has buffered is handed back, or it would wait for the end of the lease.
+	empty := time.Now() // when the client had no message in its buffer; the leases of all that it has began later
 	defer func() {
 		messages.Drain()
 		for {
@@ -120,22 +118,30 @@ func (w *worker) pull() error {
 			if err != nil {
 				return
 			}
-			msg.Nak()
+			w.giveBack(msg, empty, 0)
 		}
 	}()
 	for !w.clockOff() {
+		asked := time.Now()
 		msg, err := messages.Next(jetstream.NextContext(w.ctx))
 		if err != nil {
 			return err
 		}
-		w.take(msg)
+		if time.Since(asked) > time.Millisecond { // it has just come
+			empty = time.Now()
+		} else if time.Since(empty) > w.cfg.Lease/2 { // the handlers are slow, and other workers may be faster
+			w.giveBack(msg, empty, 0)
+			return nil
+		}
+		w.take(msg, empty)
 	}
 	return nil
 }
 
-// take takes a message from the server. It waits if the deadline has come but all handlers are busy.
-func (w *worker) take(msg jetstream.Msg) {
-	h, err := w.parse(msg)
+// take takes a message from the server, whose lease began at since or later. It waits if the deadline has come but
+// all handlers are busy.
+func (w *worker) take(msg jetstream.Msg, since time.Time) {
+	h, err := w.parse(msg, since)
 	if err != nil {
 		w.counts.invalid.Add(1)
 		w.cfg.Logger.Error("deadlines: a message that is not a wake-up is removed", "subject", msg.Subject(), "err", err)
@@ -147,7 +153,7 @@ func (w *worker) take(msg jetstream.Msg) {
 	}
 	left := h.left()
 	if left > w.window()+time.Second { // the clock of the process that set it was off
-		msg.NakWithDelay(left - w.window())
+		w.giveBack(msg, since, left-w.window())
 		return
 	}
 	if left <= 0 {
@@ -155,7 +161,7 @@ func (w *worker) take(msg jetstream.Msg) {
 		case w.room <- struct{}{}:
 			h.room = true
 		case <-w.ctx.Done():
-			msg.Nak()
+			w.giveBack(msg, since, 0)
 			return
 		}
 	}
@@ -164,12 +170,27 @@ func (w *worker) take(msg jetstream.Msg) {
 	h.hold(left)
 }
 
-func (w *worker) parse(msg jetstream.Msg) (*held, error) {
+// owns reports whether a lease has not ended that began at since, with a margin for the way to the server.
+func (w *worker) owns(since time.Time) bool { return time.Since(since) < w.cfg.Lease*3/4 }
+
+// giveBack lets the server deliver a message again after a delay. Without it that happens at the end of the lease. If
+// the lease has ended, it does nothing, because the server would take the message away from its new worker.
+func (w *worker) giveBack(msg jetstream.Msg, since time.Time, delay time.Duration) {
+	switch {
+	case !w.owns(since):
+	case delay > 0:
+		msg.NakWithDelay(delay)
+	default:
+		msg.Nak()
+	}
+}
+
+func (w *worker) parse(msg jetstream.Msg, since time.Time) (*held, error) {
 	meta, err := msg.Metadata()
 	if err != nil {
 		return nil, err
 	}
-	h := &held{w: w, msg: msg, delivery: meta.NumDelivered, taken: time.Now(), signed: time.Now()}
+	h := &held{w: w, msg: msg, delivery: meta.NumDelivered, taken: time.Now(), signed: since}
 	h.token = msg.Subject()[strings.LastIndexByte(msg.Subject(), '.')+1:]
 	if h.wakeup, err = parseWakeup(msg.Data()); err != nil {
 		return nil, err

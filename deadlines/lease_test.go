@@ -1,0 +1,74 @@
+package deadlines
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+)
+
+// A worker has a message in its buffer for longer than the lease, because its handlers are slow. The server gives the
+// deadline to another worker. The first one neither calls the handler nor takes the deadline away from the other one.
+func TestMessageIsOlderThanTheLease(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, serve(t).ClientURL(), quick())
+	s.mustSet(t, "key", 0)
+	consumer, err := s.wakeups.Consumer(t.Context(), consumerName)
+	require.NoError(t, err)
+	empty := time.Now()
+	first, err := consumer.Next()
+	require.NoError(t, err)
+	_, err = consumer.Next(jetstream.FetchMaxWait(patience)) // after the lease
+	require.NoError(t, err)
+
+	called := false
+	w := &worker{
+		Store: s, ctx: t.Context(), last: t.Context(), room: make(chan struct{}, 2),
+		handle: func(context.Context, Deadline) error { called = true; return nil },
+	}
+	w.wheel, err = hashedwheel.New(hashedwheel.WithTick(tick))
+	require.NoError(t, err)
+	w.take(first, empty)
+	await(t, "it is dropped", func() bool { return s.Stats().Held == 0 })
+	_, err = w.wheel.Shutdown(t.Context())
+	require.NoError(t, err)
+	require.False(t, called)
+	require.Equal(t, Pending, s.mustGet(t, "key").Status)
+
+	w.giveBack(first, empty, 0)
+	_, err = consumer.Next(jetstream.FetchMaxWait(s.cfg.Lease / 2)) // the other worker's lease is longer
+	require.ErrorIs(t, err, nats.ErrTimeout)
+}
+
+// If handlers take longer than a lease, each is called once nevertheless, because what a worker has not begun goes
+// to others before its lease ends.
+func TestSlowHandlers(t *testing.T) {
+	t.Parallel()
+	const n = 18
+	cfg := quick()
+	cfg.Concurrency, cfg.Lease = 2, 3*time.Second // a busy machine may hold up signs of life for two seconds
+	url := serve(t).ClientURL()
+	s := mustOpen(t, url, cfg)
+	for i := range n {
+		s.mustSet(t, string(rune('a'+i)), 0)
+	}
+	var crews []*crew
+	for range 3 {
+		crews = append(crews, mustOpen(t, url, cfg).mustWork(t, func(context.Context, Deadline) error {
+			time.Sleep(cfg.Lease * 5 / 4)
+			return nil
+		}))
+	}
+	await(t, "all are handled", func() bool { return s.mustCheck(t).Handled == n })
+	for i := range n {
+		key, calls := string(rune('a'+i)), 0
+		for _, c := range crews {
+			calls += len(c.of(key))
+		}
+		require.Equal(t, 1, calls, key)
+	}
+}
