@@ -24,7 +24,7 @@ func TestAlertsInReadme(t *testing.T) {
 	exprs := regexp.MustCompile(`expr: \| (.*?) for:`).FindAllStringSubmatch(words(alerts), -1)
 	require.Len(t, exprs, 2)
 	for _, expr := range exprs {
-		require.Contains(t, words("../prometheus/README.md"), expr[1])
+		require.True(t, strings.Contains(words("../prometheus/README.md"), expr[1]), expr[1])
 	}
 }
 
