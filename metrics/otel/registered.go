@@ -12,7 +12,8 @@ import (
 
 // registered has the observers whose callbacks are registered, because the SDK adds up the observations of two timers
 // of one name without an error. The pointers are weak, so that a provider that is no longer used is collected as
-// garbage with its timers, even if nobody has called Unregister.
+// garbage with its timers, even if nobody has called Unregister. A provider without readers drops the callbacks, so it
+// may take a second timer, which nobody observes.
 var registered struct {
 	sync.Mutex
 	observers []weak.Pointer[observer]
