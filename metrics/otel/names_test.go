@@ -53,7 +53,7 @@ func TestNamesInPrometheus(t *testing.T) {
 	require.Eventually(t, func() bool { return timer.Stats().Levels != nil }, 10*time.Second, time.Millisecond)
 	_, err = Register(provider, timer)
 	require.NoError(t, err)
-	producer.Add(timer)
+	require.NoError(t, producer.Add(timer))
 
 	var want, got []string
 	for _, row := range rows {

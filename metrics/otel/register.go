@@ -67,16 +67,15 @@ var instruments = []instrument{
 }
 
 // Register observes a timer through a meter of the provider, with the timer's name as the attribute timer, or
-// "timer" if it has none. Two timers of one provider need different names, and a timer must be registered only
-// once. Otherwise the SDK adds up the observations without an error. Until Unregister is called, the timer is not
-// collected as garbage. A timer that has been stopped still has its counts.
+// "timer" if it has none. A provider takes only one timer of each name. For another one, the error says the name.
+// Until Unregister is called, the provider keeps the timer and its name. A timer that has been stopped still has its
+// counts.
 func Register(provider metric.MeterProvider, timer *hashedwheel.Timer) (metric.Registration, error) {
 	name := timer.Name()
 	if name == "" {
 		name = unnamed
 	}
-	o := &observer{timer: timer, name: timerKey.String(name)}
-	return o.register(provider.Meter(scope))
+	return register(&observer{provider: provider, timer: timer, name: timerKey.String(name)})
 }
 
 // with returns the option for observations with these attributes.
@@ -86,8 +85,9 @@ func with(attributes ...attribute.KeyValue) metric.ObserveOption {
 
 // An observer observes one timer.
 type observer struct {
-	timer *hashedwheel.Timer
-	name  attribute.KeyValue
+	provider metric.MeterProvider
+	timer    *hashedwheel.Timer
+	name     attribute.KeyValue
 
 	numbers                      []metric.Int64Observable // of instruments
 	armed, refused               metric.Int64ObservableCounter

@@ -2,13 +2,17 @@ package otelwheel
 
 import (
 	"regexp"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
+	api "go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.uber.org/goleak"
@@ -182,19 +186,49 @@ func TestAcceptedNeverGoesBack(t *testing.T) {
 	require.EqualValues(t, 3, accepted())
 }
 
-// If two timers have the same name, the provider adds up their numbers without an error, as documented.
-func TestSameNameIsAddedUp(t *testing.T) {
-	reader := metric.NewManualReader()
-	provider := metric.NewMeterProvider(metric.WithReader(reader))
+// A provider takes only one timer of each name. The error says the name. Other providers, and the provider after
+// Unregister, take another one.
+func TestSameName(t *testing.T) {
+	var providers []*metric.MeterProvider
 	for range 2 {
-		timer := newTimer(t, hashedwheel.WithName("rpc"))
-		_, err := Register(provider, timer)
-		require.NoError(t, err)
-		for range 3 {
-			_, err := timer.AfterFunc(time.Hour, nop)
-			require.NoError(t, err)
-		}
+		providers = append(providers, metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())))
 	}
-	values, _ := collected(t, reader)
-	require.EqualValues(t, 6, values["hashedwheel.timeouts.pending"][attribute.NewSet(timerKey.String("rpc"))])
+	for name, label := range map[string]string{"rpc": "rpc", "": "timer"} {
+		first, second := newTimer(t, hashedwheel.WithName(name)), newTimer(t, hashedwheel.WithName(name))
+		var registrations []api.Registration
+		for _, provider := range providers {
+			registration, err := Register(provider, first)
+			require.NoError(t, err)
+			registrations = append(registrations, registration)
+		}
+		for _, timer := range []*hashedwheel.Timer{first, second} {
+			_, err := Register(providers[0], timer)
+			require.EqualError(t, err, `otelwheel: registering a timer with the name "`+label+
+				`": the provider has a timer with this name`)
+		}
+		require.NoError(t, registrations[0].Unregister())
+		_, err := Register(providers[0], second)
+		require.NoError(t, err)
+		_, err = Register(providers[1], second)
+		require.Error(t, err, "the other provider still has the first timer")
+	}
+	for range 2 { // a program without metrics may have any number of timers
+		_, err := Register(noop.NewMeterProvider(), newTimer(t))
+		require.NoError(t, err)
+	}
+}
+
+// A provider that is no longer used is collected as garbage with its timers, without Unregister.
+func TestGarbage(t *testing.T) {
+	p := func() weak.Pointer[hashedwheel.Timer] {
+		timer, err := hashedwheel.New()
+		require.NoError(t, err)
+		_, err = Register(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())), timer)
+		require.NoError(t, err)
+		return weak.Make(timer)
+	}()
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return p.Value() == nil
+	}, 10*time.Second, time.Millisecond)
 }

@@ -4,7 +4,7 @@
 //	producer := lateness.NewProducer()
 //	reader := metric.NewPeriodicReader(exporter, metric.WithProducer(producer)) // of the SDK
 //	...
-//	producer.Add(timer)
+//	err := producer.Add(timer)
 //
 // The API of OpenTelemetry has no asynchronous histogram, so this package needs the SDK. The
 // program must pass the producer to the reader when it makes the reader.
@@ -12,6 +12,7 @@ package lateness
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -38,18 +39,18 @@ var _ metric.Producer = (*Producer)(nil)
 
 // observed is a timer that was added.
 type observed struct {
-	timer      *hashedwheel.Timer
-	attributes attribute.Set
-	start      time.Time
-	before     hashedwheel.Histogram // at start
+	timer  *hashedwheel.Timer
+	name   string
+	start  time.Time
+	before hashedwheel.Histogram // at start
 }
 
 // NewProducer returns a producer without timers.
 func NewProducer() *Producer { return &Producer{} }
 
-// Add makes the producer report a timer. Only measurements after the call count. Add does nothing if
-// the producer has the timer already. Timers need different names. Otherwise their histograms are mixed.
-func (p *Producer) Add(timer *hashedwheel.Timer) {
+// Add makes the producer report a timer. Only measurements after the call count. Add does nothing if the producer has
+// the timer already. A producer takes only one timer of each name. For another one, the error says the name.
+func (p *Producer) Add(timer *hashedwheel.Timer) error {
 	name := timer.Name()
 	if name == "" {
 		name = "timer" // as in profiles
@@ -57,14 +58,18 @@ func (p *Producer) Add(timer *hashedwheel.Timer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.index(timer) >= 0 {
-		return
+		return nil
+	}
+	if slices.ContainsFunc(p.timers, func(o observed) bool { return o.name == name }) {
+		return fmt.Errorf("lateness: adding a timer with the name %q: the producer has a timer with this name", name)
 	}
 	p.timers = append(p.timers, observed{
-		timer:      timer,
-		attributes: attribute.NewSet(attribute.String("timer", name)),
-		start:      time.Now(),
-		before:     timer.Stats().Lateness,
+		timer:  timer,
+		name:   name,
+		start:  time.Now(),
+		before: timer.Stats().Lateness,
 	})
+	return nil
 }
 
 // Remove removes a timer from the producer. It does nothing if the producer does not have the timer.
@@ -108,7 +113,7 @@ func (p *Producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 func (o *observed) point(now time.Time) metricdata.HistogramDataPoint[float64] {
 	h := o.timer.Stats().Lateness.Sub(o.before)
 	p := metricdata.HistogramDataPoint[float64]{
-		Attributes: o.attributes,
+		Attributes: attribute.NewSet(attribute.String("timer", o.name)),
 		StartTime:  o.start,
 		Time:       now,
 		Count:      h.Count(),

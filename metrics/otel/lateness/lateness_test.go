@@ -63,9 +63,9 @@ func TestProducer(t *testing.T) {
 		}
 		arm()
 		start := time.Now()
-		producer.Add(timer)
-		producer.Add(timer)
-		producer.Add(other)
+		require.NoError(t, producer.Add(timer))
+		require.NoError(t, producer.Add(timer))
+		require.NoError(t, producer.Add(other))
 		require.Zero(t, histograms(t, reader)["rpc"].Count)
 		arm() // late by 0, 10 and 20 seconds
 
@@ -100,6 +100,23 @@ func TestProducer(t *testing.T) {
 		producer.Remove(timer)
 		require.Len(t, histograms(t, reader), 1)
 	})
+}
+
+// A producer takes only one timer of each name. The error says the name.
+func TestSameName(t *testing.T) {
+	var timers []*hashedwheel.Timer
+	for range 2 {
+		timer, err := hashedwheel.New(hashedwheel.WithName("rpc"))
+		require.NoError(t, err)
+		defer timer.Stop()
+		timers = append(timers, timer)
+	}
+	producer := NewProducer()
+	require.NoError(t, producer.Add(timers[0]))
+	require.EqualError(t, producer.Add(timers[1]),
+		`lateness: adding a timer with the name "rpc": the producer has a timer with this name`)
+	producer.Remove(timers[0])
+	require.NoError(t, producer.Add(timers[1]))
 }
 
 // oneByOne returns the Submit of a pool of one goroutine, so that each task is measured.

@@ -1,0 +1,61 @@
+package prometheustest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const alerts = "../alerts.yml"
+
+// The alerts of the README of promwheel are those in alerts.yml.
+func TestAlertsInReadme(t *testing.T) {
+	words := func(file string) string {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		return strings.Join(strings.Fields(string(text)), " ")
+	}
+	exprs := regexp.MustCompile(`expr: \| (.*?) for:`).FindAllStringSubmatch(words(alerts), -1)
+	require.Len(t, exprs, 2)
+	for _, expr := range exprs {
+		require.True(t, strings.Contains(words("../prometheus/README.md"), expr[1]), expr[1])
+	}
+}
+
+// Promtool finds nothing in alerts.yml. Of two timers, one with 0.5 percent of late tasks and one with 1.5 percent, only
+// the latter raises an alert.
+func TestAlerts(t *testing.T) {
+	needPrometheus(t)
+	rules, err := filepath.Abs(alerts)
+	require.NoError(t, err)
+	text, err := os.ReadFile(rules)
+	require.NoError(t, err)
+	test := filepath.Join(t.TempDir(), "test.yml")
+	require.NoError(t, os.WriteFile(test, fmt.Appendf(nil, `
+rule_files: [%q]
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'hashedwheel_lateness_seconds_bucket{timer="good", %[2]s}', values: 0+995x20}
+      - {series: 'hashedwheel_lateness_seconds_count{timer="good"}', values: 0+1000x20}
+      - {series: 'hashedwheel_lateness_seconds_bucket{timer="bad", %[2]s}', values: 0+985x20}
+      - {series: 'hashedwheel_lateness_seconds_count{timer="bad"}', values: 0+1000x20}
+    alert_rule_test:
+      - alertname: HashedwheelLate
+        eval_time: 15m
+        exp_alerts:
+          - exp_labels: {timer: bad}
+            exp_annotations: {summary: More than one task in a hundred of the timer bad is late.}
+`, rules, regexp.MustCompile(`le="[^"]+"`).Find(text)), 0o600))
+	for _, args := range [][]string{{"check", "rules", rules}, {"test", "rules", test}} {
+		out, err := exec.Command("promtool", args...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "SUCCESS")
+	}
+}
