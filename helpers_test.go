@@ -71,8 +71,8 @@ func newTimer(t testing.TB, opts ...Option) *Timer {
 		require.Nil(t, st.Levels)
 		if st.Running == 0 && st.Runners == 0 {
 			require.LessOrEqual(t, st.Lateness.Count(), st.Expired)
-			// A group that ends with canceled timeouts may leave out as many tasks as it has counted.
-			require.GreaterOrEqual(t, st.Lateness.Count()*2, st.Expired)
+			// Of eight tasks that start before canceled ones, perhaps only the first is measured.
+			require.GreaterOrEqual(t, st.Lateness.Count()*8, st.Expired)
 		}
 	})
 	return timer

@@ -95,9 +95,9 @@ func (rn *runner[T]) runTasks() (more bool) {
 // claimNext claims the next item of the group, and counts it. The caller must then run its task. It refuses if no
 // item is left, or if the crew is closed.
 //
-// It measures some tasks only, because a reading of the clock costs as much as all other work for a task: the first,
-// the third, the seventh and so on of the group, with gaps that double, and the last. Each counts for the tasks before
-// it that were not measured.
+// It measures the first, the ninth and the last task of a group, because to measure costs more than all other work for
+// a task: a reading of the clock, and counters that all runners share. Each measured task counts for the tasks before it
+// that were not.
 func (rn *runner[T]) claimNext() (item T, how Claim) {
 	c := rn.crew
 	var none T
@@ -129,7 +129,7 @@ func (rn *runner[T]) claimNext() (item T, how Claim) {
 		}
 		rn.item = item
 		if rn.since++; measure != 0 {
-			rn.since, rn.gap = 0, 2*rn.gap
+			rn.since, rn.gap = 0, 8*rn.gap
 		}
 		if rn.holds {
 			rn.tasks++
