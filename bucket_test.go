@@ -12,6 +12,7 @@ import (
 func TestBucketModel(t *testing.T) {
 	r := newRand(t)
 	b := bucket{home: new([1]piece)}
+	b.first = b.home[:0] // as level.init does
 	model := map[*Timeout]uint64{}
 	most, now, rebased := 0, uint64(0), 0
 	check := func(e entry) {
