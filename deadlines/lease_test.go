@@ -26,12 +26,7 @@ func TestMessageIsOlderThanTheLease(t *testing.T) {
 	require.NoError(t, err)
 
 	called := false
-	w := &worker{
-		Store: s, ctx: t.Context(), last: t.Context(), room: make(chan struct{}, 2),
-		handle: func(context.Context, Deadline) error { called = true; return nil },
-	}
-	w.wheel, err = hashedwheel.New(hashedwheel.WithTick(tick))
-	require.NoError(t, err)
+	w := s.mustMakeWorker(t, func(context.Context, Deadline) error { called = true; return nil })
 	w.take(first, empty)
 	await(t, "it is dropped", func() bool { return s.Stats().Held == 0 })
 	_, err = w.wheel.Shutdown(t.Context())
@@ -42,6 +37,42 @@ func TestMessageIsOlderThanTheLease(t *testing.T) {
 	w.giveBack(first, empty, 0)
 	_, err = consumer.Next(jetstream.FetchMaxWait(s.cfg.Lease / 2)) // the other worker's lease is longer
 	require.ErrorIs(t, err, nats.ErrTimeout)
+}
+
+// A message has been in the buffer of a worker for a while, behind those that wait for slow handlers, and its deadline
+// has not come. The worker prolongs the lease, so that it still has it at the deadline.
+func TestMessageWaitsBehindOthers(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.Lease = 6 * time.Second // a busy machine may hold up the handler for more than a second
+	s := mustOpen(t, serve(t).ClientURL(), cfg)
+	s.mustSet(t, "key", cfg.Lease*9/20)
+	consumer, err := s.wakeups.Consumer(t.Context(), consumerName)
+	require.NoError(t, err)
+	msg, err := consumer.Next()
+	require.NoError(t, err)
+
+	called := false
+	w := s.mustMakeWorker(t, func(context.Context, Deadline) error { called = true; return nil })
+	w.take(msg, time.Now().Add(-cfg.Lease*2/5))
+	await(t, "it is ended", func() bool { return s.Stats().Held == 0 })
+	_, err = w.wheel.Shutdown(t.Context())
+	require.NoError(t, err)
+	require.True(t, called)
+	require.Equal(t, Handled, s.mustGet(t, "key").Status)
+}
+
+// mustMakeWorker makes a worker that takes no messages by itself.
+func (s *Store) mustMakeWorker(t *testing.T, handle Handler) *worker {
+	t.Helper()
+	w := &worker{Store: s, ctx: t.Context(), last: t.Context(), room: make(chan struct{}, 2), handle: handle}
+	for _, wheel := range []**hashedwheel.Timer{&w.wheel, &w.signs} {
+		var err error
+		*wheel, err = hashedwheel.New(hashedwheel.WithTick(tick))
+		require.NoError(t, err)
+		t.Cleanup(func() { (*wheel).Stop() })
+	}
+	return w
 }
 
 // If handlers take longer than a lease, each is called once nevertheless, because what a worker has not begun goes

@@ -165,6 +165,9 @@ func (w *worker) take(msg jetstream.Msg, since time.Time) {
 			return
 		}
 	}
+	if left > 0 && time.Since(since) > w.cfg.Lease/8 { // the lease must not end before the deadline
+		h.sign()
+	}
 	w.counts.held.Add(1)
 	w.wheel.Init(&h.timeout, h)
 	h.hold(left)
