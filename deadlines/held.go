@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
@@ -39,14 +40,18 @@ func (h *held) left() time.Duration { return h.wakeup.At.Sub(h.w.clock.now()) }
 // hold puts the deadline on the wheel. If the worker has stopped or holds too many, another one gets it.
 func (h *held) hold(delay time.Duration) {
 	if _, err := h.timeout.Reset(max(delay, 0)); err != nil {
-		h.giveBack(again)
+		h.giveBack(max(again, delay/2))
 	}
 }
 
-// sign prolongs the lease, unless it has ended.
-func (h *held) sign() {
-	h.signed = time.Now()
-	h.msg.InProgress()
+// sign prolongs the lease. If that has ended, sign returns false, and Run will drop the deadline.
+func (h *held) sign() bool {
+	owned := h.w.owns(h.signed)
+	if owned {
+		h.signed = time.Now()
+		h.msg.InProgress()
+	}
+	return owned
 }
 
 // giveBack lets the server deliver the deadline again after a delay.
@@ -145,9 +150,13 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		}
 		h.done()
 		return nil, nil
-	case r.rev < h.wakeup.Prior: // a leader that has been replaced has answered
+	case r.rev < h.wakeup.Prior && time.Since(h.taken) < grace: // a leader that has been replaced has answered
 		h.sign()
 		h.hold(again)
+		return nil, nil
+	case r.rev < h.wakeup.Prior: // or the bucket has been restored from a backup: a worker must not wait for ever
+		w.cfg.Logger.Error("deadlines: a record is older than its wake-up", "key", h.wakeup.Key, "revision", r.rev, "wake-up", h.wakeup.Prior)
+		h.giveBack(w.cfg.MaxBackoff)
 		return nil, nil
 	case !mine || r.ended():
 		h.done()
@@ -158,7 +167,10 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		h.drop()
 		return nil, nil
 	}
-	h.sign()
+	if !h.sign() {
+		h.drop()
+		return nil, nil
+	}
 	h.claimed = time.Now()
 	r.Status, r.Delivery, r.By, r.Op = Running, h.delivery, w.by, w.id
 	r.Attempts++
@@ -237,7 +249,7 @@ func (h *held) conclude(ctx context.Context, r *record, failure error) (mine boo
 	next := *r
 	next.Op, next.By = h.w.id, h.w.by
 	if next.Status = Handled; failure != nil {
-		next.Status, next.Error = Pending, failure.Error()
+		next.Status, next.Error = Pending, strings.ToValidUTF8(failure.Error()[:min(len(failure.Error()), maxError)], "")
 	} else {
 		next.Payload = nil
 	}

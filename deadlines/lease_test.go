@@ -62,6 +62,47 @@ func TestMessageWaitsBehindOthers(t *testing.T) {
 	require.Equal(t, Handled, s.mustGet(t, "key").Status)
 }
 
+// A worker has a message whose deadline has come, but all of its handlers are busy. It hands the message back long
+// before the lease ends, because another worker may be free.
+func TestFullWorkerHandsBack(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.Lease = 6 * time.Second
+	s := mustOpen(t, serve(t).ClientURL(), cfg)
+	s.mustSet(t, "key", 0)
+	consumer, err := s.wakeups.Consumer(t.Context(), consumerName)
+	require.NoError(t, err)
+	msg, err := consumer.Next()
+	require.NoError(t, err)
+	w := s.mustMakeWorker(t, nil)
+	for range cap(w.room) {
+		w.room <- struct{}{}
+	}
+	began := time.Now()
+	w.take(msg, began)
+	_, err = consumer.Next(jetstream.FetchMaxWait(cfg.Lease / 2))
+	require.NoError(t, err)
+	require.Less(t, time.Since(began), cfg.Lease)
+	require.Zero(t, s.Stats().Held)
+}
+
+// Wake-ups are newer than the record, as after the restoration of a backup of the bucket alone. Workers go on with
+// other deadlines.
+func TestRecordIsOlderThanItsWakeup(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.Concurrency, cfg.MaxBackoff = 1, time.Hour
+	s := mustOpen(t, serve(t).ClientURL(), cfg)
+	s.mustSet(t, "old", time.Hour)
+	for _, token := range []string{"a", "b", "c"} {
+		require.NoError(t, s.wake(t.Context(), token, wakeup{Key: "old", At: time.Now(), Prior: 1 << 40}))
+	}
+	s.mustWork(t, nil)
+	await(t, "they take the room of all handlers", func() bool { return s.Stats().Held == 2 })
+	s.mustSet(t, "key", 0)
+	s.awaitStatus(t, "key", Handled)
+}
+
 // mustMakeWorker makes a worker that takes no messages by itself.
 func (s *Store) mustMakeWorker(t *testing.T, handle Handler) *worker {
 	t.Helper()

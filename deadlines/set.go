@@ -2,6 +2,7 @@ package deadlines
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,7 +32,8 @@ import (
 // pending deadline is moved, and one that ended begins again. If a handler runs for the key, it is not
 // interrupted, and it is called again for the new deadline.
 //
-// A key has letters, digits and any of "-/_=.". A deadline in the past is due at once. When Set returns nil, the
+// A key has letters, digits and any of "-/_=.". A payload may have three quarters of the max_payload of the servers,
+// less 10 kB, which is 770 kB by default. A deadline in the past is due at once. When Set returns nil, the
 // servers have stored the deadline. After any other error it may have been stored or not. It may be set again, but if
 // it has been handled meanwhile, it is then handled twice: see Create.
 func (s *Store) Set(ctx context.Context, key string, at time.Time, payload []byte) error {
@@ -136,6 +138,9 @@ func (s *Store) change(ctx context.Context, op, key string, at time.Time, next f
 		}
 		r.Op, r.By, r.rev = id, s.by, old.rev
 		if r.Status == Pending {
+			if int64(base64.StdEncoding.EncodedLen(len(r.Payload))+headroom) > s.nc.MaxPayload() {
+				return final{nats.ErrMaxPayload}
+			}
 			if len(tokens) == 0 || prior != old.rev || old.rev == 0 {
 				tokens, prior = append(tokens, nuid.Next()), old.rev
 			}

@@ -2,12 +2,16 @@ package deadlines
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sort"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 )
@@ -233,4 +237,28 @@ func TestRetain(t *testing.T) {
 	s.mustSet(t, "handled", time.Hour)
 	require.Equal(t, Pending, s.mustGet(t, "handled").Status)
 	s.mustCheck(t)
+}
+
+// Set accepts no payload for which a worker has no room, whatever the handler returns.
+func TestLargePayload(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, serve(t).ClientURL(), quick())
+	set := func(n int) error { return s.Set(t.Context(), "key", time.Now().Add(time.Hour), make([]byte, n)) }
+	refused := sort.Search(1<<20, func(n int) bool { return set(n) != nil })
+	require.Greater(t, refused, 770_000)
+	require.ErrorIs(t, set(refused), nats.ErrMaxPayload)
+
+	require.NoError(t, set(refused-1))
+	moved, err := s.Move(t.Context(), "key", time.Now())
+	require.NoError(t, err)
+	require.True(t, moved)
+	calls := 0
+	s.mustWork(t, func(context.Context, Deadline) error {
+		if calls++; calls < 3 {
+			return errors.New(strings.Repeat("\x01", 2<<20)) // which is six times as long in JSON
+		}
+		return nil
+	})
+	s.awaitStatus(t, "key", Handled)
+	require.Len(t, s.mustGet(t, "key").Error, maxError)
 }

@@ -34,10 +34,11 @@ type Config struct {
 	Retain time.Duration
 	// Timeout bounds a call of Set, Move, Cancel or Get whose context has no deadline. The default is 10 s.
 	Timeout time.Duration
-	// Concurrency is how many handlers a call of Work runs at a time. The default is 64.
+	// Concurrency is how many handlers a call of Work runs at a time, up to 100,000. The default is 64.
 	Concurrency int
 	// MinBackoff is the mean delay before the second call of a handler that failed. It doubles with each call,
-	// up to MaxBackoff. Each delay is random, from half to one and a half of that. The defaults are 1 s and 5 min.
+	// up to MaxBackoff. Each delay is random, from half to one and a half of that. The defaults are 1 s and 5 min,
+	// and the most is 366 days.
 	MinBackoff, MaxBackoff time.Duration
 	// Logger receives what an operator should know. The default is slog.Default().
 	Logger *slog.Logger
@@ -51,6 +52,11 @@ const (
 	minRetain    = time.Minute // a connection over which a request takes as long is lost
 	consumerName = "workers"
 	leaseKey     = "hashedwheel-lease" // in the metadata of the bucket
+
+	maxError   = 1000          // bytes of the text of an error in a record, each up to six bytes in JSON
+	headroom   = 10 * maxError // bytes of a message for everything but the payload
+	maxWorkers = 100_000       // handlers at a time
+	maxDelay   = 366 * 24 * time.Hour
 )
 
 var (
@@ -90,6 +96,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("deadlines: %d replicas: only 1, 3 and 5 are allowed", c.Replicas)
 	case c.Retain > 0 && c.Retain < minRetain:
 		return c, fmt.Errorf("deadlines: retain %v: it must be at least %v, or negative", c.Retain, minRetain)
+	case c.Concurrency > maxWorkers || c.MaxBackoff > maxDelay:
+		return c, fmt.Errorf("deadlines: concurrency %d over %d, or backoff %v over %v", c.Concurrency, maxWorkers, c.MaxBackoff, maxDelay)
 	case c.Timeout < 0, c.Concurrency < 0, c.MinBackoff < 0, c.MaxBackoff < c.MinBackoff:
 		return c, fmt.Errorf("deadlines: negative setting, or MaxBackoff < MinBackoff: %+v", c)
 	}

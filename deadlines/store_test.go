@@ -23,6 +23,8 @@ func TestConfig(t *testing.T) {
 		"retain 59s":                       {Retain: 59 * time.Second},
 		"MaxBackoff":                       {MinBackoff: time.Hour, MaxBackoff: time.Second},
 		"negative":                         {Concurrency: -1},
+		"concurrency 100001 over":          {Concurrency: maxWorkers + 1},
+		"backoff 8785h0m0s over":           {MinBackoff: maxDelay + time.Hour},
 	} {
 		_, err := Open(t.Context(), nil, cfg)
 		require.ErrorContains(t, err, want)

@@ -27,9 +27,8 @@ const (
 	maxHeld   = 100_000         // by a worker; others get the rest
 	stopLimit = 5 * time.Second // for storing how the last handlers ended
 
-	pullHeartbeat = 500 * time.Millisecond // a lost leader is noticed after twice that
-	pullExpiry    = 5 * time.Second
-	pullMessages  = 256
+	pullMessages = 256
+	pullWait     = 500 * time.Millisecond // a worker stops that late, at most
 )
 
 // A worker gets near deadlines from the server, holds each on a wheel until it comes, and calls the handler.
@@ -105,41 +104,40 @@ func (w *worker) pull() error {
 	if err != nil {
 		return err
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(min(pullMessages, 4*w.cfg.Concurrency)),
-		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
-	if err != nil {
-		return err
-	}
-	empty := time.Now() // when the client had no message in its buffer; the leases of all that it has began later
-	defer func() {
-		messages.Drain()
-		for {
-			msg, err := messages.Next(jetstream.NextMaxWait(requestLimit))
-			if err != nil {
-				return
-			}
-			w.giveBack(msg, empty, 0)
-		}
-	}()
 	for !w.clockOff() {
-		asked := time.Now()
-		msg, err := messages.Next(jetstream.NextContext(w.ctx))
+		select { // a worker with nothing but late deadlines leaves the others to other workers
+		case w.room <- struct{}{}:
+			<-w.room
+		case <-w.ctx.Done():
+		}
+		if w.ctx.Err() != nil {
+			return nil
+		}
+		asked := time.Now() // the leases of all messages of the batch begin later
+		batch, err := consumer.Fetch(min(pullMessages, 4*w.cfg.Concurrency), jetstream.FetchMaxWait(min(pullWait, w.cfg.Lease/8)))
 		if err != nil {
 			return err
 		}
-		if time.Since(asked) > time.Millisecond { // it has just come
-			empty = time.Now()
-		} else if time.Since(empty) > w.cfg.Lease/2 { // the handlers are slow, and other workers may be faster
-			w.giveBack(msg, empty, 0)
-			return nil
+		var late []jetstream.Msg // that came while the worker stops; the open request would get them again
+		for msg := range batch.Messages() {
+			if w.ctx.Err() != nil {
+				late = append(late, msg)
+			} else {
+				w.take(msg, asked)
+			}
 		}
-		w.take(msg, empty)
+		for _, msg := range late {
+			w.giveBack(msg, asked, 0)
+		}
+		if err := batch.Error(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// take takes a message from the server, whose lease began at since or later. It waits if the deadline has come but
-// all handlers are busy.
+// take takes a message from the server, whose lease began at since or later. If the deadline has come but all handlers
+// are busy, take waits for a quarter of a lease, and then leaves the message to another worker.
 func (w *worker) take(msg jetstream.Msg, since time.Time) {
 	h, err := w.parse(msg, since)
 	if err != nil {
@@ -157,10 +155,7 @@ func (w *worker) take(msg jetstream.Msg, since time.Time) {
 		return
 	}
 	if left <= 0 {
-		select {
-		case w.room <- struct{}{}:
-			h.room = true
-		case <-w.ctx.Done():
+		if h.room = w.enter(since.Add(w.cfg.Lease / 4)); !h.room {
 			w.giveBack(msg, since, 0)
 			return
 		}
@@ -171,6 +166,27 @@ func (w *worker) take(msg jetstream.Msg, since time.Time) {
 	w.counts.held.Add(1)
 	w.wheel.Init(&h.timeout, h)
 	h.hold(left)
+}
+
+// enter waits for a token of room, until end or until the worker is to stop. It reports whether it has one.
+func (w *worker) enter(end time.Time) bool {
+	if w.ctx.Err() != nil || time.Now().After(end) {
+		return false
+	}
+	select {
+	case w.room <- struct{}{}:
+		return true
+	default:
+	}
+	late := time.NewTimer(time.Until(end))
+	defer late.Stop()
+	select {
+	case w.room <- struct{}{}:
+		return true
+	case <-late.C:
+	case <-w.ctx.Done():
+	}
+	return false
 }
 
 // owns reports whether a lease has not ended that began at since, with a margin for the way to the server.

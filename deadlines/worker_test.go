@@ -242,7 +242,7 @@ func TestTwoCalls(t *testing.T) {
 			// As if the lease had ended: the server delivers the wake-up once more.
 			var once sync.Once
 			h := &held{msg: silent{}, w: &worker{Store: b, ctx: t.Context(), last: t.Context(), handle: handle}, token: r.Token,
-				wakeup: wakeup{Key: "a", At: r.At}, delivery: r.Delivery + 1}
+				wakeup: wakeup{Key: "a", At: r.At}, delivery: r.Delivery + 1, signed: time.Now()}
 			claimed, err := h.claim(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, 2, claimed.Attempts)
@@ -281,7 +281,7 @@ func TestClaimOfAnEarlierDelivery(t *testing.T) {
 	w := &worker{Store: s, ctx: t.Context(), last: t.Context()}
 	holds := func(delivery uint64) *held {
 		s.counts.held.Add(1)
-		return &held{w: w, msg: silent{}, token: r.Token, wakeup: wakeup{Key: "a", At: r.At}, delivery: delivery}
+		return &held{w: w, msg: silent{}, token: r.Token, wakeup: wakeup{Key: "a", At: r.At}, delivery: delivery, signed: time.Now()}
 	}
 	second := holds(2)
 	claimed, err := second.claim(t.Context())
