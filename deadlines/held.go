@@ -154,9 +154,9 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		h.sign()
 		h.hold(again)
 		return nil, nil
-	case r.rev < h.wakeup.Prior: // or the bucket has been restored from a backup: a worker must not wait for ever
+	case r.rev < h.wakeup.Prior: // perhaps the bucket was restored from a backup, and the worker must not wait for ever
 		w.cfg.Logger.Error("deadlines: a record is older than its wake-up", "key", h.wakeup.Key, "revision", r.rev, "wake-up", h.wakeup.Prior)
-		h.giveBack(w.cfg.MaxBackoff)
+		h.giveBack(w.cfg.Lease)
 		return nil, nil
 	case !mine || r.ended():
 		h.done()

@@ -39,8 +39,8 @@ func TestMessageIsOlderThanTheLease(t *testing.T) {
 	require.ErrorIs(t, err, nats.ErrTimeout)
 }
 
-// A message has been in the buffer of a worker for a while, behind those that wait for slow handlers, and its deadline
-// has not come. The worker prolongs the lease, so that it still has it at the deadline.
+// A message waits in the buffer of a worker, because the handlers are slow. Its deadline has not come yet. The worker
+// prolongs the lease, so that it still has the message at the deadline.
 func TestMessageWaitsBehindOthers(t *testing.T) {
 	t.Parallel()
 	cfg := quick()
@@ -86,12 +86,29 @@ func TestFullWorkerHandsBack(t *testing.T) {
 	require.Zero(t, s.Stats().Held)
 }
 
+// The request for a record took so long that the lease has ended. The worker does not claim the deadline.
+func TestNoClaimAfterTheLease(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, serve(t).ClientURL(), quick())
+	s.mustSet(t, "key", time.Hour)
+	r, err := s.load(t.Context(), "key")
+	require.NoError(t, err)
+	s.counts.held.Add(1)
+	h := &held{w: s.mustMakeWorker(t, nil), msg: silent{}, token: r.Token, wakeup: wakeup{Key: "key", At: r.At}, delivery: 1,
+		signed: time.Now().Add(-s.cfg.Lease)}
+	claimed, err := h.claim(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, claimed)
+	require.Equal(t, Pending, s.mustGet(t, "key").Status)
+	require.Zero(t, s.Stats().Held)
+}
+
 // Wake-ups are newer than the record, as after the restoration of a backup of the bucket alone. Workers go on with
 // other deadlines.
 func TestRecordIsOlderThanItsWakeup(t *testing.T) {
 	t.Parallel()
 	cfg := quick()
-	cfg.Concurrency, cfg.MaxBackoff = 1, time.Hour
+	cfg.Concurrency = 1
 	s := mustOpen(t, serve(t).ClientURL(), cfg)
 	s.mustSet(t, "old", time.Hour)
 	for _, token := range []string{"a", "b", "c"} {

@@ -53,10 +53,10 @@ const (
 	consumerName = "workers"
 	leaseKey     = "hashedwheel-lease" // in the metadata of the bucket
 
-	maxError   = 1000          // bytes of the text of an error in a record, each up to six bytes in JSON
-	headroom   = 10 * maxError // bytes of a message for everything but the payload
-	maxWorkers = 100_000       // handlers at a time
-	maxDelay   = 366 * 24 * time.Hour
+	maxError   = 1000                 // bytes of the text of an error in a record, each up to six bytes in JSON
+	headroom   = 10 * maxError        // bytes of a message for everything but the payload
+	maxWorkers = 100_000              // handlers at a time
+	maxDelay   = 366 * 24 * time.Hour // of the backoff
 )
 
 var (

@@ -28,7 +28,7 @@ const (
 	stopLimit = 5 * time.Second // for storing how the last handlers ended
 
 	pullMessages = 256
-	pullWait     = 500 * time.Millisecond // a worker stops that late, at most
+	pullWait     = 500 * time.Millisecond // a worker stops that late, or a second more if the server is silent
 )
 
 // A worker gets near deadlines from the server, holds each on a wheel until it comes, and calls the handler.
@@ -155,7 +155,15 @@ func (w *worker) take(msg jetstream.Msg, since time.Time) {
 		return
 	}
 	if left <= 0 {
-		if h.room = w.enter(since.Add(w.cfg.Lease / 4)); !h.room {
+		late := time.NewTimer(time.Until(since.Add(w.cfg.Lease / 4)))
+		defer late.Stop()
+		select {
+		case w.room <- struct{}{}:
+			h.room = true
+		case <-late.C:
+		case <-w.ctx.Done():
+		}
+		if !h.room {
 			w.giveBack(msg, since, 0)
 			return
 		}
@@ -166,27 +174,6 @@ func (w *worker) take(msg jetstream.Msg, since time.Time) {
 	w.counts.held.Add(1)
 	w.wheel.Init(&h.timeout, h)
 	h.hold(left)
-}
-
-// enter waits for a token of room, until end or until the worker is to stop. It reports whether it has one.
-func (w *worker) enter(end time.Time) bool {
-	if w.ctx.Err() != nil || time.Now().After(end) {
-		return false
-	}
-	select {
-	case w.room <- struct{}{}:
-		return true
-	default:
-	}
-	late := time.NewTimer(time.Until(end))
-	defer late.Stop()
-	select {
-	case w.room <- struct{}{}:
-		return true
-	case <-late.C:
-	case <-w.ctx.Done():
-	}
-	return false
 }
 
 // owns reports whether a lease has not ended that began at since, with a margin for the way to the server.
