@@ -26,7 +26,7 @@ func (t *Timer) makeCrews(tick time.Duration, concurrency int, submit func(run f
 	t.calls.SetLabels(labels)
 	t.tasks.Limit = concurrency
 	if submit != nil {
-		t.executor = crew.NewExecutor(&t.tasks, &t.calls, tick, submit, func(value any, stack []byte) {
+		t.executor = crew.NewExecutor(&t.tasks, &t.calls, tick, submit, t.clock.Check, func(value any, stack []byte) {
 			t.reportPanic(nil, value, stack)
 		})
 	}

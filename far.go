@@ -179,9 +179,14 @@ func (w *worker) takeFar(s *stripe) {
 
 func (w *worker) takesAll() bool { return w.sweeping || w.pausing }
 
-// settleAll settles the timeouts of a list. It does not delay due ticks.
+// settleAll settles the timeouts of a list. It does not delay due ticks. If Stop has halted the worker, it leaves the
+// timeouts to Stop, which would only take them out of their buckets again.
 func (w *worker) settleAll(list *Timeout) {
 	for list != nil {
+		if w.settled%checkEvery == 0 && w.state.Load() == halted {
+			w.unsettled = append(w.unsettled, list)
+			return
+		}
 		var to *Timeout
 		to, list = unlink(list)
 		w.settle(to)

@@ -92,14 +92,7 @@ func (g *Group) Len() int {
 
 // Cancel cancels the timeouts of the group that are pending at the call, and returns how many. The group stays open.
 func (g *Group) Cancel() (n int) {
-	g.checkMade()
-	g.mu.Lock()
-	all := make([]*member, 0, g.n)
-	for m := g.first; m != nil; m = m.next {
-		all = append(all, m)
-	}
-	g.mu.Unlock()
-	for _, m := range all { // without the lock, because Timeout.Cancel locks the group to leave it
+	for _, m := range g.members() { // without the lock, because Timeout.Cancel locks the group to leave it
 		if m.timeout.Cancel() {
 			n++
 		}
@@ -107,10 +100,23 @@ func (g *Group) Cancel() (n int) {
 	return n
 }
 
+// members returns the pending members. It panics if the caller must not cancel one of them.
+func (g *Group) members() []*member {
+	g.checkMade()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := make([]*member, 0, g.n)
+	for m := g.first; m != nil; m = m.next {
+		m.checkCancel(&m.timeout)
+		all = append(all, m)
+	}
+	return all
+}
+
 // Close closes the group, cancels its pending timeouts, and returns how many. After it has returned, no timeout of
 // the group expires. It does not wait for tasks that are running: for that see Timeout.Wait.
 func (g *Group) Close() (n int) {
-	g.checkMade()
+	g.members() // panics before anything has changed, if Cancel would
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()

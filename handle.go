@@ -19,6 +19,9 @@ func (to *Timeout) Cancel() bool {
 	}
 	to.checkCopy(word)
 	t := to.timer
+	if word&hooked != 0 {
+		hookOf(to.task).checkCancel(to)
+	}
 	s := t.queue.stripe()
 	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)
@@ -37,7 +40,10 @@ func (to *Timeout) Cancel() bool {
 		}
 		ok := to.word.CompareAndSwap(word, end)
 		if ok && open {
-			t.pushAgain(s, to)
+			s.pushAgain(to)
+			if t.worker.sleeps(false) && !t.clock.Foreign() { // on the other side of a bubble, the next push wakes it
+				t.worker.wake()
+			}
 		}
 		s.leave()
 		if ok {
@@ -64,6 +70,7 @@ func (to *Timeout) Wait(ctx context.Context) error {
 	if status(to.word.Load()) == idle {
 		return nil
 	}
+	to.timer.clock.Check()
 	c := &to.timer.tasks
 	if h := to.hook(); h != nil && h.own() {
 		c = &to.timer.own

@@ -28,6 +28,10 @@ type hook interface {
 	// arm is called inside the gate before Reset makes a timeout pending that was not. An error prevents this.
 	arm(to *Timeout) error
 
+	// checkCancel panics if the caller must not cancel the timeout, because the hook would start a goroutine on the
+	// caller's side of a synctest bubble.
+	checkCancel(to *Timeout)
+
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not after a claim. It
 	// is also called when arm was called and arming failed. Canceled is true after Cancel and Stop.
 	disarmed(to *Timeout, canceled bool)
@@ -85,6 +89,7 @@ type noHook struct{}
 func (noHook) unwrap() Task            { return nil }
 func (noHook) ran(*Timeout) bool       { return false }
 func (noHook) arm(*Timeout) error      { return nil }
+func (noHook) checkCancel(*Timeout)    {}
 func (noHook) disarmed(*Timeout, bool) {}
 func (noHook) own() bool               { return false }
 func (noHook) notifyStopped(*Timeout)  {}
@@ -111,6 +116,7 @@ func (w *wrap) unwrap() Task                          { return w.task }
 func (w *wrap) claim(to *Timeout, word uint64) uint64 { return w.inner().claim(to, word) }
 func (w *wrap) ran(to *Timeout) bool                  { return w.inner().ran(to) }
 func (w *wrap) arm(to *Timeout) error                 { return w.inner().arm(to) }
+func (w *wrap) checkCancel(to *Timeout)               { w.inner().checkCancel(to) }
 func (w *wrap) disarmed(to *Timeout, canceled bool)   { w.inner().disarmed(to, canceled) }
 func (w *wrap) own() bool                             { return w.inner().own() }
 func (w *wrap) notifyStopped(to *Timeout)             { w.inner().notifyStopped(to) }
@@ -139,6 +145,8 @@ type notified struct {
 	wrap
 	canceler Canceler
 }
+
+func (n *notified) checkCancel(to *Timeout) { to.timer.clock.Check() }
 
 func (n *notified) disarmed(to *Timeout, canceled bool) {
 	if canceled {

@@ -155,6 +155,12 @@ func (st *stack) push(to *Timeout) (first, alone, ok bool) {
 	}
 }
 
+// pushAgain pushes a timeout that the worker has had before. Called inside the gate, or by a claiming runner.
+func (s *stripe) pushAgain(to *Timeout) {
+	s.pushedAgain.Add(1)
+	s.known.push(to)
+}
+
 // take empties the stack and returns its timeouts as a linked list, the latest first.
 func (st *stack) take() *Timeout {
 	if st.head.Load() == nil {
@@ -188,8 +194,6 @@ func (to *Timeout) takeOff(bits uint64) (word uint64) {
 	}
 	return word &^ bits
 }
-
-const overwritten = "hashedwheel: a Timeout was overwritten while the timer still used it"
 
 // unlink takes the first timeout off a list. It clears the link, so that a kept handle keeps no others alive.
 func unlink(list *Timeout) (to, rest *Timeout) {

@@ -412,7 +412,8 @@ func TestHandlerPanicsInAPoolThatRecovers(t *testing.T) {
 	})
 }
 
-// A timer from a synctest bubble has an executor outside of it. That panics, and does not hang: the timer can be stopped.
+// A timer from a synctest bubble has an executor outside of it. That panics where it happens, and does not hang: the timer
+// can be stopped, and returns the timeouts. Once the second one started a goroutine of the timer outside.
 func TestExecutorOutsideTheBubble(t *testing.T) {
 	jobs, panics := make(chan func()), make(chan any, 1)
 	go func() {
@@ -425,12 +426,15 @@ func TestExecutorOutsideTheBubble(t *testing.T) {
 	}()
 	defer close(jobs)
 	synctest.Test(t, func(t *testing.T) {
-		timer := newFakedTimer(t, WithTick(time.Millisecond), WithExecutor(func(run func()) error { jobs <- run; return nil }))
-		_, err := timer.AfterFunc(0, nop)
-		require.NoError(t, err)
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1),
+			WithExecutor(func(run func()) error { jobs <- run; return nil }))
+		for range 2 {
+			_, err := timer.AfterFunc(0, nop)
+			require.NoError(t, err)
+		}
 		time.Sleep(2 * time.Millisecond)
-		require.Contains(t, <-panics, "used outside of it")
-		timer.Stop()
+		require.Equal(t, usedOutside, <-panics)
+		require.Len(t, timer.Stop(), 2)
 	})
 }
 

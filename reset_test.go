@@ -699,6 +699,30 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 	s.far.fresh.take() // so that Stop does not find them
 }
 
+// A struct is overwritten, bound and armed again while its timeout lies in a bucket. The visit of the bucket crashes the
+// program: otherwise the first arming would count as pending for ever.
+func TestOverwrittenInABucket(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		timer := newFakedTimer(t, WithTick(time.Hour))
+		withoutWorker(t, timer)
+		w := &timer.worker
+		w.wheel = newWheel(16, 1, 0)
+		c := newRequest(timer)
+		_, err := c.timeout.Reset(time.Hour)
+		require.NoError(t, err)
+		w.drain()
+		require.Equal(t, 1, w.wheel.count)
+		*c = request{}
+		if again {
+			timer.Init(&c.timeout, c)
+			_, err = c.timeout.Reset(2 * time.Hour)
+			require.NoError(t, err)
+		}
+		require.PanicsWithValue(t, overwritten, func() { w.wheel.advance(2, w.emit) })
+		w.wheel = nil // Stop would find it there
+	}
+}
+
 // A due timeout waits for its turn behind a task that blocks. If it is reset again and again, or canceled and armed
 // again, it is on the list only once.
 func TestRearmedDoNotPileUp(t *testing.T) {

@@ -46,7 +46,7 @@ import (
 // IsCanceled is true for the returned timeouts. Among them are repeating ones, even if their task is running, and
 // those of a keyed.Map. Those of Sleep and package clock are canceled and not returned.
 func (t *Timer) Stop() []*Timeout {
-	t.checkMade()
+	t.clock.Check()
 	if !t.queue.shut.CompareAndSwap(false, true) { // this shuts the gate
 		<-t.allTaken
 		return nil
@@ -111,15 +111,22 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 		}
 		left = append(left, to)
 	}
+	collectAll := func(list *Timeout) {
+		for list != nil {
+			var to *Timeout
+			to, list = unlink(list)
+			t.worker.taken.Add(1)
+			to.takeOff(queued) // before collect checks the status: see rule 1 of timeout.go
+			collect(to)
+		}
+	}
+	for _, list := range t.worker.unsettled {
+		collectAll(list)
+	}
+	t.worker.unsettled = nil
 	for i := range t.queue.stripes {
 		for list := range t.queue.stripes[i].closeAll() {
-			for list != nil {
-				var to *Timeout
-				to, list = unlink(list)
-				t.worker.taken.Add(1)
-				to.takeOff(queued) // before collect checks the status: see rule 1 of timeout.go
-				collect(to)
-			}
+			collectAll(list)
 		}
 	}
 	for _, to := range rest {

@@ -351,6 +351,35 @@ func TestStopLeavesNoneOnTheQueue(t *testing.T) {
 	require.Zero(t, timer.Pending())
 }
 
+// A round that Stop finds at work leaves to Stop what it has not placed yet. Once it placed all of a long queue, for Stop
+// to take it out of the buckets again.
+func TestStopWhileTheWorkerDrains(t *testing.T) {
+	const n = 3*checkEvery + checkEvery/2
+	timer := newTimer(t, WithTick(time.Hour))
+	w := &timer.worker
+	w.state.Store(working) // the test is the worker
+	for range n {
+		_, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+	}
+	w.round()
+	require.Equal(t, n, w.wheel.count)
+	for range n {
+		_, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+	}
+	go func() { // halts the worker while it is at work
+		for w.state.Load() != halted {
+			runtime.Gosched()
+		}
+		w.round()
+		close(w.done)
+	}()
+	require.Len(t, timer.Stop(), 2*n)
+	require.LessOrEqual(t, w.taken.Load(), uint64(2*n))
+	require.Zero(t, w.settled)
+}
+
 // Shutdown waits for tasks, not for a submit that blocks: it might never return.
 func TestShutdownDoesNotWaitForSubmit(t *testing.T) {
 	virtual(t, func(t *testing.T) {

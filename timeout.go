@@ -119,6 +119,8 @@ type Timeout struct {
 // listed is the value of Timeout.bucket on the list of its crew, at position pos, and after a runner has taken it.
 const listed = ^uint32(0)
 
+const overwritten = "hashedwheel: a Timeout was overwritten while the timer still used it"
+
 // wordPtr returns the word of a timeout that no other goroutine knows yet. The push has the fence for it.
 func (to *Timeout) wordPtr() *uint64 { return (*uint64)(unsafe.Pointer(&to.word)) }
 

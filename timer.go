@@ -144,9 +144,8 @@ func (t *Timer) pushFresh(s *stripe, to *Timeout, tick uint64) (alone, ok bool) 
 // pushAgain queues a timeout that the worker has had before, and summons the worker. Called inside the gate, or by a
 // claiming runner.
 func (t *Timer) pushAgain(s *stripe, to *Timeout) {
-	s.pushedAgain.Add(1)
-	s.known.push(to)
-	t.worker.summon(false) // not only for the first: see Clock.Foreign
+	s.pushAgain(to)
+	t.worker.summon(false) // not only for the first: see Cancel
 }
 
 // passed reports whether a tick has passed. Most often the worker's position settles this, without reading the clock.

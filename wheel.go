@@ -155,7 +155,7 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 		b.rebase(w.now)
 	}
 	base, end := b.base, (last+1)<<l.shift-b.base // entries whose ticks are not less than end stay
-	left, earliest := b.n, uint64(math.MaxUint64)
+	left, earliest, place := b.n, uint64(math.MaxUint64), w.placeOf(level, slot)
 	// From the back, so that an entry that fills a gap has already been checked; array by array.
 	for hi > lo {
 		array, start := b.pieces(hi - 1)
@@ -167,6 +167,9 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 				continue
 			}
 			to := p.to[i]
+			if to.bucket != place {
+				panic(overwritten)
+			}
 			word := to.word.Load()
 			tick := min(tickOf(word), w.now+reach)
 			ahead := waits(word) && tick > w.now

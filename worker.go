@@ -90,12 +90,13 @@ type worker struct {
 	due, ownDue crew.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.own
 	emitted     bool                  // a timeout has come due in this round
 
-	settled  int           // timeouts taken off the queue in this round
-	sweeping bool          // this round takes all timeouts, because a Reset has brought one nearer
-	pausing  bool          // this round takes all timeouts, because producers pause
-	armed    uint64        // the value of queue.armed when this round began to take timeouts
-	pace     pace          // how fast producers arm timeouts
-	used     time.Duration // when a round last had something to do
+	settled   int           // timeouts taken off the queue in this round
+	unsettled []*Timeout    // lists taken off the queue that are left to Stop, which has halted the worker
+	sweeping  bool          // this round takes all timeouts, because a Reset has brought one nearer
+	pausing   bool          // this round takes all timeouts, because producers pause
+	armed     uint64        // the value of queue.armed when this round began to take timeouts
+	pace      pace          // how fast producers arm timeouts
+	used      time.Duration // when a round last had something to do
 
 	late   time.Duration // the worst lateness since the last call of warnIfLate
 	warnAt time.Duration // when the worker may log the next warning
@@ -151,15 +152,26 @@ func (w *worker) nudge() {
 }
 
 // summon makes sure that a round takes the queue, at the next boundary or now. Called after a push, by any goroutine.
-// Far says that only far timeouts were pushed.
+// Far says that only far timeouts were pushed. It panics if the goroutine of a round would be on the other side of a
+// synctest bubble.
 func (w *worker) summon(far bool) {
-	state := w.state.Load()
-	if state != resting && (state != watching || far) || w.clock.Foreign() {
-		return
+	if w.sleeps(far) {
+		w.clock.Check()
+		w.wake()
 	}
-	if w.state.CompareAndSwap(state, working) {
+}
+
+// wake starts a round if the worker still sleeps.
+func (w *worker) wake() {
+	if state := w.state.Load(); (state == resting || state == watching) && w.state.CompareAndSwap(state, working) {
 		go w.work()
 	}
+}
+
+// sleeps reports whether no round will take the queue unless someone starts one.
+func (w *worker) sleeps(far bool) bool {
+	state := w.state.Load()
+	return state == resting || state == watching && !far
 }
 
 // leave sets the alarm, and changes the state to waiting or resting. It returns false if there must be another round.

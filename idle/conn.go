@@ -79,7 +79,7 @@ func (c *Conn) passed(op string, data bool, err error) error {
 // the clock could later set a deadline that is too early.
 func (c *Conn) putOff() bool {
 	l := c.limit
-	if int64(time.Since(l.start)) <= c.covered.Load() {
+	if now := int64(time.Since(l.start)); 0 <= now && now <= c.covered.Load() { // less than 0 in a synctest bubble: Move panics
 		return true // the timeout is pending, or Close or Timer.Stop has ended it
 	}
 	c.moving.Lock()

@@ -18,6 +18,7 @@ type Executor[T comparable] struct {
 	crew   *Crew[T] // whose tasks it runs
 	calls  *Calls   // for functions that submit does not take
 	submit func(run func()) error
+	check  func() // panics if the caller is on the other side of a synctest bubble
 	failed func(value any, stack []byte)
 	turn   *call // submitOne
 
@@ -27,10 +28,11 @@ type Executor[T comparable] struct {
 }
 
 // NewExecutor makes submit run the tasks of a crew, whose Labels it takes away. Functions that submit does not take
-// run on goroutines of calls. If submit panics, failed is called. Tick is as for Init.
+// run on goroutines of calls. Each submitted function calls check before anything else. If submit panics, failed is called.
+// Tick is as for Init.
 func NewExecutor[T comparable](c *Crew[T], calls *Calls, tick time.Duration, submit func(run func()) error,
-	failed func(value any, stack []byte)) *Executor[T] {
-	x := &Executor[T]{crew: c, calls: calls, submit: submit, failed: failed}
+	check func(), failed func(value any, stack []byte)) *Executor[T] {
+	x := &Executor[T]{crew: c, calls: calls, submit: submit, check: check, failed: failed}
 	x.turn = &call{x.submitOne}
 	x.submitters.Init(tick)
 	x.submitters.crew.Labels = c.Labels
@@ -140,6 +142,7 @@ func (j *job[T]) give() {
 
 // run runs the job, if this is the first call. Called by submit, or later, on any goroutine.
 func (j *job[T]) run() {
+	j.executor.check() // here, because then nothing has changed if it panics
 	if j.state.CompareAndSwap(0, begun) {
 		j.runOne()
 	}

@@ -19,7 +19,7 @@ func (h *fake) executor(submit func(run func()) error) *Executor[*task] {
 	tick := h.crew.interval * checksPerTick
 	calls := new(Calls)
 	calls.Init(tick)
-	return NewExecutor(&h.crew, calls, tick, submit, func(value any, stack []byte) {
+	return NewExecutor(&h.crew, calls, tick, submit, func() {}, func(value any, stack []byte) {
 		h.checkLocks()
 		h.panics.Add(1)
 		if h.panicked != nil {

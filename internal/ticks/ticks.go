@@ -76,9 +76,18 @@ func (c *Clock) Elapsed() time.Duration {
 	return c.bubbleElapsed()
 }
 
-// Foreign reports whether the caller is in a synctest bubble and the clock was made outside. A goroutine that the
-// caller starts would be in the bubble too, so it could not use the clock.
-func (c *Clock) Foreign() bool { return c.Monotonic && time.Since(c.Start) < 0 }
+// Foreign reports whether one of the caller and the clock is in a synctest bubble and the other is not. A goroutine
+// that the caller starts would be on the caller's side, so it could not use the clock.
+func (c *Clock) Foreign() bool {
+	if c.Monotonic {
+		return time.Since(c.Start) < 0
+	}
+	return isMonotonic(time.Now())
+}
+
+// Check panics if the clock is Foreign. A call that needs no clock, but makes or closes a channel or starts a
+// goroutine, checks this first. Otherwise the runtime would end the process later, where the other side uses them.
+func (c *Clock) Check() { c.Elapsed() }
 
 // bubbleElapsed is Elapsed for a timer made in a bubble, or for a call from inside a bubble.
 func (c *Clock) bubbleElapsed() time.Duration {

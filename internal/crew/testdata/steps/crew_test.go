@@ -292,7 +292,7 @@ func TestStepsTurns(t *testing.T) {
 		s.crew.Limit = 1
 		var calls Calls
 		calls.Init(tick)
-		x := NewExecutor(&s.crew, &calls, tick, func(run func()) error { run(); return nil }, nil)
+		x := NewExecutor(&s.crew, &calls, tick, func(run func()) error { run(); return nil }, func() {}, nil)
 		for i := range 2 {
 			s.Go(func() { s.crew.Add(&s.items[i]) })
 		}

@@ -1,0 +1,317 @@
+package hashedwheel_test
+
+import (
+	"context"
+	"net"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/clock"
+	"github.com/hashedwheel/hashedwheel/idle"
+	"github.com/hashedwheel/hashedwheel/keyed"
+)
+
+// bubbleTick is the tick of the timers in these tests.
+const bubbleTick = time.Millisecond
+
+// A notice is a task that is notified when its timeout is canceled.
+type notice struct{ canceled chan struct{} }
+
+func (n *notice) Run(*hashedwheel.Timeout)      {}
+func (n *notice) Canceled(*hashedwheel.Timeout) { n.canceled <- struct{}{} }
+
+// A side has one of everything, made in a bubble or outside of bubbles, to be used on the other side.
+type side struct {
+	timer    *hashedwheel.Timer
+	plain    *hashedwheel.Timeout // pending
+	repeats  *hashedwheel.Timeout // pending
+	notice   *notice
+	notified *hashedwheel.Timeout // pending, with a Canceler
+	running  *hashedwheel.Timeout // its task blocks until release is closed
+	release  chan struct{}
+	embedded hashedwheel.Timeout // idle
+	soon     time.Time           // a deadline, an hour from then
+
+	group, noticeGroup *hashedwheel.Group // each with a pending member
+	keys               *keyed.Map[string, int]
+
+	clock  *clock.Clock
+	alarm  *clock.Timer
+	ticker *clock.Ticker
+
+	limit *idle.Limit
+	conn  *idle.Conn
+}
+
+// A sink is a connection to nowhere.
+type sink struct{ net.Conn }
+
+func (sink) Read(b []byte) (int, error)  { return len(b), nil }
+func (sink) Write(b []byte) (int, error) { return len(b), nil }
+func (sink) Close() error                { return nil }
+
+func newSide(t *testing.T) *side {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(bubbleTick))
+	require.NoError(t, err)
+	s := &side{
+		timer: timer, notice: &notice{make(chan struct{}, 10)}, release: make(chan struct{}),
+		soon:  time.Now().Add(time.Hour),
+		group: hashedwheel.NewGroup(timer), noticeGroup: hashedwheel.NewGroup(timer),
+		keys: keyed.New(timer, func(string, int) {}), clock: clock.New(timer),
+	}
+	timer.Init(&s.embedded, hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}))
+	s.plain = armed(t)(timer.AfterFunc(time.Hour, func() {}))
+	s.repeats = armed(t)(timer.Schedule(s.embedded.Task(), hashedwheel.Every(time.Hour)))
+	s.notified = armed(t)(timer.NewTimeout(s.notice, time.Hour))
+	armed(t)(s.group.AfterFunc(time.Hour, func() {}))
+	armed(t)(s.noticeGroup.NewTimeout(s.notice, time.Hour))
+	require.NoError(t, s.keys.Set("key", 1, time.Hour))
+	s.alarm, s.ticker = s.clock.NewTimer(time.Hour), s.clock.NewTicker(time.Hour)
+	s.limit, err = idle.New(timer, time.Hour)
+	require.NoError(t, err)
+	s.conn, err = s.limit.Conn(sink{})
+	require.NoError(t, err)
+	started := make(chan struct{})
+	s.running = armed(t)(timer.AfterFunc(0, func() { close(started); <-s.release }))
+	<-started
+	return s
+}
+
+// armed returns a function that returns a timeout that has been armed without an error.
+func armed(t *testing.T) func(*hashedwheel.Timeout, error) *hashedwheel.Timeout {
+	return func(to *hashedwheel.Timeout, err error) *hashedwheel.Timeout {
+		require.NoError(t, err)
+		return to
+	}
+}
+
+// counts returns how many timeouts have been armed and have ended.
+func (s *side) counts() hashedwheel.Stats {
+	st := s.timer.Stats()
+	return hashedwheel.Stats{Pending: st.Pending, Accepted: st.Accepted, Canceled: st.Canceled, Rejected: st.Rejected}
+}
+
+// end uses everything once more where it was made. So what a call on the other side has broken is found.
+func (s *side) end(t *testing.T) {
+	time.Sleep(3 * bubbleTick)
+	armed(t)(s.timer.NewTimeout(s.notice, time.Hour)).Cancel()
+	<-s.notice.canceled
+	armed(t)(s.noticeGroup.AfterFunc(time.Hour, func() {})) // it is still open
+	fired := make(chan struct{})
+	armed(t)(s.timer.AfterFunc(0, func() { close(fired) }))
+	<-fired
+	s.alarm.Reset(0)
+	<-s.alarm.C
+	s.alarm.Stop()
+	s.ticker.Reset(time.Hour)
+	s.ticker.Stop()
+	_, err := s.embedded.Reset(time.Hour)
+	require.NoError(t, err)
+	require.NoError(t, s.keys.Set("key", 2, time.Hour))
+	close(s.release)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, s.running.Wait(ctx))
+	require.True(t, s.running.IsExpired())
+	_, err = s.timer.Shutdown(ctx)
+	require.NoError(t, err)
+	require.Zero(t, s.timer.Pending())
+	require.NoError(t, s.conn.Close())
+}
+
+// What a call does on the other side of a bubble.
+const (
+	works = iota
+	panics
+)
+
+// TestBothSidesOfABubble calls each method of everything that was made outside of bubbles in a bubble, and the reverse.
+// It works, or panics at once. In both cases everything goes on to work where it was made.
+func TestBothSidesOfABubble(t *testing.T) {
+	task := hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {})
+	methods := methodsOf(&side{})
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	for i, c := range []struct {
+		name            string
+		inside, outside int // what was made outside of bubbles does inside one, and the reverse
+		call            func(s *side)
+	}{
+		{"Timer.NewTimeout", panics, panics, func(s *side) { s.timer.NewTimeout(task, time.Hour) }},
+		{"Timer.AfterFunc", panics, panics, func(s *side) { s.timer.AfterFunc(0, func() {}) }},
+		{"Timer.NewTimeoutAt/here", panics, panics, func(s *side) { s.timer.NewTimeoutAt(task, time.Now().Add(time.Hour)) }},
+		{"Timer.NewTimeoutAt/passed", panics, panics, func(s *side) { s.timer.NewTimeoutAt(task, s.soon.Add(-2*time.Hour)) }},
+		{"Timer.NewTimeoutAt/wall clock", panics, panics, func(s *side) { s.timer.NewTimeoutAt(task, s.soon.Round(0)) }},
+		{"Timer.ScheduleAtFixedRate", panics, panics, func(s *side) { s.timer.ScheduleAtFixedRate(task, time.Hour, time.Hour) }},
+		{"Timer.ScheduleWithFixedDelay", panics, panics, func(s *side) { s.timer.ScheduleWithFixedDelay(task, time.Hour, time.Hour) }},
+		{"Timer.Schedule", panics, panics, func(s *side) { s.timer.Schedule(task, hashedwheel.Every(time.Hour)) }},
+		{"Timer.Sleep", panics, panics, func(s *side) { s.timer.Sleep(context.Background(), time.Hour) }},
+		{"Timer.Init", works, works, func(s *side) { s.timer.Init(new(hashedwheel.Timeout), task) }},
+		{"Timer.Stop", panics, panics, func(s *side) { s.timer.Stop() }},
+		{"Timer.Shutdown", panics, panics, func(s *side) { s.timer.Shutdown(done) }},
+		{"Timer.Stats", works, works, func(s *side) { s.timer.Stats() }},
+		{"Timer.Pending", works, works, func(s *side) { s.timer.Pending() }},
+		{"Timer.Buckets", works, works, func(s *side) { s.timer.Buckets(0) }},
+		{"Timer.Tick", works, works, func(s *side) { s.timer.Tick() }},
+		{"Timer.Name", works, works, func(s *side) { s.timer.Name() }},
+		{"Timer.String", works, works, func(s *side) { _ = s.timer.String() }},
+		{"Timer.IsStopped", works, works, func(s *side) { s.timer.IsStopped() }},
+
+		{"Timeout.Cancel", works, works, func(s *side) { mustBe(s.plain.Cancel()) }},
+		{"Timeout.Cancel/again", works, works, func(s *side) { mustBe(s.plain.Cancel() && !s.plain.Cancel()) }},
+		{"Timeout.Cancel/repeating", works, works, func(s *side) { mustBe(s.repeats.Cancel()) }},
+		{"Timeout.Cancel/Canceler", panics, panics, func(s *side) { s.notified.Cancel() }},
+		{"Timeout.Cancel/running", works, works, func(s *side) { mustBe(!s.running.Cancel()) }},
+		{"Timeout.Reset", panics, panics, func(s *side) { s.embedded.Reset(time.Hour) }},
+		{"Timeout.Reset/pending", panics, panics, func(s *side) { s.plain.Reset(time.Hour) }},
+		{"Timeout.Reset/running", panics, panics, func(s *side) { s.running.Reset(time.Hour) }},
+		{"Timeout.ResetAt/here", panics, panics, func(s *side) { s.embedded.ResetAt(time.Now().Add(time.Hour)) }},
+		{"Timeout.ResetAt/passed", panics, panics, func(s *side) { s.embedded.ResetAt(s.soon.Add(-2 * time.Hour)) }},
+		{"Timeout.Move", panics, panics, func(s *side) { s.plain.Move(time.Hour) }},
+		{"Timeout.Move/running", works, works, func(s *side) { mustBe(!s.running.Move(time.Hour)) }},
+		{"Timeout.Wait", panics, panics, func(s *side) { s.running.Wait(done) }},
+		{"Timeout.Wait/pending", panics, panics, func(s *side) { s.plain.Wait(done) }},
+		{"Timeout.Wait/idle", works, works, func(s *side) { s.embedded.Wait(done) }},
+		{"Timeout.Deadline", works, works, func(s *side) { s.plain.Deadline(); s.running.Deadline() }},
+		{"Timeout.String", panics, panics, func(s *side) { _ = s.plain.String() }},
+		{"Timeout.IsExpired", works, works, func(s *side) { mustBe(s.running.IsExpired()) }},
+		{"Timeout.IsCanceled", works, works, func(s *side) { mustBe(!s.running.IsCanceled()) }},
+		{"Timeout.Task", works, works, func(s *side) { mustBe(s.plain.Task() != nil) }},
+		{"Timeout.Timer", works, works, func(s *side) { mustBe(s.plain.Timer() == s.timer) }},
+
+		{"NewGroup", works, works, func(s *side) { hashedwheel.NewGroup(s.timer) }},
+		{"Group.NewTimeout", panics, panics, func(s *side) { s.group.NewTimeout(task, time.Hour) }},
+		{"Group.AfterFunc", panics, panics, func(s *side) { s.group.AfterFunc(time.Hour, func() {}) }},
+		{"Group.Schedule", panics, panics, func(s *side) { s.group.Schedule(task, hashedwheel.Every(time.Hour)) }},
+		{"Group.Len", works, works, func(s *side) { mustBe(s.group.Len() == 1) }},
+		{"Group.Cancel", works, works, func(s *side) { mustBe(s.group.Cancel() == 1) }},
+		{"Group.Cancel/Canceler", panics, panics, func(s *side) { s.noticeGroup.Cancel() }},
+		{"Group.Close", works, works, func(s *side) { mustBe(s.group.Close() == 1) }},
+		{"Group.Close/Canceler", panics, panics, func(s *side) { s.noticeGroup.Close() }},
+
+		{"keyed.New", works, works, func(s *side) { keyed.New[int, int](s.timer, nil) }},
+		{"Map.Set", panics, panics, func(s *side) { s.keys.Set("key", 2, time.Hour) }},
+		{"Map.Set/new", panics, panics, func(s *side) { s.keys.Set("new", 2, time.Hour) }},
+		{"Map.GetOrSet", works, works, func(s *side) { s.keys.GetOrSet("key", 2, time.Hour) }},
+		{"Map.GetOrSet/new", panics, panics, func(s *side) { s.keys.GetOrSet("new", 2, time.Hour) }},
+		{"Map.Touch", panics, panics, func(s *side) { s.keys.Touch("key", time.Hour) }},
+		{"Map.Touch/none", works, works, func(s *side) { s.keys.Touch("new", time.Hour) }},
+		{"Map.Get", works, works, func(s *side) { s.keys.Get("key") }},
+		{"Map.Remove", works, works, func(s *side) { s.keys.Remove("key") }},
+		{"Map.Clear", works, works, func(s *side) { s.keys.Clear() }},
+		{"Map.Len", works, works, func(s *side) { mustBe(s.keys.Len() == 1) }},
+		{"Map.All", works, works, func(s *side) {
+			for key := range s.keys.All() {
+				mustBe(key == "key")
+			}
+		}},
+
+		// A Clock made outside uses package time in a bubble.
+		{"clock.New", works, works, func(s *side) { clock.New(s.timer) }},
+		{"Clock.NewTimer", works, panics, func(s *side) { s.clock.NewTimer(time.Hour).Stop() }},
+		{"Clock.AfterFunc", works, panics, func(s *side) { s.clock.AfterFunc(0, func() {}).Stop() }},
+		{"Clock.NewTicker", works, panics, func(s *side) { s.clock.NewTicker(time.Hour).Stop() }},
+		{"Clock.After", works, panics, func(s *side) { <-s.clock.After(bubbleTick) }},
+		{"Clock.Tick", works, panics, func(s *side) { <-s.clock.Tick(bubbleTick) }},
+		{"Clock.Sleep", works, panics, func(s *side) { s.clock.Sleep(bubbleTick) }},
+		{"Clock.Now", works, works, func(s *side) { s.clock.Now() }},
+		{"Clock.Since", works, works, func(s *side) { s.clock.Since(time.Now()) }},
+		{"Clock.Until", works, works, func(s *side) { s.clock.Until(time.Now()) }},
+		{"clock.Timer.Stop", works, panics, func(s *side) { s.alarm.Stop() }},
+		{"clock.Timer.Reset", panics, panics, func(s *side) { s.alarm.Reset(time.Hour) }},
+		{"Ticker.Stop", works, panics, func(s *side) { s.ticker.Stop() }},
+		{"Ticker.Reset", panics, panics, func(s *side) { s.ticker.Reset(time.Hour) }},
+
+		{"idle.New", works, works, func(s *side) { idle.New(s.timer, time.Hour) }},
+		{"Limit.Conn", panics, panics, func(s *side) { s.limit.Conn(sink{}) }},
+		{"Limit.Listener", works, works, func(s *side) { s.limit.Listener(nil) }},
+		{"Limit.Closed", works, works, func(s *side) { mustBe(s.limit.Closed() == 0) }},
+		{"Limit.Refused", works, works, func(s *side) { mustBe(s.limit.Refused() == 0) }},
+		{"Conn.Read", panics, panics, func(s *side) { s.conn.Read([]byte{1}) }},
+		{"Conn.Write", panics, panics, func(s *side) { s.conn.Write([]byte{1}) }},
+		{"Conn.ReadFrom", panics, panics, func(s *side) { s.conn.ReadFrom(strings.NewReader("data")) }},
+		{"Conn.CloseRead", works, works, func(s *side) { s.conn.CloseRead() }},
+		{"Conn.CloseWrite", works, works, func(s *side) { s.conn.CloseWrite() }},
+		{"Conn.NetConn", works, works, func(s *side) { s.conn.NetConn() }},
+		{"Conn.Close", works, works, func(s *side) { s.conn.Close() }},
+	} {
+		pause := time.Duration(i%2) * 3 * bubbleTick // the worker is awake, or rests
+		name, _, _ := strings.Cut(c.name, "/")
+		delete(methods, name)
+		check := func(t *testing.T, s *side, want int, before hashedwheel.Stats, value any) {
+			t.Helper()
+			if want == works {
+				require.Nil(t, value)
+			} else {
+				require.Regexp(t, wrongSide, value)
+				require.Equal(t, before, s.counts())
+			}
+		}
+		t.Run("made outside/"+c.name, func(t *testing.T) {
+			s := newSide(t)
+			defer s.end(t)
+			time.Sleep(pause)
+			before := s.counts()
+			synctest.Test(t, func(t *testing.T) { check(t, s, c.inside, before, recovered(s, c.call)) })
+		})
+		t.Run("made inside/"+c.name, func(t *testing.T) {
+			sides, values := make(chan *side), make(chan any)
+			go func() {
+				for s := range sides {
+					values <- recovered(s, c.call)
+				}
+			}()
+			defer close(sides)
+			synctest.Test(t, func(t *testing.T) {
+				s := newSide(t)
+				time.Sleep(pause)
+				before := s.counts()
+				sides <- s
+				check(t, s, c.outside, before, <-values)
+				s.end(t)
+			})
+		})
+	}
+	require.Empty(t, methods, "methods that are not tested")
+}
+
+// methodsOf returns the names of the methods of the types that a side is made of.
+func methodsOf(s *side) map[string]bool {
+	names := map[string]bool{}
+	for name, value := range map[string]any{
+		"Timer": s.timer, "Timeout": s.plain, "Group": s.group, "Map": s.keys,
+		"Clock": s.clock, "clock.Timer": s.alarm, "Ticker": s.ticker, "Limit": s.limit, "Conn": s.conn,
+	} {
+		for typ, i := reflect.TypeOf(value), 0; i < typ.NumMethod(); i++ {
+			names[name+"."+typ.Method(i).Name] = true
+		}
+	}
+	for _, users := range []string{"LocalAddr", "RemoteAddr", "SetDeadline", "SetReadDeadline", "SetWriteDeadline"} {
+		delete(names, "Conn."+users)
+	}
+	return names
+}
+
+var wrongSide = regexp.MustCompile(`^(hashedwheel|clock): an? .* (` +
+	`made outside of a testing/synctest bubble is used inside one: make it inside the bubble|` +
+	`made in a testing/synctest bubble is used outside of it)$`)
+
+// recovered calls f and returns the value of its panic, or nil.
+func recovered(s *side, f func(s *side)) (value any) {
+	defer func() { value = recover() }()
+	f(s)
+	return nil
+}
+
+func mustBe(ok bool) {
+	if !ok {
+		panic("wrong result")
+	}
+}
