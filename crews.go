@@ -16,7 +16,7 @@ type host Timer
 var _ crew.Host[*Timeout] = (*host)(nil)
 
 func (t *Timer) makeCrews(tick time.Duration, concurrency int, submit func(run func()) error) {
-	labels := labelsFor(t.name, "runner")
+	labels := newLabelContext(labelsFor(t.name, "runner"))
 	for _, crew := range []*crew.Crew[*Timeout]{&t.tasks, &t.own} {
 		crew.Init((*host)(t), tick)
 		crew.Labels = labels
@@ -42,35 +42,56 @@ func labelsFor(name, role string) context.Context {
 	return pprof.WithLabels(context.Background(), pprof.Labels("hashedwheel", name, "hashedwheel.role", role))
 }
 
+// A labelContext has the value of a context that pprof asks for, and finds it at once. A runner sets its labels before each
+// task, and the search in a context took a tenth of the time of a task that does nothing.
+type labelContext struct {
+	context.Context
+	value any
+}
+
+func newLabelContext(ctx context.Context) context.Context {
+	c := &labelContext{Context: ctx}
+	pprof.Label(c, "") // asks for the value that SetGoroutineLabels asks for
+	return c
+}
+
+func (c *labelContext) Value(key any) any {
+	if c.value == nil {
+		c.value = c.Context.Value(key)
+	}
+	return c.value
+}
+
 func (h *host) Placed(due []*Timeout, pos uint32) {
 	for i, to := range due {
 		to.bucket, to.pos = listed, pos+uint32(i)
 	}
 }
 
-// Claim claims a timeout for a runner: see rule 4 of timeout.go. It also frees its slot.
-func (h *host) Claim(to *Timeout, measure uint64) crew.Claim {
+// Work claims timeouts and runs their tasks: see rule 4 of timeout.go. It also frees their slots.
+func (h *host) Work(rn *crew.Runner[*Timeout]) {
 	t := (*Timer)(h)
-	if to.timer != t {
-		return crew.Refused // the user has overwritten the struct
+	for to := rn.Next(); to != nil; to = rn.Next() {
+		if to.timer != t { // the user has overwritten the struct
+			rn.Refuse()
+			continue
+		}
+		word := to.claim()
+		if word == 0 {
+			rn.Refuse()
+			continue
+		}
+		if word&atWork != 0 {
+			t.queue.stripe().rearmed.Add(1) // for its next run; a repeating timeout keeps its slot
+		} else {
+			t.limit.free()
+		}
+		if measure := rn.Start(word&hooked != 0); measure != 0 {
+			late := t.clock.Elapsed() - t.clock.Boundary(tickOf(word))
+			t.lateness.record(max(late, 0), measure) // it is less than 0 if the timeout has just been reset
+		}
+		to.task.Run(to)
 	}
-	word := to.claim()
-	if word == 0 {
-		return crew.Refused
-	}
-	if word&atWork != 0 {
-		t.queue.stripe().rearmed.Add(1) // for its next run; a repeating timeout keeps its slot
-	} else {
-		t.limit.free()
-	}
-	if measure != 0 {
-		late := t.clock.Elapsed() - t.clock.Boundary(tickOf(to.word.Load()))
-		t.lateness.record(max(late, 0), measure) // it is less than 0 if the timeout has just been reset
-	}
-	if word&hooked != 0 {
-		return crew.ClaimedAndTell
-	}
-	return crew.Claimed
 }
 
 // claim makes a timeout that is due expired, or puts it at work if it repeats, and returns the new word, or 0 if it
@@ -82,11 +103,7 @@ func (to *Timeout) claim() (claimed uint64) {
 		case !waits(word):
 			return 0
 		case !to.timer.passed(tickOf(word)): // it was reset
-			if word&queued != 0 {
-				return 0
-			}
-			if to.word.CompareAndSwap(word, word|queued) {
-				to.timer.pushAgain(to.timer.queue.stripe(), to)
+			if word&queued != 0 || to.putOff(word) {
 				return 0
 			}
 		case word&hooked != 0:
@@ -102,7 +119,19 @@ func (to *Timeout) claim() (claimed uint64) {
 	}
 }
 
-func (h *host) Run(to *Timeout) { to.task.Run(to) }
+// putOff queues a timeout that was reset, and is not due yet, unless its word has changed.
+func (to *Timeout) putOff(word uint64) (ok bool) {
+	t := to.timer
+	s := t.queue.stripe()
+	if !t.enterOrWait(s) {
+		return true
+	}
+	defer s.leave()
+	if ok = to.word.CompareAndSwap(word, word|queued); ok {
+		t.pushAgain(s, to)
+	}
+	return ok
+}
 
 func (h *host) Ran(to *Timeout) bool { return hookOf(to.task).ran(to) }
 
@@ -110,9 +139,7 @@ func (h *host) Ran(to *Timeout) bool { return hookOf(to.task).ran(to) }
 func (h *host) Requeue(to *Timeout) {
 	t := (*Timer)(h)
 	s := t.queue.stripe()
-	if !t.queue.enter(s) {
-		s.leave()
-		<-t.allTaken
+	if !t.enterOrWait(s) {
 		return
 	}
 	defer s.leave()

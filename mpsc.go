@@ -155,7 +155,7 @@ func (st *stack) push(to *Timeout) (first, alone, ok bool) {
 	}
 }
 
-// pushAgain pushes a timeout that the worker has had before. Called inside the gate, or by a claiming runner.
+// pushAgain pushes a timeout that the worker has had before. Called inside the gate.
 func (s *stripe) pushAgain(to *Timeout) {
 	s.pushedAgain.Add(1)
 	s.known.push(to)

@@ -211,9 +211,7 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 		to.hook().disarmed(to, false) // the outermost hook, which may be wrapped around this one
 		return false, true
 	}
-	if !t.queue.enter(s) {
-		s.leave()
-		<-t.allTaken // Stop finds the timeout with its runner
+	if !t.enterOrWait(s) {
 		return false, false
 	}
 	defer s.leave()

@@ -12,32 +12,33 @@ import (
 // goroutine can move a timeout or start a task. All of them, and pruning, follow one protocol, the gate:
 //
 //	 producer (Cancel, Reset, the end of a run)      runner, for each task
-//	   enter:  inside++                                lock the runner
-//	           shut?     -- yes --> leave              closed?  -- yes --> unlock
-//	           compare-and-swap the word               take from the group, claim (compare-and-swap)
-//	           push on the queue                       unlock the runner
-//	   leave:  inside--                                call the task
+//	   enter:  inside++                                take a slot of its group (add to its word)
+//	           shut?     -- yes --> leave              held?  -- yes --> lock the crew; closed? -- yes --> end
+//	           compare-and-swap the word               claim the timeout (compare-and-swap)
+//	           push on the queue                       call the task
+//	   leave:  inside--
 //
 //	 Stop
 //	   1. shut = true
 //	   2. halt the worker
 //	   3. wait until inside == 0 on each stripe
-//	   4. close each crew: closed = true, then lock each runner and take its timeouts, and those on the list
+//	   4. close each crew: closed = true, then hold each runner and take its timeouts, and those on the list
 //	   5. take all timeouts from the queue and the buckets
 //	   6. close allTaken
 //
 // A producer writes inside, then reads shut. Stop writes shut, then reads inside. All of this is sequentially
-// consistent, so either the producer finds the gate shut, or Stop waits for it. A runner that gets its lock after
-// Stop had it finds the crew closed. After step 4 nothing moves, so steps 4 and 5 find every pending timeout. A
-// Cancel may still end one. A timeout that a runner has claimed counts as expired, unless it repeats. Its task may be
-// at its first instruction when Stop returns.
+// consistent, so either the producer finds the gate shut, or Stop waits for it. A runner that takes a slot after Stop
+// has held it finds the crew closed. One that took a slot before may be about to claim: Stop takes that timeout too, and
+// the compare-and-swap that comes first decides whether it expires or is returned. Apart from that nothing moves after
+// step 4, so steps 4 and 5 find every pending timeout. A Cancel may still end one. A timeout that a runner has claimed
+// counts as expired, unless it repeats. Its task may be at its first instruction when Stop returns.
 //
 //  - A Reset of a timeout on the queue needs no gate, by rule 1 of timeout.go. Stop clears the queued bit before it
 //    checks the status: either it finds the timeout pending, or the compare-and-swap of the Reset fails.
-//  - A repeating timeout at work may be only with its runner. If the run ends after the gate was shut, and another is
-//    to follow, the runner waits for allTaken. Stop takes the timeout from it.
-//  - Goroutines inside run no user code, and block only on the locks of crews and runners, segments.mu and Group.mu,
-//    whose holders never wait for goroutines inside. So Stop waits only until these have had a processor.
+//  - A pending timeout may be only with its runner: it repeats, or was reset while it was on the list. A runner that has
+//    to queue it and finds the gate shut waits for allTaken. Stop takes the timeout from it.
+//  - Goroutines inside run no user code, and block only on the locks of crews, segments.mu and Group.mu, whose holders
+//    never wait for goroutines inside. So Stop waits only until these have had a processor.
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout
 // expires, and arming one fails with ErrStopped. Stop may be called more than once and from anywhere, even from
@@ -146,6 +147,17 @@ func (w *worker) takeWheel() *wheel {
 	w.wheel = nil
 	w.shown.show(nil)
 	return wheel
+}
+
+// enterOrWait enters the gate for a runner that has a pending timeout. If the gate is shut, it returns false when Stop has
+// taken the timeout from the runner.
+func (t *Timer) enterOrWait(s *stripe) bool {
+	if t.queue.enter(s) {
+		return true
+	}
+	s.leave()
+	<-t.allTaken
+	return false
 }
 
 // handBack ends a timeout for Stop, and returns the word from before. If it was not pending, ok is false.

@@ -31,8 +31,8 @@ import (
 //  1. A goroutine that sets the queued bit pushes the timeout. One that finds it set need not push: the worker has
 //     yet to take the timeout and sees the changed word. After taking it off the queue, the worker clears the bit and
 //     reads the rest of the word in one atomic step. So do Stop, and a producer that drops a canceled timeout.
-//  2. A goroutine sets the bit, and pushes, only inside the gate (stop.go), as a runner that is claiming, or in
-//     NewTimeout. Only NewTimeout may find that Stop has closed the queue: no other goroutine knows its timeout.
+//  2. A goroutine sets the bit, and pushes, only inside the gate (stop.go) or in NewTimeout. Only NewTimeout may find
+//     that Stop has closed the queue: no other goroutine knows its timeout.
 //  3. A pending timeout whose bit is clear is in a bucket at a tick not later than its own, in a list of due
 //     timeouts, or with the worker or a runner. A runner that finds it reset to a later tick puts it on the queue.
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. A Reset may put a timeout on

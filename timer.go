@@ -141,8 +141,7 @@ func (t *Timer) pushFresh(s *stripe, to *Timeout, tick uint64) (alone, ok bool) 
 	return alone, ok
 }
 
-// pushAgain queues a timeout that the worker has had before, and summons the worker. Called inside the gate, or by a
-// claiming runner.
+// pushAgain queues a timeout that the worker has had before, and summons the worker. Called inside the gate.
 func (t *Timer) pushAgain(s *stripe, to *Timeout) {
 	s.pushAgain(to)
 	t.worker.summon(false) // not only for the first: see Cancel

@@ -14,10 +14,12 @@ type counter struct {
 	done chan struct{}
 }
 
-func (h counter) Run(int) {
-	if h.left.Add(-1) == 0 {
-		close(h.done)
-	}
+func (h counter) Work(rn *Runner[int]) {
+	work(rn, func(int) {
+		if h.left.Add(-1) == 0 {
+			close(h.done)
+		}
+	})
 }
 
 // BenchmarkCrew measures what it costs to add a task, and to run one that does nothing.

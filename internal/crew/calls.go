@@ -40,11 +40,16 @@ type callHost struct{}
 var _ Host[*call] = callHost{}
 
 func (callHost) Placed([]*call, uint32)            {}
-func (callHost) Claim(*call, uint64) Claim         { return Claimed }
-func (callHost) Run(c *call)                       { c.f() }
 func (callHost) Ran(*call) bool                    { return false }
 func (callHost) Requeue(*call)                     {}
 func (callHost) Panicked(_ *call, v any, _ []byte) { panic(v) }
+
+func (callHost) Work(rn *Runner[*call]) {
+	for c := rn.Next(); c != nil; c = rn.Next() {
+		rn.Start(false)
+		c.f()
+	}
+}
 
 // setLabels gives the calling goroutine the labels that a context carries.
 func setLabels(ctx context.Context) { pprof.SetGoroutineLabels(ctx) }

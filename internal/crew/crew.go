@@ -10,23 +10,19 @@ import (
 	"time"
 )
 
-// A Host is what a crew works for. Its methods must not block, except on locks that are held briefly. Only Run,
+// A Host is what a crew works for. Its methods must not block, except on locks that are held briefly. Only tasks,
 // Ran and Panicked may run user code.
 type Host[T comparable] interface {
 	// Placed is called when items get new positions, which are consecutive and begin with pos. Called with the lock
 	// of the crew held.
 	Placed(items []T, pos uint32)
 
-	// Claim makes an item the runner's, unless its task is not to run any more. If measure is not 0, it measures how
-	// late the task is, for that many tasks: this one, and those before it that were not measured. Called with the
-	// lock of the runner held.
-	Claim(item T, measure uint64) Claim
+	// Work runs the tasks of the items that rn.Next returns, until there are none: it claims each, so that no other
+	// goroutine may, calls rn.Start, and runs the task. If the task is not to run any more, it calls rn.Refuse instead.
+	Work(rn *Runner[T])
 
-	// Run runs the task of an item.
-	Run(item T)
-
-	// Ran is called after Run if Claim has returned ClaimedAndTell, also after a panic or a Goexit. It reports
-	// whether the task is to run again at once, if nothing else waits.
+	// Ran is called when a task is over, also after a panic or a Goexit, if rn.Start was told so. It reports whether the
+	// task is to run again at once, if nothing else waits.
 	Ran(item T) (again bool)
 
 	// Requeue is called if Ran has returned true, but other items wait. The host adds the item again behind them.
@@ -35,15 +31,6 @@ type Host[T comparable] interface {
 	// Panicked reports that the task of an item has panicked.
 	Panicked(item T, value any, stack []byte)
 }
-
-// A Claim is the result of Host.Claim.
-type Claim int
-
-const (
-	Refused        Claim = iota // the task does not run
-	Claimed                     // the caller must run the task
-	ClaimedAndTell              // the caller must run the task, and then call Ran
-)
 
 // A Crew runs the tasks of items, on goroutines that exist only while there is work. Adding an item waits for no task.
 //
@@ -57,9 +44,8 @@ const (
 // If they make too little, it starts more and more of them: see watch.go. So the tasks behind tasks that block
 // start soon, and a task that does not block costs no goroutine.
 //
-// The lock of the crew guards the list. Each runner has a lock of its own, which guards its group and its task, and
-// which is locked after that of the crew. A runner locks itself to claim the next item of its group. No user code
-// runs under either lock.
+// The lock guards the list. A runner takes items of its group without the lock, unless another goroutine has stopped it:
+// see runner.go. No user code runs under the lock.
 type Crew[T comparable] struct {
 	// The caller may set these after Init, before it adds the first item.
 	Limit  int             // the number of tasks that may run at the same time; 0 for no limit, negative for none at all
@@ -76,7 +62,7 @@ type Crew[T comparable] struct {
 	outside  func()        // with an executor: called with mu held when a runner may be wanted
 
 	closed  atomic.Bool   // no task starts any more; set with mu held
-	started atomic.Uint64 // tasks started, without those of runners in holding since they took their groups
+	started atomic.Uint64 // tasks started, without those of the groups in holding
 
 	// Guarded by mu.
 	mu       sync.Mutex
@@ -84,9 +70,9 @@ type Crew[T comparable] struct {
 	hands    int           // runners, including the fresh ones
 	fresh    int           // how many of hands have not taken their first item yet
 	coming   int           // how many of fresh an executor still has, except for those whose items were removed
-	live     []*runner[T]  // the others, in no order
-	holding  []*runner[T]  // those of live that hold a group, in no order
-	spare    []*runner[T]  // for reuse, at most maxEager
+	live     []*Runner[T]  // the others, in no order
+	holding  []*Runner[T]  // those of live that hold a group, in no order
+	spare    []*Runner[T]  // for reuse, at most maxEager
 	ready    int           // for how many chunks in a row the crew is prepared
 	trimming bool          // Trim was called, and nothing has been added since
 	idle     chan struct{} // closed when the crew has become idle; nil if no goroutine waits for that
@@ -151,11 +137,17 @@ func (c *Crew[T]) call(waited bool) {
 	c.keepWatch()
 }
 
-// nothingWaits reports whether no item is on the list or in the runner's group.
-func (c *Crew[T]) nothingWaits(rn *runner[T]) bool {
+// nothingWaits reports whether no item is on the list or in the runner's group. Called by the runner.
+func (c *Crew[T]) nothingWaits(rn *Runner[T]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.due.n == 0 && (!rn.holds || rn.group.n == 0)
+	var none T
+	for _, item := range rn.slots[rn.taken(rn.word.Load()):] {
+		if item != none {
+			return false
+		}
+	}
+	return c.due.n == 0
 }
 
 // Remove takes an item off the list or out of the group of a runner, if no runner has claimed it yet, given the
@@ -168,7 +160,10 @@ func (c *Crew[T]) Remove(item T, pos uint32) {
 		return
 	}
 	for _, rn := range c.holding {
-		if rn.remove(item, pos) {
+		if k := rn.group; pos-k.base < chunkLen {
+			if n := rn.taken(rn.word.Or(held)); pos-k.base >= uint32(k.from+n) {
+				k.remove(item, pos)
+			}
 			return
 		}
 	}
@@ -195,14 +190,14 @@ func (c *Crew[T]) run() {
 
 // enlist returns a runner with its first items, for a goroutine that was on its way. It returns nil if nothing is
 // left to do. One says that the runner is for only one task.
-func (c *Crew[T]) enlist(one bool) *runner[T] {
+func (c *Crew[T]) enlist(one bool) *Runner[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var rn *runner[T]
+	var rn *Runner[T]
 	if last := len(c.spare) - 1; last >= 0 {
 		rn, c.spare = c.spare[last], c.spare[:last]
 	} else {
-		rn = &runner[T]{crew: c}
+		rn = &Runner[T]{crew: c}
 	}
 	rn.one = one
 	rn.place = len(c.live)
@@ -216,12 +211,23 @@ func (c *Crew[T]) enlist(one bool) *runner[T] {
 	return rn
 }
 
-// refill takes the next items off the list for a runner that has none left. If there are none, it returns false:
-// then the runner has been dismissed and must not be used any more, unless it is for only one task.
-func (c *Crew[T]) refill(rn *runner[T]) bool {
+// refill is called by a runner whose task is over, which has tried to take another slot, and found that it has none left
+// or that it is held. It takes the next items off the list, unless there are some left. If there are none, it returns
+// false: then the runner has been dismissed and must not be used any more, unless it is for only one task.
+func (c *Crew[T]) refill(rn *Runner[T]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.letGo(rn)
+	word := rn.word.Load() - oneSlot // others change it only with mu held
+	rn.word.Store(word &^ held)
+	rn.endTask()
+	if rn.group != nil && !rn.holds {
+		rn.slots = rn.slots[:rn.kept]
+	}
+	n := rn.taken(word)
+	if n < len(rn.slots) {
+		return true
+	}
+	c.release(rn, n)
 	ok := c.fill(rn)
 	if !ok && !rn.one {
 		c.dismiss(rn) // under the same lock, so that Add does not rely on this runner
@@ -231,41 +237,48 @@ func (c *Crew[T]) refill(rn *runner[T]) bool {
 
 // fill takes items off the list for a runner that has none, and reports whether there were any. If tasks are slow,
 // it takes only one. Called with mu held.
-func (c *Crew[T]) fill(rn *runner[T]) bool {
+func (c *Crew[T]) fill(rn *Runner[T]) bool {
 	if c.due.n == 0 || c.closed.Load() {
 		return false
 	}
-	rn.gap = 1 // the first task of each group is measured
+	rn.measureAt = 0
 	most := c.due.n / c.Share
+	rn.begin = rn.word.Load() / oneSlot
 	if rn.one || c.progress.slow || most < 2 {
-		rn.first = c.due.takeOne()
+		rn.alone[0] = c.due.takeOne()
+		rn.slots = rn.alone[:]
 		c.progress.taken++
+		c.started.Add(1)
 		return true
 	}
-	rn.group = c.due.take(most)
-	c.progress.taken += rn.group.n
-	rn.holds, rn.held, rn.seen = true, len(c.holding), 0
+	k := c.due.take(most)
+	c.progress.taken += k.n
+	rn.group, rn.slots = k, k.items[k.from:k.end]
+	rn.holds, rn.held, rn.seen = true, len(c.holding), rn.begin
 	c.holding = append(c.holding, rn)
 	c.keepWatch()
 	return true
 }
 
-// letGo takes the group of a runner away, if it holds one. What is left of it goes back to the list. Called with mu
-// held, and by another goroutine than the runner's with its lock held too.
-func (c *Crew[T]) letGo(rn *runner[T]) {
-	if !rn.holds {
-		return
+// release takes the slots from a runner whose task is over, n of them taken. Called by the runner, with mu held.
+func (c *Crew[T]) release(rn *Runner[T], n int) {
+	if rn.holds {
+		c.letGo(rn, n)
 	}
-	rn.holds = false
-	if rn.group.n == 0 {
-		c.due.recycle(rn.group)
-	} else {
-		c.due.giveBack(rn.group)
-		c.progress.taken -= rn.group.n
+	clear(rn.slots)
+	if k := rn.group; k != nil {
+		k.n = 0
+		c.due.recycle(k)
 	}
-	rn.group = nil
-	c.started.Add(rn.tasks)
-	rn.tasks = 0
+	rn.slots, rn.group = nil, nil
+}
+
+// letGo puts the items of a runner that holds a group back on the list, except for those in the n slots that it has taken.
+// Called by the runner, or by another goroutine that has set held, with mu held.
+func (c *Crew[T]) letGo(rn *Runner[T], n int) {
+	rn.holds, rn.kept = false, n
+	c.started.Add(uint64(n))
+	c.progress.taken -= c.due.giveBack(rn.group, n)
 	last := len(c.holding) - 1
 	c.holding[rn.held] = c.holding[last]
 	c.holding[rn.held].held = rn.held
@@ -274,7 +287,7 @@ func (c *Crew[T]) letGo(rn *runner[T]) {
 }
 
 // dismiss removes a runner that has nothing left to do. Called with mu held.
-func (c *Crew[T]) dismiss(rn *runner[T]) {
+func (c *Crew[T]) dismiss(rn *Runner[T]) {
 	last := len(c.live) - 1
 	c.live[rn.place] = c.live[last]
 	c.live[rn.place].place = rn.place
@@ -282,7 +295,8 @@ func (c *Crew[T]) dismiss(rn *runner[T]) {
 	c.live = c.live[:last]
 	c.hands--
 	rn.endTask()
-	rn.since, rn.again, rn.crashed = 0, false, false
+	c.release(rn, rn.taken(rn.word.Load()))
+	*rn = Runner[T]{crew: c}
 	c.keep(rn)
 	if c.due.n == 0 && len(c.holding) == 0 {
 		c.endWatch()
@@ -297,7 +311,7 @@ func (c *Crew[T]) dismiss(rn *runner[T]) {
 }
 
 // keep keeps a runner for reuse. Called with mu held.
-func (c *Crew[T]) keep(rn *runner[T]) {
+func (c *Crew[T]) keep(rn *Runner[T]) {
 	if len(c.spare) < maxEager {
 		c.spare = append(c.spare, rn)
 	}
@@ -314,7 +328,7 @@ func (c *Crew[T]) prepare(n int) {
 		chunks[i] = new(chunk[T])
 	}
 	for i := range runners {
-		runners[i] = &runner[T]{crew: c}
+		runners[i] = &Runner[T]{crew: c}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -333,12 +347,12 @@ func (c *Crew[T]) prepare(n int) {
 }
 
 // missing returns empty slots: as many as the crew lacks until it has so many chunks and runners.
-func (c *Crew[T]) missing(chunks, runners int) ([]*chunk[T], []*runner[T]) {
+func (c *Crew[T]) missing(chunks, runners int) ([]*chunk[T], []*Runner[T]) {
 	c.mu.Lock()
 	chunks -= c.due.allChunks() + len(c.holding)
 	runners -= len(c.live) + len(c.spare)
 	c.mu.Unlock()
-	return make([]*chunk[T], max(chunks, 0)), make([]*runner[T], max(runners, 0))
+	return make([]*chunk[T], max(chunks, 0)), make([]*Runner[T], max(runners, 0))
 }
 
 // grown returns s with a capacity of at least n. Unlike slices.Grow it never allocates more than that.
@@ -395,14 +409,24 @@ func (c *Crew[T]) checkIdle() {
 	}
 }
 
-// Close ends the crew: no task starts any more. It returns the items whose tasks have not been started, and those
-// whose tasks are running. Called once.
+// Close ends the crew. It returns the items whose tasks have not been started, and those whose tasks are running. Called
+// once. A runner may be about to claim one of these items: the host refuses, or counts it as started. No other task starts
+// any more.
 func (c *Crew[T]) Close() (rest []T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed.Store(true)
+	var none T
 	for _, rn := range c.live {
-		rest = append(rest, rn.giveUp()...)
+		n := rn.taken(rn.word.Or(held))
+		for i := max(n-1, 0); i < len(rn.slots) && n <= len(rn.slots); i++ {
+			if item := rn.slots[i]; item != none {
+				rest = append(rest, item)
+			}
+			if i >= n {
+				rn.slots[i] = none
+			}
+		}
 	}
 	rest = append(rest, c.due.takeAll()...)
 	c.endWatch()
@@ -415,7 +439,7 @@ func (c *Crew[T]) Started() uint64 {
 	defer c.mu.Unlock()
 	n := c.started.Load()
 	for _, rn := range c.holding {
-		n += rn.tasksHeld()
+		n += uint64(min(rn.taken(rn.word.Load()), len(rn.slots)))
 	}
 	return n
 }
@@ -440,35 +464,22 @@ func (c *Crew[T]) Waiting() int {
 
 // RunsOf returns a channel for each run of the task of an item that is in progress. The channel is closed when the
 // run is over.
+//
+// RunsOf looks at some runners at a time, so that it does not hold up the crew. It goes through live from the end, because
+// a runner that moves takes the place of one before it. So it misses none that was there from the start.
 func (c *Crew[T]) RunsOf(item T) (runs []<-chan struct{}) {
-	c.eachRunner(func(rn *runner[T]) {
-		if over := rn.untilOver(item); over != nil {
-			runs = append(runs, over)
-		}
-	})
-	return runs
-}
-
-// AwaitClaims waits for each runner that is claiming. When it returns, each task that was claimed before is counted.
-func (c *Crew[T]) AwaitClaims() {
-	c.eachRunner(func(rn *runner[T]) { rn.inTask() })
-}
-
-// eachRunner calls f for each live runner. It looks at some of them at a time, so that it does not hold up the crew.
-// It goes through live from the end, because a runner that moves takes the place of one before it. So it misses none
-// that was there from the start.
-func (c *Crew[T]) eachRunner(f func(rn *runner[T])) {
-	var some [64]*runner[T]
-	for end := -1; end != 0; {
+	const some = 64
+	for end := -1; end != 0; end = max(end-some, 0) {
 		c.mu.Lock()
 		if end < 0 || end > len(c.live) {
 			end = len(c.live)
 		}
-		n := copy(some[:], c.live[max(end-len(some), 0):end])
-		c.mu.Unlock()
-		for _, rn := range some[:n] {
-			f(rn)
+		for _, rn := range c.live[max(end-some, 0):end] {
+			if over := rn.untilOver(item); over != nil {
+				runs = append(runs, over)
+			}
 		}
-		end -= n
+		c.mu.Unlock()
 	}
+	return runs
 }

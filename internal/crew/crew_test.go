@@ -219,14 +219,14 @@ func TestMergeWaitsForGroups(t *testing.T) {
 	}
 	const size = 16
 	a, b := c.due.take(size), c.due.take(size)
-	c.holding = []*runner[int]{nil} // a runner still has the group b
-	c.due.giveBack(a)
+	c.holding = []*Runner[int]{{crew: &c, group: b, slots: b.items[b.from:b.end], holds: true}}
+	c.due.giveBack(a, 0)
 	for item := 2; item <= 62; item++ {
 		if item <= size || item > 2*size {
 			c.Remove(item, at[item])
 		}
 	}
-	c.due.giveBack(b)
+	c.due.giveBack(b, 0)
 	c.holding = nil
 	c.due.check(t)
 	want = append(append(want[:1:1], want[size:2*size]...), want[62:]...)
@@ -251,7 +251,7 @@ func TestFewRunnersAreKept(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, h.crew.spare, maxEager)
 		for _, rn := range h.crew.spare {
-			require.True(t, rn.item == nil && rn.first == nil && rn.group == nil)
+			require.True(t, rn.item == nil && rn.slots == nil && rn.group == nil && rn.alone[0] == nil)
 		}
 		require.Empty(t, h.crew.live[:cap(h.crew.live)][0], "nor does the list of the live ones")
 	})
@@ -421,26 +421,54 @@ func TestRunsOf(t *testing.T) {
 	}
 }
 
+// The end of a task wakes who waits for it, also if the runner goes on with the next of its group.
+func TestRunsOfInAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Hour) // no check takes the group away
+		h.crew.Limit, h.crew.Share = 1, 1
+		h.fed = true
+		a := &task{f: func() { time.Sleep(1) }}
+		b := &task{f: func() { time.Sleep(2) }}
+		h.add(a, b)
+		synctest.Wait()
+		h.crew.Remove(a, a.pos) // it runs, so it is too late for that
+		start := time.Now()
+		runs := h.crew.RunsOf(a)
+		require.Len(t, runs, 1)
+		require.Empty(t, h.crew.RunsOf(b))
+		<-runs[0]
+		require.EqualValues(t, 1, time.Since(start))
+		synctest.Wait()
+		require.Empty(t, h.crew.RunsOf(a))
+		require.Len(t, h.crew.RunsOf(b), 1)
+	})
+}
+
 // RunsOf looks at a part of the runners at a time. It finds the run even if its runner changes its place meanwhile,
 // because another one has ended. The test runs on real time, because it tests a race.
 func TestWaitMissesNoRun(t *testing.T) {
 	needsThreads(t)
 	r := newRand(t)
-	const item = 100
-	for range sized(1000, 5000, 50_000) {
-		var c Crew[int]
-		c.Init(numbers{}, time.Second)
-		for i := range item {
-			c.live = append(c.live, &runner[int]{crew: &c, place: i, item: i + 1})
-		}
-		c.hands = item
+	var c Crew[int]
+	c.Init(numbers{}, time.Second)
+	add := func(item int) {
+		rn := &Runner[int]{crew: &c, place: len(c.live), slots: []int{item}}
+		rn.word.Store(oneSlot)
+		c.live = append(c.live, rn)
+		c.hands++
+	}
+	const n = 1000
+	for item := range n {
+		add(item + 1)
+	}
+	for item := n; item < n+sized(2000, 10_000, 100_000); item++ { // the last runner has this item
 		var begun atomic.Bool
 		var other sync.WaitGroup
 		other.Go(func() {
 			for !begun.Load() {
 				runtime.Gosched()
 			}
-			for n := r.IntN(2000); n > 0; n-- {
+			for n := r.IntN(10_000); n > 0; n-- {
 				begun.Load()
 			}
 			c.mu.Lock()
@@ -450,5 +478,6 @@ func TestWaitMissesNoRun(t *testing.T) {
 		begun.Store(true)
 		require.NotEmpty(t, c.RunsOf(item))
 		other.Wait()
+		add(item + 1)
 	}
 }

@@ -15,8 +15,7 @@ type state int
 
 const (
 	waiting  state = iota // on the list, in a group, or about to be requeued
-	claimed               // Run must follow
-	running               // in Run
+	running               // claimed, and not over
 	ended                 // Ran must follow
 	over                  // has run
 	canceled              // must not run
@@ -64,6 +63,7 @@ type fake struct {
 
 	gate   sync.RWMutex // locked by the goroutine that knows the positions, read-locked by others that add
 	closed atomic.Bool
+	ended  atomic.Bool // what Close has returned is marked
 	mu     sync.Mutex
 	all    []*task
 	ran    []*task // in the order of their first instruction
@@ -201,11 +201,12 @@ func (h *fake) close() (rest []*task) {
 		case waiting:
 			w.state = returned
 			rest = append(rest, w)
-		case claimed, running, ended:
+		case running, ended:
 			w.last = true
 		}
 		w.mu.Unlock()
 	}
+	h.ended.Store(true)
 	return rest
 }
 
@@ -220,33 +221,38 @@ func (h *fake) Placed(items []*task, pos uint32) {
 	}
 }
 
-func (h *fake) Claim(w *task, measure uint64) Claim {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.state == canceled {
-		return Refused
+func (h *fake) Work(rn *Runner[*task]) {
+	for w := rn.Next(); w != nil; w = rn.Next() {
+		if !h.claim(w) {
+			rn.Refuse()
+			continue
+		}
+		if measure := rn.Start(w.next != nil); measure != 0 {
+			h.mu.Lock()
+			h.measured = append(h.measured, measure)
+			h.mu.Unlock()
+		}
+		h.run(w)
 	}
-	if w.state != waiting || h.closed.Load() {
-		h.t.Errorf("claimed in state %d", w.state)
-		return Refused
-	}
-	w.state = claimed
-	h.claims.Add(1)
-	if measure != 0 {
-		h.mu.Lock()
-		h.measured = append(h.measured, measure)
-		h.mu.Unlock()
-	}
-	if w.next != nil {
-		return ClaimedAndTell
-	}
-	return Claimed
 }
 
-func (h *fake) Run(w *task) {
-	if !w.move(running, claimed) {
-		h.t.Errorf("run in state %d", w.is())
+// claim claims a task, unless it is canceled, or Close has returned it.
+func (h *fake) claim(w *task) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state == canceled || w.state == returned {
+		return false
 	}
+	if w.state != waiting || h.ended.Load() {
+		h.t.Errorf("claimed in state %d", w.state)
+		return false
+	}
+	w.state = running
+	h.claims.Add(1)
+	return true
+}
+
+func (h *fake) run(w *task) {
 	n := h.active.Add(1)
 	for m := h.most.Load(); n > m && !h.most.CompareAndSwap(m, n); m = h.most.Load() {
 	}
@@ -271,10 +277,10 @@ func (h *fake) Run(w *task) {
 	}
 }
 
-// checkLocks hangs if the calling goroutine holds a lock of the crew.
+// checkLocks hangs if the calling goroutine holds the lock of the crew.
 func (h *fake) checkLocks() {
 	if !h.blind {
-		h.crew.AwaitClaims()
+		h.crew.Waiting()
 	}
 }
 
@@ -358,11 +364,19 @@ func (p numbers) Placed(items []int, pos uint32) {
 	}
 }
 
-func (numbers) Claim(int, uint64) Claim   { return Claimed }
-func (numbers) Run(int)                   {}
+func (numbers) Work(rn *Runner[int])      { work(rn, func(int) {}) }
 func (numbers) Ran(int) bool              { return false }
 func (numbers) Requeue(int)               {}
 func (numbers) Panicked(int, any, []byte) {}
+
+// work is Host.Work for items that are never refused.
+func work[T comparable](rn *Runner[T], run func(item T)) {
+	var none T
+	for item := rn.Next(); item != none; item = rn.Next() {
+		rn.Start(false)
+		run(item)
+	}
+}
 
 func (p numbers) isAt(item int, pos uint32) bool { at, ok := p[item]; return ok && at == pos }
 
@@ -372,7 +386,7 @@ type light struct {
 	run func(item int)
 }
 
-func (h light) Run(item int) { h.run(item) }
+func (h light) Work(rn *Runner[int]) { work(rn, h.run) }
 
 // newLight returns a crew for a light host, and a feeder for it.
 func newLight(tick time.Duration, run func(item int)) (*Crew[int], Feeder[int]) {

@@ -193,10 +193,26 @@ func (l *list[T]) take(most int) *chunk[T] {
 	return some
 }
 
-// giveBack puts the items of a chunk that take has returned back at their positions.
-func (l *list[T]) giveBack(k *chunk[T]) {
-	l.insert(l.find(k.start())+1, k)
-	l.n += k.n
+// giveBack puts the items of a chunk that take has returned back at their positions, except for the first n slots. It
+// returns how many these are.
+func (l *list[T]) giveBack(k *chunk[T], n int) (items int) {
+	var none T
+	from := k.from + n
+	for _, item := range k.items[from:k.end] {
+		if item != none {
+			items++
+		}
+	}
+	if items == 0 {
+		return 0
+	}
+	rest := l.newChunk(k.base)
+	rest.from, rest.end, rest.n = from, k.end, items
+	copy(rest.items[from:], k.items[from:k.end])
+	clear(k.items[from:k.end])
+	l.insert(l.find(rest.start())+1, rest)
+	l.n += items
+	return items
 }
 
 // find returns the index of the last chunk that starts at or before a position, or head-1. Positions are compared by

@@ -105,16 +105,16 @@ func TestListModel(t *testing.T) {
 			case k < 8 && len(groups) > 0:
 				i := r.IntN(len(groups))
 				g := groups[i]
-				for range r.IntN(g.n) {
-					g.takeOne()
-				}
-				l.giveBack(g)
-				for slot, item := range g.items {
-					if item != 0 {
+				n, items := r.IntN(g.end-g.from+1), 0
+				for slot := g.from + n; slot < g.end; slot++ {
+					if item := g.items[slot]; item != 0 {
 						require.True(t, at.isAt(item, g.base+uint32(slot)))
 						listed[item] = true
+						items++
 					}
 				}
+				require.Equal(t, items, l.giveBack(g, n))
+				require.Empty(t, slices.DeleteFunc(slices.Clone(g.items[g.from+n:]), func(item int) bool { return item == 0 }))
 				groups = slices.Delete(groups, i, i+1)
 			case added > 0:
 				for range 1 + r.IntN(60) {
@@ -173,12 +173,8 @@ func TestListOrder(t *testing.T) {
 	const size = 16
 	a, b := l.take(size), l.take(size)
 	require.Equal(t, size, a.n)
-	a.takeOne()
-	for range 5 {
-		b.takeOne()
-	}
-	l.giveBack(b)
-	l.giveBack(a)
+	require.Equal(t, size-5, l.giveBack(b, 5))
+	require.Equal(t, size-1, l.giveBack(a, 1))
 	l.check(t)
 	var want []int
 	for i := range 200 {

@@ -59,19 +59,15 @@ func TestRace(t *testing.T) {
 			}
 			ask := rand.New(rand.NewPCG(seeds.Uint64(), 0))
 			askers.Go(func() {
-				last := uint64(0)
 				for {
 					select {
 					case <-stop:
 						return
 					default:
 					}
-					n := h.crew.Started()
-					require.GreaterOrEqual(t, n, last)
-					last = n
+					h.crew.Started()
 					h.crew.Running()
 					h.crew.Waiting()
-					h.crew.AwaitClaims()
 					if all := h.order(); len(all) > 0 {
 						for _, over := range h.crew.RunsOf(all[ask.IntN(len(all))]) {
 							<-over

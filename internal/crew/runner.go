@@ -2,41 +2,77 @@ package crew
 
 import (
 	"runtime/debug"
-	"sync"
+	"sync/atomic"
 )
 
-// A runner runs tasks. It has a goroutine of its own and takes items from the list of its crew until none is left.
-// With an executor, a runner runs only one task, on a goroutine of the executor.
+// The word of a runner
 //
-// Where many items wait and tasks do not block, a runner takes a group of items at a time, so that it seldom needs
-// the lock of the crew. For a task that does little, most of the cost is in operations that lock a cache line,
-// because the processor waits for each. A runner needs three of them for a task: to lock itself, to claim, and to
-// unlock.
-type runner[T comparable] struct {
+// Most tasks do little. Then most of their cost is in operations that lock a cache line, because the processor waits for
+// each. Besides the claim of the host, a runner needs one of them for a task: it adds to its word. That ends the task
+// before, and takes the next slot of its group. The word holds the number of slots taken so far, and two bits:
+//
+//	          add                 claim, run               set quiet                  add
+//	group ---------> slot taken ------------> task is over ---------> Ran in progress -----> next slot
+//	                                               |                                            ^
+//	                                               +--------------------------------------------+
+//
+//	held    another goroutine has looked at the slots, or changed them: the runner takes the lock before it goes on
+//	quiet   the task in the last slot taken has returned, and only Host.Ran is in progress
+//
+// Other goroutines remove items from a group, take it away, wait for a task, or close the crew. They follow these rules:
+//
+//  1. Another goroutine locks the crew and sets held. The number in the word before that tells which slots the runner
+//     has taken. It takes no others before it gets the lock. So the items in the slots behind are for the goroutine that
+//     has the lock, which may take them out.
+//  2. The last slot taken keeps its item until the runner takes another. The runner may be about to claim the item, or
+//     run its task, or be done: the word does not say. So Close returns that item too, and the host decides by its claim
+//     whether the task has started.
+//  3. A runner that finds held clears it, with the lock, after its task is over.
+//
+// To take a slot counts as the start of its task. If the host refuses, or the item was taken out, the runner corrects
+// that: for a moment the count is too high by one.
+const (
+	held    = 1
+	quiet   = 2
+	oneSlot = 4
+)
+
+// A Runner runs tasks. It has a goroutine of its own and takes items from the list of its crew until none is left.
+// With an executor, a runner runs only one task, on a goroutine of the executor. Where many items wait and tasks do not
+// block, a runner takes a group of items at a time, so that it seldom needs the lock of the crew.
+//
+// The loop over the items is in Host.Work, so that a task costs no calls through an interface but its own.
+type Runner[T comparable] struct {
 	crew *Crew[T] // immutable
 	one  bool     // it runs only one task; set before it starts
 
+	word atomic.Uint64
+
+	// Written by the runner, with the lock of the crew held. The items follow the rules above.
+	slots []T    // the items of its group, or the one that it has taken alone
+	begin uint64 // how many slots it had taken before it got these
+	alone [1]T   // the slot of an item that it has taken alone
+
 	// Guarded by the lock of the crew.
-	place int    // its index in crew.live
-	held  int    // its index in crew.holding, if it holds a group
-	seen  uint64 // the value of tasks at the last check
+	place int           // its index in crew.live
+	group *chunk[T]     // where the slots lie; nil if alone
+	holds bool          // it is in crew.holding, because others may take items out of its group
+	held  int           // its index there
+	kept  int           // how many slots are left to it after that
+	seen  uint64        // the number of slots taken at the last check
+	over  chan struct{} // closed when the task in the last slot taken is over; nil if no goroutine waits for that
 
 	// Owned by the runner.
-	gap     uint64 // of so many tasks it measures the last: see claimNext
-	since   uint64 // tasks since the last one that it measured
-	again   bool   // it claims its item again, before the next of the group
-	inRow   int    // how often it has done so for this item
-	crashed bool   // the panic handler has panicked, so the program crashes
-
-	// Guarded by mu. A field that only the runner changes it may also read without the lock.
-	mu    sync.Mutex
-	first T             // an item that it has taken alone and not claimed yet, the zero T if none
-	group *chunk[T]     // the group that it holds; nil if none
-	holds bool          // it holds a group, and is in crew.holding; changed with the lock of the crew held too
-	tasks uint64        // while it holds a group: tasks started since then
-	item  T             // the item that it has claimed last, the zero T if none
-	quiet bool          // the task of that item has returned; only Ran may still be in progress
-	over  chan struct{} // closed when that task has returned; nil if no goroutine waits for that
+	item      T      // the item that it has taken last
+	running   bool   // its task has been started, and has not returned
+	tell      bool   // Host.Ran follows
+	ranLast   bool   // quiet is set
+	again     bool   // it claims its item again, before the next of the group
+	crashed   bool   // the panic handler has panicked, so the program crashes
+	measures  bool   // it measures the item
+	inRow     int    // how often it has run the item again
+	measureAt int    // the index of the next slot of the group that it measures
+	since     uint64 // tasks since the last one that it measured
 }
 
 // maxInRow is how often a runner runs a task again at once while other items wait. To let the others go first each
@@ -44,7 +80,7 @@ type runner[T comparable] struct {
 const maxInRow = 4
 
 // run is the goroutine of the runner, which has taken its first items.
-func (rn *runner[T]) run() {
+func (rn *Runner[T]) run() {
 	ended := false
 	defer func() {
 		if !ended && !rn.crashed {
@@ -58,138 +94,123 @@ func (rn *runner[T]) run() {
 
 // runTasks claims items and runs their tasks. It returns true when a task has panicked, and false when nothing is
 // left to do. Then the runner must not be used any more, unless it is for only one task.
-func (rn *runner[T]) runTasks() (more bool) {
-	c := rn.crew
-	running := false
-	var item T
-	var how Claim
+func (rn *Runner[T]) runTasks() (more bool) {
+	over := false
 	defer func() {
-		if running {
+		if !over && rn.running { // otherwise Ran has ended the goroutine
 			more = true
-			rn.failed(item, how, recover())
+			rn.failed(recover())
 		}
 	}()
+	rn.crew.host.Work(rn)
+	over = true // from here on another goroutine may use the runner
+	return false
+}
+
+// Next ends the task before, if there was one, and returns the next item. The host claims it, and then calls Start or
+// Refuse. If nothing is left to do, Next returns the zero T.
+func (rn *Runner[T]) Next() (item T) {
+	var none T
+	if rn.running {
+		rn.running = false
+		if rn.tell {
+			rn.ranHooked()
+		}
+		if rn.one {
+			return none
+		}
+	}
+	if rn.again { // after Close, the host refuses
+		rn.again, rn.ranLast, rn.measures = false, false, true
+		rn.word.And(^uint64(quiet))
+		rn.crew.started.Add(1)
+		return rn.item
+	}
 	for {
-		item, how = rn.claimNext()
-		if how == Refused {
-			if !c.refill(rn) {
-				return false
+		add := uint64(oneSlot)
+		if rn.ranLast {
+			add -= quiet
+			rn.ranLast = false
+		}
+		word := rn.word.Add(add) // the task before is over, and the slot is ours
+		i := int(word/oneSlot - rn.begin - 1)
+		if word&held != 0 || i >= len(rn.slots) {
+			if !rn.crew.refill(rn) {
+				return none
 			}
 			continue
 		}
-		running = true
-		if c.Labels != nil {
-			setLabels(c.Labels) // the task before may have set others
+		if i > 0 {
+			rn.slots[i-1] = none // its task is over
 		}
-		c.host.Run(item)
-		running = false
-		if how == ClaimedAndTell {
-			rn.ranHooked(item)
+		if item = rn.slots[i]; item != none {
+			rn.item = item
+			rn.measures = i >= rn.measureAt || i == len(rn.slots)-1
+			return item
 		}
-		if rn.one {
-			return false
-		}
+		rn.uncount()
 	}
 }
 
-// claimNext claims the next item of the group, and counts it. The caller must then run its task. It refuses if no
-// item is left, or if the crew is closed.
+// Start is called when the host has claimed the item. The host must then run the task. Tell says that Host.Ran is to be
+// called when the task is over.
 //
-// It measures the first, the ninth and the last task of a group, because to measure costs more than all other work for
-// a task: a reading of the clock, and counters that all runners share. Each measured task counts for the tasks before it
-// that were not.
-func (rn *runner[T]) claimNext() (item T, how Claim) {
-	c := rn.crew
-	var none T
-	rn.mu.Lock()
-	defer rn.mu.Unlock() // also if Claim panics, because the clock belongs to another synctest bubble
-	if c.closed.Load() {
-		return none, Refused // without forgetting an item that is due again: Close takes it
+// If measure is not 0, the host measures how late the task is, for that many tasks: this one, and those before it that
+// were not measured. These are the first, the ninth and the last task of a group, because to measure costs more than all
+// other work for a task: a reading of the clock, and counters that all runners share.
+func (rn *Runner[T]) Start(tell bool) (measure uint64) {
+	rn.running, rn.tell = true, tell
+	if labels := rn.crew.Labels; labels != nil {
+		setLabels(labels) // the task before may have set others
 	}
-	item = rn.item
-	rn.forget()
-	if !rn.again {
-		rn.inRow = 0
+	rn.since++
+	if rn.measures {
+		measure, rn.since = rn.since, 0
+		rn.measureAt = 8 + 8*rn.measureAt
 	}
-	for rn.again || rn.first != none || rn.holds && rn.group.n > 0 {
-		switch {
-		case rn.again:
-			rn.again = false
-		case rn.holds:
-			item = rn.group.takeOne()
-		default:
-			item, rn.first = rn.first, none
-		}
-		measure := rn.since + 1
-		if last := !rn.holds || rn.group.n == 0; measure < rn.gap && !last {
-			measure = 0
-		}
-		if how = c.host.Claim(item, measure); how == Refused {
-			continue
-		}
-		rn.item = item
-		if rn.since++; measure != 0 {
-			rn.since, rn.gap = 0, 8*rn.gap
-		}
-		if rn.holds {
-			rn.tasks++
-		} else {
-			c.started.Add(1)
-		}
-		return item, how
-	}
-	return none, Refused
+	return measure
 }
 
-// endTask forgets the item whose task is over.
-func (rn *runner[T]) endTask() {
-	rn.mu.Lock()
-	defer rn.mu.Unlock()
-	rn.forget()
-}
+// Refuse is called instead of Start if the task of the item is not to run.
+func (rn *Runner[T]) Refuse() { rn.uncount() }
 
-// forget is endTask for a caller that holds mu.
-func (rn *runner[T]) forget() {
-	var none T
-	rn.item, rn.quiet = none, false
-	if rn.over != nil {
-		close(rn.over)
-		rn.over = nil
-	}
-}
+// uncount corrects the number of tasks started.
+func (rn *Runner[T]) uncount() { rn.crew.started.Add(^uint64(0)) }
 
-// ranHooked calls Host.Ran for an item whose task is over. Goroutines that wait for the end of the task need not
+// ranHooked calls Host.Ran for the item, whose task is over. Goroutines that wait for the end of the task need not
 // wait for Ran.
-func (rn *runner[T]) ranHooked(item T) {
-	rn.mu.Lock()
-	rn.quiet = true
-	if rn.over != nil {
-		close(rn.over)
-		rn.over = nil
-	}
-	rn.mu.Unlock()
+func (rn *Runner[T]) ranHooked() {
 	c := rn.crew
+	rn.ranLast = true
+	if rn.word.Or(quiet)&held != 0 {
+		c.mu.Lock()
+		rn.endTask()
+		c.mu.Unlock()
+	}
 	again, alone := true, false
 	defer func() { // also if Ran ends the goroutine: then what it would have returned is not known
 		if again && !alone {
-			c.host.Requeue(item)
+			c.host.Requeue(rn.item)
 		}
 	}()
-	again = c.host.Ran(item)
+	again = c.host.Ran(rn.item)
 	if again && !rn.one && (rn.inRow < maxInRow || c.nothingWaits(rn)) {
 		alone, rn.again = true, true
 		rn.inRow++
+	} else {
+		rn.inRow = 0
 	}
 }
 
 // failed handles a task that panicked with value, or that ends the goroutine by runtime.Goexit. It reports the
 // panic, and sees to it that Host.Ran is called. But if the panic handler panics, that crashes the program, unless
 // an executor recovers it.
-func (rn *runner[T]) failed(item T, how Claim, value any) {
+func (rn *Runner[T]) failed(value any) {
+	rn.running = false
 	defer func() {
 		value := recover() // the handler's
-		if how == ClaimedAndTell && (value == nil || rn.one) {
-			rn.ranHooked(item)
+		if rn.tell && (value == nil || rn.one) {
+			rn.ranHooked()
 		}
 		if value != nil {
 			rn.crashed = true
@@ -197,16 +218,20 @@ func (rn *runner[T]) failed(item T, how Claim, value any) {
 		}
 	}()
 	if value != nil {
-		rn.crew.host.Panicked(item, value, debug.Stack())
+		rn.crew.host.Panicked(rn.item, value, debug.Stack())
 	}
 }
 
-// untilOver returns a channel that is closed when the task of an item is over, or nil if the runner is not running
-// that task. It waits while the runner claims.
-func (rn *runner[T]) untilOver(item T) <-chan struct{} {
-	rn.mu.Lock()
-	defer rn.mu.Unlock()
-	if rn.item != item || rn.quiet {
+// taken returns how many of its slots the runner has taken, given its word. One too many means that it has tried to take
+// another, and waits for the lock. Called with the lock of the crew held.
+func (rn *Runner[T]) taken(word uint64) int { return int(word/oneSlot - rn.begin) }
+
+// untilOver returns a channel that is closed when the task of an item is over, or nil if it is not in the last slot that
+// the runner has taken. Called with the lock of the crew held.
+func (rn *Runner[T]) untilOver(item T) <-chan struct{} {
+	word := rn.word.Or(held)
+	n := rn.taken(word)
+	if n < 1 || n > len(rn.slots) || rn.slots[n-1] != item || word&quiet != 0 {
 		return nil
 	}
 	if rn.over == nil {
@@ -215,43 +240,11 @@ func (rn *runner[T]) untilOver(item T) <-chan struct{} {
 	return rn.over
 }
 
-// remove takes an item out of the group of the runner, given its position, and reports whether it was there. Called
-// with the lock of the crew held.
-func (rn *runner[T]) remove(item T, pos uint32) bool {
-	rn.mu.Lock()
-	defer rn.mu.Unlock()
-	return rn.group.remove(item, pos)
-}
-
-// inTask reports whether the runner has claimed an item whose task is not over. It waits while the runner claims.
-func (rn *runner[T]) inTask() bool {
-	var none T
-	rn.mu.Lock()
-	defer rn.mu.Unlock()
-	return rn.item != none
-}
-
-// tasksHeld returns the value of tasks. Called with the lock of the crew held.
-func (rn *runner[T]) tasksHeld() uint64 {
-	rn.mu.Lock()
-	defer rn.mu.Unlock()
-	return rn.tasks
-}
-
-// giveUp returns the item that the runner has claimed last, if any, and takes the rest of its group away. It waits
-// while the runner claims. Called by Close.
-func (rn *runner[T]) giveUp() (rest []T) {
-	var none T
-	rn.mu.Lock()
-	defer rn.mu.Unlock()
-	for _, item := range [2]T{rn.first, rn.item} {
-		if item != none {
-			rest = append(rest, item)
-		}
+// endTask wakes the goroutines that wait for the task in the last slot taken, which is over. Called with the lock of the
+// crew held.
+func (rn *Runner[T]) endTask() {
+	if rn.over != nil {
+		close(rn.over)
+		rn.over = nil
 	}
-	rn.first = none
-	for rn.holds && rn.group.n > 0 {
-		rest = append(rest, rn.group.takeOne())
-	}
-	return rest
 }

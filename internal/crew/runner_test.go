@@ -111,7 +111,6 @@ func TestHandlerPanics(t *testing.T) {
 			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.letGo(rn)
 			c.dismiss(rn)
 		})
 	}

@@ -119,12 +119,11 @@ func (c *Crew[T]) check() {
 func (c *Crew[T]) giveBack() {
 	for i := len(c.holding) - 1; i >= 0; i-- { // from the end, because letGo moves the last one
 		rn := c.holding[i]
-		rn.mu.Lock()
-		stuck := rn.tasks == rn.seen && rn.tasks > 0
-		rn.seen = rn.tasks
+		count := rn.word.Load() / oneSlot
+		stuck := count == rn.seen && count != rn.begin
+		rn.seen = count
 		if stuck || c.progress.slow {
-			c.letGo(rn)
+			c.letGo(rn, min(rn.taken(rn.word.Or(held)), len(rn.slots)))
 		}
-		rn.mu.Unlock()
 	}
 }

@@ -136,7 +136,7 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		var c Crew[int]
 		c.Init(numbers{}, time.Second)
 		const blocked = 1000
-		c.procs, c.hands, c.live = 2, blocked, make([]*runner[int], blocked)
+		c.procs, c.hands, c.live = 2, blocked, make([]*Runner[int], blocked)
 		c.due.add(1)
 		c.keepWatch()
 		c.check()

@@ -60,7 +60,7 @@ func testCost(t *testing.T, want int, cost func(s *scene), before ...func(s *sce
 	})
 }
 
-// Each further task of a group that a runner has taken costs three locked operations.
+// Each further task of a group that a runner has taken costs two locked operations.
 func TestStepsCostOfATask(t *testing.T) {
 	costs := make(map[int]int) // by number of tasks
 	for _, n := range []int{2, 3, 4} {
@@ -86,6 +86,6 @@ func TestStepsCostOfATask(t *testing.T) {
 			costs[n] = max(costs[n], runner)
 		})
 	}
-	require.Equal(t, 3, costs[3]-costs[2], "%v", costs)
-	require.Equal(t, 3, costs[4]-costs[3], "%v", costs)
+	require.Equal(t, 2, costs[3]-costs[2], "%v", costs)
+	require.Equal(t, 2, costs[4]-costs[3], "%v", costs)
 }

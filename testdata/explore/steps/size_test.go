@@ -26,6 +26,6 @@ func search(t *testing.T, daily, fully explore.Size, scenario func(s *scene)) {
 		require.NoError(r, err)
 		defer timer.Stop()
 		timer.makeStripes(1)
-		scenario(&scene{Run: r, timer: timer, started: -1})
+		scenario(&scene{Run: r, timer: timer})
 	})
 }

@@ -42,7 +42,7 @@ type scene struct {
 	items  [3]item
 	order  []*item
 	closed explore.Uint32
-	late   int // claims after Close
+	late   int // claims after the host had what Close returned
 }
 
 // search searches the orders of a scenario. At the end of each, nothing is left to do.
@@ -85,14 +85,13 @@ func (s *scene) feed(items []item) {
 	s.feeder.Flush()
 }
 
-// close closes the crew.
+// close closes the crew. No item is claimed after it has ended what Close returned.
 func (s *scene) close() {
-	rest := s.crew.Close()
-	s.closed.Store(1)
-	for _, w := range rest {
+	for _, w := range s.crew.Close() {
 		w.last = true
 		w.state.CompareAndSwap(waiting, returned)
 	}
+	s.closed.Store(1)
 }
 
 // forget leaves out the items that a scenario does not use.
@@ -107,20 +106,22 @@ type host struct{ *scene }
 
 func (s host) Placed([]*item, uint32) {}
 
-func (s host) Claim(w *item, _ uint64) Claim {
-	if s.closed.Load() != 0 {
-		s.late++
+func (s host) Work(rn *Runner[*item]) {
+	for w := rn.Next(); w != nil; w = rn.Next() {
+		closed := s.closed.Load() != 0
+		if !w.state.CompareAndSwap(waiting, claimed) {
+			rn.Refuse()
+			continue
+		}
+		if closed {
+			s.late++
+		}
+		rn.Start(w.tell)
+		s.run(w)
 	}
-	if !w.state.CompareAndSwap(waiting, claimed) {
-		return Refused
-	}
-	if w.tell {
-		return ClaimedAndTell
-	}
-	return Claimed
 }
 
-func (s host) Run(w *item) {
+func (s host) run(w *item) {
 	w.runs++
 	s.order = append(s.order, w)
 	if w.f != nil {
@@ -261,6 +262,26 @@ func TestStepsGiveBack(t *testing.T) {
 		})
 		s.race()
 		require.Equal(s, []*item{&s.items[0], &s.items[1], &s.items[2]}, s.order)
+	})
+}
+
+// The group of a runner is given back while an item of it runs again and again. Each item runs as often as it should.
+func TestStepsGiveBackAndAgain(t *testing.T) {
+	search(t, func(s *scene) {
+		s.crew.Share, s.crew.Limit = 1, 1
+		s.forget(s.items[2:])
+		s.items[0].tell, s.items[0].again = true, 1
+		s.Go(func() { s.feed(s.items[:2]) })
+		s.Go(func() {
+			for range 2 {
+				s.crew.mu.Lock()
+				s.crew.giveBack()
+				s.crew.mu.Unlock()
+			}
+		})
+		s.race()
+		require.Len(s, s.order, 3)
+		require.Equal(s, 2, s.items[0].runs)
 	})
 }
 
