@@ -6,13 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A bucket behaves like a map from timeouts to ticks. Each timeout knows its position, in the first array and in
-// the chunks. Memory after the last entry keeps no timeout alive. When the bucket gets a new base, an overdue entry
-// gets the present tick.
+// A bucket behaves like a map from timeouts to ticks. Each timeout knows its position. Neither memory after the last entry
+// nor a spare piece keeps a timeout alive. When the bucket gets a new base, an overdue entry gets the present tick.
 func TestBucketModel(t *testing.T) {
 	r := newRand(t)
-	b := bucket{home: new([1]piece)}
-	b.first = b.home[:0] // as level.init does
+	var b bucket
+	spare := newPool()
 	model := map[*Timeout]uint64{}
 	most, now, rebased := 0, uint64(0), 0
 	check := func(e entry) {
@@ -26,7 +25,7 @@ func TestBucketModel(t *testing.T) {
 			case r.IntN(10) < 3+5*((grow+1)%2) || len(model) == 0:
 				now += r.Uint64N(1 << 22)
 				to, tick, base := new(Timeout), now+1+r.Uint64N(reach), b.base
-				b.add(now, tick, to)
+				b.add(now, tick, to, &spare)
 				model[to] = tick
 				if b.len() > 1 && b.base != base {
 					rebased++
@@ -37,11 +36,11 @@ func TestBucketModel(t *testing.T) {
 				for pos := n; pos < b.len(); pos++ {
 					delete(model, b.at(pos).to)
 				}
-				b.truncate(n)
+				b.truncate(n, &spare)
 			default:
 				e := b.at(r.IntN(b.len()))
 				check(e)
-				require.Equal(t, e.tick, b.remove(e.to))
+				require.Equal(t, e.tick, b.remove(e.to, &spare))
 				delete(model, e.to)
 			}
 			if b.len() != len(model) {
@@ -58,15 +57,18 @@ func TestBucketModel(t *testing.T) {
 		for to := range b.spare() {
 			require.Nil(t, to)
 		}
-		if cap(b.first) > 1 {
-			require.Zero(t, b.home[0])
+		for _, p := range spare.pieces {
+			require.Zero(t, p.to)
 		}
-		require.LessOrEqual(t, b.cap(), max(8*b.len(), b.len()+3*chunkSize))
+		require.LessOrEqual(t, len(spare.pieces), poolSize)
+		require.LessOrEqual(t, b.cap(), b.len()+pieceSize)
+		require.LessOrEqual(t, cap(b.pieces), max(8*len(b.pieces), keepPieces))
 		b.findMin()
 		require.True(t, b.len() == 0 || b.min == least)
 	}
 	require.Positive(t, rebased)
-	require.Greater(t, most, 3*chunkSize)
-	b.truncate(0)
-	require.LessOrEqual(t, b.cap(), keepCap)
+	require.Greater(t, most, poolSize*pieceSize)
+	b.truncate(0, &spare)
+	require.Zero(t, b.cap())
+	require.LessOrEqual(t, cap(b.pieces), keepPieces)
 }

@@ -41,7 +41,7 @@ func New(opts ...Option) (*Timer, error) {
 const (
 	defaultTick      = 100 * time.Millisecond
 	defaultWheelSize = 512
-	maxWheelSize     = 1 << 20 // 68 MB of buckets for each level: allocating more would take too long
+	maxWheelSize     = 1 << 20 // 51 MB of buckets for each level: allocating more would take too long
 	maxLevels        = 8
 )
 

@@ -33,7 +33,13 @@ func TestGroupRace(t *testing.T) {
 				g := NewGroup(timer)
 				var canceled atomic.Int64
 				var shared atomic.Pointer[Timeout]
-				task := TaskFunc(func(to *Timeout) {})
+				var closed atomic.Bool
+				var late atomic.Int64
+				task := TaskFunc(func(to *Timeout) {
+					if closed.Load() {
+						late.Add(1)
+					}
+				})
 				var wg sync.WaitGroup
 				if rnd.IntN(3) == 0 {
 					wg.Go(func() {
@@ -87,14 +93,15 @@ func TestGroupRace(t *testing.T) {
 					runtime.Gosched()
 				}
 				canceled.Add(int64(g.Close()))
-				started := timer.Stats().Expired
+				starting := timer.Stats().Running // the tasks of those that expired just before
+				closed.Store(true)
 				checkGroup(t, g, 0)
 				wg.Wait()
 				require.EqualValues(t, timer.Stats().Canceled, canceled.Load())
-				require.Equal(t, started, timer.Stats().Expired)
 				require.Zero(t, timer.Pending())
 				_, err := timer.Shutdown(t.Context())
 				require.NoError(t, err)
+				require.LessOrEqual(t, late.Load(), int64(starting))
 				checkGroup(t, g, 0)
 				checkStats(t, timer)
 				total += timer.Stats().Accepted
@@ -429,7 +436,8 @@ func TestNothingStartsAfterStop(t *testing.T) {
 		}
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
-		require.EqualValues(t, st.Expired, ran.Load())
+		require.EqualValues(t, timer.Stats().Expired, ran.Load())
+		require.LessOrEqual(t, st.Expired-uint64(ran.Load()), uint64(st.Running))
 		require.LessOrEqual(t, late.Load(), int64(st.Running))
 		require.EqualValues(t, n, int(ran.Load())+len(left))
 	}
@@ -1169,7 +1177,7 @@ func runOutcome(t *testing.T, kinds []string, spin int) (o outcome) {
 	for status(to.word.Load()) == pending && time.Until(to.Deadline()) < time.Minute && !timer.IsStopped() {
 		runtime.Gosched()
 	}
-	for timer.Stats().Running > 0 {
+	for timer.Stats().Runners > 0 { // one that has yet to be refused counts as a task started
 		runtime.Gosched()
 	}
 	mu.Lock()

@@ -36,6 +36,7 @@ type wheel struct {
 	now    uint64 // the tick where the hand is; all timeouts due up to this tick have been emitted
 	next   uint64 // there is nothing to do before this tick; ticks.Never when empty. See refresh
 	count  int    // entries in all buckets
+	spare  pool
 }
 
 // newWheel returns an empty wheel at tick now. Size, the number of buckets on each level, is a power of two.
@@ -46,6 +47,7 @@ func newWheel(size, levels int, now uint64) *wheel {
 		w.levels[i].shift = uint(i) * w.step
 	}
 	w.levels[0].init(size)
+	w.spare = newPool()
 	return w
 }
 
@@ -81,7 +83,7 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	if l.buckets == nil {
 		l.init(1 << w.bits)
 	}
-	l.add(slot, w.now, tick, to)
+	l.add(slot, w.now, tick, to, &w.spare)
 	to.bucket = w.placeOf(i, slot)
 	w.next = min(w.next, l.neededAt(slot, w.now))
 	w.count++
@@ -98,7 +100,7 @@ func (w *wheel) move(to *Timeout, tick uint64) {
 
 func (w *wheel) remove(to *Timeout) {
 	l, slot := w.levelOf(to), w.slotOf(to)
-	l.remove(slot, to)
+	l.remove(slot, to, &w.spare)
 	to.bucket = 0
 	w.count--
 }
@@ -156,44 +158,40 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 	}
 	base, end := b.base, (last+1)<<l.shift-b.base // entries whose ticks are not less than end stay
 	left, earliest, place := b.n, uint64(math.MaxUint64), w.placeOf(level, slot)
-	// From the back, so that an entry that fills a gap has already been checked; array by array.
-	for hi > lo {
-		array, start := b.pieces(hi - 1)
-		pos := hi - 1
-		for hi = max(start, lo); pos >= hi; pos-- {
-			p, i := &array[(pos-start)/pieceSize], (pos-start)%pieceSize
-			if ahead := uint64(p.ticks[i]); ahead >= end {
-				earliest = min(earliest, ahead)
+	// From the back, so that an entry that fills a gap has already been checked.
+	for pos := hi - 1; pos >= lo; pos-- {
+		p, i := b.piece(pos)
+		if ahead := uint64(p.ticks[i]); ahead >= end {
+			earliest = min(earliest, ahead)
+			continue
+		}
+		to := p.to[i]
+		if to.bucket != place {
+			panic(overwritten)
+		}
+		word := to.word.Load()
+		tick := min(tickOf(word), w.now+reach)
+		ahead := waits(word) && tick > w.now
+		if ahead {
+			if j, s := w.locate(tick); j == level && s == slot {
+				p.ticks[i] = uint32(tick - base)
+				earliest = min(earliest, tick-base)
 				continue
 			}
-			to := p.to[i]
-			if to.bucket != place {
-				panic(overwritten)
-			}
-			word := to.word.Load()
-			tick := min(tickOf(word), w.now+reach)
-			ahead := waits(word) && tick > w.now
-			if ahead {
-				if j, s := w.locate(tick); j == level && s == slot {
-					p.ticks[i] = uint32(tick - base)
-					earliest = min(earliest, tick-base)
-					continue
-				}
-			}
-			left--
-			b.fill(pos, left)
-			to.bucket = 0
-			w.count--
-			switch {
-			case ahead:
-				w.place(to, tick)
-			case waits(word):
-				emit(to)
-			}
+		}
+		left--
+		b.fill(pos, left)
+		to.bucket = 0
+		w.count--
+		switch {
+		case ahead:
+			w.place(to, tick)
+		case waits(word):
+			emit(to)
 		}
 	}
 	l.count -= b.len() - left
-	b.truncate(left)
+	b.truncate(left, &w.spare)
 	if left == 0 {
 		l.emptied(slot)
 	}

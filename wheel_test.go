@@ -93,33 +93,19 @@ func (b *bucket) all() iter.Seq2[int, entry] {
 	}
 }
 
-// spare returns the timeouts in the arrays of a bucket after its entries. All should be nil.
+// spare returns the timeouts in the pieces of a bucket after its entries. All should be nil.
 func (b *bucket) spare() iter.Seq[*Timeout] {
 	return func(yield func(*Timeout) bool) {
-		arrays := [][]piece{b.first[:cap(b.first)]}
-		if b.more != nil {
-			for _, chunk := range *b.more {
-				arrays = append(arrays, chunk[:])
-			}
-		}
-		for i, array := range arrays {
-			for pos := max(b.n-i*chunkSize, 0); pos < len(array)*pieceSize; pos++ {
-				if !yield(array[pos/pieceSize].to[pos%pieceSize]) {
-					return
-				}
+		for pos := b.n; pos < b.cap(); pos++ {
+			if p, i := b.piece(pos); !yield(p.to[i]) {
+				return
 			}
 		}
 	}
 }
 
-// cap returns how many entries the memory of a bucket can hold.
-func (b *bucket) cap() int {
-	n := cap(b.first) * pieceSize
-	if b.more != nil {
-		n += len(*b.more) * chunkSize
-	}
-	return n
-}
+// cap returns how many entries the pieces of a bucket can hold.
+func (b *bucket) cap() int { return len(b.pieces) * pieceSize }
 
 // testTimeout returns a pending timeout due at tick, as the queue hands it to the worker.
 func testTimeout(tick uint64) *Timeout {
@@ -381,7 +367,7 @@ func TestWheelModel(t *testing.T) {
 	}
 }
 
-// After a burst in one bucket, the bucket keeps no large array, whichever way it is emptied.
+// After a burst in one bucket, neither the bucket nor the pool keeps much, whichever way the bucket is emptied.
 func TestBucketGivesMemoryBack(t *testing.T) {
 	fill := func() (*wheel, []*Timeout) {
 		w := newWheel(8, 1, 0)
@@ -395,15 +381,18 @@ func TestBucketGivesMemoryBack(t *testing.T) {
 	}
 	w, _ := fill()
 	require.Len(t, collect(t, w, 6), 10_000)
-	require.LessOrEqual(t, w.levels[0].buckets[6].cap(), keepCap)
+	require.Zero(t, w.levels[0].buckets[6].cap())
+	require.LessOrEqual(t, cap(w.levels[0].buckets[6].pieces), keepPieces)
+	require.Len(t, w.spare.pieces, poolSize)
 
 	w, all := fill()
 	for i, to := range all {
 		w.remove(to)
 		left := len(all) - 1 - i
-		require.LessOrEqual(t, w.levels[0].buckets[6].cap(), max(8*(left+1), keepCap+chunkSize), "%d left", left)
+		require.LessOrEqual(t, w.levels[0].buckets[6].cap(), left+pieceSize)
+		require.LessOrEqual(t, cap(w.levels[0].buckets[6].pieces), max(left+2*pieceSize, keepPieces))
 	}
-	require.LessOrEqual(t, w.levels[0].buckets[6].cap(), keepCap)
+	require.Len(t, w.spare.pieces, poolSize)
 	w.check(t)
 }
 
@@ -462,12 +451,13 @@ func TestEmptiedBucketsKeepLittle(t *testing.T) {
 		}
 		kept := 0
 		for slot := range w.levels[0].buckets {
-			kept += w.levels[0].buckets[slot].cap()
+			kept += cap(w.levels[0].buckets[slot].pieces)
 		}
 		if size > keepBuckets {
 			require.Zero(t, kept)
 		} else {
-			require.GreaterOrEqual(t, kept, 30*size)
+			require.GreaterOrEqual(t, kept, size)
+			require.LessOrEqual(t, kept, keepPieces*size)
 		}
 	}
 }
@@ -682,14 +672,14 @@ func TestLaterRoundsAreNotChecked(t *testing.T) {
 	require.Zero(t, w.levels[1].block, "the bucket was checked")
 }
 
-// Placing a few timeouts in each bucket needs no allocation, not even the first time.
+// Placing timeouts in as many buckets as the pool has pieces needs no allocation, not even the first time.
 func TestPlacingAllocatesNothing(t *testing.T) {
 	wheels := []*wheel{newWheel(512, 1, 0), newWheel(512, 1, 0)} // AllocsPerRun calls the function once before it counts
-	all := make([]Timeout, 2*pieceSize*512)
+	all := make([]Timeout, 2*pieceSize*poolSize)
 	require.Zero(t, testing.AllocsPerRun(1, func() {
-		for i := range pieceSize * 512 {
-			wheels[0].place(&all[i], uint64(1+i%512))
+		for i := range pieceSize * poolSize {
+			wheels[0].place(&all[i], uint64(1+i%poolSize))
 		}
-		wheels, all = wheels[1:], all[pieceSize*512:]
+		wheels, all = wheels[1:], all[pieceSize*poolSize:]
 	}))
 }

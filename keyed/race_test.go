@@ -330,7 +330,7 @@ func TestMapClearMeetsExpiryRace(t *testing.T) {
 		yield(wait)
 		assert.NoError(t, m.Set(1, 2, time.Hour))
 		wg.Wait()
-		for timer.Stats().Running > 0 {
+		for timer.Stats().Runners > 0 { // one that has yet to find its timeout canceled counts as a task started
 			yield(1)
 		}
 		require.Zero(t, ends[2].Load(), "not due for an hour")
