@@ -427,8 +427,8 @@ func TestRunsOfInAGroup(t *testing.T) {
 		h := newFake(t, time.Hour) // no check takes the group away
 		h.crew.Limit, h.crew.Share = 1, 1
 		h.fed = true
-		a := &task{f: func() { time.Sleep(1) }}
-		b := &task{f: func() { time.Sleep(2) }}
+		a := &task{f: func() { time.Sleep(1 * time.Nanosecond) }}
+		b := &task{f: func() { time.Sleep(2 * time.Nanosecond) }}
 		h.add(a, b)
 		synctest.Wait()
 		h.crew.Remove(a, a.pos) // it runs, so it is too late for that
