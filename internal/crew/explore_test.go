@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/hashedwheel/hashedwheel/testdata/explore/rewrite"
+	"github.com/hashedwheel/hashedwheel/internal/explore/rewrite"
 )
 
 // TestExplore runs the package in the possible orders of the atomic steps of a few goroutines. The scenarios are the

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel"
-	"github.com/hashedwheel/hashedwheel/testdata/explore"
+	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
 // Every test in this folder searches the orders of the steps of a few goroutines that use a Map, while its timer does

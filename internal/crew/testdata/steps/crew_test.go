@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/hashedwheel/hashedwheel/testdata/explore"
+	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
 // Every test in this folder searches the orders of the steps of a few goroutines that use a crew, while its runners

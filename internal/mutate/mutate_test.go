@@ -20,7 +20,7 @@ func TestProven(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(data) != text {
-		t.Errorf("%s is not what go run ./testdata/mutate -write writes", provenFile)
+		t.Errorf("%s is not what go run ./internal/mutate -write writes", provenFile)
 	}
 	known, err := findTests("../..")
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/testdata/explore"
+	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
 // Two goroutines toggle. In some order, one of them overwrites what the other has written.

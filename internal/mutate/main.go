@@ -1,10 +1,10 @@
 // Mutate shows that the tests fail if the code breaks a promise of the library. It makes one change after
 // another to a copy of the package, runs the tests of the broken promise, and expects them to fail.
 //
-//	go run ./testdata/mutate             # all changes: some ten minutes on two cores
-//	go run ./testdata/mutate -part 2/6   # the second of six parts
-//	go run ./testdata/mutate -only Reset # changes whose description, file, code or tests match
-//	go run ./testdata/mutate -write      # writes docs/proven.md, and runs nothing
+//	go run ./internal/mutate             # all changes: some ten minutes on two cores
+//	go run ./internal/mutate -part 2/6   # the second of six parts
+//	go run ./internal/mutate -only Reset # changes whose description, file, code or tests match
+//	go run ./internal/mutate -write      # writes docs/proven.md, and runs nothing
 //
 // The changes are in list.go. It is an error if the old code of a change does not occur exactly once, or if
 // the new code does not compile. So the list cannot fall behind the code.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/testdata/explore/rewrite/testdata/part"
+	"github.com/hashedwheel/hashedwheel/internal/explore/rewrite/testdata/part"
 )
 
 // A Toy has some fields whose operations are rewritten.

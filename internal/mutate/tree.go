@@ -11,7 +11,7 @@ import (
 )
 
 // skipped are the directories that no test of a mutation needs.
-var skipped = []string{"benchmarks", "docs", "examples", "metrics", "testdata/mutate"}
+var skipped = []string{"benchmarks", "docs", "examples", "metrics", "internal/mutate"}
 
 // walk calls f for each file and directory that the tests of mutations may need. The paths have slashes.
 func walk(root string, f func(name string, d fs.DirEntry) error) error {

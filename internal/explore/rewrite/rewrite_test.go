@@ -6,7 +6,7 @@ import (
 )
 
 // toyDir is the directory of a package that is rewritten.
-const toyDir = "testdata/explore/rewrite/testdata/toy"
+const toyDir = "internal/explore/rewrite/testdata/toy"
 
 func TestRewrite(t *testing.T) {
 	all, err := newPackages(".")
@@ -27,8 +27,8 @@ func TestRewrite(t *testing.T) {
 			}
 		}
 		want := []string{
-			`package toy; import explorer "github.com/hashedwheel/hashedwheel/testdata/explore"`,
-			`atomic "github.com/hashedwheel/hashedwheel/testdata/explore"`,
+			`package toy; import explorer "github.com/hashedwheel/hashedwheel/internal/explore"`,
+			`atomic "github.com/hashedwheel/hashedwheel/internal/explore"`,
 			`t.sum.Calls.BlindAdd(1)`,
 			`t.counts[n%2].BlindAdd(1)`,
 			`counter.BlindAdd(1)`,
@@ -43,14 +43,17 @@ func TestRewrite(t *testing.T) {
 }
 
 func TestExplore(t *testing.T) {
-	Explore(t, toyDir, "testdata/explore/rewrite/testdata/steps", toyDir, "testdata/explore/rewrite/testdata/p*t")
+	if testing.Short() {
+		t.Skip("builds a program: runs without -short")
+	}
+	Explore(t, toyDir, "internal/explore/rewrite/testdata/steps", toyDir, "internal/explore/rewrite/testdata/p*t")
 }
 
 // What is wrong is an error, and not a search of nothing.
 func TestErrors(t *testing.T) {
 	all, err := newPackages(".")
 	check(t, err)
-	const steps = "testdata/explore/rewrite/testdata/steps"
+	const steps = "internal/explore/rewrite/testdata/steps"
 	for _, c := range []struct {
 		scenarios string
 		rewritten []string

@@ -32,7 +32,7 @@ func Explore(t *testing.T, tested, scenarios string, rewritten ...string) {
 	all, err := newPackages(".")
 	check(t, err)
 	readVariables()
-	check(t, readAll(filepath.Join(all.root, "testdata", "explore")))
+	check(t, readAll(filepath.Join(all.root, "internal", "explore")))
 	check(t, readAll(filepath.Join(all.root, filepath.FromSlash(scenarios))))
 
 	dir := t.TempDir()

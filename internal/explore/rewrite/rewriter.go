@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	explorer     = "github.com/hashedwheel/hashedwheel/testdata/explore"
+	explorer     = "github.com/hashedwheel/hashedwheel/internal/explore"
 	explorerName = "explorer" // its name in the rewritten files
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/hashedwheel/hashedwheel/testdata/explore"
+	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
 var (

@@ -3,7 +3,7 @@ package hashedwheel
 import (
 	"testing"
 
-	"github.com/hashedwheel/hashedwheel/testdata/explore"
+	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
 // No wake-up is lost, whatever the order of the steps. Racers arm timeouts while a round starts or ends.
