@@ -10,9 +10,13 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -103,6 +107,105 @@ func TestDocumentationIsShort(t *testing.T) {
 	overview, _, _ := strings.Cut(string(out), "VARIABLES")
 	assert.LessOrEqual(t, len(strings.Fields(overview)), 304, "words of the package comment, after four with the import path")
 	assert.LessOrEqual(t, len(regexp.MustCompile(`(?m)^(func|type) `).FindAll(out, -1)), 66, "functions and types")
+}
+
+// docs/guide.md says how much memory buckets, timers and timeouts take, to within a tenth. The test reads each size in
+// the guide, and measures it.
+func TestSizesInTheGuide(t *testing.T) {
+	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
+		t.Skip("these are the sizes of 64-bit machines, without the race detector")
+	}
+	text, err := os.ReadFile("docs/guide.md")
+	require.NoError(t, err)
+	guide := strings.Join(strings.Fields(string(text)), " ")
+	says := func(sentence string, measured float64) { // a # in the sentence stands for a size
+		t.Helper()
+		pattern := strings.Replace(regexp.QuoteMeta(sentence), "#", "([0-9]+) (bytes|KiB)", 1)
+		found := regexp.MustCompile(pattern).FindAllStringSubmatch(guide, -1)
+		require.Len(t, found, 1, "docs/guide.md does not say once: %s", sentence)
+		size, err := strconv.ParseFloat(found[0][1], 64)
+		require.NoError(t, err)
+		if found[0][2] == "KiB" {
+			size *= 1024
+		}
+		t.Logf("%s: %.1f bytes", found[0][0], measured)
+		assert.InEpsilon(t, size, measured, 0.1, found[0][0])
+	}
+
+	n := sized(200_000, 1_000_000, 1_000_000)
+	says("A `Timeout` takes #", float64(unsafe.Sizeof(Timeout{})))
+	says("one allocation of #", heapOf(n, func(int) any { return new(Timeout) }))
+
+	inUse := func(size int) float64 {
+		return heapOf(100, func(int) any {
+			w := newWheel(size, 1, 0)
+			w.place(new(Timeout), 1)
+			return w
+		})
+	}
+	bucket := (inUse(8*defaultWheelSize) - inUse(defaultWheelSize)) / (7 * defaultWheelSize)
+	says("each bucket of a level in use takes #", bucket)
+	says("and the timer # more", inUse(defaultWheelSize)-defaultWheelSize*bucket)
+	says("a default timer takes # more for the buckets", inUse(defaultWheelSize))
+
+	unused := func(procs int) float64 {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+		return heapOf(100, func(int) any {
+			timer, err := New()
+			require.NoError(t, err)
+			return timer
+		})
+	}
+	says("A timer that has never been used takes #", unused(2))
+	says("on a machine of two processors, and # on one of 128 or more", unused(128))
+
+	// The timeouts are spread over all buckets. Always some hundreds are due at the same tick.
+	pending := func(timer *Timer, arm func(i int, delay time.Duration) any) float64 {
+		armed := func(i int) any {
+			handle := arm(i, 10*time.Minute+time.Duration(i%(n/20))*time.Millisecond)
+			for i == n-1 && timer.Stats().Queued > 0 {
+				time.Sleep(time.Millisecond) // on real time, because the heap is measured
+			}
+			return handle
+		}
+		size := heapOf(n, armed)
+		require.Equal(t, n, timer.Pending())
+		timer.Stop()
+		return size
+	}
+	timer := newTimer(t)
+	handed := pending(timer, func(_ int, delay time.Duration) any {
+		to, err := timer.AfterFunc(delay, nop)
+		require.NoError(t, err)
+		return to
+	})
+	says("A pending timeout takes #", handed)
+	require.LessOrEqual(t, handed, 63.0)
+	timer = newTimer(t)
+	calls := make([]embeddedCall, n)
+	says("One that is a field of your own struct takes # more than the struct", pending(timer, func(i int, delay time.Duration) any {
+		timer.Init(&calls[i].timeout, &calls[i])
+		_, err := calls[i].timeout.Reset(delay)
+		require.NoError(t, err)
+		return nil
+	}))
+	says("A timeout of a `Group` takes # more", float64(unsafe.Sizeof(member{})-unsafe.Sizeof(Timeout{})))
+}
+
+type embeddedCall struct{ timeout Timeout }
+
+func (*embeddedCall) Run(*Timeout) {}
+
+// heapOf returns the bytes of the heap that each of n values takes.
+func heapOf(n int, newValue func(i int) any) float64 {
+	values := make([]any, n)
+	before := heapInUse()
+	for i := range values {
+		values[i] = newValue(i)
+	}
+	size := float64(heapInUse()-before) / float64(n)
+	runtime.KeepAlive(values)
+	return size
 }
 
 // Packages keyed and idle use only the public methods of a Timer, and clock also internal/light.

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/assert"
@@ -366,75 +365,6 @@ func raceForSlots(t *testing.T, users, most, limit int) int64 {
 	wg.Wait()
 	require.Zero(t, timer.slotsInUse())
 	return refused.Load()
-}
-
-// A million pending timeouts, spread over all buckets, take at most 64 bytes each, for the Timeout and its entry. A
-// timeout that is a field of the caller's struct takes only its entry.
-func TestMemoryOfPendingTimeouts(t *testing.T) {
-	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
-		t.Skip("these are the sizes of 64-bit machines, without the race detector")
-	}
-	n := sized(200_000, 1_000_000, 1_000_000)
-	ticks := n / 2000 // with the same number of timeouts, whatever n is
-	delay := func(i int) time.Duration { return 10*time.Minute + time.Duration(i%(100*ticks))*time.Millisecond }
-	perTimeout := func(arm func(i int, timer *Timer)) float64 {
-		timer := newTimer(t)
-		before := heapInUse()
-		for i := range n {
-			arm(i, timer)
-		}
-		for timer.Stats().Queued > 0 {
-			time.Sleep(time.Millisecond) // on real time, because the heap is measured
-		}
-		size := float64(heapInUse()-before) / float64(n)
-		require.Equal(t, n, timer.Pending())
-		timer.Stop()
-		return size
-	}
-
-	handed := perTimeout(func(i int, timer *Timer) {
-		if _, err := timer.AfterFunc(delay(i), nop); err != nil {
-			t.Fatal(err)
-		}
-	})
-	require.LessOrEqual(t, handed, 64.0)
-
-	calls := make([]embeddedCall, n)
-	embedded := perTimeout(func(i int, timer *Timer) {
-		timer.Init(&calls[i].timeout, &calls[i])
-		if _, err := calls[i].timeout.Reset(delay(i)); err != nil {
-			t.Fatal(err)
-		}
-	})
-	require.LessOrEqual(t, embedded, 16.0)
-	t.Logf("%.1f B, embedded %.1f B", handed, embedded)
-	runtime.KeepAlive(calls)
-}
-
-type embeddedCall struct{ timeout Timeout }
-
-func (*embeddedCall) Run(*Timeout) {}
-
-// Buckets take as much memory as docs/guide.md says. Those of a default timer take as much as the
-// guide says, with the memory for a few entries in each.
-func TestMemoryOfBuckets(t *testing.T) {
-	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
-		t.Skip("these are the sizes of 64-bit machines, without the race detector")
-	}
-	require.EqualValues(t, 48, unsafe.Sizeof(bucket{}))
-	require.Less(t, maxWheelSize*unsafe.Sizeof(bucket{}), uintptr(51_000_000))
-
-	wheels := make([]*wheel, 1000)
-	before := heapInUse()
-	for i := range wheels {
-		wheels[i] = newWheel(defaultWheelSize, 1, 0)
-		wheels[i].place(new(Timeout), 1)
-	}
-	size := int(heapInUse()-before) / len(wheels)
-	runtime.KeepAlive(wheels)
-	t.Log(size)
-	require.Greater(t, size, 47<<10)
-	require.LessOrEqual(t, size, 51<<10)
 }
 
 // The test runs up to the last tick of a clock. Timeouts that are due before the end expire in time. Timeouts that

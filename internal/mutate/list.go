@@ -49,7 +49,7 @@ var alsoHeld = map[int][]string{
 	17: {"TestNoLostWakeUp", "TestIdleCostsNothing", "TestDroppedTimerIsCollected", "TestLifeCycles"},
 	18: {"TestOptionsAreApplied"},
 	19: {"TestMapRace", "TestMapClearMeetsExpiryRace", "TestMapStats", "TestGroupRace", "TestCancelThenWaitRace", "TestWait", "TestWaitDoesNotWaitForNext", "TestWaitInsideNext"},
-	20: {"TestCountsAreNotNegative", "TestExecutorHasNoLabels", "TestMemoryOfBuckets", "TestStatsDoesNotWaitForTheWorker"},
+	20: {"TestCountsAreNotNegative", "TestExecutorHasNoLabels", "TestSizesInTheGuide", "TestStatsDoesNotWaitForTheWorker"},
 	21: {"TestNothingGrows", "TestExplore"},
 	22: {"TestIdleTimeout", "TestEmbeddedAllocatesNothing", "TestEmbeddedAreReleased", "TestEmbeddedFromInside", "TestEmbeddedShared", "FuzzTimer"},
 	23: {"TestPutOffWhileItWaits", "TestExplore", "FuzzTimer"},
