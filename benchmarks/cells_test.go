@@ -137,7 +137,7 @@ func TestCheck(t *testing.T) {
 		}
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			out, err := runProcess(t.Context(), "check", p.name, 0, true)
+			out, err := runProcess(t.Context(), "", "check", p.name, 0, true)
 			if err != nil || out.Fault != "" {
 				t.Errorf("fault %q, error %v", out.Fault, err)
 			}
@@ -204,7 +204,7 @@ func TestWorkloadsNoticeFaults(t *testing.T) {
 func testFault(t *testing.T, work, peer, want string) {
 	t.Helper()
 	for range 5 {
-		out, err := runProcess(t.Context(), work, peer, 0, true)
+		out, err := runProcess(t.Context(), "", work, peer, 0, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestRounds(t *testing.T) {
 // process.
 func TestCellIgnoresInterrupt(t *testing.T) {
 	t.Parallel()
-	out, err := runProcess(t.Context(), "check", "fake that is interrupted", 0, true)
+	out, err := runProcess(t.Context(), "", "check", "fake that is interrupted", 0, true)
 	if err != nil || out.Fault != "" {
 		t.Errorf("fault %q, error %v", out.Fault, err)
 	}

@@ -1,6 +1,6 @@
 module github.com/hashedwheel/hashedwheel/benchmarks
 
-go 1.25
+go 1.26.0
 
 replace github.com/hashedwheel/hashedwheel => ../
 
@@ -9,9 +9,11 @@ require (
 	github.com/hashedwheel/hashedwheel v0.0.0
 	github.com/siddontang/go v0.0.0-20180604090527-bdc77568d726
 	github.com/zeromicro/go-zero v1.10.3
+	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
 )
 
 require (
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/fatih/color v1.18.0 // indirect
 	github.com/mattn/go-colorable v0.1.13 // indirect
@@ -21,5 +23,5 @@ require (
 	go.opentelemetry.io/otel/trace v1.40.0 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	go.uber.org/automaxprocs v1.6.0 // indirect
-	golang.org/x/sys v0.41.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
 )

@@ -27,10 +27,11 @@ func main() {
 func program(args []string) error {
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	short := flags.Bool("short", false, "everything in under 5 minutes, with small numbers: a check, not a measurement")
-	runs := flags.Int("runs", 0, "number of rounds; the figures are the medians of the rounds (default 3, or 1 with -short)")
+	runs := flags.Int("runs", 0, "number of rounds; the figures are the medians of the rounds (default 3, 5 with -against,\nor 1 with -short)")
 	only := flags.String("only", "", "run only the floor, and the cells whose `workload/peer` matches this\nregular expression")
 	out := flags.String("out", "", "write result.json, tables.md and the charts to this `directory`")
 	draw := flags.String("draw", "", "do not measure: print the tables of this `result.json` again, and with\n-out write the files again")
+	commit := flags.String("against", "", "compare this library with that of this `commit`, in the same rounds; without -only in\nthe cells of this library that matter most")
 	procs := flags.String("procs", "", "run each cell with each value of GOMAXPROCS in this `list`, for example 1,2,4")
 	scaling := flags.String("scaling", "", "measure with 1, 2, 4, ... processors, and write result.json and scaling.html to\nthis `directory`; with -draw only write them")
 	list := flags.Bool("list", false, "list the workloads and the peers, and exit")
@@ -63,10 +64,17 @@ func program(args []string) error {
 			counts = doublings(runtime.GOMAXPROCS(0))
 		}
 	}
+	if *commit != "" && *only == "" {
+		match = againstCells
+	}
 	if *runs == 0 {
-		*runs = 3
-		if *short {
+		switch {
+		case *short:
 			*runs = 1
+		case *commit != "":
+			*runs = againstRuns
+		default:
+			*runs = 3
 		}
 	}
 	var res *result
@@ -79,12 +87,23 @@ func program(args []string) error {
 		res = newResult(*short, *runs)
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
+		if *commit != "" {
+			dir, err := os.MkdirTemp("", "benchmarks")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(dir)
+			if res.Against, res.opponent, err = buildAgainst(ctx, *commit, dir); err != nil {
+				return fmt.Errorf("-against %s: %w", *commit, err)
+			}
+		}
 		err = res.measure(ctx, match, counts, os.Stderr)
 	}
 	if err != nil {
 		return err
 	}
 	res.writeTables(os.Stdout)
+	res.writeComparison(os.Stdout)
 	if *out != "" {
 		if err := res.write(*out); err != nil {
 			return err

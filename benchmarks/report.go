@@ -83,7 +83,7 @@ func (r *result) writeTables(w io.Writer) {
 		}
 		fmt.Fprintf(w, " |\n| --- |%s --- |%s --- |\n", column("---"), strings.Repeat(" --- |", len(metrics)))
 		for _, c := range cells {
-			fmt.Fprintf(w, "| %s |%s %s |", c.Peer, column(strconv.Itoa(c.Procs)), c.tick())
+			fmt.Fprintf(w, "| %s |%s %s |", c.name(), column(strconv.Itoa(c.Procs)), c.tick())
 			for _, m := range metrics {
 				text := ""
 				if s, ok := c.Metrics[m.name]; ok {
@@ -134,9 +134,17 @@ func (r *result) chosen() bool {
 
 func (c *cell) label() string {
 	if c.Procs > 0 {
-		return fmt.Sprintf("%s, %s, GOMAXPROCS %d", c.Workload, c.Peer, c.Procs)
+		return fmt.Sprintf("%s, %s, GOMAXPROCS %d", c.Workload, c.name(), c.Procs)
 	}
-	return c.Workload + ", " + c.Peer
+	return c.Workload + ", " + c.name()
+}
+
+// name returns the peer, with the commit if it is not that of the result.
+func (c *cell) name() string {
+	if c.Commit != "" {
+		return c.Peer + " at " + c.Commit
+	}
+	return c.Peer
 }
 
 func (r *result) of(w *workload) (cells []*cell) {
@@ -154,7 +162,7 @@ func (r *result) bars(w *workload, procs int) (bars []bar) {
 		if c.Procs != procs {
 			continue
 		}
-		b := bar{label: c.Peer, ours: c.ours(), fault: c.verdict(), cannot: c.Cannot != ""}
+		b := bar{label: c.name(), ours: c.ours(), fault: c.verdict(), cannot: c.Cannot != ""}
 		if s, ok := c.Metrics[w.metrics[0].name]; ok {
 			b.value, b.least, b.greatest, b.measured = s.Median, s.Min, s.Max, true
 		}
@@ -174,7 +182,8 @@ func (r *result) ownFaults() error {
 	return errors.Join(faults...)
 }
 
-func (c *cell) ours() bool { return strings.HasPrefix(c.Peer, "hashedwheel") }
+// ours reports whether this library is measured, as it is now.
+func (c *cell) ours() bool { return strings.HasPrefix(c.Peer, "hashedwheel") && c.Commit == "" }
 
 func (r *result) rounds() string {
 	if r.Rounds == 1 {

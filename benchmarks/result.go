@@ -21,17 +21,21 @@ type result struct {
 	Platform   string            `json:"platform"`
 	CPU        string            `json:"cpu"`
 	Processors int               `json:"processors"`
+	Against    string            `json:"against,omitempty"` // a commit: its cells are compared with those of Commit
 	Short      bool              `json:"short"`
 	Rounds     int               `json:"rounds"`
 	Versions   map[string]string `json:"versions"` // of the peers that are modules
 	Cells      []*cell           `json:"cells"`
+
+	opponent string // the program that runs the cells of Against
 }
 
 // A cell is a workload with a peer.
 type cell struct {
 	Workload string          `json:"workload"`
 	Peer     string          `json:"peer"`
-	Procs    int             `json:"procs,omitempty"` // GOMAXPROCS; 0 for the choice of the runtime
+	Commit   string          `json:"commit,omitempty"` // of this library; empty for the commit of the result
+	Procs    int             `json:"procs,omitempty"`  // GOMAXPROCS; 0 for the choice of the runtime
 	TickMS   float64         `json:"tick_ms"`
 	Cannot   string          `json:"cannot,omitempty"`
 	Runs     []outcome       `json:"runs,omitempty"`
@@ -134,7 +138,7 @@ func (r *result) summarize() {
 
 func (r *result) find(workload, peer string, procs int) *cell {
 	for _, c := range r.Cells {
-		if c.Workload == workload && c.Peer == peer && c.Procs == procs {
+		if c.Workload == workload && c.Peer == peer && c.Procs == procs && c.Commit == "" {
 			return c
 		}
 	}
@@ -189,6 +193,7 @@ func (r *result) drawShort(files map[string][]byte) {
 func (r *result) write(dir string) error {
 	var tables bytes.Buffer
 	r.writeTables(&tables)
+	r.writeComparison(&tables)
 	files := map[string][]byte{"tables.md": tables.Bytes()}
 	for _, w := range workloads {
 		if w.drawn() {

@@ -32,7 +32,11 @@ func (r *result) measure(ctx context.Context, match *regexp.Regexp, procs []int,
 			}
 			fmt.Fprintf(progress, "%5.0f s  round %d of %d, %d of %d: %s: ",
 				time.Since(start).Seconds(), round+1, rounds, i+1, len(r.Cells), c.label())
-			out, err := runProcess(ctx, c.Workload, c.Peer, c.Procs, r.Short)
+			exe := ""
+			if c.Commit != "" {
+				exe = r.opponent
+			}
+			out, err := runProcess(ctx, exe, c.Workload, c.Peer, c.Procs, r.Short)
 			if ctx.Err() != nil {
 				fmt.Fprintln(progress, "interrupted")
 				r.Rounds = 0
@@ -72,9 +76,15 @@ func (r *result) plan(match *regexp.Regexp, procs []int) error {
 				matches := match.MatchString(w.name + "/" + p.name)
 				matched = matched || matches
 				if matches || w.floor {
-					r.Cells = append(r.Cells, &cell{
+					c := &cell{
 						Workload: w.name, Peer: p.name, Procs: n, TickMS: float64(p.tick(w)) / 1e6, Cannot: w.cannot(p),
-					})
+					}
+					r.Cells = append(r.Cells, c)
+					if r.Against != "" && c.ours() {
+						before := *c
+						before.Commit = r.Against
+						r.Cells = append(r.Cells, &before)
+					}
 				}
 			}
 		}
@@ -120,12 +130,15 @@ func (o outcome) line(work string) string {
 	return strings.Join(parts, ", ")
 }
 
-// runProcess runs one cell once, and kills it when ctx ends. It sets GOMAXPROCS to procs unless that is 0. An
-// error is an error of this program, not of the peer.
-func runProcess(ctx context.Context, work, peer string, procs int, short bool) (outcome, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return outcome{}, err
+// runProcess runs one cell once with the program exe, or with this program if exe is empty. It kills the process when
+// ctx ends. It sets GOMAXPROCS to procs unless that is 0. An error is an error of this program, not of the peer.
+func runProcess(ctx context.Context, exe, work, peer string, procs int, short bool) (outcome, error) {
+	if exe == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return outcome{}, err
+		}
+		exe = self
 	}
 	w, ok := findWorkload(work)
 	if !ok {

@@ -28,7 +28,7 @@ func TestCancellation(t *testing.T) {
 
 // testFigures runs a cell. It must have no fault, and must give all the figures of its table.
 func testFigures(t *testing.T, w *workload, peer string) outcome {
-	out, err := runProcess(t.Context(), w.name, peer, 0, true)
+	out, err := runProcess(t.Context(), "", w.name, peer, 0, true)
 	if err != nil || out.Fault != "" {
 		t.Fatalf("fault %q, error %v", out.Fault, err)
 	}
