@@ -13,6 +13,7 @@ import (
 // After Stop has ended the timeout, Cancel is false, IsCanceled is true, and the task never starts. So
 // where only one goroutine cancels the timeout, Cancel() || IsCanceled() tells that the task never starts.
 func (to *Timeout) Cancel() bool {
+	to.checkNil()
 	word := to.word.Load()
 	if status(word) != pending {
 		return false
@@ -67,6 +68,7 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 // returns nil after a Cancel, the task is not running and will not run, unless the timeout is reset. If the context is
 // done first, Wait returns the context's error. Inside the task itself, Wait always waits for the context.
 func (to *Timeout) Wait(ctx context.Context) error {
+	to.checkNil()
 	if status(to.word.Load()) == idle {
 		return nil
 	}
@@ -87,14 +89,21 @@ func (to *Timeout) Wait(ctx context.Context) error {
 
 // IsExpired reports whether the timeout has expired: the task is about to run, is running or has run. A repeating
 // timeout expires only when its schedule ends. A Reset makes the timeout pending again.
-func (to *Timeout) IsExpired() bool { return status(to.word.Load()) == expired }
+func (to *Timeout) IsExpired() bool {
+	to.checkNil()
+	return status(to.word.Load()) == expired
+}
 
 // IsCanceled reports whether Cancel or Stop has ended the timeout before its task, or its next run, was started.
-func (to *Timeout) IsCanceled() bool { return status(to.word.Load()) == canceled }
+func (to *Timeout) IsCanceled() bool {
+	to.checkNil()
+	return status(to.word.Load()) == canceled
+}
 
 // Deadline returns the tick boundary at which the timeout expires, or was to expire. For a repeating timeout it is
 // that of the next run, or of the run in progress. It is zero if the timeout has never been armed.
 func (to *Timeout) Deadline() time.Time {
+	to.checkNil()
 	word := to.word.Load()
 	if status(word) == idle {
 		return time.Time{}
@@ -105,6 +114,7 @@ func (to *Timeout) Deadline() time.Time {
 
 // Task returns the task in every state, and nil before Init. After AfterFunc, it is a Task that calls the function.
 func (to *Timeout) Task() Task {
+	to.checkNil()
 	task := to.task
 	for {
 		h := hookOf(task)
@@ -116,7 +126,10 @@ func (to *Timeout) Task() Task {
 }
 
 // Timer returns the timer of the timeout, and nil before Init.
-func (to *Timeout) Timer() *Timer { return to.timer }
+func (to *Timeout) Timer() *Timer {
+	to.checkNil()
+	return to.timer
+}
 
 // Sleep waits until d has passed, and returns nil at the first tick boundary at or after that time, or at once if d
 // is not positive. If the context is done before that, it returns the context's error. The error may also be

@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"path"
@@ -18,11 +19,35 @@ func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 		return
 	}
 	if to == nil {
-		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", string(stack))
+		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", stackLine(stack))
 		return
 	}
 	t.log().Error("hashedwheel: task panicked",
-		"panic", value, "timeout", to.String(), "stack", string(stack))
+		"panic", value, "timeout", to.String(), "stack", stackLine(stack))
+}
+
+// stackLine returns a stack of debug.Stack as one line for a log: the functions from the one that panicked to the
+// task, such as main.charge (main.go:41).
+func stackLine(stack []byte) string {
+	from := bytes.Index(stack, []byte("\npanic("))
+	if from < 0 {
+		return string(stack)
+	}
+	var calls []string
+	function := ""
+	for line := range strings.SplitSeq(string(stack[from+1:]), "\n") {
+		if strings.Contains(line, ".(*host).Work(") || strings.Contains(line, "/internal/crew.") {
+			break
+		}
+		place, isPlace := strings.CutPrefix(line, "\t")
+		if !isPlace {
+			function = line[:max(strings.LastIndexByte(line, '('), 0)] // without the arguments
+		} else if function != "panic" && !strings.HasPrefix(function, "runtime.") {
+			place, _, _ = strings.Cut(path.Base(place), " +0x")
+			calls = append(calls, function+" ("+place+")")
+		}
+	}
+	return strings.Join(calls, ", ")
 }
 
 // warnLate logs that timeouts were handed over late. It does not wait for the logger.
@@ -67,6 +92,7 @@ func (t *Timer) String() string {
 
 // String describes the timeout for logs: its status, its deadline and its task. The format may change.
 func (to *Timeout) String() string {
+	to.checkNil()
 	word := to.word.Load()
 	if status(word) == idle {
 		return fmt.Sprintf("hashedwheel.Timeout(idle, task %s)", taskName(to.Task()))

@@ -119,3 +119,28 @@ func TestPanicIsLogged(t *testing.T) {
 		})
 	}
 }
+
+// The log has the stack of a panic on one line: the functions of the user, from the one that panicked.
+func TestPanicIsLoggedOnOneLine(t *testing.T) {
+	const file = ` \(log_test.go:\d+\), `
+	for name, c := range map[string]struct {
+		task func()
+		want string
+	}{
+		"panic":  {func() { panicking() }, `hashedwheel\.panicking` + file + `\S*\.TestPanicIsLoggedOnOneLine\.func\d` + file},
+		"nested": {func() { defer panicking(); panic("first") }, `hashedwheel\.panicking` + file + `\S*\.TestPanicIsLoggedOnOneLine\.func\d` + file},
+		"index":  {func() { _ = make([]int, 3)[len(t.Name())] }, `hashedwheel\.TestPanicIsLoggedOnOneLine\.func\d` + file},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			option, log := logged()
+			timer := newTimer(t, option)
+			_, err := timer.AfterFunc(0, c.task)
+			require.NoError(t, err)
+			pass(time.Second)
+			require.Regexp(t, `stack="\S*`+c.want+`\S*\.plainFunc\.Run \(timeout.go:\d+\)"\n$`, log.String(), name)
+		})
+	}
+	require.Equal(t, "another form", stackLine([]byte("another form")))
+}
+
+func panicking() { panic("on purpose") }

@@ -35,6 +35,10 @@ func New(opts ...Option) (*Timer, error) {
 	t.worker.shown.levels = make([]levelShown, c.levels)
 	t.worker.work = t.worker.run
 	t.worker.done = make(chan struct{})
+	if c.tick < shortestTick {
+		t.log().Warn(fmt.Sprintf("hashedwheel: WithTick(%v): no machine keeps so short a tick; "+
+			"for %d milliseconds write %[2]d*time.Millisecond", c.tick, c.tick))
+	}
 	return t, nil
 }
 
@@ -43,6 +47,7 @@ const (
 	defaultWheelSize = 512
 	maxWheelSize     = 1 << 20 // 51 MB of buckets for each level: allocating more would take too long
 	maxLevels        = 8
+	shortestTick     = 10 * time.Microsecond // New warns of a shorter one, which most likely lacks its unit
 )
 
 // An Option changes a default of New.
@@ -63,7 +68,8 @@ type config struct {
 
 // WithTick sets the time from one tick boundary to the next, 100 ms by default. It is the precision of the timer:
 // choose at most a tenth of the shortest delay that matters. Each tick at which something happens costs a wake-up of
-// the process. Any positive duration is allowed. Below a millisecond, the machine limits the precision.
+// the process. Any positive duration is allowed. Below a millisecond, the machine limits the precision. Below 10 µs,
+// New also logs a warning, because WithTick(10) is 10 ns.
 func WithTick(d time.Duration) Option {
 	return func(c *config) { c.tick = d }
 }
@@ -120,8 +126,9 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 	return func(c *config) { c.panicHandler = h }
 }
 
-// WithLogger sets the logger for panics that have no handler, and for timeouts that were late by more than a second,
-// at most once a second. With nil, the default, each message goes to what slog.Default returns then.
+// WithLogger sets the logger for panics that have no handler, for timeouts that were late by more than a second, at
+// most once a second, and for the warning of WithTick. With nil, the default, each message goes to what slog.Default
+// returns then.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }

@@ -43,6 +43,24 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
+// A tick that lacks its unit is logged, with what was probably meant.
+func TestTickWithoutAUnit(t *testing.T) {
+	for tick, want := range map[time.Duration]string{
+		10: "hashedwheel: WithTick(10ns): no machine keeps so short a tick; for 10 milliseconds write 10*time.Millisecond",
+		shortestTick - 1: "hashedwheel: WithTick(9.999µs): no machine keeps so short a tick; for 9999 milliseconds write " +
+			"9999*time.Millisecond",
+		shortestTick: "",
+	} {
+		option, log := logged()
+		newTimer(t, WithTick(tick), option)
+		if want == "" {
+			require.Empty(t, log.String())
+		} else {
+			require.Contains(t, log.String(), `level=WARN msg="`+want+`"`)
+		}
+	}
+}
+
 func TestOptions(t *testing.T) {
 	c, err := newConfig(nil)
 	require.NoError(t, err)

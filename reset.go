@@ -11,9 +11,12 @@ import "time"
 // After Stop has ended the timeout, Cancel is false, IsCanceled is true, and the task never starts. So
 // where only one goroutine cancels the timeout, Cancel() || IsCanceled() tells that the task never starts.
 //
-// Init panics if the task is nil, or if the timeout is bound already.
+// Init panics if the timeout or the task is nil, or if the timeout is bound already.
 func (t *Timer) Init(to *Timeout, task Task) {
 	t.checkMade()
+	if to == nil {
+		panic("hashedwheel: Timer.Init: nil Timeout")
+	}
 	prepared, bits := prepareTask(task)
 	word := to.word.Load()
 	to.checkCopy(word)
@@ -29,11 +32,19 @@ func (t *Timer) Init(to *Timeout, task Task) {
 	to.word.Store(bits | fresh | to.sum()<<sumShift)
 }
 
-// checkInit panics if Init has not bound the timeout. Method is the name of the caller.
+// checkInit panics if the timeout is nil, or if Init has not bound it. Method is the name of the caller.
 func (to *Timeout) checkInit(method string) {
-	if to.timer == nil {
-		panic("hashedwheel: Timeout." + method + ": Timer.Init has not been called")
+	if to == nil || to.timer == nil {
+		panic(to.unbound(method))
 	}
+}
+
+// unbound returns the message of checkInit. It is not inlined, because that would slow down Reset.
+//
+//go:noinline
+func (to *Timeout) unbound(method string) string {
+	to.checkNil()
+	return "hashedwheel: Timeout." + method + ": Timer.Init has not been called, or the Timeout was overwritten"
 }
 
 // Reset arms the timeout in every state, so that its task runs after delay from now. Active reports whether it was
@@ -73,6 +84,7 @@ func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 // Move is Reset for a timeout that is still pending, and reports whether it has moved the timeout. If Move returns
 // false, nothing has changed: the timeout is not pending, or the timer is stopped.
 func (to *Timeout) Move(delay time.Duration) bool {
+	to.checkNil()
 	if status(to.word.Load()) != pending {
 		return false
 	}

@@ -1,9 +1,11 @@
 package hashedwheel
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os/exec"
+	"reflect"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -360,6 +362,7 @@ func TestIdleTimeout(t *testing.T) {
 
 // Wrong uses of Init and Reset panic with a message that names the mistake.
 func TestInitMisuse(t *testing.T) {
+	const unbound = "Timer.Init has not been called, or the Timeout was overwritten"
 	timer := newTimer(t)
 	armed := newRequest(timer)
 	_, err := armed.timeout.Reset(time.Hour)
@@ -370,23 +373,43 @@ func TestInitMisuse(t *testing.T) {
 	ended.timeout.Cancel()
 	made, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
+	cleared := newRequest(timer)
+	*cleared = request{}
 
 	for _, c := range []struct {
 		text string
 		f    func()
 	}{
+		{"Timer.Init: nil Timeout", func() { timer.Init(nil, armed) }},
 		{"Timer.Init: nil task", func() { timer.Init(new(Timeout), nil) }},
 		{"Timer.Init: nil task", func() { timer.Init(new(Timeout), TaskFunc(nil)) }},
 		{"Timer.Init: the Timeout is in use", func() { timer.Init(&armed.timeout, armed) }},
 		{"Timer.Init: the Timeout is in use", func() { timer.Init(made, armed) }},
 		{"Timer.Init: called twice for a Timeout", func() { timer.Init(&newRequest(timer).timeout, armed) }},
 		{"Timer.Init: called twice for a Timeout", func() { timer.Init(&ended.timeout, ended) }},
-		{"Timeout.Reset: Timer.Init has not been called", func() { new(Timeout).Reset(time.Second) }},
-		{"Timeout.ResetAt: Timer.Init has not been called", func() { new(Timeout).ResetAt(time.Now()) }},
+		{"Timeout.Reset: " + unbound, func() { new(Timeout).Reset(time.Second) }},
+		{"Timeout.Reset: " + unbound, func() { cleared.timeout.Reset(time.Second) }},
+		{"Timeout.ResetAt: " + unbound, func() { new(Timeout).ResetAt(time.Now()) }},
 	} {
 		require.PanicsWithValue(t, "hashedwheel: "+c.text, c.f)
 	}
 	require.Equal(t, Stats{Pending: 2, Accepted: 3, Canceled: 1}, outcomes(timer))
+}
+
+// Each method of a nil Timeout, which a call returns with an error, panics with a message that says so.
+func TestNilTimeout(t *testing.T) {
+	arguments := map[string][]any{
+		"Move": {time.Hour}, "Reset": {time.Hour}, "ResetAt": {time.Now()}, "Wait": {context.Background()},
+	}
+	methods := reflect.TypeFor[*Timeout]()
+	for i := range methods.NumMethod() {
+		method := methods.Method(i)
+		in := []reflect.Value{reflect.ValueOf((*Timeout)(nil))}
+		for _, arg := range arguments[method.Name] {
+			in = append(in, reflect.ValueOf(arg))
+		}
+		require.PanicsWithValue(t, "hashedwheel: nil Timeout", func() { method.Func.Call(in) }, method.Name)
+	}
 }
 
 // withoutWorker makes the timer believe, until the test ends, that its worker is awake, so that no worker starts.

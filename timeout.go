@@ -124,6 +124,13 @@ const overwritten = "hashedwheel: a Timeout was overwritten while the timer stil
 // wordPtr returns the word of a timeout that no other goroutine knows yet. The push has the fence for it.
 func (to *Timeout) wordPtr() *uint64 { return (*uint64)(unsafe.Pointer(&to.word)) }
 
+// checkNil panics if the timeout is nil, as a call returns it with an error.
+func (to *Timeout) checkNil() {
+	if to == nil {
+		panic("hashedwheel: nil Timeout")
+	}
+}
+
 // checkCopy panics if the timeout is a copy of one that Init has bound. It does not notice one copy of 15.
 func (to *Timeout) checkCopy(word uint64) {
 	if sum := word >> sumShift & sumMask; sum != 0 && sum != to.sum() {

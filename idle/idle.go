@@ -92,9 +92,12 @@ func New(timer *hashedwheel.Timer, silence time.Duration) (*Limit, error) {
 // Conn puts a connection under the limit, which begins now. The caller then uses the returned Conn
 // instead of c. The call makes one allocation, of 96 bytes on 64-bit machines.
 //
-// The error is hashedwheel.ErrStopped or hashedwheel.ErrTooManyPending. Then Conn has not touched c, and
-// the caller must close it.
+// The error is hashedwheel.ErrStopped or hashedwheel.ErrTooManyPending, or says that c is nil. Then Conn has not
+// touched c, and the caller must close it.
 func (l *Limit) Conn(c net.Conn) (*Conn, error) {
+	if c == nil {
+		return nil, errors.New("idle: Limit.Conn: nil net.Conn")
+	}
 	limited := &Conn{netConn: c, limit: l}
 	l.timer.Init(&limited.timeout, (*closer)(limited))
 	if _, err := limited.timeout.Reset(l.silence); err != nil {

@@ -297,6 +297,18 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// A nil connection is noticed at once, not when it is used or closed.
+func TestNilConn(t *testing.T) {
+	timer, err := hashedwheel.New()
+	require.NoError(t, err)
+	defer timer.Stop()
+	limit, err := New(timer, time.Second)
+	require.NoError(t, err)
+	_, err = limit.Conn(nil)
+	require.EqualError(t, err, "idle: Limit.Conn: nil net.Conn")
+	require.Zero(t, timer.Pending())
+}
+
 func TestNoHalfClose(t *testing.T) {
 	l := newLimit(t, time.Hour)
 	c, _ := newPipe(t, l)
