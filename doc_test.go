@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -70,7 +71,8 @@ func TestLayout(t *testing.T) {
 	t.Logf("%d files, %d lines, %d pairs of files in which one uses the other", len(lines), total, len(arrows))
 }
 
-// The README fits a few screens, and its first program runs as it stands.
+// The README fits a few screens. The first of them has what a first program needs: how to install the library, the
+// default tick, how to end a timer, and a short program that runs as it stands.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
@@ -80,18 +82,39 @@ func TestReadme(t *testing.T) {
 	for i, line := range lines {
 		assert.LessOrEqual(t, len(line), 120, "line %d", i+1)
 	}
+	intro, program, _ := strings.Cut(string(readme), "```go\n")
+	assert.Contains(t, intro, "\n    go get github.com/hashedwheel/hashedwheel ")
+	assert.Contains(t, intro, "Before 1.0")
+	program, after, _ := strings.Cut(program, "```\n")
+	assert.Contains(t, program, "timer.Shutdown(")
+	_, body, _ := strings.Cut(program, "func main() {\n")
+	assert.LessOrEqual(t, strings.Count(body, "\n"), 12+1, "lines of the first program, and a brace")
+	after, _, _ = strings.Cut(after, "\n![")
+	assert.Contains(t, after, "default tick of "+fmt.Sprint(defaultTick.Milliseconds())+" ms")
 	goCommand, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("there is no go command to run the program")
 	}
-	_, program, _ := strings.Cut(string(readme), "```go\n")
-	program, _, _ = strings.Cut(program, "```\n")
 	require.True(t, strings.HasPrefix(program, "package main\n"), program)
 	file := filepath.Join(t.TempDir(), "main.go")
 	require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
 	out, err := exec.Command(goCommand, "run", file).CombinedOutput()
 	require.NoError(t, err, string(out))
 	assert.Equal(t, "hello\n", string(out))
+}
+
+// The table of the README has the figures of the chart above it.
+func TestReadmeChart(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	chart, err := os.ReadFile("benchmarks/results/readme.svg")
+	require.NoError(t, err)
+	row := regexp.MustCompile(`as in the chart \| (\d+ ns) \| (\d+ ns) \|`).FindSubmatch(readme)
+	require.NotNil(t, row)
+	for _, figure := range row[1:] {
+		assert.Contains(t, string(chart), ">"+string(figure))
+	}
 }
 
 // The documentation of the package is short. Its size and the number of its functions and types are that of go doc.
