@@ -16,6 +16,7 @@ type Report struct {
 	Keys, Revisions                     int
 	Pending, Running, Handled, Canceled int
 	Wakeups                             int           // in the stream, also of deadlines that were canceled or moved
+	Aside                               int           // wake-ups that no worker could handle; each is a fault
 	Overdue                             int           // deadlines that have come and are Pending or Running
 	MostOverdue                         time.Duration // of them, by the clock of the server
 	Faults                              int
@@ -33,7 +34,8 @@ const (
 
 // Check reads all revisions of all records of a store, and all wake-ups. The store may be in use. A fault is a
 // deadline that was claimed or handled early by the clock of the server, was handled without a claim or changed
-// after it had ended, or is pending without a wake-up, so that no worker would get it.
+// after it had ended, or is pending without a wake-up, so that no worker would get it. So is a wake-up that
+// no worker could handle.
 //
 // The server removes revisions after Config.Retain, and a reading finds what is there. The last revision of each key
 // is kept in memory meanwhile. Check tries until ctx is done, because servers that elect a leader lose requests.
@@ -106,20 +108,24 @@ func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string) 
 	if err != nil {
 		return err
 	}
+	s := &Store{cfg: Config{Name: name}}
+	s.linked.Store(&link{nc: js.Conn(), js: js, bucket: bucket, wakeups: wakeups})
 	tokens := make(map[string]bool)
 	for _, kind := range []string{"at", "due"} {
-		prefix := name + "." + kind + "."
-		info, err := wakeups.Info(ctx, jetstream.WithSubjectFilter(prefix+"*"))
+		info, err := wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject(kind, "*")))
 		if err != nil {
 			return err
 		}
 		r.server = info.TimeStamp
 		for subject := range info.State.Subjects {
-			tokens[subject[len(prefix):]] = true
+			tokens[tokenOf(subject)] = true
 		}
 	}
 	r.Wakeups = len(tokens)
-	return r.conclude(ctx, &Store{cfg: Config{Name: name}, bucket: bucket, wakeups: wakeups}, tokens)
+	if err := r.readAside(ctx, s); err != nil {
+		return err
+	}
+	return r.conclude(ctx, s, tokens)
 }
 
 // add checks a revision against the one before. Revisions in between may have been removed.
@@ -127,13 +133,13 @@ func (r *Report) add(e jetstream.KeyValueEntry) {
 	r.Revisions++
 	now, err := parseRecord(e.Value())
 	if err != nil {
-		r.fault(e.Key(), e.Revision(), "%v", err)
+		r.faultOf(e.Key(), e.Revision(), "%v", err)
 		return
 	}
 	now.rev, now.stored = e.Revision(), e.Created()
 	was, known := r.keys[e.Key()]
 	r.keys[e.Key()] = now
-	fault := func(format string, args ...any) { r.fault(e.Key(), now.rev, format, args...) }
+	fault := func(format string, args ...any) { r.faultOf(e.Key(), now.rev, format, args...) }
 	if now.Status == Running || now.Status == Handled {
 		if early := now.At.Sub(now.stored); early > 0 {
 			fault("%s %v early", now.Status, early)
@@ -203,7 +209,27 @@ func (r *Report) conclude(ctx context.Context, s *Store, tokens map[string]bool)
 		}
 	}
 	for key, last := range r.stranded {
-		r.fault(key, last.rev, "%s, but its wake-up %s is not in the stream", last.Status, last.Token)
+		r.faultOf(key, last.rev, "%s, but its wake-up %s is not in the stream", last.Status, last.Token)
+	}
+	return nil
+}
+
+// readAside reports the wake-ups that workers have set aside.
+func (r *Report) readAside(ctx context.Context, s *Store) error {
+	info, err := s.link().wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("aside", "*")))
+	if err != nil {
+		return err
+	}
+	for subject := range info.State.Subjects {
+		msg, err := s.link().wakeups.GetLastMsgForSubject(ctx, subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r.Aside++
+		r.fault("the wake-up %s is set aside: %s", tokenOf(subject), msg.Header.Get(reasonHeader))
 	}
 	return nil
 }
@@ -211,7 +237,7 @@ func (r *Report) conclude(ctx context.Context, s *Store, tokens map[string]bool)
 // hasWakeup reports whether the stream has the wake-up with a token.
 func (s *Store) hasWakeup(ctx context.Context, token string) (bool, error) {
 	for _, kind := range []string{"at", "due"} { // it goes from at to due
-		_, err := s.wakeups.GetLastMsgForSubject(ctx, s.subject(kind, token))
+		_, err := s.link().wakeups.GetLastMsgForSubject(ctx, s.subject(kind, token))
 		if err == nil || !errors.Is(err, jetstream.ErrMsgNotFound) {
 			return err == nil, err
 		}
@@ -239,9 +265,14 @@ func (s *Store) Repair(ctx context.Context, r *Report) (repaired int, err error)
 	return repaired, nil
 }
 
-func (r *Report) fault(key string, revision uint64, format string, args ...any) {
+// faultOf adds a fault of a record.
+func (r *Report) faultOf(key string, revision uint64, format string, args ...any) {
+	r.fault("%s, revision %d: %s", quote(key), revision, fmt.Sprintf(format, args...))
+}
+
+func (r *Report) fault(format string, args ...any) {
 	const shown = 20
 	if r.Faults++; r.Faults <= shown {
-		r.FirstFaults = append(r.FirstFaults, fmt.Sprintf("%q, revision %d: ", key, revision)+fmt.Sprintf(format, args...))
+		r.FirstFaults = append(r.FirstFaults, fmt.Sprintf(format, args...))
 	}
 }

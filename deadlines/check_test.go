@@ -14,7 +14,7 @@ func TestCheckFindsFaults(t *testing.T) {
 	ctx := t.Context()
 	put := func(key string, records ...record) {
 		for _, r := range records {
-			_, err := s.bucket.Put(ctx, key, r.encode())
+			_, err := s.link().bucket.Put(ctx, key, r.encode())
 			require.NoError(t, err)
 		}
 	}
@@ -35,11 +35,11 @@ func TestCheckFindsFaults(t *testing.T) {
 		`status "odd"`:                         func(key string) { put(key, r("odd", future, 0)) },
 	} {
 		damage("key")
-		report, err := Check(ctx, s.nc, s.cfg.Name)
+		report, err := Check(ctx, s.link().nc, s.cfg.Name)
 		require.NoError(t, err)
 		require.Contains(t, report.FirstFaults[0], `"key", revision `)
 		require.Contains(t, report.FirstFaults[0], want)
-		require.NoError(t, s.bucket.Purge(ctx, "key"))
+		require.NoError(t, s.link().bucket.Purge(ctx, "key"))
 	}
 
 	// What looks odd but is right: a deadline is set again, and a claim follows a claim.
@@ -53,7 +53,7 @@ func TestCheckFindsFaults(t *testing.T) {
 	require.Greater(t, report.MostOverdue, 59*time.Second)
 	require.Less(t, report.MostOverdue, 2*time.Minute)
 
-	_, err := Check(ctx, s.nc, "nothing")
+	_, err := Check(ctx, s.link().nc, "nothing")
 	require.ErrorContains(t, err, `deadlines: check "nothing"`)
 }
 
@@ -71,8 +71,8 @@ func TestRepair(t *testing.T) {
 	r.Status, r.Attempts = Running, 1
 	_, err = s.save(ctx, "running", r)
 	require.NoError(t, err)
-	require.NoError(t, s.wakeups.Purge(ctx))
-	report, err := Check(ctx, s.nc, s.cfg.Name)
+	require.NoError(t, s.link().wakeups.Purge(ctx))
+	report, err := Check(ctx, s.link().nc, s.cfg.Name)
 	require.NoError(t, err)
 	require.Equal(t, 3, report.Faults, "%q", report.FirstFaults)
 	s.mustSet(t, "changed", time.Hour)

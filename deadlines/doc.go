@@ -34,6 +34,9 @@
 // server gives the deadline to another worker. A short lease makes deadlines less late when a worker dies; a busy
 // machine that sends its signs too late makes handlers run twice.
 //
+// If the server closes the connection because a program has sent what it does not accept, such as too long a subject,
+// the store makes another one with the same options.
+//
 // Set, Move, Cancel and Get wait for the servers, up to Config.Timeout or until their context is done. Then the error
 // wraps what happened last, and the outcome of the call is unknown.
 package deadlines

@@ -3,7 +3,11 @@ package deadlines
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"strconv"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // A Status says what has become of a deadline.
@@ -84,6 +88,29 @@ func parseRecord(b []byte) (r record, err error) {
 	return r, fmt.Errorf("not a record: status %q", r.Status)
 }
 
+// maxKey is the most bytes of a key. Its subject must fit into a line of the protocol. By default a server closes the
+// connection after a line of more than 4,096 bytes.
+const maxKey = 1024
+
+var validKey = regexp.MustCompile(`^[-/_=a-zA-Z0-9]+(\.[-/_=a-zA-Z0-9]+)*$`)
+
+func checkKey(key string) error {
+	if len(key) > maxKey || !validKey.MatchString(key) {
+		return fmt.Errorf("%w: it needs 1 to %d letters, digits and any of \"-/_=.\", and no dot may be first, last, or beside "+
+			"another", jetstream.ErrInvalidKey, maxKey)
+	}
+	return nil
+}
+
+// quote quotes a text for an error or a log, and cuts it short.
+func quote(s string) string {
+	const most = 64
+	if len(s) <= most {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprintf("%q... (%d bytes)", s[:most], len(s))
+}
+
 // A wakeup is a message of the stream. Its subject ends with its token.
 type wakeup struct {
 	Key string    `json:"key"`
@@ -93,8 +120,11 @@ type wakeup struct {
 }
 
 func parseWakeup(b []byte) (w wakeup, err error) {
-	if err := json.Unmarshal(b, &w); err != nil || w.Key == "" {
-		return w, fmt.Errorf("not a wake-up: %q: %w", b, err)
+	if err := json.Unmarshal(b, &w); err != nil {
+		return w, fmt.Errorf("not a wake-up: %s: %w", quote(string(b)), err)
+	}
+	if err := checkKey(w.Key); err != nil {
+		return w, fmt.Errorf("key %s: %w", quote(w.Key), err)
 	}
 	return w, nil
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -46,10 +45,9 @@ func (h *held) hold(delay time.Duration) {
 
 // sign prolongs the lease. If that has ended, sign returns false, and Run will drop the deadline.
 func (h *held) sign() bool {
-	owned := h.w.owns(h.signed)
+	owned := h.w.owns(h.signed) && h.msg.InProgress() == nil // an error: the connection of the message is closed
 	if owned {
 		h.signed = time.Now()
-		h.msg.InProgress()
 	}
 	return owned
 }
@@ -113,12 +111,12 @@ func (h *held) Run(*hashedwheel.Timeout) {
 // retry tries again soon. Meanwhile the deadline stays with this worker if the server still answers it.
 func (h *held) retry(err error) {
 	var f final
-	if errors.Is(err, nats.ErrConnectionClosed) {
+	if h.w.gone(err) {
 		h.drop()
 		return
 	}
 	if errors.As(err, &f) {
-		h.w.cfg.Logger.Error("deadlines: a record cannot be read or written", "key", h.wakeup.Key, "err", err)
+		h.w.log.Error("deadlines: a record cannot be read or written", "key", h.wakeup.Key, "err", err)
 		h.giveBack(h.w.cfg.MaxBackoff)
 		return
 	}
@@ -155,7 +153,7 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		h.hold(again)
 		return nil, nil
 	case r.rev < h.wakeup.Prior: // perhaps the bucket was restored from a backup, and the worker must not wait for ever
-		w.cfg.Logger.Error("deadlines: a record is older than its wake-up", "key", h.wakeup.Key, "revision", r.rev, "wake-up", h.wakeup.Prior)
+		w.log.Error("deadlines: a record is older than its wake-up", "key", h.wakeup.Key, "revision", r.rev, "wake-up", h.wakeup.Prior)
 		h.giveBack(w.cfg.Lease)
 		return nil, nil
 	case !mine || r.ended():
@@ -215,7 +213,7 @@ func (h *held) call(r record) {
 	h.signed = time.Now() // the signs of life have kept the lease, or mine is false
 	switch {
 	case err != nil: // the server delivers it again after the lease, and the handler is called again
-		w.cfg.Logger.Error("deadlines: it could not be stored how a handler ended", "key", h.wakeup.Key, "err", err)
+		w.log.Error("deadlines: it could not be stored how a handler ended", "key", h.wakeup.Key, "err", err)
 		h.drop()
 	case failure == nil:
 		w.counts.handled.Add(1)
@@ -225,7 +223,7 @@ func (h *held) call(r record) {
 	case w.ctx.Err() != nil:
 		h.giveBack(0)
 	default:
-		w.cfg.Logger.Warn("deadlines: a handler failed", "key", h.wakeup.Key, "attempt", r.Attempts, "err", failure)
+		w.log.Warn("deadlines: a handler failed", "key", h.wakeup.Key, "attempt", r.Attempts, "err", failure)
 		h.giveBack(w.backoff(r.Attempts))
 	}
 }
@@ -235,7 +233,7 @@ func (w *worker) protect(d Deadline) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v", v)
-			w.cfg.Logger.Error("deadlines: a handler panicked", "key", d.Key, "panic", v, "stack", string(debug.Stack()))
+			w.log.Error("deadlines: a handler panicked", "key", d.Key, "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
 	d.Changed = time.Time{}

@@ -20,7 +20,7 @@ import (
 const patience = 60 * time.Second
 
 // await waits for a condition.
-func await(t *testing.T, what string, condition func() bool) {
+func await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
 		require.True(t, time.Now().Before(end), "it did not happen: %s", what)
@@ -28,12 +28,12 @@ func await(t *testing.T, what string, condition func() bool) {
 }
 
 // serve starts a server in this process.
-func serve(t *testing.T) *server.Server {
+func serve(t testing.TB) *server.Server {
 	t.Helper()
 	return serveOptions(t, &server.Options{StoreDir: t.TempDir()})
 }
 
-func serveOptions(t *testing.T, o *server.Options) *server.Server {
+func serveOptions(t testing.TB, o *server.Options) *server.Server {
 	t.Helper()
 	o.JetStream, o.NoLog, o.NoSigs = true, true, true
 	if o.Port == 0 {
@@ -56,7 +56,7 @@ func quick() Config {
 }
 
 // mustOpen opens a store on a connection of its own.
-func mustOpen(t *testing.T, url string, cfg Config) *Store {
+func mustOpen(t testing.TB, url string, cfg Config) *Store {
 	t.Helper()
 	nc, err := Connect(url)
 	require.NoError(t, err)
@@ -69,21 +69,21 @@ func mustOpen(t *testing.T, url string, cfg Config) *Store {
 	return s
 }
 
-func (s *Store) mustSet(t *testing.T, key string, in time.Duration) time.Time {
+func (s *Store) mustSet(t testing.TB, key string, in time.Duration) time.Time {
 	t.Helper()
 	at := time.Now().Add(in).Round(0)
 	require.NoError(t, s.Set(t.Context(), key, at, []byte("payload of "+key)))
 	return at
 }
 
-func (s *Store) mustGet(t *testing.T, key string) Deadline {
+func (s *Store) mustGet(t testing.TB, key string) Deadline {
 	t.Helper()
 	d, err := s.Get(t.Context(), key)
 	require.NoError(t, err)
 	return d
 }
 
-func (s *Store) awaitStatus(t *testing.T, key string, status Status) {
+func (s *Store) awaitStatus(t testing.TB, key string, status Status) {
 	t.Helper()
 	await(t, fmt.Sprintf("%s becomes %s", key, status), func() bool {
 		d, err := s.Get(t.Context(), key)
@@ -106,7 +106,7 @@ type crew struct {
 }
 
 // mustWork starts a worker. outcome is what its handler does, or nil.
-func (s *Store) mustWork(t *testing.T, outcome func(ctx context.Context, d Deadline) error) *crew {
+func (s *Store) mustWork(t testing.TB, outcome func(ctx context.Context, d Deadline) error) *crew {
 	t.Helper()
 	c := &crew{}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -143,9 +143,9 @@ func (c *crew) of(key string) (calls []call) {
 }
 
 // mustCheck checks that a store has no faults.
-func (s *Store) mustCheck(t *testing.T) *Report {
+func (s *Store) mustCheck(t testing.TB) *Report {
 	t.Helper()
-	r, err := Check(t.Context(), s.nc, s.cfg.Name)
+	r, err := Check(t.Context(), s.link().nc, s.cfg.Name)
 	require.NoError(t, err)
 	require.Zero(t, r.Faults, "%q", r.FirstFaults)
 	return r

@@ -17,7 +17,7 @@ func TestMessageIsOlderThanTheLease(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, serve(t).ClientURL(), quick())
 	s.mustSet(t, "key", 0)
-	consumer, err := s.wakeups.Consumer(t.Context(), consumerName)
+	consumer, err := s.link().wakeups.Consumer(t.Context(), consumerName)
 	require.NoError(t, err)
 	empty := time.Now()
 	first, err := consumer.Next()
@@ -47,7 +47,7 @@ func TestMessageWaitsBehindOthers(t *testing.T) {
 	cfg.Lease = 6 * time.Second // a busy machine may hold up the handler for more than a second
 	s := mustOpen(t, serve(t).ClientURL(), cfg)
 	s.mustSet(t, "key", cfg.Lease*9/20)
-	consumer, err := s.wakeups.Consumer(t.Context(), consumerName)
+	consumer, err := s.link().wakeups.Consumer(t.Context(), consumerName)
 	require.NoError(t, err)
 	msg, err := consumer.Next()
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestFullWorkerHandsBack(t *testing.T) {
 	cfg.Lease = 6 * time.Second
 	s := mustOpen(t, serve(t).ClientURL(), cfg)
 	s.mustSet(t, "key", 0)
-	consumer, err := s.wakeups.Consumer(t.Context(), consumerName)
+	consumer, err := s.link().wakeups.Consumer(t.Context(), consumerName)
 	require.NoError(t, err)
 	msg, err := consumer.Next()
 	require.NoError(t, err)

@@ -37,7 +37,7 @@ func TestSetMeetsRemovedRecord(t *testing.T) {
 	other.cfg.Retain = time.Second
 	calls := other.mustWork(t, nil)
 	lost := false
-	s.js = lossy{s.js, func(subject string) error {
+	s.link().js = lossy{s.link().js, func(subject string) error {
 		if lost || strings.HasPrefix(subject, "$KV") {
 			return nil
 		}
@@ -59,12 +59,12 @@ func TestSetMeetsRemovedRecord(t *testing.T) {
 func TestCreateWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, serve(t).ClientURL(), quick())
-	inner := s.bucket
-	s.bucket = lossyBucket{inner, func() error { s.bucket = inner; return errors.New("the answer is lost") }}
+	inner := s.link().bucket
+	s.link().bucket = lossyBucket{inner, func() error { s.link().bucket = inner; return errors.New("the answer is lost") }}
 	created, err := s.Create(t.Context(), "key", time.Now().Add(time.Hour), nil)
 	require.NoError(t, err)
 	require.True(t, created)
-	require.Equal(t, inner, s.bucket)
+	require.Equal(t, inner, s.link().bucket)
 	created, err = s.Create(t.Context(), "key", time.Now().Add(time.Hour), nil)
 	require.NoError(t, err)
 	require.False(t, created)
@@ -108,7 +108,7 @@ func (s *Store) awaitRemoved(t *testing.T, key string) {
 func (s *Store) awaitNoWakeups(t *testing.T) {
 	t.Helper()
 	await(t, fmt.Sprint("no wake-up is left: ", s.Stats()), func() bool {
-		info, err := s.wakeups.Info(t.Context(), jetstream.WithSubjectFilter(s.subject("due", "*")))
+		info, err := s.link().wakeups.Info(t.Context(), jetstream.WithSubjectFilter(s.subject("due", "*")))
 		return err == nil && len(info.State.Subjects) == 0
 	})
 }

@@ -32,7 +32,7 @@ import (
 // pending deadline is moved, and one that ended begins again. If a handler runs for the key, it is not
 // interrupted, and it is called again for the new deadline.
 //
-// A key has letters, digits and any of "-/_=.". A payload may have three quarters of the max_payload of the servers,
+// A key has 1 to 1,024 letters, digits and any of "-/_=.". No dot is first, last, or beside another one. A payload may have three quarters of the max_payload of the servers,
 // less 10 kB, which is 770 kB by default. A deadline in the past is due at once. When Set returns nil, the
 // servers have stored the deadline. After any other error it may have been stored or not. It may be set again, but if
 // it has been handled meanwhile, it is then handled twice: see Create.
@@ -102,23 +102,27 @@ func (s *Store) Get(ctx context.Context, key string) (d Deadline, err error) {
 
 // try persists within the Timeout, and says in the error what was tried.
 func (s *Store) try(ctx context.Context, op, key string, attempt func(context.Context) error) error {
+	err := checkKey(key)
+	if err != nil {
+		return fmt.Errorf("deadlines: %s %s: %w", op, quote(key), err)
+	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.cfg.Timeout)
 		defer cancel()
 	}
-	err := persist(ctx, attempt)
+	err = persist(ctx, attempt)
 	if err == nil || errors.Is(err, ErrNotFound) {
 		return err
 	}
-	return fmt.Errorf("deadlines: %s %q: %w", op, key, err)
+	return fmt.Errorf("deadlines: %s %s: %w", op, quote(key), err)
 }
 
 // change replaces the record of a key by what next makes of it, if next agrees. A change whose answer was lost
 // is recognized by its op, or by its token if a worker has claimed the deadline since.
 func (s *Store) change(ctx context.Context, op, key string, at time.Time, next func(record) (record, bool)) (changed bool, err error) {
 	if y := at.UTC().Year(); y < 1 || y > 9999 {
-		return false, fmt.Errorf("deadlines: %s %q: the year %d is not from 1 to 9999", op, key, y)
+		return false, fmt.Errorf("deadlines: %s %s: the year %d is not from 1 to 9999", op, quote(key), y)
 	}
 	id := nuid.Next()
 	var tokens []string // of wake-ups; the last one is for a record with the revision prior
@@ -138,7 +142,7 @@ func (s *Store) change(ctx context.Context, op, key string, at time.Time, next f
 		}
 		r.Op, r.By, r.rev = id, s.by, old.rev
 		if r.Status == Pending {
-			if int64(base64.StdEncoding.EncodedLen(len(r.Payload))+headroom) > s.nc.MaxPayload() {
+			if int64(base64.StdEncoding.EncodedLen(len(r.Payload))+headroom) > s.link().nc.MaxPayload() {
 				return final{nats.ErrMaxPayload}
 			}
 			if len(tokens) == 0 || prior != old.rev || old.rev == 0 {
@@ -170,27 +174,27 @@ func (s *Store) wake(ctx context.Context, token string, w wakeup) error {
 		// jetstream.WithScheduleAt would drop the fraction of the second.
 		msg.Header.Set(jetstream.ScheduleHeader, "@at "+far.UTC().Format(time.RFC3339Nano))
 	}
-	_, err := s.js.PublishMsg(ctx, msg, opts...)
-	return permanent(err)
+	_, err := s.link().js.PublishMsg(ctx, msg, opts...)
+	return s.permanent(err)
 }
 
 // withdraw removes the schedule of a record that has been replaced. This only saves memory of the server: a worker
 // drops the wake-up of such a record. So an error does not matter, and a near one is left to the workers.
 func (s *Store) withdraw(ctx context.Context, old record) {
 	if old.Status == Pending && old.At.Add(-s.window()).After(s.clock.now()) {
-		s.wakeups.Purge(ctx, jetstream.WithPurgeSubject(s.subject("at", old.Token)))
+		s.link().wakeups.Purge(ctx, jetstream.WithPurgeSubject(s.subject("at", old.Token)))
 	}
 }
 
 // load reads the record of a key from the leader of the bucket. A leader that has just been replaced may return an
 // earlier revision. A compare-and-set then fails.
 func (s *Store) load(ctx context.Context, key string) (r record, err error) {
-	e, err := s.bucket.Get(ctx, key)
+	e, err := s.link().bucket.Get(ctx, key)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound): // also if it was deleted
 		return record{}, nil
 	case err != nil:
-		return record{}, permanent(err)
+		return record{}, s.permanent(err)
 	}
 	if r, err = parseRecord(e.Value()); err != nil {
 		return record{}, final{fmt.Errorf("revision %d is %w", e.Revision(), err)}
@@ -217,27 +221,27 @@ func (s *Store) save(ctx context.Context, key string, r record) (record, error) 
 		if ttl > 0 {
 			opts = append(opts, jetstream.KeyTTL(ttl))
 		}
-		r.rev, err = s.bucket.Create(ctx, key, r.encode(), opts...)
+		r.rev, err = s.link().bucket.Create(ctx, key, r.encode(), opts...)
 	case ttl == 0:
-		r.rev, err = s.bucket.Update(ctx, key, r.encode(), r.rev)
+		r.rev, err = s.link().bucket.Update(ctx, key, r.encode(), r.rev)
 	default: // KeyValue.Update has no option for a time to live
 		msg := &nats.Msg{Subject: "$KV." + s.cfg.Name + "." + key, Data: r.encode(), Header: nats.Header{}}
 		msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 		var ack *jetstream.PubAck
-		ack, err = s.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(r.rev), jetstream.WithMsgTTL(ttl))
+		ack, err = s.link().js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(r.rev), jetstream.WithMsgTTL(ttl))
 		if err == nil {
 			r.rev = ack.Sequence
 		}
 	}
-	return r, permanent(err)
+	return r, s.permanent(err)
 }
 
 // voidTTL is how long a key stays void. It is longer than any Set waits between its wake-up and its record.
 const voidTTL = time.Hour
 
 // permanent marks errors that another attempt would not mend.
-func permanent(err error) error {
-	if errors.Is(err, jetstream.ErrInvalidKey) || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrConnectionClosed) {
+func (s *Store) permanent(err error) error {
+	if errors.Is(err, jetstream.ErrInvalidKey) || errors.Is(err, nats.ErrMaxPayload) || s.gone(err) {
 		return final{err}
 	}
 	return err

@@ -153,7 +153,7 @@ func TestWakeupWithoutRecord(t *testing.T) {
 	}
 	c := s.mustWork(t, nil)
 	await(t, "the worker drops the wake-ups", func() bool {
-		r, err := Check(ctx, s.nc, s.cfg.Name)
+		r, err := Check(ctx, s.link().nc, s.cfg.Name)
 		return err == nil && r.Wakeups == 1
 	})
 	require.Empty(t, c.calls)
@@ -230,7 +230,7 @@ func TestRetain(t *testing.T) {
 		return handled == ErrNotFound && canceled == ErrNotFound
 	})
 	await(t, "only one revision is left", func() bool {
-		info, err := s.records.Info(t.Context())
+		info, err := s.link().records.Info(t.Context())
 		return err == nil && info.State.Msgs == 1
 	})
 	require.Equal(t, Pending, s.mustGet(t, "again").Status, "it was set again before its time was over")

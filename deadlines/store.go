@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,15 +120,12 @@ func Connect(urls string, options ...nats.Option) (*nats.Conn, error) {
 
 // A Store is a set of deadlines on the servers. Any number of goroutines, processes and machines may use it.
 type Store struct {
-	cfg      Config // with its defaults, and the lease of the store
-	by       string // names this process in records
-	nc       *nats.Conn
-	js       jetstream.JetStream
-	bucket   jetstream.KeyValue
-	records  jetstream.Stream // of the bucket
-	wakeups  jetstream.Stream
-	id       string       // names this process on the servers
-	working  atomic.Int64 // calls of Work
+	cfg      Config               // with its defaults, and the lease of the store
+	by       string               // names this process in records
+	id       string               // names this process on the servers
+	linked   atomic.Pointer[link] // to the servers, after Open
+	working  atomic.Int64         // calls of Work
+	log      *slog.Logger         // with the name of the store
 	clock    clock
 	health   health
 	counts   counts
@@ -143,23 +141,26 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc)
-	if err != nil {
+	l := &link{nc: nc}
+	if l.js, err = jetstream.New(nc); err != nil {
 		return nil, fmt.Errorf("deadlines: %w", err)
 	}
 	host, _ := os.Hostname()
 	id := nuid.Next()
-	s := &Store{cfg: cfg, id: id, by: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), id[len(id)-6:]), nc: nc, js: js}
+	s := &Store{cfg: cfg, id: id, by: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), id[len(id)-6:])}
+	s.linked.Store(l)
+	s.log = cfg.Logger.With("store", cfg.Name)
+	s.health.log = s.log
 	s.clock.wall = time.Now
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	if err := persist(ctx, s.setUp); err != nil {
+	if err := persist(ctx, func(ctx context.Context) error { return s.setUp(ctx, l) }); err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("deadlines: open %q: %w", cfg.Name, err)
 	}
 	if nc.Opts.MaxReconnect >= 0 {
-		cfg.Logger.Warn("deadlines: the connection will be given up when the servers are away for long; see Connect",
+		s.log.Warn("deadlines: the connection will be given up when the servers are away for long; see Connect",
 			"attempts", nc.Opts.MaxReconnect)
 	}
 	s.watch()
@@ -173,43 +174,51 @@ func (s *Store) Config() Config { return s.cfg }
 func (s *Store) Close() {
 	s.cancel()
 	s.watchers.Wait()
+	s.release()
 }
 
 // setUp finds or makes the bucket, the stream of wake-ups and its consumer, verifies them, and reads the server's
 // clock.
-func (s *Store) setUp(ctx context.Context) (err error) {
-	s.records, err = s.js.Stream(ctx, "KV_"+s.cfg.Name)
+func (s *Store) setUp(ctx context.Context, l *link) (err error) {
+	l.records, err = l.js.Stream(ctx, "KV_"+s.cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		s.records, err = s.makeBucket(ctx)
+		l.records, err = s.makeBucket(ctx, l)
 	}
 	if err != nil {
 		return err
 	}
-	bucket := s.records.CachedInfo().Config
-	if err := s.verify(bucket); err != nil {
+	bucket := l.records.CachedInfo().Config
+	if err := s.verify(bucket, l.nc.ConnectedClusterName()); err != nil {
 		return final{err}
 	}
 	if bucket.AllowDirect {
 		// Only the leader is to answer reads. A replica that is behind would not know of a Set that has returned.
 		bucket.AllowDirect = false
-		if s.records, err = s.js.UpdateStream(ctx, bucket); err != nil {
+		if l.records, err = l.js.UpdateStream(ctx, bucket); err != nil {
 			return err
 		}
 	}
-	if s.bucket, err = s.js.KeyValue(ctx, s.cfg.Name); err != nil {
+	if l.bucket, err = l.js.KeyValue(ctx, s.cfg.Name); err != nil {
 		return err
 	}
-	s.wakeups, err = s.js.Stream(ctx, s.cfg.Name+"-wakeups")
+	l.wakeups, err = l.js.Stream(ctx, s.cfg.Name+"-wakeups")
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		s.wakeups, err = s.makeWakeups(ctx)
+		l.wakeups, err = s.makeWakeups(ctx, l)
 	}
 	if err != nil {
 		return err
 	}
-	if n := s.wakeups.CachedInfo().Config.Replicas; n != bucket.Replicas {
+	wakeups := l.wakeups.CachedInfo().Config
+	if n := wakeups.Replicas; n != bucket.Replicas {
 		return final{fmt.Errorf("%w: the bucket has %d replicas, and the wake-ups have %d", ErrMismatch, bucket.Replicas, n)}
 	}
-	consumer, err := s.wakeups.Consumer(ctx, consumerName)
+	if !slices.Contains(wakeups.Subjects, s.subject("aside", "*")) { // an earlier version made it
+		wakeups.Subjects = s.subjects()
+		if l.wakeups, err = l.js.UpdateStream(ctx, wakeups); err != nil {
+			return err
+		}
+	}
+	consumer, err := l.wakeups.Consumer(ctx, consumerName)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		consumer, err = s.makeConsumer(ctx)
 	}
@@ -222,18 +231,18 @@ func (s *Store) setUp(ctx context.Context) (err error) {
 	return s.readClock(ctx)
 }
 
-func (s *Store) makeBucket(ctx context.Context) (jetstream.Stream, error) {
+func (s *Store) makeBucket(ctx context.Context, l *link) (jetstream.Stream, error) {
 	lease, replicas := s.cfg.Lease, s.cfg.Replicas
 	if lease == 0 {
 		lease = 5 * time.Second
 	}
 	if replicas == 0 {
 		replicas = 1
-		if s.nc.ConnectedClusterName() != "" {
+		if l.nc.ConnectedClusterName() != "" {
 			replicas = 3
 		}
 	}
-	_, err := s.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+	_, err := l.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: s.cfg.Name, Description: "deadlines", History: history, Storage: jetstream.FileStorage,
 		Replicas: replicas, LimitMarkerTTL: markerTTL, Metadata: map[string]string{leaseKey: lease.String()},
 	})
@@ -243,14 +252,14 @@ func (s *Store) makeBucket(ctx context.Context) (jetstream.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.js.Stream(ctx, "KV_"+s.cfg.Name)
+	return l.js.Stream(ctx, "KV_"+s.cfg.Name)
 }
 
-func (s *Store) makeWakeups(ctx context.Context) (jetstream.Stream, error) {
-	return s.js.CreateStream(ctx, jetstream.StreamConfig{
+func (s *Store) makeWakeups(ctx context.Context, l *link) (jetstream.Stream, error) {
+	return l.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name:              s.cfg.Name + "-wakeups",
 		Description:       "wake-ups for the deadlines of the bucket " + s.cfg.Name,
-		Subjects:          []string{s.subject("at", "*"), s.subject("due", "*"), s.subject("probe", "*")},
+		Subjects:          s.subjects(),
 		MaxMsgsPerSubject: 1,
 		Retention:         jetstream.WorkQueuePolicy, // an acknowledged message is gone
 		Storage:           jetstream.FileStorage,
@@ -260,8 +269,14 @@ func (s *Store) makeWakeups(ctx context.Context) (jetstream.Stream, error) {
 	})
 }
 
+// subjects returns the subjects of wake-ups: scheduled, for the workers, set aside because no worker can handle them,
+// and of those messages that only probe the stream.
+func (s *Store) subjects() []string {
+	return []string{s.subject("at", "*"), s.subject("due", "*"), s.subject("aside", "*"), s.subject("probe", "*")}
+}
+
 func (s *Store) makeConsumer(ctx context.Context) (jetstream.Consumer, error) {
-	return s.wakeups.CreateConsumer(ctx, jetstream.ConsumerConfig{
+	return s.link().wakeups.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable:       consumerName,
 		FilterSubject: s.subject("due", "*"),
 		AckPolicy:     jetstream.AckExplicitPolicy,
@@ -272,9 +287,9 @@ func (s *Store) makeConsumer(ctx context.Context) (jetstream.Consumer, error) {
 }
 
 // verify compares the settings of the bucket with the Config, and takes the lease and the replicas from the bucket.
-func (s *Store) verify(bucket jetstream.StreamConfig) error {
+// cluster is the name of the cluster, or "" for a single server.
+func (s *Store) verify(bucket jetstream.StreamConfig, cluster string) error {
 	lease, err := time.ParseDuration(bucket.Metadata[leaseKey])
-	cluster := s.nc.ConnectedClusterName()
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: the bucket was made by another program, because its metadata has no %s", ErrMismatch, leaseKey)

@@ -55,24 +55,24 @@ func TestMismatch(t *testing.T) {
 		"was made by another program": {Name: "other"},
 	} {
 		if cfg.Name != "" {
-			_, err := first.js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: cfg.Name})
+			_, err := first.link().js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: cfg.Name})
 			require.NoError(t, err)
 		}
-		_, err := Open(t.Context(), first.nc, cfg)
+		_, err := Open(t.Context(), first.link().nc, cfg)
 		require.ErrorIs(t, err, ErrMismatch)
 		require.ErrorContains(t, err, want)
 	}
 
 	// An operator changes the lease: in the metadata, and by a new consumer.
-	config := first.records.CachedInfo().Config
+	config := first.link().records.CachedInfo().Config
 	config.Metadata[leaseKey] = "4s"
-	_, err := first.js.UpdateStream(t.Context(), config)
+	_, err := first.link().js.UpdateStream(t.Context(), config)
 	require.NoError(t, err)
-	_, err = Open(t.Context(), first.nc, Config{})
+	_, err = Open(t.Context(), first.link().nc, Config{})
 	require.ErrorIs(t, err, ErrMismatch)
 	require.ErrorContains(t, err, "its lease is 4s, but the consumer waits for 2s")
-	require.NoError(t, first.wakeups.DeleteConsumer(t.Context(), consumerName))
-	require.Equal(t, 4*time.Second, mustOpen(t, first.nc.ConnectedUrl(), Config{}).cfg.Lease)
+	require.NoError(t, first.link().wakeups.DeleteConsumer(t.Context(), consumerName))
+	require.Equal(t, 4*time.Second, mustOpen(t, first.link().nc.ConnectedUrl(), Config{}).cfg.Lease)
 }
 
 // On a cluster the store has three replicas. One replica is refused unless it is asked for.
@@ -82,20 +82,20 @@ func TestReplicas(t *testing.T) {
 	cfg := quick()
 	safe := mustOpen(t, urls, cfg)
 	require.Equal(t, 3, safe.cfg.Replicas)
-	for _, stream := range []jetstream.Stream{safe.records, safe.wakeups} {
+	for _, stream := range []jetstream.Stream{safe.link().records, safe.link().wakeups} {
 		require.Equal(t, 3, stream.CachedInfo().Config.Replicas)
 	}
 	cfg.Name, cfg.Replicas = "one", 1
 	mustOpen(t, urls, cfg)
 	cfg.Replicas = 0
-	_, err := Open(t.Context(), safe.nc, cfg)
+	_, err := Open(t.Context(), safe.link().nc, cfg)
 	require.ErrorIs(t, err, ErrMismatch)
 	require.ErrorContains(t, err, "the loss of one server loses deadlines")
 
 	cfg.Name, cfg.Replicas = "five", 5
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err = Open(ctx, safe.nc, cfg)
+	_, err = Open(ctx, safe.link().nc, cfg)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, "5 replicas need as many servers with JetStream")
 }

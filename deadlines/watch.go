@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -35,8 +34,8 @@ type Stats struct {
 
 // counts are the figures that the store itself counts.
 type counts struct {
-	held, running, overdue, undelivered, delivered                         atomic.Int64
-	set, moved, canceled, handled, failures, redelivered, retried, invalid atomic.Uint64
+	held, running, overdue, undelivered, delivered                atomic.Int64
+	set, moved, canceled, handled, failures, redelivered, retried atomic.Uint64
 }
 
 // Stats returns the figures of the store. It sends no request.
@@ -72,39 +71,9 @@ func (s *Store) Figures(yield func(name, help string, counter bool, value float6
 	counter("retried", st.Retried, "Requests of workers that failed and were repeated.")
 }
 
-// watch starts the goroutines that run until Close: one reads the server's clock, and one logs what happens to
-// the connection.
+// watch starts the goroutines that run until Close: one reads the server's clock, and one follows the connection.
 func (s *Store) watch() {
-	log := s.cfg.Logger.With("store", s.cfg.Name)
-	s.health.log = log
-	old := s.nc.ErrorHandler()
-	s.nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
-		if s.ctx.Err() == nil {
-			log.Warn("deadlines: error of the connection", "err", err)
-		}
-		if old != nil {
-			old(nc, sub, err)
-		}
-	})
-	changes := s.nc.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.CLOSED)
-	s.watchers.Go(func() {
-		defer s.nc.RemoveStatusListener(changes)
-		for {
-			select {
-			case status := <-changes:
-				switch status {
-				case nats.CONNECTED:
-					log.Info("deadlines: connected again", "url", s.nc.ConnectedUrlRedacted())
-				case nats.CLOSED:
-					log.Error("deadlines: the connection is closed", "err", s.nc.LastError())
-				default:
-					log.Warn("deadlines: disconnected", "err", s.nc.LastError())
-				}
-			case <-s.ctx.Done():
-				return
-			}
-		}
-	})
+	s.watchLink()
 	s.watchers.Go(func() {
 		tick := time.NewTicker(s.cfg.Lease / 3)
 		defer tick.Stop()
@@ -129,10 +98,10 @@ func (s *Store) watch() {
 			s.health.report(err)
 			was := off
 			if off = s.clockOff(); off && !was {
-				log.Error("deadlines: the clocks differ by more than a lease, so the workers here have stopped acting",
+				s.log.Error("deadlines: the clocks differ by more than a lease, so the workers here have stopped acting",
 					"ahead", s.clock.skew(), "lease", s.cfg.Lease)
 			} else if was && !off {
-				log.Info("deadlines: the clocks agree again, and the workers act")
+				s.log.Info("deadlines: the clocks agree again, and the workers act")
 			}
 		}
 	})
@@ -141,13 +110,14 @@ func (s *Store) watch() {
 // readClock asks the leaders of the two streams for the time and the backlog. The leader of the bucket stamps the
 // records, so its clock counts.
 func (s *Store) readClock(ctx context.Context) error {
+	l := s.link()
 	sent := time.Now()
-	info, err := s.records.Info(ctx)
+	info, err := l.records.Info(ctx)
 	if err != nil {
 		return err
 	}
 	s.clock.set(info.TimeStamp, sent, time.Now())
-	consumer, err := s.wakeups.Consumer(ctx, consumerName)
+	consumer, err := l.wakeups.Consumer(ctx, consumerName)
 	if err != nil {
 		return err
 	}
@@ -159,7 +129,7 @@ func (s *Store) readClock(ctx context.Context) error {
 // probe stores a message that nobody reads. If the disk is full, schedules do not become messages, and a worker
 // that waits for them would not notice.
 func (s *Store) probe(ctx context.Context) error {
-	_, err := s.js.Publish(ctx, s.subject("probe", s.id), nil, jetstream.WithMsgTTL(time.Minute))
+	_, err := s.link().js.Publish(ctx, s.subject("probe", s.id), nil, jetstream.WithMsgTTL(time.Minute))
 	return err
 }
 
@@ -169,7 +139,7 @@ func (s *Store) probe(ctx context.Context) error {
 func (s *Store) rearm() {
 	var n int
 	err := persist(s.ctx, func(ctx context.Context) error {
-		info, err := s.wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("at", "*")))
+		info, err := s.link().wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("at", "*")))
 		if err != nil {
 			return err
 		}
@@ -187,12 +157,12 @@ func (s *Store) rearm() {
 		return nil
 	})
 	if n > 0 || err != nil {
-		s.cfg.Logger.Info("deadlines: schedules that came while the store was full are delivered", "store", s.cfg.Name, "n", n, "err", err)
+		s.log.Info("deadlines: schedules that came while the store was full are delivered", "n", n, "err", err)
 	}
 }
 
 func (s *Store) rearmOne(ctx context.Context, subject string) (bool, error) {
-	msg, err := s.wakeups.GetLastMsgForSubject(ctx, subject)
+	msg, err := s.link().wakeups.GetLastMsgForSubject(ctx, subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return false, nil
 	}
@@ -204,8 +174,8 @@ func (s *Store) rearmOne(ctx context.Context, subject string) (bool, error) {
 		return false, nil
 	}
 	due := s.subject("due", subject[strings.LastIndexByte(subject, '.')+1:])
-	if _, err = s.js.Publish(ctx, due, msg.Data); err == nil {
-		err = s.wakeups.Purge(ctx, jetstream.WithPurgeSubject(subject))
+	if _, err = s.link().js.Publish(ctx, due, msg.Data); err == nil {
+		err = s.link().wakeups.Purge(ctx, jetstream.WithPurgeSubject(subject))
 	}
 	return err == nil, err
 }

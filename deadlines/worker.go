@@ -45,7 +45,7 @@ type worker struct {
 
 // Work calls the handler for deadlines until ctx is done. Any number of processes may call it, and each deadline
 // goes to one of them. Before it returns, it waits for its handlers, and hands the other deadlines back to the
-// servers. It returns an error if it cannot begin, or if the connection was closed.
+// servers. It returns an error if it cannot begin, or if the program has closed the connection.
 func (s *Store) Work(ctx context.Context, handle Handler) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -60,7 +60,10 @@ func (s *Store) Work(ctx context.Context, handle Handler) error {
 		return fmt.Errorf("deadlines: work: %w", err)
 	}
 	s.working.Add(1)
-	defer s.working.Add(-1)
+	defer func() {
+		s.working.Add(-1)
+		s.release()
+	}()
 	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w.last = last
 	defer cancel()
@@ -68,7 +71,7 @@ func (s *Store) Work(ctx context.Context, handle Handler) error {
 
 	var closed error
 	for ctx.Err() == nil {
-		if err := w.pull(); errors.Is(err, nats.ErrConnectionClosed) {
+		if err := w.pull(); s.gone(err) {
 			closed = fmt.Errorf("deadlines: work: %w", err)
 			stop()
 		} else if err != nil && ctx.Err() == nil {
@@ -85,7 +88,7 @@ func (s *Store) Work(ctx context.Context, handle Handler) error {
 		timeout.Task().(*held).giveBack(0)
 	}
 	w.signs.Stop()
-	s.nc.FlushTimeout(requestLimit) // if that fails, the server waits for the lease
+	s.link().nc.FlushTimeout(requestLimit) // if that fails, the server waits for the lease
 	return closed
 }
 
@@ -96,9 +99,9 @@ func (w *worker) pull() error {
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, requestLimit)
 	defer cancel()
-	consumer, err := w.wakeups.Consumer(ctx, consumerName)
+	consumer, err := w.link().wakeups.Consumer(ctx, consumerName)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) { // someone has deleted it; the messages are still there
-		w.cfg.Logger.Warn("deadlines: the consumer is gone, and is made again", "store", w.cfg.Name)
+		w.log.Warn("deadlines: the consumer is gone, and is made again")
 		consumer, err = w.makeConsumer(ctx)
 	}
 	if err != nil {
@@ -141,9 +144,7 @@ func (w *worker) pull() error {
 func (w *worker) take(msg jetstream.Msg, since time.Time) {
 	h, err := w.parse(msg, since)
 	if err != nil {
-		w.counts.invalid.Add(1)
-		w.cfg.Logger.Error("deadlines: a message that is not a wake-up is removed", "subject", msg.Subject(), "err", err)
-		msg.TermWithReason(err.Error()) // another delivery would fail too
+		w.setAside(msg, since, err)
 		return
 	}
 	if h.delivery > 1 {
@@ -196,10 +197,37 @@ func (w *worker) parse(msg jetstream.Msg, since time.Time) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &held{w: w, msg: msg, delivery: meta.NumDelivered, taken: time.Now(), signed: since}
-	h.token = msg.Subject()[strings.LastIndexByte(msg.Subject(), '.')+1:]
+	h := &held{w: w, msg: msg, delivery: meta.NumDelivered, token: tokenOf(msg.Subject()), taken: time.Now(), signed: since}
 	if h.wakeup, err = parseWakeup(msg.Data()); err != nil {
 		return nil, err
 	}
 	return h, nil
 }
+
+// setAside keeps a message that no worker can handle under a subject that no worker gets. Check reports it.
+func (w *worker) setAside(msg jetstream.Msg, since time.Time, because error) {
+	token := tokenOf(msg.Subject())
+	copied := &nats.Msg{
+		Subject: w.subject("aside", token), Header: nats.Header{reasonHeader: {because.Error()}},
+		Data: msg.Data()[:min(len(msg.Data()), headroom)],
+	}
+	ctx, cancel := context.WithTimeout(w.last, requestLimit)
+	defer cancel()
+	stored, err := w.link().js.PublishMsg(ctx, copied, jetstream.WithMsgID("aside-"+token))
+	if err != nil {
+		w.health.report(err)
+		w.counts.retried.Add(1)
+		w.giveBack(msg, since, w.cfg.Lease)
+		return
+	}
+	if !stored.Duplicate { // another worker, or this one, has logged it
+		w.log.Error("deadlines: a wake-up that no worker can handle is set aside", "subject", copied.Subject, "because", because)
+	}
+	msg.Ack()
+}
+
+// reasonHeader is the header of a message that is set aside. It says why.
+const reasonHeader = "Hashedwheel-Reason"
+
+// tokenOf returns the last part of the subject of a wake-up.
+func tokenOf(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }

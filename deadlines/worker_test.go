@@ -201,7 +201,7 @@ func TestDeadWorker(t *testing.T) {
 	}()
 	a.mustSet(t, "running", 0)
 	<-begun
-	a.nc.Close() // nothing more is sent
+	a.link().nc.Close() // nothing more is sent
 	second := b.mustWork(t, nil)
 	b.awaitStatus(t, "running", Handled)
 	require.Equal(t, 2, second.of("running")[0].Attempts)
@@ -334,7 +334,7 @@ func TestConsumerDeleted(t *testing.T) {
 	c := s.mustWork(t, nil)
 	at := s.mustSet(t, "held", 400*time.Millisecond)
 	await(t, "it is held", func() bool { return s.Stats().Held == 1 })
-	require.NoError(t, s.wakeups.DeleteConsumer(t.Context(), consumerName))
+	require.NoError(t, s.link().wakeups.DeleteConsumer(t.Context(), consumerName))
 	s.mustSet(t, "next", 0)
 	s.awaitStatus(t, "held", Handled)
 	s.awaitStatus(t, "next", Handled)
@@ -379,4 +379,44 @@ func TestBackoff(t *testing.T) {
 		}
 		require.InEpsilon(t, mean, sum/1000, 0.1)
 	}
+}
+
+// Wake-ups that no worker can handle, as an earlier version stored for a key that is too long, or another program, are
+// set aside. Workers go on, and Check reports each.
+func TestSetAside(t *testing.T) {
+	t.Parallel()
+	var l log
+	cfg := quick()
+	cfg.Logger = l.logger()
+	s := mustOpen(t, serve(t).ClientURL(), cfg)
+	ctx := t.Context()
+	long := strings.Repeat("k", 4096)
+	require.NoError(t, s.wake(ctx, "long", wakeup{Key: long, At: time.Now()}))
+	require.NoError(t, s.wake(ctx, "later", wakeup{Key: long, At: time.Now().Add(time.Second)}))
+	require.NoError(t, s.wake(ctx, "wild", wakeup{Key: "a.*", At: time.Now()}))
+	_, err := s.link().js.Publish(ctx, s.subject("due", "other"), []byte(strings.Repeat("x", 1<<20)))
+	require.NoError(t, err)
+	s.mustWork(t, nil)
+	s.mustWork(t, nil)
+	s.mustSet(t, "key", 0)
+	s.awaitStatus(t, "key", Handled)
+	var r *Report
+	await(t, "all are set aside", func() bool {
+		r, err = Check(ctx, s.link().nc, s.cfg.Name)
+		require.NoError(t, err)
+		return r.Aside == 4 && r.Wakeups == 0
+	})
+	require.Equal(t, 4, r.Faults)
+	faults := strings.Join(r.FirstFaults, "\n")
+	require.Contains(t, faults, `the wake-up long is set aside: key "kkkk`)
+	require.Contains(t, faults, `... (4096 bytes): nats: invalid key`)
+	require.Contains(t, faults, `the wake-up wild is set aside: key "a.*"`)
+	require.Contains(t, faults, `the wake-up other is set aside: not a wake-up: "xxx`)
+	require.Less(t, len(faults), 2000)
+	require.Equal(t, 4, strings.Count(l.String(), "is set aside"))
+	require.True(t, s.link().nc.IsConnected())
+	require.Zero(t, s.link().nc.Stats().Reconnects)
+	repaired, err := s.Repair(ctx, r)
+	require.NoError(t, err)
+	require.Zero(t, repaired)
 }

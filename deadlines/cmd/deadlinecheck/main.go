@@ -31,7 +31,7 @@ func main() {
 		os.Exit(2)
 	}
 	fmt.Printf("keys %d: pending %d, running %d, handled %d, canceled %d\n", r.Keys, r.Pending, r.Running, r.Handled, r.Canceled)
-	fmt.Printf("revisions %d, wake-ups %d\n", r.Revisions, r.Wakeups)
+	fmt.Printf("revisions %d, wake-ups %d, set aside %d\n", r.Revisions, r.Wakeups, r.Aside)
 	fmt.Printf("overdue %d, by up to %v\n", r.Overdue, r.MostOverdue.Round(time.Millisecond))
 	fmt.Printf("faults %d\n", r.Faults)
 	for _, f := range r.FirstFaults {
