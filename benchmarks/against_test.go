@@ -61,7 +61,7 @@ func TestComparison(t *testing.T) {
 	r.Commit, r.Against = "new", "old"
 	runs := func(walls ...float64) (runs []outcome) {
 		for _, wall := range walls {
-			runs = append(runs, outcome{Metrics: map[string]float64{"wall": wall, "floors": wall / 10}})
+			runs = append(runs, outcome{Metrics: map[string]float64{"wall": wall, "floors": wall}})
 		}
 		return runs
 	}

@@ -62,7 +62,7 @@ func runCell(spec string) {
 	go b.watch()
 	b.timer = p.make(options{tick: p.tick(w), horizon: w.horizon(), maxPending: w.maxPending})
 	b.doing("start")
-	memory := b.beside()
+	memory := beside(w.heap)
 	w.run(b)
 	runtime.KeepAlive(memory)
 	b.end(false)

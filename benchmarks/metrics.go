@@ -7,6 +7,17 @@ var (
 	lateMetrics = []metric{{"p99", "ms", false}, {"min", "ms", false}, {"p50", "ms", false}, {"max", "ms", false}}
 )
 
+// floorMetrics are the results of floorMetric, with the parts of a new timeout.
+func floorMetrics() (all []metric) {
+	for _, name := range []string{"new", "large-new", "kept", "kept-deadline", "reset", "reset-deadline"} {
+		all = append(all, metric{name, "ns", false}, metric{name + "-parallel", "ns", false})
+	}
+	for _, name := range []string{"fire", "allocation", "clock", "atomics"} {
+		all = append(all, metric{name, "ns", false})
+	}
+	return all
+}
+
 const reuseAbout = "each for 10 s; hashedwheel and time arm a new timeout each time"
 
 var pooledMetrics = []metric{

@@ -50,14 +50,15 @@ const wheelSize = 512
 
 // A peer is one of the timers that are compared.
 type peer struct {
-	name    string
-	module  string // import path of its module, for the version; empty for a design and package time
-	about   string
-	cancels bool // a timeout can be canceled
-	tells   bool // Cancel's result can be relied on
-	stops   bool // nothing fires after Stop
-	limits  bool // it can limit the number of pending timeouts
-	rearms  bool // a timeout can be armed again after it has ended
+	name      string
+	module    string // import path of its module, for the version; empty for a design and package time
+	about     string
+	cancels   bool // a timeout can be canceled
+	tells     bool // Cancel's result can be relied on
+	stops     bool // nothing fires after Stop
+	limits    bool // it can limit the number of pending timeouts
+	deadlines bool // it is reset to deadlines that its caller has computed; it is a deadliner
+	rearms    bool // a timeout can be armed again after it has ended
 
 	fixedTick time.Duration // the only tick that it can have; 0 for any
 	million   bool          // takes part only in workloads with million set
@@ -81,7 +82,7 @@ var peers = []peer{
 	{
 		name: "hashedwheel, deadline", module: "github.com/hashedwheel/hashedwheel",
 		about:   "the same with ResetAt",
-		cancels: true, tells: true, stops: true, limits: true, rearms: true, kept: true, make: newHashedwheelDeadline,
+		cancels: true, tells: true, stops: true, limits: true, rearms: true, deadlines: true, kept: true, make: newHashedwheelDeadline,
 	},
 	{
 		name: "hashedwheel, 3 levels", module: "github.com/hashedwheel/hashedwheel",

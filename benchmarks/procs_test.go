@@ -50,7 +50,7 @@ func TestProcs(t *testing.T) {
 		if c == nil || c.verdict() != want {
 			t.Errorf("%d processors: %+v, want %q", procs, c, want)
 		}
-		if f := r.find("floor", "floor", procs); f == nil || f.Metrics["parallel"].Median <= 0 {
+		if f := r.find("floor", "floor", procs); f == nil || f.Metrics["new-parallel"].Median <= 0 {
 			t.Errorf("%d processors: floor %+v", procs, f)
 		}
 	}
@@ -72,11 +72,11 @@ func TestProcsAreLabeled(t *testing.T) {
 	for procs, wall := range map[int]float64{1: 20, 4: 60} {
 		for _, c := range []*cell{{Workload: "floor", Peer: "floor"}, {Workload: "schedule", Peer: "hashedwheel"}} {
 			c.Procs = procs
-			c.Runs = []outcome{{Metrics: map[string]float64{"wall": wall, "serial": 10}}}
+			c.Runs = []outcome{{Metrics: map[string]float64{"wall": wall, "large-new": 10}}}
 			r.Cells = append(r.Cells, c)
 		}
 	}
-	r.find("floor", "floor", 4).Runs[0].Metrics["serial"] = 15
+	r.find("floor", "floor", 4).Runs[0].Metrics["large-new"] = 15
 	r.find("schedule", "hashedwheel", 4).Runs[0].Fault = "lost 1 of 2"
 	r.summarize()
 	dir := t.TempDir()

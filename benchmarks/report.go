@@ -47,6 +47,9 @@ func (c *cell) verdict() string {
 	if c.Faulty > 0 && len(c.Runs) > 1 {
 		return fmt.Sprintf("%s (in %d of %d runs)", c.Fault, c.Faulty, len(c.Runs))
 	}
+	if c.belowFloor() {
+		return "below its floor, so the floor is none"
+	}
 	return c.Fault
 }
 
@@ -171,11 +174,18 @@ func (r *result) bars(w *workload, procs int) (bars []bar) {
 	return bars
 }
 
-// ownFaults returns an error if this library has a fault in any cell. Other peers may have faults.
+// belowFloor reports whether the cell needs less than its floor, so that the floor is none.
+func (c *cell) belowFloor() bool {
+	f, ok := c.Metrics["floors"]
+	return ok && f.Median < 1 && c.Fault == ""
+}
+
+// ownFaults returns an error if this library has a fault in any cell, or if a floor is none. Other peers may have
+// faults.
 func (r *result) ownFaults() error {
 	var faults []error
 	for _, c := range r.Cells {
-		if c.ours() && c.Fault != "" {
+		if c.belowFloor() || c.ours() && c.Fault != "" {
 			faults = append(faults, fmt.Errorf("%s: %s", c.label(), c.verdict()))
 		}
 	}

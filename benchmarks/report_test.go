@@ -14,7 +14,7 @@ func example() *result {
 	r := newResult(true, 2)
 	r.Cells = []*cell{
 		{Workload: "floor", Peer: "floor", Runs: []outcome{
-			{Metrics: map[string]float64{"serial": 40}}, {Metrics: map[string]float64{"serial": 60}},
+			{Metrics: map[string]float64{"large-new": 40}}, {Metrics: map[string]float64{"large-new": 60}},
 		}},
 		{Workload: "schedule", Peer: "hashedwheel", TickMS: 100, Runs: []outcome{
 			{Metrics: map[string]float64{"wall": 100}}, {Metrics: map[string]float64{"wall": 150}},
@@ -34,7 +34,7 @@ func TestSummarize(t *testing.T) {
 	if got, want := c.Metrics["wall"], (stat{125, 100, 150}); got != want {
 		t.Errorf("wall %v, want %v", got, want)
 	}
-	if got, want := c.Metrics["floors"], (stat{2.5, 2, 3}); got != want {
+	if got, want := c.Metrics["floors"], (stat{3.125, 2.5, 3.75}); got != want {
 		t.Errorf("multiple of the floor %v, want %v", got, want)
 	}
 	if got, want := r.find("schedule", "gost", 0).verdict(), "lost 1 <of> 2 (in 1 of 2 runs)"; got != want {
@@ -52,6 +52,50 @@ func TestOwnFaults(t *testing.T) {
 	r.summarize()
 	if err := r.ownFaults(); err == nil || !strings.Contains(err.Error(), "lost 1 of 2") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A cell below its floor shows that the floor is none, and that is an error of the program. The least run of the floor
+// counts. A cell with a fault may have done less.
+func TestBelowFloor(t *testing.T) {
+	r := example()
+	for i := range r.find("schedule", "hashedwheel", 0).Runs {
+		r.find("schedule", "hashedwheel", 0).Runs[i].Metrics["wall"] = 39
+	}
+	r.find("schedule", "gost", 0).Runs[0].Metrics["wall"] = 10
+	r.summarize()
+	want := "schedule, hashedwheel: below its floor, so the floor is none"
+	if err := r.ownFaults(); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	var tables strings.Builder
+	r.writeTables(&tables)
+	if want := "| 0.975 (0.975 to 0.975) | below its floor, so the floor is none |"; !strings.Contains(tables.String(), want) {
+		t.Errorf("no %s in\n%s", want, &tables)
+	}
+	for i := range r.find("schedule", "hashedwheel", 0).Runs {
+		r.find("schedule", "hashedwheel", 0).Runs[i].Metrics["wall"] = 41
+	}
+	r.summarize()
+	if err := r.ownFaults(); err != nil {
+		t.Errorf("error %v above the floor", err)
+	}
+}
+
+// Each cell that has a floor finds it among the figures of the floor.
+func TestFloorsAreMeasured(t *testing.T) {
+	out := testFigures(t, workloads[0], floorPeer.name)
+	for _, w := range workloads {
+		for _, p := range w.peers() {
+			if metric := w.floorMetric(p); !w.floor && !(out.Metrics[metric] > 0) {
+				t.Errorf("%s/%s: no floor %q", w.name, p.name, metric)
+			}
+		}
+	}
+	for _, name := range []string{"", "-parallel"} {
+		if out.Metrics["large-new"+name] > out.Metrics["new"+name] {
+			t.Errorf("the floor of any heap is above that of a small one: %v", out.Metrics)
+		}
 	}
 }
 
@@ -73,7 +117,7 @@ func TestWriteAndRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| hashedwheel | 100 ms | 125 (100 to 150) | 2.50 (2.00 to 3.00) |",
+		"| hashedwheel | 100 ms | 125 (100 to 150) | 3.12 (2.50 to 3.75) |",
 		"lost 1 <of> 2 (in 1 of 2 runs)", "crashed: exit status 1", r.Go, r.Commit, r.Date,
 	} {
 		if !strings.Contains(string(tables), want) {

@@ -101,8 +101,8 @@ func cpuModel() string {
 	return "unknown"
 }
 
-// summarize computes the statistics of each cell from its runs. The multiples of the floor are relative to the
-// median of the floor with as many processors.
+// summarize computes the statistics of each cell from its runs. The multiples of the floor are relative to the least
+// floor with as many processors.
 func (r *result) summarize() {
 	for _, c := range r.Cells {
 		c.Metrics, c.Fault, c.Faulty = map[string]stat{}, "", 0
@@ -125,12 +125,13 @@ func (r *result) summarize() {
 			c.Metrics[m] = s
 		}
 		w, ok := findWorkload(c.Workload)
+		p, _ := findPeer(c.Peer)
 		wall, measured := c.Metrics["wall"]
 		floor := r.find("floor", floorPeer.name, c.Procs)
 		if !ok || !measured || floor == nil {
 			continue
 		}
-		if f := floor.Metrics[w.floorMetric()].Median; f > 0 {
+		if f := floor.Metrics[w.floorMetric(p)].Min; f > 0 {
 			c.Metrics["floors"] = stat{wall.Median / f, wall.Min / f, wall.Max / f}
 		}
 	}

@@ -42,7 +42,7 @@ func (r *result) lines(w *workload) []line {
 	for _, c := range r.Cells {
 		switch {
 		case c.Workload == "floor":
-			add(2, c.Peer, "floor", w.floorMetric(), c)
+			add(2, c.Peer, "floor", w.floorMetric(peer{}), c)
 		case c.Workload != w.name || !scalingCells.MatchString(c.Workload+"/"+c.Peer):
 		case c.ours():
 			add(0, c.Peer, "ours", "wall", c)

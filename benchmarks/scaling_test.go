@@ -50,7 +50,7 @@ func scalingExample() *result {
 		c := &cell{Workload: work, Peer: peer, Procs: procs, Runs: []outcome{{Metrics: metrics, Fault: fault}}}
 		r.Cells = append(r.Cells, c)
 	}
-	add("floor", "floor", 4, map[string]float64{"parallel": 10}, "")
+	add("floor", "floor", 4, map[string]float64{"large-new-parallel": 10, "new-parallel": 10}, "")
 	add("schedule-cancel-parallel", "hashedwheel", 4, map[string]float64{"wall": 50, "cpu": 200}, "")
 	add("schedule-cancel-parallel", "hashedwheel", 1, map[string]float64{"wall": 100}, "")
 	add("schedule-cancel-parallel", "time", 1, map[string]float64{"wall": 1000}, "")

@@ -33,22 +33,32 @@ type workload struct {
 	floor    bool // measures the floor, and no peer
 	exact    bool // needs a peer that can have this tick
 
-	against string // the result of floorMetric, if not ""
+	against string // the floor, if not that of a new timeout: see floorMetric
+	bare    bool   // hardly anything is live but the timeout, so garbage is collected as often as possible
 
 	seconds int // the time limit of a complete run
 	metrics []metric
 	run     func(*bench)
 }
 
-// floorMetric returns the metric of the floor that wall times are multiples of.
-func (w *workload) floorMetric() string {
+// floorMetric returns the metric of the floor of a peer. If the peer takes deadlines, it need not read a clock.
+func (w *workload) floorMetric(p peer) (metric string) {
 	switch {
+	case w.against == "fire":
+		return "fire" // the least of one and of all processors
+	case w.against != "" && p.deadlines:
+		metric = w.against + "-deadline"
 	case w.against != "":
-		return w.against
-	case w.parallel:
-		return "parallel"
+		metric = w.against
+	case w.bare && w.heap == 0:
+		metric = "new"
+	default:
+		metric = "large-new"
 	}
-	return "serial"
+	if w.parallel {
+		metric += "-parallel"
+	}
+	return metric
 }
 
 // A metric is a figure of a workload. The first one is drawn.
@@ -70,6 +80,8 @@ func (m metric) ceiling() float64 {
 	}
 	return math.Inf(1)
 }
+
+const otherHeap = 256e6 // bytes of other memory in the workloads that have it
 
 const (
 	ms         = time.Millisecond
@@ -101,7 +113,7 @@ func withHeap(list []*workload) (all []*workload) {
 			h.name += "-heap"
 			h.title += ", 256 MB of other memory"
 			h.about += "; with 256 MB of other live memory, without pointers"
-			h.heap, h.only = 256e6, w.heapOnly
+			h.heap, h.only = otherHeap, w.heapOnly
 			all = append(all, &h)
 		}
 	}

@@ -1,17 +1,20 @@
 package main
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel"
 )
 
-// floorPeer has no timeouts. No timeout can be much cheaper than its cell, which has a floor for each kind of
-// workload: see workload.floorMetric.
+// floorPeer has no timeouts. No timeout can be cheaper than its cell, which has a floor for each kind of workload: see
+// workload.floorMetric. A floor is the least of several measurements, in several ways where there is more than one.
 var floorPeer = peer{name: "floor", about: "no timeout at all", make: newTime}
 
-// A floorTimeout is as large as a hashedwheel.Timeout, and has pointers too.
+// A floorTimeout is about as large as a hashedwheel.Timeout, and has pointers too.
 type floorTimeout struct {
 	_    [4]*int
 	word atomic.Uint64
@@ -21,7 +24,7 @@ type floorTimeout struct {
 // A floorShare is the memory of one goroutine. No cache line is shared with another goroutine.
 type floorShare struct {
 	_     [64]byte
-	last  *floorTimeout
+	last  *hashedwheel.Timeout
 	now   time.Duration
 	state atomic.Uint64
 	cold  []*floorTimeout
@@ -29,73 +32,133 @@ type floorShare struct {
 	_     [64]byte
 }
 
-func runFloor(b *bench) {
-	allocate := func(s *floorShare) { s.last = new(floorTimeout) }
-	clock := func(s *floorShare) { s.now = time.Since(epoch) }
-	atomics := func(s *floorShare) {
-		s.state.CompareAndSwap(s.state.Load(), 1)
-		s.state.Add(1)
-	}
-	cold := func(s *floorShare) { // the word of another one of many timeouts, in the order of runReset
-		s.next = (s.next + 7919) % len(s.cold)
-		word := &s.cold[s.next].word
-		word.CompareAndSwap(word.Load(), 1)
-	}
-	all := make([]*floorTimeout, pick(b, 100_000, 10_000))
-	for i := range all {
-		all[i] = new(floorTimeout)
-	}
-	d := pick(b, 300*ms, 30*ms)
-	for _, m := range []struct {
-		name       string
-		goroutines int
-		f          func(*floorShare)
-	}{
-		{"allocation", 1, allocate},
-		{"clock", 1, clock},
-		{"atomics", 1, atomics},
-		{"serial", 1, func(s *floorShare) { allocate(s); clock(s); atomics(s) }},
-		{"parallel", b.processors(), func(s *floorShare) { allocate(s); clock(s); atomics(s) }},
-		{"kept", 1, func(s *floorShare) { clock(s); atomics(s) }},
-		{"kept-parallel", b.processors(), func(s *floorShare) { clock(s); atomics(s) }},
-		{"reset", 1, func(s *floorShare) { clock(s); cold(s) }},
-		{"reset-parallel", b.processors(), func(s *floorShare) { clock(s); cold(s) }},
-	} {
-		shares := make([]floorShare, m.goroutines)
-		for g := range shares {
-			n := len(all) / len(shares)
-			shares[g].cold = all[g*n : (g+1)*n]
-		}
-		n, took := loop(m.goroutines, d, func(g int) func() {
-			s := &shares[g]
-			return func() { m.f(s) }
-		})
-		b.set(m.name, float64(took)/float64(n))
-	}
-	b.set("fire", floorOfFire(b.processors(), pick(b, 1_000_000, 100_000)))
+func (s *floorShare) allocate() { s.last = new(hashedwheel.Timeout) }
+
+func (s *floorShare) clock() { s.now = time.Since(epoch) }
+
+func (s *floorShare) atomics() {
+	s.state.CompareAndSwap(s.state.Load(), 1)
+	s.state.Add(1)
 }
 
-// floorOfFire returns the nanoseconds for each of n timeouts. Each processor takes its share of them, and calls the
-// function of each after a compare-and-swap.
-func floorOfFire(processors, n int) float64 {
-	timeouts := make([]*floorTimeout, n)
-	tasks := make([]func(), n)
+// swap writes to another one of many timeouts, in the order of runReset.
+func (s *floorShare) swap() {
+	s.next = (s.next + 7919) % len(s.cold)
+	word := &s.cold[s.next].word
+	word.CompareAndSwap(word.Load(), 1)
+}
+
+// A floorKind is what each operation of a workload has to do. Kinds of one name are ways to do the same.
+type floorKind struct {
+	name string
+	f    func(*floorShare)
+}
+
+func runFloor(b *bench) {
+	arm := func(s *floorShare) { s.allocate(); s.clock(); s.atomics() }
+	least := b.floors([]floorKind{
+		{"allocation", (*floorShare).allocate},
+		{"clock", (*floorShare).clock},
+		{"atomics", (*floorShare).atomics},
+		{"new", arm},
+		{"kept", func(s *floorShare) { s.clock(); s.atomics() }},
+		{"kept-deadline", (*floorShare).atomics},
+		{"reset", func(s *floorShare) { s.clock(); s.swap() }},
+		{"reset", func(s *floorShare) { s.swap(); s.clock() }},
+		{"reset-deadline", (*floorShare).swap},
+	})
+	// Garbage is collected less often in a larger heap. So this floor holds for heaps of any size.
+	memory := beside(otherHeap)
+	for name, floor := range b.floors([]floorKind{{"new", arm}}) {
+		least["large-"+name] = min(floor, least[name])
+	}
+	runtime.KeepAlive(memory)
+	for name, floor := range least {
+		b.set(name, floor)
+	}
+	b.set("fire", floorOfFire(b.processors(), pick(b, 1_000_000, 100_000), pick(b, 5, 3)))
+}
+
+// floors measures each kind several times, on one goroutine and on one for each processor, and returns the least times
+// of an operation. The kinds take turns, so that a slow moment of the machine does not decide.
+func (b *bench) floors(kinds []floorKind) map[string]float64 {
+	least := map[string]float64{}
+	for range pick(b, 6, 3) {
+		all := make([]*floorTimeout, pick(b, 100_000, 10_000)) // elsewhere in memory each time
+		for i := range all {
+			all[i] = new(floorTimeout)
+		}
+		for _, k := range kinds {
+			for suffix, goroutines := range map[string]int{"": 1, "-parallel": b.processors()} {
+				shares := make([]floorShare, goroutines)
+				for g := range shares {
+					n := len(all) / goroutines
+					shares[g].cold = all[g*n : (g+1)*n]
+				}
+				n, took := loop(goroutines, pick(b, 50*ms, 5*ms), func(g int) func() {
+					s := &shares[g]
+					return func() { k.f(s) }
+				})
+				floor := float64(took) / float64(n)
+				if old, ok := least[k.name+suffix]; !ok || floor < old {
+					least[k.name+suffix] = floor
+				}
+			}
+		}
+	}
+	return least
+}
+
+// floorOfFire returns the least nanoseconds for each of n timeouts: a compare-and-swap and the call of its function. It
+// goes through them in the order in which they were made, on one goroutine and on one for each processor. With more
+// than one, it tries long and short shares. It also tries to read some timeouts ahead, which then come from memory at
+// the same time.
+func floorOfFire(processors, n, tries int) float64 {
+	timeouts, tasks := make([]*floorTimeout, n), make([]func(), n)
 	f := &flags{ran: make([]atomic.Uint64, n)}
 	for i := range timeouts {
 		timeouts[i], tasks[i] = new(floorTimeout), f.task(i)
 	}
 	runtime.GC()
-	start := time.Now()
-	var workers sync.WaitGroup
-	for g := range processors {
-		workers.Go(func() {
-			for i := g * n / processors; i < (g+1)*n/processors; i++ {
-				if timeouts[i].word.CompareAndSwap(0, 1) {
-					tasks[i]()
-				}
+	least, round := math.Inf(1), uint64(0)
+	for range tries {
+		for _, way := range []struct{ goroutines, shares, ahead int }{
+			{1, 1, 1}, {1, 1, 64},
+			{processors, processors, 1}, {processors, processors, 64},
+			{processors, n / 1000, 1}, {processors, n / 1000, 64},
+		} {
+			start := time.Now()
+			var workers sync.WaitGroup
+			for g := range way.goroutines {
+				workers.Go(func() {
+					for share := g; share < way.shares; share += way.goroutines {
+						from, to := share*n/way.shares, (share+1)*n/way.shares
+						fireAll(timeouts[from:to], tasks[from:to], round, way.ahead)
+					}
+				})
 			}
-		})
+			workers.Wait()
+			least = min(least, float64(time.Since(start))/float64(n))
+			round++
+		}
 	}
-	workers.Wait()
-	return float64(time.Since(start)) / float64(n)
+	return least
+}
+
+// fireAll fires timeouts for the time after round. It reads so many of them ahead.
+func fireAll(timeouts []*floorTimeout, tasks []func(), round uint64, ahead int) {
+	for len(timeouts) > 0 {
+		n := min(ahead, len(timeouts))
+		for _, to := range timeouts[:n] {
+			if to.word.Load() != round {
+				panic("the floor has fired a timeout twice")
+			}
+		}
+		for i, to := range timeouts[:n] {
+			if to.word.CompareAndSwap(round, round+1) {
+				tasks[i]()
+			}
+		}
+		timeouts, tasks = timeouts[n:], tasks[n:]
+	}
 }

@@ -46,10 +46,10 @@ func (b *bench) measure(work producer) {
 	b.set("allocated", float64(after.TotalAlloc-before.TotalAlloc)/float64(n))
 }
 
-// beside returns the memory that the workload has beside the timeouts. It writes to each page. The more memory is
+// beside returns live memory for a process to have beside the timeouts. It writes to each page. The more memory is
 // live, the more is allocated from one garbage collection to the next.
-func (b *bench) beside() []byte {
-	memory := make([]byte, b.work.heap)
+func beside(size int) []byte {
+	memory := make([]byte, size)
 	for i := 0; i < len(memory); i += 4096 {
 		memory[i] = 1
 	}

@@ -3,13 +3,9 @@ package main
 var workloads = withHeap([]*workload{
 	{
 		name: "floor", title: "What a timeout costs at least",
-		about: "serial and parallel are one allocation of 48 bytes, one clock reading and two atomic operations; kept is without the allocation; reset is a clock reading and a compare-and-swap on one of 100,000 timeouts; fire is a compare-and-swap and the call of a function, for each of a million timeouts, on all processors",
+		about: "the least of several measurements: new is one allocation of a timeout, one clock reading and two atomic operations, large-new the same in heaps of any size; kept is without the allocation; reset is a clock reading and a compare-and-swap on one of 100,000 timeouts; deadline is without the clock; fire is a compare-and-swap and the call of a function, for each of a million timeouts, by the best of several ways on one or on all processors",
 		floor: true, tick: wheelsTick, run: runFloor, seconds: 20,
-		metrics: []metric{
-			{"serial", "ns", false}, {"parallel", "ns", false}, {"kept", "ns", false}, {"kept-parallel", "ns", false},
-			{"reset", "ns", false}, {"reset-parallel", "ns", false}, {"fire", "ns", false},
-			{"allocation", "ns", false}, {"clock", "ns", false}, {"atomics", "ns", false},
-		},
+		metrics: floorMetrics(),
 	},
 	{
 		name: "check", title: "Correctness", about: "nothing fires early, twice, after Cancel or after Stop, and nothing is lost",
@@ -18,13 +14,13 @@ var workloads = withHeap([]*workload{
 	{
 		name: "schedule-cancel-serial", title: "Schedule and cancel, one goroutine, nothing pending",
 		about: "a timeout of 10 s, canceled at once", tick: wheelsTick,
-		cancels: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
+		bare: true, cancels: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
 		heapToo: true,
 	},
 	{
 		name: "schedule-cancel-parallel", title: "Schedule and cancel, a goroutine for each processor, nothing pending",
 		about: "a timeout of 10 s, canceled at once", tick: wheelsTick,
-		cancels: true, parallel: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
+		bare: true, cancels: true, parallel: true, run: runScheduleCancel, seconds: 20, metrics: nsMetrics,
 		heapToo: true,
 	},
 	{
@@ -63,7 +59,7 @@ var workloads = withHeap([]*workload{
 	{
 		name: "reset-parallel", title: "Reset, a goroutine for each processor, {n} pending",
 		about: "each is reset to 30 s; a peer without a reset cancels and schedules", n: [2]int{1e5, 1e4}, tick: wheelsTick,
-		cancels: true, parallel: true, kept: true, run: runReset, seconds: 20, against: "reset-parallel", metrics: nsMetrics,
+		cancels: true, parallel: true, kept: true, run: runReset, seconds: 20, against: "reset", metrics: nsMetrics,
 		except: []string{"time, reused"}, // because time resets its timers too
 	},
 	{
@@ -81,7 +77,7 @@ var workloads = withHeap([]*workload{
 	{
 		name: "reuse-parallel", title: "Arm and cancel {n} kept timeouts in turn, a goroutine for each processor",
 		about: reuseAbout, n: [2]int{1024, 1024}, tick: wheelsTick,
-		cancels: true, parallel: true, rearms: true, kept: true, run: runReuse, seconds: 20, against: "kept-parallel", metrics: nsMetrics,
+		cancels: true, parallel: true, rearms: true, kept: true, run: runReuse, seconds: 20, against: "kept", metrics: nsMetrics,
 		heapToo: true,
 	},
 	{
@@ -130,7 +126,7 @@ var workloads = withHeap([]*workload{
 		name: "rpc-pooled", title: "RPC mix with calls from a sync.Pool",
 		about: "as rpc, and each call holds its timeout; hashedwheel and time arm a new timeout for each call",
 		tick:  10 * ms, cancels: true, parallel: true, rearms: true, kept: true,
-		run: runRPCPooled, seconds: 30, metrics: pooledMetrics,
+		run: runRPCPooled, seconds: 30, against: "kept", metrics: pooledMetrics,
 		heapToo: true,
 	},
 	{
@@ -150,17 +146,17 @@ var workloads = withHeap([]*workload{
 	},
 	{
 		name: "storm-at-once", title: "32 goroutines schedule, and cancel immediately",
-		about: stormAbout, tick: wheelsTick, cancels: true, against: "parallel", run: runStormAtOnce, seconds: 60, metrics: stormMetrics,
+		about: stormAbout, tick: wheelsTick, cancels: true, parallel: true, run: runStormAtOnce, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
 		name: "storm-later", title: "32 goroutines schedule, and cancel 4,096 operations later",
-		about: stormAbout, tick: wheelsTick, cancels: true, against: "parallel", run: runStormLater, seconds: 60, metrics: stormMetrics,
+		about: stormAbout, tick: wheelsTick, cancels: true, parallel: true, run: runStormLater, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
 		name: "storm-by-other", title: "16 goroutines schedule, and 16 others cancel",
-		about: stormAbout, tick: wheelsTick, cancels: true, against: "parallel", run: runStormByOther, seconds: 60, metrics: stormMetrics,
+		about: stormAbout, tick: wheelsTick, cancels: true, parallel: true, run: runStormByOther, seconds: 60, metrics: stormMetrics,
 		heapToo: true, heapOnly: []string{"hashedwheel", "time"},
 	},
 	{
