@@ -29,6 +29,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *workers == 0 || *timeToPay <= 0 || *rate == 0 || *rate > 1e6 {
 		return demo.Exit{Code: 2, Err: errors.New("fleet: -workers, -time and -rate must be positive, and -rate at most 1000000")}
 	}
+	c := &crowd{timeToPay: *timeToPay, told: make(map[string]state)}
+	hide := func() {}
+	if *orders == 0 {
+		fmt.Fprintf(out, "%d workers cancel orders, until Ctrl-C\n", *workers)
+	} else {
+		hide = demo.Progress(func() string { return c.progress(*orders) })
+	}
+	defer hide()
 	if *urls == "" {
 		srv, err := server.Start(server.Config{Dir: *dir, Listen: *listen})
 		if err != nil {
@@ -42,7 +50,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer s.close()
-	c := &crowd{shop: s, timeToPay: *timeToPay, told: make(map[string]state)}
+	c.shop = s
 	reporting := context.WithoutCancel(ctx) // the report comes also after Ctrl-C
 	found, err := c.audit(reporting)
 	if err != nil {
@@ -75,6 +83,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		case err != nil: // servers of a cluster may elect a leader
 			slog.Warn("fleet: the orders cannot be read", "err", err)
 		case interrupted || left.count[open] == 0:
+			hide()
 			return c.report(out, found, left, f.killed)
 		}
 		sleep(working, lease/4)
@@ -95,11 +104,6 @@ func (c *crowd) buy(ctx context.Context, n, rate uint, f *fleet) error {
 	if n == 0 {
 		<-ctx.Done()
 	}
-	defer demo.Progress(func() string {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return fmt.Sprintf("%d orders placed", len(c.told))
-	})()
 	var customers sync.WaitGroup
 	defer customers.Wait()
 	tick := time.NewTicker(time.Second / time.Duration(rate))
@@ -140,6 +144,18 @@ func (c *crowd) tell(o order, as state, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.told[o.ID] = as
+}
+
+// progress returns a line about what the customers have been told.
+func (c *crowd) progress(orders uint) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	count := make(map[state]int)
+	for _, as := range c.told {
+		count[as]++
+	}
+	return fmt.Sprintf("%d of %d orders are placed, %d are paid, for %d the customer was too late",
+		len(c.told), orders, count[paid], count[canceled])
 }
 
 // sleep reports whether it has slept until the end, because ctx is not done.

@@ -15,6 +15,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
@@ -99,6 +100,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var s server
 	go s.serve(ln, idleLimit)
 
+	var connected, fallen atomic.Uint64
+	stop := demo.Progress(func() string {
+		return fmt.Sprintf("%d of %d clients are connected, %d have fallen silent, %d connections are closed",
+			connected.Load(), *n, fallen.Load(), idleLimit.Closed())
+	})
+	defer stop()
 	var clients []*client
 	for i := range *n {
 		conn, err := net.Dial("tcp", ln.Addr().String())
@@ -111,12 +118,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		clients = append(clients, c)
+		connected.Add(1)
 	}
 	if err := timer.Sleep(ctx, *limit); err != nil {
 		return err
 	}
 	for _, c := range clients[:*silent] {
 		c.heartbeat.Cancel()
+		fallen.Add(1)
 	}
 	if err := timer.Sleep(ctx, 2**limit); err != nil {
 		return err
@@ -124,6 +133,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if _, err := timer.Shutdown(ctx); err != nil { // after that, no heartbeat is in progress
 		return err
 	}
+	stop()
 	return s.report(out, clients, int(*silent), *limit)
 }
 

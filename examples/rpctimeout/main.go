@@ -113,12 +113,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer conn.Close()
+	stop := demo.Progress(func() string {
+		stats := timer.Stats()
+		return fmt.Sprintf("%d of %d requests have ended, %d by their timeout", stats.Canceled+stats.Expired, *n, stats.Expired)
+	})
+	defer stop()
 	start := time.Now()
 	answered, timedOut, err := makeCalls(ctx, newClient(timer, conn, *limit), *n)
 	if err != nil {
 		return err
 	}
 	timer.Shutdown(context.Background()) // waits for tasks, so that the counts are exact
+	stop()
 	stats := timer.Stats()
 	fmt.Fprintf(out, "%d requests in %v: %d answered, %d timed out\n",
 		stats.Accepted, time.Since(start).Round(time.Millisecond), answered, timedOut)

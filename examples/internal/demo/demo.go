@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -38,6 +39,7 @@ func (e Exit) Unwrap() error { return e.Err }
 func Main(run func(ctx context.Context, args []string, out io.Writer) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
+	inMain = true
 	err := run(ctx, os.Args[1:], os.Stdout)
 	if err != nil && !errors.Is(err, flag.ErrHelp) && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, err)
@@ -98,19 +100,29 @@ func Table(out io.Writer, rows ...[]any) {
 	w.Flush()
 }
 
-// Progress shows the result of line on a terminal, five times a second, until the returned function is called. If
-// standard error is not a terminal, it shows nothing.
+// Progress shows the result of line and the time since the call, until the returned function is called, which may be
+// more than once. On a terminal it rewrites a line, five times a second. Otherwise it prints a line every two seconds.
+// It writes to standard error, and only in a program of Main.
 func Progress(line func() string) (stop func()) {
-	info, err := os.Stderr.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if !inMain {
 		return func() {}
 	}
-	return progress(os.Stderr, line, 200*time.Millisecond)
+	info, err := os.Stderr.Stat()
+	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+	return progress(os.Stderr, line, terminal)
 }
+
+var inMain bool // set before run is called
 
 const clearLine = "\r\x1b[K"
 
-func progress(out io.Writer, line func() string, every time.Duration) (stop func()) {
+func progress(out io.Writer, line func() string, terminal bool) (stop func()) {
+	every, format, end := 2*time.Second, "%s, %.0fs\n", ""
+	if terminal {
+		// The cursor returns to the start of the line, so that a log message takes its place.
+		every, format, end = 200*time.Millisecond, clearLine+"%s, %.0fs\r", clearLine
+	}
+	start := time.Now()
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -119,12 +131,12 @@ func progress(out io.Writer, line func() string, every time.Duration) (stop func
 		for {
 			select {
 			case <-ticker.C:
-				fmt.Fprint(out, clearLine+line())
+				fmt.Fprintf(out, format, line(), time.Since(start).Seconds())
 			case <-done:
-				fmt.Fprint(out, clearLine)
+				fmt.Fprint(out, end)
 				return
 			}
 		}
 	}()
-	return func() { close(done); <-ended }
+	return sync.OnceFunc(func() { close(done); <-ended })
 }

@@ -64,12 +64,23 @@ func TestTable(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out strings.Builder
-		n := 0
-		stop := progress(&out, func() string { n++; return fmt.Sprint(n) }, 200*time.Millisecond)
-		time.Sleep(500 * time.Millisecond)
-		stop()
-		assert.Equal(t, "\r\x1b[K1\r\x1b[K2\r\x1b[K", out.String())
-	})
+	for terminal, want := range map[bool]string{
+		true:  "\r\x1b[K1 of 9, 0s\r\r\x1b[K2 of 9, 0s\r\r\x1b[K",
+		false: "1 of 9, 2s\n2 of 9, 4s\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var out strings.Builder
+			n := 0
+			stop := progress(&out, func() string { n++; return fmt.Sprintf("%d of 9", n) }, terminal)
+			if terminal {
+				time.Sleep(500 * time.Millisecond)
+			} else {
+				time.Sleep(5 * time.Second)
+			}
+			stop()
+			stop()
+			assert.Equal(t, want, out.String())
+		})
+	}
+	Progress(nil)() // tests show nothing
 }
