@@ -10,14 +10,12 @@ import (
 // each scenario. The scenarios are the tests in testdata/steps. The explorer is in internal/explore.
 // HASHEDWHEEL_FULL=1 searches twice as many orders, and HASHEDWHEEL_EXPLORE=full searches for hours. With
 // HASHEDWHEEL_EXPLORE_TIME=1m each scenario ends after a minute.
-// -run=TestExplore/steps/TestStepsEndsOne runs a single scenario.
+// -run=TestExplore/TestStepsEndsOne runs a single scenario.
 func TestExplore(t *testing.T) {
 	needsProcesses(t)
 	if testing.Short() && !full() {
 		t.Skip("takes ten seconds: runs without -short, or with HASHEDWHEEL_FULL=1")
 	}
 	t.Parallel() // other processes do the work
-	t.Run("steps", func(t *testing.T) {
-		rewrite.Explore(t, ".", "testdata/steps", ".", "internal/crew", "internal/ticks")
-	})
+	rewrite.Explore(t, ".")
 }

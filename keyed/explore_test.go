@@ -18,7 +18,5 @@ func TestExplore(t *testing.T) {
 		t.Skip("takes seconds: runs without -short, or with HASHEDWHEEL_FULL=1")
 	}
 	t.Parallel() // other processes do the work
-	t.Run("steps", func(t *testing.T) {
-		rewrite.Explore(t, "keyed", "keyed/testdata/steps", ".", "internal/crew", "internal/ticks", "keyed")
-	})
+	rewrite.Explore(t, ".")
 }

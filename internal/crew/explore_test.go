@@ -17,7 +17,5 @@ func TestExplore(t *testing.T) {
 		t.Skip("takes seconds: runs without -short, or with HASHEDWHEEL_FULL=1")
 	}
 	t.Parallel() // other processes do the work
-	t.Run("steps", func(t *testing.T) {
-		rewrite.Explore(t, "internal/crew", "internal/crew/testdata/steps", "internal/crew")
-	})
+	rewrite.Explore(t, ".")
 }

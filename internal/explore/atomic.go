@@ -5,9 +5,39 @@ import (
 	"unsafe"
 )
 
-// The types of sync/atomic, with a gate before each operation. BlindAdd stands in for an Add whose
-// result is not used. CyclicAdd stands in for an Add whose result matters only at multiples of a
-// number that no scenario reaches. So two of these commute.
+// The types of sync/atomic, with a gate before each operation.
+type (
+	Int32  = integer[int32]
+	Int64  = integer[int64]
+	Uint32 = integer[uint32]
+	Uint64 = integer[uint64]
+)
+
+// An integer stands in for a number of sync/atomic. BlindAdd stands in for an Add whose result is not used. CyclicAdd
+// stands in for an Add whose result matters only at multiples of a number that no scenario reaches. So two of these
+// commute.
+type integer[T int32 | int64 | uint32 | uint64] struct{ v atomic.Uint64 }
+
+func (x *integer[T]) Load() T         { gate("Load", load, x); return x.Peek() }
+func (x *integer[T]) Store(v T)       { gate("Store", write, x); x.v.Store(uint64(v)) }
+func (x *integer[T]) Swap(v T) T      { gate("Swap", write, x); return T(x.v.Swap(uint64(v))) }
+func (x *integer[T]) Add(d T) T       { gate("Add", write, x); return T(x.v.Add(uint64(d))) }
+func (x *integer[T]) BlindAdd(d T)    { gate("Add", add, x); x.v.Add(uint64(d)) }
+func (x *integer[T]) CyclicAdd(d T) T { gate("Add", add, x); return T(x.v.Add(uint64(d))) }
+func (x *integer[T]) And(mask T) T    { gate("And", write, x); return T(x.v.And(uint64(mask))) }
+func (x *integer[T]) Or(mask T) T     { gate("Or", write, x); return T(x.v.Or(uint64(mask))) }
+func (x *integer[T]) CompareAndSwap(old, new T) bool {
+	gateSwap(x, func() bool { return x.Peek() == old })
+	for word := x.v.Load(); T(word) == old; word = x.v.Load() { // above the bits of T there may be a carry
+		if x.v.CompareAndSwap(word, uint64(new)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Peek is Load without a gate, for checks.
+func (x *integer[T]) Peek() T { return T(x.v.Load()) }
 
 // A Bool stands in for atomic.Bool.
 type Bool struct{ v atomic.Bool }
@@ -19,64 +49,6 @@ func (x *Bool) CompareAndSwap(old, new bool) bool {
 	gateSwap(x, func() bool { return x.v.Load() == old })
 	return x.v.CompareAndSwap(old, new)
 }
-
-// An Int32 stands in for atomic.Int32.
-type Int32 struct{ v atomic.Int32 }
-
-func (x *Int32) Load() int32        { gate("Load", load, x); return x.v.Load() }
-func (x *Int32) Store(v int32)      { gate("Store", write, x); x.v.Store(v) }
-func (x *Int32) Swap(v int32) int32 { gate("Swap", write, x); return x.v.Swap(v) }
-func (x *Int32) Add(d int32) int32  { gate("Add", write, x); return x.v.Add(d) }
-func (x *Int32) BlindAdd(d int32)   { gate("Add", add, x); x.v.Add(d) }
-func (x *Int32) CompareAndSwap(old, new int32) bool {
-	gateSwap(x, func() bool { return x.v.Load() == old })
-	return x.v.CompareAndSwap(old, new)
-}
-
-// An Int64 stands in for atomic.Int64.
-type Int64 struct{ v atomic.Int64 }
-
-func (x *Int64) Load() int64        { gate("Load", load, x); return x.v.Load() }
-func (x *Int64) Store(v int64)      { gate("Store", write, x); x.v.Store(v) }
-func (x *Int64) Swap(v int64) int64 { gate("Swap", write, x); return x.v.Swap(v) }
-func (x *Int64) Add(d int64) int64  { gate("Add", write, x); return x.v.Add(d) }
-func (x *Int64) BlindAdd(d int64)   { gate("Add", add, x); x.v.Add(d) }
-func (x *Int64) CompareAndSwap(old, new int64) bool {
-	gateSwap(x, func() bool { return x.v.Load() == old })
-	return x.v.CompareAndSwap(old, new)
-}
-
-// A Uint32 stands in for atomic.Uint32.
-type Uint32 struct{ v atomic.Uint32 }
-
-func (x *Uint32) Load() uint32         { gate("Load", load, x); return x.v.Load() }
-func (x *Uint32) Store(v uint32)       { gate("Store", write, x); x.v.Store(v) }
-func (x *Uint32) Swap(v uint32) uint32 { gate("Swap", write, x); return x.v.Swap(v) }
-func (x *Uint32) Add(d uint32) uint32  { gate("Add", write, x); return x.v.Add(d) }
-func (x *Uint32) BlindAdd(d uint32)    { gate("Add", add, x); x.v.Add(d) }
-func (x *Uint32) CompareAndSwap(old, new uint32) bool {
-	gateSwap(x, func() bool { return x.v.Load() == old })
-	return x.v.CompareAndSwap(old, new)
-}
-
-// A Uint64 stands in for atomic.Uint64.
-type Uint64 struct{ v atomic.Uint64 }
-
-func (x *Uint64) Load() uint64              { gate("Load", load, x); return x.v.Load() }
-func (x *Uint64) Store(v uint64)            { gate("Store", write, x); x.v.Store(v) }
-func (x *Uint64) Swap(v uint64) uint64      { gate("Swap", write, x); return x.v.Swap(v) }
-func (x *Uint64) Add(d uint64) uint64       { gate("Add", write, x); return x.v.Add(d) }
-func (x *Uint64) BlindAdd(d uint64)         { gate("Add", add, x); x.v.Add(d) }
-func (x *Uint64) CyclicAdd(d uint64) uint64 { gate("Add", add, x); return x.v.Add(d) }
-func (x *Uint64) And(mask uint64) uint64    { gate("And", write, x); return x.v.And(mask) }
-func (x *Uint64) Or(mask uint64) uint64     { gate("Or", write, x); return x.v.Or(mask) }
-func (x *Uint64) CompareAndSwap(old, new uint64) bool {
-	gateSwap(x, func() bool { return x.v.Load() == old })
-	return x.v.CompareAndSwap(old, new)
-}
-
-// Peek is Load without a gate, for checks.
-func (x *Uint64) Peek() uint64 { return x.v.Load() }
 
 // A Pointer stands in for atomic.Pointer.
 type Pointer[T any] struct{ v atomic.Pointer[T] }

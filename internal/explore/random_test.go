@@ -126,7 +126,7 @@ func explored(t *testing.T, program [][]instruction) (map[string]bool, Result) {
 						x.BlindAdd(1)
 					case "swap":
 						if !x.CompareAndSwap(0, int64(who+1)) {
-							saw = x.v.Load() // without a gate, so still in the same step
+							saw = x.Peek() // without a gate, so still in the same step
 						}
 					case "lock":
 						mutexes[in.on].Lock()

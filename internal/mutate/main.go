@@ -1,13 +1,21 @@
-// Mutate shows that the tests fail if the code breaks a promise of the library. It makes one change after
-// another to a copy of the package, runs the tests of the broken promise, and expects them to fail.
+// Mutate shows that the tests fail if the code breaks a promise of the library. It makes one fault after
+// another in a copy of the module, runs the tests of the broken promise, and expects them to fail.
 //
-//	go run ./internal/mutate             # all changes: some ten minutes on two cores
+//	go run ./internal/mutate             # all faults: some ten minutes on two cores
 //	go run ./internal/mutate -part 2/6   # the second of six parts
-//	go run ./internal/mutate -only Reset # changes whose description, file, code or tests match
+//	go run ./internal/mutate -only Reset # faults whose description, file, code or tests match
 //	go run ./internal/mutate -write      # writes docs/proven.md, and runs nothing
 //
-// The changes are in list.go. It is an error if the old code of a change does not occur exactly once, or if
-// the new code does not compile. So the list cannot fall behind the code.
+// # How it finds a fault
+//
+// The faults are written by hand, in list.go: each is a text in a file, another text that replaces it, and the tests
+// that notice. It is an error if the old text does not occur exactly once, or if the new code does not compile. So the
+// list cannot fall behind the code. A fault is noticed when one of its tests fails.
+//
+// # What it cannot find
+//
+// It does not find faults that nobody has put on the list, and does not look for code that no test needs. A race that a
+// test notices only sometimes may pass for noticed: the tests of such faults search all orders or repeat the race.
 package main
 
 import (

@@ -1,53 +1,48 @@
 // Package rewrite runs scenarios in the explorer. It is a tool for the tests of this module only.
 //
-// A scenario is a test that calls explore.Scenario, in a directory that is not a package. Its name begins with
-// TestSteps. The scenarios of a package use a copy of it, and of other packages. In the copy, the gates of the
-// explorer replace sync, sync/atomic, runtime and the functions of package time that read the clock or wait, and
-// stand before operations on channels.
+// A scenario is a test that calls explore.Scenario. Its name begins with TestSteps, and its file is in the directory
+// testdata/steps of a package. The scenarios use a copy of that package, and of the packages of the module that it
+// imports. In the copy, the gates of the explorer replace sync, sync/atomic, runtime and the functions of package time
+// that read the clock or wait, and stand before operations on channels.
 package rewrite
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
+	"errors"
 	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
 
-// Explore runs the scenarios of the package that is tested. All directories are given from the root of the module,
-// with slashes. Scenarios is the directory of the scenarios. Rewritten are patterns for the directories of the
-// packages to rewrite, such as "internal/*".
-//
-// Explore runs as many processes as there are processors. Each takes its part of the scenarios. If the pattern of
-// -run has a third part, as in -run=TestExplore/steps/TestStepsEndsOne, Explore runs only those scenarios. For each
-// search, a line in the log gives its bounds, and says whether orders were left out.
-func Explore(t *testing.T, tested, scenarios string, rewritten ...string) {
+// Explore runs the scenarios of the package in a directory, each as a test of its own. The log of each says how far
+// it has searched, and whether orders were left out.
+func Explore(t *testing.T, dir string) {
 	t.Helper()
-	all, err := newPackages(".")
-	check(t, err)
-	readVariables()
-	check(t, readAll(filepath.Join(all.root, "internal", "explore")))
-	check(t, readAll(filepath.Join(all.root, filepath.FromSlash(scenarios))))
-
-	dir := t.TempDir()
-	overlay, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "steps.test")
-	check(t, all.writeOverlay(overlay, tested, scenarios, rewritten))
-	start(t, nil, "go", "test", "-c", "-o="+binary, "-overlay="+overlay, "-vet=off",
-		path.Join(all.module, tested))(t)
-	var waits []func(t *testing.T)
-	for part := range runtime.GOMAXPROCS(0) {
-		env := []string{fmt.Sprintf("HASHEDWHEEL_EXPLORE_PART=%d/%d", part, runtime.GOMAXPROCS(0)), "GOMAXPROCS=1"}
-		waits = append(waits, start(t, env, binary, "-test.timeout=3h",
-			"-test.failfast="+flag.Lookup("test.failfast").Value.String(), "-test.run="+pattern(), "-test.v"))
+	// The go command notes which variables a test reads, and runs the test again when one has changed.
+	for _, name := range []string{"HASHEDWHEEL_EXPLORE", "HASHEDWHEEL_FULL", "HASHEDWHEEL_EXPLORE_TIME"} {
+		os.Getenv(name)
 	}
-	for _, wait := range waits {
-		wait(t)
+	files, err := overlay(dir, t.TempDir())
+	check(t, err)
+	text, err := json.Marshal(map[string]any{"Replace": files})
+	check(t, err)
+	overlay, binary := filepath.Join(t.TempDir(), "overlay.json"), filepath.Join(t.TempDir(), "steps.test")
+	check(t, os.WriteFile(overlay, text, 0o600))
+	run(t, dir, "go", "test", "-c", "-o="+binary, "-overlay="+overlay, "-vet=off", ".")
+	for _, name := range strings.Fields(run(t, dir, binary, "-test.list=^TestSteps")) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			t.Log(run(t, dir, binary, "-test.run=^"+name+"$", "-test.v", "-test.cpu=1", "-test.timeout=3h"))
+		})
 	}
 }
 
@@ -58,127 +53,85 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// readVariables reads the variables for the size of the search, so that the go command knows that the test result
-// depends on them.
-func readVariables() {
-	for _, name := range []string{"HASHEDWHEEL_EXPLORE", "HASHEDWHEEL_FULL", "HASHEDWHEEL_EXPLORE_TIME"} {
-		os.Getenv(name)
-	}
-}
-
-// readAll reads the files below a directory for the same reason.
-func readAll(dir string) error {
-	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			_, err = os.ReadFile(path)
-		}
-		return err
-	})
-}
-
-// pattern returns the pattern of the scenarios: the part of -run after two slashes, or all.
-func pattern() string {
-	if parts := strings.SplitN(flag.Lookup("test.run").Value.String(), "/", 3); len(parts) == 3 {
-		return parts[2]
-	}
-	return "^TestSteps"
-}
-
-// start starts a command, with some more environment variables. The function that it returns waits for the end of
-// the command and logs its output. It fails the test if the command has failed.
-func start(t *testing.T, env []string, name string, args ...string) (wait func(t *testing.T)) {
+func run(t *testing.T, dir, name string, args ...string) (out string) {
 	t.Helper()
-	var out bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	check(t, cmd.Start())
-	return func(t *testing.T) {
-		t.Helper()
-		if err := cmd.Wait(); err != nil {
-			t.Fatalf("%v\n%s", err, &out)
-		}
-		elsewhere := false // another process runs the scenario, so it is not skipped
-		for line := range strings.Lines(out.String()) {
-			switch {
-			case strings.HasPrefix(line, "==="):
-			case strings.HasSuffix(line, ": in another process\n"):
-				elsewhere = true
-			case elsewhere && strings.HasPrefix(line, "--- SKIP: "):
-				elsewhere = false
-			default:
-				t.Log(strings.TrimRight(line, "\n"))
-			}
-		}
+	cmd.Dir = dir
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
 	}
+	return string(text)
 }
 
-// writeOverlay writes an overlay for the go command. In it the packages are rewritten, and the tested one has
-// the scenarios instead of its own tests.
-func (all *packages) writeOverlay(overlay, tested, scenarios string, rewritten []string) error {
-	replace := make(map[string]string)
-	for _, pattern := range rewritten {
-		dirs, err := filepath.Glob(filepath.Join(all.root, filepath.FromSlash(pattern)))
-		if err != nil {
-			return err
-		}
-		before := len(replace)
-		for _, dir := range dirs {
-			if err := all.rewriteInto(replace, filepath.Dir(overlay), dir); err != nil {
-				return err
-			}
-		}
-		if len(replace) == before {
-			return fmt.Errorf("nothing was rewritten in %s", pattern)
-		}
-	}
-	own, err := filepath.Glob(filepath.Join(all.root, filepath.FromSlash(tested), "*_test.go"))
-	if err != nil {
-		return err
-	}
-	for _, file := range own {
-		replace[file] = "" // removes the file
-	}
-	steps, err := filepath.Glob(filepath.Join(all.root, filepath.FromSlash(scenarios), "*_test.go"))
-	if err != nil {
-		return err
-	}
-	if len(steps) == 0 {
-		return fmt.Errorf("no scenarios in %s", scenarios)
-	}
-	for _, file := range steps {
-		replace[filepath.Join(all.root, filepath.FromSlash(tested), "steps_"+filepath.Base(file))] = file
-	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(overlay, text, 0o600)
+// A listed is a package as go list describes it.
+type listed struct {
+	ImportPath, Dir, Export string
+	GoFiles, TestGoFiles    []string
+	XTestGoFiles            []string
+	Module                  *struct{ Main bool }
 }
 
-// rewriteInto rewrites the package in a directory. It writes the files that change to another directory, and adds
-// them to an overlay.
-func (all *packages) rewriteInto(replace map[string]string, to, dir string) error {
-	rel, err := filepath.Rel(all.root, dir)
+// overlay returns the files that an overlay of the go command replaces, each with the file that it is replaced by. The
+// package in dir and the packages of the module that it imports are rewritten, into files in the directory to. The
+// scenarios replace the tests of the package.
+func overlay(dir, to string) (files map[string]string, err error) {
+	cmd := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,TestGoFiles,XTestGoFiles,Module", ".")
+	cmd.Dir = dir
+	out, err := cmd.Output()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p, err := all.load(path.Clean(filepath.ToSlash(rel)))
-	if err != nil {
-		return err
-	}
-	for file, src := range p.sources {
-		out, err := p.rewrite(file)
-		if err != nil {
-			return err
+	files = make(map[string]string)
+	fset, exports := token.NewFileSet(), make(map[string]string)
+	imports := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	var p listed // in the end the package in dir, because it comes after those that it imports
+	for list := json.NewDecoder(strings.NewReader(string(out))); list.More(); {
+		p = listed{}
+		if err := list.Decode(&p); err != nil {
+			return nil, err
 		}
-		if bytes.Equal(src, out) {
+		exports[p.ImportPath] = p.Export
+		if p.Module == nil || !p.Module.Main {
 			continue
 		}
-		replace[file] = filepath.Join(to, fmt.Sprintf("%d_%s", len(replace), filepath.Base(file)))
-		if err := os.WriteFile(replace[file], out, 0o600); err != nil {
-			return err
+		var parsed []*ast.File
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				return nil, err
+			}
+			parsed = append(parsed, file)
+		}
+		info := types.Info{Uses: make(map[*ast.Ident]types.Object)}
+		if _, err := (&types.Config{Importer: imports}).Check(p.ImportPath, fset, parsed, &info); err != nil {
+			return nil, err
+		}
+		for i, file := range parsed {
+			from, copied := filepath.Join(p.Dir, p.GoFiles[i]), filepath.Join(to, fmt.Sprintf("%d_%s", len(files), p.GoFiles[i]))
+			src, err := os.ReadFile(from)
+			if err != nil {
+				return nil, err
+			}
+			w := rewriter{file: fset.File(file.Pos()), uses: info.Uses, src: string(src)}
+			if err := os.WriteFile(copied, w.rewrite(file), 0o600); err != nil {
+				return nil, err
+			}
+			files[from] = copied
 		}
 	}
-	return nil
+	for _, name := range append(p.TestGoFiles, p.XTestGoFiles...) {
+		files[filepath.Join(p.Dir, name)] = "" // removes the file
+	}
+	steps, err := filepath.Glob(filepath.Join(p.Dir, "testdata", "steps", "*_test.go"))
+	if len(steps) == 0 {
+		return nil, errors.Join(err, fmt.Errorf("no scenarios of %s", p.ImportPath))
+	}
+	for _, file := range steps {
+		if _, err := os.ReadFile(file); err != nil { // so that the go command knows that the test depends on it
+			return nil, err
+		}
+		files[filepath.Join(p.Dir, "steps_"+filepath.Base(file))] = file
+	}
+	return files, nil
 }

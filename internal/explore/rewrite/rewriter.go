@@ -1,21 +1,33 @@
 package rewrite
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/token"
 	"go/types"
-	"path/filepath"
+	"path"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
-const (
-	explorer     = "github.com/hashedwheel/hashedwheel/internal/explore"
-	explorerName = "explorer" // its name in the rewritten files
-)
+// explorerName is the name of package explore in the rewritten files.
+const explorerName = "explorer"
+
+var explorer = reflect.TypeFor[explore.Run]().PkgPath()
+
+// A rewriter puts the gates of the explorer into a file. It changes the text, and not the syntax tree, so that the
+// numbers of the lines stay the same.
+type rewriter struct {
+	file  *token.File
+	uses  map[*ast.Ident]types.Object
+	src   string
+	edits []edit
+}
 
 // An edit replaces the text between two offsets.
 type edit struct {
@@ -23,184 +35,117 @@ type edit struct {
 	text     string
 }
 
-// A rewriter collects the edits of one file.
-type rewriter struct {
-	fset  *token.FileSet
-	types *types.Info
-	src   []byte
-	edits []edit
-	used  bool // something refers to explorerName
-}
-
-// rewrite puts the gates of the explorer into a source file. The numbers of the lines stay the same.
-func (p *pkg) rewrite(name string) ([]byte, error) {
-	src, file := p.sources[name], p.files[name]
-	w := &rewriter{fset: p.fset, types: &p.info, src: src}
-	timeUsed := false
-	for _, spec := range file.Imports {
-		path, _ := strconv.Unquote(spec.Path.Value)
-		switch path {
-		case "sync", "sync/atomic", "runtime":
-			if spec.Name != nil {
-				return nil, fmt.Errorf("%s: the import of %s has a name", name, path)
-			}
-			w.replace(spec, fmt.Sprintf("%s %q", filepath.Base(path), explorer))
-		case "time":
-			timeUsed = true
-		}
-	}
+func (w *rewriter) rewrite(file *ast.File) []byte {
+	w.replace(file.Name.End(), file.Name.End(), fmt.Sprintf("; import %s %q", explorerName, explorer))
+	w.replace(file.FileEnd, file.FileEnd, fmt.Sprintf("\nvar _ = %s.Now\n", explorerName)) // each import must be used
 	ast.Inspect(file, w.visit)
-	if w.used {
-		w.replaceAt(file.Name.End(), file.Name.End(), fmt.Sprintf("; import %s %q", explorerName, explorer))
-	}
-	slices.SortStableFunc(w.edits, func(a, b edit) int { return a.from - b.from })
-	var out bytes.Buffer
-	done := 0
+	slices.SortStableFunc(w.edits, func(a, b edit) int { return cmp.Compare(a.from, b.from) })
+	out, done := "", 0
 	for _, e := range w.edits {
-		if e.from < done {
-			return nil, fmt.Errorf("%s: two edits in one place, before %q", name, src[e.from:e.to])
-		}
-		out.Write(src[done:e.from])
-		out.WriteString(e.text)
+		out += w.src[done:e.from] + e.text
 		done = e.to
 	}
-	out.Write(src[done:])
-	if timeUsed && w.used {
-		out.WriteString("\nvar _ time.Duration // because the import must be used\n")
-	}
-	return out.Bytes(), nil
+	return []byte(out + w.src[done:])
 }
 
-func (w *rewriter) replace(n ast.Node, text string) { w.replaceAt(n.Pos(), n.End(), text) }
-
-func (w *rewriter) replaceAt(from, to token.Pos, text string) {
-	w.edits = append(w.edits, edit{w.fset.Position(from).Offset, w.fset.Position(to).Offset, text})
+func (w *rewriter) replace(from, to token.Pos, text string) {
+	w.edits = append(w.edits, edit{w.file.Offset(from), w.file.Offset(to), text})
 }
 
-func (w *rewriter) text(from, to token.Pos) string {
-	return string(w.src[w.fset.Position(from).Offset:w.fset.Position(to).Offset])
+func (w *rewriter) text(n ast.Node) string {
+	return w.src[w.file.Offset(n.Pos()):w.file.Offset(n.End())]
 }
 
 // visit rewrites one node of the syntax tree.
 func (w *rewriter) visit(n ast.Node) bool {
 	switch n := n.(type) {
-	case *ast.SelectorExpr: // functions that read the clock or wait
-		if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" {
-			switch n.Sel.Name {
-			case "Now", "Since", "Until", "Sleep", "AfterFunc":
-				w.replace(x, explorerName)
-				w.used = true
-			}
+	case *ast.ImportSpec:
+		switch imported, _ := strconv.Unquote(n.Path.Value); imported {
+		case "sync", "sync/atomic", "runtime":
+			w.replace(n.Pos(), n.End(), fmt.Sprintf("%s %q", path.Base(imported), explorer))
+		case "time":
+			w.replace(w.file.Pos(w.file.Size()), w.file.Pos(w.file.Size()), "var _ time.Duration\n")
+		}
+	case *ast.SelectorExpr:
+		switch w.function(n) {
+		case "time.Now", "time.Since", "time.Until", "time.Sleep", "time.AfterFunc":
+			w.replace(n.X.Pos(), n.X.End(), explorerName)
 		}
 	case *ast.BinaryExpr: // a counter whose value matters only at multiples of a number
-		if call, ok := n.X.(*ast.CallExpr); ok && n.Op == token.REM {
-			if f, ok := call.Fun.(*ast.SelectorExpr); ok && w.isAtomicAdd(f) {
-				w.replace(f.Sel, "CyclicAdd")
-			}
+		if n.Op == token.REM {
+			w.add(n.X, "CyclicAdd")
 		}
+	case *ast.ExprStmt:
+		w.add(n.X, "BlindAdd")
 	case *ast.BlockStmt:
-		w.statements(n.List)
+		w.gates(n.List)
 	case *ast.CaseClause:
-		w.statements(n.Body)
+		w.gates(n.Body)
 	case *ast.CommClause:
-		w.statements(n.Body)
+		w.gates(n.Body)
 	}
 	return true
 }
 
-// isAtomicAdd reports whether a function is the method Add of a type of sync/atomic.
-func (w *rewriter) isAtomicAdd(f *ast.SelectorExpr) bool {
-	if f.Sel.Name != "Add" {
-		return false
+// function returns the name of the function that an expression is, with its package and receiver.
+func (w *rewriter) function(x ast.Expr) string {
+	if s, ok := x.(*ast.SelectorExpr); ok {
+		if f, ok := w.uses[s.Sel].(*types.Func); ok {
+			return f.FullName()
+		}
 	}
-	t := w.types.TypeOf(f.X)
-	if p, ok := t.(*types.Pointer); ok {
-		t = p.Elem()
-	}
-	n, ok := t.(*types.Named)
-	return ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == "sync/atomic"
+	return ""
 }
 
-// statements rewrites statements that are operations on channels, or an atomic Add whose result is not used.
-func (w *rewriter) statements(list []ast.Stmt) {
+// add gives another name to the method that an expression calls, if it is the method Add of a type of sync/atomic.
+func (w *rewriter) add(x ast.Expr, name string) {
+	if call, ok := x.(*ast.CallExpr); ok {
+		if f := w.function(call.Fun); strings.HasPrefix(f, "(*sync/atomic.") && strings.HasSuffix(f, ").Add") {
+			sel := call.Fun.(*ast.SelectorExpr).Sel
+			w.replace(sel.Pos(), sel.End(), name)
+		}
+	}
+}
+
+// gates puts a gate before each statement that is an operation on channels. If several cases of a select are possible,
+// the select takes the first of them, so that a replay does the same. The next select can take another case.
+func (w *rewriter) gates(list []ast.Stmt) {
 	for _, s := range list {
-		switch s := s.(type) {
-		case *ast.SelectStmt:
-			w.selectStmt(s)
-		case *ast.SendStmt:
-			w.gate(s, s.Chan)
-		case *ast.AssignStmt:
-			if c := received(s); c != nil {
-				w.gate(s, c)
-			}
-		case *ast.ExprStmt:
-			if c := received(s); c != nil {
-				w.gate(s, c)
-			}
-			call, ok := s.X.(*ast.CallExpr)
-			if !ok {
-				continue
-			}
-			switch f := call.Fun.(type) {
-			case *ast.Ident:
-				if f.Name == "close" {
-					w.gate(s, call.Args[0])
-				}
-			case *ast.SelectorExpr:
-				if w.isAtomicAdd(f) {
-					w.replace(f.Sel, "BlindAdd")
-				}
-			}
+		channels := w.channels(s)
+		if len(channels) == 0 {
+			continue
+		}
+		w.replace(s.Pos(), s.Pos(), fmt.Sprintf("%s.Channel(%s); ", explorerName, strings.Join(channels, ", ")))
+		if s, ok := s.(*ast.SelectStmt); ok && len(channels) == 2 && len(s.Body.List) == 2 {
+			at := w.file.Position(s.Pos())
+			w.replace(s.Pos(), s.Pos(), fmt.Sprintf("select { %s\n default: /*line %s:%d:%d*/",
+				w.text(s.Body.List[0]), at.Filename, at.Line, at.Column))
+			w.replace(s.End(), s.End(), "}")
 		}
 	}
 }
 
-// gate puts a gate before an operation on channels.
-func (w *rewriter) gate(s ast.Stmt, channels ...ast.Expr) {
-	var args []string
-	for _, c := range channels {
-		args = append(args, w.text(c.Pos(), c.End()))
-	}
-	w.replaceAt(s.Pos(), s.Pos(), fmt.Sprintf("%s.Channel(%s); ", explorerName, strings.Join(args, ", ")))
-	w.used = true
-}
-
-// selectStmt puts a gate before a select. If several cases are possible, the select takes the first of them, so
-// that a replay does the same. The next select can take another case.
-func (w *rewriter) selectStmt(s *ast.SelectStmt) {
-	var channels []ast.Expr
-	hasDefault := false
-	for _, c := range s.Body.List {
-		switch comm := c.(*ast.CommClause).Comm.(type) {
-		case nil:
-			hasDefault = true
-		case *ast.SendStmt:
-			channels = append(channels, comm.Chan)
-		default:
-			channels = append(channels, received(comm))
+// channels returns the channels on which a statement operates: it sends, receives, closes or selects.
+func (w *rewriter) channels(s ast.Stmt) (all []string) {
+	received := func(x ast.Expr) {
+		if u, ok := x.(*ast.UnaryExpr); ok && u.Op == token.ARROW {
+			all = append(all, w.text(u.X))
 		}
 	}
-	w.gate(s, channels...)
-	if !hasDefault && len(channels) == 2 {
-		first := s.Body.List[0]
-		at := w.fset.Position(s.Pos())
-		w.replaceAt(s.Pos(), s.Pos(), fmt.Sprintf("select { %s\n default: /*line %s:%d:%d*/",
-			w.text(first.Pos(), first.End()), at.Filename, at.Line, at.Column))
-		w.replaceAt(s.End(), s.End(), "}")
-	}
-}
-
-// received returns the channel from which a statement receives, or nil if it does not receive.
-func received(s ast.Stmt) ast.Expr {
-	var x ast.Expr
 	switch s := s.(type) {
-	case *ast.ExprStmt:
-		x = s.X
+	case *ast.SendStmt:
+		all = append(all, w.text(s.Chan))
 	case *ast.AssignStmt:
-		x = s.Rhs[0]
+		received(s.Rhs[0])
+	case *ast.ExprStmt:
+		received(s.X)
+		if call, ok := s.X.(*ast.CallExpr); ok && w.text(call.Fun) == "close" {
+			all = append(all, w.text(call.Args[0]))
+		}
+	case *ast.SelectStmt:
+		for _, c := range s.Body.List {
+			all = append(all, w.channels(c.(*ast.CommClause).Comm)...)
+		}
 	}
-	if u, ok := x.(*ast.UnaryExpr); ok && u.Op == token.ARROW {
-		return u.X
-	}
-	return nil
+	return all
 }
