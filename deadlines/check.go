@@ -38,21 +38,25 @@ const (
 // no worker could handle.
 //
 // The server removes revisions after Config.Retain, and a reading finds what is there. The last revision of each key
-// is kept in memory meanwhile. Check tries until ctx is done, because servers that elect a leader lose requests.
+// is kept in memory meanwhile. Check tries until ctx is done, because servers that elect a leader lose requests. So it also
+// does while it gets less than the store holds, as for some seconds after a restoration: see ErrIncomplete.
 func Check(ctx context.Context, nc *nats.Conn, name string) (*Report, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("deadlines: check: %w", err)
 	}
-	var r *Report
+	var last error
 	for {
-		r = &Report{keys: make(map[string]record), stranded: make(map[string]record)}
+		r := &Report{keys: make(map[string]record), stranded: make(map[string]record)}
 		err = r.read(ctx, js, name)
 		if err == nil {
 			return r, nil
 		}
+		if last == nil || ctx.Err() == nil { // after that, it would only say that time is up
+			last = err
+		}
 		if ctx.Err() != nil || errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, nats.ErrConnectionClosed) {
-			return nil, fmt.Errorf("deadlines: check %q: %w", name, err)
+			return nil, fmt.Errorf("deadlines: check %q: %w", name, last)
 		}
 		select {
 		case <-ctx.Done():
@@ -60,6 +64,9 @@ func Check(ctx context.Context, nc *nats.Conn, name string) (*Report, error) {
 		}
 	}
 }
+
+// ErrIncomplete is wrapped by the error of Check if it got less than the store holds, by the count of the servers.
+var ErrIncomplete = errors.New("the servers hold more than they send")
 
 var errSilent = fmt.Errorf("the servers have sent nothing for %v", silenceLimit)
 
@@ -82,7 +89,13 @@ func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string) 
 		return err
 	}
 	r.Replicas = status.(*jetstream.KeyValueBucketStatus).StreamInfo().Config.Replicas
-	watcher, err := bucket.WatchAll(ctx, jetstream.IncludeHistory(), jetstream.IgnoreDeletes())
+	records, err := js.Stream(ctx, "KV_"+name)
+	if err != nil {
+		return err
+	}
+	before := records.CachedInfo().State
+	read := 0 // of the messages that were there before
+	watcher, err := bucket.WatchAll(ctx, jetstream.IncludeHistory())
 	if err != nil {
 		return err
 	}
@@ -98,12 +111,25 @@ func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string) 
 				break
 			}
 			watchdog.Reset(silenceLimit)
-			r.add(e)
+			if e.Revision() <= before.LastSeq {
+				read++
+			}
+			if e.Operation() == jetstream.KeyValuePut {
+				r.add(e)
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	watchdog.Stop()
+	info, err := records.Info(ctx)
+	if err != nil {
+		return err
+	}
+	// Messages have come and gone meanwhile. As many as this were there all the time.
+	if held := int(info.State.Msgs) - int(info.State.LastSeq-before.LastSeq); read < held {
+		return fmt.Errorf("%w: %d of %d revisions", ErrIncomplete, read, held)
+	}
 	wakeups, err := js.Stream(ctx, name+"-wakeups")
 	if err != nil {
 		return err

@@ -1,5 +1,6 @@
 // Deadlinecheck reads a store of package deadlines, which may be in use, and reports what is wrong in it. It exits
-// with 1 if it finds a fault, and with 2 if it cannot read the store. With -repair it sets each deadline again that
+// with 1 if it finds a fault, with 2 if it cannot read the store, and with 3 if the servers hold more than they send, as for
+// some seconds after a restoration, and still do so when the time is up. With -repair it sets each deadline again that
 // has no wake-up, as after the restoration of a backup.
 //
 //	go run github.com/hashedwheel/hashedwheel/deadlines/cmd/deadlinecheck -nats nats://a:4222,nats://b:4222
@@ -7,8 +8,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -16,33 +19,45 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-func main() {
-	urls := flag.String("nats", nats.DefaultURL, "`addresses` of the servers, separated by commas")
-	name := flag.String("name", "deadlines", "`name` of the store")
-	creds := flag.String("creds", "", "`file` with credentials, if the servers ask for them")
-	limit := flag.Duration("timeout", 5*time.Minute, "`time` after which the check is given up")
-	repair := flag.Bool("repair", false, "set deadlines again that have no wake-up")
-	flag.Parse()
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, out, complaints io.Writer) (code int) {
+	flags := flag.NewFlagSet("deadlinecheck", flag.ContinueOnError)
+	flags.SetOutput(complaints)
+	urls := flags.String("nats", nats.DefaultURL, "`addresses` of the servers, separated by commas")
+	name := flags.String("name", "deadlines", "`name` of the store")
+	creds := flags.String("creds", "", "`file` with credentials, if the servers ask for them")
+	limit := flags.Duration("timeout", 5*time.Minute, "`time` after which the check is given up")
+	repair := flags.Bool("repair", false, "set deadlines again that have no wake-up")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), *limit)
 	defer cancel()
 	r, repaired, err := check(ctx, *urls, *name, *creds, *repair)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "deadlinecheck:", err)
-		os.Exit(2)
+		fmt.Fprintln(complaints, "deadlinecheck:", err)
+		if errors.Is(err, deadlines.ErrIncomplete) {
+			return 3
+		}
+		return 2
 	}
-	fmt.Printf("keys %d: pending %d, running %d, handled %d, canceled %d\n", r.Keys, r.Pending, r.Running, r.Handled, r.Canceled)
-	fmt.Printf("revisions %d, wake-ups %d, set aside %d\n", r.Revisions, r.Wakeups, r.Aside)
-	fmt.Printf("overdue %d, by up to %v\n", r.Overdue, r.MostOverdue.Round(time.Millisecond))
-	fmt.Printf("faults %d\n", r.Faults)
+	fmt.Fprintf(out, "keys %d: pending %d, running %d, handled %d, canceled %d\n", r.Keys, r.Pending, r.Running, r.Handled, r.Canceled)
+	fmt.Fprintf(out, "revisions %d, wake-ups %d, set aside %d\n", r.Revisions, r.Wakeups, r.Aside)
+	fmt.Fprintf(out, "overdue %d, by up to %v\n", r.Overdue, r.MostOverdue.Round(time.Millisecond))
+	fmt.Fprintf(out, "faults %d\n", r.Faults)
 	for _, f := range r.FirstFaults {
-		fmt.Println(f)
+		fmt.Fprintln(out, f)
 	}
 	if *repair {
-		fmt.Printf("repaired %d\n", repaired)
+		fmt.Fprintf(out, "repaired %d\n", repaired)
 	}
 	if r.Faults > repaired {
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 func check(ctx context.Context, urls, name, creds string, repair bool) (r *deadlines.Report, repaired int, err error) {
