@@ -19,6 +19,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -26,6 +27,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -42,6 +44,11 @@ type mutation struct {
 	tests    string // the tests that fail, separated by spaces; see tests.find
 }
 
+// named returns the tests that the mutation names, by package.
+func (m mutation) named(known tests) tests {
+	return known.of(strings.Fields(m.tests), path.Dir(m.file))
+}
+
 func main() {
 	part := flag.String("part", "1/1", "run part `i/n` of the list")
 	only := flag.String("only", "", "run the mutations that match this regular expression")
@@ -49,11 +56,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var err error
-	if *write {
-		err = writeProven()
-	} else {
-		err = run(ctx, *part, *only)
+	files, err := readTree(".")
+	switch {
+	case err != nil:
+	case *write:
+		err = os.WriteFile(filepath.FromSlash(provenFile), []byte(files.proven()), 0o644)
+	default:
+		err = run(ctx, files, *part, *only)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
@@ -61,17 +70,8 @@ func main() {
 	}
 }
 
-// writeProven writes the page about the promises.
-func writeProven() error {
-	text, err := proven(".")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.FromSlash(provenFile), []byte(text), 0o644)
-}
-
 // run makes the chosen mutations, until ctx ends.
-func run(ctx context.Context, part, only string) error {
+func run(ctx context.Context, files tree, part, only string) error {
 	var i, n int
 	if _, err := fmt.Sscanf(part, "%d/%d", &i, &n); err != nil || i < 1 || i > n {
 		return fmt.Errorf("-part %s: want i/n, such as 2/6", part)
@@ -85,129 +85,98 @@ func run(ctx context.Context, part, only string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := copyTree(".", dir); err != nil {
-		return err
-	}
-	known, err := findTests(dir)
-	if err != nil {
+	if err := files.write(dir); err != nil {
 		return err
 	}
 	var chosen []mutation
-	all := make(tests)
+	known, all := files.tests("Test|Fuzz"), make(tests)
 	for k, m := range mutations {
 		if k%n == i-1 && pattern.MatchString(fmt.Sprint(m)) {
 			chosen = append(chosen, m)
-			for pkg, names := range known.of(m) {
-				for _, name := range names {
-					all.add(pkg, name)
-				}
+			for pkg, names := range m.named(known) {
+				all.add(pkg, names...)
 			}
 		}
 	}
-	if len(chosen) == 0 {
-		return errors.New("no mutation matches")
-	}
 	start := time.Now()
 	const most = 4 * time.Minute // on a busy machine
-	if out, err := goTest(ctx, dir, all, most); ctx.Err() != nil {
-		return errInterrupted
-	} else if err != nil {
-		return fmt.Errorf("without a mutation: %v\n%s", err, out)
+	if failed, out, err := goTest(ctx, dir, all, most); failed || err != nil {
+		return fmt.Errorf("without a mutation: %v\n%s", cmp.Or(err, errors.New("the tests fail")), out)
 	}
 	took := time.Since(start)
 	fmt.Printf("ok    the tests pass without a mutation (%.1f s)\n", took.Seconds())
 	limit := max(time.Minute, took) // a mutation may make a test hang
-	failed, done := 0, len(chosen)
+	unnoticed := 0
 	for _, m := range chosen {
 		began := time.Now()
-		err := m.try(ctx, dir, known.of(m), limit)
-		if ctx.Err() != nil {
-			return errInterrupted
-		}
-		if err != nil {
-			failed++
+		if err := m.try(ctx, dir, files[m.file], m.named(known), limit); ctx.Err() != nil {
+			return errors.New("interrupted")
+		} else if err != nil {
+			unnoticed++
 			fmt.Printf("FAIL  %s, %s: %v\n", m.file, m.change, err)
 			continue
 		}
 		fmt.Printf("ok    %s, %s: %s (%.1f s)\n", m.file, m.change, m.tests, time.Since(began).Seconds())
 	}
-	fmt.Printf("the tests noticed %d of %d mutations, in %.0f s\n", done-failed, done, time.Since(start).Seconds())
-	if failed > 0 {
-		return fmt.Errorf("%d mutations were not noticed, or could not be made", failed)
+	fmt.Printf("the tests noticed %d of %d mutations, in %.0f s\n", len(chosen)-unnoticed, len(chosen), time.Since(start).Seconds())
+	if unnoticed > 0 {
+		return fmt.Errorf("%d mutations were not noticed, or could not be made", unnoticed)
 	}
 	return nil
 }
 
-var (
-	errInterrupted = errors.New("interrupted")
-	errNotEnded    = errors.New("go test has neither ended nor stopped the tests")
-	errNotCompiled = errors.New("the code does not compile")
-	errNoTest      = errors.New("no test was run")
-)
-
 // goTest runs tests of the packages below a directory, up to the first package with a test that fails. It returns
-// the output of that package. After limit, go test ends the tests of a package, and they have failed. If it does not
-// get that far, the error is errNotEnded.
-func goTest(ctx context.Context, dir string, all tests, limit time.Duration) (out string, err error) {
-	if len(all) == 0 {
-		return "", errNoTest
-	}
+// the output of that package. After limit, go test ends the tests of a package, and they have failed. It is an error
+// if no tests run, or if go test does not end.
+func goTest(ctx context.Context, dir string, all tests, limit time.Duration) (failed bool, out string, err error) {
 	for _, pkg := range all.packages() {
-		if out, err = goTestPackage(ctx, filepath.Join(dir, filepath.FromSlash(pkg)), all[pkg], limit); err != nil {
-			return out, err
+		failed, out, err = goTestPackage(ctx, filepath.Join(dir, filepath.FromSlash(pkg)), all[pkg], limit)
+		if failed || err != nil {
+			return failed, out, err
 		}
 	}
-	return "", nil
+	if len(all) == 0 {
+		return false, "", errors.New("no test is named")
+	}
+	return false, "", nil
 }
 
 // goTestPackage is goTest for the package in a directory.
-func goTestPackage(ctx context.Context, dir string, names []string, limit time.Duration) (out string, err error) {
+func goTestPackage(ctx context.Context, dir string, names []string, limit time.Duration) (failed bool, out string, err error) {
 	const compiling = 4 * time.Minute // on a busy machine
 	ctx, cancel := context.WithTimeout(ctx, compiling+limit)
 	defer cancel()
-	pattern := "^(" + strings.Join(names, "|") + ")$"
 	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(),
-		"-run="+pattern, "-v", ".")
+		"-run=^("+strings.Join(names, "|")+")$", "-v", ".")
 	cmd.Dir = dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that go test deletes its files
 	cmd.WaitDelay = 5 * time.Second                                       // then it is killed
 	text, err := cmd.CombinedOutput()
-	out = string(text)
 	switch {
 	case ctx.Err() != nil:
-		return out, errNotEnded
-	case strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]"):
-		return out, errNotCompiled
-	case !strings.Contains(out, "=== RUN"):
-		return out, errNoTest
+		return false, string(text), errors.New("go test has neither ended nor stopped the tests")
+	case !strings.Contains(string(text), "=== RUN"):
+		return false, string(text), errors.New("the code does not compile, or there is no such test")
 	}
-	return out, err
+	return err != nil, string(text), nil
 }
 
 // try makes the change in the copy, runs the tests, and undoes the change. It returns nil if the tests fail.
-func (m mutation) try(ctx context.Context, dir string, named tests, limit time.Duration) error {
-	path := filepath.Join(dir, filepath.FromSlash(m.file))
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	source := string(data)
+func (m mutation) try(ctx context.Context, dir, source string, named tests, limit time.Duration) error {
 	if n := strings.Count(source, m.old); n != 1 {
 		return fmt.Errorf("%q occurs %d times, not once", m.old, n)
 	}
-	if err := os.WriteFile(path, []byte(strings.Replace(source, m.old, m.new, 1)), 0o644); err != nil {
+	file := filepath.Join(dir, filepath.FromSlash(m.file))
+	if err := os.WriteFile(file, []byte(strings.Replace(source, m.old, m.new, 1)), 0o644); err != nil {
 		return err
 	}
-	defer os.WriteFile(path, data, 0o644)
-
-	text, err := goTest(ctx, dir, named, limit)
-	switch err {
-	case nil:
+	defer os.WriteFile(file, []byte(source), 0o644)
+	failed, out, err := goTest(ctx, dir, named, limit)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w\n%s", err, out)
+	case !failed:
 		return errors.New("the tests do not fail")
-	case errNotEnded:
-		return err
-	case errNotCompiled, errNoTest:
-		return fmt.Errorf("%w:\n%s", err, text)
 	}
 	return nil
 }

@@ -2,13 +2,8 @@ package main
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"maps"
-	"path"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -59,77 +54,32 @@ time ends with Race, or HASHEDWHEEL_STRESS sets its length.
 `
 
 // proven returns the text of the page.
-func proven(root string) (string, error) {
-	known, err := findTests(root)
-	if err != nil {
-		return "", err
-	}
-	counts, err := countTests(root)
-	if err != nil {
-		return "", err
-	}
+func (files tree) proven() string {
 	var b strings.Builder
 	b.WriteString(provenIntro)
+	known := files.tests("Test|Fuzz")
 	for number, promise := range promises {
 		heading, rest, _ := strings.Cut(promise, ". ")
 		fmt.Fprintf(&b, "\n## %d. %s\n\n", number+1, heading)
 		if rest != "" {
 			b.WriteString(wrap(rest+".", "") + "\n\n")
 		}
-		checked := make(tests)
-		for _, name := range alsoHeld[number] {
-			dirs, test := known.find(name, ".")
-			for _, dir := range dirs {
-				checked.add(dir, test)
-			}
-		}
-		faults := ""
+		checked := known.of(alsoHeld[number], ".")
+		b.WriteString("Faults that the tests notice:\n\n")
 		for _, m := range mutations {
-			if m.promise != number {
-				continue
-			}
-			faults += wrap(fmt.Sprintf("- %s (%s)", m.change, m.file), "  ") + "\n"
-			for dir, names := range known.of(m) {
-				for _, name := range names {
-					checked.add(dir, name)
+			if m.promise == number {
+				b.WriteString(wrap(fmt.Sprintf("- %s (%s)", m.change, m.file), "  ") + "\n")
+				for dir, names := range m.named(known) {
+					checked.add(dir, names...)
 				}
 			}
 		}
-		b.WriteString("Faults that the tests notice:\n\n" + faults + "\n")
-		b.WriteString(wrap("Tests: "+checked.String()+".", "") + "\n")
+		b.WriteString("\n" + wrap("Tests: "+checked.String()+".", "") + "\n")
 	}
-	models := known.matching(func(name string) bool { return strings.Contains(name, "Model") })
-	fuzz := known.matching(func(name string) bool { return strings.HasPrefix(name, "Fuzz") })
-	fmt.Fprintf(&b, "\n%s\n%s\n%s\n\n%s\n", provenMethods, counts,
-		wrap(fmt.Sprintf("Tests with a model: %s.", models), ""), wrap(fmt.Sprintf("Fuzz targets: %s.", fuzz), ""))
-	return b.String(), nil
-}
-
-// matching returns the tests whose names match.
-func (all tests) matching(match func(name string) bool) tests {
-	matching := make(tests)
-	for dir, names := range all {
-		for _, name := range names {
-			if match(name) {
-				matching.add(dir, name)
-			}
-		}
-	}
-	return matching
-}
-
-// String lists the tests by package, sorted.
-func (all tests) String() string {
-	var groups []string
-	for _, dir := range all.packages() {
-		names := slices.Sorted(slices.Values(all[dir]))
-		group := strings.Join(names, ", ")
-		if dir != "." {
-			group = "in " + dir + ": " + group
-		}
-		groups = append(groups, group)
-	}
-	return strings.Join(groups, "; ")
+	fmt.Fprintf(&b, "\n%s\n%s\n%s\n\n%s\n", provenMethods, files.counts(),
+		wrap(fmt.Sprintf("Tests with a model: %s.", files.tests("Model")), ""),
+		wrap(fmt.Sprintf("Fuzz targets: %s.", files.tests("^Fuzz")), ""))
+	return b.String()
 }
 
 // wrap breaks a text into lines of at most 118 characters. All lines but the first begin with indent.
@@ -152,117 +102,43 @@ func wrap(text, indent string) string {
 	return b.String()
 }
 
-// A kind is a kind of tests that can be told from the code.
-type kind int
-
-const (
-	kindTest kind = iota
-	kindVirtual
-	kindModel
-	kindRace
-	kindScenario
-	kindFuzz
-	kindExample
-	kinds
-)
-
-var kindNames = [kinds]string{
-	kindTest:     "tests",
-	kindVirtual:  "on virtual time",
-	kindModel:    "with a model",
-	kindRace:     "races in real time",
-	kindScenario: "scenarios of TestExplore",
-	kindFuzz:     "fuzz targets",
-	kindExample:  "examples",
+// kinds are the kinds of tests that can be told from the code. A pattern matches the name and the text of a function.
+var kinds = []struct {
+	name    string
+	pattern *regexp.Regexp
+}{
+	{"tests", regexp.MustCompile("^Test")},
+	{"on virtual time", regexp.MustCompile(`^Test(?s:.*)\b(virtual|synctest\.Test)\(`)},
+	{"with a model", regexp.MustCompile(`^Test\w*Model`)},
+	{"races in real time", regexp.MustCompile(`^Test(\w*Race\(|(?s:.*)\bstressTime\()`)},
+	{"scenarios of TestExplore", nil},
+	{"fuzz targets", regexp.MustCompile("^Fuzz")},
+	{"examples", regexp.MustCompile("^Example")},
 }
 
-// counts are the numbers of tests by package.
-type counts map[string]*[kinds]int
-
-// countTests counts the tests of all packages, and the scenarios of TestExplore.
-func countTests(root string) (counts, error) {
-	all := make(counts)
-	fset := token.NewFileSet()
-	err := walk(root, func(name string, d fs.DirEntry) error {
-		dir := path.Dir(name)
-		if d.IsDir() || !strings.HasSuffix(name, "_test.go") {
-			return nil
+// counts returns the section about the numbers of tests.
+func (files tree) counts() string {
+	counts := make(map[string][]int) // by package and kind
+	for _, f := range files.functions() {
+		if counts[f.dir] == nil {
+			counts[f.dir] = make([]int, len(kinds))
 		}
-		tested, below, isBelow := strings.Cut("/"+dir+"/", "/testdata/")
-		tested = path.Join(".", strings.TrimPrefix(tested, "/"))
-		if isBelow && below != "steps/" {
-			return nil // tests of tools, or of package time
-		}
-		file, err := parser.ParseFile(fset, filepath.Join(root, filepath.FromSlash(name)), nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		if all[tested] == nil {
-			all[tested] = new([kinds]int)
-		}
-		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil {
-				for _, k := range kindsOf(f, isBelow) {
-					all[tested][k]++
-				}
+		for i, kind := range kinds {
+			if f.scenario == (kind.pattern == nil) && (f.scenario || kind.pattern.MatchString(f.text)) {
+				counts[f.dir][i]++
 			}
 		}
-		return nil
-	})
-	return all, err
-}
-
-// kindsOf returns the kinds of a function in a test file, none if it is no test.
-func kindsOf(f *ast.FuncDecl, scenario bool) (all []kind) {
-	name := f.Name.Name
-	switch {
-	case strings.HasPrefix(name, "Fuzz"):
-		return []kind{kindFuzz}
-	case strings.HasPrefix(name, "Example"):
-		return []kind{kindExample}
-	case !strings.HasPrefix(name, "Test") || name == "TestMain":
-		return nil
-	case scenario:
-		return []kind{kindScenario}
 	}
-	all = []kind{kindTest}
-	called := make(map[string]bool)
-	ast.Inspect(f.Body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.Ident:
-			called[n.Name] = true
-		case *ast.SelectorExpr:
-			if x, ok := n.X.(*ast.Ident); ok {
-				called[x.Name+"."+n.Sel.Name] = true
-			}
-		}
-		return true
-	})
-	if called["virtual"] || called["synctest.Test"] {
-		all = append(all, kindVirtual)
-	}
-	if strings.Contains(name, "Model") {
-		all = append(all, kindModel)
-	}
-	if called["stressTime"] || strings.HasSuffix(name, "Race") {
-		all = append(all, kindRace)
-	}
-	return all
-}
-
-// String returns the section about the numbers of tests.
-func (all counts) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, provenCounts, len(promises), len(mutations))
-	b.WriteString("| package | " + strings.Join(kindNames[:], " | ") + " |\n")
-	b.WriteString("|" + strings.Repeat(" --- |", 1+int(kinds)) + "\n")
-	for _, dir := range slices.Sorted(maps.Keys(all)) {
-		name := dir
-		if dir == "." {
-			name = "hashedwheel"
-		}
-		b.WriteString("| " + name)
-		for _, n := range all[dir] {
+	b.WriteString("| package |")
+	for _, kind := range kinds {
+		b.WriteString(" " + kind.name + " |")
+	}
+	b.WriteString("\n|" + strings.Repeat(" --- |", 1+len(kinds)) + "\n")
+	for _, dir := range slices.Sorted(maps.Keys(counts)) {
+		b.WriteString("| " + strings.Replace(dir, ".", "hashedwheel", 1))
+		for _, n := range counts[dir] {
 			fmt.Fprintf(&b, " | %d", n)
 		}
 		b.WriteString(" |\n")

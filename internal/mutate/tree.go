@@ -2,6 +2,7 @@ package main
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -10,73 +11,82 @@ import (
 	"strings"
 )
 
+// A tree has the files that the tests of mutations may need, by path with slashes.
+type tree map[string]string
+
 // skipped are the directories that no test of a mutation needs.
 var skipped = []string{"benchmarks", "docs", "examples", "metrics", "internal/mutate"}
 
-// walk calls f for each file and directory that the tests of mutations may need. The paths have slashes.
-func walk(root string, f func(name string, d fs.DirEntry) error) error {
-	return fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
+func readTree(root string) (tree, error) {
+	files, from := make(tree), os.DirFS(root)
+	return files, fs.WalkDir(from, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || slices.Contains(skipped, name)):
 			return fs.SkipDir
-		}
-		return f(name, d)
-	})
-}
-
-// copyTree copies what walk finds.
-func copyTree(root, dir string) error {
-	return walk(root, func(name string, d fs.DirEntry) error {
-		from, to := filepath.Join(root, filepath.FromSlash(name)), filepath.Join(dir, filepath.FromSlash(name))
-		if d.IsDir() {
-			return os.MkdirAll(to, 0o755)
-		}
-		data, err := os.ReadFile(from)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(to, data, 0o644)
-	})
-}
-
-// tests are the names of the tests and fuzz targets of each package. A package has the path of its directory, "."
-// for the root.
-type tests map[string][]string
-
-var declared = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-
-// findTests returns the tests of all packages that go test ./... finds.
-func findTests(root string) (tests, error) {
-	all := make(tests)
-	err := walk(root, func(name string, d fs.DirEntry) error {
-		if d.IsDir() && d.Name() == "testdata" {
-			return fs.SkipDir
-		}
-		if d.IsDir() || !strings.HasSuffix(name, "_test.go") {
+		case d.IsDir():
 			return nil
 		}
-		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
-		for _, match := range declared.FindAllStringSubmatch(string(data), -1) {
-			if match[1] != "TestMain" {
-				all[path.Dir(name)] = append(all[path.Dir(name)], match[1])
-			}
-		}
+		data, err := fs.ReadFile(from, name)
+		files[name] = string(data)
 		return err
 	})
-	return all, err
+}
+
+func (files tree) write(dir string) error {
+	for name, text := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A function is a test, a fuzz target, an example, or a scenario of TestExplore.
+type function struct {
+	dir, name, text string // dir is that of the package
+	scenario        bool
+}
+
+var declared = regexp.MustCompile(`^((?:Test|Fuzz|Example)\w*)\(`)
+
+// functions returns the functions of all packages that go test ./... finds.
+func (files tree) functions() (all []function) {
+	for name, text := range files {
+		dir, scenario := strings.CutSuffix("/"+path.Dir(name), "/testdata/steps")
+		if !strings.HasSuffix(name, "_test.go") || strings.Contains(dir, "/testdata/") {
+			continue
+		}
+		for _, text := range strings.Split(text, "\nfunc ") {
+			if match := declared.FindStringSubmatch(text); match != nil && match[1] != "TestMain" {
+				all = append(all, function{path.Join(".", strings.TrimPrefix(dir, "/")), match[1], text, scenario})
+			}
+		}
+	}
+	return all
+}
+
+// tests are the names of tests and fuzz targets by package. A package has the path of its directory, "." for the root.
+type tests map[string][]string
+
+// tests returns those that match.
+func (files tree) tests(match string) tests {
+	all, pattern := make(tests), regexp.MustCompile(match)
+	for _, f := range files.functions() {
+		if !f.scenario && pattern.MatchString(f.name) {
+			all.add(f.dir, f.name)
+		}
+	}
+	return all
 }
 
 // packages returns the packages that have tests, in order: the root is the first.
-func (all tests) packages() []string {
-	var dirs []string
-	for dir := range all {
-		dirs = append(dirs, dir)
-	}
-	slices.Sort(dirs)
-	return dirs
-}
+func (all tests) packages() []string { return slices.Sorted(maps.Keys(all)) }
 
 // find returns the packages of a test that list.go names. If several packages have a test of this name, the
 // package that is preferred counts, or else the root, or else all of them. A name such as crew.TestClose means
@@ -87,7 +97,7 @@ func (all tests) find(name, preferred string) (dirs []string, test string) {
 		test = name
 	}
 	for _, dir := range all.packages() {
-		if slices.Contains(all[dir], test) && (!qualified || pkg == packageName(dir)) {
+		if slices.Contains(all[dir], test) && (!qualified || pkg == path.Base(path.Join("hashedwheel", dir))) {
 			dirs = append(dirs, dir)
 		}
 	}
@@ -99,19 +109,11 @@ func (all tests) find(name, preferred string) (dirs []string, test string) {
 	return dirs, test
 }
 
-// packageName returns the name of the package in a directory.
-func packageName(dir string) string {
-	if dir == "." {
-		return "hashedwheel"
-	}
-	return path.Base(dir)
-}
-
-// of returns the tests that a mutation names, by package.
-func (all tests) of(m mutation) tests {
+// of returns the tests of these names, by package.
+func (all tests) of(names []string, preferred string) tests {
 	named := make(tests)
-	for _, name := range strings.Fields(m.tests) {
-		dirs, test := all.find(name, path.Dir(m.file))
+	for _, name := range names {
+		dirs, test := all.find(name, preferred)
 		for _, dir := range dirs {
 			named.add(dir, test)
 		}
@@ -119,9 +121,24 @@ func (all tests) of(m mutation) tests {
 	return named
 }
 
-// add adds a test of a package, if it is not there yet.
-func (all tests) add(dir, test string) {
-	if !slices.Contains(all[dir], test) {
-		all[dir] = append(all[dir], test)
+// add adds tests of a package that are not there yet.
+func (all tests) add(dir string, names ...string) {
+	for _, name := range names {
+		if !slices.Contains(all[dir], name) {
+			all[dir] = append(all[dir], name)
+		}
 	}
+}
+
+// String lists the tests by package, sorted.
+func (all tests) String() string {
+	var groups []string
+	for _, dir := range all.packages() {
+		group := strings.Join(slices.Sorted(slices.Values(all[dir])), ", ")
+		if dir != "." {
+			group = "in " + dir + ": " + group
+		}
+		groups = append(groups, group)
+	}
+	return strings.Join(groups, "; ")
 }
