@@ -2,6 +2,10 @@ package clock_test
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -203,4 +207,101 @@ func TestFakeTimer(t *testing.T) {
 		require.PanicsWithValue(t, name+": Stop called on uninitialized Timer", func() { fake.Stop() })
 		require.PanicsWithValue(t, name+": Reset called on uninitialized Timer", func() { fake.Reset(1) })
 	}
+}
+
+// beforeMoving has the shapes in which programs and their tests use timers.
+const beforeMoving = `package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+var (
+	newTimer  = time.NewTimer
+	newTicker func() *time.Ticker
+	afterFunc func(d time.Duration, f func()) *time.Timer = time.AfterFunc
+
+	timers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
+)
+
+type conn struct {
+	idle *time.Timer
+	beat *time.Ticker
+	last time.Time
+}
+
+func fakes(c chan time.Time) (restore func()) {
+	newTimer = func(time.Duration) *time.Timer { return &time.Timer{C: c} }
+	newTicker = func() *time.Ticker { return &time.Ticker{C: c} }
+	afterFunc = func(_ time.Duration, f func()) *time.Timer { return time.AfterFunc(0, f) }
+	return func() { newTimer, afterFunc = time.NewTimer, time.AfterFunc }
+}
+
+func main() {
+	timer := timers.Get().(*time.Timer)
+	timer.Stop()
+	ignored := []any{time.Timer{}}
+	switch any(timer).(type) {
+	case *time.Timer:
+	default:
+		panic("another type")
+	}
+	c := make(chan time.Time, 2)
+	restore := fakes(c)
+	c <- time.Now()
+	c <- time.Now()
+	x := conn{idle: newTimer(time.Hour), beat: newTicker(), last: time.Now()}
+	<-x.idle.C
+	<-x.beat.C
+	x.beat.Stop()
+	done := make(chan bool)
+	afterFunc(time.Hour, func() { close(done) })
+	<-done
+	restore()
+	x.idle = newTimer(0)
+	<-x.idle.C
+	time.Sleep(1)
+	<-time.After(1)
+	<-time.Tick(1)
+	fmt.Printf("%T %T", timer, ignored[0])
+}
+`
+
+// The commands of docs/moving.md change all of these. The program compiles and runs before and after.
+func TestRulesForMoving(t *testing.T) {
+	goCommand, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("there is no go command to run the program")
+	}
+	gofmt, err := exec.LookPath("gofmt")
+	if err != nil {
+		t.Skip("there is no gofmt to change the program")
+	}
+	doc, err := os.ReadFile("../docs/moving.md")
+	require.NoError(t, err)
+	rules := regexp.MustCompile("\nfor name in ([A-Za-z ]+); do\n.* gofmt -w -r \"time.\\$name -> wheel.\\$name\"\n").FindSubmatch(doc)
+	require.NotNil(t, rules)
+	left := regexp.MustCompile("\ngit grep -nE '(.+?)' ").FindSubmatch(doc)
+	require.NotNil(t, left)
+
+	file := filepath.Join(t.TempDir(), "main.go")
+	run := func(program string) string {
+		require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
+		out, err := exec.Command(goCommand, "run", file).CombinedOutput()
+		require.NoError(t, err, string(out))
+		return string(out)
+	}
+	require.Equal(t, "*time.Timer time.Timer", run(beforeMoving))
+	for name := range strings.FieldsSeq(string(rules[1])) {
+		out, err := exec.Command(gofmt, "-w", "-r", "time."+name+" -> wheel."+name, file).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	moved, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Empty(t, regexp.MustCompile(string(left[1])).FindAllString(string(moved), -1))
+	require.NotEmpty(t, regexp.MustCompile(string(left[1])).FindAllString(beforeMoving, -1))
+	const own = "github.com/hashedwheel/hashedwheel/clock/testdata/wheel"
+	require.Equal(t, "*clock.Timer clock.Timer", run(strings.Replace(string(moved), "\n)", "\n\n\t\""+own+"\"\n)", 1)))
 }
