@@ -283,3 +283,29 @@ func TestClockOff(t *testing.T) {
 		})
 	}
 }
+
+// The bucket has no room, and the stream of wake-ups has. The operator is told.
+func TestFullBucket(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 0)
+	s, js := b.open(b.srv.ClientURL())
+	for i := range 10 {
+		require.NoError(t, s.Set(t.Context(), fmt.Sprint(i), time.Now(), nil))
+	}
+	bucket, err := js.Stream(t.Context(), "KV_deadlines")
+	require.NoError(t, err)
+	limit := func(n int64) {
+		cfg := bucket.CachedInfo().Config
+		cfg.MaxBytes = n
+		_, err = js.UpdateStream(t.Context(), cfg)
+		require.NoError(t, err)
+	}
+	limit(int64(bucket.CachedInfo().State.Bytes))
+	b.work(s, func(context.Context, deadlines.Deadline) error { return nil })
+	b.awaitLog(`request="store records" because=`)
+	require.Contains(t, b.log.String(), "maximum bytes exceeded")
+	require.NotContains(t, b.log.String(), `request="store wake-ups"`)
+	limit(-1)
+	b.awaitHandled(10)
+	b.awaitLog("deadlines are ended again")
+}

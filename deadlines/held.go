@@ -120,7 +120,7 @@ func (h *held) retry(err error) {
 		h.giveBack(h.w.cfg.MaxBackoff)
 		return
 	}
-	h.w.health.report(err)
+	h.w.health.report(storeRecords, err)
 	h.w.counts.retried.Add(1)
 	h.sign()
 	h.hold(again + rand.N(again))
@@ -176,7 +176,7 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.health.report(nil)
+	w.health.report(storeRecords, nil)
 	if time.Since(h.claimed) >= w.cfg.Lease {
 		// Another worker may have called the handler since, and then Cancel may have returned true.
 		h.drop()
@@ -203,10 +203,10 @@ func (h *held) call(r record) {
 	err = persist(w.last, func(ctx context.Context) (err error) {
 		mine, err = h.conclude(ctx, &r, failure)
 		if err != nil && !isConflict(err) {
-			w.health.report(err)
+			w.health.report(storeRecords, err)
 			w.counts.retried.Add(1)
 		} else {
-			w.health.report(nil)
+			w.health.report(storeRecords, nil)
 		}
 		return err
 	})

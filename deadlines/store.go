@@ -150,7 +150,6 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	s := &Store{cfg: cfg, id: id, by: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), id[len(id)-6:])}
 	s.linked.Store(l)
 	s.log = cfg.Logger.With("store", cfg.Name)
-	s.health.log = s.log
 	s.clock.wall = time.Now
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
@@ -163,6 +162,7 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 		s.log.Warn("deadlines: the connection will be given up when the servers are away for long; see Connect",
 			"attempts", nc.Opts.MaxReconnect)
 	}
+	s.health.log, s.health.forget = s.log, max(sickEvery, s.cfg.Lease)
 	s.watch()
 	return s, nil
 }

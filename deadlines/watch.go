@@ -3,10 +3,7 @@ package deadlines
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -85,8 +82,10 @@ func (s *Store) watch() {
 			}
 			ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
 			err := s.readClock(ctx)
+			s.health.report(readStreams, err)
 			if err == nil && s.working.Load() > 0 {
 				err = s.probe(ctx)
+				s.health.report(storeWakeups, err)
 				if refused := new(jetstream.APIError); errors.As(err, &refused) {
 					full = true
 				} else if err == nil && full {
@@ -95,7 +94,7 @@ func (s *Store) watch() {
 				}
 			}
 			cancel()
-			s.health.report(err)
+			s.health.settle()
 			was := off
 			if off = s.clockOff(); off && !was {
 				s.log.Error("deadlines: the clocks differ by more than a lease, so the workers here have stopped acting",
@@ -187,40 +186,4 @@ const forgotten = 2 * time.Second
 // that reads the clock would be misled, so the workers do not act.
 func (s *Store) clockOff() bool {
 	return s.clock.skew().Abs() > s.cfg.Lease
-}
-
-// A health logs when the requests of this process have failed for a while, and when they succeed again.
-type health struct {
-	log *slog.Logger
-
-	mu     sync.Mutex
-	since  time.Time // of the first failure after a success; zero if there is none
-	logged time.Time // the last time that it was logged, or zero
-}
-
-const (
-	sickAfter = 5 * time.Second  // the failures that are logged
-	sickEvery = 30 * time.Second // how often they are logged again
-)
-
-// report says how a request ended.
-func (h *health) report(err error) { h.reportAt(err, time.Now()) }
-
-func (h *health) reportAt(err error, now time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err == nil {
-		if !h.logged.IsZero() {
-			h.log.Info("deadlines: deadlines are ended again", "after", now.Sub(h.since).Round(time.Second))
-		}
-		h.since, h.logged = time.Time{}, time.Time{}
-		return
-	}
-	if h.since.IsZero() {
-		h.since = now
-	}
-	if now.Sub(h.since) >= sickAfter && (h.logged.IsZero() || now.Sub(h.logged) >= sickEvery) {
-		h.logged = now
-		h.log.Error(fmt.Sprintf("deadlines: cannot end deadlines for %v", now.Sub(h.since).Round(time.Second)), "because", err)
-	}
 }

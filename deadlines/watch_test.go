@@ -1,7 +1,6 @@
 package deadlines
 
 import (
-	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -10,34 +9,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 )
-
-// Requests that fail for a while are logged once, and then every half minute, and again when they succeed.
-func TestHealth(t *testing.T) {
-	var l log
-	h := health{log: l.logger()}
-	now := time.Now()
-	at := func(after time.Duration, err error) string {
-		before := len(l.String())
-		h.reportAt(err, now.Add(after))
-		return l.String()[before:]
-	}
-	bad := errors.New("no room")
-	require.Empty(t, at(0, nil))
-	require.Empty(t, at(time.Second, bad))
-	require.Empty(t, at(5*time.Second, bad))
-	require.Empty(t, at(5500*time.Millisecond, nil), "it was too short")
-	require.Empty(t, at(6*time.Second, bad))
-	require.Empty(t, at(10*time.Second, bad))
-	text := at(11*time.Second, bad)
-	require.Contains(t, text, "deadlines: cannot end deadlines for 5s")
-	require.Contains(t, text, `because="no room"`)
-	require.Empty(t, at(12*time.Second, bad))
-	require.Empty(t, at(40*time.Second, bad))
-	require.Contains(t, at(41*time.Second, bad), "cannot end deadlines for 35s")
-	require.Contains(t, at(50*time.Second, nil), "deadlines are ended again")
-	require.Contains(t, l.String(), "after=44s")
-	require.Empty(t, at(51*time.Second, nil))
-}
 
 // An operator sees that the connection was lost and has come back, and why nothing ended meanwhile.
 func TestConnectionLost(t *testing.T) {

@@ -75,7 +75,7 @@ func (s *Store) Work(ctx context.Context, handle Handler) error {
 			closed = fmt.Errorf("deadlines: work: %w", err)
 			stop()
 		} else if err != nil && ctx.Err() == nil {
-			s.health.report(err)
+			s.health.report(getWakeups, err)
 			s.counts.retried.Add(1)
 		}
 		select {
@@ -135,6 +135,7 @@ func (w *worker) pull() error {
 		if err := batch.Error(); err != nil {
 			return err
 		}
+		w.health.report(getWakeups, nil)
 	}
 	return nil
 }
@@ -215,7 +216,7 @@ func (w *worker) setAside(msg jetstream.Msg, since time.Time, because error) {
 	defer cancel()
 	stored, err := w.link().js.PublishMsg(ctx, copied, jetstream.WithMsgID("aside-"+token))
 	if err != nil {
-		w.health.report(err)
+		w.health.report(storeWakeups, err)
 		w.counts.retried.Add(1)
 		w.giveBack(msg, since, w.cfg.Lease)
 		return
