@@ -12,7 +12,7 @@
 // do. The explorer is the root goroutine of a bubble of testing/synctest. It waits until no other
 // goroutine runs, and lets one of them continue. So one goroutine runs at a time, and the explorer
 // chooses the order. It can also choose to let time pass, between any two steps, as often as the
-// Options say.
+// [Size] says.
 //
 // Without bounds, the search covers all orders. It runs each execution from the start. If several orders differ only
 // in the order of independent steps, it runs one of them. Two steps are independent if they use

@@ -14,10 +14,10 @@ import (
 type program func() (racers []func(), outcome func() string)
 
 // outcomes explores a program, and returns its possible outcomes, sorted and each once.
-func outcomes(t *testing.T, opts Options, p program) ([]string, Result) {
+func outcomes(t *testing.T, size Size, p program) ([]string, Result) {
 	t.Helper()
 	seen := map[string]bool{}
-	result := Search(t, opts, func(r *Run) {
+	result := Search(t, time.Second, size, time.Time{}, func(r *Run) {
 		racers, outcome := p()
 		for _, f := range racers {
 			r.Go(f)
@@ -31,7 +31,7 @@ func outcomes(t *testing.T, opts Options, p program) ([]string, Result) {
 }
 
 func TestSameAddress(t *testing.T) {
-	all, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+	all, result := outcomes(t, Size{}, func() ([]func(), func() string) {
 		var x Int64
 		var order string
 		steps := func(name string) func() {
@@ -51,7 +51,7 @@ func TestSameAddress(t *testing.T) {
 }
 
 func TestIndependent(t *testing.T) {
-	_, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+	_, result := outcomes(t, Size{}, func() ([]func(), func() string) {
 		var x, y, z, n Int64
 		return []func(){
 			func() { x.Store(1); x.Store(2); z.Load(); n.BlindAdd(1) },
@@ -63,7 +63,7 @@ func TestIndependent(t *testing.T) {
 }
 
 func TestLostUpdate(t *testing.T) {
-	all, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+	all, result := outcomes(t, Size{}, func() ([]func(), func() string) {
 		var x Int64
 		increment := func() { x.Store(x.Load() + 1) }
 		return []func(){increment, increment, increment}, func() string { return fmt.Sprint(x.Load()) }
@@ -73,7 +73,7 @@ func TestLostUpdate(t *testing.T) {
 }
 
 func TestDeadlock(t *testing.T) {
-	_, result := outcomes(t, Options{Pass: time.Second}, func() ([]func(), func() string) {
+	_, result := outcomes(t, Size{}, func() ([]func(), func() string) {
 		var a, b Mutex
 		both := func(first, second *Mutex) func() {
 			return func() {
@@ -92,7 +92,7 @@ func TestDeadlock(t *testing.T) {
 
 // A goroutine that polls, with Gosched in its loop, looks again only after another has written what it reads.
 func TestGosched(t *testing.T) {
-	all, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+	all, result := outcomes(t, Size{}, func() ([]func(), func() string) {
 		var x, n Int64
 		looks := 0
 		return []func(){
@@ -112,7 +112,7 @@ func TestGosched(t *testing.T) {
 
 // A timer goes off between any two steps that read the time, or read what the timer's function writes.
 func TestTime(t *testing.T) {
-	all, result := outcomes(t, Options{Pass: time.Second, Passes: 1}, func() ([]func(), func() string) {
+	all, result := outcomes(t, Size{Passes: 1}, func() ([]func(), func() string) {
 		var x Int64
 		start := time.Now()
 		seen := ""
@@ -131,7 +131,7 @@ func TestTime(t *testing.T) {
 
 // Also with a bound, time may pass before everything else.
 func TestTimeFirst(t *testing.T) {
-	all, result := outcomes(t, Options{Pass: time.Second, Passes: 1, Bound: 1}, func() ([]func(), func() string) {
+	all, result := outcomes(t, Size{Passes: 1, Preemptions: 1}, func() ([]func(), func() string) {
 		start := time.Now()
 		seen := ""
 		return []func(){func() {
@@ -146,7 +146,7 @@ func TestTimeFirst(t *testing.T) {
 
 // A message that wakes a goroutine comes before everything that this goroutine does then.
 func TestChannel(t *testing.T) {
-	all, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+	all, result := outcomes(t, Size{}, func() ([]func(), func() string) {
 		var x Int64
 		c := make(chan int, 1)
 		seen := int64(-1)
@@ -162,7 +162,7 @@ func TestChannel(t *testing.T) {
 // The search notices a scenario whose executions differ although their first steps are the same.
 func TestDivergence(t *testing.T) {
 	n := 0
-	_, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+	_, result := outcomes(t, Size{}, func() ([]func(), func() string) {
 		n++
 		var x, y Int64
 		other := &x
@@ -182,7 +182,7 @@ func TestDivergence(t *testing.T) {
 func TestStray(t *testing.T) {
 	for _, stray := range []int{1, 2} {
 		n := 0
-		all, result := outcomes(t, Options{}, func() ([]func(), func() string) {
+		all, result := outcomes(t, Size{}, func() ([]func(), func() string) {
 			n++
 			var x, y Int64
 			seen := int64(0)

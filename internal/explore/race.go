@@ -131,17 +131,16 @@ func (r *Run) happen(g *goroutine) {
 	for len(c.last) < len(r.known) {
 		c.last = append(c.last, -1)
 	}
-	own := make([]int, len(r.known))
-	join := func(i int) {
+	own, t := make([]int, len(r.known)), r.trace
+	join := func(clock []int, i int) {
 		if i >= 0 {
-			for k, n := range r.trace[i].clock {
-				own[k] = max(own[k], n)
+			for k, n := range t[i].clock {
+				clock[k] = max(clock[k], n)
 			}
 		}
 	}
-	join(c.last[g.index])
-	join(g.woken)
-	t := trace(r.trace)
+	join(own, c.last[g.index])
+	join(own, g.woken)
 	var races []int
 	full := slices.Clone(own)
 	for i := len(t) - 1; i >= 0; i-- {
@@ -152,25 +151,21 @@ func (r *Run) happen(g *goroutine) {
 			races = append(races, i)
 		}
 		if i < r.search.over { // later events are not reversed, so they hide no earlier race
-			for k, n := range t[i].clock {
-				full[k] = max(full[k], n)
-			}
+			join(full, i)
 		}
-		for k, n := range t[i].clock {
-			own[k] = max(own[k], n)
-		}
+		join(own, i)
 	}
 	if g.op.mutex != nil {
 		if i, ok := c.unlocked[unsafe.Pointer(g.op.mutex)]; ok {
-			join(i)
+			join(own, i)
 		}
 	}
 	if g.op.yields {
-		join(c.wakes(r.trace, g.index))
+		join(own, c.wakes(t, g.index))
 	}
-	own[g.index] = len(r.trace) + 1
-	c.last[g.index] = len(r.trace)
-	r.trace = append(r.trace, event{g.index, g.op, own})
+	own[g.index] = len(t) + 1
+	c.last[g.index] = len(t)
+	r.trace = append(t, event{g.index, g.op, own})
 	for _, i := range races {
 		r.search.reverse(r.trace, i)
 	}

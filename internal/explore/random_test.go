@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -107,7 +108,7 @@ func modeled(program [][]instruction) map[string]bool {
 // explored finds the outcomes of a program with Search.
 func explored(t *testing.T, program [][]instruction) (map[string]bool, Result) {
 	all := map[string]bool{}
-	result := Search(t, Options{}, func(r *Run) {
+	result := Search(t, time.Second, Size{}, time.Time{}, func(r *Run) {
 		var vars [2]Int64
 		var mutexes [2]Mutex
 		m := &machine{}

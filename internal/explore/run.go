@@ -30,7 +30,7 @@ type Run struct {
 	racing   atomic.Int64 // racers that have not returned
 	passes   int          // how often time may still pass by choice
 	idle     int          // how often time has passed because no goroutine could go on
-	trace    []event
+	trace    trace
 	diverged error
 	waiting  string // the goroutines that were at a gate when kill ended the execution
 
@@ -87,7 +87,7 @@ func (r *Run) Race(lead time.Duration) {
 		r.all[g.id] = g
 		r.known = append(r.known, g)
 	}
-	r.passes = r.search.opts.Passes
+	r.passes = r.search.size.Passes
 	active.Store(r)
 	time.Sleep(lead)
 	for _, g := range r.racers {
@@ -96,6 +96,14 @@ func (r *Run) Race(lead time.Duration) {
 	for r.step() {
 	}
 	active.Store(nil)
+	r.openGates()
+	if r.diverged != nil {
+		panic(failure{r.diverged})
+	}
+}
+
+// openGates lets all goroutines go on that are at a gate.
+func (r *Run) openGates() {
 	for _, g := range r.known[1:] {
 		if g.op != nil {
 			g.op = nil
@@ -103,9 +111,6 @@ func (r *Run) Race(lead time.Duration) {
 		}
 	}
 	synctest.Wait()
-	if r.diverged != nil {
-		panic(failure{r.diverged})
-	}
 }
 
 // step lets one goroutine go on to its next gate, or lets time pass. It reports false if the execution
@@ -117,7 +122,7 @@ func (r *Run) step() bool {
 	if !ok {
 		return false
 	}
-	if len(r.trace) > r.search.opts.MaxSteps {
+	if len(r.trace) > maxSteps {
 		r.kill("the execution has not ended after %d steps", len(r.trace))
 	}
 	g := r.known[index]
@@ -130,7 +135,7 @@ func (r *Run) step() bool {
 	}
 	r.happen(g)
 	if index == 0 {
-		time.Sleep(r.search.opts.Pass)
+		time.Sleep(r.search.pass)
 	} else {
 		g.op = nil
 		g.resume <- struct{}{}
@@ -138,8 +143,10 @@ func (r *Run) step() bool {
 	return true
 }
 
-// maxIdle is how often time passes at most because no goroutine can go on.
-const maxIdle = 20
+const (
+	maxIdle  = 20 // how often time passes at most because no goroutine can go on
+	maxSteps = 5000
+)
 
 // welcome gives an index to each goroutine that has come to a gate for the first time, and a label to
 // each address that is used for the first time.
@@ -171,6 +178,14 @@ func (r *Run) welcome() {
 	}
 	r.clocks.unlock(r.released, len(r.trace)-1)
 	r.released = r.released[:0]
+}
+
+// ops returns the next operation of each goroutine, or nil if it is not at a gate.
+func (r *Run) ops() (all []*op) {
+	for _, g := range r.known {
+		all = append(all, g.op)
+	}
+	return all
 }
 
 // enabled reports whether the goroutine with this index can go on.
@@ -225,19 +240,9 @@ func (r *Run) kill(format string, args ...any) {
 	r.mu.Lock()
 	r.killed = true
 	r.mu.Unlock()
-	var ops []*op
-	for _, g := range r.known {
-		ops = append(ops, g.op)
-	}
-	ops[0] = nil
-	r.waiting = "still at a gate:\n" + describeOps(ops)
-	for _, g := range r.known[1:] {
-		if g.op != nil {
-			g.op = nil
-			g.resume <- struct{}{}
-		}
-	}
-	synctest.Wait()
+	r.known[0].op = nil // it is not at a gate
+	r.waiting = "still at a gate:\n" + describeOps(r.ops())
+	r.openGates()
 	active.Store(nil)
 	panic(failure{fmt.Errorf(format, args...)})
 }

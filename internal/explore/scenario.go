@@ -2,7 +2,6 @@ package explore
 
 import (
 	"fmt"
-	"hash/fnv"
 	"os"
 	"testing"
 	"time"
@@ -17,10 +16,11 @@ func quick() bool { return os.Getenv("HASHEDWHEEL_FULL") == "" && !Full() }
 // A Size says how far to search a scenario.
 type Size struct {
 	Passes    int  // how often time passes while something else could happen
-	Aftermath bool // whether to search also the orders of the steps after the racers have returned
+	Aftermath bool // whether to search also the orders of the steps after all racers have returned
 
 	// Preemptions is how many there are at most: steps of another goroutine although the last one could go on.
-	// 0 means no limit.
+	// 0 means no limit. Together with the reduction to one of several equivalent orders, a limit may also leave out
+	// orders within it.
 	Preemptions int
 }
 
@@ -54,40 +54,21 @@ func (s Size) String() string {
 // it has searched. HASHEDWHEEL_EXPLORE_TIME=1m ends the search after a minute.
 func Scenario(t *testing.T, pass time.Duration, daily, fully Size, scenario func(r *Run)) {
 	t.Helper()
-	if elsewhere(t) {
-		t.Skip("in another process")
-	}
-	start := time.Now()
+	start, until := time.Now(), time.Time{}
 	size := daily
 	if Full() {
 		size = fully
-	}
-	opts := Options{Pass: pass, Passes: size.Passes, Aftermath: size.Aftermath}
-	if size.Preemptions > 0 {
-		opts.Bound = size.Preemptions + 1
 	}
 	if v := os.Getenv("HASHEDWHEEL_EXPLORE_TIME"); v != "" {
 		d, err := time.ParseDuration(v)
 		if err != nil {
 			t.Fatalf("HASHEDWHEEL_EXPLORE_TIME: %v", err)
 		}
-		opts.Until = start.Add(d)
+		until = start.Add(d)
 	}
-	result := Search(t, opts, scenario)
+	result := Search(t, pass, size, until, scenario)
 	if result.Failure != nil {
 		t.Fatal(result.Failure)
 	}
 	t.Logf("%v, %v, in %v", size, result, time.Since(start).Round(time.Millisecond))
-}
-
-// elsewhere reports whether another process explores the scenario. Several processes may share the scenarios.
-// Then HASHEDWHEEL_EXPLORE_PART says which part this process has, for example 0/2.
-func elsewhere(t *testing.T) bool {
-	var part, parts uint32
-	if _, err := fmt.Sscanf(os.Getenv("HASHEDWHEEL_EXPLORE_PART"), "%d/%d", &part, &parts); err != nil {
-		return false
-	}
-	h := fnv.New32a()
-	h.Write([]byte(t.Name()))
-	return h.Sum32()%parts != part
 }

@@ -8,26 +8,12 @@ import (
 	"time"
 )
 
-// Options limit a search.
-type Options struct {
-	Pass      time.Duration // how much time passes at once
-	Passes    int           // how often time may pass by choice, while a goroutine could go on
-	Aftermath bool          // search also the orders of the steps after all racers have returned
-	// If Bound is not 0, then in an execution at most Bound-1 times another goroutine goes on
-	// although the last one could. Together with the reduction to one of several equivalent orders,
-	// this may also leave out orders within the bound.
-	Bound int
-
-	MaxSteps int       // of one execution; 0 means 5,000
-	Until    time.Time // when the search ends; zero means never
-}
-
 // A Result is what a search has found.
 type Result struct {
 	Executions int   // executions that ran to their end
 	Redundant  int   // executions given up, because others cover them or they exceed the bound
 	Longest    int   // the largest number of steps of an execution
-	Bounded    bool  // the search has left out some orders, because of Bound or Until
+	Bounded    bool  // the search has left out some orders, because of Preemptions or a limit of time
 	Failure    error // of the last execution, with its trace
 }
 
@@ -68,7 +54,8 @@ const (
 // partial-order reduction of Flanagan and Godefroid (POPL 2005), with Godefroid's sleep sets and the
 // source sets of Abdulla and others (POPL 2014).
 type search struct {
-	opts     Options
+	pass     time.Duration // how much time passes at once
+	size     Size
 	strays   int // in total
 	inARow   int // the last executions, if they were strays
 	nodes    []*node
@@ -79,30 +66,25 @@ type search struct {
 	result   Result
 }
 
-// Search runs the scenario once for each possible order of the steps of its goroutines. Of several
-// orders that differ only in the order of independent steps it runs one. It ends at the first failure.
-// Each execution has its own bubble. The scenario must prepare its racers, call Race once, and check
-// the outcome.
-func Search(t *testing.T, opts Options, scenario func(r *Run)) Result {
+// Search runs the scenario once for each possible order of the steps of its goroutines, up to a size. Of several
+// orders that differ only in the order of independent steps it runs one. It ends at the first failure, or at until, if
+// that is not zero. Pass is how much time passes at once. Each execution has its own bubble. The scenario must prepare
+// its racers, call Race once, and check the outcome.
+func Search(t *testing.T, pass time.Duration, size Size, until time.Time, scenario func(r *Run)) Result {
 	t.Helper()
-	if opts.MaxSteps == 0 {
-		opts.MaxSteps = 5000
-	}
-	s := &search{opts: opts}
+	s := &search{pass: pass, size: size}
 	for more := true; more && s.result.Failure == nil; {
-		strays := s.strays
-		s.bubble(t, scenario)
-		if s.strays > strays {
-			if s.inARow++; s.inARow == straysInARow {
-				s.nodes, s.inARow = nil, 0
-			}
-			continue
-		}
-		s.inARow = 0
-		more = s.next()
-		if more && !opts.Until.IsZero() && time.Now().After(opts.Until) {
+		if !until.IsZero() && s.result.Executions > 0 && time.Now().After(until) {
 			s.result.Bounded = true
 			break
+		}
+		strays := s.strays
+		s.bubble(t, scenario)
+		if s.strays == strays {
+			s.inARow = 0
+			more = s.next()
+		} else if s.inARow++; s.inARow == straysInARow {
+			s.nodes, s.inARow = nil, 0
 		}
 	}
 	return s.result
@@ -147,7 +129,7 @@ func (s *search) run(scenario func(r *Run)) {
 // that can.
 func (s *search) choose(r *Run) (index int, ok bool) {
 	over := r.racing.Load() == 0
-	if over && !s.opts.Aftermath {
+	if over && !s.size.Aftermath {
 		s.over = min(s.over, len(r.trace))
 	}
 	switch {
@@ -191,9 +173,8 @@ func (s *search) choose(r *Run) (index int, ok bool) {
 // newNode returns the new state that an execution has reached. A goroutine in the sleep set stays there
 // until a step happens on which its next operation depends.
 func (s *search) newNode(r *Run) *node {
-	n := &node{last: -1}
-	for i, g := range r.known {
-		n.ops = append(n.ops, g.op)
+	n := &node{last: -1, ops: r.ops()}
+	for i := range n.ops {
 		if r.enabled(i) {
 			n.enabled.add(i)
 		}
@@ -221,7 +202,7 @@ func (n *node) preempts(next int) int {
 
 // exceeds reports whether the execution would exceed the bound if next went on.
 func (s *search) exceeds(n *node, next int) bool {
-	return s.opts.Bound > 0 && n.stopped+n.preempts(next) >= s.opts.Bound
+	return s.size.Preemptions > 0 && n.stopped+n.preempts(next) > s.size.Preemptions
 }
 
 // pick picks the goroutine that went on last, if it is in the set, and otherwise the first. Time is picked
@@ -248,7 +229,7 @@ func (s *search) reverse(t trace, i int) {
 		return // noted by an earlier execution, or after the race
 	}
 	s.try(t, i, t.initials(i))
-	if s.opts.Bound > 0 {
+	if s.size.Preemptions > 0 {
 		// At event i this may exceed the bound. So try it also before the steps in a row, up to i, of
 		// the same goroutine.
 		k := i

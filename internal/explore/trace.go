@@ -12,10 +12,7 @@ import (
 // compare checks that an execution has reached the same state as an earlier execution after the same
 // steps.
 func (n *node) compare(r *Run) error {
-	var now []*op
-	for _, g := range r.known {
-		now = append(now, g.op)
-	}
+	now := r.ops()
 	same := slices.EqualFunc(n.ops, now, func(a, b *op) bool {
 		if a == nil || b == nil {
 			return a == b

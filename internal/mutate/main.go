@@ -98,6 +98,9 @@ func run(ctx context.Context, files tree, part, only string) error {
 			}
 		}
 	}
+	if len(chosen) == 0 {
+		return errors.New("no mutation matches")
+	}
 	start := time.Now()
 	const most = 4 * time.Minute // on a busy machine
 	if failed, out, err := goTest(ctx, dir, all, most); failed || err != nil {
