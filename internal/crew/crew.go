@@ -160,8 +160,8 @@ func (c *Crew[T]) Remove(item T, pos uint32) {
 		return
 	}
 	for _, rn := range c.holding {
-		if k := rn.group; pos-k.base < chunkLen {
-			if n := rn.taken(rn.word.Or(held)); pos-k.base >= uint32(k.from+n) {
+		if k := rn.group; k.has(pos) {
+			if _, n := rn.hold(); pos-k.base >= uint32(k.from+n) {
 				k.remove(item, pos)
 			}
 			return
@@ -418,7 +418,7 @@ func (c *Crew[T]) Close() (rest []T) {
 	c.closed.Store(true)
 	var none T
 	for _, rn := range c.live {
-		n := rn.taken(rn.word.Or(held))
+		_, n := rn.hold()
 		for i := max(n-1, 0); i < len(rn.slots) && n <= len(rn.slots); i++ {
 			if item := rn.slots[i]; item != none {
 				rest = append(rest, item)

@@ -481,3 +481,46 @@ func TestWaitMissesNoRun(t *testing.T) {
 		add(item + 1)
 	}
 }
+
+// Two runners have taken their groups from one chunk of the list. An item of the second is removed from the second.
+func TestRemoveFindsTheGroup(t *testing.T) {
+	at := numbers{}
+	var c Crew[int]
+	c.Init(at, time.Second)
+	for i := range 6 {
+		at[i+1] = c.due.next
+		c.due.add(i + 1)
+	}
+	for range 3 {
+		k := c.due.take(2)
+		rn := &Runner[int]{crew: &c, group: k, slots: k.items[k.from:k.end], holds: true, held: len(c.holding)}
+		c.live, c.holding = append(c.live, rn), append(c.holding, rn)
+	}
+	for _, item := range []int{2, 4, 5} {
+		c.Remove(item, at[item])
+	}
+	require.Equal(t, []int{1, 3, 6}, c.Close())
+}
+
+// While a runner is held, it tries to take the next slot, and waits for the lock. The item of that slot is removed, and
+// the runner does not get it.
+func TestRemoveFromTheNextSlot(t *testing.T) {
+	at := numbers{}
+	var c Crew[int]
+	c.Init(at, time.Second)
+	for i := range 3 {
+		at[i+1] = c.due.next
+		c.due.add(i + 1)
+	}
+	c.Share = 1
+	rn := &Runner[int]{crew: &c}
+	c.live = append(c.live, rn)
+	require.True(t, c.fill(rn))
+	defer c.endWatch()
+	require.Equal(t, 1, rn.Next())
+	c.Remove(1, at[1]) // too late, but the runner is held
+	rn.word.Add(oneSlot)
+	c.Remove(2, at[2])
+	require.True(t, c.refill(rn)) // the runner gets the lock
+	require.Equal(t, 3, rn.Next())
+}

@@ -38,6 +38,9 @@ type chunk[T comparable] struct {
 // start returns the first position that the chunk still has.
 func (k *chunk[T]) start() uint32 { return k.base + uint32(k.from) }
 
+// has reports whether a position is one of those that the chunk still has. Those of another chunk may follow at once.
+func (k *chunk[T]) has(pos uint32) bool { return pos-k.start() < uint32(k.end-k.from) }
+
 // hasRoom reports whether n items with positions from pos on fit behind those of the chunk.
 func (k *chunk[T]) hasRoom(n int, pos uint32) bool {
 	return k.end+n <= chunkLen && k.base+uint32(k.end) == pos

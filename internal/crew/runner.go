@@ -22,8 +22,8 @@ import (
 // Other goroutines remove items from a group, take it away, wait for a task, or close the crew. They follow these rules:
 //
 //  1. Another goroutine locks the crew and sets held. The number in the word before that tells which slots the runner
-//     has taken. It takes no others before it gets the lock. So the items in the slots behind are for the goroutine that
-//     has the lock, which may take them out.
+//     has taken. It takes no others before it gets the lock, although it may add to its word once. So the items in the
+//     slots behind are for the goroutine that has the lock, which may take them out.
 //  2. The last slot taken keeps its item until the runner takes another. The runner may be about to claim the item, or
 //     run its task, or be done: the word does not say. So Close returns that item too, and the host decides by its claim
 //     whether the task has started.
@@ -54,13 +54,14 @@ type Runner[T comparable] struct {
 	alone [1]T   // the slot of an item that it has taken alone
 
 	// Guarded by the lock of the crew.
-	place int           // its index in crew.live
-	group *chunk[T]     // where the slots lie; nil if alone
-	holds bool          // it is in crew.holding, because others may take items out of its group
-	held  int           // its index there
-	kept  int           // how many slots are left to it after that
-	seen  uint64        // the number of slots taken at the last check
-	over  chan struct{} // closed when the task in the last slot taken is over; nil if no goroutine waits for that
+	place  int           // its index in crew.live
+	group  *chunk[T]     // where the slots lie; nil if alone
+	holds  bool          // it is in crew.holding, because others may take items out of its group
+	held   int           // its index there
+	kept   int           // how many slots are left to it after that
+	seen   uint64        // the number of slots taken at the last check
+	heldAt int           // how many of its slots it had taken when held was set
+	over   chan struct{} // closed when the task in the last slot taken is over; nil if no goroutine waits for that
 
 	// Owned by the runner.
 	item      T      // the item that it has taken last
@@ -226,11 +227,20 @@ func (rn *Runner[T]) failed(value any) {
 // another, and waits for the lock. Called with the lock of the crew held.
 func (rn *Runner[T]) taken(word uint64) int { return int(word/oneSlot - rn.begin) }
 
+// hold sets held. It returns the word before that, and how many slots the runner has taken. If held was set before, the
+// runner may have tried to take another slot since then. That slot does not count, because the runner gives it back when
+// it gets the lock. Called with the lock of the crew held.
+func (rn *Runner[T]) hold() (word uint64, n int) {
+	if word = rn.word.Or(held); word&held == 0 {
+		rn.heldAt = rn.taken(word)
+	}
+	return word, rn.heldAt
+}
+
 // untilOver returns a channel that is closed when the task of an item is over, or nil if it is not in the last slot that
 // the runner has taken. Called with the lock of the crew held.
 func (rn *Runner[T]) untilOver(item T) <-chan struct{} {
-	word := rn.word.Or(held)
-	n := rn.taken(word)
+	word, n := rn.hold()
 	if n < 1 || n > len(rn.slots) || rn.slots[n-1] != item || word&quiet != 0 {
 		return nil
 	}

@@ -123,7 +123,8 @@ func (c *Crew[T]) giveBack() {
 		stuck := count == rn.seen && count != rn.begin
 		rn.seen = count
 		if stuck || c.progress.slow {
-			c.letGo(rn, min(rn.taken(rn.word.Or(held)), len(rn.slots)))
+			_, n := rn.hold()
+			c.letGo(rn, min(n, len(rn.slots)))
 		}
 	}
 }
