@@ -138,6 +138,7 @@ func TestSizesInTheGuide(t *testing.T) {
 	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
 		t.Skip("these are the sizes of 64-bit machines, without the race detector")
 	}
+	needsThreads(t)
 	text, err := os.ReadFile("docs/guide.md")
 	require.NoError(t, err)
 	guide := strings.Join(strings.Fields(string(text)), " ")
