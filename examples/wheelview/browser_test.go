@@ -16,8 +16,8 @@ func TestBrowser(t *testing.T) {
 	b := startBrowser(t)
 	url := site(t)
 	for name, test := range map[string]func(t *testing.T, b *browser, url string){
-		"story": testStory, "looks": testLooks, "clicks": testClicks, "block": testBlock, "still": testStill,
-		"race": testRace,
+		"story": testStory, "looks": testLooks, "flood": testFlood, "clicks": testClicks, "block": testBlock,
+		"still": testStill,
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func(outer *testing.T) { b.t = outer }(b.t)
@@ -29,9 +29,20 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
-// testStory waits for what the first twenty seconds show.
+// testStory waits for what the first sixteen seconds show.
 func testStory(t *testing.T, b *browser, url string) {
 	b.open(url)
+	script[any](b, `window.written = new Set();
+		const write = CanvasRenderingContext2D.prototype.fillText;
+		CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+			written.add(text);
+			write.call(this, text, ...at);
+		}`)
+	for _, text := range []string{"hand: now", "a timeout", "due at tick 160,", `in \d+ ticks`, "it fires", "canceled"} {
+		b.eventually("the dial says "+text, func() bool {
+			return script[bool](b, "return [...written].some((text) => text.match(`^${arguments[0]}$`))", text)
+		})
+	}
 	require.Contains(t, b.text("steps"), "3.2 s / 20 ms = tick 160, 160 mod 64 = bucket 32.")
 	b.eventually("it fires", func() bool { return b.text("fired-at") != "" })
 	require.Regexp(t, `^It ran \d+\.\d ms after its tick\.$`, b.text("fired-at"))
@@ -42,16 +53,19 @@ func testStory(t *testing.T, b *browser, url string) {
 	step := func() string { return script[string](b, "return document.querySelector('li.now h2').textContent") }
 	b.eventually("the last step", func() bool { return step() == "Your turn" })
 	b.eventually("most are canceled", func() bool { return b.number("share-seen") >= 80 })
-	for _, color := range []string{"--now", "--later", "--fired", "--hand"} {
+	for _, color := range []string{"--due", "--later", "--fired", "--hand"} {
 		b.eventually("something is drawn in "+color, func() bool { return script[int](b, drawnIn, color) > 20 })
 	}
 	b.look(1280, 800, "dark", "no-preference")
 	b.eventually("it is drawn in dark colors", func() bool { return script[int](b, drawnIn, "--ring") > 1000 })
+	script[any](b, "written.clear()")
+	b.eventually("it is drawn again", func() bool { return script[int](b, drawnIn, "--due") > 20 })
+	require.Empty(t, script[[]string](b, "return [...written]"), "no text lies on the flood")
 	script[any](b, "document.getElementById('replay').click()")
 	b.eventually("it starts again", func() bool { return step() == "A timeout drops in" && b.number("fired") == 0 })
 }
 
-// testLooks checks the layout of both pages, at several sizes and in both color schemes.
+// testLooks checks the layout, at several sizes and in both color schemes.
 func testLooks(t *testing.T, b *browser, url string) {
 	backgrounds := map[string]bool{}
 	for _, width := range []int{1280, 960, 390} {
@@ -59,14 +73,6 @@ func testLooks(t *testing.T, b *browser, url string) {
 			name := fmt.Sprintf("%d %s", width, scheme)
 			height := map[int]int{1280: 800, 960: 600, 390: 844}[width]
 			b.look(width, height, scheme, "no-preference")
-			check := func() {
-				assert.Empty(t, script[[]string](b, textBoxes+badText), name)
-				assert.LessOrEqual(t, script[int](b, "return document.documentElement.scrollWidth"), width, name)
-				backgrounds[script[string](b, "return getComputedStyle(document.body).backgroundColor")] = true
-			}
-			b.open(url + "race.html")
-			b.eventually("the race runs", func() bool { return b.text("lap") != "" })
-			check()
 			start(b, url, 75)
 			b.eventually("figures", func() bool { return b.number("share-seen") > 0 && b.text("late") != "–" })
 			script[any](b, `const id = (name) => document.getElementById(name);
@@ -74,8 +80,11 @@ func testLooks(t *testing.T, b *browser, url string) {
 				id("second").textContent = "Tick 450 mod 64 = bucket 62.";
 				id("said").textContent = "20 tasks block. The others start as before, on other goroutines.";`)
 			b.save("look " + name)
-			check()
+			assert.Empty(t, script[[]string](b, textBoxes+badText), name)
+			assert.LessOrEqual(t, script[int](b, "return document.documentElement.scrollWidth"), width, name)
+			backgrounds[script[string](b, "return getComputedStyle(document.body).backgroundColor")] = true
 			assert.Empty(t, script[[]string](b, textBoxes+onTheDial), name)
+			assert.Greater(t, script[float64](b, contrast, "--due", "--later"), 3.0, "%s: this turn and a later one", name)
 			dial, section := box(b, "#dial"), box(b, "section")
 			switch width {
 			case 1280:
@@ -86,10 +95,39 @@ func testLooks(t *testing.T, b *browser, url string) {
 				assert.Greater(t, dial["width"], 0.9*float64(width), name)
 				assert.Equal(t, dial["x"], section["x"], "%s: one column", name)
 				assert.LessOrEqual(t, dial["bottom"], section["y"], "%s: one column", name)
+				for step := range 5 {
+					script[any](b, `const now = arguments[0];
+						document.querySelectorAll("#steps li").forEach((li, i) => li.classList.toggle("now", i === now))`, step)
+					for _, button := range []string{"#block", "#replay"} {
+						assert.Less(t, box(b, button)["bottom"], 760.0, "%s, step %d: the bars of a browser take the rest", name, step+1)
+					}
+				}
 			}
 		}
 	}
 	assert.Len(t, backgrounds, 2, "light and dark")
+}
+
+// testFlood looks at the circles of a flood: none lies on another one.
+func testFlood(t *testing.T, b *browser, url string) {
+	for _, width := range []int{1280, 390} {
+		b.look(width, 840, "light", "no-preference")
+		start(b, url, 75) // a thousand a second
+		b.eventually("many are pending", func() bool { return b.number("pending") > 500 && b.number("fired") > 20 })
+		script[any](b, `window.frames = [];
+			const p = CanvasRenderingContext2D.prototype, { arc, clearRect } = p;
+			p.clearRect = function (...at) { frames.push([]); clearRect.apply(this, at); };
+			p.arc = function (x, y, r, from, to) {
+				if (to - from > 6) frames.at(-1)?.push([x, y, r]);
+				arc.apply(this, arguments);
+			};`)
+		b.eventually("frames", func() bool { return script[int](b, "return frames.length") > 50 })
+		overlaps := script[[][]float64](b, `return frames.slice(1, -1).flatMap((circles) => circles.flatMap(([x, y, r], i) =>
+			circles.slice(i + 1).filter(([u, v, s]) => Math.hypot(x - u, y - v) > 0.01 && Math.hypot(x - u, y - v) < r + s)
+				.map(([u, v, s]) => [x, y, r, u, v, s]))).slice(0, 3);`)
+		require.Empty(t, overlaps, "%d: x, y and radius of two circles", width)
+		require.Greater(t, script[int](b, "return frames.at(-2).length"), 200)
+	}
 }
 
 // testClicks arms and cancels timeouts, with the mouse and with keys.
@@ -158,15 +196,6 @@ func testStill(t *testing.T, b *browser, url string) {
 	b.eventually("it moves", func() bool { drawn = frames(); return drawn[3]-drawn[0] < 900 })
 }
 
-// testRace runs the race to its end.
-func testRace(t *testing.T, b *browser, url string) {
-	b.open(url + "race.html")
-	b.eventually("the race ends", func() bool { return b.text("lap") == "Finished." })
-	const figures = `(\t[1-9]\d+ ns){2}(\t\d+\.\d ms){2}`
-	require.Regexp(t, `^10`+figures+`\n1,000`+figures+`\n100,000`+figures+`$`,
-		script[string](b, "return document.getElementById('rows').innerText.trim()"))
-}
-
 // start opens the page, and ends its story by moving the slider of the load.
 func start(b *browser, url string, load int) {
 	b.open(url)
@@ -190,6 +219,15 @@ const (
 		const [r, g, b] = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 		const color = (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 		return pixels.filter((p) => p === color).length;`
+
+	// contrast returns the contrast of two colors of the style sheet.
+	contrast = `
+		const style = getComputedStyle(document.documentElement);
+		const light = (name) => [1, 3, 5].map((i) => parseInt(style.getPropertyValue(name).trim().slice(i, i + 2), 16) / 255)
+			.map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+			.reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0.05);
+		const ratio = light(arguments[0]) / light(arguments[1]);
+		return Math.max(ratio, 1 / ratio);`
 
 	// textBoxes finds the boxes of all pieces of text. The other scripts begin with it.
 	textBoxes = `
@@ -218,7 +256,7 @@ const (
 		}
 		for (const e of document.querySelectorAll("input, #dial")) boxes.push({ r: e.getBoundingClientRect(), e, text: "-" });
 		boxes.forEach((a, i) => {
-			const room = a.e.closest("dl div, td, th, button, main").getBoundingClientRect();
+			const room = a.e.closest("dl div, button, main").getBoundingClientRect();
 			if (a.r.left < room.left - 0.5 || a.r.right > room.right + 0.5) bad.push(a.text + " sticks out");
 			for (const b of boxes.slice(i + 1)) {
 				if (a.e !== b.e && (a.e.contains(b.e) || b.e.contains(a.e))) continue;

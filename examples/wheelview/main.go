@@ -3,8 +3,8 @@
 // Wheelview shows a hashed timing wheel at work, on a web page. The library itself, compiled to WebAssembly, turns
 // the wheel in the browser.
 //
-// Look at wheel.go first: it arms, cancels and watches the timeouts. main_js.go gives its functions to the page, and
-// race.go measures the library against package time. This file builds the page into a folder, and serves the folder.
+// Look at wheel.go first: it arms, cancels and watches the timeouts. main_js.go gives its functions to the page. This
+// file builds the page into a folder, and serves the folder.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// The program that the browser runs: it gives the functions of wheel.go and race.go to the page.
+// The program that the browser runs: it gives the functions of wheel.go to the page.
 package main
 
 import (
@@ -28,12 +28,6 @@ func main() {
 			return nil
 		}),
 		"frame": function(func(...js.Value) any { return object(w.frame()) }),
-		"race": function(func(args ...js.Value) any {
-			go race(args[0].Int(), raceLaps, func(lap int, s [2]score) {
-				args[1].Invoke(lap, raceLaps, s[0].ns, s[1].ns, millis(s[0].late), millis(s[1].late))
-			})
-			return nil
-		}),
 	})
 	select {} // the page calls the functions
 }

@@ -60,7 +60,7 @@ func TestPage(t *testing.T) {
 	}
 	url := site(t)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
-	for name, kind := range map[string]string{"index.html": "text/html", "race.html": "text/html", "style.css": "text/css",
+	for name, kind := range map[string]string{"index.html": "text/html", "style.css": "text/css",
 		"app.js": "javascript", "wasm_exec.js": "javascript", "main.wasm": "application/wasm"} {
 		response, err := client.Get(url + strings.TrimPrefix(name, "index.html"))
 		require.NoError(t, err)

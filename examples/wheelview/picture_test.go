@@ -31,9 +31,9 @@ func TestPicture(t *testing.T) {
 		{ textContent: "form, li:not(.now) p { display: none !important }" }))`)
 	var pictures []image.Image
 	var delays []int // in hundredths of a second
-	for start := time.Now(); time.Since(start) < 15*time.Second; {
+	for start := time.Now(); time.Since(start) < 12*time.Second; {
 		from, every := time.Now(), 80*time.Millisecond
-		if time.Since(start) > 11*time.Second {
+		if time.Since(start) > 8*time.Second {
 			every *= 4 // the pictures of the flood are large
 		}
 		picture, err := png.Decode(bytes.NewReader(b.shot()))
@@ -68,7 +68,7 @@ func palette(t *testing.T) color.Palette {
 	css, err := files.ReadFile("page/style.css")
 	require.NoError(t, err)
 	colors := color.Palette{color.RGBA{}}
-	for _, m := range regexp.MustCompile(`--\w+: #(\w{6});`).FindAllSubmatch(css, 13) {
+	for _, m := range regexp.MustCompile(`--\w+: #(\w{6});`).FindAllSubmatch(css, 14) {
 		c, err := hex.DecodeString(string(m[1]))
 		require.NoError(t, err)
 		for n := range 8 {

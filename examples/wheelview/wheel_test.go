@@ -121,16 +121,3 @@ func TestBlock(t *testing.T) {
 		require.Equal(t, released, f.events[0].kind)
 	})
 }
-
-// TestRace runs in a bubble, where package time is exact, and the wheel is late by up to a tick.
-func TestRace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		laps, last := 0, [2]score{}
-		require.NoError(t, race(10, 30, func(lap int, s [2]score) { laps, last = laps+1, s; require.Equal(t, laps, lap) }))
-		require.Equal(t, 30, laps)
-		require.Zero(t, last[0], "nothing takes time in a bubble")
-		require.Zero(t, last[1].ns)
-		require.Positive(t, last[1].late)
-		require.Less(t, last[1].late, tick)
-	})
-}

@@ -1,4 +1,4 @@
-// The story of the first twenty seconds, the figures and the controls.
+// The story of the first sixteen seconds, the figures and the controls.
 import { wheel } from "./wasm.js";
 import { Dial, buckets } from "./dial.js";
 
@@ -16,6 +16,7 @@ const show = (n) => steps.forEach((li, i) => li.classList.toggle("now", i === n)
 
 function load(perSecond) {
   rate = perSecond;
+  dial.labeled = rate === 0; // later there is no room
   id("rate").value = rate ? Math.log10(rate) * 25 : 0;
   id("rate-out").value = count(rate);
   const share = id("share").value;
@@ -34,18 +35,18 @@ function begin() {
   show(0);
   story = [
     [45, () => show(1)],
-    [290, () => {
+    [200, () => {
       show(2);
       const tick = Math.floor(now) + 160;
       second = wheel.arm(tick, 0);
       dial.focus = second;
       id("second").textContent = `Tick ${tick} mod 64 = bucket ${tick % buckets}.`;
     }],
-    [390, () => wheel.cancel(second)],
-    [500, () => { show(3); load(30); }],
-    [580, () => load(120)],
-    [660, () => load(400)],
-    [1000, () => show(4)],
+    [300, () => wheel.cancel(second)],
+    [380, () => { show(3); load(30); }],
+    [430, () => load(120)],
+    [480, () => load(400)],
+    [800, () => show(4)],
   ];
 }
 

@@ -2,6 +2,7 @@
 
 export const buckets = 64;
 const rows = 10; // of dots in a wedge
+const longest = 160; // ticks from the hand to a timeout that is explained
 const turn = 2 * Math.PI;
 const [armed, fired, canceled, blocked, released] = [0, 1, 2, 3, 4];
 const lasts = { [armed]: 700, [fired]: 900, [canceled]: 1100, [blocked]: 600, [released]: 500 }; // milliseconds
@@ -33,7 +34,7 @@ export class Dial {
     };
   }
 
-  // clear forgets all dots. The focus is the id of the timeout that is circled.
+  // clear forgets all dots. The focus is the id of the timeout that is large and explained.
   clear(focus) {
     this.dots.clear();
     this.focus = focus;
@@ -45,20 +46,29 @@ export class Dial {
     if (!dot) {
       if (kind !== armed) return;
       const taken = new Set();
-      for (const d of this.dots.values()) if (d.kind === armed && d.tick % buckets === tick % buckets) taken.add(d.row);
+      for (const d of this.dots.values()) if (d.tick % buckets === tick % buckets) taken.add(d.row);
       let row = 0;
-      while (taken.has(row) && row < rows - 1) row++;
-      this.dots.set(id, (dot = { id, tick, row }));
+      while (taken.has(row)) row++;
+      this.dots.set(id, (dot = { id, tick, row })); // rows beyond the last one are not drawn
     }
     dot.kind = kind;
     dot.since = performance.now();
   }
 
-  // place returns where a dot is, in pixels from the middle.
-  place({ tick, row }) {
-    const radius = this.inner + ((row + 0.5) * (this.outer - this.inner)) / rows;
+  // at returns the point where a tick and a radius meet, in pixels from the middle.
+  at(tick, radius) {
     const angle = ((tick % buckets) / buckets) * turn - turn / 4;
     return [radius * Math.cos(angle), radius * Math.sin(angle)];
+  }
+
+  // place returns where a dot is.
+  place({ id, tick, row }) {
+    if (id === this.focus) row = (rows - 1) / 2; // it has room there
+    return this.at(tick, this.inner + ((Math.min(row, rows - 1) + 0.5) * (this.outer - this.inner)) / rows);
+  }
+
+  large(dot) {
+    return dot.id === this.focus ? 2.7 : 1;
   }
 
   find({ offsetX, offsetY }) {
@@ -70,7 +80,8 @@ export class Dial {
       return Math.hypot(x - dx, y - dy);
     };
     const reach = Math.max(this.size + 3, 9);
-    const live = [...this.dots.values()].filter((d) => d.kind === armed && near(d) <= reach);
+    const hit = (d) => d.kind === armed && d.row < rows && near(d) <= reach * this.large(d);
+    const live = [...this.dots.values()].filter(hit);
     live.sort((a, b) => near(a) - near(b));
     const bucket = Math.round(((Math.atan2(y, x) + turn / 4) / turn) * buckets + buckets) % buckets;
     return { bucket: live[0] ? live[0].tick % buckets : bucket, dot: live[0] };
@@ -85,10 +96,12 @@ export class Dial {
     this.half = width / 2;
     this.outer = this.half - 24; // the marks lie outside
     this.inner = this.outer * 0.47;
-    this.size = this.half * 0.0125; // of a dot
+    // The radius of a dot. A dot that fires is not quite twice as large, and touches none beside it.
+    const row = (this.outer - this.inner) / rows;
+    this.size = 0.26 * Math.min(row, (turn / buckets) * (this.inner + row / 2));
     if (!this.colors) {
       const style = getComputedStyle(document.documentElement);
-      const names = ["ring", "fill", "now", "later", "fired", "canceled", "hand", "blocked"];
+      const names = ["ring", "fill", "now", "due", "later", "fired", "canceled", "hand", "blocked"];
       this.colors = Object.fromEntries(names.map((n) => [n, style.getPropertyValue(`--${n}`)]));
     }
     const g = this.canvas.getContext("2d");
@@ -123,6 +136,8 @@ export class Dial {
         g.stroke();
       }
     }
+    const focus = this.dots.get(this.focus);
+    if (focus?.kind === armed) this.way(g, focus, f.now);
     this.hand(g, f.now);
     const at = performance.now();
     let waiting = 0;
@@ -134,6 +149,51 @@ export class Dial {
       else if (at - dot.since < last) this.leaves(g, dot, still ? 0.3 : part);
       else this.dots.delete(dot.id);
     }
+    if (this.dots.has(this.focus)) this.explain(g, focus, f.now);
+  }
+
+  // write writes a line of text on the wedges.
+  write(g, text, x, y, align) {
+    g.font = `600 ${Math.max(11, this.half / 26)}px system-ui, sans-serif`;
+    g.textAlign = align;
+    g.textBaseline = "middle";
+    g.lineJoin = "round";
+    g.lineWidth = 5;
+    g.strokeStyle = this.colors.ring;
+    g.strokeText(text, x, y);
+    g.fillStyle = this.colors.hand;
+    g.fillText(text, x, y);
+  }
+
+  // explain says beside the focus what it is.
+  explain(g, dot, now) {
+    const [x, y] = this.place(dot);
+    const side = x > this.size ? -1 : 1; // where there is room
+    const left = Math.max(0, Math.ceil(dot.tick - now));
+    const text = {
+      [armed]: ["a timeout", `due at tick ${dot.tick},`, `in ${left} ticks`],
+      [fired]: ["it fires"],
+      [canceled]: ["canceled"],
+    }[dot.kind];
+    const step = Math.max(14, this.half / 21);
+    text.forEach((line, i) => {
+      const below = (i - (text.length - 1) / 2) * step;
+      this.write(g, line, x + side * this.size * 4.5, y + below, side < 0 ? "right" : "left");
+    });
+  }
+
+  // way draws how far the hand has to go to a timeout: from the rim, a turn after another.
+  way(g, dot, now) {
+    const [end, rim] = [Math.hypot(...this.place(dot)), this.outer - this.size];
+    g.strokeStyle = this.colors.later;
+    g.lineWidth = Math.max(1.5, this.half / 180);
+    g.setLineDash([this.size, this.size * 1.5]);
+    g.beginPath();
+    for (let left = 0; dot.tick - left > now; left += 0.5) {
+      g.lineTo(...this.at(dot.tick - left, end + ((rim - end) * left) / longest));
+    }
+    g.stroke();
+    g.setLineDash([]);
   }
 
   // hand draws the hand. It shows the present.
@@ -148,6 +208,12 @@ export class Dial {
     g.moveTo(x * this.inner * 0.97, y * this.inner * 0.97);
     g.lineTo(x * (this.outer + 2), y * (this.outer + 2));
     g.stroke();
+    if (!this.labeled) return;
+    const side = x < 0 ? -1 : 1; // the text is never upside down
+    g.rotate(side < 0 ? angle + turn / 2 : angle);
+    const middle = this.inner + 0.75 * (this.outer - this.inner);
+    this.write(g, "hand: now", side * middle, -Math.max(10, this.half / 28), "center");
+    g.rotate(side < 0 ? -angle - turn / 2 : -angle);
   }
 
   circle(g, x, y, radius, fill) {
@@ -157,35 +223,39 @@ export class Dial {
     else g.stroke();
   }
 
-  // lies draws a timeout that drops into its bucket, and lies there.
+  // lies draws a timeout that lies in its bucket. The focus drops in from the rim, and others grow.
   lies(g, dot, part, now) {
+    if (dot.row >= rows) return;
     let [x, y] = this.place(dot);
-    const far = 1 + (1 - part) * ((this.outer - this.size) / Math.hypot(x, y) - 1); // from the rim
-    [x, y] = [x * far, y * far];
-    g.fillStyle = dot.tick - now < buckets ? this.colors.now : this.colors.later;
-    const size = this.size * (dot.id === this.focus ? 1.7 : 1);
-    this.circle(g, x, y, size, true);
-    if (dot.id === this.focus) {
-      g.strokeStyle = this.colors.now;
-      g.lineWidth = 1.5;
-      this.circle(g, x, y, size + 5, false);
+    g.fillStyle = dot.tick - now < buckets ? this.colors.due : this.colors.later;
+    if (dot.id !== this.focus) {
+      this.circle(g, x, y, this.size * part * (dot.tick - now < buckets ? 1 : 0.65), true);
+      return;
     }
+    const far = 1 + (1 - part) * (this.outer / Math.hypot(x, y) - 1);
+    [x, y] = [x * far, y * far];
+    const size = this.size * this.large(dot);
+    this.circle(g, x, y, size, true);
+    g.strokeStyle = this.colors.due;
+    g.lineWidth = 1.5;
+    this.circle(g, x, y, size + 5, false);
   }
 
   // leaves draws a timeout that has fired, which flashes, or that is canceled, which fades.
   leaves(g, dot, part) {
+    if (dot.row >= rows) return;
     const [x, y] = this.place(dot);
-    const big = dot.id === this.focus ? 2.2 : 1;
+    const size = this.size * this.large(dot);
     g.globalAlpha = Math.max(0, 1 - part) ** (dot.kind === canceled ? 1 : 1.5);
     if (dot.kind === canceled) {
       g.strokeStyle = this.colors.canceled;
       g.lineWidth = 1.6;
-      this.circle(g, x, y, this.size * big * (1 - 0.4 * part), false);
+      this.circle(g, x, y, size * (1 - 0.4 * part), false);
     } else if (dot.kind === fired) {
       g.fillStyle = g.strokeStyle = this.colors.fired;
-      g.lineWidth = 2;
-      this.circle(g, x, y, this.size * big * 1.5 * (1 - part / 2), true);
-      this.circle(g, x, y, this.size * big * (1.5 + 3 * ease(part)), false);
+      g.lineWidth = this.size / 3;
+      this.circle(g, x, y, size * 1.3 * (1 - part / 2), true);
+      this.circle(g, x, y, size * (1.3 + 0.4 * ease(part)), false);
     }
     g.globalAlpha = 1;
   }
