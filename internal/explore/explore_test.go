@@ -13,8 +13,16 @@ import (
 // A program returns the racers of one execution, and a function that returns the outcome.
 type program func() (racers []func(), outcome func() string)
 
-// outcomes explores a program, and returns its possible outcomes, sorted and each once.
+// outcomes explores a program without a failure, and returns its possible outcomes, sorted and each once.
 func outcomes(t *testing.T, size Size, p program) ([]string, Result) {
+	t.Helper()
+	all, result := failing(t, size, p)
+	require.NoError(t, result.Failure)
+	return all, result
+}
+
+// failing is outcomes for a program that may fail.
+func failing(t *testing.T, size Size, p program) ([]string, Result) {
 	t.Helper()
 	seen := map[string]bool{}
 	result := Search(t, time.Second, size, time.Time{}, func(r *Run) {
@@ -44,7 +52,6 @@ func TestSameAddress(t *testing.T) {
 		}
 		return []func(){steps("a"), steps("b")}, func() string { return order }
 	})
-	require.NoError(t, result.Failure)
 	require.Equal(t, []string{"aabb", "abab", "abba", "baab", "baba", "bbaa"}, all)
 	require.Equal(t, 6, result.Executions)
 	require.Zero(t, result.Redundant)
@@ -58,22 +65,20 @@ func TestIndependent(t *testing.T) {
 			func() { y.Store(1); y.Store(2); z.Load(); n.BlindAdd(1) },
 		}, func() string { return "" }
 	})
-	require.NoError(t, result.Failure)
 	require.Equal(t, 1, result.Executions+result.Redundant)
 }
 
 func TestLostUpdate(t *testing.T) {
-	all, result := outcomes(t, Size{}, func() ([]func(), func() string) {
+	all, _ := outcomes(t, Size{}, func() ([]func(), func() string) {
 		var x Int64
 		increment := func() { x.Store(x.Load() + 1) }
 		return []func(){increment, increment, increment}, func() string { return fmt.Sprint(x.Load()) }
 	})
-	require.NoError(t, result.Failure)
 	require.Equal(t, []string{"1", "2", "3"}, all)
 }
 
 func TestDeadlock(t *testing.T) {
-	_, result := outcomes(t, Size{}, func() ([]func(), func() string) {
+	_, result := failing(t, Size{}, func() ([]func(), func() string) {
 		var a, b Mutex
 		both := func(first, second *Mutex) func() {
 			return func() {
@@ -92,7 +97,7 @@ func TestDeadlock(t *testing.T) {
 
 // A goroutine that polls, with Gosched in its loop, looks again only after another has written what it reads.
 func TestGosched(t *testing.T) {
-	all, result := outcomes(t, Size{}, func() ([]func(), func() string) {
+	all, _ := outcomes(t, Size{}, func() ([]func(), func() string) {
 		var x, n Int64
 		looks := 0
 		return []func(){
@@ -106,13 +111,12 @@ func TestGosched(t *testing.T) {
 			func() { x.Store(1); n.Load(); x.Store(2) },
 		}, func() string { return fmt.Sprint(looks) }
 	})
-	require.NoError(t, result.Failure)
 	require.Equal(t, []string{"0", "1", "2"}, all)
 }
 
 // A timer goes off between any two steps that read the time, or read what the timer's function writes.
 func TestTime(t *testing.T) {
-	all, result := outcomes(t, Size{Passes: 1}, func() ([]func(), func() string) {
+	all, _ := outcomes(t, Size{Passes: 1}, func() ([]func(), func() string) {
 		var x Int64
 		start := time.Now()
 		seen := ""
@@ -123,7 +127,6 @@ func TestTime(t *testing.T) {
 			}
 		}}, func() string { return seen }
 	})
-	require.NoError(t, result.Failure)
 	require.Equal(t, []string{
 		"0 0s 0 0s ", "0 0s 0 1s ", "0 0s 1 1s ", "0 1s 0 1s ", "0 1s 1 1s ", "1 1s 1 1s ",
 	}, all)
@@ -131,7 +134,7 @@ func TestTime(t *testing.T) {
 
 // Also with a bound, time may pass before everything else.
 func TestTimeFirst(t *testing.T) {
-	all, result := outcomes(t, Size{Passes: 1, Preemptions: 1}, func() ([]func(), func() string) {
+	all, _ := outcomes(t, Size{Passes: 1, Preemptions: 1}, func() ([]func(), func() string) {
 		start := time.Now()
 		seen := ""
 		return []func(){func() {
@@ -140,13 +143,12 @@ func TestTimeFirst(t *testing.T) {
 			}
 		}}, func() string { return seen }
 	})
-	require.NoError(t, result.Failure)
 	require.Contains(t, all, "1s 1s ")
 }
 
 // A message that wakes a goroutine comes before everything that this goroutine does then.
 func TestChannel(t *testing.T) {
-	all, result := outcomes(t, Size{}, func() ([]func(), func() string) {
+	all, _ := outcomes(t, Size{}, func() ([]func(), func() string) {
 		var x Int64
 		c := make(chan int, 1)
 		seen := int64(-1)
@@ -155,14 +157,13 @@ func TestChannel(t *testing.T) {
 			func() { Channel(c); <-c; seen = x.Load() },
 		}, func() string { return fmt.Sprint(seen) }
 	})
-	require.NoError(t, result.Failure)
 	require.Equal(t, []string{"1", "2"}, all)
 }
 
 // The search notices a scenario whose executions differ although their first steps are the same.
 func TestDivergence(t *testing.T) {
 	n := 0
-	_, result := outcomes(t, Size{}, func() ([]func(), func() string) {
+	_, result := failing(t, Size{}, func() ([]func(), func() string) {
 		n++
 		var x, y Int64
 		other := &x
@@ -182,7 +183,7 @@ func TestDivergence(t *testing.T) {
 func TestStray(t *testing.T) {
 	for _, stray := range []int{1, 2} {
 		n := 0
-		all, result := outcomes(t, Size{}, func() ([]func(), func() string) {
+		all, _ := outcomes(t, Size{}, func() ([]func(), func() string) {
 			n++
 			var x, y Int64
 			seen := int64(0)
@@ -192,7 +193,6 @@ func TestStray(t *testing.T) {
 			}
 			return racers, func() string { return fmt.Sprint(seen) }
 		})
-		require.NoError(t, result.Failure)
 		require.Equal(t, []string{"0", "1"}, all)
 		require.Greater(t, n, 2, "no execution was repeated")
 	}

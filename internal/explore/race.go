@@ -24,8 +24,7 @@ type touch struct {
 	access access
 }
 
-// An op is what a goroutine is about to do: one operation, and then everything up to the next
-// operation.
+// An op is what a goroutine is about to do: one operation, and then everything up to the next operation.
 type op struct {
 	kind    string
 	raw     []touching
@@ -39,8 +38,7 @@ type op struct {
 	pcs    [4]uintptr // the call stack, from the gate outwards
 }
 
-// inThisState returns the operation as it is in the present state. While it runs, all goroutines wait
-// for the search.
+// inThisState returns the operation as it is in the present state. While it runs, all goroutines wait for the search.
 func (o *op) inThisState() *op {
 	if o == nil || o.succeeds == nil {
 		return o
@@ -86,25 +84,15 @@ func (t trace) before(i int, clock []int) bool {
 
 type trace []event
 
-// clocks hold what the happens-before relation needs beyond the trace. The relation orders the events
-// of each goroutine, a wake-up before what it wakes, dependent events, and an Unlock before the next
-// Lock.
+// clocks hold what the happens-before relation needs beyond the trace. The relation orders the events of each
+// goroutine, a wake-up before what it wakes, dependent events, and an Unlock before the next Lock.
 type clocks struct {
 	last     []int                  // by index of a goroutine, its last event, or -1
 	unlocked map[unsafe.Pointer]int // by mutex, the last event that unlocked it
 }
 
-func (c *clocks) unlock(mutexes []unsafe.Pointer, at int) {
-	for _, m := range mutexes {
-		if c.unlocked == nil {
-			c.unlocked = make(map[unsafe.Pointer]int)
-		}
-		c.unlocked[m] = at
-	}
-}
-
-// wakes returns the event that lets a goroutine at Gosched continue, or -1. It is the first event of
-// another goroutine that wrote something after this goroutine had read it since its last Gosched.
+// wakes returns the event that lets a goroutine at Gosched continue, or -1. It is the first event of another
+// goroutine that wrote something after this goroutine had read it since its last Gosched.
 func (c *clocks) wakes(t trace, index int) int {
 	wakes := -1
 	for i := len(t) - 1; i >= 0; i-- {
@@ -124,8 +112,8 @@ func (c *clocks) wakes(t trace, index int) int {
 	return wakes
 }
 
-// happen adds the operation that a goroutine is about to do to the trace. The operation is the second
-// one of some races, which the search then notes.
+// happen adds the operation that a goroutine is about to do to the trace. The operation is the second one of some
+// races, which the search then notes.
 func (r *Run) happen(g *goroutine) {
 	c := &r.clocks
 	for len(c.last) < len(r.known) {
@@ -171,9 +159,9 @@ func (r *Run) happen(g *goroutine) {
 	}
 }
 
-// initials returns the goroutines that can make the first step instead of event i, so that the last
-// event of the trace comes before event i. On the way there, the events that need not come after event
-// i still happen, in any order that the happens-before relation allows.
+// initials returns the goroutines that can make the first step instead of event i, so that the last event of the
+// trace comes before event i. On the way there, the events that need not come after event i still happen, in any
+// order that the happens-before relation allows.
 func (t trace) initials(i int) (first set) {
 	var kept []int
 	var seen set

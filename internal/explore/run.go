@@ -20,9 +20,9 @@ import (
 // active is the execution whose gates are closed. If it is nil, all operations just happen.
 var active atomic.Pointer[Run]
 
-// A Run is one execution of a scenario. It implements the TestingT of testify, for the checks of the
-// scenario. Most of them are made by the root goroutine of the bubble. A check that fails elsewhere ends the process
-// without the trace.
+// A Run is one execution of a scenario. It implements the TestingT of testify, for the checks of the scenario. Most
+// of them are made by the root goroutine of the bubble. A check that fails elsewhere ends the process without the
+// trace.
 type Run struct {
 	search *search
 
@@ -74,13 +74,14 @@ func (r *Run) Go(f func()) {
 	<-started
 }
 
-// Race is called once. It runs the racers, and all other goroutines of the bubble, in one of the
-// possible orders. It returns when the racers have returned and no goroutine can go on. Before the
-// racers start, Race lets the time lead pass, with the gates closed. So a goroutine that wakes up in
-// this time stops at its first gate, and takes part in the race.
+// Race is called once. It runs the racers, and all other goroutines of the bubble, in one of the possible orders. It
+// returns when the racers have returned and no goroutine can go on. Before the racers start, Race lets the time lead
+// pass, with the gates closed. So a goroutine that wakes up in this time stops at its first gate, and takes part in
+// the race.
 func (r *Run) Race(lead time.Duration) {
 	r.all = make(map[uint64]*goroutine)
 	r.labeled = make(map[unsafe.Pointer]*goroutine)
+	r.clocks.unlocked = make(map[unsafe.Pointer]int)
 	r.labels = map[unsafe.Pointer]int{clockAddress: 0}
 	r.known = []*goroutine{{woken: -1, op: &op{kind: "time passes", touches: []touch{{0, write}}}}}
 	for _, g := range r.racers {
@@ -113,8 +114,7 @@ func (r *Run) openGates() {
 	synctest.Wait()
 }
 
-// step lets one goroutine go on to its next gate, or lets time pass. It reports false if the execution
-// has ended.
+// step lets one goroutine go on to its next gate, or lets time pass. It reports false if the execution has ended.
 func (r *Run) step() bool {
 	synctest.Wait()
 	r.welcome()
@@ -148,8 +148,8 @@ const (
 	maxSteps = 5000
 )
 
-// welcome gives an index to each goroutine that has come to a gate for the first time, and a label to
-// each address that is used for the first time.
+// welcome gives an index to each goroutine that has come to a gate for the first time, and a label to each address
+// that is used for the first time.
 func (r *Run) welcome() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +176,9 @@ func (r *Run) welcome() {
 	for _, g := range r.known {
 		g.op = g.op.inThisState()
 	}
-	r.clocks.unlock(r.released, len(r.trace)-1)
+	for _, m := range r.released {
+		r.clocks.unlocked[m] = len(r.trace) - 1
+	}
 	r.released = r.released[:0]
 }
 
@@ -226,8 +228,8 @@ func (r *Run) stop(o op, raw ...touching) {
 	}
 }
 
-// unlock notes that a mutex is being unlocked. It reports false after kill. Then the caller exits, and
-// may not have locked the mutex at all.
+// unlock notes that a mutex is being unlocked. It reports false after kill. Then the caller exits, and may not have
+// locked the mutex at all.
 func (r *Run) unlock(m *Mutex) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -258,10 +260,9 @@ func (r *Run) FailNow() { panic(failure{fmt.Errorf("FailNow")}) }
 
 // self returns the calling goroutine. The caller holds mu.
 //
-// goid takes longer than all the rest of a step. So self calls it once for each goroutine, and from
-// then on finds the goroutine by its profiler labels. A goroutine inherits the labels of the goroutine
-// that starts it. It does not inherit the setting of SetPanicOnFault, which therefore tells whether
-// the labels are its own.
+// goid takes longer than all the rest of a step. So self calls it once for each goroutine, and from then on finds the
+// goroutine by its profiler labels. A goroutine inherits the labels of the goroutine that starts it. It does not
+// inherit the setting of SetPanicOnFault, which therefore tells whether the labels are its own.
 func (r *Run) self() *goroutine {
 	if debug.SetPanicOnFault(true) {
 		if g := r.labeled[profLabel()]; g != nil {
@@ -274,15 +275,15 @@ func (r *Run) self() *goroutine {
 		g = &goroutine{id: id, index: -1, resume: make(chan struct{})}
 		r.all[id] = g
 	}
-	name := strconv.FormatUint(id, 10)
-	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("goroutine", name)))
+	labels := pprof.Labels("goroutine", strconv.FormatUint(id, 10))
+	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), labels))
 	r.labeled[profLabel()] = g
 	return g
 }
 
-// profLabel returns the address of the calling goroutine's profiler labels. Package runtime/pprof can
-// set these labels, but has no exported function to read them. The runtime promises to keep this
-// function for users outside the standard library.
+// profLabel returns the address of the calling goroutine's profiler labels. Package runtime/pprof can set these
+// labels, but has no exported function to read them. The runtime promises to keep this function for users outside the
+// standard library.
 //
 //go:linkname profLabel runtime/pprof.runtime_getProfLabel
 func profLabel() unsafe.Pointer

@@ -3,6 +3,7 @@ package explore
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,21 +39,20 @@ type node struct {
 	stopped int // how often, up to here, another goroutine went on although the last one could
 }
 
-// A stray is an execution that differs from the one before it although the first steps were the same. Before
-// the race the gates are open, so there the scheduler decides the order. Once in some hundred thousand
-// executions it decides differently. The search repeats such an execution. After straysInARow strays in a row
-// it starts again from the beginning, because then the first execution was probably a stray. If there are too
-// many strays in total, the scenario is not deterministic, and the search fails.
+// A stray is an execution that differs from the one before it although the first steps were the same. Before the race
+// the gates are open, so there the scheduler decides the order. Once in some hundred thousand executions it decides
+// differently. The search repeats such an execution. After straysInARow strays in a row it starts again from the
+// beginning, because then the first execution was probably a stray. If there are too many strays in total, the
+// scenario is not deterministic, and the search fails.
 const (
 	straysInARow = 4
 	maxStrays    = 10      // in total, besides the rare ones
 	rareStrays   = 100_000 // so many executions allow one more stray
 )
 
-// A search tries the executions of a scenario one after the other, depth first, each from the
-// start. The races in the executions so far tell which other orders to try. This is the dynamic
-// partial-order reduction of Flanagan and Godefroid (POPL 2005), with Godefroid's sleep sets and the
-// source sets of Abdulla and others (POPL 2014).
+// A search tries the executions of a scenario one after the other, depth first, each from the start. The races in the
+// executions so far tell which other orders to try. This is the dynamic partial-order reduction of Flanagan and
+// Godefroid (POPL 2005), with Godefroid's sleep sets and the source sets of Abdulla and others (POPL 2014).
 type search struct {
 	pass     time.Duration // how much time passes at once
 	size     Size
@@ -67,9 +67,9 @@ type search struct {
 }
 
 // Search runs the scenario once for each possible order of the steps of its goroutines, up to a size. Of several
-// orders that differ only in the order of independent steps it runs one. It ends at the first failure, or at until, if
-// that is not zero. Pass is how much time passes at once. Each execution has its own bubble. The scenario must prepare
-// its racers, call Race once, and check the outcome.
+// orders that differ only in the order of independent steps it runs one. It ends at the first failure, or at until,
+// if that is not zero. Pass is how much time passes at once. Each execution has its own bubble. The scenario must
+// prepare its racers, call Race once, and check the outcome.
 func Search(t *testing.T, pass time.Duration, size Size, until time.Time, scenario func(r *Run)) Result {
 	t.Helper()
 	s := &search{pass: pass, size: size}
@@ -90,8 +90,8 @@ func Search(t *testing.T, pass time.Duration, size Size, until time.Time, scenar
 	return s.result
 }
 
-// bubble runs the scenario once, in a bubble. An execution that fails may leave goroutines behind. Then
-// synctest panics, which ends the process, so bubble prints the failure first.
+// bubble runs the scenario once, in a bubble. An execution that fails may leave goroutines behind. Then synctest
+// panics, which ends the process, so bubble prints the failure first.
 func (s *search) bubble(t *testing.T, scenario func(r *Run)) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -125,8 +125,7 @@ func (s *search) run(scenario func(r *Run)) {
 	scenario(r)
 }
 
-// choose returns the goroutine that goes on: the one given for this step of the execution, or else any
-// that can.
+// choose returns the goroutine that goes on: the one given for this step of the execution, or else any that can.
 func (s *search) choose(r *Run) (index int, ok bool) {
 	over := r.racing.Load() == 0
 	if over && !s.size.Aftermath {
@@ -170,8 +169,8 @@ func (s *search) choose(r *Run) (index int, ok bool) {
 	return s.nodes[s.depth-1].chosen, true
 }
 
-// newNode returns the new state that an execution has reached. A goroutine in the sleep set stays there
-// until a step happens on which its next operation depends.
+// newNode returns the new state that an execution has reached. A goroutine in the sleep set stays there until a step
+// happens on which its next operation depends.
 func (s *search) newNode(r *Run) *node {
 	n := &node{last: -1, ops: r.ops()}
 	for i := range n.ops {
@@ -205,9 +204,9 @@ func (s *search) exceeds(n *node, next int) bool {
 	return s.size.Preemptions > 0 && n.stopped+n.preempts(next) > s.size.Preemptions
 }
 
-// pick picks the goroutine that went on last, if it is in the set, and otherwise the first. Time is picked
-// if nothing else is in the set. Once the race is over, time is picked first, as often as it may still
-// pass, so that the search finds its races with the steps before.
+// pick picks the goroutine that went on last, if it is in the set, and otherwise the first. Time is picked if nothing
+// else is in the set. Once the race is over, time is picked first, as often as it may still pass, so that the search
+// finds its races with the steps before.
 func (s set) pick(last int, over bool) int {
 	switch {
 	case s.has(0) && (over || s == 1):
@@ -215,15 +214,10 @@ func (s set) pick(last int, over bool) int {
 	case last > 0 && s.has(last):
 		return last
 	}
-	for i := 1; ; i++ {
-		if s.has(i) {
-			return i
-		}
-	}
+	return bits.TrailingZeros64(uint64(s &^ 1))
 }
 
-// reverse notes what to try so that event i of the trace comes after the last event, with which it
-// races.
+// reverse notes what to try so that event i of the trace comes after the last event, with which it races.
 func (s *search) reverse(t trace, i int) {
 	if len(t) < s.replayed || i >= s.over {
 		return // noted by an earlier execution, or after the race
@@ -256,18 +250,12 @@ func (s *search) try(t trace, i int, first set) {
 	}
 	if last := t[len(t)-1].index; first.has(last) {
 		n.todo.add(last)
-		return
-	}
-	for k := 0; ; k++ {
-		if first.has(k) {
-			n.todo.add(k)
-			return
-		}
+	} else {
+		n.todo.add(bits.TrailingZeros64(uint64(first)))
 	}
 }
 
-// next goes back to the last state from which something is left to try. It reports false if there is
-// no such state.
+// next goes back to the last state from which something is left to try. It reports false if there is no such state.
 func (s *search) next() bool {
 	for len(s.nodes) > 0 {
 		n := s.nodes[len(s.nodes)-1]

@@ -9,9 +9,9 @@ import (
 	"unsafe"
 )
 
-// A Mutex stands in for sync.Mutex. During an exploration no goroutine passes the gate of Lock while
-// another has locked the mutex, so the real mutex never blocks. Unlock needs no gate. It belongs to the
-// step before it, and only makes a step of another goroutine possible.
+// A Mutex stands in for sync.Mutex. During an exploration no goroutine passes the gate of Lock while another has
+// locked the mutex, so the real mutex never blocks. Unlock needs no gate. It belongs to the step before it, and only
+// makes a step of another goroutine possible.
 type Mutex struct {
 	real sync.Mutex
 	held atomic.Bool
@@ -62,9 +62,8 @@ func (*Pool) Get() any { return nil }
 // Put does nothing.
 func (*Pool) Put(any) {}
 
-// Channel is the gate before an operation on a channel, or before a select, which uses some of the given
-// channels. An operation that blocks does so after the gate, until time or a step of another goroutine
-// ends it.
+// Channel is the gate before an operation on a channel, or before a select, which uses some of the given channels. An
+// operation that blocks does so after the gate, until time or a step of another goroutine ends it.
 func Channel(channels ...any) {
 	r := active.Load()
 	if r == nil {
@@ -81,16 +80,15 @@ func Channel(channels ...any) {
 	r.stop(op{kind: "channel"}, all...)
 }
 
-// GOMAXPROCS stands in for runtime.GOMAXPROCS. It always returns 2, because all executions must get the
-// same.
+// GOMAXPROCS stands in for runtime.GOMAXPROCS. It always returns 2, because all executions must get the same.
 func GOMAXPROCS(int) int { return 2 }
 
 // FuncForPC stands in for runtime.FuncForPC.
 func FuncForPC(pc uintptr) *runtime.Func { return runtime.FuncForPC(pc) }
 
-// Gosched stands in for runtime.Gosched. During an exploration it waits until another goroutine has
-// written what the caller has read since its last call. Before that, to read again would change nothing,
-// and there could be any number of such steps.
+// Gosched stands in for runtime.Gosched. During an exploration it waits until another goroutine has written what the
+// caller has read since its last call. Before that, to read again would change nothing, and there could be any number
+// of such steps.
 func Gosched() {
 	if r := active.Load(); r != nil {
 		r.stop(op{kind: "Gosched", yields: true})

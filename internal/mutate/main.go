@@ -132,36 +132,26 @@ func run(ctx context.Context, files tree, part, only string) error {
 // the output of that package. After limit, go test ends the tests of a package, and they have failed. It is an error
 // if no tests run, or if go test does not end.
 func goTest(ctx context.Context, dir string, all tests, limit time.Duration) (failed bool, out string, err error) {
+	const compiling = 4 * time.Minute // on a busy machine
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(all))*(compiling+limit))
+	defer cancel()
 	for _, pkg := range all.packages() {
-		failed, out, err = goTestPackage(ctx, filepath.Join(dir, filepath.FromSlash(pkg)), all[pkg], limit)
-		if failed || err != nil {
-			return failed, out, err
+		cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(),
+			"-run=^("+strings.Join(all[pkg], "|")+")$", "-v", ".")
+		cmd.Dir = filepath.Join(dir, filepath.FromSlash(pkg))
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that go test deletes its files
+		cmd.WaitDelay = 5 * time.Second                                       // then it is killed
+		text, err := cmd.CombinedOutput()
+		switch {
+		case ctx.Err() != nil:
+			return false, string(text), errors.New("go test has neither ended nor stopped the tests")
+		case !strings.Contains(string(text), "=== RUN"):
+			return false, string(text), errors.New("the code does not compile, or there is no such test")
+		case err != nil:
+			return true, string(text), nil
 		}
 	}
-	if len(all) == 0 {
-		return false, "", errors.New("no test is named")
-	}
 	return false, "", nil
-}
-
-// goTestPackage is goTest for the package in a directory.
-func goTestPackage(ctx context.Context, dir string, names []string, limit time.Duration) (failed bool, out string, err error) {
-	const compiling = 4 * time.Minute // on a busy machine
-	ctx, cancel := context.WithTimeout(ctx, compiling+limit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(),
-		"-run=^("+strings.Join(names, "|")+")$", "-v", ".")
-	cmd.Dir = dir
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that go test deletes its files
-	cmd.WaitDelay = 5 * time.Second                                       // then it is killed
-	text, err := cmd.CombinedOutput()
-	switch {
-	case ctx.Err() != nil:
-		return false, string(text), errors.New("go test has neither ended nor stopped the tests")
-	case !strings.Contains(string(text), "=== RUN"):
-		return false, string(text), errors.New("the code does not compile, or there is no such test")
-	}
-	return err != nil, string(text), nil
 }
 
 // try makes the change in the copy, runs the tests, and undoes the change. It returns nil if the tests fail.

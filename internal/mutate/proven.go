@@ -87,12 +87,10 @@ func wrap(text, indent string) string {
 	var b strings.Builder
 	width := 0
 	for i, word := range strings.Fields(text) {
-		switch {
-		case i == 0:
-		case width+1+len(word) > 118:
+		if width+1+len(word) > 118 {
 			b.WriteString("\n" + indent)
 			width = len(indent)
-		default:
+		} else if i > 0 {
 			b.WriteByte(' ')
 			width++
 		}

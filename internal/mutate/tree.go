@@ -5,10 +5,10 @@ import (
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"testing/fstest"
 )
 
 // A tree has the files that the tests of mutations may need, by path with slashes.
@@ -35,16 +35,11 @@ func readTree(root string) (tree, error) {
 }
 
 func (files tree) write(dir string) error {
+	copied := make(fstest.MapFS)
 	for name, text := range files {
-		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			return err
-		}
+		copied[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
 	}
-	return nil
+	return os.CopyFS(dir, copied)
 }
 
 // A function is a test, a fuzz target, an example, or a scenario of TestExplore.

@@ -8,7 +8,6 @@ package rewrite
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
 	"go/importer"
@@ -67,8 +66,7 @@ func run(t *testing.T, dir, name string, args ...string) (out string) {
 // A listed is a package as go list describes it.
 type listed struct {
 	ImportPath, Dir, Export string
-	GoFiles, TestGoFiles    []string
-	XTestGoFiles            []string
+	GoFiles                 []string
 	Module                  *struct{ Main bool }
 }
 
@@ -76,7 +74,7 @@ type listed struct {
 // package in dir and the packages of the module that it imports are rewritten, into files in the directory to. The
 // scenarios replace the tests of the package.
 func overlay(dir, to string) (files map[string]string, err error) {
-	cmd := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,TestGoFiles,XTestGoFiles,Module", ".")
+	cmd := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,Module", ".")
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil {
@@ -120,12 +118,13 @@ func overlay(dir, to string) (files map[string]string, err error) {
 			files[from] = copied
 		}
 	}
-	for _, name := range append(p.TestGoFiles, p.XTestGoFiles...) {
-		files[filepath.Join(p.Dir, name)] = "" // removes the file
+	own, _ := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
+	for _, file := range own {
+		files[file] = "" // removes it
 	}
-	steps, err := filepath.Glob(filepath.Join(p.Dir, "testdata", "steps", "*_test.go"))
+	steps, _ := filepath.Glob(filepath.Join(p.Dir, "testdata", "steps", "*_test.go"))
 	if len(steps) == 0 {
-		return nil, errors.Join(err, fmt.Errorf("no scenarios of %s", p.ImportPath))
+		return nil, fmt.Errorf("no scenarios of %s", p.ImportPath)
 	}
 	for _, file := range steps {
 		if _, err := os.ReadFile(file); err != nil { // so that the go command knows that the test depends on it
