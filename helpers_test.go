@@ -25,6 +25,7 @@ var (
 	needsProcesses = testkit.NeedsProcesses
 	spin           = testkit.Spin
 	newRand        = testkit.Rand
+	newShare       = testkit.NewShare
 	full           = testkit.Full
 	lengthOf       = testkit.LengthOf
 	stressTime     = testkit.StressTime

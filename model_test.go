@@ -13,7 +13,7 @@ import (
 // made by the timer or are fields of structs, and are armed with delays and with deadlines. Each timeout fires at
 // the boundaries that the model gives, and at no other time. The number of pending timeouts agrees at every step.
 func TestTimerModel(t *testing.T) {
-	for range sized(3, 8, 25) {
+	for range newShare(t).Rounds(1, sized(3, 8, 25)) {
 		virtual(t, func(t *testing.T) {
 			r := newRand(t)
 			tick := []time.Duration{1, 10, 1001, time.Millisecond, 7 * time.Millisecond}[r.IntN(5)]
@@ -103,7 +103,7 @@ func TestTimerModel(t *testing.T) {
 // due or when the previous run has ended, whichever is later.
 func TestRepeatingModel(t *testing.T) {
 	rnd := newRand(t)
-	for range sized(4, 12, 40) {
+	for range newShare(t).Rounds(1, sized(4, 12, 40)) {
 		const us = time.Microsecond
 		tick := time.Duration(1+rnd.IntN(1000)) * us
 		initial := time.Duration(rnd.IntN(3000)-200) * us

@@ -324,7 +324,7 @@ func TestLifeCycles(t *testing.T) {
 	goroutines, heap := runtime.NumGoroutine(), heapInUse()
 	var dropped []weak.Pointer[Timer]
 	var ends [3]int
-	for range rounds {
+	for range newShare(t).Rounds(200, rounds) {
 		timer, err := New(WithTick(time.Duration(1+r.IntN(500))*time.Microsecond), WithLevels(1+r.IntN(3)), WithWheelSize(8))
 		require.NoError(t, err)
 		armed := r.IntN(5)

@@ -131,6 +131,7 @@ func collect(t *testing.T, w *wheel, now uint64) (due []*Timeout) {
 // turn, and at the tick after that turn. At each tick the right timeout is due, and no other. The wheel advances
 // tick by tick, and in jumps.
 func TestWheelEveryTick(t *testing.T) {
+	share := newShare(t)
 	for _, shape := range []struct{ size, levels, starts uint64 }{
 		{1, 1, 3}, {2, 1, 4}, {8, 1, 10}, {64, 1, 66}, {128, 1, 130},
 		{1, 3, 3}, {2, 2, 6}, {2, 3, 10}, {2, 4, 18}, {4, 2, 18}, {4, 3, 66}, {4, 4, 12}, {8, 2, 66}, {8, 3, 12}, {64, 2, 3},
@@ -140,7 +141,9 @@ func TestWheelEveryTick(t *testing.T) {
 			turn *= size
 		}
 		for _, step := range []uint64{1, 3, size, size + 1, turn/2 + 1, 5 * turn} {
-			for start := uint64(0); start < shape.starts; start += sized(max(1, shape.starts/4), max(1, shape.starts/20), 1) {
+			every := sized(max(1, shape.starts/4), max(1, shape.starts/20), 1)
+			for i := range share.Rounds(1, int((shape.starts+every-1)/every)) {
+				start := uint64(i) * every
 				w := newWheel(int(size), int(shape.levels), start)
 				last := 4 * turn
 				for delay := uint64(1); delay <= last; delay++ {
@@ -295,6 +298,7 @@ func TestWheelRemovedTwicePanics(t *testing.T) {
 // The test does, at random, everything that the worker does to a wheel. It compares the wheel with a list that it
 // searches from end to end, and checks all invariants after each step.
 func TestWheelModel(t *testing.T) {
+	share := newShare(t)
 	for _, shape := range []struct{ size, levels int }{
 		{1, 1}, {2, 1}, {16, 1}, {64, 1}, {256, 1}, {1, 2}, {2, 2}, {16, 2}, {64, 2}, {2, 3}, {8, 3}, {2, 4}, {4, 4}, {2, 8},
 	} {
@@ -313,7 +317,7 @@ func TestWheelModel(t *testing.T) {
 		}
 		var model []*Timeout // the pending timeouts in the wheel, each due at the tick of its word
 
-		for range sized(1000, 5000, 200_000) {
+		for range share.Rounds(500, sized(1000, 5000, 200_000)) {
 			var any *Timeout
 			if len(model) > 0 {
 				any = model[r.IntN(len(model))]

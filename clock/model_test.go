@@ -3,8 +3,6 @@ package clock_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/clock"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // A pair is two equal timers, tickers or functions: one on a Clock, and one on package time. If all times are
@@ -69,27 +68,17 @@ func (p *pair) receive() (got, want time.Time) {
 // After random operations, timers and tickers look the same as those of package time. They wait on a wheel, on
 // a full wheel, on one that is stopped meanwhile, or on none. Or their Clock was made outside of the bubble.
 func TestSameAsPackageTime(t *testing.T) {
-	seed := rand.Uint64()
-	if s := os.Getenv("HASHEDWHEEL_SEED"); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("HASHEDWHEEL_SEED=%d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := testkit.Rand(t)
 	delays := []time.Duration{
 		-1, 0, 1, time.Microsecond, tick / 2, tick - 1, // these are over at the next check
 		tick, tick, 2 * tick, 3 * tick, 7 * tick, 30 * tick, 1000 * tick,
 	}
-	rounds := 60
-	if testing.Short() {
-		rounds = 20
-	}
+	share := testkit.NewShare(t)
 	for _, kind := range []string{"wheel", "full", "stopped", "nil", "outside"} {
 		t.Run(kind, func(t *testing.T) {
 			wheel := newWheel(t)
 			outside := clock.New(wheel)
-			for range rounds {
+			for range share.Rounds(3, testkit.Sized(20, 60, 60)) {
 				synctest.Test(t, func(t *testing.T) {
 					var wheel *hashedwheel.Timer
 					switch kind {

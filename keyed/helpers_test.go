@@ -50,6 +50,7 @@ func outcomes(timer *hashedwheel.Timer) hashedwheel.Stats {
 // The helpers that the packages share have short names here.
 var (
 	newRand    = testkit.Rand
+	newShare   = testkit.NewShare
 	stressTime = testkit.StressTime
 	goesOn     = testkit.GoesOn
 	pass       = testkit.Pass

@@ -26,7 +26,7 @@ type entry struct{ value, until int }
 // right time and in the right way.
 func TestMapModel(t *testing.T) {
 	rnd := newRand(t)
-	for range sized(4, 20, 400) {
+	for range newShare(t).Rounds(2, sized(4, 20, 400)) {
 		synctest.Test(t, func(t *testing.T) {
 			const tick = 10 * time.Millisecond
 			const limit = 6

@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 var (
 	needsThreads = testkit.NeedsThreads
 	newRand      = testkit.Rand
+	newShare     = testkit.NewShare
 	full         = testkit.Full
 	stressTime   = testkit.StressTime
 	goesOn       = testkit.GoesOn

@@ -42,7 +42,7 @@ func (l *list[T]) check(t *testing.T) {
 // order. Positions wrap around.
 func TestListModel(t *testing.T) {
 	r := newRand(t)
-	for range sized(30, 100, 5000) {
+	for range newShare(t).Rounds(5, sized(30, 100, 5000)) {
 		at := numbers{}
 		l := list[int]{host: at, next: math.MaxUint32 - uint32(r.IntN(200))}
 		var groups []*chunk[int]

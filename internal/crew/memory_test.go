@@ -289,7 +289,7 @@ func TestTrimRace(t *testing.T) {
 		}
 	})
 	r := newRand(t)
-	for range sized(500, 2000, 20_000) {
+	for range newShare(t).Rounds(50, sized(500, 2000, 20_000)) {
 		n := 1 + r.IntN(300)
 		m.left.Add(int64(n))
 		for item := range n {

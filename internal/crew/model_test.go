@@ -14,7 +14,7 @@ import (
 // runs, for a crew with a limit of one the order, and for a crew without a limit when the task starts at the latest.
 // The fake host checks the rest: the protocol, the limit, and that each task ends once.
 func TestModel(t *testing.T) {
-	for range sized(20, 100, 1000) {
+	for range newShare(t).Rounds(5, sized(20, 100, 1000)) {
 		synctest.Test(t, testModel)
 	}
 }

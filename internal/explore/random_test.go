@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // An instruction of a random program is an operation on one of its variables or mutexes. Each
@@ -149,15 +151,14 @@ func explored(t *testing.T, program [][]instruction) (map[string]bool, Result) {
 
 // Search finds all possible outcomes of random programs, and no others.
 func TestRandomPrograms(t *testing.T) {
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := testkit.Rand(t)
 	executions, redundant := 0, 0
-	for range 150 {
+	for range testkit.NewShare(t).Rounds(30, 150) {
 		program := randomProgram(r)
 		got, result := explored(t, program)
-		require.NoError(t, result.Failure, "seed %d: %v", seed, program)
+		require.NoError(t, result.Failure, "%v", program)
 		require.Equal(t, slices.Sorted(maps.Keys(modeled(program))), slices.Sorted(maps.Keys(got)),
-			"seed %d: %v", seed, program)
+			"%v", program)
 		executions += result.Executions
 		redundant += result.Redundant
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // Full reports whether to make full searches, which take hours: with HASHEDWHEEL_EXPLORE=full.
@@ -51,13 +53,16 @@ func (s Size) String() string {
 
 // Scenario is [Search] for a scenario of package rewrite. It searches with the size daily, or in a full search with
 // the size fully. Pass is how much time passes at once. Scenario fails the test if an execution fails. It logs what
-// it has searched. HASHEDWHEEL_EXPLORE_TIME=1m ends the search after a minute.
+// it has searched. A daily search ends with its share of time: see testkit.EndOfShare. HASHEDWHEEL_EXPLORE_TIME=1m ends
+// any search after a minute.
 func Scenario(t *testing.T, pass time.Duration, daily, fully Size, scenario func(r *Run)) {
 	t.Helper()
 	start, until := time.Now(), time.Time{}
 	size := daily
 	if Full() {
 		size = fully
+	} else {
+		until = testkit.EndOfShare()
 	}
 	if v := os.Getenv("HASHEDWHEEL_EXPLORE_TIME"); v != "" {
 		d, err := time.ParseDuration(v)

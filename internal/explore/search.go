@@ -66,15 +66,18 @@ type search struct {
 	result   Result
 }
 
+// leastTried is how many executions a search tries, however little time it has.
+const leastTried = 50
+
 // Search runs the scenario once for each possible order of the steps of its goroutines, up to a size. Of several
-// orders that differ only in the order of independent steps it runs one. It ends at the first failure, or at until,
-// if that is not zero. Pass is how much time passes at once. Each execution has its own bubble. The scenario must
-// prepare its racers, call Race once, and check the outcome.
+// orders that differ only in the order of independent steps it runs one. It ends at the first failure, or at until, if
+// that is not zero and it has tried leastTried executions. Pass is how much time passes at once. Each execution has its
+// own bubble. The scenario must prepare its racers, call Race once, and check the outcome.
 func Search(t *testing.T, pass time.Duration, size Size, until time.Time, scenario func(r *Run)) Result {
 	t.Helper()
 	s := &search{pass: pass, size: size}
 	for more := true; more && s.result.Failure == nil; {
-		if !until.IsZero() && s.result.Executions > 0 && time.Now().After(until) {
+		if !until.IsZero() && s.result.Executions+s.result.Redundant >= leastTried && time.Now().After(until) {
 			s.result.Bounded = true
 			break
 		}

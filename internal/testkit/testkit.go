@@ -2,6 +2,7 @@
 package testkit
 
 import (
+	"iter"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -69,6 +70,50 @@ func Sized[T any](short, daily, full T) T {
 		return short
 	}
 	return daily
+}
+
+// share is how long a search or a model goes on. So a slow machine does less of it, and takes no longer. On two usual
+// processors nearly all of them end before that.
+func share() time.Duration { return Sized(200*time.Millisecond, 500*time.Millisecond, 0) }
+
+// EndOfShare returns when a search or a model that begins now is to end, or the zero Time if it may take as long as it
+// needs. That is so at full size, and with HASHEDWHEEL_SEED, because the fault of a seed may come late.
+func EndOfShare() (end time.Time) {
+	if d := share(); d > 0 && os.Getenv("HASHEDWHEEL_SEED") == "" {
+		end = time.Now().Add(d)
+	}
+	return end
+}
+
+// A Share counts the rounds of a model, and ends them at the end of its share of time. The test that makes it must not
+// be in a bubble of testing/synctest.
+type Share struct {
+	end        time.Time
+	done, most int
+}
+
+// NewShare returns a Share that begins now. When the test ends, it logs how far it came.
+func NewShare(t testing.TB) *Share {
+	t.Helper()
+	start, s := time.Now(), &Share{end: EndOfShare()}
+	t.Cleanup(func() {
+		t.Logf("%d of %d rounds, in %v", s.done, s.most, time.Since(start).Round(time.Millisecond))
+	})
+	return s
+}
+
+// Rounds yields 0, 1, 2 and so on, most times. After the end of the share it yields only until it has done so least
+// times.
+func (s *Share) Rounds(least, most int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		s.most += most
+		for i := range most {
+			if over := !s.end.IsZero() && time.Now().After(s.end); over && i >= least || !yield(i) {
+				return
+			}
+			s.done++
+		}
+	}
 }
 
 // LengthOf returns the duration in an environment variable, or otherwise if the variable is not set.

@@ -2,14 +2,13 @@ package ticks
 
 import (
 	"math"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 func TestClockDue(t *testing.T) {
@@ -88,14 +87,7 @@ func TestClockTimeOfIsTheBoundary(t *testing.T) {
 // The method ticks divides exactly, for all ticks and durations. The test tries durations next to a multiple
 // of the tick, where an error would show, and others.
 func TestClockTicksIsADivision(t *testing.T) {
-	seed := rand.Uint64()
-	if s := os.Getenv("HASHEDWHEEL_SEED"); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("HASHEDWHEEL_SEED=%d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := testkit.Rand(t)
 	ticks := []time.Duration{1, 2, 3, 5, 7, 10, 641, time.Millisecond, 100 * time.Millisecond, time.Hour, math.MaxInt64/2 + 1, math.MaxInt64 - 1, math.MaxInt64}
 	for shift := range 63 {
 		for _, d := range []time.Duration{-1, 0, 1} {

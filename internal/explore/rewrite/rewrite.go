@@ -27,7 +27,7 @@ import (
 func Explore(t *testing.T, dir string) {
 	t.Helper()
 	// The go command notes which variables a test reads, and runs the test again when one has changed.
-	for _, name := range []string{"HASHEDWHEEL_EXPLORE", "HASHEDWHEEL_FULL", "HASHEDWHEEL_EXPLORE_TIME"} {
+	for _, name := range []string{"HASHEDWHEEL_EXPLORE", "HASHEDWHEEL_FULL", "HASHEDWHEEL_EXPLORE_TIME", "HASHEDWHEEL_SEED"} {
 		os.Getenv(name)
 	}
 	files, err := overlay(dir, t.TempDir())
