@@ -2,9 +2,15 @@ package hashedwheel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel"
 )
@@ -383,4 +389,257 @@ func ExampleTimer_Sleep() {
 	// Output:
 	// <nil>
 	// context canceled
+}
+
+// A request holds its timeout, and is the task of that timeout.
+type request struct {
+	timeout hashedwheel.Timeout
+	lost    chan string
+}
+
+func (r *request) Run(*hashedwheel.Timeout) { r.lost <- "timed out" }
+
+// The timeout is a field of a struct that comes from a pool. So arming it allocates nothing.
+func ExampleTimer_Init() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	lost := make(chan string)
+	requests := sync.Pool{New: func() any {
+		r := &request{lost: lost}
+		timer.Init(&r.timeout, r)
+		return r
+	}}
+	for range 3 {
+		r := requests.Get().(*request)
+		if _, err := r.timeout.Reset(time.Minute); err != nil {
+			panic(err) // stopped, or too many pending
+		}
+		if r.timeout.Cancel() { // the reply has come: the task never starts
+			requests.Put(r)
+		}
+	}
+	r := requests.Get().(*request)
+	if _, err := r.timeout.Reset(5 * time.Millisecond); err != nil {
+		panic(err)
+	}
+	fmt.Println(<-lost, timer.Pending())
+	// Output: timed out 0
+}
+
+// Many timeouts have the same deadline, so the program reads the clock only once.
+func ExampleTimeout_ResetAt() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	requests := make([]request, 3)
+	lost := make(chan string)
+	deadline := time.Now().Add(5 * time.Millisecond)
+	for i := range requests {
+		r := &requests[i]
+		r.lost = lost
+		timer.Init(&r.timeout, r)
+		if _, err := r.timeout.ResetAt(deadline); err != nil {
+			panic(err) // stopped, or too many pending
+		}
+	}
+	for range requests {
+		fmt.Println(<-lost, !time.Now().Before(deadline))
+	}
+	// Output:
+	// timed out true
+	// timed out true
+	// timed out true
+}
+
+// A call has a deadline, such as that of a context, instead of a delay.
+func ExampleTimer_NewTimeoutAt() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	deadline := time.Now().Add(5 * time.Millisecond)
+	early := make(chan bool)
+	task := hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { early <- time.Now().Before(deadline) })
+	if _, err := timer.NewTimeoutAt(task, deadline); err != nil {
+		panic(err) // stopped, or too many pending
+	}
+	fmt.Println("early:", <-early)
+
+	// A deadline that has passed counts as a delay of zero.
+	if _, err := timer.NewTimeoutAt(task, deadline); err != nil {
+		panic(err)
+	}
+	fmt.Println("early:", <-early)
+	// Output:
+	// early: false
+	// early: false
+}
+
+// An idle limit that has expired is not armed again.
+func ExampleTimeout_Move() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	closed := make(chan bool)
+	idle, err := timer.AfterFunc(time.Minute, func() { close(closed) })
+	if err != nil {
+		panic(err) // stopped, or too many pending
+	}
+	fmt.Println("a packet in time:", idle.Move(5*time.Millisecond))
+	<-closed
+	fmt.Println("a packet too late:", idle.Move(5*time.Millisecond))
+	fmt.Println("pending:", timer.Pending())
+	// Output:
+	// a packet in time: true
+	// a packet too late: false
+	// pending: 0
+}
+
+// A call ends with its reply or with its timeout. One timer serves all calls.
+func Example() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	call := func(replies <-chan string, limit time.Duration) (string, error) {
+		failed := make(chan error, 1)
+		timeout, err := timer.AfterFunc(limit, func() { failed <- errors.New("timed out") })
+		if err != nil {
+			return "", err // the timer is stopped, or too many timeouts are pending
+		}
+		select {
+		case reply := <-replies:
+			timeout.Cancel() // returns false if the reply comes together with the timeout: it is good all the same
+			return reply, nil
+		case err := <-failed:
+			return "", err
+		}
+	}
+	replies := make(chan string, 1)
+	replies <- "hello"
+	fmt.Println(call(replies, time.Minute))
+	fmt.Println(call(replies, 20*time.Millisecond)) // no reply comes
+	// Output:
+	// hello <nil>
+	//  timed out
+}
+
+// A program has one timer. Only options that differ from the defaults are given.
+func ExampleNew() {
+	timer, err := hashedwheel.New(
+		hashedwheel.WithTick(10*time.Millisecond), // late by less than this
+		hashedwheel.WithLevels(2),                 // for delays of up to 22 minutes, and for a few longer ones
+		hashedwheel.WithMaxPending(1_000_000),     // one more timeout is refused
+	)
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	_, err = hashedwheel.New(hashedwheel.WithTick(0))
+	fmt.Println(err)
+	// Output: hashedwheel: WithTick(0s): the tick must be positive
+}
+
+// Stats counts how the timeouts of a timer ended. To watch a running program, publish the Stats:
+//
+//	expvar.Publish("timer", expvar.Func(func() any { return timer.Stats() }))
+func ExampleTimer_Stats() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	done := make(chan bool)
+	for _, delay := range []time.Duration{time.Millisecond, time.Hour, 2 * time.Hour} {
+		to, err := timer.AfterFunc(delay, func() { close(done) })
+		if err != nil {
+			panic(err) // stopped, or too many pending
+		}
+		if delay == time.Hour {
+			to.Cancel()
+		}
+	}
+	<-done
+	st := timer.Stats()
+	fmt.Println("accepted:", st.Accepted)
+	fmt.Println("expired:", st.Expired, "canceled:", st.Canceled, "pending:", st.Pending)
+	// Output:
+	// accepted: 3
+	// expired: 1 canceled: 1 pending: 1
+}
+
+// With a limit, a timeout too many is refused at once, so that memory does not grow. The caller decides what
+// to do then.
+func ExampleWithMaxPending() {
+	timer, err := hashedwheel.New(hashedwheel.WithMaxPending(2))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	var first *hashedwheel.Timeout
+	for range 3 {
+		to, err := timer.AfterFunc(time.Hour, func() {})
+		if errors.Is(err, hashedwheel.ErrTooManyPending) {
+			fmt.Println("refused,", timer.Pending(), "are pending")
+			first.Cancel() // frees its slot
+			continue
+		}
+		if first == nil {
+			first = to
+		}
+	}
+	_, err = timer.AfterFunc(time.Hour, func() {})
+	fmt.Println(err)
+	// Output:
+	// refused, 2 are pending
+	// <nil>
+}
+
+// A connection is closed when it has been idle for an hour.
+type connection struct {
+	idle   hashedwheel.Timeout
+	closed time.Time
+}
+
+func (c *connection) Run(*hashedwheel.Timeout) { c.closed = time.Now() }
+
+// Code that uses a timer is tested in a bubble of testing/synctest. There an hour takes no time, and times
+// are exact. When synctest.Wait returns, the task has run.
+func TestWithSynctest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick, limit = 100 * time.Millisecond, time.Hour + time.Millisecond
+		timer, err := hashedwheel.New(hashedwheel.WithTick(tick))
+		require.NoError(t, err)
+		defer timer.Stop() // before the bubble ends
+
+		var c connection
+		timer.Init(&c.idle, &c)
+		_, err = c.idle.Reset(limit)
+		require.NoError(t, err)
+		time.Sleep(30 * time.Minute)
+		last := time.Now() // a packet comes
+		require.True(t, c.idle.Move(limit))
+
+		time.Sleep(limit)
+		synctest.Wait()
+		require.False(t, c.idle.IsExpired(), "never early")
+		time.Sleep(tick)
+		synctest.Wait()
+		require.Equal(t, last.Add(time.Hour+tick), c.closed, "the first boundary after the deadline")
+	})
 }

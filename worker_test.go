@@ -499,7 +499,7 @@ func TestDroppedTimerIsCollected(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for levels := 1; levels <= 3; levels += 2 {
+			for levels := 1; levels <= sized(1, 3, 3); levels += 2 {
 				timer, err := New(WithTick(time.Millisecond), WithLevels(levels))
 				require.NoError(t, err)
 				gone := make(chan struct{})

@@ -74,7 +74,7 @@ func Sized[T any](short, daily, full T) T {
 
 // share is how long a search or a model goes on. So a slow machine does less of it, and takes no longer. On two usual
 // processors nearly all of them end before that.
-func share() time.Duration { return Sized(200*time.Millisecond, 500*time.Millisecond, 0) }
+func share() time.Duration { return Sized(100*time.Millisecond, 300*time.Millisecond, 0) }
 
 // EndOfShare returns when a search or a model that begins now is to end, or the zero Time if it may take as long as it
 // needs. That is so at full size, and with HASHEDWHEEL_SEED, because the fault of a seed may come late.
@@ -133,7 +133,7 @@ func LengthOf(t testing.TB, variable string, otherwise time.Duration) time.Durat
 // StressTime returns how long a test on real time runs: HASHEDWHEEL_STRESS, or a default.
 func StressTime(t testing.TB) time.Duration {
 	t.Helper()
-	return LengthOf(t, "HASHEDWHEEL_STRESS", Sized(50*time.Millisecond, 200*time.Millisecond, 5*time.Second))
+	return LengthOf(t, "HASHEDWHEEL_STRESS", Sized(25*time.Millisecond, 150*time.Millisecond, 5*time.Second))
 }
 
 // Patience is how long a test waits for something that must happen. On a busy machine that may take long, but

@@ -1,4 +1,4 @@
-package hashedwheel_test
+package crossing
 
 import (
 	"context"
