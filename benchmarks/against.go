@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
-	"golang.org/x/perf/benchmath"
+	"github.com/hashedwheel/hashedwheel/benchmarks/peers"
 )
 
 // againstCells matches the cells of -against, if -only chooses no others.
@@ -21,9 +19,6 @@ var againstCells = regexp.MustCompile(
 
 // againstRuns is the number of rounds of -against. A U test of fewer than four rounds never finds a difference.
 const againstRuns = 5
-
-// library is the module path of this library.
-const library = "github.com/hashedwheel/hashedwheel"
 
 // buildAgainst builds this program with this library as it was at a commit, in dir, a temporary folder. It returns the
 // abbreviated commit and the file of the program. The benchmarks are those of the working directory.
@@ -62,48 +57,8 @@ func buildAgainst(ctx context.Context, commit, dir string) (id, exe string, err 
 	top := output(".", "git", "rev-parse", "--show-toplevel")
 	output(top, "git", "archive", "--output", archive, id) // elsewhere it would archive a part of the repository
 	output(source, "tar", "-xf", archive)
-	output(dir, "go", "mod", "edit", "-replace", library+"="+source, modfile)
+	output(dir, "go", "mod", "edit", "-replace", peers.Library+"="+source, modfile)
 	// The commit may need other dependencies, so the build may change the copies of go.mod and go.sum.
 	output(".", "go", "build", "-mod=mod", "-modfile="+modfile, "-o", exe, ".")
 	return id, exe, err
-}
-
-// writeComparison writes a Markdown table with the figures of this library at both commits. It writes nothing without
-// -against.
-func (r *result) writeComparison(w io.Writer) {
-	if r.Against == "" {
-		return
-	}
-	fmt.Fprintf(w, "\n### %s compared with %s\n\n", r.Commit, r.Against)
-	fmt.Fprint(w, "Medians of both commits. The p-value is that of a Mann-Whitney U test. "+
-		"Above 0.05 the rounds show no difference, and fewer than 4 rounds never do.\n\n")
-	fmt.Fprintf(w, "| | | %s | %s | change | |\n| --- | --- | --- | --- | --- | --- |\n", r.Against, r.Commit)
-	for _, before := range r.Cells {
-		if before.Commit == "" {
-			continue
-		}
-		after := r.Cells[slices.Index(r.Cells, before)-1]
-		work, _ := findWorkload(after.Workload)
-		for _, m := range work.metrics {
-			old, new := before.values(m.name), after.values(m.name)
-			if len(old) == 0 || len(new) == 0 || m.name == "floors" {
-				continue
-			}
-			change := 100 * (after.Metrics[m.name].Median/before.Metrics[m.name].Median - 1)
-			p := benchmath.AssumeNothing.Compare(benchmath.NewSample(old, &benchmath.DefaultThresholds),
-				benchmath.NewSample(new, &benchmath.DefaultThresholds))
-			fmt.Fprintf(w, "| %s | %s%s | %s | %s | %+.1f %% | %v |\n", after.label(), m.label(), m.unit,
-				before.Metrics[m.name].text(len(before.Runs)), after.Metrics[m.name].text(len(after.Runs)), change, p)
-		}
-	}
-}
-
-// values returns the metric of all runs.
-func (c *cell) values(metric string) (values []float64) {
-	for _, run := range c.Runs {
-		if v, ok := run.Metrics[metric]; ok {
-			values = append(values, v)
-		}
-	}
-	return values
 }

@@ -5,15 +5,16 @@ go 1.26.0
 replace github.com/hashedwheel/hashedwheel => ../
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794
 	github.com/dubbogo/gost v1.11.16
+	github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
 	github.com/hashedwheel/hashedwheel v0.0.0
-	github.com/siddontang/go v0.0.0-20180604090527-bdc77568d726
 	github.com/zeromicro/go-zero v1.10.3
 	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
 )
 
 require (
-	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/fatih/color v1.18.0 // indirect
 	github.com/mattn/go-colorable v0.1.13 // indirect

@@ -1,0 +1,31 @@
+package peers
+
+import "time"
+
+// Time is package time.
+type Time struct{}
+
+// After calls time.AfterFunc.
+func (Time) After(d time.Duration, f func()) Handle { return time.AfterFunc(d, f) }
+
+// Cancel calls Stop of the timer.
+func (Time) Cancel(h Handle) bool { return h.(*time.Timer).Stop() }
+
+// Reset calls Reset of the timer.
+func (Time) Reset(h Handle, d time.Duration, _ func()) Handle {
+	h.(*time.Timer).Reset(d)
+	return h
+}
+
+// Stop does nothing, because there is no timer to stop.
+func (Time) Stop() {}
+
+// TimeReused is package time with timers that are reused.
+type TimeReused struct{ Time }
+
+// Keep returns a timer that is stopped.
+func (TimeReused) Keep(f func()) Handle {
+	t := time.AfterFunc(time.Hour, f)
+	t.Stop()
+	return t
+}

@@ -1,0 +1,316 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashedwheel/hashedwheel/benchmarks/work"
+	"golang.org/x/perf/benchfmt"
+)
+
+// example returns a result with a floor, a peer with a figure, and one that lost timeouts in one of two runs.
+func example() *Result {
+	r := New(true)
+	r.Cells = []*work.Cell{
+		{Workload: "floor", Peer: "floor", Runs: []work.Outcome{
+			{Metrics: map[string]float64{"large-new": 40}}, {Metrics: map[string]float64{"large-new": 60}},
+		}},
+		{Workload: "schedule", Peer: "hashedwheel", TickMS: 100, Runs: []work.Outcome{
+			{Metrics: map[string]float64{"wall": 100}}, {Metrics: map[string]float64{"wall": 150}},
+		}},
+		{Workload: "schedule", Peer: "gost", TickMS: 10, Runs: []work.Outcome{
+			{Metrics: map[string]float64{"wall": 200}}, {Fault: "lost 1 <of> 2"},
+		}},
+		{Workload: "schedule", Peer: "time", Runs: []work.Outcome{{Fault: "crashed: exit status 1", Final: true}}},
+	}
+	return r
+}
+
+func find(r *Result, name, peer string) *work.Cell {
+	i := slices.IndexFunc(r.Cells, func(c *work.Cell) bool { return c.Workload == name && c.Peer == peer })
+	return r.Cells[i]
+}
+
+func TestStat(t *testing.T) {
+	r := example()
+	c := find(r, "schedule", "hashedwheel")
+	if got, want := r.text(c, "wall"), "125 (100 to 150)"; got != want {
+		t.Errorf("wall %v, want %v", got, want)
+	}
+	if got, want := r.text(c, "floors"), "3.12 (2.50 to 3.75)"; got != want {
+		t.Errorf("multiple of the least floor %v, want %v", got, want)
+	}
+	if got := r.text(c, "cpu"); got != "" {
+		t.Errorf("a metric that was not measured: %v", got)
+	}
+	if got, want := r.verdict(find(r, "schedule", "gost")), "lost 1 <of> 2 (in 1 of 2 runs)"; got != want {
+		t.Errorf("verdict %q, want %q", got, want)
+	}
+	c = &work.Cell{}
+	for _, tt := range []struct { // runs of 0, 1, 2, ...
+		runs   int
+		lo, hi float64
+	}{{1, 0, 0}, {3, 0, 2}, {5, 0, 4}, {6, 0, 5}, {20, 5, 14}} {
+		c.Runs = nil
+		for i := range tt.runs {
+			c.Runs = append(c.Runs, work.Outcome{Metrics: map[string]float64{"wall": float64(i)}})
+		}
+		if s, ok := r.stat(c, "wall"); !ok || s.Lo != tt.lo || s.Hi != tt.hi || s.Center != float64(tt.runs-1)/2 {
+			t.Errorf("%d runs: %+v, want %v to %v", tt.runs, s, tt.lo, tt.hi)
+		}
+	}
+}
+
+// A fault of a peer is a result. A fault of this library is an error.
+func TestOwnFaults(t *testing.T) {
+	r := example()
+	if err := r.Faults(); err != nil {
+		t.Errorf("error %v for the faults of peers", err)
+	}
+	find(r, "schedule", "hashedwheel").Runs[1].Fault = "lost 1 of 2"
+	if err := r.Faults(); err == nil || !strings.Contains(err.Error(), "lost 1 of 2") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A cell below its floor shows that the floor is none, and that is an error of the program. The least run of the floor
+// counts. A cell with a fault may have done less.
+func TestBelowFloor(t *testing.T) {
+	r := example()
+	for i := range find(r, "schedule", "hashedwheel").Runs {
+		find(r, "schedule", "hashedwheel").Runs[i].Metrics["wall"] = 39
+	}
+	find(r, "schedule", "gost").Runs[0].Metrics["wall"] = 10
+	want := "schedule, hashedwheel: below its floor, so the floor is none"
+	if err := r.Faults(); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	var tables strings.Builder
+	r.WriteTables(&tables)
+	if want := "| 0.975 (0.975 to 0.975) | below its floor, so the floor is none |"; !strings.Contains(tables.String(), want) {
+		t.Errorf("no %s in\n%s", want, &tables)
+	}
+	for i := range find(r, "schedule", "hashedwheel").Runs {
+		find(r, "schedule", "hashedwheel").Runs[i].Metrics["wall"] = 41
+	}
+	if err := r.Faults(); err != nil {
+		t.Errorf("error %v above the floor", err)
+	}
+}
+
+func TestWriteAndRead(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	r := example()
+	if err := r.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	back, err := Read(filepath.Join(dir, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(r, back) {
+		t.Errorf("read %+v, wrote %+v", back, r)
+	}
+	tables, err := os.ReadFile(filepath.Join(dir, "tables.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| hashedwheel | 100 ms | 125 (100 to 150) | 3.12 (2.50 to 3.75) |",
+		"lost 1 <of> 2 (in 1 of 2 runs)", "crashed: exit status 1", r.Go, r.Commit, r.Date,
+	} {
+		if !strings.Contains(string(tables), want) {
+			t.Errorf("no %q in\n%s", want, tables)
+		}
+	}
+	charts, err := filepath.Glob(filepath.Join(dir, "*.svg"))
+	if err != nil || len(charts) != 1 {
+		t.Errorf("charts %v, error %v; want the one of schedule", charts, err)
+	}
+}
+
+// The chart of the main README has three peers, and says what its bars and lines are.
+func TestShortChart(t *testing.T) {
+	r := New(false)
+	for i, peer := range []string{"hashedwheel", "hashedwheel, 3 levels", "time", "go-zero", "heap design"} {
+		wall := float64(100 * (i + 1))
+		r.Cells = append(r.Cells, &work.Cell{Workload: "rpc", Peer: peer, Runs: []work.Outcome{
+			{Metrics: map[string]float64{"wall": wall}}, {Metrics: map[string]float64{"wall": wall + 20}},
+		}})
+	}
+	files := r.charts()
+	var texts []string
+	for _, e := range elements(t, files["readme.svg"]) {
+		if e.name == "text" {
+			texts = append(texts, e.text)
+		}
+	}
+	want := []string{
+		"A timeout for each request, 99 % of them canceled",
+		"wall time, ns/op, less is better; median of 2 runs, with the least and the greatest; " + r.Date,
+		"Beside package time, which comes with Go, and go-zero, the best known of the wheels in benchmarks",
+		"0", "200", "400", "600",
+		"hashedwheel", "110 ns/op", "package time", "310 ns/op", "go-zero", "410 ns/op",
+	}
+	if !slices.Equal(texts, want) {
+		t.Errorf("%q, want %q", texts, want)
+	}
+}
+
+// The table of a storm has the lateness of each peer. A figure that is missing is left blank, and one that no peer
+// has is left out, because older results lack some.
+func TestTableOfStorm(t *testing.T) {
+	r := New(false)
+	for _, peer := range []string{"hashedwheel", "time"} {
+		r.Cells = append(r.Cells, &work.Cell{Workload: "storm-at-once", Peer: peer, TickMS: 100, Runs: []work.Outcome{
+			{Metrics: map[string]float64{"rate": 5, "p50": 1, "p90": 2, "p99": 3, "max": 4}},
+		}})
+	}
+	for _, want := range []string{
+		"| | tick | M ops/s | p50, ms | p90, ms | max, ms | |\n| --- | --- | --- | --- | --- | --- | --- |\n" +
+			"| hashedwheel | 100 ms | 5.00 | 1.00 | 2.00 | 4.00 |  |\n| time |  | 5.00 | 1.00 | 2.00 | 4.00 |  |\n",
+		"| hashedwheel | 100 ms | 5.00 | 1.00 |  | 4.00 |  |\n| time |  | 5.00 | 1.00 | 2.00 | 4.00 |  |\n",
+		"| | tick | M ops/s | p50, ms | max, ms | |\n| --- | --- | --- | --- | --- | --- |\n" +
+			"| hashedwheel | 100 ms | 5.00 | 1.00 | 4.00 |  |\n| time |  | 5.00 | 1.00 | 4.00 |  |\n",
+	} {
+		var tables strings.Builder
+		r.WriteTables(&tables)
+		if !strings.Contains(tables.String(), want) {
+			t.Errorf("no\n%s in\n%s", want, tables.String())
+		}
+		for _, c := range r.Cells { // the next result has one p90 less
+			if _, ok := c.Runs[0].Metrics["p90"]; ok {
+				delete(c.Runs[0].Metrics, "p90")
+				break
+			}
+		}
+	}
+}
+
+func TestFormat(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.01234: "0.012", 0.1234: "0.123", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 1234567: "1234567", -12.34: "-12.3",
+	} {
+		if got := format(v); got != want {
+			t.Errorf("format(%v) = %q, want %q", v, got, want)
+		}
+	}
+}
+
+// The lines for benchstat have no run with a fault. Their names have no spaces, and the number of processors at the end.
+func TestBenchmarkFormat(t *testing.T) {
+	r := example()
+	r.Processors = 2
+	r.Cells[1].Peer = "hashedwheel, embedded"
+	r.Cells[2].Procs = 4
+	var buf bytes.Buffer
+	if err := r.writeBenchmarks(&buf); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for reader := benchfmt.NewReader(&buf, "result.txt"); reader.Scan(); {
+		switch record := reader.Result().(type) {
+		case *benchfmt.Result:
+			for _, v := range record.Values {
+				lines = append(lines, fmt.Sprintf("%s %v %s", record.Name, v.OrigValue, v.OrigUnit))
+			}
+		default:
+			t.Errorf("%v", record)
+		}
+	}
+	want := []string{
+		"Floor/peer=floor-2 40 large-new-ns", "Floor/peer=floor-2 60 large-new-ns",
+		"Schedule/peer=hashedwheel,_embedded-2 100 ns/op", "Schedule/peer=hashedwheel,_embedded-2 150 ns/op",
+		"Schedule/peer=gost-4 200 ns/op",
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
+	}
+}
+
+// Each number of processors has its own floor, and its own rows in the table and the chart.
+func TestProcsAreLabeled(t *testing.T) {
+	r := New(true)
+	for _, procs := range []int{1, 4} {
+		for _, peer := range []string{"floor", "hashedwheel"} {
+			name := map[string]string{"floor": "floor", "hashedwheel": "schedule"}[peer]
+			r.Cells = append(r.Cells, &work.Cell{Workload: name, Peer: peer, Procs: procs, Runs: []work.Outcome{
+				{Metrics: map[string]float64{"wall": float64(20 * procs), "large-new": 10}},
+			}})
+		}
+	}
+	find(r, "floor", "floor").Runs[0].Metrics["large-new"] = 5
+	var tables strings.Builder
+	r.WriteTables(&tables)
+	for _, want := range []string{
+		"| | GOMAXPROCS | tick |", "| --- | --- | --- | --- |",
+		"| hashedwheel | 1 | 0 ms | 20.0 | 4.00 |", "| hashedwheel | 4 | 0 ms | 80.0 | 8.00 |",
+	} {
+		if !strings.Contains(tables.String(), want) {
+			t.Errorf("no %q in\n%s", want, &tables)
+		}
+	}
+	for _, want := range []string{">hashedwheel, 1<", ">20.0 ns/op<", ">hashedwheel, 4<", ">80.0 ns/op<"} {
+		if chart := r.charts()["schedule.svg"]; !bytes.Contains(chart, []byte(want)) {
+			t.Errorf("no %q in\n%s", want, chart)
+		}
+	}
+}
+
+// A result without -procs shows no number of processors. All charts together are few enough to look at.
+func TestResultsAreDrawnAgain(t *testing.T) {
+	r, err := Read(filepath.Join("..", "results", "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tables bytes.Buffer
+	r.WriteTables(&tables)
+	if bytes.Contains(tables.Bytes(), []byte("GOMAXPROCS")) {
+		t.Error("the tables have a number of processors")
+	}
+	charts := r.charts()
+	if len(charts) > 20 || len(charts) < 10 {
+		t.Errorf("%d charts", len(charts))
+	}
+	for name := range charts {
+		data, err := os.ReadFile(filepath.Join("..", "results", name))
+		if err != nil || !bytes.Contains(data, []byte("<svg")) {
+			t.Errorf("%s is not in results: %v", name, err)
+		}
+	}
+}
+
+// An opponent that cannot run is a fault of its cell, and not of this library.
+func TestComparison(t *testing.T) {
+	r := New(false)
+	r.Commit, r.Against = "new", "old"
+	runs := func(walls ...float64) (runs []work.Outcome) {
+		for _, wall := range walls {
+			runs = append(runs, work.Outcome{Metrics: map[string]float64{"wall": wall}})
+		}
+		return runs
+	}
+	r.Cells = []*work.Cell{
+		{Workload: "schedule", Peer: "hashedwheel", Runs: runs(110, 111, 109, 110)},
+		{Workload: "schedule", Peer: "hashedwheel", Commit: "old", Runs: runs(100, 101, 99, 100)},
+		{Workload: "schedule", Peer: "time", Runs: runs(300, 300, 300, 300)},
+		{Workload: "fire", Peer: "hashedwheel", Runs: runs(1)},
+		{Workload: "fire", Peer: "hashedwheel", Commit: "old", Runs: []work.Outcome{{Fault: "crashed: exit status 2", Final: true}}},
+	}
+	var table strings.Builder
+	r.writeComparison(&table)
+	_, rows, _ := strings.Cut(table.String(), "| --- | --- | --- | --- | --- | --- |\n")
+	want := "| schedule, hashedwheel | wall time, ns/op | 100 (99.0 to 101) | 110 (109 to 111) | +10.0 % | p=0.029 n=4 |\n"
+	if rows != want {
+		t.Errorf("rows\n%swant\n%s", rows, want)
+	}
+	if err := r.Faults(); err != nil {
+		t.Errorf("a fault of the opponent is an error: %v", err)
+	}
+}

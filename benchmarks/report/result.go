@@ -1,0 +1,166 @@
+// Package report turns the runs of cells into tables, charts and files.
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/perf/benchfmt"
+
+	"github.com/hashedwheel/hashedwheel/benchmarks/peers"
+	"github.com/hashedwheel/hashedwheel/benchmarks/work"
+)
+
+// A Result is the content of result.json.
+type Result struct {
+	Date       string            `json:"date"`
+	Commit     string            `json:"commit"`
+	Go         string            `json:"go"`
+	Platform   string            `json:"platform"`
+	CPU        string            `json:"cpu"`
+	Processors int               `json:"processors"`
+	Against    string            `json:"against,omitempty"` // a commit: its cells are compared with those of Commit
+	Short      bool              `json:"short"`
+	Versions   map[string]string `json:"versions"` // of the peers that are modules
+	Cells      []*work.Cell      `json:"cells"`
+}
+
+// New returns a result without cells.
+func New(short bool) *Result {
+	r := &Result{
+		Date:       time.Now().UTC().Format(time.DateOnly),
+		Commit:     commit(),
+		Go:         runtime.Version(),
+		Platform:   runtime.GOOS + "/" + runtime.GOARCH,
+		CPU:        cpuModel(),
+		Processors: runtime.GOMAXPROCS(0),
+		Short:      short,
+		Versions:   map[string]string{},
+	}
+	for _, p := range peers.All {
+		if v := p.Version(); v != "" {
+			r.Versions[p.Name] = v
+		}
+	}
+	return r
+}
+
+// commit returns the current commit, and whether there are changes. It returns "unknown" if git fails.
+func commit() string {
+	id, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	c := strings.TrimSpace(string(id))
+	if changes, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no").Output(); err != nil || len(changes) > 0 {
+		c += " with changes"
+	}
+	return c
+}
+
+// cpuModel returns the name of the processor if the system tells. Linux on arm64 has it in lscpu only.
+func cpuModel() string {
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	for _, command := range [][]string{{"lscpu"}, {"sysctl", "machdep.cpu.brand_string"}} {
+		out, _ := exec.Command(command[0], command[1:]...).Output()
+		info = append(info, out...)
+	}
+	for line := range bytes.Lines(info) {
+		k, v, _ := strings.Cut(string(line), ":")
+		switch strings.TrimSpace(k) {
+		case "model name", "Model name", "machdep.cpu.brand_string":
+			return strings.TrimSpace(v)
+		}
+	}
+	return "unknown"
+}
+
+// Read reads a result.json.
+func Read(file string) (*Result, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Result)
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, nil
+}
+
+// Write writes the result in two formats, the tables, and the charts.
+func (r *Result) Write(dir string) error {
+	var tables, lines bytes.Buffer
+	r.WriteTables(&tables)
+	if err := r.writeBenchmarks(&lines); err != nil {
+		return err
+	}
+	files := r.charts()
+	files["tables.md"], files["result.txt"] = tables.Bytes(), lines.Bytes()
+	data, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	files["result.json"] = append(data, '\n')
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeBenchmarks writes a line for each run without a fault, in the format of Go's benchmarks, for benchstat. It has no
+// configuration that differs between runs, because benchstat compares only what is equal.
+func (r *Result) writeBenchmarks(buf *bytes.Buffer) (err error) {
+	fmt.Fprintf(buf, "# %s\n", r.conditions())
+	w := benchfmt.NewWriter(buf)
+	for _, c := range r.Cells {
+		name := ""
+		for _, part := range strings.Split(c.Workload, "-") {
+			name += strings.ToUpper(part[:1]) + part[1:]
+		}
+		procs := cmp.Or(c.Procs, r.Processors)
+		for _, run := range c.Runs {
+			if run.Fault != "" {
+				continue
+			}
+			line := &benchfmt.Result{Iters: 1}
+			line.Name = fmt.Appendf(nil, "%s/peer=%s-%d", name, strings.ReplaceAll(c.Name(), " ", "_"), procs)
+			line.Config = []benchfmt.Config{
+				{Key: "platform", Value: []byte(r.Platform), File: true}, {Key: "cpu", Value: []byte(r.CPU), File: true},
+			}
+			for _, m := range metrics(c.Workload) {
+				unit := m.Name + "-" + strings.ReplaceAll(m.Unit, " ", "-")
+				if m.Name == "wall" {
+					unit = m.Unit
+				}
+				if v, ok := run.Metrics[m.Name]; ok {
+					line.Values = append(line.Values, benchfmt.Value{Value: v, Unit: unit})
+				}
+			}
+			err = errors.Join(err, w.Write(line))
+		}
+	}
+	return err
+}
+
+// metrics returns the metrics of a workload, or none if it is of an older result and there is no such workload now.
+func metrics(name string) []work.Metric {
+	if w, ok := work.Find(name); ok {
+		return w.Metrics
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package work
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel/benchmarks/peers"
+)
+
+// cellEnv is an environment variable. It makes the process run that cell instead of the program.
+const cellEnv = "HASHEDWHEEL_BENCHMARK_CELL"
+
+// RunCell runs a cell and ends the process, if this process was started for a cell. It prints the outcome in one line.
+// It ignores an interrupt, because a terminal sends it to this process too, and the program ends this process.
+func RunCell() {
+	spec := os.Getenv(cellEnv)
+	if spec == "" {
+		return
+	}
+	signal.Ignore(os.Interrupt)
+	mode, spec, _ := strings.Cut(spec, "/")
+	work, name, _ := strings.Cut(spec, "/")
+	w, ok := Find(work)
+	p, ok2 := FindPeer(name)
+	if !ok || !ok2 {
+		fmt.Fprintf(os.Stderr, "no such cell: %s\n", spec)
+		os.Exit(2)
+	}
+	b := &bench{peer: p, work: w, short: mode == "short"}
+	b.out.Metrics = map[string]float64{}
+	go b.watch()
+	b.timer = p.Make(b.tick())
+	b.doing("start")
+	memory := beside(w.heap)
+	w.run(b)
+	runtime.KeepAlive(memory)
+	b.end(false)
+}
+
+// A Cell is a workload with a peer, and its runs.
+type Cell struct {
+	Workload string    `json:"workload"`
+	Peer     string    `json:"peer"`
+	Commit   string    `json:"commit,omitempty"` // of this library; empty for the present one
+	Procs    int       `json:"procs,omitempty"`  // GOMAXPROCS; 0 for the choice of the runtime
+	TickMS   float64   `json:"tick_ms"`
+	Cannot   string    `json:"cannot,omitempty"`
+	Runs     []Outcome `json:"runs,omitempty"`
+}
+
+// Plan returns the cells that match, for each number of processors. If procs is nil, the runtime chooses. The floor is
+// always a cell, because the other cells are multiples of it. If against is not empty, each cell of this library is
+// followed by the same cell with the library at that commit.
+func Plan(match *regexp.Regexp, procs []int, against string) (cells []*Cell, err error) {
+	if procs == nil {
+		procs = []int{0}
+	}
+	matched := false
+	for _, w := range List {
+		for _, n := range procs {
+			for _, p := range w.Peers() {
+				matches := match.MatchString(w.Name + "/" + p.Name)
+				matched = matched || matches
+				if !matches && !w.Floor {
+					continue
+				}
+				c := Cell{Workload: w.Name, Peer: p.Name, Procs: n, TickMS: float64(p.Tick(w.tick)) / 1e6, Cannot: w.cannot(p)}
+				cells = append(cells, &c)
+				if against != "" && p.Module == peers.Library {
+					before := c
+					before.Commit = against
+					cells = append(cells, &before)
+				}
+			}
+		}
+	}
+	if !matched {
+		return nil, fmt.Errorf("-only: no cell (workload/peer) matches %q", match)
+	}
+	return cells, nil
+}
+
+// Name returns the peer, with the commit if it is not the present one.
+func (c *Cell) Name() string {
+	if c.Commit != "" {
+		return c.Peer + " at " + c.Commit
+	}
+	return c.Peer
+}
+
+// Label returns what distinguishes the cell from all others.
+func (c *Cell) Label() string {
+	if c.Procs > 0 {
+		return fmt.Sprintf("%s, %s, GOMAXPROCS %d", c.Workload, c.Name(), c.Procs)
+	}
+	return c.Workload + ", " + c.Name()
+}
+
+// Ours reports whether this library is measured, as it is now.
+func (c *Cell) Ours() bool { return strings.HasPrefix(c.Peer, "hashedwheel") && c.Commit == "" }
+
+// Values returns the metric of all runs.
+func (c *Cell) Values(metric string) (values []float64) {
+	for _, run := range c.Runs {
+		if v, ok := run.Metrics[metric]; ok {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+// Faults returns the first fault, and how many runs had one.
+func (c *Cell) Faults() (first string, runs int) {
+	for _, run := range c.Runs {
+		if run.Fault != "" {
+			if runs++; runs == 1 {
+				first = run.Fault
+			}
+		}
+	}
+	return first, runs
+}
+
+// final reports whether the cell must not be run again.
+func (c *Cell) final() bool { return len(c.Runs) > 0 && c.Runs[len(c.Runs)-1].Final }
+
+// run runs the cell once with the program exe, in a process of its own, and kills it when ctx ends. An error is an error
+// of this program, not of the peer.
+func (c *Cell) run(ctx context.Context, exe string, short bool) (Outcome, error) {
+	mode := "full"
+	if short {
+		mode = "short"
+	}
+	limit := limit(short) + 10*time.Second // the process ends itself before, unless that fails too
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe)
+	cmd.Env = append(os.Environ(), cellEnv+"="+mode+"/"+c.Workload+"/"+c.Peer)
+	if c.Procs > 0 {
+		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(c.Procs))
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = time.Second
+	failed := cmd.Run()
+	for line := range strings.Lines(stdout.String()) {
+		if found, ok := strings.CutPrefix(line, resultMark); ok {
+			var o Outcome
+			err := json.Unmarshal([]byte(found), &o)
+			return o, err
+		}
+	}
+	if ctx.Err() != nil {
+		return Outcome{Fault: fmt.Sprintf("killed: no answer within %v", limit), Final: true}, nil
+	}
+	return Outcome{Fault: crash(stderr.String(), failed), Final: true}, nil
+}
+
+// crash returns why a process ended without a result, from the first line of stderr that says so.
+func crash(stderr string, failed error) string {
+	for line := range strings.Lines(stderr) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "fatal error: all goroutines are asleep") {
+			return "deadlock: all goroutines are asleep"
+		}
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return "crashed: " + line[:min(len(line), 80)]
+		}
+	}
+	return fmt.Sprintf("crashed: %v", failed)
+}
