@@ -38,5 +38,5 @@
 // the store makes another one with the same options.
 //
 // Set, Move, Cancel and Get wait for the servers, up to Config.Timeout or until their context is done. Then the error
-// wraps what happened last, and the outcome of the call is unknown.
+// names the reason and wraps what happened last, and the outcome of the call is unknown.
 package deadlines

@@ -1,6 +1,7 @@
 package deadlines
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -31,6 +32,7 @@ type failure struct {
 	since, last time.Time // the first and the last request that failed
 	mended      bool      // a request has succeeded since the last one that failed
 	logged      time.Time // the last time that it was logged, or zero
+	because     string    // what was logged
 }
 
 const (
@@ -59,8 +61,14 @@ func (h *health) reportAt(kind string, err error, now time.Time) {
 		h.failures[kind] = f
 	}
 	f.last, f.mended = now, false
-	if now.Sub(f.since) >= sickAfter && (f.logged.IsZero() || now.Sub(f.logged) >= sickEvery) {
-		f.logged = now
+	var r reason
+	errors.As(err, &r)
+	pause := sickEvery
+	if r.what != f.because { // such as when servers that did not answer know that they have no leader
+		pause = sickAfter
+	}
+	if now.Sub(f.since) >= sickAfter && now.Sub(f.logged) >= pause {
+		f.logged, f.because = now, r.what
 		h.log.Error(fmt.Sprintf("deadlines: cannot end deadlines for %v", now.Sub(f.since).Round(time.Second)),
 			"request", kind, "because", err)
 	}

@@ -42,11 +42,15 @@ func TestHealth(t *testing.T) {
 	require.Empty(t, at(17*time.Second, bad))
 	require.Empty(t, at(45*time.Second, bad))
 	require.Contains(t, at(46*time.Second, bad), "cannot end deadlines for 35s")
-	require.Empty(t, at(50*time.Second, nil))
-	text = at(51*time.Second, nil)
-	require.Contains(t, text, "deadlines are ended again")
-	require.Contains(t, text, "after=35s")
+	other := reason{"no leader", "", bad}
+	require.Empty(t, at(50*time.Second, other))
+	require.Contains(t, at(51*time.Second, other), `because="no leader: no room"`)
+	require.Empty(t, at(57*time.Second, other))
 	require.Empty(t, at(60*time.Second, nil))
+	text = at(62*time.Second, nil)
+	require.Contains(t, text, "deadlines are ended again")
+	require.Contains(t, text, "after=46s")
+	require.Empty(t, at(70*time.Second, nil))
 
 	// Nothing follows a failure, because another worker has got the deadline.
 	require.Empty(t, at(100*time.Second, bad))

@@ -101,7 +101,7 @@ func (h *held) Run(*hashedwheel.Timeout) {
 	case err != nil && isConflict(err):
 		h.hold(0)
 	case err != nil:
-		h.retry(err)
+		h.retry(w.explain(err))
 	case r == nil: // claim has ended the hold, or continues it
 	default:
 		h.call(*r)
@@ -196,13 +196,15 @@ func (h *held) call(r record) {
 	w.counts.running.Add(1)
 	failure := w.protect(r.deadline(h.wakeup.Key))
 	w.counts.running.Add(-1)
+	w.counts.returned.Add(1)
 	if failure != nil {
 		w.counts.failures.Add(1)
 	}
 	var mine bool
-	err = persist(w.last, func(ctx context.Context) (err error) {
+	err = w.persist(w.last, func(ctx context.Context) (err error) {
 		mine, err = h.conclude(ctx, &r, failure)
 		if err != nil && !isConflict(err) {
+			err = w.explain(err)
 			w.health.report(storeRecords, err)
 			w.counts.retried.Add(1)
 		} else {

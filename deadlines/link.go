@@ -23,58 +23,74 @@ type link struct {
 // link returns the present link. It is another one after the server has closed a connection.
 func (s *Store) link() *link { return s.linked.Load() }
 
-// watchLink follows the connection until Close, or until the program closes the connection.
-func (s *Store) watchLink() {
-	nc := s.link().nc
-	old := nc.ErrorHandler()
+// listen logs what happens to a connection. The handlers are options of later connections too. Those that the program
+// has set are called after it.
+func (s *Store) listen(nc *nats.Conn) {
+	mine := func(nc *nats.Conn) bool { return s.ctx.Err() == nil && nc == s.link().nc }
+	failed, lost, back := nc.ErrorHandler(), nc.DisconnectErrHandler(), nc.ReconnectHandler()
 	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
-		if s.ctx.Err() == nil && nc == s.link().nc { // the handler is an option of later connections too
+		if mine(nc) {
+			s.denials.add(err)
 			s.log.Warn("deadlines: error of the connection", "err", err)
 		}
-		if old != nil {
-			old(nc, sub, err)
+		if failed != nil {
+			failed(nc, sub, err)
 		}
 	})
-	s.watchers.Go(func() {
-		for s.follow(s.link().nc) {
-			s.relink()
+	nc.SetDisconnectErrHandler(func(nc *nats.Conn, err error) {
+		if mine(nc) && err != nil { // nil: by the program
+			s.log.Warn("deadlines: disconnected", "err", err)
+		}
+		if lost != nil {
+			lost(nc, err)
+		}
+	})
+	nc.SetReconnectHandler(func(nc *nats.Conn) {
+		if mine(nc) {
+			s.log.Info("deadlines: connected again", "url", nc.ConnectedUrlRedacted())
+		}
+		if back != nil {
+			back(nc)
 		}
 	})
 }
 
-// follow logs what happens to a connection. It returns false after Close, or if the connection is not to be made again.
-func (s *Store) follow(nc *nats.Conn) bool {
-	changes := nc.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.CLOSED)
+// watchLink makes another connection whenever the server has closed one, until Close.
+func (s *Store) watchLink() {
+	for s.awaitClosed(s.link().nc) {
+		s.relink()
+	}
+}
+
+// awaitClosed waits until a connection is closed, and reports whether the server has done that.
+func (s *Store) awaitClosed(nc *nats.Conn) bool {
+	changes := nc.StatusChanged(nats.CLOSED)
 	defer nc.RemoveStatusListener(changes)
-	for !nc.IsClosed() {
+	if !nc.IsClosed() {
 		select {
-		case status := <-changes:
-			switch status {
-			case nats.CONNECTED:
-				s.log.Info("deadlines: connected again", "url", nc.ConnectedUrlRedacted())
-			case nats.RECONNECTING:
-				s.log.Warn("deadlines: disconnected", "err", nc.LastError())
-			}
+		case <-changes:
 		case <-s.ctx.Done():
-			return false
 		}
 	}
-	if s.ctx.Err() != nil {
+	err := nc.LastError()
+	switch {
+	case s.ctx.Err() != nil:
 		return false
+	case closedByServer(nc):
+		s.log.Warn("deadlines: the server has closed the connection, and another one is made", "err", err)
+		return true
+	case err != nil:
+		s.log.Error("deadlines: the connection is closed", "err", err)
+	default: // by the program
 	}
-	if !closedByServer(nc) {
-		s.log.Error("deadlines: the connection is closed", "err", nc.LastError())
-		return false
-	}
-	s.log.Warn("deadlines: the server has closed the connection, and another one is made", "err", nc.LastError())
-	return true
+	return false
 }
 
 // relink makes another connection with the options of the one before. It tries until Close.
 func (s *Store) relink() {
 	options := s.link().nc.Opts
 	l := &link{own: true}
-	err := persist(s.ctx, func(ctx context.Context) (err error) {
+	err := s.persist(s.ctx, func(ctx context.Context) (err error) {
 		if l.nc == nil || l.nc.IsClosed() {
 			if l.nc, err = options.Connect(); err != nil {
 				return err

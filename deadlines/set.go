@@ -111,7 +111,7 @@ func (s *Store) try(ctx context.Context, op, key string, attempt func(context.Co
 		ctx, cancel = context.WithTimeout(ctx, s.cfg.Timeout)
 		defer cancel()
 	}
-	err = persist(ctx, attempt)
+	err = s.persist(ctx, attempt)
 	if err == nil || errors.Is(err, ErrNotFound) {
 		return err
 	}

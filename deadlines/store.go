@@ -128,6 +128,7 @@ type Store struct {
 	log      *slog.Logger         // with the name of the store
 	clock    clock
 	health   health
+	denials  denials
 	counts   counts
 	ctx      context.Context // done after Close
 	cancel   context.CancelFunc
@@ -154,7 +155,8 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	if err := persist(ctx, func(ctx context.Context) error { return s.setUp(ctx, l) }); err != nil {
+	s.listen(nc)
+	if err := s.persist(ctx, func(ctx context.Context) error { return s.setUp(ctx, l) }); err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("deadlines: open %q: %w", cfg.Name, err)
 	}
@@ -246,7 +248,7 @@ func (s *Store) makeBucket(ctx context.Context, l *link) (jetstream.Stream, erro
 		Bucket: s.cfg.Name, Description: "deadlines", History: history, Storage: jetstream.FileStorage,
 		Replicas: replicas, LimitMarkerTTL: markerTTL, Metadata: map[string]string{leaseKey: lease.String()},
 	})
-	if err != nil && replicas > 1 {
+	if api := new(jetstream.APIError); errors.As(err, &api) && replicas > 1 {
 		err = fmt.Errorf("%d replicas need as many servers with JetStream: %w", replicas, err)
 	}
 	if err != nil {
@@ -324,11 +326,11 @@ func (f final) Unwrap() error { return f.error }
 
 // persist repeats an attempt until it succeeds, returns a final error, or ctx is done. The error then wraps
 // that of ctx, and the first and the last one of the attempts, because the last one may only say that time is up.
-func persist(ctx context.Context, attempt func(context.Context) error) error {
+func (s *Store) persist(ctx context.Context, attempt func(context.Context) error) error {
 	var first, last error
 	for delay := 10 * time.Millisecond; ; delay = min(2*delay, 500*time.Millisecond) {
 		limited, cancel := context.WithTimeout(ctx, requestLimit)
-		err := attempt(limited)
+		err := s.explain(attempt(limited))
 		cancel()
 		if f := (final{}); errors.As(err, &f) {
 			return f.error

@@ -2,8 +2,11 @@ package deadlines
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +81,7 @@ func TestMismatch(t *testing.T) {
 // On a cluster the store has three replicas. One replica is refused unless it is asked for.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
-	urls := serveCluster(t, 3)
+	urls, _ := serveCluster(t, 3)
 	cfg := quick()
 	safe := mustOpen(t, urls, cfg)
 	require.Equal(t, 3, safe.cfg.Replicas)
@@ -101,7 +104,7 @@ func TestReplicas(t *testing.T) {
 }
 
 // serveCluster starts a cluster in this process.
-func serveCluster(t *testing.T, n int) (urls string) {
+func serveCluster(t *testing.T, n int) (urls string, servers []*server.Server) {
 	t.Helper()
 	ports := make([]int, n)
 	var routes []string
@@ -119,9 +122,10 @@ func serveCluster(t *testing.T, n int) (urls string) {
 			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: ports[i]},
 			Routes:  server.RoutesFromStr(strings.Join(routes, ",")),
 		})
+		servers = append(servers, srv)
 		all = append(all, srv.ClientURL())
 	}
-	return strings.Join(all, ",")
+	return strings.Join(all, ","), servers
 }
 
 // Without servers Open gives up, and says why.
@@ -148,20 +152,31 @@ func TestConnectionThatGivesUp(t *testing.T) {
 	var l log
 	cfg := quick()
 	cfg.Logger = l.logger()
-	nc, err := nats.Connect(serve(t).ClientURL())
+	srv := serve(t)
+	nc, err := nats.Connect(srv.ClientURL(), nats.MaxReconnects(1), nats.ReconnectWait(time.Millisecond))
 	require.NoError(t, err)
 	defer nc.Close()
 	s, err := Open(t.Context(), nc, cfg)
 	require.NoError(t, err)
 	defer s.Close()
 	require.Contains(t, l.String(), "the connection will be given up")
-	nc.Close()
-	await(t, "it says so", func() bool { return strings.Contains(l.String(), "deadlines: the connection is closed") })
+	srv.Shutdown()
+	await(t, "it says so", func() bool {
+		return strings.Contains(l.String(), `deadlines: the connection is closed" store=deadlines err="nats: no servers available`)
+	})
 }
 
+// The tests wait most of the time, so twice as many run at once as there are processors, unless -parallel says how many.
+//
 // The server leaves two goroutines: one that keeps the time for the whole process, and sometimes one of a store that
 // it was opening when it was stopped.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
+	}
 	const server = "github.com/nats-io/nats-server/v2/server"
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(server+"/ats.Register.func1"),
 		goleak.IgnoreAnyFunction(server+".(*fileStore).flushStreamStateLoop"))

@@ -3,6 +3,7 @@ package deadlines
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,7 @@ type Stats struct {
 type counts struct {
 	held, running, overdue, undelivered, delivered                atomic.Int64
 	set, moved, canceled, handled, failures, redelivered, retried atomic.Uint64
+	returned                                                      atomic.Uint64 // calls of handlers
 }
 
 // Stats returns the figures of the store. It sends no request.
@@ -70,10 +72,11 @@ func (s *Store) Figures(yield func(name, help string, counter bool, value float6
 
 // watch starts the goroutines that run until Close: one reads the server's clock, and one follows the connection.
 func (s *Store) watch() {
-	s.watchLink()
+	s.watchers.Go(s.watchLink)
 	s.watchers.Go(func() {
 		tick := time.NewTicker(s.cfg.Lease / 3)
 		defer tick.Stop()
+		var b busy
 		for off, full := false, false; ; {
 			select {
 			case <-tick.C:
@@ -81,10 +84,10 @@ func (s *Store) watch() {
 				return
 			}
 			ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
-			err := s.readClock(ctx)
+			err := s.explain(s.readClock(ctx))
 			s.health.report(readStreams, err)
 			if err == nil && s.working.Load() > 0 {
-				err = s.probe(ctx)
+				err = s.explain(s.probe(ctx))
 				s.health.report(storeWakeups, err)
 				if refused := new(jetstream.APIError); errors.As(err, &refused) {
 					full = true
@@ -95,6 +98,7 @@ func (s *Store) watch() {
 			}
 			cancel()
 			s.health.settle()
+			b.check(s, time.Now())
 			was := off
 			if off = s.clockOff(); off && !was {
 				s.log.Error("deadlines: the clocks differ by more than a lease, so the workers here have stopped acting",
@@ -105,6 +109,33 @@ func (s *Store) watch() {
 		}
 	})
 }
+
+// A busy logs when all handlers run, and none has returned for a while.
+type busy struct {
+	since    time.Time // a handler was free, or one returned
+	returned uint64    // by then
+	logged   time.Time // the last time that it was logged, or zero
+}
+
+func (b *busy) check(s *Store, now time.Time) {
+	running, handlers := s.counts.running.Load(), s.working.Load()*int64(s.cfg.Concurrency)
+	waiting := s.counts.held.Load() - running + s.counts.undelivered.Load()
+	if returned := s.counts.returned.Load(); running < handlers || handlers == 0 || waiting <= 0 || returned != b.returned {
+		if !b.logged.IsZero() {
+			s.log.Info("deadlines: handlers return again", "after", now.Sub(b.since).Round(time.Second))
+		}
+		*b = busy{since: now, returned: returned}
+		return
+	}
+	if now.Sub(b.since) >= hangsAfter*s.cfg.Lease && now.Sub(b.logged) >= sickEvery {
+		b.logged = now
+		s.log.Warn(fmt.Sprintf("deadlines: no handler has returned for %v, and others cannot begin", now.Sub(b.since).Round(time.Second)),
+			"running", running, "waiting", waiting)
+	}
+}
+
+// hangsAfter is the number of leases for which no handler returns before that is logged.
+const hangsAfter = 3
 
 // readClock asks the leaders of the two streams for the time and the backlog. The leader of the bucket stamps the
 // records, so its clock counts.
@@ -137,7 +168,7 @@ func (s *Store) probe(ctx context.Context) error {
 // each far deadline is much, but a full store is rare.
 func (s *Store) rearm() {
 	var n int
-	err := persist(s.ctx, func(ctx context.Context) error {
+	err := s.persist(s.ctx, func(ctx context.Context) error {
 		info, err := s.link().wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("at", "*")))
 		if err != nil {
 			return err

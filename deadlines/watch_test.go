@@ -1,8 +1,10 @@
 package deadlines
 
 import (
+	"context"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,4 +55,31 @@ func TestFigures(t *testing.T) {
 	require.Equal(t, 1.0, figures["handled"])
 	require.Zero(t, figures["failures"])
 	require.Len(t, figures, 13)
+}
+
+// All handlers hang while other deadlines wait. That is logged, and so is the end of it. Handlers that take long while
+// nothing waits are not.
+func TestAllHandlersHang(t *testing.T) {
+	t.Parallel()
+	var l log
+	cfg := quick()
+	cfg.Logger, cfg.Concurrency = l.logger(), 2
+	s := mustOpen(t, serve(t).ClientURL(), cfg)
+	release := make(chan bool)
+	c := s.mustWork(t, func(context.Context, Deadline) error { <-release; return nil })
+	free := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(free)
+	for _, key := range []string{"a", "b"} {
+		s.mustSet(t, key, 0)
+	}
+	await(t, "both run", func() bool { return s.Stats().Running == 2 })
+	time.Sleep((hangsAfter + 1) * s.cfg.Lease)
+	require.Empty(t, l.String())
+	s.mustSet(t, "c", 0)
+	await(t, "it is logged", func() bool { return strings.Contains(l.String(), "deadlines: no handler has returned for 3s") })
+	require.Contains(t, l.String(), "running=2 waiting=")
+	free()
+	await(t, "it is logged", func() bool { return strings.Contains(l.String(), "deadlines: handlers return again") })
+	s.awaitStatus(t, "c", Handled)
+	c.stop()
 }

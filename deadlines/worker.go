@@ -71,7 +71,7 @@ func (s *Store) Work(ctx context.Context, handle Handler) error {
 
 	var closed error
 	for ctx.Err() == nil {
-		if err := w.pull(); s.gone(err) {
+		if err := s.explain(w.pull()); s.gone(err) {
 			closed = fmt.Errorf("deadlines: work: %w", err)
 			stop()
 		} else if err != nil && ctx.Err() == nil {
@@ -216,7 +216,7 @@ func (w *worker) setAside(msg jetstream.Msg, since time.Time, because error) {
 	defer cancel()
 	stored, err := w.link().js.PublishMsg(ctx, copied, jetstream.WithMsgID("aside-"+token))
 	if err != nil {
-		w.health.report(storeWakeups, err)
+		w.health.report(storeWakeups, w.explain(err))
 		w.counts.retried.Add(1)
 		w.giveBack(msg, since, w.cfg.Lease)
 		return
