@@ -2,11 +2,14 @@ package deadlines
 
 import (
 	"context"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -50,4 +53,67 @@ func TestProgramClosesConnection(t *testing.T) {
 	require.ErrorIs(t, <-work, nats.ErrConnectionClosed)
 	require.ErrorIs(t, s.Set(t.Context(), "key", time.Now(), nil), nats.ErrConnectionClosed)
 	require.Same(t, nc, s.link().nc)
+}
+
+// A program starts before its servers. Connect succeeds, and Open waits and says so.
+func TestServersStartLater(t *testing.T) {
+	t.Parallel()
+	srv := serve(t)
+	o := &server.Options{StoreDir: t.TempDir(), Port: srv.Addr().(*net.TCPAddr).Port}
+	url := srv.ClientURL()
+	srv.Shutdown()
+	srv.WaitForShutdown()
+	nc, err := Connect(url)
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	var l log
+	cfg := quick()
+	cfg.Logger = l.logger()
+	opened := make(chan *Store, 1)
+	go func() {
+		s, err := Open(t.Context(), nc, cfg)
+		assert.NoError(t, err)
+		opened <- s
+	}()
+	await(t, "it says so", func() bool { return strings.Contains(l.String(), "no connection yet, and Open waits for one") })
+	require.Contains(t, l.String(), "servers="+url)
+	require.Empty(t, opened)
+	serveOptions(t, o)
+	s := <-opened
+	require.NotNil(t, s)
+	t.Cleanup(s.Close)
+	s.mustWork(t, nil)
+	s.mustSet(t, "key", 0)
+	s.awaitStatus(t, "key", Handled)
+
+	_, err = Connect(url+"1", nats.RetryOnFailedConnect(false))
+	require.Error(t, err)
+}
+
+// After Close, calls fail and Work returns, when its handlers have ended.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, serve(t).ClientURL(), quick())
+	require.ErrorContains(t, s.Work(t.Context(), nil), "deadlines: work: the handler is nil")
+	running, work := make(chan bool), make(chan error, 1)
+	go func() {
+		work <- s.Work(t.Context(), func(ctx context.Context, _ Deadline) error {
+			close(running)
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	s.mustSet(t, "key", 0)
+	<-running
+	s.Close()
+	require.ErrorIs(t, <-work, ErrClosed)
+	require.ErrorIs(t, s.Work(t.Context(), func(context.Context, Deadline) error { return nil }), ErrClosed)
+	for _, call := range []func() error{
+		func() error { return s.Set(t.Context(), "key", time.Now(), nil) },
+		func() error { _, err := s.Cancel(t.Context(), "key"); return err },
+		func() error { _, err := s.Get(t.Context(), "key"); return err },
+	} {
+		require.ErrorIs(t, call(), ErrClosed)
+	}
+	require.True(t, s.link().nc.IsConnected(), "the connection is the program's")
 }

@@ -103,6 +103,9 @@ func (s *Store) Get(ctx context.Context, key string) (d Deadline, err error) {
 // try persists within the Timeout, and says in the error what was tried.
 func (s *Store) try(ctx context.Context, op, key string, attempt func(context.Context) error) error {
 	err := checkKey(key)
+	if err == nil && s.ctx.Err() != nil {
+		err = ErrClosed
+	}
 	if err != nil {
 		return fmt.Errorf("deadlines: %s %s: %w", op, quote(key), err)
 	}

@@ -65,6 +65,8 @@ var (
 	ErrMismatch = errors.New("deadlines: the store has other settings")
 	// ErrNotFound is returned by Get for a key that was never set, or has been removed after Config.Retain.
 	ErrNotFound = errors.New("deadlines: not found")
+	// ErrClosed is wrapped by the errors of calls after Close, and by that of Work.
+	ErrClosed = errors.New("the store is closed")
 )
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
@@ -106,11 +108,12 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 // Connect connects to servers, such as "nats://a:4222,nats://b:4222", with the options that Open expects: the
-// connection is made again whenever it is lost, for ever, and a silent server is noticed after six seconds. The
-// other options may add credentials or TLS.
+// connection is made again whenever it is lost, for ever, and a silent server is noticed after six seconds. If no server
+// is up, Connect returns at once, and the connection is made later: Open waits for it, and says so in the log. The other
+// options may add credentials or TLS. With nats.RetryOnFailedConnect(false), Connect fails if no server is up.
 func Connect(urls string, options ...nats.Option) (*nats.Conn, error) {
 	safe := []nats.Option{
-		nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
+		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
 		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2),
 		nats.IgnoreAuthErrorAbort(),                                       // credentials that fail may be mended
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // the default prints; Open logs them
@@ -156,6 +159,9 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	s.listen(nc)
+	if !nc.IsConnected() {
+		s.log.Warn("deadlines: there is no connection yet, and Open waits for one", "servers", servers(nc))
+	}
 	if err := s.persist(ctx, func(ctx context.Context) error { return s.setUp(ctx, l) }); err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("deadlines: open %q: %w", cfg.Name, err)
@@ -172,7 +178,8 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 // Config returns the settings of the store, with the defaults, the lease and the number of replicas.
 func (s *Store) Config() Config { return s.cfg }
 
-// Close ends the use of the store by this process. Calls of Work must have returned. The connection stays open.
+// Close ends the use of the store by this process. Calls of Work stop, and return an error that wraps ErrClosed; Close does
+// not wait for them. The connection stays open.
 func (s *Store) Close() {
 	s.cancel()
 	s.watchers.Wait()

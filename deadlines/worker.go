@@ -45,8 +45,11 @@ type worker struct {
 
 // Work calls the handler for deadlines until ctx is done. Any number of processes may call it, and each deadline
 // goes to one of them. Before it returns, it waits for its handlers, and hands the other deadlines back to the
-// servers. It returns an error if it cannot begin, or if the program has closed the connection.
+// servers. It returns an error if it cannot begin, or if the program has closed the connection or the store.
 func (s *Store) Work(ctx context.Context, handle Handler) error {
+	if handle == nil {
+		return errors.New("deadlines: work: the handler is nil")
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	w := &worker{Store: s, handle: handle, ctx: ctx, room: make(chan struct{}, 2*s.cfg.Concurrency)}
@@ -67,6 +70,7 @@ func (s *Store) Work(ctx context.Context, handle Handler) error {
 	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w.last = last
 	defer cancel()
+	defer context.AfterFunc(s.ctx, stop)()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopLimit, cancel) })()
 
 	var closed error
@@ -89,6 +93,9 @@ func (s *Store) Work(ctx context.Context, handle Handler) error {
 	}
 	w.signs.Stop()
 	s.link().nc.FlushTimeout(requestLimit) // if that fails, the server waits for the lease
+	if closed == nil && s.ctx.Err() != nil {
+		closed = fmt.Errorf("deadlines: work: %w", ErrClosed)
+	}
 	return closed
 }
 

@@ -103,7 +103,7 @@ func (o order) encode() []byte {
 
 // openShop connects to the servers. Each process has a shop of its own, and here each worker.
 func openShop(ctx context.Context, urls string) (*shop, error) {
-	nc, err := deadlines.Connect(urls)
+	nc, err := deadlines.Connect(urls, nats.RetryOnFailedConnect(false)) // a wrong address is an error at once
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", urls, err)
 	}

@@ -61,7 +61,7 @@ func run(args []string, out, complaints io.Writer) (code int) {
 }
 
 func check(ctx context.Context, urls, name, creds string, repair bool) (r *deadlines.Report, repaired int, err error) {
-	var options []nats.Option
+	options := []nats.Option{nats.RetryOnFailedConnect(false)}
 	if creds != "" {
 		options = append(options, nats.UserCredentials(creds))
 	}

@@ -36,6 +36,7 @@ func TestExitCode(t *testing.T) {
 	}
 	check(0, "keys 1: pending 1, running 0, handled 0, canceled 0\nrevisions 1, wake-ups 1, set aside 0\noverdue 0, by up to 0s\nfaults 0\n")
 	check(2, "bucket not found", "-name=other")
+	check(2, "no servers available", "-nats=nats://127.0.0.1:1")
 	check(2, "flag provided but not defined", "-color")
 	check(0, "Usage of deadlinecheck", "-h")
 	for limit, code := range map[string]int{"500ms": 3, "1m": 0} {
