@@ -83,6 +83,7 @@ func TestOwnFaults(t *testing.T) {
 // counts. A cell with a fault may have done less.
 func TestBelowFloor(t *testing.T) {
 	r := example()
+	r.Short = false
 	for i := range find(r, "schedule", "hashedwheel").Runs {
 		find(r, "schedule", "hashedwheel").Runs[i].Metrics["wall"] = 39
 	}
@@ -101,6 +102,11 @@ func TestBelowFloor(t *testing.T) {
 	}
 	if err := r.Faults(); err != nil {
 		t.Errorf("error %v above the floor", err)
+	}
+	r.Short = true
+	find(r, "schedule", "hashedwheel").Runs[0].Metrics["wall"] = 1
+	if err := r.Faults(); err != nil {
+		t.Errorf("error %v of a short run", err)
 	}
 }
 

@@ -54,11 +54,12 @@ func (r *Result) values(c *work.Cell, metric string) []float64 {
 	return walls
 }
 
-// belowFloor reports whether the cell needs less than its floor, so that the floor is none.
+// belowFloor reports whether the cell needs less than its floor, so that the floor is none. A short run is too short to
+// tell.
 func (r *Result) belowFloor(c *work.Cell) bool {
 	s, ok := r.stat(c, "floors")
 	_, faulty := c.Faults()
-	return ok && s.Center < 1 && faulty == 0
+	return ok && s.Center < 1 && faulty == 0 && !r.Short
 }
 
 // verdict returns the fault of the cell, or why it was not run. It returns "" if there is neither.
