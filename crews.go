@@ -103,7 +103,7 @@ func (to *Timeout) claim() (claimed uint64) {
 		case !waits(word):
 			return 0
 		case !to.timer.passed(tickOf(word)): // it was reset
-			if word&queued != 0 || to.putOff(word) {
+			if onQueue(word) || to.putOff(word) {
 				return 0
 			}
 		case word&hooked != 0:
@@ -128,7 +128,7 @@ func (to *Timeout) putOff(word uint64) (ok bool) {
 	}
 	defer s.leave()
 	if ok = to.word.CompareAndSwap(word, word|queued); ok {
-		t.pushAgain(s, to)
+		t.pushAgain(s, to, word)
 	}
 	return ok
 }
@@ -145,7 +145,7 @@ func (h *host) Requeue(to *Timeout) {
 	defer s.leave()
 	for word := to.word.Load(); waits(word) && word&queued == 0; word = to.word.Load() {
 		if to.word.CompareAndSwap(word, word|queued) {
-			t.pushAgain(s, to)
+			t.pushAgain(s, to, word)
 			t.worker.nudge()
 			return
 		}

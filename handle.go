@@ -26,7 +26,7 @@ func (to *Timeout) Cancel() bool {
 	s := t.queue.stripe()
 	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)
-		if word&queued != 0 {
+		if onQueue(word) {
 			// The worker will see this when it takes the timeout off the queue.
 			if to.word.CompareAndSwap(word, end) {
 				t.canceled(to, s, word)
@@ -41,9 +41,9 @@ func (to *Timeout) Cancel() bool {
 		}
 		ok := to.word.CompareAndSwap(word, end)
 		if ok && open {
-			s.pushAgain(to)
-			if t.worker.sleeps(false) && !t.clock.Foreign() { // on the other side of a bubble, the next push wakes it
-				t.worker.wake()
+			t.queue.pushAgain(s, to, word)
+			if state := t.worker.state.Load(); t.worker.comesTooLate(state, 0) && !t.clock.Foreign() {
+				t.worker.wake(state) // on the other side of a bubble, the next push wakes it
 			}
 		}
 		s.leave()
@@ -58,6 +58,9 @@ func (to *Timeout) Cancel() bool {
 // canceled does the rest after Cancel has ended a timeout. Word is the word from before.
 func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	s.canceled.Add(1)
+	if word&laned != 0 {
+		t.queue.disturb()
+	}
 	t.limit.free()
 	if word&hooked != 0 {
 		hookOf(to.task).disarmed(to, true)

@@ -7,7 +7,15 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
+)
+
+const (
+	nearTime = 250 * time.Millisecond // longer than a goroutine usually waits for a busy processor
+	keepTime = 500 * time.Millisecond // how long producers keep a timeout
 )
 
 // A queue passes timeouts to the worker without a lock. Its stripes keep goroutines off each other's cache lines.
@@ -15,28 +23,29 @@ type queue struct {
 	stripes []stripe // their number is a power of two
 	seats   []seat   // each goroutine uses one of them; nil if all goroutines use the first stripe
 
-	horizon uint64 // how many ticks ahead a timeout is near, see far.go
+	horizon uint64 // how many ticks ahead a timeout is near, see intake.go
 	age     uint64 // for how many ticks producers keep a timeout
 
 	_       [64]byte
 	shut    atomic.Bool   // the gate is shut: the timer is stopped
-	soonest atomic.Uint64 // at this tick the worker takes all timeouts: a Reset has brought one nearer
-	sweeps  atomic.Uint64 // how often the worker has done so
+	hurried atomic.Bool   // a stripe may have hurried timeouts
+	era     atomic.Uint64 // odd while no timeout on a lane is canceled or hurried, see prune.go
 }
 
 // A stripe has two lanes, for timeouts that the worker has never taken, and a stack, known, for all others, which only
-// the worker and Stop take. The counters count what the goroutines that use the stripe do. Arming is counted before
-// the timeout can end.
+// the worker and Stop take. What is on a lane and cannot wait is on a list too: its link belongs to the lane. The
+// counters count what the goroutines that use the stripe do. Arming is counted before the timeout can end.
 type stripe struct {
-	near, far lane
-	freshBy   atomic.Uint64 // the worker takes what is fresh in far at this tick
-	keptBy    atomic.Uint64 // the worker looks for segments to take in far at this tick; 0 if it must take all
+	near, far  lane
+	pushedNear atomic.Uint64 // the tick at which the first of far.pushed becomes near
+	keptNear   atomic.Uint64 // the tick at which the first of far.kept becomes near
 
-	armed       atomic.Uint64 // timeouts armed, each of them pushed
+	armed       atomic.Uint64 // timeouts armed, each of them pushed on a lane
 	canceled    atomic.Uint64 // timeouts canceled
 	inside      atomic.Int64  // goroutines inside the gate, see enter
 	known       stack
-	pushedAgain atomic.Uint64 // timeouts pushed on known
+	hurried     list
+	pushedAgain atomic.Uint64 // timeouts pushed on known or hurried
 	rearmed     atomic.Uint64 // timeouts armed again, by Reset or for the next run
 	dropped     atomic.Uint64 // canceled timeouts that producers have taken off the queue, see prune.go
 
@@ -45,21 +54,39 @@ type stripe struct {
 	seen       atomic.Uint64 // the value of armed when idleStripe last checked this stripe
 
 	// A stripe fills pairs of cache lines, because processors fetch lines in pairs.
-	_ [256 - 11*8 - 2*unsafe.Sizeof(lane{})]byte
+	_ [256 - 11*8 - 2*unsafe.Sizeof(lane{}) - unsafe.Sizeof(list{})]byte
 }
 
 // A lane has timeouts that producers prune. What is new is on a stack, and what they have kept is in segments.
 type lane struct {
-	fresh stack
-	kept  segments
+	pushed stack
+	kept   segments
 }
 
-func (l *lane) empty() bool { return l.fresh.head.Load() == nil && l.kept.n.Load() == 0 }
+func (l *lane) empty() bool { return l.pushed.head.Load() == nil && l.kept.n.Load() == 0 }
 
 // A stack grows by compare-and-swap, and is only taken as a whole. So it has no ABA problem.
 type stack struct{ head atomic.Pointer[Timeout] }
 
 var closed = new(Timeout) // the head of a stack that accepts no more timeouts
+
+// A list holds timeouts whose links are in use.
+type list struct {
+	mu     sync.Mutex
+	all    []*Timeout
+	pruned int // how many were left by the last call of prune
+}
+
+// init makes n stripes, a power of two.
+func (q *queue) init(tick time.Duration, n int) {
+	q.stripes, q.seats = make([]stripe, n), allSeats[:]
+	for i := range q.stripes {
+		q.stripes[i].pushedNear.Store(ticks.Never)
+		q.stripes[i].keptNear.Store(ticks.Never)
+	}
+	q.horizon = max(uint64(nearTime/tick), 2)
+	q.age = max(uint64(keepTime/tick), 2)
+}
 
 // defaultStripes is two for each processor, 8 to 256 in all, which take at most 64 KiB.
 func defaultStripes() int { return ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0), 8), 256)) }
@@ -112,15 +139,36 @@ func (q *queue) changeStripe() {
 	}
 }
 
-// empty reports whether it has found every stripe empty, one after another, not all at one moment.
-func (q *queue) empty() bool {
+// needs returns the tick by which the worker must take timeouts off the queue, or Never if it has found every stripe
+// empty, one after another, not all at one moment.
+func (q *queue) needs() (tick uint64) {
+	if q.hurried.Load() {
+		return 0
+	}
+	tick = ticks.Never
 	for i := range q.stripes {
 		s := &q.stripes[i]
-		if s.known.head.Load() != nil || !s.near.empty() || !s.far.empty() {
-			return false
+		if s.known.head.Load() != nil || !s.near.empty() {
+			return 0
+		}
+		if !s.far.empty() {
+			tick = min(tick, s.pushedNear.Load(), s.keptNear.Load(), ticks.Never-1)
 		}
 	}
-	return true
+	return tick
+}
+
+// nearAt returns a tick at which a timeout that is due at tick is near.
+func (q *queue) nearAt(tick uint64) uint64 { return tick - min(tick, q.horizon) }
+
+// lower makes x no more than tick, and reports whether it was more.
+func lower(x *atomic.Uint64, tick uint64) bool {
+	for old := x.Load(); tick < old; old = x.Load() {
+		if x.CompareAndSwap(old, tick) {
+			return true
+		}
+	}
+	return false
 }
 
 // armed returns how many timeouts have been armed and pushed.
@@ -131,6 +179,13 @@ func (q *queue) armed() (n uint64) {
 	return n
 }
 
+// disturb ends an era without cancels. Called after a change of the word of a timeout that is on a lane.
+func (q *queue) disturb() {
+	if era := q.era.Load(); era%2 != 0 {
+		q.era.CompareAndSwap(era, era+1)
+	}
+}
+
 // enter enters the gate, and reports whether it is open: see stop.go. Every enter needs a leave, even if it is shut.
 func (q *queue) enter(s *stripe) bool {
 	s.inside.Add(1)
@@ -139,7 +194,7 @@ func (q *queue) enter(s *stripe) bool {
 
 func (s *stripe) leave() { s.inside.Add(-1) }
 
-// push pushes a timeout whose queued bit the caller has set, or that it alone knows. If first is true, the stack was
+// push pushes a timeout whose bit the caller has set, or that it alone knows. If first is true, the stack was
 // empty, and the caller must call summon. Alone means that no other goroutine has changed the stack meanwhile. If ok
 // is false, the stack is closed.
 func (st *stack) push(to *Timeout) (first, alone, ok bool) {
@@ -155,10 +210,32 @@ func (st *stack) push(to *Timeout) (first, alone, ok bool) {
 	}
 }
 
-// pushAgain pushes a timeout that the worker has had before. Called inside the gate.
-func (s *stripe) pushAgain(to *Timeout) {
-	s.pushedAgain.Add(1)
-	s.known.push(to)
+// pushAgain pushes a timeout whose queued bit the caller has set. Word is its word from before. The caller is inside the
+// gate, or the timeout is on a lane, where Stop finds it.
+func (q *queue) pushAgain(s *stripe, to *Timeout, word uint64) {
+	if !onQueue(word) {
+		s.pushedAgain.Add(1)
+	}
+	if word&laned == 0 {
+		s.known.push(to)
+		return
+	}
+	s.hurried.mu.Lock()
+	if !q.shut.Load() {
+		s.hurried.all = append(s.hurried.all, to)
+	}
+	s.hurried.mu.Unlock()
+	if !q.hurried.Load() {
+		q.hurried.Store(true)
+	}
+}
+
+// takeAll takes the timeouts of a list, and leaves it an empty one.
+func (l *list) takeAll(empty []*Timeout) (all []*Timeout) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all, l.all = l.all, empty
+	return all
 }
 
 // take empties the stack and returns its timeouts as a linked list, the latest first.
@@ -177,7 +254,7 @@ func (s *stripe) closeAll() iter.Seq[*Timeout] {
 	return func(yield func(*Timeout) bool) {
 		yield(s.known.close())
 		for _, l := range [2]*lane{&s.near, &s.far} {
-			yield(l.fresh.close())
+			yield(l.pushed.close())
 			for seg := l.kept.pop(); seg != nil; seg = l.kept.pop() {
 				yield(seg.first)
 			}
@@ -185,14 +262,14 @@ func (s *stripe) closeAll() iter.Seq[*Timeout] {
 	}
 }
 
-// takeOff clears bits, among them queued, after the timeout was taken off the queue, and returns the rest of the
-// word. If queued is clear, the user has overwritten the struct, and the timeouts behind it may be lost: it panics.
+// takeOff clears bits after the timeout was taken off the queue, and returns the word from before. If all are clear, the
+// user has overwritten the struct, and the timeouts behind it may be lost: it panics.
 func (to *Timeout) takeOff(bits uint64) (word uint64) {
 	word = to.word.And(^bits)
-	if word&queued == 0 {
+	if word&bits == 0 {
 		panic(overwritten)
 	}
-	return word &^ bits
+	return word
 }
 
 // unlink takes the first timeout off a list. It clears the link, so that a kept handle keeps no others alive.
@@ -207,10 +284,11 @@ type segment struct {
 	first *Timeout
 	n     int      // the length of the list
 	since uint64   // the tick since which producers have kept the latest of them
-	by    uint64   // the tick at which the first of them becomes near
+	near  uint64   // the tick at which the first of them becomes near
 	next  *segment // the segment that was kept after this one
 
 	checked uint64 // the tick at which they were last checked
+	era     uint64 // the value of queue.era before that
 }
 
 // segments is a list of segments, first in, first out.
@@ -259,6 +337,25 @@ func (l *segments) checked() uint64 {
 		return math.MaxUint64 - 1
 	}
 	return l.first.checked
+}
+
+// clean reports whether a check of the first segment would find nothing: its era has not ended, and it was kept after tick.
+func (l *segments) clean(era, tick uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.first == nil || era%2 != 0 && l.first.era == era && l.first.since > tick
+}
+
+// takePushed takes what was pushed on the far lane and not pruned yet.
+func (s *stripe) takePushed() *Timeout {
+	change(&s.pushedNear, ticks.Never)
+	return s.far.pushed.take()
+}
+
+// keepFar puts a segment in the far lane.
+func (s *stripe) keepFar(seg *segment) {
+	s.far.kept.push(seg)
+	lower(&s.keptNear, seg.near)
 }
 
 func ceilPowerOfTwo(n int) int { return 1 << bits.Len(uint(n-1)) }

@@ -30,7 +30,9 @@ func New(opts ...Option) (*Timer, error) {
 	t.worker.warn = t.warnLate
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
+	t.worker.in = intake{clock: &t.clock, queue: &t.queue, worker: &t.worker}
 	t.worker.wheelSize = c.wheelSize
+	t.worker.state.Store(resting)
 	t.worker.levels = c.levels
 	t.worker.shown.levels = make([]levelShown, c.levels)
 	t.worker.work = t.worker.run

@@ -1,6 +1,10 @@
 package hashedwheel
 
-import "github.com/hashedwheel/hashedwheel/internal/ticks"
+import (
+	"slices"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
+)
 
 // Pruning
 //
@@ -51,7 +55,7 @@ func (w *worker) prune(s *stripe) {
 	if !w.queue.enter(s) {
 		return
 	}
-	p := pruning{worker: w, stripe: s, start: w.clock.Now(), sweeps: w.queue.sweeps.Load(), earliest: ticks.Never, least: ticks.Never}
+	p := pruning{worker: w, stripe: s, start: w.clock.Now(), era: w.queue.era.Load(), earliest: ticks.Never, soonest: ticks.Never}
 	p.prune(s, false)
 	if skip := s.skipIdle.Load(); skip > 0 {
 		s.skipIdle.Store(skip - 1)
@@ -62,6 +66,9 @@ func (w *worker) prune(s *stripe) {
 		}
 	}
 	s.dropped.Add(p.dropped)
+	if p.rechecked > 0 && p.dropped == 0 && p.era%2 == 0 {
+		w.queue.era.CompareAndSwap(p.era, p.era+1)
+	}
 	p.callWorker()
 }
 
@@ -89,7 +96,7 @@ type pruning struct {
 	worker *worker
 	stripe *stripe // for what it keeps
 	start  uint64  // the tick at which it began
-	sweeps uint64  // the value of queue.sweeps then
+	era    uint64  // the value of queue.era then
 
 	first    *Timeout // a linked list of the timeouts to keep, at most pruneEvery
 	last     *Timeout // the end of the list; its link may still point at a timeout that is not on the list
@@ -97,17 +104,19 @@ type pruning struct {
 	since    uint64   // the tick since which the latest of them has been kept
 	earliest uint64   // the earliest tick of them
 
-	kept    bool   // some timeouts have been put back
-	least   uint64 // the earliest tick of those
-	dropped uint64 // timeouts dropped and not counted yet
+	kept      bool   // some timeouts have been put back
+	soonest   uint64 // the earliest tick of those
+	rechecked int    // timeouts that were checked once more
+	dropped   uint64 // timeouts dropped and not counted yet
 }
 
 // prune prunes what is new on a stripe, and some of what was kept before.
 func (p *pruning) prune(s *stripe, idle bool) {
 	nearKept, farKept := s.near.kept.n.Load(), s.far.kept.n.Load() // before this call adds some
-	p.sift(s.near.fresh.take(), p.start)
+	s.hurried.prune()
+	p.sift(s.near.pushed.take(), p.start)
 	p.keep()
-	p.sift(s.takeFar(), p.start)
+	p.sift(s.takePushed(), p.start)
 	p.keep() // apart, because the others have been kept for longer
 	if nearKept >= minKept {
 		p.recheck(&s.near.kept, nearKept)
@@ -117,14 +126,33 @@ func (p *pruning) prune(s *stripe, idle bool) {
 	}
 }
 
-// recheck prunes what was checked first.
+// prune drops canceled timeouts from a list that has become twice as long as it was after the last time. They are still
+// on their lanes.
+func (l *list) prune() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) < 2*max(l.pruned, pruneEvery) {
+		return
+	}
+	l.all = slices.DeleteFunc(l.all, func(to *Timeout) bool {
+		word := to.word.Load()
+		return word&(statusMask|fresh) == canceled|fresh && to.word.CompareAndSwap(word, word&^queued)
+	})
+	l.pruned = len(l.all)
+}
+
+// recheck prunes what was checked first, unless it would find nothing to drop and nothing to move to the near lane.
 func (p *pruning) recheck(l *segments, kept int64) {
+	if l.clean(p.era, p.start-min(p.worker.queue.age, p.start)) {
+		return
+	}
 	for left := min(kept, maxRechecked); left > 0; {
 		seg := l.pop()
 		if seg == nil { // another goroutine has taken the rest
 			break
 		}
 		left -= int64(seg.n)
+		p.rechecked += seg.n
 		p.sift(seg.first, seg.since)
 	}
 	p.keep()
@@ -134,19 +162,23 @@ func (p *pruning) recheck(l *segments, kept int64) {
 func (p *pruning) sift(list *Timeout, since uint64) {
 	for to := list; to != nil; {
 		next, word := to.link, to.word.Load()
-		if word&queued == 0 {
+		if word&laned == 0 {
 			panic(overwritten)
 		}
-		if status(word) == canceled {
+		if word&(statusMask|queued|fresh) == canceled|fresh {
 			to.link = nil
-			if to.word.CompareAndSwap(word, word&^queued) { // to is no longer ours from here
+			if to.word.CompareAndSwap(word, word&^laned) { // to is no longer ours from here
 				p.dropped++
 				to = next
 				continue
 			}
 			to.link, word = next, to.word.Load()
 		}
-		p.since, p.earliest = max(p.since, since), min(p.earliest, tickOf(word))
+		tick := tickOf(word)
+		if word&(queued|fresh) != fresh {
+			tick = p.start + 1 // it was hurried: the worker must unlink it soon
+		}
+		p.since, p.earliest = max(p.since, since), min(p.earliest, tick)
 		if p.last == nil {
 			p.first = to
 		} else if p.last.link != to {
@@ -169,28 +201,25 @@ func (p *pruning) keep() {
 		p.last.link = nil
 	}
 	s, q := p.stripe, p.worker.queue
-	seg := &segment{first: p.first, n: p.n, since: p.since, checked: p.start, by: q.nearAt(p.earliest)}
+	seg := &segment{first: p.first, n: p.n, since: p.since, checked: p.start, era: p.era, near: q.nearAt(p.earliest)}
 	if p.start >= p.since+q.age || p.worker.isNear(p.earliest) {
 		s.near.kept.push(seg) // the worker takes it soon
 	} else {
 		s.keepFar(seg)
 	}
-	p.kept, p.least = true, min(p.least, p.earliest)
+	p.kept, p.soonest = true, min(p.soonest, p.earliest)
 	p.first, p.last, p.n, p.since, p.earliest = nil, nil, 0, 0, ticks.Never
 }
 
 // callWorker makes sure that the worker comes for the timeouts that were put back. Meanwhile it may have gone to rest,
-// or have taken the near ones at the boundary at which one was due. A Reset may have made one due at tick start+1.
+// or have taken the near ones at the boundary at which one was due.
 func (p *pruning) callWorker() {
 	if !p.kept {
 		return
 	}
 	w := p.worker
-	w.summon(!w.isNear(p.least))
-	if w.queue.sweeps.Load() != p.sweeps {
-		p.stripe.keptBy.Store(0)
-		w.nudge()
-	} else if now := w.clock.Now(); now > p.start && w.isNear(p.least) || now >= p.least {
+	w.summon(p.soonest)
+	if now := w.clock.Now(); now > p.start && w.isNear(p.soonest) || now >= p.soonest {
 		w.nudge()
 	}
 }

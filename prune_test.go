@@ -103,7 +103,7 @@ func TestPrunedAgain(t *testing.T) {
 			require.True(t, to.Cancel())
 			if ring = append(ring, to); len(ring) == 1000 {
 				old := ring[0]
-				if old.word.Load()&queued == 0 {
+				if !onQueue(old.word.Load()) {
 					pruned++
 				}
 				active, err := old.Reset(5 * time.Hour)
@@ -164,22 +164,26 @@ func TestPruningCallsTheWorker(t *testing.T) {
 				timer.worker.state.Store(working) // so that no worker starts, which might take the timeout first
 				to, err := timer.AfterFunc(delay, func() { fired = time.Since(start) })
 				require.NoError(t, err)
-				p := pruning{worker: &timer.worker, stripe: s, earliest: ticks.Never, least: ticks.Never}
-				p.sift(s.near.fresh.take(), 0)
-				p.sift(s.takeFar(), 0)
-				timer.worker.pace.fast = time.Hour // so that the worker takes only what is near
+				p := pruning{worker: &timer.worker, stripe: s, earliest: ticks.Never, soonest: ticks.Never}
+				p.sift(s.near.pushed.take(), 0)
+				p.sift(s.takePushed(), 0)
+				timer.worker.in.pace.fast = time.Hour // so that the worker takes only what is near
 				timer.worker.state.Store(resting)
-				timer.worker.summon(false)
+				timer.worker.summon(0)
 				if strings.HasSuffix(name, "reset") {
 					_, err := to.Reset(tick)
 					require.NoError(t, err)
 				}
 				pass(5 * tick / 2)
 				require.EqualValues(t, resting, timer.worker.state.Load())
+				if strings.HasSuffix(name, "reset") {
+					require.Equal(t, tick, fired, "the worker need not wait for the producer")
+					return
+				}
 				require.Zero(t, fired)
 				p.keep()
 				if name != "later" {
-					timer.worker.state.Store(waiting) // so that it does not come because of the summon
+					timer.worker.state.Store(1 << idleShift) // so that it does not come because of the summon
 				}
 				p.callWorker()
 				pass(10 * tick)
@@ -206,8 +210,8 @@ func TestIdleStripesArePruned(t *testing.T) {
 		var all []*Timeout
 		for range each {
 			to := &Timeout{timer: timer, task: plainFunc(nop)}
-			to.word.Store(pendingAt(queued|fresh, 10))
-			s.far.fresh.push(to)
+			to.word.Store(pendingAt(laned|fresh, 10))
+			s.far.pushed.push(to)
 			if s.armed.Add(1)%pruneEvery == 0 {
 				timer.worker.prune(s)
 			}

@@ -94,15 +94,6 @@ func (to *Timeout) Move(delay time.Duration) bool {
 
 // reset is Reset for a tick, which must lie ahead, or Move if onlyPending is true.
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
-	active, long, err := to.arm(tick, onlyPending)
-	if long != nil {
-		to.timer.worker.prune(long)
-	}
-	return active, err
-}
-
-// arm is reset, except that it leaves pruning to the caller. Long is as in start.
-func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
 		word := to.word.Load()
@@ -110,16 +101,16 @@ func (to *Timeout) arm(tick uint64, onlyPending bool) (active bool, long *stripe
 		active = status(word) == pending
 		switch {
 		case !active && onlyPending:
-			return false, nil, nil
+			return false, nil
 		case !active:
-			long, ok, err = to.revive(word, tick)
-		case word&queued != 0 || t.visits(word, tick):
+			ok, err = to.revive(word, tick)
+		case onQueue(word) || t.visits(word, tick):
 			ok = to.postpone(word, tick)
 		default:
 			ok, err = to.requeue(word, tick)
 		}
 	}
-	return active && err == nil, long, err
+	return active && err == nil, err
 }
 
 // visits reports whether the worker is sure to check a pending timeout by tick: its present tick is not later, and
@@ -129,25 +120,36 @@ func (t *Timer) visits(word, tick uint64) bool {
 	return tickOf(word) <= tick && tickOf(word) > t.worker.position.Load()>>1
 }
 
-// postpone makes a timeout pending at tick, unless its word has changed. The worker must be sure to check it in time.
+// postpone makes a timeout pending at tick, unless its word has changed. It is on the queue, or visits is true.
 func (to *Timeout) postpone(word, tick uint64) bool {
-	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
+	hurry := hurries(word, tick)
+	next := pendingAt(word, tick) | moved | hurry
+	if !to.word.CompareAndSwap(word, next) {
 		return false
 	}
-	if word&queued != 0 {
-		to.timer.brought(word, tick)
+	if hurry != 0 {
+		to.hurry(to.timer.queue.stripe(), word, tick)
 	}
 	return true
 }
 
-// brought is called after a Reset to tick of a timeout that is on the queue. Word is the word from before. If the tick
-// is earlier, the worker may not come for a far timeout in time: see far.go.
-func (t *Timer) brought(word, tick uint64) {
-	w := &t.worker
-	if tick < tickOf(word) && word&fresh != 0 && !w.isNear(tickOf(word)) {
-		lower(&t.queue.soonest, t.queue.nearAt(tick))
-		w.summon(!w.isNear(tick))
+// hurries returns the queued bit if a Reset to tick has to hurry a timeout, and otherwise 0. The worker takes a far lane
+// by the tick at which the first of its timeouts becomes near, and a near one before it takes a far one. For a timeout
+// that now has an earlier tick, both may be too late. Where on its lane it lies, nobody knows. So it is pushed a second
+// time: the worker takes it from the list hurried, and leaves it on the lane until it comes by.
+func hurries(word, tick uint64) uint64 {
+	if word&(laned|fresh|queued) == laned|fresh && tick < tickOf(word) {
+		return queued
 	}
+	return 0
+}
+
+// hurry pushes a timeout that is on a lane a second time. Word is its word from before.
+func (to *Timeout) hurry(s *stripe, word, tick uint64) {
+	t := to.timer
+	t.queue.disturb()
+	t.queue.pushAgain(s, to, word)
+	t.worker.summon(tick)
 }
 
 // requeue makes a pending timeout pending at tick, and queues it. If its word has changed, ok is false instead.
@@ -162,44 +164,43 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
 		return false, nil
 	}
-	t.pushAgain(s, to)
+	t.pushAgain(s, to, word)
 	return true, nil
 }
 
-// revive is requeue for one that is idle or has ended. It also takes a slot and calls the hook. Long is as in start.
-func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) {
+// revive is requeue for one that is idle or has ended. It also takes a slot and calls the hook.
+func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
-	if word&(queued|hooked) == queued && t.limit.max == 0 {
+	if onQueue(word) && word&hooked == 0 && t.limit.max == 0 {
 		// By rule 1 of timeout.go it need not be pushed, so the gate is not needed either.
 		s.rearmed.Add(1)
-		if to.postpone(word, tick) {
-			return nil, true, nil
+		if ok = to.postpone(word, tick); !ok {
+			s.rearmed.Add(^uint64(0))
 		}
-		s.rearmed.Add(^uint64(0))
-		return nil, false, nil
+		return ok, nil
 	}
 	if t.limit.max > 0 {
 		// Without the lock, two goroutines could take two slots for one timeout, and a third would be refused.
 		t.reviving.Lock()
 		defer t.reviving.Unlock()
 		if to.word.Load() != word {
-			return nil, false, nil
+			return false, nil
 		}
 	}
 	defer s.leave()
 	if !t.queue.enter(s) {
 		t.refusedStopped.Add(1)
-		return nil, false, ErrStopped
+		return false, ErrStopped
 	}
 	h := to.hook()
 	if h != nil {
 		if err := h.arm(to); err != nil {
-			return nil, false, err
+			return false, err
 		}
 	}
 	if t.limit.take() {
-		long, ok = to.reviveWithSlot(s, word, tick)
+		ok = to.reviveWithSlot(s, word, tick)
 		if !ok {
 			t.limit.free()
 		}
@@ -210,20 +211,23 @@ func (to *Timeout) revive(word, tick uint64) (long *stripe, ok bool, err error) 
 	if !ok && h != nil {
 		h.disarmed(to, false)
 	}
-	return long, ok, err
+	return ok, err
 }
 
-// reviveWithSlot arms the timeout. Ok is false if another goroutine has armed it meanwhile. Called inside the gate.
-func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) (long *stripe, ok bool) {
+// reviveWithSlot arms the timeout. It returns false if another goroutine has armed it meanwhile. Called inside the gate.
+func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 	t := to.timer
 	for ; status(word) != pending; word = to.word.Load() {
-		next := pendingAt(word, tick) | queued
+		counter, add := &s.rearmed, uint64(queued)
+		switch {
+		case onQueue(word):
+			add = hurries(word, tick)
+		case word&fresh != 0:
+			counter, add = &s.armed, laned
+		}
+		next := pendingAt(word, tick) | add
 		if status(word) != idle {
 			next |= moved
-		}
-		counter := &s.rearmed
-		if word&(queued|fresh) == fresh {
-			counter = &s.armed
 		}
 		n := counter.Add(1)
 		if !to.word.CompareAndSwap(word, next) {
@@ -231,19 +235,18 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) (long *stripe, o
 			continue
 		}
 		switch {
-		case word&queued != 0:
-			t.brought(word, tick)
-		case word&fresh != 0:
-			if alone, _ := t.pushFresh(s, to, tick); !alone {
+		case add == laned:
+			if alone, _ := t.pushFresh(s, to, tick, n); !alone {
 				t.queue.changeStripe()
 			}
-			if n%pruneEvery == 0 {
-				long = s
+		case onQueue(word):
+			if add != 0 {
+				to.hurry(s, word, tick)
 			}
 		default:
-			t.pushAgain(s, to)
+			t.pushAgain(s, to, word)
 		}
-		return long, true
+		return true
 	}
-	return nil, false
+	return false
 }

@@ -222,7 +222,7 @@ func TestMemberIsArmedOnTheQueue(t *testing.T) {
 	require.NoError(t, err)
 	for range 3 {
 		require.True(t, to.Cancel())
-		require.NotZero(t, to.word.Load()&queued)
+		require.True(t, onQueue(to.word.Load()))
 		_, err := to.Reset(time.Hour)
 		require.NoError(t, err)
 		checkGroup(t, g, 1)
@@ -418,7 +418,7 @@ func withoutWorker(t *testing.T, timer *Timer) {
 	t.Cleanup(func() { timer.worker.state.Store(resting) })
 }
 
-// When a slice of structs grows, their timeouts are copied. A use of such a copy panics. By chance one copy in 15
+// When a slice of structs grows, their timeouts are copied. A use of such a copy panics. By chance one copy in 7
 // goes unnoticed, so the test uses many of them.
 func TestCopiesPanic(t *testing.T) {
 	timer := newFakedTimer(t) // the counts include the copies that go unnoticed
@@ -715,11 +715,11 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 		*c = request{}
 		return c
 	}
-	worker := func() { timer.worker.settle(&arm().timeout) }
+	worker := func() { timer.worker.in.settleAll(&arm().timeout, laned|fresh) }
 	require.PanicsWithValue(t, overwritten, worker)
 	require.PanicsWithValue(t, overwritten, func() { (&pruning{worker: &timer.worker}).sift(&arm().timeout, 0) })
-	require.PanicsWithValue(t, overwritten, func() { arm().timeout.takeOff(queued) })
-	s.far.fresh.take() // so that Stop does not find them
+	require.PanicsWithValue(t, overwritten, func() { arm().timeout.takeOff(queued | laned) })
+	s.far.pushed.take() // so that Stop does not find them
 }
 
 // A struct is overwritten, bound and armed again while its timeout lies in a bucket. The visit of the bucket crashes the
@@ -733,7 +733,7 @@ func TestOverwrittenInABucket(t *testing.T) {
 		c := newRequest(timer)
 		_, err := c.timeout.Reset(time.Hour)
 		require.NoError(t, err)
-		w.drain()
+		w.in.drain()
 		require.Equal(t, 1, w.wheel.count)
 		*c = request{}
 		if again {

@@ -221,7 +221,7 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 	}
 	ok = to.word.CompareAndSwap(word, next|queued)
 	if ok && word&queued == 0 {
-		t.pushAgain(s, to)
+		t.pushAgain(s, to, word)
 	}
 	return false, ok
 }

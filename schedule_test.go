@@ -556,13 +556,13 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		word(14, pending)
 		w.wheel.place(to, 14)
 		word(tick, pending|atWork|queued)
-		w.settle(to)
+		w.settle(to, to.takeOff(queued))
 		require.Equal(t, tick<<tickShift|pending|atWork, to.word.Load())
 		require.Zero(t, to.bucket)
 		require.Zero(t, w.wheel.count)
 
 		word(tick, pending|atWork|queued)
-		w.settle(to) // the timeout is in no bucket
+		w.settle(to, to.takeOff(queued)) // the timeout is in no bucket
 		require.Zero(t, to.bucket)
 		require.Zero(t, w.due.Position())
 
@@ -578,7 +578,7 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 	w.handOver()
 	require.Equal(t, 1, timer.tasks.Waiting())
 	word(5, pending|atWork|queued)
-	w.settle(to)
+	w.settle(to, to.takeOff(queued))
 	require.Zero(t, timer.tasks.Waiting())
 	w.wheel = nil
 }
@@ -838,7 +838,7 @@ func TestMissedRunsNeedNoWorker(t *testing.T) {
 		close(release)
 		synctest.Wait()
 		timer.worker.state.Store(resting)
-		timer.worker.summon(false)
+		timer.worker.summon(0)
 		require.EqualValues(t, 10, runs.Load())
 	})
 }

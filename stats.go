@@ -97,7 +97,7 @@ func (s *levelsShown) stats() []LevelStats {
 
 // length returns how many timeouts are on the queue, or about to be. It reads taken first, so it is not negative.
 func (q *queue) length(w *worker) int {
-	taken, pushed := w.taken.Load(), uint64(0)
+	taken, pushed := w.in.taken.Load(), uint64(0)
 	for i := range q.stripes {
 		taken += q.stripes[i].dropped.Load()
 	}

@@ -55,7 +55,7 @@ func TestLatenessOfWaiting(t *testing.T) {
 				_, err := timer.AfterFunc(time.Millisecond, func() { time.Sleep(long) })
 				require.NoError(t, err)
 			}
-			w.drain() // so that they come due together
+			w.in.drain() // so that they come due together
 			go w.run()
 			pass((n + 1) * long)
 			lateness := timer.Stats().Lateness
@@ -134,7 +134,7 @@ func TestStatsOfQueue(t *testing.T) {
 		_, err := all[1].Reset(10 * tick)
 		require.NoError(t, err)
 		queued(10)
-		w.drain()
+		w.in.drain()
 		queued(0)
 		all[2].Cancel()
 		queued(1)
@@ -150,7 +150,7 @@ func TestStatsOfQueue(t *testing.T) {
 		_, err = all[0].Reset(tick)
 		require.NoError(t, err)
 		queued(3)
-		w.drain()
+		w.in.drain()
 		queued(0)
 		all[5].Cancel()
 		w.state.Store(resting)
@@ -281,7 +281,7 @@ func levelsOfABusyWorker(t *testing.T) (partly int) {
 	arm(far/2, 5000*tick)
 	arm(due, tick) // in the middle, so that the worker places others before these
 	arm(far/2, 5000*tick)
-	w.pace.armed = timer.queue.armed() // as if they had been armed long ago
+	w.in.pace.armed = timer.queue.armed() // as if they had been armed long ago
 	time.Sleep(tick)
 	during(func(levels []LevelStats) {
 		if levels != nil && levels[0].Timeouts > 0 && levels[0].Timeouts < far {

@@ -33,7 +33,7 @@ import (
 // step 4, so steps 4 and 5 find every pending timeout. A Cancel may still end one. A timeout that a runner has claimed
 // counts as expired, unless it repeats. Its task may be at its first instruction when Stop returns.
 //
-//  - A Reset of a timeout on the queue needs no gate, by rule 1 of timeout.go. Stop clears the queued bit before it
+//  - A Reset of a timeout on the queue needs no gate, by rule 1 of timeout.go. Stop clears the bit of the queue before it
 //    checks the status: either it finds the timeout pending, or the compare-and-swap of the Reset fails.
 //  - A pending timeout may be only with its runner: it repeats, or was reset while it was on the list. A runner that has
 //    to queue it and finds the gate shut waits for allTaken. Stop takes the timeout from it.
@@ -116,18 +116,24 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 		for list != nil {
 			var to *Timeout
 			to, list = unlink(list)
-			t.worker.taken.Add(1)
-			to.takeOff(queued) // before collect checks the status: see rule 1 of timeout.go
+			t.worker.in.taken.Add(1)
+			to.takeOff(queued | laned) // before collect checks the status: see rule 1 of timeout.go
 			collect(to)
 		}
 	}
-	for _, list := range t.worker.unsettled {
+	for _, list := range t.worker.in.unsettled {
 		collectAll(list)
 	}
-	t.worker.unsettled = nil
+	t.worker.in.unsettled = nil
 	for i := range t.queue.stripes {
-		for list := range t.queue.stripes[i].closeAll() {
+		s := &t.queue.stripes[i]
+		for list := range s.closeAll() {
 			collectAll(list)
+		}
+		for _, to := range s.hurried.takeAll(nil) {
+			t.worker.in.taken.Add(1)
+			to.word.And(^uint64(queued))
+			collect(to)
 		}
 	}
 	for _, to := range rest {
@@ -136,6 +142,7 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 	if wheel := t.worker.takeWheel(); wheel != nil {
 		wheel.each(collect)
 	}
+	t.worker.in.taken.Add(uint64(t.queue.length(&t.worker))) // a hurried timeout may have been on its way to its list
 	t.returned.Add(uint64(len(left)))
 	return left, own
 }

@@ -376,8 +376,8 @@ func TestStopWhileTheWorkerDrains(t *testing.T) {
 		close(w.done)
 	}()
 	require.Len(t, timer.Stop(), 2*n)
-	require.LessOrEqual(t, w.taken.Load(), uint64(2*n))
-	require.Zero(t, w.settled)
+	require.LessOrEqual(t, w.in.taken.Load(), uint64(2*n))
+	require.Zero(t, w.in.settled)
 }
 
 // Shutdown waits for tasks, not for a submit that blocks: it might never return.

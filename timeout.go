@@ -9,7 +9,7 @@ import (
 
 // The word
 //
-// Goroutines race for one word of 64 bits in the Timeout, and for nothing else. It holds the tick, the status, five
+// Goroutines race for one word of 64 bits in the Timeout, and for nothing else. It holds the tick, the status, six
 // more bits that are named below, and a few bits that detect copies of the Timeout.
 //
 //	 idle (Init)
@@ -28,12 +28,14 @@ import (
 //
 // The rest of the package relies on these rules:
 //
-//  1. A goroutine that sets the queued bit pushes the timeout. One that finds it set need not push: the worker has
-//     yet to take the timeout and sees the changed word. After taking it off the queue, the worker clears the bit and
-//     reads the rest of the word in one atomic step. So do Stop, and a producer that drops a canceled timeout.
-//  2. A goroutine sets the bit, and pushes, only inside the gate (stop.go) or in NewTimeout. Only NewTimeout may find
+//  1. A goroutine that arms a fresh timeout sets the laned bit and pushes it on a lane. Later, one that sets the queued
+//     bit pushes it. One that finds the timeout on the queue need not push: the worker has yet to take it, and sees
+//     the changed word. After taking it off the queue, the worker clears the bit and reads the rest of the word in one
+//     atomic step. So do Stop, and a producer that drops a canceled timeout. Only a Reset to an earlier tick than that
+//     of a lane cannot wait: it pushes the timeout a second time. See hurry in reset.go.
+//  2. A goroutine sets a bit, and pushes, only inside the gate (stop.go) or in NewTimeout. Only NewTimeout may find
 //     that Stop has closed the queue: no other goroutine knows its timeout.
-//  3. A pending timeout whose bit is clear is in a bucket at a tick not later than its own, in a list of due
+//  3. A pending timeout that is not on the queue is in a bucket at a tick not later than its own, in a list of due
 //     timeouts, or with the worker or a runner. A runner that finds it reset to a later tick puts it on the queue.
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. A Reset may put a timeout on
 //     the list while a runner still has it: one claim wins, and no claim is early.
@@ -41,14 +43,15 @@ import (
 //     When the run is over, the runner arms it again or ends it, as the word says then.
 const (
 	statusMask = 1<<2 - 1
-	queued     = 1 << 2 // on the queue, or about to be pushed
-	atWork     = 1 << 3 // repeating, and a run is in progress
-	moved      = 1 << 4 // reset since it was armed, or while at work
-	hooked     = 1 << 5 // the task has a hook; never changes
-	fresh      = 1 << 6 // in no bucket and on no list: the worker has never taken it off the queue
-	sumShift   = 7
-	sumMask    = 1<<4 - 1 // hash of the address of a timeout bound by Init, see checkCopy; 0 for others
-	tickShift  = sumShift + 4
+	queued     = 1 << 2 // on the stack known or on the list hurried, or about to be pushed
+	laned      = 1 << 3 // on a lane, or about to be pushed
+	fresh      = 1 << 4 // in no bucket and on no list: the worker has never taken it off the queue
+	atWork     = 1 << 5 // repeating, and a run is in progress
+	moved      = 1 << 6 // reset since it was armed, or while at work
+	hooked     = 1 << 7 // the task has a hook; never changes
+	sumShift   = 8
+	sumMask    = 1<<3 - 1 // hash of the address of a timeout bound by Init, see checkCopy; 0 for others
+	tickShift  = sumShift + 3
 
 	idle     = 0 // has never been armed
 	pending  = 1 // will expire or run again, unless it is canceled before
@@ -68,9 +71,13 @@ func withStatus(word, status uint64) uint64 { return word&^statusMask | status }
 // waits reports whether a timeout is pending and not at work.
 func waits(word uint64) bool { return word&(statusMask|atWork) == pending }
 
+// onQueue reports whether the worker has yet to take a timeout. It does not count one that the worker has taken before
+// its lane: that waits there to be unlinked, and nothing else.
+func onQueue(word uint64) bool { return word&queued != 0 || word&(laned|fresh) == laned|fresh }
+
 // pendingAt returns the word of a timeout that is pending at tick, and not moved.
 func pendingAt(word, tick uint64) uint64 {
-	return tick<<tickShift | word&(queued|atWork|hooked|fresh|sumMask<<sumShift) | pending
+	return tick<<tickShift | word&(queued|laned|fresh|atWork|hooked|sumMask<<sumShift) | pending
 }
 
 // A Task is what runs when a timeout expires. Tasks that are due at the same tick start in any order and may overlap.
@@ -109,7 +116,8 @@ type Timeout struct {
 	// Shared.
 	word atomic.Uint64
 
-	// Owned until the push by the goroutine that has set the queued bit, then by the one that takes the timeout off.
+	// Owned until the push by the goroutine that has set the bit laned or queued, then by the one that takes the timeout
+	// off. While laned is set, the link belongs to the lane.
 	link *Timeout
 
 	// Owned by the worker: the bucket, as wheel.placeOf returns it, 0 for none, or listed; and the position in it.
@@ -131,14 +139,14 @@ func (to *Timeout) checkNil() {
 	}
 }
 
-// checkCopy panics if the timeout is a copy of one that Init has bound. It does not notice one copy of 15.
+// checkCopy panics if the timeout is a copy of one that Init has bound. It does not notice one copy of 7.
 func (to *Timeout) checkCopy(word uint64) {
 	if sum := word >> sumShift & sumMask; sum != 0 && sum != to.sum() {
 		panic("hashedwheel: a Timeout has been copied after Timer.Init, perhaps when a slice of structs grew")
 	}
 }
 
-// sum returns a hash of the address, 1 to 15. One multiplication would change all sums of a moved array alike.
+// sum returns a hash of the address, 1 to 7. One multiplication would change all sums of a moved array alike.
 func (to *Timeout) sum() uint64 {
 	const odd = 0x9E3779B97F4A7C15
 	h := uint64(uintptr(unsafe.Pointer(to))) * odd

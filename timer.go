@@ -87,31 +87,13 @@ func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 // newTimeout arms a new timeout for a tick that lies ahead. Task and bits come from prepareTask.
 func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	to := &Timeout{timer: t, task: task}
-	*to.wordPtr() = bits
-	long, err := t.start(to, tick)
-	if err != nil {
-		return nil, err
-	}
-	if long != nil {
-		t.worker.prune(long)
-	}
-	return to, nil
-}
-
-// start arms an idle timeout, which no other goroutine knows yet, for a tick that lies ahead. If long is not nil, the
-// caller must prune that stripe as soon as it holds no lock.
-func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
-	word := to.wordPtr()
-	*word = pendingAt(*word|queued|fresh, tick)
+	*to.wordPtr() = pendingAt(bits|laned|fresh, tick)
 	s := t.queue.stripe()
 	if !t.limit.take() {
 		t.refusedFull.Add(1)
 		return nil, ErrTooManyPending
 	}
-	if s.armed.Add(1)%pruneEvery == 0 {
-		long = s
-	}
-	alone, ok := t.pushFresh(s, to, tick)
+	alone, ok := t.pushFresh(s, to, tick, s.armed.Add(1))
 	if !ok {
 		s.armed.Add(^uint64(0))
 		t.limit.free()
@@ -121,30 +103,31 @@ func (t *Timer) start(to *Timeout, tick uint64) (long *stripe, err error) {
 	if !alone {
 		t.queue.changeStripe()
 	}
-	return long, nil
+	return to, nil
 }
 
-// pushFresh queues a timeout that the worker has never had, and summons the worker if necessary. Alone and ok are as in
-// stack.push. Inside the gate, ok is true.
-func (t *Timer) pushFresh(s *stripe, to *Timeout, tick uint64) (alone, ok bool) {
-	near := t.worker.isNear(tick)
-	st := &s.far.fresh
+// pushFresh puts a timeout that the worker has never had on a lane, and summons the worker if necessary. It is the n-th
+// armed on the stripe. Alone and ok are as in stack.push. Inside the gate, ok is true.
+func (t *Timer) pushFresh(s *stripe, to *Timeout, tick, n uint64) (alone, ok bool) {
+	if n%pruneEvery == 0 {
+		t.worker.prune(s)
+	}
+	st, near := &s.far.pushed, t.worker.isNear(tick)
 	if near {
-		st = &s.near.fresh
+		st = &s.near.pushed
 	}
 	first, alone, ok := st.push(to)
-	lowered := !near && lower(&s.freshBy, t.queue.nearAt(tick)) // before the worker is summoned
-	near = t.worker.isNear(tick)                                // the position may have been an old one
-	if first || lowered && near {
-		t.worker.summon(!near)
+	lowered := !near && lower(&s.pushedNear, t.queue.nearAt(tick)) // before the worker is summoned
+	if first || lowered {
+		t.worker.summon(tick)
 	}
 	return alone, ok
 }
 
-// pushAgain queues a timeout that the worker has had before, and summons the worker. Called inside the gate.
-func (t *Timer) pushAgain(s *stripe, to *Timeout) {
-	s.pushAgain(to)
-	t.worker.summon(false) // not only for the first: see Cancel
+// pushAgain is queue.pushAgain, and summons the worker.
+func (t *Timer) pushAgain(s *stripe, to *Timeout, word uint64) {
+	t.queue.pushAgain(s, to, word)
+	t.worker.summon(0) // not only for the first: see Cancel
 }
 
 // passed reports whether a tick has passed. Most often the worker's position settles this, without reading the clock.

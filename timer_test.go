@@ -114,7 +114,7 @@ func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 			arm(d)
 		}
 		w.wheel = newWheel(w.wheelSize, w.levels, 0)
-		w.drain()
+		w.in.drain()
 		arm(time.Hour) // still on the queue
 		pass(time.Hour + time.Microsecond)
 		require.Empty(t, fired.all())
@@ -419,7 +419,7 @@ func TestCountersWrap(t *testing.T) {
 				c.Store(before)
 			}
 			for range 2 {
-				timer.worker.taken.Add(before)
+				timer.worker.in.taken.Add(before)
 			}
 			timer.returned.Add(before)
 		}

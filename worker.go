@@ -19,17 +19,15 @@ import (
 // goroutine that ends with it. So between two rounds there is no goroutine. One atomic word, the state, says who may
 // start a round, and makes sure that there is only one at a time:
 //
-//		                        a push, a nudge or the alarm
-//		resting, watching, waiting ----------------------------> working <---> again   (a nudge or the alarm)
-//		            ^                                               |
-//		            +------------ the round leaves -----------------+       each of them --- Stop ---> halted
+//		           a push, a nudge or the alarm
+//		idle(tick) ----------------------------> working <---> again   (a nudge or the alarm)
+//		    ^                                       |
+//		    +--------- the round leaves ------------+       each of them --- Stop ---> halted
 //
-//	  - resting: the queue is empty. The alarm is set to the tick at which the wheel needs the worker, if there is one. A
-//	    push that finds its stack empty starts a round. So does a pruning that puts timeouts back.
-//	  - watching: only far timeouts are on the queue, which stay with producers (far.go). The alarm is set to the same
-//	    tick, or an earlier one at which the worker checks whether producers pause. A push of a near timeout starts a
-//	    round, and so does a Reset that makes one near.
-//	  - waiting: the alarm is set to the next boundary. That round takes the queue, so a push need not do anything.
+//	  - idle: a round comes at this tick, or earlier, and takes the queue. So a push starts one only if that is too late
+//	    for what it pushed. If the queue is empty, the tick is Never: the worker rests, and each push starts a round. If
+//	    only far timeouts are on the queue, which stay with producers (far.go), the worker watches: the tick is that at
+//	    which it checks whether producers pause. Otherwise it is the next one.
 //	  - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //	    left this state. After again it does one more round first.
 //	  - halted: Stop owns all that the worker owned.
@@ -43,12 +41,11 @@ import (
 // more until it goes on. So rounds are few and short. First of all a round hands over what is due, which allocates
 // nothing. It takes only what is near, unless producers pause. The memory that it needs is kept while the timer is used.
 const (
-	resting = iota
-	watching
-	waiting
-	working
+	working = 1 + iota
 	again
 	halted
+	idleShift = iota - 1 // idle states have a tick, which is not 0, in the upper bits
+	resting   = uint64(ticks.Never) << idleShift
 )
 
 // attending is the lowest bit of worker.position. The other bits are the tick up to which the worker has visited the
@@ -56,9 +53,6 @@ const (
 const attending = 1
 
 const (
-	checkEvery = 1 << 10                // timeouts that drain takes between looks at the clock: some 50 microseconds
-	resumed    = 16                     // producers that arm one for each so many that the worker takes do not pause
-	maxWaiting = 250 * time.Millisecond // the longest time to wait for the next round in a long tick
 	keepMemory = 300 * time.Millisecond // how long the memory of rounds is kept after the last of them that needed it
 	tooLate    = time.Second            // the worker logs a warning about timeouts that are later than this
 )
@@ -76,10 +70,9 @@ type worker struct {
 	done      chan struct{} // closed by the worker when it sees that Stop has halted it
 
 	// Shared.
-	state    atomic.Uint32
+	state    atomic.Uint64
 	position atomic.Uint64 // see attending
 	wakeups  atomic.Uint64 // how often a goroutine was started for rounds; written by the worker
-	taken    atomic.Uint64 // timeouts that the worker or Stop has taken off the queue
 	shown    levelsShown   // written by the worker or Stop
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
@@ -90,13 +83,8 @@ type worker struct {
 	due, ownDue crew.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.own
 	emitted     bool                  // a timeout has come due in this round
 
-	settled   int           // timeouts taken off the queue in this round
-	unsettled []*Timeout    // lists taken off the queue that are left to Stop, which has halted the worker
-	sweeping  bool          // this round takes all timeouts, because a Reset has brought one nearer
-	pausing   bool          // this round takes all timeouts, because producers pause
-	armed     uint64        // the value of queue.armed when this round began to take timeouts
-	pace      pace          // how fast producers arm timeouts
-	used      time.Duration // when a round last had something to do
+	in   intake        // takes timeouts off the queue
+	used time.Duration // when a round last had something to do
 
 	late   time.Duration // the worst lateness since the last call of warnIfLate
 	warnAt time.Duration // when the worker may log the next warning
@@ -112,8 +100,8 @@ func (w *worker) run() {
 			close(w.done)
 			return
 		}
-		until, state := w.round()
-		if state != working && w.leave(until, state) {
+		until, next := w.round()
+		if next != 0 && w.leave(until, next) {
 			return
 		}
 	}
@@ -151,31 +139,30 @@ func (w *worker) nudge() {
 	}
 }
 
-// summon makes sure that a round takes the queue, at the next boundary or now. Called after a push, by any goroutine.
-// Far says that only far timeouts were pushed. It panics if the goroutine of a round would be on the other side of a
-// synctest bubble.
-func (w *worker) summon(far bool) {
-	if w.sleeps(far) {
+// summon makes sure that a round comes in time for a timeout that is due at tick, and was pushed. Called by any
+// goroutine. It panics if the goroutine of a round would be on the other side of a synctest bubble.
+func (w *worker) summon(tick uint64) {
+	if state := w.state.Load(); w.comesTooLate(state, tick) {
 		w.clock.Check()
-		w.wake()
+		w.wake(state)
 	}
 }
 
-// wake starts a round if the worker still sleeps.
-func (w *worker) wake() {
-	if state := w.state.Load(); (state == resting || state == watching) && w.state.CompareAndSwap(state, working) {
+// comesTooLate reports whether the worker is idle until after the tick at which it must take a timeout that is due at
+// tick: when that becomes near, or the next one.
+func (w *worker) comesTooLate(state, tick uint64) bool {
+	return state>>idleShift > max(w.queue.nearAt(tick), w.position.Load()>>1+1)
+}
+
+// wake starts a round if the state is still the same idle one.
+func (w *worker) wake(state uint64) {
+	if w.state.CompareAndSwap(state, working) {
 		go w.work()
 	}
 }
 
-// sleeps reports whether no round will take the queue unless someone starts one.
-func (w *worker) sleeps(far bool) bool {
-	state := w.state.Load()
-	return state == resting || state == watching && !far
-}
-
-// leave sets the alarm, and changes the state to waiting or resting. It returns false if there must be another round.
-func (w *worker) leave(until time.Duration, state uint32) bool {
+// leave sets the alarm, and makes the worker idle until tick next. It returns false if there must be another round.
+func (w *worker) leave(until time.Duration, next uint64) bool {
 	if until < math.MaxInt64 {
 		until -= w.clock.Elapsed()
 		if until <= 0 && runtime.GOMAXPROCS(0) == 1 {
@@ -194,16 +181,12 @@ func (w *worker) leave(until time.Duration, state uint32) bool {
 	default:
 		w.alarm.Reset(until)
 	}
-	if !w.state.CompareAndSwap(working, state) { // after this the worker owns nothing
+	soon := w.position.Load()>>1 + 1
+	idle := next << idleShift
+	if !w.state.CompareAndSwap(working, idle) { // after this the worker owns nothing
 		return false
 	}
-	switch state {
-	case resting:
-		return w.queue.empty() || !w.state.CompareAndSwap(resting, working)
-	case watching:
-		return w.queue.calm(w.clock.Now()) || !w.state.CompareAndSwap(watching, working)
-	}
-	return true
+	return next <= soon || next <= w.queue.needs() || !w.state.CompareAndSwap(idle, working)
 }
 
 // halt ends the rounds. Then the caller owns the worker's fields.
@@ -216,40 +199,42 @@ func (w *worker) halt() {
 	}
 }
 
-// round does all that is due now. It returns the time of the next round, and the state until then: working if it is to
-// come at once.
-func (w *worker) round() (until time.Duration, state uint32) {
+// round does all that is due now. It returns the time of the next round, and the tick at which that takes the queue: 0 if
+// it is to come at once.
+func (w *worker) round() (until time.Duration, next uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.wheel == nil {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
 	}
 	w.emitted = false
-	w.turn()
-	w.drain()
+	w.in.drain()
+	w.handOver()
 	more := w.wheel.cascade(w.emit)
 	w.handOver()
 	w.shown.show(w.wheel)
 	elapsed := w.clock.Elapsed()
 	w.warnIfLate(elapsed)
 	if more {
-		return 0, working // the next round also does what has come due meanwhile
+		return 0, 0 // the next round also does what has come due meanwhile
 	}
-	busy := w.settled > 0 || w.emitted
+	busy := w.in.settled > 0 || w.emitted
 	if busy {
 		w.used = elapsed
 	} else {
 		w.wheel.refresh()
 	}
-	next := w.wheel.now + 1
-	if busy || w.wheel.next <= next && w.clock.Tick <= maxWaiting || !w.queue.calm(w.clock.TickAt(elapsed)) {
+	next = w.wheel.now + 1
+	needs := w.queue.needs()
+	if busy || w.wheel.next <= next && w.clock.Tick <= maxWaiting || needs <= w.clock.TickAt(elapsed) {
 		// More is likely to follow, and being woken for it costs more than a round at the next boundary.
-		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), waiting
+		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
 	}
 	w.setPosition(w.wheel.now, 0)
-	if !w.queue.empty() {
-		next = max(next, w.clock.TickAt(later(elapsed, w.pace.least(w.clock.Tick))))
-		return min(w.clock.Boundary(min(next, w.wheel.next)), later(elapsed, maxWaiting)), watching
+	if needs < ticks.Never {
+		watch := w.clock.TickAt(later(elapsed, w.in.pace.interval(w.clock.Tick)))
+		next = min(max(next, watch), w.wheel.next, needs)
+		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
 	}
 	until = w.clock.Boundary(w.wheel.next)
 	if w.wheel.count == 0 {
@@ -258,7 +243,7 @@ func (w *worker) round() (until time.Duration, state uint32) {
 			w.release()
 		}
 	}
-	return until, resting
+	return until, ticks.Never
 }
 
 // release gives back the memory that is kept for rounds. Nothing is pending.
@@ -308,9 +293,15 @@ func (w *worker) warnIfLate(elapsed time.Duration) {
 	w.late = 0
 }
 
-// settle places, moves, removes or emits a timeout that comes off the queue, as its word says.
-func (w *worker) settle(to *Timeout) {
-	word := to.takeOff(queued | fresh) // from here on other goroutines may push it again
+var _ settler = (*worker)(nil)
+
+func (w *worker) attend() (now uint64, goOn bool) {
+	w.turn()
+	w.shown.show(w.wheel)
+	return w.wheel.now, w.state.Load() != halted
+}
+
+func (w *worker) settle(to *Timeout, word uint64) {
 	if to.bucket == listed && waits(word) && word&moved == 0 {
 		to.bucket = 0 // its runner has claimed it, and armed it for the next run
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/crew"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -46,7 +47,7 @@ func TestLateWorkerWarns(t *testing.T) {
 			}
 			arm(tick)
 			if !c.queue {
-				w.drain()
+				w.in.drain()
 			}
 			pass(tick + c.stall)
 			go w.run()
@@ -89,7 +90,7 @@ func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 func (q *queue) queueLen() (n int) {
 	for i := range q.stripes {
 		s := &q.stripes[i]
-		for _, st := range []*stack{&s.known, &s.near.fresh, &s.far.fresh} {
+		for _, st := range []*stack{&s.known, &s.near.pushed, &s.far.pushed} {
 			for to := st.head.Load(); to != nil && to != closed; to = to.link {
 				n++
 			}
@@ -399,7 +400,7 @@ func TestRestChecksTheQueue(t *testing.T) {
 		"near": func(s *stripe) *lane { return &s.near },
 		"far":  func(s *stripe) *lane { return &s.far },
 	} {
-		places["fresh, "+name] = func(s *stripe, to *Timeout) { lane(s).fresh.push(to) }
+		places["pushed, "+name] = func(s *stripe, to *Timeout) { lane(s).pushed.push(to) }
 		places["kept, "+name] = func(s *stripe, to *Timeout) { lane(s).kept.push(&segment{first: to, n: 1}) }
 	}
 	for place, push := range places {
@@ -407,13 +408,13 @@ func TestRestChecksTheQueue(t *testing.T) {
 		w := &timer.worker
 		for i := range timer.queue.stripes {
 			w.state.Store(working)
-			require.True(t, w.leave(math.MaxInt64, resting))
+			require.True(t, w.leave(math.MaxInt64, ticks.Never))
 			w.state.Store(working)
 			s := &timer.queue.stripes[i]
 			push(s, &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
-			require.False(t, w.leave(math.MaxInt64, resting), place)
+			require.False(t, w.leave(math.MaxInt64, ticks.Never), place)
 			require.EqualValues(t, working, w.state.Load())
-			require.True(t, w.leave(math.MaxInt64, waiting), place)
+			require.True(t, w.leave(math.MaxInt64, 1), place)
 			setStripes(timer, len(timer.queue.stripes))
 		}
 		w.state.Store(resting)
@@ -430,8 +431,8 @@ func TestNudgeDuringARound(t *testing.T) {
 			call()
 			call()
 			require.EqualValues(t, again, w.state.Load())
-			require.False(t, w.leave(math.MaxInt64, waiting))
-			require.False(t, w.leave(math.MaxInt64, resting))
+			require.False(t, w.leave(math.MaxInt64, 1))
+			require.False(t, w.leave(math.MaxInt64, ticks.Never))
 		}
 	}
 	w.run()
@@ -447,7 +448,7 @@ func TestSettleOverdue(t *testing.T) {
 	to := testTimeout(50)
 	w.wheel.place(to, 50)
 	to.word.Store(pendingAt(queued, 3))
-	w.settle(to)
+	w.settle(to, to.takeOff(queued))
 	require.True(t, w.due.Has(to.pos))
 	require.Equal(t, listed, to.bucket)
 	require.Zero(t, w.wheel.count)
@@ -530,10 +531,10 @@ func TestCanceledWhileCollected(t *testing.T) {
 	w.wheel = newWheel(16, 1, 5)
 	to := &Timeout{timer: timer}
 	to.word.Store(3<<tickShift | pending | queued)
-	w.settle(to)
+	w.settle(to, to.takeOff(queued))
 	require.Zero(t, timer.tasks.Waiting())
 	to.word.Store(3<<tickShift | canceled | queued)
-	w.settle(to)
+	w.settle(to, to.takeOff(queued))
 	w.handOver()
 	require.Zero(t, to.bucket)
 	require.Zero(t, timer.tasks.Waiting())

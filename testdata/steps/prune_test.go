@@ -17,10 +17,10 @@ func (s *scene) prune() { s.timer.worker.prune(&s.timer.queue.stripes[0]) }
 // keep puts what is new into segments, as pruning does. So the next prune checks the far ones again.
 func (s *scene) keep() {
 	w, on := &s.timer.worker, &s.timer.queue.stripes[0]
-	p := pruning{worker: w, stripe: on, start: w.clock.Now(), earliest: ticks.Never, least: ticks.Never}
-	p.sift(on.near.fresh.take(), p.start)
+	p := pruning{worker: w, stripe: on, start: w.clock.Now(), earliest: ticks.Never, soonest: ticks.Never}
+	p.sift(on.near.pushed.take(), p.start)
 	p.keep()
-	p.sift(on.takeFar(), p.start)
+	p.sift(on.takePushed(), p.start)
 	p.keep()
 }
 

@@ -123,10 +123,9 @@ func (a *act) armOn(stripe int, delay time.Duration) {
 	from := a.s.now()
 	a.to = &Timeout{timer: timer, task: plainFunc(a.run)}
 	due := timer.clock.DueIn(delay)
-	*a.to.wordPtr() = pendingAt(queued|fresh, due)
+	*a.to.wordPtr() = pendingAt(laned|fresh, due)
 	on := &timer.queue.stripes[stripe]
-	on.armed.Add(1)
-	if _, ok := timer.pushFresh(on, a.to, due); !ok {
+	if _, ok := timer.pushFresh(on, a.to, due, on.armed.Add(1)); !ok {
 		on.armed.Add(^uint64(0))
 		a.err = ErrStopped
 	}
@@ -200,7 +199,7 @@ func (s *scene) setPace(p pace) {
 	w := &s.timer.worker
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pace = p
+	w.in.pace = p
 }
 
 // tickAway lets time pass until half a tick after the n'th boundary since New.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/require"
 )
 
@@ -62,7 +63,7 @@ func TestFarStaysWithProducers(t *testing.T) {
 				require.NoError(t, err)
 			}
 			if elapsed > 5*tick {
-				require.Zero(t, near.word.Load()&queued, "the worker takes what is near")
+				require.Zero(t, near.word.Load()&laned, "the worker takes what is near")
 			}
 		})
 		require.Equal(t, expired, int(status(near.word.Load())))
@@ -94,7 +95,7 @@ func TestLongLivedGoToTheWheel(t *testing.T) {
 			synctest.Wait()
 			onWheel = 0
 			for _, to := range all {
-				if to.word.Load()&queued == 0 {
+				if !onQueue(to.word.Load()) {
 					onWheel++
 				}
 			}
@@ -162,42 +163,66 @@ func TestOnTimeBesideProducers(t *testing.T) {
 	}
 }
 
-// A Reset to an earlier tick makes the worker take all timeouts only if it has to: the timeout is far, and the new tick is
-// near.
-func TestSweepOnlyIfNeeded(t *testing.T) {
+// A Reset to an earlier tick hurries a timeout that is on a lane, once until the worker takes it.
+func TestHurryOnlyIfNeeded(t *testing.T) {
 	for _, limit := range []int{0, 10} { // with a limit, a Reset takes another way
-		sweepOnlyIfNeeded(t, newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit)))
+		hurryOnlyIfNeeded(t, newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit)))
 	}
 }
 
-func sweepOnlyIfNeeded(t *testing.T, timer *Timer) {
+func hurryOnlyIfNeeded(t *testing.T, timer *Timer) {
 	withoutWorker(t, timer)
-	soonest := func() uint64 { return timer.queue.soonest.Load() }
-	before := soonest()
+	s := oneStripe(timer)
+	hurried := func(n int, flag bool) {
+		t.Helper()
+		require.Len(t, s.hurried.all, n)
+		require.Equal(t, flag, timer.queue.hurried.Load())
+	}
 	to, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
-	for _, delay := range []time.Duration{2 * time.Hour, 3 * time.Hour} {
+	reset := func(delay time.Duration) {
+		t.Helper()
 		_, err = to.Reset(delay)
 		require.NoError(t, err)
-		require.Equal(t, before, soonest())
 	}
-	nearOne, err := timer.AfterFunc(nearTime/2, nop)
-	require.NoError(t, err)
-	_, err = nearOne.Reset(nearTime / 4)
-	require.NoError(t, err)
-	require.Equal(t, before, soonest())
-	_, err = to.Reset(time.Hour)
-	require.NoError(t, err)
-	require.Equal(t, timer.queue.nearAt(tickOf(to.word.Load())), soonest())
-	require.False(t, timer.queue.sweep(soonest()-1))
-	require.True(t, timer.queue.sweep(soonest()))
-	require.Equal(t, before, soonest())
-	require.EqualValues(t, 1, timer.queue.sweeps.Load())
-
+	reset(2 * time.Hour)
+	reset(3 * time.Hour)
+	hurried(0, false)
+	reset(time.Hour)
+	hurried(1, true)
+	reset(time.Minute)
 	require.True(t, to.Cancel())
-	_, err = to.Reset(nearTime) // it is still on the queue
+	reset(time.Second)
+	hurried(1, true)
+
+	w := &timer.worker
+	w.wheel = newWheel(16, 1, 0)
+	w.in.takeUrgent()
+	hurried(0, false)
+	require.Equal(t, 1, w.wheel.count)
+	require.Equal(t, to, s.far.pushed.head.Load(), "it is still on its lane")
+	reset(time.Minute) // later: the visit of its bucket sees it
+	hurried(0, false)
+	reset(time.Millisecond)
+	hurried(1, true)
+	w.in.takeUrgent()
+	require.True(t, to.Cancel())
+	hurried(1, true)
+	require.Equal(t, 1, timer.Stats().Queued)
+	w.in.takeUrgent()
+	require.Zero(t, w.wheel.count)
+	require.Zero(t, timer.Stats().Queued)
+	w.in.settleAll(s.takePushed(), laned|fresh)
+	w.in.taken.Add(1)
+	require.Zero(t, timer.Stats().Queued)
+	require.Zero(t, to.word.Load()&(queued|laned|fresh))
+	w.wheel = nil
+
+	to, err = timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
-	require.Less(t, soonest(), before)
+	require.True(t, to.Cancel())
+	reset(time.Minute) // it is still on its lane
+	hurried(1, true)
 }
 
 // The worker takes a far timeout, new or in a segment, at the tick at which it becomes near, and not before.
@@ -210,19 +235,19 @@ func TestTakeFar(t *testing.T) {
 	by := timer.queue.nearAt(tickOf(to.word.Load()))
 	for _, kept := range []bool{false, true} {
 		if kept {
-			to.word.Or(queued)
-			s.keepFar(&segment{first: to, n: 1, by: by})
+			to.word.Or(laned | fresh)
+			s.keepFar(&segment{first: to, n: 1, near: by})
 		} else {
-			require.Equal(t, by, s.freshBy.Load())
+			require.Equal(t, by, s.pushedNear.Load())
 		}
-		w.wheel = newWheel(16, 1, by-1)
-		w.takeFar(s)
+		w.wheel, w.in.now = newWheel(16, 1, by-1), by-1
+		w.in.takeFar(s)
 		require.Zero(t, w.wheel.count)
-		require.False(t, timer.queue.empty())
-		w.wheel = newWheel(16, 1, by)
-		w.takeFar(s)
+		require.NotEqual(t, uint64(ticks.Never), timer.queue.needs())
+		w.wheel, w.in.now = newWheel(16, 1, by), by
+		w.in.takeFar(s)
 		require.Equal(t, 1, w.wheel.count)
-		require.True(t, timer.queue.empty())
+		require.Equal(t, uint64(ticks.Never), timer.queue.needs())
 		w.wheel.remove(to)
 	}
 	w.wheel = nil
@@ -248,12 +273,12 @@ func TestPace(t *testing.T) {
 	for range 300 {
 		require.False(t, step(tick, fast))
 	}
-	require.Equal(t, maxUnwatched, p.least(tick))
+	require.Equal(t, maxUnwatched, p.interval(tick))
 	p.at, p.armed = elapsed, armed
 	require.False(t, step(maxUnwatched*3/4-1, 0), "too short to count after so long")
 	require.True(t, step(1, 0))
-	require.Equal(t, maxWaiting, p.least(time.Hour))
-	require.Equal(t, 100*time.Millisecond, p.least(100*time.Millisecond))
+	require.Equal(t, maxWaiting, p.interval(time.Hour))
+	require.Equal(t, 100*time.Millisecond, p.interval(100*time.Millisecond))
 }
 
 // A round that hands over what is due allocates nothing, not even right after two garbage collections, which empty every
@@ -295,11 +320,12 @@ func endOfRound(t *testing.T, timer *Timer, task func()) (far *Timeout, leave fu
 	time.Sleep(20 * timer.Tick())
 	far, err := timer.AfterFunc(time.Hour, task)
 	require.NoError(t, err)
-	w.pace = pace{at: w.clock.Elapsed(), fast: time.Second}
-	until, state := w.round()
-	require.EqualValues(t, watching, state)
+	w.in.pace = pace{at: w.clock.Elapsed(), fast: time.Second}
+	until, next := w.round()
+	require.Less(t, timer.clock.Now()+1, next)
+	require.Less(t, next, uint64(ticks.Never))
 	return far, func() {
-		if !w.leave(until, state) {
+		if !w.leave(until, next) {
 			go w.run()
 		}
 		synctest.Wait()
@@ -361,7 +387,8 @@ func TestPastDeadlineWhileWatching(t *testing.T) {
 		_, leave := endOfRound(t, timer, nop)
 		leave()
 		time.Sleep(5*time.Millisecond + time.Microsecond)
-		require.EqualValues(t, watching, timer.worker.state.Load())
+		require.Less(t, timer.clock.Now()<<idleShift, timer.worker.state.Load())
+		require.Less(t, timer.worker.state.Load(), resting)
 		to, err := timer.NewTimeoutAt(plainFunc(nop), time.Now().Add(-2*time.Millisecond))
 		require.NoError(t, err)
 		require.Equal(t, 999*time.Microsecond, time.Until(to.Deadline()))
@@ -381,20 +408,20 @@ func TestNearDuringALongRound(t *testing.T) {
 		}
 		_, err := first.Reset(10 * time.Millisecond)
 		require.NoError(t, err)
-		list := timer.queue.stripe().near.fresh.take()
+		list := timer.queue.stripe().near.pushed.take()
 		_, err = second.Reset(10 * time.Millisecond)
 		require.NoError(t, err)
-		w.settled = checkEvery - 2
-		w.settleAll(list)
+		w.in.settled = checkEvery - 2
+		w.in.settleAll(list, laned|fresh)
 		require.Zero(t, second.bucket)
 		require.NotZero(t, first.bucket)
 		_, err = first.Reset(5 * time.Millisecond) // through known
 		require.NoError(t, err)
 		list = timer.queue.stripe().known.take()
-		w.settleAll(list)
+		w.in.settleAll(list, queued)
 		require.NotZero(t, second.bucket)
 		require.Zero(t, timer.Stats().Queued)
-		w.taken.Store(3)
+		w.in.taken.Store(3)
 	})
 }
 
@@ -413,12 +440,12 @@ func TestFewCanceledAreDropped(t *testing.T) {
 				}
 			case 150 * time.Millisecond:
 				for _, to := range all {
-					require.NotZero(t, to.word.Load()&queued)
+					require.True(t, onQueue(to.word.Load()))
 					require.True(t, to.Cancel())
 				}
 			case 200 * time.Millisecond:
 				for _, to := range all {
-					require.Zero(t, to.word.Load()&queued)
+					require.False(t, onQueue(to.word.Load()))
 				}
 			}
 		})
