@@ -74,11 +74,19 @@ type intake struct {
 	pausing   bool       // this round takes all timeouts, because producers pause
 	armed     uint64     // the value of queue.armed when this round began to take timeouts
 	pace      pace       // how fast producers arm timeouts
-	nested    bool       // the worker is attending to what cannot wait
+	level     int        // what it is taking: atFar, atKept or atNew
 	stopped   bool       // Stop has halted the worker
 	unsettled []*Timeout // linked lists taken off the queue that are left to Stop
-	spare     []*Timeout // an empty array for a list of hurried timeouts
+	hurried   []*Timeout // hurried timeouts that are left to Stop
+	spare     []*Timeout // an empty array for a list of hurried timeouts, or nil
 }
+
+// The worker interrupts each of these for the next ones, which do not become long meanwhile.
+const (
+	atFar = iota
+	atKept
+	atNew
+)
 
 const (
 	checkEvery = 1 << 10 // timeouts that drain takes between looks at the clock: some 50 microseconds
@@ -100,7 +108,9 @@ func (in *intake) drain() {
 	in.attend()
 	in.armed = in.queue.armed()
 	in.pausing = in.pace.pause(in.clock.Elapsed(), in.armed, in.clock.Tick)
+	in.level = atKept
 	in.takeUrgent()
+	in.level = atFar
 	for i := range in.queue.stripes {
 		in.takeFar(&in.queue.stripes[i])
 	}
@@ -109,6 +119,12 @@ func (in *intake) drain() {
 
 // takeUrgent settles what is hurried, known or near.
 func (in *intake) takeUrgent() {
+	in.takeNew()
+	in.takeKept()
+}
+
+// takeNew settles what is hurried or known, and what was pushed on a near lane and not pruned yet.
+func (in *intake) takeNew() {
 	hurried := in.queue.hurried.Load() && in.queue.hurried.Swap(false)
 	for i := range in.queue.stripes {
 		s := &in.queue.stripes[i]
@@ -117,6 +133,13 @@ func (in *intake) takeUrgent() {
 		}
 		in.settleAll(s.known.take(), queued)
 		in.settleAll(s.near.pushed.take(), laned|fresh)
+	}
+}
+
+// takeKept settles the near timeouts that producers have kept.
+func (in *intake) takeKept() {
+	for i := range in.queue.stripes {
+		s := &in.queue.stripes[i]
 		for left := s.near.kept.n.Load(); left > 0; {
 			seg := s.near.kept.pop()
 			if seg == nil { // producers have taken the rest
@@ -131,12 +154,22 @@ func (in *intake) takeUrgent() {
 // takeHurried settles timeouts that stay on their lanes, where they are not fresh any more: producers must not drop them.
 func (in *intake) takeHurried(l *list) {
 	all := l.takeAll(in.spare)
-	for _, to := range all {
-		in.worker.settle(to, to.takeOff(queued|fresh))
+	if all == nil {
+		return
 	}
-	in.taken.Add(uint64(len(all)))
-	clear(all)
-	in.spare = all[:0]
+	in.spare = nil
+	for i, to := range all {
+		if in.stopped {
+			in.hurried = append(in.hurried, all[i:]...)
+			return
+		}
+		in.worker.settle(to, to.takeOff(queued|fresh))
+		in.count()
+	}
+	if cap(all) <= checkEvery {
+		clear(all)
+		in.spare = all[:0]
+	}
 }
 
 // takeFar settles the timeouts of a far lane that have become near, or all of them.
@@ -179,10 +212,15 @@ func (in *intake) settleAll(list *Timeout, bits uint64) {
 		if bits != queued && word&(queued|fresh) != fresh {
 			in.taken.Add(^uint64(0)) // it counts when it is taken from the list hurried
 		}
-		if in.settled++; in.settled%checkEvery == 0 {
-			in.taken.Add(checkEvery)
-			in.lookUp()
-		}
+		in.count()
+	}
+}
+
+// count counts a timeout that was taken off the queue. Between many, the worker looks up.
+func (in *intake) count() {
+	if in.settled++; in.settled%checkEvery == 0 {
+		in.taken.Add(checkEvery)
+		in.lookUp()
 	}
 }
 
@@ -198,9 +236,14 @@ func (in *intake) lookUp() {
 	if armed := in.queue.armed(); armed-in.armed > uint64(in.settled)/resumed {
 		in.pausing = false // producers have not paused, or go on
 	}
-	if !in.nested {
-		in.nested = true
-		in.takeUrgent()
-		in.nested = false
+	level := in.level
+	if level < atNew {
+		in.level = atNew
+		in.takeNew()
 	}
+	if level < atKept {
+		in.level = atKept
+		in.takeKept()
+	}
+	in.level = level
 }

@@ -170,6 +170,129 @@ func TestHurryOnlyIfNeeded(t *testing.T) {
 	}
 }
 
+// hurried arms a timeout for an hour, and resets it to a minute. So it is on a lane and on the list hurried.
+func hurried(t *testing.T, timer *Timer) *Timeout {
+	to, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	_, err = to.Reset(time.Minute)
+	require.NoError(t, err)
+	require.EqualValues(t, queued|laned|fresh, to.word.Load()&(queued|laned|fresh))
+	return to
+}
+
+// A timeout is on a lane and hurried. The worker settles it once, whichever it takes first, and counts it once.
+func TestHurriedOnALane(t *testing.T) {
+	timer := newFakedTimer(t, WithTick(time.Millisecond))
+	withoutWorker(t, timer)
+	w, s := &timer.worker, oneStripe(timer)
+	w.wheel = newWheel(16, 1, 0)
+	taken := func(do func()) uint64 {
+		before := w.in.taken.Load() + uint64(w.in.settled)
+		do()
+		return w.in.taken.Load() + uint64(w.in.settled) - before
+	}
+	lane := func() { w.in.settleAll(s.takePushed(), laned|fresh) }
+
+	to := hurried(t, timer)
+	require.Zero(t, taken(lane))
+	require.Equal(t, 1, w.wheel.count)
+	require.True(t, to.Cancel())
+	require.EqualValues(t, 1, taken(w.in.takeUrgent))
+	require.Zero(t, w.wheel.count)
+	require.Zero(t, to.word.Load()&(queued|laned|fresh))
+
+	to = hurried(t, timer)
+	w.wheel.now = tickOf(to.word.Load())
+	require.EqualValues(t, 1, taken(w.in.takeUrgent))
+	require.Equal(t, listed, to.bucket)
+	to.word.And(^uint64(moved)) // as if its runner had armed it for the next run
+	pos := to.pos
+	require.Zero(t, taken(lane))
+	require.Equal(t, pos, to.pos, "it is on the list of its crew once")
+	require.Zero(t, to.word.Load()&(queued|laned|fresh))
+	require.True(t, to.Cancel())
+	w.in.takeUrgent()
+	w.in.settleAll(s.known.take(), queued)
+	w.wheel = nil
+}
+
+// lookingUp is a settler that counts how often the worker looks up.
+type lookingUp struct {
+	settler
+	n       int
+	stopped bool
+}
+
+func (l *lookingUp) attend() (uint64, bool) {
+	l.n++
+	return 1, !l.stopped
+}
+
+// The worker looks up between very many hurried timeouts, and does not keep the memory that they needed. It keeps no
+// timeouts.
+func TestManyHurried(t *testing.T) {
+	timer := newFakedTimer(t, WithTick(time.Millisecond))
+	withoutWorker(t, timer)
+	w, s := &timer.worker, oneStripe(timer)
+	w.wheel = newWheel(16, 1, 0)
+	settler := &lookingUp{settler: w}
+	w.in.worker = settler
+	const n = 4 * checkEvery
+	for range n {
+		hurried(t, timer)
+	}
+	require.Len(t, s.hurried.all, n)
+	w.in.takeHurried(&s.hurried)
+	require.GreaterOrEqual(t, settler.n, n/checkEvery)
+	require.Equal(t, n, w.wheel.count)
+	require.LessOrEqual(t, cap(w.in.spare), checkEvery)
+
+	for range 10 {
+		hurried(t, timer)
+	}
+	w.in.takeUrgent()
+	require.NotZero(t, cap(w.in.spare), "so a Reset needs no allocation")
+	for _, to := range w.in.spare[:cap(w.in.spare)] {
+		require.Nil(t, to)
+	}
+	w.wheel = nil
+}
+
+// The worker leaves hurried timeouts to Stop, which returns each of them once.
+func TestStopWithManyHurried(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour))
+	withoutWorker(t, timer)
+	w, s := &timer.worker, oneStripe(timer)
+	w.wheel = newWheel(16, 1, 0)
+	settler := &lookingUp{settler: w}
+	w.in.worker = settler
+	const n = 3 * checkEvery
+	var all []*Timeout
+	for range n {
+		all = append(all, hurried(t, timer))
+	}
+	timer.queue.hurried.Store(false) // first the worker takes the lanes
+	w.in.pausing = true
+	w.in.takeUrgent()
+	w.in.takeFar(s)
+	require.Equal(t, n, w.wheel.count)
+	timer.queue.hurried.Store(true)
+	settler.stopped = true
+	w.in.takeUrgent()
+	require.Len(t, w.in.hurried, n-checkEvery)
+	all = append(all, hurried(t, timer))
+	require.Len(t, s.hurried.all, 1)
+	w.state.Store(resting)
+	require.Len(t, timer.Stop(), len(all))
+	require.Zero(t, timer.Stats().Queued)
+	for _, to := range all {
+		require.Zero(t, to.word.Load()&(queued|laned))
+		_, err := to.Reset(time.Hour)
+		require.ErrorIs(t, err, ErrStopped)
+	}
+	require.Zero(t, timer.Pending())
+}
+
 func hurryOnlyIfNeeded(t *testing.T, timer *Timer) {
 	withoutWorker(t, timer)
 	s := oneStripe(timer)
@@ -197,7 +320,12 @@ func hurryOnlyIfNeeded(t *testing.T, timer *Timer) {
 
 	w := &timer.worker
 	w.wheel = newWheel(16, 1, 0)
-	w.in.takeUrgent()
+	take := func(do func()) {
+		w.in.settled = 0
+		do()
+		w.in.taken.Add(uint64(w.in.settled))
+	}
+	take(w.in.takeUrgent)
 	hurried(0, false)
 	require.Equal(t, 1, w.wheel.count)
 	require.Equal(t, to, s.far.pushed.head.Load(), "it is still on its lane")
@@ -205,15 +333,14 @@ func hurryOnlyIfNeeded(t *testing.T, timer *Timer) {
 	hurried(0, false)
 	reset(time.Millisecond)
 	hurried(1, true)
-	w.in.takeUrgent()
+	take(w.in.takeUrgent)
 	require.True(t, to.Cancel())
 	hurried(1, true)
 	require.Equal(t, 1, timer.Stats().Queued)
-	w.in.takeUrgent()
+	take(w.in.takeUrgent)
 	require.Zero(t, w.wheel.count)
 	require.Zero(t, timer.Stats().Queued)
-	w.in.settleAll(s.takePushed(), laned|fresh)
-	w.in.taken.Add(1)
+	take(func() { w.in.settleAll(s.takePushed(), laned|fresh) })
 	require.Zero(t, timer.Stats().Queued)
 	require.Zero(t, to.word.Load()&(queued|laned|fresh))
 	w.wheel = nil
@@ -450,4 +577,83 @@ func TestFewCanceledAreDropped(t *testing.T) {
 			}
 		})
 	})
+}
+
+// slowly is a settler that calls each whenever the worker looks up.
+type slowly struct {
+	settler
+	each func()
+}
+
+func (s slowly) attend() (uint64, bool) {
+	s.each()
+	return s.settler.attend()
+}
+
+// A round takes very many timeouts, which lasts for many ticks. Meanwhile one of them, which it would take last, is reset to
+// a tick that comes during the round. It is on time, as a new one is.
+func TestHurriedDuringADrain(t *testing.T) {
+	const tick, n = time.Millisecond, 20 * checkEvery
+	for _, levels := range []int{1, 3} {
+		for name, delay := range map[string]time.Duration{"far": time.Hour, "near": nearTime / 2} {
+			for _, kept := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					timer := newTimer(t, WithTick(tick), WithLevels(levels))
+					w, s := &timer.worker, oneStripe(timer)
+					w.state.Store(working) // until the round begins
+					var fired, firedNew moments
+					arm := func(task func()) *Timeout {
+						to := &Timeout{timer: timer, task: plainFunc(task)}
+						due := timer.clock.DueIn(delay)
+						to.word.Store(pendingAt(laned|fresh, due))
+						s.armed.Add(1)
+						if name == "far" {
+							s.far.pushed.push(to)
+							lower(&s.pushedNear, timer.queue.nearAt(due))
+						} else {
+							s.near.pushed.push(to)
+						}
+						return to
+					}
+					var to *Timeout
+					if !kept {
+						to = arm(fired.note) // it is taken last
+					}
+					for range n {
+						arm(nop)
+					}
+					if kept {
+						w.prune(s)
+						to = arm(fired.note)
+						w.prune(s) // a segment of its own, which is taken last
+						require.Nil(t, s.far.pushed.head.Load())
+						require.Nil(t, s.near.pushed.head.Load())
+					}
+					w.in.pace = pace{at: math.MaxInt64 / 2} // producers pause
+					calls := 0
+					var reset time.Time
+					w.in.worker = slowly{w, func() {
+						if calls++; calls > n/checkEvery {
+							return
+						}
+						if calls == 4 {
+							require.NotZero(t, to.word.Load()&laned)
+							reset = time.Now()
+							_, err := to.Reset(2 * tick)
+							require.NoError(t, err)
+							_, err = timer.AfterFunc(2*tick, firedNew.note)
+							require.NoError(t, err)
+						}
+						time.Sleep(tick)
+					}}
+					go w.run()
+					pass(9 * tick)
+					require.Less(t, calls, n/checkEvery, "the round is not over")
+					pass(time.Second)
+					require.Equal(t, []time.Duration{2 * tick}, firedNew.since(reset))
+					require.Equal(t, []time.Duration{2 * tick}, fired.since(reset), "%s, kept: %v", name, kept)
+				})
+			}
+		}
+	}
 }

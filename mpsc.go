@@ -45,7 +45,7 @@ type stripe struct {
 	inside      atomic.Int64  // goroutines inside the gate, see enter
 	known       stack
 	hurried     list
-	pushedAgain atomic.Uint64 // timeouts pushed on known or hurried
+	pushedAgain atomic.Uint64 // timeouts pushed on known or hurried that were not on the queue
 	rearmed     atomic.Uint64 // timeouts armed again, by Reset or for the next run
 	dropped     atomic.Uint64 // canceled timeouts that producers have taken off the queue, see prune.go
 
@@ -72,9 +72,9 @@ var closed = new(Timeout) // the head of a stack that accepts no more timeouts
 
 // A list holds timeouts whose links are in use.
 type list struct {
-	mu     sync.Mutex
-	all    []*Timeout
-	pruned int // how many were left by the last call of prune
+	mu   sync.Mutex // held for a few instructions
+	all  []*Timeout
+	next int // the index of the one that is checked next
 }
 
 // init makes n stripes, a power of two.
@@ -210,8 +210,7 @@ func (st *stack) push(to *Timeout) (first, alone, ok bool) {
 	}
 }
 
-// pushAgain pushes a timeout whose queued bit the caller has set. Word is its word from before. The caller is inside the
-// gate, or the timeout is on a lane, where Stop finds it.
+// pushAgain pushes a timeout whose queued bit the caller has set. Word is its word from before. Called inside the gate.
 func (q *queue) pushAgain(s *stripe, to *Timeout, word uint64) {
 	if !onQueue(word) {
 		s.pushedAgain.Add(1)
@@ -220,13 +219,39 @@ func (q *queue) pushAgain(s *stripe, to *Timeout, word uint64) {
 		s.known.push(to)
 		return
 	}
-	s.hurried.mu.Lock()
-	if !q.shut.Load() {
-		s.hurried.all = append(s.hurried.all, to)
-	}
-	s.hurried.mu.Unlock()
+	q.disturb() // producers must no longer skip it: see sift
+	s.hurried.push(to)
 	if !q.hurried.Load() {
 		q.hurried.Store(true)
+	}
+}
+
+// push also checks two other timeouts, if there are many. So during a long tick, a list has at most twice as many as are
+// pending: see prune.go.
+func (l *list) push(to *Timeout) {
+	const many = 1 << 8
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range 2 {
+		if len(l.all) >= many {
+			l.check()
+		}
+	}
+	l.all = append(l.all, to)
+}
+
+// check drops one timeout if it is canceled, and the worker has never had it. It is still on its lane.
+func (l *list) check() {
+	if l.next >= len(l.all) {
+		l.next = 0
+	}
+	to, last := l.all[l.next], len(l.all)-1
+	word := to.word.Load()
+	if word&(statusMask|fresh) == canceled|fresh && to.word.CompareAndSwap(word, word&^queued) {
+		l.all[l.next], l.all[last] = l.all[last], nil
+		l.all = l.all[:last]
+	} else {
+		l.next++
 	}
 }
 
@@ -234,7 +259,9 @@ func (q *queue) pushAgain(s *stripe, to *Timeout, word uint64) {
 func (l *list) takeAll(empty []*Timeout) (all []*Timeout) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all, l.all = l.all, empty
+	if len(l.all) > 0 {
+		all, l.all = l.all, empty
+	}
 	return all
 }
 

@@ -1,10 +1,6 @@
 package hashedwheel
 
-import (
-	"slices"
-
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
-)
+import "github.com/hashedwheel/hashedwheel/internal/ticks"
 
 // Pruning
 //
@@ -113,7 +109,6 @@ type pruning struct {
 // prune prunes what is new on a stripe, and some of what was kept before.
 func (p *pruning) prune(s *stripe, idle bool) {
 	nearKept, farKept := s.near.kept.n.Load(), s.far.kept.n.Load() // before this call adds some
-	s.hurried.prune()
 	p.sift(s.near.pushed.take(), p.start)
 	p.keep()
 	p.sift(s.takePushed(), p.start)
@@ -124,21 +119,6 @@ func (p *pruning) prune(s *stripe, idle bool) {
 	if idle || farKept >= minKept || s.far.kept.checked()+1 < p.start {
 		p.recheck(&s.far.kept, farKept)
 	}
-}
-
-// prune drops canceled timeouts from a list that has become twice as long as it was after the last time. They are still
-// on their lanes.
-func (l *list) prune() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.all) < 2*max(l.pruned, pruneEvery) {
-		return
-	}
-	l.all = slices.DeleteFunc(l.all, func(to *Timeout) bool {
-		word := to.word.Load()
-		return word&(statusMask|fresh) == canceled|fresh && to.word.CompareAndSwap(word, word&^queued)
-	})
-	l.pruned = len(l.all)
 }
 
 // recheck prunes what was checked first, unless it would find nothing to drop and nothing to move to the near lane.

@@ -500,3 +500,146 @@ func TestEmbeddedArePruned(t *testing.T) {
 		require.True(t, keep.Cancel())
 	})
 }
+
+// Producers do not drop a canceled timeout that is hurried, or that the worker has taken before its lane. They give it to
+// the worker, which takes it off its lane soon.
+func TestHurriedIsNotPruned(t *testing.T) {
+	timer := newFakedTimer(t, WithTick(time.Millisecond))
+	withoutWorker(t, timer)
+	w, s := &timer.worker, oneStripe(timer)
+	w.wheel = newWheel(16, 1, 0)
+	for _, taken := range []bool{false, true} {
+		to := hurried(t, timer)
+		if taken {
+			w.in.takeUrgent()
+			require.Equal(t, 1, w.wheel.count)
+		}
+		require.True(t, to.Cancel())
+		for range 2 {
+			w.prune(s)
+			require.NotZero(t, to.word.Load()&laned)
+			require.NotZero(t, to.word.Load()&queued)
+		}
+		require.Equal(t, to, s.near.kept.first.first)
+		if taken { // first the list, then the lane
+			w.in.takeHurried(&s.hurried)
+			require.Zero(t, w.wheel.count)
+			p := pruning{worker: w, stripe: s, earliest: ticks.Never, soonest: ticks.Never}
+			p.recheck(&s.near.kept, 1)
+			require.NotZero(t, to.word.Load()&laned, "it may be dropped only by the worker, which has counted it")
+		}
+		w.in.takeUrgent()
+		require.Zero(t, to.word.Load()&(queued|laned|fresh))
+		require.Zero(t, w.wheel.count)
+	}
+	require.Zero(t, s.dropped.Load())
+	w.wheel = nil
+}
+
+// A timeout that was hurried leaves its lane soon, although the others there stay.
+func TestHurriedIsUnlinkedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond))
+		var to *Timeout
+		churn(t, timer, 2*minKept, keepTime/2, func(elapsed time.Duration) {
+			switch elapsed {
+			case 100 * time.Millisecond:
+				var err error
+				to, err = timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+			case 150 * time.Millisecond:
+				require.True(t, onQueue(to.word.Load()))
+				_, err := to.Reset(0)
+				require.NoError(t, err)
+			case 200 * time.Millisecond:
+				require.True(t, to.IsExpired())
+				require.Zero(t, to.word.Load()&laned)
+			}
+		})
+	})
+}
+
+// While nothing on a lane is canceled or hurried, producers do not check kept timeouts again, except those that they have
+// kept for long.
+func TestEra(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		withoutWorker(t, timer)
+		time.Sleep(2 * keepTime)
+		w, s := &timer.worker, oneStripe(timer)
+		var all []*Timeout
+		arm := func() {
+			for range 4 * minKept {
+				to, err := timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				all = append(all, to)
+			}
+		}
+		arm()
+		for range 8 * minKept / maxRechecked {
+			w.prune(s)
+		}
+		// checks reports whether a pruning checks the first segment again.
+		checks := func() bool {
+			first := s.far.kept.first
+			w.prune(s)
+			return s.far.kept.first != first
+		}
+		untilClean := func() {
+			t.Helper()
+			for range 100 {
+				if !checks() {
+					return
+				}
+			}
+			t.Fatal("producers check the same timeouts again and again")
+		}
+		quiet := func(quiet bool) {
+			t.Helper()
+			require.Equal(t, quiet, timer.queue.era.Load()%2 != 0)
+		}
+		quiet(true)
+		untilClean()
+		require.False(t, checks())
+		end := map[string]func(to *Timeout){
+			"cancel":  func(to *Timeout) { require.True(t, to.Cancel()) },
+			"hurried": func(to *Timeout) { _, err := to.Reset(time.Minute); require.NoError(t, err) },
+		}
+		for name, end := range end {
+			end(all[0])
+			all = all[1:]
+			quiet(false)
+			require.True(t, checks(), name)
+			for range 8 * minKept / maxRechecked { // a second time, because the first has dropped one
+				checks()
+			}
+			quiet(true)
+			untilClean()
+		}
+
+		// A pruning that drops a timeout does not begin an era.
+		first := s.far.kept.first.first
+		require.True(t, first.Cancel())
+		quiet(false)
+		require.True(t, checks())
+		require.NotZero(t, s.dropped.Load())
+		quiet(false)
+
+		// What was kept before an era is checked again, even if nothing was dropped since.
+		for range 8 * minKept / maxRechecked {
+			checks()
+		}
+		quiet(true)
+		untilClean()
+		s.far.kept.first.era--
+		require.True(t, checks())
+
+		untilClean()
+		time.Sleep(keepTime + tick)
+		require.True(t, checks(), "the wheel is cheaper for those that live long")
+		for _, to := range all {
+			to.Cancel()
+		}
+	})
+}

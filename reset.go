@@ -104,7 +104,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 			return false, nil
 		case !active:
 			ok, err = to.revive(word, tick)
-		case onQueue(word) || t.visits(word, tick):
+		case onQueue(word) && !hurries(word, tick) || t.visits(word, tick):
 			ok = to.postpone(word, tick)
 		default:
 			ok, err = to.requeue(word, tick)
@@ -120,36 +120,18 @@ func (t *Timer) visits(word, tick uint64) bool {
 	return tickOf(word) <= tick && tickOf(word) > t.worker.position.Load()>>1
 }
 
-// postpone makes a timeout pending at tick, unless its word has changed. It is on the queue, or visits is true.
+// postpone makes a timeout pending at tick, unless its word has changed. Called if the worker is sure to see the new word
+// in time, because the timeout is on the queue and need not be hurried, or because visits is true.
 func (to *Timeout) postpone(word, tick uint64) bool {
-	hurry := hurries(word, tick)
-	next := pendingAt(word, tick) | moved | hurry
-	if !to.word.CompareAndSwap(word, next) {
-		return false
-	}
-	if hurry != 0 {
-		to.hurry(to.timer.queue.stripe(), word, tick)
-	}
-	return true
+	return to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
 }
 
-// hurries returns the queued bit if a Reset to tick has to hurry a timeout, and otherwise 0. The worker takes a far lane
-// by the tick at which the first of its timeouts becomes near, and a near one before it takes a far one. For a timeout
-// that now has an earlier tick, both may be too late. Where on its lane it lies, nobody knows. So it is pushed a second
-// time: the worker takes it from the list hurried, and leaves it on the lane until it comes by.
-func hurries(word, tick uint64) uint64 {
-	if word&(laned|fresh|queued) == laned|fresh && tick < tickOf(word) {
-		return queued
-	}
-	return 0
-}
-
-// hurry pushes a timeout that is on a lane a second time. Word is its word from before.
-func (to *Timeout) hurry(s *stripe, word, tick uint64) {
-	t := to.timer
-	t.queue.disturb()
-	t.queue.pushAgain(s, to, word)
-	t.worker.summon(tick)
+// hurries reports whether a Reset to tick must push a timeout a second time, although it is on a lane. The worker takes a
+// far lane at the tick at which the first of its timeouts becomes near, and may have to take many others first. For a
+// timeout that now has an earlier tick, both may be too late, and nothing tells where on its lane it lies. So the worker
+// takes it from the list hurried, and leaves it on the lane until its turn there.
+func hurries(word, tick uint64) bool {
+	return word&(laned|fresh|queued) == laned|fresh && tick < tickOf(word)
 }
 
 // requeue makes a pending timeout pending at tick, and queues it. If its word has changed, ok is false instead.
@@ -164,15 +146,25 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
 		return false, nil
 	}
-	t.pushAgain(s, to, word)
+	to.pushReset(s, word, tick)
 	return true, nil
+}
+
+// pushReset pushes a timeout that is on the queue now, and that a Reset has made pending at tick. Word is its word from
+// before. A timeout that was hurried needs a round only in time for its tick.
+func (to *Timeout) pushReset(s *stripe, word, tick uint64) {
+	if !onQueue(word) {
+		tick = 0
+	}
+	to.timer.queue.pushAgain(s, to, word)
+	to.timer.worker.summon(tick)
 }
 
 // revive is requeue for one that is idle or has ended. It also takes a slot and calls the hook.
 func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
-	if onQueue(word) && word&hooked == 0 && t.limit.max == 0 {
+	if onQueue(word) && !hurries(word, tick) && word&hooked == 0 && t.limit.max == 0 {
 		// By rule 1 of timeout.go it need not be pushed, so the gate is not needed either.
 		s.rearmed.Add(1)
 		if ok = to.postpone(word, tick); !ok {
@@ -220,9 +212,9 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 	for ; status(word) != pending; word = to.word.Load() {
 		counter, add := &s.rearmed, uint64(queued)
 		switch {
-		case onQueue(word):
-			add = hurries(word, tick)
-		case word&fresh != 0:
+		case onQueue(word) && !hurries(word, tick):
+			add = 0
+		case word&(laned|fresh) == fresh:
 			counter, add = &s.armed, laned
 		}
 		next := pendingAt(word, tick) | add
@@ -234,17 +226,13 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 			counter.Add(^uint64(0))
 			continue
 		}
-		switch {
-		case add == laned:
+		switch add {
+		case laned:
 			if alone, _ := t.pushFresh(s, to, tick, n); !alone {
 				t.queue.changeStripe()
 			}
-		case onQueue(word):
-			if add != 0 {
-				to.hurry(s, word, tick)
-			}
-		default:
-			t.pushAgain(s, to, word)
+		case queued:
+			to.pushReset(s, word, tick)
 		}
 		return true
 	}

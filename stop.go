@@ -33,12 +33,12 @@ import (
 // step 4, so steps 4 and 5 find every pending timeout. A Cancel may still end one. A timeout that a runner has claimed
 // counts as expired, unless it repeats. Its task may be at its first instruction when Stop returns.
 //
-//  - A Reset of a timeout on the queue needs no gate, by rule 1 of timeout.go. Stop clears the bit of the queue before it
+//  - A Reset that need not push needs no gate, by rule 1 of timeout.go. Stop clears the bit of the queue before it
 //    checks the status: either it finds the timeout pending, or the compare-and-swap of the Reset fails.
 //  - A pending timeout may be only with its runner: it repeats, or was reset while it was on the list. A runner that has
 //    to queue it and finds the gate shut waits for allTaken. Stop takes the timeout from it.
-//  - Goroutines inside run no user code, and block only on the locks of crews, segments.mu and Group.mu, whose holders
-//    never wait for goroutines inside. So Stop waits only until these have had a processor.
+//  - Goroutines inside run no user code, and block only on the locks of crews, segments.mu, list.mu and Group.mu, whose
+//    holders never wait for goroutines inside. So Stop waits only until these have had a processor.
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout
 // expires, and arming one fails with ErrStopped. Stop may be called more than once and from anywhere, even from
@@ -116,25 +116,28 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 		for list != nil {
 			var to *Timeout
 			to, list = unlink(list)
-			t.worker.in.taken.Add(1)
 			to.takeOff(queued | laned) // before collect checks the status: see rule 1 of timeout.go
 			collect(to)
 		}
 	}
-	for _, list := range t.worker.in.unsettled {
+	hurried := func(all []*Timeout) {
+		for _, to := range all {
+			to.word.And(^uint64(queued))
+			collect(to)
+		}
+	}
+	in := &t.worker.in
+	for _, list := range in.unsettled {
 		collectAll(list)
 	}
-	t.worker.in.unsettled = nil
+	hurried(in.hurried)
+	in.unsettled, in.hurried, in.spare = nil, nil, nil
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
 		for list := range s.closeAll() {
 			collectAll(list)
 		}
-		for _, to := range s.hurried.takeAll(nil) {
-			t.worker.in.taken.Add(1)
-			to.word.And(^uint64(queued))
-			collect(to)
-		}
+		hurried(s.hurried.takeAll(nil))
 	}
 	for _, to := range rest {
 		collect(to)
@@ -142,7 +145,7 @@ func (t *Timer) takePending() (left, own []*Timeout) {
 	if wheel := t.worker.takeWheel(); wheel != nil {
 		wheel.each(collect)
 	}
-	t.worker.in.taken.Add(uint64(t.queue.length(&t.worker))) // a hurried timeout may have been on its way to its list
+	in.taken.Add(uint64(t.queue.length(&t.worker)))
 	t.returned.Add(uint64(len(left)))
 	return left, own
 }

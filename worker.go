@@ -26,8 +26,8 @@ import (
 //
 //	  - idle: a round comes at this tick, or earlier, and takes the queue. So a push starts one only if that is too late
 //	    for what it pushed. If the queue is empty, the tick is Never: the worker rests, and each push starts a round. If
-//	    only far timeouts are on the queue, which stay with producers (far.go), the worker watches: the tick is that at
-//	    which it checks whether producers pause. Otherwise it is the next one.
+//	    only far timeouts are on the queue, which stay with producers (intake.go), the worker watches: at the tick it
+//	    checks whether producers pause. Otherwise it is the next tick.
 //	  - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //	    left this state. After again it does one more round first.
 //	  - halted: Stop owns all that the worker owned.
@@ -249,6 +249,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 // release gives back the memory that is kept for rounds. Nothing is pending.
 func (w *worker) release() {
 	w.wheel = nil
+	w.in.spare = nil
 	w.shown.show(nil)
 	w.due.Trim()
 	w.ownDue.Trim()
@@ -281,7 +282,7 @@ func (w *worker) setPosition(tick uint64, flag uint64) {
 	}
 }
 
-// isNear reports whether a timeout that is due at tick is near: see far.go.
+// isNear reports whether a timeout that is due at tick is near: see intake.go.
 func (w *worker) isNear(tick uint64) bool { return tick <= w.position.Load()>>1+w.queue.horizon }
 
 // warnIfLate logs a warning if timeouts were very late: the machine was suspended, or is far too busy.

@@ -394,7 +394,8 @@ func TestNoLostWakeUp(t *testing.T) {
 // A worker that goes to rest checks every stripe of the queue once more.
 func TestRestChecksTheQueue(t *testing.T) {
 	places := map[string]func(s *stripe, to *Timeout){
-		"known": func(s *stripe, to *Timeout) { s.known.push(to) },
+		"known":   func(s *stripe, to *Timeout) { s.known.push(to) },
+		"hurried": func(s *stripe, to *Timeout) { to.timer.queue.pushAgain(s, to, laned|fresh|pending) },
 	}
 	for name, lane := range map[string]func(s *stripe) *lane{
 		"near": func(s *stripe) *lane { return &s.near },
@@ -418,6 +419,29 @@ func TestRestChecksTheQueue(t *testing.T) {
 			setStripes(timer, len(timer.queue.stripes))
 		}
 		w.state.Store(resting)
+	}
+}
+
+// A push starts a round only if the next one comes too late for it.
+func TestSummon(t *testing.T) {
+	timer := newFakedTimer(t, WithTick(time.Millisecond))
+	w := &timer.worker
+	const position = 1000
+	w.setPosition(position, attending)
+	near := position + timer.queue.horizon
+	for _, c := range []struct {
+		idle, due uint64
+		late      bool
+	}{
+		{position + 1, 0, false}, {position + 1, near, false}, {position + 1, near + 100, false},
+		{position + 2, 0, true}, {position + 2, near + 1, true}, {position + 2, near + 2, false},
+		{position + 9, near + 8, true}, {position + 9, near + 9, false},
+		{ticks.Never, near + 100, true}, {ticks.Never, ticks.Never, true},
+	} {
+		require.Equal(t, c.late, w.comesTooLate(c.idle<<idleShift, c.due), "%+v", c)
+	}
+	for _, state := range []uint64{working, again, halted} {
+		require.False(t, w.comesTooLate(state, 0))
 	}
 }
 

@@ -284,6 +284,35 @@ func TestStepsFarStop(t *testing.T) {
 	})
 }
 
+// The worker takes the lane, while the Reset is about to hurry the timeout and Stop begins.
+func TestStepsFarResetStop(t *testing.T) {
+	search(t, plain.Bounded(3), timed.Bounded(3), func(s *scene) {
+		a := s.far(hour)
+		s.sweeps()
+		s.Go(func() { a.reset(0) })
+		s.Go(s.stop)
+		s.race(2 * tick)
+	})
+}
+
+// A producer drops a canceled timeout from the list hurried, while it is armed again.
+func TestStepsHurriedDropped(t *testing.T) {
+	search(t, timed, timedAfter, func(s *scene) {
+		a := s.far(hour)
+		a.reset(hour / 2)
+		a.cancel(0)
+		l := &s.timer.queue.stripes[0].hurried
+		require.Len(s, l.all, 1)
+		s.Go(func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.check()
+		})
+		s.Go(func() { a.reset(4 * tick) })
+		s.race(0)
+	})
+}
+
 func TestStepsFarKeptStop(t *testing.T) {
 	search(t, plain.Bounded(3).Quickly(2), timed.Bounded(3), func(s *scene) {
 		s.farKept(4 * tick)

@@ -255,6 +255,12 @@ func (s *scene) check() {
 		s.left = timer.Stop()
 		require.Len(s, s.left, waiting)
 	}
+	for _, a := range s.acts {
+		if a.to != nil && a.to.timer != nil {
+			_, err := a.to.Reset(hour)
+			require.ErrorIs(s, err, ErrStopped)
+		}
+	}
 	require.Zero(s, timer.Pending())
 	tasks, goroutines := timer.tasks.Running()
 	require.Zero(s, tasks+goroutines)
