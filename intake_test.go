@@ -348,7 +348,10 @@ func hurryOnlyIfNeeded(t *testing.T, timer *Timer) {
 	to, err = timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	require.True(t, to.Cancel())
-	reset(time.Minute) // it is still on its lane
+	reset(2 * time.Hour) // it is still on its lane
+	hurried(0, false)
+	require.True(t, to.Cancel())
+	reset(time.Minute)
 	hurried(1, true)
 }
 
