@@ -81,7 +81,8 @@ type intake struct {
 	spare     []*Timeout // an empty array for a list of hurried timeouts, or nil
 }
 
-// The worker interrupts each of these for the next ones, which do not become long meanwhile.
+// The worker interrupts taking each of these for the next ones. What is new is soon settled: it is what was pushed since
+// the worker last looked.
 const (
 	atFar = iota
 	atKept

@@ -23,10 +23,13 @@ import "github.com/hashedwheel/hashedwheel/internal/ticks"
 //   - A list belongs to the goroutine that took it, until it has pushed what it keeps. The worker and Stop cannot find
 //     these timeouts, so pruning is done inside the gate. If it puts timeouts back, it summons the worker. If one may
 //     be overdue by then, it also starts a round at once.
-//   - Only timeouts that the worker has never taken are in a lane. Others may lie in a bucket or on a list, and only
-//     the worker can remove them from there.
-//   - A timeout is dropped by a compare-and-swap from the canceled word to the same word without the queued bit. A
+//   - Only timeouts that the worker has never had are dropped. Others may lie in a bucket or on a list, and only the
+//     worker can remove them from there. One that was hurried is on a lane too, and goes to the near lane.
+//   - A timeout is dropped by a compare-and-swap from the canceled word to the same word without the laned bit. A
 //     Reset before that does not push, and makes it fail: the timeout stays on the queue. A Reset after that pushes.
+//   - An era is a time in which no timeout on a lane is canceled or hurried. It begins when a pruning that has rechecked
+//     some has dropped none. What was checked in an era need not be rechecked until the era ends. A pruning reads
+//     the number of the era before it checks, and Cancel and Reset change the word before they end the era.
 //   - Any number of goroutines may prune a stripe at the same time. None holds a lock while it checks timeouts.
 
 const (
