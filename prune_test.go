@@ -549,11 +549,13 @@ func TestHurriedIsUnlinkedSoon(t *testing.T) {
 				require.NoError(t, err)
 			case 150 * time.Millisecond:
 				require.True(t, onQueue(to.word.Load()))
-				_, err := to.Reset(0)
+				_, err := to.Reset(time.Minute)
 				require.NoError(t, err)
-			case 200 * time.Millisecond:
-				require.True(t, to.IsExpired())
-				require.Zero(t, to.word.Load()&laned)
+			case 180 * time.Millisecond:
+				require.False(t, onQueue(to.word.Load()), "the worker has taken it")
+				require.True(t, to.Cancel())
+			case 220 * time.Millisecond:
+				require.Zero(t, to.word.Load()&(queued|laned))
 			}
 		})
 	})
