@@ -328,7 +328,7 @@ func TestUntilIdle(t *testing.T) {
 }
 
 // Started and Running are exact while runners hold groups, and afterwards. The host is told to measure the
-// first, the ninth and the last task of each group.
+// first, 9th, 73rd and last task of each group.
 func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Second)
@@ -336,24 +336,25 @@ func TestCounts(t *testing.T) {
 		h.fed = true
 		var n int
 		var counts []uint64
-		h.addFunc(200, func() {
+		const all = 3*chunkLen + 32
+		h.addFunc(all, func() {
 			n++
 			counts = append(counts, h.crew.Started()-uint64(n))
 			tasks, goroutines := h.crew.Running()
 			require.True(t, tasks == 1 && goroutines == 1)
 		})
 		synctest.Wait()
-		require.Equal(t, make([]uint64, 200), counts)
-		require.EqualValues(t, 200, h.crew.Started())
-		chunk := []uint64{1, 8, 55}
-		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 7}), h.measured, "3 groups of 64, and one of 8")
+		require.Equal(t, make([]uint64, all), counts)
+		require.EqualValues(t, all, h.crew.Started())
+		chunk := []uint64{1, 8, 64, chunkLen - 73}
+		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 8, 23}), h.measured, "3 full groups, and one of 32")
 		require.Zero(t, h.crew.Waiting())
 
 		h.crew.Share = math.MaxInt // no groups: each is the first of a new one
 		h.addFunc(10, nil)
 		synctest.Wait()
-		require.Equal(t, slices.Repeat([]uint64{1}, 10), h.measured[3*3+2:])
-		require.EqualValues(t, 210, h.crew.Started())
+		require.Equal(t, slices.Repeat([]uint64{1}, 10), h.measured[3*4+3:])
+		require.EqualValues(t, all+10, h.crew.Started())
 	})
 }
 
