@@ -4,6 +4,7 @@ import (
 	"math"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -633,13 +634,14 @@ func TestHurriedDuringADrain(t *testing.T) {
 						require.Nil(t, s.near.pushed.head.Load())
 					}
 					w.in.pace = pace{at: math.MaxInt64 / 2} // producers pause
-					calls := 0
+					var calls atomic.Int64
 					var reset time.Time
 					w.in.worker = slowly{w, func() {
-						if calls++; calls > n/checkEvery {
+						call := calls.Add(1)
+						if call > n/checkEvery {
 							return
 						}
-						if calls == 4 {
+						if call == 4 {
 							require.NotZero(t, to.word.Load()&laned)
 							reset = time.Now()
 							_, err := to.Reset(2 * tick)
@@ -651,7 +653,7 @@ func TestHurriedDuringADrain(t *testing.T) {
 					}}
 					go w.run()
 					pass(9 * tick)
-					require.Less(t, calls, n/checkEvery, "the round is not over")
+					require.Less(t, calls.Load(), int64(n/checkEvery), "the round is not over")
 					pass(time.Second)
 					require.Equal(t, []time.Duration{2 * tick}, firedNew.since(reset))
 					require.Equal(t, []time.Duration{2 * tick}, fired.since(reset), "%s, kept: %v", name, kept)
