@@ -682,7 +682,7 @@ var mutations = []mutation{
 		"if len(c.spare) < maxEager {", "if true {",
 		"TestFewRunnersAreKept"},
 	{14, "a Reset frees its slot before it tries again", "reset.go",
-		"\t\t\tcontinue\n", "\t\t\treturn nil, false\n",
+		"\t\t\tcontinue\n", "\t\t\treturn false\n",
 		"TestExplore"},
 	{22, "an overwritten struct is not detected", "mpsc.go",
 		"if word&bits == 0 {", "if false {",

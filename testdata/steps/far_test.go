@@ -203,6 +203,17 @@ func TestStepsFarResetPrunedKept(t *testing.T) {
 	})
 }
 
+// It has been canceled, so the producer drops it, unless it is armed again before.
+func TestStepsFarResetPrunedCanceled(t *testing.T) {
+	search(t, plain.Bounded(2), timed.Bounded(3), func(s *scene) {
+		a := s.far(hour)
+		a.cancel(0)
+		s.Go(s.prune)
+		s.Go(func() { a.reset(2 * hour) })
+		s.race(0)
+	})
+}
+
 // A boundary passes while a producer has the timeout, so it is overdue when it is put back.
 func TestStepsFarResetPrunedTimed(t *testing.T) {
 	search(t, timed.Bounded(2).Quickly(1), timed.Bounded(3), func(s *scene) {
