@@ -28,7 +28,7 @@ type queue struct {
 
 	_       [64]byte
 	shut    atomic.Bool   // the gate is shut: the timer is stopped
-	hurried atomic.Bool   // a stripe may have hurried timeouts
+	hurried atomic.Bool   // a stripe may have hurried timeouts; set after a push, cleared before the lists are taken
 	era     atomic.Uint64 // odd while no timeout on a lane is canceled or hurried, see prune.go
 }
 

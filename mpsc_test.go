@@ -175,7 +175,7 @@ func TestHurriedDoNotPileUp(t *testing.T) {
 		require.True(t, on[to])
 	}
 
-	// Those that the worker has placed stay, because it has to remove them.
+	// Timeouts that the worker has placed stay, because it has to remove them.
 	for _, to := range s.hurried.all {
 		to.Cancel()
 		to.word.And(^uint64(fresh))

@@ -24,7 +24,7 @@ import "github.com/hashedwheel/hashedwheel/internal/ticks"
 //     these timeouts, so pruning is done inside the gate. If it puts timeouts back, it summons the worker. If one may
 //     be overdue by then, it also starts a round at once.
 //   - Only timeouts that the worker has never had are dropped. Others may lie in a bucket or on a list, and only the
-//     worker can remove them from there. One that was hurried is on a lane too, and goes to the near lane.
+//     worker can remove them from there. A timeout that was hurried is on a lane too, and goes to the near lane.
 //   - A timeout is dropped by a compare-and-swap from the canceled word to the same word without the laned bit. A
 //     Reset before that does not push, and makes it fail: the timeout stays on the queue. A Reset after that pushes.
 //   - An era is a time in which no timeout on a lane is canceled or hurried. It begins when a pruning that has rechecked

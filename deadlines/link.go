@@ -23,8 +23,8 @@ type link struct {
 // link returns the present link. It is another one after the server has closed a connection.
 func (s *Store) link() *link { return s.linked.Load() }
 
-// listen logs what happens to a connection. The handlers are options of later connections too. Those that the program
-// has set are called after it.
+// listen logs what happens to a connection. Later connections get these handlers too, as options. They
+// call the handlers of the program when they have logged.
 func (s *Store) listen(nc *nats.Conn) {
 	mine := func(nc *nats.Conn) bool { return s.ctx.Err() == nil && nc == s.link().nc }
 	failed, lost, back := nc.ErrorHandler(), nc.DisconnectErrHandler(), nc.ReconnectHandler()
@@ -131,7 +131,7 @@ func (s *Store) gone(err error) bool {
 
 // closedByServer reports whether a connection is closed because the server has complained of the protocol, such as of
 // a line that is too long. Package nats does not connect again then, and the text of the server is its last error. The
-// others are those that do not close a connection, and those with which package nats gives up.
+// other errors do not close a connection, or make package nats give up for good.
 func closedByServer(nc *nats.Conn) bool {
 	err := nc.LastError()
 	if !nc.IsClosed() || err == nil || !strings.HasPrefix(err.Error(), "nats: ") {

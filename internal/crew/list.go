@@ -39,7 +39,7 @@ type chunk[T comparable] struct {
 // start returns the first position that the chunk still has.
 func (k *chunk[T]) start() uint32 { return k.base + uint32(k.from) }
 
-// has reports whether a position is one of those that the chunk still has. Those of another chunk may follow at once.
+// has reports whether the chunk still has a position. The next position may belong to another chunk.
 func (k *chunk[T]) has(pos uint32) bool { return pos-k.start() < uint32(k.end-k.from) }
 
 // hasRoom reports whether n items with positions from pos on fit behind those of the chunk.

@@ -69,7 +69,7 @@ func (files tree) functions() (all []function) {
 // tests are the names of tests and fuzz targets by package. A package has the path of its directory, "." for the root.
 type tests map[string][]string
 
-// tests returns those that match.
+// tests returns the names of the tests that match.
 func (files tree) tests(match string) tests {
 	all, pattern := make(tests), regexp.MustCompile(match)
 	for _, f := range files.functions() {

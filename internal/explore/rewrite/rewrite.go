@@ -83,7 +83,7 @@ func overlay(dir, to string) (files map[string]string, err error) {
 	files = make(map[string]string)
 	fset, exports := token.NewFileSet(), make(map[string]string)
 	imports := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
-	var p listed // in the end the package in dir, because it comes after those that it imports
+	var p listed // in the end the package in dir, because go list prints it after its imports
 	for list := json.NewDecoder(strings.NewReader(string(out))); list.More(); {
 		p = listed{}
 		if err := list.Decode(&p); err != nil {
