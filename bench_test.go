@@ -74,6 +74,7 @@ func (im impl[H]) prefill(n int) (handles []H, clear func()) {
 // benchmark, because later ones would find memory that is left over from others.
 func BenchmarkPending(b *testing.B) {
 	b.Run("n=1000000/impl=wheel", func(b *testing.B) { benchPending(b, wheelImpl(b)) })
+	b.Run("n=1000000/levels=3/impl=wheel", func(b *testing.B) { benchPending(b, wheelImpl(b, WithLevels(3))) })
 	b.Run("n=1000000/impl=time", func(b *testing.B) { benchPending(b, timeImpl()) })
 }
 

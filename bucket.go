@@ -43,14 +43,13 @@ type bucket struct {
 // A pool keeps empty pieces, so that placing timeouts seldom allocates.
 type pool struct{ pieces []*piece }
 
-// poolSize is the number of pieces that a pool has from the start, and keeps at most. With 8 bytes that the allocator adds,
-// they take just 16 KiB.
+// poolSize is the number of pieces that a pool has from the start, and keeps at most. They take 16 KiB.
 const poolSize = 170
 
 func newPool() pool {
-	pieces, p := make([]piece, poolSize), pool{make([]*piece, poolSize)}
-	for i := range pieces {
-		p.pieces[i] = &pieces[i]
+	p := pool{make([]*piece, poolSize)}
+	for i := range p.pieces {
+		p.pieces[i] = new(piece) // not all in one array, which would keep the timeouts of a piece alive that was dropped
 	}
 	return p
 }
@@ -64,9 +63,10 @@ func (p *pool) take() (taken *piece) {
 	return taken
 }
 
-// give gives an empty piece back.
+// give gives a piece back whose entries are of no use any more.
 func (p *pool) give(empty *piece) {
 	if len(p.pieces) < poolSize {
+		clear(empty.to[:]) // it must not keep timeouts alive
 		p.pieces = append(p.pieces, empty)
 	}
 }
@@ -141,7 +141,6 @@ func (b *bucket) truncate(n int, spare *pool) {
 		clear(b.pieces[used-1].to[n%pieceSize:]) // it must not keep timeouts alive
 	}
 	for i, p := range b.pieces[used:] {
-		clear(p.to[:])
 		spare.give(p)
 		b.pieces[used+i] = nil
 	}

@@ -1,7 +1,9 @@
 package hashedwheel
 
 import (
+	"runtime"
 	"testing"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 )
@@ -71,4 +73,29 @@ func TestBucketModel(t *testing.T) {
 	b.truncate(0, &spare)
 	require.Zero(t, b.cap())
 	require.LessOrEqual(t, cap(b.pieces), keepPieces)
+}
+
+// A piece for which the pool has no room keeps no timeout alive, although its array is still in use.
+func TestDroppedPieces(t *testing.T) {
+	const n = poolSize * pieceSize
+	var first, second bucket
+	spare := newPool()
+	var canceled []weak.Pointer[Timeout]
+	for range n {
+		to := new(Timeout)
+		first.add(0, 1, to, &spare)
+		canceled = append(canceled, weak.Make(to))
+	}
+	for range n {
+		second.add(0, 1, new(Timeout), &spare)
+	}
+	second.truncate(0, &spare)
+	require.Len(t, spare.pieces, poolSize)
+	first.truncate(1, &spare)
+	runtime.GC()
+	for _, p := range canceled[1:] {
+		require.Nil(t, p.Value())
+	}
+	runtime.KeepAlive(first)
+	runtime.KeepAlive(spare)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/crew"
 )
 
-// A timer has two crews, for the users' tasks and for the library's own: see hook.own. Timer.calls runs other code.
+// A timer has two crews, for the users' tasks and for light tasks: see hook.light. Timer.calls runs other code.
 
 // host is the Timer as the host of its crews. The methods have a type of their own, so that users do not see them.
 type host Timer
@@ -17,7 +17,7 @@ var _ crew.Host[*Timeout] = (*host)(nil)
 
 func (t *Timer) makeCrews(tick time.Duration, concurrency int, submit func(run func()) error) {
 	labels := newLabelContext(labelsFor(t.name, "runner"))
-	for _, crew := range []*crew.Crew[*Timeout]{&t.tasks, &t.own} {
+	for _, crew := range []*crew.Crew[*Timeout]{&t.tasks, &t.light} {
 		crew.Init((*host)(t), tick)
 		crew.Labels = labels
 		crew.Prompt = true
@@ -30,7 +30,7 @@ func (t *Timer) makeCrews(tick time.Duration, concurrency int, submit func(run f
 			t.reportPanic(nil, value, stack)
 		})
 	}
-	t.worker.due, t.worker.ownDue = crew.NewFeeder(&t.tasks), crew.NewFeeder(&t.own)
+	t.worker.due, t.worker.lightDue = crew.NewFeeder(&t.tasks), crew.NewFeeder(&t.light)
 }
 
 // labelsFor returns the profiler labels of a role. Each goroutine sets them: otherwise it inherits its starter's.
@@ -97,7 +97,7 @@ func (h *host) Work(rn *crew.Runner[*Timeout]) {
 // claim makes a timeout that is due expired, or puts it at work if it repeats, and returns the new word, or 0 if it
 // was canceled, or reset to a later tick: see rule 3 of timeout.go. Called by a runner that is claiming.
 func (to *Timeout) claim() (claimed uint64) {
-	for {
+	for claimed == 0 {
 		word := to.word.Load()
 		switch {
 		case !waits(word):
@@ -107,19 +107,16 @@ func (to *Timeout) claim() (claimed uint64) {
 				return 0
 			}
 		case word&hooked != 0:
-			if claimed = hookOf(to.task).claim(to, word); claimed != 0 {
-				return claimed
-			}
+			claimed = hookOf(to.task).claim(to, word)
 		default:
-			claimed = withStatus(word, expired)
-			if to.word.CompareAndSwap(word, claimed) {
-				return claimed
-			}
+			claimed = noHook{}.claim(to, word)
 		}
 	}
+	return claimed
 }
 
-// putOff queues a timeout that was reset, and is not due yet, unless its word has changed.
+// putOff queues a timeout, unless its word has changed. Called by the runner that has it. After Stop it waits until Stop
+// has taken the timeout.
 func (to *Timeout) putOff(word uint64) (ok bool) {
 	t := to.timer
 	s := t.queue.stripe()
@@ -135,18 +132,11 @@ func (to *Timeout) putOff(word uint64) (ok bool) {
 
 func (h *host) Ran(to *Timeout) bool { return hookOf(to.task).ran(to) }
 
-// Requeue has the worker hand the timeout over again. After Stop it waits until Stop has taken the timeout.
+// Requeue has the worker hand the timeout over again.
 func (h *host) Requeue(to *Timeout) {
-	t := (*Timer)(h)
-	s := t.queue.stripe()
-	if !t.enterOrWait(s) {
-		return
-	}
-	defer s.leave()
 	for word := to.word.Load(); waits(word) && word&queued == 0; word = to.word.Load() {
-		if to.word.CompareAndSwap(word, word|queued) {
-			t.pushAgain(s, to, word)
-			t.worker.nudge()
+		if to.putOff(word) {
+			h.worker.nudge()
 			return
 		}
 	}

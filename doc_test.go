@@ -35,7 +35,6 @@ var upward = map[fileArrow]string{
 	{"timeout.go", "timer.go"}: "a Timeout knows its Timer",
 	{"hook.go", "timer.go"}:    "a Canceler is notified by Timer.calls",
 	{"hook.go", "log.go"}:      "a panic of a Canceler is reported",
-	{"hook.go", "handle.go"}:   "a light task is found through Timeout.Task",
 }
 
 // TestLayout checks that the package can be read file by file: each has one subject and a fair size, and its names
@@ -53,7 +52,7 @@ func TestLayout(t *testing.T) {
 		assert.True(t, strings.Contains(string(contributing), file), "%s is not in CONTRIBUTING.md", file)
 	}
 	assert.Len(t, lines, len(layout))
-	assert.LessOrEqual(t, total, 4250)
+	assert.LessOrEqual(t, total, 4185)
 	for arrow, names := range arrows {
 		for _, kind := range []string{"notified", "Canceler", "lightHook"} {
 			if arrow.to == "hook.go" && slices.Contains(names, kind) && arrow.from != "handle.go" { // a Sleep is one
@@ -78,8 +77,9 @@ func TestReadme(t *testing.T) {
 	require.NoError(t, err)
 	lines := strings.Split(strings.TrimSuffix(string(readme), "\n"), "\n")
 	assert.LessOrEqual(t, len(lines), 120)
+	comment := regexp.MustCompile(` <!-- .* -->`) // which figures a row has: see benchmarks/README.md
 	for i, line := range lines {
-		assert.LessOrEqual(t, len(line), 120, "line %d", i+1)
+		assert.LessOrEqual(t, len(comment.ReplaceAllString(line, "")), 120, "line %d", i+1)
 	}
 	intro, program, _ := strings.Cut(string(readme), "```go\n")
 	assert.Contains(t, intro, "\n    go get github.com/hashedwheel/hashedwheel ")
@@ -107,9 +107,9 @@ func TestReadmeChart(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	chart, err := os.ReadFile("benchmarks/results/readme.svg")
+	chart, err := os.ReadFile("benchmarks/results/rpc.svg")
 	require.NoError(t, err)
-	row := regexp.MustCompile(`as in the chart \| (\d+ ns) \| (\d+ ns) \|`).FindSubmatch(readme)
+	row := regexp.MustCompile(`as in the chart <!-- .* --> \| ([\d.]+ ns) \| ([\d.]+ ns) \|`).FindSubmatch(readme)
 	require.NotNil(t, row)
 	for _, figure := range row[1:] {
 		assert.Contains(t, string(chart), ">"+string(figure))

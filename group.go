@@ -120,11 +120,8 @@ func (g *Group) Close() (n int) {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
-	n = g.Cancel()
-	for g.Len() > 0 {
-		// Other goroutines are arming, canceling or claiming the remaining timeouts, and finish soon.
-		runtime.Gosched()
-		n += g.Cancel()
+	for n = g.Cancel(); g.Len() > 0; n += g.Cancel() {
+		runtime.Gosched() // others are arming, canceling or claiming the rest, and finish soon
 	}
 	return n
 }
@@ -144,18 +141,6 @@ func (m *member) arm(to *Timeout) error {
 	if g.closed {
 		return ErrGroupClosed
 	}
-	m.join()
-	return m.inner().arm(to)
-}
-
-func (m *member) disarmed(to *Timeout, canceled bool) {
-	m.leave()
-	m.inner().disarmed(to, canceled)
-}
-
-// join puts the member on the list. Called with mu held.
-func (m *member) join() {
-	g := m.group
 	if m.armed++; m.armed == 1 {
 		m.next = g.first
 		if m.next != nil {
@@ -164,6 +149,12 @@ func (m *member) join() {
 		g.first = m
 		g.n++
 	}
+	return m.inner().arm(to)
+}
+
+func (m *member) disarmed(to *Timeout, canceled bool) {
+	m.leave()
+	m.inner().disarmed(to, canceled)
 }
 
 // leave takes the member off the list. Called after an end of the timeout, or an arm that was not followed by one.

@@ -77,8 +77,8 @@ func (to *Timeout) Wait(ctx context.Context) error {
 	}
 	to.timer.clock.Check()
 	c := &to.timer.tasks
-	if h := to.hook(); h != nil && h.own() {
-		c = &to.timer.own
+	if h := to.hook(); h != nil && h.light() {
+		c = &to.timer.light
 	}
 	for _, over := range c.RunsOf(to) {
 		select {
@@ -119,13 +119,10 @@ func (to *Timeout) Deadline() time.Time {
 func (to *Timeout) Task() Task {
 	to.checkNil()
 	task := to.task
-	for {
-		h := hookOf(task)
-		if h == nil || h.unwrap() == nil {
-			return task
-		}
-		task = h.unwrap()
+	for w, ok := task.(wrapper); ok; w, ok = task.(wrapper) {
+		task = w.wrapped()
 	}
+	return task
 }
 
 // Timer returns the timer of the timeout, and nil before Init.

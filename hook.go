@@ -1,10 +1,6 @@
 package hashedwheel
 
-import (
-	"runtime/debug"
-
-	"github.com/hashedwheel/hashedwheel/internal/light"
-)
+import "github.com/hashedwheel/hashedwheel/internal/light"
 
 // Hooks
 //
@@ -12,12 +8,9 @@ import (
 // Cancelers, light tasks and Sleep have a hook: a task of the library's own, usually wrapped around the user's, whose
 // methods are called at the events in the life of the timeout. Others only pay for the test of a bit.
 
-// A hook is notified of the events in the life of its timeout. Only ran and notifyStopped run user code. The other
+// A hook is notified of the events in the life of its timeout. Only ran runs user code. The other
 // methods block only on locks that are held briefly.
 type hook interface {
-	// unwrap returns the task that the hook is wrapped around, or nil.
-	unwrap() Task
-
 	// claim does what Timeout.claim does, by one compare-and-swap from exactly word. It returns 0 if that failed.
 	claim(to *Timeout, word uint64) (claimed uint64)
 
@@ -36,12 +29,9 @@ type hook interface {
 	// is also called when arm was called and arming failed. Canceled is true after Cancel and Stop.
 	disarmed(to *Timeout, canceled bool)
 
-	// own reports whether the task is the library's own. Such a task runs without the executor and does not count for
+	// light reports whether the task is light: see package light. It runs without the executor and does not count for
 	// WithMaxConcurrency, because users' tasks may wait for it. Stop cancels its timeout. The task must not block.
-	own() bool
-
-	// notifyStopped is called by Stop for each timeout of an own task, when Stop has ended all timeouts.
-	notifyStopped(to *Timeout)
+	light() bool
 }
 
 func hookOf(task Task) hook {
@@ -86,13 +76,11 @@ func prepareTask(task Task) (prepared Task, bits uint64) {
 // A noHook does what happens to a timeout that has no hook.
 type noHook struct{}
 
-func (noHook) unwrap() Task            { return nil }
 func (noHook) ran(*Timeout) bool       { return false }
 func (noHook) arm(*Timeout) error      { return nil }
 func (noHook) checkCancel(*Timeout)    {}
 func (noHook) disarmed(*Timeout, bool) {}
-func (noHook) own() bool               { return false }
-func (noHook) notifyStopped(*Timeout)  {}
+func (noHook) light() bool             { return false }
 func (noHook) claim(to *Timeout, word uint64) (claimed uint64) {
 	claimed = withStatus(word, expired)
 	if !to.word.CompareAndSwap(word, claimed) {
@@ -100,6 +88,9 @@ func (noHook) claim(to *Timeout, word uint64) (claimed uint64) {
 	}
 	return claimed
 }
+
+// A wrapper is a hook that is wrapped around a task.
+type wrapper interface{ wrapped() Task }
 
 // wrap is a hook around a task that may have a hook itself, to which it passes each event.
 type wrap struct{ task Task }
@@ -111,26 +102,19 @@ func (w *wrap) inner() hook {
 	return noHook{}
 }
 
+func (w *wrap) wrapped() Task                         { return w.task }
 func (w *wrap) Run(to *Timeout)                       { w.task.Run(to) }
-func (w *wrap) unwrap() Task                          { return w.task }
 func (w *wrap) claim(to *Timeout, word uint64) uint64 { return w.inner().claim(to, word) }
 func (w *wrap) ran(to *Timeout) bool                  { return w.inner().ran(to) }
 func (w *wrap) arm(to *Timeout) error                 { return w.inner().arm(to) }
 func (w *wrap) checkCancel(to *Timeout)               { w.inner().checkCancel(to) }
 func (w *wrap) disarmed(to *Timeout, canceled bool)   { w.inner().disarmed(to, canceled) }
-func (w *wrap) own() bool                             { return w.inner().own() }
-func (w *wrap) notifyStopped(to *Timeout)             { w.inner().notifyStopped(to) }
+func (w *wrap) light() bool                           { return w.inner().light() }
 
 // A lightHook is the hook of a light task: see package light.
 type lightHook struct{ noHook }
 
-func (lightHook) own() bool { return true }
-
-func (lightHook) notifyStopped(to *Timeout) {
-	if task, ok := to.Task().(interface{ Stopped(to *Timeout) }); ok {
-		task.Stopped(to)
-	}
-}
+func (lightHook) light() bool { return true }
 
 // A Canceler is a Task that is notified when its timeout is canceled.
 type Canceler interface {
@@ -155,10 +139,6 @@ func (n *notified) disarmed(to *Timeout, canceled bool) {
 }
 
 func (n *notified) notify(to *Timeout) {
-	defer func() {
-		if value := recover(); value != nil {
-			to.timer.reportPanic(to, value, debug.Stack())
-		}
-	}()
+	defer to.timer.catch(to)
 	n.canceler.Canceled(to)
 }

@@ -200,9 +200,7 @@ func (s *signal) Run(*Timeout) {
 }
 
 func (s *signal) Stopped(to *Timeout) {
-	// By now nothing can be armed any more. Another call of Stop waits until the first one has taken all
-	// timeouts. It would hang if the first one called Stopped before that.
-	if _, err := to.Reset(0); to.IsCanceled() && err == ErrStopped && to.Timer().Stop() == nil {
+	if _, err := to.Reset(0); to.IsCanceled() && err == ErrStopped { // nothing can be armed any more
 		s.stopped.Add(1)
 	}
 }
@@ -299,75 +297,6 @@ type notifiedSignal struct {
 }
 
 func (s *notifiedSignal) Canceled(*Timeout) { s.canceled.Add(1) }
-
-// If a call of Stopped panics, Stop still notifies the other tasks and returns the timeouts of users. The panic is
-// reported like the panic of a task.
-func TestStoppedPanics(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		var reported []*Timeout
-		timer := newTimer(t, WithPanicHandler(func(to *Timeout, value any, stack []byte) {
-			require.Equal(t, "stopped", value)
-			require.Contains(t, string(stack), "(*badSignal).Stopped")
-			reported = append(reported, to)
-		}))
-		all := []*Timeout{nil, nil, nil}
-		for i := range all {
-			var err error
-			all[i], err = timer.NewTimeout(&badSignal{}, time.Hour)
-			require.NoError(t, err)
-		}
-		users, err := timer.AfterFunc(time.Hour, nop)
-		require.NoError(t, err)
-
-		require.Equal(t, []*Timeout{users}, timer.Stop())
-		require.ElementsMatch(t, all, reported)
-		require.EqualValues(t, 3, timer.Stats().Panics)
-		checkStats(t, timer)
-	})
-}
-
-// A badSignal panics in Stopped.
-type badSignal struct{ light.Task }
-
-func (*badSignal) Run(*Timeout) {}
-
-func (*badSignal) Stopped(*Timeout) { panic("stopped") }
-
-// If a call of Stopped ends the goroutine by runtime.Goexit, or makes the panic handler panic, the other tasks are still
-// notified, and Shutdown does not wait for ever. Once they never learned of the end.
-func TestStoppedThatDoesNotReturn(t *testing.T) {
-	for name, stopped := range map[string]func(){
-		"Goexit":         runtime.Goexit,
-		"handler panics": func() { panic("stopped") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T) {
-				timer := newTimer(t, WithPanicHandler(func(_ *Timeout, value any, _ []byte) { panic(value) }))
-				var all []*signal
-				for range 5 {
-					all = append(all, newSignal())
-					_, err := timer.NewTimeout(all[len(all)-1], time.Hour)
-					require.NoError(t, err)
-					_, err = timer.NewTimeout(&stoppedFunc{f: stopped}, time.Hour)
-					require.NoError(t, err)
-				}
-				ended := make(chan any)
-				go func() {
-					defer func() { ended <- recover() }()
-					timer.Stop()
-				}()
-				if value := <-ended; name != "Goexit" {
-					require.Equal(t, "stopped", value)
-				}
-				for _, s := range all {
-					require.EqualValues(t, 1, s.stopped.Load())
-				}
-				_, err := timer.Shutdown(t.Context())
-				require.NoError(t, err)
-			})
-		})
-	}
-}
 
 // A stoppedFunc calls a function when it is notified of Stop.
 type stoppedFunc struct {

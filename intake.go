@@ -118,13 +118,13 @@ func (in *intake) drain() {
 	in.taken.Add(uint64(in.settled % checkEvery))
 }
 
-// takeUrgent settles what is hurried, known or near.
+// takeUrgent settles what is hurried, requeued or near.
 func (in *intake) takeUrgent() {
 	in.takeNew()
 	in.takeKept()
 }
 
-// takeNew settles what is hurried or known, and what was pushed on a near lane and not pruned yet.
+// takeNew settles what is hurried or requeued, and what was pushed on a near lane and not pruned yet.
 func (in *intake) takeNew() {
 	hurried := in.queue.hurried.Load() && in.queue.hurried.Swap(false)
 	for i := range in.queue.stripes {
@@ -132,7 +132,7 @@ func (in *intake) takeNew() {
 		if hurried {
 			in.takeHurried(&s.hurried)
 		}
-		in.settleAll(s.known.take(), queued)
+		in.settleAll(s.requeued.take(), queued)
 		in.settleAll(s.near.pushed.take(), laned|fresh)
 	}
 }

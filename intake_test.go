@@ -80,6 +80,7 @@ func TestFarStaysWithProducers(t *testing.T) {
 
 // Timeouts that live long go to the wheel although producers do not pause.
 func TestLongLivedGoToTheWheel(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
 		const n = 5000
@@ -112,6 +113,7 @@ func TestLongLivedGoToTheWheel(t *testing.T) {
 // Beside producers that do not pause, timeouts are on time wherever they lie: near or far, in segments or new, reset to
 // a later tick or to an earlier one.
 func TestOnTimeBesideProducers(t *testing.T) {
+	t.Parallel()
 	for _, tick := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			timer := newTimer(t, WithTick(tick))
@@ -149,7 +151,7 @@ func TestOnTimeBesideProducers(t *testing.T) {
 				}
 			}
 			armed := 0
-			churn(t, timer, 3000, time.Second, func(elapsed time.Duration) {
+			churn(t, timer, 3000, sized(time.Second/2, time.Second, time.Second), func(elapsed time.Duration) {
 				if elapsed < 3*tick {
 					return
 				}
@@ -213,7 +215,7 @@ func TestHurriedOnALane(t *testing.T) {
 	require.Zero(t, to.word.Load()&(queued|laned|fresh))
 	require.True(t, to.Cancel())
 	w.in.takeUrgent()
-	w.in.settleAll(s.known.take(), queued)
+	w.in.settleAll(s.requeued.take(), queued)
 	w.wheel = nil
 }
 
@@ -423,7 +425,7 @@ func TestRoundsAllocateNothing(t *testing.T) {
 	var to Timeout
 	timer.Init(&to, plainFunc(func() { fired <- struct{}{} }))
 	clean := 0
-	const rounds = 60
+	rounds := sized(20, 60, 60)
 	for range rounds {
 		runtime.GC()
 		runtime.GC()
@@ -546,9 +548,9 @@ func TestNearDuringALongRound(t *testing.T) {
 		w.in.settleAll(list, laned|fresh)
 		require.Zero(t, second.bucket)
 		require.NotZero(t, first.bucket)
-		_, err = first.Reset(5 * time.Millisecond) // through known
+		_, err = first.Reset(5 * time.Millisecond) // through requeued
 		require.NoError(t, err)
-		list = timer.queue.stripe().known.take()
+		list = timer.queue.stripe().requeued.take()
 		w.in.settleAll(list, queued)
 		require.NotZero(t, second.bucket)
 		require.Zero(t, timer.Stats().Queued)
@@ -661,4 +663,58 @@ func TestHurriedDuringADrain(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A round takes very many far timeouts, which lasts for many ticks. Meanwhile producers keep near ones in segments, very
+// many too. What is near is on time: kept before the round takes the segments or after that, or new while it takes them.
+func TestNearDuringADrain(t *testing.T) {
+	const tick, n = time.Millisecond, 8 * checkEvery
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick))
+		w, s := &timer.worker, oneStripe(timer)
+		w.state.Store(working) // until the round begins
+		push := func(l *lane, n int, delay time.Duration, task func()) {
+			for range n {
+				to := &Timeout{timer: timer, task: plainFunc(task)}
+				to.word.Store(pendingAt(laned|fresh, timer.clock.DueIn(delay)))
+				s.armed.Add(1)
+				l.pushed.push(to)
+			}
+		}
+		var fired atomic.Int64
+		soon := func() { // a near timeout
+			armed := time.Now()
+			push(&s.near, 1, 2*tick, func() {
+				if after := time.Since(armed); after != 2*tick {
+					t.Errorf("fired after %v", after)
+				}
+				fired.Add(1)
+			})
+		}
+		push(&s.far, 2*n, time.Hour, nop)
+		w.in.pace = pace{at: math.MaxInt64 / 2} // producers pause, so the round takes all
+		calls := 0
+		w.in.worker = slowly{w, func() {
+			switch calls++; calls {
+			case 4, 16:
+				require.Zero(t, s.near.kept.n.Load())
+				soon()
+				w.prune(s)
+				push(&s.near, n, nearTime/2, nop)
+				w.prune(s)
+			case 8, 20:
+				require.NotZero(t, s.near.kept.n.Load(), "the round takes the segments")
+				soon()
+			case 30:
+				require.Less(t, w.in.settled, 4*n, "the round is not over")
+			}
+			if calls <= 30 {
+				time.Sleep(tick)
+			}
+		}}
+		go w.run()
+		pass(time.Second)
+		require.Greater(t, calls, 30)
+		require.EqualValues(t, 4, fired.Load())
+	})
 }

@@ -7,23 +7,29 @@ import (
 	"path"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 )
 
-// reportPanic passes a panic to the panic handler, or logs it if there is none, or if to is nil: the executor's.
+// reportPanic passes a panic to the panic handler, or logs it if there is none. To is nil for a panic of the executor.
 func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 	t.panics.Add(1)
-	if t.panicHandler != nil && to != nil {
-		t.panicHandler(to, value, stack)
-		return
-	}
-	if to == nil {
+	switch {
+	case to == nil:
 		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", stackLine(stack))
-		return
+	case t.panicHandler != nil:
+		t.panicHandler(to, value, stack)
+	default:
+		t.log().Error("hashedwheel: task panicked", "panic", value, "timeout", to.String(), "stack", stackLine(stack))
 	}
-	t.log().Error("hashedwheel: task panicked",
-		"panic", value, "timeout", to.String(), "stack", stackLine(stack))
+}
+
+// catch recovers a panic and reports it. It is for a defer statement.
+func (t *Timer) catch(to *Timeout) {
+	if value := recover(); value != nil {
+		t.reportPanic(to, value, debug.Stack())
+	}
 }
 
 // stackLine returns a stack of debug.Stack as one line for a log: the functions from the one that panicked to the
@@ -103,10 +109,11 @@ func (to *Timeout) String() string {
 	}
 	c := &to.timer.clock
 	left := c.Boundary(tickOf(word)) - c.Elapsed()
+	deadline := "in " + rounded(left).String()
 	if left < 0 {
-		return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %v ago, task %s)", state, rounded(-left), taskName(to.Task()))
+		deadline = rounded(-left).String() + " ago"
 	}
-	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline in %v, task %s)", state, rounded(left), taskName(to.Task()))
+	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %s, task %s)", state, deadline, taskName(to.Task()))
 }
 
 // taskName returns the type of a task, or the name of a function, such as main.(*call).fail-fm for a method value.

@@ -32,7 +32,7 @@ type queue struct {
 	era     atomic.Uint64 // odd while no timeout on a lane is canceled or hurried, see prune.go
 }
 
-// A stripe has two lanes, for timeouts that the worker has never taken, and a stack, known, for all others, which only
+// A stripe has two lanes, for timeouts that the worker has never taken, and a stack, requeued, for all others, which only
 // the worker and Stop take. What is on a lane and cannot wait is on a list too: its link belongs to the lane. The
 // counters count what the goroutines that use the stripe do. Arming is counted before the timeout can end.
 type stripe struct {
@@ -43,9 +43,9 @@ type stripe struct {
 	armed       atomic.Uint64 // timeouts armed, each of them pushed on a lane
 	canceled    atomic.Uint64 // timeouts canceled
 	inside      atomic.Int64  // goroutines inside the gate, see enter
-	known       stack
+	requeued    stack
 	hurried     list
-	pushedAgain atomic.Uint64 // timeouts pushed on known or hurried that were not on the queue
+	pushedAgain atomic.Uint64 // timeouts pushed on requeued or hurried that were not on the queue
 	rearmed     atomic.Uint64 // timeouts armed again, by Reset or for the next run
 	dropped     atomic.Uint64 // canceled timeouts that producers have taken off the queue, see prune.go
 
@@ -148,7 +148,7 @@ func (q *queue) needs() (tick uint64) {
 	tick = ticks.Never
 	for i := range q.stripes {
 		s := &q.stripes[i]
-		if s.known.head.Load() != nil || !s.near.empty() {
+		if s.requeued.head.Load() != nil || !s.near.empty() {
 			return 0
 		}
 		if !s.far.empty() {
@@ -216,7 +216,7 @@ func (q *queue) pushAgain(s *stripe, to *Timeout, word uint64) {
 		s.pushedAgain.Add(1)
 	}
 	if word&laned == 0 {
-		s.known.push(to)
+		s.requeued.push(to)
 		return
 	}
 	q.disturb() // producers must no longer skip it: see sift
@@ -279,7 +279,7 @@ func (st *stack) close() *Timeout { return st.head.Swap(closed) }
 // closeAll takes all timeouts, closes the stacks, and yields lists, some nil. The loop must not end early.
 func (s *stripe) closeAll() iter.Seq[*Timeout] {
 	return func(yield func(*Timeout) bool) {
-		yield(s.known.close())
+		yield(s.requeued.close())
 		for _, l := range [2]*lane{&s.near, &s.far} {
 			yield(l.pushed.close())
 			for seg := l.kept.pop(); seg != nil; seg = l.kept.pop() {
@@ -366,11 +366,12 @@ func (l *segments) checked() uint64 {
 	return l.first.checked
 }
 
-// clean reports whether a check of the first segment would find nothing: its era has not ended, and it was kept after tick.
-func (l *segments) clean(era, tick uint64) bool {
+// clean reports whether a check of the first segment would find nothing: its era has not ended, and producers keep it
+// beyond tick.
+func (l *segments) clean(era, tick, age uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.first == nil || era%2 != 0 && l.first.era == era && l.first.since > tick
+	return l.first == nil || era%2 != 0 && l.first.era == era && l.first.since+age > tick
 }
 
 // takePushed takes what was pushed on the far lane and not pruned yet.

@@ -21,7 +21,6 @@ func New(opts ...Option) (*Timer, error) {
 		logger:       c.logger,
 		name:         c.name,
 		allTaken:     make(chan struct{}),
-		allTold:      make(chan struct{}),
 	}
 	t.queue.init(c.tick, defaultStripes())
 	t.limit.max = int64(c.maxPending)

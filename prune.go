@@ -1,6 +1,11 @@
 package hashedwheel
 
-import "github.com/hashedwheel/hashedwheel/internal/ticks"
+import (
+	"runtime"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
+)
 
 // Pruning
 //
@@ -126,7 +131,7 @@ func (p *pruning) prune(s *stripe, idle bool) {
 
 // recheck prunes what was checked first, unless it would find nothing to drop and nothing to move to the near lane.
 func (p *pruning) recheck(l *segments, kept int64) {
-	if l.clean(p.era, p.start-min(p.worker.queue.age, p.start)) {
+	if l.clean(p.era, p.start, p.worker.queue.age) {
 		return
 	}
 	for left := min(kept, maxRechecked); left > 0; {
@@ -205,4 +210,51 @@ func (p *pruning) callWorker() {
 	if now := w.clock.Now(); now > p.start && w.isNear(p.soonest) || now >= p.soonest {
 		w.nudge()
 	}
+}
+
+const (
+	overdue  = 12 * time.Millisecond // longer than an alarm waits for the end of one time slice
+	yieldFor = 5 * time.Millisecond  // dozens of producers need less than 1 ms to yield one after another
+	inVain   = time.Second           // how long producers do not yield after that did not help
+)
+
+// giveWay yields the processor if a round is overdue. Called by producers, after pruning.
+//
+// A goroutine that is preempted goes to the end of the run queue, even if a garbage collection stops it only for a
+// moment. There it waits until all producers ahead of it have used up their time slices. If they yield, it waits for less
+// than a millisecond, and this costs them nothing. But other goroutines do not yield. So if the round has not gone on
+// after yieldFor, producers leave it to the scheduler until giveWayAt. If two of them write that at the same time, they
+// yield for longer or less long, and nothing else.
+func (w *worker) giveWay() {
+	state := w.state.Load()
+	if !w.givesWay(w.clock.Elapsed(), state) {
+		return
+	}
+	if state > halted {
+		w.clock.Check()
+		w.wake(state) // the alarm has not gone off, or its goroutine waits for a processor
+	}
+	runtime.Gosched()
+}
+
+// givesWay reports whether a producer yields at the time now.
+func (w *worker) givesWay(now time.Duration, state uint64) bool {
+	at := time.Duration(w.giveWayAt.Load())
+	yielding := now < at-inVain+yieldFor
+	if now < at && !yielding {
+		return false
+	}
+	next := state >> idleShift
+	if state <= halted {
+		next = w.position.Load()>>1 + 1 // a round is in progress, and has not looked at the clock since
+	}
+	switch late := now >= later(w.clock.Boundary(next), overdue); {
+	case late && !yielding:
+		w.giveWayAt.Store(int64(now + inVain))
+		return true
+	case yielding && !late:
+		w.giveWayAt.Store(0)
+		return false
+	}
+	return yielding
 }

@@ -568,7 +568,6 @@ func TestEra(t *testing.T) {
 		const tick = 10 * time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		withoutWorker(t, timer)
-		time.Sleep(2 * keepTime)
 		w, s := &timer.worker, oneStripe(timer)
 		var all []*Timeout
 		arm := func() {

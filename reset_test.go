@@ -791,6 +791,10 @@ func TestEmbeddedAllocatesNothing(t *testing.T) {
 	for i := range requests {
 		requests[i] = newRequest(timer)
 	}
+	ran := make(chan struct{})
+	_, err := timer.AfterFunc(0, func() { close(ran) })
+	require.NoError(t, err)
+	<-ran // the worker has made the wheel
 	deadline := time.Now().Add(time.Hour)
 	for name, f := range map[string]func(to *Timeout){
 		"Reset":   func(to *Timeout) { to.Reset(time.Hour) },

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
@@ -17,12 +17,12 @@ import (
 //
 // The error is ErrNilTask, ErrStopped or ErrTooManyPending, or says that the period is not positive.
 func (t *Timer) ScheduleAtFixedRate(task Task, initialDelay, period time.Duration) (*Timeout, error) {
-	return t.repeat(t.atFixedRate(task, initialDelay, period))
+	return t.byPeriod("ScheduleAtFixedRate: period", task, initialDelay, period, false)
 }
 
 // ScheduleWithFixedDelay is like ScheduleAtFixedRate, with each run due delay after the end of the one before.
 func (t *Timer) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Duration) (*Timeout, error) {
-	return t.repeat(t.withFixedDelay(task, initialDelay, delay))
+	return t.byPeriod("ScheduleWithFixedDelay: delay", task, initialDelay, delay, true)
 }
 
 // A Schedule says when a repeating task runs. A parsed expression of robfig/cron is a Schedule.
@@ -39,63 +39,39 @@ type Schedule interface {
 // passed is due at the next tick boundary, and Next then gets that boundary as prev. When Next returns the zero Time,
 // the timeout expires. If the first time is zero, or the schedule is nil or invalid, Schedule returns an error.
 func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
-	return t.repeat(t.bySchedule(task, schedule))
-}
-
-func (t *Timer) repeat(r *repeating, err error) (*Timeout, error) {
+	r, err := t.bySchedule(task, schedule)
 	if err != nil {
 		return nil, err
 	}
 	return t.newTimeout(r, hooked, r.tick)
 }
 
-func newRepeating(task Task) (*repeating, error) {
+// byPeriod arms a timeout that runs once each period, which errors call what.
+func (t *Timer) byPeriod(what string, task Task, initialDelay, period time.Duration, fromEnd bool) (*Timeout, error) {
+	task, _ = prepareTask(task)
+	switch {
+	case task == nil:
+		return nil, ErrNilTask
+	case period <= 0:
+		return nil, fmt.Errorf("hashedwheel: %s %v must be positive", what, period)
+	}
+	elapsed := t.clock.Elapsed()
+	r := &repeating{wrap: wrap{task}, period: period, fromEnd: fromEnd, due: elapsed + max(initialDelay, 0)}
+	return t.newTimeout(r, hooked, t.clock.Due(elapsed, initialDelay))
+}
+
+// bySchedule returns the hook of a timeout that is to be armed for the hook's tick.
+func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
 	task, _ = prepareTask(task)
 	if task == nil {
 		return nil, ErrNilTask
 	}
-	return &repeating{wrap: wrap{task}}, nil
-}
-
-func (t *Timer) atFixedRate(task Task, initialDelay, period time.Duration) (*repeating, error) {
-	r, err := newRepeating(task)
-	if err != nil {
-		return nil, err
-	}
-	if period <= 0 {
-		return nil, fmt.Errorf("hashedwheel: ScheduleAtFixedRate: period %v must be positive", period)
-	}
-	elapsed := t.clock.Elapsed()
-	r.period = period
-	r.tick = t.clock.Due(elapsed, initialDelay)
-	r.due = elapsed + max(initialDelay, 0)
-	return r, nil
-}
-
-func (t *Timer) withFixedDelay(task Task, initialDelay, delay time.Duration) (*repeating, error) {
-	r, err := newRepeating(task)
-	if err != nil {
-		return nil, err
-	}
-	if delay <= 0 {
-		return nil, fmt.Errorf("hashedwheel: ScheduleWithFixedDelay: delay %v must be positive", delay)
-	}
-	r.period, r.fromEnd = delay, true
-	r.tick = t.clock.Due(t.clock.Elapsed(), initialDelay)
-	return r, nil
-}
-
-func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
-	r, err := newRepeating(task)
-	if err != nil {
-		return nil, err
-	}
 	if err := checkSchedule(schedule); err != nil {
 		return nil, err
 	}
-	r.schedule, r.at = schedule, time.Now()
+	r := &repeating{wrap: wrap{task}, schedule: schedule, at: time.Now()}
 	if j, ok := schedule.(*jittered); ok {
-		r.schedule, r.jitter = j.exact(), j
+		r.schedule, r.jitter = j.schedule, j.jitter
 	}
 	if !r.next(&t.clock) {
 		return nil, fmt.Errorf("hashedwheel: Schedule: %T returned a zero first time, so the task would never run", r.schedule)
@@ -110,11 +86,11 @@ type repeating struct {
 
 	// Immutable.
 	schedule Schedule      // nil: by period
-	jitter   *jittered     // added to the times of the schedule; nil for none
+	jitter   jitter        // added to the times of the schedule
 	period   time.Duration // from one run to the next
 	fromEnd  bool          // the period counts from the end of a run
 
-	tick uint64        // the tick for which it was armed last
+	tick uint64        // the tick of the next run: see next
 	due  time.Duration // at a fixed rate: the exact time of that run, counted from New
 	at   time.Time     // by a schedule: the time that it returned for that run, without jitter
 }
@@ -141,22 +117,11 @@ func (r *repeating) ran(to *Timeout) (again bool) {
 			again, ok = r.rearm(to, more)
 		}
 	}()
-	if word := to.word.Load(); word&moved != 0 || status(word) != pending {
-		more = true // if it is not canceled, it has been reset
-		return
+	defer to.timer.catch(to) // a panic of the schedule ends the runs
+	if word := to.word.Load(); word&moved == 0 && status(word) == pending {
+		more = r.next(&to.timer.clock)
 	}
-	more = r.ask(to)
-	return
-}
-
-// ask is next, except that a panic of the schedule is reported, and ends the runs.
-func (r *repeating) ask(to *Timeout) (more bool) {
-	defer func() {
-		if value := recover(); value != nil {
-			to.timer.reportPanic(to, value, debug.Stack())
-		}
-	}()
-	return r.next(&to.timer.clock)
+	return again
 }
 
 // next sets the tick of the next run, if there is one.
@@ -179,7 +144,7 @@ func (r *repeating) nextScheduled(c *ticks.Clock) (more bool) {
 	if next.IsZero() {
 		return false
 	}
-	delay := time.Until(r.jitter.apply(next, r.at))
+	delay := time.Until(r.jitter.add(next, r.at))
 	r.tick = c.Due(c.Elapsed(), delay)
 	r.at = next
 	if delay <= 0 {
@@ -237,43 +202,33 @@ func (e every) Next(prev time.Time) time.Time { return prev.Add(time.Duration(e)
 // Jitter returns a schedule that delays each run of s at random, so that many tasks do not run at once. A delay is at
 // most the fraction, 0 to 1, of the time since the run before. The delays do not add up, because Timer.Schedule gives
 // s the time without the delay.
-func Jitter(s Schedule, fraction float64) Schedule { return &jittered{s, fraction} }
+func Jitter(s Schedule, fraction float64) Schedule {
+	if j, ok := s.(*jittered); ok {
+		return &jittered{j.schedule, append(slices.Clip(j.jitter), fraction)}
+	}
+	return &jittered{s, jitter{fraction}}
+}
 
+// A jittered is a schedule with jitter. Its own schedule has none, because times counted from a jittered time would drift.
 type jittered struct {
 	schedule Schedule
-	fraction float64
+	jitter   jitter
 }
 
 // Next is for callers that use the schedule without a Timer.
-func (j *jittered) Next(prev time.Time) time.Time {
-	return addJitter(j.schedule.Next(prev), prev, j.fraction)
-}
+func (j *jittered) Next(prev time.Time) time.Time { return j.jitter.add(j.schedule.Next(prev), prev) }
 
-// exact returns the schedule without jitter, because times counted from a jittered time would drift.
-func (j *jittered) exact() Schedule {
-	if inner, ok := j.schedule.(*jittered); ok {
-		return inner.exact()
-	}
-	return j.schedule
-}
+// A jitter has the fraction of each call of Jitter.
+type jitter []float64
 
-// apply returns next, which is the time after prev by the exact schedule, plus the jitter. J may be nil.
-func (j *jittered) apply(next, prev time.Time) time.Time {
-	if j == nil {
-		return next
+// add returns next, which is the time after prev by the exact schedule, plus the jitter. It leaves a zero Time alone.
+func (j jitter) add(next, prev time.Time) time.Time {
+	for _, fraction := range j {
+		if gap := next.Sub(prev); gap > 0 {
+			next = next.Add(time.Duration(fraction * rand.Float64() * float64(gap)))
+		}
 	}
-	if inner, ok := j.schedule.(*jittered); ok {
-		next = inner.apply(next, prev)
-	}
-	return addJitter(next, prev, j.fraction)
-}
-
-func addJitter(next, prev time.Time, fraction float64) time.Time {
-	gap := next.Sub(prev)
-	if next.IsZero() || gap <= 0 {
-		return next
-	}
-	return next.Add(time.Duration(fraction * rand.Float64() * float64(gap)))
+	return next
 }
 
 func checkSchedule(s Schedule) error {
@@ -285,8 +240,10 @@ func checkSchedule(s Schedule) error {
 			return fmt.Errorf("hashedwheel: Schedule: interval %v of Every must be positive", time.Duration(s))
 		}
 	case *jittered:
-		if !(s.fraction >= 0 && s.fraction <= 1) { // or NaN
-			return fmt.Errorf("hashedwheel: Schedule: Jitter with fraction %v: it must be 0 to 1", s.fraction)
+		for _, fraction := range s.jitter {
+			if !(fraction >= 0 && fraction <= 1) { // or NaN
+				return fmt.Errorf("hashedwheel: Schedule: Jitter with fraction %v: it must be 0 to 1", fraction)
+			}
 		}
 		return checkSchedule(s.schedule)
 	}

@@ -221,19 +221,21 @@ func TestScheduleThatTakesLong(t *testing.T) {
 // Each run is late by at most the given part of the interval, and never early. The jitter counts from
 // the times of the inner schedule. A thousand timeouts that share one schedule do not run together.
 func TestJitter(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		const interval = 1000 * tick
 		timer := newTimer(t, WithTick(tick))
 		start := time.Now()
 		s := Jitter(Every(interval), 0.25)
-		const timeouts, runs = 1000, 50
+		const timeouts = 1000
+		runs := sized(20, 50, 50)
 		var all [timeouts]moments
 		for i := range all {
 			_, err := timer.Schedule(TaskFunc(func(*Timeout) { all[i].note() }), s)
 			require.NoError(t, err)
 		}
-		pass(runs*interval + interval/4 + tick)
+		pass(time.Duration(runs)*interval + interval/4 + tick)
 		together := map[time.Duration]int{}
 		var sum time.Duration
 		for i := range all {
@@ -248,7 +250,7 @@ func TestJitter(t *testing.T) {
 			}
 		}
 		// Evenly distributed over 250 ticks, the jitter is 125 ticks on average, and 4 timeouts run at each tick.
-		require.InDelta(t, 125, sum/tick/(timeouts*runs), 3)
+		require.InDelta(t, 125, sum/tick/time.Duration(timeouts*runs), 3)
 		for at, n := range together {
 			require.Less(t, n, 40, "at %v", at)
 		}
@@ -629,7 +631,8 @@ func TestRunAllocatesNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector sync.Pool forgets at random")
 	}
-	const tick, ticks = time.Millisecond, 400
+	const tick = time.Millisecond
+	ticks := sized(200, 400, 400)
 	for name, schedule := range map[string]func(timer *Timer, task Task) (*Timeout, error){
 		"each tick":  func(timer *Timer, task Task) (*Timeout, error) { return timer.ScheduleAtFixedRate(task, tick, tick) },
 		"ten a tick": func(timer *Timer, task Task) (*Timeout, error) { return timer.ScheduleAtFixedRate(task, tick, tick/10) },
@@ -651,11 +654,11 @@ func TestRunAllocatesNothing(t *testing.T) {
 				require.NoError(t, err)
 				time.Sleep(100 * tick) // until buckets and lists have grown to their sizes
 				before := runs.Load()
-				allocs := testing.AllocsPerRun(1, func() { time.Sleep(ticks * tick) })
+				allocs := testing.AllocsPerRun(1, func() { time.Sleep(time.Duration(ticks) * tick) })
 				ran := runs.Load() - before
 				t.Logf("%.0f allocations in %d runs", allocs, ran/2)
 				require.GreaterOrEqual(t, ran, int64(2*ticks/4))
-				require.Less(t, allocs, ticks/8.0) // less than one for each run of any schedule
+				require.Less(t, allocs, float64(ticks)/8) // less than one for each run of any schedule
 			})
 		})
 	}

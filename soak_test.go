@@ -67,7 +67,7 @@ func (w *watchdog) stop() {
 // enough for them and the watchdog. No timeout of theirs is refused, none is lost, and the watchdog's timeouts
 // fire meanwhile.
 func TestFlood(t *testing.T) {
-	longest := sized(100, 400, 400) // delay, in milliseconds
+	longest := sized(50, 400, 400) // delay, in milliseconds
 	for _, limit := range []int{0, 8_001} {
 		timer := newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit))
 		w := watch(timer)

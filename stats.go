@@ -110,12 +110,12 @@ func (q *queue) length(w *worker) int {
 
 func (t *Timer) running() (tasks, goroutines int) {
 	tasks, goroutines = t.tasks.Running()
-	own, ownGoroutines := t.own.Running()
-	goroutines += ownGoroutines + t.calls.Goroutines()
+	light, lightGoroutines := t.light.Running()
+	goroutines += lightGoroutines + t.calls.Goroutines()
 	if t.executor != nil {
 		goroutines += t.executor.Goroutines()
 	}
-	return tasks + own, goroutines
+	return tasks + light, goroutines
 }
 
 type ends struct{ expired, canceled, returned uint64 }
@@ -172,6 +172,6 @@ func (t *Timer) ends() (e ends) {
 		e.canceled += s.canceled.Load()
 	}
 	e.returned = t.returned.Load()
-	e.expired = t.tasks.Started() + t.own.Started()
+	e.expired = t.tasks.Started() + t.light.Started()
 	return e
 }

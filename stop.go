@@ -3,7 +3,6 @@ package hashedwheel
 import (
 	"context"
 	"runtime"
-	"runtime/debug"
 )
 
 // Stop
@@ -52,102 +51,67 @@ func (t *Timer) Stop() []*Timeout {
 		<-t.allTaken
 		return nil
 	}
-	left, own := t.takePending()
+	left := t.takePending()
 	close(t.allTaken)
-	t.notifyStopped(own)
 	return left
 }
 
-// notifyStopped notifies own tasks of Stop. If one ends the goroutine, by Goexit or a panic handler, it still notifies
-// the others.
-func (t *Timer) notifyStopped(own []*Timeout) {
-	defer func() {
-		if len(own) > 0 {
-			t.notifyStopped(own)
-		} else {
-			close(t.allTold)
-		}
-	}()
-	for len(own) > 0 {
-		to := own[0]
-		own = own[1:]
-		t.notifyOne(to)
-	}
-}
-
-// notifyOne notifies an own task of Stop, and reports a panic of it.
-func (t *Timer) notifyOne(to *Timeout) {
-	defer func() {
-		if value := recover(); value != nil {
-			t.reportPanic(to, value, debug.Stack())
-		}
-	}()
-	to.hook().notifyStopped(to)
-}
-
-// takePending ends all pending timeouts and returns them: left counts as returned, own as canceled. Called by Stop.
-func (t *Timer) takePending() (left, own []*Timeout) {
+// takePending ends all pending timeouts. It notifies light tasks, and returns the other timeouts. Called by Stop.
+func (t *Timer) takePending() (left []*Timeout) {
 	t.worker.halt()
 	for i := range t.queue.stripes {
 		for t.queue.stripes[i].inside.Load() != 0 {
 			runtime.Gosched()
 		}
 	}
-	rest := append(t.tasks.Close(), t.own.Close()...)
-
-	s := &t.queue.stripes[0]
-	collect := func(to *Timeout) {
-		word, ok := to.handBack()
-		if !ok {
+	take := func(to *Timeout) {
+		if !to.handBack() {
 			return
 		}
 		t.limit.free()
-		if word&hooked != 0 {
-			h := hookOf(to.task)
-			if h.disarmed(to, true); h.own() {
-				s.canceled.Add(1)
-				own = append(own, to)
+		if h := to.hook(); h != nil {
+			h.disarmed(to, true)
+			if h.light() {
+				t.queue.stripes[0].canceled.Add(1)
+				if task, ok := to.Task().(interface{ Stopped(to *Timeout) }); ok {
+					task.Stopped(to)
+				}
 				return
 			}
 		}
 		left = append(left, to)
 	}
-	collectAll := func(list *Timeout) {
+	takeList := func(list *Timeout) {
 		for list != nil {
 			var to *Timeout
 			to, list = unlink(list)
-			to.takeOff(queued | laned) // before collect checks the status: see rule 1 of timeout.go
-			collect(to)
-		}
-	}
-	hurried := func(all []*Timeout) {
-		for _, to := range all {
-			to.word.And(^uint64(queued))
-			collect(to)
+			to.takeOff(queued | laned)
+			take(to)
 		}
 	}
 	in := &t.worker.in
+	others := append(t.tasks.Close(), t.light.Close()...)
+	others = append(others, in.hurried...)
 	for _, list := range in.unsettled {
-		collectAll(list)
+		takeList(list)
 	}
-	hurried(in.hurried)
-	in.unsettled, in.hurried, in.spare = nil, nil, nil
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
 		for list := range s.closeAll() {
-			collectAll(list)
+			takeList(list)
 		}
-		hurried(s.hurried.takeAll(nil))
+		others = append(others, s.hurried.takeAll(nil)...)
 	}
-	for _, to := range rest {
-		collect(to)
+	for _, to := range others { // after the lanes, on which hurried ones are too
+		take(to)
 	}
 	if wheel := t.worker.takeWheel(); wheel != nil {
-		wheel.each(collect)
+		wheel.each(take)
 	}
+	in.unsettled, in.hurried, in.spare = nil, nil, nil
 	in.taken.Add(uint64(t.queue.length(&t.worker)))
 	t.returned.Add(uint64(len(left)))
-	return left, own
+	return left
 }
 
 func (w *worker) takeWheel() *wheel {
@@ -170,15 +134,17 @@ func (t *Timer) enterOrWait(s *stripe) bool {
 	return false
 }
 
-// handBack ends a timeout for Stop, and returns the word from before. If it was not pending, ok is false.
-func (to *Timeout) handBack() (word uint64, ok bool) {
+// handBack ends a timeout for Stop, and reports whether it was pending. It clears the bits of the queue before it checks
+// the status: see rule 1 of timeout.go.
+func (to *Timeout) handBack() bool {
+	to.word.And(^uint64(queued | laned))
 	for {
-		word = to.word.Load()
+		word := to.word.Load()
 		if status(word) != pending {
-			return word, false
+			return false
 		}
 		if to.word.CompareAndSwap(word, withStatus(word, canceled)) {
-			return word, true
+			return true
 		}
 	}
 }
@@ -188,7 +154,7 @@ func (to *Timeout) handBack() (word uint64, ok bool) {
 // that the timer calls, it always waits for the context. To get the timeouts before the wait, call Stop first.
 func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	left := t.Stop()
-	if !await(ctx, t.allTold) || !await(ctx, t.tasks.UntilIdle()) || !await(ctx, t.own.UntilIdle()) || !await(ctx, t.calls.UntilIdle()) {
+	if !await(ctx, t.tasks.UntilIdle()) || !await(ctx, t.light.UntilIdle()) || !await(ctx, t.calls.UntilIdle()) {
 		return left, ctx.Err()
 	}
 	return left, nil

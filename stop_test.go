@@ -436,6 +436,17 @@ func TestStopAndOwnTasks(t *testing.T) {
 	})
 }
 
+// Stop finds a timeout that is only on a list of hurried ones: a runner has put it off, and its lane was taken after that.
+func TestStopFindsHurried(t *testing.T) {
+	timer := newFakedTimer(t)
+	listed, taken := &Timeout{timer: timer, task: plainFunc(nop)}, &Timeout{timer: timer, task: plainFunc(nop)}
+	listed.word.Store(pendingAt(queued, 100))
+	taken.word.Store(pendingAt(queued, 100))
+	timer.queue.stripes[0].hurried.push(listed)
+	timer.worker.in.hurried = []*Timeout{taken}
+	require.ElementsMatch(t, []*Timeout{listed, taken}, timer.Stop())
+}
+
 // Stop returns a repeating timeout once, whatever its state, and no run follows.
 func TestRepeatingStop(t *testing.T) {
 	const tick = time.Millisecond
@@ -492,9 +503,12 @@ func TestRequeueAfterStop(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newFakedTimer(t) // nothing is pending
 		timer.queue.shut.Store(true)
+		timer.worker.halt()
+		to := &Timeout{timer: timer}
+		to.word.Store(pendingAt(0, 1))
 		var done moments
 		go func() {
-			(*host)(timer).Requeue(&Timeout{timer: timer})
+			(*host)(timer).Requeue(to)
 			done.note()
 		}()
 		synctest.Wait()

@@ -43,7 +43,7 @@ import (
 //     When the run is over, the runner arms it again or ends it, as the word says then.
 const (
 	statusMask = 1<<2 - 1
-	queued     = 1 << 2 // on the stack known or on the list hurried, or about to be pushed
+	queued     = 1 << 2 // on the stack requeued or on the list hurried, or about to be pushed
 	laned      = 1 << 3 // on a lane, or about to be pushed
 	fresh      = 1 << 4 // in no bucket and on no list: the worker has never taken it off the queue
 	atWork     = 1 << 5 // repeating, and a run is in progress

@@ -35,14 +35,13 @@ type Timer struct {
 
 	worker worker
 	tasks  crew.Crew[*Timeout] // runs the users' tasks
-	own    crew.Crew[*Timeout] // runs the library's own tasks, see hook.own
+	light  crew.Crew[*Timeout] // runs light tasks, see hook.light
 	calls  crew.Calls          // notifies Cancelers, and logs
 
 	executor *crew.Executor[*Timeout] // nil without WithExecutor
 
 	// Shared.
 	allTaken chan struct{} // closed when Stop has taken all timeouts
-	allTold  chan struct{} // closed when Stop has also notified the own tasks
 	returned atomic.Uint64
 	panics   atomic.Uint64
 
@@ -93,7 +92,8 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 		t.refusedFull.Add(1)
 		return nil, ErrTooManyPending
 	}
-	alone, ok := t.pushFresh(s, to, tick, s.armed.Add(1))
+	n := s.armed.Add(1)
+	alone, ok := t.pushFresh(s, to, tick, n)
 	if !ok {
 		s.armed.Add(^uint64(0))
 		t.limit.free()
@@ -102,6 +102,9 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	}
 	if !alone {
 		t.queue.changeStripe()
+	}
+	if n%pruneEvery == 0 {
+		t.worker.giveWay()
 	}
 	return to, nil
 }

@@ -131,6 +131,7 @@ func collect(t *testing.T, w *wheel, now uint64) (due []*Timeout) {
 // turn, and at the tick after that turn. At each tick the right timeout is due, and no other. The wheel advances
 // tick by tick, and in jumps.
 func TestWheelEveryTick(t *testing.T) {
+	t.Parallel()
 	share := newShare(t)
 	for _, shape := range []struct{ size, levels, starts uint64 }{
 		{1, 1, 3}, {2, 1, 4}, {8, 1, 10}, {64, 1, 66}, {128, 1, 130},
@@ -178,6 +179,7 @@ func TestWheelEveryTick(t *testing.T) {
 // With a single timeout, next is always the tick at which it is due. This holds for each delay and each tick at
 // which it is placed.
 func TestWheelEveryDelayAlone(t *testing.T) {
+	t.Parallel()
 	for _, shape := range []struct{ size, levels, turn uint64 }{{4, 1, 4}, {4, 2, 16}, {2, 3, 8}, {4, 3, 64}, {2, 4, 16}} {
 		for start := uint64(0); start <= shape.turn+1; start++ {
 			for delay := uint64(1); delay <= 3*shape.turn+1; delay++ {

@@ -70,18 +70,19 @@ type worker struct {
 	done      chan struct{} // closed by the worker when it sees that Stop has halted it
 
 	// Shared.
-	state    atomic.Uint64
-	position atomic.Uint64 // see attending
-	wakeups  atomic.Uint64 // how often a goroutine was started for rounds; written by the worker
-	shown    levelsShown   // written by the worker or Stop
+	state     atomic.Uint64
+	position  atomic.Uint64 // see attending
+	giveWayAt atomic.Int64  // the time from which producers may begin to yield, see giveWay
+	wakeups   atomic.Uint64 // how often a goroutine was started for rounds; written by the worker
+	shown     levelsShown   // written by the worker or Stop
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
 	mu    sync.Mutex // held by the worker during a round
 	wheel *wheel     // nil while there is no wheel
 
-	due, ownDue crew.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.own
-	emitted     bool                  // a timeout has come due in this round
+	due, lightDue crew.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.light
+	emitted       bool                  // a timeout has come due in this round
 
 	in   intake        // takes timeouts off the queue
 	used time.Duration // when a round last had something to do
@@ -252,7 +253,7 @@ func (w *worker) release() {
 	w.in.spare = nil
 	w.shown.show(nil)
 	w.due.Trim()
-	w.ownDue.Trim()
+	w.lightDue.Trim()
 }
 
 // later returns elapsed + d, or the longest Duration if that would overflow.
@@ -344,13 +345,13 @@ func (w *worker) emit(to *Timeout) {
 }
 
 func (w *worker) feeder(to *Timeout) *crew.Feeder[*Timeout] {
-	if h := to.hook(); h != nil && h.own() {
-		return &w.ownDue
+	if h := to.hook(); h != nil && h.light() {
+		return &w.lightDue
 	}
 	return &w.due
 }
 
 func (w *worker) handOver() {
 	w.due.Flush()
-	w.ownDue.Flush()
+	w.lightDue.Flush()
 }

@@ -90,7 +90,7 @@ func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 func (q *queue) queueLen() (n int) {
 	for i := range q.stripes {
 		s := &q.stripes[i]
-		for _, st := range []*stack{&s.known, &s.near.pushed, &s.far.pushed} {
+		for _, st := range []*stack{&s.requeued, &s.near.pushed, &s.far.pushed} {
 			for to := st.head.Load(); to != nil && to != closed; to = to.link {
 				n++
 			}
@@ -172,15 +172,15 @@ func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 		probe := &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})}
 		probe.word.Store(withStatus(queued, canceled))
 		s := timer.queue.stripe()
-		s.known.push(probe)
+		s.requeued.push(probe)
 		pass(59 * time.Minute)
-		require.Same(t, probe, s.known.head.Load(), "the worker was awake")
+		require.Same(t, probe, s.requeued.head.Load(), "the worker was awake")
 		timer.worker.nudge() // shows that a worker that wakes up takes the probe
 		synctest.Wait()
-		require.Nil(t, s.known.head.Load())
+		require.Nil(t, s.requeued.head.Load())
 		pass(time.Minute)
 		require.Equal(t, 1, fired)
-		require.Nil(t, s.known.head.Load())
+		require.Nil(t, s.requeued.head.Load())
 	})
 }
 
@@ -316,6 +316,7 @@ func TestWorkerCascadesInTime(t *testing.T) {
 // On real time, a worker that is delayed for hundreds of ticks loses no timeout, and none is early afterwards.
 // TestWheelCatchesUpAtOnce tests the cost of catching up.
 func TestHeldUpWorkerCatchesUp(t *testing.T) {
+	t.Parallel()
 	for levels := 1; levels <= sized(1, 2, 4); levels++ {
 		const tick, n = 500 * time.Microsecond, 1000
 		timer := newTimer(t, WithTick(tick), WithLevels(levels), WithWheelSize(8))
@@ -394,8 +395,8 @@ func TestNoLostWakeUp(t *testing.T) {
 // A worker that goes to rest checks every stripe of the queue once more.
 func TestRestChecksTheQueue(t *testing.T) {
 	places := map[string]func(s *stripe, to *Timeout){
-		"known":   func(s *stripe, to *Timeout) { s.known.push(to) },
-		"hurried": func(s *stripe, to *Timeout) { to.timer.queue.pushAgain(s, to, laned|fresh|pending) },
+		"requeued": func(s *stripe, to *Timeout) { s.requeued.push(to) },
+		"hurried":  func(s *stripe, to *Timeout) { to.timer.queue.pushAgain(s, to, laned|fresh|pending) },
 	}
 	for name, lane := range map[string]func(s *stripe) *lane{
 		"near": func(s *stripe) *lane { return &s.near },
@@ -524,6 +525,7 @@ func TestDroppedTimerIsCollected(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // beside the other uses
 			for levels := 1; levels <= sized(1, 3, 3); levels += 2 {
 				timer, err := New(WithTick(time.Millisecond), WithLevels(levels))
 				require.NoError(t, err)
@@ -639,4 +641,71 @@ func TestBubbleEndsWithATimer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Producers yield to a round that is overdue, for yieldFor. If it has not gone on by then, they do not until inVain is over.
+func TestGivesWay(t *testing.T) {
+	const tick = 10 * time.Millisecond
+	for _, c := range []struct {
+		name     string
+		state    uint64
+		position uint64        // the tick at which a round last looked at the clock
+		from     time.Duration // producers yield from this time on
+	}{
+		{"preempted", working, 2, 3*tick + overdue},
+		{"preempted and nudged", again, 2, 3*tick + overdue},
+		{"no alarm", 4 << idleShift, 2, 4*tick + overdue},
+		{"resting", resting, 2, math.MaxInt64},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := &newTimer(t, WithTick(tick)).worker
+			w.setPosition(c.position, attending)
+			check := func(want bool, times ...time.Duration) {
+				t.Helper()
+				for _, now := range times {
+					require.Equal(t, want, w.givesWay(now, c.state), now)
+				}
+			}
+			check(false, 0, c.from-1)
+			if c.from == math.MaxInt64 {
+				return
+			}
+			check(true, c.from, c.from+yieldFor-1)
+			check(false, c.from+yieldFor, c.from+inVain-1)
+			check(true, c.from+inVain)
+			w.setPosition(150, attending) // the round has gone on, and the next is in time
+			c.state = 151 << idleShift
+			check(false, c.from+inVain+1)
+			next := 151*tick + overdue
+			check(false, next-1)
+			check(true, next)
+		})
+	}
+}
+
+// A producer that finds a round overdue starts it if the alarm has not gone off, and yields to it.
+func TestArmingGivesWay(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		oneStripe(timer)
+		withoutWorker(t, timer)
+		w := &timer.worker
+		time.Sleep(tick + overdue)
+		arm := func() {
+			for range pruneEvery {
+				_, err := timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+			}
+		}
+		arm()
+		require.Equal(t, tick+overdue+inVain, time.Duration(w.giveWayAt.Load()))
+		require.EqualValues(t, working, w.state.Load())
+		w.state.Store(1 << idleShift)
+		for range 100 { // the scheduler may choose the producer again
+			arm()
+		}
+		require.Equal(t, timer.clock.Now(), w.position.Load()>>1)
+	})
 }

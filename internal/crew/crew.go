@@ -67,9 +67,9 @@ type Crew[T comparable] struct {
 	// Guarded by mu.
 	mu       sync.Mutex
 	due      list[T]
-	hands    int           // runners, including the fresh ones
-	fresh    int           // how many of hands have not taken their first item yet
-	coming   int           // how many of fresh an executor still has, except for those whose items were removed
+	runners  int           // goroutines that run tasks, or are on their way to their first
+	starting int           // how many of runners have not taken their first item yet
+	coming   int           // how many of starting an executor still has, except for those whose items were removed
 	live     []*Runner[T]  // the others, in no order
 	holding  []*Runner[T]  // those of live that hold a group, in no order
 	spare    []*Runner[T]  // for reuse, at most maxEager
@@ -129,9 +129,9 @@ func (c *Crew[T]) call(waited bool) {
 		return
 	case c.outside != nil:
 		c.outside()
-	case c.hands == 0,
-		c.Prompt && !waited && c.fresh == 0, // all others may be in tasks that block
-		c.hands < c.Eager && c.due.n >= perRunner*c.hands:
+	case c.runners == 0,
+		c.Prompt && !waited && c.starting == 0, // all others may be in tasks that block
+		c.runners < c.Eager && c.due.n >= perRunner*c.runners:
 		c.start(1)
 	}
 	c.keepWatch()
@@ -172,14 +172,14 @@ func (c *Crew[T]) Remove(item T, pos uint32) {
 // start starts n runners, or as many as the limit allows. Called with mu held.
 func (c *Crew[T]) start(n int) {
 	for ; n > 0 && !c.full(); n-- {
-		c.hands++
-		c.fresh++
+		c.runners++
+		c.starting++
 		go c.work()
 	}
 }
 
 // full reports whether there are as many runners as the limit allows. Called with mu held.
-func (c *Crew[T]) full() bool { return c.Limit != 0 && c.hands >= c.Limit }
+func (c *Crew[T]) full() bool { return c.Limit != 0 && c.runners >= c.Limit }
 
 // run is the goroutine of a runner.
 func (c *Crew[T]) run() {
@@ -202,7 +202,7 @@ func (c *Crew[T]) enlist(one bool) *Runner[T] {
 	rn.one = one
 	rn.place = len(c.live)
 	c.live = append(c.live, rn)
-	c.fresh--
+	c.starting--
 	c.coming = max(c.coming-1, 0)
 	if !c.fill(rn) {
 		c.dismiss(rn)
@@ -293,7 +293,7 @@ func (c *Crew[T]) dismiss(rn *Runner[T]) {
 	c.live[rn.place].place = rn.place
 	c.live[last] = nil
 	c.live = c.live[:last]
-	c.hands--
+	c.runners--
 	rn.endTask()
 	c.release(rn, rn.taken(rn.word.Load()))
 	*rn = Runner[T]{crew: c}
@@ -403,7 +403,7 @@ func (c *Crew[T]) UntilIdle() <-chan struct{} {
 // checkIdle wakes the goroutines that wait until the crew is idle, if it is. Of an executor only the tasks in
 // progress count, because it may never run what it was given. Called with mu held.
 func (c *Crew[T]) checkIdle() {
-	if c.idle != nil && len(c.live) == 0 && (c.hands == 0 || c.outside != nil) {
+	if c.idle != nil && len(c.live) == 0 && (c.runners == 0 || c.outside != nil) {
 		close(c.idle)
 		c.idle = nil
 	}
@@ -450,7 +450,7 @@ func (c *Crew[T]) Running() (tasks, goroutines int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.outside == nil {
-		goroutines = c.hands
+		goroutines = c.runners
 	}
 	return len(c.live), goroutines
 }

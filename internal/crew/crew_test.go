@@ -38,7 +38,7 @@ func TestBlockedTasksDelayOthersByTwoTicks(t *testing.T) {
 				pass(2 * tick)
 				require.EqualValues(t, 2*blocked, h.claims.Load())
 				require.Len(t, others.since(start), blocked)
-				require.Equal(t, blocked, h.hands())
+				require.Equal(t, blocked, h.runners())
 
 				h.addFunc(1, others.note)
 				synctest.Wait()
@@ -143,7 +143,7 @@ func TestLimit(t *testing.T) {
 			})
 			pass(time.Hour)
 			if limit < 0 {
-				require.Zero(t, h.hands())
+				require.Zero(t, h.runners())
 				require.Equal(t, all, h.close())
 				return
 			}
@@ -152,7 +152,7 @@ func TestLimit(t *testing.T) {
 			last := begun.since(start)[n-1]
 			require.Equal(t, time.Duration((n-1)/limit)*time.Second, (last - first).Truncate(time.Second))
 			require.LessOrEqual(t, last%time.Second, 2*time.Millisecond)
-			require.Zero(t, h.hands())
+			require.Zero(t, h.runners())
 		})
 	}
 }
@@ -323,7 +323,7 @@ func TestUntilIdle(t *testing.T) {
 		<-h.crew.UntilIdle()
 		<-idle
 		require.InDelta(t, time.Minute, time.Since(start), float64(2*time.Millisecond))
-		require.Zero(t, h.hands())
+		require.Zero(t, h.runners())
 	})
 }
 
@@ -456,7 +456,7 @@ func TestWaitMissesNoRun(t *testing.T) {
 		rn := &Runner[int]{crew: &c, place: len(c.live), slots: []int{item}}
 		rn.word.Store(oneSlot)
 		c.live = append(c.live, rn)
-		c.hands++
+		c.runners++
 	}
 	const n = 1000
 	for item := range n {

@@ -67,7 +67,7 @@ func (x *Executor[T]) wanted() int {
 	}
 	n := c.due.n - c.coming
 	if c.Limit != 0 {
-		n = min(n, c.Limit-c.hands)
+		n = min(n, c.Limit-c.runners)
 	}
 	return max(n, 0)
 }
@@ -88,8 +88,8 @@ func (x *Executor[T]) takeTurn() bool {
 	x.waiting--
 	wanted := x.wanted() > 0
 	if wanted {
-		c.hands++
-		c.fresh++
+		c.runners++
+		c.starting++
 		c.coming++
 	}
 	x.want()

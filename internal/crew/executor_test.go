@@ -38,20 +38,20 @@ func TestExecutorCountsJobs(t *testing.T) {
 		h.executor(p.Submit)
 		h.addFunc(1, nil)
 		synctest.Wait()
-		require.Equal(t, 1, h.hands())
+		require.Equal(t, 1, h.runners())
 		job := p.Take()[0]
 		job()
 		job()
-		require.Zero(t, h.hands())
+		require.Zero(t, h.runners())
 
 		w := h.addFunc(1, nil)[0]
 		synctest.Wait()
 		job = p.Take()[0]
 		require.True(t, h.remove(w))
 		synctest.Wait()
-		require.Equal(t, 1, h.hands(), "the pool still has the job")
+		require.Equal(t, 1, h.runners(), "the pool still has the job")
 		job()
-		require.Zero(t, h.hands())
+		require.Zero(t, h.runners())
 
 		for _, end := range []func(){func() { panic("task") }, runtime.Goexit} {
 			h.addFunc(2, end)
@@ -63,7 +63,7 @@ func TestExecutorCountsJobs(t *testing.T) {
 			}
 			synctest.Wait()
 			require.Empty(t, p.Take())
-			require.Zero(t, h.hands())
+			require.Zero(t, h.runners())
 		}
 		require.EqualValues(t, 5, h.crew.Started())
 	})
@@ -99,7 +99,7 @@ func TestSubmitFails(t *testing.T) {
 					pass(time.Minute)
 					require.Len(t, h.order(), 20)
 					require.EqualValues(t, 20*c.panics, h.panics.Load())
-					require.Zero(t, h.hands())
+					require.Zero(t, h.runners())
 					require.Zero(t, x.Goroutines())
 					if c.taken {
 						require.Zero(t, x.Unsubmitted())
@@ -127,7 +127,7 @@ func TestHandlerPanicsInSubmit(t *testing.T) {
 		h.add(&task{f: func() { panic("task") }, next: func() bool { told++; return told < 3 }})
 		synctest.Wait()
 		require.Equal(t, 3, told)
-		require.Zero(t, h.hands())
+		require.Zero(t, h.runners())
 	})
 	x := &Executor[*task]{calls: new(Calls), submit: func(func()) error { panic("handler") }}
 	x.calls.Init(time.Millisecond)
@@ -168,7 +168,7 @@ func TestExecutorWithMaxConcurrency(t *testing.T) {
 			h := newFake(t, time.Millisecond)
 			h.crew.Limit = limit
 			h.executor(func(run func()) error {
-				assert.LessOrEqual(t, h.hands(), limit)
+				assert.LessOrEqual(t, h.runners(), limit)
 				go run()
 				return nil
 			})
@@ -246,7 +246,7 @@ func TestExecutorIsGivenAll(t *testing.T) {
 			pass(time.Second)
 			if stuck {
 				require.Equal(t, maxSubmits, x.Goroutines())
-				require.Equal(t, maxSubmits, h.hands())
+				require.Equal(t, maxSubmits, h.runners())
 				_, goroutines := h.crew.Running()
 				require.Zero(t, goroutines)
 				require.Len(t, h.close(), n)

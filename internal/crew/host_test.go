@@ -98,8 +98,8 @@ func (h *fake) finish() {
 	require.Empty(h.t, c.live)
 	require.Empty(h.t, c.holding)
 	if c.outside == nil {
-		require.Zero(h.t, c.hands)
-		require.Zero(h.t, c.fresh)
+		require.Zero(h.t, c.runners)
+		require.Zero(h.t, c.starting)
 	}
 	runs := 0
 	for i, w := range h.all {
@@ -331,12 +331,12 @@ func (h *fake) order() []*task {
 	return slices.Clone(h.ran)
 }
 
-// hands returns how many goroutines run tasks, or are on their way to their first one. With an executor, it returns
+// runners returns how many goroutines run tasks, or are on their way to their first one. With an executor, it returns
 // how many functions the executor has.
-func (h *fake) hands() int {
+func (h *fake) runners() int {
 	h.crew.mu.Lock()
 	defer h.crew.mu.Unlock()
-	return h.crew.hands
+	return h.crew.runners
 }
 
 // holding returns how many runners hold a group.

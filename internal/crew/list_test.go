@@ -49,7 +49,7 @@ func TestListModel(t *testing.T) {
 		listed := map[int]bool{} // the items that are on the list, where they were placed last
 		added := 0
 		f := Feeder[int]{next: l.next, crew: &Crew[int]{}} // without a runner
-		f.crew.Limit, f.crew.hands = 1, 1
+		f.crew.Limit, f.crew.runners = 1, 1
 		add := func(items ...int) {
 			for _, item := range items {
 				listed[item] = true

@@ -54,7 +54,7 @@ func TestTaskEndsItsGoroutine(t *testing.T) {
 						default:
 							require.Empty(t, values)
 						}
-						require.Zero(t, h.hands())
+						require.Zero(t, h.runners())
 					})
 				})
 			}
@@ -94,7 +94,7 @@ func TestHandlerPanics(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Millisecond)
 			c := &h.crew
-			c.Limit, c.hands, c.fresh = 1, 1, 1 // no runner but that of the test
+			c.Limit, c.runners, c.starting = 1, 1, 1 // no runner but that of the test
 			h.panicked = func(any, []byte) { panic("handler") }
 			told := 0
 			w := &task{f: func() { panic("task") }, next: func() bool { told++; return false }}

@@ -102,12 +102,12 @@ func (c *Crew[T]) check() {
 		return
 	}
 	interval := c.interval
-	if c.fresh > 0 {
+	if c.starting > 0 {
 		interval = max(interval, patientInterval)
 	}
 	if c.due.n > 0 {
 		working := min(len(c.live), c.procs) // the others are in tasks that block, or wait for a processor
-		c.start(min(c.due.n, c.progress.more(c.interval, working, c.fresh == 0)))
+		c.start(min(c.due.n, c.progress.more(c.interval, working, c.starting == 0)))
 	} else {
 		c.progress.reset()
 	}

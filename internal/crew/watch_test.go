@@ -57,14 +57,14 @@ func TestWatchIsPatient(t *testing.T) {
 		c.mu.Lock()
 		c.watch = time.AfterFunc(c.interval, func() { checks.Add(1); c.check() })
 		c.watching = true
-		c.hands, c.fresh = 1, 1
+		c.runners, c.starting = 1, 1
 		c.due.add(&task{state: canceled})
 		c.mu.Unlock()
 		pass(10 * patientInterval)
 		require.EqualValues(t, 10, checks.Load())
 		go c.work()
 		synctest.Wait()
-		require.Zero(t, h.hands())
+		require.Zero(t, h.runners())
 	})
 }
 
@@ -136,14 +136,14 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		var c Crew[int]
 		c.Init(numbers{}, time.Second)
 		const blocked = 1000
-		c.procs, c.hands, c.live = 2, blocked, make([]*Runner[int], blocked)
+		c.procs, c.runners, c.live = 2, blocked, make([]*Runner[int], blocked)
 		c.due.add(1)
 		c.keepWatch()
 		c.check()
 		c.progress.taken += 2 * int(c.interval/slowTask)
 		c.check()
 		require.False(t, c.progress.slow)
-		require.Equal(t, blocked, c.hands)
+		require.Equal(t, blocked, c.runners)
 		c.endWatch()
 	})
 }

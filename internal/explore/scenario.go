@@ -51,18 +51,21 @@ func (s Size) String() string {
 	return text
 }
 
+// share is how long a daily search of a scenario may take.
+const share = 150 * time.Millisecond
+
 // Scenario is [Search] for a scenario of package rewrite. It searches with the size daily, or in a full search with
 // the size fully. Pass is how much time passes at once. Scenario fails the test if an execution fails. It logs what
-// it has searched. A daily search ends with its share of time: see testkit.EndOfShare. HASHEDWHEEL_EXPLORE_TIME=1m ends
-// any search after a minute.
+// it has searched. A daily search ends after share, except with HASHEDWHEEL_FULL=1. HASHEDWHEEL_EXPLORE_TIME=1m ends any
+// search after a minute.
 func Scenario(t *testing.T, pass time.Duration, daily, fully Size, scenario func(r *Run)) {
 	t.Helper()
 	start, until := time.Now(), time.Time{}
 	size := daily
 	if Full() {
 		size = fully
-	} else {
-		until = testkit.EndOfShare()
+	} else if !testkit.Full() {
+		until = start.Add(share)
 	}
 	if v := os.Getenv("HASHEDWHEEL_EXPLORE_TIME"); v != "" {
 		d, err := time.ParseDuration(v)

@@ -15,9 +15,8 @@ package light
 // return its timeout, which counts as canceled. If the task has a method Stopped(*Timeout), Stop calls this
 // method instead, so that the task learns of the end of its timeout.
 //
-// Run and Stopped must not block, except on a lock that is held briefly. Stopped is called by the goroutine
-// that called Stop or Shutdown, when nothing can be armed any more. It must not wait for that goroutine. A
-// panic in Stopped is reported like one in Run.
+// Run and Stopped must not block, except on a lock that is held briefly. Stopped is called by Stop, while nothing
+// can be armed any more. It must return, and must not call Stop or Shutdown, which would wait for each other.
 type Task struct{}
 
 func (Task) light() {}

@@ -4,7 +4,7 @@
 //	go run ./internal/mutate             # all faults: some ten minutes on two cores
 //	go run ./internal/mutate -part 2/6   # the second of six parts
 //	go run ./internal/mutate -only Reset # faults whose description, file, code or tests match
-//	go run ./internal/mutate -write      # writes docs/proven.md, and runs nothing
+//	go run ./internal/mutate -write      # writes the lists of docs/proven.md, and runs nothing
 //
 // # How it finds a fault
 //
@@ -35,6 +35,12 @@ import (
 	"time"
 )
 
+// A promise is one of the library.
+type promise struct {
+	text  string // its first sentence is a heading
+	tests string // tests of it that no mutation names, separated by spaces
+}
+
 // A mutation is a change to the code that breaks a promise.
 type mutation struct {
 	promise  int    // the number in promises
@@ -52,7 +58,7 @@ func (m mutation) named(known tests) tests {
 func main() {
 	part := flag.String("part", "1/1", "run part `i/n` of the list")
 	only := flag.String("only", "", "run the mutations that match this regular expression")
-	write := flag.Bool("write", false, "write "+provenFile+", and run nothing")
+	write := flag.Bool("write", false, "write the lists of "+provenFile+", and run nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -60,7 +66,10 @@ func main() {
 	switch {
 	case err != nil:
 	case *write:
-		err = os.WriteFile(filepath.FromSlash(provenFile), []byte(files.proven()), 0o644)
+		var page []byte
+		if page, err = os.ReadFile(provenFile); err == nil {
+			err = os.WriteFile(provenFile, []byte(files.proven(string(page))), 0o644)
+		}
 	default:
 		err = run(ctx, files, *part, *only)
 	}

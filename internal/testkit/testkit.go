@@ -72,13 +72,13 @@ func Sized[T any](short, daily, full T) T {
 	return daily
 }
 
-// share is how long a search or a model goes on. So a slow machine does less of it, and takes no longer. On two usual
+// share is how long a model goes on. So a slow machine does less of it, and takes no longer. On two usual
 // processors nearly all of them end before that.
 func share() time.Duration { return Sized(100*time.Millisecond, 300*time.Millisecond, 0) }
 
-// EndOfShare returns when a search or a model that begins now is to end, or the zero Time if it may take as long as it
+// endOfShare returns when a model that begins now is to end, or the zero Time if it may take as long as it
 // needs. That is so at full size, and with HASHEDWHEEL_SEED, because the fault of a seed may come late.
-func EndOfShare() (end time.Time) {
+func endOfShare() (end time.Time) {
 	if d := share(); d > 0 && os.Getenv("HASHEDWHEEL_SEED") == "" {
 		end = time.Now().Add(d)
 	}
@@ -95,7 +95,7 @@ type Share struct {
 // NewShare returns a Share that begins now. When the test ends, it logs how far it came.
 func NewShare(t testing.TB) *Share {
 	t.Helper()
-	start, s := time.Now(), &Share{end: EndOfShare()}
+	start, s := time.Now(), &Share{end: endOfShare()}
 	t.Cleanup(func() {
 		t.Logf("%d of %d rounds, in %v", s.done, s.most, time.Since(start).Round(time.Millisecond))
 	})

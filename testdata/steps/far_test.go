@@ -9,9 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// While producers arm very many timeouts, the worker leaves them the far ones, and watches. In these scenes a
-// timeout is near if it is due three ticks after the last round, and the worker watches every second tick. Whatever the order
-// of the steps, it takes each timeout in time.
+// While producers arm very many timeouts, the worker leaves them the far ones, and only checks whether producers pause. In
+// these scenes a timeout is near if it is due within three ticks after the last round, and the worker checks every second
+// tick. Whatever the order of the steps, it takes each timeout in time: at the tick at which the timeout becomes near, or
+// when a Reset hurries it.
 
 const nearTicks = 3
 
@@ -21,8 +22,7 @@ func (s *scene) fast() {
 	s.setPace(pace{at: math.MaxInt64 / 2, fast: 8 * tick})
 }
 
-// far returns an act whose timeout is fresh on the far lane. The worker watches, and the next round is in one and a half
-// ticks.
+// far returns an act whose timeout is on the far lane. The worker is idle, and the next round is in one and a half ticks.
 func (s *scene) far(delay time.Duration) *act {
 	a := s.own()
 	s.prompt = true
@@ -44,7 +44,7 @@ func (s *scene) farKept(delay time.Duration) *act {
 	return a
 }
 
-// known returns an act whose timeout is in a bucket. The worker watches another timeout.
+// known returns an act whose timeout is in a bucket. Another timeout is on the far lane.
 func (s *scene) known(delay time.Duration) *act {
 	a := s.pending(delay)
 	synctest.Wait()
@@ -53,8 +53,8 @@ func (s *scene) known(delay time.Duration) *act {
 	return a
 }
 
-// sweeps makes the next round take all timeouts.
-func (s *scene) sweeps() { s.setPace(pace{at: math.MaxInt64 / 2}) }
+// pause makes producers pause, so that the next round takes all timeouts.
+func (s *scene) pause() { s.setPace(pace{at: math.MaxInt64 / 2}) }
 
 // checkFar checks that the worker comes for each far timeout before it is due. No round is in progress.
 func (s *scene) checkFar() {
@@ -78,7 +78,8 @@ func (s *scene) checkFar() {
 	}
 }
 
-// A far timeout is reset to the next tick, or to one that is near later. It is fresh.
+// A far timeout is reset to the next tick, or to one that becomes near later. The worker has not taken it: the Reset
+// hurries it, unless a round takes the lane before.
 
 func TestStepsFarReset(t *testing.T) {
 	search(t, timed, timedAfter, func(s *scene) {
@@ -96,10 +97,10 @@ func TestStepsFarResetRound(t *testing.T) {
 	})
 }
 
-func TestStepsFarResetSweep(t *testing.T) {
+func TestStepsFarResetPause(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		a := s.far(hour)
-		s.sweeps()
+		s.pause()
 		s.Go(func() { a.reset(0) })
 		s.race(2 * tick)
 	})
@@ -108,13 +109,13 @@ func TestStepsFarResetSweep(t *testing.T) {
 func TestStepsFarResetLater(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		a := s.far(hour)
-		s.sweeps()
+		s.pause()
 		s.Go(func() { a.reset(4 * tick) })
 		s.race(2 * tick)
 	})
 }
 
-// Two are reset, and the round that one of them starts may sweep before the other is reset.
+// Two are reset, and the round that one of them starts may end before the other is reset.
 func TestStepsFarResetTwo(t *testing.T) {
 	search(t, plain.Bounded(3), timed, func(s *scene) {
 		a := s.far(hour)
@@ -146,10 +147,10 @@ func TestStepsFarResetKept(t *testing.T) {
 	})
 }
 
-func TestStepsFarResetKeptSweep(t *testing.T) {
+func TestStepsFarResetKeptPause(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		a := s.farKept(hour)
-		s.sweeps()
+		s.pause()
 		s.Go(func() { a.reset(0) })
 		s.race(2 * tick)
 	})
@@ -158,7 +159,7 @@ func TestStepsFarResetKeptSweep(t *testing.T) {
 func TestStepsFarResetKeptLater(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		a := s.farKept(hour)
-		s.sweeps()
+		s.pause()
 		s.Go(func() { a.reset(4 * tick) })
 		s.race(2 * tick)
 	})
@@ -187,7 +188,7 @@ func TestStepsFarResetPrunedRound(t *testing.T) {
 func TestStepsFarResetPrunedLater(t *testing.T) {
 	search(t, plain.Bounded(2), timed.Bounded(3), func(s *scene) {
 		a := s.far(hour)
-		s.sweeps()
+		s.pause()
 		s.Go(s.prune)
 		s.Go(func() { a.reset(4 * tick) })
 		s.race(2 * tick)
@@ -235,11 +236,11 @@ func TestStepsFarPushTaken(t *testing.T) {
 	})
 }
 
-func TestStepsFarPushSweep(t *testing.T) {
+func TestStepsFarPushPause(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		s.far(hour)
 		b := s.act()
-		s.sweeps()
+		s.pause()
 		s.Go(func() { b.arm(4 * tick) })
 		s.race(2 * tick)
 	})
@@ -299,7 +300,7 @@ func TestStepsFarStop(t *testing.T) {
 func TestStepsFarResetStop(t *testing.T) {
 	search(t, plain.Bounded(3), timed.Bounded(3), func(s *scene) {
 		a := s.far(hour)
-		s.sweeps()
+		s.pause()
 		s.Go(func() { a.reset(0) })
 		s.Go(s.stop)
 		s.race(2 * tick)
@@ -333,7 +334,7 @@ func TestStepsFarKeptStop(t *testing.T) {
 	})
 }
 
-// The worker watches, and its round at the boundary is in progress, while something is pushed.
+// A far timeout is on the queue, and the round at the boundary is in progress, while something is pushed.
 
 func TestStepsWatchesNear(t *testing.T) {
 	search(t, timed.Quickly(3), timedAfter, func(s *scene) {

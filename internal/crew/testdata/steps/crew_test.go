@@ -60,7 +60,7 @@ func search(t *testing.T, scenario func(s *scene)) {
 		require.EqualValues(s, len(s.order), c.Started())
 		require.Empty(s, c.live)
 		require.Empty(s, c.holding)
-		require.Zero(s, c.hands)
+		require.Zero(s, c.runners)
 		require.False(s, c.watching)
 		for i := range s.items {
 			require.NotContains(s, []uint32{waiting, claimed}, s.items[i].state.Load(), "item %d", i)
