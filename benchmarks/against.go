@@ -7,22 +7,34 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
-	"github.com/hashedwheel/hashedwheel/benchmarks/peers"
+	"github.com/hashedwheel/hashedwheel/benchmarks/work"
 )
+
+// library is the module path of this library.
+const library = "github.com/hashedwheel/hashedwheel"
 
 // againstCells matches the cells of -against, if -only chooses no others.
 var againstCells = regexp.MustCompile(
 	`^(schedule-cancel-(serial|parallel)(-pending)?|schedule|reset-(serial|parallel)|fire|burst|rpc|storm-at-once)/hashedwheel$` +
-		`|^reuse-parallel/hashedwheel, embedded$`)
+		`|^reuse-parallel/hashedwheel, embedded$|^Benchmark`)
+
+// testBenchmarks are benchmarks of the library's tests that -against runs too. Each commit has its own.
+var testBenchmarks = []struct{ name, bench, dir string }{
+	{"BenchmarkFire", "^BenchmarkFire$/./^impl=wheel$", "."},
+	{"BenchmarkCrew", "^BenchmarkCrew$", "internal/crew"},
+}
 
 // againstRuns is the number of rounds of -against. A U test of fewer than four rounds never finds a difference.
 const againstRuns = 5
 
-// buildAgainst builds this program with this library as it was at a commit, in dir, a temporary folder. It returns the
-// abbreviated commit and the file of the program. The benchmarks are those of the working directory.
-func buildAgainst(ctx context.Context, commit, dir string) (id, exe string, err error) {
+// addOpponents builds this program with this library as it was at a commit, in dir, a temporary folder. It puts such a
+// cell behind each cell of this library, adds the benchmarks that match of both commits, and returns the abbreviated
+// commit. The program is that of the working directory, also with the other library.
+func addOpponents(ctx context.Context, commit, dir string, match *regexp.Regexp, cells []*work.Cell) (
+	id string, all []*work.Cell, err error) {
 	// output runs a command and returns its first line. After an error, it does nothing.
 	output := func(in string, command ...string) string {
 		if err != nil {
@@ -39,26 +51,52 @@ func buildAgainst(ctx context.Context, commit, dir string) (id, exe string, err 
 		line, _, _ := strings.Cut(string(out), "\n")
 		return line
 	}
-	source, archive, modfile := filepath.Join(dir, "library"), filepath.Join(dir, "library.tar"), filepath.Join(dir, "go.mod")
-	exe = filepath.Join(dir, "benchmarks")
-	if err := os.Mkdir(source, 0o777); err != nil {
-		return "", "", err
+	before, archive, modfile := filepath.Join(dir, "library"), filepath.Join(dir, "library.tar"), filepath.Join(dir, "go.mod")
+	exe := filepath.Join(dir, "benchmarks")
+	if err := os.Mkdir(before, 0o777); err != nil {
+		return "", nil, err
 	}
 	for _, name := range []string{"go.mod", "go.sum"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return "", "", fmt.Errorf("not in the directory of the benchmarks: %w", err)
+			return "", nil, fmt.Errorf("not in the directory of the benchmarks: %w", err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
-			return "", "", err
+			return "", nil, err
 		}
 	}
 	id = output(".", "git", "rev-parse", "--verify", "--short=12", commit+"^{commit}")
 	top := output(".", "git", "rev-parse", "--show-toplevel")
 	output(top, "git", "archive", "--output", archive, id) // elsewhere it would archive a part of the repository
-	output(source, "tar", "-xf", archive)
-	output(dir, "go", "mod", "edit", "-replace", peers.Library+"="+source, modfile)
-	// The commit may need other dependencies, so the build may change the copies of go.mod and go.sum.
-	output(".", "go", "build", "-mod=mod", "-modfile="+modfile, "-o", exe, ".")
-	return id, exe, err
+	output(before, "tar", "-xf", archive)
+	if slices.ContainsFunc(cells, (*work.Cell).Ours) {
+		output(dir, "go", "mod", "edit", "-replace", library+"="+before, modfile)
+		// The commit may need other dependencies, so the build may change the copies of go.mod and go.sum.
+		output(".", "go", "build", "-mod=mod", "-modfile="+modfile, "-o", exe, ".")
+	}
+	for _, c := range cells {
+		all = append(all, c)
+		if c.Ours() {
+			opponent := *c
+			opponent.Commit, opponent.Exe = id, exe
+			all = append(all, &opponent)
+		}
+	}
+	for _, b := range testBenchmarks {
+		if !match.MatchString(b.name + "/hashedwheel") {
+			continue
+		}
+		for _, at := range []struct{ commit, source string }{{"", top}, {id, before}} {
+			c := &work.Cell{Workload: b.name, Peer: "hashedwheel", Commit: at.commit, Bench: b.bench,
+				Exe: filepath.Join(dir, b.name+at.commit+".test")}
+			all = append(all, c)
+			in := filepath.Join(at.source, b.dir)
+			if _, missing := os.Stat(in); missing != nil {
+				c.Runs = []work.Outcome{{Fault: "there is no " + b.dir, Final: true}}
+				continue
+			}
+			output(in, "go", "test", "-c", "-o", c.Exe, ".")
+		}
+	}
+	return id, all, err
 }

@@ -5,9 +5,7 @@ go 1.26.0
 replace github.com/hashedwheel/hashedwheel => ../
 
 require (
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794
-	github.com/dubbogo/gost v1.11.16
 	github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
 	github.com/hashedwheel/hashedwheel v0.0.0
 	github.com/zeromicro/go-zero v1.10.3
@@ -22,7 +20,6 @@ require (
 	github.com/spaolacci/murmur3 v1.1.0 // indirect
 	go.opentelemetry.io/otel v1.40.0 // indirect
 	go.opentelemetry.io/otel/trace v1.40.0 // indirect
-	go.uber.org/atomic v1.11.0 // indirect
 	go.uber.org/automaxprocs v1.6.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 )

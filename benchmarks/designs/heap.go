@@ -7,19 +7,14 @@ import (
 	"time"
 )
 
-// A Heap is a binary heap of deadlines under one mutex. Its workers take due timeouts and run their tasks.
-// One worker, the leader, sleeps until the next deadline. The others sleep until they are woken. A canceled
+// A Heap is a binary heap of deadlines under one mutex. One worker takes due timeouts and runs their tasks. A canceled
 // timeout leaves the heap at once.
 type Heap struct {
-	start time.Time
+	start   time.Time
+	earlier chan struct{} // a token tells the worker that there is a new first deadline
 
-	mu      sync.Mutex
-	heap    []*heapEntry
-	led     bool // a leader is sleeping
-	stopped bool
-	earlier chan struct{} // a token tells the leader that there is a new first deadline
-	wake    chan struct{} // a token wakes one of the others
-	done    chan struct{}
+	mu   sync.Mutex
+	heap []*heapEntry
 }
 
 type heapEntry struct {
@@ -28,20 +23,10 @@ type heapEntry struct {
 	f        func()
 }
 
-// heapWorkers is the size of the pool.
-const heapWorkers = 4
-
 // NewHeap returns a timer without a tick.
 func NewHeap() *Heap {
-	t := &Heap{
-		start:   time.Now(),
-		earlier: make(chan struct{}, 1),
-		wake:    make(chan struct{}, 1),
-		done:    make(chan struct{}),
-	}
-	for range heapWorkers {
-		go t.work()
-	}
+	t := &Heap{start: time.Now(), earlier: make(chan struct{}, 1)}
+	go t.work()
 	return t
 }
 
@@ -49,12 +34,7 @@ func (t *Heap) After(d time.Duration, f func()) any {
 	e := &heapEntry{deadline: time.Since(t.start) + d, f: f}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e.index = len(t.heap)
-	t.heap = append(t.heap, e)
-	t.up(e.index)
-	if e.index == 0 {
-		t.call()
-	}
+	t.add(e)
 	return e
 }
 
@@ -77,90 +57,54 @@ func (t *Heap) Reset(h any, d time.Duration, _ func()) any {
 	if e.index >= 0 {
 		t.remove(e.index)
 	}
-	e.deadline, e.index = deadline, len(t.heap)
-	t.heap = append(t.heap, e)
-	t.up(e.index)
-	if e.index == 0 {
-		t.call()
-	}
+	e.deadline = deadline
+	t.add(e)
 	return e
 }
 
-func (t *Heap) Stop() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.stopped {
-		t.stopped, t.heap = true, nil
-		close(t.done)
-	}
-}
-
-// call wakes the leader, or another worker if there is no leader. One pending token is enough. The caller
-// holds the mutex.
-func (t *Heap) call() {
-	wake := t.wake
-	if t.led {
-		wake = t.earlier
-	}
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
-}
-
+// work does not end, because a run of a cell has one timer and ends with its process.
 func (t *Heap) work() {
 	sleep := time.NewTimer(time.Hour)
-	defer sleep.Stop()
 	for {
-		f, wait, ok := t.next()
-		switch {
-		case !ok:
-			return
-		case f != nil:
+		f, wait := t.next()
+		if f != nil {
 			f()
-		case wait > 0:
-			sleep.Reset(wait)
-			select {
-			case <-sleep.C:
-			case <-t.earlier:
-			case <-t.done:
-			}
-			t.mu.Lock()
-			t.led = false
-			t.mu.Unlock()
-		default:
-			select {
-			case <-t.wake:
-			case <-t.done:
-			}
+			continue
+		}
+		sleep.Reset(wait)
+		select {
+		case <-sleep.C:
+		case <-t.earlier:
 		}
 	}
 }
 
-// next returns the task of a due timeout. If none is due, wait is how long the caller sleeps as the leader, or
-// zero if it is not the leader. After Stop, ok is false.
-func (t *Heap) next() (f func(), wait time.Duration, ok bool) {
+// next returns the task of a due timeout, or how long to sleep if none is due.
+func (t *Heap) next() (f func(), wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.stopped {
-		return nil, 0, false
-	}
 	if len(t.heap) == 0 {
-		return nil, 0, true
+		return nil, time.Hour
 	}
 	e := t.heap[0]
-	if wait = e.deadline - time.Since(t.start); wait <= 0 {
-		t.remove(0)
-		if len(t.heap) > 0 && !t.led {
-			t.call() // another worker takes the next timeout while this one runs the task
+	if wait = e.deadline - time.Since(t.start); wait > 0 {
+		return nil, wait
+	}
+	t.remove(0)
+	return e.f, 0
+}
+
+// add wakes the worker if the timeout is the first. One pending token is enough. The caller holds the mutex.
+func (t *Heap) add(e *heapEntry) {
+	e.index = len(t.heap)
+	t.heap = append(t.heap, e)
+	t.up(e.index)
+	if e.index == 0 {
+		select {
+		case t.earlier <- struct{}{}:
+		default:
 		}
-		return e.f, 0, true
 	}
-	if t.led {
-		return nil, 0, true
-	}
-	t.led = true
-	return nil, wait, true
 }
 
 func (t *Heap) remove(i int) {

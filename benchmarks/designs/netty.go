@@ -16,8 +16,6 @@ type Netty struct {
 	tick     time.Duration
 	queue    nettyQueue
 	canceled nettyQueue
-	stopped  atomic.Bool
-	done     chan struct{}
 
 	buckets [WheelSize]nettyTimeout // owned by the worker; each is the head of a ring
 }
@@ -90,7 +88,7 @@ func (q *nettyQueue) pop() *nettyTimeout {
 
 // NewNetty returns a timer with that tick.
 func NewNetty(tick time.Duration) *Netty {
-	t := &Netty{start: time.Now(), tick: tick, done: make(chan struct{})}
+	t := &Netty{start: time.Now(), tick: tick}
 	t.queue.init(0)
 	t.canceled.init(1)
 	for i := range t.buckets {
@@ -121,25 +119,10 @@ func (t *Netty) Reset(h any, d time.Duration, f func()) any {
 	return t.After(d, f)
 }
 
-func (t *Netty) Stop() {
-	t.stopped.Store(true)
-	close(t.done)
-}
-
+// work does not end, as that of a heap.
 func (t *Netty) work() {
-	sleep := time.NewTimer(t.tick)
-	defer sleep.Stop()
 	for tick := int64(0); ; tick++ {
-		if wait := t.tick*time.Duration(tick+1) - time.Since(t.start); wait > 0 {
-			sleep.Reset(wait)
-			select {
-			case <-sleep.C:
-			case <-t.done:
-			}
-		}
-		if t.stopped.Load() {
-			return
-		}
+		time.Sleep(t.tick*time.Duration(tick+1) - time.Since(t.start))
 		t.unlinkCanceled()
 		t.transfer(tick)
 		t.expire(&t.buckets[tick%WheelSize])
@@ -175,7 +158,7 @@ func (t *Netty) expire(head *nettyTimeout) {
 		next := to.next
 		if to.rounds <= 0 {
 			to.unlink()
-			if to.state.CompareAndSwap(nettyPending, nettyExpired) && !t.stopped.Load() {
+			if to.state.CompareAndSwap(nettyPending, nettyExpired) {
 				to.f()
 			}
 		} else {

@@ -7,9 +7,6 @@ import (
 	"github.com/hashedwheel/hashedwheel/benchmarks/designs"
 )
 
-// Library is the module path of this library.
-const Library = "github.com/hashedwheel/hashedwheel"
-
 type wheel struct{ *hashedwheel.Timer }
 
 func newHashedwheel(tick time.Duration) Timer { return newWheel(tick) }
@@ -33,8 +30,6 @@ func (w wheel) Reset(h Handle, d time.Duration, _ func()) Handle {
 	must(h.(*hashedwheel.Timeout).Reset(d))
 	return h
 }
-
-func (w wheel) Stop() { w.Timer.Stop() }
 
 // embedded has timeouts that are fields of a struct. The struct is their task.
 type embedded struct{ wheel }

@@ -17,9 +17,6 @@ func (Time) Reset(h Handle, d time.Duration, _ func()) Handle {
 	return h
 }
 
-// Stop does nothing, because there is no timer to stop.
-func (Time) Stop() {}
-
 // TimeReused is package time with timers that are reused.
 type TimeReused struct{ Time }
 

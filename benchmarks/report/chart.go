@@ -2,20 +2,20 @@ package report
 
 import (
 	"bytes"
-	"encoding/xml"
 	"fmt"
+	"html"
 	"strings"
 
 	"github.com/hashedwheel/hashedwheel/benchmarks/work"
 )
 
-// A bar is a row of a chart: a value with its interval, or a word in its place, because figures measured with a fault are
-// not comparable.
+// A bar is a row of a chart: a value with its interval, or a fault in its place, because figures measured with a fault
+// are not comparable.
 type bar struct {
 	label         string
 	value, lo, hi float64
 	ours          bool
-	word, class   string
+	fault         string
 }
 
 // Distances in a chart, in pixels.
@@ -25,6 +25,7 @@ const (
 	chartBars   = 550 // the longest
 	chartLine   = 19  // of a text above the bars
 	chartRow    = 28
+	chartFault  = 96 // letters of a fault, at most
 )
 
 // chartStyle has one set of colors, because the chart has its own white background, also on a dark page.
@@ -41,27 +42,16 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-s
 .grid { stroke: #d0d7de; stroke-width: 1; }
 `
 
-// charts returns a chart for each workload that has one, and the chart of the README of the library, which has three
-// peers.
+// charts returns a chart for each workload that has one.
 func (r *Result) charts() map[string][]byte {
 	files := map[string][]byte{}
 	for _, w := range work.List {
-		m := w.Metrics[0]
-		var bars, three []bar
+		var bars []bar
 		for _, c := range r.of(w) {
-			bars = append(bars, r.bar(c, m))
-			if c.Peer == "hashedwheel" || c.Peer == "time" || c.Peer == "go-zero" {
-				b := r.bar(c, m)
-				b.label = strings.Replace(b.label, "time", "package time", 1)
-				three = append(three, b)
-			}
+			bars = append(bars, r.bar(c, w.Metrics[0]))
 		}
 		if w.Chart && len(bars) > 0 {
-			files[w.Name+".svg"] = drawChart(m, bars, w.Heading(r.Short), r.caption(m))
-		}
-		if w.Name == "rpc" && len(three) > 0 {
-			files["readme.svg"] = drawChart(m, three, "A timeout for each request, 99 % of them canceled", r.caption(m),
-				"Beside package time, which comes with Go, and go-zero, the best known of the wheels in benchmarks")
+			files[w.Name+".svg"] = drawChart(w.Metrics[0], bars, w.Heading(r.Short), r.caption(w.Metrics[0]))
 		}
 	}
 	return files
@@ -69,36 +59,16 @@ func (r *Result) charts() map[string][]byte {
 
 // bar returns the bar of a cell. It shows the metric.
 func (r *Result) bar(c *work.Cell, m work.Metric) bar {
-	b := bar{label: c.Name(), ours: c.Ours(), class: "fault"}
+	b := bar{label: c.Name(), ours: c.Ours()}
 	if c.Procs > 0 {
 		b.label = fmt.Sprintf("%s, %d", c.Name(), c.Procs)
 	}
 	s, ok := r.stat(c, m.Name)
 	b.value, b.lo, b.hi = s.Center, s.Lo, s.Hi
-	fault, _ := c.Faults()
-	switch {
-	case c.Cannot != "":
-		b.word, b.class = "cannot", "quiet"
-	case fault != "":
-		b.word = word(fault)
-	case !ok:
-		b.word = "failed"
+	if b.fault, _ = c.Faults(); b.fault == "" && !ok {
+		b.fault = "failed"
 	}
 	return b
-}
-
-// word says in one word what a fault is. The tables have the whole text.
-func word(fault string) string {
-	for _, w := range []struct{ text, word string }{
-		{"GiB of memory", "memory"}, {"deadlock", "deadlock"}, {"crashed", "crashed"}, {"killed", "hung"}, {"not done", "slow"},
-		{"behind", "slow"}, {"too long", "slow"}, {"lost", "lost"}, {"neither", "lost"}, {"did not fire", "lost"},
-		{"early", "early"}, {"twice", "twice"}, {"fired", "fired"},
-	} {
-		if strings.Contains(fault, w.text) {
-			return w.word
-		}
-	}
-	return "failed"
 }
 
 // caption says what the bars and the lines on them show, and whether less or more is better.
@@ -114,7 +84,7 @@ func (r *Result) caption(m work.Metric) string {
 func drawChart(m work.Metric, bars []bar, texts ...string) []byte {
 	var values []float64
 	for _, b := range bars {
-		if b.word == "" {
+		if b.fault == "" {
 			values = append(values, b.value)
 		}
 	}
@@ -122,7 +92,7 @@ func drawChart(m work.Metric, bars []bar, texts ...string) []byte {
 	if len(values) > 0 {
 		ends = scaleOf(values, m.Unit == "ms")
 		for _, b := range bars {
-			if b.word == "" && b.hi > ends.end { // the line beyond the bars is on the scale too
+			if b.fault == "" && ends.at(b.hi) > 1 { // the line beyond the bars is on the scale too
 				ends = scaleOf(append(values, b.hi), m.Unit == "ms")
 			}
 		}
@@ -135,7 +105,7 @@ func drawChart(m work.Metric, bars []bar, texts ...string) []byte {
 	var s bytes.Buffer
 	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`,
 		chartWidth, bottom+8, chartWidth, bottom+8)
-	fmt.Fprintf(&s, "\n<title>%s</title>\n<style>%s</style>\n", escape(texts[0]), chartStyle)
+	fmt.Fprintf(&s, "\n<title>%s</title>\n<style>%s</style>\n", html.EscapeString(texts[0]), chartStyle)
 	fmt.Fprintf(&s, `<rect class="background" x="0" y="0" width="%d" height="%d"/>`+"\n", chartWidth, bottom+8)
 	for i, text := range texts {
 		drawText(&s, []string{"title", "quiet"}[min(i, 1)], 12, 26+chartLine*i, "start", text)
@@ -154,8 +124,9 @@ func drawChart(m work.Metric, bars []bar, texts ...string) []byte {
 
 func drawBar(s *bytes.Buffer, b bar, unit string, ends scale, top int) {
 	drawText(s, "", chartLabels-8, top+18, "end", b.label)
-	if b.word != "" {
-		drawText(s, b.class, chartLabels+2, top+18, "start", b.word)
+	if b.fault != "" {
+		fault, _, _ := strings.Cut(b.fault, "; ") // the tables have all
+		drawText(s, "fault", chartLabels+2, top+18, "start", fault[:min(len(fault), chartFault)])
 		return
 	}
 	class := "other"
@@ -172,13 +143,5 @@ func drawBar(s *bytes.Buffer, b bar, unit string, ends scale, top int) {
 }
 
 func drawText(s *bytes.Buffer, class string, x float64, y int, anchor, text string) {
-	fmt.Fprintf(s, `<text class="%s" x="%.1f" y="%d" text-anchor="%s">%s</text>`+"\n", class, x, y, anchor, escape(text))
-}
-
-func escape(text string) string {
-	var s bytes.Buffer
-	if err := xml.EscapeText(&s, []byte(text)); err != nil {
-		panic(err)
-	}
-	return s.String()
+	fmt.Fprintf(s, `<text class="%s" x="%.1f" y="%d" text-anchor="%s">%s</text>`+"\n", class, x, y, anchor, html.EscapeString(text))
 }

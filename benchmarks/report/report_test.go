@@ -141,31 +141,73 @@ func TestWriteAndRead(t *testing.T) {
 	}
 }
 
-// The chart of the main README has three peers, and says what its bars and lines are.
-func TestShortChart(t *testing.T) {
-	r := New(false)
-	for i, peer := range []string{"hashedwheel", "hashedwheel, 3 levels", "time", "go-zero", "heap design"} {
-		wall := float64(100 * (i + 1))
-		r.Cells = append(r.Cells, &work.Cell{Workload: "rpc", Peer: peer, Runs: []work.Outcome{
-			{Metrics: map[string]float64{"wall": wall}}, {Metrics: map[string]float64{"wall": wall + 20}},
-		}})
+// A row of a README gets the medians that its comment asks for. It stays as it is if the result lacks one.
+func TestFill(t *testing.T) {
+	r := example()
+	const rows = `| schedule <!-- schedule: hashedwheel=wall ns; gost=wall ns; ratio --> | 1 ns | 2 ns | 2 |
+| both <!-- schedule: hashedwheel=wall+floors ms; hashedwheel=floors; time=wall ns --> | |
+| another <!-- schedule: hashedwheel=cpu ns --> | 7 ns |
+| none <!-- schedule: netty design=wall ns --> | 8 ns |
+| without | 9 ns |
+`
+	const want = `| schedule <!-- schedule: hashedwheel=wall ns; gost=wall ns; ratio --> | 125 ns | 200 ns | 1.60 |
+| both <!-- schedule: hashedwheel=wall+floors ms; hashedwheel=floors; time=wall ns --> | 125 / 3.12 ms | 3.12 | crashed: exit status 1 |
+| another <!-- schedule: hashedwheel=cpu ns --> | 7 ns |
+| none <!-- schedule: netty design=wall ns --> | 8 ns |
+| without | 9 ns |
+`
+	file := filepath.Join(t.TempDir(), "README.md")
+	if err := os.WriteFile(file, []byte(rows), 0o666); err != nil {
+		t.Fatal(err)
 	}
-	files := r.charts()
-	var texts []string
-	for _, e := range elements(t, files["readme.svg"]) {
-		if e.name == "text" {
-			texts = append(texts, e.text)
+	if err := r.Fill(file); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
+		t.Errorf("error %v,\n%swant\n%s", err, got, want)
+	}
+}
+
+// The tables of both READMEs have the figures of the result.
+func TestReadmesHaveTheResult(t *testing.T) {
+	r, err := Read(filepath.Join("..", "results", "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, least := range map[string]int{"../README.md": 30, "../../README.md": 5} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := filled.FindAllString(string(text), -1)
+		for _, row := range rows {
+			if want := r.row(row); row != want {
+				t.Errorf("%s has\n%s\nwant\n%s", file, row, want)
+			}
+		}
+		if len(rows) < least {
+			t.Errorf("%s: %d rows with figures, want %d or more", file, len(rows), least)
 		}
 	}
-	want := []string{
-		"A timeout for each request, 99 % of them canceled",
-		"wall time, ns/op, less is better; median of 2 runs, with the least and the greatest; " + r.Date,
-		"Beside package time, which comes with Go, and go-zero, the best known of the wheels in benchmarks",
-		"0", "200", "400", "600",
-		"hashedwheel", "110 ns/op", "package time", "310 ns/op", "go-zero", "410 ns/op",
+}
+
+// Parts of one run are joined: further rounds of a cell, and other cells. Results of two runs are not.
+func TestJoin(t *testing.T) {
+	r, part := example(), example()
+	part.Cells[1].Peer = "netty design"
+	if err := r.join(part); err != nil {
+		t.Fatal(err)
 	}
-	if !slices.Equal(texts, want) {
-		t.Errorf("%q, want %q", texts, want)
+	var runs []int
+	for _, c := range r.Cells {
+		runs = append(runs, len(c.Runs))
+	}
+	if want := []int{4, 2, 4, 2, 2}; !slices.Equal(runs, want) {
+		t.Errorf("%v runs, want %v", runs, want)
+	}
+	part.Commit = "another"
+	if err := r.join(part); err == nil {
+		t.Error("two commits were joined")
 	}
 }
 
@@ -302,17 +344,28 @@ func TestComparison(t *testing.T) {
 		}
 		return runs
 	}
+	bench := func(names ...string) []work.Outcome {
+		o := work.Outcome{Metrics: map[string]float64{}}
+		for _, name := range names {
+			o.Metrics[name] = 30
+		}
+		return []work.Outcome{o}
+	}
 	r.Cells = []*work.Cell{
 		{Workload: "schedule", Peer: "hashedwheel", Runs: runs(110, 111, 109, 110)},
 		{Workload: "schedule", Peer: "hashedwheel", Commit: "old", Runs: runs(100, 101, 99, 100)},
 		{Workload: "schedule", Peer: "time", Runs: runs(300, 300, 300, 300)},
+		{Workload: "BenchmarkFire", Peer: "hashedwheel", Runs: bench("Fire, ms/1M", "Fire/new, ns/op")},
+		{Workload: "BenchmarkFire", Peer: "hashedwheel", Commit: "old", Runs: bench("Fire, ms/1M")},
 		{Workload: "fire", Peer: "hashedwheel", Runs: runs(1)},
 		{Workload: "fire", Peer: "hashedwheel", Commit: "old", Runs: []work.Outcome{{Fault: "crashed: exit status 2", Final: true}}},
 	}
 	var table strings.Builder
 	r.writeComparison(&table)
 	_, rows, _ := strings.Cut(table.String(), "| --- | --- | --- | --- | --- | --- |\n")
-	want := "| schedule, hashedwheel | wall time, ns/op | 100 (99.0 to 101) | 110 (109 to 111) | +10.0 % | p=0.029 n=4 |\n"
+	want := "| schedule, hashedwheel | wall time, ns/op | 100 (99.0 to 101) | 110 (109 to 111) | +10.0 % | p=0.029 n=4 |\n" +
+		"| BenchmarkFire, hashedwheel | Fire, ms/1M | 30.0 | 30.0 | +0.0 % | p=1.000 n=1 |\n" +
+		"| BenchmarkFire, hashedwheel | Fire/new, ns/op | not measured | 30.0 | | |\n"
 	if rows != want {
 		t.Errorf("rows\n%swant\n%s", rows, want)
 	}

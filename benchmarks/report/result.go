@@ -7,36 +7,36 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/perf/benchfmt"
 
-	"github.com/hashedwheel/hashedwheel/benchmarks/peers"
 	"github.com/hashedwheel/hashedwheel/benchmarks/work"
 )
 
 // A Result is the content of result.json.
 type Result struct {
-	Date       string            `json:"date"`
-	Commit     string            `json:"commit"`
-	Go         string            `json:"go"`
-	Platform   string            `json:"platform"`
-	CPU        string            `json:"cpu"`
-	Processors int               `json:"processors"`
-	Against    string            `json:"against,omitempty"` // a commit: its cells are compared with those of Commit
-	Short      bool              `json:"short"`
-	Versions   map[string]string `json:"versions"` // of the peers that are modules
-	Cells      []*work.Cell      `json:"cells"`
+	Date       string       `json:"date"`
+	Commit     string       `json:"commit"`
+	Go         string       `json:"go"`
+	Platform   string       `json:"platform"`
+	CPU        string       `json:"cpu"`
+	Processors int          `json:"processors"`
+	Against    string       `json:"against,omitempty"` // a commit: its cells are compared with those of Commit
+	Short      bool         `json:"short"`
+	Cells      []*work.Cell `json:"cells"`
 }
 
 // New returns a result without cells.
 func New(short bool) *Result {
-	r := &Result{
+	return &Result{
 		Date:       time.Now().UTC().Format(time.DateOnly),
 		Commit:     commit(),
 		Go:         runtime.Version(),
@@ -44,14 +44,7 @@ func New(short bool) *Result {
 		CPU:        cpuModel(),
 		Processors: runtime.GOMAXPROCS(0),
 		Short:      short,
-		Versions:   map[string]string{},
 	}
-	for _, p := range peers.All {
-		if v := p.Version(); v != "" {
-			r.Versions[p.Name] = v
-		}
-	}
-	return r
 }
 
 // commit returns the current commit, and whether there are changes. It returns "unknown" if git fails.
@@ -84,17 +77,44 @@ func cpuModel() string {
 	return "unknown"
 }
 
-// Read reads a result.json.
-func Read(file string) (*Result, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
+// Read reads a result.json, or several that are parts of one run.
+func Read(files ...string) (r *Result, err error) {
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		part := new(Result)
+		if err := json.Unmarshal(data, part); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if r == nil {
+			r = part
+		} else if err := r.join(part); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
 	}
-	r := new(Result)
-	if err := json.Unmarshal(data, r); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	if r == nil {
+		return nil, errors.New("no result.json is named")
 	}
 	return r, nil
+}
+
+// join adds the cells of another part of the same run: other cells, or further rounds of the same.
+func (r *Result) join(part *Result) error {
+	if part.Commit != r.Commit || part.Against != r.Against || part.Short != r.Short || part.Go != r.Go || part.CPU != r.CPU ||
+		part.Processors != r.Processors {
+		return errors.New("not a part of the same run: another commit, machine or version of Go")
+	}
+	for _, c := range part.Cells {
+		i := slices.IndexFunc(r.Cells, func(mine *work.Cell) bool { return mine.Label() == c.Label() })
+		if i < 0 {
+			r.Cells = append(r.Cells, c)
+		} else {
+			r.Cells[i].Runs = append(r.Cells[i].Runs, c.Runs...)
+		}
+	}
+	return nil
 }
 
 // Write writes the result in two formats, the tables, and the charts.
@@ -128,6 +148,9 @@ func (r *Result) writeBenchmarks(buf *bytes.Buffer) (err error) {
 	fmt.Fprintf(buf, "# %s\n", r.conditions())
 	w := benchfmt.NewWriter(buf)
 	for _, c := range r.Cells {
+		if _, ok := work.Find(c.Workload); !ok {
+			continue // a benchmark of a test, or of an older result
+		}
 		name := ""
 		for _, part := range strings.Split(c.Workload, "-") {
 			name += strings.ToUpper(part[:1]) + part[1:]
@@ -142,7 +165,7 @@ func (r *Result) writeBenchmarks(buf *bytes.Buffer) (err error) {
 			line.Config = []benchfmt.Config{
 				{Key: "platform", Value: []byte(r.Platform), File: true}, {Key: "cpu", Value: []byte(r.CPU), File: true},
 			}
-			for _, m := range metrics(c.Workload) {
+			for _, m := range metrics(c) {
 				unit := m.Name + "-" + strings.ReplaceAll(m.Unit, " ", "-")
 				if m.Name == "wall" {
 					unit = m.Unit
@@ -157,10 +180,20 @@ func (r *Result) writeBenchmarks(buf *bytes.Buffer) (err error) {
 	return err
 }
 
-// metrics returns the metrics of a workload, or none if it is of an older result and there is no such workload now.
-func metrics(name string) []work.Metric {
-	if w, ok := work.Find(name); ok {
+// metrics returns the metrics of a cell. If there is no such workload, they are those that its runs have: the benchmarks
+// of a test have their units in the name.
+func metrics(c *work.Cell) (list []work.Metric) {
+	if w, ok := work.Find(c.Workload); ok {
 		return w.Metrics
 	}
-	return nil
+	names := map[string]bool{}
+	for _, run := range c.Runs {
+		for name := range run.Metrics {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		list = append(list, work.Metric{Name: name, Unit: name})
+	}
+	return list
 }

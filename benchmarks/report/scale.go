@@ -1,14 +1,15 @@
 package report
 
 import (
-	"math"
 	"slices"
 	"strconv"
+
+	moremath "github.com/aclements/go-moremath/scale"
 )
 
 // A scale computes where a value is on an axis, from 0 to 1. Each value is on the axis.
 type scale struct {
-	start, end  float64
+	moremath.Quantitative
 	logarithmic bool
 	marks       []float64
 }
@@ -21,48 +22,34 @@ const readable = 10
 // A scale of lateness is always logarithmic. The values must not be empty.
 func scaleOf(values []float64, lateness bool) scale {
 	values = slices.Sorted(slices.Values(values))
-	end := values[len(values)-1]
-	positive := values[len(values)-1:]
-	if i := slices.IndexFunc(values, func(v float64) bool { return v > 0 }); i >= 0 {
-		positive = values[i:]
-	}
-	switch {
-	case end <= 0:
-		return scale{end: 1, marks: []float64{0, 1}}
-	case lateness || end > readable*values[(len(values)-1)/2]:
-		return logarithmic(positive[0], end)
-	}
-	step := math.Pow(10, math.Floor(math.Log10(end/2)))
-	for _, more := range []float64{2, 2.5, 2} { // 2, 5 and 10 times
-		if end > 4*step {
-			step *= more
+	middle, end := values[(len(values)-1)/2], values[len(values)-1]
+	first := slices.IndexFunc(values, func(v float64) bool { return v > 0 })
+	s := scale{logarithmic: first >= 0 && (lateness || end > readable*middle)}
+	options := moremath.TickOptions{Max: 6}
+	if s.logarithmic {
+		// The least bar is at least a tenth of a decade long.
+		log, err := moremath.NewLog(values[first]/1.25, end, 10)
+		if err != nil {
+			panic(err)
 		}
+		s.Quantitative, options.Max = &log, 20
+	} else {
+		if first < 0 {
+			end = 1
+		}
+		s.Quantitative = &moremath.Linear{Max: end}
 	}
-	s := scale{end: step * math.Ceil(end/step)}
-	for v := 0.0; v <= s.end+step/2; v += step {
-		s.marks = append(s.marks, v)
-	}
-	return s
-}
-
-// logarithmic returns a scale between powers of ten. The least value is at least a tenth of a decade above the start.
-func logarithmic(least, greatest float64) scale {
-	from, to := math.Floor(math.Log10(least)-0.1), math.Ceil(math.Log10(greatest))
-	s := scale{logarithmic: true, start: math.Pow(10, from), end: math.Pow(10, to)}
-	for e := from; e <= to; e++ {
-		s.marks = append(s.marks, math.Pow(10, e))
-	}
+	s.Nice(options)
+	s.marks, _ = s.Ticks(options)
 	return s
 }
 
 func (s scale) at(v float64) float64 {
-	switch {
-	case v <= s.start:
+	if v <= 0 {
 		return 0
-	case s.logarithmic:
-		return math.Log10(v/s.start) / math.Log10(s.end/s.start)
 	}
-	return v / s.end
+	return max(0, s.Map(v))
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+// number formats a mark, without what binary fractions add to it.
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 32) }

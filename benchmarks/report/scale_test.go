@@ -16,13 +16,13 @@ func TestScale(t *testing.T) {
 	}{
 		{"near", []float64{10, 20, 35}, false, false, []float64{0, 10, 20, 30, 40}},
 		{"one", []float64{170}, false, false, []float64{0, 50, 100, 150, 200}},
-		{"small", []float64{0.02, 0.05}, false, false, []float64{0, 0.02, 0.04, 0.06}},
+		{"small", []float64{0.02, 0.05}, false, false, []float64{0, 0.01, 0.02, 0.03, 0.04, 0.05}},
 		{"far", []float64{15, 20, 900}, false, true, []float64{10, 100, 1000}},
 		{"two far", []float64{1, 20, 30, 900}, false, true, []float64{0.1, 1, 10, 100, 1000}},
 		{"lateness", []float64{11, 12}, true, true, []float64{1, 10, 100}},
 		{"early", []float64{-4, 2, 3}, true, true, []float64{1, 10}},
-		{"nothing", []float64{0, 0}, false, false, []float64{0, 1}},
-		{"all early", []float64{-2, -1}, true, false, []float64{0, 1}},
+		{"nothing", []float64{0, 0}, false, false, []float64{0, 0.5, 1}},
+		{"all early", []float64{-2, -1}, true, false, []float64{0, 0.5, 1}},
 	} {
 		s := scaleOf(tt.values, tt.lateness)
 		same := slices.EqualFunc(s.marks, tt.marks, func(a, b float64) bool { return math.Abs(a-b) < 1e-9 })

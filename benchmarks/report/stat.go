@@ -62,12 +62,10 @@ func (r *Result) belowFloor(c *work.Cell) bool {
 	return ok && s.Center < 1 && faulty == 0 && !r.Short
 }
 
-// verdict returns the fault of the cell, or why it was not run. It returns "" if there is neither.
+// verdict returns the fault of the cell, or "" if there is none.
 func (r *Result) verdict(c *work.Cell) string {
 	fault, faulty := c.Faults()
 	switch {
-	case c.Cannot != "":
-		return c.Cannot
 	case faulty > 0 && len(c.Runs) > 1:
 		return fmt.Sprintf("%s (in %d of %d runs)", fault, faulty, len(c.Runs))
 	case r.belowFloor(c):

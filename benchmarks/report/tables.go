@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -106,7 +107,7 @@ func (r *Result) writeComparison(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "\n### %s compared with %s\n\n", r.Commit, r.Against)
-	fmt.Fprint(w, "Medians of both commits. The p-value is that of a Mann-Whitney U test. "+
+	fmt.Fprint(w, "Medians of both commits. The benchmarks are those of the tests of each commit. The p-value is that of a Mann-Whitney U test. "+
 		"Above 0.05 the rounds show no difference, and fewer than 4 rounds never do.\n\n")
 	fmt.Fprintf(w, "| | | %s | %s | change | |\n| --- | --- | --- | --- | --- | --- |\n", r.Against, r.Commit)
 	for i, before := range r.Cells {
@@ -114,10 +115,15 @@ func (r *Result) writeComparison(w io.Writer) {
 			continue
 		}
 		after := r.Cells[i-1]
-		for _, m := range metrics(after.Workload) {
+		for _, m := range metrics(after) {
 			old, ok1 := r.stat(before, m.Name)
 			new, ok2 := r.stat(after, m.Name)
-			if ok1 && ok2 && m.Name != "floors" {
+			switch fault, _ := before.Faults(); {
+			case m.Name == "floors" || !ok2:
+			case !ok1:
+				fmt.Fprintf(w, "| %s | %s%s | %s | %s | | |\n", after.Label(), m.Label(), m.Unit,
+					cmp.Or(fault, "not measured"), r.text(after, m.Name))
+			default:
 				p := benchmath.AssumeNothing.Compare(sample(before.Values(m.Name)), sample(after.Values(m.Name)))
 				fmt.Fprintf(w, "| %s | %s%s | %s | %s | %+.1f %% | %v |\n", after.Label(), m.Label(), m.Unit,
 					r.text(before, m.Name), r.text(after, m.Name), 100*(new.Center/old.Center-1), p)

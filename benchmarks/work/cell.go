@@ -2,9 +2,11 @@ package work
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -14,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/benchmarks/peers"
+	"golang.org/x/perf/benchfmt"
 )
 
 // cellEnv is an environment variable. It makes the process run that cell instead of the program.
@@ -39,7 +41,7 @@ func RunCell() {
 	b := &bench{peer: p, work: w, short: mode == "short"}
 	b.out.Metrics = map[string]float64{}
 	go b.watch()
-	b.timer = p.Make(b.tick())
+	b.timer = p.Make(w.tick)
 	b.doing("start")
 	memory := beside(w.heap)
 	w.run(b)
@@ -52,42 +54,29 @@ type Cell struct {
 	Workload string    `json:"workload"`
 	Peer     string    `json:"peer"`
 	Commit   string    `json:"commit,omitempty"` // of this library; empty for the present one
+	Exe      string    `json:"-"`                // the program that runs it; empty for this one
+	Bench    string    `json:"-"`                // if set, Exe is a test binary, and this chooses its benchmarks
 	Procs    int       `json:"procs,omitempty"`  // GOMAXPROCS; 0 for the choice of the runtime
 	TickMS   float64   `json:"tick_ms"`
-	Cannot   string    `json:"cannot,omitempty"`
 	Runs     []Outcome `json:"runs,omitempty"`
 }
 
 // Plan returns the cells that match, for each number of processors. If procs is nil, the runtime chooses. The floor is
-// always a cell, because the other cells are multiples of it. If against is not empty, each cell of this library is
-// followed by the same cell with the library at that commit.
-func Plan(match *regexp.Regexp, procs []int, against string) (cells []*Cell, err error) {
+// always a cell, because the other cells are multiples of it.
+func Plan(match *regexp.Regexp, procs []int) (cells []*Cell) {
 	if procs == nil {
 		procs = []int{0}
 	}
-	matched := false
 	for _, w := range List {
 		for _, n := range procs {
 			for _, p := range w.Peers() {
-				matches := match.MatchString(w.Name + "/" + p.Name)
-				matched = matched || matches
-				if !matches && !w.Floor {
-					continue
-				}
-				c := Cell{Workload: w.Name, Peer: p.Name, Procs: n, TickMS: float64(p.Tick(w.tick)) / 1e6, Cannot: w.cannot(p)}
-				cells = append(cells, &c)
-				if against != "" && p.Module == peers.Library {
-					before := c
-					before.Commit = against
-					cells = append(cells, &before)
+				if w.Floor || match.MatchString(w.Name+"/"+p.Name) {
+					cells = append(cells, &Cell{Workload: w.Name, Peer: p.Name, Procs: n, TickMS: float64(w.tick) / 1e6})
 				}
 			}
 		}
 	}
-	if !matched {
-		return nil, fmt.Errorf("-only: no cell (workload/peer) matches %q", match)
-	}
-	return cells, nil
+	return cells
 }
 
 // Name returns the peer, with the commit if it is not the present one.
@@ -134,25 +123,34 @@ func (c *Cell) Faults() (first string, runs int) {
 // final reports whether the cell must not be run again.
 func (c *Cell) final() bool { return len(c.Runs) > 0 && c.Runs[len(c.Runs)-1].Final }
 
-// run runs the cell once with the program exe, in a process of its own, and kills it when ctx ends. An error is an error
-// of this program, not of the peer.
-func (c *Cell) run(ctx context.Context, exe string, short bool) (Outcome, error) {
-	mode := "full"
-	if short {
-		mode = "short"
+// run runs the cell once, in a process of its own, and kills it when ctx ends. An error is an error of this program, not
+// of the peer.
+func (c *Cell) run(ctx context.Context, short bool) (Outcome, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return Outcome{}, err
 	}
 	limit := limit(short) + 10*time.Second // the process ends itself before, unless that fails too
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, exe)
-	cmd.Env = append(os.Environ(), cellEnv+"="+mode+"/"+c.Workload+"/"+c.Peer)
+	cmd := exec.CommandContext(ctx, cmp.Or(c.Exe, exe))
+	cmd.Env = append(os.Environ(), cellEnv+"="+pick(&bench{short: short}, "full", "short")+"/"+c.Workload+"/"+c.Peer)
 	if c.Procs > 0 {
 		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(c.Procs))
+	}
+	if c.Bench != "" {
+		cmd.Args = append(cmd.Args, "-test.run=^$", "-test.bench="+c.Bench, "-test.benchtime="+pick(&bench{short: short}, "1s", "1x"))
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = time.Second
 	failed := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return Outcome{Fault: fmt.Sprintf("killed: no answer within %v", limit), Final: true}, nil
+	case c.Bench != "" && failed == nil:
+		return benchmarks(&stdout), nil
+	}
 	for line := range strings.Lines(stdout.String()) {
 		if found, ok := strings.CutPrefix(line, resultMark); ok {
 			var o Outcome
@@ -160,19 +158,32 @@ func (c *Cell) run(ctx context.Context, exe string, short bool) (Outcome, error)
 			return o, err
 		}
 	}
-	if ctx.Err() != nil {
-		return Outcome{Fault: fmt.Sprintf("killed: no answer within %v", limit), Final: true}, nil
-	}
 	return Outcome{Fault: crash(stderr.String(), failed), Final: true}, nil
+}
+
+// benchmarks returns the figures that a test binary has printed, each under the name and the unit of its benchmark.
+func benchmarks(printed io.Reader) Outcome {
+	o := Outcome{Metrics: map[string]float64{}}
+	for r := benchfmt.NewReader(printed, ""); r.Scan(); {
+		if found, ok := r.Result().(*benchfmt.Result); ok {
+			for _, v := range found.Values {
+				if v.OrigUnit != "" {
+					v.Value, v.Unit = v.OrigValue, v.OrigUnit
+				}
+				o.Metrics[string(found.Name)+", "+v.Unit] = v.Value
+			}
+		}
+	}
+	if len(o.Metrics) == 0 {
+		return Outcome{Fault: "there is no such benchmark", Final: true}
+	}
+	return o
 }
 
 // crash returns why a process ended without a result, from the first line of stderr that says so.
 func crash(stderr string, failed error) string {
 	for line := range strings.Lines(stderr) {
 		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "fatal error: all goroutines are asleep") {
-			return "deadlock: all goroutines are asleep"
-		}
 		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
 			return "crashed: " + line[:min(len(line), 80)]
 		}

@@ -18,8 +18,8 @@ func TestFigures(t *testing.T) {
 	}
 	for _, w := range List {
 		for _, p := range w.Peers() {
-			if p.About == "" || p.Module != peers.Library && !strings.HasPrefix(p.Name, "time") || w.cannot(p) != "" {
-				continue // a fake has no About
+			if !p.Ours && !strings.HasPrefix(p.Name, "time") {
+				continue
 			}
 			t.Run(w.Name+"/"+p.Name, func(t *testing.T) {
 				out := testFigures(t, w, p)
@@ -45,7 +45,7 @@ func testFigures(t *testing.T, w *Workload, p peers.Peer) Outcome {
 		if m.Name == "floors" || m.Name == "full" || m.Name == "worker" {
 			continue // computed later; only for this library, and if there are samples
 		}
-		if zero := slices.Contains([]string{"live", "slow", "busy"}, m.Name); !ok || v < 0 || v == 0 && !zero {
+		if zero := slices.Contains([]string{"slow"}, m.Name); !ok || v < 0 || v == 0 && !zero {
 			t.Errorf("%s: %v, %v", m.Name, v, ok)
 		}
 	}
@@ -75,8 +75,8 @@ func TestPeers(t *testing.T) {
 	for _, w := range List {
 		var names []string
 		for _, p := range w.Peers() {
-			if p.About == "" {
-				continue // a fake
+			if strings.HasPrefix(p.Name, "fake") {
+				continue
 			}
 			names = append(names, p.Name)
 			if _, ok := p.Make(ms).(peers.Keeper); ok != p.Kept {
@@ -108,7 +108,6 @@ func TestWorkersPart(t *testing.T) {
 	n, _ := loop(1, 500*ms, func(int) func() { return func() { b.timer.After(300*ms, nop) } })
 	b.settle()
 	m.stop(n)
-	b.timer.Stop()
 	cpu, worker, full := b.out.Metrics["cpu"], b.out.Metrics["worker"], b.out.Metrics["full"]
 	if !(worker > cpu/50) || worker > cpu*0.9 || math.Abs(worker*full-1000) > 1 {
 		t.Errorf("%v ns of %v ns, full at %v M/s", worker, cpu, full)

@@ -28,22 +28,17 @@ func (f *flags) task(i int) func() {
 	}
 }
 
-// await waits for the flags in order, and returns true when all are set. It returns false if no flag has been
-// set for patience. While a flag is not set it sleeps, to leave the processors to the peer.
+// await waits for the flags in order, and returns true when all are set, or false when that takes longer than patience.
+// While a flag is not set it sleeps, to leave the processors to the peer.
 func (f *flags) await(patience time.Duration, progress func(set int)) bool {
-	const pause = 200 * time.Microsecond
-	last, since := -1, time.Now()
+	end := time.Now().Add(patience)
 	for i := range f.ran {
 		for f.ran[i].Load() == 0 {
-			if time.Since(since) > patience {
-				set := f.count(1)
-				if set == last {
-					return false
-				}
-				last, since = set, time.Now()
+			if time.Now().After(end) {
+				return false
 			}
 			progress(i)
-			time.Sleep(pause)
+			time.Sleep(200 * time.Microsecond)
 		}
 	}
 	return true
@@ -84,7 +79,7 @@ func runFire(b *bench) {
 		time.Sleep(wait)
 	}
 	m := b.meter()
-	all := f.await(pick(b, 4*time.Second, time.Second), func(set int) { b.doing("%d of %d fired", set, n) })
+	all := f.await(pick(b, 30*time.Second, 3*time.Second), func(set int) { b.doing("%d of %d fired", set, n) })
 	last, first, deadline := time.Since(epoch), time.Duration(f.first.Load()), due.Sub(epoch)
 	if !all {
 		b.failf("lost %d of %d", n-f.count(1), n)
@@ -98,7 +93,7 @@ func runFire(b *bench) {
 	if first < deadline {
 		b.failf("early by up to %.2g ms", float64(deadline-first)/1e6)
 	}
-	time.Sleep(2 * b.tick())
+	time.Sleep(2 * b.work.tick)
 	if twice := f.count(2); twice > 0 {
 		b.failf("fired %d of %d twice", twice, n)
 	}

@@ -14,7 +14,7 @@ import (
 // floorPeer has no timeouts. No timeout can be cheaper than its cell, which has a floor for each kind of workload: see
 // Workload.FloorMetric. A floor is the least of several measurements, in several ways where there is more than one.
 var floorPeer = peers.Peer{
-	Name: "floor", About: "no timeout at all", NoTick: true, Make: func(time.Duration) peers.Timer { return peers.Time{} },
+	Name: "floor", NoTick: true, Make: func(time.Duration) peers.Timer { return peers.Time{} },
 }
 
 // A floorTimeout is about as large as a hashedwheel.Timeout, and has pointers too.
@@ -60,9 +60,6 @@ type floorKind struct {
 func runFloor(b *bench) {
 	arm := func(s *floorShare) { s.allocate(); s.clock(); s.atomics() }
 	least := b.floors([]floorKind{
-		{"allocation", (*floorShare).allocate},
-		{"clock", (*floorShare).clock},
-		{"atomics", (*floorShare).atomics},
 		{"new", arm},
 		{"kept", func(s *floorShare) { s.clock(); s.atomics() }},
 		{"kept-deadline", (*floorShare).atomics},

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
-
-	"github.com/hashedwheel/hashedwheel/benchmarks/peers"
 )
 
 // A meter measures what operations cost, from the call of meter to that of stop.
@@ -23,7 +21,7 @@ type meter struct {
 
 func (b *bench) meter() *meter {
 	m := &meter{b: b}
-	if b.peer.Module == peers.Library {
+	if b.peer.Ours {
 		// The rate of StartCPUProfile is too low for short runs. It prints a warning that the rate is set already.
 		runtime.SetCPUProfileRate(500)
 		if err := pprof.StartCPUProfile(&m.profile); err != nil {
@@ -39,7 +37,7 @@ func (m *meter) stop(n int) {
 	cpu := float64(used().cpu-m.cpu) / float64(n)
 	m.b.set("cpu", cpu)
 	m.b.set("allocated", float64(allocated()-m.allocated)/float64(n))
-	if m.b.peer.Module == peers.Library {
+	if m.b.peer.Ours {
 		pprof.StopCPUProfile()
 		worker := cpu * m.workersShare()
 		m.b.set("worker", worker)

@@ -9,15 +9,20 @@ import (
 	"github.com/hashedwheel/hashedwheel/benchmarks/peers"
 )
 
+// arm arms a timeout for each handle.
+func (b *bench) arm(handles []peers.Handle, after func(i int) (time.Duration, func())) {
+	for i := range handles {
+		if i%1000 == 0 {
+			b.doing("%d of %d armed", i, len(handles))
+		}
+		handles[i] = b.timer.After(after(i))
+	}
+}
+
 // pending arms n timeouts from 10 minutes to an hour ahead, and waits until they are in place.
 func (b *bench) pending(n int) []peers.Handle {
 	handles := make([]peers.Handle, n)
-	for i := range handles {
-		if i%1000 == 0 {
-			b.doing("%d of %d armed", i, n)
-		}
-		handles[i] = b.timer.After(10*time.Minute+rand.N(50*time.Minute), nop)
-	}
+	b.arm(handles, func(int) (time.Duration, func()) { return 10*time.Minute + rand.N(50*time.Minute), nop })
 	if n > 0 {
 		b.settle()
 		runtime.GC()
@@ -56,10 +61,8 @@ func runSchedule(b *bench) {
 	runtime.GC()
 	m := b.meter()
 	start := time.Now()
+	b.doing("arm")
 	for i := range handles {
-		if i%1000 == 0 {
-			b.doing("%d of %d armed", i, n)
-		}
 		handles[i] = b.timer.After(10*time.Second+time.Duration(i&1023)*ms, nop)
 	}
 	b.set("wall", float64(time.Since(start))/float64(n))
@@ -75,22 +78,17 @@ func runReset(b *bench) {
 	handles := make([]peers.Handle, n)
 	var fired atomic.Int64
 	f := func() { fired.Add(1) }
-	for i := range handles {
-		if i%1000 == 0 {
-			b.doing("%d of %d armed", i, n)
-		}
-		handles[i] = b.timer.After(30*time.Second, f)
-	}
+	b.arm(handles, func(int) (time.Duration, func()) { return 30 * time.Second, f })
 	b.settle()
 	share := n / b.goroutines()
 	b.ops(func(g int) func() {
 		mine := handles[g*share : (g+1)*share]
 		i := 0
 		if at, ok := b.timer.(peers.Deadliner); ok {
-			deadlines := deadlineAfter(30 * time.Second)
+			deadline := deadlines(30 * time.Second)
 			return func() {
 				i = (i + 7919) % len(mine)
-				at.ResetAt(mine[i], deadlines.next())
+				at.ResetAt(mine[i], deadline())
 			}
 		}
 		return func() {
@@ -102,9 +100,7 @@ func runReset(b *bench) {
 	for i, h := range handles {
 		handles[i] = b.timer.Reset(h, 200*ms, f)
 	}
-	for end := time.Now().Add(pick(b, 3*time.Second, 800*ms)); fired.Load() < int64(n) && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
-	}
+	waitFor(pick(b, 3*time.Second, 800*ms), func() bool { return fired.Load() >= int64(n) })
 	if left := int64(n) - fired.Load(); left > 0 {
 		b.failf("%d of %d did not fire after a reset to 200 ms", left, n)
 	} else if left < 0 {

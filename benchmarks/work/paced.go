@@ -39,7 +39,7 @@ func runHeartbeat(b *bench) {
 	const period = 2 * ms
 	turn := int(delay / 4 / period) // the steps in which each timeout is reset once
 	n := b.size()
-	shots, tasks, handles := make([]shot, n), make([]func(), n), make([]peers.Handle, n)
+	shots, tasks, handles := newShots(n), make([]func(), n), make([]peers.Handle, n)
 	for i := range shots {
 		tasks[i] = shots[i].fire
 	}
@@ -83,7 +83,6 @@ func runHeartbeat(b *bench) {
 	if early > 0 {
 		b.failf("%d of %d fired though they were reset in time", early, n)
 	}
-	b.doing("wait for the timeouts that were reset")
 	b.finish(shots, pick(b, 3*time.Second, 500*ms))
 }
 
@@ -93,7 +92,7 @@ func runBurst(b *bench) {
 	const size = 1000
 	lead := pick(b, time.Second, 300*ms)
 	steps := b.size() / size
-	shots, tasks := make([]shot, steps*size), make([]func(), steps*size)
+	shots, tasks := newShots(steps*size), make([]func(), steps*size)
 	for i := range shots {
 		tasks[i] = shots[i].fire
 	}
@@ -110,17 +109,6 @@ func runBurst(b *bench) {
 		}
 	})
 	b.keptPace(behind, lead/2)
-	b.doing("wait")
 	b.finish(shots, pick(b, 5*time.Second, 500*ms))
 	m.stop(len(shots))
-}
-
-// finish waits for all shots and judges them.
-func (b *bench) finish(shots []shot, patience time.Duration) {
-	pointers := make([]*shot, len(shots))
-	for i := range shots {
-		pointers[i] = &shots[i]
-	}
-	await(pointers, patience)
-	b.setLateness(b.judge(pointers))
 }

@@ -16,54 +16,40 @@ func (b *bench) keep(f func()) peers.Handle {
 	return nil
 }
 
-// A rearmer arms timeouts that their owner keeps, or new ones if the peer is not a keeper.
-type rearmer struct {
-	peers.Timer
-	at    peers.Deadliner // nil if the peer has no deadlines
-	keeps bool
-}
-
-func (b *bench) rearmer() *rearmer {
-	at, _ := b.timer.(peers.Deadliner)
+// armer returns a function that arms what keep has returned, or a new timeout if the peer does not keep any. It expires
+// after d or at the deadline, which are about the same. It returns the handle for Cancel.
+func (b *bench) armer() func(h peers.Handle, d time.Duration, deadline time.Time, f func()) peers.Handle {
+	at, hasDeadlines := b.timer.(peers.Deadliner)
 	_, keeps := b.timer.(peers.Keeper)
-	return &rearmer{b.timer, at, keeps}
-}
-
-// arm arms the timeout that keep has returned. The timeout expires after d or at the deadline, which are about the
-// same: a deadliner uses the deadline and other peers use d. It returns the handle for Cancel.
-func (r *rearmer) arm(h peers.Handle, d time.Duration, deadline time.Time, f func()) peers.Handle {
-	switch {
-	case r.at != nil:
-		r.at.ResetAt(h, deadline)
-		return h
-	case r.keeps:
-		return r.Reset(h, d, f)
-	default:
-		return r.After(d, f)
+	return func(h peers.Handle, d time.Duration, deadline time.Time, f func()) peers.Handle {
+		switch {
+		case hasDeadlines:
+			at.ResetAt(h, deadline)
+			return h
+		case keeps:
+			return b.timer.Reset(h, d, f)
+		default:
+			return b.timer.After(d, f)
+		}
 	}
 }
 
-// deadlines computes deadlines that are always about the same time ahead. It reads the clock once in 1,024 of
-// them, because a server that computes a deadline has usually read the clock for another reason.
-type deadlines struct {
-	after    time.Duration
-	deadline time.Time
-	n        int
-}
-
-func deadlineAfter(d time.Duration) *deadlines { return &deadlines{after: d} }
-
-func (l *deadlines) next() time.Time {
-	if l.n%1024 == 0 {
-		l.deadline = time.Now().Add(l.after)
+// deadlines returns a function whose results are always about d ahead. It reads the clock once in 1,024 calls, because a
+// server that computes a deadline has usually read the clock for another reason.
+func deadlines(d time.Duration) func() time.Time {
+	n, deadline := 0, time.Time{}
+	return func() time.Time {
+		if n%1024 == 0 {
+			deadline = time.Now().Add(d)
+		}
+		n++
+		return deadline
 	}
-	l.n++
-	return l.deadline
 }
 
 // runReuse arms and cancels the timeouts of a ring. Each goroutine has its own ring.
 func runReuse(b *bench) {
-	arm := b.rearmer()
+	arm := b.armer()
 	rings := make([][]peers.Handle, b.goroutines())
 	for g := range rings {
 		rings[g] = make([]peers.Handle, b.size())
@@ -72,9 +58,9 @@ func runReuse(b *bench) {
 		}
 	}
 	b.ops(func(g int) func() {
-		ring, i, deadlines := rings[g], 0, deadlineAfter(10*time.Second)
+		ring, i, deadline := rings[g], 0, deadlines(10*time.Second)
 		return func() {
-			ring[i] = arm.arm(ring[i], 10*time.Second, deadlines.next(), nop)
+			ring[i] = arm(ring[i], 10*time.Second, deadline(), nop)
 			b.timer.Cancel(ring[i])
 			i = (i + 1) % len(ring)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 )
 
@@ -13,7 +12,6 @@ import (
 type Rounds struct {
 	Rounds   int
 	Short    bool
-	Opponent string    // the program for the cells with a commit
 	Progress io.Writer // one line for each run
 }
 
@@ -22,33 +20,26 @@ type Rounds struct {
 // all of them. When ctx ends, Measure ends the run in progress, and returns the cells that have results. If there are
 // none, it returns an error.
 func (r *Rounds) Measure(ctx context.Context, cells []*Cell) ([]*Cell, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	start := time.Now()
 	for round := range r.Rounds {
 		for i, c := range cells {
-			if c.Cannot != "" || c.final() {
+			if c.final() {
 				continue
 			}
 			fmt.Fprintf(r.Progress, "%5.0f s  round %d of %d, %d of %d: %s: ",
 				time.Since(start).Seconds(), round+1, r.Rounds, i+1, len(cells), c.Label())
-			exe := self
-			if c.Commit != "" {
-				exe = r.Opponent
-			}
-			out, err := c.run(ctx, exe, r.Short)
-			switch {
-			case ctx.Err() != nil && round == 0 && i == 0:
-				return nil, errors.New("interrupted before the first result")
-			case ctx.Err() != nil && round == 0:
+			out, err := c.run(ctx, r.Short)
+			if ctx.Err() != nil {
 				fmt.Fprintln(r.Progress, "interrupted")
-				return cells[:i], nil
-			case ctx.Err() != nil:
-				fmt.Fprintln(r.Progress, "interrupted")
+				if round == 0 {
+					cells = cells[:i]
+				}
+				if len(cells) == 0 {
+					return nil, errors.New("interrupted before the first result")
+				}
 				return cells, nil
-			case err != nil:
+			}
+			if err != nil {
 				return nil, err
 			}
 			c.Runs = append(c.Runs, out)
@@ -58,13 +49,10 @@ func (r *Rounds) Measure(ctx context.Context, cells []*Cell) ([]*Cell, error) {
 	return cells, nil
 }
 
+// line returns the first figure of a workload, and the fault.
 func (o Outcome) line(work string) (text string) {
-	w, _ := Find(work)
-	if v, ok := o.Metrics[w.Metrics[0].Name]; ok {
-		text = fmt.Sprintf("%.4g %s", v, w.Metrics[0].Unit)
-	}
-	if text != "" && o.Fault != "" {
-		text += ", "
+	if w, ok := Find(work); ok && len(o.Metrics) > 0 {
+		text = fmt.Sprintf("%.4g %s ", o.Metrics[w.Metrics[0].Name], w.Metrics[0].Unit)
 	}
 	return text + o.Fault
 }

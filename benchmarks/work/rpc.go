@@ -13,79 +13,60 @@ import (
 // one in a hundred, which is left to fire.
 const rpcWindow = 256
 
-// requests counts how the timeouts of requests end.
-type requests struct {
-	kept, left   atomic.Int64 // left to fire: in total, and not yet fired
-	late, spared atomic.Int64 // canceled but fired; Cancel returned false
-}
-
-// expire is the task of a request that is left to fire, or of one that is not.
-func (r *requests) expire(keep bool) {
-	if keep {
-		r.left.Add(-1)
-	} else {
-		r.late.Add(1)
-	}
-}
-
 // A call is a request in flight.
 type call struct {
 	timeout peers.Handle // nil if each arming makes a new one
-	keep    bool
+	keep    bool         // left to fire
 	expire  func()
 }
 
-// runRPC needs no calls of its own for requests. So all that are left to fire share one, and so do all others.
+// runRPC needs no calls of its own for requests. So all share one.
 func runRPC(b *bench) {
-	r := new(requests)
-	left, others := &call{expire: func() { r.expire(true) }}, &call{expire: func() { r.expire(false) }}
-	b.rpc(r, func(keep bool) *call {
-		if keep {
-			return left
-		}
-		return others
-	}, func(*call) {})
+	var fired atomic.Int64
+	c := &call{expire: func() { fired.Add(1) }}
+	b.rpc(&fired, func(bool) *call { return c }, func(*call) {})
 }
 
 // runRPCPooled has calls that come from a pool. A canceled call goes back to it at once, and a call that is left to fire
 // goes back when it has fired.
 func runRPCPooled(b *bench) {
-	r := new(requests)
+	var fired atomic.Int64
 	var calls sync.Pool
 	calls.New = func() any {
 		c := new(call)
 		c.expire = func() {
-			keep := c.keep
-			if keep {
+			if c.keep {
 				calls.Put(c)
 			}
-			r.expire(keep)
+			fired.Add(1)
 		}
 		c.timeout = b.keep(c.expire)
 		return c
 	}
-	b.rpc(r, func(keep bool) *call {
+	b.rpc(&fired, func(keep bool) *call {
 		c := calls.Get().(*call)
 		c.keep = keep
 		return c
 	}, func(c *call) { calls.Put(c) })
 }
 
-// rpc measures requests. Each gets a call, and a canceled one puts it back. Deadlines are computed from a clock that is
-// read once in 256 calls.
-func (b *bench) rpc(r *requests, get func(keep bool) *call, put func(*call)) {
+// rpc measures requests. Each gets a call, and a canceled one puts it back. Each request must fire that is left to fire
+// or whose Cancel has returned false, and no other one. Deadlines are computed from a clock that is read once in 256
+// calls.
+func (b *bench) rpc(fired *atomic.Int64, get func(keep bool) *call, put func(*call)) {
 	type slot struct {
 		call *call // nil if it is left to fire, because it may be in the pool again
 		h    peers.Handle
 	}
-	arm := b.rearmer()
+	var left, spared atomic.Int64
+	arm := b.armer()
 	drop := func(s *slot) {
 		switch {
 		case s.call == nil:
 		case b.timer.Cancel(s.h):
 			put(s.call)
 		default:
-			r.spared.Add(1) // the call is not used again, because its task may still run
+			spared.Add(1) // the call is not used again, because its task may still run
 		}
 	}
 	b.doing("measure")
@@ -105,12 +86,11 @@ func (b *bench) rpc(r *requests, get func(keep bool) *call, put func(*call)) {
 			keep := i%100 == 0
 			c := get(keep)
 			if s.call = c; keep {
-				r.left.Add(1)
-				r.kept.Add(1)
+				left.Add(1)
 				s.call = nil
 			}
 			d := 100*ms + time.Duration(rng.Int64N(int64(400*ms)))
-			s.h = arm.arm(c.timeout, d, now.Add(d), c.expire)
+			s.h = arm(c.timeout, d, now.Add(d), c.expire)
 			i++
 		}
 	})
@@ -121,18 +101,15 @@ func (b *bench) rpc(r *requests, get func(keep bool) *call, put func(*call)) {
 		}
 	}
 	b.doing("wait for the timeouts that are left to fire")
-	for end := time.Now().Add(pick(b, 5*time.Second, time.Second)); r.left.Load() > 0 && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
-	}
+	must := left.Load() + spared.Load()
+	waitFor(pick(b, 5*time.Second, time.Second), func() bool { return fired.Load() >= must })
 	b.settle()
 	m.stop(n)
-	b.set("left", float64(r.kept.Load()))
-	if l := r.left.Load(); l > 0 {
-		b.failf("lost %d of %d left to fire", l, r.kept.Load())
-	}
-	if l := r.late.Load(); l > r.spared.Load() {
-		b.failf("%d fired though canceled", l-r.spared.Load())
-	} else if l < r.spared.Load() {
-		b.failf("%d neither canceled nor fired", r.spared.Load()-l)
+	b.set("left", float64(left.Load()))
+	switch more := fired.Load() - must; {
+	case more < 0:
+		b.failf("lost %d of %d that must fire", -more, must)
+	case more > 0:
+		b.failf("%d fired though canceled", more)
 	}
 }

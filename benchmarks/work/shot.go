@@ -25,16 +25,24 @@ func (s *shot) fire() {
 }
 
 // arm reads the clock before the call, so the duration of the call counts as lateness.
-func (s *shot) arm(t peers.Timer, d time.Duration) peers.Handle {
+func (s *shot) arm(t peers.Timer, d time.Duration) {
 	s.due.Store(int64(time.Since(epoch) + d))
-	return t.After(d, s.fire)
+	t.After(d, s.fire)
 }
 
-// move sets the new deadline before it resets the timeout. If the timeout is moved to later and fires
-// at the old deadline, that counts as early.
-func (s *shot) move(t peers.Timer, h peers.Handle, d time.Duration) {
-	s.due.Store(int64(time.Since(epoch) + d))
-	t.Reset(h, d, s.fire)
+func newShots(n int) []*shot {
+	shots := make([]*shot, n)
+	for i := range shots {
+		shots[i] = new(shot)
+	}
+	return shots
+}
+
+// finish waits for all shots and judges them.
+func (b *bench) finish(shots []*shot, patience time.Duration) {
+	b.doing("wait")
+	await(shots, patience)
+	b.setLateness(b.judge(shots))
 }
 
 // await waits until all shots have fired, but not for longer than patience after the last deadline.

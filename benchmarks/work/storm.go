@@ -5,33 +5,28 @@ import (
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/hashedwheel/hashedwheel/benchmarks/peers"
 )
 
 // stormGoroutines is more than most machines have processors, as in a server.
 const stormGoroutines = 32
 
-// storm runs a producer for 2 s. Beside it, one timeout of 100 ms is armed after another.
-func (b *bench) storm(work producer) {
+// storm runs a producer for 2 s, and returns how many operations there were. Beside it, one timeout of 100 ms is armed after another.
+func (b *bench) storm(work producer) (operations int) {
 	d := pick(b, 2*time.Second, 500*ms)
-	b.doing("start the storm")
+	b.doing("storm")
 	m := b.meter()
-	n, took := 0, time.Duration(0)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		n, took = work(d)
-	}()
-	b.probe(d, func() {
-		b.doing("wait for the end of the storm")
-		<-done
-		b.set("wall", float64(took)/float64(n))
-		b.set("rate", float64(n)/float64(took)*1e3)
-	})
+	probes := make(chan []*shot, 1)
+	go func() { probes <- b.probe(d) }()
+	n, took := work(d)
+	b.set("wall", float64(took)/float64(n))
+	b.set("rate", float64(n)/float64(took)*1e3)
+	b.doing("wait for the last timeout of 100 ms")
+	b.setLateness(b.judge(<-probes))
 	b.settle()
 	m.stop(n)
 	b.set("peak", used().peak/1e6)
+	return n
 }
 
 func runStormAtOnce(b *bench) {
@@ -50,8 +45,7 @@ func runStormLater(b *bench) {
 		rings[g] = make([]peers.Handle, window)
 	}
 	b.storm(func(d time.Duration) (int, time.Duration) {
-		start := time.Now()
-		n, _ := loop(stormGoroutines, d, func(g int) func() {
+		return loop(stormGoroutines, d, func(g int) func() {
 			ring, i := rings[g], 0
 			return func() {
 				if ring[i] != nil {
@@ -61,15 +55,6 @@ func runStormLater(b *bench) {
 				i = (i + 1) % window
 			}
 		})
-		for _, ring := range rings {
-			for _, h := range ring {
-				if h != nil {
-					b.timer.Cancel(h)
-				}
-			}
-			clear(ring)
-		}
-		return n, time.Since(start)
 	})
 }
 
@@ -120,39 +105,36 @@ func (b *bench) handOver(goroutines int, d time.Duration) (n int, took time.Dura
 // runStormLatency is runStormAtOnce, except that it reads the clock before and after each call. If a goroutine has
 // to wait for a processor during a call, that counts.
 func runStormLatency(b *bench) {
-	// In nanoseconds, up to a minute, with two digits.
-	newCalls := func() *hdrhistogram.Histogram { return hdrhistogram.New(1, 6e10, 2) }
-	calls := make([]*hdrhistogram.Histogram, stormGoroutines)
-	slow := make([]int, stormGoroutines)
-	for g := range calls {
-		calls[g] = newCalls()
+	type calls struct {
+		slow    int
+		longest time.Duration
+		_       [64]byte
 	}
-	b.storm(func(d time.Duration) (int, time.Duration) {
+	all := make([]calls, stormGoroutines)
+	n := b.storm(func(d time.Duration) (int, time.Duration) {
 		return loop(stormGoroutines, d, func(g int) func() {
-			record := func(took time.Duration) {
+			mine := &all[g]
+			record := func(start time.Duration) {
+				took := time.Since(epoch) - start
+				mine.longest = max(mine.longest, took)
 				if took > ms {
-					slow[g]++
-				}
-				if err := calls[g].RecordValue(int64(took)); err != nil {
-					panic(err)
+					mine.slow++
 				}
 			}
 			return func() {
 				start := time.Since(epoch)
 				h := b.timer.After(10*time.Second, nop)
-				record(time.Since(epoch) - start)
+				record(start)
 				start = time.Since(epoch)
 				b.timer.Cancel(h)
-				record(time.Since(epoch) - start)
+				record(start)
 			}
 		})
 	})
-	all, slows := newCalls(), 0
-	for g := range calls {
-		all.Merge(calls[g])
-		slows += slow[g]
+	slow, longest := 0, time.Duration(0)
+	for i := range all {
+		slow, longest = slow+all[i].slow, max(longest, all[i].longest)
 	}
-	b.set("call-p99.9999", float64(all.ValueAtQuantile(99.9999))/1e3)
-	b.set("call-max", float64(all.Max())/1e3)
-	b.set("slow", float64(slows))
+	b.set("slow", float64(slow)/float64(2*n)*1e6)
+	b.set("longest", float64(longest)/1e3)
 }

@@ -49,7 +49,7 @@ func TestFlags(t *testing.T) {
 		}
 		start := time.Now()
 		progress := -1
-		if !f.await(50*ms, func(set int) { progress = set }) {
+		if !f.await(2*time.Second, func(set int) { progress = set }) {
 			t.Error("not all")
 		}
 		if took := time.Since(start); took != n*10*ms+200*time.Microsecond || progress != 0 {
@@ -65,7 +65,7 @@ func TestFlags(t *testing.T) {
 	})
 }
 
-// A task counts as lost if it does not run and no other task runs meanwhile.
+// A task counts as lost if it does not run in time.
 func TestFlagsAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &flags{ran: make([]atomic.Uint64, 100)}
@@ -73,10 +73,10 @@ func TestFlagsAreLost(t *testing.T) {
 			time.AfterFunc(time.Duration(i)*10*ms, f.task(i))
 		}
 		start := time.Now()
-		if f.await(50*ms, func(int) {}) {
+		if f.await(2*time.Second, func(int) {}) {
 			t.Error("all")
 		}
-		if took := time.Since(start); took != 21*(50*ms+200*time.Microsecond) {
+		if took := time.Since(start); took != 2*time.Second+200*time.Microsecond {
 			t.Errorf("took %v", took)
 		}
 		if n := f.count(1); n != 99 {

@@ -10,9 +10,8 @@ import (
 
 // usage is what the process has used since its start.
 type usage struct {
-	cpu     time.Duration // user and system
-	wakeups int64         // times that a thread slept and was woken up
-	peak    float64       // bytes, the most that was resident
+	cpu  time.Duration // user and system
+	peak float64       // bytes, the most that was resident
 }
 
 func used() usage {
@@ -24,9 +23,5 @@ func used() usage {
 	if runtime.GOOS != "darwin" {
 		peak *= 1024 // in KiB, except on macOS
 	}
-	return usage{
-		cpu:     time.Duration(u.Utime.Nano() + u.Stime.Nano()),
-		wakeups: int64(u.Nvcsw),
-		peak:    peak,
-	}
+	return usage{time.Duration(u.Utime.Nano() + u.Stime.Nano()), peak}
 }

@@ -27,7 +27,6 @@ type Workload struct {
 	parallel bool // on all processors
 	kept     bool // includes the peers that are only for kept timeouts
 	rearms   bool // needs a peer that can arm a timeout again
-	exact    bool // needs a peer that can have this tick
 
 	against string // the floor, if not that of a new timeout: see FloorMetric
 	bare    bool   // hardly anything is live but the timeout, so garbage is collected as often as possible
@@ -79,24 +78,13 @@ func (w *Workload) FloorMetric(p peers.Peer) (metric string) {
 	return metric
 }
 
-// cannot says what a peer lacks for a workload, or returns "".
-func (w *Workload) cannot(p peers.Peer) string {
-	switch {
-	case w.rearms && !p.Rearms:
-		return "cannot: a timeout is armed only once"
-	case w.exact && p.Tick(w.tick) != w.tick:
-		return "cannot: its tick is " + p.FixedTick.String()
-	}
-	return ""
-}
-
 // Peers returns the peers that have a cell in the workload.
 func (w *Workload) Peers() (list []peers.Peer) {
 	if w.Floor {
 		return []peers.Peer{floorPeer}
 	}
 	for _, p := range peers.All {
-		if (!p.Kept || w.kept) && p.Name != w.except && (w.heap == 0 || p.Name == "hashedwheel" || p.Name == "time") {
+		if (!p.Kept || w.kept) && (p.Rearms || !w.rearms) && p.Name != w.except && (w.heap == 0 || p.Name == "hashedwheel" || p.Name == "time") {
 			list = append(list, p)
 		}
 	}
