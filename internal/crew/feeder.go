@@ -7,8 +7,8 @@ type Feeder[T comparable] struct {
 	chunk *chunk[T] // nil, or what was collected and not handed over yet
 	next  uint32    // the position of the item that is collected next; wraps around
 
-	handed  int  // how many chunks were handed over since the last flush, at most maxReady
-	unready bool // the crew is prepared for fewer
+	unready bool // the crew is prepared for fewer chunks than handed
+	handed  int  // how many were handed over since the last flush, at most maxReady
 }
 
 // maxReady bounds for how many chunks in a row a crew is prepared. For each it keeps two spare chunks.
