@@ -215,16 +215,17 @@ func (p *pruning) callWorker() {
 const (
 	overdue  = 12 * time.Millisecond // longer than an alarm waits for the end of one time slice
 	yieldFor = 5 * time.Millisecond  // dozens of producers need less than 1 ms to yield one after another
-	inVain   = time.Second           // how long producers do not yield after that did not help
+	minPause = time.Second           // how long producers do not yield after that has not helped
+	maxPause = time.Minute           // the same, after it has not helped many times in a row
 )
 
 // giveWay yields the processor if a round is overdue. Called by producers, after pruning.
 //
 // A goroutine that is preempted goes to the end of the run queue, even if a garbage collection stops it only for a
 // moment. There it waits until all producers ahead of it have used up their time slices. If they yield, it waits for less
-// than a millisecond, and this costs them nothing. But other goroutines do not yield. So if the round has not gone on
-// after yieldFor, producers leave it to the scheduler until giveWayAt. If two of them write that at the same time, they
-// yield for longer or less long, and nothing else.
+// than a millisecond, and this costs them nothing. But goroutines that compute do not yield, and who yields to them
+// waits for the time slices of them all. So if the round has not gone on after yieldFor, producers leave it to the
+// scheduler for a pause, which doubles each time. If two of them write that at the same time, the times are less exact.
 func (w *worker) giveWay() {
 	state := w.state.Load()
 	if !w.givesWay(w.clock.Elapsed(), state) {
@@ -239,22 +240,21 @@ func (w *worker) giveWay() {
 
 // givesWay reports whether a producer yields at the time now.
 func (w *worker) givesWay(now time.Duration, state uint64) bool {
-	at := time.Duration(w.giveWayAt.Load())
-	yielding := now < at-inVain+yieldFor
-	if now < at && !yielding {
+	from, pause := time.Duration(w.yieldFrom.Load()), time.Duration(w.yieldPause.Load())
+	yielding := now < from+yieldFor
+	if !yielding && now < from+pause {
 		return false
 	}
 	next := state >> idleShift
 	if state <= halted {
 		next = w.position.Load()>>1 + 1 // a round is in progress, and has not looked at the clock since
 	}
-	switch late := now >= later(w.clock.Boundary(next), overdue); {
-	case late && !yielding:
-		w.giveWayAt.Store(int64(now + inVain))
-		return true
-	case yielding && !late:
-		w.giveWayAt.Store(0)
-		return false
+	late := now >= later(w.clock.Boundary(next), overdue)
+	if late && !yielding {
+		w.yieldFrom.Store(int64(now))
+		w.yieldPause.Store(int64(min(max(minPause, 2*pause), maxPause)))
+	} else if yielding && !late {
+		w.yieldPause.Store(0) // it has helped
 	}
-	return yielding
+	return late
 }

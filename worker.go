@@ -70,11 +70,12 @@ type worker struct {
 	done      chan struct{} // closed by the worker when it sees that Stop has halted it
 
 	// Shared.
-	state     atomic.Uint64
-	position  atomic.Uint64 // see attending
-	giveWayAt atomic.Int64  // the time from which producers may begin to yield, see giveWay
-	wakeups   atomic.Uint64 // how often a goroutine was started for rounds; written by the worker
-	shown     levelsShown   // written by the worker or Stop
+	state    atomic.Uint64
+	position atomic.Uint64 // see attending
+	wakeups  atomic.Uint64 // how often a goroutine was started for rounds; written by the worker
+	shown    levelsShown   // written by the worker or Stop
+	// When producers last began to yield to a round, and how long they then leave it to the scheduler, see giveWay.
+	yieldFrom, yieldPause atomic.Int64
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer

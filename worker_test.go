@@ -643,7 +643,8 @@ func TestBubbleEndsWithATimer(t *testing.T) {
 	}
 }
 
-// Producers yield to a round that is overdue, for yieldFor. If it has not gone on by then, they do not until inVain is over.
+// Producers yield to a round that is overdue, for yieldFor. If it has not gone on by then, they pause, each time for twice
+// as long as before. Once it has gone on, they yield to the next one without a pause.
 func TestGivesWay(t *testing.T) {
 	const tick = 10 * time.Millisecond
 	for _, c := range []struct {
@@ -658,7 +659,8 @@ func TestGivesWay(t *testing.T) {
 		{"resting", resting, 2, math.MaxInt64},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := &newTimer(t, WithTick(tick)).worker
+			timer := newTimer(t, WithTick(tick))
+			w := &timer.worker
 			w.setPosition(c.position, attending)
 			check := func(want bool, times ...time.Duration) {
 				t.Helper()
@@ -670,15 +672,23 @@ func TestGivesWay(t *testing.T) {
 			if c.from == math.MaxInt64 {
 				return
 			}
-			check(true, c.from, c.from+yieldFor-1)
-			check(false, c.from+yieldFor, c.from+inVain-1)
-			check(true, c.from+inVain)
-			w.setPosition(150, attending) // the round has gone on, and the next is in time
-			c.state = 151 << idleShift
-			check(false, c.from+inVain+1)
-			next := 151*tick + overdue
-			check(false, next-1)
-			check(true, next)
+			from, pause := c.from, minPause
+			for range 10 {
+				check(true, from, from+yieldFor-1)
+				check(false, from+yieldFor, from+pause-1)
+				from, pause = from+pause, min(2*pause, maxPause)
+			}
+			require.Equal(t, maxPause, pause)
+			check(true, from)
+			tick := timer.clock.TickAt(from) + 1
+			w.setPosition(tick-1, attending) // the round has gone on, and the next is in time
+			c.state = tick << idleShift
+			check(false, from+1)
+			from = timer.clock.Boundary(tick) + overdue
+			check(false, from-1)
+			check(true, from, from+yieldFor-1)
+			check(false, from+yieldFor, from+minPause-1)
+			check(true, from+minPause)
 		})
 	}
 }
@@ -700,7 +710,7 @@ func TestArmingGivesWay(t *testing.T) {
 			}
 		}
 		arm()
-		require.Equal(t, tick+overdue+inVain, time.Duration(w.giveWayAt.Load()))
+		require.Equal(t, tick+overdue, time.Duration(w.yieldFrom.Load()))
 		require.EqualValues(t, working, w.state.Load())
 		w.state.Store(1 << idleShift)
 		for range 100 { // the scheduler may choose the producer again
