@@ -15,7 +15,8 @@ import (
 
 // In one run, each benchmark does the same work on this library (impl=wheel, with default options unless it
 // says otherwise) and on package time (impl=time). The sleeps let the worker take timeouts that were armed or
-// canceled. They do not count as time of the benchmark.
+// canceled. They do not count as time of the benchmark. They are real, because testing/synctest would stop the clock that
+// is measured.
 
 // An impl is a way to make timers. H is the type of a handle.
 type impl[H any] struct {

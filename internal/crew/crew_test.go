@@ -212,16 +212,16 @@ func TestMergeWaitsForGroups(t *testing.T) {
 	var c Crew[int]
 	c.Init(at, time.Second)
 	var want []int
-	for i := range 200 {
+	const size, last = chunkLen / 4, chunkLen - 2
+	for i := range 3*chunkLen + size/2 {
 		at[i+1] = c.due.next
 		c.due.add(i + 1)
 		want = append(want, i+1)
 	}
-	const size = 16
 	a, b := c.due.take(size), c.due.take(size)
 	c.holding = []*Runner[int]{{crew: &c, group: b, slots: b.items[b.from:b.end], holds: true}}
 	c.due.giveBack(a, 0)
-	for item := 2; item <= 62; item++ {
+	for item := 2; item <= last; item++ {
 		if item <= size || item > 2*size {
 			c.Remove(item, at[item])
 		}
@@ -229,7 +229,7 @@ func TestMergeWaitsForGroups(t *testing.T) {
 	c.due.giveBack(b, 0)
 	c.holding = nil
 	c.due.check(t)
-	want = append(append(want[:1:1], want[size:2*size]...), want[62:]...)
+	want = append(append(want[:1:1], want[size:2*size]...), want[last:]...)
 	for _, k := range c.due.chunks[c.due.head:] {
 		for slot, item := range k.items {
 			require.True(t, item == 0 || at.isAt(item, k.base+uint32(slot)))

@@ -146,7 +146,7 @@ func TestListShrinks(t *testing.T) {
 	r := newRand(t)
 	at := numbers{}
 	l := list[int]{host: at}
-	const n = 20_000
+	const n = 2 * chunkLen * chunkLen // twice as many chunks as an empty list has room for
 	for i := range n {
 		at[i+1] = l.next
 		l.add(i + 1)
@@ -155,7 +155,7 @@ func TestListShrinks(t *testing.T) {
 	for i, item := range order {
 		require.True(t, l.remove(item+1, at[item+1], true))
 		require.False(t, l.remove(item+1, at[item+1], true))
-		if left := n - i - 1; left > 0 && i%100 == 0 {
+		if left := n - i - 1; left > 0 && i%1000 == 0 {
 			l.check(t)
 			require.LessOrEqual(t, len(l.chunks)-l.head, 1+2*left/(chunkLen/4))
 		}
@@ -167,17 +167,17 @@ func TestListShrinks(t *testing.T) {
 // Items that are given back come first again, in their order.
 func TestListOrder(t *testing.T) {
 	l := list[int]{host: numbers{}}
-	for i := range 200 {
+	const n, size = 3*chunkLen + 8, chunkLen / 4
+	for i := range n {
 		l.add(i + 1)
 	}
-	const size = 16
 	a, b := l.take(size), l.take(size)
 	require.Equal(t, size, a.n)
 	require.Equal(t, size-5, l.giveBack(b, 5))
 	require.Equal(t, size-1, l.giveBack(a, 1))
 	l.check(t)
 	var want []int
-	for i := range 200 {
+	for i := range n {
 		if i != 0 && (i < size || i >= size+5) {
 			want = append(want, i+1)
 		}
