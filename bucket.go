@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"math/bits"
+
+	"github.com/hashedwheel/hashedwheel/internal/bitmap"
 )
 
 const (
@@ -165,11 +166,11 @@ func (b *bucket) findMin() {
 // A level is one level of the wheel: a bucket for each of the next blocks of 1<<shift ticks. Owned by the worker.
 type level struct {
 	shift    uint
-	buckets  []bucket // nil until the first timeout, except on level 0; their number is a power of two
-	occupied bitmap   // the buckets that have entries
-	stale    bitmap   // the occupied buckets whose min may be too low
-	inUse    int      // how many buckets have entries
-	count    int      // entries in all buckets
+	buckets  []bucket    // nil until the first timeout, except on level 0; their number is a power of two
+	occupied bitmap.Bits // the buckets that have entries
+	stale    bitmap.Bits // the occupied buckets whose min may be too low
+	inUse    int         // how many buckets have entries
+	count    int         // entries in all buckets
 
 	// How far the block after the hand's has moved down: see Cascading in wheel.go.
 	block     uint64 // the block that toCascade belongs to
@@ -184,8 +185,8 @@ func (l *level) init(size int) {
 			l.buckets[i].pieces = arrays[i : i : i+1]
 		}
 	}
-	l.occupied = newBitmap(size)
-	l.stale = newBitmap(size)
+	l.occupied = bitmap.New(size)
+	l.stale = bitmap.New(size)
 }
 
 // add adds a timeout to the bucket of a slot. The caller sets Timeout.bucket.
@@ -194,7 +195,7 @@ func (l *level) add(slot, now, tick uint64, to *Timeout, spare *pool) {
 	b.add(now, tick, to, spare)
 	l.count++
 	if b.len() == 1 {
-		l.occupied.set(slot)
+		l.occupied.Set(slot)
 		l.inUse++
 	}
 }
@@ -206,9 +207,9 @@ func (l *level) remove(slot uint64, to *Timeout, spare *pool) {
 	switch {
 	case b.len() == 0:
 		l.emptied(slot)
-		l.stale.clear(slot)
+		l.stale.Clear(slot)
 	case tick == b.min:
-		l.stale.set(slot)
+		l.stale.Set(slot)
 	}
 }
 
@@ -217,7 +218,7 @@ const keepBuckets = 1 << 12
 
 // emptied records that the last entry of a bucket has been removed.
 func (l *level) emptied(slot uint64) {
-	l.occupied.clear(slot)
+	l.occupied.Clear(slot)
 	l.inUse--
 	if len(l.buckets) > keepBuckets {
 		l.buckets[slot].pieces = nil
@@ -228,7 +229,7 @@ func (l *level) emptied(slot uint64) {
 func (l *level) each(from, end uint64) iter.Seq2[uint64, int] {
 	return func(yield func(uint64, int) bool) {
 		end = min(end, uint64(len(l.buckets)))
-		for slot := l.occupied.next(from, end); slot < end; slot = l.occupied.next(slot+1, end) {
+		for slot := l.occupied.Next(from, end); slot < end; slot = l.occupied.Next(slot+1, end) {
 			if !yield(slot, l.buckets[slot].len()) {
 				return
 			}
@@ -238,7 +239,7 @@ func (l *level) each(from, end uint64) iter.Seq2[uint64, int] {
 
 func (l *level) findMin(slot uint64) {
 	l.buckets[slot].findMin()
-	l.stale.clear(slot)
+	l.stale.Clear(slot)
 }
 
 // earliest returns the first tick at which a bucket of the level needs the worker, or bound if that is earlier.
@@ -252,12 +253,12 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	first := block & (size - 1)
 	base := block - first
 	for _, part := range [2]struct{ from, end, base uint64 }{{first, size, base}, {0, first, base + size}} {
-		for slot := l.occupied.next(part.from, part.end); slot < part.end; slot = l.occupied.next(slot+1, part.end) {
+		for slot := l.occupied.Next(part.from, part.end); slot < part.end; slot = l.occupied.Next(slot+1, part.end) {
 			if bound>>l.shift+1 < part.base+slot {
 				return bound // all that follow are later
 			}
 			b := &l.buckets[slot]
-			if l.neededAt(slot, now) < bound && l.stale.has(slot) && b.len() <= worthScan {
+			if l.neededAt(slot, now) < bound && l.stale.Has(slot) && b.len() <= worthScan {
 				l.findMin(slot)
 			}
 			bound = min(bound, l.neededAt(slot, now))
@@ -281,22 +282,3 @@ const worthWaking = 1 << 12
 // worthScan bounds the entries that earliest scans to save a wake-up. It must not be less than worthWaking.
 // docs/guide.md has both numbers.
 const worthScan = 1 << 13
-
-type bitmap []uint64
-
-func newBitmap(size int) bitmap { return make(bitmap, (size+63)/64) }
-
-func (m bitmap) set(i uint64)      { m[i/64] |= 1 << (i % 64) }
-func (m bitmap) clear(i uint64)    { m[i/64] &^= 1 << (i % 64) }
-func (m bitmap) has(i uint64) bool { return m[i/64]>>(i%64)&1 != 0 }
-
-// next returns the first bit that is set in [from, end), or end if there is none.
-func (m bitmap) next(from, end uint64) uint64 {
-	for from < end {
-		if rest := m[from/64] >> (from % 64); rest != 0 {
-			return min(end, from+uint64(bits.TrailingZeros64(rest)))
-		}
-		from = (from/64 + 1) * 64
-	}
-	return end
-}

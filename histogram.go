@@ -5,49 +5,17 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"math/bits"
 	"sync/atomic"
 	"time"
-)
 
-const (
-	perOctave = 4   // classes for each doubling of the duration, so a class tells it to within a quarter
-	classes   = 128 // up to three hours; the last one also counts all that is longer
-
-	// The width of the first classes is fifty milliseconds / 32,768, which is this fraction of a nanosecond. So
-	// fifty milliseconds are a bound, because alerts need round ones.
-	widthNum, widthShift = 390_625, 8
+	"github.com/hashedwheel/hashedwheel/internal/octave"
 )
 
 // A Histogram counts durations in classes. The first eight are 1.5 microseconds wide. Above them, each doubling of the
 // duration has four classes. The zero value is empty.
 type Histogram struct {
-	counts [classes]uint64
+	counts [octave.Classes]uint64
 	sum    time.Duration
-}
-
-// classOf returns the class of a duration, which must not be negative.
-func classOf(d time.Duration) int {
-	v := uint64(min(max(d-1, 0), math.MaxInt64>>widthShift)) << widthShift / widthNum // a class has its upper bound
-	octave := max(bits.Len64(v)-3, 0)                                                 // v>>octave is less than 8
-	return min(octave*perOctave+int(v>>octave), classes-1)
-}
-
-func upperBound(class int) time.Duration {
-	if class == classes-1 {
-		return math.MaxInt64
-	}
-	next, octave := uint64(class)+1, uint64(0) // the lower bound of the next class
-	if next >= 2*perOctave {
-		octave = next/perOctave - 1
-		next -= octave * perOctave
-	}
-	return widths(next << octave)
-}
-
-// widths returns the duration of n widths, rounded up.
-func widths(n uint64) time.Duration {
-	return time.Duration((n*widthNum + 1<<widthShift - 1) >> widthShift)
 }
 
 // Count returns how many durations have been counted.
@@ -75,7 +43,7 @@ func (h Histogram) Quantile(q float64) time.Duration {
 		left -= h.counts[class]
 		class++
 	}
-	return upperBound(class)
+	return octave.UpperBound(class)
 }
 
 // Sub returns the histogram of the durations counted since before, an earlier histogram of the same timer.
@@ -92,9 +60,9 @@ func (h Histogram) Sub(before Histogram) Histogram {
 func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	return func(yield func(time.Duration, uint64) bool) {
 		n, class := uint64(0), 0
-		for octave := firstBound; octave <= lastBound; octave++ {
-			bound := widths(1 << octave)
-			for ; class <= classOf(bound); class++ {
+		for i := firstBound; i <= lastBound; i++ {
+			bound := octave.Bound(i)
+			for ; class <= octave.Class(bound); class++ {
 				n += h.counts[class]
 			}
 			if !yield(bound, n) {
@@ -125,18 +93,18 @@ func (h Histogram) MarshalJSON() ([]byte, error) {
 }
 
 type recorder struct {
-	counts atomic.Pointer[[classes]atomic.Uint64] // nil before the first
-	sum    atomic.Int64                           // nanoseconds
+	counts atomic.Pointer[[octave.Classes]atomic.Uint64] // nil before the first
+	sum    atomic.Int64                                  // nanoseconds
 }
 
 // record counts a duration n times. It must not be negative.
 func (r *recorder) record(d time.Duration, n uint64) {
 	counts := r.counts.Load()
 	if counts == nil {
-		r.counts.CompareAndSwap(nil, new([classes]atomic.Uint64))
+		r.counts.CompareAndSwap(nil, new([octave.Classes]atomic.Uint64))
 		counts = r.counts.Load()
 	}
-	counts[classOf(d)].Add(n)
+	counts[octave.Class(d)].Add(n)
 	r.sum.Add(int64(d) * int64(n))
 }
 

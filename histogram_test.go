@@ -8,25 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-// The test checks the durations on both sides of each bound between two classes. The classes follow one another
-// without a gap, and a class is at most as wide as a quarter of its durations, or 1,526 ns.
-func TestHistogramClasses(t *testing.T) {
-	require.Zero(t, classOf(0))
-	require.Equal(t, classes-1, classOf(math.MaxInt64))
-	for class := range classes - 1 {
-		bound := upperBound(class)
-		require.Equal(t, class, classOf(bound))
-		require.Equal(t, class+1, classOf(bound+1))
-		first := time.Duration(0)
-		if class > 0 {
-			first = upperBound(class-1) + 1
-		}
-		require.LessOrEqual(t, bound-first, max(first/4, 1526), "class %d", class)
-	}
-	require.Greater(t, upperBound(classes-2), 3*time.Hour)
-}
+	"github.com/hashedwheel/hashedwheel/internal/octave"
+)
 
 // Quantiles of random durations are those of the sorted durations, up to the bounds of their classes.
 func TestHistogramQuantile(t *testing.T) {
@@ -37,13 +21,13 @@ func TestHistogramQuantile(t *testing.T) {
 		all := make([]time.Duration, 1+r.IntN(300))
 		for i := range all {
 			all[i] = time.Duration(r.Int64() >> r.IntN(63))
-			h.counts[classOf(all[i])]++
+			h.counts[octave.Class(all[i])]++
 		}
 		slices.Sort(all)
 		require.EqualValues(t, len(all), h.Count())
 		for _, q := range []float64{0, 0.01, 0.5, 0.9, 0.999, 1, r.Float64()} {
 			rank := max(int(math.Ceil(q*float64(len(all)))), 1)
-			require.Equal(t, upperBound(classOf(all[rank-1])), h.Quantile(q), "%v of %v", q, all)
+			require.Equal(t, octave.UpperBound(octave.Class(all[rank-1])), h.Quantile(q), "%v of %v", q, all)
 		}
 	}
 }
@@ -54,7 +38,7 @@ func TestHistogramSub(t *testing.T) {
 	before.sum, h.sum = 20, 45
 	since := h.Sub(before)
 	require.EqualValues(t, 3, since.Count())
-	require.Equal(t, upperBound(9), since.Quantile(1))
+	require.Equal(t, octave.UpperBound(9), since.Quantile(1))
 	require.EqualValues(t, 25, since.Sum())
 	require.EqualValues(t, 8, h.Count())
 }
@@ -82,7 +66,7 @@ func TestHistogramBuckets(t *testing.T) {
 	}
 	var h Histogram
 	for _, d := range all {
-		h.counts[classOf(d)]++
+		h.counts[octave.Class(d)]++
 	}
 	i := 0
 	for bound, n := range h.Buckets() {
@@ -104,13 +88,13 @@ func TestHistogramBuckets(t *testing.T) {
 
 func TestHistogramJSON(t *testing.T) {
 	var h Histogram
-	h.counts[classOf(time.Millisecond)] = 99
-	h.counts[classOf(time.Second)] = 1
+	h.counts[octave.Class(time.Millisecond)] = 99
+	h.counts[octave.Class(time.Second)] = 1
 	h.sum = 1099 * time.Millisecond
 	text, err := json.Marshal(h)
 	require.NoError(t, err)
 	var got map[string]int64
 	require.NoError(t, json.Unmarshal(text, &got))
-	ms, s := int64(upperBound(classOf(time.Millisecond))), int64(upperBound(classOf(time.Second)))
+	ms, s := int64(octave.UpperBound(octave.Class(time.Millisecond))), int64(octave.UpperBound(octave.Class(time.Second)))
 	require.Equal(t, map[string]int64{"Count": 100, "Sum": 1_099_000_000, "P50": ms, "P90": ms, "P99": ms, "P999": s, "P100": s}, got)
 }

@@ -1,15 +1,13 @@
 package hashedwheel
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
-	"path"
-	"reflect"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/logtext"
 )
 
 // reportPanic passes a panic to the panic handler, or logs it if there is none. To is nil for a panic of the executor.
@@ -17,11 +15,11 @@ func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 	t.panics.Add(1)
 	switch {
 	case to == nil:
-		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", stackLine(stack))
+		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", logtext.Stack(stack))
 	case t.panicHandler != nil:
 		t.panicHandler(to, value, stack)
 	default:
-		t.log().Error("hashedwheel: task panicked", "panic", value, "timeout", to.String(), "stack", stackLine(stack))
+		t.log().Error("hashedwheel: task panicked", "panic", value, "timeout", to.String(), "stack", logtext.Stack(stack))
 	}
 }
 
@@ -32,35 +30,11 @@ func (t *Timer) catch(to *Timeout) {
 	}
 }
 
-// stackLine returns a stack of debug.Stack as one line for a log: the functions from the one that panicked to the
-// task, such as main.charge (main.go:41).
-func stackLine(stack []byte) string {
-	from := bytes.Index(stack, []byte("\npanic("))
-	if from < 0 {
-		return string(stack)
-	}
-	var calls []string
-	function := ""
-	for line := range strings.SplitSeq(string(stack[from+1:]), "\n") {
-		if strings.Contains(line, ".(*host).Work(") || strings.Contains(line, "/internal/crew.") {
-			break
-		}
-		place, isPlace := strings.CutPrefix(line, "\t")
-		if !isPlace {
-			function = line[:max(strings.LastIndexByte(line, '('), 0)] // without the arguments
-		} else if function != "panic" && !strings.HasPrefix(function, "runtime.") {
-			place, _, _ = strings.Cut(path.Base(place), " +0x")
-			calls = append(calls, function+" ("+place+")")
-		}
-	}
-	return strings.Join(calls, ", ")
-}
-
 // warnLate logs that timeouts were handed over late. It does not wait for the logger.
 func (t *Timer) warnLate(late time.Duration) {
 	t.calls.Call(func() {
 		defer func() { _ = recover() }() // if the logger panics there is nowhere to report it
-		t.log().Warn("hashedwheel: timeouts fired late; machine overloaded or suspended", "late", rounded(late))
+		t.log().Warn("hashedwheel: timeouts fired late; machine overloaded or suspended", "late", logtext.Duration(late))
 	})
 }
 
@@ -109,29 +83,20 @@ func (to *Timeout) String() string {
 	}
 	c := &to.timer.clock
 	left := c.Boundary(tickOf(word)) - c.Elapsed()
-	deadline := "in " + rounded(left).String()
+	deadline := "in " + logtext.Duration(left).String()
 	if left < 0 {
-		deadline = rounded(-left).String() + " ago"
+		deadline = logtext.Duration(-left).String() + " ago"
 	}
 	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %s, task %s)", state, deadline, taskName(to.Task()))
 }
 
-// taskName returns the type of a task, or the name of a function, such as main.(*call).fail-fm for a method value.
+// taskName returns the type of a task, or the name of a function.
 func taskName(task Task) string {
 	switch task.(type) {
 	case plainFunc, TaskFunc:
-		if f := runtime.FuncForPC(reflect.ValueOf(task).Pointer()); f != nil {
-			return path.Base(f.Name()) // without the path of its package, like %T
+		if name := logtext.Func(task); name != "" {
+			return name
 		}
 	}
 	return fmt.Sprintf("%T", task)
-}
-
-// rounded returns a duration, which must not be negative, rounded to three digits.
-func rounded(d time.Duration) time.Duration {
-	unit := time.Duration(1)
-	for d/unit >= 1000 {
-		unit *= 10
-	}
-	return d.Round(unit)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"math"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -53,15 +52,6 @@ func TestTimeoutStringNamesTheTask(t *testing.T) {
 	check("hashedwheel.nopTask")(timer.ScheduleAtFixedRate(TaskFunc(nopTask), time.Hour, time.Hour))
 	check("hashedwheel.nop")(NewGroup(timer).AfterFunc(time.Hour, nop))
 	check("*hashedwheel.request")(timer.NewTimeout(new(request), time.Hour))
-}
-
-func TestRounded(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0s", 999: "999ns", 1234: "1.23µs", 5_738 * time.Millisecond: "5.74s",
-		999_950 * time.Microsecond: "1s", time.Hour: "1h0m0s", math.MaxInt64: "2561111h6m40s",
-	} {
-		require.Equal(t, want, rounded(d).String())
-	}
 }
 
 func TestTimerString(t *testing.T) {
@@ -140,7 +130,6 @@ func TestPanicIsLoggedOnOneLine(t *testing.T) {
 			require.Regexp(t, `stack="\S*`+c.want+`\S*\.plainFunc\.Run \(timeout.go:\d+\)"\n$`, log.String(), name)
 		})
 	}
-	require.Equal(t, "another form", stackLine([]byte("another form")))
 }
 
 func panicking() { panic("on purpose") }

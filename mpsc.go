@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/hashedwheel/hashedwheel/internal/seat"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
@@ -20,8 +21,8 @@ const (
 
 // A queue passes timeouts to the worker without a lock. Its stripes keep goroutines off each other's cache lines.
 type queue struct {
-	stripes []stripe // their number is a power of two
-	seats   []seat   // each goroutine uses one of them; nil if all goroutines use the first stripe
+	stripes []stripe    // their number is a power of two
+	seats   *seat.Table // says which stripe a goroutine uses; if nil, all use the first
 
 	horizon uint64 // how many ticks ahead a timeout is near, see intake.go
 	age     uint64 // for how many ticks producers keep a timeout
@@ -79,7 +80,7 @@ type list struct {
 
 // init makes n stripes, a power of two.
 func (q *queue) init(tick time.Duration, n int) {
-	q.stripes, q.seats = make([]stripe, n), allSeats[:]
+	q.stripes, q.seats = make([]stripe, n), &seat.All
 	for i := range q.stripes {
 		q.stripes[i].pushedNear.Store(ticks.Never)
 		q.stripes[i].keptNear.Store(ticks.Never)
@@ -91,53 +92,8 @@ func (q *queue) init(tick time.Duration, n int) {
 // defaultStripes is two for each processor, 8 to 256 in all, which take at most 64 KiB.
 func defaultStripes() int { return ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0), 8), 256)) }
 
-// A seat counts how often its goroutines have collided with others and moved on to another stripe.
-type seat struct{ moves atomic.Uint32 }
-
-const seatBits = 12
-
-// allSeats has the seats of the whole program: a goroutine has the same seat with every timer.
-var allSeats [1 << seatBits]seat
-
-// A spot identifies a goroutine by a hash of the address of its stack. It is most often the same each time, so a
-// goroutine comes back to the stripe that is still in its cache.
-type spot uint64
-
-func here() spot {
-	var local byte
-	return spotAt(uintptr(unsafe.Pointer(&local)))
-}
-
-// spotAt uses Fibonacci hashing: Knuth, The Art of Computer Programming, volume 3, section 6.4.
-func spotAt(address uintptr) spot {
-	const stackShift = 11
-	return spot(uint64(address>>stackShift) * 0x9E3779B97F4A7C15)
-}
-
-// seat returns an index in allSeats: the upper bits of the spot.
-func (sp spot) seat() int { return int(sp >> (64 - seatBits)) }
-
 // stripe returns the stripe that the calling goroutine should use now. Any other would be correct too.
-func (q *queue) stripe() *stripe {
-	if q.seats == nil {
-		return &q.stripes[0]
-	}
-	return &q.stripes[q.stripeOf(here())]
-}
-
-// stripeOf returns the index of the stripe for a spot. Its step is odd, so that moves lead to every stripe. Two spots
-// with the same seat usually have different steps, so that moves separate them.
-func (q *queue) stripeOf(sp spot) int {
-	step := int(sp>>32)&0xfff | 1
-	return (sp.seat() + step*int(q.seats[sp.seat()].moves.Load())) & (len(q.stripes) - 1)
-}
-
-// changeStripe moves the caller's seat to another stripe after a collision. Call it where stripe was called.
-func (q *queue) changeStripe() {
-	if q.seats != nil {
-		q.seats[here().seat()].moves.Add(1)
-	}
-}
+func (q *queue) stripe() *stripe { return &q.stripes[q.seats.Part(len(q.stripes))] }
 
 // needs returns the tick by which the worker must take timeouts off the queue, or Never if it has found every stripe
 // empty, one after another, not all at one moment.

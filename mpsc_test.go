@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/seat"
 )
 
 // There are twice as many stripes as processors, rounded up to a power of two, within bounds.
@@ -23,60 +25,15 @@ func TestStripes(t *testing.T) {
 	}
 }
 
-// Few of the goroutines that run at the same time share a stripe. With 128 processors, the test counts those that
-// share one at first, and again after each goroutine that collided with another has changed its stripe.
-func TestSeatsComeApart(t *testing.T) {
-	const procs, trials = 128, 50
-	r := newRand(t)
-	first, last, changes := 0, 0, 0
-	for range trials {
-		q := queue{stripes: make([]stripe, 256), seats: make([]seat, len(allSeats))} // see TestStripes
-		var spots [procs]spot
-		for i := range spots {
-			spots[i] = spotAt(uintptr(r.IntN(1<<19)) << 11) // a random stack within 1 GiB
-		}
-		sharing := func() (n int) {
-			var users [256]int
-			for _, sp := range spots {
-				users[q.stripeOf(sp)]++
-			}
-			for _, k := range users {
-				if k > 1 {
-					n += k
-				}
-			}
-			return n
-		}
-		first += sharing()
-		for met, round := true, 0; met && round < 100; round++ { // until there are no collisions
-			met = false
-			for i, a := range spots {
-				for _, b := range spots[:i] {
-					if a != b && q.stripeOf(a) == q.stripeOf(b) {
-						q.seats[a.seat()].moves.Add(1)
-						changes++
-						met = true
-					}
-				}
-			}
-		}
-		last += sharing()
-	}
-	part := func(n int) float64 { return float64(n) / (procs * trials) }
-	t.Logf("%.0f %% share a stripe at first, %.1f %% in the end, after %d changes of stripes", 100*part(first), 100*part(last), changes/trials)
-	require.Less(t, part(first), 0.45)
-	require.Less(t, part(last), 0.1)
-}
-
 // Two goroutines that are busy on the same stripe at the same time separate.
 func TestChangeStripe(t *testing.T) {
 	needsThreads(t) // with one thread goroutines do not collide
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	timer := newTimer(t, WithTick(time.Hour))
 	q := &timer.queue
-	*q = queue{stripes: make([]stripe, 2), seats: make([]seat, len(allSeats))}
+	*q = queue{stripes: make([]stripe, 2), seats: new(seat.Table)}
 	for i := range q.seats {
-		q.seats[i].moves.Store(uint32(i % 2)) // all on the first stripe
+		q.seats[i].Store(uint32(i % 2)) // all on the first stripe
 	}
 	var quit atomic.Bool
 	var users sync.WaitGroup

@@ -229,7 +229,7 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 		switch add {
 		case laned:
 			if alone, _ := t.pushFresh(s, to, tick, n); !alone {
-				t.queue.changeStripe()
+				t.queue.seats.Move()
 			}
 		case queued:
 			to.pushReset(s, word, tick)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/octave"
 )
 
 // Each task is in the histogram once, whether it comes due alone or with others.
@@ -37,7 +39,7 @@ func TestLatenessIsMeasured(t *testing.T) {
 			pass(3 * time.Millisecond)
 			lateness := timer.Stats().Lateness
 			require.EqualValues(t, n, lateness.Sub(before).Count())
-			require.Equal(t, upperBound(classOf(time.Millisecond)), lateness.Quantile(1), "they had to wait for a tick")
+			require.Equal(t, octave.UpperBound(octave.Class(time.Millisecond)), lateness.Quantile(1), "they had to wait for a tick")
 		}
 	})
 }
@@ -59,11 +61,11 @@ func TestLatenessOfWaiting(t *testing.T) {
 			go w.run()
 			pass((n + 1) * long)
 			lateness := timer.Stats().Lateness
-			require.Equal(t, upperBound(classOf((n-1)*long)), lateness.Quantile(1))
+			require.Equal(t, octave.UpperBound(octave.Class((n-1)*long)), lateness.Quantile(1))
 			// Slow tasks are taken one by one, and each is measured.
 			require.EqualValues(t, n, lateness.Count())
 			require.Equal(t, n*(n-1)/2*long, lateness.Sum())
-			require.Equal(t, upperBound(classOf((n-1)/2*long)), lateness.Quantile(0.5))
+			require.Equal(t, octave.UpperBound(octave.Class((n-1)/2*long)), lateness.Quantile(0.5))
 		})
 	}
 }

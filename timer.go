@@ -101,7 +101,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 		return nil, ErrStopped
 	}
 	if !alone {
-		t.queue.changeStripe()
+		t.queue.seats.Move()
 	}
 	if n%pruneEvery == 0 {
 		t.worker.giveWay()

@@ -139,10 +139,10 @@ func (w *wheel) enterBlocks(i int, first, last uint64, emit func(to *Timeout)) {
 	from := first & (1<<w.bits - 1)
 	end := from + min(last-first+1, size)
 	for _, part := range [2]struct{ from, end uint64 }{{from, min(end, size)}, {0, max(end, size) - size}} {
-		for slot := l.occupied.next(part.from, part.end); slot < part.end; slot = l.occupied.next(slot+1, part.end) {
+		for slot := l.occupied.Next(part.from, part.end); slot < part.end; slot = l.occupied.Next(slot+1, part.end) {
 			if b := &l.buckets[slot]; b.min>>l.shift <= w.now>>l.shift {
 				b.min = w.visit(i, slot, 0, b.len(), w.now>>l.shift, emit)
-				l.stale.clear(slot)
+				l.stale.Clear(slot)
 			}
 		}
 	}
@@ -224,7 +224,7 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int)
 	l := &w.levels[i]
 	block := w.now>>l.shift + 1
 	slot := block & (1<<w.bits - 1)
-	if l.shift == 0 || l.buckets == nil || !l.occupied.has(slot) {
+	if l.shift == 0 || l.buckets == nil || !l.occupied.Has(slot) {
 		return 0
 	}
 	b := &l.buckets[slot]
@@ -246,7 +246,7 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int)
 	case l.toCascade == 0:
 		l.findMin(slot)
 	case b.len() > 0:
-		l.stale.set(slot)
+		l.stale.Set(slot)
 	}
 	return checked
 }

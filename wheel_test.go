@@ -30,7 +30,7 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 		count, inUse := 0, 0
 		for slot := range l.buckets {
 			b := &l.buckets[slot]
-			if l.occupied.has(uint64(slot)) != (b.len() > 0) {
+			if l.occupied.Has(uint64(slot)) != (b.len() > 0) {
 				fail("level %d: wrong bit of slot %d", i, slot)
 			}
 			least := uint64(math.MaxUint64)
@@ -50,10 +50,10 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 				}
 				least = min(least, e.tick)
 			}
-			if b.len() > 0 && b.min != least && (b.min > least || !l.stale.has(uint64(slot))) {
+			if b.len() > 0 && b.min != least && (b.min > least || !l.stale.Has(uint64(slot))) {
 				fail("level %d, slot %d: first tick is %d, not %d", i, slot, least, b.min)
 			}
-			large = large || l.stale.has(uint64(slot)) && b.len() > worthScan
+			large = large || l.stale.Has(uint64(slot)) && b.len() > worthScan
 			for to := range b.spare() {
 				if to != nil {
 					fail("level %d: slot %d keeps a removed timeout", i, slot)

@@ -53,3 +53,24 @@ func (callHost) Work(rn *Runner[*call]) {
 
 // setLabels gives the calling goroutine the labels that a context carries.
 func setLabels(ctx context.Context) { pprof.SetGoroutineLabels(ctx) }
+
+// A labelContext has the value of a context that pprof asks for, and finds it at once. A runner sets its labels before each
+// task, and the search in a context took a tenth of the time of a task that does nothing.
+type labelContext struct {
+	context.Context
+	value any
+}
+
+// CacheLabels returns a context with the labels of another, for Labels and SetLabels.
+func CacheLabels(ctx context.Context) context.Context {
+	c := &labelContext{Context: ctx}
+	pprof.Label(c, "") // asks for the value that SetGoroutineLabels asks for
+	return c
+}
+
+func (c *labelContext) Value(key any) any {
+	if c.value == nil {
+		c.value = c.Context.Value(key)
+	}
+	return c.value
+}
