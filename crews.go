@@ -68,7 +68,7 @@ func (h *host) Work(rn *crew.Runner[*Timeout]) {
 		}
 		if measure := rn.Start(word&hooked != 0); measure != 0 {
 			late := t.clock.Elapsed() - t.clock.Boundary(tickOf(word))
-			t.lateness.record(max(late, 0), measure) // it is less than 0 if the timeout has just been reset
+			t.lateness.Record(max(late, 0), measure) // it is less than 0 if the timeout has just been reset
 		}
 		to.task.Run(to)
 	}

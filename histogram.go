@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/octave"
@@ -90,30 +89,4 @@ func (h Histogram) MarshalJSON() ([]byte, error) {
 		Sum                       time.Duration
 		P50, P90, P99, P999, P100 time.Duration
 	}{h.Count(), h.sum, h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999), h.Quantile(1)})
-}
-
-type recorder struct {
-	counts atomic.Pointer[[octave.Classes]atomic.Uint64] // nil before the first
-	sum    atomic.Int64                                  // nanoseconds
-}
-
-// record counts a duration n times. It must not be negative.
-func (r *recorder) record(d time.Duration, n uint64) {
-	counts := r.counts.Load()
-	if counts == nil {
-		r.counts.CompareAndSwap(nil, new([octave.Classes]atomic.Uint64))
-		counts = r.counts.Load()
-	}
-	counts[octave.Class(d)].Add(n)
-	r.sum.Add(int64(d) * int64(n))
-}
-
-func (r *recorder) histogram() (h Histogram) {
-	if counts := r.counts.Load(); counts != nil {
-		for class := range h.counts {
-			h.counts[class] = counts[class].Load()
-		}
-		h.sum = time.Duration(r.sum.Load())
-	}
-	return h
 }

@@ -1,12 +1,10 @@
 package hashedwheel
 
 import (
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel/internal/recur"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
@@ -66,12 +64,12 @@ func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
 	if task == nil {
 		return nil, ErrNilTask
 	}
-	if err := checkSchedule(schedule); err != nil {
+	if err := recur.Check(schedule); err != nil {
 		return nil, err
 	}
 	r := &repeating{wrap: wrap{task}, schedule: schedule, at: time.Now()}
-	if j, ok := schedule.(*jittered); ok {
-		r.schedule, r.jitter = j.schedule, j.jitter
+	if j, ok := schedule.(*recur.Jittered); ok {
+		r.schedule, r.jitter = j.Exact, j.Jitter
 	}
 	if !r.next(&t.clock) {
 		return nil, fmt.Errorf("hashedwheel: Schedule: %T returned a zero first time, so the task would never run", r.schedule)
@@ -86,7 +84,7 @@ type repeating struct {
 
 	// Immutable.
 	schedule Schedule      // nil: by period
-	jitter   jitter        // added to the times of the schedule
+	jitter   recur.Jitter  // added to the times of the schedule
 	period   time.Duration // from one run to the next
 	fromEnd  bool          // the period counts from the end of a run
 
@@ -144,7 +142,7 @@ func (r *repeating) nextScheduled(c *ticks.Clock) (more bool) {
 	if next.IsZero() {
 		return false
 	}
-	delay := time.Until(r.jitter.add(next, r.at))
+	delay := time.Until(r.jitter.Add(next, r.at))
 	r.tick = c.Due(c.Elapsed(), delay)
 	r.at = next
 	if delay <= 0 {
@@ -193,59 +191,9 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 
 // Every returns a schedule with a fixed interval, which must be positive. It drops missed
 // runs: after a stall, the interval counts from the boundary at which the next run starts.
-func Every(interval time.Duration) Schedule { return every(interval) }
-
-type every time.Duration
-
-func (e every) Next(prev time.Time) time.Time { return prev.Add(time.Duration(e)) }
+func Every(interval time.Duration) Schedule { return recur.Every(interval) }
 
 // Jitter returns a schedule that delays each run of s at random, so that many tasks do not run at once. A delay is at
 // most the fraction, 0 to 1, of the time since the run before. The delays do not add up, because Timer.Schedule gives
 // s the time without the delay.
-func Jitter(s Schedule, fraction float64) Schedule {
-	if j, ok := s.(*jittered); ok {
-		return &jittered{j.schedule, append(slices.Clip(j.jitter), fraction)}
-	}
-	return &jittered{s, jitter{fraction}}
-}
-
-// A jittered is a schedule with jitter. Its own schedule has none, because times counted from a jittered time would drift.
-type jittered struct {
-	schedule Schedule
-	jitter   jitter
-}
-
-// Next is for callers that use the schedule without a Timer.
-func (j *jittered) Next(prev time.Time) time.Time { return j.jitter.add(j.schedule.Next(prev), prev) }
-
-// A jitter has the fraction of each call of Jitter.
-type jitter []float64
-
-// add returns next, which is the time after prev by the exact schedule, plus the jitter. It leaves a zero Time alone.
-func (j jitter) add(next, prev time.Time) time.Time {
-	for _, fraction := range j {
-		if gap := next.Sub(prev); gap > 0 {
-			next = next.Add(time.Duration(fraction * rand.Float64() * float64(gap)))
-		}
-	}
-	return next
-}
-
-func checkSchedule(s Schedule) error {
-	switch s := s.(type) {
-	case nil:
-		return errors.New("hashedwheel: Schedule: nil schedule")
-	case every:
-		if s <= 0 {
-			return fmt.Errorf("hashedwheel: Schedule: interval %v of Every must be positive", time.Duration(s))
-		}
-	case *jittered:
-		for _, fraction := range s.jitter {
-			if !(fraction >= 0 && fraction <= 1) { // or NaN
-				return fmt.Errorf("hashedwheel: Schedule: Jitter with fraction %v: it must be 0 to 1", fraction)
-			}
-		}
-		return checkSchedule(s.schedule)
-	}
-	return nil
-}
+func Jitter(s Schedule, fraction float64) Schedule { return recur.WithJitter(s, fraction) }

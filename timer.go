@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/crew"
+	"github.com/hashedwheel/hashedwheel/internal/octave"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
@@ -47,7 +48,7 @@ type Timer struct {
 
 	refusedFull, refusedStopped atomic.Uint64
 
-	lateness recorder
+	lateness octave.Recorder
 
 	reviving sync.Mutex // if there is a limit, held while a timeout that is not pending is reset
 }

@@ -1,10 +1,11 @@
-// Package octave sorts durations into classes for a histogram. The first eight are 1.5 microseconds wide. Above them, each
+// Package octave sorts durations into classes for a histogram, and counts them. The first eight are 1.5 microseconds wide. Above them, each
 // doubling of the duration, an octave, has four, so a class tells a duration to within a quarter.
 package octave
 
 import (
 	"math"
 	"math/bits"
+	"sync/atomic"
 	"time"
 )
 
@@ -45,4 +46,32 @@ func Bound(doublings int) time.Duration { return widths(1 << doublings) }
 // widths returns the duration of n widths, rounded up.
 func widths(n uint64) time.Duration {
 	return time.Duration((n*widthNum + 1<<widthShift - 1) >> widthShift)
+}
+
+// A Recorder counts durations in their classes. Any goroutine may call its methods. The zero value is empty.
+type Recorder struct {
+	counts atomic.Pointer[[Classes]atomic.Uint64] // nil before the first
+	sum    atomic.Int64                           // nanoseconds
+}
+
+// Record counts a duration n times. It must not be negative.
+func (r *Recorder) Record(d time.Duration, n uint64) {
+	counts := r.counts.Load()
+	if counts == nil {
+		r.counts.CompareAndSwap(nil, new([Classes]atomic.Uint64))
+		counts = r.counts.Load()
+	}
+	counts[Class(d)].Add(n)
+	r.sum.Add(int64(d) * int64(n))
+}
+
+// Read returns how many durations of each class have been counted, and the sum of all.
+func (r *Recorder) Read() (counts [Classes]uint64, sum time.Duration) {
+	if all := r.counts.Load(); all != nil {
+		for class := range counts {
+			counts[class] = all[class].Load()
+		}
+		sum = time.Duration(r.sum.Load())
+	}
+	return counts, sum
 }

@@ -34,3 +34,17 @@ func TestBound(t *testing.T) {
 	}
 	require.Equal(t, 50*time.Millisecond, Bound(15))
 }
+
+// A Recorder that nothing has been recorded in has no array of counts, and is empty.
+func TestRecorder(t *testing.T) {
+	var r Recorder
+	counts, sum := r.Read()
+	require.True(t, counts == [Classes]uint64{} && sum == 0)
+	r.Record(time.Second, 3)
+	r.Record(time.Millisecond, 1)
+	var want [Classes]uint64
+	want[Class(time.Second)], want[Class(time.Millisecond)] = 3, 1
+	counts, sum = r.Read()
+	require.Equal(t, want, counts)
+	require.Equal(t, 3001*time.Millisecond, sum)
+}
