@@ -163,3 +163,9 @@ const (
 	maxInRow   = 4   // how often a task that is due again runs before others that wait
 	maxSubmits = 64  // calls of submit in progress
 )
+
+// takeUrgent is the part of a round that settles what is hurried, requeued or near.
+func (in *intake) takeUrgent() {
+	in.takeNew()
+	in.takeKept()
+}

@@ -69,16 +69,15 @@ type intake struct {
 
 	taken atomic.Uint64 // timeouts that the worker or Stop has taken off the queue; shared
 
-	now       uint64     // the tick of the worker
-	settled   int        // timeouts taken off the queue in this round
-	pausing   bool       // this round takes all timeouts, because producers pause
-	armed     uint64     // the value of queue.armed when this round began to take timeouts
-	pace      pace       // how fast producers arm timeouts
-	level     int        // what it is taking: atFar, atKept or atNew
-	stopped   bool       // Stop has halted the worker
-	unsettled []*Timeout // linked lists taken off the queue that are left to Stop
-	hurried   []*Timeout // hurried timeouts that are left to Stop
-	spare     []*Timeout // an empty array for a list of hurried timeouts, or nil
+	now     uint64     // the tick of the worker
+	settled int        // timeouts taken off the queue in this round
+	pausing bool       // this round takes all timeouts, because producers pause
+	armed   uint64     // the value of queue.armed when this round began to take timeouts
+	pace    pace       // how fast producers arm timeouts
+	level   int        // what it is taking: atFar, atKept or atNew
+	stopped bool       // Stop has halted the worker
+	left    []*Timeout // timeouts taken off the queue that are left to Stop
+	spare   []*Timeout // an empty array for a list of hurried timeouts, or nil
 }
 
 // The worker interrupts taking each of these for the next ones. What is new is soon settled: it is what was pushed since
@@ -110,18 +109,13 @@ func (in *intake) drain() {
 	in.armed = in.queue.armed()
 	in.pausing = in.pace.pause(in.clock.Elapsed(), in.armed, in.clock.Tick)
 	in.level = atKept
-	in.takeUrgent()
+	in.takeNew()
+	in.takeKept()
 	in.level = atFar
 	for i := range in.queue.stripes {
 		in.takeFar(&in.queue.stripes[i])
 	}
 	in.taken.Add(uint64(in.settled % checkEvery))
-}
-
-// takeUrgent settles what is hurried, requeued or near.
-func (in *intake) takeUrgent() {
-	in.takeNew()
-	in.takeKept()
 }
 
 // takeNew settles what is hurried or requeued, and what was pushed on a near lane and not pruned yet.
@@ -140,13 +134,7 @@ func (in *intake) takeNew() {
 // takeKept settles the near timeouts that producers have kept.
 func (in *intake) takeKept() {
 	for i := range in.queue.stripes {
-		s := &in.queue.stripes[i]
-		for left := s.near.kept.n.Load(); left > 0; {
-			seg := s.near.kept.pop()
-			if seg == nil { // producers have taken the rest
-				break
-			}
-			left -= int64(seg.n)
+		for seg := range in.queue.stripes[i].near.kept.popAll() {
 			in.settleAll(seg.first, laned|fresh)
 		}
 	}
@@ -161,7 +149,7 @@ func (in *intake) takeHurried(l *list) {
 	in.spare = nil
 	for i, to := range all {
 		if in.stopped {
-			in.hurried = append(in.hurried, all[i:]...)
+			in.left = append(in.left, all[i:]...)
 			return
 		}
 		in.worker.settle(to, to.takeOff(queued|fresh))
@@ -182,12 +170,7 @@ func (in *intake) takeFar(s *stripe) {
 		return
 	}
 	change(&s.keptNear, ticks.Never)
-	for left := s.far.kept.n.Load(); left > 0; {
-		seg := s.far.kept.pop()
-		if seg == nil {
-			break
-		}
-		left -= int64(seg.n)
+	for seg := range s.far.kept.popAll() {
 		if in.pausing || seg.near <= in.now {
 			in.settleAll(seg.first, laned|fresh)
 		} else {
@@ -200,13 +183,13 @@ func (in *intake) takeFar(s *stripe) {
 // halted the worker, it leaves them to Stop, which would only take them out of their buckets again.
 func (in *intake) settleAll(list *Timeout, bits uint64) {
 	for list != nil {
-		if in.stopped {
-			in.unsettled = append(in.unsettled, list)
-			return
-		}
 		var to *Timeout
 		to, list = unlink(list)
 		word := to.takeOff(bits) // from here on other goroutines may push it again
+		if in.stopped {
+			in.left = append(in.left, to)
+			continue
+		}
 		if bits == queued || word&fresh != 0 {
 			in.worker.settle(to, word)
 		} // otherwise it was hurried, and only waited to be unlinked

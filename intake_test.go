@@ -282,7 +282,7 @@ func TestStopWithManyHurried(t *testing.T) {
 	timer.queue.hurried.Store(true)
 	settler.stopped = true
 	w.in.takeUrgent()
-	require.Len(t, w.in.hurried, n-checkEvery)
+	require.Len(t, w.in.left, n-checkEvery)
 	all = append(all, hurried(t, timer))
 	require.Len(t, s.hurried.all, 1)
 	w.state.Store(resting)

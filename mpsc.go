@@ -2,7 +2,6 @@ package hashedwheel
 
 import (
 	"iter"
-	"math"
 	"math/bits"
 	"runtime"
 	"sync"
@@ -238,7 +237,7 @@ func (s *stripe) closeAll() iter.Seq[*Timeout] {
 		yield(s.requeued.close())
 		for _, l := range [2]*lane{&s.near, &s.far} {
 			yield(l.pushed.close())
-			for seg := l.kept.pop(); seg != nil; seg = l.kept.pop() {
+			for seg := range l.kept.popAll() {
 				yield(seg.first)
 			}
 		}
@@ -312,22 +311,30 @@ func (l *segments) pop() *segment {
 	return seg
 }
 
-// checked returns the tick at which the first segment was checked, or the largest if there is none.
-func (l *segments) checked() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.first == nil {
-		return math.MaxUint64 - 1
+// popSome pops segments that together have at least n timeouts, or all that there are.
+func (l *segments) popSome(n int64) iter.Seq[*segment] {
+	return func(yield func(*segment) bool) {
+		for n > 0 {
+			seg := l.pop()
+			if seg == nil || !yield(seg) {
+				return
+			}
+			n -= int64(seg.n)
+		}
 	}
-	return l.first.checked
 }
 
-// clean reports whether a check of the first segment would find nothing: its era has not ended, and producers keep it
-// beyond tick.
-func (l *segments) clean(era, tick, age uint64) bool {
+// popAll pops the segments that there are now, but not those that are pushed meanwhile.
+func (l *segments) popAll() iter.Seq[*segment] { return l.popSome(l.n.Load()) }
+
+// oldest returns a copy of the first segment. If there is none, its list is empty.
+func (l *segments) oldest() (seg segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.first == nil || era%2 != 0 && l.first.era == era && l.first.since+age > tick
+	if l.first != nil {
+		seg = *l.first
+	}
+	return seg
 }
 
 // takePushed takes what was pushed on the far lane and not pruned yet.

@@ -124,22 +124,18 @@ func (p *pruning) prune(s *stripe, idle bool) {
 	if nearKept >= minKept {
 		p.recheck(&s.near.kept, nearKept)
 	}
-	if idle || farKept >= minKept || s.far.kept.checked()+1 < p.start {
+	if idle || farKept >= minKept || s.far.kept.oldest().checked+1 < p.start {
 		p.recheck(&s.far.kept, farKept)
 	}
 }
 
 // recheck prunes what was checked first, unless it would find nothing to drop and nothing to move to the near lane.
 func (p *pruning) recheck(l *segments, kept int64) {
-	if l.clean(p.era, p.start, p.worker.queue.age) {
+	first := l.oldest()
+	if first.n == 0 || p.era%2 != 0 && first.era == p.era && first.since+p.worker.queue.age > p.start {
 		return
 	}
-	for left := min(kept, maxRechecked); left > 0; {
-		seg := l.pop()
-		if seg == nil { // another goroutine has taken the rest
-			break
-		}
-		left -= int64(seg.n)
+	for seg := range l.popSome(min(kept, maxRechecked)) {
 		p.rechecked += seg.n
 		p.sift(seg.first, seg.since)
 	}

@@ -118,24 +118,6 @@ func (t *Timer) running() (tasks, goroutines int) {
 	return tasks + light, goroutines
 }
 
-type ends struct{ expired, canceled, returned uint64 }
-
-func (e ends) total() uint64 { return e.expired + e.canceled + e.returned }
-
-// stats returns the counts. Accepted may be too low, if next runs are added on one stripe and subtracted on another.
-func (e ends) stats(accepted uint64) Stats {
-	if int64(accepted-e.total()) < 0 {
-		accepted = e.total()
-	}
-	return Stats{
-		Pending:  int(accepted - e.total()),
-		Accepted: accepted,
-		Expired:  e.expired,
-		Canceled: e.canceled,
-		Returned: e.returned,
-	}
-}
-
 // counts returns the counts of all stripes. It reads the ends first, because each timeout is accepted before it ends.
 // Timeouts that end in between make Pending too large, so counts uses the readings with the fewest of them.
 func (t *Timer) counts() Stats {
@@ -143,22 +125,22 @@ func (t *Timer) counts() Stats {
 	const tries = 8
 	var st Stats
 	least := ^uint64(0)
-	before := t.ends()
+	before, ended := t.ends()
 	for range tries {
 		var accepted uint64
 		for i := range t.queue.stripes {
 			s := &t.queue.stripes[i]
 			accepted += s.armed.Load() + s.rearmed.Load()
 		}
-		after := t.ends()
-		if moved := after.total() - before.total(); moved < least {
-			least = moved
-			st = before.stats(accepted)
+		after, endedAfter := t.ends()
+		if moved := endedAfter - ended; moved < least {
+			least, st = moved, before
+			st.accept(accepted, ended)
 		}
 		if least == 0 {
 			break
 		}
-		before = after
+		before, ended = after, endedAfter
 	}
 	if t.limit.max > 0 {
 		st.Pending = min(st.Pending, int(t.limit.max))
@@ -166,12 +148,19 @@ func (t *Timer) counts() Stats {
 	return st
 }
 
-func (t *Timer) ends() (e ends) {
+// accept sets the counts that follow from how many were accepted and how many have ended. The first may be too low, if
+// next runs are added on one stripe and subtracted on another.
+func (st *Stats) accept(accepted, ended uint64) {
+	pending := max(0, int64(accepted-ended))
+	st.Pending, st.Accepted = int(pending), ended+uint64(pending)
+}
+
+// ends returns how many timeouts have ended, each way and in all.
+func (t *Timer) ends() (st Stats, all uint64) {
 	for i := range t.queue.stripes {
-		s := &t.queue.stripes[i]
-		e.canceled += s.canceled.Load()
+		st.Canceled += t.queue.stripes[i].canceled.Load()
 	}
-	e.returned = t.returned.Load()
-	e.expired = t.tasks.Started() + t.light.Started()
-	return e
+	st.Returned = t.returned.Load()
+	st.Expired = t.tasks.Started() + t.light.Started()
+	return st, st.Canceled + st.Returned + st.Expired
 }

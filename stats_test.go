@@ -212,14 +212,16 @@ func TestWaitingForATurnIsNotALateWorker(t *testing.T) {
 // A reader of the stripes may miss that a repeating timeout was counted as armed again, and yet see that this
 // was taken back. Even then Accepted is not less than what has ended, and no count is below zero.
 func TestCountsAreNotNegative(t *testing.T) {
-	none := ends{}
-	require.Equal(t, Stats{}, none.stats(^uint64(0)), "the reader saw only that the first timeout was taken back")
-	some := ends{expired: 5, canceled: 3, returned: 2}
-	want := Stats{Accepted: 10, Expired: 5, Canceled: 3, Returned: 2}
-	require.Equal(t, want, some.stats(9))
-	require.Equal(t, want, some.stats(10))
-	want.Accepted, want.Pending = 12, 2
-	require.Equal(t, want, some.stats(12))
+	for _, c := range []struct{ accepted, ended, want, pending uint64 }{
+		{^uint64(0), 0, 0, 0}, // the reader saw only that the first timeout was taken back
+		{9, 10, 10, 0},
+		{10, 10, 10, 0},
+		{12, 10, 12, 2},
+	} {
+		var st Stats
+		st.accept(c.accepted, c.ended)
+		require.Equal(t, Stats{Accepted: c.want, Pending: int(c.pending)}, st)
+	}
 }
 
 // Stats, Pending and String do not take the lock of the worker, which it may hold for long.

@@ -91,10 +91,7 @@ func (t *Timer) takePending() (left []*Timeout) {
 	}
 	in := &t.worker.in
 	others := append(t.tasks.Close(), t.light.Close()...)
-	others = append(others, in.hurried...)
-	for _, list := range in.unsettled {
-		takeList(list)
-	}
+	others = append(others, in.left...)
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
 		for list := range s.closeAll() {
@@ -105,22 +102,19 @@ func (t *Timer) takePending() (left []*Timeout) {
 	for _, to := range others { // after the lanes, on which hurried ones are too
 		take(to)
 	}
-	if wheel := t.worker.takeWheel(); wheel != nil {
-		wheel.each(take)
-	}
-	in.unsettled, in.hurried, in.spare = nil, nil, nil
-	in.taken.Add(uint64(t.queue.length(&t.worker)))
-	t.returned.Add(uint64(len(left)))
-	return left
-}
-
-func (w *worker) takeWheel() *wheel {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w := &t.worker
+	w.mu.Lock() // because Buckets may read the wheel
 	wheel := w.wheel
 	w.wheel = nil
 	w.shown.show(nil)
-	return wheel
+	w.mu.Unlock()
+	if wheel != nil {
+		wheel.each(take)
+	}
+	in.left, in.spare = nil, nil
+	in.taken.Add(uint64(t.queue.length(&t.worker)))
+	t.returned.Add(uint64(len(left)))
+	return left
 }
 
 // enterOrWait enters the gate for a runner that has a pending timeout. If the gate is shut, it returns false when Stop has

@@ -443,7 +443,7 @@ func TestStopFindsHurried(t *testing.T) {
 	listed.word.Store(pendingAt(queued, 100))
 	taken.word.Store(pendingAt(queued, 100))
 	timer.queue.stripes[0].hurried.push(listed)
-	timer.worker.in.hurried = []*Timeout{taken}
+	timer.worker.in.left = []*Timeout{taken}
 	require.ElementsMatch(t, []*Timeout{listed, taken}, timer.Stop())
 }
 

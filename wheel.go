@@ -252,15 +252,11 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int)
 }
 
 // refresh makes next exact, if that is worth its cost. Next is too early after the first timeout was removed.
-func (w *wheel) refresh() { w.next = w.earliest() }
-
-// earliest returns the first tick at which the wheel needs the worker, or ticks.Never if there is none.
-func (w *wheel) earliest() uint64 {
-	next := uint64(ticks.Never)
+func (w *wheel) refresh() {
+	w.next = ticks.Never
 	for i := range w.levels {
-		next = w.levels[i].earliest(w.now, next)
+		w.next = w.levels[i].earliest(w.now, w.next)
 	}
-	return next
 }
 
 func (w *wheel) each(f func(to *Timeout)) {
