@@ -2,7 +2,6 @@ package hashedwheel
 
 import (
 	"fmt"
-	"iter"
 	"math"
 
 	"github.com/hashedwheel/hashedwheel/internal/bitmap"
@@ -15,14 +14,9 @@ const (
 	pieceSize = 8
 )
 
-// An entry is a timeout with the tick for which it was placed. Unless it is on the queue, it is not due before that
-// tick, because the worker moves one that is reset to an earlier tick. So until then the worker need not touch it.
-type entry struct {
-	tick uint64
-	to   *Timeout
-}
-
-// A piece holds eight entries, of 12 bytes each. Their ticks count from the base of the bucket.
+// A piece holds eight entries, of 12 bytes each. An entry is a timeout with the tick for which it was placed, counted from
+// the base of the bucket. Unless the timeout is on the queue, it is not due before that tick, because the worker moves
+// one that is reset to an earlier tick. So until then the worker need not touch it.
 //
 // Pieces are small, so most of them are made at about the same time as their timeouts, and lie in the same order. Then
 // the garbage collector, which follows each pointer, finds the next timeout near the one before. With pieces of 6 KB a
@@ -72,16 +66,14 @@ func (p *pool) give(empty *piece) {
 	}
 }
 
-func (b *bucket) len() int { return b.n }
-
 // piece returns the piece of a position, and the index in it.
 func (b *bucket) piece(pos int) (p *piece, i uint) {
 	return b.pieces[uint(pos)/pieceSize], uint(pos) % pieceSize
 }
 
-func (b *bucket) at(pos int) entry {
+func (b *bucket) at(pos int) (tick uint64, to *Timeout) {
 	p, i := b.piece(pos)
-	return entry{b.base + uint64(p.ticks[i]), p.to[i]}
+	return b.base + uint64(p.ticks[i]), p.to[i]
 }
 
 // add appends an entry and sets the timeout's position. The tick must lie ahead of now, by at most reach.
@@ -115,10 +107,13 @@ func (b *bucket) rebase(now uint64) {
 // remove removes the entry of a timeout and returns its tick. Min may then be too low, which costs a spurious visit.
 func (b *bucket) remove(to *Timeout, spare *pool) (tick uint64) {
 	pos, n := int(to.pos), b.n
-	if pos >= n || b.at(pos).to != to {
+	found := (*Timeout)(nil)
+	if pos < n {
+		tick, found = b.at(pos)
+	}
+	if found != to {
 		panic(fmt.Sprintf("hashedwheel: timeout not found at position %d of %d", pos, n))
 	}
-	tick = b.at(pos).tick
 	b.fill(pos, n-1)
 	b.truncate(n-1, spare)
 	return tick
@@ -154,15 +149,6 @@ func (b *bucket) truncate(n int, spare *pool) {
 // keepPieces is the largest array of pieces that a bucket keeps when it is nearly empty: 128 bytes.
 const keepPieces = 16
 
-func (b *bucket) findMin() {
-	first := uint64(math.MaxUint64)
-	for pos := range b.n {
-		p, i := b.piece(pos)
-		first = min(first, b.base+uint64(p.ticks[i]))
-	}
-	b.min = first
-}
-
 // A level is one level of the wheel: a bucket for each of the next blocks of 1<<shift ticks. Owned by the worker.
 type level struct {
 	shift    uint
@@ -194,7 +180,7 @@ func (l *level) add(slot, now, tick uint64, to *Timeout, spare *pool) {
 	b := &l.buckets[slot]
 	b.add(now, tick, to, spare)
 	l.count++
-	if b.len() == 1 {
+	if b.n == 1 {
 		l.occupied.Set(slot)
 		l.inUse++
 	}
@@ -205,7 +191,7 @@ func (l *level) remove(slot uint64, to *Timeout, spare *pool) {
 	tick := b.remove(to, spare)
 	l.count--
 	switch {
-	case b.len() == 0:
+	case b.n == 0:
 		l.emptied(slot)
 		l.stale.Clear(slot)
 	case tick == b.min:
@@ -225,20 +211,14 @@ func (l *level) emptied(slot uint64) {
 	}
 }
 
-// each yields the slot and the number of entries of each bucket in use, for slots in [from, end).
-func (l *level) each(from, end uint64) iter.Seq2[uint64, int] {
-	return func(yield func(uint64, int) bool) {
-		end = min(end, uint64(len(l.buckets)))
-		for slot := l.occupied.Next(from, end); slot < end; slot = l.occupied.Next(slot+1, end) {
-			if !yield(slot, l.buckets[slot].len()) {
-				return
-			}
-		}
-	}
-}
-
+// findMin makes the min of a bucket exact.
 func (l *level) findMin(slot uint64) {
-	l.buckets[slot].findMin()
+	b := &l.buckets[slot]
+	b.min = math.MaxUint64
+	for pos := range b.n {
+		tick, _ := b.at(pos)
+		b.min = min(b.min, tick)
+	}
 	l.stale.Clear(slot)
 }
 
@@ -258,7 +238,7 @@ func (l *level) earliest(now, bound uint64) uint64 {
 				return bound // all that follow are later
 			}
 			b := &l.buckets[slot]
-			if l.neededAt(slot, now) < bound && l.stale.Has(slot) && b.len() <= worthScan {
+			if l.neededAt(slot, now) < bound && l.stale.Has(slot) && b.n <= worthScan {
 				l.findMin(slot)
 			}
 			bound = min(bound, l.neededAt(slot, now))
@@ -270,7 +250,7 @@ func (l *level) earliest(now, bound uint64) uint64 {
 // neededAt returns the first tick at which a bucket, which must not be empty, needs the worker.
 func (l *level) neededAt(slot, now uint64) uint64 {
 	b := &l.buckets[slot]
-	if l.shift == 0 || b.len() <= worthWaking {
+	if l.shift == 0 || b.n <= worthWaking {
 		return b.min
 	}
 	return max(now+1, (b.min>>l.shift-1)<<l.shift)

@@ -6,6 +6,8 @@ import (
 	"weak"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/bitmap"
 )
 
 // A bucket behaves like a map from timeouts to ticks. Each timeout knows its position. Neither memory after the last entry
@@ -29,26 +31,26 @@ func TestBucketModel(t *testing.T) {
 				to, tick, base := new(Timeout), now+1+r.Uint64N(reach), b.base
 				b.add(now, tick, to, &spare)
 				model[to] = tick
-				if b.len() > 1 && b.base != base {
+				if b.n > 1 && b.base != base {
 					rebased++
 				}
 			// As a visit does that leaves n entries. Not in the first phase, so that the bucket gets long.
 			case grow > 0 && r.IntN(300) == 0:
-				n := r.IntN(b.len())
-				for pos := n; pos < b.len(); pos++ {
-					delete(model, b.at(pos).to)
+				n := r.IntN(b.n)
+				for pos := n; pos < b.n; pos++ {
+					delete(model, b.entry(pos).to)
 				}
 				b.truncate(n, &spare)
 			default:
-				e := b.at(r.IntN(b.len()))
+				e := b.entry(r.IntN(b.n))
 				check(e)
 				require.Equal(t, e.tick, b.remove(e.to, &spare))
 				delete(model, e.to)
 			}
-			if b.len() != len(model) {
-				t.Fatalf("%d entries, not %d", b.len(), len(model))
+			if b.n != len(model) {
+				t.Fatalf("%d entries, not %d", b.n, len(model))
 			}
-			most = max(most, b.len())
+			most = max(most, b.n)
 		}
 		least := ^uint64(0)
 		for pos, e := range b.all() {
@@ -63,10 +65,11 @@ func TestBucketModel(t *testing.T) {
 			require.Zero(t, p.to)
 		}
 		require.LessOrEqual(t, len(spare.pieces), poolSize)
-		require.LessOrEqual(t, b.cap(), b.len()+pieceSize)
+		require.LessOrEqual(t, b.cap(), b.n+pieceSize)
 		require.LessOrEqual(t, cap(b.pieces), max(8*len(b.pieces), keepPieces))
-		b.findMin()
-		require.True(t, b.len() == 0 || b.min == least)
+		l := level{buckets: []bucket{b}, stale: bitmap.New(1)}
+		l.findMin(0)
+		require.True(t, b.n == 0 || l.buckets[0].min == least)
 	}
 	require.Positive(t, rebased)
 	require.Greater(t, most, poolSize*pieceSize)

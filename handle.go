@@ -81,13 +81,26 @@ func (to *Timeout) Wait(ctx context.Context) error {
 		c = &to.timer.light
 	}
 	for _, over := range c.RunsOf(to) {
-		select {
-		case <-over:
-		case <-ctx.Done():
+		if !await(ctx, over) {
 			return ctx.Err()
 		}
 	}
 	return nil
+}
+
+// await waits until a channel is closed, and returns false if the context is done first.
+func await(ctx context.Context, done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+	}
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // IsExpired reports whether the timeout has expired: the task is about to run, is running or has run. A repeating

@@ -72,10 +72,7 @@ func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 }
 
 // The bounds of Buckets are two to the power of these, and of those between them, times the width of the first classes.
-const (
-	firstBound = 3
-	lastBound  = 27
-)
+const firstBound, lastBound = 3, 27
 
 // String returns the count and some quantiles.
 func (h Histogram) String() string {

@@ -98,14 +98,14 @@ type settler interface {
 	// settle places, moves, removes or emits a timeout that comes off the queue, as its word says.
 	settle(to *Timeout, word uint64)
 
-	// attend hands over what has come due. It returns the current tick, and false if Stop has halted the worker.
-	attend() (now uint64, goOn bool)
+	// attend hands over what has come due. It returns the current tick, and whether Stop has halted the worker.
+	attend() (now uint64, stopped bool)
 }
 
 // drain takes timeouts off the queue and settles them: the near ones, or all of them if producers pause.
 func (in *intake) drain() {
 	in.settled = 0
-	in.attend()
+	in.now, in.stopped = in.worker.attend()
 	in.armed = in.queue.armed()
 	in.pausing = in.pace.pause(in.clock.Elapsed(), in.armed, in.clock.Tick)
 	in.level = atKept
@@ -208,15 +208,9 @@ func (in *intake) count() {
 	}
 }
 
-// attend does what cannot wait, except for the queue.
-func (in *intake) attend() {
-	now, goOn := in.worker.attend()
-	in.now, in.stopped = now, !goOn
-}
-
 // lookUp does what cannot wait until the queue is empty.
 func (in *intake) lookUp() {
-	in.attend()
+	in.now, in.stopped = in.worker.attend()
 	if armed := in.queue.armed(); armed-in.armed > uint64(in.settled)/resumed {
 		in.pausing = false // producers have not paused, or go on
 	}

@@ -228,7 +228,7 @@ type lookingUp struct {
 
 func (l *lookingUp) attend() (uint64, bool) {
 	l.n++
-	return 1, !l.stopped
+	return 1, l.stopped
 }
 
 // The worker looks up between very many hurried timeouts, and does not keep the memory that they needed. It keeps no

@@ -228,15 +228,12 @@ func (st *stack) take() *Timeout {
 	return st.head.Swap(nil)
 }
 
-// close is take, and closes the stack for good.
-func (st *stack) close() *Timeout { return st.head.Swap(closed) }
-
 // closeAll takes all timeouts, closes the stacks, and yields lists, some nil. The loop must not end early.
 func (s *stripe) closeAll() iter.Seq[*Timeout] {
 	return func(yield func(*Timeout) bool) {
-		yield(s.requeued.close())
+		yield(s.requeued.head.Swap(closed))
 		for _, l := range [2]*lane{&s.near, &s.far} {
-			yield(l.pushed.close())
+			yield(l.pushed.head.Swap(closed))
 			for seg := range l.kept.popAll() {
 				yield(seg.first)
 			}

@@ -102,10 +102,8 @@ type pruning struct {
 	start  uint64  // the tick at which it began
 	era    uint64  // the value of queue.era then
 
-	first    *Timeout // a linked list of the timeouts to keep, at most pruneEvery
+	list     segment  // the timeouts to keep, at most pruneEvery
 	last     *Timeout // the end of the list; its link may still point at a timeout that is not on the list
-	n        int      // the length of the list
-	since    uint64   // the tick since which the latest of them has been kept
 	earliest uint64   // the earliest tick of them
 
 	kept      bool   // some timeouts have been put back
@@ -162,14 +160,14 @@ func (p *pruning) sift(list *Timeout, since uint64) {
 		if word&(queued|fresh) != fresh {
 			tick = p.start + 1 // it was hurried: the worker must unlink it soon
 		}
-		p.since, p.earliest = max(p.since, since), min(p.earliest, tick)
+		p.list.since, p.earliest = max(p.list.since, since), min(p.earliest, tick)
 		if p.last == nil {
-			p.first = to
+			p.list.first = to
 		} else if p.last.link != to {
 			p.last.link = to
 		}
 		p.last = to
-		if p.n++; p.n == pruneEvery {
+		if p.list.n++; p.list.n == pruneEvery {
 			p.keep()
 		}
 		to = next
@@ -178,21 +176,21 @@ func (p *pruning) sift(list *Timeout, since uint64) {
 
 // keep puts the list of timeouts to keep back, as one segment.
 func (p *pruning) keep() {
-	if p.n == 0 {
+	if p.list.n == 0 {
 		return
 	}
 	if p.last.link != nil {
 		p.last.link = nil
 	}
-	s, q := p.stripe, p.worker.queue
-	seg := &segment{first: p.first, n: p.n, since: p.since, checked: p.start, era: p.era, near: q.nearAt(p.earliest)}
-	if p.start >= p.since+q.age || p.worker.isNear(p.earliest) {
-		s.near.kept.push(seg) // the worker takes it soon
+	s, q, seg := p.stripe, p.worker.queue, p.list
+	seg.checked, seg.era, seg.near = p.start, p.era, q.nearAt(p.earliest)
+	if p.start >= seg.since+q.age || p.worker.isNear(p.earliest) {
+		s.near.kept.push(&seg) // the worker takes it soon
 	} else {
-		s.keepFar(seg)
+		s.keepFar(&seg)
 	}
 	p.kept, p.soonest = true, min(p.soonest, p.earliest)
-	p.first, p.last, p.n, p.since, p.earliest = nil, nil, 0, 0, ticks.Never
+	p.list, p.last, p.earliest = segment{}, nil, ticks.Never
 }
 
 // callWorker makes sure that the worker comes for the timeouts that were put back. Meanwhile it may have gone to rest,
@@ -208,23 +206,12 @@ func (p *pruning) callWorker() {
 	}
 }
 
-const (
-	overdue  = 12 * time.Millisecond // longer than an alarm waits for the end of one time slice
-	yieldFor = 5 * time.Millisecond  // dozens of producers need less than 1 ms to yield one after another
-	minPause = time.Second           // how long producers do not yield after that has not helped
-	maxPause = time.Minute           // the same, after it has not helped many times in a row
-)
+const overdue = 12 * time.Millisecond // longer than an alarm waits for the end of one time slice
 
-// giveWay yields the processor if a round is overdue. Called by producers, after pruning.
-//
-// A goroutine that is preempted goes to the end of the run queue, even if a garbage collection stops it only for a
-// moment. There it waits until all producers ahead of it have used up their time slices. If they yield, it waits for less
-// than a millisecond, and this costs them nothing. But goroutines that compute do not yield, and who yields to them
-// waits for the time slices of them all. So if the round has not gone on after yieldFor, producers leave it to the
-// scheduler for a pause, which doubles each time. If two of them write that at the same time, the times are less exact.
+// giveWay yields the processor if a round is overdue, see package yield. Called by producers, after pruning.
 func (w *worker) giveWay() {
-	state := w.state.Load()
-	if !w.givesWay(w.clock.Elapsed(), state) {
+	state, now := w.state.Load(), w.clock.Elapsed()
+	if !w.yielding.Yields(now, w.isOverdue(now, state)) {
 		return
 	}
 	if state > halted {
@@ -234,23 +221,10 @@ func (w *worker) giveWay() {
 	runtime.Gosched()
 }
 
-// givesWay reports whether a producer yields at the time now.
-func (w *worker) givesWay(now time.Duration, state uint64) bool {
-	from, pause := time.Duration(w.yieldFrom.Load()), time.Duration(w.yieldPause.Load())
-	yielding := now < from+yieldFor
-	if !yielding && now < from+pause {
-		return false
-	}
+func (w *worker) isOverdue(now time.Duration, state uint64) bool {
 	next := state >> idleShift
 	if state <= halted {
 		next = w.position.Load()>>1 + 1 // a round is in progress, and has not looked at the clock since
 	}
-	late := now >= later(w.clock.Boundary(next), overdue)
-	if late && !yielding {
-		w.yieldFrom.Store(int64(now))
-		w.yieldPause.Store(int64(min(max(minPause, 2*pause), maxPause)))
-	} else if yielding && !late {
-		w.yieldPause.Store(0) // it has helped
-	}
-	return late
+	return now >= later(w.clock.Boundary(next), overdue)
 }

@@ -77,8 +77,9 @@ func (w *worker) countBuckets(level int, counts []int, from int) bool {
 	if w.wheel == nil {
 		return false
 	}
-	for slot, n := range w.wheel.levels[level].each(uint64(from), uint64(from+bucketsAtOnce)) {
-		counts[slot] = n
+	buckets := w.wheel.levels[level].buckets
+	for slot := from; slot < min(from+bucketsAtOnce, len(buckets)); slot++ {
+		counts[slot] = buckets[slot].n
 	}
 	return true
 }
@@ -122,11 +123,10 @@ func (t *Timer) running() (tasks, goroutines int) {
 // Timeouts that end in between make Pending too large, so counts uses the readings with the fewest of them.
 func (t *Timer) counts() Stats {
 	t.checkMade()
-	const tries = 8
 	var st Stats
 	least := ^uint64(0)
 	before, ended := t.ends()
-	for range tries {
+	for range 8 { // tries
 		var accepted uint64
 		for i := range t.queue.stripes {
 			s := &t.queue.stripes[i]

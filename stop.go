@@ -132,15 +132,12 @@ func (t *Timer) enterOrWait(s *stripe) bool {
 // the status: see rule 1 of timeout.go.
 func (to *Timeout) handBack() bool {
 	to.word.And(^uint64(queued | laned))
-	for {
-		word := to.word.Load()
-		if status(word) != pending {
-			return false
-		}
+	for word := to.word.Load(); status(word) == pending; word = to.word.Load() {
 		if to.word.CompareAndSwap(word, withStatus(word, canceled)) {
 			return true
 		}
 	}
+	return false
 }
 
 // Shutdown stops the timer as Stop does, and waits until all tasks that were started have returned and every Canceler
@@ -152,19 +149,4 @@ func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 		return left, ctx.Err()
 	}
 	return left, nil
-}
-
-// await waits until a channel is closed, and returns false if the context is done first.
-func await(ctx context.Context, done <-chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	default:
-	}
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -92,7 +92,7 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 // move makes sure that the wheel visits a timeout, which is in a bucket, by tick. If its entry's tick is not later, it
 // does nothing, because the visit at the entry's tick moves the timeout.
 func (w *wheel) move(to *Timeout, tick uint64) {
-	if tick < w.levelOf(to).buckets[w.slotOf(to)].at(int(to.pos)).tick {
+	if at, _ := w.levelOf(to).buckets[w.slotOf(to)].at(int(to.pos)); tick < at {
 		w.remove(to)
 		w.place(to, tick)
 	}
@@ -141,7 +141,7 @@ func (w *wheel) enterBlocks(i int, first, last uint64, emit func(to *Timeout)) {
 	for _, part := range [2]struct{ from, end uint64 }{{from, min(end, size)}, {0, max(end, size) - size}} {
 		for slot := l.occupied.Next(part.from, part.end); slot < part.end; slot = l.occupied.Next(slot+1, part.end) {
 			if b := &l.buckets[slot]; b.min>>l.shift <= w.now>>l.shift {
-				b.min = w.visit(i, slot, 0, b.len(), w.now>>l.shift, emit)
+				b.min = w.visit(i, slot, 0, b.n, w.now>>l.shift, emit)
 				l.stale.Clear(slot)
 			}
 		}
@@ -190,7 +190,7 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 			emit(to)
 		}
 	}
-	l.count -= b.len() - left
+	l.count -= b.n - left
 	b.truncate(left, &w.spare)
 	if left == 0 {
 		l.emptied(slot)
@@ -232,10 +232,10 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int)
 		return 0 // all entries belong to a later round
 	}
 	if l.block != block {
-		l.block, l.toCascade = block, b.len()
+		l.block, l.toCascade = block, b.n
 	}
 	// Gaps of removed entries were filled from the end: all that are not checked yet are still below toCascade.
-	l.toCascade = min(l.toCascade, b.len())
+	l.toCascade = min(l.toCascade, b.n)
 	checked = min(l.toCascade, most)
 	if checked == 0 {
 		return 0
@@ -245,7 +245,7 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int)
 	switch {
 	case l.toCascade == 0:
 		l.findMin(slot)
-	case b.len() > 0:
+	case b.n > 0:
 		l.stale.Set(slot)
 	}
 	return checked
@@ -263,8 +263,9 @@ func (w *wheel) each(f func(to *Timeout)) {
 	for i := range w.levels {
 		for slot := range w.levels[i].buckets {
 			b := &w.levels[i].buckets[slot]
-			for pos := range b.len() {
-				f(b.at(pos).to)
+			for pos := range b.n {
+				_, to := b.at(pos)
+				f(to)
 			}
 		}
 	}
@@ -289,9 +290,7 @@ func (s *levelsShown) show(w *wheel) {
 			change(&shown.count, uint64(l.count))
 		}
 	}
-	if s.wheel.Load() != (w != nil) {
-		s.wheel.Store(w != nil)
-	}
+	s.wheel.Store(w != nil)
 }
 
 // change stores a value that only the caller writes. It leaves the cache line to other processors if nothing changes.

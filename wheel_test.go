@@ -30,7 +30,7 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 		count, inUse := 0, 0
 		for slot := range l.buckets {
 			b := &l.buckets[slot]
-			if l.occupied.Has(uint64(slot)) != (b.len() > 0) {
+			if l.occupied.Has(uint64(slot)) != (b.n > 0) {
 				fail("level %d: wrong bit of slot %d", i, slot)
 			}
 			least := uint64(math.MaxUint64)
@@ -50,21 +50,21 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 				}
 				least = min(least, e.tick)
 			}
-			if b.len() > 0 && b.min != least && (b.min > least || !l.stale.Has(uint64(slot))) {
+			if b.n > 0 && b.min != least && (b.min > least || !l.stale.Has(uint64(slot))) {
 				fail("level %d, slot %d: first tick is %d, not %d", i, slot, least, b.min)
 			}
-			large = large || l.stale.Has(uint64(slot)) && b.len() > worthScan
+			large = large || l.stale.Has(uint64(slot)) && b.n > worthScan
 			for to := range b.spare() {
 				if to != nil {
 					fail("level %d: slot %d keeps a removed timeout", i, slot)
 				}
 			}
-			if i > 0 && l.shift > 0 && b.len() > worthWaking { // the worker wakes up one block before
+			if i > 0 && l.shift > 0 && b.n > worthWaking { // the worker wakes up one block before
 				least = max(w.now+1, (least>>l.shift-1)<<l.shift)
 			}
 			earliest = min(earliest, least)
-			count += b.len()
-			if b.len() > 0 {
+			count += b.n
+			if b.n > 0 {
 				inUse++
 			}
 		}
@@ -82,11 +82,21 @@ func (w *wheel) check(t *testing.T) (exact bool) {
 	return w.next == earliest || large
 }
 
+type entry struct {
+	tick uint64
+	to   *Timeout
+}
+
+func (b *bucket) entry(pos int) entry {
+	tick, to := b.at(pos)
+	return entry{tick, to}
+}
+
 // all returns the entries of a bucket, by position.
 func (b *bucket) all() iter.Seq2[int, entry] {
 	return func(yield func(int, entry) bool) {
-		for pos := range b.len() {
-			if !yield(pos, b.at(pos)) {
+		for pos := range b.n {
+			if !yield(pos, b.entry(pos)) {
 				return
 			}
 		}
@@ -545,7 +555,7 @@ func TestCascadeEmitsWhatIsOverdue(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	to := testTimeout(20)
 	w.place(to, 20)
-	require.Equal(t, 1, w.levels[1].buckets[2].len())
+	require.Equal(t, 1, w.levels[1].buckets[2].n)
 	require.Empty(t, collect(t, w, 10))
 	to.word.Store(pendingAt(queued, 9))
 	var due []*Timeout
@@ -567,7 +577,7 @@ func TestCascadeOfFewCanWait(t *testing.T) {
 			w.place(testTimeout(tick), tick)
 		}
 		w.place(testTimeout(31), 31)
-		w.remove(w.levels[1].buckets[3].at(n).to)
+		w.remove(w.levels[1].buckets[3].entry(n).to)
 		w.refresh()
 		w.check(t)
 		require.GreaterOrEqual(t, w.next, uint64(24))
@@ -576,7 +586,7 @@ func TestCascadeOfFewCanWait(t *testing.T) {
 			for w.cascade(nil) {
 				w.check(t)
 			}
-			require.Zero(t, w.levels[1].buckets[3].len())
+			require.Zero(t, w.levels[1].buckets[3].n)
 		}
 		require.Len(t, collect(t, w, 31), n)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashedwheel/hashedwheel/internal/crew"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
+	"github.com/hashedwheel/hashedwheel/internal/yield"
 )
 
 // Rounds
@@ -74,8 +75,7 @@ type worker struct {
 	position atomic.Uint64 // see attending
 	wakeups  atomic.Uint64 // how often a goroutine was started for rounds; written by the worker
 	shown    levelsShown   // written by the worker or Stop
-	// When producers last began to yield to a round, and how long they then leave it to the scheduler, see giveWay.
-	yieldFrom, yieldPause atomic.Int64
+	yielding yield.Control // whether producers yield to a round, see giveWay
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
@@ -265,24 +265,7 @@ func later(elapsed, d time.Duration) time.Duration {
 	return elapsed + d
 }
 
-// turn advances the wheel to the current tick, and hands over what has come due.
-func (w *worker) turn() {
-	elapsed := w.clock.Elapsed()
-	now := w.clock.TickAt(elapsed)
-	if due := w.wheel.next; due <= now {
-		w.late = max(w.late, elapsed-w.clock.Boundary(due))
-	}
-	w.setPosition(now, attending)
-	w.wheel.advance(now, w.emit)
-	w.handOver()
-}
-
-func (w *worker) setPosition(tick uint64, flag uint64) {
-	position := tick<<1 | flag
-	if p := &w.position; p.Load() != position {
-		p.Store(position)
-	}
-}
+func (w *worker) setPosition(tick, flag uint64) { change(&w.position, tick<<1|flag) }
 
 // isNear reports whether a timeout that is due at tick is near: see intake.go.
 func (w *worker) isNear(tick uint64) bool { return tick <= w.position.Load()>>1+w.queue.horizon }
@@ -298,10 +281,18 @@ func (w *worker) warnIfLate(elapsed time.Duration) {
 
 var _ settler = (*worker)(nil)
 
-func (w *worker) attend() (now uint64, goOn bool) {
-	w.turn()
+// attend advances the wheel to the current tick, and hands over what has come due.
+func (w *worker) attend() (now uint64, stopped bool) {
+	elapsed := w.clock.Elapsed()
+	now = w.clock.TickAt(elapsed)
+	if due := w.wheel.next; due <= now {
+		w.late = max(w.late, elapsed-w.clock.Boundary(due))
+	}
+	w.setPosition(now, attending)
+	w.wheel.advance(now, w.emit)
+	w.handOver()
 	w.shown.show(w.wheel)
-	return w.wheel.now, w.state.Load() != halted
+	return w.wheel.now, w.state.Load() == halted
 }
 
 func (w *worker) settle(to *Timeout, word uint64) {

@@ -292,7 +292,7 @@ func TestWorkerCascadesInTime(t *testing.T) {
 			require.NoError(t, err)
 		}
 		onLevel1 := func() int {
-			n := timer.worker.wheel.levels[1].buckets[100%64].len()
+			n := timer.worker.wheel.levels[1].buckets[100%64].n
 			timer.worker.nudge() // orders this read before later writes of the worker
 			synctest.Wait()
 			return n
@@ -643,53 +643,24 @@ func TestBubbleEndsWithATimer(t *testing.T) {
 	}
 }
 
-// Producers yield to a round that is overdue, for yieldFor. If it has not gone on by then, they pause, each time for twice
-// as long as before. Once it has gone on, they yield to the next one without a pause.
-func TestGivesWay(t *testing.T) {
+// A round is overdue if it has not looked at the clock for long, or if its alarm has not gone off.
+func TestOverdue(t *testing.T) {
 	const tick = 10 * time.Millisecond
+	timer := newTimer(t, WithTick(tick))
+	w := &timer.worker
+	w.setPosition(2, attending)
 	for _, c := range []struct {
-		name     string
-		state    uint64
-		position uint64        // the tick at which a round last looked at the clock
-		from     time.Duration // producers yield from this time on
+		name  string
+		state uint64
+		from  time.Duration // it is overdue from this time on
 	}{
-		{"preempted", working, 2, 3*tick + overdue},
-		{"preempted and nudged", again, 2, 3*tick + overdue},
-		{"no alarm", 4 << idleShift, 2, 4*tick + overdue},
-		{"resting", resting, 2, math.MaxInt64},
+		{"preempted", working, 3*tick + overdue},
+		{"preempted and nudged", again, 3*tick + overdue},
+		{"no alarm", 4 << idleShift, 4*tick + overdue},
+		{"resting", resting, math.MaxInt64},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			timer := newTimer(t, WithTick(tick))
-			w := &timer.worker
-			w.setPosition(c.position, attending)
-			check := func(want bool, times ...time.Duration) {
-				t.Helper()
-				for _, now := range times {
-					require.Equal(t, want, w.givesWay(now, c.state), now)
-				}
-			}
-			check(false, 0, c.from-1)
-			if c.from == math.MaxInt64 {
-				return
-			}
-			from, pause := c.from, minPause
-			for range 10 {
-				check(true, from, from+yieldFor-1)
-				check(false, from+yieldFor, from+pause-1)
-				from, pause = from+pause, min(2*pause, maxPause)
-			}
-			require.Equal(t, maxPause, pause)
-			check(true, from)
-			tick := timer.clock.TickAt(from) + 1
-			w.setPosition(tick-1, attending) // the round has gone on, and the next is in time
-			c.state = tick << idleShift
-			check(false, from+1)
-			from = timer.clock.Boundary(tick) + overdue
-			check(false, from-1)
-			check(true, from, from+yieldFor-1)
-			check(false, from+yieldFor, from+minPause-1)
-			check(true, from+minPause)
-		})
+		require.False(t, w.isOverdue(c.from-1, c.state), c.name)
+		require.True(t, w.isOverdue(c.from, c.state), c.name)
 	}
 }
 
@@ -710,7 +681,6 @@ func TestArmingGivesWay(t *testing.T) {
 			}
 		}
 		arm()
-		require.Equal(t, tick+overdue, time.Duration(w.yieldFrom.Load()))
 		require.EqualValues(t, working, w.state.Load())
 		w.state.Store(1 << idleShift)
 		for range 100 { // the scheduler may choose the producer again
