@@ -155,7 +155,7 @@ func TestSizesInTheGuide(t *testing.T) {
 		assert.InEpsilon(t, size, measured, 0.1, found[0][0])
 	}
 
-	n := sized(200_000, 1_000_000, 1_000_000)
+	n := sized(100_000, 1_000_000, 1_000_000)
 	says("A `Timeout` takes #", float64(unsafe.Sizeof(Timeout{})))
 	says("one allocation of #", heapOf(n, func(int) any { return new(Timeout) }))
 

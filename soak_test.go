@@ -319,7 +319,7 @@ func (s *soak) act(random func(n int) int) {
 // Thousands of timers are each used a little, and then stopped, shut down or dropped at a random moment. No
 // goroutine, no timer and no memory is left of them.
 func TestLifeCycles(t *testing.T) {
-	rounds := sized(500, 5000, 100_000)
+	rounds := sized(200, 5000, 100_000)
 	r := newRand(t)
 	goroutines, heap := runtime.NumGoroutine(), heapInUse()
 	var dropped []weak.Pointer[Timer]
