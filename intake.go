@@ -134,7 +134,8 @@ func (in *intake) takeNew() {
 // takeKept settles the near timeouts that producers have kept.
 func (in *intake) takeKept() {
 	for i := range in.queue.stripes {
-		for seg := range in.queue.stripes[i].near.kept.popAll() {
+		kept := &in.queue.stripes[i].near.kept
+		for seg := range kept.popSome(kept.n.Load()) {
 			in.settleAll(seg.first, laned|fresh)
 		}
 	}
@@ -170,7 +171,7 @@ func (in *intake) takeFar(s *stripe) {
 		return
 	}
 	change(&s.keptNear, ticks.Never)
-	for seg := range s.far.kept.popAll() {
+	for seg := range s.far.kept.popSome(s.far.kept.n.Load()) {
 		if in.pausing || seg.near <= in.now {
 			in.settleAll(seg.first, laned|fresh)
 		} else {

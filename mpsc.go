@@ -234,7 +234,7 @@ func (s *stripe) closeAll() iter.Seq[*Timeout] {
 		yield(s.requeued.head.Swap(closed))
 		for _, l := range [2]*lane{&s.near, &s.far} {
 			yield(l.pushed.head.Swap(closed))
-			for seg := range l.kept.popAll() {
+			for seg := range l.kept.popSome(l.kept.n.Load()) {
 				yield(seg.first)
 			}
 		}
@@ -308,7 +308,8 @@ func (l *segments) pop() *segment {
 	return seg
 }
 
-// popSome pops segments that together have at least n timeouts, or all that there are.
+// popSome pops segments that together have at least n timeouts, or all that there are. It must be inlined, or each loop
+// allocates.
 func (l *segments) popSome(n int64) iter.Seq[*segment] {
 	return func(yield func(*segment) bool) {
 		for n > 0 {
@@ -320,9 +321,6 @@ func (l *segments) popSome(n int64) iter.Seq[*segment] {
 		}
 	}
 }
-
-// popAll pops the segments that there are now, but not those that are pushed meanwhile.
-func (l *segments) popAll() iter.Seq[*segment] { return l.popSome(l.n.Load()) }
 
 // oldest returns a copy of the first segment. If there is none, its list is empty.
 func (l *segments) oldest() (seg segment) {

@@ -468,7 +468,7 @@ var mutations = []mutation{
 	{21, "the empty buckets of a large wheel keep their memory", "bucket.go",
 		"if len(l.buckets) > keepBuckets {", "if false {", "TestEmptiedBucketsKeepLittle"},
 	{21, "Stop takes only one segment", "mpsc.go",
-		"range l.kept.popAll() {", "range l.kept.popSome(1) {", "TestProducersPrune TestExplore"},
+		"range l.kept.popSome(l.kept.n.Load()) {", "range l.kept.popSome(1) {", "TestProducersPrune TestExplore"},
 	{21, "the worker goes to rest without checking the kept timeouts", "mpsc.go",
 		" && l.kept.n.Load() == 0 }", " }", "TestRestChecksTheQueue"},
 	{21, "the push of a segment overwrites a concurrent push", "mpsc.go",
