@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel/internal/pace"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
@@ -23,42 +24,14 @@ import (
 //     goes on within nearTime. Near ones that it finds go to the near lane, which is pruned only if it is long.
 //   - A canceled timeout is dropped by the second boundary if producers pause, and otherwise when they have armed as
 //     many as are pending: by then they have checked all that are kept. On stripes that no goroutine uses any more, it
-//     may take three times as many. After they have armed for long without a pause, one of less than maxUnwatched may
+//     may take three times as many. After they have armed for long without a pause, one of less than pace.MaxUnwatched may
 //     not count, because each round that has nothing else to do may come to wait for a processor.
 //
 // The queue may hold millions. So between the timeouts that it takes, the worker attends to what is more urgent: what
 // has come due, what is near or hurried and was pushed meanwhile, and Stop.
 
-const (
-	pauseTime    = 5 * time.Microsecond   // producers that arm one in this time pause; the worker could take 50
-	maxWaiting   = 250 * time.Millisecond // the longest time to wait for the next round in a long tick
-	maxUnwatched = 20 * time.Millisecond  // the longest time between two checks whether producers pause
-)
-
-// A pace measures how fast producers arm timeouts.
-type pace struct {
-	at    time.Duration // the time of the last measurement
-	armed uint64        // how many had been armed by then
-	fast  time.Duration // for how long they have not paused; 0 if they pause
-}
-
-// pause reports whether producers pause.
-func (p *pace) pause(elapsed time.Duration, armed uint64, tick time.Duration) bool {
-	if spent := elapsed - p.at; spent >= p.interval(tick)*3/4 {
-		if time.Duration(armed-p.armed)*pauseTime > spent {
-			p.fast += spent
-		} else {
-			p.fast = 0
-		}
-		p.at, p.armed = elapsed, armed
-	}
-	return p.fast == 0
-}
-
-// interval returns the time after which the pace should be measured again.
-func (p *pace) interval(tick time.Duration) time.Duration {
-	return max(min(tick, maxWaiting), min(p.fast/4, maxUnwatched))
-}
+// maxWaiting is the longest time to wait for the next round in a long tick.
+const maxWaiting = 250 * time.Millisecond
 
 // An intake takes timeouts off the queue. Owned by the worker.
 type intake struct {
@@ -73,8 +46,8 @@ type intake struct {
 	settled int        // timeouts taken off the queue in this round
 	pausing bool       // this round takes all timeouts, because producers pause
 	armed   uint64     // the value of queue.armed when this round began to take timeouts
-	pace    pace       // how fast producers arm timeouts
-	level   int        // what it is taking: atFar, atKept or atNew
+	pace    pace.Pace  // how fast producers arm timeouts
+	taking  int        // takingFar, takingKept or takingNew
 	stopped bool       // Stop has halted the worker
 	left    []*Timeout // timeouts taken off the queue that are left to Stop
 	spare   []*Timeout // an empty array for a list of hurried timeouts, or nil
@@ -83,9 +56,9 @@ type intake struct {
 // The worker interrupts taking each of these for the next ones. What is new is soon settled: it is what was pushed since
 // the worker last looked.
 const (
-	atFar = iota
-	atKept
-	atNew
+	takingFar = iota
+	takingKept
+	takingNew
 )
 
 const (
@@ -107,11 +80,11 @@ func (in *intake) drain() {
 	in.settled = 0
 	in.now, in.stopped = in.worker.attend()
 	in.armed = in.queue.armed()
-	in.pausing = in.pace.pause(in.clock.Elapsed(), in.armed, in.clock.Tick)
-	in.level = atKept
+	in.pausing = in.pace.Pause(in.clock.Elapsed(), in.armed, min(in.clock.Tick, maxWaiting))
+	in.taking = takingKept
 	in.takeNew()
 	in.takeKept()
-	in.level = atFar
+	in.taking = takingFar
 	for i := range in.queue.stripes {
 		in.takeFar(&in.queue.stripes[i])
 	}
@@ -215,14 +188,14 @@ func (in *intake) lookUp() {
 	if armed := in.queue.armed(); armed-in.armed > uint64(in.settled)/resumed {
 		in.pausing = false // producers have not paused, or go on
 	}
-	level := in.level
-	if level < atNew {
-		in.level = atNew
+	was := in.taking
+	if was < takingNew {
+		in.taking = takingNew
 		in.takeNew()
 	}
-	if level < atKept {
-		in.level = atKept
+	if was < takingKept {
+		in.taking = takingKept
 		in.takeKept()
 	}
-	in.level = level
+	in.taking = was
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel/internal/pace"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/require"
 )
@@ -19,7 +20,7 @@ import (
 func churn(t *testing.T, timer *Timer, live int, d time.Duration, each func(elapsed time.Duration)) {
 	ring := make([]*Timeout, live)
 	tick := timer.Tick()
-	perTick := 3 * int(tick/pauseTime)
+	perTick := 3 * int(tick/pace.PauseTime)
 	time.Sleep(tick / 2)
 	start := time.Now()
 	for elapsed := time.Duration(0); elapsed < d; elapsed = time.Since(start) {
@@ -67,7 +68,7 @@ func TestFarStaysWithProducers(t *testing.T) {
 			}
 		})
 		require.Equal(t, expired, int(status(near.word.Load())))
-		pass(2*maxUnwatched + tick)
+		pass(2*pace.MaxUnwatched + tick)
 		require.Zero(t, timer.Stats().Queued)
 
 		// A load that is short is noticed to be over by the second boundary.
@@ -385,34 +386,6 @@ func TestTakeFar(t *testing.T) {
 	w.wheel = nil
 }
 
-func TestPace(t *testing.T) {
-	const tick = time.Millisecond
-	var p pace
-	armed := uint64(math.MaxUint64 - 1000)
-	p.armed = armed
-	elapsed := time.Duration(0)
-	step := func(d time.Duration, n uint64) bool {
-		elapsed += d
-		armed += n
-		return p.pause(elapsed, armed, tick)
-	}
-	fast := uint64(tick/pauseTime) + 1
-	require.True(t, step(tick, fast-1))
-	require.False(t, step(tick, fast))
-	require.False(t, step(tick*3/4-1, 0), "too early to tell")
-	require.True(t, step(tick, 0))
-	require.False(t, step(tick, fast))
-	for range 300 {
-		require.False(t, step(tick, fast))
-	}
-	require.Equal(t, maxUnwatched, p.interval(tick))
-	p.at, p.armed = elapsed, armed
-	require.False(t, step(maxUnwatched*3/4-1, 0), "too short to count after so long")
-	require.True(t, step(1, 0))
-	require.Equal(t, maxWaiting, p.interval(time.Hour))
-	require.Equal(t, 100*time.Millisecond, p.interval(100*time.Millisecond))
-}
-
 // A round that hands over what is due allocates nothing, not even right after two garbage collections, which empty every
 // sync.Pool. The test runs on real time, because it counts what the whole process allocates.
 func TestRoundsAllocateNothing(t *testing.T) {
@@ -452,7 +425,7 @@ func endOfRound(t *testing.T, timer *Timer, task func()) (far *Timeout, leave fu
 	time.Sleep(20 * timer.Tick())
 	far, err := timer.AfterFunc(time.Hour, task)
 	require.NoError(t, err)
-	w.in.pace = pace{at: w.clock.Elapsed(), fast: time.Second}
+	w.in.pace = pace.Pace{At: w.clock.Elapsed(), Fast: time.Second}
 	until, next := w.round()
 	require.Less(t, timer.clock.Now()+1, next)
 	require.Less(t, next, uint64(ticks.Never))
@@ -634,7 +607,7 @@ func TestHurriedDuringADrain(t *testing.T) {
 						require.Nil(t, s.far.pushed.head.Load())
 						require.Nil(t, s.near.pushed.head.Load())
 					}
-					w.in.pace = pace{at: math.MaxInt64 / 2} // producers pause
+					w.in.pace = pace.Pace{At: math.MaxInt64 / 2} // producers pause
 					var calls atomic.Int64
 					var reset time.Time
 					w.in.worker = slowly{w, func() {
@@ -691,7 +664,7 @@ func TestNearDuringADrain(t *testing.T) {
 			})
 		}
 		push(&s.far, 2*n, time.Hour, nop)
-		w.in.pace = pace{at: math.MaxInt64 / 2} // producers pause, so the round takes all
+		w.in.pace = pace.Pace{At: math.MaxInt64 / 2} // producers pause, so the round takes all
 		calls := 0
 		w.in.worker = slowly{w, func() {
 			switch calls++; calls {

@@ -26,7 +26,7 @@ func New(opts ...Option) (*Timer, error) {
 	t.limit.max = int64(c.maxPending)
 	t.makeCrews(c.tick, c.concurrency, c.executor)
 	t.worker.labels = labelsFor(c.name, "worker")
-	t.worker.warn = t.warnLate
+	t.worker.late.warn = t.warnLate
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
 	t.worker.in = intake{clock: &t.clock, queue: &t.queue, worker: &t.worker}

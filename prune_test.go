@@ -167,7 +167,7 @@ func TestPruningCallsTheWorker(t *testing.T) {
 				p := pruning{worker: &timer.worker, stripe: s, earliest: ticks.Never, soonest: ticks.Never}
 				p.sift(s.near.pushed.take(), 0)
 				p.sift(s.takePushed(), 0)
-				timer.worker.in.pace.fast = time.Hour // so that the worker takes only what is near
+				timer.worker.in.pace.Fast = time.Hour // so that the worker takes only what is near
 				timer.worker.state.Store(resting)
 				timer.worker.summon(0)
 				if strings.HasSuffix(name, "reset") {

@@ -53,16 +53,13 @@ const (
 // buckets, or is visiting them. The lowest is clear while it rests. If it is set, all later ticks lie ahead, or nearly.
 const attending = 1
 
-const (
-	keepMemory = 300 * time.Millisecond // how long the memory of rounds is kept after the last of them that needed it
-	tooLate    = time.Second            // the worker logs a warning about timeouts that are later than this
-)
+// keepMemory is how long the memory of rounds is kept after the last of them that needed it.
+const keepMemory = 300 * time.Millisecond
 
 // A worker turns the wheel of one timer.
 type worker struct {
 	// Immutable after New.
-	labels    context.Context          // its profiler labels
-	warn      func(late time.Duration) // warns that timeouts were late
+	labels    context.Context // its profiler labels
 	clock     *ticks.Clock
 	queue     *queue
 	wheelSize int
@@ -87,9 +84,7 @@ type worker struct {
 
 	in   intake        // takes timeouts off the queue
 	used time.Duration // when a round last had something to do
-
-	late   time.Duration // the worst lateness since the last call of warnIfLate
-	warnAt time.Duration // when the worker may log the next warning
+	late lateness
 }
 
 // run does rounds until there is nothing to do before the alarm. The alarm calls it when a round is due.
@@ -216,7 +211,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	w.handOver()
 	w.shown.show(w.wheel)
 	elapsed := w.clock.Elapsed()
-	w.warnIfLate(elapsed)
+	w.late.report(elapsed)
 	if more {
 		return 0, 0 // the next round also does what has come due meanwhile
 	}
@@ -234,7 +229,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	}
 	w.setPosition(w.wheel.now, 0)
 	if needs < ticks.Never {
-		watch := w.clock.TickAt(later(elapsed, w.in.pace.interval(w.clock.Tick)))
+		watch := w.clock.TickAt(later(elapsed, w.in.pace.Interval(min(w.clock.Tick, maxWaiting))))
 		next = min(max(next, watch), w.wheel.next, needs)
 		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
 	}
@@ -270,15 +265,6 @@ func (w *worker) setPosition(tick, flag uint64) { change(&w.position, tick<<1|fl
 // isNear reports whether a timeout that is due at tick is near: see intake.go.
 func (w *worker) isNear(tick uint64) bool { return tick <= w.position.Load()>>1+w.queue.horizon }
 
-// warnIfLate logs a warning if timeouts were very late: the machine was suspended, or is far too busy.
-func (w *worker) warnIfLate(elapsed time.Duration) {
-	if w.late > tooLate && elapsed >= w.warnAt {
-		w.warnAt = elapsed + tooLate
-		w.warn(w.late)
-	}
-	w.late = 0
-}
-
 var _ settler = (*worker)(nil)
 
 // attend advances the wheel to the current tick, and hands over what has come due.
@@ -286,7 +272,7 @@ func (w *worker) attend() (now uint64, stopped bool) {
 	elapsed := w.clock.Elapsed()
 	now = w.clock.TickAt(elapsed)
 	if due := w.wheel.next; due <= now {
-		w.late = max(w.late, elapsed-w.clock.Boundary(due))
+		w.late.add(elapsed - w.clock.Boundary(due))
 	}
 	w.setPosition(now, attending)
 	w.wheel.advance(now, w.emit)
@@ -305,7 +291,7 @@ func (w *worker) settle(to *Timeout, word uint64) {
 	case tick <= w.wheel.now:
 		w.remove(to)
 		if word&moved == 0 { // if it was reset, it may have waited on the list of its crew until now
-			w.late = max(w.late, w.clock.Boundary(w.wheel.now)-w.clock.Boundary(tick))
+			w.late.add(w.clock.Boundary(w.wheel.now) - w.clock.Boundary(tick))
 		}
 		w.emit(to)
 	case to.bucket == 0 || to.bucket == listed:

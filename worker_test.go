@@ -76,8 +76,8 @@ func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 		w := &timer.worker
 		w.state.Store(working) // so that nobody starts a worker
 		for elapsed := time.Duration(0); elapsed < 10*time.Second; elapsed += 100 * time.Millisecond {
-			w.late = 3 * time.Second
-			w.warnIfLate(elapsed)
+			w.late.add(3 * time.Second)
+			w.late.report(elapsed)
 		}
 		w.state.Store(resting)
 		_, err := timer.Shutdown(t.Context())

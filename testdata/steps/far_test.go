@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/pace"
 )
 
 // While producers arm very many timeouts, the worker leaves them the far ones, and only checks whether producers pause. In
@@ -19,7 +21,7 @@ const nearTicks = 3
 // fast makes the worker take producers for fast, until check makes the last checks.
 func (s *scene) fast() {
 	s.timer.queue.horizon = nearTicks
-	s.setPace(pace{at: math.MaxInt64 / 2, fast: 8 * tick})
+	s.setPace(pace.Pace{At: math.MaxInt64 / 2, Fast: 8 * tick})
 }
 
 // far returns an act whose timeout is on the far lane. The worker is idle, and the next round is in one and a half ticks.
@@ -54,7 +56,7 @@ func (s *scene) known(delay time.Duration) *act {
 }
 
 // pause makes producers pause, so that the next round takes all timeouts.
-func (s *scene) pause() { s.setPace(pace{at: math.MaxInt64 / 2}) }
+func (s *scene) pause() { s.setPace(pace.Pace{At: math.MaxInt64 / 2}) }
 
 // checkFar checks that the worker comes for each far timeout before it is due. No round is in progress.
 func (s *scene) checkFar() {
