@@ -10,12 +10,12 @@ import (
 
 // Near and far
 //
-// Most timeouts are canceled long before they are due. So while producers arm very many, the worker leaves them what
-// is due later than nearTime: placing them, and removing them soon after, would make its rounds long. A segment
-// has the tick at which its first timeout becomes near: then the worker takes it. The stripe has the earliest tick of
-// its segments, and that of what was pushed last, so most rounds need not look further. Producers put what has become
-// near, or what they have kept for keepTime, into the near lane: timeouts that live long are cheaper on the wheel. When
-// producers pause, the worker takes all.
+// Most timeouts are canceled long before they are due. So while producers arm very many, the worker leaves them what is
+// due later than nearTime, or two ticks: placing them, and removing them soon after, would make its rounds long. A
+// segment has the tick at which its first timeout becomes near: then the worker takes it. The stripe has the earliest
+// tick of its segments, and that of what was pushed since the last pruning, so most rounds need not look further.
+// Producers put what has become near, or what they have kept for keepTime, into the near lane: timeouts that live long
+// are cheaper on the wheel. When producers pause, the worker takes all.
 //
 //   - A timeout that is pushed, or put back, lowers the tick of its stripe after that. Who takes the timeouts raises it
 //     before. So the tick is never too late, except after a Reset to an earlier tick, which cannot tell where its
@@ -24,8 +24,8 @@ import (
 //     goes on within nearTime. Near ones that it finds go to the near lane, which is pruned only if it is long.
 //   - A canceled timeout is dropped by the second boundary if producers pause, and otherwise when they have armed as
 //     many as are pending: by then they have checked all that are kept. On stripes that no goroutine uses any more, it
-//     may take three times as many. After they have armed for long without a pause, one of less than pace.MaxUnwatched may
-//     not count, because each round that has nothing else to do may come to wait for a processor.
+//     may take three times as many. After they have armed for long without a pause, one of less than pace.MaxUnwatched,
+//     or a tick, may not count, because each round that has nothing else to do may come to wait for a processor.
 //
 // The queue may hold millions. So between the timeouts that it takes, the worker attends to what is more urgent: what
 // has come due, what is near or hurried and was pushed meanwhile, and Stop.

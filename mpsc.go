@@ -18,7 +18,7 @@ const (
 	keepTime = 500 * time.Millisecond // how long producers keep a timeout
 )
 
-// A queue passes timeouts to the worker without a lock. Its stripes keep goroutines off each other's cache lines.
+// A queue passes timeouts to the worker. To push a new one takes no lock. Its stripes keep goroutines off each other's cache lines.
 type queue struct {
 	stripes []stripe    // their number is a power of two
 	seats   *seat.Table // says which stripe a goroutine uses; if nil, all use the first

@@ -36,7 +36,7 @@ import (
 // No wake-up is lost. A producer pushes, and lowers ticks, before it reads the state. The worker sets the alarm and
 // changes the state before it checks the queue and those ticks. All of this is sequentially consistent, so either the
 // producer finds the new state, or the worker finds the timeout. An alarm that goes off before the state has changed
-// makes it again. A push on a stack that is not empty relies on the push that found it empty.
+// changes working to again. A push on a stack that is not empty relies on the push that found it empty.
 //
 // Where all processors are busy, a goroutine that is preempted, or waits for a garbage collection, waits for 100 ms and
 // more until it goes on. So rounds are few and short. First of all a round hands over what is due, which allocates
@@ -50,7 +50,8 @@ const (
 )
 
 // attending is the lowest bit of worker.position. The other bits are the tick up to which the worker has visited the
-// buckets, or is visiting them. The lowest is clear while it rests. If it is set, all later ticks lie ahead, or nearly.
+// buckets, or is visiting them. The lowest is clear while it rests or watches. If it is set, all later ticks lie ahead,
+// unless the worker is late.
 const attending = 1
 
 // keepMemory is how long the memory of rounds is kept after the last of them that needed it.
@@ -87,7 +88,7 @@ type worker struct {
 	late lateness
 }
 
-// run does rounds until there is nothing to do before the alarm. The alarm calls it when a round is due.
+// run does rounds until there is nothing to do before the alarm. The alarm calls it, by ring, or wake or nudge starts it.
 func (w *worker) run() {
 	pprof.SetGoroutineLabels(w.labels)
 	w.wakeups.Add(1)

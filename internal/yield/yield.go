@@ -23,7 +23,7 @@ type Control struct {
 	from, pause atomic.Int64 // when they last began to yield, and how long they then pause
 }
 
-// Yields reports whether a goroutine yields at the time now, to one that is late, or is not.
+// Yields reports whether the caller should yield. Late says whether the other goroutine is late at the time now.
 func (c *Control) Yields(now time.Duration, late bool) bool {
 	from, pause := time.Duration(c.from.Load()), time.Duration(c.pause.Load())
 	yielding := now < from+yieldFor
