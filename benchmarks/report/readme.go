@@ -18,7 +18,7 @@ import (
 var filled = regexp.MustCompile(`(?m)^(\|.*<!-- ([a-z0-9-]+): (.*) --> \|).*$`)
 
 // Fill writes the medians of the result into the tables of a Markdown file. If the result lacks a figure of a row, as
-// with -only, the row stays as it is. If a peer has a fault and no figure, the fault takes its place.
+// with -only, or it is zero, the row stays as it is. If a peer has a fault and no figure, the fault takes its place.
 func (r *Result) Fill(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -48,7 +48,7 @@ func (r *Result) row(old string) string {
 		}
 		var figures []string
 		for name := range strings.SplitSeq(names, "+") {
-			if s, ok := r.stat(r.Cells[i], name); ok {
+			if s, ok := r.stat(r.Cells[i], name); ok && s.Center > 0 {
 				figures = append(figures, format(s.Center))
 				if len(figures) == 1 {
 					first = append(first, s.Center)
