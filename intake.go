@@ -49,7 +49,7 @@ type intake struct {
 	pace    pace.Pace  // how fast producers arm timeouts
 	taking  int        // takingFar, takingKept or takingNew
 	stopped bool       // Stop has halted the worker
-	left    []*Timeout // timeouts taken off the queue that are left to Stop
+	left    []*Timeout // linked lists that are left to Stop
 	spare   []*Timeout // an empty array for a list of hurried timeouts, or nil
 }
 
@@ -123,7 +123,7 @@ func (in *intake) takeHurried(l *list) {
 	in.spare = nil
 	for i, to := range all {
 		if in.stopped {
-			in.left = append(in.left, all[i:]...)
+			l.putBack(all[i:])
 			return
 		}
 		in.worker.settle(to, to.takeOff(queued|fresh))
@@ -157,13 +157,13 @@ func (in *intake) takeFar(s *stripe) {
 // halted the worker, it leaves them to Stop, which would only take them out of their buckets again.
 func (in *intake) settleAll(list *Timeout, bits uint64) {
 	for list != nil {
+		if in.stopped {
+			in.left = append(in.left, list)
+			return
+		}
 		var to *Timeout
 		to, list = unlink(list)
 		word := to.takeOff(bits) // from here on other goroutines may push it again
-		if in.stopped {
-			in.left = append(in.left, to)
-			continue
-		}
 		if bits == queued || word&fresh != 0 {
 			in.worker.settle(to, word)
 		} // otherwise it was hurried, and only waited to be unlinked

@@ -282,9 +282,9 @@ func TestStopWithManyHurried(t *testing.T) {
 	timer.queue.hurried.Store(true)
 	settler.stopped = true
 	w.in.takeUrgent()
-	require.Len(t, w.in.left, n-checkEvery)
+	require.Len(t, s.hurried.all, n-checkEvery)
 	all = append(all, hurried(t, timer))
-	require.Len(t, s.hurried.all, 1)
+	require.Len(t, s.hurried.all, n-checkEvery+1)
 	w.state.Store(resting)
 	require.Len(t, timer.Stop(), len(all))
 	require.Zero(t, timer.Stats().Queued)

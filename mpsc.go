@@ -18,7 +18,8 @@ const (
 	keepTime = 500 * time.Millisecond // how long producers keep a timeout
 )
 
-// A queue passes timeouts to the worker. To push a new one takes no lock. Its stripes keep goroutines off each other's cache lines.
+// A queue passes timeouts to the worker. To push a new one takes no lock, except in pruning. Its stripes keep goroutines
+// off each other's cache lines.
 type queue struct {
 	stripes []stripe    // their number is a power of two
 	seats   *seat.Table // says which stripe a goroutine uses; if nil, all use the first
@@ -220,6 +221,13 @@ func (l *list) takeAll(empty []*Timeout) (all []*Timeout) {
 	return all
 }
 
+// putBack puts back what takeAll has taken.
+func (l *list) putBack(all []*Timeout) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(all, l.all...)
+}
+
 // take empties the stack and returns its timeouts as a linked list, the latest first.
 func (st *stack) take() *Timeout {
 	if st.head.Load() == nil {
@@ -308,8 +316,8 @@ func (l *segments) pop() *segment {
 	return seg
 }
 
-// popSome pops segments that together have at least n timeouts, or all that there are. It must be inlined, or each loop
-// allocates.
+// popSome pops segments that together have at least n timeouts, or all that there are. It must be inlined, or the loops
+// of a round allocate.
 func (l *segments) popSome(n int64) iter.Seq[*segment] {
 	return func(yield func(*segment) bool) {
 		for n > 0 {

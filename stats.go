@@ -123,44 +123,50 @@ func (t *Timer) running() (tasks, goroutines int) {
 // Timeouts that end in between make Pending too large, so counts uses the readings with the fewest of them.
 func (t *Timer) counts() Stats {
 	t.checkMade()
-	var st Stats
+	var ended ends
+	var accepted uint64
 	least := ^uint64(0)
-	before, ended := t.ends()
+	before := t.ends()
 	for range 8 { // tries
-		var accepted uint64
+		var n uint64
 		for i := range t.queue.stripes {
 			s := &t.queue.stripes[i]
-			accepted += s.armed.Load() + s.rearmed.Load()
+			n += s.armed.Load() + s.rearmed.Load()
 		}
-		after, endedAfter := t.ends()
-		if moved := endedAfter - ended; moved < least {
-			least, st = moved, before
-			st.accept(accepted, ended)
+		after := t.ends()
+		if moved := after.all() - before.all(); moved < least {
+			least, ended, accepted = moved, before, n
 		}
 		if least == 0 {
 			break
 		}
-		before, ended = after, endedAfter
+		before = after
 	}
+	st := ended.stats(accepted)
 	if t.limit.max > 0 {
 		st.Pending = min(st.Pending, int(t.limit.max))
 	}
 	return st
 }
 
-// accept sets the counts that follow from how many were accepted and how many have ended. The first may be too low, if
-// next runs are added on one stripe and subtracted on another.
-func (st *Stats) accept(accepted, ended uint64) {
-	pending := max(0, int64(accepted-ended))
-	st.Pending, st.Accepted = int(pending), ended+uint64(pending)
+// ends is how many timeouts have ended, each way.
+type ends struct{ expired, canceled, returned uint64 }
+
+func (t *Timer) ends() (e ends) {
+	for i := range t.queue.stripes {
+		e.canceled += t.queue.stripes[i].canceled.Load()
+	}
+	e.returned = t.returned.Load()
+	e.expired = t.tasks.Started() + t.light.Started()
+	return e
 }
 
-// ends returns how many timeouts have ended, each way and in all.
-func (t *Timer) ends() (st Stats, all uint64) {
-	for i := range t.queue.stripes {
-		st.Canceled += t.queue.stripes[i].canceled.Load()
-	}
-	st.Returned = t.returned.Load()
-	st.Expired = t.tasks.Started() + t.light.Started()
-	return st, st.Canceled + st.Returned + st.Expired
+func (e ends) all() uint64 { return e.expired + e.canceled + e.returned }
+
+// stats returns the counts. Fewer may seem accepted than have ended, if next runs are added on one stripe and subtracted
+// on another.
+func (e ends) stats(accepted uint64) Stats {
+	pending := max(0, int64(accepted-e.all()))
+	return Stats{Pending: int(pending), Accepted: e.all() + uint64(pending),
+		Expired: e.expired, Canceled: e.canceled, Returned: e.returned}
 }

@@ -218,9 +218,8 @@ func TestCountsAreNotNegative(t *testing.T) {
 		{10, 10, 10, 0},
 		{12, 10, 12, 2},
 	} {
-		var st Stats
-		st.accept(c.accepted, c.ended)
-		require.Equal(t, Stats{Accepted: c.want, Pending: int(c.pending)}, st)
+		st := ends{expired: c.ended}.stats(c.accepted)
+		require.Equal(t, Stats{Accepted: c.want, Pending: int(c.pending), Expired: c.ended}, st)
 	}
 }
 

@@ -91,7 +91,9 @@ func (t *Timer) takePending() (left []*Timeout) {
 	}
 	in := &t.worker.in
 	others := append(t.tasks.Close(), t.light.Close()...)
-	others = append(others, in.left...)
+	for _, list := range in.left {
+		takeList(list)
+	}
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
 		for list := range s.closeAll() {

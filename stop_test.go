@@ -437,7 +437,8 @@ func TestStopAndOwnTasks(t *testing.T) {
 }
 
 // Stop finds a timeout that is only on a list of hurried ones: a runner has put it off, and its lane was taken after that.
-func TestStopFindsHurried(t *testing.T) {
+// It also finds what the worker has left to it.
+func TestStopFindsLeft(t *testing.T) {
 	timer := newFakedTimer(t)
 	listed, taken := &Timeout{timer: timer, task: plainFunc(nop)}, &Timeout{timer: timer, task: plainFunc(nop)}
 	listed.word.Store(pendingAt(queued, 100))

@@ -290,7 +290,9 @@ func (s *levelsShown) show(w *wheel) {
 			change(&shown.count, uint64(l.count))
 		}
 	}
-	s.wheel.Store(w != nil)
+	if s.wheel.Load() != (w != nil) {
+		s.wheel.Store(w != nil)
+	}
 }
 
 // change stores a value that only the caller writes. It leaves the cache line to other processors if nothing changes.

@@ -157,8 +157,8 @@ func (rn *Runner[T]) Next() (item T) {
 // called when the task is over.
 //
 // If measure is not 0, the host measures how late the task is, for that many tasks: this one, and those before it that
-// were not measured. These are the first, the ninth, the 73rd and the last task of a group, because to measure costs more than all
-// other work for a task: a reading of the clock, and counters that all runners share.
+// were not measured. These are the first, the ninth, the 73rd and the last task of a group, because to measure costs
+// more than all other work for a task: a reading of the clock, and counters that all runners share.
 func (rn *Runner[T]) Start(tell bool) (measure uint64) {
 	rn.running, rn.tell = true, tell
 	if labels := rn.crew.Labels; labels != nil {

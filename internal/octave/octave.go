@@ -1,5 +1,5 @@
-// Package octave sorts durations into classes for a histogram, and counts them. The first eight are 1.5 microseconds wide. Above them, each
-// doubling of the duration, an octave, has four, so a class tells a duration to within a quarter.
+// Package octave sorts durations into classes for a histogram, and counts them. The first eight are 1.5 microseconds
+// wide. Above them, each doubling of the duration, an octave, has four, so a class tells a duration to within a quarter.
 package octave
 
 import (
