@@ -15,7 +15,8 @@ import (
 // segment has the tick at which its first timeout becomes near: then the worker takes it. The stripe has the earliest
 // tick of its segments, and that of what was pushed since the last pruning, so most rounds need not look further.
 // Producers put what has become near, or what they have kept for keepTime, into the near lane: timeouts that live long
-// are cheaper on the wheel. When producers pause, the worker takes all.
+// are cheaper on the wheel. When producers pause, the worker takes all: they arm less than one in pace.PauseTime then, in
+// which it could take 50.
 //
 //   - A timeout that is pushed, or put back, lowers the tick of its stripe after that. Who takes the timeouts raises it
 //     before. So the tick is never too late, except after a Reset to an earlier tick, which cannot tell where its

@@ -386,6 +386,21 @@ func TestTakeFar(t *testing.T) {
 	w.wheel = nil
 }
 
+// In a long tick, the worker notices within maxWaiting that producers pause.
+func TestPauseInALongTick(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Hour))
+		withoutWorker(t, timer)
+		w := &timer.worker
+		w.in.pace = pace.Pace{At: w.clock.Elapsed(), Fast: time.Second}
+		w.round()
+		require.False(t, w.in.pausing)
+		time.Sleep(maxWaiting)
+		w.round()
+		require.True(t, w.in.pausing)
+	})
+}
+
 // A round that hands over what is due allocates nothing, not even right after two garbage collections, which empty every
 // sync.Pool. The test runs on real time, because it counts what the whole process allocates.
 func TestRoundsAllocateNothing(t *testing.T) {

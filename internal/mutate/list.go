@@ -429,6 +429,8 @@ var mutations = []mutation{
 		"return p.Fast == 0", "return true", "TestFarStaysWithProducers"},
 	{21, "the worker does not take all when producers pause", "intake.go",
 		"in.pausing = in.pace.Pause(", "in.pace.Pause(", "TestFarStaysWithProducers"},
+	{21, "a pause in a long tick is noticed at its end", "intake.go",
+		"min(in.clock.Tick, maxWaiting)", "in.clock.Tick", "TestPauseInALongTick"},
 	{21, "a pause after a short load is noticed late", "internal/pace/pace.go",
 		"min(p.Fast/4, MaxUnwatched)", "MaxUnwatched", "TestPause"},
 	{21, "timeouts that live long stay with producers", "prune.go",
