@@ -54,7 +54,8 @@ func (p *pool) take() (taken *piece) {
 	if last < 0 {
 		return new(piece)
 	}
-	taken, p.pieces = p.pieces[last], p.pieces[:last]
+	taken, p.pieces[last] = p.pieces[last], nil
+	p.pieces = p.pieces[:last]
 	return taken
 }
 
@@ -86,12 +87,23 @@ func (b *bucket) add(now, tick uint64, to *Timeout, spare *pool) {
 	}
 	b.min = min(b.min, tick)
 	if b.n%pieceSize == 0 {
-		b.pieces = append(b.pieces, spare.take())
+		b.grow(spare.take())
 	}
 	p, i := b.piece(b.n)
 	p.to[i], p.ticks[i] = to, uint32(tick-b.base)
 	to.pos = uint32(b.n)
 	b.n++
+}
+
+// grow appends a piece. It clears the array that it leaves, because the first one is part of an array of the level, and
+// would keep the piece alive.
+func (b *bucket) grow(p *piece) {
+	if n := len(b.pieces); n == cap(b.pieces) {
+		pieces := append(make([]*piece, 0, max(2*n, 1)), b.pieces...)
+		clear(b.pieces)
+		b.pieces = pieces
+	}
+	b.pieces = append(b.pieces, p)
 }
 
 // rebase makes the ticks of entries count from now: later ticks would not fit. An overdue entry gets the tick now.

@@ -195,7 +195,8 @@ func (c *Crew[T]) enlist(one bool) *Runner[T] {
 	defer c.mu.Unlock()
 	var rn *Runner[T]
 	if last := len(c.spare) - 1; last >= 0 {
-		rn, c.spare = c.spare[last], c.spare[:last]
+		rn, c.spare[last] = c.spare[last], nil
+		c.spare = c.spare[:last]
 	} else {
 		rn = &Runner[T]{crew: c}
 	}

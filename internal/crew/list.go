@@ -117,7 +117,8 @@ func (l *list[T]) newChunk(base uint32) *chunk[T] {
 
 func (l *list[T]) takeSpare() (k *chunk[T]) {
 	if i := len(l.spare) - 1; i >= 0 {
-		k, l.spare = l.spare[i], l.spare[:i]
+		k, l.spare[i] = l.spare[i], nil
+		l.spare = l.spare[:i]
 	}
 	return k
 }

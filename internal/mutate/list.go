@@ -119,6 +119,8 @@ var mutations = []mutation{
 		"\tclear(k.items[:k.end])\n", "", "TestListModel"},
 	{8, "the worker does not hand over the last timeouts that are due", "worker.go",
 		"\tw.due.Flush()\n", "", "TestExpiresAtTheFirstBoundary"},
+	{8, "a bucket that has grown leaves a piece in the array of its level", "bucket.go",
+		"		clear(b.pieces)\n", "", "TestEndedAreNotHeld"},
 	{8, "a bucket keeps a pointer to a removed timeout", "bucket.go",
 		"clear(b.pieces[used-1].to[n%pieceSize:]) //", "//",
 		"TestBucketModel TestWheelModel TestEndedTimeoutsAreReleased"},
