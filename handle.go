@@ -36,14 +36,24 @@ func (to *Timeout) Cancel() bool {
 		}
 		// The worker has to remove the timeout if it lies in a bucket. After Stop there is neither.
 		open := t.queue.enter(s)
+		rests := open && t.worker.comesTooLate(t.worker.state.Load(), 0)
+		if rests && t.clock.Foreign() {
+			// The worker rests, and only a goroutine on its side of the bubble can wake it. So this pushes the timeout before
+			// it cancels it: a Reset that finds it canceled and on the queue wakes the worker, which must find it there.
+			if to.word.CompareAndSwap(word, word|queued) {
+				t.queue.pushAgain(s, to, word)
+			}
+			s.leave()
+			continue
+		}
 		if open {
 			end |= queued
 		}
 		ok := to.word.CompareAndSwap(word, end)
 		if ok && open {
 			t.queue.pushAgain(s, to, word)
-			if state := t.worker.state.Load(); t.worker.comesTooLate(state, 0) && !t.clock.Foreign() {
-				t.worker.wake(state) // on the other side of a bubble, the next push wakes it
+			if state := t.worker.state.Load(); t.worker.comesTooLate(state, 0) && (rests || !t.clock.Foreign()) {
+				t.worker.wake(state)
 			}
 		}
 		s.leave()

@@ -166,6 +166,50 @@ func TestOnTimeBesideProducers(t *testing.T) {
 	}
 }
 
+// Beside producers that do not pause, a timeout is on time that was hurried for a later tick before, with or without a
+// Cancel between the two calls.
+func TestHurriedAgain(t *testing.T) {
+	const tick = time.Millisecond
+	cancel := func(to *Timeout) { to.Cancel(); to.Reset(2 * tick) }
+	for name, c := range map[string]struct {
+		limit  int
+		second func(to *Timeout)
+	}{
+		"Reset":               {second: func(to *Timeout) { to.Reset(2 * tick) }},
+		"Move":                {second: func(to *Timeout) { to.Move(2 * tick) }},
+		"Cancel":              {second: cancel},
+		"Cancel with a limit": {second: cancel, limit: 1e6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick), WithMaxPending(c.limit))
+				setStripes(timer, 256)
+				timer.queue.seats = nil
+				var due, fired moments
+				churn(t, timer, 3000, 300*time.Millisecond, func(elapsed time.Duration) {
+					if elapsed < 4*pace.MaxUnwatched {
+						return // the worker checks for pauses too often
+					}
+					// On a stripe that producers seldom prune.
+					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
+					*to.wordPtr() = pendingAt(laned|fresh, hour)
+					timer.pushFresh(s, to, hour, s.armed.Add(1))
+					timer.limit.take()
+					to.Reset(time.Second)
+					time.Sleep(tick / 4)
+					c.second(to)
+					due.add(time.Now().Add(2 * tick))
+				})
+				pass(3 * tick)
+				require.Len(t, fired.all(), len(due.all()))
+				for i, at := range fired.all() {
+					require.Less(t, at.Sub(due.all()[i]), tick)
+				}
+			})
+		})
+	}
+}
+
 // A Reset to an earlier tick hurries a timeout that is on a lane, once until the worker takes it.
 func TestHurryOnlyIfNeeded(t *testing.T) {
 	for _, limit := range []int{0, 10} { // with a limit, a Reset takes another way

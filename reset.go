@@ -63,7 +63,7 @@ func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	return to.reset(to.timer.clock.DueIn(delay), false)
 }
 
-// ResetAt is like Reset, with a deadline instead of a delay: see NewTimeoutAt.
+// ResetAt is like Reset, with a deadline instead of a delay: see NewTimeoutAt, also for bubbles of testing/synctest.
 func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	to.checkInit("ResetAt")
 	t := to.timer
@@ -77,6 +77,9 @@ func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	}
 	if !ahead {
 		tick = t.ahead(tick)
+		if to.word.Load()&(laned|fresh) == fresh {
+			t.checkSide(tick)
+		}
 	}
 	return to.reset(tick, false)
 }
@@ -120,10 +123,16 @@ func (t *Timer) visits(word, tick uint64) bool {
 	return tickOf(word) <= tick && tickOf(word) > t.worker.position.Load()>>1
 }
 
-// postpone makes a timeout pending at tick, unless its word has changed. Called if the worker is sure to see the new word
-// in time, because the timeout is on the queue and need not be hurried, or because visits is true.
+// postpone makes a timeout pending at tick, unless its word has changed. Called if the worker is sure to see the new word,
+// because the timeout is on the queue and need not be pushed, or because visits is true.
 func (to *Timeout) postpone(word, tick uint64) bool {
-	return to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
+	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
+		return false
+	}
+	if word&queued != 0 {
+		to.timer.summonFor(to, tick) // the worker was called for another tick, or by a foreign Cancel not at all
+	}
+	return true
 }
 
 // hurries reports whether a Reset to tick must push a timeout a second time, although it is on a lane. The worker takes a
@@ -146,18 +155,21 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
 		return false, nil
 	}
-	to.pushReset(s, word, tick)
+	to.pushReset(s, word)
 	return true, nil
 }
 
-// pushReset pushes a timeout that is on the queue now, and that a Reset has made pending at tick. Word is its word from
-// before. A timeout that was hurried needs a round only in time for its tick.
-func (to *Timeout) pushReset(s *stripe, word, tick uint64) {
-	if !onQueue(word) {
-		tick = 0
+// pushReset pushes a timeout that is on the queue now, and that a Reset has made pending. Word is its word from before.
+// A timeout that was hurried needs a round only in time for its tick.
+func (to *Timeout) pushReset(s *stripe, word uint64) {
+	t := to.timer
+	t.queue.pushAgain(s, to, word)
+	tick := uint64(0)
+	if onQueue(word) {
+		// Read after the push: another Reset, to an earlier tick, that came before it relies on this call.
+		tick = tickOf(to.word.Load())
 	}
-	to.timer.queue.pushAgain(s, to, word)
-	to.timer.worker.summon(tick)
+	t.summonFor(to, tick)
 }
 
 // revive is requeue for one that is idle or has ended. It also takes a slot and calls the hook.
@@ -226,13 +238,15 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 			counter.Add(^uint64(0))
 			continue
 		}
-		switch add {
-		case laned:
+		switch {
+		case add == laned:
 			if alone, _ := t.pushFresh(s, to, tick, n); !alone {
 				t.queue.seats.Move()
 			}
-		case queued:
-			to.pushReset(s, word, tick)
+		case add == queued:
+			to.pushReset(s, word)
+		case word&queued != 0:
+			t.summonFor(to, tick) // as in postpone
 		}
 		return true
 	}

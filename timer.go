@@ -67,6 +67,9 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 // NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as a delay
 // of zero. For a deadline with a monotonic reading, which time.Now returns and Add keeps, the clock is seldom read. A
 // deadline without one becomes a delay by the wall clock during the call: setting the wall clock later has no effect.
+//
+// In a testing/synctest bubble, a call on a timer from outside panics if it needs the clock or has to wake the timer.
+// Then it has armed nothing. Otherwise it works.
 func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	prepared, bits := prepareTask(task)
 	if prepared == nil {
@@ -75,6 +78,7 @@ func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	tick, ahead := t.clock.DueAt(deadline)
 	if !ahead {
 		tick = t.ahead(tick)
+		t.checkSide(tick)
 	}
 	return t.newTimeout(prepared, bits, tick)
 }
@@ -123,9 +127,48 @@ func (t *Timer) pushFresh(s *stripe, to *Timeout, tick, n uint64) (alone, ok boo
 	first, alone, ok := st.push(to)
 	lowered := !near && lower(&s.pushedNear, t.queue.nearAt(tick)) // before the worker is summoned
 	if first || lowered {
-		t.worker.summon(tick)
+		t.summonFor(to, tick)
 	}
 	return alone, ok
+}
+
+// checkSide panics if the caller is on the other side of a synctest bubble, and its push on a lane may have to wake the
+// worker. It is for calls that have not read the clock, before they change anything.
+func (t *Timer) checkSide(tick uint64) {
+	s := t.queue.stripe()
+	near := t.worker.isNear(tick)
+	if near && s.near.pushed.head.Load() == nil ||
+		!near && (s.far.pushed.head.Load() == nil || t.queue.nearAt(tick) < s.pushedNear.Load()) {
+		t.clock.Check()
+	}
+}
+
+// summonFor is worker.summon for a timeout that may have been armed without reading the clock. If the caller is on the
+// other side of a synctest bubble, it takes the arming back. That can only be if the worker has gone to rest, or has
+// emptied the lane, since ahead and checkSide.
+func (t *Timer) summonFor(to *Timeout, tick uint64) {
+	if state := t.worker.state.Load(); t.worker.comesTooLate(state, tick) {
+		if t.clock.Foreign() {
+			t.disarm(to)
+			t.clock.Check() // panics
+		}
+		t.worker.wake(state)
+	}
+}
+
+// disarm cancels a timeout on the queue, but does not notify its Canceler.
+func (t *Timer) disarm(to *Timeout) {
+	for word := to.word.Load(); status(word) == pending; word = to.word.Load() {
+		if to.word.CompareAndSwap(word, withStatus(word, canceled)) {
+			t.queue.stripe().canceled.Add(1)
+			t.queue.disturb()
+			t.limit.free()
+			if h := to.hook(); h != nil {
+				h.disarmed(to, false)
+			}
+			return
+		}
+	}
 }
 
 // pushAgain is queue.pushAgain, and summons the worker.

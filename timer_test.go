@@ -534,3 +534,64 @@ func requireNotMade[T any](t *testing.T, message string, arguments map[string][]
 		}
 	}
 }
+
+// A timer is used in a bubble from outside of it, by a call that has not read the clock, and the worker goes to rest after
+// the checks of the call. So the timeout is on the queue when the call panics. It is not pending, and no Canceler is told.
+func TestForeignAtRest(t *testing.T) {
+	for name, limit := range map[string]int{"no limit": 0, "with a limit": 10} {
+		t.Run(name, func(t *testing.T) {
+			timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(limit))
+			withoutWorker(t, timer)
+			tick := timer.clock.DueIn(time.Hour)
+			var plain, notified, placed Timeout
+			timer.Init(&plain, plainFunc(nop))
+			timer.Init(&notified, canceledTask{t})
+			timer.Init(&placed, plainFunc(nop))
+			group := NewGroup(timer)
+			member, err := group.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+			require.True(t, member.Cancel())
+			_, err = placed.reset(tick, false)
+			require.NoError(t, err)
+			oneStripe(timer) // as if the worker had taken all of them
+			for _, to := range []*Timeout{member, &placed} {
+				to.word.And(^uint64(laned | fresh))
+			}
+			synctest.Test(t, func(t *testing.T) {
+				for i, call := range []func(){
+					func() { timer.newTimeout(plainFunc(nop), 0, tick) },
+					func() { timer.newTimeout(prepared(canceledTask{t}), hooked, tick) },
+					func() { plain.reset(tick, false) },
+					func() { notified.reset(tick, false) },
+					func() { member.reset(tick, false) },
+					func() { placed.reset(tick-1, false) },
+				} {
+					oneStripe(timer) // so that the push is the first
+					timer.worker.state.Store(resting)
+					before := timer.limit.inUse.Load()
+					require.PanicsWithValue(t, foreignTimer, call)
+					if i < 5 {
+						require.Equal(t, before, timer.limit.inUse.Load())
+					}
+				}
+			})
+			require.True(t, placed.IsCanceled())
+			require.Zero(t, group.Len())
+			require.Zero(t, timer.limit.inUse.Load())
+			setStripes(timer, 1)
+		})
+	}
+}
+
+func prepared(task Task) Task {
+	task, _ = prepareTask(task)
+	return task
+}
+
+const foreignTimer = "hashedwheel: a Timer made outside of a testing/synctest bubble is used inside one: make it inside the bubble"
+
+// A canceledTask must not be canceled.
+type canceledTask struct{ t *testing.T }
+
+func (canceledTask) Run(*Timeout)        {}
+func (c canceledTask) Canceled(*Timeout) { c.t.Error("canceled") }

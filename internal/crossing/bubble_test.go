@@ -5,16 +5,20 @@ import (
 	"net"
 	"reflect"
 	"regexp"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/clock"
 	"github.com/hashedwheel/hashedwheel/idle"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 	"github.com/hashedwheel/hashedwheel/keyed"
 )
 
@@ -314,4 +318,102 @@ func mustBe(ok bool) {
 	if !ok {
 		panic("wrong result")
 	}
+}
+
+// A timeout is canceled from the other side of a bubble, and the worker, which rests, is not woken up. A Reset of the
+// timeout wakes it.
+func TestResetAfterForeignCancel(t *testing.T) {
+	for _, due := range []bool{false, true} { // whether it waits for the limit of running tasks
+		var to *hashedwheel.Timeout
+		ask, done := make(chan bool), make(chan bool)
+		go func() { // outside of the bubble
+			<-ask
+			assert.True(t, to.Cancel())
+			close(done)
+		}()
+		synctest.Test(t, func(t *testing.T) {
+			timer, err := hashedwheel.New(hashedwheel.WithTick(bubbleTick), hashedwheel.WithMaxConcurrency(1))
+			require.NoError(t, err)
+			defer timer.Shutdown(t.Context())
+			fired, release := make(chan time.Time, 1), make(chan bool)
+			delay := time.Hour
+			if due {
+				armed(t)(timer.AfterFunc(0, func() { <-release }))
+				delay = bubbleTick
+			}
+			to = armed(t)(timer.AfterFunc(delay, func() { fired <- time.Now() }))
+			testkit.Pass(time.Second)
+			close(ask)
+			<-done
+			start := time.Now()
+			active, err := to.Reset(5 * bubbleTick)
+			require.NoError(t, err)
+			require.False(t, active)
+			close(release)
+			require.Equal(t, 5*bubbleTick, (<-fired).Sub(start).Truncate(bubbleTick))
+		})
+	}
+}
+
+// As soon as a timeout is canceled from the other side of a bubble, a Reset may rely on it: the worker, which rests, finds
+// it on the queue.
+func TestForeignCancelRace(t *testing.T) {
+	testkit.NeedsThreads(t)
+	const n = 2000
+	var to atomic.Pointer[hashedwheel.Timeout]
+	go func() { // outside of the bubble
+		for range n {
+			for to.Load() == nil {
+				runtime.Gosched()
+			}
+			to.Swap(nil).Cancel()
+		}
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		timer, err := hashedwheel.New(hashedwheel.WithTick(bubbleTick))
+		require.NoError(t, err)
+		defer timer.Stop()
+		for range n {
+			fired := make(chan time.Duration, 1)
+			start := time.Now()
+			timeout := armed(t)(timer.AfterFunc(time.Hour, func() { fired <- time.Since(start) }))
+			testkit.Pass(time.Second) // the timeout is in a bucket
+			to.Store(timeout)
+			for !timeout.IsCanceled() {
+				runtime.Gosched()
+			}
+			timeout.Reset(5 * bubbleTick)
+			require.LessOrEqual(t, <-fired, time.Second+6*bubbleTick)
+		}
+	})
+}
+
+// A timer and a deadline from outside are used in a bubble. No call needs the clock, but each may have to wake the timer.
+// So it panics, and has changed nothing.
+func TestForeignDeadline(t *testing.T) {
+	const n = 2000
+	task := hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {})
+	timer, err := hashedwheel.New(hashedwheel.WithTick(bubbleTick), hashedwheel.WithMaxPending(n))
+	require.NoError(t, err)
+	repeats := armed(t)(timer.Schedule(task, hashedwheel.Every(bubbleTick)))
+	time.Sleep(5 * bubbleTick) // in real time, so that the worker comes at each tick
+	deadline := time.Now().Add(time.Hour)
+	all := make([]hashedwheel.Timeout, n)
+	synctest.Test(t, func(t *testing.T) {
+		for i := range all {
+			timer.Init(&all[i], task)
+			require.Panics(t, func() { timer.NewTimeoutAt(task, deadline) })
+			require.Panics(t, func() { all[i].ResetAt(deadline) })
+		}
+	})
+	require.True(t, repeats.Cancel())
+	require.Zero(t, timer.Pending())
+	for i := range all {
+		active, err := all[i].ResetAt(deadline)
+		require.NoError(t, err)
+		require.False(t, active)
+	}
+	require.Len(t, timer.Stop(), n, "Stop finds all that is pending")
+	st := timer.Stats()
+	require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned)
 }

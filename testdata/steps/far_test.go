@@ -139,6 +139,39 @@ func TestStepsFarResetCanceled(t *testing.T) {
 	})
 }
 
+// It is hurried already, for a tick that becomes near later, or is canceled. So a second Reset does not push it. The worker
+// must come in time all the same, also if the first Reset has not pushed it yet.
+
+func TestStepsFarResetTwice(t *testing.T) {
+	search(t, timed, timedAfter, func(s *scene) {
+		a := s.far(hour)
+		a.reset(hour / 2)
+		s.Go(func() { a.reset(0) })
+		s.race(0)
+	})
+}
+
+func TestStepsFarResetsMeet(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		a := s.far(hour)
+		s.Go(func() { a.to.Reset(hour / 2) })
+		s.Go(func() { a.to.Reset(0) })
+		s.Race(0)
+		a.until = time.Duration(tickOf(a.to.word.Peek())) * tick // of the Reset that came last
+		a.from = a.until - tick
+		s.check()
+	})
+}
+
+func TestStepsFarResetCancelReset(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		a := s.far(hour)
+		a.reset(hour / 2)
+		s.Go(func() { a.cancel(0); a.reset(0) })
+		s.race(0)
+	})
+}
+
 // It lies in a kept segment.
 
 func TestStepsFarResetKept(t *testing.T) {
