@@ -644,3 +644,28 @@ func TestEra(t *testing.T) {
 		}
 	})
 }
+
+// Each pruning leaves one more of the structs that are armed and canceled in turn on the queue. In the end they all stay
+// there, and arming one is only a change of its word.
+func TestKeptInTurnNeedNoPush(t *testing.T) {
+	const n, turns = pruneEvery + 50, 1_000_000
+	timer := newTimer(t, WithTick(time.Hour))
+	s := oneStripe(timer)
+	withoutWorker(t, timer)
+	ring := make([]Timeout, n)
+	for i := range ring {
+		timer.Init(&ring[i], plainFunc(nop))
+	}
+	before := uint64(0)
+	for i := range turns {
+		if i == turns*3/4 {
+			before = s.armed.Load()
+		}
+		to := &ring[i%n]
+		if _, err := to.Reset(2 * time.Hour); err != nil || !to.Cancel() {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d pushes, then %d", before, s.armed.Load()-before)
+	require.Less(t, s.armed.Load()-before, uint64(turns/4/100))
+}

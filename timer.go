@@ -117,9 +117,6 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 // pushFresh puts a timeout that the worker has never had on a lane, and summons the worker if necessary. It is the n-th
 // armed on the stripe. Alone and ok are as in stack.push. Inside the gate, ok is true.
 func (t *Timer) pushFresh(s *stripe, to *Timeout, tick, n uint64) (alone, ok bool) {
-	if n%pruneEvery == 0 {
-		t.worker.prune(s)
-	}
 	st, near := &s.far.pushed, t.worker.isNear(tick)
 	if near {
 		st = &s.near.pushed
@@ -128,6 +125,11 @@ func (t *Timer) pushFresh(s *stripe, to *Timeout, tick, n uint64) (alone, ok boo
 	lowered := !near && lower(&s.pushedNear, t.queue.nearAt(tick)) // before the worker is summoned
 	if first || lowered {
 		t.summonFor(to, tick)
+	}
+	if n%pruneEvery == 0 {
+		// After the push, so that this timeout stays on its lane too. A struct that is armed and canceled in turn then needs
+		// no push any more. Before the push, pruning would drop every one of a ring of such structs.
+		t.worker.prune(s)
 	}
 	return alone, ok
 }
