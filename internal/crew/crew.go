@@ -64,6 +64,8 @@ type Crew[T comparable] struct {
 	closed  atomic.Bool   // no task starts any more; set with mu held
 	started atomic.Uint64 // tasks started, without those of the groups in holding
 
+	asking sync.Mutex // held in RunsOf, so that only one of many that wait for tasks contends for mu
+
 	// Guarded by mu.
 	mu       sync.Mutex
 	due      list[T]
@@ -470,6 +472,8 @@ func (c *Crew[T]) Waiting() int {
 // a runner that moves takes the place of one before it. So it misses none that was there from the start.
 func (c *Crew[T]) RunsOf(item T) (runs []<-chan struct{}) {
 	const some = 64
+	c.asking.Lock()
+	defer c.asking.Unlock()
 	for end := -1; end != 0; end = max(end-some, 0) {
 		c.mu.Lock()
 		if end < 0 || end > len(c.live) {

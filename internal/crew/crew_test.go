@@ -445,6 +445,33 @@ func TestRunsOfInAGroup(t *testing.T) {
 	})
 }
 
+// To wait for a task stops no runner but its own, however many tasks block. A stopped runner has to take the lock.
+func TestRunsOfStopsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Millisecond)
+		all := make([]*task, 1000)
+		for i := range all {
+			all[i] = &task{f: func() { time.Sleep(time.Hour) }}
+			h.add(all[i])
+		}
+		time.Sleep(time.Second)
+		stopped := func() (n int) {
+			h.crew.mu.Lock()
+			defer h.crew.mu.Unlock()
+			require.Len(t, h.crew.live, len(all))
+			for _, rn := range h.crew.live {
+				n += int(rn.word.Load() & held)
+			}
+			return n
+		}
+		before := stopped() // those whose group was taken away
+		require.Less(t, before, 100)
+		require.Len(t, h.crew.RunsOf(all[500]), 1)
+		require.LessOrEqual(t, stopped(), before+1)
+		require.Empty(t, h.crew.holding, "what every Remove, Started and check goes through")
+	})
+}
+
 // RunsOf looks at a part of the runners at a time. It finds the run even if its runner changes its place meanwhile,
 // because another one has ended. The test runs on real time, because it tests a race.
 func TestWaitMissesNoRun(t *testing.T) {

@@ -231,7 +231,8 @@ func (rn *Runner[T]) taken(word uint64) int { return int(word/oneSlot - rn.begin
 // runner may have tried to take another slot since then. That slot does not count, because the runner gives it back when
 // it gets the lock. Called with the lock of the crew held.
 func (rn *Runner[T]) hold() (word uint64, n int) {
-	if word = rn.word.Or(held); word&held == 0 {
+	if word = rn.word.Load(); word&held == 0 {
+		word = rn.word.Or(held)
 		rn.heldAt = rn.taken(word)
 	}
 	return word, rn.heldAt
@@ -240,6 +241,9 @@ func (rn *Runner[T]) hold() (word uint64, n int) {
 // untilOver returns a channel that is closed when the task of an item is over, or nil if it is not in the last slot that
 // the runner has taken. Called with the lock of the crew held.
 func (rn *Runner[T]) untilOver(item T) <-chan struct{} {
+	if rn.group == nil && (len(rn.slots) == 0 || rn.slots[0] != item) {
+		return nil // an item that was taken alone leaves its slot only with the lock held, so its runner need not stop
+	}
 	word, n := rn.hold()
 	if n < 1 || n > len(rn.slots) || rn.slots[n-1] != item || word&quiet != 0 {
 		return nil

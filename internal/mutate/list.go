@@ -409,6 +409,8 @@ var mutations = []mutation{
 		"if rn.word.Or(quiet)&held != 0 {", "if rn.word.Or(quiet); false {", "TestRunsOf"},
 	{19, "Wait inside Schedule.Next waits for the run that is over", "internal/crew/runner.go",
 		" || word&quiet != 0 {", " || word+1 == 0 {", "TestRunsOf"},
+	{10, "a Wait stops all runners, which then need the lock", "internal/crew/runner.go",
+		"if rn.group == nil && (len(rn.slots)", "if false && (len(rn.slots)", "TestRunsOfStopsNoOther"},
 	{19, "Wait misses a run whose runner moves to a place that it has looked at", "internal/crew/crew.go",
 		"\tfor end := -1; end != 0; end = max(end-some, 0) {\n\t\tc.mu.Lock()\n\t\tif end < 0 || end > len(c.live) {\n\t\t\tend = len(c.live)\n\t\t}\n\t\tfor _, rn := range c.live[max(end-some, 0):end] {", "\tfor begin := 0; begin >= 0; begin += some {\n\t\tc.mu.Lock()\n\t\tif begin > len(c.live) {\n\t\t\tbegin = -2 * some\n\t\t}\n\t\tfor _, rn := range c.live[max(begin, 0):min(max(begin+some, 0), len(c.live))] {",
 		"TestWaitMissesNoRun"},
