@@ -291,7 +291,7 @@ func (w *worker) settle(to *Timeout, word uint64) {
 		w.remove(to)
 	case tick <= w.wheel.now:
 		w.remove(to)
-		if word&moved == 0 { // if it was reset, it may have waited on the list of its crew until now
+		if word&(moved|fresh) == fresh { // others have waited for a runner, or repeat and are behind
 			w.late.add(w.clock.Boundary(w.wheel.now) - w.clock.Boundary(tick))
 		}
 		w.emit(to)

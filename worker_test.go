@@ -68,6 +68,47 @@ func TestLateWorkerWarns(t *testing.T) {
 	}
 }
 
+// Tasks that take long, and tasks that wait for these, are late by seconds. That is not the machine's fault, so the worker,
+// which is on time, logs nothing.
+func TestSlowTasksAreNotTheMachine(t *testing.T) {
+	const period = 100 * time.Millisecond
+	for name, opts := range map[string][]Option{
+		"own runners":     nil,
+		"one at a time":   {WithMaxConcurrency(1)},
+		"executor":        {WithExecutor(func(run func()) error { go run(); return nil })},
+		"busy executor":   {WithExecutor(func(run func()) error { time.Sleep(2 * time.Second); go run(); return nil })},
+		"failed executor": {WithExecutor(func(func()) error { return ErrStopped })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				option, log := logged()
+				timer := newTimer(t, append(opts, option)...)
+				var runs atomic.Int64
+				sleep := func(d time.Duration) Task {
+					return TaskFunc(func(*Timeout) { runs.Add(1); time.Sleep(d) })
+				}
+				_, err := timer.ScheduleAtFixedRate(sleep(2*period), 0, period)
+				require.NoError(t, err)
+				for range 5 {
+					_, err := timer.Schedule(sleep(period/2), Every(period))
+					require.NoError(t, err)
+				}
+				to, err := timer.NewTimeout(sleep(0), 10*time.Second)
+				require.NoError(t, err)
+				for range 60 {
+					pass(period / 2)
+					to.Reset(0)
+				}
+				_, err = timer.Shutdown(t.Context())
+				require.NoError(t, err)
+				pass(2 * time.Second) // until submit has returned
+				require.Greater(t, runs.Load(), int64(10))
+				require.Empty(t, log.String())
+			})
+		})
+	}
+}
+
 // A worker that is always late logs it once a second.
 func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 	virtual(t, func(t *testing.T) {

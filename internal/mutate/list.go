@@ -420,6 +420,8 @@ var mutations = []mutation{
 		"t.clock.Boundary(tickOf(word))\n", "t.clock.Boundary(tickOf(word)-1)\n", "TestLatenessIsMeasured"},
 	{20, "timeouts that the worker has taken off the queue still count as queued", "intake.go",
 		"\tin.taken.Add(uint64(in.settled % checkEvery))\n", "", "TestStatsOfQueue"},
+	{20, "the log blames the machine for tasks that take long", "worker.go",
+		"if word&(moved|fresh) == fresh {", "if word&moved == 0 {", "TestSlowTasksAreNotTheMachine"},
 	{20, "a late worker logs no warning", "histogram.go",
 		"if l.worst > tooLate && elapsed >= l.warnAt {", "if false {", "TestLateWorkerWarns"},
 	{20, "a task starts with the profiler labels that the task before it has left", "internal/crew/runner.go",
