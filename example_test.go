@@ -399,7 +399,7 @@ type request struct {
 
 func (r *request) Run(*hashedwheel.Timeout) { r.lost <- "timed out" }
 
-// The timeout is a field of a struct that comes from a pool. So arming it allocates nothing.
+// The timeout is a field of a struct that comes from a pool. So arming it seldom allocates.
 func ExampleTimer_Init() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {

@@ -4,9 +4,9 @@ import "github.com/hashedwheel/hashedwheel/internal/light"
 
 // Hooks
 //
-// The core (timer, timeout, worker, wheel, crews) knows one kind of timeout. Repeating timeouts, members of a Group,
-// Cancelers, light tasks and Sleep have a hook: a task of the library's own, usually wrapped around the user's, whose
-// methods are called at the events in the life of the timeout. Others only pay for the test of a bit.
+// The core (timer, timeout, worker, wheel, crews) asks only whether a timeout has a hook, is light, or is at work.
+// Repeating timeouts, members of a Group, Cancelers, light tasks and Sleep have a hook: a task of the library's own,
+// usually wrapped around the user's, whose methods are called at events of the timeout. Others only pay for a bit test.
 
 // A hook is notified of the events in the life of its timeout. Only ran runs user code. The other
 // methods block only on locks that are held briefly.

@@ -54,8 +54,7 @@ type intake struct {
 	spare   []*Timeout // an empty array for a list of hurried timeouts, or nil
 }
 
-// The worker interrupts taking each of these for the next ones. What is new is soon settled: it is what was pushed since
-// the worker last looked.
+// The worker interrupts each of these for the next ones. What is new is soon settled: it came since the last look.
 const (
 	takingFar = iota
 	takingKept

@@ -100,8 +100,8 @@ func WithMaxPending(n int) Option {
 }
 
 // WithMaxConcurrency limits the number of tasks that run at the same time to n. With 1 they run one after another, as
-// in Netty and Dubbo. Zero, the default, means no limit: the timer adds goroutines when tasks block. A timeout that
-// waits for its turn is pending. Sleep, and the timers and tickers of package clock, have no limit.
+// in Netty and Dubbo by default. Zero, the default, means no limit: the timer adds goroutines when tasks block. A
+// timeout that waits for its turn is pending. Sleep, and the timers and tickers of package clock, have no limit.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }

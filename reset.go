@@ -3,7 +3,7 @@ package hashedwheel
 import "time"
 
 // Init binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before other
-// goroutines know the struct. Then Reset and ResetAt arm it any number of times, without an allocation.
+// goroutines know the struct. Then Reset and ResetAt arm it any number of times, and seldom allocate.
 //
 // Before you use the struct for something else, call Cancel and then [Timeout.Wait]. If the task is a Canceler, its
 // Canceled must have returned too. Never copy or overwrite the Timeout: to clear the struct, clear its other fields.

@@ -17,7 +17,7 @@ type Stats struct {
 	RejectedStopped uint64 // calls in Rejected that were refused with ErrStopped
 
 	Unsubmitted uint64       // functions that the executor did not take, and that ran without it
-	Wakeups     uint64       // how often the timer has started a goroutine at a tick
+	Wakeups     uint64       // how often the timer has started its goroutine, at a tick or between ticks
 	Runners     int          // goroutines of the timer for tasks and other user code
 	Queued      int          // timeouts that the timer's goroutine has yet to put into a bucket, to move or to remove
 	Levels      []LevelStats // the levels of the wheel, from the lowest; nil while there is no wheel
@@ -163,8 +163,7 @@ func (t *Timer) ends() (e ends) {
 
 func (e ends) all() uint64 { return e.expired + e.canceled + e.returned }
 
-// stats returns the counts. Fewer may seem accepted than have ended, if next runs are added on one stripe and subtracted
-// on another.
+// stats returns the counts. Fewer may seem accepted than ended, if next runs are added and subtracted on two stripes.
 func (e ends) stats(accepted uint64) Stats {
 	pending := max(0, int64(accepted-e.all()))
 	return Stats{Pending: int(pending), Accepted: e.all() + uint64(pending),

@@ -107,8 +107,8 @@ func (f plainFunc) Run(*Timeout) { f() }
 // has ended. Clear the other fields of the struct instead. Resetting a copy, or canceling a pending one, panics in
 // most cases.
 //
-// The library keeps neither the handle nor the task beyond the second tick boundary after the end of the timeout. Only
-// while goroutines arm timeouts without pause may it keep them until they have armed as many as are pending.
+// The library keeps neither the handle nor the task beyond the second tick boundary after the end of the timeout. While
+// goroutines arm timeouts without pause, it may keep them until these have armed a few times as many as are pending.
 type Timeout struct {
 	// Immutable after NewTimeout, or Init.
 	timer *Timer

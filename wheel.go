@@ -295,7 +295,9 @@ func (s *levelsShown) show(w *wheel) {
 	}
 }
 
-// change stores a value that only the caller writes. It leaves the cache line to other processors if nothing changes.
+// change stores a value, and leaves the cache line to other processors if nothing changes. A write by another goroutine
+// in between is lost. So either only the caller writes x, or the loss does no harm: a producer lowers pushedNear or
+// keptNear after its push, and the goroutine that raises one then takes all that was pushed before.
 func change(x *atomic.Uint64, to uint64) {
 	if x.Load() != to {
 		x.Store(to)

@@ -76,7 +76,7 @@ import (
 // Methods of the zero Map panic. Make one with New.
 //
 // Each key is one timeout in Stats and for WithMaxPending. A key takes 115 to 130 bytes if keys and values are
-// of type int. Changing a key that is present allocates nothing.
+// of type int. Changing a key that is present seldom allocates.
 type Map[K comparable, V any] struct {
 	timer   *hashedwheel.Timer
 	expired func(key K, value V) // may be nil

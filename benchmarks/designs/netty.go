@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A Netty does what Netty's HashedWheelTimer does. A timeout goes to a queue that all producers share. At
-// each tick, the worker moves at most 100,000 timeouts from there to their buckets. A canceled timeout goes to
-// another queue, and the worker unlinks it at the next tick. At each tick the worker goes through the whole
-// bucket, runs the due tasks itself, and decrements the rounds of the other timeouts.
+// A Netty does what Netty's HashedWheelTimer does without an executor. A timeout goes to a queue that all
+// producers share. At each tick, the worker moves at most 100,000 timeouts from there to their buckets. A canceled
+// timeout goes to another queue, and the worker unlinks it at the next tick. At each tick the worker goes through the
+// whole bucket, runs the due tasks itself, and decrements the rounds of the other timeouts.
 //
 // Netty's queues are arrays in chunks. These queues link the timeouts themselves, and allocate nothing.
 type Netty struct {

@@ -1,7 +1,7 @@
 // Rpctimeout gives each request of a client of net/rpc a timeout, on one timer for all.
 //
 // Look at do: Cancel decides whether the reply or the timeout ends a call. Calls come from a pool and hold their
-// timeout, so arming it allocates nothing. A call is used again only if nothing that knows it can touch it later:
+// timeout, so arming it seldom allocates. A call is used again only if nothing that knows it can touch it later:
 // neither its task, nor net/rpc, which still writes a late reply.
 package main
 

@@ -18,12 +18,12 @@ type list[T comparable] struct {
 }
 
 const (
-	// chunkLen is the number of slots in a chunk, which takes 2 KB on 64-bit machines. It is also the
+	// chunkLen is the number of slots in a chunk, which takes 2,304 bytes on 64-bit machines. It is also the
 	// largest number of items that a runner takes at a time. With 64, the worker and a runner contend for the lock of the
 	// crew so often that a million tasks take a fifth longer.
 	chunkLen = 256
 
-	// maxSpare is the number of chunks that a list keeps for reuse until it is trimmed, which take 66 KB.
+	// maxSpare is the number of chunks that a list keeps for reuse until it is trimmed, which take 72 KiB.
 	maxSpare = 32
 )
 
