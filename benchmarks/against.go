@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,12 +18,18 @@ import (
 // library is the module path of this library.
 const library = "github.com/hashedwheel/hashedwheel"
 
-// againstCells matches the cells of -against, if -only chooses no others.
-var againstCells = regexp.MustCompile(
-	`^(schedule-cancel-(serial|parallel)(-pending)?|schedule|reset-(serial|parallel)|fire|burst|rpc|storm-at-once)/hashedwheel$` +
-		`|^reuse-parallel/hashedwheel, embedded$|^Benchmark`)
+// bestCommits is the list of -best.
+//
+//go:embed best-commits.txt
+var bestCommits string
 
-// testBenchmarks are benchmarks of the library's tests that -against runs too. Each commit has its own.
+// againstCells matches the cells of -against and -best, if -only chooses no others.
+var againstCells = regexp.MustCompile(
+	`^(schedule-cancel-(serial|parallel)(-pending)?|schedule|reset-(serial|parallel)|fire|burst|pending|rpc|storm-at-once|own-.*)/hashedwheel$` +
+		`|^reuse-(serial|parallel)/hashedwheel, embedded$|^reuse-serial/hashedwheel, deadline$|^Benchmark`)
+
+// testBenchmarks are benchmarks of the library's tests that -against runs too, if it has one commit. Each commit has its
+// own, so they do not tell which of several is best.
 var testBenchmarks = []struct{ name, bench, dir string }{
 	{"BenchmarkFire", "^BenchmarkFire$/./^impl=wheel$", "."},
 	{"BenchmarkCrew", "^BenchmarkCrew$", "internal/crew"},
@@ -30,10 +38,28 @@ var testBenchmarks = []struct{ name, bench, dir string }{
 // againstRuns is the number of rounds of -against. A U test of fewer than four rounds never finds a difference.
 const againstRuns = 5
 
+// parseCommits returns the commits of a list. Each line that is neither empty nor a comment has a commit and a reason.
+func parseCommits(list string) (commits []string, err error) {
+	for line := range strings.Lines(list) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 0 || strings.HasPrefix(fields[0], "#"):
+		case len(fields) == 1:
+			return nil, fmt.Errorf("commit %s has no reason", fields[0])
+		default:
+			commits = append(commits, fields[0])
+		}
+	}
+	if commits == nil {
+		return nil, errors.New("no commit is listed")
+	}
+	return commits, nil
+}
+
 // addOpponents builds this program with this library as it was at a commit, in dir, a temporary folder. It puts such a
-// cell behind each cell of this library, adds the benchmarks that match of both commits, and returns the abbreviated
-// commit. The program is that of the working directory, also with the other library.
-func addOpponents(ctx context.Context, commit, dir string, match *regexp.Regexp, cells []*work.Cell) (
+// cell behind each cell of this library, and returns the abbreviated commit. With tests, it adds the benchmarks that match
+// of the tests of both commits. The program is that of the working directory, also with the other library.
+func addOpponents(ctx context.Context, commit, dir string, tests bool, match *regexp.Regexp, cells []*work.Cell) (
 	id string, all []*work.Cell, err error) {
 	// output runs a command and returns its first line. After an error, it does nothing.
 	output := func(in string, command ...string) string {
@@ -53,18 +79,10 @@ func addOpponents(ctx context.Context, commit, dir string, match *regexp.Regexp,
 	}
 	before, archive, modfile := filepath.Join(dir, "library"), filepath.Join(dir, "library.tar"), filepath.Join(dir, "go.mod")
 	exe := filepath.Join(dir, "benchmarks")
-	if err := os.Mkdir(before, 0o777); err != nil {
+	if err := os.MkdirAll(before, 0o777); err != nil {
 		return "", nil, err
 	}
-	for _, name := range []string{"go.mod", "go.sum"} {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return "", nil, fmt.Errorf("not in the directory of the benchmarks: %w", err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
-			return "", nil, err
-		}
-	}
+	output(".", "cp", "go.mod", "go.sum", dir) // the directory of the benchmarks
 	id = output(".", "git", "rev-parse", "--verify", "--short=12", commit+"^{commit}")
 	top := output(".", "git", "rev-parse", "--show-toplevel")
 	output(top, "git", "archive", "--output", archive, id) // elsewhere it would archive a part of the repository
@@ -83,7 +101,7 @@ func addOpponents(ctx context.Context, commit, dir string, match *regexp.Regexp,
 		}
 	}
 	for _, b := range testBenchmarks {
-		if !match.MatchString(b.name + "/hashedwheel") {
+		if !tests || !match.MatchString(b.name+"/hashedwheel") {
 			continue
 		}
 		for _, at := range []struct{ commit, source string }{{"", top}, {id, before}} {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"debug/buildinfo"
+	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -11,17 +13,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashedwheel/hashedwheel/benchmarks/report"
 	"github.com/hashedwheel/hashedwheel/benchmarks/work"
 )
 
 // The opponent has the library of the commit, and runs its cells in the same rounds. So do the benchmarks of its tests.
 func TestAgainst(t *testing.T) {
-	if err := exec.Command("git", "rev-parse", "HEAD").Run(); err != nil {
-		t.Skipf("not in a git repository: %v", err)
-	}
+	needsCommit(t, "HEAD")
 	dir := t.TempDir()
 	match := regexp.MustCompile("^late-10ms/(hashedwheel|time)$|^BenchmarkCrew/")
-	id, cells, err := addOpponents(t.Context(), "HEAD", dir, match, work.Plan(match, nil))
+	id, cells, err := addOpponents(t.Context(), "HEAD", dir, true, match, work.Plan(match, nil, true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +63,72 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
+func needsCommit(t *testing.T, commit string) {
+	t.Helper()
+	if err := exec.Command("git", "rev-parse", "--verify", commit).Run(); err != nil {
+		t.Skipf("not in a git repository that has %s: %v", commit, err)
+	}
+}
+
+// Of several commits, each runs all cells in the same rounds, but not the benchmarks of tests. The workloads that are only
+// for this library run too.
+func TestAgainstTwo(t *testing.T) {
+	needsCommit(t, "HEAD~1")
+	dir := t.TempDir()
+	const match = "^(own-group|late-1ms)/(hashedwheel|time)$|^BenchmarkCrew/"
+	err := program([]string{"-short", "-against", "HEAD,HEAD~1", "-only", match, "-out", dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := report.Read(filepath.Join(dir, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, before, _ := strings.Cut(r.Against, ",")
+	if head == before || !strings.HasPrefix(r.Commit, head) || len(before) != len(head) {
+		t.Errorf("against %q at %s", r.Against, r.Commit)
+	}
+	var labels []string
+	for _, c := range r.Cells {
+		labels = append(labels, c.Label())
+		if fault, _ := c.Faults(); len(c.Runs) != 1 || fault != "" {
+			t.Errorf("%s: %d runs, fault %q", c.Label(), len(c.Runs), fault)
+		}
+	}
+	want := "floor, floor; late-1ms, hashedwheel; late-1ms, hashedwheel at " + head + "; late-1ms, hashedwheel at " + before +
+		"; late-1ms, time; own-group, hashedwheel; own-group, hashedwheel at " + head + "; own-group, hashedwheel at " + before
+	if got := strings.Join(labels, "; "); got != want {
+		t.Errorf("cells %s, want %s", got, want)
+	}
+	tables, err := os.ReadFile(filepath.Join(dir, "tables.md"))
+	row := "\n| | | " + head + " | " + before + " | " + r.Commit + " | best | x best | |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n" +
+		"| late-1ms, hashedwheel | p99, ms | "
+	if err != nil || !strings.Contains(string(tables), row) {
+		t.Errorf("error %v, no %s in\n%s", err, row, tables)
+	}
+}
+
+// A list has a commit and a reason in each line. It may have comments and empty lines.
+func TestParseCommits(t *testing.T) {
+	for list, want := range map[string]string{
+		"# a comment\n\n a1b2 why it is here\n\t\nHEAD~2 another\n  # the end": "[a1b2 HEAD~2] <nil>",
+		"a1b2\twhy":            "[a1b2] <nil>",
+		"a1b2 why\nc3d4 \n":    "[] commit c3d4 has no reason",
+		"":                     "[] no commit is listed",
+		"# only a comment\n\n": "[] no commit is listed",
+	} {
+		commits, err := parseCommits(list)
+		if got := fmt.Sprint(commits, " ", err); got != want {
+			t.Errorf("%q: %s, want %s", list, got, want)
+		}
+	}
+	if commits, err := parseCommits(bestCommits); len(commits) < 4 || err != nil {
+		t.Errorf("best-commits.txt: %v, error %v", commits, err)
+	}
+}
+
 func TestAgainstUnknownCommit(t *testing.T) {
-	_, _, err := addOpponents(t.Context(), "no-such-commit", t.TempDir(), againstCells, nil)
+	_, _, err := addOpponents(t.Context(), "no-such-commit", t.TempDir(), true, againstCells, nil)
 	if err == nil || !strings.Contains(err.Error(), "no-such-commit") {
 		t.Errorf("error %v", err)
 	}

@@ -6,13 +6,16 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/hashedwheel/hashedwheel/benchmarks/report"
 	"github.com/hashedwheel/hashedwheel/benchmarks/work"
@@ -44,7 +47,8 @@ func program(args []string) error {
 		readmes = append(readmes, file)
 		return nil
 	})
-	against := flags.String("against", "", "compare this library with that of this `commit`, in the same rounds; without -only in\nthe cells of this library that matter most")
+	against := flags.String("against", "", "compare this library with that of this `commit`, in the same rounds; without -only in\nthe cells of this library that matter most. Of several commits with commas between them,\nthe table says which is best, and the program fails if this library is worse by over 10 %")
+	best := flags.Bool("best", false, "compare this library with the commits of best-commits.txt too, as with -against")
 	scaling := flags.Bool("scaling", false, "measure with 1, 2, 4, ... processors; without -only in the cells in which they matter")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -56,6 +60,15 @@ func program(args []string) error {
 	if err != nil {
 		return fmt.Errorf("-only: %w", err)
 	}
+	var commits []string
+	if *best {
+		if commits, err = parseCommits(bestCommits); err != nil {
+			return fmt.Errorf("best-commits.txt: %w", err)
+		}
+	}
+	if *against != "" {
+		commits = append(commits, strings.Split(*against, ",")...)
+	}
 	var procs []int
 	rounds := work.Rounds{Short: *short, Progress: os.Stderr, Rounds: 3}
 	switch {
@@ -64,7 +77,7 @@ func program(args []string) error {
 			match = scalingCells
 		}
 		procs = doublings(runtime.GOMAXPROCS(0))
-	case *against != "":
+	case commits != nil:
 		if *only == "" {
 			match = againstCells
 		}
@@ -78,7 +91,7 @@ func program(args []string) error {
 	if *draw {
 		res, err = report.Read(flags.Args()...)
 	} else {
-		res, err = measure(rounds, *against, match, procs)
+		res, err = measure(rounds, commits, match, procs)
 	}
 	if err != nil {
 		return err
@@ -94,24 +107,29 @@ func program(args []string) error {
 			return err
 		}
 	}
-	return res.Faults()
+	return errors.Join(res.Faults(), res.Worse())
 }
 
 // measure runs the cells that match until an interrupt.
-func measure(rounds work.Rounds, against string, match *regexp.Regexp, procs []int) (res *report.Result, err error) {
+func measure(rounds work.Rounds, commits []string, match *regexp.Regexp, procs []int) (res *report.Result, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	res = report.New(rounds.Short)
-	cells := work.Plan(match, procs)
-	if against != "" {
+	cells := work.Plan(match, procs, commits != nil)
+	if commits != nil {
 		dir, err := os.MkdirTemp("", "benchmarks")
 		if err != nil {
 			return nil, err
 		}
 		defer os.RemoveAll(dir)
-		if res.Against, cells, err = addOpponents(ctx, against, dir, match, cells); err != nil {
-			return nil, fmt.Errorf("-against %s: %w", against, err)
+		ids := make([]string, len(commits))
+		for i, commit := range slices.Backward(commits) { // so the cells of the first commit come first
+			in := filepath.Join(dir, commit)
+			if ids[i], cells, err = addOpponents(ctx, commit, in, len(commits) == 1, match, cells); err != nil {
+				return nil, fmt.Errorf("-against %s: %w", commit, err)
+			}
 		}
+		res.Against = strings.Join(ids, ",")
 	}
 	if !slices.ContainsFunc(cells, func(c *work.Cell) bool { return match.MatchString(c.Workload + "/" + c.Peer) }) {
 		return nil, fmt.Errorf("-only: no cell (workload/peer) matches %q", match)

@@ -22,8 +22,8 @@ func TestDoublings(t *testing.T) {
 
 // The cells that -scaling and -against choose exist.
 func TestCellsAreChosen(t *testing.T) {
-	for n, match := range map[int]*regexp.Regexp{21: scalingCells, 13: againstCells} {
-		if cells := work.Plan(match, nil); len(cells) != n {
+	for n, match := range map[int]*regexp.Regexp{21: scalingCells, 32: againstCells} {
+		if cells := work.Plan(match, nil, match == againstCells); len(cells) != n {
 			t.Errorf("%d cells of %v, want %d", len(cells), match, n)
 		}
 	}

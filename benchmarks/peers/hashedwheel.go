@@ -7,12 +7,13 @@ import (
 	"github.com/hashedwheel/hashedwheel/benchmarks/designs"
 )
 
-type wheel struct{ *hashedwheel.Timer }
+// Wheel is this library. Workloads that are only for this library call the Timer.
+type Wheel struct{ *hashedwheel.Timer }
 
-func newHashedwheel(tick time.Duration) Timer { return newWheel(tick) }
-
-func newWheel(tick time.Duration) wheel {
-	return wheel{must(hashedwheel.New(hashedwheel.WithTick(tick), hashedwheel.WithWheelSize(designs.WheelSize)))}
+// NewWheel returns a timer that has the wheel size of all peers, and these options.
+func NewWheel(tick time.Duration, options ...hashedwheel.Option) Wheel {
+	all := append([]hashedwheel.Option{hashedwheel.WithTick(tick), hashedwheel.WithWheelSize(designs.WheelSize)}, options...)
+	return Wheel{must(hashedwheel.New(all...))}
 }
 
 func must[T any](v T, err error) T {
@@ -22,19 +23,17 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func (w wheel) After(d time.Duration, f func()) Handle { return must(w.AfterFunc(d, f)) }
+func (w Wheel) After(d time.Duration, f func()) Handle { return must(w.AfterFunc(d, f)) }
 
-func (w wheel) Cancel(h Handle) bool { return h.(*hashedwheel.Timeout).Cancel() }
+func (w Wheel) Cancel(h Handle) bool { return h.(*hashedwheel.Timeout).Cancel() }
 
-func (w wheel) Reset(h Handle, d time.Duration, _ func()) Handle {
+func (w Wheel) Reset(h Handle, d time.Duration, _ func()) Handle {
 	must(h.(*hashedwheel.Timeout).Reset(d))
 	return h
 }
 
 // embedded has timeouts that are fields of a struct. The struct is their task.
-type embedded struct{ wheel }
-
-func newEmbedded(tick time.Duration) Timer { return embedded{newWheel(tick)} }
+type embedded struct{ Wheel }
 
 type owner struct {
 	timeout hashedwheel.Timeout
@@ -60,8 +59,6 @@ func (e embedded) Reset(h Handle, d time.Duration, _ func()) Handle {
 
 // deadline is embedded with deadlines instead of delays.
 type deadline struct{ embedded }
-
-func newDeadline(tick time.Duration) Timer { return deadline{embedded{newWheel(tick)}} }
 
 func (t deadline) After(d time.Duration, f func()) Handle { return t.Reset(t.Keep(f), d, f) }
 

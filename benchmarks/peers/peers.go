@@ -22,9 +22,9 @@ type Peer struct {
 
 // All has the peers in the order in which they are shown, with this library first. README.md describes them.
 var All = []Peer{
-	{Name: "hashedwheel", Ours: true, Rearms: true, Make: newHashedwheel},
-	{Name: "hashedwheel, embedded", Ours: true, Rearms: true, Kept: true, Make: newEmbedded},
-	{Name: "hashedwheel, deadline", Ours: true, Rearms: true, Kept: true, Deadlines: true, Make: newDeadline},
+	{Name: "hashedwheel", Ours: true, Rearms: true, Make: func(tick time.Duration) Timer { return NewWheel(tick) }},
+	{Name: "hashedwheel, embedded", Ours: true, Rearms: true, Kept: true, Make: func(tick time.Duration) Timer { return embedded{NewWheel(tick)} }},
+	{Name: "hashedwheel, deadline", Ours: true, Rearms: true, Kept: true, Deadlines: true, Make: func(tick time.Duration) Timer { return deadline{embedded{NewWheel(tick)}} }},
 	{Name: "time", Rearms: true, NoTick: true, Make: func(time.Duration) Timer { return Time{} }},
 	{Name: "time, reused", Rearms: true, Kept: true, NoTick: true, Make: func(time.Duration) Timer { return TimeReused{} }},
 	{Name: "go-zero", Make: newGoZero},

@@ -373,3 +373,67 @@ func TestComparison(t *testing.T) {
 		t.Errorf("a fault of the opponent is an error: %v", err)
 	}
 }
+
+// A row of several commits has the best run of each. The multiple is that of the best commit, and a row that is worse by
+// more than 10 % is marked, also where more is better. A commit with a fault is never the best.
+func TestRanking(t *testing.T) {
+	r := New(false)
+	r.Commit, r.Against = "new", "old,older"
+	cell := func(workload, commit string, metric string, values ...float64) *work.Cell {
+		c := &work.Cell{Workload: workload, Peer: "hashedwheel", Commit: commit}
+		for _, v := range values {
+			c.Runs = append(c.Runs, work.Outcome{Metrics: map[string]float64{metric: v}})
+		}
+		return c
+	}
+	faulty := cell("rpc", "older", "wall", 1)
+	faulty.Runs[0].Fault = "lost 1 | 2"
+	ours := cell("own-stop", "", "cpu", 10)
+	ours.Runs[0].Fault = "lost 3"
+	r.Cells = []*work.Cell{
+		cell("schedule", "", "wall", 300, 112, 200), cell("schedule", "old", "wall", 100, 500), cell("schedule", "older", "wall", 101),
+		cell("schedule", "time", "wall", 1),
+		cell("fire", "", "rate", 8.9, 1), cell("fire", "old", "rate", 5, 9), cell("fire", "older", "rate", 2, 10),
+		cell("burst", "", "cpu", 109), cell("burst", "old", "cpu", 100), cell("burst", "older", "cpu", 120),
+		cell("storm-later", "", "rate", 9.1), cell("storm-later", "old", "rate", 10), cell("storm-later", "older", "rate", 9),
+		cell("pending", "", "gc", 50), cell("pending", "old", "gc", 60), cell("pending", "older", "gc", 70),
+		cell("rpc", "", "wall", 20), cell("rpc", "old", "wall", 20), faulty,
+		ours, cell("own-stop", "old", "cpu", 5), cell("own-stop", "older", "cpu", 5),
+		cell("own-stats", "", "wall", 20), cell("own-stats", "old", "wall", 20), // interrupted
+	}
+	r.Cells[3].Peer, r.Cells[3].Commit = "time", ""
+	var table strings.Builder
+	marked := r.writeRanking(&table)
+	const none = "not measured | not measured | not measured | | | |\n"
+	for _, want := range []string{
+		"| | | old | older | new | best | x best | |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n",
+		"| schedule, hashedwheel | wall time, ns/op | 100 | 101 | 112 | old | 1.12 | worse |\n",
+		"| schedule, hashedwheel | ns CPU/op | " + none,
+		"| fire, hashedwheel | M tasks/s | 9.00 | 10.0 | 8.90 | older | 0.890 | worse |\n",
+		"| burst, hashedwheel | ns CPU/op | 100 | 120 | 109 | old | 1.09 |  |\n",
+		"| storm-later, hashedwheel | M ops/s | 10.0 | 9.00 | 9.10 | old | 0.910 |  |\n",
+		"| pending, hashedwheel | B/timeout | " + none,
+		"| pending, hashedwheel | ms/GC | 60.0 | 70.0 | 50.0 | new | 1.00 |  |\n",
+		"| rpc, hashedwheel | wall time, ns/op | 20.0 | lost 1 / 2 | 20.0 | new | 1.00 |  |\n",
+		"| own-stop, hashedwheel | ns CPU/op | 5.00 | 5.00 | lost 3 | | | |\n",
+		"| own-stats, hashedwheel | wall time, ns/op | 20.0 | 20.0 | new | 1.00 |  |\n",
+	} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("no\n%s in\n%s", want, &table)
+		}
+	}
+	if strings.Contains(table.String(), "time |") || marked != 2 {
+		t.Errorf("%d rows are marked, want 2, or another peer is compared, in\n%s", marked, &table)
+	}
+	if err := r.Worse(); err == nil || err.Error() != "2 rows are worse than the best commit by more than 10 %" {
+		t.Errorf("error %v", err)
+	}
+	r.Short = true // is too short to tell
+	if err := r.Worse(); err != nil {
+		t.Errorf("error %v of a short run", err)
+	}
+	r.Short, r.Against = false, "old"
+	if err := r.Worse(); err != nil {
+		t.Errorf("error %v of one commit", err)
+	}
+}

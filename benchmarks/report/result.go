@@ -29,7 +29,7 @@ type Result struct {
 	Platform   string       `json:"platform"`
 	CPU        string       `json:"cpu"`
 	Processors int          `json:"processors"`
-	Against    string       `json:"against,omitempty"` // a commit: its cells are compared with those of Commit
+	Against    string       `json:"against,omitempty"` // commits with commas between them: their cells are compared with those of Commit
 	Short      bool         `json:"short"`
 	Cells      []*work.Cell `json:"cells"`
 }

@@ -59,7 +59,7 @@ func (r *Result) rounds() string {
 	return fmt.Sprintf("%d runs, with intervals of 95 %% confidence", n)
 }
 
-// WriteTables writes a Markdown table for each workload, and with -against one for the change.
+// WriteTables writes a Markdown table for each workload, and with -against one that compares the commits.
 func (r *Result) WriteTables(w io.Writer) {
 	fmt.Fprintf(w, "%s\nWall time is the time that passes. CPU time is that of the whole process, user and system.\n", r.conditions())
 	column := func(text string) string { // empty unless -procs was given
@@ -94,6 +94,7 @@ func (r *Result) WriteTables(w io.Writer) {
 		}
 	}
 	r.writeComparison(w)
+	r.writeRanking(w)
 }
 
 // of returns the cells of a workload.
@@ -101,9 +102,10 @@ func (r *Result) of(w *work.Workload) []*work.Cell {
 	return slices.DeleteFunc(slices.Clone(r.Cells), func(c *work.Cell) bool { return c.Workload != w.Name })
 }
 
-// writeComparison writes a table with the figures of this library at both commits. It writes nothing without -against.
+// writeComparison writes a table with the figures of this library at both commits. It writes nothing unless there is one
+// other commit.
 func (r *Result) writeComparison(w io.Writer) {
-	if r.Against == "" {
+	if r.Against == "" || strings.Contains(r.Against, ",") {
 		return
 	}
 	fmt.Fprintf(w, "\n### %s compared with %s\n\n", r.Commit, r.Against)
@@ -130,4 +132,80 @@ func (r *Result) writeComparison(w io.Writer) {
 			}
 		}
 	}
+}
+
+// worseBy is how much worse than the best commit a row may be. Smaller differences are often chance.
+const worseBy = 0.1
+
+// alsoRanked are the metrics of a table of several commits, beside the first of each cell. Others differ too much from run to
+// run.
+var alsoRanked = []string{"cpu", "gc", "p90"}
+
+// Worse returns an error if this library is worse than the best of several commits in any row.
+func (r *Result) Worse() error {
+	if marked := r.writeRanking(io.Discard); marked > 0 {
+		return fmt.Errorf("%d rows are worse than the best commit by more than %.0f %%", marked, 100*worseBy)
+	}
+	return nil
+}
+
+// writeRanking writes a table with the figures of this library at several commits, and returns how many rows it marks.
+func (r *Result) writeRanking(w io.Writer) (marked int) {
+	commits := strings.Split(r.Against, ",")
+	if len(commits) < 2 {
+		return 0
+	}
+	fmt.Fprintf(w, "\n### %s compared with the best of several commits\n\n", r.Commit)
+	fmt.Fprintf(w, "The best run of each commit. A row is marked if %s is worse than the best commit by more than %.0f %%, "+
+		"except in a short run.\n\n", r.Commit, 100*worseBy)
+	fmt.Fprintf(w, "| | | %s | %s | best | x best | |\n| --- | --- |%s --- | --- | --- | --- |\n",
+		strings.Join(commits, " | "), r.Commit, strings.Repeat(" --- |", len(commits)))
+	for i, ours := range r.Cells {
+		others := r.Cells[i+1:]
+		if n := slices.IndexFunc(others, func(c *work.Cell) bool { return c.Commit == "" }); n >= 0 {
+			others = others[:n]
+		}
+		for j, m := range metrics(ours) {
+			if ours.Ours() && (j == 0 || slices.Contains(alsoRanked, m.Name)) {
+				row, worse := r.rank(append(slices.Clone(others), ours), m)
+				fmt.Fprintln(w, row)
+				if worse {
+					marked++
+				}
+			}
+		}
+	}
+	return marked
+}
+
+// rank returns a row with the best run of each cell, because other work of the machine makes runs worse, not better. A cell
+// with a fault has no figure. The last cell is that of this library. worse reports whether the row is marked.
+func (r *Result) rank(cells []*work.Cell, m work.Metric) (row string, worse bool) {
+	bestOf := slices.Min[[]float64]
+	if m.More {
+		bestOf = slices.Max[[]float64]
+	}
+	row = fmt.Sprintf("| %s | %s%s |", cells[len(cells)-1].Label(), m.Label(), m.Unit)
+	best, mine, figures := "", math.NaN(), []float64(nil)
+	for _, c := range cells {
+		fault, _ := c.Faults()
+		values := c.Values(m.Name)
+		if fault != "" || len(values) == 0 {
+			row += " " + strings.ReplaceAll(cmp.Or(fault, "not measured"), "|", "/") + " |"
+			mine = math.NaN()
+			continue
+		}
+		mine = bestOf(values)
+		row += " " + format(mine) + " |"
+		if figures = append(figures, mine); bestOf(figures) == mine {
+			best = cmp.Or(c.Commit, r.Commit)
+		}
+	}
+	if math.IsNaN(mine) {
+		return row + " | | |", false
+	}
+	multiple := mine / bestOf(figures)
+	worse = math.Abs(multiple-1) > worseBy && !r.Short
+	mark := map[bool]string{true: "worse"}[worse]
+	return fmt.Sprintf("%s %s | %s | %s |", row, best, format(multiple), mark), worse
 }

@@ -62,12 +62,16 @@ type Cell struct {
 }
 
 // Plan returns the cells that match, for each number of processors. If procs is nil, the runtime chooses. The floor is
-// always a cell, because the other cells are multiples of it.
-func Plan(match *regexp.Regexp, procs []int) (cells []*Cell) {
+// always a cell, because the other cells are multiples of it. The workloads of this library only have cells only where
+// commits are compared.
+func Plan(match *regexp.Regexp, procs []int, commits bool) (cells []*Cell) {
 	if procs == nil {
 		procs = []int{0}
 	}
 	for _, w := range List {
+		if w.own() && !commits {
+			continue
+		}
 		for _, n := range procs {
 			for _, p := range w.Peers() {
 				if w.Floor || match.MatchString(w.Name+"/"+p.Name) {
@@ -119,9 +123,6 @@ func (c *Cell) Faults() (first string, runs int) {
 	}
 	return first, runs
 }
-
-// final reports whether the cell must not be run again.
-func (c *Cell) final() bool { return len(c.Runs) > 0 && c.Runs[len(c.Runs)-1].Final }
 
 // run runs the cell once, in a process of its own, and kills it when ctx ends. An error is an error of this program, not
 // of the peer.

@@ -140,7 +140,7 @@ func run(t *testing.T, work, peer string) Outcome {
 
 // measure runs all cells that match.
 func measure(ctx context.Context, match string, procs []int, rounds int, progress io.Writer) ([]*Cell, error) {
-	cells := Plan(regexp.MustCompile(match), procs)
+	cells := Plan(regexp.MustCompile(match), procs, false)
 	return (&Rounds{Rounds: rounds, Short: true, Progress: progress}).Measure(ctx, cells)
 }
 

@@ -2,6 +2,7 @@ package work
 
 import (
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -57,7 +58,7 @@ func TestFloorsAreMeasured(t *testing.T) {
 	out := testFigures(t, List[0], floorPeer)
 	for _, w := range List {
 		for _, p := range w.Peers() {
-			if metric := w.FloorMetric(p); !w.Floor && !(out.Metrics[metric] > 0) {
+			if metric := w.FloorMetric(p); !w.Floor && !w.own() && !(out.Metrics[metric] > 0) {
 				t.Errorf("%s/%s: no floor %q", w.Name, p.Name, metric)
 			}
 		}
@@ -70,7 +71,7 @@ func TestFloorsAreMeasured(t *testing.T) {
 }
 
 // Where timeouts are kept, package time has a row for timers that are reused, unless its timers are reset anyway. A
-// workload with other memory has this library and package time.
+// workload with other memory has this library and package time. The workloads of own have this library.
 func TestPeers(t *testing.T) {
 	for _, w := range List {
 		var names []string
@@ -90,7 +91,10 @@ func TestPeers(t *testing.T) {
 		if got := slices.Contains(names, "time, reused"); got != want {
 			t.Errorf("%s: %v", w.Name, names)
 		}
-		if !w.Floor && !slices.Contains(names, "time") {
+		if w.own() && !slices.Equal(names, []string{"hashedwheel"}) {
+			t.Errorf("%s: %v", w.Name, names)
+		}
+		if !w.Floor && !w.own() && !slices.Contains(names, "time") {
 			t.Errorf("%s: no row for package time", w.Name)
 		}
 		if w.heap > 0 && !slices.Equal(names, []string{"hashedwheel", "time"}) {
@@ -111,5 +115,24 @@ func TestWorkersPart(t *testing.T) {
 	cpu, worker, full := b.out.Metrics["cpu"], b.out.Metrics["worker"], b.out.Metrics["full"]
 	if !(worker > cpu/50) || worker > cpu*0.9 || math.Abs(worker*full-1000) > 1 {
 		t.Errorf("%v ns of %v ns, full at %v M/s", worker, cpu, full)
+	}
+}
+
+// The workloads of own run only where commits are compared. They have no floor and no chart.
+func TestOwn(t *testing.T) {
+	all := regexp.MustCompile("")
+	count := func(commits bool) (n int) {
+		for _, c := range Plan(all, nil, commits) {
+			if w, ok := Find(c.Workload); ok && w.own() {
+				n++
+				if w.Chart || w.FloorMetric(peers.All[0]) != "" {
+					t.Errorf("%s has a chart or a floor", w.Name)
+				}
+			}
+		}
+		return n
+	}
+	if ordinary, compared := count(false), count(true); ordinary != 0 || compared != len(own) {
+		t.Errorf("%d in a run of all peers, %d where commits are compared, want 0 and %d", ordinary, compared, len(own))
 	}
 }

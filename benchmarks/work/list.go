@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/hashedwheel/hashedwheel/benchmarks/peers"
@@ -33,6 +34,10 @@ func floorMetrics() (all []Metric) {
 }
 
 const (
+	pendingAbout = "a timeout of 10 s, canceled at once; the pending timeouts are due in 10 to 60 minutes"
+
+	timeResets = "time, reused" // has no row of its own, because time resets its timers too
+
 	resetAbout = "each is reset to 30 s; a peer without a reset cancels and schedules"
 	reuseAbout = "each for 10 s; hashedwheel and time arm a new timeout each time"
 	stormAbout = "timeouts of 10 s, for 2 s; " + probeAbout
@@ -41,130 +46,73 @@ const (
 )
 
 // List has the workloads in the order in which they run.
-var List = withHeap([]*Workload{
-	{
-		Name: "floor", Title: "What a timeout costs at least",
+var List = complete(append([]*Workload{
+	{Name: "floor", Title: "What a timeout costs at least",
 		About: "the least of several measurements: new is an allocation as large as a timeout, one clock reading and two atomic operations, large-new the same in heaps of any size; kept is without the allocation; reset is a clock reading and a compare-and-swap on one of 100,000 timeouts; deadline is without the clock; fire is a compare-and-swap and the call of a function, for each of a million timeouts, by the best of several ways on one or on all processors",
-		Floor: true, tick: wheelsTick, run: runFloor, Metrics: floorMetrics(),
-	},
-	{
-		Name: "schedule-cancel-serial", Title: "Schedule and cancel, one goroutine, nothing pending",
-		About: "a timeout of 10 s, canceled at once", Chart: true,
-		tick: wheelsTick, bare: true, run: runScheduleCancel, Metrics: nsMetrics,
-	},
-	{
-		Name: "schedule-cancel-parallel", Title: "Schedule and cancel, a goroutine for each processor, nothing pending",
-		About: "a timeout of 10 s, canceled at once", Chart: true,
-		tick: wheelsTick, bare: true, parallel: true, heapToo: true, run: runScheduleCancel, Metrics: nsMetrics,
-	},
-	{
-		Name: "schedule-cancel-serial-pending", Title: "Schedule and cancel, one goroutine, {n} pending",
-		About: "a timeout of 10 s, canceled at once; the pending timeouts are due in 10 to 60 minutes",
-		n:     [2]int{1e6, 1e5}, tick: wheelsTick, run: runScheduleCancel, Metrics: nsMetrics,
-	},
-	{
-		Name: "schedule-cancel-parallel-pending", Title: "Schedule and cancel, a goroutine for each processor, {n} pending",
-		About: "a timeout of 10 s, canceled at once; the pending timeouts are due in 10 to 60 minutes", Chart: true,
-		n: [2]int{1e6, 1e5}, tick: wheelsTick, parallel: true, run: runScheduleCancel, Metrics: nsMetrics,
-	},
-	{
-		Name: "cancel-by-other", Title: "Schedule, and cancel by another goroutine, nothing else pending",
+		Floor: true, run: runFloor, Metrics: floorMetrics()},
+	{Name: "schedule-cancel-serial", Title: "Schedule and cancel, one goroutine, nothing pending",
+		About: "a timeout of 10 s, canceled at once", Chart: true, bare: true, run: runScheduleCancel},
+	{Name: "schedule-cancel-parallel", Title: "Schedule and cancel, a goroutine for each processor, nothing pending",
+		About: "a timeout of 10 s, canceled at once", Chart: true, bare: true, parallel: true, heapToo: true, run: runScheduleCancel},
+	{Name: "schedule-cancel-serial-pending", Title: "Schedule and cancel, one goroutine, {n} pending",
+		About: pendingAbout, n: [2]int{1e6, 1e5}, run: runScheduleCancel},
+	{Name: "schedule-cancel-parallel-pending", Title: "Schedule and cancel, a goroutine for each processor, {n} pending",
+		About: pendingAbout, Chart: true, n: [2]int{1e6, 1e5}, parallel: true, run: runScheduleCancel},
+	{Name: "cancel-by-other", Title: "Schedule, and cancel by another goroutine, nothing else pending",
 		About: "timeouts of 10 s; half as many goroutines as processors schedule, as many others cancel, at least one of each",
-		Chart: true, tick: wheelsTick, parallel: true, run: runCancelByOther, Metrics: nsMetrics,
-	},
-	{
-		Name: "schedule", Title: "Schedule only, {n} timeouts", About: "due in 10 to 11 s, none canceled", Chart: true,
-		n: [2]int{1e6, 1e5}, tick: wheelsTick, run: runSchedule, Metrics: nsMetrics,
-	},
-	{
-		Name: "reset-serial", Title: "Reset, one goroutine, {n} pending", About: resetAbout,
-		n: [2]int{1e5, 1e4}, tick: wheelsTick, kept: true, run: runReset, against: "reset", Metrics: nsMetrics,
-		except: "time, reused", // because time resets its timers too
-	},
-	{
-		Name: "reset-parallel", Title: "Reset, a goroutine for each processor, {n} pending", About: resetAbout, Chart: true,
-		n: [2]int{1e5, 1e4}, tick: wheelsTick, parallel: true, kept: true, run: runReset, against: "reset", Metrics: nsMetrics,
-		except: "time, reused", // because time resets its timers too
-	},
-	{
-		Name: "heartbeat", Title: "Heartbeats: {n} timeouts are reset before they are due",
+		Chart: true, parallel: true, run: runCancelByOther},
+	{Name: "schedule", Title: "Schedule only, {n} timeouts", About: "due in 10 to 11 s, none canceled", Chart: true,
+		n: [2]int{1e6, 1e5}, run: runSchedule},
+	{Name: "reset-serial", Title: "Reset, one goroutine, {n} pending", About: resetAbout, n: [2]int{1e5, 1e4}, kept: true,
+		run: runReset, against: "reset", except: timeResets},
+	{Name: "reset-parallel", Title: "Reset, a goroutine for each processor, {n} pending", About: resetAbout, Chart: true,
+		n: [2]int{1e5, 1e4}, parallel: true, kept: true, run: runReset, against: "reset", except: timeResets},
+	{Name: "heartbeat", Title: "Heartbeats: {n} timeouts are reset before they are due",
 		About: "each is reset to 1 s four times a second; a peer without a reset cancels and schedules; at the end the resets stop and all fire, and the lateness is that of this end",
 		Chart: true, n: [2]int{1e5, 1e4}, tick: 10 * ms, kept: true, run: runHeartbeat,
-		Metrics: append(cpuMetrics, firingLateness...),
-		except:  "time, reused", // because time resets its timers too
-	},
-	{
-		Name: "reuse-serial", Title: "Arm and cancel {n} kept timeouts in turn, one goroutine", About: reuseAbout,
-		n: [2]int{1024, 1024}, tick: wheelsTick, rearms: true, kept: true, run: runReuse, against: "kept", Metrics: nsMetrics,
-	},
-	{
-		Name: "reuse-parallel", Title: "Arm and cancel {n} kept timeouts in turn, a goroutine for each processor",
-		About: reuseAbout, Chart: true, n: [2]int{1024, 1024}, tick: wheelsTick,
-		parallel: true, rearms: true, kept: true, run: runReuse, against: "kept", Metrics: nsMetrics,
-	},
-	{
-		Name: "fire", Title: "Fire {n} timeouts that are due at once", About: "the rate is that from the first task to the last",
-		Chart: true, n: [2]int{1e6, 1e5}, tick: 10 * ms, run: runFire, against: "fire",
-		Metrics: []Metric{
+		Metrics: append(cpuMetrics, firingLateness...), except: timeResets},
+	{Name: "reuse-serial", Title: "Arm and cancel {n} kept timeouts in turn, one goroutine", About: reuseAbout,
+		n: [2]int{1024, 1024}, rearms: true, kept: true, run: runReuse, against: "kept"},
+	{Name: "reuse-parallel", Title: "Arm and cancel {n} kept timeouts in turn, a goroutine for each processor",
+		About: reuseAbout, Chart: true, n: [2]int{1024, 1024}, parallel: true, rearms: true, kept: true, run: runReuse, against: "kept"},
+	{Name: "fire", Title: "Fire {n} timeouts that are due at once",
+		About: "the rate is that from the first task to the last", Chart: true, n: [2]int{1e6, 1e5}, tick: 10 * ms,
+		run: runFire, against: "fire", Metrics: []Metric{
 			{"rate", "M tasks/s", true}, {"floors", "x floor", false}, {"last", "ms after due", false},
 			{"cpu", "ns CPU/task", false}, {"worker", "ns worker/task", false}, {"full", "M tasks/s fill the worker", true},
 			{"peak", "MB", false},
-		},
-	},
-	{
-		Name: "burst", Title: "1,000 timeouts due at one moment in each tick of 10 ms",
+		}},
+	{Name: "burst", Title: "1,000 timeouts due at one moment in each tick of 10 ms",
 		About: "for 3 s, armed a second ahead; the CPU time is that from arming to the end of the task, which reads the clock",
-		Chart: true, n: [2]int{3e5, 3e4}, tick: 10 * ms, run: runBurst, Metrics: append(cpuMetrics, firingLateness...),
-	},
-	{
-		Name: "pending", Title: "Memory of a pending timeout, and a garbage collection with {n} of them",
-		About: "due in 10 to 60 minutes", Chart: true, n: [2]int{1e6, 1e5}, tick: wheelsTick, run: runPending,
-		Metrics: []Metric{{"bytes", "B/timeout", false}, {"gc", "ms/GC", false}},
-	},
-	{
-		Name: "late-10ms", Title: "Lateness of {n} timeouts spread over a second, at a tick of 10 ms",
-		About: "a lateness below zero is early", Chart: true, n: [2]int{20000, 2000}, tick: 10 * ms,
-		run: runLate, Metrics: lateMetrics,
-	},
-	{
-		Name: "late-1ms", Title: "Lateness of {n} timeouts spread over a second, at a tick of 1 ms",
-		About: "a lateness below zero is early", n: [2]int{20000, 2000}, tick: ms, run: runLate, Metrics: lateMetrics,
-	},
-	{
-		Name: "rpc", Title: "RPC mix: 100 to 500 ms, 99 % canceled 256 operations later",
-		About: "exactly the timeouts that are not canceled must fire", Chart: true, tick: 10 * ms, parallel: true, heapToo: true,
-		run: runRPC, Metrics: append(nsMetrics[:6:6], Metric{"left", "left to fire", false}),
-	},
-	{
-		Name: "rpc-pooled", Title: "RPC mix with calls from a sync.Pool",
+		Chart: true, n: [2]int{3e5, 3e4}, tick: 10 * ms, run: runBurst, Metrics: append(cpuMetrics, firingLateness...)},
+	{Name: "pending", Title: "Memory of a pending timeout, and a garbage collection with {n} of them",
+		About: "due in 10 to 60 minutes", Chart: true, n: [2]int{1e6, 1e5}, run: runPending,
+		Metrics: []Metric{{"bytes", "B/timeout", false}, {"gc", "ms/GC", false}}},
+	{Name: "late-10ms", Title: "Lateness of {n} timeouts spread over a second, at a tick of 10 ms",
+		About: "a lateness below zero is early", Chart: true, n: [2]int{20000, 2000}, tick: 10 * ms, run: runLate, Metrics: lateMetrics},
+	{Name: "late-1ms", Title: "Lateness of {n} timeouts spread over a second, at a tick of 1 ms",
+		About: "a lateness below zero is early", n: [2]int{20000, 2000}, tick: ms, run: runLate, Metrics: lateMetrics},
+	{Name: "rpc", Title: "RPC mix: 100 to 500 ms, 99 % canceled 256 operations later",
+		About: "exactly the timeouts that are not canceled must fire", Chart: true, tick: 10 * ms, parallel: true,
+		heapToo: true, run: runRPC, Metrics: append(nsMetrics[:6:6], Metric{"left", "left to fire", false})},
+	{Name: "rpc-pooled", Title: "RPC mix with calls from a sync.Pool",
 		About: "as rpc, and each call holds its timeout; hashedwheel and time arm a new timeout for each call", Chart: true,
-		tick: 10 * ms, parallel: true, rearms: true, kept: true, run: runRPCPooled, against: "kept", Metrics: nsMetrics,
-	},
-	{
-		Name: "blocked", Title: "Lateness of {n} timeouts while the task of another one blocks",
-		About: "it blocks for 2 s (0.5 s in a short run); a tick of 10 ms", Chart: true, n: [2]int{1000, 200}, tick: 10 * ms,
-		run: runBlocked, Metrics: []Metric{{"max", "ms", false}, {"p50", "ms", false}},
-	},
-	{
-		Name: "storm-at-once", Title: "32 goroutines schedule, and cancel immediately", About: stormAbout, Chart: true,
-		tick: wheelsTick, parallel: true, heapToo: true, run: runStormAtOnce, Metrics: stormMetrics,
-	},
-	{
-		Name: "storm-later", Title: "32 goroutines schedule, and cancel 4,096 operations later", About: stormAbout, Chart: true,
-		tick: wheelsTick, parallel: true, heapToo: true, run: runStormLater, Metrics: stormMetrics,
-	},
-	{
-		Name: "storm-by-other", Title: "16 goroutines schedule, and 16 others cancel", About: stormAbout, Chart: true,
-		tick: wheelsTick, parallel: true, heapToo: true, run: runStormByOther, Metrics: stormMetrics,
-	},
-	{
-		Name: "storm-latency", Title: "How long calls take when 32 goroutines schedule and immediately cancel",
+		tick: 10 * ms, parallel: true, rearms: true, kept: true, run: runRPCPooled, against: "kept"},
+	{Name: "blocked", Title: "Lateness of {n} timeouts while the task of another one blocks",
+		About: "it blocks for 2 s (0.5 s in a short run); a tick of 10 ms", Chart: true, n: [2]int{1000, 200},
+		tick: 10 * ms, run: runBlocked, Metrics: []Metric{{"max", "ms", false}, {"p50", "ms", false}}},
+	{Name: "storm-at-once", Title: "32 goroutines schedule, and cancel immediately", About: stormAbout, Chart: true,
+		parallel: true, heapToo: true, run: runStormAtOnce, Metrics: stormMetrics},
+	{Name: "storm-later", Title: "32 goroutines schedule, and cancel {n} operations later", About: stormAbout, Chart: true,
+		n: [2]int{4096, 4096}, parallel: true, heapToo: true, run: runStormLater, Metrics: stormMetrics},
+	{Name: "storm-by-other", Title: "16 goroutines schedule, and 16 others cancel", About: stormAbout, Chart: true,
+		parallel: true, heapToo: true, run: runStormByOther, Metrics: stormMetrics},
+	{Name: "storm-latency", Title: "How long calls take when 32 goroutines schedule and immediately cancel",
 		About: "for 2 s; the clock is read before and after each call; if a call waits for a processor, the wait counts; " + probeAbout,
-		Chart: true, tick: wheelsTick, run: runStormLatency, Metrics: append([]Metric{
+		Chart: true, run: runStormLatency, Metrics: append([]Metric{
 			{"slow", "calls in a million over 1 ms", false}, {"longest", "µs", false},
-		}, stormMetrics...),
-	},
-})
+		}, stormMetrics...)},
+}, own...))
 
 // Find returns the workload of that name.
 func Find(name string) (*Workload, bool) {
@@ -175,9 +123,14 @@ func Find(name string) (*Workload, bool) {
 	return List[i], true
 }
 
-// withHeap adds a second workload, with 256 MB of other memory, after each workload that asks for one.
-func withHeap(list []*Workload) (all []*Workload) {
+// complete fills in what most workloads have, and adds a second workload, with 256 MB of other memory, after each workload
+// that asks for one.
+func complete(list []*Workload) (all []*Workload) {
 	for _, w := range list {
+		w.tick, w.About = cmp.Or(w.tick, wheelsTick), cmp.Or(w.About, "only this library")
+		if w.Metrics == nil {
+			w.Metrics = nsMetrics
+		}
 		all = append(all, w)
 		if w.heapToo {
 			h := *w

@@ -25,7 +25,7 @@ func runPending(b *bench) {
 }
 
 func runLate(b *bench) {
-	shots := newShots(b.size())
+	shots, _ := newShots(b.size())
 	spread := pick(b, time.Second, 300*ms)
 	b.doing("arm")
 	for _, s := range shots {
@@ -37,7 +37,7 @@ func runLate(b *bench) {
 // runBlocked first arms the timeout whose task blocks, so that this timeout comes before others of the same tick.
 func runBlocked(b *bench) {
 	blocks := pick(b, 2*time.Second, 500*ms)
-	shots := newShots(b.size())
+	shots, _ := newShots(b.size())
 	b.doing("arm")
 	release := make(chan struct{})
 	b.timer.After(100*ms, func() { <-release })

@@ -49,10 +49,12 @@ func (b *bench) measure(work producer) {
 
 func runScheduleCancel(b *bench) {
 	handles := b.pending(b.size())
-	b.ops(func(int) func() {
-		return func() { b.timer.Cancel(b.timer.After(10*time.Second, nop)) }
-	})
+	b.ops(b.cancelAtOnce)
 	runtime.KeepAlive(handles)
+}
+
+func (b *bench) cancelAtOnce(int) func() {
+	return func() { b.timer.Cancel(b.timer.After(10*time.Second, nop)) }
 }
 
 func runSchedule(b *bench) {

@@ -39,10 +39,8 @@ func runHeartbeat(b *bench) {
 	const period = 2 * ms
 	turn := int(delay / 4 / period) // the steps in which each timeout is reset once
 	n := b.size()
-	shots, tasks, handles := newShots(n), make([]func(), n), make([]peers.Handle, n)
-	for i := range shots {
-		tasks[i] = shots[i].fire
-	}
+	shots, tasks := newShots(n)
+	handles := make([]peers.Handle, n)
 	at, _ := b.timer.(peers.Deadliner)
 	resets, step := 0, 0
 	beat := func(int) {
@@ -92,10 +90,7 @@ func runBurst(b *bench) {
 	const size = 1000
 	lead := pick(b, time.Second, 300*ms)
 	steps := b.size() / size
-	shots, tasks := newShots(steps*size), make([]func(), steps*size)
-	for i := range shots {
-		tasks[i] = shots[i].fire
-	}
+	shots, tasks := newShots(steps * size)
 	b.doing("arm")
 	m := b.meter()
 	start := time.Since(epoch)

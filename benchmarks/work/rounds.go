@@ -23,7 +23,7 @@ func (r *Rounds) Measure(ctx context.Context, cells []*Cell) ([]*Cell, error) {
 	start := time.Now()
 	for round := range r.Rounds {
 		for i, c := range cells {
-			if c.final() {
+			if n := len(c.Runs); n > 0 && c.Runs[n-1].Final {
 				continue
 			}
 			fmt.Fprintf(r.Progress, "%5.0f s  round %d of %d, %d of %d: %s: ",

@@ -30,12 +30,13 @@ func (s *shot) arm(t peers.Timer, d time.Duration) {
 	t.After(d, s.fire)
 }
 
-func newShots(n int) []*shot {
-	shots := make([]*shot, n)
-	for i := range shots {
-		shots[i] = new(shot)
+// newShots returns shots, and their methods fire.
+func newShots(n int) (shots []*shot, tasks []func()) {
+	for range n {
+		s := new(shot)
+		shots, tasks = append(shots, s), append(tasks, s.fire)
 	}
-	return shots
+	return shots, tasks
 }
 
 // finish waits for all shots and judges them.

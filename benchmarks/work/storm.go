@@ -30,32 +30,31 @@ func (b *bench) storm(work producer) (operations int) {
 }
 
 func runStormAtOnce(b *bench) {
-	b.storm(func(d time.Duration) (int, time.Duration) {
-		return loop(stormGoroutines, d, func(int) func() {
-			return func() { b.timer.Cancel(b.timer.After(10*time.Second, nop)) }
-		})
-	})
+	b.storm(func(d time.Duration) (int, time.Duration) { return loop(stormGoroutines, d, b.cancelAtOnce) })
 }
 
 // runStormLater keeps a window of timeouts for each goroutine, and cancels each timeout when it leaves the window.
 func runStormLater(b *bench) {
-	const window = 4096
-	rings := make([][]peers.Handle, stormGoroutines) // made before the memory is sampled
-	for g := range rings {
-		rings[g] = make([]peers.Handle, window)
+	later := b.cancelLater(stormGoroutines)
+	b.storm(func(d time.Duration) (int, time.Duration) { return loop(stormGoroutines, d, later) })
+}
+
+// cancelLater returns an operation that arms a timeout and cancels the one that left the window.
+func (b *bench) cancelLater(goroutines int) (op func(g int) func()) {
+	windows := make([][]peers.Handle, goroutines) // made before the memory is sampled
+	for g := range windows {
+		windows[g] = make([]peers.Handle, b.size())
 	}
-	b.storm(func(d time.Duration) (int, time.Duration) {
-		return loop(stormGoroutines, d, func(g int) func() {
-			ring, i := rings[g], 0
-			return func() {
-				if ring[i] != nil {
-					b.timer.Cancel(ring[i])
-				}
-				ring[i] = b.timer.After(10*time.Second, nop)
-				i = (i + 1) % window
+	return func(g int) func() {
+		window, i := windows[g], 0
+		return func() {
+			if window[i] != nil {
+				b.timer.Cancel(window[i])
 			}
-		})
-	})
+			window[i] = b.timer.After(10*time.Second, nop)
+			i = (i + 1) % len(window)
+		}
+	}
 }
 
 func runStormByOther(b *bench) {

@@ -58,9 +58,11 @@ const (
 	otherHeap  = 256e6 // bytes of other memory in the workloads that have it
 )
 
-// FloorMetric returns the metric of the floor of a peer. If the peer takes deadlines, it need not read a clock.
+// FloorMetric returns the metric of the floor of a peer, or "" if there is none. If the peer takes deadlines, it need not read a clock.
 func (w *Workload) FloorMetric(p peers.Peer) (metric string) {
 	switch {
+	case w.own():
+		return "" // the operation may do less than any floor
 	case w.against == "fire":
 		return "fire" // the least of one and of all processors
 	case w.against != "" && p.Deadlines:
@@ -78,10 +80,16 @@ func (w *Workload) FloorMetric(p peers.Peer) (metric string) {
 	return metric
 }
 
+// own reports whether the workload is for this library only.
+func (w *Workload) own() bool { return strings.HasPrefix(w.Name, "own-") }
+
 // Peers returns the peers that have a cell in the workload.
 func (w *Workload) Peers() (list []peers.Peer) {
 	if w.Floor {
 		return []peers.Peer{floorPeer}
+	}
+	if w.own() {
+		return peers.All[:1]
 	}
 	for _, p := range peers.All {
 		if (!p.Kept || w.kept) && (p.Rearms || !w.rearms) && p.Name != w.except && (w.heap == 0 || p.Name == "hashedwheel" || p.Name == "time") {
@@ -100,19 +108,9 @@ func (w *Workload) Heading(short bool) string {
 	return strings.ReplaceAll(w.Title, "{n}", n)
 }
 
-func (w *Workload) size(short bool) int {
-	if short {
-		return w.n[1]
-	}
-	return w.n[0]
-}
+func (w *Workload) size(short bool) int { return pick(&bench{short: short}, w.n[0], w.n[1]) }
 
 // limits are the time limits of a cell in a complete run and in a short one. Tests change them.
 var limits = [2]time.Duration{time.Minute, 3 * time.Second}
 
-func limit(short bool) time.Duration {
-	if short {
-		return limits[1]
-	}
-	return limits[0]
-}
+func limit(short bool) time.Duration { return pick(&bench{short: short}, limits[0], limits[1]) }
