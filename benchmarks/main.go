@@ -38,7 +38,7 @@ func main() {
 func program(args []string) error {
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	short := flags.Bool("short", false, "everything in under 5 minutes, with small numbers: a check, not a measurement")
-	runs := flags.Int("runs", 0, "number of rounds; the figures are the medians of the rounds (default 3, 5 with -against,\nor 1 with -short)")
+	runs := flags.Int("runs", 0, "number of rounds; the figures are the medians of the rounds (default 3, 5 with -against\nor -best, or 1 with -short)")
 	only := flags.String("only", "", "run only the floor, and the cells whose `workload/peer` matches this\nregular expression")
 	out := flags.String("out", "", "write result.json, result.txt, tables.md and the charts to this `directory`")
 	draw := flags.Bool("draw", false, "do not measure: the arguments are files result.json, of one run or of parts of it. Print\ntheir tables, and with -out write all files")
@@ -47,8 +47,8 @@ func program(args []string) error {
 		readmes = append(readmes, file)
 		return nil
 	})
-	against := flags.String("against", "", "compare this library with that of this `commit`, in the same rounds; without -only in\nthe cells of this library that matter most. Of several commits with commas between them,\nthe table says which is best, and the program fails if this library is worse by over 10 %")
-	best := flags.Bool("best", false, "compare this library with the commits of best-commits.txt too, as with -against")
+	against := flags.String("against", "", "compare this library with that of this `commit`, in the same rounds; without -only in\nthe cells of this library that matter most. With several commits, and commas between them,\nthe table says which is best in each row, and a row that is worse by over 10 % is an error")
+	best := flags.Bool("best", false, "as -against, with the commits of best-commits.txt, each of which was the best in some row")
 	scaling := flags.Bool("scaling", false, "measure with 1, 2, 4, ... processors; without -only in the cells in which they matter")
 	if err := flags.Parse(args); err != nil {
 		return err
