@@ -60,7 +60,7 @@ var instruments = []instrument{
 		func(st *hashedwheel.Stats) int64 { return int64(st.Unsubmitted) }},
 	{"panics", "{panic}", "Tasks and other calls of user code that panicked.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Panics) }},
-	{"wakeups", "{wakeup}", "Times that the timer has started a goroutine at a tick.", true,
+	{"wakeups", "{wakeup}", "Times that the timer has started its goroutine, at a tick or between ticks.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Wakeups) }},
 	{"runners", "{goroutine}", "Goroutines of the timer for tasks and other user code.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Runners) }},

@@ -52,7 +52,7 @@ var metrics = []metric{
 		func(st *hashedwheel.Stats) float64 { return float64(st.Unsubmitted) }},
 	{"panics_total", "Tasks and other calls of user code that panicked.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Panics) }},
-	{"wakeups_total", "Times that the timer has started a goroutine at a tick.", counter,
+	{"wakeups_total", "Times that the timer has started its goroutine, at a tick or between ticks.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Wakeups) }},
 	{"runners", "Goroutines of the timer for tasks and other user code.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Runners) }},
