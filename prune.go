@@ -56,7 +56,10 @@ const (
 // of the timer. Foreign callers cannot use the clock, so they leave pruning to others.
 func (w *worker) prune(s *stripe) {
 	defer s.leave()
-	if !w.queue.enter(s) || w.clock.Foreign() {
+	if !w.queue.enter(s) {
+		return
+	}
+	if w.clock.Foreign() {
 		return
 	}
 	p := pruning{worker: w, stripe: s, start: w.clock.Now(), era: w.queue.era.Load(), earliest: ticks.Never, soonest: ticks.Never}
