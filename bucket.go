@@ -98,12 +98,11 @@ func (b *bucket) add(now, tick uint64, to *Timeout, spare *pool) {
 // grow appends a piece. It clears the array that it leaves, because the first one is part of an array of the level, and
 // would keep the piece alive.
 func (b *bucket) grow(p *piece) {
-	if n := len(b.pieces); n == cap(b.pieces) {
-		pieces := append(make([]*piece, 0, max(2*n, 1)), b.pieces...)
-		clear(b.pieces)
-		b.pieces = pieces
+	left := b.pieces
+	b.pieces = append(left, p)
+	if len(left) == cap(left) {
+		clear(left)
 	}
-	b.pieces = append(b.pieces, p)
 }
 
 // rebase makes the ticks of entries count from now: later ticks would not fit. An overdue entry gets the tick now.

@@ -193,7 +193,7 @@ func TestHurriedAgain(t *testing.T) {
 					// On a stripe that producers seldom prune.
 					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
 					*to.wordPtr() = pendingAt(laned|fresh, hour)
-					timer.pushFresh(s, to, hour, s.armed.Add(1))
+					timer.pushFresh(s, to, hour, s.armed.Add(1), false)
 					timer.limit.take()
 					to.Reset(time.Second)
 					time.Sleep(tick / 4)

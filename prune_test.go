@@ -669,3 +669,16 @@ func TestKeptInTurnNeedNoPush(t *testing.T) {
 	t.Logf("%d pushes, then %d", before, s.armed.Load()-before)
 	require.Less(t, s.armed.Load()-before, uint64(turns/4/100))
 }
+
+// A pruning drops all that was armed and canceled in turn, if each is new.
+func TestNewInTurnAreDropped(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour))
+	s := oneStripe(timer)
+	withoutWorker(t, timer)
+	for range 10 * pruneEvery {
+		to, err := timer.AfterFunc(2*time.Hour, nop)
+		require.NoError(t, err)
+		require.True(t, to.Cancel())
+		require.Zero(t, s.far.kept.n.Load())
+	}
+}

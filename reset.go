@@ -240,7 +240,7 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 		}
 		switch {
 		case add == laned:
-			if alone, _ := t.pushFresh(s, to, tick, n); !alone {
+			if alone, _ := t.pushFresh(s, to, tick, n, status(word) != idle); !alone {
 				t.queue.seats.Move()
 			}
 		case add == queued:

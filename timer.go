@@ -98,7 +98,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 		return nil, ErrTooManyPending
 	}
 	n := s.armed.Add(1)
-	alone, ok := t.pushFresh(s, to, tick, n)
+	alone, ok := t.pushFresh(s, to, tick, n, false)
 	if !ok {
 		s.armed.Add(^uint64(0))
 		t.limit.free()
@@ -116,7 +116,14 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 
 // pushFresh puts a timeout that the worker has never had on a lane, and summons the worker if necessary. It is the n-th
 // armed on the stripe. Alone and ok are as in stack.push. Inside the gate, ok is true.
-func (t *Timer) pushFresh(s *stripe, to *Timeout, tick, n uint64) (alone, ok bool) {
+//
+// One that is armed again is pushed before pruning, so that it is pending and stays on its lane. A struct that is armed and
+// canceled in turn then needs no push any more, because in the end all such structs stay. A timeout that is armed for the
+// first time is perhaps never armed again. So it is pushed after pruning, which then has less to keep.
+func (t *Timer) pushFresh(s *stripe, to *Timeout, tick, n uint64, again bool) (alone, ok bool) {
+	if !again {
+		t.pruneAfter(s, n)
+	}
 	st, near := &s.far.pushed, t.worker.isNear(tick)
 	if near {
 		st = &s.near.pushed
@@ -126,12 +133,17 @@ func (t *Timer) pushFresh(s *stripe, to *Timeout, tick, n uint64) (alone, ok boo
 	if first || lowered {
 		t.summonFor(to, tick)
 	}
-	if n%pruneEvery == 0 {
-		// After the push, so that this timeout stays on its lane too. A struct that is armed and canceled in turn then needs
-		// no push any more. Before the push, pruning would drop every one of a ring of such structs.
-		t.worker.prune(s)
+	if again {
+		t.pruneAfter(s, n)
 	}
 	return alone, ok
+}
+
+// pruneAfter prunes if it is the turn of the n-th timeout armed on a stripe.
+func (t *Timer) pruneAfter(s *stripe, n uint64) {
+	if n%pruneEvery == 0 {
+		t.worker.prune(s)
+	}
 }
 
 // checkSide panics if the caller is on the other side of a synctest bubble, and its push on a lane may have to wake the

@@ -126,7 +126,7 @@ func (a *act) armOn(stripe int, delay time.Duration) {
 	due := timer.clock.DueIn(delay)
 	*a.to.wordPtr() = pendingAt(laned|fresh, due)
 	on := &timer.queue.stripes[stripe]
-	if _, ok := timer.pushFresh(on, a.to, due, on.armed.Add(1)); !ok {
+	if _, ok := timer.pushFresh(on, a.to, due, on.armed.Add(1), false); !ok {
 		on.armed.Add(^uint64(0))
 		a.err = ErrStopped
 	}
