@@ -1,3 +1,3 @@
-// Package crossing has the tests that cross all packages of the library, through their public methods alone. TestCrossing
-// does so at random. TestBothSidesOfABubble calls each method in turn. TestEndedAreNotHeld ends timeouts in each way.
+// Package crossing has the tests that cross all packages of the library, through their public methods alone. Most are of
+// promises that no change of the mechanism may break: each end of a timeout, Stop at any moment, memory, and bubbles.
 package crossing

@@ -1,0 +1,200 @@
+package crossing
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
+)
+
+// A parcel is a timeout in a struct that is large beside all else that the timer needs for it.
+type parcel struct {
+	timeout hashedwheel.Timeout
+	_       [1000]byte
+}
+
+func (*parcel) Run(*hashedwheel.Timeout) {}
+
+// A load arms and cancels parcels, of a timer whose tick is an hour, in a bubble in which no time passes. So the worker does
+// nothing, and only producers drop what is canceled.
+type load struct {
+	t       *testing.T
+	timer   *hashedwheel.Timer
+	mu      sync.Mutex
+	sample  []weak.Pointer[parcel] // of those that are canceled, one in 64
+	pending int                    // now
+	most    int                    // the most that were pending at once
+	armed   int
+	ended   int
+}
+
+// arm arms a parcel for a long time.
+func (l *load) arm() *parcel {
+	p := new(parcel)
+	l.timer.Init(&p.timeout, p)
+	if _, err := p.timeout.Reset(10 * time.Hour); err != nil {
+		l.t.Fatal(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.armed++
+	l.pending++
+	l.most = max(l.most, l.pending)
+	return p
+}
+
+func (l *load) cancel(p *parcel) {
+	if !p.timeout.Cancel() {
+		l.t.Fatal("Cancel is false")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending--
+	if l.ended++; l.ended%64 == 0 {
+		l.sample = append(l.sample, weak.Make(p))
+	}
+}
+
+// smallest is how many canceled timeouts each stripe may hold, whatever was pending.
+const smallest = 4096
+
+// check checks that the timer holds a small multiple of what was pending on each of some stripes, or nothing if two
+// boundaries have passed.
+func (l *load) check(base uint64, stripes int) {
+	held := (int(testkit.HeapInUse()) - int(base)) / int(unsafe.Sizeof(parcel{}))
+	l.t.Logf("%d armed, at most %d pending at once, %d now; %d held", l.armed, l.most, l.pending, held)
+	require.LessOrEqual(l.t, held, 4*l.most+stripes*smallest)
+
+	testkit.Pass(2 * time.Hour)
+	runtime.GC()
+	require.NotEmpty(l.t, l.sample)
+	for _, p := range l.sample {
+		require.Nil(l.t, p.Value(), "held beyond the second boundary after its end")
+	}
+}
+
+// However little the worker does, what a timer holds is at most a few times what was pending at once.
+func TestMemoryIsBounded(t *testing.T) {
+	n := testkit.Sized(40_000, 100_000, 400_000)
+	stripes := max(8, 2*runtime.GOMAXPROCS(0))
+	loads := map[string]func(l *load) (stripes int){}
+	for _, lag := range []int{1, 100, 2000} { // how many are armed until one is canceled
+		for _, long := range []int{0, 2000, 10_000} { // how many are pending all the time
+			loads[fmt.Sprintf("canceled %d later beside %d", lag, long)] = func(l *load) int {
+				for range long {
+					l.arm()
+				}
+				ring := make([]*parcel, lag)
+				for i := range n {
+					if p := ring[i%lag]; p != nil {
+						l.cancel(p)
+					}
+					ring[i%lag] = l.arm()
+				}
+				return 1
+			}
+		}
+	}
+	loads["brought forward and canceled"] = func(l *load) int {
+		ring := make([]*parcel, 1000)
+		for i := range n {
+			if p := ring[i%len(ring)]; p != nil {
+				l.cancel(p)
+			}
+			p := l.arm()
+			_, err := p.timeout.Reset(5 * time.Hour)
+			require.NoError(t, err)
+			ring[i%len(ring)] = p
+		}
+		return 1
+	}
+	loads["goroutines that come and go"] = func(l *load) int {
+		const each = 2000
+		for range n / each {
+			var all sync.WaitGroup
+			all.Go(func() {
+				var ps []*parcel
+				for range each {
+					ps = append(ps, l.arm())
+				}
+				for _, p := range ps {
+					l.cancel(p)
+				}
+			})
+			all.Wait()
+		}
+		return stripes
+	}
+	loads["one arms and another cancels"] = func(l *load) int {
+		c := make(chan *parcel, 100)
+		var all sync.WaitGroup
+		all.Go(func() {
+			for p := range c {
+				l.cancel(p)
+			}
+		})
+		for range n {
+			c <- l.arm()
+		}
+		close(c)
+		all.Wait()
+		return stripes
+	}
+	for name, use := range loads {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer, err := hashedwheel.New(hashedwheel.WithTick(time.Hour))
+				require.NoError(t, err)
+				defer timer.Stop()
+				l := &load{t: t, timer: timer}
+				base := testkit.HeapInUse()
+				l.check(base, use(l))
+			})
+		})
+	}
+}
+
+// Goroutines arm timeouts at the same time, cancel them, and end. The timer does not hold what they leave behind until the
+// worker comes: another goroutine that arms and cancels drops it, by the time it has armed a few times as many.
+func TestLeftBehindIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer, err := hashedwheel.New(hashedwheel.WithTick(time.Hour))
+		require.NoError(t, err)
+		defer timer.Stop()
+		l := &load{t: t, timer: timer}
+		base := testkit.HeapInUse()
+		const goroutines, each = 16, 2000
+		var all, armed sync.WaitGroup
+		armed.Add(goroutines)
+		for range goroutines {
+			all.Go(func() {
+				var ps []*parcel
+				for range each {
+					ps = append(ps, l.arm())
+				}
+				armed.Done()
+				armed.Wait() // so that all have stacks of their own
+				for _, p := range ps {
+					l.cancel(p)
+				}
+			})
+		}
+		all.Wait()
+		for range 4 * goroutines * each {
+			l.cancel(l.arm())
+		}
+		held := (int(testkit.HeapInUse()) - int(base)) / int(unsafe.Sizeof(parcel{}))
+		t.Logf("%d of %d held", held, goroutines*each)
+		require.Less(t, held, goroutines*each/4)
+		l.check(base, 1)
+	})
+}
