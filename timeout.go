@@ -30,9 +30,11 @@ import (
 //
 //  1. A goroutine that arms a fresh timeout sets the laned bit and pushes it on a lane. Later, one that sets the queued
 //     bit pushes it. One that finds the timeout on the queue need not push: the worker has yet to take it, and sees
-//     the changed word. After taking it off the queue, the worker clears the bit and reads the rest of the word in one
-//     atomic step. So do Stop, and a producer that drops a canceled timeout. Only a Reset to an earlier tick cannot
-//     wait for the turn of a timeout on a lane, and pushes it a second time: see hurries in reset.go.
+//     the changed word. If it finds the queued bit, it only makes sure that the worker comes in time: the push was for
+//     another tick, or a foreign Cancel could not wake the worker. After taking the timeout off the queue, the worker
+//     clears the bit and reads the rest of the word in one atomic step. So do Stop, and a producer that drops a canceled
+//     timeout. Only a Reset to an earlier tick cannot wait for the turn of a timeout on a lane, and pushes it a second
+//     time: see hurries in reset.go.
 //  2. A goroutine sets a bit, and pushes, only inside the gate (stop.go) or in NewTimeout. Only NewTimeout may find
 //     that Stop has closed the queue: no other goroutine knows its timeout.
 //  3. A pending timeout that is not on the queue is in a bucket at a tick not later than its own, in a list of due
