@@ -24,9 +24,9 @@ func (t *Timer) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Durat
 
 // A Schedule says when a repeating task runs. A parsed expression of robfig/cron is a Schedule.
 type Schedule interface {
-	// Next returns the time of the next run, or the zero Time if there is none. In the first call, prev is the present
-	// time. Each later call follows a run, and prev is the time at which that run was due. For a pause after a run,
-	// such as a backoff, return time.Now().Add(pause).
+	// Next returns the time of the next run, or the zero Time if there is none. Prev is the present time in the first
+	// call, and then the time at which the last run was due. For a pause after a run, such as a backoff, return
+	// time.Now().Add(pause), whose monotonic reading makes it a pause.
 	//
 	// Next is not called after a run during which the timeout was canceled or reset. A panic in Next ends the schedule.
 	Next(prev time.Time) time.Time
@@ -35,6 +35,9 @@ type Schedule interface {
 // Schedule is like ScheduleAtFixedRate, except that the schedule says when the runs are due. A run whose time has
 // passed is due at the next tick boundary, and Next then gets that boundary as prev. When Next returns the zero Time,
 // the timeout expires. If the first time is zero, or the schedule is nil or invalid, Schedule returns an error.
+//
+// Runs follow the wall clock, except for Every and pauses. If it was set, or the machine has slept, the next run is late
+// by at most a minute, and never early.
 func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	r, err := t.bySchedule(task, schedule)
 	if err != nil {
@@ -123,8 +126,8 @@ func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64) {
 	return claimed
 }
 
-// timeOf returns the time of a tick as the schedule gets it. Without a monotonic reading, what the schedule counts from
-// it has none either, and so follows the wall clock.
+// timeOf returns the time of a tick, as Next gets it. If runs follow the wall clock, it has no monotonic reading, so that
+// the sum of it and a duration has none either.
 func (r *repeating) timeOf(t *Timer, tick uint64) time.Time {
 	if r.run == nil {
 		return t.clock.TimeOf(tick, r.at.Location())

@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"runtime/pprof"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/wall"
@@ -39,6 +40,7 @@ var _ wall.Follower = (*wallRun)(nil)
 
 // look is called once a minute while a timeout follows the wall clock.
 func (t *Timer) look() {
+	pprof.SetGoroutineLabels(t.worker.labels)
 	s := t.queue.stripe()
 	defer s.leave()
 	if t.queue.enter(s) { // otherwise Stop removes all runs
@@ -121,7 +123,7 @@ func (run *wallRun) Follow(now wall.Now) (ok bool) {
 	delay := run.due.Sub(now.Wall)
 	switch tick := t.clock.Due(now.Elapsed, delay); {
 	case tick > old:
-		// The worker need not be told, as in Timeout.postpone.
+		// The worker comes at the old tick, or has yet to take it off the queue.
 		return (onQueue(word) || t.visits(word, tick)) && to.word.CompareAndSwap(word, pendingAt(word, tick))
 	case tick < old:
 		if !to.advance(word, tick) {
