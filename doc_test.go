@@ -26,7 +26,7 @@ import (
 // layout has the files of the package from the top down. A file uses only what files below it declare.
 var layout = []string{
 	"doc.go",
-	"options.go", "crews.go", "group.go", "schedule.go", "reset.go", "stop.go", "log.go", "handle.go", "stats.go",
+	"options.go", "crews.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "handle.go", "stats.go",
 	"timer.go", "prune.go", "worker.go", "intake.go", "hook.go", "histogram.go", "mpsc.go", "wheel.go", "bucket.go", "timeout.go",
 }
 

@@ -70,7 +70,11 @@ func (g *Group) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.start(r, r.tick)
+	to, err := g.start(r, r.tick)
+	if r.run != nil {
+		r.run.armed(to, err)
+	}
+	return to, err
 }
 
 func (g *Group) start(task Task, tick uint64) (*Timeout, error) {

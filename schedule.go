@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/recur"
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // ScheduleAtFixedRate arms a timeout whose task runs after initialDelay, and then once each period. Run n, from 0, is
@@ -25,9 +24,9 @@ func (t *Timer) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Durat
 
 // A Schedule says when a repeating task runs. A parsed expression of robfig/cron is a Schedule.
 type Schedule interface {
-	// Next returns the time of the next run, or the zero Time if there is none. In the first call, prev is the present
-	// time. Each later call follows a run, and prev is the time at which that run was due. For a pause after a run,
-	// such as a backoff, return time.Now().Add(pause).
+	// Next returns the time of the next run, or the zero Time if there is none. Prev is the present time in the first
+	// call, and then the time at which the last run was due. For a pause after a run, such as a backoff, return
+	// time.Now().Add(pause), whose monotonic reading makes it a pause.
 	//
 	// Next is not called after a run during which the timeout was canceled or reset. A panic in Next ends the schedule.
 	Next(prev time.Time) time.Time
@@ -36,12 +35,19 @@ type Schedule interface {
 // Schedule is like ScheduleAtFixedRate, except that the schedule says when the runs are due. A run whose time has
 // passed is due at the next tick boundary, and Next then gets that boundary as prev. When Next returns the zero Time,
 // the timeout expires. If the first time is zero, or the schedule is nil or invalid, Schedule returns an error.
+//
+// Runs follow the wall clock, except for Every and pauses. If it was set, or the machine has slept, the next run is late
+// by at most a minute, and never early.
 func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	r, err := t.bySchedule(task, schedule)
 	if err != nil {
 		return nil, err
 	}
-	return t.newTimeout(r, hooked, r.tick)
+	to, err := t.newTimeout(r, hooked, r.tick)
+	if r.run != nil {
+		r.run.armed(to, err)
+	}
+	return to, err
 }
 
 // byPeriod arms a timeout that runs once each period, which errors call what.
@@ -67,11 +73,16 @@ func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
 	if err := recur.Check(schedule); err != nil {
 		return nil, err
 	}
+	t.clock.Check()
 	r := &repeating{wrap: wrap{task}, schedule: schedule, at: time.Now()}
 	if j, ok := schedule.(*recur.Jittered); ok {
 		r.schedule, r.jitter = j.Exact, j.Jitter
 	}
-	if !r.next(&t.clock) {
+	if _, fixed := r.schedule.(recur.Every); !fixed && t.wall.CanBeSet() {
+		r.run = &wallRun{timer: t, at: &r.at}
+		r.at = t.wall.Now().Wall
+	}
+	if !r.next(t) {
 		return nil, fmt.Errorf("hashedwheel: Schedule: %T returned a zero first time, so the task would never run", r.schedule)
 	}
 	return r, nil
@@ -87,6 +98,7 @@ type repeating struct {
 	jitter   recur.Jitter  // added to the times of the schedule
 	period   time.Duration // from one run to the next
 	fromEnd  bool          // the period counts from the end of a run
+	run      *wallRun      // nil if the runs do not follow the wall clock
 
 	tick uint64        // the tick of the next run: see next
 	due  time.Duration // at a fixed rate: the exact time of that run, counted from New
@@ -95,16 +107,32 @@ type repeating struct {
 
 // claim puts the timeout at work. If it was reset, further runs count from the tick that it was moved to.
 func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64) {
+	if run := r.run; run != nil {
+		c := &to.timer.wall
+		c.Lock()
+		defer c.Unlock()
+		if run.early(to, word) {
+			return 0
+		}
+	}
 	claimed = word&^moved | atWork
 	if !to.word.CompareAndSwap(word, claimed) { // the fields are the runner's from here
 		return 0
 	}
 	if word&moved != 0 {
-		c := &to.timer.clock
-		r.due = c.Boundary(tickOf(word))
-		r.at = c.TimeOf(tickOf(word), r.at.Location())
+		r.due = to.timer.clock.Boundary(tickOf(word))
+		r.at = r.timeOf(to.timer, tickOf(word))
 	}
 	return claimed
+}
+
+// timeOf returns the time of a tick, as Next gets it. If runs follow the wall clock, it has no monotonic reading, so that
+// the sum of it and a duration has none either.
+func (r *repeating) timeOf(t *Timer, tick uint64) time.Time {
+	if r.run == nil {
+		return t.clock.TimeOf(tick, r.at.Location())
+	}
+	return t.wall.TimeOf(tick, r.at.Location())
 }
 
 // ran arms the timeout for its next run, or ends it.
@@ -114,19 +142,27 @@ func (r *repeating) ran(to *Timeout) (again bool) {
 		for ok := false; !ok; {
 			again, ok = r.rearm(to, more)
 		}
+		if r.run != nil {
+			r.run.drop(to)
+		}
 	}()
 	defer to.timer.catch(to) // a panic of the schedule ends the runs
 	if word := to.word.Load(); word&moved == 0 && status(word) == pending {
-		more = r.next(&to.timer.clock)
+		more = r.next(to.timer)
 	}
 	return again
 }
 
 // next sets the tick of the next run, if there is one.
-func (r *repeating) next(c *ticks.Clock) (more bool) {
+func (r *repeating) next(t *Timer) (more bool) {
+	c := &t.clock
 	switch {
 	case r.schedule != nil:
-		return r.nextScheduled(c)
+		next := r.schedule.Next(r.at)
+		if next.IsZero() {
+			return false
+		}
+		r.plan(t, next)
 	case r.fromEnd:
 		r.tick = c.Due(c.Elapsed(), r.period)
 	default:
@@ -136,20 +172,27 @@ func (r *repeating) next(c *ticks.Clock) (more bool) {
 	return true
 }
 
-// nextScheduled asks for the time after the last result: a run may be late, or early if the wall clock was set back.
-func (r *repeating) nextScheduled(c *ticks.Clock) (more bool) {
-	next := r.schedule.Next(r.at)
-	if next.IsZero() {
-		return false
+// plan sets the tick of the run for which the schedule has returned a time. The next time follows that time: a run may
+// be late, or early if the wall clock was set back.
+func (r *repeating) plan(t *Timer, next time.Time) {
+	now := t.wall.Now()
+	due := r.jitter.Add(next, r.at)
+	delay := due.Sub(now.Exact)
+	if r.run != nil {
+		next = next.Round(0) // see timeOf
+		if !hasMonotonic(due) {
+			delay = due.Sub(now.Wall)
+		}
 	}
-	delay := time.Until(r.jitter.Add(next, r.at))
-	r.tick = c.Due(c.Elapsed(), delay)
+	r.tick = t.clock.Due(now.Elapsed, delay)
 	r.at = next
 	if delay <= 0 {
 		// From this tick. Otherwise the task would make up for all missed runs, one at each tick.
-		r.at = c.TimeOf(r.tick, next.Location())
+		r.at = r.timeOf(t, r.tick)
 	}
-	return true
+	if r.run != nil {
+		r.run.plan(due, now)
+	}
 }
 
 // rearm arms a timeout at work again, or ends it. Again reports that it is due. If not ok, the caller must try again.
@@ -187,6 +230,13 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 		t.pushAgain(s, to, word)
 	}
 	return false, ok
+}
+
+func (r *repeating) disarmed(to *Timeout, canceled bool) {
+	if r.run != nil {
+		r.run.drop(to)
+	}
+	r.wrap.disarmed(to, canceled)
 }
 
 // Every returns a schedule with a fixed interval, which must be positive. It drops missed

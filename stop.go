@@ -36,8 +36,8 @@ import (
 //    checks the status: either it finds the timeout pending, or the compare-and-swap of the Reset fails.
 //  - A pending timeout may be only with its runner: it repeats, or was reset while it was on the list. A runner that has
 //    to queue it and finds the gate shut waits for allTaken. Stop takes the timeout from it.
-//  - Goroutines inside run no user code, and block only on the locks of crews, segments.mu, list.mu and Group.mu, whose
-//    holders never wait for goroutines inside. So Stop waits only until these have had a processor.
+//  - Goroutines inside run no user code, and block only on the locks of crews, segments.mu, list.mu, Group.mu, wall and
+//    worker.mu, whose holders never wait for goroutines inside. So Stop waits only until these have had a processor.
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout
 // expires, and arming one fails with ErrStopped. Stop may be called more than once and from anywhere, even from

@@ -10,6 +10,7 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/crew"
 	"github.com/hashedwheel/hashedwheel/internal/octave"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
+	"github.com/hashedwheel/hashedwheel/internal/wall"
 )
 
 var (
@@ -38,6 +39,8 @@ type Timer struct {
 	tasks  crew.Crew[*Timeout] // runs the users' tasks
 	light  crew.Crew[*Timeout] // runs light tasks, see hook.light
 	calls  crew.Calls          // notifies Cancelers, and logs
+
+	wall wall.Clock // of timeouts that follow the wall clock
 
 	executor *crew.Executor[*Timeout] // nil without WithExecutor
 

@@ -1,0 +1,171 @@
+package hashedwheel
+
+import (
+	"runtime/pprof"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/wall"
+)
+
+// Runs by the wall clock
+//
+// Package wall says how the runs of a schedule follow the wall clock. Here is how a pending timeout gets another tick,
+// which is not a Reset: it counts nowhere, and the schedule continues from its own time.
+//
+//	         plan                    rearm                      the claim: its time has come
+//	 Next ---------> added, at work ------> added, waiting ---------------------------------> added, at work
+//	                                          |  ^    |  ^
+//	                     a look, the clock set|  |    |  | the claim: the clock was set back,
+//	                     or the machine slept +--+    +--+ so the run is put off
+//
+//   - While the timeout is at work, its runner owns the wallRun. While it waits, the holder of the lock of the
+//     timer's wall.Clock does: the claim takes that lock, and so does a look. So a claim and a look exclude each other.
+//   - Cancel, Reset and Stop do not take the lock. They race for the word, and the compare-and-swap of the look or of
+//     the claim then fails, or theirs does and they try again.
+//   - A Reset asks for a delay, not for a time of the wall clock. So while the moved bit is set, a look leaves the
+//     timeout alone, and the claim does not check the time. The bit stays the user's: a look never sets it.
+//   - A run leaves the wall.Clock when its timeout ends: each end is followed by drop. One that was canceled at work
+//     may be planned after that, so its runner calls drop too.
+
+// A wallRun is the next run of a timeout that follows the wall clock.
+type wallRun struct {
+	wall.Run
+	timer *Timer     // immutable
+	at    *time.Time // the time from which the schedule continues after the run
+	to    *Timeout   // guarded by the lock; nil until the timeout is armed for the first time
+	due   time.Time  // when the run is due, with jitter; zero if it is due after a pause
+}
+
+var _ wall.Follower = (*wallRun)(nil)
+
+// look is called once a minute while a timeout follows the wall clock.
+func (t *Timer) look() {
+	pprof.SetGoroutineLabels(t.worker.labels)
+	s := t.queue.stripe()
+	defer s.leave()
+	if t.queue.enter(s) { // otherwise Stop removes all runs
+		t.wall.Look()
+	}
+}
+
+// plan records that the next run is due at a time, by which its tick was computed now.
+func (run *wallRun) plan(due time.Time, now wall.Now) {
+	c := &run.timer.wall
+	c.Lock()
+	defer c.Unlock()
+	if hasMonotonic(due) { // the pause counts in monotonic time
+		run.due = time.Time{}
+		c.Remove(&run.Run)
+		return
+	}
+	run.due = due
+	c.Add(&run.Run, run, now)
+}
+
+// hasMonotonic reports whether a time has a monotonic reading, as a sum of time.Now and a duration has.
+func hasMonotonic(at time.Time) bool { return at != at.Round(0) }
+
+// armed is called after the timeout was armed for the first time, or with the error for which it was not.
+func (run *wallRun) armed(to *Timeout, err error) {
+	c := &run.timer.wall
+	c.Lock()
+	defer c.Unlock()
+	run.to = to
+	if err != nil || status(to.word.Load()) != pending {
+		c.Remove(&run.Run)
+	}
+}
+
+// drop removes the run if the timeout has ended.
+func (run *wallRun) drop(to *Timeout) {
+	if status(to.word.Load()) == pending {
+		return
+	}
+	c := &run.timer.wall
+	c.Lock()
+	defer c.Unlock()
+	if status(to.word.Load()) != pending { // otherwise it was armed again, and perhaps planned
+		c.Remove(&run.Run)
+	}
+}
+
+// early puts off a run whose time has not come, because the clock was set back, and reports whether it did so or the
+// word has changed. Called with the lock held, by a runner that may claim the timeout.
+func (run *wallRun) early(to *Timeout, word uint64) bool {
+	if to.word.Load() != word {
+		return true
+	}
+	if word&moved != 0 || run.due.IsZero() {
+		return false
+	}
+	t := to.timer
+	now := t.wall.Now()
+	if !now.Wall.Before(run.due) {
+		return false
+	}
+	if to.word.CompareAndSwap(word, pendingAt(word, t.clock.Due(now.Elapsed, run.due.Sub(now.Wall)))) {
+		t.wall.Planned(&run.Run, now)
+	}
+	return true
+}
+
+// Follow gives a timeout that waits the tick of its run. It leaves alone one that is due: the claim checks its time.
+func (run *wallRun) Follow(now wall.Now) (ok bool) {
+	to := run.to
+	if to == nil {
+		return false
+	}
+	t, word := to.timer, to.word.Load()
+	old := tickOf(word)
+	if !waits(word) || word&moved != 0 || old <= t.clock.TickAt(now.Elapsed) {
+		return false
+	}
+	delay := run.due.Sub(now.Wall)
+	switch tick := t.clock.Due(now.Elapsed, delay); {
+	case tick > old:
+		// The worker comes at the old tick, or has yet to take it off the queue.
+		return (onQueue(word) || t.visits(word, tick)) && to.word.CompareAndSwap(word, pendingAt(word, tick))
+	case tick < old:
+		if !to.advance(word, tick) {
+			return false
+		}
+		if delay <= 0 {
+			*run.at = t.wall.TimeOf(tick, run.at.Location()) // as in repeating.plan
+		}
+	}
+	return true
+}
+
+// advance makes a waiting timeout due at an earlier tick, and queues it. It does not set the bit moved, without which
+// the worker takes a timeout on the queue for one that is in no bucket and on no list: see worker.settle. So advance
+// takes it out of its bucket. It returns false if the timeout is due or its word has changed. Called inside the gate.
+func (to *Timeout) advance(word, tick uint64) (ok bool) {
+	t := to.timer
+	if onQueue(word) && !hurries(word, tick) {
+		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)); ok {
+			t.summonFor(to, tick)
+		}
+		return ok
+	}
+	if !to.takeOut(word, pendingAt(word, tick)|queued) {
+		return false
+	}
+	to.pushReset(t.queue.stripe(), word)
+	return true
+}
+
+// takeOut takes a timeout out of its bucket and changes its word, unless it is due or its word has changed. While it holds
+// the lock there is no round, so a timeout is on the queue, in a bucket, or listed: due, or with a runner.
+func (to *Timeout) takeOut(word, next uint64) (ok bool) {
+	w := &to.timer.worker
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	inBucket := to.bucket != 0 && to.bucket != listed
+	if !inBucket && !onQueue(word) || !to.word.CompareAndSwap(word, next) {
+		return false
+	}
+	if inBucket {
+		w.wheel.remove(to)
+	}
+	return true
+}
