@@ -197,6 +197,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Group.Len", works, works, func(s *side) { mustBe(s.group.Len() == 1) }},
 		{"Group.Cancel", works, works, func(s *side) { mustBe(s.group.Cancel() == 1) }},
 		{"Group.Cancel/Canceler", panics, panics, func(s *side) { s.noticeGroup.Cancel() }},
+		{"Group.Wait", panics, panics, func(s *side) { s.group.Wait(done) }},
 		{"Group.Close", works, works, func(s *side) { mustBe(s.group.Close() == 1) }},
 		{"Group.Close/Canceler", panics, panics, func(s *side) { s.noticeGroup.Close() }},
 
