@@ -465,6 +465,13 @@ func (c *Crew[T]) Waiting() int {
 	return c.due.n
 }
 
+// Waits reports whether items wait for a runner, on the list or perhaps in a group.
+func (c *Crew[T]) Waits() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.due.n > 0 || len(c.holding) > 0
+}
+
 // RunsOf returns a channel for each run of the task of an item that is in progress. The channel is closed when the
 // run is over.
 func (c *Crew[T]) RunsOf(item T) (runs []<-chan struct{}) {
