@@ -12,8 +12,8 @@ import (
 // another Cancel or Stop has ended it. Cancel never waits, not even for a running task. A repeating timeout is pending
 // until its schedule ends: Cancel prevents all further runs, and a run in progress continues.
 //
-// After Stop has ended the timeout, Cancel is false, IsCanceled is true, and the task never starts. So
-// where only one goroutine cancels the timeout, Cancel() || IsCanceled() tells that the task never starts.
+// After Stop has ended the timeout, Cancel is false, and the task never starts. So where only one goroutine cancels the
+// timeout, call Cancel and then ask IsCanceled: it tells that the task never starts.
 func (to *Timeout) Cancel() bool {
 	to.checkNil()
 	word := to.word.Load()

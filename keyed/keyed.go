@@ -47,9 +47,9 @@ import (
 // that hangs, and calls treat the key as gone meanwhile. An item that is due and waits stays in the map, so that it is
 // found after Stop. Set may put a new item in its place.
 //
-// Each method holds the lock of
-// the shard from its look-up in the map to its last change, and the task takes the lock before anything else.
-// The timer ends timeouts without the lock. But while an item is in the map, its timeout ends only once:
+// Each method but Update (update.go) holds the lock of the shard from its look-up in the map to its last change, and the
+// task takes the lock before anything else. The timer ends timeouts without the lock. But while an item is in the map,
+// its timeout ends only once:
 //
 //   - Only add arms a timeout that is not pending, and its item is not in the map then. Set and Touch use
 //     Timeout.Move, which fails if the timeout has ended.

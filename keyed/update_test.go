@@ -199,8 +199,8 @@ func TestMapUpdatesWait(t *testing.T) {
 		all.Wait()
 		t.Log(results)
 		require.True(t, results["inside ab"] || results["inside ba"])
-		for _, s := range m.shards {
-			require.Empty(t, s.updates)
+		for i := range m.shards {
+			require.Empty(t, m.shards[i].updates)
 		}
 	})
 }
