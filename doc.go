@@ -3,13 +3,19 @@
 //
 //	timer, err := hashedwheel.New()
 //	...
-//	timeout, err := timer.AfterFunc(3*time.Second, func() { call.fail(errTimeout) })
+//	failed := make(chan error, 1)
+//	timeout, err := timer.AfterFunc(3*time.Second, func() { failed <- errTimeout })
 //	if err != nil {
 //		return err // the timer is stopped, or full
 //	}
-//	reply := <-call.done
-//	if timeout.Cancel() || timeout.IsCanceled() { // the function never starts
-//		return use(reply)
+//	select {
+//	case reply := <-call.done:
+//		if timeout.Cancel(); timeout.IsCanceled() { // the function never starts
+//			return use(reply)
+//		}
+//		return errTimeout // both came together
+//	case err := <-failed:
+//		return err
 //	}
 //
 // # Promises

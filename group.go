@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"sync"
@@ -118,7 +119,7 @@ func (g *Group) members() []*member {
 }
 
 // Close closes the group, cancels its pending timeouts, and returns how many. After it has returned, no timeout of
-// the group expires. It does not wait for tasks that are running: for that see Timeout.Wait.
+// the group expires. It does not wait for tasks that are running: for that call Wait.
 func (g *Group) Close() (n int) {
 	g.members() // panics before anything has changed, if Cancel would
 	g.mu.Lock()
@@ -128,6 +129,24 @@ func (g *Group) Close() (n int) {
 		runtime.Gosched() // others are arming, canceling or claiming the rest, and finish soon
 	}
 	return n
+}
+
+// Wait waits for the runs of the group's tasks that are in progress at the call, and returns nil when they are over.
+// When it returns nil after Close, no task of the group is running or will run. If the context is done first, Wait
+// returns the context's error. Inside a task of the group, Wait always waits for the context.
+func (g *Group) Wait(ctx context.Context) error {
+	g.checkMade()
+	g.timer.clock.Check()
+	runs := g.timer.tasks.RunsOfAll(func(to *Timeout) bool {
+		m, ok := to.task.(*member)
+		return ok && m.group == g
+	})
+	for _, over := range runs {
+		if !await(ctx, over) {
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 func (m *member) claim(to *Timeout, word uint64) (claimed uint64) {

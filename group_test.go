@@ -1,6 +1,8 @@
 package hashedwheel
 
 import (
+	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -249,4 +251,148 @@ func TestRefusedMemberIsNotInTheGroup(t *testing.T) {
 	_, err = member.Reset(time.Hour)
 	require.ErrorIs(t, err, ErrTooManyPending)
 	checkGroup(t, g, 0)
+}
+
+// Wait waits for the runs that are in progress at the call, of members that have ended and of those that repeat, and for
+// no others. That holds for any number of callers.
+func TestGroupWait(t *testing.T) {
+	for name, opts := range executors() {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				const tick = time.Millisecond
+				timer := newTimer(t, append(opts, WithTick(tick))...)
+				g, other := NewGroup(timer), NewGroup(timer)
+				done, cancel := context.WithCancel(t.Context())
+				cancel()
+				require.NoError(t, g.Wait(done), "nothing runs")
+				all := map[string]func(d time.Duration) (*Timeout, error){
+					"once": func(d time.Duration) (*Timeout, error) {
+						return g.AfterFunc(0, func() { time.Sleep(d) })
+					},
+					"repeating": func(d time.Duration) (*Timeout, error) {
+						return g.Schedule(TaskFunc(func(*Timeout) { time.Sleep(d) }), Every(2*tick))
+					},
+					"panicking": func(d time.Duration) (*Timeout, error) {
+						return g.AfterFunc(0, func() { time.Sleep(d); panic("on purpose") })
+					},
+					"reset": func(d time.Duration) (*Timeout, error) {
+						return g.NewTimeout(TaskFunc(func(to *Timeout) {
+							_, err := to.Reset(time.Hour)
+							assert.NoError(t, err)
+							time.Sleep(d)
+						}), 0)
+					},
+					"ended": func(d time.Duration) (*Timeout, error) {
+						return g.AfterFunc(0, func() { time.Sleep(d); runtime.Goexit() })
+					},
+				}
+				if name == "pool" {
+					delete(all, "ended") // it ends the goroutine of the executor
+				}
+				for kind, arm := range all {
+					to, err := arm(10 * tick)
+					require.NoError(t, err)
+					require.NoError(t, g.Wait(done), "%s is pending", kind)
+					pass(3 * tick)
+					require.ErrorIs(t, g.Wait(done), context.Canceled, kind)
+					require.NoError(t, other.Wait(done), kind)
+					start := time.Now()
+					var waiters sync.WaitGroup
+					for range 3 {
+						waiters.Go(func() { assert.NoError(t, g.Wait(t.Context()), kind) })
+					}
+					waiters.Wait()
+					require.Positive(t, time.Since(start), kind)
+					require.LessOrEqual(t, time.Since(start), 10*tick, kind)
+					if kind == "repeating" {
+						pass(time.Second)
+						to.Cancel()
+						require.NoError(t, g.Wait(t.Context()))
+					}
+					g.Cancel()
+					require.NoError(t, g.Wait(done), kind)
+				}
+				checkGroup(t, g, 0)
+			})
+		})
+	}
+}
+
+// After Close and Wait no task of the group runs. Inside a task, Wait waits for the context. With a limit, it does not
+// wait for tasks of others, nor for members that wait for a runner.
+func TestGroupCloseAndWait(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(2))
+		g := NewGroup(timer)
+		_, err := timer.AfterFunc(0, func() { time.Sleep(time.Hour) }) // takes one of the two
+		require.NoError(t, err)
+		pass(tick)
+		var running atomic.Int32
+		for range 5 {
+			_, err := g.Schedule(TaskFunc(func(*Timeout) {
+				running.Add(1)
+				defer running.Add(-1)
+				time.Sleep(5 * tick)
+			}), Every(tick))
+			require.NoError(t, err)
+		}
+		pass(2 * tick)
+		require.EqualValues(t, 1, running.Load())
+		require.Equal(t, 5, g.Close())
+		require.NoError(t, g.Wait(t.Context()))
+		for range 10 {
+			require.Zero(t, running.Load())
+			pass(tick)
+		}
+
+		inside := NewGroup(timer)
+		ended := make(chan error, 1)
+		_, err = inside.AfterFunc(0, func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 7*tick)
+			defer cancel()
+			inside.Close()
+			ended <- inside.Wait(ctx)
+		})
+		require.NoError(t, err)
+		require.ErrorIs(t, <-ended, context.DeadlineExceeded)
+		pass(time.Hour)
+	})
+}
+
+// Goroutines arm members, which fire at once, while the group is closed. After Close and Wait no task runs.
+func TestGroupCloseAndWaitRace(t *testing.T) {
+	rnd := newRand(t)
+	timer := newTimer(t, WithTick(20*time.Microsecond))
+	met := 0
+	for end := time.Now().Add(stressTime(t) / 4); goesOn(end, met > 0); {
+		g := NewGroup(timer)
+		var over atomic.Bool
+		var ran atomic.Int32
+		var users sync.WaitGroup
+		for range 2 {
+			users.Go(func() {
+				for {
+					_, err := g.AfterFunc(0, func() {
+						ran.Add(1)
+						time.Sleep(10 * time.Microsecond)
+						assert.False(t, over.Load(), "Wait has returned")
+					})
+					if err != nil {
+						assert.ErrorIs(t, err, ErrGroupClosed)
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(rnd.IntN(300)) * time.Microsecond)
+		g.Close()
+		if !assert.NoError(t, g.Wait(t.Context())) {
+			break
+		}
+		over.Store(true)
+		users.Wait()
+		met += int(ran.Load())
+	}
+	t.Logf("%d tasks ran", met)
 }

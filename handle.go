@@ -3,6 +3,8 @@ package hashedwheel
 import (
 	"context"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/due"
 )
 
 // Cancel ends a pending timeout. It returns true for exactly one caller, and then the task never starts, even if it
@@ -10,8 +12,8 @@ import (
 // another Cancel or Stop has ended it. Cancel never waits, not even for a running task. A repeating timeout is pending
 // until its schedule ends: Cancel prevents all further runs, and a run in progress continues.
 //
-// After Stop has ended the timeout, Cancel is false, IsCanceled is true, and the task never starts. So
-// where only one goroutine cancels the timeout, Cancel() || IsCanceled() tells that the task never starts.
+// After Stop has ended the timeout, Cancel is false, and the task never starts. So where only one goroutine cancels the
+// timeout, call Cancel and then ask IsCanceled: it tells that the task never starts.
 func (to *Timeout) Cancel() bool {
 	to.checkNil()
 	word := to.word.Load()
@@ -183,3 +185,15 @@ type sleeper struct {
 
 func (s sleeper) Run(*Timeout)            { s.done <- nil }
 func (s sleeper) disarmed(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel nobody receives it
+
+func init() {
+	due.Ahead = func(to any) bool { return to.(*Timeout).liesAhead() }
+	due.Wait = func(t any) bool { return t.(*Timer).tasks.Waits() }
+	due.CheckSide = func(t any) { t.(*Timer).clock.Check() }
+}
+
+// liesAhead is due.Ahead. A Reset moves a timeout only to a tick that lies ahead of the clock, and so of the worker.
+func (to *Timeout) liesAhead() bool {
+	word := to.word.Load()
+	return status(word) == pending && tickOf(word) > to.timer.worker.position.Load()>>1
+}

@@ -103,6 +103,9 @@ func WithMaxPending(n int) Option {
 // WithMaxConcurrency limits the number of tasks that run at the same time to n. With 1 they run one after another, as
 // in Netty and Dubbo by default. Zero, the default, means no limit: the timer adds goroutines when tasks block. A
 // timeout that waits for its turn is pending. Sleep, and the timers and tickers of package clock, have no limit.
+//
+// If n tasks wait for other tasks of the timer, such as a timeout of their own, they wait for ever. In a task use
+// clock.AfterFunc on the same timer, or a second timer.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }
@@ -114,6 +117,8 @@ func WithMaxConcurrency(n int) Option {
 // Until its task starts, a timeout is pending. If submit returns an error or panics, the timer runs one due task
 // itself, and counts it in Stats.Unsubmitted. Sleep, and the timers and tickers of package clock, run without the
 // executor.
+//
+// If the executor queues functions, tasks must not wait for other tasks of the timer: see WithMaxConcurrency.
 func WithExecutor(submit func(run func()) error) Option {
 	return func(c *config) { c.executor = submit }
 }

@@ -8,9 +8,6 @@ import "time"
 // Before you use the struct for something else, call Cancel and then [Timeout.Wait]. If the task is a Canceler, its
 // Canceled must have returned too. Never copy or overwrite the Timeout: to clear the struct, clear its other fields.
 //
-// After Stop has ended the timeout, Cancel is false, IsCanceled is true, and the task never starts. So
-// where only one goroutine cancels the timeout, Cancel() || IsCanceled() tells that the task never starts.
-//
 // Init panics if the timeout or the task is nil, or if the timeout is bound already.
 func (t *Timer) Init(to *Timeout, task Task) {
 	t.checkMade()
@@ -50,7 +47,7 @@ func (to *Timeout) unbound(method string) string {
 // Reset arms the timeout in every state, so that its task runs after delay from now. Active reports whether it was
 // still pending: then the old deadline no longer counts. If it was not, its last run may still be in progress, and a
 // run of a plain timeout may overlap with the next one. For a repeating timeout, Reset moves the next run, and later
-// runs follow from there. Runs of a repeating timeout never overlap.
+// runs follow from there: Reset(0) means run now, and Cancel and Reset are pause and resume. Its runs never overlap.
 //
 // Reset fails with ErrStopped after Stop. If the timeout was not pending, it may also fail with ErrTooManyPending or
 // ErrGroupClosed. After an error nothing has changed, and active is false. A timeout that does not repeat is no

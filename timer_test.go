@@ -511,6 +511,7 @@ func TestZeroGroup(t *testing.T) {
 		"Schedule":               {task, Every(time.Hour)},
 		"ScheduleAtFixedRate":    {task, time.Hour, time.Hour},
 		"ScheduleWithFixedDelay": {task, time.Hour, time.Hour},
+		"Wait":                   {t.Context()},
 	})
 	require.PanicsWithValue(t, "hashedwheel: NewGroup: nil Timer", func() { NewGroup(nil) })
 }

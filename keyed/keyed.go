@@ -1,11 +1,17 @@
 // Package keyed has a map whose entries expire by a [hashedwheel.Timer]. Use it where a program has a key at
-// hand rather than a Timeout. The leases of a registry and the entries of a cache are examples.
+// hand rather than a Timeout. The leases of a registry and the sessions of users are examples.
 //
 //	sessions := keyed.New(timer, func(id string, s *Session) { s.Close() })
 //	...
 //	err := sessions.Set(id, s, 30*time.Minute)
 //	...
 //	s, ok := sessions.Touch(id, 30*time.Minute) // the user was active
+//
+// A Map is not a cache: it has no capacity, and loads nothing. For that see github.com/maypok86/otter. A Map that the
+// program drops stays in memory until its keys have expired, unless Clear removes them.
+//
+// A program that has a lock and a map of its own beside the Map must check in expired, with its lock held, that its own
+// entry is still the one that has expired: it may have set the key again before expired got the lock.
 package keyed
 
 import (
@@ -18,6 +24,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/due"
 )
 
 // The life of an item
@@ -26,17 +33,23 @@ import (
 //
 //	        Set, Touch
 //	          +---+
-//	 Set      |   v     the timer starts its task
-//	-----> pending ---------+------------------> expired: the task removes it, and calls expired
-//	                        |  Remove, Clear
-//	                        +------------------> canceled: removed by the same call
-//	                        |  Timer.Stop
-//	                        +------------------> canceled: stays in the map, until it is removed, or until
-//	                                             the caller of Stop runs the task
+//	 Set      |   v     its boundary        the timer starts its task
+//	-----> pending ------------------> due ------------------> expired: the task removes it, and calls expired
+//	          |                         |
+//	          |  Remove, Clear          |
+//	          +-------------------------|--------------------> canceled: removed by the same call
+//	          |  Timer.Stop             |  Timer.Stop
+//	          +-------------------------+--------------------> canceled: stays in the map, until it is removed, or
+//	                                                           until the caller of Stop runs the task
 //
-// An item is alive if and only if its timeout is neither expired nor canceled. Each method holds the lock of
-// the shard from its look-up in the map to its last change, and the task takes the lock before anything else.
-// The timer ends timeouts without the lock. But while an item is in the map, its timeout ends only once:
+// An item is alive if and only if its timeout is pending and not due. It is due when the worker of the timer has reached
+// its tick boundary, which package due tells. Its task may start much later, because of a limit, an executor or a task
+// that hangs, and calls treat the key as gone meanwhile. An item that is due and waits stays in the map, so that it is
+// found after Stop. Set may put a new item in its place.
+//
+// Each method but Update (update.go) holds the lock of the shard from its look-up in the map to its last change, and the
+// task takes the lock before anything else. The timer ends timeouts without the lock. But while an item is in the map,
+// its timeout ends only once:
 //
 //   - Only add arms a timeout that is not pending, and its item is not in the map then. Set and Touch use
 //     Timeout.Move, which fails if the timeout has ended.
@@ -44,14 +57,15 @@ import (
 //     the item has ended and left the map, so a Reset has no effect on the Map. Run then finds that the item has
 //     ended.
 //
-// So a method that finds an ended timeout may rely on that until it unlocks. If a method finds the timeout
-// pending, it may end at any moment, and Move or Cancel decides:
+// So a method that finds an ended timeout may rely on that until it unlocks. If a method finds the item
+// alive, that may end at any moment, and Move or Cancel decides:
 //
 //   - If Move comes first, the task does not start before the new deadline, and Stop returns the timeout
 //     later. If Cancel comes first, the task never starts.
 //   - If the timer comes first, the method treats the key as gone. The task waits for the lock, and will call
 //     expired. Meanwhile Set may put a new item in the place of the old one, and Clear may drop it. So the
 //     task removes the key only if its own item is still there.
+//   - If only the boundary comes first, Move or Cancel succeeds. Other calls cannot tell, because they need the lock.
 //
 // Add may use an item again that Remove has taken out of the map, or that could not be armed. Then Cancel has ended
 // its timeout, or it was never armed. So its task does not start, and no one outside of the Map knows its timeout. An
@@ -68,14 +82,18 @@ import (
 // is called when a key expires. Each value has one end: it expires, is replaced, is removed, or is left when
 // the timer is stopped.
 //
+// A key expires at the first tick boundary at or after its deadline. From then on no call finds it. If the tasks of
+// the timer wait for WithMaxConcurrency, for an executor or for a task that hangs, only the call of expired comes later.
+//
 // After [hashedwheel.Timer.Stop] no key expires any more. Get and Touch find nothing, and Set and GetOrSet return
 // hashedwheel.ErrStopped. The keys that were left stay in the Map. Len, All, Remove and Clear still work on
 // them, so that a program can release what they hold. A key that was left expires if the caller of Stop runs the task
-// of its timeout.
+// of its timeout. Keys for which expired was still to be called are left too. If such a key had been set again, its old
+// value is left only with its timeout, which Stop returns.
 //
 // Methods of the zero Map panic. Make one with New.
 //
-// Each key is one timeout in Stats and for WithMaxPending. A key takes 115 to 130 bytes if keys and values are
+// Each key is one timeout in Stats and for WithMaxPending, until expired is about to be called. A key takes 115 to 130 bytes if keys and values are
 // of type int. Changing a key that is present seldom allocates.
 type Map[K comparable, V any] struct {
 	timer   *hashedwheel.Timer
@@ -92,6 +110,8 @@ type shard[K comparable, V any] struct {
 	items map[K]*item[K, V]
 	most  int         // the most items at once since the map was made
 	spare *item[K, V] // the last one that was removed, for reuse; or nil
+
+	updates map[K]*update // those in progress; nil until the first
 
 	_ [64]byte // so that shards do not share a line
 }
@@ -110,7 +130,7 @@ type item[K comparable, V any] struct {
 var errNotEqual = errors.New("keyed: the key does not equal itself (NaN?)")
 
 // New returns an empty Map whose entries expire by the timer t. When a key expires, the Map removes it, and
-// then calls expired in the task of its timeout. Expired may be nil. New panics if t is nil, or was not made
+// then calls expired in the task of its timeout. So the options of the timer for tasks hold for expired, which may be nil. New panics if t is nil, or was not made
 // by hashedwheel.New.
 func New[K comparable, V any](t *hashedwheel.Timer, expired func(key K, value V)) *Map[K, V] {
 	if t == nil {
@@ -139,8 +159,7 @@ func (m *Map[K, V]) shard(key K) *shard[K, V] {
 }
 
 // Set stores a value that expires after delay. If the key is present, Set replaces its value and deadline.
-// It does not replace a value that has just expired: expired is called for that value, and later for the new
-// one.
+// It does not replace a value that has expired: expired is called for that value too.
 //
 // The error is hashedwheel.ErrStopped, or hashedwheel.ErrTooManyPending for a key that is not present. A key
 // that does not equal itself, such as NaN, is an error too. After an error nothing has changed.
@@ -148,8 +167,9 @@ func (m *Map[K, V]) Set(key K, value V, delay time.Duration) error {
 	s := m.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it := s.items[key]; it != nil && it.timeout.Move(delay) {
+	if it := s.items[key]; it != nil && it.move(delay) {
 		it.value = value
+		s.overtake(key, replaced)
 		return nil
 	}
 	return m.add(s, key, value, delay)
@@ -175,13 +195,13 @@ func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, erro
 	return value, false, nil
 }
 
-// add stores another item, also in the place of one that has expired. Called with mu held.
+// add stores another item, also in the place of one that is due or has expired. Called with mu held.
 func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) error {
 	if key != key {
 		return errNotEqual
 	}
-	if old := s.items[key]; old != nil && !old.timeout.IsExpired() {
-		// It is not alive, or Move has failed, so Stop has ended the old item, or is about to. It stays in the map.
+	if old := s.items[key]; old != nil && (old.timeout.IsCanceled() || old.alive()) {
+		// Stop has ended the old item, or is about to, because Move has failed. It stays in the map.
 		// Without this, the spare item might take its place, as long as Stop has not taken that off the queue.
 		if old.timeout.IsCanceled() {
 			_, _ = old.timeout.Reset(delay) // fails, and counts as rejected; a Move that finds Stop at work counts too
@@ -199,6 +219,7 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) err
 	}
 	// The task may have been started by now: then it waits for the lock.
 	s.spare = nil
+	s.overtake(key, lost)
 	it.key, it.value = key, value
 	if s.items == nil {
 		s.items = make(map[K]*item[K, V])
@@ -208,9 +229,7 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) err
 	return nil
 }
 
-// Get returns the value of a key, and reports whether the key is present. A key expires at the first tick
-// boundary at or after its deadline, or later if its task must wait for WithMaxConcurrency or an executor. After
-// Timer.Stop, Get finds nothing.
+// Get returns the value of a key, and reports whether the key is present. After Timer.Stop, Get finds nothing.
 func (m *Map[K, V]) Get(key K) (V, bool) {
 	s := m.shard(key)
 	s.mu.Lock()
@@ -222,6 +241,17 @@ func (m *Map[K, V]) Get(key K) (V, bool) {
 	return none, false
 }
 
+// Deadline returns the tick boundary at which a key expires, and reports whether the key is present.
+func (m *Map[K, V]) Deadline(key K) (time.Time, bool) {
+	s := m.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if it := s.items[key]; it != nil && it.alive() {
+		return it.timeout.Deadline(), true
+	}
+	return time.Time{}, false
+}
+
 // Touch is Get, and gives the key a new deadline, delay from now, in the same step. So a value that Touch
 // has returned does not expire before that, unless its deadline is changed again. If Touch returns false,
 // nothing has changed: there is no such key, or it has expired, or the timer is stopped.
@@ -229,7 +259,7 @@ func (m *Map[K, V]) Touch(key K, delay time.Duration) (V, bool) {
 	s := m.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it := s.items[key]; it != nil && it.timeout.Move(delay) {
+	if it := s.items[key]; it != nil && it.move(delay) {
 		return it.value, true
 	}
 	var none V
@@ -255,11 +285,11 @@ func (m *Map[K, V]) Remove(key K) (V, bool) {
 	return value, true
 }
 
-// Clear removes all keys. Expired is not called for them, unless they have just expired. A key that is set during the
+// Clear removes all keys. Expired is called only for those that have expired already. A key that is set during the
 // call is either removed or kept. Clear costs as much as removing each key, and locks a part of the keys at a time.
 func (m *Map[K, V]) Clear() { m.clear() }
 
-// clear is Clear. It returns how many keys had not expired.
+// clear is Clear. It returns how many keys there were.
 func (m *Map[K, V]) clear() (n int) {
 	m.checkMade()
 	for i := range m.shards {
@@ -268,14 +298,12 @@ func (m *Map[K, V]) clear() (n int) {
 	return n
 }
 
-// Len returns the number of keys.
+// Len returns the number of keys. While tasks of the timer wait for a runner, it looks at each key.
 func (m *Map[K, V]) Len() (n int) {
 	m.checkMade()
+	some := due.Wait(m.timer) // some keys may be due
 	for i := range m.shards {
-		s := &m.shards[i]
-		s.mu.Lock()
-		n += len(s.items)
-		s.mu.Unlock()
+		n += m.shards[i].length(some)
 	}
 	return n
 }
@@ -295,7 +323,9 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 			s := &m.shards[i]
 			s.mu.Lock()
 			for key, it := range s.items {
-				pairs = append(pairs, pair{key, it.value})
+				if it.shown() {
+					pairs = append(pairs, pair{key, it.value})
+				}
 			}
 			s.mu.Unlock()
 			for _, p := range pairs {
@@ -309,14 +339,19 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// alive reports whether an item of the map is alive. Called with mu held. If the timeout ends between the two
-// calls, the item was alive at the first one.
-func (it *item[K, V]) alive() bool { return !it.timeout.IsExpired() && !it.timeout.IsCanceled() }
+// alive reports whether an item of the map is alive. Called with mu held.
+func (it *item[K, V]) alive() bool { return due.Ahead(&it.timeout) }
 
-// end ends an item of the map, and reports whether it had not expired. If Stop has ended the timeout, end marks the
-// item, because the caller of Stop may call Run. Called with mu held.
+// move gives an item of the map a new deadline, and reports whether it was alive. Called with mu held.
+func (it *item[K, V]) move(delay time.Duration) bool { return it.alive() && it.timeout.Move(delay) }
+
+// shown reports whether Len and All show an item of the map: it is alive, or was left at Stop. Called with mu held.
+func (it *item[K, V]) shown() bool { return it.alive() || it.timeout.IsCanceled() }
+
+// end ends an item of the map, and reports whether it was alive or left at Stop. If it was left, end marks the item,
+// because the caller of Stop may call Run. Called with mu held.
 func (it *item[K, V]) end() bool {
-	if it.timeout.Cancel() {
+	if it.alive() && it.timeout.Cancel() {
 		return true
 	}
 	it.ended = it.timeout.IsCanceled()
@@ -347,6 +382,7 @@ func (it *item[K, V]) Run(*hashedwheel.Timeout) {
 // become nearly empty. Called with mu held.
 func (s *shard[K, V]) remove(key K) {
 	const keep = 64
+	s.overtake(key, lost)
 	delete(s.items, key)
 	if s.most <= keep || len(s.items) > s.most/8 {
 		return
@@ -367,16 +403,39 @@ func (s *shard[K, V]) keep(it *item[K, V]) {
 	s.spare = it
 }
 
-// clear removes all keys of the shard, and returns how many had not expired. The tasks of the expired ones
-// wait for the lock.
-func (s *shard[K, V]) clear() (n int) {
+// length returns the number of keys. It looks at each if some may be due.
+func (s *shard[K, V]) length(some bool) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !some {
+		return len(s.items)
+	}
 	for _, it := range s.items {
-		if it.end() {
+		if it.shown() {
 			n++
 		}
 	}
-	s.items, s.most = nil, 0
+	return n
+}
+
+// clear removes all keys of the shard, and returns how many there were. Items that are due and wait stay in the map,
+// because Stop may end them. The tasks of those that have expired wait for the lock.
+func (s *shard[K, V]) clear() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var waiting map[K]*item[K, V]
+	for key, it := range s.items {
+		switch {
+		case it.end():
+			s.overtake(key, lost)
+			n++
+		case !it.timeout.IsExpired():
+			if waiting == nil {
+				waiting = make(map[K]*item[K, V])
+			}
+			waiting[key] = it
+		}
+	}
+	s.items, s.most = waiting, len(waiting)
 	return n
 }

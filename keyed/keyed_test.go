@@ -622,12 +622,14 @@ func TestZeroMap(t *testing.T) {
 	arguments := map[string][]any{
 		"All":      {},
 		"Clear":    {},
+		"Deadline": {1},
 		"Get":      {1},
 		"GetOrSet": {1, 2, time.Hour},
 		"Len":      {},
 		"Remove":   {1},
 		"Set":      {1, 2, time.Hour},
 		"Touch":    {1, time.Hour},
+		"Update":   {1, func(int) int { return 0 }},
 	}
 	zero := new(Map[int, int])
 	methods := reflect.TypeOf(zero)

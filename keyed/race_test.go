@@ -25,7 +25,7 @@ func TestMapRace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rnd := newRand(t)
-			var expired, removed, cleared, replaced, found, left int
+			var expired, removed, cleared, replaced, found, left, waited int
 			end := time.Now().Add(stressTime(t) / 2)
 			seen := func() bool {
 				return expired > 0 && removed > 0 && cleared > 0 && replaced > 0 && found > 0 && left > 0
@@ -40,9 +40,10 @@ func TestMapRace(t *testing.T) {
 				replaced += r.replaced
 				found += int(r.found.Load())
 				left += int(st.Returned)
+				waited += r.waited
 			}
-			t.Logf("%d expired, %d removed, %d cleared, %d replaced, %d found, %d left",
-				expired, removed, cleared, replaced, found, left)
+			t.Logf("%d expired, %d removed, %d cleared, %d replaced, %d found, %d left, %d of them waited",
+				expired, removed, cleared, replaced, found, left, waited)
 			require.True(t, seen(), "the test did not see every outcome")
 		})
 	}
@@ -63,12 +64,18 @@ type race struct {
 	ends   [racers * raceOps]atomic.Int32
 
 	removed, cleared, found atomic.Int32
-	replaced                int
+	replaced, waited        int
 }
 
 func (r *race) run(rnd *rand.Rand) {
 	t := r.t
-	r.m = New(r.timer, func(_, value int) { r.ends[value].Add(1) })
+	slow := rnd.IntN(2) == 0 // with a limit, others are due and wait
+	r.m = New(r.timer, func(_, value int) {
+		r.ends[value].Add(1)
+		if slow && value%8 == 0 {
+			time.Sleep(50 * time.Microsecond)
+		}
+	})
 	var users sync.WaitGroup
 	for p := range racers {
 		rnd := rand.New(rand.NewPCG(rnd.Uint64(), 0))
@@ -82,7 +89,7 @@ func (r *race) run(rnd *rand.Rand) {
 	if quiet {
 		users.Wait()
 	}
-	_, err := r.timer.Shutdown(t.Context())
+	timeouts, err := r.timer.Shutdown(t.Context())
 	require.NoError(t, err)
 	for key := range raceKeys {
 		_, ok := r.m.Get(key)
@@ -90,6 +97,13 @@ func (r *race) run(rnd *rand.Rand) {
 	}
 	users.Wait()
 	behind := slices.Collect(maps.Values(maps.Collect(r.m.All())))
+	for _, to := range timeouts {
+		it := to.Task().(*item[int, int])
+		if !it.ended && it.shard.items[it.key] != it { // it was due and waited when its key was set again
+			behind = append(behind, it.value)
+			r.waited++
+		}
+	}
 	stored, missing := 0, 0
 	for value := range r.ends {
 		n := int(r.ends[value].Load())
@@ -126,7 +140,7 @@ func (r *race) act(rnd *rand.Rand, value int) {
 			assert.EqualValues(r.t, key, r.keyOf[value].Load())
 		}
 	}
-	switch rnd.IntN(6) {
+	switch rnd.IntN(7) {
 	case 0, 1:
 		r.keyOf[value].Store(int32(key))
 		if r.m.Set(key, value, delay) == nil {
@@ -148,6 +162,8 @@ func (r *race) act(rnd *rand.Rand, value int) {
 		check(r.m.Touch(key, delay))
 	case 5:
 		check(r.m.Get(key))
+	case 6:
+		check(r.m.Update(key, func(value int) int { return value }))
 	}
 	if rnd.IntN(30) == 0 {
 		r.cleared.Add(int32(r.m.clear()))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/clock"
 )
 
 const (
@@ -26,7 +27,7 @@ var errDown = errors.New("the service is down")
 
 // deliver makes a delivery whose first tries fail, and returns it with the times of its tries, an hour later.
 func deliver(t *testing.T, timer *hashedwheel.Timer, failures int) (d *delivery, at []time.Time) {
-	d = &delivery{ended: make(chan *delivery, 2), send: func() error {
+	d = &delivery{clock: clock.New(timer), ended: make(chan *delivery, 2), send: func(context.Context) error {
 		at = append(at, time.Now())
 		time.Sleep(sendTime)
 		if len(at) <= failures {
@@ -68,6 +69,31 @@ func TestTries(t *testing.T) {
 			}
 		})
 	}
+}
+
+// As many tries hang as may run at once. All time out, although no other task can start meanwhile.
+func TestTriesThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tries = 6
+		timer, err := hashedwheel.New(hashedwheel.WithTick(tick), hashedwheel.WithMaxConcurrency(tries))
+		require.NoError(t, err)
+		defer timer.Stop()
+		ended := make(chan *delivery, tries)
+		s := service{hanging: 1}
+		start := time.Now()
+		for range tries {
+			d := &delivery{send: s.send, clock: clock.New(timer), ended: ended, tries: maxTries - 1}
+			_, err := timer.NewTimeout(d, 0)
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, ended, tries, "of %d tries", tries)
+		for range tries {
+			require.ErrorIs(t, (<-ended).err, errTryTime)
+		}
+		require.Less(t, tryTime, time.Since(start))
+	})
 }
 
 func TestBackoff(t *testing.T) {
@@ -112,9 +138,10 @@ func TestRetryKeepsItsSlot(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	for args, want := range map[string]string{
-		"-n=100 -failing=0": "delivered by try 1: 100\n",
-		"-n=100 -failing=1": "delivered by try 8: 0\ngiven up after try 8: 100\n",
-		"-n=100":            "",
+		"-n=100 -failing=0 -hanging=0": "delivered by try 1: 100\n",
+		"-n=100 -hanging=1":            "delivered by try 8: 0\ngiven up after try 8: 100\n",
+		"-n=100 -failing=1":            "delivered by try 8: 0\ngiven up after try 8: 100\n",
+		"-n=100":                       "",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
@@ -130,7 +157,7 @@ func TestInterrupted(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		assert.ErrorIs(t, run(ctx, []string{"-failing=1"}, new(bytes.Buffer)), context.DeadlineExceeded)
+		assert.ErrorIs(t, run(ctx, []string{"-failing=1", "-hanging=0"}, new(bytes.Buffer)), context.DeadlineExceeded)
 		assert.LessOrEqual(t, time.Since(start), 55*time.Millisecond, "only the tries in progress end")
 	})
 }

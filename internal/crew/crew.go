@@ -465,12 +465,24 @@ func (c *Crew[T]) Waiting() int {
 	return c.due.n
 }
 
+// Waits reports whether items wait for a runner, on the list or perhaps in a group.
+func (c *Crew[T]) Waits() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.due.n > 0 || len(c.holding) > 0
+}
+
 // RunsOf returns a channel for each run of the task of an item that is in progress. The channel is closed when the
 // run is over.
-//
-// RunsOf looks at some runners at a time, so that it does not hold up the crew. It goes through live from the end, because
-// a runner that moves takes the place of one before it. So it misses none that was there from the start.
 func (c *Crew[T]) RunsOf(item T) (runs []<-chan struct{}) {
+	return c.RunsOfAll(func(other T) bool { return other == item })
+}
+
+// RunsOfAll is RunsOf for the items that match. Match is called with the lock of the crew held.
+//
+// RunsOfAll looks at some runners at a time, so that it does not hold up the crew. It goes through live from the end,
+// because a runner that moves takes the place of one before it. So it misses none that was there from the start.
+func (c *Crew[T]) RunsOfAll(match func(item T) bool) (runs []<-chan struct{}) {
 	const some = 64
 	c.asking.Lock()
 	defer c.asking.Unlock()
@@ -480,7 +492,7 @@ func (c *Crew[T]) RunsOf(item T) (runs []<-chan struct{}) {
 			end = len(c.live)
 		}
 		for _, rn := range c.live[max(end-some, 0):end] {
-			if over := rn.untilOver(item); over != nil {
+			if over := rn.untilOver(match); over != nil {
 				runs = append(runs, over)
 			}
 		}

@@ -238,14 +238,15 @@ func (rn *Runner[T]) hold() (word uint64, n int) {
 	return word, rn.heldAt
 }
 
-// untilOver returns a channel that is closed when the task of an item is over, or nil if it is not in the last slot that
-// the runner has taken. Called with the lock of the crew held.
-func (rn *Runner[T]) untilOver(item T) <-chan struct{} {
-	if rn.group == nil && (len(rn.slots) == 0 || rn.slots[0] != item) {
+// untilOver returns a channel that is closed when the task in the last slot that the runner has taken is over, or nil if
+// its item does not match. Called with the lock of the crew held.
+func (rn *Runner[T]) untilOver(match func(item T) bool) <-chan struct{} {
+	var none T
+	if rn.group == nil && (len(rn.slots) == 0 || rn.slots[0] == none || !match(rn.slots[0])) {
 		return nil // an item that was taken alone leaves its slot only with the lock held, so its runner need not stop
 	}
 	word, n := rn.hold()
-	if n < 1 || n > len(rn.slots) || rn.slots[n-1] != item || word&quiet != 0 {
+	if n < 1 || n > len(rn.slots) || rn.slots[n-1] == none || !match(rn.slots[n-1]) || word&quiet != 0 {
 		return nil
 	}
 	if rn.over == nil {

@@ -197,6 +197,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Group.Len", works, works, func(s *side) { mustBe(s.group.Len() == 1) }},
 		{"Group.Cancel", works, works, func(s *side) { mustBe(s.group.Cancel() == 1) }},
 		{"Group.Cancel/Canceler", panics, panics, func(s *side) { s.noticeGroup.Cancel() }},
+		{"Group.Wait", panics, panics, func(s *side) { s.group.Wait(done) }},
 		{"Group.Close", works, works, func(s *side) { mustBe(s.group.Close() == 1) }},
 		{"Group.Close/Canceler", panics, panics, func(s *side) { s.noticeGroup.Close() }},
 
@@ -208,6 +209,9 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Map.Touch", panics, panics, func(s *side) { s.keys.Touch("key", time.Hour) }},
 		{"Map.Touch/none", works, works, func(s *side) { s.keys.Touch("new", time.Hour) }},
 		{"Map.Get", works, works, func(s *side) { s.keys.Get("key") }},
+		{"Map.Deadline", works, works, func(s *side) { s.keys.Deadline("key") }},
+		{"Map.Update", panics, panics, func(s *side) { s.keys.Update("key", func(int) int { panic("f was called") }) }},
+		{"Map.Update/none", panics, panics, func(s *side) { s.keys.Update("new", nil) }},
 		{"Map.Remove", works, works, func(s *side) { s.keys.Remove("key") }},
 		{"Map.Clear", works, works, func(s *side) { s.keys.Clear() }},
 		{"Map.Len", works, works, func(s *side) { mustBe(s.keys.Len() == 1) }},

@@ -250,6 +250,51 @@ func TestStepsGetOrSetExpiry(t *testing.T) {
 	})
 }
 
+// Two goroutines update a key while it expires. No update is lost, and expired gets the last value.
+func TestStepsUpdate(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.set(1, 0)
+		tickAway(0)
+		updated := 0
+		for range 2 {
+			s.Go(func() {
+				if _, ok := s.m.Update(key, func(value int) int { return value + 1 }); ok {
+					updated++
+				}
+			})
+		}
+		s.Race(tick)
+		time.Sleep(10 * tick)
+		synctest.Wait()
+		require.Equal(s, []int{1 + updated}, s.expired)
+		require.Empty(s, s.m.shards[0].updates)
+	})
+}
+
+// A key is updated while it is removed and set again, which uses the item again. The update does not change the new value.
+func TestStepsUpdateAndSet(t *testing.T) {
+	search(t, timed, timed, func(s *scene) {
+		s.set(1, hour)
+		ok := false
+		s.Go(func() { _, ok = s.m.Update(key, func(value int) int { return value + 10 }) })
+		s.Go(func() {
+			s.remove()
+			s.set(2, hour)
+		})
+		updated := 0
+		s.Race(0)
+		value, found := s.m.Get(key)
+		require.True(s, found)
+		switch {
+		case value == 12:
+			updated = 12
+		case len(s.removed) == 1 && s.removed[0] == 11:
+			updated = 11
+		}
+		require.Equal(s, ok, updated != 0, "%d, %v", value, s.removed)
+	})
+}
+
 // A key is removed and set again while it expires. The new value uses the spare item, whose old entry may still be on
 // the queue or in a bucket.
 func TestStepsSpareExpiry(t *testing.T) {

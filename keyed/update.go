@@ -1,0 +1,151 @@
+package keyed
+
+import (
+	"runtime"
+
+	"github.com/hashedwheel/hashedwheel/internal/due"
+)
+
+// An update is a call of Update whose f is in progress. Because f runs without the lock of the shard, other calls that
+// change the entry say so in the update. Guarded by the shard's mu.
+type update struct {
+	state updateState
+	over  chan struct{} // closed at the end; nil if no goroutine waits for that
+	outer *update       // one of the same key that is in progress too; nil unless this one is inside another Update
+}
+
+type updateState int
+
+const (
+	valid    updateState = iota
+	replaced             // Set has replaced the value, so the update counts as done just before that
+	lost                 // the entry has ended, or an inner Update has changed it, so the result is dropped
+)
+
+// Update calls f once with the value of a key, if the key is present. It stores the result, keeps the deadline, and
+// returns the result and true. Updates of the same key run one after another, so Update waits for the f of another one.
+//
+// F runs without a lock, and may call every method. If the key expires or is removed meanwhile, the result is dropped, and
+// Update returns false. If Set replaces the value meanwhile, Update returns true, as if it had come before Set. An Update
+// inside f does not wait for others. If it has changed a key, the results of those are dropped.
+//
+// Outside of the synctest bubble of its timer, Update panics.
+func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
+	s := m.shard(key)
+	due.CheckSide(m.timer) // before f has run, because Update may have to wait, and others for it
+	u, value := s.beginUpdate(key)
+	if u == nil {
+		return value, false
+	}
+	defer s.endUpdate(key, u) // also after a panic or a Goexit
+	return s.storeUpdate(key, u, f(value))
+}
+
+// beginUpdate returns an update of a key, and the value. It waits until no other one is in progress, unless the caller is
+// inside that. If the key is not present, it returns nil. Called by Update.
+func (s *shard[K, V]) beginUpdate(key K) (*update, V) {
+	asked, inside := false, false
+	for {
+		u, value, other := s.tryUpdate(key, inside)
+		switch {
+		case other == nil:
+			return u, value
+		case !asked:
+			asked, inside = true, insideUpdate()
+		default:
+			<-other
+		}
+	}
+}
+
+// tryUpdate is beginUpdate. Instead of waiting, it returns a channel that is closed when the other update is over.
+func (s *shard[K, V]) tryUpdate(key K, inside bool) (u *update, value V, other <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	it := s.items[key]
+	if it == nil || !it.alive() {
+		return nil, value, nil
+	}
+	outer := s.updates[key]
+	if outer != nil && !inside {
+		if outer.over == nil {
+			outer.over = make(chan struct{})
+		}
+		return nil, value, outer.over
+	}
+	if s.updates == nil {
+		s.updates = make(map[K]*update)
+	}
+	u = &update{outer: outer}
+	s.updates[key] = u
+	return u, it.value, nil
+}
+
+// insideUpdate reports whether the f of an Update has called the Update that asks, to wait for which might be to wait for
+// itself. Called by beginUpdate, and only if it would have to wait, because it walks the stack.
+func insideUpdate() bool {
+	pcs := make([]uintptr, 64)
+	const skip = 3 // Callers, insideUpdate and beginUpdate
+	n := runtime.Callers(skip, pcs)
+	for n == len(pcs) {
+		pcs = make([]uintptr, 2*n)
+		n = runtime.Callers(skip, pcs)
+	}
+	frames := runtime.CallersFrames(pcs[:n])
+	update, more := frames.Next()
+	for more {
+		var frame runtime.Frame
+		if frame, more = frames.Next(); frame.Function == update.Function {
+			return true
+		}
+	}
+	return false
+}
+
+// storeUpdate stores the result of an update, unless another call has come before. It returns what Update returns.
+func (s *shard[K, V]) storeUpdate(key K, u *update, value V) (V, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var none V
+	switch u.state {
+	case lost:
+		return none, false
+	case valid:
+		it := s.items[key] // the same item as before
+		if !it.alive() {
+			return none, false
+		}
+		it.value = value
+		s.overtake(key, lost)
+	}
+	return value, true
+}
+
+// endUpdate ends an update.
+func (s *shard[K, V]) endUpdate(key K, u *update) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch last := s.updates[key]; {
+	case last != u:
+		for last.outer != u {
+			last = last.outer
+		}
+		last.outer = u.outer
+	case u.outer != nil:
+		s.updates[key] = u.outer
+	default:
+		delete(s.updates, key)
+	}
+	if u.over != nil {
+		close(u.over)
+	}
+}
+
+// overtake tells the updates of a key that are in progress what another call has done. Called with mu held.
+func (s *shard[K, V]) overtake(key K, state updateState) {
+	for u := s.updates[key]; u != nil; u = u.outer {
+		if u.state == valid {
+			u.state = state
+		}
+	}
+}
