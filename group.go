@@ -81,7 +81,7 @@ func (g *Group) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
 	m := &member{wrap: wrap{task}, group: g}
 	g.timer.Init(&m.timeout, m)
-	if _, err := m.timeout.reset(tick, false); err != nil {
+	if _, err := m.timeout.reset(tick, false, false); err != nil {
 		return nil, err
 	}
 	return &m.timeout, nil

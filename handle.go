@@ -38,10 +38,11 @@ func (to *Timeout) Cancel() bool {
 		}
 		// The worker has to remove the timeout if it lies in a bucket. After Stop there is neither.
 		open := t.queue.enter(s)
-		rests := open && t.worker.comesTooLate(t.worker.state.Load(), 0)
+		rests := open && (!t.clock.Monotonic || t.worker.comesTooLate(t.worker.state.Load(), 0))
 		if rests && t.clock.Foreign() {
-			// The worker rests, and only a goroutine on its side of the bubble can wake it. So this pushes the timeout before
-			// it cancels it: a Reset that finds it canceled and on the queue wakes the worker, which must find it there.
+			// The worker rests, or may do so soon, and only a goroutine on its side of the bubble can wake it. So this pushes
+			// the timeout before it cancels it: a Reset that finds it canceled and on the queue wakes the worker, which must
+			// find it there. A timer from outside of bubbles, whose worker does not rest, is not worth a clock reading.
 			if to.word.CompareAndSwap(word, word|queued) {
 				t.queue.pushAgain(s, to, word)
 			}

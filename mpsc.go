@@ -166,6 +166,20 @@ func (st *stack) push(to *Timeout) (first, alone, ok bool) {
 	}
 }
 
+// pushBehind is push for a stack that is not empty. If it is empty or closed, pushBehind returns false.
+func (st *stack) pushBehind(to *Timeout) bool {
+	for {
+		head := st.head.Load()
+		if head == nil || head == closed {
+			return false
+		}
+		to.link = head
+		if st.head.CompareAndSwap(head, to) {
+			return true
+		}
+	}
+}
+
 // pushAgain pushes a timeout whose queued bit the caller has set. Word is its word from before. Called inside the gate.
 func (q *queue) pushAgain(s *stripe, to *Timeout, word uint64) {
 	if !onQueue(word) {

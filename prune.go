@@ -53,13 +53,10 @@ const (
 )
 
 // prune drops canceled timeouts from a stripe, and from one that no goroutine uses any more. The caller holds no lock
-// of the timer. Foreign callers cannot use the clock, so they leave pruning to others.
+// of the timer.
 func (w *worker) prune(s *stripe) {
 	defer s.leave()
 	if !w.queue.enter(s) {
-		return
-	}
-	if w.clock.Foreign() {
 		return
 	}
 	p := pruning{worker: w, stripe: s, start: w.clock.Now(), era: w.queue.era.Load(), earliest: ticks.Never, soonest: ticks.Never}
@@ -213,9 +210,6 @@ const overdue = 12 * time.Millisecond // longer than an alarm waits for the end 
 
 // giveWay yields the processor if a round is overdue, see package yield. Called by producers, after pruning.
 func (w *worker) giveWay() {
-	if w.clock.Foreign() {
-		return
-	}
 	state, now := w.state.Load(), w.clock.Elapsed()
 	if !w.yielding.Yields(now, w.isOverdue(now, state)) {
 		return

@@ -57,7 +57,7 @@ func (to *Timeout) unbound(method string) string {
 // Reset panics if Init has not bound the field.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	to.checkInit("Reset")
-	return to.reset(to.timer.clock.DueIn(delay), false)
+	return to.reset(to.timer.clock.DueIn(delay), false, false)
 }
 
 // ResetAt is like Reset, with a deadline instead of a delay: see NewTimeoutAt, also for bubbles of testing/synctest.
@@ -65,7 +65,7 @@ func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	to.checkInit("ResetAt")
 	t := to.timer
 	tick, ahead := t.clock.DueAt(deadline)
-	if word := to.word.Load(); status(word) == pending && t.visits(word, tick) {
+	if word := to.word.Load(); word&(statusMask|queued) == pending && t.visits(word, tick) {
 		// The tick is not earlier than the old one, which lies ahead.
 		to.checkCopy(word)
 		if to.postpone(word, tick) {
@@ -74,11 +74,8 @@ func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	}
 	if !ahead {
 		tick = t.ahead(tick)
-		if to.word.Load()&(laned|fresh) == fresh {
-			t.checkSide(tick)
-		}
 	}
-	return to.reset(tick, false)
+	return to.reset(tick, false, !ahead)
 }
 
 // Move is Reset for a timeout that is still pending, and reports whether it has moved the timeout. If Move returns
@@ -88,17 +85,22 @@ func (to *Timeout) Move(delay time.Duration) bool {
 	if status(to.word.Load()) != pending {
 		return false
 	}
-	active, err := to.reset(to.timer.clock.DueIn(delay), true)
+	active, err := to.reset(to.timer.clock.DueIn(delay), true, false)
 	return active && err == nil
 }
 
-// reset is Reset for a tick, which must lie ahead, or Move if onlyPending is true.
-func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
+// reset is Reset for a tick, which must lie ahead, or Move if onlyPending is true. Unread says that the caller has not read
+// the clock. Then reset checks, before it changes anything that may need the worker, that the caller may wake it.
+func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
 		word := to.word.Load()
 		to.checkCopy(word)
 		active = status(word) == pending
+		if unread && (word&queued != 0 || !onQueue(word) || hurries(word, tick) || !active && (word&hooked != 0 || t.limit.max > 0)) {
+			t.clock.Check()
+			unread = false
+		}
 		switch {
 		case !active && onlyPending:
 			return false, nil
@@ -127,7 +129,7 @@ func (to *Timeout) postpone(word, tick uint64) bool {
 		return false
 	}
 	if word&queued != 0 {
-		to.timer.summonFor(to, tick) // the worker was called for another tick, or by a foreign Cancel not at all
+		to.timer.worker.summon(tick) // the worker was called for another tick, or by a foreign Cancel not at all
 	}
 	return true
 }
@@ -166,7 +168,7 @@ func (to *Timeout) pushReset(s *stripe, word uint64) {
 		// Read after the push: another Reset, to an earlier tick, that came before it relies on this call.
 		tick = tickOf(to.word.Load())
 	}
-	t.summonFor(to, tick)
+	t.worker.summon(tick)
 }
 
 // revive is requeue for one that is idle or has ended. It also takes a slot and calls the hook.
@@ -243,7 +245,7 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 		case add == queued:
 			to.pushReset(s, word)
 		case word&queued != 0:
-			t.summonFor(to, tick) // as in postpone
+			t.worker.summon(tick) // as in postpone
 		}
 		return true
 	}

@@ -43,7 +43,7 @@ func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	if err != nil {
 		return nil, err
 	}
-	to, err := t.newTimeout(r, hooked, r.tick)
+	to, err := t.newTimeout(r, hooked, r.tick, false)
 	if r.run != nil {
 		r.run.armed(to, err)
 	}
@@ -61,7 +61,7 @@ func (t *Timer) byPeriod(what string, task Task, initialDelay, period time.Durat
 	}
 	elapsed := t.clock.Elapsed()
 	r := &repeating{wrap: wrap{task}, period: period, fromEnd: fromEnd, due: elapsed + max(initialDelay, 0)}
-	return t.newTimeout(r, hooked, t.clock.Due(elapsed, initialDelay))
+	return t.newTimeout(r, hooked, t.clock.Due(elapsed, initialDelay), false)
 }
 
 // bySchedule returns the hook of a timeout that is to be armed for the hook's tick.

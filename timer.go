@@ -64,15 +64,15 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	if task == nil {
 		return nil, ErrNilTask
 	}
-	return t.newTimeout(task, bits, t.clock.DueIn(delay))
+	return t.newTimeout(task, bits, t.clock.DueIn(delay), false)
 }
 
 // NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as a delay
 // of zero. For a deadline with a monotonic reading, which time.Now returns and Add keeps, the clock is seldom read. A
 // deadline without one becomes a delay by the wall clock during the call: setting the wall clock later has no effect.
 //
-// In a testing/synctest bubble, a call on a timer from outside panics if it needs the clock or has to wake the timer.
-// Then it has armed nothing. Otherwise it works.
+// In a testing/synctest bubble, a call on a timer from outside panics if it needs the clock or may have to wake the timer.
+// Otherwise it works.
 func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	prepared, bits := prepareTask(task)
 	if prepared == nil {
@@ -81,9 +81,8 @@ func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	tick, ahead := t.clock.DueAt(deadline)
 	if !ahead {
 		tick = t.ahead(tick)
-		t.checkSide(tick)
 	}
-	return t.newTimeout(prepared, bits, tick)
+	return t.newTimeout(prepared, bits, tick, !ahead)
 }
 
 // AfterFunc is NewTimeout for a function that does not need the handle.
@@ -91,8 +90,9 @@ func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 	return t.NewTimeout(plainFunc(f), delay)
 }
 
-// newTimeout arms a new timeout for a tick that lies ahead. Task and bits come from prepareTask.
-func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
+// newTimeout arms a new timeout for a tick that lies ahead. Task and bits come from prepareTask. Unread says that the
+// caller has not read the clock.
+func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout, error) {
 	to := &Timeout{timer: t, task: task}
 	*to.wordPtr() = pendingAt(bits|laned|fresh, tick)
 	s := t.queue.stripe()
@@ -101,7 +101,10 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 		return nil, ErrTooManyPending
 	}
 	n := s.armed.Add(1)
-	alone, ok := t.pushFresh(s, to, tick, n, false)
+	alone, ok := false, true
+	if !unread || !t.pushBehind(s, to, tick, n) {
+		alone, ok = t.pushFresh(s, to, tick, n, false)
+	}
 	if !ok {
 		s.armed.Add(^uint64(0))
 		t.limit.free()
@@ -134,7 +137,7 @@ func (t *Timer) pushFresh(s *stripe, to *Timeout, tick, n uint64, again bool) (a
 	first, alone, ok := st.push(to)
 	lowered := !near && lower(&s.pushedNear, t.queue.nearAt(tick)) // before the worker is summoned
 	if first || lowered {
-		t.summonFor(to, tick)
+		t.worker.summon(tick)
 	}
 	if again {
 		t.pruneAfter(s, n)
@@ -149,43 +152,37 @@ func (t *Timer) pruneAfter(s *stripe, n uint64) {
 	}
 }
 
-// checkSide panics if the caller is on the other side of a synctest bubble, and its push on a lane may have to wake the
-// worker. It is for calls that have not read the clock, before they change anything.
-func (t *Timer) checkSide(tick uint64) {
-	s := t.queue.stripe()
-	near := t.worker.isNear(tick)
-	if near && s.near.pushed.head.Load() == nil ||
-		!near && (s.far.pushed.head.Load() == nil || t.queue.nearAt(tick) < s.pushedNear.Load()) {
-		t.clock.Check()
+// pushBehind is pushFresh for a new timeout whose caller has not read the clock, and may be on the other side of a synctest
+// bubble. There it cannot use the clock or wake the worker. So it only pushes behind others on a lane, which then need
+// no wake-up of its own. It returns false if pushFresh must push. If the caller cannot do that, pushBehind panics, and the
+// timeout does not count.
+func (t *Timer) pushBehind(s *stripe, to *Timeout, tick, n uint64) bool {
+	near, by := t.worker.isNear(tick), t.queue.nearAt(tick)
+	lane := &s.far
+	if near {
+		lane = &s.near
 	}
-}
-
-// summonFor is worker.summon for a timeout that may have been armed without reading the clock. If the caller is on the
-// other side of a synctest bubble, it takes the arming back. That can only be if the worker has gone to rest, or has
-// emptied the lane, since ahead and checkSide.
-func (t *Timer) summonFor(to *Timeout, tick uint64) {
-	if state := t.worker.state.Load(); t.worker.comesTooLate(state, tick) {
+	wakes := func() bool { return !near && by < s.pushedNear.Load() }
+	if n%pruneEvery == 0 || wakes() || !lane.pushed.pushBehind(to) {
 		if t.clock.Foreign() {
-			t.disarm(to)
+			s.armed.Add(^uint64(0))
+			t.limit.free()
 			t.clock.Check() // panics
 		}
-		t.worker.wake(state)
+		return false
 	}
-}
-
-// disarm cancels a timeout on the queue, but does not notify its Canceler.
-func (t *Timer) disarm(to *Timeout) {
-	for word := to.word.Load(); status(word) == pending; word = to.word.Load() {
-		if to.word.CompareAndSwap(word, withStatus(word, canceled)) {
-			t.queue.stripe().canceled.Add(1)
+	if wakes() { // the far lane has been taken since
+		if t.clock.Foreign() {
+			to.word.Or(canceled) // it was pending, and is far from due
+			s.canceled.Add(1)
 			t.queue.disturb()
 			t.limit.free()
-			if h := to.hook(); h != nil {
-				h.disarmed(to, false)
-			}
-			return
+			t.clock.Check() // panics
 		}
+		lower(&s.pushedNear, by)
+		t.worker.summon(tick)
 	}
+	return true
 }
 
 // pushAgain is queue.pushAgain, and summons the worker.

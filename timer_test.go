@@ -2,6 +2,7 @@ package hashedwheel
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -536,50 +537,78 @@ func requireNotMade[T any](t *testing.T, message string, arguments map[string][]
 	}
 }
 
-// A timer is used in a bubble from outside of it, by a call that has not read the clock, and the worker goes to rest after
-// the checks of the call. So the timeout is on the queue when the call panics. It is not pending, and no Canceler is told.
+// A timer is used in a bubble from outside of it, by calls that have not read the clock. The worker has gone to rest since
+// they checked whether it comes at each tick. A call that would have to wake it, or to prune, panics and changes nothing.
 func TestForeignAtRest(t *testing.T) {
-	for name, limit := range map[string]int{"no limit": 0, "with a limit": 10} {
+	for name, limit := range map[string]int{"no limit": 0, "with a limit": 100} {
 		t.Run(name, func(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(limit))
+			s := oneStripe(timer)
 			withoutWorker(t, timer)
-			tick := timer.clock.DueIn(time.Hour)
-			var plain, notified, placed Timeout
-			timer.Init(&plain, plainFunc(nop))
-			timer.Init(&notified, canceledTask{t})
-			timer.Init(&placed, plainFunc(nop))
+			timer.worker.setPosition(timer.clock.DueIn(0), attending)
+			near, far := timer.clock.DueIn(100*time.Millisecond), timer.clock.DueIn(time.Hour)
+			var plain, notified, placed, forward, canceled Timeout
+			for to, task := range map[*Timeout]Task{&plain: plainFunc(nop), &notified: canceledTask{t}, &placed: plainFunc(nop),
+				&forward: plainFunc(nop), &canceled: plainFunc(nop)} {
+				timer.Init(to, task)
+			}
 			group := NewGroup(timer)
 			member, err := group.AfterFunc(time.Hour, nop)
 			require.NoError(t, err)
 			require.True(t, member.Cancel())
-			_, err = placed.reset(tick, false)
-			require.NoError(t, err)
-			oneStripe(timer) // as if the worker had taken all of them
-			for _, to := range []*Timeout{member, &placed} {
-				to.word.And(^uint64(laned | fresh))
+			for _, to := range []*Timeout{&placed, &forward, &canceled} {
+				_, err = to.reset(far, false, false)
+				require.NoError(t, err)
 			}
+			placed.word.And(^uint64(laned | fresh)) // as if the worker had taken it
+			_, err = forward.reset(far-1, false, false)
+			require.NoError(t, err)
+			require.NotZero(t, forward.word.Load()&queued)
+			require.True(t, canceled.Cancel())
+			canceled.word.And(^uint64(laned)) // as if a producer had dropped it
+			_, err = timer.newTimeout(plainFunc(nop), 0, near, false)
+			require.NoError(t, err)
+
+			state := func() string {
+				return fmt.Sprint(timer.Pending(), group.Len(), timer.limit.inUse.Load(), s.armed.Load(), s.pushedNear.Load(),
+					s.far.pushed.head.Load(), s.near.pushed.head.Load(), s.requeued.head.Load(), len(s.hurried.all), plain.word.Load(),
+					notified.word.Load(), placed.word.Load(), forward.word.Load(), canceled.word.Load(), member.word.Load())
+			}
+			timer.worker.state.Store(resting)
 			synctest.Test(t, func(t *testing.T) {
 				for i, call := range []func(){
-					func() { timer.newTimeout(plainFunc(nop), 0, tick) },
-					func() { timer.newTimeout(prepared(canceledTask{t}), hooked, tick) },
-					func() { plain.reset(tick, false) },
-					func() { notified.reset(tick, false) },
-					func() { member.reset(tick, false) },
-					func() { placed.reset(tick-1, false) },
+					func() { plain.reset(far, false, true) },
+					func() { notified.reset(far, false, true) },
+					func() { member.reset(far, false, true) },
+					func() { placed.reset(far-1, false, true) },
+					func() { forward.reset(far-2, false, true) },
+					func() { forward.reset(far+2, false, true) },
+					func() { canceled.reset(far, false, true) },
+					func() { timer.newTimeout(plainFunc(nop), 0, far-100, true) }, // the first to become near
+					func() { timer.newTimeout(prepared(canceledTask{t}), hooked, far-100, true) },
 				} {
-					oneStripe(timer) // so that the push is the first
-					timer.worker.state.Store(resting)
-					before := timer.limit.inUse.Load()
-					require.PanicsWithValue(t, foreignTimer, call)
-					if i < 5 {
-						require.Equal(t, before, timer.limit.inUse.Load())
-					}
+					before := state()
+					require.PanicsWithValue(t, foreignTimer, call, "call %d", i)
+					require.Equal(t, before, state(), "call %d", i)
 				}
+				for _, tick := range []uint64{near, far} { // behind others
+					_, err := timer.newTimeout(plainFunc(nop), 0, tick, true)
+					require.NoError(t, err)
+				}
+				s.armed.Store(2*pruneEvery - 1)
+				before := state()
+				require.PanicsWithValue(t, foreignTimer, func() { timer.newTimeout(plainFunc(nop), 0, far, true) })
+				s.near.pushed.take()
+				s.takePushed()
+				s.armed.Store(0)
+				before = state()
+				for _, tick := range []uint64{near, far} { // the first on the lane
+					require.PanicsWithValue(t, foreignTimer, func() { timer.newTimeout(plainFunc(nop), 0, tick, true) })
+				}
+				require.Equal(t, before, state())
 			})
-			require.True(t, placed.IsCanceled())
-			require.Zero(t, group.Len())
-			require.Zero(t, timer.limit.inUse.Load())
 			setStripes(timer, 1)
+			timer.limit.inUse.Store(0)
 		})
 	}
 }

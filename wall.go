@@ -143,7 +143,7 @@ func (to *Timeout) advance(word, tick uint64) (ok bool) {
 	t := to.timer
 	if onQueue(word) && !hurries(word, tick) {
 		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)); ok {
-			t.summonFor(to, tick)
+			t.worker.summon(tick)
 		}
 		return ok
 	}
