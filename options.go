@@ -24,7 +24,6 @@ func New(opts ...Option) (*Timer, error) {
 	}
 	t.queue.init(c.tick, defaultStripes())
 	t.limit.max = int64(c.maxPending)
-	t.wall.Init(&t.clock, t.look)
 	t.makeCrews(c.tick, c.concurrency, c.executor)
 	t.worker.labels = labelsFor(c.name, "worker")
 	t.worker.late.warn = t.warnLate

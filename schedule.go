@@ -73,14 +73,15 @@ func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
 	if err := recur.Check(schedule); err != nil {
 		return nil, err
 	}
-	t.clock.Check()
 	r := &repeating{wrap: wrap{task}, schedule: schedule, at: time.Now()}
 	if j, ok := schedule.(*recur.Jittered); ok {
 		r.schedule, r.jitter = j.Exact, j.Jitter
 	}
-	if _, fixed := r.schedule.(recur.Every); !fixed && t.wall.CanBeSet() {
-		r.run = &wallRun{timer: t, at: &r.at}
-		r.at = t.wall.Now().Wall
+	if _, fixed := r.schedule.(recur.Every); !fixed {
+		r.run = t.newWallRun(&r.at)
+	}
+	if r.run != nil {
+		r.at = r.run.clock.Now().Wall
 	}
 	if !r.next(t) {
 		return nil, fmt.Errorf("hashedwheel: Schedule: %T returned a zero first time, so the task would never run", r.schedule)
@@ -108,9 +109,8 @@ type repeating struct {
 // claim puts the timeout at work. If it was reset, further runs count from the tick that it was moved to.
 func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64) {
 	if run := r.run; run != nil {
-		c := &to.timer.wall
-		c.Lock()
-		defer c.Unlock()
+		run.clock.Lock()
+		defer run.clock.Unlock()
 		if run.early(to, word) {
 			return 0
 		}
@@ -132,7 +132,7 @@ func (r *repeating) timeOf(t *Timer, tick uint64) time.Time {
 	if r.run == nil {
 		return t.clock.TimeOf(tick, r.at.Location())
 	}
-	return t.wall.TimeOf(tick, r.at.Location())
+	return r.run.clock.TimeOf(tick, r.at.Location())
 }
 
 // ran arms the timeout for its next run, or ends it.
@@ -175,23 +175,19 @@ func (r *repeating) next(t *Timer) (more bool) {
 // plan sets the tick of the run for which the schedule has returned a time. The next time follows that time: a run may
 // be late, or early if the wall clock was set back.
 func (r *repeating) plan(t *Timer, next time.Time) {
-	now := t.wall.Now()
 	due := r.jitter.Add(next, r.at)
-	delay := due.Sub(now.Exact)
-	if r.run != nil {
+	var delay time.Duration
+	if r.run == nil {
+		delay = time.Until(due)
+		r.tick = t.clock.Due(t.clock.Elapsed(), delay)
+	} else {
+		r.tick, delay = r.run.plan(t, due)
 		next = next.Round(0) // see timeOf
-		if !hasMonotonic(due) {
-			delay = due.Sub(now.Wall)
-		}
 	}
-	r.tick = t.clock.Due(now.Elapsed, delay)
 	r.at = next
 	if delay <= 0 {
 		// From this tick. Otherwise the task would make up for all missed runs, one at each tick.
 		r.at = r.timeOf(t, r.tick)
-	}
-	if r.run != nil {
-		r.run.plan(due, now)
 	}
 }
 

@@ -40,7 +40,7 @@ type Timer struct {
 	light  crew.Crew[*Timeout] // runs light tasks, see hook.light
 	calls  crew.Calls          // notifies Cancelers, and logs
 
-	wall wall.Clock // of timeouts that follow the wall clock
+	wall atomic.Pointer[wall.Clock] // made for the first timeout that follows the wall clock
 
 	executor *crew.Executor[*Timeout] // nil without WithExecutor
 

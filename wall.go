@@ -30,10 +30,10 @@ import (
 // A wallRun is the next run of a timeout that follows the wall clock.
 type wallRun struct {
 	wall.Run
-	timer *Timer     // immutable
-	at    *time.Time // the time from which the schedule continues after the run
-	to    *Timeout   // guarded by the lock; nil until the timeout is armed for the first time
-	due   time.Time  // when the run is due, with jitter; zero if it is due after a pause
+	clock *wall.Clock // of the timer; immutable
+	at    *time.Time  // the time from which the schedule continues after the run
+	to    *Timeout    // guarded by the lock; nil until the timeout is armed for the first time
+	due   time.Time   // when the run is due, with jitter; zero if it is due after a pause
 }
 
 var _ wall.Follower = (*wallRun)(nil)
@@ -44,22 +44,42 @@ func (t *Timer) look() {
 	s := t.queue.stripe()
 	defer s.leave()
 	if t.queue.enter(s) { // otherwise Stop removes all runs
-		t.wall.Look()
+		t.wallClock().Look()
 	}
 }
 
-// plan records that the next run is due at a time, by which its tick was computed now.
-func (run *wallRun) plan(due time.Time, now wall.Now) {
-	c := &run.timer.wall
+// wallClock returns the wall clock of the timer. If there is none, it makes one.
+func (t *Timer) wallClock() *wall.Clock {
+	if t.wall.Load() == nil {
+		t.wall.CompareAndSwap(nil, wall.New(&t.clock, t.look))
+	}
+	return t.wall.Load()
+}
+
+// newWallRun returns the first run of a timeout, or nil if its runs need not follow the wall clock. In a synctest bubble
+// that is the only clock, and nothing sets it, except for a test that has made a wall.Clock.
+func (t *Timer) newWallRun(at *time.Time) *wallRun {
+	t.clock.Check()
+	if !t.clock.Monotonic && t.wall.Load() == nil {
+		return nil
+	}
+	return &wallRun{clock: t.wallClock(), at: at}
+}
+
+// plan plans the next run for a time, and returns its tick and its delay from now.
+func (run *wallRun) plan(t *Timer, due time.Time) (tick uint64, delay time.Duration) {
+	c := run.clock
 	c.Lock()
 	defer c.Unlock()
-	if hasMonotonic(due) { // the pause counts in monotonic time
-		run.due = time.Time{}
+	now := c.Now()
+	if hasMonotonic(due) { // a pause
+		run.due, delay = time.Time{}, due.Sub(now.Exact)
 		c.Remove(&run.Run)
-		return
+	} else {
+		run.due, delay = due, due.Sub(now.Wall)
+		c.Add(&run.Run, run, now)
 	}
-	run.due = due
-	c.Add(&run.Run, run, now)
+	return t.clock.Due(now.Elapsed, delay), delay
 }
 
 // hasMonotonic reports whether a time has a monotonic reading, as a sum of time.Now and a duration has.
@@ -67,7 +87,7 @@ func hasMonotonic(at time.Time) bool { return at != at.Round(0) }
 
 // armed is called after the timeout was armed for the first time, or with the error for which it was not.
 func (run *wallRun) armed(to *Timeout, err error) {
-	c := &run.timer.wall
+	c := run.clock
 	c.Lock()
 	defer c.Unlock()
 	run.to = to
@@ -81,7 +101,7 @@ func (run *wallRun) drop(to *Timeout) {
 	if status(to.word.Load()) == pending {
 		return
 	}
-	c := &run.timer.wall
+	c := run.clock
 	c.Lock()
 	defer c.Unlock()
 	if status(to.word.Load()) != pending { // otherwise it was armed again, and perhaps planned
@@ -99,12 +119,12 @@ func (run *wallRun) early(to *Timeout, word uint64) bool {
 		return false
 	}
 	t := to.timer
-	now := t.wall.Now()
+	now := run.clock.Now()
 	if !now.Wall.Before(run.due) {
 		return false
 	}
 	if to.word.CompareAndSwap(word, pendingAt(word, t.clock.Due(now.Elapsed, run.due.Sub(now.Wall)))) {
-		t.wall.Planned(&run.Run, now)
+		run.clock.Planned(&run.Run, now)
 	}
 	return true
 }
@@ -130,7 +150,7 @@ func (run *wallRun) Follow(now wall.Now) (ok bool) {
 			return false
 		}
 		if delay <= 0 {
-			*run.at = t.wall.TimeOf(tick, run.at.Location()) // as in repeating.plan
+			*run.at = run.clock.TimeOf(tick, run.at.Location()) // as in repeating.plan
 		}
 	}
 	return true

@@ -32,7 +32,7 @@ func (c *setClock) now() time.Time      { return time.Now().Round(0).Add(time.Du
 // onSetClock makes a timer, which arms nothing yet, use a clock that the test sets.
 func onSetClock(timer *Timer) *setClock {
 	c := new(setClock)
-	timer.wall.Ahead = func() time.Duration {
+	timer.wallClock().Ahead = func() time.Duration {
 		c.reads.Add(1)
 		return time.Duration(c.by.Load())
 	}
@@ -376,9 +376,57 @@ func TestLookEndsWithTheLastSchedule(t *testing.T) {
 				require.LessOrEqual(t, timer.Stats().Wakeups-wakeups, uint64(2), "a look wakes no worker")
 				end(t, timer, to)
 				require.Zero(t, looks(time.Hour))
+				require.False(t, timer.wallClock().Looks())
 			})
 		})
 	}
+}
+
+// A timeout is canceled when its schedule is about to return the next time. That run is planned, and then dropped.
+func TestLookEndsIfCanceledInNext(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t)
+		onSetClock(timer)
+		var handle atomic.Pointer[Timeout]
+		to, err := timer.Schedule(TaskFunc(func(*Timeout) {}), scheduleFunc(func(prev time.Time) time.Time {
+			if to := handle.Load(); to != nil {
+				assert.True(t, to.Cancel())
+			}
+			return prev.Add(time.Hour)
+		}))
+		require.NoError(t, err)
+		handle.Store(to)
+		pass(time.Hour)
+		require.True(t, to.IsCanceled())
+		require.False(t, timer.wallClock().Looks())
+	})
+}
+
+// A look takes a timeout out of its bucket, or leaves it alone where it is due.
+func TestTakeOut(t *testing.T) {
+	timer := newFakedTimer(t)
+	w := &timer.worker
+	w.wheel = newWheel(16, 1, 0)
+	to := &Timeout{timer: timer}
+	word := pendingAt(0, 14)
+	to.word.Store(word)
+	w.wheel.place(to, 14)
+	require.False(t, to.takeOut(pendingAt(0, 13), pendingAt(queued, 5)), "its word has changed")
+	require.Equal(t, 1, w.wheel.count)
+	require.True(t, to.takeOut(word, pendingAt(queued, 5)))
+	require.Zero(t, w.wheel.count)
+	require.Zero(t, to.bucket)
+	require.Equal(t, pendingAt(queued, 5), to.word.Load())
+
+	to.word.Store(word)
+	for _, to.bucket = range []uint32{0, listed} {
+		require.False(t, to.takeOut(word, pendingAt(queued, 5)), "it is due, or with its runner")
+		require.Equal(t, word, to.word.Load())
+	}
+	to.bucket = 0
+	word = pendingAt(laned|fresh, 14)
+	to.word.Store(word)
+	require.True(t, to.takeOut(word, pendingAt(laned|fresh|queued, 5)), "it is on a lane")
 }
 
 // In a bubble nothing sets the clock, so a timer does not look. Otherwise a test that waits for years would take long.
@@ -390,7 +438,7 @@ func TestNoLookInABubble(t *testing.T) {
 		_, ran := runsOf(t, timer, yearly, 100*366*24*time.Hour)
 		require.Len(t, ran, 100)
 		require.Equal(t, start.AddDate(100, 0, 0).Sub(start), ran[99])
-		require.False(t, timer.wall.Looks())
+		require.Nil(t, timer.wall.Load())
 	})
 }
 
@@ -522,7 +570,7 @@ func TestWallClockRace(t *testing.T) { // on real time
 		st := timer.Stats()
 		require.EqualValues(t, runs.Load(), st.Expired)
 		require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned)
-		require.False(t, timer.wall.Looks())
+		require.False(t, timer.wallClock().Looks())
 	}
 	goleak.VerifyNone(t)
 }

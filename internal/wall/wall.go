@@ -33,10 +33,10 @@ const (
 
 // A Clock looks at the wall clock while it has runs. Its lock guards it, and its runs as their owner says.
 type Clock struct {
-	// Immutable after Init.
-	Ticks *ticks.Clock
-	Ahead func() time.Duration // by how much a test has set the wall clock forward; nil for nothing
+	// Immutable once it is used.
+	ticks *ticks.Clock
 	look  func()               // calls Look
+	Ahead func() time.Duration // by how much a test has set the wall clock forward; nil for nothing
 
 	mu          sync.Mutex
 	first       *Run          // a list of the runs
@@ -66,17 +66,14 @@ type Now struct {
 	Exact   time.Time     // as time.Now has returned it, with a monotonic reading
 }
 
-// Init is called once, before other methods. Look is called once a minute, on a goroutine, and must call Look.
-func (c *Clock) Init(clock *ticks.Clock, look func()) { c.Ticks, c.look = clock, look }
-
-// CanBeSet reports whether the wall clock can be set. In a synctest bubble it is the only clock, and nothing sets it.
-func (c *Clock) CanBeSet() bool { return c.Ticks.Monotonic || c.Ahead != nil }
+// New returns a clock without runs. Look is called once a minute while it has some, on a goroutine, and must call Look.
+func New(clock *ticks.Clock, look func()) *Clock { return &Clock{ticks: clock, look: look} }
 
 // Now reads both clocks at once. A goroutine that was preempted between two readings would take the wall clock for one
 // that was set back. The caller must be on the clock's side of a synctest bubble.
 func (c *Clock) Now() Now {
 	now := time.Now()
-	return Now{Wall: now.Round(0).Add(c.ahead()), Elapsed: max(now.Sub(c.Ticks.Start), 0), Exact: now}
+	return Now{Wall: now.Round(0).Add(c.ahead()), Elapsed: max(now.Sub(c.ticks.Start), 0), Exact: now}
 }
 
 func (c *Clock) ahead() time.Duration {
@@ -87,11 +84,11 @@ func (c *Clock) ahead() time.Duration {
 }
 
 // shift returns how far the wall clock has moved against the ticks.
-func (c *Clock) shift(now Now) time.Duration { return now.Wall.Sub(c.Ticks.Start) - now.Elapsed }
+func (c *Clock) shift(now Now) time.Duration { return now.Wall.Sub(c.ticks.Start) - now.Elapsed }
 
 // TimeOf returns the time of the wall clock at which a tick begins, if nobody sets the clock until then.
 func (c *Clock) TimeOf(tick uint64, loc *time.Location) time.Time {
-	return c.Ticks.TimeOf(tick, loc).Round(0).Add(c.ahead())
+	return c.ticks.TimeOf(tick, loc).Round(0).Add(c.ahead())
 }
 
 // Lock locks the clock. It is held briefly, except while many runs follow a clock that was set.

@@ -27,16 +27,14 @@ func (f *follower) Follow(Now) bool {
 func TestLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ticks := ticks.NewClock(time.Millisecond)
-		var c Clock
+		var c *Clock
 		var ahead time.Duration
 		looks := 0
-		c.Init(&ticks, func() {
+		c = New(&ticks, func() {
 			looks++
 			c.Look()
 		})
-		require.False(t, c.CanBeSet())
 		c.Ahead = func() time.Duration { return ahead }
-		require.True(t, c.CanBeSet())
 		look := func() {
 			time.Sleep(LookEvery)
 			synctest.Wait()

@@ -15,7 +15,7 @@ func (s *scene) byWall(delay time.Duration) (a *act, set func(by time.Duration))
 	a = s.act()
 	a.repeats = true
 	ahead := time.Duration(0)
-	s.timer.wall.Ahead = func() time.Duration { return ahead }
+	s.timer.wallClock().Ahead = func() time.Duration { return ahead }
 	from := s.now()
 	next := oneIn(delay)
 	a.to, a.err = s.timer.Schedule(plainFunc(a.run), &next)
