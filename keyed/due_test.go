@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel"
@@ -87,6 +88,29 @@ func TestMapExpiresWhileTasksWait(t *testing.T) {
 		pass(2 * hour)
 		require.Len(t, ends, 6)
 		require.Zero(t, m.Len())
+	})
+}
+
+// A key is due and is set again while the f of an Update runs. The result is dropped, also for the new value.
+func TestMapUpdateWhileTasksWait(t *testing.T) {
+	hanging(t, func(t *testing.T, timer *hashedwheel.Timer, release func()) {
+		var ends []int
+		m := New(timer, func(_ string, value int) { ends = append(ends, value) })
+		require.NoError(t, m.Set("a", 1, tick))
+		require.NoError(t, m.Set("b", 2, tick))
+		_, ok := m.Update("a", func(int) int { pass(tick); return 10 })
+		require.False(t, ok)
+		require.NoError(t, m.Set("a", 3, tick))
+		_, ok = m.Update("a", func(int) int {
+			pass(tick)
+			assert.NoError(t, m.Set("a", 4, 2*hour))
+			return 20
+		})
+		require.False(t, ok)
+		release()
+		slices.Sort(ends)
+		require.Equal(t, []int{1, 2, 3}, ends)
+		require.Equal(t, map[string]int{"a": 4}, maps.Collect(m.All()))
 	})
 }
 

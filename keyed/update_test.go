@@ -101,6 +101,9 @@ func TestMapUpdateMeetsOthers(t *testing.T) {
 			m.Remove("a")
 			m.Set("a", 2, hour)
 		}, result{false, map[string]int{"a": 2}, nil}},
+		"Clear": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			m.Clear()
+		}, result{false, map[string]int{}, nil}},
 		"Clear and Set": {func(m *Map[string, int], _ *hashedwheel.Timer) {
 			m.Clear()
 			m.Set("a", 2, hour)
