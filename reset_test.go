@@ -720,6 +720,17 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 	require.PanicsWithValue(t, overwritten, func() { (&pruning{worker: &timer.worker}).sift(&arm().timeout, 0) })
 	require.PanicsWithValue(t, overwritten, func() { arm().timeout.takeOff(queued | laned) })
 	s.far.pushed.take() // so that Stop does not find them
+
+	// If it is bound again, the message names its task, except a task that is wrapped in a hook.
+	bound := arm()
+	timer.Init(&bound.timeout, bound)
+	message := overwritten + ": its task is now a *hashedwheel.request"
+	require.PanicsWithValue(t, message, func() { bound.timeout.takeOff(queued | laned) })
+	require.PanicsWithValue(t, message, func() { (&pruning{worker: &timer.worker}).sift(&bound.timeout, 0) })
+	wrapped := arm()
+	timer.Init(&wrapped.timeout, &cancelCounter{new(atomic.Int64)})
+	require.PanicsWithValue(t, overwritten, func() { wrapped.timeout.takeOff(queued | laned) })
+	s.far.pushed.take()
 }
 
 // A struct is overwritten, bound and armed again while its timeout lies in a bucket. The visit of the bucket crashes the
@@ -736,12 +747,14 @@ func TestOverwrittenInABucket(t *testing.T) {
 		w.in.drain()
 		require.Equal(t, 1, w.wheel.count)
 		*c = request{}
+		message := overwritten
 		if again {
 			timer.Init(&c.timeout, c)
 			_, err = c.timeout.Reset(2 * time.Hour)
 			require.NoError(t, err)
+			message += ": its task is now a *hashedwheel.request"
 		}
-		require.PanicsWithValue(t, overwritten, func() { w.wheel.advance(2, w.emit) })
+		require.PanicsWithValue(t, message, func() { w.wheel.advance(2, w.emit) })
 		w.wheel = nil // Stop would find it there
 	}
 }
