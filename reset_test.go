@@ -374,7 +374,7 @@ func TestInitMisuse(t *testing.T) {
 	made, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	cleared := newRequest(timer)
-	*cleared = request{}
+	*cleared = request{} //hashedwheelvet:ignore the test is about this
 
 	for _, c := range []struct {
 		text string
@@ -436,7 +436,7 @@ func TestCopiesPanic(t *testing.T) {
 			_, err := requests[i].Reset(time.Hour)
 			require.NoError(t, err)
 		}
-		grown := append(requests, Timeout{})
+		grown := append(requests, Timeout{}) //hashedwheelvet:ignore the test is about this
 		caught := 0
 		for i := range requests {
 			func() {
@@ -712,7 +712,7 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 		c := newRequest(timer)
 		_, err := c.timeout.Reset(time.Hour)
 		require.NoError(t, err)
-		*c = request{}
+		*c = request{} //hashedwheelvet:ignore the test is about this
 		return c
 	}
 	worker := func() { timer.worker.in.settleAll(&arm().timeout, laned|fresh) }
@@ -746,7 +746,7 @@ func TestOverwrittenInABucket(t *testing.T) {
 		require.NoError(t, err)
 		w.in.drain()
 		require.Equal(t, 1, w.wheel.count)
-		*c = request{}
+		*c = request{} //hashedwheelvet:ignore the test is about this
 		message := overwritten
 		if again {
 			timer.Init(&c.timeout, c)
@@ -854,7 +854,7 @@ func TestOverwrittenAndBoundToAnother(t *testing.T) {
 		const tick = time.Millisecond
 		a, b := newTimer(t, WithTick(tick)), newTimer(t, WithTick(tick), WithMaxConcurrency(1))
 		c := newRequest(a)
-		*c = request{}
+		*c = request{} //hashedwheelvet:ignore the test is about this
 		release := blockOne(t, b)
 		pass(tick)
 		b.Init(&c.timeout, c)
