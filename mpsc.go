@@ -268,7 +268,7 @@ func (s *stripe) closeAll() iter.Seq[*Timeout] {
 func (to *Timeout) takeOff(bits uint64) (word uint64) {
 	word = to.word.And(^bits)
 	if word&bits == 0 {
-		panic(overwritten)
+		to.panicOverwritten()
 	}
 	return word
 }

@@ -145,7 +145,7 @@ func (p *pruning) sift(list *Timeout, since uint64) {
 	for to := list; to != nil; {
 		next, word := to.link, to.word.Load()
 		if word&laned == 0 {
-			panic(overwritten)
+			to.panicOverwritten()
 		}
 		if word&(statusMask|queued|fresh) == canceled|fresh {
 			to.link = nil

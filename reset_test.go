@@ -374,7 +374,7 @@ func TestInitMisuse(t *testing.T) {
 	made, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	cleared := newRequest(timer)
-	*cleared = request{}
+	*cleared = request{} //hashedwheelvet:ignore the test is about this
 
 	for _, c := range []struct {
 		text string
@@ -436,7 +436,7 @@ func TestCopiesPanic(t *testing.T) {
 			_, err := requests[i].Reset(time.Hour)
 			require.NoError(t, err)
 		}
-		grown := append(requests, Timeout{})
+		grown := append(requests, Timeout{}) //hashedwheelvet:ignore the test is about this
 		caught := 0
 		for i := range requests {
 			func() {
@@ -712,7 +712,7 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 		c := newRequest(timer)
 		_, err := c.timeout.Reset(time.Hour)
 		require.NoError(t, err)
-		*c = request{}
+		*c = request{} //hashedwheelvet:ignore the test is about this
 		return c
 	}
 	worker := func() { timer.worker.in.settleAll(&arm().timeout, laned|fresh) }
@@ -720,6 +720,17 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 	require.PanicsWithValue(t, overwritten, func() { (&pruning{worker: &timer.worker}).sift(&arm().timeout, 0) })
 	require.PanicsWithValue(t, overwritten, func() { arm().timeout.takeOff(queued | laned) })
 	s.far.pushed.take() // so that Stop does not find them
+
+	// If it is bound again, the message names its task, except a task that is wrapped in a hook.
+	bound := arm()
+	timer.Init(&bound.timeout, bound)
+	message := overwritten + ": its task is now a *hashedwheel.request"
+	require.PanicsWithValue(t, message, func() { bound.timeout.takeOff(queued | laned) })
+	require.PanicsWithValue(t, message, func() { (&pruning{worker: &timer.worker}).sift(&bound.timeout, 0) })
+	wrapped := arm()
+	timer.Init(&wrapped.timeout, &cancelCounter{new(atomic.Int64)})
+	require.PanicsWithValue(t, overwritten, func() { wrapped.timeout.takeOff(queued | laned) })
+	s.far.pushed.take()
 }
 
 // A struct is overwritten, bound and armed again while its timeout lies in a bucket. The visit of the bucket crashes the
@@ -735,13 +746,15 @@ func TestOverwrittenInABucket(t *testing.T) {
 		require.NoError(t, err)
 		w.in.drain()
 		require.Equal(t, 1, w.wheel.count)
-		*c = request{}
+		*c = request{} //hashedwheelvet:ignore the test is about this
+		message := overwritten
 		if again {
 			timer.Init(&c.timeout, c)
 			_, err = c.timeout.Reset(2 * time.Hour)
 			require.NoError(t, err)
+			message += ": its task is now a *hashedwheel.request"
 		}
-		require.PanicsWithValue(t, overwritten, func() { w.wheel.advance(2, w.emit) })
+		require.PanicsWithValue(t, message, func() { w.wheel.advance(2, w.emit) })
 		w.wheel = nil // Stop would find it there
 	}
 }
@@ -841,7 +854,7 @@ func TestOverwrittenAndBoundToAnother(t *testing.T) {
 		const tick = time.Millisecond
 		a, b := newTimer(t, WithTick(tick)), newTimer(t, WithTick(tick), WithMaxConcurrency(1))
 		c := newRequest(a)
-		*c = request{}
+		*c = request{} //hashedwheelvet:ignore the test is about this
 		release := blockOne(t, b)
 		pass(tick)
 		b.Init(&c.timeout, c)

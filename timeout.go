@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"fmt"
 	"sync/atomic"
 	"unsafe"
 
@@ -131,6 +132,17 @@ type Timeout struct {
 const listed = ^uint32(0)
 
 const overwritten = "hashedwheel: a Timeout was overwritten while the timer still used it"
+
+// panicOverwritten panics. If the timeout is bound again, the message names the type of its task. It reads nothing that the
+// task points to, because the user may be writing to the struct. So it does not look into a hook.
+//
+//go:noinline
+func (to *Timeout) panicOverwritten() {
+	if to.task == nil || to.word.Load()&hooked != 0 {
+		panic(overwritten)
+	}
+	panic(fmt.Sprintf("%s: its task is now a %T", overwritten, to.task))
+}
 
 // wordPtr returns the word of a timeout that no other goroutine knows yet. The push has the fence for it.
 func (to *Timeout) wordPtr() *uint64 { return (*uint64)(unsafe.Pointer(&to.word)) }

@@ -167,7 +167,7 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 		}
 		to := p.to[i]
 		if to.bucket != place {
-			panic(overwritten)
+			to.panicOverwritten()
 		}
 		word := to.word.Load()
 		tick := min(tickOf(word), w.now+reach)

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -269,39 +270,171 @@ func main() {
 }
 `
 
-// The commands of docs/moving.md change all of these. The program compiles and runs before and after.
-func TestRulesForMoving(t *testing.T) {
+// notMoved has what the commands must leave alone: a file that is not formatted, and names that end in time.
+const notMoved = `package main
+
+import  "time"
+
+var mtime time.Time
+
+func isLater(t time.Time) bool { return mtime.After(t) && time.Now( ).After(t) }
+`
+
+// The commands of docs/moving.md change all files that use timers, and no others. The program compiles and runs before and
+// after. In a repository of two modules, the commands run first in the inner one.
+func TestCommandsForMoving(t *testing.T) {
+	programs := make(map[string]string)
+	for _, name := range []string{"go", "gofmt", "git", "sh", "xargs", "mktemp"} {
+		program, err := exec.LookPath(name)
+		if err != nil {
+			t.Skipf("there is no %s", name)
+		}
+		programs[name] = program
+	}
+	first, commands := commandsForMoving(t)
+	dir, bin := t.TempDir(), t.TempDir()
+	write := func(name, text string, mode os.FileMode) {
+		t.Helper()
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), mode))
+	}
+	read := func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return string(text)
+	}
+	// A go command that only notes what it is called for: tests download nothing.
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "go"), []byte("#!/bin/sh\necho \"go $*\" >>go.log\n"), 0o700))
+	run := func(sub, script string) string {
+		t.Helper()
+		cmd := exec.Command(programs["sh"], "-c", script)
+		cmd.Dir = filepath.Join(dir, sub)
+		cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "TMPDIR="+bin)
+		out, _ := cmd.CombinedOutput() // git grep fails if it finds nothing
+		return string(out)
+	}
+	compiled := func(text string) string {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "main.go")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		out, err := exec.Command(programs["go"], "run", file).CombinedOutput()
+		require.NoError(t, err, string(out))
+		return string(out)
+	}
+	require.Equal(t, "*time.Timer time.Timer", compiled(beforeMoving))
+
+	vendored := strings.Replace(beforeMoving, "package main", "package vendored", 1)
+	write("main.go", beforeMoving, 0o600)
+	write("a file.go", beforeMoving, 0o600)
+	write("later.go", notMoved, 0o600)
+	write("vendor/v/v.go", vendored, 0o600)
+	write("inner/main.go", beforeMoving, 0o600)
+	require.NotContains(t, run(".", "git init -q && git add ."), "fatal")
+	require.Empty(t, run(".", first))
+
+	require.Empty(t, run("inner", commands))
+	const goimports = "go run golang.org/x/tools/cmd/goimports@latest -w "
+	require.Equal(t, "go mod download\n"+goimports+"main.go\n", read("inner/go.log"))
+	require.Equal(t, beforeMoving, read("main.go"))
+	inner := read("inner/main.go")
+	require.Empty(t, run(".", commands), "what is left")
+	require.Equal(t, "go mod download\n"+goimports+"a file.go main.go\n", read("go.log"), "no file of the inner module, nor later.go")
+	require.Equal(t, inner, read("inner/main.go"))
+	require.Equal(t, inner, read("main.go"))
+	require.Equal(t, inner, read("a file.go"))
+	require.Equal(t, notMoved, read("later.go"), "it is not formatted either")
+	require.Equal(t, vendored, read("vendor/v/v.go"))
+
+	const own = "github.com/hashedwheel/hashedwheel/clock/testdata/wheel"
+	require.Equal(t, "*clock.Timer clock.Timer", compiled(strings.Replace(inner, "\n)", "\n\n\t\""+own+"\"\n)", 1)))
+
+	// A variable that would capture what the commands write.
+	write("captured.go", "package main\n\nfunc turn(wheel interface{ Sleep(n int) }) { wheel.Sleep(1) }\n", 0o600)
+	run(".", "git add captured.go")
+	require.Contains(t, run(".", first), "captured.go:3:")
+	// A call that the rules miss is printed.
+	write("missed.go", "package main\n\n// later calls time.Sleep\n", 0o600)
+	run(".", "git add missed.go")
+	require.Contains(t, run(".", commands), "missed.go:3:")
+}
+
+// commandsForMoving returns the two blocks of commands of docs/moving.md that move a program.
+func commandsForMoving(t *testing.T) (first, commands string) {
+	t.Helper()
+	doc, err := os.ReadFile("../docs/moving.md")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)\n```sh\n(.*?)```\n").FindAllSubmatch(doc, -1)
+	require.Len(t, blocks, 2)
+	return string(blocks[0][1]), string(blocks[1][1])
+}
+
+// A raised go line changes the settings of GODEBUG and the variables of loops. docs/moving.md says what keeps them.
+func TestRaisedGoLine(t *testing.T) {
 	goCommand, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("there is no go command to run the program")
 	}
-	gofmt, err := exec.LookPath("gofmt")
-	if err != nil {
-		t.Skip("there is no gofmt to change the program")
-	}
 	doc, err := os.ReadFile("../docs/moving.md")
 	require.NoError(t, err)
-	rules := regexp.MustCompile("\nfor name in ([A-Za-z ]+); do\n.* gofmt -w -r \"time.\\$name -> wheel.\\$name\"\n").FindSubmatch(doc)
-	require.NotNil(t, rules)
-	left := regexp.MustCompile("\ngit grep -nE '(.+?)' ").FindSubmatch(doc)
-	require.NotNil(t, left)
+	keepSettings := regexp.MustCompile("`(godebug default=go1.22)` in go.mod").FindSubmatch(doc)
+	require.NotNil(t, keepSettings)
+	keepLoops := regexp.MustCompile("`(//go:build go1.21)` keeps loops").FindSubmatch(doc)
+	require.NotNil(t, keepLoops)
+	dir := t.TempDir()
+	run := func(mod, head string, args ...string) string {
+		t.Helper()
+		const program = "package main\n\nfunc main() {\n\tvar f func()\n\tfor i := 0; i < 3; i++ {\n" +
+			"\t\tif f == nil {\n\t\t\tf = func() { print(i) }\n\t\t}\n\t}\n\tf()\n}\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module moved\n\n"+mod+"\n"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(head+program), 0o600))
+		cmd := exec.Command(goCommand, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOWORK=off")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return strings.TrimSpace(string(out))
+	}
+	settings := []string{"list", "-f", "{{.DefaultGODEBUG}}", "."}
+	before := run("go 1.22", "", settings...)
+	require.NotEmpty(t, before)
+	require.NotEqual(t, before, run("go 1.25", "", settings...))
+	require.Equal(t, before, run("go 1.25\n\n"+string(keepSettings[1]), "", settings...))
 
-	file := filepath.Join(t.TempDir(), "main.go")
-	run := func(program string) string {
-		require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
-		out, err := exec.Command(goCommand, "run", file).CombinedOutput()
-		require.NoError(t, err, string(out))
-		return string(out)
-	}
-	require.Equal(t, "*time.Timer time.Timer", run(beforeMoving))
-	for name := range strings.FieldsSeq(string(rules[1])) {
-		out, err := exec.Command(gofmt, "-w", "-r", "time."+name+" -> wheel."+name, file).CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
-	moved, err := os.ReadFile(file)
+	require.Equal(t, "3", run("go 1.21", "", "run", "."))
+	require.Equal(t, "0", run("go 1.25", "", "run", "."))
+	require.Equal(t, "3", run("go 1.25", string(keepLoops[1])+"\n\n", "run", "."))
+}
+
+// docs/moving.md says how long a Sleep takes at most, for two ticks.
+func TestTickForTestsThatSleep(t *testing.T) {
+	doc, err := os.ReadFile("../docs/moving.md")
 	require.NoError(t, err)
-	require.Empty(t, regexp.MustCompile(string(left[1])).FindAllString(string(moved), -1))
-	require.NotEmpty(t, regexp.MustCompile(string(left[1])).FindAllString(beforeMoving, -1))
-	const own = "github.com/hashedwheel/hashedwheel/clock/testdata/wheel"
-	require.Equal(t, "*clock.Timer clock.Timer", run(strings.Replace(string(moved), "\n)", "\n\n\t\""+own+"\"\n)", 1)))
+	says := regexp.MustCompile("With a tick of (.+?) ms, `Sleep\\((.+?) \\* time.Millisecond\\)` takes up to (.+?) ms, and with one of (.+?) ms up to (.+?) ms\\.").
+		FindStringSubmatch(strings.Join(strings.Fields(string(doc)), " "))
+	require.NotNil(t, says)
+	var ms []time.Duration
+	for _, s := range says[1:] {
+		n, err := strconv.Atoi(s)
+		require.NoError(t, err)
+		ms = append(ms, time.Duration(n)*time.Millisecond)
+	}
+	delay := ms[1]
+	for tick, most := range map[time.Duration]time.Duration{ms[0]: ms[2], ms[3]: ms[4]} {
+		synctest.Test(t, func(t *testing.T) {
+			timer, err := hashedwheel.New(hashedwheel.WithTick(tick))
+			require.NoError(t, err)
+			on := clock.New(timer)
+			longest := time.Duration(0)
+			for range 100 {
+				pass(tick/100 + 1)
+				start := time.Now()
+				on.Sleep(delay)
+				longest = max(longest, time.Since(start))
+			}
+			require.LessOrEqual(t, longest, most)
+			require.Greater(t, longest, most-tick/50)
+			timer.Stop()
+		})
+	}
 }

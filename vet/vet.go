@@ -1,0 +1,132 @@
+// Package vet finds wrong uses of package hashedwheel that go vet does not find. Command hashedwheelvet runs it. The
+// analyzers can also be part of another driver of golang.org/x/tools/go/analysis.
+package vet
+
+import (
+	"go/ast"
+	"go/types"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+const library = "github.com/hashedwheel/hashedwheel"
+
+// isTimeout reports whether t is hashedwheel.Timeout.
+func isTimeout(t types.Type) bool {
+	named, ok := types.Unalias(t).(*types.Named)
+	return ok && named.Obj().Name() == "Timeout" && isLibrary(named.Obj().Pkg())
+}
+
+// isLibrary reports whether pkg is hashedwheel, also in a vendor directory of GOPATH, or compiled for a test.
+func isLibrary(pkg *types.Package) bool {
+	if pkg == nil {
+		return false
+	}
+	path, _, _ := strings.Cut(pkg.Path(), " ")
+	return path == library || strings.HasSuffix(path, "/vendor/"+library)
+}
+
+// holds reports whether t is not nil and a value of it contains a hashedwheel.Timeout. For a type parameter, it reports whether
+// a value of one of the types that its constraint lists does.
+func holds(t types.Type) bool {
+	for _, t := range typeSet(t) {
+		if isTimeout(t) {
+			return true
+		}
+		switch u := t.Underlying().(type) {
+		case *types.Array:
+			if holds(u.Elem()) {
+				return true
+			}
+		case *types.Struct:
+			for field := range u.Fields() {
+				if holds(field.Type()) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// elementHolds reports whether t is a slice or a map of values that contain a hashedwheel.Timeout, and returns the type
+// of these values.
+func elementHolds(t types.Type) (elem types.Type, ok bool) {
+	for _, t := range typeSet(t) {
+		switch u := t.Underlying().(type) {
+		case *types.Slice:
+			elem = u.Elem()
+		case *types.Map:
+			elem = u.Elem()
+		default:
+			continue
+		}
+		if holds(elem) {
+			return elem, true
+		}
+	}
+	return nil, false
+}
+
+// typeSet returns the types that the constraint of a type parameter lists, none if it lists only methods. Any other
+// type is alone in its set.
+func typeSet(t types.Type) []types.Type {
+	switch t := types.Unalias(t).(type) {
+	case nil: // of the blank identifier
+		return nil
+	case *types.TypeParam:
+		return listed(t.Constraint())
+	default:
+		return []types.Type{t}
+	}
+}
+
+func listed(constraint types.Type) (set []types.Type) {
+	switch t := constraint.Underlying().(type) {
+	case *types.Interface:
+		for embedded := range t.EmbeddedTypes() {
+			set = append(set, listed(embedded)...)
+		}
+	default:
+		set = []types.Type{constraint}
+	}
+	if union, ok := types.Unalias(constraint).(*types.Union); ok {
+		set = nil
+		for term := range union.Terms() {
+			set = append(set, listed(term.Type())...)
+		}
+	}
+	return set
+}
+
+// nameOf returns the name of a type as the package that is checked would write it.
+func nameOf(pass *analysis.Pass, t types.Type) string {
+	return types.TypeString(t, func(pkg *types.Package) string {
+		if pkg == pass.Pkg {
+			return ""
+		}
+		return pkg.Name()
+	})
+}
+
+// in returns "hashedwheel.Timeout", and the type that contains it if that is another one.
+func in(pass *analysis.Pass, t types.Type) string {
+	if isTimeout(t) {
+		return "a hashedwheel.Timeout"
+	}
+	return "the hashedwheel.Timeout in " + nameOf(pass, t)
+}
+
+// copied reports whether the expression x is the value of a variable. That is where copylocks of go vet reports a copy. It
+// does not report a composite literal, which is new, the result of a call, and what the result of a call points to.
+func copied(info *types.Info, x ast.Expr) bool {
+	switch x := ast.Unparen(x).(type) {
+	case *ast.CompositeLit, *ast.CallExpr:
+		return false
+	case *ast.StarExpr:
+		_, call := ast.Unparen(x.X).(*ast.CallExpr)
+		return !call
+	}
+	return true
+}

@@ -1,0 +1,114 @@
+package vet
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/analysistest"
+	"golang.org/x/tools/go/analysis/passes/copylock"
+)
+
+func TestCanceled(t *testing.T) {
+	analysistest.Run(t, analysistest.TestData(), Canceled, "canceled", "foreign")
+}
+
+func TestOverwrite(t *testing.T) {
+	analysistest.Run(t, analysistest.TestData(), Overwrite, "overwrite", "old/shelf", "foreign")
+}
+
+// noErrors is a testing.T that ignores that the diagnostics are not those of the comments.
+type noErrors struct{}
+
+func (noErrors) Errorf(string, ...any) {}
+
+// What copylocks reports is not reported again. It reports the lines with a comment that says so.
+func TestCopylocksIsNotRepeated(t *testing.T) {
+	lines := func(a *analysis.Analyzer) map[int]bool {
+		found := make(map[int]bool)
+		for _, result := range analysistest.Run(noErrors{}, analysistest.TestData(), a, "overwrite") {
+			if result.Err != nil {
+				t.Fatal(result.Err)
+			}
+			for _, d := range result.Diagnostics {
+				found[result.Pass.Fset.Position(d.Pos).Line] = true
+			}
+		}
+		return found
+	}
+	text, err := os.ReadFile("testdata/src/overwrite/overwrite.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := lines(Overwrite), lines(copylock.Analyzer)
+	for i, line := range strings.Split(string(text), "\n") {
+		if want := strings.HasSuffix(line, "// copylocks"); theirs[i+1] != want {
+			t.Errorf("line %d: reported by copylocks: %v", i+1, !want)
+		}
+		if ours[i+1] && theirs[i+1] {
+			t.Errorf("line %d is reported twice", i+1)
+		}
+	}
+	if len(ours) == 0 || len(theirs) == 0 {
+		t.Errorf("%d lines are reported, and %d by copylocks", len(ours), len(theirs))
+	}
+}
+
+// The go command runs the tool with the real library, and also on its tests.
+func TestGoVet(t *testing.T) {
+	dir := t.TempDir()
+	tool := filepath.Join(dir, "hashedwheelvet.exe")
+	run := func(dir, name string, args ...string) (string, error) {
+		cmd := exec.Command(name, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run(".", "go", "build", "-o", tool, "./hashedwheelvet"); err != nil {
+		t.Fatal(err, out)
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"go.mod": "module example.com/calls\n\ngo 1.25\n\nrequire " + library + " v0.0.0\n\nreplace " + library + " => " + root + "\n",
+		"calls.go": `package calls
+
+import "github.com/hashedwheel/hashedwheel"
+
+type call struct{ timeout hashedwheel.Timeout }
+
+func (*call) Run(*hashedwheel.Timeout) {}
+
+func (*call) Canceled() {}
+
+func clear(c *call) { *c = call{} }
+`,
+		"calls_test.go": "package calls\n\nfunc grow(calls []call) []call { return append(calls, call{}) }\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := run(dir, "go", "vet", "./..."); err != nil {
+		t.Errorf("go vet: %s", out)
+	}
+	out, err := run(dir, "go", "vet", "-vettool="+tool, "./...")
+	if err == nil {
+		t.Error("nothing is reported")
+	}
+	for _, want := range []string{
+		"calls.go:9:14: method Canceled of call is not called when its timeout is canceled: want Canceled(*hashedwheel.Timeout)\n",
+		"calls.go:11:23: assignment to *c overwrites the hashedwheel.Timeout in call\n",
+		"calls_test.go:3:41: append may move the elements, which copies the hashedwheel.Timeout in call: use a slice of pointers\n",
+	} {
+		if strings.Count(out, want) != 1 {
+			t.Errorf("%q is not reported once:\n%s", want, out)
+		}
+	}
+}
