@@ -14,8 +14,8 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A Conn is a connection under a [Limit]. Methods that Conn does not define, such as those for deadlines and
-// addresses, are those of the wrapped connection. The limit also holds after a hijack and after a half-close.
+// A Conn is a connection under a [Limit]. After the limit has ended, all methods that can fail return [ErrIdle]. The
+// limit also holds after a hijack and after a half-close.
 //
 // A Conn hides methods that would move data without Read or Write, which the Limit could not see. So io.Copy
 // between two connections does not use splice, net.Buffers does not write several buffers in one system
@@ -27,6 +27,7 @@ type Conn struct {
 	timeout hashedwheel.Timeout // its task is a closer
 	moving  sync.Mutex          // held only to move the timeout
 	covered atomic.Int64        // until this time, counted from the start of the Limit, activity needs no Move; only grows
+	gap     atomic.Bool         // Read has dropped data
 }
 
 // netConn keeps the embedded field unexported.
@@ -37,7 +38,7 @@ type netConn = net.Conn
 //   - Move returns true. The packet came in time, and the task does not run for the old deadline.
 //   - Cancel returns true. The caller of Close closes the connection, and the task never runs.
 //   - The timeout expires. Its task closes the connection. A packet that comes before the task has done so
-//     is too late: Read returns its data together with ErrIdle.
+//     is too late: Read drops its data.
 
 // A closer is a Conn as the task of its timeout.
 type closer Conn
@@ -49,27 +50,37 @@ func (c *closer) Run(*hashedwheel.Timeout) {
 	c.netConn.Close()
 }
 
-// Read reads from the wrapped connection, and starts the limit anew if it has read data. If the limit ends
-// while data arrives, Read returns the data together with ErrIdle.
+// Read reads from the wrapped connection, and starts the limit anew if it has read data.
+//
+// With ErrIdle it returns no data: Read drops data that arrives when the limit has ended. If a server executed such
+// a request, it could not answer it, and the client might send it again.
 func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.netConn.Read(b)
-	return n, c.passed("read", n > 0, err)
+	switch {
+	case n > 0 && (c.putOff() || !c.timeout.IsExpired()):
+		return n, err // in time, or after Close or Timer.Stop
+	case n > 0:
+		c.gap.Store(true)
+	case err == io.EOF && !c.gap.Load():
+		return 0, io.EOF // even if the limit has expired, because all data that the peer sent has been read
+	}
+	return 0, c.because("read", err)
 }
 
 // Write writes to the wrapped connection, and starts the limit anew if it has written data. If the limit ends
 // meanwhile, Write returns ErrIdle, even if it has written all of b.
 func (c *Conn) Write(b []byte) (int, error) {
 	n, err := c.netConn.Write(b)
-	return n, c.passed("write", n > 0, err)
+	return n, c.wrote(n > 0, err)
 }
 
-// passed starts the limit anew if an operation has moved data. It returns err, or ErrIdle if the limit has
-// expired: then the operation failed because of that, or its data came too late.
-func (c *Conn) passed(op string, data bool, err error) error {
-	if data && c.putOff() && err == nil {
-		return nil
+// wrote starts the limit anew if data has been sent. It returns err, or ErrIdle if the limit has expired: then the
+// operation failed because of that, or sent its data too late.
+func (c *Conn) wrote(data bool, err error) error {
+	if data && c.putOff() {
+		return err
 	}
-	return c.because(op, err)
+	return c.because("write", err)
 }
 
 // putOff starts the limit anew. It returns false only if the limit has ended. Within a tick the deadline
@@ -91,10 +102,9 @@ func (c *Conn) putOff() bool {
 	return true
 }
 
-// because returns err, or ErrIdle if the limit has expired. It never replaces io.EOF, because then all data
-// that the peer sent has been read.
+// because returns err, or ErrIdle if the limit has expired.
 func (c *Conn) because(op string, err error) error {
-	if err == io.EOF || !c.timeout.IsExpired() {
+	if !c.timeout.IsExpired() {
 		return err
 	}
 	reason := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: ErrIdle}
@@ -109,6 +119,22 @@ func (c *Conn) because(op string, err error) error {
 func (c *Conn) Close() error {
 	c.timeout.Cancel()
 	return c.because("close", c.netConn.Close())
+}
+
+// SetDeadline sets the deadlines of Read and Write on the wrapped connection. It is no activity, and a deadline
+// does not extend the limit. SetReadDeadline and SetWriteDeadline set one of them.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return c.because("set", c.netConn.SetDeadline(t))
+}
+
+// SetReadDeadline is [Conn.SetDeadline] for Read.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	return c.because("set", c.netConn.SetReadDeadline(t))
+}
+
+// SetWriteDeadline is [Conn.SetDeadline] for Write and ReadFrom.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	return c.because("set", c.netConn.SetWriteDeadline(t))
 }
 
 // NetConn returns the wrapped connection. Reads and writes on it directly do not count as activity.
@@ -154,7 +180,7 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 		piece := io.LimitedReader{R: rest.R, N: size}
 		var sent int64
 		sent, err = rf.ReadFrom(&piece)
-		err = c.passed("write", sent > 0, err)
+		err = c.wrote(sent > 0, err)
 		n += sent
 		rest.N -= size - piece.N
 		if sent < size {
