@@ -68,8 +68,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return 0, c.because("read", err)
 }
 
-// Write sends b to the wrapped connection in pieces of 64 KiB. Each piece starts the limit anew when it has been
-// sent. As on connections of package net, what one call of Write sends stays together, whoever writes at the same time.
+// Write sends b to the wrapped connection in pieces of 64 KiB. Unless the Limit has [ReadsOnly], each piece starts the
+// limit anew when it has been sent. As on connections of package net, what one call of Write sends stays together, whoever writes at the same time.
 // If the limit ends meanwhile, Write returns ErrIdle with the number of bytes it has sent, which may be all.
 //
 // Do not use a Conn for messages that are longer than a piece, such as those of a unixgram socket.
@@ -88,10 +88,10 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	}
 }
 
-// wrote starts the limit anew if data has been sent. It returns err, or ErrIdle if the limit has expired: then the
-// operation failed because of that, or sent its data too late.
+// wrote starts the limit anew if data has been sent, except with ReadsOnly. It returns err, or ErrIdle if the limit has
+// expired: then the operation failed because of that, or sent its data too late.
 func (c *Conn) wrote(data bool, err error) error {
-	if data && c.putOff() {
+	if data && !c.limit.readsOnly && c.putOff() {
 		return err
 	}
 	return c.because("write", err)

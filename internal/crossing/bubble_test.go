@@ -237,7 +237,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Ticker.Stop", works, panics, func(s *side) { s.ticker.Stop() }},
 		{"Ticker.Reset", panics, panics, func(s *side) { s.ticker.Reset(time.Hour) }},
 
-		{"idle.New", works, works, func(s *side) { idle.New(s.timer, time.Hour) }},
+		{"idle.New", works, works, func(s *side) { idle.New(s.timer, time.Hour, idle.ReadsOnly()) }},
 		{"Limit.Conn", panics, panics, func(s *side) { s.limit.Conn(sink{}) }},
 		{"Limit.Listener", works, works, func(s *side) { s.limit.Listener(nil) }},
 		{"Limit.Closed", works, works, func(s *side) { mustBe(s.limit.Closed() == 0) }},
