@@ -3,6 +3,7 @@ package idle
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -44,7 +45,8 @@ func impls(b *testing.B) map[string]func(c, tcp net.Conn) net.Conn {
 	if err != nil {
 		b.Fatal(err)
 	}
-	precise, err := hashedwheel.New(hashedwheel.WithTick(time.Microsecond))
+	precise, err := hashedwheel.New(hashedwheel.WithTick(time.Microsecond),
+		hashedwheel.WithLogger(slog.New(slog.DiscardHandler))) // it warns of so short a tick
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -209,6 +211,32 @@ func BenchmarkFile(b *testing.B) {
 					b.Fatal(err)
 				}
 				if n, err := io.Copy(w, f); n != size || err != nil {
+					b.Fatal(n, err)
+				}
+			}
+		})
+	}
+}
+
+// 16 MB over loopback in one Write. A Conn sends them in pieces.
+func BenchmarkLargeWrite(b *testing.B) {
+	const size = 16 << 20
+	data := make([]byte, size)
+	for _, name := range []string{"none", "idle"} {
+		b.Run("impl="+name, func(b *testing.B) {
+			tcp, client := pair(b, listen(b))
+			go func() {
+				buf := make([]byte, 256<<10)
+				for {
+					if _, err := client.Read(buf); err != nil {
+						return
+					}
+				}
+			}()
+			w := impls(b)[name](tcp, tcp)
+			b.SetBytes(size)
+			for b.Loop() {
+				if n, err := w.Write(data); n != size || err != nil {
 					b.Fatal(n, err)
 				}
 			}

@@ -1,6 +1,7 @@
 package idle_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -30,4 +31,94 @@ func Example() {
 	_, err = io.ReadAll(conn)
 	fmt.Println(errors.Is(err, idle.ErrIdle), limit.Closed())
 	// Output: true 1
+}
+
+// The server sends a ping now and then. The peer answers three of them and then dies. Its system, or a router, still
+// takes the pings, but with ReadsOnly they do not keep the connection open.
+func ExampleReadsOnly() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	limit, err := idle.New(timer, 500*time.Millisecond, idle.ReadsOnly())
+	if err != nil {
+		panic(err)
+	}
+	peer, server := net.Pipe()
+	conn, err := limit.Conn(server)
+	if err != nil {
+		panic(err)
+	}
+	go func() { // the server's pings
+		for err := error(nil); err == nil; {
+			time.Sleep(50 * time.Millisecond)
+			_, err = io.WriteString(conn, "ping\n")
+		}
+	}()
+	go func() { // the peer
+		pings := bufio.NewReader(peer)
+		for range 3 {
+			pings.ReadString('\n')
+			io.WriteString(peer, "pong\n")
+		}
+		io.Copy(io.Discard, pings)
+	}()
+	pongs := bufio.NewScanner(conn)
+	for pongs.Scan() {
+		fmt.Println(pongs.Text())
+	}
+	fmt.Println(errors.Is(pongs.Err(), idle.ErrIdle))
+	// Output:
+	// pong
+	// pong
+	// pong
+	// true
+}
+
+// A session has a limit while it waits for a request, and none while a request is in progress.
+type session struct {
+	conn  net.Conn
+	limit hashedwheel.Timeout
+}
+
+// Run is called when no request has come for too long.
+func (s *session) Run(*hashedwheel.Timeout) { s.conn.Close() }
+
+func (s *session) serve(timer *hashedwheel.Timer) error {
+	defer s.conn.Close()
+	timer.Init(&s.limit, s)
+	for requests := bufio.NewReader(s.conn); ; {
+		if _, err := s.limit.Reset(100 * time.Millisecond); err != nil {
+			return err
+		}
+		request, err := requests.ReadString('\n')
+		if !s.limit.Cancel() {
+			return idle.ErrIdle // the limit has ended, and a request that has just come is not executed
+		}
+		if err != nil {
+			return err
+		}
+		time.Sleep(300 * time.Millisecond) // the request may take longer than the limit
+		if _, err := io.WriteString(s.conn, "done: "+request); err != nil {
+			return err
+		}
+	}
+}
+
+// A Limit goes on while a request is in progress. To pause a limit, use a Timeout of your own instead: Reset before
+// the server waits for a request, and Cancel as soon as one has come. If Cancel returns false, the limit has ended.
+func Example_requests() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	client, conn := net.Pipe()
+	ended := make(chan error)
+	go func() { ended <- (&session{conn: conn}).serve(timer) }()
+	io.WriteString(client, "request\n")
+	answers, _ := io.ReadAll(client) // until the server closes the connection
+	fmt.Printf("%s%v\n", answers, <-ended)
+	// Output:
+	// done: request
+	// connection closed because it was idle
 }

@@ -11,24 +11,35 @@
 //
 // # What counts as silence
 //
-// A Read is activity if it returns data, and a Write if it has written data. A Read that waits is silence.
-// So is a Write that blocks because the peer does not read. Activity counts at the moment when the Read or Write
-// returns. So data that has arrived is not activity until it is read, and the part of a Write that has been sent is not
-// activity until the Write returns. Therefore the limit must be longer than any pause of the server itself,
-// for instance in a slow handler, and longer than its largest Write takes.
+// A Read is activity if it returns data, at the moment when it returns. What is written in one call is sent in pieces
+// of 64 KiB, and each of them is activity when it has been sent. A Read that waits is silence. So is a Write that
+// blocks because the peer does not read. Data that has arrived is not activity until it is read. Therefore the limit
+// must be longer than any pause of the server itself, for instance in a slow handler.
+//
+// What is written has been sent when it is in the send buffer of the system. A full buffer takes more data only when
+// a good part of it is free again. On Linux that may be 1.5 MB, and a peer that needs longer than the limit to read
+// those is silent. SetWriteBuffer of *net.TCPConn with 64 KiB makes it less than 200 kB.
 //
 // A connection is never closed before the limit has passed since it was last active. It is closed at the
 // first tick boundary at or after that: less than one tick later, plus what the machine adds.
 //
+// # Pings
+//
+// A server that sends pings is active, even if its peer is dead, as long as the send buffer takes them. With
+// [ReadsOnly], only what the peer sends is activity, such as its pongs.
+//
 // # HTTP servers
 //
-// The limit replaces the IdleTimeout of an http.Server, because it also closes a connection that waits for
-// its next request. Unlike IdleTimeout, the limit holds during a request too: it closes a connection whose
-// handler neither reads nor writes for that long. Set IdleTimeout as well to have a shorter limit between
-// requests.
+// The limit is no substitute for the IdleTimeout of an http.Server. Over HTTP/2, IdleTimeout tells the client that the
+// connection ends, and no request is lost. The limit just closes the connection, and requests that come at that moment
+// fail: about 2 in 100, if clients pause for about as long as the limit. So set IdleTimeout, and a limit that is at
+// least twice as long. The limit then closes connections that are silent within a request, which IdleTimeout does
+// not: those whose handler neither reads nor writes for that long.
 //
 // A client that sends a byte now and then is not silent. So an http.Server still needs its
 // ReadHeaderTimeout.
+//
+// A limit that must not end while a request is in progress needs a Timeout of your own: see the example Requests.
 //
 // # TLS
 //
@@ -69,6 +80,7 @@ type Limit struct {
 	timer   *hashedwheel.Timer
 	silence time.Duration
 	start   time.Time
+	config
 
 	// Shared.
 	closed, refused atomic.Uint64
@@ -79,18 +91,39 @@ type Limit struct {
 // WithMaxConcurrency, tasks that block also delay the closing of connections.
 //
 // New returns an error if the timer is nil, or if the duration is not positive.
-func New(timer *hashedwheel.Timer, silence time.Duration) (*Limit, error) {
+func New(timer *hashedwheel.Timer, silence time.Duration, opts ...Option) (*Limit, error) {
 	switch {
 	case timer == nil:
 		return nil, errors.New("idle: New: nil timer")
 	case silence <= 0:
 		return nil, fmt.Errorf("idle: New: silence %v: it must be positive", silence)
 	}
-	return &Limit{timer: timer, silence: silence, start: time.Now()}, nil
+	l := &Limit{timer: timer, silence: silence, start: time.Now()}
+	for _, o := range opts {
+		if o != nil {
+			o(&l.config)
+		}
+	}
+	return l, nil
+}
+
+// An Option changes a default of New.
+type Option func(*config)
+
+// config holds what the options set.
+type config struct {
+	readsOnly bool
+}
+
+// ReadsOnly makes only reading an activity: a connection is silent while nothing is read from it, whatever is
+// written. So pings do not keep a connection open whose peer is dead. The limit must then be longer than any time for
+// which a peer that is alive only receives.
+func ReadsOnly() Option {
+	return func(c *config) { c.readsOnly = true }
 }
 
 // Conn puts a connection under the limit, which begins now. The caller then uses the returned Conn
-// instead of c. The call makes one allocation, of 96 bytes on 64-bit machines.
+// instead of c. The call makes one allocation, of 112 bytes on 64-bit machines.
 //
 // The error is hashedwheel.ErrStopped or hashedwheel.ErrTooManyPending, or says that c is nil. Then Conn has not
 // touched c, and the caller must close it.

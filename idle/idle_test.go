@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -142,12 +143,13 @@ func TestErrIdle(t *testing.T) {
 	})
 }
 
-// Data comes when the limit has ended, but the connection is not closed yet. Read returns the data together
-// with ErrIdle. The connection is still closed.
+// Data comes when the limit has ended, but the connection is not closed yet. Read drops it and returns ErrIdle, also
+// later: after a gap, io.EOF would say that the stream is complete.
 func TestDataMeetsTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimit(t, 100*ms)
 		closing := make(chan struct{})
+		defer close(closing)
 		f := &fake{close: func() error { <-closing; return nil }}
 		c, err := l.Conn(f)
 		require.NoError(t, err)
@@ -158,20 +160,69 @@ func TestDataMeetsTheEnd(t *testing.T) {
 		require.NoError(t, err)
 		pass(101 * ms)
 		require.EqualValues(t, 1, l.Closed(), "counted before it is closed")
+		data := f.read
+		f.read = func([]byte) (int, error) { return 0, io.EOF }
+		_, err = c.Read(b)
+		require.Equal(t, io.EOF, err, "the stream is complete")
 
-		n, err = c.Read(b)
-		require.Equal(t, 1, n)
-		require.ErrorIs(t, err, ErrIdle)
-		require.EqualError(t, err, "read: connection closed because it was idle", "no address is known")
+		for _, read := range []func(b []byte) (int, error){
+			data, // without an error
+			func([]byte) (int, error) { return 1, io.EOF },
+			func([]byte) (int, error) { return 1, net.ErrClosed },
+			func([]byte) (int, error) { return 0, io.EOF },
+			func([]byte) (int, error) { return 0, net.ErrClosed },
+		} {
+			f.read = read
+			n, err = c.Read(b)
+			require.Zero(t, n)
+			require.ErrorIs(t, err, ErrIdle)
+			require.EqualError(t, err, "read: connection closed because it was idle", "no address is known")
+		}
 		n, err = c.Write(b)
 		require.Equal(t, 1, n)
 		require.ErrorIs(t, err, ErrIdle)
 		require.Zero(t, l.timer.Pending(), "nothing has been armed again")
-		f.read = func([]byte) (int, error) { return 0, io.EOF }
-		_, err = c.Read(b)
-		require.Equal(t, io.EOF, err, "the stream is complete")
-		close(closing)
 	})
+}
+
+// After Close, data that the wrapped connection still returns is not too late.
+func TestDataAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimit(t, 100*ms)
+		c, err := l.Conn(&fake{read: func([]byte) (int, error) { return 1, io.EOF }})
+		require.NoError(t, err)
+		pass(50 * ms)
+		require.NoError(t, c.Close())
+		n, err := c.Read(make([]byte, 1))
+		require.Equal(t, 1, n)
+		require.Equal(t, io.EOF, err)
+	})
+}
+
+// Every method returns the reason once the limit has closed the connection, so that no caller takes it for a fault of
+// its own.
+func TestEveryMethodReturnsTheReason(t *testing.T) {
+	c, _ := newTCP(t, newLimit(t, 20*ms)) // a pipe has no half-close
+	_, err := c.Read(make([]byte, 1))
+	require.ErrorIs(t, err, ErrIdle)
+	f, _ := newFile(t, 10)
+	for name, call := range map[string]func() (any, error){
+		"read":          func() (any, error) { return c.Read(make([]byte, 1)) },
+		"write":         func() (any, error) { return c.Write(make([]byte, 1)) },
+		"write nothing": func() (any, error) { return c.Write(nil) },
+		"file":          func() (any, error) { return c.ReadFrom(f) },
+		"copy":          func() (any, error) { return c.ReadFrom(strings.NewReader("data")) },
+		"close read":    func() (any, error) { return 0, c.CloseRead() },
+		"close write":   func() (any, error) { return 0, c.CloseWrite() },
+		"deadline":      func() (any, error) { return 0, c.SetDeadline(time.Now()) },
+		"read deadline": func() (any, error) { return 0, c.SetReadDeadline(time.Now()) },
+		"no deadline":   func() (any, error) { return 0, c.SetWriteDeadline(time.Time{}) },
+		"close":         func() (any, error) { return 0, c.Close() },
+	} {
+		n, err := call()
+		require.ErrorIs(t, err, ErrIdle, name)
+		require.EqualValues(t, 0, n, name)
+	}
 }
 
 // Close ends the limit at once, and later errors are not ErrIdle. If the limit has closed the connection

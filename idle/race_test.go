@@ -171,7 +171,7 @@ func useOne(t *testing.T, c *Conn, s *stamped, far net.Conn, closeCalls *atomic.
 	return !idle, idle
 }
 
-// When goroutines write at the same time, the deadline never falls behind the last Write. It would if a
+// When goroutines read and write at the same time, the deadline never falls behind the last of them. It would if a
 // goroutine that has read the clock lost its processor, and then set a deadline that is out of date.
 func TestDeadlineOnlyAdvances(t *testing.T) {
 	const silence = time.Hour
@@ -180,14 +180,14 @@ func TestDeadlineOnlyAdvances(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	start := time.Now()
-	var written atomic.Int64 // the latest time at which a Write that has returned began
-	var writers sync.WaitGroup
-	for range 4 {
-		writers.Go(func() {
+	var written atomic.Int64 // the latest time at which an operation that has returned began
+	var users sync.WaitGroup
+	for _, op := range []func([]byte) (int, error){c.Write, c.Read, c.Read, c.Read} { // one Write at a time moves data
+		users.Go(func() {
 			b := make([]byte, 1)
 			for time.Since(start) < testkit.StressTime(t) && !t.Failed() {
 				began := int64(time.Since(start))
-				c.Write(b)
+				op(b)
 				latest := written.Load()
 				for began > latest && !written.CompareAndSwap(latest, began) {
 					latest = written.Load()
@@ -199,5 +199,5 @@ func TestDeadlineOnlyAdvances(t *testing.T) {
 			}
 		})
 	}
-	writers.Wait()
+	users.Wait()
 }

@@ -16,26 +16,17 @@ type goZeroTimer struct {
 }
 
 func newGoZero(tick time.Duration) Timer {
-	w, err := collection.NewTimingWheel(tick, designs.WheelSize, func(_, value any) { value.(func())() })
-	if err != nil {
-		panic(err)
-	}
-	return &goZeroTimer{TimingWheel: w}
+	run := func(_, value any) { value.(func())() }
+	return &goZeroTimer{TimingWheel: must(collection.NewTimingWheel(tick, designs.WheelSize, run))}
 }
 
 func (t *goZeroTimer) After(d time.Duration, f func()) Handle {
 	key := any(t.keys.Add(1))
-	if err := t.SetTimer(key, f, d); err != nil {
-		panic(err)
-	}
-	return key
+	return must(key, t.SetTimer(key, f, d))
 }
 
 func (t *goZeroTimer) Cancel(h Handle) bool { return t.RemoveTimer(h) == nil }
 
 func (t *goZeroTimer) Reset(h Handle, d time.Duration, _ func()) Handle {
-	if err := t.MoveTimer(h, d); err != nil {
-		panic(err)
-	}
-	return h
+	return must(h, t.MoveTimer(h, d))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"html"
+	"slices"
 	"strings"
 
 	"github.com/hashedwheel/hashedwheel/benchmarks/work"
@@ -16,16 +17,20 @@ type bar struct {
 	value, lo, hi float64
 	ours          bool
 	fault         string
+	cut           bool // not to scale
 }
+
+// squeezing is how many times as long as the next one a bar is that is cut, because all others would be short beside it.
+const squeezing = 4
 
 // Distances in a chart, in pixels.
 const (
 	chartWidth  = 860
-	chartLabels = 164 // left of the bars
-	chartBars   = 550 // the longest
+	chartLabels = 200 // left of the bars: 24 letters of a wide font
+	chartBars   = 514 // the longest
 	chartLine   = 19  // of a text above the bars
 	chartRow    = 28
-	chartFault  = 96 // letters of a fault, at most
+	chartFault  = 84 // letters of a fault, at most
 )
 
 // chartStyle has one set of colors, because the chart has its own white background, also on a dark page.
@@ -39,6 +44,7 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-s
 .ours { fill: #1a7f37; }
 .other { fill: #7b8590; }
 .spread { stroke: #1f2328; stroke-width: 1.5; }
+.gap { stroke: #ffffff; stroke-width: 4; }
 .grid { stroke: #d0d7de; stroke-width: 1; }
 `
 
@@ -73,33 +79,14 @@ func (r *Result) bar(c *work.Cell, m work.Metric) bar {
 
 // caption says what the bars and the lines on them show, and whether less or more is better.
 func (r *Result) caption(m work.Metric) string {
-	better := "less is better"
-	if m.More {
-		better = "more is better"
-	}
+	better := map[bool]string{true: "more", false: "less"}[m.More] + " is better"
 	return fmt.Sprintf("%s%s, %s; median of %s; %s", m.Label(), m.Unit, better, r.rounds(), r.Date)
 }
 
 // drawChart returns an SVG with a bar for each value, on one scale. The first text is the title.
 func drawChart(m work.Metric, bars []bar, texts ...string) []byte {
-	var values []float64
-	for _, b := range bars {
-		if b.fault == "" {
-			values = append(values, b.value)
-		}
-	}
-	var ends scale
-	if len(values) > 0 {
-		ends = scaleOf(values, m.Unit == "ms")
-		for _, b := range bars {
-			if b.fault == "" && ends.at(b.hi) > 1 { // the line beyond the bars is on the scale too
-				ends = scaleOf(append(values, b.hi), m.Unit == "ms")
-			}
-		}
-	}
-	if ends.logarithmic {
-		texts[1] += "; logarithmic scale"
-	}
+	ends, note := scaleBars(bars, m.Unit == "ms")
+	texts[1] += note
 	top := chartLine*len(texts) + 34
 	bottom := top + chartRow*len(bars)
 	var s bytes.Buffer
@@ -122,6 +109,34 @@ func drawChart(m work.Metric, bars []bar, texts ...string) []byte {
 	return s.Bytes()
 }
 
+// scaleBars returns the scale of the bars, and a note on it. It cuts a bar that is far longer than all others, unless the
+// scale is logarithmic.
+func scaleBars(bars []bar, lateness bool) (ends scale, note string) {
+	var values []float64
+	for _, b := range bars {
+		if b.fault == "" {
+			values = append(values, b.value)
+		}
+	}
+	if len(values) == 0 {
+		return ends, ""
+	}
+	slices.Sort(values)
+	ends = scaleOf(values, lateness)
+	if n := len(values) - 1; n > 1 && !ends.logarithmic && values[n] > squeezing*values[n-1] {
+		long := &bars[slices.IndexFunc(bars, func(b bar) bool { return b.fault == "" && b.value == values[n] })]
+		long.cut, note = true, "; the bar of "+long.label+" is cut"
+		values = values[:n]
+		ends = scaleOf(values, lateness)
+	}
+	for _, b := range bars {
+		if b.fault == "" && !b.cut && ends.at(b.hi) > 1 { // the line beyond the bars is on the scale too
+			ends = scaleOf(append(values, b.hi), lateness)
+		}
+	}
+	return ends, note + map[bool]string{true: "; logarithmic scale"}[ends.logarithmic]
+}
+
 func drawBar(s *bytes.Buffer, b bar, unit string, ends scale, top int) {
 	drawText(s, "", chartLabels-8, top+18, "end", b.label)
 	if b.fault != "" {
@@ -129,17 +144,16 @@ func drawBar(s *bytes.Buffer, b bar, unit string, ends scale, top int) {
 		drawText(s, "fault", chartLabels+2, top+18, "start", fault[:min(len(fault), chartFault)])
 		return
 	}
-	class := "other"
-	if b.ours {
-		class = "ours"
-	}
+	at := func(v float64) float64 { return chartLabels + min(1, ends.at(v))*chartBars } // only a bar that is cut would be longer
 	fmt.Fprintf(s, `<rect class="%s" x="%d.0" y="%d" width="%.1f" height="%d" rx="2"/>`+"\n",
-		class, chartLabels, top+4, max(1, ends.at(b.value)*chartBars), chartRow-8)
-	if b.lo < b.hi {
-		fmt.Fprintf(s, `<line class="spread" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`+"\n",
-			chartLabels+ends.at(b.lo)*chartBars, chartLabels+ends.at(b.hi)*chartBars, top+chartRow/2, top+chartRow/2)
+		map[bool]string{true: "ours", false: "other"}[b.ours], chartLabels, top+4, max(1, at(b.value)-chartLabels), chartRow-8)
+	line := `<line class="%s" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>` + "\n"
+	if b.cut {
+		fmt.Fprintf(s, line, "gap", at(b.value)-24, at(b.value)-16, top+chartRow-2, top+2)
+	} else if b.lo < b.hi {
+		fmt.Fprintf(s, line, "spread", at(b.lo), at(b.hi), top+chartRow/2, top+chartRow/2)
 	}
-	drawText(s, "", chartLabels+ends.at(max(b.value, b.hi))*chartBars+6, top+18, "start", format(b.value)+" "+unit)
+	drawText(s, "", at(max(b.value, b.hi))+6, top+18, "start", format(b.value)+" "+unit)
 }
 
 func drawText(s *bytes.Buffer, class string, x float64, y int, anchor, text string) {

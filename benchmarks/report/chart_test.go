@@ -76,7 +76,7 @@ func TestChart(t *testing.T) {
 	elements(t, svg)
 	for _, want := range []string{
 		`<title>a &lt; b &amp;`, "ns/op, less is better; logarithmic scale", "why these", `class="ours"`,
-		`class="fault" x="166.0" y="137" text-anchor="start">early by up to 3 ms</text>`,
+		`class="fault" x="202.0" y="137" text-anchor="start">early by up to 3 ms</text>`,
 		"1000 ns/op", `>10000</text>`,
 	} {
 		if !strings.Contains(string(svg), want) {
@@ -109,6 +109,64 @@ func TestChartHidesNothing(t *testing.T) {
 				if end := e.number(t, "x") + 7*float64(len([]rune(e.text))); end > chartWidth {
 					t.Errorf("%v: %q ends at %.0f", values, e.text, end)
 				}
+			}
+		}
+	}
+}
+
+// cutChart has a bar that would squeeze the others.
+func cutChart() []byte {
+	return drawChart(work.Metric{Name: "wall", Unit: "ns/op"}, []bar{
+		{label: "ours", value: 104, lo: 100, hi: 105, ours: true}, {label: "time", value: 206, lo: 200, hi: 210},
+		{label: "far", value: 2008, lo: 2000, hi: 2180}, {label: "faulty", value: 9999, fault: "early"}, {label: "other", value: 223},
+	}, "title", "ns/op")
+}
+
+// A bar that is far longer than all others is cut. It has a mark and its figure, and the chart says so. The scale is that
+// of the others.
+func TestLongBarIsCut(t *testing.T) {
+	svg := string(cutChart())
+	gaps, greatest := 0, 0.0
+	for _, e := range elements(t, cutChart()) {
+		switch e.at["class"] {
+		case "gap":
+			gaps++
+			if from, to := e.number(t, "x1"), e.number(t, "x2"); from < chartLabels+0.8*chartBars || to > chartLabels+chartBars {
+				t.Errorf("a gap from %.0f to %.0f", from, to)
+			}
+		case "ours":
+			greatest = e.number(t, "width")
+		}
+	}
+	if gaps != 1 || greatest < chartBars/4 || strings.Count(svg, `class="spread"`) != 2 {
+		t.Errorf("%d gaps, and our bar is %.0f long:\n%s", gaps, greatest, svg)
+	}
+	for _, want := range []string{">ns/op; the bar of far is cut<", ">2008 ns/op<", ">250<", `width="514.0"`} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("no %q in\n%s", want, svg)
+		}
+	}
+	for _, values := range [][]float64{{1, 5}, {10, 11, 44}, {1, 2, 3, 400}} { // too few, near enough, and logarithmic
+		var bars []bar
+		for _, v := range values {
+			bars = append(bars, bar{value: v})
+		}
+		if _, note := scaleBars(bars, false); strings.Contains(note, "cut") {
+			t.Errorf("%v: %s", values, note)
+		}
+	}
+}
+
+// The titles, and the names of the peers beside the bars, fit in a wide font, such as DejaVu Sans.
+func TestChartFitsAWideFont(t *testing.T) {
+	const letter, bold = 7.75, 10.5 // pixels: "hashedwheel, embedded" has 21 letters and needs 162
+	for _, w := range work.List {
+		if title := w.Heading(false); w.Chart && 12+bold*float64(len(title)) > chartWidth {
+			t.Errorf("%q does not fit", title)
+		}
+		for _, p := range w.Peers() {
+			if label := p.Name + ", 8"; w.Chart && letter*float64(len(label)) > chartLabels-8 {
+				t.Errorf("%q does not fit", label)
 			}
 		}
 	}
@@ -162,7 +220,7 @@ func TestChartContrast(t *testing.T) {
 			colors[string(p[1])+" "+strings.TrimSpace(string(rule[1]))] = string(p[2])
 		}
 	}
-	all := elements(t, svg)
+	all := append(elements(t, cutChart()), elements(t, svg)...)
 	var root, background drawn
 	texts, shapes := 0, 0
 	for _, e := range all {
@@ -182,6 +240,12 @@ func TestChartContrast(t *testing.T) {
 		case e.name == "rect", e.name == "path" && class != ".spread":
 			shapes++
 			least, color = 3, colors["fill "+class]
+		case class == ".gap": // on a bar
+			for _, bar := range []string{"fill .ours", "fill .other"} {
+				if c := contrast(t, colors["stroke .gap"], colors[bar]); c < 3 {
+					t.Errorf("a gap in %s: contrast %.2f", bar, c)
+				}
+			}
 		case class == ".spread", e.name == "line" && class != ".grid": // grid lines need no contrast, because they only guide the eye
 			shapes++
 			least, color = 3, colors["stroke "+class]

@@ -37,10 +37,7 @@ func (r *Result) text(c *work.Cell, metric string) string {
 
 // conditions says what was measured, where and how often.
 func (r *Result) conditions() string {
-	mode := ""
-	if r.Short {
-		mode = " A short run: most numbers and times are smaller than the texts say, and the figures say little."
-	}
+	mode := map[bool]string{true: " A short run: most numbers and times are smaller than the texts say, and the figures say little."}[r.Short]
 	return fmt.Sprintf("%s, commit %s, %s, %s, %d processors of %s. Medians of %s.%s",
 		r.Date, r.Commit, r.Go, r.Platform, r.Processors, r.CPU, r.rounds(), mode)
 }

@@ -53,8 +53,8 @@ func mustRun(t *testing.T, ctx context.Context, args ...string) (r result) {
 	var out bytes.Buffer
 	require.NoError(t, run(ctx, args, &out), out.String())
 	t.Log(out.String())
-	lines := strings.SplitAfterN(out.String(), "\n", 2) // after the head of the table
-	_, err := fmt.Sscanf(lines[1], "found %d %d %d\nleft %d %d %d\nplaced %d, workers killed %d, faults %d\n",
+	lines := strings.SplitAfterN(out.String(), "\n", 3) // after the line at the start, and the head of the table
+	_, err := fmt.Sscanf(lines[2], "found %d %d %d\nleft %d %d %d\nplaced %d, workers killed %d, faults %d\n",
 		&r.found.open, &r.found.paid, &r.found.canceled, &r.left.open, &r.left.paid, &r.left.canceled, &r.placed, &r.killed, &r.faults)
 	require.NoError(t, err, out.String())
 	return r

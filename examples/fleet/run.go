@@ -34,6 +34,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *orders == 0 {
 		fmt.Fprintf(out, "%d workers cancel orders, until Ctrl-C\n", *workers)
 	} else {
+		fmt.Fprintf(out, "%d orders begin, and %d workers\n", *orders, *workers)
 		hide = demo.Progress(func() string { return c.progress(*orders) })
 	}
 	defer hide()

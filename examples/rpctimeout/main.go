@@ -89,6 +89,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := demo.Parse(flags, args, out); err != nil {
 		return err
 	}
+	fmt.Fprintf(out, "%d requests begin, each with a timeout of %v\n", *n, *limit)
 	timer, err := hashedwheel.New(hashedwheel.WithTick(*limit / 20))
 	if err != nil {
 		return err

@@ -135,7 +135,7 @@ func TestLostConnection(t *testing.T) {
 func TestRun(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{"-n=3000", "-timeout=40ms"}, &out))
-	ends := regexp.MustCompile(`^3000 requests in .*: (\d+) answered, (\d+) timed out\n`).FindStringSubmatch(out.String())
+	ends := regexp.MustCompile(`^3000 requests begin, each with a timeout of 40ms\n3000 requests in .*: (\d+) answered, (\d+) timed out\n`).FindStringSubmatch(out.String())
 	require.Len(t, ends, 3, out.String())
 	answered, err := strconv.Atoi(ends[1])
 	require.NoError(t, err)
@@ -150,5 +150,5 @@ func TestInterrupted(t *testing.T) {
 	cancel()
 	var out bytes.Buffer
 	require.NoError(t, run(ctx, nil, &out))
-	assert.Regexp(t, `^0 requests in .*: 0 answered, 0 timed out\n`, out.String())
+	assert.Regexp(t, `^200000 requests begin, each with a timeout of 200ms\n0 requests in .*: 0 answered, 0 timed out\n`, out.String())
 }

@@ -16,7 +16,7 @@ func TestBrowser(t *testing.T) {
 	b := startBrowser(t)
 	url := site(t)
 	for name, test := range map[string]func(t *testing.T, b *browser, url string){
-		"story": testStory, "looks": testLooks, "flood": testFlood, "clicks": testClicks, "block": testBlock,
+		"story": testStory, "looks": testLooks, "nothing moves": testNothingMoves, "flood": testFlood, "clicks": testClicks, "block": testBlock,
 		"still": testStill,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,6 +80,7 @@ func testLooks(t *testing.T, b *browser, url string) {
 				id("second").textContent = "Tick 450 mod 64 = bucket 62.";
 				id("said").textContent = "20 tasks block. The others start as before, on other goroutines.";`)
 			b.save("look " + name)
+			assert.Contains(t, script[string](b, "return document.querySelector('.note').innerText"), "after their tick", name)
 			assert.Empty(t, script[[]string](b, textBoxes+badText), name)
 			assert.LessOrEqual(t, script[int](b, "return document.documentElement.scrollWidth"), width, name)
 			backgrounds[script[string](b, "return getComputedStyle(document.body).backgroundColor")] = true
@@ -98,6 +99,7 @@ func testLooks(t *testing.T, b *browser, url string) {
 				for step := range 5 {
 					script[any](b, `const now = arguments[0];
 						document.querySelectorAll("#steps li").forEach((li, i) => li.classList.toggle("now", i === now))`, step)
+					b.save(fmt.Sprintf("step %d %s", step+1, name))
 					for _, button := range []string{"#block", "#replay"} {
 						assert.Less(t, box(b, button)["bottom"], 760.0, "%s, step %d: the bars of a browser take the rest", name, step+1)
 					}
@@ -106,6 +108,27 @@ func testLooks(t *testing.T, b *browser, url string) {
 		}
 	}
 	assert.Len(t, backgrounds, 2, "light and dark")
+}
+
+// testNothingMoves changes the step and all texts that change. The controls stay where they are, also on a phone.
+func testNothingMoves(t *testing.T, b *browser, url string) {
+	for _, width := range []int{1280, 960, 390} {
+		b.look(width, 800, "light", "no-preference")
+		start(b, url, 0)
+		before := box(b, "#block")
+		for _, texts := range [][]string{
+			{"", "", "", "0", "–"},
+			{"It ran 123.4 ms after its tick.", "Tick 450 mod 64 = bucket 62.",
+				"20 tasks block. The others start as before, on other goroutines.", "123,456,789", "12345 ms"},
+		} {
+			for step := range 5 {
+				script[any](b, `const [now, texts] = arguments;
+					["fired-at", "second", "said", "fired", "late"].forEach((id, i) => document.getElementById(id).textContent = texts[i]);
+					document.querySelectorAll("#steps li").forEach((li, i) => li.classList.toggle("now", i === now))`, step, texts)
+				assert.InDelta(t, before["top"], box(b, "#block")["top"], 0.5, "%d, step %d, %q", width, step+1, texts)
+			}
+		}
+	}
 }
 
 // testFlood looks at the circles of a flood: none lies on another one.
@@ -234,6 +257,7 @@ const (
 		const boxes = [];
 		const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 		for (let node; (node = walk.nextNode()); ) {
+			if (!node.parentElement.checkVisibility({ visibilityProperty: true })) continue;
 			const range = document.createRange();
 			range.selectNodeContents(node);
 			const [e, text] = [node.parentElement, node.data.trim()];
