@@ -60,7 +60,7 @@ func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	return to.reset(to.timer.clock.DueIn(delay), false, false)
 }
 
-// ResetAt is like Reset, with a deadline instead of a delay: see NewTimeoutAt, also for bubbles of testing/synctest.
+// ResetAt is like Reset, with a deadline instead of a delay: see NewTimeoutAt.
 func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	to.checkInit("ResetAt")
 	t := to.timer

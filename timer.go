@@ -71,8 +71,7 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 // of zero. For a deadline with a monotonic reading, which time.Now returns and Add keeps, the clock is seldom read. A
 // deadline without one becomes a delay by the wall clock during the call: setting the wall clock later has no effect.
 //
-// In a testing/synctest bubble, a call on a timer from outside panics if it needs the clock or may have to wake the timer.
-// Otherwise it works.
+// On the other side of a synctest bubble, NewTimeoutAt panics, or works.
 func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	prepared, bits := prepareTask(task)
 	if prepared == nil {

@@ -37,6 +37,17 @@ type load struct {
 	ended   int
 }
 
+// newLoad returns the load of a new timer. The worker has placed a first timeout, so it is idle until the next boundary.
+func newLoad(t *testing.T) *load {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Hour))
+	require.NoError(t, err)
+	t.Cleanup(func() { timer.Stop() })
+	l := &load{t: t, timer: timer}
+	l.arm()
+	synctest.Wait()
+	return l
+}
+
 // arm arms a parcel for a long time.
 func (l *load) arm() *parcel {
 	p := new(parcel)
@@ -152,10 +163,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for name, use := range loads {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				timer, err := hashedwheel.New(hashedwheel.WithTick(time.Hour))
-				require.NoError(t, err)
-				defer timer.Stop()
-				l := &load{t: t, timer: timer}
+				l := newLoad(t)
 				base := testkit.HeapInUse()
 				l.check(base, use(l))
 			})
@@ -167,10 +175,7 @@ func TestMemoryIsBounded(t *testing.T) {
 // worker comes: another goroutine that arms and cancels drops it, by the time it has armed a few times as many.
 func TestLeftBehindIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		timer, err := hashedwheel.New(hashedwheel.WithTick(time.Hour))
-		require.NoError(t, err)
-		defer timer.Stop()
-		l := &load{t: t, timer: timer}
+		l := newLoad(t)
 		base := testkit.HeapInUse()
 		const goroutines, each = 16, 2000
 		var all, armed sync.WaitGroup
