@@ -596,12 +596,11 @@ func TestForeignAtRest(t *testing.T) {
 					require.NoError(t, err)
 				}
 				s.armed.Store(2*pruneEvery - 1)
-				before := state()
 				require.PanicsWithValue(t, foreignTimer, func() { timer.newTimeout(plainFunc(nop), 0, far, true) })
 				s.near.pushed.take()
 				s.takePushed()
 				s.armed.Store(0)
-				before = state()
+				before := state()
 				for _, tick := range []uint64{near, far} { // the first on the lane
 					require.PanicsWithValue(t, foreignTimer, func() { timer.newTimeout(plainFunc(nop), 0, tick, true) })
 				}

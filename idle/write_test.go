@@ -30,7 +30,8 @@ func TestLargeWriteToASlowReader(t *testing.T) {
 		"ReadFrom":    func(c *Conn) (int64, error) { return c.ReadFrom(bytes.NewBuffer(bytes.Clone(content))) },
 		"net.Buffers": func(c *Conn) (int64, error) { return (&net.Buffers{content[:size-9], content[size-9:]}).WriteTo(c) },
 		"string": func(c *Conn) (int64, error) {
-			n, err := io.WriteString(c, string(content))
+			text := string(content)
+			n, err := io.WriteString(c, text)
 			return int64(n), err
 		},
 	} {
