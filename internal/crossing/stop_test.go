@@ -44,9 +44,9 @@ type stopper struct {
 // delay is near or far, mostly far. So the queue has many that the worker leaves there, or drains for long.
 func (s *stopper) delay() time.Duration {
 	if s.r.IntN(20) == 0 {
-		return time.Duration(s.r.IntN(int(3 * time.Millisecond)))
+		return time.Duration(s.r.Int64N(int64(3 * time.Millisecond)))
 	}
-	return time.Second + time.Duration(s.r.IntN(int(time.Hour)))
+	return time.Second + time.Duration(s.r.Int64N(int64(time.Hour)))
 }
 
 // arm arms a new timeout. It returns false if the timer is stopped.
@@ -98,7 +98,7 @@ func (s *stopper) run() {
 			}
 		}
 		if s.r.IntN(3) == 0 {
-			time.Sleep(time.Duration(s.r.IntN(int(2 * time.Millisecond)))) // real time, because this is about races
+			time.Sleep(time.Duration(s.r.Int64N(int64(2 * time.Millisecond)))) // real time, because this is about races
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestStopAtAnyMoment(t *testing.T) {
 			stoppers[i] = s
 			wg.Go(s.run)
 		}
-		time.Sleep(time.Duration(r.IntN(int(8 * time.Millisecond)))) // real time, because this is about races
+		time.Sleep(time.Duration(r.Int64N(int64(8 * time.Millisecond)))) // real time, because this is about races
 		left := timer.Stop()
 		wg.Wait()
 		_, err = timer.Shutdown(context.Background()) // for the tasks that have been started
