@@ -111,6 +111,6 @@ func (w *Workload) Heading(short bool) string {
 func (w *Workload) size(short bool) int { return pick(&bench{short: short}, w.n[0], w.n[1]) }
 
 // limits are the time limits of a cell in a complete run and in a short one. Tests change them.
-var limits = [2]time.Duration{time.Minute, 3 * time.Second}
+var limits = [2]time.Duration{time.Minute, 10 * time.Second}
 
 func limit(short bool) time.Duration { return pick(&bench{short: short}, limits[0], limits[1]) }
