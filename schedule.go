@@ -36,6 +36,8 @@ type Schedule interface {
 // passed is due at the next tick boundary, and Next then gets that boundary as prev. When Next returns the zero Time,
 // the timeout expires. If the first time is zero, or the schedule is nil or invalid, Schedule returns an error.
 //
+// Reset(0) means run now. Cancel and Reset are pause and resume.
+//
 // Runs follow the wall clock, except for Every and pauses. If it was set, or the machine has slept, the next run is late
 // by at most a minute, and never early.
 func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {

@@ -35,9 +35,15 @@ func TestLook(t *testing.T) {
 			c.Look()
 		})
 		c.Ahead = func() time.Duration { return ahead }
+		order := func() { // the passing of virtual time does not order memory, but the lock does
+			c.Lock()
+			defer c.Unlock()
+		}
 		look := func() {
+			order()
 			time.Sleep(LookEvery)
 			synctest.Wait()
+			order()
 		}
 		add := func(f *follower) {
 			c.Lock()
