@@ -429,7 +429,9 @@ func (s *shard[K, V]) clear() (n int) {
 		case it.end():
 			s.overtake(key, lost)
 			n++
-		case !it.timeout.IsExpired():
+		case it.timeout.IsExpired():
+			s.overtake(key, lost) // its task has been started, and finds that the item is not in the map
+		default:
 			if waiting == nil {
 				waiting = make(map[K]*item[K, V])
 			}

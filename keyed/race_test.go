@@ -276,9 +276,9 @@ func TestMapGetOrSetRace(t *testing.T) {
 			ended.Add(1)
 		}
 	}
-	_, err := timer.Shutdown(t.Context())
+	left, err := timer.Shutdown(t.Context()) // of a value that was due and waited
 	require.NoError(t, err)
-	require.EqualValues(t, stored, ended.Load())
+	require.EqualValues(t, stored, ended.Load()+int64(len(left)))
 	t.Logf("%d found the key before it expired, %d have set it again", met, anew)
 	require.Positive(t, met)
 	require.Positive(t, anew)

@@ -739,7 +739,7 @@ var mutations = []mutation{
 	{19, "Set fails over a key that waits", "keyed/keyed.go",
 		"(old.timeout.IsCanceled() || old.alive()) {", "!old.timeout.IsExpired() {", "TestMapExpiresWhileTasksWait"},
 	{19, "Clear drops keys that wait", "keyed/keyed.go",
-		"case !it.timeout.IsExpired():", "case false:", "TestMapStopWhileTasksWait"},
+		"\t\tdefault:\n\t\t\tif waiting", "\t\tcase false:\n\t\t\tif waiting", "TestMapStopWhileTasksWait"},
 	{19, "an Update that meets Set keeps its own value", "keyed/keyed.go",
 		"\t\ts.overtake(key, replaced)\n", "", "TestMapUpdateMeetsOthers"},
 	{19, "an Update changes the entry after Remove", "keyed/keyed.go",
