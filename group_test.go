@@ -373,6 +373,7 @@ func TestGroupCloseAndWaitRace(t *testing.T) {
 		for range 2 {
 			users.Go(func() {
 				for {
+					spin()
 					_, err := g.AfterFunc(0, func() {
 						ran.Add(1)
 						time.Sleep(10 * time.Microsecond)
