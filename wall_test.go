@@ -572,7 +572,7 @@ func TestWallClockRace(t *testing.T) { // on real time
 		require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned)
 		require.False(t, timer.wallClock().Looks())
 	}
-	goleak.VerifyNone(t)
+	goleak.VerifyNone(t, goleak.IgnoreAnyFunction("runtime.handleEvent"))
 }
 
 // Many schedules follow a clock that is set, and a look at one that is not costs the same as for one schedule.
