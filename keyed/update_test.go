@@ -223,6 +223,7 @@ func TestMapUpdateRace(t *testing.T) {
 		for range 3 {
 			users.Go(func() {
 				for {
+					runtime.Gosched() // on js/wasm nothing preempts this loop
 					value, ok := m.Update(1, func(value int64) int64 { return value + 1 })
 					if !ok {
 						return
