@@ -253,7 +253,7 @@ func TestRefusedMemberIsNotInTheGroup(t *testing.T) {
 	checkGroup(t, g, 0)
 }
 
-// Wait waits for the runs that are in progress at the call, of members that have ended and of those that repeat, and for
+// Wait waits for the runs in progress at the call, of ended and of repeating members, and for
 // no others. That holds for any number of callers.
 func TestGroupWait(t *testing.T) {
 	for name, opts := range executors() {

@@ -69,7 +69,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 }
 
 // Write sends b to the wrapped connection in pieces of 64 KiB. Unless the Limit has [ReadsOnly], each piece starts the
-// limit anew when it has been sent. As on connections of package net, what one call of Write sends stays together, whoever writes at the same time.
+// limit anew when it has been sent. As on connections of package net, what one call of Write sends stays together, even if several goroutines write.
 // If the limit ends meanwhile, Write returns ErrIdle with the number of bytes it has sent, which may be all.
 //
 // Do not use a Conn for messages that are longer than a piece, such as those of a unixgram socket.

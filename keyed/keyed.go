@@ -285,7 +285,7 @@ func (m *Map[K, V]) Remove(key K) (V, bool) {
 	return value, true
 }
 
-// Clear removes all keys. Expired is called only for those that have expired already. A key that is set during the
+// Clear removes all keys. Expired is called only for keys that have already expired. A key that is set during the
 // call is either removed or kept. Clear costs as much as removing each key, and locks a part of the keys at a time.
 func (m *Map[K, V]) Clear() { m.clear() }
 
@@ -419,7 +419,7 @@ func (s *shard[K, V]) length(some bool) (n int) {
 }
 
 // clear removes all keys of the shard, and returns how many there were. Items that are due and wait stay in the map,
-// because Stop may end them. The tasks of those that have expired wait for the lock.
+// because Stop may end them. The tasks of expired items wait for the lock.
 func (s *shard[K, V]) clear() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,7 +30,7 @@ type load struct {
 	t       *testing.T
 	timer   *hashedwheel.Timer
 	mu      sync.Mutex
-	sample  []weak.Pointer[parcel] // of those that are canceled, one in 64
+	sample  []weak.Pointer[parcel] // one in 64 of the canceled parcels
 	pending int                    // now
 	most    int                    // the most that were pending at once
 	armed   int

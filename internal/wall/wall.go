@@ -149,7 +149,7 @@ func (c *Clock) Looks() bool {
 	return c.alarm != nil
 }
 
-// Look compares the shift with those that the runs assume, and makes the runs follow if one of them is wrong.
+// Look compares the shift with what the runs assume. If one of them is wrong, all runs follow.
 func (c *Clock) Look() {
 	c.Lock()
 	defer c.Unlock()
