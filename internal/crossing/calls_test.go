@@ -20,6 +20,13 @@ func randomDelay(random func(n int) int) time.Duration {
 // now returns the time since base.
 func (w *world) now() int64 { return int64(time.Since(w.base)) }
 
+// shift returns how far the wall clock has moved against the monotonic clock since base. On js/wasm the wall clock has
+// steps of a millisecond, so this changes all the time.
+func (w *world) shift() int64 {
+	now := time.Now()
+	return int64(now.Round(0).Sub(w.base.Round(0)) - now.Sub(w.base))
+}
+
 // user is called in each piece of user code. Often it uses the timer. Inside says that Shutdown waits for the caller.
 // Own is the subject whose code it is, or nil.
 func (w *world) user(inside bool, own *subject) {
@@ -253,6 +260,7 @@ type subject struct {
 
 	turn     sync.Mutex   // held by the goroutine that uses an owned subject
 	notUntil atomic.Int64 // no run starts before
+	byWall   atomic.Bool  // notUntil is by the wall clock
 	unknown  atomic.Bool  // notUntil no longer counts, because goroutines have raced
 	asked    atomic.Int64 // calls of Next
 	running  atomic.Int64 // runs in progress
@@ -356,6 +364,9 @@ func (s *subject) Run(to *hashedwheel.Timeout) {
 // run is the task.
 func (s *subject) run() {
 	notUntil := s.notUntil.Load()
+	if s.byWall.Load() {
+		notUntil -= s.w.shift()
+	}
 	if s.unknown.Load() {
 		notUntil = 0
 	}
@@ -394,6 +405,7 @@ func (s *subject) Next(prev time.Time) time.Time {
 		return time.Time{}
 	}
 	next := prev.Add(s.period)
+	s.byWall.Store(next == next.Round(0)) // no monotonic reading
 	s.notUntil.Store(int64(next.Sub(s.w.base)))
 	return next
 }
