@@ -27,6 +27,18 @@ type Report struct {
 	server   time.Time
 }
 
+// String returns the report as deadlinecheck prints it, in four lines and one for each of FirstFaults.
+func (r Report) String() string {
+	b := fmt.Appendf(nil, "keys %d: pending %d, running %d, handled %d, canceled %d\n", r.Keys, r.Pending, r.Running, r.Handled, r.Canceled)
+	b = fmt.Appendf(b, "revisions %d, wake-ups %d, set aside %d\n", r.Revisions, r.Wakeups, r.Aside)
+	b = fmt.Appendf(b, "overdue %d, by up to %v\n", r.Overdue, r.MostOverdue.Round(time.Millisecond))
+	b = fmt.Appendf(b, "faults %d", r.Faults)
+	for _, f := range r.FirstFaults {
+		b = append(append(b, '\n'), f...)
+	}
+	return string(b)
+}
+
 const (
 	silenceLimit = 5 * time.Second // after which the reading begins again, because a server that led it is gone
 	behindLimit  = 5 * time.Second // for a replica to catch up

@@ -1,6 +1,7 @@
 package deadlines
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -52,6 +53,10 @@ func TestCheckFindsFaults(t *testing.T) {
 	require.Equal(t, []int{2, 2, 1}, []int{report.Keys, report.Pending, report.Overdue})
 	require.Greater(t, report.MostOverdue, 59*time.Second)
 	require.Less(t, report.MostOverdue, 2*time.Minute)
+	report.MostOverdue = time.Minute
+	text := "keys 2: pending 2, running 0, handled 0, canceled 0\nrevisions 5, wake-ups 2, set aside 0\noverdue 1, by up to 1m0s\nfaults 0"
+	require.Equal(t, text, fmt.Sprint(report))
+	require.Equal(t, text, fmt.Sprintf("%+v", *report), "not the records that it holds")
 
 	_, err := Check(ctx, s.link().nc, "nothing")
 	require.ErrorContains(t, err, `deadlines: check "nothing"`)

@@ -192,21 +192,37 @@ func TestFullStore(t *testing.T) {
 	})
 	b.work(s, func(context.Context, deadlines.Deadline) error { return nil })
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	err = s.Set(ctx, "full", time.Now(), nil)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	var api *jetstream.APIError
-	require.ErrorAs(t, err, &api)
-	require.Contains(t, err.Error(), "insufficient resources")
+	for what, call := range map[string]func() error{
+		`set "far/0"`:    func() error { return s.Set(t.Context(), "far/0", time.Now(), nil) },
+		`move "far/0"`:   func() error { _, err := s.Move(t.Context(), "far/0", time.Now()); return err },
+		`cancel "far/0"`: func() error { _, err := s.Cancel(t.Context(), "far/0"); return err },
+	} {
+		require.ErrorIs(t, call(), deadlines.ErrNoRoom)
+		require.EqualError(t, call(), "deadlines: "+what+": no room: insufficient resources (10023)")
+	}
+	require.True(t, s.Stats().Full)
 
-	b.awaitLog("cannot end deadlines") // that is after 5 s, so the far deadlines have come
-	require.Contains(t, b.log.String(), "insufficient resources")
+	// The near ones are with the worker, and the server does not deliver the far ones.
+	eventually(t, "all are overdue", func() error {
+		if st := s.Stats(); st.Overdue != 20 || !st.Full {
+			return fmt.Errorf("%+v", st)
+		}
+		return nil
+	})
+	b.awaitLog("requests have failed for")
+	require.Contains(t, b.log.String(), "no room: insufficient resources (10023)")
 	require.NoError(t, js.DeleteStream(t.Context(), "other"))
 	b.awaitHandled(20)
-	b.awaitLog("deadlines are ended again")
+	b.awaitLog("requests succeed again")
+	b.awaitLog("that came while the servers had no room are delivered")
 	require.NoError(t, s.Set(t.Context(), "full", time.Now(), nil))
 	b.awaitHandled(21)
+	eventually(t, "none is overdue, and the store is not full", func() error {
+		if st := s.Stats(); st.Overdue != 0 || st.Full {
+			return fmt.Errorf("%+v", st)
+		}
+		return nil
+	})
 }
 
 // An operator deletes the consumer while a worker has deadlines and others are to come.
@@ -307,5 +323,5 @@ func TestFullBucket(t *testing.T) {
 	require.NotContains(t, b.log.String(), `request="store wake-ups"`)
 	limit(-1)
 	b.awaitHandled(10)
-	b.awaitLog("deadlines are ended again")
+	b.awaitLog("requests succeed again")
 }

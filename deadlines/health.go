@@ -1,6 +1,7 @@
 package deadlines
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,7 +9,7 @@ import (
 	"time"
 )
 
-// A health logs when requests of workers have failed for a while, and when they succeed again. It watches each kind of
+// A health logs when requests have failed for a while, and when they succeed again. It watches each kind of
 // request by itself, because one stream may store what another one does not. A success does not end a failure while
 // other requests of the kind fail: on a full disk, a small message is stored and a larger one is not.
 type health struct {
@@ -47,6 +48,9 @@ func (h *health) reportAt(kind string, err error, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := h.failures[kind]
+	if errors.Is(err, context.Canceled) { // the process ends the request; that says nothing about the servers
+		return
+	}
 	if err == nil {
 		if f != nil {
 			f.mended = true
@@ -69,7 +73,7 @@ func (h *health) reportAt(kind string, err error, now time.Time) {
 	}
 	if now.Sub(f.since) >= sickAfter && now.Sub(f.logged) >= pause {
 		f.logged, f.because = now, r.what
-		h.log.Error(fmt.Sprintf("deadlines: cannot end deadlines for %v", now.Sub(f.since).Round(time.Second)),
+		h.log.Error(fmt.Sprintf("deadlines: requests have failed for %v", now.Sub(f.since).Round(time.Second)),
 			"request", kind, "because", err)
 	}
 }
@@ -94,9 +98,9 @@ func (h *health) settleAt(now time.Time) {
 		switch {
 		case f.logged.IsZero():
 		case f.mended:
-			h.log.Info("deadlines: deadlines are ended again", "request", kind, "after", f.last.Sub(f.since).Round(time.Second))
+			h.log.Info("deadlines: requests succeed again", "request", kind, "after", f.last.Sub(f.since).Round(time.Second))
 		default: // such as of a deadline that another worker has got
-			h.log.Info("deadlines: nothing has failed since", "request", kind, "after", f.last.Sub(f.since).Round(time.Second))
+			h.log.Info("deadlines: requests that failed are not repeated any more", "request", kind, "after", f.last.Sub(f.since).Round(time.Second))
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package deadlines
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -37,26 +39,30 @@ func TestHealth(t *testing.T) {
 	require.Empty(t, at(12*time.Second, nil), "others of the kind may fail")
 	require.Empty(t, at(15*time.Second, bad))
 	text := at(16*time.Second, bad)
-	require.Contains(t, text, "deadlines: cannot end deadlines for 5s")
+	require.Contains(t, text, "deadlines: requests have failed for 5s")
 	require.Contains(t, text, `request=a because="no room"`)
 	require.Empty(t, at(17*time.Second, bad))
 	require.Empty(t, at(45*time.Second, bad))
-	require.Contains(t, at(46*time.Second, bad), "cannot end deadlines for 35s")
-	other := reason{"no leader", "", bad}
+	require.Contains(t, at(46*time.Second, bad), "requests have failed for 35s")
+	other := reason{what: "no leader", err: bad}
 	require.Empty(t, at(50*time.Second, other))
 	require.Contains(t, at(51*time.Second, other), `because="no leader: no room"`)
 	require.Empty(t, at(57*time.Second, other))
 	require.Empty(t, at(60*time.Second, nil))
 	text = at(62*time.Second, nil)
-	require.Contains(t, text, "deadlines are ended again")
+	require.Contains(t, text, "requests succeed again")
 	require.Contains(t, text, "after=46s")
 	require.Empty(t, at(70*time.Second, nil))
 
 	// Nothing follows a failure, because another worker has got the deadline.
 	require.Empty(t, at(100*time.Second, bad))
-	require.Contains(t, at(110*time.Second, bad), "cannot end deadlines for 10s")
+	require.Contains(t, at(110*time.Second, bad), "requests have failed for 10s")
 	settle := func(after time.Duration) string { return said(func() { h.settleAt(now.Add(after)) }) }
 	require.Empty(t, settle(169*time.Second))
-	require.Contains(t, settle(170*time.Second), "nothing has failed since")
+	require.Contains(t, settle(170*time.Second), "requests that failed are not repeated any more")
 	require.Empty(t, at(200*time.Second, bad), "it is a new failure")
+
+	// A process that ends cancels its requests.
+	require.Empty(t, at(206*time.Second, fmt.Errorf("get: %w", context.Canceled)))
+	require.Contains(t, at(207*time.Second, bad), "requests have failed for 7s")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
 	"strings"
@@ -116,7 +117,7 @@ func (h *held) retry(err error) {
 		return
 	}
 	if errors.As(err, &f) {
-		h.w.log.Error("deadlines: a record cannot be read or written", "key", h.wakeup.Key, "err", err)
+		h.w.flood.report("record", slog.LevelError, "deadlines: a record cannot be read or written", "key", h.wakeup.Key, "err", err)
 		h.giveBack(h.w.cfg.MaxBackoff)
 		return
 	}
@@ -153,7 +154,8 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		h.hold(again)
 		return nil, nil
 	case r.rev < h.wakeup.Prior: // perhaps the bucket was restored from a backup, and the worker must not wait for ever
-		w.log.Error("deadlines: a record is older than its wake-up", "key", h.wakeup.Key, "revision", r.rev, "wake-up", h.wakeup.Prior)
+		w.flood.report("older", slog.LevelError, "deadlines: a record is older than its wake-up",
+			"key", h.wakeup.Key, "revision", r.rev, "wake-up", h.wakeup.Prior)
 		h.giveBack(w.cfg.Lease)
 		return nil, nil
 	case !mine || r.ended():
@@ -215,7 +217,7 @@ func (h *held) call(r record) {
 	h.signed = time.Now() // the signs of life have kept the lease, or mine is false
 	switch {
 	case err != nil: // the server delivers it again after the lease, and the handler is called again
-		w.log.Error("deadlines: it could not be stored how a handler ended", "key", h.wakeup.Key, "err", err)
+		w.flood.report("outcome", slog.LevelError, "deadlines: it could not be stored how a handler ended", "key", h.wakeup.Key, "err", err)
 		h.drop()
 	case failure == nil:
 		w.counts.handled.Add(1)
@@ -225,7 +227,8 @@ func (h *held) call(r record) {
 	case w.ctx.Err() != nil:
 		h.giveBack(0)
 	default:
-		w.log.Warn("deadlines: a handler failed", "key", h.wakeup.Key, "attempt", r.Attempts, "err", failure)
+		w.flood.report("failure", slog.LevelWarn, "deadlines: a handler failed",
+			"key", h.wakeup.Key, "attempt", r.Attempts, "err", failure)
 		h.giveBack(w.backoff(r.Attempts))
 	}
 }
@@ -235,7 +238,8 @@ func (w *worker) protect(d Deadline) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v", v)
-			w.log.Error("deadlines: a handler panicked", "key", d.Key, "panic", v, "stack", string(debug.Stack()))
+			w.flood.report("panic", slog.LevelError, "deadlines: a handler panicked",
+				"key", d.Key, "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
 	d.Changed = time.Time{}

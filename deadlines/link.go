@@ -3,6 +3,7 @@ package deadlines
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -31,7 +32,11 @@ func (s *Store) listen(nc *nats.Conn) {
 	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
 		if mine(nc) {
 			s.denials.add(err)
-			s.log.Warn("deadlines: error of the connection", "err", err)
+			kind := "connection"
+			if errors.Is(err, nats.ErrPermissionViolation) { // the text has a subject, and that may have a key
+				kind = "permission"
+			}
+			s.flood.report(kind, slog.LevelWarn, "deadlines: error of the connection", "err", err)
 		}
 		if failed != nil {
 			failed(nc, sub, err)

@@ -90,6 +90,42 @@ func TestServersStartLater(t *testing.T) {
 	require.Error(t, err)
 }
 
+// Open says in the log why it waits. What will not change is an error at once.
+func TestOpenSaysWhyItWaits(t *testing.T) {
+	t.Parallel()
+	srv := serveOptions(t, &server.Options{StoreDir: t.TempDir(), Username: "a", Password: "right"})
+	open := func(password string, cfg Config) (chan error, func()) {
+		nc, err := Connect("nats://a:" + password + "@" + strings.TrimPrefix(srv.ClientURL(), "nats://"))
+		require.NoError(t, err)
+		t.Cleanup(nc.Close)
+		ctx, cancel := context.WithCancel(t.Context())
+		opened := make(chan error, 1)
+		go func() {
+			_, err := Open(ctx, nc, cfg)
+			opened <- err
+		}()
+		return opened, cancel
+	}
+	var l log
+	cfg := quick()
+	cfg.Logger = l.logger()
+	opened, cancel := open("wrong", cfg)
+	await(t, "it says so", func() bool { return strings.Contains(l.String(), "Authorization Violation") })
+	require.Empty(t, opened, "Open still waits")
+	require.Contains(t, l.String(), `msg="deadlines: the store is not open yet, and Open tries again"`)
+	require.NotContains(t, l.String(), "wrong")
+	cancel()
+	require.ErrorContains(t, <-opened, "Authorization Violation")
+
+	cfg.Replicas = 3
+	opened, cancel = open("right", cfg)
+	defer cancel()
+	err := <-opened
+	require.ErrorContains(t, err, "3 replicas need as many servers, and nats://")
+	require.ErrorContains(t, err, " is no member of a cluster")
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+}
+
 // After Close, calls fail and Work returns, when its handlers have ended.
 func TestClose(t *testing.T) {
 	t.Parallel()

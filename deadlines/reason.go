@@ -3,7 +3,9 @@ package deadlines
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -16,6 +18,7 @@ import (
 type reason struct {
 	what, more string
 	err        error
+	leaderless bool // no server leads the stream
 }
 
 func (r reason) Error() string {
@@ -23,10 +26,33 @@ func (r reason) Error() string {
 	if errors.Is(r.err, context.DeadlineExceeded) || errors.Is(r.err, nats.ErrTimeout) {
 		return text // the error only says that time is up
 	}
-	return text + ": " + r.err.Error()
+	return text + ": " + plain(r.err)
 }
 
 func (r reason) Unwrap() error { return r.err }
+
+// Is makes errors.Is find ErrNoRoom.
+func (r reason) Is(target error) bool { return target == ErrNoRoom && r.what == ErrNoRoom.Error() }
+
+var apiError = regexp.MustCompile(`(?:nats: )*API error: code=\d+ err_code=(\d+) description=(.*)`)
+
+// plain returns the text of an error. Package nats repeats its name in it.
+func plain(err error) string { return apiError.ReplaceAllString(err.Error(), "$2 ($1)") }
+
+// noRoom reports whether a server has refused a request because it has no room.
+func noRoom(err error) bool {
+	api := new(jetstream.APIError)
+	if !errors.As(err, &api) {
+		return false
+	}
+	switch api.ErrorCode {
+	case codeAccountFull, codeFull, codeMemoryFull, codeStorageFull:
+		return true
+	case codeNotStored:
+		return strings.Contains(api.Description, "exceeded") || strings.Contains(api.Description, "no space")
+	}
+	return false
+}
 
 // Error codes of JetStream that package jetstream does not name.
 const (
@@ -56,27 +82,42 @@ func (s *Store) explain(err error) error {
 	denied := s.denials.since(time.Now().Add(-2 * requestLimit))
 	switch code := api.ErrorCode; {
 	case nc.IsClosed():
-		return reason{"no connection", ": the server has closed it", err}
+		return reason{what: "no connection", more: ": the server has closed it", err: err}
 	case !nc.IsConnected():
 		more := " to " + servers(nc)
 		if last := nc.LastError(); last != nil {
 			more += " (" + last.Error() + ")"
 		}
-		return reason{"no connection", more, err}
+		return reason{what: "no connection", more: more, err: err}
 	case silent && denied != nil:
-		return reason{"no permission", " (" + denied.Error() + ")", err}
+		return reason{what: "no permission", more: " (" + denied.Error() + ")", err: err}
 	case code == codeNoLeader || code == codeNotLeader || errors.Is(err, jetstream.ErrNoStreamResponse):
-		return reason{"no leader", ": too few servers are up, or they elect one", err}
+		return s.noLeader(err)
 	case code == jetstream.JSErrCodeJetStreamNotEnabled || code == jetstream.JSErrCodeJetStreamNotEnabledForAccount ||
 		errors.Is(err, nats.ErrNoResponders):
-		return reason{"no JetStream", ": it is off on the server, or for this account", err}
-	case code == codeAccountFull || code == codeFull || code == codeMemoryFull || code == codeStorageFull ||
-		code == codeNotStored && (strings.Contains(api.Description, "exceeded") || strings.Contains(api.Description, "no space")):
-		return reason{"no room", "", err}
+		return reason{what: "no JetStream", more: ": it is off on the server, or for this account", err: err}
+	case noRoom(err):
+		s.room.refuse()
+		return reason{what: ErrNoRoom.Error(), more: "", err: err}
 	case silent:
-		return reason{"no answer", ": the servers elect a leader, or are too slow", err}
+		return reason{what: "no answer", more: ": the servers elect a leader, or are too slow", err: err}
 	}
 	return err
+}
+
+// noLeader explains that no server leads a stream. On a cluster, a server that has no room does not lead. So when all
+// have reached their limit, the last one refuses a request, and then no server answers.
+func (s *Store) noLeader(err error) reason {
+	p := s.peers.Load()
+	known := p != nil && time.Since(p.at) < max(s.cfg.Lease, sickAfter)
+	switch {
+	case s.full() && (!known || p.up > p.all/2):
+		s.room.refuse()
+		return reason{what: ErrNoRoom.Error(), more: ": servers that have reached a limit elect no leader", err: err, leaderless: true}
+	case known && p.up == p.all:
+		return reason{what: "no leader", more: fmt.Sprintf(": the %d servers seem to be up, so they elect one, or have no room", p.all), err: err, leaderless: true}
+	}
+	return reason{what: "no leader", more: ": too few servers are up, or they elect one, or have no room", err: err, leaderless: true}
 }
 
 // servers returns the addresses of the servers, without passwords.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 )
 
@@ -96,9 +97,9 @@ func TestReasons(t *testing.T) {
 				return false
 			}
 			requireReason(t, err, "no ")
-			return strings.Contains(err.Error(), "no leader: too few servers are up, or they elect one")
+			return strings.Contains(err.Error(), "no leader: too few servers are up")
 		})
-		logs(t, &l, "cannot end deadlines for", `because="no leader: too few servers are up`)
+		logs(t, &l, "requests have failed for", `because="no leader: too few servers are up`)
 		await(t, "Open says so", func() bool {
 			_, err := open(t, servers[0].ClientURL(), &other)
 			if err == nil { // the server still believes in the leader
@@ -119,7 +120,7 @@ func TestReasons(t *testing.T) {
 		s.mustSet(t, "key", time.Second)
 		srv.Shutdown()
 		requireReason(t, s.Set(t.Context(), "key", time.Now(), nil), "no connection to "+srv.ClientURL())
-		logs(t, &l, "deadlines: disconnected", "cannot end deadlines for", `because="no connection to `+srv.ClientURL())
+		logs(t, &l, "deadlines: disconnected", "requests have failed for", `because="no connection to `+srv.ClientURL())
 	})
 
 	t.Run("no JetStream", func(t *testing.T) {
@@ -146,8 +147,11 @@ func TestReasons(t *testing.T) {
 		_, err = s.link().js.UpdateStream(t.Context(), info.Config)
 		require.NoError(t, err)
 		s.mustWork(t, nil)
-		requireReason(t, s.Set(t.Context(), "key", time.Now().Add(time.Minute), []byte("more")), "no room: nats: ", "maximum bytes exceeded")
-		logs(t, &l, `because="no room: nats: `)
+		err = s.Set(t.Context(), "key", time.Now().Add(time.Minute), []byte("more"))
+		require.EqualError(t, err, `deadlines: set "key": no room: maximum bytes exceeded (10077)`)
+		require.ErrorIs(t, err, ErrNoRoom)
+		require.ErrorAs(t, err, new(*jetstream.APIError))
+		logs(t, &l, `because="no room: maximum bytes exceeded (10077)"`)
 	})
 
 	t.Run("no answer", func(t *testing.T) {

@@ -32,10 +32,13 @@ import (
 // pending deadline is moved, and one that ended begins again. If a handler runs for the key, it is not
 // interrupted, and it is called again for the new deadline.
 //
-// A key has 1 to 1,024 letters, digits and any of "-/_=.". No dot is first, last, or beside another one. A payload may have three quarters of the max_payload of the servers,
-// less 10 kB, which is 770 kB by default. A deadline in the past is due at once. When Set returns nil, the
-// servers have stored the deadline. After any other error it may have been stored or not. It may be set again, but if
-// it has been handled meanwhile, it is then handled twice: see Create.
+// A key has 1 to 1,024 letters, digits and any of "-/_=.". No dot is first, last, or beside another one. A payload may
+// have three quarters of the max_payload of the servers, less 10 kB, which is 770 kB by default. A deadline in the past
+// is due at once.
+//
+// When Set returns nil, the servers have stored the deadline. After any error it may have been stored or not. It may be
+// set again, but if it has been handled meanwhile, it is then handled twice: see Create. When the servers say that they
+// have no room, Set returns at once, with an error that wraps ErrNoRoom.
 func (s *Store) Set(ctx context.Context, key string, at time.Time, payload []byte) error {
 	_, err := s.change(ctx, "set", key, at, func(record) (record, bool) {
 		return record{Status: Pending, At: at.UTC().Round(0), Payload: payload}, true
@@ -75,6 +78,8 @@ func (s *Store) Move(ctx context.Context, key string, at time.Time) (bool, error
 // more, on any machine. An earlier call that failed may have had effects, and one whose worker lost its lease may
 // still run. It returns false if there is no pending deadline: it was never set, has ended, or its handler is
 // running.
+//
+// Cancel stores a revision of the record, so it needs room on the servers and makes none when they are full.
 func (s *Store) Cancel(ctx context.Context, key string) (bool, error) {
 	canceled, err := s.change(ctx, "cancel", key, time.Time{}, func(old record) (record, bool) {
 		ok := old.Status == Pending
@@ -114,7 +119,13 @@ func (s *Store) try(ctx context.Context, op, key string, attempt func(context.Co
 		ctx, cancel = context.WithTimeout(ctx, s.cfg.Timeout)
 		defer cancel()
 	}
-	err = s.persist(ctx, attempt)
+	err = s.persist(ctx, func(ctx context.Context) error {
+		err := attempt(ctx)
+		if noRoom(err) { // that will not change soon
+			return final{s.explain(err)}
+		}
+		return err
+	})
 	if err == nil || errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -145,11 +156,11 @@ func (s *Store) change(ctx context.Context, op, key string, at time.Time, next f
 		}
 		r.Op, r.By, r.rev = id, s.by, old.rev
 		if r.Status == Pending {
-			if int64(base64.StdEncoding.EncodedLen(len(r.Payload))+headroom) > s.link().nc.MaxPayload() {
-				return final{nats.ErrMaxPayload}
+			if len(r.Payload) > payloadLimit(s.link().nc.MaxPayload()) {
+				return final{tooLarge(len(r.Payload), s.link().nc.MaxPayload())}
 			}
 			if len(tokens) == 0 || prior != old.rev || old.rev == 0 {
-				tokens, prior = append(tokens, nuid.Next()), old.rev
+				tokens, prior = append(tokens, newToken(r.At)), old.rev
 			}
 			r.Token = tokens[len(tokens)-1]
 			if err := s.wake(ctx, r.Token, wakeup{Key: key, At: r.At, Prior: prior}); err != nil {
@@ -164,6 +175,16 @@ func (s *Store) change(ctx context.Context, op, key string, at time.Time, next f
 		return nil
 	})
 	return changed, err
+}
+
+// payloadLimit returns the most bytes of a payload, which a record has in base64.
+func payloadLimit(maxPayload int64) int {
+	return max(0, base64.StdEncoding.DecodedLen(int(maxPayload-headroom))/3*3)
+}
+
+func tooLarge(n int, maxPayload int64) error {
+	return fmt.Errorf("%w: the payload has %d bytes, and at most %d are possible with the max_payload of the servers, %d",
+		nats.ErrMaxPayload, n, payloadLimit(maxPayload), maxPayload)
 }
 
 // wake stores a wake-up: as a schedule, or as a message for the workers if the deadline is near. The ID makes

@@ -247,6 +247,8 @@ func TestLargePayload(t *testing.T) {
 	refused := sort.Search(1<<20, func(n int) bool { return set(n) != nil })
 	require.Greater(t, refused, 770_000)
 	require.ErrorIs(t, set(refused), nats.ErrMaxPayload)
+	require.ErrorContains(t, set(refused), fmt.Sprintf("the payload has %d bytes, and at most %d are possible with the max_payload "+
+		"of the servers, 1048576", refused, refused-1))
 
 	require.NoError(t, set(refused-1))
 	moved, err := s.Move(t.Context(), "key", time.Now())

@@ -131,7 +131,10 @@ type Store struct {
 	log      *slog.Logger         // with the name of the store
 	clock    clock
 	health   health
+	flood    flood
 	denials  denials
+	room     room
+	peers    atomic.Pointer[peers]
 	counts   counts
 	ctx      context.Context // done after Close
 	cancel   context.CancelFunc
@@ -154,6 +157,7 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	s := &Store{cfg: cfg, id: id, by: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), id[len(id)-6:])}
 	s.linked.Store(l)
 	s.log = cfg.Logger.With("store", cfg.Name)
+	s.flood.log = s.log
 	s.clock.wall = time.Now
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
@@ -162,7 +166,16 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	if !nc.IsConnected() {
 		s.log.Warn("deadlines: there is no connection yet, and Open waits for one", "servers", servers(nc))
 	}
-	if err := s.persist(ctx, func(ctx context.Context) error { return s.setUp(ctx, l) }); err != nil {
+	var said string
+	err = s.persist(ctx, func(ctx context.Context) error {
+		err := s.explain(s.setUp(ctx, l))
+		if f := (final{}); err != nil && !errors.As(err, &f) && err.Error() != said {
+			said = err.Error()
+			s.log.Warn("deadlines: the store is not open yet, and Open tries again", "because", err)
+		}
+		return err
+	})
+	if err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("deadlines: open %q: %w", cfg.Name, err)
 	}
@@ -183,6 +196,7 @@ func (s *Store) Config() Config { return s.cfg }
 func (s *Store) Close() {
 	s.cancel()
 	s.watchers.Wait()
+	s.flood.flush()
 	s.release()
 }
 
@@ -196,6 +210,7 @@ func (s *Store) setUp(ctx context.Context, l *link) (err error) {
 	if err != nil {
 		return err
 	}
+	s.see(l.records.CachedInfo())
 	bucket := l.records.CachedInfo().Config
 	if err := s.verify(bucket, l.nc.ConnectedClusterName()); err != nil {
 		return final{err}
@@ -250,6 +265,9 @@ func (s *Store) makeBucket(ctx context.Context, l *link) (jetstream.Stream, erro
 		if l.nc.ConnectedClusterName() != "" {
 			replicas = 3
 		}
+	}
+	if replicas > 1 && l.nc.ConnectedClusterName() == "" {
+		return nil, final{fmt.Errorf("%d replicas need as many servers, and %s is no member of a cluster", replicas, l.nc.ConnectedUrlRedacted())}
 	}
 	_, err := l.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: s.cfg.Name, Description: "deadlines", History: history, Storage: jetstream.FileStorage,

@@ -106,6 +106,13 @@ func TestReplicas(t *testing.T) {
 // serveCluster starts a cluster in this process.
 func serveCluster(t *testing.T, n int) (urls string, servers []*server.Server) {
 	t.Helper()
+	urls, servers, _ = serveLimited(t, n, 0)
+	return urls, servers
+}
+
+// serveLimited starts a cluster whose servers have a limit on their files, or none if that is 0. An operator can raise it.
+func serveLimited(t *testing.T, n int, limit int64) (urls string, servers []*server.Server, raise func(limit int64)) {
+	t.Helper()
 	ports := make([]int, n)
 	var routes []string
 	for i := range n { // the servers must know all addresses before they start
@@ -116,16 +123,23 @@ func serveCluster(t *testing.T, n int) (urls string, servers []*server.Server) {
 		l.Close()
 	}
 	var all []string
+	var options []*server.Options
 	for i := range n {
-		srv := serveOptions(t, &server.Options{
-			StoreDir: t.TempDir(), ServerName: fmt.Sprint("s", i), Host: "127.0.0.1",
+		options = append(options, &server.Options{
+			StoreDir: t.TempDir(), ServerName: fmt.Sprint("s", i), Host: "127.0.0.1", JetStreamMaxStore: limit,
 			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: ports[i]},
 			Routes:  server.RoutesFromStr(strings.Join(routes, ",")),
 		})
+		srv := serveOptions(t, options[i])
 		servers = append(servers, srv)
 		all = append(all, srv.ClientURL())
 	}
-	return strings.Join(all, ","), servers
+	return strings.Join(all, ","), servers, func(limit int64) {
+		for i, srv := range servers {
+			options[i].JetStreamMaxStore = limit
+			require.NoError(t, srv.ReloadOptions(options[i].Clone()))
+		}
+	}
 }
 
 // Without servers Open gives up, and says why.

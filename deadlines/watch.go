@@ -15,7 +15,11 @@ import (
 type Stats struct {
 	Held    int // deadlines that workers of this process have, with those whose handler runs
 	Running int // calls of handlers that have not returned
-	Overdue int // deadlines that this process has, that have come, and whose handler has not returned nil
+	// Overdue deadlines have come, and their handler has not returned nil. They are those that this process has and,
+	// while a worker finds that the servers store nothing, also those of all processes that the servers therefore do
+	// not deliver.
+	Overdue int
+	Full    bool // the servers have refused to store something in the last 10 s or lease, because they have no room
 
 	// Of all processes, as the server said at most a third of a lease ago: near and due deadlines that no worker
 	// has got, and deadlines that a worker has or that wait for the next call of their handler.
@@ -33,6 +37,7 @@ type Stats struct {
 // counts are the figures that the store itself counts.
 type counts struct {
 	held, running, overdue, undelivered, delivered                atomic.Int64
+	stuck                                                         atomic.Int64 // see backlog
 	set, moved, canceled, handled, failures, redelivered, retried atomic.Uint64
 	returned                                                      atomic.Uint64 // calls of handlers
 }
@@ -41,7 +46,7 @@ type counts struct {
 func (s *Store) Stats() Stats {
 	c := &s.counts
 	return Stats{
-		Held: int(c.held.Load()), Running: int(c.running.Load()), Overdue: int(c.overdue.Load()),
+		Held: int(c.held.Load()), Running: int(c.running.Load()), Overdue: int(c.overdue.Load() + c.stuck.Load()), Full: s.full(),
 		Undelivered: int(c.undelivered.Load()), Delivered: int(c.delivered.Load()),
 		Set: c.set.Load(), Moved: c.moved.Load(), Canceled: c.canceled.Load(), Handled: c.handled.Load(),
 		Failures: c.failures.Load(), Redelivered: c.redelivered.Load(), Retried: c.retried.Load(),
@@ -57,7 +62,12 @@ func (s *Store) Figures(yield func(name, help string, counter bool, value float6
 	counter := func(name string, v uint64, help string) { yield(name, help, true, float64(v)) }
 	gauge("held", float64(st.Held), "Deadlines that workers of this process hold.")
 	gauge("handlers_running", float64(st.Running), "Calls of handlers that have not returned.")
-	gauge("overdue", float64(st.Overdue), "Deadlines of this process that have come and whose handler has not returned nil.")
+	gauge("overdue", float64(st.Overdue), "Deadlines that have come and whose handler has not returned nil: those of this process, and those that full servers do not deliver.")
+	full := 0.0
+	if st.Full {
+		full = 1
+	}
+	gauge("full", full, "1 if the servers have refused to store something lately, because they have no room.")
 	gauge("undelivered", float64(st.Undelivered), "Near and due deadlines of all processes that no worker has got.")
 	gauge("delivered", float64(st.Delivered), "Deadlines of all processes that a worker has, or that wait for their next attempt.")
 	gauge("clock_skew_seconds", st.Skew.Seconds(), "How far the clock of this machine is ahead of the server's.")
@@ -77,6 +87,7 @@ func (s *Store) watch() {
 		tick := time.NewTicker(s.cfg.Lease / 3)
 		defer tick.Stop()
 		var b busy
+		var waiting backlog
 		for off, full := false, false; ; {
 			select {
 			case <-tick.C:
@@ -86,18 +97,20 @@ func (s *Store) watch() {
 			ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
 			err := s.explain(s.readClock(ctx))
 			s.health.report(readStreams, err)
-			if err == nil && s.working.Load() > 0 {
+			if r := (reason{}); s.working.Load() > 0 && (err == nil || errors.As(err, &r) && r.leaderless) {
 				err = s.explain(s.probe(ctx))
 				s.health.report(storeWakeups, err)
-				if refused := new(jetstream.APIError); errors.As(err, &refused) {
+				if errors.Is(err, ErrNoRoom) {
 					full = true
 				} else if err == nil && full {
 					full = false
 					s.watchers.Go(s.rearm)
 				}
 			}
+			waiting.check(s, err != nil, time.Now())
 			cancel()
 			s.health.settle()
+			s.flood.settleAt(time.Now())
 			b.check(s, time.Now())
 			was := off
 			if off = s.clockOff(); off && !was {
@@ -147,6 +160,7 @@ func (s *Store) readClock(ctx context.Context) error {
 		return err
 	}
 	s.clock.set(info.TimeStamp, sent, time.Now())
+	s.see(info)
 	consumer, err := l.wakeups.Consumer(ctx, consumerName)
 	if err != nil {
 		return err
@@ -168,7 +182,7 @@ func (s *Store) probe(ctx context.Context) error {
 // each far deadline is much, but a full store is rare.
 func (s *Store) rearm() {
 	var n int
-	err := s.persist(s.ctx, func(ctx context.Context) error {
+	s.persist(s.ctx, func(ctx context.Context) error { // until Close
 		info, err := s.link().wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("at", "*")))
 		if err != nil {
 			return err
@@ -186,8 +200,8 @@ func (s *Store) rearm() {
 		}
 		return nil
 	})
-	if n > 0 || err != nil {
-		s.log.Info("deadlines: schedules that came while the store was full are delivered", "n", n, "err", err)
+	if n > 0 {
+		s.log.Info("deadlines: deadlines that came while the servers had no room are delivered", "deadlines", n)
 	}
 }
 

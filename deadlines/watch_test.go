@@ -28,10 +28,10 @@ func TestConnectionLost(t *testing.T) {
 	srv.Shutdown()
 	srv.WaitForShutdown()
 	await(t, "it says so", says("deadlines: disconnected"))
-	await(t, "it says so", says("deadlines: cannot end deadlines for "))
+	await(t, "it says so", says("deadlines: requests have failed for "))
 	serveOptions(t, o)
 	await(t, "it says so", says("deadlines: connected again"))
-	await(t, "it says so", says("deadlines: deadlines are ended again"))
+	await(t, "it says so", says("deadlines: requests succeed again"))
 	s.awaitStatus(t, "a", Handled)
 	require.True(t, s.mustGet(t, "a").Changed.After(at))
 	s.mustCheck(t)
@@ -54,7 +54,8 @@ func TestFigures(t *testing.T) {
 	require.Equal(t, 1.0, figures["set"])
 	require.Equal(t, 1.0, figures["handled"])
 	require.Zero(t, figures["failures"])
-	require.Len(t, figures, 13)
+	require.Zero(t, figures["full"])
+	require.Len(t, figures, 14)
 }
 
 // All handlers hang while other deadlines wait. That is logged, and so is the end of it. Handlers that take long while

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -65,13 +66,14 @@ func (s *Store) Work(ctx context.Context, handle Handler) error {
 	s.working.Add(1)
 	defer func() {
 		s.working.Add(-1)
+		s.flood.flush()
 		s.release()
 	}()
-	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	last, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	w.last = last
-	defer cancel()
+	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, stop)()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopLimit, cancel) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopLimit, func() { cancel(errStopped) }) })()
 
 	var closed error
 	for ctx.Err() == nil {
@@ -98,6 +100,8 @@ func (s *Store) Work(ctx context.Context, handle Handler) error {
 	}
 	return closed
 }
+
+var errStopped = fmt.Errorf("the worker has stopped, and tried for %v", stopLimit)
 
 // pull takes deadlines from the server until ctx is done, the clock is off, or an error occurs.
 func (w *worker) pull() error {
@@ -229,7 +233,8 @@ func (w *worker) setAside(msg jetstream.Msg, since time.Time, because error) {
 		return
 	}
 	if !stored.Duplicate { // another worker, or this one, has logged it
-		w.log.Error("deadlines: a wake-up that no worker can handle is set aside", "subject", copied.Subject, "because", because)
+		w.flood.report("aside", slog.LevelError, "deadlines: a wake-up that no worker can handle is set aside",
+			"subject", copied.Subject, "because", because)
 	}
 	msg.Ack()
 }

@@ -44,13 +44,7 @@ func run(args []string, out, complaints io.Writer) (code int) {
 		}
 		return 2
 	}
-	fmt.Fprintf(out, "keys %d: pending %d, running %d, handled %d, canceled %d\n", r.Keys, r.Pending, r.Running, r.Handled, r.Canceled)
-	fmt.Fprintf(out, "revisions %d, wake-ups %d, set aside %d\n", r.Revisions, r.Wakeups, r.Aside)
-	fmt.Fprintf(out, "overdue %d, by up to %v\n", r.Overdue, r.MostOverdue.Round(time.Millisecond))
-	fmt.Fprintf(out, "faults %d\n", r.Faults)
-	for _, f := range r.FirstFaults {
-		fmt.Fprintln(out, f)
-	}
+	fmt.Fprintln(out, r)
 	if *repair {
 		fmt.Fprintf(out, "repaired %d\n", repaired)
 	}

@@ -1,0 +1,131 @@
+package deadlines
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+)
+
+// ErrNoRoom is wrapped by the error of a call that the servers have refused because a limit on their storage is
+// reached, or a disk is full.
+var ErrNoRoom = errors.New("no room")
+
+// A room remembers when the servers last refused to store something for lack of room.
+type room struct{ refused atomic.Pointer[time.Time] }
+
+func (r *room) refuse() {
+	now := time.Now()
+	r.refused.Store(&now)
+}
+
+// fullFor is how long a store counts as full after a request was refused, at least. A worker probes three times a lease.
+const fullFor = 10 * time.Second
+
+// full reports whether the servers have refused something lately.
+func (s *Store) full() bool {
+	refused := s.room.refused.Load()
+	return refused != nil && time.Since(*refused) < max(s.cfg.Lease, fullFor)
+}
+
+// Peers are the servers that keep the store, as one of them has said.
+type peers struct {
+	up, all int
+	at      time.Time
+}
+
+// see notes which servers of the bucket are up. Info may have an answer when no server leads the bucket.
+func (s *Store) see(info *jetstream.StreamInfo) {
+	if info.Cluster == nil {
+		return
+	}
+	p := &peers{at: time.Now(), all: len(info.Cluster.Replicas)}
+	for _, r := range info.Cluster.Replicas {
+		if !r.Offline {
+			p.up++
+		}
+	}
+	if info.Cluster.Leader != "" { // it is not among the replicas
+		p.all++
+		p.up++
+	}
+	s.peers.Store(p)
+}
+
+// A backlog counts the deadlines that have come and that no worker gets, because the servers do not store the messages
+// that their schedules make.
+type backlog struct {
+	mu      sync.Mutex
+	due     []int64 // sorted, in seconds since 1970, as tokens have them
+	reading bool
+	next    time.Time // the next reading
+	fails   int       // probes in a row that failed
+}
+
+const (
+	backlogEvery = 30 * time.Second
+	backlogShare = 20 // a reading takes at most one part in so many of the time
+	backlogLimit = time.Minute
+)
+
+// check notes whether a probe has failed, and counts. After two failures it reads what is scheduled. That changes
+// little while nothing is stored.
+func (b *backlog) check(s *Store, failed bool, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fails++; !failed {
+		b.fails, b.due, b.next = 0, nil, time.Time{}
+	}
+	if b.fails >= 2 && !b.reading && now.After(b.next) {
+		b.reading = true
+		s.watchers.Go(func() { b.read(s) })
+	}
+	n, _ := slices.BinarySearch(b.due, s.clock.now().Unix())
+	s.counts.stuck.Store(int64(n))
+}
+
+// read reads the tokens of all schedules.
+func (b *backlog) read(s *Store) {
+	ctx, cancel := context.WithTimeout(s.ctx, backlogLimit)
+	defer cancel()
+	began := time.Now()
+	var due []int64
+	info, err := s.link().wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("at", "*")))
+	if err == nil {
+		for subject := range info.State.Subjects {
+			if at, ok := timeOfToken(tokenOf(subject)); ok {
+				due = append(due, at)
+			}
+		}
+		slices.Sort(due)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reading = false
+	if b.fails == 0 { // a probe has succeeded meanwhile
+		return
+	}
+	if err != nil {
+		b.next = time.Now().Add(s.cfg.Lease)
+		return
+	}
+	b.due, b.next = due, time.Now().Add(max(backlogEvery, backlogShare*time.Since(began)))
+}
+
+// newToken returns a token for a wake-up. It ends with the time of the deadline, so that the names of the subjects tell
+// which deadlines have come.
+func newToken(at time.Time) string { return nuid.Next() + "-" + strconv.FormatInt(at.Unix(), 36) }
+
+// timeOfToken returns the time in a token, in seconds since 1970. Tokens of earlier versions have none.
+func timeOfToken(token string) (int64, bool) {
+	_, at, ok := strings.Cut(token, "-")
+	seconds, err := strconv.ParseInt(at, 36, 64)
+	return seconds, ok && err == nil
+}
