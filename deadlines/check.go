@@ -111,7 +111,7 @@ func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string) 
 	if err != nil {
 		return err
 	}
-	defer watcher.Stop()
+	defer stopWatcher(watcher)
 	for reading := true; reading; {
 		select {
 		case e, ok := <-watcher.Updates():
