@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -54,4 +58,35 @@ func TestConfigurationFiles(t *testing.T) {
 	js := connect(t, urls, nats.UserInfo("deadlines", "abc123"))
 	createStream(t, js, jetstream.StreamConfig{Name: "a", Replicas: 3})
 	eventually(t, func(ctx context.Context) error { return allCurrent(ctx, js, "a") })
+}
+
+// The commands of the README in docs/cluster make files for three servers on one machine.
+func TestClusterOnOneMachine(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the commands are for a Unix shell")
+	}
+	folder := filepath.Join("..", "docs", "cluster")
+	readme, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	require.NoError(t, err)
+	_, script, _ := strings.Cut(string(readme), "```sh\n")
+	script, _, _ = strings.Cut(script, "```")
+	dir, programs := t.TempDir(), t.TempDir()
+	for _, name := range []string{"nats-server", "nats", "sleep"} { // which are not started
+		require.NoError(t, os.WriteFile(filepath.Join(programs, name), []byte("#!/bin/sh\n"), 0o755))
+	}
+	shell := exec.Command("sh", "-ec", strings.ReplaceAll(script, "/tmp/deadlines", dir)+"wait")
+	shell.Dir, shell.Env = folder, append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"))
+	out, err := shell.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	t.Setenv("NATS_PASSWORD", "abc123")
+	for i := range 3 {
+		o, err := server.ProcessConfigFile(filepath.Join(dir, fmt.Sprintf("n%d.conf", i+1)))
+		require.NoError(t, err)
+		require.Equal(t, []int{4221 + i, 8221 + i, 6221 + i}, []int{o.Port, o.HTTPPort, o.Cluster.Port})
+		require.Equal(t, []string{"127.0.0.1", "127.0.0.1"}, []string{o.Host, o.Cluster.Host})
+		require.Equal(t, filepath.Join(dir, fmt.Sprint("n", i+1)), o.StoreDir)
+		for j, r := range o.Routes {
+			require.Equal(t, fmt.Sprint("127.0.0.1:", 6221+j), r.Host)
+		}
+	}
 }

@@ -13,6 +13,7 @@ type logger struct {
 	log    *slog.Logger
 	fatal  atomic.Pointer[string] // first reason why the server cannot start
 	broken atomic.Pointer[string] // first reason why something can no longer be written
+	reread atomic.Bool            // it has been logged that the server reads its messages again
 }
 
 func (l *logger) Fatalf(format string, v ...any) {
@@ -31,7 +32,19 @@ func (l *logger) Errorf(format string, v ...any) {
 	l.log.Error(m)
 }
 
-func (l *logger) Warnf(format string, v ...any)   { l.log.Warn(fmt.Sprintf(format, v...)) }
+// Warnf logs one line for the warnings of a server that was killed. It then finds indexes that are older than the messages.
+func (l *logger) Warnf(format string, v ...any) {
+	m := fmt.Sprintf(format, v...)
+	if !strings.HasPrefix(m, "Filestore [") || !strings.Contains(m, "outdated") {
+		l.log.Warn(m)
+		return
+	}
+	l.log.Debug(m)
+	if !l.reread.Swap(true) {
+		l.log.Info("the server was not stopped in good order, so it reads its messages again; it loses none")
+	}
+}
+
 func (l *logger) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
 func (l *logger) Debugf(string, ...any)           {}
 func (l *logger) Tracef(string, ...any)           {}
