@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A flood logs what may happen very often. It logs the first event of a kind at once, and then one each floodEvery, with
-// the number of events since the line before.
+// A flood logs what may happen very often. It logs the first event of a kind at once, and then one each floodEvery,
+// with the number of events since the line before.
 type flood struct {
 	log *slog.Logger
 

@@ -97,8 +97,8 @@ func (s *Store) explain(err error) error {
 		errors.Is(err, nats.ErrNoResponders):
 		return reason{what: "no JetStream", more: ": it is off on the server, or for this account", err: err}
 	case noRoom(err):
-		s.room.refuse()
-		return reason{what: ErrNoRoom.Error(), more: "", err: err}
+		s.room.refuse(true)
+		return reason{what: ErrNoRoom.Error(), err: err}
 	case silent:
 		return reason{what: "no answer", more: ": the servers elect a leader, or are too slow", err: err}
 	}
@@ -108,16 +108,18 @@ func (s *Store) explain(err error) error {
 // noLeader explains that no server leads a stream. On a cluster, a server that has no room does not lead. So when all
 // have reached their limit, the last one refuses a request, and then no server answers.
 func (s *Store) noLeader(err error) reason {
+	r := reason{what: "no leader", err: err, leaderless: true}
+	r.more = ": too few servers are up, or they elect one, or have no room"
 	p := s.peers.Load()
 	known := p != nil && time.Since(p.at) < max(s.cfg.Lease, sickAfter)
 	switch {
 	case s.full() && (!known || p.up > p.all/2):
-		s.room.refuse()
-		return reason{what: ErrNoRoom.Error(), more: ": servers that have reached a limit elect no leader", err: err, leaderless: true}
+		s.room.refuse(false)
+		r.what, r.more = ErrNoRoom.Error(), ": servers that have reached a limit elect no leader"
 	case known && p.up == p.all:
-		return reason{what: "no leader", more: fmt.Sprintf(": the %d servers seem to be up, so they elect one, or have no room", p.all), err: err, leaderless: true}
+		r.more = fmt.Sprintf(": the %d servers seem to be up, so they elect one, or have no room", p.all)
 	}
-	return reason{what: "no leader", more: ": too few servers are up, or they elect one, or have no room", err: err, leaderless: true}
+	return r
 }
 
 // servers returns the addresses of the servers, without passwords.

@@ -18,15 +18,29 @@ import (
 // reached, or a disk is full.
 var ErrNoRoom = errors.New("no room")
 
-// A room remembers when the servers last refused to store something for lack of room.
-type room struct{ refused atomic.Pointer[time.Time] }
-
-func (r *room) refuse() {
-	now := time.Now()
-	r.refused.Store(&now)
+// A room remembers when the servers last refused to store something for lack of room, or had no leader since then.
+type room struct {
+	answered atomic.Pointer[time.Time] // a server has said so
+	refused  atomic.Pointer[time.Time] // a server has said so, or there was no leader while the store was full
 }
 
-// fullFor is how long a store counts as full after a request was refused, at least. A worker probes three times a lease.
+func (r *room) refuse(answered bool) {
+	now := time.Now()
+	r.refused.Store(&now)
+	if answered {
+		r.answered.Store(&now)
+	}
+}
+
+// hopeless reports whether a request that has failed with an error will not soon succeed, because a server has refused
+// it for lack of room, or because full servers have elected no leader for a while.
+func (s *Store) hopeless(err error) bool {
+	answered := s.room.answered.Load()
+	return errors.Is(err, ErrNoRoom) && answered != nil && (noRoom(err) || time.Since(*answered) >= sickAfter)
+}
+
+// fullFor is how long a store counts as full after a request was refused, at least. A worker probes three times a
+// lease.
 const fullFor = 10 * time.Second
 
 // full reports whether the servers have refused something lately.

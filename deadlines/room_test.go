@@ -1,6 +1,8 @@
 package deadlines
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Three servers have reached their limit. They then have no leader. The calls, the log and the figures say that there is
-// no room. When an operator raises the limit, all goes on.
+// Three servers have reached their limit. They then have no leader. The calls, the log and the figures say that there
+// is no room. When an operator raises the limit, all goes on.
 func TestFullCluster(t *testing.T) {
 	t.Parallel()
 	const limit = 4 << 20
@@ -43,6 +45,11 @@ func TestFullCluster(t *testing.T) {
 	time.Sleep(fullFor + time.Second) // since a server has refused something
 	require.True(t, s.Stats().Full)
 	require.NotContains(t, l.String(), "no leader: too few")
+	await(t, "calls do not wait", func() bool {
+		_, err := s.Cancel(t.Context(), "far/0")
+		require.Error(t, err)
+		return errors.Is(err, ErrNoRoom) && !errors.Is(err, context.DeadlineExceeded)
+	})
 
 	raise(64 << 20)
 	raised := time.Now()

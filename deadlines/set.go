@@ -37,8 +37,8 @@ import (
 // is due at once.
 //
 // When Set returns nil, the servers have stored the deadline. After any error it may have been stored or not. It may be
-// set again, but if it has been handled meanwhile, it is then handled twice: see Create. When the servers say that they
-// have no room, Set returns at once, with an error that wraps ErrNoRoom.
+// set again, but if it has been handled meanwhile, it is then handled twice: see Create. When the servers have no room,
+// Set does not wait: the error wraps ErrNoRoom.
 func (s *Store) Set(ctx context.Context, key string, at time.Time, payload []byte) error {
 	_, err := s.change(ctx, "set", key, at, func(record) (record, bool) {
 		return record{Status: Pending, At: at.UTC().Round(0), Payload: payload}, true
@@ -79,7 +79,7 @@ func (s *Store) Move(ctx context.Context, key string, at time.Time) (bool, error
 // still run. It returns false if there is no pending deadline: it was never set, has ended, or its handler is
 // running.
 //
-// Cancel stores a revision of the record, so it needs room on the servers and makes none when they are full.
+// Cancel stores a revision of the record, so it needs room on the servers. It makes none when they are full.
 func (s *Store) Cancel(ctx context.Context, key string) (bool, error) {
 	canceled, err := s.change(ctx, "cancel", key, time.Time{}, func(old record) (record, bool) {
 		ok := old.Status == Pending
@@ -120,9 +120,9 @@ func (s *Store) try(ctx context.Context, op, key string, attempt func(context.Co
 		defer cancel()
 	}
 	err = s.persist(ctx, func(ctx context.Context) error {
-		err := attempt(ctx)
-		if noRoom(err) { // that will not change soon
-			return final{s.explain(err)}
+		err := s.explain(attempt(ctx))
+		if s.hopeless(err) {
+			return final{err}
 		}
 		return err
 	})

@@ -267,7 +267,8 @@ func (s *Store) makeBucket(ctx context.Context, l *link) (jetstream.Stream, erro
 		}
 	}
 	if replicas > 1 && l.nc.ConnectedClusterName() == "" {
-		return nil, final{fmt.Errorf("%d replicas need as many servers, and %s is no member of a cluster", replicas, l.nc.ConnectedUrlRedacted())}
+		return nil, final{fmt.Errorf("%d replicas need as many servers, and %s is no member of a cluster",
+			replicas, l.nc.ConnectedUrlRedacted())}
 	}
 	_, err := l.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: s.cfg.Name, Description: "deadlines", History: history, Storage: jetstream.FileStorage,

@@ -62,7 +62,8 @@ func (s *Store) Figures(yield func(name, help string, counter bool, value float6
 	counter := func(name string, v uint64, help string) { yield(name, help, true, float64(v)) }
 	gauge("held", float64(st.Held), "Deadlines that workers of this process hold.")
 	gauge("handlers_running", float64(st.Running), "Calls of handlers that have not returned.")
-	gauge("overdue", float64(st.Overdue), "Deadlines that have come and whose handler has not returned nil: those of this process, and those that full servers do not deliver.")
+	gauge("overdue", float64(st.Overdue), "Deadlines that have come and whose handler has not returned nil, "+
+		"of this process or not delivered by full servers.")
 	full := 0.0
 	if st.Full {
 		full = 1

@@ -59,3 +59,57 @@ tests:
 		require.Contains(t, string(out), "SUCCESS")
 	}
 }
+
+// Promtool finds nothing in the alerts for package deadlines. A store in which all is wrong raises each of them, and one
+// in good order raises none.
+func TestAlertsOfDeadlines(t *testing.T) {
+	needPrometheus(t)
+	rules, err := filepath.Abs("../deadlines-alerts.yml")
+	require.NoError(t, err)
+	test := filepath.Join(t.TempDir(), "test.yml")
+	require.NoError(t, os.WriteFile(test, fmt.Appendf(nil, `
+rule_files: [%q]
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'deadlines_full{store="good"}', values: 0x20}
+      - {series: 'deadlines_overdue{store="good"}', values: 1x20}
+      - {series: 'deadlines_undelivered{store="good"}', values: 0x20}
+      - {series: 'deadlines_handled_total{store="good"}', values: 0+10x20}
+      - {series: 'deadlines_failures_total{store="good"}', values: 0x20}
+      - {series: 'deadlines_redelivered_total{store="good"}', values: 0+1x20}
+      - {series: 'deadlines_clock_skew_seconds{store="good"}', values: -0.5x20}
+      - {series: 'deadlines_full{store="bad"}', values: 1x20}
+      - {series: 'deadlines_overdue{store="bad"}', values: 1622x20}
+      - {series: 'deadlines_undelivered{store="bad"}', values: 7x20}
+      - {series: 'deadlines_handled_total{store="bad"}', values: 10x20}
+      - {series: 'deadlines_failures_total{store="bad"}', values: 0+30x20}
+      - {series: 'deadlines_redelivered_total{store="bad"}', values: 0+90x20}
+      - {series: 'deadlines_clock_skew_seconds{store="bad", instance="a"}', values: -1.5x20}
+    alert_rule_test:
+`, rules), 0o600))
+	f, err := os.OpenFile(test, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	for name, summary := range map[string]string{
+		"Full":        "The servers of the store bad have no room.",
+		"Overdue":     "Deadlines of the store bad have come, and no handler ends.",
+		"Undelivered": "No worker gets the deadlines of the store bad that are due.",
+		"Fail":        "Handlers of the store bad fail.",
+		"Redelivered": "Workers of the store bad die, or are too busy for the lease.",
+		"Clock":       "The clock of a differs from that of the servers.",
+	} {
+		labels := "{store: bad}"
+		if name == "Clock" {
+			labels = "{store: bad, instance: a}"
+		}
+		_, err := fmt.Fprintf(f, "      - {alertname: Deadlines%s, eval_time: 15m, exp_alerts: [{exp_labels: %s, exp_annotations: {summary: %q}}]}\n",
+			name, labels, summary)
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Close())
+	for _, args := range [][]string{{"check", "rules", rules}, {"test", "rules", test}} {
+		out, err := exec.Command("promtool", args...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "SUCCESS")
+	}
+}
