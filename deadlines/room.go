@@ -22,6 +22,17 @@ var ErrNoRoom = errors.New("no room")
 type room struct {
 	answered atomic.Pointer[time.Time] // a server has said so
 	refused  atomic.Pointer[time.Time] // a server has said so, or there was no leader while the store was full
+	headless atomic.Pointer[time.Time] // the first of the requests that found no leader, or nil after a success
+}
+
+// withoutLeader returns for how long requests have found no leader.
+func (r *room) withoutLeader() time.Duration {
+	now := time.Now()
+	r.headless.CompareAndSwap(nil, &now)
+	if since := r.headless.Load(); since != nil {
+		return now.Sub(*since)
+	}
+	return 0
 }
 
 func (r *room) refuse(answered bool) {
@@ -36,7 +47,7 @@ func (r *room) refuse(answered bool) {
 // it for lack of room, or because full servers have elected no leader for a while.
 func (s *Store) hopeless(err error) bool {
 	answered := s.room.answered.Load()
-	return errors.Is(err, ErrNoRoom) && answered != nil && (noRoom(err) || time.Since(*answered) >= sickAfter)
+	return errors.Is(err, ErrNoRoom) && (noRoom(err) || answered == nil || time.Since(*answered) >= sickAfter)
 }
 
 // fullFor is how long a store counts as full after a request was refused, at least. A worker probes three times a
