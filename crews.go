@@ -62,7 +62,7 @@ func (h *host) Work(rn *crew.Runner[*Timeout]) {
 			continue
 		}
 		if word&atWork != 0 {
-			t.queue.stripe().rearmed.Add(1) // for its next run; a repeating timeout keeps its slot
+			t.queue.stripe().armed.Add(1) // for its next run; a repeating timeout keeps its slot
 		} else {
 			t.limit.free()
 		}
@@ -105,7 +105,7 @@ func (to *Timeout) putOff(word uint64) (ok bool) {
 	}
 	defer s.leave()
 	if ok = to.word.CompareAndSwap(word, word|queued); ok {
-		t.pushAgain(s, to, word)
+		t.worker.push(s, to)
 	}
 	return ok
 }

@@ -27,7 +27,7 @@ import (
 var layout = []string{
 	"doc.go",
 	"options.go", "crews.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "handle.go", "stats.go",
-	"timer.go", "prune.go", "worker.go", "intake.go", "hook.go", "histogram.go", "mpsc.go", "wheel.go", "bucket.go", "timeout.go",
+	"timer.go", "nursery.go", "worker.go", "intake.go", "hook.go", "histogram.go", "mpsc.go", "wheel.go", "bucket.go", "timeout.go",
 }
 
 // upward has the exceptions, each with its reason.

@@ -36,31 +36,23 @@ func (to *Timeout) Cancel() bool {
 			}
 			continue
 		}
-		// The worker has to remove the timeout if it lies in a bucket. After Stop there is neither.
-		open := t.queue.enter(s)
-		rests := open && (!t.clock.Monotonic || t.worker.comesTooLate(t.worker.state.Load(), 0))
+		// The worker has to remove the timeout if it lies in a bucket.
+		rests := !t.clock.Monotonic || t.worker.comesTooLate(t.worker.state.Load(), 0)
 		if rests && t.clock.Foreign() {
 			// The worker rests, or may do so soon, and only a goroutine on its side of the bubble can wake it. So this pushes
 			// the timeout before it cancels it: a Reset that finds it canceled and on the queue wakes the worker, which must
 			// find it there. A timer from outside of bubbles, whose worker does not rest, is not worth a clock reading.
 			if to.word.CompareAndSwap(word, word|queued) {
-				t.queue.pushAgain(s, to, word)
+				t.worker.put(s, &s.inbox, to, soon)
 			}
-			s.leave()
 			continue
 		}
-		if open {
-			end |= queued
-		}
-		ok := to.word.CompareAndSwap(word, end)
-		if ok && open {
-			t.queue.pushAgain(s, to, word)
+		if to.word.CompareAndSwap(word, end|queued) {
+			// After Stop there is no inbox, and nothing to remove. So no gate is needed.
+			t.worker.put(s, &s.inbox, to, soon)
 			if state := t.worker.state.Load(); t.worker.comesTooLate(state, 0) && (rests || !t.clock.Foreign()) {
 				t.worker.wake(state)
 			}
-		}
-		s.leave()
-		if ok {
 			t.canceled(to, s, word)
 			return true
 		}
@@ -71,9 +63,6 @@ func (to *Timeout) Cancel() bool {
 // canceled does the rest after Cancel has ended a timeout. Word is the word from before.
 func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	s.canceled.Add(1)
-	if word&laned != 0 {
-		t.queue.disturb()
-	}
 	t.limit.free()
 	if word&hooked != 0 {
 		hookOf(to.task).disarmed(to, true)

@@ -68,6 +68,9 @@ func newTimer(t testing.TB, opts ...Option) *Timer {
 		st := timer.Stats()
 		require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned, "%+v", outcomes(timer))
 		require.Zero(t, st.Pending)
+		if st.Running == 0 {
+			require.Equal(t, st.Accepted, timer.queue.accepted())
+		}
 		require.Zero(t, st.Queued)
 		require.Nil(t, st.Levels)
 		if st.Running == 0 && st.Runners == 0 {
@@ -164,8 +167,34 @@ const (
 	maxSubmits = 64  // calls of submit in progress
 )
 
-// takeUrgent is the part of a round that settles what is hurried, requeued or near.
-func (in *intake) takeUrgent() {
-	in.takeNew()
-	in.takeKept()
+// setStripes gives the queue of a timer n stripes.
+func setStripes(timer *Timer, n int) {
+	timer.queue = queue{}
+	timer.queue.init(timer.clock.Tick, n)
+	timer.worker.in.visits = nil
+}
+
+// oneStripe gives the queue of a timer one stripe, which all goroutines use.
+func oneStripe(timer *Timer) *stripe {
+	setStripes(timer, 1)
+	timer.queue.seats = nil
+	return &timer.queue.stripes[0]
+}
+
+// accepted returns how many timeouts were armed, as the stripes count them. It is exact when no call is in progress.
+func (q *queue) accepted() (n uint64) {
+	for i := range q.stripes {
+		s := &q.stripes[i]
+		n += s.armed.Load() + s.nursery.hand.Load() - s.nursery.passed.Load()
+	}
+	return n
+}
+
+// slots returns how many slots a ring has.
+func (r *ring) slots() int {
+	t := r.table.Load()
+	if t == nil {
+		return 0
+	}
+	return len(t.blocks) * blockSize
 }

@@ -1,7 +1,6 @@
 package hashedwheel
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/pace"
@@ -10,26 +9,23 @@ import (
 
 // Near and far
 //
-// Most timeouts are canceled long before they are due. So while producers arm very many, the worker leaves them what is
-// due later than nearTime, or two ticks: placing them, and removing them soon after, would make its rounds long. A
-// segment has the tick at which its first timeout becomes near: then the worker takes it. The stripe has the earliest
-// tick of its segments, and that of what was pushed since the last pruning, so most rounds need not look further.
-// Producers put what has become near, or what they have kept for keepTime, into the near lane: timeouts that live long
-// are cheaper on the wheel. When producers pause, the worker takes all: they arm less than one in pace.PauseTime then, in
-// which it could take 50.
+// At each boundary, the worker takes all that is in inboxes, and from nurseries what has become near: it is due within
+// nearTime, or two ticks. The rest of a nursery it takes when nobody looks after that: when producers pause, or when the
+// hand of this nursery stands still.
 //
-//   - A timeout that is pushed, or put back, lowers the tick of its stripe after that. Who takes the timeouts raises it
-//     before. So the tick is never too late, except after a Reset to an earlier tick, which cannot tell where its
-//     timeout lies. Such a Reset hurries the timeout: see reset.go.
-//   - A producer that is preempted while it prunes keeps its timeouts from the worker. They are far: none is late if it
-//     goes on within nearTime. Near ones that it finds go to the near lane, which is pruned only if it is long.
-//   - A canceled timeout is dropped by the second boundary if producers pause, and otherwise when they have armed as
-//     many as are pending: by then they have checked all that are kept. On stripes that no goroutine uses any more, it
-//     may take three times as many. After they have armed for long without a pause, one of less than pace.MaxUnwatched,
-//     or a tick, may not count, because each round that has nothing else to do may come to wait for a processor.
+//   - Each block, and each ring, has a tick by which the worker must look at it. A producer fills a slot, then
+//     lowers the tick of the block, then that of the ring, then reads the state of the worker. The worker raises the tick
+//     of the ring, then that of the block, then looks at the slots. So no tick is too late. A Reset to an earlier tick moves
+//     its timeout to the inbox.
+//   - Producers pause when they try less than one slot in pace.PauseTime, in which the worker could take 50. After they
+//     have gone on for long, a pause of less than pace.MaxUnwatched, or a tick, does not count, because each round that
+//     has nothing else to do may come to wait for a processor.
+//   - So a canceled timeout is dropped by the second boundary if producers pause. Otherwise it is dropped when its ring
+//     has gone round, or, if the hand stands still, after keepTime or a tick.
+//   - Tables that have grown are given back at the same time, after what is in them.
 //
 // The queue may hold millions. So between the timeouts that it takes, the worker attends to what is more urgent: what
-// has come due, what is near or hurried and was pushed meanwhile, and Stop.
+// has come due, what was put into an inbox meanwhile, what has become near, and Stop.
 
 // maxWaiting is the longest time to wait for the next round in a long tick.
 const maxWaiting = 250 * time.Millisecond
@@ -41,25 +37,30 @@ type intake struct {
 	clock  *ticks.Clock
 	worker settler
 
-	taken atomic.Uint64 // timeouts that the worker or Stop has taken off the queue; shared
-
-	now     uint64     // the tick of the worker
-	settled int        // timeouts taken off the queue in this round
-	pausing bool       // this round takes all timeouts, because producers pause
-	armed   uint64     // the value of queue.armed when this round began to take timeouts
-	pace    pace.Pace  // how fast producers arm timeouts
-	taking  int        // takingFar, takingKept or takingNew
-	stopped bool       // Stop has halted the worker
-	left    []*Timeout // linked lists that are left to Stop
-	spare   []*Timeout // an empty array for a list of hurried timeouts, or nil
+	now     uint64    // the tick of the worker
+	settled int       // timeouts taken off the queue in this round
+	taking  int       // takingAll, takingDue, takingRecent or takingNewest
+	pausing bool      // this round takes all timeouts, because producers pause
+	stands  bool      // all timeouts of the nursery are taken, because its hand stands still
+	tried   uint64    // the value of queue.tried when this round began to take timeouts
+	pace    pace.Pace // how fast producers arm timeouts
+	visits  []visit   // one for each stripe
+	stopped bool      // Stop has halted the worker
 }
 
-// The worker interrupts each of these for the next ones. What is new is soon settled: it came since the last look.
+// The worker interrupts each of these for the next ones.
 const (
-	takingFar = iota
-	takingKept
-	takingNew
+	takingAll    = iota // whole nurseries
+	takingDue           // what must be taken by this tick
+	takingRecent        // what was put into an inbox since the last look
+	takingNewest        // what was put into an inbox since the last look, while takingRecent
 )
+
+// A visit is what the worker remembers of a stripe.
+type visit struct {
+	at, hand uint64 // where the hand of the nursery was at a tick
+	inbox    uint64 // the block up to which the worker has taken the inbox, counted as the hand counts
+}
 
 const (
 	checkEvery = 1 << 10 // timeouts that drain takes between looks at the clock: some 50 microseconds
@@ -75,127 +76,170 @@ type settler interface {
 	attend() (now uint64, stopped bool)
 }
 
-// drain takes timeouts off the queue and settles them: the near ones, or all of them if producers pause.
+// drain takes timeouts off the queue and settles them: the inboxes, what has become near in the nurseries, and whole
+// nurseries that nobody looks after.
 func (in *intake) drain() {
 	in.settled = 0
 	in.now, in.stopped = in.worker.attend()
-	in.armed = in.queue.armed()
-	in.pausing = in.pace.Pause(in.clock.Elapsed(), in.armed, min(in.clock.Tick, maxWaiting))
-	in.taking = takingKept
-	in.takeNew()
-	in.takeKept()
-	in.taking = takingFar
-	for i := range in.queue.stripes {
-		in.takeFar(&in.queue.stripes[i])
+	in.tried = in.queue.tried()
+	in.pausing = in.pace.Pause(in.clock.Elapsed(), in.tried, min(in.clock.Tick, maxWaiting))
+	if in.visits == nil {
+		in.visits = make([]visit, len(in.queue.stripes))
 	}
-	in.taken.Add(uint64(in.settled % checkEvery))
-}
-
-// takeNew settles what is hurried or requeued, and what was pushed on a near lane and not pruned yet.
-func (in *intake) takeNew() {
-	hurried := in.queue.hurried.Load() && in.queue.hurried.Swap(false)
+	in.taking = takingDue
 	for i := range in.queue.stripes {
-		s := &in.queue.stripes[i]
-		if hurried {
-			in.takeHurried(&s.hurried)
-		}
-		in.settleAll(s.requeued.take(), queued)
-		in.settleAll(s.near.pushed.take(), laned|fresh)
+		in.takeRecent(i)
+		in.takeRing(&in.queue.stripes[i].inbox, queued)
+		in.takeRing(&in.queue.stripes[i].nursery, young)
+	}
+	in.taking = takingAll
+	for i := range in.queue.stripes {
+		in.takeAll(i)
 	}
 }
 
-// takeKept settles the near timeouts that producers have kept.
-func (in *intake) takeKept() {
-	for i := range in.queue.stripes {
-		kept := &in.queue.stripes[i].near.kept
-		for seg := range kept.popSome(kept.n.Load()) {
-			in.settleAll(seg.first, laned|fresh)
-		}
+// takeAll takes all timeouts of a stripe if producers pause, or if the hand of its nursery stands still. Then it gives back
+// the tables that have grown.
+func (in *intake) takeAll(i int) {
+	s, v := &in.queue.stripes[i], &in.visits[i]
+	in.stands = false
+	if in.now >= v.at+in.queue.stand {
+		hand := s.nursery.hand.Load()
+		in.stands = hand-v.hand < sweepEvery
+		v.at, v.hand = in.now, hand
 	}
-}
-
-// takeHurried settles timeouts that stay on their lanes, where they are not fresh any more: producers must not drop them.
-func (in *intake) takeHurried(l *list) {
-	all := l.takeAll(in.spare)
-	if all == nil {
+	if !in.pausing && !in.stands {
 		return
 	}
-	in.spare = nil
-	for i, to := range all {
-		if in.stopped {
-			l.putBack(all[i:])
-			return
-		}
-		in.worker.settle(to, to.takeOff(queued|fresh))
-		in.count()
-	}
-	if cap(all) <= checkEvery {
-		clear(all)
-		in.spare = all[:0]
-	}
-}
-
-// takeFar settles the timeouts of a far lane that have become near, or all of them.
-func (in *intake) takeFar(s *stripe) {
-	if in.pausing || s.pushedNear.Load() <= in.now {
-		in.settleAll(s.takePushed(), laned|fresh)
-	}
-	if !in.pausing && s.keptNear.Load() > in.now {
+	in.takeRing(&s.nursery, young)
+	if in.stopped || !in.pausing && !in.stands {
 		return
 	}
-	change(&s.keptNear, ticks.Never)
-	for seg := range s.far.kept.popSome(s.far.kept.n.Load()) {
-		if in.pausing || seg.near <= in.now {
-			in.settleAll(seg.first, laned|fresh)
-		} else {
-			s.keepFar(seg)
+	if s.nursery.large() || s.inbox.large() {
+		in.giveBack(s)
+	}
+}
+
+// giveBack gives back the memory of a stripe, and takes what was put there meanwhile.
+func (in *intake) giveBack(s *stripe) {
+	s.nursery.close(nil, func(to *Timeout) { in.take(to, young) })
+	s.inbox.close(nil, func(to *Timeout) { in.take(to, queued) })
+}
+
+// takeRecent takes what was put into an inbox since the last look.
+func (in *intake) takeRecent(i int) {
+	r, v := &in.queue.stripes[i].inbox, &in.visits[i]
+	t := r.table.Load()
+	if t == nil || r.by.Load() == ticks.Never {
+		return
+	}
+	n := uint64(len(t.blocks))
+	first, last := v.inbox, r.hand.Load()/blockSize
+	v.inbox = last
+	if last-first >= n {
+		first = last - n + 1
+	}
+	for ; first <= last; first++ {
+		in.takeBlock(t.blocks[first%n].Load(), queued)
+	}
+}
+
+// takeRing takes the timeouts of a ring that the worker must take now, or all.
+func (in *intake) takeRing(r *ring, bit uint64) {
+	if in.by() < r.by.Load() {
+		return
+	}
+	if in.taking == takingAll {
+		// Meanwhile the ring keeps its tick: between these timeouts, the worker takes what becomes near.
+		blocks := r.blocks()
+		for i := range blocks {
+			in.takeBlock(blocks[i].Load(), bit)
+		}
+	}
+	change(&r.by, ticks.Never) // before it reads the table, because that may have grown
+	blocks := r.blocks()
+	for i := range blocks {
+		if b := blocks[i].Load(); b != nil {
+			if in.taking == takingDue {
+				in.takeBlock(b, bit)
+			}
+			if by := b.by.Load(); by < ticks.Never {
+				lower(&r.by, by)
+			}
 		}
 	}
 }
 
-// settleAll takes the timeouts of a linked list off the queue and settles them. Bits are as in takeOff. If Stop has
-// halted the worker, it leaves them to Stop, which would only take them out of their buckets again.
-func (in *intake) settleAll(list *Timeout, bits uint64) {
-	for list != nil {
-		if in.stopped {
-			in.left = append(in.left, list)
-			return
+// by returns the tick by which the worker takes timeouts now.
+func (in *intake) by() uint64 {
+	if in.taking == takingAll && (in.pausing || in.stands) {
+		return ticks.Never - 1
+	}
+	return max(in.now, soon) // in the first tick too, it takes inboxes
+}
+
+// takeBlock takes the timeouts of a block that the worker must take now, or all.
+func (in *intake) takeBlock(b *block, bit uint64) {
+	if b == nil || in.by() < b.by.Load() {
+		return
+	}
+	b.by.Store(ticks.Never) // before it looks
+	first := uint64(ticks.Never)
+	for i := range b.slots {
+		slot := &b.slots[i]
+		to := slot.Load()
+		if to == nil {
+			continue
 		}
-		var to *Timeout
-		to, list = unlink(list)
-		word := to.takeOff(bits) // from here on other goroutines may push it again
-		if bits == queued || word&fresh != 0 {
+		if in.stopped {
+			first = soon // Stop takes them
+			break
+		}
+		if word := to.word.Load(); bit == young && word&young != 0 && status(word) == pending {
+			if near := in.queue.nearAt(tickOf(word)); near > in.by() {
+				first = min(first, near)
+				continue
+			}
+		}
+		if slot.CompareAndSwap(to, nil) {
+			in.take(to, bit)
+		}
+	}
+	lower(&b.by, first)
+}
+
+// take settles a timeout whose slot was emptied, unless it has left the ring before.
+func (in *intake) take(to *Timeout, bit uint64) {
+	for word := to.word.Load(); word&bit != 0; word = to.word.Load() {
+		if to.word.CompareAndSwap(word, word&^(bit|fresh)) {
 			in.worker.settle(to, word)
-		} // otherwise it was hurried, and only waited to be unlinked
-		if bits != queued && word&(queued|fresh) != fresh {
-			in.taken.Add(^uint64(0)) // it counts when it is taken from the list hurried
+			in.count()
+			return
 		}
-		in.count()
 	}
 }
 
 // count counts a timeout that was taken off the queue. Between many, the worker looks up.
 func (in *intake) count() {
-	if in.settled++; in.settled%checkEvery == 0 {
-		in.taken.Add(checkEvery)
-		in.lookUp()
+	if in.settled++; in.settled%checkEvery != 0 {
+		return
 	}
-}
-
-// lookUp does what cannot wait until the queue is empty.
-func (in *intake) lookUp() {
 	in.now, in.stopped = in.worker.attend()
-	if armed := in.queue.armed(); armed-in.armed > uint64(in.settled)/resumed {
+	if tried := in.queue.tried(); tried-in.tried > uint64(in.settled)/resumed {
 		in.pausing = false // producers have not paused, or go on
 	}
 	was := in.taking
-	if was < takingNew {
-		in.taking = takingNew
-		in.takeNew()
+	if was < takingNewest {
+		in.taking = max(was+1, takingRecent)
+		for i := range in.queue.stripes {
+			in.takeRecent(i)
+		}
 	}
-	if was < takingKept {
-		in.taking = takingKept
-		in.takeKept()
+	if was < takingDue {
+		in.taking = takingDue
+		for i := range in.queue.stripes {
+			in.takeRing(&in.queue.stripes[i].nursery, young)
+		}
 	}
 	in.taking = was
 }

@@ -64,7 +64,7 @@ func TestFarStaysWithProducers(t *testing.T) {
 				require.NoError(t, err)
 			}
 			if elapsed > 5*tick {
-				require.Zero(t, near.word.Load()&laned, "the worker takes what is near")
+				require.Zero(t, near.word.Load()&(young|queued), "the worker takes what is near")
 			}
 		})
 		require.Equal(t, expired, int(status(near.word.Load())))
@@ -86,7 +86,7 @@ func TestLongLivedGoToTheWheel(t *testing.T) {
 		const n = 5000
 		var all []*Timeout
 		onWheel := 0
-		churn(t, timer, 3000, 2*keepTime, func(elapsed time.Duration) {
+		churn(t, timer, 3000, 3*keepTime, func(elapsed time.Duration) {
 			if elapsed == 50*time.Millisecond {
 				for range n {
 					to, err := timer.AfterFunc(time.Hour, nop)
@@ -102,7 +102,7 @@ func TestLongLivedGoToTheWheel(t *testing.T) {
 				}
 			}
 			if elapsed < keepTime {
-				require.Zero(t, onWheel)
+				require.LessOrEqual(t, onWheel, n/100, "only so that no call passes too many")
 			}
 		})
 		require.Greater(t, onWheel, n*9/10)
@@ -110,8 +110,8 @@ func TestLongLivedGoToTheWheel(t *testing.T) {
 	})
 }
 
-// Beside producers that do not pause, timeouts are on time wherever they lie: near or far, in segments or new, reset to
-// a later tick or to an earlier one.
+// Beside producers that do not pause, timeouts are on time wherever they lie: near or far, reset to a later tick or to an
+// earlier one.
 func TestOnTimeBesideProducers(t *testing.T) {
 	t.Parallel()
 	for _, tick := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
@@ -166,7 +166,7 @@ func TestOnTimeBesideProducers(t *testing.T) {
 	}
 }
 
-// Beside producers that do not pause, a timeout is on time that was hurried for a later tick before, with or without a
+// Beside producers that do not pause, a timeout is on time that was brought forward before, to a later tick, with or without a
 // Cancel between the two calls.
 func TestHurriedAgain(t *testing.T) {
 	const tick = time.Millisecond
@@ -190,11 +190,13 @@ func TestHurriedAgain(t *testing.T) {
 					if elapsed < 4*pace.MaxUnwatched {
 						return // the worker checks for pauses too often
 					}
-					// On a stripe that producers seldom prune.
+					// On a stripe that others seldom use.
 					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
-					*to.wordPtr() = pendingAt(laned|fresh, hour)
-					timer.pushFresh(s, to, hour, s.armed.Add(1), false)
+					*to.wordPtr() = pendingAt(young|fresh, hour)
 					timer.limit.take()
+					if first, _, _, _ := timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(hour)); first {
+						timer.worker.summon(hour)
+					}
 					to.Reset(time.Second)
 					time.Sleep(tick / 4)
 					c.second(to)
@@ -210,59 +212,6 @@ func TestHurriedAgain(t *testing.T) {
 	}
 }
 
-// A Reset to an earlier tick hurries a timeout that is on a lane, once until the worker takes it.
-func TestHurryOnlyIfNeeded(t *testing.T) {
-	for _, limit := range []int{0, 10} { // with a limit, a Reset takes another way
-		hurryOnlyIfNeeded(t, newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit)))
-	}
-}
-
-// hurried arms a timeout for an hour, and resets it to a minute. So it is on a lane and on the list hurried.
-func hurried(t *testing.T, timer *Timer) *Timeout {
-	to, err := timer.AfterFunc(time.Hour, nop)
-	require.NoError(t, err)
-	_, err = to.Reset(time.Minute)
-	require.NoError(t, err)
-	require.EqualValues(t, queued|laned|fresh, to.word.Load()&(queued|laned|fresh))
-	return to
-}
-
-// A timeout is on a lane and hurried. The worker settles it once, whichever it takes first, and counts it once.
-func TestHurriedOnALane(t *testing.T) {
-	timer := newFakedTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
-	w, s := &timer.worker, oneStripe(timer)
-	w.wheel = newWheel(16, 1, 0)
-	taken := func(do func()) uint64 {
-		before := w.in.taken.Load() + uint64(w.in.settled)
-		do()
-		return w.in.taken.Load() + uint64(w.in.settled) - before
-	}
-	lane := func() { w.in.settleAll(s.takePushed(), laned|fresh) }
-
-	to := hurried(t, timer)
-	require.Zero(t, taken(lane))
-	require.Equal(t, 1, w.wheel.count)
-	require.True(t, to.Cancel())
-	require.EqualValues(t, 1, taken(w.in.takeUrgent))
-	require.Zero(t, w.wheel.count)
-	require.Zero(t, to.word.Load()&(queued|laned|fresh))
-
-	to = hurried(t, timer)
-	w.wheel.now = tickOf(to.word.Load())
-	require.EqualValues(t, 1, taken(w.in.takeUrgent))
-	require.Equal(t, listed, to.bucket)
-	to.word.And(^uint64(moved)) // as if its runner had armed it for the next run
-	pos := to.pos
-	require.Zero(t, taken(lane))
-	require.Equal(t, pos, to.pos, "it is on the list of its crew once")
-	require.Zero(t, to.word.Load()&(queued|laned|fresh))
-	require.True(t, to.Cancel())
-	w.in.takeUrgent()
-	w.in.settleAll(s.requeued.take(), queued)
-	w.wheel = nil
-}
-
 // lookingUp is a settler that counts how often the worker looks up.
 type lookingUp struct {
 	settler
@@ -273,161 +222,6 @@ type lookingUp struct {
 func (l *lookingUp) attend() (uint64, bool) {
 	l.n++
 	return 1, l.stopped
-}
-
-// The worker looks up between very many hurried timeouts, and does not keep the memory that they needed. It keeps no
-// timeouts.
-func TestManyHurried(t *testing.T) {
-	timer := newFakedTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
-	w, s := &timer.worker, oneStripe(timer)
-	w.wheel = newWheel(16, 1, 0)
-	settler := &lookingUp{settler: w}
-	w.in.worker = settler
-	const n = 4 * checkEvery
-	for range n {
-		hurried(t, timer)
-	}
-	require.Len(t, s.hurried.all, n)
-	w.in.takeHurried(&s.hurried)
-	require.GreaterOrEqual(t, settler.n, n/checkEvery)
-	require.Equal(t, n, w.wheel.count)
-	require.LessOrEqual(t, cap(w.in.spare), checkEvery)
-
-	for range 10 {
-		hurried(t, timer)
-	}
-	w.in.takeUrgent()
-	require.NotZero(t, cap(w.in.spare), "so a Reset needs no allocation")
-	for _, to := range w.in.spare[:cap(w.in.spare)] {
-		require.Nil(t, to)
-	}
-	w.wheel = nil
-}
-
-// The worker leaves hurried timeouts to Stop, which returns each of them once.
-func TestStopWithManyHurried(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour))
-	withoutWorker(t, timer)
-	w, s := &timer.worker, oneStripe(timer)
-	w.wheel = newWheel(16, 1, 0)
-	settler := &lookingUp{settler: w}
-	w.in.worker = settler
-	const n = 3 * checkEvery
-	var all []*Timeout
-	for range n {
-		all = append(all, hurried(t, timer))
-	}
-	timer.queue.hurried.Store(false) // first the worker takes the lanes
-	w.in.pausing = true
-	w.in.takeUrgent()
-	w.in.takeFar(s)
-	require.Equal(t, n, w.wheel.count)
-	timer.queue.hurried.Store(true)
-	settler.stopped = true
-	w.in.takeUrgent()
-	require.Len(t, s.hurried.all, n-checkEvery)
-	all = append(all, hurried(t, timer))
-	require.Len(t, s.hurried.all, n-checkEvery+1)
-	w.state.Store(resting)
-	require.Len(t, timer.Stop(), len(all))
-	require.Zero(t, timer.Stats().Queued)
-	for _, to := range all {
-		require.Zero(t, to.word.Load()&(queued|laned))
-		_, err := to.Reset(time.Hour)
-		require.ErrorIs(t, err, ErrStopped)
-	}
-	require.Zero(t, timer.Pending())
-}
-
-func hurryOnlyIfNeeded(t *testing.T, timer *Timer) {
-	withoutWorker(t, timer)
-	s := oneStripe(timer)
-	hurried := func(n int, flag bool) {
-		t.Helper()
-		require.Len(t, s.hurried.all, n)
-		require.Equal(t, flag, timer.queue.hurried.Load())
-	}
-	to, err := timer.AfterFunc(time.Hour, nop)
-	require.NoError(t, err)
-	reset := func(delay time.Duration) {
-		t.Helper()
-		_, err = to.Reset(delay)
-		require.NoError(t, err)
-	}
-	reset(2 * time.Hour)
-	reset(3 * time.Hour)
-	hurried(0, false)
-	reset(time.Hour)
-	hurried(1, true)
-	reset(time.Minute)
-	require.True(t, to.Cancel())
-	reset(time.Second)
-	hurried(1, true)
-
-	w := &timer.worker
-	w.wheel = newWheel(16, 1, 0)
-	take := func(do func()) {
-		w.in.settled = 0
-		do()
-		w.in.taken.Add(uint64(w.in.settled))
-	}
-	take(w.in.takeUrgent)
-	hurried(0, false)
-	require.Equal(t, 1, w.wheel.count)
-	require.Equal(t, to, s.far.pushed.head.Load(), "it is still on its lane")
-	reset(time.Minute) // later: the visit of its bucket sees it
-	hurried(0, false)
-	reset(time.Millisecond)
-	hurried(1, true)
-	take(w.in.takeUrgent)
-	require.True(t, to.Cancel())
-	hurried(1, true)
-	require.Equal(t, 1, timer.Stats().Queued)
-	take(w.in.takeUrgent)
-	require.Zero(t, w.wheel.count)
-	require.Zero(t, timer.Stats().Queued)
-	take(func() { w.in.settleAll(s.takePushed(), laned|fresh) })
-	require.Zero(t, timer.Stats().Queued)
-	require.Zero(t, to.word.Load()&(queued|laned|fresh))
-	w.wheel = nil
-
-	to, err = timer.AfterFunc(time.Hour, nop)
-	require.NoError(t, err)
-	require.True(t, to.Cancel())
-	reset(2 * time.Hour) // it is still on its lane
-	hurried(0, false)
-	require.True(t, to.Cancel())
-	reset(time.Minute)
-	hurried(1, true)
-}
-
-// The worker takes a far timeout, new or in a segment, at the tick at which it becomes near, and not before.
-func TestTakeFar(t *testing.T) {
-	timer := newFakedTimer(t, WithTick(10*time.Millisecond))
-	withoutWorker(t, timer)
-	w, s := &timer.worker, oneStripe(timer)
-	to, err := timer.AfterFunc(time.Hour, nop)
-	require.NoError(t, err)
-	by := timer.queue.nearAt(tickOf(to.word.Load()))
-	for _, kept := range []bool{false, true} {
-		if kept {
-			to.word.Or(laned | fresh)
-			s.keepFar(&segment{first: to, n: 1, near: by})
-		} else {
-			require.Equal(t, by, s.pushedNear.Load())
-		}
-		w.wheel, w.in.now = newWheel(16, 1, by-1), by-1
-		w.in.takeFar(s)
-		require.Zero(t, w.wheel.count)
-		require.NotEqual(t, uint64(ticks.Never), timer.queue.needs())
-		w.wheel, w.in.now = newWheel(16, 1, by), by
-		w.in.takeFar(s)
-		require.Equal(t, 1, w.wheel.count)
-		require.Equal(t, uint64(ticks.Never), timer.queue.needs())
-		w.wheel.remove(to)
-	}
-	w.wheel = nil
 }
 
 // In a long tick, the worker notices within maxWaiting that producers pause.
@@ -559,37 +353,7 @@ func TestPastDeadlineWhileWatching(t *testing.T) {
 	})
 }
 
-// A round that takes very many timeouts also places near ones that are armed meanwhile.
-func TestNearDuringALongRound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		withoutWorker(t, timer)
-		w := &timer.worker
-		w.wheel = newWheel(16, 1, 0)
-		var first, second Timeout
-		for _, to := range []*Timeout{&first, &second} {
-			timer.Init(to, plainFunc(nop))
-		}
-		_, err := first.Reset(10 * time.Millisecond)
-		require.NoError(t, err)
-		list := timer.queue.stripe().near.pushed.take()
-		_, err = second.Reset(10 * time.Millisecond)
-		require.NoError(t, err)
-		w.in.settled = checkEvery - 2
-		w.in.settleAll(list, laned|fresh)
-		require.Zero(t, second.bucket)
-		require.NotZero(t, first.bucket)
-		_, err = first.Reset(5 * time.Millisecond) // through requeued
-		require.NoError(t, err)
-		list = timer.queue.stripe().requeued.take()
-		w.in.settleAll(list, queued)
-		require.NotZero(t, second.bucket)
-		require.Zero(t, timer.Stats().Queued)
-		w.in.taken.Store(3)
-	})
-}
-
-// Producers that do not pause drop also a few canceled timeouts that they keep, within some ticks.
+// Producers that do not pause drop also a few canceled timeouts, within some ticks.
 func TestFewCanceledAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
@@ -627,114 +391,361 @@ func (s slowly) attend() (uint64, bool) {
 	return s.settler.attend()
 }
 
+// takeInbox takes the inbox of a stripe, as a round does at tick 1.
+func (in *intake) takeInbox(s *stripe) {
+	in.now, in.taking = max(in.now, 1), takingDue
+	in.takeRing(&s.inbox, queued)
+}
+
+// takeNursery takes the nursery of a stripe, as a round does when producers pause.
+func (in *intake) takeNursery(s *stripe) {
+	in.pausing, in.taking = true, takingAll
+	in.takeRing(&s.nursery, young)
+	in.pausing = false
+}
+
+// A Reset to an earlier tick moves a timeout from its nursery to the inbox, once until the worker takes it. Other Resets only
+// change its word. It is in a nursery once in its life.
+func TestResetMovesToTheInbox(t *testing.T) {
+	for _, limit := range []int{0, 10} { // with a limit, a Reset takes another way
+		timer := newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit))
+		withoutWorker(t, timer)
+		w, s := &timer.worker, oneStripe(timer)
+		w.wheel = newWheel(16, 1, 0)
+		var to *Timeout
+		reset := func(delay time.Duration) {
+			t.Helper()
+			_, err := to.Reset(delay)
+			require.NoError(t, err)
+		}
+		puts := uint64(0)
+		in := func(bit uint64, moved bool) {
+			t.Helper()
+			require.Equal(t, bit, to.word.Load()&(young|queued))
+			if moved {
+				puts++
+			}
+			require.Equal(t, puts, s.inbox.hand.Load())
+		}
+		arm := func() {
+			var err error
+			to, err = timer.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+			in(young, false)
+		}
+		arm()
+		reset(2 * time.Hour)
+		reset(3 * time.Hour)
+		in(young, false)
+		reset(time.Hour)
+		in(queued, true)
+		reset(time.Minute)
+		require.True(t, to.Cancel())
+		reset(time.Second)
+		in(queued, false)
+
+		w.in.takeInbox(s)
+		in(0, false)
+		require.Equal(t, 1, w.wheel.count)
+		w.in.takeNursery(s)
+		require.Equal(t, 1, w.wheel.count)
+		reset(time.Minute) // later: the visit of its bucket sees it
+		in(0, false)
+		reset(time.Millisecond)
+		in(queued, true)
+		w.in.takeInbox(s)
+		require.True(t, to.Cancel())
+		in(queued, true)
+		w.in.takeInbox(s)
+		in(0, false)
+		require.Zero(t, w.wheel.count)
+		reset(time.Hour)
+		in(queued, true)
+
+		arm()
+		require.True(t, to.Cancel())
+		reset(2 * time.Hour) // its slot still leads to it
+		in(young, false)
+		require.True(t, to.Cancel())
+		reset(time.Minute)
+		in(queued, true)
+
+		// One that was armed for a near tick is put into the inbox a second time, because the worker may come late to its
+		// slot there. But only once.
+		var err error
+		to, err = timer.AfterFunc(200*time.Millisecond, nop)
+		require.NoError(t, err)
+		in(queued, true)
+		reset(time.Minute)
+		reset(100 * time.Millisecond)
+		reset(50 * time.Millisecond)
+		in(queued, false)
+		to, err = timer.AfterFunc(200*time.Millisecond, nop)
+		require.NoError(t, err)
+		in(queued, true)
+		reset(100 * time.Millisecond)
+		in(queued, true)
+		reset(50 * time.Millisecond)
+		in(queued, false)
+		require.True(t, to.Cancel())
+		reset(10 * time.Millisecond)
+		in(queued, false)
+		w.wheel = nil
+	}
+}
+
+// forwarded arms a timeout for an hour, and resets it to a minute. So it is in an inbox, and a slot of a nursery still leads to
+// it.
+func forwarded(t *testing.T, timer *Timer) *Timeout {
+	to, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	_, err = to.Reset(time.Minute)
+	require.NoError(t, err)
+	require.EqualValues(t, queued|fresh, to.word.Load()&(queued|young|fresh))
+	return to
+}
+
+// Slots of a nursery and of an inbox lead to the same timeout. The worker settles it once, whichever it takes first.
+func TestInTwoSlots(t *testing.T) {
+	for _, nurseryFirst := range []bool{false, true} {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		withoutWorker(t, timer)
+		w, s := &timer.worker, oneStripe(timer)
+		w.wheel = newWheel(16, 1, 0)
+		to := forwarded(t, timer)
+		if nurseryFirst {
+			w.in.takeNursery(s)
+			require.Zero(t, w.wheel.count)
+		}
+		w.in.takeInbox(s)
+		require.Equal(t, 1, w.wheel.count)
+		w.in.takeNursery(s)
+		require.Equal(t, 1, w.wheel.count)
+		require.Equal(t, 1, w.in.settled)
+		require.Zero(t, to.word.Load()&(queued|young|fresh))
+		require.Zero(t, timer.Stats().Queued)
+		w.wheel = nil
+		require.True(t, to.Cancel())
+	}
+}
+
+// The worker looks up between very many timeouts in an inbox.
+func TestManyInAnInbox(t *testing.T) {
+	timer := newFakedTimer(t, WithTick(time.Millisecond))
+	withoutWorker(t, timer)
+	w, s := &timer.worker, oneStripe(timer)
+	w.wheel = newWheel(16, 1, 0)
+	settler := &lookingUp{settler: w}
+	w.in.visits = make([]visit, 1)
+	w.in.worker = settler
+	const n = 4 * checkEvery
+	for range n {
+		forwarded(t, timer)
+	}
+	w.in.takeInbox(s)
+	require.GreaterOrEqual(t, settler.n, n/checkEvery)
+	require.Equal(t, n, w.wheel.count)
+	w.wheel = nil
+}
+
+// The worker leaves timeouts that were brought forward to Stop, which returns each of them once.
+func TestStopWithManyHurried(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour))
+	withoutWorker(t, timer)
+	w, s := &timer.worker, oneStripe(timer)
+	w.wheel = newWheel(16, 1, 0)
+	settler := &lookingUp{settler: w, stopped: true}
+	w.in.visits = make([]visit, 1)
+	w.in.worker = settler
+	const n = 3 * checkEvery
+	var all []*Timeout
+	arm := func() {
+		to, err := timer.AfterFunc(100*time.Hour, nop)
+		require.NoError(t, err)
+		_, err = to.Reset(50 * time.Hour)
+		require.NoError(t, err)
+		all = append(all, to)
+	}
+	for range n {
+		arm()
+	}
+	w.in.takeInbox(s)
+	require.Equal(t, checkEvery, w.wheel.count)
+	require.Equal(t, 1, settler.n)
+	arm()
+	w.state.Store(resting)
+	require.Len(t, timer.Stop(), len(all))
+	require.Zero(t, timer.Stats().Queued)
+	for _, to := range all {
+		require.Zero(t, to.word.Load()&(queued|young))
+		_, err := to.Reset(time.Hour)
+		require.ErrorIs(t, err, ErrStopped)
+	}
+	require.Zero(t, timer.Pending())
+}
+
+// The worker takes a far timeout at the tick at which it becomes near, and not before. It leaves others in the same block.
+func TestTakeFar(t *testing.T) {
+	timer := newTimer(t, WithTick(10*time.Millisecond))
+	withoutWorker(t, timer)
+	w, s := &timer.worker, oneStripe(timer)
+	var all []*Timeout
+	for i := range 3 {
+		to, err := timer.AfterFunc(time.Duration(3-i)*time.Hour, nop)
+		require.NoError(t, err)
+		all = append(all, to)
+	}
+	for i := range 3 {
+		to := all[2-i]
+		by := timer.queue.nearAt(tickOf(to.word.Load()))
+		require.Equal(t, by, s.nursery.by.Load())
+		require.Equal(t, by, timer.queue.needs())
+		w.in.taking = takingDue
+		w.wheel, w.in.now = newWheel(16, 1, by-1), by-1
+		w.in.takeRing(&s.nursery, young)
+		require.Zero(t, w.wheel.count)
+		w.wheel, w.in.now = newWheel(16, 1, by), by
+		w.in.takeRing(&s.nursery, young)
+		require.Equal(t, 1, w.wheel.count)
+		w.wheel.remove(to)
+		require.True(t, to.Cancel())
+		w.in.takeRing(&s.inbox, queued)
+	}
+	require.Equal(t, uint64(ticks.Never), timer.queue.needs())
+	w.wheel = nil
+}
+
+// A round that takes very many timeouts also places near ones that are armed meanwhile.
+func TestNearDuringALongRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		withoutWorker(t, timer)
+		w := &timer.worker
+		w.wheel = newWheel(16, 1, 0)
+		w.in.visits = make([]visit, len(timer.queue.stripes))
+		first, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		second, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		time.Sleep(time.Millisecond)
+		near, err := timer.AfterFunc(10*time.Millisecond, nop)
+		require.NoError(t, err)
+		w.in.settled = checkEvery - 2
+		w.in.take(first, young)
+		require.Zero(t, near.bucket)
+		require.NotZero(t, first.bucket)
+		w.in.take(second, young)
+		require.NotZero(t, near.bucket)
+		require.NotZero(t, second.bucket)
+	})
+}
+
+// lastOf returns the timeout that the worker comes to last when it takes a ring.
+func lastOf(r *ring) (last *Timeout) {
+	blocks := r.blocks()
+	for i := range blocks {
+		if b := blocks[i].Load(); b != nil {
+			for j := range b.slots {
+				if to := b.slots[j].Load(); to != nil {
+					last = to
+				}
+			}
+		}
+	}
+	return last
+}
+
 // A round takes very many timeouts, which lasts for many ticks. Meanwhile one of them, which it would take last, is reset to
 // a tick that comes during the round. It is on time, as a new one is.
 func TestHurriedDuringADrain(t *testing.T) {
 	const tick, n = time.Millisecond, 20 * checkEvery
 	for _, levels := range []int{1, 3} {
 		for name, delay := range map[string]time.Duration{"far": time.Hour, "near": nearTime / 2} {
-			for _, kept := range []bool{false, true} {
-				synctest.Test(t, func(t *testing.T) {
-					timer := newTimer(t, WithTick(tick), WithLevels(levels))
-					w, s := &timer.worker, oneStripe(timer)
-					w.state.Store(working) // until the round begins
-					var fired, firedNew moments
-					arm := func(task func()) *Timeout {
-						to := &Timeout{timer: timer, task: plainFunc(task)}
-						due := timer.clock.DueIn(delay)
-						to.word.Store(pendingAt(laned|fresh, due))
-						s.armed.Add(1)
-						if name == "far" {
-							s.far.pushed.push(to)
-							lower(&s.pushedNear, timer.queue.nearAt(due))
-						} else {
-							s.near.pushed.push(to)
-						}
-						return to
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick), WithLevels(levels))
+				w, s := &timer.worker, oneStripe(timer)
+				w.state.Store(working) // until the round begins
+				var fired, firedNew moments
+				arm := func(task func()) *Timeout {
+					to, err := timer.AfterFunc(delay, task)
+					require.NoError(t, err)
+					return to
+				}
+				for range n {
+					arm(nop)
+				}
+				to := arm(fired.note)
+				for range 2 * blockSize {
+					arm(nop)
+				}
+				if name == "far" {
+					to = lastOf(&s.nursery)
+					to.task = plainFunc(fired.note)
+				}
+				w.in.pace = pace.Pace{At: math.MaxInt64 / 2} // producers pause
+				var calls atomic.Int64
+				var reset time.Time
+				w.in.worker = slowly{w, func() {
+					call := calls.Add(1)
+					if call > n/checkEvery {
+						return
 					}
-					var to *Timeout
-					if !kept {
-						to = arm(fired.note) // it is taken last
+					if call == 4 {
+						require.NotZero(t, to.word.Load()&(young|queued))
+						reset = time.Now()
+						_, err := to.Reset(2 * tick)
+						require.NoError(t, err)
+						_, err = timer.AfterFunc(2*tick, firedNew.note)
+						require.NoError(t, err)
 					}
-					for range n {
-						arm(nop)
-					}
-					if kept {
-						w.prune(s)
-						to = arm(fired.note)
-						w.prune(s) // a segment of its own, which is taken last
-						require.Nil(t, s.far.pushed.head.Load())
-						require.Nil(t, s.near.pushed.head.Load())
-					}
-					w.in.pace = pace.Pace{At: math.MaxInt64 / 2} // producers pause
-					var calls atomic.Int64
-					var reset time.Time
-					w.in.worker = slowly{w, func() {
-						call := calls.Add(1)
-						if call > n/checkEvery {
-							return
-						}
-						if call == 4 {
-							require.NotZero(t, to.word.Load()&laned)
-							reset = time.Now()
-							_, err := to.Reset(2 * tick)
-							require.NoError(t, err)
-							_, err = timer.AfterFunc(2*tick, firedNew.note)
-							require.NoError(t, err)
-						}
-						time.Sleep(tick)
-					}}
-					go w.run()
-					pass(9 * tick)
-					require.Less(t, calls.Load(), int64(n/checkEvery), "the round is not over")
-					pass(time.Second)
-					require.Equal(t, []time.Duration{2 * tick}, firedNew.since(reset))
-					require.Equal(t, []time.Duration{2 * tick}, fired.since(reset), "%s, kept: %v", name, kept)
-				})
-			}
+					time.Sleep(tick)
+				}}
+				time.Sleep(tick)
+				go w.run()
+				pass(9 * tick)
+				require.Less(t, calls.Load(), int64(n/checkEvery), "the round is not over")
+				pass(time.Second)
+				require.Equal(t, []time.Duration{2 * tick}, firedNew.since(reset), name)
+				require.Equal(t, []time.Duration{2 * tick}, fired.since(reset), name)
+			})
 		}
 	}
 }
 
-// A round takes very many far timeouts, which lasts for many ticks. Meanwhile producers keep near ones in segments, very
-// many too. What is near is on time: kept before the round takes the segments or after that, or new while it takes them.
+// A round takes very many far timeouts, which lasts for many ticks. Meanwhile producers arm near ones, very many too. What is
+// near is on time: armed before the many, or while the worker takes them.
 func TestNearDuringADrain(t *testing.T) {
 	const tick, n = time.Millisecond, 8 * checkEvery
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
-		w, s := &timer.worker, oneStripe(timer)
+		w := &timer.worker
+		oneStripe(timer)
 		w.state.Store(working) // until the round begins
-		push := func(l *lane, n int, delay time.Duration, task func()) {
+		arm := func(n int, delay time.Duration, task func()) {
 			for range n {
-				to := &Timeout{timer: timer, task: plainFunc(task)}
-				to.word.Store(pendingAt(laned|fresh, timer.clock.DueIn(delay)))
-				s.armed.Add(1)
-				l.pushed.push(to)
+				_, err := timer.AfterFunc(delay, task)
+				require.NoError(t, err)
 			}
 		}
 		var fired atomic.Int64
 		soon := func() { // a near timeout
 			armed := time.Now()
-			push(&s.near, 1, 2*tick, func() {
+			arm(1, 2*tick, func() {
 				if after := time.Since(armed); after != 2*tick {
 					t.Errorf("fired after %v", after)
 				}
 				fired.Add(1)
 			})
 		}
-		push(&s.far, 2*n, time.Hour, nop)
+		arm(2*n, time.Hour, nop)
 		w.in.pace = pace.Pace{At: math.MaxInt64 / 2} // producers pause, so the round takes all
 		calls := 0
 		w.in.worker = slowly{w, func() {
 			switch calls++; calls {
 			case 4, 16:
-				require.Zero(t, s.near.kept.n.Load())
 				soon()
-				w.prune(s)
-				push(&s.near, n, nearTime/2, nop)
-				w.prune(s)
+				arm(n, nearTime/2, nop)
 			case 8, 20:
-				require.NotZero(t, s.near.kept.n.Load(), "the round takes the segments")
 				soon()
 			case 30:
 				require.Less(t, w.in.settled, 4*n, "the round is not over")
@@ -747,5 +758,38 @@ func TestNearDuringADrain(t *testing.T) {
 		pass(time.Second)
 		require.Greater(t, calls, 30)
 		require.EqualValues(t, 4, fired.Load())
+	})
+}
+
+// A round takes a whole nursery, which lasts for many ticks. Meanwhile timeouts in it that it would take last become near, and
+// due. They are on time.
+func TestBecomesNearDuringADrain(t *testing.T) {
+	const tick, n = time.Millisecond, 8 * checkEvery
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick))
+		w, s := &timer.worker, oneStripe(timer)
+		w.state.Store(working) // until the round begins
+		s.nursery.table.Store(newTable(2 * n / blockSize))
+		for range n {
+			_, err := timer.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+		}
+		var fired moments
+		start := time.Now()
+		const delay = nearTime + 100*tick
+		to, err := timer.AfterFunc(delay, fired.note)
+		require.NoError(t, err)
+		require.Same(t, to, lastOf(&s.nursery))
+		w.in.pace = pace.Pace{At: math.MaxInt64 / 2}
+		calls := 0
+		w.in.worker = slowly{w, func() {
+			if calls++; calls <= n/checkEvery {
+				time.Sleep(nearTime / 4)
+			}
+		}}
+		go w.run()
+		pass(2 * time.Second)
+		require.Len(t, fired.all(), 1)
+		require.Less(t, fired.since(start)[0], delay+nearTime/4, "at the next look up")
 	})
 }

@@ -31,7 +31,8 @@ func TestChangeStripe(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	timer := newTimer(t, WithTick(time.Hour))
 	q := &timer.queue
-	*q = queue{stripes: make([]stripe, 2), seats: new(seat.Table)}
+	setStripes(timer, 2)
+	q.seats = new(seat.Table)
 	for i := range q.seats {
 		q.seats[i].Store(uint32(i % 2)) // all on the first stripe
 	}
@@ -93,54 +94,4 @@ func TestManyGoroutines(t *testing.T) {
 		}
 	}
 	require.Greater(t, used, 1)
-}
-
-// Canceled timeouts do not pile up on a list of hurried ones during a long tick. There are never much more than twice as
-// many on it as are pending.
-func TestHurriedDoNotPileUp(t *testing.T) {
-	timer := newFakedTimer(t, WithTick(time.Hour))
-	withoutWorker(t, timer)
-	s := oneStripe(timer)
-	arm := func() *Timeout {
-		to, err := timer.AfterFunc(10*time.Hour, nop)
-		require.NoError(t, err)
-		_, err = to.Reset(5 * time.Hour)
-		require.NoError(t, err)
-		return to
-	}
-	const live = 1000
-	var pending []*Timeout
-	for range live {
-		pending = append(pending, arm())
-	}
-	most, mostQueued := 0, 0
-	for i := range 20 * live {
-		require.True(t, pending[i%live].Cancel())
-		pending[i%live] = arm()
-		most = max(most, len(s.hurried.all))
-		mostQueued = max(mostQueued, timer.queue.length(&timer.worker))
-	}
-	t.Logf("at most %d on the list, %d on the queue", most, mostQueued)
-	require.LessOrEqual(t, most, 2*live+minKept)
-	require.LessOrEqual(t, mostQueued, 4*live+2*minKept)
-	require.Equal(t, live, timer.Pending())
-	on := make(map[*Timeout]bool)
-	for _, to := range s.hurried.all {
-		on[to] = true
-	}
-	for _, to := range pending {
-		require.True(t, on[to])
-	}
-
-	// Timeouts that the worker has placed stay, because it has to remove them.
-	for _, to := range s.hurried.all {
-		to.Cancel()
-		to.word.And(^uint64(fresh))
-	}
-	before := len(s.hurried.all)
-	for range before {
-		s.hurried.push(new(Timeout))
-	}
-	require.Len(t, s.hurried.all, 2*before)
-	setStripes(timer, 1)
 }

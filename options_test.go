@@ -559,10 +559,10 @@ func labelsOf(name, role string) string {
 	return `{"hashedwheel":"` + name + `", "hashedwheel.role":"` + role + `"}`
 }
 
-// block is a task that waits until it is closed.
-type block chan struct{}
+// blocked is a task that waits until it is closed.
+type blocked chan struct{}
 
-func (b block) Run(*Timeout) { <-b }
+func (b blocked) Run(*Timeout) { <-b }
 
 // The worker, runners, and goroutines that notify a Canceler or submit to an executor have labels of their own, not
 // those of the goroutine that started them.
@@ -574,7 +574,7 @@ func TestGoroutinesHaveTheirOwnLabels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				timer := newTimer(t, append(opts, WithTick(time.Millisecond))...)
-				release := make(block)
+				release := make(blocked)
 				pprof.Do(t.Context(), pprof.Labels("user", "somebody"), func(context.Context) {
 					_, err := timer.NewTimeout(release, 0)
 					require.NoError(t, err)
@@ -592,7 +592,7 @@ func TestGoroutinesHaveTheirOwnLabels(t *testing.T) {
 				}
 				requireLabels(t, "(*worker).run", labelsOf(name, "worker"))
 				timer.worker.mu.Unlock()
-				requireLabels(t, "block.Run", labelsOf(name, "runner"))
+				requireLabels(t, "blocked.Run", labelsOf(name, "runner"))
 				requireLabels(t, "(*canceler).Canceled", labelsOf(name, "runner"))
 				for labels := range byLabels(t) {
 					require.NotContains(t, labels, "somebody")
@@ -615,11 +615,11 @@ func TestLabelsAfterGoexit(t *testing.T) {
 			require.NoError(t, err)
 		}
 		pass(10 * time.Millisecond)
-		release := make(block)
+		release := make(blocked)
 		_, err := timer.NewTimeout(release, 0)
 		require.NoError(t, err)
 		pass(10 * time.Millisecond)
-		requireLabels(t, "block.Run", labelsOf("exits", "runner"))
+		requireLabels(t, "blocked.Run", labelsOf("exits", "runner"))
 		close(release)
 	})
 }
@@ -640,12 +640,12 @@ func TestExecutorHasNoLabels(t *testing.T) {
 			virtual(t, func(t *testing.T) {
 				option, _ := logged()
 				timer := newTimer(t, WithTick(time.Millisecond), WithName("x"), WithExecutor(c.submit), option)
-				release := make(block)
+				release := make(blocked)
 				defer close(release)
 				_, err := timer.NewTimeout(release, 0)
 				require.NoError(t, err)
 				pass(10 * time.Millisecond)
-				requireLabels(t, "block.Run", c.want)
+				requireLabels(t, "blocked.Run", c.want)
 			})
 		})
 	}

@@ -97,7 +97,7 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 		word := to.word.Load()
 		to.checkCopy(word)
 		active = status(word) == pending
-		if unread && (word&queued != 0 || !onQueue(word) || hurries(word, tick) || !active && (word&hooked != 0 || t.limit.max > 0)) {
+		if unread && (!t.stays(word, tick) || word&queued != 0 || !active && (word&hooked != 0 || t.limit.max > 0)) {
 			t.clock.Check()
 			unread = false
 		}
@@ -106,7 +106,7 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 			return false, nil
 		case !active:
 			ok, err = to.revive(word, tick)
-		case onQueue(word) && !hurries(word, tick) || t.visits(word, tick):
+		case t.stays(word, tick) || t.visits(word, tick):
 			ok = to.postpone(word, tick)
 		default:
 			ok, err = to.requeue(word, tick)
@@ -134,15 +134,15 @@ func (to *Timeout) postpone(word, tick uint64) bool {
 	return true
 }
 
-// hurries reports whether a Reset to tick must push a timeout a second time, although it is on a lane. The worker takes a
-// far lane at the tick at which the first of its timeouts becomes near, and may have to take many others first. For a
-// timeout that now has an earlier tick, both may be too late, and nothing tells where on its lane it lies. So the worker
-// takes it from the list hurried, and leaves it on the lane until its turn there.
-func hurries(word, tick uint64) bool {
-	return word&(laned|fresh|queued) == laned|fresh && tick < tickOf(word)
+// stays reports whether a timeout may stay where it is on the queue when it is reset to tick. The worker looks at a nursery
+// in time for the tick of each timeout there, so one that is reset to an earlier tick moves to the inbox. One that was
+// armed for a near tick is put into an inbox a second time, if it was not moved before: the worker may have to take many others
+// there first. So no timeout has more than two slots of inboxes.
+func (t *Timer) stays(word, tick uint64) bool {
+	return onQueue(word) && tick >= tickOf(word) || word&queued != 0 && word&(fresh|moved) != fresh
 }
 
-// requeue makes a pending timeout pending at tick, and queues it. If its word has changed, ok is false instead.
+// requeue makes a pending timeout pending at tick, and puts it into an inbox. If its word has changed, ok is false instead.
 func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
@@ -151,35 +151,22 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 		t.refusedStopped.Add(1)
 		return false, ErrStopped
 	}
-	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
+	if !to.word.CompareAndSwap(word, pendingAt(word&^young, tick)|moved|queued) {
 		return false, nil
 	}
-	to.pushReset(s, word)
+	t.worker.push(s, to)
 	return true, nil
-}
-
-// pushReset pushes a timeout that is on the queue now, and that a Reset has made pending. Word is its word from before.
-// A timeout that was hurried needs a round only in time for its tick.
-func (to *Timeout) pushReset(s *stripe, word uint64) {
-	t := to.timer
-	t.queue.pushAgain(s, to, word)
-	tick := uint64(0)
-	if onQueue(word) {
-		// Read after the push: another Reset, to an earlier tick, that came before it relies on this call.
-		tick = tickOf(to.word.Load())
-	}
-	t.worker.summon(tick)
 }
 
 // revive is requeue for one that is idle or has ended. It also takes a slot and calls the hook.
 func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
-	if onQueue(word) && !hurries(word, tick) && word&hooked == 0 && t.limit.max == 0 {
+	if t.stays(word, tick) && word&hooked == 0 && t.limit.max == 0 {
 		// By rule 1 of timeout.go it need not be pushed, so the gate is not needed either.
-		s.rearmed.Add(1)
+		s.armed.Add(1)
 		if ok = to.postpone(word, tick); !ok {
-			s.rearmed.Add(^uint64(0))
+			s.armed.Add(^uint64(0))
 		}
 		return ok, nil
 	}
@@ -221,31 +208,43 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 	t := to.timer
 	for ; status(word) != pending; word = to.word.Load() {
-		counter, add := &s.rearmed, uint64(queued)
+		stays := t.stays(word, tick)
+		next, r, by := pendingAt(word, tick), &s.inbox, uint64(soon)
 		switch {
-		case onQueue(word) && !hurries(word, tick):
-			add = 0
-		case word&(laned|fresh) == fresh:
-			counter, add = &s.armed, laned
+		case stays:
+		case status(word) == idle && !t.worker.isNear(tick):
+			// Only once in its life, so that no slot of a nursery leads to a timeout that has left it and come back.
+			next, r, by = next|young, &s.nursery, t.queue.nearAt(tick)
+		default:
+			next = next&^young | queued
 		}
-		next := pendingAt(word, tick) | add
 		if status(word) != idle {
 			next |= moved
 		}
-		n := counter.Add(1)
+		counts := r == &s.inbox // otherwise the hand counts
+		if counts {
+			s.armed.Add(1)
+		}
 		if !to.word.CompareAndSwap(word, next) {
-			counter.Add(^uint64(0))
+			if counts {
+				s.armed.Add(^uint64(0))
+			}
 			continue
 		}
 		switch {
-		case add == laned:
-			if alone, _ := t.pushFresh(s, to, tick, n, status(word) != idle); !alone {
+		case stays && word&queued != 0:
+			t.worker.summon(tick) // as in postpone
+		case stays:
+		case r == &s.inbox:
+			t.worker.push(s, to)
+		default:
+			first, _, alone, _ := t.worker.put(s, r, to, by)
+			if !alone {
 				t.queue.seats.Move()
 			}
-		case add == queued:
-			to.pushReset(s, word)
-		case word&queued != 0:
-			t.worker.summon(tick) // as in postpone
+			if first {
+				t.worker.summon(tick)
+			}
 		}
 		return true
 	}

@@ -702,35 +702,85 @@ func TestDeadlineReadsNoClock(t *testing.T) {
 	})
 }
 
-// If a struct is overwritten while its timeout is on a list of the timer, the list is cut. The next goroutine that
-// finds the timeout crashes the program, because other timeouts may be lost.
+// If a struct is overwritten while its timeout lies in a bucket, the visit of the bucket crashes the program. If it is bound
+// again, the message names its task, except a task that is wrapped in a hook.
 func TestOverwrittenIsNoticed(t *testing.T) {
-	timer := newFakedTimer(t)
-	withoutWorker(t, timer)
-	s := oneStripe(timer)
-	arm := func() *request {
+	for _, again := range []struct {
+		bind    func(timer *Timer, c *request)
+		message string
+	}{
+		{func(*Timer, *request) {}, overwritten},
+		{func(timer *Timer, c *request) { timer.Init(&c.timeout, c) }, overwritten + ": its task is now a *hashedwheel.request"},
+		{func(timer *Timer, c *request) { timer.Init(&c.timeout, &cancelCounter{new(atomic.Int64)}) }, overwritten},
+	} {
+		timer := newFakedTimer(t, WithTick(time.Hour))
+		withoutWorker(t, timer)
+		w := &timer.worker
+		w.wheel = newWheel(16, 1, 0)
 		c := newRequest(timer)
 		_, err := c.timeout.Reset(time.Hour)
 		require.NoError(t, err)
+		w.in.now = 1
+		w.in.takeRing(&timer.queue.stripe().inbox, queued)
+		require.Equal(t, 1, w.wheel.count)
 		*c = request{} //hashedwheelvet:ignore the test is about this
-		return c
+		again.bind(timer, c)
+		require.PanicsWithValue(t, again.message, func() { w.wheel.advance(2, w.emit) })
+		w.wheel = nil // Stop would find it there
 	}
-	worker := func() { timer.worker.in.settleAll(&arm().timeout, laned|fresh) }
-	require.PanicsWithValue(t, overwritten, worker)
-	require.PanicsWithValue(t, overwritten, func() { (&pruning{worker: &timer.worker}).sift(&arm().timeout, 0) })
-	require.PanicsWithValue(t, overwritten, func() { arm().timeout.takeOff(queued | laned) })
-	s.far.pushed.take() // so that Stop does not find them
+}
 
-	// If it is bound again, the message names its task, except a task that is wrapped in a hook.
-	bound := arm()
-	timer.Init(&bound.timeout, bound)
-	message := overwritten + ": its task is now a *hashedwheel.request"
-	require.PanicsWithValue(t, message, func() { bound.timeout.takeOff(queued | laned) })
-	require.PanicsWithValue(t, message, func() { (&pruning{worker: &timer.worker}).sift(&bound.timeout, 0) })
-	wrapped := arm()
-	timer.Init(&wrapped.timeout, &cancelCounter{new(atomic.Int64)})
-	require.PanicsWithValue(t, overwritten, func() { wrapped.timeout.takeOff(queued | laned) })
-	s.far.pushed.take()
+// If a struct is overwritten while its timeout is in a slot of a nursery, or of an inbox, it is not noticed. The slot counts
+// as free. The timeout never expires, and counts as pending for ever. But the timeouts in other slots come to no harm, and if
+// the struct is bound and armed again, it expires once.
+func TestOverwrittenInARing(t *testing.T) {
+	for name, use := range map[string]struct {
+		delay time.Duration
+		again bool
+		hand  bool // the hand of the ring comes by before the worker
+	}{
+		"nursery": {delay: time.Minute}, "inbox": {delay: time.Millisecond}, "nursery, again": {delay: time.Minute, again: true},
+		"inbox, again": {delay: time.Millisecond, again: true}, "hand": {delay: time.Minute, hand: true},
+		"hand, again": {delay: time.Minute, hand: true, again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newFakedTimer(t, WithTick(time.Millisecond))
+				oneStripe(timer)
+				timer.worker.state.Store(working) // until the struct is overwritten: the race detector would complain
+				const n = 50
+				var fired, other atomic.Int64
+				var all [n]request
+				for i := range all {
+					timer.Init(&all[i].timeout, plainFunc(func() { fired.Add(1) }))
+					_, err := all[i].timeout.Reset(use.delay)
+					require.NoError(t, err)
+				}
+				c := &all[n/2]
+				*c = request{} //hashedwheelvet:ignore the test is about this
+				want := int64(n - 1)
+				if use.again {
+					timer.Init(&c.timeout, plainFunc(func() { other.Add(1) }))
+					_, err := c.timeout.Reset(use.delay)
+					require.NoError(t, err)
+				}
+				if use.hand {
+					for range minBlocks * blockSize {
+						to, err := timer.AfterFunc(use.delay, nop)
+						require.NoError(t, err)
+						require.True(t, to.Cancel())
+					}
+				}
+				timer.worker.state.Store(resting)
+				timer.worker.nudge()
+				pass(2 * use.delay)
+				require.Equal(t, want, fired.Load())
+				require.Equal(t, use.again, other.Load() == 1)
+				require.Equal(t, 1, timer.Pending())
+				require.Empty(t, timer.Stop())
+			})
+		})
+	}
 }
 
 // A struct is overwritten, bound and armed again while its timeout lies in a bucket. The visit of the bucket crashes the
@@ -744,7 +794,7 @@ func TestOverwrittenInABucket(t *testing.T) {
 		c := newRequest(timer)
 		_, err := c.timeout.Reset(time.Hour)
 		require.NoError(t, err)
-		w.in.drain()
+		w.in.takeInbox(timer.queue.stripe())
 		require.Equal(t, 1, w.wheel.count)
 		*c = request{} //hashedwheelvet:ignore the test is about this
 		message := overwritten

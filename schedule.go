@@ -210,7 +210,7 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 		if !to.word.CompareAndSwap(word, withStatus(after, expired)) {
 			return false, false
 		}
-		s.rearmed.Add(^uint64(0)) // because there is no next run
+		s.armed.Add(^uint64(0)) // because there is no next run
 		t.limit.free()
 		to.hook().disarmed(to, false) // the outermost hook, which may be wrapped around this one
 		return false, true
@@ -225,7 +225,7 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 	}
 	ok = to.word.CompareAndSwap(word, next|queued)
 	if ok && word&queued == 0 {
-		t.pushAgain(s, to, word)
+		t.worker.push(s, to)
 	}
 	return false, ok
 }

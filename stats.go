@@ -1,5 +1,7 @@
 package hashedwheel
 
+import "github.com/hashedwheel/hashedwheel/internal/ticks"
+
 // Stats are the counts of a timer: docs/guide.md explains them. When no call is in progress,
 //
 //	Accepted == Expired + Canceled + Returned + Pending
@@ -19,7 +21,7 @@ type Stats struct {
 	Unsubmitted uint64       // functions that the executor did not take, and that ran without it
 	Wakeups     uint64       // how often the timer has started its goroutine, at a tick or between ticks
 	Runners     int          // goroutines of the timer for tasks and other user code
-	Queued      int          // timeouts that the timer's goroutine has yet to put into a bucket, to move or to remove
+	Queued      int          // timeouts that the timer's goroutine has yet to put into a bucket, move or remove; roughly
 	Levels      []LevelStats // the levels of the wheel, from the lowest; nil while there is no wheel
 	Lateness    Histogram    // of tasks, from their tick boundary to their start; some are estimated
 }
@@ -34,7 +36,7 @@ type LevelStats struct {
 // Stats returns the counts, from slightly different moments. It never waits for the timer, and may be called often.
 func (t *Timer) Stats() Stats {
 	st := t.counts()
-	st.Queued = t.queue.length(&t.worker)
+	st.Queued = t.queue.length()
 	st.Running, st.Runners = t.running()
 	st.RejectedStopped = t.refusedStopped.Load()
 	st.Rejected = st.RejectedStopped + t.refusedFull.Load()
@@ -96,17 +98,29 @@ func (s *levelsShown) stats() []LevelStats {
 	return all
 }
 
-// length returns how many timeouts are on the queue, or about to be. It reads taken first, so it is not negative.
-func (q *queue) length(w *worker) int {
-	taken, pushed := w.in.taken.Load(), uint64(0)
+// length returns how many timeouts are on the queue. A few may count twice, see Timer.stays.
+func (q *queue) length() (n int) {
 	for i := range q.stripes {
-		taken += q.stripes[i].dropped.Load()
+		n += q.stripes[i].nursery.length(young) + q.stripes[i].inbox.length(queued)
 	}
-	for i := range q.stripes {
-		s := &q.stripes[i]
-		pushed += s.armed.Load() + s.pushedAgain.Load()
+	return n
+}
+
+func (r *ring) length(bit uint64) (n int) {
+	if r.by.Load() == ticks.Never {
+		return 0
 	}
-	return max(0, int(pushed-taken))
+	blocks := r.blocks()
+	for i := range blocks {
+		if b := blocks[i].Load(); b != nil && b.by.Load() < ticks.Never {
+			for j := range b.slots {
+				if to := b.slots[j].Load(); to != nil && to.word.Load()&bit != 0 {
+					n++
+				}
+			}
+		}
+	}
+	return n
 }
 
 func (t *Timer) running() (tasks, goroutines int) {
@@ -131,7 +145,7 @@ func (t *Timer) counts() Stats {
 		var n uint64
 		for i := range t.queue.stripes {
 			s := &t.queue.stripes[i]
-			n += s.armed.Load() + s.rearmed.Load()
+			n += s.armed.Load() + s.nursery.hand.Load() - s.nursery.passed.Load()
 		}
 		after := t.ends()
 		if moved := after.all() - before.all(); moved < least {

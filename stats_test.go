@@ -284,7 +284,7 @@ func levelsOfABusyWorker(t *testing.T) (partly int) {
 	arm(far/2, 5000*tick)
 	arm(due, tick) // in the middle, so that the worker places others before these
 	arm(far/2, 5000*tick)
-	w.in.pace.Count = timer.queue.armed() // as if they had been armed long ago
+	w.in.pace.Count = timer.queue.tried() // as if they had been armed long ago
 	time.Sleep(tick)
 	during(func(levels []LevelStats) {
 		if levels != nil && levels[0].Timeouts > 0 && levels[0].Timeouts < far {

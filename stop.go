@@ -8,13 +8,13 @@ import (
 // Stop
 //
 // Stop must find every pending timeout, and no task may start after it has returned. So first it waits until no
-// goroutine can move a timeout or start a task. All of them, and pruning, follow one protocol, the gate:
+// goroutine can move a timeout or start a task. They follow one protocol, the gate:
 //
-//	 producer (Cancel, Reset, the end of a run)      runner, for each task
+//	 producer (Reset, the end of a run)              runner, for each task
 //	   enter:  inside++                                take a slot of its group (add to its word)
 //	           shut?     -- yes --> leave              held?  -- yes --> lock the crew; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
-//	           push on the queue                       call the task
+//	           fill a slot of an inbox                 call the task
 //	   leave:  inside--
 //
 //	 Stop
@@ -22,7 +22,7 @@ import (
 //	   2. halt the worker
 //	   3. wait until inside == 0 on each stripe
 //	   4. close each crew: closed = true, then hold each runner and take its timeouts, and those on the list
-//	   5. take all timeouts from the queue and the buckets
+//	   5. close the rings, and take all timeouts from them and from the buckets
 //	   6. close allTaken
 //
 // A producer writes inside, then reads shut. Stop writes shut, then reads inside. All of this is sequentially
@@ -36,7 +36,7 @@ import (
 //    checks the status: either it finds the timeout pending, or the compare-and-swap of the Reset fails.
 //  - A pending timeout may be only with its runner: it repeats, or was reset while it was on the list. A runner that has
 //    to queue it and finds the gate shut waits for allTaken. Stop takes the timeout from it.
-//  - Goroutines inside run no user code, and block only on the locks of crews, segments.mu, list.mu, Group.mu, wall and
+//  - Goroutines inside run no user code, and block only on the locks of crews, Group.mu, wall and
 //    worker.mu, whose holders never wait for goroutines inside. So Stop waits only until these have had a processor.
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout
@@ -64,8 +64,8 @@ func (t *Timer) takePending() (left []*Timeout) {
 			runtime.Gosched()
 		}
 	}
-	take := func(to *Timeout) {
-		if !to.handBack() {
+	take := func(to *Timeout, bit uint64) {
+		if !to.handBack(bit) {
 			return
 		}
 		t.limit.free()
@@ -81,28 +81,13 @@ func (t *Timer) takePending() (left []*Timeout) {
 		}
 		left = append(left, to)
 	}
-	takeList := func(list *Timeout) {
-		for list != nil {
-			var to *Timeout
-			to, list = unlink(list)
-			to.takeOff(queued | laned)
-			take(to)
-		}
-	}
-	in := &t.worker.in
-	others := append(t.tasks.Close(), t.light.Close()...)
-	for _, list := range in.left {
-		takeList(list)
+	for _, to := range append(t.tasks.Close(), t.light.Close()...) {
+		take(to, 0)
 	}
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
-		for list := range s.closeAll() {
-			takeList(list)
-		}
-		others = append(others, s.hurried.takeAll(nil)...)
-	}
-	for _, to := range others { // after the lanes, on which hurried ones are too
-		take(to)
+		s.nursery.close(stoppedTable, func(to *Timeout) { take(to, young) })
+		s.inbox.close(stoppedTable, func(to *Timeout) { take(to, queued) })
 	}
 	w := &t.worker
 	w.mu.Lock() // because Buckets may read the wheel
@@ -111,10 +96,8 @@ func (t *Timer) takePending() (left []*Timeout) {
 	w.shown.show(nil)
 	w.mu.Unlock()
 	if wheel != nil {
-		wheel.each(take)
+		wheel.each(func(to *Timeout) { take(to, 0) })
 	}
-	in.left, in.spare = nil, nil
-	in.taken.Add(uint64(t.queue.length(&t.worker)))
 	t.returned.Add(uint64(len(left)))
 	return left
 }
@@ -130,16 +113,22 @@ func (t *Timer) enterOrWait(s *stripe) bool {
 	return false
 }
 
-// handBack ends a timeout for Stop, and reports whether it was pending. It clears the bits of the queue before it checks
-// the status: see rule 1 of timeout.go.
-func (to *Timeout) handBack() bool {
-	to.word.And(^uint64(queued | laned))
-	for word := to.word.Load(); status(word) == pending; word = to.word.Load() {
-		if to.word.CompareAndSwap(word, withStatus(word, canceled)) {
-			return true
+// handBack ends a timeout for Stop, and reports whether it was pending. If it was found in a slot, it must still have the bit
+// of the ring: otherwise NewTimeout has taken it back, or it is elsewhere.
+func (to *Timeout) handBack(bit uint64) bool {
+	for {
+		word := to.word.Load()
+		if word&bit != bit {
+			return false
+		}
+		end := word &^ (queued | young)
+		if status(word) == pending {
+			end = withStatus(end, canceled)
+		}
+		if end == word || to.word.CompareAndSwap(word, end) {
+			return status(word) == pending
 		}
 	}
-	return false
 }
 
 // Shutdown stops the timer as Stop does, and waits until all tasks that were started have returned and every Canceler

@@ -12,6 +12,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -364,6 +365,7 @@ func TestStopWhileTheWorkerDrains(t *testing.T) {
 	}
 	w.round()
 	require.Equal(t, n, w.wheel.count)
+	// The rings have grown, are being taken, and take new ones. Stop returns all.
 	for range n {
 		_, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
@@ -376,8 +378,58 @@ func TestStopWhileTheWorkerDrains(t *testing.T) {
 		close(w.done)
 	}()
 	require.Len(t, timer.Stop(), 2*n)
-	require.LessOrEqual(t, w.in.taken.Load(), uint64(2*n))
 	require.Zero(t, w.in.settled)
+}
+
+// Stop halts the worker in the middle of a drain, at each look up: while it takes an inbox, a nursery, or closes the tables. No
+// timeout is lost, and the rest of a ring is left to Stop.
+func TestStopInTheMiddleOfADrain(t *testing.T) {
+	const n = 3*checkEvery + checkEvery/2
+	for _, inbox := range []bool{false, true} {
+		for at := 2; ; at++ {
+			timer := newTimer(t, WithTick(time.Hour))
+			oneStripe(timer)
+			w := &timer.worker
+			w.state.Store(working) // the test is the worker
+			w.wheel = newWheel(16, 1, 0)
+			for range n {
+				to, err := timer.AfterFunc(time.Hour*100, nop)
+				require.NoError(t, err)
+				if inbox {
+					_, err = to.Reset(time.Hour * 50)
+					require.NoError(t, err)
+				}
+			}
+			var left []*Timeout
+			stopped := make(chan bool)
+			looks, settled := 0, 0
+			w.in.worker = slowly{w, func() {
+				if looks++; looks == at {
+					go func() {
+						left = timer.Stop()
+						close(stopped)
+					}()
+					for w.state.Load() != halted {
+						runtime.Gosched()
+					}
+					settled = w.in.settled
+				}
+			}}
+			time.Sleep(time.Millisecond)
+			w.in.now = 1
+			w.in.drain()
+			if looks < at {
+				require.Greater(t, at, 3)
+				w.state.Store(resting)
+				require.Len(t, timer.Stop(), n)
+				break
+			}
+			require.LessOrEqual(t, w.in.settled, settled+1)
+			close(w.done)
+			<-stopped
+			require.Len(t, left, n)
+		}
+	}
 }
 
 // Shutdown waits for tasks, not for a submit that blocks: it might never return.
@@ -436,16 +488,39 @@ func TestStopAndOwnTasks(t *testing.T) {
 	})
 }
 
-// Stop finds a timeout that is only on a list of hurried ones: a runner has put it off, and its lane was taken after that.
-// It also finds what the worker has left to it.
+// Stop finds a timeout that a runner has put off, one that a Reset has moved away from its slot, and what a halted worker has
+// left in rings that it had begun to take.
 func TestStopFindsLeft(t *testing.T) {
 	timer := newFakedTimer(t)
-	listed, taken := &Timeout{timer: timer, task: plainFunc(nop)}, &Timeout{timer: timer, task: plainFunc(nop)}
-	listed.word.Store(pendingAt(queued, 100))
-	taken.word.Store(pendingAt(queued, 100))
-	timer.queue.stripes[0].hurried.push(listed)
-	timer.worker.in.left = []*Timeout{taken}
-	require.ElementsMatch(t, []*Timeout{listed, taken}, timer.Stop())
+	withoutWorker(t, timer)
+	w, s := &timer.worker, oneStripe(timer)
+	w.wheel = newWheel(16, 1, 0)
+	putOff := &Timeout{timer: timer, task: plainFunc(nop)}
+	putOff.word.Store(pendingAt(0, 100))
+	require.True(t, putOff.putOff(putOff.word.Load()))
+	all := []*Timeout{putOff}
+	for i := range 100 {
+		to, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		if i%2 == 0 {
+			_, err = to.Reset(time.Minute)
+			require.NoError(t, err)
+		}
+		all = append(all, to)
+	}
+	w.in.pausing, w.in.stopped, w.in.now = true, true, 1
+	for _, w.in.taking = range []int{takingDue, takingAll} {
+		w.in.takeRing(&s.nursery, young)
+		w.in.takeRing(&s.inbox, queued)
+	}
+	require.Zero(t, w.in.settled)
+	require.Less(t, s.nursery.by.Load(), uint64(ticks.Never))
+	require.Less(t, s.inbox.by.Load(), uint64(ticks.Never))
+	w.state.Store(resting)
+	require.ElementsMatch(t, all, timer.Stop())
+	for _, to := range all {
+		require.Zero(t, to.word.Load()&(queued|young))
+	}
 }
 
 // Stop returns a repeating timeout once, whatever its state, and no run follows.

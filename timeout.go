@@ -29,15 +29,15 @@ import (
 //
 // The rest of the package relies on these rules:
 //
-//  1. A goroutine that arms a fresh timeout sets the laned bit and pushes it on a lane. Later, one that sets the queued
-//     bit pushes it. One that finds the timeout on the queue need not push: the worker has yet to take it, and sees
-//     the changed word. If it finds the queued bit, it only makes sure that the worker comes in time: the push was for
-//     another tick, or a foreign Cancel could not wake the worker. After taking the timeout off the queue, the worker
-//     clears the bit and reads the rest of the word in one atomic step. So do Stop, and a producer that drops a canceled
-//     timeout. Only a Reset to an earlier tick cannot wait for the turn of a timeout on a lane, and pushes it a second
-//     time: see hurries in reset.go.
-//  2. A goroutine sets a bit, and pushes, only inside the gate (stop.go) or in NewTimeout. Only NewTimeout may find
-//     that Stop has closed the queue: no other goroutine knows its timeout.
+//  1. A goroutine that sets the bit young or queued puts the timeout into a slot of a nursery, or of an inbox. One that
+//     finds such a bit need not do so: the worker has yet to take the timeout, and sees the changed word. If it finds
+//     queued, it only makes sure that the worker comes in time: the bit was set for another tick, or a foreign
+//     Cancel could not wake the worker. The worker clears the bit, and reads the rest of the word, in one
+//     compare-and-swap. So do Stop, and a producer that drops a canceled timeout. A Reset to an earlier tick
+//     moves a timeout from the nursery to the inbox: see Timer.stays.
+//  2. A goroutine sets a bit for a pending timeout only inside the gate (stop.go), except for NewTimeout. Only NewTimeout
+//     may find that Stop has closed the rings: no other goroutine knows its timeout. A Cancel needs no gate, because after
+//     Stop there is nothing to remove.
 //  3. A pending timeout that is not on the queue is in a bucket at a tick not later than its own, in a list of due
 //     timeouts, or with the worker or a runner. A runner that finds it reset to a later tick puts it on the queue.
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. A Reset may put a timeout on
@@ -46,8 +46,8 @@ import (
 //     When the run is over, the runner arms it again or ends it, as the word says then.
 const (
 	statusMask = 1<<2 - 1
-	queued     = 1 << 2 // on the stack requeued or on the list hurried, or about to be pushed
-	laned      = 1 << 3 // on a lane, or about to be pushed
+	queued     = 1 << 2 // in an inbox, or about to be put there
+	young      = 1 << 3 // in a nursery, or about to be put there
 	fresh      = 1 << 4 // in no bucket and on no list: the worker has never taken it off the queue
 	atWork     = 1 << 5 // repeating, and a run is in progress
 	moved      = 1 << 6 // reset since it was armed, or while at work
@@ -74,13 +74,12 @@ func withStatus(word, status uint64) uint64 { return word&^statusMask | status }
 // waits reports whether a timeout is pending and not at work.
 func waits(word uint64) bool { return word&(statusMask|atWork) == pending }
 
-// onQueue reports whether the worker has yet to take a timeout. It does not count one that the worker has taken before
-// its lane: that waits there to be unlinked, and nothing else.
-func onQueue(word uint64) bool { return word&queued != 0 || word&(laned|fresh) == laned|fresh }
+// onQueue reports whether the worker has yet to take a timeout.
+func onQueue(word uint64) bool { return word&(queued|young) != 0 }
 
 // pendingAt returns the word of a timeout that is pending at tick, and not moved.
 func pendingAt(word, tick uint64) uint64 {
-	return tick<<tickShift | word&(queued|laned|fresh|atWork|hooked|sumMask<<sumShift) | pending
+	return tick<<tickShift | word&(queued|young|fresh|atWork|hooked|sumMask<<sumShift) | pending
 }
 
 // A Task is what runs when a timeout expires. Tasks that are due at the same tick start in any order and may overlap.
@@ -119,10 +118,6 @@ type Timeout struct {
 
 	// Shared.
 	word atomic.Uint64
-
-	// Owned until the push by the goroutine that has set the bit laned or queued, then by the one that takes the timeout
-	// off. While laned is set, the link belongs to the lane.
-	link *Timeout
 
 	// Owned by the worker: the bucket, as wheel.placeOf returns it, 0 for none, or listed; and the position in it.
 	bucket, pos uint32

@@ -13,11 +13,11 @@ import (
 
 func TestTimeoutSize(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) == 8 {
-		require.EqualValues(t, 48, unsafe.Sizeof(Timeout{}))
-	} else {
 		require.EqualValues(t, 40, unsafe.Sizeof(Timeout{}))
+	} else {
+		require.EqualValues(t, 32, unsafe.Sizeof(Timeout{}))
 	}
-	require.EqualValues(t, 256, unsafe.Sizeof(stripe{}))
+	require.EqualValues(t, 128, unsafe.Sizeof(stripe{}))
 }
 
 func TestAllocations(t *testing.T) {

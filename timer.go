@@ -90,22 +90,36 @@ func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 }
 
 // newTimeout arms a new timeout for a tick that lies ahead. Task and bits come from prepareTask. Unread says that the
-// caller has not read the clock.
+// caller has not read the clock, and may be on the other side of a synctest bubble: it cannot wake the worker there, so
+// newTimeout panics if that may be necessary, before the timeout counts.
 func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout, error) {
-	to := &Timeout{timer: t, task: task}
-	*to.wordPtr() = pendingAt(bits|laned|fresh, tick)
 	s := t.queue.stripe()
+	r, by := &s.nursery, t.queue.nearAt(tick)
+	to := &Timeout{timer: t, task: task}
+	if t.worker.isNear(tick) {
+		r, by = &s.inbox, soon
+		*to.wordPtr() = pendingAt(bits|fresh|queued, tick)
+	} else {
+		*to.wordPtr() = pendingAt(bits|fresh|young, tick)
+	}
+	needsWorker := func() bool {
+		return r == &s.inbox && t.worker.comesTooLate(t.worker.state.Load(), tick)
+	}
+	if unread && (by < r.by.Load() || needsWorker()) {
+		t.clock.Check()
+	}
 	if !t.limit.take() {
 		t.refusedFull.Add(1)
 		return nil, ErrTooManyPending
 	}
-	n := s.armed.Add(1)
-	alone, ok := false, true
-	if !unread || !t.pushBehind(s, to, tick, n) {
-		alone, ok = t.pushFresh(s, to, tick, n, false)
+	if r == &s.inbox {
+		s.armed.Add(1)
 	}
+	first, swept, alone, ok := t.worker.put(s, r, to, by)
 	if !ok {
-		s.armed.Add(^uint64(0))
+		if r == &s.inbox {
+			s.armed.Add(^uint64(0))
+		}
 		t.limit.free()
 		t.refusedStopped.Add(1)
 		return nil, ErrStopped
@@ -113,81 +127,27 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 	if !alone {
 		t.queue.seats.Move()
 	}
-	if n%pruneEvery == 0 {
+	if first || needsWorker() {
+		if unread && t.clock.Foreign() {
+			to.end(s) // the worker has been here since the check above
+			t.clock.Check()
+		}
+		t.worker.summon(tick)
+	}
+	if swept && !(unread && t.clock.Foreign()) {
 		t.worker.giveWay()
 	}
 	return to, nil
 }
 
-// pushFresh puts a timeout that the worker has never had on a lane, and summons the worker if necessary. It is the n-th
-// armed on the stripe. Alone and ok are as in stack.push. Inside the gate, ok is true.
-//
-// One that is armed again is pushed before pruning, so that it is pending and stays on its lane. A struct that is armed and
-// canceled in turn then needs no push any more, because in the end all such structs stay. A timeout that is armed for the
-// first time is perhaps never armed again. So it is pushed after pruning, which then has less to keep.
-func (t *Timer) pushFresh(s *stripe, to *Timeout, tick, n uint64, again bool) (alone, ok bool) {
-	if !again {
-		t.pruneAfter(s, n)
-	}
-	st, near := &s.far.pushed, t.worker.isNear(tick)
-	if near {
-		st = &s.near.pushed
-	}
-	first, alone, ok := st.push(to)
-	lowered := !near && lower(&s.pushedNear, t.queue.nearAt(tick)) // before the worker is summoned
-	if first || lowered {
-		t.worker.summon(tick)
-	}
-	if again {
-		t.pruneAfter(s, n)
-	}
-	return alone, ok
-}
-
-// pruneAfter prunes if it is the turn of the n-th timeout armed on a stripe.
-func (t *Timer) pruneAfter(s *stripe, n uint64) {
-	if n%pruneEvery == 0 {
-		t.worker.prune(s)
-	}
-}
-
-// pushBehind is pushFresh for a new timeout whose caller has not read the clock, and may be on the other side of a synctest
-// bubble. There it cannot use the clock or wake the worker. So it only pushes behind others on a lane, which then need
-// no wake-up of its own. It returns false if pushFresh must push. If the caller cannot do that, pushBehind panics, and the
-// timeout does not count.
-func (t *Timer) pushBehind(s *stripe, to *Timeout, tick, n uint64) bool {
-	near, by := t.worker.isNear(tick), t.queue.nearAt(tick)
-	lane := &s.far
-	if near {
-		lane = &s.near
-	}
-	wakes := func() bool { return !near && by < s.pushedNear.Load() }
-	if n%pruneEvery == 0 || wakes() || !lane.pushed.pushBehind(to) {
-		if t.clock.Foreign() {
-			s.armed.Add(^uint64(0))
-			t.limit.free()
-			t.clock.Check() // panics
-		}
-		return false
-	}
-	if wakes() { // the far lane has been taken since
-		if t.clock.Foreign() {
-			to.word.Or(canceled) // it was pending, and is far from due
+// end cancels a timeout that no caller knows yet, unless it has expired.
+func (to *Timeout) end(s *stripe) {
+	for word := to.word.Load(); status(word) == pending; word = to.word.Load() {
+		if to.word.CompareAndSwap(word, withStatus(word, canceled)) {
 			s.canceled.Add(1)
-			t.queue.disturb()
-			t.limit.free()
-			t.clock.Check() // panics
+			to.timer.limit.free()
 		}
-		lower(&s.pushedNear, by)
-		t.worker.summon(tick)
 	}
-	return true
-}
-
-// pushAgain is queue.pushAgain, and summons the worker.
-func (t *Timer) pushAgain(s *stripe, to *Timeout, word uint64) {
-	t.queue.pushAgain(s, to, word)
-	t.worker.summon(0) // not only for the first: see Cancel
 }
 
 // passed reports whether a tick has passed. Most often the worker's position settles this, without reading the clock.
@@ -195,12 +155,16 @@ func (t *Timer) passed(tick uint64) bool {
 	return tick <= t.worker.position.Load()>>1 || tick <= t.clock.Now()
 }
 
-// ahead returns the tick if it lies ahead, and otherwise the next tick.
+// ahead returns the tick if it lies ahead, and otherwise the next tick. Most often the worker settles this: the tick at which
+// it was, or will be at the end of a pause.
 func (t *Timer) ahead(tick uint64) uint64 {
-	if position := t.worker.position.Load(); position&attending == 0 || tick <= position>>1 {
-		tick = max(tick, t.clock.DueIn(0))
+	if position := t.worker.position.Load(); position&attending != 0 && tick > position>>1 {
+		return tick
 	}
-	return tick
+	if state := t.worker.state.Load(); state > halted && tick > state>>idleShift {
+		return tick
+	}
+	return max(tick, t.clock.DueIn(0))
 }
 
 // checkMade panics if New has not made the timer. Arming a timeout reads the clock, which checks this too.

@@ -416,12 +416,10 @@ func TestCountersWrap(t *testing.T) {
 		const before = math.MaxUint64 - 5
 		for i := range timer.queue.stripes {
 			s := &timer.queue.stripes[i]
-			for _, c := range []*atomic.Uint64{&s.armed, &s.pushedAgain, &s.rearmed, &s.canceled} {
+			for _, c := range []*atomic.Uint64{&s.armed, &s.canceled, &s.nursery.hand, &s.nursery.passed, &s.inbox.hand, &s.inbox.passed} {
 				c.Store(before)
 			}
-			for range 2 {
-				timer.worker.in.taken.Add(before)
-			}
+			s.armed.Add(before)
 			timer.returned.Add(before)
 		}
 		for range 3 {
@@ -538,7 +536,7 @@ func requireNotMade[T any](t *testing.T, message string, arguments map[string][]
 }
 
 // A timer is used in a bubble from outside of it, by calls that have not read the clock. The worker has gone to rest since
-// they checked whether it comes at each tick. A call that would have to wake it, or to prune, panics and changes nothing.
+// they checked whether it comes at each tick. A call that would have to wake it panics and changes nothing.
 func TestForeignAtRest(t *testing.T) {
 	for name, limit := range map[string]int{"no limit": 0, "with a limit": 100} {
 		t.Run(name, func(t *testing.T) {
@@ -560,18 +558,18 @@ func TestForeignAtRest(t *testing.T) {
 				_, err = to.reset(far, false, false)
 				require.NoError(t, err)
 			}
-			placed.word.And(^uint64(laned | fresh)) // as if the worker had taken it
+			placed.word.And(^uint64(young | fresh)) // as if the worker had taken it
 			_, err = forward.reset(far-1, false, false)
 			require.NoError(t, err)
 			require.NotZero(t, forward.word.Load()&queued)
 			require.True(t, canceled.Cancel())
-			canceled.word.And(^uint64(laned)) // as if a producer had dropped it
+			canceled.word.And(^uint64(young)) // as if a producer had dropped it
 			_, err = timer.newTimeout(plainFunc(nop), 0, near, false)
 			require.NoError(t, err)
 
 			state := func() string {
-				return fmt.Sprint(timer.Pending(), group.Len(), timer.limit.inUse.Load(), s.armed.Load(), s.pushedNear.Load(),
-					s.far.pushed.head.Load(), s.near.pushed.head.Load(), s.requeued.head.Load(), len(s.hurried.all), plain.word.Load(),
+				return fmt.Sprint(timer.Pending(), group.Len(), timer.limit.inUse.Load(), s.armed.Load(), s.nursery.by.Load(),
+					s.inbox.by.Load(), s.nursery.hand.Load(), s.inbox.hand.Load(), timer.Stats().Queued, plain.word.Load(),
 					notified.word.Load(), placed.word.Load(), forward.word.Load(), canceled.word.Load(), member.word.Load())
 			}
 			timer.worker.state.Store(resting)
@@ -591,19 +589,19 @@ func TestForeignAtRest(t *testing.T) {
 					require.PanicsWithValue(t, foreignTimer, call, "call %d", i)
 					require.Equal(t, before, state(), "call %d", i)
 				}
+				timer.worker.state.Store((timer.worker.position.Load()>>1 + 1) << idleShift)
 				for _, tick := range []uint64{near, far} { // behind others
 					_, err := timer.newTimeout(plainFunc(nop), 0, tick, true)
 					require.NoError(t, err)
 				}
-				s.armed.Store(2*pruneEvery - 1)
-				require.PanicsWithValue(t, foreignTimer, func() { timer.newTimeout(plainFunc(nop), 0, far, true) })
-				s.near.pushed.take()
-				s.takePushed()
-				s.armed.Store(0)
-				before := state()
-				for _, tick := range []uint64{near, far} { // the first on the lane
+				before, by := state(), s.nursery.by.Load()
+				s.nursery.by.Store(ticks.Never) // as if the worker had taken all
+				s.inbox.by.Store(ticks.Never)
+				for _, tick := range []uint64{near, far} { // the first
 					require.PanicsWithValue(t, foreignTimer, func() { timer.newTimeout(plainFunc(nop), 0, tick, true) })
 				}
+				s.nursery.by.Store(by)
+				s.inbox.by.Store(soon)
 				require.Equal(t, before, state())
 			})
 			setStripes(timer, 1)

@@ -161,16 +161,16 @@ func (run *wallRun) Follow(now wall.Now) (ok bool) {
 // takes it out of its bucket. It returns false if the timeout is due or its word has changed. Called inside the gate.
 func (to *Timeout) advance(word, tick uint64) (ok bool) {
 	t := to.timer
-	if onQueue(word) && !hurries(word, tick) {
+	if word&queued != 0 {
 		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)); ok {
 			t.worker.summon(tick)
 		}
 		return ok
 	}
-	if !to.takeOut(word, pendingAt(word, tick)|queued) {
+	if !to.takeOut(word, pendingAt(word&^young, tick)|queued) {
 		return false
 	}
-	to.pushReset(t.queue.stripe(), word)
+	t.worker.push(t.queue.stripe(), to)
 	return true
 }
 

@@ -238,19 +238,29 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	if w.wheel.count == 0 {
 		if until = later(w.used, keepMemory); until <= elapsed {
 			until = math.MaxInt64
-			w.release()
+			if !w.release() {
+				return 0, 0
+			}
 		}
 	}
 	return until, ticks.Never
 }
 
-// release gives back the memory that is kept for rounds. Nothing is pending.
-func (w *worker) release() {
+// release gives back the memory that is kept for rounds. Nothing is pending. It returns false if a timeout has come
+// meanwhile.
+func (w *worker) release() bool {
+	settled := w.in.settled
+	for i := range w.queue.stripes {
+		w.in.giveBack(&w.queue.stripes[i])
+	}
+	if w.in.settled != settled {
+		return false
+	}
 	w.wheel = nil
-	w.in.spare = nil
 	w.shown.show(nil)
 	w.due.Trim()
 	w.lightDue.Trim()
+	return true
 }
 
 // later returns elapsed + d, or the longest Duration if that would overflow.

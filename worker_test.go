@@ -127,20 +127,6 @@ func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 	})
 }
 
-// queueLen returns the number of timeouts on the queue. The worker must be idle.
-func (q *queue) queueLen() (n int) {
-	for i := range q.stripes {
-		s := &q.stripes[i]
-		for _, st := range []*stack{&s.requeued, &s.near.pushed, &s.far.pushed} {
-			for to := st.head.Load(); to != nil && to != closed; to = to.link {
-				n++
-			}
-		}
-		n += int(s.near.kept.n.Load() + s.far.kept.n.Load())
-	}
-	return n
-}
-
 // A timer with nothing pending has no alarm and no wheel within a second. The next timeout makes them again. Soon after
 // the last use they are still there.
 func TestWorkerGivesBackItsMemory(t *testing.T) {
@@ -213,15 +199,26 @@ func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 		probe := &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})}
 		probe.word.Store(withStatus(queued, canceled))
 		s := timer.queue.stripe()
-		s.requeued.push(probe)
+		timer.worker.put(s, &s.inbox, probe, soon)
 		pass(59 * time.Minute)
-		require.Same(t, probe, s.requeued.head.Load(), "the worker was awake")
+		require.NotZero(t, probe.word.Load()&queued, "the worker was awake")
 		timer.worker.nudge() // shows that a worker that wakes up takes the probe
 		synctest.Wait()
-		require.Nil(t, s.requeued.head.Load())
+		require.Zero(t, probe.word.Load()&queued)
 		pass(time.Minute)
 		require.Equal(t, 1, fired)
-		require.Nil(t, s.requeued.head.Load())
+	})
+}
+
+// The worker takes a near timeout also in the first tick. Otherwise it would wake up again and again until the first boundary.
+func TestSleepsInTheFirstTick(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Hour))
+		_, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		pass(30 * time.Minute)
+		require.LessOrEqual(t, timer.Stats().Wakeups, uint64(2))
+		require.Zero(t, timer.Stats().Queued)
 	})
 }
 
@@ -300,15 +297,15 @@ func TestEarlierTimeoutWakesTheWorker(t *testing.T) {
 func TestCanceledDoNotPileUpInALongTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
-		limit := pruneEvery * len(timer.queue.stripes)
+		limit := minBlocks * blockSize * len(timer.queue.stripes)
 		for range sized(2, 4, 10) {
-			for range limit {
+			for range 4 * limit {
 				to, err := timer.AfterFunc(time.Hour, nop)
 				require.NoError(t, err)
 				require.True(t, to.Cancel())
 			}
 			synctest.Wait()
-			require.Less(t, timer.queue.queueLen(), limit)
+			require.LessOrEqual(t, timer.Stats().Queued, limit)
 		}
 		require.Zero(t, timer.Pending())
 	})
@@ -415,7 +412,7 @@ func TestNoLostWakeUp(t *testing.T) {
 			select {
 			case <-fired:
 			case <-time.After(patience):
-				t.Fatalf("not fired: state %d, %d on the queue", timer.worker.state.Load(), timer.queue.queueLen())
+				t.Fatalf("not fired: state %d, %d on the queue", timer.worker.state.Load(), timer.queue.length())
 			}
 			if r.IntN(2) == 0 { // decides whether the worker sleeps or ends
 				far.Cancel()
@@ -435,16 +432,18 @@ func TestNoLostWakeUp(t *testing.T) {
 
 // A worker that goes to rest checks every stripe of the queue once more.
 func TestRestChecksTheQueue(t *testing.T) {
-	places := map[string]func(s *stripe, to *Timeout){
-		"requeued": func(s *stripe, to *Timeout) { s.requeued.push(to) },
-		"hurried":  func(s *stripe, to *Timeout) { to.timer.queue.pushAgain(s, to, laned|fresh|pending) },
-	}
-	for name, lane := range map[string]func(s *stripe) *lane{
-		"near": func(s *stripe) *lane { return &s.near },
-		"far":  func(s *stripe) *lane { return &s.far },
-	} {
-		places["pushed, "+name] = func(s *stripe, to *Timeout) { lane(s).pushed.push(to) }
-		places["kept, "+name] = func(s *stripe, to *Timeout) { lane(s).kept.push(&segment{first: to, n: 1}) }
+	const far = 100
+	places := map[string]func(w *worker, s *stripe, to *Timeout){
+		"inbox": func(w *worker, s *stripe, to *Timeout) {
+			to.word.Store(pendingAt(fresh|queued, 2))
+			w.put(s, &s.inbox, to, soon)
+		},
+		"nursery": func(w *worker, s *stripe, to *Timeout) {
+			to.word.Store(pendingAt(fresh|young, far))
+			w.put(s, &s.nursery, to, w.queue.nearAt(far))
+		},
+		"nursery, to be given back": func(w *worker, s *stripe, _ *Timeout) { s.nursery.table.Store(newTable(2 * minBlocks)) },
+		"inbox, to be given back":   func(w *worker, s *stripe, _ *Timeout) { s.inbox.table.Store(newTable(2 * minBlocks)) },
 	}
 	for place, push := range places {
 		timer := newFakedTimer(t, WithTick(time.Hour))
@@ -454,7 +453,7 @@ func TestRestChecksTheQueue(t *testing.T) {
 			require.True(t, w.leave(math.MaxInt64, ticks.Never))
 			w.state.Store(working)
 			s := &timer.queue.stripes[i]
-			push(s, &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
+			push(w, s, &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
 			require.False(t, w.leave(math.MaxInt64, ticks.Never), place)
 			require.EqualValues(t, working, w.state.Load())
 			require.True(t, w.leave(math.MaxInt64, 1), place)
@@ -514,7 +513,7 @@ func TestSettleOverdue(t *testing.T) {
 	to := testTimeout(50)
 	w.wheel.place(to, 50)
 	to.word.Store(pendingAt(queued, 3))
-	w.settle(to, to.takeOff(queued))
+	w.in.take(to, queued)
 	require.True(t, w.due.Has(to.pos))
 	require.Equal(t, listed, to.bucket)
 	require.Zero(t, w.wheel.count)
@@ -598,10 +597,10 @@ func TestCanceledWhileCollected(t *testing.T) {
 	w.wheel = newWheel(16, 1, 5)
 	to := &Timeout{timer: timer}
 	to.word.Store(3<<tickShift | pending | queued)
-	w.settle(to, to.takeOff(queued))
+	w.in.take(to, queued)
 	require.Zero(t, timer.tasks.Waiting())
 	to.word.Store(3<<tickShift | canceled | queued)
-	w.settle(to, to.takeOff(queued))
+	w.in.take(to, queued)
 	w.handOver()
 	require.Zero(t, to.bucket)
 	require.Zero(t, timer.tasks.Waiting())
@@ -716,7 +715,7 @@ func TestArmingGivesWay(t *testing.T) {
 		w := &timer.worker
 		time.Sleep(tick + overdue)
 		arm := func() {
-			for range pruneEvery {
+			for range sweepEvery {
 				_, err := timer.AfterFunc(time.Hour, nop)
 				require.NoError(t, err)
 			}

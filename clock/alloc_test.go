@@ -59,7 +59,8 @@ func TestBeatAllocatesNothing(t *testing.T) {
 			}
 		}
 		beats()
-		require.Less(t, testing.AllocsPerRun(1, beats), 10.0)
+		// On average, because each stripe of the queue makes some blocks when it is used first.
+		require.Less(t, testing.AllocsPerRun(10, beats), 10.0)
 		read.Stop()
 		unread.Stop()
 	})

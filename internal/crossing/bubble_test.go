@@ -349,7 +349,7 @@ func TestResetAfterForeignCancel(t *testing.T) {
 			delay := time.Hour
 			if due {
 				armed(t)(timer.AfterFunc(0, func() { <-release }))
-				delay = bubbleTick
+				delay = 2 * bubbleTick // after the other, at whose tick the order is open
 			}
 			to = armed(t)(timer.AfterFunc(delay, func() { fired <- time.Now() }))
 			testkit.Pass(time.Second)

@@ -52,10 +52,13 @@ func (s *scene) ownGone() *act {
 	return a
 }
 
-// ownPruned is like ownOnQueue, but a producer has dropped the timeout from the queue.
-func (s *scene) ownPruned() *act {
+// ownDropped is like ownOnQueue, but the hand has dropped the timeout.
+func (s *scene) ownDropped() *act {
 	a := s.ownOnQueue()
-	s.prune()
+	r, _, slot, before := a.find()
+	handBefore(r, before+slot)
+	s.pending(hour)
+	require.False(s, onQueue(a.to.word.Load()))
 	return a
 }
 
@@ -197,39 +200,39 @@ func TestStepsOwnQueuedTakenAgain(t *testing.T) {
 	})
 }
 
-func TestStepsOwnQueuedPrune(t *testing.T) {
+func TestStepsOwnQueuedDrop(t *testing.T) {
 	search(t, timed.Quickly(1), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
-		s.Go(s.prune)
+		s.meets(a, hour)
 		s.Go(func() { a.reset(0) })
 		s.race(0)
 	})
 }
 
-func TestStepsOwnQueuedPruneAgain(t *testing.T) {
+func TestStepsOwnQueuedDropAgain(t *testing.T) {
 	search(t, timed.Quickly(1), timedAfter, func(s *scene) {
 		a := s.ownOnQueue()
-		s.Go(s.prune)
+		s.meets(a, hour)
 		s.Go(func() { a.reset(hour); a.cancel(1); a.reset(0) })
 		s.race(0)
 	})
 }
 
-func TestStepsOwnQueuedPruneTaken(t *testing.T) {
+func TestStepsOwnQueuedDropTaken(t *testing.T) {
 	search(t, plain.Bounded(3).Quickly(2), timed.Bounded(4), func(s *scene) {
 		a := s.ownOnQueue()
-		s.Go(s.prune)
+		s.meets(a, hour)
 		s.Go(func() { a.reset(0) })
 		s.race(tick)
 	})
 }
 
-// The timeout is armed for a deadline that may have passed, while a producer prunes the queue.
-func TestStepsOwnQueuedPruneDeadline(t *testing.T) {
+// The timeout is armed for a deadline that may have passed, while the hand drops it.
+func TestStepsOwnQueuedDropDeadline(t *testing.T) {
 	search(t, plain.Bounded(3).Quickly(2), timed.Bounded(4), func(s *scene) {
 		a := s.ownOnQueue()
 		at := s.now() + tick/4
-		s.Go(s.prune)
+		s.meets(a, hour)
 		s.Go(func() { a.resetAt(at) })
 		s.race(tick)
 	})
@@ -371,35 +374,35 @@ func TestStepsOwnExpires(t *testing.T) {
 	})
 }
 
-func TestStepsOwnPrunedPrune(t *testing.T) {
+func TestStepsOwnDroppedArm(t *testing.T) {
 	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
-		a := s.ownPruned()
+		a := s.ownDropped()
 		s.Go(func() { a.reset(0) })
-		s.Go(s.prune)
+		s.arms(0)
 		s.race(0)
 	})
 }
 
-func TestStepsOwnPrunedTaken(t *testing.T) {
+func TestStepsOwnDroppedTaken(t *testing.T) {
 	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
-		a := s.ownPruned()
+		a := s.ownDropped()
 		s.Go(func() { a.reset(0) })
 		s.race(tick)
 	})
 }
 
-func TestStepsOwnPrunedReset(t *testing.T) {
+func TestStepsOwnDroppedReset(t *testing.T) {
 	search(t, timed.Quickly(1), timedAfter, func(s *scene) {
-		a := s.ownPruned()
+		a := s.ownDropped()
 		s.Go(func() { a.reset(0) })
 		s.Go(func() { a.reset(0) })
 		s.race(0)
 	})
 }
 
-func TestStepsOwnPrunedStop(t *testing.T) {
+func TestStepsOwnDroppedStop(t *testing.T) {
 	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
-		a := s.ownPruned()
+		a := s.ownDropped()
 		s.Go(func() { a.reset(0); a.cancel(1) })
 		s.Go(s.stop)
 		s.race(0)

@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel/internal/pace"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// While producers arm very many timeouts, the worker leaves them the far ones, and only checks whether producers pause. In
-// these scenes a timeout is near if it is due within three ticks after the last round, and the worker checks every second
-// tick. Whatever the order of the steps, it takes each timeout in time: at the tick at which the timeout becomes near, or
-// when a Reset hurries it.
+// While producers arm very many timeouts, the worker leaves far ones in nurseries, and only checks whether producers
+// pause. In these scenes a timeout is near if it is due within three ticks after the last round, and the worker checks
+// every second tick. Whatever the order of the steps, it takes each timeout in time: at the tick at which the timeout
+// becomes near, or when a Reset moves it to an inbox.
 
 const nearTicks = 3
 
@@ -24,7 +25,8 @@ func (s *scene) fast() {
 	s.setPace(pace.Pace{At: math.MaxInt64 / 2, Fast: 8 * tick})
 }
 
-// far returns an act whose timeout is on the far lane. The worker is idle, and the next round is in one and a half ticks.
+// far returns an act whose timeout is in the nursery. The worker is idle, and the next round is in one and a half
+// ticks.
 func (s *scene) far(delay time.Duration) *act {
 	a := s.own()
 	s.prompt = true
@@ -34,19 +36,11 @@ func (s *scene) far(delay time.Duration) *act {
 	synctest.Wait()
 	require.Less(s, s.timer.worker.state.Load(), resting)
 	require.Less(s, (s.timer.worker.position.Load()>>1+1)<<idleShift, s.timer.worker.state.Load())
-	require.NotNil(s, s.timer.queue.stripes[0].far.pushed.head.Load())
+	require.NotZero(s, a.to.word.Load()&young)
 	return a
 }
 
-// farKept is like far, but a producer has kept the timeout.
-func (s *scene) farKept(delay time.Duration) *act {
-	a := s.far(delay)
-	s.keep()
-	require.NotZero(s, s.timer.queue.stripes[0].far.kept.n.Load())
-	return a
-}
-
-// known returns an act whose timeout is in a bucket. Another timeout is on the far lane.
+// known returns an act whose timeout is in a bucket. Another timeout is in the nursery.
 func (s *scene) known(delay time.Duration) *act {
 	a := s.pending(delay)
 	synctest.Wait()
@@ -58,30 +52,53 @@ func (s *scene) known(delay time.Duration) *act {
 // pause makes producers pause, so that the next round takes all timeouts.
 func (s *scene) pause() { s.setPace(pace.Pace{At: math.MaxInt64 / 2}) }
 
-// checkFar checks that the worker comes for each far timeout before it is due. No round is in progress.
-func (s *scene) checkFar() {
+// checkRings checks that each timeout on the queue is in a slot at which the worker looks in time. No round is in
+// progress, and no producer fills a slot.
+func (s *scene) checkRings() {
 	q := &s.timer.queue
-	check := func(to *Timeout, by uint64) {
-		for ; to != nil; to = to.link {
-			if word := to.word.Load(); status(word) == pending && word&(queued|fresh) == fresh {
-				require.LessOrEqual(s, by, q.nearAt(tickOf(word)), "the worker comes too late")
+	for i, a := range s.acts {
+		if a.to == nil || s.timer.IsStopped() {
+			continue
+		}
+		word := a.to.word.Load()
+		if status(word) != pending || !onQueue(word) {
+			continue
+		}
+		by := uint64(soon)
+		if word&queued == 0 {
+			by = q.nearAt(tickOf(word))
+		}
+		looks := uint64(ticks.Never)
+		for i := range q.stripes {
+			r := &q.stripes[i].nursery
+			if word&queued != 0 {
+				r = &q.stripes[i].inbox
 			}
+			looks = min(looks, r.looksAt(a.to))
 		}
-	}
-	for i := range q.stripes {
-		on := &q.stripes[i]
-		if head := on.far.pushed.head.Load(); head != closed {
-			check(head, on.pushedNear.Load())
-		}
-		for seg := on.far.kept.first; seg != nil; seg = seg.next {
-			require.LessOrEqual(s, on.keptNear.Load(), seg.near)
-			check(seg.first, seg.near)
-		}
+		require.LessOrEqual(s, looks, by, "act %d: the worker looks too late", i)
 	}
 }
 
+// looksAt returns the tick by which the worker looks at a slot that leads to the timeout.
+func (r *ring) looksAt(to *Timeout) uint64 {
+	first := uint64(ticks.Never)
+	if t := r.table.Load(); t != nil {
+		for i := range t.blocks {
+			if b := t.blocks[i].Load(); b != nil {
+				for j := range b.slots {
+					if b.slots[j].Load() == to {
+						first = min(first, max(r.by.Load(), b.by.Load()))
+					}
+				}
+			}
+		}
+	}
+	return first
+}
+
 // A far timeout is reset to the next tick, or to one that becomes near later. The worker has not taken it: the Reset
-// hurries it, unless a round takes the lane before.
+// moves it to the inbox, unless a round takes it before.
 
 func TestStepsFarReset(t *testing.T) {
 	search(t, timed, timedAfter, func(s *scene) {
@@ -139,8 +156,8 @@ func TestStepsFarResetCanceled(t *testing.T) {
 	})
 }
 
-// It is hurried already, for a tick that becomes near later, or is canceled. So a second Reset does not push it. The worker
-// must come in time all the same, also if the first Reset has not pushed it yet.
+// It is in the inbox already, for a tick that becomes near later, or is canceled. So a second Reset does not push it.
+// The worker must come in time all the same, also if the first Reset has not pushed it yet.
 
 func TestStepsFarResetTwice(t *testing.T) {
 	search(t, timed, timedAfter, func(s *scene) {
@@ -172,89 +189,53 @@ func TestStepsFarResetCancelReset(t *testing.T) {
 	})
 }
 
-// It lies in a kept segment.
+// The hand meets it.
 
-func TestStepsFarResetKept(t *testing.T) {
-	search(t, timed, timedAfter, func(s *scene) {
-		a := s.farKept(hour)
-		s.Go(func() { a.reset(0) })
-		s.race(0)
-	})
-}
-
-func TestStepsFarResetKeptPause(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
-		a := s.farKept(hour)
-		s.pause()
-		s.Go(func() { a.reset(0) })
-		s.race(2 * tick)
-	})
-}
-
-func TestStepsFarResetKeptLater(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
-		a := s.farKept(hour)
-		s.pause()
-		s.Go(func() { a.reset(4 * tick) })
-		s.race(2 * tick)
-	})
-}
-
-// A producer prunes it.
-
-func TestStepsFarResetPruned(t *testing.T) {
+func TestStepsFarResetMet(t *testing.T) {
 	search(t, plain.Bounded(3), timed.Bounded(3), func(s *scene) {
 		a := s.far(hour)
-		s.Go(s.prune)
+		s.meets(a, hour)
 		s.Go(func() { a.reset(0) })
 		s.race(0)
 	})
 }
 
-func TestStepsFarResetPrunedRound(t *testing.T) {
+func TestStepsFarResetMetRound(t *testing.T) {
 	search(t, plain.Bounded(2), timed.Bounded(3), func(s *scene) {
 		a := s.far(hour)
-		s.Go(s.prune)
+		s.meets(a, hour)
 		s.Go(func() { a.reset(0) })
 		s.race(2 * tick)
 	})
 }
 
-func TestStepsFarResetPrunedLater(t *testing.T) {
+func TestStepsFarResetMetLater(t *testing.T) {
 	search(t, plain.Bounded(2), timed.Bounded(3), func(s *scene) {
 		a := s.far(hour)
 		s.pause()
-		s.Go(s.prune)
+		s.meets(a, hour)
 		s.Go(func() { a.reset(4 * tick) })
 		s.race(2 * tick)
 	})
 }
 
-func TestStepsFarResetPrunedKept(t *testing.T) {
-	search(t, plain.Bounded(2), timed.Bounded(3), func(s *scene) {
-		a := s.farKept(hour)
-		s.Go(s.prune)
-		s.Go(func() { a.reset(0) })
-		s.race(2 * tick)
-	})
-}
-
-// It has been canceled, so the producer drops it, unless it is armed again before.
-func TestStepsFarResetPrunedCanceled(t *testing.T) {
+// It has been canceled, so the hand drops it, unless it is armed again before.
+func TestStepsFarResetMetCanceled(t *testing.T) {
 	search(t, plain.Bounded(2), timed.Bounded(3), func(s *scene) {
 		a := s.far(hour)
 		a.cancel(0)
-		s.Go(s.prune)
+		s.meets(a, hour)
 		s.Go(func() { a.reset(2 * hour) })
 		s.race(0)
 	})
 }
 
-// A boundary passes while a producer has the timeout, so it is overdue when it is put back.
-func TestStepsFarResetPrunedTimed(t *testing.T) {
+// The hand moves it on, and a boundary passes meanwhile.
+func TestStepsFarResetMovedOn(t *testing.T) {
 	search(t, timed.Bounded(2).Quickly(1), timed.Bounded(3), func(s *scene) {
 		a := s.far(hour)
-		s.Go(s.prune)
+		a.ages()
+		s.meets(a, hour)
 		s.Go(func() { a.reset(0) })
 		s.race(0)
 	})
@@ -281,43 +262,93 @@ func TestStepsFarPushPause(t *testing.T) {
 	})
 }
 
-// A producer prunes at the same time.
-func TestStepsFarPushPruned(t *testing.T) {
+// The hand of another producer moves one on at the same time.
+func TestStepsFarPushMovedOn(t *testing.T) {
 	search(t, timed.Quickly(2), timed, func(s *scene) {
-		s.far(hour)
+		a := s.far(hour)
+		a.ages()
 		b := s.act()
-		s.Go(s.prune)
+		s.meets(a, hour)
 		s.Go(func() { b.arm(4 * tick) })
 		s.race(0)
 	})
 }
 
-// A round takes what has become near, while a producer prunes it.
+// A round takes what has become near, while the hand passes it, or moves it on.
 
-func TestStepsFarPruneTaken(t *testing.T) {
+func TestStepsFarPassTaken(t *testing.T) {
+	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
+		s.meets(s.far(4*tick), hour)
+		s.race(2 * tick)
+	})
+}
+
+func TestStepsFarMoveOnTaken(t *testing.T) {
+	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
+		a := s.far(4 * tick)
+		a.ages()
+		s.meets(a, hour)
+		s.race(2 * tick)
+	})
+}
+
+// The timeouts of two slots become near at different ticks. The round takes one, and lowers the tick of its block for
+// the other.
+func TestStepsFarTwoInABlock(t *testing.T) {
+	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
+		s.fast()
+		s.tickAway(1)
+		s.pending(hour).cancel(0)
+		handBefore(s.nursery(), 0)
+		s.far(4 * tick)
+		s.pending(6 * tick)
+		s.arms(5 * tick)
+		s.race(2 * tick)
+	})
+}
+
+// The hand drops one that has been canceled, and the round comes to the slot for the new one.
+func TestStepsFarDropTaken(t *testing.T) {
+	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
+		a := s.far(4 * tick)
+		a.cancel(0)
+		s.meets(a, 4*tick)
+		s.race(2 * tick)
+	})
+}
+
+// The lap doubles the table, and the round takes what is near.
+func TestStepsFarDoubleTaken(t *testing.T) {
 	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
 		s.far(4 * tick)
-		s.Go(s.prune)
+		doubles(s.nursery())
+		s.arms(4 * tick)
 		s.race(2 * tick)
 	})
 }
 
-func TestStepsFarPruneKeptTaken(t *testing.T) {
-	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
-		s.farKept(4 * tick)
-		s.Go(s.prune)
+// The first slot is not free, so the producer fills one in a block that only the new table has.
+func TestStepsFarDoubleNewBlock(t *testing.T) {
+	search(t, plain.Bounded(4).Quickly(2), timed, func(s *scene) {
+		s.fast()
+		s.tickAway(1)
+		s.pending(hour).cancel(0)
+		handBefore(s.nursery(), 0)
+		s.far(4 * tick)
+		doubles(s.nursery())
+		s.arms(4 * tick)
 		s.race(2 * tick)
 	})
 }
 
-// The round takes one segment, and puts another back.
-func TestStepsFarKeptTaken(t *testing.T) {
+// The hand stands still, so the worker takes all of the nursery.
+func TestStepsFarStands(t *testing.T) {
 	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
-		s.farKept(4 * tick)
-		s.pending(4 * tick)
-		s.keep()
-		s.pending(5 * tick)
-		s.Go(s.prune)
+		a := s.far(hour)
+		s.timer.queue.stand = 1
+		s.grow(s.nursery())
+		s.arms(4 * tick)
+		s.Go(func() { a.reset(3 * tick) })
 		s.race(2 * tick)
 	})
 }
@@ -331,39 +362,12 @@ func TestStepsFarStop(t *testing.T) {
 	})
 }
 
-// The worker takes the lane, while the Reset is about to hurry the timeout and Stop begins.
+// The worker takes the timeout, while the Reset is about to move it and Stop begins.
 func TestStepsFarResetStop(t *testing.T) {
 	search(t, plain.Bounded(3), timed.Bounded(3), func(s *scene) {
 		a := s.far(hour)
 		s.pause()
 		s.Go(func() { a.reset(0) })
-		s.Go(s.stop)
-		s.race(2 * tick)
-	})
-}
-
-// A producer drops a canceled timeout from the list hurried, while it is armed again.
-func TestStepsHurriedDropped(t *testing.T) {
-	search(t, timed, timedAfter, func(s *scene) {
-		a := s.far(hour)
-		a.reset(hour / 2)
-		a.cancel(0)
-		l := &s.timer.queue.stripes[0].hurried
-		require.Len(s, l.all, 1)
-		s.Go(func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.check()
-		})
-		s.Go(func() { a.reset(4 * tick) })
-		s.race(0)
-	})
-}
-
-func TestStepsFarKeptStop(t *testing.T) {
-	search(t, plain.Bounded(3).Quickly(2), timed.Bounded(3), func(s *scene) {
-		s.farKept(4 * tick)
-		s.Go(s.prune)
 		s.Go(s.stop)
 		s.race(2 * tick)
 	})

@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"slices"
 	"testing/synctest"
 	"time"
 
@@ -118,17 +119,21 @@ func (a *act) arm(delay time.Duration) {
 	a.note(from, delay, a.err == nil)
 }
 
-// armOn arms the timeout on one of two stripes.
+// armOn arms the timeout, which is near, on one of two stripes.
 func (a *act) armOn(stripe int, delay time.Duration) {
 	timer := a.s.timer
 	from := a.s.now()
 	a.to = &Timeout{timer: timer, task: plainFunc(a.run)}
 	due := timer.clock.DueIn(delay)
-	*a.to.wordPtr() = pendingAt(laned|fresh, due)
+	*a.to.wordPtr() = pendingAt(queued|fresh, due)
 	on := &timer.queue.stripes[stripe]
-	if _, ok := timer.pushFresh(on, a.to, due, on.armed.Add(1), false); !ok {
+	on.armed.Add(1)
+	switch first, _, _, ok := timer.worker.put(on, &on.inbox, a.to, soon); {
+	case !ok:
 		on.armed.Add(^uint64(0))
 		a.err = ErrStopped
+	case first:
+		timer.worker.summon(due)
 	}
 	a.note(from, delay, a.err == nil)
 }
@@ -220,12 +225,16 @@ func (s *scene) race(lead time.Duration) {
 // check lets time pass, and makes the checks of race.
 func (s *scene) check() {
 	s.over = s.now()
-	s.checkFar()
+	s.checkRings()
 	pass(10 * tick)
 	require.Empty(s, s.missed, "timeouts still pending when Stop had returned")
 	require.LessOrEqual(s, s.uncounted, 0, "tasks that had been claimed, but not counted as started, when Stop had returned")
 	for _, a := range s.late {
 		require.Len(s, a.fired, a.final, "the task of a timeout started that was claimed after Stop had returned")
+	}
+	for _, to := range s.left {
+		accepted := slices.ContainsFunc(s.acts, func(a *act) bool { return a.to == to })
+		require.True(s, accepted, "Stop returned a timeout that was refused")
 	}
 	waiting := 0
 	for i, a := range s.acts {
@@ -247,6 +256,7 @@ func (s *scene) check() {
 		require.EqualValues(s, halted, state)
 	default:
 		require.EqualValues(s, resting, state, "the worker does not rest")
+		require.False(s, s.nursery().large() || s.inbox().large(), "a table that has grown was not given back")
 		if waiting == 0 {
 			require.Nil(s, w.wheel, "the worker keeps its memory")
 			require.Nil(s, w.alarm, "the worker keeps its alarm")

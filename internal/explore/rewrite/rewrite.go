@@ -3,7 +3,7 @@
 // A scenario is a test that calls explore.Scenario. Its name begins with TestSteps, and its file is in the directory
 // testdata/steps of a package. The scenarios use a copy of that package, and of the packages of the module that it
 // imports. In the copy, the gates of the explorer replace sync, sync/atomic, runtime and the functions of package time
-// that read the clock or wait, and stand before operations on channels.
+// that read the clock or wait, and stand before operations on channels. Some sizes are smaller in the copy.
 package rewrite
 
 import (

@@ -31,6 +31,7 @@ counter.BlindAdd(1)
 if counter.CyclicAdd(1)%8 == 0 {
 t.made = explorer.Now().Add(time.Second)
 explorer.Channel(t.wake); t.wake <- n
+const blockSize = 2 // smaller in scenes
 var _ = explorer.Now
 var _ time.Duration
 `

@@ -56,6 +56,9 @@ func (w *rewriter) text(n ast.Node) string {
 	return w.src[w.file.Offset(n.Pos()):w.file.Offset(n.End())]
 }
 
+// smaller are constants that get another value, by name: sizes of what a scene has to fill, and to look through.
+var smaller = map[string]string{"blockSize": "2", "minBlocks": "2"}
+
 // visit rewrites one node of the syntax tree.
 func (w *rewriter) visit(n ast.Node) bool {
 	switch n := n.(type) {
@@ -70,6 +73,10 @@ func (w *rewriter) visit(n ast.Node) bool {
 		switch w.function(n) {
 		case "time.Now", "time.Since", "time.Until", "time.Sleep", "time.AfterFunc":
 			w.replace(n.X.Pos(), n.X.End(), explorerName)
+		}
+	case *ast.ValueSpec:
+		if small, ok := smaller[n.Names[0].Name]; ok {
+			w.replace(n.Values[0].Pos(), n.Values[0].End(), small)
 		}
 	case *ast.BinaryExpr: // a counter whose value matters only at multiples of a number
 		if n.Op == token.REM {

@@ -34,3 +34,5 @@ func (t *Toy) add(n int) {
 
 // toggle sets a counter to one more than it was, but not in one step.
 func (t *Toy) toggle() { t.counts[0].Store(t.counts[0].Load() + 1) }
+
+const blockSize = 64 // smaller in scenes

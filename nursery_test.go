@@ -1,0 +1,979 @@
+package hashedwheel
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
+	"github.com/stretchr/testify/require"
+)
+
+const smallest = minBlocks * blockSize // slots of a ring
+
+// mostSlots returns how many slots a ring may have if so many timeouts were pending at once.
+func mostSlots(pending int) int { return smallest + pending*8/3 }
+
+// Goroutines that arm timeouts drop canceled ones and keep pending ones. Timeouts are canceled at once or much
+// later, with resets in between. The worker, whose tick is an hour, does nothing.
+func TestProducersPrune(t *testing.T) {
+	for name, lag := range map[string]int{"at once": 0, "later": 256, "much later": 4096} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(time.Hour))
+				s := oneStripe(timer)
+				r := newRand(t)
+				arm := func() *Timeout {
+					to, err := timer.AfterFunc(10*time.Hour, nop)
+					require.NoError(t, err)
+					return to
+				}
+				pending := []*Timeout{arm()}
+				synctest.Wait() // from here the worker waits for the next boundary
+				var ring []*Timeout
+				first := weak.Make(arm())
+				first.Value().Cancel()
+				most := 0
+				for i := range 40_000 {
+					ring = append(ring, arm())
+					if i%1000 == 0 {
+						pending = append(pending, arm())
+					}
+					victim := ring[r.IntN(len(ring))]
+					if i%3 == 0 {
+						_, err := victim.Reset(time.Duration(1+r.IntN(20)) * time.Hour)
+						require.NoError(t, err)
+					}
+					if len(ring) > lag {
+						require.True(t, ring[0].Cancel())
+						ring[0] = nil
+						ring = ring[1:]
+					}
+					most = max(most, len(ring)+len(pending))
+					require.LessOrEqual(t, s.nursery.slots(), mostSlots(most))
+					require.LessOrEqual(t, s.inbox.slots(), mostSlots(2*most))
+				}
+				require.LessOrEqual(t, timer.Stats().Queued, s.nursery.slots()+s.inbox.slots())
+				require.Equal(t, len(ring)+len(pending), timer.Pending())
+				runtime.GC()
+				require.Nil(t, first.Value(), "it was canceled long ago")
+				left := make(map[*Timeout]bool)
+				for _, to := range timer.Stop() {
+					left[to] = true
+				}
+				require.Len(t, left, len(ring)+len(pending))
+				for _, to := range append(pending, ring...) {
+					if !left[to] {
+						t.Fatal("pending, but not returned by Stop")
+					}
+				}
+			})
+		})
+	}
+}
+
+// However little the worker does, a ring never has more than 8/3 times as many slots as were pending at once, plus the smallest
+// number: whatever is canceled at once or later, beside others that stay, and however often it is brought forward.
+func TestTablesAreBounded(t *testing.T) {
+	for _, lag := range []int{1, 10, 100, 191, 192, 193, 1000, 5000} {
+		for _, long := range []int{0, 150, 190, 3000} {
+			for _, forward := range []bool{false, true} {
+				timer := newTimer(t, WithTick(time.Hour))
+				withoutWorker(t, timer)
+				s := oneStripe(timer)
+				arm := func() *Timeout {
+					to, err := timer.AfterFunc(100*time.Hour, nop)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if forward {
+						to.Reset(50 * time.Hour)
+						to.Reset(40 * time.Hour)
+					}
+					return to
+				}
+				most := 0
+				check := func(pending int) {
+					most = max(most, pending)
+					if n := max(s.nursery.slots(), s.inbox.slots()); n > mostSlots(most) {
+						t.Fatalf("%d slots for %d, lag %d beside %d", n, most, lag, long)
+					}
+				}
+				for i := range long {
+					arm()
+					check(i + 1)
+				}
+				ring := make([]*Timeout, lag)
+				for i := range sized(20_000, 50_000, 200_000) {
+					old := &ring[i%lag]
+					if *old != nil {
+						(*old).Cancel()
+					}
+					*old = arm()
+					check(long + min(i+1, lag))
+				}
+			}
+		}
+	}
+}
+
+// fill arms and cancels timeouts until the hand of a nursery has tried n slots.
+func fill(t *testing.T, timer *Timer, r *ring, n uint64) {
+	for r.hand.Load() < n {
+		to, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		require.True(t, to.Cancel())
+	}
+}
+
+// A ring is doubled only after a lap in which more than three quarters of its slots were passed. The new table has the same
+// blocks.
+func TestRingDoubles(t *testing.T) {
+	for keep, want := range map[int]int{smallest*3/4 - 1: 1, smallest * 3 / 4: 1, smallest*3/4 + 1: 2, smallest * 7 / 8: 2} {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		withoutWorker(t, timer)
+		r := &oneStripe(timer).nursery
+		for range keep {
+			_, err := timer.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+		}
+		fill(t, timer, r, 2*smallest-1)
+		require.Equal(t, smallest, r.slots(), "before the end of the lap")
+		require.EqualValues(t, keep, r.passed.Load())
+		before := r.table.Load()
+		fill(t, timer, r, 2*smallest)
+		require.Equal(t, want*smallest, r.slots(), "%d passed", keep)
+		require.Equal(t, want > 1, r.large())
+		for i := range before.blocks {
+			require.Same(t, before.blocks[i].Load(), r.table.Load().blocks[i].Load())
+		}
+		fill(t, timer, r, 3*smallest)
+		require.Equal(t, want*smallest, r.slots(), "half a lap is not enough")
+		fill(t, timer, r, 20*smallest)
+		require.Equal(t, want*smallest, r.slots(), "the larger one is not that full")
+		require.Equal(t, keep, timer.Pending())
+	}
+}
+
+// A table with a block that no goroutine has made yet is not doubled: the goroutine that makes it may know only this table. A
+// table that is made after another was given back begins its first lap there.
+func TestRingDoesNotDouble(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond))
+	withoutWorker(t, timer)
+	r := &oneStripe(timer).nursery
+	fill(t, timer, r, smallest)
+	before := r.table.Load()
+	last := before.blocks[minBlocks-1].Swap(nil)
+	r.passed.Add(smallest)
+	r.hand.Add(smallest)
+	timer.worker.lap(r, before)
+	require.Same(t, before, r.table.Load())
+	before.blocks[minBlocks-1].Store(last)
+	r.passed.Add(smallest)
+	r.hand.Add(smallest)
+	timer.worker.lap(r, before)
+	require.Equal(t, 2*smallest, r.slots())
+
+	r.table.Store(nil)
+	fill(t, timer, r, 5*smallest)
+	require.Equal(t, smallest, r.slots())
+	setStripes(timer, 1)
+	timer.queue.stripes[0].canceled.Store(0)
+}
+
+// What the hand meets in two laps that are keepTime apart goes to the worker, and what comes into its slot is new.
+func TestLivesLong(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond))
+	withoutWorker(t, timer)
+	w, s := &timer.worker, oneStripe(timer)
+	to, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	b := s.nursery.table.Load().blocks[0].Load()
+	const slot = 1
+	require.Same(t, to, b.slots[slot].Load())
+	laps := uint64(0)
+	lap := func() {
+		laps++
+		fill(t, timer, &s.nursery, laps*smallest+2)
+	}
+	lap()
+	require.NotZero(t, b.met.Load(), "the first lap that ages")
+	w.setPosition(w.queue.age-1, attending)
+	lap()
+	lap()
+	require.EqualValues(t, young, to.word.Load()&(young|queued))
+	w.setPosition(w.queue.age, attending)
+	lap()
+	require.EqualValues(t, queued, to.word.Load()&(young|queued))
+	require.EqualValues(t, 1, s.inbox.hand.Load())
+	require.NotSame(t, to, b.slots[slot].Load())
+	require.Zero(t, b.met.Load()&(1<<slot))
+	require.Equal(t, 1, timer.Pending())
+
+	// After Stop has shut the gate, it stays where it is.
+	to, err = timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	s.nursery.table.Load().aging.Store(true)
+	b.met.Store(1<<blockSize - 1)
+	timer.queue.shut.Store(true)
+	require.False(t, w.moveOn(s, s.nursery.table.Load(), b, 2, to, 0))
+	require.EqualValues(t, young, to.word.Load()&(young|queued))
+	require.Zero(t, s.inside.Load())
+	timer.queue.shut.Store(false)
+	require.True(t, w.moveOn(s, s.nursery.table.Load(), b, 2, to, 0))
+}
+
+// A call passes no more than maxPassed slots. Then it moves the next timeout on.
+func TestPassesNotTooMany(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond))
+	withoutWorker(t, timer)
+	s := oneStripe(timer)
+	const n = 2 * maxPassed
+	s.nursery.table.Store(newTable(n / blockSize))
+	for range n {
+		_, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+	}
+	require.Zero(t, s.inbox.hand.Load())
+	require.EqualValues(t, n, s.nursery.hand.Load())
+	_, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, s.inbox.hand.Load())
+	require.EqualValues(t, n+maxPassed+1, s.nursery.hand.Load())
+	require.Equal(t, n+1, timer.Pending())
+}
+
+// On the other side of a synctest bubble, arming moves timeouts on without waking the worker, which comes in time for their
+// slots in the nursery.
+func TestForeignMovesOn(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond))
+	withoutWorker(t, timer)
+	w, s := &timer.worker, oneStripe(timer)
+	w.setPosition(timer.clock.DueIn(0), attending)
+	far := timer.clock.DueIn(time.Hour)
+	for range smallest {
+		_, err := timer.newTimeout(plainFunc(nop), 0, far, false)
+		require.NoError(t, err)
+	}
+	s.nursery.table.Load().aging.Store(true)
+	blocks := s.nursery.blocks()
+	for i := range blocks {
+		blocks[i].Load().met.Store(1<<blockSize - 1)
+	}
+	w.state.Store(resting)
+	synctest.Test(t, func(t *testing.T) {
+		for range smallest {
+			_, err := timer.newTimeout(plainFunc(nop), 0, far, true)
+			require.NoError(t, err)
+		}
+	})
+	require.NotZero(t, s.inbox.hand.Load())
+	require.EqualValues(t, resting, w.state.Load())
+	require.Equal(t, 2*smallest, timer.Pending())
+}
+
+// The worker has closed the block into which a producer has put a timeout. Then the producer puts it into another one, unless
+// it was taken, and the timeout counts once. A block that nobody had made when the table was closed takes nothing.
+func TestClosedBlock(t *testing.T) {
+	timer := newFakedTimer(t, WithTick(time.Millisecond))
+	withoutWorker(t, timer)
+	w, s := &timer.worker, oneStripe(timer)
+	_, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	table := s.nursery.table.Load()
+	armed := uint64(1)
+	put := func(bits uint64, want bool) *Timeout {
+		t.Helper()
+		to := &Timeout{timer: timer, task: plainFunc(nop)}
+		to.word.Store(pendingAt(bits|fresh, 10_000))
+		_, _, _, ok := w.put(s, &s.nursery, to, 1000)
+		require.Equal(t, want, ok)
+		if want {
+			armed++
+		}
+		require.Equal(t, armed, timer.queue.accepted())
+		require.Equal(t, bits&young != 0 && want, to.word.Load()&young != 0)
+		return to
+	}
+	table.blocks[0].Load().by.Store(closed)
+	table.blocks[1].Store(closedBlock)
+	to := put(young, true)
+	require.EqualValues(t, 2*blockSize, s.nursery.hand.Load())
+	require.Same(t, to, table.blocks[2].Load().slots[0].Load())
+	require.EqualValues(t, 1000, table.blocks[2].Load().by.Load())
+
+	table.blocks[0].Store(new(block))      // another that is closed
+	s.nursery.hand.Store(4*blockSize + 10) // in the first block again
+	s.nursery.passed.Store(4*blockSize + 10 - 2)
+	put(0, true) // it was taken
+	require.EqualValues(t, 4*blockSize+11, s.nursery.hand.Load())
+
+	s.nursery.close(stoppedTable, func(*Timeout) {})
+	put(young, false)
+	put(0, true)
+	for i := range closedBlock.slots {
+		require.Nil(t, closedBlock.slots[i].Load())
+	}
+}
+
+// The worker closes each block of a table that it gives back, and puts closedBlock in place of those that nobody has made. It
+// takes each timeout once, also one whose producer has not lowered the tick of the block, unless the producer comes later.
+func TestClose(t *testing.T) {
+	timer := newFakedTimer(t, WithTick(time.Millisecond))
+	withoutWorker(t, timer)
+	w, s := &timer.worker, oneStripe(timer)
+	w.wheel = newWheel(16, 1, 0)
+	w.in.visits = make([]visit, 1)
+	for _, n := range []int{0, 1, blockSize, 3 * blockSize, 1000} {
+		var all []*Timeout
+		for range n {
+			to, err := timer.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+			all = append(all, to)
+		}
+		nursery, inbox := s.nursery.table.Load(), s.inbox.table.Load()
+		before := w.wheel.count
+		w.in.giveBack(s)
+		require.Equal(t, before+n, w.wheel.count)
+		require.Zero(t, s.nursery.slots()+s.inbox.slots())
+		for _, table := range []*table{nursery, inbox} {
+			if table == nil {
+				continue
+			}
+			for i := range table.blocks {
+				b := table.blocks[i].Load()
+				require.NotNil(t, b)
+				require.EqualValues(t, closed, b.by.Load())
+			}
+		}
+		for _, to := range all {
+			require.Zero(t, to.word.Load()&(queued|young))
+			require.True(t, to.Cancel())
+		}
+		w.in.takeInbox(s)
+	}
+}
+
+// Tables that have grown are given back when producers pause: after their timeouts were canceled, or have become due, near or
+// far.
+func TestTablesAreGivenBack(t *testing.T) {
+	const tick, n = 10 * time.Millisecond, 5000
+	for name, c := range map[string]struct {
+		delay  time.Duration
+		cancel bool
+		beside time.Duration // others are armed without pause for so long
+	}{
+		"canceled":               {delay: time.Hour, cancel: true},
+		"pending":                {delay: time.Hour},
+		"near":                   {delay: nearTime / 2},
+		"near, canceled":         {delay: nearTime / 2, cancel: true},
+		"due beside others":      {delay: nearTime + 10*tick, beside: time.Second},
+		"near beside others":     {delay: nearTime / 2, beside: time.Second},
+		"canceled beside others": {delay: time.Hour, cancel: true, beside: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick))
+				s := oneStripe(timer)
+				keep, err := timer.AfterFunc(100*time.Hour, nop) // so that the worker does not end
+				require.NoError(t, err)
+				arm := func() {
+					var all []*Timeout
+					for range n {
+						to, err := timer.AfterFunc(c.delay, nop)
+						require.NoError(t, err)
+						all = append(all, to)
+					}
+					require.Greater(t, s.nursery.slots()+s.inbox.slots(), 2*smallest)
+					for _, to := range all {
+						if c.cancel {
+							require.True(t, to.Cancel())
+						}
+					}
+				}
+				if c.beside == 0 {
+					arm()
+				} else {
+					churn(t, timer, 1, c.beside, func(elapsed time.Duration) {
+						if elapsed == 20*tick {
+							arm()
+						}
+						if elapsed > 20*tick {
+							require.Greater(t, s.nursery.slots()+s.inbox.slots(), 2*smallest, "producers do not pause")
+						}
+					})
+				}
+				pass(nearTime)
+				require.Zero(t, s.nursery.slots()+s.inbox.slots())
+				require.True(t, keep.Cancel())
+			})
+		})
+	}
+}
+
+// A timer at rest, with nothing pending, keeps no tables.
+func TestTablesAtRest(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		for range 100 {
+			_, err := timer.AfterFunc(time.Millisecond, nop)
+			require.NoError(t, err)
+			to, err := timer.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+			require.True(t, to.Cancel())
+		}
+		pass(100 * time.Millisecond)
+		slots := 0
+		each := func() {
+			slots = 0
+			for i := range timer.queue.stripes {
+				s := &timer.queue.stripes[i]
+				slots += s.nursery.slots() + s.inbox.slots()
+			}
+		}
+		each()
+		require.NotZero(t, slots, "they may be used again")
+		pass(time.Second)
+		each()
+		require.Zero(t, slots)
+	})
+}
+
+// Producers also drop a timeout that was dropped, then armed again by Reset, and canceled again.
+func TestPrunedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Hour))
+		s := oneStripe(timer)
+		_, err := timer.AfterFunc(10*time.Hour, nop)
+		require.NoError(t, err)
+		synctest.Wait() // from here the worker waits for the next boundary
+		var ring []*Timeout
+		pruned := 0
+		for range 20_000 {
+			to, err := timer.AfterFunc(10*time.Hour, nop)
+			require.NoError(t, err)
+			require.True(t, to.Cancel())
+			if ring = append(ring, to); len(ring) == 1000 {
+				old := ring[0]
+				if !onQueue(old.word.Load()) {
+					pruned++
+				}
+				active, err := old.Reset(5 * time.Hour)
+				require.NoError(t, err)
+				require.False(t, active)
+				require.True(t, old.Cancel())
+				ring = ring[1:]
+			}
+			require.LessOrEqual(t, s.nursery.slots()+s.inbox.slots(), 2*smallest)
+		}
+		require.Greater(t, pruned, 18_000)
+		require.Equal(t, 1, timer.Pending())
+	})
+}
+
+// Producers do not drop a canceled timeout that the worker has had, because it may lie in a bucket.
+func TestPlacedIsNotPruned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Hour
+		timer := newTimer(t, WithTick(tick))
+		s := oneStripe(timer)
+		to, err := timer.AfterFunc(10*tick, nop)
+		require.NoError(t, err)
+		pass(tick)
+		require.Zero(t, to.word.Load()&fresh)
+		_, err = timer.AfterFunc(10*tick, nop)
+		require.NoError(t, err)
+		synctest.Wait() // from here the worker waits for the next boundary
+		require.True(t, to.Cancel())
+		dropped := 0
+		for s.inbox.hand.Load() < 3*smallest {
+			other := forwarded10(t, timer)
+			require.True(t, other.Cancel())
+			dropped++
+		}
+		require.Greater(t, dropped, 2*smallest)
+		require.NotZero(t, to.word.Load()&queued)
+		active, err := to.Reset(2 * tick)
+		require.NoError(t, err)
+		require.False(t, active)
+		require.True(t, to.Cancel())
+		require.NotZero(t, to.word.Load()&queued)
+		pass(tick)
+		require.Zero(t, to.word.Load()&queued)
+		require.Zero(t, timer.Stats().Queued)
+		require.Equal(t, 1, timer.Pending())
+	})
+}
+
+// forwarded10 arms a timeout for ten ticks, and resets it to five. So it is in an inbox.
+func forwarded10(t *testing.T, timer *Timer) *Timeout {
+	to, err := timer.AfterFunc(10*timer.Tick(), nop)
+	require.NoError(t, err)
+	_, err = to.Reset(5 * timer.Tick())
+	require.NoError(t, err)
+	return to
+}
+
+// Goroutines arm and cancel one after another, each on its own stripe. The worker drops what they have left there, and gives
+// back the tables, although another goroutine arms without pause.
+func TestIdleStripesArePruned(t *testing.T) {
+	const tick, users, each = 10 * time.Millisecond, 40, 2000
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick))
+		setStripes(timer, 64)
+		timer.queue.seats = nil // the others use the first stripe
+		var left time.Duration
+		var held []weak.Pointer[Timeout]
+		churn(t, timer, 1, 3*keepTime, func(elapsed time.Duration) {
+			if elapsed == 20*tick {
+				left = elapsed
+				for i := range users {
+					s := &timer.queue.stripes[1+i]
+					var all []*Timeout
+					for range each {
+						to := &Timeout{timer: timer, task: plainFunc(nop)}
+						tick := timer.clock.DueIn(time.Hour)
+						to.word.Store(pendingAt(young|fresh, tick))
+						timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(tick))
+						all = append(all, to)
+					}
+					for _, to := range all {
+						to.Cancel()
+					}
+					held = append(held, weak.Make(all[0]), weak.Make(all[each-1]))
+				}
+			}
+			if left > 0 && elapsed-left > 2*keepTime+tick {
+				require.Less(t, timer.Stats().Queued, each)
+				for i := range users {
+					require.Zero(t, timer.queue.stripes[1+i].nursery.slots())
+				}
+			} else if left > 0 && elapsed-left < keepTime-tick {
+				require.Greater(t, timer.Stats().Queued, each*users/2)
+			}
+		})
+		runtime.GC()
+		for _, p := range held {
+			require.Nil(t, p.Value())
+		}
+	})
+}
+
+// On a stripe with many long-lived timeouts, those that are armed and canceled beside them do not pile up.
+func TestChurnBesideLongLived(t *testing.T) {
+	timer := newTimer(t, WithTick(100*time.Hour))
+	s := oneStripe(timer)
+	withoutWorker(t, timer)
+	const live, window = 100_000, 1000
+	arm := func() *Timeout {
+		to, err := timer.AfterFunc(1000*time.Hour, nop)
+		if err != nil {
+			panic(err)
+		}
+		return to
+	}
+	for range live {
+		arm()
+	}
+	var ring [window]*Timeout
+	for i := range sized(600_000, 3_000_000, 3_000_000) {
+		if old := ring[i%window]; old != nil {
+			old.Cancel()
+		}
+		ring[i%window] = arm()
+		if n := s.nursery.slots(); n > mostSlots(live+window) {
+			t.Fatal(n)
+		}
+	}
+	t.Logf("%d slots, and %d in the inbox", s.nursery.slots(), s.inbox.slots())
+	require.LessOrEqual(t, s.inbox.slots(), live/2)
+}
+
+// Canceled timeouts do not pile up in an inbox during a long tick, nor do timeouts that are reset to earlier and earlier ticks.
+func TestHurriedDoNotPileUp(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour))
+	withoutWorker(t, timer)
+	s := oneStripe(timer)
+	const live = 1000
+	var pending []*Timeout
+	for range live {
+		pending = append(pending, forwarded10(t, timer))
+	}
+	for i := range 20 * live {
+		require.True(t, pending[i%live].Cancel())
+		pending[i%live] = forwarded10(t, timer)
+	}
+	t.Logf("%d slots in the inbox, %d in the nursery", s.inbox.slots(), s.nursery.slots())
+	require.LessOrEqual(t, s.inbox.slots(), mostSlots(live))
+	require.LessOrEqual(t, s.nursery.slots(), mostSlots(live))
+	require.Equal(t, live, timer.Pending())
+
+	before := s.inbox.hand.Load()
+	for hours := 4; hours > 1; hours-- {
+		for _, to := range pending {
+			_, err := to.Reset(time.Duration(hours) * time.Hour)
+			require.NoError(t, err)
+		}
+	}
+	require.Equal(t, before, s.inbox.hand.Load(), "they are there")
+
+	near := make([]*Timeout, live)
+	for i := range near {
+		var err error
+		near[i], err = timer.AfterFunc(2*time.Hour, nop)
+		require.NoError(t, err)
+	}
+	for range 100 {
+		for _, to := range near {
+			_, err := to.Reset(time.Hour)
+			require.NoError(t, err)
+			require.True(t, to.Cancel())
+			_, err = to.Reset(2 * time.Hour)
+			require.NoError(t, err)
+		}
+	}
+	require.LessOrEqual(t, s.inbox.slots(), mostSlots(3*live), "at most two slots each")
+	timer.worker.state.Store(resting)
+	require.Len(t, timer.Stop(), 2*live)
+}
+
+// Memory stays within bounds, the counts agree, and other timeouts fire, however fast producers arm and cancel.
+// This holds for any number of goroutines, and with little processor time for the worker.
+func TestNothingGrows(t *testing.T) {
+	if testing.Short() && !full() {
+		t.Skip("takes half a second or more: runs without -short, or with HASHEDWHEEL_FULL=1")
+	}
+	for _, load := range floods() {
+		t.Run(load.name, func(t *testing.T) {
+			timer := newTimer(t)
+			runtime.GC()
+			before := liveHeap()
+			heap := watchHeap()
+			w := watch(timer)
+			var users sync.WaitGroup
+			var armed, canceled atomic.Int64
+			for i := range load.goroutines {
+				r := rand.New(rand.NewPCG(uint64(i), 0))
+				users.Go(func() {
+					n, c := load.run(t, timer, r)
+					armed.Add(int64(n))
+					canceled.Add(int64(c))
+				})
+			}
+			users.Wait()
+			w.stop()
+			grown := int64(heap()) - int64(before)
+			pending := load.goroutines * (load.lag + 1)
+			const slack, bytes = 64 << 20, 100 // bytes of a timeout and of one or two entries in buckets
+			require.LessOrEqual(t, grown, int64(slack+3*bytes*pending))
+			require.Equal(t, armed.Load(), canceled.Load())
+			require.Eventually(t, func() bool { return timer.Pending() == 0 && timer.Stats().Queued == 0 }, patience, time.Millisecond)
+			t.Logf("%d armed, live heap grew by %d KB; the watchdog's timeouts were late by up to %v", armed.Load(), grown>>10, w.worst)
+		})
+	}
+}
+
+// A flood says what producers do in TestNothingGrows: each goroutine arms timeouts, and cancels each one lag
+// operations later.
+type flood struct {
+	name       string
+	goroutines int
+	lag        int
+	resets     bool
+	cross      bool // another goroutine cancels
+}
+
+func floods() []flood {
+	all := []flood{
+		{name: "at once", goroutines: 32},
+		{name: "much later", goroutines: 32, lag: 4096},
+		{name: "resets", goroutines: 32, lag: 256, resets: true},
+		{name: "by others", goroutines: 16, cross: true},
+	}
+	if full() {
+		for _, n := range []int{2, 8, 128} {
+			for _, lag := range []int{0, 256, 4096} {
+				all = append(all, flood{goroutines: n, lag: lag, resets: lag == 256})
+			}
+			all = append(all, flood{goroutines: n, cross: true})
+		}
+	}
+	return sized(all[2:], all, all)
+}
+
+// run does the part of one goroutine. It returns how many timeouts were armed and how many were canceled.
+func (f flood) run(t *testing.T, timer *Timer, r *rand.Rand) (armed, canceled int) {
+	cancel := func(to *Timeout) {
+		if to.Cancel() {
+			canceled++
+		}
+	}
+	end := time.Now().Add(2 * stressTime(t))
+	arm := func() *Timeout {
+		to, err := timer.AfterFunc(10*time.Minute, nop)
+		if err != nil {
+			panic(err)
+		}
+		armed++
+		return to
+	}
+	if f.cross {
+		handed := make(chan []*Timeout, 1)
+		var other sync.WaitGroup
+		other.Go(func() {
+			for some := range handed {
+				for _, to := range some {
+					cancel(to)
+				}
+			}
+		})
+		for time.Now().Before(end) {
+			some := make([]*Timeout, 128)
+			for i := range some {
+				some[i] = arm()
+			}
+			handed <- some
+		}
+		close(handed)
+		other.Wait()
+		return armed, canceled
+	}
+	ring := make([]*Timeout, f.lag+1)
+	for i := 0; i%256 != 0 || time.Now().Before(end); i++ {
+		if i%256 == 0 {
+			spin()
+		}
+		old := &ring[i%len(ring)]
+		if *old != nil {
+			cancel(*old)
+		}
+		*old = arm()
+		if f.resets && i%4 == 0 {
+			if to := ring[r.IntN(len(ring))]; to != nil {
+				_, _ = to.Reset(time.Duration(1+r.IntN(20)) * time.Minute)
+			}
+		}
+	}
+	for _, to := range ring {
+		if to != nil {
+			cancel(to)
+		}
+	}
+	return armed, canceled
+}
+
+// liveHeap returns how many bytes the last garbage collection has found reachable.
+func liveHeap() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// watchHeap samples liveHeap until the function that it returns is called. That returns the largest sample.
+func watchHeap() (stop func() uint64) {
+	runtime.GC()
+	var samples []uint64
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			samples = append(samples, liveHeap())
+			select {
+			case <-over:
+				return
+			case <-time.After(17 * time.Millisecond):
+			}
+		}
+	}()
+	return func() uint64 {
+		close(over)
+		<-done
+		return slices.Max(samples)
+	}
+}
+
+// Timeouts in structs that are armed for the first time, or again after producers have dropped them, are dropped like new
+// ones. The worker, whose tick is an hour, does nothing.
+func TestEmbeddedArePruned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Hour))
+		s := oneStripe(timer)
+		keep, err := timer.AfterFunc(10*time.Hour, nop)
+		require.NoError(t, err)
+		synctest.Wait() // from here the worker waits for the next boundary
+		calls := make([]request, 5000)
+		for i := range calls {
+			timer.Init(&calls[i].timeout, &calls[i])
+		}
+		for round := range 4 {
+			for i := range calls {
+				to := &calls[i].timeout
+				active, err := to.Reset(10 * time.Hour)
+				require.NoError(t, err)
+				require.False(t, active)
+				require.Equal(t, 2, timer.Pending())
+				require.True(t, to.Cancel())
+				require.LessOrEqual(t, s.nursery.slots()+s.inbox.slots(), 2*smallest, "round %d", round)
+			}
+			require.LessOrEqual(t, timer.Stats().Queued, 2*smallest)
+		}
+		require.True(t, keep.Cancel())
+	})
+}
+
+// In the end each of some structs that are armed and canceled in turn has a slot, and arming one is only a change of its word.
+func TestKeptInTurnNeedNoPush(t *testing.T) {
+	const n, turns = smallest + 50, 1_000_000
+	timer := newTimer(t, WithTick(time.Hour))
+	oneStripe(timer)
+	withoutWorker(t, timer)
+	ring := make([]Timeout, n)
+	for i := range ring {
+		timer.Init(&ring[i], plainFunc(nop))
+	}
+	before := uint64(0)
+	for i := range turns {
+		if i == turns*3/4 {
+			before = timer.queue.tried()
+		}
+		to := &ring[i%n]
+		if _, err := to.Reset(10 * time.Hour); err != nil || !to.Cancel() {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d slots tried, then %d", before, timer.queue.tried()-before)
+	require.Less(t, timer.queue.tried()-before, uint64(turns/4/100))
+}
+
+// Beside producers that do not pause, a timeout that was brought forward, and has ended, is soon not held any more, although
+// the others in its nursery stay.
+func TestForwardedIsNotHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		var to *Timeout
+		var held weak.Pointer[Timeout]
+		churn(t, timer, 6000, keepTime/2, func(elapsed time.Duration) {
+			switch elapsed {
+			case 10 * tick:
+				var err error
+				to, err = timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				held = weak.Make(to)
+			case 15 * tick:
+				require.EqualValues(t, young, to.word.Load()&(young|queued))
+				_, err := to.Reset(time.Minute)
+				require.NoError(t, err)
+			case 16 * tick:
+				require.False(t, onQueue(to.word.Load()), "the worker has taken it")
+				require.True(t, to.Cancel())
+			case 18 * tick:
+				require.Zero(t, to.word.Load()&queued)
+				to = nil
+			}
+		})
+		runtime.GC()
+		require.Nil(t, held.Value(), "the hand of the nursery has come by")
+	})
+}
+
+// verify checks the invariants of the rings. No call and no round may be in progress: the worker looks at each block, and at each
+// ring, in time for what is there, and each timeout on the queue has a slot.
+func (q *queue) verify(t *testing.T, all []*Timeout) {
+	t.Helper()
+	slots := make(map[*Timeout]uint64)
+	for i := range q.stripes {
+		s := &q.stripes[i]
+		for bit, r := range map[uint64]*ring{young: &s.nursery, queued: &s.inbox} {
+			blocks := r.blocks()
+			for i := range blocks {
+				b := blocks[i].Load()
+				if b == nil {
+					continue
+				}
+				require.LessOrEqual(t, r.by.Load(), b.by.Load())
+				for j := range b.slots {
+					to := b.slots[j].Load()
+					if to == nil {
+						continue
+					}
+					word := to.word.Load()
+					slots[to] |= bit
+					if word&bit != 0 && (bit == queued || status(word) == pending) {
+						require.LessOrEqual(t, b.by.Load(), q.nearAt(tickOf(word)))
+					}
+					require.Less(t, b.by.Load(), uint64(ticks.Never))
+				}
+			}
+		}
+	}
+	for _, to := range all {
+		if bits := to.word.Load() & (young | queued); bits != 0 {
+			require.Equal(t, bits, slots[to]&bits)
+		}
+	}
+}
+
+// While producers arm, cancel and reset, rings grow, and the worker takes tables and gives them back. No timeout is lost. The
+// test runs on real time, because it tests races.
+func TestRingsRace(t *testing.T) {
+	for end := time.Now().Add(2 * stressTime(t)); time.Now().Before(end); {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		if rand.IntN(2) == 0 {
+			oneStripe(timer)
+		}
+		w := &timer.worker
+		var over atomic.Bool
+		var worker, users sync.WaitGroup
+		worker.Go(func() {
+			for !over.Load() {
+				time.Sleep(100 * time.Microsecond)
+				w.mu.Lock()
+				if w.wheel != nil {
+					for i := range w.queue.stripes {
+						w.in.giveBack(&w.queue.stripes[i])
+					}
+				}
+				w.mu.Unlock()
+			}
+		})
+		made := make([][]*Timeout, 4)
+		for i := range made {
+			r := rand.New(rand.NewPCG(rand.Uint64(), 0))
+			users.Go(func() {
+				for range 3000 {
+					to, err := timer.AfterFunc(time.Hour+time.Duration(r.IntN(1000))*time.Millisecond, nop)
+					if err != nil {
+						panic(err)
+					}
+					made[i] = append(made[i], to)
+					switch old := made[i][r.IntN(len(made[i]))]; r.IntN(8) {
+					case 0, 1, 2:
+						old.Cancel()
+					case 3:
+						_, _ = old.Reset(time.Hour / 2)
+					}
+					spin()
+				}
+			})
+		}
+		users.Wait()
+		over.Store(true)
+		worker.Wait()
+		w.mu.Lock()
+		timer.queue.verify(t, slices.Concat(made...))
+		w.mu.Unlock()
+		pending := timer.Pending()
+		require.Len(t, timer.Stop(), pending)
+		for _, to := range slices.Concat(made...) {
+			require.True(t, to.IsCanceled())
+		}
+	}
+}
