@@ -42,12 +42,6 @@ func labelsFor(name, role string) context.Context {
 	return pprof.WithLabels(context.Background(), pprof.Labels("hashedwheel", name, "hashedwheel.role", role))
 }
 
-func (h *host) Placed(due []*Timeout, pos uint32) {
-	for i, to := range due {
-		to.bucket, to.pos = listed, pos+uint32(i)
-	}
-}
-
 // Work claims timeouts and runs their tasks: see rule 4 of timeout.go. It also frees their slots.
 func (h *host) Work(rn *crew.Runner[*Timeout]) {
 	t := (*Timer)(h)

@@ -11,8 +11,8 @@ import (
 // goroutine can move a timeout or start a task. They follow one protocol, the gate:
 //
 //	 producer (Reset, the end of a run)              runner, for each task
-//	   enter:  inside++                                take a slot of its group (add to its word)
-//	           shut?     -- yes --> leave              held?  -- yes --> lock the crew; closed? -- yes --> end
+//	   enter:  inside++                                take a slot of its batch (store its word)
+//	           shut?     -- yes --> leave              limit? -- yes --> lock the crew; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
 //	           fill a slot of an inbox                 call the task
 //	   leave:  inside--
@@ -21,16 +21,16 @@ import (
 //	   1. shut = true
 //	   2. halt the worker
 //	   3. wait until inside == 0 on each stripe
-//	   4. close each crew: closed = true, then hold each runner and take its timeouts, and those on the list
+//	   4. close each crew: closed = true, then take back each batch, and take the timeouts on the list and in taken slots
 //	   5. close the rings, and take all timeouts from them and from the buckets
 //	   6. close allTaken
 //
 // A producer writes inside, then reads shut. Stop writes shut, then reads inside. All of this is sequentially
 // consistent, so either the producer finds the gate shut, or Stop waits for it. A runner that takes a slot after Stop
-// has held it finds the crew closed. One that took a slot before may be about to claim: Stop takes that timeout too, and
-// the compare-and-swap that comes first decides whether it expires or is returned. Apart from that nothing moves after
-// step 4, so steps 4 and 5 find every pending timeout. A Cancel may still end one. A timeout that a runner has claimed
-// counts as expired, unless it repeats. Its task may be at its first instruction when Stop returns.
+// has lowered its limit finds the crew closed. One that took a slot before may be about to claim: Stop takes that timeout
+// too, and the compare-and-swap that comes first decides whether it expires or is returned. Apart from that nothing moves
+// after step 4, so steps 4 and 5 find every pending timeout. A Cancel may still end one. A timeout that a runner has
+// claimed counts as expired, unless it repeats. Its task may be at its first instruction when Stop returns.
 //
 //  - A Reset that need not push needs no gate, by rule 1 of timeout.go. Stop clears the bit of the queue before it
 //    checks the status: either it finds the timeout pending, or the compare-and-swap of the Reset fails.

@@ -102,7 +102,7 @@ func TestSlowTasksAreNotTheMachine(t *testing.T) {
 				_, err = timer.Shutdown(t.Context())
 				require.NoError(t, err)
 				pass(2 * time.Second) // until submit has returned
-				require.Greater(t, runs.Load(), int64(10))
+				require.Greater(t, runs.Load(), int64(5))
 				require.Empty(t, log.String())
 			})
 		})

@@ -39,7 +39,6 @@ type callHost struct{}
 
 var _ Host[*call] = callHost{}
 
-func (callHost) Placed([]*call, uint32)            {}
 func (callHost) Ran(*call) bool                    { return false }
 func (callHost) Requeue(*call)                     {}
 func (callHost) Panicked(_ *call, v any, _ []byte) { panic(v) }

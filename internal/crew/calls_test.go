@@ -44,7 +44,7 @@ func TestCalls(t *testing.T) {
 func TestCallPanics(t *testing.T) {
 	var c Calls
 	c.Init(time.Second)
-	c.crew.Limit, c.crew.runners, c.crew.starting = 1, 1, 1 // no runner but that of the test
+	c.crew.Limit, c.crew.starting = 1, 1 // no runner but that of the test
 	c.Call(func() { panic("call") })
 	rn := c.crew.enlist(false)
 	require.PanicsWithValue(t, "call", rn.run)

@@ -5,6 +5,7 @@ package crew
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,10 +14,6 @@ import (
 // A Host is what a crew works for. Its methods must not block, except on locks that are held briefly. Only tasks,
 // Ran and Panicked may run user code.
 type Host[T comparable] interface {
-	// Placed is called when items get new positions, which are consecutive and begin with pos. Called with the lock
-	// of the crew held.
-	Placed(items []T, pos uint32)
-
 	// Work runs the tasks of the items that rn.Next returns, until there are none: it claims each, so that no other
 	// goroutine may, calls rn.Start, and runs the task. If the task is not to run any more, it calls rn.Refuse instead.
 	Work(rn *Runner[T])
@@ -34,18 +31,21 @@ type Host[T comparable] interface {
 
 // A Crew runs the tasks of items, on goroutines that exist only while there is work. Adding an item waits for no task.
 //
-//	add ---> due: a list ---> group of a runner ---> task is running
-//	             ^                  |
-//	             +------------------+
-//	               the runner is stuck
+//	add ---> due: a list -------> batch of a runner ---> slot taken ---> task is running ---> over
+//	           ^      take              |           Next             claim
+//	           +------------------------+
+//	             takeBack: the runner is stuck, or an item of the batch is removed
+//
+// An item has one owner at a time. On the list it belongs to the crew: the lock guards it, and Remove takes it out. In a
+// batch, the slots behind the last one taken belong to the crew too, which never changes a batch but takes all of them
+// back. A slot that is taken belongs to the runner. How both agree about that without a lock: see Runner.stop.
 //
 // One runner is enough for tasks that return soon: it takes item after item, without a goroutine, a closure or an
 // allocation for each. While items wait, the crew checks several times a tick whether the runners make progress.
 // If they make too little, it starts more and more of them: see watch.go. So the tasks behind tasks that block
 // start soon, and a task that does not block costs no goroutine.
 //
-// The lock guards the list. A runner takes items of its group without the lock, unless another goroutine has stopped it:
-// see runner.go. No user code runs under the lock.
+// No user code runs under the lock.
 type Crew[T comparable] struct {
 	// The caller may set these after Init, before it adds the first item.
 	Limit  int             // the number of tasks that may run at the same time; 0 for no limit, negative for none at all
@@ -61,21 +61,19 @@ type Crew[T comparable] struct {
 	work     func()        // run
 	outside  func()        // with an executor: called with mu held when a runner may be wanted
 
-	closed  atomic.Bool   // no task starts any more; set with mu held
-	started atomic.Uint64 // tasks started, without those of the groups in holding
+	refused atomic.Uint64 // slots taken without a task started, less tasks started without a slot taken; wraps around
 
 	asking sync.Mutex // held in RunsOf, so that only one of many that wait for tasks contends for mu
 
 	// Guarded by mu.
 	mu       sync.Mutex
+	closed   bool // no runner takes anything any more
 	due      list[T]
-	runners  int           // goroutines that run tasks, or are on their way to their first
-	starting int           // how many of runners have not taken their first item yet
-	coming   int           // how many of starting an executor still has, except for those whose items were removed
-	live     []*Runner[T]  // the others, in no order
-	holding  []*Runner[T]  // those of live that hold a group, in no order
+	starting int           // goroutines, or functions of an executor, that are on their way to their first item
+	live     []*Runner[T]  // the others, which run tasks, in no order
+	batched  []*Runner[T]  // those of live whose batch may be taken back, in no order
+	taken    uint64        // slots taken by runners, without those of the batches in batched
 	spare    []*Runner[T]  // for reuse, at most maxEager
-	ready    int           // for how many chunks in a row the crew is prepared
 	trimming bool          // Trim was called, and nothing has been added since
 	idle     chan struct{} // closed when the crew has become idle; nil if no goroutine waits for that
 	watch    *time.Timer   // calls check
@@ -94,7 +92,7 @@ const (
 
 // Init prepares a crew. Tick is how soon tasks behind a task that blocks should start: within two ticks.
 func (c *Crew[T]) Init(h Host[T], tick time.Duration) {
-	c.host, c.due.host = h, h
+	c.host = h
 	c.procs = runtime.GOMAXPROCS(0)
 	c.Eager = min(c.procs, maxEager)
 	c.Share = 16
@@ -111,77 +109,71 @@ func (c *Crew[T]) Add(item T) {
 	c.call(waited)
 }
 
-// addChunk is Add for the items that a feeder has collected. It returns an empty chunk for reuse, or nil, and the
-// value of ready.
-func (c *Crew[T]) addChunk(k *chunk[T]) (empty *chunk[T], ready int) {
+// addChunk is Add for the items that a feeder has collected. It returns an empty chunk for reuse, or nil.
+func (c *Crew[T]) addChunk(k *chunk[T]) (empty *chunk[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	waited := c.due.n > 0
 	empty = c.due.addChunk(k)
 	c.call(waited)
-	return empty, c.ready
+	return empty
 }
 
 // call gets a runner for items that were added, if needed. Waited says that others were on the list already.
 // Called with mu held.
 func (c *Crew[T]) call(waited bool) {
 	c.trimming = false
-	switch {
-	case c.closed.Load():
+	switch n := c.runners(); {
+	case c.closed:
 		return
 	case c.outside != nil:
 		c.outside()
-	case c.runners == 0,
+	case n == 0,
 		c.Prompt && !waited && c.starting == 0, // all others may be in tasks that block
-		c.runners < c.Eager && c.due.n >= perRunner*c.runners:
+		n < c.Eager && c.due.n >= perRunner*n:
 		c.start(1)
 	}
 	c.keepWatch()
 }
 
-// nothingWaits reports whether no item is on the list or in the runner's group. Called by the runner.
+// nothingWaits reports whether no item is on the list or in the runner's batch. Called by the runner.
 func (c *Crew[T]) nothingWaits(rn *Runner[T]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var none T
-	for _, item := range rn.slots[rn.taken(rn.word.Load()):] {
-		if item != none {
-			return false
-		}
-	}
-	return c.due.n == 0
+	return c.due.n == 0 && rn.taken >= rn.end
 }
 
-// Remove takes an item off the list or out of the group of a runner, if no runner has claimed it yet, given the
-// position that it got last.
+// Remove takes an item off the list, given its position, if no runner has taken it yet. If the item is in a batch, that
+// is taken back first.
 func (c *Crew[T]) Remove(item T, pos uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.due.remove(item, pos, len(c.holding) == 0) {
-		c.coming = min(c.coming, c.due.n)
+	if c.due.remove(item, pos, len(c.batched) == 0) {
 		return
 	}
-	for _, rn := range c.holding {
-		if k := rn.group; k.has(pos) {
-			if _, n := rn.hold(); pos-k.base >= uint32(k.from+n) {
-				k.remove(item, pos)
-			}
+	for _, rn := range c.batched {
+		if slot := rn.batch.index(item, pos); slot >= rn.batch.from+rn.takenOf() {
+			c.takeBack(rn) // which takes rn off batched
+			c.due.remove(item, pos, false)
 			return
 		}
 	}
 }
 
+// runners returns how many goroutines run tasks, or are on their way to their first. With an executor, it returns how
+// many functions the executor has or runs. Called with mu held.
+func (c *Crew[T]) runners() int { return len(c.live) + c.starting }
+
 // start starts n runners, or as many as the limit allows. Called with mu held.
 func (c *Crew[T]) start(n int) {
 	for ; n > 0 && !c.full(); n-- {
-		c.runners++
 		c.starting++
 		go c.work()
 	}
 }
 
 // full reports whether there are as many runners as the limit allows. Called with mu held.
-func (c *Crew[T]) full() bool { return c.Limit != 0 && c.runners >= c.Limit }
+func (c *Crew[T]) full() bool { return c.Limit != 0 && c.runners() >= c.Limit }
 
 // run is the goroutine of a runner.
 func (c *Crew[T]) run() {
@@ -202,11 +194,13 @@ func (c *Crew[T]) enlist(one bool) *Runner[T] {
 	} else {
 		rn = &Runner[T]{crew: c}
 	}
+	if c.live == nil { // with room for what prepare prepares
+		c.live, c.batched = make([]*Runner[T], 0, maxEager+1), make([]*Runner[T], 0, maxEager+1)
+	}
 	rn.one = one
 	rn.place = len(c.live)
 	c.live = append(c.live, rn)
 	c.starting--
-	c.coming = max(c.coming-1, 0)
 	if !c.fill(rn) {
 		c.dismiss(rn)
 		return nil
@@ -214,94 +208,101 @@ func (c *Crew[T]) enlist(one bool) *Runner[T] {
 	return rn
 }
 
-// refill is called by a runner whose task is over, which has tried to take another slot, and found that it has none left
-// or that it is held. It takes the next items off the list, unless there are some left. If there are none, it returns
-// false: then the runner has been dismissed and must not be used any more, unless it is for only one task.
+// refill is called by a runner that was about to take a slot, and has found its limit reached. If the slot is left to it,
+// refill returns true. Otherwise the runner has taken all its slots, and their tasks are over. Refill takes the next items
+// off the list, and the first slot of these. If there are none, it returns false: then the runner has been dismissed and
+// must not be used any more, unless it is for only one task.
 func (c *Crew[T]) refill(rn *Runner[T]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	word := rn.word.Load() - oneSlot // others change it only with mu held
-	rn.word.Store(word &^ held)
 	rn.endTask()
-	if rn.group != nil && !rn.holds {
-		rn.slots = rn.slots[:rn.kept]
-	}
-	n := rn.taken(word)
-	if n < len(rn.slots) {
+	if rn.taken <= rn.end {
+		rn.limit.Store(int32(rn.end))
 		return true
 	}
-	c.release(rn, n)
-	ok := c.fill(rn)
-	if !ok && !rn.one {
-		c.dismiss(rn) // under the same lock, so that Add does not rely on this runner
+	c.release(rn)
+	if !c.fill(rn) {
+		if !rn.one {
+			c.dismiss(rn) // under the same lock, so that Add does not rely on this runner
+		}
+		return false
 	}
-	return ok
+	rn.taken = 1
+	rn.word.Store(1 << 1)
+	return true
 }
 
 // fill takes items off the list for a runner that has none, and reports whether there were any. If tasks are slow,
 // it takes only one. Called with mu held.
 func (c *Crew[T]) fill(rn *Runner[T]) bool {
-	if c.due.n == 0 || c.closed.Load() {
+	if c.due.n == 0 || c.closed {
 		return false
 	}
-	rn.measureAt = 0
 	most := c.due.n / c.Share
-	rn.begin = rn.word.Load() / oneSlot
 	if rn.one || c.progress.slow || most < 2 {
-		rn.alone[0] = c.due.takeOne()
-		rn.slots = rn.alone[:]
-		c.progress.taken++
-		c.started.Add(1)
-		return true
+		rn.single[0] = c.due.takeOne()
+		rn.slots = rn.single[:]
+		c.taken++
+	} else {
+		k := c.due.take(most)
+		rn.batch, rn.slots = k, k.items[k.from:k.end]
+		c.batched = append(c.batched, rn)
+		c.keepWatch()
 	}
-	k := c.due.take(most)
-	c.progress.taken += k.n
-	rn.group, rn.slots = k, k.items[k.from:k.end]
-	rn.holds, rn.held, rn.seen = true, len(c.holding), rn.begin
-	c.holding = append(c.holding, rn)
-	c.keepWatch()
+	rn.end = len(rn.slots)
+	rn.limit.Store(int32(rn.end))
 	return true
 }
 
-// release takes the slots from a runner whose task is over, n of them taken. Called by the runner, with mu held.
-func (c *Crew[T]) release(rn *Runner[T], n int) {
-	if rn.holds {
-		c.letGo(rn, n)
-	}
+// release takes the slots from a runner whose tasks are over. Called by the runner, with mu held.
+func (c *Crew[T]) release(rn *Runner[T]) {
+	c.settle(rn, rn.end)
 	clear(rn.slots)
-	if k := rn.group; k != nil {
+	if k := rn.batch; k != nil {
 		k.n = 0
 		c.due.recycle(k)
 	}
-	rn.slots, rn.group = nil, nil
+	rn.slots, rn.batch, rn.end = nil, nil, 0
+	rn.taken, rn.seen, rn.measureAt = 0, 0, 0
+	rn.word.Store(0)
 }
 
-// letGo puts the items of a runner that holds a group back on the list, except for those in the n slots that it has taken.
-// Called by the runner, or by another goroutine that has set held, with mu held.
-func (c *Crew[T]) letGo(rn *Runner[T], n int) {
-	rn.holds, rn.kept = false, n
-	c.started.Add(uint64(n))
-	c.progress.taken -= c.due.giveBack(rn.group, n)
-	last := len(c.holding) - 1
-	c.holding[rn.held] = c.holding[last]
-	c.holding[rn.held].held = rn.held
-	c.holding[last] = nil
-	c.holding = c.holding[:last]
+// takeBack puts the items that a runner has not taken of its batch back on the list. It drops those whose tasks are over,
+// so that a task that blocks keeps no others alive. Called with mu held.
+func (c *Crew[T]) takeBack(rn *Runner[T]) {
+	n := rn.stop()
+	c.due.putBack(rn.batch, n)
+	clear(rn.slots[:max(n-1, 0)])
+	rn.end = n
+	c.settle(rn, n)
+}
+
+// settle takes a runner off batched, if it is there, when it has taken n slots of its batch. Called with mu held.
+func (c *Crew[T]) settle(rn *Runner[T], n int) {
+	if i := slices.Index(c.batched, rn); i >= 0 {
+		c.taken += uint64(n)
+		c.batched = drop(c.batched, i)
+	}
+}
+
+// drop removes the runner at index i. The last one gets its place.
+func drop[T comparable](all []*Runner[T], i int) []*Runner[T] {
+	last := len(all) - 1
+	all[i], all[last] = all[last], nil
+	return all[:last]
 }
 
 // dismiss removes a runner that has nothing left to do. Called with mu held.
 func (c *Crew[T]) dismiss(rn *Runner[T]) {
-	last := len(c.live) - 1
-	c.live[rn.place] = c.live[last]
-	c.live[rn.place].place = rn.place
-	c.live[last] = nil
-	c.live = c.live[:last]
-	c.runners--
+	c.live = drop(c.live, rn.place)
+	if rn.place < len(c.live) {
+		c.live[rn.place].place = rn.place
+	}
 	rn.endTask()
-	c.release(rn, rn.taken(rn.word.Load()))
+	c.release(rn)
 	*rn = Runner[T]{crew: c}
 	c.keep(rn)
-	if c.due.n == 0 && len(c.holding) == 0 {
+	if c.due.n == 0 && len(c.batched) == 0 {
 		c.endWatch()
 	}
 	if c.trimming {
@@ -315,55 +316,38 @@ func (c *Crew[T]) dismiss(rn *Runner[T]) {
 
 // keep keeps a runner for reuse. Called with mu held.
 func (c *Crew[T]) keep(rn *Runner[T]) {
+	if c.spare == nil {
+		c.spare = make([]*Runner[T], 0, maxEager)
+	}
 	if len(c.spare) < maxEager {
 		c.spare = append(c.spare, rn)
 	}
 }
 
 // prepare makes the crew ready for n chunks in a row, which are at most maxReady. From then on, adding them and running
-// their tasks allocates nothing, even if all of them wait on the list at the same time.
+// their tasks allocates nothing, even if all of them wait on the list at the same time. It allocates without the lock,
+// because that may have to wait for the garbage collector.
 //
-// Each chunk that is added starts at most one runner, and a runner may take a chunk for its group. So the crew needs
+// Each chunk that is added starts at most one runner, and a runner may take a chunk for its batch. So the crew needs
 // two chunks for each. One more runner may be about to end.
 func (c *Crew[T]) prepare(n int) {
-	chunks, runners := c.missing(2*n, min(n+1, maxEager))
-	for i := range chunks { // without the lock, because allocating may have to wait for the garbage collector
-		chunks[i] = new(chunk[T])
+	for c.lacks(n) {
+		k, rn := new(chunk[T]), &Runner[T]{crew: c}
+		c.mu.Lock()
+		if !c.trimming && !c.closed {
+			c.due.recycle(k)
+			c.keep(rn)
+		}
+		c.mu.Unlock()
 	}
-	for i := range runners {
-		runners[i] = &Runner[T]{crew: c}
-	}
+}
+
+// lacks reports whether prepare has something to do.
+func (c *Crew[T]) lacks(n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.trimming || c.closed.Load() {
-		return
-	}
-	c.ready = n
-	c.due.grow(2 * n)
-	c.live, c.holding, c.spare = grown(c.live, n+1), grown(c.holding, n+1), grown(c.spare, n+1)
-	for _, k := range chunks {
-		c.due.recycle(k)
-	}
-	for _, rn := range runners {
-		c.keep(rn)
-	}
-}
-
-// missing returns empty slots: as many as the crew lacks until it has so many chunks and runners.
-func (c *Crew[T]) missing(chunks, runners int) ([]*chunk[T], []*Runner[T]) {
-	c.mu.Lock()
-	chunks -= c.due.allChunks() + len(c.holding)
-	runners -= len(c.live) + len(c.spare)
-	c.mu.Unlock()
-	return make([]*chunk[T], max(chunks, 0)), make([]*Runner[T], max(runners, 0))
-}
-
-// grown returns s with a capacity of at least n. Unlike slices.Grow it never allocates more than that.
-func grown[E any](s []E, n int) []E {
-	if cap(s) >= n {
-		return s
-	}
-	return append(make([]E, 0, n), s...)
+	return !c.trimming && !c.closed &&
+		(c.due.allChunks()+len(c.batched) < 2*n || len(c.live)+len(c.spare) < min(n+1, maxEager))
 }
 
 // Trim frees the memory that the crew keeps for reuse, unless items wait. What running tasks need is freed when the
@@ -381,11 +365,11 @@ func (c *Crew[T]) trim() {
 		return
 	}
 	c.due.trim()
-	c.spare, c.ready = nil, 0
+	c.spare = nil
 	if len(c.live) > 0 {
 		return
 	}
-	c.live, c.holding = nil, nil
+	c.live, c.batched = nil, nil
 	if !c.watching {
 		c.watch = nil
 	}
@@ -406,28 +390,27 @@ func (c *Crew[T]) UntilIdle() <-chan struct{} {
 // checkIdle wakes the goroutines that wait until the crew is idle, if it is. Of an executor only the tasks in
 // progress count, because it may never run what it was given. Called with mu held.
 func (c *Crew[T]) checkIdle() {
-	if c.idle != nil && len(c.live) == 0 && (c.runners == 0 || c.outside != nil) {
+	if c.idle != nil && len(c.live) == 0 && (c.starting == 0 || c.outside != nil) {
 		close(c.idle)
 		c.idle = nil
 	}
 }
 
-// Close ends the crew. It returns the items whose tasks have not been started, and those whose tasks are running. Called
-// once. A runner may be about to claim one of these items: the host refuses, or counts it as started. No other task starts
-// any more.
+// Close ends the crew. It returns the items whose tasks have not been started, and those whose tasks are running or
+// just over. Called once. A runner may be about to claim one of these items: the host refuses, or counts it as started.
+// No other task starts any more.
 func (c *Crew[T]) Close() (rest []T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed.Store(true)
+	c.closed = true
+	for len(c.batched) > 0 {
+		c.takeBack(c.batched[len(c.batched)-1])
+	}
 	var none T
 	for _, rn := range c.live {
-		_, n := rn.hold()
-		for i := max(n-1, 0); i < len(rn.slots) && n <= len(rn.slots); i++ {
-			if item := rn.slots[i]; item != none {
+		for _, item := range rn.slots[max(rn.takenOf()-1, 0):rn.end] { // one at most
+			if item != none {
 				rest = append(rest, item)
-			}
-			if i >= n {
-				rn.slots[i] = none
 			}
 		}
 	}
@@ -440,9 +423,14 @@ func (c *Crew[T]) Close() (rest []T) {
 func (c *Crew[T]) Started() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.started.Load()
-	for _, rn := range c.holding {
-		n += uint64(min(rn.taken(rn.word.Load()), len(rn.slots)))
+	return c.takenNow() - c.refused.Load()
+}
+
+// takenNow returns how many slots runners have taken. Called with mu held.
+func (c *Crew[T]) takenNow() uint64 {
+	n := c.taken
+	for _, rn := range c.batched {
+		n += uint64(rn.takenOf())
 	}
 	return n
 }
@@ -453,7 +441,7 @@ func (c *Crew[T]) Running() (tasks, goroutines int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.outside == nil {
-		goroutines = c.runners
+		goroutines = c.runners()
 	}
 	return len(c.live), goroutines
 }
@@ -465,11 +453,11 @@ func (c *Crew[T]) Waiting() int {
 	return c.due.n
 }
 
-// Waits reports whether items wait for a runner, on the list or perhaps in a group.
+// Waits reports whether items wait for a runner, on the list or perhaps in a batch.
 func (c *Crew[T]) Waits() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.due.n > 0 || len(c.holding) > 0
+	return c.due.n > 0 || len(c.batched) > 0
 }
 
 // RunsOf returns a channel for each run of the task of an item that is in progress. The channel is closed when the

@@ -175,7 +175,7 @@ func TestMaxConcurrencyOfOneOrdersMemory(t *testing.T) {
 	require.Equal(t, 9000, n)
 }
 
-// A runner at the limit takes a group, and the first task of the group blocks. Then the other runner gets the rest.
+// A runner at the limit takes a batch, and the first task of the batch blocks. Then the other runner gets the rest.
 // When the tasks were added the crew was not watched, because no runner could be added.
 func TestGroupTakenAtTheLimit(t *testing.T) {
 	const tick = time.Millisecond
@@ -205,37 +205,37 @@ func TestGroupTakenAtTheLimit(t *testing.T) {
 	})
 }
 
-// While a runner has a group, chunks are not merged, because the positions of the group might be used again. Then the
-// order would be lost, and so would the position of each item.
-func TestMergeWaitsForGroups(t *testing.T) {
-	at := numbers{}
+// While a runner has a batch, chunks are not merged, because the batch may be put back between them. Then its items
+// would not be found by their positions, and the order would be lost.
+func TestMergeWaitsForBatches(t *testing.T) {
 	var c Crew[int]
-	c.Init(at, time.Second)
-	var want []int
+	c.Init(numbers{}, time.Second)
 	const size, last = chunkLen / 4, chunkLen - 2
+	var want []int
 	for i := range 3*chunkLen + size/2 {
-		at[i+1] = c.due.next
-		c.due.add(i + 1)
+		c.due.add(i + 1) // at position i
 		want = append(want, i+1)
 	}
 	a, b := c.due.take(size), c.due.take(size)
-	c.holding = []*Runner[int]{{crew: &c, group: b, slots: b.items[b.from:b.end], holds: true}}
-	c.due.giveBack(a, 0)
-	for item := 2; item <= last; item++ {
-		if item <= size || item > 2*size {
-			c.Remove(item, at[item])
+	rn := &Runner[int]{crew: &c, batch: b, slots: b.items[b.from:b.end]}
+	rn.end = len(rn.slots)
+	c.batched = []*Runner[int]{rn}
+	c.due.putBack(a, 0)
+	remove := func(from, to int) {
+		for item := from; item <= to; item++ {
+			n := c.due.n
+			c.Remove(item, uint32(item-1))
+			require.Equal(t, n-1, c.due.n)
 		}
 	}
-	c.due.giveBack(b, 0)
-	c.holding = nil
+	remove(2, size)
+	remove(2*size+1, last)
+	c.takeBack(rn)
 	c.due.check(t)
 	want = append(append(want[:1:1], want[size:2*size]...), want[last:]...)
-	for _, k := range c.due.chunks[c.due.head:] {
-		for slot, item := range k.items {
-			require.True(t, item == 0 || at.isAt(item, k.base+uint32(slot)))
-		}
-	}
-	require.Equal(t, want, c.due.takeAll())
+	require.Equal(t, want, c.due.items())
+	remove(size+1, 2*size)
+	require.Equal(t, slices.Delete(want, 1, 1+size), c.due.takeAll())
 }
 
 // After a thousand tasks that blocked, few runners are kept for reuse. They keep no task alive.
@@ -251,21 +251,21 @@ func TestFewRunnersAreKept(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, h.crew.spare, maxEager)
 		for _, rn := range h.crew.spare {
-			require.True(t, rn.item == nil && rn.slots == nil && rn.group == nil && rn.alone[0] == nil)
+			require.True(t, rn.slots == nil && rn.batch == nil && rn.single[0] == nil)
 		}
 		require.Empty(t, h.crew.live[:cap(h.crew.live)][0], "nor does the list of the live ones")
 	})
 }
 
-// Close returns the tasks that wait. A task may wait on the list, or a runner may have taken it alone or in a group.
+// Close returns the tasks that wait. A task may wait on the list, or a runner may have taken it alone or in a batch.
 // None of them starts any more, and the tasks that run go on.
 func TestClose(t *testing.T) {
 	const tick = time.Millisecond
-	for _, group := range []bool{false, true} {
+	for _, batch := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, tick)
 			h.crew.Limit = 2
-			if group {
+			if batch {
 				h.crew.Share = 1
 			}
 			release := make(chan struct{})
@@ -327,8 +327,8 @@ func TestUntilIdle(t *testing.T) {
 	})
 }
 
-// Started and Running are exact while runners hold groups, and afterwards. The host is told to measure the
-// first, 9th, 73rd and last task of each group.
+// Started and Running are exact while runners hold batches, and afterwards. The host is told to measure the
+// first, 9th, 73rd and last task of each batch.
 func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Second)
@@ -347,10 +347,10 @@ func TestCounts(t *testing.T) {
 		require.Equal(t, make([]uint64, all), counts)
 		require.EqualValues(t, all, h.crew.Started())
 		chunk := []uint64{1, 8, 64, chunkLen - 73}
-		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 8, 23}), h.measured, "3 full groups, and one of 32")
+		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 8, 23}), h.measured, "3 full batches, and one of 32")
 		require.Zero(t, h.crew.Waiting())
 
-		h.crew.Share = math.MaxInt // no groups: each is the first of a new one
+		h.crew.Share = math.MaxInt // no batches: each is the first of a new one
 		h.addFunc(10, nil)
 		synctest.Wait()
 		require.Equal(t, slices.Repeat([]uint64{1}, 10), h.measured[3*4+3:])
@@ -366,8 +366,7 @@ func TestCountersWrap(t *testing.T) {
 			h := newFake(t, tick)
 			h.fed = fed
 			c := &h.crew
-			c.started.Store(math.MaxUint64 - 5)
-			c.progress.taken, c.progress.seen = math.MaxInt-5, math.MaxInt-5
+			c.taken = math.MaxUint64 - 5
 			c.due.next = math.MaxUint32 - 5
 			h.feeder.next = c.due.next
 			release := make(chan struct{})
@@ -422,10 +421,10 @@ func TestRunsOf(t *testing.T) {
 	}
 }
 
-// The end of a task wakes who waits for it, also if the runner goes on with the next of its group.
+// The end of a task wakes who waits for it, also if the runner goes on with the next of its batch.
 func TestRunsOfInAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newFake(t, time.Hour) // no check takes the group away
+		h := newFake(t, time.Hour) // no check takes the batch away
 		h.crew.Limit, h.crew.Share = 1, 1
 		h.fed = true
 		a := &task{f: func() { time.Sleep(1 * time.Nanosecond) }}
@@ -460,15 +459,17 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 			defer h.crew.mu.Unlock()
 			require.Len(t, h.crew.live, len(all))
 			for _, rn := range h.crew.live {
-				n += int(rn.word.Load() & held)
+				if rn.limit.Load() == 0 {
+					n++
+				}
 			}
 			return n
 		}
-		before := stopped() // those whose group was taken away
+		before := stopped() // those whose batch was taken back
 		require.Less(t, before, 100)
 		require.Len(t, h.crew.RunsOf(all[500]), 1)
 		require.LessOrEqual(t, stopped(), before+1)
-		require.Empty(t, h.crew.holding, "what every Remove, Started and check goes through")
+		require.Empty(t, h.crew.batched, "what every Remove, Started and check goes through")
 	})
 }
 
@@ -480,10 +481,9 @@ func TestWaitMissesNoRun(t *testing.T) {
 	var c Crew[int]
 	c.Init(numbers{}, time.Second)
 	add := func(item int) {
-		rn := &Runner[int]{crew: &c, place: len(c.live), slots: []int{item}}
-		rn.word.Store(oneSlot)
+		rn := &Runner[int]{crew: &c, place: len(c.live), slots: []int{item}, end: 1}
+		rn.word.Store(1 << 1)
 		c.live = append(c.live, rn)
-		c.runners++
 	}
 	const n = 1000
 	for item := range n {
@@ -510,45 +510,62 @@ func TestWaitMissesNoRun(t *testing.T) {
 	}
 }
 
-// Two runners have taken their groups from one chunk of the list. An item of the second is removed from the second.
-func TestRemoveFindsTheGroup(t *testing.T) {
-	at := numbers{}
+// Runners have taken their batches from one chunk of the list. To remove an item takes back the batch that has it, and
+// no other. It comes back without the item.
+func TestRemoveTakesBackTheBatch(t *testing.T) {
 	var c Crew[int]
-	c.Init(at, time.Second)
+	c.Init(numbers{}, time.Second)
 	for i := range 6 {
-		at[i+1] = c.due.next
-		c.due.add(i + 1)
+		c.due.add(i + 1) // at position i
 	}
 	for range 3 {
 		k := c.due.take(2)
-		rn := &Runner[int]{crew: &c, group: k, slots: k.items[k.from:k.end], holds: true, held: len(c.holding)}
-		c.live, c.holding = append(c.live, rn), append(c.holding, rn)
+		rn := &Runner[int]{crew: &c, batch: k, slots: k.items[k.from:k.end], end: 2, place: len(c.live)}
+		c.live, c.batched = append(c.live, rn), append(c.batched, rn)
 	}
-	for _, item := range []int{2, 4, 5} {
-		c.Remove(item, at[item])
-	}
+	all := slices.Clone(c.live)
+	c.Remove(7, 1)
+	require.Equal(t, all, c.batched, "another item had this position")
+	c.Remove(4, 3)
+	require.Equal(t, []*Runner[int]{all[0], all[2]}, c.batched)
+	require.Equal(t, []int{3}, c.due.items())
+	c.Remove(2, 1)
+	c.Remove(5, 4)
+	require.Empty(t, c.batched)
 	require.Equal(t, []int{1, 3, 6}, c.Close())
 }
 
-// While a runner is held, it tries to take the next slot, and waits for the lock. The item of that slot is removed, and
-// the runner does not get it.
-func TestRemoveFromTheNextSlot(t *testing.T) {
-	at := numbers{}
-	var c Crew[int]
-	c.Init(at, time.Second)
-	for i := range 3 {
-		at[i+1] = c.due.next
-		c.due.add(i + 1)
+// A runner that is about to take a slot when its batch is taken back finds that the slot is not left to it, or that it
+// is: if it has stored its word before, also when it finds the limit lowered.
+func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		var c Crew[int]
+		c.Init(numbers{}, time.Second)
+		for i := range 3 {
+			c.due.add(i + 1) // at position i
+		}
+		c.Share = 1
+		c.starting = 1
+		rn := c.enlist(false)
+		defer c.endWatch()
+		require.Equal(t, 1, rn.Next())
+		rn.taken++
+		if stored {
+			rn.word.Store(2 << 1) // 1
+		}
+		c.Remove(3, 2)        // 3 and 4
+		rn.word.Store(2 << 1) // 1, if it comes later
+		require.Less(t, rn.limit.Load(), int32(2))
+		require.True(t, c.refill(rn))
+		require.Equal(t, 2, rn.last())
+		if stored {
+			require.Equal(t, 2, rn.end, "it is the old slot")
+			require.Zero(t, c.due.n)
+		} else {
+			require.Equal(t, 1, rn.taken, "the runner has taken the item from the list")
+		}
+		require.EqualValues(t, 2, c.Started())
+		c.Remove(2, 1)
+		require.Equal(t, []int{2}, c.Close(), "too late")
 	}
-	c.Share = 1
-	rn := &Runner[int]{crew: &c}
-	c.live = append(c.live, rn)
-	require.True(t, c.fill(rn))
-	defer c.endWatch()
-	require.Equal(t, 1, rn.Next())
-	c.Remove(1, at[1]) // too late, but the runner is held
-	rn.word.Add(oneSlot)
-	c.Remove(2, at[2])
-	require.True(t, c.refill(rn)) // the runner gets the lock
-	require.Equal(t, 3, rn.Next())
 }

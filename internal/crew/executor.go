@@ -7,6 +7,24 @@ import (
 	"time"
 )
 
+// The executor
+//
+// The crew gives a user's submit a function for each item that waits. A function runs the task of one item: of the one
+// that has waited longest when the function is called. What submit may do with a function:
+//
+//	calls it, later or on another goroutine    the task runs there
+//	calls it inline                            the task runs on the goroutine that called submit
+//	blocks                                     others call submit meanwhile, up to maxSubmits of them: then all wait
+//	returns an error                           the function is called on a goroutine of calls, and counted
+//	panics, or ends its goroutine              the same, and the panic is reported
+//	calls it twice, or fails after calling it  the first call counts; others do nothing
+//	never calls it                             it counts as on its way for ever: a task waits until another one is
+//	                                           added, and with a limit there is room for one task less
+//	lets a panic of the panic handler through  the program crashes, as the handler wants
+//
+// The last row but one breaks the rule of WithExecutor that submit arranges for one call. To notice it, the crew would
+// have to know which function is meant for which item.
+
 // maxSubmits bounds how many calls of submit may be in progress at the same time. More are started only while those
 // that there are block.
 const maxSubmits = 64
@@ -62,12 +80,12 @@ func (x *Executor[T]) want() {
 // of crew held.
 func (x *Executor[T]) wanted() int {
 	c := x.crew
-	if c.closed.Load() {
+	if c.closed {
 		return 0
 	}
-	n := c.due.n - c.coming
+	n := c.due.n - c.starting
 	if c.Limit != 0 {
-		n = min(n, c.Limit-c.runners)
+		n = min(n, c.Limit-c.runners())
 	}
 	return max(n, 0)
 }
@@ -88,9 +106,7 @@ func (x *Executor[T]) takeTurn() bool {
 	x.waiting--
 	wanted := x.wanted() > 0
 	if wanted {
-		c.runners++
 		c.starting++
-		c.coming++
 	}
 	x.want()
 	return wanted
@@ -169,10 +185,16 @@ func (j *job[T]) runOne() {
 	if rn == nil {
 		return
 	}
-	defer func() { // also if the task ends the goroutine
+	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.dismiss(rn)
 	}()
-	rn.runTasks()
+	defer func() {
+		if rn.running { // the task, or the panic handler, ends the goroutine
+			rn.endRun()
+		}
+	}()
+	for rn.runTasks() {
+	}
 }

@@ -69,7 +69,43 @@ func TestExecutorCountsJobs(t *testing.T) {
 	})
 }
 
-// If submit refuses, panics or ends its goroutine, each task runs once, on a goroutine of calls if submit has not run
+// Rows of the table in executor.go: submit calls the function, sooner or later. Each task runs once, and in time if submit
+// is.
+func TestSubmitCalls(t *testing.T) {
+	for name, c := range map[string]struct {
+		submit func(run func()) error
+		last   time.Duration // when the last task starts
+	}{
+		"on another goroutine": {func(run func()) error { go run(); return nil }, 0},
+		"inline":               {func(run func()) error { run(); return nil }, 2 * time.Millisecond},
+		"late":                 {func(run func()) error { time.AfterFunc(time.Minute, run); return nil }, time.Minute},
+		"blocks, and late": {func(run func()) error { time.Sleep(time.Minute); go run(); return nil },
+			time.Minute + 2*time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newFake(t, time.Millisecond)
+				x := h.executor(c.submit)
+				start := time.Now()
+				var begun moments
+				h.addFunc(maxSubmits, func() {
+					begun.note()
+					time.Sleep(time.Second)
+				})
+				pass(time.Hour)
+				all := begun.since(start)
+				require.Len(t, all, maxSubmits)
+				require.LessOrEqual(t, all[maxSubmits-1], c.last)
+				require.Zero(t, h.runners())
+				require.Zero(t, x.Goroutines())
+				require.Zero(t, x.Unsubmitted())
+			})
+		})
+	}
+}
+
+// Rows of the table in executor.go: if submit refuses, panics or ends its goroutine, each task runs once, on a goroutine
+// of calls if submit has not run
 // it. With a limit, none of this takes the room of a task for ever. The same holds if submit fails after it has started
 // the function on another goroutine, or calls it twice.
 func TestSubmitFails(t *testing.T) {
@@ -205,25 +241,41 @@ func TestRefusedCountsOnce(t *testing.T) {
 	})
 }
 
-// The executor drops functions, and their tasks are removed. Each task that is added later gets a function.
-func TestDroppedFunctionsOfCanceledOnes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var p testkit.Pool
-		h := newFake(t, time.Millisecond)
-		h.executor(p.Submit)
-		all := h.addFunc(100, nil)
-		synctest.Wait()
-		require.Len(t, p.Take(), 100)
-		for _, w := range all {
-			require.True(t, h.remove(w))
+// A row of the table in executor.go: submit never calls a function. Then a task waits until another one is added, although
+// the task that the function was meant for is removed. With a limit, it waits until Close returns it.
+func TestSubmitNeverCalls(t *testing.T) {
+	for _, limit := range []int{0, 1} {
+		for _, removed := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				var p testkit.Pool
+				h := newFake(t, time.Millisecond)
+				h.crew.Limit = limit
+				h.executor(p.Submit)
+				first := h.addFunc(1, nil)[0]
+				synctest.Wait()
+				require.Len(t, p.Take(), 1, "and forgets it")
+				want := []*task{first}
+				if removed {
+					require.True(t, h.remove(first))
+					want = h.addFunc(1, nil)
+				}
+				pass(time.Hour)
+				require.Empty(t, p.Take())
+				want = append(want, h.addFunc(1, nil)...)
+				synctest.Wait()
+				if limit == 1 {
+					require.Zero(t, p.RunAll())
+				} else {
+					require.Equal(t, 1, p.RunAll())
+					require.Equal(t, want[:1], h.order(), "the one that has waited longest")
+					want = want[1:]
+				}
+				pass(time.Hour)
+				require.Zero(t, p.RunAll())
+				require.Equal(t, want, h.close())
+			})
 		}
-		for n := range 5 {
-			h.addFunc(1, nil)
-			synctest.Wait()
-			require.Equal(t, 1, p.RunAll())
-			require.EqualValues(t, n+1, h.crew.Started())
-		}
-	})
+	}
 }
 
 // A pool that takes everything is given a function for each task at once, although at most maxSubmits calls of submit

@@ -3,12 +3,10 @@ package crew
 // A Feeder collects items for a crew, and hands them over in chunks. So it seldom takes the lock of the crew, and
 // holds it for a moment only. Owned by one goroutine, the only one that adds items to the crew.
 type Feeder[T comparable] struct {
-	crew  *Crew[T]
-	chunk *chunk[T] // nil, or what was collected and not handed over yet
-	next  uint32    // the position of the item that is collected next; wraps around
-
-	unready bool // the crew is prepared for fewer chunks than handed
-	handed  int  // how many were handed over since the last flush, at most maxReady
+	crew   *Crew[T]
+	chunk  *chunk[T] // nil, or what was collected and not handed over yet
+	next   uint32    // the position of the item that is collected next; wraps around
+	handed int       // how many chunks were handed over since the last flush, at most maxReady
 }
 
 // maxReady bounds for how many chunks in a row a crew is prepared. For each it keeps two spare chunks.
@@ -27,7 +25,7 @@ func (f *Feeder[T]) Add(item T) {
 	}
 	k := f.chunk
 	if k.n == 0 {
-		k.base, k.from, k.end = f.next, 0, 0
+		k.reset(f.next)
 	}
 	k.put(item)
 	f.next++
@@ -41,7 +39,7 @@ func (f *Feeder[T]) Has(pos uint32) bool {
 	return f.chunk != nil && f.chunk.n > 0 && pos-f.chunk.base < chunkLen
 }
 
-// Remove removes an item, given the position that it got last, unless a runner has claimed it.
+// Remove removes an item, given its position, unless a runner has taken it.
 func (f *Feeder[T]) Remove(item T, pos uint32) {
 	if f.Has(pos) {
 		f.Flush()
@@ -55,21 +53,20 @@ func (f *Feeder[T]) Flush() {
 	if f.chunk != nil && f.chunk.n > 0 {
 		f.handOver()
 	}
-	if f.unready {
-		f.crew.prepare(f.handed)
+	if f.handed == 0 {
+		return
 	}
-	if f.handed > 0 && f.chunk == nil {
+	f.crew.prepare(f.handed)
+	if f.chunk == nil {
 		f.chunk = new(chunk[T])
 	}
-	f.handed, f.unready = 0, false
+	f.handed = 0
 }
 
 // handOver hands over the chunk, which must not be empty.
 func (f *Feeder[T]) handOver() {
+	f.chunk = f.crew.addChunk(f.chunk)
 	f.handed = min(f.handed+1, maxReady)
-	var ready int
-	f.chunk, ready = f.crew.addChunk(f.chunk)
-	f.unready = ready < f.handed
 }
 
 // Trim frees the memory that the feeder and its crew keep for reuse: see Crew.Trim.

@@ -66,7 +66,7 @@ func TestFeederRemove(t *testing.T) {
 func TestFeederAllocatesNothing(t *testing.T) {
 	var c Crew[int]
 	c.Init(numbers{}, time.Second)
-	c.Limit, c.runners = 1, 1 // no runner
+	c.Limit = -1 // nothing runs
 	f := NewFeeder(&c)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		for item := range 5 {

@@ -14,12 +14,12 @@ import (
 type state int
 
 const (
-	waiting  state = iota // on the list, in a group, or about to be requeued
-	running               // claimed, and not over
-	ended                 // Ran must follow
-	over                  // has run
-	canceled              // must not run
-	returned              // by Close; must not run
+	waiting    state = iota // on the list, in a batch, or about to be requeued
+	running                 // claimed, and not over
+	ended                   // Ran must follow
+	over                    // has run
+	canceled                // must not run
+	handedBack              // by Close; must not run
 )
 
 // A task is an item of the fake host.
@@ -96,14 +96,13 @@ func (h *fake) finish() {
 	require.Zero(h.t, h.active.Load())
 	require.False(h.t, c.watching)
 	require.Empty(h.t, c.live)
-	require.Empty(h.t, c.holding)
+	require.Empty(h.t, c.batched)
 	if c.outside == nil {
-		require.Zero(h.t, c.runners)
 		require.Zero(h.t, c.starting)
 	}
 	runs := 0
 	for i, w := range h.all {
-		require.Contains(h.t, []state{over, canceled, returned}, w.is(), "task %d", i)
+		require.Contains(h.t, []state{over, canceled, handedBack}, w.is(), "task %d", i)
 		runs += w.runs
 	}
 	require.EqualValues(h.t, h.claims.Load(), runs)
@@ -199,7 +198,7 @@ func (h *fake) close() (rest []*task) {
 		w.mu.Lock()
 		switch w.state {
 		case waiting:
-			w.state = returned
+			w.state = handedBack
 			rest = append(rest, w)
 		case running, ended:
 			w.last = true
@@ -208,17 +207,6 @@ func (h *fake) close() (rest []*task) {
 	}
 	h.ended.Store(true)
 	return rest
-}
-
-func (h *fake) Placed(items []*task, pos uint32) {
-	for i, w := range items {
-		w.mu.Lock()
-		if d := int32(pos + uint32(i) - w.pos); d > 0 {
-			h.t.Errorf("an item moves back by %d", d)
-		}
-		w.pos = pos + uint32(i)
-		w.mu.Unlock()
-	}
 }
 
 func (h *fake) Work(rn *Runner[*task]) {
@@ -240,7 +228,7 @@ func (h *fake) Work(rn *Runner[*task]) {
 func (h *fake) claim(w *task) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.state == canceled || w.state == returned {
+	if w.state == canceled || w.state == handedBack {
 		return false
 	}
 	if w.state != waiting || h.ended.Load() {
@@ -336,14 +324,14 @@ func (h *fake) order() []*task {
 func (h *fake) runners() int {
 	h.crew.mu.Lock()
 	defer h.crew.mu.Unlock()
-	return h.crew.runners
+	return h.crew.runners()
 }
 
-// holding returns how many runners hold a group.
-func (h *fake) holding() int {
+// batches returns how many runners have a batch.
+func (h *fake) batches() int {
 	h.crew.mu.Lock()
 	defer h.crew.mu.Unlock()
-	return len(h.crew.holding)
+	return len(h.crew.batched)
 }
 
 // watched reports whether the crew is watched.
@@ -353,16 +341,10 @@ func (h *fake) watched() bool {
 	return h.crew.watching
 }
 
-// numbers is a host whose items are numbers. Its tasks do nothing. It keeps the positions.
-type numbers map[int]uint32
+// numbers is a host whose items are numbers. Its tasks do nothing.
+type numbers struct{}
 
 var _ Host[int] = numbers{}
-
-func (p numbers) Placed(items []int, pos uint32) {
-	for i, item := range items {
-		p[item] = pos + uint32(i)
-	}
-}
 
 func (numbers) Work(rn *Runner[int])      { work(rn, func(int) {}) }
 func (numbers) Ran(int) bool              { return false }
@@ -377,8 +359,6 @@ func work[T comparable](rn *Runner[T], run func(item T)) {
 		run(item)
 	}
 }
-
-func (p numbers) isAt(item int, pos uint32) bool { at, ok := p[item]; return ok && at == pos }
 
 // A light is a host that costs little, for tests of very many tasks on real time. Its items are numbers.
 type light struct {

@@ -2,14 +2,14 @@ package crew
 
 import "slices"
 
-// A list holds the items that wait for a runner, in the order in which they were added. Items are taken from
-// its front. An item can also be removed from the middle: each has a position, and positions increase along the
-// list. The lock of its crew guards it.
+// A list holds the items that wait for a runner, in the order in which they were added. Items are taken from its
+// front. An item can also be removed from the middle: each has a position, and positions increase along the list. The
+// lock of its crew guards it.
 //
 // The items lie in chunks, none of which is empty. An item that is removed leaves a gap. Chunks with many gaps are
-// merged, so that a list from which items are removed takes some eight slots for each item that is left.
+// merged, so that a list from which items are removed takes some eight slots for each item that is left. An item never
+// gets another position: in a merged chunk it may lie before the slot that its position leads to, in others in that slot.
 type list[T comparable] struct {
-	host   Host[T]     // for Placed; immutable
 	chunks []*chunk[T] // those before head are nil
 	head   int
 	spare  []*chunk[T] // empty chunks for reuse, at most maxSpare
@@ -25,22 +25,27 @@ const (
 
 	// maxSpare is the number of chunks that a list keeps for reuse until it is trimmed, which take 72 KiB.
 	maxSpare = 32
+
+	// roomForChunks is the least capacity of list.chunks: insert moves maxSpare chunks to the front in place, and needs
+	// as many free slots for that.
+	roomForChunks = 2*maxSpare + 1
 )
 
 // A chunk holds items with positions near each other.
 type chunk[T comparable] struct {
-	base  uint32 // the position of items[0]
-	from  int    // items[:from] have been taken
-	end   int    // items[end:] have not been used yet
-	n     int    // items in the chunk
-	items [chunkLen]T
+	base   uint32 // the position of items[0]; in a merged chunk, the least that it may have
+	from   int    // items[:from] have been taken
+	end    int    // items[end:] have not been used yet
+	n      int    // items in the chunk
+	merged bool   // it has the items of two chunks, moved together; it is taken only as a whole
+	items  [chunkLen]T
 }
 
-// start returns the first position that the chunk still has.
+// start returns the first position that the chunk may still have.
 func (k *chunk[T]) start() uint32 { return k.base + uint32(k.from) }
 
-// has reports whether the chunk still has a position. The next position may belong to another chunk.
-func (k *chunk[T]) has(pos uint32) bool { return pos-k.start() < uint32(k.end-k.from) }
+// reset prepares an empty chunk for items with positions from base on.
+func (k *chunk[T]) reset(base uint32) { k.base, k.from, k.end, k.n, k.merged = base, 0, 0, 0, false }
 
 // hasRoom reports whether n items with positions from pos on fit behind those of the chunk.
 func (k *chunk[T]) hasRoom(n int, pos uint32) bool {
@@ -66,16 +71,34 @@ func (k *chunk[T]) takeOne() (item T) {
 	return item
 }
 
-// remove removes an item, given the position that it got last, and reports whether it was there.
-func (k *chunk[T]) remove(item T, pos uint32) bool {
-	var none T
-	slot := pos - k.base
-	if slot >= chunkLen || k.items[slot] != item {
-		return false
+// index returns where an item lies that has this position, or -1 if it is not there any more.
+func (k *chunk[T]) index(item T, pos uint32) int {
+	slot := int(int32(pos - k.base))
+	if k.merged {
+		slot = min(slot, k.end-1)
 	}
-	k.items[slot] = none
-	k.n--
-	return true
+	for ; slot >= k.from && slot < k.end; slot-- {
+		if k.items[slot] == item {
+			return slot
+		}
+		if !k.merged {
+			break
+		}
+	}
+	return -1
+}
+
+// merge moves the items of the chunk and then those of the next one to the front of the chunk.
+func (k *chunk[T]) merge(next *chunk[T]) {
+	base, n := k.start(), 0
+	for _, from := range [...]*chunk[T]{k, next} {
+		for from.n > 0 {
+			item := from.takeOne()
+			k.items[n] = item // this slot is free, because n items have been taken, and this one
+			n++
+		}
+	}
+	k.base, k.from, k.end, k.n, k.merged = base, 0, n, n, true
 }
 
 // add appends an item. Its position is next.
@@ -111,7 +134,7 @@ func (l *list[T]) newChunk(base uint32) *chunk[T] {
 	if k == nil {
 		k = new(chunk[T])
 	}
-	k.base, k.from, k.end = base, 0, 0
+	k.reset(base)
 	return k
 }
 
@@ -125,6 +148,9 @@ func (l *list[T]) takeSpare() (k *chunk[T]) {
 
 // recycle keeps an empty chunk for reuse.
 func (l *list[T]) recycle(k *chunk[T]) {
+	if l.spare == nil {
+		l.spare = make([]*chunk[T], 0, maxSpare)
+	}
 	if len(l.spare) < maxSpare {
 		l.spare = append(l.spare, k)
 	}
@@ -133,18 +159,19 @@ func (l *list[T]) recycle(k *chunk[T]) {
 // allChunks returns the number of chunks, including the spare ones.
 func (l *list[T]) allChunks() int { return len(l.chunks) - l.head + len(l.spare) }
 
-// grow makes room for n chunks, on the list and among the spare ones.
-func (l *list[T]) grow(n int) {
-	l.chunks = grown(l.chunks, min(2*n+1, chunkLen)) // insert moves them when more than half of the array is free
-	l.spare = grown(l.spare, n)
-}
-
 // trim frees what the list keeps for reuse. The list must be empty.
 func (l *list[T]) trim() { l.chunks, l.head, l.spare = nil, 0, nil }
 
 // insert inserts a chunk at index i.
 func (l *list[T]) insert(i int, k *chunk[T]) {
-	if l.head > len(l.chunks)/2 && len(l.chunks) == cap(l.chunks) { // moves them to the front instead of growing
+	switch {
+	case l.chunks == nil:
+		l.chunks = make([]*chunk[T], 0, roomForChunks)
+	case i == l.head && i > 0:
+		l.head--
+		l.chunks[l.head] = k
+		return
+	case l.head > len(l.chunks)/2 && len(l.chunks) == cap(l.chunks): // moves them to the front instead of growing
 		n := copy(l.chunks, l.chunks[l.head:])
 		clear(l.chunks[n:])
 		l.chunks, i, l.head = l.chunks[:n], i-l.head, 0
@@ -163,7 +190,7 @@ func (l *list[T]) drop(i int) *chunk[T] {
 	if l.head++; l.head == len(l.chunks) {
 		l.chunks, l.head = l.chunks[:0], 0
 		if cap(l.chunks) > chunkLen {
-			l.chunks = make([]*chunk[T], 0, chunkLen) // frees the array of a long list
+			l.chunks = make([]*chunk[T], 0, roomForChunks) // frees the array of a long list
 		}
 	}
 	return k
@@ -180,44 +207,42 @@ func (l *list[T]) takeOne() T {
 	return item
 }
 
-// take takes up to most of the first items. They lie in a chunk, which belongs to the caller from then on. The list
-// must not be empty.
-func (l *list[T]) take(most int) *chunk[T] {
+// take takes up to most of the first items, or a merged chunk. They lie in a chunk, which belongs to the caller from then
+// on. The list must not be empty.
+func (l *list[T]) take(most int) (batch *chunk[T]) {
 	k := l.chunks[l.head]
-	if k.n <= most {
+	if k.n <= most || k.merged {
 		l.n -= k.n
 		return l.drop(l.head)
 	}
-	some, from := l.newChunk(k.start()), k.from
-	for some.n < most {
+	batch, from := l.newChunk(k.start()), k.from
+	for batch.n < most {
 		item := k.takeOne()
-		some.end = k.from - from - 1 // keeps the gaps, and so the positions
-		some.put(item)
+		batch.end = k.from - from - 1 // keeps the gaps, and so the positions
+		batch.put(item)
 	}
 	l.n -= most
-	return some
+	return batch
 }
 
-// giveBack puts the items of a chunk that take has returned back at their positions, except for the first n slots. It
-// returns how many these are.
-func (l *list[T]) giveBack(k *chunk[T], n int) (items int) {
+// putBack puts the items of a chunk that take has returned back at their positions, except for the first n slots.
+func (l *list[T]) putBack(batch *chunk[T], n int) {
 	var none T
-	from := k.from + n
-	for _, item := range k.items[from:k.end] {
+	items, from := 0, batch.from+n
+	for _, item := range batch.items[from:batch.end] {
 		if item != none {
 			items++
 		}
 	}
 	if items == 0 {
-		return 0
+		return
 	}
-	rest := l.newChunk(k.base)
-	rest.from, rest.end, rest.n = from, k.end, items
-	copy(rest.items[from:], k.items[from:k.end])
-	clear(k.items[from:k.end])
+	rest := l.newChunk(batch.base)
+	rest.from, rest.end, rest.n, rest.merged = from, batch.end, items, batch.merged
+	copy(rest.items[from:], batch.items[from:batch.end])
+	clear(batch.items[from:batch.end])
 	l.insert(l.find(rest.start())+1, rest)
 	l.n += items
-	return items
 }
 
 // find returns the index of the last chunk that starts at or before a position, or head-1. Positions are compared by
@@ -232,17 +257,21 @@ func (l *list[T]) find(pos uint32) int {
 	return l.head + i
 }
 
-// remove removes an item, given the position that it got last. It reports whether the item was still there. Merge
-// says that it may merge chunks: no chunk may come back later, because its positions might be in use then.
+// remove removes an item, given its position, and reports whether it was there. Merge says that it may merge chunks. It
+// must be false while chunks that take has returned may be put back, because one of them may belong between two others.
 func (l *list[T]) remove(item T, pos uint32, merge bool) bool {
+	var none T
 	i := l.find(pos)
 	if i < l.head {
 		return false
 	}
 	k := l.chunks[i]
-	if !k.remove(item, pos) {
+	slot := k.index(item, pos)
+	if slot < 0 {
 		return false
 	}
+	k.items[slot] = none
+	k.n--
 	l.n--
 	if k.n == 0 {
 		l.recycle(l.drop(i))
@@ -250,28 +279,12 @@ func (l *list[T]) remove(item T, pos uint32, merge bool) bool {
 	}
 	for j := max(i-1, l.head); merge && j <= i && j+1 < len(l.chunks); j++ {
 		if l.chunks[j].n+l.chunks[j+1].n <= chunkLen/4 {
-			l.merge(j)
+			l.chunks[j].merge(l.chunks[j+1])
+			l.recycle(l.drop(j + 1))
 			break
 		}
 	}
 	return true
-}
-
-// merge moves the items of chunk i and of the one behind it to the front of chunk i. So the order of the list
-// stays, and no position of another chunk is used.
-func (l *list[T]) merge(i int) {
-	merged := l.chunks[i]
-	base, n := merged.start(), 0
-	for _, k := range l.chunks[i : i+2] {
-		for k.n > 0 {
-			item := k.takeOne()
-			merged.items[n] = item // this slot is free, because n items have been taken, and this one
-			n++
-		}
-	}
-	merged.base, merged.from, merged.end, merged.n = base, 0, n, n
-	l.host.Placed(merged.items[:n], base)
-	l.recycle(l.drop(i + 1))
 }
 
 // takeAll empties the list, and returns its items.

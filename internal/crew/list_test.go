@@ -13,20 +13,22 @@ func (l *list[T]) check(t *testing.T) {
 	t.Helper()
 	var none T
 	all := l.chunks[l.head:]
-	n, pos := 0, uint32(0)
+	n := 0
 	for i, k := range all {
 		in := 0
 		for slot, item := range k.items {
 			if item != none {
 				in++
-				if slot < k.from || slot >= k.end || n+in > 1 && int32(k.base+uint32(slot)-pos) <= 0 {
-					t.Fatalf("chunk %d, slot %d: from %d, end %d, after position %d: %+v", i, slot, k.from, k.end, pos, k)
+				if slot < k.from || slot >= k.end {
+					t.Fatalf("chunk %d, slot %d: from %d, end %d: %+v", i, slot, k.from, k.end, k)
 				}
-				pos = k.base + uint32(slot)
 			}
 		}
 		if in != k.n || in == 0 {
 			t.Fatalf("chunk %d of %d: %d items, counted %d", i, len(all), in, k.n)
+		}
+		if i > 0 && int32(k.start()-all[i-1].start()) <= 0 {
+			t.Fatalf("chunk %d starts at position %d, before %d", i, k.start(), all[i-1].start())
 		}
 		n += in
 	}
@@ -38,105 +40,101 @@ func (l *list[T]) check(t *testing.T) {
 	}
 }
 
-// Random operations on a list do what they would do on a map of positions. Groups that were taken come back in any
-// order. Positions wrap around.
+// items returns the items in slots, without the gaps.
+func items(slots []int) (all []int) {
+	for _, item := range slots {
+		if item != 0 {
+			all = append(all, item)
+		}
+	}
+	return all
+}
+
+// items returns the items of a list.
+func (l *list[T]) items() (all []T) {
+	var none T
+	for _, k := range l.chunks[l.head:] {
+		for _, item := range k.items {
+			if item != none {
+				all = append(all, item)
+			}
+		}
+	}
+	return all
+}
+
+// Random operations on a list do what they would do on a sorted slice: items are numbered in the order in which they
+// are added. Batches that were taken are put back in any order. Positions wrap around.
 func TestListModel(t *testing.T) {
 	r := newRand(t)
 	for range newShare(t).Rounds(5, sized(30, 100, 5000)) {
-		at := numbers{}
-		l := list[int]{host: at, next: math.MaxUint32 - uint32(r.IntN(200))}
-		var groups []*chunk[int]
-		listed := map[int]bool{} // the items that are on the list, where they were placed last
-		added := 0
-		f := Feeder[int]{next: l.next, crew: &Crew[int]{}} // without a runner
-		f.crew.Limit, f.crew.runners = 1, 1
-		add := func(items ...int) {
-			for _, item := range items {
-				listed[item] = true
-			}
-			if r.IntN(2) == 0 {
-				f.next = l.next
-				f.crew.due = l
-				for _, item := range items {
-					at[item] = f.next
+		at := map[int]uint32{} // the positions of all items
+		l := list[int]{next: math.MaxUint32 - uint32(r.IntN(200))}
+		var want []int // the items that are on the list
+		var batches []*chunk[int]
+		f := Feeder[int]{next: l.next, crew: &Crew[int]{}}
+		f.crew.Limit = -1 // nothing runs
+		add := func(n int) {
+			fed := r.IntN(2) == 0
+			f.next, f.crew.due = l.next, l
+			for range n {
+				item := len(at) + 1
+				want = append(want, item)
+				if fed {
+					at[item] = f.Position()
 					f.Add(item)
+				} else {
+					at[item] = f.crew.due.next
+					f.crew.due.add(item)
 				}
-				f.Flush()
-				l = f.crew.due
+			}
+			f.Flush()
+			if l = f.crew.due; fed {
 				l.next = f.next
-			} else {
-				for _, item := range items {
-					at[item] = l.next
-					l.add(item)
-				}
 			}
 		}
 		growth := 1 + r.IntN(100)
 		for range 300 {
 			switch k := r.IntN(10); {
 			case k < 3:
-				var items []int
-				for range 1 + r.IntN(growth) {
-					added++
-					items = append(items, added)
-				}
-				add(items...)
+				add(1 + r.IntN(growth))
 			case k < 4 && l.n > 0:
-				first := l.chunks[l.head]
-				item := l.takeOne()
-				if at.isAt(item, first.start()-1) {
-					delete(listed, item)
-				}
+				require.Equal(t, want[0], l.takeOne())
+				want = want[1:]
 			case k < 5 && l.n > 0:
-				most, was := 2+r.IntN(chunkLen), l.n
-				g := l.take(most)
-				require.True(t, g.n > 0 && g.n <= most && l.n == was-g.n)
-				groups = append(groups, g)
-				for slot, item := range g.items {
-					if item != 0 && at.isAt(item, g.base+uint32(slot)) {
-						require.True(t, listed[item])
-						delete(listed, item)
-						if g.n > 1 && r.IntN(10) == 0 { // as a timeout that is reset while its runner is stuck
-							require.True(t, g.remove(item, at[item]))
-							add(item)
-						}
-					}
-				}
-			case k < 8 && len(groups) > 0:
-				i := r.IntN(len(groups))
-				g := groups[i]
-				n, items := r.IntN(g.end-g.from+1), 0
-				for slot := g.from + n; slot < g.end; slot++ {
-					if item := g.items[slot]; item != 0 {
-						require.True(t, at.isAt(item, g.base+uint32(slot)))
-						listed[item] = true
-						items++
-					}
-				}
-				require.Equal(t, items, l.giveBack(g, n))
-				require.Empty(t, slices.DeleteFunc(slices.Clone(g.items[g.from+n:]), func(item int) bool { return item == 0 }))
-				groups = slices.Delete(groups, i, i+1)
-			case added > 0:
+				most := 2 + r.IntN(chunkLen)
+				k := l.take(most)
+				taken := items(k.items[k.from:k.end])
+				require.Len(t, taken, k.n)
+				require.True(t, k.n > 0 && k.n <= most || k.merged)
+				require.Equal(t, want[:k.n], taken)
+				want = want[k.n:]
+				batches = append(batches, k)
+				item := taken[r.IntN(len(taken))]
+				require.Equal(t, item, k.items[k.index(item, at[item])])
+			case k < 8 && len(batches) > 0:
+				i := r.IntN(len(batches))
+				k := batches[i]
+				n := r.IntN(k.end - k.from + 1)
+				want = append(want, items(k.items[k.from+n:k.end])...)
+				slices.Sort(want)
+				l.putBack(k, n)
+				require.Empty(t, items(k.items[k.from+n:]), "a batch keeps nothing that was put back")
+				batches = slices.Delete(batches, i, i+1)
+			case len(at) > 0:
 				for range 1 + r.IntN(60) {
-					item := 1 + r.IntN(added)
-					require.Equal(t, listed[item], l.remove(item, at[item], len(groups) == 0))
-					delete(listed, item)
+					item := 1 + r.IntN(len(at))
+					i, there := slices.BinarySearch(want, item)
+					require.Equal(t, there, l.remove(item, at[item], len(batches) == 0))
+					if there {
+						want = slices.Delete(want, i, i+1)
+					}
 				}
 			}
 			l.check(t)
-			n := 0
-			for _, k := range l.chunks[l.head:] {
-				for slot, item := range k.items {
-					if item != 0 && at.isAt(item, k.base+uint32(slot)) {
-						n++
-					}
-				}
-			}
-			require.Len(t, listed, n)
-			require.Equal(t, l.n, n)
+			require.True(t, slices.Equal(want, l.items()))
 		}
-		n := l.n
-		require.Len(t, l.takeAll(), n)
+		require.True(t, slices.Equal(want, l.takeAll()))
 		require.Zero(t, l.n)
 	}
 }
@@ -144,17 +142,15 @@ func TestListModel(t *testing.T) {
 // A list whose items are removed keeps little memory, in any order: at most some eight slots for each that is left.
 func TestListShrinks(t *testing.T) {
 	r := newRand(t)
-	at := numbers{}
-	l := list[int]{host: at}
+	l := list[int]{}
 	const n = 2 * chunkLen * chunkLen // twice as many chunks as an empty list has room for
 	for i := range n {
-		at[i+1] = l.next
-		l.add(i + 1)
+		l.add(i + 1) // at position i
 	}
 	order := r.Perm(n)
 	for i, item := range order {
-		require.True(t, l.remove(item+1, at[item+1], true))
-		require.False(t, l.remove(item+1, at[item+1], true))
+		require.True(t, l.remove(item+1, uint32(item), true))
+		require.False(t, l.remove(item+1, uint32(item), true))
 		if left := n - i - 1; left > 0 && i%1000 == 0 {
 			l.check(t)
 			require.LessOrEqual(t, len(l.chunks)-l.head, 1+2*left/(chunkLen/4))
@@ -166,15 +162,16 @@ func TestListShrinks(t *testing.T) {
 
 // Items that are given back come first again, in their order.
 func TestListOrder(t *testing.T) {
-	l := list[int]{host: numbers{}}
+	l := list[int]{}
 	const n, size = 3*chunkLen + 8, chunkLen / 4
 	for i := range n {
 		l.add(i + 1)
 	}
 	a, b := l.take(size), l.take(size)
 	require.Equal(t, size, a.n)
-	require.Equal(t, size-5, l.giveBack(b, 5))
-	require.Equal(t, size-1, l.giveBack(a, 1))
+	l.putBack(b, 5)
+	l.putBack(a, 1)
+	require.Equal(t, n-6, l.n)
 	l.check(t)
 	var want []int
 	for i := range n {
@@ -187,7 +184,7 @@ func TestListOrder(t *testing.T) {
 
 // A list that never becomes empty takes no more memory for all that has passed through it.
 func TestListThatIsNeverEmpty(t *testing.T) {
-	l := list[int]{host: numbers{}}
+	l := list[int]{}
 	item := 0
 	for range 10_000 {
 		for range 100 {
@@ -198,6 +195,6 @@ func TestListThatIsNeverEmpty(t *testing.T) {
 			l.takeOne()
 		}
 	}
-	require.LessOrEqual(t, cap(l.chunks), 16)
+	require.Equal(t, roomForChunks, cap(l.chunks))
 	l.check(t)
 }

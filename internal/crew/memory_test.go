@@ -159,7 +159,7 @@ func requireTrimmed[T comparable](t *testing.T, f *Feeder[T]) {
 	require.True(t, c.due.chunks == nil && c.due.head == 0)
 	require.Nil(t, c.due.spare)
 	require.Nil(t, c.live)
-	require.Nil(t, c.holding)
+	require.Nil(t, c.batched)
 	require.Nil(t, c.spare)
 	require.Nil(t, c.watch)
 }
@@ -232,7 +232,7 @@ func TestTrimWhileWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that no check comes but that of the test
 		var c Crew[int]
 		c.Init(numbers{}, time.Second)
-		c.runners, c.starting = 1, 1 // a runner is on its way
+		c.starting = 1 // a runner is on its way
 		c.Add(1)
 		c.Remove(1, 0)
 		c.Trim()

@@ -90,25 +90,29 @@ func TestRanExits(t *testing.T) {
 // A panic handler that panics crashes the program: the runner does not recover the panic, and does not start again. Ran
 // is not called, except on a goroutine of an executor, which may recover.
 func TestHandlerPanics(t *testing.T) {
-	for _, one := range []bool{false, true} {
+	for _, outside := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Millisecond)
 			c := &h.crew
-			c.Limit, c.runners, c.starting = 1, 1, 1 // no runner but that of the test
+			c.Limit, c.starting = 1, 1 // no runner but that of the test
 			h.panicked = func(any, []byte) { panic("handler") }
 			told := 0
 			w := &task{f: func() { panic("task") }, next: func() bool { told++; return false }}
 			h.add(w, new(task))
-			rn := c.enlist(one)
+			if outside {
+				j := &job[*task]{executor: &Executor[*task]{crew: c}}
+				require.PanicsWithValue(t, "handler", j.runOne)
+				require.Equal(t, 1, told)
+				require.Empty(t, c.live)
+				require.Equal(t, 1, c.Waiting())
+				return
+			}
+			rn := c.enlist(false)
 			require.PanicsWithValue(t, "handler", rn.run)
 			synctest.Wait()
 			require.Len(t, h.order(), 1)
-			if one {
-				require.Equal(t, 1, told)
-			} else {
-				require.Zero(t, told)
-				require.True(t, w.move(over, ended))
-			}
+			require.Zero(t, told)
+			require.True(t, w.move(over, ended))
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.dismiss(rn)
@@ -116,7 +120,7 @@ func TestHandlerPanics(t *testing.T) {
 	}
 }
 
-// A task that is due again runs at once if nothing else waits. If others wait, on the list or in the group of the
+// A task that is due again runs at once if nothing else waits. If others wait, on the list or in the batch of the
 // runner, it runs five times in a row. Then the others go first, and it comes again behind them.
 func TestRunsAgain(t *testing.T) {
 	for _, share := range []int{1, 1000} {

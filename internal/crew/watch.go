@@ -4,7 +4,7 @@ import "time"
 
 // The watch
 //
-// While items wait for the runners of a crew, or lie in their groups, a timer of the runtime checks several times
+// While items wait for the runners of a crew, or lie in their batches, a timer of the runtime checks several times
 // a tick whether the runners make progress. It starts runners for items that wait behind tasks that block.
 
 const (
@@ -33,21 +33,20 @@ const (
 // progress measures whether goroutines make progress with the items that wait for them. The zero value has
 // not checked yet.
 type progress struct {
-	taken int  // how many items have been taken so far
-	seen  int  // the value of taken at the last check
-	slow  bool // fewer items were taken between the last two checks than if no task had blocked
-	step  int  // how many goroutines to add next; 0 before the first check
+	seen uint64 // how many items had been taken at the last check
+	slow bool   // fewer items were taken between the last two checks than if no task had blocked
+	step int    // how many goroutines to add next; 0 before the first check
 }
 
-// more is one check. It returns how many goroutines to add. Working is how many can be at work at the same time.
-// Spent is the time since the last check. May says whether any may be added. It should be false while a goroutine
-// that was added before has not had a processor yet: then the tasks are not what is slow, and more goroutines would
-// not help.
-func (p *progress) more(spent time.Duration, working int, may bool) (n int) {
-	p.slow = time.Duration(p.taken-p.seen)*slowTask < time.Duration(working)*spent
-	p.seen = p.taken
+// more is one check. It returns how many goroutines to add. Taken is how many items have been taken so far. Working is
+// how many goroutines can be at work at the same time. Spent is the time since the last check. May says whether any may be
+// added. It should be false while a goroutine that was added before has not had a processor yet: then the tasks are not
+// what is slow, and more goroutines would not help.
+func (p *progress) more(taken uint64, spent time.Duration, working int, may bool) (n int) {
+	p.slow = time.Duration(taken-p.seen)*slowTask < time.Duration(working)*spent
+	p.seen = taken
 	switch {
-	case p.step == 0: // the first check
+	case p.step == 0: // the first check, which has nothing to compare with
 		p.slow = false
 		p.step = growth
 	case p.slow && may:
@@ -58,7 +57,7 @@ func (p *progress) more(spent time.Duration, working int, may bool) (n int) {
 }
 
 // reset discards earlier checks, because nothing waits any more.
-func (p *progress) reset() { p.seen, p.slow, p.step = p.taken, false, 0 }
+func (p *progress) reset() { *p = progress{} }
 
 // keepWatch arms the watch if there may be something for it to do. Called with mu held.
 func (c *Crew[T]) keepWatch() {
@@ -76,7 +75,7 @@ func (c *Crew[T]) keepWatch() {
 // needsWatch reports whether a check could move an item to another runner. At the limit none is added, and an
 // executor manages its own goroutines. Called with mu held.
 func (c *Crew[T]) needsWatch() bool {
-	return len(c.holding) > 0 || c.due.n > 0 && c.outside == nil && !c.full()
+	return len(c.batched) > 0 || c.due.n > 0 && c.outside == nil && !c.full()
 }
 
 // endWatch disarms the watch. Called with mu held.
@@ -88,7 +87,7 @@ func (c *Crew[T]) endWatch() {
 	c.progress.reset()
 }
 
-// check takes groups away from runners that are stuck, and starts more runners if there is too little progress.
+// check takes batches away from runners that are stuck, and starts more runners if there is too little progress.
 // Called by watch.
 func (c *Crew[T]) check() {
 	c.mu.Lock()
@@ -107,24 +106,23 @@ func (c *Crew[T]) check() {
 	}
 	if c.due.n > 0 {
 		working := min(len(c.live), c.procs) // the others are in tasks that block, or wait for a processor
-		c.start(min(c.due.n, c.progress.more(c.interval, working, c.starting == 0)))
+		c.start(min(c.due.n, c.progress.more(c.takenNow(), c.interval, working, c.starting == 0)))
 	} else {
 		c.progress.reset()
 	}
 	c.watch.Reset(interval)
 }
 
-// giveBack puts the groups of runners that are stuck back on the list. A runner is stuck if it has been in the same
-// task since the last check. If tasks are slow, all runners give back. Called with mu held.
+// giveBack takes back the batches of runners that are stuck. A runner is stuck if it has been in the same task since the
+// last check. If tasks are slow, all runners give back. Called with mu held.
 func (c *Crew[T]) giveBack() {
-	for i := len(c.holding) - 1; i >= 0; i-- { // from the end, because letGo moves the last one
-		rn := c.holding[i]
-		count := rn.word.Load() / oneSlot
-		stuck := count == rn.seen && count != rn.begin
-		rn.seen = count
+	for i := len(c.batched) - 1; i >= 0; i-- { // from the end, because takeBack moves the last one
+		rn := c.batched[i]
+		n := rn.takenOf()
+		stuck := n == rn.seen && n > 0
+		rn.seen = n
 		if stuck || c.progress.slow {
-			_, n := rn.hold()
-			c.letGo(rn, min(n, len(rn.slots)))
+			c.takeBack(rn)
 		}
 	}
 }

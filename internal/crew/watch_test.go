@@ -29,14 +29,14 @@ func TestWatchEnds(t *testing.T) {
 		require.False(t, h.watched(), "all have run")
 
 		h = start(40, 0, block)
-		require.True(t, h.watched(), "a runner has a group")
+		require.True(t, h.watched(), "a runner has a batch")
 		pass(2 * tick)
 		require.EqualValues(t, 40, h.active.Load())
 		require.False(t, h.watched(), "nothing waits")
 		require.Zero(t, h.crew.progress.step, "the next ones that block are new")
 
 		h = start(40, 2, block)
-		require.True(t, h.watched(), "a runner has a group")
+		require.True(t, h.watched(), "a runner has a batch")
 		pass(2 * tick)
 		require.Equal(t, 38, h.crew.Waiting())
 		require.False(t, h.watched(), "at the limit")
@@ -57,7 +57,7 @@ func TestWatchIsPatient(t *testing.T) {
 		c.mu.Lock()
 		c.watch = time.AfterFunc(c.interval, func() { checks.Add(1); c.check() })
 		c.watching = true
-		c.runners, c.starting = 1, 1
+		c.starting = 1
 		c.due.add(&task{state: canceled})
 		c.mu.Unlock()
 		pass(10 * patientInterval)
@@ -68,8 +68,8 @@ func TestWatchIsPatient(t *testing.T) {
 	})
 }
 
-// A task that lies in the group of a stuck runner is removed. When the group goes back to the list, the task does not
-// come with it.
+// A task is removed while it lies in the batch of a runner that is in another task. So the batch goes back to the list at
+// once, without the task.
 func TestCanceledInAGroupIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick, n = 320 * time.Millisecond, 1000 // checks come each 10 ms
@@ -80,16 +80,15 @@ func TestCanceledInAGroupIsRemoved(t *testing.T) {
 		defer close(release)
 		all := h.addFunc(n, func() { <-release })
 		synctest.Wait()
-		require.Equal(t, 1, h.holding())
+		require.Equal(t, 1, h.batches())
 		require.Equal(t, n-chunkLen, h.crew.Waiting())
 		require.False(t, h.remove(all[0]), "it runs")
-		for _, w := range all[1:] {
+		for i, w := range all[1:] {
 			require.True(t, h.remove(w))
+			require.Equal(t, n-1-(i+1), h.crew.Waiting())
+			require.Zero(t, h.batches())
 		}
-		require.Zero(t, h.crew.Waiting())
-		require.Equal(t, 1, h.holding(), "not given back yet")
 		pass(tick)
-		require.Zero(t, h.holding())
 		require.Zero(t, h.crew.Waiting())
 	})
 }
@@ -136,14 +135,14 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		var c Crew[int]
 		c.Init(numbers{}, time.Second)
 		const blocked = 1000
-		c.procs, c.runners, c.live = 2, blocked, make([]*Runner[int], blocked)
+		c.procs, c.live = 2, make([]*Runner[int], blocked)
 		c.due.add(1)
 		c.keepWatch()
 		c.check()
-		c.progress.taken += 2 * int(c.interval/slowTask)
+		c.taken += 2 * uint64(c.interval/slowTask)
 		c.check()
 		require.False(t, c.progress.slow)
-		require.Equal(t, blocked, c.runners)
+		require.Equal(t, blocked, c.runners())
 		c.endWatch()
 	})
 }

@@ -21,7 +21,7 @@ const (
 	claimed
 	over
 	canceled
-	returned
+	handedBack
 )
 
 // An item counts its runs. Its fields need no lock, because one goroutine runs at a time.
@@ -59,8 +59,8 @@ func search(t *testing.T, scenario func(s *scene)) {
 		require.Zero(s, s.late)
 		require.EqualValues(s, len(s.order), c.Started())
 		require.Empty(s, c.live)
-		require.Empty(s, c.holding)
-		require.Zero(s, c.runners)
+		require.Empty(s, c.batched)
+		require.Zero(s, c.starting)
 		require.False(s, c.watching)
 		for i := range s.items {
 			require.NotContains(s, []uint32{waiting, claimed}, s.items[i].state.Load(), "item %d", i)
@@ -89,7 +89,7 @@ func (s *scene) feed(items []item) {
 func (s *scene) close() {
 	for _, w := range s.crew.Close() {
 		w.last = true
-		w.state.CompareAndSwap(waiting, returned)
+		w.state.CompareAndSwap(waiting, handedBack)
 	}
 	s.closed.Store(1)
 }
@@ -97,14 +97,12 @@ func (s *scene) close() {
 // forget leaves out the items that a scenario does not use.
 func (s *scene) forget(items []item) {
 	for i := range items {
-		items[i].state.Store(returned)
+		items[i].state.Store(handedBack)
 	}
 }
 
 // host is the scene as the host of the crew. A scene itself has a field Run.
 type host struct{ *scene }
-
-func (s host) Placed([]*item, uint32) {}
 
 func (s host) Work(rn *Runner[*item]) {
 	for w := rn.Next(); w != nil; w = rn.Next() {
@@ -176,7 +174,7 @@ func TestStepsAddAtTheEnd(t *testing.T) {
 	}
 }
 
-// An item is removed while a runner claims it, on the list or in a group. It runs, or is removed.
+// An item is removed while a runner claims it, on the list or in a batch. It runs, or is removed.
 func TestStepsRemove(t *testing.T) {
 	for _, share := range []int{1, 16} {
 		search(t, func(s *scene) {
@@ -207,13 +205,13 @@ func TestStepsTrim(t *testing.T) {
 		require.Equal(s, 2, s.items[0].runs+s.items[1].runs)
 		c := &s.crew
 		if c.trimming {
-			require.True(s, c.spare == nil && c.live == nil && c.holding == nil && c.watch == nil)
+			require.True(s, c.spare == nil && c.live == nil && c.batched == nil && c.watch == nil)
 			require.True(s, c.due.spare == nil && c.due.chunks == nil)
 		}
 	})
 }
 
-// The crew is closed while a runner claims items, alone or as a group, and while items are added. Each runs or is
+// The crew is closed while a runner claims items, alone or as a batch, and while items are added. Each runs or is
 // returned. What is added too late stays on the list.
 func TestStepsClose(t *testing.T) {
 	for _, share := range []int{1, 16} {
@@ -224,7 +222,7 @@ func TestStepsClose(t *testing.T) {
 			s.race()
 			require.True(s, s.crew.due.n == 0 || len(s.order) == 0)
 			for _, w := range s.crew.due.takeAll() {
-				require.True(s, w.state.CompareAndSwap(waiting, returned))
+				require.True(s, w.state.CompareAndSwap(waiting, handedBack))
 			}
 		})
 	}
@@ -247,7 +245,7 @@ func TestStepsCloseAndAgain(t *testing.T) {
 	})
 }
 
-// The group of a runner is given back, as if it were stuck, while it claims the next item of the group. Each item runs
+// The batch of a runner is taken back, as if it were stuck, while it claims the next item of the batch. Each item runs
 // once, in the order of the list.
 func TestStepsGiveBack(t *testing.T) {
 	search(t, func(s *scene) {
@@ -265,7 +263,7 @@ func TestStepsGiveBack(t *testing.T) {
 	})
 }
 
-// The group of a runner is given back while an item of it runs again and again. Each item runs as often as it should.
+// The batch of a runner is taken back while an item of it runs again and again. Each item runs as often as it should.
 func TestStepsGiveBackAndAgain(t *testing.T) {
 	search(t, func(s *scene) {
 		s.crew.Share, s.crew.Limit = 1, 1
@@ -320,6 +318,6 @@ func TestStepsTurns(t *testing.T) {
 		s.race()
 		require.Len(s, s.order, 2)
 		require.Zero(s, x.waiting)
-		require.Zero(s, s.crew.coming)
+		require.Zero(s, s.crew.starting)
 	})
 }
