@@ -36,8 +36,9 @@ func (to *Timeout) Cancel() bool {
 			}
 			continue
 		}
-		// The worker has to remove the timeout if it lies in a bucket.
-		rests := !t.clock.Monotonic || t.worker.comesTooLate(t.worker.state.Load(), 0)
+		// The worker has to remove the timeout if it lies in a bucket. After Stop there is neither.
+		open := t.queue.enter(s)
+		rests := open && (!t.clock.Monotonic || t.worker.comesTooLate(t.worker.state.Load(), 0))
 		if rests && t.clock.Foreign() {
 			// The worker rests, or may do so soon, and only a goroutine on its side of the bubble can wake it. So this pushes
 			// the timeout before it cancels it: a Reset that finds it canceled and on the queue wakes the worker, which must
@@ -45,14 +46,21 @@ func (to *Timeout) Cancel() bool {
 			if to.word.CompareAndSwap(word, word|queued) {
 				t.worker.put(s, &s.inbox, to, soon)
 			}
+			s.leave()
 			continue
 		}
-		if to.word.CompareAndSwap(word, end|queued) {
-			// After Stop there is no inbox, and nothing to remove. So no gate is needed.
-			t.worker.put(s, &s.inbox, to, soon)
+		if open {
+			end |= queued
+		}
+		ok := to.word.CompareAndSwap(word, end)
+		if ok && open {
+			t.worker.put(s, &s.inbox, to, soon) // inside the gate: a Reset may rely on it as soon as it finds the bit
 			if state := t.worker.state.Load(); t.worker.comesTooLate(state, 0) && (rests || !t.clock.Foreign()) {
 				t.worker.wake(state)
 			}
+		}
+		s.leave()
+		if ok {
 			t.canceled(to, s, word)
 			return true
 		}

@@ -21,7 +21,7 @@ import (
 //     have gone on for long, a pause of less than pace.MaxUnwatched, or a tick, does not count, because each round that
 //     has nothing else to do may come to wait for a processor.
 //   - So a canceled timeout is dropped by the second boundary if producers pause. Otherwise it is dropped when its ring
-//     has gone round, or, if the hand stands still, after keepTime or a tick.
+//     has gone round, or, if the hand stands still, after nearTime or a tick.
 //   - Tables that have grown are given back at the same time, after what is in them.
 //
 // The queue may hold millions. So between the timeouts that it takes, the worker attends to what is more urgent: what
@@ -58,7 +58,7 @@ const (
 
 // A visit is what the worker remembers of a stripe.
 type visit struct {
-	at, hand uint64 // where the hand of the nursery was at a tick
+	at, hand uint64 // where the hand of the nursery was at the tick when it was last seen to move
 	inbox    uint64 // the block up to which the worker has taken the inbox, counted as the hand counts
 }
 
@@ -102,12 +102,10 @@ func (in *intake) drain() {
 // the tables that have grown.
 func (in *intake) takeAll(i int) {
 	s, v := &in.queue.stripes[i], &in.visits[i]
-	in.stands = false
-	if in.now >= v.at+in.queue.stand {
-		hand := s.nursery.hand.Load()
-		in.stands = hand-v.hand < sweepEvery
+	if hand := s.nursery.hand.Load(); hand-v.hand >= sweepEvery {
 		v.at, v.hand = in.now, hand
 	}
+	in.stands = in.now >= v.at+in.queue.stand
 	if !in.pausing && !in.stands {
 		return
 	}

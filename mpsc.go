@@ -13,9 +13,9 @@ import (
 
 const (
 	nearTime = 250 * time.Millisecond // longer than a goroutine usually waits for a busy processor
-	keepTime = 500 * time.Millisecond // how long a timeout stays in a nursery, and a hand may stand still
+	keepTime = 500 * time.Millisecond // how long a timeout stays in a nursery
 
-	sweepEvery = 1 << 8 // slots from one giveWay to the next; a hand that has tried fewer in keepTime stands still
+	sweepEvery = 1 << 8 // slots from one giveWay to the next; a hand that has tried fewer in nearTime stands still
 )
 
 // A queue passes timeouts from many producers to the worker, which drains it. Nobody takes a lock. Producers also take
@@ -148,7 +148,7 @@ func (q *queue) init(tick time.Duration, n int) {
 	}
 	q.horizon = max(uint64(nearTime/tick), 2)
 	q.age = max(uint64(keepTime/tick), 2)
-	q.stand = max(uint64(keepTime/tick), 1)
+	q.stand = max(uint64(nearTime/tick), 1)
 }
 
 // defaultStripes is two for each processor, 8 to 256 in all, which take at most 32 KiB.

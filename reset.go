@@ -238,13 +238,11 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 		case r == &s.inbox:
 			t.worker.push(s, to)
 		default:
-			first, _, alone, _ := t.worker.put(s, r, to, by)
+			_, _, alone, _ := t.worker.put(s, r, to, by)
 			if !alone {
 				t.queue.seats.Move()
 			}
-			if first {
-				t.worker.summon(tick)
-			}
+			t.worker.summon(tick)
 		}
 		return true
 	}

@@ -10,7 +10,7 @@ import (
 // Stop must find every pending timeout, and no task may start after it has returned. So first it waits until no
 // goroutine can move a timeout or start a task. They follow one protocol, the gate:
 //
-//	 producer (Reset, the end of a run)              runner, for each task
+//	 producer (Cancel, Reset, the end of a run)      runner, for each task
 //	   enter:  inside++                                take a slot of its batch (store its word)
 //	           shut?     -- yes --> leave              limit? -- yes --> lock the crew; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)

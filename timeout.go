@@ -35,9 +35,8 @@ import (
 //     Cancel could not wake the worker. The worker clears the bit, and reads the rest of the word, in one
 //     compare-and-swap. So do Stop, and a producer that drops a canceled timeout. A Reset to an earlier tick
 //     moves a timeout from the nursery to the inbox: see Timer.stays.
-//  2. A goroutine sets a bit for a pending timeout only inside the gate (stop.go), except for NewTimeout. Only NewTimeout
-//     may find that Stop has closed the rings: no other goroutine knows its timeout. A Cancel needs no gate, because after
-//     Stop there is nothing to remove.
+//  2. A goroutine sets a bit, and fills a slot, only inside the gate (stop.go), or in NewTimeout. Only NewTimeout may find
+//     that Stop has closed the rings: no other goroutine knows its timeout.
 //  3. A pending timeout that is not on the queue is in a bucket at a tick not later than its own, in a list of due
 //     timeouts, or with the worker or a runner. A runner that finds it reset to a later tick puts it on the queue.
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. A Reset may put a timeout on

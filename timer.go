@@ -102,9 +102,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 	} else {
 		*to.wordPtr() = pendingAt(bits|fresh|young, tick)
 	}
-	needsWorker := func() bool {
-		return r == &s.inbox && t.worker.comesTooLate(t.worker.state.Load(), tick)
-	}
+	needsWorker := func() bool { return t.worker.comesTooLate(t.worker.state.Load(), tick) }
 	if unread && (by < r.by.Load() || needsWorker()) {
 		t.clock.Check()
 	}
@@ -127,7 +125,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 	if !alone {
 		t.queue.seats.Move()
 	}
-	if first || needsWorker() {
+	if first || needsWorker() { // also if not first: a foreign caller that was first could not wake the worker
 		if unread && t.clock.Foreign() {
 			to.end(s) // the worker has been here since the check above
 			t.clock.Check()

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 	"weak"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel"
@@ -171,8 +172,9 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// Goroutines arm timeouts at the same time, cancel them, and end. The timer drops what they leave behind within a second, or two
-// ticks, although another goroutine arms and cancels without pause.
+// Goroutines arm timeouts at the same time, cancel them, and end. The timer drops what they leave behind within a quarter of a
+// second, or two ticks, although another goroutine arms and cancels without pause. It also drops in time what a goroutine
+// cancels that arms seldom.
 func TestLeftBehindIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = 10 * time.Millisecond
@@ -193,8 +195,23 @@ func TestLeftBehindIsDropped(t *testing.T) {
 				}
 			}
 		}
-		churn(10 * tick)
+		const most = 250*time.Millisecond + 3*tick
+		var seldom []weak.Pointer[parcel]
 		var all, armed sync.WaitGroup
+		all.Go(func() {
+			for range 3 * most / tick {
+				p := l.arm()
+				l.cancel(p)
+				seldom = append(seldom, weak.Make(p))
+				time.Sleep(tick)
+			}
+			runtime.GC()
+			for _, p := range seldom[most/tick : len(seldom)-4] { // after the hand has stood still
+				assert.True(t, p.Value() == nil)
+			}
+		})
+		churn(3*most + tick)
+		all.Wait()
 		armed.Add(goroutines)
 		for range goroutines {
 			all.Go(func() {
@@ -210,7 +227,7 @@ func TestLeftBehindIsDropped(t *testing.T) {
 			})
 		}
 		all.Wait()
-		churn(time.Second + 2*tick)
+		churn(most)
 		held := (int(testkit.HeapInUse()) - int(base)) / int(unsafe.Sizeof(parcel{}))
 		t.Logf("%d of %d held", held, goroutines*each)
 		require.Less(t, held, goroutines*each/20)

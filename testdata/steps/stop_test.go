@@ -231,3 +231,22 @@ func TestStepsStopExecutor(t *testing.T) {
 		s.race(tick)
 	})
 }
+
+// A Cancel has set the bit queued, and not filled a slot yet. A Reset relies on it, so the runner that has the timeout drops
+// it.
+func TestStepsStopCancelResetDropped(t *testing.T) {
+	search(t, plain.Bounded(2), plain.Bounded(2), func(s *scene) {
+		a := s.pending(0)
+		c := &s.timer.tasks
+		c.Limit = -1 // so that no runner comes yet
+		s.tickAway(2)
+		c.Limit = 0
+		s.Go(func() { a.cancel(0) })
+		s.Go(func() {
+			a.reset(hour)
+			c.Add(&Timeout{timer: s.timer}) // it is not pending, but a runner comes
+		})
+		s.Go(s.stop)
+		s.race(0)
+	})
+}
