@@ -853,9 +853,11 @@ func TestEmbeddedShared(t *testing.T) {
 						to.Move(delay)
 						continue
 					default:
-						if other, err := timer.AfterFunc(time.Hour, nop); err == nil && other.Cancel() {
+						if other, err := timer.AfterFunc(time.Hour, nop); err == nil {
 							armed.Add(1)
-							canceled.Add(1)
+							if other.Cancel() { // otherwise Stop has it
+								canceled.Add(1)
+							}
 						}
 						runtime.Gosched()
 						continue

@@ -97,7 +97,8 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 		word := to.word.Load()
 		to.checkCopy(word)
 		active = status(word) == pending
-		if unread && (!t.stays(word, tick) || word&queued != 0 || !active && (word&hooked != 0 || t.limit.max > 0)) {
+		if unread && (!t.stays(word, tick) || word&queued != 0 && t.worker.comesTooLate(t.worker.state.Load(), tick) ||
+			!active && (word&hooked != 0 || t.limit.max > 0)) {
 			t.clock.Check()
 			unread = false
 		}

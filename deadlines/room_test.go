@@ -15,6 +15,9 @@ import (
 // Three servers have reached their limit. They then have no leader. The calls, the log and the figures say that there
 // is no room. When an operator raises the limit, all goes on.
 func TestFullCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long beside other tests; it runs every night")
+	}
 	t.Parallel()
 	const limit = 4 << 20
 	urls, _, raise := serveLimited(t, 3, limit)
@@ -61,6 +64,9 @@ func TestFullCluster(t *testing.T) {
 // No server leads for longer than an election takes, although all are up. Then they have no room, also if none has said
 // so.
 func TestNoLeaderForLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long beside other tests; it runs every night")
+	}
 	t.Parallel()
 	s := &Store{} // without the goroutine that reads the clock, whose requests succeed
 	s.linked.Store(&link{nc: mustOpen(t, serve(t).ClientURL(), quick()).link().nc})
