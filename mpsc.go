@@ -38,7 +38,7 @@ type queue struct {
 type stripe struct {
 	nursery, inbox ring
 
-	armed    atomic.Uint64 // timeouts armed, except those that the hand of the nursery counts
+	armed    atomic.Uint64 // timeouts armed; new ones in the nursery do not count here, because its hand counts them
 	canceled atomic.Uint64 // timeouts canceled
 	inside   atomic.Int64  // goroutines inside the gate, see enter
 
@@ -63,7 +63,7 @@ type table struct {
 	nextAge atomic.Uint64 // the tick at which the next such lap may begin
 }
 
-// A block has some slots. By is the tick by which the worker must look at them, Never, or shut.
+// A block has some slots. By is the tick by which the worker must look at them, Never, or closed.
 type block struct {
 	slots [blockSize]atomic.Pointer[Timeout]
 	by    atomic.Uint64

@@ -22,7 +22,7 @@ import (
 //     Who clears the bit has the timeout: the hand, the worker, Stop, or a Reset that moves it to the inbox. A slot that
 //     leads to a timeout without the bit is free.
 //   - A timeout is put into a nursery once in its life. Later it goes to the inbox. There it may come back to a slot that
-//     a goroutine was about to fill when it was preempted, and lose it: see put.
+//     a goroutine was about to fill when it was preempted. That goroutine puts it into another slot: see replace.
 //   - Only timeouts that the worker has never had are dropped. Others may lie in a bucket, and only the worker can remove
 //     them from there.
 //   - The hand passes what is pending. If it has passed more than three quarters of the slots in a lap, the ring is doubled:
@@ -155,8 +155,8 @@ func (w *worker) push(s *stripe, to *Timeout) {
 	w.summon(0) // not only for the first: see Cancel
 }
 
-// lap begins a lap. If more than three quarters of the slots were passed in the lap before, it makes a table of twice the length,
-// which has the same blocks and room for as many new ones.
+// lap begins a lap. If more than three quarters of the slots were passed in the lap before, it makes a table of twice the
+// length, which has the same blocks and room for as many new ones.
 func (w *worker) lap(r *ring, t *table) {
 	passed := r.passed.Load()
 	now := w.position.Load() >> 1

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// All yields the deadlines that are set, which are those that are Pending or Running, in no order. It sends the records
-// of the whole store over the connection, also those that have ended, and keeps none of them.
+// All yields the deadlines that are Pending or Running, in no order. It reads the records of the whole store, also of
+// deadlines that have ended, and keeps none of them in memory.
 //
 // The store may be in use. A deadline that is set during the whole loop is yielded. One that changes meanwhile may be
 // yielded as it was, as it is, or both.

@@ -15,9 +15,8 @@ import (
 type Stats struct {
 	Held    int // deadlines that workers of this process have, with those whose handler runs
 	Running int // calls of handlers that have not returned
-	// Overdue deadlines have come, and their handler has not returned nil. They are those that this process has and,
-	// while a worker finds that the servers store nothing, also those of all processes that the servers therefore do
-	// not deliver.
+	// Deadlines that have come and whose handler has not returned nil. Usually only those count that this process has.
+	// While a worker finds that the servers store nothing, all count that the servers do not deliver.
 	Overdue int
 	Full    bool // the servers have refused to store something in the last 10 s or lease, because they have no room
 

@@ -165,8 +165,8 @@ func (rn *Runner[T]) ran() (again bool) {
 	return true
 }
 
-// stop returns how many slots a runner has taken, of those that are left to it. The runner takes no others until it has
-// had the lock. Called with the lock of the crew held.
+// stop makes a runner take no slot until it has had the lock, and returns how many it has taken. Called with the lock of
+// the crew held.
 //
 // Most tasks do little. Then most of their cost is in operations that lock a cache line, because the processor waits for
 // each. Besides the claim of the host, a runner needs one of them for a task: the store of its word. That ends the task
@@ -187,8 +187,8 @@ func (rn *Runner[T]) stop() (n int) {
 	return rn.takenOf() // 4
 }
 
-// takenOf returns how many slots the runner has taken, of those that are left to it. Called with the lock of the crew
-// held. The runner may take others at the same time.
+// takenOf returns how many slots the runner has taken. It may take others at the same time. Called with the lock of the
+// crew held.
 func (rn *Runner[T]) takenOf() int { return min(int(rn.word.Load()>>1), rn.end) }
 
 // untilOver returns a channel that is closed when the task in the last slot that the runner has taken is over, or nil if

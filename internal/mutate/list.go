@@ -732,7 +732,7 @@ var mutations = []mutation{
 	{4, "a producer does not look whether the block is closed", "nursery.go",
 		"\t\tif b.by.Load() == closed {", "\t\tif false {",
 		"TestClosedBlock TestExplore"},
-	{8, "the block that stands for those that were closed keeps a timeout", "nursery.go",
+	{8, "closedBlock keeps a timeout", "nursery.go",
 		"\t\tcase b == closedBlock:\n", "\t\tcase false:\n",
 		"TestClosedBlock"},
 	{15, "a timeout that is taken while its table is closed does not count", "nursery.go",
