@@ -859,6 +859,7 @@ func TestForwardedIsNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = 10 * time.Millisecond
 		timer := newTimer(t, WithTick(tick))
+		oneStripe(timer) // whichever a call from another depth of the stack would use
 		var to *Timeout
 		var held weak.Pointer[Timeout]
 		churn(t, timer, 6000, keepTime/2, func(elapsed time.Duration) {
