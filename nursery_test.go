@@ -386,6 +386,8 @@ func TestTablesAreGivenBack(t *testing.T) {
 				keep, err := timer.AfterFunc(100*time.Hour, nop) // so that the worker does not end
 				require.NoError(t, err)
 				arm := func() {
+					timer.worker.mu.Lock() // a round at the same moment could take some, and give back the table
+					defer timer.worker.mu.Unlock()
 					var all []*Timeout
 					for range n {
 						to, err := timer.AfterFunc(c.delay, nop)

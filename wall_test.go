@@ -44,7 +44,7 @@ func dailyAt(d time.Duration, loc *time.Location) Schedule {
 	return scheduleFunc(func(prev time.Time) time.Time {
 		year, month, day := prev.In(loc).Date()
 		for {
-			if at := time.Date(year, month, day, 0, 0, 0, int(d), loc); at.After(prev) {
+			if at := time.Date(year, month, day, 0, 0, int(d/time.Second), 0, loc); at.After(prev) {
 				return at
 			}
 			day++
