@@ -189,7 +189,6 @@ func (w *worker) giveWay() {
 		return
 	}
 	if state > halted {
-		w.clock.Check()
 		w.wake(state) // the alarm has not gone off, or its goroutine waits for a processor
 	}
 	runtime.Gosched()

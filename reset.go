@@ -63,18 +63,7 @@ func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 // ResetAt is like Reset, with a deadline instead of a delay: see NewTimeoutAt.
 func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	to.checkInit("ResetAt")
-	t := to.timer
-	tick, ahead := t.clock.DueAt(deadline)
-	if word := to.word.Load(); word&(statusMask|queued) == pending && t.visits(word, tick) {
-		// The tick is not earlier than the old one, which lies ahead.
-		to.checkCopy(word)
-		if to.postpone(word, tick) {
-			return true, nil
-		}
-	}
-	if !ahead {
-		tick = t.ahead(tick)
-	}
+	tick, ahead := to.timer.clock.DueAt(deadline)
 	return to.reset(tick, false, !ahead)
 }
 
@@ -89,13 +78,23 @@ func (to *Timeout) Move(delay time.Duration) bool {
 	return active && err == nil
 }
 
-// reset is Reset for a tick, which must lie ahead, or Move if onlyPending is true. Unread says that the caller has not read
-// the clock. Then reset checks, before it changes anything that may need the worker, that the caller may wake it.
+// reset is Reset for a tick, or Move if onlyPending is true. Unread says that the caller has not read the clock. Then the tick
+// may have passed, and the caller may be on the other side of a synctest bubble: reset checks this before it changes
+// anything that may need the worker. Otherwise the tick lies ahead.
 func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
 		word := to.word.Load()
 		to.checkCopy(word)
+		if t.visits(word, tick) {
+			if to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
+				return true, nil
+			}
+			continue
+		}
+		if unread {
+			tick = t.ahead(tick)
+		}
 		active = status(word) == pending
 		if unread && (!t.stays(word, tick) || word&queued != 0 && t.worker.comesTooLate(t.worker.state.Load(), tick) ||
 			!active && (word&hooked != 0 || t.limit.max > 0)) {
@@ -107,7 +106,7 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 			return false, nil
 		case !active:
 			ok, err = to.revive(word, tick)
-		case t.stays(word, tick) || t.visits(word, tick):
+		case t.stays(word, tick):
 			ok = to.postpone(word, tick)
 		default:
 			ok, err = to.requeue(word, tick)
@@ -116,15 +115,14 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 	return active && err == nil, err
 }
 
-// visits reports whether the worker is sure to check a pending timeout by tick: its present tick is not later, and
-// lies ahead of the worker. In two other cases, the runner checks it, by rule 3 of timeout.go: the worker visits the
-// bucket before the caller's compare-and-swap, or a repeating timeout that is due again is already with its runner.
+// visits reports whether the worker is sure to check a pending timeout by tick, and need not be summoned: its present tick
+// is not later, and lies ahead of the worker. In two other cases, the runner checks it, by rule 3 of timeout.go: the worker
+// visits the bucket before the caller's compare-and-swap, or a repeating timeout that is due again is already with its runner.
 func (t *Timer) visits(word, tick uint64) bool {
-	return tickOf(word) <= tick && tickOf(word) > t.worker.position.Load()>>1
+	return word&(statusMask|queued) == pending && tickOf(word) <= tick && tickOf(word) > t.worker.position.Load()>>1
 }
 
-// postpone makes a timeout pending at tick, unless its word has changed. Called if the worker is sure to see the new word,
-// because the timeout is on the queue and need not be pushed, or because visits is true.
+// postpone makes a timeout that is on the queue pending at tick, unless its word has changed. It need not be pushed.
 func (to *Timeout) postpone(word, tick uint64) bool {
 	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
 		return false

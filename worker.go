@@ -141,7 +141,6 @@ func (w *worker) nudge() {
 // goroutine. It panics if the goroutine of a round would be on the other side of a synctest bubble.
 func (w *worker) summon(tick uint64) {
 	if state := w.state.Load(); w.comesTooLate(state, tick) {
-		w.clock.Check()
 		w.wake(state)
 	}
 }
@@ -154,6 +153,7 @@ func (w *worker) comesTooLate(state, tick uint64) bool {
 
 // wake starts a round if the state is still the same idle one.
 func (w *worker) wake(state uint64) {
+	w.clock.Check()
 	if w.state.CompareAndSwap(state, working) {
 		go w.work()
 	}
