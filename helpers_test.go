@@ -1,23 +1,18 @@
 package hashedwheel
 
 import (
-	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/hashedwheel/hashedwheel/internal/octave"
 	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("runtime.handleEvent")) // a goroutine of the runtime, on js
-}
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // The helpers that the packages share have short names here.
 var (
@@ -27,7 +22,6 @@ var (
 	newRand        = testkit.Rand
 	newShare       = testkit.NewShare
 	full           = testkit.Full
-	lengthOf       = testkit.LengthOf
 	stressTime     = testkit.StressTime
 	goesOn         = testkit.GoesOn
 	pass           = testkit.Pass
@@ -40,6 +34,8 @@ const (
 	patience  = testkit.Patience
 )
 
+type moments = testkit.Moments
+
 func sized[T any](short, daily, full T) T { return testkit.Sized(short, daily, full) }
 
 // onLevels are the options of newTimer that virtual sets.
@@ -50,13 +46,13 @@ var onLevels []Option
 func virtual(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	defer func() { onLevels = nil }()
-	for levels := 1; levels <= 4; levels += sized(2, 1, 1) {
+	testkit.Virtual(t, func(t *testing.T, levels int) {
 		onLevels = nil
 		if levels > 1 {
 			onLevels = []Option{WithLevels(levels), WithWheelSize(4)}
 		}
-		t.Run(fmt.Sprint("levels=", levels), func(t *testing.T) { synctest.Test(t, f) })
-	}
+		f(t)
+	})
 }
 
 // newTimer returns a timer that is stopped when the test ends. Then its counts must agree.
@@ -66,7 +62,7 @@ func newTimer(t testing.TB, opts ...Option) *Timer {
 	t.Cleanup(func() {
 		timer.Stop()
 		st := timer.Stats()
-		require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned, "%+v", outcomes(timer))
+		testkit.CheckCounts(t, st)
 		require.Zero(t, st.Pending)
 		if st.Running == 0 {
 			require.Equal(t, st.Accepted, timer.queue.accepted())
@@ -101,45 +97,12 @@ func outcomes(timer *Timer) Stats {
 	}
 }
 
-// hog keeps a processor busy until it is told to quit. It calls a function, because a loop without a call is
-// not always preempted under an emulator.
-func hog(quit *atomic.Bool) {
-	for !quit.Load() {
-		_ = time.Now()
-		spin()
-	}
-}
-
-// moments records when something happened. It has a lock because the passing of virtual time does not order
-// memory, as a message on a channel does.
-type moments struct {
-	mu sync.Mutex
-	at []time.Time
-}
-
-func (m *moments) note() { m.add(time.Now()) }
-
-// add records a time, and returns how many there are now.
-func (m *moments) add(at time.Time) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.at = append(m.at, at)
-	return len(m.at)
-}
-
-func (m *moments) all() []time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.at)
-}
-
-// since returns the moments, counted from start.
-func (m *moments) since(start time.Time) []time.Duration {
-	var all []time.Duration
-	for _, at := range m.all() {
-		all = append(all, at.Sub(start))
-	}
-	return all
+// checkStats checks that the counts of a timer at rest agree.
+func checkStats(t testing.TB, timer *Timer) {
+	t.Helper()
+	st := timer.Stats()
+	testkit.CheckCounts(t, st)
+	require.Zero(t, st.Running)
 }
 
 func nop() {}
@@ -198,3 +161,62 @@ func (r *ring) slots() int {
 	}
 	return len(t.blocks) * blockSize
 }
+
+// A CancelCounter counts how often it has run and how often it was notified.
+type CancelCounter struct {
+	Ran, Told atomic.Int64
+	Block     func() // Canceled calls it
+}
+
+func (c *CancelCounter) Run(*Timeout) { c.Ran.Add(1) }
+
+func (c *CancelCounter) Canceled(to *Timeout) {
+	if to.Task() != Task(c) {
+		panic("Canceled got the timeout of another task")
+	}
+	c.Told.Add(1)
+	if c.Block != nil {
+		c.Block()
+	}
+}
+
+// checkGroup checks that the list of a group has that many pending members, and that its links agree.
+func checkGroup(t *testing.T, g *Group, want int) {
+	t.Helper()
+	require.Equal(t, want, g.Len())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	var prev *member
+	for m := g.first; m != nil; prev, m = m, m.next {
+		require.Same(t, g, m.group)
+		require.Equal(t, 1, m.armed)
+		require.Equal(t, prev, m.prev)
+		require.Equal(t, uint64(pending), status(m.timeout.word.Load()))
+		n++
+	}
+	require.Equal(t, want, n)
+}
+
+// HistogramOf returns the histogram of the durations.
+func HistogramOf(all ...time.Duration) (h Histogram) {
+	for _, d := range all {
+		h.counts[octave.Class(d)]++
+		h.sum += d
+	}
+	return h
+}
+
+// These are for the tests of package hashedwheel_test.
+var (
+	NewTestTimer = newTimer
+	Virtual      = virtual
+	Executors    = executors
+	Outcomes     = outcomes
+	CheckStats   = checkStats
+	CheckGroup   = checkGroup
+	Logged       = logged
+)
+
+// ScheduleFunc is for the tests of package hashedwheel_test.
+type ScheduleFunc = scheduleFunc

@@ -9,9 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hashedwheel/hashedwheel/internal/pace"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
-	"github.com/stretchr/testify/require"
 )
 
 // churn arms and cancels timeouts of an hour without pause for d, of virtual time: very many in the middle of each tick,
@@ -191,7 +192,7 @@ func TestHurriedAgain(t *testing.T) {
 						return // the worker checks for pauses too often
 					}
 					// On a stripe that others seldom use.
-					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
+					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.Note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
 					*to.wordPtr() = pendingAt(young|fresh, hour)
 					timer.limit.take()
 					if first, _, _, _ := timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(hour)); first {
@@ -200,12 +201,12 @@ func TestHurriedAgain(t *testing.T) {
 					to.Reset(time.Second)
 					time.Sleep(tick / 4)
 					c.second(to)
-					due.add(time.Now().Add(2 * tick))
+					due.Add(time.Now().Add(2 * tick))
 				})
 				pass(3 * tick)
-				require.Len(t, fired.all(), len(due.all()))
-				for i, at := range fired.all() {
-					require.Less(t, at.Sub(due.all()[i]), tick)
+				require.Len(t, fired.All(), len(due.All()))
+				for i, at := range fired.All() {
+					require.Less(t, at.Sub(due.All()[i]), tick)
 				}
 			})
 		})
@@ -319,20 +320,20 @@ func TestNearWhileWatching(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				timer := newTimer(t, WithTick(tick))
 				var fired moments
-				far, leave := endOfRound(t, timer, fired.note)
+				far, leave := endOfRound(t, timer, fired.Note)
 				if !before {
 					leave()
 				}
 				if name == "old position" && !before {
 					return // the worker would not watch for so long
 				}
-				use(t, timer, fired.note, far)
+				use(t, timer, fired.Note, far)
 				armed := time.Now()
 				if before {
 					leave()
 				}
 				pass(10 * tick)
-				require.Equal(t, []time.Duration{2 * tick}, fired.since(armed), "%s, before the end of the round: %v", name, before)
+				require.Equal(t, []time.Duration{2 * tick}, fired.Since(armed), "%s, before the end of the round: %v", name, before)
 			})
 		}
 	}
@@ -674,13 +675,13 @@ func TestHurriedDuringADrain(t *testing.T) {
 				for range n {
 					arm(nop)
 				}
-				to := arm(fired.note)
+				to := arm(fired.Note)
 				for range 2 * blockSize {
 					arm(nop)
 				}
 				if name == "far" {
 					to = lastOf(&s.nursery)
-					to.task = plainFunc(fired.note)
+					to.task = plainFunc(fired.Note)
 				}
 				w.in.pace = pace.Pace{At: math.MaxInt64 / 2} // producers pause
 				var calls atomic.Int64
@@ -695,7 +696,7 @@ func TestHurriedDuringADrain(t *testing.T) {
 						reset = time.Now()
 						_, err := to.Reset(2 * tick)
 						require.NoError(t, err)
-						_, err = timer.AfterFunc(2*tick, firedNew.note)
+						_, err = timer.AfterFunc(2*tick, firedNew.Note)
 						require.NoError(t, err)
 					}
 					time.Sleep(tick)
@@ -705,8 +706,8 @@ func TestHurriedDuringADrain(t *testing.T) {
 				pass(9 * tick)
 				require.Less(t, calls.Load(), int64(n/checkEvery), "the round is not over")
 				pass(time.Second)
-				require.Equal(t, []time.Duration{2 * tick}, firedNew.since(reset), name)
-				require.Equal(t, []time.Duration{2 * tick}, fired.since(reset), name)
+				require.Equal(t, []time.Duration{2 * tick}, firedNew.Since(reset), name)
+				require.Equal(t, []time.Duration{2 * tick}, fired.Since(reset), name)
 			})
 		}
 	}
@@ -777,7 +778,7 @@ func TestBecomesNearDuringADrain(t *testing.T) {
 		var fired moments
 		start := time.Now()
 		const delay = nearTime + 100*tick
-		to, err := timer.AfterFunc(delay, fired.note)
+		to, err := timer.AfterFunc(delay, fired.Note)
 		require.NoError(t, err)
 		require.Same(t, to, lastOf(&s.nursery))
 		w.in.pace = pace.Pace{At: math.MaxInt64 / 2}
@@ -789,7 +790,7 @@ func TestBecomesNearDuringADrain(t *testing.T) {
 		}}
 		go w.run()
 		pass(2 * time.Second)
-		require.Len(t, fired.all(), 1)
-		require.Less(t, fired.since(start)[0], delay+nearTime/4, "at the next look up")
+		require.Len(t, fired.All(), 1)
+		require.Less(t, fired.Since(start)[0], delay+nearTime/4, "at the next look up")
 	})
 }

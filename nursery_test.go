@@ -3,7 +3,6 @@ package hashedwheel
 import (
 	"math/rand/v2"
 	"runtime"
-	"runtime/metrics"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,8 +11,9 @@ import (
 	"time"
 	"weak"
 
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 const smallest = minBlocks * blockSize // slots of a ring
@@ -645,161 +645,6 @@ func TestHurriedDoNotPileUp(t *testing.T) {
 	require.LessOrEqual(t, s.inbox.slots(), mostSlots(3*live), "at most two slots each")
 	timer.worker.state.Store(resting)
 	require.Len(t, timer.Stop(), 2*live)
-}
-
-// Memory stays within bounds, the counts agree, and other timeouts fire, however fast producers arm and cancel.
-// This holds for any number of goroutines, and with little processor time for the worker.
-func TestNothingGrows(t *testing.T) {
-	if testing.Short() && !full() {
-		t.Skip("takes half a second or more: runs without -short, or with HASHEDWHEEL_FULL=1")
-	}
-	for _, load := range floods() {
-		t.Run(load.name, func(t *testing.T) {
-			timer := newTimer(t)
-			runtime.GC()
-			before := liveHeap()
-			heap := watchHeap()
-			w := watch(timer)
-			var users sync.WaitGroup
-			var armed, canceled atomic.Int64
-			for i := range load.goroutines {
-				r := rand.New(rand.NewPCG(uint64(i), 0))
-				users.Go(func() {
-					n, c := load.run(t, timer, r)
-					armed.Add(int64(n))
-					canceled.Add(int64(c))
-				})
-			}
-			users.Wait()
-			w.stop()
-			grown := int64(heap()) - int64(before)
-			pending := load.goroutines * (load.lag + 1)
-			const slack, bytes = 64 << 20, 100 // bytes of a timeout and of one or two entries in buckets
-			require.LessOrEqual(t, grown, int64(slack+3*bytes*pending))
-			require.Equal(t, armed.Load(), canceled.Load())
-			require.Eventually(t, func() bool { return timer.Pending() == 0 && timer.Stats().Queued == 0 }, patience, time.Millisecond)
-			t.Logf("%d armed, live heap grew by %d KB; the watchdog's timeouts were late by up to %v", armed.Load(), grown>>10, w.worst)
-		})
-	}
-}
-
-// A flood says what producers do in TestNothingGrows: each goroutine arms timeouts, and cancels each one lag
-// operations later.
-type flood struct {
-	name       string
-	goroutines int
-	lag        int
-	resets     bool
-	cross      bool // another goroutine cancels
-}
-
-func floods() []flood {
-	all := []flood{
-		{name: "at once", goroutines: 32},
-		{name: "much later", goroutines: 32, lag: 4096},
-		{name: "resets", goroutines: 32, lag: 256, resets: true},
-		{name: "by others", goroutines: 16, cross: true},
-	}
-	if full() {
-		for _, n := range []int{2, 8, 128} {
-			for _, lag := range []int{0, 256, 4096} {
-				all = append(all, flood{goroutines: n, lag: lag, resets: lag == 256})
-			}
-			all = append(all, flood{goroutines: n, cross: true})
-		}
-	}
-	return sized(all[2:], all, all)
-}
-
-// run does the part of one goroutine. It returns how many timeouts were armed and how many were canceled.
-func (f flood) run(t *testing.T, timer *Timer, r *rand.Rand) (armed, canceled int) {
-	cancel := func(to *Timeout) {
-		if to.Cancel() {
-			canceled++
-		}
-	}
-	end := time.Now().Add(2 * stressTime(t))
-	arm := func() *Timeout {
-		to, err := timer.AfterFunc(10*time.Minute, nop)
-		if err != nil {
-			panic(err)
-		}
-		armed++
-		return to
-	}
-	if f.cross {
-		handed := make(chan []*Timeout, 1)
-		var other sync.WaitGroup
-		other.Go(func() {
-			for some := range handed {
-				for _, to := range some {
-					cancel(to)
-				}
-			}
-		})
-		for time.Now().Before(end) {
-			some := make([]*Timeout, 128)
-			for i := range some {
-				some[i] = arm()
-			}
-			handed <- some
-		}
-		close(handed)
-		other.Wait()
-		return armed, canceled
-	}
-	ring := make([]*Timeout, f.lag+1)
-	for i := 0; i%256 != 0 || time.Now().Before(end); i++ {
-		if i%256 == 0 {
-			spin()
-		}
-		old := &ring[i%len(ring)]
-		if *old != nil {
-			cancel(*old)
-		}
-		*old = arm()
-		if f.resets && i%4 == 0 {
-			if to := ring[r.IntN(len(ring))]; to != nil {
-				_, _ = to.Reset(time.Duration(1+r.IntN(20)) * time.Minute)
-			}
-		}
-	}
-	for _, to := range ring {
-		if to != nil {
-			cancel(to)
-		}
-	}
-	return armed, canceled
-}
-
-// liveHeap returns how many bytes the last garbage collection has found reachable.
-func liveHeap() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64()
-}
-
-// watchHeap samples liveHeap until the function that it returns is called. That returns the largest sample.
-func watchHeap() (stop func() uint64) {
-	runtime.GC()
-	var samples []uint64
-	over, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			samples = append(samples, liveHeap())
-			select {
-			case <-over:
-				return
-			case <-time.After(17 * time.Millisecond):
-			}
-		}
-	}()
-	return func() uint64 {
-		close(over)
-		<-done
-		return slices.Max(samples)
-	}
 }
 
 // Timeouts in structs that are armed for the first time, or again after producers have dropped them, are dropped like new

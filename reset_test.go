@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // A hundred timeouts are due together. The first task to run resets one of the others, and cancels the
@@ -161,7 +163,7 @@ func TestPutOffWhileItWaits(t *testing.T) {
 				require.NoError(t, err)
 				pass(tick)
 			}
-			require.Equal(t, []time.Duration{11*tick + tick/2}, c.ran.since(start))
+			require.Equal(t, []time.Duration{11*tick + tick/2}, c.ran.Since(start))
 			timer.Stop()
 		}
 	})
@@ -182,7 +184,7 @@ func TestResetAtEarlier(t *testing.T) {
 			pass(2 * tick)
 		}
 		pass(time.Hour)
-		require.Equal(t, []time.Duration{60 * tick}, c.ran.since(start))
+		require.Equal(t, []time.Duration{60 * tick}, c.ran.Since(start))
 	})
 }
 
@@ -194,7 +196,7 @@ func TestScheduleInAGroupIsExact(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
 		start := time.Now()
 		var ran moments
-		_, err := NewGroup(timer).Schedule(TaskFunc(func(*Timeout) { ran.note() }), scheduleFunc(func(prev time.Time) time.Time {
+		_, err := NewGroup(timer).Schedule(TaskFunc(func(*Timeout) { ran.Note() }), scheduleFunc(func(prev time.Time) time.Time {
 			if prev.Equal(start) {
 				return prev.Add(delay)
 			}
@@ -204,11 +206,11 @@ func TestScheduleInAGroupIsExact(t *testing.T) {
 		pass(time.Second)
 		var want []time.Duration
 		for due := delay; due <= time.Second; due += period {
-			if at := boundaryAt(due, tick); at <= time.Second {
+			if at := testkit.Boundary(due, tick); at <= time.Second {
 				want = append(want, at)
 			}
 		}
-		require.Equal(t, want, ran.since(start))
+		require.Equal(t, want, ran.Since(start))
 	})
 }
 
@@ -307,8 +309,8 @@ func TestEmbeddedFromInside(t *testing.T) {
 		var ran moments
 		var to Timeout
 		timer.Init(&to, TaskFunc(func(self *Timeout) {
-			ran.note()
-			if len(ran.all()) < 5 {
+			ran.Note()
+			if len(ran.All()) < 5 {
 				active, err := self.Reset(2 * tick)
 				require.False(t, active)
 				require.NoError(t, err)
@@ -318,7 +320,7 @@ func TestEmbeddedFromInside(t *testing.T) {
 		_, err := to.Reset(tick)
 		require.NoError(t, err)
 		pass(time.Minute)
-		require.Equal(t, []time.Duration{tick, 3 * tick, 5 * tick, 7 * tick, 9 * tick}, ran.since(start))
+		require.Equal(t, []time.Duration{tick, 3 * tick, 5 * tick, 7 * tick, 9 * tick}, ran.Since(start))
 		require.Zero(t, timer.Stats().Running)
 	})
 }
@@ -329,7 +331,7 @@ type request struct {
 	ran     moments
 }
 
-func (c *request) Run(*Timeout) { c.ran.note() }
+func (c *request) Run(*Timeout) { c.ran.Note() }
 
 // newRequest returns a request whose timeout is idle.
 func newRequest(timer *Timer) *request {
@@ -499,7 +501,7 @@ func TestEmbedded(t *testing.T) {
 		require.True(t, c.timeout.Cancel()) // in its bucket
 		arm(4*tick, false)
 		pass(10 * tick)
-		require.Equal(t, []time.Duration{tick, 9 * tick}, c.ran.since(start))
+		require.Equal(t, []time.Duration{tick, 9 * tick}, c.ran.Since(start))
 		require.Equal(t, Stats{Accepted: uint64(armed), Expired: 2, Canceled: 3}, outcomes(timer))
 
 		arm(time.Hour, false)
@@ -529,7 +531,7 @@ func TestMove(t *testing.T) {
 		pass(5 * tick)
 		require.True(t, c.timeout.Move(tick)) // until 7
 		pass(5 * tick)
-		require.Equal(t, []time.Duration{7 * tick}, c.ran.since(start))
+		require.Equal(t, []time.Duration{7 * tick}, c.ran.Since(start))
 		require.False(t, c.timeout.Move(tick), "the timeout has expired")
 		pass(5 * tick)
 		require.True(t, c.timeout.IsExpired())
@@ -540,7 +542,7 @@ func TestMove(t *testing.T) {
 		require.False(t, c.timeout.Move(tick), "the timeout has been canceled")
 		pass(5 * tick)
 		require.True(t, c.timeout.IsCanceled())
-		require.Len(t, c.ran.all(), 1)
+		require.Len(t, c.ran.All(), 1)
 	})
 }
 
@@ -592,8 +594,8 @@ func TestDeadlines(t *testing.T) {
 						pass(tick + 3*time.Millisecond)
 						now := time.Now()
 						late := func(c *request) {
-							require.Len(t, c.ran.all(), 1)
-							at, earliest := c.ran.all()[0], now.Add(max(offset, 1))
+							require.Len(t, c.ran.All(), 1)
+							at, earliest := c.ran.All()[0], now.Add(max(offset, 1))
 							require.Zero(t, at.Sub(start)%tick, "expired between two boundaries")
 							require.GreaterOrEqual(t, at.Sub(earliest), time.Duration(0), "early, by offset %v", offset)
 							require.Less(t, at.Sub(earliest), tick, "late, by offset %v", offset)
@@ -617,7 +619,7 @@ func TestDeadlines(t *testing.T) {
 						reset(later, true)
 						all := []*request{made, idle, ended, sooner, later}
 						for _, c := range all {
-							require.Empty(t, c.ran.all(), "expired inside the call")
+							require.Empty(t, c.ran.All(), "expired inside the call")
 						}
 						pass(max(offset, 0) + tick)
 						for _, c := range all {
@@ -644,8 +646,8 @@ func TestDeadlineOutOfRange(t *testing.T) {
 		_, err = timer.NewTimeoutAt(nil, time.Now())
 		require.ErrorIs(t, err, ErrNilTask)
 		pass(10 * 365 * 24 * time.Hour)
-		require.Len(t, zero.ran.all(), 1)
-		require.Empty(t, far.ran.all())
+		require.Len(t, zero.ran.All(), 1)
+		require.Empty(t, far.ran.All())
 		require.ElementsMatch(t, []*Timeout{&far.timeout, farther}, timer.Stop())
 	})
 }
@@ -840,7 +842,7 @@ func TestRearmedDoNotPileUp(t *testing.T) {
 				require.LessOrEqual(t, most, 1)
 				close(release)
 				pass(10 * tick)
-				require.Len(t, c.ran.all(), 1)
+				require.Len(t, c.ran.All(), 1)
 			})
 		})
 	}
@@ -913,11 +915,11 @@ func TestOverwrittenAndBoundToAnother(t *testing.T) {
 		pass(tick)
 		a.tasks.Add(&c.timeout)
 		synctest.Wait()
-		require.Empty(t, c.ran.all(), "it waits for its turn on b")
+		require.Empty(t, c.ran.All(), "it waits for its turn on b")
 		require.Zero(t, a.Stats().Expired)
 		close(release)
 		synctest.Wait()
-		require.Len(t, c.ran.all(), 1)
+		require.Len(t, c.ran.All(), 1)
 		require.EqualValues(t, 2, b.Stats().Expired)
 	})
 }

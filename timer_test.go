@@ -7,16 +7,16 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // A task starts exactly at the first boundary at or after the deadline, for each tick, wheel size, moment of
@@ -106,7 +106,7 @@ func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 		start := time.Now()
 		var fired moments
 		arm := func(delay time.Duration) {
-			_, err := timer.AfterFunc(delay, fired.note)
+			_, err := timer.AfterFunc(delay, fired.Note)
 			require.NoError(t, err)
 		}
 		w := &timer.worker
@@ -118,82 +118,16 @@ func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 		w.in.drain()
 		arm(time.Hour) // still on the queue
 		pass(time.Hour + time.Microsecond)
-		require.Empty(t, fired.all())
+		require.Empty(t, fired.All())
 
 		go w.run()
 		arm(time.Millisecond)
 		synctest.Wait()
 		now := start.Add(time.Hour + time.Microsecond)
-		require.Equal(t, []time.Time{now, now, now, now, now}, fired.all())
+		require.Equal(t, []time.Time{now, now, now, now, now}, fired.All())
 		pass(2 * time.Hour)
-		require.Equal(t, []time.Time{start.Add(time.Hour + 2*time.Millisecond), start.Add(2 * time.Hour)}, fired.all()[5:])
+		require.Equal(t, []time.Time{start.Add(time.Hour + 2*time.Millisecond), start.Add(2 * time.Hour)}, fired.All()[5:])
 	})
-}
-
-// model is a timer that is so simple that it is obviously right.
-type model struct {
-	start  time.Time
-	tick   time.Duration
-	all    []*modelTimeout
-	sorted []*modelTimeout // the pending ones, by deadline
-}
-
-type modelTimeout struct {
-	to       *Timeout
-	own      Timeout // if to is a field of a struct, it points here
-	pending  bool
-	canceled bool
-	deadline time.Time
-	want     []time.Time // when it should have fired so far
-	fired    moments     // when it has fired
-}
-
-func (m *model) any(r *rand.Rand) *modelTimeout {
-	if len(m.all) == 0 {
-		return nil
-	}
-	return m.all[r.IntN(len(m.all))]
-}
-
-func (m *model) arm(mt *modelTimeout, delay time.Duration) {
-	m.remove(mt)
-	since := time.Since(m.start) + max(delay, 0)
-	n := since / m.tick
-	if n*m.tick < since || delay <= 0 {
-		n++
-	}
-	mt.pending, mt.canceled, mt.deadline = true, false, m.start.Add(n*m.tick)
-	i, _ := slices.BinarySearchFunc(m.sorted, mt, func(a, b *modelTimeout) int { return a.deadline.Compare(b.deadline) })
-	m.sorted = slices.Insert(m.sorted, i, mt)
-}
-
-func (m *model) disarm(mt *modelTimeout) {
-	if mt.pending {
-		mt.canceled = true
-		m.remove(mt)
-	}
-}
-
-func (m *model) remove(mt *modelTimeout) {
-	mt.pending = false
-	m.sorted = slices.DeleteFunc(m.sorted, func(x *modelTimeout) bool { return x == mt })
-}
-
-func (m *model) expire() {
-	for len(m.sorted) > 0 && !m.sorted[0].deadline.After(time.Now()) {
-		mt := m.sorted[0]
-		mt.want = append(mt.want, mt.deadline)
-		m.remove(mt)
-	}
-}
-
-func (mt *modelTimeout) check(t *testing.T) {
-	t.Helper()
-	require.Equal(t, mt.want, mt.fired.all())
-	require.Equal(t, mt.canceled, mt.to.IsCanceled())
-	idle := mt.deadline.IsZero()
-	require.Equal(t, !mt.canceled && !mt.pending && !idle, mt.to.IsExpired())
-	require.True(t, mt.to.Deadline().Equal(mt.deadline))
 }
 
 // The limit of pending timeouts holds exactly. A slot is free again as soon as its timeout has ended, in
@@ -384,7 +318,7 @@ func TestLastTick(t *testing.T) {
 			start := time.Now()
 			var fired moments
 			arm := func(delay time.Duration) *Timeout {
-				to, err := timer.AfterFunc(delay, fired.note)
+				to, err := timer.AfterFunc(delay, fired.Note)
 				require.NoError(t, err)
 				return to
 			}
@@ -400,10 +334,10 @@ func TestLastTick(t *testing.T) {
 			require.NoError(t, err)
 
 			pass(left * tick)
-			require.Equal(t, []time.Duration{tick, tick, 2 * tick, 3 * tick, 500 * tick, 999 * tick, 1000 * tick}, fired.since(start))
+			require.Equal(t, []time.Duration{tick, tick, 2 * tick, 3 * tick, 500 * tick, 999 * tick, 1000 * tick}, fired.Since(start))
 			never = append(never, arm(0), arm(tick)) // there are no more boundaries
 			pass(min(10*left*tick, time.Hour))
-			require.Len(t, fired.all(), 7)
+			require.Len(t, fired.All(), 7)
 			require.ElementsMatch(t, never, timer.Stop())
 		})
 	}
@@ -622,3 +556,38 @@ type canceledTask struct{ t *testing.T }
 
 func (canceledTask) Run(*Timeout)        {}
 func (c canceledTask) Canceled(*Timeout) { c.t.Error("canceled") }
+
+// The limit is never exceeded, and no timeout is refused while a slot is free. There are as many goroutines as slots,
+// and each goroutine has one timeout at a time.
+func TestMaxPendingRace(t *testing.T) {
+	const limit = 4
+	timer := newTimer(t, WithTick(100*time.Microsecond), WithMaxPending(limit))
+	var wg sync.WaitGroup
+	var fired atomic.Int64
+	seeds := newRand(t)
+	for range limit {
+		r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
+		wg.Go(func() {
+			done := make(chan struct{}, 1)
+			for end := time.Now().Add(stressTime(t)); goesOn(end, fired.Load() > 0); {
+				to, err := timer.AfterFunc(time.Duration(r.IntN(200))*time.Microsecond, func() { done <- struct{}{} })
+				if !assert.NoError(t, err) {
+					return
+				}
+				for range r.IntN(20) {
+					runtime.Gosched()
+				}
+				assert.LessOrEqual(t, timer.slotsInUse(), limit)
+				if r.IntN(2) == 0 || !to.Cancel() {
+					<-done
+					fired.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.NotZero(t, fired.Load())
+	require.Zero(t, timer.Pending())
+	require.Zero(t, timer.slotsInUse())
+	require.Zero(t, timer.Stats().Rejected)
+}
