@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashedwheel/hashedwheel/internal/octave"
 	"github.com/hashedwheel/hashedwheel/internal/testkit"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -55,12 +56,15 @@ func virtual(t *testing.T, f func(t *testing.T)) {
 	})
 }
 
-// newTimer returns a timer that is stopped when the test ends. Then its counts must agree.
+// newTimer returns a timer that is stopped when the test ends. Then its invariants hold, before and after Stop, and its
+// counts agree.
 func newTimer(t testing.TB, opts ...Option) *Timer {
 	t.Helper()
 	timer := newFakedTimer(t, opts...)
 	t.Cleanup(func() {
+		verify(t, timer)
 		timer.Stop()
+		verify(t, timer)
 		st := timer.Stats()
 		testkit.CheckCounts(t, st)
 		require.Zero(t, st.Pending)
@@ -78,13 +82,112 @@ func newTimer(t testing.TB, opts ...Option) *Timer {
 	return timer
 }
 
-// newFakedTimer is newTimer without the check of the counts, for a test that changes internal state.
+// newFakedTimer is newTimer without the checks, for a test that changes internal state.
 func newFakedTimer(t testing.TB, opts ...Option) *Timer {
 	t.Helper()
 	timer, err := New(append(slices.Clone(onLevels), opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { timer.Stop() })
 	return timer
+}
+
+// verify checks all invariants of a timer at rest. No call may be in progress. Between rounds it needs no rest of the
+// worker, because it holds the lock of rounds. While tasks run or wait, it does not check that each pending timeout is
+// somewhere. Known are timeouts that may be on the queue.
+func verify(t testing.TB, timer *Timer, known ...*Timeout) {
+	t.Helper()
+	w, q := &timer.worker, &timer.queue
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	stopped := q.shut.Load()
+	pend := make(map[*Timeout]bool) // the pending timeouts that were found
+	slots := verifyRings(t, q, pend)
+	if w.wheel != nil {
+		w.wheel.check(t)
+		for i := range w.wheel.levels {
+			for slot := range w.wheel.levels[i].buckets {
+				for _, e := range w.wheel.levels[i].buckets[slot].all() {
+					word := e.to.word.Load()
+					require.Zero(t, word&(fresh|young), "in a bucket: %v", e.to)
+					if word&queued != 0 {
+						known = append(known, e.to) // the worker has yet to move or to remove it
+						continue
+					}
+					require.True(t, waits(word), "in a bucket: %v", e.to)
+					require.LessOrEqual(t, e.tick, tickOf(word), "in a bucket: %v", e.to)
+					pend[e.to] = true
+				}
+			}
+		}
+	}
+	for _, to := range known {
+		bits := to.word.Load() & (young | queued)
+		require.Equal(t, bits, slots[to]&bits, "on the queue without a slot: %v", to)
+	}
+	for i := range q.stripes {
+		require.Zero(t, q.stripes[i].inside.Load(), "inside the gate of stripe %d", i)
+	}
+	tasks, goroutines := timer.running()
+	if tasks+goroutines+timer.tasks.Waiting()+timer.light.Waiting() == 0 {
+		require.Len(t, pend, timer.Pending(), "pending timeouts in the rings and buckets")
+		if timer.limit.max > 0 {
+			require.EqualValues(t, len(pend), timer.limit.inUse.Load(), "slots of the limit")
+		}
+	}
+	switch state := w.state.Load(); {
+	case stopped:
+		require.EqualValues(t, halted, state)
+		require.Nil(t, w.wheel)
+		require.Empty(t, pend)
+	case state > halted:
+		require.LessOrEqual(t, state>>idleShift, max(q.needs(), w.position.Load()>>1+1), "the worker comes too late for the queue")
+		if state < resting || w.wheel != nil {
+			require.NotNil(t, w.alarm, "the worker does not come again")
+		}
+	}
+}
+
+// verifyRings checks the invariants of the rings: the worker looks at each block, and at each ring, in time for what is
+// there. It adds the pending timeouts that it finds, and returns in which rings each timeout has a slot.
+func verifyRings(t testing.TB, q *queue, pend map[*Timeout]bool) (slots map[*Timeout]uint64) {
+	t.Helper()
+	slots = make(map[*Timeout]uint64)
+	for i := range q.stripes {
+		s := &q.stripes[i]
+		for bit, r := range map[uint64]*ring{young: &s.nursery, queued: &s.inbox} {
+			blocks := r.blocks()
+			if q.shut.Load() {
+				require.Same(t, stoppedTable, r.table.Load())
+			}
+			for i := range blocks {
+				b := blocks[i].Load()
+				if b == nil {
+					continue
+				}
+				by := b.by.Load()
+				require.LessOrEqual(t, r.by.Load(), by, "the worker looks at the ring later than at a block of it")
+				for j := range b.slots {
+					to := b.slots[j].Load()
+					if to == nil {
+						continue
+					}
+					require.Less(t, by, uint64(ticks.Never), "the worker does not look at a block with a timeout")
+					word := to.word.Load()
+					slots[to] |= bit
+					if word&bit == 0 {
+						continue
+					}
+					if status(word) == pending {
+						pend[to] = true
+					}
+					if bit == queued || status(word) == pending {
+						require.LessOrEqual(t, by, q.nearAt(tickOf(word)), "the worker looks at the block too late for %v", to)
+					}
+				}
+			}
+		}
+	}
+	return slots
 }
 
 // outcomes returns Stats with only the counts of timeouts and of their tasks.

@@ -12,8 +12,6 @@ import (
 	"weak"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 const smallest = minBlocks * blockSize // slots of a ring
@@ -733,43 +731,6 @@ func TestForwardedIsNotHeld(t *testing.T) {
 	})
 }
 
-// verify checks the invariants of the rings. No call and no round may be in progress: the worker looks at each block, and at each
-// ring, in time for what is there, and each timeout on the queue has a slot.
-func (q *queue) verify(t *testing.T, all []*Timeout) {
-	t.Helper()
-	slots := make(map[*Timeout]uint64)
-	for i := range q.stripes {
-		s := &q.stripes[i]
-		for bit, r := range map[uint64]*ring{young: &s.nursery, queued: &s.inbox} {
-			blocks := r.blocks()
-			for i := range blocks {
-				b := blocks[i].Load()
-				if b == nil {
-					continue
-				}
-				require.LessOrEqual(t, r.by.Load(), b.by.Load())
-				for j := range b.slots {
-					to := b.slots[j].Load()
-					if to == nil {
-						continue
-					}
-					word := to.word.Load()
-					slots[to] |= bit
-					if word&bit != 0 && (bit == queued || status(word) == pending) {
-						require.LessOrEqual(t, b.by.Load(), q.nearAt(tickOf(word)))
-					}
-					require.Less(t, b.by.Load(), uint64(ticks.Never))
-				}
-			}
-		}
-	}
-	for _, to := range all {
-		if bits := to.word.Load() & (young | queued); bits != 0 {
-			require.Equal(t, bits, slots[to]&bits)
-		}
-	}
-}
-
 // While producers arm, cancel and reset, rings grow, and the worker takes tables and gives them back. No timeout is lost. The
 // test runs on real time, because it tests races.
 func TestRingsRace(t *testing.T) {
@@ -816,9 +777,7 @@ func TestRingsRace(t *testing.T) {
 		users.Wait()
 		over.Store(true)
 		worker.Wait()
-		w.mu.Lock()
-		timer.queue.verify(t, slices.Concat(made...))
-		w.mu.Unlock()
+		verify(t, timer, slices.Concat(made...)...)
 		pending := timer.Pending()
 		require.Len(t, timer.Stop(), pending)
 		for _, to := range slices.Concat(made...) {

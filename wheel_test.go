@@ -17,7 +17,7 @@ import (
 
 // check fails the test unless all that the wheel stores about its entries agrees with them. It reports whether
 // next is exact, or need not be because a scan would cost too much.
-func (w *wheel) check(t *testing.T) (exact bool) {
+func (w *wheel) check(t testing.TB) (exact bool) {
 	t.Helper()
 	fail := func(format string, args ...any) { // require is too slow for this
 		t.Helper()
