@@ -1,7 +1,9 @@
 package hashedwheel
 
 import (
+	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,35 +93,25 @@ func newFakedTimer(t testing.TB, opts ...Option) *Timer {
 	return timer
 }
 
-// verify checks all invariants of a timer at rest. No call may be in progress. Between rounds it needs no rest of the
-// worker, because it holds the lock of rounds. While tasks run or wait, it does not check that each pending timeout is
-// somewhere. Known are timeouts that may be on the queue.
+// verify checks all invariants of a timer at rest. No goroutine may be in a call. A round may be about to come, because verify
+// holds the lock of rounds. While a runner or an executor has tasks, which may call the timer, it checks only the wheel. Known
+// are timeouts that may be on the queue.
 func verify(t testing.TB, timer *Timer, known ...*Timeout) {
 	t.Helper()
 	w, q := &timer.worker, &timer.queue
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	stopped := q.shut.Load()
+	tasks, goroutines := timer.running()
+	waiting := timer.tasks.Waiting() + timer.light.Waiting()
 	pend := make(map[*Timeout]bool) // the pending timeouts that were found
-	slots := verifyRings(t, q, pend)
 	if w.wheel != nil {
 		w.wheel.check(t)
-		for i := range w.wheel.levels {
-			for slot := range w.wheel.levels[i].buckets {
-				for _, e := range w.wheel.levels[i].buckets[slot].all() {
-					word := e.to.word.Load()
-					require.Zero(t, word&(fresh|young), "in a bucket: %v", e.to)
-					if word&queued != 0 {
-						known = append(known, e.to) // the worker has yet to move or to remove it
-						continue
-					}
-					require.True(t, waits(word), "in a bucket: %v", e.to)
-					require.LessOrEqual(t, e.tick, tickOf(word), "in a bucket: %v", e.to)
-					pend[e.to] = true
-				}
-			}
-		}
+		known = append(known, verifyBuckets(t, w.wheel, pend)...)
 	}
+	if tasks+goroutines > 0 {
+		return
+	}
+	slots := verifyRings(t, q, pend)
 	for _, to := range known {
 		bits := to.word.Load() & (young | queued)
 		require.Equal(t, bits, slots[to]&bits, "on the queue without a slot: %v", to)
@@ -127,15 +119,14 @@ func verify(t testing.TB, timer *Timer, known ...*Timeout) {
 	for i := range q.stripes {
 		require.Zero(t, q.stripes[i].inside.Load(), "inside the gate of stripe %d", i)
 	}
-	tasks, goroutines := timer.running()
-	if tasks+goroutines+timer.tasks.Waiting()+timer.light.Waiting() == 0 {
+	if waiting == 0 {
 		require.Len(t, pend, timer.Pending(), "pending timeouts in the rings and buckets")
-		if timer.limit.max > 0 {
-			require.EqualValues(t, len(pend), timer.limit.inUse.Load(), "slots of the limit")
-		}
+	}
+	if timer.limit.max > 0 {
+		require.EqualValues(t, timer.Pending(), timer.limit.inUse.Load(), "slots of the limit")
 	}
 	switch state := w.state.Load(); {
-	case stopped:
+	case q.shut.Load():
 		require.EqualValues(t, halted, state)
 		require.Nil(t, w.wheel)
 		require.Empty(t, pend)
@@ -145,6 +136,28 @@ func verify(t testing.TB, timer *Timer, known ...*Timeout) {
 			require.NotNil(t, w.alarm, "the worker does not come again")
 		}
 	}
+}
+
+// verifyBuckets checks the timeouts in the buckets of a wheel. It adds the pending ones that need not leave their bucket, and
+// returns the others, which are on the queue.
+func verifyBuckets(t testing.TB, w *wheel, pend map[*Timeout]bool) (leave []*Timeout) {
+	t.Helper()
+	for i := range w.levels {
+		for slot := range w.levels[i].buckets {
+			for _, e := range w.levels[i].buckets[slot].all() {
+				word := e.to.word.Load()
+				require.Zero(t, word&(fresh|young), "in a bucket: %v", e.to)
+				if word&queued != 0 {
+					leave = append(leave, e.to)
+					continue
+				}
+				require.True(t, waits(word), "in a bucket: %v", e.to)
+				require.LessOrEqual(t, e.tick, tickOf(word), "in a bucket: %v", e.to)
+				pend[e.to] = true
+			}
+		}
+	}
+	return leave
 }
 
 // verifyRings checks the invariants of the rings: the worker looks at each block, and at each ring, in time for what is
@@ -188,6 +201,43 @@ func verifyRings(t testing.TB, q *queue, pend map[*Timeout]bool) (slots map[*Tim
 		}
 	}
 	return slots
+}
+
+// hold makes the test the worker of a timer that is idle, so that no round comes. It returns a function that gives the
+// worker back, which starts a round. The end of the test does so at the latest.
+func hold(t testing.TB, timer *Timer) (giveBack func()) {
+	t.Helper()
+	require.True(t, timer.worker.take(), "a round is in progress")
+	giveBack = sync.OnceFunc(func() { go timer.worker.run() })
+	t.Cleanup(giveBack)
+	return giveBack
+}
+
+// stopHeld stops a timer whose worker the test holds. No round comes in between.
+func stopHeld(timer *Timer, giveBack func()) []*Timeout {
+	go func() {
+		for timer.worker.state.Load() != halted {
+			runtime.Gosched()
+		}
+		giveBack()
+	}()
+	return timer.Stop()
+}
+
+// whenItLooksUp calls f whenever the worker of a timer looks up from its work.
+func whenItLooksUp(timer *Timer, f func()) {
+	timer.worker.in.worker = slowly{&timer.worker, f}
+}
+
+// A slowly is a settler that calls each whenever the worker looks up.
+type slowly struct {
+	settler
+	each func()
+}
+
+func (s slowly) attend() (uint64, bool) {
+	s.each()
+	return s.settler.attend()
 }
 
 // outcomes returns Stats with only the counts of timeouts and of their tasks.

@@ -1,7 +1,6 @@
 package hashedwheel
 
 import (
-	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -213,25 +212,18 @@ func TestHurriedAgain(t *testing.T) {
 	}
 }
 
-// lookingUp is a settler that counts how often the worker looks up.
-type lookingUp struct {
-	settler
-	n       int
-	stopped bool
-}
-
-func (l *lookingUp) attend() (uint64, bool) {
-	l.n++
-	return 1, l.stopped
-}
-
 // In a long tick, the worker notices within maxWaiting that producers pause.
 func TestPauseInALongTick(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
-		withoutWorker(t, timer)
+		hold(t, timer)
 		w := &timer.worker
-		w.in.pace = pace.Pace{At: w.clock.Elapsed(), Fast: time.Second}
+		for range maxWaiting/pace.PauseTime + 1 {
+			to, err := timer.AfterFunc(100*time.Hour, nop)
+			require.NoError(t, err)
+			require.True(t, to.Cancel())
+		}
+		time.Sleep(maxWaiting)
 		w.round()
 		require.False(t, w.in.pausing)
 		time.Sleep(maxWaiting)
@@ -275,11 +267,15 @@ func TestRoundsAllocateNothing(t *testing.T) {
 // pause for long. A far timeout is on the queue. It returns the timeout, and a function that does the rest.
 func endOfRound(t *testing.T, timer *Timer, task func()) (far *Timeout, leave func()) {
 	w := &timer.worker
-	w.state.Store(working)
-	time.Sleep(20 * timer.Tick())
+	require.True(t, w.take()) // the test is the worker
+	churn(t, timer, 1, time.Second, func(time.Duration) {
+		time.Sleep(timer.Tick() / 2)
+		w.round()
+		time.Sleep(timer.Tick() / 2)
+	})
+	time.Sleep(timer.Tick() / 2)
 	far, err := timer.AfterFunc(time.Hour, task)
 	require.NoError(t, err)
-	w.in.pace = pace.Pace{At: w.clock.Elapsed(), Fast: time.Second}
 	until, next := w.round()
 	require.Less(t, timer.clock.Now()+1, next)
 	require.Less(t, next, uint64(ticks.Never))
@@ -310,7 +306,6 @@ func TestNearWhileWatching(t *testing.T) {
 			require.NoError(t, err)
 		},
 		"old position": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
-			timer.worker.position.Store(0)
 			time.Sleep(2 * nearTime)
 			_, err := timer.AfterFunc(2*tick, fired)
 			require.NoError(t, err)
@@ -381,17 +376,6 @@ func TestFewCanceledAreDropped(t *testing.T) {
 	})
 }
 
-// slowly is a settler that calls each whenever the worker looks up.
-type slowly struct {
-	settler
-	each func()
-}
-
-func (s slowly) attend() (uint64, bool) {
-	s.each()
-	return s.settler.attend()
-}
-
 // takeInbox takes the inbox of a stripe, as a round does at tick 1.
 func (in *intake) takeInbox(s *stripe) {
 	in.now, in.taking = max(in.now, 1), takingDue
@@ -410,9 +394,9 @@ func (in *intake) takeNursery(s *stripe) {
 func TestResetMovesToTheInbox(t *testing.T) {
 	for _, limit := range []int{0, 10} { // with a limit, a Reset takes another way
 		timer := newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit))
-		withoutWorker(t, timer)
 		w, s := &timer.worker, oneStripe(timer)
-		w.wheel = newWheel(16, 1, 0)
+		hold(t, timer)
+		w.round() // makes the wheel
 		var to *Timeout
 		reset := func(delay time.Duration) {
 			t.Helper()
@@ -491,7 +475,6 @@ func TestResetMovesToTheInbox(t *testing.T) {
 		require.True(t, to.Cancel())
 		reset(10 * time.Millisecond)
 		in(queued, false)
-		w.wheel = nil
 	}
 }
 
@@ -510,9 +493,9 @@ func forwarded(t *testing.T, timer *Timer) *Timeout {
 func TestInTwoSlots(t *testing.T) {
 	for _, nurseryFirst := range []bool{false, true} {
 		timer := newTimer(t, WithTick(time.Millisecond))
-		withoutWorker(t, timer)
 		w, s := &timer.worker, oneStripe(timer)
-		w.wheel = newWheel(16, 1, 0)
+		hold(t, timer)
+		w.round() // makes the wheel
 		to := forwarded(t, timer)
 		if nurseryFirst {
 			w.in.takeNursery(s)
@@ -525,71 +508,44 @@ func TestInTwoSlots(t *testing.T) {
 		require.Equal(t, 1, w.in.settled)
 		require.Zero(t, to.word.Load()&(queued|young|fresh))
 		require.Zero(t, timer.Stats().Queued)
-		w.wheel = nil
 		require.True(t, to.Cancel())
 	}
 }
 
 // The worker looks up between very many timeouts in an inbox.
 func TestManyInAnInbox(t *testing.T) {
-	timer := newFakedTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
+	timer := newTimer(t, WithTick(time.Hour))
 	w, s := &timer.worker, oneStripe(timer)
-	w.wheel = newWheel(16, 1, 0)
-	settler := &lookingUp{settler: w}
-	w.in.visits = make([]visit, 1)
-	w.in.worker = settler
+	hold(t, timer)
+	w.round() // makes the wheel
+	looks := 0
+	whenItLooksUp(timer, func() { looks++ })
 	const n = 4 * checkEvery
 	for range n {
-		forwarded(t, timer)
+		forwarded10(t, timer)
 	}
 	w.in.takeInbox(s)
-	require.GreaterOrEqual(t, settler.n, n/checkEvery)
+	require.GreaterOrEqual(t, looks, n/checkEvery)
 	require.Equal(t, n, w.wheel.count)
-	w.wheel = nil
-}
-
-// The worker leaves timeouts that were brought forward to Stop, which returns each of them once.
-func TestStopWithManyHurried(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour))
-	withoutWorker(t, timer)
-	w, s := &timer.worker, oneStripe(timer)
-	w.wheel = newWheel(16, 1, 0)
-	settler := &lookingUp{settler: w, stopped: true}
-	w.in.visits = make([]visit, 1)
-	w.in.worker = settler
-	const n = 3 * checkEvery
-	var all []*Timeout
-	arm := func() {
-		to, err := timer.AfterFunc(100*time.Hour, nop)
-		require.NoError(t, err)
-		_, err = to.Reset(50 * time.Hour)
-		require.NoError(t, err)
-		all = append(all, to)
-	}
-	for range n {
-		arm()
-	}
-	w.in.takeInbox(s)
-	require.Equal(t, checkEvery, w.wheel.count)
-	require.Equal(t, 1, settler.n)
-	arm()
-	w.state.Store(resting)
-	require.Len(t, timer.Stop(), len(all))
-	require.Zero(t, timer.Stats().Queued)
-	for _, to := range all {
-		require.Zero(t, to.word.Load()&(queued|young))
-		_, err := to.Reset(time.Hour)
-		require.ErrorIs(t, err, ErrStopped)
-	}
-	require.Zero(t, timer.Pending())
 }
 
 // The worker takes a far timeout at the tick at which it becomes near, and not before. It leaves others in the same block.
 func TestTakeFar(t *testing.T) {
+	synctest.Test(t, testTakeFar)
+}
+
+func testTakeFar(t *testing.T) {
 	timer := newTimer(t, WithTick(10*time.Millisecond))
-	withoutWorker(t, timer)
 	w, s := &timer.worker, oneStripe(timer)
+	hold(t, timer)
+	w.round() // makes the wheel
+	start := time.Now()
+	takeAt := func(tick uint64) { // as a round does while producers do not pause
+		time.Sleep(time.Until(start.Add(timer.clock.Boundary(tick))))
+		w.in.now, _ = w.attend()
+		w.in.taking = takingDue
+		w.in.takeRing(&s.nursery, young)
+	}
 	var all []*Timeout
 	for i := range 3 {
 		to, err := timer.AfterFunc(time.Duration(3-i)*time.Hour, nop)
@@ -601,29 +557,24 @@ func TestTakeFar(t *testing.T) {
 		by := timer.queue.nearAt(tickOf(to.word.Load()))
 		require.Equal(t, by, s.nursery.by.Load())
 		require.Equal(t, by, timer.queue.needs())
-		w.in.taking = takingDue
-		w.wheel, w.in.now = newWheel(16, 1, by-1), by-1
-		w.in.takeRing(&s.nursery, young)
+		takeAt(by - 1)
 		require.Zero(t, w.wheel.count)
-		w.wheel, w.in.now = newWheel(16, 1, by), by
-		w.in.takeRing(&s.nursery, young)
+		takeAt(by)
 		require.Equal(t, 1, w.wheel.count)
-		w.wheel.remove(to)
 		require.True(t, to.Cancel())
 		w.in.takeRing(&s.inbox, queued)
+		require.Zero(t, w.wheel.count)
 	}
 	require.Equal(t, uint64(ticks.Never), timer.queue.needs())
-	w.wheel = nil
 }
 
 // A round that takes very many timeouts also places near ones that are armed meanwhile.
 func TestNearDuringALongRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
-		withoutWorker(t, timer)
+		hold(t, timer)
 		w := &timer.worker
-		w.wheel = newWheel(16, 1, 0)
-		w.in.visits = make([]visit, len(timer.queue.stripes))
+		w.round() // makes the wheel
 		first, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
 		second, err := timer.AfterFunc(time.Hour, nop)
@@ -665,7 +616,9 @@ func TestHurriedDuringADrain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				timer := newTimer(t, WithTick(tick), WithLevels(levels))
 				w, s := &timer.worker, oneStripe(timer)
-				w.state.Store(working) // until the round begins
+				giveBack := hold(t, timer)
+				time.Sleep(tick)
+				w.round() // producers pause
 				var fired, firedNew moments
 				arm := func(task func()) *Timeout {
 					to, err := timer.AfterFunc(delay, task)
@@ -683,12 +636,11 @@ func TestHurriedDuringADrain(t *testing.T) {
 					to = lastOf(&s.nursery)
 					to.task = plainFunc(fired.Note)
 				}
-				w.in.pace = pace.Pace{At: math.MaxInt64 / 2} // producers pause
 				var calls atomic.Int64
 				var reset time.Time
-				w.in.worker = slowly{w, func() {
+				whenItLooksUp(timer, func() {
 					call := calls.Add(1)
-					if call > n/checkEvery {
+					if call == 1 || call > n/checkEvery {
 						return
 					}
 					if call == 4 {
@@ -700,9 +652,8 @@ func TestHurriedDuringADrain(t *testing.T) {
 						require.NoError(t, err)
 					}
 					time.Sleep(tick)
-				}}
-				time.Sleep(tick)
-				go w.run()
+				})
+				giveBack()
 				pass(9 * tick)
 				require.Less(t, calls.Load(), int64(n/checkEvery), "the round is not over")
 				pass(time.Second)
@@ -721,7 +672,7 @@ func TestNearDuringADrain(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
 		w := &timer.worker
 		oneStripe(timer)
-		w.state.Store(working) // until the round begins
+		giveBack := hold(t, timer)
 		arm := func(n int, delay time.Duration, task func()) {
 			for range n {
 				_, err := timer.AfterFunc(delay, task)
@@ -739,9 +690,8 @@ func TestNearDuringADrain(t *testing.T) {
 			})
 		}
 		arm(2*n, time.Hour, nop)
-		w.in.pace = pace.Pace{At: math.MaxInt64 / 2} // producers pause, so the round takes all
 		calls := 0
-		w.in.worker = slowly{w, func() {
+		whenItLooksUp(timer, func() { // producers pause, so the first round takes all
 			switch calls++; calls {
 			case 4, 16:
 				soon()
@@ -751,11 +701,11 @@ func TestNearDuringADrain(t *testing.T) {
 			case 30:
 				require.Less(t, w.in.settled, 4*n, "the round is not over")
 			}
-			if calls <= 30 {
+			if calls > 1 && calls <= 30 {
 				time.Sleep(tick)
 			}
-		}}
-		go w.run()
+		})
+		giveBack()
 		pass(time.Second)
 		require.Greater(t, calls, 30)
 		require.EqualValues(t, 4, fired.Load())
@@ -768,8 +718,8 @@ func TestBecomesNearDuringADrain(t *testing.T) {
 	const tick, n = time.Millisecond, 8 * checkEvery
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
-		w, s := &timer.worker, oneStripe(timer)
-		w.state.Store(working) // until the round begins
+		s := oneStripe(timer)
+		giveBack := hold(t, timer)
 		s.nursery.table.Store(newTable(2 * n / blockSize))
 		for range n {
 			_, err := timer.AfterFunc(time.Hour, nop)
@@ -781,14 +731,13 @@ func TestBecomesNearDuringADrain(t *testing.T) {
 		to, err := timer.AfterFunc(delay, fired.Note)
 		require.NoError(t, err)
 		require.Same(t, to, lastOf(&s.nursery))
-		w.in.pace = pace.Pace{At: math.MaxInt64 / 2}
 		calls := 0
-		w.in.worker = slowly{w, func() {
-			if calls++; calls <= n/checkEvery {
+		whenItLooksUp(timer, func() { // producers pause, so the first round takes all
+			if calls++; calls > 1 && calls <= n/checkEvery {
 				time.Sleep(nearTime / 4)
 			}
-		}}
-		go w.run()
+		})
+		giveBack()
 		pass(2 * time.Second)
 		require.Len(t, fired.All(), 1)
 		require.Less(t, fired.Since(start)[0], delay+nearTime/4, "at the next look up")

@@ -84,7 +84,7 @@ func TestTablesAreBounded(t *testing.T) {
 		for _, long := range []int{0, 150, 190, 3000} {
 			for _, forward := range []bool{false, true} {
 				timer := newTimer(t, WithTick(time.Hour))
-				withoutWorker(t, timer)
+				hold(t, timer)
 				s := oneStripe(timer)
 				arm := func() *Timeout {
 					to, err := timer.AfterFunc(100*time.Hour, nop)
@@ -136,7 +136,7 @@ func fill(t *testing.T, timer *Timer, r *ring, n uint64) {
 func TestRingDoubles(t *testing.T) {
 	for keep, want := range map[int]int{smallest*3/4 - 1: 1, smallest * 3 / 4: 1, smallest*3/4 + 1: 2, smallest * 7 / 8: 2} {
 		timer := newTimer(t, WithTick(time.Millisecond))
-		withoutWorker(t, timer)
+		hold(t, timer)
 		r := &oneStripe(timer).nursery
 		for range keep {
 			_, err := timer.AfterFunc(time.Hour, nop)
@@ -164,7 +164,7 @@ func TestRingDoubles(t *testing.T) {
 // table that is made after another was given back begins its first lap there.
 func TestRingDoesNotDouble(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
+	hold(t, timer)
 	r := &oneStripe(timer).nursery
 	fill(t, timer, r, smallest)
 	before := r.table.Load()
@@ -188,9 +188,15 @@ func TestRingDoesNotDouble(t *testing.T) {
 
 // What the hand meets in two laps that are keepTime apart goes to the worker, and what comes into its slot is new.
 func TestLivesLong(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
+	synctest.Test(t, testLivesLong)
+}
+
+func testLivesLong(t *testing.T) {
+	const tick = time.Millisecond
+	timer := newTimer(t, WithTick(tick))
 	w, s := &timer.worker, oneStripe(timer)
+	hold(t, timer)
+	w.round() // makes the wheel
 	to, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	b := s.nursery.table.Load().blocks[0].Load()
@@ -203,11 +209,13 @@ func TestLivesLong(t *testing.T) {
 	}
 	lap()
 	require.NotZero(t, b.met.Load(), "the first lap that ages")
-	w.setPosition(w.queue.age-1, attending)
+	time.Sleep(time.Duration(w.queue.age-1) * tick)
+	w.attend()
 	lap()
 	lap()
 	require.EqualValues(t, young, to.word.Load()&(young|queued))
-	w.setPosition(w.queue.age, attending)
+	time.Sleep(tick)
+	w.attend()
 	lap()
 	require.EqualValues(t, queued, to.word.Load()&(young|queued))
 	require.EqualValues(t, 1, s.inbox.hand.Load())
@@ -231,7 +239,7 @@ func TestLivesLong(t *testing.T) {
 // A call passes no more than maxPassed slots. Then it moves the next timeout on.
 func TestPassesNotTooMany(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
+	hold(t, timer)
 	s := oneStripe(timer)
 	const n = 2 * maxPassed
 	s.nursery.table.Store(newTable(n / blockSize))
@@ -252,9 +260,10 @@ func TestPassesNotTooMany(t *testing.T) {
 // slots in the nursery.
 func TestForeignMovesOn(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
 	w, s := &timer.worker, oneStripe(timer)
-	w.setPosition(timer.clock.DueIn(0), attending)
+	require.True(t, w.take()) // the test is the worker
+	w.round()
+	w.attend()
 	far := timer.clock.DueIn(time.Hour)
 	for range smallest {
 		_, err := timer.newTimeout(plainFunc(nop), 0, far, false)
@@ -265,8 +274,8 @@ func TestForeignMovesOn(t *testing.T) {
 	for i := range blocks {
 		blocks[i].Load().met.Store(1<<blockSize - 1)
 	}
-	state := (w.position.Load()>>1 + 1) << idleShift
-	w.state.Store(state)
+	require.True(t, w.leave(time.Hour, w.position.Load()>>1+1))
+	state := w.state.Load()
 	synctest.Test(t, func(t *testing.T) {
 		for range smallest {
 			_, err := timer.newTimeout(plainFunc(nop), 0, far, true)
@@ -282,7 +291,7 @@ func TestForeignMovesOn(t *testing.T) {
 // it was taken, and the timeout counts once. A block that nobody had made when the table was closed takes nothing.
 func TestClosedBlock(t *testing.T) {
 	timer := newFakedTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
+	hold(t, timer)
 	w, s := &timer.worker, oneStripe(timer)
 	_, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
@@ -325,15 +334,14 @@ func TestClosedBlock(t *testing.T) {
 // The worker closes each block of a table that it gives back, and puts closedBlock in place of those that nobody has made. It
 // takes each timeout once, also one whose producer has not lowered the tick of the block, unless the producer comes later.
 func TestClose(t *testing.T) {
-	timer := newFakedTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
+	timer := newTimer(t, WithTick(time.Hour))
 	w, s := &timer.worker, oneStripe(timer)
-	w.wheel = newWheel(16, 1, 0)
-	w.in.visits = make([]visit, 1)
+	hold(t, timer)
+	w.round() // makes the wheel
 	for _, n := range []int{0, 1, blockSize, 3 * blockSize, 1000} {
 		var all []*Timeout
 		for range n {
-			to, err := timer.AfterFunc(time.Hour, nop)
+			to, err := timer.AfterFunc(100*time.Hour, nop)
 			require.NoError(t, err)
 			all = append(all, to)
 		}
@@ -571,7 +579,7 @@ func TestIdleStripesArePruned(t *testing.T) {
 func TestChurnBesideLongLived(t *testing.T) {
 	timer := newTimer(t, WithTick(100*time.Hour))
 	s := oneStripe(timer)
-	withoutWorker(t, timer)
+	hold(t, timer)
 	const live, window = 100_000, 1000
 	arm := func() *Timeout {
 		to, err := timer.AfterFunc(1000*time.Hour, nop)
@@ -600,7 +608,7 @@ func TestChurnBesideLongLived(t *testing.T) {
 // Canceled timeouts do not pile up in an inbox during a long tick, nor do timeouts that are reset to earlier and earlier ticks.
 func TestHurriedDoNotPileUp(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
-	withoutWorker(t, timer)
+	giveBack := hold(t, timer)
 	s := oneStripe(timer)
 	const live = 1000
 	var pending []*Timeout
@@ -641,8 +649,7 @@ func TestHurriedDoNotPileUp(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, s.inbox.slots(), mostSlots(3*live), "at most two slots each")
-	timer.worker.state.Store(resting)
-	require.Len(t, timer.Stop(), 2*live)
+	require.Len(t, stopHeld(timer, giveBack), 2*live)
 }
 
 // Timeouts in structs that are armed for the first time, or again after producers have dropped them, are dropped like new
@@ -679,7 +686,7 @@ func TestKeptInTurnNeedNoPush(t *testing.T) {
 	const n, turns = smallest + 50, 1_000_000
 	timer := newTimer(t, WithTick(time.Hour))
 	oneStripe(timer)
-	withoutWorker(t, timer)
+	hold(t, timer)
 	ring := make([]Timeout, n)
 	for i := range ring {
 		timer.Init(&ring[i], plainFunc(nop))

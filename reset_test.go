@@ -217,8 +217,7 @@ func TestScheduleInAGroupIsExact(t *testing.T) {
 // If a member of a group is armed again while it is still on the queue, it joins the group's list again.
 func TestMemberIsArmedOnTheQueue(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
-	timer.worker.state.Store(working) // so that no worker starts and takes the timeout off the queue
-	defer timer.worker.state.Store(resting)
+	hold(t, timer) // so that no worker takes the timeout off the queue
 	g := NewGroup(timer)
 	to, err := g.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
@@ -414,17 +413,11 @@ func TestNilTimeout(t *testing.T) {
 	}
 }
 
-// withoutWorker makes the timer believe, until the test ends, that its worker is awake, so that no worker starts.
-func withoutWorker(t *testing.T, timer *Timer) {
-	timer.worker.state.Store(working)
-	t.Cleanup(func() { timer.worker.state.Store(resting) })
-}
-
 // When a slice of structs grows, their timeouts are copied. A use of such a copy panics. By chance one copy in 7
 // goes unnoticed, so the test uses many of them.
 func TestCopiesPanic(t *testing.T) {
 	timer := newFakedTimer(t) // the counts include the copies that go unnoticed
-	withoutWorker(t, timer)
+	hold(t, timer)
 	const n = 100
 	for name, use := range map[string]func(to *Timeout){
 		"Cancel":  func(to *Timeout) { to.Cancel() },
@@ -682,14 +675,16 @@ func TestDeadlineReadsNoClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
-		withoutWorker(t, timer)
+		hold(t, timer)
 		start := time.Now()
+		timer.worker.round() // makes the wheel
+		time.Sleep(10 * tick)
+		timer.worker.attend()
 		ended, pending := newRequest(timer), newRequest(timer)
 		ended.timeout.Reset(time.Hour)
 		ended.timeout.Cancel()
 		pending.timeout.Reset(100 * tick)
 		time.Sleep(time.Second)
-		timer.worker.position.Store(10<<1 | attending)
 		made, err := timer.NewTimeoutAt(plainFunc(nop), start.Add(500*tick))
 		require.NoError(t, err)
 		require.EqualValues(t, 500, tickOf(made.word.Load()))
@@ -700,8 +695,16 @@ func TestDeadlineReadsNoClock(t *testing.T) {
 		}
 		_, err = pending.timeout.Reset(tick)
 		require.NoError(t, err)
-		require.EqualValues(t, 1001, tickOf(pending.timeout.word.Load()), "a delay needs the clock")
+		require.EqualValues(t, 1011, tickOf(pending.timeout.word.Load()), "a delay needs the clock")
 	})
+}
+
+// abandoned returns a timer whose worker is the test. It is never stopped, because that would find what the test has broken.
+func abandoned(t *testing.T, tick time.Duration) (*Timer, *worker) {
+	timer, err := New(WithTick(tick))
+	require.NoError(t, err)
+	require.True(t, timer.worker.take())
+	return timer, &timer.worker
 }
 
 // If a struct is overwritten while its timeout lies in a bucket, the visit of the bucket crashes the program. If it is bound
@@ -715,20 +718,15 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 		{func(timer *Timer, c *request) { timer.Init(&c.timeout, c) }, overwritten + ": its task is now a *hashedwheel.request"},
 		{func(timer *Timer, c *request) { timer.Init(&c.timeout, &cancelCounter{new(atomic.Int64)}) }, overwritten},
 	} {
-		timer := newFakedTimer(t, WithTick(time.Hour))
-		withoutWorker(t, timer)
-		w := &timer.worker
-		w.wheel = newWheel(16, 1, 0)
+		timer, w := abandoned(t, time.Hour)
 		c := newRequest(timer)
 		_, err := c.timeout.Reset(time.Hour)
 		require.NoError(t, err)
-		w.in.now = 1
-		w.in.takeRing(&timer.queue.stripe().inbox, queued)
+		w.round()
 		require.Equal(t, 1, w.wheel.count)
 		*c = request{} //hashedwheelvet:ignore the test is about this
 		again.bind(timer, c)
 		require.PanicsWithValue(t, again.message, func() { w.wheel.advance(2, w.emit) })
-		w.wheel = nil // Stop would find it there
 	}
 }
 
@@ -749,7 +747,7 @@ func TestOverwrittenInARing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				timer := newFakedTimer(t, WithTick(time.Millisecond))
 				oneStripe(timer)
-				timer.worker.state.Store(working) // until the struct is overwritten: the race detector would complain
+				giveBack := hold(t, timer) // until the struct is overwritten: the race detector would complain
 				const n = 50
 				var fired, other atomic.Int64
 				var all [n]request
@@ -773,8 +771,7 @@ func TestOverwrittenInARing(t *testing.T) {
 						require.True(t, to.Cancel())
 					}
 				}
-				timer.worker.state.Store(resting)
-				timer.worker.nudge()
+				giveBack()
 				pass(2 * use.delay)
 				require.Equal(t, want, fired.Load())
 				require.Equal(t, use.again, other.Load() == 1)
@@ -789,14 +786,11 @@ func TestOverwrittenInARing(t *testing.T) {
 // program: otherwise the first arming would count as pending for ever.
 func TestOverwrittenInABucket(t *testing.T) {
 	for _, again := range []bool{false, true} {
-		timer := newFakedTimer(t, WithTick(time.Hour))
-		withoutWorker(t, timer)
-		w := &timer.worker
-		w.wheel = newWheel(16, 1, 0)
+		timer, w := abandoned(t, time.Hour)
 		c := newRequest(timer)
 		_, err := c.timeout.Reset(time.Hour)
 		require.NoError(t, err)
-		w.in.takeInbox(timer.queue.stripe())
+		w.round()
 		require.Equal(t, 1, w.wheel.count)
 		*c = request{} //hashedwheelvet:ignore the test is about this
 		message := overwritten
@@ -807,7 +801,6 @@ func TestOverwrittenInABucket(t *testing.T) {
 			message += ": its task is now a *hashedwheel.request"
 		}
 		require.PanicsWithValue(t, message, func() { w.wheel.advance(2, w.emit) })
-		w.wheel = nil // Stop would find it there
 	}
 }
 

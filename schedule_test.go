@@ -541,12 +541,13 @@ func TestRepeatingCancelAndReset(t *testing.T) {
 // While a timeout is at work, the worker does not put it into a bucket or on a list. It removes the timeout from a
 // bucket that it was in before a Reset, and from the list.
 func TestWorkerAndTimeoutAtWork(t *testing.T) {
-	timer := newTimer(t)
-	w := &timer.worker
-	w.wheel = newWheel(16, 1, 0)
-	to := &Timeout{timer: timer}
-	word := func(tick uint64, bits uint64) { to.word.Store(tick<<tickShift | bits) }
 	for _, tick := range []uint64{0, 5, 30} { // due, in another bucket, and in the same bucket
+		timer := newTimer(t, WithTick(time.Hour), WithWheelSize(16))
+		hold(t, timer)
+		w := &timer.worker
+		w.round() // makes the wheel
+		to := &Timeout{timer: timer}
+		word := func(tick uint64, bits uint64) { to.word.Store(tick<<tickShift | bits) }
 		word(14, pending)
 		w.wheel.place(to, 14)
 		word(tick, pending|atWork|queued)
@@ -560,21 +561,20 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		require.Zero(t, to.bucket)
 		require.Zero(t, w.due.Position())
 
-		w.wheel = newWheel(16, 1, 0)
 		w.wheel.place(to, 14)
 		w.wheel.advance(14, w.emit)
 		require.Zero(t, w.wheel.count)
 		require.Zero(t, w.due.Position())
-		w.wheel = newWheel(16, 1, 0)
+
+		timer.tasks.Limit = -1 // so that no runner comes
+		w.emit(to)
+		w.handOver()
+		require.Equal(t, 1, timer.tasks.Waiting())
+		word(5, pending|atWork|queued)
+		w.in.take(to, queued)
+		require.Zero(t, timer.tasks.Waiting())
+		require.Zero(t, to.bucket)
 	}
-	timer.tasks.Limit = -1 // so that no runner comes
-	w.emit(to)
-	w.handOver()
-	require.Equal(t, 1, timer.tasks.Waiting())
-	word(5, pending|atWork|queued)
-	w.in.take(to, queued)
-	require.Zero(t, timer.tasks.Waiting())
-	w.wheel = nil
 }
 
 // The longest period does not overflow.
@@ -798,8 +798,7 @@ func TestMissedRunsGoBehindTheGroup(t *testing.T) {
 		const tick, size = time.Millisecond, 16
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
 		timer.tasks.Share = 1 // the runner takes all of them
-		w := &timer.worker
-		w.state.Store(working) // so that no worker starts
+		giveBack := hold(t, timer)
 		var runs atomic.Int64
 		for i := range size {
 			if i == size/2 {
@@ -812,7 +811,7 @@ func TestMissedRunsGoBehindTheGroup(t *testing.T) {
 		}
 		pass(10*tick + tick/2)
 		require.Zero(t, runs.Load())
-		go w.run()
+		giveBack()
 		synctest.Wait()
 		require.EqualValues(t, 10, runs.Load())
 		require.EqualValues(t, 10+size-1, timer.Stats().Expired)
@@ -829,11 +828,11 @@ func TestMissedRunsNeedNoWorker(t *testing.T) {
 		_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { runs.Add(1); <-release }), tick, tick)
 		require.NoError(t, err)
 		pass(10 * tick)
-		require.True(t, timer.worker.state.CompareAndSwap(resting, working)) // so that no worker starts
+		require.EqualValues(t, resting, timer.worker.state.Load())
+		giveBack := hold(t, timer)
 		close(release)
 		synctest.Wait()
-		timer.worker.state.Store(resting)
-		timer.worker.summon(0)
+		giveBack()
 		require.EqualValues(t, 10, runs.Load())
 	})
 }

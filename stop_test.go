@@ -289,7 +289,7 @@ func TestCanceledAfterShutdown(t *testing.T) {
 // After Stop no timeout can be armed, even if it was on the queue during Stop, pending or canceled.
 func TestStopLeavesNoneOnTheQueue(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
-	timer.worker.state.Store(working) // so that no worker starts and takes the timeouts off the queue
+	giveBack := hold(t, timer) // so that no worker takes the timeouts off the queue
 	calls := make([]request, 4)
 	for i := range calls {
 		timer.Init(&calls[i].timeout, &calls[i])
@@ -299,8 +299,7 @@ func TestStopLeavesNoneOnTheQueue(t *testing.T) {
 			require.True(t, calls[i].timeout.Cancel())
 		}
 	}
-	timer.worker.state.Store(resting)
-	require.Len(t, timer.Stop(), 2)
+	require.Len(t, stopHeld(timer, giveBack), 2)
 	for i := range calls {
 		to := &calls[i].timeout
 		for _, reset := range []func() (bool, error){
@@ -323,7 +322,7 @@ func TestStopWhileTheWorkerDrains(t *testing.T) {
 	const n = 3*checkEvery + checkEvery/2
 	timer := newTimer(t, WithTick(time.Hour))
 	w := &timer.worker
-	w.state.Store(working) // the test is the worker
+	require.True(t, w.take()) // the test is the worker
 	for range n {
 		_, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
@@ -355,8 +354,9 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Hour))
 			oneStripe(timer)
 			w := &timer.worker
-			w.state.Store(working) // the test is the worker
-			w.wheel = newWheel(16, 1, 0)
+			giveBack := hold(t, timer)
+			w.round() // makes the wheel
+			var all []*Timeout
 			for range n {
 				to, err := timer.AfterFunc(time.Hour*100, nop)
 				require.NoError(t, err)
@@ -364,11 +364,12 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 					_, err = to.Reset(time.Hour * 50)
 					require.NoError(t, err)
 				}
+				all = append(all, to)
 			}
 			var left []*Timeout
 			stopped := make(chan bool)
 			looks, settled := 0, 0
-			w.in.worker = slowly{w, func() {
+			whenItLooksUp(timer, func() {
 				if looks++; looks == at {
 					go func() {
 						left = timer.Stop()
@@ -379,20 +380,22 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 					}
 					settled = w.in.settled
 				}
-			}}
-			time.Sleep(time.Millisecond)
-			w.in.now = 1
+			})
 			w.in.drain()
 			if looks < at {
 				require.Greater(t, at, 3)
-				w.state.Store(resting)
-				require.Len(t, timer.Stop(), n)
+				require.Len(t, stopHeld(timer, giveBack), n)
 				break
 			}
 			require.LessOrEqual(t, w.in.settled, settled+1)
-			close(w.done)
+			giveBack()
 			<-stopped
 			require.Len(t, left, n)
+			for _, to := range all {
+				require.Zero(t, to.word.Load()&(queued|young))
+				_, err := to.Reset(time.Hour)
+				require.ErrorIs(t, err, ErrStopped)
+			}
 		}
 	}
 }
@@ -420,9 +423,9 @@ func TestShutdownDoesNotWaitForSubmit(t *testing.T) {
 // left in rings that it had begun to take.
 func TestStopFindsLeft(t *testing.T) {
 	timer := newFakedTimer(t)
-	withoutWorker(t, timer)
 	w, s := &timer.worker, oneStripe(timer)
-	w.wheel = newWheel(16, 1, 0)
+	giveBack := hold(t, timer)
+	w.round() // makes the wheel
 	putOff := &Timeout{timer: timer, task: plainFunc(nop)}
 	putOff.word.Store(pendingAt(0, 100))
 	require.True(t, putOff.putOff(putOff.word.Load()))
@@ -444,8 +447,7 @@ func TestStopFindsLeft(t *testing.T) {
 	require.Zero(t, w.in.settled)
 	require.Less(t, s.nursery.by.Load(), uint64(ticks.Never))
 	require.Less(t, s.inbox.by.Load(), uint64(ticks.Never))
-	w.state.Store(resting)
-	require.ElementsMatch(t, all, timer.Stop())
+	require.ElementsMatch(t, all, stopHeld(timer, giveBack))
 	for _, to := range all {
 		require.Zero(t, to.word.Load()&(queued|young))
 	}

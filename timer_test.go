@@ -109,18 +109,16 @@ func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 			_, err := timer.AfterFunc(delay, fired.Note)
 			require.NoError(t, err)
 		}
-		w := &timer.worker
-		w.state.Store(working) // so that nobody starts a worker
+		giveBack := hold(t, timer)
 		for _, d := range []time.Duration{1, time.Second, time.Minute, 59 * time.Minute, 2 * time.Hour} {
 			arm(d)
 		}
-		w.wheel = newWheel(w.wheelSize, w.levels, 0)
-		w.in.drain()
+		timer.worker.round()
 		arm(time.Hour) // still on the queue
 		pass(time.Hour + time.Microsecond)
 		require.Empty(t, fired.All())
 
-		go w.run()
+		giveBack()
 		arm(time.Millisecond)
 		synctest.Wait()
 		now := start.Add(time.Hour + time.Microsecond)
@@ -212,13 +210,17 @@ const (
 // A deadline from outside needs no clock while the worker is awake. If the worker has come to rest, arming it in a bubble
 // would start the worker there.
 func TestDeadlineFromOutsideABubble(t *testing.T) {
-	timer := newFakedTimer(t)
-	timer.worker.position.Store(attending)
+	timer := newTimer(t)
+	w := &timer.worker
+	require.True(t, w.take())
+	w.round()
+	w.attend()
+	require.True(t, w.leave(time.Hour, ticks.Never))
 	deadline := time.Now().Add(time.Hour)
 	synctest.Test(t, func(t *testing.T) {
 		require.PanicsWithValue(t, usedInside, func() { timer.NewTimeoutAt(TaskFunc(func(*Timeout) {}), deadline) })
 	})
-	require.EqualValues(t, resting, timer.worker.state.Load())
+	require.EqualValues(t, resting, w.state.Load())
 }
 
 // In a bubble, a deadline is compared with the clock of the bubble, even if the worker is awake.
@@ -476,8 +478,10 @@ func TestForeignAtRest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(limit))
 			s := oneStripe(timer)
-			withoutWorker(t, timer)
-			timer.worker.setPosition(timer.clock.DueIn(0), attending)
+			w := &timer.worker
+			require.True(t, w.take())
+			w.round()
+			w.attend()
 			near, far := timer.clock.DueIn(100*time.Millisecond), timer.clock.DueIn(time.Hour)
 			var plain, notified, placed, forward, canceled Timeout
 			for to, task := range map[*Timeout]Task{&plain: plainFunc(nop), &notified: canceledTask{t}, &placed: plainFunc(nop),
@@ -506,7 +510,9 @@ func TestForeignAtRest(t *testing.T) {
 					s.inbox.by.Load(), s.nursery.hand.Load(), s.inbox.hand.Load(), timer.Stats().Queued, plain.word.Load(),
 					notified.word.Load(), placed.word.Load(), forward.word.Load(), canceled.word.Load(), member.word.Load())
 			}
-			timer.worker.state.Store(resting)
+			require.True(t, w.leave(time.Hour, w.position.Load()>>1+1))
+			comes := w.state.Load()
+			w.state.Store(resting)
 			synctest.Test(t, func(t *testing.T) {
 				for i, call := range []func(){
 					func() { plain.reset(far, false, true) },
@@ -523,7 +529,7 @@ func TestForeignAtRest(t *testing.T) {
 					require.PanicsWithValue(t, foreignTimer, call, "call %d", i)
 					require.Equal(t, before, state(), "call %d", i)
 				}
-				timer.worker.state.Store((timer.worker.position.Load()>>1 + 1) << idleShift)
+				w.state.Store(comes)
 				for _, tick := range []uint64{near, far} { // behind others
 					_, err := timer.newTimeout(plainFunc(nop), 0, tick, true)
 					require.NoError(t, err)

@@ -405,9 +405,10 @@ func TestLookEndsIfCanceledInNext(t *testing.T) {
 
 // A look takes a timeout out of its bucket, or leaves it alone where it is due.
 func TestTakeOut(t *testing.T) {
-	timer := newFakedTimer(t)
+	timer := newTimer(t, WithTick(time.Hour))
+	hold(t, timer)
 	w := &timer.worker
-	w.wheel = newWheel(16, 1, 0)
+	w.round() // makes the wheel
 	to := &Timeout{timer: timer}
 	word := pendingAt(0, 14)
 	to.word.Store(word)
