@@ -956,3 +956,21 @@ func TestRetryKeepsItsSlot(t *testing.T) {
 		})
 	}
 }
+
+// Jitter of a schedule with jitter keeps the exact one apart, and does not change the schedule that it was made from.
+func TestJitterOfJitter(t *testing.T) {
+	one := Jitter(Every(time.Second), 0.5)
+	two, three := Jitter(one, 0.25), Jitter(one, 1)
+	require.Equal(t, &jittered{every(time.Second), jitter{0.5}}, one)
+	require.Equal(t, &jittered{every(time.Second), jitter{0.5, 0.25}}, two)
+	require.Equal(t, &jittered{every(time.Second), jitter{0.5, 1}}, three)
+	require.NoError(t, checkSchedule(two))
+	require.Error(t, checkSchedule(Jitter(nil, 0.5)))
+	require.Error(t, checkSchedule(Jitter(Every(0), 0.5)))
+	require.Error(t, checkSchedule(Jitter(one, 1.5)))
+	prev := time.Unix(0, 0)
+	for range 1000 {
+		next := two.Next(prev).Sub(prev)
+		require.True(t, next >= time.Second && next <= 1875*time.Millisecond, next)
+	}
+}
