@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/hashedwheel/hashedwheel/internal/pace"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
@@ -20,7 +20,7 @@ import (
 func churn(t *testing.T, timer *Timer, live int, d time.Duration, each func(elapsed time.Duration)) {
 	ring := make([]*Timeout, live)
 	tick := timer.Tick()
-	perTick := 3 * int(tick/pace.PauseTime)
+	perTick := 3 * int(tick/pauseTime)
 	time.Sleep(tick / 2)
 	start := time.Now()
 	for elapsed := time.Duration(0); elapsed < d; elapsed = time.Since(start) {
@@ -68,7 +68,7 @@ func TestFarStaysWithProducers(t *testing.T) {
 			}
 		})
 		require.Equal(t, expired, int(status(near.word.Load())))
-		pass(2*pace.MaxUnwatched + tick)
+		pass(2*maxUnwatched + tick)
 		require.Zero(t, timer.Stats().Queued)
 
 		// A load that is short is noticed to be over by the second boundary.
@@ -187,7 +187,7 @@ func TestHurriedAgain(t *testing.T) {
 				timer.queue.seats = nil
 				var due, fired moments
 				churn(t, timer, 3000, 300*time.Millisecond, func(elapsed time.Duration) {
-					if elapsed < 4*pace.MaxUnwatched {
+					if elapsed < 4*maxUnwatched {
 						return // the worker checks for pauses too often
 					}
 					// On a stripe that others seldom use.
@@ -218,7 +218,7 @@ func TestPauseInALongTick(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
 		hold(t, timer)
 		w := &timer.worker
-		for range maxWaiting/pace.PauseTime + 1 {
+		for range maxWaiting/pauseTime + 1 {
 			to, err := timer.AfterFunc(100*time.Hour, nop)
 			require.NoError(t, err)
 			require.True(t, to.Cancel())
@@ -742,4 +742,30 @@ func TestBecomesNearDuringADrain(t *testing.T) {
 		require.Len(t, fired.All(), 1)
 		require.Less(t, fired.Since(start)[0], delay+nearTime/4, "at the next look up")
 	})
+}
+
+func TestPace(t *testing.T) {
+	const tick = time.Millisecond
+	count := uint64(math.MaxUint64 - 1000)
+	p := pace{count: count}
+	now := time.Duration(0)
+	step := func(d time.Duration, n uint64) bool {
+		now += d
+		count += n
+		return p.pause(now, count, tick)
+	}
+	fast := uint64(tick/pauseTime) + 1
+	require.True(t, step(tick, fast-1))
+	require.False(t, step(tick, fast))
+	require.False(t, step(tick*3/4-1, 0), "too early to tell")
+	require.True(t, step(tick, 0))
+	require.False(t, step(tick, fast))
+	for range 300 {
+		require.False(t, step(tick, fast))
+	}
+	require.Equal(t, maxUnwatched, p.interval(tick))
+	p.at, p.count = now, count
+	require.False(t, step(maxUnwatched*3/4-1, 0), "too short to count after so long")
+	require.True(t, step(1, 0))
+	require.Equal(t, 100*time.Millisecond, p.interval(100*time.Millisecond))
 }

@@ -230,7 +230,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	}
 	w.setPosition(w.wheel.now, 0)
 	if needs < ticks.Never {
-		watch := w.clock.TickAt(later(elapsed, w.in.pace.Interval(w.clock.Tick)))
+		watch := w.clock.TickAt(later(elapsed, w.in.pace.interval(w.clock.Tick)))
 		next = min(max(next, watch), w.wheel.next, needs)
 		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
 	}
