@@ -70,10 +70,10 @@ func TestBlockedTasksDelayNoOther(t *testing.T) {
 				// Later tasks do not wait at all, because all live runners are in tasks, and so one more starts.
 				start := time.Now()
 				var fired moments
-				_, err := timer.AfterFunc(5*tick, fired.note)
+				_, err := timer.AfterFunc(5*tick, fired.Note)
 				require.NoError(t, err)
 				pass(5 * tick)
-				require.Equal(t, []time.Time{start.Add(5 * tick)}, fired.all())
+				require.Equal(t, []time.Time{start.Add(5 * tick)}, fired.All())
 
 				close(release)
 				synctest.Wait()
@@ -132,13 +132,13 @@ func TestWaitingForATurn(t *testing.T) {
 		var fired moments
 		var canceled []weak.Pointer[Timeout]
 		for range 100 {
-			to, err := timer.AfterFunc(0, fired.note)
+			to, err := timer.AfterFunc(0, fired.Note)
 			require.NoError(t, err)
 			canceled = append(canceled, weak.Make(to))
 		}
-		moved, err := timer.AfterFunc(0, fired.note)
+		moved, err := timer.AfterFunc(0, fired.Note)
 		require.NoError(t, err)
-		waiting, err := timer.AfterFunc(0, fired.note)
+		waiting, err := timer.AfterFunc(0, fired.Note)
 		require.NoError(t, err)
 		pass(3 * tick)
 		require.Equal(t, 102, timer.Pending())
@@ -160,7 +160,7 @@ func TestWaitingForATurn(t *testing.T) {
 		released := time.Now()
 		close(release)
 		pass(time.Second)
-		require.Equal(t, []time.Time{released, moved.Deadline()}, fired.all())
+		require.Equal(t, []time.Time{released, moved.Deadline()}, fired.All())
 	})
 }
 
@@ -368,13 +368,13 @@ func TestTaskThatDoesNotReturn(t *testing.T) {
 					require.NoError(t, err)
 					return to
 				}
-				arm(time.Millisecond, fired.note)
+				arm(time.Millisecond, fired.Note)
 				bad = arm(time.Millisecond, c.task)
-				arm(time.Millisecond, fired.note)
-				arm(2*time.Millisecond, fired.note)
+				arm(time.Millisecond, fired.Note)
+				arm(2*time.Millisecond, fired.Note)
 				pass(time.Second)
 				first := start.Add(time.Millisecond)
-				require.Equal(t, []time.Time{first, first, first.Add(time.Millisecond)}, fired.all())
+				require.Equal(t, []time.Time{first, first, first.Add(time.Millisecond)}, fired.All())
 				require.EqualValues(t, c.panics, reported.Load())
 				require.True(t, bad.IsExpired())
 				require.Equal(t, Stats{Accepted: 4, Expired: 4, Panics: c.panics}, outcomes(timer))

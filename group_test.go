@@ -1,7 +1,8 @@
-package hashedwheel
+package hashedwheel_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -10,47 +11,32 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-)
 
-// checkGroup checks that the list of a group has that many pending members, and that its links agree.
-func checkGroup(t *testing.T, g *Group, want int) {
-	t.Helper()
-	require.Equal(t, want, g.Len())
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n := 0
-	var prev *member
-	for m := g.first; m != nil; prev, m = m, m.next {
-		require.Same(t, g, m.group)
-		require.Equal(t, 1, m.armed)
-		require.Equal(t, prev, m.prev)
-		require.Equal(t, uint64(pending), status(m.timeout.word.Load()))
-		n++
-	}
-	require.Equal(t, want, n)
-}
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
+)
 
 // Members of all kinds leave the group when they end, and join it again when they are reset. Other timeouts of the
 // timer are not affected.
 func TestGroup(t *testing.T) {
-	for name, opts := range executors() {
+	for name, opts := range hashedwheel.Executors() {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T) {
+			hashedwheel.Virtual(t, func(t *testing.T) {
 				const tick = time.Millisecond
-				timer := newTimer(t, append(opts, WithTick(tick))...)
+				timer := hashedwheel.NewTestTimer(t, append(opts, hashedwheel.WithTick(tick))...)
 				other, err := timer.AfterFunc(time.Hour, nop)
 				require.NoError(t, err)
-				g := NewGroup(timer)
-				checkGroup(t, g, 0)
+				g := hashedwheel.NewGroup(timer)
+				hashedwheel.CheckGroup(t, g, 0)
 				var runs atomic.Int32
-				count := TaskFunc(func(*Timeout) { runs.Add(1) })
-				arm := map[string]func() (*Timeout, error){
-					"timeout": func() (*Timeout, error) { return g.NewTimeout(count, 5*tick) },
-					"func":    func() (*Timeout, error) { return g.AfterFunc(5*tick, func() { runs.Add(1) }) },
-					"every":   func() (*Timeout, error) { return g.Schedule(count, Every(5*tick)) },
-					"schedule": func() (*Timeout, error) {
+				count := hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { runs.Add(1) })
+				arm := map[string]func() (*hashedwheel.Timeout, error){
+					"timeout": func() (*hashedwheel.Timeout, error) { return g.NewTimeout(count, 5*tick) },
+					"func":    func() (*hashedwheel.Timeout, error) { return g.AfterFunc(5*tick, func() { runs.Add(1) }) },
+					"every":   func() (*hashedwheel.Timeout, error) { return g.Schedule(count, hashedwheel.Every(5*tick)) },
+					"schedule": func() (*hashedwheel.Timeout, error) {
 						left := 2
-						return g.Schedule(count, scheduleFunc(func(prev time.Time) time.Time {
+						return g.Schedule(count, hashedwheel.ScheduleFunc(func(prev time.Time) time.Time {
 							if left--; left < 0 {
 								return time.Time{}
 							}
@@ -58,61 +44,61 @@ func TestGroup(t *testing.T) {
 						}))
 					},
 				}
-				all := map[string]*Timeout{}
+				all := map[string]*hashedwheel.Timeout{}
 				for name, arm := range arm {
 					all[name], err = arm()
 					require.NoError(t, err)
 					require.Same(t, timer, all[name].Timer())
 				}
-				require.IsType(t, TaskFunc(nil), all["every"].Task())
-				checkGroup(t, g, 4)
-				pass(5 * tick)
+				require.IsType(t, hashedwheel.TaskFunc(nil), all["every"].Task())
+				hashedwheel.CheckGroup(t, g, 4)
+				testkit.Pass(5 * tick)
 				require.EqualValues(t, 4, runs.Load())
-				checkGroup(t, g, 2) // the repeating ones
+				hashedwheel.CheckGroup(t, g, 2) // the repeating ones
 				require.True(t, all["func"].IsExpired())
-				pass(5 * tick)
-				checkGroup(t, g, 1) // the schedule has ended
+				testkit.Pass(5 * tick)
+				hashedwheel.CheckGroup(t, g, 1) // the schedule has ended
 				require.True(t, all["schedule"].IsExpired())
 				require.EqualValues(t, 6, runs.Load())
 
 				require.True(t, all["every"].Cancel())
-				checkGroup(t, g, 0)
+				hashedwheel.CheckGroup(t, g, 0)
 				_, err = all["every"].Reset(time.Hour)
 				require.NoError(t, err)
 				_, err = all["func"].Reset(time.Hour)
 				require.NoError(t, err)
 				_, err = all["func"].Reset(2 * time.Hour)
 				require.NoError(t, err)
-				checkGroup(t, g, 2)
+				hashedwheel.CheckGroup(t, g, 2)
 
 				require.Equal(t, 2, g.Cancel())
 				require.Zero(t, g.Cancel())
-				checkGroup(t, g, 0)
+				hashedwheel.CheckGroup(t, g, 0)
 				for _, name := range []string{"every", "func"} {
 					require.True(t, all[name].IsCanceled())
 				}
 				_, err = g.AfterFunc(time.Hour, nop)
 				require.NoError(t, err, "the group can be used after Cancel")
-				checkGroup(t, g, 1)
+				hashedwheel.CheckGroup(t, g, 1)
 
 				require.Equal(t, 1, g.Close())
 				require.Zero(t, g.Close())
 				for _, arm := range arm {
 					_, err := arm()
-					require.ErrorIs(t, err, ErrGroupClosed)
+					require.ErrorIs(t, err, hashedwheel.ErrGroupClosed)
 				}
-				before := outcomes(timer)
+				before := hashedwheel.Outcomes(timer)
 				active, err := all["func"].Reset(tick)
 				require.False(t, active)
-				require.ErrorIs(t, err, ErrGroupClosed)
-				require.Equal(t, before, outcomes(timer))
-				checkGroup(t, g, 0)
+				require.ErrorIs(t, err, hashedwheel.ErrGroupClosed)
+				require.Equal(t, before, hashedwheel.Outcomes(timer))
+				hashedwheel.CheckGroup(t, g, 0)
 				ran := runs.Load()
-				pass(time.Minute)
+				testkit.Pass(time.Minute)
 				require.Equal(t, ran, runs.Load())
 				require.False(t, other.IsCanceled())
 				require.Equal(t, 1, timer.Pending())
-				checkStats(t, timer)
+				hashedwheel.CheckStats(t, timer)
 			})
 		})
 	}
@@ -120,13 +106,13 @@ func TestGroup(t *testing.T) {
 
 // Stop also returns the timeouts of a group. Timeouts that the timer refuses are not in the group.
 func TestGroupOfRefusedAndReturned(t *testing.T) {
-	timer := newTimer(t, WithMaxPending(2))
-	g := NewGroup(timer)
+	timer := hashedwheel.NewTestTimer(t, hashedwheel.WithMaxPending(2))
+	g := hashedwheel.NewGroup(timer)
 	_, err := g.NewTimeout(nil, 0)
-	require.ErrorIs(t, err, ErrNilTask)
+	require.ErrorIs(t, err, hashedwheel.ErrNilTask)
 	_, err = g.AfterFunc(0, nil)
-	require.ErrorIs(t, err, ErrNilTask)
-	_, err = g.Schedule(TaskFunc(func(*Timeout) {}), Every(0))
+	require.ErrorIs(t, err, hashedwheel.ErrNilTask)
+	_, err = g.Schedule(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}), hashedwheel.Every(0))
 	require.ErrorContains(t, err, "0s")
 	a, err := g.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
@@ -136,45 +122,45 @@ func TestGroupOfRefusedAndReturned(t *testing.T) {
 	_, err = timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	_, err = g.AfterFunc(time.Hour, nop)
-	require.ErrorIs(t, err, ErrTooManyPending)
+	require.ErrorIs(t, err, hashedwheel.ErrTooManyPending)
 	_, err = a.Reset(time.Hour)
-	require.ErrorIs(t, err, ErrTooManyPending)
-	checkGroup(t, g, 1)
+	require.ErrorIs(t, err, hashedwheel.ErrTooManyPending)
+	hashedwheel.CheckGroup(t, g, 1)
 	require.Contains(t, timer.Stop(), b)
-	checkGroup(t, g, 0)
+	hashedwheel.CheckGroup(t, g, 0)
 	_, err = g.AfterFunc(time.Hour, nop)
-	require.ErrorIs(t, err, ErrStopped)
+	require.ErrorIs(t, err, hashedwheel.ErrStopped)
 	_, err = a.Reset(time.Hour)
-	require.ErrorIs(t, err, ErrStopped)
-	checkGroup(t, g, 0)
+	require.ErrorIs(t, err, hashedwheel.ErrStopped)
+	hashedwheel.CheckGroup(t, g, 0)
 }
 
 // A task may close its own group. Close does not wait for that task.
 func TestGroupClosedFromInside(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	hashedwheel.Virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
-		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
-		g := NewGroup(timer)
+		timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(tick), hashedwheel.WithMaxConcurrency(1))
+		g := hashedwheel.NewGroup(timer)
 		var runs atomic.Int32
 		for range 10 {
-			_, err := g.Schedule(TaskFunc(func(*Timeout) {
+			_, err := g.Schedule(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {
 				if runs.Add(1) == 5 {
 					assert.Equal(t, 10, g.Close())
 				}
-			}), Every(tick))
+			}), hashedwheel.Every(tick))
 			require.NoError(t, err)
 		}
-		pass(10 * tick)
+		testkit.Pass(10 * tick)
 		require.EqualValues(t, 5, runs.Load())
-		checkGroup(t, g, 0)
+		hashedwheel.CheckGroup(t, g, 0)
 	})
 }
 
 // The cost of canceling a group depends on its size only, not on the number of other timeouts. On any machine it is
 // less than a tenth of the cost of reading each of the others once.
 func TestGroupCostsItsSize(t *testing.T) {
-	timer := newTimer(t)
-	others := make([]*Timeout, 200_000)
+	timer := hashedwheel.NewTestTimer(t)
+	others := make([]*hashedwheel.Timeout, 200_000)
 	for i := range others {
 		var err error
 		others[i], err = timer.AfterFunc(time.Hour, nop)
@@ -192,7 +178,7 @@ func TestGroupCostsItsSize(t *testing.T) {
 		look = min(look, time.Since(start))
 		require.Len(t, others, n)
 	}
-	g := NewGroup(timer)
+	g := hashedwheel.NewGroup(timer)
 	least := time.Hour
 	for range 100 {
 		for range 10 {
@@ -210,20 +196,20 @@ func TestGroupCostsItsSize(t *testing.T) {
 // A Reset that a closed group refuses takes no slot, not even for a moment. So no other call is refused because of
 // it. Its error is ErrGroupClosed, even if the timer is full.
 func TestClosedGroupTakesNoSlot(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(1))
-	g := NewGroup(timer)
+	timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(time.Millisecond), hashedwheel.WithMaxPending(1))
+	g := hashedwheel.NewGroup(timer)
 	member, err := g.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	require.Equal(t, 1, g.Close())
 	var over atomic.Bool
 	var users sync.WaitGroup
 	users.Go(func() {
-		for ; !over.Load(); spin() {
+		for ; !over.Load(); testkit.Spin() {
 			_, err := member.Reset(time.Hour)
-			assert.ErrorIs(t, err, ErrGroupClosed)
+			assert.ErrorIs(t, err, hashedwheel.ErrGroupClosed)
 		}
 	})
-	for end := time.Now().Add(stressTime(t) / 4); time.Now().Before(end); spin() {
+	for end := time.Now().Add(testkit.StressTime(t) / 4); time.Now().Before(end); testkit.Spin() {
 		to, err := timer.AfterFunc(time.Hour, nop)
 		if !assert.NoError(t, err) {
 			break
@@ -235,54 +221,54 @@ func TestClosedGroupTakesNoSlot(t *testing.T) {
 	_, err = timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	_, err = member.Reset(time.Hour)
-	require.ErrorIs(t, err, ErrGroupClosed)
-	checkGroup(t, g, 0)
+	require.ErrorIs(t, err, hashedwheel.ErrGroupClosed)
+	hashedwheel.CheckGroup(t, g, 0)
 }
 
 // If the timer refuses the Reset of a member, the member does not join the group again.
 func TestRefusedMemberIsNotInTheGroup(t *testing.T) {
-	timer := newTimer(t, WithMaxPending(1))
-	g := NewGroup(timer)
+	timer := hashedwheel.NewTestTimer(t, hashedwheel.WithMaxPending(1))
+	g := hashedwheel.NewGroup(timer)
 	member, err := g.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	require.True(t, member.Cancel())
 	_, err = timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	_, err = member.Reset(time.Hour)
-	require.ErrorIs(t, err, ErrTooManyPending)
-	checkGroup(t, g, 0)
+	require.ErrorIs(t, err, hashedwheel.ErrTooManyPending)
+	hashedwheel.CheckGroup(t, g, 0)
 }
 
 // Wait waits for the runs in progress at the call, of ended and of repeating members, and for
 // no others. That holds for any number of callers.
 func TestGroupWait(t *testing.T) {
-	for name, opts := range executors() {
+	for name, opts := range hashedwheel.Executors() {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T) {
+			hashedwheel.Virtual(t, func(t *testing.T) {
 				const tick = time.Millisecond
-				timer := newTimer(t, append(opts, WithTick(tick))...)
-				g, other := NewGroup(timer), NewGroup(timer)
+				timer := hashedwheel.NewTestTimer(t, append(opts, hashedwheel.WithTick(tick))...)
+				g, other := hashedwheel.NewGroup(timer), hashedwheel.NewGroup(timer)
 				done, cancel := context.WithCancel(t.Context())
 				cancel()
 				require.NoError(t, g.Wait(done), "nothing runs")
-				all := map[string]func(d time.Duration) (*Timeout, error){
-					"once": func(d time.Duration) (*Timeout, error) {
+				all := map[string]func(d time.Duration) (*hashedwheel.Timeout, error){
+					"once": func(d time.Duration) (*hashedwheel.Timeout, error) {
 						return g.AfterFunc(0, func() { time.Sleep(d) })
 					},
-					"repeating": func(d time.Duration) (*Timeout, error) {
-						return g.Schedule(TaskFunc(func(*Timeout) { time.Sleep(d) }), Every(2*tick))
+					"repeating": func(d time.Duration) (*hashedwheel.Timeout, error) {
+						return g.Schedule(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { time.Sleep(d) }), hashedwheel.Every(2*tick))
 					},
-					"panicking": func(d time.Duration) (*Timeout, error) {
+					"panicking": func(d time.Duration) (*hashedwheel.Timeout, error) {
 						return g.AfterFunc(0, func() { time.Sleep(d); panic("on purpose") })
 					},
-					"reset": func(d time.Duration) (*Timeout, error) {
-						return g.NewTimeout(TaskFunc(func(to *Timeout) {
+					"reset": func(d time.Duration) (*hashedwheel.Timeout, error) {
+						return g.NewTimeout(hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) {
 							_, err := to.Reset(time.Hour)
 							assert.NoError(t, err)
 							time.Sleep(d)
 						}), 0)
 					},
-					"ended": func(d time.Duration) (*Timeout, error) {
+					"ended": func(d time.Duration) (*hashedwheel.Timeout, error) {
 						return g.AfterFunc(0, func() { time.Sleep(d); runtime.Goexit() })
 					},
 				}
@@ -293,7 +279,7 @@ func TestGroupWait(t *testing.T) {
 					to, err := arm(10 * tick)
 					require.NoError(t, err)
 					require.NoError(t, g.Wait(done), "%s is pending", kind)
-					pass(3 * tick)
+					testkit.Pass(3 * tick)
 					require.ErrorIs(t, g.Wait(done), context.Canceled, kind)
 					require.NoError(t, other.Wait(done), kind)
 					start := time.Now()
@@ -305,14 +291,14 @@ func TestGroupWait(t *testing.T) {
 					require.Positive(t, time.Since(start), kind)
 					require.LessOrEqual(t, time.Since(start), 10*tick, kind)
 					if kind == "repeating" {
-						pass(time.Second)
+						testkit.Pass(time.Second)
 						to.Cancel()
 						require.NoError(t, g.Wait(t.Context()))
 					}
 					g.Cancel()
 					require.NoError(t, g.Wait(done), kind)
 				}
-				checkGroup(t, g, 0)
+				hashedwheel.CheckGroup(t, g, 0)
 			})
 		})
 	}
@@ -321,32 +307,32 @@ func TestGroupWait(t *testing.T) {
 // After Close and Wait no task of the group runs. Inside a task, Wait waits for the context. With a limit, it does not
 // wait for tasks of others, nor for members that wait for a runner.
 func TestGroupCloseAndWait(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	hashedwheel.Virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
-		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(2))
-		g := NewGroup(timer)
+		timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(tick), hashedwheel.WithMaxConcurrency(2))
+		g := hashedwheel.NewGroup(timer)
 		_, err := timer.AfterFunc(0, func() { time.Sleep(time.Hour) }) // takes one of the two
 		require.NoError(t, err)
-		pass(tick)
+		testkit.Pass(tick)
 		var running atomic.Int32
 		for range 5 {
-			_, err := g.Schedule(TaskFunc(func(*Timeout) {
+			_, err := g.Schedule(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {
 				running.Add(1)
 				defer running.Add(-1)
 				time.Sleep(5 * tick)
-			}), Every(tick))
+			}), hashedwheel.Every(tick))
 			require.NoError(t, err)
 		}
-		pass(2 * tick)
+		testkit.Pass(2 * tick)
 		require.EqualValues(t, 1, running.Load())
 		require.Equal(t, 5, g.Close())
 		require.NoError(t, g.Wait(t.Context()))
 		for range 10 {
 			require.Zero(t, running.Load())
-			pass(tick)
+			testkit.Pass(tick)
 		}
 
-		inside := NewGroup(timer)
+		inside := hashedwheel.NewGroup(timer)
 		ended := make(chan error, 1)
 		_, err = inside.AfterFunc(0, func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 7*tick)
@@ -356,31 +342,31 @@ func TestGroupCloseAndWait(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.ErrorIs(t, <-ended, context.DeadlineExceeded)
-		pass(time.Hour)
+		testkit.Pass(time.Hour)
 	})
 }
 
 // Goroutines arm members, which fire at once, while the group is closed. After Close and Wait no task runs.
 func TestGroupCloseAndWaitRace(t *testing.T) {
-	rnd := newRand(t)
-	timer := newTimer(t, WithTick(20*time.Microsecond))
+	rnd := testkit.Rand(t)
+	timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(20*time.Microsecond))
 	met := 0
-	for end := time.Now().Add(stressTime(t) / 4); goesOn(end, met > 0); {
-		g := NewGroup(timer)
+	for end := time.Now().Add(testkit.StressTime(t) / 4); testkit.GoesOn(end, met > 0); {
+		g := hashedwheel.NewGroup(timer)
 		var over atomic.Bool
 		var ran atomic.Int32
 		var users sync.WaitGroup
 		for range 2 {
 			users.Go(func() {
 				for {
-					spin()
+					testkit.Spin()
 					_, err := g.AfterFunc(0, func() {
 						ran.Add(1)
 						time.Sleep(10 * time.Microsecond)
 						assert.False(t, over.Load(), "Wait has returned")
 					})
 					if err != nil {
-						assert.ErrorIs(t, err, ErrGroupClosed)
+						assert.ErrorIs(t, err, hashedwheel.ErrGroupClosed)
 						return
 					}
 				}
@@ -396,4 +382,97 @@ func TestGroupCloseAndWaitRace(t *testing.T) {
 		met += int(ran.Load())
 	}
 	t.Logf("%d tasks ran", met)
+}
+
+// Goroutines arm, cancel, reset and close at the same time, on real time, also beyond the limit and while the timer
+// is stopped. After Close no timeout of the group is pending, no task of it is started, and the counts add up.
+func TestGroupRace(t *testing.T) {
+	for name, opts := range hashedwheel.Executors() {
+		t.Run(name, func(t *testing.T) {
+			rnd := testkit.Rand(t)
+			var total, ran uint64
+			for end := time.Now().Add(testkit.StressTime(t) / 2); testkit.GoesOn(end, ran > 0); {
+				limit := rnd.IntN(2) * 5
+				timer := hashedwheel.NewTestTimer(t, append(opts, hashedwheel.WithTick(20*time.Microsecond), hashedwheel.WithMaxPending(limit))...)
+				g := hashedwheel.NewGroup(timer)
+				var canceled atomic.Int64
+				var shared atomic.Pointer[hashedwheel.Timeout]
+				var closed atomic.Bool
+				var late atomic.Int64
+				task := hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) {
+					if closed.Load() {
+						late.Add(1)
+					}
+				})
+				var wg sync.WaitGroup
+				if rnd.IntN(3) == 0 {
+					wg.Go(func() {
+						time.Sleep(30 * time.Microsecond)
+						timer.Stop()
+					})
+				}
+				for p := range 3 {
+					mine := rnd.Uint64()
+					wg.Go(func() {
+						var last *hashedwheel.Timeout
+						for n := range uint64(200) {
+							delay := time.Duration((mine>>(n%50))%64) * time.Microsecond
+							var to *hashedwheel.Timeout
+							var err error
+							if p == 0 && n%8 == 0 {
+								to, err = g.Schedule(task, hashedwheel.Every(30*time.Microsecond))
+							} else {
+								to, err = g.NewTimeout(task, delay)
+							}
+							switch {
+							case errors.Is(err, hashedwheel.ErrTooManyPending):
+								assert.NotZero(t, limit)
+								canceled.Add(int64(g.Cancel()))
+								continue
+							case errors.Is(err, hashedwheel.ErrStopped), errors.Is(err, hashedwheel.ErrGroupClosed):
+								return
+							}
+							assert.NoError(t, err)
+							if last != nil && n%3 == 0 && last.Cancel() {
+								canceled.Add(1)
+							}
+							if last != nil && n%2 == 0 {
+								last.Reset(delay)
+							}
+							shared.CompareAndSwap(nil, to)
+							for range 3 {
+								shared.Load().Reset(delay) // by several goroutines at the same time
+								if shared.Load().Cancel() {
+									canceled.Add(1)
+								}
+							}
+							last = to
+							if n%64 == 0 {
+								canceled.Add(int64(g.Cancel()))
+							}
+						}
+					})
+				}
+				for wait := rnd.IntN(300); wait > 0; wait-- {
+					runtime.Gosched()
+				}
+				canceled.Add(int64(g.Close()))
+				starting := timer.Stats().Running // the tasks of those that expired just before
+				closed.Store(true)
+				hashedwheel.CheckGroup(t, g, 0)
+				wg.Wait()
+				require.EqualValues(t, timer.Stats().Canceled, canceled.Load())
+				require.Zero(t, timer.Pending())
+				_, err := timer.Shutdown(t.Context())
+				require.NoError(t, err)
+				require.LessOrEqual(t, late.Load(), int64(starting))
+				hashedwheel.CheckGroup(t, g, 0)
+				hashedwheel.CheckStats(t, timer)
+				total += timer.Stats().Accepted
+				ran += timer.Stats().Expired
+			}
+			t.Logf("%d armed, %d run", total, ran)
+			require.Positive(t, ran)
+		})
+	}
 }

@@ -1,23 +1,21 @@
 package hashedwheel
 
 import (
-	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/hashedwheel/hashedwheel/internal/octave"
 	"github.com/hashedwheel/hashedwheel/internal/testkit"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("runtime.handleEvent")) // a goroutine of the runtime, on js
-}
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // The helpers that the packages share have short names here.
 var (
@@ -27,7 +25,6 @@ var (
 	newRand        = testkit.Rand
 	newShare       = testkit.NewShare
 	full           = testkit.Full
-	lengthOf       = testkit.LengthOf
 	stressTime     = testkit.StressTime
 	goesOn         = testkit.GoesOn
 	pass           = testkit.Pass
@@ -40,6 +37,8 @@ const (
 	patience  = testkit.Patience
 )
 
+type moments = testkit.Moments
+
 func sized[T any](short, daily, full T) T { return testkit.Sized(short, daily, full) }
 
 // onLevels are the options of newTimer that virtual sets.
@@ -50,23 +49,26 @@ var onLevels []Option
 func virtual(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	defer func() { onLevels = nil }()
-	for levels := 1; levels <= 4; levels += sized(2, 1, 1) {
+	testkit.Virtual(t, func(t *testing.T, levels int) {
 		onLevels = nil
 		if levels > 1 {
 			onLevels = []Option{WithLevels(levels), WithWheelSize(4)}
 		}
-		t.Run(fmt.Sprint("levels=", levels), func(t *testing.T) { synctest.Test(t, f) })
-	}
+		f(t)
+	})
 }
 
-// newTimer returns a timer that is stopped when the test ends. Then its counts must agree.
+// newTimer returns a timer that is stopped when the test ends. Then its invariants hold, before and after Stop, and its
+// counts agree.
 func newTimer(t testing.TB, opts ...Option) *Timer {
 	t.Helper()
 	timer := newFakedTimer(t, opts...)
 	t.Cleanup(func() {
+		verify(t, timer)
 		timer.Stop()
+		verify(t, timer)
 		st := timer.Stats()
-		require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned, "%+v", outcomes(timer))
+		testkit.CheckCounts(t, st)
 		require.Zero(t, st.Pending)
 		if st.Running == 0 {
 			require.Equal(t, st.Accepted, timer.queue.accepted())
@@ -82,13 +84,160 @@ func newTimer(t testing.TB, opts ...Option) *Timer {
 	return timer
 }
 
-// newFakedTimer is newTimer without the check of the counts, for a test that changes internal state.
+// newFakedTimer is newTimer without the checks, for a test that changes internal state.
 func newFakedTimer(t testing.TB, opts ...Option) *Timer {
 	t.Helper()
 	timer, err := New(append(slices.Clone(onLevels), opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { timer.Stop() })
 	return timer
+}
+
+// verify checks all invariants of a timer at rest. No goroutine may be in a call. A round may be about to come, because verify
+// holds the lock of rounds. While a runner or an executor has tasks, which may call the timer, it checks only the wheel. Known
+// are timeouts that may be on the queue.
+func verify(t testing.TB, timer *Timer, known ...*Timeout) {
+	t.Helper()
+	w, q := &timer.worker, &timer.queue
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	tasks, goroutines := timer.running()
+	waiting := timer.tasks.Waiting() + timer.light.Waiting()
+	pend := make(map[*Timeout]bool) // the pending timeouts that were found
+	if w.wheel != nil {
+		w.wheel.check(t)
+		known = append(known, verifyBuckets(t, w.wheel, pend)...)
+	}
+	if tasks+goroutines > 0 {
+		return
+	}
+	slots := verifyRings(t, q, pend)
+	for _, to := range known {
+		bits := to.word.Load() & (young | queued)
+		require.Equal(t, bits, slots[to]&bits, "on the queue without a slot: %v", to)
+	}
+	for i := range q.stripes {
+		require.Zero(t, q.stripes[i].inside.Load(), "inside the gate of stripe %d", i)
+	}
+	if waiting == 0 {
+		require.Len(t, pend, timer.Pending(), "pending timeouts in the rings and buckets")
+	}
+	if timer.limit.max > 0 {
+		require.EqualValues(t, timer.Pending(), timer.limit.inUse.Load(), "slots of the limit")
+	}
+	switch state := w.state.Load(); {
+	case q.shut.Load():
+		require.EqualValues(t, halted, state)
+		require.Nil(t, w.wheel)
+		require.Empty(t, pend)
+	case state > halted:
+		require.LessOrEqual(t, state>>idleShift, max(q.needs(), w.position.Load()>>1+1), "the worker comes too late for the queue")
+		if state < resting || w.wheel != nil {
+			require.NotNil(t, w.alarm, "the worker does not come again")
+		}
+	}
+}
+
+// verifyBuckets checks the timeouts in the buckets of a wheel. It adds the pending ones that need not leave their bucket, and
+// returns the others, which are on the queue.
+func verifyBuckets(t testing.TB, w *wheel, pend map[*Timeout]bool) (leave []*Timeout) {
+	t.Helper()
+	for i := range w.levels {
+		for slot := range w.levels[i].buckets {
+			for _, e := range w.levels[i].buckets[slot].all() {
+				word := e.to.word.Load()
+				require.Zero(t, word&(fresh|young), "in a bucket: %v", e.to)
+				if word&queued != 0 {
+					leave = append(leave, e.to)
+					continue
+				}
+				require.True(t, waits(word), "in a bucket: %v", e.to)
+				require.LessOrEqual(t, e.tick, tickOf(word), "in a bucket: %v", e.to)
+				pend[e.to] = true
+			}
+		}
+	}
+	return leave
+}
+
+// verifyRings checks the invariants of the rings: the worker looks at each block, and at each ring, in time for what is
+// there. It adds the pending timeouts that it finds, and returns in which rings each timeout has a slot.
+func verifyRings(t testing.TB, q *queue, pend map[*Timeout]bool) (slots map[*Timeout]uint64) {
+	t.Helper()
+	slots = make(map[*Timeout]uint64)
+	for i := range q.stripes {
+		s := &q.stripes[i]
+		for bit, r := range map[uint64]*ring{young: &s.nursery, queued: &s.inbox} {
+			blocks := r.blocks()
+			if q.shut.Load() {
+				require.Same(t, stoppedTable, r.table.Load())
+			}
+			for i := range blocks {
+				b := blocks[i].Load()
+				if b == nil {
+					continue
+				}
+				by := b.by.Load()
+				require.LessOrEqual(t, r.by.Load(), by, "the worker looks at the ring later than at a block of it")
+				for j := range b.slots {
+					to := b.slots[j].Load()
+					if to == nil {
+						continue
+					}
+					require.Less(t, by, uint64(ticks.Never), "the worker does not look at a block with a timeout")
+					word := to.word.Load()
+					slots[to] |= bit
+					if word&bit == 0 {
+						continue
+					}
+					if status(word) == pending {
+						pend[to] = true
+					}
+					if bit == queued || status(word) == pending {
+						require.LessOrEqual(t, by, q.nearAt(tickOf(word)), "the worker looks at the block too late for %v", to)
+					}
+				}
+			}
+		}
+	}
+	return slots
+}
+
+// hold makes the test the worker of a timer that is idle, so that no round comes. It returns a function that gives the
+// worker back, which starts a round. The end of the test does so at the latest.
+func hold(t testing.TB, timer *Timer) (giveBack func()) {
+	t.Helper()
+	require.True(t, timer.worker.take(), "a round is in progress")
+	giveBack = sync.OnceFunc(func() { go timer.worker.run() })
+	t.Cleanup(giveBack)
+	return giveBack
+}
+
+// stopHeld stops a timer whose worker the test holds. No round comes in between.
+func stopHeld(timer *Timer, giveBack func()) []*Timeout {
+	go func() {
+		for timer.worker.state.Load() != halted {
+			runtime.Gosched()
+		}
+		giveBack()
+	}()
+	return timer.Stop()
+}
+
+// whenItLooksUp calls f whenever the worker of a timer looks up from its work.
+func whenItLooksUp(timer *Timer, f func()) {
+	timer.worker.in.worker = slowly{&timer.worker, f}
+}
+
+// A slowly is a settler that calls each whenever the worker looks up.
+type slowly struct {
+	settler
+	each func()
+}
+
+func (s slowly) attend() (uint64, bool) {
+	s.each()
+	return s.settler.attend()
 }
 
 // outcomes returns Stats with only the counts of timeouts and of their tasks.
@@ -101,45 +250,12 @@ func outcomes(timer *Timer) Stats {
 	}
 }
 
-// hog keeps a processor busy until it is told to quit. It calls a function, because a loop without a call is
-// not always preempted under an emulator.
-func hog(quit *atomic.Bool) {
-	for !quit.Load() {
-		_ = time.Now()
-		spin()
-	}
-}
-
-// moments records when something happened. It has a lock because the passing of virtual time does not order
-// memory, as a message on a channel does.
-type moments struct {
-	mu sync.Mutex
-	at []time.Time
-}
-
-func (m *moments) note() { m.add(time.Now()) }
-
-// add records a time, and returns how many there are now.
-func (m *moments) add(at time.Time) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.at = append(m.at, at)
-	return len(m.at)
-}
-
-func (m *moments) all() []time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.at)
-}
-
-// since returns the moments, counted from start.
-func (m *moments) since(start time.Time) []time.Duration {
-	var all []time.Duration
-	for _, at := range m.all() {
-		all = append(all, at.Sub(start))
-	}
-	return all
+// checkStats checks that the counts of a timer at rest agree.
+func checkStats(t testing.TB, timer *Timer) {
+	t.Helper()
+	st := timer.Stats()
+	testkit.CheckCounts(t, st)
+	require.Zero(t, st.Running)
 }
 
 func nop() {}
@@ -198,3 +314,62 @@ func (r *ring) slots() int {
 	}
 	return len(t.blocks) * blockSize
 }
+
+// A CancelCounter counts how often it has run and how often it was notified.
+type CancelCounter struct {
+	Ran, Told atomic.Int64
+	Block     func() // Canceled calls it
+}
+
+func (c *CancelCounter) Run(*Timeout) { c.Ran.Add(1) }
+
+func (c *CancelCounter) Canceled(to *Timeout) {
+	if to.Task() != Task(c) {
+		panic("Canceled got the timeout of another task")
+	}
+	c.Told.Add(1)
+	if c.Block != nil {
+		c.Block()
+	}
+}
+
+// checkGroup checks that the list of a group has that many pending members, and that its links agree.
+func checkGroup(t *testing.T, g *Group, want int) {
+	t.Helper()
+	require.Equal(t, want, g.Len())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	var prev *member
+	for m := g.first; m != nil; prev, m = m, m.next {
+		require.Same(t, g, m.group)
+		require.Equal(t, 1, m.armed)
+		require.Equal(t, prev, m.prev)
+		require.Equal(t, uint64(pending), status(m.timeout.word.Load()))
+		n++
+	}
+	require.Equal(t, want, n)
+}
+
+// HistogramOf returns the histogram of the durations.
+func HistogramOf(all ...time.Duration) (h Histogram) {
+	for _, d := range all {
+		h.counts[octave.Class(d)]++
+		h.sum += d
+	}
+	return h
+}
+
+// These are for the tests of package hashedwheel_test.
+var (
+	NewTestTimer = newTimer
+	Virtual      = virtual
+	Executors    = executors
+	Outcomes     = outcomes
+	CheckStats   = checkStats
+	CheckGroup   = checkGroup
+	Logged       = logged
+)
+
+// ScheduleFunc is for the tests of package hashedwheel_test.
+type ScheduleFunc = scheduleFunc

@@ -1,4 +1,4 @@
-package hashedwheel
+package hashedwheel_test
 
 import (
 	"encoding/json"
@@ -9,20 +9,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/internal/octave"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // Quantiles of random durations are those of the sorted durations, up to the bounds of their classes.
 func TestHistogramQuantile(t *testing.T) {
-	r := newRand(t)
-	require.Zero(t, Histogram{}.Quantile(0.5))
+	r := testkit.Rand(t)
+	require.Zero(t, hashedwheel.Histogram{}.Quantile(0.5))
 	for range 200 {
-		var h Histogram
 		all := make([]time.Duration, 1+r.IntN(300))
 		for i := range all {
 			all[i] = time.Duration(r.Int64() >> r.IntN(63))
-			h.counts[octave.Class(all[i])]++
 		}
+		h := hashedwheel.HistogramOf(all...)
 		slices.Sort(all)
 		require.EqualValues(t, len(all), h.Count())
 		for _, q := range []float64{0, 0.01, 0.5, 0.9, 0.999, 1, r.Float64()} {
@@ -33,13 +34,13 @@ func TestHistogramQuantile(t *testing.T) {
 }
 
 func TestHistogramSub(t *testing.T) {
-	var before, h Histogram
-	before.counts[3], h.counts[3], h.counts[9] = 5, 7, 1
-	before.sum, h.sum = 20, 45
+	short, long := octave.UpperBound(3), octave.UpperBound(9)
+	before := hashedwheel.HistogramOf(short, short, short, short, short)
+	h := hashedwheel.HistogramOf(short, short, short, short, short, short, short, long)
 	since := h.Sub(before)
 	require.EqualValues(t, 3, since.Count())
-	require.Equal(t, octave.UpperBound(9), since.Quantile(1))
-	require.EqualValues(t, 25, since.Sum())
+	require.Equal(t, long, since.Quantile(1))
+	require.Equal(t, 2*short+long, since.Sum())
 	require.EqualValues(t, 8, h.Count())
 }
 
@@ -47,7 +48,7 @@ func TestHistogramSub(t *testing.T) {
 // random durations and those on both sides of each bound.
 func TestHistogramBuckets(t *testing.T) {
 	var bounds []time.Duration
-	for bound, n := range (Histogram{}).Buckets() {
+	for bound, n := range (hashedwheel.Histogram{}).Buckets() {
 		require.Zero(t, n)
 		bounds = append(bounds, bound)
 	}
@@ -56,7 +57,7 @@ func TestHistogramBuckets(t *testing.T) {
 	require.Equal(t, 50*time.Millisecond, bounds[12])
 	require.Equal(t, 204_800*time.Millisecond, bounds[24])
 
-	r := newRand(t)
+	r := testkit.Rand(t)
 	all := []time.Duration{0, math.MaxInt64}
 	for _, bound := range bounds {
 		all = append(all, bound-1, bound, bound+1)
@@ -64,10 +65,7 @@ func TestHistogramBuckets(t *testing.T) {
 	for range 1000 {
 		all = append(all, time.Duration(r.Int64()>>r.IntN(63)))
 	}
-	var h Histogram
-	for _, d := range all {
-		h.counts[octave.Class(d)]++
-	}
+	h := hashedwheel.HistogramOf(all...)
 	i := 0
 	for bound, n := range h.Buckets() {
 		require.Equal(t, bounds[i], bound)
@@ -87,10 +85,7 @@ func TestHistogramBuckets(t *testing.T) {
 }
 
 func TestHistogramJSON(t *testing.T) {
-	var h Histogram
-	h.counts[octave.Class(time.Millisecond)] = 99
-	h.counts[octave.Class(time.Second)] = 1
-	h.sum = 1099 * time.Millisecond
+	h := hashedwheel.HistogramOf(append(slices.Repeat([]time.Duration{time.Millisecond}, 99), time.Second)...)
 	text, err := json.Marshal(h)
 	require.NoError(t, err)
 	var got map[string]int64

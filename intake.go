@@ -3,7 +3,6 @@ package hashedwheel
 import (
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/internal/pace"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
@@ -17,8 +16,8 @@ import (
 //     lowers the tick of the block, then that of the ring, then reads the state of the worker. The worker raises the tick
 //     of the ring, then that of the block, then looks at the slots. So no tick is too late. A Reset to an earlier tick moves
 //     its timeout to the inbox.
-//   - Producers pause when they try less than one slot in pace.PauseTime, in which the worker could take 50. After they
-//     have gone on for long, a pause of less than pace.MaxUnwatched, or a tick, does not count, because each round that
+//   - Producers pause when they try less than one slot in pauseTime, in which the worker could take 50. After they
+//     have gone on for long, a pause of less than maxUnwatched, or a tick, does not count, because each round that
 //     has nothing else to do may come to wait for a processor.
 //   - So a canceled timeout is dropped by the second boundary if producers pause. Otherwise it is dropped when its ring
 //     has gone round, or, if the hand stands still, after nearTime or a tick.
@@ -27,8 +26,12 @@ import (
 // The queue may hold millions. So between the timeouts that it takes, the worker attends to what is more urgent: what
 // has come due, what was put into an inbox meanwhile, what has become near, and Stop.
 
-// maxWaiting is the longest time to wait for the next round in a long tick.
-const maxWaiting = 250 * time.Millisecond
+const (
+	maxWaiting = 250 * time.Millisecond // the longest time to wait for the next round in a long tick
+
+	pauseTime    = 5 * time.Microsecond  // producers that try one slot in this time pause
+	maxUnwatched = 20 * time.Millisecond // the longest time between two measurements of the pace, if a tick is shorter
+)
 
 // An intake takes timeouts off the queue. Owned by the worker.
 type intake struct {
@@ -37,15 +40,15 @@ type intake struct {
 	clock  *ticks.Clock
 	worker settler
 
-	now     uint64    // the tick of the worker
-	settled int       // timeouts taken off the queue in this round
-	taking  int       // takingAll, takingDue, takingRecent or takingNewest
-	pausing bool      // this round takes all timeouts, because producers pause
-	stands  bool      // all timeouts of the nursery are taken, because its hand stands still
-	tried   uint64    // the value of queue.tried when this round began to take timeouts
-	pace    pace.Pace // how fast producers arm timeouts
-	visits  []visit   // one for each stripe
-	stopped bool      // Stop has halted the worker
+	now     uint64  // the tick of the worker
+	settled int     // timeouts taken off the queue in this round
+	taking  int     // takingAll, takingDue, takingRecent or takingNewest
+	pausing bool    // this round takes all timeouts, because producers pause
+	stands  bool    // all timeouts of the nursery are taken, because its hand stands still
+	tried   uint64  // the value of queue.tried when this round began to take timeouts
+	pace    pace    // how fast producers arm timeouts
+	visits  []visit // one for each stripe
+	stopped bool    // Stop has halted the worker
 }
 
 // The worker interrupts each of these for the next ones.
@@ -82,7 +85,7 @@ func (in *intake) drain() {
 	in.settled = 0
 	in.now, in.stopped = in.worker.attend()
 	in.tried = in.queue.tried()
-	in.pausing = in.pace.Pause(in.clock.Elapsed(), in.tried, min(in.clock.Tick, maxWaiting))
+	in.pausing = in.pace.pause(in.clock.Elapsed(), in.tried, min(in.clock.Tick, maxWaiting))
 	if in.visits == nil {
 		in.visits = make([]visit, len(in.queue.stripes))
 	}
@@ -240,4 +243,30 @@ func (in *intake) count() {
 		}
 	}
 	in.taking = was
+}
+
+// A pace is what was measured last of how fast producers try slots. Its zero value is ready for use.
+type pace struct {
+	at    time.Duration // the time of the last measurement
+	count uint64        // the count of slots at that time
+	fast  time.Duration // for how long producers have not paused; 0 if they pause
+}
+
+// pause reports whether producers pause. It measures once in a tick, or less often: see interval.
+func (p *pace) pause(now time.Duration, count uint64, tick time.Duration) bool {
+	if spent := now - p.at; spent >= p.interval(tick)*3/4 {
+		if time.Duration(count-p.count)*pauseTime > spent {
+			p.fast += spent
+		} else {
+			p.fast = 0
+		}
+		p.at, p.count = now, count
+	}
+	return p.fast == 0
+}
+
+// interval returns the time after which pause should be called again: a tick. After producers have not paused for long it may
+// be longer, up to maxUnwatched, so that a pause that is short beside that does not count.
+func (p *pace) interval(tick time.Duration) time.Duration {
+	return max(tick, min(p.fast/4, maxUnwatched))
 }

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/internal/pace"
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // churn arms and cancels timeouts of an hour without pause for d, of virtual time: very many in the middle of each tick,
@@ -20,7 +20,7 @@ import (
 func churn(t *testing.T, timer *Timer, live int, d time.Duration, each func(elapsed time.Duration)) {
 	ring := make([]*Timeout, live)
 	tick := timer.Tick()
-	perTick := 3 * int(tick/pace.PauseTime)
+	perTick := 3 * int(tick/pauseTime)
 	time.Sleep(tick / 2)
 	start := time.Now()
 	for elapsed := time.Duration(0); elapsed < d; elapsed = time.Since(start) {
@@ -68,7 +68,7 @@ func TestFarStaysWithProducers(t *testing.T) {
 			}
 		})
 		require.Equal(t, expired, int(status(near.word.Load())))
-		pass(2*pace.MaxUnwatched + tick)
+		pass(2*maxUnwatched + tick)
 		require.Zero(t, timer.Stats().Queued)
 
 		// A load that is short is noticed to be over by the second boundary.
@@ -187,11 +187,11 @@ func TestHurriedAgain(t *testing.T) {
 				timer.queue.seats = nil
 				var due, fired moments
 				churn(t, timer, 3000, 300*time.Millisecond, func(elapsed time.Duration) {
-					if elapsed < 4*pace.MaxUnwatched {
+					if elapsed < 4*maxUnwatched {
 						return // the worker checks for pauses too often
 					}
 					// On a stripe that others seldom use.
-					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
+					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.Note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
 					*to.wordPtr() = pendingAt(young|fresh, hour)
 					timer.limit.take()
 					if first, _, _, _ := timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(hour)); first {
@@ -200,37 +200,30 @@ func TestHurriedAgain(t *testing.T) {
 					to.Reset(time.Second)
 					time.Sleep(tick / 4)
 					c.second(to)
-					due.add(time.Now().Add(2 * tick))
+					due.Add(time.Now().Add(2 * tick))
 				})
 				pass(3 * tick)
-				require.Len(t, fired.all(), len(due.all()))
-				for i, at := range fired.all() {
-					require.Less(t, at.Sub(due.all()[i]), tick)
+				require.Len(t, fired.All(), len(due.All()))
+				for i, at := range fired.All() {
+					require.Less(t, at.Sub(due.All()[i]), tick)
 				}
 			})
 		})
 	}
 }
 
-// lookingUp is a settler that counts how often the worker looks up.
-type lookingUp struct {
-	settler
-	n       int
-	stopped bool
-}
-
-func (l *lookingUp) attend() (uint64, bool) {
-	l.n++
-	return 1, l.stopped
-}
-
 // In a long tick, the worker notices within maxWaiting that producers pause.
 func TestPauseInALongTick(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
-		withoutWorker(t, timer)
+		hold(t, timer)
 		w := &timer.worker
-		w.in.pace = pace.Pace{At: w.clock.Elapsed(), Fast: time.Second}
+		for range maxWaiting/pauseTime + 1 {
+			to, err := timer.AfterFunc(100*time.Hour, nop)
+			require.NoError(t, err)
+			require.True(t, to.Cancel())
+		}
+		time.Sleep(maxWaiting)
 		w.round()
 		require.False(t, w.in.pausing)
 		time.Sleep(maxWaiting)
@@ -274,11 +267,15 @@ func TestRoundsAllocateNothing(t *testing.T) {
 // pause for long. A far timeout is on the queue. It returns the timeout, and a function that does the rest.
 func endOfRound(t *testing.T, timer *Timer, task func()) (far *Timeout, leave func()) {
 	w := &timer.worker
-	w.state.Store(working)
-	time.Sleep(20 * timer.Tick())
+	require.True(t, w.take()) // the test is the worker
+	churn(t, timer, 1, time.Second, func(time.Duration) {
+		time.Sleep(timer.Tick() / 2)
+		w.round()
+		time.Sleep(timer.Tick() / 2)
+	})
+	time.Sleep(timer.Tick() / 2)
 	far, err := timer.AfterFunc(time.Hour, task)
 	require.NoError(t, err)
-	w.in.pace = pace.Pace{At: w.clock.Elapsed(), Fast: time.Second}
 	until, next := w.round()
 	require.Less(t, timer.clock.Now()+1, next)
 	require.Less(t, next, uint64(ticks.Never))
@@ -309,7 +306,6 @@ func TestNearWhileWatching(t *testing.T) {
 			require.NoError(t, err)
 		},
 		"old position": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
-			timer.worker.position.Store(0)
 			time.Sleep(2 * nearTime)
 			_, err := timer.AfterFunc(2*tick, fired)
 			require.NoError(t, err)
@@ -319,20 +315,20 @@ func TestNearWhileWatching(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				timer := newTimer(t, WithTick(tick))
 				var fired moments
-				far, leave := endOfRound(t, timer, fired.note)
+				far, leave := endOfRound(t, timer, fired.Note)
 				if !before {
 					leave()
 				}
 				if name == "old position" && !before {
 					return // the worker would not watch for so long
 				}
-				use(t, timer, fired.note, far)
+				use(t, timer, fired.Note, far)
 				armed := time.Now()
 				if before {
 					leave()
 				}
 				pass(10 * tick)
-				require.Equal(t, []time.Duration{2 * tick}, fired.since(armed), "%s, before the end of the round: %v", name, before)
+				require.Equal(t, []time.Duration{2 * tick}, fired.Since(armed), "%s, before the end of the round: %v", name, before)
 			})
 		}
 	}
@@ -380,17 +376,6 @@ func TestFewCanceledAreDropped(t *testing.T) {
 	})
 }
 
-// slowly is a settler that calls each whenever the worker looks up.
-type slowly struct {
-	settler
-	each func()
-}
-
-func (s slowly) attend() (uint64, bool) {
-	s.each()
-	return s.settler.attend()
-}
-
 // takeInbox takes the inbox of a stripe, as a round does at tick 1.
 func (in *intake) takeInbox(s *stripe) {
 	in.now, in.taking = max(in.now, 1), takingDue
@@ -409,9 +394,9 @@ func (in *intake) takeNursery(s *stripe) {
 func TestResetMovesToTheInbox(t *testing.T) {
 	for _, limit := range []int{0, 10} { // with a limit, a Reset takes another way
 		timer := newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit))
-		withoutWorker(t, timer)
 		w, s := &timer.worker, oneStripe(timer)
-		w.wheel = newWheel(16, 1, 0)
+		hold(t, timer)
+		w.round() // makes the wheel
 		var to *Timeout
 		reset := func(delay time.Duration) {
 			t.Helper()
@@ -490,7 +475,6 @@ func TestResetMovesToTheInbox(t *testing.T) {
 		require.True(t, to.Cancel())
 		reset(10 * time.Millisecond)
 		in(queued, false)
-		w.wheel = nil
 	}
 }
 
@@ -509,9 +493,9 @@ func forwarded(t *testing.T, timer *Timer) *Timeout {
 func TestInTwoSlots(t *testing.T) {
 	for _, nurseryFirst := range []bool{false, true} {
 		timer := newTimer(t, WithTick(time.Millisecond))
-		withoutWorker(t, timer)
 		w, s := &timer.worker, oneStripe(timer)
-		w.wheel = newWheel(16, 1, 0)
+		hold(t, timer)
+		w.round() // makes the wheel
 		to := forwarded(t, timer)
 		if nurseryFirst {
 			w.in.takeNursery(s)
@@ -524,71 +508,44 @@ func TestInTwoSlots(t *testing.T) {
 		require.Equal(t, 1, w.in.settled)
 		require.Zero(t, to.word.Load()&(queued|young|fresh))
 		require.Zero(t, timer.Stats().Queued)
-		w.wheel = nil
 		require.True(t, to.Cancel())
 	}
 }
 
 // The worker looks up between very many timeouts in an inbox.
 func TestManyInAnInbox(t *testing.T) {
-	timer := newFakedTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
+	timer := newTimer(t, WithTick(time.Hour))
 	w, s := &timer.worker, oneStripe(timer)
-	w.wheel = newWheel(16, 1, 0)
-	settler := &lookingUp{settler: w}
-	w.in.visits = make([]visit, 1)
-	w.in.worker = settler
+	hold(t, timer)
+	w.round() // makes the wheel
+	looks := 0
+	whenItLooksUp(timer, func() { looks++ })
 	const n = 4 * checkEvery
 	for range n {
-		forwarded(t, timer)
+		forwarded10(t, timer)
 	}
 	w.in.takeInbox(s)
-	require.GreaterOrEqual(t, settler.n, n/checkEvery)
+	require.GreaterOrEqual(t, looks, n/checkEvery)
 	require.Equal(t, n, w.wheel.count)
-	w.wheel = nil
-}
-
-// The worker leaves timeouts that were brought forward to Stop, which returns each of them once.
-func TestStopWithManyHurried(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour))
-	withoutWorker(t, timer)
-	w, s := &timer.worker, oneStripe(timer)
-	w.wheel = newWheel(16, 1, 0)
-	settler := &lookingUp{settler: w, stopped: true}
-	w.in.visits = make([]visit, 1)
-	w.in.worker = settler
-	const n = 3 * checkEvery
-	var all []*Timeout
-	arm := func() {
-		to, err := timer.AfterFunc(100*time.Hour, nop)
-		require.NoError(t, err)
-		_, err = to.Reset(50 * time.Hour)
-		require.NoError(t, err)
-		all = append(all, to)
-	}
-	for range n {
-		arm()
-	}
-	w.in.takeInbox(s)
-	require.Equal(t, checkEvery, w.wheel.count)
-	require.Equal(t, 1, settler.n)
-	arm()
-	w.state.Store(resting)
-	require.Len(t, timer.Stop(), len(all))
-	require.Zero(t, timer.Stats().Queued)
-	for _, to := range all {
-		require.Zero(t, to.word.Load()&(queued|young))
-		_, err := to.Reset(time.Hour)
-		require.ErrorIs(t, err, ErrStopped)
-	}
-	require.Zero(t, timer.Pending())
 }
 
 // The worker takes a far timeout at the tick at which it becomes near, and not before. It leaves others in the same block.
 func TestTakeFar(t *testing.T) {
+	synctest.Test(t, testTakeFar)
+}
+
+func testTakeFar(t *testing.T) {
 	timer := newTimer(t, WithTick(10*time.Millisecond))
-	withoutWorker(t, timer)
 	w, s := &timer.worker, oneStripe(timer)
+	hold(t, timer)
+	w.round() // makes the wheel
+	start := time.Now()
+	takeAt := func(tick uint64) { // as a round does while producers do not pause
+		time.Sleep(time.Until(start.Add(timer.clock.Boundary(tick))))
+		w.in.now, _ = w.attend()
+		w.in.taking = takingDue
+		w.in.takeRing(&s.nursery, young)
+	}
 	var all []*Timeout
 	for i := range 3 {
 		to, err := timer.AfterFunc(time.Duration(3-i)*time.Hour, nop)
@@ -600,29 +557,24 @@ func TestTakeFar(t *testing.T) {
 		by := timer.queue.nearAt(tickOf(to.word.Load()))
 		require.Equal(t, by, s.nursery.by.Load())
 		require.Equal(t, by, timer.queue.needs())
-		w.in.taking = takingDue
-		w.wheel, w.in.now = newWheel(16, 1, by-1), by-1
-		w.in.takeRing(&s.nursery, young)
+		takeAt(by - 1)
 		require.Zero(t, w.wheel.count)
-		w.wheel, w.in.now = newWheel(16, 1, by), by
-		w.in.takeRing(&s.nursery, young)
+		takeAt(by)
 		require.Equal(t, 1, w.wheel.count)
-		w.wheel.remove(to)
 		require.True(t, to.Cancel())
 		w.in.takeRing(&s.inbox, queued)
+		require.Zero(t, w.wheel.count)
 	}
 	require.Equal(t, uint64(ticks.Never), timer.queue.needs())
-	w.wheel = nil
 }
 
 // A round that takes very many timeouts also places near ones that are armed meanwhile.
 func TestNearDuringALongRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
-		withoutWorker(t, timer)
+		hold(t, timer)
 		w := &timer.worker
-		w.wheel = newWheel(16, 1, 0)
-		w.in.visits = make([]visit, len(timer.queue.stripes))
+		w.round() // makes the wheel
 		first, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
 		second, err := timer.AfterFunc(time.Hour, nop)
@@ -664,7 +616,9 @@ func TestHurriedDuringADrain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				timer := newTimer(t, WithTick(tick), WithLevels(levels))
 				w, s := &timer.worker, oneStripe(timer)
-				w.state.Store(working) // until the round begins
+				giveBack := hold(t, timer)
+				time.Sleep(tick)
+				w.round() // producers pause
 				var fired, firedNew moments
 				arm := func(task func()) *Timeout {
 					to, err := timer.AfterFunc(delay, task)
@@ -674,20 +628,19 @@ func TestHurriedDuringADrain(t *testing.T) {
 				for range n {
 					arm(nop)
 				}
-				to := arm(fired.note)
+				to := arm(fired.Note)
 				for range 2 * blockSize {
 					arm(nop)
 				}
 				if name == "far" {
 					to = lastOf(&s.nursery)
-					to.task = plainFunc(fired.note)
+					to.task = plainFunc(fired.Note)
 				}
-				w.in.pace = pace.Pace{At: math.MaxInt64 / 2} // producers pause
 				var calls atomic.Int64
 				var reset time.Time
-				w.in.worker = slowly{w, func() {
+				whenItLooksUp(timer, func() {
 					call := calls.Add(1)
-					if call > n/checkEvery {
+					if call == 1 || call > n/checkEvery {
 						return
 					}
 					if call == 4 {
@@ -695,18 +648,17 @@ func TestHurriedDuringADrain(t *testing.T) {
 						reset = time.Now()
 						_, err := to.Reset(2 * tick)
 						require.NoError(t, err)
-						_, err = timer.AfterFunc(2*tick, firedNew.note)
+						_, err = timer.AfterFunc(2*tick, firedNew.Note)
 						require.NoError(t, err)
 					}
 					time.Sleep(tick)
-				}}
-				time.Sleep(tick)
-				go w.run()
+				})
+				giveBack()
 				pass(9 * tick)
 				require.Less(t, calls.Load(), int64(n/checkEvery), "the round is not over")
 				pass(time.Second)
-				require.Equal(t, []time.Duration{2 * tick}, firedNew.since(reset), name)
-				require.Equal(t, []time.Duration{2 * tick}, fired.since(reset), name)
+				require.Equal(t, []time.Duration{2 * tick}, firedNew.Since(reset), name)
+				require.Equal(t, []time.Duration{2 * tick}, fired.Since(reset), name)
 			})
 		}
 	}
@@ -720,7 +672,7 @@ func TestNearDuringADrain(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
 		w := &timer.worker
 		oneStripe(timer)
-		w.state.Store(working) // until the round begins
+		giveBack := hold(t, timer)
 		arm := func(n int, delay time.Duration, task func()) {
 			for range n {
 				_, err := timer.AfterFunc(delay, task)
@@ -738,9 +690,8 @@ func TestNearDuringADrain(t *testing.T) {
 			})
 		}
 		arm(2*n, time.Hour, nop)
-		w.in.pace = pace.Pace{At: math.MaxInt64 / 2} // producers pause, so the round takes all
 		calls := 0
-		w.in.worker = slowly{w, func() {
+		whenItLooksUp(timer, func() { // producers pause, so the first round takes all
 			switch calls++; calls {
 			case 4, 16:
 				soon()
@@ -750,11 +701,11 @@ func TestNearDuringADrain(t *testing.T) {
 			case 30:
 				require.Less(t, w.in.settled, 4*n, "the round is not over")
 			}
-			if calls <= 30 {
+			if calls > 1 && calls <= 30 {
 				time.Sleep(tick)
 			}
-		}}
-		go w.run()
+		})
+		giveBack()
 		pass(time.Second)
 		require.Greater(t, calls, 30)
 		require.EqualValues(t, 4, fired.Load())
@@ -767,8 +718,8 @@ func TestBecomesNearDuringADrain(t *testing.T) {
 	const tick, n = time.Millisecond, 8 * checkEvery
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
-		w, s := &timer.worker, oneStripe(timer)
-		w.state.Store(working) // until the round begins
+		s := oneStripe(timer)
+		giveBack := hold(t, timer)
 		s.nursery.table.Store(newTable(2 * n / blockSize))
 		for range n {
 			_, err := timer.AfterFunc(time.Hour, nop)
@@ -777,19 +728,44 @@ func TestBecomesNearDuringADrain(t *testing.T) {
 		var fired moments
 		start := time.Now()
 		const delay = nearTime + 100*tick
-		to, err := timer.AfterFunc(delay, fired.note)
+		to, err := timer.AfterFunc(delay, fired.Note)
 		require.NoError(t, err)
 		require.Same(t, to, lastOf(&s.nursery))
-		w.in.pace = pace.Pace{At: math.MaxInt64 / 2}
 		calls := 0
-		w.in.worker = slowly{w, func() {
-			if calls++; calls <= n/checkEvery {
+		whenItLooksUp(timer, func() { // producers pause, so the first round takes all
+			if calls++; calls > 1 && calls <= n/checkEvery {
 				time.Sleep(nearTime / 4)
 			}
-		}}
-		go w.run()
+		})
+		giveBack()
 		pass(2 * time.Second)
-		require.Len(t, fired.all(), 1)
-		require.Less(t, fired.since(start)[0], delay+nearTime/4, "at the next look up")
+		require.Len(t, fired.All(), 1)
+		require.Less(t, fired.Since(start)[0], delay+nearTime/4, "at the next look up")
 	})
+}
+
+func TestPace(t *testing.T) {
+	const tick = time.Millisecond
+	count := uint64(math.MaxUint64 - 1000)
+	p := pace{count: count}
+	now := time.Duration(0)
+	step := func(d time.Duration, n uint64) bool {
+		now += d
+		count += n
+		return p.pause(now, count, tick)
+	}
+	fast := uint64(tick/pauseTime) + 1
+	require.True(t, step(tick, fast-1))
+	require.False(t, step(tick, fast))
+	require.False(t, step(tick*3/4-1, 0), "too early to tell")
+	require.True(t, step(tick, 0))
+	require.False(t, step(tick, fast))
+	for range 300 {
+		require.False(t, step(tick, fast))
+	}
+	require.Equal(t, maxUnwatched, p.interval(tick))
+	p.at, p.count = now, count
+	require.False(t, step(maxUnwatched*3/4-1, 0), "too short to count after so long")
+	require.True(t, step(1, 0))
+	require.Equal(t, 100*time.Millisecond, p.interval(100*time.Millisecond))
 }

@@ -1,4 +1,4 @@
-package hashedwheel
+package hashedwheel_test
 
 import (
 	"bytes"
@@ -10,30 +10,33 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 func TestTimeoutString(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Second))
-		to, err := timer.NewTimeout(TaskFunc(nopTask), 1500*time.Millisecond)
+	hashedwheel.Virtual(t, func(t *testing.T) {
+		timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(time.Second))
+		to, err := timer.NewTimeout(hashedwheel.TaskFunc(nopTask), 1500*time.Millisecond)
 		require.NoError(t, err)
-		require.Equal(t, "hashedwheel.Timeout(pending, deadline in 2s, task hashedwheel.nopTask)", fmt.Sprint(to))
-		pass(2500 * time.Millisecond)
-		require.Equal(t, "hashedwheel.Timeout(expired, deadline 500ms ago, task hashedwheel.nopTask)", to.String())
-		pass(5_263 * time.Millisecond)
-		require.Equal(t, "hashedwheel.Timeout(expired, deadline 5.76s ago, task hashedwheel.nopTask)", to.String())
+		require.Equal(t, "hashedwheel.Timeout(pending, deadline in 2s, task hashedwheel_test.nopTask)", fmt.Sprint(to))
+		testkit.Pass(2500 * time.Millisecond)
+		require.Equal(t, "hashedwheel.Timeout(expired, deadline 500ms ago, task hashedwheel_test.nopTask)", to.String())
+		testkit.Pass(5_263 * time.Millisecond)
+		require.Equal(t, "hashedwheel.Timeout(expired, deadline 5.76s ago, task hashedwheel_test.nopTask)", to.String())
 		_, err = to.Reset(time.Second)
 		require.NoError(t, err)
 		require.True(t, to.Cancel())
-		require.Equal(t, "hashedwheel.Timeout(canceled, deadline in 1.24s, task hashedwheel.nopTask)", to.String())
+		require.Equal(t, "hashedwheel.Timeout(canceled, deadline in 1.24s, task hashedwheel_test.nopTask)", to.String())
 	})
 }
 
 // String names the function that is the task, or else the type of the task, whatever is wrapped around it.
 func TestTimeoutStringNamesTheTask(t *testing.T) {
-	timer := newTimer(t)
-	check := func(want string) func(*Timeout, error) {
-		return func(to *Timeout, err error) {
+	timer := hashedwheel.NewTestTimer(t)
+	check := func(want string) func(*hashedwheel.Timeout, error) {
+		return func(to *hashedwheel.Timeout, err error) {
 			t.Helper()
 			require.NoError(t, err)
 			require.Contains(t, to.String(), ", task "+want+")")
@@ -42,24 +45,24 @@ func TestTimeoutStringNamesTheTask(t *testing.T) {
 		}
 	}
 	closure := func() {}
-	var method moments
-	check("hashedwheel.nop")(timer.AfterFunc(time.Hour, nop))
-	check("hashedwheel.TestTimeoutStringNamesTheTask.func2")(timer.AfterFunc(time.Hour, closure))
-	check("hashedwheel.(*moments).note-fm")(timer.AfterFunc(time.Hour, method.note))
+	var method testkit.Moments
+	check("hashedwheel_test.nop")(timer.AfterFunc(time.Hour, nop))
+	check("hashedwheel_test.TestTimeoutStringNamesTheTask.func2")(timer.AfterFunc(time.Hour, closure))
+	check("testkit.(*Moments).Note-fm")(timer.AfterFunc(time.Hour, method.Note))
 	check("runtime.GC")(timer.AfterFunc(time.Hour, runtime.GC))
 	check("synctest.Wait")(timer.AfterFunc(time.Hour, synctest.Wait))
-	check("hashedwheel.nopTask")(timer.NewTimeout(TaskFunc(nopTask), time.Hour))
-	check("hashedwheel.nopTask")(timer.ScheduleAtFixedRate(TaskFunc(nopTask), time.Hour, time.Hour))
-	check("hashedwheel.nop")(NewGroup(timer).AfterFunc(time.Hour, nop))
-	check("*hashedwheel.request")(timer.NewTimeout(new(request), time.Hour))
+	check("hashedwheel_test.nopTask")(timer.NewTimeout(hashedwheel.TaskFunc(nopTask), time.Hour))
+	check("hashedwheel_test.nopTask")(timer.ScheduleAtFixedRate(hashedwheel.TaskFunc(nopTask), time.Hour, time.Hour))
+	check("hashedwheel_test.nop")(hashedwheel.NewGroup(timer).AfterFunc(time.Hour, nop))
+	check("*hashedwheel_test.logTask")(timer.NewTimeout(new(logTask), time.Hour))
 }
 
 func TestTimerString(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(10*time.Millisecond))
+		timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(10*time.Millisecond))
 		require.Empty(t, timer.Name())
 		require.Equal(t, "hashedwheel.Timer(0 pending, tick 10ms)", timer.String())
-		timer = newTimer(t, WithName("rpc"), WithTick(time.Second))
+		timer = hashedwheel.NewTestTimer(t, hashedwheel.WithName("rpc"), hashedwheel.WithTick(time.Second))
 		for range 3 {
 			_, err := timer.AfterFunc(time.Hour, nop)
 			require.NoError(t, err)
@@ -74,11 +77,11 @@ func TestTimerString(t *testing.T) {
 func TestNameIsLogged(t *testing.T) {
 	for name, want := range map[string]string{"": "", "rpc": " timer=rpc "} {
 		synctest.Test(t, func(t *testing.T) {
-			option, log := logged()
-			timer := newTimer(t, option, WithName(name), WithTick(time.Millisecond))
+			option, log := hashedwheel.Logged()
+			timer := hashedwheel.NewTestTimer(t, option, hashedwheel.WithName(name), hashedwheel.WithTick(time.Millisecond))
 			_, err := timer.AfterFunc(0, func() { panic("on purpose") })
 			require.NoError(t, err)
-			pass(10 * time.Millisecond)
+			testkit.Pass(10 * time.Millisecond)
 			require.Contains(t, log.String(), "task panicked")
 			if want == "" {
 				require.NotContains(t, log.String(), "timer=")
@@ -91,19 +94,19 @@ func TestNameIsLogged(t *testing.T) {
 
 func TestPanicIsLogged(t *testing.T) {
 	for _, byDefault := range []bool{false, true} {
-		virtual(t, func(t *testing.T) {
+		hashedwheel.Virtual(t, func(t *testing.T) {
 			var log bytes.Buffer
 			logger := slog.New(slog.NewTextHandler(&log, nil))
-			option := WithLogger(logger)
+			option := hashedwheel.WithLogger(logger)
 			if byDefault {
 				defer slog.SetDefault(slog.Default())
 				slog.SetDefault(logger)
-				option = WithLogger(nil)
+				option = hashedwheel.WithLogger(nil)
 			}
-			timer := newTimer(t, option)
+			timer := hashedwheel.NewTestTimer(t, option)
 			_, err := timer.AfterFunc(0, func() { panic("boom") })
 			require.NoError(t, err)
-			pass(time.Second)
+			testkit.Pass(time.Second)
 			require.Contains(t, log.String(), `level=ERROR msg="hashedwheel: task panicked" panic=boom timeout="hashedwheel.Timeout(expired`)
 			require.Contains(t, log.String(), "TestPanicIsLogged")
 		})
@@ -117,19 +120,27 @@ func TestPanicIsLoggedOnOneLine(t *testing.T) {
 		task func()
 		want string
 	}{
-		"panic":  {func() { panicking() }, `hashedwheel\.panicking` + file + `\S*\.TestPanicIsLoggedOnOneLine\.func\d` + file},
-		"nested": {func() { defer panicking(); panic("first") }, `hashedwheel\.panicking` + file + `\S*\.TestPanicIsLoggedOnOneLine\.func\d` + file},
-		"index":  {func() { _ = make([]int, 3)[len(t.Name())] }, `hashedwheel\.TestPanicIsLoggedOnOneLine\.func\d` + file},
+		"panic":  {func() { panicking() }, `hashedwheel_test\.panicking` + file + `\S*\.TestPanicIsLoggedOnOneLine\.func\d` + file},
+		"nested": {func() { defer panicking(); panic("first") }, `hashedwheel_test\.panicking` + file + `\S*\.TestPanicIsLoggedOnOneLine\.func\d` + file},
+		"index":  {func() { _ = make([]int, 3)[len(t.Name())] }, `hashedwheel_test\.TestPanicIsLoggedOnOneLine\.func\d` + file},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			option, log := logged()
-			timer := newTimer(t, option)
+			option, log := hashedwheel.Logged()
+			timer := hashedwheel.NewTestTimer(t, option)
 			_, err := timer.AfterFunc(0, c.task)
 			require.NoError(t, err)
-			pass(time.Second)
+			testkit.Pass(time.Second)
 			require.Regexp(t, `stack="\S*`+c.want+`\S*\.plainFunc\.Run \(timeout.go:\d+\)"\n$`, log.String(), name)
 		})
 	}
 }
 
 func panicking() { panic("on purpose") }
+
+func nop() {}
+
+func nopTask(*hashedwheel.Timeout) {}
+
+type logTask struct{}
+
+func (*logTask) Run(*hashedwheel.Timeout) {}

@@ -182,10 +182,10 @@ func (w *worker) lap(r *ring, t *table) {
 
 const overdue = 12 * time.Millisecond // longer than an alarm waits for the end of one time slice
 
-// giveWay yields the processor if a round is overdue, see package yield. Called by producers, after many slots.
+// giveWay yields the processor if a round is overdue: see yielding. Called by producers, after many slots.
 func (w *worker) giveWay() {
 	state, now := w.state.Load(), w.clock.Elapsed()
-	if !w.yielding.Yields(now, w.isOverdue(now, state)) {
+	if !w.yielding.yields(now, w.isOverdue(now, state)) {
 		return
 	}
 	if state > halted {

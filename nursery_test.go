@@ -3,7 +3,6 @@ package hashedwheel
 import (
 	"math/rand/v2"
 	"runtime"
-	"runtime/metrics"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,7 +11,6 @@ import (
 	"time"
 	"weak"
 
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/require"
 )
 
@@ -86,7 +84,7 @@ func TestTablesAreBounded(t *testing.T) {
 		for _, long := range []int{0, 150, 190, 3000} {
 			for _, forward := range []bool{false, true} {
 				timer := newTimer(t, WithTick(time.Hour))
-				withoutWorker(t, timer)
+				hold(t, timer)
 				s := oneStripe(timer)
 				arm := func() *Timeout {
 					to, err := timer.AfterFunc(100*time.Hour, nop)
@@ -138,7 +136,7 @@ func fill(t *testing.T, timer *Timer, r *ring, n uint64) {
 func TestRingDoubles(t *testing.T) {
 	for keep, want := range map[int]int{smallest*3/4 - 1: 1, smallest * 3 / 4: 1, smallest*3/4 + 1: 2, smallest * 7 / 8: 2} {
 		timer := newTimer(t, WithTick(time.Millisecond))
-		withoutWorker(t, timer)
+		hold(t, timer)
 		r := &oneStripe(timer).nursery
 		for range keep {
 			_, err := timer.AfterFunc(time.Hour, nop)
@@ -166,7 +164,7 @@ func TestRingDoubles(t *testing.T) {
 // table that is made after another was given back begins its first lap there.
 func TestRingDoesNotDouble(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
+	hold(t, timer)
 	r := &oneStripe(timer).nursery
 	fill(t, timer, r, smallest)
 	before := r.table.Load()
@@ -190,9 +188,15 @@ func TestRingDoesNotDouble(t *testing.T) {
 
 // What the hand meets in two laps that are keepTime apart goes to the worker, and what comes into its slot is new.
 func TestLivesLong(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
+	synctest.Test(t, testLivesLong)
+}
+
+func testLivesLong(t *testing.T) {
+	const tick = time.Millisecond
+	timer := newTimer(t, WithTick(tick))
 	w, s := &timer.worker, oneStripe(timer)
+	hold(t, timer)
+	w.round() // makes the wheel
 	to, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	b := s.nursery.table.Load().blocks[0].Load()
@@ -205,11 +209,13 @@ func TestLivesLong(t *testing.T) {
 	}
 	lap()
 	require.NotZero(t, b.met.Load(), "the first lap that ages")
-	w.setPosition(w.queue.age-1, attending)
+	time.Sleep(time.Duration(w.queue.age-1) * tick)
+	w.attend()
 	lap()
 	lap()
 	require.EqualValues(t, young, to.word.Load()&(young|queued))
-	w.setPosition(w.queue.age, attending)
+	time.Sleep(tick)
+	w.attend()
 	lap()
 	require.EqualValues(t, queued, to.word.Load()&(young|queued))
 	require.EqualValues(t, 1, s.inbox.hand.Load())
@@ -233,7 +239,7 @@ func TestLivesLong(t *testing.T) {
 // A call passes no more than maxPassed slots. Then it moves the next timeout on.
 func TestPassesNotTooMany(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
+	hold(t, timer)
 	s := oneStripe(timer)
 	const n = 2 * maxPassed
 	s.nursery.table.Store(newTable(n / blockSize))
@@ -254,9 +260,10 @@ func TestPassesNotTooMany(t *testing.T) {
 // slots in the nursery.
 func TestForeignMovesOn(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
 	w, s := &timer.worker, oneStripe(timer)
-	w.setPosition(timer.clock.DueIn(0), attending)
+	require.True(t, w.take()) // the test is the worker
+	w.round()
+	w.attend()
 	far := timer.clock.DueIn(time.Hour)
 	for range smallest {
 		_, err := timer.newTimeout(plainFunc(nop), 0, far, false)
@@ -267,8 +274,8 @@ func TestForeignMovesOn(t *testing.T) {
 	for i := range blocks {
 		blocks[i].Load().met.Store(1<<blockSize - 1)
 	}
-	state := (w.position.Load()>>1 + 1) << idleShift
-	w.state.Store(state)
+	require.True(t, w.leave(time.Hour, w.position.Load()>>1+1))
+	state := w.state.Load()
 	synctest.Test(t, func(t *testing.T) {
 		for range smallest {
 			_, err := timer.newTimeout(plainFunc(nop), 0, far, true)
@@ -284,7 +291,7 @@ func TestForeignMovesOn(t *testing.T) {
 // it was taken, and the timeout counts once. A block that nobody had made when the table was closed takes nothing.
 func TestClosedBlock(t *testing.T) {
 	timer := newFakedTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
+	hold(t, timer)
 	w, s := &timer.worker, oneStripe(timer)
 	_, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
@@ -327,15 +334,14 @@ func TestClosedBlock(t *testing.T) {
 // The worker closes each block of a table that it gives back, and puts closedBlock in place of those that nobody has made. It
 // takes each timeout once, also one whose producer has not lowered the tick of the block, unless the producer comes later.
 func TestClose(t *testing.T) {
-	timer := newFakedTimer(t, WithTick(time.Millisecond))
-	withoutWorker(t, timer)
+	timer := newTimer(t, WithTick(time.Hour))
 	w, s := &timer.worker, oneStripe(timer)
-	w.wheel = newWheel(16, 1, 0)
-	w.in.visits = make([]visit, 1)
+	hold(t, timer)
+	w.round() // makes the wheel
 	for _, n := range []int{0, 1, blockSize, 3 * blockSize, 1000} {
 		var all []*Timeout
 		for range n {
-			to, err := timer.AfterFunc(time.Hour, nop)
+			to, err := timer.AfterFunc(100*time.Hour, nop)
 			require.NoError(t, err)
 			all = append(all, to)
 		}
@@ -573,7 +579,7 @@ func TestIdleStripesArePruned(t *testing.T) {
 func TestChurnBesideLongLived(t *testing.T) {
 	timer := newTimer(t, WithTick(100*time.Hour))
 	s := oneStripe(timer)
-	withoutWorker(t, timer)
+	hold(t, timer)
 	const live, window = 100_000, 1000
 	arm := func() *Timeout {
 		to, err := timer.AfterFunc(1000*time.Hour, nop)
@@ -602,7 +608,7 @@ func TestChurnBesideLongLived(t *testing.T) {
 // Canceled timeouts do not pile up in an inbox during a long tick, nor do timeouts that are reset to earlier and earlier ticks.
 func TestHurriedDoNotPileUp(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
-	withoutWorker(t, timer)
+	giveBack := hold(t, timer)
 	s := oneStripe(timer)
 	const live = 1000
 	var pending []*Timeout
@@ -643,163 +649,7 @@ func TestHurriedDoNotPileUp(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, s.inbox.slots(), mostSlots(3*live), "at most two slots each")
-	timer.worker.state.Store(resting)
-	require.Len(t, timer.Stop(), 2*live)
-}
-
-// Memory stays within bounds, the counts agree, and other timeouts fire, however fast producers arm and cancel.
-// This holds for any number of goroutines, and with little processor time for the worker.
-func TestNothingGrows(t *testing.T) {
-	if testing.Short() && !full() {
-		t.Skip("takes half a second or more: runs without -short, or with HASHEDWHEEL_FULL=1")
-	}
-	for _, load := range floods() {
-		t.Run(load.name, func(t *testing.T) {
-			timer := newTimer(t)
-			runtime.GC()
-			before := liveHeap()
-			heap := watchHeap()
-			w := watch(timer)
-			var users sync.WaitGroup
-			var armed, canceled atomic.Int64
-			for i := range load.goroutines {
-				r := rand.New(rand.NewPCG(uint64(i), 0))
-				users.Go(func() {
-					n, c := load.run(t, timer, r)
-					armed.Add(int64(n))
-					canceled.Add(int64(c))
-				})
-			}
-			users.Wait()
-			w.stop()
-			grown := int64(heap()) - int64(before)
-			pending := load.goroutines * (load.lag + 1)
-			const slack, bytes = 64 << 20, 100 // bytes of a timeout and of one or two entries in buckets
-			require.LessOrEqual(t, grown, int64(slack+3*bytes*pending))
-			require.Equal(t, armed.Load(), canceled.Load())
-			require.Eventually(t, func() bool { return timer.Pending() == 0 && timer.Stats().Queued == 0 }, patience, time.Millisecond)
-			t.Logf("%d armed, live heap grew by %d KB; the watchdog's timeouts were late by up to %v", armed.Load(), grown>>10, w.worst)
-		})
-	}
-}
-
-// A flood says what producers do in TestNothingGrows: each goroutine arms timeouts, and cancels each one lag
-// operations later.
-type flood struct {
-	name       string
-	goroutines int
-	lag        int
-	resets     bool
-	cross      bool // another goroutine cancels
-}
-
-func floods() []flood {
-	all := []flood{
-		{name: "at once", goroutines: 32},
-		{name: "much later", goroutines: 32, lag: 4096},
-		{name: "resets", goroutines: 32, lag: 256, resets: true},
-		{name: "by others", goroutines: 16, cross: true},
-	}
-	if full() {
-		for _, n := range []int{2, 8, 128} {
-			for _, lag := range []int{0, 256, 4096} {
-				all = append(all, flood{goroutines: n, lag: lag, resets: lag == 256})
-			}
-			all = append(all, flood{goroutines: n, cross: true})
-		}
-	}
-	return sized(all[2:], all, all)
-}
-
-// run does the part of one goroutine. It returns how many timeouts were armed and how many were canceled.
-func (f flood) run(t *testing.T, timer *Timer, r *rand.Rand) (armed, canceled int) {
-	cancel := func(to *Timeout) {
-		if to.Cancel() {
-			canceled++
-		}
-	}
-	end := time.Now().Add(2 * stressTime(t))
-	arm := func() *Timeout {
-		to, err := timer.AfterFunc(10*time.Minute, nop)
-		if err != nil {
-			panic(err)
-		}
-		armed++
-		return to
-	}
-	if f.cross {
-		handed := make(chan []*Timeout, 1)
-		var other sync.WaitGroup
-		other.Go(func() {
-			for some := range handed {
-				for _, to := range some {
-					cancel(to)
-				}
-			}
-		})
-		for time.Now().Before(end) {
-			some := make([]*Timeout, 128)
-			for i := range some {
-				some[i] = arm()
-			}
-			handed <- some
-		}
-		close(handed)
-		other.Wait()
-		return armed, canceled
-	}
-	ring := make([]*Timeout, f.lag+1)
-	for i := 0; i%256 != 0 || time.Now().Before(end); i++ {
-		if i%256 == 0 {
-			spin()
-		}
-		old := &ring[i%len(ring)]
-		if *old != nil {
-			cancel(*old)
-		}
-		*old = arm()
-		if f.resets && i%4 == 0 {
-			if to := ring[r.IntN(len(ring))]; to != nil {
-				_, _ = to.Reset(time.Duration(1+r.IntN(20)) * time.Minute)
-			}
-		}
-	}
-	for _, to := range ring {
-		if to != nil {
-			cancel(to)
-		}
-	}
-	return armed, canceled
-}
-
-// liveHeap returns how many bytes the last garbage collection has found reachable.
-func liveHeap() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64()
-}
-
-// watchHeap samples liveHeap until the function that it returns is called. That returns the largest sample.
-func watchHeap() (stop func() uint64) {
-	runtime.GC()
-	var samples []uint64
-	over, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			samples = append(samples, liveHeap())
-			select {
-			case <-over:
-				return
-			case <-time.After(17 * time.Millisecond):
-			}
-		}
-	}()
-	return func() uint64 {
-		close(over)
-		<-done
-		return slices.Max(samples)
-	}
+	require.Len(t, stopHeld(timer, giveBack), 2*live)
 }
 
 // Timeouts in structs that are armed for the first time, or again after producers have dropped them, are dropped like new
@@ -836,7 +686,7 @@ func TestKeptInTurnNeedNoPush(t *testing.T) {
 	const n, turns = smallest + 50, 1_000_000
 	timer := newTimer(t, WithTick(time.Hour))
 	oneStripe(timer)
-	withoutWorker(t, timer)
+	hold(t, timer)
 	ring := make([]Timeout, n)
 	for i := range ring {
 		timer.Init(&ring[i], plainFunc(nop))
@@ -888,43 +738,6 @@ func TestForwardedIsNotHeld(t *testing.T) {
 	})
 }
 
-// verify checks the invariants of the rings. No call and no round may be in progress: the worker looks at each block, and at each
-// ring, in time for what is there, and each timeout on the queue has a slot.
-func (q *queue) verify(t *testing.T, all []*Timeout) {
-	t.Helper()
-	slots := make(map[*Timeout]uint64)
-	for i := range q.stripes {
-		s := &q.stripes[i]
-		for bit, r := range map[uint64]*ring{young: &s.nursery, queued: &s.inbox} {
-			blocks := r.blocks()
-			for i := range blocks {
-				b := blocks[i].Load()
-				if b == nil {
-					continue
-				}
-				require.LessOrEqual(t, r.by.Load(), b.by.Load())
-				for j := range b.slots {
-					to := b.slots[j].Load()
-					if to == nil {
-						continue
-					}
-					word := to.word.Load()
-					slots[to] |= bit
-					if word&bit != 0 && (bit == queued || status(word) == pending) {
-						require.LessOrEqual(t, b.by.Load(), q.nearAt(tickOf(word)))
-					}
-					require.Less(t, b.by.Load(), uint64(ticks.Never))
-				}
-			}
-		}
-	}
-	for _, to := range all {
-		if bits := to.word.Load() & (young | queued); bits != 0 {
-			require.Equal(t, bits, slots[to]&bits)
-		}
-	}
-}
-
 // While producers arm, cancel and reset, rings grow, and the worker takes tables and gives them back. No timeout is lost. The
 // test runs on real time, because it tests races.
 func TestRingsRace(t *testing.T) {
@@ -971,9 +784,7 @@ func TestRingsRace(t *testing.T) {
 		users.Wait()
 		over.Store(true)
 		worker.Wait()
-		w.mu.Lock()
-		timer.queue.verify(t, slices.Concat(made...))
-		w.mu.Unlock()
+		verify(t, timer, slices.Concat(made...)...)
 		pending := timer.Pending()
 		require.Len(t, timer.Stop(), pending)
 		for _, to := range slices.Concat(made...) {

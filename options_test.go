@@ -126,7 +126,7 @@ func TestExecutorHoldsTasks(t *testing.T) {
 		var fired moments
 		var all []*Timeout
 		for range 6 {
-			to, err := timer.AfterFunc(0, fired.note)
+			to, err := timer.AfterFunc(0, fired.Note)
 			require.NoError(t, err)
 			all = append(all, to)
 		}
@@ -134,7 +134,7 @@ func TestExecutorHoldsTasks(t *testing.T) {
 		pass(10 * tick)
 		held := p.Take()
 		require.Len(t, held, 6)
-		require.Empty(t, fired.all())
+		require.Empty(t, fired.All())
 		require.Equal(t, 6, timer.Pending())
 		require.False(t, runs.IsExpired())
 
@@ -148,24 +148,24 @@ func TestExecutorHoldsTasks(t *testing.T) {
 		require.Equal(t, 5, timer.Pending())
 
 		for i, run := range held {
-			before := len(fired.all())
+			before := len(fired.All())
 			run()
 			run() // a second call has no effect
-			require.LessOrEqual(t, len(fired.all()), before+1, "job %d", i)
+			require.LessOrEqual(t, len(fired.All()), before+1, "job %d", i)
 		}
-		require.Len(t, fired.all(), 3)
+		require.Len(t, fired.All(), 3)
 		require.True(t, runs.IsExpired() && runsToo.IsExpired() && runsAlso.IsExpired())
 
 		pass(5 * tick)
 		require.Equal(t, 1, p.RunAll())
-		require.Len(t, fired.all(), 4)
+		require.Len(t, fired.All(), 4)
 		require.True(t, moved.IsExpired())
 		pass(15 * tick)
 		held = p.Take()
 		require.Len(t, held, 1)
 		require.Equal(t, []*Timeout{again}, timer.Stop())
 		held[0]()
-		require.Len(t, fired.all(), 4)
+		require.Len(t, fired.All(), 4)
 		require.Equal(t, Stats{Accepted: 7, Expired: 4, Canceled: 2, Returned: 1}, outcomes(timer))
 	})
 }
@@ -211,17 +211,17 @@ func TestExecutorThatFails(t *testing.T) {
 				start := time.Now()
 				var fired moments
 				for range 10 {
-					_, err := timer.AfterFunc(0, fired.note)
+					_, err := timer.AfterFunc(0, fired.Note)
 					require.NoError(t, err)
 				}
 				pass(time.Second)
-				for _, at := range fired.all() {
+				for _, at := range fired.All() {
 					require.Equal(t, time.Millisecond, at.Sub(start))
 				}
 				st := timer.Stats()
 				require.EqualValues(t, 10, st.Expired)
 				require.Zero(t, st.Running)
-				require.Len(t, fired.all(), 10)
+				require.Len(t, fired.All(), 10)
 				if name == "error, but ran" {
 					require.Zero(t, st.Unsubmitted, "the executor has run them")
 				} else {
@@ -250,64 +250,16 @@ func TestExecutorAndMaxConcurrency(t *testing.T) {
 					assert.LessOrEqual(t, running.Add(1), int64(limit))
 					time.Sleep(time.Second)
 					running.Add(-1)
-					ended.note()
+					ended.Note()
 				})
 				require.NoError(t, err)
 			}
 			pass(time.Minute)
-			all := ended.all()
+			all := ended.All()
 			require.Len(t, all, 30)
 			require.Equal(t, time.Duration(30/limit)*time.Second+time.Millisecond, all[29].Sub(start))
 		})
 	}
-}
-
-// Canceled is called even while the executor has as many tasks as the limit allows.
-func TestExecutorFullNotifiesCancelers(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		var p testkit.Pool
-		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(5), WithExecutor(p.Submit))
-		release := make(chan struct{})
-		for range 6 {
-			_, err := timer.AfterFunc(0, nop)
-			require.NoError(t, err)
-		}
-		pass(2 * time.Millisecond)
-		var notices []*canceler
-		for range 3 {
-			c := &canceler{block: func() { <-release }}
-			to, err := timer.NewTimeout(c, time.Hour)
-			require.NoError(t, err)
-			require.True(t, to.Cancel())
-			notices = append(notices, c)
-		}
-		pass(3 * time.Millisecond)
-		require.Equal(t, 3, toldOf(notices))
-		close(release)
-		timer.Stop()
-		p.RunAll()
-	})
-}
-
-// At the limit, Canceled is called for timeouts that Stop returned, even while a task runs. When Shutdown has
-// returned, all these calls have been made.
-func TestExecutorAtTheLimitNotifiesCancelers(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1),
-			WithExecutor(func(run func()) error { go run(); return nil }))
-		release := make(chan struct{})
-		_, err := timer.AfterFunc(0, func() { <-release })
-		require.NoError(t, err)
-		pass(time.Millisecond)
-		c := new(canceler)
-		_, err = timer.NewTimeout(c, time.Hour)
-		require.NoError(t, err)
-		require.Len(t, timer.Stop(), 1)
-		close(release)
-		_, err = timer.Shutdown(t.Context())
-		require.NoError(t, err)
-		require.EqualValues(t, 1, c.told.Load())
-	})
 }
 
 // A timeout that is canceled while it waits to be submitted is not submitted. A timeout that is reset while the executor
@@ -514,11 +466,11 @@ func TestLoggerExitsInSubmit(t *testing.T) {
 		start := time.Now()
 		var fired moments
 		for range 3 {
-			_, err := timer.AfterFunc(0, fired.note)
+			_, err := timer.AfterFunc(0, fired.Note)
 			require.NoError(t, err)
 		}
 		pass(tick)
-		require.Equal(t, []time.Duration{tick, tick, tick}, fired.since(start))
+		require.Equal(t, []time.Duration{tick, tick, tick}, fired.Since(start))
 		require.EqualValues(t, 1, timer.Stats().Unsubmitted)
 	})
 }
@@ -581,7 +533,7 @@ func TestGoroutinesHaveTheirOwnLabels(t *testing.T) {
 					require.NoError(t, err)
 					_, err = timer.AfterFunc(time.Hour, nop)
 					require.NoError(t, err)
-					to, err := timer.NewTimeout(&canceler{block: func() { <-release }}, time.Hour)
+					to, err := timer.NewTimeout(&CancelCounter{Block: func() { <-release }}, time.Hour)
 					require.NoError(t, err)
 					require.True(t, to.Cancel())
 				})
@@ -594,7 +546,7 @@ func TestGoroutinesHaveTheirOwnLabels(t *testing.T) {
 				requireLabels(t, "(*worker).run", labelsOf(name, "worker"))
 				timer.worker.mu.Unlock()
 				requireLabels(t, "blocked.Run", labelsOf(name, "runner"))
-				requireLabels(t, "(*canceler).Canceled", labelsOf(name, "runner"))
+				requireLabels(t, "(*CancelCounter).Canceled", labelsOf(name, "runner"))
 				for labels := range byLabels(t) {
 					require.NotContains(t, labels, "somebody")
 				}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // A hundred timeouts are due together. The first task to run resets one of the others, and cancels the
@@ -161,7 +163,7 @@ func TestPutOffWhileItWaits(t *testing.T) {
 				require.NoError(t, err)
 				pass(tick)
 			}
-			require.Equal(t, []time.Duration{11*tick + tick/2}, c.ran.since(start))
+			require.Equal(t, []time.Duration{11*tick + tick/2}, c.ran.Since(start))
 			timer.Stop()
 		}
 	})
@@ -182,7 +184,7 @@ func TestResetAtEarlier(t *testing.T) {
 			pass(2 * tick)
 		}
 		pass(time.Hour)
-		require.Equal(t, []time.Duration{60 * tick}, c.ran.since(start))
+		require.Equal(t, []time.Duration{60 * tick}, c.ran.Since(start))
 	})
 }
 
@@ -194,7 +196,7 @@ func TestScheduleInAGroupIsExact(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
 		start := time.Now()
 		var ran moments
-		_, err := NewGroup(timer).Schedule(TaskFunc(func(*Timeout) { ran.note() }), scheduleFunc(func(prev time.Time) time.Time {
+		_, err := NewGroup(timer).Schedule(TaskFunc(func(*Timeout) { ran.Note() }), scheduleFunc(func(prev time.Time) time.Time {
 			if prev.Equal(start) {
 				return prev.Add(delay)
 			}
@@ -204,19 +206,18 @@ func TestScheduleInAGroupIsExact(t *testing.T) {
 		pass(time.Second)
 		var want []time.Duration
 		for due := delay; due <= time.Second; due += period {
-			if at := boundaryAt(due, tick); at <= time.Second {
+			if at := testkit.Boundary(due, tick); at <= time.Second {
 				want = append(want, at)
 			}
 		}
-		require.Equal(t, want, ran.since(start))
+		require.Equal(t, want, ran.Since(start))
 	})
 }
 
 // If a member of a group is armed again while it is still on the queue, it joins the group's list again.
 func TestMemberIsArmedOnTheQueue(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
-	timer.worker.state.Store(working) // so that no worker starts and takes the timeout off the queue
-	defer timer.worker.state.Store(resting)
+	hold(t, timer) // so that no worker takes the timeout off the queue
 	g := NewGroup(timer)
 	to, err := g.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
@@ -307,8 +308,8 @@ func TestEmbeddedFromInside(t *testing.T) {
 		var ran moments
 		var to Timeout
 		timer.Init(&to, TaskFunc(func(self *Timeout) {
-			ran.note()
-			if len(ran.all()) < 5 {
+			ran.Note()
+			if len(ran.All()) < 5 {
 				active, err := self.Reset(2 * tick)
 				require.False(t, active)
 				require.NoError(t, err)
@@ -318,7 +319,7 @@ func TestEmbeddedFromInside(t *testing.T) {
 		_, err := to.Reset(tick)
 		require.NoError(t, err)
 		pass(time.Minute)
-		require.Equal(t, []time.Duration{tick, 3 * tick, 5 * tick, 7 * tick, 9 * tick}, ran.since(start))
+		require.Equal(t, []time.Duration{tick, 3 * tick, 5 * tick, 7 * tick, 9 * tick}, ran.Since(start))
 		require.Zero(t, timer.Stats().Running)
 	})
 }
@@ -329,7 +330,7 @@ type request struct {
 	ran     moments
 }
 
-func (c *request) Run(*Timeout) { c.ran.note() }
+func (c *request) Run(*Timeout) { c.ran.Note() }
 
 // newRequest returns a request whose timeout is idle.
 func newRequest(timer *Timer) *request {
@@ -412,17 +413,11 @@ func TestNilTimeout(t *testing.T) {
 	}
 }
 
-// withoutWorker makes the timer believe, until the test ends, that its worker is awake, so that no worker starts.
-func withoutWorker(t *testing.T, timer *Timer) {
-	timer.worker.state.Store(working)
-	t.Cleanup(func() { timer.worker.state.Store(resting) })
-}
-
 // When a slice of structs grows, their timeouts are copied. A use of such a copy panics. By chance one copy in 7
 // goes unnoticed, so the test uses many of them.
 func TestCopiesPanic(t *testing.T) {
 	timer := newFakedTimer(t) // the counts include the copies that go unnoticed
-	withoutWorker(t, timer)
+	hold(t, timer)
 	const n = 100
 	for name, use := range map[string]func(to *Timeout){
 		"Cancel":  func(to *Timeout) { to.Cancel() },
@@ -499,7 +494,7 @@ func TestEmbedded(t *testing.T) {
 		require.True(t, c.timeout.Cancel()) // in its bucket
 		arm(4*tick, false)
 		pass(10 * tick)
-		require.Equal(t, []time.Duration{tick, 9 * tick}, c.ran.since(start))
+		require.Equal(t, []time.Duration{tick, 9 * tick}, c.ran.Since(start))
 		require.Equal(t, Stats{Accepted: uint64(armed), Expired: 2, Canceled: 3}, outcomes(timer))
 
 		arm(time.Hour, false)
@@ -529,7 +524,7 @@ func TestMove(t *testing.T) {
 		pass(5 * tick)
 		require.True(t, c.timeout.Move(tick)) // until 7
 		pass(5 * tick)
-		require.Equal(t, []time.Duration{7 * tick}, c.ran.since(start))
+		require.Equal(t, []time.Duration{7 * tick}, c.ran.Since(start))
 		require.False(t, c.timeout.Move(tick), "the timeout has expired")
 		pass(5 * tick)
 		require.True(t, c.timeout.IsExpired())
@@ -540,7 +535,7 @@ func TestMove(t *testing.T) {
 		require.False(t, c.timeout.Move(tick), "the timeout has been canceled")
 		pass(5 * tick)
 		require.True(t, c.timeout.IsCanceled())
-		require.Len(t, c.ran.all(), 1)
+		require.Len(t, c.ran.All(), 1)
 	})
 }
 
@@ -592,8 +587,8 @@ func TestDeadlines(t *testing.T) {
 						pass(tick + 3*time.Millisecond)
 						now := time.Now()
 						late := func(c *request) {
-							require.Len(t, c.ran.all(), 1)
-							at, earliest := c.ran.all()[0], now.Add(max(offset, 1))
+							require.Len(t, c.ran.All(), 1)
+							at, earliest := c.ran.All()[0], now.Add(max(offset, 1))
 							require.Zero(t, at.Sub(start)%tick, "expired between two boundaries")
 							require.GreaterOrEqual(t, at.Sub(earliest), time.Duration(0), "early, by offset %v", offset)
 							require.Less(t, at.Sub(earliest), tick, "late, by offset %v", offset)
@@ -617,7 +612,7 @@ func TestDeadlines(t *testing.T) {
 						reset(later, true)
 						all := []*request{made, idle, ended, sooner, later}
 						for _, c := range all {
-							require.Empty(t, c.ran.all(), "expired inside the call")
+							require.Empty(t, c.ran.All(), "expired inside the call")
 						}
 						pass(max(offset, 0) + tick)
 						for _, c := range all {
@@ -644,8 +639,8 @@ func TestDeadlineOutOfRange(t *testing.T) {
 		_, err = timer.NewTimeoutAt(nil, time.Now())
 		require.ErrorIs(t, err, ErrNilTask)
 		pass(10 * 365 * 24 * time.Hour)
-		require.Len(t, zero.ran.all(), 1)
-		require.Empty(t, far.ran.all())
+		require.Len(t, zero.ran.All(), 1)
+		require.Empty(t, far.ran.All())
 		require.ElementsMatch(t, []*Timeout{&far.timeout, farther}, timer.Stop())
 	})
 }
@@ -680,14 +675,16 @@ func TestDeadlineReadsNoClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
-		withoutWorker(t, timer)
+		hold(t, timer)
 		start := time.Now()
+		timer.worker.round() // makes the wheel
+		time.Sleep(10 * tick)
+		timer.worker.attend()
 		ended, pending := newRequest(timer), newRequest(timer)
 		ended.timeout.Reset(time.Hour)
 		ended.timeout.Cancel()
 		pending.timeout.Reset(100 * tick)
 		time.Sleep(time.Second)
-		timer.worker.position.Store(10<<1 | attending)
 		made, err := timer.NewTimeoutAt(plainFunc(nop), start.Add(500*tick))
 		require.NoError(t, err)
 		require.EqualValues(t, 500, tickOf(made.word.Load()))
@@ -698,8 +695,16 @@ func TestDeadlineReadsNoClock(t *testing.T) {
 		}
 		_, err = pending.timeout.Reset(tick)
 		require.NoError(t, err)
-		require.EqualValues(t, 1001, tickOf(pending.timeout.word.Load()), "a delay needs the clock")
+		require.EqualValues(t, 1011, tickOf(pending.timeout.word.Load()), "a delay needs the clock")
 	})
+}
+
+// abandoned returns a timer whose worker is the test. It is never stopped, because that would find what the test has broken.
+func abandoned(t *testing.T, tick time.Duration) (*Timer, *worker) {
+	timer, err := New(WithTick(tick))
+	require.NoError(t, err)
+	require.True(t, timer.worker.take())
+	return timer, &timer.worker
 }
 
 // If a struct is overwritten while its timeout lies in a bucket, the visit of the bucket crashes the program. If it is bound
@@ -713,20 +718,15 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 		{func(timer *Timer, c *request) { timer.Init(&c.timeout, c) }, overwritten + ": its task is now a *hashedwheel.request"},
 		{func(timer *Timer, c *request) { timer.Init(&c.timeout, &cancelCounter{new(atomic.Int64)}) }, overwritten},
 	} {
-		timer := newFakedTimer(t, WithTick(time.Hour))
-		withoutWorker(t, timer)
-		w := &timer.worker
-		w.wheel = newWheel(16, 1, 0)
+		timer, w := abandoned(t, time.Hour)
 		c := newRequest(timer)
 		_, err := c.timeout.Reset(time.Hour)
 		require.NoError(t, err)
-		w.in.now = 1
-		w.in.takeRing(&timer.queue.stripe().inbox, queued)
+		w.round()
 		require.Equal(t, 1, w.wheel.count)
 		*c = request{} //hashedwheelvet:ignore the test is about this
 		again.bind(timer, c)
 		require.PanicsWithValue(t, again.message, func() { w.wheel.advance(2, w.emit) })
-		w.wheel = nil // Stop would find it there
 	}
 }
 
@@ -747,7 +747,7 @@ func TestOverwrittenInARing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				timer := newFakedTimer(t, WithTick(time.Millisecond))
 				oneStripe(timer)
-				timer.worker.state.Store(working) // until the struct is overwritten: the race detector would complain
+				giveBack := hold(t, timer) // until the struct is overwritten: the race detector would complain
 				const n = 50
 				var fired, other atomic.Int64
 				var all [n]request
@@ -771,8 +771,7 @@ func TestOverwrittenInARing(t *testing.T) {
 						require.True(t, to.Cancel())
 					}
 				}
-				timer.worker.state.Store(resting)
-				timer.worker.nudge()
+				giveBack()
 				pass(2 * use.delay)
 				require.Equal(t, want, fired.Load())
 				require.Equal(t, use.again, other.Load() == 1)
@@ -787,14 +786,11 @@ func TestOverwrittenInARing(t *testing.T) {
 // program: otherwise the first arming would count as pending for ever.
 func TestOverwrittenInABucket(t *testing.T) {
 	for _, again := range []bool{false, true} {
-		timer := newFakedTimer(t, WithTick(time.Hour))
-		withoutWorker(t, timer)
-		w := &timer.worker
-		w.wheel = newWheel(16, 1, 0)
+		timer, w := abandoned(t, time.Hour)
 		c := newRequest(timer)
 		_, err := c.timeout.Reset(time.Hour)
 		require.NoError(t, err)
-		w.in.takeInbox(timer.queue.stripe())
+		w.round()
 		require.Equal(t, 1, w.wheel.count)
 		*c = request{} //hashedwheelvet:ignore the test is about this
 		message := overwritten
@@ -805,7 +801,6 @@ func TestOverwrittenInABucket(t *testing.T) {
 			message += ": its task is now a *hashedwheel.request"
 		}
 		require.PanicsWithValue(t, message, func() { w.wheel.advance(2, w.emit) })
-		w.wheel = nil // Stop would find it there
 	}
 }
 
@@ -840,7 +835,7 @@ func TestRearmedDoNotPileUp(t *testing.T) {
 				require.LessOrEqual(t, most, 1)
 				close(release)
 				pass(10 * tick)
-				require.Len(t, c.ran.all(), 1)
+				require.Len(t, c.ran.All(), 1)
 			})
 		})
 	}
@@ -913,11 +908,11 @@ func TestOverwrittenAndBoundToAnother(t *testing.T) {
 		pass(tick)
 		a.tasks.Add(&c.timeout)
 		synctest.Wait()
-		require.Empty(t, c.ran.all(), "it waits for its turn on b")
+		require.Empty(t, c.ran.All(), "it waits for its turn on b")
 		require.Zero(t, a.Stats().Expired)
 		close(release)
 		synctest.Wait()
-		require.Len(t, c.ran.all(), 1)
+		require.Len(t, c.ran.All(), 1)
 		require.EqualValues(t, 2, b.Stats().Expired)
 	})
 }

@@ -1,10 +1,11 @@
 package hashedwheel
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
-
-	"github.com/hashedwheel/hashedwheel/internal/recur"
 )
 
 // ScheduleAtFixedRate arms a timeout whose task runs after initialDelay, and then once each period. Run n, from 0, is
@@ -72,14 +73,14 @@ func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
 	if task == nil {
 		return nil, ErrNilTask
 	}
-	if err := recur.Check(schedule); err != nil {
+	if err := checkSchedule(schedule); err != nil {
 		return nil, err
 	}
 	r := &repeating{wrap: wrap{task}, schedule: schedule, at: time.Now()}
-	if j, ok := schedule.(*recur.Jittered); ok {
-		r.schedule, r.jitter = j.Exact, j.Jitter
+	if j, ok := schedule.(*jittered); ok {
+		r.schedule, r.jitter = j.exact, j.jitter
 	}
-	if _, fixed := r.schedule.(recur.Every); !fixed {
+	if _, fixed := r.schedule.(every); !fixed {
 		r.run = t.newWallRun(&r.at)
 	}
 	if r.run != nil {
@@ -98,7 +99,7 @@ type repeating struct {
 
 	// Immutable.
 	schedule Schedule      // nil: by period
-	jitter   recur.Jitter  // added to the times of the schedule
+	jitter   jitter        // added to the times of the schedule
 	period   time.Duration // from one run to the next
 	fromEnd  bool          // the period counts from the end of a run
 	run      *wallRun      // nil if the runs do not follow the wall clock
@@ -177,7 +178,7 @@ func (r *repeating) next(t *Timer) (more bool) {
 // plan sets the tick of the run for which the schedule has returned a time. The next time follows that time: a run may
 // be late, or early if the wall clock was set back.
 func (r *repeating) plan(t *Timer, next time.Time) {
-	due := r.jitter.Add(next, r.at)
+	due := r.jitter.add(next, r.at)
 	var delay time.Duration
 	if r.run == nil {
 		delay = time.Until(due)
@@ -239,9 +240,60 @@ func (r *repeating) disarmed(to *Timeout, canceled bool) {
 
 // Every returns a schedule with a fixed interval, which must be positive. It drops missed
 // runs: after a stall, the interval counts from the boundary at which the next run starts.
-func Every(interval time.Duration) Schedule { return recur.Every(interval) }
+func Every(interval time.Duration) Schedule { return every(interval) }
+
+type every time.Duration
+
+func (e every) Next(prev time.Time) time.Time { return prev.Add(time.Duration(e)) }
 
 // Jitter returns a schedule that delays each run of s at random, so that many tasks do not run at once. A delay is at
 // most the fraction, 0 to 1, of the time since the run before. The delays do not add up, because Timer.Schedule gives
 // s the time without the delay.
-func Jitter(s Schedule, fraction float64) Schedule { return recur.WithJitter(s, fraction) }
+func Jitter(s Schedule, fraction float64) Schedule {
+	if j, ok := s.(*jittered); ok {
+		return &jittered{j.exact, append(slices.Clip(j.jitter), fraction)}
+	}
+	return &jittered{s, jitter{fraction}}
+}
+
+// A jittered is a schedule with jitter. Exact has none, because times counted from a jittered time would drift.
+type jittered struct {
+	exact  Schedule
+	jitter jitter
+}
+
+// Next is for callers that use the schedule without a Timer.
+func (j *jittered) Next(prev time.Time) time.Time { return j.jitter.add(j.exact.Next(prev), prev) }
+
+// A jitter has the fraction of each call of Jitter.
+type jitter []float64
+
+// add returns next, which is the time after prev by the exact schedule, plus the jitter. It leaves a zero Time alone.
+func (j jitter) add(next, prev time.Time) time.Time {
+	for _, fraction := range j {
+		if gap := next.Sub(prev); gap > 0 {
+			next = next.Add(time.Duration(fraction * rand.Float64() * float64(gap)))
+		}
+	}
+	return next
+}
+
+// checkSchedule returns an error if a schedule is nil, or an invalid one of Every or Jitter.
+func checkSchedule(s Schedule) error {
+	switch s := s.(type) {
+	case nil:
+		return errors.New("hashedwheel: Schedule: nil schedule")
+	case every:
+		if s <= 0 {
+			return fmt.Errorf("hashedwheel: Schedule: interval %v of Every must be positive", time.Duration(s))
+		}
+	case *jittered:
+		for _, fraction := range s.jitter {
+			if !(fraction >= 0 && fraction <= 1) { // or NaN
+				return fmt.Errorf("hashedwheel: Schedule: Jitter with fraction %v: it must be 0 to 1", fraction)
+			}
+		}
+		return checkSchedule(s.exact)
+	}
+	return nil
+}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // scheduleFunc turns a function into a Schedule.
@@ -24,10 +26,10 @@ func runsOf(t *testing.T, timer *Timer, s Schedule, d time.Duration) (to *Timeou
 	t.Helper()
 	var m moments
 	start := time.Now()
-	to, err := timer.Schedule(TaskFunc(func(*Timeout) { m.note() }), s)
+	to, err := timer.Schedule(TaskFunc(func(*Timeout) { m.Note() }), s)
 	require.NoError(t, err)
 	pass(d)
-	return to, m.since(start)
+	return to, m.Since(start)
 }
 
 // Each call of Next gets exactly the time that the call before returned. A zero time ends the timeout.
@@ -40,12 +42,12 @@ func TestScheduleGoesOnFromItsOwnTimes(t *testing.T) {
 				start := time.Now()
 				var prevs moments
 				to, ran := runsOf(t, timer, scheduleFunc(func(prev time.Time) time.Time {
-					if prevs.add(prev) >= 5 {
+					if prevs.Add(prev) >= 5 {
 						return time.Time{}
 					}
 					return prev.Add(25 * ms)
 				}), time.Second)
-				require.Equal(t, []time.Duration{0, 25 * ms, 50 * ms, 75 * ms, 100 * ms}, prevs.since(start))
+				require.Equal(t, []time.Duration{0, 25 * ms, 50 * ms, 75 * ms, 100 * ms}, prevs.Since(start))
 				require.Equal(t, []time.Duration{30 * ms, 50 * ms, 80 * ms, 100 * ms}, ran)
 				require.True(t, to.IsExpired())
 				require.False(t, to.Cancel())
@@ -60,7 +62,7 @@ func TestScheduleGoesOnFromItsOwnTimes(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, 1, timer.Pending())
 				pass(time.Second)
-				require.Equal(t, 1010*ms, prevs.since(start)[5], "the boundary that Reset moved it to")
+				require.Equal(t, 1010*ms, prevs.Since(start)[5], "the boundary that Reset moved it to")
 				require.True(t, to.IsExpired())
 				require.Zero(t, timer.Pending())
 				checkStats(t, timer)
@@ -100,14 +102,14 @@ func TestScheduleDropsMissedRuns(t *testing.T) {
 		var m moments
 		start := time.Now()
 		_, err := timer.Schedule(TaskFunc(func(*Timeout) {
-			m.note()
-			if len(m.all()) == 2 {
+			m.Note()
+			if len(m.All()) == 2 {
 				time.Sleep(55 * tick) // from tick 20 to 75
 			}
 		}), Every(10*tick))
 		require.NoError(t, err)
 		pass(100 * tick)
-		require.Equal(t, []time.Duration{10 * tick, 20 * tick, 76 * tick, 86 * tick, 96 * tick}, m.since(start))
+		require.Equal(t, []time.Duration{10 * tick, 20 * tick, 76 * tick, 86 * tick, 96 * tick}, m.Since(start))
 	})
 }
 
@@ -119,13 +121,13 @@ func TestScheduleByTheWallClock(t *testing.T) {
 		zone := time.FixedZone("east", 3*3600)
 		var asked moments
 		minute := scheduleFunc(func(prev time.Time) time.Time {
-			asked.add(prev)
+			asked.Add(prev)
 			return prev.Round(0).In(zone).Truncate(time.Minute).Add(time.Minute)
 		})
 		time.Sleep(30 * time.Second)
 		to, ran := runsOf(t, timer, minute, 150*time.Second)
 		require.Equal(t, []time.Duration{30 * time.Second, 90 * time.Second, 150 * time.Second}, ran)
-		prevs := asked.all()
+		prevs := asked.All()
 		require.Len(t, prevs, 4)
 		for _, prev := range prevs[1:] {
 			require.Equal(t, zone, prev.Location())
@@ -134,7 +136,7 @@ func TestScheduleByTheWallClock(t *testing.T) {
 		_, err := to.Reset(10 * time.Second)
 		require.NoError(t, err)
 		pass(10 * time.Second)
-		last := asked.all()[4]
+		last := asked.All()[4]
 		require.Equal(t, zone, last.Location())
 		require.Equal(t, 10, last.Second(), "Reset has moved the time, which keeps the zone of the schedule")
 	})
@@ -196,7 +198,7 @@ func TestScheduleThatTakesLong(t *testing.T) {
 		var m moments
 		start := time.Now()
 		arm := func() *Timeout {
-			to, err := timer.Schedule(TaskFunc(func(*Timeout) { m.note() }), slow) // first run at tick 15
+			to, err := timer.Schedule(TaskFunc(func(*Timeout) { m.Note() }), slow) // first run at tick 15
 			require.NoError(t, err)
 			return to
 		}
@@ -208,12 +210,12 @@ func TestScheduleThatTakesLong(t *testing.T) {
 		require.NoError(t, err)
 		pass(9 * tick) // tick 41: without the Reset the timeout would have ended at 40
 		require.False(t, to.IsExpired())
-		require.Len(t, m.all(), 3)
-		require.Equal(t, 40*tick, m.all()[2].Sub(start))
+		require.Len(t, m.All(), 3)
+		require.Equal(t, 40*tick, m.All()[2].Sub(start))
 		require.True(t, to.Cancel())
 		pass(20 * tick)
 		require.True(t, to.IsCanceled())
-		require.Len(t, m.all(), 3)
+		require.Len(t, m.All(), 3)
 		checkStats(t, timer)
 	})
 }
@@ -232,14 +234,14 @@ func TestJitter(t *testing.T) {
 		runs := sized(20, 50, 50)
 		var all [timeouts]moments
 		for i := range all {
-			_, err := timer.Schedule(TaskFunc(func(*Timeout) { all[i].note() }), s)
+			_, err := timer.Schedule(TaskFunc(func(*Timeout) { all[i].Note() }), s)
 			require.NoError(t, err)
 		}
 		pass(time.Duration(runs)*interval + interval/4 + tick)
 		together := map[time.Duration]int{}
 		var sum time.Duration
 		for i := range all {
-			at := all[i].all()
+			at := all[i].All()
 			require.Len(t, at, runs)
 			for n, at := range at {
 				late := at.Sub(start) - time.Duration(n+1)*interval
@@ -321,15 +323,15 @@ func TestWrongRepeating(t *testing.T) {
 func TestRepeatingTask(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
-		c := new(canceler)
+		c := new(CancelCounter)
 		to, err := timer.ScheduleAtFixedRate(c, 0, time.Millisecond)
 		require.NoError(t, err)
 		require.Same(t, c, to.Task())
-		require.Contains(t, to.String(), "*hashedwheel.canceler")
+		require.Contains(t, to.String(), "*hashedwheel.CancelCounter")
 		pass(3 * time.Millisecond)
 		require.True(t, to.Cancel())
 		pass(time.Millisecond)
-		require.EqualValues(t, 1, c.told.Load())
+		require.EqualValues(t, 1, c.Told.Load())
 		require.Same(t, c, to.Task())
 	})
 }
@@ -342,23 +344,20 @@ func TestJitterOfJitterDoesNotDrift(t *testing.T) {
 		timer := newTimer(t, WithTick(ms))
 		start := time.Now()
 		var m moments
-		_, err := timer.Schedule(TaskFunc(func(*Timeout) { m.note() }), Jitter(Jitter(Every(100*ms), 0.2), 0.3))
+		_, err := timer.Schedule(TaskFunc(func(*Timeout) { m.Note() }), Jitter(Jitter(Every(100*ms), 0.2), 0.3))
 		require.NoError(t, err)
 		pass(100 * 100 * ms)
 		most := time.Duration(0)
-		for i, at := range m.since(start) {
+		for i, at := range m.Since(start) {
 			due := time.Duration(i+1) * 100 * ms
 			require.GreaterOrEqual(t, at, due)
 			require.Less(t, at, due+57*ms) // 20% of 100 ms, 30% of at most 120 ms, and one tick
 			most = max(most, at-due)
 		}
 		require.Greater(t, most, 30*ms, "the largest of a hundred delays is more than either jitter alone can give")
-		require.GreaterOrEqual(t, len(m.all()), 99)
+		require.GreaterOrEqual(t, len(m.All()), 99)
 	})
 }
-
-// boundaryAt returns the first multiple of tick at or after d.
-func boundaryAt(d, tick time.Duration) time.Duration { return (d + tick - 1) / tick * tick }
 
 // Run n starts at the first boundary at or after initialDelay + n*period, for up to 10,000 runs without drift. The
 // period is a multiple of the tick, is not a multiple of it, or is shorter than the tick.
@@ -381,27 +380,19 @@ func TestFixedRateDoesNotDrift(t *testing.T) {
 				time.Sleep(c.tick / 3)
 				offset := c.tick / 3
 				var m moments
-				to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { m.note() }), c.initial, c.period)
+				to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { m.Note() }), c.initial, c.period)
 				require.NoError(t, err)
 				pass(c.initial + runs*c.period)
 				require.True(t, to.Cancel())
-				at := m.all()
+				at := m.All()
 				require.InDelta(t, int(runs), len(at), 1+float64(c.tick/c.period))
 				for n, got := range at {
-					want := boundaryAt(offset+c.initial+time.Duration(n)*c.period, c.tick)
+					want := testkit.Boundary(offset+c.initial+time.Duration(n)*c.period, c.tick)
 					require.Equal(t, want, got.Sub(start), "run %d", n)
 				}
 			})
 		})
 	}
-}
-
-// checkStats checks that the counts of a timer at rest agree.
-func checkStats(t testing.TB, timer *Timer) {
-	t.Helper()
-	st := timer.Stats()
-	require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned+uint64(st.Pending), "%+v", st)
-	require.Zero(t, st.Running)
 }
 
 // A repeating timeout continues after a run that panics or exits its goroutine, and after a panic handler that exits
@@ -451,7 +442,7 @@ func TestRepeatingCancelAndReset(t *testing.T) {
 				var m moments
 				inside := make(chan func(*Timeout), 1)
 				to, err := timer.ScheduleAtFixedRate(TaskFunc(func(to *Timeout) {
-					m.note()
+					m.Note()
 					select {
 					case f := <-inside:
 						f(to)
@@ -465,7 +456,7 @@ func TestRepeatingCancelAndReset(t *testing.T) {
 					for _, n := range at {
 						want = append(want, time.Duration(n)*tick)
 					}
-					require.Equal(t, want, m.since(start))
+					require.Equal(t, want, m.Since(start))
 				}
 				state := func(pending int, canceled bool) {
 					t.Helper()
@@ -473,7 +464,8 @@ func TestRepeatingCancelAndReset(t *testing.T) {
 					require.Equal(t, canceled, to.IsCanceled())
 					require.False(t, to.IsExpired())
 					st := timer.Stats()
-					require.Equal(t, st.Accepted, st.Expired+st.Canceled+uint64(st.Pending), "%+v", st)
+					require.Zero(t, st.Returned)
+					testkit.CheckCounts(t, st)
 				}
 
 				pass(5 * tick) // 5
@@ -518,28 +510,28 @@ func TestRepeatingCancelAndReset(t *testing.T) {
 					time.Sleep(3 * tick)
 				}
 				pass(19 * tick) // 70
-				before := len(m.all())
+				before := len(m.All())
 				inside <- func(to *Timeout) { time.Sleep(5 * tick) }
 				pass(10 * tick)
-				require.Greater(t, len(m.all()), before)
+				require.Greater(t, len(m.All()), before)
 				require.True(t, to.Cancel())
 				state(0, true)
-				before = len(m.all())
+				before = len(m.All())
 				pass(30 * tick)
-				require.Len(t, m.all(), before)
+				require.Len(t, m.All(), before)
 				state(0, true)
 
 				active, err = to.Reset(tick)
 				require.False(t, active)
 				require.NoError(t, err)
 				pass(11 * tick)
-				require.Len(t, m.all(), before+2)
+				require.Len(t, m.All(), before+2)
 				inside <- func(to *Timeout) { time.Sleep(5 * tick) }
 				pass(12 * tick)
 				require.True(t, to.Cancel(), "during a run")
 				state(0, true)
 				pass(30 * tick)
-				require.Len(t, m.all(), before+3)
+				require.Len(t, m.All(), before+3)
 				state(0, true)
 			})
 		})
@@ -549,12 +541,13 @@ func TestRepeatingCancelAndReset(t *testing.T) {
 // While a timeout is at work, the worker does not put it into a bucket or on a list. It removes the timeout from a
 // bucket that it was in before a Reset, and from the list.
 func TestWorkerAndTimeoutAtWork(t *testing.T) {
-	timer := newTimer(t)
-	w := &timer.worker
-	w.wheel = newWheel(16, 1, 0)
-	to := &Timeout{timer: timer}
-	word := func(tick uint64, bits uint64) { to.word.Store(tick<<tickShift | bits) }
 	for _, tick := range []uint64{0, 5, 30} { // due, in another bucket, and in the same bucket
+		timer := newTimer(t, WithTick(time.Hour), WithWheelSize(16))
+		hold(t, timer)
+		w := &timer.worker
+		w.round() // makes the wheel
+		to := &Timeout{timer: timer}
+		word := func(tick uint64, bits uint64) { to.word.Store(tick<<tickShift | bits) }
 		word(14, pending)
 		w.wheel.place(to, 14)
 		word(tick, pending|atWork|queued)
@@ -568,21 +561,20 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		require.Zero(t, to.bucket)
 		require.Zero(t, w.due.Position())
 
-		w.wheel = newWheel(16, 1, 0)
 		w.wheel.place(to, 14)
 		w.wheel.advance(14, w.emit)
 		require.Zero(t, w.wheel.count)
 		require.Zero(t, w.due.Position())
-		w.wheel = newWheel(16, 1, 0)
+
+		timer.tasks.Limit = -1 // so that no runner comes
+		w.emit(to)
+		w.handOver()
+		require.Equal(t, 1, timer.tasks.Waiting())
+		word(5, pending|atWork|queued)
+		w.in.take(to, queued)
+		require.Zero(t, timer.tasks.Waiting())
+		require.Zero(t, to.bucket)
 	}
-	timer.tasks.Limit = -1 // so that no runner comes
-	w.emit(to)
-	w.handOver()
-	require.Equal(t, 1, timer.tasks.Waiting())
-	word(5, pending|atWork|queued)
-	w.in.take(to, queued)
-	require.Zero(t, timer.tasks.Waiting())
-	w.wheel = nil
 }
 
 // The longest period does not overflow.
@@ -698,12 +690,12 @@ func TestResetOfFixedRateToTheSameTick(t *testing.T) {
 		timer := newTimer(t, WithTick(10*ms))
 		start := time.Now()
 		var m moments
-		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { m.note() }), ms, 9*ms)
+		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { m.Note() }), ms, 9*ms)
 		require.NoError(t, err)
 		_, err = to.Reset(10 * ms)
 		require.NoError(t, err)
 		pass(30 * ms)
-		require.Equal(t, []time.Duration{10 * ms, 20 * ms, 30 * ms}, m.since(start))
+		require.Equal(t, []time.Duration{10 * ms, 20 * ms, 30 * ms}, m.Since(start))
 		require.True(t, to.Cancel())
 	})
 }
@@ -782,7 +774,7 @@ func TestGoexitInNextAfterReset(t *testing.T) {
 		asked := 0
 		runs := new(moments)
 		start := time.Now()
-		to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.note() }), scheduleFunc(func(prev time.Time) time.Time {
+		to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.Note() }), scheduleFunc(func(prev time.Time) time.Time {
 			if asked++; asked == 2 {
 				_, err := handle.Load().Reset(0)
 				assert.NoError(t, err)
@@ -794,7 +786,7 @@ func TestGoexitInNextAfterReset(t *testing.T) {
 		require.NoError(t, err)
 		handle.Store(to)
 		pass(time.Second)
-		require.Equal(t, []time.Duration{10 * tick, 15 * tick, 30 * tick}, runs.since(start)[:3])
+		require.Equal(t, []time.Duration{10 * tick, 15 * tick, 30 * tick}, runs.Since(start)[:3])
 		to.Cancel()
 	})
 }
@@ -806,8 +798,7 @@ func TestMissedRunsGoBehindTheGroup(t *testing.T) {
 		const tick, size = time.Millisecond, 16
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
 		timer.tasks.Share = 1 // the runner takes all of them
-		w := &timer.worker
-		w.state.Store(working) // so that no worker starts
+		giveBack := hold(t, timer)
 		var runs atomic.Int64
 		for i := range size {
 			if i == size/2 {
@@ -820,7 +811,7 @@ func TestMissedRunsGoBehindTheGroup(t *testing.T) {
 		}
 		pass(10*tick + tick/2)
 		require.Zero(t, runs.Load())
-		go w.run()
+		giveBack()
 		synctest.Wait()
 		require.EqualValues(t, 10, runs.Load())
 		require.EqualValues(t, 10+size-1, timer.Stats().Expired)
@@ -837,11 +828,11 @@ func TestMissedRunsNeedNoWorker(t *testing.T) {
 		_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { runs.Add(1); <-release }), tick, tick)
 		require.NoError(t, err)
 		pass(10 * tick)
-		require.True(t, timer.worker.state.CompareAndSwap(resting, working)) // so that no worker starts
+		require.EqualValues(t, resting, timer.worker.state.Load())
+		giveBack := hold(t, timer)
 		close(release)
 		synctest.Wait()
-		timer.worker.state.Store(resting)
-		timer.worker.summon(0)
+		giveBack()
 		require.EqualValues(t, 10, runs.Load())
 	})
 }
@@ -944,7 +935,7 @@ func TestRetryKeepsItsSlot(t *testing.T) {
 				}
 				var tries moments
 				to, err := arm(timer, func(n int) bool {
-					tries.note()
+					tries.Note()
 					full()
 					time.Sleep(length)
 					full()
@@ -955,7 +946,7 @@ func TestRetryKeepsItsSlot(t *testing.T) {
 					full()
 					pass(tick / 2)
 				}
-				require.Equal(t, want, tries.since(start))
+				require.Equal(t, want, tries.Since(start))
 				require.Zero(t, timer.Pending())
 				require.Zero(t, timer.slotsInUse())
 				last, err := timer.AfterFunc(time.Hour, nop)
@@ -963,5 +954,23 @@ func TestRetryKeepsItsSlot(t *testing.T) {
 				require.True(t, last.Cancel())
 			})
 		})
+	}
+}
+
+// Jitter of a schedule with jitter keeps the exact one apart, and does not change the schedule that it was made from.
+func TestJitterOfJitter(t *testing.T) {
+	one := Jitter(Every(time.Second), 0.5)
+	two, three := Jitter(one, 0.25), Jitter(one, 1)
+	require.Equal(t, &jittered{every(time.Second), jitter{0.5}}, one)
+	require.Equal(t, &jittered{every(time.Second), jitter{0.5, 0.25}}, two)
+	require.Equal(t, &jittered{every(time.Second), jitter{0.5, 1}}, three)
+	require.NoError(t, checkSchedule(two))
+	require.Error(t, checkSchedule(Jitter(nil, 0.5)))
+	require.Error(t, checkSchedule(Jitter(Every(0), 0.5)))
+	require.Error(t, checkSchedule(Jitter(one, 1.5)))
+	prev := time.Unix(0, 0)
+	for range 1000 {
+		next := two.Next(prev).Sub(prev)
+		require.True(t, next >= time.Second && next <= 1875*time.Millisecond, next)
 	}
 }

@@ -49,16 +49,14 @@ func TestLatenessOfWaiting(t *testing.T) {
 	for _, executor := range []func(func()) error{nil, func(run func()) error { go run(); return nil }} {
 		virtual(t, func(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1), WithExecutor(executor))
-			w := &timer.worker
-			w.state.Store(working) // so that nobody starts a worker
-			w.wheel = newWheel(w.wheelSize, w.levels, 0)
+			giveBack := hold(t, timer)
 			const n, long = 65, time.Second
 			for range n {
 				_, err := timer.AfterFunc(time.Millisecond, func() { time.Sleep(long) })
 				require.NoError(t, err)
 			}
-			w.in.drain() // so that they come due together
-			go w.run()
+			timer.worker.round() // so that they come due together
+			giveBack()
 			pass((n + 1) * long)
 			lateness := timer.Stats().Lateness
 			require.Equal(t, octave.UpperBound(octave.Class((n-1)*long)), lateness.Quantile(1))
@@ -119,8 +117,7 @@ func TestStatsOfQueue(t *testing.T) {
 		const tick = time.Second
 		timer := newTimer(t, WithTick(tick))
 		w := &timer.worker
-		w.state.Store(working) // so that nobody starts a worker, which would empty the queue
-		w.wheel = newWheel(w.wheelSize, w.levels, 0)
+		giveBack := hold(t, timer)
 		queued := func(want int) {
 			t.Helper()
 			require.Equal(t, want, timer.Stats().Queued)
@@ -136,7 +133,7 @@ func TestStatsOfQueue(t *testing.T) {
 		_, err := all[1].Reset(10 * tick)
 		require.NoError(t, err)
 		queued(10)
-		w.in.drain()
+		w.round()
 		queued(0)
 		all[2].Cancel()
 		queued(1)
@@ -152,11 +149,10 @@ func TestStatsOfQueue(t *testing.T) {
 		_, err = all[0].Reset(tick)
 		require.NoError(t, err)
 		queued(3)
-		w.in.drain()
+		w.round()
 		queued(0)
 		all[5].Cancel()
-		w.state.Store(resting)
-		timer.Stop()
+		stopHeld(timer, giveBack)
 		queued(0)
 	})
 }
@@ -261,7 +257,7 @@ func levelsOfABusyWorker(t *testing.T) (partly int) {
 	due := 2 * 256
 	timer := newTimer(t, WithTick(tick), WithWheelSize(4096))
 	w := &timer.worker
-	w.state.Store(working) // so that nobody starts a worker
+	hold(t, timer)
 	arm := func(n int, delay time.Duration) {
 		for range n {
 			_, err := timer.AfterFunc(delay, nop)
@@ -282,27 +278,25 @@ func levelsOfABusyWorker(t *testing.T) (partly int) {
 	}
 
 	arm(far/2, 5000*tick)
-	arm(due, tick) // in the middle, so that the worker places others before these
+	arm(due, 5*tick) // in the middle, so that the worker places others before these
 	arm(far/2, 5000*tick)
-	w.in.pace.Count = timer.queue.tried() // as if they had been armed long ago
-	time.Sleep(tick)
+	time.Sleep(5 * tick) // so long that producers pause
 	during(func(levels []LevelStats) {
 		if levels != nil && levels[0].Timeouts > 0 && levels[0].Timeouts < far {
 			partly++
 		}
 	})
 	require.Equal(t, far, timer.Pending())
-	require.Equal(t, LevelStats{Hand: 1, Occupied: 1, Timeouts: far}, timer.Stats().Levels[0])
+	require.Equal(t, LevelStats{Hand: 5, Occupied: 1, Timeouts: far}, timer.Stats().Levels[0])
 	require.Equal(t, far, timer.Buckets(0)[5000%4096])
 
-	time.Sleep(4999 * tick)
-	before, after := LevelStats{Hand: 1, Occupied: 1, Timeouts: far}, LevelStats{Hand: 5000 % 4096}
+	time.Sleep(4995 * tick)
+	before, after := LevelStats{Hand: 5, Occupied: 1, Timeouts: far}, LevelStats{Hand: 5000 % 4096}
 	during(func(levels []LevelStats) {
 		// A reader may see some fields from before and some from after.
 		require.Contains(t, []int{before.Timeouts, after.Timeouts}, levels[0].Timeouts)
 	})
 	require.EqualValues(t, far+due, timer.Stats().Expired)
 	require.Equal(t, after, timer.Stats().Levels[0])
-	w.state.Store(resting)
 	return partly
 }

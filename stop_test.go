@@ -12,9 +12,10 @@ import (
 	"time"
 	"weak"
 
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // Stop hands back the pending timeouts, wherever they are. After Stop every arming is refused.
@@ -237,42 +238,6 @@ func TestShutdownLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
-// Calls of Canceled are also made after Stop, for timeouts canceled just before it and for timeouts that
-// Stop returns. This holds even if all runners are in tasks that block, and if calls of Canceled block.
-func TestBlockedNoticesAfterStop(t *testing.T) {
-	for _, procs := range []int{1, 2} {
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-		virtual(t, func(t *testing.T) {
-			timer := newTimer(t, WithTick(time.Millisecond))
-			release := make(chan struct{})
-			var notices []*canceler
-			var all []*Timeout
-			for i := range 40 {
-				c := new(canceler)
-				if i%2 == 0 {
-					c.block = func() { <-release }
-				}
-				to, err := timer.NewTimeout(c, time.Hour)
-				require.NoError(t, err)
-				notices = append(notices, c)
-				all = append(all, to)
-			}
-			for range 3 {
-				_, err := timer.AfterFunc(0, func() { <-release })
-				require.NoError(t, err)
-			}
-			pass(3 * time.Millisecond)
-			require.True(t, all[0].Cancel())
-			require.Len(t, timer.Stop(), 39)
-			pass(10 * time.Millisecond)
-			require.Equal(t, 40, toldOf(notices))
-			close(release)
-			_, err := timer.Shutdown(context.Background())
-			require.NoError(t, err)
-		})
-	}
-}
-
 // Stop returns the timeouts that a stuck runner has taken and that have not been given back yet. After that the runner
 // does not keep them alive.
 func TestStopFindsGroups(t *testing.T) {
@@ -310,21 +275,21 @@ func TestCanceledAfterShutdown(t *testing.T) {
 		_, err := timer.AfterFunc(0, func() { time.Sleep(time.Second) })
 		require.NoError(t, err)
 		pass(time.Millisecond)
-		c := new(canceler)
+		c := new(CancelCounter)
 		to, err := timer.NewTimeout(c, time.Hour)
 		require.NoError(t, err)
 		_, err = timer.Shutdown(context.Background())
 		require.NoError(t, err)
 		to.hook().disarmed(to, true)
 		synctest.Wait()
-		require.EqualValues(t, 2, c.told.Load())
+		require.EqualValues(t, 2, c.Told.Load())
 	})
 }
 
 // After Stop no timeout can be armed, even if it was on the queue during Stop, pending or canceled.
 func TestStopLeavesNoneOnTheQueue(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
-	timer.worker.state.Store(working) // so that no worker starts and takes the timeouts off the queue
+	giveBack := hold(t, timer) // so that no worker takes the timeouts off the queue
 	calls := make([]request, 4)
 	for i := range calls {
 		timer.Init(&calls[i].timeout, &calls[i])
@@ -334,8 +299,7 @@ func TestStopLeavesNoneOnTheQueue(t *testing.T) {
 			require.True(t, calls[i].timeout.Cancel())
 		}
 	}
-	timer.worker.state.Store(resting)
-	require.Len(t, timer.Stop(), 2)
+	require.Len(t, stopHeld(timer, giveBack), 2)
 	for i := range calls {
 		to := &calls[i].timeout
 		for _, reset := range []func() (bool, error){
@@ -358,7 +322,7 @@ func TestStopWhileTheWorkerDrains(t *testing.T) {
 	const n = 3*checkEvery + checkEvery/2
 	timer := newTimer(t, WithTick(time.Hour))
 	w := &timer.worker
-	w.state.Store(working) // the test is the worker
+	require.True(t, w.take()) // the test is the worker
 	for range n {
 		_, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
@@ -390,8 +354,9 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Hour))
 			oneStripe(timer)
 			w := &timer.worker
-			w.state.Store(working) // the test is the worker
-			w.wheel = newWheel(16, 1, 0)
+			giveBack := hold(t, timer)
+			w.round() // makes the wheel
+			var all []*Timeout
 			for range n {
 				to, err := timer.AfterFunc(time.Hour*100, nop)
 				require.NoError(t, err)
@@ -399,11 +364,12 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 					_, err = to.Reset(time.Hour * 50)
 					require.NoError(t, err)
 				}
+				all = append(all, to)
 			}
 			var left []*Timeout
 			stopped := make(chan bool)
 			looks, settled := 0, 0
-			w.in.worker = slowly{w, func() {
+			whenItLooksUp(timer, func() {
 				if looks++; looks == at {
 					go func() {
 						left = timer.Stop()
@@ -414,20 +380,22 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 					}
 					settled = w.in.settled
 				}
-			}}
-			time.Sleep(time.Millisecond)
-			w.in.now = 1
+			})
 			w.in.drain()
 			if looks < at {
 				require.Greater(t, at, 3)
-				w.state.Store(resting)
-				require.Len(t, timer.Stop(), n)
+				require.Len(t, stopHeld(timer, giveBack), n)
 				break
 			}
 			require.LessOrEqual(t, w.in.settled, settled+1)
-			close(w.done)
+			giveBack()
 			<-stopped
 			require.Len(t, left, n)
+			for _, to := range all {
+				require.Zero(t, to.word.Load()&(queued|young))
+				_, err := to.Reset(time.Hour)
+				require.ErrorIs(t, err, ErrStopped)
+			}
 		}
 	}
 }
@@ -451,50 +419,13 @@ func TestShutdownDoesNotWaitForSubmit(t *testing.T) {
 	})
 }
 
-// A second Shutdown waits until the first one has notified all light tasks.
-func TestShutdownWaitsForStopped(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t)
-		_, err := timer.NewTimeout(&stoppedFunc{f: func() { time.Sleep(time.Minute) }}, time.Hour)
-		require.NoError(t, err)
-		start := time.Now()
-		go timer.Stop()
-		pass(time.Second)
-		_, err = timer.Shutdown(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, time.Minute, time.Since(start))
-	})
-}
-
-// Stop ends a Sleep inside the only task that may run. It does not return the timeouts of the timer's own tasks.
-func TestStopAndOwnTasks(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		const tick = time.Millisecond
-		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
-		slept := make(chan error, 1)
-		_, err := timer.AfterFunc(0, func() { slept <- timer.Sleep(context.Background(), time.Hour) })
-		require.NoError(t, err)
-		_, err = timer.NewTimeout(newSignal(), time.Hour)
-		require.NoError(t, err)
-		_, err = timer.ScheduleAtFixedRate(newSignal(), time.Hour, time.Hour)
-		require.NoError(t, err)
-		pass(10 * tick)
-		require.Equal(t, 3, timer.Pending())
-		require.Empty(t, timer.Stop())
-		require.ErrorIs(t, <-slept, ErrStopped)
-		require.EqualValues(t, 3, timer.Stats().Canceled)
-		synctest.Wait()
-		checkStats(t, timer)
-	})
-}
-
 // Stop finds a timeout that a runner has put off, one that a Reset has moved away from its slot, and what a halted worker has
 // left in rings that it had begun to take.
 func TestStopFindsLeft(t *testing.T) {
 	timer := newFakedTimer(t)
-	withoutWorker(t, timer)
 	w, s := &timer.worker, oneStripe(timer)
-	w.wheel = newWheel(16, 1, 0)
+	giveBack := hold(t, timer)
+	w.round() // makes the wheel
 	putOff := &Timeout{timer: timer, task: plainFunc(nop)}
 	putOff.word.Store(pendingAt(0, 100))
 	require.True(t, putOff.putOff(putOff.word.Load()))
@@ -516,8 +447,7 @@ func TestStopFindsLeft(t *testing.T) {
 	require.Zero(t, w.in.settled)
 	require.Less(t, s.nursery.by.Load(), uint64(ticks.Never))
 	require.Less(t, s.inbox.by.Load(), uint64(ticks.Never))
-	w.state.Store(resting)
-	require.ElementsMatch(t, all, timer.Stop())
+	require.ElementsMatch(t, all, stopHeld(timer, giveBack))
 	for _, to := range all {
 		require.Zero(t, to.word.Load()&(queued|young))
 	}
@@ -585,12 +515,39 @@ func TestRequeueAfterStop(t *testing.T) {
 		var done moments
 		go func() {
 			(*host)(timer).Requeue(to)
-			done.note()
+			done.Note()
 		}()
 		synctest.Wait()
-		require.Empty(t, done.all())
+		require.Empty(t, done.All())
 		close(timer.allTaken)
 		synctest.Wait()
-		require.Len(t, done.all(), 1)
+		require.Len(t, done.All(), 1)
 	})
+}
+
+// Stop waits for the goroutines inside the gate, on each stripe. A Cancel that comes while Stop waits is counted.
+func TestStopWaitsForTheGate(t *testing.T) {
+	fresh := newTimer(t)
+	for i := range fresh.queue.stripes {
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(9))
+		to, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		s := &timer.queue.stripes[i]
+		require.True(t, timer.queue.enter(s))
+		stopped := make(chan []*Timeout)
+		go func() { stopped <- timer.Stop() }()
+		for !timer.IsStopped() {
+			runtime.Gosched()
+		}
+		require.True(t, to.Cancel())
+		require.Zero(t, timer.Pending())
+		require.EqualValues(t, 1, timer.Stats().Canceled)
+		select {
+		case <-stopped:
+			t.Fatalf("Stop did not wait for stripe %d", i)
+		case <-time.After(time.Millisecond):
+		}
+		s.leave()
+		require.Empty(t, <-stopped)
+	}
 }

@@ -7,16 +7,16 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // A task starts exactly at the first boundary at or after the deadline, for each tick, wheel size, moment of
@@ -106,94 +106,26 @@ func TestStallFiresWhatIsOverdueAtOnce(t *testing.T) {
 		start := time.Now()
 		var fired moments
 		arm := func(delay time.Duration) {
-			_, err := timer.AfterFunc(delay, fired.note)
+			_, err := timer.AfterFunc(delay, fired.Note)
 			require.NoError(t, err)
 		}
-		w := &timer.worker
-		w.state.Store(working) // so that nobody starts a worker
+		giveBack := hold(t, timer)
 		for _, d := range []time.Duration{1, time.Second, time.Minute, 59 * time.Minute, 2 * time.Hour} {
 			arm(d)
 		}
-		w.wheel = newWheel(w.wheelSize, w.levels, 0)
-		w.in.drain()
+		timer.worker.round()
 		arm(time.Hour) // still on the queue
 		pass(time.Hour + time.Microsecond)
-		require.Empty(t, fired.all())
+		require.Empty(t, fired.All())
 
-		go w.run()
+		giveBack()
 		arm(time.Millisecond)
 		synctest.Wait()
 		now := start.Add(time.Hour + time.Microsecond)
-		require.Equal(t, []time.Time{now, now, now, now, now}, fired.all())
+		require.Equal(t, []time.Time{now, now, now, now, now}, fired.All())
 		pass(2 * time.Hour)
-		require.Equal(t, []time.Time{start.Add(time.Hour + 2*time.Millisecond), start.Add(2 * time.Hour)}, fired.all()[5:])
+		require.Equal(t, []time.Time{start.Add(time.Hour + 2*time.Millisecond), start.Add(2 * time.Hour)}, fired.All()[5:])
 	})
-}
-
-// model is a timer that is so simple that it is obviously right.
-type model struct {
-	start  time.Time
-	tick   time.Duration
-	all    []*modelTimeout
-	sorted []*modelTimeout // the pending ones, by deadline
-}
-
-type modelTimeout struct {
-	to       *Timeout
-	own      Timeout // if to is a field of a struct, it points here
-	pending  bool
-	canceled bool
-	deadline time.Time
-	want     []time.Time // when it should have fired so far
-	fired    moments     // when it has fired
-}
-
-func (m *model) any(r *rand.Rand) *modelTimeout {
-	if len(m.all) == 0 {
-		return nil
-	}
-	return m.all[r.IntN(len(m.all))]
-}
-
-func (m *model) arm(mt *modelTimeout, delay time.Duration) {
-	m.remove(mt)
-	since := time.Since(m.start) + max(delay, 0)
-	n := since / m.tick
-	if n*m.tick < since || delay <= 0 {
-		n++
-	}
-	mt.pending, mt.canceled, mt.deadline = true, false, m.start.Add(n*m.tick)
-	i, _ := slices.BinarySearchFunc(m.sorted, mt, func(a, b *modelTimeout) int { return a.deadline.Compare(b.deadline) })
-	m.sorted = slices.Insert(m.sorted, i, mt)
-}
-
-func (m *model) disarm(mt *modelTimeout) {
-	if mt.pending {
-		mt.canceled = true
-		m.remove(mt)
-	}
-}
-
-func (m *model) remove(mt *modelTimeout) {
-	mt.pending = false
-	m.sorted = slices.DeleteFunc(m.sorted, func(x *modelTimeout) bool { return x == mt })
-}
-
-func (m *model) expire() {
-	for len(m.sorted) > 0 && !m.sorted[0].deadline.After(time.Now()) {
-		mt := m.sorted[0]
-		mt.want = append(mt.want, mt.deadline)
-		m.remove(mt)
-	}
-}
-
-func (mt *modelTimeout) check(t *testing.T) {
-	t.Helper()
-	require.Equal(t, mt.want, mt.fired.all())
-	require.Equal(t, mt.canceled, mt.to.IsCanceled())
-	idle := mt.deadline.IsZero()
-	require.Equal(t, !mt.canceled && !mt.pending && !idle, mt.to.IsExpired())
-	require.True(t, mt.to.Deadline().Equal(mt.deadline))
 }
 
 // The limit of pending timeouts holds exactly. A slot is free again as soon as its timeout has ended, in
@@ -278,13 +210,17 @@ const (
 // A deadline from outside needs no clock while the worker is awake. If the worker has come to rest, arming it in a bubble
 // would start the worker there.
 func TestDeadlineFromOutsideABubble(t *testing.T) {
-	timer := newFakedTimer(t)
-	timer.worker.position.Store(attending)
+	timer := newTimer(t)
+	w := &timer.worker
+	require.True(t, w.take())
+	w.round()
+	w.attend()
+	require.True(t, w.leave(time.Hour, ticks.Never))
 	deadline := time.Now().Add(time.Hour)
 	synctest.Test(t, func(t *testing.T) {
 		require.PanicsWithValue(t, usedInside, func() { timer.NewTimeoutAt(TaskFunc(func(*Timeout) {}), deadline) })
 	})
-	require.EqualValues(t, resting, timer.worker.state.Load())
+	require.EqualValues(t, resting, w.state.Load())
 }
 
 // In a bubble, a deadline is compared with the clock of the bubble, even if the worker is awake.
@@ -384,7 +320,7 @@ func TestLastTick(t *testing.T) {
 			start := time.Now()
 			var fired moments
 			arm := func(delay time.Duration) *Timeout {
-				to, err := timer.AfterFunc(delay, fired.note)
+				to, err := timer.AfterFunc(delay, fired.Note)
 				require.NoError(t, err)
 				return to
 			}
@@ -400,10 +336,10 @@ func TestLastTick(t *testing.T) {
 			require.NoError(t, err)
 
 			pass(left * tick)
-			require.Equal(t, []time.Duration{tick, tick, 2 * tick, 3 * tick, 500 * tick, 999 * tick, 1000 * tick}, fired.since(start))
+			require.Equal(t, []time.Duration{tick, tick, 2 * tick, 3 * tick, 500 * tick, 999 * tick, 1000 * tick}, fired.Since(start))
 			never = append(never, arm(0), arm(tick)) // there are no more boundaries
 			pass(min(10*left*tick, time.Hour))
-			require.Len(t, fired.all(), 7)
+			require.Len(t, fired.All(), 7)
 			require.ElementsMatch(t, never, timer.Stop())
 		})
 	}
@@ -542,8 +478,10 @@ func TestForeignAtRest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(limit))
 			s := oneStripe(timer)
-			withoutWorker(t, timer)
-			timer.worker.setPosition(timer.clock.DueIn(0), attending)
+			w := &timer.worker
+			require.True(t, w.take())
+			w.round()
+			w.attend()
 			near, far := timer.clock.DueIn(100*time.Millisecond), timer.clock.DueIn(time.Hour)
 			var plain, notified, placed, forward, canceled Timeout
 			for to, task := range map[*Timeout]Task{&plain: plainFunc(nop), &notified: canceledTask{t}, &placed: plainFunc(nop),
@@ -572,7 +510,9 @@ func TestForeignAtRest(t *testing.T) {
 					s.inbox.by.Load(), s.nursery.hand.Load(), s.inbox.hand.Load(), timer.Stats().Queued, plain.word.Load(),
 					notified.word.Load(), placed.word.Load(), forward.word.Load(), canceled.word.Load(), member.word.Load())
 			}
-			timer.worker.state.Store(resting)
+			require.True(t, w.leave(time.Hour, w.position.Load()>>1+1))
+			comes := w.state.Load()
+			w.state.Store(resting)
 			synctest.Test(t, func(t *testing.T) {
 				for i, call := range []func(){
 					func() { plain.reset(far, false, true) },
@@ -589,7 +529,7 @@ func TestForeignAtRest(t *testing.T) {
 					require.PanicsWithValue(t, foreignTimer, call, "call %d", i)
 					require.Equal(t, before, state(), "call %d", i)
 				}
-				timer.worker.state.Store((timer.worker.position.Load()>>1 + 1) << idleShift)
+				w.state.Store(comes)
 				for _, tick := range []uint64{near, far} { // behind others
 					_, err := timer.newTimeout(plainFunc(nop), 0, tick, true)
 					require.NoError(t, err)
@@ -622,3 +562,38 @@ type canceledTask struct{ t *testing.T }
 
 func (canceledTask) Run(*Timeout)        {}
 func (c canceledTask) Canceled(*Timeout) { c.t.Error("canceled") }
+
+// The limit is never exceeded, and no timeout is refused while a slot is free. There are as many goroutines as slots,
+// and each goroutine has one timeout at a time.
+func TestMaxPendingRace(t *testing.T) {
+	const limit = 4
+	timer := newTimer(t, WithTick(100*time.Microsecond), WithMaxPending(limit))
+	var wg sync.WaitGroup
+	var fired atomic.Int64
+	seeds := newRand(t)
+	for range limit {
+		r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
+		wg.Go(func() {
+			done := make(chan struct{}, 1)
+			for end := time.Now().Add(stressTime(t)); goesOn(end, fired.Load() > 0); {
+				to, err := timer.AfterFunc(time.Duration(r.IntN(200))*time.Microsecond, func() { done <- struct{}{} })
+				if !assert.NoError(t, err) {
+					return
+				}
+				for range r.IntN(20) {
+					runtime.Gosched()
+				}
+				assert.LessOrEqual(t, timer.slotsInUse(), limit)
+				if r.IntN(2) == 0 || !to.Cancel() {
+					<-done
+					fired.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.NotZero(t, fired.Load())
+	require.Zero(t, timer.Pending())
+	require.Zero(t, timer.slotsInUse())
+	require.Zero(t, timer.Stats().Rejected)
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 	"github.com/hashedwheel/hashedwheel/internal/wall"
 )
 
@@ -95,7 +96,7 @@ func TestScheduleFollowsTheWallClock(t *testing.T) {
 				clock := onSetClock(timer)
 				start := clock.now()
 				var runs moments
-				to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.add(clock.now()) }), dailyAt(3*h, time.UTC))
+				to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.Add(clock.now()) }), dailyAt(3*h, time.UTC))
 				require.NoError(t, err)
 				for _, c := range c.changes {
 					pass(c.after)
@@ -103,7 +104,7 @@ func TestScheduleFollowsTheWallClock(t *testing.T) {
 				}
 				last := start.Add(c.want[len(c.want)-1].earliest)
 				pass(last.Sub(clock.now()) + 2*m)
-				got := runs.since(start)
+				got := runs.Since(start)
 				require.Len(t, got, len(c.want), "%v", got)
 				for i, want := range c.want {
 					require.GreaterOrEqual(t, got[i], want.earliest, "run %d", i)
@@ -126,12 +127,12 @@ func TestManyRunsSleptThrough(t *testing.T) {
 		start := clock.now()
 		var runs moments
 		hourly := scheduleFunc(func(prev time.Time) time.Time { return prev.Truncate(time.Hour).Add(time.Hour) })
-		to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.add(clock.now()) }), hourly)
+		to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.Add(clock.now()) }), hourly)
 		require.NoError(t, err)
 		pass(30 * time.Minute)
 		clock.set(9 * time.Hour)
 		pass(35 * time.Minute)
-		got := runs.since(start)
+		got := runs.Since(start)
 		require.Len(t, got, 2)
 		require.Less(t, got[0], 9*time.Hour+31*time.Minute)
 		require.Equal(t, 10*time.Hour, got[1])
@@ -153,17 +154,17 @@ func TestScheduleAndDaylightSaving(t *testing.T) {
 			clock := onSetClock(timer)
 			clock.set(first.Sub(clock.now()))
 			var runs moments
-			to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.add(clock.now()) }), dailyAt(12*time.Hour, loc))
+			to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.Add(clock.now()) }), dailyAt(12*time.Hour, loc))
 			require.NoError(t, err)
 			pass(3*24*time.Hour - 7*time.Hour)
 			clock.set(5 * time.Hour)
 			pass(time.Hour + time.Minute) // beyond the third day
-			for i, at := range runs.all() {
+			for i, at := range runs.All() {
 				at = at.In(loc)
 				late := at.Sub(time.Date(at.Year(), at.Month(), at.Day(), 12, 0, 0, 0, loc))
 				require.True(t, late >= 0 && late < defaultTick, "run %d is late by %v", i, late)
 			}
-			require.Len(t, runs.all(), 3)
+			require.Len(t, runs.All(), 3)
 			require.True(t, to.Cancel())
 		})
 	}
@@ -196,14 +197,14 @@ func TestFixedIntervalsDoNotFollowTheWallClock(t *testing.T) {
 				require.NoError(t, err)
 				start := time.Now()
 				var runs moments
-				_, err = arm(timer, TaskFunc(func(*Timeout) { runs.note() }))
+				_, err = arm(timer, TaskFunc(func(*Timeout) { runs.Note() }))
 				require.NoError(t, err)
 				for range 100 {
 					clock.set(time.Duration(rand.Int64N(int64(4*time.Hour))) - 2*time.Hour)
 					pass(time.Minute)
 				}
-				require.Equal(t, time.Hour, runs.since(start)[0])
-				require.Len(t, runs.all(), 1)
+				require.Equal(t, time.Hour, runs.Since(start)[0])
+				require.Len(t, runs.All(), 1)
 			})
 		})
 	}
@@ -255,7 +256,7 @@ func TestResetDoesNotFollowTheWallClock(t *testing.T) {
 			clock := onSetClock(timer)
 			midnight := clock.now()
 			var runs moments
-			to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.add(clock.now()) }), dailyAt(12*time.Hour, time.UTC))
+			to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.Add(clock.now()) }), dailyAt(12*time.Hour, time.UTC))
 			require.NoError(t, err)
 			delay := 30 * time.Minute
 			if sameTick {
@@ -270,21 +271,21 @@ func TestResetDoesNotFollowTheWallClock(t *testing.T) {
 			at := time.Now().Add(delay)
 			clock.set(2 * time.Hour)
 			pass(delay - time.Millisecond)
-			require.Empty(t, runs.all())
+			require.Empty(t, runs.All())
 			require.Equal(t, at, to.Deadline())
 			pass(time.Millisecond)
-			require.Len(t, runs.all(), 1)
+			require.Len(t, runs.All(), 1)
 			clock.set(-time.Hour)
 			pass(40 * time.Hour)
-			next := runs.since(midnight)[1] % (24 * time.Hour)
+			next := runs.Since(midnight)[1] % (24 * time.Hour)
 			require.Equal(t, 12*time.Hour, next)
 			require.True(t, to.Cancel())
 			_, err = to.Reset(time.Hour)
 			require.NoError(t, err)
-			n := len(runs.all())
+			n := len(runs.All())
 			clock.set(-10 * time.Hour)
 			pass(time.Hour)
-			require.Len(t, runs.all(), n+1)
+			require.Len(t, runs.All(), n+1)
 			require.True(t, to.Cancel())
 		})
 	}
@@ -297,16 +298,16 @@ func TestClockIsSetBackWhileARunWaits(t *testing.T) {
 		clock := onSetClock(timer)
 		midnight := clock.now()
 		var runs moments
-		_, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.add(clock.now()) }), dailyAt(time.Hour, time.UTC))
+		_, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.Add(clock.now()) }), dailyAt(time.Hour, time.UTC))
 		require.NoError(t, err)
 		_, err = timer.AfterFunc(time.Hour-time.Second, func() { time.Sleep(10 * time.Minute) })
 		require.NoError(t, err)
 		pass(time.Hour + 5*time.Minute)
 		clock.set(-30 * time.Minute)
 		pass(30*time.Minute - 5*time.Minute - 1)
-		require.Empty(t, runs.all())
+		require.Empty(t, runs.All())
 		pass(defaultTick + 1)
-		require.Equal(t, []time.Duration{time.Hour}, runs.since(midnight))
+		require.Equal(t, []time.Duration{time.Hour}, runs.Since(midnight))
 	})
 }
 
@@ -318,24 +319,24 @@ func TestAllSchedulesFollowTheWallClock(t *testing.T) {
 		midnight := clock.now()
 		g := NewGroup(timer)
 		var plain, jittered moments
-		_, err := g.Schedule(TaskFunc(func(*Timeout) { plain.add(clock.now()) }), dailyAt(10*time.Hour, time.UTC))
+		_, err := g.Schedule(TaskFunc(func(*Timeout) { plain.Add(clock.now()) }), dailyAt(10*time.Hour, time.UTC))
 		require.NoError(t, err)
-		_, err = g.Schedule(TaskFunc(func(*Timeout) { jittered.add(clock.now()) }), Jitter(dailyAt(10*time.Hour, time.UTC), 0.5))
+		_, err = g.Schedule(TaskFunc(func(*Timeout) { jittered.Add(clock.now()) }), Jitter(dailyAt(10*time.Hour, time.UTC), 0.5))
 		require.NoError(t, err)
-		c := new(canceler)
+		c := new(CancelCounter)
 		_, err = g.Schedule(c, dailyAt(10*time.Hour, time.UTC))
 		require.NoError(t, err)
 		clock.set(9 * time.Hour)
 		pass(2 * time.Hour)
-		require.Equal(t, 10*time.Hour, plain.since(midnight)[0])
+		require.Equal(t, 10*time.Hour, plain.Since(midnight)[0])
 		clock.set(5 * time.Hour)
 		pass(2 * time.Minute)
-		require.GreaterOrEqual(t, jittered.since(midnight)[0], 10*time.Hour)
-		require.Len(t, jittered.all(), 1)
-		require.Len(t, plain.all(), 1)
+		require.GreaterOrEqual(t, jittered.Since(midnight)[0], 10*time.Hour)
+		require.Len(t, jittered.All(), 1)
+		require.Len(t, plain.All(), 1)
 		require.Equal(t, 3, g.Close())
 		pass(time.Minute)
-		require.EqualValues(t, 1, c.told.Load())
+		require.EqualValues(t, 1, c.Told.Load())
 		reads := clock.reads.Load()
 		pass(time.Hour)
 		require.Equal(t, reads, clock.reads.Load(), "the look ends with the last schedule")
@@ -404,9 +405,10 @@ func TestLookEndsIfCanceledInNext(t *testing.T) {
 
 // A look takes a timeout out of its bucket, or leaves it alone where it is due.
 func TestTakeOut(t *testing.T) {
-	timer := newFakedTimer(t)
+	timer := newTimer(t, WithTick(time.Hour))
+	hold(t, timer)
 	w := &timer.worker
-	w.wheel = newWheel(16, 1, 0)
+	w.round() // makes the wheel
 	to := &Timeout{timer: timer}
 	word := pendingAt(0, 14)
 	to.word.Store(word)
@@ -569,7 +571,7 @@ func TestWallClockRace(t *testing.T) { // on real time
 		require.Len(t, left, n-ended)
 		st := timer.Stats()
 		require.EqualValues(t, runs.Load(), st.Expired)
-		require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned)
+		testkit.CheckCounts(t, st)
 		require.False(t, timer.wallClock().Looks())
 	}
 	goleak.VerifyNone(t, goleak.IgnoreAnyFunction("runtime.handleEvent"))

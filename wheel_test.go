@@ -7,15 +7,17 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // The wheel has no clock, and these tests need none.
 
 // check fails the test unless all that the wheel stores about its entries agrees with them. It reports whether
 // next is exact, or need not be because a scan would cost too much.
-func (w *wheel) check(t *testing.T) (exact bool) {
+func (w *wheel) check(t testing.TB) (exact bool) {
 	t.Helper()
 	fail := func(format string, args ...any) { // require is too slow for this
 		t.Helper()
@@ -698,4 +700,76 @@ func TestPlacingAllocatesNothing(t *testing.T) {
 		}
 		wheels, all = wheels[1:], all[pieceSize*poolSize:]
 	}))
+}
+
+// FuzzWheel compares the wheel alone with a list, and checks the invariants of the wheel after each step.
+func FuzzWheel(f *testing.F) {
+	f.Add([]byte{3, 2, 0, 0, 1, 9, 0, 2, 200, 9, 5, 3, 0, 9, 200})
+	f.Add([]byte{0, 0, 1, 0, 0, 3, 0, 1, 7, 7, 9, 9, 9, 9, 9, 9, 9, 1, 1})
+	f.Add([]byte{2, 3, 2, 0, 2, 77, 0, 1, 12, 0, 0, 1, 4, 0, 5, 0, 1, 9, 2, 33, 8, 8, 9, 2, 200})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := testkit.NewTape(data)
+		size, levels := uint64(1)<<p.Below(7), 1+p.Below(5)
+		start := []uint64{0, 1000, ticks.Never - 500, 1<<32 - 100}[p.Below(4)]
+		w := newWheel(int(size), levels, start)
+		var model []*Timeout // the timeouts in the wheel that are pending
+		// delay returns up to three times the reach of a level, but not beyond ticks.Never.
+		delay := func() uint64 {
+			reach := size
+			for range p.Below(levels + 1) {
+				reach *= size
+			}
+			d := 1 + uint64(p.Below(1<<16))%(3*reach)
+			return min(d, ticks.Never-w.now)
+		}
+		drop := func(to *Timeout) {
+			model = slices.DeleteFunc(model, func(other *Timeout) bool { return other == to })
+		}
+		for !p.Empty() {
+			op := p.Below(10)
+			var any *Timeout
+			if len(model) > 0 && op >= 3 && op < 8 {
+				any = model[p.Below(len(model))]
+			}
+			switch {
+			case op < 3:
+				to := testTimeout(w.now + delay())
+				w.place(to, tickOf(to.word.Load()))
+				model = append(model, to)
+			case op < 8 && any == nil:
+			case op == 3: // cancel it, and remove it as settle does
+				w.remove(any)
+				drop(any)
+			case op == 4: // cancel it and do not call the wheel
+				any.word.Store(withStatus(any.word.Load(), canceled))
+				drop(any)
+			case op == 5: // set atWork and do not call the wheel
+				any.word.Store(any.word.Load() | atWork)
+				drop(any)
+			case op == 6: // reset it, and move it as settle does
+				tick := w.now + delay()
+				any.word.Store(pendingAt(0, tick))
+				w.move(any, tick)
+			case op == 7: // reset it to later and do not call the wheel
+				tick := tickOf(any.word.Load())
+				any.word.Store(pendingAt(0, tick+min(delay(), ticks.Never-tick)))
+			case op == 8:
+				w.cascade(func(to *Timeout) { t.Fatalf("emitted by cascade: %x", to.word.Load()) })
+				w.refresh()
+			default:
+				now := w.now + min(delay(), ticks.Never-1-w.now)
+				got := collect(t, w, now)
+				var want []*Timeout
+				model = slices.DeleteFunc(model, func(to *Timeout) bool {
+					due := tickOf(to.word.Load()) <= now
+					if due {
+						want = append(want, to)
+					}
+					return due
+				})
+				require.ElementsMatch(t, want, got)
+			}
+			w.check(t)
+		}
+	})
 }

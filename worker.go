@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashedwheel/hashedwheel/internal/crew"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
-	"github.com/hashedwheel/hashedwheel/internal/yield"
 )
 
 // Rounds
@@ -73,7 +72,7 @@ type worker struct {
 	position atomic.Uint64 // see attending
 	wakeups  atomic.Uint64 // how often a goroutine was started for rounds; written by the worker
 	shown    levelsShown   // written by the worker or Stop
-	yielding yield.Control // whether producers yield to a round, see giveWay
+	yielding yielding      // whether producers yield to a round, see giveWay
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
@@ -230,7 +229,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	}
 	w.setPosition(w.wheel.now, 0)
 	if needs < ticks.Never {
-		watch := w.clock.TickAt(later(elapsed, w.in.pace.Interval(w.clock.Tick)))
+		watch := w.clock.TickAt(later(elapsed, w.in.pace.interval(w.clock.Tick)))
 		next = min(max(next, watch), w.wheel.next, needs)
 		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
 	}
@@ -343,4 +342,38 @@ func (w *worker) feeder(to *Timeout) *crew.Feeder[*Timeout] {
 func (w *worker) handOver() {
 	w.due.Flush()
 	w.lightDue.Flush()
+}
+
+// A yielding decides whether producers yield the processor to a round. It is shared by all of them. Its zero value is ready for
+// use.
+//
+// A goroutine that is preempted goes to the end of the run queue, even if a garbage collection stops it only for a
+// moment. There it waits until all that are ahead of it have used up their time slices. If they yield, it waits for less
+// than a millisecond, and this costs them nothing. But goroutines that compute do not yield, and who yields to them
+// waits for the time slices of them all. So if the round has not gone on after yieldFor, producers leave it to the
+// scheduler for a pause, which doubles each time. If two of them write that at the same time, the times are less exact.
+type yielding struct {
+	from, pause atomic.Int64 // when they last began to yield, and how long they then pause
+}
+
+const (
+	yieldFor = 5 * time.Millisecond // dozens of goroutines need less than 1 ms to yield one after another
+	minPause = time.Second          // how long they do not yield after that has not helped
+	maxPause = time.Minute          // the same, after it has not helped many times in a row
+)
+
+// yields reports whether the caller should yield. Late says whether a round is overdue at the time now.
+func (y *yielding) yields(now time.Duration, late bool) bool {
+	from, pause := time.Duration(y.from.Load()), time.Duration(y.pause.Load())
+	yields := now < from+yieldFor
+	switch {
+	case !yields && now < from+pause:
+		return false
+	case !yields && late:
+		y.from.Store(int64(now))
+		y.pause.Store(int64(min(max(minPause, 2*pause), maxPause)))
+	case yields && !late:
+		y.pause.Store(0) // it has helped
+	}
+	return late
 }

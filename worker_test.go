@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/internal/crew"
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // A worker that finds itself late by more than a second logs by how much. It logs nothing for a second or
@@ -37,9 +37,7 @@ func TestLateWorkerWarns(t *testing.T) {
 			option, log := logged()
 			const tick = time.Millisecond
 			timer := newTimer(t, WithTick(tick), option)
-			w := &timer.worker
-			w.state.Store(working) // so that nobody starts a worker
-			w.wheel = newWheel(w.wheelSize, w.levels, 0)
+			giveBack := hold(t, timer)
 			ran := 0
 			arm := func(delay time.Duration) {
 				_, err := timer.AfterFunc(delay, func() { ran++ })
@@ -47,10 +45,10 @@ func TestLateWorkerWarns(t *testing.T) {
 			}
 			arm(tick)
 			if !c.queue {
-				w.in.drain()
+				timer.worker.round()
 			}
 			pass(tick + c.stall)
-			go w.run()
+			giveBack()
 			synctest.Wait()
 			require.Equal(t, 1, ran)
 			if c.want == "" {
@@ -115,12 +113,12 @@ func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 		option, log := logged()
 		timer := newTimer(t, option)
 		w := &timer.worker
-		w.state.Store(working) // so that nobody starts a worker
+		giveBack := hold(t, timer)
 		for elapsed := time.Duration(0); elapsed < 10*time.Second; elapsed += 100 * time.Millisecond {
 			w.late.add(3 * time.Second)
 			w.late.report(elapsed)
 		}
-		w.state.Store(resting)
+		giveBack()
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 10, strings.Count(log.String(), "late=3s"))
@@ -449,9 +447,9 @@ func TestRestChecksTheQueue(t *testing.T) {
 		timer := newFakedTimer(t, WithTick(time.Hour))
 		w := &timer.worker
 		for i := range timer.queue.stripes {
-			w.state.Store(working)
+			require.True(t, w.take())
 			require.True(t, w.leave(math.MaxInt64, ticks.Never))
-			w.state.Store(working)
+			require.True(t, w.take())
 			s := &timer.queue.stripes[i]
 			push(w, s, &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
 			require.False(t, w.leave(math.MaxInt64, ticks.Never), place)
@@ -459,16 +457,22 @@ func TestRestChecksTheQueue(t *testing.T) {
 			require.True(t, w.leave(math.MaxInt64, 1), place)
 			setStripes(timer, len(timer.queue.stripes))
 		}
-		w.state.Store(resting)
 	}
 }
 
 // A push starts a round only if the next one comes too late for it.
 func TestSummon(t *testing.T) {
-	timer := newFakedTimer(t, WithTick(time.Millisecond))
+	synctest.Test(t, testSummon)
+}
+
+func testSummon(t *testing.T) {
+	const tick, position = time.Millisecond, 1000
+	timer := newTimer(t, WithTick(tick))
+	hold(t, timer)
 	w := &timer.worker
-	const position = 1000
-	w.setPosition(position, attending)
+	w.round() // makes the wheel
+	time.Sleep(position * tick)
+	w.attend()
 	near := position + timer.queue.horizon
 	for _, c := range []struct {
 		idle, due uint64
@@ -492,33 +496,46 @@ func TestNudgeDuringARound(t *testing.T) {
 	w := &timer.worker
 	for _, call := range []func(){w.nudge, w.ring} {
 		for range 3 {
-			w.state.Store(working)
+			require.True(t, w.take())
 			call()
 			call()
 			require.EqualValues(t, again, w.state.Load())
 			require.False(t, w.leave(math.MaxInt64, 1))
 			require.False(t, w.leave(math.MaxInt64, ticks.Never))
+			w.run()
+			require.EqualValues(t, resting, w.state.Load())
 		}
 	}
-	w.run()
-	require.EqualValues(t, resting, w.state.Load())
 }
 
 // A timeout that was reset to a tick that has passed when the worker takes it off the queue leaves its bucket,
 // and is due.
 func TestSettleOverdue(t *testing.T) {
-	timer := newTimer(t)
-	w := &timer.worker
-	w.wheel = newWheel(8, 1, 5)
-	to := testTimeout(50)
-	w.wheel.place(to, 50)
-	to.word.Store(pendingAt(queued, 3))
-	w.in.take(to, queued)
-	require.True(t, w.due.Has(to.pos))
-	require.Equal(t, listed, to.bucket)
-	require.Zero(t, w.wheel.count)
-	w.wheel.check(t)
-	w.due = crew.NewFeeder(&timer.tasks)
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		giveBack := hold(t, timer)
+		w := &timer.worker
+		start := time.Now()
+		var fired moments
+		to, err := timer.AfterFunc(50*tick, fired.Note)
+		require.NoError(t, err)
+		w.round()
+		require.Equal(t, 1, w.wheel.count)
+		_, err = to.Reset(3 * tick)
+		require.NoError(t, err)
+		time.Sleep(5 * tick)
+		w.attend()
+		require.Equal(t, 1, w.wheel.count)
+		w.in.take(to, queued)
+		require.True(t, w.due.Has(to.pos))
+		require.Equal(t, listed, to.bucket)
+		require.Zero(t, w.wheel.count)
+		w.wheel.check(t)
+		giveBack()
+		synctest.Wait()
+		require.Equal(t, []time.Duration{5 * tick}, fired.Since(start))
+	})
 }
 
 // If several goroutines summon an absent worker, only one worker starts. Two would panic at Stop.
@@ -591,20 +608,25 @@ func TestDroppedTimerIsCollected(t *testing.T) {
 // A timeout is canceled while the worker has collected it for its crew, and has not handed it over. The crew does not
 // keep it.
 func TestCanceledWhileCollected(t *testing.T) {
-	timer := newTimer(t)
-	timer.tasks.Limit = -1 // so that no runner starts
-	w := &timer.worker
-	w.wheel = newWheel(16, 1, 5)
-	to := &Timeout{timer: timer}
-	to.word.Store(3<<tickShift | pending | queued)
-	w.in.take(to, queued)
-	require.Zero(t, timer.tasks.Waiting())
-	to.word.Store(3<<tickShift | canceled | queued)
-	w.in.take(to, queued)
-	w.handOver()
-	require.Zero(t, to.bucket)
-	require.Zero(t, timer.tasks.Waiting())
-	w.wheel = nil
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		timer.tasks.Limit = -1 // so that no runner starts
+		hold(t, timer)
+		w := &timer.worker
+		w.round() // makes the wheel
+		to, err := timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		time.Sleep(3 * time.Millisecond)
+		w.attend()
+		w.in.take(to, queued)
+		require.True(t, w.due.Has(to.pos))
+		require.Zero(t, timer.tasks.Waiting())
+		require.True(t, to.Cancel())
+		w.in.take(to, queued)
+		w.handOver()
+		require.Zero(t, to.bucket)
+		require.Zero(t, timer.tasks.Waiting())
+	})
 }
 
 // A worker that may not add more runners goes idle, even if timeouts wait for their turn.
@@ -684,11 +706,16 @@ func TestBubbleEndsWithATimer(t *testing.T) {
 }
 
 // A round is overdue if it has not looked at the clock for long, or if its alarm has not gone off.
-func TestOverdue(t *testing.T) {
+func TestOverdue(t *testing.T) { synctest.Test(t, testOverdue) }
+
+func testOverdue(t *testing.T) {
 	const tick = 10 * time.Millisecond
 	timer := newTimer(t, WithTick(tick))
+	hold(t, timer)
 	w := &timer.worker
-	w.setPosition(2, attending)
+	w.round() // makes the wheel
+	time.Sleep(2 * tick)
+	w.attend()
 	for _, c := range []struct {
 		name  string
 		state uint64
@@ -711,8 +738,8 @@ func TestArmingGivesWay(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		oneStripe(timer)
-		withoutWorker(t, timer)
 		w := &timer.worker
+		require.True(t, w.take()) // the test is the worker
 		time.Sleep(tick + overdue)
 		arm := func() {
 			for range sweepEvery {
@@ -722,10 +749,36 @@ func TestArmingGivesWay(t *testing.T) {
 		}
 		arm()
 		require.EqualValues(t, working, w.state.Load())
-		w.state.Store(1 << idleShift)
-		for range 100 { // the scheduler may choose the producer again
+		require.True(t, w.leave(time.Hour, 1)) // the alarm does not go off
+		for range 100 {                        // the scheduler may choose the producer again
 			arm()
 		}
 		require.Equal(t, timer.clock.Now(), w.position.Load()>>1)
 	})
+}
+
+// Producers yield to a round that is late, for yieldFor. If it has not gone on by then, they pause, each time for twice as
+// long as before. Once it has gone on, they yield to the next one without a pause.
+func TestYields(t *testing.T) {
+	var y yielding
+	check := func(want, late bool, times ...time.Duration) {
+		t.Helper()
+		for _, now := range times {
+			require.Equal(t, want, y.yields(now, late), now)
+		}
+	}
+	check(false, false, 0, time.Second-1)
+	from, pause := time.Second, minPause
+	for range 10 {
+		check(true, true, from, from+yieldFor-1)
+		check(false, true, from+yieldFor, from+pause-1)
+		from, pause = from+pause, min(2*pause, maxPause)
+	}
+	require.Equal(t, maxPause, pause)
+	check(true, true, from)
+	check(false, false, from+1) // it has gone on
+	from += 2 * yieldFor
+	check(true, true, from, from+yieldFor-1)
+	check(false, true, from+yieldFor, from+minPause-1)
+	check(true, true, from+minPause)
 }

@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/clock"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 const tick = 10 * time.Millisecond
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // newWheel returns a wheel. When the test ends, it stops the wheel and checks that its counts agree.
 func newWheel(t testing.TB, opts ...hashedwheel.Option) *hashedwheel.Timer {
@@ -27,20 +27,15 @@ func newWheel(t testing.TB, opts ...hashedwheel.Option) *hashedwheel.Timer {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.Empty(t, wheel.Stop(), "Stop does not return the timeouts of a Clock")
-		st := wheel.Stats()
-		require.Equal(t, st.Accepted, st.Expired+st.Canceled)
+		testkit.CheckCounts(t, wheel.Stats())
+		require.Zero(t, wheel.Pending())
 	})
 	return wheel
 }
 
-// pass lets d of the bubble's time pass, and waits until all goroutines are idle.
-func pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
+var pass = testkit.Pass
 
-// boundary returns the first tick boundary of a wheel at or after d, counted from New.
-func boundary(d time.Duration) time.Duration { return (d + tick - 1) / tick * tick }
+func boundary(d time.Duration) time.Duration { return testkit.Boundary(d, tick) }
 
 func nop() {}
 

@@ -4,12 +4,12 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 const (
@@ -18,9 +18,7 @@ const (
 )
 
 // A server of net/http keeps a connection that it has closed for half a second, longer than goleak waits.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
-}
+func TestMain(m *testing.M) { testkit.Main(m, "net/http.(*conn).closeWriteAndWait") }
 
 // newLimit returns a Limit on a new timer, and stops the timer when the test ends.
 func newLimit(t testing.TB, silence time.Duration, opts ...hashedwheel.Option) *Limit {
@@ -43,14 +41,9 @@ func newPipe(t testing.TB, l *Limit) (*Conn, net.Conn) {
 	return c, far
 }
 
-// pass lets d of the bubble's time pass, and waits until all goroutines are idle.
-func pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
+var pass = testkit.Pass
 
-// boundary returns the first tick boundary at or after d.
-func boundary(d time.Duration) time.Duration { return (d + tick - 1) / tick * tick }
+func boundary(d time.Duration) time.Duration { return testkit.Boundary(d, tick) }
 
 // A fake is a connection in memory whose operations succeed at once, except those for which it has a function.
 type fake struct {

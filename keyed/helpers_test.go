@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/internal/testkit"
@@ -14,9 +13,7 @@ import (
 
 const tick = time.Millisecond
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("runtime.handleEvent")) // a goroutine of the runtime, on js
-}
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // newTimer returns a timer with a tick of a millisecond. When the test ends, the timer is stopped, and its counts
 // must agree.
@@ -34,8 +31,7 @@ func newTimer(t testing.TB, opts ...hashedwheel.Option) *hashedwheel.Timer {
 
 func checkStats(t testing.TB, timer *hashedwheel.Timer) {
 	t.Helper()
-	st := timer.Stats()
-	require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned+uint64(st.Pending), "%+v", st)
+	testkit.CheckCounts(t, timer.Stats())
 }
 
 // outcomes returns Stats with only the counts of timeouts.

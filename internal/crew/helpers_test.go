@@ -6,14 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("runtime.handleEvent")) // a goroutine of the runtime, on js
-}
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // The helpers that the packages share have short names here.
 var (

@@ -1,3 +1,4 @@
 // Package crossing has the tests that cross all packages of the library, through their public methods alone. Most are of
-// promises that no change of the mechanism may break: each end of a timeout, Stop at any moment, memory, and bubbles.
+// promises that no change of the mechanism may break: each end of a timeout, Stop at any moment, memory, and bubbles. They
+// include the models, the fuzz target of the whole timer, the tests under load, and most races.
 package crossing

@@ -68,9 +68,9 @@ var kinds = []struct {
 	pattern *regexp.Regexp
 }{
 	{"tests", regexp.MustCompile("^Test")},
-	{"on virtual time", regexp.MustCompile(`^Test(?s:.*)\b(virtual|synctest\.Test)\(`)},
+	{"on virtual time", regexp.MustCompile(`^Test(?s:.*)\b([vV]irtual|synctest\.Test)\(`)},
 	{"with a model", regexp.MustCompile(`^Test\w*Model`)},
-	{"races in real time", regexp.MustCompile(`^Test(\w*Race\(|(?s:.*)\bstressTime\()`)},
+	{"races in real time", regexp.MustCompile(`^Test(\w*Race\(|(?s:.*)\b[sS]tressTime\()`)},
 	{"scenarios of TestExplore", nil},
 	{"fuzz targets", regexp.MustCompile("^Fuzz")},
 	{"examples", regexp.MustCompile("^Example")},

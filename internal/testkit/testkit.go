@@ -2,18 +2,60 @@
 package testkit
 
 import (
+	"fmt"
 	"iter"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
+
+// Main runs the tests of a package, and fails if they leave a goroutine behind. It ignores goroutines with one of these
+// functions on their stacks.
+func Main(m *testing.M, ignored ...string) {
+	var options []goleak.Option
+	for _, name := range append(ignored, "runtime.handleEvent") { // a goroutine of the runtime, on js
+		options = append(options, goleak.IgnoreAnyFunction(name))
+	}
+	goleak.VerifyTestMain(m, options...)
+}
+
+// Virtual runs a test on virtual time, in a bubble of its own for each number of levels: 1 to 4, or 1 and 3 with
+// -short.
+func Virtual(t *testing.T, f func(t *testing.T, levels int)) {
+	t.Helper()
+	for levels := 1; levels <= 4; levels += Sized(2, 1, 1) {
+		t.Run(fmt.Sprint("levels=", levels), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { f(t, levels) })
+		})
+	}
+}
+
+// Boundary returns the first multiple of tick at or after d.
+func Boundary(d, tick time.Duration) time.Duration { return (d + tick - 1) / tick * tick }
+
+// CheckCounts checks that the counts in the Stats of a timer at rest agree. It finds the fields by name, because the
+// tests of package hashedwheel use this package, which therefore cannot import it.
+func CheckCounts(t testing.TB, stats any) {
+	t.Helper()
+	st := reflect.ValueOf(stats)
+	sum := uint64(st.FieldByName("Pending").Int())
+	for _, end := range []string{"Expired", "Canceled", "Returned"} {
+		sum += st.FieldByName(end).Uint()
+	}
+	require.Equal(t, st.FieldByName("Accepted").Uint(), sum, "%+v", stats)
+}
 
 // OneThread is true if all goroutines share one thread and none is preempted: each runs until it blocks or
 // yields. Such a platform cannot start other processes.
@@ -40,6 +82,15 @@ func NeedsProcesses(t testing.TB) {
 func Spin() {
 	if OneThread {
 		runtime.Gosched()
+	}
+}
+
+// Hog keeps a processor busy until it is told to quit. It calls a function, because a loop without a call is
+// not always preempted under an emulator.
+func Hog(quit *atomic.Bool) {
+	for !quit.Load() {
+		_ = time.Now()
+		Spin()
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/hashedwheel/hashedwheel/internal/pace"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
@@ -22,7 +21,7 @@ const nearTicks = 3
 // fast makes the worker take producers for fast, until check makes the last checks.
 func (s *scene) fast() {
 	s.timer.queue.horizon = nearTicks
-	s.setPace(pace.Pace{At: math.MaxInt64 / 2, Fast: 8 * tick})
+	s.setPace(pace{at: math.MaxInt64 / 2, fast: 8 * tick})
 }
 
 // far returns an act whose timeout is in the nursery. The worker is idle, and the next round is in one and a half
@@ -50,7 +49,7 @@ func (s *scene) known(delay time.Duration) *act {
 }
 
 // pause makes producers pause, so that the next round takes all timeouts.
-func (s *scene) pause() { s.setPace(pace.Pace{At: math.MaxInt64 / 2}) }
+func (s *scene) pause() { s.setPace(pace{at: math.MaxInt64 / 2}) }
 
 // checkRings checks that each timeout on the queue is in a slot at which the worker looks in time. No round is in
 // progress, and no producer fills a slot.

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel/internal/explore"
-	"github.com/hashedwheel/hashedwheel/internal/pace"
 )
 
 // Every test in this folder searches the orders of the steps of one small scene, up to its bounds. In a scene,
@@ -201,7 +200,7 @@ func (s *scene) useExecutor() {
 }
 
 // setPace sets what the worker knows about the pace of producers. Called between two rounds.
-func (s *scene) setPace(p pace.Pace) {
+func (s *scene) setPace(p pace) {
 	w := &s.timer.worker
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,7 +242,7 @@ func (s *scene) check() {
 		}
 	}
 	timer := s.timer
-	s.setPace(pace.Pace{})
+	s.setPace(pace{})
 	pass(time.Second)
 	st := timer.Stats()
 	require.Equal(s, waiting, st.Pending, "pending timeouts")

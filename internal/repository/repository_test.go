@@ -1,4 +1,4 @@
-package hashedwheel
+package repository
 
 import (
 	"fmt"
@@ -21,7 +21,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
+
+// root is the directory of the library.
+const root = "../.."
 
 // layout has the files of the package from the top down. A file uses only what files below it declare.
 var layout = []string{
@@ -42,7 +48,7 @@ var upward = map[fileArrow]string{
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	arrows, lines := arrowsOf(t)
-	contributing, err := os.ReadFile("CONTRIBUTING.md")
+	contributing, err := os.ReadFile(root + "/CONTRIBUTING.md")
 	require.NoError(t, err)
 	total := 0
 	for file, n := range lines {
@@ -72,7 +78,7 @@ func TestLayout(t *testing.T) {
 // default tick, how to end a timer, and a short program that runs as it stands.
 func TestReadme(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("README.md")
+	readme, err := os.ReadFile(root + "/README.md")
 	require.NoError(t, err)
 	lines := strings.Split(strings.TrimSuffix(string(readme), "\n"), "\n")
 	assert.LessOrEqual(t, len(lines), 120)
@@ -88,7 +94,9 @@ func TestReadme(t *testing.T) {
 	_, body, _ := strings.Cut(program, "func main() {\n")
 	assert.LessOrEqual(t, strings.Count(body, "\n"), 12+1, "lines of the first program, and a brace")
 	after, _, _ = strings.Cut(after, "\n![")
-	assert.Contains(t, after, "default tick of "+fmt.Sprint(defaultTick.Milliseconds())+" ms")
+	timer, err := hashedwheel.New()
+	require.NoError(t, err)
+	assert.Contains(t, after, "default tick of "+fmt.Sprint(timer.Tick().Milliseconds())+" ms")
 	goCommand, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("there is no go command to run the program")
@@ -104,9 +112,9 @@ func TestReadme(t *testing.T) {
 // The table of the README has the figures of the chart above it.
 func TestReadmeChart(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("README.md")
+	readme, err := os.ReadFile(root + "/README.md")
 	require.NoError(t, err)
-	chart, err := os.ReadFile("benchmarks/results/rpc.svg")
+	chart, err := os.ReadFile(root + "/benchmarks/results/rpc.svg")
 	require.NoError(t, err)
 	row := regexp.MustCompile(`as in the chart <!-- .* --> \| ([\d.]+ ns) \| ([\d.]+ ns) \|`).FindSubmatch(readme)
 	require.NotNil(t, row)
@@ -122,7 +130,7 @@ func TestDocumentationIsShort(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no go command to print the documentation")
 	}
-	out, err := exec.Command(goCommand, "doc", "-all", ".").Output()
+	out, err := exec.Command(goCommand, "doc", "-all", root).Output()
 	require.NoError(t, err)
 	assert.LessOrEqual(t, len(strings.Fields(string(out))), 3988, "words")
 	overview, _, _ := strings.Cut(string(out), "VARIABLES")
@@ -133,11 +141,11 @@ func TestDocumentationIsShort(t *testing.T) {
 // docs/guide.md says how much memory buckets, timers and timeouts take, to within a tenth. The test reads each size in
 // the guide, and measures it.
 func TestSizesInTheGuide(t *testing.T) {
-	if raceDetector || unsafe.Sizeof(uintptr(0)) != 8 {
+	if testkit.RaceDetector() || unsafe.Sizeof(uintptr(0)) != 8 {
 		t.Skip("these are the sizes of 64-bit machines, without the race detector")
 	}
-	needsThreads(t)
-	text, err := os.ReadFile("docs/guide.md")
+	testkit.NeedsThreads(t)
+	text, err := os.ReadFile(root + "/docs/guide.md")
 	require.NoError(t, err)
 	guide := strings.Join(strings.Fields(string(text)), " ")
 	says := func(sentence string, measured float64) { // a # in the sentence stands for a size
@@ -154,26 +162,15 @@ func TestSizesInTheGuide(t *testing.T) {
 		assert.InEpsilon(t, size, measured, 0.1, found[0][0])
 	}
 
-	n := sized(100_000, 1_000_000, 1_000_000)
-	says("A `Timeout` takes #", float64(unsafe.Sizeof(Timeout{})))
-	says("one allocation of #", heapOf(n, func(int) any { return new(Timeout) }))
+	n := testkit.Sized(100_000, 1_000_000, 1_000_000)
+	says("A `Timeout` takes #", float64(unsafe.Sizeof(hashedwheel.Timeout{})))
+	says("one allocation of #", heapOf(n, func(int) any { return new(hashedwheel.Timeout) }))
 
-	inUse := func(size int) float64 {
-		return heapOf(100, func(int) any {
-			w := newWheel(size, 1, 0)
-			w.place(new(Timeout), 1)
-			return w
-		})
-	}
-	bucket := (inUse(8*defaultWheelSize) - inUse(defaultWheelSize)) / (7 * defaultWheelSize)
-	says("each bucket of a level in use takes #", bucket)
-	says("and the timer # more", inUse(defaultWheelSize)-defaultWheelSize*bucket)
-	says("a default timer takes # more for the buckets", inUse(defaultWheelSize))
-
+	const size = 512 // of a default wheel
 	unused := func(procs int) float64 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 		return heapOf(100, func(int) any {
-			timer, err := New()
+			timer, err := hashedwheel.New()
 			require.NoError(t, err)
 			return timer
 		})
@@ -181,12 +178,28 @@ func TestSizesInTheGuide(t *testing.T) {
 	says("A timer that has never been used takes #", unused(2))
 	says("on a machine of two processors, and # on one of 128 or more", unused(128))
 
+	inUse := func(size int) float64 { // how much more a timer takes while something is pending
+		return heapOf(100, func(int) any {
+			timer := newTimer(t, hashedwheel.WithWheelSize(size))
+			_, err := timer.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+			for timer.Stats().Levels == nil {
+				time.Sleep(time.Millisecond) // on real time, because the heap is measured
+			}
+			return timer
+		}) - unused(runtime.GOMAXPROCS(0))
+	}
+	bucket := (inUse(8*size) - inUse(size)) / (7 * size)
+	says("each bucket of a level in use takes #", bucket)
+	says("and the timer # more", inUse(size)-size*bucket)
+	says("a default timer takes # more for the buckets", inUse(size))
+
 	// The timeouts are spread over all buckets. Always some hundreds are due at the same tick.
-	pending := func(timer *Timer, arm func(i int, delay time.Duration) any) float64 {
+	pending := func(timer *hashedwheel.Timer, arm func(i int, delay time.Duration) any) float64 {
 		armed := func(i int) any {
 			handle := arm(i, 10*time.Minute+time.Duration(i%(n/20))*time.Millisecond)
 			for i == n-1 && timer.Stats().Queued > 0 {
-				time.Sleep(time.Millisecond) // on real time, because the heap is measured
+				time.Sleep(time.Millisecond)
 			}
 			return handle
 		}
@@ -211,21 +224,37 @@ func TestSizesInTheGuide(t *testing.T) {
 		require.NoError(t, err)
 		return nil
 	}))
-	says("A timeout of a `Group` takes # more", float64(unsafe.Sizeof(member{})-unsafe.Sizeof(Timeout{})))
+	timer = newTimer(t)
+	group := hashedwheel.NewGroup(timer)
+	says("A timeout of a `Group` takes # more", pending(timer, func(_ int, delay time.Duration) any {
+		to, err := group.AfterFunc(delay, nop)
+		require.NoError(t, err)
+		return to
+	})-handed)
 }
 
-type embeddedCall struct{ timeout Timeout }
+// newTimer returns a timer that is stopped when the test ends.
+func newTimer(t *testing.T, opts ...hashedwheel.Option) *hashedwheel.Timer {
+	timer, err := hashedwheel.New(opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { timer.Stop() })
+	return timer
+}
 
-func (*embeddedCall) Run(*Timeout) {}
+func nop() {}
+
+type embeddedCall struct{ timeout hashedwheel.Timeout }
+
+func (*embeddedCall) Run(*hashedwheel.Timeout) {}
 
 // heapOf returns the bytes of the heap that each of n values takes.
 func heapOf(n int, newValue func(i int) any) float64 {
 	values := make([]any, n)
-	before := heapInUse()
+	before := testkit.HeapInUse()
 	for i := range values {
 		values[i] = newValue(i)
 	}
-	size := float64(heapInUse()-before) / float64(n)
+	size := float64(testkit.HeapInUse()-before) / float64(n)
 	runtime.KeepAlive(values)
 	return size
 }
@@ -234,7 +263,7 @@ func heapOf(n int, newValue func(i int) any) float64 {
 // has the oldest versions with which the tests pass. IgnoreAnyFunction came with goleak v1.3.0, and that requires the
 // others, directly or not.
 func TestRequiredVersionsAreOld(t *testing.T) {
-	text, err := os.ReadFile("go.mod")
+	text, err := os.ReadFile(root + "/go.mod")
 	require.NoError(t, err)
 	required := regexp.MustCompile(`(?m)^\t(\S+ v\S+)`).FindAllStringSubmatch(string(text), -1)
 	var got []string
@@ -255,7 +284,7 @@ func TestRequiredVersionsAreOld(t *testing.T) {
 // Package idle uses only the public methods of a Timer, keyed also internal/due, and clock also internal/light.
 func TestPackagesUsePublicMethods(t *testing.T) {
 	for dir, allowed := range map[string]string{"keyed": "internal/due", "idle": "", "clock": "internal/light"} {
-		files, err := filepath.Glob(dir + "/*.go")
+		files, err := filepath.Glob(root + "/" + dir + "/*.go")
 		require.NoError(t, err)
 		require.NotEmpty(t, files)
 		for _, name := range files {
@@ -281,7 +310,7 @@ type fileArrow struct{ from, to string }
 // stands for, and the number of lines of each file.
 func arrowsOf(t *testing.T) (arrows map[fileArrow][]string, lines map[string]int) {
 	t.Helper()
-	paths, err := filepath.Glob("*.go")
+	paths, err := filepath.Glob(root + "/*.go")
 	require.NoError(t, err)
 	fset := token.NewFileSet()
 	lines = make(map[string]int)
@@ -293,7 +322,7 @@ func arrowsOf(t *testing.T) (arrows map[fileArrow][]string, lines map[string]int
 		f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
 		require.NoError(t, err)
 		files = append(files, f)
-		lines[name] = fset.File(f.Pos()).LineCount()
+		lines[filepath.Base(name)] = fset.File(f.Pos()).LineCount()
 	}
 	info := types.Info{Uses: make(map[*ast.Ident]types.Object)}
 	conf := types.Config{Importer: noImporter{}, Error: func(error) {}} // what other packages declare does not matter

@@ -1,4 +1,4 @@
-package hashedwheel
+package crossing
 
 import (
 	"errors"
@@ -15,109 +15,19 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // The tests in this file run on real time, because they test races: in a bubble, time stands still while goroutines
 // compute. They sleep for random times, so that what races meets at different moments, and assert no time.
 
-// Goroutines arm, cancel, reset and close at the same time, on real time, also beyond the limit and while the timer
-// is stopped. After Close no timeout of the group is pending, no task of it is started, and the counts add up.
-func TestGroupRace(t *testing.T) {
-	for name, opts := range executors() {
-		t.Run(name, func(t *testing.T) {
-			rnd := newRand(t)
-			var total, ran uint64
-			for end := time.Now().Add(stressTime(t) / 2); goesOn(end, ran > 0); {
-				limit := rnd.IntN(2) * 5
-				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond), WithMaxPending(limit))...)
-				g := NewGroup(timer)
-				var canceled atomic.Int64
-				var shared atomic.Pointer[Timeout]
-				var closed atomic.Bool
-				var late atomic.Int64
-				task := TaskFunc(func(to *Timeout) {
-					if closed.Load() {
-						late.Add(1)
-					}
-				})
-				var wg sync.WaitGroup
-				if rnd.IntN(3) == 0 {
-					wg.Go(func() {
-						time.Sleep(30 * time.Microsecond)
-						timer.Stop()
-					})
-				}
-				for p := range 3 {
-					mine := rnd.Uint64()
-					wg.Go(func() {
-						var last *Timeout
-						for n := range uint64(200) {
-							delay := time.Duration((mine>>(n%50))%64) * time.Microsecond
-							var to *Timeout
-							var err error
-							if p == 0 && n%8 == 0 {
-								to, err = g.Schedule(task, Every(30*time.Microsecond))
-							} else {
-								to, err = g.NewTimeout(task, delay)
-							}
-							switch {
-							case errors.Is(err, ErrTooManyPending):
-								assert.NotZero(t, limit)
-								canceled.Add(int64(g.Cancel()))
-								continue
-							case errors.Is(err, ErrStopped), errors.Is(err, ErrGroupClosed):
-								return
-							}
-							assert.NoError(t, err)
-							if last != nil && n%3 == 0 && last.Cancel() {
-								canceled.Add(1)
-							}
-							if last != nil && n%2 == 0 {
-								last.Reset(delay)
-							}
-							shared.CompareAndSwap(nil, to)
-							for range 3 {
-								shared.Load().Reset(delay) // by several goroutines at the same time
-								if shared.Load().Cancel() {
-									canceled.Add(1)
-								}
-							}
-							last = to
-							if n%64 == 0 {
-								canceled.Add(int64(g.Cancel()))
-							}
-						}
-					})
-				}
-				for wait := rnd.IntN(300); wait > 0; wait-- {
-					runtime.Gosched()
-				}
-				canceled.Add(int64(g.Close()))
-				starting := timer.Stats().Running // the tasks of those that expired just before
-				closed.Store(true)
-				checkGroup(t, g, 0)
-				wg.Wait()
-				require.EqualValues(t, timer.Stats().Canceled, canceled.Load())
-				require.Zero(t, timer.Pending())
-				_, err := timer.Shutdown(t.Context())
-				require.NoError(t, err)
-				require.LessOrEqual(t, late.Load(), int64(starting))
-				checkGroup(t, g, 0)
-				checkStats(t, timer)
-				total += timer.Stats().Accepted
-				ran += timer.Stats().Expired
-			}
-			t.Logf("%d armed, %d run", total, ran)
-			require.Positive(t, ran)
-		})
-	}
-}
-
 // These tests run on real time, for a time that HASHEDWHEEL_STRESS sets, and check sums at the end.
 
 // A ledger counts how the timeouts of one task are armed and end. It is that task, and counts its own runs.
 type ledger struct {
-	to       atomic.Pointer[Timeout]
+	to       atomic.Pointer[hashedwheel.Timeout]
 	notUntil atomic.Int64 // the earliest time of the next run, since base
 	armed    atomic.Int64
 	ran      atomic.Int64
@@ -129,23 +39,23 @@ type ledger struct {
 	over *atomic.Bool // Shutdown has returned
 }
 
-func (l *ledger) Run(to *Timeout) {
+func (l *ledger) Run(to *hashedwheel.Timeout) {
 	if l.over.Load() {
 		l.t.Errorf("task started after Shutdown had returned: %v", to)
 	}
 	l.ran.Add(1)
 }
 
-func (l *ledger) Canceled(*Timeout) { l.told.Add(1) }
+func (l *ledger) Canceled(*hashedwheel.Timeout) { l.told.Add(1) }
 
 // Many goroutines arm, cancel and reset the same timeouts while they expire. At a random moment several goroutines stop
 // the timer. Each arming ends exactly once.
 func TestEachArmingEndsOnce(t *testing.T) {
-	seeds := newRand(t)
-	total, reArmed, left := Stats{}, 0, 0
+	seeds := testkit.Rand(t)
+	total, reArmed, left := hashedwheel.Stats{}, 0, 0
 	seen := func() bool { return total.Expired > 0 && total.Canceled > 0 && left > 0 && reArmed > 0 }
-	for end := time.Now().Add(2 * stressTime(t)); goesOn(end, seen()); {
-		timer := newTimer(t, WithTick(time.Duration(20+seeds.IntN(2000))*time.Microsecond), WithWheelSize(1+seeds.IntN(64)))
+	for end := time.Now().Add(2 * testkit.StressTime(t)); testkit.GoesOn(end, seen()); {
+		timer := newTimer(t, hashedwheel.WithTick(time.Duration(20+seeds.IntN(2000))*time.Microsecond), hashedwheel.WithWheelSize(1+seeds.IntN(64)))
 		var over atomic.Bool
 		all := make([]*ledger, 300)
 		for i := range all {
@@ -165,7 +75,7 @@ func TestEachArmingEndsOnce(t *testing.T) {
 					switch op := r.IntN(10); {
 					case to == nil:
 						if to, err := timer.NewTimeout(l, delay(r)); err != nil {
-							assert.ErrorIs(t, err, ErrStopped)
+							assert.ErrorIs(t, err, hashedwheel.ErrStopped)
 							rejected.Add(1)
 						} else {
 							l.armed.Add(1)
@@ -181,7 +91,7 @@ func TestEachArmingEndsOnce(t *testing.T) {
 						active, err := to.Reset(delay(r))
 						switch {
 						case err != nil:
-							assert.ErrorIs(t, err, ErrStopped)
+							assert.ErrorIs(t, err, hashedwheel.ErrStopped)
 							assert.False(t, active)
 							rejected.Add(1)
 						case !active:
@@ -228,7 +138,7 @@ func TestEachArmingEndsOnce(t *testing.T) {
 			canceled += l.canceled.Load()
 			returned += l.returned.Load()
 		}
-		require.Equal(t, Stats{
+		require.Equal(t, hashedwheel.Stats{
 			Accepted: uint64(armed), Expired: uint64(ran), Canceled: uint64(canceled), Returned: uint64(returned), Rejected: uint64(rejected.Load()),
 		}, outcomes(timer))
 		total.Accepted += uint64(armed)
@@ -243,10 +153,10 @@ func TestEachArmingEndsOnce(t *testing.T) {
 // Several goroutines cancel one timeout while it comes due. Either Cancel returns true to exactly one of them, or the
 // task runs.
 func TestCancelRace(t *testing.T) {
-	timer := newTimer(t, WithTick(50*time.Microsecond))
-	r := newRand(t)
+	timer := newTimer(t, hashedwheel.WithTick(50*time.Microsecond))
+	r := testkit.Rand(t)
 	outcomes := [2]int{}
-	for end := time.Now().Add(stressTime(t)); goesOn(end, outcomes[0] > 0 && outcomes[1] > 0); {
+	for end := time.Now().Add(testkit.StressTime(t)); testkit.GoesOn(end, outcomes[0] > 0 && outcomes[1] > 0); {
 		var ran, won atomic.Int64
 		done := make(chan struct{})
 		to, err := timer.AfterFunc(0, func() { ran.Add(1); close(done) })
@@ -277,11 +187,11 @@ func TestCancelRace(t *testing.T) {
 
 // Under load no run is earlier than the deadline of the last Reset.
 func TestNeverEarlyUnderResets(t *testing.T) {
-	timer := newTimer(t, WithTick(300*time.Microsecond), WithWheelSize(4))
+	timer := newTimer(t, hashedwheel.WithTick(300*time.Microsecond), hashedwheel.WithWheelSize(4))
 	base := time.Now()
 	var wg sync.WaitGroup
 	var runs atomic.Int64
-	seeds := newRand(t)
+	seeds := testkit.Rand(t)
 	for range 4 {
 		r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
 		wg.Go(func() {
@@ -291,7 +201,7 @@ func TestNeverEarlyUnderResets(t *testing.T) {
 			for i := range all {
 				l := &ledger{}
 				l.armed.Add(1)
-				to, err := timer.NewTimeout(TaskFunc(func(*Timeout) {
+				to, err := timer.NewTimeout(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {
 					notUntil := l.notUntil.Load()
 					if now := time.Since(base); int64(now) < notUntil {
 						t.Errorf("ran at %v, not due until %v", now, time.Duration(notUntil))
@@ -303,7 +213,7 @@ func TestNeverEarlyUnderResets(t *testing.T) {
 				l.to.Store(to)
 				all[i] = l
 			}
-			for end := time.Now().Add(stressTime(t)); goesOn(end, runs.Load() > 0); {
+			for end := time.Now().Add(testkit.StressTime(t)); testkit.GoesOn(end, runs.Load() > 0); {
 				l := all[r.IntN(len(all))]
 				to := l.to.Load()
 				delay := time.Duration(r.IntN(2000)) * time.Microsecond
@@ -332,53 +242,18 @@ func TestNeverEarlyUnderResets(t *testing.T) {
 	require.NotZero(t, runs.Load())
 }
 
-// The limit is never exceeded, and no timeout is refused while a slot is free. There are as many goroutines as slots,
-// and each goroutine has one timeout at a time.
-func TestMaxPendingRace(t *testing.T) {
-	const limit = 4
-	timer := newTimer(t, WithTick(100*time.Microsecond), WithMaxPending(limit))
-	var wg sync.WaitGroup
-	var fired atomic.Int64
-	seeds := newRand(t)
-	for range limit {
-		r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
-		wg.Go(func() {
-			done := make(chan struct{}, 1)
-			for end := time.Now().Add(stressTime(t)); goesOn(end, fired.Load() > 0); {
-				to, err := timer.AfterFunc(time.Duration(r.IntN(200))*time.Microsecond, func() { done <- struct{}{} })
-				if !assert.NoError(t, err) {
-					return
-				}
-				for range r.IntN(20) {
-					runtime.Gosched()
-				}
-				assert.LessOrEqual(t, timer.slotsInUse(), limit)
-				if r.IntN(2) == 0 || !to.Cancel() {
-					<-done
-					fired.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.NotZero(t, fired.Load())
-	require.Zero(t, timer.Pending())
-	require.Zero(t, timer.slotsInUse())
-	require.Zero(t, timer.Stats().Rejected)
-}
-
 // There are more goroutines than slots. Some timeouts are refused, and the limit is never exceeded.
 func TestMaxPendingRaceOverLimit(t *testing.T) {
 	const limit = 3
-	timer := newTimer(t, WithTick(100*time.Microsecond), WithMaxPending(limit))
+	timer := newTimer(t, hashedwheel.WithTick(100*time.Microsecond), hashedwheel.WithMaxPending(limit))
 	var wg sync.WaitGroup
 	var held, refused, accepted atomic.Int64
 	for range 4 * limit {
 		wg.Go(func() {
-			for end := time.Now().Add(stressTime(t)); goesOn(end, refused.Load() > 0); {
+			for end := time.Now().Add(testkit.StressTime(t)); testkit.GoesOn(end, refused.Load() > 0); {
 				to, err := timer.AfterFunc(time.Hour, nop)
 				if err != nil {
-					assert.ErrorIs(t, err, ErrTooManyPending)
+					assert.ErrorIs(t, err, hashedwheel.ErrTooManyPending)
 					refused.Add(1)
 					runtime.Gosched()
 					continue
@@ -393,7 +268,7 @@ func TestMaxPendingRaceOverLimit(t *testing.T) {
 	}
 	wg.Wait()
 	require.NotZero(t, refused.Load())
-	require.Equal(t, Stats{
+	require.Equal(t, hashedwheel.Stats{
 		Accepted: uint64(accepted.Load()), Canceled: uint64(accepted.Load()), Rejected: uint64(refused.Load()),
 	}, outcomes(timer))
 }
@@ -402,15 +277,15 @@ func TestMaxPendingRaceOverLimit(t *testing.T) {
 // instruction: at most one for each runner. Stop is called while many timeouts are due, and other goroutines keep all
 // processors busy.
 func TestNothingStartsAfterStop(t *testing.T) {
-	r := newRand(t)
+	r := testkit.Rand(t)
 	var over atomic.Bool
 	var hogs sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
-		hogs.Go(func() { hog(&over) })
+		hogs.Go(func() { testkit.Hog(&over) })
 	}
 	midst := 0
-	for end := time.Now().Add(2 * stressTime(t)); goesOn(end, midst > 0); {
-		timer := newTimer(t, WithTick(time.Millisecond))
+	for end := time.Now().Add(2 * testkit.StressTime(t)); testkit.GoesOn(end, midst > 0); {
+		timer := newTimer(t, hashedwheel.WithTick(time.Millisecond))
 		var stopped atomic.Bool
 		var late, ran atomic.Int64
 		const n = 20_000
@@ -451,12 +326,12 @@ func TestNothingStartsAfterStop(t *testing.T) {
 // each goroutine is pending, plus those that are armed during the reading. Pending and Running are never negative.
 func TestPendingUnderTraffic(t *testing.T) {
 	for _, limit := range []int{0, 4} {
-		timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(limit))
+		timer := newTimer(t, hashedwheel.WithTick(time.Millisecond), hashedwheel.WithMaxPending(limit))
 		var over atomic.Bool
 		var users sync.WaitGroup
 		for range 4 {
 			users.Go(func() {
-				for ; !over.Load(); spin() {
+				for ; !over.Load(); testkit.Spin() {
 					to, err := timer.AfterFunc(time.Hour, nop)
 					if assert.NoError(t, err) {
 						to.Cancel()
@@ -473,7 +348,7 @@ func TestPendingUnderTraffic(t *testing.T) {
 				}
 			})
 		}
-		for end := time.Now().Add(stressTime(t) / 2); time.Now().Before(end); spin() {
+		for end := time.Now().Add(testkit.StressTime(t) / 2); time.Now().Before(end); testkit.Spin() {
 			pending := timer.Pending()
 			require.GreaterOrEqual(t, pending, 0)
 			require.LessOrEqual(t, pending, 4+1000*(4-limit))
@@ -490,10 +365,10 @@ func TestPendingUnderTraffic(t *testing.T) {
 // Several goroutines reset one ended timeout at the same time, and there is one slot. None is refused: the first one
 // takes the slot, and for the others the timeout is pending.
 func TestMaxPendingRaceOfResets(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(1))
+	timer := newTimer(t, hashedwheel.WithTick(time.Millisecond), hashedwheel.WithMaxPending(1))
 	to, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
-	for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
+	for end := time.Now().Add(testkit.StressTime(t)); time.Now().Before(end); {
 		require.True(t, to.Cancel())
 		var armed atomic.Int64
 		var users sync.WaitGroup
@@ -514,9 +389,9 @@ func TestMaxPendingRaceOfResets(t *testing.T) {
 
 // Each timeout is either canceled or returned by Stop.
 func TestStopAgainstCancel(t *testing.T) {
-	for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		all := make([]*Timeout, 5000)
+	for end := time.Now().Add(testkit.StressTime(t)); time.Now().Before(end); {
+		timer := newTimer(t, hashedwheel.WithTick(time.Millisecond))
+		all := make([]*hashedwheel.Timeout, 5000)
 		for i := range all {
 			var err error
 			all[i], err = timer.AfterFunc(time.Hour, nop)
@@ -538,41 +413,14 @@ func TestStopAgainstCancel(t *testing.T) {
 	}
 }
 
-// Stop waits for the goroutines inside the gate, on each stripe. A Cancel that comes while Stop waits is counted.
-func TestStopWaitsForTheGate(t *testing.T) {
-	fresh := newTimer(t)
-	for i := range fresh.queue.stripes {
-		timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(9))
-		to, err := timer.AfterFunc(time.Hour, nop)
-		require.NoError(t, err)
-		s := &timer.queue.stripes[i]
-		require.True(t, timer.queue.enter(s))
-		stopped := make(chan []*Timeout)
-		go func() { stopped <- timer.Stop() }()
-		for !timer.IsStopped() {
-			runtime.Gosched()
-		}
-		require.True(t, to.Cancel())
-		require.Zero(t, timer.Pending())
-		require.EqualValues(t, 1, timer.Stats().Canceled)
-		select {
-		case <-stopped:
-			t.Fatalf("Stop did not wait for stripe %d", i)
-		case <-time.After(time.Millisecond):
-		}
-		s.leave()
-		require.Empty(t, <-stopped)
-	}
-}
-
 // A goroutine frees the only slot and arms again, while another one also tries to arm. Exactly one of them gets the
 // slot: they do not cause each other to be refused.
 func TestMaxPendingRefusesOnlyWhenFull(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour), WithMaxPending(1))
+	timer := newTimer(t, hashedwheel.WithTick(time.Hour), hashedwheel.WithMaxPending(1))
 	held, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
-	for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
-		var a, b *Timeout
+	for end := time.Now().Add(testkit.StressTime(t)); time.Now().Before(end); {
+		var a, b *hashedwheel.Timeout
 		var users sync.WaitGroup
 		users.Go(func() {
 			held.Cancel()
@@ -589,11 +437,11 @@ func TestMaxPendingRefusesOnlyWhenFull(t *testing.T) {
 
 // A slot is free once the task has been started, and once Cancel has returned true.
 func TestSlotIsFreeOnceEnded(t *testing.T) {
-	timer := newTimer(t, WithTick(20*time.Microsecond), WithMaxPending(1))
+	timer := newTimer(t, hashedwheel.WithTick(20*time.Microsecond), hashedwheel.WithMaxPending(1))
 	started := make(chan bool)
 	to, err := timer.AfterFunc(0, func() { started <- true })
 	require.NoError(t, err)
-	for deadline := time.Now().Add(stressTime(t) / 2); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(testkit.StressTime(t) / 2); time.Now().Before(deadline); {
 		<-started
 		_, err = to.Reset(time.Hour)
 		require.NoError(t, err)
@@ -606,12 +454,12 @@ func TestSlotIsFreeOnceEnded(t *testing.T) {
 
 // Cancel, Reset and Stop race with the end of a schedule, on real time.
 func TestScheduleEndRace(t *testing.T) {
-	for name, opts := range executors() {
+	for name, opts := range waysToRun() {
 		t.Run(name, func(t *testing.T) {
-			rnd := newRand(t)
+			rnd := testkit.Rand(t)
 			var expired, ran int
-			for end := time.Now().Add(stressTime(t) / 3); goesOn(end, ran > 0 && expired > 0); {
-				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond), WithMaxPending(1))...)
+			for end := time.Now().Add(testkit.StressTime(t) / 3); testkit.GoesOn(end, ran > 0 && expired > 0); {
+				timer := newTimer(t, append(opts, hashedwheel.WithTick(20*time.Microsecond), hashedwheel.WithMaxPending(1))...)
 				var asked, runs atomic.Int32
 				s := scheduleFunc(func(prev time.Time) time.Time {
 					if asked.Add(1) > 3 {
@@ -619,7 +467,7 @@ func TestScheduleEndRace(t *testing.T) {
 					}
 					return time.Now()
 				})
-				to, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.Add(1) }), s)
+				to, err := timer.Schedule(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { runs.Add(1) }), s)
 				require.NoError(t, err)
 				var wg sync.WaitGroup
 				for _, f := range []func(){
@@ -653,7 +501,7 @@ func TestScheduleEndRace(t *testing.T) {
 // A pooled is a struct whose timeout is used again and again. It counts the armings of the timeout, and how they
 // ended.
 type pooled struct {
-	timeout  Timeout
+	timeout  hashedwheel.Timeout
 	armed    atomic.Int64 // raised before an arming
 	ended    atomic.Int64 // the sum of the next three
 	ran      atomic.Int64
@@ -667,7 +515,7 @@ type pooled struct {
 // A pooledRound is one timer with its users.
 type pooledRound struct {
 	t     *testing.T
-	timer *Timer
+	timer *hashedwheel.Timer
 	base  time.Time
 	over  atomic.Bool // Shutdown has returned
 	pool  sync.Pool
@@ -686,7 +534,7 @@ func (p *pooled) end(how *atomic.Int64) {
 
 // Run sometimes arms the timeout again. After the end is counted, others may arm it, and Run sometimes continues
 // for a while.
-func (p *pooled) Run(to *Timeout) {
+func (p *pooled) Run(to *hashedwheel.Timeout) {
 	r := p.round
 	if r.over.Load() {
 		r.t.Errorf("task started after Shutdown had returned: %v", to)
@@ -718,7 +566,7 @@ func (p *pooled) arm(delay time.Duration) bool {
 		active, err = p.timeout.ResetAt(deadline)
 	}
 	if err != nil {
-		assert.ErrorIs(r.t, err, ErrStopped)
+		assert.ErrorIs(r.t, err, hashedwheel.ErrStopped)
 		p.armed.Add(-1)
 	} else {
 		assert.False(r.t, active)
@@ -762,18 +610,18 @@ func (r *pooledRound) use(rnd *rand.Rand) {
 // a bucket, on the list of those due, or with a runner, and while the task runs. At a random moment the timer is stopped. Each
 // arming ends exactly once, and none is early. The test runs on real time, because it tests races.
 func TestPooledEndOnce(t *testing.T) {
-	seeds := newRand(t)
-	var total Stats
+	seeds := testkit.Rand(t)
+	var total hashedwheel.Stats
 	seen := func() bool { return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 }
-	for end := time.Now().Add(2 * stressTime(t)); goesOn(end, seen()); {
-		opts := []Option{WithTick(time.Duration(20+seeds.IntN(300)) * time.Microsecond), WithWheelSize(1 + seeds.IntN(16))}
+	for end := time.Now().Add(2 * testkit.StressTime(t)); testkit.GoesOn(end, seen()); {
+		opts := []hashedwheel.Option{hashedwheel.WithTick(time.Duration(20+seeds.IntN(300)) * time.Microsecond), hashedwheel.WithWheelSize(1 + seeds.IntN(16))}
 		switch seeds.IntN(4) {
 		case 0:
-			opts = append(opts, WithMaxConcurrency(1+seeds.IntN(3)))
+			opts = append(opts, hashedwheel.WithMaxConcurrency(1+seeds.IntN(3)))
 		case 1:
-			opts = append(opts, WithExecutor(func(run func()) error { go run(); return nil }))
+			opts = append(opts, hashedwheel.WithExecutor(func(run func()) error { go run(); return nil }))
 		case 2:
-			opts = append(opts, WithMaxPending(1000))
+			opts = append(opts, hashedwheel.WithMaxPending(1000))
 		}
 		r := &pooledRound{t: t, timer: newTimer(t, opts...), base: time.Now()}
 		var users sync.WaitGroup
@@ -796,7 +644,7 @@ func TestPooledEndOnce(t *testing.T) {
 		require.NoError(t, err)
 		r.over.Store(true)
 
-		var sum Stats
+		var sum hashedwheel.Stats
 		for _, p := range r.all {
 			require.Equal(t, p.armed.Load(), p.ended.Load(), "ran %d, canceled %d, returned %d: %v",
 				p.ran.Load(), p.canceled.Load(), p.returned.Load(), &p.timeout)
@@ -820,15 +668,15 @@ func TestPooledEndOnce(t *testing.T) {
 // Many goroutines arm, cancel and move the same few timeouts, and new ones besides, which have no hook. The results of the calls
 // agree with the counts. The test runs on real time.
 func TestEmbeddedShared(t *testing.T) {
-	seeds := newRand(t)
-	var total Stats
+	seeds := testkit.Rand(t)
+	var total hashedwheel.Stats
 	seen := func() bool { return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 }
-	for end := time.Now().Add(stressTime(t)); goesOn(end, seen()); {
-		timer := newTimer(t, WithTick(time.Duration(20+seeds.IntN(500))*time.Microsecond), WithWheelSize(1+seeds.IntN(16)))
+	for end := time.Now().Add(testkit.StressTime(t)); testkit.GoesOn(end, seen()); {
+		timer := newTimer(t, hashedwheel.WithTick(time.Duration(20+seeds.IntN(500))*time.Microsecond), hashedwheel.WithWheelSize(1+seeds.IntN(16)))
 		var ran, armed, canceled atomic.Uint64
-		all := make([]Timeout, 1+seeds.IntN(20))
+		all := make([]hashedwheel.Timeout, 1+seeds.IntN(20))
 		for i := range all {
-			timer.Init(&all[i], plainFunc(func() { ran.Add(1) }))
+			timer.Init(&all[i], hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { ran.Add(1) }))
 		}
 		var users sync.WaitGroup
 		for range 4 {
@@ -873,14 +721,14 @@ func TestEmbeddedShared(t *testing.T) {
 		users.Wait()
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
-		sum := Stats{
+		sum := hashedwheel.Stats{
 			Accepted: armed.Load(), Expired: ran.Load(), Canceled: canceled.Load(), Returned: uint64(len(left)),
 		}
 		st := outcomes(timer)
 		st.Rejected = 0 // refused after Stop, which also counts for Move
 		require.Equal(t, sum, st)
 		for i := range all {
-			require.NotEqualValues(t, pending, status(all[i].word.Load()))
+			require.False(t, all[i].Cancel(), "it is still pending")
 		}
 		total.Expired += sum.Expired
 		total.Canceled += sum.Canceled
@@ -893,10 +741,10 @@ func TestEmbeddedShared(t *testing.T) {
 // at a random moment. Each timeout ends once, Canceled is called once for each cancellation, no limit is exceeded, and
 // Shutdown returns when all tasks have ended. The test runs on real time, because it tests races.
 func TestRunnersRace(t *testing.T) {
-	seeds := newRand(t)
-	var total Stats
+	seeds := testkit.Rand(t)
+	var total hashedwheel.Stats
 	seen := func() bool { return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 }
-	for end := time.Now().Add(2 * stressTime(t)); goesOn(end, seen()); {
+	for end := time.Now().Add(2 * testkit.StressTime(t)); testkit.GoesOn(end, seen()); {
 		limit := []int{0, 1, 2, 5}[seeds.IntN(4)]
 		kind := seeds.IntN(4)
 		work, done := make(chan func(), 8), make(chan struct{})
@@ -939,8 +787,8 @@ func TestRunnersRace(t *testing.T) {
 				return nil
 			},
 		}[kind]
-		timer := newTimer(t, WithTick(50*time.Microsecond), WithWheelSize(4), WithMaxConcurrency(limit),
-			WithExecutor(executor), WithPanicHandler(func(*Timeout, any, []byte) {}), WithLogger(slog.New(slog.DiscardHandler)))
+		timer := newTimer(t, hashedwheel.WithTick(50*time.Microsecond), hashedwheel.WithWheelSize(4), hashedwheel.WithMaxConcurrency(limit),
+			hashedwheel.WithExecutor(executor), hashedwheel.WithPanicHandler(func(*hashedwheel.Timeout, any, []byte) {}), hashedwheel.WithLogger(slog.New(slog.DiscardHandler)))
 
 		var over atomic.Bool
 		var running, most, armed, canceled atomic.Int64
@@ -949,7 +797,7 @@ func TestRunnersRace(t *testing.T) {
 		for u := range all {
 			r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
 			users.Go(func() {
-				var handles []*Timeout
+				var handles []*hashedwheel.Timeout
 				for i := range all[u] {
 					how := r.IntN(40)
 					all[u][i].run = func() {
@@ -971,7 +819,7 @@ func TestRunnersRace(t *testing.T) {
 					}
 					to, err := timer.NewTimeout(&all[u][i], time.Duration(r.IntN(300))*time.Microsecond)
 					if err != nil {
-						assert.ErrorIs(t, err, ErrStopped)
+						assert.ErrorIs(t, err, hashedwheel.ErrStopped)
 						return
 					}
 					armed.Add(1)
@@ -1039,9 +887,9 @@ type wildTask struct {
 	ran, told atomic.Int64
 }
 
-func (w *wildTask) Run(*Timeout) { w.ran.Add(1); w.run() }
+func (w *wildTask) Run(*hashedwheel.Timeout) { w.ran.Add(1); w.run() }
 
-func (w *wildTask) Canceled(*Timeout) { w.told.Add(1) }
+func (w *wildTask) Canceled(*hashedwheel.Timeout) { w.told.Add(1) }
 
 // Two or three operations on a timeout happen at the same time, in every combination, on real time and in many
 // rounds. The outcome must be one that some order of the operations, one after another, would give. So each arming
@@ -1059,6 +907,25 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// A status is what a timeout that has been armed is.
+type status string
+
+const (
+	pending  status = "pending"
+	canceled status = "canceled"
+	expired  status = "expired"
+)
+
+func statusOf(to *hashedwheel.Timeout) status {
+	switch {
+	case to.IsCanceled():
+		return canceled
+	case to.IsExpired():
+		return expired
+	}
+	return pending
+}
+
 // An outcome is what is known after a round.
 type outcome struct {
 	canceled bool   // Cancel returned true
@@ -1066,7 +933,7 @@ type outcome struct {
 	pushed   string // what NewTimeout returned for another timeout
 	ran      int
 	returned bool // Stop returned it
-	status   uint64
+	status   status
 	others   int // how many other timeouts are pending or returned
 }
 
@@ -1076,7 +943,7 @@ func (o outcome) then(kind string, stopped bool) outcome {
 	case kind == "cancel" && waits:
 		o.canceled, o.status = true, canceled
 	case kind == "reset" && stopped:
-		o.reset = ErrStopped.Error()
+		o.reset = hashedwheel.ErrStopped.Error()
 	case kind == "reset":
 		o.reset = fmt.Sprint(waits)
 		o.status = pending
@@ -1086,7 +953,7 @@ func (o outcome) then(kind string, stopped bool) outcome {
 	case kind == "stop" && waits:
 		o.returned, o.status = true, canceled
 	case kind == "push" && stopped:
-		o.pushed = ErrStopped.Error()
+		o.pushed = hashedwheel.ErrStopped.Error()
 	case kind == "push":
 		o.pushed = "ok"
 		o.others++
@@ -1111,9 +978,9 @@ func orders(all map[outcome]int, o outcome, kinds []string, stopped bool) {
 func testOutcomes(t *testing.T, kinds ...string) {
 	seen := make(map[outcome]int) // how often each outcome was seen; the keys are the allowed outcomes
 	orders(seen, outcome{status: pending}, kinds, false)
-	r := newRand(t)
+	r := testkit.Rand(t)
 	rounds := 0
-	for end := time.Now().Add(stressTime(t) / 10); time.Now().Before(end) || rounds < 20; rounds++ {
+	for end := time.Now().Add(testkit.StressTime(t) / 10); time.Now().Before(end) || rounds < 20; rounds++ {
 		o := runOutcome(t, kinds, r.IntN(100))
 		_, allowed := seen[o]
 		require.True(t, allowed, "%+v; allowed are %+v", o, seen)
@@ -1130,7 +997,7 @@ func testOutcomes(t *testing.T, kinds ...string) {
 // runOutcome runs one round. If expiry is among the kinds, the timeout is due during the other operations.
 func runOutcome(t *testing.T, kinds []string, spin int) (o outcome) {
 	const tick = 20 * time.Microsecond
-	timer := newTimer(t, WithTick(tick))
+	timer := newTimer(t, hashedwheel.WithTick(tick))
 	delay := time.Hour
 	if slices.Contains(kinds, "expiry") {
 		delay = time.Duration(spin) * time.Microsecond / 2
@@ -1143,8 +1010,8 @@ func runOutcome(t *testing.T, kinds []string, spin int) (o outcome) {
 		ran++
 	})
 	require.NoError(t, err)
-	var other *Timeout
-	var left []*Timeout
+	var other *hashedwheel.Timeout
+	var left []*hashedwheel.Timeout
 	start := make(chan struct{})
 	var users sync.WaitGroup
 	for i, kind := range kinds {
@@ -1179,7 +1046,7 @@ func runOutcome(t *testing.T, kinds []string, spin int) (o outcome) {
 	close(start)
 	users.Wait()
 	// If the timeout has yet to expire, it does so soon.
-	for status(to.word.Load()) == pending && time.Until(to.Deadline()) < time.Minute && !timer.IsStopped() {
+	for statusOf(to) == pending && time.Until(to.Deadline()) < time.Minute && !timer.IsStopped() {
 		runtime.Gosched()
 	}
 	for timer.Stats().Runners > 0 { // one that has yet to be refused counts as a task started
@@ -1188,14 +1055,14 @@ func runOutcome(t *testing.T, kinds []string, spin int) (o outcome) {
 	mu.Lock()
 	defer mu.Unlock()
 	o.ran = ran
-	o.status = status(to.word.Load())
+	o.status = statusOf(to)
 	require.Zero(t, pushedRan)
 	o.returned = slices.Contains(left, to)
-	if other != nil && (slices.Contains(left, other) || status(other.word.Load()) == pending) {
+	if other != nil && (slices.Contains(left, other) || statusOf(other) == pending) {
 		o.others++
 	}
 	st := timer.Stats()
-	require.Equal(t, st.Accepted, st.Expired+st.Canceled+st.Returned+uint64(st.Pending), "%+v", st)
+	testkit.CheckCounts(t, st)
 	require.EqualValues(t, ran, st.Expired)
 	to.Cancel()
 	if other != nil {
@@ -1208,20 +1075,20 @@ func runOutcome(t *testing.T, kinds []string, spin int) (o outcome) {
 // The test combines all operations on repeating timeouts, on real time. Runs never overlap, each timeout ends once, and
 // the counts add up.
 func TestRepeatingRace(t *testing.T) {
-	for name, opts := range executors() {
+	for name, opts := range waysToRun() {
 		t.Run(name, func(t *testing.T) {
-			rnd := newRand(t)
+			rnd := testkit.Rand(t)
 			seeds := [4]int64{rnd.Int64(), rnd.Int64(), rnd.Int64(), rnd.Int64()}
 			var total uint64
-			for deadline := time.Now().Add(stressTime(t) / 2); goesOn(deadline, total > 0); {
-				timer := newTimer(t, append(opts, WithTick(20*time.Microsecond))...)
+			for deadline := time.Now().Add(testkit.StressTime(t) / 2); testkit.GoesOn(deadline, total > 0); {
+				timer := newTimer(t, append(opts, hashedwheel.WithTick(20*time.Microsecond))...)
 				type one struct {
-					to   *Timeout
+					to   *hashedwheel.Timeout
 					busy atomic.Bool
 				}
 				all := make([]one, 20)
 				for i := range all {
-					task := TaskFunc(func(to *Timeout) {
+					task := hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) {
 						if !all[i].busy.CompareAndSwap(false, true) {
 							t.Error("two runs overlap")
 						}
@@ -1270,7 +1137,7 @@ func TestRepeatingRace(t *testing.T) {
 				left, err := timer.Shutdown(t.Context())
 				require.NoError(t, err)
 				wg.Wait()
-				seen := map[*Timeout]bool{}
+				seen := map[*hashedwheel.Timeout]bool{}
 				for _, to := range left {
 					require.False(t, seen[to], "returned twice")
 					seen[to] = true
@@ -1296,12 +1163,12 @@ func TestRepeatingRace(t *testing.T) {
 // After Cancel and Wait the task is not running and will not run, whichever wins: Cancel or
 // the expiry. The test runs on real time.
 func TestCancelThenWaitRace(t *testing.T) {
-	for name, opts := range executors() {
+	for name, opts := range waysToRun() {
 		t.Run(name, func(t *testing.T) {
-			timer := newTimer(t, append(opts, WithTick(50*time.Microsecond))...)
-			rnd := newRand(t)
+			timer := newTimer(t, append(opts, hashedwheel.WithTick(50*time.Microsecond))...)
+			rnd := testkit.Rand(t)
 			ran := 0
-			for deadline := time.Now().Add(stressTime(t) / 3); goesOn(deadline, ran > 0); {
+			for deadline := time.Now().Add(testkit.StressTime(t) / 3); testkit.GoesOn(deadline, ran > 0); {
 				shared := 0 // the race detector checks that the task no longer uses it after Wait
 				to, err := timer.AfterFunc(time.Duration(rnd.IntN(150))*time.Microsecond, func() { shared++ })
 				require.NoError(t, err)

@@ -1,4 +1,4 @@
-package hashedwheel
+package crossing
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,10 @@ import (
 	"weak"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/light"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // Tests under load, on real time. In TestFlood and TestSoak a watchdog runs beside the load, and the counts are
@@ -26,13 +31,13 @@ type watchdog struct {
 	over, done chan struct{}
 }
 
-func watch(timer *Timer) *watchdog {
+func watch(timer *hashedwheel.Timer) *watchdog {
 	w := &watchdog{over: make(chan struct{}), done: make(chan struct{})}
 	go w.run(timer)
 	return w
 }
 
-func (w *watchdog) run(timer *Timer) {
+func (w *watchdog) run(timer *hashedwheel.Timer) {
 	const delay = 20 * time.Millisecond
 	defer close(w.done)
 	for {
@@ -52,8 +57,8 @@ func (w *watchdog) run(timer *Timer) {
 			return
 		case at := <-fired:
 			w.worst = max(w.worst, at.Sub(start)-delay)
-		case <-time.After(patience):
-			panic(fmt.Sprintf("no progress for %v: %+v", patience, timer.Stats()))
+		case <-time.After(testkit.Patience):
+			panic(fmt.Sprintf("no progress for %v: %+v", testkit.Patience, timer.Stats()))
 		}
 	}
 }
@@ -67,17 +72,17 @@ func (w *watchdog) stop() {
 // enough for them and the watchdog. No timeout of theirs is refused, none is lost, and the watchdog's timeouts
 // fire meanwhile.
 func TestFlood(t *testing.T) {
-	longest := sized(50, 400, 400) // delay, in milliseconds
+	longest := testkit.Sized(50, 400, 400) // delay, in milliseconds
 	for _, limit := range []int{0, 8_001} {
-		timer := newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit))
+		timer := newTimer(t, hashedwheel.WithTick(10*time.Millisecond), hashedwheel.WithMaxPending(limit))
 		w := watch(timer)
 		var users sync.WaitGroup
 		var armed, canceled, ran atomic.Int64
 		for range 8 {
 			users.Go(func() {
-				ring := make([]*Timeout, 1000)
+				ring := make([]*hashedwheel.Timeout, 1000)
 				n, c := 0, 0
-				for end := time.Now().Add(sized[time.Duration](1, 2, 3) * stressTime(t)); n%100 != 0 || time.Now().Before(end); n++ {
+				for end := time.Now().Add(testkit.Sized[time.Duration](1, 2, 3) * testkit.StressTime(t)); n%100 != 0 || time.Now().Before(end); n++ {
 					old := &ring[n%len(ring)]
 					if *old != nil && (*old).Cancel() {
 						c++
@@ -88,7 +93,7 @@ func TestFlood(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					spin()
+					testkit.Spin()
 				}
 				armed.Add(int64(n))
 				canceled.Add(int64(c))
@@ -96,7 +101,7 @@ func TestFlood(t *testing.T) {
 		}
 		users.Wait()
 		w.stop()
-		require.Eventually(t, func() bool { return timer.Pending() == 0 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return timer.Pending() == 0 }, testkit.Patience, time.Millisecond)
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, armed.Load(), canceled.Load()+ran.Load())
@@ -110,16 +115,16 @@ func TestFlood(t *testing.T) {
 // HASHEDWHEEL_SOAK says, by default for a second. Each arming ends exactly once, each timer can be shut down,
 // and nothing is left of it.
 func TestSoak(t *testing.T) {
-	length := lengthOf(t, "HASHEDWHEEL_SOAK", sized(200*time.Millisecond, time.Second, time.Minute))
-	r := newRand(t)
-	var total Stats
+	length := testkit.LengthOf(t, "HASHEDWHEEL_SOAK", testkit.Sized(200*time.Millisecond, time.Second, time.Minute))
+	r := testkit.Rand(t)
+	var total hashedwheel.Stats
 	var worst time.Duration
 	var heap []uint64
 	rounds := 0
 	seen := func() bool { // all outcomes that the test wants to see
 		return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 && total.Rejected > 0 && total.Panics > 0
 	}
-	for end := time.Now().Add(length); rounds < 4 || goesOn(end, seen()); rounds++ {
+	for end := time.Now().Add(length); rounds < 4 || testkit.GoesOn(end, seen()); rounds++ {
 		s := newSoak(t, r, rounds)
 		st, late := s.run(r, min(length/4, 5*time.Second))
 		total.Expired += st.Expired
@@ -128,7 +133,7 @@ func TestSoak(t *testing.T) {
 		total.Rejected += st.Rejected
 		total.Panics += st.Panics
 		worst = max(worst, late)
-		heap = append(heap, heapInUse())
+		heap = append(heap, testkit.HeapInUse())
 	}
 	t.Logf("%d timers; %d expired, %d canceled, %d returned, %d refused, %d panics; the watchdog's timeouts were late by up to %v; heap after each: %d",
 		rounds, total.Expired, total.Canceled, total.Returned, total.Rejected, total.Panics, worst, heap)
@@ -140,14 +145,14 @@ func TestSoak(t *testing.T) {
 // A soak is one timer and all that is done to it.
 type soak struct {
 	t     *testing.T
-	timer *Timer
+	timer *hashedwheel.Timer
 	over  atomic.Bool                   // Shutdown has returned
 	quit  atomic.Bool                   // the goroutines are to end
 	tasks [100]atomic.Pointer[soakTask] // the handles that all goroutines share
 
 	mu    sync.Mutex
 	all   []*soakTask // each one ever made, to be counted in the end
-	group *Group
+	group *hashedwheel.Group
 }
 
 // A soakTask is a ledger of how its timeout ends. When it runs, it may also use the timer.
@@ -167,23 +172,23 @@ func newSoak(t *testing.T, r *rand.Rand, round int) *soak {
 		executor = func(run func()) error { return context.Canceled }
 	}
 	var err error
-	s.timer, err = New(
-		WithTick(time.Duration(20+r.IntN(3000))*time.Microsecond),
-		WithWheelSize(1+r.IntN(64)), WithLevels(1+r.IntN(4)),
-		WithMaxPending([]int{0, 100}[round%2]), WithMaxConcurrency([]int{0, 0, 1, 7}[r.IntN(4)]),
-		WithExecutor(executor), WithPanicHandler(func(*Timeout, any, []byte) {}))
+	s.timer, err = hashedwheel.New(
+		hashedwheel.WithTick(time.Duration(20+r.IntN(3000))*time.Microsecond),
+		hashedwheel.WithWheelSize(1+r.IntN(64)), hashedwheel.WithLevels(1+r.IntN(4)),
+		hashedwheel.WithMaxPending([]int{0, 100}[round%2]), hashedwheel.WithMaxConcurrency([]int{0, 0, 1, 7}[r.IntN(4)]),
+		hashedwheel.WithExecutor(executor), hashedwheel.WithPanicHandler(func(*hashedwheel.Timeout, any, []byte) {}))
 	require.NoError(t, err)
-	s.group = NewGroup(s.timer)
+	s.group = hashedwheel.NewGroup(s.timer)
 	return s
 }
 
 // run lets goroutines act for the given time, and then stops the timer and shuts it down.
-func (s *soak) run(r *rand.Rand, length time.Duration) (st Stats, late time.Duration) {
+func (s *soak) run(r *rand.Rand, length time.Duration) (st hashedwheel.Stats, late time.Duration) {
 	before := runtime.NumGoroutine()
 	w := watch(s.timer)
 	var hogs, users sync.WaitGroup
 	for range r.IntN(2 * runtime.GOMAXPROCS(0)) {
-		hogs.Go(func() { hog(&s.quit) })
+		hogs.Go(func() { testkit.Hog(&s.quit) })
 	}
 	for range 6 {
 		r := rand.New(rand.NewPCG(r.Uint64(), 0))
@@ -203,7 +208,7 @@ func (s *soak) run(r *rand.Rand, length time.Duration) (st Stats, late time.Dura
 		}
 	}
 	w.stop()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), testkit.Patience)
 	defer cancel()
 	_, err := s.timer.Shutdown(ctx)
 	require.NoError(s.t, err)
@@ -216,7 +221,7 @@ func (s *soak) run(r *rand.Rand, length time.Duration) (st Stats, late time.Dura
 		require.LessOrEqual(s.t, task.canceled.Load()+task.returned.Load(), task.told.Load(), "the groups have canceled the rest")
 	}
 	st = s.timer.Stats()
-	require.Equal(s.t, st.Accepted, st.Expired+st.Canceled+st.Returned, "%+v", st)
+	testkit.CheckCounts(s.t, st)
 	require.Zero(s.t, st.Pending)
 	require.Zero(s.t, st.Queued)
 	awaitGoroutines(s.t, before)
@@ -224,7 +229,7 @@ func (s *soak) run(r *rand.Rand, length time.Duration) (st Stats, late time.Dura
 }
 
 // Run notes the run in the ledger. The kinds 0 to 5, a tenth of the tasks, also panic, exit, sleep or act.
-func (task *soakTask) Run(to *Timeout) {
+func (task *soakTask) Run(to *hashedwheel.Timeout) {
 	task.ledger.Run(to)
 	switch task.kind {
 	case 0:
@@ -280,7 +285,7 @@ func (s *soak) act(random func(n int) int) {
 		_ = known.to.Load().Wait(ctx)
 		cancel()
 	case op == 16:
-		to, err := timer.ScheduleAtFixedRate(TaskFunc(func(to *Timeout) {
+		to, err := timer.ScheduleAtFixedRate(hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) {
 			if rand.IntN(5) == 0 {
 				to.Cancel()
 			}
@@ -289,20 +294,20 @@ func (s *soak) act(random func(n int) int) {
 			to.Cancel()
 		}
 	case op == 17:
-		_, _ = timer.NewTimeout(newSignal(), delay)
+		_, _ = timer.NewTimeout(lightTask{}, delay)
 	case op == 18:
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		_ = timer.Sleep(ctx, delay/20)
 		cancel()
 	case op == 19:
-		if to, err := timer.ScheduleAtFixedRate(newSignal(), 0, time.Millisecond); err == nil {
+		if to, err := timer.ScheduleAtFixedRate(lightTask{}, 0, time.Millisecond); err == nil {
 			_, _ = to.Reset(2 * time.Millisecond)
 			to.Cancel()
 		}
 	case op == 20 && random(50) == 0:
 		s.mu.Lock()
 		group := s.group
-		s.group = NewGroup(timer)
+		s.group = hashedwheel.NewGroup(timer)
 		s.mu.Unlock()
 		group.Close()
 	default:
@@ -316,16 +321,23 @@ func (s *soak) act(random func(n int) int) {
 	}
 }
 
+// A lightTask uses neither the limit nor the executor.
+type lightTask struct{ light.Task }
+
+func (lightTask) Run(*hashedwheel.Timeout) {}
+
+func (lightTask) Stopped(to *hashedwheel.Timeout) { _, _ = to.Reset(0) }
+
 // Thousands of timers are each used a little, and then stopped, shut down or dropped at a random moment. No
 // goroutine, no timer and no memory is left of them.
 func TestLifeCycles(t *testing.T) {
-	rounds := sized(200, 5000, 100_000)
-	r := newRand(t)
-	goroutines, heap := runtime.NumGoroutine(), heapInUse()
-	var dropped []weak.Pointer[Timer]
+	rounds := testkit.Sized(200, 5000, 100_000)
+	r := testkit.Rand(t)
+	goroutines, heap := runtime.NumGoroutine(), testkit.HeapInUse()
+	var dropped []weak.Pointer[hashedwheel.Timer]
 	var ends [3]int
-	for range newShare(t).Rounds(200, rounds) {
-		timer, err := New(WithTick(time.Duration(1+r.IntN(500))*time.Microsecond), WithLevels(1+r.IntN(3)), WithWheelSize(8))
+	for range testkit.NewShare(t).Rounds(200, rounds) {
+		timer, err := hashedwheel.New(hashedwheel.WithTick(time.Duration(1+r.IntN(500))*time.Microsecond), hashedwheel.WithLevels(1+r.IntN(3)), hashedwheel.WithWheelSize(8))
 		require.NoError(t, err)
 		armed := r.IntN(5)
 		for range armed {
@@ -359,10 +371,10 @@ func TestLifeCycles(t *testing.T) {
 		}
 		return n
 	}
-	require.Eventually(t, func() bool { runtime.GC(); return left() == 0 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { runtime.GC(); return left() == 0 }, testkit.Patience, 10*time.Millisecond)
 	clear(dropped)
 	dropped = nil
-	require.Less(t, heapInUse(), heap+1<<20)
+	require.Less(t, testkit.HeapInUse(), heap+1<<20)
 	t.Logf("%d stopped, %d shut down, %d dropped", ends[0], ends[1], ends[2])
 }
 
@@ -370,7 +382,7 @@ func TestLifeCycles(t *testing.T) {
 func awaitGoroutines(t *testing.T, before int) {
 	t.Helper()
 	for start := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		require.Less(t, time.Since(start), patience, "%d goroutines are left, of %d before", runtime.NumGoroutine(), before)
+		require.Less(t, time.Since(start), testkit.Patience, "%d goroutines are left, of %d before", runtime.NumGoroutine(), before)
 	}
 }
 
@@ -382,7 +394,7 @@ type promised struct {
 	ran      *atomic.Int64
 }
 
-func (p *promised) Run(*Timeout) {
+func (p *promised) Run(*hashedwheel.Timeout) {
 	if p.late != 0 {
 		panic("run twice")
 	}
@@ -405,10 +417,10 @@ func TestTenMillion(t *testing.T) {
 	)
 	for levels := 1; levels <= 3; levels++ {
 		t.Run(fmt.Sprint("levels=", levels), func(t *testing.T) {
-			timer := newTimer(t, WithTick(tick), WithLevels(levels))
-			all, handles := make([]promised, n), make([]*Timeout, n)
+			timer := newTimer(t, hashedwheel.WithTick(tick), hashedwheel.WithLevels(levels))
+			all, handles := make([]promised, n), make([]*hashedwheel.Timeout, n)
 			var ran atomic.Int64
-			before := heapInUse()
+			before := testkit.HeapInUse()
 			base := time.Now()
 			producers := runtime.GOMAXPROCS(0)
 			var wg sync.WaitGroup
@@ -427,7 +439,7 @@ func TestTenMillion(t *testing.T) {
 			wg.Wait()
 			armed := time.Since(base)
 			time.Sleep(2 * tick)
-			perTimeout := float64(heapInUse()-before) / n
+			perTimeout := float64(testkit.HeapInUse()-before) / n
 			start := time.Now()
 			for part := range producers {
 				wg.Go(func() {
@@ -491,14 +503,14 @@ func TestStatsOfTenMillion(t *testing.T) {
 	const n, lead = 10_000_000, 60 * time.Second
 	for _, c := range []struct {
 		name string
-		opts []Option
+		opts []hashedwheel.Option
 	}{
 		{"levels=1", nil},
-		{"levels=3", []Option{WithLevels(3), WithWheelSize(64)}},
-		{"concurrency=1", []Option{WithMaxConcurrency(1)}},
+		{"levels=3", []hashedwheel.Option{hashedwheel.WithLevels(3), hashedwheel.WithWheelSize(64)}},
+		{"concurrency=1", []hashedwheel.Option{hashedwheel.WithMaxConcurrency(1)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			timer := newTimer(t, append(c.opts, WithTick(10*time.Millisecond))...)
+			timer := newTimer(t, append(c.opts, hashedwheel.WithTick(10*time.Millisecond))...)
 			base := time.Now()
 			stop := make(chan struct{})
 			var took [3][]time.Duration // while timeouts are armed; while all are pending; while they run
@@ -517,7 +529,7 @@ func TestStatsOfTenMillion(t *testing.T) {
 				}
 			})
 			for i := range n {
-				_, err := timer.NewTimeoutAt(plainFunc(nop), base.Add(lead+time.Duration(i%1000)*time.Millisecond))
+				_, err := timer.NewTimeoutAt(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}), base.Add(lead+time.Duration(i%1000)*time.Millisecond))
 				require.NoError(t, err)
 			}
 			phase.Store(1)
@@ -535,5 +547,160 @@ func TestStatsOfTenMillion(t *testing.T) {
 				t.Logf("%s: %d calls, p50 %v, p99 %v, p99.9 %v, max %v", name, len(took[p]), q(0.5), q(0.99), q(0.999), q(1))
 			}
 		})
+	}
+}
+
+// Memory stays within bounds, the counts agree, and other timeouts fire, however fast producers arm and cancel.
+// This holds for any number of goroutines, and with little processor time for the worker.
+func TestNothingGrows(t *testing.T) {
+	if testing.Short() && !testkit.Full() {
+		t.Skip("takes half a second or more: runs without -short, or with HASHEDWHEEL_FULL=1")
+	}
+	for _, load := range floods() {
+		t.Run(load.name, func(t *testing.T) {
+			timer := newTimer(t)
+			runtime.GC()
+			before := liveHeap()
+			heap := watchHeap()
+			w := watch(timer)
+			var users sync.WaitGroup
+			var armed, canceled atomic.Int64
+			for i := range load.goroutines {
+				r := rand.New(rand.NewPCG(uint64(i), 0))
+				users.Go(func() {
+					n, c := load.run(t, timer, r)
+					armed.Add(int64(n))
+					canceled.Add(int64(c))
+				})
+			}
+			users.Wait()
+			w.stop()
+			grown := int64(heap()) - int64(before)
+			pending := load.goroutines * (load.lag + 1)
+			const slack, bytes = 64 << 20, 100 // bytes of a timeout and of one or two entries in buckets
+			require.LessOrEqual(t, grown, int64(slack+3*bytes*pending))
+			require.Equal(t, armed.Load(), canceled.Load())
+			require.Eventually(t, func() bool { return timer.Pending() == 0 && timer.Stats().Queued == 0 }, testkit.Patience, time.Millisecond)
+			t.Logf("%d armed, live heap grew by %d KB; the watchdog's timeouts were late by up to %v", armed.Load(), grown>>10, w.worst)
+		})
+	}
+}
+
+// A flood says what producers do in TestNothingGrows: each goroutine arms timeouts, and cancels each one lag
+// operations later.
+type flood struct {
+	name       string
+	goroutines int
+	lag        int
+	resets     bool
+	cross      bool // another goroutine cancels
+}
+
+func floods() []flood {
+	all := []flood{
+		{name: "at once", goroutines: 32},
+		{name: "much later", goroutines: 32, lag: 4096},
+		{name: "resets", goroutines: 32, lag: 256, resets: true},
+		{name: "by others", goroutines: 16, cross: true},
+	}
+	if testkit.Full() {
+		for _, n := range []int{2, 8, 128} {
+			for _, lag := range []int{0, 256, 4096} {
+				all = append(all, flood{goroutines: n, lag: lag, resets: lag == 256})
+			}
+			all = append(all, flood{goroutines: n, cross: true})
+		}
+	}
+	return testkit.Sized(all[2:], all, all)
+}
+
+// run does the part of one goroutine. It returns how many timeouts were armed and how many were canceled.
+func (f flood) run(t *testing.T, timer *hashedwheel.Timer, r *rand.Rand) (armed, canceled int) {
+	cancel := func(to *hashedwheel.Timeout) {
+		if to.Cancel() {
+			canceled++
+		}
+	}
+	end := time.Now().Add(2 * testkit.StressTime(t))
+	arm := func() *hashedwheel.Timeout {
+		to, err := timer.AfterFunc(10*time.Minute, nop)
+		if err != nil {
+			panic(err)
+		}
+		armed++
+		return to
+	}
+	if f.cross {
+		handed := make(chan []*hashedwheel.Timeout, 1)
+		var other sync.WaitGroup
+		other.Go(func() {
+			for some := range handed {
+				for _, to := range some {
+					cancel(to)
+				}
+			}
+		})
+		for time.Now().Before(end) {
+			some := make([]*hashedwheel.Timeout, 128)
+			for i := range some {
+				some[i] = arm()
+			}
+			handed <- some
+		}
+		close(handed)
+		other.Wait()
+		return armed, canceled
+	}
+	ring := make([]*hashedwheel.Timeout, f.lag+1)
+	for i := 0; i%256 != 0 || time.Now().Before(end); i++ {
+		if i%256 == 0 {
+			testkit.Spin()
+		}
+		old := &ring[i%len(ring)]
+		if *old != nil {
+			cancel(*old)
+		}
+		*old = arm()
+		if f.resets && i%4 == 0 {
+			if to := ring[r.IntN(len(ring))]; to != nil {
+				_, _ = to.Reset(time.Duration(1+r.IntN(20)) * time.Minute)
+			}
+		}
+	}
+	for _, to := range ring {
+		if to != nil {
+			cancel(to)
+		}
+	}
+	return armed, canceled
+}
+
+// liveHeap returns how many bytes the last garbage collection has found reachable.
+func liveHeap() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// watchHeap samples liveHeap until the function that it returns is called. That returns the largest sample.
+func watchHeap() (stop func() uint64) {
+	runtime.GC()
+	var samples []uint64
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			samples = append(samples, liveHeap())
+			select {
+			case <-over:
+				return
+			case <-time.After(17 * time.Millisecond):
+			}
+		}
+	}()
+	return func() uint64 {
+		close(over)
+		<-done
+		return slices.Max(samples)
 	}
 }
