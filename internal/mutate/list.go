@@ -533,8 +533,6 @@ var mutations = []mutation{
 		"TestStopAtAnyMoment TestStopFindsLeft"},
 	{22, "an overwritten timeout in a bucket is not noticed", "wheel.go",
 		"if to.bucket != place {", "if _ = place; false {", "TestOverwrittenInABucket"},
-	{3, "a deadline that needs no clock starts a round in the caller's bubble", "worker.go",
-		"\tw.clock.Check()\n\tif w.state", "\tif w.state", "TestDeadlineFromOutsideABubble"},
 	{3, "Stop takes timeouts on the other side of a bubble", "stop.go",
 		"\tt.clock.Check()\n\tif !t.queue", "\tif !t.queue", "TestBothSidesOfABubble"},
 	{3, "Wait makes a channel on the other side of a bubble", "handle.go",
