@@ -177,7 +177,7 @@ func TestMaxConcurrencyOfOneOrdersMemory(t *testing.T) {
 
 // A runner at the limit takes a batch, and the first task of the batch blocks. Then the other runner gets the rest.
 // When the tasks were added the crew was not watched, because no runner could be added.
-func TestGroupTakenAtTheLimit(t *testing.T) {
+func TestBatchTakenAtTheLimit(t *testing.T) {
 	const tick = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, tick)
@@ -422,7 +422,7 @@ func TestRunsOf(t *testing.T) {
 }
 
 // The end of a task wakes who waits for it, also if the runner goes on with the next of its batch.
-func TestRunsOfInAGroup(t *testing.T) {
+func TestRunsOfInABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Hour) // no check takes the batch away
 		h.crew.Limit, h.crew.Share = 1, 1

@@ -70,7 +70,7 @@ func TestWatchIsPatient(t *testing.T) {
 
 // A task is removed while it lies in the batch of a runner that is in another task. So the batch goes back to the list at
 // once, without the task.
-func TestCanceledInAGroupIsRemoved(t *testing.T) {
+func TestCanceledInABatchIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick, n = 320 * time.Millisecond, 1000 // checks come each 10 ms
 		h := newFake(t, tick)
