@@ -59,7 +59,7 @@ type Crew[T comparable] struct {
 	procs    int           // the number of goroutines that can run at the same time
 	interval time.Duration // the time between checks
 	work     func()        // run
-	outside  func()        // with an executor: called with mu held when a runner may be wanted
+	outside  func()        // called with mu held when a runner may be wanted; nil without an executor
 
 	refused atomic.Uint64 // slots taken without a task started, less tasks started without a slot taken; wraps around
 
@@ -177,14 +177,14 @@ func (c *Crew[T]) full() bool { return c.Limit != 0 && c.runners() >= c.Limit }
 
 // run is the goroutine of a runner.
 func (c *Crew[T]) run() {
-	if rn := c.enlist(false); rn != nil {
+	if rn := c.enlist(); rn != nil {
 		rn.run()
 	}
 }
 
 // enlist returns a runner with its first items, for a goroutine that was on its way. It returns nil if nothing is
-// left to do. One says that the runner is for only one task.
-func (c *Crew[T]) enlist(one bool) *Runner[T] {
+// left to do.
+func (c *Crew[T]) enlist() *Runner[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var rn *Runner[T]
@@ -197,7 +197,6 @@ func (c *Crew[T]) enlist(one bool) *Runner[T] {
 	if c.live == nil { // with room for what prepare prepares
 		c.live, c.batched = make([]*Runner[T], 0, maxEager+1), make([]*Runner[T], 0, maxEager+1)
 	}
-	rn.one = one
 	rn.place = len(c.live)
 	c.live = append(c.live, rn)
 	c.starting--
@@ -211,7 +210,7 @@ func (c *Crew[T]) enlist(one bool) *Runner[T] {
 // refill is called by a runner that was about to take a slot, and has found its limit reached. If the slot is left to it,
 // refill returns true. Otherwise the runner has taken all its slots, and their tasks are over. Refill takes the next items
 // off the list, and the first slot of these. If there are none, it returns false: then the runner has been dismissed and
-// must not be used any more, unless it is for only one task.
+// must not be used any more, except with an executor: see job.runOne.
 func (c *Crew[T]) refill(rn *Runner[T]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,7 +221,7 @@ func (c *Crew[T]) refill(rn *Runner[T]) bool {
 	}
 	c.release(rn)
 	if !c.fill(rn) {
-		if !rn.one {
+		if c.outside == nil {
 			c.dismiss(rn) // under the same lock, so that Add does not rely on this runner
 		}
 		return false
@@ -233,13 +232,13 @@ func (c *Crew[T]) refill(rn *Runner[T]) bool {
 }
 
 // fill takes items off the list for a runner that has none, and reports whether there were any. If tasks are slow,
-// it takes only one. Called with mu held.
+// it takes only one, and with an executor. Called with mu held.
 func (c *Crew[T]) fill(rn *Runner[T]) bool {
 	if c.due.n == 0 || c.closed {
 		return false
 	}
 	most := c.due.n / c.Share
-	if rn.one || c.progress.slow || most < 2 {
+	if c.outside != nil || c.progress.slow || most < 2 {
 		rn.single[0] = c.due.takeOne()
 		rn.slots = rn.single[:]
 		c.taken++

@@ -546,7 +546,7 @@ func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 		}
 		c.Share = 1
 		c.starting = 1
-		rn := c.enlist(false)
+		rn := c.enlist()
 		defer c.endWatch()
 		require.Equal(t, 1, rn.Next())
 		rn.taken++

@@ -181,7 +181,7 @@ func (j *job[T]) runOne() {
 		}
 	}()
 	c := j.executor.crew
-	rn := c.enlist(true)
+	rn := c.enlist()
 	if rn == nil {
 		return
 	}

@@ -12,7 +12,6 @@ import (
 // The loop over the items is in Host.Work, so that a task costs no calls through an interface but its own.
 type Runner[T comparable] struct {
 	crew *Crew[T] // immutable
-	one  bool     // it runs only one task; set before it starts
 
 	word  atomic.Uint32 // how many slots it has taken, times 2, and the bit returned; written by the runner
 	limit atomic.Int32  // how many slots it may take without the lock; written with the lock held
@@ -65,7 +64,7 @@ func (rn *Runner[T]) run() {
 }
 
 // runTasks claims items and runs their tasks. It returns true when a task has panicked, and false when nothing is
-// left to do. Then the runner must not be used any more, unless it is for only one task.
+// left to do. Then the runner must not be used any more, except with an executor.
 func (rn *Runner[T]) runTasks() (more bool) {
 	over := false
 	defer func() {
@@ -93,8 +92,8 @@ func (rn *Runner[T]) Next() (item T) {
 		if rn.endRun() {
 			return rn.last() // its next run is due already. After Close, the host refuses
 		}
-		if rn.one {
-			return none
+		if rn.crew.outside != nil {
+			return none // it runs only one task
 		}
 	}
 	rn.inRow = 0
@@ -155,7 +154,7 @@ func (rn *Runner[T]) ran() (again bool) {
 		}
 	}()
 	requeue = c.host.Ran(item)
-	if !requeue || rn.one || rn.inRow >= maxInRow && !c.nothingWaits(rn) {
+	if !requeue || c.outside != nil || rn.inRow >= maxInRow && !c.nothingWaits(rn) {
 		return false
 	}
 	requeue = false

@@ -207,7 +207,7 @@ var mutations = []mutation{
 	{13, "any number of calls of submit may block", "internal/crew/executor.go",
 		"\tx.submitters.crew.Limit = maxSubmits\n", "", "TestExecutorIsGivenAll"},
 	{13, "a job of the executor runs more than one task", "internal/crew/runner.go",
-		"\t\tif rn.one {\n\t\t\treturn none\n\t\t}\n", "", "TestExecutorIsGivenAll TestExecutorCountsJobs"},
+		"\t\tif rn.crew.outside != nil {\n\t\t\treturn none // it runs only one task\n\t\t}\n", "", "TestExecutorIsGivenAll TestExecutorCountsJobs"},
 	{14, "one timeout more than the limit is accepted", "timer.go",
 		"n < l.max; n =", "n <= l.max; n =", "TestMaxPending TestLimitIsExact"},
 	{14, "two goroutines take the same slot", "timer.go",
