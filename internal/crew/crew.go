@@ -140,7 +140,7 @@ func (c *Crew[T]) call(waited bool) {
 func (c *Crew[T]) nothingWaits(rn *Runner[T]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.due.n == 0 && rn.taken >= rn.end
+	return c.due.n == 0 && rn.taken() >= rn.end()
 }
 
 // Remove takes an item off the list, given its position, if no runner has taken it yet. If the item is in a batch, that
@@ -215,8 +215,8 @@ func (c *Crew[T]) refill(rn *Runner[T]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rn.endTask()
-	if rn.taken <= rn.end {
-		rn.limit.Store(int32(rn.end))
+	if end := rn.end(); rn.taken() <= end {
+		rn.limit.Store(int32(end))
 		return true
 	}
 	c.release(rn)
@@ -226,7 +226,6 @@ func (c *Crew[T]) refill(rn *Runner[T]) bool {
 		}
 		return false
 	}
-	rn.taken = 1
 	rn.word.Store(1 << 1)
 	return true
 }
@@ -248,22 +247,20 @@ func (c *Crew[T]) fill(rn *Runner[T]) bool {
 		c.batched = append(c.batched, rn)
 		c.keepWatch()
 	}
-	rn.end = len(rn.slots)
-	rn.limit.Store(int32(rn.end))
+	rn.limit.Store(int32(len(rn.slots)))
 	return true
 }
 
 // release takes the slots from a runner whose tasks are over. Called by the runner, with mu held.
 func (c *Crew[T]) release(rn *Runner[T]) {
-	c.settle(rn, rn.end)
+	c.settle(rn, rn.end())
 	clear(rn.slots)
 	if k := rn.batch; k != nil {
 		k.n = 0
 		c.due.recycle(k)
 	}
-	rn.slots, rn.batch, rn.end = nil, nil, 0
-	rn.taken, rn.seen, rn.measureAt = 0, 0, 0
-	rn.word.Store(0)
+	rn.slots, rn.batch, rn.seen = nil, nil, 0
+	rn.limit.Store(0)
 }
 
 // takeBack puts the items that a runner has not taken of its batch back on the list. It drops those whose tasks are over,
@@ -272,7 +269,7 @@ func (c *Crew[T]) takeBack(rn *Runner[T]) {
 	n := rn.stop()
 	c.due.putBack(rn.batch, n)
 	clear(rn.slots[:max(n-1, 0)])
-	rn.end = n
+	rn.limit.Store(int32(-n))
 	c.settle(rn, n)
 }
 
@@ -407,7 +404,7 @@ func (c *Crew[T]) Close() (rest []T) {
 	}
 	var none T
 	for _, rn := range c.live {
-		for _, item := range rn.slots[max(rn.takenOf()-1, 0):rn.end] { // one at most
+		for _, item := range rn.slots[max(rn.takenOf()-1, 0):rn.end()] { // one at most
 			if item != none {
 				rest = append(rest, item)
 			}

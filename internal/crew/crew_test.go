@@ -218,7 +218,7 @@ func TestMergeWaitsForBatches(t *testing.T) {
 	}
 	a, b := c.due.take(size), c.due.take(size)
 	rn := &Runner[int]{crew: &c, batch: b, slots: b.items[b.from:b.end]}
-	rn.end = len(rn.slots)
+	rn.limit.Store(int32(len(rn.slots)))
 	c.batched = []*Runner[int]{rn}
 	c.due.putBack(a, 0)
 	remove := func(from, to int) {
@@ -459,7 +459,7 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 			defer h.crew.mu.Unlock()
 			require.Len(t, h.crew.live, len(all))
 			for _, rn := range h.crew.live {
-				if rn.limit.Load() == 0 {
+				if rn.limit.Load() < 0 {
 					n++
 				}
 			}
@@ -481,7 +481,8 @@ func TestWaitMissesNoRun(t *testing.T) {
 	var c Crew[int]
 	c.Init(numbers{}, time.Second)
 	add := func(item int) {
-		rn := &Runner[int]{crew: &c, place: len(c.live), slots: []int{item}, end: 1}
+		rn := &Runner[int]{crew: &c, place: len(c.live), slots: []int{item}}
+		rn.limit.Store(1)
 		rn.word.Store(1 << 1)
 		c.live = append(c.live, rn)
 	}
@@ -520,7 +521,8 @@ func TestRemoveTakesBackTheBatch(t *testing.T) {
 	}
 	for range 3 {
 		k := c.due.take(2)
-		rn := &Runner[int]{crew: &c, batch: k, slots: k.items[k.from:k.end], end: 2, place: len(c.live)}
+		rn := &Runner[int]{crew: &c, batch: k, slots: k.items[k.from:k.end], place: len(c.live)}
+		rn.limit.Store(2)
 		c.live, c.batched = append(c.live, rn), append(c.batched, rn)
 	}
 	all := slices.Clone(c.live)
@@ -549,7 +551,6 @@ func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 		rn := c.enlist()
 		defer c.endWatch()
 		require.Equal(t, 1, rn.Next())
-		rn.taken++
 		if stored {
 			rn.word.Store(2 << 1) // 1
 		}
@@ -559,10 +560,10 @@ func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 		require.True(t, c.refill(rn))
 		require.Equal(t, 2, rn.last())
 		if stored {
-			require.Equal(t, 2, rn.end, "it is the old slot")
+			require.Equal(t, 2, rn.end(), "it is the old slot")
 			require.Zero(t, c.due.n)
 		} else {
-			require.Equal(t, 1, rn.taken, "the runner has taken the item from the list")
+			require.Equal(t, 1, rn.taken(), "the runner has taken the item from the list")
 		}
 		require.EqualValues(t, 2, c.Started())
 		c.Remove(2, 1)
