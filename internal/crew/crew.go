@@ -49,14 +49,12 @@ type Host[T comparable] interface {
 type Crew[T comparable] struct {
 	// The caller may set these after Init, before it adds the first item.
 	Limit  int             // the number of tasks that may run at the same time; 0 for no limit, negative for none at all
-	Prompt bool            // start a runner for an item at once if all others are in tasks
 	Labels context.Context // the profiler labels of a task; nil to leave them alone
-	Eager  int             // how many runners are started because many items wait
+	Procs  int             // how many runners can be at work at the same time; so many are started if many items wait
 	Share  int             // a runner takes 1/Share of what waits at a time, if tasks are not slow
 
 	// Immutable after Init.
 	host     Host[T]
-	procs    int           // the number of goroutines that can run at the same time
 	interval time.Duration // the time between checks
 	work     func()        // run
 	outside  func()        // called with mu held when a runner may be wanted; nil without an executor
@@ -73,7 +71,7 @@ type Crew[T comparable] struct {
 	live     []*Runner[T]  // the others, which run tasks, in no order
 	batched  []*Runner[T]  // those of live whose batch may be taken back, in no order
 	taken    uint64        // slots taken by runners, without those of the batches in batched
-	spare    []*Runner[T]  // for reuse, at most maxEager
+	spare    []*Runner[T]  // for reuse, at most maxProcs
 	trimming bool          // Trim was called, and nothing has been added since
 	idle     chan struct{} // closed when the crew has become idle; nil if no goroutine waits for that
 	watch    *time.Timer   // calls check
@@ -82,8 +80,8 @@ type Crew[T comparable] struct {
 }
 
 const (
-	// maxEager bounds how many runners are started because many items wait. The number of processors does too.
-	maxEager = 16
+	// maxProcs bounds how many runners are started because many items wait. The number of processors does too.
+	maxProcs = 16
 
 	// perRunner is the number of items that must wait for each runner before one more is started eagerly. For
 	// fewer, a goroutine would cost more than it gains.
@@ -93,8 +91,7 @@ const (
 // Init prepares a crew. Tick is how soon tasks behind a task that blocks should start: within two ticks.
 func (c *Crew[T]) Init(h Host[T], tick time.Duration) {
 	c.host = h
-	c.procs = runtime.GOMAXPROCS(0)
-	c.Eager = min(c.procs, maxEager)
+	c.Procs = min(runtime.GOMAXPROCS(0), maxProcs)
 	c.Share = 16
 	c.interval = max(min(tick/checksPerTick, maxInterval), 1)
 	c.work = c.run
@@ -128,9 +125,8 @@ func (c *Crew[T]) call(waited bool) {
 		return
 	case c.outside != nil:
 		c.outside()
-	case n == 0,
-		c.Prompt && !waited && c.starting == 0, // all others may be in tasks that block
-		n < c.Eager && c.due.n >= perRunner*n:
+	case !waited && c.starting == 0, // all others may be in tasks that block
+		n < c.Procs && c.due.n >= perRunner*n:
 		c.start(1)
 	}
 	c.keepWatch()
@@ -195,7 +191,7 @@ func (c *Crew[T]) enlist() *Runner[T] {
 		rn = &Runner[T]{crew: c}
 	}
 	if c.live == nil { // with room for what prepare prepares
-		c.live, c.batched = make([]*Runner[T], 0, maxEager+1), make([]*Runner[T], 0, maxEager+1)
+		c.live, c.batched = make([]*Runner[T], 0, maxProcs+1), make([]*Runner[T], 0, maxProcs+1)
 	}
 	rn.place = len(c.live)
 	c.live = append(c.live, rn)
@@ -313,9 +309,9 @@ func (c *Crew[T]) dismiss(rn *Runner[T]) {
 // keep keeps a runner for reuse. Called with mu held.
 func (c *Crew[T]) keep(rn *Runner[T]) {
 	if c.spare == nil {
-		c.spare = make([]*Runner[T], 0, maxEager)
+		c.spare = make([]*Runner[T], 0, maxProcs)
 	}
-	if len(c.spare) < maxEager {
+	if len(c.spare) < maxProcs {
 		c.spare = append(c.spare, rn)
 	}
 }
@@ -343,7 +339,7 @@ func (c *Crew[T]) lacks(n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.trimming && !c.closed &&
-		(c.due.allChunks()+len(c.batched) < 2*n || len(c.live)+len(c.spare) < min(n+1, maxEager))
+		(c.due.allChunks()+len(c.batched) < 2*n || len(c.live)+len(c.spare) < min(n+1, maxProcs))
 }
 
 // Trim frees the memory that the crew keeps for reuse, unless items wait. What running tasks need is freed when the

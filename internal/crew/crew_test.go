@@ -249,7 +249,7 @@ func TestFewRunnersAreKept(t *testing.T) {
 		require.EqualValues(t, 1000, h.active.Load())
 		close(release)
 		synctest.Wait()
-		require.Len(t, h.crew.spare, maxEager)
+		require.Len(t, h.crew.spare, maxProcs)
 		for _, rn := range h.crew.spare {
 			require.True(t, rn.slots == nil && rn.batch == nil && rn.single[0] == nil)
 		}
@@ -332,7 +332,7 @@ func TestUntilIdle(t *testing.T) {
 func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Second)
-		h.crew.Eager, h.crew.Share, h.crew.Limit = 1, 1, 1
+		h.crew.Procs, h.crew.Share, h.crew.Limit = 1, 1, 1
 		h.fed = true
 		var n int
 		var counts []uint64

@@ -27,7 +27,7 @@ func newMill() *mill {
 		m.left.Add(-1)
 		runtime.Gosched() // so that several runners have batches at the same time
 	})
-	m.Eager = maxEager // however many processors there are
+	m.Procs = maxProcs // however many processors there are
 	m.Labels = pprof.WithLabels(context.Background(), pprof.Labels("a", "b"))
 	return m
 }
@@ -66,7 +66,7 @@ func (m *mill) await() {
 // warmUp makes the runtime keep goroutines and room for timers. To start the first ones allocates.
 func warmUp() {
 	var all sync.WaitGroup
-	for range 4 * maxEager {
+	for range 4 * maxProcs {
 		timer := time.AfterFunc(time.Hour, func() {})
 		all.Go(func() {
 			runtime.Gosched()

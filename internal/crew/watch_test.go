@@ -19,7 +19,7 @@ func TestWatchEnds(t *testing.T) {
 		block := func() { <-release }
 		start := func(n, limit int, f func()) *fake {
 			h := newFake(t, tick)
-			h.crew.Eager, h.crew.Share, h.crew.Limit = 1, 1, limit // one runner, which takes as many as it can
+			h.crew.Procs, h.crew.Share, h.crew.Limit = 1, 1, limit // one runner, which takes as many as it can
 			h.fed = true
 			h.addFunc(n, f)
 			synctest.Wait()
@@ -135,7 +135,7 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		var c Crew[int]
 		c.Init(numbers{}, time.Second)
 		const blocked = 1000
-		c.procs, c.live = 2, make([]*Runner[int], blocked)
+		c.Procs, c.live = 2, make([]*Runner[int], blocked)
 		c.due.add(1)
 		c.keepWatch()
 		c.check()
