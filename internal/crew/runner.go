@@ -103,8 +103,9 @@ func (rn *Runner[T]) Next() (item T) {
 	rn.inRow = 0
 	for {
 		n := rn.taken() + 1
-		rn.word.Store(uint32(n) << 1)                        // 1: see stop. The task before is over
-		if int(rn.limit.Load()) < n && !rn.crew.refill(rn) { // 2
+		// This store comes before the load of the limit: see stop. It also says that the task before is over.
+		rn.word.Store(uint32(n) << 1)
+		if int(rn.limit.Load()) < n && !rn.crew.refill(rn) {
 			return none
 		}
 		if item = rn.last(); item != none {
@@ -144,8 +145,8 @@ func (rn *Runner[T]) endRun() (again bool) {
 // ran calls Host.Ran. Goroutines that wait for the end of the task need not wait for that.
 func (rn *Runner[T]) ran() (again bool) {
 	c, item, word := rn.crew, rn.last(), rn.word.Load()
-	rn.word.Store(word | returned) // 1: see stop
-	if rn.limit.Load() < 0 {       // 2
+	rn.word.Store(word | returned) // before the load: see untilOver
+	if rn.limit.Load() < 0 {
 		c.mu.Lock()
 		rn.endTask()
 		c.mu.Unlock()
@@ -172,21 +173,17 @@ func (rn *Runner[T]) ran() (again bool) {
 //
 // Most tasks do little. Then most of their cost is in operations that lock a cache line, because the processor waits for
 // each. Besides the claim of the host, a runner needs one of them for a task: the store of its word. That ends the task
-// before, and takes the next slot. So the runner and stop agree about a slot without a lock, by the order of four steps:
-//
-//	the runner                                  stop
-//	1. stores its word: one more slot taken     3. stores the limit, negated
-//	2. loads the limit: is it reached?          4. loads the word: how many are taken?
-//
-// All are sequentially consistent. If 4 does not see the store of 1, then 2 sees that of 3. So the runner goes for the
-// lock, and does not touch the slot before: it finds there whether the slot is still left to it. If 4 sees the store of
-// 1, the slot is the runner's. The runner may go for the lock all the same, and then finds that the slot is left to it.
+// before, and takes the next slot. So the runner and stop agree about a slot without a lock: each stores, and then loads
+// what the other stores.
 //
 // The caller does not know how far the runner is with the last slot taken: whether its item is not claimed yet, is
 // running, or over. So no other goroutine writes that slot, and Close returns the item: the host's claim decides.
 func (rn *Runner[T]) stop() (n int) {
-	rn.limit.Store(int32(-rn.end())) // 3
-	return rn.takenOf()              // 4
+	// The limit comes before the word, and in Next the word before the limit. If the word does not count a slot here, the
+	// runner finds the limit negative there, goes for the lock before it touches the slot, and learns whether the slot is
+	// still left to it. If the word counts the slot, the slot is the runner's, also if the runner goes for the lock.
+	rn.limit.Store(int32(-rn.end()))
+	return rn.takenOf()
 }
 
 // end returns how many of the slots are left to the runner. Called with the lock of the crew held, or by the runner.
@@ -209,6 +206,8 @@ func (rn *Runner[T]) untilOver(match func(item T) bool) <-chan struct{} {
 	if n < 1 || n > rn.end() || word&returned != 0 || rn.slots[n-1] == none || !match(rn.slots[n-1]) {
 		return nil
 	}
+	// The limit comes before the word, and in Next and ran the word before the limit. If the word does not say here that
+	// the task is over, the runner finds the limit negative there, and comes for the lock to close the channel.
 	if rn.stop(); rn.word.Load() != word {
 		return nil // the task has ended meanwhile
 	}
