@@ -70,7 +70,7 @@ type Crew[T comparable] struct {
 	starting int           // goroutines, or functions of an executor, that are on their way to their first item
 	live     []*Runner[T]  // the others, which run tasks, in no order
 	batched  []*Runner[T]  // those of live whose batch may be taken back, in no order
-	taken    uint64        // slots taken by runners, without those of the batches in batched
+	given    uint64        // slots that runners have got, less those that were taken back; wraps around
 	spare    []*Runner[T]  // for reuse, at most maxProcs
 	trimming bool          // Trim was called, and nothing has been added since
 	idle     chan struct{} // closed when the crew has become idle; nil if no goroutine waits for that
@@ -236,20 +236,20 @@ func (c *Crew[T]) fill(rn *Runner[T]) bool {
 	if c.outside != nil || c.progress.slow || most < 2 {
 		rn.single[0] = c.due.takeOne()
 		rn.slots = rn.single[:]
-		c.taken++
 	} else {
 		k := c.due.take(most)
 		rn.batch, rn.slots = k, k.items[k.from:k.end]
 		c.batched = append(c.batched, rn)
 		c.keepWatch()
 	}
+	c.given += uint64(len(rn.slots))
 	rn.limit.Store(int32(len(rn.slots)))
 	return true
 }
 
 // release takes the slots from a runner whose tasks are over. Called by the runner, with mu held.
 func (c *Crew[T]) release(rn *Runner[T]) {
-	c.settle(rn, rn.end())
+	c.unlist(rn)
 	clear(rn.slots)
 	if k := rn.batch; k != nil {
 		k.n = 0
@@ -265,14 +265,14 @@ func (c *Crew[T]) takeBack(rn *Runner[T]) {
 	n := rn.stop()
 	c.due.putBack(rn.batch, n)
 	clear(rn.slots[:max(n-1, 0)])
+	c.given -= uint64(rn.end() - n)
 	rn.limit.Store(int32(-n))
-	c.settle(rn, n)
+	c.unlist(rn)
 }
 
-// settle takes a runner off batched, if it is there, when it has taken n slots of its batch. Called with mu held.
-func (c *Crew[T]) settle(rn *Runner[T], n int) {
+// unlist takes a runner off batched, if it is there. Called with mu held.
+func (c *Crew[T]) unlist(rn *Runner[T]) {
 	if i := slices.Index(c.batched, rn); i >= 0 {
-		c.taken += uint64(n)
 		c.batched = drop(c.batched, i)
 	}
 }
@@ -415,14 +415,14 @@ func (c *Crew[T]) Close() (rest []T) {
 func (c *Crew[T]) Started() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.takenNow() - c.refused.Load()
+	return c.taken() - c.refused.Load()
 }
 
-// takenNow returns how many slots runners have taken. Called with mu held.
-func (c *Crew[T]) takenNow() uint64 {
-	n := c.taken
+// taken returns how many slots runners have taken. Called with mu held.
+func (c *Crew[T]) taken() uint64 {
+	n := c.given
 	for _, rn := range c.batched {
-		n += uint64(rn.takenOf())
+		n -= uint64(rn.end() - rn.takenOf())
 	}
 	return n
 }

@@ -366,7 +366,7 @@ func TestCountersWrap(t *testing.T) {
 			h := newFake(t, tick)
 			h.fed = fed
 			c := &h.crew
-			c.taken = math.MaxUint64 - 5
+			c.given = math.MaxUint64 - 5
 			c.due.next = math.MaxUint32 - 5
 			h.feeder.next = c.due.next
 			release := make(chan struct{})

@@ -139,7 +139,7 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		c.due.add(1)
 		c.keepWatch()
 		c.check()
-		c.taken += 2 * uint64(c.interval/slowTask)
+		c.given += 2 * uint64(c.interval/slowTask)
 		c.check()
 		require.False(t, c.progress.slow)
 		require.Equal(t, blocked, c.runners())
