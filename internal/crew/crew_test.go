@@ -349,6 +349,7 @@ func TestCounts(t *testing.T) {
 		chunk := []uint64{1, 8, 64, chunkLen - 73}
 		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 8, 23}), h.measured, "3 full batches, and one of 32")
 		require.Zero(t, h.crew.Waiting())
+		h.crew.due.check(t) // that the chunks of the batches keep nothing
 
 		h.crew.Share = math.MaxInt // no batches: each is the first of a new one
 		h.addFunc(10, nil)
