@@ -47,17 +47,19 @@ type Host[T comparable] interface {
 //
 // No user code runs under the lock.
 type Crew[T comparable] struct {
+	// Set after Init, before the first item is added. Runners read these two for each task, so they are far from mu.
+	Labels  context.Context // the profiler labels of a task; nil to leave them alone
+	outside func()          // called with mu held when a runner may be wanted; nil without an executor
+
 	// The caller may set these after Init, before it adds the first item.
-	Limit  int             // the number of tasks that may run at the same time; 0 for no limit, negative for none at all
-	Labels context.Context // the profiler labels of a task; nil to leave them alone
-	Procs  int             // how many runners can be at work at the same time; so many are started if many items wait
-	Share  int             // a runner takes 1/Share of what waits at a time, if tasks are not slow
+	Limit int // the number of tasks that may run at the same time; 0 for no limit, negative for none at all
+	Procs int // how many runners can be at work at the same time; so many are started if many items wait
+	Share int // a runner takes 1/Share of what waits at a time, if tasks are not slow
 
 	// Immutable after Init.
 	host     Host[T]
 	interval time.Duration // the time between checks
 	work     func()        // run
-	outside  func()        // called with mu held when a runner may be wanted; nil without an executor
 
 	refused atomic.Uint64 // slots taken without a task started, less tasks started without a slot taken; wraps around
 
@@ -203,33 +205,35 @@ func (c *Crew[T]) enlist() *Runner[T] {
 	return rn
 }
 
-// refill is called by a runner that was about to take a slot, and has found its limit reached. If the slot is left to it,
-// refill returns true. Otherwise the runner has taken all its slots, and their tasks are over. Refill takes the next items
-// off the list, and the first slot of these. If there are none, it returns false: then the runner has been dismissed and
-// must not be used any more, except with an executor: see job.runOne.
-func (c *Crew[T]) refill(rn *Runner[T]) bool {
+// refill is called by a runner that finds slot n behind its limit. If the slot is left to it all the same, refill returns
+// n. Otherwise the tasks of all its slots are over. Refill takes the next items off the list, and returns 1, the first of
+// their slots. If there are none, it returns 0: then the runner has been dismissed and must not be used any more, except
+// with an executor: see job.runOne.
+func (c *Crew[T]) refill(rn *Runner[T], n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rn.endTask()
-	if end := rn.end(); rn.taken() <= end {
+	if end := rn.end(); n <= end {
 		rn.limit.Store(int32(end))
-		return true
-	}
-	c.release(rn)
-	if !c.fill(rn) {
-		if c.outside == nil {
-			c.dismiss(rn) // under the same lock, so that Add does not rely on this runner
+	} else {
+		n = 1
+		c.release(rn)
+		if !c.fill(rn) {
+			if c.outside == nil {
+				c.dismiss(rn) // under the same lock, so that Add does not rely on this runner
+			}
+			return 0
 		}
-		return false
 	}
-	rn.word.Store(1 << 1)
-	return true
+	rn.word.Store(uint32(n) << 1)
+	return n
 }
 
 // fill takes items off the list for a runner that has none, and reports whether there were any. If tasks are slow,
 // it takes only one, and with an executor. Called with mu held.
 func (c *Crew[T]) fill(rn *Runner[T]) bool {
 	if c.due.n == 0 || c.closed {
+		rn.limit.Store(0)
 		return false
 	}
 	most := c.due.n / c.Share
@@ -256,7 +260,6 @@ func (c *Crew[T]) release(rn *Runner[T]) {
 		c.due.recycle(k)
 	}
 	rn.slots, rn.batch, rn.seen = nil, nil, 0
-	rn.limit.Store(0)
 }
 
 // takeBack puts the items that a runner has not taken of its batch back on the list. It drops those whose tasks are over,

@@ -553,12 +553,13 @@ func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 		defer c.endWatch()
 		require.Equal(t, 1, rn.Next())
 		if stored {
-			rn.word.Store(2 << 1) // 1
+			rn.word.Store(2 << 1)
 		}
-		c.Remove(3, 2)        // 3 and 4
-		rn.word.Store(2 << 1) // 1, if it comes later
+		c.Remove(3, 2)
+		rn.word.Store(2 << 1) // if it comes later
 		require.Less(t, rn.limit.Load(), int32(2))
-		require.True(t, c.refill(rn))
+		n := c.refill(rn, 2)
+		require.Equal(t, rn.taken(), n)
 		require.Equal(t, 2, rn.last())
 		if stored {
 			require.Equal(t, 2, rn.end(), "it is the old slot")

@@ -103,12 +103,15 @@ func (rn *Runner[T]) Next() (item T) {
 	rn.inRow = 0
 	for {
 		n := rn.taken() + 1
-		// This store comes before the load of the limit: see stop. It also says that the task before is over.
-		rn.word.Store(uint32(n) << 1)
-		if int(rn.limit.Load()) < n && !rn.crew.refill(rn) {
-			return none
+		if n <= int(rn.limit.Load()) {
+			rn.word.Store(uint32(n) << 1) // before the next load: see stop. It also says that the task before is over
 		}
-		if item = rn.last(); item != none {
+		if n > int(rn.limit.Load()) {
+			if n = rn.crew.refill(rn, n); n == 0 {
+				return none
+			}
+		}
+		if item = rn.slots[n-1]; item != none {
 			return item
 		}
 		rn.Refuse() // it was removed before the runner took the batch
