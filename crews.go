@@ -20,7 +20,6 @@ func (t *Timer) makeCrews(tick time.Duration, concurrency int, submit func(run f
 	for _, crew := range []*crew.Crew[*Timeout]{&t.tasks, &t.light} {
 		crew.Init((*host)(t), tick)
 		crew.Labels = labels
-		crew.Prompt = true
 	}
 	t.calls.Init(tick)
 	t.calls.SetLabels(labels)

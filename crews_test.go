@@ -216,16 +216,16 @@ func TestWaitingOnesAreReleased(t *testing.T) {
 	}
 }
 
-// A runner that has taken a group may be stuck in one of its tasks. It does not delay the other timeouts of the group,
+// A runner that has taken a batch may be stuck in one of its tasks. It does not delay the other timeouts of the batch,
 // and does not keep them alive.
 func TestStuckRunnerKeepsNothing(t *testing.T) {
 	const n = 1024
-	const last = n - chunkLen + 1 // the first task of the last group
+	const last = n - chunkLen + 1 // the first task of the last batch
 	for _, blocked := range []int64{1, 8, 500, last, n} {
 		virtual(t, func(t *testing.T) {
 			const tick = time.Millisecond
 			timer := newTimer(t, WithTick(tick))
-			timer.tasks.Eager, timer.tasks.Share = 1, 1 // one runner, whose last group is as large as the first
+			timer.tasks.Procs, timer.tasks.Share = 1, 1 // one runner, whose last batch is as large as the first
 			release := make(chan struct{})
 			var begun, ended atomic.Int64
 			var held []weak.Pointer[Timeout]

@@ -312,7 +312,7 @@ func (w *worker) settle(to *Timeout, word uint64) {
 	}
 }
 
-// remove takes a timeout out of its bucket, or off the list of its crew. A runner may still have it in its group.
+// remove takes a timeout out of its bucket, or off the list of its crew. A runner may still have it in its batch.
 func (w *worker) remove(to *Timeout) {
 	switch to.bucket {
 	case 0:

@@ -46,6 +46,6 @@ func TestCallPanics(t *testing.T) {
 	c.Init(time.Second)
 	c.crew.Limit, c.crew.starting = 1, 1 // no runner but that of the test
 	c.Call(func() { panic("call") })
-	rn := c.crew.enlist(false)
+	rn := c.crew.enlist()
 	require.PanicsWithValue(t, "call", rn.run)
 }

@@ -47,19 +47,19 @@ type Host[T comparable] interface {
 //
 // No user code runs under the lock.
 type Crew[T comparable] struct {
+	// Set after Init, before the first item is added. Runners read these two for each task, so they are far from mu.
+	Labels  context.Context // the profiler labels of a task; nil to leave them alone
+	outside func()          // called with mu held when a runner may be wanted; nil without an executor
+
 	// The caller may set these after Init, before it adds the first item.
-	Limit  int             // the number of tasks that may run at the same time; 0 for no limit, negative for none at all
-	Prompt bool            // start a runner for an item at once if all others are in tasks
-	Labels context.Context // the profiler labels of a task; nil to leave them alone
-	Eager  int             // how many runners are started because many items wait
-	Share  int             // a runner takes 1/Share of what waits at a time, if tasks are not slow
+	Limit int // the number of tasks that may run at the same time; 0 for no limit, negative for none at all
+	Procs int // how many runners can be at work at the same time; so many are started if many items wait
+	Share int // a runner takes 1/Share of what waits at a time, if tasks are not slow
 
 	// Immutable after Init.
 	host     Host[T]
-	procs    int           // the number of goroutines that can run at the same time
 	interval time.Duration // the time between checks
 	work     func()        // run
-	outside  func()        // with an executor: called with mu held when a runner may be wanted
 
 	refused atomic.Uint64 // slots taken without a task started, less tasks started without a slot taken; wraps around
 
@@ -72,8 +72,8 @@ type Crew[T comparable] struct {
 	starting int           // goroutines, or functions of an executor, that are on their way to their first item
 	live     []*Runner[T]  // the others, which run tasks, in no order
 	batched  []*Runner[T]  // those of live whose batch may be taken back, in no order
-	taken    uint64        // slots taken by runners, without those of the batches in batched
-	spare    []*Runner[T]  // for reuse, at most maxEager
+	given    uint64        // slots that runners have got, less those that were taken back; wraps around
+	spare    []*Runner[T]  // for reuse, at most maxProcs
 	trimming bool          // Trim was called, and nothing has been added since
 	idle     chan struct{} // closed when the crew has become idle; nil if no goroutine waits for that
 	watch    *time.Timer   // calls check
@@ -82,8 +82,8 @@ type Crew[T comparable] struct {
 }
 
 const (
-	// maxEager bounds how many runners are started because many items wait. The number of processors does too.
-	maxEager = 16
+	// maxProcs bounds how many runners are started because many items wait. The number of processors does too.
+	maxProcs = 16
 
 	// perRunner is the number of items that must wait for each runner before one more is started eagerly. For
 	// fewer, a goroutine would cost more than it gains.
@@ -93,8 +93,7 @@ const (
 // Init prepares a crew. Tick is how soon tasks behind a task that blocks should start: within two ticks.
 func (c *Crew[T]) Init(h Host[T], tick time.Duration) {
 	c.host = h
-	c.procs = runtime.GOMAXPROCS(0)
-	c.Eager = min(c.procs, maxEager)
+	c.Procs = min(runtime.GOMAXPROCS(0), maxProcs)
 	c.Share = 16
 	c.interval = max(min(tick/checksPerTick, maxInterval), 1)
 	c.work = c.run
@@ -128,9 +127,8 @@ func (c *Crew[T]) call(waited bool) {
 		return
 	case c.outside != nil:
 		c.outside()
-	case n == 0,
-		c.Prompt && !waited && c.starting == 0, // all others may be in tasks that block
-		n < c.Eager && c.due.n >= perRunner*n:
+	case !waited && c.starting == 0, // all others may be in tasks that block
+		n < c.Procs && c.due.n >= perRunner*n:
 		c.start(1)
 	}
 	c.keepWatch()
@@ -140,7 +138,7 @@ func (c *Crew[T]) call(waited bool) {
 func (c *Crew[T]) nothingWaits(rn *Runner[T]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.due.n == 0 && rn.taken >= rn.end
+	return c.due.n == 0 && rn.taken() >= rn.end()
 }
 
 // Remove takes an item off the list, given its position, if no runner has taken it yet. If the item is in a batch, that
@@ -177,14 +175,14 @@ func (c *Crew[T]) full() bool { return c.Limit != 0 && c.runners() >= c.Limit }
 
 // run is the goroutine of a runner.
 func (c *Crew[T]) run() {
-	if rn := c.enlist(false); rn != nil {
+	if rn := c.enlist(); rn != nil {
 		rn.run()
 	}
 }
 
 // enlist returns a runner with its first items, for a goroutine that was on its way. It returns nil if nothing is
-// left to do. One says that the runner is for only one task.
-func (c *Crew[T]) enlist(one bool) *Runner[T] {
+// left to do.
+func (c *Crew[T]) enlist() *Runner[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var rn *Runner[T]
@@ -195,9 +193,8 @@ func (c *Crew[T]) enlist(one bool) *Runner[T] {
 		rn = &Runner[T]{crew: c}
 	}
 	if c.live == nil { // with room for what prepare prepares
-		c.live, c.batched = make([]*Runner[T], 0, maxEager+1), make([]*Runner[T], 0, maxEager+1)
+		c.live, c.batched = make([]*Runner[T], 0, maxProcs+1), make([]*Runner[T], 0, maxProcs+1)
 	}
-	rn.one = one
 	rn.place = len(c.live)
 	c.live = append(c.live, rn)
 	c.starting--
@@ -208,63 +205,61 @@ func (c *Crew[T]) enlist(one bool) *Runner[T] {
 	return rn
 }
 
-// refill is called by a runner that was about to take a slot, and has found its limit reached. If the slot is left to it,
-// refill returns true. Otherwise the runner has taken all its slots, and their tasks are over. Refill takes the next items
-// off the list, and the first slot of these. If there are none, it returns false: then the runner has been dismissed and
-// must not be used any more, unless it is for only one task.
-func (c *Crew[T]) refill(rn *Runner[T]) bool {
+// refill is called by a runner that finds slot n behind its limit. If the slot is left to it all the same, refill returns
+// n. Otherwise the tasks of all its slots are over. Refill takes the next items off the list, and returns 1, the first of
+// their slots. If there are none, it returns 0: then the runner has been dismissed and must not be used any more, except
+// with an executor: see job.runOne.
+func (c *Crew[T]) refill(rn *Runner[T], n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rn.endTask()
-	if rn.taken <= rn.end {
-		rn.limit.Store(int32(rn.end))
-		return true
-	}
-	c.release(rn)
-	if !c.fill(rn) {
-		if !rn.one {
-			c.dismiss(rn) // under the same lock, so that Add does not rely on this runner
+	if end := rn.end(); n <= end {
+		rn.limit.Store(int32(end))
+	} else {
+		n = 1
+		c.release(rn)
+		if !c.fill(rn) {
+			if c.outside == nil {
+				c.dismiss(rn) // under the same lock, so that Add does not rely on this runner
+			}
+			return 0
 		}
-		return false
 	}
-	rn.taken = 1
-	rn.word.Store(1 << 1)
-	return true
+	rn.word.Store(uint32(n) << 1)
+	return n
 }
 
 // fill takes items off the list for a runner that has none, and reports whether there were any. If tasks are slow,
-// it takes only one. Called with mu held.
+// it takes only one, and with an executor. Called with mu held.
 func (c *Crew[T]) fill(rn *Runner[T]) bool {
 	if c.due.n == 0 || c.closed {
+		rn.limit.Store(0)
 		return false
 	}
 	most := c.due.n / c.Share
-	if rn.one || c.progress.slow || most < 2 {
+	if c.outside != nil || c.progress.slow || most < 2 {
 		rn.single[0] = c.due.takeOne()
 		rn.slots = rn.single[:]
-		c.taken++
 	} else {
 		k := c.due.take(most)
 		rn.batch, rn.slots = k, k.items[k.from:k.end]
 		c.batched = append(c.batched, rn)
 		c.keepWatch()
 	}
-	rn.end = len(rn.slots)
-	rn.limit.Store(int32(rn.end))
+	c.given += uint64(len(rn.slots))
+	rn.limit.Store(int32(len(rn.slots)))
 	return true
 }
 
 // release takes the slots from a runner whose tasks are over. Called by the runner, with mu held.
 func (c *Crew[T]) release(rn *Runner[T]) {
-	c.settle(rn, rn.end)
+	c.unlist(rn)
 	clear(rn.slots)
 	if k := rn.batch; k != nil {
 		k.n = 0
 		c.due.recycle(k)
 	}
-	rn.slots, rn.batch, rn.end = nil, nil, 0
-	rn.taken, rn.seen, rn.measureAt = 0, 0, 0
-	rn.word.Store(0)
+	rn.slots, rn.batch, rn.seen = nil, nil, 0
 }
 
 // takeBack puts the items that a runner has not taken of its batch back on the list. It drops those whose tasks are over,
@@ -273,14 +268,14 @@ func (c *Crew[T]) takeBack(rn *Runner[T]) {
 	n := rn.stop()
 	c.due.putBack(rn.batch, n)
 	clear(rn.slots[:max(n-1, 0)])
-	rn.end = n
-	c.settle(rn, n)
+	c.given -= uint64(rn.end() - n)
+	rn.limit.Store(int32(-n))
+	c.unlist(rn)
 }
 
-// settle takes a runner off batched, if it is there, when it has taken n slots of its batch. Called with mu held.
-func (c *Crew[T]) settle(rn *Runner[T], n int) {
+// unlist takes a runner off batched, if it is there. Called with mu held.
+func (c *Crew[T]) unlist(rn *Runner[T]) {
 	if i := slices.Index(c.batched, rn); i >= 0 {
-		c.taken += uint64(n)
 		c.batched = drop(c.batched, i)
 	}
 }
@@ -317,9 +312,9 @@ func (c *Crew[T]) dismiss(rn *Runner[T]) {
 // keep keeps a runner for reuse. Called with mu held.
 func (c *Crew[T]) keep(rn *Runner[T]) {
 	if c.spare == nil {
-		c.spare = make([]*Runner[T], 0, maxEager)
+		c.spare = make([]*Runner[T], 0, maxProcs)
 	}
-	if len(c.spare) < maxEager {
+	if len(c.spare) < maxProcs {
 		c.spare = append(c.spare, rn)
 	}
 }
@@ -347,7 +342,7 @@ func (c *Crew[T]) lacks(n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.trimming && !c.closed &&
-		(c.due.allChunks()+len(c.batched) < 2*n || len(c.live)+len(c.spare) < min(n+1, maxEager))
+		(c.due.allChunks()+len(c.batched) < 2*n || len(c.live)+len(c.spare) < min(n+1, maxProcs))
 }
 
 // Trim frees the memory that the crew keeps for reuse, unless items wait. What running tasks need is freed when the
@@ -408,7 +403,7 @@ func (c *Crew[T]) Close() (rest []T) {
 	}
 	var none T
 	for _, rn := range c.live {
-		for _, item := range rn.slots[max(rn.takenOf()-1, 0):rn.end] { // one at most
+		for _, item := range rn.slots[max(rn.takenOf()-1, 0):rn.end()] { // one at most
 			if item != none {
 				rest = append(rest, item)
 			}
@@ -423,14 +418,14 @@ func (c *Crew[T]) Close() (rest []T) {
 func (c *Crew[T]) Started() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.takenNow() - c.refused.Load()
+	return c.taken() - c.refused.Load()
 }
 
-// takenNow returns how many slots runners have taken. Called with mu held.
-func (c *Crew[T]) takenNow() uint64 {
-	n := c.taken
+// taken returns how many slots runners have taken. Called with mu held.
+func (c *Crew[T]) taken() uint64 {
+	n := c.given
 	for _, rn := range c.batched {
-		n += uint64(rn.takenOf())
+		n -= uint64(rn.end() - rn.takenOf())
 	}
 	return n
 }

@@ -177,7 +177,7 @@ func TestMaxConcurrencyOfOneOrdersMemory(t *testing.T) {
 
 // A runner at the limit takes a batch, and the first task of the batch blocks. Then the other runner gets the rest.
 // When the tasks were added the crew was not watched, because no runner could be added.
-func TestGroupTakenAtTheLimit(t *testing.T) {
+func TestBatchTakenAtTheLimit(t *testing.T) {
 	const tick = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, tick)
@@ -218,7 +218,7 @@ func TestMergeWaitsForBatches(t *testing.T) {
 	}
 	a, b := c.due.take(size), c.due.take(size)
 	rn := &Runner[int]{crew: &c, batch: b, slots: b.items[b.from:b.end]}
-	rn.end = len(rn.slots)
+	rn.limit.Store(int32(len(rn.slots)))
 	c.batched = []*Runner[int]{rn}
 	c.due.putBack(a, 0)
 	remove := func(from, to int) {
@@ -249,7 +249,7 @@ func TestFewRunnersAreKept(t *testing.T) {
 		require.EqualValues(t, 1000, h.active.Load())
 		close(release)
 		synctest.Wait()
-		require.Len(t, h.crew.spare, maxEager)
+		require.Len(t, h.crew.spare, maxProcs)
 		for _, rn := range h.crew.spare {
 			require.True(t, rn.slots == nil && rn.batch == nil && rn.single[0] == nil)
 		}
@@ -332,7 +332,7 @@ func TestUntilIdle(t *testing.T) {
 func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Second)
-		h.crew.Eager, h.crew.Share, h.crew.Limit = 1, 1, 1
+		h.crew.Procs, h.crew.Share, h.crew.Limit = 1, 1, 1
 		h.fed = true
 		var n int
 		var counts []uint64
@@ -349,6 +349,7 @@ func TestCounts(t *testing.T) {
 		chunk := []uint64{1, 8, 64, chunkLen - 73}
 		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 8, 23}), h.measured, "3 full batches, and one of 32")
 		require.Zero(t, h.crew.Waiting())
+		h.crew.due.check(t) // that the chunks of the batches keep nothing
 
 		h.crew.Share = math.MaxInt // no batches: each is the first of a new one
 		h.addFunc(10, nil)
@@ -366,7 +367,7 @@ func TestCountersWrap(t *testing.T) {
 			h := newFake(t, tick)
 			h.fed = fed
 			c := &h.crew
-			c.taken = math.MaxUint64 - 5
+			c.given = math.MaxUint64 - 5
 			c.due.next = math.MaxUint32 - 5
 			h.feeder.next = c.due.next
 			release := make(chan struct{})
@@ -422,7 +423,7 @@ func TestRunsOf(t *testing.T) {
 }
 
 // The end of a task wakes who waits for it, also if the runner goes on with the next of its batch.
-func TestRunsOfInAGroup(t *testing.T) {
+func TestRunsOfInABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Hour) // no check takes the batch away
 		h.crew.Limit, h.crew.Share = 1, 1
@@ -459,7 +460,7 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 			defer h.crew.mu.Unlock()
 			require.Len(t, h.crew.live, len(all))
 			for _, rn := range h.crew.live {
-				if rn.limit.Load() == 0 {
+				if rn.limit.Load() < 0 {
 					n++
 				}
 			}
@@ -481,7 +482,8 @@ func TestWaitMissesNoRun(t *testing.T) {
 	var c Crew[int]
 	c.Init(numbers{}, time.Second)
 	add := func(item int) {
-		rn := &Runner[int]{crew: &c, place: len(c.live), slots: []int{item}, end: 1}
+		rn := &Runner[int]{crew: &c, place: len(c.live), slots: []int{item}}
+		rn.limit.Store(1)
 		rn.word.Store(1 << 1)
 		c.live = append(c.live, rn)
 	}
@@ -520,7 +522,8 @@ func TestRemoveTakesBackTheBatch(t *testing.T) {
 	}
 	for range 3 {
 		k := c.due.take(2)
-		rn := &Runner[int]{crew: &c, batch: k, slots: k.items[k.from:k.end], end: 2, place: len(c.live)}
+		rn := &Runner[int]{crew: &c, batch: k, slots: k.items[k.from:k.end], place: len(c.live)}
+		rn.limit.Store(2)
 		c.live, c.batched = append(c.live, rn), append(c.batched, rn)
 	}
 	all := slices.Clone(c.live)
@@ -546,23 +549,23 @@ func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 		}
 		c.Share = 1
 		c.starting = 1
-		rn := c.enlist(false)
+		rn := c.enlist()
 		defer c.endWatch()
 		require.Equal(t, 1, rn.Next())
-		rn.taken++
 		if stored {
-			rn.word.Store(2 << 1) // 1
+			rn.word.Store(2 << 1)
 		}
-		c.Remove(3, 2)        // 3 and 4
-		rn.word.Store(2 << 1) // 1, if it comes later
+		c.Remove(3, 2)
+		rn.word.Store(2 << 1) // if it comes later
 		require.Less(t, rn.limit.Load(), int32(2))
-		require.True(t, c.refill(rn))
+		n := c.refill(rn, 2)
+		require.Equal(t, rn.taken(), n)
 		require.Equal(t, 2, rn.last())
 		if stored {
-			require.Equal(t, 2, rn.end, "it is the old slot")
+			require.Equal(t, 2, rn.end(), "it is the old slot")
 			require.Zero(t, c.due.n)
 		} else {
-			require.Equal(t, 1, rn.taken, "the runner has taken the item from the list")
+			require.Equal(t, 1, rn.taken(), "the runner has taken the item from the list")
 		}
 		require.EqualValues(t, 2, c.Started())
 		c.Remove(2, 1)

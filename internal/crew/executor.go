@@ -10,19 +10,24 @@ import (
 // The executor
 //
 // The crew gives a user's submit a function for each item that waits. A function runs the task of one item: of the one
-// that has waited longest when the function is called. What submit may do with a function:
+// that has waited longest when the function is called. What submit may do with a function, and the test of it:
 //
-//	calls it, later or on another goroutine    the task runs there
-//	calls it inline                            the task runs on the goroutine that called submit
-//	blocks                                     others call submit meanwhile, up to maxSubmits of them: then all wait
-//	returns an error                           the function is called on a goroutine of calls, and counted
-//	panics, or ends its goroutine              the same, and the panic is reported
-//	calls it twice, or fails after calling it  the first call counts; others do nothing
-//	never calls it                             it counts as on its way for ever: a task waits until another one is
-//	                                           added, and with a limit there is room for one task less
-//	lets a panic of the panic handler through  the program crashes, as the handler wants
+//	calls it on another goroutine, or later  the task runs there: TestSubmitCalls
+//	calls it inline                          the task runs on the goroutine that called submit: TestSubmitCalls
+//	  and the task ends that goroutine       the next tasks run on others: TestTaskEndsSubmit
+//	blocks                                   others call submit meanwhile, up to maxSubmits of them: TestExecutorThatBlocks.
+//	                                         Then all wait: TestExecutorIsGivenAll
+//	returns an error                         the function is called on a goroutine of calls, and counted: TestSubmitFails
+//	panics, or ends its goroutine            the same, and the panic is reported: TestSubmitFails
+//	calls it, and then fails                 the call counts, and there is no other: TestSubmitFails
+//	calls it twice                           the second call does nothing: TestSubmitFails, TestExecutorCountsJobs
+//	calls it when no item waits              the call does nothing: TestExecutorCountsJobs
+//	calls it after Close                     the call does nothing: TestExecutorIsGivenAll
+//	never calls it                           it counts as on its way for ever: a task waits until another one is added,
+//	                                         and with a limit there is room for one task less: TestSubmitNeverCalls
+//	lets a panic of the panic handler pass   the program crashes, as the handler wants: TestHandlerPanicsInSubmit
 //
-// The last row but one breaks the rule of WithExecutor that submit arranges for one call. To notice it, the crew would
+// To never call a function breaks the rule of WithExecutor that submit arranges for one call. To notice it, the crew would
 // have to know which function is meant for which item.
 
 // maxSubmits bounds how many calls of submit may be in progress at the same time. More are started only while those
@@ -181,7 +186,7 @@ func (j *job[T]) runOne() {
 		}
 	}()
 	c := j.executor.crew
-	rn := c.enlist(true)
+	rn := c.enlist()
 	if rn == nil {
 		return
 	}

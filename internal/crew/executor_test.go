@@ -28,8 +28,8 @@ func (h *fake) executor(submit func(run func()) error) *Executor[*task] {
 	})
 }
 
-// When a job has ended, in any way, there is room for one more job, and not for two. A call after the first has no
-// effect.
+// Rows of the table in executor.go: when a job has ended, in any way, there is room for one more job, and not for two. A
+// call after the first has no effect, and nor has a call when no item waits.
 func TestExecutorCountsJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p testkit.Pool
@@ -105,9 +105,8 @@ func TestSubmitCalls(t *testing.T) {
 }
 
 // Rows of the table in executor.go: if submit refuses, panics or ends its goroutine, each task runs once, on a goroutine
-// of calls if submit has not run
-// it. With a limit, none of this takes the room of a task for ever. The same holds if submit fails after it has started
-// the function on another goroutine, or calls it twice.
+// of calls if submit has not run it. With a limit, none of this takes the room of a task for ever. The same holds if submit
+// fails after it has started the function on another goroutine, or calls it twice.
 func TestSubmitFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		submit func(run func()) error
@@ -148,8 +147,34 @@ func TestSubmitFails(t *testing.T) {
 	}
 }
 
-// If a panic handler panics in a job that runs inside submit, the panic passes through. If the executor recovers it,
-// the next tasks run.
+// A row of the table in executor.go: submit calls the function inline, and the task ends the goroutine. Each task runs
+// once, at once, and with a limit there is room for the next. No function counts as refused.
+func TestTaskEndsSubmit(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("task") }, "Goexit": runtime.Goexit} {
+		for _, limit := range []int{0, 1} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := newFake(t, time.Millisecond)
+					h.crew.Limit = limit
+					x := h.executor(func(run func()) error { run(); return nil })
+					all := h.addFunc(20, end)
+					told := &task{f: end, next: func() bool { return false }}
+					h.add(told)
+					synctest.Wait()
+					require.ElementsMatch(t, append(all, told), h.order())
+					require.Equal(t, over, told.is())
+					require.Zero(t, h.runners())
+					require.Zero(t, x.Goroutines())
+					require.Zero(t, x.Unsubmitted())
+					require.EqualValues(t, len(h.order()), h.crew.Started())
+				})
+			})
+		}
+	}
+}
+
+// A row of the table in executor.go: if a panic handler panics in a job that runs inside submit, the panic passes through.
+// If the executor recovers it, the next tasks run.
 func TestHandlerPanicsInSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Millisecond)
@@ -173,7 +198,7 @@ func TestHandlerPanicsInSubmit(t *testing.T) {
 	<-x.calls.UntilIdle()
 }
 
-// If submit blocks for one task, it does not delay other tasks.
+// A row of the table in executor.go: if submit blocks for one task, it does not delay other tasks.
 func TestExecutorThatBlocks(t *testing.T) {
 	const tick = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
@@ -278,9 +303,10 @@ func TestSubmitNeverCalls(t *testing.T) {
 	}
 }
 
-// A pool that takes everything is given a function for each task at once, although at most maxSubmits calls of submit
-// are in progress at a time. If the pool is stuck, all other tasks wait on the list, and Close returns them. Close does
-// not wait for submit, and nor does UntilIdle.
+// Rows of the table in executor.go. A pool that takes everything is given a function for each task at once, although at
+// most maxSubmits calls of submit are in progress at a time. If the pool is stuck, all other tasks wait on the list, and
+// Close returns them. Close does not wait for submit, and nor does UntilIdle. A function that is called after Close does
+// nothing.
 func TestExecutorIsGivenAll(t *testing.T) {
 	for _, stuck := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

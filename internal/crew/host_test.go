@@ -81,7 +81,6 @@ func newFake(t testing.TB, tick time.Duration) *fake {
 	t.Helper()
 	h := &fake{t: t}
 	h.crew.Init(h, tick)
-	h.crew.Prompt = true
 	h.feeder = NewFeeder(&h.crew)
 	t.Cleanup(h.finish)
 	return h
@@ -372,6 +371,5 @@ func (h light) Work(rn *Runner[int]) { work(rn, h.run) }
 func newLight(tick time.Duration, run func(item int)) (*Crew[int], Feeder[int]) {
 	c := new(Crew[int])
 	c.Init(light{run: run}, tick)
-	c.Prompt = true
 	return c, NewFeeder(c)
 }

@@ -8,7 +8,7 @@ import "slices"
 //
 // The items lie in chunks, none of which is empty. An item that is removed leaves a gap. Chunks with many gaps are
 // merged, so that a list from which items are removed takes some eight slots for each item that is left. An item never
-// gets another position: in a merged chunk it may lie before the slot that its position leads to, in others in that slot.
+// gets another position: it lies in the slot that its position leads to, or before, if chunks were merged.
 type list[T comparable] struct {
 	chunks []*chunk[T] // those before head are nil
 	head   int
@@ -23,12 +23,9 @@ const (
 	// crew so often that a million tasks take a fifth longer.
 	chunkLen = 256
 
-	// maxSpare is the number of chunks that a list keeps for reuse until it is trimmed, which take 72 KiB.
+	// maxSpare is the number of chunks that a list keeps for reuse until it is trimmed, which take 72 KiB. The array of
+	// list.chunks has room for twice as many, because insert moves up to half of them to its front.
 	maxSpare = 32
-
-	// roomForChunks is the least capacity of list.chunks: insert moves maxSpare chunks to the front in place, and needs
-	// as many free slots for that.
-	roomForChunks = 2*maxSpare + 1
 )
 
 // A chunk holds items with positions near each other.
@@ -37,7 +34,7 @@ type chunk[T comparable] struct {
 	from   int    // items[:from] have been taken
 	end    int    // items[end:] have not been used yet
 	n      int    // items in the chunk
-	merged bool   // it has the items of two chunks, moved together; it is taken only as a whole
+	merged bool   // it has the items of two chunks, moved together; taken only as a whole, because parts would not be found
 	items  [chunkLen]T
 }
 
@@ -73,16 +70,9 @@ func (k *chunk[T]) takeOne() (item T) {
 
 // index returns where an item lies that has this position, or -1 if it is not there any more.
 func (k *chunk[T]) index(item T, pos uint32) int {
-	slot := int(int32(pos - k.base))
-	if k.merged {
-		slot = min(slot, k.end-1)
-	}
-	for ; slot >= k.from && slot < k.end; slot-- {
-		if k.items[slot] == item {
+	for slot := min(int(int32(pos-k.base)), k.end-1); slot >= k.from; slot-- {
+		if k.items[slot] == item { // at once, if no chunks were merged
 			return slot
-		}
-		if !k.merged {
-			break
 		}
 	}
 	return -1
@@ -166,12 +156,12 @@ func (l *list[T]) trim() { l.chunks, l.head, l.spare = nil, 0, nil }
 func (l *list[T]) insert(i int, k *chunk[T]) {
 	switch {
 	case l.chunks == nil:
-		l.chunks = make([]*chunk[T], 0, roomForChunks)
+		l.chunks = make([]*chunk[T], 0, 2*maxSpare)
 	case i == l.head && i > 0:
 		l.head--
 		l.chunks[l.head] = k
 		return
-	case l.head > len(l.chunks)/2 && len(l.chunks) == cap(l.chunks): // moves them to the front instead of growing
+	case l.head >= len(l.chunks)/2 && len(l.chunks) == cap(l.chunks): // moves them to the front instead of growing
 		n := copy(l.chunks, l.chunks[l.head:])
 		clear(l.chunks[n:])
 		l.chunks, i, l.head = l.chunks[:n], i-l.head, 0
@@ -190,7 +180,7 @@ func (l *list[T]) drop(i int) *chunk[T] {
 	if l.head++; l.head == len(l.chunks) {
 		l.chunks, l.head = l.chunks[:0], 0
 		if cap(l.chunks) > chunkLen {
-			l.chunks = make([]*chunk[T], 0, roomForChunks) // frees the array of a long list
+			l.chunks = make([]*chunk[T], 0, 2*maxSpare) // frees the array of a long list
 		}
 	}
 	return k

@@ -195,6 +195,6 @@ func TestListThatIsNeverEmpty(t *testing.T) {
 			l.takeOne()
 		}
 	}
-	require.Equal(t, roomForChunks, cap(l.chunks))
+	require.Equal(t, 2*maxSpare, cap(l.chunks))
 	l.check(t)
 }

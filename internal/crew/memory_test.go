@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A mill is a crew whose tasks do little, and which is idle between two groups of items.
+// A mill is a crew whose tasks do little, and which is idle between two bursts of items.
 type mill struct {
 	*Crew[int]
 	feeder Feeder[int]
@@ -25,14 +25,14 @@ func newMill() *mill {
 	warmUp()
 	m.Crew, m.feeder = newLight(time.Second, func(int) {
 		m.left.Add(-1)
-		runtime.Gosched() // so that several runners have groups at the same time
+		runtime.Gosched() // so that several runners have batches at the same time
 	})
-	m.Eager = maxEager // however many processors there are
+	m.Procs = maxProcs // however many processors there are
 	m.Labels = pprof.WithLabels(context.Background(), pprof.Labels("a", "b"))
 	return m
 }
 
-// feed hands over a group of n items through the feeder. If quick, each chunk runs before the next one is added.
+// feed hands over a burst of n items through the feeder. If quick, each chunk runs before the next one is added.
 func (m *mill) feed(n int, quick bool) {
 	m.left.Add(int64(n))
 	for item := range n {
@@ -47,7 +47,7 @@ func (m *mill) feed(n int, quick bool) {
 	m.await()
 }
 
-// add adds a group of n items, one after another.
+// add adds a burst of n items, one after another.
 func (m *mill) add(n int) {
 	m.left.Add(int64(n))
 	for item := range n {
@@ -66,7 +66,7 @@ func (m *mill) await() {
 // warmUp makes the runtime keep goroutines and room for timers. To start the first ones allocates.
 func warmUp() {
 	var all sync.WaitGroup
-	for range 4 * maxEager {
+	for range 4 * maxProcs {
 		timer := time.AfterFunc(time.Hour, func() {})
 		all.Go(func() {
 			runtime.Gosched()
@@ -87,11 +87,11 @@ func mallocs(f func()) uint64 {
 	return after.Mallocs - before.Mallocs
 }
 
-// sizes are sizes of groups that a crew is prepared for when it has seen the largest.
+// sizes are sizes of bursts that a crew is prepared for when it has seen the largest.
 var sizes = []int{1, 64, 500, maxReady * chunkLen, 1, 65, 20}
 
-// A feeder that has handed over a group of items hands over groups that are not larger, and the crew runs their tasks,
-// without an allocation. That holds even if the first group never needed more than a chunk at a time, and later ones
+// A feeder that has handed over a burst of items hands over bursts that are not larger, and the crew runs their tasks,
+// without an allocation. That holds even if the first burst never needed more than a chunk at a time, and later ones
 // wait for a processor as a whole. Garbage collections take nothing away.
 func TestFeederNeedsNoMemory(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that no runner has a processor while the test adds items
@@ -139,7 +139,7 @@ func TestAddNeedsNoMemory(t *testing.T) {
 	}
 }
 
-// After a list that was very long, short groups still need no memory.
+// After a list that was very long, short bursts still need no memory.
 func TestNoMemoryAfterALongList(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	m := newMill()

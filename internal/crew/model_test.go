@@ -25,9 +25,8 @@ func testModel(t *testing.T) {
 	h := newFake(t, tick)
 	h.fed = r.IntN(2) == 0
 	h.crew.Limit = []int{0, 0, 1, 2, 7}[r.IntN(5)]
-	h.crew.Prompt = r.IntN(2) == 0
 	h.crew.Share = []int{1, 2, 16}[r.IntN(3)]
-	h.crew.Eager = 1 + r.IntN(4)
+	h.crew.Procs = 1 + r.IntN(4)
 	first := uint32(r.Uint64())
 	h.crew.due.next, h.feeder.next = first, first
 	slow, burst, reruns, trims := r.IntN(4), 1+r.IntN(400), r.IntN(2) == 0, r.IntN(2) == 0

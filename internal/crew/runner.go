@@ -12,10 +12,13 @@ import (
 // The loop over the items is in Host.Work, so that a task costs no calls through an interface but its own.
 type Runner[T comparable] struct {
 	crew *Crew[T] // immutable
-	one  bool     // it runs only one task; set before it starts
 
-	word  atomic.Uint32 // how many slots it has taken, times 2, and the bit returned; written by the runner
-	limit atomic.Int32  // how many slots it may take without the lock; written with the lock held
+	// How many slots it has taken, or tries to take, times 2, and the bit returned. Written by the runner.
+	word atomic.Uint32
+
+	// How many of the slots are left to it. Negated while it must come for the lock before it takes another one. Written
+	// with the lock of the crew held.
+	limit atomic.Int32
 
 	// Written with the lock of the crew held. The runner reads the slot that it has taken last without the lock: no
 	// goroutine writes that slot, and only the runner writes the slice.
@@ -23,19 +26,16 @@ type Runner[T comparable] struct {
 	single [1]T // the slot of an item that it has taken alone
 
 	// Guarded by the lock of the crew.
-	end   int           // how many of the slots are left to it
 	batch *chunk[T]     // where the slots lie; nil for an item that it has taken alone
 	place int           // its index in crew.live
 	seen  int           // how many slots it had taken at the last check
 	over  chan struct{} // closed when the task in the last slot taken is over; nil if no goroutine waits for that
 
 	// Owned by the runner.
-	taken     int    // how many slots it has taken, or tries to take
-	running   bool   // its task has been started, and endRun has not been called
-	tell      bool   // Host.Ran follows
-	inRow     int    // how often it has run the item again
-	measureAt int    // the index of the next slot of the batch that it measures
-	since     uint64 // tasks since the last one that it measured
+	running bool   // its task has been started, and endRun has not been called
+	tell    bool   // Host.Ran follows
+	inRow   int    // how often it has run the item again
+	since   uint64 // tasks since the last one that it measured
 }
 
 const (
@@ -65,7 +65,7 @@ func (rn *Runner[T]) run() {
 }
 
 // runTasks claims items and runs their tasks. It returns true when a task has panicked, and false when nothing is
-// left to do. Then the runner must not be used any more, unless it is for only one task.
+// left to do. Then the runner must not be used any more, except with an executor.
 func (rn *Runner[T]) runTasks() (more bool) {
 	over := false
 	defer func() {
@@ -83,7 +83,10 @@ func (rn *Runner[T]) runTasks() (more bool) {
 }
 
 // last returns the item in the slot that the runner has taken last.
-func (rn *Runner[T]) last() T { return rn.slots[rn.taken-1] }
+func (rn *Runner[T]) last() T { return rn.slots[rn.taken()-1] }
+
+// taken returns how many slots the runner has taken, or tries to take.
+func (rn *Runner[T]) taken() int { return int(rn.word.Load() >> 1) }
 
 // Next ends the task before, if there was one, and returns the next item. The host claims it, and then calls Start or
 // Refuse. If nothing is left to do, Next returns the zero T.
@@ -93,18 +96,22 @@ func (rn *Runner[T]) Next() (item T) {
 		if rn.endRun() {
 			return rn.last() // its next run is due already. After Close, the host refuses
 		}
-		if rn.one {
-			return none
+		if rn.crew.outside != nil {
+			return none // it runs only one task
 		}
 	}
 	rn.inRow = 0
 	for {
-		rn.taken++
-		rn.word.Store(uint32(rn.taken) << 1)                        // 1: see stop. The task before is over
-		if int(rn.limit.Load()) < rn.taken && !rn.crew.refill(rn) { // 2
-			return none
+		n := rn.taken() + 1
+		if n <= int(rn.limit.Load()) {
+			rn.word.Store(uint32(n) << 1) // before the next load: see stop. It also says that the task before is over
 		}
-		if item = rn.last(); item != none {
+		if n > int(rn.limit.Load()) {
+			if n = rn.crew.refill(rn, n); n == 0 {
+				return none
+			}
+		}
+		if item = rn.slots[n-1]; item != none {
 			return item
 		}
 		rn.Refuse() // it was removed before the runner took the batch
@@ -123,9 +130,8 @@ func (rn *Runner[T]) Start(tell bool) (measure uint64) {
 		setLabels(labels) // the task before may have set others
 	}
 	rn.since++
-	if rn.taken > rn.measureAt || rn.taken == len(rn.slots) || rn.inRow > 0 {
+	if n := rn.taken(); n == 1 || n == 9 || n == 73 || n == len(rn.slots) || rn.inRow > 0 {
 		measure, rn.since = rn.since, 0
-		rn.measureAt = 8 + 8*rn.measureAt
 	}
 	return measure
 }
@@ -141,9 +147,9 @@ func (rn *Runner[T]) endRun() (again bool) {
 
 // ran calls Host.Ran. Goroutines that wait for the end of the task need not wait for that.
 func (rn *Runner[T]) ran() (again bool) {
-	c, item := rn.crew, rn.last()
-	rn.word.Store(uint32(rn.taken)<<1 | returned) // 1: see stop
-	if rn.limit.Load() == 0 {                     // 2
+	c, item, word := rn.crew, rn.last(), rn.word.Load()
+	rn.word.Store(word | returned) // before the load: see untilOver
+	if rn.limit.Load() < 0 {
 		c.mu.Lock()
 		rn.endTask()
 		c.mu.Unlock()
@@ -155,13 +161,13 @@ func (rn *Runner[T]) ran() (again bool) {
 		}
 	}()
 	requeue = c.host.Ran(item)
-	if !requeue || rn.one || rn.inRow >= maxInRow && !c.nothingWaits(rn) {
+	if !requeue || c.outside != nil || rn.inRow >= maxInRow && !c.nothingWaits(rn) {
 		return false
 	}
 	requeue = false
 	rn.inRow++
 	c.refused.Add(^uint64(0)) // because it starts one more task, and takes no slot for it
-	rn.word.Store(uint32(rn.taken) << 1)
+	rn.word.Store(word)
 	return true
 }
 
@@ -170,26 +176,28 @@ func (rn *Runner[T]) ran() (again bool) {
 //
 // Most tasks do little. Then most of their cost is in operations that lock a cache line, because the processor waits for
 // each. Besides the claim of the host, a runner needs one of them for a task: the store of its word. That ends the task
-// before, and takes the next slot. So the runner and stop agree about a slot without a lock, by the order of four steps:
-//
-//	the runner                                  stop
-//	1. stores its word: one more slot taken     3. stores the limit: 0
-//	2. loads the limit: is it reached?          4. loads the word: how many are taken?
-//
-// All are sequentially consistent. If 4 does not see the store of 1, then 2 sees that of 3. So the runner goes for the
-// lock, and does not touch the slot before: it finds in end whether the slot is still left to it. If 4 sees the store of
-// 1, the slot is the runner's. The runner may go for the lock all the same, and then finds that the slot is left to it.
+// before, and takes the next slot. So the runner and stop agree about a slot without a lock: each stores, and then loads
+// what the other stores.
 //
 // The caller does not know how far the runner is with the last slot taken: whether its item is not claimed yet, is
 // running, or over. So no other goroutine writes that slot, and Close returns the item: the host's claim decides.
 func (rn *Runner[T]) stop() (n int) {
-	rn.limit.Store(0)   // 3
-	return rn.takenOf() // 4
+	// The limit comes before the word, and in Next the word before the limit. If the word does not count a slot here, the
+	// runner finds the limit negative there, goes for the lock before it touches the slot, and learns whether the slot is
+	// still left to it. If the word counts the slot, the slot is the runner's, also if the runner goes for the lock.
+	rn.limit.Store(int32(-rn.end()))
+	return rn.takenOf()
+}
+
+// end returns how many of the slots are left to the runner. Called with the lock of the crew held, or by the runner.
+func (rn *Runner[T]) end() int {
+	n := int(rn.limit.Load())
+	return max(n, -n)
 }
 
 // takenOf returns how many slots the runner has taken. It may take others at the same time. Called with the lock of the
 // crew held.
-func (rn *Runner[T]) takenOf() int { return min(int(rn.word.Load()>>1), rn.end) }
+func (rn *Runner[T]) takenOf() int { return min(rn.taken(), rn.end()) }
 
 // untilOver returns a channel that is closed when the task in the last slot that the runner has taken is over, or nil if
 // its item does not match. Only a runner whose item matches is stopped: then it comes for the lock when the task is over.
@@ -198,9 +206,11 @@ func (rn *Runner[T]) untilOver(match func(item T) bool) <-chan struct{} {
 	word := rn.word.Load()
 	n := int(word >> 1)
 	var none T
-	if n < 1 || n > rn.end || word&returned != 0 || rn.slots[n-1] == none || !match(rn.slots[n-1]) {
+	if n < 1 || n > rn.end() || word&returned != 0 || rn.slots[n-1] == none || !match(rn.slots[n-1]) {
 		return nil
 	}
+	// The limit comes before the word, and in Next and ran the word before the limit. If the word does not say here that
+	// the task is over, the runner finds the limit negative there, and comes for the lock to close the channel.
 	if rn.stop(); rn.word.Load() != word {
 		return nil // the task has ended meanwhile
 	}

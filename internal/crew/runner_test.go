@@ -100,6 +100,7 @@ func TestHandlerPanics(t *testing.T) {
 			w := &task{f: func() { panic("task") }, next: func() bool { told++; return false }}
 			h.add(w, new(task))
 			if outside {
+				c.outside = func() {}
 				j := &job[*task]{executor: &Executor[*task]{crew: c}}
 				require.PanicsWithValue(t, "handler", j.runOne)
 				require.Equal(t, 1, told)
@@ -107,7 +108,7 @@ func TestHandlerPanics(t *testing.T) {
 				require.Equal(t, 1, c.Waiting())
 				return
 			}
-			rn := c.enlist(false)
+			rn := c.enlist()
 			require.PanicsWithValue(t, "handler", rn.run)
 			synctest.Wait()
 			require.Len(t, h.order(), 1)

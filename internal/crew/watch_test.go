@@ -19,7 +19,7 @@ func TestWatchEnds(t *testing.T) {
 		block := func() { <-release }
 		start := func(n, limit int, f func()) *fake {
 			h := newFake(t, tick)
-			h.crew.Eager, h.crew.Share, h.crew.Limit = 1, 1, limit // one runner, which takes as many as it can
+			h.crew.Procs, h.crew.Share, h.crew.Limit = 1, 1, limit // one runner, which takes as many as it can
 			h.fed = true
 			h.addFunc(n, f)
 			synctest.Wait()
@@ -70,7 +70,7 @@ func TestWatchIsPatient(t *testing.T) {
 
 // A task is removed while it lies in the batch of a runner that is in another task. So the batch goes back to the list at
 // once, without the task.
-func TestCanceledInAGroupIsRemoved(t *testing.T) {
+func TestCanceledInABatchIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick, n = 320 * time.Millisecond, 1000 // checks come each 10 ms
 		h := newFake(t, tick)
@@ -135,11 +135,11 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		var c Crew[int]
 		c.Init(numbers{}, time.Second)
 		const blocked = 1000
-		c.procs, c.live = 2, make([]*Runner[int], blocked)
+		c.Procs, c.live = 2, make([]*Runner[int], blocked)
 		c.due.add(1)
 		c.keepWatch()
 		c.check()
-		c.taken += 2 * uint64(c.interval/slowTask)
+		c.given += 2 * uint64(c.interval/slowTask)
 		c.check()
 		require.False(t, c.progress.slow)
 		require.Equal(t, blocked, c.runners())

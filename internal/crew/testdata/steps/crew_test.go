@@ -52,7 +52,6 @@ func search(t *testing.T, scenario func(s *scene)) {
 	explore.Scenario(t, tick, size, size, func(r *explore.Run) {
 		s := &scene{Run: r}
 		s.crew.Init(host{s}, tick)
-		s.crew.Prompt = true
 		s.feeder = NewFeeder(&s.crew)
 		scenario(s)
 		c := &s.crew
@@ -159,19 +158,15 @@ func TestStepsAdds(t *testing.T) {
 	})
 }
 
-// An item is added when the last runner is about to end. It is not left without a runner, although none is started
-// while there is one.
+// An item is added when the last runner is about to end. It is not left without a runner.
 func TestStepsAddAtTheEnd(t *testing.T) {
-	for _, prompt := range []bool{false, true} {
-		search(t, func(s *scene) {
-			s.crew.Prompt = prompt
-			s.forget(s.items[2:])
-			s.Go(func() { s.crew.Add(&s.items[0]) })
-			s.Go(func() { s.crew.Add(&s.items[1]) })
-			s.race()
-			require.Equal(s, 2, s.items[0].runs+s.items[1].runs)
-		})
-	}
+	search(t, func(s *scene) {
+		s.forget(s.items[2:])
+		s.Go(func() { s.crew.Add(&s.items[0]) })
+		s.Go(func() { s.crew.Add(&s.items[1]) })
+		s.race()
+		require.Equal(s, 2, s.items[0].runs+s.items[1].runs)
+	})
 }
 
 // An item is removed while a runner claims it, on the list or in a batch. It runs, or is removed.
