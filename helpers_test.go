@@ -131,6 +131,11 @@ func verify(t testing.TB, timer *Timer, known ...*Timeout) {
 		require.Nil(t, w.wheel)
 		require.Empty(t, pend)
 	case state > halted:
+		for to := range slots {
+			if word := to.word.Load(); status(word) == pending && onQueue(word) {
+				require.False(t, w.comesTooLate(state, tickOf(word)), "the worker comes too late for %v", to)
+			}
+		}
 		require.LessOrEqual(t, state>>idleShift, max(q.needs(), w.position.Load()>>1+1), "the worker comes too late for the queue")
 		if state < resting || w.wheel != nil {
 			require.NotNil(t, w.alarm, "the worker does not come again")

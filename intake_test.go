@@ -268,7 +268,7 @@ func TestRoundsAllocateNothing(t *testing.T) {
 func endOfRound(t *testing.T, timer *Timer, task func()) (far *Timeout, leave func()) {
 	w := &timer.worker
 	require.True(t, w.take()) // the test is the worker
-	churn(t, timer, 1, time.Second, func(time.Duration) {
+	churn(t, timer, 1, 100*timer.Tick(), func(time.Duration) {
 		time.Sleep(timer.Tick() / 2)
 		w.round()
 		time.Sleep(timer.Tick() / 2)
