@@ -194,6 +194,7 @@ func TestHurriedAgain(t *testing.T) {
 					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
 					*to.wordPtr() = pendingAt(young|fresh, hour)
 					timer.limit.take()
+					s.armed.Add(1)
 					if first, _, _, _ := timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(hour)); first {
 						timer.worker.summon(hour)
 					}

@@ -60,11 +60,7 @@ func (w *worker) put(s *stripe, r *ring, to *Timeout, by uint64) (first, swept, 
 			r.table.CompareAndSwap(nil, made)
 		}
 		if t == stoppedTable {
-			if to.word.And(^bit)&bit != 0 {
-				return first, swept, true, false
-			}
-			r.hand.Add(1) // counts it: Stop has taken it from a slot that counts as passed
-			return first, swept, true, true
+			return first, swept, true, to.word.And(^bit)&bit == 0 // Stop may have taken it from a slot that was closed
 		}
 		n := r.hand.Add(1)
 		swept = swept || n%sweepEvery == 0

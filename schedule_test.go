@@ -868,7 +868,7 @@ func TestRetryByResetLosesItsSlot(t *testing.T) {
 		pass(time.Minute)
 		require.Equal(t, 1, runs)
 		require.True(t, to.IsExpired())
-		require.EqualValues(t, 1, timer.Stats().Rejected)
+		require.EqualValues(t, 1, timer.Stats().RejectedFull)
 		require.True(t, other.Cancel())
 		_, err = to.Reset(tick)
 		require.NoError(t, err)

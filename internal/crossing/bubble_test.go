@@ -103,7 +103,7 @@ func armed(t *testing.T) func(*hashedwheel.Timeout, error) *hashedwheel.Timeout 
 // counts returns how many timeouts have been armed and have ended.
 func (s *side) counts() hashedwheel.Stats {
 	st := s.timer.Stats()
-	return hashedwheel.Stats{Pending: st.Pending, Accepted: st.Accepted, Canceled: st.Canceled, Rejected: st.Rejected}
+	return hashedwheel.Stats{Pending: st.Pending, Accepted: st.Accepted, Canceled: st.Canceled, RejectedFull: st.RejectedFull, RejectedStopped: st.RejectedStopped}
 }
 
 // end uses everything once more where it was made. So what a call on the other side has broken is found.
