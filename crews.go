@@ -98,6 +98,7 @@ func (to *Timeout) putOff(word uint64) (ok bool) {
 		return true
 	}
 	defer s.leave()
+	t.backlogs.note(to)
 	if ok = to.word.CompareAndSwap(word, word|queued); ok {
 		t.worker.push(s, to)
 	}

@@ -632,10 +632,10 @@ func TestNearDuringALongRound(t *testing.T) {
 		near, err := timer.AfterFunc(10*time.Millisecond, nop)
 		require.NoError(t, err)
 		w.in.settled = checkEvery - 2
-		w.in.take(first, young)
+		w.in.take(first)
 		require.Zero(t, near.bucket)
 		require.NotZero(t, first.bucket)
-		w.in.take(second, young)
+		w.in.take(second)
 		require.NotZero(t, near.bucket)
 		require.NotZero(t, second.bucket)
 	})

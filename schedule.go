@@ -222,6 +222,7 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 		return false, false
 	}
 	defer s.leave()
+	t.backlogs.note(to)
 	next := pendingAt(after, tick) | word&moved
 	if word&queued == 0 && tick <= t.clock.Now() {
 		if ok = to.word.CompareAndSwap(word, next); ok {

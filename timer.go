@@ -40,6 +40,8 @@ type Timer struct {
 	light  crew.Crew[*Timeout] // runs light tasks, see hook.light
 	calls  crew.Calls          // notifies Cancelers, and logs
 
+	backlogs backlogs // of walks, see tasks.go
+
 	wall atomic.Pointer[wall.Clock] // made for the first timeout that follows the wall clock
 
 	executor *crew.Executor[*Timeout] // nil without WithExecutor
