@@ -44,6 +44,7 @@ func labelsFor(name, role string) context.Context {
 // Work claims timeouts and runs their tasks: see rule 4 of timeout.go. It also frees their slots.
 func (h *host) Work(rn *crew.Runner[*Timeout]) {
 	t := (*Timer)(h)
+	s := t.queue.stripe()
 	for to := rn.Next(); to != nil; to = rn.Next() {
 		if to.timer != t { // the user has overwritten the struct
 			rn.Refuse()
@@ -54,9 +55,8 @@ func (h *host) Work(rn *crew.Runner[*Timeout]) {
 			rn.Refuse()
 			continue
 		}
-		if word&atWork != 0 {
-			t.queue.stripe().armed.Add(1) // for its next run; a repeating timeout keeps its slot
-		} else {
+		if word&atWork == 0 { // a repeating timeout keeps its slot
+			s.expired.Add(1)
 			t.limit.free()
 		}
 		if measure := rn.Start(word&hooked != 0); measure != 0 {
@@ -97,6 +97,7 @@ func (to *Timeout) putOff(word uint64) (ok bool) {
 		return true
 	}
 	defer s.leave()
+	t.backlogs.note(to)
 	if ok = to.word.CompareAndSwap(word, word|queued); ok {
 		t.worker.push(s, to)
 	}

@@ -181,6 +181,7 @@ type sleeper struct {
 	done chan error // has room for the one error that is sent
 }
 
+func (s sleeper) String() string          { return "hashedwheel.Timer.Sleep" }
 func (s sleeper) Run(*Timeout)            { s.done <- nil }
 func (s sleeper) disarmed(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel nobody receives it
 

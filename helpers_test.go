@@ -251,7 +251,7 @@ func outcomes(timer *Timer) Stats {
 	return Stats{
 		Pending: st.Pending, Running: st.Running,
 		Accepted: st.Accepted, Expired: st.Expired, Canceled: st.Canceled, Returned: st.Returned,
-		Rejected: st.Rejected, Panics: st.Panics, Unsubmitted: st.Unsubmitted,
+		RejectedFull: st.RejectedFull, RejectedStopped: st.RejectedStopped, Panics: st.Panics, Unsubmitted: st.Unsubmitted,
 	}
 }
 
@@ -305,8 +305,7 @@ func oneStripe(timer *Timer) *stripe {
 // accepted returns how many timeouts were armed, as the stripes count them. It is exact when no call is in progress.
 func (q *queue) accepted() (n uint64) {
 	for i := range q.stripes {
-		s := &q.stripes[i]
-		n += s.armed.Load() + s.nursery.hand.Load() - s.nursery.passed.Load()
+		n += q.stripes[i].armed.Load()
 	}
 	return n
 }

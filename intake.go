@@ -123,8 +123,8 @@ func (in *intake) takeAll(i int) {
 
 // giveBack gives back the memory of a stripe, and takes what was put there meanwhile.
 func (in *intake) giveBack(s *stripe) {
-	s.nursery.close(nil, func(to *Timeout) { in.take(to, young) })
-	s.inbox.close(nil, func(to *Timeout) { in.take(to, queued) })
+	s.nursery.close(nil, func(to *Timeout) { in.take(to) })
+	s.inbox.close(nil, func(to *Timeout) { in.take(to) })
 }
 
 // takeRecent takes what was put into an inbox since the last look.
@@ -203,16 +203,17 @@ func (in *intake) takeBlock(b *block, bit uint64) {
 			}
 		}
 		if slot.CompareAndSwap(to, nil) {
-			in.take(to, bit)
+			in.take(to)
 		}
 	}
 	lower(&b.by, first)
 }
 
-// take settles a timeout whose slot was emptied, unless it has left the ring before.
-func (in *intake) take(to *Timeout, bit uint64) {
-	for word := to.word.Load(); word&bit != 0; word = to.word.Load() {
-		if to.word.CompareAndSwap(word, word&^(bit|fresh)) {
+// take settles a timeout whose slot was emptied, unless it has left the queue before. It may be on its way from the nursery
+// to the inbox: then moveOn fills a slot of the inbox in vain.
+func (in *intake) take(to *Timeout) {
+	for word := to.word.Load(); onQueue(word); word = to.word.Load() {
+		if to.word.CompareAndSwap(word, word&^(young|queued|fresh)) {
 			in.worker.settle(to, word)
 			in.count()
 			return

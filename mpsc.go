@@ -38,12 +38,16 @@ type queue struct {
 type stripe struct {
 	nursery, inbox ring
 
-	armed    atomic.Uint64 // timeouts armed; new ones in the nursery do not count here, because its hand counts them
+	// Counters that never go back: each counts what has happened, not what is about to.
+	armed    atomic.Uint64 // timeouts armed
+	expired  atomic.Uint64 // tasks started; a run of a repeating timeout counts when it is over, see repeating.ran
 	canceled atomic.Uint64 // timeouts canceled
-	inside   atomic.Int64  // goroutines inside the gate, see enter
+	resets   atomic.Uint64 // pending timeouts moved by Reset and similar methods
+
+	inside atomic.Int64 // goroutines inside the gate, see enter
 
 	// A stripe fills a pair of cache lines, because processors fetch lines in pairs.
-	_ [128 - 3*8 - 2*unsafe.Sizeof(ring{})]byte
+	_ [128 - 5*8 - 2*unsafe.Sizeof(ring{})]byte
 }
 
 // A ring has slots for timeouts. Its hand goes round, one slot at a time.

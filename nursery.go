@@ -60,11 +60,7 @@ func (w *worker) put(s *stripe, r *ring, to *Timeout, by uint64) (first, swept, 
 			r.table.CompareAndSwap(nil, made)
 		}
 		if t == stoppedTable {
-			if to.word.And(^bit)&bit != 0 {
-				return first, swept, true, false
-			}
-			r.hand.Add(1) // counts it: Stop has taken it from a slot that counts as passed
-			return first, swept, true, true
+			return first, swept, true, to.word.And(^bit)&bit == 0 // Stop may have taken it from a slot that was closed
 		}
 		n := r.hand.Add(1)
 		swept = swept || n%sweepEvery == 0
@@ -120,10 +116,10 @@ func (w *worker) replace(s *stripe, slot *atomic.Pointer[Timeout], old, to *Time
 }
 
 // drop reports whether a slot that leads to the timeout is free. It drops the timeout if it is canceled, and the worker
-// has never had it.
+// has never had it. A slot of a nursery is not free while the timeout is on its way to the inbox.
 func (to *Timeout) drop(bit uint64) (free bool) {
 	word := to.word.Load()
-	return word&bit == 0 || word&(statusMask|fresh) == canceled|fresh && to.word.CompareAndSwap(word, word&^bit)
+	return word&(bit|queued) == 0 || word&(statusMask|fresh) == canceled|fresh && to.word.CompareAndSwap(word, word&^bit)
 }
 
 // moveOn moves a pending timeout from the nursery to the inbox, if it has lived long, and reports whether the slot is free.

@@ -88,6 +88,7 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 		to.checkCopy(word)
 		if t.visits(word, tick) {
 			if to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
+				t.queue.stripe().resets.Add(1)
 				return true, nil
 			}
 			continue
@@ -112,7 +113,10 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 			ok, err = to.requeue(word, tick)
 		}
 	}
-	return active && err == nil, err
+	if active = active && err == nil; active {
+		t.queue.stripe().resets.Add(1)
+	}
+	return active, err
 }
 
 // visits reports whether the worker is sure to check a pending timeout by tick, and need not be summoned: its present tick
@@ -163,9 +167,8 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 	s := t.queue.stripe()
 	if t.stays(word, tick) && word&hooked == 0 && t.limit.max == 0 {
 		// By rule 1 of timeout.go it need not be pushed, so the gate is not needed either.
-		s.armed.Add(1)
-		if ok = to.postpone(word, tick); !ok {
-			s.armed.Add(^uint64(0))
+		if ok = to.postpone(word, tick); ok {
+			s.armed.Add(1)
 		}
 		return ok, nil
 	}
@@ -220,16 +223,10 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 		if status(word) != idle {
 			next |= moved
 		}
-		counts := r == &s.inbox // otherwise the hand counts
-		if counts {
-			s.armed.Add(1)
-		}
 		if !to.word.CompareAndSwap(word, next) {
-			if counts {
-				s.armed.Add(^uint64(0))
-			}
 			continue
 		}
+		s.armed.Add(1)
 		switch {
 		case stays && word&queued != 0:
 			t.worker.summon(tick) // as in postpone

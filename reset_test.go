@@ -552,8 +552,7 @@ func TestEmbeddedTakesASlot(t *testing.T) {
 			require.False(t, b.timeout.IsCanceled(), "the timeout is still idle")
 			require.True(t, a.timeout.Cancel())
 		}
-		require.Equal(t, Stats{Accepted: 3, Canceled: 3, Rejected: 3}, outcomes(timer))
-		require.Zero(t, timer.Stats().RejectedStopped)
+		require.Equal(t, Stats{Accepted: 3, Canceled: 3, RejectedFull: 3}, outcomes(timer))
 	})
 }
 

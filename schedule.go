@@ -201,7 +201,10 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 	word := to.word.Load()
 	after := word &^ (atWork | moved)
 	if status(word) != pending {
-		return false, to.word.CompareAndSwap(word, after)
+		if ok = to.word.CompareAndSwap(word, after); ok {
+			s.runOver(true) // the next run was canceled
+		}
+		return false, ok
 	}
 	tick := r.tick
 	switch {
@@ -211,7 +214,7 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 		if !to.word.CompareAndSwap(word, withStatus(after, expired)) {
 			return false, false
 		}
-		s.armed.Add(^uint64(0)) // because there is no next run
+		s.runOver(false)
 		t.limit.free()
 		to.hook().disarmed(to, false) // the outermost hook, which may be wrapped around this one
 		return false, true
@@ -220,15 +223,30 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 		return false, false
 	}
 	defer s.leave()
+	t.backlogs.note(to)
 	next := pendingAt(after, tick) | word&moved
 	if word&queued == 0 && tick <= t.clock.Now() {
-		return true, to.word.CompareAndSwap(word, next)
+		if ok = to.word.CompareAndSwap(word, next); ok {
+			s.runOver(true)
+		}
+		return true, ok
 	}
-	ok = to.word.CompareAndSwap(word, next|queued)
-	if ok && word&queued == 0 {
-		t.worker.push(s, to)
+	if ok = to.word.CompareAndSwap(word, next|queued); ok {
+		s.runOver(true)
+		if word&queued == 0 {
+			t.worker.push(s, to)
+		}
 	}
 	return false, ok
+}
+
+// runOver counts a run of a repeating timeout that is over, and whether the timeout was armed for a next one. Until then the
+// run does not count as expired: the timeout is still pending, and may have no next run.
+func (s *stripe) runOver(armed bool) {
+	s.expired.Add(1)
+	if armed {
+		s.armed.Add(1)
+	}
 }
 
 func (r *repeating) disarmed(to *Timeout, canceled bool) {

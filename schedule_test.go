@@ -551,13 +551,13 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		word(14, pending)
 		w.wheel.place(to, 14)
 		word(tick, pending|atWork|queued)
-		w.in.take(to, queued)
+		w.in.take(to)
 		require.Equal(t, tick<<tickShift|pending|atWork, to.word.Load())
 		require.Zero(t, to.bucket)
 		require.Zero(t, w.wheel.count)
 
 		word(tick, pending|atWork|queued)
-		w.in.take(to, queued) // the timeout is in no bucket
+		w.in.take(to) // the timeout is in no bucket
 		require.Zero(t, to.bucket)
 		require.Zero(t, w.due.Position())
 
@@ -571,7 +571,7 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		w.handOver()
 		require.Equal(t, 1, timer.tasks.Waiting())
 		word(5, pending|atWork|queued)
-		w.in.take(to, queued)
+		w.in.take(to)
 		require.Zero(t, timer.tasks.Waiting())
 		require.Zero(t, to.bucket)
 	}
@@ -859,7 +859,7 @@ func TestRetryByResetLosesItsSlot(t *testing.T) {
 		pass(time.Minute)
 		require.Equal(t, 1, runs)
 		require.True(t, to.IsExpired())
-		require.EqualValues(t, 1, timer.Stats().Rejected)
+		require.EqualValues(t, 1, timer.Stats().RejectedFull)
 		require.True(t, other.Cancel())
 		_, err = to.Reset(tick)
 		require.NoError(t, err)

@@ -5,18 +5,22 @@ import "github.com/hashedwheel/hashedwheel/internal/ticks"
 // Stats are the counts of a timer: docs/guide.md explains them. When no call is in progress,
 //
 //	Accepted == Expired + Canceled + Returned + Pending
+//
+// No uint64 ever goes back.
 type Stats struct {
 	Pending int // timeouts armed and not ended
+	Due     int // of these, due ones that wait for a runner, the limit or the executor
 	Running int // tasks started and not returned
 
 	Accepted uint64 // timeouts armed: new ones, ones reset when not pending, and the next runs of repeating ones
-	Expired  uint64 // tasks started
+	Expired  uint64 // tasks started; a run of a repeating timeout counts when over
 	Canceled uint64 // timeouts ended by Cancel, and those of Sleep and package clock that Stop ended
 	Returned uint64 // timeouts returned by Stop
-	Rejected uint64 // calls refused with ErrTooManyPending or ErrStopped
+	Resets   uint64 // calls of Reset, ResetAt and Move that moved a pending timeout
 	Panics   uint64 // calls of user code that panicked
 
-	RejectedStopped uint64 // calls in Rejected that were refused with ErrStopped
+	RejectedFull    uint64 // calls refused with ErrTooManyPending
+	RejectedStopped uint64 // calls refused with ErrStopped
 
 	Unsubmitted uint64       // functions that the executor did not take, and that ran without it
 	Wakeups     uint64       // how often the timer has started its goroutine, at a tick or between ticks
@@ -37,9 +41,12 @@ type LevelStats struct {
 func (t *Timer) Stats() Stats {
 	st := t.counts()
 	st.Queued = t.queue.length()
+	st.Due = min(t.tasks.Due()+t.light.Due(), st.Pending)
 	st.Running, st.Runners = t.running()
-	st.RejectedStopped = t.refusedStopped.Load()
-	st.Rejected = st.RejectedStopped + t.refusedFull.Load()
+	for i := range t.queue.stripes {
+		st.Resets += t.queue.stripes[i].resets.Load()
+	}
+	st.RejectedFull, st.RejectedStopped = t.refusedFull.Load(), t.refusedStopped.Load()
 	st.Panics = t.panics.Load()
 	if t.executor != nil {
 		st.Unsubmitted = t.executor.Unsubmitted()
@@ -133,7 +140,7 @@ func (t *Timer) running() (tasks, goroutines int) {
 	return tasks + light, goroutines
 }
 
-// counts returns the counts of all stripes. It reads the ends first, because each timeout is accepted before it ends.
+// counts returns the counts of all stripes. It reads the ends first, because each timeout is armed before it ends.
 // Timeouts that end in between make Pending too large, so counts uses the readings with the fewest of them.
 func (t *Timer) counts() Stats {
 	t.checkMade()
@@ -144,8 +151,7 @@ func (t *Timer) counts() Stats {
 	for range 8 { // tries
 		var n uint64
 		for i := range t.queue.stripes {
-			s := &t.queue.stripes[i]
-			n += s.armed.Load() + s.nursery.hand.Load() - s.nursery.passed.Load()
+			n += t.queue.stripes[i].armed.Load()
 		}
 		after := t.ends()
 		if moved := after.all() - before.all(); moved < least {
@@ -168,16 +174,17 @@ type ends struct{ expired, canceled, returned uint64 }
 
 func (t *Timer) ends() (e ends) {
 	for i := range t.queue.stripes {
-		e.canceled += t.queue.stripes[i].canceled.Load()
+		s := &t.queue.stripes[i]
+		e.expired += s.expired.Load()
+		e.canceled += s.canceled.Load()
 	}
 	e.returned = t.returned.Load()
-	e.expired = t.tasks.Started() + t.light.Started()
 	return e
 }
 
 func (e ends) all() uint64 { return e.expired + e.canceled + e.returned }
 
-// stats returns the counts. Fewer may seem accepted than ended, if next runs are added and subtracted on two stripes.
+// stats returns the counts. Fewer may seem accepted than ended, because a call counts a timeout after it has armed it.
 func (e ends) stats(accepted uint64) Stats {
 	pending := max(0, int64(accepted-e.all()))
 	return Stats{Pending: int(pending), Accepted: e.all() + uint64(pending),

@@ -2,14 +2,19 @@ package hashedwheel
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
+	"math/rand/v2"
+	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel/internal/octave"
@@ -205,11 +210,10 @@ func TestWaitingForATurnIsNotALateWorker(t *testing.T) {
 	})
 }
 
-// A reader of the stripes may miss that a repeating timeout was counted as armed again, and yet see that this
-// was taken back. Even then Accepted is not less than what has ended, and no count is below zero.
+// A reader may see the end of a timeout before the call that has armed it has counted it. Even then Accepted is not less than what has ended, and no count is below zero.
 func TestCountsAreNotNegative(t *testing.T) {
 	for _, c := range []struct{ accepted, ended, want, pending uint64 }{
-		{^uint64(0), 0, 0, 0}, // the reader saw only that the first timeout was taken back
+		{0, 1, 1, 0},
 		{9, 10, 10, 0},
 		{10, 10, 10, 0},
 		{12, 10, 12, 2},
@@ -299,4 +303,277 @@ func levelsOfABusyWorker(t *testing.T) (partly int) {
 	require.EqualValues(t, far+due, timer.Stats().Expired)
 	require.Equal(t, after, timer.Stats().Levels[0])
 	return partly
+}
+
+// counters returns all counters of Stats by name.
+func counters(st Stats) map[string]uint64 {
+	all := map[string]uint64{"Lateness.Count": st.Lateness.Count()}
+	for v, i := reflect.ValueOf(st), 0; i < v.NumField(); i++ {
+		if v.Field(i).Kind() == reflect.Uint64 {
+			all[v.Type().Field(i).Name] = v.Field(i).Uint()
+		}
+	}
+	return all
+}
+
+// No counter goes back while goroutines arm timeouts, are refused, move and cancel those that are due, schedules end, and
+// Stop overtakes all of them. At the end the counters are exact. The test runs on real time, because it tests races.
+func TestCountersNeverGoBack(t *testing.T) {
+	seeds := newRand(t)
+	var total Stats
+	seen := func() bool {
+		return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 && total.Resets > 0 && total.RejectedFull > 0
+	}
+	for end := time.Now().Add(stressTime(t)); goesOn(end, seen()); {
+		limit := seeds.IntN(2) * 8
+		timer := newTimer(t, WithTick(time.Duration(20+seeds.IntN(200))*time.Microsecond), WithMaxPending(limit))
+		shared := make([]Timeout, 4)
+		var expired, canceled, resets, full, stopped atomic.Uint64
+		count := func(active bool, err error) {
+			switch {
+			case errors.Is(err, ErrTooManyPending):
+				full.Add(1)
+			case errors.Is(err, ErrStopped):
+				stopped.Add(1)
+			case active:
+				resets.Add(1)
+			default:
+				assert.NoError(t, err)
+			}
+		}
+		task := func() { expired.Add(1) }
+		for i := range shared {
+			timer.Init(&shared[i], plainFunc(task))
+		}
+		var users, readers sync.WaitGroup
+		for range 4 {
+			rnd := rand.New(rand.NewPCG(seeds.Uint64(), 0))
+			users.Go(func() {
+				for afterStop := 0; afterStop < 500; {
+					if timer.IsStopped() {
+						afterStop++
+					}
+					delay := time.Duration(rnd.IntN(2)*rnd.IntN(300)) * time.Microsecond
+					to := &shared[rnd.IntN(len(shared))]
+					switch rnd.IntN(6) {
+					case 0:
+						count(to.Reset(delay))
+					case 1:
+						count(to.ResetAt(time.Now().Add(delay)))
+					case 2:
+						runs := 0
+						_, err := timer.Schedule(plainFunc(task), scheduleFunc(func(prev time.Time) time.Time {
+							if runs++; runs > 2 {
+								return time.Time{}
+							}
+							return prev.Add(delay)
+						}))
+						count(false, err)
+					case 3:
+						if to.Cancel() {
+							canceled.Add(1)
+						}
+					default:
+						if rnd.IntN(2) == 0 {
+							delay = time.Hour
+						}
+						other, err := timer.AfterFunc(delay, task)
+						count(false, err)
+						if err == nil && rnd.IntN(8) > 0 && other.Cancel() {
+							canceled.Add(1)
+						}
+					}
+				}
+			})
+		}
+		var over atomic.Bool
+		for range 2 {
+			readers.Go(func() {
+				last := counters(timer.Stats())
+				for !over.Load() {
+					st := timer.Stats()
+					assert.LessOrEqual(t, st.Due, st.Pending)
+					now := counters(st)
+					for name, n := range now {
+						assert.GreaterOrEqual(t, n, last[name], name)
+					}
+					last = now
+				}
+			})
+		}
+		time.Sleep(time.Duration(seeds.IntN(5_000)) * time.Microsecond)
+		left := timer.Stop()
+		users.Wait()
+		_, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		over.Store(true)
+		readers.Wait()
+		sum := Stats{
+			Expired: expired.Load(), Canceled: canceled.Load(), Returned: uint64(len(left)),
+			Resets: resets.Load(), RejectedFull: full.Load(), RejectedStopped: stopped.Load(),
+		}
+		sum.Accepted = sum.Expired + sum.Canceled + sum.Returned // what was armed and ended, as the test has seen it
+		st := outcomes(timer)
+		st.Resets = timer.Stats().Resets
+		require.Equal(t, sum, st)
+		total.Expired += sum.Expired
+		total.Canceled += sum.Canceled
+		total.Returned += sum.Returned
+		total.Resets += sum.Resets
+		total.RejectedFull += sum.RejectedFull
+	}
+	require.True(t, seen(), "the test did not see every outcome")
+}
+
+// A timeout that is canceled while a runner is about to claim it, and a run that turns out to be the last of its schedule,
+// take nothing back from what has been counted.
+func TestCountersAreNotAhead(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		var st Stats
+		to, err := timer.NewTimeout(claimed(func(to *Timeout) {
+			st = outcomes(timer)
+			require.True(t, to.Cancel())
+		}), 0)
+		require.NoError(t, err)
+		pass(5 * time.Millisecond)
+		require.True(t, to.IsCanceled())
+		require.Equal(t, Stats{Accepted: 1, Pending: 1, Running: 1}, st)
+		require.Equal(t, Stats{Accepted: 1, Canceled: 1}, outcomes(timer))
+
+		calls := 0
+		_, err = timer.Schedule(plainFunc(nop), scheduleFunc(func(prev time.Time) time.Time {
+			if calls++; calls > 1 {
+				st = outcomes(timer)
+				return time.Time{}
+			}
+			return prev.Add(time.Millisecond)
+		}))
+		require.NoError(t, err)
+		pass(5 * time.Millisecond)
+		require.Equal(t, Stats{Accepted: 2, Canceled: 1, Pending: 1, Running: 1}, st)
+		require.Equal(t, Stats{Accepted: 2, Canceled: 1, Expired: 1}, outcomes(timer))
+	})
+}
+
+// A claimed is a hook that calls a function before the claim, which then fails if the function has changed the timeout.
+type claimed func(to *Timeout)
+
+func (claimed) Run(*Timeout)            {}
+func (claimed) ran(*Timeout) bool       { return false }
+func (claimed) arm(*Timeout) error      { return nil }
+func (claimed) checkCancel(*Timeout)    {}
+func (claimed) disarmed(*Timeout, bool) {}
+func (claimed) light() bool             { return false }
+func (f claimed) claim(to *Timeout, word uint64) uint64 {
+	f(to)
+	return noHook{}.claim(to, word)
+}
+
+// Due counts the timeouts that wait for the limit or the executor, on the list of a crew and in the batch of a runner, and
+// not those that run, are not due, or were canceled before the last boundary.
+func TestDue(t *testing.T) {
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		opts    []Option
+		running int
+	}{
+		"limit":    {[]Option{WithMaxConcurrency(2)}, 2},
+		"executor": {[]Option{WithExecutor(func(func()) error { return nil })}, 0}, // it never calls what it takes
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				const n = 1000
+				timer := newTimer(t, append(c.opts, WithTick(10*ms))...)
+				release := make(chan struct{})
+				end := sync.OnceFunc(func() { close(release) })
+				defer end()
+				hang := func() { <-release }
+				var all []*Timeout
+				for range n {
+					to, err := timer.AfterFunc(20*ms, hang)
+					require.NoError(t, err)
+					all = append(all, to)
+				}
+				_, err := timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				pass(15 * ms)
+				require.Zero(t, timer.Stats().Due)
+				pass(15 * ms)
+				check := func(due int) {
+					t.Helper()
+					require.Equal(t, due, timer.Stats().Due)
+					require.Equal(t, c.running, timer.Stats().Running)
+				}
+				check(n - c.running)
+				runs, err := timer.ScheduleAtFixedRate(plainFunc(hang), 0, 10*ms)
+				require.NoError(t, err)
+				pass(50 * ms)
+				check(n + 1 - c.running)
+				waiting := slices.DeleteFunc(all, (*Timeout).IsExpired)
+				for _, to := range waiting[:10] {
+					require.True(t, to.Cancel())
+				}
+				require.True(t, waiting[10].Move(time.Hour))
+				require.True(t, runs.Cancel())
+				pass(10 * ms)
+				check(n - 11 - c.running)
+				end()
+				pass(50 * ms)
+				if c.running > 0 {
+					require.Zero(t, timer.Stats().Due)
+				}
+			})
+		})
+	}
+	// Without a limit a runner takes many at a time, and those behind a task that hangs wait in its batch.
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Second))
+		release := make(chan struct{})
+		defer close(release)
+		for range 4 * chunkLen {
+			_, err := timer.AfterFunc(0, func() { <-release })
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		st := timer.Stats()
+		require.NotZero(t, timer.tasks.Due()-timer.tasks.Waiting(), "none is in a batch")
+		require.Equal(t, 4*chunkLen-st.Running, st.Due)
+		require.EqualValues(t, st.Running, st.Expired)
+	})
+}
+
+// Reset, ResetAt and Move count if they have moved a pending timeout, wherever it was.
+func TestResetsCount(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		var to Timeout
+		timer.Init(&to, plainFunc(nop))
+		want := 0
+		for _, placed := range []bool{false, true} {
+			_, err := to.Reset(time.Hour)
+			require.NoError(t, err)
+			require.EqualValues(t, want, timer.Stats().Resets, "it was not pending")
+			for _, delay := range []time.Duration{2 * time.Hour, time.Minute} {
+				if placed {
+					pass(2 * time.Second)
+				}
+				active, err := to.Reset(delay)
+				require.True(t, active && err == nil)
+				active, err = to.ResetAt(time.Now().Add(delay + time.Second))
+				require.True(t, active && err == nil)
+				require.True(t, to.Move(delay))
+				want += 3
+				require.EqualValues(t, want, timer.Stats().Resets)
+			}
+			require.True(t, to.Cancel())
+			require.False(t, to.Move(time.Hour))
+		}
+		timer.Stop()
+		_, err := to.Reset(0)
+		require.ErrorIs(t, err, ErrStopped)
+		require.EqualValues(t, want, timer.Stats().Resets)
+	})
 }

@@ -90,7 +90,7 @@ func (t *Timer) takePending() (left []*Timeout) {
 		s.inbox.close(stoppedTable, func(to *Timeout) { take(to, queued) })
 	}
 	w := &t.worker
-	w.mu.Lock() // because Buckets may read the wheel
+	w.mu.Lock() // because a walk may read the wheel
 	wheel := w.wheel
 	w.wheel = nil
 	w.shown.show(nil)

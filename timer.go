@@ -40,6 +40,8 @@ type Timer struct {
 	light  crew.Crew[*Timeout] // runs light tasks, see hook.light
 	calls  crew.Calls          // notifies Cancelers, and logs
 
+	backlogs backlogs // of walks, see tasks.go
+
 	wall atomic.Pointer[wall.Clock] // made for the first timeout that follows the wall clock
 
 	executor *crew.Executor[*Timeout] // nil without WithExecutor
@@ -110,18 +112,13 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 		t.refusedFull.Add(1)
 		return nil, ErrTooManyPending
 	}
-	if r == &s.inbox {
-		s.armed.Add(1)
-	}
 	first, swept, alone, ok := t.worker.put(s, r, to, by)
 	if !ok {
-		if r == &s.inbox {
-			s.armed.Add(^uint64(0))
-		}
 		t.limit.free()
 		t.refusedStopped.Add(1)
 		return nil, ErrStopped
 	}
+	s.armed.Add(1) // not before, because a counter never goes back
 	if !alone {
 		t.queue.seats.Move()
 	}

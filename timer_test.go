@@ -176,13 +176,13 @@ func TestMaxPending(t *testing.T) {
 		require.True(t, inside)
 		fill()
 
-		require.EqualValues(t, 5, timer.Stats().Rejected)
+		require.EqualValues(t, 5, timer.Stats().RejectedFull)
 		require.Zero(t, timer.Stats().RejectedStopped)
 		require.Len(t, timer.Stop(), 3)
 		require.Zero(t, timer.slotsInUse())
 		_, err = timer.AfterFunc(time.Second, nop)
 		require.ErrorIs(t, err, ErrStopped)
-		require.EqualValues(t, 6, timer.Stats().Rejected)
+		require.EqualValues(t, 5, timer.Stats().RejectedFull)
 		require.EqualValues(t, 1, timer.Stats().RejectedStopped)
 		require.Zero(t, timer.slotsInUse())
 	})
@@ -418,6 +418,7 @@ func TestZeroTimer(t *testing.T) {
 		"Sleep":                  {ctx, time.Hour},
 		"Stats":                  {},
 		"Stop":                   {},
+		"Tasks":                  {},
 		"String":                 {},
 		"Tick":                   {},
 	}
@@ -595,5 +596,5 @@ func TestMaxPendingRace(t *testing.T) {
 	require.NotZero(t, fired.Load())
 	require.Zero(t, timer.Pending())
 	require.Zero(t, timer.slotsInUse())
-	require.Zero(t, timer.Stats().Rejected)
+	require.Zero(t, timer.Stats().RejectedFull)
 }

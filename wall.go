@@ -167,25 +167,25 @@ func (to *Timeout) advance(word, tick uint64) (ok bool) {
 		}
 		return ok
 	}
+	t.worker.mu.Lock() // until it is in the inbox, for walks
+	defer t.worker.mu.Unlock()
 	if !to.takeOut(word, pendingAt(word&^young, tick)|queued) {
 		return false
 	}
+	t.backlogs.note(to)
 	t.worker.push(t.queue.stripe(), to)
 	return true
 }
 
-// takeOut takes a timeout out of its bucket and changes its word, unless it is due or its word has changed. While it holds
-// the lock there is no round, so a timeout is on the queue, in a bucket, or listed: due, or with a runner.
+// takeOut takes a timeout out of its bucket and changes its word, unless it is due or its word has changed. Called
+// with worker.mu held: then there is no round, so a timeout is on the queue, in a bucket, or listed: due, or with a runner.
 func (to *Timeout) takeOut(word, next uint64) (ok bool) {
-	w := &to.timer.worker
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	inBucket := to.bucket != 0 && to.bucket != listed
 	if !inBucket && !onQueue(word) || !to.word.CompareAndSwap(word, next) {
 		return false
 	}
 	if inBucket {
-		w.wheel.remove(to)
+		to.timer.worker.wheel.remove(to)
 	}
 	return true
 }

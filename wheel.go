@@ -37,6 +37,7 @@ type wheel struct {
 	next   uint64 // there is nothing to do before this tick; ticks.Never when empty. See refresh
 	count  int    // entries in all buckets
 	spare  pool
+	back   func(to *Timeout) // called before a timeout moves to another bucket of its level, or to a higher level; or nil
 }
 
 // newWheel returns an empty wheel at tick now. Size, the number of buckets on each level, is a power of two.
@@ -173,10 +174,14 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 		tick := min(tickOf(word), w.now+reach)
 		ahead := waits(word) && tick > w.now
 		if ahead {
-			if j, s := w.locate(tick); j == level && s == slot {
+			j, s := w.locate(tick)
+			if j == level && s == slot {
 				p.ticks[i] = uint32(tick - base)
 				earliest = min(earliest, tick-base)
 				continue
+			}
+			if j >= level && w.back != nil {
+				w.back(to)
 			}
 		}
 		left--

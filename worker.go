@@ -59,7 +59,8 @@ const keepMemory = 300 * time.Millisecond
 // A worker turns the wheel of one timer.
 type worker struct {
 	// Immutable after New.
-	labels    context.Context // its profiler labels
+	labels    context.Context   // its profiler labels
+	back      func(to *Timeout) // see wheel
 	clock     *ticks.Clock
 	queue     *queue
 	wheelSize int
@@ -203,6 +204,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	defer w.mu.Unlock()
 	if w.wheel == nil {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
+		w.wheel.back = w.back
 	}
 	w.emitted = false
 	w.in.drain()

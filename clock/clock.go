@@ -45,7 +45,7 @@
 //     even if nothing receives from C.
 //   - A wheel with a tick below 1 µs works for a limited time: with a tick of 1 ns, for 104 days. A timer
 //     that is due after that never fires.
-//   - Timers that the wheel refuses count in Rejected of [hashedwheel.Stats].
+//   - Timers that the wheel refuses count in RejectedFull or RejectedStopped of [hashedwheel.Stats].
 //
 // Where very many functions come due at the same time, [hashedwheel.Timer.AfterFunc] is the better
 // choice. Unlike AfterFunc of this package and of package time, it does not start a goroutine for each function.

@@ -67,7 +67,7 @@ func TestFullWheel(t *testing.T) {
 		first, refused := on.NewTimer(time.Hour), on.NewTimer(25*time.Millisecond)
 		ticker := on.NewTicker(11 * time.Millisecond)
 		require.Equal(t, 1, wheel.Pending())
-		require.EqualValues(t, 2, wheel.Stats().Rejected)
+		require.EqualValues(t, 2, wheel.Stats().RejectedFull)
 		require.Equal(t, 11*time.Millisecond, (<-ticker.C).Sub(start))
 		require.Equal(t, 22*time.Millisecond, (<-ticker.C).Sub(start))
 		require.Equal(t, 25*time.Millisecond, (<-refused.C).Sub(start))

@@ -39,7 +39,7 @@ func outcomes(timer *hashedwheel.Timer) hashedwheel.Stats {
 	st := timer.Stats()
 	return hashedwheel.Stats{
 		Pending: st.Pending, Accepted: st.Accepted, Expired: st.Expired, Canceled: st.Canceled, Returned: st.Returned,
-		Rejected: st.Rejected, Panics: st.Panics,
+		RejectedFull: st.RejectedFull, RejectedStopped: st.RejectedStopped, Panics: st.Panics,
 	}
 }
 

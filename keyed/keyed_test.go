@@ -155,7 +155,7 @@ func TestMapRefused(t *testing.T) {
 		pass(3 * tick)
 		require.Equal(t, "1c", <-got)
 		require.NoError(t, m.Set(2, "b", tick))
-		require.EqualValues(t, 1, timer.Stats().Rejected)
+		require.EqualValues(t, 1, timer.Stats().RejectedFull)
 
 		floats := New[float64, int](newTimer(t), nil)
 		require.ErrorIs(t, floats.Set(math.NaN(), 1, tick), errNotEqual)
@@ -203,7 +203,7 @@ func TestMapAfterStop(t *testing.T) {
 		require.Equal(t, 6, m.clear())
 		require.Zero(t, m.clear())
 		require.Zero(t, m.Len())
-		require.Equal(t, hashedwheel.Stats{Accepted: 10, Returned: 10, Rejected: 22}, outcomes(timer))
+		require.Equal(t, hashedwheel.Stats{Accepted: 10, Returned: 10, RejectedStopped: 22}, outcomes(timer))
 
 		empty := New[int, int](timer, nil) // with the timer stopped already
 		require.ErrorIs(t, empty.Set(1, 1, tick), hashedwheel.ErrStopped)

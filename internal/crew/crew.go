@@ -79,6 +79,7 @@ type Crew[T comparable] struct {
 	watch    *time.Timer   // calls check
 	watching bool          // watch is armed
 	progress progress
+	backlogs []*backlog[T] // of walks, see walk.go
 }
 
 const (
@@ -266,6 +267,7 @@ func (c *Crew[T]) release(rn *Runner[T]) {
 // so that a task that blocks keeps no others alive. Called with mu held.
 func (c *Crew[T]) takeBack(rn *Runner[T]) {
 	n := rn.stop()
+	c.noteBack(rn.slots[n:rn.end()])
 	c.due.putBack(rn.batch, n)
 	clear(rn.slots[:max(n-1, 0)])
 	c.given -= uint64(rn.end() - n)

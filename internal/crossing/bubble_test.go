@@ -103,7 +103,7 @@ func armed(t *testing.T) func(*hashedwheel.Timeout, error) *hashedwheel.Timeout 
 // counts returns how many timeouts have been armed and have ended.
 func (s *side) counts() hashedwheel.Stats {
 	st := s.timer.Stats()
-	return hashedwheel.Stats{Pending: st.Pending, Accepted: st.Accepted, Canceled: st.Canceled, Rejected: st.Rejected}
+	return hashedwheel.Stats{Pending: st.Pending, Accepted: st.Accepted, Canceled: st.Canceled, RejectedFull: st.RejectedFull, RejectedStopped: st.RejectedStopped}
 }
 
 // end uses everything once more where it was made. So what a call on the other side has broken is found.
@@ -167,6 +167,10 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Timer.Stats", works, works, func(s *side) { s.timer.Stats() }},
 		{"Timer.Pending", works, works, func(s *side) { s.timer.Pending() }},
 		{"Timer.Buckets", works, works, func(s *side) { s.timer.Buckets(0) }},
+		{"Timer.Tasks", works, works, func(s *side) {
+			for range s.timer.Tasks() {
+			}
+		}},
 		{"Timer.Tick", works, works, func(s *side) { s.timer.Tick() }},
 		{"Timer.Name", works, works, func(s *side) { s.timer.Name() }},
 		{"Timer.String", works, works, func(s *side) { _ = s.timer.String() }},

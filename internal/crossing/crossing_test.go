@@ -40,7 +40,7 @@ func TestCrossing(t *testing.T) {
 			return
 		}
 		st := w.timer.Stats()
-		for i, n := range []uint64{st.Expired, st.Canceled, st.Returned, st.Rejected, st.Panics, st.Unsubmitted, uint64(w.told.Load())} {
+		for i, n := range []uint64{st.Expired, st.Canceled, st.Returned, st.RejectedFull + st.RejectedStopped, st.Panics, st.Unsubmitted, uint64(w.told.Load())} {
 			total[i] += n
 		}
 	}
@@ -309,7 +309,7 @@ func (w *world) check() {
 	st := w.timer.Stats()
 	ok := st.Accepted == st.Expired+st.Canceled+st.Returned && st.Pending == 0 && st.Running == 0 &&
 		st.Returned == uint64(len(w.returned)) && st.Panics == uint64(w.panics.Load()) &&
-		int64(st.Expired) >= ran && int64(st.Canceled) >= canceled && int64(st.Rejected) >= w.refused.Load()
+		int64(st.Expired) >= ran && int64(st.Canceled) >= canceled && int64(st.RejectedFull+st.RejectedStopped) >= w.refused.Load()
 	if ended := armed - int64(st.Accepted); w.exact {
 		ok = ok && int64(st.Expired) == ran && int64(st.Canceled) == canceled && ended >= 0 && ended <= endings
 	}

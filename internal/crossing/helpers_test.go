@@ -52,7 +52,7 @@ func outcomes(timer *hashedwheel.Timer) hashedwheel.Stats {
 	return hashedwheel.Stats{
 		Pending: st.Pending, Running: st.Running,
 		Accepted: st.Accepted, Expired: st.Expired, Canceled: st.Canceled, Returned: st.Returned,
-		Rejected: st.Rejected, Panics: st.Panics, Unsubmitted: st.Unsubmitted,
+		RejectedFull: st.RejectedFull, RejectedStopped: st.RejectedStopped, Panics: st.Panics, Unsubmitted: st.Unsubmitted,
 	}
 }
 

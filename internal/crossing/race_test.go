@@ -139,7 +139,7 @@ func TestEachArmingEndsOnce(t *testing.T) {
 			returned += l.returned.Load()
 		}
 		require.Equal(t, hashedwheel.Stats{
-			Accepted: uint64(armed), Expired: uint64(ran), Canceled: uint64(canceled), Returned: uint64(returned), Rejected: uint64(rejected.Load()),
+			Accepted: uint64(armed), Expired: uint64(ran), Canceled: uint64(canceled), Returned: uint64(returned), RejectedStopped: uint64(rejected.Load()),
 		}, outcomes(timer))
 		total.Accepted += uint64(armed)
 		total.Expired += uint64(ran)
@@ -269,7 +269,7 @@ func TestMaxPendingRaceOverLimit(t *testing.T) {
 	wg.Wait()
 	require.NotZero(t, refused.Load())
 	require.Equal(t, hashedwheel.Stats{
-		Accepted: uint64(accepted.Load()), Canceled: uint64(accepted.Load()), Rejected: uint64(refused.Load()),
+		Accepted: uint64(accepted.Load()), Canceled: uint64(accepted.Load()), RejectedFull: uint64(refused.Load()),
 	}, outcomes(timer))
 }
 
@@ -654,7 +654,7 @@ func TestPooledEndOnce(t *testing.T) {
 			sum.Returned += uint64(p.returned.Load())
 		}
 		st := outcomes(r.timer)
-		st.Rejected = 0
+		st.RejectedStopped = 0
 		require.Equal(t, sum, st)
 		total.Accepted += sum.Accepted
 		total.Expired += sum.Expired
@@ -725,7 +725,7 @@ func TestEmbeddedShared(t *testing.T) {
 			Accepted: armed.Load(), Expired: ran.Load(), Canceled: canceled.Load(), Returned: uint64(len(left)),
 		}
 		st := outcomes(timer)
-		st.Rejected = 0 // refused after Stop, which also counts for Move
+		st.RejectedStopped = 0 // refused after Stop, which also counts for Move
 		require.Equal(t, sum, st)
 		for i := range all {
 			require.False(t, all[i].Cancel(), "it is still pending")

@@ -122,7 +122,7 @@ func TestSoak(t *testing.T) {
 	var heap []uint64
 	rounds := 0
 	seen := func() bool { // all outcomes that the test wants to see
-		return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 && total.Rejected > 0 && total.Panics > 0
+		return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 && total.RejectedFull > 0 && total.Panics > 0
 	}
 	for end := time.Now().Add(length); rounds < 4 || testkit.GoesOn(end, seen()); rounds++ {
 		s := newSoak(t, r, rounds)
@@ -130,13 +130,13 @@ func TestSoak(t *testing.T) {
 		total.Expired += st.Expired
 		total.Canceled += st.Canceled
 		total.Returned += st.Returned
-		total.Rejected += st.Rejected
+		total.RejectedFull += st.RejectedFull
 		total.Panics += st.Panics
 		worst = max(worst, late)
 		heap = append(heap, testkit.HeapInUse())
 	}
 	t.Logf("%d timers; %d expired, %d canceled, %d returned, %d refused, %d panics; the watchdog's timeouts were late by up to %v; heap after each: %d",
-		rounds, total.Expired, total.Canceled, total.Returned, total.Rejected, total.Panics, worst, heap)
+		rounds, total.Expired, total.Canceled, total.Returned, total.RejectedFull, total.Panics, worst, heap)
 	require.True(t, seen(), "one of the outcomes did not occur")
 	// The first round is left out: it also allocates what package time, the maps of testing and the like keep.
 	require.Less(t, heap[len(heap)-1], heap[1]+1<<20, "memory grows: %d", heap)

@@ -32,8 +32,8 @@ const root = "../.."
 // layout has the files of the package from the top down. A file uses only what files below it declare.
 var layout = []string{
 	"doc.go",
-	"options.go", "crews.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "handle.go", "stats.go",
-	"timer.go", "nursery.go", "worker.go", "intake.go", "hook.go", "histogram.go", "mpsc.go", "wheel.go", "bucket.go", "timeout.go",
+	"options.go", "crews.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "tasks.go", "handle.go", "stats.go",
+	"timer.go", "nursery.go", "worker.go", "intake.go", "hook.go", "histogram.go", "mpsc.go", "wheel.go", "bucket.go", "backlog.go", "timeout.go",
 }
 
 // upward has the exceptions, each with its reason.
@@ -132,10 +132,10 @@ func TestDocumentationIsShort(t *testing.T) {
 	}
 	out, err := exec.Command(goCommand, "doc", "-all", root).Output()
 	require.NoError(t, err)
-	assert.LessOrEqual(t, len(strings.Fields(string(out))), 3988, "words")
+	assert.LessOrEqual(t, len(strings.Fields(string(out))), 4130, "words")
 	overview, _, _ := strings.Cut(string(out), "VARIABLES")
 	assert.LessOrEqual(t, len(strings.Fields(overview)), 326, "words of the package comment, after four with the import path")
-	assert.LessOrEqual(t, len(regexp.MustCompile(`(?m)^(func|type) `).FindAll(out, -1)), 67, "functions and types")
+	assert.LessOrEqual(t, len(regexp.MustCompile(`(?m)^(func|type) `).FindAll(out, -1)), 68, "functions and types")
 }
 
 // docs/guide.md says how much memory buckets, timers and timeouts take, to within a tenth. The test reads each size in

@@ -16,7 +16,6 @@ package otelwheel
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/hashedwheel/hashedwheel"
 	"go.opentelemetry.io/otel/attribute"
@@ -41,13 +40,14 @@ type instrument struct {
 	of                      func(st *hashedwheel.Stats) int64
 }
 
-// instruments are the instruments without attributes of their own, except the accepted timeouts: see
-// observer.accepted.
+// instruments are the instruments without attributes of their own.
 var instruments = []instrument{
 	{"timeouts.pending", "{timeout}", "Timeouts that have neither ended nor been handed back.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Pending) }},
 	{"timeouts.queued", "{timeout}", "Timeouts that wait for the timer's goroutine to put them into a bucket, move them or remove them.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Queued) }},
+	{"timeouts.accepted", "{timeout}", "Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task.", true,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Accepted) }},
 	{"timeouts.expired", "{timeout}", "Timeouts whose task was started.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Expired) }},
 	{"timeouts.canceled", "{timeout}", "Timeouts that were canceled.", true,
@@ -90,19 +90,15 @@ type observer struct {
 	name     attribute.KeyValue
 
 	numbers                      []metric.Int64Observable // of instruments
-	armed, refused               metric.Int64ObservableCounter
+	refused                      metric.Int64ObservableCounter
 	levelTimeouts, levelOccupied metric.Int64ObservableUpDownCounter
-
-	// The greatest value observed so far. Stats.Accepted may go back by a few, because a repeating timeout
-	// counts as armed again before its schedule is called. Backends would take that for a restart.
-	accepted atomic.Uint64
 }
 
 // register makes the instruments, which the meter shares with those of other timers, and registers the
 // callback.
 func (o *observer) register(meter metric.Meter) (metric.Registration, error) {
 	var err error
-	all := make([]metric.Observable, 0, len(instruments)+4)
+	all := make([]metric.Observable, 0, len(instruments)+3)
 	for _, in := range instruments {
 		var number metric.Int64Observable
 		name, unit, description := "hashedwheel."+in.name, metric.WithUnit(in.unit), metric.WithDescription(in.description)
@@ -117,10 +113,6 @@ func (o *observer) register(meter metric.Meter) (metric.Registration, error) {
 		o.numbers = append(o.numbers, number)
 		all = append(all, number)
 	}
-	if o.armed, err = meter.Int64ObservableCounter("hashedwheel.timeouts.accepted", metric.WithUnit("{timeout}"),
-		metric.WithDescription("Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task.")); err != nil {
-		return nil, err
-	}
 	if o.refused, err = meter.Int64ObservableCounter("hashedwheel.timeouts.rejected", metric.WithUnit("{timeout}"),
 		metric.WithDescription("Calls that were refused: too many timeouts pending (full), or the timer stopped.")); err != nil {
 		return nil, err
@@ -133,7 +125,7 @@ func (o *observer) register(meter metric.Meter) (metric.Registration, error) {
 		metric.WithDescription("Buckets of a level of the wheel that have timeouts.")); err != nil {
 		return nil, err
 	}
-	return meter.RegisterCallback(o.observe, append(all, o.armed, o.refused, o.levelTimeouts, o.levelOccupied)...)
+	return meter.RegisterCallback(o.observe, append(all, o.refused, o.levelTimeouts, o.levelOccupied)...)
 }
 
 // observe is called by each reader that collects.
@@ -143,8 +135,7 @@ func (o *observer) observe(_ context.Context, to metric.Observer) error {
 	for i, in := range instruments {
 		to.ObserveInt64(o.numbers[i], in.of(&st), own)
 	}
-	to.ObserveInt64(o.armed, int64(raise(&o.accepted, st.Accepted)), own)
-	to.ObserveInt64(o.refused, int64(st.Rejected-st.RejectedStopped), with(o.name, reasonKey.String("full")))
+	to.ObserveInt64(o.refused, int64(st.RejectedFull), with(o.name, reasonKey.String("full")))
 	to.ObserveInt64(o.refused, int64(st.RejectedStopped), with(o.name, reasonKey.String("stopped")))
 	for i, l := range st.Levels {
 		level := with(o.name, levelKey.Int(i))
@@ -152,17 +143,4 @@ func (o *observer) observe(_ context.Context, to metric.Observer) error {
 		to.ObserveInt64(o.levelOccupied, int64(l.Occupied), level)
 	}
 	return nil
-}
-
-// raise raises x to n if x is less, and returns the new value of x.
-func raise(x *atomic.Uint64, n uint64) uint64 {
-	for {
-		old := x.Load()
-		if old >= n {
-			return old
-		}
-		if x.CompareAndSwap(old, n) {
-			return n
-		}
-	}
 }

@@ -78,7 +78,7 @@ func requireStats(t *testing.T, reader metric.Reader, name string, timer *hashed
 		require.True(t, ok, metric)
 		require.Equal(t, want, got, metric)
 	}
-	for reason, want := range map[string]uint64{"full": st.Rejected - st.RejectedStopped, "stopped": st.RejectedStopped} {
+	for reason, want := range map[string]uint64{"full": st.RejectedFull, "stopped": st.RejectedStopped} {
 		key := attribute.NewSet(attribute.String("timer", name), attribute.String("reason", reason))
 		got, ok := values["hashedwheel.timeouts.rejected"][key]
 		require.True(t, ok, reason)
@@ -135,7 +135,7 @@ func TestRegister(t *testing.T) {
 		}
 		st = requireStats(t, reader, "rpc", rpc)
 		require.EqualValues(t, 30, st.Returned)
-		require.EqualValues(t, 3, st.Rejected)
+		require.EqualValues(t, 1, st.RejectedFull)
 		require.EqualValues(t, 2, st.RejectedStopped)
 
 		require.NoError(t, first.Unregister())
@@ -160,30 +160,12 @@ func TestNamesAndUnits(t *testing.T) {
 	_, err = Register(metric.NewMeterProvider(metric.WithReader(reader)), timer)
 	require.NoError(t, err)
 	_, units := collected(t, reader)
-	require.Len(t, units, len(instruments)+4)
+	require.Len(t, units, len(instruments)+3)
 	for name, unit := range units {
 		require.Regexp(t, regexp.MustCompile(`^hashedwheel(\.[a-z][a-z_]*)+$`), name)
 		require.NotRegexp(t, `total|seconds`, name)
 		require.Regexp(t, `^(s|\{[a-z]+\})$`, unit, name)
 	}
-}
-
-// The counter of accepted timeouts never goes back, even if Stats.Accepted does.
-func TestAcceptedNeverGoesBack(t *testing.T) {
-	timer := newTimer(t)
-	_, err := timer.AfterFunc(time.Hour, nop)
-	require.NoError(t, err)
-	reader := metric.NewManualReader()
-	o := &observer{timer: timer, name: timerKey.String("x")}
-	_, err = o.register(metric.NewMeterProvider(metric.WithReader(reader)).Meter(scope))
-	require.NoError(t, err)
-	accepted := func() float64 {
-		values, _ := collected(t, reader)
-		return values["hashedwheel.timeouts.accepted"][attribute.NewSet(timerKey.String("x"))]
-	}
-	require.EqualValues(t, 1, accepted())
-	o.accepted.Store(3) // as if two timeouts were taken back since the last collection
-	require.EqualValues(t, 3, accepted())
 }
 
 // A provider takes only one timer of each name. The error says the name. Other providers, and the provider after

@@ -12,7 +12,6 @@ package promwheel
 import (
 	"fmt"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,13 +32,14 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
-// metrics are the metrics without labels of their own, except the histogram of the lateness and the
-// accepted timeouts: see Collector.accepted.
+// metrics are the metrics without labels of their own, except the histogram of the lateness.
 var metrics = []metric{
 	{"timeouts_pending", "Timeouts that have neither ended nor been handed back.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Pending) }},
 	{"timeouts_queued", "Timeouts that wait for the timer's goroutine to put them into a bucket, move them or remove them.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Queued) }},
+	{"timeouts_accepted_total", "Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task.", counter,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Accepted) }},
 	{"timeouts_expired_total", "Timeouts whose task was started.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Expired) }},
 	{"timeouts_canceled_total", "Timeouts that were canceled.", counter,
@@ -63,13 +63,8 @@ var metrics = []metric{
 type Collector struct {
 	timer                                *hashedwheel.Timer
 	descs                                []*prometheus.Desc // of metrics
-	acceptedDesc, rejectedDesc           *prometheus.Desc
-	latenessDesc                         *prometheus.Desc
+	rejectedDesc, latenessDesc           *prometheus.Desc
 	levelTimeoutsDesc, levelOccupiedDesc *prometheus.Desc
-
-	// The greatest value collected so far. Stats.Accepted may go back by a few, because a repeating timeout
-	// counts as armed again before its schedule is called. Prometheus would take that for a restart.
-	accepted atomic.Uint64
 }
 
 // Register registers a new collector of the metrics of a timer. A registry takes only one timer of each name. For
@@ -98,7 +93,6 @@ func NewCollector(timer *hashedwheel.Timer) *Collector {
 	}
 	c := &Collector{
 		timer:             timer,
-		acceptedDesc:      desc("timeouts_accepted_total", "Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task."),
 		rejectedDesc:      desc("timeouts_rejected_total", "Calls that were refused: too many timeouts pending (full), or the timer stopped.", "reason"),
 		latenessDesc:      desc("lateness_seconds", "How late tasks were started after the tick at which they were due. Of short tasks that are due together, some are measured, and the others count like the next one that is."),
 		levelTimeoutsDesc: desc("level_timeouts", "Timeouts in the buckets of a level of the wheel.", "level"),
@@ -115,7 +109,6 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range c.descs {
 		ch <- d
 	}
-	ch <- c.acceptedDesc
 	ch <- c.rejectedDesc
 	ch <- c.latenessDesc
 	ch <- c.levelTimeoutsDesc
@@ -128,8 +121,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for i, m := range metrics {
 		ch <- prometheus.MustNewConstMetric(c.descs[i], m.kind, m.of(&st))
 	}
-	ch <- prometheus.MustNewConstMetric(c.acceptedDesc, counter, float64(raise(&c.accepted, st.Accepted)))
-	ch <- prometheus.MustNewConstMetric(c.rejectedDesc, counter, float64(st.Rejected-st.RejectedStopped), "full")
+	ch <- prometheus.MustNewConstMetric(c.rejectedDesc, counter, float64(st.RejectedFull), "full")
 	ch <- prometheus.MustNewConstMetric(c.rejectedDesc, counter, float64(st.RejectedStopped), "stopped")
 
 	buckets := make(map[float64]uint64)
@@ -142,18 +134,5 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		level := strconv.Itoa(i)
 		ch <- prometheus.MustNewConstMetric(c.levelTimeoutsDesc, gauge, float64(l.Timeouts), level)
 		ch <- prometheus.MustNewConstMetric(c.levelOccupiedDesc, gauge, float64(l.Occupied), level)
-	}
-}
-
-// raise raises x to n if x is less, and returns the new value of x.
-func raise(x *atomic.Uint64, n uint64) uint64 {
-	for {
-		old := x.Load()
-		if old >= n {
-			return old
-		}
-		if x.CompareAndSwap(old, n) {
-			return n
-		}
 	}
 }

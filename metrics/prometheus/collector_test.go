@@ -138,7 +138,7 @@ func TestScrape(t *testing.T) {
 	st := requireStats(t, registry, "rpc", rpc)
 	require.Nil(t, st.Levels)
 	require.EqualValues(t, 30, st.Returned)
-	require.EqualValues(t, 3, st.Rejected)
+	require.EqualValues(t, 1, st.RejectedFull)
 	require.EqualValues(t, 2, st.RejectedStopped)
 	require.EqualValues(t, 1, st.Panics)
 	require.EqualValues(t, 3, st.Expired)
@@ -171,7 +171,7 @@ func requireStats(t *testing.T, registry *prometheus.Registry, name string, time
 		require.NotNil(t, m, metric)
 		require.Equal(t, want, value(m), metric)
 	}
-	for reason, want := range map[string]uint64{"full": st.Rejected - st.RejectedStopped, "stopped": st.RejectedStopped} {
+	for reason, want := range map[string]uint64{"full": st.RejectedFull, "stopped": st.RejectedStopped} {
 		m := find(families, "hashedwheel_timeouts_rejected_total", map[string]string{"timer": name, "reason": reason})
 		require.NotNil(t, m, reason)
 		require.EqualValues(t, want, value(m), reason)
@@ -250,29 +250,6 @@ func collect(c *Collector) (all []*dto.Metric) {
 		all = append(all, &out)
 	}
 	return all
-}
-
-// The counter of accepted timeouts never goes back, even if Stats.Accepted does.
-func TestAcceptedNeverGoesBack(t *testing.T) {
-	timer := newTimer(t, hashedwheel.WithName("x"))
-	for range 3 {
-		_, err := timer.AfterFunc(time.Hour, nop)
-		require.NoError(t, err)
-	}
-	c := NewCollector(timer)
-	accepted := func() float64 {
-		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(c)
-		return value(find(scrape(t, registry), "hashedwheel_timeouts_accepted_total", map[string]string{"timer": "x"}))
-	}
-	require.EqualValues(t, 3, accepted())
-	c.accepted.Store(5) // as if two timeouts were taken back since the last scrape
-	require.EqualValues(t, 5, accepted())
-	for range 4 {
-		_, err := timer.AfterFunc(time.Hour, nop)
-		require.NoError(t, err)
-	}
-	require.EqualValues(t, 7, accepted())
 }
 
 // Many goroutines scrape at the same time, while the timer is in use.

@@ -164,7 +164,7 @@ func requireStats(t *testing.T, s *server, job string, rpc, old hashedwheel.Stat
 		`timeouts_accepted_total{timer="rpc"`:                  rpc.Accepted,
 		`timeouts_expired_total{timer="rpc"`:                   rpc.Expired,
 		`timeouts_canceled_total{timer="rpc"`:                  rpc.Canceled,
-		`timeouts_rejected_total{timer="rpc",reason="full"`:    rpc.Rejected,
+		`timeouts_rejected_total{timer="rpc",reason="full"`:    rpc.RejectedFull,
 		`tasks_unsubmitted_total{timer="rpc"`:                  rpc.Unsubmitted,
 		`panics_total{timer="rpc"`:                             rpc.Panics,
 		`timeouts_returned_total{timer="old"`:                  old.Returned,

@@ -1,0 +1,155 @@
+package hashedwheel
+
+import (
+	"iter"
+	"time"
+	"unsafe"
+)
+
+// Walks
+//
+// A walk goes through all places where pending timeouts are, in the order in which timeouts move. So it misses none that
+// moves meanwhile, and may meet one twice. It remembers the addresses of those that it has yielded.
+//
+//	         nurseries     inboxes     the wheel, from the top level down     the list of a crew     batches and runners
+//	---------> 2 --------> 3 ----------> 4 --------------------------------> 5 -------------------> 6
+//	             <------------------------------------------- a repeating timeout, after each run --- 1
+//
+//   - It takes about walkChunk timeouts at a time, and yields them without a lock. Rings have no lock: what the worker has
+//     taken from there, it has placed when the walk gets the lock of the worker.
+//   - Few timeouts move back without a Reset: one that repeats, when a run is over; one that follows the wall clock; one
+//     that lies beyond the reach of the wheel. Whoever moves one notes it in the backlog of each walk before. The walk
+//     yields its backlog at the end (7).
+//   - Somebody may have looked for walks just before this one began, and move a timeout back without a note. Only
+//     runners do so without the lock of the worker, and a runner holds the timeout until it takes the next. So the walk
+//     begins with the runners: it meets the timeout there, or later in an inbox.
+//   - A slot of a ring leads to a pending timeout until that is in another place: see ring.drop and worker.moveOn.
+//   - An address that has been yielded may be that of a new timeout later. That one was not pending all the time.
+
+const walkChunk = 1 << 10
+
+// Tasks yields the task of each pending timeout, as [Timeout.Task] returns it, and the tick boundary at which it is due. A
+// timeout that is pending during the whole loop and is not reset comes exactly once, also if it is due and waits. Others
+// may come or not. There is no order. The loop may call every method, and makes the timer wait for microseconds at a time.
+//
+// The tasks of Sleep and of the packages of this module have a method String, which tells what they are and whose.
+func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
+	t.checkMade()
+	return func(yield func(task Task, due time.Time) bool) {
+		k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]struct{})}
+		log := t.backlogs.open()
+		defer t.backlogs.close(log)
+		if k.runners() && k.rings() && k.wheel() && k.crews() {
+			k.found = t.backlogs.close(log)
+			k.flush()
+		}
+	}
+}
+
+// A walk is one loop over the timeouts of a timer.
+type walk struct {
+	timer   *Timer
+	yield   func(task Task, due time.Time) bool
+	found   []*Timeout           // in places, and not yielded yet
+	yielded map[uintptr]struct{} // the addresses of those that were yielded
+}
+
+// flush yields the timeouts that were found, and reports whether the loop goes on.
+func (k *walk) flush() (more bool) {
+	for i, to := range k.found {
+		k.found[i] = nil
+		if to == nil || status(to.word.Load()) != pending {
+			continue
+		}
+		n, at := len(k.yielded), uintptr(unsafe.Pointer(to))
+		if k.yielded[at] = struct{}{}; len(k.yielded) > n && !k.yield(to.Task(), to.Deadline()) {
+			return false
+		}
+	}
+	k.found = k.found[:0]
+	return true
+}
+
+// add is flush for timeouts that were found elsewhere.
+func (k *walk) add(all []*Timeout) (more bool) {
+	k.found = append(k.found, all...)
+	return k.flush()
+}
+
+func (k *walk) runners() (more bool) {
+	return k.timer.tasks.EachTaken(k.add) && k.timer.light.EachTaken(k.add)
+}
+
+func (k *walk) crews() (more bool) {
+	return k.timer.tasks.Each(k.add) && k.timer.light.Each(k.add)
+}
+
+// rings goes through the nurseries, and then through the inboxes.
+func (k *walk) rings() (more bool) {
+	stripes := k.timer.queue.stripes
+	for i := range 2 * len(stripes) {
+		r := &stripes[i%len(stripes)].nursery
+		if i >= len(stripes) {
+			r = &stripes[i-len(stripes)].inbox
+		}
+		blocks := r.blocks()
+		for j := range blocks {
+			b := blocks[j].Load()
+			if b == nil {
+				continue
+			}
+			for s := range b.slots {
+				if to := b.slots[s].Load(); to != nil {
+					k.found = append(k.found, to)
+				}
+			}
+			if len(k.found) >= walkChunk-blockSize && !k.flush() {
+				return false
+			}
+		}
+	}
+	return k.flush()
+}
+
+// wheel goes through the buckets. It goes through each from the end, because the last entry fills the gap of one that is
+// removed.
+func (k *walk) wheel() (more bool) {
+	w := &k.timer.worker
+	for level := w.levels - 1; level >= 0; level-- {
+		slot, pos := uint64(0), -1
+		for slot < uint64(w.wheelSize) {
+			slot, pos = k.buckets(level, slot, pos)
+			if !k.flush() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// buckets finds some timeouts in buckets of a level, from a slot on. Pos is how many entries there are left to visit in
+// the first bucket, or negative for all. It returns where to go on.
+func (k *walk) buckets(level int, slot uint64, pos int) (nextSlot uint64, nextPos int) {
+	w := &k.timer.worker
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	end := uint64(w.wheelSize)
+	if w.wheel == nil || w.wheel.levels[level].buckets == nil {
+		return end, 0
+	}
+	l := &w.wheel.levels[level]
+	for ; slot < end; slot, pos = l.occupied.Next(slot+1, end), -1 {
+		b := &l.buckets[slot]
+		if pos < 0 || pos > b.n {
+			pos = b.n
+		}
+		for ; pos > 0; pos-- {
+			if len(k.found) >= walkChunk {
+				return slot, pos
+			}
+			_, to := b.at(pos - 1)
+			k.found = append(k.found, to)
+		}
+	}
+	return end, 0
+}
