@@ -468,7 +468,6 @@ func TestZeroTimer(t *testing.T) {
 	ctx, task := context.Background(), Task(TaskFunc(nopTask))
 	arguments := map[string][]any{
 		"AfterFunc":              {time.Hour, nop},
-		"Buckets":                {0},
 		"Init":                   {new(Timeout), task},
 		"IsStopped":              {},
 		"Name":                   {},
@@ -482,6 +481,7 @@ func TestZeroTimer(t *testing.T) {
 		"Sleep":                  {ctx, time.Hour},
 		"Stats":                  {},
 		"Stop":                   {},
+		"Tasks":                  {},
 		"String":                 {},
 		"Tick":                   {},
 	}

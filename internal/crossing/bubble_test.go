@@ -166,7 +166,10 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Timer.Shutdown", panics, panics, func(s *side) { s.timer.Shutdown(done) }},
 		{"Timer.Stats", works, works, func(s *side) { s.timer.Stats() }},
 		{"Timer.Pending", works, works, func(s *side) { s.timer.Pending() }},
-		{"Timer.Buckets", works, works, func(s *side) { s.timer.Buckets(0) }},
+		{"Timer.Tasks", works, works, func(s *side) {
+			for range s.timer.Tasks() {
+			}
+		}},
 		{"Timer.Tick", works, works, func(s *side) { s.timer.Tick() }},
 		{"Timer.Name", works, works, func(s *side) { s.timer.Name() }},
 		{"Timer.String", works, works, func(s *side) { _ = s.timer.String() }},
