@@ -547,3 +547,36 @@ func (w *pollingWheel) turn() {
 	}
 	w.turns.Add(1)
 }
+
+// A loop over a million pending timeouts. Late is how late a neighbor was at worst, which is due at each tick of 1 ms.
+func BenchmarkTasks(b *testing.B) {
+	timer, err := New(WithTick(time.Millisecond), WithLevels(3))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer timer.Stop()
+	const n = 1_000_000
+	for range n {
+		timer.AfterFunc(10*time.Minute+rand.N(50*time.Minute), nop)
+	}
+	time.Sleep(time.Second)
+	neighbor, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), 0, time.Millisecond)
+	if err != nil {
+		b.Fatal(err)
+	}
+	before := timer.Stats().Lateness
+	for b.Loop() {
+		found := 0
+		for range timer.Tasks() {
+			found++
+		}
+		if found < n {
+			b.Fatal(found)
+		}
+	}
+	neighbor.Cancel()
+	late := timer.Stats().Lateness.Sub(before)
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/1e6, "ms/1M")
+	b.ReportMetric(float64(late.Quantile(0.999))/1e6, "p99.9-late-ms")
+	b.ReportMetric(0, "ns/op")
+}

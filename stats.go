@@ -32,7 +32,6 @@ type Stats struct {
 
 // LevelStats has the figures of one level of the wheel.
 type LevelStats struct {
-	Hand     int // the bucket that the wheel has reached; it does not move while the timer sleeps
 	Occupied int // buckets with timeouts
 	Timeouts int // timeouts in the buckets, also canceled ones that are yet to be removed
 }
@@ -60,39 +59,6 @@ func (t *Timer) Stats() Stats {
 // Pending returns the number of pending timeouts. It is exact when no call is in progress, and never negative.
 func (t *Timer) Pending() int { return t.counts().Pending }
 
-// Buckets returns how many timeouts each bucket of a level holds, for programs that show the wheel. It returns nil if
-// there is no such level or no wheel. It waits for the timer's goroutine, and makes it wait, so monitor with Stats.
-func (t *Timer) Buckets(level int) []int {
-	t.checkMade()
-	w := &t.worker
-	if level < 0 || level >= w.levels {
-		return nil
-	}
-	counts := make([]int, w.wheelSize)
-	for from := 0; from < w.wheelSize; from += bucketsAtOnce {
-		if !w.countBuckets(level, counts, from) {
-			return nil
-		}
-	}
-	return counts
-}
-
-// bucketsAtOnce is how many buckets Buckets reads while it keeps the worker waiting, for some microseconds.
-const bucketsAtOnce = 1 << 10
-
-func (w *worker) countBuckets(level int, counts []int, from int) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.wheel == nil {
-		return false
-	}
-	buckets := w.wheel.levels[level].buckets
-	for slot := from; slot < min(from+bucketsAtOnce, len(buckets)); slot++ {
-		counts[slot] = buckets[slot].n
-	}
-	return true
-}
-
 func (s *levelsShown) stats() []LevelStats {
 	if !s.wheel.Load() {
 		return nil
@@ -100,7 +66,7 @@ func (s *levelsShown) stats() []LevelStats {
 	all := make([]LevelStats, len(s.levels))
 	for i := range all {
 		l := &s.levels[i]
-		all[i] = LevelStats{Hand: int(l.hand.Load()), Occupied: int(l.inUse.Load()), Timeouts: int(l.count.Load())}
+		all[i] = LevelStats{Occupied: int(l.inUse.Load()), Timeouts: int(l.count.Load())}
 	}
 	return all
 }

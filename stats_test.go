@@ -73,13 +73,12 @@ func TestLatenessOfWaiting(t *testing.T) {
 	}
 }
 
-// Stats and Buckets report how many timeouts each bucket holds, on both levels, while the hand moves on.
+// Stats reports how many timeouts and buckets in use each level has, while the hand moves on.
 func TestStatsOfLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick), WithWheelSize(8), WithLevels(2))
 		require.Nil(t, timer.Stats().Levels)
-		require.Nil(t, timer.Buckets(0))
 		for _, ticks := range []int{3, 3, 4, 8, 20, 21} {
 			_, err := timer.AfterFunc(time.Duration(ticks)*tick, nop)
 			require.NoError(t, err)
@@ -88,24 +87,16 @@ func TestStatsOfLevels(t *testing.T) {
 		require.NoError(t, err)
 		pass(tick + tick/2)
 		// Placed at tick 0 or 1. On level 1 a bucket is for 4 ticks.
-		require.Equal(t, []LevelStats{{Hand: 1, Occupied: 3, Timeouts: 5}, {Hand: 0, Occupied: 1, Timeouts: 2}}, timer.Stats().Levels)
-		require.Equal(t, []int{1, 0, 0, 2, 2, 0, 0, 0}, timer.Buckets(0))
-		require.Equal(t, []int{0, 0, 0, 0, 0, 2, 0, 0}, timer.Buckets(1))
-		require.Nil(t, timer.Buckets(-1))
-		require.Nil(t, timer.Buckets(2))
+		require.Equal(t, []LevelStats{{Occupied: 3, Timeouts: 5}, {Occupied: 1, Timeouts: 2}}, timer.Stats().Levels)
 
 		require.True(t, canceled.Cancel())
 		pass(tick)
-		require.Equal(t, []int{1, 0, 0, 2, 1, 0, 0, 0}, timer.Buckets(0))
 		pass(4 * tick)
 		levels := timer.Stats().Levels
-		require.Contains(t, []int{4, 5, 6}, levels[0].Hand, "nothing was due after tick 4")
-		levels[0].Hand = 0
-		require.Equal(t, []LevelStats{{Hand: 0, Occupied: 1, Timeouts: 1}, {Hand: 1, Occupied: 1, Timeouts: 2}}, levels)
+		require.Equal(t, []LevelStats{{Occupied: 1, Timeouts: 1}, {Occupied: 1, Timeouts: 2}}, levels)
 
 		pass(time.Second)
 		require.Nil(t, timer.Stats().Levels, "nothing is pending")
-		require.Nil(t, timer.Buckets(0))
 		_, err = timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
 		pass(tick)
@@ -291,11 +282,10 @@ func levelsOfABusyWorker(t *testing.T) (partly int) {
 		}
 	})
 	require.Equal(t, far, timer.Pending())
-	require.Equal(t, LevelStats{Hand: 5, Occupied: 1, Timeouts: far}, timer.Stats().Levels[0])
-	require.Equal(t, far, timer.Buckets(0)[5000%4096])
+	require.Equal(t, LevelStats{Occupied: 1, Timeouts: far}, timer.Stats().Levels[0])
 
 	time.Sleep(4995 * tick)
-	before, after := LevelStats{Hand: 5, Occupied: 1, Timeouts: far}, LevelStats{Hand: 5000 % 4096}
+	before, after := LevelStats{Occupied: 1, Timeouts: far}, LevelStats{}
 	during(func(levels []LevelStats) {
 		// A reader may see some fields from before and some from after.
 		require.Contains(t, []int{before.Timeouts, after.Timeouts}, levels[0].Timeouts)

@@ -101,8 +101,9 @@ func TestTasksEverywhere(t *testing.T) {
 				for i := range 4 * chunkLen {
 					arm(fmt.Sprint("hangs ", i), tick, hang)
 				}
-				time.Sleep(2*tick - 2*time.Second%tick)
+				time.Sleep(time.Until(want["hangs 0"].Deadline()))
 				synctest.Wait()
+				require.NotZero(t, timer.tasks.Due(), "in a batch")
 				check()
 				timer.tasks.Limit = -1 // none starts any more
 				for i := range 4 * chunkLen {

@@ -404,7 +404,6 @@ func TestZeroTimer(t *testing.T) {
 	ctx, task := context.Background(), Task(TaskFunc(nopTask))
 	arguments := map[string][]any{
 		"AfterFunc":              {time.Hour, nop},
-		"Buckets":                {0},
 		"Init":                   {new(Timeout), task},
 		"IsStopped":              {},
 		"Name":                   {},

@@ -283,14 +283,13 @@ type levelsShown struct {
 }
 
 // A levelShown holds the state of one level. A reader may see some fields from one show and some from the next.
-type levelShown struct{ hand, inUse, count atomic.Uint64 }
+type levelShown struct{ inUse, count atomic.Uint64 }
 
 // show publishes the state of a wheel, nil for none. Called by the owner of the wheel.
 func (s *levelsShown) show(w *wheel) {
 	if w != nil {
 		for i := range w.levels {
 			l, shown := &w.levels[i], &s.levels[i]
-			change(&shown.hand, w.now>>l.shift&(1<<w.bits-1))
 			change(&shown.inUse, uint64(l.inUse))
 			change(&shown.count, uint64(l.count))
 		}

@@ -2,6 +2,8 @@ package clock
 
 import (
 	"math"
+	"reflect"
+	"runtime"
 	"sync"
 	"time"
 
@@ -193,6 +195,19 @@ func (a *alarm) ring(now time.Time) {
 	missed := (elapsed - a.when) / a.interval * a.interval
 	a.when = later(a.when+missed, a.interval)
 	a.await(elapsed)
+}
+
+// String tells which function of the package has armed the alarm. It is for Tasks of the wheel.
+func (a *alarm) String() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.c == nil:
+		return "clock.AfterFunc " + runtime.FuncForPC(reflect.ValueOf(a.f).Pointer()).Name()
+	case a.interval > 0:
+		return "clock.Ticker"
+	}
+	return "clock.Timer"
 }
 
 // Run is the task of the timeout on the wheel.

@@ -2,6 +2,7 @@ package idle
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
@@ -43,6 +44,9 @@ type netConn = net.Conn
 
 // A closer is a Conn as the task of its timeout.
 type closer Conn
+
+// String tells the type of the connection. It is for Tasks of the timer.
+func (c *closer) String() string { return fmt.Sprintf("idle.Conn of %T", c.netConn) }
 
 // Run closes the connection. Close may block, for instance because of SO_LINGER or to send the last alert of
 // TLS. Without WithMaxConcurrency or an executor, that delays no other task by more than two ticks.

@@ -16,10 +16,12 @@ package keyed
 
 import (
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"iter"
 	"math/bits"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -356,6 +358,11 @@ func (it *item[K, V]) end() bool {
 	}
 	it.ended = it.timeout.IsCanceled()
 	return it.ended
+}
+
+// String tells the type of the map. It is for Tasks of the timer.
+func (it *item[K, V]) String() string {
+	return strings.TrimPrefix(fmt.Sprintf("%T", it.shard.owner), "*")
 }
 
 // Run is the task. It removes the item, if it is still in the map, and calls expired. The caller of Stop and a panic

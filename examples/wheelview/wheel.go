@@ -189,10 +189,22 @@ type frame struct {
 	early    int
 }
 
+// count returns how many timeouts each bucket holds, or nil if none is pending. With one level, a timeout lies in the bucket
+// of its tick, modulo their number.
+func (w *wheel) count() (counts []int) {
+	for _, due := range w.timer.Tasks() {
+		if counts == nil {
+			counts = make([]int, buckets)
+		}
+		counts[int(due.Sub(w.start)/tick)%buckets]++
+	}
+	return counts
+}
+
 // frame puts the load on the wheel, and returns what there is to see.
 func (w *wheel) frame() frame {
 	w.work()
-	f := frame{buckets: w.timer.Buckets(0), stats: w.timer.Stats()}
+	f := frame{buckets: w.count(), stats: w.timer.Stats()}
 	now := time.Now()
 	f.now = float64(now.Sub(w.start)) / float64(tick)
 	if now.Sub(w.lateFrom) >= 2*time.Second {

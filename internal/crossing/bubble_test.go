@@ -166,7 +166,6 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Timer.Shutdown", panics, panics, func(s *side) { s.timer.Shutdown(done) }},
 		{"Timer.Stats", works, works, func(s *side) { s.timer.Stats() }},
 		{"Timer.Pending", works, works, func(s *side) { s.timer.Pending() }},
-		{"Timer.Buckets", works, works, func(s *side) { s.timer.Buckets(0) }},
 		{"Timer.Tasks", works, works, func(s *side) {
 			for range s.timer.Tasks() {
 			}

@@ -317,7 +317,11 @@ func (s *soak) act(random func(n int) int) {
 		}
 		to := known.to.Load()
 		_, _, _, _ = to.String(), to.Deadline(), to.IsExpired(), to.IsCanceled()
-		_ = timer.Buckets(random(3))
+		for range timer.Tasks() {
+			if random(100) == 0 {
+				break
+			}
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // the methods locks a mutex.
 
 func TestStepsCostOfNewTimeoutAndCancel(t *testing.T) {
-	testCost(t, 4, func(s *scene) {
+	testCost(t, 5, func(s *scene) {
 		to, err := s.timer.AfterFunc(hour, func() {})
 		require.NoError(s, err)
 		require.True(s, to.Cancel())
@@ -38,7 +38,7 @@ func TestStepsCostOfResetAndCancel(t *testing.T) {
 
 func TestStepsCostOfResetToLater(t *testing.T) {
 	var to *Timeout
-	testCost(t, 1, func(s *scene) {
+	testCost(t, 2, func(s *scene) {
 		_, err := to.Reset(2 * hour)
 		require.NoError(s, err)
 	}, func(s *scene) { to = s.pending(hour).to })
