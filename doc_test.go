@@ -27,7 +27,8 @@ import (
 var layout = []string{
 	"doc.go",
 	"options.go", "crews.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "tasks.go", "handle.go", "stats.go",
-	"timer.go", "nursery.go", "worker.go", "intake.go", "hook.go", "histogram.go", "mpsc.go", "wheel.go", "bucket.go", "backlog.go", "timeout.go",
+	"timer.go", "nursery.go", "worker.go", "late.go", "intake.go", "hook.go", "histogram.go", "mpsc.go", "wheel.go", "bucket.go",
+	"backlog.go", "timeout.go",
 }
 
 // upward has the exceptions, each with its reason.

@@ -58,15 +58,16 @@ func TestTimerString(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
 		require.Empty(t, timer.Name())
-		require.Equal(t, "hashedwheel.Timer(0 pending, tick 10ms)", timer.String())
-		timer = newTimer(t, WithName("rpc"), WithTick(time.Second))
+		require.Equal(t, "hashedwheel.Timer(0 pending, tick 10ms, wheel size 512, levels 1)", timer.String())
+		timer = newTimer(t, WithName("rpc"), WithTick(time.Second), WithWheelSize(60), WithLevels(2), WithMaxPending(9),
+			WithMaxConcurrency(2), WithExecutor(func(run func()) error { go run(); return nil }))
 		for range 3 {
 			_, err := timer.AfterFunc(time.Hour, nop)
 			require.NoError(t, err)
 		}
-		require.Equal(t, "hashedwheel.Timer(rpc, 3 pending, tick 1s)", timer.String())
+		require.Equal(t, "hashedwheel.Timer(rpc, 3 pending, tick 1s, wheel size 64, levels 2, max pending 9, max concurrency 2, executor)", timer.String())
 		timer.Stop()
-		require.Equal(t, "hashedwheel.Timer(rpc, stopped, 0 pending, tick 1s)", timer.String())
+		require.Equal(t, "hashedwheel.Timer(rpc, stopped, 0 pending, tick 1s, wheel size 64, levels 2, max pending 9, max concurrency 2, executor)", timer.String())
 	})
 }
 
