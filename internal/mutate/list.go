@@ -427,6 +427,8 @@ var mutations = []mutation{
 		"case x.Submitting() < r.Starting:", "case false:", "TestStallIsLogged"},
 	{17, "a task that comes due costs a wake-up after a second", "late.go",
 		"s.check(elapsed, 0, r)\n\t\treturn math.MaxInt64", "s.check(elapsed, 0, r)\n\t\treturn later(elapsed, tooLate)", "TestWakeupsForAStall"},
+	{20, "a task that panics or exits leaves its region of the trace open", "crews.go",
+		"defer trace.StartRegion(ctx, h.region).End()", "trace.StartRegion(ctx, h.region)", "TestTrace"},
 	{20, "a task starts with the profiler labels that the task before it has left", "internal/crew/runner.go",
 		"\t\tsetLabels(labels) //", "\t\t_ = setLabels //", "TestLabelsThatATaskLeaves"},
 	{20, "goroutines keep the profiler labels of the goroutine that started them", "internal/crew/calls.go",
