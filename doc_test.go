@@ -253,9 +253,11 @@ func TestRequiredVersionsAreOld(t *testing.T) {
 	require.NotContains(t, string(text), "require g", "a line without parentheses")
 }
 
-// Package idle uses only the public methods of a Timer, keyed also internal/due, and clock also internal/light.
+// Package idle uses only the public methods of a Timer, keyed also internal/due, clock also internal/light, and wheeldebug
+// internal/due and internal/logtext.
 func TestPackagesUsePublicMethods(t *testing.T) {
-	for dir, allowed := range map[string]string{"keyed": "internal/due", "idle": "", "clock": "internal/light"} {
+	for dir, allowed := range map[string]string{"keyed": "internal/due", "idle": "", "clock": "internal/light",
+		"wheeldebug": "internal/due internal/logtext"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		require.NoError(t, err)
 		require.NotEmpty(t, files)
@@ -267,12 +269,34 @@ func TestPackagesUsePublicMethods(t *testing.T) {
 			require.NoError(t, err)
 			for _, imported := range f.Imports {
 				_, internal, found := strings.Cut(imported.Path.Value, "hashedwheel/hashedwheel/")
-				if found && strings.Trim(internal, `"`) != allowed {
+				if found && !slices.Contains(strings.Fields(allowed), strings.Trim(internal, `"`)) {
 					t.Errorf("%s imports %s", name, imported.Path.Value)
 				}
 			}
 		}
 	}
+}
+
+// A program that imports the library gets no web server, nor anything else that it does not need.
+func TestNoWebServer(t *testing.T) {
+	t.Parallel()
+	goCommand, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("there is no go command to list the imports")
+	}
+	out, err := exec.Command(goCommand, "list", "-deps", ".", "./keyed", "./clock").Output()
+	require.NoError(t, err)
+	deps := strings.Fields(string(out))
+	require.Contains(t, deps, "runtime/pprof")
+	for _, dep := range []string{"net", "net/http", "net/http/pprof", "expvar"} {
+		require.NotContains(t, deps, dep)
+	}
+	out, err = exec.Command(goCommand, "list", "-deps", "./wheeldebug").Output()
+	require.NoError(t, err)
+	deps = strings.Fields(string(out))
+	require.Contains(t, deps, "net/http")
+	require.NotContains(t, deps, "net/http/pprof", "it registers handlers")
+	require.NotContains(t, deps, "expvar")
 }
 
 // A fileArrow leads from a file that uses a name to the file that declares it.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel/internal/due"
 	"github.com/hashedwheel/hashedwheel/internal/recur"
 )
 
@@ -263,3 +264,23 @@ func Every(interval time.Duration) Schedule { return recur.Every(interval) }
 // most the fraction, 0 to 1, of the time since the run before. The delays do not add up, because Timer.Schedule gives
 // s the time without the delay.
 func Jitter(s Schedule, fraction float64) Schedule { return recur.WithJitter(s, fraction) }
+
+func init() {
+	due.Each = func(t any, yield func(task any, at time.Time, repeats bool) bool) {
+		t.(*Timer).walk(func(to *Timeout) bool { return yield(to.Task(), to.Deadline(), to.repeats()) })
+	}
+}
+
+// repeats reports whether the timeout is one that repeats.
+func (to *Timeout) repeats() bool {
+	for task := to.task; ; {
+		if _, ok := task.(*repeating); ok {
+			return true
+		}
+		w, ok := task.(wrapper)
+		if !ok {
+			return false
+		}
+		task = w.wrapped()
+	}
+}
