@@ -1,8 +1,10 @@
 package hashedwheel
 
 import (
+	"cmp"
 	"context"
 	"runtime/pprof"
+	"runtime/trace"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/crew"
@@ -17,6 +19,7 @@ var _ crew.Host[*Timeout] = (*host)(nil)
 
 func (t *Timer) makeCrews(tick time.Duration, concurrency int, submit func(run func()) error) {
 	labels := crew.CacheLabels(labelsFor(t.name, "runner"))
+	t.region = "hashedwheel: " + labelOf(t.name)
 	for _, crew := range []*crew.Crew[*Timeout]{&t.tasks, &t.light} {
 		crew.Init((*host)(t), tick)
 		crew.Labels = labels
@@ -34,12 +37,12 @@ func (t *Timer) makeCrews(tick time.Duration, concurrency int, submit func(run f
 
 // labelsFor returns the profiler labels of a role. Each goroutine sets them: otherwise it inherits its starter's.
 func labelsFor(name, role string) context.Context {
-	if name == "" {
-		name = "timer"
-	}
 	// Not "role", which a program may use for its own goroutines.
-	return pprof.WithLabels(context.Background(), pprof.Labels("hashedwheel", name, "hashedwheel.role", role))
+	return pprof.WithLabels(context.Background(), pprof.Labels("hashedwheel", labelOf(name), "hashedwheel.role", role))
 }
+
+// labelOf returns the name of a timer in profiles and traces.
+func labelOf(name string) string { return cmp.Or(name, "timer") }
 
 // Work claims timeouts and runs their tasks: see rule 4 of timeout.go. It also frees their slots.
 func (h *host) Work(rn *crew.Runner[*Timeout]) {
@@ -63,8 +66,20 @@ func (h *host) Work(rn *crew.Runner[*Timeout]) {
 			late := t.clock.Elapsed() - t.clock.Boundary(tickOf(word))
 			t.lateness.Record(max(late, 0), measure) // it is less than 0 if the timeout has just been reset
 		}
-		to.task.Run(to)
+		if trace.IsEnabled() {
+			h.runTraced(to)
+		} else {
+			to.task.Run(to)
+		}
 	}
+}
+
+// runTraced runs a task as a region of the execution trace, which has the name of the task.
+func (h *host) runTraced(to *Timeout) {
+	ctx := context.Background()
+	defer trace.StartRegion(ctx, h.region).End()
+	trace.Log(ctx, "task", taskName(to.Task()))
+	to.task.Run(to)
 }
 
 // claim makes a timeout that is due expired, or puts it at work if it repeats, and returns the new word, or 0 if it

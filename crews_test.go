@@ -4,7 +4,11 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"runtime"
+	"runtime/trace"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -491,4 +495,44 @@ func TestMethodsInsideATask(t *testing.T) {
 		require.Equal(t, 4, runs)
 		require.Equal(t, Stats{Accepted: 6, Expired: 4, Canceled: 1, Returned: 1}, outcomes(timer))
 	})
+}
+
+// While the execution trace is on, each task is a region with the name of the timer, and the trace has the name of the
+// task. A panic, a Goexit and the task of a Sleep end their regions too. The test runs on real time.
+func TestTrace(t *testing.T) {
+	needsProcesses(t)
+	goCommand, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("there is no go command to read the trace")
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "trace"))
+	require.NoError(t, err)
+	defer file.Close()
+	option := WithPanicHandler(func(*Timeout, any, []byte) {})
+	timer := newTimer(t, WithTick(time.Millisecond), WithName("rpc"), option)
+	all := func() {
+		var ran sync.WaitGroup
+		ran.Add(3)
+		for _, end := range []func(){nop, runtime.Goexit, func() { panic("on purpose") }} {
+			_, err := NewGroup(timer).NewTimeout(TaskFunc(func(*Timeout) { defer ran.Done(); end() }), 0)
+			require.NoError(t, err)
+		}
+		require.NoError(t, timer.Sleep(t.Context(), time.Millisecond))
+		ran.Wait()
+	}
+	all()
+	if err := trace.Start(file); err != nil {
+		t.Skip(err) // go test -trace
+	}
+	all()
+	_, err = timer.Shutdown(t.Context())
+	trace.Stop()
+	require.NoError(t, err)
+	out, err := exec.Command(goCommand, "tool", "trace", "-d=parsed", file.Name()).Output()
+	require.NoError(t, err)
+	count := func(pattern string) int { return len(regexp.MustCompile(pattern).FindAll(out, -1)) }
+	require.Equal(t, 4, count(`RegionBegin .*Type="hashedwheel: rpc"`))
+	require.Equal(t, 4, count(`RegionEnd .*Type="hashedwheel: rpc"`))
+	require.Equal(t, 3, count(`Log .*Category="task" Message="hashedwheel.TestTrace.func`))
+	require.Equal(t, 1, count(`Log .*Category="task" Message="hashedwheel.sleeper"`))
 }

@@ -87,24 +87,3 @@ func (h Histogram) MarshalJSON() ([]byte, error) {
 		P50, P90, P99, P999, P100 time.Duration
 	}{h.Count(), h.sum, h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999), h.Quantile(1)})
 }
-
-// tooLate is how late timeouts must be for a warning, and the shortest time between two warnings.
-const tooLate = time.Second
-
-// A lateness is how late timeouts were, at most, when the worker found them. Owned by the worker.
-type lateness struct {
-	warn   func(late time.Duration) // immutable after New
-	worst  time.Duration            // since the last report
-	warnAt time.Duration            // when the next warning may follow
-}
-
-func (l *lateness) add(late time.Duration) { l.worst = max(l.worst, late) }
-
-// report warns if timeouts were very late: the machine was suspended, or is far too busy.
-func (l *lateness) report(elapsed time.Duration) {
-	if l.worst > tooLate && elapsed >= l.warnAt {
-		l.warnAt = elapsed + tooLate
-		l.warn(l.worst)
-	}
-	l.worst = 0
-}

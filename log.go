@@ -1,12 +1,14 @@
 package hashedwheel
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"strings"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel/internal/crew"
 	"github.com/hashedwheel/hashedwheel/internal/logtext"
 )
 
@@ -30,11 +32,44 @@ func (t *Timer) catch(to *Timeout) {
 	}
 }
 
-// warnLate logs that timeouts were handed over late. It does not wait for the logger.
+// warnLate logs that the worker was late. Called by the worker, as are the next three.
 func (t *Timer) warnLate(late time.Duration) {
+	t.logSoon(slog.LevelWarn, "hashedwheel: timeouts fired late; machine overloaded or suspended", "late", logtext.Duration(late))
+}
+
+func (t *Timer) onTime(lasted time.Duration) {
+	t.logSoon(slog.LevelInfo, "hashedwheel: timeouts fire on time again", "lasted", logtext.Duration(lasted))
+}
+
+// warnStall logs that tasks are due and wait, and why.
+func (t *Timer) warnStall(late time.Duration, r crew.Report[*Timeout]) {
+	t.logSoon(slog.LevelWarn, "hashedwheel: tasks are due and wait for "+t.waitFor(r),
+		"waiting", r.Waiting, "late", logtext.Duration(late), "running", r.Running)
+}
+
+func (t *Timer) stallOver(lasted time.Duration) {
+	t.logSoon(slog.LevelInfo, "hashedwheel: tasks no longer wait", "lasted", logtext.Duration(lasted))
+}
+
+// waitFor says what tasks that are due wait for.
+func (t *Timer) waitFor(r crew.Report[*Timeout]) string {
+	switch x := t.executor; {
+	case r.AtLimit:
+		return fmt.Sprintf("WithMaxConcurrency(%d): as many tasks run", r.Running)
+	case x == nil:
+		return "a goroutine: tasks block, or the machine is overloaded"
+	case x.Submitting() < r.Starting:
+		return fmt.Sprintf("the executor: it has not run %d functions that it has taken", r.Starting-x.Submitting())
+	default:
+		return "the executor: its submit blocks"
+	}
+}
+
+// logSoon logs a message without waiting for the logger.
+func (t *Timer) logSoon(level slog.Level, message string, args ...any) {
 	t.calls.Call(func() {
 		defer func() { _ = recover() }() // if the logger panics there is nowhere to report it
-		t.log().Warn("hashedwheel: timeouts fired late; machine overloaded or suspended", "late", logtext.Duration(late))
+		t.log().Log(context.Background(), level, message, args...)
 	})
 }
 
@@ -66,7 +101,18 @@ func (t *Timer) String() string {
 	if t.IsStopped() {
 		b.WriteString("stopped, ")
 	}
-	fmt.Fprintf(&b, "%d pending, tick %v)", t.Pending(), t.clock.Tick)
+	w := &t.worker
+	fmt.Fprintf(&b, "%d pending, tick %v, wheel size %d, levels %d", t.Pending(), t.clock.Tick, w.wheelSize, w.levels)
+	if t.limit.max > 0 {
+		fmt.Fprintf(&b, ", max pending %d", t.limit.max)
+	}
+	if t.tasks.Limit > 0 {
+		fmt.Fprintf(&b, ", max concurrency %d", t.tasks.Limit)
+	}
+	if t.executor != nil {
+		b.WriteString(", executor")
+	}
+	b.WriteByte(')')
 	return b.String()
 }
 

@@ -61,15 +61,17 @@ func TestTimerString(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(10*time.Millisecond))
 		require.Empty(t, timer.Name())
-		require.Equal(t, "hashedwheel.Timer(0 pending, tick 10ms)", timer.String())
-		timer = hashedwheel.NewTestTimer(t, hashedwheel.WithName("rpc"), hashedwheel.WithTick(time.Second))
+		require.Equal(t, "hashedwheel.Timer(0 pending, tick 10ms, wheel size 512, levels 1)", timer.String())
+		timer = hashedwheel.NewTestTimer(t, hashedwheel.WithName("rpc"), hashedwheel.WithTick(time.Second), hashedwheel.WithWheelSize(60),
+			hashedwheel.WithLevels(2), hashedwheel.WithMaxPending(9), hashedwheel.WithMaxConcurrency(2),
+			hashedwheel.WithExecutor(func(run func()) error { go run(); return nil }))
 		for range 3 {
 			_, err := timer.AfterFunc(time.Hour, nop)
 			require.NoError(t, err)
 		}
-		require.Equal(t, "hashedwheel.Timer(rpc, 3 pending, tick 1s)", timer.String())
+		require.Equal(t, "hashedwheel.Timer(rpc, 3 pending, tick 1s, wheel size 64, levels 2, max pending 9, max concurrency 2, executor)", timer.String())
 		timer.Stop()
-		require.Equal(t, "hashedwheel.Timer(rpc, stopped, 0 pending, tick 1s)", timer.String())
+		require.Equal(t, "hashedwheel.Timer(rpc, stopped, 0 pending, tick 1s, wheel size 64, levels 2, max pending 9, max concurrency 2, executor)", timer.String())
 	})
 }
 

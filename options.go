@@ -26,7 +26,8 @@ func New(opts ...Option) (*Timer, error) {
 	t.limit.max = int64(c.maxPending)
 	t.makeCrews(c.tick, c.concurrency, c.executor)
 	t.worker.labels = labelsFor(c.name, "worker")
-	t.worker.late.warn = t.warnLate
+	t.worker.late.warn, t.worker.late.over = t.warnLate, t.onTime
+	t.worker.wait = stall{clock: &t.clock, crew: &t.tasks, warn: t.warnStall, over: t.stallOver}
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
 	t.worker.in = intake{clock: &t.clock, queue: &t.queue, worker: &t.worker}
@@ -132,9 +133,8 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 	return func(c *config) { c.panicHandler = h }
 }
 
-// WithLogger sets the logger for panics that have no handler, for timeouts that were late by more than a second, at
-// most once a second, and for the warning of WithTick. With nil, the default, each message goes to what slog.Default
-// returns then.
+// WithLogger sets the logger for panics that have no handler, for tasks that are late by a second and why, at most once
+// a minute, and for the warning of WithTick. With nil, the default, each message goes to what slog.Default returns then.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }

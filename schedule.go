@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/due"
 )
 
 // ScheduleAtFixedRate arms a timeout whose task runs after initialDelay, and then once each period. Run n, from 0, is
@@ -314,4 +316,24 @@ func checkSchedule(s Schedule) error {
 		return checkSchedule(s.exact)
 	}
 	return nil
+}
+
+func init() {
+	due.Each = func(t any, yield func(task any, at time.Time, repeats bool) bool) {
+		t.(*Timer).walk(func(to *Timeout) bool { return yield(to.Task(), to.Deadline(), to.repeats()) })
+	}
+}
+
+// repeats reports whether the timeout is one that repeats.
+func (to *Timeout) repeats() bool {
+	for task := to.task; ; {
+		if _, ok := task.(*repeating); ok {
+			return true
+		}
+		w, ok := task.(wrapper)
+		if !ok {
+			return false
+		}
+		task = w.wrapped()
+	}
 }

@@ -36,20 +36,25 @@ const walkChunk = 1 << 10
 func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 	t.checkMade()
 	return func(yield func(task Task, due time.Time) bool) {
-		k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]struct{})}
-		log := t.backlogs.open()
-		defer t.backlogs.close(log)
-		if k.runners() && k.rings() && k.wheel() && k.crews() {
-			k.found = t.backlogs.close(log)
-			k.flush()
-		}
+		t.walk(func(to *Timeout) bool { return yield(to.Task(), to.Deadline()) })
+	}
+}
+
+// walk calls yield with each timeout that Tasks yields.
+func (t *Timer) walk(yield func(to *Timeout) bool) {
+	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]struct{})}
+	log := t.backlogs.open()
+	defer t.backlogs.close(log)
+	if k.runners() && k.rings() && k.wheel() && k.crews() {
+		k.found = t.backlogs.close(log)
+		k.flush()
 	}
 }
 
 // A walk is one loop over the timeouts of a timer.
 type walk struct {
 	timer   *Timer
-	yield   func(task Task, due time.Time) bool
+	yield   func(to *Timeout) bool
 	found   []*Timeout           // in places, and not yielded yet
 	yielded map[uintptr]struct{} // the addresses of those that were yielded
 }
@@ -62,7 +67,7 @@ func (k *walk) flush() (more bool) {
 			continue
 		}
 		n, at := len(k.yielded), uintptr(unsafe.Pointer(to))
-		if k.yielded[at] = struct{}{}; len(k.yielded) > n && !k.yield(to.Task(), to.Deadline()) {
+		if k.yielded[at] = struct{}{}; len(k.yielded) > n && !k.yield(to) {
 			return false
 		}
 	}

@@ -32,8 +32,9 @@ type Timer struct {
 	panicHandler func(to *Timeout, value any, stack []byte)
 	logger       *slog.Logger
 	name         string
-	queue        queue // its stripes are shared
-	limit        limit // its counter is shared
+	region       string // the type of the regions in traces
+	queue        queue  // its stripes are shared
+	limit        limit  // its counter is shared
 
 	worker worker
 	tasks  crew.Crew[*Timeout] // runs the users' tasks

@@ -86,6 +86,7 @@ type worker struct {
 	in   intake        // takes timeouts off the queue
 	used time.Duration // when a round last had something to do
 	late lateness
+	wait stall
 }
 
 // run does rounds until there is nothing to do before the alarm. The alarm calls it, by ring, or wake or nudge starts it.
@@ -217,6 +218,13 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	if more {
 		return 0, 0 // the next round also does what has come due meanwhile
 	}
+	look := w.wait.look(elapsed, w.emitted)
+	until, next = w.pause(elapsed)
+	return min(until, look), next
+}
+
+// pause is the end of a round. It returns what round does.
+func (w *worker) pause(elapsed time.Duration) (until time.Duration, next uint64) {
 	busy := w.in.settled > 0 || w.emitted
 	if busy {
 		w.used = elapsed
@@ -236,7 +244,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
 	}
 	until = w.clock.Boundary(w.wheel.next)
-	if w.wheel.count == 0 {
+	if w.wheel.count == 0 && !w.wait.waits {
 		if until = later(w.used, keepMemory); until <= elapsed {
 			until = math.MaxInt64
 			if !w.release() {
@@ -262,14 +270,6 @@ func (w *worker) release() bool {
 	w.due.Trim()
 	w.lightDue.Trim()
 	return true
-}
-
-// later returns elapsed + d, or the longest Duration if that would overflow.
-func later(elapsed, d time.Duration) time.Duration {
-	if d > math.MaxInt64-elapsed {
-		return math.MaxInt64
-	}
-	return elapsed + d
 }
 
 func (w *worker) setPosition(tick, flag uint64) { change(&w.position, tick<<1|flag) }

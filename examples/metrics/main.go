@@ -1,5 +1,5 @@
-// Metrics serves the metrics of two timers under load, for Prometheus to scrape. Look at serve: a program only
-// needs to register each timer.
+// Metrics serves the metrics of two timers under load, for Prometheus to scrape, and a page of what is pending. Look at
+// serve: a program only needs to register each timer.
 package main
 
 import (
@@ -16,12 +16,13 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/examples/internal/demo"
 	promwheel "github.com/hashedwheel/hashedwheel/metrics/prometheus"
+	"github.com/hashedwheel/hashedwheel/wheeldebug"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// serve serves the metrics of the timers, and profiles, until ctx is done.
+// serve serves the metrics of the timers, a page of what is pending, and profiles, until ctx is done.
 func serve(ctx context.Context, listener net.Listener, timers ...*hashedwheel.Timer) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector())
@@ -32,6 +33,7 @@ func serve(ctx context.Context, listener net.Listener, timers ...*hashedwheel.Ti
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("/debug/hashedwheel", wheeldebug.Handler(timers...))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
@@ -77,7 +79,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "serving http://%s/metrics\n", listener.Addr())
+	fmt.Fprintf(out, "serving http://%s/metrics and http://%[1]s/debug/hashedwheel\n", listener.Addr())
 	ctx, cancel := context.WithCancel(ctx)
 	loaded := make(chan error, 1)
 	go func() { loaded <- load(ctx, rpc, retry, *rate) }()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"regexp"
@@ -29,7 +30,7 @@ func TestRun(t *testing.T) {
 	line := make([]byte, 200)
 	n, err := read.Read(line)
 	require.NoError(t, err)
-	address, ok := strings.CutPrefix(strings.TrimSpace(string(line[:n])), "serving ")
+	address, debug, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(string(line[:n])), "serving "), " and ")
 	require.True(t, ok, "%s", line[:n])
 	defer http.DefaultClient.CloseIdleConnections()
 
@@ -46,6 +47,21 @@ func TestRun(t *testing.T) {
 	require.Eventually(t, func() bool { return canceled() > before }, 10*time.Second, 10*time.Millisecond)
 	profile := strings.Replace(address, "metrics", "debug/pprof/goroutine?debug=1", 1)
 	require.Contains(t, get(t, profile), "goroutine profile")
+
+	require.Regexp(t, `(?m)^ +\d+ +100\.0 % .*metrics\.load\.func\d$`, get(t, debug))
+	var page struct {
+		Timers []struct {
+			Name  string
+			Tasks []struct {
+				Task    string
+				Pending int
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(get(t, debug+"?format=json")), &page))
+	require.Equal(t, "retry", page.Timers[1].Name)
+	require.Positive(t, page.Timers[0].Tasks[0].Pending)
+	require.Contains(t, page.Timers[0].Tasks[0].Task, "metrics.load.func")
 
 	cancel()
 	sums, err := io.ReadAll(read)

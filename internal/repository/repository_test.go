@@ -33,7 +33,8 @@ const root = "../.."
 var layout = []string{
 	"doc.go",
 	"options.go", "crews.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "tasks.go", "handle.go", "stats.go",
-	"timer.go", "nursery.go", "worker.go", "intake.go", "hook.go", "histogram.go", "mpsc.go", "wheel.go", "bucket.go", "backlog.go", "timeout.go",
+	"timer.go", "nursery.go", "worker.go", "late.go", "intake.go", "hook.go", "histogram.go", "mpsc.go", "wheel.go", "bucket.go",
+	"backlog.go", "timeout.go",
 }
 
 // upward has the exceptions, each with its reason.
@@ -281,9 +282,11 @@ func TestRequiredVersionsAreOld(t *testing.T) {
 	require.NotContains(t, string(text), "require g", "a line without parentheses")
 }
 
-// Package idle uses only the public methods of a Timer, keyed also internal/due, and clock also internal/light.
+// Package idle uses only the public methods of a Timer, keyed also internal/due, clock also internal/light, and wheeldebug
+// internal/due and internal/logtext.
 func TestPackagesUsePublicMethods(t *testing.T) {
-	for dir, allowed := range map[string]string{"keyed": "internal/due", "idle": "", "clock": "internal/light"} {
+	for dir, allowed := range map[string]string{"keyed": "internal/due", "idle": "", "clock": "internal/light",
+		"wheeldebug": "internal/due internal/logtext"} {
 		files, err := filepath.Glob(root + "/" + dir + "/*.go")
 		require.NoError(t, err)
 		require.NotEmpty(t, files)
@@ -295,12 +298,37 @@ func TestPackagesUsePublicMethods(t *testing.T) {
 			require.NoError(t, err)
 			for _, imported := range f.Imports {
 				_, internal, found := strings.Cut(imported.Path.Value, "hashedwheel/hashedwheel/")
-				if found && strings.Trim(internal, `"`) != allowed {
+				if found && !slices.Contains(strings.Fields(allowed), strings.Trim(internal, `"`)) {
 					t.Errorf("%s imports %s", name, imported.Path.Value)
 				}
 			}
 		}
 	}
+}
+
+// A program that imports the library gets no web server, nor anything else that it does not need.
+func TestNoWebServer(t *testing.T) {
+	t.Parallel()
+	goCommand, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("there is no go command to list the imports")
+	}
+	list := func(packages ...string) []string {
+		cmd := exec.Command(goCommand, append([]string{"list", "-deps"}, packages...)...)
+		cmd.Dir = root
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		return strings.Fields(string(out))
+	}
+	deps := list(".", "./keyed", "./clock")
+	require.Contains(t, deps, "runtime/pprof")
+	for _, dep := range []string{"net", "net/http", "net/http/pprof", "expvar"} {
+		require.NotContains(t, deps, dep)
+	}
+	deps = list("./wheeldebug")
+	require.Contains(t, deps, "net/http")
+	require.NotContains(t, deps, "net/http/pprof", "it registers handlers")
+	require.NotContains(t, deps, "expvar")
 }
 
 // A fileArrow leads from a file that uses a name to the file that declares it.

@@ -44,6 +44,8 @@ type instrument struct {
 var instruments = []instrument{
 	{"timeouts.pending", "{timeout}", "Timeouts that have neither ended nor been handed back.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Pending) }},
+	{"timeouts.due", "{timeout}", "Timeouts that are due and whose task waits for a runner, a limit or an executor. They are pending.", false,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Due) }},
 	{"timeouts.queued", "{timeout}", "Timeouts that wait for the timer's goroutine to put them into a bucket, move them or remove them.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Queued) }},
 	{"timeouts.accepted", "{timeout}", "Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task.", true,
@@ -54,6 +56,8 @@ var instruments = []instrument{
 		func(st *hashedwheel.Stats) int64 { return int64(st.Canceled) }},
 	{"timeouts.returned", "{timeout}", "Timeouts that were handed back by Stop.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Returned) }},
+	{"timeouts.resets", "{reset}", "Calls that moved a pending timeout: Reset, ResetAt and Move.", true,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Resets) }},
 	{"tasks.running", "{task}", "Tasks that have been started and have not returned.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Running) }},
 	{"tasks.unsubmitted", "{task}", "Tasks that the executor did not take.", true,

@@ -63,11 +63,13 @@ func requireStats(t *testing.T, reader metric.Reader, name string, timer *hashed
 	key := attribute.NewSet(attribute.String("timer", name))
 	for metric, want := range map[string]float64{
 		"timeouts.pending":  float64(st.Pending),
+		"timeouts.due":      float64(st.Due),
 		"timeouts.queued":   float64(st.Queued),
 		"timeouts.accepted": float64(st.Accepted),
 		"timeouts.expired":  float64(st.Expired),
 		"timeouts.canceled": float64(st.Canceled),
 		"timeouts.returned": float64(st.Returned),
+		"timeouts.resets":   float64(st.Resets),
 		"tasks.running":     float64(st.Running),
 		"tasks.unsubmitted": float64(st.Unsubmitted),
 		"panics":            float64(st.Panics),

@@ -36,6 +36,8 @@ const (
 var metrics = []metric{
 	{"timeouts_pending", "Timeouts that have neither ended nor been handed back.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Pending) }},
+	{"timeouts_due", "Timeouts that are due and whose task waits for a runner, a limit or an executor. They are pending.", gauge,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Due) }},
 	{"timeouts_queued", "Timeouts that wait for the timer's goroutine to put them into a bucket, move them or remove them.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Queued) }},
 	{"timeouts_accepted_total", "Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task.", counter,
@@ -46,6 +48,8 @@ var metrics = []metric{
 		func(st *hashedwheel.Stats) float64 { return float64(st.Canceled) }},
 	{"timeouts_returned_total", "Timeouts that were handed back by Stop.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Returned) }},
+	{"timeouts_resets_total", "Calls that moved a pending timeout: Reset, ResetAt and Move.", counter,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Resets) }},
 	{"tasks_running", "Tasks that have been started and have not returned.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Running) }},
 	{"tasks_unsubmitted_total", "Tasks that the executor did not take.", counter,

@@ -156,11 +156,13 @@ func requireStats(t *testing.T, registry *prometheus.Registry, name string, time
 	}
 	for metric, want := range map[string]float64{
 		"timeouts_pending":        float64(st.Pending),
+		"timeouts_due":            float64(st.Due),
 		"timeouts_queued":         float64(st.Queued),
 		"timeouts_accepted_total": float64(st.Accepted),
 		"timeouts_expired_total":  float64(st.Expired),
 		"timeouts_canceled_total": float64(st.Canceled),
 		"timeouts_returned_total": float64(st.Returned),
+		"timeouts_resets_total":   float64(st.Resets),
 		"tasks_running":           float64(st.Running),
 		"tasks_unsubmitted_total": float64(st.Unsubmitted),
 		"panics_total":            float64(st.Panics),

@@ -91,6 +91,7 @@ func work(t *testing.T, s *server, rpc, old *hashedwheel.Timer, gate chan struct
 
 	to, err := rpc.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
+	require.True(t, to.Move(2*time.Hour))
 	require.True(t, to.Cancel())
 	for err == nil {
 		_, err = rpc.AfterFunc(time.Hour, nop)
@@ -128,13 +129,7 @@ func TestPrometheus(t *testing.T) {
 	address := serve(t, rpc, old)
 	rules, err := filepath.Abs(alerts)
 	require.NoError(t, err)
-	s := startServer(t, fmt.Sprintf(`
-global: {scrape_interval: 1s, evaluation_interval: 1s}
-rule_files: [%q]
-scrape_configs:
-  - {job_name: promwheel, metrics_path: /promwheel, static_configs: [{targets: [%[2]q]}]}
-  - {job_name: otelwheel, metrics_path: /otelwheel, static_configs: [{targets: [%[2]q]}]}
-`, rules, address))
+	s := startServer(t, config(rules, address))
 	// A rate needs the count before the work.
 	before := `{__name__=~"hashedwheel_(timeouts_pending|lateness_seconds_count)"}`
 	s.eventually("nothing is scraped", func() bool { return len(s.query(before)) == 2*2*len(jobs) })
@@ -157,6 +152,58 @@ scrape_configs:
 	}
 }
 
+// config is that of a server that scrapes both adapters each second.
+func config(rules, address string) string {
+	return fmt.Sprintf(`
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: [%q]
+scrape_configs:
+  - {job_name: promwheel, metrics_path: /promwheel, static_configs: [{targets: [%[2]q]}]}
+  - {job_name: otelwheel, metrics_path: /otelwheel, static_configs: [{targets: [%[2]q]}]}
+`, rules, address)
+}
+
+// Two tasks hang at the limit, and a thousand timeouts are due and wait. Then HashedwheelStalled and HashedwheelLate fire,
+// through both adapters, although no task has been late. When the tasks go on, they stop. The test has the rules of
+// alerts.yml, but does not wait for minutes until an alert fires.
+func TestStall(t *testing.T) {
+	needPrometheus(t)
+	text, err := os.ReadFile(alerts)
+	require.NoError(t, err)
+	rules := filepath.Join(t.TempDir(), "alerts.yml")
+	impatient := regexp.MustCompile(`for: \d+m`).ReplaceAll(text, []byte("for: 2s"))
+	impatient = regexp.MustCompile(`\[\dm\]`).ReplaceAll(impatient, []byte("[4s]"))
+	require.NoError(t, os.WriteFile(rules, impatient, 0o600))
+	timer, err := hashedwheel.New(hashedwheel.WithName("rpc"), hashedwheel.WithMaxConcurrency(2),
+		hashedwheel.WithLogger(slog.New(slog.DiscardHandler)))
+	require.NoError(t, err)
+	defer timer.Stop()
+	s := startServer(t, config(rules, serve(t, timer)))
+	release := make(chan struct{})
+	for range 1000 {
+		_, err := timer.AfterFunc(0, func() { <-release })
+		require.NoError(t, err)
+	}
+	firing := func(want string) {
+		t.Helper()
+		query := `count by (alertname, timer) (ALERTS{alertstate="firing"})`
+		s.eventually(want, func() bool {
+			var data struct{ Result []struct{ Metric, Value any } }
+			s.get("query", url.Values{"query": {query}}, &data)
+			var all []string
+			for _, r := range data.Result {
+				all = append(all, fmt.Sprint(r.Metric, r.Value.([]any)[1]))
+			}
+			slices.Sort(all)
+			return strings.Join(all, ", ") == want
+		})
+	}
+	firing("map[alertname:HashedwheelLate timer:rpc]2, map[alertname:HashedwheelStalled timer:rpc]2")
+	require.Equal(t, 998, timer.Stats().Due)
+	close(release)
+	firing("") // the tasks that start now are late, and out of sight after four seconds
+}
+
 // requireStats fails unless the server has the numbers of Stats of the timers, to the last one.
 func requireStats(t *testing.T, s *server, job string, rpc, old hashedwheel.Stats) {
 	t.Helper()
@@ -165,6 +212,7 @@ func requireStats(t *testing.T, s *server, job string, rpc, old hashedwheel.Stat
 		`timeouts_expired_total{timer="rpc"`:                   rpc.Expired,
 		`timeouts_canceled_total{timer="rpc"`:                  rpc.Canceled,
 		`timeouts_rejected_total{timer="rpc",reason="full"`:    rpc.RejectedFull,
+		`timeouts_resets_total{timer="rpc"`:                    rpc.Resets,
 		`tasks_unsubmitted_total{timer="rpc"`:                  rpc.Unsubmitted,
 		`panics_total{timer="rpc"`:                             rpc.Panics,
 		`timeouts_returned_total{timer="old"`:                  old.Returned,

@@ -1,0 +1,220 @@
+package hashedwheel
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// messages returns what the log has since the start of a bubble: for each line the time, the level and the rest.
+func messages(log fmt.Stringer, start time.Time) (all []string) {
+	line := regexp.MustCompile(`time=(\S+) level=(\S+) msg="?hashedwheel: (.*)`)
+	for _, m := range line.FindAllStringSubmatch(log.String(), -1) {
+		at, err := time.Parse(time.RFC3339Nano, m[1])
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, fmt.Sprintf("%v %s %s", at.Sub(start).Round(time.Millisecond), m[2], strings.Replace(m[3], `"`, "", 1)))
+	}
+	return all
+}
+
+// While tasks that are due wait, the log says so after a second and then once a minute, with how many, since when and
+// why. When they wait no longer, it says so once.
+func TestStallIsLogged(t *testing.T) {
+	release := func() (wait func(), all func()) {
+		ch := make(chan struct{})
+		return func() { <-ch }, func() { close(ch) }
+	}
+	const tick, n = 100 * time.Millisecond, 1000
+	for _, c := range []struct {
+		name, want string
+		running    int
+		options    func(t *testing.T, hang func()) []Option
+	}{
+		{"limit", "WithMaxConcurrency(2): as many tasks run", 2, func(*testing.T, func()) []Option {
+			return []Option{WithMaxConcurrency(2)}
+		}},
+		{"executor", "the executor: it has not run 998 functions that it has taken", 2, func(t *testing.T, hang func()) []Option {
+			queue := make(chan func(), n)
+			for range 2 {
+				go func() {
+					for run := range queue {
+						run()
+					}
+				}()
+			}
+			t.Cleanup(func() { close(queue) })
+			return []Option{WithExecutor(func(run func()) error { queue <- run; return nil })}
+		}},
+		{"submit", "the executor: its submit blocks", 2, func(t *testing.T, hang func()) []Option {
+			free := make(chan bool, 2)
+			return []Option{WithExecutor(func(run func()) error {
+				free <- true
+				go func() { run(); <-free }()
+				return nil
+			})}
+		}},
+		{"both", "the executor: it has not run 1 functions that it has taken", 1, func(t *testing.T, hang func()) []Option {
+			var first atomic.Bool
+			return []Option{WithMaxConcurrency(2), WithExecutor(func(run func()) error {
+				if first.CompareAndSwap(false, true) {
+					go run()
+				} else {
+					go func() { hang(); run() }()
+				}
+				return nil
+			})}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				option, log := logged()
+				hang, end := release()
+				timer := newTimer(t, append(c.options(t, hang), WithTick(tick), option)...)
+				start := time.Now()
+				for range n {
+					_, err := timer.AfterFunc(tick, hang)
+					require.NoError(t, err)
+				}
+				pass(3*time.Minute - 500*time.Millisecond)
+				end()
+				pass(5 * time.Minute)
+				require.Zero(t, timer.Pending())
+				warn := func(at, late string) string {
+					return fmt.Sprintf("%s WARN tasks are due and wait for %s waiting=%d late=%s running=%d",
+						at, c.want, n-c.running, late, c.running)
+				}
+				require.Equal(t, []string{
+					warn("1.1s", "1s"), warn("1m1.1s", "1m1s"), warn("2m1.1s", "2m1s"),
+					"3m0.1s INFO tasks no longer wait lasted=3m0s",
+				}, messages(log, start))
+			})
+		})
+	}
+}
+
+// Tasks that wait for less than a second are not worth a message, nor is a wait that begins within a minute of the last
+// warning and is over before.
+func TestShortStallsAreNotLogged(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		const tick = 100 * time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1), option)
+		start := time.Now()
+		stall := func(length time.Duration) { // the second task waits for that long
+			for range 2 {
+				_, err := timer.AfterFunc(tick, func() { time.Sleep(length) })
+				require.NoError(t, err)
+			}
+			pass(10 * time.Second)
+		}
+		stall(900 * time.Millisecond)
+		require.Empty(t, messages(log, start))
+		for range 6 {
+			stall(1900 * time.Millisecond)
+		}
+		stall(1900 * time.Millisecond)
+		require.Equal(t, []string{
+			"11.1s WARN tasks are due and wait for WithMaxConcurrency(1): as many tasks run waiting=1 late=1s running=1",
+			"12.1s INFO tasks no longer wait lasted=2s",
+			"1m11.1s WARN tasks are due and wait for WithMaxConcurrency(1): as many tasks run waiting=1 late=1s running=1",
+			"1m12.1s INFO tasks no longer wait lasted=2s",
+		}, messages(log, start))
+	})
+}
+
+// To notice a stall costs no wake-up, unless tasks wait for more than a tick. Then it costs one a second.
+func TestWakeupsForAStall(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		option, _ := logged()
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1), option)
+		_, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		arm := func(task func()) {
+			_, err := timer.AfterFunc(tick, task)
+			require.NoError(t, err)
+			pass(2 * tick)
+		}
+		arm(nop)
+		before := timer.Stats().Wakeups
+		pass(10 * time.Minute)
+		require.Equal(t, before, timer.Stats().Wakeups)
+		release := make(chan struct{})
+		arm(func() { <-release })
+		arm(func() { <-release })
+		pass(time.Second)
+		before = timer.Stats().Wakeups
+		pass(10 * time.Minute)
+		require.EqualValues(t, 600, timer.Stats().Wakeups-before)
+		close(release)
+		pass(time.Second)
+		before = timer.Stats().Wakeups
+		pass(10 * time.Minute)
+		require.Equal(t, before, timer.Stats().Wakeups)
+	})
+}
+
+// The log has a warning when a spell begins and once a minute, and a message when it is over if it has a warning of it.
+func TestSpell(t *testing.T) {
+	var s spell
+	var got []string
+	at := func(elapsed time.Duration, wrong bool) {
+		if wrong {
+			if s.lasts(elapsed, time.Second) {
+				got = append(got, fmt.Sprint(elapsed, " warn"))
+			}
+		} else if lasted, tell := s.end(elapsed); tell {
+			got = append(got, fmt.Sprint(elapsed, " over after ", lasted))
+		}
+	}
+	at(0, false)
+	for elapsed := time.Second; elapsed <= 3*time.Minute; elapsed += time.Second {
+		at(elapsed, true)
+	}
+	at(181*time.Second, false)
+	at(182*time.Second, false) // the last warning was at 2m1s
+	at(190*time.Second, true)
+	at(191*time.Second, false)
+	at(200*time.Second, true)
+	at(201*time.Second, false)
+	at(240*time.Second, true)
+	at(250*time.Second, true)
+	at(260*time.Second, false)
+	require.Equal(t, []string{"1s warn", "1m1s warn", "2m1s warn", "3m1s over after 3m1s",
+		"3m10s warn", "3m11s over after 2s", "4m10s warn", "4m20s over after 21s"}, got)
+}
+
+// The log says how late the worker was at most since the warning before, a minute apart.
+func TestLateWorkerWarnsNotTooOften(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option)
+		w := &timer.worker
+		w.state.Store(working) // so that nobody starts a worker
+		for elapsed := time.Duration(0); elapsed <= 2*time.Minute; elapsed += 100 * time.Millisecond {
+			w.late.add(3 * time.Second)
+			if elapsed == time.Second {
+				w.late.add(5 * time.Second)
+			}
+			w.late.report(elapsed)
+			synctest.Wait()
+		}
+		w.late.report(2*time.Minute + time.Second)
+		synctest.Wait()
+		require.NotContains(t, log.String(), "again", "nothing was due")
+		w.late.add(0)
+		w.late.report(2*time.Minute + time.Second)
+		w.state.Store(resting)
+		_, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		require.Regexp(t, `^.* late=3s\n.* late=5s\n.* late=3s\n.*INFO.* lasted=2m4s\n$`, log.String())
+	})
+}

@@ -1,0 +1,142 @@
+package wheeldebug
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/hashedwheel/hashedwheel"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newTimer(t *testing.T, opts ...hashedwheel.Option) *hashedwheel.Timer {
+	t.Helper()
+	timer, err := hashedwheel.New(opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { timer.Stop() })
+	return timer
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func get(t *testing.T, h http.Handler, target string) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	return w.Body.String()
+}
+
+func getJSON(t *testing.T, h http.Handler) (p page) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(get(t, h, "/debug/hashedwheel?format=json")), &p))
+	return p
+}
+
+func nop() {}
+
+// Only GET and HEAD are allowed, and only two formats. A HEAD makes no page.
+func TestMethods(t *testing.T) {
+	timer := newTimer(t)
+	h := Handler(timer)
+	for _, c := range []struct {
+		method, target string
+		code           int
+		contentType    string
+	}{
+		{"GET", "/", 200, "text/plain; charset=utf-8"},
+		{"GET", "/?format=text", 200, "text/plain; charset=utf-8"},
+		{"GET", "/?format=json", 200, "application/json"},
+		{"HEAD", "/", 200, "text/plain; charset=utf-8"},
+		{"HEAD", "/?format=json", 200, "application/json"},
+		{"GET", "/?format=xml", 400, "text/plain; charset=utf-8"},
+		{"POST", "/", 405, "text/plain; charset=utf-8"},
+		{"DELETE", "/", 405, "text/plain; charset=utf-8"},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(c.method, c.target, nil))
+		require.Equal(t, c.code, w.Code, c)
+		require.Equal(t, c.contentType, w.Header().Get("Content-Type"), c)
+		require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"), c)
+		if c.code == 405 {
+			require.Equal(t, "GET, HEAD", w.Header().Get("Allow"))
+		}
+		require.Equal(t, c.method == "HEAD", w.Body.Len() == 0, c)
+	}
+	require.Panics(t, func() { Handler(timer, nil) })
+	require.Contains(t, get(t, Handler(), "/"), "go tool pprof", "a page without timers")
+}
+
+// A page that was just made is sent again.
+func TestFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := Handler(newTimer(t))
+		first := getJSON(t, h)
+		pass(fresh - 1)
+		require.True(t, first.At.Equal(getJSON(t, h).At))
+		pass(1)
+		require.True(t, getJSON(t, h).At.Equal(first.At.Add(fresh)))
+	})
+}
+
+// Requests that come together get one page.
+func TestOneWalkAtATime(t *testing.T) {
+	h := Handler(newTimer(t)).(*handler)
+	var all, came sync.WaitGroup
+	pages := make([]*page, 10)
+	h.mu.Lock() // as if a page were being made
+	came.Add(len(pages))
+	for i := range pages {
+		all.Go(func() { came.Done(); pages[i] = h.get() })
+	}
+	came.Wait()
+	h.mu.Unlock()
+	all.Wait()
+	for _, p := range pages {
+		require.Same(t, pages[0], p)
+	}
+}
+
+// To import the package registers nothing. A program decides where the page is, and who sees it.
+func TestNothingIsRegistered(t *testing.T) {
+	for _, path := range []string{"/", "/debug/hashedwheel"} {
+		_, pattern := http.DefaultServeMux.Handler(httptest.NewRequest(http.MethodGet, path, nil))
+		require.Empty(t, pattern, path)
+	}
+}
+
+// Many requests come while the timer is in use.
+func TestRace(t *testing.T) {
+	timer := newTimer(t, hashedwheel.WithTick(time.Millisecond))
+	h := Handler(timer).(*handler)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range 100 {
+				to, err := timer.AfterFunc(time.Duration(i)*time.Millisecond, nop)
+				if err != nil {
+					panic(err)
+				}
+				h.mu.Lock()
+				h.page = nil
+				h.mu.Unlock()
+				get(t, h, "/")
+				if i%2 == 0 {
+					to.Cancel()
+				}
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,168 @@
+package wheeldebug
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/due"
+)
+
+// A page is what a handler serves. Durations are in nanoseconds.
+type page struct {
+	At     time.Time
+	Took   time.Duration // to make the page
+	Timers []timerPage
+}
+
+// A timerPage is the part of a page about one timer.
+type timerPage struct {
+	Name    string
+	Timer   string // Timer.String, which has the options
+	Tick    time.Duration
+	Stopped bool
+	Stats   hashedwheel.Stats
+	Since   changes
+	Tasks   []row // by how many are pending; in all about Stats.Pending
+}
+
+// changes is how much the counts in Stats have changed since the last page.
+type changes struct {
+	Duration                                           time.Duration
+	Accepted, Expired, Canceled, Returned, Resets      uint64
+	RejectedFull, RejectedStopped, Panics, Unsubmitted uint64
+	Wakeups                                            uint64
+	Lateness                                           hashedwheel.Histogram
+}
+
+func changesOf(last, now hashedwheel.Stats, d time.Duration) changes {
+	return changes{
+		Duration:        d,
+		Accepted:        now.Accepted - last.Accepted,
+		Expired:         now.Expired - last.Expired,
+		Canceled:        now.Canceled - last.Canceled,
+		Returned:        now.Returned - last.Returned,
+		Resets:          now.Resets - last.Resets,
+		RejectedFull:    now.RejectedFull - last.RejectedFull,
+		RejectedStopped: now.RejectedStopped - last.RejectedStopped,
+		Panics:          now.Panics - last.Panics,
+		Unsubmitted:     now.Unsubmitted - last.Unsubmitted,
+		Wakeups:         now.Wakeups - last.Wakeups,
+		Lateness:        now.Lateness.Sub(last.Lateness),
+	}
+}
+
+// A row counts the pending timeouts whose task is the same function, or has the same type.
+type row struct {
+	Task      string
+	Repeating bool
+	Pending   int
+
+	// Pending, by the time until the deadline. Each counts once.
+	Due, Minute, TenMinutes, Hour, Later int
+
+	Next, Last time.Time // the first and the last deadline
+}
+
+// A kind is what timeouts of one row have in common.
+type kind struct {
+	of        reflect.Type
+	code      uintptr // the entry of a function
+	own       string  // what a task of the library says that it is
+	repeating bool
+}
+
+func kindOf(task any, repeating bool) kind {
+	k := kind{of: reflect.TypeOf(task), repeating: repeating}
+	if k.of.Kind() == reflect.Func {
+		k.code = reflect.ValueOf(task).Pointer()
+	} else if own, ok := task.(fmt.Stringer); ok && ofLibrary(k.of) {
+		k.own = own.String()
+	}
+	return k
+}
+
+var library = reflect.TypeFor[hashedwheel.Timer]().PkgPath()
+
+// ofLibrary reports whether a type is one of the library, or a pointer to one. Others may have a method String that says
+// what is in their fields.
+func ofLibrary(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.PkgPath() {
+	case library, library + "/clock", library + "/idle", library + "/keyed":
+		return true
+	}
+	return false
+}
+
+func timerPageOf(t *hashedwheel.Timer, now time.Time) timerPage {
+	rows := make(map[kind]*row)
+	due.Each(t, func(task any, at time.Time, repeating bool) bool {
+		k := kindOf(task, repeating)
+		r := rows[k]
+		if r == nil {
+			r = &row{Task: k.name(), Repeating: repeating, Next: at, Last: at}
+			rows[k] = r
+		}
+		r.add(at, now)
+		return true
+	})
+	tp := timerPage{Name: t.Name(), Timer: t.String(), Tick: t.Tick(), Stopped: t.IsStopped(), Stats: t.Stats()}
+	for _, r := range rows {
+		tp.Tasks = append(tp.Tasks, *r)
+	}
+	slices.SortFunc(tp.Tasks, func(a, b row) int {
+		return cmp.Or(b.Pending-a.Pending, cmp.Compare(a.Task, b.Task))
+	})
+	return tp
+}
+
+func (r *row) add(at, now time.Time) {
+	r.Pending++
+	switch left := at.Sub(now); {
+	case left <= 0:
+		r.Due++
+	case left <= time.Minute:
+		r.Minute++
+	case left <= 10*time.Minute:
+		r.TenMinutes++
+	case left <= time.Hour:
+		r.Hour++
+	default:
+		r.Later++
+	}
+	if at.Before(r.Next) {
+		r.Next = at
+	}
+	if at.After(r.Last) {
+		r.Last = at
+	}
+}
+
+// name returns the name of a function, or of a type, as profiles have it: with the path of its package.
+func (k kind) name() string {
+	if k.own != "" {
+		return k.own
+	}
+	if f := runtime.FuncForPC(k.code); f != nil {
+		return f.Name()
+	}
+	if k.of.Kind() == reflect.Pointer && k.of.Name() == "" {
+		return "*" + qualified(k.of.Elem())
+	}
+	return qualified(k.of)
+}
+
+// qualified returns the name of a type with the path of its package.
+func qualified(t reflect.Type) string {
+	if t.PkgPath() == "" || t.Name() == "" {
+		return t.String()
+	}
+	return t.PkgPath() + "." + t.Name()
+}
