@@ -112,6 +112,13 @@ func verify(t testing.TB, timer *Timer, known ...*Timeout) {
 		return
 	}
 	slots := verifyRings(t, q, pend)
+	for to := range slots {
+		switch bits := to.word.Load() & (young | queued | fresh | atWork); bits {
+		case fresh, fresh | young, fresh | queued, queued, 0, atWork, atWork | queued:
+		default:
+			t.Errorf("the table of timeout.go does not have the bits %#x of %v", bits, to)
+		}
+	}
 	for _, to := range known {
 		bits := to.word.Load() & (young | queued)
 		require.Equal(t, bits, slots[to]&bits, "on the queue without a slot: %v", to)

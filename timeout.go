@@ -26,23 +26,6 @@ import (
 // A repeating timeout stays pending when it is claimed, and is at work until the run is over. Then it is armed for
 // the next run, or expires if its schedule has ended. Cancel, Reset and the claim are each one compare-and-swap of
 // the whole word. So if two of them race, one wins, and the other sees the result.
-//
-// The rest of the package relies on these rules:
-//
-//  1. A goroutine that sets the bit young or queued puts the timeout into a slot of a nursery, or of an inbox. One that
-//     finds such a bit need not do so: the worker has yet to take the timeout, and sees the changed word. If it finds
-//     queued, it only makes sure that the worker comes in time: the bit was set for another tick, or a foreign
-//     Cancel could not wake the worker. The worker clears the bit, and reads the rest of the word, in one
-//     compare-and-swap. So do Stop, and a producer that drops a canceled timeout. A Reset to an earlier tick
-//     moves a timeout from the nursery to the inbox: see Timer.stays.
-//  2. A goroutine sets a bit, and fills a slot, only inside the gate (stop.go), or in NewTimeout. Only NewTimeout may find
-//     that Stop has closed the rings: no other goroutine knows its timeout.
-//  3. A pending timeout that is not on the queue is in a bucket at a tick not later than its own, in a list of due
-//     timeouts, or with the worker or a runner. A runner that finds it reset to a later tick puts it on the queue.
-//  4. A runner claims a timeout only if the boundary of the tick in the word has passed. A Reset may put a timeout on
-//     the list while a runner still has it: one claim wins, and no claim is early.
-//  5. While a timeout is at work, it is not claimed and is put into no bucket or list, so its runs never overlap.
-//     When the run is over, the runner arms it again or ends it, as the word says then.
 const (
 	statusMask = 1<<2 - 1
 	queued     = 1 << 2 // in an inbox, or about to be put there
@@ -60,6 +43,38 @@ const (
 	expired  = 2 // its task has been started, or is just about to be
 	canceled = 3 // ended by Cancel or by Stop
 )
+
+// Where a timeout is
+//
+//	bits              place
+//	fresh             none: it is idle, or was dropped after a Cancel
+//	fresh, young      a slot of a nursery
+//	fresh, queued     a slot of an inbox
+//	queued            a slot of an inbox. It may also be in a bucket, on a list or with a runner; the worker puts this right
+//	none, pending     a bucket, a list of due timeouts, or the hands of the worker or of a runner
+//	none, ended       none, as soon as the worker or the runner that has it lets it go
+//	atWork            the hands of the runner that runs its task
+//	atWork, queued    the same, and a slot of an inbox. The worker takes it from there, and leaves it to the runner
+//
+// Other combinations of these bits do not occur. A slot is a hint: one of a nursery may still lead to a timeout that has
+// moved to an inbox.
+//
+// The rest of the package relies on these rules:
+//
+//  1. A goroutine that sets the bit young or queued puts the timeout into a slot of a nursery, or of an inbox. One that
+//     finds such a bit need not do so: the worker has yet to take the timeout, and sees the changed word. If it finds
+//     queued, it only makes sure that the worker comes in time: the bit was set for another tick, or a foreign
+//     Cancel could not wake the worker. The worker clears the bit, and reads the rest of the word, in one
+//     compare-and-swap. So do Stop, and a producer that drops a canceled timeout. A Reset to an earlier tick
+//     moves a timeout from the nursery to the inbox: see Timer.stays.
+//  2. A goroutine sets a bit, and fills a slot, only inside the gate (stop.go), or in NewTimeout. Only NewTimeout may find
+//     that Stop has closed the rings: no other goroutine knows its timeout.
+//  3. A pending timeout that is not on the queue is in a bucket at a tick not later than its own, in a list of due
+//     timeouts, or with the worker or a runner. A runner that finds it reset to a later tick puts it on the queue.
+//  4. A runner claims a timeout only if the boundary of the tick in the word has passed. A Reset may put a timeout on
+//     the list while a runner still has it: one claim wins, and no claim is early.
+//  5. While a timeout is at work, it is not claimed and is put into no bucket or list, so its runs never overlap.
+//     When the run is over, the runner arms it again or ends it, as the word says then.
 
 // Ticks fill the rest of the word exactly.
 var _ [ticks.Bits]struct{} = [64 - tickShift]struct{}{}
