@@ -317,15 +317,6 @@ func (q *queue) accepted() (n uint64) {
 	return n
 }
 
-// slots returns how many slots a ring has.
-func (r *ring) slots() int {
-	t := r.table.Load()
-	if t == nil {
-		return 0
-	}
-	return len(t.blocks) * blockSize
-}
-
 // A CancelCounter counts how often it has run and how often it was notified.
 type CancelCounter struct {
 	Ran, Told atomic.Int64

@@ -10,7 +10,7 @@ import (
 //
 // At each boundary, the worker takes all that is in inboxes, and from nurseries what has become near: it is due within
 // nearTime, or two ticks. The rest of a nursery it takes when nobody looks after that: when producers pause, or when the
-// hand of this nursery stands still.
+// hand of this nursery stands still, or lags behind the others.
 //
 //   - Each block, and each ring, has a tick by which the worker must look at it. A producer fills a slot, then
 //     lowers the tick of the block, then that of the ring, then reads the state of the worker. The worker raises the tick
@@ -20,7 +20,8 @@ import (
 //     have gone on for long, a pause of less than maxUnwatched, or a tick, does not count, because each round that
 //     has nothing else to do may come to wait for a processor.
 //   - So a canceled timeout is dropped by the second boundary if producers pause. Otherwise it is dropped when its ring
-//     has gone round, or, if the hand stands still, after nearTime or a tick.
+//     has gone round, or, if the hand stands still or lags, after nearTime or a tick. A hand lags that goes round less than
+//     once while the others do so maxLag times, on average: a ring that has grown, and is then used slowly.
 //   - Tables that have grown are given back at the same time, after what is in them.
 //
 // The queue may hold millions. So between the timeouts that it takes, the worker attends to what is more urgent: what
@@ -44,8 +45,9 @@ type intake struct {
 	settled int     // timeouts taken off the queue in this round
 	taking  int     // takingAll, takingDue, takingRecent or takingNewest
 	pausing bool    // this round takes all timeouts, because producers pause
-	stands  bool    // all timeouts of the nursery are taken, because its hand stands still
+	stands  bool    // all timeouts of the nursery are taken, because its hand stands still or lags
 	tried   uint64  // the value of queue.tried when this round began to take timeouts
+	slots   uint64  // how many slots all nurseries have
 	pace    pace    // how fast producers arm timeouts
 	visits  []visit // one for each stripe
 	stopped bool    // Stop has halted the worker
@@ -61,13 +63,15 @@ const (
 
 // A visit is what the worker remembers of a stripe.
 type visit struct {
-	at, hand uint64 // where the hand of the nursery was at the tick when it was last seen to move
-	inbox    uint64 // the block up to which the worker has taken the inbox, counted as the hand counts
+	at          uint64 // the tick at which the hand of the nursery was last seen to move, and not to lag
+	hand, tried uint64 // where it was then, and the value of queue.tried
+	inbox       uint64 // the block up to which the worker has taken the inbox, counted as the hand counts
 }
 
 const (
 	checkEvery = 1 << 10 // timeouts that drain takes between looks at the clock: some 50 microseconds
 	resumed    = 16      // producers that arm one for each so many that the worker takes do not pause
+	maxLag     = 8       // how many times as fast as one hand the others may go round
 )
 
 // A settler is what an intake needs of the worker.
@@ -95,18 +99,21 @@ func (in *intake) drain() {
 		in.takeRing(&in.queue.stripes[i].inbox, queued)
 		in.takeRing(&in.queue.stripes[i].nursery, young)
 	}
-	in.taking = takingAll
+	in.taking, in.slots = takingAll, 0
+	for i := range in.queue.stripes {
+		in.slots += uint64(in.queue.stripes[i].nursery.slots())
+	}
 	for i := range in.queue.stripes {
 		in.takeAll(i)
 	}
 }
 
-// takeAll takes all timeouts of a stripe if producers pause, or if the hand of its nursery stands still. Then it gives back
-// the tables that have grown.
+// takeAll takes all timeouts of a stripe if producers pause, or if the hand of its nursery stands still or lags. Then it gives
+// back the tables that have grown.
 func (in *intake) takeAll(i int) {
 	s, v := &in.queue.stripes[i], &in.visits[i]
-	if hand := s.nursery.hand.Load(); hand-v.hand >= sweepEvery {
-		v.at, v.hand = in.now, hand
+	if hand := s.nursery.hand.Load(); in.keepsUp(hand-v.hand, in.tried-v.tried, uint64(s.nursery.slots())) {
+		v.at, v.hand, v.tried = in.now, hand, in.tried
 	}
 	in.stands = in.now >= v.at+in.queue.stand
 	if !in.pausing && !in.stands {
@@ -119,6 +126,12 @@ func (in *intake) takeAll(i int) {
 	if s.nursery.large() || s.inbox.large() {
 		in.giveBack(s)
 	}
+}
+
+// keepsUp reports whether a hand moves and does not lag. It has tried so many of all slots that were tried, and its ring has so
+// many.
+func (in *intake) keepsUp(moved, tried, slots uint64) bool {
+	return moved >= sweepEvery && (moved >= slots || tried/moved <= maxLag*in.slots/slots)
 }
 
 // giveBack gives back the memory of a stripe, and takes what was put there meanwhile.

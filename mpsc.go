@@ -110,11 +110,11 @@ func (r *ring) blocks() []atomic.Pointer[block] {
 	return nil
 }
 
+// slots returns how many slots a ring has.
+func (r *ring) slots() int { return len(r.blocks()) * blockSize }
+
 // large reports whether a ring has grown.
-func (r *ring) large() bool {
-	t := r.table.Load()
-	return t != nil && len(t.blocks) > minBlocks
-}
+func (r *ring) large() bool { return len(r.blocks()) > minBlocks }
 
 // close takes the table from a ring, closes its blocks, and calls take for each timeout in a slot. Called by the worker, or
 // by Stop.

@@ -571,6 +571,61 @@ func TestIdleStripesArePruned(t *testing.T) {
 	})
 }
 
+// A goroutine has armed and canceled many timeouts on its stripe, and goes on slowly, so its hand needs long to go round.
+// Another arms without pause. What the first has canceled is dropped soon, and its table is given back. A hand that keeps up
+// with the other keeps what is pending.
+func TestSlowStripeIsPruned(t *testing.T) {
+	const tick, many = 10 * time.Millisecond, 9000
+	for perTick, keepsUp := range map[int]bool{15: false, 550: true} {
+		synctest.Test(t, func(t *testing.T) {
+			timer := newTimer(t, WithTick(tick))
+			setStripes(timer, 2)
+			timer.queue.seats = nil // the other uses the first stripe
+			s := &timer.queue.stripes[1]
+			arm := func() *Timeout {
+				to := &Timeout{timer: timer, task: plainFunc(nop)}
+				tick := timer.clock.DueIn(time.Hour)
+				to.word.Store(pendingAt(young|fresh, tick))
+				s.armed.Add(1)
+				timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(tick))
+				return to
+			}
+			var held []weak.Pointer[Timeout]
+			var pending *Timeout
+			churn(t, timer, 6000, time.Second, func(elapsed time.Duration) {
+				switch {
+				case elapsed == 10*tick:
+					all := make([]*Timeout, many)
+					for i := range all {
+						all[i] = arm()
+					}
+					for _, to := range all {
+						to.Cancel()
+					}
+					held = append(held, weak.Make(all[0]), weak.Make(all[many/2]), weak.Make(all[many-1]))
+				case elapsed > 10*tick:
+					for range perTick {
+						arm().Cancel()
+					}
+				}
+				switch elapsed {
+				case 30 * tick:
+					require.Greater(t, s.nursery.slots(), many)
+				case 40 * tick:
+					pending = arm()
+					require.Equal(t, keepsUp, s.nursery.slots() > many, "%d in a tick", perTick)
+				case 60 * tick:
+					require.True(t, !keepsUp || onQueue(pending.word.Load()), "%d in a tick", perTick)
+				}
+			})
+			runtime.GC()
+			for _, p := range held {
+				require.Nil(t, p.Value())
+			}
+		})
+	}
+}
+
 // On a stripe with many long-lived timeouts, those that are armed and canceled beside them do not pile up.
 func TestChurnBesideLongLived(t *testing.T) {
 	timer := newTimer(t, WithTick(100*time.Hour))
