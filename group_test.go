@@ -304,6 +304,24 @@ func TestGroupWait(t *testing.T) {
 	}
 }
 
+// Wait waits for the longest of several runs, whichever began first.
+func TestGroupWaitIsForAll(t *testing.T) {
+	hashedwheel.Virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		g := hashedwheel.NewGroup(hashedwheel.NewTestTimer(t, hashedwheel.WithTick(tick)))
+		for _, lengths := range [][]time.Duration{{5, 20, 10}, {20, 10, 5}, {5, 10, 20}} {
+			start := time.Now()
+			for i, n := range lengths {
+				_, err := g.AfterFunc(time.Duration(i)*tick, func() { time.Sleep(n * tick) })
+				require.NoError(t, err)
+			}
+			testkit.Pass(4 * tick)
+			require.NoError(t, g.Wait(t.Context()))
+			require.Greater(t, time.Since(start), 20*tick)
+		}
+	})
+}
+
 // After Close and Wait no task of the group runs. Inside a task, Wait waits for the context. With a limit, it does not
 // wait for tasks of others, nor for members that wait for a runner.
 func TestGroupCloseAndWait(t *testing.T) {

@@ -54,6 +54,52 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// When a timeout in a bucket is canceled from the other side of a bubble, while the worker rests, it is on the queue before any
+// goroutine sees that it is canceled: a Reset relies on that. The test runs on real time, because it tests a race.
+func TestForeignCancelPushesFirst(t *testing.T) {
+	needsThreads(t)
+	timer := newTimer(t, WithTick(time.Hour))
+	s := oneStripe(timer)
+	w := &timer.worker
+	hold(t, timer)
+	w.round() // makes the wheel
+	all := make([]Timeout, sized(300, 1000, 10_000))
+	for i := range all {
+		timer.Init(&all[i], plainFunc(nop))
+		_, err := all[i].Reset(100 * time.Hour)
+		require.NoError(t, err)
+	}
+	for w.wheel.count < len(all) {
+		w.in.takeNursery(s)
+	}
+	s.inbox.table.Store(newTable(ceilPowerOfTwo(len(all)))) // so that each gets the next slot
+	w.state.Store(resting)
+	defer w.state.Store(working)
+	var next atomic.Int64 // the one to cancel
+	seen := make(chan bool)
+	go func() {
+		pushed := true
+		for i := range all {
+			next.Store(int64(i))
+			for status(all[i].word.Load()) != canceled {
+			}
+			n := uint64(i) + 1
+			b := s.inbox.blocks()[n/blockSize].Load()
+			pushed = pushed && b != nil && b.slots[n%blockSize].Load() == &all[i]
+		}
+		seen <- pushed
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		for i := range all {
+			for next.Load() != int64(i) {
+			}
+			require.True(t, all[i].Cancel())
+		}
+	})
+	require.True(t, <-seen)
+	require.EqualValues(t, resting, w.state.Load())
+}
+
 // The wall clock has no influence. Deadlines have a monotonic reading, and so has the start of the timer, from
 // which ticks are counted.
 func TestDeadlineIsMonotonic(t *testing.T) {

@@ -422,6 +422,36 @@ func TestTablesAreGivenBack(t *testing.T) {
 	}
 }
 
+// A table of an inbox that has grown is given back although nothing is on the queue any more, and although the worker has not
+// noticed at once that producers pause.
+func TestGrownInboxIsGivenBack(t *testing.T) {
+	const tick = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick))
+		s := oneStripe(timer)
+		keep, err := timer.AfterFunc(100*time.Hour, nop) // so that the worker does not end
+		require.NoError(t, err)
+		pass(2 * tick)
+		for range 200 { // ticks
+			var all []*Timeout
+			for range 2 * tick / pauseTime {
+				to, err := timer.AfterFunc(nearTime/2, nop)
+				require.NoError(t, err)
+				all = append(all, to)
+			}
+			for _, to := range all {
+				require.True(t, to.Cancel())
+			}
+			time.Sleep(tick)
+		}
+		require.True(t, s.inbox.large())
+		pass(2 * maxUnwatched)
+		require.Zero(t, s.inbox.slots())
+		require.EqualValues(t, resting, timer.worker.state.Load())
+		require.True(t, keep.Cancel())
+	})
+}
+
 // A timer at rest, with nothing pending, keeps no tables.
 func TestTablesAtRest(t *testing.T) {
 	virtual(t, func(t *testing.T) {
