@@ -344,6 +344,28 @@ func TestStopWhileTheWorkerDrains(t *testing.T) {
 	require.Zero(t, w.in.settled)
 }
 
+// Stop waits for the round in progress, also if another one is to follow.
+func TestStopWaitsForTheRound(t *testing.T) {
+	for _, nudged := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			timer := newTimer(t)
+			giveBack := hold(t, timer)
+			_, err := timer.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+			if nudged {
+				timer.worker.nudge()
+				require.EqualValues(t, again, timer.worker.state.Load())
+			}
+			left := make(chan []*Timeout, 1)
+			go func() { left <- timer.Stop() }()
+			synctest.Wait()
+			require.Empty(t, left, "the round is not over")
+			giveBack()
+			require.Len(t, <-left, 1)
+		})
+	}
+}
+
 // Stop halts the worker in the middle of a drain, at each look up: while it takes an inbox, a nursery, or closes the tables. No
 // timeout is lost, and the rest of a ring is left to Stop.
 func TestStopInTheMiddleOfADrain(t *testing.T) {

@@ -639,7 +639,7 @@ var mutations = []mutation{
 		" || tried/moved <= maxLag*in.slots/slots)", ")",
 		"TestSlowStripeIsPruned"},
 	{17, "Stop does not wait for a round that is to be repeated", "worker.go",
-		"state == working || state == again {", "state == working {", "TestExplore"},
+		"state == working || state == again {", "state == working {", "TestStopWaitsForTheRound TestExplore"},
 	{6, "a young timeout stays in its nursery when it is reset to an earlier tick", "reset.go",
 		"onQueue(word) && tick >= tickOf(word) ||", "onQueue(word) ||",
 		"TestResetMovesToTheInbox TestOnTimeBesideProducers TestExplore"},
