@@ -245,7 +245,7 @@ var mutations = []mutation{
 	{15, "a walk does not visit the runners", "internal/crew/walk.go",
 		"return c.eachRunner(walkedRunners, rest, f) && f", "_ = rest\n\treturn f", "TestTasksEverywhere"},
 	{15, "timeouts in the batch of a runner are not due", "internal/crew/walk.go",
-		"\t\t\tif item != none {\n\t\t\t\tn++\n", "\t\t\tif false {\n\t\t\t\tn++\n",
+		"\t\t\tif item != none {\n\t\t\t\tn++\n", "\t\t\tif item != none && false {\n\t\t\t\tn++\n",
 		"TestDue"},
 	{15, "a Reset on the fast path of ResetAt does not count", "reset.go",
 		"\t\t\t\tt.queue.stripe().resets.Add(1)\n", "",
