@@ -260,7 +260,7 @@ func (c *Crew[T]) release(rn *Runner[T]) {
 		k.n = 0
 		c.due.recycle(k)
 	}
-	rn.slots, rn.batch, rn.seen = nil, nil, 0
+	rn.slots, rn.batch, rn.seen, rn.measureAt = nil, nil, 0, 0
 }
 
 // takeBack puts the items that a runner has not taken of its batch back on the list. It drops those whose tasks are over,

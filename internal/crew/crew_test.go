@@ -359,6 +359,25 @@ func TestCounts(t *testing.T) {
 	})
 }
 
+// A task that is canceled just before it starts is not measured. The next one is, so that none is left out.
+func TestNextOneIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Second)
+		h.crew.Procs, h.crew.Share, h.crew.Limit = 1, 1, 1
+		h.fed = true
+		all := make([]*task, 32)
+		for i := range all {
+			all[i] = new(task)
+		}
+		for _, i := range []int{0, 8} {
+			require.True(t, all[i].move(canceled, waiting))
+		}
+		h.add(all...)
+		synctest.Wait()
+		require.Equal(t, []uint64{1, 7, 22}, h.measured)
+	})
+}
+
 // When counters wrap around, the crew still works, because it uses only their differences.
 func TestCountersWrap(t *testing.T) {
 	for _, fed := range []bool{false, true} {

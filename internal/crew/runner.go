@@ -32,10 +32,11 @@ type Runner[T comparable] struct {
 	over  chan struct{} // closed when the task in the last slot taken is over; nil if no goroutine waits for that
 
 	// Owned by the runner.
-	running bool   // its task has been started, and endRun has not been called
-	tell    bool   // Host.Ran follows
-	inRow   int    // how often it has run the item again
-	since   uint64 // tasks since the last one that it measured
+	running   bool   // its task has been started, and endRun has not been called
+	tell      bool   // Host.Ran follows
+	inRow     int    // how often it has run the item again
+	since     uint64 // tasks since the last one that it measured
+	measureAt int    // it measures the next task that starts after so many slots
 }
 
 const (
@@ -130,8 +131,9 @@ func (rn *Runner[T]) Start(tell bool) (measure uint64) {
 		setLabels(labels) // the task before may have set others
 	}
 	rn.since++
-	if n := rn.taken(); n == 1 || n == 9 || n == 73 || n == len(rn.slots) || rn.inRow > 0 {
+	if n := rn.taken(); n > rn.measureAt || n == len(rn.slots) || rn.inRow > 0 {
 		measure, rn.since = rn.since, 0
+		rn.measureAt = 8 + 8*rn.measureAt
 	}
 	return measure
 }
