@@ -47,7 +47,8 @@ func TestTasksEverywhere(t *testing.T) {
 	for levels := 1; levels <= 4; levels++ {
 		t.Run(fmt.Sprint("levels=", levels), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				timer := newTimer(t, WithTick(tick), WithWheelSize(8), WithLevels(levels))
+				const hanging = 4 * chunkLen
+				timer := newTimer(t, WithTick(tick), WithWheelSize(8), WithLevels(levels), WithMaxConcurrency(1+hanging))
 				release := make(chan struct{})
 				end := sync.OnceFunc(func() { close(release) })
 				defer end()
@@ -98,21 +99,21 @@ func TestTasksEverywhere(t *testing.T) {
 					pass(tick)
 					check()
 				}
-				for i := range 4 * chunkLen {
+				for i := range hanging {
 					arm(fmt.Sprint("hangs ", i), tick, hang)
 				}
 				time.Sleep(time.Until(want["hangs 0"].Deadline()))
 				synctest.Wait()
 				require.NotZero(t, timer.tasks.Due(), "in a batch")
 				check()
-				timer.tasks.Limit = -1 // none starts any more
-				for i := range 4 * chunkLen {
+				pass(3 * tick)
+				require.Equal(t, 1+hanging, timer.Stats().Running, "none starts any more")
+				for i := range hanging {
 					arm(fmt.Sprint("waits ", i), tick, nil)
 				}
 				pass(3 * tick)
-				require.GreaterOrEqual(t, timer.Stats().Due, 4*chunkLen)
+				require.GreaterOrEqual(t, timer.Stats().Due, hanging)
 				check()
-				timer.tasks.Limit = 0
 				end()
 				pass(time.Second)
 				check()
