@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -284,4 +285,76 @@ func TestTasksRace(t *testing.T) {
 		over.Store(true)
 		users.Wait()
 	}
+}
+
+// A backlog keeps what is pending, and little of what has ended.
+func TestBacklogIsBounded(t *testing.T) {
+	var b backlogs
+	log := b.open()
+	var stay []*Timeout
+	for i := range 50_000 {
+		to := new(Timeout)
+		if to.word.Store(pending); i%100 == 0 {
+			stay = append(stay, to)
+		}
+		b.note(to)
+		b.note(to)
+		if i%100 != 0 {
+			to.word.Store(canceled)
+		}
+		require.LessOrEqual(t, len(log.timeouts), 2*len(stay)+2)
+		require.Equal(t, len(log.timeouts), len(log.known))
+	}
+	found := make(map[*Timeout]int)
+	for _, to := range b.close(log) {
+		found[to]++
+	}
+	for _, to := range stay {
+		require.Equal(t, 1, found[to])
+	}
+}
+
+// What is taken back from a batch during a loop, and is canceled then, is collected before the loop is over.
+func TestLoopKeepsNothingTakenBack(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		timer.tasks.Procs, timer.tasks.Share = 1, 1 // one runner, which takes all
+		arm := func(f func()) *Timeout {
+			to, err := timer.AfterFunc(tick, f)
+			require.NoError(t, err)
+			return to
+		}
+		first, second := make(chan struct{}), make(chan struct{})
+		arm(func() { <-first })
+		pass(3 * tick)
+		arm(func() { <-second })
+		pass(3 * tick)
+		n := 0
+		for range timer.Tasks() { // the second, on the list
+			n++
+			var all []*Timeout
+			for range 100 {
+				all = append(all, arm(nop))
+			}
+			pass(3 * tick)
+			close(first) // the runner takes the second and the others, and gives these back
+			pass(3 * tick)
+			require.Len(t, timer.backlogs.all[0].timeouts, len(all))
+			require.Equal(t, len(all), timer.tasks.Waiting())
+			var held []weak.Pointer[Timeout]
+			for _, to := range all {
+				require.True(t, to.Cancel())
+				held = append(held, weak.Make(to))
+			}
+			all = nil
+			pass(3 * tick)
+			runtime.GC()
+			for _, p := range held {
+				require.Nil(t, p.Value())
+			}
+		}
+		require.Equal(t, 1, n)
+		close(second)
+	})
 }
