@@ -263,6 +263,7 @@ func (w *worker) release() bool {
 		w.in.giveBack(&w.queue.stripes[i])
 	}
 	if w.in.settled != settled {
+		w.handOver() // in this round, because a walk may come before the next
 		return false
 	}
 	w.wheel = nil
