@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -147,13 +148,16 @@ func TestTasksAreTheUsers(t *testing.T) {
 		timer.Stop()
 
 		timer = newTimer(t)
-		go timer.Sleep(t.Context(), time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		go timer.Sleep(ctx, time.Minute)
 		synctest.Wait()
 		for task := range timer.Tasks() {
 			require.Equal(t, "hashedwheel.Timer.Sleep", fmt.Sprint(task))
 			n++
 		}
 		require.Equal(t, 4, n)
+		cancel()
+		synctest.Wait() // not while the end of the test checks the timer
 	})
 }
 
