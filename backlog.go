@@ -7,9 +7,35 @@ import (
 	"weak"
 )
 
-// A backlog has the timeouts that move back during a walk: see tasks.go. It keeps none of them alive.
+// A backlog has the timeouts that move back during a walk: see tasks.go. It keeps none of them alive. For each one that
+// comes, it checks two whether they have ended, and drops these: so it has some two times as many as are pending.
 type backlog struct {
-	timeouts map[weak.Pointer[Timeout]]struct{}
+	timeouts []weak.Pointer[Timeout]
+	known    map[weak.Pointer[Timeout]]struct{} // those in timeouts
+	next     int                                // the index in timeouts of the one to check next
+}
+
+// note adds a timeout, which is pending.
+func (log *backlog) note(to *Timeout) {
+	p := weak.Make(to)
+	if _, ok := log.known[p]; ok {
+		return
+	}
+	for range min(2, len(log.timeouts)) {
+		last := len(log.timeouts) - 1
+		if log.next > last {
+			log.next = 0
+		}
+		at := &log.timeouts[log.next]
+		if to := at.Value(); to != nil && status(to.word.Load()) == pending {
+			log.next++
+			continue
+		}
+		delete(log.known, *at)
+		*at, log.timeouts = log.timeouts[last], log.timeouts[:last]
+	}
+	log.known[p] = struct{}{}
+	log.timeouts = append(log.timeouts, p)
 }
 
 // backlogs are those of the walks in progress.
@@ -24,7 +50,7 @@ type backlogs struct {
 func (b *backlogs) open() *backlog {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	opened := &backlog{make(map[weak.Pointer[Timeout]]struct{})}
+	opened := &backlog{known: make(map[weak.Pointer[Timeout]]struct{})}
 	b.all = append(b.all, opened)
 	b.walks.Add(1)
 	return opened
@@ -40,7 +66,7 @@ func (b *backlogs) close(opened *backlog) (timeouts []*Timeout) {
 	}
 	b.all = slices.Delete(b.all, i, i+1)
 	b.walks.Add(-1)
-	for p := range opened.timeouts {
+	for _, p := range opened.timeouts {
 		if to := p.Value(); to != nil {
 			timeouts = append(timeouts, to)
 		}
@@ -57,6 +83,6 @@ func (b *backlogs) note(to *Timeout) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, log := range b.all {
-		log.timeouts[weak.Make(to)] = struct{}{}
+		log.note(to)
 	}
 }

@@ -22,7 +22,7 @@ func (t *Timer) makeCrews(tick time.Duration, concurrency int, submit func(run f
 	t.region = "hashedwheel: " + labelOf(t.name)
 	for _, crew := range []*crew.Crew[*Timeout]{&t.tasks, &t.light} {
 		crew.Init((*host)(t), tick)
-		crew.Labels = labels
+		crew.Labels, crew.Back = labels, t.backlogs.note
 	}
 	t.calls.Init(tick)
 	t.calls.SetLabels(labels)

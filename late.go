@@ -108,7 +108,7 @@ func (s *stall) look(elapsed time.Duration, emitted bool) (until time.Duration) 
 	}
 	due := s.clock.Boundary(tickOf(r.First.word.Load())) // ahead if it has just been reset
 	s.check(elapsed, elapsed-due, r)
-	if s.next = later(due, tooLate); s.next <= elapsed {
+	if s.next = later(due, tooLate); s.next <= elapsed || due > elapsed {
 		s.next = later(elapsed, tooLate)
 	}
 	return s.next

@@ -218,3 +218,58 @@ func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 		require.Regexp(t, `^.* late=3s\n.* late=5s\n.* late=3s\n.*INFO.* lasted=2m4s\n$`, log.String())
 	})
 }
+
+// Tasks come due in a round that is not the last of several, because many timeouts have to move down a level. The log says
+// that the tasks wait.
+func TestStallWhileTimeoutsMoveDown(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		const tick = 100 * time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithWheelSize(8), WithLevels(8), WithMaxConcurrency(1), option)
+		start := time.Now()
+		hang := make(chan struct{})
+		defer close(hang)
+		for range 3 * worthWaking { // a block of a level high up
+			_, err := timer.AfterFunc(1<<16*tick-1, nop)
+			require.NoError(t, err)
+		}
+		pass(time.Second)
+		next := start.Add(timer.clock.Boundary(timer.worker.wheel.next))
+		for range 2 { // due when these move down
+			_, err := timer.NewTimeoutAt(TaskFunc(func(*Timeout) { <-hang }), next)
+			require.NoError(t, err)
+		}
+		pass(time.Until(next) + 10*time.Second)
+		require.Len(t, messages(log, next), 1)
+	})
+}
+
+// The task that has waited longest is just being reset to a far tick when the worker looks. The worker looks again.
+func TestStallBehindAReset(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		const tick = 100 * time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1), option)
+		start := time.Now()
+		hang := make(chan struct{})
+		defer close(hang)
+		arm := func(f func()) *Timeout {
+			to, err := timer.AfterFunc(tick, f)
+			require.NoError(t, err)
+			return to
+		}
+		arm(func() { <-hang })
+		pass(3 * tick)
+		to := arm(nop)
+		pass(3 * tick)
+		old := to.word.Load()
+		to.word.Store(pendingAt(old, tickOf(old)+1<<20) | moved)
+		for range 50 {
+			arm(nop)
+			if pass(tick); time.Since(start) > 2*time.Second {
+				to.word.Store(old)
+			}
+		}
+		require.Len(t, messages(log, start), 1)
+	})
+}

@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -47,7 +49,8 @@ func TestTasksEverywhere(t *testing.T) {
 	for levels := 1; levels <= 4; levels++ {
 		t.Run(fmt.Sprint("levels=", levels), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				timer := newTimer(t, WithTick(tick), WithWheelSize(8), WithLevels(levels))
+				const hanging = 4 * chunkLen
+				timer := newTimer(t, WithTick(tick), WithWheelSize(8), WithLevels(levels), WithMaxConcurrency(1+hanging))
 				release := make(chan struct{})
 				end := sync.OnceFunc(func() { close(release) })
 				defer end()
@@ -98,21 +101,21 @@ func TestTasksEverywhere(t *testing.T) {
 					pass(tick)
 					check()
 				}
-				for i := range 4 * chunkLen {
+				for i := range hanging {
 					arm(fmt.Sprint("hangs ", i), tick, hang)
 				}
 				time.Sleep(time.Until(want["hangs 0"].Deadline()))
 				synctest.Wait()
 				require.NotZero(t, timer.tasks.Due(), "in a batch")
 				check()
-				timer.tasks.Limit = -1 // none starts any more
-				for i := range 4 * chunkLen {
+				pass(3 * tick)
+				require.Equal(t, 1+hanging, timer.Stats().Running, "none starts any more")
+				for i := range hanging {
 					arm(fmt.Sprint("waits ", i), tick, nil)
 				}
 				pass(3 * tick)
-				require.GreaterOrEqual(t, timer.Stats().Due, 4*chunkLen)
+				require.GreaterOrEqual(t, timer.Stats().Due, hanging)
 				check()
-				timer.tasks.Limit = 0
 				end()
 				pass(time.Second)
 				check()
@@ -145,13 +148,16 @@ func TestTasksAreTheUsers(t *testing.T) {
 		timer.Stop()
 
 		timer = newTimer(t)
-		go timer.Sleep(t.Context(), time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		go timer.Sleep(ctx, time.Minute)
 		synctest.Wait()
 		for task := range timer.Tasks() {
 			require.Equal(t, "hashedwheel.Timer.Sleep", fmt.Sprint(task))
 			n++
 		}
 		require.Equal(t, 4, n)
+		cancel()
+		synctest.Wait() // not while the end of the test checks the timer
 	})
 }
 
@@ -283,4 +289,76 @@ func TestTasksRace(t *testing.T) {
 		over.Store(true)
 		users.Wait()
 	}
+}
+
+// A backlog keeps what is pending, and little of what has ended.
+func TestBacklogIsBounded(t *testing.T) {
+	var b backlogs
+	log := b.open()
+	var stay []*Timeout
+	for i := range 50_000 {
+		to := new(Timeout)
+		if to.word.Store(pending); i%100 == 0 {
+			stay = append(stay, to)
+		}
+		b.note(to)
+		b.note(to)
+		if i%100 != 0 {
+			to.word.Store(canceled)
+		}
+		require.LessOrEqual(t, len(log.timeouts), 2*len(stay)+2)
+		require.Equal(t, len(log.timeouts), len(log.known))
+	}
+	found := make(map[*Timeout]int)
+	for _, to := range b.close(log) {
+		found[to]++
+	}
+	for _, to := range stay {
+		require.Equal(t, 1, found[to])
+	}
+}
+
+// What is taken back from a batch during a loop, and is canceled then, is collected before the loop is over.
+func TestLoopKeepsNothingTakenBack(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		timer.tasks.Procs, timer.tasks.Share = 1, 1 // one runner, which takes all
+		arm := func(f func()) *Timeout {
+			to, err := timer.AfterFunc(tick, f)
+			require.NoError(t, err)
+			return to
+		}
+		first, second := make(chan struct{}), make(chan struct{})
+		arm(func() { <-first })
+		pass(3 * tick)
+		arm(func() { <-second })
+		pass(3 * tick)
+		n := 0
+		for range timer.Tasks() { // the second, on the list
+			n++
+			var all []*Timeout
+			for range 100 {
+				all = append(all, arm(nop))
+			}
+			pass(3 * tick)
+			close(first) // the runner takes the second and the others, and gives these back
+			pass(3 * tick)
+			require.Len(t, timer.backlogs.all[0].timeouts, len(all))
+			require.Equal(t, len(all), timer.tasks.Waiting())
+			var held []weak.Pointer[Timeout]
+			for _, to := range all {
+				require.True(t, to.Cancel())
+				held = append(held, weak.Make(to))
+			}
+			all = nil
+			pass(3 * tick)
+			runtime.GC()
+			for _, p := range held {
+				require.Nil(t, p.Value())
+			}
+		}
+		require.Equal(t, 1, n)
+		close(second)
+	})
 }

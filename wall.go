@@ -172,8 +172,8 @@ func (to *Timeout) advance(word, tick uint64) (ok bool) {
 	if !to.takeOut(word, pendingAt(word&^young, tick)|queued) {
 		return false
 	}
-	t.backlogs.note(to)
 	t.worker.push(t.queue.stripe(), to)
+	t.backlogs.note(to) // after the push: a walk that begins before finds it in the inbox, or is noted here
 	return true
 }
 

@@ -81,7 +81,7 @@ type worker struct {
 	wheel *wheel     // nil while there is no wheel
 
 	due, lightDue crew.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.light
-	emitted       bool                  // a timeout has come due in this round
+	emitted       bool                  // a timeout has come due since the last pause
 
 	in   intake        // takes timeouts off the queue
 	used time.Duration // when a round last had something to do
@@ -207,7 +207,6 @@ func (w *worker) round() (until time.Duration, next uint64) {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
 		w.wheel.back = w.back
 	}
-	w.emitted = false
 	w.in.drain()
 	w.handOver()
 	more := w.wheel.cascade(w.emit)
@@ -226,6 +225,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 // pause is the end of a round. It returns what round does.
 func (w *worker) pause(elapsed time.Duration) (until time.Duration, next uint64) {
 	busy := w.in.settled > 0 || w.emitted
+	w.emitted = false
 	if busy {
 		w.used = elapsed
 	} else {
@@ -263,6 +263,7 @@ func (w *worker) release() bool {
 		w.in.giveBack(&w.queue.stripes[i])
 	}
 	if w.in.settled != settled {
+		w.handOver() // in this round, because a walk may come before the next
 		return false
 	}
 	w.wheel = nil

@@ -591,6 +591,27 @@ func TestDroppedTimerIsCollected(t *testing.T) {
 	}
 }
 
+// What has come due while the worker gives back its memory is handed over in the same round. Otherwise a walk could miss it.
+func TestReleaseHandsOver(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		timer.tasks.Limit = -1 // so that no runner starts
+		hold(t, timer)
+		w := &timer.worker
+		w.round() // makes the wheel
+		_, err := timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		time.Sleep(3 * time.Millisecond)
+		w.attend()
+		require.False(t, w.release())
+		require.Equal(t, 1, timer.tasks.Waiting())
+		for range timer.Tasks() {
+			return
+		}
+		t.Fatal("missed")
+	})
+}
+
 // A timeout is canceled while the worker has collected it for its crew, and has not handed it over. The crew does not
 // keep it.
 func TestCanceledWhileCollected(t *testing.T) {

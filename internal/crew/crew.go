@@ -56,6 +56,9 @@ type Crew[T comparable] struct {
 	Procs int // how many runners can be at work at the same time; so many are started if many items wait
 	Share int // a runner takes 1/Share of what waits at a time, if tasks are not slow
 
+	// Back is called with mu held for each item that is about to be taken back from a batch. May be nil. Set after Init.
+	Back func(item T)
+
 	// Immutable after Init.
 	host     Host[T]
 	interval time.Duration // the time between checks
@@ -79,7 +82,6 @@ type Crew[T comparable] struct {
 	watch    *time.Timer   // calls check
 	watching bool          // watch is armed
 	progress progress
-	backlogs []*backlog[T] // of walks, see walk.go
 }
 
 const (
@@ -267,7 +269,7 @@ func (c *Crew[T]) release(rn *Runner[T]) {
 // so that a task that blocks keeps no others alive. Called with mu held.
 func (c *Crew[T]) takeBack(rn *Runner[T]) {
 	n := rn.stop()
-	c.noteBack(rn.slots[n:rn.end()])
+	c.tellBack(rn.slots[n:rn.end()])
 	c.due.putBack(rn.batch, n)
 	clear(rn.slots[:max(n-1, 0)])
 	c.given -= uint64(rn.end() - n)

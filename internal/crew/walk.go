@@ -1,7 +1,5 @@
 package crew
 
-import "slices"
-
 // Due returns the number of items that wait for a runner: on the list, and in batches.
 func (c *Crew[T]) Due() (n int) {
 	c.mu.Lock()
@@ -30,12 +28,10 @@ type backlog[T comparable] struct{ items []T }
 
 const walkedRunners = 4 // so many are visited at a time, each of which may have chunkLen items
 
-// Each calls f with all items that are in the crew during the whole call, and perhaps with others. It returns false when
-// f does.
+// Each calls f with all items that are in the crew during the whole call, and perhaps with others, but not with all of which
+// Back is told meanwhile. It returns false when f does.
 func (c *Crew[T]) Each(f func(items []T) bool) bool {
-	log := &backlog[T]{}
-	defer c.closeBacklog(log)
-	for at, last := c.openBacklog(log); ; {
+	for at, last := c.bounds(); ; {
 		items, next, more := c.listed(at, last)
 		if !f(items) {
 			return false
@@ -46,7 +42,7 @@ func (c *Crew[T]) Each(f func(items []T) bool) bool {
 		at = next
 	}
 	rest := func(rn *Runner[T], taken int) []T { return rn.slots[max(taken-1, 0):rn.end()] }
-	return c.eachRunner(walkedRunners, rest, f) && f(c.closeBacklog(log))
+	return c.eachRunner(walkedRunners, rest, f)
 }
 
 // EachTaken calls f with all items whose tasks are running during the whole call, and with others that are near that. It
@@ -103,11 +99,10 @@ func (c *Crew[T]) ofRunners(end, some int, of func(rn *Runner[T], taken int) []T
 	return items, end
 }
 
-// openBacklog begins a walk, and returns where the list begins and ends.
-func (c *Crew[T]) openBacklog(log *backlog[T]) (first, last uint32) {
+// bounds returns where the list begins and ends.
+func (c *Crew[T]) bounds() (first, last uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.backlogs = append(c.backlogs, log)
 	if c.due.n == 0 {
 		return 0, 0
 	}
@@ -115,19 +110,15 @@ func (c *Crew[T]) openBacklog(log *backlog[T]) (first, last uint32) {
 	return c.due.chunks[c.due.head].start(), k.base + uint32(k.end)
 }
 
-// closeBacklog ends a walk, and returns its backlog.
-func (c *Crew[T]) closeBacklog(log *backlog[T]) []T {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if i := slices.Index(c.backlogs, log); i >= 0 {
-		c.backlogs = slices.Delete(c.backlogs, i, i+1)
+// tellBack tells Back of the items. Called with mu held.
+func (c *Crew[T]) tellBack(items []T) {
+	if c.Back == nil {
+		return
 	}
-	return log.items
-}
-
-// noteBack adds items that are taken back to the backlogs. Called with mu held.
-func (c *Crew[T]) noteBack(items []T) {
-	for _, log := range c.backlogs {
-		log.items = append(log.items, items...)
+	var none T
+	for _, item := range items {
+		if item != none {
+			c.Back(item)
+		}
 	}
 }
