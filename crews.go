@@ -125,7 +125,7 @@ func (h *host) Ran(to *Timeout) bool { return hookOf(to.task).ran(to) }
 func (h *host) Requeue(to *Timeout) {
 	for word := to.word.Load(); waits(word) && word&queued == 0; word = to.word.Load() {
 		if to.putOff(word) {
-			h.worker.nudge()
+			h.worker.wakeNow()
 			return
 		}
 	}

@@ -219,7 +219,7 @@ func verifyRings(t testing.TB, q *queue, pend map[*Timeout]bool) (slots map[*Tim
 // worker back, which starts a round. The end of the test does so at the latest.
 func hold(t testing.TB, timer *Timer) (giveBack func()) {
 	t.Helper()
-	require.True(t, timer.worker.take(), "a round is in progress")
+	require.True(t, timer.worker.claimRound(), "a round is in progress")
 	giveBack = sync.OnceFunc(func() { go timer.worker.run() })
 	t.Cleanup(giveBack)
 	return giveBack
@@ -241,15 +241,15 @@ func whenItLooksUp(timer *Timer, f func()) {
 	timer.worker.in.worker = slowly{&timer.worker, f}
 }
 
-// A slowly is a settler that calls each whenever the worker looks up.
+// A slowly is a reconciler that calls each whenever the worker looks up.
 type slowly struct {
-	settler
+	reconciler
 	each func()
 }
 
-func (s slowly) attend() (uint64, bool) {
+func (s slowly) expireDue() (uint64, bool) {
 	s.each()
-	return s.settler.attend()
+	return s.reconciler.expireDue()
 }
 
 // outcomes returns Stats with only the counts of timeouts and of their tasks.

@@ -39,7 +39,7 @@ type intake struct {
 	// Immutable after New.
 	queue  *queue
 	clock  *ticks.Clock
-	worker settler
+	worker reconciler
 
 	now     uint64  // the tick of the worker
 	settled int     // timeouts taken off the queue in this round
@@ -74,20 +74,20 @@ const (
 	maxLag     = 8       // how many times as fast as one hand the others may go round
 )
 
-// A settler is what an intake needs of the worker.
-type settler interface {
-	// settle places, moves, removes or emits a timeout that comes off the queue, as its word says.
-	settle(to *Timeout, word uint64)
+// A reconciler is what an intake needs of the worker.
+type reconciler interface {
+	// reconcile places, moves, removes or emits a timeout that comes off the queue, as its word says.
+	reconcile(to *Timeout, word uint64)
 
-	// attend hands over what has come due. It returns the current tick, and whether Stop has halted the worker.
-	attend() (now uint64, stopped bool)
+	// expireDue hands over what has come due. It returns the current tick, and whether Stop has halted the worker.
+	expireDue() (now uint64, stopped bool)
 }
 
 // drain takes timeouts off the queue and settles them: the inboxes, what has become near in the nurseries, and whole
 // nurseries that nobody looks after.
 func (in *intake) drain() {
 	in.settled = 0
-	in.now, in.stopped = in.worker.attend()
+	in.now, in.stopped = in.worker.expireDue()
 	in.tried = in.queue.tried()
 	in.pausing = in.pace.pause(in.clock.Elapsed(), in.tried, min(in.clock.Tick, maxWaiting))
 	if in.visits == nil {
@@ -222,12 +222,12 @@ func (in *intake) takeBlock(b *block, bit uint64) {
 	lower(&b.by, first)
 }
 
-// take settles a timeout whose slot was emptied, unless it has left the queue before. It may be on its way from the nursery
+// take reconciles a timeout whose slot was emptied, unless it has left the queue before. It may be on its way from the nursery
 // to the inbox: then moveOn fills a slot of the inbox in vain.
 func (in *intake) take(to *Timeout) {
 	for word := to.word.Load(); onQueue(word); word = to.word.Load() {
 		if to.word.CompareAndSwap(word, word&^(young|queued|fresh)) {
-			in.worker.settle(to, word)
+			in.worker.reconcile(to, word)
 			in.count()
 			return
 		}
@@ -239,7 +239,7 @@ func (in *intake) count() {
 	if in.settled++; in.settled%checkEvery != 0 {
 		return
 	}
-	in.now, in.stopped = in.worker.attend()
+	in.now, in.stopped = in.worker.expireDue()
 	if tried := in.queue.tried(); tried-in.tried > uint64(in.settled)/resumed {
 		in.pausing = false // producers have not paused, or go on
 	}

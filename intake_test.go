@@ -196,7 +196,7 @@ func TestHurriedAgain(t *testing.T) {
 					timer.limit.take()
 					s.armed.Add(1)
 					if first, _, _, _ := timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(hour)); first {
-						timer.worker.summon(hour)
+						timer.worker.wakeBy(hour)
 					}
 					to.Reset(time.Second)
 					time.Sleep(tick / 4)
@@ -268,7 +268,7 @@ func TestRoundsAllocateNothing(t *testing.T) {
 // pause for long. A far timeout is on the queue. It returns the timeout, and a function that does the rest.
 func endOfRound(t *testing.T, timer *Timer, task func()) (far *Timeout, leave func()) {
 	w := &timer.worker
-	require.True(t, w.take()) // the test is the worker
+	require.True(t, w.claimRound()) // the test is the worker
 	churn(t, timer, 1, 100*timer.Tick(), func(time.Duration) {
 		time.Sleep(timer.Tick() / 2)
 		w.round()
@@ -543,7 +543,7 @@ func testTakeFar(t *testing.T) {
 	start := time.Now()
 	takeAt := func(tick uint64) { // as a round does while producers do not pause
 		time.Sleep(time.Until(start.Add(timer.clock.Boundary(tick))))
-		w.in.now, _ = w.attend()
+		w.in.now, _ = w.expireDue()
 		w.in.taking = takingDue
 		w.in.takeRing(&s.nursery, young)
 	}

@@ -15,7 +15,7 @@ const (
 	nearTime = 250 * time.Millisecond // longer than a goroutine usually waits for a busy processor
 	keepTime = 500 * time.Millisecond // how long a timeout stays in a nursery
 
-	sweepEvery = 1 << 8 // slots from one giveWay to the next; a hand that has tried fewer in nearTime stands still
+	sweepEvery = 1 << 8 // slots from one yieldToWorker to the next; a hand that has tried fewer in nearTime stands still
 )
 
 // A queue passes timeouts from many producers to the worker, which drains it. Nobody takes a lock. Producers also take

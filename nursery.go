@@ -44,10 +44,10 @@ import (
 const maxPassed = 1 << 12
 
 // put puts a timeout into a slot of a ring, from which the worker takes it by a tick. The caller has set its bit. First
-// says that the worker must be summoned, swept that it is time for giveWay, and alone that no other goroutine put something
-// meanwhile: otherwise call seats.Move where queue.stripe was called. If ok is false, the timer is stopped, and the caller
-// still has the timeout.
-func (w *worker) put(s *stripe, r *ring, to *Timeout, by uint64) (first, swept, alone, ok bool) {
+// says that the worker must be woken, swept that it is time for yieldToWorker, and uncontended that no other goroutine put
+// something meanwhile: otherwise call seats.Move where queue.stripe was called. If ok is false, the timer is stopped, and the
+// caller still has the timeout.
+func (w *worker) put(s *stripe, r *ring, to *Timeout, by uint64) (first, swept, uncontended, ok bool) {
 	bit := uint64(young)
 	if r == &s.inbox {
 		bit = queued
@@ -145,10 +145,10 @@ func (w *worker) moveOn(s *stripe, t *table, b *block, i uint64, to *Timeout, pa
 	return true
 }
 
-// push puts a timeout whose bit queued is set into the inbox, and summons the worker. Called inside the gate.
+// push puts a timeout whose bit queued is set into the inbox, and wakes the worker. Called inside the gate.
 func (w *worker) push(s *stripe, to *Timeout) {
 	w.put(s, &s.inbox, to, soon)
-	w.summon(0) // not only for the first: see Cancel
+	w.wakeBy(0) // not only for the first: see Cancel
 }
 
 // lap begins a lap. If more than three quarters of the slots were passed in the lap before, it makes a table of twice the
@@ -178,8 +178,8 @@ func (w *worker) lap(r *ring, t *table) {
 
 const overdue = 12 * time.Millisecond // longer than an alarm waits for the end of one time slice
 
-// giveWay yields the processor if a round is overdue: see yielding. Called by producers, after many slots.
-func (w *worker) giveWay() {
+// yieldToWorker yields the processor if a round is overdue: see yielding. Called by producers, after many slots.
+func (w *worker) yieldToWorker() {
 	state, now := w.state.Load(), w.clock.Elapsed()
 	if !w.yielding.yields(now, w.isOverdue(now, state)) {
 		return

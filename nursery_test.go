@@ -210,12 +210,12 @@ func testLivesLong(t *testing.T) {
 	lap()
 	require.NotZero(t, b.met.Load(), "the first lap that ages")
 	time.Sleep(time.Duration(w.queue.age-1) * tick)
-	w.attend()
+	w.expireDue()
 	lap()
 	lap()
 	require.EqualValues(t, young, to.word.Load()&(young|queued))
 	time.Sleep(tick)
-	w.attend()
+	w.expireDue()
 	lap()
 	require.EqualValues(t, queued, to.word.Load()&(young|queued))
 	require.EqualValues(t, 1, s.inbox.hand.Load())
@@ -261,9 +261,9 @@ func TestPassesNotTooMany(t *testing.T) {
 func TestForeignMovesOn(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
 	w, s := &timer.worker, oneStripe(timer)
-	require.True(t, w.take()) // the test is the worker
+	require.True(t, w.claimRound()) // the test is the worker
 	w.round()
-	w.attend()
+	w.expireDue()
 	far := timer.clock.DueIn(time.Hour)
 	for range smallest {
 		_, err := timer.newTimeout(plainFunc(nop), 0, far, false)

@@ -539,7 +539,7 @@ func TestGoroutinesHaveTheirOwnLabels(t *testing.T) {
 				})
 				pass(10 * time.Millisecond)
 				timer.worker.mu.Lock() // so that a round cannot end
-				pprof.Do(t.Context(), pprof.Labels("user", "somebody"), func(context.Context) { timer.worker.nudge() })
+				pprof.Do(t.Context(), pprof.Labels("user", "somebody"), func(context.Context) { timer.worker.wakeNow() })
 				for len(byLabels(t)[labelsOf(name, "worker")]) == 0 {
 					runtime.Gosched()
 				}

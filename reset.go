@@ -119,7 +119,7 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 	return active, err
 }
 
-// visits reports whether the worker is sure to check a pending timeout by tick, and need not be summoned: its present tick
+// visits reports whether the worker is sure to check a pending timeout by tick, and need not be woken: its present tick
 // is not later, and lies ahead of the worker. In two other cases, the runner checks it, by rule 3 of timeout.go: the worker
 // visits the bucket before the caller's compare-and-swap, or a repeating timeout that is due again is already with its runner.
 func (t *Timer) visits(word, tick uint64) bool {
@@ -132,7 +132,7 @@ func (to *Timeout) postpone(word, tick uint64) bool {
 		return false
 	}
 	if word&queued != 0 {
-		to.timer.worker.summon(tick) // the worker was called for another tick, or by a foreign Cancel not at all
+		to.timer.worker.wakeBy(tick) // the worker was called for another tick, or by a foreign Cancel not at all
 	}
 	return true
 }
@@ -229,16 +229,16 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 		s.armed.Add(1)
 		switch {
 		case stays && word&queued != 0:
-			t.worker.summon(tick) // as in postpone
+			t.worker.wakeBy(tick) // as in postpone
 		case stays:
 		case r == &s.inbox:
 			t.worker.push(s, to)
 		default:
-			_, _, alone, _ := t.worker.put(s, r, to, by)
-			if !alone {
+			_, _, uncontended, _ := t.worker.put(s, r, to, by)
+			if !uncontended {
 				t.queue.seats.Move()
 			}
-			t.worker.summon(tick)
+			t.worker.wakeBy(tick)
 		}
 		return true
 	}

@@ -678,7 +678,7 @@ func TestDeadlineReadsNoClock(t *testing.T) {
 		start := time.Now()
 		timer.worker.round() // makes the wheel
 		time.Sleep(10 * tick)
-		timer.worker.attend()
+		timer.worker.expireDue()
 		ended, pending := newRequest(timer), newRequest(timer)
 		ended.timeout.Reset(time.Hour)
 		ended.timeout.Cancel()
@@ -702,7 +702,7 @@ func TestDeadlineReadsNoClock(t *testing.T) {
 func abandoned(t *testing.T, tick time.Duration) (*Timer, *worker) {
 	timer, err := New(WithTick(tick))
 	require.NoError(t, err)
-	require.True(t, timer.worker.take())
+	require.True(t, timer.worker.claimRound())
 	return timer, &timer.worker
 }
 

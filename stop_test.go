@@ -321,7 +321,7 @@ func TestStopWhileTheWorkerDrains(t *testing.T) {
 	const n = 3*checkEvery + checkEvery/2
 	timer := newTimer(t, WithTick(time.Hour))
 	w := &timer.worker
-	require.True(t, w.take()) // the test is the worker
+	require.True(t, w.claimRound()) // the test is the worker
 	for range n {
 		_, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
@@ -353,7 +353,7 @@ func TestStopWaitsForTheRound(t *testing.T) {
 			_, err := timer.AfterFunc(time.Hour, nop)
 			require.NoError(t, err)
 			if nudged {
-				timer.worker.nudge()
+				timer.worker.wakeNow()
 				require.EqualValues(t, again, timer.worker.state.Load())
 			}
 			left := make(chan []*Timeout, 1)

@@ -113,14 +113,14 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 		t.refusedFull.Add(1)
 		return nil, ErrTooManyPending
 	}
-	first, swept, alone, ok := t.worker.put(s, r, to, by)
+	first, swept, uncontended, ok := t.worker.put(s, r, to, by)
 	if !ok {
 		t.limit.free()
 		t.refusedStopped.Add(1)
 		return nil, ErrStopped
 	}
 	s.armed.Add(1) // not before, because a counter never goes back
-	if !alone {
+	if !uncontended {
 		t.queue.seats.Move()
 	}
 	if first || needsWorker() { // also if not first: a foreign caller that was first could not wake the worker
@@ -128,10 +128,10 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 			to.end(s) // the worker has been here since the check above
 			t.clock.Check()
 		}
-		t.worker.summon(tick)
+		t.worker.wakeBy(tick)
 	}
 	if swept && !(unread && t.clock.Foreign()) {
-		t.worker.giveWay()
+		t.worker.yieldToWorker()
 	}
 	return to, nil
 }

@@ -212,9 +212,9 @@ const (
 func TestDeadlineFromOutsideABubble(t *testing.T) {
 	timer := newTimer(t)
 	w := &timer.worker
-	require.True(t, w.take())
+	require.True(t, w.claimRound())
 	w.round()
-	w.attend()
+	w.expireDue()
 	require.True(t, w.leave(time.Hour, ticks.Never))
 	deadline := time.Now().Add(time.Hour)
 	synctest.Test(t, func(t *testing.T) {
@@ -479,9 +479,9 @@ func TestForeignAtRest(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(limit))
 			s := oneStripe(timer)
 			w := &timer.worker
-			require.True(t, w.take())
+			require.True(t, w.claimRound())
 			w.round()
-			w.attend()
+			w.expireDue()
 			near, far := timer.clock.DueIn(100*time.Millisecond), timer.clock.DueIn(time.Hour)
 			var plain, notified, placed, forward, canceled Timeout
 			for to, task := range map[*Timeout]Task{&plain: plainFunc(nop), &notified: canceledTask{t}, &placed: plainFunc(nop),

@@ -157,13 +157,13 @@ func (run *wallRun) Follow(now wall.Now) (ok bool) {
 }
 
 // advance makes a waiting timeout due at an earlier tick, and queues it. It does not set the bit moved, without which
-// the worker takes a timeout on the queue for one that is in no bucket and on no list: see worker.settle. So advance
+// the worker takes a timeout on the queue for one that is in no bucket and on no list: see worker.reconcile. So advance
 // takes it out of its bucket. It returns false if the timeout is due or its word has changed. Called inside the gate.
 func (to *Timeout) advance(word, tick uint64) (ok bool) {
 	t := to.timer
 	if word&queued != 0 {
 		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)); ok {
-			t.worker.summon(tick)
+			t.worker.wakeBy(tick)
 		}
 		return ok
 	}

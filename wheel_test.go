@@ -341,13 +341,13 @@ func TestWheelModel(t *testing.T) {
 				to := testTimeout(w.now + delay())
 				w.place(to, tickOf(to.word.Load()))
 				model = append(model, to)
-			case op < 5: // cancel it, and remove it as settle does
+			case op < 5: // cancel it, and remove it as reconcile does
 				w.remove(any)
 				model = slices.DeleteFunc(model, func(to *Timeout) bool { return to == any })
 			case op < 6: // cancel it and do not call the wheel
 				any.word.Store(withStatus(any.word.Load(), canceled))
 				model = slices.DeleteFunc(model, func(to *Timeout) bool { return to == any })
-			case op < 7: // reset it, and move it as settle does
+			case op < 7: // reset it, and move it as reconcile does
 				tick := w.now + delay()
 				any.word.Store(pendingAt(0, tick))
 				w.move(any, tick)
@@ -513,10 +513,10 @@ func TestCascadeComesDownInTime(t *testing.T) {
 					i := r.IntN(len(all))
 					to, tick := all[i], inBlock()
 					switch r.IntN(4) {
-					case 0: // cancel it, and remove it as settle does
+					case 0: // cancel it, and remove it as reconcile does
 						w.remove(to)
 						all = slices.Delete(all, i, i+1)
-					case 1: // reset it, and move it as settle does
+					case 1: // reset it, and move it as reconcile does
 						to.word.Store(pendingAt(0, tick))
 						w.move(to, tick)
 					case 2: // reset it to a later turn of the level and do not call the wheel
@@ -737,7 +737,7 @@ func FuzzWheel(f *testing.F) {
 				w.place(to, tickOf(to.word.Load()))
 				model = append(model, to)
 			case op < 8 && any == nil:
-			case op == 3: // cancel it, and remove it as settle does
+			case op == 3: // cancel it, and remove it as reconcile does
 				w.remove(any)
 				drop(any)
 			case op == 4: // cancel it and do not call the wheel
@@ -746,7 +746,7 @@ func FuzzWheel(f *testing.F) {
 			case op == 5: // set atWork and do not call the wheel
 				any.word.Store(any.word.Load() | atWork)
 				drop(any)
-			case op == 6: // reset it, and move it as settle does
+			case op == 6: // reset it, and move it as reconcile does
 				tick := w.now + delay()
 				any.word.Store(pendingAt(0, tick))
 				w.move(any, tick)

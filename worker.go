@@ -19,8 +19,8 @@ import (
 // goroutine that ends with it. So between two rounds there is no goroutine. One atomic word, the state, says who may
 // start a round, and makes sure that there is only one at a time:
 //
-//		           a push, a nudge or the alarm
-//		idle(tick) ----------------------------> working <---> again   (a nudge or the alarm)
+//		           a push, a wakeNow or the alarm
+//		idle(tick) ----------------------------> working <---> again   (a wakeNow or the alarm)
 //		    ^                                       |
 //		    +--------- the round leaves ------------+       each of them --- Stop ---> halted
 //
@@ -73,7 +73,7 @@ type worker struct {
 	position atomic.Uint64 // see attending
 	wakeups  atomic.Uint64 // how often a goroutine was started for rounds; written by the worker
 	shown    levelsShown   // written by the worker or Stop
-	yielding yielding      // whether producers yield to a round, see giveWay
+	yielding yielding      // whether producers yield to a round, see yieldToWorker
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
@@ -89,7 +89,7 @@ type worker struct {
 	wait stall
 }
 
-// run does rounds until there is nothing to do before the alarm. The alarm calls it, by ring, or wake or nudge starts it.
+// run does rounds until there is nothing to do before the alarm. The alarm calls it, by ring, or wake or wakeNow starts it.
 func (w *worker) run() {
 	pprof.SetGoroutineLabels(w.labels)
 	w.wakeups.Add(1)
@@ -108,13 +108,13 @@ func (w *worker) run() {
 
 // ring is called by the alarm.
 func (w *worker) ring() {
-	if w.take() {
+	if w.claimRound() {
 		w.run()
 	}
 }
 
-// take reports whether the caller must start a round. If one is in progress, it sees to it that another follows.
-func (w *worker) take() bool {
+// claimRound reports whether the caller must start a round. If one is in progress, it sees to it that another follows.
+func (w *worker) claimRound() bool {
 	for {
 		switch state := w.state.Load(); state {
 		case again, halted:
@@ -131,16 +131,16 @@ func (w *worker) take() bool {
 	}
 }
 
-// nudge starts a round now, or another one after that in progress.
-func (w *worker) nudge() {
-	if w.take() {
+// wakeNow starts a round now, or another one after that in progress.
+func (w *worker) wakeNow() {
+	if w.claimRound() {
 		go w.work()
 	}
 }
 
-// summon makes sure that a round comes in time for a timeout that is due at tick, and was pushed. Called by any
+// wakeBy makes sure that a round comes in time for a timeout that is due at tick, and was pushed. Called by any
 // goroutine. It panics if the goroutine of a round would be on the other side of a synctest bubble.
-func (w *worker) summon(tick uint64) {
+func (w *worker) wakeBy(tick uint64) {
 	if state := w.state.Load(); w.comesTooLate(state, tick) {
 		w.wake(state)
 	}
@@ -278,10 +278,10 @@ func (w *worker) setPosition(tick, flag uint64) { change(&w.position, tick<<1|fl
 // isNear reports whether a timeout that is due at tick is near: see intake.go.
 func (w *worker) isNear(tick uint64) bool { return tick <= w.position.Load()>>1+w.queue.horizon }
 
-var _ settler = (*worker)(nil)
+var _ reconciler = (*worker)(nil)
 
-// attend advances the wheel to the current tick, and hands over what has come due.
-func (w *worker) attend() (now uint64, stopped bool) {
+// expireDue advances the wheel to the current tick, and hands over what has come due.
+func (w *worker) expireDue() (now uint64, stopped bool) {
 	elapsed := w.clock.Elapsed()
 	now = w.clock.TickAt(elapsed)
 	if due := w.wheel.next; due <= now {
@@ -294,7 +294,7 @@ func (w *worker) attend() (now uint64, stopped bool) {
 	return w.wheel.now, w.state.Load() == halted
 }
 
-func (w *worker) settle(to *Timeout, word uint64) {
+func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.bucket == listed && waits(word) && word&moved == 0 {
 		to.bucket = 0 // its runner has claimed it, and armed it for the next run
 	}

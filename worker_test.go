@@ -170,7 +170,7 @@ func TestWorkerEndsSoonWithALongTick(t *testing.T) {
 }
 
 // While nothing is due the worker does not wake up. If it did, it would take a timeout off the queue that was
-// pushed without a summon.
+// pushed without a wake-up.
 func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithWheelSize(8))
@@ -186,7 +186,7 @@ func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 		timer.worker.put(s, &s.inbox, probe, soon)
 		pass(59 * time.Minute)
 		require.NotZero(t, probe.word.Load()&queued, "the worker was awake")
-		timer.worker.nudge() // shows that a worker that wakes up takes the probe
+		timer.worker.wakeNow() // shows that a worker that wakes up takes the probe
 		synctest.Wait()
 		require.Zero(t, probe.word.Load()&queued)
 		pass(time.Minute)
@@ -315,7 +315,7 @@ func TestWorkerCascadesInTime(t *testing.T) {
 		}
 		onLevel1 := func() int {
 			n := timer.worker.wheel.levels[1].buckets[100%64].n
-			timer.worker.nudge() // orders this read before later writes of the worker
+			timer.worker.wakeNow() // orders this read before later writes of the worker
 			synctest.Wait()
 			return n
 		}
@@ -433,9 +433,9 @@ func TestRestChecksTheQueue(t *testing.T) {
 		timer := newFakedTimer(t, WithTick(time.Hour))
 		w := &timer.worker
 		for i := range timer.queue.stripes {
-			require.True(t, w.take())
+			require.True(t, w.claimRound())
 			require.True(t, w.leave(math.MaxInt64, ticks.Never))
-			require.True(t, w.take())
+			require.True(t, w.claimRound())
 			s := &timer.queue.stripes[i]
 			push(w, s, &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
 			require.False(t, w.leave(math.MaxInt64, ticks.Never), place)
@@ -458,7 +458,7 @@ func testSummon(t *testing.T) {
 	w := &timer.worker
 	w.round() // makes the wheel
 	time.Sleep(position * tick)
-	w.attend()
+	w.expireDue()
 	near := position + timer.queue.horizon
 	for _, c := range []struct {
 		idle, due uint64
@@ -476,13 +476,13 @@ func testSummon(t *testing.T) {
 	}
 }
 
-// A nudge, or an alarm, during a round makes another round follow.
-func TestNudgeDuringARound(t *testing.T) {
+// A wakeNow, or an alarm, during a round makes another round follow.
+func TestWakeNowDuringARound(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
 	w := &timer.worker
-	for _, call := range []func(){w.nudge, w.ring} {
+	for _, call := range []func(){w.wakeNow, w.ring} {
 		for range 3 {
-			require.True(t, w.take())
+			require.True(t, w.claimRound())
 			call()
 			call()
 			require.EqualValues(t, again, w.state.Load())
@@ -496,7 +496,7 @@ func TestNudgeDuringARound(t *testing.T) {
 
 // A timeout that was reset to a tick that has passed when the worker takes it off the queue leaves its bucket,
 // and is due.
-func TestSettleOverdue(t *testing.T) {
+func TestReconcileOverdue(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
@@ -511,7 +511,7 @@ func TestSettleOverdue(t *testing.T) {
 		_, err = to.Reset(3 * tick)
 		require.NoError(t, err)
 		time.Sleep(5 * tick)
-		w.attend()
+		w.expireDue()
 		require.Equal(t, 1, w.wheel.count)
 		w.in.take(to)
 		require.True(t, w.due.Has(to.pos))
@@ -524,7 +524,7 @@ func TestSettleOverdue(t *testing.T) {
 	})
 }
 
-// If several goroutines summon an absent worker, only one worker starts. Two would panic at Stop.
+// If several goroutines wake an absent worker, only one worker starts. Two would panic at Stop.
 func TestOneWorkerStarts(t *testing.T) {
 	for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -602,7 +602,7 @@ func TestReleaseHandsOver(t *testing.T) {
 		_, err := timer.AfterFunc(0, nop)
 		require.NoError(t, err)
 		time.Sleep(3 * time.Millisecond)
-		w.attend()
+		w.expireDue()
 		require.False(t, w.release())
 		require.Equal(t, 1, timer.tasks.Waiting())
 		for range timer.Tasks() {
@@ -624,7 +624,7 @@ func TestCanceledWhileCollected(t *testing.T) {
 		to, err := timer.AfterFunc(0, nop)
 		require.NoError(t, err)
 		time.Sleep(3 * time.Millisecond)
-		w.attend()
+		w.expireDue()
 		w.in.take(to)
 		require.True(t, w.due.Has(to.pos))
 		require.Zero(t, timer.tasks.Waiting())
@@ -722,7 +722,7 @@ func testOverdue(t *testing.T) {
 	w := &timer.worker
 	w.round() // makes the wheel
 	time.Sleep(2 * tick)
-	w.attend()
+	w.expireDue()
 	for _, c := range []struct {
 		name  string
 		state uint64
@@ -746,7 +746,7 @@ func TestArmingGivesWay(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
 		oneStripe(timer)
 		w := &timer.worker
-		require.True(t, w.take()) // the test is the worker
+		require.True(t, w.claimRound()) // the test is the worker
 		time.Sleep(tick + overdue)
 		arm := func() {
 			for range sweepEvery {

@@ -20,11 +20,8 @@ func (c *Crew[T]) Due() (n int) {
 //
 // A walk calls a function, without a lock, with the items of a crew, some at a time. It follows the way of the items: it
 // goes through the list by position, and then through the batches and the slots that runners have taken. So it misses none
-// that goes on meanwhile, and may meet one twice. What is taken back from a batch lands behind the walk, so takeBack adds it
-// to the backlog of each walk.
-
-// A backlog has the items that were taken back from batches during a walk.
-type backlog[T comparable] struct{ items []T }
+// that goes on meanwhile, and may meet one twice. What is taken back from a batch lands behind the walk, so takeBack tells
+// Back of it.
 
 const walkedRunners = 4 // so many are visited at a time, each of which may have chunkLen items
 

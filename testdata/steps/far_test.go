@@ -414,7 +414,7 @@ func TestStepsWatchesNudge(t *testing.T) {
 	search(t, timed.Bounded(2).Quickly(1), timed, func(s *scene) {
 		s.far(hour)
 		b := s.act()
-		s.Go(s.timer.worker.nudge)
+		s.Go(s.timer.worker.wakeNow)
 		s.Go(func() { b.arm(0) })
 		s.race(2 * tick)
 	})
@@ -433,7 +433,7 @@ func TestStepsWatchesStop(t *testing.T) {
 func TestStepsNudgeStop(t *testing.T) {
 	search(t, timed.Quickly(3), timed, func(s *scene) {
 		s.far(hour)
-		s.Go(s.timer.worker.nudge)
+		s.Go(s.timer.worker.wakeNow)
 		s.Go(s.stop)
 		s.race(2 * tick)
 	})

@@ -132,7 +132,7 @@ func (a *act) armOn(stripe int, delay time.Duration) {
 		on.armed.Add(^uint64(0))
 		a.err = ErrStopped
 	case first:
-		timer.worker.summon(due)
+		timer.worker.wakeBy(due)
 	}
 	a.note(from, delay, a.err == nil)
 }
