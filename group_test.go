@@ -365,6 +365,7 @@ func TestGroupCloseAndWait(t *testing.T) {
 }
 
 // Goroutines arm members, which fire at once, while the group is closed. After Close and Wait no task runs.
+// The test runs on real time, because it tests a race.
 func TestGroupCloseAndWaitRace(t *testing.T) {
 	rnd := testkit.Rand(t)
 	timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(20*time.Microsecond))
@@ -475,7 +476,7 @@ func TestGroupRace(t *testing.T) {
 					runtime.Gosched()
 				}
 				canceled.Add(int64(g.Close()))
-				starting := timer.Stats().Running // the tasks of those that expired just before
+				starting := timer.Stats().Running // some tasks have expired, and may start after Close
 				closed.Store(true)
 				hashedwheel.CheckGroup(t, g, 0)
 				wg.Wait()

@@ -222,8 +222,8 @@ func (in *intake) takeBlock(b *block, bit uint64) {
 	lower(&b.by, first)
 }
 
-// take reconciles a timeout whose slot was emptied, unless it has left the queue before. It may be on its way from the nursery
-// to the inbox: then moveOn fills a slot of the inbox in vain.
+// take reconciles a timeout whose slot was emptied, unless it has left the queue before. If moveOn is just putting the timeout
+// into the inbox, the slot that it fills there leads to a timeout that has left the queue.
 func (in *intake) take(to *Timeout) {
 	for word := to.word.Load(); onQueue(word); word = to.word.Load() {
 		if to.word.CompareAndSwap(word, word&^(young|queued|fresh)) {

@@ -306,8 +306,8 @@ func counters(st Stats) map[string]uint64 {
 	return all
 }
 
-// No counter goes back while goroutines arm timeouts, are refused, move and cancel those that are due, schedules end, and
-// Stop overtakes all of them. At the end the counters are exact. The test runs on real time, because it tests races.
+// No counter goes back while goroutines use a timer in all ways, and while it is stopped. At the end the counters are exact.
+// The test runs on real time, because it tests races.
 func TestCountersNeverGoBack(t *testing.T) {
 	seeds := newRand(t)
 	var total Stats
@@ -463,8 +463,8 @@ func (f claimed) claim(to *Timeout, word uint64) uint64 {
 	return noHook{}.claim(to, word)
 }
 
-// Due counts the timeouts that wait for the limit or the executor, on the list of a crew and in the batch of a runner, and
-// not those that run, are not due, or were canceled before the last boundary.
+// Due counts the timeouts that wait for the limit or the executor, on the list of a crew or in the batch of a runner. It does
+// not count the others.
 func TestDue(t *testing.T) {
 	const ms = time.Millisecond
 	for name, c := range map[string]struct {

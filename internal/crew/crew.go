@@ -75,7 +75,7 @@ type Crew[T comparable] struct {
 	starting int           // goroutines, or functions of an executor, that are on their way to their first item
 	live     []*Runner[T]  // the others, which run tasks, in no order
 	batched  []*Runner[T]  // those of live whose batch may be taken back, in no order
-	given    uint64        // slots that runners have got, less those that were taken back; wraps around
+	given    uint64        // slots of all runners so far, without those that were taken back; wraps around
 	spare    []*Runner[T]  // for reuse, at most maxProcs
 	trimming bool          // Trim was called, and nothing has been added since
 	idle     chan struct{} // closed when the crew has become idle; nil if no goroutine waits for that
