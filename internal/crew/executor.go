@@ -149,7 +149,7 @@ func (j *job[T]) give() {
 	}()
 	labels := x.submitters.crew.Labels
 	if labels != nil {
-		setLabels(context.Background()) // because goroutines that a pool starts here would otherwise keep the labels
+		setLabels(context.Background()) // because goroutines that submit starts would otherwise keep the labels
 	}
 	err := x.submit(j.run)
 	if labels != nil {
