@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"runtime"
@@ -37,7 +37,7 @@ func TestTaskEndsItsGoroutine(t *testing.T) {
 								runtime.Goexit()
 							}
 						}
-						h.crew.Limit = 1
+						h.pool.Limit = 1
 						told := 0
 						h.addFunc(20, nil)
 						h.add(&task{f: f}, &task{f: f, next: func() bool { told++; return told < 3 }})
@@ -93,30 +93,30 @@ func TestHandlerPanics(t *testing.T) {
 	for _, outside := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Millisecond)
-			c := &h.crew
-			c.Limit, c.starting = 1, 1 // no runner but that of the test
+			p := &h.pool
+			p.Limit, p.starting = 1, 1 // no runner but that of the test
 			h.panicked = func(any, []byte) { panic("handler") }
 			told := 0
 			w := &task{f: func() { panic("task") }, next: func() bool { told++; return false }}
 			h.add(w, new(task))
 			if outside {
-				c.outside = func() {}
-				j := &job[*task]{executor: &Executor[*task]{crew: c}}
+				p.outside = func() {}
+				j := &job[*task]{executor: &Executor[*task]{pool: p}}
 				require.PanicsWithValue(t, "handler", j.runOne)
 				require.Equal(t, 1, told)
-				require.Empty(t, c.live)
-				require.Equal(t, 1, c.Waiting())
+				require.Empty(t, p.live)
+				require.Equal(t, 1, p.Waiting())
 				return
 			}
-			rn := c.enlist()
+			rn := p.enlist()
 			require.PanicsWithValue(t, "handler", rn.run)
 			synctest.Wait()
 			require.Len(t, h.order(), 1)
 			require.Zero(t, told)
 			require.True(t, w.move(over, ended))
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.dismiss(rn)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.dismiss(rn)
 		})
 	}
 }
@@ -127,7 +127,7 @@ func TestRunsAgain(t *testing.T) {
 	for _, share := range []int{1, 1000} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Millisecond)
-			h.crew.Limit, h.crew.Share = 1, share
+			h.pool.Limit, h.pool.Share = 1, share
 			h.fed = true
 			again := func(n int) *task { return &task{next: func() bool { n--; return n > 0 }} }
 			a, b, c := again(12), new(task), again(2)
@@ -152,7 +152,7 @@ func TestRunsAgain(t *testing.T) {
 func TestRemovedBeforeItRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Millisecond)
-		h.crew.Limit = 1
+		h.pool.Limit = 1
 		h.fed = true // so that w does not run before other waits
 		w := &task{next: func() bool { return true }}
 		other := &task{f: func() { require.True(t, w.move(canceled, waiting)) }}

@@ -1,12 +1,12 @@
-package crew
+package pool
 
 // Due returns the number of items that wait for a runner: on the list, and in batches.
-func (c *Crew[T]) Due() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n = c.due.n
+func (p *Pool[T]) Due() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n = p.due.n
 	var none T
-	for _, rn := range c.batched {
+	for _, rn := range p.batched {
 		for _, item := range rn.slots[rn.takenOf():rn.end()] {
 			if item != none {
 				n++
@@ -18,18 +18,18 @@ func (c *Crew[T]) Due() (n int) {
 
 // Walks
 //
-// A walk calls a function, without a lock, with the items of a crew, some at a time. It follows the way of the items: it
+// A walk calls a function, without a lock, with the items of a pool, some at a time. It follows the way of the items: it
 // goes through the list by position, and then through the batches and the slots that runners have taken. So it misses none
 // that goes on meanwhile, and may meet one twice. What is taken back from a batch lands behind the walk, so takeBack tells
 // Back of it.
 
 const walkedRunners = 4 // so many are visited at a time, each of which may have chunkLen items
 
-// Each calls f with all items that are in the crew during the whole call, and perhaps with others, but not with all of which
+// Each calls f with all items that are in the pool during the whole call, and perhaps with others, but not with all of which
 // Back is told meanwhile. It returns false when f does.
-func (c *Crew[T]) Each(f func(items []T) bool) bool {
-	for at, last := c.bounds(); ; {
-		items, next, more := c.listed(at, last)
+func (p *Pool[T]) Each(f func(items []T) bool) bool {
+	for at, last := p.bounds(); ; {
+		items, next, more := p.listed(at, last)
 		if !f(items) {
 			return false
 		}
@@ -39,22 +39,22 @@ func (c *Crew[T]) Each(f func(items []T) bool) bool {
 		at = next
 	}
 	rest := func(rn *Runner[T], taken int) []T { return rn.slots[max(taken-1, 0):rn.end()] }
-	return c.eachRunner(walkedRunners, rest, f)
+	return p.eachRunner(walkedRunners, rest, f)
 }
 
 // EachTaken calls f with all items whose tasks are running during the whole call, and with others that are near that. It
 // returns false when f does.
-func (c *Crew[T]) EachTaken(f func(items []T) bool) bool {
+func (p *Pool[T]) EachTaken(f func(items []T) bool) bool {
 	last := func(rn *Runner[T], taken int) []T { return rn.slots[max(taken-1, 0):taken] }
-	return c.eachRunner(chunkLen, last, f)
+	return p.eachRunner(chunkLen, last, f)
 }
 
 // listed returns the items of some chunks of the list, from a position on. If more is true, go on at next. Chunks that
 // start at last or later were not there when the walk began.
-func (c *Crew[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := &c.due
+func (p *Pool[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := &p.due
 	if l.n == 0 {
 		return nil, 0, false
 	}
@@ -72,10 +72,10 @@ func (c *Crew[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
 
 // eachRunner calls f with what of returns for each runner, some of them at a time. It goes through live from the end: see
 // RunsOfAll.
-func (c *Crew[T]) eachRunner(some int, of func(rn *Runner[T], taken int) []T, f func(items []T) bool) bool {
+func (p *Pool[T]) eachRunner(some int, of func(rn *Runner[T], taken int) []T, f func(items []T) bool) bool {
 	for end := -1; end != 0; end = max(end-some, 0) {
 		var items []T
-		items, end = c.ofRunners(end, some, of)
+		items, end = p.ofRunners(end, some, of)
 		if !f(items) {
 			return false
 		}
@@ -84,38 +84,38 @@ func (c *Crew[T]) eachRunner(some int, of func(rn *Runner[T], taken int) []T, f 
 }
 
 // ofRunners returns what of returns for some runners before end, which is lower if there are fewer, and negative at first.
-func (c *Crew[T]) ofRunners(end, some int, of func(rn *Runner[T], taken int) []T) (items []T, from int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if end < 0 || end > len(c.live) {
-		end = len(c.live)
+func (p *Pool[T]) ofRunners(end, some int, of func(rn *Runner[T], taken int) []T) (items []T, from int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if end < 0 || end > len(p.live) {
+		end = len(p.live)
 	}
-	for _, rn := range c.live[max(end-some, 0):end] {
+	for _, rn := range p.live[max(end-some, 0):end] {
 		items = append(items, of(rn, rn.takenOf())...)
 	}
 	return items, end
 }
 
 // bounds returns where the list begins and ends.
-func (c *Crew[T]) bounds() (first, last uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.due.n == 0 {
+func (p *Pool[T]) bounds() (first, last uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.due.n == 0 {
 		return 0, 0
 	}
-	k := c.due.last()
-	return c.due.chunks[c.due.head].start(), k.base + uint32(k.end)
+	k := p.due.last()
+	return p.due.chunks[p.due.head].start(), k.base + uint32(k.end)
 }
 
 // tellBack tells Back of the items. Called with mu held.
-func (c *Crew[T]) tellBack(items []T) {
-	if c.Back == nil {
+func (p *Pool[T]) tellBack(items []T) {
+	if p.Back == nil {
 		return
 	}
 	var none T
 	for _, item := range items {
 		if item != none {
-			c.Back(item)
+			p.Back(item)
 		}
 	}
 }
