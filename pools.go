@@ -20,9 +20,9 @@ var _ pool.Host[*Timeout] = (*host)(nil)
 func (t *Timer) makePools(tick time.Duration, concurrency int, submit func(run func()) error) {
 	labels := pool.CacheLabels(labelsFor(t.name, "runner"))
 	t.region = "hashedwheel: " + labelOf(t.name)
-	for _, pool := range []*pool.Pool[*Timeout]{&t.tasks, &t.light} {
-		pool.Init((*host)(t), tick)
-		pool.Labels, pool.Back = labels, t.backlogs.note
+	for _, p := range []*pool.Pool[*Timeout]{&t.tasks, &t.light} {
+		p.Init((*host)(t), tick)
+		p.Labels, p.Back = labels, t.backlogs.note
 	}
 	t.calls.Init(tick)
 	t.calls.SetLabels(labels)
