@@ -34,7 +34,7 @@ func New(opts ...Option) (*Timer, error) {
 	t.worker.wheelSize = c.wheelSize
 	t.worker.state.Store(resting)
 	t.worker.levels = c.levels
-	t.worker.shown.levels = make([]levelShown, c.levels)
+	t.worker.published.levels = make([]publishedLevel, c.levels)
 	t.worker.work, t.worker.back = t.worker.run, t.backlogs.note
 	t.worker.done = make(chan struct{})
 	if c.tick < shortestTick {

@@ -93,7 +93,7 @@ func (t *Timer) takePending() (left []*Timeout) {
 	w.mu.Lock() // because a walk may read the wheel
 	wheel := w.wheel
 	w.wheel = nil
-	w.shown.show(nil)
+	w.published.store(nil)
 	w.mu.Unlock()
 	if wheel != nil {
 		wheel.each(func(to *Timeout) { take(to, 0) })

@@ -276,22 +276,22 @@ func (w *wheel) each(f func(to *Timeout)) {
 	}
 }
 
-// levelsShown is the state of the wheel that the worker publishes for Stats, which must not wait for worker.mu.
-type levelsShown struct {
-	levels []levelShown // one for each level of the wheel; the slice is immutable after New
-	wheel  atomic.Bool  // there is a wheel; written last
+// publishedLevels is the state of the wheel that the worker publishes for Stats, which must not wait for worker.mu.
+type publishedLevels struct {
+	levels []publishedLevel // one for each level of the wheel; the slice is immutable after New
+	wheel  atomic.Bool      // there is a wheel; written last
 }
 
-// A levelShown holds the state of one level. A reader may see some fields from one show and some from the next.
-type levelShown struct{ inUse, count atomic.Uint64 }
+// A publishedLevel holds the state of one level. A reader may see some fields from one store and some from the next.
+type publishedLevel struct{ inUse, count atomic.Uint64 }
 
-// show publishes the state of a wheel, nil for none. Called by the owner of the wheel.
-func (s *levelsShown) show(w *wheel) {
+// store publishes the state of a wheel, nil for none. Called by the owner of the wheel.
+func (s *publishedLevels) store(w *wheel) {
 	if w != nil {
 		for i := range w.levels {
-			l, shown := &w.levels[i], &s.levels[i]
-			change(&shown.inUse, uint64(l.inUse))
-			change(&shown.count, uint64(l.count))
+			l, published := &w.levels[i], &s.levels[i]
+			change(&published.inUse, uint64(l.inUse))
+			change(&published.count, uint64(l.count))
 		}
 	}
 	if s.wheel.Load() != (w != nil) {
@@ -300,8 +300,8 @@ func (s *levelsShown) show(w *wheel) {
 }
 
 // change stores a value, and leaves the cache line to other processors if nothing changes. A write by another goroutine
-// in between is lost. So either only the caller writes x, or the loss does no harm: a producer lowers pushedNear or
-// keptNear after its push, and the goroutine that raises one then takes all that was pushed before.
+// in between is lost. So either only the caller writes x, or the loss does no harm: a producer lowers the tick of a ring
+// after it has filled a slot, and the worker raises that tick before it looks at the slots.
 func change(x *atomic.Uint64, to uint64) {
 	if x.Load() != to {
 		x.Store(to)

@@ -69,11 +69,11 @@ type worker struct {
 	done      chan struct{} // closed by the worker when it sees that Stop has halted it
 
 	// Shared.
-	state    atomic.Uint64
-	position atomic.Uint64 // see attending
-	wakeups  atomic.Uint64 // how often a goroutine was started for rounds; written by the worker
-	shown    levelsShown   // written by the worker or Stop
-	yielding yielding      // whether producers yield to a round, see yieldToWorker
+	state     atomic.Uint64
+	position  atomic.Uint64   // see attending
+	wakeups   atomic.Uint64   // how often a goroutine was started for rounds; written by the worker
+	published publishedLevels // written by the worker or Stop
+	yielding  yielding        // whether producers yield to a round, see yieldToWorker
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
@@ -211,7 +211,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	w.handOver()
 	more := w.wheel.cascade(w.emit)
 	w.handOver()
-	w.shown.show(w.wheel)
+	w.published.store(w.wheel)
 	elapsed := w.clock.Elapsed()
 	w.late.report(elapsed)
 	if more {
@@ -267,7 +267,7 @@ func (w *worker) release() bool {
 		return false
 	}
 	w.wheel = nil
-	w.shown.show(nil)
+	w.published.store(nil)
 	w.due.Trim()
 	w.lightDue.Trim()
 	return true
@@ -290,7 +290,7 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	w.setPosition(now, attending)
 	w.wheel.advance(now, w.emit)
 	w.handOver()
-	w.shown.show(w.wheel)
+	w.published.store(w.wheel)
 	return w.wheel.now, w.state.Load() == halted
 }
 

@@ -672,7 +672,7 @@ var mutations = []mutation{
 	{19, "Len counts keys that wait", "keyed/keyed.go",
 		"some := due.Wait(m.timer)", "some := false", "TestMapExpiresWhileTasksWait"},
 	{19, "All shows keys that wait", "keyed/keyed.go",
-		"\t\t\t\tif it.shown() {\n\t\t\t\t\tpairs", "\t\t\t\tif true {\n\t\t\t\t\tpairs", "TestMapExpiresWhileTasksWait"},
+		"\t\t\t\tif it.listed() {\n\t\t\t\t\tpairs", "\t\t\t\tif true {\n\t\t\t\t\tpairs", "TestMapExpiresWhileTasksWait"},
 	{19, "Set fails over a key that waits", "keyed/keyed.go",
 		"(old.timeout.IsCanceled() || old.alive()) {", "!old.timeout.IsExpired() {", "TestMapExpiresWhileTasksWait"},
 	{19, "Clear drops keys that wait", "keyed/keyed.go",
