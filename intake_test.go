@@ -490,7 +490,7 @@ func forwarded(t *testing.T, timer *Timer) *Timeout {
 	return to
 }
 
-// Slots of a nursery and of an inbox lead to the same timeout. The worker settles it once, whichever it takes first.
+// Slots of a nursery and of an inbox lead to the same timeout. The worker reconciles it once, whichever it takes first.
 func TestInTwoSlots(t *testing.T) {
 	for _, nurseryFirst := range []bool{false, true} {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -506,7 +506,7 @@ func TestInTwoSlots(t *testing.T) {
 		require.Equal(t, 1, w.wheel.count)
 		w.in.takeNursery(s)
 		require.Equal(t, 1, w.wheel.count)
-		require.Equal(t, 1, w.in.settled)
+		require.Equal(t, 1, w.in.reconciled)
 		require.Zero(t, to.word.Load()&(queued|young|fresh))
 		require.Zero(t, timer.Stats().Queued)
 		require.True(t, to.Cancel())
@@ -583,7 +583,7 @@ func TestNearDuringALongRound(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		near, err := timer.AfterFunc(10*time.Millisecond, nop)
 		require.NoError(t, err)
-		w.in.settled = checkEvery - 2
+		w.in.reconciled = checkEvery - 2
 		w.in.take(first)
 		require.Zero(t, near.bucket)
 		require.NotZero(t, first.bucket)
@@ -700,7 +700,7 @@ func TestNearDuringADrain(t *testing.T) {
 			case 8, 20:
 				soon()
 			case 30:
-				require.Less(t, w.in.settled, 4*n, "the round is not over")
+				require.Less(t, w.in.reconciled, 4*n, "the round is not over")
 			}
 			if calls > 1 && calls <= 30 {
 				time.Sleep(tick)

@@ -146,15 +146,15 @@ func (to *Timeout) end(s *stripe) {
 	}
 }
 
-// passed reports whether a tick has passed. Most often the worker's position settles this, without reading the clock.
+// passed reports whether a tick has passed. Most often the worker's position tells, without reading the clock.
 func (t *Timer) passed(tick uint64) bool {
 	return tick <= t.worker.position.Load()>>1 || tick <= t.clock.Now()
 }
 
-// ahead returns the tick if it lies ahead, and otherwise the next tick. Most often the worker settles this: the tick at which
+// ahead returns the tick if it lies ahead, and otherwise the next tick. Most often the worker tells: the tick at which
 // it was, or will be at the end of a pause.
 func (t *Timer) ahead(tick uint64) uint64 {
-	if position := t.worker.position.Load(); position&attending != 0 && tick > position>>1 {
+	if position := t.worker.position.Load(); position&turning != 0 && tick > position>>1 {
 		return tick
 	}
 	if state := t.worker.state.Load(); state > halted && tick > state>>idleShift {

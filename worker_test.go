@@ -480,7 +480,7 @@ func testSummon(t *testing.T) {
 func TestWakeNowDuringARound(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
 	w := &timer.worker
-	for _, call := range []func(){w.wakeNow, w.ring} {
+	for _, call := range []func(){w.wakeNow, w.onAlarm} {
 		for range 3 {
 			require.True(t, w.claimRound())
 			call()
@@ -764,8 +764,8 @@ func TestArmingGivesWay(t *testing.T) {
 	})
 }
 
-// Producers yield to a round that is late, for yieldFor. If it has not gone on by then, they pause, each time for twice as
-// long as before. Once it has gone on, they yield to the next one without a pause.
+// Producers yield to a round that is late, for yieldFor. If it has not gone on by then, they back off, each time for twice
+// as long as before. Once it has gone on, they yield to the next one at once.
 func TestYields(t *testing.T) {
 	var y yielding
 	check := func(want, late bool, times ...time.Duration) {
@@ -775,17 +775,17 @@ func TestYields(t *testing.T) {
 		}
 	}
 	check(false, false, 0, time.Second-1)
-	from, pause := time.Second, minPause
+	from, backoff := time.Second, minBackoff
 	for range 10 {
 		check(true, true, from, from+yieldFor-1)
-		check(false, true, from+yieldFor, from+pause-1)
-		from, pause = from+pause, min(2*pause, maxPause)
+		check(false, true, from+yieldFor, from+backoff-1)
+		from, backoff = from+backoff, min(2*backoff, maxBackoff)
 	}
-	require.Equal(t, maxPause, pause)
+	require.Equal(t, maxBackoff, backoff)
 	check(true, true, from)
 	check(false, false, from+1) // it has gone on
 	from += 2 * yieldFor
 	check(true, true, from, from+yieldFor-1)
-	check(false, true, from+yieldFor, from+minPause-1)
-	check(true, true, from+minPause)
+	check(false, true, from+yieldFor, from+minBackoff-1)
+	check(true, true, from+minBackoff)
 }
