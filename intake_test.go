@@ -193,7 +193,7 @@ func TestHurriedAgain(t *testing.T) {
 					// On a stripe that others seldom use.
 					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.Note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
 					*to.wordPtr() = pendingAt(young|fresh, hour)
-					timer.limit.take()
+					timer.limit.acquire()
 					s.armed.Add(1)
 					if first, _, _, _ := timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(hour)); first {
 						timer.worker.wakeBy(hour)

@@ -60,7 +60,7 @@ func (h *host) Work(rn *pool.Runner[*Timeout]) {
 		}
 		if word&atWork == 0 { // a repeating timeout keeps its slot
 			s.expired.Add(1)
-			t.limit.free()
+			t.limit.release()
 		}
 		if measure := rn.Start(word&hooked != 0); measure != 0 {
 			late := t.clock.Elapsed() - t.clock.Boundary(tickOf(word))
@@ -90,7 +90,7 @@ func (to *Timeout) claim() (claimed uint64) {
 		switch {
 		case !waits(word):
 			return 0
-		case !to.timer.passed(tickOf(word)): // it was reset
+		case !to.timer.isPast(tickOf(word)): // it was reset
 			if onQueue(word) || to.putOff(word) {
 				return 0
 			}

@@ -68,7 +68,7 @@ func (t *Timer) takePending() (left []*Timeout) {
 		if !to.handBack(bit) {
 			return
 		}
-		t.limit.free()
+		t.limit.release()
 		if h := to.hook(); h != nil {
 			h.disarmed(to, true)
 			if h.light() {

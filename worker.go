@@ -247,7 +247,7 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 	if w.wheel.count == 0 && !w.stall.waits {
 		if until = later(w.used, keepMemory); until <= elapsed {
 			until = math.MaxInt64
-			if !w.release() {
+			if !w.releaseMemory() {
 				return 0, 0
 			}
 		}
@@ -255,9 +255,9 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 	return until, ticks.Never
 }
 
-// release gives back the memory that is kept for rounds. Nothing is pending. It returns false if a timeout has come
+// releaseMemory gives back the memory that is kept for rounds. Nothing is pending. It returns false if a timeout has come
 // meanwhile.
-func (w *worker) release() bool {
+func (w *worker) releaseMemory() bool {
 	reconciled := w.in.reconciled
 	for i := range w.queue.stripes {
 		w.in.giveBack(&w.queue.stripes[i])

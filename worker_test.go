@@ -603,7 +603,7 @@ func TestReleaseHandsOver(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(3 * time.Millisecond)
 		w.expireDue()
-		require.False(t, w.release())
+		require.False(t, w.releaseMemory())
 		require.Equal(t, 1, timer.tasks.Waiting())
 		for range timer.Tasks() {
 			return
