@@ -303,7 +303,7 @@ func TestWorkerCascadesInTime(t *testing.T) {
 		timer := newTimer(t, WithTick(tick), WithWheelSize(64), WithLevels(2))
 		start := time.Now()
 		var late, ran atomic.Int64
-		for i := range n { // from 3.2 to 3.232 s: one block of level 1
+		for i := range n { // from 3.2 to 3.232 s: one span of level 1
 			delay := 3200*tick + time.Duration(i)*(31*tick/n)
 			_, err := timer.AfterFunc(delay, func() {
 				ran.Add(1)
@@ -321,7 +321,7 @@ func TestWorkerCascadesInTime(t *testing.T) {
 		}
 		pass(1000 * tick)
 		before := timer.Stats().Wakeups
-		pass(2167 * tick) // just before the hand enters the block before theirs
+		pass(2167 * tick) // just before the hand enters the span before theirs
 		require.Equal(t, before, timer.Stats().Wakeups)
 		require.Equal(t, n, onLevel1())
 		pass(2 * tick)
