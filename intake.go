@@ -24,7 +24,7 @@ import (
 //     once while the others do so maxLag times, on average: a ring that has grown, and is then used slowly.
 //   - Tables that have grown are given back at the same time, after what is in them.
 //
-// The queue may hold millions. So between the timeouts that it takes, the worker attends to what is more urgent: what
+// The queue may hold millions. So between the timeouts that it takes, the worker serves what is more urgent: what
 // has come due, what was put into an inbox meanwhile, what has become near, and Stop.
 
 const (

@@ -168,7 +168,7 @@ func TestOnTimeBesideProducers(t *testing.T) {
 
 // Beside producers that do not pause, a timeout is on time that was brought forward before, to a later tick, with or without a
 // Cancel between the two calls.
-func TestHurriedAgain(t *testing.T) {
+func TestForwardedAgain(t *testing.T) {
 	const tick = time.Millisecond
 	cancel := func(to *Timeout) { to.Cancel(); to.Reset(2 * tick) }
 	for name, c := range map[string]struct {
@@ -610,7 +610,7 @@ func lastOf(r *ring) (last *Timeout) {
 
 // A round takes very many timeouts, which lasts for many ticks. Meanwhile one of them, which it would take last, is reset to
 // a tick that comes during the round. It is on time, as a new one is.
-func TestHurriedDuringADrain(t *testing.T) {
+func TestForwardedDuringADrain(t *testing.T) {
 	const tick, n = time.Millisecond, 20 * checkEvery
 	for _, levels := range []int{1, 3} {
 		for name, delay := range map[string]time.Duration{"far": time.Hour, "near": nearTime / 2} {

@@ -346,13 +346,13 @@ func TestStopWhileTheWorkerDrains(t *testing.T) {
 
 // Stop waits for the round in progress, also if another one is to follow.
 func TestStopWaitsForTheRound(t *testing.T) {
-	for _, nudged := range []bool{false, true} {
+	for _, woken := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			timer := newTimer(t)
 			giveBack := hold(t, timer)
 			_, err := timer.AfterFunc(time.Hour, nop)
 			require.NoError(t, err)
-			if nudged {
+			if woken {
 				timer.worker.wakeNow()
 				require.EqualValues(t, again, timer.worker.state.Load())
 			}

@@ -447,11 +447,11 @@ func TestRestChecksTheQueue(t *testing.T) {
 }
 
 // A push starts a round only if the next one comes too late for it.
-func TestSummon(t *testing.T) {
-	synctest.Test(t, testSummon)
+func TestComesTooLate(t *testing.T) {
+	synctest.Test(t, testComesTooLate)
 }
 
-func testSummon(t *testing.T) {
+func testComesTooLate(t *testing.T) {
 	const tick, position = time.Millisecond, 1000
 	timer := newTimer(t, WithTick(tick))
 	hold(t, timer)
@@ -729,7 +729,7 @@ func testOverdue(t *testing.T) {
 		from  time.Duration // it is overdue from this time on
 	}{
 		{"preempted", working, 3*tick + overdue},
-		{"preempted and nudged", again, 3*tick + overdue},
+		{"preempted, and woken again", again, 3*tick + overdue},
 		{"no alarm", 4 << idleShift, 4*tick + overdue},
 		{"resting", resting, math.MaxInt64},
 	} {
@@ -739,7 +739,7 @@ func testOverdue(t *testing.T) {
 }
 
 // A producer that finds a round overdue starts it if the alarm has not gone off, and yields to it.
-func TestArmingGivesWay(t *testing.T) {
+func TestArmingYields(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
