@@ -388,10 +388,10 @@ func (it *item[K, V]) Run(*hashedwheel.Timeout) {
 // remove removes a key. A map does not shrink by itself, so remove makes a new map when a large one has
 // become nearly empty. Called with mu held.
 func (s *shard[K, V]) remove(key K) {
-	const keep = 64
+	const small = 64
 	s.overtake(key, lost)
 	delete(s.items, key)
-	if s.most <= keep || len(s.items) > s.most/8 {
+	if s.most <= small || len(s.items) > s.most/8 {
 		return
 	}
 	items := make(map[K]*item[K, V], len(s.items))
