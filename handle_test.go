@@ -76,7 +76,7 @@ func TestForeignCancelPushesFirst(t *testing.T) {
 	for w.wheel.count < len(all) {
 		w.in.takeNursery(s)
 	}
-	s.inbox.table.Store(newTable(ceilPowerOfTwo(len(all)))) // so that each gets the next slot
+	s.inbox.table.Store(newTable(&s.inbox, ceilPowerOfTwo(len(all)))) // so that each gets the next slot
 	w.state.Store(resting)
 	defer w.state.Store(working)
 	var next atomic.Int64 // the one to cancel
@@ -87,7 +87,7 @@ func TestForeignCancelPushesFirst(t *testing.T) {
 			next.Store(int64(i))
 			for status(all[i].word.Load()) != canceled {
 			}
-			n := uint64(i) + 1
+			n := uint64(i)
 			b := s.inbox.blocks()[n/blockSize].Load()
 			pushed = pushed && b != nil && b.slots[n%blockSize].Load() == &all[i]
 		}

@@ -312,7 +312,7 @@ func oneStripe(timer *Timer) *stripe {
 // accepted returns how many timeouts were armed, as the stripes count them. It is exact when no call is in progress.
 func (q *queue) accepted() (n uint64) {
 	for i := range q.stripes {
-		n += q.stripes[i].armed.Load()
+		n += q.stripes[i].accepted()
 	}
 	return n
 }

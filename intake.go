@@ -112,7 +112,7 @@ func (in *intake) drain() {
 // back the tables that have grown.
 func (in *intake) takeAll(i int) {
 	s, v := &in.queue.stripes[i], &in.visits[i]
-	if hand := s.nursery.hand.Load(); in.keepsUp(hand-v.hand, in.tried-v.tried, uint64(s.nursery.slots())) {
+	if hand := s.nursery.hand(); in.keepsUp(hand-v.hand, in.tried-v.tried, uint64(s.nursery.slots())) {
 		v.at, v.hand, v.tried = in.now, hand, in.tried
 	}
 	in.stands = in.now >= v.at+in.queue.stand
@@ -148,7 +148,7 @@ func (in *intake) takeRecent(i int) {
 		return
 	}
 	n := uint64(len(t.blocks))
-	first, last := v.inbox, r.hand.Load()/blockSize
+	first, last := v.inbox, r.hand()/blockSize
 	v.inbox = last
 	if last-first >= n {
 		first = last - n + 1

@@ -194,7 +194,6 @@ func TestForwardedAgain(t *testing.T) {
 					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.Note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
 					*to.wordPtr() = pendingAt(young|fresh, hour)
 					timer.limit.acquire()
-					s.armed.Add(1)
 					if first, _, _, _ := timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(hour)); first {
 						timer.worker.wakeBy(hour)
 					}
@@ -411,7 +410,7 @@ func TestResetMovesToTheInbox(t *testing.T) {
 			if moved {
 				puts++
 			}
-			require.Equal(t, puts, s.inbox.hand.Load())
+			require.Equal(t, puts, s.inbox.hand())
 		}
 		arm := func() {
 			var err error
@@ -721,7 +720,7 @@ func TestBecomesNearDuringADrain(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
 		s := oneStripe(timer)
 		giveBack := hold(t, timer)
-		s.nursery.table.Store(newTable(2 * n / blockSize))
+		s.nursery.table.Store(newTable(&s.nursery, 2*n/blockSize))
 		for range n {
 			_, err := timer.AfterFunc(time.Hour, nop)
 			require.NoError(t, err)

@@ -39,7 +39,7 @@ type stripe struct {
 	nursery, inbox ring
 
 	// Counters that never go back: each counts what has happened, not what is about to.
-	armed    atomic.Uint64 // timeouts armed
+	armed    atomic.Uint64 // timeouts armed, except those in the nursery: see accepted
 	expired  atomic.Uint64 // tasks started; a run of a repeating timeout counts when it is over, see repeating.ran
 	canceled atomic.Uint64 // timeouts canceled
 	resets   atomic.Uint64 // pending timeouts moved by Reset and similar methods
@@ -53,8 +53,8 @@ type stripe struct {
 // A ring has slots for timeouts. Its hand goes round, one slot at a time.
 type ring struct {
 	table  atomic.Pointer[table] // nil before the first put, and after the worker has closed the table
-	hand   atomic.Uint64         // slots that were tried
-	passed atomic.Uint64         // slots that were tried, and in which the hand has put nothing new
+	filled atomic.Uint64         // slots that were filled
+	passed atomic.Uint64         // slots that were passed; the hand is at passed + filled
 	by     atomic.Uint64         // the worker must look at the blocks by this tick
 }
 
@@ -62,6 +62,7 @@ type ring struct {
 type table struct {
 	blocks []atomic.Pointer[block] // nil until the hand comes there
 
+	end     atomic.Uint64 // where the hand ends this lap
 	passed  atomic.Uint64 // the value of ring.passed when this lap began
 	aging   atomic.Bool   // in this lap the hand moves on what has lived long, see nursery.go
 	nextAge atomic.Uint64 // the tick at which the next such lap may begin
@@ -87,7 +88,15 @@ var (
 	closedBlock  = new(block) // in a table that was closed, in place of a block that nobody had made
 )
 
-func newTable(blocks int) *table { return &table{blocks: make([]atomic.Pointer[block], blocks)} }
+// newTable returns a table for a ring, whose first lap begins where the hand is.
+func newTable(r *ring, blocks int) *table {
+	t := &table{blocks: make([]atomic.Pointer[block], blocks)}
+	t.passed.Store(r.passed.Load())
+	t.end.Store(r.hand() + t.slots())
+	return t
+}
+
+func (t *table) slots() uint64 { return uint64(len(t.blocks)) * blockSize }
 
 // block returns a block, which it makes if necessary.
 func (t *table) block(i uint64) *block {
@@ -109,6 +118,9 @@ func (r *ring) blocks() []atomic.Pointer[block] {
 	}
 	return nil
 }
+
+// hand returns where the hand of a ring is: how many slots it has gone in all.
+func (r *ring) hand() uint64 { return r.passed.Load() + r.filled.Load() }
 
 // slots returns how many slots a ring has.
 func (r *ring) slots() int { return len(r.blocks()) * blockSize }
@@ -190,10 +202,13 @@ func lower(x *atomic.Uint64, tick uint64) bool {
 	return false
 }
 
+// accepted returns how many timeouts were armed. A timeout that is put into a nursery has just been armed.
+func (s *stripe) accepted() uint64 { return s.armed.Load() + s.nursery.filled.Load() }
+
 // tried returns how many slots all hands have tried.
 func (q *queue) tried() (n uint64) {
 	for i := range q.stripes {
-		n += q.stripes[i].nursery.hand.Load() + q.stripes[i].inbox.hand.Load()
+		n += q.stripes[i].nursery.hand() + q.stripes[i].inbox.hand()
 	}
 	return n
 }

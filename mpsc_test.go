@@ -52,7 +52,7 @@ func TestChangeStripe(t *testing.T) {
 	apart := false
 	for end := time.Now(); goesOn(end, apart); {
 		time.Sleep(time.Millisecond) // real time, because the goroutines must run at the same time
-		apart = q.stripes[1].armed.Load() > 0
+		apart = q.stripes[1].accepted() > 0
 	}
 	quit.Store(true)
 	users.Wait()
@@ -89,7 +89,7 @@ func TestManyGoroutines(t *testing.T) {
 	require.Eventually(t, func() bool { return ran.Load()+canceled.Load() == 4*n }, patience, time.Millisecond)
 	used := 0
 	for i := range timer.queue.stripes {
-		if timer.queue.stripes[i].armed.Load() > 0 {
+		if timer.queue.stripes[i].accepted() > 0 {
 			used++
 		}
 	}

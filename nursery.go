@@ -25,11 +25,17 @@ import (
 //     a goroutine was about to fill when it was preempted. That goroutine puts it into another slot: see replace.
 //   - Only timeouts that the worker has never had are dropped. Others may lie in a bucket, and only the worker can remove
 //     them from there.
-//   - The hand passes what is pending. If it has passed more than three quarters of the slots in a lap, the ring is doubled:
-//     see lap. Proof of the bound: each timeout has one slot in its ring, so those that were passed were different
-//     ones, and were pending, or in a bucket, when the lap began. So a ring is doubled only if it has less than 4/3 times
-//     as many slots as that, and it has at most 8/3 times as many then, however little the worker does. A goroutine
-//     that was overtaken by a whole lap may count one slot too many.
+//   - The hand passes what is pending. A call reads where the hand is, tries the slots from there to the end of the block,
+//     and then counts them: the one that it has filled, and those that it has passed. If another call has passed slots
+//     meanwhile, those of this call do not count. So no slot is passed twice in a lap.
+//   - If more than three quarters of the slots were passed in a lap, the ring is doubled: see lap. Proof of the bound: each
+//     timeout has one slot in its ring, so the slots that were passed led to different timeouts. These were pending, or in
+//     a bucket, when the lap began. So the ring had less than 4/3 times as many slots as that, and has less than 8/3 times
+//     as many now, however little the worker does.
+//   - If goroutines collide, one may pass a slot that another has just filled and not counted yet. There is at most one such
+//     slot for each that was filled, so they are less than a quarter of the lap. More than half of the slots still led to
+//     timeouts that were pending when the lap began, so the ring has less than four times as many slots. A goroutine that is
+//     preempted before it counts may count slots of an earlier lap, no more than a block has.
 //   - The new table has the same blocks, so nothing is copied, and a block that one goroutine fills is in both tables.
 //     Blocks are made when the hand comes to them.
 //   - The worker closes blocks, after it has taken the table from the ring. It closes a block, and then looks at its slots.
@@ -40,7 +46,7 @@ import (
 //   - Near timeouts are in inboxes, or in nurseries where only the worker takes what is pending. So no producer that is
 //     preempted keeps one from the worker.
 
-// maxPassed is how many slots the hand passes in a call, before it moves the next timeout on.
+// maxPassed is how many slots a call passes, before it moves the next timeout on.
 const maxPassed = 1 << 12
 
 // put puts a timeout into a slot of a ring, from which the worker takes it by a tick. The caller has set its bit. First
@@ -52,50 +58,69 @@ func (w *worker) put(s *stripe, r *ring, to *Timeout, by uint64) (first, swept, 
 	if r == &s.inbox {
 		bit = queued
 	}
-	for passed := 0; ; passed++ {
+	uncontended = true
+	for tried := 0; ; {
 		t := r.table.Load()
 		for ; t == nil; t = r.table.Load() { // again if the worker closes the new one at once
-			made := newTable(minBlocks)
-			made.passed.Store(r.passed.Load())
-			r.table.CompareAndSwap(nil, made)
+			r.table.CompareAndSwap(nil, newTable(r, minBlocks))
 		}
 		if t == stoppedTable {
-			return first, swept, true, to.word.And(^bit)&bit == 0 // Stop may have taken it from a slot that was closed
+			if ok = to.word.And(^bit)&bit == 0; ok {
+				r.filled.Add(1) // Stop has taken it from a slot that was closed
+			}
+			return first, swept, uncontended, ok
 		}
-		n := r.hand.Add(1)
-		swept = swept || n%sweepEvery == 0
-		i, j := n%blockSize, n/blockSize&uint64(len(t.blocks)-1)
-		if i == 0 && j == 0 {
+		passed := r.passed.Load() // before filled, so that a slot that another call has passed is not passed again
+		filled := r.filled.Load()
+		hand := passed + filled
+		if end := t.end.Load(); hand >= end && t.end.CompareAndSwap(end, hand+t.slots()) {
 			w.lap(r, t)
 		}
-		b := t.block(j)
-		slot := &b.slots[i]
-		old, filled, again := slot.Load(), false, false
-		switch {
-		case b == closedBlock:
-		case old != nil && bit == queued:
-			filled, again = w.replace(s, slot, old, to)
-		case old == nil || old.drop(bit) || w.moveOn(s, t, b, i, old, passed):
-			filled = slot.CompareAndSwap(old, to) // fails if a goroutine that is a lap ahead was here
+		b := t.block(hand / blockSize & uint64(len(t.blocks)-1))
+		next, found := hand, false
+		for again := false; !found && (next == hand || next%blockSize != 0); next++ {
+			found, again = w.fill(s, t, b, next%blockSize, to, bit, tried)
+			first = first || again
+			tried++
 		}
-		if first = first || again; !filled {
-			r.passed.Add(1)
-			continue
-		}
-		if m := uint64(1) << i; b.met.Load()&m != 0 {
-			b.met.And(^m)
-		}
-		lower(&b.by, by) // after the slot was filled, and before ring.by
-		if b.by.Load() == closed {
-			if to.word.Load()&bit == 0 {
-				return first, swept, true, true // it was taken
+		if found {
+			lower(&b.by, by) // after the slot was filled, and before ring.by
+			if b.by.Load() != closed {
+				first = lower(&r.by, by) || first
+			} else if to.word.Load()&bit != 0 {
+				found = false // the worker, or Stop, may not have seen it
 			}
-			r.passed.Add(1)
-			continue
 		}
-		first = lower(&r.by, by) || first
-		return first, swept, r.hand.Load() == n, true
+		swept = swept || hand/sweepEvery != next/sweepEvery
+		if found {
+			next--
+		}
+		if next > hand && !r.passed.CompareAndSwap(passed, passed+next-hand) {
+			uncontended = false // others have moved the hand, so these slots do not count
+		}
+		if found {
+			return first, swept, r.filled.Add(1) == filled+1 && uncontended, true
+		}
 	}
+}
+
+// fill fills slot i of a block, and reports whether the slot was free. The call has tried some slots before. First is as in
+// put.
+func (w *worker) fill(s *stripe, t *table, b *block, i uint64, to *Timeout, bit uint64, tried int) (filled, first bool) {
+	slot := &b.slots[i]
+	old := slot.Load()
+	switch {
+	case b == closedBlock:
+		return false, false
+	case old != nil && bit == queued:
+		filled, first = w.replace(s, slot, old, to)
+	case old == nil || old.drop(bit) || w.moveOn(s, t, b, i, old, tried):
+		filled = slot.CompareAndSwap(old, to) // fails if another goroutine was here
+	}
+	if m := uint64(1) << i; filled && b.met.Load()&m != 0 {
+		b.met.And(^m)
+	}
+	return filled, first
 }
 
 // replace fills a slot of an inbox that leads to another timeout, and reports whether the slot was free. It does so only
@@ -123,8 +148,8 @@ func (to *Timeout) drop(bit uint64) (free bool) {
 }
 
 // moveOn moves a pending timeout from the nursery to the inbox, if it has lived long, and reports whether the slot is free.
-func (w *worker) moveOn(s *stripe, t *table, b *block, i uint64, to *Timeout, passed int) (free bool) {
-	if passed < maxPassed {
+func (w *worker) moveOn(s *stripe, t *table, b *block, i uint64, to *Timeout, tried int) (free bool) {
+	if tried < maxPassed {
 		if !t.aging.Load() {
 			return false
 		}
@@ -154,16 +179,16 @@ func (w *worker) push(s *stripe, to *Timeout) {
 // lap begins a lap. If more than three quarters of the slots were passed in the lap before, it makes a table of twice the
 // length, which has the same blocks and room for as many new ones.
 func (w *worker) lap(r *ring, t *table) {
-	passed := r.passed.Load()
 	now := w.position.Load() >> 1
 	aging := now >= t.nextAge.Load()
 	if t.aging.Store(aging); aging {
 		t.nextAge.Store(now + w.queue.age)
 	}
-	if passed-t.passed.Swap(passed) <= uint64(len(t.blocks))*blockSize*3/4 {
+	passed := r.passed.Load()
+	if before := t.passed.Swap(passed); passed <= before+t.slots()*3/4 {
 		return
 	}
-	larger := newTable(2 * len(t.blocks))
+	larger := newTable(r, 2*len(t.blocks))
 	for i := range t.blocks {
 		b := t.blocks[i].Load()
 		if b == nil {
@@ -171,7 +196,6 @@ func (w *worker) lap(r *ring, t *table) {
 		}
 		larger.blocks[i].Store(b)
 	}
-	larger.passed.Store(passed)
 	larger.nextAge.Store(t.nextAge.Load())
 	r.table.CompareAndSwap(t, larger)
 }

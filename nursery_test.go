@@ -124,7 +124,7 @@ func TestTablesAreBounded(t *testing.T) {
 
 // fill arms and cancels timeouts until the hand of a nursery has tried n slots.
 func fill(t *testing.T, timer *Timer, r *ring, n uint64) {
-	for r.hand.Load() < n {
+	for r.hand() < n {
 		to, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
 		require.True(t, to.Cancel())
@@ -142,11 +142,11 @@ func TestRingDoubles(t *testing.T) {
 			_, err := timer.AfterFunc(time.Hour, nop)
 			require.NoError(t, err)
 		}
-		fill(t, timer, r, 2*smallest-1)
+		fill(t, timer, r, 2*smallest)
 		require.Equal(t, smallest, r.slots(), "before the end of the lap")
 		require.EqualValues(t, keep, r.passed.Load())
 		before := r.table.Load()
-		fill(t, timer, r, 2*smallest)
+		fill(t, timer, r, 2*smallest+1)
 		require.Equal(t, want*smallest, r.slots(), "%d passed", keep)
 		require.Equal(t, want > 1, r.large())
 		for i := range before.blocks {
@@ -170,12 +170,10 @@ func TestRingDoesNotDouble(t *testing.T) {
 	before := r.table.Load()
 	last := before.blocks[minBlocks-1].Swap(nil)
 	r.passed.Add(smallest)
-	r.hand.Add(smallest)
 	timer.worker.lap(r, before)
 	require.Same(t, before, r.table.Load())
 	before.blocks[minBlocks-1].Store(last)
 	r.passed.Add(smallest)
-	r.hand.Add(smallest)
 	timer.worker.lap(r, before)
 	require.Equal(t, 2*smallest, r.slots())
 
@@ -200,7 +198,7 @@ func testLivesLong(t *testing.T) {
 	to, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	b := s.nursery.table.Load().blocks[0].Load()
-	const slot = 1
+	const slot = 0
 	require.Same(t, to, b.slots[slot].Load())
 	laps := uint64(0)
 	lap := func() {
@@ -218,7 +216,7 @@ func testLivesLong(t *testing.T) {
 	w.expireDue()
 	lap()
 	require.EqualValues(t, queued, to.word.Load()&(young|queued))
-	require.EqualValues(t, 1, s.inbox.hand.Load())
+	require.EqualValues(t, 1, s.inbox.hand())
 	require.NotSame(t, to, b.slots[slot].Load())
 	require.Zero(t, b.met.Load()&(1<<slot))
 	require.Equal(t, 1, timer.Pending())
@@ -242,17 +240,17 @@ func TestPassesNotTooMany(t *testing.T) {
 	hold(t, timer)
 	s := oneStripe(timer)
 	const n = 2 * maxPassed
-	s.nursery.table.Store(newTable(n / blockSize))
+	s.nursery.table.Store(newTable(&s.nursery, n/blockSize))
 	for range n {
 		_, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
 	}
-	require.Zero(t, s.inbox.hand.Load())
-	require.EqualValues(t, n, s.nursery.hand.Load())
+	require.Zero(t, s.inbox.hand())
+	require.EqualValues(t, n, s.nursery.hand())
 	_, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, s.inbox.hand.Load())
-	require.EqualValues(t, n+maxPassed+1, s.nursery.hand.Load())
+	require.EqualValues(t, 1, s.inbox.hand())
+	require.EqualValues(t, n+maxPassed+1, s.nursery.hand())
 	require.Equal(t, n+1, timer.Pending())
 }
 
@@ -282,7 +280,7 @@ func TestForeignMovesOn(t *testing.T) {
 			require.NoError(t, err)
 		}
 	})
-	require.NotZero(t, s.inbox.hand.Load())
+	require.NotZero(t, s.inbox.hand())
 	require.Equal(t, state, w.state.Load())
 	require.Equal(t, 2*smallest, timer.Pending())
 }
@@ -308,19 +306,21 @@ func TestClosedBlock(t *testing.T) {
 	table.blocks[0].Load().by.Store(closed)
 	table.blocks[1].Store(closedBlock)
 	to := put(young, true)
-	require.EqualValues(t, 2*blockSize, s.nursery.hand.Load())
+	require.EqualValues(t, 2*blockSize+1, s.nursery.hand())
 	require.Same(t, to, table.blocks[2].Load().slots[0].Load())
 	require.EqualValues(t, 1000, table.blocks[2].Load().by.Load())
 
-	table.blocks[0].Store(new(block))      // another that is closed
-	s.nursery.hand.Store(4*blockSize + 10) // in the first block again
-	s.nursery.passed.Store(4*blockSize + 10 - 2)
-	put(0, true) // it was taken
-	require.EqualValues(t, 4*blockSize+11, s.nursery.hand.Load())
+	table.blocks[0].Store(new(block))                                  // another that is closed
+	s.nursery.passed.Store(4*blockSize + 10 - s.nursery.filled.Load()) // in the first block again
+	put(0, true)                                                       // it was taken
+	require.EqualValues(t, 4*blockSize+11, s.nursery.hand())
 
 	s.nursery.close(stoppedTable, func(*Timeout) {})
+	accepted := s.accepted()
 	put(young, false)
-	put(0, true)
+	require.Equal(t, accepted, s.accepted())
+	put(0, true) // Stop has taken it, so it has been armed
+	require.Equal(t, accepted+1, s.accepted())
 	for i := range closedBlock.slots {
 		require.Nil(t, closedBlock.slots[i].Load())
 	}
@@ -529,7 +529,7 @@ func TestPlacedIsNotDropped(t *testing.T) {
 		synctest.Wait() // from here the worker waits for the next boundary
 		require.True(t, to.Cancel())
 		dropped := 0
-		for s.inbox.hand.Load() < 3*smallest {
+		for s.inbox.hand() < 3*smallest {
 			other := forwarded10(t, timer)
 			require.True(t, other.Cancel())
 			dropped++
@@ -577,7 +577,6 @@ func TestIdleStripesAreEmptied(t *testing.T) {
 						to := &Timeout{timer: timer, task: plainFunc(nop)}
 						tick := timer.clock.DueIn(time.Hour)
 						to.word.Store(pendingAt(young|fresh, tick))
-						s.armed.Add(1)
 						timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(tick))
 						all = append(all, to)
 					}
@@ -618,7 +617,6 @@ func TestSlowStripeIsEmptied(t *testing.T) {
 				to := &Timeout{timer: timer, task: plainFunc(nop)}
 				tick := timer.clock.DueIn(time.Hour)
 				to.word.Store(pendingAt(young|fresh, tick))
-				s.armed.Add(1)
 				timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(tick))
 				return to
 			}
@@ -707,14 +705,14 @@ func TestForwardedDoNotPileUp(t *testing.T) {
 	require.LessOrEqual(t, s.nursery.slots(), mostSlots(live))
 	require.Equal(t, live, timer.Pending())
 
-	before := s.inbox.hand.Load()
+	before := s.inbox.hand()
 	for hours := 4; hours > 1; hours-- {
 		for _, to := range pending {
 			_, err := to.Reset(time.Duration(hours) * time.Hour)
 			require.NoError(t, err)
 		}
 	}
-	require.Equal(t, before, s.inbox.hand.Load(), "they are there")
+	require.Equal(t, before, s.inbox.hand(), "they are there")
 
 	near := make([]*Timeout, live)
 	for i := range near {

@@ -226,7 +226,9 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 		if !to.word.CompareAndSwap(word, next) {
 			continue
 		}
-		s.armed.Add(1)
+		if r == &s.inbox {
+			s.armed.Add(1)
+		}
 		switch {
 		case stays && word&queued != 0:
 			t.worker.wakeBy(tick) // as in postpone

@@ -117,7 +117,7 @@ func (t *Timer) counts() Stats {
 	for range 8 { // tries
 		var n uint64
 		for i := range t.queue.stripes {
-			n += t.queue.stripes[i].armed.Load()
+			n += t.queue.stripes[i].accepted()
 		}
 		after := t.ends()
 		if moved := after.all() - before.all(); moved < least {

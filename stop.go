@@ -64,6 +64,7 @@ func (t *Timer) takePending() (left []*Timeout) {
 			runtime.Gosched()
 		}
 	}
+	left = make([]*Timeout, 0, t.Pending())
 	take := func(to *Timeout, bit uint64) {
 		if !to.handBack(bit) {
 			return

@@ -78,6 +78,19 @@ func TestStopOfAFreshTimer(t *testing.T) {
 	require.True(t, timer.IsStopped())
 }
 
+// What Stop returns is allocated once. A slice that grows would be copied, and each copy brings a collection nearer.
+func TestStopAllocatesOnce(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour))
+	const n = 10_000
+	for i := range n {
+		_, err := timer.AfterFunc(time.Duration(i)*time.Hour, nop)
+		require.NoError(t, err)
+	}
+	left := timer.Stop()
+	require.Len(t, left, n)
+	require.Equal(t, n, cap(left))
+}
+
 // Stop does not wait for a task that takes long. On virtual time Stop takes no time, on real time not much.
 func TestStopDoesNotWaitForLongTasks(t *testing.T) {
 	stop := func(t *testing.T, started chan bool) {

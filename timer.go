@@ -119,7 +119,9 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 		t.refusedStopped.Add(1)
 		return nil, ErrStopped
 	}
-	s.armed.Add(1) // not before, because a counter never goes back
+	if r == &s.inbox {
+		s.armed.Add(1) // not before put, because a counter never goes back
+	}
 	if !uncontended {
 		t.queue.seats.Move()
 	}

@@ -352,10 +352,9 @@ func TestCountersWrap(t *testing.T) {
 		const before = math.MaxUint64 - 5
 		for i := range timer.queue.stripes {
 			s := &timer.queue.stripes[i]
-			for _, c := range []*atomic.Uint64{&s.armed, &s.canceled, &s.nursery.hand, &s.nursery.passed, &s.inbox.hand, &s.inbox.passed} {
+			for _, c := range []*atomic.Uint64{&s.armed, &s.canceled, &s.nursery.filled, &s.nursery.passed, &s.inbox.filled, &s.inbox.passed} {
 				c.Store(before)
 			}
-			s.armed.Add(before)
 			timer.returned.Add(before)
 		}
 		for range 3 {
@@ -506,8 +505,8 @@ func TestForeignAtRest(t *testing.T) {
 			require.NoError(t, err)
 
 			state := func() string {
-				return fmt.Sprint(timer.Pending(), group.Len(), timer.limit.inUse.Load(), s.armed.Load(), s.nursery.by.Load(),
-					s.inbox.by.Load(), s.nursery.hand.Load(), s.inbox.hand.Load(), timer.Stats().Queued, plain.word.Load(),
+				return fmt.Sprint(timer.Pending(), group.Len(), timer.limit.inUse.Load(), s.accepted(), s.nursery.by.Load(),
+					s.inbox.by.Load(), s.nursery.hand(), s.inbox.hand(), timer.Stats().Queued, plain.word.Load(),
 					notified.word.Load(), placed.word.Load(), forward.word.Load(), canceled.word.Load(), member.word.Load())
 			}
 			require.True(t, w.leave(time.Hour, w.position.Load()>>1+1))

@@ -426,8 +426,8 @@ func TestRestChecksTheQueue(t *testing.T) {
 			to.word.Store(pendingAt(fresh|young, far))
 			w.put(s, &s.nursery, to, w.queue.nearAt(far))
 		},
-		"nursery, to be given back": func(w *worker, s *stripe, _ *Timeout) { s.nursery.table.Store(newTable(2 * minBlocks)) },
-		"inbox, to be given back":   func(w *worker, s *stripe, _ *Timeout) { s.inbox.table.Store(newTable(2 * minBlocks)) },
+		"nursery, to be given back": func(w *worker, s *stripe, _ *Timeout) { s.nursery.table.Store(newTable(&s.nursery, 2*minBlocks)) },
+		"inbox, to be given back":   func(w *worker, s *stripe, _ *Timeout) { s.inbox.table.Store(newTable(&s.inbox, 2*minBlocks)) },
 	}
 	for place, push := range places {
 		timer := newFakedTimer(t, WithTick(time.Hour))
