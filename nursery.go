@@ -202,13 +202,15 @@ func (w *worker) lap(r *ring, t *table) {
 
 const overdue = 12 * time.Millisecond // longer than an alarm waits for the end of one time slice
 
-// yieldToWorker yields the processor if a round is overdue: see yielding. Called by producers, after many slots.
+// yieldToWorker yields the processor if a round is overdue, or the runner that a round has started: see yielding. Called by
+// producers, after many slots.
 func (w *worker) yieldToWorker() {
 	state, now := w.state.Load(), w.clock.Elapsed()
-	if !w.yielding.yields(now, w.isOverdue(now, state)) {
+	late := w.isOverdue(now, state)
+	if !w.yielding.yields(now, late || w.runnerIsOverdue(now)) {
 		return
 	}
-	if state > halted {
+	if late && state > halted {
 		w.wake(state) // the alarm has not gone off, or its goroutine waits for a processor
 	}
 	runtime.Gosched()
@@ -220,4 +222,10 @@ func (w *worker) isOverdue(now time.Duration, state uint64) bool {
 		next = w.position.Load()>>1 + 1 // a round is in progress, and has not looked at the clock since
 	}
 	return now >= later(w.clock.Boundary(next), overdue)
+}
+
+// runnerIsOverdue reports whether a runner has waited long for its first processor. One that the pool has started later,
+// because other runners are in tasks, counts as one that was started when timeouts were handed over.
+func (w *worker) runnerIsOverdue(now time.Duration) bool {
+	return now >= time.Duration(w.handedAt.Load())+overdue && w.runnerStarts()
 }

@@ -73,7 +73,8 @@ type worker struct {
 	position  atomic.Uint64   // see turning
 	wakeups   atomic.Uint64   // how often a goroutine was started for rounds; written by the worker
 	published publishedLevels // written by the worker or Stop
-	yielding  yielding        // whether producers yield to a round, see yieldToWorker
+	handedAt  atomic.Int64    // when timeouts were handed over while no runner was starting
+	yielding  yielding        // whether producers yield, see yieldToWorker
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
@@ -343,17 +344,23 @@ func (w *worker) feeder(to *Timeout) *pool.Feeder[*Timeout] {
 }
 
 func (w *worker) handOver() {
+	if w.emitted && !w.runnerStarts() {
+		w.handedAt.Store(int64(w.clock.Elapsed()))
+	}
 	w.due.Flush()
 	w.lightDue.Flush()
 }
 
-// A yielding decides whether producers yield the processor to a round. It is shared by all of them. Its zero value is ready for
-// use.
+// runnerStarts reports whether a runner was started that has not had a processor yet.
+func (w *worker) runnerStarts() bool { return w.due.Starting() || w.lightDue.Starting() }
+
+// A yielding decides whether producers yield the processor to a round or a runner. It is shared by all of them. Its zero value
+// is ready for use.
 //
 // A goroutine that is preempted goes to the end of the run queue, even if a garbage collection stops it only for a
 // moment. There it waits until all that are ahead of it have used up their time slices. If they yield, it waits for less
 // than a millisecond, and this costs them nothing. But goroutines that compute do not yield, and who yields to them
-// waits for the time slices of them all. So if the round has not gone on after yieldFor, producers leave it to the
+// waits for the time slices of them all. So if it has not gone on after yieldFor, producers leave it to the
 // scheduler for a backoff, which doubles each time. If two of them write that at the same time, the times are less exact.
 type yielding struct {
 	from, backoff atomic.Int64 // when they last began to yield, and for how long they do not begin again
@@ -365,7 +372,7 @@ const (
 	maxBackoff = time.Minute          // the same, after it has not helped many times in a row
 )
 
-// yields reports whether the caller should yield. Late says whether a round is overdue at the time now.
+// yields reports whether the caller should yield. Late says whether a round or a runner is overdue at the time now.
 func (y *yielding) yields(now time.Duration, late bool) bool {
 	from, backoff := time.Duration(y.from.Load()), time.Duration(y.backoff.Load())
 	yields := now < from+yieldFor

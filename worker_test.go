@@ -764,6 +764,45 @@ func TestArmingYields(t *testing.T) {
 	})
 }
 
+// A producer that finds a runner overdue yields to it. The time counts from the first hand-over, also if more was handed over
+// since.
+func TestArmingGivesWayToARunner(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	timer := newTimer(t, WithTick(time.Hour))
+	s, w := oneStripe(timer), &timer.worker
+	hold(t, timer) // the test is the worker
+	w.round()      // makes the wheel
+	var ran atomic.Bool
+	handOver := func() {
+		to := &Timeout{timer: timer, task: plainFunc(func() { ran.Store(true) })}
+		to.word.Store(pendingAt(0, 0))
+		s.armed.Add(1)
+		w.emit(to)
+		w.handOver()
+	}
+	for tries := 0; ; tries++ {
+		require.Less(t, tries, 1000)
+		ran.Store(false)
+		handOver()
+		at := w.handedAt.Load()
+		for int64(w.clock.Elapsed()) == at {
+		}
+		handOver()
+		if same := w.handedAt.Load() == at; !ran.Load() { // otherwise this goroutine was preempted
+			require.True(t, same)
+			break
+		}
+	}
+	require.False(t, w.runnerIsOverdue(time.Duration(w.handedAt.Load())+overdue-1))
+	w.handedAt.Add(-int64(overdue))
+	for range 100 * sweepEvery { // the scheduler may choose the producer again
+		_, err := timer.AfterFunc(1000*time.Hour, nop)
+		require.NoError(t, err)
+	}
+	require.True(t, ran.Load())
+	require.False(t, w.runnerIsOverdue(math.MaxInt64))
+}
+
 // Producers yield to a round that is late, for yieldFor. If it has not gone on by then, they back off, each time for twice
 // as long as before. Once it has gone on, they yield to the next one at once.
 func TestYields(t *testing.T) {

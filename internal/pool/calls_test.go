@@ -44,7 +44,8 @@ func TestCalls(t *testing.T) {
 func TestCallPanics(t *testing.T) {
 	var c Calls
 	c.Init(time.Second)
-	c.pool.Limit, c.pool.starting = 1, 1 // no runner but that of the test
+	c.pool.Limit = 1
+	c.pool.starting.Store(1) // no runner but that of the test
 	c.Call(func() { panic("call") })
 	rn := c.pool.enlist()
 	require.PanicsWithValue(t, "call", rn.run)

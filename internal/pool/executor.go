@@ -88,7 +88,7 @@ func (x *Executor[T]) wanted() int {
 	if p.closed {
 		return 0
 	}
-	n := p.due.n - p.starting
+	n := p.due.n - int(p.starting.Load())
 	if p.Limit != 0 {
 		n = min(n, p.Limit-p.runners())
 	}
@@ -111,7 +111,7 @@ func (x *Executor[T]) takeTurn() bool {
 	x.waiting--
 	wanted := x.wanted() > 0
 	if wanted {
-		p.starting++
+		p.starting.Add(1)
 	}
 	x.want()
 	return wanted

@@ -47,6 +47,9 @@ func (f *Feeder[T]) Remove(item T, pos uint32) {
 	f.pool.Remove(item, pos)
 }
 
+// Starting reports what Pool.Starting does.
+func (f *Feeder[T]) Starting() bool { return f.pool.Starting() }
+
 // Flush hands over what was collected. It does not wait for the tasks. After that it prepares the pool: as many items
 // can be collected and handed over again without an allocation.
 func (f *Feeder[T]) Flush() {

@@ -97,7 +97,7 @@ func (h *fake) finish() {
 	require.Empty(h.t, p.live)
 	require.Empty(h.t, p.batched)
 	if p.outside == nil {
-		require.Zero(h.t, p.starting)
+		require.Zero(h.t, p.starting.Load())
 	}
 	runs := 0
 	for i, w := range h.all {

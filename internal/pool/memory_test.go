@@ -232,7 +232,7 @@ func TestTrimWhileWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that no check comes but that of the test
 		var p Pool[int]
 		p.Init(numbers{}, time.Second)
-		p.starting = 1 // a runner is on its way
+		p.starting.Store(1) // a runner is on its way
 		p.Add(1)
 		p.Remove(1, 0)
 		p.Trim()

@@ -72,7 +72,7 @@ type Pool[T comparable] struct {
 	mu       sync.Mutex
 	closed   bool // no runner takes anything any more
 	due      list[T]
-	starting int           // goroutines, or functions of an executor, that are on their way to their first item
+	starting atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item
 	live     []*Runner[T]  // the others, which run tasks, in no order
 	batched  []*Runner[T]  // those of live whose batch may be taken back, in no order
 	given    uint64        // slots of all runners so far, without those that were taken back; wraps around
@@ -130,7 +130,7 @@ func (p *Pool[T]) call(waited bool) {
 		return
 	case p.outside != nil:
 		p.outside()
-	case !waited && p.starting == 0, // all others may be in tasks that block
+	case !waited && p.starting.Load() == 0, // all others may be in tasks that block
 		n < p.Procs && p.due.n >= perRunner*n:
 		p.start(1)
 	}
@@ -163,12 +163,16 @@ func (p *Pool[T]) Remove(item T, pos uint32) {
 
 // runners returns how many goroutines run tasks, or are on their way to their first. With an executor, it returns how
 // many functions the executor has or runs. Called with mu held.
-func (p *Pool[T]) runners() int { return len(p.live) + p.starting }
+func (p *Pool[T]) runners() int { return len(p.live) + int(p.starting.Load()) }
+
+// Starting reports whether the pool has started a goroutine that has not had a processor yet. It takes no lock. With an
+// executor, it is always false.
+func (p *Pool[T]) Starting() bool { return p.outside == nil && p.starting.Load() > 0 }
 
 // start starts n runners, or as many as the limit allows. Called with mu held.
 func (p *Pool[T]) start(n int) {
 	for ; n > 0 && !p.full(); n-- {
-		p.starting++
+		p.starting.Add(1)
 		go p.work()
 	}
 }
@@ -200,7 +204,7 @@ func (p *Pool[T]) enlist() *Runner[T] {
 	}
 	rn.place = len(p.live)
 	p.live = append(p.live, rn)
-	p.starting--
+	p.starting.Add(-1)
 	if !p.fill(rn) {
 		p.dismiss(rn)
 		return nil
@@ -389,7 +393,7 @@ func (p *Pool[T]) UntilIdle() <-chan struct{} {
 // checkIdle wakes the goroutines that wait until the pool is idle, if it is. Of an executor only the tasks in
 // progress count, because it may never run what it was given. Called with mu held.
 func (p *Pool[T]) checkIdle() {
-	if p.idle != nil && len(p.live) == 0 && (p.starting == 0 || p.outside != nil) {
+	if p.idle != nil && len(p.live) == 0 && (p.starting.Load() == 0 || p.outside != nil) {
 		close(p.idle)
 		p.idle = nil
 	}

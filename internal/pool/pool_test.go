@@ -567,7 +567,7 @@ func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 			p.due.add(i + 1) // at position i
 		}
 		p.Share = 1
-		p.starting = 1
+		p.starting.Store(1)
 		rn := p.enlist()
 		defer p.endWatch()
 		require.Equal(t, 1, rn.Next())

@@ -94,7 +94,8 @@ func TestHandlerPanics(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Millisecond)
 			p := &h.pool
-			p.Limit, p.starting = 1, 1 // no runner but that of the test
+			p.Limit = 1
+			p.starting.Store(1) // no runner but that of the test
 			h.panicked = func(any, []byte) { panic("handler") }
 			told := 0
 			w := &task{f: func() { panic("task") }, next: func() bool { told++; return false }}

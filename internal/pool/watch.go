@@ -101,12 +101,12 @@ func (p *Pool[T]) check() {
 		return
 	}
 	interval := p.interval
-	if p.starting > 0 {
+	if p.starting.Load() > 0 {
 		interval = max(interval, patientInterval)
 	}
 	if p.due.n > 0 {
 		working := min(len(p.live), p.Procs) // the others are in tasks that block, or wait for a processor
-		p.start(min(p.due.n, p.progress.more(p.taken(), p.interval, working, p.starting == 0)))
+		p.start(min(p.due.n, p.progress.more(p.taken(), p.interval, working, p.starting.Load() == 0)))
 	} else {
 		p.progress.reset()
 	}

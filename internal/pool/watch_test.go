@@ -57,7 +57,7 @@ func TestWatchIsPatient(t *testing.T) {
 		p.mu.Lock()
 		p.watch = time.AfterFunc(p.interval, func() { checks.Add(1); p.check() })
 		p.watching = true
-		p.starting = 1
+		p.starting.Store(1)
 		p.due.add(&task{state: canceled})
 		p.mu.Unlock()
 		pass(10 * patientInterval)
