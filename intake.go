@@ -20,7 +20,7 @@ import (
 //     have gone on for long, a pause of less than maxUnwatched, or a tick, does not count, because each round that
 //     has nothing else to do may come to wait for a processor.
 //   - So a canceled timeout is dropped by the second boundary if producers pause. Otherwise it is dropped when its ring
-//     has gone round, or, if the hand stands still or lags, after nearTime or a tick. A hand lags that goes round less than
+//     has gone round, or, if the hand stands still or lags, after nearTime or two ticks. A hand lags that goes round less than
 //     once while the others do so maxLag times, on average: a ring that has grown, and is then used slowly.
 //   - Tables that have grown are given back at the same time, after what is in them.
 //
@@ -115,7 +115,7 @@ func (in *intake) takeAll(i int) {
 	if hand := s.nursery.hand(); in.keepsUp(hand-v.hand, in.tried-v.tried, uint64(s.nursery.slots())) {
 		v.at, v.hand, v.tried = in.now, hand, in.tried
 	}
-	in.stands = in.now >= v.at+in.queue.stand
+	in.stands = in.now >= v.at+in.queue.horizon
 	if !in.pausing && !in.stands {
 		return
 	}

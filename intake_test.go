@@ -49,7 +49,7 @@ func TestFarStaysWithProducers(t *testing.T) {
 		const tick = 10 * time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		var near *Timeout
-		churn(t, timer, 3000, keepTime/2, func(elapsed time.Duration) {
+		churn(t, timer, 3000, nearTime, func(elapsed time.Duration) {
 			synctest.Wait()
 			if elapsed < 2*tick {
 				return // not yet known to be fast
@@ -86,7 +86,7 @@ func TestLongLivedGoToTheWheel(t *testing.T) {
 		const n = 5000
 		var all []*Timeout
 		onWheel := 0
-		churn(t, timer, 3000, 3*keepTime, func(elapsed time.Duration) {
+		churn(t, timer, 3000, 6*nearTime, func(elapsed time.Duration) {
 			if elapsed == 50*time.Millisecond {
 				for range n {
 					to, err := timer.AfterFunc(time.Hour, nop)
@@ -101,7 +101,7 @@ func TestLongLivedGoToTheWheel(t *testing.T) {
 					onWheel++
 				}
 			}
-			if elapsed < keepTime {
+			if elapsed < 2*nearTime {
 				require.LessOrEqual(t, onWheel, n/100, "only so that no call passes too many")
 			}
 		})

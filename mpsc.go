@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	nearTime = 250 * time.Millisecond // longer than a goroutine usually waits for a busy processor
-	keepTime = 500 * time.Millisecond // how long a timeout stays in a nursery
+	// A timeout is near if it is due within nearTime. A hand that does not move for nearTime stands still, and a timeout that
+	// is pending for twice as long may leave the nursery. A goroutine seldom waits as long for a busy processor.
+	nearTime = 250 * time.Millisecond
 
 	sweepEvery = 1 << 8 // slots from one yieldToWorker to the next; a hand that has tried fewer in nearTime stands still
 )
@@ -24,9 +25,7 @@ type queue struct {
 	stripes []stripe    // their number is a power of two
 	seats   *seat.Table // says which stripe a goroutine uses; if nil, all use the first
 
-	horizon uint64 // how many ticks ahead a timeout is near, see intake.go
-	age     uint64 // for how many ticks a timeout stays in a nursery
-	stand   uint64 // for how many ticks a hand may stand still
+	horizon uint64 // nearTime in ticks, at least 2
 
 	_    [64]byte
 	shut atomic.Bool // the gate is shut: the timer is stopped
@@ -163,8 +162,6 @@ func (q *queue) init(tick time.Duration, n int) {
 		q.stripes[i].inbox.by.Store(ticks.Never)
 	}
 	q.horizon = max(uint64(nearTime/tick), 2)
-	q.age = max(uint64(keepTime/tick), 2)
-	q.stand = max(uint64(nearTime/tick), 1)
 }
 
 // defaultStripes is two for each processor, 8 to 256 in all, which take at most 32 KiB.

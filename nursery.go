@@ -41,7 +41,7 @@ import (
 //   - The worker closes blocks, after it has taken the table from the ring. It closes a block, and then looks at its slots.
 //     A producer fills a slot, and then looks whether the block is closed: then it puts the timeout into another one. So
 //     one of them sees the other. Stop does the same.
-//   - What the hand meets in two laps that are keepTime apart has lived long. It goes to the inbox, because the wheel is
+//   - What the hand meets in two laps that are twice nearTime apart has lived long. It goes to the inbox, because the wheel is
 //     cheaper for such timeouts.
 //   - Near timeouts are in inboxes, or in nurseries where only the worker takes what is pending. So no producer that is
 //     preempted keeps one from the worker.
@@ -182,7 +182,7 @@ func (w *worker) lap(r *ring, t *table) {
 	now := w.position.Load() >> 1
 	aging := now >= t.nextAge.Load()
 	if t.aging.Store(aging); aging {
-		t.nextAge.Store(now + w.queue.age)
+		t.nextAge.Store(now + 2*w.queue.horizon)
 	}
 	passed := r.passed.Load()
 	if before := t.passed.Swap(passed); passed <= before+t.slots()*3/4 {

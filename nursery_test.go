@@ -184,7 +184,7 @@ func TestRingDoesNotDouble(t *testing.T) {
 	timer.queue.stripes[0].canceled.Store(0)
 }
 
-// What the hand meets in two laps that are keepTime apart goes to the worker, and what comes into its slot is new.
+// What the hand meets in two laps that are twice nearTime apart goes to the worker, and what comes into its slot is new.
 func TestLivesLong(t *testing.T) {
 	synctest.Test(t, testLivesLong)
 }
@@ -207,7 +207,7 @@ func testLivesLong(t *testing.T) {
 	}
 	lap()
 	require.NotZero(t, b.met.Load(), "the first lap that ages")
-	time.Sleep(time.Duration(w.queue.age-1) * tick)
+	time.Sleep(time.Duration(2*w.queue.horizon-1) * tick)
 	w.expireDue()
 	lap()
 	lap()
@@ -567,7 +567,7 @@ func TestIdleStripesAreEmptied(t *testing.T) {
 		timer.queue.seats = nil // the others use the first stripe
 		var left time.Duration
 		var held []weak.Pointer[Timeout]
-		churn(t, timer, 1, 3*keepTime, func(elapsed time.Duration) {
+		churn(t, timer, 1, 6*nearTime, func(elapsed time.Duration) {
 			if elapsed == 20*tick {
 				left = elapsed
 				for i := range users {
@@ -798,7 +798,7 @@ func TestForwardedIsNotHeld(t *testing.T) {
 		oneStripe(timer) // whichever a call from another depth of the stack would use
 		var to *Timeout
 		var held weak.Pointer[Timeout]
-		churn(t, timer, 6000, keepTime/2, func(elapsed time.Duration) {
+		churn(t, timer, 6000, nearTime, func(elapsed time.Duration) {
 			switch elapsed {
 			case 10 * tick:
 				var err error

@@ -630,7 +630,7 @@ var mutations = []mutation{
 		"near > in.by() {", "false {",
 		"TestTakeFar"},
 	{8, "canceled timeouts stay where the hand stands still", "intake.go",
-		"in.stands = in.now >= v.at+in.queue.stand", "in.stands = false",
+		"in.stands = in.now >= v.at+in.queue.horizon", "in.stands = false",
 		"TestIdleStripesAreEmptied TestSlowStripeIsEmptied"},
 	{8, "canceled timeouts stay in a ring that has grown and whose hand has become slow", "intake.go",
 		"return moved >= sweepEvery && (moved >= slots || tried/moved <= maxLag*in.slots/slots)", "return moved >= sweepEvery",

@@ -344,7 +344,7 @@ func TestStepsFarDoubleNewBlock(t *testing.T) {
 func TestStepsFarStands(t *testing.T) {
 	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
 		a := s.far(hour)
-		s.timer.queue.stand = 1
+		s.timer.queue.horizon = 1
 		s.grow(s.nursery())
 		s.arms(4 * tick)
 		s.Go(func() { a.reset(3 * tick) })
