@@ -44,7 +44,7 @@ type handler struct {
 	page   *page      // the last one; immutable
 	madeAt time.Time  // when that was complete
 
-	// The Stats in the last page, or when the handler was made, and when that was.
+	// The Stats of the last page, or of when the handler was made, and the time when they were read.
 	last   []hashedwheel.Stats
 	lastAt time.Time
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/logtext"
 )
 
-// writeText returns the page as text. Host is where the client has found it.
+// writeText returns the page as text. Host is the host of the request.
 func writeText(p *page, host string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s, made in %v\n", p.At.Format(time.RFC3339), logtext.Duration(p.Took))
@@ -90,7 +90,7 @@ var plainHost = regexp.MustCompile(`^[\w.:\[\]-]+$`)
 
 // writeCommands writes the commands that find where the timeouts come from, and where tasks hang.
 func writeCommands(b *bytes.Buffer, host string) {
-	if !plainHost.MatchString(host) { // the line is to be copied into a shell
+	if !plainHost.MatchString(host) { // because the operator copies the line into a shell
 		host = "HOST"
 	}
 	fmt.Fprintf(b, `
