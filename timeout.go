@@ -66,8 +66,8 @@ const (
 //     of the word in one compare-and-swap. So do Stop, and a producer that drops a canceled timeout. A Reset has more to
 //     do in two cases. To an earlier tick, it moves the timeout from the nursery to an inbox: see Timer.stays. If it finds
 //     queued, it makes sure that the worker comes in time: see postpone.
-//  2. Only a goroutine inside the gate (stop.go) sets one of these bits and fills a slot. NewTimeout is the exception:
-//     if Stop has closed the rings, it takes its timeout back, because no other goroutine knows it.
+//  2. Only a goroutine inside the gate (stop.go) sets one of these bits and fills a slot. NewTimeout is the exception: no
+//     other goroutine knows its timeout, so it can take the timeout back if Stop has closed the rings.
 //  3. A pending timeout that is not on the queue is in a bucket at a tick not later than its own, on a list of due
 //     timeouts, or with the worker or a runner. A runner that finds it reset to a later tick puts it on the queue.
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. So a Reset may put a timeout on

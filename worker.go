@@ -263,7 +263,7 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 func (w *worker) releaseMemory() bool {
 	reconciled := w.in.reconciled
 	for i := range w.queue.stripes {
-		w.in.giveBack(&w.queue.stripes[i])
+		w.in.giveBack(&w.queue.stripes[i]) // leave finds what is put there after this
 	}
 	if w.in.reconciled != reconciled {
 		w.handOver() // in this round, because a walk may come before the next
