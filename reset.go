@@ -141,8 +141,8 @@ func (to *Timeout) postpone(word, tick uint64) bool {
 
 // stays reports whether a timeout on the queue may stay in its slot when it is reset to tick. It may if the tick is not
 // earlier. Otherwise one in a nursery moves to an inbox, because the worker looks at its slot in time only for the old tick.
-// One in an inbox gets a second slot there, because the worker may have to take many others before the first. It gets no
-// third one: after that it counts as moved.
+// A new one in an inbox gets a second slot there, because the worker may have to take many others before the first. It
+// gets no third slot, because it has the bit moved by then.
 func (t *Timer) stays(word, tick uint64) bool {
 	return onQueue(word) && tick >= tickOf(word) || word&queued != 0 && word&(fresh|moved) != fresh
 }
