@@ -29,12 +29,12 @@ import (
 
 const walkChunk = 1 << 10
 
-// Tasks yields the task of each pending timeout, as [Timeout.Task] returns it, and the tick boundary at which it is due. A
-// timeout that is pending during the whole loop and is not reset comes exactly once, also if it is due and waits. Others
-// may come or not. There is no order. The loop may call every method, and makes the timer wait for microseconds at a time.
-// Meanwhile some 1,000 timeouts may be kept that have ended.
+// Tasks returns an iterator over the tasks of pending timeouts, as [Timeout.Task] returns them, each with the tick boundary
+// at which it is due. A timeout that is pending during the whole loop and is not reset comes exactly once, also if it is due
+// and waits. Others may come or not. There is no order. The loop may call every method, and makes the timer wait for
+// microseconds at a time. Meanwhile some 1,000 timeouts that have ended may be kept.
 //
-// The tasks of Sleep and of the packages of this module have a method String, which tells what they are and whose.
+// The tasks of Sleep and of the packages of this module have a method String, which says what they are.
 func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 	t.checkMade()
 	return func(yield func(task Task, due time.Time) bool) {
