@@ -281,7 +281,7 @@ func (w *wheel) each(f func(to *Timeout)) {
 // publishedLevels is the state of the wheel that the worker publishes for Stats, which must not wait for worker.mu.
 type publishedLevels struct {
 	levels []publishedLevel // one for each level of the wheel; the slice is immutable after New
-	wheel  atomic.Bool      // there is a wheel; written last
+	wheel  atomic.Bool      // there is a wheel; written last, read first
 }
 
 // A publishedLevel holds the state of one level. A reader may see some fields from one store and some from the next.
@@ -296,6 +296,7 @@ func (s *publishedLevels) store(w *wheel) {
 			change(&published.count, uint64(l.count))
 		}
 	}
+	// After the levels, so that no reader takes those of an earlier wheel for the present ones.
 	if s.wheel.Load() != (w != nil) {
 		s.wheel.Store(w != nil)
 	}

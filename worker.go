@@ -163,7 +163,7 @@ func (w *worker) leave(until time.Duration, next uint64) bool {
 	if until < math.MaxInt64 {
 		until -= w.clock.Elapsed()
 		if until <= 0 && runtime.GOMAXPROCS(0) == 1 {
-			// The tick is shorter than a round. Without this, runners wait until the worker is preempted, which it never is on js/wasm.
+			// The tick is shorter than a round. Without this, runners wait until the worker is preempted. On js/wasm it never is.
 			runtime.Gosched()
 		}
 	}
@@ -239,7 +239,7 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 		// More is likely to follow, and being woken for it costs more than a round at the next boundary.
 		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
 	}
-	// Before leave, after which the worker must not write it.
+	// Before leave, after which the worker no longer owns the position.
 	w.setPosition(w.wheel.now, 0)
 	if needs < ticks.Never {
 		watch := w.clock.TickAt(later(elapsed, w.in.pace.interval(w.clock.Tick)))
