@@ -351,8 +351,7 @@ func (w *worker) handOver() {
 	w.lightDue.Flush()
 }
 
-// A yielding decides whether producers yield the processor to a round. It is shared by all of them. Its zero value is ready for
-// use.
+// A yielding decides whether producers yield the processor to a round. All of them share it. Its zero value is ready for use.
 //
 // A goroutine that is preempted goes to the end of the run queue, even if a garbage collection stops it only for a
 // moment. There it waits until all that are ahead of it have used up their time slices. If they yield, it waits for less
