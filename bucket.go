@@ -15,8 +15,8 @@ const (
 )
 
 // A piece holds eight entries, of 12 bytes each. An entry is a timeout with the tick for which it was placed, counted from
-// the base of the bucket. Unless the timeout is on the queue, it is not due before that tick, because the worker moves
-// one that is reset to an earlier tick. So until then the worker need not touch it.
+// the base of the bucket. Unless the timeout is on the queue, it is not due before that tick. So until then the worker need
+// not touch it. A Reset to an earlier tick queues the timeout, and the worker moves it.
 //
 // Pieces are small, so most of them are made at about the same time as their timeouts, and lie in the same order. Then
 // the garbage collector, which follows each pointer, finds the next timeout near the one before. With pieces of 6 KB a

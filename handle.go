@@ -156,8 +156,8 @@ func (to *Timeout) Timer() *Timer {
 	return to.timer
 }
 
-// Sleep waits until d has passed, and returns nil at the first tick boundary at or after that time, or at once if d
-// is not positive. If the context is done before that, it returns the context's error. The error may also be
+// Sleep waits until d has passed, and returns nil at the first tick boundary at or after that time. If d is not positive,
+// it returns at once. If the context is done first, it returns the context's error. The error may also be
 // ErrTooManyPending, or ErrStopped if the timer is stopped before or during the call.
 func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil || d <= 0 {

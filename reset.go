@@ -78,9 +78,9 @@ func (to *Timeout) Move(delay time.Duration) bool {
 	return active && err == nil
 }
 
-// reset is Reset for a tick, or Move if onlyPending is true. The tick lies ahead, unless unread is true, which says that the
-// caller has not read the clock. Then the caller may also be on the other side of a synctest bubble, and reset checks this
-// before it changes anything that may need the worker.
+// reset is Reset for a tick, or Move if onlyPending is true. Unread says that the caller has not read the clock. Otherwise
+// the tick lies ahead. A caller that has not read the clock may be on the other side of a synctest bubble: reset checks
+// this before it changes anything that may need the worker.
 func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
@@ -119,8 +119,8 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 	return active, err
 }
 
-// visits reports whether a pending timeout can be reset to tick by a change of its word alone. Its present tick is not later
-// than that and lies ahead of the worker, so the worker checks the timeout in time. If the worker comes there before the
+// visits reports whether a timeout can be reset to tick by a change of its word alone. It can if its present tick is not
+// later, and lies ahead of the worker: then the worker checks the timeout in time. If the worker comes there before the
 // caller's compare-and-swap, a runner checks the timeout instead: see rule 3 of timeout.go. So does the runner of a
 // repeating timeout that is due again.
 func (t *Timer) visits(word, tick uint64) bool {

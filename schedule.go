@@ -178,7 +178,7 @@ func (r *repeating) next(t *Timer) (more bool) {
 }
 
 // plan sets the tick of the run for which the schedule has returned the time next. The schedule continues from that time,
-// not from the start of the run, which may be late, or early if the wall clock was set back.
+// not from the start of the run: that may be late, or early if the wall clock was set back.
 func (r *repeating) plan(t *Timer, next time.Time) {
 	due := r.jitter.add(next, r.at)
 	var delay time.Duration

@@ -68,8 +68,8 @@ const (
 //     queued, it makes sure that the worker comes in time: see postpone.
 //  2. Only a goroutine inside the gate (stop.go) sets one of these bits and fills a slot. NewTimeout is the exception: no
 //     other goroutine knows its timeout, so it can take the timeout back if Stop has closed the rings.
-//  3. A pending timeout that is not on the queue is in a bucket at a tick not later than its own, on a list of due
-//     timeouts, or with the worker or a runner. A runner that finds it reset to a later tick puts it on the queue.
+//  3. A pending timeout that is not on the queue is in one of three places: in a bucket at a tick not later than its own,
+//     on a list of due timeouts, or with the worker or a runner. A runner that finds it reset to a later tick queues it.
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. So a Reset may put a timeout on
 //     the list while a runner still has it: one of the two claims wins, and neither is early.
 //  5. While a timeout is at work, it is not claimed and is put into no bucket or list, so its runs never overlap.
@@ -170,8 +170,8 @@ func (to *Timeout) checkCopy(word uint64) {
 	}
 }
 
-// sum returns a hash of the address, 1 to 7. It multiplies twice, because after one multiplication all sums of an array
-// that moves would change alike, so that checkCopy would notice all copies or none.
+// sum returns a hash of the address, 1 to 7. It multiplies twice. With one multiplication, all sums of an array that moves
+// would change alike, so checkCopy would notice all copies or none.
 func (to *Timeout) sum() uint64 {
 	const odd = 0x9E3779B97F4A7C15
 	h := uint64(uintptr(unsafe.Pointer(to))) * odd

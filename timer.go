@@ -93,8 +93,8 @@ func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 }
 
 // newTimeout arms a new timeout for a tick that lies ahead. Task and bits come from prepareTask. Unread says that the
-// caller has not read the clock, so it may be on the other side of a synctest bubble, where it cannot wake the worker. If
-// it may have to, newTimeout panics before the timeout counts.
+// caller has not read the clock. Then it may be on the other side of a synctest bubble, and unable to wake the worker. If
+// the worker may have to be woken, newTimeout panics before the timeout counts.
 func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout, error) {
 	s := t.queue.stripe()
 	r, by := &s.nursery, t.queue.nearAt(tick)
@@ -153,12 +153,13 @@ func (t *Timer) isPast(tick uint64) bool {
 	return tick <= t.worker.position.Load()>>1 || tick <= t.clock.Now()
 }
 
-// ahead returns the tick if it lies ahead, and otherwise the next tick. It seldom reads the clock: the tick lies ahead if it
-// is later than the position of a worker that is turning the wheel, or than the tick for which the worker is idle.
+// ahead returns the tick if it lies ahead, and otherwise the next tick. It seldom has to read the clock.
 func (t *Timer) ahead(tick uint64) uint64 {
+	// While the worker is turning the wheel, each tick after its position lies ahead.
 	if position := t.worker.position.Load(); position&turning != 0 && tick > position>>1 {
 		return tick
 	}
+	// While it is idle, each tick after the one for which it is idle lies ahead.
 	if state := t.worker.state.Load(); state > halted && tick > state>>idleShift {
 		return tick
 	}

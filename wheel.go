@@ -25,7 +25,8 @@ import (
 //
 // At tick 1,000 a timeout is placed for tick 101,000. Its span on level 1 is 101,000/256 = 394, and the hand is in
 // span 3, so it goes to bucket 394. While the hand goes through span 393, from tick 100,608 on, or just after, the
-// timeout moves down to bucket 101,000 modulo 512 = 136 of level 0. With one level it would be there from the start.
+// timeout moves down. It goes to bucket 101,000 modulo 512 = 136 of level 0. With one level it would be there from the
+// start.
 //
 // One level is scheme 6 of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", SOSP 1987). Several levels
 // are like scheme 7, except that a span there is a whole turn of the level below.
@@ -90,8 +91,8 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	w.count++
 }
 
-// move makes sure that the wheel visits a timeout, which is in a bucket, by tick. If its entry's tick is not later, it
-// does nothing, because the visit at the entry's tick moves the timeout.
+// move makes sure that the wheel visits a timeout of a bucket by tick. If its entry's tick is not later, move does
+// nothing, because the visit at the entry's tick moves the timeout.
 func (w *wheel) move(to *Timeout, tick uint64) {
 	if at, _ := w.levelOf(to).buckets[w.slotOf(to)].at(int(to.pos)); tick < at {
 		w.remove(to)
@@ -211,9 +212,9 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 //
 // When the hand enters the span of a bucket on an upper level, all its timeouts must be on a lower level. A bucket
 // may hold millions, and moving one costs 20 ns, or 100 ns in cold memory. So the worker moves them while the hand
-// goes through the span before, a few at a time, between the ticks. No timeout of the span is added meanwhile, because
-// a turn of the level below is two spans, so that level reaches the end of the span. For a few entries the worker does
-// not wake up: these wait for the hand (worthWaking).
+// goes through the span before, a few at a time, between the ticks. No timeout of the span is added meanwhile: a turn of
+// the level below is two spans, so that level reaches the end of the span. For a few entries the worker does not wake
+// up, because these can wait for the hand: see worthWaking.
 
 const cascadeChunk = 1 << 10 // entries that the worker checks before it checks the clock again
 

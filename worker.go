@@ -34,9 +34,9 @@ import (
 //
 // No wake-up is lost: see leave.
 //
-// Where all processors are busy, a goroutine that is preempted, or waits for a garbage collection, waits for 100 ms and
-// more until it goes on. So rounds are few and short. First of all a round hands over what is due, which allocates
-// nothing. It takes only what is near, unless producers pause. The memory that it needs is kept while the timer is used.
+// Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only after
+// 100 ms and more. So rounds are few and short. First of all a round hands over what is due, which allocates nothing. It
+// takes only what is near, unless producers pause. The memory that it needs is kept while the timer is used.
 const (
 	working = 1 + iota
 	again

@@ -11,7 +11,7 @@
 // program drops stays in memory until its keys have expired, unless Clear removes them.
 //
 // A program may have a map of its own beside the Map, with a lock. Then expired must check, with that lock held, that the
-// entry there is still the one that has expired, because the program may have set the key again meanwhile.
+// entry there is still the one that has expired. The program may have set the key again meanwhile.
 package keyed
 
 import (
@@ -49,7 +49,7 @@ import (
 // Meanwhile calls treat the key as gone. An item that is due and waits stays in the map, so that it is found after Stop.
 // Set may put a new item in its place.
 //
-// Each method but Update (update.go) holds the lock of the shard from its look-up in the map to its last change, and the
+// Each method except Update (update.go) holds the lock of the shard from its look-up in the map to its last change. The
 // task takes the lock before anything else. The timer ends timeouts without the lock. But while an item is in the map,
 // its timeout ends only once:
 //
@@ -196,7 +196,7 @@ func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, erro
 	return value, false, nil
 }
 
-// add stores another item. If there is one that is due or has expired, it takes the place of that. Called with mu held.
+// add stores a new item, which may replace one that is due or has expired. Called with mu held.
 func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) error {
 	if key != key {
 		return errNotEqual

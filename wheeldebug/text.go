@@ -100,7 +100,8 @@ curl -s 'http://%[3]s/debug/pprof/goroutine?debug=1' | grep -A30 '"hashedwheel":
 `, arms, hidden, host)
 }
 
-// Functions of the library in a heap profile: those that allocate a timeout or what holds it, and all of them.
+// Functions in a heap profile. Those of arms allocate a timeout, or the struct that holds it. Those of hidden are all of
+// the library, and of the runtime.
 const (
 	arms   = `Timer..newTimeout$|Group..start$|keyed.*[.]add$|Clock..(AfterFunc|NewTimer|NewTicker)$|idle.*[.]Conn$`
 	hidden = `/hashedwheel[./]|^runtime`
