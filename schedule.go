@@ -147,6 +147,7 @@ func (r *repeating) ran(to *Timeout) (again bool) {
 		for ok := false; !ok; {
 			again, ok = r.rearm(to, more)
 		}
+		// After the run was planned, because a Cancel may have dropped it before.
 		if r.run != nil {
 			r.run.drop(to)
 		}

@@ -24,8 +24,7 @@ import (
 //     fails, they try again.
 //   - A Reset asks for a delay, not for a time of the wall clock. So while the bit moved is set, a look leaves the
 //     timeout alone, and the claim does not check the time. Only a Reset sets the bit.
-//   - A run leaves the wall.Clock when its timeout ends: drop follows each end. The runner calls drop too, because it may
-//     plan a run after its timeout was canceled at work.
+//   - A run leaves the wall.Clock when its timeout ends: drop follows each end.
 
 // A wallRun is the next run of a timeout that follows the wall clock.
 type wallRun struct {
