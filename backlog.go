@@ -7,15 +7,15 @@ import (
 	"weak"
 )
 
-// A backlog has the timeouts that move back during a walk: see tasks.go. It keeps none of them alive. For each one that
-// comes, it checks two whether they have ended, and drops these: so it has some two times as many as are pending.
+// A backlog has the timeouts that move back during a walk: see tasks.go. It keeps none of them alive. When one is added, it
+// checks two of the others, and drops those that have ended. So it has about twice as many as are pending.
 type backlog struct {
 	timeouts []weak.Pointer[Timeout]
 	known    map[weak.Pointer[Timeout]]struct{} // those in timeouts
 	next     int                                // the index in timeouts of the one to check next
 }
 
-// note adds a timeout, which is pending.
+// note adds a pending timeout.
 func (log *backlog) note(to *Timeout) {
 	p := weak.Make(to)
 	if _, ok := log.known[p]; ok {
@@ -38,9 +38,9 @@ func (log *backlog) note(to *Timeout) {
 	log.timeouts = append(log.timeouts, p)
 }
 
-// backlogs are those of the walks in progress.
+// backlogs has a backlog for each walk in progress.
 type backlogs struct {
-	walks atomic.Int32 // the length of all
+	walks atomic.Int32 // the length of all, to be read without the lock
 
 	mu  sync.Mutex
 	all []*backlog
@@ -56,7 +56,8 @@ func (b *backlogs) open() *backlog {
 	return opened
 }
 
-// close removes the backlog of a walk, and returns the timeouts in it that are still alive.
+// close removes the backlog of a walk, and returns the timeouts in it that have not been garbage collected. It returns nil
+// if the backlog was removed before.
 func (b *backlogs) close(opened *backlog) (timeouts []*Timeout) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,10 +75,10 @@ func (b *backlogs) close(opened *backlog) (timeouts []*Timeout) {
 	return timeouts
 }
 
-// note adds a timeout to all backlogs. Called before the timeout moves to a place that walks visit before the one where
-// it is now.
+// note adds a timeout to all backlogs. Called when the timeout moves back, to a place that walks visit earlier than the
+// one where it is.
 func (b *backlogs) note(to *Timeout) {
-	if b.walks.Load() == 0 {
+	if b.walks.Load() == 0 { // a walk that begins after this misses the note: see tasks.go
 		return
 	}
 	b.mu.Lock()

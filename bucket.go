@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// reach bounds how many ticks ahead an entry is placed. A timeout due later is placed again when they are over.
+	// reach bounds how many ticks ahead an entry is placed. A timeout due later is placed again when these have passed.
 	reach = 1 << 31
 
 	pieceSize = 8
 )
 
 // A piece holds eight entries, of 12 bytes each. An entry is a timeout with the tick for which it was placed, counted from
-// the base of the bucket. Unless the timeout is on the queue, it is not due before that tick, because the worker moves
-// one that is reset to an earlier tick. So until then the worker need not touch it.
+// the base of the bucket. Unless the timeout is on the queue, it is not due before that tick. So until then the worker need
+// not touch it. A Reset to an earlier tick queues the timeout, and the worker moves it.
 //
 // Pieces are small, so most of them are made at about the same time as their timeouts, and lie in the same order. Then
 // the garbage collector, which follows each pointer, finds the next timeout near the one before. With pieces of 6 KB a
@@ -31,7 +31,7 @@ type piece struct {
 type bucket struct {
 	pieces []*piece // all but the last are full; none is empty
 	n      int      // the number of entries
-	base   uint64   // the tick from which the ticks of entries count; undefined when empty
+	base   uint64   // the ticks of entries count from this one; undefined when empty
 	min    uint64   // no entry is due before this tick; undefined when empty
 }
 
@@ -105,7 +105,7 @@ func (b *bucket) grow(p *piece) {
 	}
 }
 
-// rebase makes the ticks of entries count from now: later ticks would not fit. An overdue entry gets the tick now.
+// rebase makes the ticks of entries count from now, because later ticks would not fit. An overdue entry gets the tick now.
 func (b *bucket) rebase(now uint64) {
 	ahead := now - b.base
 	for pos := range b.n {
@@ -169,8 +169,8 @@ type level struct {
 	inUse    int         // how many buckets have entries
 	count    int         // entries in all buckets
 
-	// How far the span after the hand's has moved down: see Cascading in wheel.go.
-	span      uint64 // the span that toCascade belongs to
+	// How far the timeouts of the span after the hand's have moved down: see Cascading in wheel.go.
+	span      uint64 // the span to which toCascade belongs
 	toCascade int    // entries of its bucket that have not been checked yet
 }
 
@@ -233,7 +233,7 @@ func (l *level) findMin(slot uint64) {
 	l.stale.Clear(slot)
 }
 
-// earliest returns the first tick at which a bucket of the level needs the worker, or bound if that is earlier.
+// earliest returns the first tick at which the worker must visit a bucket of the level, or bound if that is earlier.
 func (l *level) earliest(now, bound uint64) uint64 {
 	size := uint64(len(l.buckets))
 	if size == 0 {
@@ -246,7 +246,7 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	for _, part := range [2]struct{ from, end, base uint64 }{{first, size, base}, {0, first, base + size}} {
 		for slot := l.occupied.Next(part.from, part.end); slot < part.end; slot = l.occupied.Next(slot+1, part.end) {
 			if bound>>l.shift+1 < part.base+slot {
-				return bound // all that follow are later
+				return bound // this bucket and all that follow are later
 			}
 			b := &l.buckets[slot]
 			if l.neededAt(slot, now) < bound && l.stale.Has(slot) && b.n <= worthScan {
@@ -258,7 +258,7 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	return bound
 }
 
-// neededAt returns the first tick at which a bucket, which must not be empty, needs the worker.
+// neededAt returns the first tick at which the worker must visit a bucket, which must not be empty.
 func (l *level) neededAt(slot, now uint64) uint64 {
 	b := &l.buckets[slot]
 	if l.shift == 0 || b.n <= worthWaking {

@@ -29,7 +29,8 @@ type member struct {
 	timeout Timeout
 	group   *Group // immutable
 
-	// Guarded by group.mu. Armed is how often it was armed, less how often it has ended: 0 or 1, and 2 for a moment.
+	// Guarded by group.mu. Armed is how often the timeout was armed, less how often it has ended. That is 0 or 1, or 2 for
+	// a moment, because the end may be counted after the next arming.
 	armed      int
 	prev, next *member
 }
@@ -123,10 +124,11 @@ func (g *Group) members() []*member {
 func (g *Group) Close() (n int) {
 	g.members() // panics before anything has changed, if Cancel would
 	g.mu.Lock()
+	// Before Cancel, so that no member joins the list meanwhile.
 	g.closed = true
 	g.mu.Unlock()
 	for n = g.Cancel(); g.Len() > 0; n += g.Cancel() {
-		runtime.Gosched() // others are arming, canceling or claiming the rest, and finish soon
+		runtime.Gosched() // other goroutines are arming, canceling or claiming the rest
 	}
 	return n
 }
@@ -180,7 +182,7 @@ func (m *member) disarmed(to *Timeout, canceled bool) {
 	m.inner().disarmed(to, canceled)
 }
 
-// leave takes the member off the list. Called after an end of the timeout, or an arm that was not followed by one.
+// leave counts an end of the timeout, or an arming that failed. It takes the member off the list if it is not armed again.
 func (m *member) leave() {
 	g := m.group
 	g.mu.Lock()

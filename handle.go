@@ -12,8 +12,8 @@ import (
 // another Cancel or Stop has ended it. Cancel never waits, not even for a running task. A repeating timeout is pending
 // until its schedule ends: Cancel prevents all further runs, and a run in progress continues.
 //
-// After Stop has ended the timeout, Cancel is false, and the task never starts. So where only one goroutine cancels the
-// timeout, call Cancel and then ask IsCanceled: it tells that the task never starts.
+// After Stop has ended the timeout, Cancel returns false, and the task never starts. So where only one goroutine cancels
+// the timeout, call Cancel and then IsCanceled, which returns true if the task never starts.
 func (to *Timeout) Cancel() bool {
 	to.checkNil()
 	word := to.word.Load()
@@ -29,20 +29,20 @@ func (to *Timeout) Cancel() bool {
 	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)
 		if onQueue(word) {
-			// The worker will see this when it takes the timeout off the queue.
+			// The worker sees this when it takes the timeout off the queue.
 			if to.word.CompareAndSwap(word, end) {
 				t.canceled(to, s, word)
 				return true
 			}
 			continue
 		}
-		// The worker has to remove the timeout if it lies in a bucket. After Stop there is neither.
+		// The worker has to remove the timeout if it is in a bucket. After Stop there are no buckets.
 		open := t.queue.enter(s)
+		// Foreign reads the clock, so call it only for a timer of a bubble, or if the worker rests.
 		rests := open && (!t.clock.Monotonic || t.worker.comesTooLate(t.worker.state.Load(), 0))
 		if rests && t.clock.Foreign() {
-			// The worker rests, or may do so soon, and only a goroutine on its side of the bubble can wake it. So this pushes
-			// the timeout before it cancels it: a Reset that finds it canceled and on the queue wakes the worker, which must
-			// find it there. A timer from outside of bubbles, whose worker does not rest, is not worth a clock reading.
+			// The worker rests, or may rest soon, and cannot be woken from this side of the bubble. So fill the slot before the
+			// timeout is canceled. A Reset that finds it canceled and queued wakes the worker, which must find the slot.
 			if to.word.CompareAndSwap(word, word|queued) {
 				t.worker.put(s, &s.inbox, to, soon)
 			}
@@ -54,7 +54,8 @@ func (to *Timeout) Cancel() bool {
 		}
 		ok := to.word.CompareAndSwap(word, end)
 		if ok && open {
-			t.worker.put(s, &s.inbox, to, soon) // inside the gate: a Reset may rely on it as soon as it finds the bit
+			t.worker.put(s, &s.inbox, to, soon) // inside the gate: a Reset may arm it before this, and Stop must find it
+			// After put: either this finds the worker idle, or the worker finds the slot when it leaves.
 			if state := t.worker.state.Load(); t.worker.comesTooLate(state, 0) && (rests || !t.clock.Foreign()) {
 				t.worker.wake(state)
 			}
@@ -71,6 +72,7 @@ func (to *Timeout) Cancel() bool {
 // canceled does the rest after Cancel has ended a timeout. Word is the word from before.
 func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	s.canceled.Add(1)
+	// After the compare-and-swap, so that never more than the limit are pending.
 	t.limit.release()
 	if word&hooked != 0 {
 		hookOf(to.task).disarmed(to, true)
@@ -154,8 +156,8 @@ func (to *Timeout) Timer() *Timer {
 	return to.timer
 }
 
-// Sleep waits until d has passed, and returns nil at the first tick boundary at or after that time, or at once if d
-// is not positive. If the context is done before that, it returns the context's error. The error may also be
+// Sleep waits until d has passed, and returns nil at the first tick boundary at or after that time. If d is not positive,
+// it returns at once. If the context is done first, it returns the context's error. The error may also be
 // ErrTooManyPending, or ErrStopped if the timer is stopped before or during the call.
 func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil || d <= 0 {
@@ -191,7 +193,7 @@ func init() {
 	due.CheckSide = func(t any) { t.(*Timer).clock.Check() }
 }
 
-// liesAhead is due.Ahead. A Reset moves a timeout only to a tick that lies ahead of the clock, and so of the worker.
+// liesAhead is due.Ahead. It is true just after a Reset, which only uses ticks ahead of the clock, and so of the worker.
 func (to *Timeout) liesAhead() bool {
 	word := to.word.Load()
 	return status(word) == pending && tickOf(word) > to.timer.worker.position.Load()>>1

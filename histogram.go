@@ -71,7 +71,7 @@ func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	}
 }
 
-// The bounds of Buckets are two to the power of these, and of those between them, times the width of the first classes.
+// The bounds of Buckets are 1<<i times the width of the first classes, for each i from firstBound to lastBound.
 const firstBound, lastBound = 3, 27
 
 // String returns the count and some quantiles.

@@ -4,9 +4,10 @@ import "github.com/hashedwheel/hashedwheel/internal/light"
 
 // Hooks
 //
-// The core (timer, timeout, worker, wheel, pools) asks only whether a timeout has a hook, is light, or is at work.
-// Repeating timeouts, members of a Group, Cancelers, light tasks and Sleep have a hook: a task of the library's own,
-// usually wrapped around the user's, whose methods are called at events of the timeout. Others only pay for a bit test.
+// A hook is a task of the library's own, usually wrapped around the user's task. Its methods are called at events in the
+// life of the timeout. Repeating timeouts, members of a Group, Cancelers, light tasks and Sleep have one. Other timeouts
+// only pay for a bit test. The core (timer, timeout, worker, wheel, pools) knows no kind of hook. It asks only whether a
+// timeout has one, is light, or is at work.
 
 // A hook is notified of the events in the life of its timeout. Only ran runs user code. The other
 // methods block only on locks that are held briefly.
@@ -18,7 +19,7 @@ type hook interface {
 	// the timeout is due again and not on the queue. Then the runner runs the task again or requeues it.
 	ran(to *Timeout) (again bool)
 
-	// arm is called inside the gate before Reset makes a timeout pending that was not. An error prevents this.
+	// arm is called inside the gate, before Reset makes a timeout pending that was not pending. An error prevents this.
 	arm(to *Timeout) error
 
 	// checkCancel panics if the caller must not cancel the timeout, because the hook would start a goroutine on the
@@ -73,7 +74,7 @@ func prepareTask(task Task) (prepared Task, bits uint64) {
 	return task, 0
 }
 
-// A noHook does what happens to a timeout that has no hook.
+// noHook stands for the hook of a timeout that has none.
 type noHook struct{}
 
 func (noHook) ran(*Timeout) bool       { return false }

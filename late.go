@@ -8,27 +8,28 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// The worker notices two things that make tasks late, and has the log say which it is:
+// The worker notices two things that make tasks late, and logs which of them it is:
 //
 //   - a lateness of the worker: it has come late, because the machine is overloaded or was suspended
 //   - a stall: timeouts have come due in time, and their tasks wait in the pool
 //
-// It looks for a stall at the end of a round, so that tasks cost nothing for it. A round in which nothing comes due follows
-// each one in which something does. So if all tasks have started by then, no check follows, and no wake-up. Otherwise one
-// follows each second.
+// It looks for a stall at the end of a round, so a task does nothing for it. After a round in which timeouts come due there
+// is always another round. If all tasks have started by then, the worker need not wake up for a check. Otherwise it checks
+// once a second.
 const (
-	tooLate   = time.Second // how late tasks must be for a warning, and the time between two checks
+	tooLate   = time.Second // how late tasks must be for a warning, and the time from one check to the next
 	warnEvery = time.Minute // the shortest time between two warnings of the same kind
 )
 
-// A spell is a time in which something is wrong. It decides what the log says of it: a warning when it begins and then
-// once a minute, and a message when it is over. A spell that follows another within a minute of that warning waits for
-// the minute to end, and if it is over before, the log says nothing of it.
+// A spell is a time in which something is wrong. It decides what is logged: a warning when it begins, another one each
+// minute, and a message when it is over. There is at most one warning a minute. So a spell that begins within a minute of
+// the last warning is logged only if it outlasts that minute.
 type spell struct {
-	on, told bool // it lasts; the log has a warning of it
-	since    time.Duration
-	warned   bool // there has been a warning, of this spell or another: at lastAt
-	lastAt   time.Duration
+	on     bool          // the spell lasts
+	told   bool          // there has been a warning of it
+	since  time.Duration // when it began
+	warned bool          // there has been a warning, of this spell or of one before
+	lastAt time.Duration // when the last warning was
 }
 
 // lasts is called while the spell lasts, with how late the latest task is. It reports whether a warning is due.
@@ -43,7 +44,7 @@ func (s *spell) lasts(elapsed, late time.Duration) (warn bool) {
 	return true
 }
 
-// end is called when nothing is wrong. If that is news for the log, it returns how long the spell has lasted.
+// end is called when nothing is wrong. It returns how long the spell has lasted, and whether to log that.
 func (s *spell) end(elapsed time.Duration) (lasted time.Duration, tell bool) {
 	lasted, tell = elapsed-s.since, s.told
 	s.on, s.told = false, false
@@ -79,7 +80,7 @@ func (l *workerLateness) report(elapsed time.Duration) {
 	l.found, l.worst = false, 0
 }
 
-// A stall is that tasks are due and wait. Owned by the worker.
+// A stall is a spell in which tasks are due and wait. Owned by the worker.
 type stall struct {
 	clock *ticks.Clock // these are immutable after New
 	pool  *pool.Pool[*Timeout]
@@ -91,13 +92,13 @@ type stall struct {
 	spell
 }
 
-// check is called at the end of a round. Emitted says that timeouts have come due in it. Check returns when a round must
-// come to check again.
+// check is called at the end of a round. Emitted says that timeouts have come due in it. Check returns the time at which a
+// round must check again.
 func (s *stall) check(elapsed time.Duration, emitted bool) (until time.Duration) {
 	switch {
 	case emitted && !s.waits:
 		s.waits, s.next = true, later(elapsed, tooLate)
-		return math.MaxInt64 // because another round comes soon
+		return math.MaxInt64 // another round comes soon anyway
 	case !s.waits, emitted && elapsed < s.next:
 		return math.MaxInt64
 	}
@@ -106,7 +107,7 @@ func (s *stall) check(elapsed time.Duration, emitted bool) (until time.Duration)
 		s.report(elapsed, 0, r)
 		return math.MaxInt64
 	}
-	due := s.clock.Boundary(tickOf(r.First.word.Load())) // ahead if it has just been reset
+	due := s.clock.Boundary(tickOf(r.First.word.Load())) // lies ahead if the timeout has just been reset
 	s.report(elapsed, elapsed-due, r)
 	if s.next = later(due, tooLate); s.next <= elapsed || due > elapsed {
 		s.next = later(elapsed, tooLate)

@@ -16,7 +16,7 @@ const (
 	// is pending for twice as long may leave the nursery. A goroutine seldom waits as long for a busy processor.
 	nearTime = 250 * time.Millisecond
 
-	sweepEvery = 1 << 8 // slots from one yieldToWorker to the next; a hand that has tried fewer in nearTime stands still
+	sweepEvery = 1 << 8 // slots from one call of yielding.yieldTo to the next; a hand that has tried fewer in nearTime stands still
 )
 
 // A queue passes timeouts from many producers to the worker, which drains it. Nobody takes a lock. Producers also take

@@ -1,10 +1,6 @@
 package hashedwheel
 
-import (
-	"runtime"
-	"sync/atomic"
-	"time"
-)
+import "sync/atomic"
 
 // The nursery
 //
@@ -50,7 +46,7 @@ import (
 const maxPassed = 1 << 12
 
 // put puts a timeout into a slot of a ring, from which the worker takes it by a tick. The caller has set its bit. First
-// says that the worker must be woken, swept that it is time for yieldToWorker, and uncontended that no other goroutine put
+// says that the worker must be woken, swept that it is time for yielding.yieldTo, and uncontended that no other goroutine put
 // something meanwhile: otherwise call seats.Move where queue.stripe was called. If ok is false, the timer is stopped, and the
 // caller still has the timeout.
 func (w *worker) put(s *stripe, r *ring, to *Timeout, by uint64) (first, swept, uncontended, ok bool) {
@@ -198,34 +194,4 @@ func (w *worker) lap(r *ring, t *table) {
 	}
 	larger.nextAge.Store(t.nextAge.Load())
 	r.table.CompareAndSwap(t, larger)
-}
-
-const overdue = 12 * time.Millisecond // longer than an alarm waits for the end of one time slice
-
-// yieldToWorker yields the processor if a round is overdue, or the runner that a round has started: see yielding. Called by
-// producers, after many slots.
-func (w *worker) yieldToWorker() {
-	state, now := w.state.Load(), w.clock.Elapsed()
-	late := w.isOverdue(now, state)
-	if !w.yielding.yields(now, late || w.runnerIsOverdue(now)) {
-		return
-	}
-	if late && state > halted {
-		w.wake(state) // the alarm has not gone off, or its goroutine waits for a processor
-	}
-	runtime.Gosched()
-}
-
-func (w *worker) isOverdue(now time.Duration, state uint64) bool {
-	next := state >> idleShift
-	if state <= halted {
-		next = w.position.Load()>>1 + 1 // a round is in progress, and has not looked at the clock since
-	}
-	return now >= later(w.clock.Boundary(next), overdue)
-}
-
-// runnerIsOverdue reports whether a runner has waited long for its first processor. One that the pool has started later,
-// because other runners are in tasks, counts as one that was started when timeouts were handed over.
-func (w *worker) runnerIsOverdue(now time.Duration) bool {
-	return now >= time.Duration(w.handedAt.Load())+overdue && w.runnerStarts()
 }

@@ -110,7 +110,7 @@ func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }
 
-// WithExecutor has submit run the tasks. Submit may be the method of a goroutine pool. It must arrange for run to
+// WithExecutor makes submit run the tasks. Submit may be the method of a goroutine pool. It must arrange for run to
 // be called exactly once, soon, on any goroutine. A call of run runs one due task, not a particular one, or none if
 // none is left. With nil, the default, tasks run on goroutines of the timer.
 //
@@ -133,8 +133,9 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 	return func(c *config) { c.panicHandler = h }
 }
 
-// WithLogger sets the logger for panics that have no handler, for tasks that are late by a second and why, at most once
-// a minute, and for the warning of WithTick. With nil, the default, each message goes to what slog.Default returns then.
+// WithLogger sets the logger of the timer. It gets panics that have no handler, and the warning of WithTick. At most once a
+// minute, it gets a warning that tasks are late by a second, and why. With nil, the default, each message goes to what
+// slog.Default returns then.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }

@@ -78,9 +78,9 @@ func (to *Timeout) Move(delay time.Duration) bool {
 	return active && err == nil
 }
 
-// reset is Reset for a tick, or Move if onlyPending is true. Unread says that the caller has not read the clock. Then the tick
-// may have passed, and the caller may be on the other side of a synctest bubble: reset checks this before it changes
-// anything that may need the worker. Otherwise the tick lies ahead.
+// reset is Reset for a tick, or Move if onlyPending is true. Unread says that the caller has not read the clock. Otherwise
+// the tick lies ahead. A caller that has not read the clock may be on the other side of a synctest bubble: reset checks
+// this before it changes anything that may need the worker.
 func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
@@ -119,38 +119,40 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 	return active, err
 }
 
-// visits reports whether the worker is sure to check a pending timeout by tick, and need not be woken: its present tick
-// is not later, and lies ahead of the worker. In two other cases, the runner checks it, by rule 3 of timeout.go: the worker
-// visits the bucket before the caller's compare-and-swap, or a repeating timeout that is due again is already with its runner.
+// visits reports whether a timeout can be reset to tick by a change of its word alone. It can if its present tick is not
+// later, and lies ahead of the worker: then the worker checks the timeout in time. If the worker comes there before the
+// caller's compare-and-swap, a runner checks the timeout instead: see rule 3 of timeout.go. So does the runner of a
+// repeating timeout that is due again.
 func (t *Timer) visits(word, tick uint64) bool {
 	return word&(statusMask|queued) == pending && tickOf(word) <= tick && tickOf(word) > t.worker.position.Load()>>1
 }
 
-// postpone makes a timeout that is on the queue pending at tick, unless its word has changed. It need not be pushed.
+// postpone makes a timeout on the queue pending at tick, unless its word has changed. The timeout stays in its slot.
 func (to *Timeout) postpone(word, tick uint64) bool {
 	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
 		return false
 	}
+	// After the compare-and-swap. The worker was woken for another tick, or a foreign Cancel could not wake it.
 	if word&queued != 0 {
-		to.timer.worker.wakeBy(tick) // the worker was called for another tick, or by a foreign Cancel not at all
+		to.timer.worker.wakeBy(tick)
 	}
 	return true
 }
 
-// stays reports whether a timeout may stay where it is on the queue when it is reset to tick. The worker looks at a nursery
-// in time for the tick of each timeout there, so one that is reset to an earlier tick moves to the inbox. One that was
-// armed for a near tick is put into an inbox a second time, if it was not moved before: the worker may have to take many others
-// there first. So no timeout has more than two slots of inboxes.
+// stays reports whether a timeout on the queue may stay in its slot when it is reset to tick. It may if the tick is not
+// earlier. Otherwise one in a nursery moves to an inbox, because the worker looks at its slot in time only for the old tick.
+// A new one in an inbox gets a second slot there, because the worker may have to take many others before the first. It
+// gets no third slot, because it has the bit moved by then.
 func (t *Timer) stays(word, tick uint64) bool {
 	return onQueue(word) && tick >= tickOf(word) || word&queued != 0 && word&(fresh|moved) != fresh
 }
 
-// requeue makes a pending timeout pending at tick, and puts it into an inbox. If its word has changed, ok is false instead.
+// requeue makes a pending timeout pending at tick, and puts it into an inbox. If its word has changed, ok is false.
 func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
 	defer s.leave()
-	if !t.queue.enter(s) {
+	if !t.queue.enter(s) { // before the bit is set, until the slot is filled: see rule 2 of timeout.go
 		t.refusedStopped.Add(1)
 		return false, ErrStopped
 	}
@@ -161,12 +163,13 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	return true, nil
 }
 
-// revive is requeue for one that is idle or has ended. It also takes a slot and calls the hook.
+// revive is requeue for a timeout that is idle or has ended. It also takes a slot of the limit and calls the hook.
 func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
 	if t.stays(word, tick) && word&hooked == 0 && t.limit.max == 0 {
-		// By rule 1 of timeout.go it need not be pushed, so the gate is not needed either.
+		// No slot is filled, so no gate is needed. Stop clears the bit by a compare-and-swap: either it finds the timeout
+		// pending, or that of postpone fails.
 		if ok = to.postpone(word, tick); ok {
 			s.armed.Add(1)
 		}
@@ -191,7 +194,7 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 			return false, err
 		}
 	}
-	if t.limit.acquire() {
+	if t.limit.acquire() { // before the timeout is pending, so that never more than the limit are
 		ok = to.reviveWithSlot(s, word, tick)
 		if !ok {
 			t.limit.release()
@@ -227,7 +230,7 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 			continue
 		}
 		if r == &s.inbox {
-			s.armed.Add(1)
+			s.armed.Add(1) // after the compare-and-swap, because a counter never goes back
 		}
 		switch {
 		case stays && word&queued != 0:

@@ -55,7 +55,7 @@ func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	return to, err
 }
 
-// byPeriod arms a timeout that runs once each period, which errors call what.
+// byPeriod arms a timeout that runs once each period. What is the name of the period in errors.
 func (t *Timer) byPeriod(what string, task Task, initialDelay, period time.Duration, fromEnd bool) (*Timeout, error) {
 	task, _ = prepareTask(task)
 	switch {
@@ -121,7 +121,7 @@ func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64) {
 		}
 	}
 	claimed = word&^moved | atWork
-	if !to.word.CompareAndSwap(word, claimed) { // the fields are the runner's from here
+	if !to.word.CompareAndSwap(word, claimed) { // after this, the fields of r belong to the caller
 		return 0
 	}
 	if word&moved != 0 {
@@ -131,8 +131,8 @@ func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64) {
 	return claimed
 }
 
-// timeOf returns the time of a tick, as Next gets it. If runs follow the wall clock, it has no monotonic reading, so that
-// the sum of it and a duration has none either.
+// timeOf returns the time of a tick, for Next. If the runs follow the wall clock, it has no monotonic reading. So the sum
+// of it and a duration has none either, and does not count as a pause.
 func (r *repeating) timeOf(t *Timer, tick uint64) time.Time {
 	if r.run == nil {
 		return t.clock.TimeOf(tick, r.at.Location())
@@ -147,6 +147,7 @@ func (r *repeating) ran(to *Timeout) (again bool) {
 		for ok := false; !ok; {
 			again, ok = r.rearm(to, more)
 		}
+		// After the run was planned, because a Cancel may have dropped it before.
 		if r.run != nil {
 			r.run.drop(to)
 		}
@@ -177,8 +178,8 @@ func (r *repeating) next(t *Timer) (more bool) {
 	return true
 }
 
-// plan sets the tick of the run for which the schedule has returned a time. The next time follows that time: a run may
-// be late, or early if the wall clock was set back.
+// plan sets the tick of the run for which the schedule has returned the time next. The schedule continues from that time,
+// not from the start of the run: that may be late, or early if the wall clock was set back.
 func (r *repeating) plan(t *Timer, next time.Time) {
 	due := r.jitter.add(next, r.at)
 	var delay time.Duration
@@ -191,12 +192,13 @@ func (r *repeating) plan(t *Timer, next time.Time) {
 	}
 	r.at = next
 	if delay <= 0 {
-		// From this tick. Otherwise the task would make up for all missed runs, one at each tick.
+		// Continue from this tick. Otherwise the task would make up for all missed runs, one at each tick.
 		r.at = r.timeOf(t, r.tick)
 	}
 }
 
-// rearm arms a timeout at work again, or ends it. Again reports that it is due. If not ok, the caller must try again.
+// rearm arms a timeout at work again, or ends it. Again reports that it is due and still with its runner. If ok is false,
+// the word has changed, and the caller must call rearm again.
 func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 	t := to.timer
 	s := t.queue.stripe()
@@ -222,9 +224,10 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 		return false, true
 	}
 	if !t.enterOrWait(s) {
-		return false, false
+		return false, false // Stop has ended it
 	}
 	defer s.leave()
+	// Before the compare-and-swap, which moves the timeout to a place that a walk may have passed.
 	t.backlogs.note(to)
 	next := pendingAt(after, tick) | word&moved
 	if word&queued == 0 && tick <= t.clock.Now() {
@@ -242,8 +245,8 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 	return false, ok
 }
 
-// runOver counts a run of a repeating timeout that is over, and whether the timeout was armed for a next one. Until then the
-// run does not count as expired: the timeout is still pending, and may have no next run.
+// runOver counts a run of a repeating timeout that is over. Armed says that the timeout was armed for the next run. A run in
+// progress does not count as expired, because the timeout is still pending.
 func (s *stripe) runOver(armed bool) {
 	s.expired.Add(1)
 	if armed {

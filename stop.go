@@ -25,19 +25,16 @@ import (
 //	   5. close the rings, and take all timeouts from them and from the buckets
 //	   6. close allTaken
 //
-// A producer writes inside, then reads shut. Stop writes shut, then reads inside. All of this is sequentially
-// consistent, so either the producer finds the gate shut, or Stop waits for it. A runner that takes a slot after Stop
-// has lowered its limit finds the pool closed. One that took a slot before may be about to claim: Stop takes that timeout
-// too, and the compare-and-swap that comes first decides whether it expires or is returned. Apart from that nothing moves
-// after step 4, so steps 4 and 5 find every pending timeout. A Cancel may still end one. A timeout that a runner has
-// claimed counts as expired, unless it repeats. Its task may be at its first instruction when Stop returns.
+// After step 4 no pending timeout moves, so steps 4 and 5 find them all. A Cancel may still end one.
 //
-//  - A Reset that need not push needs no gate, by rule 1 of timeout.go. Stop clears the bit of the queue before it
-//    checks the status: either it finds the timeout pending, or the compare-and-swap of the Reset fails.
-//  - A pending timeout may be only with its runner: it repeats, or was reset while it was on the list. A runner that has
-//    to queue it and finds the gate shut waits for allTaken. Stop takes the timeout from it.
-//  - Goroutines inside run no user code, and block only on the locks of pools, Group.mu, wall and
-//    worker.mu, whose holders never wait for goroutines inside. So Stop waits only until these have had a processor.
+//  - NewTimeout does not enter the gate. Either it finds its slot closed, or Stop finds the timeout there: see ring.close.
+//  - A runner that takes a slot after Stop has lowered its limit finds the pool closed. One that took a slot before may
+//    be about to claim. Stop takes that timeout too, and the first compare-and-swap decides whether it expires or is
+//    returned. If it expires, its task may be at its first instruction when Stop returns.
+//  - A pending timeout may be only with its runner, because it repeats, or was reset while it was on the list. A runner
+//    that has to queue it and finds the gate shut waits for allTaken, and Stop takes the timeout from it.
+//  - Goroutines inside run no user code. They block only on the locks of pools, groups, backlogs and the wall clock, and on
+//    worker.mu. The holders of these never wait for goroutines inside, so Stop waits only until each has had a processor.
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout
 // expires, and arming one fails with ErrStopped. Stop may be called more than once and from anywhere, even from
@@ -59,6 +56,8 @@ func (t *Timer) Stop() []*Timeout {
 // takePending ends all pending timeouts. It notifies light tasks, and returns the other timeouts. Called by Stop.
 func (t *Timer) takePending() (left []*Timeout) {
 	t.worker.halt()
+	// After the gate was shut: a producer raises inside before it reads shut. So either it finds the gate shut, or this
+	// waits for it.
 	for i := range t.queue.stripes {
 		for t.queue.stripes[i].inside.Load() != 0 {
 			runtime.Gosched()
@@ -85,6 +84,7 @@ func (t *Timer) takePending() (left []*Timeout) {
 	for _, to := range append(t.tasks.Close(), t.light.Close()...) {
 		take(to, 0)
 	}
+	// From here on, no pending timeout moves.
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
 		s.nursery.close(stoppedTable, func(to *Timeout) { take(to, young) })
@@ -103,19 +103,20 @@ func (t *Timer) takePending() (left []*Timeout) {
 	return left
 }
 
-// enterOrWait enters the gate for a runner that has a pending timeout. If the gate is shut, it returns false when Stop has
-// taken the timeout from the runner.
+// enterOrWait enters the gate for a runner that has a pending timeout. If the gate is shut, it waits until Stop has taken
+// the timeout from the runner, and returns false.
 func (t *Timer) enterOrWait(s *stripe) bool {
 	if t.queue.enter(s) {
 		return true
 	}
+	// Leave before the wait, because Stop waits for goroutines inside.
 	s.leave()
 	<-t.allTaken
 	return false
 }
 
-// handBack ends a timeout for Stop, and reports whether it was pending. If it was found in a slot, it must still have the bit
-// of the ring: otherwise NewTimeout has taken it back, or it is elsewhere.
+// handBack ends a timeout for Stop, and reports whether it was pending. If it was found in a slot, bit is that of the ring.
+// Without the bit, NewTimeout has taken the timeout back, or it is elsewhere, and handBack does nothing.
 func (to *Timeout) handBack(bit uint64) bool {
 	for {
 		word := to.word.Load()
@@ -126,6 +127,8 @@ func (to *Timeout) handBack(bit uint64) bool {
 		if status(word) == pending {
 			end = withStatus(end, canceled)
 		}
+		// This clears the bit and reads the status in one step. So if a Reset relies on the bit, either this finds the
+		// timeout pending, or the compare-and-swap of the Reset fails.
 		if end == word || to.word.CompareAndSwap(word, end) {
 			return status(word) == pending
 		}

@@ -9,7 +9,7 @@ import (
 // Walks
 //
 // A walk goes through all places where pending timeouts are, in the order in which timeouts move. So it misses none that
-// moves meanwhile, and may meet one twice. It remembers the addresses of those that it has yielded.
+// moves meanwhile, but it may meet one twice. It remembers the addresses that it has yielded, and yields none twice.
 //
 //	         nurseries     inboxes     the wheel, from the top level down     the list of a pool     batches and runners
 //	---------> 2 --------> 3 ----------> 4 --------------------------------> 5 -------------------> 6
@@ -18,22 +18,23 @@ import (
 //   - It takes about walkChunk timeouts at a time, and yields them without a lock. Rings have no lock: what the worker has
 //     taken from there, it has placed when the walk gets the lock of the worker.
 //   - Few timeouts move back without a Reset: one that repeats, when a run is over; one that follows the wall clock; one
-//     that lies beyond the reach of the wheel. Whoever moves one notes it in the backlog of each walk before. The walk
+//     that lies beyond the reach of the wheel. The goroutine that moves one notes it in the backlog of each walk. The walk
 //     yields its backlog at the end (7).
-//   - Somebody may have looked for walks just before this one began, and move a timeout back without a note. Only
+//   - A goroutine may have looked for walks just before this one began, and move a timeout back without a note. Only
 //     runners do so without the lock of the worker, and a runner holds the timeout until it takes the next. So the walk
-//     begins with the runners: it meets the timeout there, or later in an inbox.
-//   - A slot of a ring leads to a pending timeout until that is in another place: see ring.drop and worker.moveOn.
-//   - An address that has been yielded may be that of a new timeout later. That one was not pending all the time.
+//     begins with the runners (1): it meets the timeout there, or later in an inbox.
+//   - A slot of a ring leads to a pending timeout until that is in another place: see Timeout.drop and worker.moveOn.
+//   - The address of a timeout that was yielded may become that of a new one. The walk need not yield that, because it was
+//     not pending all the time.
 
 const walkChunk = 1 << 10
 
-// Tasks yields the task of each pending timeout, as [Timeout.Task] returns it, and the tick boundary at which it is due. A
-// timeout that is pending during the whole loop and is not reset comes exactly once, also if it is due and waits. Others
-// may come or not. There is no order. The loop may call every method, and makes the timer wait for microseconds at a time.
-// Meanwhile some 1,000 timeouts may be kept that have ended.
+// Tasks returns an iterator over the tasks of pending timeouts, as [Timeout.Task] returns them, each with the tick boundary
+// at which it is due. A timeout that is pending during the whole loop and is not reset comes exactly once, also if it is due
+// and waits. Others may come or not. There is no order. The loop may call every method, and makes the timer wait for
+// microseconds at a time. Meanwhile some 1,000 timeouts that have ended may be kept.
 //
-// The tasks of Sleep and of the packages of this module have a method String, which tells what they are and whose.
+// The tasks of Sleep and of the packages of this module have a method String, which says what they are.
 func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 	t.checkMade()
 	return func(yield func(task Task, due time.Time) bool) {
@@ -44,7 +45,7 @@ func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 // walk calls yield with each timeout that Tasks yields.
 func (t *Timer) walk(yield func(to *Timeout) bool) {
 	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]struct{})}
-	log := t.backlogs.open()
+	log := t.backlogs.open() // before the first look
 	defer t.backlogs.close(log)
 	if k.runners() && k.rings() && k.wheel() && k.pools() {
 		k.found = t.backlogs.close(log)
@@ -117,7 +118,7 @@ func (k *walk) rings() (more bool) {
 	return k.flush()
 }
 
-// wheel goes through the buckets. It goes through each from the end, because the last entry fills the gap of one that is
+// wheel goes through the buckets, and through each from its end, because the last entry fills the gap of one that is
 // removed.
 func (k *walk) wheel() (more bool) {
 	w := &k.timer.worker

@@ -10,8 +10,8 @@ import (
 
 // The word
 //
-// Goroutines race for one word of 64 bits in the Timeout, and for nothing else. It holds the tick, the status, six
-// more bits that are named below, and a few bits that detect copies of the Timeout.
+// A Timeout has one field for which goroutines race, a word of 64 bits. It holds the tick, the status, six more bits that
+// are named below, and three bits that detect copies of the Timeout.
 //
 //	 idle (Init)
 //	   |        Reset                      a runner claims it
@@ -32,7 +32,7 @@ const (
 	young      = 1 << 3 // in a nursery, or about to be put there
 	fresh      = 1 << 4 // in no bucket and on no list: the worker has never taken it off the queue
 	atWork     = 1 << 5 // repeating, and a run is in progress
-	moved      = 1 << 6 // reset since it was armed, or while at work
+	moved      = 1 << 6 // a Reset has set the tick, other than the one that armed an idle timeout
 	hooked     = 1 << 7 // the task has a hook; never changes
 	sumShift   = 8
 	sumMask    = 1<<3 - 1 // hash of the address of a timeout bound by Init, see checkCopy; 0 for others
@@ -47,12 +47,12 @@ const (
 // Where a timeout is
 //
 //	bits              place
-//	fresh             none: it is idle, or was dropped after a Cancel
+//	fresh             none: it is idle or canceled
 //	fresh, young      a slot of a nursery
 //	fresh, queued     a slot of an inbox
-//	queued            a slot of an inbox. It may also be in a bucket, on a list or with a runner; the worker puts this right
+//	queued            a slot of an inbox, and perhaps also a bucket, a list or a runner: see worker.reconcile
 //	none, pending     a bucket, a list of due timeouts, or the hands of the worker or of a runner
-//	none, ended       none, as soon as the worker or the runner that has it lets it go
+//	none, ended       none, once the worker or the runner that still has it lets it go
 //	atWork            the hands of the runner that runs its task
 //	atWork, queued    the same, and a slot of an inbox. The worker takes it from there, and leaves it to the runner
 //
@@ -61,18 +61,17 @@ const (
 //
 // The rest of the package relies on these rules:
 //
-//  1. A goroutine that sets the bit young or queued puts the timeout into a slot of a nursery, or of an inbox. One that
-//     finds such a bit need not do so: the worker has yet to take the timeout, and sees the changed word. If it finds
-//     queued, it only makes sure that the worker comes in time: the bit was set for another tick, or a foreign
-//     Cancel could not wake the worker. The worker clears the bit, and reads the rest of the word, in one
-//     compare-and-swap. So do Stop, and a producer that drops a canceled timeout. A Reset to an earlier tick
-//     moves a timeout from the nursery to the inbox: see Timer.stays.
-//  2. A goroutine sets a bit, and fills a slot, only inside the gate (stop.go), or in NewTimeout. Only NewTimeout may find
-//     that Stop has closed the rings: no other goroutine knows its timeout.
-//  3. A pending timeout that is not on the queue is in a bucket at a tick not later than its own, in a list of due
-//     timeouts, or with the worker or a runner. A runner that finds it reset to a later tick puts it on the queue.
-//  4. A runner claims a timeout only if the boundary of the tick in the word has passed. A Reset may put a timeout on
-//     the list while a runner still has it: one claim wins, and no claim is early.
+//  1. A goroutine that sets the bit young or queued fills a slot of a nursery, or of an inbox. One that finds the bit set
+//     only changes the word, because the worker has yet to take the timeout. The worker clears the bit and reads the rest
+//     of the word in one compare-and-swap. So do Stop, and a producer that drops a canceled timeout. A Reset has more to
+//     do in two cases. To an earlier tick, it moves the timeout from the nursery to an inbox: see Timer.stays. If it finds
+//     queued, it makes sure that the worker comes in time: see postpone.
+//  2. Only a goroutine inside the gate (stop.go) sets one of these bits and fills a slot. NewTimeout is the exception: no
+//     other goroutine knows its timeout, so it can take the timeout back if Stop has closed the rings.
+//  3. A pending timeout that is not on the queue is in one of three places: in a bucket at a tick not later than its own,
+//     on a list of due timeouts, or with the worker or a runner. A runner that finds it reset to a later tick queues it.
+//  4. A runner claims a timeout only if the boundary of the tick in the word has passed. So a Reset may put a timeout on
+//     the list while a runner still has it: one of the two claims wins, and neither is early.
 //  5. While a timeout is at work, it is not claimed and is put into no bucket or list, so its runs never overlap.
 //     When the run is over, the runner arms it again or ends it, as the word says then.
 
@@ -120,11 +119,11 @@ func (f plainFunc) Run(*Timeout) { f() }
 // and its Wait returns nil at once.
 //
 // After Init, a Timeout must never be copied or overwritten, not even by its zero value, and not even long after it
-// has ended. Clear the other fields of the struct instead. Resetting a copy, or canceling a pending one, panics in
+// has ended. Clear the other fields of the struct instead. Resetting a copy, or canceling a pending copy, panics in
 // most cases.
 //
 // The library keeps neither the handle nor the task beyond the second tick boundary after the end of the timeout. While
-// goroutines arm timeouts without pause, it may keep them until these have armed a few times as many as are pending.
+// goroutines arm timeouts without pause, it may keep them until a few times as many have been armed as are pending.
 type Timeout struct {
 	// Immutable after NewTimeout, or Init.
 	timer *Timer
@@ -133,7 +132,7 @@ type Timeout struct {
 	// Shared.
 	word atomic.Uint64
 
-	// Owned by the worker: the bucket, as wheel.placeOf returns it, 0 for none, or listed; and the position in it.
+	// Owned by the worker. Bucket is what wheel.placeOf returns, 0 for none, or listed. Pos is the position there.
 	bucket, pos uint32
 }
 
@@ -142,8 +141,8 @@ const listed = ^uint32(0)
 
 const overwritten = "hashedwheel: a Timeout was overwritten while the timer still used it"
 
-// panicOverwritten panics. If the timeout is bound again, the message names the type of its task. It reads nothing that the
-// task points to, because the user may be writing to the struct. So it does not look into a hook.
+// panicOverwritten panics. If the timeout is bound again, the message names the type of its task, except for a hook. It
+// reads nothing that the task points to, because the user may be writing to the struct.
 //
 //go:noinline
 func (to *Timeout) panicOverwritten() {
@@ -153,24 +152,26 @@ func (to *Timeout) panicOverwritten() {
 	panic(fmt.Sprintf("%s: its task is now a %T", overwritten, to.task))
 }
 
-// wordPtr returns the word of a timeout that no other goroutine knows yet. The push has the fence for it.
+// wordPtr returns the word of a timeout that no other goroutine knows yet, for a plain write. It must come before
+// worker.put, whose compare-and-swap makes the timeout known.
 func (to *Timeout) wordPtr() *uint64 { return (*uint64)(unsafe.Pointer(&to.word)) }
 
-// checkNil panics if the timeout is nil, as a call returns it with an error.
+// checkNil panics if the timeout is nil, which NewTimeout returns with an error.
 func (to *Timeout) checkNil() {
 	if to == nil {
 		panic("hashedwheel: nil Timeout")
 	}
 }
 
-// checkCopy panics if the timeout is a copy of one that Init has bound. It does not notice one copy of 7.
+// checkCopy panics if the timeout is a copy of one that Init has bound. It misses one copy in seven.
 func (to *Timeout) checkCopy(word uint64) {
 	if sum := word >> sumShift & sumMask; sum != 0 && sum != to.sum() {
 		panic("hashedwheel: a Timeout has been copied after Timer.Init, perhaps when a slice of structs grew")
 	}
 }
 
-// sum returns a hash of the address, 1 to 7. One multiplication would change all sums of a moved array alike.
+// sum returns a hash of the address, 1 to 7. It multiplies twice. With one multiplication, all sums of an array that moves
+// would change alike, so checkCopy would notice all copies or none.
 func (to *Timeout) sum() uint64 {
 	const odd = 0x9E3779B97F4A7C15
 	h := uint64(uintptr(unsafe.Pointer(to))) * odd

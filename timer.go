@@ -42,6 +42,7 @@ type Timer struct {
 	calls  pool.Calls          // notifies Cancelers, and logs
 
 	backlogs backlogs // of walks, see tasks.go
+	yielding yielding // shared
 
 	wall atomic.Pointer[wall.Clock] // made for the first timeout that follows the wall clock
 
@@ -74,7 +75,7 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 // of zero. For a deadline with a monotonic reading, which time.Now returns and Add keeps, the clock is seldom read. A
 // deadline without one becomes a delay by the wall clock during the call: setting the wall clock later has no effect.
 //
-// On the other side of a synctest bubble, NewTimeoutAt panics, or works.
+// If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic.
 func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	prepared, bits := prepareTask(task)
 	if prepared == nil {
@@ -93,8 +94,8 @@ func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 }
 
 // newTimeout arms a new timeout for a tick that lies ahead. Task and bits come from prepareTask. Unread says that the
-// caller has not read the clock, and may be on the other side of a synctest bubble: it cannot wake the worker there, so
-// newTimeout panics if that may be necessary, before the timeout counts.
+// caller has not read the clock. Then it may be on the other side of a synctest bubble, and unable to wake the worker. If
+// the worker may have to be woken, newTimeout panics before the timeout counts.
 func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout, error) {
 	s := t.queue.stripe()
 	r, by := &s.nursery, t.queue.nearAt(tick)
@@ -109,7 +110,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 	if unread && (by < r.by.Load() || needsWorker()) {
 		t.clock.Check()
 	}
-	if !t.limit.acquire() {
+	if !t.limit.acquire() { // before the timeout is pending, so that never more than the limit are
 		t.refusedFull.Add(1)
 		return nil, ErrTooManyPending
 	}
@@ -125,15 +126,17 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 	if !uncontended {
 		t.queue.seats.Move()
 	}
-	if first || needsWorker() { // also if not first: a foreign caller that was first could not wake the worker
+	// After put: either this finds the worker idle, or the worker finds the slot when it leaves. Check also if another caller
+	// was first, because it may have been unable to wake the worker, from the other side of a bubble.
+	if first || needsWorker() {
 		if unread && t.clock.Foreign() {
-			to.end(s) // the worker has been here since the check above
+			to.end(s) // the worker has raised the ring's tick since the check above
 			t.clock.Check()
 		}
 		t.worker.wakeBy(tick)
 	}
 	if swept && !(unread && t.clock.Foreign()) {
-		t.worker.yieldToWorker()
+		t.yielding.yieldTo(&t.worker)
 	}
 	return to, nil
 }
@@ -148,17 +151,18 @@ func (to *Timeout) end(s *stripe) {
 	}
 }
 
-// isPast reports whether a tick has passed. Most often the worker's position tells, without reading the clock.
+// isPast reports whether a tick has passed. The worker's position usually says so, without a reading of the clock.
 func (t *Timer) isPast(tick uint64) bool {
 	return tick <= t.worker.position.Load()>>1 || tick <= t.clock.Now()
 }
 
-// ahead returns the tick if it lies ahead, and otherwise the next tick. Most often the worker tells: the tick at which
-// it was, or will be at the end of a pause.
+// ahead returns the tick if it lies ahead, and otherwise the next tick. It seldom has to read the clock.
 func (t *Timer) ahead(tick uint64) uint64 {
+	// While the worker is turning the wheel, each tick after its position lies ahead.
 	if position := t.worker.position.Load(); position&turning != 0 && tick > position>>1 {
 		return tick
 	}
+	// While it is idle, each tick after the one for which it is idle lies ahead.
 	if state := t.worker.state.Load(); state > halted && tick > state>>idleShift {
 		return tick
 	}
@@ -194,7 +198,8 @@ type limit struct {
 	_     [64]byte
 }
 
-// acquire takes a slot if there is one. Adding first, to subtract what is too much, would refuse others without need.
+// acquire takes a slot if there is one. To add 1 first, and to subtract it again if that is too much, would refuse others
+// without need.
 func (l *limit) acquire() bool {
 	if l.max == 0 {
 		return true

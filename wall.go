@@ -9,8 +9,8 @@ import (
 
 // Runs by the wall clock
 //
-// Package wall says how the runs of a schedule follow the wall clock. Here is how a pending timeout gets another tick,
-// which is not a Reset: it counts nowhere, and the schedule continues from its own time.
+// Package wall says how the runs of a schedule follow the wall clock. This file gives a pending timeout another tick. That
+// is not a Reset: it counts nowhere, and the schedule continues from its own time.
 //
 //	         plan                    rearm                      the claim: its time has come
 //	 Next ---------> added, at work ------> added, waiting ---------------------------------> added, at work
@@ -18,14 +18,13 @@ import (
 //	                     a look, the clock set|  |    |  | the claim: the clock was set back,
 //	                     or the machine slept +--+    +--+ so the run is put off
 //
-//   - While the timeout is at work, its runner owns the wallRun. While it waits, the holder of the lock of the
-//     timer's wall.Clock does: the claim takes that lock, and so does a look. So a claim and a look exclude each other.
-//   - Cancel, Reset and Stop do not take the lock. They race for the word, and the compare-and-swap of the look or of
-//     the claim then fails, or theirs does and they try again.
-//   - A Reset asks for a delay, not for a time of the wall clock. So while the moved bit is set, a look leaves the
-//     timeout alone, and the claim does not check the time. The bit stays the user's: a look never sets it.
-//   - A run leaves the wall.Clock when its timeout ends: each end is followed by drop. One that was canceled at work
-//     may be planned after that, so its runner calls drop too.
+//   - While the timeout is at work, its runner owns the wallRun. While it waits, the lock of the timer's wall.Clock guards
+//     it. Both the claim and a look take that lock, so they exclude each other.
+//   - Cancel, Reset and Stop do not take the lock. They race for the word with a look or a claim. If their compare-and-swap
+//     fails, they try again.
+//   - A Reset asks for a delay, not for a time of the wall clock. So while the bit moved is set, a look leaves the
+//     timeout alone, and the claim does not check the time. Only a Reset sets the bit.
+//   - A run leaves the wall.Clock when its timeout ends: drop follows each end.
 
 // A wallRun is the next run of a timeout that follows the wall clock.
 type wallRun struct {
@@ -43,7 +42,7 @@ func (t *Timer) look() {
 	pprof.SetGoroutineLabels(t.worker.labels)
 	s := t.queue.stripe()
 	defer s.leave()
-	if t.queue.enter(s) { // otherwise Stop removes all runs
+	if t.queue.enter(s) { // inside the gate, because Follow queues timeouts; after Stop there are no runs
 		t.wallClock().Look()
 	}
 }
@@ -57,7 +56,7 @@ func (t *Timer) wallClock() *wall.Clock {
 }
 
 // newWallRun returns the first run of a timeout, or nil if its runs need not follow the wall clock. In a synctest bubble
-// that is the only clock, and nothing sets it, except for a test that has made a wall.Clock.
+// they need not, because nothing sets the clock there, except a test that has made a wall.Clock.
 func (t *Timer) newWallRun(at *time.Time) *wallRun {
 	t.clock.Check()
 	if !t.clock.Monotonic && t.wall.Load() == nil {
@@ -85,13 +84,13 @@ func (run *wallRun) plan(t *Timer, due time.Time) (tick uint64, delay time.Durat
 // hasMonotonic reports whether a time has a monotonic reading, as a sum of time.Now and a duration has.
 func hasMonotonic(at time.Time) bool { return at != at.Round(0) }
 
-// armed is called after the timeout was armed for the first time, or with the error for which it was not.
+// armed is called after the timeout was armed for the first time, or with the error that prevented this.
 func (run *wallRun) armed(to *Timeout, err error) {
 	c := run.clock
 	c.Lock()
 	defer c.Unlock()
 	run.to = to
-	if err != nil || status(to.word.Load()) != pending {
+	if err != nil || status(to.word.Load()) != pending { // it may have ended already
 		c.Remove(&run.Run)
 	}
 }
@@ -104,13 +103,13 @@ func (run *wallRun) drop(to *Timeout) {
 	c := run.clock
 	c.Lock()
 	defer c.Unlock()
-	if status(to.word.Load()) != pending { // otherwise it was armed again, and perhaps planned
+	if status(to.word.Load()) != pending { // again, with the lock: it may have been armed, and planned, meanwhile
 		c.Remove(&run.Run)
 	}
 }
 
-// early puts off a run whose time has not come, because the clock was set back, and reports whether it did so or the
-// word has changed. Called with the lock held, by a runner that may claim the timeout.
+// early puts off a run whose time has not come because the clock was set back. It reports whether it did so, or the word
+// has changed. Called with the lock held, by a runner that may claim the timeout.
 func (run *wallRun) early(to *Timeout, word uint64) bool {
 	if to.word.Load() != word {
 		return true
@@ -129,7 +128,8 @@ func (run *wallRun) early(to *Timeout, word uint64) bool {
 	return true
 }
 
-// Follow gives a timeout that waits the tick of its run. It leaves alone one that is due: the claim checks its time.
+// Follow moves a waiting timeout to the tick at which its run is due by the present wall clock. It leaves a due timeout
+// alone, because the claim checks its time.
 func (run *wallRun) Follow(now wall.Now) (ok bool) {
 	to := run.to
 	if to == nil {
@@ -143,7 +143,7 @@ func (run *wallRun) Follow(now wall.Now) (ok bool) {
 	delay := run.due.Sub(now.Wall)
 	switch tick := t.clock.Due(now.Elapsed, delay); {
 	case tick > old:
-		// The worker comes at the old tick, or has yet to take it off the queue.
+		// The worker checks the timeout at its old tick, or has yet to take it off the queue.
 		return (onQueue(word) || t.visits(word, tick)) && to.word.CompareAndSwap(word, pendingAt(word, tick))
 	case tick < old:
 		if !to.advance(word, tick) {
@@ -156,9 +156,10 @@ func (run *wallRun) Follow(now wall.Now) (ok bool) {
 	return true
 }
 
-// advance makes a waiting timeout due at an earlier tick, and queues it. It does not set the bit moved, without which
-// the worker takes a timeout on the queue for one that is in no bucket and on no list: see worker.reconcile. So advance
-// takes it out of its bucket. It returns false if the timeout is due or its word has changed. Called inside the gate.
+// advance makes a waiting timeout due at an earlier tick, and queues it. It also takes the timeout out of its bucket.
+// Otherwise the worker could emit it from there before it takes it off the queue, where worker.reconcile would emit it
+// again: without the bit moved, it takes a listed timeout for one that its runner has claimed. Advance returns false if the
+// timeout is due or its word has changed. Called inside the gate.
 func (to *Timeout) advance(word, tick uint64) (ok bool) {
 	t := to.timer
 	if word&queued != 0 {
@@ -167,18 +168,18 @@ func (to *Timeout) advance(word, tick uint64) (ok bool) {
 		}
 		return ok
 	}
-	t.worker.mu.Lock() // until it is in the inbox, for walks
+	t.worker.mu.Lock() // until the note: a walk that no longer finds the timeout in its bucket must have it
 	defer t.worker.mu.Unlock()
 	if !to.takeOut(word, pendingAt(word&^young, tick)|queued) {
 		return false
 	}
 	t.worker.push(t.queue.stripe(), to)
-	t.backlogs.note(to) // after the push: a walk that begins before finds it in the inbox, or is noted here
+	t.backlogs.note(to) // after the push: a walk that begins after this note finds the timeout in the inbox
 	return true
 }
 
-// takeOut takes a timeout out of its bucket and changes its word, unless it is due or its word has changed. Called
-// with worker.mu held: then there is no round, so a timeout is on the queue, in a bucket, or listed: due, or with a runner.
+// takeOut takes a timeout out of its bucket and changes its word, unless it is due or its word has changed. Called with
+// worker.mu held. Then no round is in progress, so the timeout is on the queue, in a bucket, due, or with a runner.
 func (to *Timeout) takeOut(word, next uint64) (ok bool) {
 	inBucket := to.bucket != 0 && to.bucket != listed
 	if !inBucket && !onQueue(word) || !to.word.CompareAndSwap(word, next) {

@@ -13,9 +13,9 @@ import (
 // Owned by the worker, which passes the current tick.
 //
 // Level 0 has a bucket for each tick. Each higher level has a bucket for each span of ticks, and a span is half a
-// turn of the level below. A timeout lies on the lowest level whose next size spans reach its tick, and moves down
+// turn of the level below. A timeout is on the lowest level whose next size spans reach its tick. It moves down
 // before the hand enters its span, or just then: see Cascading below. A timeout beyond the reach of the top level
-// lies there too, in the bucket whose number is its span modulo size. Its remaining rounds follow from its tick.
+// is on that level too, in the bucket whose number is its span modulo size. Its remaining rounds follow from its tick.
 //
 // For example, three levels of 512 buckets, and a tick of 10 ms:
 //
@@ -24,8 +24,9 @@ import (
 //	level 2: a bucket is 65,536 ticks (11 minutes), a turn is 33,554,432 ticks (93 hours)
 //
 // At tick 1,000 a timeout is placed for tick 101,000. Its span on level 1 is 101,000/256 = 394, and the hand is in
-// span 3, so it goes to bucket 394. While the hand goes through span 393, from tick 100,608 on, or just after, it
-// moves down to bucket 101,000 modulo 512 = 136 of level 0. With one level it would lie there from the start.
+// span 3, so it goes to bucket 394. While the hand goes through span 393, from tick 100,608 on, or just after, the
+// timeout moves down. It goes to bucket 101,000 modulo 512 = 136 of level 0. With one level it would be there from the
+// start.
 //
 // One level is scheme 6 of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", SOSP 1987). Several levels
 // are like scheme 7, except that a span there is a whole turn of the level below.
@@ -62,7 +63,7 @@ func (w *wheel) levelOf(to *Timeout) *level { return &w.levels[(to.bucket-1)>>w.
 func (w *wheel) slotOf(to *Timeout) uint64 { return uint64(to.bucket-1) & (1<<w.bits - 1) }
 
 // locate returns the level and the slot for a tick that lies ahead. The next size spans of a level have different
-// slots. The last has the slot of the hand's own span, whose timeouts leave it before advance returns.
+// slots. The last of them has the slot of the hand's own span, whose timeouts leave it before advance returns.
 func (w *wheel) locate(tick uint64) (level int, slot uint64) {
 	top, size := len(w.levels)-1, uint64(1)<<w.bits
 	shift := uint(0)
@@ -90,8 +91,8 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	w.count++
 }
 
-// move makes sure that the wheel visits a timeout, which is in a bucket, by tick. If its entry's tick is not later, it
-// does nothing, because the visit at the entry's tick moves the timeout.
+// move makes sure that the wheel visits a timeout of a bucket by tick. If its entry's tick is not later, move does
+// nothing, because the visit at the entry's tick moves the timeout.
 func (w *wheel) move(to *Timeout, tick uint64) {
 	if at, _ := w.levelOf(to).buckets[w.slotOf(to)].at(int(to.pos)); tick < at {
 		w.remove(to)
@@ -114,7 +115,7 @@ func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 	}
 	was := w.now
 	w.now = now
-	// From the lowest level up, so that timeouts that move down are not visited again.
+	// Go from the lowest level up, so that timeouts that move down are not visited again.
 	for i := range w.levels {
 		shift := w.levels[i].shift
 		from, to := was>>shift, now>>shift
@@ -149,8 +150,9 @@ func (w *wheel) enterSpans(i int, first, last uint64, emit func(to *Timeout)) {
 	}
 }
 
-// visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. It emits
-// those that are due, places those that are due later, and drops the rest. It returns the first tick that stays.
+// visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. It emits the
+// timeouts that are due, places those that are due later, and drops the rest. It returns the first tick of those that
+// stay.
 func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func(to *Timeout)) (first uint64) {
 	l := &w.levels[level]
 	b := &l.buckets[slot]
@@ -159,7 +161,7 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 	}
 	base, end := b.base, (last+1)<<l.shift-b.base // entries whose ticks are not less than end stay
 	left, earliest, place := b.n, uint64(math.MaxUint64), w.placeOf(level, slot)
-	// From the back, so that an entry that fills a gap has already been checked.
+	// Go from the back, so that an entry that fills a gap has already been checked.
 	for pos := hi - 1; pos >= lo; pos-- {
 		p, i := b.piece(pos)
 		if ahead := uint64(p.ticks[i]); ahead >= end {
@@ -210,8 +212,9 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 //
 // When the hand enters the span of a bucket on an upper level, all its timeouts must be on a lower level. A bucket
 // may hold millions, and moving one costs 20 ns, or 100 ns in cold memory. So the worker moves them while the hand
-// goes through the span before, a few at a time, between the ticks. No timeout of the span is added meanwhile: a
-// turn of the level below is two spans, so that level reaches its end. A few entries wait for the hand.
+// goes through the span before, a few at a time, between the ticks. No timeout of the span is added meanwhile: a turn of
+// the level below is two spans, so that level reaches the end of the span. For a few entries the worker does not wake
+// up, because these can wait for the hand: see worthWaking.
 
 const cascadeChunk = 1 << 10 // entries that the worker checks before it checks the clock again
 
@@ -224,7 +227,7 @@ func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
 	return budget == 0
 }
 
-// bringDown is cascade for one level. It checks at most most entries, and returns how many it has checked.
+// bringDown is cascade for one level. It checks no more than most entries, and returns how many it has checked.
 func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int) {
 	l := &w.levels[i]
 	span := w.now>>l.shift + 1
@@ -239,7 +242,7 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int)
 	if l.span != span {
 		l.span, l.toCascade = span, b.n
 	}
-	// Gaps of removed entries were filled from the end: all that are not checked yet are still below toCascade.
+	// Entries from the end have filled the gaps of removed ones. So all that are not checked yet are still below toCascade.
 	l.toCascade = min(l.toCascade, b.n)
 	checked = min(l.toCascade, most)
 	if checked == 0 {
@@ -256,7 +259,7 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int)
 	return checked
 }
 
-// refresh makes next exact, if that is worth its cost. Next is too early after the first timeout was removed.
+// refresh makes next exact, if that is worth its cost. Next may be too early, because the first timeout was removed.
 func (w *wheel) refresh() {
 	w.next = ticks.Never
 	for i := range w.levels {
@@ -279,7 +282,7 @@ func (w *wheel) each(f func(to *Timeout)) {
 // publishedLevels is the state of the wheel that the worker publishes for Stats, which must not wait for worker.mu.
 type publishedLevels struct {
 	levels []publishedLevel // one for each level of the wheel; the slice is immutable after New
-	wheel  atomic.Bool      // there is a wheel; written last
+	wheel  atomic.Bool      // there is a wheel; written last, read first
 }
 
 // A publishedLevel holds the state of one level. A reader may see some fields from one store and some from the next.
@@ -294,14 +297,15 @@ func (s *publishedLevels) store(w *wheel) {
 			change(&published.count, uint64(l.count))
 		}
 	}
+	// After the levels, so that no reader takes those of an earlier wheel for the present ones.
 	if s.wheel.Load() != (w != nil) {
 		s.wheel.Store(w != nil)
 	}
 }
 
 // change stores a value, and leaves the cache line to other processors if nothing changes. A write by another goroutine
-// in between is lost. So either only the caller writes x, or the loss does no harm: a producer lowers the tick of a ring
-// after it has filled a slot, and the worker raises that tick before it looks at the slots.
+// in between is lost. So either only the caller writes x, or the loss does no harm: a producer lowers ring.by after it has
+// lowered block.by, and the worker reads block.by after it has raised ring.by.
 func change(x *atomic.Uint64, to uint64) {
 	if x.Load() != to {
 		x.Store(to)

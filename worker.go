@@ -16,30 +16,27 @@ import (
 // Rounds
 //
 // The worker turns the wheel, in rounds. A timer of the runtime, the alarm, starts a round at a tick boundary, on a
-// goroutine that ends with it. So between two rounds there is no goroutine. One atomic word, the state, says who may
-// start a round, and makes sure that there is only one at a time:
+// goroutine that ends with it. So between two rounds there is no goroutine. One atomic word, the state, makes sure that
+// there is only one round at a time:
 //
 //		           a push, a wakeNow or the alarm
 //		idle(tick) ----------------------------> working <---> again   (a wakeNow or the alarm)
 //		    ^                                       |
 //		    +--------- the round leaves ------------+       each of them --- Stop ---> halted
 //
-//	  - idle: a round comes at this tick, or earlier, and takes the queue. So a push starts one only if that is too late
-//	    for what it pushed. If the queue is empty, the tick is Never: the worker rests, and each push starts a round. If
-//	    only far timeouts are on the queue, which stay with producers (intake.go), the worker watches: at the tick it
-//	    checks whether producers pause. Otherwise it is the next tick.
+//	  - idle: a round comes at this tick or earlier, and takes the queue. A push starts another only if this one is too late
+//	    for its timeout. If the queue is empty, the tick is Never: the worker rests, and each push starts a round. If only far
+//	    timeouts are on the queue, the worker watches: at the tick it checks whether producers pause (intake.go). Otherwise
+//	    it is the next tick.
 //	  - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //	    left this state. After again it does one more round first.
 //	  - halted: Stop owns all that the worker owned.
 //
-// No wake-up is lost. A producer pushes, and lowers ticks, before it reads the state. The worker sets the alarm and
-// changes the state before it checks the queue and those ticks. All of this is sequentially consistent, so either the
-// producer finds the new state, or the worker finds the timeout. An alarm that goes off before the state has changed
-// changes working to again. A push on a stack that is not empty relies on the push that found it empty.
+// No wake-up is lost: see leave.
 //
-// Where all processors are busy, a goroutine that is preempted, or waits for a garbage collection, waits for 100 ms and
-// more until it goes on. So rounds are few and short. First of all a round hands over what is due, which allocates
-// nothing. It takes only what is near, unless producers pause. The memory that it needs is kept while the timer is used.
+// Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only after
+// 100 ms and more. So rounds are few and short. First of all a round hands over what is due, which allocates nothing. It
+// takes only what is near, unless producers pause. The memory that it needs is kept while the timer is used.
 const (
 	working = 1 + iota
 	again
@@ -49,11 +46,11 @@ const (
 )
 
 // turning is the lowest bit of worker.position. The other bits are the tick up to which the worker has visited the
-// buckets, or is visiting them. The lowest is clear while it rests or watches. If it is set, all later ticks lie ahead,
-// unless the worker is late.
+// buckets, or is visiting them. Turning is clear while the worker rests or watches. While it is set, all later ticks lie
+// ahead, unless the worker is late.
 const turning = 1
 
-// keepMemory is how long the memory of rounds is kept after the last of them that needed it.
+// keepMemory is how long the worker keeps the memory of rounds after the last round that had something to do.
 const keepMemory = 300 * time.Millisecond
 
 // A worker turns the wheel of one timer.
@@ -74,7 +71,6 @@ type worker struct {
 	wakeups   atomic.Uint64   // how often a goroutine was started for rounds; written by the worker
 	published publishedLevels // written by the worker or Stop
 	handedAt  atomic.Int64    // when timeouts were handed over while no runner was starting
-	yielding  yielding        // whether producers yield, see yieldToWorker
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
@@ -90,14 +86,14 @@ type worker struct {
 	stall stall
 }
 
-// run does rounds until there is nothing to do before the alarm. The alarm calls it, by onAlarm, or wake or wakeNow starts it.
+// run does rounds until there is nothing to do before the alarm. Called by onAlarm, or started by wake or wakeNow.
 func (w *worker) run() {
 	pprof.SetGoroutineLabels(w.labels)
 	w.wakeups.Add(1)
 	for {
-		w.state.CompareAndSwap(again, working)
+		w.state.CompareAndSwap(again, working) // before the round: a later wakeNow asks for another one
 		if w.state.Load() == halted {
-			close(w.done)
+			close(w.done) // Stop owns the fields from here on
 			return
 		}
 		until, next := w.round()
@@ -114,48 +110,49 @@ func (w *worker) onAlarm() {
 	}
 }
 
-// claimRound reports whether the caller must start a round. If one is in progress, it sees to it that another follows.
+// claimRound reports whether the caller must start a round. If one is in progress, claimRound has it followed by another.
 func (w *worker) claimRound() bool {
 	for {
 		switch state := w.state.Load(); state {
 		case again, halted:
 			return false
 		case working:
-			if w.state.CompareAndSwap(working, again) {
+			if w.state.CompareAndSwap(working, again) { // after this, leave fails
 				return false
 			}
 		default:
-			if w.state.CompareAndSwap(state, working) {
+			if w.state.CompareAndSwap(state, working) { // after this, the caller owns the fields of the worker
 				return true
 			}
 		}
 	}
 }
 
-// wakeNow starts a round now, or another one after that in progress.
+// wakeNow starts a round now, or another one after the one in progress.
 func (w *worker) wakeNow() {
 	if w.claimRound() {
 		go w.work()
 	}
 }
 
-// wakeBy makes sure that a round comes in time for a timeout that is due at tick, and was pushed. Called by any
-// goroutine. It panics if the goroutine of a round would be on the other side of a synctest bubble.
+// wakeBy makes sure that a round comes in time for a timeout that is due at tick. Called by any goroutine, after it has
+// filled a slot or changed the word: see leave. WakeBy panics if a round that it starts would be on the wrong side of a
+// synctest bubble.
 func (w *worker) wakeBy(tick uint64) {
 	if state := w.state.Load(); w.comesTooLate(state, tick) {
 		w.wake(state)
 	}
 }
 
-// comesTooLate reports whether the worker is idle until after the tick at which it must take a timeout that is due at
-// tick: when that becomes near, or the next one.
+// comesTooLate reports whether the worker, in this state, is idle for too long to take a timeout that is due at tick. It
+// must take the timeout when that becomes near, but not before the next boundary.
 func (w *worker) comesTooLate(state, tick uint64) bool {
 	return state>>idleShift > max(w.queue.nearAt(tick), w.position.Load()>>1+1)
 }
 
 // wake starts a round if the state is still the same idle one.
 func (w *worker) wake(state uint64) {
-	w.clock.Check()
+	w.clock.Check() // before the state changes, because it may panic
 	if w.state.CompareAndSwap(state, working) {
 		go w.work()
 	}
@@ -166,10 +163,11 @@ func (w *worker) leave(until time.Duration, next uint64) bool {
 	if until < math.MaxInt64 {
 		until -= w.clock.Elapsed()
 		if until <= 0 && runtime.GOMAXPROCS(0) == 1 {
-			// The tick is shorter than a round. Otherwise runners wait until the worker is preempted: never on js/wasm.
+			// The tick is shorter than a round. Without this, runners wait until the worker is preempted. On js/wasm it never is.
 			runtime.Gosched()
 		}
 	}
+	// 1. Set the alarm. If it goes off before 2, it changes the state to again, and 2 fails.
 	switch {
 	case until == math.MaxInt64:
 		if w.alarm != nil {
@@ -183,24 +181,27 @@ func (w *worker) leave(until time.Duration, next uint64) bool {
 	}
 	atNext := w.position.Load()>>1 + 1
 	state := next << idleShift
-	if !w.state.CompareAndSwap(working, state) { // after this the worker owns nothing
+	// 2. Become idle. After this the worker owns nothing.
+	if !w.state.CompareAndSwap(working, state) {
 		return false
 	}
+	// 3. Check the queue, unless a round comes at the next boundary. A producer fills a slot and lowers the ticks of its block
+	// and its ring before it reads the state. So either it reads the state of 2, or this finds the ring's tick.
 	return next <= atNext || next <= w.queue.needs() || !w.state.CompareAndSwap(state, working)
 }
 
 // halt ends the rounds. Then the caller owns the worker's fields.
 func (w *worker) halt() {
 	if state := w.state.Swap(halted); state == working || state == again {
-		<-w.done
+		<-w.done // run sees the state before its next round, because leave fails
 	}
 	if w.alarm != nil {
 		w.alarm.Stop()
 	}
 }
 
-// round does all that is due now. It returns the time of the next round, and the tick at which that takes the queue: 0 if
-// it is to come at once.
+// round does all that is due now. It returns the time of the next round, and the tick at which that round takes the queue,
+// or 0 if it comes at once.
 func (w *worker) round() (until time.Duration, next uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -223,7 +224,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	return min(until, check), next
 }
 
-// planNext is the end of a round. It returns what round does.
+// planNext ends a round, and returns what round returns.
 func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint64) {
 	busy := w.in.reconciled > 0 || w.emitted
 	w.emitted = false
@@ -238,6 +239,7 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 		// More is likely to follow, and being woken for it costs more than a round at the next boundary.
 		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
 	}
+	// Before leave, after which the worker no longer owns the position.
 	w.setPosition(w.wheel.now, 0)
 	if needs < ticks.Never {
 		watch := w.clock.TickAt(later(elapsed, w.in.pace.interval(w.clock.Tick)))
@@ -256,12 +258,12 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 	return until, ticks.Never
 }
 
-// releaseMemory gives back the memory that is kept for rounds. Nothing is pending. It returns false if a timeout has come
-// meanwhile.
+// releaseMemory gives back the memory that is kept for rounds. Called when nothing is pending. It returns false if a timeout
+// has come meanwhile.
 func (w *worker) releaseMemory() bool {
 	reconciled := w.in.reconciled
 	for i := range w.queue.stripes {
-		w.in.giveBack(&w.queue.stripes[i])
+		w.in.giveBack(&w.queue.stripes[i]) // leave finds what is put there after this
 	}
 	if w.in.reconciled != reconciled {
 		w.handOver() // in this round, because a walk may come before the next
@@ -288,6 +290,7 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	if due := w.wheel.next; due <= now {
 		w.late.add(elapsed - w.clock.Boundary(due))
 	}
+	// Before the wheel emits timeouts, so that from then on due.Ahead is false for them, and a Reset of them is queued.
 	w.setPosition(now, turning)
 	w.wheel.advance(now, w.emit)
 	w.handOver()
@@ -297,14 +300,14 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.bucket == listed && waits(word) && word&moved == 0 {
-		to.bucket = 0 // its runner has claimed it, and armed it for the next run
+		to.bucket = 0 // no longer: its runner has claimed it, and armed it for the next run
 	}
 	switch tick := tickOf(word); {
 	case !waits(word):
 		w.remove(to)
 	case tick <= w.wheel.now:
 		w.remove(to)
-		if word&(moved|fresh) == fresh { // others have waited for a runner, or repeat and are behind
+		if word&(moved|fresh) == fresh { // others are late because they waited for a runner, or repeat and are behind
 			w.late.add(w.clock.Boundary(w.wheel.now) - w.clock.Boundary(tick))
 		}
 		w.emit(to)
@@ -353,37 +356,3 @@ func (w *worker) handOver() {
 
 // runnerStarts reports whether a runner was started that has not had a processor yet.
 func (w *worker) runnerStarts() bool { return w.due.Starting() || w.lightDue.Starting() }
-
-// A yielding decides whether producers yield the processor to a round or a runner. It is shared by all of them. Its zero value
-// is ready for use.
-//
-// A goroutine that is preempted goes to the end of the run queue, even if a garbage collection stops it only for a
-// moment. There it waits until all that are ahead of it have used up their time slices. If they yield, it waits for less
-// than a millisecond, and this costs them nothing. But goroutines that compute do not yield, and who yields to them
-// waits for the time slices of them all. So if it has not gone on after yieldFor, producers leave it to the
-// scheduler for a backoff, which doubles each time. If two of them write that at the same time, the times are less exact.
-type yielding struct {
-	from, backoff atomic.Int64 // when they last began to yield, and for how long they do not begin again
-}
-
-const (
-	yieldFor   = 5 * time.Millisecond // dozens of goroutines need less than 1 ms to yield one after another
-	minBackoff = time.Second          // how long they do not yield after that has not helped
-	maxBackoff = time.Minute          // the same, after it has not helped many times in a row
-)
-
-// yields reports whether the caller should yield. Late says whether a round or a runner is overdue at the time now.
-func (y *yielding) yields(now time.Duration, late bool) bool {
-	from, backoff := time.Duration(y.from.Load()), time.Duration(y.backoff.Load())
-	yields := now < from+yieldFor
-	switch {
-	case !yields && now < from+backoff:
-		return false
-	case !yields && late:
-		y.from.Store(int64(now))
-		y.backoff.Store(int64(min(max(minBackoff, 2*backoff), maxBackoff)))
-	case yields && !late:
-		y.backoff.Store(0) // it has helped
-	}
-	return late
-}

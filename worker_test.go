@@ -766,7 +766,7 @@ func TestArmingYields(t *testing.T) {
 
 // A producer that finds a runner overdue yields to it. The time counts from the first hand-over, also if more was handed over
 // since.
-func TestArmingGivesWayToARunner(t *testing.T) {
+func TestArmingYieldsToARunner(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	timer := newTimer(t, WithTick(time.Hour))
 	s, w := oneStripe(timer), &timer.worker

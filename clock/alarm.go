@@ -31,8 +31,7 @@ import (
 // So it does not matter for which arming a wake was meant. A stop or a reset may come when the wheel has
 // already claimed the timeout. Then the wake may find the alarm idle. It may find the alarm armed and not
 // due: then by rule 1 another wake is going to come. Or it finds the alarm due and rings, and the other wake
-// has nothing to do.
-// Canceling a wake only saves work: correctness does not depend on it.
+// has nothing to do. Canceling a wake only saves work.
 //
 // No stale value: values are sent on the channel with the mutex held, and only while the alarm is
 // armed. Stop and reset empty the channel, with the mutex held too. So after they have returned, the channel
@@ -48,7 +47,7 @@ type alarm struct {
 	light.Task // its task does not wait for WithMaxConcurrency or the executor
 
 	// Immutable once it has begun.
-	clock *Clock         // nil if the alarm was not made by a Clock; its own in a bubble that is not the Clock's
+	clock *Clock         // nil if no Clock made the alarm; a new one in a bubble to which the Clock does not belong
 	c     chan time.Time // nil if the alarm calls a function
 	f     func()
 
@@ -218,7 +217,7 @@ func (a *alarm) Stopped(*hashedwheel.Timeout) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.armed {
-		a.await(a.elapsed()) // the wheel refuses
+		a.await(a.elapsed()) // on package time, because the wheel is stopped and refuses
 	}
 }
 

@@ -39,10 +39,10 @@
 //   - A duration of a tick or more ends late by less than a tick, plus what the machine adds. Choose a tick
 //     of at most a tenth of the shortest usual duration.
 //   - C has a capacity of 1, and a length of 1 while it holds a value. In package time both are always 0.
-//   - A timer that is not stopped stays in memory until it is due, even if nothing refers to it any more,
-//     and a ticker until it is stopped. Package time did the same before Go 1.23.
-//   - A ticker whose interval is shorter than a tick costs a goroutine at each beat, which ends at once,
-//     even if nothing receives from C.
+//   - A timer that is not stopped stays in memory until it is due, even if nothing refers to it any more.
+//     A ticker stays until it is stopped. Package time did the same before Go 1.23.
+//   - A ticker whose interval is shorter than a tick costs a goroutine at each beat, even if nothing
+//     receives from C. The goroutine ends at once.
 //   - A wheel with a tick below 1 µs works for a limited time: with a tick of 1 ns, for 104 days. A timer
 //     that is due after that never fires.
 //   - Timers that the wheel refuses count in RejectedFull or RejectedStopped of [hashedwheel.Stats].
@@ -93,8 +93,8 @@ func isMonotonic(t time.Time) bool { return t.Round(0) != t }
 // elapsed returns the time since New. Foreign is true if the Clock was made outside of bubbles and the caller
 // is in one. Then there is no such time.
 //
-// Outside of bubbles, it costs only two branches to detect a bubble. A bubble begins in the year 2000, so there the
-// time since New of a Clock made outside is negative, unless the bubble lasts for decades.
+// Outside of bubbles, it costs only two branches to detect a bubble. A bubble begins in the year 2000. So there the time
+// since New of a Clock made outside is negative, unless the bubble lasts for decades.
 func (c *Clock) elapsed() (d time.Duration, foreign bool) {
 	if d := time.Since(c.start); d >= 0 && c.outside {
 		return d, false

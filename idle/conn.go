@@ -26,9 +26,9 @@ type Conn struct {
 	netConn
 	limit   *Limit
 	timeout hashedwheel.Timeout // its task is a closer
-	writing sync.Mutex          // held by a call that sends, for all its pieces; Close does without it and so ends that call
+	writing sync.Mutex          // held by a call that sends, for all its pieces; Close does not take it, so it ends that call
 	moving  sync.Mutex          // held only to move the timeout
-	covered atomic.Int64        // until this time, counted from the start of the Limit, activity needs no Move; only grows
+	covered atomic.Int64        // until this time, counted from Limit.start, activity needs no Move; only grows
 	gap     atomic.Bool         // Read has dropped data
 }
 
@@ -73,8 +73,9 @@ func (c *Conn) Read(b []byte) (int, error) {
 }
 
 // Write sends b to the wrapped connection in pieces of 64 KiB. Unless the Limit has [ReadsOnly], each piece starts the
-// limit anew when it has been sent. As on connections of package net, what one call of Write sends stays together, even if several goroutines write.
-// If the limit ends meanwhile, Write returns ErrIdle with the number of bytes it has sent, which may be all.
+// limit anew when it has been sent. As on connections of package net, the data of one call stays together, even if several
+// goroutines write. If the limit ends meanwhile, Write returns ErrIdle with the number of bytes it has sent, which may be
+// all.
 //
 // Do not use a Conn for messages that are longer than a piece, such as those of a unixgram socket.
 func (c *Conn) Write(b []byte) (n int, err error) {
@@ -116,6 +117,7 @@ func (c *Conn) putOff() bool {
 	if !c.timeout.Move(l.silence) {
 		return false
 	}
+	// After Move, and with the lock, so that covered never promises more than the deadline.
 	c.covered.Store(int64(c.timeout.Deadline().Sub(l.start) - l.silence))
 	return true
 }

@@ -71,7 +71,7 @@ func (idleError) Timeout() bool   { return true }
 func (idleError) Temporary() bool { return false } // crypto/tls retries temporary errors
 
 // A Limit closes connections that are silent for longer than a duration. One Limit serves any number of
-// connections, and any number of Limits may share a timer. Its methods may be called by any goroutine.
+// connections, and any number of Limits may share a timer. Any goroutine may call its methods.
 //
 // After [hashedwheel.Timer.Stop], connections under a Limit of that timer stay open and have no limit. So
 // shut down the server before the timer.

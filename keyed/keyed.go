@@ -10,8 +10,8 @@
 // A Map is not a cache: it has no capacity, and loads nothing. For that see github.com/maypok86/otter. A Map that the
 // program drops stays in memory until its keys have expired, unless Clear removes them.
 //
-// A program that has a lock and a map of its own beside the Map must check in expired, with its lock held, that its own
-// entry is still the one that has expired: it may have set the key again before expired got the lock.
+// A program may have a map of its own beside the Map, with a lock. Then expired must check, with that lock held, that the
+// entry there is still the one that has expired. The program may have set the key again meanwhile.
 package keyed
 
 import (
@@ -45,29 +45,28 @@ import (
 //	                                                           until the caller of Stop runs the task
 //
 // An item is alive if and only if its timeout is pending and not due. It is due when the worker of the timer has reached
-// its tick boundary, which package due tells. Its task may start much later, because of a limit, an executor or a task
-// that hangs, and calls treat the key as gone meanwhile. An item that is due and waits stays in the map, so that it is
-// found after Stop. Set may put a new item in its place.
+// its tick boundary: see package due. Its task may start much later, because of a limit, an executor or a task that hangs.
+// Meanwhile calls treat the key as gone. An item that is due and waits stays in the map, so that it is found after Stop.
+// Set may put a new item in its place.
 //
-// Each method but Update (update.go) holds the lock of the shard from its look-up in the map to its last change, and the
+// Each method except Update (update.go) holds the lock of the shard from its look-up in the map to its last change. The
 // task takes the lock before anything else. The timer ends timeouts without the lock. But while an item is in the map,
 // its timeout ends only once:
 //
 //   - Only add arms a timeout that is not pending, and its item is not in the map then. Set and Touch use
 //     Timeout.Move, which fails if the timeout has ended.
-//   - A user gets a timeout from Stop, after which Reset fails, or in a panic handler. In the handler
-//     the item has ended and left the map, so a Reset has no effect on the Map. Run then finds that the item has
-//     ended.
+//   - A user gets a timeout only from Stop or in a panic handler. After Stop, Reset fails. In a panic handler, the item
+//     has left the map, and Run finds that it has ended. So a Reset there has no effect on the Map.
 //
-// So a method that finds an ended timeout may rely on that until it unlocks. If a method finds the item
-// alive, that may end at any moment, and Move or Cancel decides:
+// So a method that finds an ended timeout may rely on that until it unlocks. If it finds the item alive, the timeout may
+// end at any moment, and Move or Cancel decides:
 //
 //   - If Move comes first, the task does not start before the new deadline, and Stop returns the timeout
 //     later. If Cancel comes first, the task never starts.
 //   - If the timer comes first, the method treats the key as gone. The task waits for the lock, and will call
 //     expired. Meanwhile Set may put a new item in the place of the old one, and Clear may drop it. So the
 //     task removes the key only if its own item is still there.
-//   - If only the boundary comes first, Move or Cancel succeeds. Other calls cannot tell, because they need the lock.
+//   - If only the boundary comes first, Move or Cancel succeeds. No other call notices, because it needs the lock.
 //
 // Add may use an item again that Remove has taken out of the map, or that could not be armed. Then Cancel has ended
 // its timeout, or it was never armed. So its task does not start, and no one outside of the Map knows its timeout. An
@@ -95,8 +94,8 @@ import (
 //
 // Methods of the zero Map panic. Make one with New.
 //
-// Each key is one timeout in Stats and for WithMaxPending, until expired is about to be called. A key takes 115 to 130 bytes if keys and values are
-// of type int. Changing a key that is present seldom allocates.
+// Each key is one timeout in Stats and for WithMaxPending, until expired is about to be called. A key takes 115 to 130
+// bytes if keys and values are of type int. Changing a key that is present seldom allocates.
 type Map[K comparable, V any] struct {
 	timer   *hashedwheel.Timer
 	expired func(key K, value V) // may be nil
@@ -131,9 +130,9 @@ type item[K comparable, V any] struct {
 
 var errNotEqual = errors.New("keyed: the key does not equal itself (NaN?)")
 
-// New returns an empty Map whose entries expire by the timer t. When a key expires, the Map removes it, and
-// then calls expired in the task of its timeout. So the options of the timer for tasks hold for expired, which may be nil. New panics if t is nil, or was not made
-// by hashedwheel.New.
+// New returns an empty Map whose entries expire by the timer t. When a key expires, the Map removes it, and then calls
+// expired in the task of its timeout. So the options of the timer for tasks hold for expired, which may be nil. New
+// panics if t is nil, or was not made by hashedwheel.New.
 func New[K comparable, V any](t *hashedwheel.Timer, expired func(key K, value V)) *Map[K, V] {
 	if t == nil {
 		panic("keyed: New: nil Timer")
@@ -197,14 +196,14 @@ func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, erro
 	return value, false, nil
 }
 
-// add stores another item, also in the place of one that is due or has expired. Called with mu held.
+// add stores a new item, which may replace one that is due or has expired. Called with mu held.
 func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) error {
 	if key != key {
 		return errNotEqual
 	}
 	if old := s.items[key]; old != nil && (old.timeout.IsCanceled() || old.alive()) {
-		// Stop has ended the old item, or is about to, because Move has failed. It stays in the map.
-		// Without this, the spare item might take its place, as long as Stop has not taken that off the queue.
+		// Stop has ended the old item, or is about to: Move has failed although the item is alive. So it stays in the map.
+		// Without this check, the spare item could take its place, if it is on the queue and Stop has not taken it yet.
 		if old.timeout.IsCanceled() {
 			_, _ = old.timeout.Reset(delay) // fails, and counts as rejected; a Move that finds Stop at work counts too
 		}
@@ -219,7 +218,7 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) err
 		s.spare = it
 		return err
 	}
-	// The task may have been started by now: then it waits for the lock.
+	// The task may have been started by now. Then it waits for the lock, and finds the key and the value.
 	s.spare = nil
 	s.overtake(key, lost)
 	it.key, it.value = key, value

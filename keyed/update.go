@@ -27,7 +27,7 @@ const (
 //
 // F runs without a lock, and may call every method. If the key expires or is removed meanwhile, the result is dropped, and
 // Update returns false. If Set replaces the value meanwhile, Update returns true, as if it had come before Set. An Update
-// inside f does not wait for others. If it has changed a key, the results of those are dropped.
+// inside f does not wait for other updates of its key. If it changes the value, their results are dropped.
 //
 // Outside of the synctest bubble of its timer, Update panics.
 func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
@@ -41,8 +41,8 @@ func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
 	return s.storeUpdate(key, u, f(value))
 }
 
-// beginUpdate returns an update of a key, and the value. It waits until no other one is in progress, unless the caller is
-// inside that. If the key is not present, it returns nil. Called by Update.
+// beginUpdate returns an update of a key, and the value. It waits until no other update of the key is in progress, unless
+// the caller is inside an Update. If the key is not present, it returns nil. Called by Update.
 func (s *shard[K, V]) beginUpdate(key K) (*update, V) {
 	asked, inside := false, false
 	for {
@@ -81,8 +81,8 @@ func (s *shard[K, V]) tryUpdate(key K, inside bool) (u *update, value V, other <
 	return u, it.value, nil
 }
 
-// insideUpdate reports whether the f of an Update has called the Update that asks, to wait for which might be to wait for
-// itself. Called by beginUpdate, and only if it would have to wait, because it walks the stack.
+// insideUpdate reports whether the present Update was called inside the f of another one. Then it must not wait, because it
+// might wait for that one. InsideUpdate walks the stack, so beginUpdate calls it only if it would have to wait.
 func insideUpdate() bool {
 	pcs := make([]uintptr, 64)
 	const skip = 3 // Callers, insideUpdate and beginUpdate

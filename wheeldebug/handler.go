@@ -18,9 +18,9 @@ import (
 // fresh is how long a page is sent again before the next one is made.
 const fresh = time.Second
 
-// Handler returns a handler that serves a page about the timers, as plain text, or as JSON with ?format=json. It has the
-// options of each timer, its Stats, how much they have changed since the last page, and a table of what is pending, by
-// function or type. It never has the fields of a task.
+// Handler returns a handler that serves a page about the timers, as plain text, or as JSON with ?format=json. The page has
+// the options of each timer, its Stats, and how much they have changed since the last page. A table says what is pending,
+// by function or type. The page never has the fields of a task.
 //
 // To make a page takes 0.3 microseconds for each pending timeout, and holds up the timers for microseconds at a time. Only
 // one page is made at a time: a request that comes meanwhile, or within a second after, gets the same one.
@@ -44,7 +44,7 @@ type handler struct {
 	page   *page      // the last one; immutable
 	madeAt time.Time  // when that was complete
 
-	// The Stats in the last page, or when the handler was made, and when that was.
+	// The Stats of the last page, or of when the handler was made, and the time when they were read.
 	last   []hashedwheel.Stats
 	lastAt time.Time
 }

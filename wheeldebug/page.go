@@ -72,7 +72,7 @@ type row struct {
 type kind struct {
 	of        reflect.Type
 	code      uintptr // the entry of a function
-	own       string  // what a task of the library says that it is
+	own       string  // the name that a task of the library gives itself
 	repeating bool
 }
 
@@ -88,8 +88,8 @@ func kindOf(task any, repeating bool) kind {
 
 var library = reflect.TypeFor[hashedwheel.Timer]().PkgPath()
 
-// ofLibrary reports whether a type is one of the library, or a pointer to one. Others may have a method String that says
-// what is in their fields.
+// ofLibrary reports whether a type is one of the library, or a pointer to one. The method String of another type may
+// reveal its fields.
 func ofLibrary(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

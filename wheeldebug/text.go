@@ -10,7 +10,7 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/logtext"
 )
 
-// writeText returns the page as text. Host is where the client has found it.
+// writeText returns the page as text. Host is the host of the request.
 func writeText(p *page, host string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s, made in %v\n", p.At.Format(time.RFC3339), logtext.Duration(p.Took))
@@ -90,7 +90,7 @@ var plainHost = regexp.MustCompile(`^[\w.:\[\]-]+$`)
 
 // writeCommands writes the commands that find where the timeouts come from, and where tasks hang.
 func writeCommands(b *bytes.Buffer, host string) {
-	if !plainHost.MatchString(host) { // the line is to be copied into a shell
+	if !plainHost.MatchString(host) { // because the operator copies the line into a shell
 		host = "HOST"
 	}
 	fmt.Fprintf(b, `
@@ -100,7 +100,8 @@ curl -s 'http://%[3]s/debug/pprof/goroutine?debug=1' | grep -A30 '"hashedwheel":
 `, arms, hidden, host)
 }
 
-// Functions of the library in a heap profile: those that allocate a timeout or what holds it, and all of them.
+// Functions in a heap profile. Those of arms allocate a timeout, or the struct that holds it. Those of hidden are all of
+// the library, and of the runtime.
 const (
 	arms   = `Timer..newTimeout$|Group..start$|keyed.*[.]add$|Clock..(AfterFunc|NewTimer|NewTicker)$|idle.*[.]Conn$`
 	hidden = `/hashedwheel[./]|^runtime`

@@ -1,4 +1,4 @@
-// Package bitmap has sets of small numbers, of which the next one is found fast.
+// Package bitmap has sets of small numbers. It finds the next number of a set fast.
 package bitmap
 
 import "math/bits"

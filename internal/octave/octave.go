@@ -22,7 +22,7 @@ const (
 
 // Class returns the class of a duration, which must not be negative.
 func Class(d time.Duration) int {
-	v := uint64(min(max(d-1, 0), math.MaxInt64>>widthShift)) << widthShift / widthNum // a class has its upper bound
+	v := uint64(min(max(d-1, 0), math.MaxInt64>>widthShift)) << widthShift / widthNum // a class includes its upper bound
 	octave := max(bits.Len64(v)-3, 0)                                                 // v>>octave is less than 8
 	return min(octave*perOctave+int(v>>octave), Classes-1)
 }

@@ -9,8 +9,8 @@ import (
 
 const seatBits = 12
 
-// A Table has the seats, each of which is used by one or more goroutines, and counts how often these have moved on. With
-// a nil Table all goroutines use part 0.
+// A Table has the seats. One or more goroutines use each of them, and it counts how often these have moved on. With a nil
+// Table all goroutines use part 0.
 type Table [1 << seatBits]atomic.Uint32
 
 // All is the table of the whole program: a goroutine has the same seat with every timer.

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Bits is the size of a tick: the word of a timeout has room for that many bits.
+// Bits is how many bits of the word of a timeout a tick takes.
 const Bits = 53
 
 // Never is the tick of a timeout whose deadline cannot be represented. It is the
 // largest tick that fits a word, and the clock stops before it.
 const Never = 1<<Bits - 1
 
-// NotMade is the message of the panic for a timer whose clock NewClock has not made.
+// NotMade is the message of the panic for a zero Timer, whose clock NewClock has not made.
 const NotMade = "hashedwheel: the Timer was not made by New"
 
 // A Clock counts ticks since Start. Only a Clock converts durations to ticks and ticks to durations. The
@@ -76,8 +76,8 @@ func (c *Clock) Elapsed() time.Duration {
 	return c.bubbleElapsed()
 }
 
-// Foreign reports whether one of the caller and the clock is in a synctest bubble and the other is not. A goroutine
-// that the caller starts would be on the caller's side, so it could not use the clock.
+// Foreign reports whether only one of the caller and the clock is in a synctest bubble. A goroutine that the caller
+// starts would be on the caller's side, so it could not use the clock.
 func (c *Clock) Foreign() bool {
 	if c.Monotonic {
 		return time.Since(c.Start) < 0
@@ -85,8 +85,8 @@ func (c *Clock) Foreign() bool {
 	return isMonotonic(time.Now())
 }
 
-// Check panics if the clock is Foreign. A call that needs no clock, but makes or closes a channel or starts a
-// goroutine, checks this first. Otherwise the runtime would end the process later, where the other side uses them.
+// Check panics if the clock is Foreign. A method that needs no clock, but makes or closes a channel or starts a
+// goroutine, calls Check first. Otherwise the runtime would end the process later, where the other side uses these.
 func (c *Clock) Check() { c.Elapsed() }
 
 // bubbleElapsed is Elapsed for a timer made in a bubble, or for a call from inside a bubble.
@@ -112,7 +112,7 @@ func (c *Clock) checkBubble(now time.Time) {
 // Now returns the current tick, which is the number of boundaries that have passed.
 func (c *Clock) Now() uint64 { return c.TickAt(c.Elapsed()) }
 
-// TickAt returns the current tick when the given time has elapsed since Start.
+// TickAt returns the tick that is current when the given time has elapsed since Start.
 func (c *Clock) TickAt(elapsed time.Duration) uint64 { return min(c.ticks(elapsed), Never-1) }
 
 // Due returns the first boundary at or after elapsed+delay. It rounds up, so that no timeout expires

@@ -21,13 +21,13 @@ import (
 //   - A runner compares the wall clock with the time of the run before it starts the run. So a run is never early,
 //     although the clock may have been set back since the last look.
 const (
-	// LookEvery is less than a minute by more than a usual tick and a busy machine add to it, so that a run is late by at
+	// LookEvery is a second less than a minute. A usual tick and a busy machine add less than that, so a run is late by at
 	// most a minute.
 	LookEvery = time.Minute - time.Second
 
-	// steady is how far the wall clock may be ahead of what a run assumes: then the run is late by as much. Nobody notices
-	// this at a time of the wall clock. Less would make runs follow what is only noise: the wall clock of Windows has steps
-	// of up to 16 ms, and NTP slews some clocks by 30 ms a minute.
+	// steady is how far the wall clock may differ from what a run assumes. The run may be late by as much, which nobody
+	// notices at a time of the wall clock. With less, runs would follow mere noise: the wall clock of Windows has steps of up
+	// to 16 ms, and NTP slews some clocks by 30 ms a minute.
 	steady = 100 * time.Millisecond
 )
 
@@ -122,7 +122,7 @@ func (c *Clock) Planned(r *Run, now Now) {
 
 func (c *Clock) widen(r *Run) { c.least, c.most = min(c.least, r.assumed), max(c.most, r.assumed) }
 
-// Remove removes a run, if it is there. After the last run, the clock stops to look. Called with the lock held.
+// Remove removes a run, if it is there. After the last run, the clock stops looking. Called with the lock held.
 func (c *Clock) Remove(r *Run) {
 	if !r.added {
 		return

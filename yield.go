@@ -1,0 +1,70 @@
+package hashedwheel
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// A yielding decides whether producers yield the processor to the worker, or to a runner that it has started. All producers
+// of a timer share it. Its zero value is ready for use.
+//
+// A goroutine that is preempted goes to the end of the run queue, even if a garbage collection stops it only for a
+// moment. There it waits until all that are ahead of it have used up their time slices. If they yield, it waits for about
+// a millisecond, and this costs them nothing. But goroutines that compute do not yield, and a producer that yields
+// to them waits for all their time slices. So if the round, or the runner, has not gone on after yieldFor, producers do not
+// yield for a backoff, which doubles each time. If two producers write the fields at the same time, the times are less exact.
+type yielding struct {
+	from, backoff atomic.Int64 // when producers last began to yield, and for how long they do not begin again
+}
+
+const (
+	overdue    = 12 * time.Millisecond // longer than an alarm waits for the end of one time slice
+	yieldFor   = 20 * time.Millisecond // dozens of goroutines yield in turn in 1 ms, or in 10 ms during a collection
+	minBackoff = time.Second           // the backoff after yielding has not helped once
+	maxBackoff = time.Minute           // the backoff after it has not helped many times in a row
+)
+
+// yieldTo yields the processor if a round or a runner is overdue. Producers call it after many slots.
+func (y *yielding) yieldTo(w *worker) {
+	state, now := w.state.Load(), w.clock.Elapsed()
+	late := w.isOverdue(now, state)
+	if !y.yields(now, late || w.runnerIsOverdue(now)) {
+		return
+	}
+	if late && state > halted {
+		w.wake(state) // the alarm has not gone off, or its goroutine waits for a processor
+	}
+	runtime.Gosched()
+}
+
+// yields reports whether the caller should yield. Late says whether a round or a runner is overdue at the time now.
+func (y *yielding) yields(now time.Duration, late bool) bool {
+	from, backoff := time.Duration(y.from.Load()), time.Duration(y.backoff.Load())
+	yields := now < from+yieldFor
+	switch {
+	case !yields && now < from+backoff:
+		return false
+	case !yields && late:
+		y.from.Store(int64(now))
+		y.backoff.Store(int64(min(max(minBackoff, 2*backoff), maxBackoff)))
+	case yields && !late:
+		y.backoff.Store(0) // it has helped
+	}
+	return late
+}
+
+// isOverdue reports whether a round is overdue, given the state of the worker.
+func (w *worker) isOverdue(now time.Duration, state uint64) bool {
+	next := state >> idleShift
+	if state <= halted {
+		next = w.position.Load()>>1 + 1 // a round is in progress, and has not looked at the clock since
+	}
+	return now >= later(w.clock.Boundary(next), overdue)
+}
+
+// runnerIsOverdue reports whether a runner has waited long for its first processor. The pool may have started it later, because
+// other runners are in tasks. It still counts as started when timeouts were handed over.
+func (w *worker) runnerIsOverdue(now time.Duration) bool {
+	return now >= time.Duration(w.handedAt.Load())+overdue && w.runnerStarts()
+}
