@@ -8,21 +8,20 @@ import (
 
 // Near and far
 //
-// At each boundary, the worker takes all that is in inboxes, and from nurseries what has become near: it is due within
-// nearTime, or two ticks. The rest of a nursery it takes when nobody looks after that: when producers pause, or when the
+// At each boundary, the worker takes all timeouts in inboxes, and those in nurseries that have become near: they are due
+// within nearTime, or two ticks. It takes the rest of a nursery when no hand cleans it: when producers pause, or when the
 // hand of this nursery stands still, or lags behind the others.
 //
-//   - Each block, and each ring, has a tick by which the worker must look at it. A producer fills a slot, then
-//     lowers the tick of the block, then that of the ring, then reads the state of the worker. The worker raises the tick
-//     of the ring, then that of the block, then looks at the slots. So no tick is too late. A Reset to an earlier tick moves
-//     its timeout to the inbox.
-//   - Producers pause when they try less than one slot in pauseTime, in which the worker could take 50. After they
-//     have gone on for long, a pause of less than maxUnwatched, or a tick, does not count, because each round that
-//     has nothing else to do may come to wait for a processor.
-//   - So a canceled timeout is dropped by the second boundary if producers pause. Otherwise it is dropped when its ring
-//     has gone round, or, if the hand stands still or lags, after nearTime or two ticks. A hand lags that goes round less than
-//     once while the others do so maxLag times, on average: a ring that has grown, and is then used slowly.
-//   - Tables that have grown are given back at the same time, after what is in them.
+//   - Each block, and each ring, has a tick by which the worker must look at it: see takeRing. A Reset to an earlier tick
+//     moves its timeout to the inbox.
+//   - Producers pause when they try less than one slot in pauseTime, in which the worker could take 50. After they have gone
+//     on for long, a pause of less than maxUnwatched, or a tick, does not count. Otherwise rounds that have nothing else to
+//     do would come for it, and each of them may have to wait for a processor.
+//   - So a canceled timeout is dropped by the second boundary if producers pause. Otherwise it is dropped when the hand has
+//     gone round its ring. If the hand stands still or lags, it is dropped after nearTime or two ticks.
+//   - A hand lags if it goes round less than once while the others do so maxLag times, on average. Its ring has grown, and
+//     is then used slowly.
+//   - The worker gives back tables that have grown, after it has taken the whole nursery.
 //
 // The queue may hold millions. So between the timeouts that it takes, the worker serves what is more urgent: what
 // has come due, what was put into an inbox meanwhile, what has become near, and Stop.
@@ -30,7 +29,7 @@ import (
 const (
 	maxWaiting = 250 * time.Millisecond // the longest time to wait for the next round in a long tick
 
-	pauseTime    = 5 * time.Microsecond  // producers that try one slot in this time pause
+	pauseTime    = 5 * time.Microsecond  // producers pause if they try less than one slot in this time
 	maxUnwatched = 20 * time.Millisecond // the longest time between two measurements of the pace, if a tick is shorter
 )
 
@@ -45,7 +44,7 @@ type intake struct {
 	reconciled int     // timeouts taken off the queue in this round
 	taking     int     // takingAll, takingDue, takingRecent or takingNewest
 	pausing    bool    // this round takes all timeouts, because producers pause
-	stands     bool    // all timeouts of the nursery are taken, because its hand stands still or lags
+	stands     bool    // takeAll takes all timeouts of this nursery, because its hand stands still or lags
 	tried      uint64  // the value of queue.tried when this round began to take timeouts
 	slots      uint64  // how many slots all nurseries have
 	pace       pace    // how fast producers arm timeouts
@@ -63,14 +62,14 @@ const (
 
 // A visit is what the worker remembers of a stripe.
 type visit struct {
-	at          uint64 // the tick at which the hand of the nursery was last seen to move, and not to lag
-	hand, tried uint64 // where it was then, and the value of queue.tried
+	at          uint64 // the tick at which the hand of the nursery was last seen to keep up
+	hand, tried uint64 // where the hand was then, and the value of queue.tried
 	inbox       uint64 // the block up to which the worker has taken the inbox, counted as the hand counts
 }
 
 const (
 	checkEvery = 1 << 10 // timeouts that drain takes between looks at the clock: some 50 microseconds
-	resumed    = 16      // producers that arm one for each so many that the worker takes do not pause
+	resumed    = 16      // producers do not pause if they try a slot for each so many timeouts that the worker takes
 	maxLag     = 8       // how many times as fast as one hand the others may go round
 )
 
@@ -83,8 +82,8 @@ type reconciler interface {
 	expireDue() (now uint64, stopped bool)
 }
 
-// drain takes timeouts off the queue and reconciles them: the inboxes, what has become near in the nurseries, and whole
-// nurseries that nobody looks after.
+// drain takes timeouts off the queue and reconciles them: those in inboxes, those in nurseries that have become near, and
+// whole nurseries that no hand cleans.
 func (in *intake) drain() {
 	in.reconciled = 0
 	in.now, in.stopped = in.worker.expireDue()
@@ -128,8 +127,8 @@ func (in *intake) takeAll(i int) {
 	}
 }
 
-// keepsUp reports whether a hand moves and does not lag. It has tried so many of all slots that were tried, and its ring has so
-// many.
+// keepsUp reports whether a hand moves and does not lag. Moved is how many slots it has tried since it was last seen to keep
+// up. Tried is how many all hands have tried since then. Slots is how many its ring has.
 func (in *intake) keepsUp(moved, tried, slots uint64) bool {
 	return moved >= sweepEvery && (moved >= slots || tried/moved <= maxLag*in.slots/slots)
 }
@@ -159,12 +158,16 @@ func (in *intake) takeRecent(i int) {
 }
 
 // takeRing takes the timeouts of a ring that the worker must take now, or all.
+//
+// The worker raises the tick of the ring before it reads those of the blocks, and the tick of a block before it reads the
+// slots. A producer goes the other way: it fills a slot, then lowers the tick of the block, then that of the ring, and then
+// reads the state of the worker. So if the worker misses a timeout, the ticks say that it must look again.
 func (in *intake) takeRing(r *ring, bit uint64) {
 	if in.by() < r.by.Load() {
 		return
 	}
 	if in.taking == takingAll {
-		// Meanwhile the ring keeps its tick: between these timeouts, the worker takes what becomes near.
+		// The ring keeps its tick meanwhile, because between these timeouts the worker takes those that become near.
 		blocks := r.blocks()
 		for i := range blocks {
 			in.takeBlock(blocks[i].Load(), bit)
@@ -189,7 +192,7 @@ func (in *intake) by() uint64 {
 	if in.taking == takingAll && (in.pausing || in.stands) {
 		return ticks.Never - 1
 	}
-	return max(in.now, soon) // in the first tick too, it takes inboxes
+	return max(in.now, soon) // at least soon, because it takes inboxes in the first tick too
 }
 
 // takeBlock takes the timeouts of a block that the worker must take now, or all.
@@ -197,7 +200,7 @@ func (in *intake) takeBlock(b *block, bit uint64) {
 	if b == nil || in.by() < b.by.Load() {
 		return
 	}
-	b.by.Store(ticks.Never) // before it looks
+	b.by.Store(ticks.Never) // before it reads the slots
 	first := uint64(ticks.Never)
 	for i := range b.slots {
 		slot := &b.slots[i]
@@ -222,8 +225,8 @@ func (in *intake) takeBlock(b *block, bit uint64) {
 	lower(&b.by, first)
 }
 
-// take reconciles a timeout whose slot was emptied, unless it has left the queue before. If moveOn is just putting the timeout
-// into the inbox, the slot that it fills there leads to a timeout that has left the queue.
+// take reconciles a timeout whose slot was emptied, unless it has left the queue before. If moveOn is just putting the
+// timeout into the inbox, the slot that it fills there will be free.
 func (in *intake) take(to *Timeout) {
 	for word := to.word.Load(); onQueue(word); word = to.word.Load() {
 		if to.word.CompareAndSwap(word, word&^(young|queued|fresh)) {
@@ -234,14 +237,14 @@ func (in *intake) take(to *Timeout) {
 	}
 }
 
-// count counts a timeout that was taken off the queue. Between many, the worker looks up.
+// count counts a timeout that was taken off the queue. After each checkEvery of them, it serves what is more urgent.
 func (in *intake) count() {
 	if in.reconciled++; in.reconciled%checkEvery != 0 {
 		return
 	}
 	in.now, in.stopped = in.worker.expireDue()
 	if tried := in.queue.tried(); tried-in.tried > uint64(in.reconciled)/resumed {
-		in.pausing = false // producers have not paused, or go on
+		in.pausing = false // producers do not pause, or no longer
 	}
 	was := in.taking
 	if was < takingNewest {
@@ -259,7 +262,7 @@ func (in *intake) count() {
 	in.taking = was
 }
 
-// A pace is what was measured last of how fast producers try slots. Its zero value is ready for use.
+// A pace measures how fast producers try slots. Its zero value is ready for use.
 type pace struct {
 	at    time.Duration // the time of the last measurement
 	count uint64        // the count of slots at that time
@@ -279,8 +282,8 @@ func (p *pace) pause(now time.Duration, count uint64, tick time.Duration) bool {
 	return p.fast == 0
 }
 
-// interval returns the time after which pause should be called again: a tick. After producers have not paused for long it may
-// be longer, up to maxUnwatched, so that a pause that is short beside that does not count.
+// interval returns the time after which pause should be called again: a tick, or more, up to maxUnwatched, if producers have
+// not paused for long. So a pause that is short compared with that time does not count.
 func (p *pace) interval(tick time.Duration) time.Duration {
 	return max(tick, min(p.fast/4, maxUnwatched))
 }

@@ -19,8 +19,8 @@ const (
 	sweepEvery = 1 << 8 // slots from one call of yielding.yieldTo to the next; a hand that has tried fewer in nearTime stands still
 )
 
-// A queue passes timeouts from many producers to the worker, which drains it. Nobody takes a lock. Producers also take
-// from it: they drop what is canceled, see nursery.go. Its stripes keep goroutines off each other's cache lines.
+// A queue passes timeouts from many producers to the worker, without a lock. Producers also take timeouts off it, because
+// they drop canceled ones: see nursery.go. Its stripes keep goroutines off each other's cache lines.
 type queue struct {
 	stripes []stripe    // their number is a power of two
 	seats   *seat.Table // says which stripe a goroutine uses; if nil, all use the first
@@ -32,8 +32,8 @@ type queue struct {
 }
 
 // A stripe has two rings. The nursery has new timeouts that are far from due. The worker leaves them there, because
-// most of them are canceled soon. The inbox has all others, which the worker takes at the next boundary: what is due
-// soon, and what it has to move or to remove. The counters count what the goroutines that use the stripe do.
+// most of them are canceled soon. The inbox has all others: timeouts that are due soon, and those that the worker has to
+// move or to remove. It takes them at the next boundary. The counters count what the goroutines that use the stripe do.
 type stripe struct {
 	nursery, inbox ring
 
@@ -127,8 +127,8 @@ func (r *ring) slots() int { return len(r.blocks()) * blockSize }
 // large reports whether a ring has grown.
 func (r *ring) large() bool { return len(r.blocks()) > minBlocks }
 
-// close takes the table from a ring, closes its blocks, and calls take for each timeout in a slot. Called by the worker, or
-// by Stop.
+// close takes the table from a ring, closes its blocks, and calls take for each timeout in a slot. Called by the owner of
+// the worker's fields: the worker, or Stop.
 func (r *ring) close(next *table, take func(to *Timeout)) {
 	t := r.table.Swap(next)
 	if t == nil {
@@ -142,7 +142,8 @@ func (r *ring) close(next *table, take func(to *Timeout)) {
 			}
 			b = t.blocks[i].Load()
 		}
-		// Who has filled a slot, but has not lowered by, finds the block closed, and puts its timeout into another one.
+		// Close the block before its slots are read. A producer fills a slot before it reads by. So either it finds the block
+		// closed, and puts its timeout into another one, or this finds the timeout.
 		if b.by.Swap(closed) == ticks.Never {
 			continue
 		}
@@ -171,7 +172,7 @@ func defaultStripes() int { return ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0
 func (q *queue) stripe() *stripe { return &q.stripes[q.seats.Part(len(q.stripes))] }
 
 // needs returns the tick by which the worker must take timeouts off the queue, or Never if it has found every stripe
-// empty, one after another, not all at one moment.
+// empty. It looks at one after another, so they need not have been empty at the same moment.
 func (q *queue) needs() (tick uint64) {
 	tick = ticks.Never
 	for i := range q.stripes {
@@ -212,7 +213,7 @@ func (q *queue) tried() (n uint64) {
 
 // enter enters the gate, and reports whether it is open: see stop.go. Every enter needs a leave, even if it is shut.
 func (q *queue) enter(s *stripe) bool {
-	s.inside.Add(1)
+	s.inside.Add(1) // before it reads shut: see Timer.takePending
 	return !q.shut.Load()
 }
 

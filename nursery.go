@@ -4,22 +4,22 @@ import "sync/atomic"
 
 // The nursery
 //
-// Most timeouts die young. So a new one that is far from due is put into a slot of a ring, and the worker leaves it there:
-// to place it, and to remove it soon after, would make its rounds long. The hand of the ring goes one slot further for
-// each timeout that is armed. In most slots it meets a timeout that has been canceled meanwhile, and drops it. That is
-// all the cleaning there is: a look and a compare-and-swap for each arming.
+// Most timeouts die young. So a new one that is far from due is put into a slot of a ring, and the worker leaves it there.
+// Placing it, and removing it soon after, would make its rounds long. The hand of the ring goes one slot further for each
+// timeout that is armed. In most slots it meets a timeout that has been canceled meanwhile, and drops it. There is no other
+// cleaning: it costs a load and a compare-and-swap for each arming.
 //
 //	            the hand
 //	               v
-//	 canceled | canceled | pending | canceled | new | new | ...     --> what is near, or lives long: to the worker
+//	 canceled | canceled | pending | canceled | new | new | ...     --> near timeouts, and those that live long: to the worker
 //	   drop       drop      pass       drop
 //
 //   - A slot is only a hint. The bits young and queued of the word say that the timeout is in a nursery, or in an inbox.
-//     Who clears the bit has the timeout: the hand, the worker, Stop, or a Reset that moves it to the inbox. A slot that
-//     leads to a timeout without the bit is free.
+//     The goroutine that clears the bit has the timeout: a producer, the worker, Stop, or a Reset that moves it to the
+//     inbox. A slot that leads to a timeout without the bit is free.
 //   - A timeout is put into a nursery once in its life. Later it goes to the inbox. There it may come back to a slot that
-//     a goroutine was about to fill when it was preempted. That goroutine puts it into another slot: see replace.
-//   - Only timeouts that the worker has never had are dropped. Others may lie in a bucket, and only the worker can remove
+//     another goroutine is about to fill. That goroutine puts it into one more slot: see replace.
+//   - The hand drops only timeouts that the worker has never had. Others may be in a bucket, and only the worker can remove
 //     them from there.
 //   - The hand passes what is pending. A call reads where the hand is, tries the slots from there to the end of the block,
 //     and then counts them: the one that it has filled, and those that it has passed. If another call has passed slots
@@ -34,21 +34,21 @@ import "sync/atomic"
 //     preempted before it counts may count slots of an earlier lap, no more than a block has.
 //   - The new table has the same blocks, so nothing is copied, and a block that one goroutine fills is in both tables.
 //     Blocks are made when the hand comes to them.
-//   - The worker closes blocks, after it has taken the table from the ring. It closes a block, and then looks at its slots.
-//     A producer fills a slot, and then looks whether the block is closed: then it puts the timeout into another one. So
-//     one of them sees the other. Stop does the same.
-//   - What the hand meets in two laps that are twice nearTime apart has lived long. It goes to the inbox, because the wheel is
-//     cheaper for such timeouts.
-//   - Near timeouts are in inboxes, or in nurseries where only the worker takes what is pending. So no producer that is
+//   - The worker, or Stop, takes a table from its ring, and closes the blocks: see ring.close. A producer that finds its
+//     block closed puts the timeout into another one.
+//   - A timeout that the hand meets in two laps, twice nearTime apart, has lived long. It goes to the inbox, because the
+//     wheel is cheaper for such timeouts.
+//   - Near timeouts are in inboxes, or in nurseries, where only the worker takes pending ones. So no producer that is
 //     preempted keeps one from the worker.
 
 // maxPassed is how many slots a call passes, before it moves the next timeout on.
 const maxPassed = 1 << 12
 
-// put puts a timeout into a slot of a ring, from which the worker takes it by a tick. The caller has set its bit. First
-// says that the worker must be woken, swept that it is time for yielding.yieldTo, and uncontended that no other goroutine put
-// something meanwhile: otherwise call seats.Move where queue.stripe was called. If ok is false, the timer is stopped, and the
-// caller still has the timeout.
+// put puts a timeout into a slot of a ring, for the worker to take it by a tick. The caller has set the bit of the ring.
+//
+// First says that the worker must be woken, and swept that it is time for yielding.yieldTo. Uncontended says that no other
+// goroutine has used the ring meanwhile. If it is false, call seats.Move where queue.stripe was called. If ok is false, the
+// timer is stopped, and the caller still has the timeout.
 func (w *worker) put(s *stripe, r *ring, to *Timeout, by uint64) (first, swept, uncontended, ok bool) {
 	bit := uint64(young)
 	if r == &s.inbox {
@@ -120,7 +120,8 @@ func (w *worker) fill(s *stripe, t *table, b *block, i uint64, to *Timeout, bit 
 }
 
 // replace fills a slot of an inbox that leads to another timeout, and reports whether the slot was free. It does so only
-// inside the gate: meanwhile that timeout may be armed again, and then nobody else may know it. First is as in put.
+// inside the gate. If that timeout comes back to the slot meanwhile, only this goroutine knows it, until it has put it into
+// another slot. First is as in put.
 func (w *worker) replace(s *stripe, slot *atomic.Pointer[Timeout], old, to *Timeout) (filled, first bool) {
 	if word := old.word.Load(); status(word) == pending && word&queued != 0 {
 		return false, false
@@ -130,14 +131,14 @@ func (w *worker) replace(s *stripe, slot *atomic.Pointer[Timeout], old, to *Time
 		return false, false
 	}
 	if old.word.Load()&queued != 0 {
-		// It has come back to this slot, and the compare-and-swap did not notice. Or it is in another slot.
+		// It may have come back to this slot before the compare-and-swap, which did not notice. Or it is in another slot.
 		first, _, _, _ = w.put(s, &s.inbox, old, soon)
 	}
 	return true, first
 }
 
-// drop reports whether a slot that leads to the timeout is free. It drops the timeout if it is canceled, and the worker
-// has never had it. A slot of a nursery is not free while the timeout is on its way to the inbox.
+// drop reports whether a slot that leads to the timeout is free. It drops the timeout if it is canceled and the worker has
+// never had it. A slot of a nursery is not free while the timeout is on its way to the inbox, because a walk may rely on it.
 func (to *Timeout) drop(bit uint64) (free bool) {
 	word := to.word.Load()
 	return word&(bit|queued) == 0 || word&(statusMask|fresh) == canceled|fresh && to.word.CompareAndSwap(word, word&^bit)
@@ -162,6 +163,7 @@ func (w *worker) moveOn(s *stripe, t *table, b *block, i uint64, to *Timeout, tr
 	if status(word) != pending || word&young == 0 || !to.word.CompareAndSwap(word, word&^young|queued) {
 		return false
 	}
+	// Before the slot of the nursery is free, because a walk must find the timeout in one of them.
 	w.put(s, &s.inbox, to, soon) // the worker need not come sooner than for the slot in the nursery
 	return true
 }
@@ -169,11 +171,11 @@ func (w *worker) moveOn(s *stripe, t *table, b *block, i uint64, to *Timeout, tr
 // push puts a timeout whose bit queued is set into the inbox, and wakes the worker. Called inside the gate.
 func (w *worker) push(s *stripe, to *Timeout) {
 	w.put(s, &s.inbox, to, soon)
-	w.wakeBy(0) // not only for the first: see Cancel
+	w.wakeBy(0) // not only if this was the first: another one may be of a foreign Cancel, which could not wake the worker
 }
 
 // lap begins a lap. If more than three quarters of the slots were passed in the lap before, it makes a table of twice the
-// length, which has the same blocks and room for as many new ones.
+// length. The new table has the same blocks, and room for as many new ones.
 func (w *worker) lap(r *ring, t *table) {
 	now := w.position.Load() >> 1
 	aging := now >= t.nextAge.Load()
@@ -188,7 +190,7 @@ func (w *worker) lap(r *ring, t *table) {
 	for i := range t.blocks {
 		b := t.blocks[i].Load()
 		if b == nil {
-			return // otherwise a goroutine that has yet to make it would be the only one that knows it
+			return // otherwise a goroutine that is about to make it would put it only into the old table
 		}
 		larger.blocks[i].Store(b)
 	}

@@ -230,7 +230,8 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 			continue
 		}
 		if r == &s.inbox {
-			s.armed.Add(1) // after the compare-and-swap, because a counter never goes back
+			// After the compare-and-swap, because a counter never goes back. For the nursery, put counts the timeout.
+			s.armed.Add(1)
 		}
 		switch {
 		case stays && word&queued != 0:
