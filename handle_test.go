@@ -76,7 +76,7 @@ func TestForeignCancelPushesFirst(t *testing.T) {
 	for w.wheel.count < len(all) {
 		w.in.takeNursery(s)
 	}
-	s.inbox.table.Store(newTable(&s.inbox, ceilPowerOfTwo(len(all)))) // so that each gets the next slot
+	s.inbox.table.Store(newTable(&s.inbox, uint64(ceilPowerOfTwo(len(all))))) // so that each gets the next slot
 	w.state.Store(resting)
 	defer w.state.Store(working)
 	var next atomic.Int64 // the one to cancel

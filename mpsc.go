@@ -88,7 +88,7 @@ var (
 )
 
 // newTable returns a table for a ring, whose first lap begins where the hand is.
-func newTable(r *ring, blocks int) *table {
+func newTable(r *ring, blocks uint64) *table {
 	t := &table{blocks: make([]atomic.Pointer[block], blocks)}
 	t.passed.Store(r.passed.Load())
 	t.end.Store(r.hand() + t.slots())

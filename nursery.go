@@ -31,7 +31,8 @@ import "sync/atomic"
 //   - If goroutines collide, one may pass a slot that another has just filled and not counted yet. There is at most one such
 //     slot for each that was filled, so they are less than a quarter of the lap. More than half of the slots still led to
 //     timeouts that were pending when the lap began, so the ring has less than four times as many slots. A goroutine that is
-//     preempted before it counts may count slots of an earlier lap, no more than a block has.
+//     preempted before it counts may count slots of an earlier lap, no more than a block has. One that is preempted when it
+//     begins a lap may join two laps into one.
 //   - The new table has the same blocks, so nothing is copied, and a block that one goroutine fills is in both tables.
 //     Blocks are made when the hand comes to them.
 //   - The worker, or Stop, takes a table from its ring, and closes the blocks: see ring.close. A producer that finds its
@@ -69,13 +70,20 @@ func (w *worker) put(s *stripe, r *ring, to *Timeout, by uint64) (first, swept, 
 		passed := r.passed.Load() // before filled, so that a slot that another call has passed is not passed again
 		filled := r.filled.Load()
 		hand := passed + filled
-		if end := t.end.Load(); hand >= end && t.end.CompareAndSwap(end, hand+t.slots()) {
+		if end := t.end.Load(); int64(hand-end) >= 0 && t.end.CompareAndSwap(end, hand+t.slots()) {
 			w.lap(r, t)
 		}
 		b := t.block(hand / blockSize & uint64(len(t.blocks)-1))
+		aging, met := bit == young && t.aging.Load(), uint64(0)
+		if aging {
+			if met = b.met.Load(); r.passed.Load() != passed {
+				met = 0 // another call may have met them in this lap
+			}
+		}
 		next, found := hand, false
 		for again := false; !found && (next == hand || next%blockSize != 0); next++ {
-			found, again = w.fill(s, t, b, next%blockSize, to, bit, tried)
+			i := next % blockSize
+			found, again = w.fill(s, b, i, to, bit, met>>i&1 != 0 || tried >= maxPassed)
 			first = first || again
 			tried++
 		}
@@ -91,8 +99,12 @@ func (w *worker) put(s *stripe, r *ring, to *Timeout, by uint64) (first, swept, 
 		if found {
 			next--
 		}
-		if next > hand && !r.passed.CompareAndSwap(passed, passed+next-hand) {
-			uncontended = false // others have moved the hand, so these slots do not count
+		if n := next - hand; n > 0 {
+			if !r.passed.CompareAndSwap(passed, passed+n) {
+				uncontended = false // others have moved the hand, so these slots do not count
+			} else if aging {
+				b.met.Or((1<<n - 1) << (hand % blockSize))
+			}
 		}
 		if found {
 			return first, swept, r.filled.Add(1) == filled+1 && uncontended, true
@@ -100,9 +112,9 @@ func (w *worker) put(s *stripe, r *ring, to *Timeout, by uint64) (first, swept, 
 	}
 }
 
-// fill fills slot i of a block, and reports whether the slot was free. The call has tried some slots before. First is as in
-// put.
-func (w *worker) fill(s *stripe, t *table, b *block, i uint64, to *Timeout, bit uint64, tried int) (filled, first bool) {
+// fill fills slot i of a block, and reports whether the slot was free. Moves says that a pending timeout there is moved on.
+// First is as in put.
+func (w *worker) fill(s *stripe, b *block, i uint64, to *Timeout, bit uint64, moves bool) (filled, first bool) {
 	slot := &b.slots[i]
 	old := slot.Load()
 	switch {
@@ -110,7 +122,7 @@ func (w *worker) fill(s *stripe, t *table, b *block, i uint64, to *Timeout, bit 
 		return false, false
 	case old != nil && bit == queued:
 		filled, first = w.replace(s, slot, old, to)
-	case old == nil || old.drop(bit) || w.moveOn(s, t, b, i, old, tried):
+	case old == nil || old.drop(bit) || moves && w.moveOn(s, old):
 		filled = slot.CompareAndSwap(old, to) // fails if another goroutine was here
 	}
 	if m := uint64(1) << i; filled && b.met.Load()&m != 0 {
@@ -144,17 +156,8 @@ func (to *Timeout) drop(bit uint64) (free bool) {
 	return word&(bit|queued) == 0 || word&(statusMask|fresh) == canceled|fresh && to.word.CompareAndSwap(word, word&^bit)
 }
 
-// moveOn moves a pending timeout from the nursery to the inbox, if it has lived long, and reports whether the slot is free.
-func (w *worker) moveOn(s *stripe, t *table, b *block, i uint64, to *Timeout, tried int) (free bool) {
-	if tried < maxPassed {
-		if !t.aging.Load() {
-			return false
-		}
-		if m := uint64(1) << i; b.met.Load()&m == 0 {
-			b.met.Or(m)
-			return false
-		}
-	}
+// moveOn moves a pending timeout from the nursery to the inbox, and reports whether its slot is free.
+func (w *worker) moveOn(s *stripe, to *Timeout) (free bool) {
 	defer s.leave()
 	if !w.queue.enter(s) {
 		return false
@@ -182,11 +185,12 @@ func (w *worker) lap(r *ring, t *table) {
 	if t.aging.Store(aging); aging {
 		t.nextAge.Store(now + 2*w.queue.horizon)
 	}
+	before := t.passed.Load() // before ring.passed, and changed only from here, so that it never goes back
 	passed := r.passed.Load()
-	if before := t.passed.Swap(passed); passed <= before+t.slots()*3/4 {
+	if !t.passed.CompareAndSwap(before, passed) || passed-before <= t.slots()*3/4 {
 		return
 	}
-	larger := newTable(r, 2*len(t.blocks))
+	larger := newTable(r, 2*uint64(len(t.blocks)))
 	for i := range t.blocks {
 		b := t.blocks[i].Load()
 		if b == nil {

@@ -227,11 +227,11 @@ func testLivesLong(t *testing.T) {
 	s.nursery.table.Load().aging.Store(true)
 	b.met.Store(1<<blockSize - 1)
 	timer.queue.shut.Store(true)
-	require.False(t, w.moveOn(s, s.nursery.table.Load(), b, 2, to, 0))
+	require.False(t, w.moveOn(s, to))
 	require.EqualValues(t, young, to.word.Load()&(young|queued))
 	require.Zero(t, s.inside.Load())
 	timer.queue.shut.Store(false)
-	require.True(t, w.moveOn(s, s.nursery.table.Load(), b, 2, to, 0))
+	require.True(t, w.moveOn(s, to))
 }
 
 // A call passes no more than maxPassed slots. Then it moves the next timeout on.

@@ -70,7 +70,7 @@ type worker struct {
 	position  atomic.Uint64   // see turning
 	wakeups   atomic.Uint64   // how often a goroutine was started for rounds; written by the worker
 	published publishedLevels // written by the worker or Stop
-	handedAt  atomic.Int64    // when timeouts were handed over while no runner was starting
+	handedAt  atomic.Int64    // when timeouts were last handed over while no runner was starting
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
@@ -290,6 +290,9 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	if due := w.wheel.next; due <= now {
 		w.late.add(elapsed - w.clock.Boundary(due))
 	}
+	if !w.runnerStarts() {
+		w.handedAt.Store(int64(elapsed)) // before the wheel emits timeouts, because the first chunk of them starts a runner
+	}
 	// Before the wheel emits timeouts, so that from then on due.Ahead is false for them, and a Reset of them is queued.
 	w.setPosition(now, turning)
 	w.wheel.advance(now, w.emit)
@@ -347,9 +350,6 @@ func (w *worker) feeder(to *Timeout) *pool.Feeder[*Timeout] {
 }
 
 func (w *worker) handOver() {
-	if w.emitted && !w.runnerStarts() {
-		w.handedAt.Store(int64(w.clock.Elapsed()))
-	}
 	w.due.Flush()
 	w.lightDue.Flush()
 }

@@ -777,6 +777,7 @@ func TestArmingYieldsToARunner(t *testing.T) {
 		to := &Timeout{timer: timer, task: plainFunc(func() { ran.Store(true) })}
 		to.word.Store(pendingAt(0, 0))
 		s.armed.Add(1)
+		w.expireDue()
 		w.emit(to)
 		w.handOver()
 	}
@@ -801,6 +802,27 @@ func TestArmingYieldsToARunner(t *testing.T) {
 	}
 	require.True(t, ran.Load())
 	require.False(t, w.runnerIsOverdue(math.MaxInt64))
+}
+
+// A runner that was started for the first of many timeouts, before the rest was handed over, is not overdue at once.
+func TestRunnerIsNotOverdueAtOnce(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for _, n := range []int{1, 1000} {
+		timer := newTimer(t, WithTick(time.Hour))
+		s, w := oneStripe(timer), &timer.worker
+		hold(t, timer)
+		w.round()
+		w.handedAt.Store(-int64(time.Hour))
+		w.expireDue()
+		for range n {
+			to := &Timeout{timer: timer, task: plainFunc(nop)}
+			to.word.Store(pendingAt(0, 0))
+			s.armed.Add(1)
+			w.emit(to)
+		}
+		w.handOver()
+		require.Less(t, -time.Second, time.Duration(w.handedAt.Load()), "%d timeouts", n)
+	}
 }
 
 // Producers yield to a round that is late, for yieldFor. If it has not gone on by then, they back off, each time for twice

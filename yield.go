@@ -66,5 +66,5 @@ func (w *worker) isOverdue(now time.Duration, state uint64) bool {
 // runnerIsOverdue reports whether a runner has waited long for its first processor. The pool may have started it later, because
 // other runners are in tasks. It still counts as started when timeouts were handed over.
 func (w *worker) runnerIsOverdue(now time.Duration) bool {
-	return now >= time.Duration(w.handedAt.Load())+overdue && w.runnerStarts()
+	return w.runnerStarts() && now >= time.Duration(w.handedAt.Load())+overdue
 }

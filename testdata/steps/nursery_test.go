@@ -252,6 +252,21 @@ func TestStepsPassTwice(t *testing.T) {
 	})
 }
 
+// Two producers meet it in the first lap that ages. It is moved on only in another.
+func TestStepsMeetTwice(t *testing.T) {
+	search(t, plain.Quickly(3), plain, func(s *scene) {
+		a := s.queuedAlone(hour)
+		s.meets(a, hour)
+		t := s.nursery().table.Load()
+		t.aging.Store(true)
+		t.nextAge.Store(1 << 40)
+		s.arms(hour)
+		s.Race(0)
+		require.EqualValues(s, young, a.to.word.Peek()&(young|queued), "moved on in the lap that has met it first")
+		s.check()
+	})
+}
+
 func TestStepsPassCancel(t *testing.T) {
 	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
 		a := s.queuedAlone(hour)
