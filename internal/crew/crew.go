@@ -7,16 +7,18 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
 // A Host is what a crew works for. Its methods must not block, except on locks that are held briefly. Only tasks,
-// Ran and Panicked may run user code.
+// Ran and Panicked may run user code. Count and Back may be called with the lock of the crew held.
 type Host[T comparable] interface {
 	// Work runs the tasks of the items that rn.Next returns, until there are none: it claims each, so that no other
-	// goroutine may, calls rn.Start, and runs the task. If the task is not to run any more, it calls rn.Refuse instead.
+	// goroutine may, calls rn.Start, and runs the task. If the task is not to run any more, it goes on with the next item.
 	Work(rn *Runner[T])
+
+	// Count counts n tasks that have been started, as so late.
+	Count(late time.Duration, n uint64)
 
 	// Ran is called when a task is over, also after a panic or a Goexit, if rn.Start was told so. It reports whether the
 	// task is to run again at once, if nothing else waits.
@@ -27,6 +29,9 @@ type Host[T comparable] interface {
 
 	// Panicked reports that the task of an item has panicked.
 	Panicked(item T, value any, stack []byte)
+
+	// Back is called for each item that is about to be taken back from a batch.
+	Back(item T)
 }
 
 // A Crew runs the tasks of items, on goroutines that exist only while there is work. Adding an item waits for no task.
@@ -56,15 +61,10 @@ type Crew[T comparable] struct {
 	Procs int // how many runners can be at work at the same time; so many are started if many items wait
 	Share int // a runner takes 1/Share of what waits at a time, if tasks are not slow
 
-	// Back is called with mu held for each item that is about to be taken back from a batch. May be nil. Set after Init.
-	Back func(item T)
-
 	// Immutable after Init.
 	host     Host[T]
 	interval time.Duration // the time between checks
 	work     func()        // run
-
-	refused atomic.Uint64 // slots taken without a task started, less tasks started without a slot taken; wraps around
 
 	asking sync.Mutex // held in RunsOf, so that only one of many that wait for tasks contends for mu
 
@@ -73,10 +73,10 @@ type Crew[T comparable] struct {
 	closed   bool // no runner takes anything any more
 	due      list[T]
 	starting int           // goroutines, or functions of an executor, that are on their way to their first item
-	live     []*Runner[T]  // the others, which run tasks, in no order
-	batched  []*Runner[T]  // those of live whose batch may be taken back, in no order
+	runners  []*Runner[T]  // the first live of them run tasks, in no order; up to maxProcs others are for reuse
+	live     int           // see runners
+	batched  []*Runner[T]  // those that have a batch that may be taken back, in no order
 	given    uint64        // slots of all runners so far, without those that were taken back; wraps around
-	spare    []*Runner[T]  // for reuse, at most maxProcs
 	trimming bool          // Trim was called, and nothing has been added since
 	idle     chan struct{} // closed when the crew has become idle; nil if no goroutine waits for that
 	watch    *time.Timer   // calls check
@@ -125,7 +125,7 @@ func (c *Crew[T]) addChunk(k *chunk[T]) (empty *chunk[T]) {
 // Called with mu held.
 func (c *Crew[T]) call(waited bool) {
 	c.trimming = false
-	switch n := c.runners(); {
+	switch n := c.total(); {
 	case c.closed:
 		return
 	case c.outside != nil:
@@ -135,13 +135,6 @@ func (c *Crew[T]) call(waited bool) {
 		c.start(1)
 	}
 	c.keepWatch()
-}
-
-// nothingWaits reports whether no item is on the list or in the runner's batch. Called by the runner.
-func (c *Crew[T]) nothingWaits(rn *Runner[T]) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.due.n == 0 && rn.taken() >= rn.end()
 }
 
 // Remove takes an item off the list, given its position, if no runner has taken it yet. If the item is in a batch, that
@@ -161,9 +154,9 @@ func (c *Crew[T]) Remove(item T, pos uint32) {
 	}
 }
 
-// runners returns how many goroutines run tasks, or are on their way to their first. With an executor, it returns how
-// many functions the executor has or runs. Called with mu held.
-func (c *Crew[T]) runners() int { return len(c.live) + c.starting }
+// total returns how many goroutines run tasks, or are on their way to their first. With an executor, it returns how many
+// functions the executor has or runs. Called with mu held.
+func (c *Crew[T]) total() int { return c.live + c.starting }
 
 // start starts n runners, or as many as the limit allows. Called with mu held.
 func (c *Crew[T]) start(n int) {
@@ -174,7 +167,7 @@ func (c *Crew[T]) start(n int) {
 }
 
 // full reports whether there are as many runners as the limit allows. Called with mu held.
-func (c *Crew[T]) full() bool { return c.Limit != 0 && c.runners() >= c.Limit }
+func (c *Crew[T]) full() bool { return c.Limit != 0 && c.total() >= c.Limit }
 
 // run is the goroutine of a runner.
 func (c *Crew[T]) run() {
@@ -188,18 +181,12 @@ func (c *Crew[T]) run() {
 func (c *Crew[T]) enlist() *Runner[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var rn *Runner[T]
-	if last := len(c.spare) - 1; last >= 0 {
-		rn, c.spare[last] = c.spare[last], nil
-		c.spare = c.spare[:last]
-	} else {
-		rn = &Runner[T]{crew: c}
+	if c.live == len(c.runners) {
+		c.keep(&Runner[T]{crew: c})
 	}
-	if c.live == nil { // with room for what prepare prepares
-		c.live, c.batched = make([]*Runner[T], 0, maxProcs+1), make([]*Runner[T], 0, maxProcs+1)
-	}
-	rn.place = len(c.live)
-	c.live = append(c.live, rn)
+	rn := c.runners[c.live]
+	rn.place = c.live
+	c.live++
 	c.starting--
 	if !c.fill(rn) {
 		c.dismiss(rn)
@@ -210,8 +197,8 @@ func (c *Crew[T]) enlist() *Runner[T] {
 
 // refill is called by a runner that finds slot n behind its limit. If the slot is left to it all the same, refill returns
 // n. Otherwise the tasks of all its slots are over. Refill takes the next items off the list, and returns 1, the first of
-// their slots. If there are none, it returns 0: then the runner has been dismissed and must not be used any more, except
-// with an executor: see job.runOne.
+// their slots. If there are none, or an executor has to call another function for each, it returns 0: then the runner has
+// been dismissed and must not be used any more.
 func (c *Crew[T]) refill(rn *Runner[T], n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,10 +208,8 @@ func (c *Crew[T]) refill(rn *Runner[T], n int) int {
 	} else {
 		n = 1
 		c.release(rn)
-		if !c.fill(rn) {
-			if c.outside == nil {
-				c.dismiss(rn) // under the same lock, so that Add does not rely on this runner
-			}
+		if c.outside != nil || !c.fill(rn) {
+			c.dismiss(rn) // under the same lock, so that Add does not rely on this runner
 			return 0
 		}
 	}
@@ -236,7 +221,6 @@ func (c *Crew[T]) refill(rn *Runner[T], n int) int {
 // it takes only one, and with an executor. Called with mu held.
 func (c *Crew[T]) fill(rn *Runner[T]) bool {
 	if c.due.n == 0 || c.closed {
-		rn.limit.Store(0)
 		return false
 	}
 	most := c.due.n / c.Share
@@ -256,6 +240,9 @@ func (c *Crew[T]) fill(rn *Runner[T]) bool {
 
 // release takes the slots from a runner whose tasks are over. Called by the runner, with mu held.
 func (c *Crew[T]) release(rn *Runner[T]) {
+	if rn.since > 0 { // the last slots were not claimed, or have been taken back
+		rn.count()
+	}
 	c.unlist(rn)
 	clear(rn.slots)
 	if k := rn.batch; k != nil {
@@ -269,7 +256,12 @@ func (c *Crew[T]) release(rn *Runner[T]) {
 // so that a task that blocks keeps no others alive. Called with mu held.
 func (c *Crew[T]) takeBack(rn *Runner[T]) {
 	n := rn.stop()
-	c.tellBack(rn.slots[n:rn.end()])
+	var none T
+	for _, item := range rn.slots[n:rn.end()] {
+		if item != none {
+			c.host.Back(item)
+		}
+	}
 	c.due.putBack(rn.batch, n)
 	clear(rn.slots[:max(n-1, 0)])
 	c.given -= uint64(rn.end() - n)
@@ -280,27 +272,23 @@ func (c *Crew[T]) takeBack(rn *Runner[T]) {
 // unlist takes a runner off batched, if it is there. Called with mu held.
 func (c *Crew[T]) unlist(rn *Runner[T]) {
 	if i := slices.Index(c.batched, rn); i >= 0 {
-		c.batched = drop(c.batched, i)
+		last := len(c.batched) - 1
+		c.batched[i], c.batched[last] = c.batched[last], nil
+		c.batched = c.batched[:last]
 	}
 }
 
-// drop removes the runner at index i. The last one gets its place.
-func drop[T comparable](all []*Runner[T], i int) []*Runner[T] {
-	last := len(all) - 1
-	all[i], all[last] = all[last], nil
-	return all[:last]
-}
-
-// dismiss removes a runner that has nothing left to do. Called with mu held.
+// dismiss removes a runner that has nothing left to do from the live ones. The last of these gets its place. Called with
+// mu held.
 func (c *Crew[T]) dismiss(rn *Runner[T]) {
-	c.live = drop(c.live, rn.place)
-	if rn.place < len(c.live) {
-		c.live[rn.place].place = rn.place
-	}
-	rn.endTask()
-	c.release(rn)
+	c.live--
+	last := c.runners[c.live]
+	c.runners[rn.place], last.place = last, rn.place
+	c.runners[c.live] = rn
 	*rn = Runner[T]{crew: c}
-	c.keep(rn)
+	if n := len(c.runners) - 1; n >= c.live+maxProcs {
+		c.runners[n], c.runners = nil, c.runners[:n]
+	}
 	if c.due.n == 0 && len(c.batched) == 0 {
 		c.endWatch()
 	}
@@ -313,13 +301,13 @@ func (c *Crew[T]) dismiss(rn *Runner[T]) {
 	}
 }
 
-// keep keeps a runner for reuse. Called with mu held.
+// keep keeps a new runner for later use, unless there are enough. Called with mu held.
 func (c *Crew[T]) keep(rn *Runner[T]) {
-	if c.spare == nil {
-		c.spare = make([]*Runner[T], 0, maxProcs)
+	if c.runners == nil { // with room for what prepare prepares
+		c.runners, c.batched = make([]*Runner[T], 0, 2*maxProcs), make([]*Runner[T], 0, maxProcs+1)
 	}
-	if len(c.spare) < maxProcs {
-		c.spare = append(c.spare, rn)
+	if len(c.runners) < c.live+maxProcs {
+		c.runners = append(c.runners, rn)
 	}
 }
 
@@ -346,7 +334,7 @@ func (c *Crew[T]) lacks(n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.trimming && !c.closed &&
-		(c.due.allChunks()+len(c.batched) < 2*n || len(c.live)+len(c.spare) < min(n+1, maxProcs))
+		(c.due.allChunks()+len(c.batched) < 2*n || len(c.runners) < min(n+1, maxProcs))
 }
 
 // Trim frees the memory that the crew keeps for reuse, unless items wait. What running tasks need is freed when the
@@ -364,11 +352,12 @@ func (c *Crew[T]) trim() {
 		return
 	}
 	c.due.trim()
-	c.spare = nil
-	if len(c.live) > 0 {
+	clear(c.runners[c.live:])
+	c.runners = c.runners[:c.live]
+	if c.live > 0 {
 		return
 	}
-	c.live, c.batched = nil, nil
+	c.runners, c.batched = nil, nil
 	if !c.watching {
 		c.watch = nil
 	}
@@ -389,7 +378,7 @@ func (c *Crew[T]) UntilIdle() <-chan struct{} {
 // checkIdle wakes the goroutines that wait until the crew is idle, if it is. Of an executor only the tasks in
 // progress count, because it may never run what it was given. Called with mu held.
 func (c *Crew[T]) checkIdle() {
-	if c.idle != nil && len(c.live) == 0 && (c.starting == 0 || c.outside != nil) {
+	if c.idle != nil && c.live == 0 && (c.starting == 0 || c.outside != nil) {
 		close(c.idle)
 		c.idle = nil
 	}
@@ -406,7 +395,7 @@ func (c *Crew[T]) Close() (rest []T) {
 		c.takeBack(c.batched[len(c.batched)-1])
 	}
 	var none T
-	for _, rn := range c.live {
+	for _, rn := range c.runners[:c.live] {
 		for _, item := range rn.slots[max(rn.takenOf()-1, 0):rn.end()] { // one at most
 			if item != none {
 				rest = append(rest, item)
@@ -416,13 +405,6 @@ func (c *Crew[T]) Close() (rest []T) {
 	rest = append(rest, c.due.takeAll()...)
 	c.endWatch()
 	return rest
-}
-
-// Started returns how many tasks have been started.
-func (c *Crew[T]) Started() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.taken() - c.refused.Load()
 }
 
 // taken returns how many slots runners have taken. Called with mu held.
@@ -440,9 +422,9 @@ func (c *Crew[T]) Running() (tasks, goroutines int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.outside == nil {
-		goroutines = c.runners()
+		goroutines = c.total()
 	}
-	return len(c.live), goroutines
+	return c.live, goroutines
 }
 
 // Waiting returns the number of items on the list. For tests.
@@ -452,13 +434,6 @@ func (c *Crew[T]) Waiting() int {
 	return c.due.n
 }
 
-// Waits reports whether items wait for a runner, on the list or perhaps in a batch.
-func (c *Crew[T]) Waits() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.due.n > 0 || len(c.batched) > 0
-}
-
 // RunsOf returns a channel for each run of the task of an item that is in progress. The channel is closed when the
 // run is over.
 func (c *Crew[T]) RunsOf(item T) (runs []<-chan struct{}) {
@@ -466,24 +441,13 @@ func (c *Crew[T]) RunsOf(item T) (runs []<-chan struct{}) {
 }
 
 // RunsOfAll is RunsOf for the items that match. Match is called with the lock of the crew held.
-//
-// RunsOfAll looks at some runners at a time, so that it does not hold up the crew. It goes through live from the end,
-// because a runner that moves takes the place of one before it. So it misses none that was there from the start.
 func (c *Crew[T]) RunsOfAll(match func(item T) bool) (runs []<-chan struct{}) {
-	const some = 64
 	c.asking.Lock()
 	defer c.asking.Unlock()
-	for end := -1; end != 0; end = max(end-some, 0) {
-		c.mu.Lock()
-		if end < 0 || end > len(c.live) {
-			end = len(c.live)
+	c.eachRunner(64, func(rn *Runner[T]) {
+		if over := rn.untilOver(match); over != nil {
+			runs = append(runs, over)
 		}
-		for _, rn := range c.live[max(end-some, 0):end] {
-			if over := rn.untilOver(match); over != nil {
-				runs = append(runs, over)
-			}
-		}
-		c.mu.Unlock()
-	}
+	}, func() bool { return true })
 	return runs
 }

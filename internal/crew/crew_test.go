@@ -249,11 +249,11 @@ func TestFewRunnersAreKept(t *testing.T) {
 		require.EqualValues(t, 1000, h.active.Load())
 		close(release)
 		synctest.Wait()
-		require.Len(t, h.crew.spare, maxProcs)
-		for _, rn := range h.crew.spare {
+		require.Len(t, h.crew.runners, maxProcs)
+		for _, rn := range h.crew.runners {
 			require.True(t, rn.slots == nil && rn.batch == nil && rn.single[0] == nil)
 		}
-		require.Empty(t, h.crew.live[:cap(h.crew.live)][0], "nor does the list of the live ones")
+		require.Empty(t, h.crew.runners[:cap(h.crew.runners)][maxProcs], "the others are not kept")
 	})
 }
 
@@ -327,8 +327,8 @@ func TestUntilIdle(t *testing.T) {
 	})
 }
 
-// Started and Running are exact while runners hold batches, and afterwards. The host is told to measure the
-// first, 9th, 73rd and last task of each batch.
+// Running, and the count of slots taken, are exact while runners hold batches, and afterwards. The host is told to measure
+// the first, 9th, 73rd and last task of each batch.
 func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Second)
@@ -339,24 +339,58 @@ func TestCounts(t *testing.T) {
 		const all = 3*chunkLen + 32
 		h.addFunc(all, func() {
 			n++
-			counts = append(counts, h.crew.Started()-uint64(n))
+			counts = append(counts, h.taken()-uint64(n))
 			tasks, goroutines := h.crew.Running()
 			require.True(t, tasks == 1 && goroutines == 1)
 		})
 		synctest.Wait()
 		require.Equal(t, make([]uint64, all), counts)
-		require.EqualValues(t, all, h.crew.Started())
+		require.EqualValues(t, all, h.taken())
 		chunk := []uint64{1, 8, 64, chunkLen - 73}
-		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 8, 23}), h.measured, "3 full batches, and one of 32")
+		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 8, 23}), h.counted, "3 full batches, and one of 32")
 		require.Zero(t, h.crew.Waiting())
 		h.crew.due.check(t) // that the chunks of the batches keep nothing
 
 		h.crew.Share = math.MaxInt // no batches: each is the first of a new one
 		h.addFunc(10, nil)
 		synctest.Wait()
-		require.Equal(t, slices.Repeat([]uint64{1}, 10), h.measured[3*4+3:])
-		require.EqualValues(t, all+10, h.crew.Started())
+		require.Equal(t, slices.Repeat([]uint64{1}, 10), h.counted[3*4+3:])
+		require.EqualValues(t, all+10, h.taken())
 	})
+}
+
+// No task of a batch is measured any more, because the last ones are canceled, or because the rest is taken back. So those
+// since the last one that was count as late as that one, when the runner has done its tasks.
+func TestEachIsCounted(t *testing.T) {
+	for _, stuck := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newFake(t, time.Second)
+			h.crew.Procs, h.crew.Share, h.crew.Limit = 1, 1, 1
+			h.fed = true
+			all := make([]*task, 32)
+			for i := range all {
+				all[i] = new(task)
+			}
+			if stuck {
+				all[20].f = func() { time.Sleep(time.Second) }
+			}
+			for _, w := range all[21:] {
+				require.True(t, stuck || w.move(canceled, waiting))
+			}
+			h.add(all...)
+			pass(time.Second / 2)
+			if !stuck {
+				require.Equal(t, []uint64{1, 8, 12}, h.counted)
+				require.EqualValues(t, 8, h.latest)
+				return
+			}
+			require.Equal(t, []uint64{1, 8}, h.counted)
+			require.Zero(t, h.batches())
+			require.EqualValues(t, 21, h.taken())
+			pass(time.Second)
+			require.Equal(t, []uint64{1, 8, 12, 1, 8, 2}, h.counted)
+		})
+	}
 }
 
 // A task that is canceled just before it starts is not measured. The next one is, so that none is left out.
@@ -374,7 +408,7 @@ func TestNextOneIsMeasured(t *testing.T) {
 		}
 		h.add(all...)
 		synctest.Wait()
-		require.Equal(t, []uint64{1, 7, 22}, h.measured)
+		require.Equal(t, []uint64{1, 7, 22}, h.counted)
 	})
 }
 
@@ -396,13 +430,13 @@ func TestCountersWrap(t *testing.T) {
 			}
 			pass(2 * tick)
 			require.EqualValues(t, 25, h.active.Load())
-			require.EqualValues(t, 25-6, c.Started())
+			require.EqualValues(t, 25-6, int32(h.taken()))
 			require.Zero(t, c.Waiting())
 			close(release)
 			synctest.Wait()
 			h.addFunc(100, nil)
 			synctest.Wait()
-			require.EqualValues(t, 125-6, c.Started())
+			require.EqualValues(t, 125-6, h.taken())
 		})
 	}
 }
@@ -477,8 +511,8 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 		stopped := func() (n int) {
 			h.crew.mu.Lock()
 			defer h.crew.mu.Unlock()
-			require.Len(t, h.crew.live, len(all))
-			for _, rn := range h.crew.live {
+			require.Equal(t, len(all), h.crew.live)
+			for _, rn := range h.crew.runners[:h.crew.live] {
 				if rn.limit.Load() < 0 {
 					n++
 				}
@@ -489,7 +523,7 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 		require.Less(t, before, 100)
 		require.Len(t, h.crew.RunsOf(all[500]), 1)
 		require.LessOrEqual(t, stopped(), before+1)
-		require.Empty(t, h.crew.batched, "what every Remove, Started and check goes through")
+		require.Empty(t, h.crew.batched, "what every Remove and check goes through")
 	})
 }
 
@@ -501,10 +535,11 @@ func TestWaitMissesNoRun(t *testing.T) {
 	var c Crew[int]
 	c.Init(numbers{}, time.Second)
 	add := func(item int) {
-		rn := &Runner[int]{crew: &c, place: len(c.live), slots: []int{item}}
+		rn := &Runner[int]{crew: &c, place: c.live, slots: []int{item}}
 		rn.limit.Store(1)
 		rn.word.Store(1 << 1)
-		c.live = append(c.live, rn)
+		c.runners = append(c.runners[:c.live], rn)
+		c.live++
 	}
 	const n = 1000
 	for item := range n {
@@ -522,7 +557,7 @@ func TestWaitMissesNoRun(t *testing.T) {
 			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.dismiss(c.live[0])
+			c.dismiss(c.runners[0])
 		})
 		begun.Store(true)
 		require.NotEmpty(t, c.RunsOf(item))
@@ -541,11 +576,12 @@ func TestRemoveTakesBackTheBatch(t *testing.T) {
 	}
 	for range 3 {
 		k := c.due.take(2)
-		rn := &Runner[int]{crew: &c, batch: k, slots: k.items[k.from:k.end], place: len(c.live)}
+		rn := &Runner[int]{crew: &c, batch: k, slots: k.items[k.from:k.end], place: c.live}
 		rn.limit.Store(2)
-		c.live, c.batched = append(c.live, rn), append(c.batched, rn)
+		c.runners, c.batched = append(c.runners, rn), append(c.batched, rn)
+		c.live++
 	}
-	all := slices.Clone(c.live)
+	all := slices.Clone(c.runners)
 	c.Remove(7, 1)
 	require.Equal(t, all, c.batched, "another item had this position")
 	c.Remove(4, 3)
@@ -586,7 +622,7 @@ func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 		} else {
 			require.Equal(t, 1, rn.taken(), "the runner has taken the item from the list")
 		}
-		require.EqualValues(t, 2, c.Started())
+		require.EqualValues(t, 2, c.taken())
 		c.Remove(2, 1)
 		require.Equal(t, []int{2}, c.Close(), "too late")
 	}

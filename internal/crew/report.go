@@ -16,7 +16,7 @@ func (c *Crew[T]) Report() (r Report[T]) {
 	if c.due.n == 0 {
 		return r
 	}
-	r.First, r.Waiting, r.Running, r.Starting = c.due.first(), c.due.n, len(c.live), c.starting
+	r.First, r.Waiting, r.Running, r.Starting = c.due.first(), c.due.n, c.live, c.starting
 	r.AtLimit = c.Limit != 0 && r.Running >= c.Limit
 	return r
 }

@@ -105,7 +105,7 @@ func (c *Crew[T]) check() {
 		interval = max(interval, patientInterval)
 	}
 	if c.due.n > 0 {
-		working := min(len(c.live), c.Procs) // the others are in tasks that block, or wait for a processor
+		working := min(c.live, c.Procs) // the others are in tasks that block, or wait for a processor
 		c.start(min(c.due.n, c.progress.more(c.taken(), c.interval, working, c.starting == 0)))
 	} else {
 		c.progress.reset()

@@ -98,10 +98,12 @@ func TestCanceledInABatchIsRemoved(t *testing.T) {
 func TestTrivialTasksBesideBlockedOnes(t *testing.T) {
 	blocked, n := 3000, sized(50_000, 200_000, 1_000_000)
 	release := make(chan struct{})
+	var ran atomic.Int64
 	c, f := newLight(200*time.Millisecond, func(item int) { // checks come each 10 ms
 		if item <= blocked {
 			<-release
 		}
+		ran.Add(1)
 	})
 	feed := func(from, to int) {
 		for item := from; item <= to; item++ {
@@ -113,12 +115,12 @@ func TestTrivialTasksBesideBlockedOnes(t *testing.T) {
 	require.Eventually(t, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return len(c.live) == blocked && !c.watching // so the next ones that block are new
+		return c.live == blocked && !c.watching // so the next ones that block are new
 	}, patience, time.Millisecond)
 	_, before := c.Running()
 	go feed(blocked+1, blocked+n)
 	most := 0
-	for c.Started() < uint64(blocked+n) {
+	for ran.Load() < int64(n) {
 		_, goroutines := c.Running()
 		most = max(most, goroutines-before)
 		time.Sleep(100 * time.Microsecond)
@@ -135,14 +137,14 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		var c Crew[int]
 		c.Init(numbers{}, time.Second)
 		const blocked = 1000
-		c.Procs, c.live = 2, make([]*Runner[int], blocked)
+		c.Procs, c.live = 2, blocked
 		c.due.add(1)
 		c.keepWatch()
 		c.check()
 		c.given += 2 * uint64(c.interval/slowTask)
 		c.check()
 		require.False(t, c.progress.slow)
-		require.Equal(t, blocked, c.runners())
+		require.Equal(t, blocked, c.total())
 		c.endWatch()
 	})
 }

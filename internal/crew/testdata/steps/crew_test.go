@@ -43,6 +43,8 @@ type scene struct {
 	order  []*item
 	closed explore.Uint32
 	late   int // claims after the host had what Close returned
+
+	counted int // tasks of which it was counted how late they were
 }
 
 // search searches the orders of a scenario. At the end of each, nothing is left to do.
@@ -56,8 +58,8 @@ func search(t *testing.T, scenario func(s *scene)) {
 		scenario(s)
 		c := &s.crew
 		require.Zero(s, s.late)
-		require.EqualValues(s, len(s.order), c.Started())
-		require.Empty(s, c.live)
+		require.Equal(s, len(s.order), s.counted)
+		require.Zero(s, c.live)
 		require.Empty(s, c.batched)
 		require.Zero(s, c.starting)
 		require.False(s, c.watching)
@@ -107,16 +109,19 @@ func (s host) Work(rn *Runner[*item]) {
 	for w := rn.Next(); w != nil; w = rn.Next() {
 		closed := s.closed.Load() != 0
 		if !w.state.CompareAndSwap(waiting, claimed) {
-			rn.Refuse()
 			continue
 		}
 		if closed {
 			s.late++
 		}
-		rn.Start(w.tell)
+		if rn.Start(w.tell) {
+			rn.Measured(0)
+		}
 		s.run(w)
 	}
 }
+
+func (s host) Count(_ time.Duration, n uint64) { s.counted += int(n) }
 
 func (s host) run(w *item) {
 	w.runs++
@@ -144,6 +149,7 @@ func (s host) Ran(w *item) bool {
 
 func (s host) Requeue(w *item)             { s.crew.Add(w) }
 func (s host) Panicked(*item, any, []byte) {}
+func (s host) Back(*item)                  {}
 
 // Three goroutines add an item each, and there may be several runners. Each item runs once.
 func TestStepsAdds(t *testing.T) {
@@ -200,7 +206,7 @@ func TestStepsTrim(t *testing.T) {
 		require.Equal(s, 2, s.items[0].runs+s.items[1].runs)
 		c := &s.crew
 		if c.trimming {
-			require.True(s, c.spare == nil && c.live == nil && c.batched == nil && c.watch == nil)
+			require.True(s, c.runners == nil && c.batched == nil && c.watch == nil)
 			require.True(s, c.due.spare == nil && c.due.chunks == nil)
 		}
 	})
