@@ -906,7 +906,7 @@ var mutations = []mutation{
 	{20, "the last tasks of a batch are not counted if no measured one follows", "internal/crew/crew.go",
 		"\tif rn.since > 0 { // the last", "\tif false { // the last", "TestEachIsCounted"},
 	{20, "goroutines that a pool starts in submit keep the labels of the timer", "internal/crew/executor.go",
-		"= context.Background() // none", "= c.Labels // not none", "TestExecutorHasNoLabels"},
+		"\tx.submitters.crew.Labels = context.Background() //", "\tif x.submitters.crew.Labels = context.Background(); c.Labels != nil {\n\t\tx.submitters.crew.Labels = c.Labels\n\t}\n\t//", "TestExecutorHasNoLabels"},
 	{11, "a panic of the panic handler after a run is taken for one of the task", "internal/crew/runner.go",
 		"\t\tif rn.word.Load()&returned != 0 {\n", "\t\tif false {\n", "TestRanExits"},
 	{4, "a runner that moves does not know its new place", "internal/crew/crew.go",
