@@ -16,23 +16,7 @@ func (c *Crew[T]) Report() (r Report[T]) {
 	if c.due.n == 0 {
 		return r
 	}
-	r.First, r.Waiting, r.Running, r.Starting = c.due.first(), c.due.n, c.live, c.starting
+	r.First, r.Waiting, r.Running, r.Starting = c.due.chunks[c.due.head].first(), c.due.n, c.live, c.starting
 	r.AtLimit = c.Limit != 0 && r.Running >= c.Limit
 	return r
-}
-
-// first returns the first item. The list must not be empty.
-func (l *list[T]) first() (item T) {
-	var none T
-	k := l.chunks[l.head]
-	for i := k.from; item == none; i++ {
-		item = k.items[i]
-	}
-	return item
-}
-
-// Submitting returns how many calls of submit are in progress.
-func (x *Executor[T]) Submitting() int {
-	tasks, _ := x.submitters.crew.Running()
-	return tasks
 }
