@@ -100,6 +100,7 @@ func (c *Crew[T]) Init(h Host[T], tick time.Duration) {
 	c.Share = 16
 	c.interval = max(min(tick/checksPerTick, maxInterval), 1)
 	c.work = c.run
+	c.progress.start(0)
 }
 
 // Add adds an item, and gets a runner for it if needed. What is added after Close stays on the list.

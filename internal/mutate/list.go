@@ -346,7 +346,7 @@ var mutations = []mutation{
 	{17, "the watch goes on after Stop", "internal/crew/crew.go",
 		"\tc.endWatch()\n\treturn rest\n", "\treturn rest\n", "TestWatchEnds"},
 	{17, "the next burst begins with as many runners as the last one ended with", "internal/crew/watch.go",
-		"\tc.progress.reset()\n}", "}", "TestWatchEnds"},
+		"\tc.progress.start(c.taken())\n}", "}", "TestWatchEnds"},
 	{18, "a tick of zero is accepted", "options.go",
 		"case c.tick <= 0:", "case c.tick < 0:", "TestWrongOptions"},
 	{18, "a nil task is accepted", "timer.go",
