@@ -14,7 +14,7 @@ import (
 //
 //	calls it on another goroutine, or later  the task runs there: TestSubmitCalls
 //	calls it inline                          the task runs on the goroutine that called submit: TestSubmitCalls
-//	  and the task ends that goroutine       the next tasks run on others: TestTaskEndsSubmit
+//	  and the task ends that goroutine       the next tasks run on others: TestTaskEndsSubmit, TestTaskEndsItsGoroutine
 //	blocks                                   others call submit meanwhile, up to maxSubmits of them: TestExecutorThatBlocks.
 //	                                         Then all wait: TestExecutorIsGivenAll
 //	returns an error                         the function is called on a goroutine of calls, and counted: TestSubmitFails

@@ -28,7 +28,7 @@ type Runner[T comparable] struct {
 
 	// Guarded by the lock of the crew.
 	batch *chunk[T]     // where the slots lie; nil for an item that it has taken alone
-	place int           // its index in crew.live
+	place int           // its index in crew.runners
 	seen  int           // how many slots it had taken at the last check
 	over  chan struct{} // closed when the task in the last slot taken is over; nil if no goroutine waits for that
 
