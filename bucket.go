@@ -35,35 +35,35 @@ type bucket struct {
 	min    uint64   // no entry is due before this tick; undefined when empty
 }
 
-// A pool keeps empty pieces, so that placing timeouts seldom allocates.
-type pool struct{ pieces []*piece }
+// A freeList keeps empty pieces, so that placing timeouts seldom allocates.
+type freeList struct{ pieces []*piece }
 
-// poolSize is the number of pieces that a pool has from the start, and keeps at most. They take 16 KiB.
-const poolSize = 170
+// freeListLen is the number of pieces that a free list has from the start, and keeps at most. They take 16 KiB.
+const freeListLen = 170
 
-func newPool() pool {
-	p := pool{make([]*piece, poolSize)}
-	for i := range p.pieces {
-		p.pieces[i] = new(piece) // not all in one array, which would keep the timeouts of a piece alive that was dropped
+func newFreeList() freeList {
+	f := freeList{make([]*piece, freeListLen)}
+	for i := range f.pieces {
+		f.pieces[i] = new(piece) // not all in one array, which would keep the timeouts of a piece alive that was dropped
 	}
-	return p
+	return f
 }
 
-func (p *pool) take() (taken *piece) {
-	last := len(p.pieces) - 1
+func (f *freeList) take() (taken *piece) {
+	last := len(f.pieces) - 1
 	if last < 0 {
 		return new(piece)
 	}
-	taken, p.pieces[last] = p.pieces[last], nil
-	p.pieces = p.pieces[:last]
+	taken, f.pieces[last] = f.pieces[last], nil
+	f.pieces = f.pieces[:last]
 	return taken
 }
 
 // give gives a piece back whose entries are of no use any more.
-func (p *pool) give(empty *piece) {
-	if len(p.pieces) < poolSize {
+func (f *freeList) give(empty *piece) {
+	if len(f.pieces) < freeListLen {
 		clear(empty.to[:]) // it must not keep timeouts alive
-		p.pieces = append(p.pieces, empty)
+		f.pieces = append(f.pieces, empty)
 	}
 }
 
@@ -78,7 +78,7 @@ func (b *bucket) at(pos int) (tick uint64, to *Timeout) {
 }
 
 // add appends an entry and sets the timeout's position. The tick must lie ahead of now, by at most reach.
-func (b *bucket) add(now, tick uint64, to *Timeout, spare *pool) {
+func (b *bucket) add(now, tick uint64, to *Timeout, free *freeList) {
 	switch {
 	case b.n == 0:
 		b.base, b.min = now, tick
@@ -87,7 +87,7 @@ func (b *bucket) add(now, tick uint64, to *Timeout, spare *pool) {
 	}
 	b.min = min(b.min, tick)
 	if b.n%pieceSize == 0 {
-		b.grow(spare.take())
+		b.grow(free.take())
 	}
 	p, i := b.piece(b.n)
 	p.to[i], p.ticks[i] = to, uint32(tick-b.base)
@@ -116,7 +116,7 @@ func (b *bucket) rebase(now uint64) {
 }
 
 // remove removes the entry of a timeout and returns its tick. Min may then be too low, which costs a spurious visit.
-func (b *bucket) remove(to *Timeout, spare *pool) (tick uint64) {
+func (b *bucket) remove(to *Timeout, free *freeList) (tick uint64) {
 	pos, n := int(to.pos), b.n
 	found := (*Timeout)(nil)
 	if pos < n {
@@ -126,7 +126,7 @@ func (b *bucket) remove(to *Timeout, spare *pool) (tick uint64) {
 		panic(fmt.Sprintf("hashedwheel: timeout not found at position %d of %d", pos, n))
 	}
 	b.fill(pos, n-1)
-	b.truncate(n-1, spare)
+	b.truncate(n-1, free)
 	return tick
 }
 
@@ -141,14 +141,14 @@ func (b *bucket) fill(pos, last int) {
 }
 
 // truncate keeps the first n entries, and gives back the pieces of the others.
-func (b *bucket) truncate(n int, spare *pool) {
+func (b *bucket) truncate(n int, free *freeList) {
 	b.n = n
 	used := (n + pieceSize - 1) / pieceSize
 	if n%pieceSize > 0 {
 		clear(b.pieces[used-1].to[n%pieceSize:]) // it must not keep timeouts alive
 	}
 	for i, p := range b.pieces[used:] {
-		spare.give(p)
+		free.give(p)
 		b.pieces[used+i] = nil
 	}
 	b.pieces = b.pieces[:used]
@@ -187,9 +187,9 @@ func (l *level) init(size int) {
 }
 
 // add adds a timeout to the bucket of a slot. The caller sets Timeout.bucket.
-func (l *level) add(slot, now, tick uint64, to *Timeout, spare *pool) {
+func (l *level) add(slot, now, tick uint64, to *Timeout, free *freeList) {
 	b := &l.buckets[slot]
-	b.add(now, tick, to, spare)
+	b.add(now, tick, to, free)
 	l.count++
 	if b.n == 1 {
 		l.occupied.Set(slot)
@@ -197,9 +197,9 @@ func (l *level) add(slot, now, tick uint64, to *Timeout, spare *pool) {
 	}
 }
 
-func (l *level) remove(slot uint64, to *Timeout, spare *pool) {
+func (l *level) remove(slot uint64, to *Timeout, free *freeList) {
 	b := &l.buckets[slot]
-	tick := b.remove(to, spare)
+	tick := b.remove(to, free)
 	l.count--
 	switch {
 	case b.n == 0:

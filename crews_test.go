@@ -189,7 +189,7 @@ func TestWaitingOnesAreReleased(t *testing.T) {
 	}
 	for _, opts := range []func(chan struct{}) []Option{
 		func(chan struct{}) []Option { return []Option{WithMaxConcurrency(1)} },
-		func(chan struct{}) []Option { return []Option{WithExecutor(new(testkit.Pool).Submit)} },
+		func(chan struct{}) []Option { return []Option{WithExecutor(new(testkit.Executor).Submit)} },
 		func(release chan struct{}) []Option { return []Option{WithExecutor(block(release))} },
 	} {
 		for _, reset := range []bool{false, true} {

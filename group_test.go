@@ -272,7 +272,7 @@ func TestGroupWait(t *testing.T) {
 						return g.AfterFunc(0, func() { time.Sleep(d); runtime.Goexit() })
 					},
 				}
-				if name == "pool" {
+				if name == "executor" {
 					delete(all, "ended") // it ends the goroutine of the executor
 				}
 				for kind, arm := range all {

@@ -197,9 +197,9 @@ func TestWait(t *testing.T) {
 // executors returns the options for each way in which tasks run.
 func executors() map[string][]Option {
 	return map[string][]Option{
-		"runners": nil,
-		"one":     {WithMaxConcurrency(1)},
-		"pool":    {WithExecutor(func(run func()) error { go run(); return nil })},
+		"runners":  nil,
+		"one":      {WithMaxConcurrency(1)},
+		"executor": {WithExecutor(func(run func()) error { go run(); return nil })},
 	}
 }
 

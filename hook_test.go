@@ -315,24 +315,24 @@ func TestOwnTasksDoNotWait(t *testing.T) {
 			return err
 		},
 	}
-	pool := make(chan func(), 100)
+	jobs := make(chan func(), 100)
 	for name, opts := range map[string][]hashedwheel.Option{
-		"runners":    nil,
-		"one":        {hashedwheel.WithMaxConcurrency(1)},
-		"two":        {hashedwheel.WithMaxConcurrency(2)},
-		"pool":       {hashedwheel.WithExecutor(func(run func()) error { pool <- run; return nil })},
-		"pool, full": {hashedwheel.WithExecutor(func(run func()) error { pool <- run; return nil }), hashedwheel.WithMaxConcurrency(1)},
+		"runners":        nil,
+		"one":            {hashedwheel.WithMaxConcurrency(1)},
+		"two":            {hashedwheel.WithMaxConcurrency(2)},
+		"executor":       {hashedwheel.WithExecutor(func(run func()) error { jobs <- run; return nil })},
+		"executor, full": {hashedwheel.WithExecutor(func(run func()) error { jobs <- run; return nil }), hashedwheel.WithMaxConcurrency(1)},
 	} {
 		for wait, f := range waits {
 			t.Run(name+"/"+wait, func(t *testing.T) {
 				hashedwheel.Virtual(t, func(t *testing.T) {
-					pool = make(chan func(), 100)
-					go func() { // a pool of one worker
-						for run := range pool {
+					jobs = make(chan func(), 100)
+					go func() { // an executor of one goroutine
+						for run := range jobs {
 							run()
 						}
 					}()
-					defer func() { close(pool) }()
+					defer func() { close(jobs) }()
 					timer := hashedwheel.NewTestTimer(t, append(opts, hashedwheel.WithTick(tick))...)
 					done := make(chan time.Duration, 3)
 					start := time.Now()
@@ -391,8 +391,8 @@ func TestOwnTasksLeaveTheLimitAlone(t *testing.T) {
 // Canceled is called even while the executor has as many tasks as the limit allows.
 func TestExecutorFullNotifiesCancelers(t *testing.T) {
 	hashedwheel.Virtual(t, func(t *testing.T) {
-		var p testkit.Pool
-		timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(time.Millisecond), hashedwheel.WithMaxConcurrency(5), hashedwheel.WithExecutor(p.Submit))
+		var e testkit.Executor
+		timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(time.Millisecond), hashedwheel.WithMaxConcurrency(5), hashedwheel.WithExecutor(e.Submit))
 		release := make(chan struct{})
 		for range 6 {
 			_, err := timer.AfterFunc(0, nop)
@@ -411,7 +411,7 @@ func TestExecutorFullNotifiesCancelers(t *testing.T) {
 		require.Equal(t, 3, toldOf(notices))
 		close(release)
 		timer.Stop()
-		p.RunAll()
+		e.RunAll()
 	})
 }
 

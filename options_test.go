@@ -121,8 +121,8 @@ func TestEmptyTimerIsSmall(t *testing.T) {
 func TestExecutorHoldsTasks(t *testing.T) {
 	const tick = time.Millisecond
 	virtual(t, func(t *testing.T) {
-		var p testkit.Pool
-		timer := newTimer(t, WithTick(tick), WithExecutor(p.Submit))
+		var e testkit.Executor
+		timer := newTimer(t, WithTick(tick), WithExecutor(e.Submit))
 		var fired moments
 		var all []*Timeout
 		for range 6 {
@@ -132,7 +132,7 @@ func TestExecutorHoldsTasks(t *testing.T) {
 		}
 		runs, canceled, moved, again, runsToo, runsAlso := all[0], all[1], all[2], all[3], all[4], all[5]
 		pass(10 * tick)
-		held := p.Take()
+		held := e.Take()
 		require.Len(t, held, 6)
 		require.Empty(t, fired.All())
 		require.Equal(t, 6, timer.Pending())
@@ -157,11 +157,11 @@ func TestExecutorHoldsTasks(t *testing.T) {
 		require.True(t, runs.IsExpired() && runsToo.IsExpired() && runsAlso.IsExpired())
 
 		pass(5 * tick)
-		require.Equal(t, 1, p.RunAll())
+		require.Equal(t, 1, e.RunAll())
 		require.Len(t, fired.All(), 4)
 		require.True(t, moved.IsExpired())
 		pass(15 * tick)
-		held = p.Take()
+		held = e.Take()
 		require.Len(t, held, 1)
 		require.Equal(t, []*Timeout{again}, timer.Stop())
 		held[0]()
@@ -173,14 +173,14 @@ func TestExecutorHoldsTasks(t *testing.T) {
 // Nothing keeps a canceled timeout alive. The function that was submitted for it runs the next due task instead.
 func TestExecutorForgetsCanceled(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		var p testkit.Pool
-		timer := newTimer(t, WithTick(time.Millisecond), WithExecutor(p.Submit), WithMaxConcurrency(1))
+		var e testkit.Executor
+		timer := newTimer(t, WithTick(time.Millisecond), WithExecutor(e.Submit), WithMaxConcurrency(1))
 		to, err := timer.AfterFunc(0, nop)
 		require.NoError(t, err)
 		_, err = timer.AfterFunc(2*time.Millisecond, nop) // a tick later, because timeouts of one tick have no order
 		require.NoError(t, err)
 		pass(5 * time.Millisecond)
-		held := p.Take()
+		held := e.Take()
 		require.Len(t, held, 1, "one at a time")
 		gone := weak.Make(to)
 		require.True(t, to.Cancel())
@@ -190,7 +190,7 @@ func TestExecutorForgetsCanceled(t *testing.T) {
 		held[0]()
 		require.Zero(t, timer.Pending())
 		pass(time.Millisecond)
-		require.Zero(t, p.RunAll(), "nothing is left")
+		require.Zero(t, e.RunAll(), "nothing is left")
 	})
 }
 
@@ -269,8 +269,8 @@ func TestExecutorIsGivenNoCanceled(t *testing.T) {
 	for _, reset := range []bool{false, true} {
 		virtual(t, func(t *testing.T) {
 			const tick, n, limit = time.Millisecond, 100, 5
-			var p testkit.Pool
-			opts := []Option{WithTick(tick), WithExecutor(p.Submit)}
+			var e testkit.Executor
+			opts := []Option{WithTick(tick), WithExecutor(e.Submit)}
 			if !reset {
 				opts = append(opts, WithMaxConcurrency(limit)) // so that the others wait to be submitted
 			}
@@ -296,7 +296,7 @@ func TestExecutorIsGivenNoCanceled(t *testing.T) {
 			}
 			clear(all)
 			pass(20 * tick)
-			given := p.Take()
+			given := e.Take()
 			if reset {
 				require.Len(t, given, n)
 			} else {
@@ -310,7 +310,7 @@ func TestExecutorIsGivenNoCanceled(t *testing.T) {
 				run()
 			}
 			synctest.Wait()
-			require.Zero(t, p.RunAll())
+			require.Zero(t, e.RunAll())
 		})
 	}
 }
@@ -409,7 +409,7 @@ func TestExecutorOutsideTheBubble(t *testing.T) {
 	})
 }
 
-// A pool is stuck, and very many tasks wait for it. At most maxSubmits calls of submit block, the worker goes idle, and
+// An executor is stuck, and very many tasks wait for it. At most maxSubmits calls of submit block, the worker goes idle, and
 // the timer's own tasks are on time. Once the worker looked through all that waited at each tick.
 func TestExecutorThatIsStuck(t *testing.T) {
 	const n, tick = 100_000, time.Millisecond

@@ -36,7 +36,7 @@ type wheel struct {
 	now    uint64 // the tick where the hand is; all timeouts due up to this tick have been emitted
 	next   uint64 // there is nothing to do before this tick; ticks.Never when empty. See refresh
 	count  int    // entries in all buckets
-	spare  pool
+	free   freeList
 	back   func(to *Timeout) // called before a timeout moves to another bucket of its level, or to a higher level; or nil
 }
 
@@ -48,7 +48,7 @@ func newWheel(size, levels int, now uint64) *wheel {
 		w.levels[i].shift = uint(i) * w.step
 	}
 	w.levels[0].init(size)
-	w.spare = newPool()
+	w.free = newFreeList()
 	return w
 }
 
@@ -84,7 +84,7 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	if l.buckets == nil {
 		l.init(1 << w.bits)
 	}
-	l.add(slot, w.now, tick, to, &w.spare)
+	l.add(slot, w.now, tick, to, &w.free)
 	to.bucket = w.placeOf(i, slot)
 	w.next = min(w.next, l.neededAt(slot, w.now))
 	w.count++
@@ -101,7 +101,7 @@ func (w *wheel) move(to *Timeout, tick uint64) {
 
 func (w *wheel) remove(to *Timeout) {
 	l, slot := w.levelOf(to), w.slotOf(to)
-	l.remove(slot, to, &w.spare)
+	l.remove(slot, to, &w.free)
 	to.bucket = 0
 	w.count--
 }
@@ -196,7 +196,7 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 		}
 	}
 	l.count -= b.n - left
-	b.truncate(left, &w.spare)
+	b.truncate(left, &w.free)
 	if left == 0 {
 		l.emptied(slot)
 	}

@@ -56,7 +56,7 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 				fail("level %d, slot %d: first tick is %d, not %d", i, slot, least, b.min)
 			}
 			large = large || l.stale.Has(uint64(slot)) && b.n > worthScan
-			for to := range b.spare() {
+			for to := range b.unused() {
 				if to != nil {
 					fail("level %d: slot %d keeps a removed timeout", i, slot)
 				}
@@ -105,8 +105,8 @@ func (b *bucket) all() iter.Seq2[int, entry] {
 	}
 }
 
-// spare returns the timeouts in the pieces of a bucket after its entries. All should be nil.
-func (b *bucket) spare() iter.Seq[*Timeout] {
+// unused returns the timeouts in the pieces of a bucket after its entries. All should be nil.
+func (b *bucket) unused() iter.Seq[*Timeout] {
 	return func(yield func(*Timeout) bool) {
 		for pos := b.n; pos < b.cap(); pos++ {
 			if p, i := b.piece(pos); !yield(p.to[i]) {
@@ -385,7 +385,7 @@ func TestWheelModel(t *testing.T) {
 	}
 }
 
-// After a burst in one bucket, neither the bucket nor the pool keeps much, whichever way the bucket is emptied.
+// After a burst in one bucket, neither the bucket nor the free list keeps much, whichever way the bucket is emptied.
 func TestBucketGivesMemoryBack(t *testing.T) {
 	fill := func() (*wheel, []*Timeout) {
 		w := newWheel(8, 1, 0)
@@ -401,7 +401,7 @@ func TestBucketGivesMemoryBack(t *testing.T) {
 	require.Len(t, collect(t, w, 6), 10_000)
 	require.Zero(t, w.levels[0].buckets[6].cap())
 	require.LessOrEqual(t, cap(w.levels[0].buckets[6].pieces), keepPieces)
-	require.Len(t, w.spare.pieces, poolSize)
+	require.Len(t, w.free.pieces, freeListLen)
 
 	w, all := fill()
 	for i, to := range all {
@@ -410,7 +410,7 @@ func TestBucketGivesMemoryBack(t *testing.T) {
 		require.LessOrEqual(t, w.levels[0].buckets[6].cap(), left+pieceSize)
 		require.LessOrEqual(t, cap(w.levels[0].buckets[6].pieces), max(left+2*pieceSize, keepPieces))
 	}
-	require.Len(t, w.spare.pieces, poolSize)
+	require.Len(t, w.free.pieces, freeListLen)
 	w.check(t)
 }
 
@@ -690,15 +690,15 @@ func TestLaterRoundsAreNotChecked(t *testing.T) {
 	require.Zero(t, w.levels[1].block, "the bucket was checked")
 }
 
-// Placing timeouts in as many buckets as the pool has pieces needs no allocation, not even the first time.
+// Placing timeouts in as many buckets as the free list has pieces needs no allocation, not even the first time.
 func TestPlacingAllocatesNothing(t *testing.T) {
 	wheels := []*wheel{newWheel(512, 1, 0), newWheel(512, 1, 0)} // AllocsPerRun calls the function once before it counts
-	all := make([]Timeout, 2*pieceSize*poolSize)
+	all := make([]Timeout, 2*pieceSize*freeListLen)
 	require.Zero(t, testing.AllocsPerRun(1, func() {
-		for i := range pieceSize * poolSize {
-			wheels[0].place(&all[i], uint64(1+i%poolSize))
+		for i := range pieceSize * freeListLen {
+			wheels[0].place(&all[i], uint64(1+i%freeListLen))
 		}
-		wheels, all = wheels[1:], all[pieceSize*poolSize:]
+		wheels, all = wheels[1:], all[pieceSize*freeListLen:]
 	}))
 }
 

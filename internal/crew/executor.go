@@ -61,7 +61,7 @@ func NewExecutor[T comparable](c *Crew[T], calls *Calls, tick time.Duration, sub
 	x := &Executor[T]{crew: c, calls: calls, submit: submit, check: check, failed: failed}
 	x.turn = &call{x.submitOne}
 	x.submitters.Init(tick)
-	x.submitters.crew.Labels = context.Background() // none, because goroutines that a pool starts in submit keep them
+	x.submitters.crew.Labels = context.Background() // none, because goroutines that submit starts keep them
 	x.submitters.crew.Limit = maxSubmits
 	c.outside, c.Labels = x.want, nil
 	return x

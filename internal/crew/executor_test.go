@@ -32,24 +32,24 @@ func (h *fake) executor(submit func(run func()) error) *Executor[*task] {
 // call after the first has no effect, and nor has a call when no item waits.
 func TestExecutorCountsJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p testkit.Pool
+		var e testkit.Executor
 		h := newFake(t, time.Millisecond)
 		h.crew.Limit = 1
-		h.executor(p.Submit)
+		h.executor(e.Submit)
 		h.addFunc(1, nil)
 		synctest.Wait()
 		require.Equal(t, 1, h.runners())
-		job := p.Take()[0]
+		job := e.Take()[0]
 		job()
 		job()
 		require.Zero(t, h.runners())
 
 		w := h.addFunc(1, nil)[0]
 		synctest.Wait()
-		job = p.Take()[0]
+		job = e.Take()[0]
 		require.True(t, h.remove(w))
 		synctest.Wait()
-		require.Equal(t, 1, h.runners(), "the pool still has the job")
+		require.Equal(t, 1, h.runners(), "the executor still has the job")
 		job()
 		require.Zero(t, h.runners())
 
@@ -57,12 +57,12 @@ func TestExecutorCountsJobs(t *testing.T) {
 			h.addFunc(2, end)
 			for range 2 {
 				synctest.Wait()
-				held := p.Take()
+				held := e.Take()
 				require.Len(t, held, 1)
 				go held[0]()
 			}
 			synctest.Wait()
-			require.Empty(t, p.Take())
+			require.Empty(t, e.Take())
 			require.Zero(t, h.runners())
 		}
 		require.EqualValues(t, 5, h.taken())
@@ -273,53 +273,53 @@ func TestSubmitNeverCalls(t *testing.T) {
 	for _, limit := range []int{0, 1} {
 		for _, removed := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				var p testkit.Pool
+				var e testkit.Executor
 				h := newFake(t, time.Millisecond)
 				h.crew.Limit = limit
-				h.executor(p.Submit)
+				h.executor(e.Submit)
 				first := h.addFunc(1, nil)[0]
 				synctest.Wait()
-				require.Len(t, p.Take(), 1, "and forgets it")
+				require.Len(t, e.Take(), 1, "and forgets it")
 				want := []*task{first}
 				if removed {
 					require.True(t, h.remove(first))
 					want = h.addFunc(1, nil)
 				}
 				pass(time.Hour)
-				require.Empty(t, p.Take())
+				require.Empty(t, e.Take())
 				want = append(want, h.addFunc(1, nil)...)
 				synctest.Wait()
 				if limit == 1 {
-					require.Zero(t, p.RunAll())
+					require.Zero(t, e.RunAll())
 				} else {
-					require.Equal(t, 1, p.RunAll())
+					require.Equal(t, 1, e.RunAll())
 					require.Equal(t, want[:1], h.order(), "the one that has waited longest")
 					want = want[1:]
 				}
 				pass(time.Hour)
-				require.Zero(t, p.RunAll())
+				require.Zero(t, e.RunAll())
 				require.Equal(t, want, h.close())
 			})
 		}
 	}
 }
 
-// Rows of the table in executor.go. A pool that takes everything is given a function for each task at once, although at
-// most maxSubmits calls of submit are in progress at a time. If the pool is stuck, all other tasks wait on the list, and
+// Rows of the table in executor.go. An executor that takes everything is given a function for each task at once, although at
+// most maxSubmits calls of submit are in progress at a time. If submit is stuck, all other tasks wait on the list, and
 // Close returns them. Close does not wait for submit, and nor does UntilIdle. A function that is called after Close does
 // nothing.
 func TestExecutorIsGivenAll(t *testing.T) {
 	for _, stuck := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			const n = 10 * maxSubmits
-			var p testkit.Pool
+			var e testkit.Executor
 			release := make(chan struct{})
 			h := newFake(t, time.Millisecond)
 			x := h.executor(func(run func()) error {
 				if stuck {
 					<-release
 				}
-				return p.Submit(run)
+				return e.Submit(run)
 			})
 			h.addFunc(n, nil)
 			pass(time.Second)
@@ -332,26 +332,26 @@ func TestExecutorIsGivenAll(t *testing.T) {
 				<-h.crew.UntilIdle()
 				close(release)
 				synctest.Wait()
-				require.Equal(t, maxSubmits, p.RunAll(), "no more are submitted after Close")
+				require.Equal(t, maxSubmits, e.RunAll(), "no more are submitted after Close")
 				require.Zero(t, h.claims.Load())
 				return
 			}
 			require.Equal(t, n, h.crew.Waiting())
-			held := p.Take()
+			held := e.Take()
 			require.Len(t, held, n)
 			for i, run := range held {
 				run()
 				require.EqualValues(t, i+1, h.claims.Load())
 			}
 			synctest.Wait()
-			require.Zero(t, p.RunAll())
+			require.Zero(t, e.RunAll())
 			require.EqualValues(t, n, h.claims.Load())
 			close(release)
 		})
 	}
 }
 
-// Very many tasks that do little need few goroutines beside those of the pool, and the pool is given one function for
+// Very many tasks that do little need few goroutines beside those of the executor, which is given one function for
 // each task. Once there was a goroutine for each of them, and the time grew with the square of their number. The test
 // runs on real time.
 func TestExecutorOfManyTasks(t *testing.T) {

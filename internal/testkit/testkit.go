@@ -223,32 +223,32 @@ func RaceDetector() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// A Pool keeps the functions that are submitted to it.
-type Pool struct {
+// An Executor keeps the functions that are submitted to it, until the test takes or runs them.
+type Executor struct {
 	mu   sync.Mutex
 	held []func()
 }
 
 // Submit takes a function. It has the type that an executor needs.
-func (p *Pool) Submit(run func()) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.held = append(p.held, run)
+func (e *Executor) Submit(run func()) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.held = append(e.held, run)
 	return nil
 }
 
-// Take removes the functions from the pool and returns them.
-func (p *Pool) Take() []func() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	held := p.held
-	p.held = nil
+// Take removes the functions from the executor and returns them.
+func (e *Executor) Take() []func() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	held := e.held
+	e.held = nil
 	return held
 }
 
 // RunAll runs the functions one after another, and returns their number.
-func (p *Pool) RunAll() (n int) {
-	for _, run := range p.Take() {
+func (e *Executor) RunAll() (n int) {
+	for _, run := range e.Take() {
 		run()
 		n++
 	}
