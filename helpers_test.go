@@ -288,7 +288,7 @@ func runnersOf(timer *Timer) int {
 	return goroutines
 }
 
-// Constants of internal/crew.
+// Constants of internal/pool.
 const (
 	chunkLen   = 256 // the most timeouts that a runner takes at a time
 	maxInRow   = 4   // how often a task that is due again runs before others that wait

@@ -4,7 +4,7 @@ import "github.com/hashedwheel/hashedwheel/internal/light"
 
 // Hooks
 //
-// The core (timer, timeout, worker, wheel, crews) asks only whether a timeout has a hook, is light, or is at work.
+// The core (timer, timeout, worker, wheel, pools) asks only whether a timeout has a hook, is light, or is at work.
 // Repeating timeouts, members of a Group, Cancelers, light tasks and Sleep have a hook: a task of the library's own,
 // usually wrapped around the user's, whose methods are called at events of the timeout. Others only pay for a bit test.
 

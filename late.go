@@ -4,14 +4,14 @@ import (
 	"math"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/internal/crew"
+	"github.com/hashedwheel/hashedwheel/internal/pool"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // The worker notices two things that make tasks late, and has the log say which it is:
 //
 //   - a lateness: the worker itself came late, because the machine is overloaded or was suspended
-//   - a stall: timeouts have come due in time, and their tasks wait in the crew
+//   - a stall: timeouts have come due in time, and their tasks wait in the pool
 //
 // It looks for a stall at the end of a round, so that tasks cost nothing for it. A round in which nothing comes due follows
 // each one in which something does. So if all tasks have started by then, no look follows, and no wake-up. Otherwise one
@@ -82,8 +82,8 @@ func (l *lateness) report(elapsed time.Duration) {
 // A stall is that tasks are due and wait. Owned by the worker.
 type stall struct {
 	clock *ticks.Clock // these are immutable after New
-	crew  *crew.Crew[*Timeout]
-	warn  func(late time.Duration, r crew.Report[*Timeout]) // these two do not wait
+	pool  *pool.Pool[*Timeout]
+	warn  func(late time.Duration, r pool.Report[*Timeout]) // these two do not wait
 	over  func(lasted time.Duration)
 
 	waits bool          // tasks may wait
@@ -101,7 +101,7 @@ func (s *stall) look(elapsed time.Duration, emitted bool) (until time.Duration) 
 	case !s.waits, emitted && elapsed < s.next:
 		return math.MaxInt64
 	}
-	r := s.crew.Report()
+	r := s.pool.Report()
 	if s.waits = r.Waiting > 0; !s.waits {
 		s.check(elapsed, 0, r)
 		return math.MaxInt64
@@ -114,7 +114,7 @@ func (s *stall) look(elapsed time.Duration, emitted bool) (until time.Duration) 
 	return s.next
 }
 
-func (s *stall) check(elapsed, late time.Duration, r crew.Report[*Timeout]) {
+func (s *stall) check(elapsed, late time.Duration, r pool.Report[*Timeout]) {
 	if late >= tooLate {
 		if s.lasts(elapsed, late) {
 			s.warn(late, r)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/internal/crew"
 	"github.com/hashedwheel/hashedwheel/internal/logtext"
+	"github.com/hashedwheel/hashedwheel/internal/pool"
 )
 
 // reportPanic passes a panic to the panic handler, or logs it if there is none. To is nil for a panic of the executor.
@@ -42,7 +42,7 @@ func (t *Timer) onTime(lasted time.Duration) {
 }
 
 // warnStall logs that tasks are due and wait, and why.
-func (t *Timer) warnStall(late time.Duration, r crew.Report[*Timeout]) {
+func (t *Timer) warnStall(late time.Duration, r pool.Report[*Timeout]) {
 	t.logSoon(slog.LevelWarn, "hashedwheel: tasks are due and wait for "+t.waitFor(r),
 		"waiting", r.Waiting, "late", logtext.Duration(late), "running", r.Running)
 }
@@ -52,7 +52,7 @@ func (t *Timer) stallOver(lasted time.Duration) {
 }
 
 // waitFor says what tasks that are due wait for.
-func (t *Timer) waitFor(r crew.Report[*Timeout]) string {
+func (t *Timer) waitFor(r pool.Report[*Timeout]) string {
 	switch x := t.executor; {
 	case r.AtLimit:
 		return fmt.Sprintf("WithMaxConcurrency(%d): as many tasks run", r.Running)

@@ -24,10 +24,10 @@ func New(opts ...Option) (*Timer, error) {
 	}
 	t.queue.init(c.tick, defaultStripes())
 	t.limit.max = int64(c.maxPending)
-	t.makeCrews(c.tick, c.concurrency, c.executor)
+	t.makePools(c.tick, c.concurrency, c.executor)
 	t.worker.labels = labelsFor(c.name, "worker")
 	t.worker.late.warn, t.worker.late.over = t.warnLate, t.onTime
-	t.worker.wait = stall{clock: &t.clock, crew: &t.tasks, warn: t.warnStall, over: t.stallOver}
+	t.worker.wait = stall{clock: &t.clock, pool: &t.tasks, warn: t.warnStall, over: t.stallOver}
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
 	t.worker.in = intake{clock: &t.clock, queue: &t.queue, worker: &t.worker}

@@ -463,7 +463,7 @@ func (f claimed) claim(to *Timeout, word uint64) uint64 {
 	return noHook{}.claim(to, word)
 }
 
-// Due counts the timeouts that wait for the limit or the executor, on the list of a crew or in the batch of a runner. It does
+// Due counts the timeouts that wait for the limit or the executor, on the list of a pool or in the batch of a runner. It does
 // not count the others.
 func TestDue(t *testing.T) {
 	const ms = time.Millisecond

@@ -12,7 +12,7 @@ import (
 //
 //	 producer (Cancel, Reset, the end of a run)      runner, for each task
 //	   enter:  inside++                                take a slot of its batch (store its word)
-//	           shut?     -- yes --> leave              limit? -- yes --> lock the crew; closed? -- yes --> end
+//	           shut?     -- yes --> leave              limit? -- yes --> lock the pool; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
 //	           fill a slot of an inbox                 call the task
 //	   leave:  inside--
@@ -21,13 +21,13 @@ import (
 //	   1. shut = true
 //	   2. halt the worker
 //	   3. wait until inside == 0 on each stripe
-//	   4. close each crew: closed = true, then take back each batch, and take the timeouts on the list and in taken slots
+//	   4. close each pool: closed = true, then take back each batch, and take the timeouts on the list and in taken slots
 //	   5. close the rings, and take all timeouts from them and from the buckets
 //	   6. close allTaken
 //
 // A producer writes inside, then reads shut. Stop writes shut, then reads inside. All of this is sequentially
 // consistent, so either the producer finds the gate shut, or Stop waits for it. A runner that takes a slot after Stop
-// has lowered its limit finds the crew closed. One that took a slot before may be about to claim: Stop takes that timeout
+// has lowered its limit finds the pool closed. One that took a slot before may be about to claim: Stop takes that timeout
 // too, and the compare-and-swap that comes first decides whether it expires or is returned. Apart from that nothing moves
 // after step 4, so steps 4 and 5 find every pending timeout. A Cancel may still end one. A timeout that a runner has
 // claimed counts as expired, unless it repeats. Its task may be at its first instruction when Stop returns.
@@ -36,7 +36,7 @@ import (
 //    checks the status: either it finds the timeout pending, or the compare-and-swap of the Reset fails.
 //  - A pending timeout may be only with its runner: it repeats, or was reset while it was on the list. A runner that has
 //    to queue it and finds the gate shut waits for allTaken. Stop takes the timeout from it.
-//  - Goroutines inside run no user code, and block only on the locks of crews, Group.mu, wall and
+//  - Goroutines inside run no user code, and block only on the locks of pools, Group.mu, wall and
 //    worker.mu, whose holders never wait for goroutines inside. So Stop waits only until these have had a processor.
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout

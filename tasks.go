@@ -11,7 +11,7 @@ import (
 // A walk goes through all places where pending timeouts are, in the order in which timeouts move. So it misses none that
 // moves meanwhile, and may meet one twice. It remembers the addresses of those that it has yielded.
 //
-//	         nurseries     inboxes     the wheel, from the top level down     the list of a crew     batches and runners
+//	         nurseries     inboxes     the wheel, from the top level down     the list of a pool     batches and runners
 //	---------> 2 --------> 3 ----------> 4 --------------------------------> 5 -------------------> 6
 //	             <------------------------------------------- a repeating timeout, after each run --- 1
 //
@@ -46,7 +46,7 @@ func (t *Timer) walk(yield func(to *Timeout) bool) {
 	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]struct{})}
 	log := t.backlogs.open()
 	defer t.backlogs.close(log)
-	if k.runners() && k.rings() && k.wheel() && k.crews() {
+	if k.runners() && k.rings() && k.wheel() && k.pools() {
 		k.found = t.backlogs.close(log)
 		k.flush()
 	}
@@ -86,7 +86,7 @@ func (k *walk) runners() (more bool) {
 	return k.timer.tasks.EachTaken(k.add) && k.timer.light.EachTaken(k.add)
 }
 
-func (k *walk) crews() (more bool) {
+func (k *walk) pools() (more bool) {
 	return k.timer.tasks.EachListed(k.add) && k.timer.light.EachListed(k.add) && k.runners()
 }
 

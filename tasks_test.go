@@ -43,7 +43,7 @@ func namesOf(timer *Timer) (names []string, due map[string]time.Time) {
 }
 
 // Tasks yields each pending timeout once, with its boundary, wherever it is: in the nursery, the inbox, each level of the
-// wheel, on the list of a crew, in the batch of a runner, and at work. It yields none that has ended.
+// wheel, on the list of a pool, in the batch of a runner, and at work. It yields none that has ended.
 func TestTasksEverywhere(t *testing.T) {
 	const tick = 10 * time.Millisecond
 	for levels := 1; levels <= 4; levels++ {

@@ -137,7 +137,7 @@ type Timeout struct {
 	bucket, pos uint32
 }
 
-// listed is the value of Timeout.bucket on the list of its crew, at position pos, and after a runner has taken it.
+// listed is the value of Timeout.bucket on the list of its pool, at position pos, and after a runner has taken it.
 const listed = ^uint32(0)
 
 const overwritten = "hashedwheel: a Timeout was overwritten while the timer still used it"

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/internal/crew"
 	"github.com/hashedwheel/hashedwheel/internal/octave"
+	"github.com/hashedwheel/hashedwheel/internal/pool"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 	"github.com/hashedwheel/hashedwheel/internal/wall"
 )
@@ -37,15 +37,15 @@ type Timer struct {
 	limit        limit  // its counter is shared
 
 	worker worker
-	tasks  crew.Crew[*Timeout] // runs the users' tasks
-	light  crew.Crew[*Timeout] // runs light tasks, see hook.light
-	calls  crew.Calls          // notifies Cancelers, and logs
+	tasks  pool.Pool[*Timeout] // runs the users' tasks
+	light  pool.Pool[*Timeout] // runs light tasks, see hook.light
+	calls  pool.Calls          // notifies Cancelers, and logs
 
 	backlogs backlogs // of walks, see tasks.go
 
 	wall atomic.Pointer[wall.Clock] // made for the first timeout that follows the wall clock
 
-	executor *crew.Executor[*Timeout] // nil without WithExecutor
+	executor *pool.Executor[*Timeout] // nil without WithExecutor
 
 	// Shared.
 	allTaken chan struct{} // closed when Stop has taken all timeouts

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/internal/crew"
+	"github.com/hashedwheel/hashedwheel/internal/pool"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
@@ -80,7 +80,7 @@ type worker struct {
 	mu    sync.Mutex // held by the worker during a round
 	wheel *wheel     // nil while there is no wheel
 
-	due, lightDue crew.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.light
+	due, lightDue pool.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.light
 	emitted       bool                  // a timeout has come due since the last pause
 
 	in   intake        // takes timeouts off the queue
@@ -315,7 +315,7 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 	}
 }
 
-// remove takes a timeout out of its bucket, or off the list of its crew. A runner may still have it in its batch.
+// remove takes a timeout out of its bucket, or off the list of its pool. A runner may still have it in its batch.
 func (w *worker) remove(to *Timeout) {
 	switch to.bucket {
 	case 0:
@@ -327,7 +327,7 @@ func (w *worker) remove(to *Timeout) {
 	}
 }
 
-// emit gives a timeout that is due to the feeder of its crew.
+// emit gives a timeout that is due to the feeder of its pool.
 func (w *worker) emit(to *Timeout) {
 	w.emitted = true
 	f := w.feeder(to)
@@ -335,7 +335,7 @@ func (w *worker) emit(to *Timeout) {
 	f.Add(to)
 }
 
-func (w *worker) feeder(to *Timeout) *crew.Feeder[*Timeout] {
+func (w *worker) feeder(to *Timeout) *pool.Feeder[*Timeout] {
 	if h := to.hook(); h != nil && h.light() {
 		return &w.lightDue
 	}

@@ -612,7 +612,7 @@ func TestReleaseHandsOver(t *testing.T) {
 	})
 }
 
-// A timeout is canceled while the worker has collected it for its crew, and has not handed it over. The crew does not
+// A timeout is canceled while the worker has collected it for its pool, and has not handed it over. The pool does not
 // keep it.
 func TestCanceledWhileCollected(t *testing.T) {
 	virtual(t, func(t *testing.T) {

@@ -32,7 +32,7 @@ var againstCells = regexp.MustCompile(
 // own, so they do not tell which of several is best.
 var testBenchmarks = []struct{ name, bench, dir string }{
 	{"BenchmarkFire", "^BenchmarkFire$/./^impl=wheel$", "."},
-	{"BenchmarkCrew", "^BenchmarkCrew$", "internal/crew"},
+	{"BenchmarkPool", "^BenchmarkPool$", "internal/pool"},
 }
 
 // againstRuns is the number of rounds of -against. A U test of fewer than four rounds never finds a difference.

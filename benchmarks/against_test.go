@@ -21,7 +21,7 @@ import (
 func TestAgainst(t *testing.T) {
 	needsCommit(t, "HEAD")
 	dir := t.TempDir()
-	match := regexp.MustCompile("^late-10ms/(hashedwheel|time)$|^BenchmarkCrew/")
+	match := regexp.MustCompile("^late-10ms/(hashedwheel|time)$|^BenchmarkPool/")
 	id, cells, err := addOpponents(t.Context(), "HEAD", dir, true, match, work.Plan(match, nil, true))
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestAgainst(t *testing.T) {
 		if fault, _ := c.Faults(); len(c.Runs) != 1 || fault != "" {
 			t.Errorf("%s: %d runs, fault %q", c.Label(), len(c.Runs), fault)
 		}
-		name := "Crew/how=add/runners=2"
+		name := "Pool/how=add/runners=2"
 		if procs := runtime.GOMAXPROCS(0); procs > 1 {
 			name += "-" + strconv.Itoa(procs)
 		}
@@ -57,7 +57,7 @@ func TestAgainst(t *testing.T) {
 		}
 	}
 	want := "floor, floor; late-10ms, hashedwheel; late-10ms, hashedwheel at " + id + "; late-10ms, time; " +
-		"BenchmarkCrew, hashedwheel; BenchmarkCrew, hashedwheel at " + id
+		"BenchmarkPool, hashedwheel; BenchmarkPool, hashedwheel at " + id
 	if got := strings.Join(labels, "; "); got != want {
 		t.Errorf("cells %s, want %s", got, want)
 	}
@@ -75,7 +75,7 @@ func needsCommit(t *testing.T, commit string) {
 func TestAgainstTwo(t *testing.T) {
 	needsCommit(t, "HEAD~1")
 	dir := t.TempDir()
-	const match = "^(own-group|late-1ms)/(hashedwheel|time)$|^BenchmarkCrew/"
+	const match = "^(own-group|late-1ms)/(hashedwheel|time)$|^BenchmarkPool/"
 	err := program([]string{"-short", "-against", "HEAD,HEAD~1", "-only", match, "-out", dir})
 	if err != nil {
 		t.Fatal(err)

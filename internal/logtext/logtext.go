@@ -20,7 +20,7 @@ func Stack(stack []byte) string {
 	var calls []string
 	function := ""
 	for line := range strings.SplitSeq(string(stack[from+1:]), "\n") {
-		if strings.Contains(line, ".(*host).") || strings.Contains(line, "/internal/crew.") {
+		if strings.Contains(line, ".(*host).") || strings.Contains(line, "/internal/pool.") {
 			break
 		}
 		place, isPlace := strings.CutPrefix(line, "\t")

@@ -60,17 +60,17 @@ func TestFind(t *testing.T) {
 	all := tests{
 		".":             {"TestA", "TestB"},
 		"clock":         {"TestA", "TestC"},
-		"internal/crew": {"TestA", "TestC", "TestD"},
+		"internal/pool": {"TestA", "TestC", "TestD"},
 	}
 	for _, c := range []struct{ name, preferred, want string }{
 		{"TestA", ".", ".: TestA"},
-		{"TestA", "internal/crew", "internal/crew: TestA"},
+		{"TestA", "internal/pool", "internal/pool: TestA"},
 		{"TestA", "keyed", ".: TestA"},
-		{"TestB", "internal/crew", ".: TestB"},
-		{"TestC", ".", "clock internal/crew: TestC"},
-		{"crew.TestC", ".", "internal/crew: TestC"},
-		{"hashedwheel.TestA", "internal/crew", ".: TestA"},
-		{"hashedwheel.TestD", "internal/crew", ": TestD"},
+		{"TestB", "internal/pool", ".: TestB"},
+		{"TestC", ".", "clock internal/pool: TestC"},
+		{"pool.TestC", ".", "internal/pool: TestC"},
+		{"hashedwheel.TestA", "internal/pool", ".: TestA"},
+		{"hashedwheel.TestD", "internal/pool", ": TestD"},
 		{"TestE", ".", ": TestE"},
 	} {
 		dirs, test := all.find(c.name, c.preferred)

@@ -84,8 +84,8 @@ func (files tree) tests(match string) tests {
 func (all tests) packages() []string { return slices.Sorted(maps.Keys(all)) }
 
 // find returns the packages of a test that list.go names. If several packages have a test of this name, the
-// package that is preferred counts, or else the root, or else all of them. A name such as crew.TestClose means
-// only the package in a directory crew, and hashedwheel.TestStop means the root.
+// package that is preferred counts, or else the root, or else all of them. A name such as pool.TestClose means
+// only the package in a directory pool, and hashedwheel.TestStop means the root.
 func (all tests) find(name, preferred string) (dirs []string, test string) {
 	pkg, test, qualified := strings.Cut(name, ".")
 	if !qualified {

@@ -32,7 +32,7 @@ const root = "../.."
 // layout has the files of the package from the top down. A file uses only what files below it declare.
 var layout = []string{
 	"doc.go",
-	"options.go", "crews.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "tasks.go", "handle.go", "stats.go",
+	"options.go", "pools.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "tasks.go", "handle.go", "stats.go",
 	"timer.go", "nursery.go", "worker.go", "late.go", "intake.go", "hook.go", "histogram.go", "mpsc.go", "wheel.go", "bucket.go",
 	"backlog.go", "timeout.go",
 }

@@ -193,7 +193,7 @@ func (s *scene) awaken() {
 
 // useExecutor makes the timer run each task on a goroutine of its own, through an executor.
 func (s *scene) useExecutor() {
-	s.timer.makeCrews(tick, 0, func(run func()) error {
+	s.timer.makePools(tick, 0, func(run func()) error {
 		go run()
 		return nil
 	})

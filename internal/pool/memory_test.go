@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A mill is a crew whose tasks do little, and which is idle between two bursts of items.
+// A mill is a pool whose tasks do little, and which is idle between two bursts of items.
 type mill struct {
-	*Crew[int]
+	*Pool[int]
 	feeder Feeder[int]
 	left   atomic.Int64 // items that have not run
 }
@@ -23,7 +23,7 @@ type mill struct {
 func newMill() *mill {
 	m := new(mill)
 	warmUp()
-	m.Crew, m.feeder = newLight(time.Second, func(int) {
+	m.Pool, m.feeder = newLight(time.Second, func(int) {
 		m.left.Add(-1)
 		runtime.Gosched() // so that several runners have batches at the same time
 	})
@@ -87,10 +87,10 @@ func mallocs(f func()) uint64 {
 	return after.Mallocs - before.Mallocs
 }
 
-// sizes are sizes of bursts that a crew is prepared for when it has seen the largest.
+// sizes are sizes of bursts that a pool is prepared for when it has seen the largest.
 var sizes = []int{1, 64, 500, maxReady * chunkLen, 1, 65, 20}
 
-// A feeder that has handed over a burst of items hands over bursts that are not larger, and the crew runs their tasks,
+// A feeder that has handed over a burst of items hands over bursts that are not larger, and the pool runs their tasks,
 // without an allocation. That holds even if the first burst never needed more than a chunk at a time, and later ones
 // wait for a processor as a whole. Garbage collections take nothing away.
 func TestFeederNeedsNoMemory(t *testing.T) {
@@ -149,21 +149,21 @@ func TestNoMemoryAfterALongList(t *testing.T) {
 	}
 }
 
-// requireTrimmed checks that a feeder and its crew keep nothing for reuse.
+// requireTrimmed checks that a feeder and its pool keep nothing for reuse.
 func requireTrimmed[T comparable](t *testing.T, f *Feeder[T]) {
 	t.Helper()
-	c := f.crew
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	p := f.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	require.Nil(t, f.chunk)
-	require.True(t, c.due.chunks == nil && c.due.head == 0)
-	require.Nil(t, c.due.spare)
-	require.Nil(t, c.runners)
-	require.Nil(t, c.batched)
-	require.Nil(t, c.watch)
+	require.True(t, p.due.chunks == nil && p.due.head == 0)
+	require.Nil(t, p.due.spare)
+	require.Nil(t, p.runners)
+	require.Nil(t, p.batched)
+	require.Nil(t, p.watch)
 }
 
-// When an idle crew has been trimmed it keeps nothing for reuse. Then it works again, and needs memory only once.
+// When an idle pool has been trimmed it keeps nothing for reuse. Then it works again, and needs memory only once.
 func TestTrim(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	m := newMill()
@@ -190,25 +190,25 @@ func TestTrimCalls(t *testing.T) {
 		h.addFunc(10, nil)
 		synctest.Wait()
 		for _, calls := range []*Calls{x.calls, &x.submitters} {
-			f := NewFeeder(&calls.crew)
-			require.NotEmpty(t, calls.crew.runners)
+			f := NewFeeder(&calls.pool)
+			require.NotEmpty(t, calls.pool.runners)
 			calls.Trim()
 			requireTrimmed(t, &f)
 			calls.Call(func() {})
 			synctest.Wait()
-			require.NotEmpty(t, calls.crew.runners)
+			require.NotEmpty(t, calls.pool.runners)
 		}
 		x.Trim()
-		require.Nil(t, x.submitters.crew.runners)
+		require.Nil(t, x.submitters.pool.runners)
 	})
 }
 
 // Trim keeps items that the feeder has collected, and items on the list.
 func TestTrimKeepsItems(t *testing.T) {
-	var c Crew[int]
-	c.Init(numbers{}, time.Second)
-	c.Limit = -1 // nothing runs
-	f := NewFeeder(&c)
+	var p Pool[int]
+	p.Init(numbers{}, time.Second)
+	p.Limit = -1 // nothing runs
+	f := NewFeeder(&p)
 	f.Add(1)
 	f.Trim()
 	require.Equal(t, 1, f.chunk.n)
@@ -218,28 +218,28 @@ func TestTrimKeepsItems(t *testing.T) {
 	require.Equal(t, 1, f.chunk.n)
 	f.Flush()
 	f.Trim()
-	require.Equal(t, []int{1, 2}, c.Close())
-	require.True(t, c.due.chunks == nil && c.due.spare == nil, "a closed list keeps nothing")
+	require.Equal(t, []int{1, 2}, p.Close())
+	require.True(t, p.due.chunks == nil && p.due.spare == nil, "a closed list keeps nothing")
 	f.Add(3)
 	f.Trim()
 	f.Flush()
-	require.Nil(t, c.due.spare, "a closed crew is not prepared")
+	require.Nil(t, p.due.spare, "a closed pool is not prepared")
 }
 
 // Trim leaves the watch alone while it is armed.
 func TestTrimWhileWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that no check comes but that of the test
-		var c Crew[int]
-		c.Init(numbers{}, time.Second)
-		c.starting = 1 // a runner is on its way
-		c.Add(1)
-		c.Remove(1, 0)
-		c.Trim()
-		require.True(t, c.watching)
-		c.check()
-		require.False(t, c.watching)
-		c.Trim()
-		require.Nil(t, c.watch)
+		var p Pool[int]
+		p.Init(numbers{}, time.Second)
+		p.starting = 1 // a runner is on its way
+		p.Add(1)
+		p.Remove(1, 0)
+		p.Trim()
+		require.True(t, p.watching)
+		p.check()
+		require.False(t, p.watching)
+		p.Trim()
+		require.Nil(t, p.watch)
 	})
 }
 
@@ -255,10 +255,10 @@ func TestTrimDuringATask(t *testing.T) {
 			h.addFunc(1, func() { time.Sleep(time.Hour) })
 			synctest.Wait()
 			kept := func() [3]int {
-				c := &h.crew
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				return [3]int{len(c.runners) - c.live, len(c.due.spare), c.live}
+				p := &h.pool
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return [3]int{len(p.runners) - p.live, len(p.due.spare), p.live}
 			}
 			h.trim()
 			require.Equal(t, [3]int{0, 0, 1}, kept())
@@ -279,7 +279,7 @@ func TestTrimDuringATask(t *testing.T) {
 	}
 }
 
-// Any goroutine may trim a crew while items are added and run. The test runs on real time, because it tests a race.
+// Any goroutine may trim a pool while items are added and run. The test runs on real time, because it tests a race.
 func TestTrimRace(t *testing.T) {
 	needsThreads(t)
 	m := newMill()

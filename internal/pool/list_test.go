@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"math"
@@ -72,11 +72,11 @@ func TestListModel(t *testing.T) {
 		l := list[int]{next: math.MaxUint32 - uint32(r.IntN(200))}
 		var want []int // the items that are on the list
 		var batches []*chunk[int]
-		f := Feeder[int]{next: l.next, crew: &Crew[int]{}}
-		f.crew.Limit = -1 // nothing runs
+		f := Feeder[int]{next: l.next, pool: &Pool[int]{}}
+		f.pool.Limit = -1 // nothing runs
 		add := func(n int) {
 			fed := r.IntN(2) == 0
-			f.next, f.crew.due = l.next, l
+			f.next, f.pool.due = l.next, l
 			for range n {
 				item := len(at) + 1
 				want = append(want, item)
@@ -84,12 +84,12 @@ func TestListModel(t *testing.T) {
 					at[item] = f.Position()
 					f.Add(item)
 				} else {
-					at[item] = f.crew.due.next
-					f.crew.due.add(item)
+					at[item] = f.pool.due.next
+					f.pool.due.add(item)
 				}
 			}
 			f.Flush()
-			if l = f.crew.due; fed {
+			if l = f.pool.due; fed {
 				l.next = f.next
 			}
 		}

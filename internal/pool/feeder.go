@@ -1,19 +1,19 @@
-package crew
+package pool
 
-// A Feeder collects items for a crew, and hands them over in chunks. So it seldom takes the lock of the crew, and
-// holds it for a moment only. Owned by one goroutine, the only one that adds items to the crew.
+// A Feeder collects items for a pool, and hands them over in chunks. So it seldom takes the lock of the pool, and
+// holds it for a moment only. Owned by one goroutine, the only one that adds items to the pool.
 type Feeder[T comparable] struct {
-	crew   *Crew[T]
+	pool   *Pool[T]
 	chunk  *chunk[T] // nil, or what was collected and not handed over yet
 	next   uint32    // the position of the item that is collected next; wraps around
 	handed int       // how many chunks were handed over since the last flush, at most maxReady
 }
 
-// maxReady bounds for how many chunks in a row a crew is prepared. For each it keeps two spare chunks.
+// maxReady bounds for how many chunks in a row a pool is prepared. For each it keeps two spare chunks.
 const maxReady = maxSpare / 2
 
-// NewFeeder returns a feeder for a crew.
-func NewFeeder[T comparable](c *Crew[T]) Feeder[T] { return Feeder[T]{crew: c} }
+// NewFeeder returns a feeder for a pool.
+func NewFeeder[T comparable](p *Pool[T]) Feeder[T] { return Feeder[T]{pool: p} }
 
 // Position returns the position of the item that Add collects next.
 func (f *Feeder[T]) Position() uint32 { return f.next }
@@ -37,10 +37,10 @@ func (f *Feeder[T]) Add(item T) {
 // Remove removes an item, given its position, unless a runner has taken it.
 func (f *Feeder[T]) Remove(item T, pos uint32) {
 	f.Flush() // because it may be here
-	f.crew.Remove(item, pos)
+	f.pool.Remove(item, pos)
 }
 
-// Flush hands over what was collected. It does not wait for the tasks. After that it prepares the crew: as many items
+// Flush hands over what was collected. It does not wait for the tasks. After that it prepares the pool: as many items
 // can be collected and handed over again without an allocation.
 func (f *Feeder[T]) Flush() {
 	if f.chunk != nil && f.chunk.n > 0 {
@@ -49,7 +49,7 @@ func (f *Feeder[T]) Flush() {
 	if f.handed == 0 {
 		return
 	}
-	f.crew.prepare(f.handed)
+	f.pool.prepare(f.handed)
 	if f.chunk == nil {
 		f.chunk = new(chunk[T])
 	}
@@ -58,14 +58,14 @@ func (f *Feeder[T]) Flush() {
 
 // handOver hands over the chunk, which must not be empty.
 func (f *Feeder[T]) handOver() {
-	f.chunk = f.crew.addChunk(f.chunk)
+	f.chunk = f.pool.addChunk(f.chunk)
 	f.handed = min(f.handed+1, maxReady)
 }
 
-// Trim frees the memory that the feeder and its crew keep for reuse: see Crew.Trim.
+// Trim frees the memory that the feeder and its pool keep for reuse: see Pool.Trim.
 func (f *Feeder[T]) Trim() {
 	if f.chunk != nil && f.chunk.n == 0 {
 		f.chunk = nil
 	}
-	f.crew.Trim()
+	f.pool.Trim()
 }

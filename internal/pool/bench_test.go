@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"fmt"
@@ -22,30 +22,30 @@ func (h counter) Work(rn *Runner[int]) {
 	})
 }
 
-// BenchmarkCrew measures what it costs to add a task, and to run one that does nothing.
-func BenchmarkCrew(b *testing.B) {
+// BenchmarkPool measures what it costs to add a task, and to run one that does nothing.
+func BenchmarkPool(b *testing.B) {
 	for _, how := range []string{"feeder", "add"} {
 		for _, runners := range []int{1, 2} {
 			b.Run(fmt.Sprintf("how=%s/runners=%d", how, runners), func(b *testing.B) {
 				h := counter{left: new(atomic.Int64), done: make(chan struct{})}
 				h.left.Store(int64(b.N))
-				var c Crew[int]
-				c.Init(h, time.Second)
-				c.Limit = runners
+				var p Pool[int]
+				p.Init(h, time.Second)
+				p.Limit = runners
 				b.ReportAllocs()
 				b.ResetTimer()
-				if f := NewFeeder(&c); how == "feeder" {
+				if f := NewFeeder(&p); how == "feeder" {
 					for range b.N {
 						f.Add(1)
 					}
 					f.Flush()
 				} else {
 					for range b.N {
-						c.Add(1)
+						p.Add(1)
 					}
 				}
 				<-h.done
-				<-c.UntilIdle()
+				<-p.UntilIdle()
 			})
 		}
 	}

@@ -1,6 +1,6 @@
-package crew
+package pool
 
-// A Report says what waits in a crew, and what for.
+// A Report says what waits in a pool, and what for.
 type Report[T comparable] struct {
 	First    T    // the first item on the list; the zero T if nothing waits
 	Waiting  int  // items on the list
@@ -10,13 +10,13 @@ type Report[T comparable] struct {
 }
 
 // Report returns the report. Items in batches do not count: if they wait for long, the watch takes them back.
-func (c *Crew[T]) Report() (r Report[T]) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.due.n == 0 {
+func (p *Pool[T]) Report() (r Report[T]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.due.n == 0 {
 		return r
 	}
-	r.First, r.Waiting, r.Running, r.Starting = c.due.chunks[c.due.head].first(), c.due.n, c.live, c.starting
-	r.AtLimit = c.Limit != 0 && r.Running >= c.Limit
+	r.First, r.Waiting, r.Running, r.Starting = p.due.chunks[p.due.head].first(), p.due.n, p.live, p.starting
+	r.AtLimit = p.Limit != 0 && r.Running >= p.Limit
 	return r
 }

@@ -1,14 +1,14 @@
-package crew
+package pool
 
 import "time"
 
 // The watch
 //
-// While items wait for the runners of a crew, or lie in their batches, a timer of the runtime checks several times
+// While items wait for the runners of a pool, or lie in their batches, a timer of the runtime checks several times
 // a tick whether the runners make progress. It starts runners for items that wait behind tasks that block.
 
 const (
-	// checksPerTick is how often in a tick the crew is checked, unless the tick is longer than 160 ms.
+	// checksPerTick is how often in a tick the pool is checked, unless the tick is longer than 160 ms.
 	checksPerTick = 16
 
 	// maxInterval bounds the time between two checks.
@@ -55,69 +55,69 @@ func (p *progress) more(taken uint64, spent time.Duration, working int, may bool
 }
 
 // keepWatch arms the watch if there may be something for it to do. Called with mu held.
-func (c *Crew[T]) keepWatch() {
-	if c.watching || !c.needsWatch() {
+func (p *Pool[T]) keepWatch() {
+	if p.watching || !p.needsWatch() {
 		return
 	}
-	c.watching = true
-	if c.watch == nil {
-		c.watch = time.AfterFunc(c.interval, c.check)
+	p.watching = true
+	if p.watch == nil {
+		p.watch = time.AfterFunc(p.interval, p.check)
 	} else {
-		c.watch.Reset(c.interval)
+		p.watch.Reset(p.interval)
 	}
 }
 
 // needsWatch reports whether a check could move an item to another runner. At the limit none is added, and an
 // executor manages its own goroutines. Called with mu held.
-func (c *Crew[T]) needsWatch() bool {
-	return len(c.batched) > 0 || c.due.n > 0 && c.outside == nil && !c.full()
+func (p *Pool[T]) needsWatch() bool {
+	return len(p.batched) > 0 || p.due.n > 0 && p.outside == nil && !p.full()
 }
 
 // endWatch disarms the watch. Called with mu held.
-func (c *Crew[T]) endWatch() {
-	if c.watching {
-		c.watching = false
-		c.watch.Stop() // a check that has already begun sees that the crew is not watched any more
+func (p *Pool[T]) endWatch() {
+	if p.watching {
+		p.watching = false
+		p.watch.Stop() // a check that has already begun sees that the pool is not watched any more
 	}
-	c.progress.start(c.taken())
+	p.progress.start(p.taken())
 }
 
 // check takes batches away from runners that are stuck, and starts more runners if there is too little progress.
 // Called by watch.
-func (c *Crew[T]) check() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.watching {
+func (p *Pool[T]) check() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.watching {
 		return
 	}
-	c.giveBack()
-	if !c.needsWatch() {
-		c.endWatch()
+	p.giveBack()
+	if !p.needsWatch() {
+		p.endWatch()
 		return
 	}
-	interval := c.interval
-	if c.starting > 0 {
+	interval := p.interval
+	if p.starting > 0 {
 		interval = max(interval, patientInterval)
 	}
-	if c.due.n > 0 {
-		working := min(c.live, c.Procs) // the others are in tasks that block, or wait for a processor
-		c.start(min(c.due.n, c.progress.more(c.taken(), c.interval, working, c.starting == 0)))
+	if p.due.n > 0 {
+		working := min(p.live, p.Procs) // the others are in tasks that block, or wait for a processor
+		p.start(min(p.due.n, p.progress.more(p.taken(), p.interval, working, p.starting == 0)))
 	} else {
-		c.progress.start(c.taken())
+		p.progress.start(p.taken())
 	}
-	c.watch.Reset(interval)
+	p.watch.Reset(interval)
 }
 
 // giveBack takes back the batches of runners that are stuck. A runner is stuck if it has been in the same task since the
 // last check. If tasks are slow, all runners give back. Called with mu held.
-func (c *Crew[T]) giveBack() {
-	for i := len(c.batched) - 1; i >= 0; i-- { // from the end, because takeBack moves the last one
-		rn := c.batched[i]
+func (p *Pool[T]) giveBack() {
+	for i := len(p.batched) - 1; i >= 0; i-- { // from the end, because takeBack moves the last one
+		rn := p.batched[i]
 		n := rn.takenOf()
 		stuck := n == rn.seen && n > 0
 		rn.seen = n
-		if stuck || c.progress.slow {
-			c.takeBack(rn)
+		if stuck || p.progress.slow {
+			p.takeBack(rn)
 		}
 	}
 }

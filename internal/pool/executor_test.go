@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"errors"
@@ -14,12 +14,12 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
-// executor has submit run the tasks of the crew. The panics of submit go to h.panicked too, and are counted.
+// executor has submit run the tasks of the pool. The panics of submit go to h.panicked too, and are counted.
 func (h *fake) executor(submit func(run func()) error) *Executor[*task] {
-	tick := h.crew.interval * checksPerTick
+	tick := h.pool.interval * checksPerTick
 	calls := new(Calls)
 	calls.Init(tick)
-	return NewExecutor(&h.crew, calls, tick, submit, func() {}, func(value any, stack []byte) {
+	return NewExecutor(&h.pool, calls, tick, submit, func() {}, func(value any, stack []byte) {
 		h.checkLocks()
 		h.panics.Add(1)
 		if h.panicked != nil {
@@ -34,7 +34,7 @@ func TestExecutorCountsJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e testkit.Executor
 		h := newFake(t, time.Millisecond)
-		h.crew.Limit = 1
+		h.pool.Limit = 1
 		h.executor(e.Submit)
 		h.addFunc(1, nil)
 		synctest.Wait()
@@ -125,7 +125,7 @@ func TestSubmitFails(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newFake(t, time.Millisecond)
-					h.crew.Limit = limit
+					h.pool.Limit = limit
 					x := h.executor(c.submit)
 					h.panicked = func(value any, _ []byte) {
 						assert.Equal(t, "closed", value)
@@ -156,7 +156,7 @@ func TestTaskEndsSubmit(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newFake(t, time.Millisecond)
-					h.crew.Limit = limit
+					h.pool.Limit = limit
 					x := h.executor(func(run func()) error { run(); return nil })
 					all := h.addFunc(20, end)
 					told := &task{f: end, next: func() bool { return false }}
@@ -179,7 +179,7 @@ func TestTaskEndsSubmit(t *testing.T) {
 func TestHandlerPanicsInSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Millisecond)
-		h.crew.Limit = 1
+		h.pool.Limit = 1
 		h.panicked = func(any, []byte) { panic("handler") }
 		h.executor(func(run func()) error {
 			assert.PanicsWithValue(t, "handler", run)
@@ -228,7 +228,7 @@ func TestExecutorWithMaxConcurrency(t *testing.T) {
 	for _, limit := range []int{-1, 1, 3} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Millisecond)
-			h.crew.Limit = limit
+			h.pool.Limit = limit
 			h.executor(func(run func()) error {
 				assert.LessOrEqual(t, h.runners(), limit)
 				go run()
@@ -254,7 +254,7 @@ func TestExecutorWithMaxConcurrency(t *testing.T) {
 func TestRefusedCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Millisecond)
-		h.crew.Limit = 2
+		h.pool.Limit = 2
 		h.executor(func(func()) error { return errors.New("no") })
 		release := make(chan struct{})
 		defer close(release)
@@ -275,7 +275,7 @@ func TestSubmitNeverCalls(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var e testkit.Executor
 				h := newFake(t, time.Millisecond)
-				h.crew.Limit = limit
+				h.pool.Limit = limit
 				h.executor(e.Submit)
 				first := h.addFunc(1, nil)[0]
 				synctest.Wait()
@@ -326,17 +326,17 @@ func TestExecutorIsGivenAll(t *testing.T) {
 			if stuck {
 				require.Equal(t, maxSubmits, x.Goroutines())
 				require.Equal(t, maxSubmits, h.runners())
-				_, goroutines := h.crew.Running()
+				_, goroutines := h.pool.Running()
 				require.Zero(t, goroutines)
 				require.Len(t, h.close(), n)
-				<-h.crew.UntilIdle()
+				<-h.pool.UntilIdle()
 				close(release)
 				synctest.Wait()
 				require.Equal(t, maxSubmits, e.RunAll(), "no more are submitted after Close")
 				require.Zero(t, h.claims.Load())
 				return
 			}
-			require.Equal(t, n, h.crew.Waiting())
+			require.Equal(t, n, h.pool.Waiting())
 			held := e.Take()
 			require.Len(t, held, n)
 			for i, run := range held {

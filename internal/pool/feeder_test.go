@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"math"
@@ -15,27 +15,27 @@ func TestFeeder(t *testing.T) {
 	for _, first := range []uint32{0, math.MaxUint32 - 70} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Millisecond)
-			h.crew.Limit = -1 // nothing runs
+			h.pool.Limit = -1 // nothing runs
 			h.fed = true
 			f := &h.feeder
 			f.next = first
 			f.Flush()
-			require.Zero(t, h.crew.Waiting())
+			require.Zero(t, h.pool.Waiting())
 			var all []*task
 			for i := range uint32(chunkLen + 10) {
 				w := new(task)
 				all = append(all, w)
 				require.Equal(t, first+i, f.Position())
 				h.put(w)
-				require.Equal(t, i < chunkLen-1, h.crew.Waiting() == 0, "handed over only when the chunk is full")
+				require.Equal(t, i < chunkLen-1, h.pool.Waiting() == 0, "handed over only when the chunk is full")
 			}
 			h.remember(all)
-			require.Equal(t, chunkLen, h.crew.Waiting())
+			require.Equal(t, chunkLen, h.pool.Waiting())
 			f.Flush()
-			require.Equal(t, len(all), h.crew.Waiting())
+			require.Equal(t, len(all), h.pool.Waiting())
 			for i, w := range all {
 				require.True(t, h.remove(w))
-				require.Equal(t, len(all)-i-1, h.crew.Waiting())
+				require.Equal(t, len(all)-i-1, h.pool.Waiting())
 			}
 		})
 	}
@@ -43,34 +43,34 @@ func TestFeeder(t *testing.T) {
 
 // Remove removes an item that the feeder still has, and one that it has handed over.
 func TestFeederRemove(t *testing.T) {
-	var c Crew[int]
-	c.Init(numbers{}, time.Second)
-	c.Limit = -1 // nothing runs
-	f := NewFeeder(&c)
+	var p Pool[int]
+	p.Init(numbers{}, time.Second)
+	p.Limit = -1 // nothing runs
+	f := NewFeeder(&p)
 	for item := range uint32(4) {
 		require.Equal(t, item, f.Position())
 		f.Add(int(item) + 1)
 	}
 	f.Remove(2, 1)
-	require.Equal(t, 3, c.Waiting(), "the others have been handed over")
+	require.Equal(t, 3, p.Waiting(), "the others have been handed over")
 	f.Remove(2, 1)
 	f.Remove(4, 3)
-	require.Equal(t, []int{1, 3}, c.Close())
+	require.Equal(t, []int{1, 3}, p.Close())
 }
 
 // A feeder that hands over a few items at a time allocates nothing, because the list copies them.
 func TestFeederAllocatesNothing(t *testing.T) {
-	var c Crew[int]
-	c.Init(numbers{}, time.Second)
-	c.Limit = -1 // nothing runs
-	f := NewFeeder(&c)
+	var p Pool[int]
+	p.Init(numbers{}, time.Second)
+	p.Limit = -1 // nothing runs
+	f := NewFeeder(&p)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		for item := range 5 {
 			f.Add(item + 1)
 		}
 		f.Flush()
-		for c.due.n > 1 {
-			c.due.takeOne()
+		for p.due.n > 1 {
+			p.due.takeOne()
 		}
 	}))
 }

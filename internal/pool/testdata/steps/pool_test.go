@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
-// Every test in this folder searches the orders of the steps of a few goroutines that use a crew, while its runners
+// Every test in this folder searches the orders of the steps of a few goroutines that use a pool, while its runners
 // do their part. See TestExplore.
 
 const tick = time.Millisecond
@@ -37,7 +37,7 @@ type item struct {
 // A scene is one execution of a scenario.
 type scene struct {
 	*explore.Run
-	crew   Crew[*item]
+	pool   Pool[*item]
 	feeder Feeder[*item]
 	items  [3]item
 	order  []*item
@@ -53,16 +53,16 @@ func search(t *testing.T, scenario func(s *scene)) {
 	size := explore.Size{Passes: 1, Aftermath: true}
 	explore.Scenario(t, tick, size, size, func(r *explore.Run) {
 		s := &scene{Run: r}
-		s.crew.Init(host{s}, tick)
-		s.feeder = NewFeeder(&s.crew)
+		s.pool.Init(host{s}, tick)
+		s.feeder = NewFeeder(&s.pool)
 		scenario(s)
-		c := &s.crew
+		p := &s.pool
 		require.Zero(s, s.late)
 		require.Equal(s, len(s.order), s.counted)
-		require.Zero(s, c.live)
-		require.Empty(s, c.batched)
-		require.Zero(s, c.starting)
-		require.False(s, c.watching)
+		require.Zero(s, p.live)
+		require.Empty(s, p.batched)
+		require.Zero(s, p.starting)
+		require.False(s, p.watching)
 		for i := range s.items {
 			require.NotContains(s, []uint32{waiting, claimed}, s.items[i].state.Load(), "item %d", i)
 		}
@@ -74,7 +74,7 @@ func (s *scene) race() {
 	s.Race(0)
 	synctest.Wait()
 	if s.closed.Load() == 0 {
-		require.Zero(s, s.crew.due.n)
+		require.Zero(s, s.pool.due.n)
 	}
 }
 
@@ -86,9 +86,9 @@ func (s *scene) feed(items []item) {
 	s.feeder.Flush()
 }
 
-// close closes the crew. No item is claimed after it has ended what Close returned.
+// close closes the pool. No item is claimed after it has ended what Close returned.
 func (s *scene) close() {
-	for _, w := range s.crew.Close() {
+	for _, w := range s.pool.Close() {
 		w.last = true
 		w.state.CompareAndSwap(waiting, handedBack)
 	}
@@ -102,7 +102,7 @@ func (s *scene) forget(items []item) {
 	}
 }
 
-// host is the scene as the host of the crew. A scene itself has a field Run.
+// host is the scene as the host of the pool. A scene itself has a field Run.
 type host struct{ *scene }
 
 func (s host) Work(rn *Runner[*item]) {
@@ -147,7 +147,7 @@ func (s host) Ran(w *item) bool {
 	return true
 }
 
-func (s host) Requeue(w *item)             { s.crew.Add(w) }
+func (s host) Requeue(w *item)             { s.pool.Add(w) }
 func (s host) Panicked(*item, any, []byte) {}
 func (s host) Back(*item)                  {}
 
@@ -155,7 +155,7 @@ func (s host) Back(*item)                  {}
 func TestStepsAdds(t *testing.T) {
 	search(t, func(s *scene) {
 		for i := range s.items {
-			s.Go(func() { s.crew.Add(&s.items[i]) })
+			s.Go(func() { s.pool.Add(&s.items[i]) })
 		}
 		s.race()
 		for i := range s.items {
@@ -168,8 +168,8 @@ func TestStepsAdds(t *testing.T) {
 func TestStepsAddAtTheEnd(t *testing.T) {
 	search(t, func(s *scene) {
 		s.forget(s.items[2:])
-		s.Go(func() { s.crew.Add(&s.items[0]) })
-		s.Go(func() { s.crew.Add(&s.items[1]) })
+		s.Go(func() { s.pool.Add(&s.items[0]) })
+		s.Go(func() { s.pool.Add(&s.items[1]) })
 		s.race()
 		require.Equal(s, 2, s.items[0].runs+s.items[1].runs)
 	})
@@ -179,13 +179,13 @@ func TestStepsAddAtTheEnd(t *testing.T) {
 func TestStepsRemove(t *testing.T) {
 	for _, share := range []int{1, 16} {
 		search(t, func(s *scene) {
-			s.crew.Share, s.crew.Limit = share, 1
+			s.pool.Share, s.pool.Limit = share, 1
 			removed := 0
 			s.Go(func() { s.feed(s.items[:]) })
 			s.Go(func() {
 				if w := &s.items[1]; w.state.CompareAndSwap(waiting, canceled) {
 					removed++
-					s.crew.Remove(w, 1)
+					s.pool.Remove(w, 1)
 				}
 			})
 			s.race()
@@ -195,47 +195,47 @@ func TestStepsRemove(t *testing.T) {
 	}
 }
 
-// The crew is trimmed while items are added, while a runner ends, and while the feeder prepares the crew. Each item runs
-// once. If nothing was added after Trim, the crew keeps nothing.
+// The pool is trimmed while items are added, while a runner ends, and while the feeder prepares the pool. Each item runs
+// once. If nothing was added after Trim, the pool keeps nothing.
 func TestStepsTrim(t *testing.T) {
 	search(t, func(s *scene) {
 		s.forget(s.items[2:])
 		s.Go(func() { s.feed(s.items[:2]) })
-		s.Go(func() { s.crew.Trim() })
+		s.Go(func() { s.pool.Trim() })
 		s.race()
 		require.Equal(s, 2, s.items[0].runs+s.items[1].runs)
-		c := &s.crew
-		if c.trimming {
-			require.True(s, c.runners == nil && c.batched == nil && c.watch == nil)
-			require.True(s, c.due.spare == nil && c.due.chunks == nil)
+		p := &s.pool
+		if p.trimming {
+			require.True(s, p.runners == nil && p.batched == nil && p.watch == nil)
+			require.True(s, p.due.spare == nil && p.due.chunks == nil)
 		}
 	})
 }
 
-// The crew is closed while a runner claims items, alone or as a batch, and while items are added. Each runs or is
+// The pool is closed while a runner claims items, alone or as a batch, and while items are added. Each runs or is
 // returned. What is added too late stays on the list.
 func TestStepsClose(t *testing.T) {
 	for _, share := range []int{1, 16} {
 		search(t, func(s *scene) {
-			s.crew.Share = share
+			s.pool.Share = share
 			s.Go(func() { s.feed(s.items[:]) })
 			s.Go(s.close)
 			s.race()
-			require.True(s, s.crew.due.n == 0 || len(s.order) == 0)
-			for _, w := range s.crew.due.takeAll() {
+			require.True(s, s.pool.due.n == 0 || len(s.order) == 0)
+			for _, w := range s.pool.due.takeAll() {
 				require.True(s, w.state.CompareAndSwap(waiting, handedBack))
 			}
 		})
 	}
 }
 
-// The crew is closed while a task is due again at once. It runs again, or is returned.
+// The pool is closed while a task is due again at once. It runs again, or is returned.
 func TestStepsCloseAndAgain(t *testing.T) {
 	search(t, func(s *scene) {
 		s.forget(s.items[1:])
 		w := &s.items[0]
 		w.tell, w.again = true, 1
-		s.Go(func() { s.crew.Add(w) })
+		s.Go(func() { s.pool.Add(w) })
 		s.Go(func() {
 			if w.state.Load() != waiting || w.runs > 0 {
 				s.close()
@@ -250,13 +250,13 @@ func TestStepsCloseAndAgain(t *testing.T) {
 // once, in the order of the list.
 func TestStepsGiveBack(t *testing.T) {
 	search(t, func(s *scene) {
-		s.crew.Share, s.crew.Limit = 1, 1
+		s.pool.Share, s.pool.Limit = 1, 1
 		s.Go(func() { s.feed(s.items[:]) })
 		s.Go(func() {
 			for range 2 {
-				s.crew.mu.Lock()
-				s.crew.giveBack()
-				s.crew.mu.Unlock()
+				s.pool.mu.Lock()
+				s.pool.giveBack()
+				s.pool.mu.Unlock()
 			}
 		})
 		s.race()
@@ -267,15 +267,15 @@ func TestStepsGiveBack(t *testing.T) {
 // The batch of a runner is taken back while an item of it runs again and again. Each item runs as often as it should.
 func TestStepsGiveBackAndAgain(t *testing.T) {
 	search(t, func(s *scene) {
-		s.crew.Share, s.crew.Limit = 1, 1
+		s.pool.Share, s.pool.Limit = 1, 1
 		s.forget(s.items[2:])
 		s.items[0].tell, s.items[0].again = true, 1
 		s.Go(func() { s.feed(s.items[:2]) })
 		s.Go(func() {
 			for range 2 {
-				s.crew.mu.Lock()
-				s.crew.giveBack()
-				s.crew.mu.Unlock()
+				s.pool.mu.Lock()
+				s.pool.giveBack()
+				s.pool.mu.Unlock()
 			}
 		})
 		s.race()
@@ -289,12 +289,12 @@ func TestStepsRunsOf(t *testing.T) {
 	search(t, func(s *scene) {
 		s.forget(s.items[1:])
 		w := &s.items[0]
-		s.Go(func() { s.crew.Add(w) })
+		s.Go(func() { s.pool.Add(w) })
 		s.Go(func() {
 			if w.state.Load() != claimed {
 				return
 			}
-			for _, over := range s.crew.RunsOf(w) {
+			for _, over := range s.pool.RunsOf(w) {
 				explore.Channel(over)
 				<-over
 			}
@@ -309,16 +309,16 @@ func TestStepsRunsOf(t *testing.T) {
 func TestStepsTurns(t *testing.T) {
 	search(t, func(s *scene) {
 		s.forget(s.items[2:])
-		s.crew.Limit = 1
+		s.pool.Limit = 1
 		var calls Calls
 		calls.Init(tick)
-		x := NewExecutor(&s.crew, &calls, tick, func(run func()) error { run(); return nil }, func() {}, nil)
+		x := NewExecutor(&s.pool, &calls, tick, func(run func()) error { run(); return nil }, func() {}, nil)
 		for i := range 2 {
-			s.Go(func() { s.crew.Add(&s.items[i]) })
+			s.Go(func() { s.pool.Add(&s.items[i]) })
 		}
 		s.race()
 		require.Len(s, s.order, 2)
 		require.Zero(s, x.waiting)
-		require.Zero(s, s.crew.starting)
+		require.Zero(s, s.pool.starting)
 	})
 }

@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"runtime/debug"
@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// A Runner runs tasks. It has a goroutine of its own and takes items from the list of its crew until none is left.
+// A Runner runs tasks. It has a goroutine of its own and takes items from the list of its pool until none is left.
 // With an executor, a runner runs only one task, on a goroutine of the executor. Where many items wait and tasks do not
-// block, a runner takes a batch of items at a time, so that it seldom needs the lock of the crew: see stop.
+// block, a runner takes a batch of items at a time, so that it seldom needs the lock of the pool: see stop.
 //
 // The loop over the items is in Host.Work, so that a task costs no calls through an interface but its own.
 type Runner[T comparable] struct {
-	crew *Crew[T] // immutable
+	pool *Pool[T] // immutable
 
 	// How many slots it has taken, or tries to take, times 2, and the bit returned. Written by the runner.
 	word atomic.Uint32
 
 	// How many of the slots are left to it. Negated while it must come for the lock before it takes another one. Written
-	// with the lock of the crew held.
+	// with the lock of the pool held.
 	limit atomic.Int32
 
-	// Written with the lock of the crew held. The runner reads the slot that it has taken last without the lock: no
+	// Written with the lock of the pool held. The runner reads the slot that it has taken last without the lock: no
 	// goroutine writes that slot, and only the runner writes the slice.
 	slots  []T  // the items of its batch, or the one that it has taken alone
 	single [1]T // the slot of an item that it has taken alone
 
-	// Guarded by the lock of the crew.
+	// Guarded by the lock of the pool.
 	batch *chunk[T]     // where the slots lie; nil for an item that it has taken alone
-	place int           // its index in crew.runners
+	place int           // its index in pool.runners
 	seen  int           // how many slots it had taken at the last check
 	over  chan struct{} // closed when the task in the last slot taken is over; nil if no goroutine waits for that
 
@@ -65,10 +65,10 @@ func (rn *Runner[T]) run() {
 			return // Ran has ended the goroutine
 		}
 		if value := recover(); value != nil { // nil after runtime.Goexit
-			rn.crew.host.Panicked(rn.last(), value, debug.Stack())
+			rn.pool.host.Panicked(rn.last(), value, debug.Stack())
 		}
 	}()
-	rn.crew.host.Work(rn)
+	rn.pool.host.Work(rn)
 	over = true // from here on another goroutine may use the runner
 }
 
@@ -92,7 +92,7 @@ func (rn *Runner[T]) Next() (item T) {
 			rn.word.Store(uint32(n) << 1) // before the next load: see stop. It also says that the task before is over
 		}
 		if n > int(rn.limit.Load()) {
-			if n = rn.crew.refill(rn, n); n == 0 {
+			if n = rn.pool.refill(rn, n); n == 0 {
 				return none
 			}
 		}
@@ -109,7 +109,7 @@ func (rn *Runner[T]) Next() (item T) {
 // all other work for a task: a reading of the clock, and counters that all runners share.
 func (rn *Runner[T]) Start(tell bool) (measure bool) {
 	rn.tell = tell
-	if labels := rn.crew.Labels; labels != nil {
+	if labels := rn.pool.Labels; labels != nil {
 		setLabels(labels) // the task before may have set others
 	}
 	rn.since++
@@ -126,28 +126,28 @@ func (rn *Runner[T]) Measured(late time.Duration) {
 
 // count has the host count the tasks that were started since it was called, as late as the last one that was measured.
 func (rn *Runner[T]) count() {
-	rn.crew.host.Count(rn.late, rn.since)
+	rn.pool.host.Count(rn.late, rn.since)
 	rn.since = 0
 }
 
 // ran calls Host.Ran. Goroutines that wait for the end of the task need not wait for that.
 func (rn *Runner[T]) ran() (again bool) {
 	rn.tell = false // first, because Ran may end the goroutine
-	c, item, word := rn.crew, rn.last(), rn.word.Load()
+	p, item, word := rn.pool, rn.last(), rn.word.Load()
 	rn.word.Store(word | returned) // before the load: see untilOver
 	if rn.limit.Load() < 0 {
-		c.mu.Lock()
+		p.mu.Lock()
 		rn.endTask()
-		c.mu.Unlock()
+		p.mu.Unlock()
 	}
 	requeue := true
 	defer func() { // also if Ran ends the goroutine: then what it would have returned is not known
 		if requeue {
-			c.host.Requeue(item)
+			p.host.Requeue(item)
 		}
 	}()
-	requeue = c.host.Ran(item)
-	if !requeue || c.outside != nil || rn.inRow >= maxInRow && c.Due() > 0 {
+	requeue = p.host.Ran(item)
+	if !requeue || p.outside != nil || rn.inRow >= maxInRow && p.Due() > 0 {
 		return false
 	}
 	requeue = false
@@ -157,7 +157,7 @@ func (rn *Runner[T]) ran() (again bool) {
 }
 
 // stop makes a runner take no slot until it has had the lock, and returns how many it has taken. Called with the lock of
-// the crew held.
+// the pool held.
 //
 // Most tasks do little. Then most of their cost is in operations that lock a cache line, because the processor waits for
 // each. Besides the claim of the host, a runner needs one of them for a task: the store of its word. That ends the task
@@ -174,19 +174,19 @@ func (rn *Runner[T]) stop() (n int) {
 	return rn.takenOf()
 }
 
-// end returns how many of the slots are left to the runner. Called with the lock of the crew held, or by the runner.
+// end returns how many of the slots are left to the runner. Called with the lock of the pool held, or by the runner.
 func (rn *Runner[T]) end() int {
 	n := int(rn.limit.Load())
 	return max(n, -n)
 }
 
 // takenOf returns how many slots the runner has taken. It may take others at the same time. Called with the lock of the
-// crew held.
+// pool held.
 func (rn *Runner[T]) takenOf() int { return min(rn.taken(), rn.end()) }
 
 // untilOver returns a channel that is closed when the task in the last slot that the runner has taken is over, or nil if
 // its item does not match. Only a runner whose item matches is stopped: then it comes for the lock when the task is over.
-// Called with the lock of the crew held.
+// Called with the lock of the pool held.
 func (rn *Runner[T]) untilOver(match func(item T) bool) <-chan struct{} {
 	word := rn.word.Load()
 	n := int(word >> 1)
@@ -206,7 +206,7 @@ func (rn *Runner[T]) untilOver(match func(item T) bool) <-chan struct{} {
 }
 
 // endTask wakes the goroutines that wait for the task in the last slot taken, which is over. Called with the lock of the
-// crew held.
+// pool held.
 func (rn *Runner[T]) endTask() {
 	if rn.over != nil {
 		close(rn.over)

@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"runtime"
@@ -37,7 +37,7 @@ func TestTaskEndsItsGoroutine(t *testing.T) {
 								runtime.Goexit()
 							}
 						}
-						h.crew.Limit = 1
+						h.pool.Limit = 1
 						told := 0
 						h.addFunc(20, nil)
 						h.add(&task{f: f}, &task{f: f, next: func() bool { told++; return told < 3 }})
@@ -88,8 +88,8 @@ func TestRanExits(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Millisecond)
-		c := &h.crew
-		c.Limit, c.starting = 1, 1 // no runner but that of the test
+		p := &h.pool
+		p.Limit, p.starting = 1, 1 // no runner but that of the test
 		n := 0
 		h.add(&task{next: func() bool {
 			if n++; n == 1 {
@@ -97,7 +97,7 @@ func TestRanExits(t *testing.T) {
 			}
 			return false
 		}})
-		require.PanicsWithValue(t, "handler", c.run)
+		require.PanicsWithValue(t, "handler", p.run)
 		synctest.Wait()
 		require.Zero(t, h.panics.Load())
 		require.Equal(t, 2, n)
@@ -110,21 +110,21 @@ func TestHandlerPanics(t *testing.T) {
 	for _, outside := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Millisecond)
-			c := &h.crew
-			c.Limit, c.starting = 1, 1 // no runner but that of the test
+			p := &h.pool
+			p.Limit, p.starting = 1, 1 // no runner but that of the test
 			h.panicked = func(any, []byte) { panic("handler") }
 			if outside {
-				c.outside = func() {}
+				p.outside = func() {}
 			}
 			told := 0
 			w := &task{f: func() { panic("task") }, next: func() bool { told++; return false }}
 			h.add(w, new(task))
-			require.PanicsWithValue(t, "handler", c.run)
+			require.PanicsWithValue(t, "handler", p.run)
 			synctest.Wait()
 			require.Equal(t, 1, told)
-			require.Zero(t, c.live)
+			require.Zero(t, p.live)
 			if outside {
-				require.Equal(t, 1, c.Waiting())
+				require.Equal(t, 1, p.Waiting())
 			} else {
 				require.Len(t, h.order(), 2)
 			}
@@ -138,7 +138,7 @@ func TestRunsAgain(t *testing.T) {
 	for _, share := range []int{1, 1000} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Millisecond)
-			h.crew.Limit, h.crew.Share = 1, share
+			h.pool.Limit, h.pool.Share = 1, share
 			h.fed = true
 			again := func(n int) *task { return &task{next: func() bool { n--; return n > 0 }} }
 			a, b, c := again(12), new(task), again(2)
@@ -163,7 +163,7 @@ func TestRunsAgain(t *testing.T) {
 func TestRemovedBeforeItRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Millisecond)
-		h.crew.Limit = 1
+		h.pool.Limit = 1
 		h.fed = true // so that w does not run before other waits
 		w := &task{next: func() bool { return true }}
 		other := &task{f: func() { require.True(t, w.move(canceled, waiting)) }}

@@ -1,10 +1,10 @@
-package crew
+package pool
 
 import "slices"
 
 // A list holds the items that wait for a runner, in the order in which they were added. Items are taken from its
 // front. An item can also be removed from the middle: each has a position, and positions increase along the list. The
-// lock of its crew guards it.
+// lock of its pool guards it.
 //
 // The items lie in chunks, none of which is empty. An item that is removed leaves a gap. Chunks with many gaps are
 // merged, so that a list from which items are removed takes some eight slots for each item that is left. An item never
@@ -20,7 +20,7 @@ type list[T comparable] struct {
 const (
 	// chunkLen is the number of slots in a chunk, which takes 2,304 bytes on 64-bit machines. It is also the
 	// largest number of items that a runner takes at a time. With 64, the worker and a runner contend for the lock of the
-	// crew so often that a million tasks take a fifth longer.
+	// pool so often that a million tasks take a fifth longer.
 	chunkLen = 256
 
 	// maxSpare is the number of chunks that a list keeps for reuse until it is trimmed, which take 72 KiB. The array of

@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"math"
@@ -77,22 +77,22 @@ func TestTrivialTasksNeedFewRunners(t *testing.T) {
 		n := sized(100_000, 300_000, 1_000_000)
 		var ran, most atomic.Int64
 		done := make(chan struct{})
-		var c *Crew[int]
-		c, f := newLight(50*time.Millisecond, func(int) {
+		var p *Pool[int]
+		p, f := newLight(50*time.Millisecond, func(int) {
 			if i := ran.Add(1); i == int64(n) {
 				close(done)
 			} else if i%10_000 == 0 {
-				_, goroutines := c.Running()
+				_, goroutines := p.Running()
 				most.Store(max(most.Load(), int64(goroutines)))
 			}
 		})
-		c.Limit = limit
+		p.Limit = limit
 		for item := range n {
 			f.Add(item + 1)
 		}
 		f.Flush()
 		<-done
-		<-c.UntilIdle()
+		<-p.UntilIdle()
 		require.NotZero(t, most.Load())
 		require.LessOrEqual(t, most.Load(), int64(max(n/100, 6000))) // 6000 is more than the first six additions
 	}
@@ -104,13 +104,13 @@ func TestBusyTasksNeedFewRunners(t *testing.T) {
 	const n = 20_000
 	var ran, most atomic.Int64
 	done := make(chan struct{})
-	var c *Crew[int]
-	c, f := newLight(10*time.Millisecond, func(int) {
+	var p *Pool[int]
+	p, f := newLight(10*time.Millisecond, func(int) {
 		for start := time.Now(); time.Since(start) < 10*time.Microsecond; {
 		}
 		i := ran.Add(1)
 		if i%100 == 0 { // not every task, because they would block each other
-			_, goroutines := c.Running()
+			_, goroutines := p.Running()
 			most.Store(max(most.Load(), int64(goroutines)))
 		}
 		if i == n {
@@ -122,7 +122,7 @@ func TestBusyTasksNeedFewRunners(t *testing.T) {
 	}
 	f.Flush()
 	<-done
-	<-c.UntilIdle()
+	<-p.UntilIdle()
 	t.Logf("most runners at a time: %d", most.Load())
 	require.Less(t, most.Load(), int64(n/4))
 }
@@ -133,7 +133,7 @@ func TestLimit(t *testing.T) {
 	for _, limit := range []int{-1, 1, 7, 100} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Millisecond)
-			h.crew.Limit = limit
+			h.pool.Limit = limit
 			start := time.Now()
 			var begun moments
 			const n = 250
@@ -160,7 +160,7 @@ func TestLimit(t *testing.T) {
 // With a limit of one, tasks may share memory without a lock. The race detector checks this.
 func TestMaxConcurrencyOfOneOrdersMemory(t *testing.T) {
 	h := newFake(t, 100*time.Microsecond)
-	h.crew.Limit = 1
+	h.pool.Limit = 1
 	n := 0
 	var users sync.WaitGroup
 	for range 3 {
@@ -171,17 +171,17 @@ func TestMaxConcurrencyOfOneOrdersMemory(t *testing.T) {
 		})
 	}
 	users.Wait()
-	<-h.crew.UntilIdle()
+	<-h.pool.UntilIdle()
 	require.Equal(t, 9000, n)
 }
 
 // A runner at the limit takes a batch, and the first task of the batch blocks. Then the other runner gets the rest.
-// When the tasks were added the crew was not watched, because no runner could be added.
+// When the tasks were added the pool was not watched, because no runner could be added.
 func TestBatchTakenAtTheLimit(t *testing.T) {
 	const tick = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, tick)
-		h.crew.Limit, h.crew.Share = 2, 1
+		h.pool.Limit, h.pool.Share = 2, 1
 		a, b, c := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		h.addFunc(1, func() { <-a })
 		h.addFunc(1, func() { <-b })
@@ -208,34 +208,34 @@ func TestBatchTakenAtTheLimit(t *testing.T) {
 // While a runner has a batch, chunks are not merged, because the batch may be put back between them. Then its items
 // would not be found by their positions, and the order would be lost.
 func TestMergeWaitsForBatches(t *testing.T) {
-	var c Crew[int]
-	c.Init(numbers{}, time.Second)
+	var p Pool[int]
+	p.Init(numbers{}, time.Second)
 	const size, last = chunkLen / 4, chunkLen - 2
 	var want []int
 	for i := range 3*chunkLen + size/2 {
-		c.due.add(i + 1) // at position i
+		p.due.add(i + 1) // at position i
 		want = append(want, i+1)
 	}
-	a, b := c.due.take(size), c.due.take(size)
-	rn := &Runner[int]{crew: &c, batch: b, slots: b.items[b.from:b.end]}
+	a, b := p.due.take(size), p.due.take(size)
+	rn := &Runner[int]{pool: &p, batch: b, slots: b.items[b.from:b.end]}
 	rn.limit.Store(int32(len(rn.slots)))
-	c.batched = []*Runner[int]{rn}
-	c.due.putBack(a, 0)
+	p.batched = []*Runner[int]{rn}
+	p.due.putBack(a, 0)
 	remove := func(from, to int) {
 		for item := from; item <= to; item++ {
-			n := c.due.n
-			c.Remove(item, uint32(item-1))
-			require.Equal(t, n-1, c.due.n)
+			n := p.due.n
+			p.Remove(item, uint32(item-1))
+			require.Equal(t, n-1, p.due.n)
 		}
 	}
 	remove(2, size)
 	remove(2*size+1, last)
-	c.takeBack(rn)
-	c.due.check(t)
+	p.takeBack(rn)
+	p.due.check(t)
 	want = append(append(want[:1:1], want[size:2*size]...), want[last:]...)
-	require.Equal(t, want, c.due.items())
+	require.Equal(t, want, p.due.items())
 	remove(size+1, 2*size)
-	require.Equal(t, slices.Delete(want, 1, 1+size), c.due.takeAll())
+	require.Equal(t, slices.Delete(want, 1, 1+size), p.due.takeAll())
 }
 
 // After a thousand tasks that blocked, few runners are kept for reuse. They keep no task alive.
@@ -249,11 +249,11 @@ func TestFewRunnersAreKept(t *testing.T) {
 		require.EqualValues(t, 1000, h.active.Load())
 		close(release)
 		synctest.Wait()
-		require.Len(t, h.crew.runners, maxProcs)
-		for _, rn := range h.crew.runners {
+		require.Len(t, h.pool.runners, maxProcs)
+		for _, rn := range h.pool.runners {
 			require.True(t, rn.slots == nil && rn.batch == nil && rn.single[0] == nil)
 		}
-		require.Empty(t, h.crew.runners[:cap(h.crew.runners)][maxProcs], "the others are not kept")
+		require.Empty(t, h.pool.runners[:cap(h.pool.runners)][maxProcs], "the others are not kept")
 	})
 }
 
@@ -264,9 +264,9 @@ func TestClose(t *testing.T) {
 	for _, batch := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, tick)
-			h.crew.Limit = 2
+			h.pool.Limit = 2
 			if batch {
-				h.crew.Share = 1
+				h.pool.Share = 1
 			}
 			release := make(chan struct{})
 			all := h.addFunc(1000, func() { <-release })
@@ -276,12 +276,12 @@ func TestClose(t *testing.T) {
 			rest := h.close()
 			require.Len(t, rest, len(all)+1-int(h.active.Load()))
 			require.Contains(t, rest, tell)
-			h.crew.Add(new(task)) // too late: nobody returns it
+			h.pool.Add(new(task)) // too late: nobody returns it
 			pass(5 * tick)
 			require.EqualValues(t, h.active.Load(), h.claims.Load())
 			close(release)
 			synctest.Wait()
-			h.crew.Add(new(task))
+			h.pool.Add(new(task))
 			pass(5 * tick)
 			require.EqualValues(t, len(all)+1-len(rest), h.claims.Load())
 		})
@@ -316,11 +316,11 @@ func TestUntilIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Millisecond)
 		start := time.Now()
-		<-h.crew.UntilIdle()
+		<-h.pool.UntilIdle()
 		h.addFunc(100, func() { time.Sleep(time.Second) })
 		h.addFunc(1, func() { time.Sleep(time.Minute) })
-		idle := h.crew.UntilIdle()
-		<-h.crew.UntilIdle()
+		idle := h.pool.UntilIdle()
+		<-h.pool.UntilIdle()
 		<-idle
 		require.InDelta(t, time.Minute, time.Since(start), float64(2*time.Millisecond))
 		require.Zero(t, h.runners())
@@ -332,7 +332,7 @@ func TestUntilIdle(t *testing.T) {
 func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Second)
-		h.crew.Procs, h.crew.Share, h.crew.Limit = 1, 1, 1
+		h.pool.Procs, h.pool.Share, h.pool.Limit = 1, 1, 1
 		h.fed = true
 		var n int
 		var counts []uint64
@@ -340,7 +340,7 @@ func TestCounts(t *testing.T) {
 		h.addFunc(all, func() {
 			n++
 			counts = append(counts, h.taken()-uint64(n))
-			tasks, goroutines := h.crew.Running()
+			tasks, goroutines := h.pool.Running()
 			require.True(t, tasks == 1 && goroutines == 1)
 		})
 		synctest.Wait()
@@ -348,10 +348,10 @@ func TestCounts(t *testing.T) {
 		require.EqualValues(t, all, h.taken())
 		chunk := []uint64{1, 8, 64, chunkLen - 73}
 		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 8, 23}), h.counted, "3 full batches, and one of 32")
-		require.Zero(t, h.crew.Waiting())
-		h.crew.due.check(t) // that the chunks of the batches keep nothing
+		require.Zero(t, h.pool.Waiting())
+		h.pool.due.check(t) // that the chunks of the batches keep nothing
 
-		h.crew.Share = math.MaxInt // no batches: each is the first of a new one
+		h.pool.Share = math.MaxInt // no batches: each is the first of a new one
 		h.addFunc(10, nil)
 		synctest.Wait()
 		require.Equal(t, slices.Repeat([]uint64{1}, 10), h.counted[3*4+3:])
@@ -365,7 +365,7 @@ func TestEachIsCounted(t *testing.T) {
 	for _, stuck := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Second)
-			h.crew.Procs, h.crew.Share, h.crew.Limit = 1, 1, 1
+			h.pool.Procs, h.pool.Share, h.pool.Limit = 1, 1, 1
 			h.fed = true
 			all := make([]*task, 32)
 			for i := range all {
@@ -397,7 +397,7 @@ func TestEachIsCounted(t *testing.T) {
 func TestNextOneIsMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Second)
-		h.crew.Procs, h.crew.Share, h.crew.Limit = 1, 1, 1
+		h.pool.Procs, h.pool.Share, h.pool.Limit = 1, 1, 1
 		h.fed = true
 		all := make([]*task, 32)
 		for i := range all {
@@ -412,17 +412,17 @@ func TestNextOneIsMeasured(t *testing.T) {
 	})
 }
 
-// When counters wrap around, the crew still works, because it uses only their differences.
+// When counters wrap around, the pool still works, because it uses only their differences.
 func TestCountersWrap(t *testing.T) {
 	for _, fed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			const tick = time.Millisecond
 			h := newFake(t, tick)
 			h.fed = fed
-			c := &h.crew
-			c.given = math.MaxUint64 - 5
-			c.due.next = math.MaxUint32 - 5
-			h.feeder.next = c.due.next
+			p := &h.pool
+			p.given = math.MaxUint64 - 5
+			p.due.next = math.MaxUint32 - 5
+			h.feeder.next = p.due.next
 			release := make(chan struct{})
 			all := h.addFunc(50, func() { <-release })
 			for _, w := range all[25:] {
@@ -431,7 +431,7 @@ func TestCountersWrap(t *testing.T) {
 			pass(2 * tick)
 			require.EqualValues(t, 25, h.active.Load())
 			require.EqualValues(t, 25-6, int32(h.taken()))
-			require.Zero(t, c.Waiting())
+			require.Zero(t, p.Waiting())
 			close(release)
 			synctest.Wait()
 			h.addFunc(100, nil)
@@ -451,25 +451,25 @@ func TestRunsOf(t *testing.T) {
 				prepare(h)
 				other := &task{f: func() { time.Sleep(time.Hour) }}
 				w := &task{f: func() { time.Sleep(time.Second) }, next: func() bool { time.Sleep(time.Minute); return false }}
-				require.Empty(t, h.crew.RunsOf(w))
+				require.Empty(t, h.pool.RunsOf(w))
 				h.add(other)
 				synctest.Wait()
 				start := time.Now()
 				h.add(w)
 				synctest.Wait()
-				runs := append(h.crew.RunsOf(w), h.crew.RunsOf(w)...)
+				runs := append(h.pool.RunsOf(w), h.pool.RunsOf(w)...)
 				require.Len(t, runs, 2)
 				for _, over := range runs {
 					<-over
 				}
 				require.Equal(t, time.Second, time.Since(start))
-				require.Empty(t, h.crew.RunsOf(w), "Ran is in progress")
-				runs = h.crew.RunsOf(other)
+				require.Empty(t, h.pool.RunsOf(w), "Ran is in progress")
+				runs = h.pool.RunsOf(other)
 				require.Len(t, runs, 1)
 				<-runs[0]
 				require.Equal(t, time.Hour, time.Since(start))
 				synctest.Wait()
-				require.Empty(t, h.crew.RunsOf(other))
+				require.Empty(t, h.pool.RunsOf(other))
 			})
 		})
 	}
@@ -479,22 +479,22 @@ func TestRunsOf(t *testing.T) {
 func TestRunsOfInABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Hour) // no check takes the batch away
-		h.crew.Limit, h.crew.Share = 1, 1
+		h.pool.Limit, h.pool.Share = 1, 1
 		h.fed = true
 		a := &task{f: func() { time.Sleep(1 * time.Nanosecond) }}
 		b := &task{f: func() { time.Sleep(2 * time.Nanosecond) }}
 		h.add(a, b)
 		synctest.Wait()
-		h.crew.Remove(a, a.pos) // it runs, so it is too late for that
+		h.pool.Remove(a, a.pos) // it runs, so it is too late for that
 		start := time.Now()
-		runs := h.crew.RunsOf(a)
+		runs := h.pool.RunsOf(a)
 		require.Len(t, runs, 1)
-		require.Empty(t, h.crew.RunsOf(b))
+		require.Empty(t, h.pool.RunsOf(b))
 		<-runs[0]
 		require.EqualValues(t, 1, time.Since(start))
 		synctest.Wait()
-		require.Empty(t, h.crew.RunsOf(a))
-		require.Len(t, h.crew.RunsOf(b), 1)
+		require.Empty(t, h.pool.RunsOf(a))
+		require.Len(t, h.pool.RunsOf(b), 1)
 	})
 }
 
@@ -509,10 +509,10 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		stopped := func() (n int) {
-			h.crew.mu.Lock()
-			defer h.crew.mu.Unlock()
-			require.Equal(t, len(all), h.crew.live)
-			for _, rn := range h.crew.runners[:h.crew.live] {
+			h.pool.mu.Lock()
+			defer h.pool.mu.Unlock()
+			require.Equal(t, len(all), h.pool.live)
+			for _, rn := range h.pool.runners[:h.pool.live] {
 				if rn.limit.Load() < 0 {
 					n++
 				}
@@ -521,9 +521,9 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 		}
 		before := stopped() // those whose batch was taken back
 		require.Less(t, before, 100)
-		require.Len(t, h.crew.RunsOf(all[500]), 1)
+		require.Len(t, h.pool.RunsOf(all[500]), 1)
 		require.LessOrEqual(t, stopped(), before+1)
-		require.Empty(t, h.crew.batched, "what every Remove and check goes through")
+		require.Empty(t, h.pool.batched, "what every Remove and check goes through")
 	})
 }
 
@@ -532,14 +532,14 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 func TestWaitMissesNoRun(t *testing.T) {
 	needsThreads(t)
 	r := newRand(t)
-	var c Crew[int]
-	c.Init(numbers{}, time.Second)
+	var p Pool[int]
+	p.Init(numbers{}, time.Second)
 	add := func(item int) {
-		rn := &Runner[int]{crew: &c, place: c.live, slots: []int{item}}
+		rn := &Runner[int]{pool: &p, place: p.live, slots: []int{item}}
 		rn.limit.Store(1)
 		rn.word.Store(1 << 1)
-		c.runners = append(c.runners[:c.live], rn)
-		c.live++
+		p.runners = append(p.runners[:p.live], rn)
+		p.live++
 	}
 	const n = 1000
 	for item := range n {
@@ -555,12 +555,12 @@ func TestWaitMissesNoRun(t *testing.T) {
 			for n := r.IntN(10_000); n > 0; n-- {
 				begun.Load()
 			}
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.dismiss(c.runners[0])
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.dismiss(p.runners[0])
 		})
 		begun.Store(true)
-		require.NotEmpty(t, c.RunsOf(item))
+		require.NotEmpty(t, p.RunsOf(item))
 		other.Wait()
 		add(item + 1)
 	}
@@ -569,61 +569,61 @@ func TestWaitMissesNoRun(t *testing.T) {
 // Runners have taken their batches from one chunk of the list. To remove an item takes back the batch that has it, and
 // no other. It comes back without the item.
 func TestRemoveTakesBackTheBatch(t *testing.T) {
-	var c Crew[int]
-	c.Init(numbers{}, time.Second)
+	var p Pool[int]
+	p.Init(numbers{}, time.Second)
 	for i := range 6 {
-		c.due.add(i + 1) // at position i
+		p.due.add(i + 1) // at position i
 	}
 	for range 3 {
-		k := c.due.take(2)
-		rn := &Runner[int]{crew: &c, batch: k, slots: k.items[k.from:k.end], place: c.live}
+		k := p.due.take(2)
+		rn := &Runner[int]{pool: &p, batch: k, slots: k.items[k.from:k.end], place: p.live}
 		rn.limit.Store(2)
-		c.runners, c.batched = append(c.runners, rn), append(c.batched, rn)
-		c.live++
+		p.runners, p.batched = append(p.runners, rn), append(p.batched, rn)
+		p.live++
 	}
-	all := slices.Clone(c.runners)
-	c.Remove(7, 1)
-	require.Equal(t, all, c.batched, "another item had this position")
-	c.Remove(4, 3)
-	require.Equal(t, []*Runner[int]{all[0], all[2]}, c.batched)
-	require.Equal(t, []int{3}, c.due.items())
-	c.Remove(2, 1)
-	c.Remove(5, 4)
-	require.Empty(t, c.batched)
-	require.Equal(t, []int{1, 3, 6}, c.Close())
+	all := slices.Clone(p.runners)
+	p.Remove(7, 1)
+	require.Equal(t, all, p.batched, "another item had this position")
+	p.Remove(4, 3)
+	require.Equal(t, []*Runner[int]{all[0], all[2]}, p.batched)
+	require.Equal(t, []int{3}, p.due.items())
+	p.Remove(2, 1)
+	p.Remove(5, 4)
+	require.Empty(t, p.batched)
+	require.Equal(t, []int{1, 3, 6}, p.Close())
 }
 
 // A runner that is about to take a slot when its batch is taken back finds that the slot is not left to it, or that it
 // is: if it has stored its word before, also when it finds the limit lowered.
 func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 	for _, stored := range []bool{false, true} {
-		var c Crew[int]
-		c.Init(numbers{}, time.Second)
+		var p Pool[int]
+		p.Init(numbers{}, time.Second)
 		for i := range 3 {
-			c.due.add(i + 1) // at position i
+			p.due.add(i + 1) // at position i
 		}
-		c.Share = 1
-		c.starting = 1
-		rn := c.enlist()
-		defer c.endWatch()
+		p.Share = 1
+		p.starting = 1
+		rn := p.enlist()
+		defer p.endWatch()
 		require.Equal(t, 1, rn.Next())
 		if stored {
 			rn.word.Store(2 << 1)
 		}
-		c.Remove(3, 2)
+		p.Remove(3, 2)
 		rn.word.Store(2 << 1) // if it comes later
 		require.Less(t, rn.limit.Load(), int32(2))
-		n := c.refill(rn, 2)
+		n := p.refill(rn, 2)
 		require.Equal(t, rn.taken(), n)
 		require.Equal(t, 2, rn.last())
 		if stored {
 			require.Equal(t, 2, rn.end(), "it is the old slot")
-			require.Zero(t, c.due.n)
+			require.Zero(t, p.due.n)
 		} else {
 			require.Equal(t, 1, rn.taken(), "the runner has taken the item from the list")
 		}
-		require.EqualValues(t, 2, c.taken())
-		c.Remove(2, 1)
-		require.Equal(t, []int{2}, c.Close(), "too late")
+		require.EqualValues(t, 2, p.taken())
+		p.Remove(2, 1)
+		require.Equal(t, []int{2}, p.Close(), "too late")
 	}
 }

@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"runtime"
@@ -44,8 +44,8 @@ func TestCalls(t *testing.T) {
 func TestCallPanics(t *testing.T) {
 	var c Calls
 	c.Init(time.Second)
-	c.crew.Limit, c.crew.starting = 1, 1 // no runner but that of the test
+	c.pool.Limit, c.pool.starting = 1, 1 // no runner but that of the test
 	c.Call(func() { panic("call") })
-	rn := c.crew.enlist()
+	rn := c.pool.enlist()
 	require.PanicsWithValue(t, "call", rn.run)
 }

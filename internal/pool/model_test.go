@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"slices"
@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Random tasks are added, removed and run, at random virtual times, and the crew is trimmed. They end at once, block,
-// run again, panic or end their goroutine. In the end the crew is closed. The model knows for each task how often it
-// runs, for a crew with a limit of one the order, and for a crew without a limit when the task starts at the latest.
+// Random tasks are added, removed and run, at random virtual times, and the pool is trimmed. They end at once, block,
+// run again, panic or end their goroutine. In the end the pool is closed. The model knows for each task how often it
+// runs, for a pool with a limit of one the order, and for a pool without a limit when the task starts at the latest.
 // The fake host checks the rest: the protocol, the limit, and that each task ends once.
 func TestModel(t *testing.T) {
 	for range newShare(t).Rounds(5, sized(20, 100, 1000)) {
@@ -24,11 +24,11 @@ func testModel(t *testing.T) {
 	r := newRand(t)
 	h := newFake(t, tick)
 	h.fed = r.IntN(2) == 0
-	h.crew.Limit = []int{0, 0, 1, 2, 7}[r.IntN(5)]
-	h.crew.Share = []int{1, 2, 16}[r.IntN(3)]
-	h.crew.Procs = 1 + r.IntN(4)
+	h.pool.Limit = []int{0, 0, 1, 2, 7}[r.IntN(5)]
+	h.pool.Share = []int{1, 2, 16}[r.IntN(3)]
+	h.pool.Procs = 1 + r.IntN(4)
 	first := uint32(r.Uint64())
-	h.crew.due.next, h.feeder.next = first, first
+	h.pool.due.next, h.feeder.next = first, first
 	slow, burst, reruns, trims := r.IntN(4), 1+r.IntN(400), r.IntN(2) == 0, r.IntN(2) == 0
 
 	// A plan is what the model knows of a task.
@@ -87,7 +87,7 @@ func testModel(t *testing.T) {
 	}
 	if r.IntN(2) == 0 {
 		pass(time.Hour)
-		require.Zero(t, h.crew.Waiting())
+		require.Zero(t, h.pool.Waiting())
 	}
 	rest := h.close()
 	pass(time.Hour)
@@ -96,11 +96,11 @@ func testModel(t *testing.T) {
 		stopped := p.removed || p.last || slices.Contains(rest, p.task)
 		require.True(t, p.task.runs == p.runs || stopped && p.task.runs < p.runs, "%d runs, %+v", p.task.runs, p)
 		begun := p.begun.since(added[p])
-		if h.crew.Limit == 0 && h.crew.Share == 16 && len(begun) > 0 { // a larger share may take longer to come back
+		if h.pool.Limit == 0 && h.pool.Share == 16 && len(begun) > 0 { // a larger share may take longer to come back
 			require.LessOrEqual(t, begun[0], 2*tick)
 		}
 	}
-	if h.crew.Limit == 1 && !reruns {
+	if h.pool.Limit == 1 && !reruns {
 		require.True(t, slices.IsSortedFunc(h.order(), func(a, b *task) int { return int(int32(a.pos - b.pos)) }))
 	}
 }

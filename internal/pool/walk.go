@@ -1,14 +1,14 @@
-package crew
+package pool
 
 import "math"
 
 // Due returns the number of items that wait for a runner: on the list, and in batches.
-func (c *Crew[T]) Due() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n = c.due.n
+func (p *Pool[T]) Due() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n = p.due.n
 	var none T
-	for _, rn := range c.batched {
+	for _, rn := range p.batched {
 		for _, item := range rn.slots[rn.takenOf():rn.end()] {
 			if item != none {
 				n++
@@ -20,16 +20,16 @@ func (c *Crew[T]) Due() (n int) {
 
 // Walks
 //
-// A walk calls a function, without a lock, with the items of a crew, some at a time. EachListed and then EachTaken follow
+// A walk calls a function, without a lock, with the items of a pool, some at a time. EachListed and then EachTaken follow
 // the way of the items: through the list by position, and then through the slots of the runners. So they miss none that
 // goes on meanwhile, and may meet one twice. What is taken back from a batch lands behind the walk, so takeBack tells
 // Host.Back of it.
 
 // EachListed calls f with all items that are on the list during the whole call, and perhaps with others. It returns false
 // when f does.
-func (c *Crew[T]) EachListed(f func(items []T) bool) bool {
-	for at, last := c.bounds(); ; {
-		items, next, more := c.listed(at, last)
+func (p *Pool[T]) EachListed(f func(items []T) bool) bool {
+	for at, last := p.bounds(); ; {
+		items, next, more := p.listed(at, last)
 		if !f(items) {
 			return false
 		}
@@ -42,9 +42,9 @@ func (c *Crew[T]) EachListed(f func(items []T) bool) bool {
 
 // EachTaken calls f with all items that are in batches, or whose tasks are running, during the whole call, and perhaps
 // with others, but not with all of which Host.Back is told meanwhile. It returns false when f does.
-func (c *Crew[T]) EachTaken(f func(items []T) bool) bool {
+func (p *Pool[T]) EachTaken(f func(items []T) bool) bool {
 	var items []T
-	return c.eachRunner(walked, func(rn *Runner[T]) {
+	return p.eachRunner(walked, func(rn *Runner[T]) {
 		items = append(items, rn.slots[max(rn.takenOf()-1, 0):rn.end()]...)
 	}, func() bool {
 		some := items
@@ -57,14 +57,14 @@ func (c *Crew[T]) EachTaken(f func(items []T) bool) bool {
 // with mu held. After each time it calls pause, without mu, and returns false when pause does.
 //
 // It goes through the runners from the end, because one that gets another place gets one before it. So it misses none.
-func (c *Crew[T]) eachRunner(some int, visit func(rn *Runner[T]), pause func() (more bool)) bool {
+func (p *Pool[T]) eachRunner(some int, visit func(rn *Runner[T]), pause func() (more bool)) bool {
 	for end := math.MaxInt; end > 0; end -= some {
-		c.mu.Lock()
-		end = min(end, c.live)
-		for _, rn := range c.runners[max(end-some, 0):end] {
+		p.mu.Lock()
+		end = min(end, p.live)
+		for _, rn := range p.runners[max(end-some, 0):end] {
 			visit(rn)
 		}
-		c.mu.Unlock()
+		p.mu.Unlock()
 		if !pause() {
 			return false
 		}
@@ -76,10 +76,10 @@ const walked = 4 // so many chunks, or runners with a batch each, are visited at
 
 // listed returns the items of some chunks of the list, from a position on. If more is true, go on at next. Chunks that
 // start at last or later were not there when the walk began.
-func (c *Crew[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := &c.due
+func (p *Pool[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := &p.due
 	if l.n == 0 {
 		return nil, 0, false
 	}
@@ -96,12 +96,12 @@ func (c *Crew[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
 }
 
 // bounds returns where the list begins and ends.
-func (c *Crew[T]) bounds() (first, last uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.due.n == 0 {
+func (p *Pool[T]) bounds() (first, last uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.due.n == 0 {
 		return 0, 0
 	}
-	k := c.due.last()
-	return c.due.chunks[c.due.head].start(), k.base + uint32(k.end)
+	k := p.due.last()
+	return p.due.chunks[p.due.head].start(), k.base + uint32(k.end)
 }

@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 // The executor
 //
-// The crew gives a user's submit a function for each item that waits. A function runs the task of one item: of the one
+// The pool gives a user's submit a function for each item that waits. A function runs the task of one item: of the one
 // that has waited longest when the function is called. What submit may do with a function, and the test of it:
 //
 //	calls it on another goroutine, or later  the task runs there: TestSubmitCalls
@@ -30,18 +30,18 @@ import (
 //	  or recovers it                         the next tasks run: TestHandlerPanicsInSubmit
 //	calls it outside of the timer's bubble   the call panics, and has no other effect: TestExecutorOutsideTheBubble
 //
-// To never call a function breaks the rule of WithExecutor that submit arranges for one call. To notice it, the crew would
+// To never call a function breaks the rule of WithExecutor that submit arranges for one call. To notice it, the pool would
 // have to know which function is meant for which item.
 
 // maxSubmits bounds how many calls of submit may be in progress at the same time. More are started only while those
 // that there are block.
 const maxSubmits = 64
 
-// An Executor runs the tasks of a crew on goroutines of a user's function. A function that it submits belongs to no
+// An Executor runs the tasks of a pool on goroutines of a user's function. A function that it submits belongs to no
 // item in particular: it is a runner that is on its way.
 type Executor[T comparable] struct {
 	// Immutable.
-	crew   *Crew[T] // whose tasks it runs
+	pool   *Pool[T] // whose tasks it runs
 	calls  *Calls   // for functions that submit does not take
 	submit func(run func()) error
 	check  func() // panics if the caller is on the other side of a synctest bubble
@@ -50,20 +50,20 @@ type Executor[T comparable] struct {
 
 	submitters  Calls         // call submit
 	unsubmitted atomic.Uint64 // functions that submit has not taken
-	waiting     int           // how many turns wait for a submitter; guarded by the lock of crew
+	waiting     int           // how many turns wait for a submitter; guarded by the lock of pool
 }
 
-// NewExecutor makes submit run the tasks of a crew, whose Labels it takes away. Functions that submit does not take
+// NewExecutor makes submit run the tasks of a pool, whose Labels it takes away. Functions that submit does not take
 // run on goroutines of calls. Each submitted function calls check before anything else. If submit panics, failed is called.
 // Tick is as for Init.
-func NewExecutor[T comparable](c *Crew[T], calls *Calls, tick time.Duration, submit func(run func()) error,
+func NewExecutor[T comparable](p *Pool[T], calls *Calls, tick time.Duration, submit func(run func()) error,
 	check func(), failed func(value any, stack []byte)) *Executor[T] {
-	x := &Executor[T]{crew: c, calls: calls, submit: submit, check: check, failed: failed}
+	x := &Executor[T]{pool: p, calls: calls, submit: submit, check: check, failed: failed}
 	x.turn = &call{x.submitOne}
 	x.submitters.Init(tick)
-	x.submitters.crew.Labels = context.Background() // none, because goroutines that submit starts keep them
-	x.submitters.crew.Limit = maxSubmits
-	c.outside, c.Labels = x.want, nil
+	x.submitters.pool.Labels = context.Background() // none, because goroutines that submit starts keep them
+	x.submitters.pool.Limit = maxSubmits
+	p.outside, p.Labels = x.want, nil
 	return x
 }
 
@@ -73,27 +73,27 @@ func (x *Executor[T]) Unsubmitted() uint64 { return x.unsubmitted.Load() }
 // Goroutines returns the number of goroutines that call submit.
 func (x *Executor[T]) Goroutines() int { return x.submitters.Goroutines() }
 
-// Trim frees the memory that is kept to call submit: see Crew.Trim. The crew is trimmed on its own.
+// Trim frees the memory that is kept to call submit: see Pool.Trim. The pool is trimmed on its own.
 func (x *Executor[T]) Trim() { x.submitters.Trim() }
 
 // want sees to it that a turn waits for a submitter for each runner that is wanted, up to maxSubmits. So it takes
-// the same time, however many are wanted. Called with the lock of crew held.
+// the same time, however many are wanted. Called with the lock of pool held.
 func (x *Executor[T]) want() {
 	for n := min(x.wanted(), maxSubmits); x.waiting < n; x.waiting++ {
-		x.submitters.crew.Add(x.turn)
+		x.submitters.pool.Add(x.turn)
 	}
 }
 
 // wanted returns how many more runners should be on their way: one for each item that waits. Called with the lock
-// of crew held.
+// of pool held.
 func (x *Executor[T]) wanted() int {
-	c := x.crew
-	if c.closed {
+	p := x.pool
+	if p.closed {
 		return 0
 	}
-	n := c.due.n - c.starting
-	if c.Limit != 0 {
-		n = min(n, c.Limit-c.total())
+	n := p.due.n - p.starting
+	if p.Limit != 0 {
+		n = min(n, p.Limit-p.total())
 	}
 	return max(n, 0)
 }
@@ -108,13 +108,13 @@ func (x *Executor[T]) submitOne() {
 
 // takeTurn counts one more runner as on its way, and reports whether it is wanted.
 func (x *Executor[T]) takeTurn() bool {
-	c := x.crew
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	p := x.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	x.waiting--
 	wanted := x.wanted() > 0
 	if wanted {
-		c.starting++
+		p.starting++
 	}
 	x.want()
 	return wanted
@@ -181,5 +181,5 @@ func (j *job[T]) runOne() {
 			panic(value)
 		}
 	}()
-	j.executor.crew.run()
+	j.executor.pool.run()
 }

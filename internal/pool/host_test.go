@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"slices"
@@ -51,11 +51,11 @@ func (w *task) move(to state, from ...state) bool {
 	return true
 }
 
-// A fake is a host with a crew. It checks that the crew keeps to the protocol of Host, and that each task ends once:
+// A fake is a host with a pool. It checks that the pool keeps to the protocol of Host, and that each task ends once:
 // it runs, is removed, or is returned by Close.
 type fake struct {
 	t        testing.TB
-	crew     Crew[*task]
+	pool     Pool[*task]
 	feeder   Feeder[*task]
 	fed      bool // tasks go through the feeder
 	blind    bool // Run does not check that no lock is held, which takes long if there are many runners
@@ -77,29 +77,29 @@ type fake struct {
 
 var _ Host[*task] = (*fake)(nil)
 
-// newFake returns a host whose crew starts as a Timer's does. At the end of the test it closes the crew, waits for its
+// newFake returns a host whose pool starts as a Timer's does. At the end of the test it closes the pool, waits for its
 // tasks, and checks that each task has ended.
 func newFake(t testing.TB, tick time.Duration) *fake {
 	t.Helper()
 	h := &fake{t: t}
-	h.crew.Init(h, tick)
-	h.feeder = NewFeeder(&h.crew)
+	h.pool.Init(h, tick)
+	h.feeder = NewFeeder(&h.pool)
 	t.Cleanup(h.finish)
 	return h
 }
 
 func (h *fake) finish() {
 	h.close()
-	<-h.crew.UntilIdle()
-	c := &h.crew
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	<-h.pool.UntilIdle()
+	p := &h.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	require.Zero(h.t, h.active.Load())
-	require.False(h.t, c.watching)
-	require.Zero(h.t, c.live)
-	require.Empty(h.t, c.batched)
-	if c.outside == nil {
-		require.Zero(h.t, c.starting)
+	require.False(h.t, p.watching)
+	require.Zero(h.t, p.live)
+	require.Empty(h.t, p.batched)
+	if p.outside == nil {
+		require.Zero(h.t, p.starting)
 	}
 	runs := 0
 	for i, w := range h.all {
@@ -116,15 +116,15 @@ func (h *fake) put(w *task) {
 	if h.fed {
 		w.pos = h.feeder.Position()
 	} else {
-		h.crew.mu.Lock()
-		w.pos = h.crew.due.next
-		h.crew.mu.Unlock()
+		h.pool.mu.Lock()
+		w.pos = h.pool.due.next
+		h.pool.mu.Unlock()
 	}
 	w.mu.Unlock()
 	if h.fed {
 		h.feeder.Add(w)
 	} else {
-		h.crew.Add(w)
+		h.pool.Add(w)
 	}
 }
 
@@ -154,7 +154,7 @@ func (h *fake) addFunc(n int, f func()) (all []*task) {
 	return all
 }
 
-// toss adds a task, at the same time as others, unless the crew is closed. Its position is not known.
+// toss adds a task, at the same time as others, unless the pool is closed. Its position is not known.
 func (h *fake) toss(w *task) bool {
 	h.gate.RLock()
 	defer h.gate.RUnlock()
@@ -162,7 +162,7 @@ func (h *fake) toss(w *task) bool {
 		return false
 	}
 	h.remember([]*task{w})
-	h.crew.Add(w)
+	h.pool.Add(w)
 	return true
 }
 
@@ -173,25 +173,25 @@ func (h *fake) remove(w *task) bool {
 	if !w.move(canceled, waiting) {
 		return false
 	}
-	h.crew.Remove(w, w.pos)
+	h.pool.Remove(w, w.pos)
 	return true
 }
 
-// trim trims the feeder and the crew.
+// trim trims the feeder and the pool.
 func (h *fake) trim() {
 	h.gate.Lock()
 	defer h.gate.Unlock()
 	h.feeder.Trim()
 }
 
-// close closes the crew, and returns the tasks that do not run any more.
+// close closes the pool, and returns the tasks that do not run any more.
 func (h *fake) close() (rest []*task) {
 	h.gate.Lock()
 	defer h.gate.Unlock()
 	if h.closed.Load() {
 		return nil
 	}
-	all := h.crew.Close()
+	all := h.pool.Close()
 	h.closed.Store(true)
 	seen := make(map[*task]bool)
 	for _, w := range all {
@@ -250,7 +250,7 @@ func (h *fake) run(w *task) {
 	n := h.active.Add(1)
 	for m := h.most.Load(); n > m && !h.most.CompareAndSwap(m, n); m = h.most.Load() {
 	}
-	if limit := h.crew.Limit; limit != 0 && n > int64(limit) {
+	if limit := h.pool.Limit; limit != 0 && n > int64(limit) {
 		h.t.Errorf("%d tasks run, with a limit of %d", n, limit)
 	}
 	w.runs++ // the claim guards it
@@ -271,10 +271,10 @@ func (h *fake) run(w *task) {
 	}
 }
 
-// checkLocks hangs if the calling goroutine holds the lock of the crew.
+// checkLocks hangs if the calling goroutine holds the lock of the pool.
 func (h *fake) checkLocks() {
 	if !h.blind {
-		h.crew.Waiting()
+		h.pool.Waiting()
 	}
 }
 
@@ -334,9 +334,9 @@ func (h *fake) order() []*task {
 // runners returns how many goroutines run tasks, or are on their way to their first one. With an executor, it returns
 // how many functions the executor has.
 func (h *fake) runners() int {
-	h.crew.mu.Lock()
-	defer h.crew.mu.Unlock()
-	return h.crew.total()
+	h.pool.mu.Lock()
+	defer h.pool.mu.Unlock()
+	return h.pool.total()
 }
 
 // sum returns of how many tasks it has been counted how late they were.
@@ -351,23 +351,23 @@ func (h *fake) sum() (n uint64) {
 
 // taken returns how many slots runners have taken.
 func (h *fake) taken() uint64 {
-	h.crew.mu.Lock()
-	defer h.crew.mu.Unlock()
-	return h.crew.taken()
+	h.pool.mu.Lock()
+	defer h.pool.mu.Unlock()
+	return h.pool.taken()
 }
 
 // batches returns how many runners have a batch.
 func (h *fake) batches() int {
-	h.crew.mu.Lock()
-	defer h.crew.mu.Unlock()
-	return len(h.crew.batched)
+	h.pool.mu.Lock()
+	defer h.pool.mu.Unlock()
+	return len(h.pool.batched)
 }
 
-// watched reports whether the crew is watched.
+// watched reports whether the pool is watched.
 func (h *fake) watched() bool {
-	h.crew.mu.Lock()
-	defer h.crew.mu.Unlock()
-	return h.crew.watching
+	h.pool.mu.Lock()
+	defer h.pool.mu.Unlock()
+	return h.pool.watching
 }
 
 // numbers is a host whose items are numbers. Its tasks do nothing.
@@ -399,9 +399,9 @@ type light struct {
 
 func (h light) Work(rn *Runner[int]) { work(rn, h.run) }
 
-// newLight returns a crew for a light host, and a feeder for it.
-func newLight(tick time.Duration, run func(item int)) (*Crew[int], Feeder[int]) {
-	c := new(Crew[int])
-	c.Init(light{run: run}, tick)
-	return c, NewFeeder(c)
+// newLight returns a pool for a light host, and a feeder for it.
+func newLight(tick time.Duration, run func(item int)) (*Pool[int], Feeder[int]) {
+	p := new(Pool[int])
+	p.Init(light{run: run}, tick)
+	return p, NewFeeder(p)
 }

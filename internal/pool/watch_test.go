@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"sync/atomic"
@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The watch ends when a check could do nothing: nothing waits, no runner may be added, or the crew is closed. Until
+// The watch ends when a check could do nothing: nothing waits, no runner may be added, or the pool is closed. Until
 // then it would wake the processor up sixteen times a tick.
 func TestWatchEnds(t *testing.T) {
 	const tick = time.Millisecond
@@ -19,7 +19,7 @@ func TestWatchEnds(t *testing.T) {
 		block := func() { <-release }
 		start := func(n, limit int, f func()) *fake {
 			h := newFake(t, tick)
-			h.crew.Procs, h.crew.Share, h.crew.Limit = 1, 1, limit // one runner, which takes as many as it can
+			h.pool.Procs, h.pool.Share, h.pool.Limit = 1, 1, limit // one runner, which takes as many as it can
 			h.fed = true
 			h.addFunc(n, f)
 			synctest.Wait()
@@ -33,12 +33,12 @@ func TestWatchEnds(t *testing.T) {
 		pass(2 * tick)
 		require.EqualValues(t, 40, h.active.Load())
 		require.False(t, h.watched(), "nothing waits")
-		require.Equal(t, growth, h.crew.progress.step, "the next ones that block are new")
+		require.Equal(t, growth, h.pool.progress.step, "the next ones that block are new")
 
 		h = start(40, 2, block)
 		require.True(t, h.watched(), "a runner has a batch")
 		pass(2 * tick)
-		require.Equal(t, 38, h.crew.Waiting())
+		require.Equal(t, 38, h.pool.Waiting())
 		require.False(t, h.watched(), "at the limit")
 
 		h = start(40, 0, block)
@@ -52,17 +52,17 @@ func TestWatchEnds(t *testing.T) {
 func TestWatchIsPatient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, checksPerTick) // so the interval is a nanosecond
-		c := &h.crew
+		p := &h.pool
 		var checks atomic.Int64
-		c.mu.Lock()
-		c.watch = time.AfterFunc(c.interval, func() { checks.Add(1); c.check() })
-		c.watching = true
-		c.starting = 1
-		c.due.add(&task{state: canceled})
-		c.mu.Unlock()
+		p.mu.Lock()
+		p.watch = time.AfterFunc(p.interval, func() { checks.Add(1); p.check() })
+		p.watching = true
+		p.starting = 1
+		p.due.add(&task{state: canceled})
+		p.mu.Unlock()
 		pass(10 * patientInterval)
 		require.EqualValues(t, 10, checks.Load())
-		go c.work()
+		go p.work()
 		synctest.Wait()
 		require.Zero(t, h.runners())
 	})
@@ -74,22 +74,22 @@ func TestCanceledInABatchIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick, n = 320 * time.Millisecond, 1000 // checks come each 10 ms
 		h := newFake(t, tick)
-		h.crew.Limit, h.crew.Share = 1, 1
+		h.pool.Limit, h.pool.Share = 1, 1
 		h.fed = true
 		release := make(chan struct{})
 		defer close(release)
 		all := h.addFunc(n, func() { <-release })
 		synctest.Wait()
 		require.Equal(t, 1, h.batches())
-		require.Equal(t, n-chunkLen, h.crew.Waiting())
+		require.Equal(t, n-chunkLen, h.pool.Waiting())
 		require.False(t, h.remove(all[0]), "it runs")
 		for i, w := range all[1:] {
 			require.True(t, h.remove(w))
-			require.Equal(t, n-1-(i+1), h.crew.Waiting())
+			require.Equal(t, n-1-(i+1), h.pool.Waiting())
 			require.Zero(t, h.batches())
 		}
 		pass(tick)
-		require.Zero(t, h.crew.Waiting())
+		require.Zero(t, h.pool.Waiting())
 	})
 }
 
@@ -99,7 +99,7 @@ func TestTrivialTasksBesideBlockedOnes(t *testing.T) {
 	blocked, n := 3000, sized(50_000, 200_000, 1_000_000)
 	release := make(chan struct{})
 	var ran atomic.Int64
-	c, f := newLight(200*time.Millisecond, func(item int) { // checks come each 10 ms
+	p, f := newLight(200*time.Millisecond, func(item int) { // checks come each 10 ms
 		if item <= blocked {
 			<-release
 		}
@@ -113,37 +113,37 @@ func TestTrivialTasksBesideBlockedOnes(t *testing.T) {
 	}
 	feed(1, blocked)
 	require.Eventually(t, func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.live == blocked && !c.watching // so the next ones that block are new
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.live == blocked && !p.watching // so the next ones that block are new
 	}, patience, time.Millisecond)
-	_, before := c.Running()
+	_, before := p.Running()
 	go feed(blocked+1, blocked+n)
 	most := 0
 	for ran.Load() < int64(n) {
-		_, goroutines := c.Running()
+		_, goroutines := p.Running()
 		most = max(most, goroutines-before)
 		time.Sleep(100 * time.Microsecond)
 	}
 	t.Logf("%d more goroutines at most", most)
 	close(release)
-	<-c.UntilIdle()
+	<-p.UntilIdle()
 	require.LessOrEqual(t, most, 400) // the first four additions
 }
 
 // Two processors take as many items as they can, beside a thousand runners in tasks that block. So no runner is added.
 func TestBlockedRunnersAreNotSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that no check comes but those of the test
-		var c Crew[int]
-		c.Init(numbers{}, time.Second)
+		var p Pool[int]
+		p.Init(numbers{}, time.Second)
 		const blocked = 1000
-		c.Procs, c.live = 2, blocked
-		c.due.add(1)
-		c.keepWatch()
-		c.given += 2 * uint64(c.interval/slowTask)
-		c.check()
-		require.False(t, c.progress.slow)
-		require.Equal(t, blocked, c.total())
-		c.endWatch()
+		p.Procs, p.live = 2, blocked
+		p.due.add(1)
+		p.keepWatch()
+		p.given += 2 * uint64(p.interval/slowTask)
+		p.check()
+		require.False(t, p.progress.slow)
+		require.Equal(t, blocked, p.total())
+		p.endWatch()
 	})
 }

@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"context"
@@ -8,33 +8,33 @@ import (
 
 // Calls makes calls of functions, each once, on goroutines that exist only while there are calls to make. A call
 // that blocks holds up others for two ticks at most. A function recovers its own panics.
-type Calls struct{ crew Crew[*call] }
+type Calls struct{ pool Pool[*call] }
 
 // A call is an item: a function to call.
 type call struct{ f func() }
 
-// Init prepares calls. Tick is as for Crew.Init.
-func (c *Calls) Init(tick time.Duration) { c.crew.Init(callHost{}, tick) }
+// Init prepares calls. Tick is as for Pool.Init.
+func (c *Calls) Init(tick time.Duration) { c.pool.Init(callHost{}, tick) }
 
 // SetLabels sets the profiler labels of the goroutines. It must come before the first call.
-func (c *Calls) SetLabels(labels context.Context) { c.crew.Labels = labels }
+func (c *Calls) SetLabels(labels context.Context) { c.pool.Labels = labels }
 
 // Call has f called soon.
-func (c *Calls) Call(f func()) { c.crew.Add(&call{f}) }
+func (c *Calls) Call(f func()) { c.pool.Add(&call{f}) }
 
 // UntilIdle returns a channel that is closed when all calls have been made.
-func (c *Calls) UntilIdle() <-chan struct{} { return c.crew.UntilIdle() }
+func (c *Calls) UntilIdle() <-chan struct{} { return c.pool.UntilIdle() }
 
-// Trim frees the memory that is kept for reuse: see Crew.Trim.
-func (c *Calls) Trim() { c.crew.Trim() }
+// Trim frees the memory that is kept for reuse: see Pool.Trim.
+func (c *Calls) Trim() { c.pool.Trim() }
 
 // Goroutines returns the number of goroutines.
 func (c *Calls) Goroutines() int {
-	_, goroutines := c.crew.Running()
+	_, goroutines := c.pool.Running()
 	return goroutines
 }
 
-// callHost is the host of the crew whose items are calls.
+// callHost is the host of the pool whose items are calls.
 type callHost struct{}
 
 var _ Host[*call] = callHost{}

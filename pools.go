@@ -7,32 +7,32 @@ import (
 	"runtime/trace"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/internal/crew"
+	"github.com/hashedwheel/hashedwheel/internal/pool"
 )
 
-// A timer has two crews, for the users' tasks and for light tasks: see hook.light. Timer.calls runs other code.
+// A timer has two pools, for the users' tasks and for light tasks: see hook.light. Timer.calls runs other code.
 
-// host is the Timer as the host of its crews. The methods have a type of their own, so that users do not see them.
+// host is the Timer as the host of its pools. The methods have a type of their own, so that users do not see them.
 type host Timer
 
-var _ crew.Host[*Timeout] = (*host)(nil)
+var _ pool.Host[*Timeout] = (*host)(nil)
 
-func (t *Timer) makeCrews(tick time.Duration, concurrency int, submit func(run func()) error) {
-	labels := crew.CacheLabels(labelsFor(t.name, "runner"))
+func (t *Timer) makePools(tick time.Duration, concurrency int, submit func(run func()) error) {
+	labels := pool.CacheLabels(labelsFor(t.name, "runner"))
 	t.region = "hashedwheel: " + labelOf(t.name)
-	for _, crew := range []*crew.Crew[*Timeout]{&t.tasks, &t.light} {
-		crew.Init((*host)(t), tick)
-		crew.Labels = labels
+	for _, pool := range []*pool.Pool[*Timeout]{&t.tasks, &t.light} {
+		pool.Init((*host)(t), tick)
+		pool.Labels = labels
 	}
 	t.calls.Init(tick)
 	t.calls.SetLabels(labels)
 	t.tasks.Limit = concurrency
 	if submit != nil {
-		t.executor = crew.NewExecutor(&t.tasks, &t.calls, tick, submit, t.clock.Check, func(value any, stack []byte) {
+		t.executor = pool.NewExecutor(&t.tasks, &t.calls, tick, submit, t.clock.Check, func(value any, stack []byte) {
 			t.reportPanic(nil, value, stack)
 		})
 	}
-	t.worker.due, t.worker.lightDue = crew.NewFeeder(&t.tasks), crew.NewFeeder(&t.light)
+	t.worker.due, t.worker.lightDue = pool.NewFeeder(&t.tasks), pool.NewFeeder(&t.light)
 }
 
 // labelsFor returns the profiler labels of a role. Each goroutine sets them: otherwise it inherits its starter's.
@@ -45,7 +45,7 @@ func labelsFor(name, role string) context.Context {
 func labelOf(name string) string { return cmp.Or(name, "timer") }
 
 // Work claims timeouts and runs their tasks: see rule 4 of timeout.go. It also frees their slots.
-func (h *host) Work(rn *crew.Runner[*Timeout]) {
+func (h *host) Work(rn *pool.Runner[*Timeout]) {
 	t := (*Timer)(h)
 	s := t.queue.stripe()
 	for to := rn.Next(); to != nil; to = rn.Next() {

@@ -1,6 +1,6 @@
-// Package crew runs tasks so that none holds up another. It knows nothing of timeouts: what it needs from the
+// Package pool runs tasks so that none holds up another. It knows nothing of timeouts: what it needs from the
 // code that uses it is the interface Host.
-package crew
+package pool
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A Host is what a crew works for. Its methods must not block, except on locks that are held briefly. Only tasks,
-// Ran and Panicked may run user code. Count and Back may be called with the lock of the crew held.
+// A Host is what a pool works for. Its methods must not block, except on locks that are held briefly. Only tasks,
+// Ran and Panicked may run user code. Count and Back may be called with the lock of the pool held.
 type Host[T comparable] interface {
 	// Work runs the tasks of the items that rn.Next returns, until there are none: it claims each, so that no other
 	// goroutine may, calls rn.Start, and runs the task. If the task is not to run any more, it goes on with the next item.
@@ -34,24 +34,24 @@ type Host[T comparable] interface {
 	Back(item T)
 }
 
-// A Crew runs the tasks of items, on goroutines that exist only while there is work. Adding an item waits for no task.
+// A Pool runs the tasks of items, on goroutines that exist only while there is work. Adding an item waits for no task.
 //
 //	add ---> due: a list -------> batch of a runner ---> slot taken ---> task is running ---> over
 //	           ^      take              |           Next             claim
 //	           +------------------------+
 //	             takeBack: the runner is stuck, or an item of the batch is removed
 //
-// An item has one owner at a time. On the list it belongs to the crew: the lock guards it, and Remove takes it out. In a
-// batch, the slots behind the last one taken belong to the crew too, which never changes a batch but takes all of them
+// An item has one owner at a time. On the list it belongs to the pool: the lock guards it, and Remove takes it out. In a
+// batch, the slots behind the last one taken belong to the pool too, which never changes a batch but takes all of them
 // back. A slot that is taken belongs to the runner. How both agree about that without a lock: see Runner.stop.
 //
 // One runner is enough for tasks that return soon: it takes item after item, without a goroutine, a closure or an
-// allocation for each. While items wait, the crew checks several times a tick whether the runners make progress.
+// allocation for each. While items wait, the pool checks several times a tick whether the runners make progress.
 // If they make too little, it starts more and more of them: see watch.go. So the tasks behind tasks that block
 // start soon, and a task that does not block costs no goroutine.
 //
 // No user code runs under the lock.
-type Crew[T comparable] struct {
+type Pool[T comparable] struct {
 	// Set after Init, before the first item is added. Runners read these two for each task, so they are far from mu.
 	Labels  context.Context // the profiler labels of a task; nil to leave them alone
 	outside func()          // called with mu held when a runner may be wanted; nil without an executor
@@ -78,7 +78,7 @@ type Crew[T comparable] struct {
 	batched  []*Runner[T]  // those that have a batch that may be taken back, in no order
 	given    uint64        // slots of all runners so far, without those that were taken back; wraps around
 	trimming bool          // Trim was called, and nothing has been added since
-	idle     chan struct{} // closed when the crew has become idle; nil if no goroutine waits for that
+	idle     chan struct{} // closed when the pool has become idle; nil if no goroutine waits for that
 	watch    *time.Timer   // calls check
 	watching bool          // watch is armed
 	progress progress
@@ -93,63 +93,63 @@ const (
 	perRunner = 16
 )
 
-// Init prepares a crew. Tick is how soon tasks behind a task that blocks should start: within two ticks.
-func (c *Crew[T]) Init(h Host[T], tick time.Duration) {
-	c.host = h
-	c.Procs = min(runtime.GOMAXPROCS(0), maxProcs)
-	c.Share = 16
-	c.interval = max(min(tick/checksPerTick, maxInterval), 1)
-	c.work = c.run
-	c.progress.start(0)
+// Init prepares a pool. Tick is how soon tasks behind a task that blocks should start: within two ticks.
+func (p *Pool[T]) Init(h Host[T], tick time.Duration) {
+	p.host = h
+	p.Procs = min(runtime.GOMAXPROCS(0), maxProcs)
+	p.Share = 16
+	p.interval = max(min(tick/checksPerTick, maxInterval), 1)
+	p.work = p.run
+	p.progress.start(0)
 }
 
 // Add adds an item, and gets a runner for it if needed. What is added after Close stays on the list.
-func (c *Crew[T]) Add(item T) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	waited := c.due.n > 0
-	c.due.add(item)
-	c.call(waited)
+func (p *Pool[T]) Add(item T) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waited := p.due.n > 0
+	p.due.add(item)
+	p.call(waited)
 }
 
 // addChunk is Add for the items that a feeder has collected. It returns an empty chunk for reuse, or nil.
-func (c *Crew[T]) addChunk(k *chunk[T]) (empty *chunk[T]) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	waited := c.due.n > 0
-	empty = c.due.addChunk(k)
-	c.call(waited)
+func (p *Pool[T]) addChunk(k *chunk[T]) (empty *chunk[T]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waited := p.due.n > 0
+	empty = p.due.addChunk(k)
+	p.call(waited)
 	return empty
 }
 
 // call gets a runner for items that were added, if needed. Waited says that others were on the list already.
 // Called with mu held.
-func (c *Crew[T]) call(waited bool) {
-	c.trimming = false
-	switch n := c.total(); {
-	case c.closed:
+func (p *Pool[T]) call(waited bool) {
+	p.trimming = false
+	switch n := p.total(); {
+	case p.closed:
 		return
-	case c.outside != nil:
-		c.outside()
-	case !waited && c.starting == 0, // all others may be in tasks that block
-		n < c.Procs && c.due.n >= perRunner*n:
-		c.start(1)
+	case p.outside != nil:
+		p.outside()
+	case !waited && p.starting == 0, // all others may be in tasks that block
+		n < p.Procs && p.due.n >= perRunner*n:
+		p.start(1)
 	}
-	c.keepWatch()
+	p.keepWatch()
 }
 
 // Remove takes an item off the list, given its position, if no runner has taken it yet. If the item is in a batch, that
 // is taken back first.
-func (c *Crew[T]) Remove(item T, pos uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.due.remove(item, pos, len(c.batched) == 0) {
+func (p *Pool[T]) Remove(item T, pos uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.due.remove(item, pos, len(p.batched) == 0) {
 		return
 	}
-	for _, rn := range c.batched {
+	for _, rn := range p.batched {
 		if slot := rn.batch.index(item, pos); slot >= rn.batch.from+rn.takenOf() {
-			c.takeBack(rn) // which takes rn off batched
-			c.due.remove(item, pos, false)
+			p.takeBack(rn) // which takes rn off batched
+			p.due.remove(item, pos, false)
 			return
 		}
 	}
@@ -157,40 +157,40 @@ func (c *Crew[T]) Remove(item T, pos uint32) {
 
 // total returns how many goroutines run tasks, or are on their way to their first. With an executor, it returns how many
 // functions the executor has or runs. Called with mu held.
-func (c *Crew[T]) total() int { return c.live + c.starting }
+func (p *Pool[T]) total() int { return p.live + p.starting }
 
 // start starts n runners, or as many as the limit allows. Called with mu held.
-func (c *Crew[T]) start(n int) {
-	for ; n > 0 && !c.full(); n-- {
-		c.starting++
-		go c.work()
+func (p *Pool[T]) start(n int) {
+	for ; n > 0 && !p.full(); n-- {
+		p.starting++
+		go p.work()
 	}
 }
 
 // full reports whether there are as many runners as the limit allows. Called with mu held.
-func (c *Crew[T]) full() bool { return c.Limit != 0 && c.total() >= c.Limit }
+func (p *Pool[T]) full() bool { return p.Limit != 0 && p.total() >= p.Limit }
 
 // run is the goroutine of a runner.
-func (c *Crew[T]) run() {
-	if rn := c.enlist(); rn != nil {
+func (p *Pool[T]) run() {
+	if rn := p.enlist(); rn != nil {
 		rn.run()
 	}
 }
 
 // enlist returns a runner with its first items, for a goroutine that was on its way. It returns nil if nothing is
 // left to do.
-func (c *Crew[T]) enlist() *Runner[T] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.live == len(c.runners) {
-		c.keep(&Runner[T]{crew: c})
+func (p *Pool[T]) enlist() *Runner[T] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live == len(p.runners) {
+		p.keep(&Runner[T]{pool: p})
 	}
-	rn := c.runners[c.live]
-	rn.place = c.live
-	c.live++
-	c.starting--
-	if !c.fill(rn) {
-		c.dismiss(rn)
+	rn := p.runners[p.live]
+	rn.place = p.live
+	p.live++
+	p.starting--
+	if !p.fill(rn) {
+		p.dismiss(rn)
 		return nil
 	}
 	return rn
@@ -200,17 +200,17 @@ func (c *Crew[T]) enlist() *Runner[T] {
 // n. Otherwise the tasks of all its slots are over. Refill takes the next items off the list, and returns 1, the first of
 // their slots. If there are none, or an executor has to call another function for each, it returns 0: then the runner has
 // been dismissed and must not be used any more.
-func (c *Crew[T]) refill(rn *Runner[T], n int) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (p *Pool[T]) refill(rn *Runner[T], n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	rn.endTask()
 	if end := rn.end(); n <= end {
 		rn.limit.Store(int32(end))
 	} else {
 		n = 1
-		c.release(rn)
-		if c.outside != nil || !c.fill(rn) {
-			c.dismiss(rn) // under the same lock, so that Add does not rely on this runner
+		p.release(rn)
+		if p.outside != nil || !p.fill(rn) {
+			p.dismiss(rn) // under the same lock, so that Add does not rely on this runner
 			return 0
 		}
 	}
@@ -220,198 +220,198 @@ func (c *Crew[T]) refill(rn *Runner[T], n int) int {
 
 // fill takes items off the list for a runner that has none, and reports whether there were any. If tasks are slow,
 // it takes only one, and with an executor. Called with mu held.
-func (c *Crew[T]) fill(rn *Runner[T]) bool {
-	if c.due.n == 0 || c.closed {
+func (p *Pool[T]) fill(rn *Runner[T]) bool {
+	if p.due.n == 0 || p.closed {
 		return false
 	}
-	most := c.due.n / c.Share
-	if c.outside != nil || c.progress.slow || most < 2 {
-		rn.single[0] = c.due.takeOne()
+	most := p.due.n / p.Share
+	if p.outside != nil || p.progress.slow || most < 2 {
+		rn.single[0] = p.due.takeOne()
 		rn.slots = rn.single[:]
 	} else {
-		k := c.due.take(most)
+		k := p.due.take(most)
 		rn.batch, rn.slots = k, k.items[k.from:k.end]
-		c.batched = append(c.batched, rn)
-		c.keepWatch()
+		p.batched = append(p.batched, rn)
+		p.keepWatch()
 	}
-	c.given += uint64(len(rn.slots))
+	p.given += uint64(len(rn.slots))
 	rn.limit.Store(int32(len(rn.slots)))
 	return true
 }
 
 // release takes the slots from a runner whose tasks are over. Called by the runner, with mu held.
-func (c *Crew[T]) release(rn *Runner[T]) {
+func (p *Pool[T]) release(rn *Runner[T]) {
 	if rn.since > 0 { // the last slots were not claimed, or have been taken back
 		rn.count()
 	}
-	c.unlist(rn)
+	p.unlist(rn)
 	clear(rn.slots)
 	if k := rn.batch; k != nil {
 		k.n = 0
-		c.due.recycle(k)
+		p.due.recycle(k)
 	}
 	rn.slots, rn.batch, rn.seen, rn.measureAt = nil, nil, 0, 0
 }
 
 // takeBack puts the items that a runner has not taken of its batch back on the list. It drops those whose tasks are over,
 // so that a task that blocks keeps no others alive. Called with mu held.
-func (c *Crew[T]) takeBack(rn *Runner[T]) {
+func (p *Pool[T]) takeBack(rn *Runner[T]) {
 	n := rn.stop()
 	var none T
 	for _, item := range rn.slots[n:rn.end()] {
 		if item != none {
-			c.host.Back(item)
+			p.host.Back(item)
 		}
 	}
-	c.due.putBack(rn.batch, n)
+	p.due.putBack(rn.batch, n)
 	clear(rn.slots[:max(n-1, 0)])
-	c.given -= uint64(rn.end() - n)
+	p.given -= uint64(rn.end() - n)
 	rn.limit.Store(int32(-n))
-	c.unlist(rn)
+	p.unlist(rn)
 }
 
 // unlist takes a runner off batched, if it is there. Called with mu held.
-func (c *Crew[T]) unlist(rn *Runner[T]) {
-	if i := slices.Index(c.batched, rn); i >= 0 {
-		last := len(c.batched) - 1
-		c.batched[i], c.batched[last] = c.batched[last], nil
-		c.batched = c.batched[:last]
+func (p *Pool[T]) unlist(rn *Runner[T]) {
+	if i := slices.Index(p.batched, rn); i >= 0 {
+		last := len(p.batched) - 1
+		p.batched[i], p.batched[last] = p.batched[last], nil
+		p.batched = p.batched[:last]
 	}
 }
 
 // dismiss removes a runner that has nothing left to do from the live ones. The last of these gets its place. Called with
 // mu held.
-func (c *Crew[T]) dismiss(rn *Runner[T]) {
-	c.live--
-	last := c.runners[c.live]
-	c.runners[rn.place], last.place = last, rn.place
-	c.runners[c.live] = rn
-	*rn = Runner[T]{crew: c}
-	if n := len(c.runners) - 1; n >= c.live+maxProcs {
-		c.runners[n], c.runners = nil, c.runners[:n]
+func (p *Pool[T]) dismiss(rn *Runner[T]) {
+	p.live--
+	last := p.runners[p.live]
+	p.runners[rn.place], last.place = last, rn.place
+	p.runners[p.live] = rn
+	*rn = Runner[T]{pool: p}
+	if n := len(p.runners) - 1; n >= p.live+maxProcs {
+		p.runners[n], p.runners = nil, p.runners[:n]
 	}
-	if c.due.n == 0 && len(c.batched) == 0 {
-		c.endWatch()
+	if p.due.n == 0 && len(p.batched) == 0 {
+		p.endWatch()
 	}
-	if c.trimming {
-		c.trim()
+	if p.trimming {
+		p.trim()
 	}
-	c.checkIdle()
-	if c.outside != nil {
-		c.outside()
+	p.checkIdle()
+	if p.outside != nil {
+		p.outside()
 	}
 }
 
 // keep keeps a new runner for later use, unless there are enough. Called with mu held.
-func (c *Crew[T]) keep(rn *Runner[T]) {
-	if c.runners == nil { // with room for what prepare prepares
-		c.runners, c.batched = make([]*Runner[T], 0, 2*maxProcs), make([]*Runner[T], 0, maxProcs+1)
+func (p *Pool[T]) keep(rn *Runner[T]) {
+	if p.runners == nil { // with room for what prepare prepares
+		p.runners, p.batched = make([]*Runner[T], 0, 2*maxProcs), make([]*Runner[T], 0, maxProcs+1)
 	}
-	if len(c.runners) < c.live+maxProcs {
-		c.runners = append(c.runners, rn)
+	if len(p.runners) < p.live+maxProcs {
+		p.runners = append(p.runners, rn)
 	}
 }
 
-// prepare makes the crew ready for n chunks in a row, which are at most maxReady. From then on, adding them and running
+// prepare makes the pool ready for n chunks in a row, which are at most maxReady. From then on, adding them and running
 // their tasks allocates nothing, even if all of them wait on the list at the same time. It allocates without the lock,
 // because that may have to wait for the garbage collector.
 //
-// Each chunk that is added starts at most one runner, and a runner may take a chunk for its batch. So the crew needs
+// Each chunk that is added starts at most one runner, and a runner may take a chunk for its batch. So the pool needs
 // two chunks for each. One more runner may be about to end.
-func (c *Crew[T]) prepare(n int) {
-	for c.lacks(n) {
-		k, rn := new(chunk[T]), &Runner[T]{crew: c}
-		c.mu.Lock()
-		if !c.trimming && !c.closed {
-			c.due.recycle(k)
-			c.keep(rn)
+func (p *Pool[T]) prepare(n int) {
+	for p.lacks(n) {
+		k, rn := new(chunk[T]), &Runner[T]{pool: p}
+		p.mu.Lock()
+		if !p.trimming && !p.closed {
+			p.due.recycle(k)
+			p.keep(rn)
 		}
-		c.mu.Unlock()
+		p.mu.Unlock()
 	}
 }
 
 // lacks reports whether prepare has something to do.
-func (c *Crew[T]) lacks(n int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.trimming && !c.closed &&
-		(c.due.allChunks()+len(c.batched) < 2*n || len(c.runners) < min(n+1, maxProcs))
+func (p *Pool[T]) lacks(n int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.trimming && !p.closed &&
+		(p.due.allChunks()+len(p.batched) < 2*n || len(p.runners) < min(n+1, maxProcs))
 }
 
-// Trim frees the memory that the crew keeps for reuse, unless items wait. What running tasks need is freed when the
+// Trim frees the memory that the pool keeps for reuse, unless items wait. What running tasks need is freed when the
 // last of them is over, unless an item is added before.
-func (c *Crew[T]) Trim() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.trimming = true
-	c.trim()
+func (p *Pool[T]) Trim() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trimming = true
+	p.trim()
 }
 
 // trim is Trim for a caller that holds mu.
-func (c *Crew[T]) trim() {
-	if c.due.n > 0 {
+func (p *Pool[T]) trim() {
+	if p.due.n > 0 {
 		return
 	}
-	c.due.trim()
-	clear(c.runners[c.live:])
-	c.runners = c.runners[:c.live]
-	if c.live > 0 {
+	p.due.trim()
+	clear(p.runners[p.live:])
+	p.runners = p.runners[:p.live]
+	if p.live > 0 {
 		return
 	}
-	c.runners, c.batched = nil, nil
-	if !c.watching {
-		c.watch = nil
+	p.runners, p.batched = nil, nil
+	if !p.watching {
+		p.watch = nil
 	}
 }
 
-// UntilIdle returns a channel that is closed when the crew is idle.
-func (c *Crew[T]) UntilIdle() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.idle == nil {
-		c.idle = make(chan struct{})
+// UntilIdle returns a channel that is closed when the pool is idle.
+func (p *Pool[T]) UntilIdle() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.idle == nil {
+		p.idle = make(chan struct{})
 	}
-	idle := c.idle
-	c.checkIdle()
+	idle := p.idle
+	p.checkIdle()
 	return idle
 }
 
-// checkIdle wakes the goroutines that wait until the crew is idle, if it is. Of an executor only the tasks in
+// checkIdle wakes the goroutines that wait until the pool is idle, if it is. Of an executor only the tasks in
 // progress count, because it may never run what it was given. Called with mu held.
-func (c *Crew[T]) checkIdle() {
-	if c.idle != nil && c.live == 0 && (c.starting == 0 || c.outside != nil) {
-		close(c.idle)
-		c.idle = nil
+func (p *Pool[T]) checkIdle() {
+	if p.idle != nil && p.live == 0 && (p.starting == 0 || p.outside != nil) {
+		close(p.idle)
+		p.idle = nil
 	}
 }
 
-// Close ends the crew. It returns the items whose tasks have not been started, and those whose tasks are running or
+// Close ends the pool. It returns the items whose tasks have not been started, and those whose tasks are running or
 // just over. Called once. A runner may be about to claim one of these items: the host refuses, or counts it as started.
 // No other task starts any more.
-func (c *Crew[T]) Close() (rest []T) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-	for len(c.batched) > 0 {
-		c.takeBack(c.batched[len(c.batched)-1])
+func (p *Pool[T]) Close() (rest []T) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for len(p.batched) > 0 {
+		p.takeBack(p.batched[len(p.batched)-1])
 	}
 	var none T
-	for _, rn := range c.runners[:c.live] {
+	for _, rn := range p.runners[:p.live] {
 		for _, item := range rn.slots[max(rn.takenOf()-1, 0):rn.end()] { // one at most
 			if item != none {
 				rest = append(rest, item)
 			}
 		}
 	}
-	rest = append(rest, c.due.takeAll()...)
-	c.endWatch()
+	rest = append(rest, p.due.takeAll()...)
+	p.endWatch()
 	return rest
 }
 
 // taken returns how many slots runners have taken. Called with mu held.
-func (c *Crew[T]) taken() uint64 {
-	n := c.given
-	for _, rn := range c.batched {
+func (p *Pool[T]) taken() uint64 {
+	n := p.given
+	for _, rn := range p.batched {
 		n -= uint64(rn.end() - rn.takenOf())
 	}
 	return n
@@ -419,33 +419,33 @@ func (c *Crew[T]) taken() uint64 {
 
 // Running returns the number of tasks that have been started, or are about to be, and have not returned. It also
 // returns the number of goroutines, none with an executor.
-func (c *Crew[T]) Running() (tasks, goroutines int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.outside == nil {
-		goroutines = c.total()
+func (p *Pool[T]) Running() (tasks, goroutines int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.outside == nil {
+		goroutines = p.total()
 	}
-	return c.live, goroutines
+	return p.live, goroutines
 }
 
 // Waiting returns the number of items on the list. For tests.
-func (c *Crew[T]) Waiting() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.due.n
+func (p *Pool[T]) Waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.due.n
 }
 
 // RunsOf returns a channel for each run of the task of an item that is in progress. The channel is closed when the
 // run is over.
-func (c *Crew[T]) RunsOf(item T) (runs []<-chan struct{}) {
-	return c.RunsOfAll(func(other T) bool { return other == item })
+func (p *Pool[T]) RunsOf(item T) (runs []<-chan struct{}) {
+	return p.RunsOfAll(func(other T) bool { return other == item })
 }
 
-// RunsOfAll is RunsOf for the items that match. Match is called with the lock of the crew held.
-func (c *Crew[T]) RunsOfAll(match func(item T) bool) (runs []<-chan struct{}) {
-	c.asking.Lock()
-	defer c.asking.Unlock()
-	c.eachRunner(64, func(rn *Runner[T]) {
+// RunsOfAll is RunsOf for the items that match. Match is called with the lock of the pool held.
+func (p *Pool[T]) RunsOfAll(match func(item T) bool) (runs []<-chan struct{}) {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	p.eachRunner(64, func(rn *Runner[T]) {
 		if over := rn.untilOver(match); over != nil {
 			runs = append(runs, over)
 		}

@@ -1,4 +1,4 @@
-package crew
+package pool
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Several goroutines add and remove tasks, ask for counts and runs, and close the crew at a random moment. Each task
+// Several goroutines add and remove tasks, ask for counts and runs, and close the pool at a random moment. Each task
 // runs, is removed or is returned by Close: exactly one of these, as the fake host checks. The test runs on real time.
 func TestRace(t *testing.T) {
 	seeds := newRand(t)
@@ -21,8 +21,8 @@ func TestRace(t *testing.T) {
 	for end := time.Now().Add(stressTime(t)); goesOn(end, seen()); {
 		t.Run("", func(t *testing.T) { // finish checks each round
 			h := newFake(t, 50*time.Microsecond)
-			h.crew.Limit = []int{0, 0, 1, 2, 5}[seeds.IntN(5)]
-			h.crew.Share = []int{1, 16}[seeds.IntN(2)]
+			h.pool.Limit = []int{0, 0, 1, 2, 5}[seeds.IntN(5)]
+			h.pool.Share = []int{1, 16}[seeds.IntN(2)]
 			switch seeds.IntN(4) {
 			case 0:
 				h.executor(func(run func()) error { go run(); return nil })
@@ -65,11 +65,11 @@ func TestRace(t *testing.T) {
 						return
 					default:
 					}
-					h.crew.Due()
-					h.crew.Running()
-					h.crew.Waiting()
+					h.pool.Due()
+					h.pool.Running()
+					h.pool.Waiting()
 					if all := h.order(); len(all) > 0 {
-						for _, over := range h.crew.RunsOf(all[ask.IntN(len(all))]) {
+						for _, over := range h.pool.RunsOf(all[ask.IntN(len(all))]) {
 							<-over
 						}
 					}
@@ -82,7 +82,7 @@ func TestRace(t *testing.T) {
 			}
 			left += int64(len(h.close()))
 			users.Wait()
-			<-h.crew.UntilIdle()
+			<-h.pool.UntilIdle()
 			close(stop)
 			askers.Wait()
 			ran += h.claims.Load()
@@ -141,7 +141,7 @@ func wild(run func()) error {
 	return nil
 }
 
-// addOpen is add unless the crew is closed.
+// addOpen is add unless the pool is closed.
 func (h *fake) addOpen(w *task) bool {
 	h.gate.Lock()
 	defer h.gate.Unlock()
