@@ -160,7 +160,7 @@ func (b *bucket) truncate(n int, free *freeList) {
 // keepPieces is the largest array of pieces that a bucket keeps when it is nearly empty: 128 bytes.
 const keepPieces = 16
 
-// A level is one level of the wheel: a bucket for each of the next blocks of 1<<shift ticks. Owned by the worker.
+// A level is one level of the wheel: a bucket for each of the next spans of 1<<shift ticks. Owned by the worker.
 type level struct {
 	shift    uint
 	buckets  []bucket    // nil until the first timeout, except on level 0; their number is a power of two
@@ -169,8 +169,8 @@ type level struct {
 	inUse    int         // how many buckets have entries
 	count    int         // entries in all buckets
 
-	// How far the block after the hand's has moved down: see Cascading in wheel.go.
-	block     uint64 // the block that toCascade belongs to
+	// How far the span after the hand's has moved down: see Cascading in wheel.go.
+	span      uint64 // the span that toCascade belongs to
 	toCascade int    // entries of its bucket that have not been checked yet
 }
 
@@ -239,10 +239,10 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	if size == 0 {
 		return bound // it has never been used
 	}
-	// The hand enters the slots from first on, then those before. Base is the block of slot 0 in each part.
-	block := now>>l.shift + 1
-	first := block & (size - 1)
-	base := block - first
+	// The hand enters the slots from first on, then those before. Base is the span of slot 0 in each part.
+	span := now>>l.shift + 1
+	first := span & (size - 1)
+	base := span - first
 	for _, part := range [2]struct{ from, end, base uint64 }{{first, size, base}, {0, first, base + size}} {
 		for slot := l.occupied.Next(part.from, part.end); slot < part.end; slot = l.occupied.Next(slot+1, part.end) {
 			if bound>>l.shift+1 < part.base+slot {
@@ -267,7 +267,7 @@ func (l *level) neededAt(slot, now uint64) uint64 {
 	return max(now+1, (b.min>>l.shift-1)<<l.shift)
 }
 
-// worthWaking is the number of entries above which the worker wakes up to move them down before their block comes.
+// worthWaking is the number of entries above which the worker wakes up to move them down before their span comes.
 const worthWaking = 1 << 12
 
 // worthScan bounds the entries that earliest scans to save a wake-up. It must not be less than worthWaking.

@@ -71,7 +71,7 @@ func (to *Timeout) Cancel() bool {
 // canceled does the rest after Cancel has ended a timeout. Word is the word from before.
 func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	s.canceled.Add(1)
-	t.limit.free()
+	t.limit.release()
 	if word&hooked != 0 {
 		hookOf(to.task).disarmed(to, true)
 	}

@@ -24,7 +24,7 @@ import (
 //     once while the others do so maxLag times, on average: a ring that has grown, and is then used slowly.
 //   - Tables that have grown are given back at the same time, after what is in them.
 //
-// The queue may hold millions. So between the timeouts that it takes, the worker attends to what is more urgent: what
+// The queue may hold millions. So between the timeouts that it takes, the worker serves what is more urgent: what
 // has come due, what was put into an inbox meanwhile, what has become near, and Stop.
 
 const (
@@ -41,16 +41,16 @@ type intake struct {
 	clock  *ticks.Clock
 	worker reconciler
 
-	now     uint64  // the tick of the worker
-	settled int     // timeouts taken off the queue in this round
-	taking  int     // takingAll, takingDue, takingRecent or takingNewest
-	pausing bool    // this round takes all timeouts, because producers pause
-	stands  bool    // all timeouts of the nursery are taken, because its hand stands still or lags
-	tried   uint64  // the value of queue.tried when this round began to take timeouts
-	slots   uint64  // how many slots all nurseries have
-	pace    pace    // how fast producers arm timeouts
-	visits  []visit // one for each stripe
-	stopped bool    // Stop has halted the worker
+	now        uint64  // the tick of the worker
+	reconciled int     // timeouts taken off the queue in this round
+	taking     int     // takingAll, takingDue, takingRecent or takingNewest
+	pausing    bool    // this round takes all timeouts, because producers pause
+	stands     bool    // all timeouts of the nursery are taken, because its hand stands still or lags
+	tried      uint64  // the value of queue.tried when this round began to take timeouts
+	slots      uint64  // how many slots all nurseries have
+	pace       pace    // how fast producers arm timeouts
+	visits     []visit // one for each stripe
+	stopped    bool    // Stop has halted the worker
 }
 
 // The worker interrupts each of these for the next ones.
@@ -83,10 +83,10 @@ type reconciler interface {
 	expireDue() (now uint64, stopped bool)
 }
 
-// drain takes timeouts off the queue and settles them: the inboxes, what has become near in the nurseries, and whole
+// drain takes timeouts off the queue and reconciles them: the inboxes, what has become near in the nurseries, and whole
 // nurseries that nobody looks after.
 func (in *intake) drain() {
-	in.settled = 0
+	in.reconciled = 0
 	in.now, in.stopped = in.worker.expireDue()
 	in.tried = in.queue.tried()
 	in.pausing = in.pace.pause(in.clock.Elapsed(), in.tried, min(in.clock.Tick, maxWaiting))
@@ -236,11 +236,11 @@ func (in *intake) take(to *Timeout) {
 
 // count counts a timeout that was taken off the queue. Between many, the worker looks up.
 func (in *intake) count() {
-	if in.settled++; in.settled%checkEvery != 0 {
+	if in.reconciled++; in.reconciled%checkEvery != 0 {
 		return
 	}
 	in.now, in.stopped = in.worker.expireDue()
-	if tried := in.queue.tried(); tried-in.tried > uint64(in.settled)/resumed {
+	if tried := in.queue.tried(); tried-in.tried > uint64(in.reconciled)/resumed {
 		in.pausing = false // producers have not paused, or go on
 	}
 	was := in.taking

@@ -168,7 +168,7 @@ func TestOnTimeBesideProducers(t *testing.T) {
 
 // Beside producers that do not pause, a timeout is on time that was brought forward before, to a later tick, with or without a
 // Cancel between the two calls.
-func TestHurriedAgain(t *testing.T) {
+func TestForwardedAgain(t *testing.T) {
 	const tick = time.Millisecond
 	cancel := func(to *Timeout) { to.Cancel(); to.Reset(2 * tick) }
 	for name, c := range map[string]struct {
@@ -193,7 +193,7 @@ func TestHurriedAgain(t *testing.T) {
 					// On a stripe that others seldom use.
 					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.Note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
 					*to.wordPtr() = pendingAt(young|fresh, hour)
-					timer.limit.take()
+					timer.limit.acquire()
 					s.armed.Add(1)
 					if first, _, _, _ := timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(hour)); first {
 						timer.worker.wakeBy(hour)
@@ -490,7 +490,7 @@ func forwarded(t *testing.T, timer *Timer) *Timeout {
 	return to
 }
 
-// Slots of a nursery and of an inbox lead to the same timeout. The worker settles it once, whichever it takes first.
+// Slots of a nursery and of an inbox lead to the same timeout. The worker reconciles it once, whichever it takes first.
 func TestInTwoSlots(t *testing.T) {
 	for _, nurseryFirst := range []bool{false, true} {
 		timer := newTimer(t, WithTick(time.Millisecond))
@@ -506,7 +506,7 @@ func TestInTwoSlots(t *testing.T) {
 		require.Equal(t, 1, w.wheel.count)
 		w.in.takeNursery(s)
 		require.Equal(t, 1, w.wheel.count)
-		require.Equal(t, 1, w.in.settled)
+		require.Equal(t, 1, w.in.reconciled)
 		require.Zero(t, to.word.Load()&(queued|young|fresh))
 		require.Zero(t, timer.Stats().Queued)
 		require.True(t, to.Cancel())
@@ -583,7 +583,7 @@ func TestNearDuringALongRound(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		near, err := timer.AfterFunc(10*time.Millisecond, nop)
 		require.NoError(t, err)
-		w.in.settled = checkEvery - 2
+		w.in.reconciled = checkEvery - 2
 		w.in.take(first)
 		require.Zero(t, near.bucket)
 		require.NotZero(t, first.bucket)
@@ -610,7 +610,7 @@ func lastOf(r *ring) (last *Timeout) {
 
 // A round takes very many timeouts, which lasts for many ticks. Meanwhile one of them, which it would take last, is reset to
 // a tick that comes during the round. It is on time, as a new one is.
-func TestHurriedDuringADrain(t *testing.T) {
+func TestForwardedDuringADrain(t *testing.T) {
 	const tick, n = time.Millisecond, 20 * checkEvery
 	for _, levels := range []int{1, 3} {
 		for name, delay := range map[string]time.Duration{"far": time.Hour, "near": nearTime / 2} {
@@ -700,7 +700,7 @@ func TestNearDuringADrain(t *testing.T) {
 			case 8, 20:
 				soon()
 			case 30:
-				require.Less(t, w.in.settled, 4*n, "the round is not over")
+				require.Less(t, w.in.reconciled, 4*n, "the round is not over")
 			}
 			if calls > 1 && calls <= 30 {
 				time.Sleep(tick)

@@ -10,14 +10,14 @@ import (
 
 // The worker notices two things that make tasks late, and has the log say which it is:
 //
-//   - a lateness: the worker itself came late, because the machine is overloaded or was suspended
+//   - a lateness of the worker: it has come late, because the machine is overloaded or was suspended
 //   - a stall: timeouts have come due in time, and their tasks wait in the pool
 //
 // It looks for a stall at the end of a round, so that tasks cost nothing for it. A round in which nothing comes due follows
-// each one in which something does. So if all tasks have started by then, no look follows, and no wake-up. Otherwise one
+// each one in which something does. So if all tasks have started by then, no check follows, and no wake-up. Otherwise one
 // follows each second.
 const (
-	tooLate   = time.Second // how late tasks must be for a warning, and the time between two looks
+	tooLate   = time.Second // how late tasks must be for a warning, and the time between two checks
 	warnEvery = time.Minute // the shortest time between two warnings of the same kind
 )
 
@@ -50,8 +50,8 @@ func (s *spell) end(elapsed time.Duration) (lasted time.Duration, tell bool) {
 	return lasted, tell
 }
 
-// A lateness is how late timeouts were, at most, when the worker found them. Owned by the worker.
-type lateness struct {
+// A workerLateness is how late timeouts were, at most, when the worker found them. Owned by the worker.
+type workerLateness struct {
 	warn  func(late time.Duration) // these two are immutable after New, and do not wait
 	over  func(lasted time.Duration)
 	found bool          // a timeout has come due in this round
@@ -60,10 +60,10 @@ type lateness struct {
 	spell
 }
 
-func (l *lateness) add(late time.Duration) { l.found, l.worst = true, max(l.worst, late) }
+func (l *workerLateness) add(late time.Duration) { l.found, l.worst = true, max(l.worst, late) }
 
 // report is called at the end of a round.
-func (l *lateness) report(elapsed time.Duration) {
+func (l *workerLateness) report(elapsed time.Duration) {
 	switch {
 	case l.worst > tooLate:
 		if l.most = max(l.most, l.worst); l.lasts(elapsed, l.worst) {
@@ -87,13 +87,13 @@ type stall struct {
 	over  func(lasted time.Duration)
 
 	waits bool          // tasks may wait
-	next  time.Duration // when to look again, while timeouts come due in each round
+	next  time.Duration // when to check again, while timeouts come due in each round
 	spell
 }
 
-// look is called at the end of a round. Emitted says that timeouts have come due in it. Look returns when a round must come
-// to look again.
-func (s *stall) look(elapsed time.Duration, emitted bool) (until time.Duration) {
+// check is called at the end of a round. Emitted says that timeouts have come due in it. Check returns when a round must
+// come to check again.
+func (s *stall) check(elapsed time.Duration, emitted bool) (until time.Duration) {
 	switch {
 	case emitted && !s.waits:
 		s.waits, s.next = true, later(elapsed, tooLate)
@@ -103,18 +103,18 @@ func (s *stall) look(elapsed time.Duration, emitted bool) (until time.Duration) 
 	}
 	r := s.pool.Report()
 	if s.waits = r.Waiting > 0; !s.waits {
-		s.check(elapsed, 0, r)
+		s.report(elapsed, 0, r)
 		return math.MaxInt64
 	}
 	due := s.clock.Boundary(tickOf(r.First.word.Load())) // ahead if it has just been reset
-	s.check(elapsed, elapsed-due, r)
+	s.report(elapsed, elapsed-due, r)
 	if s.next = later(due, tooLate); s.next <= elapsed || due > elapsed {
 		s.next = later(elapsed, tooLate)
 	}
 	return s.next
 }
 
-func (s *stall) check(elapsed, late time.Duration, r pool.Report[*Timeout]) {
+func (s *stall) report(elapsed, late time.Duration, r pool.Report[*Timeout]) {
 	if late >= tooLate {
 		if s.lasts(elapsed, late) {
 			s.warn(late, r)

@@ -244,7 +244,7 @@ func TestStallWhileTimeoutsMoveDown(t *testing.T) {
 	})
 }
 
-// The task that has waited longest is just being reset to a far tick when the worker looks. The worker looks again.
+// The task that has waited longest is just being reset to a far tick when the worker checks. The worker checks again.
 func TestStallBehindAReset(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		option, log := logged()

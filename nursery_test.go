@@ -21,7 +21,7 @@ func mostSlots(pending int) int { return smallest + pending*8/3 }
 
 // Goroutines that arm timeouts drop canceled ones and keep pending ones. Timeouts are canceled at once or much
 // later, with resets in between. The worker, whose tick is an hour, does nothing.
-func TestProducersPrune(t *testing.T) {
+func TestProducersDrop(t *testing.T) {
 	for name, lag := range map[string]int{"at once": 0, "later": 256, "much later": 4096} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -483,7 +483,7 @@ func TestTablesAtRest(t *testing.T) {
 }
 
 // Producers also drop a timeout that was dropped, then armed again by Reset, and canceled again.
-func TestPrunedAgain(t *testing.T) {
+func TestDroppedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
 		s := oneStripe(timer)
@@ -491,7 +491,7 @@ func TestPrunedAgain(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait() // from here the worker waits for the next boundary
 		var ring []*Timeout
-		pruned := 0
+		dropped := 0
 		for range 20_000 {
 			to, err := timer.AfterFunc(10*time.Hour, nop)
 			require.NoError(t, err)
@@ -499,7 +499,7 @@ func TestPrunedAgain(t *testing.T) {
 			if ring = append(ring, to); len(ring) == 1000 {
 				old := ring[0]
 				if !onQueue(old.word.Load()) {
-					pruned++
+					dropped++
 				}
 				active, err := old.Reset(5 * time.Hour)
 				require.NoError(t, err)
@@ -509,13 +509,13 @@ func TestPrunedAgain(t *testing.T) {
 			}
 			require.LessOrEqual(t, s.nursery.slots()+s.inbox.slots(), 2*smallest)
 		}
-		require.Greater(t, pruned, 18_000)
+		require.Greater(t, dropped, 18_000)
 		require.Equal(t, 1, timer.Pending())
 	})
 }
 
 // Producers do not drop a canceled timeout that the worker has had, because it may lie in a bucket.
-func TestPlacedIsNotPruned(t *testing.T) {
+func TestPlacedIsNotDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Hour
 		timer := newTimer(t, WithTick(tick))
@@ -559,7 +559,7 @@ func forwarded10(t *testing.T, timer *Timer) *Timeout {
 
 // Goroutines arm and cancel one after another, each on its own stripe. The worker drops what they have left there, and gives
 // back the tables, although another goroutine arms without pause.
-func TestIdleStripesArePruned(t *testing.T) {
+func TestIdleStripesAreEmptied(t *testing.T) {
 	const tick, users, each = 10 * time.Millisecond, 40, 2000
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
@@ -606,7 +606,7 @@ func TestIdleStripesArePruned(t *testing.T) {
 // A goroutine has armed and canceled many timeouts on its stripe, and goes on slowly, so its hand needs long to go round.
 // Another arms without pause. What the first has canceled is dropped soon, and its table is given back. A hand that keeps up
 // with the other keeps what is pending.
-func TestSlowStripeIsPruned(t *testing.T) {
+func TestSlowStripeIsEmptied(t *testing.T) {
 	const tick, many = 10 * time.Millisecond, 9000
 	for perTick, keepsUp := range map[int]bool{15: false, 550: true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -689,7 +689,7 @@ func TestChurnBesideLongLived(t *testing.T) {
 }
 
 // Canceled timeouts do not pile up in an inbox during a long tick, nor do timeouts that are reset to earlier and earlier ticks.
-func TestHurriedDoNotPileUp(t *testing.T) {
+func TestForwardedDoNotPileUp(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
 	giveBack := hold(t, timer)
 	s := oneStripe(timer)
@@ -737,7 +737,7 @@ func TestHurriedDoNotPileUp(t *testing.T) {
 
 // Timeouts in structs that are armed for the first time, or again after producers have dropped them, are dropped like new
 // ones. The worker, whose tick is an hour, does nothing.
-func TestEmbeddedArePruned(t *testing.T) {
+func TestEmbeddedAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
 		s := oneStripe(timer)

@@ -27,14 +27,14 @@ func New(opts ...Option) (*Timer, error) {
 	t.makePools(c.tick, c.concurrency, c.executor)
 	t.worker.labels = labelsFor(c.name, "worker")
 	t.worker.late.warn, t.worker.late.over = t.warnLate, t.onTime
-	t.worker.wait = stall{clock: &t.clock, pool: &t.tasks, warn: t.warnStall, over: t.stallOver}
+	t.worker.stall = stall{clock: &t.clock, pool: &t.tasks, warn: t.warnStall, over: t.stallOver}
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
 	t.worker.in = intake{clock: &t.clock, queue: &t.queue, worker: &t.worker}
 	t.worker.wheelSize = c.wheelSize
 	t.worker.state.Store(resting)
 	t.worker.levels = c.levels
-	t.worker.shown.levels = make([]levelShown, c.levels)
+	t.worker.published.levels = make([]publishedLevel, c.levels)
 	t.worker.work, t.worker.back = t.worker.run, t.backlogs.note
 	t.worker.done = make(chan struct{})
 	if c.tick < shortestTick {

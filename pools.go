@@ -20,9 +20,9 @@ var _ pool.Host[*Timeout] = (*host)(nil)
 func (t *Timer) makePools(tick time.Duration, concurrency int, submit func(run func()) error) {
 	labels := pool.CacheLabels(labelsFor(t.name, "runner"))
 	t.region = "hashedwheel: " + labelOf(t.name)
-	for _, pool := range []*pool.Pool[*Timeout]{&t.tasks, &t.light} {
-		pool.Init((*host)(t), tick)
-		pool.Labels = labels
+	for _, p := range []*pool.Pool[*Timeout]{&t.tasks, &t.light} {
+		p.Init((*host)(t), tick)
+		p.Labels = labels
 	}
 	t.calls.Init(tick)
 	t.calls.SetLabels(labels)
@@ -58,7 +58,7 @@ func (h *host) Work(rn *pool.Runner[*Timeout]) {
 		}
 		if word&atWork == 0 { // a repeating timeout keeps its slot
 			s.expired.Add(1)
-			t.limit.free()
+			t.limit.release()
 		}
 		if rn.Start(word&hooked != 0) {
 			late := t.clock.Elapsed() - t.clock.Boundary(tickOf(word))
@@ -88,7 +88,7 @@ func (to *Timeout) claim() (claimed uint64) {
 		switch {
 		case !waits(word):
 			return 0
-		case !to.timer.passed(tickOf(word)): // it was reset
+		case !to.timer.isPast(tickOf(word)): // it was reset
 			if onQueue(word) || to.putOff(word) {
 				return 0
 			}

@@ -191,10 +191,10 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 			return false, err
 		}
 	}
-	if t.limit.take() {
+	if t.limit.acquire() {
 		ok = to.reviveWithSlot(s, word, tick)
 		if !ok {
-			t.limit.free()
+			t.limit.release()
 		}
 	} else {
 		t.refusedFull.Add(1)

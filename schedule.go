@@ -217,7 +217,7 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 			return false, false
 		}
 		s.runOver(false)
-		t.limit.free()
+		t.limit.release()
 		to.hook().disarmed(to, false) // the outermost hook, which may be wrapped around this one
 		return false, true
 	}

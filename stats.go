@@ -51,7 +51,7 @@ func (t *Timer) Stats() Stats {
 		st.Unsubmitted = t.executor.Unsubmitted()
 	}
 	st.Wakeups = t.worker.wakeups.Load()
-	st.Levels = t.worker.shown.stats()
+	st.Levels = t.worker.published.stats()
 	st.Lateness.counts, st.Lateness.sum = t.lateness.Read()
 	return st
 }
@@ -59,7 +59,7 @@ func (t *Timer) Stats() Stats {
 // Pending returns the number of pending timeouts. It is exact when no call is in progress, and never negative.
 func (t *Timer) Pending() int { return t.counts().Pending }
 
-func (s *levelsShown) stats() []LevelStats {
+func (s *publishedLevels) stats() []LevelStats {
 	if !s.wheel.Load() {
 		return nil
 	}

@@ -68,7 +68,7 @@ func (t *Timer) takePending() (left []*Timeout) {
 		if !to.handBack(bit) {
 			return
 		}
-		t.limit.free()
+		t.limit.release()
 		if h := to.hook(); h != nil {
 			h.disarmed(to, true)
 			if h.light() {
@@ -93,7 +93,7 @@ func (t *Timer) takePending() (left []*Timeout) {
 	w.mu.Lock() // because a walk may read the wheel
 	wheel := w.wheel
 	w.wheel = nil
-	w.shown.show(nil)
+	w.published.store(nil)
 	w.mu.Unlock()
 	if wheel != nil {
 		wheel.each(func(to *Timeout) { take(to, 0) })

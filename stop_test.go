@@ -341,18 +341,18 @@ func TestStopWhileTheWorkerDrains(t *testing.T) {
 		close(w.done)
 	}()
 	require.Len(t, timer.Stop(), 2*n)
-	require.Zero(t, w.in.settled)
+	require.Zero(t, w.in.reconciled)
 }
 
 // Stop waits for the round in progress, also if another one is to follow.
 func TestStopWaitsForTheRound(t *testing.T) {
-	for _, nudged := range []bool{false, true} {
+	for _, woken := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			timer := newTimer(t)
 			giveBack := hold(t, timer)
 			_, err := timer.AfterFunc(time.Hour, nop)
 			require.NoError(t, err)
-			if nudged {
+			if woken {
 				timer.worker.wakeNow()
 				require.EqualValues(t, again, timer.worker.state.Load())
 			}
@@ -389,7 +389,7 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 			}
 			var left []*Timeout
 			stopped := make(chan bool)
-			looks, settled := 0, 0
+			looks, reconciled := 0, 0
 			whenItLooksUp(timer, func() {
 				if looks++; looks == at {
 					go func() {
@@ -399,7 +399,7 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 					for w.state.Load() != halted {
 						runtime.Gosched()
 					}
-					settled = w.in.settled
+					reconciled = w.in.reconciled
 				}
 			})
 			w.in.drain()
@@ -408,7 +408,7 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 				require.Len(t, stopHeld(timer, giveBack), n)
 				break
 			}
-			require.LessOrEqual(t, w.in.settled, settled+1)
+			require.LessOrEqual(t, w.in.reconciled, reconciled+1)
 			giveBack()
 			<-stopped
 			require.Len(t, left, n)
@@ -465,7 +465,7 @@ func TestStopFindsLeft(t *testing.T) {
 		w.in.takeRing(&s.nursery, young)
 		w.in.takeRing(&s.inbox, queued)
 	}
-	require.Zero(t, w.in.settled)
+	require.Zero(t, w.in.reconciled)
 	require.Less(t, s.nursery.by.Load(), uint64(ticks.Never))
 	require.Less(t, s.inbox.by.Load(), uint64(ticks.Never))
 	require.ElementsMatch(t, all, stopHeld(timer, giveBack))

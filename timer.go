@@ -109,13 +109,13 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 	if unread && (by < r.by.Load() || needsWorker()) {
 		t.clock.Check()
 	}
-	if !t.limit.take() {
+	if !t.limit.acquire() {
 		t.refusedFull.Add(1)
 		return nil, ErrTooManyPending
 	}
 	first, swept, uncontended, ok := t.worker.put(s, r, to, by)
 	if !ok {
-		t.limit.free()
+		t.limit.release()
 		t.refusedStopped.Add(1)
 		return nil, ErrStopped
 	}
@@ -141,20 +141,20 @@ func (to *Timeout) end(s *stripe) {
 	for word := to.word.Load(); status(word) == pending; word = to.word.Load() {
 		if to.word.CompareAndSwap(word, withStatus(word, canceled)) {
 			s.canceled.Add(1)
-			to.timer.limit.free()
+			to.timer.limit.release()
 		}
 	}
 }
 
-// passed reports whether a tick has passed. Most often the worker's position settles this, without reading the clock.
-func (t *Timer) passed(tick uint64) bool {
+// isPast reports whether a tick has passed. Most often the worker's position tells, without reading the clock.
+func (t *Timer) isPast(tick uint64) bool {
 	return tick <= t.worker.position.Load()>>1 || tick <= t.clock.Now()
 }
 
-// ahead returns the tick if it lies ahead, and otherwise the next tick. Most often the worker settles this: the tick at which
+// ahead returns the tick if it lies ahead, and otherwise the next tick. Most often the worker tells: the tick at which
 // it was, or will be at the end of a pause.
 func (t *Timer) ahead(tick uint64) uint64 {
-	if position := t.worker.position.Load(); position&attending != 0 && tick > position>>1 {
+	if position := t.worker.position.Load(); position&turning != 0 && tick > position>>1 {
 		return tick
 	}
 	if state := t.worker.state.Load(); state > halted && tick > state>>idleShift {
@@ -192,8 +192,8 @@ type limit struct {
 	_     [64]byte
 }
 
-// take takes a slot if there is one. Adding first, to subtract what is too much, would refuse others without need.
-func (l *limit) take() bool {
+// acquire takes a slot if there is one. Adding first, to subtract what is too much, would refuse others without need.
+func (l *limit) acquire() bool {
 	if l.max == 0 {
 		return true
 	}
@@ -205,8 +205,8 @@ func (l *limit) take() bool {
 	return false
 }
 
-// free frees a slot that take has taken.
-func (l *limit) free() {
+// release frees a slot that acquire has taken.
+func (l *limit) release() {
 	if l.max > 0 {
 		l.inUse.Add(-1)
 	}

@@ -12,10 +12,10 @@ import (
 // A wheel keeps timeouts by the tick at which they are due. Each of its levels has size buckets, a power of two.
 // Owned by the worker, which passes the current tick.
 //
-// Level 0 has a bucket for each tick. Each higher level has a bucket for each block of ticks, and a block is half a
-// turn of the level below. A timeout lies on the lowest level whose next size blocks reach its tick, and moves down
-// before the hand enters its block, or just then: see Cascading below. A timeout beyond the reach of the top level
-// lies there too, in the bucket whose number is its block modulo size. Its remaining rounds follow from its tick.
+// Level 0 has a bucket for each tick. Each higher level has a bucket for each span of ticks, and a span is half a
+// turn of the level below. A timeout lies on the lowest level whose next size spans reach its tick, and moves down
+// before the hand enters its span, or just then: see Cascading below. A timeout beyond the reach of the top level
+// lies there too, in the bucket whose number is its span modulo size. Its remaining rounds follow from its tick.
 //
 // For example, three levels of 512 buckets, and a tick of 10 ms:
 //
@@ -23,16 +23,16 @@ import (
 //	level 1: a bucket is 256 ticks (2.56 s), a turn is 131,072 ticks (22 minutes)
 //	level 2: a bucket is 65,536 ticks (11 minutes), a turn is 33,554,432 ticks (93 hours)
 //
-// At tick 1,000 a timeout is placed for tick 101,000. Its block on level 1 is 101,000/256 = 394, and the hand is in
-// block 3, so it goes to bucket 394. While the hand goes through block 393, from tick 100,608 on, or just after, it
+// At tick 1,000 a timeout is placed for tick 101,000. Its span on level 1 is 101,000/256 = 394, and the hand is in
+// span 3, so it goes to bucket 394. While the hand goes through span 393, from tick 100,608 on, or just after, it
 // moves down to bucket 101,000 modulo 512 = 136 of level 0. With one level it would lie there from the start.
 //
 // One level is scheme 6 of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", SOSP 1987). Several levels
-// are like scheme 7, except that a block there spans a whole turn of the level below.
+// are like scheme 7, except that a span there is a whole turn of the level below.
 type wheel struct {
 	levels []level
 	bits   uint   // size is 1 << bits
-	step   uint   // 1 << step blocks of a level are one block of the level above
+	step   uint   // 1 << step spans of a level are one span of the level above
 	now    uint64 // the tick where the hand is; all timeouts due up to this tick have been emitted
 	next   uint64 // there is nothing to do before this tick; ticks.Never when empty. See refresh
 	count  int    // entries in all buckets
@@ -61,8 +61,8 @@ func (w *wheel) levelOf(to *Timeout) *level { return &w.levels[(to.bucket-1)>>w.
 
 func (w *wheel) slotOf(to *Timeout) uint64 { return uint64(to.bucket-1) & (1<<w.bits - 1) }
 
-// locate returns the level and the slot for a tick that lies ahead. The next size blocks of a level have different
-// slots. The last has the slot of the hand's own block, whose timeouts leave it before advance returns.
+// locate returns the level and the slot for a tick that lies ahead. The next size spans of a level have different
+// slots. The last has the slot of the hand's own span, whose timeouts leave it before advance returns.
 func (w *wheel) locate(tick uint64) (level int, slot uint64) {
 	top, size := len(w.levels)-1, uint64(1)<<w.bits
 	shift := uint(0)
@@ -119,10 +119,10 @@ func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 		shift := w.levels[i].shift
 		from, to := was>>shift, now>>shift
 		if i > 0 && from == to {
-			break // the hand has entered no new block here, so none on the levels above
+			break // the hand has entered no new span here, so none on the levels above
 		}
 		if i > 0 || now >= w.next {
-			w.enterBlocks(i, from+1, to, emit)
+			w.enterSpans(i, from+1, to, emit)
 		}
 	}
 	if now >= w.next {
@@ -130,8 +130,8 @@ func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 	}
 }
 
-// enterBlocks visits the occupied buckets for the blocks of a level from first to last.
-func (w *wheel) enterBlocks(i int, first, last uint64, emit func(to *Timeout)) {
+// enterSpans visits the occupied buckets for the spans of a level from first to last.
+func (w *wheel) enterSpans(i int, first, last uint64, emit func(to *Timeout)) {
 	l := &w.levels[i]
 	size := uint64(len(l.buckets))
 	if size == 0 {
@@ -149,7 +149,7 @@ func (w *wheel) enterBlocks(i int, first, last uint64, emit func(to *Timeout)) {
 	}
 }
 
-// visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a block up to last. It emits
+// visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. It emits
 // those that are due, places those that are due later, and drops the rest. It returns the first tick that stays.
 func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func(to *Timeout)) (first uint64) {
 	l := &w.levels[level]
@@ -208,14 +208,14 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 
 // Cascading
 //
-// When the hand enters the block of a bucket on an upper level, all its timeouts must be on a lower level. A bucket
+// When the hand enters the span of a bucket on an upper level, all its timeouts must be on a lower level. A bucket
 // may hold millions, and moving one costs 20 ns, or 100 ns in cold memory. So the worker moves them while the hand
-// goes through the block before, a few at a time, between the ticks. No timeout of the block is added meanwhile: a
-// turn of the level below is two blocks, so that level reaches its end. A few entries wait for the hand.
+// goes through the span before, a few at a time, between the ticks. No timeout of the span is added meanwhile: a
+// turn of the level below is two spans, so that level reaches its end. A few entries wait for the hand.
 
 const cascadeChunk = 1 << 10 // entries that the worker checks before it checks the clock again
 
-// cascade moves down some timeouts of the next blocks, and emits those that are due. If more is true, call it again.
+// cascade moves down some timeouts of the next spans, and emits those that are due. If more is true, call it again.
 func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
 	budget := cascadeChunk
 	for i := 1; i < len(w.levels) && budget > 0; i++ {
@@ -227,17 +227,17 @@ func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
 // bringDown is cascade for one level. It checks at most most entries, and returns how many it has checked.
 func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int) {
 	l := &w.levels[i]
-	block := w.now>>l.shift + 1
-	slot := block & (1<<w.bits - 1)
+	span := w.now>>l.shift + 1
+	slot := span & (1<<w.bits - 1)
 	if l.shift == 0 || l.buckets == nil || !l.occupied.Has(slot) {
 		return 0
 	}
 	b := &l.buckets[slot]
-	if b.min>>l.shift > block {
+	if b.min>>l.shift > span {
 		return 0 // all entries belong to a later round
 	}
-	if l.block != block {
-		l.block, l.toCascade = block, b.n
+	if l.span != span {
+		l.span, l.toCascade = span, b.n
 	}
 	// Gaps of removed entries were filled from the end: all that are not checked yet are still below toCascade.
 	l.toCascade = min(l.toCascade, b.n)
@@ -245,7 +245,7 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int)
 	if checked == 0 {
 		return 0
 	}
-	w.visit(i, slot, l.toCascade-checked, l.toCascade, block, emit)
+	w.visit(i, slot, l.toCascade-checked, l.toCascade, span, emit)
 	l.toCascade -= checked
 	switch {
 	case l.toCascade == 0:
@@ -276,22 +276,22 @@ func (w *wheel) each(f func(to *Timeout)) {
 	}
 }
 
-// levelsShown is the state of the wheel that the worker publishes for Stats, which must not wait for worker.mu.
-type levelsShown struct {
-	levels []levelShown // one for each level of the wheel; the slice is immutable after New
-	wheel  atomic.Bool  // there is a wheel; written last
+// publishedLevels is the state of the wheel that the worker publishes for Stats, which must not wait for worker.mu.
+type publishedLevels struct {
+	levels []publishedLevel // one for each level of the wheel; the slice is immutable after New
+	wheel  atomic.Bool      // there is a wheel; written last
 }
 
-// A levelShown holds the state of one level. A reader may see some fields from one show and some from the next.
-type levelShown struct{ inUse, count atomic.Uint64 }
+// A publishedLevel holds the state of one level. A reader may see some fields from one store and some from the next.
+type publishedLevel struct{ inUse, count atomic.Uint64 }
 
-// show publishes the state of a wheel, nil for none. Called by the owner of the wheel.
-func (s *levelsShown) show(w *wheel) {
+// store publishes the state of a wheel, nil for none. Called by the owner of the wheel.
+func (s *publishedLevels) store(w *wheel) {
 	if w != nil {
 		for i := range w.levels {
-			l, shown := &w.levels[i], &s.levels[i]
-			change(&shown.inUse, uint64(l.inUse))
-			change(&shown.count, uint64(l.count))
+			l, published := &w.levels[i], &s.levels[i]
+			change(&published.inUse, uint64(l.inUse))
+			change(&published.count, uint64(l.count))
 		}
 	}
 	if s.wheel.Load() != (w != nil) {
@@ -300,8 +300,8 @@ func (s *levelsShown) show(w *wheel) {
 }
 
 // change stores a value, and leaves the cache line to other processors if nothing changes. A write by another goroutine
-// in between is lost. So either only the caller writes x, or the loss does no harm: a producer lowers pushedNear or
-// keptNear after its push, and the goroutine that raises one then takes all that was pushed before.
+// in between is lost. So either only the caller writes x, or the loss does no harm: a producer lowers the tick of a ring
+// after it has filled a slot, and the worker raises that tick before it looks at the slots.
 func change(x *atomic.Uint64, to uint64) {
 	if x.Load() != to {
 		x.Store(to)

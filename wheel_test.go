@@ -37,15 +37,15 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 			}
 			least := uint64(math.MaxUint64)
 			for pos, e := range b.all() {
-				blocks := e.tick>>l.shift - w.now>>l.shift // how many blocks ahead of the hand
+				spans := e.tick>>l.shift - w.now>>l.shift // how many spans ahead of the hand
 				switch {
-				case i > 0 && l.shift > 0 && l.block == w.now>>l.shift+1 && e.tick>>l.shift <= l.block && pos >= l.toCascade:
+				case i > 0 && l.shift > 0 && l.span == w.now>>l.shift+1 && e.tick>>l.shift <= l.span && pos >= l.toCascade:
 					fail("level %d, position %d: tick %d has not come down", i, pos, e.tick)
 				case e.tick>>l.shift&(size-1) != uint64(slot):
 					fail("level %d: tick %d in slot %d", i, e.tick, slot)
-				case e.tick <= w.now || blocks == 0:
+				case e.tick <= w.now || spans == 0:
 					fail("level %d: tick %d still there", i, e.tick)
-				case blocks > size && i < len(w.levels)-1:
+				case spans > size && i < len(w.levels)-1:
 					fail("level %d: tick %d is beyond its reach", i, e.tick)
 				case w.levelOf(e.to) != &w.levels[i] || w.slotOf(e.to) != uint64(slot) || e.to.pos != uint32(pos):
 					fail("level %d, slot %d, position %d: timeout says %d, %d", i, slot, pos, e.to.bucket, e.to.pos)
@@ -61,7 +61,7 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 					fail("level %d: slot %d keeps a removed timeout", i, slot)
 				}
 			}
-			if i > 0 && l.shift > 0 && b.n > worthWaking { // the worker wakes up one block before
+			if i > 0 && l.shift > 0 && b.n > worthWaking { // the worker wakes up one span before
 				least = max(w.now+1, (least>>l.shift-1)<<l.shift)
 			}
 			earliest = min(earliest, least)
@@ -480,8 +480,8 @@ func TestEmptiedBucketsKeepLittle(t *testing.T) {
 	}
 }
 
-// If a bucket of an upper level holds many timeouts, wheel.next is the start of the block before theirs. While the
-// hand is in that block, they move down in chunks, whatever happens to them meanwhile.
+// If a bucket of an upper level holds many timeouts, wheel.next is the start of the span before theirs. While the
+// hand is in that span, they move down in chunks, whatever happens to them meanwhile.
 func TestCascadeComesDownInTime(t *testing.T) {
 	for _, levels := range []int{2, 3} {
 		for _, traffic := range []bool{false, true} {
@@ -489,19 +489,19 @@ func TestCascadeComesDownInTime(t *testing.T) {
 			r := newRand(t)
 			w := newWheel(size, levels, 3)
 			shift := w.levels[levels-1].shift
-			block := uint64(5)
-			inBlock := func() uint64 { return block<<shift + r.Uint64N(1<<shift) }
+			span := uint64(5)
+			inSpan := func() uint64 { return span<<shift + r.Uint64N(1<<shift) }
 			var all []*Timeout
 			for range n {
-				tick := inBlock()
+				tick := inSpan()
 				to := testTimeout(tick)
 				w.place(to, tick)
 				all = append(all, to)
 			}
 			w.check(t)
-			require.Equal(t, (block-1)<<shift, w.next)
+			require.Equal(t, (span-1)<<shift, w.next)
 			require.False(t, w.cascade(nil), "the entries are not near yet")
-			require.Empty(t, collect(t, w, (block-1)<<shift))
+			require.Empty(t, collect(t, w, (span-1)<<shift))
 			require.Equal(t, w.now+1, w.next)
 			early := func(to *Timeout) { t.Fatalf("emitted at %d: %x", w.now, to.word.Load()) }
 			for w.cascade(early) {
@@ -511,7 +511,7 @@ func TestCascadeComesDownInTime(t *testing.T) {
 				}
 				for range 100 {
 					i := r.IntN(len(all))
-					to, tick := all[i], inBlock()
+					to, tick := all[i], inSpan()
 					switch r.IntN(4) {
 					case 0: // cancel it, and remove it as reconcile does
 						w.remove(to)
@@ -528,9 +528,9 @@ func TestCascadeComesDownInTime(t *testing.T) {
 				}
 				w.check(t)
 			}
-			b := &w.levels[levels-1].buckets[block]
+			b := &w.levels[levels-1].buckets[span]
 			for _, e := range b.all() {
-				require.Greater(t, e.tick>>shift, block, "the entry is still on the upper level")
+				require.Greater(t, e.tick>>shift, span, "the entry is still on the upper level")
 			}
 			w.refresh()
 			w.check(t)
@@ -594,9 +594,9 @@ func TestCascadeOfFewCanWait(t *testing.T) {
 	}
 }
 
-// A large bucket needs the worker one block before its own, even if a smaller bucket is due before
-// that block.
-func TestCascadeChecksPastTheNextBlock(t *testing.T) {
+// A large bucket needs the worker one span before its own, even if a smaller bucket is due before
+// that span.
+func TestCascadeChecksPastTheNextSpan(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	w.place(testTimeout(31), 31)
 	for range worthWaking + 1 {
@@ -632,7 +632,7 @@ func TestCascadeEnds(t *testing.T) {
 }
 
 // A removed entry leaves its bucket with a stale min. The wheel scans the bucket for the true min if the stale min
-// would decide when the worker wakes up, which is one block before the min. This also holds if another timeout is
+// would decide when the worker wakes up, which is one span before the min. This also holds if another timeout is
 // due between that wake-up and the min.
 func TestStaleMinOfALargeBucket(t *testing.T) {
 	const later = 40 + 128 // the same bucket, a turn later
@@ -677,7 +677,7 @@ func TestBucketWithStaleMinBecomesLarge(t *testing.T) {
 	require.EqualValues(t, 36, w.next)
 }
 
-// Very many timeouts that are due in later rounds are not checked when the hand is one block before their
+// Very many timeouts that are due in later rounds are not checked when the hand is one span before their
 // bucket.
 func TestLaterRoundsAreNotChecked(t *testing.T) {
 	w := newWheel(16, 2, 0)
@@ -687,7 +687,7 @@ func TestLaterRoundsAreNotChecked(t *testing.T) {
 	}
 	require.Empty(t, collect(t, w, 16))
 	require.False(t, w.cascade(nil))
-	require.Zero(t, w.levels[1].block, "the bucket was checked")
+	require.Zero(t, w.levels[1].span, "the bucket was checked")
 }
 
 // Placing timeouts in as many buckets as the free list has pieces needs no allocation, not even the first time.

@@ -48,10 +48,10 @@ const (
 	resting   = uint64(ticks.Never) << idleShift
 )
 
-// attending is the lowest bit of worker.position. The other bits are the tick up to which the worker has visited the
+// turning is the lowest bit of worker.position. The other bits are the tick up to which the worker has visited the
 // buckets, or is visiting them. The lowest is clear while it rests or watches. If it is set, all later ticks lie ahead,
 // unless the worker is late.
-const attending = 1
+const turning = 1
 
 // keepMemory is how long the memory of rounds is kept after the last of them that needed it.
 const keepMemory = 300 * time.Millisecond
@@ -69,11 +69,11 @@ type worker struct {
 	done      chan struct{} // closed by the worker when it sees that Stop has halted it
 
 	// Shared.
-	state    atomic.Uint64
-	position atomic.Uint64 // see attending
-	wakeups  atomic.Uint64 // how often a goroutine was started for rounds; written by the worker
-	shown    levelsShown   // written by the worker or Stop
-	yielding yielding      // whether producers yield to a round, see yieldToWorker
+	state     atomic.Uint64
+	position  atomic.Uint64   // see turning
+	wakeups   atomic.Uint64   // how often a goroutine was started for rounds; written by the worker
+	published publishedLevels // written by the worker or Stop
+	yielding  yielding        // whether producers yield to a round, see yieldToWorker
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
@@ -81,15 +81,15 @@ type worker struct {
 	wheel *wheel     // nil while there is no wheel
 
 	due, lightDue pool.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.light
-	emitted       bool                  // a timeout has come due since the last pause
+	emitted       bool                  // a timeout has come due since the end of the last round
 
-	in   intake        // takes timeouts off the queue
-	used time.Duration // when a round last had something to do
-	late lateness
-	wait stall
+	in    intake        // takes timeouts off the queue
+	used  time.Duration // when a round last had something to do
+	late  workerLateness
+	stall stall
 }
 
-// run does rounds until there is nothing to do before the alarm. The alarm calls it, by ring, or wake or wakeNow starts it.
+// run does rounds until there is nothing to do before the alarm. The alarm calls it, by onAlarm, or wake or wakeNow starts it.
 func (w *worker) run() {
 	pprof.SetGoroutineLabels(w.labels)
 	w.wakeups.Add(1)
@@ -106,8 +106,8 @@ func (w *worker) run() {
 	}
 }
 
-// ring is called by the alarm.
-func (w *worker) ring() {
+// onAlarm is called by the alarm.
+func (w *worker) onAlarm() {
 	if w.claimRound() {
 		w.run()
 	}
@@ -176,16 +176,16 @@ func (w *worker) leave(until time.Duration, next uint64) bool {
 			w.alarm = nil
 		}
 	case w.alarm == nil:
-		w.alarm = time.AfterFunc(until, w.ring)
+		w.alarm = time.AfterFunc(until, w.onAlarm)
 	default:
 		w.alarm.Reset(until)
 	}
-	soon := w.position.Load()>>1 + 1
-	idle := next << idleShift
-	if !w.state.CompareAndSwap(working, idle) { // after this the worker owns nothing
+	atNext := w.position.Load()>>1 + 1
+	state := next << idleShift
+	if !w.state.CompareAndSwap(working, state) { // after this the worker owns nothing
 		return false
 	}
-	return next <= soon || next <= w.queue.needs() || !w.state.CompareAndSwap(idle, working)
+	return next <= atNext || next <= w.queue.needs() || !w.state.CompareAndSwap(state, working)
 }
 
 // halt ends the rounds. Then the caller owns the worker's fields.
@@ -211,20 +211,20 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	w.handOver()
 	more := w.wheel.cascade(w.emit)
 	w.handOver()
-	w.shown.show(w.wheel)
+	w.published.store(w.wheel)
 	elapsed := w.clock.Elapsed()
 	w.late.report(elapsed)
 	if more {
 		return 0, 0 // the next round also does what has come due meanwhile
 	}
-	look := w.wait.look(elapsed, w.emitted)
-	until, next = w.pause(elapsed)
-	return min(until, look), next
+	check := w.stall.check(elapsed, w.emitted)
+	until, next = w.planNext(elapsed)
+	return min(until, check), next
 }
 
-// pause is the end of a round. It returns what round does.
-func (w *worker) pause(elapsed time.Duration) (until time.Duration, next uint64) {
-	busy := w.in.settled > 0 || w.emitted
+// planNext is the end of a round. It returns what round does.
+func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint64) {
+	busy := w.in.reconciled > 0 || w.emitted
 	w.emitted = false
 	if busy {
 		w.used = elapsed
@@ -244,10 +244,10 @@ func (w *worker) pause(elapsed time.Duration) (until time.Duration, next uint64)
 		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
 	}
 	until = w.clock.Boundary(w.wheel.next)
-	if w.wheel.count == 0 && !w.wait.waits {
+	if w.wheel.count == 0 && !w.stall.waits {
 		if until = later(w.used, keepMemory); until <= elapsed {
 			until = math.MaxInt64
-			if !w.release() {
+			if !w.releaseMemory() {
 				return 0, 0
 			}
 		}
@@ -255,19 +255,19 @@ func (w *worker) pause(elapsed time.Duration) (until time.Duration, next uint64)
 	return until, ticks.Never
 }
 
-// release gives back the memory that is kept for rounds. Nothing is pending. It returns false if a timeout has come
+// releaseMemory gives back the memory that is kept for rounds. Nothing is pending. It returns false if a timeout has come
 // meanwhile.
-func (w *worker) release() bool {
-	settled := w.in.settled
+func (w *worker) releaseMemory() bool {
+	reconciled := w.in.reconciled
 	for i := range w.queue.stripes {
 		w.in.giveBack(&w.queue.stripes[i])
 	}
-	if w.in.settled != settled {
+	if w.in.reconciled != reconciled {
 		w.handOver() // in this round, because a walk may come before the next
 		return false
 	}
 	w.wheel = nil
-	w.shown.show(nil)
+	w.published.store(nil)
 	w.due.Trim()
 	w.lightDue.Trim()
 	return true
@@ -287,10 +287,10 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	if due := w.wheel.next; due <= now {
 		w.late.add(elapsed - w.clock.Boundary(due))
 	}
-	w.setPosition(now, attending)
+	w.setPosition(now, turning)
 	w.wheel.advance(now, w.emit)
 	w.handOver()
-	w.shown.show(w.wheel)
+	w.published.store(w.wheel)
 	return w.wheel.now, w.state.Load() == halted
 }
 
@@ -354,29 +354,29 @@ func (w *worker) handOver() {
 // moment. There it waits until all that are ahead of it have used up their time slices. If they yield, it waits for less
 // than a millisecond, and this costs them nothing. But goroutines that compute do not yield, and who yields to them
 // waits for the time slices of them all. So if the round has not gone on after yieldFor, producers leave it to the
-// scheduler for a pause, which doubles each time. If two of them write that at the same time, the times are less exact.
+// scheduler for a backoff, which doubles each time. If two of them write that at the same time, the times are less exact.
 type yielding struct {
-	from, pause atomic.Int64 // when they last began to yield, and how long they then pause
+	from, backoff atomic.Int64 // when they last began to yield, and for how long they do not begin again
 }
 
 const (
-	yieldFor = 5 * time.Millisecond // dozens of goroutines need less than 1 ms to yield one after another
-	minPause = time.Second          // how long they do not yield after that has not helped
-	maxPause = time.Minute          // the same, after it has not helped many times in a row
+	yieldFor   = 5 * time.Millisecond // dozens of goroutines need less than 1 ms to yield one after another
+	minBackoff = time.Second          // how long they do not yield after that has not helped
+	maxBackoff = time.Minute          // the same, after it has not helped many times in a row
 )
 
 // yields reports whether the caller should yield. Late says whether a round is overdue at the time now.
 func (y *yielding) yields(now time.Duration, late bool) bool {
-	from, pause := time.Duration(y.from.Load()), time.Duration(y.pause.Load())
+	from, backoff := time.Duration(y.from.Load()), time.Duration(y.backoff.Load())
 	yields := now < from+yieldFor
 	switch {
-	case !yields && now < from+pause:
+	case !yields && now < from+backoff:
 		return false
 	case !yields && late:
 		y.from.Store(int64(now))
-		y.pause.Store(int64(min(max(minPause, 2*pause), maxPause)))
+		y.backoff.Store(int64(min(max(minBackoff, 2*backoff), maxBackoff)))
 	case yields && !late:
-		y.pause.Store(0) // it has helped
+		y.backoff.Store(0) // it has helped
 	}
 	return late
 }

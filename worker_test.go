@@ -303,7 +303,7 @@ func TestWorkerCascadesInTime(t *testing.T) {
 		timer := newTimer(t, WithTick(tick), WithWheelSize(64), WithLevels(2))
 		start := time.Now()
 		var late, ran atomic.Int64
-		for i := range n { // from 3.2 to 3.232 s: one block of level 1
+		for i := range n { // from 3.2 to 3.232 s: one span of level 1
 			delay := 3200*tick + time.Duration(i)*(31*tick/n)
 			_, err := timer.AfterFunc(delay, func() {
 				ran.Add(1)
@@ -321,7 +321,7 @@ func TestWorkerCascadesInTime(t *testing.T) {
 		}
 		pass(1000 * tick)
 		before := timer.Stats().Wakeups
-		pass(2167 * tick) // just before the hand enters the block before theirs
+		pass(2167 * tick) // just before the hand enters the span before theirs
 		require.Equal(t, before, timer.Stats().Wakeups)
 		require.Equal(t, n, onLevel1())
 		pass(2 * tick)
@@ -447,11 +447,11 @@ func TestRestChecksTheQueue(t *testing.T) {
 }
 
 // A push starts a round only if the next one comes too late for it.
-func TestSummon(t *testing.T) {
-	synctest.Test(t, testSummon)
+func TestComesTooLate(t *testing.T) {
+	synctest.Test(t, testComesTooLate)
 }
 
-func testSummon(t *testing.T) {
+func testComesTooLate(t *testing.T) {
 	const tick, position = time.Millisecond, 1000
 	timer := newTimer(t, WithTick(tick))
 	hold(t, timer)
@@ -480,7 +480,7 @@ func testSummon(t *testing.T) {
 func TestWakeNowDuringARound(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
 	w := &timer.worker
-	for _, call := range []func(){w.wakeNow, w.ring} {
+	for _, call := range []func(){w.wakeNow, w.onAlarm} {
 		for range 3 {
 			require.True(t, w.claimRound())
 			call()
@@ -603,7 +603,7 @@ func TestReleaseHandsOver(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(3 * time.Millisecond)
 		w.expireDue()
-		require.False(t, w.release())
+		require.False(t, w.releaseMemory())
 		require.Equal(t, 1, timer.tasks.Waiting())
 		for range timer.Tasks() {
 			return
@@ -729,7 +729,7 @@ func testOverdue(t *testing.T) {
 		from  time.Duration // it is overdue from this time on
 	}{
 		{"preempted", working, 3*tick + overdue},
-		{"preempted and nudged", again, 3*tick + overdue},
+		{"preempted, and woken again", again, 3*tick + overdue},
 		{"no alarm", 4 << idleShift, 4*tick + overdue},
 		{"resting", resting, math.MaxInt64},
 	} {
@@ -739,7 +739,7 @@ func testOverdue(t *testing.T) {
 }
 
 // A producer that finds a round overdue starts it if the alarm has not gone off, and yields to it.
-func TestArmingGivesWay(t *testing.T) {
+func TestArmingYields(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -764,8 +764,8 @@ func TestArmingGivesWay(t *testing.T) {
 	})
 }
 
-// Producers yield to a round that is late, for yieldFor. If it has not gone on by then, they pause, each time for twice as
-// long as before. Once it has gone on, they yield to the next one without a pause.
+// Producers yield to a round that is late, for yieldFor. If it has not gone on by then, they back off, each time for twice
+// as long as before. Once it has gone on, they yield to the next one at once.
 func TestYields(t *testing.T) {
 	var y yielding
 	check := func(want, late bool, times ...time.Duration) {
@@ -775,17 +775,17 @@ func TestYields(t *testing.T) {
 		}
 	}
 	check(false, false, 0, time.Second-1)
-	from, pause := time.Second, minPause
+	from, backoff := time.Second, minBackoff
 	for range 10 {
 		check(true, true, from, from+yieldFor-1)
-		check(false, true, from+yieldFor, from+pause-1)
-		from, pause = from+pause, min(2*pause, maxPause)
+		check(false, true, from+yieldFor, from+backoff-1)
+		from, backoff = from+backoff, min(2*backoff, maxBackoff)
 	}
-	require.Equal(t, maxPause, pause)
+	require.Equal(t, maxBackoff, backoff)
 	check(true, true, from)
 	check(false, false, from+1) // it has gone on
 	from += 2 * yieldFor
 	check(true, true, from, from+yieldFor-1)
-	check(false, true, from+yieldFor, from+minPause-1)
-	check(true, true, from+minPause)
+	check(false, true, from+yieldFor, from+minBackoff-1)
+	check(true, true, from+minBackoff)
 }

@@ -29,10 +29,13 @@ var againstCells = regexp.MustCompile(
 		`|^reuse-(serial|parallel)/hashedwheel, embedded$|^reuse-serial/hashedwheel, deadline$|^Benchmark`)
 
 // testBenchmarks are benchmarks of the library's tests that -against runs too, if it has one commit. Each commit has its
-// own, so they do not tell which of several is best.
-var testBenchmarks = []struct{ name, bench, dir string }{
-	{"BenchmarkFire", "^BenchmarkFire$/./^impl=wheel$", "."},
-	{"BenchmarkPool", "^BenchmarkPool$", "internal/pool"},
+// own, so they do not tell which of several is best. The first of the directories that a commit has counts.
+var testBenchmarks = []struct {
+	name, bench string
+	dirs        []string
+}{
+	{"BenchmarkFire", "^BenchmarkFire$/./^impl=wheel$", []string{"."}},
+	{"BenchmarkPool", "^Benchmark(Pool|Crew)$", []string{"internal/pool", "internal/crew"}}, // older commits have a crew
 }
 
 // againstRuns is the number of rounds of -against. A U test of fewer than four rounds never finds a difference.
@@ -108,12 +111,15 @@ func addOpponents(ctx context.Context, commit, dir string, tests bool, match *re
 			c := &work.Cell{Workload: b.name, Peer: "hashedwheel", Commit: at.commit, Bench: b.bench,
 				Exe: filepath.Join(dir, b.name+at.commit+".test")}
 			all = append(all, c)
-			in := filepath.Join(at.source, b.dir)
-			if _, missing := os.Stat(in); missing != nil {
-				c.Runs = []work.Outcome{{Fault: "there is no " + b.dir, Final: true}}
+			i := slices.IndexFunc(b.dirs, func(dir string) bool {
+				_, missing := os.Stat(filepath.Join(at.source, dir))
+				return missing == nil
+			})
+			if i < 0 {
+				c.Runs = []work.Outcome{{Fault: "there is no " + b.dirs[0], Final: true}}
 				continue
 			}
-			output(in, "go", "test", "-c", "-o", c.Exe, ".")
+			output(filepath.Join(at.source, b.dirs[i]), "go", "test", "-c", "-o", c.Exe, ".")
 		}
 	}
 	return id, all, err

@@ -4,11 +4,13 @@ import (
 	"debug/buildinfo"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,7 +38,7 @@ func TestAgainst(t *testing.T) {
 		if fault, _ := c.Faults(); len(c.Runs) != 1 || fault != "" {
 			t.Errorf("%s: %d runs, fault %q", c.Label(), len(c.Runs), fault)
 		}
-		name := "Pool/how=add/runners=2"
+		name := "how=add/runners=2"
 		if procs := runtime.GOMAXPROCS(0); procs > 1 {
 			name += "-" + strconv.Itoa(procs)
 		}
@@ -60,6 +62,27 @@ func TestAgainst(t *testing.T) {
 		"BenchmarkPool, hashedwheel; BenchmarkPool, hashedwheel at " + id
 	if got := strings.Join(labels, "; "); got != want {
 		t.Errorf("cells %s, want %s", got, want)
+	}
+}
+
+// Before it was called pool, the pool was the package internal/crew, and its benchmark was BenchmarkCrew.
+func TestAgainstCrew(t *testing.T) {
+	const commit = "7b4b05a66bea"
+	needsCommit(t, commit)
+	_, cells, err := addOpponents(t.Context(), commit, t.TempDir(), true, regexp.MustCompile("^BenchmarkPool/"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds := work.Rounds{Rounds: 1, Short: true, Progress: io.Discard}
+	if cells, err = rounds.Measure(t.Context(), cells); err != nil {
+		t.Fatal(err)
+	}
+	var metrics [][]string
+	for _, c := range cells {
+		metrics = append(metrics, slices.Sorted(maps.Keys(c.Runs[0].Metrics)))
+	}
+	if len(metrics) != 2 || len(metrics[0]) < 4 || !slices.Equal(metrics[0], metrics[1]) {
+		t.Errorf("cells with these metrics: %q", metrics)
 	}
 }
 

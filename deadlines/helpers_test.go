@@ -97,8 +97,8 @@ type call struct {
 	began time.Time
 }
 
-// A crew is a worker of a test, with the calls of its handler.
-type crew struct {
+// A testWorker is a worker, with the calls of its handler.
+type testWorker struct {
 	stop func() // waits until Work has returned
 
 	mu    sync.Mutex
@@ -106,35 +106,35 @@ type crew struct {
 }
 
 // mustWork starts a worker. outcome is what its handler does, or nil.
-func (s *Store) mustWork(t testing.TB, outcome func(ctx context.Context, d Deadline) error) *crew {
+func (s *Store) mustWork(t testing.TB, outcome func(ctx context.Context, d Deadline) error) *testWorker {
 	t.Helper()
-	c := &crew{}
+	w := &testWorker{}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
 		done <- s.Work(ctx, func(ctx context.Context, d Deadline) error {
-			c.mu.Lock()
-			c.calls = append(c.calls, call{d, time.Now()})
-			c.mu.Unlock()
+			w.mu.Lock()
+			w.calls = append(w.calls, call{d, time.Now()})
+			w.mu.Unlock()
 			if outcome == nil {
 				return nil
 			}
 			return outcome(ctx, d)
 		})
 	}()
-	c.stop = sync.OnceFunc(func() {
+	w.stop = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(t, <-done)
 	})
-	t.Cleanup(c.stop)
-	return c
+	t.Cleanup(w.stop)
+	return w
 }
 
 // of returns the calls for a key.
-func (c *crew) of(key string) (calls []call) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, call := range c.calls {
+func (w *testWorker) of(key string) (calls []call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, call := range w.calls {
 		if call.Key == key {
 			calls = append(calls, call)
 		}

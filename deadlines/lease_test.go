@@ -145,9 +145,9 @@ func TestSlowHandlers(t *testing.T) {
 	for i := range n {
 		s.mustSet(t, string(rune('a'+i)), 0)
 	}
-	var crews []*crew
+	var workers []*testWorker
 	for range 3 {
-		crews = append(crews, mustOpen(t, url, cfg).mustWork(t, func(context.Context, Deadline) error {
+		workers = append(workers, mustOpen(t, url, cfg).mustWork(t, func(context.Context, Deadline) error {
 			time.Sleep(cfg.Lease * 5 / 4)
 			return nil
 		}))
@@ -155,8 +155,8 @@ func TestSlowHandlers(t *testing.T) {
 	await(t, "all are handled", func() bool { return s.mustCheck(t).Handled == n })
 	for i := range n {
 		key, calls := string(rune('a'+i)), 0
-		for _, c := range crews {
-			calls += len(c.of(key))
+		for _, w := range workers {
+			calls += len(w.of(key))
 		}
 		require.Equal(t, 1, calls, key)
 	}

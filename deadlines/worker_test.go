@@ -20,7 +20,7 @@ func TestWork(t *testing.T) {
 	t.Parallel()
 	url := serve(t).ClientURL()
 	a, b := mustOpen(t, url, quick()), mustOpen(t, url, quick())
-	crews := []*crew{a.mustWork(t, nil), b.mustWork(t, nil)}
+	workers := []*testWorker{a.mustWork(t, nil), b.mustWork(t, nil)}
 	at := make(map[string]time.Time)
 	for i := range 60 {
 		key := fmt.Sprint(i)
@@ -28,7 +28,7 @@ func TestWork(t *testing.T) {
 	}
 	for key := range at {
 		a.awaitStatus(t, key, Handled)
-		calls := append(crews[0].of(key), crews[1].of(key)...)
+		calls := append(workers[0].of(key), workers[1].of(key)...)
 		require.NotEmpty(t, calls)
 		require.False(t, calls[0].began.Before(at[key]), "%s is early", key)
 		require.True(t, calls[0].At.Equal(at[key]))

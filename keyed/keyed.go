@@ -325,7 +325,7 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 			s := &m.shards[i]
 			s.mu.Lock()
 			for key, it := range s.items {
-				if it.shown() {
+				if it.listed() {
 					pairs = append(pairs, pair{key, it.value})
 				}
 			}
@@ -347,8 +347,8 @@ func (it *item[K, V]) alive() bool { return due.Ahead(&it.timeout) }
 // move gives an item of the map a new deadline, and reports whether it was alive. Called with mu held.
 func (it *item[K, V]) move(delay time.Duration) bool { return it.alive() && it.timeout.Move(delay) }
 
-// shown reports whether Len and All show an item of the map: it is alive, or was left at Stop. Called with mu held.
-func (it *item[K, V]) shown() bool { return it.alive() || it.timeout.IsCanceled() }
+// listed reports whether All yields an item and Len counts it: it is alive, or was left at Stop. Called with mu held.
+func (it *item[K, V]) listed() bool { return it.alive() || it.timeout.IsCanceled() }
 
 // end ends an item of the map, and reports whether it was alive or left at Stop. If it was left, end marks the item,
 // because the caller of Stop may call Run. Called with mu held.
@@ -388,10 +388,10 @@ func (it *item[K, V]) Run(*hashedwheel.Timeout) {
 // remove removes a key. A map does not shrink by itself, so remove makes a new map when a large one has
 // become nearly empty. Called with mu held.
 func (s *shard[K, V]) remove(key K) {
-	const keep = 64
+	const small = 64
 	s.overtake(key, lost)
 	delete(s.items, key)
-	if s.most <= keep || len(s.items) > s.most/8 {
+	if s.most <= small || len(s.items) > s.most/8 {
 		return
 	}
 	items := make(map[K]*item[K, V], len(s.items))
@@ -418,7 +418,7 @@ func (s *shard[K, V]) length(some bool) (n int) {
 		return len(s.items)
 	}
 	for _, it := range s.items {
-		if it.shown() {
+		if it.listed() {
 			n++
 		}
 	}

@@ -162,16 +162,21 @@ func (c *Cell) run(ctx context.Context, short bool) (Outcome, error) {
 	return Outcome{Fault: crash(stderr.String(), failed), Final: true}, nil
 }
 
-// benchmarks returns the figures that a test binary has printed, each under the name and the unit of its benchmark.
+// benchmarks returns the figures that a test binary has printed, each under the name and the unit of its benchmark. The
+// name is that of the sub-benchmark alone, because another commit may have another name for the whole.
 func benchmarks(printed io.Reader) Outcome {
 	o := Outcome{Metrics: map[string]float64{}}
 	for r := benchfmt.NewReader(printed, ""); r.Scan(); {
 		if found, ok := r.Result().(*benchfmt.Result); ok {
+			name := string(found.Name)
+			if _, sub, ok := strings.Cut(name, "/"); ok {
+				name = sub
+			}
 			for _, v := range found.Values {
 				if v.OrigUnit != "" {
 					v.Value, v.Unit = v.OrigValue, v.OrigUnit
 				}
-				o.Metrics[string(found.Name)+", "+v.Unit] = v.Value
+				o.Metrics[name+", "+v.Unit] = v.Value
 			}
 		}
 	}

@@ -409,8 +409,8 @@ func TestStepsWatchesReset(t *testing.T) {
 	})
 }
 
-// The alarm may ring while another round is in progress.
-func TestStepsWatchesNudge(t *testing.T) {
+// The alarm may go off while another round is in progress.
+func TestStepsWatchesWakeNow(t *testing.T) {
 	search(t, timed.Bounded(2).Quickly(1), timed, func(s *scene) {
 		s.far(hour)
 		b := s.act()
@@ -430,7 +430,7 @@ func TestStepsWatchesStop(t *testing.T) {
 	})
 }
 
-func TestStepsNudgeStop(t *testing.T) {
+func TestStepsWakeNowStop(t *testing.T) {
 	search(t, timed.Quickly(3), timed, func(s *scene) {
 		s.far(hour)
 		s.Go(s.timer.worker.wakeNow)

@@ -26,7 +26,7 @@ func (s *scene) raceForSlots(limit, each int) {
 			for range 2 {
 				mine := 0
 				for range each {
-					if timer.limit.take() {
+					if timer.limit.acquire() {
 						mine++
 						held++
 						most = max(most, held)
@@ -35,7 +35,7 @@ func (s *scene) raceForSlots(limit, each int) {
 				timer.IsStopped() // a gate: here the other racer may go on
 				held -= mine
 				for range mine {
-					timer.limit.free()
+					timer.limit.release()
 				}
 			}
 		})
@@ -50,15 +50,15 @@ func TestStepsSlotFreed(t *testing.T) {
 	search(t, plain, plain, func(s *scene) {
 		timer := s.timer
 		s.limited(1)
-		require.True(s, timer.limit.take())
+		require.True(s, timer.limit.acquire())
 		refused, taken := false, false
 		s.Go(func() {
 			for n := 0; n < 2 && !refused; n++ {
-				timer.limit.free()
-				refused = !timer.limit.take()
+				timer.limit.release()
+				refused = !timer.limit.acquire()
 			}
 		})
-		s.Go(func() { taken = timer.limit.take() })
+		s.Go(func() { taken = timer.limit.acquire() })
 		s.race(0)
 		require.Equal(s, taken, refused)
 	})
