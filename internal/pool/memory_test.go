@@ -231,8 +231,8 @@ func TestTrimWhileWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that no check comes but that of the test
 		var p Pool[int]
 		p.Init(numbers{}, time.Second)
-		p.starting = 1 // a runner is on its way
-		p.Add(1)
+		p.due.add(1)
+		p.keepWatch()
 		p.Remove(1, 0)
 		p.Trim()
 		require.True(t, p.watching)

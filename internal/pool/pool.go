@@ -127,15 +127,12 @@ func (p *Pool[T]) addChunk(k *chunk[T]) (empty *chunk[T]) {
 func (p *Pool[T]) call(waited bool) {
 	p.trimming = false
 	switch n := p.total(); {
-	case p.closed:
-		return
 	case p.outside != nil:
 		p.outside()
 	case !waited && p.starting == 0, // all others may be in tasks that block
 		n < p.Procs && p.due.n >= perRunner*n:
 		p.start(1)
 	}
-	p.keepWatch()
 }
 
 // Remove takes an item off the list, given its position, if no runner has taken it yet. If the item is in a batch, that
@@ -232,10 +229,10 @@ func (p *Pool[T]) fill(rn *Runner[T]) bool {
 		k := p.due.take(most)
 		rn.batch, rn.slots = k, k.items[k.from:k.end]
 		p.batched = append(p.batched, rn)
-		p.keepWatch()
 	}
 	p.given += uint64(len(rn.slots))
 	rn.limit.Store(int32(len(rn.slots)))
+	p.keepWatch()
 	return true
 }
 
