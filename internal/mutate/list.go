@@ -844,7 +844,7 @@ var mutations = []mutation{
 	{16, "Stop misses timeouts that a runner has taken", "internal/pool/pool.go",
 		"rn.slots[max(rn.takenOf()-1, 0):rn.end()]", "rn.slots[rn.takenOf():rn.end()]", "TestCloseReturnsWhatRunsAgain"},
 	{4, "a runner whose batch was taken back goes on with it", "internal/pool/pool.go",
-		"\trn.limit.Store(int32(-n))\n", "", "TestExplore TestRace"},
+		"\trn.limit.Store(int32(-n))\n", "", "TestTheSlotThatIsTakenMeanwhile"},
 	{4, "a batch is taken back without lowering the limit", "internal/pool/runner.go",
 		"\trn.limit.Store(int32(-rn.end()))\n", "", "TestExplore TestRace"},
 	{4, "the limit is lowered after the word is read", "internal/pool/runner.go",

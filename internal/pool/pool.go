@@ -4,6 +4,7 @@ package pool
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -204,6 +205,9 @@ func (p *Pool[T]) refill(rn *Runner[T], n int) int {
 	if end := rn.end(); n <= end {
 		rn.limit.Store(int32(end))
 	} else {
+		if n > end+1 {
+			panic(fmt.Sprintf("pool: a runner has taken slot %d of %d", n-1, end))
+		}
 		n = 1
 		p.release(rn)
 		if p.outside != nil || !p.fill(rn) {

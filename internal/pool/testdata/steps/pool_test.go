@@ -43,6 +43,7 @@ type scene struct {
 	order  []*item
 	closed explore.Uint32
 	late   int // claims after the host had what Close returned
+	twice  int // items that a runner has taken, or that are taken back, although another runner has taken them
 
 	counted int // tasks of which it was counted how late they were
 }
@@ -58,6 +59,7 @@ func search(t *testing.T, scenario func(s *scene)) {
 		scenario(s)
 		p := &s.pool
 		require.Zero(s, s.late)
+		require.Zero(s, s.twice)
 		require.Equal(s, len(s.order), s.counted)
 		require.Zero(s, p.live)
 		require.Empty(s, p.batched)
@@ -109,6 +111,9 @@ func (s host) Work(rn *Runner[*item]) {
 	for w := rn.Next(); w != nil; w = rn.Next() {
 		closed := s.closed.Load() != 0
 		if !w.state.CompareAndSwap(waiting, claimed) {
+			if state := w.state.Load(); state == claimed || state == over {
+				s.twice++
+			}
 			continue
 		}
 		if closed {
@@ -149,7 +154,13 @@ func (s host) Ran(w *item) bool {
 
 func (s host) Requeue(w *item)             { s.pool.Add(w) }
 func (s host) Panicked(*item, any, []byte) {}
-func (s host) Back(*item)                  {}
+
+// Back checks that no runner has the item. That is also a step, which may come before or after a claim.
+func (s host) Back(w *item) {
+	if state := w.state.Load(); state == claimed || state == over {
+		s.twice++
+	}
+}
 
 // Three goroutines add an item each, and there may be several runners. Each item runs once.
 func TestStepsAdds(t *testing.T) {
