@@ -189,7 +189,7 @@ func (s sleeper) disarmed(*Timeout, bool) { s.done <- ErrStopped } // after a Ca
 
 func init() {
 	due.Ahead = func(to any) bool { return to.(*Timeout).liesAhead() }
-	due.Wait = func(t any) bool { return t.(*Timer).tasks.Waits() }
+	due.Wait = func(t any) bool { return t.(*Timer).tasks.Due() > 0 }
 	due.CheckSide = func(t any) { t.(*Timer).clock.Check() }
 }
 

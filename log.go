@@ -58,8 +58,8 @@ func (t *Timer) waitFor(r pool.Report[*Timeout]) string {
 		return fmt.Sprintf("WithMaxConcurrency(%d): as many tasks run", r.Running)
 	case x == nil:
 		return "a goroutine: tasks block, or the machine is overloaded"
-	case x.Submitting() < r.Starting:
-		return fmt.Sprintf("the executor: it has not run %d functions that it has taken", r.Starting-x.Submitting())
+	case x.Goroutines() < r.Starting:
+		return fmt.Sprintf("the executor: it has not run %d functions that it has taken", r.Starting-x.Goroutines())
 	default:
 		return "the executor: its submit blocks"
 	}

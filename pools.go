@@ -22,7 +22,7 @@ func (t *Timer) makePools(tick time.Duration, concurrency int, submit func(run f
 	t.region = "hashedwheel: " + labelOf(t.name)
 	for _, p := range []*pool.Pool[*Timeout]{&t.tasks, &t.light} {
 		p.Init((*host)(t), tick)
-		p.Labels, p.Back = labels, t.backlogs.note
+		p.Labels = labels
 	}
 	t.calls.Init(tick)
 	t.calls.SetLabels(labels)
@@ -50,21 +50,19 @@ func (h *host) Work(rn *pool.Runner[*Timeout]) {
 	s := t.queue.stripe()
 	for to := rn.Next(); to != nil; to = rn.Next() {
 		if to.timer != t { // the user has overwritten the struct
-			rn.Refuse()
 			continue
 		}
 		word := to.claim()
 		if word == 0 {
-			rn.Refuse()
 			continue
 		}
 		if word&atWork == 0 { // a repeating timeout keeps its slot
 			s.expired.Add(1)
 			t.limit.release()
 		}
-		if measure := rn.Start(word&hooked != 0); measure != 0 {
+		if rn.Start(word&hooked != 0) {
 			late := t.clock.Elapsed() - t.clock.Boundary(tickOf(word))
-			t.lateness.Record(max(late, 0), measure) // it is less than 0 if the timeout has just been reset
+			rn.Measured(max(late, 0)) // it is less than 0 if the timeout has just been reset
 		}
 		if trace.IsEnabled() {
 			h.runTraced(to)
@@ -119,6 +117,8 @@ func (to *Timeout) putOff(word uint64) (ok bool) {
 	return ok
 }
 
+func (h *host) Count(late time.Duration, n uint64) { h.lateness.Record(late, n) }
+
 func (h *host) Ran(to *Timeout) bool { return hookOf(to.task).ran(to) }
 
 // Requeue has the worker hand the timeout over again.
@@ -130,6 +130,8 @@ func (h *host) Requeue(to *Timeout) {
 		}
 	}
 }
+
+func (h *host) Back(to *Timeout) { h.backlogs.note(to) }
 
 func (h *host) Panicked(to *Timeout, value any, stack []byte) {
 	(*Timer)(h).reportPanic(to, value, stack)

@@ -88,7 +88,7 @@ func (k *walk) runners() (more bool) {
 }
 
 func (k *walk) pools() (more bool) {
-	return k.timer.tasks.Each(k.add) && k.timer.light.Each(k.add)
+	return k.timer.tasks.EachListed(k.add) && k.timer.light.EachListed(k.add) && k.runners()
 }
 
 // rings goes through the nurseries, and then through the inboxes.

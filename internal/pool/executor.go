@@ -14,10 +14,11 @@ import (
 //
 //	calls it on another goroutine, or later  the task runs there: TestSubmitCalls
 //	calls it inline                          the task runs on the goroutine that called submit: TestSubmitCalls
-//	  and the task ends that goroutine       the next tasks run on others: TestTaskEndsSubmit
+//	  and the task ends that goroutine       the next tasks run on others: TestTaskEndsSubmit, TestTaskEndsItsGoroutine
 //	blocks                                   others call submit meanwhile, up to maxSubmits of them: TestExecutorThatBlocks.
 //	                                         Then all wait: TestExecutorIsGivenAll
 //	returns an error                         the function is called on a goroutine of calls, and counted: TestSubmitFails
+//	  and calls it later                     the later call does nothing: TestSubmitFails
 //	panics, or ends its goroutine            the same, and the panic is reported: TestSubmitFails
 //	calls it, and then fails                 the call counts, and there is no other: TestSubmitFails
 //	calls it twice                           the second call does nothing: TestSubmitFails, TestExecutorCountsJobs
@@ -26,6 +27,8 @@ import (
 //	never calls it                           it counts as on its way for ever: a task waits until another one is added,
 //	                                         and with a limit there is room for one task less: TestSubmitNeverCalls
 //	lets a panic of the panic handler pass   the program crashes, as the handler wants: TestHandlerPanicsInSubmit
+//	  or recovers it                         the next tasks run: TestHandlerPanicsInSubmit
+//	calls it outside of the timer's bubble   the call panics, and has no other effect: TestExecutorOutsideTheBubble
 //
 // To never call a function breaks the rule of WithExecutor that submit arranges for one call. To notice it, the pool would
 // have to know which function is meant for which item.
@@ -58,7 +61,7 @@ func NewExecutor[T comparable](p *Pool[T], calls *Calls, tick time.Duration, sub
 	x := &Executor[T]{pool: p, calls: calls, submit: submit, check: check, failed: failed}
 	x.turn = &call{x.submitOne}
 	x.submitters.Init(tick)
-	x.submitters.pool.Labels = p.Labels
+	x.submitters.pool.Labels = context.Background() // none, because goroutines that submit starts keep them
 	x.submitters.pool.Limit = maxSubmits
 	p.outside, p.Labels = x.want, nil
 	return x
@@ -90,7 +93,7 @@ func (x *Executor[T]) wanted() int {
 	}
 	n := p.due.n - int(p.starting.Load())
 	if p.Limit != 0 {
-		n = min(n, p.Limit-p.runners())
+		n = min(n, p.Limit-p.total())
 	}
 	return max(n, 0)
 }
@@ -147,14 +150,7 @@ func (j *job[T]) give() {
 			x.failed(value, debug.Stack())
 		}
 	}()
-	labels := x.submitters.pool.Labels
-	if labels != nil {
-		setLabels(context.Background()) // because goroutines that submit starts would otherwise keep the labels
-	}
 	err := x.submit(j.run)
-	if labels != nil {
-		setLabels(labels)
-	}
 	returned = true
 	if err != nil {
 		x.calls.Call(j.runHere)
@@ -185,21 +181,5 @@ func (j *job[T]) runOne() {
 			panic(value)
 		}
 	}()
-	p := j.executor.pool
-	rn := p.enlist()
-	if rn == nil {
-		return
-	}
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.dismiss(rn)
-	}()
-	defer func() {
-		if rn.running { // the task, or the panic handler, ends the goroutine
-			rn.endRun()
-		}
-	}()
-	for rn.runTasks() {
-	}
+	j.executor.pool.run()
 }

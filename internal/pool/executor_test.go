@@ -65,7 +65,7 @@ func TestExecutorCountsJobs(t *testing.T) {
 			require.Empty(t, e.Take())
 			require.Zero(t, h.runners())
 		}
-		require.EqualValues(t, 5, h.pool.Started())
+		require.EqualValues(t, 5, h.taken())
 	})
 }
 
@@ -115,6 +115,7 @@ func TestSubmitFails(t *testing.T) {
 	}{
 		"error":             {func(func()) error { return errors.New("full") }, false, 0},
 		"error, but ran":    {func(run func()) error { run(); return errors.New("full") }, true, 0},
+		"error, and later":  {func(run func()) error { time.AfterFunc(time.Second, run); return errors.New("full") }, false, 0},
 		"panic":             {func(func()) error { panic("closed") }, false, 1},
 		"panic after start": {func(run func()) error { go run(); time.Sleep(time.Millisecond); panic("closed") }, true, 1},
 		"Goexit":            {func(func()) error { runtime.Goexit(); return nil }, false, 0},
@@ -166,7 +167,7 @@ func TestTaskEndsSubmit(t *testing.T) {
 					require.Zero(t, h.runners())
 					require.Zero(t, x.Goroutines())
 					require.Zero(t, x.Unsubmitted())
-					require.EqualValues(t, len(h.order()), h.pool.Started())
+					require.EqualValues(t, len(h.order()), h.taken())
 				})
 			})
 		}
@@ -261,7 +262,7 @@ func TestRefusedCountsOnce(t *testing.T) {
 		synctest.Wait()
 		h.addFunc(1, nil)
 		pass(2 * time.Millisecond) // the goroutine of calls is in the first task
-		require.EqualValues(t, 2, h.pool.Started())
+		require.EqualValues(t, 2, h.claims.Load())
 		require.EqualValues(t, 1, h.active.Load())
 	})
 }
@@ -332,7 +333,7 @@ func TestExecutorIsGivenAll(t *testing.T) {
 				close(release)
 				synctest.Wait()
 				require.Equal(t, maxSubmits, e.RunAll(), "no more are submitted after Close")
-				require.Zero(t, h.pool.Started())
+				require.Zero(t, h.claims.Load())
 				return
 			}
 			require.Equal(t, n, h.pool.Waiting())
@@ -340,11 +341,11 @@ func TestExecutorIsGivenAll(t *testing.T) {
 			require.Len(t, held, n)
 			for i, run := range held {
 				run()
-				require.EqualValues(t, i+1, h.pool.Started())
+				require.EqualValues(t, i+1, h.claims.Load())
 			}
 			synctest.Wait()
 			require.Zero(t, e.RunAll())
-			require.EqualValues(t, n, h.pool.Started())
+			require.EqualValues(t, n, h.claims.Load())
 			close(release)
 		})
 	}

@@ -34,16 +34,9 @@ func (f *Feeder[T]) Add(item T) {
 	}
 }
 
-// Has reports whether an item with this position was collected and not handed over yet.
-func (f *Feeder[T]) Has(pos uint32) bool {
-	return f.chunk != nil && f.chunk.n > 0 && pos-f.chunk.base < chunkLen
-}
-
 // Remove removes an item, given its position, unless a runner has taken it.
 func (f *Feeder[T]) Remove(item T, pos uint32) {
-	if f.Has(pos) {
-		f.Flush()
-	}
+	f.Flush() // because it may be here
 	f.pool.Remove(item, pos)
 }
 

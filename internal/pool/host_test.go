@@ -68,7 +68,9 @@ type fake struct {
 	all    []*task
 	ran    []*task // in the order of their first instruction
 
-	measured []uint64 // by calls of Claim, in their order; guarded by mu
+	// Guarded by mu.
+	counted []uint64      // how many tasks were counted together, in the order of the calls
+	latest  time.Duration // how late the last of these was: in this host, its position
 
 	claims, active, most, panics, requeued atomic.Int64
 }
@@ -94,7 +96,7 @@ func (h *fake) finish() {
 	defer p.mu.Unlock()
 	require.Zero(h.t, h.active.Load())
 	require.False(h.t, p.watching)
-	require.Empty(h.t, p.live)
+	require.Zero(h.t, p.live)
 	require.Empty(h.t, p.batched)
 	if p.outside == nil {
 		require.Zero(h.t, p.starting.Load())
@@ -105,6 +107,7 @@ func (h *fake) finish() {
 		runs += w.runs
 	}
 	require.EqualValues(h.t, h.claims.Load(), runs)
+	require.Equal(h.t, h.claims.Load(), int64(h.sum()), "how late each was is counted")
 }
 
 // put adds a task that waits. Called with gate locked.
@@ -211,16 +214,20 @@ func (h *fake) close() (rest []*task) {
 func (h *fake) Work(rn *Runner[*task]) {
 	for w := rn.Next(); w != nil; w = rn.Next() {
 		if !h.claim(w) {
-			rn.Refuse()
 			continue
 		}
-		if measure := rn.Start(w.next != nil); measure != 0 {
-			h.mu.Lock()
-			h.measured = append(h.measured, measure)
-			h.mu.Unlock()
+		if rn.Start(w.next != nil) {
+			rn.Measured(time.Duration(w.pos))
 		}
 		h.run(w)
 	}
+}
+
+func (h *fake) Count(late time.Duration, n uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counted = append(h.counted, n)
+	h.latest = late
 }
 
 // claim claims a task, unless it is canceled, or Close has returned it.
@@ -290,6 +297,12 @@ func (h *fake) Ran(w *task) (again bool) {
 	return again
 }
 
+func (h *fake) Back(w *task) {
+	if s := w.is(); s != waiting && s != canceled {
+		h.t.Errorf("taken back in state %d", s)
+	}
+}
+
 func (h *fake) Requeue(w *task) {
 	h.gate.Lock()
 	defer h.gate.Unlock()
@@ -323,7 +336,24 @@ func (h *fake) order() []*task {
 func (h *fake) runners() int {
 	h.pool.mu.Lock()
 	defer h.pool.mu.Unlock()
-	return h.pool.runners()
+	return h.pool.total()
+}
+
+// sum returns of how many tasks it has been counted how late they were.
+func (h *fake) sum() (n uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, some := range h.counted {
+		n += some
+	}
+	return n
+}
+
+// taken returns how many slots runners have taken.
+func (h *fake) taken() uint64 {
+	h.pool.mu.Lock()
+	defer h.pool.mu.Unlock()
+	return h.pool.taken()
 }
 
 // batches returns how many runners have a batch.
@@ -345,10 +375,12 @@ type numbers struct{}
 
 var _ Host[int] = numbers{}
 
-func (numbers) Work(rn *Runner[int])      { work(rn, func(int) {}) }
-func (numbers) Ran(int) bool              { return false }
-func (numbers) Requeue(int)               {}
-func (numbers) Panicked(int, any, []byte) {}
+func (numbers) Work(rn *Runner[int])        { work(rn, func(int) {}) }
+func (numbers) Count(time.Duration, uint64) {}
+func (numbers) Ran(int) bool                { return false }
+func (numbers) Requeue(int)                 {}
+func (numbers) Panicked(int, any, []byte)   {}
+func (numbers) Back(int)                    {}
 
 // work is Host.Work for items that are never refused.
 func work[T comparable](rn *Runner[T], run func(item T)) {

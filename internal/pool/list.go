@@ -56,13 +56,20 @@ func (k *chunk[T]) put(item T) {
 	k.n++
 }
 
-// takeOne takes the first item. The chunk must not be empty.
-func (k *chunk[T]) takeOne() (item T) {
+// first returns the first item. The chunk must not be empty.
+func (k *chunk[T]) first() T {
 	var none T
 	for k.items[k.from] == none {
 		k.from++
 	}
-	item, k.items[k.from] = k.items[k.from], none
+	return k.items[k.from]
+}
+
+// takeOne takes the first item. The chunk must not be empty.
+func (k *chunk[T]) takeOne() (item T) {
+	var none T
+	item = k.first()
+	k.items[k.from] = none
 	k.from++
 	k.n--
 	return item

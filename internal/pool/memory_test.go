@@ -158,9 +158,8 @@ func requireTrimmed[T comparable](t *testing.T, f *Feeder[T]) {
 	require.Nil(t, f.chunk)
 	require.True(t, p.due.chunks == nil && p.due.head == 0)
 	require.Nil(t, p.due.spare)
-	require.Nil(t, p.live)
+	require.Nil(t, p.runners)
 	require.Nil(t, p.batched)
-	require.Nil(t, p.spare)
 	require.Nil(t, p.watch)
 }
 
@@ -174,7 +173,7 @@ func TestTrim(t *testing.T) {
 		m.feed(500, true)
 		require.NotNil(t, m.feeder.chunk)
 		require.NotEmpty(t, m.due.spare)
-		require.NotEmpty(t, m.spare)
+		require.NotEmpty(t, m.runners)
 		require.NotNil(t, m.watch)
 		require.Zero(t, mallocs(func() { m.feed(500, false) }))
 		m.feeder.Trim()
@@ -192,15 +191,15 @@ func TestTrimCalls(t *testing.T) {
 		synctest.Wait()
 		for _, calls := range []*Calls{x.calls, &x.submitters} {
 			f := NewFeeder(&calls.pool)
-			require.NotEmpty(t, calls.pool.spare)
+			require.NotEmpty(t, calls.pool.runners)
 			calls.Trim()
 			requireTrimmed(t, &f)
 			calls.Call(func() {})
 			synctest.Wait()
-			require.NotEmpty(t, calls.pool.spare)
+			require.NotEmpty(t, calls.pool.runners)
 		}
 		x.Trim()
-		require.Nil(t, x.submitters.pool.spare)
+		require.Nil(t, x.submitters.pool.runners)
 	})
 }
 
@@ -212,11 +211,11 @@ func TestTrimKeepsItems(t *testing.T) {
 	f := NewFeeder(&p)
 	f.Add(1)
 	f.Trim()
-	require.True(t, f.Has(0))
+	require.Equal(t, 1, f.chunk.n)
 	f.Flush()
 	f.Add(2)
 	f.Trim()
-	require.True(t, f.Has(1))
+	require.Equal(t, 1, f.chunk.n)
 	f.Flush()
 	f.Trim()
 	require.Equal(t, []int{1, 2}, p.Close())
@@ -232,8 +231,8 @@ func TestTrimWhileWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that no check comes but that of the test
 		var p Pool[int]
 		p.Init(numbers{}, time.Second)
-		p.starting.Store(1) // a runner is on its way
-		p.Add(1)
+		p.due.add(1)
+		p.keepWatch()
 		p.Remove(1, 0)
 		p.Trim()
 		require.True(t, p.watching)
@@ -259,7 +258,7 @@ func TestTrimDuringATask(t *testing.T) {
 				p := &h.pool
 				p.mu.Lock()
 				defer p.mu.Unlock()
-				return [3]int{len(p.spare), len(p.due.spare), len(p.live)}
+				return [3]int{len(p.runners) - p.live, len(p.due.spare), p.live}
 			}
 			h.trim()
 			require.Equal(t, [3]int{0, 0, 1}, kept())

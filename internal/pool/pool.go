@@ -4,6 +4,7 @@ package pool
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -12,11 +13,14 @@ import (
 )
 
 // A Host is what a pool works for. Its methods must not block, except on locks that are held briefly. Only tasks,
-// Ran and Panicked may run user code.
+// Ran and Panicked may run user code. Count and Back may be called with the lock of the pool held.
 type Host[T comparable] interface {
 	// Work runs the tasks of the items that rn.Next returns, until there are none: it claims each, so that no other
-	// goroutine may, calls rn.Start, and runs the task. If the task is not to run any more, it calls rn.Refuse instead.
+	// goroutine may, calls rn.Start, and runs the task. If the task is not to run any more, it goes on with the next item.
 	Work(rn *Runner[T])
+
+	// Count counts n tasks that have been started, as so late.
+	Count(late time.Duration, n uint64)
 
 	// Ran is called when a task is over, also after a panic or a Goexit, if rn.Start was told so. It reports whether the
 	// task is to run again at once, if nothing else waits.
@@ -27,6 +31,9 @@ type Host[T comparable] interface {
 
 	// Panicked reports that the task of an item has panicked.
 	Panicked(item T, value any, stack []byte)
+
+	// Back is called for each item that is about to be taken back from a batch.
+	Back(item T)
 }
 
 // A Pool runs the tasks of items, on goroutines that exist only while there is work. Adding an item waits for no task.
@@ -56,15 +63,10 @@ type Pool[T comparable] struct {
 	Procs int // how many runners can be at work at the same time; so many are started if many items wait
 	Share int // a runner takes 1/Share of what waits at a time, if tasks are not slow
 
-	// Back is called with mu held for each item that is about to be taken back from a batch. May be nil. Set after Init.
-	Back func(item T)
-
 	// Immutable after Init.
 	host     Host[T]
 	interval time.Duration // the time between checks
 	work     func()        // run
-
-	refused atomic.Uint64 // slots taken without a task started, less tasks started without a slot taken; wraps around
 
 	asking sync.Mutex // held in RunsOf, so that only one of many that wait for tasks contends for mu
 
@@ -73,10 +75,10 @@ type Pool[T comparable] struct {
 	closed   bool // no runner takes anything any more
 	due      list[T]
 	starting atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item
-	live     []*Runner[T]  // the others, which run tasks, in no order
-	batched  []*Runner[T]  // those of live whose batch may be taken back, in no order
+	runners  []*Runner[T]  // the first live of them run tasks, in no order; up to maxProcs others are for reuse
+	live     int           // see runners
+	batched  []*Runner[T]  // those that have a batch that may be taken back, in no order
 	given    uint64        // slots of all runners so far, without those that were taken back; wraps around
-	spare    []*Runner[T]  // for reuse, at most maxProcs
 	trimming bool          // Trim was called, and nothing has been added since
 	idle     chan struct{} // closed when the pool has become idle; nil if no goroutine waits for that
 	watch    *time.Timer   // calls check
@@ -100,6 +102,7 @@ func (p *Pool[T]) Init(h Host[T], tick time.Duration) {
 	p.Share = 16
 	p.interval = max(min(tick/checksPerTick, maxInterval), 1)
 	p.work = p.run
+	p.progress.start(0)
 }
 
 // Add adds an item, and gets a runner for it if needed. What is added after Close stays on the list.
@@ -125,23 +128,13 @@ func (p *Pool[T]) addChunk(k *chunk[T]) (empty *chunk[T]) {
 // Called with mu held.
 func (p *Pool[T]) call(waited bool) {
 	p.trimming = false
-	switch n := p.runners(); {
-	case p.closed:
-		return
+	switch n := p.total(); {
 	case p.outside != nil:
 		p.outside()
 	case !waited && p.starting.Load() == 0, // all others may be in tasks that block
 		n < p.Procs && p.due.n >= perRunner*n:
 		p.start(1)
 	}
-	p.keepWatch()
-}
-
-// nothingWaits reports whether no item is on the list or in the runner's batch. Called by the runner.
-func (p *Pool[T]) nothingWaits(rn *Runner[T]) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.due.n == 0 && rn.taken() >= rn.end()
 }
 
 // Remove takes an item off the list, given its position, if no runner has taken it yet. If the item is in a batch, that
@@ -161,9 +154,9 @@ func (p *Pool[T]) Remove(item T, pos uint32) {
 	}
 }
 
-// runners returns how many goroutines run tasks, or are on their way to their first. With an executor, it returns how
-// many functions the executor has or runs. Called with mu held.
-func (p *Pool[T]) runners() int { return len(p.live) + int(p.starting.Load()) }
+// total returns how many goroutines run tasks, or are on their way to their first. With an executor, it returns how many
+// functions the executor has or runs. Called with mu held.
+func (p *Pool[T]) total() int { return p.live + int(p.starting.Load()) }
 
 // Starting reports whether the pool has started a goroutine that has not had a processor yet. It takes no lock. With an
 // executor, it is always false.
@@ -178,7 +171,7 @@ func (p *Pool[T]) start(n int) {
 }
 
 // full reports whether there are as many runners as the limit allows. Called with mu held.
-func (p *Pool[T]) full() bool { return p.Limit != 0 && p.runners() >= p.Limit }
+func (p *Pool[T]) full() bool { return p.Limit != 0 && p.total() >= p.Limit }
 
 // run is the goroutine of a runner.
 func (p *Pool[T]) run() {
@@ -192,18 +185,12 @@ func (p *Pool[T]) run() {
 func (p *Pool[T]) enlist() *Runner[T] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var rn *Runner[T]
-	if last := len(p.spare) - 1; last >= 0 {
-		rn, p.spare[last] = p.spare[last], nil
-		p.spare = p.spare[:last]
-	} else {
-		rn = &Runner[T]{pool: p}
+	if p.live == len(p.runners) {
+		p.keep(&Runner[T]{pool: p})
 	}
-	if p.live == nil { // with room for what prepare prepares
-		p.live, p.batched = make([]*Runner[T], 0, maxProcs+1), make([]*Runner[T], 0, maxProcs+1)
-	}
-	rn.place = len(p.live)
-	p.live = append(p.live, rn)
+	rn := p.runners[p.live]
+	rn.place = p.live
+	p.live++
 	p.starting.Add(-1)
 	if !p.fill(rn) {
 		p.dismiss(rn)
@@ -214,8 +201,8 @@ func (p *Pool[T]) enlist() *Runner[T] {
 
 // refill is called by a runner that finds slot n behind its limit. If the slot is left to it all the same, refill returns
 // n. Otherwise the tasks of all its slots are over. Refill takes the next items off the list, and returns 1, the first of
-// their slots. If there are none, it returns 0: then the runner has been dismissed and must not be used any more, except
-// with an executor: see job.runOne.
+// their slots. If there are none, or an executor has to call another function for each, it returns 0: then the runner has
+// been dismissed and must not be used any more.
 func (p *Pool[T]) refill(rn *Runner[T], n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -223,12 +210,13 @@ func (p *Pool[T]) refill(rn *Runner[T], n int) int {
 	if end := rn.end(); n <= end {
 		rn.limit.Store(int32(end))
 	} else {
+		if n > end+1 {
+			panic(fmt.Sprintf("pool: a runner has taken slot %d of %d", n-1, end))
+		}
 		n = 1
 		p.release(rn)
-		if !p.fill(rn) {
-			if p.outside == nil {
-				p.dismiss(rn) // under the same lock, so that Add does not rely on this runner
-			}
+		if p.outside != nil || !p.fill(rn) {
+			p.dismiss(rn) // under the same lock, so that Add does not rely on this runner
 			return 0
 		}
 	}
@@ -240,7 +228,6 @@ func (p *Pool[T]) refill(rn *Runner[T], n int) int {
 // it takes only one, and with an executor. Called with mu held.
 func (p *Pool[T]) fill(rn *Runner[T]) bool {
 	if p.due.n == 0 || p.closed {
-		rn.limit.Store(0)
 		return false
 	}
 	most := p.due.n / p.Share
@@ -251,15 +238,18 @@ func (p *Pool[T]) fill(rn *Runner[T]) bool {
 		k := p.due.take(most)
 		rn.batch, rn.slots = k, k.items[k.from:k.end]
 		p.batched = append(p.batched, rn)
-		p.keepWatch()
 	}
 	p.given += uint64(len(rn.slots))
 	rn.limit.Store(int32(len(rn.slots)))
+	p.keepWatch()
 	return true
 }
 
 // release takes the slots from a runner whose tasks are over. Called by the runner, with mu held.
 func (p *Pool[T]) release(rn *Runner[T]) {
+	if rn.since > 0 { // the last slots were not claimed, or have been taken back
+		rn.count()
+	}
 	p.unlist(rn)
 	clear(rn.slots)
 	if k := rn.batch; k != nil {
@@ -273,7 +263,12 @@ func (p *Pool[T]) release(rn *Runner[T]) {
 // so that a task that blocks keeps no others alive. Called with mu held.
 func (p *Pool[T]) takeBack(rn *Runner[T]) {
 	n := rn.stop()
-	p.tellBack(rn.slots[n:rn.end()])
+	var none T
+	for _, item := range rn.slots[n:rn.end()] {
+		if item != none {
+			p.host.Back(item)
+		}
+	}
 	p.due.putBack(rn.batch, n)
 	clear(rn.slots[:max(n-1, 0)])
 	p.given -= uint64(rn.end() - n)
@@ -284,27 +279,23 @@ func (p *Pool[T]) takeBack(rn *Runner[T]) {
 // unlist takes a runner off batched, if it is there. Called with mu held.
 func (p *Pool[T]) unlist(rn *Runner[T]) {
 	if i := slices.Index(p.batched, rn); i >= 0 {
-		p.batched = drop(p.batched, i)
+		last := len(p.batched) - 1
+		p.batched[i], p.batched[last] = p.batched[last], nil
+		p.batched = p.batched[:last]
 	}
 }
 
-// drop removes the runner at index i. The last one gets its place.
-func drop[T comparable](all []*Runner[T], i int) []*Runner[T] {
-	last := len(all) - 1
-	all[i], all[last] = all[last], nil
-	return all[:last]
-}
-
-// dismiss removes a runner that has nothing left to do. Called with mu held.
+// dismiss removes a runner that has nothing left to do from the live ones. The last of these gets its place. Called with
+// mu held.
 func (p *Pool[T]) dismiss(rn *Runner[T]) {
-	p.live = drop(p.live, rn.place)
-	if rn.place < len(p.live) {
-		p.live[rn.place].place = rn.place
-	}
-	rn.endTask()
-	p.release(rn)
+	p.live--
+	last := p.runners[p.live]
+	p.runners[rn.place], last.place = last, rn.place
+	p.runners[p.live] = rn
 	*rn = Runner[T]{pool: p}
-	p.keep(rn)
+	if n := len(p.runners) - 1; n >= p.live+maxProcs {
+		p.runners[n], p.runners = nil, p.runners[:n]
+	}
 	if p.due.n == 0 && len(p.batched) == 0 {
 		p.endWatch()
 	}
@@ -317,13 +308,13 @@ func (p *Pool[T]) dismiss(rn *Runner[T]) {
 	}
 }
 
-// keep keeps a runner for reuse. Called with mu held.
+// keep keeps a new runner for later use, unless there are enough. Called with mu held.
 func (p *Pool[T]) keep(rn *Runner[T]) {
-	if p.spare == nil {
-		p.spare = make([]*Runner[T], 0, maxProcs)
+	if p.runners == nil { // with room for what prepare prepares
+		p.runners, p.batched = make([]*Runner[T], 0, 2*maxProcs), make([]*Runner[T], 0, maxProcs+1)
 	}
-	if len(p.spare) < maxProcs {
-		p.spare = append(p.spare, rn)
+	if len(p.runners) < p.live+maxProcs {
+		p.runners = append(p.runners, rn)
 	}
 }
 
@@ -350,7 +341,7 @@ func (p *Pool[T]) lacks(n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.trimming && !p.closed &&
-		(p.due.allChunks()+len(p.batched) < 2*n || len(p.live)+len(p.spare) < min(n+1, maxProcs))
+		(p.due.allChunks()+len(p.batched) < 2*n || len(p.runners) < min(n+1, maxProcs))
 }
 
 // Trim frees the memory that the pool keeps for reuse, unless items wait. What running tasks need is freed when the
@@ -368,11 +359,12 @@ func (p *Pool[T]) trim() {
 		return
 	}
 	p.due.trim()
-	p.spare = nil
-	if len(p.live) > 0 {
+	clear(p.runners[p.live:])
+	p.runners = p.runners[:p.live]
+	if p.live > 0 {
 		return
 	}
-	p.live, p.batched = nil, nil
+	p.runners, p.batched = nil, nil
 	if !p.watching {
 		p.watch = nil
 	}
@@ -393,7 +385,7 @@ func (p *Pool[T]) UntilIdle() <-chan struct{} {
 // checkIdle wakes the goroutines that wait until the pool is idle, if it is. Of an executor only the tasks in
 // progress count, because it may never run what it was given. Called with mu held.
 func (p *Pool[T]) checkIdle() {
-	if p.idle != nil && len(p.live) == 0 && (p.starting.Load() == 0 || p.outside != nil) {
+	if p.idle != nil && p.live == 0 && (p.starting.Load() == 0 || p.outside != nil) {
 		close(p.idle)
 		p.idle = nil
 	}
@@ -410,7 +402,7 @@ func (p *Pool[T]) Close() (rest []T) {
 		p.takeBack(p.batched[len(p.batched)-1])
 	}
 	var none T
-	for _, rn := range p.live {
+	for _, rn := range p.runners[:p.live] {
 		for _, item := range rn.slots[max(rn.takenOf()-1, 0):rn.end()] { // one at most
 			if item != none {
 				rest = append(rest, item)
@@ -420,13 +412,6 @@ func (p *Pool[T]) Close() (rest []T) {
 	rest = append(rest, p.due.takeAll()...)
 	p.endWatch()
 	return rest
-}
-
-// Started returns how many tasks have been started.
-func (p *Pool[T]) Started() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.taken() - p.refused.Load()
 }
 
 // taken returns how many slots runners have taken. Called with mu held.
@@ -444,9 +429,9 @@ func (p *Pool[T]) Running() (tasks, goroutines int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.outside == nil {
-		goroutines = p.runners()
+		goroutines = p.total()
 	}
-	return len(p.live), goroutines
+	return p.live, goroutines
 }
 
 // Waiting returns the number of items on the list. For tests.
@@ -456,13 +441,6 @@ func (p *Pool[T]) Waiting() int {
 	return p.due.n
 }
 
-// Waits reports whether items wait for a runner, on the list or perhaps in a batch.
-func (p *Pool[T]) Waits() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.due.n > 0 || len(p.batched) > 0
-}
-
 // RunsOf returns a channel for each run of the task of an item that is in progress. The channel is closed when the
 // run is over.
 func (p *Pool[T]) RunsOf(item T) (runs []<-chan struct{}) {
@@ -470,24 +448,13 @@ func (p *Pool[T]) RunsOf(item T) (runs []<-chan struct{}) {
 }
 
 // RunsOfAll is RunsOf for the items that match. Match is called with the lock of the pool held.
-//
-// RunsOfAll looks at some runners at a time, so that it does not hold up the pool. It goes through live from the end,
-// because a runner that moves takes the place of one before it. So it misses none that was there from the start.
 func (p *Pool[T]) RunsOfAll(match func(item T) bool) (runs []<-chan struct{}) {
-	const some = 64
 	p.asking.Lock()
 	defer p.asking.Unlock()
-	for end := -1; end != 0; end = max(end-some, 0) {
-		p.mu.Lock()
-		if end < 0 || end > len(p.live) {
-			end = len(p.live)
+	p.eachRunner(64, func(rn *Runner[T]) {
+		if over := rn.untilOver(match); over != nil {
+			runs = append(runs, over)
 		}
-		for _, rn := range p.live[max(end-some, 0):end] {
-			if over := rn.untilOver(match); over != nil {
-				runs = append(runs, over)
-			}
-		}
-		p.mu.Unlock()
-	}
+	}, func() bool { return true })
 	return runs
 }

@@ -249,11 +249,11 @@ func TestFewRunnersAreKept(t *testing.T) {
 		require.EqualValues(t, 1000, h.active.Load())
 		close(release)
 		synctest.Wait()
-		require.Len(t, h.pool.spare, maxProcs)
-		for _, rn := range h.pool.spare {
+		require.Len(t, h.pool.runners, maxProcs)
+		for _, rn := range h.pool.runners {
 			require.True(t, rn.slots == nil && rn.batch == nil && rn.single[0] == nil)
 		}
-		require.Empty(t, h.pool.live[:cap(h.pool.live)][0], "nor does the list of the live ones")
+		require.Empty(t, h.pool.runners[:cap(h.pool.runners)][maxProcs], "the others are not kept")
 	})
 }
 
@@ -327,8 +327,8 @@ func TestUntilIdle(t *testing.T) {
 	})
 }
 
-// Started and Running are exact while runners hold batches, and afterwards. The host is told to measure the
-// first, 9th, 73rd and last task of each batch.
+// Running, and the count of slots taken, are exact while runners hold batches, and afterwards. The host is told to measure
+// the first, 9th, 73rd and last task of each batch.
 func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Second)
@@ -339,24 +339,58 @@ func TestCounts(t *testing.T) {
 		const all = 3*chunkLen + 32
 		h.addFunc(all, func() {
 			n++
-			counts = append(counts, h.pool.Started()-uint64(n))
+			counts = append(counts, h.taken()-uint64(n))
 			tasks, goroutines := h.pool.Running()
 			require.True(t, tasks == 1 && goroutines == 1)
 		})
 		synctest.Wait()
 		require.Equal(t, make([]uint64, all), counts)
-		require.EqualValues(t, all, h.pool.Started())
+		require.EqualValues(t, all, h.taken())
 		chunk := []uint64{1, 8, 64, chunkLen - 73}
-		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 8, 23}), h.measured, "3 full batches, and one of 32")
+		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 8, 23}), h.counted, "3 full batches, and one of 32")
 		require.Zero(t, h.pool.Waiting())
 		h.pool.due.check(t) // that the chunks of the batches keep nothing
 
 		h.pool.Share = math.MaxInt // no batches: each is the first of a new one
 		h.addFunc(10, nil)
 		synctest.Wait()
-		require.Equal(t, slices.Repeat([]uint64{1}, 10), h.measured[3*4+3:])
-		require.EqualValues(t, all+10, h.pool.Started())
+		require.Equal(t, slices.Repeat([]uint64{1}, 10), h.counted[3*4+3:])
+		require.EqualValues(t, all+10, h.taken())
 	})
+}
+
+// No task of a batch is measured any more, because the last ones are canceled, or because the rest is taken back. So those
+// since the last one that was count as late as that one, when the runner has done its tasks.
+func TestEachIsCounted(t *testing.T) {
+	for _, stuck := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newFake(t, time.Second)
+			h.pool.Procs, h.pool.Share, h.pool.Limit = 1, 1, 1
+			h.fed = true
+			all := make([]*task, 32)
+			for i := range all {
+				all[i] = new(task)
+			}
+			if stuck {
+				all[20].f = func() { time.Sleep(time.Second) }
+			}
+			for _, w := range all[21:] {
+				require.True(t, stuck || w.move(canceled, waiting))
+			}
+			h.add(all...)
+			pass(time.Second / 2)
+			if !stuck {
+				require.Equal(t, []uint64{1, 8, 12}, h.counted)
+				require.EqualValues(t, 8, h.latest)
+				return
+			}
+			require.Equal(t, []uint64{1, 8}, h.counted)
+			require.Zero(t, h.batches())
+			require.EqualValues(t, 21, h.taken())
+			pass(time.Second)
+			require.Equal(t, []uint64{1, 8, 12, 1, 8, 2}, h.counted)
+		})
+	}
 }
 
 // A task that is canceled just before it starts is not measured. The next one is, so that none is left out.
@@ -374,7 +408,7 @@ func TestNextOneIsMeasured(t *testing.T) {
 		}
 		h.add(all...)
 		synctest.Wait()
-		require.Equal(t, []uint64{1, 7, 22}, h.measured)
+		require.Equal(t, []uint64{1, 7, 22}, h.counted)
 	})
 }
 
@@ -396,13 +430,13 @@ func TestCountersWrap(t *testing.T) {
 			}
 			pass(2 * tick)
 			require.EqualValues(t, 25, h.active.Load())
-			require.EqualValues(t, 25-6, p.Started())
+			require.EqualValues(t, 25-6, int32(h.taken()))
 			require.Zero(t, p.Waiting())
 			close(release)
 			synctest.Wait()
 			h.addFunc(100, nil)
 			synctest.Wait()
-			require.EqualValues(t, 125-6, p.Started())
+			require.EqualValues(t, 125-6, h.taken())
 		})
 	}
 }
@@ -477,8 +511,8 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 		stopped := func() (n int) {
 			h.pool.mu.Lock()
 			defer h.pool.mu.Unlock()
-			require.Len(t, h.pool.live, len(all))
-			for _, rn := range h.pool.live {
+			require.Equal(t, len(all), h.pool.live)
+			for _, rn := range h.pool.runners[:h.pool.live] {
 				if rn.limit.Load() < 0 {
 					n++
 				}
@@ -489,7 +523,7 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 		require.Less(t, before, 100)
 		require.Len(t, h.pool.RunsOf(all[500]), 1)
 		require.LessOrEqual(t, stopped(), before+1)
-		require.Empty(t, h.pool.batched, "what every Remove, Started and check goes through")
+		require.Empty(t, h.pool.batched, "what every Remove and check goes through")
 	})
 }
 
@@ -501,10 +535,11 @@ func TestWaitMissesNoRun(t *testing.T) {
 	var p Pool[int]
 	p.Init(numbers{}, time.Second)
 	add := func(item int) {
-		rn := &Runner[int]{pool: &p, place: len(p.live), slots: []int{item}}
+		rn := &Runner[int]{pool: &p, place: p.live, slots: []int{item}}
 		rn.limit.Store(1)
 		rn.word.Store(1 << 1)
-		p.live = append(p.live, rn)
+		p.runners = append(p.runners[:p.live], rn)
+		p.live++
 	}
 	const n = 1000
 	for item := range n {
@@ -522,7 +557,7 @@ func TestWaitMissesNoRun(t *testing.T) {
 			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.dismiss(p.live[0])
+			p.dismiss(p.runners[0])
 		})
 		begun.Store(true)
 		require.NotEmpty(t, p.RunsOf(item))
@@ -541,11 +576,12 @@ func TestRemoveTakesBackTheBatch(t *testing.T) {
 	}
 	for range 3 {
 		k := p.due.take(2)
-		rn := &Runner[int]{pool: &p, batch: k, slots: k.items[k.from:k.end], place: len(p.live)}
+		rn := &Runner[int]{pool: &p, batch: k, slots: k.items[k.from:k.end], place: p.live}
 		rn.limit.Store(2)
-		p.live, p.batched = append(p.live, rn), append(p.batched, rn)
+		p.runners, p.batched = append(p.runners, rn), append(p.batched, rn)
+		p.live++
 	}
-	all := slices.Clone(p.live)
+	all := slices.Clone(p.runners)
 	p.Remove(7, 1)
 	require.Equal(t, all, p.batched, "another item had this position")
 	p.Remove(4, 3)
@@ -586,7 +622,7 @@ func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 		} else {
 			require.Equal(t, 1, rn.taken(), "the runner has taken the item from the list")
 		}
-		require.EqualValues(t, 2, p.Started())
+		require.EqualValues(t, 2, p.taken())
 		p.Remove(2, 1)
 		require.Equal(t, []int{2}, p.Close(), "too late")
 	}

@@ -16,23 +16,7 @@ func (p *Pool[T]) Report() (r Report[T]) {
 	if p.due.n == 0 {
 		return r
 	}
-	r.First, r.Waiting, r.Running, r.Starting = p.due.first(), p.due.n, len(p.live), int(p.starting.Load())
+	r.First, r.Waiting, r.Running, r.Starting = p.due.chunks[p.due.head].first(), p.due.n, p.live, int(p.starting.Load())
 	r.AtLimit = p.Limit != 0 && r.Running >= p.Limit
 	return r
-}
-
-// first returns the first item. The list must not be empty.
-func (l *list[T]) first() (item T) {
-	var none T
-	k := l.chunks[l.head]
-	for i := k.from; item == none; i++ {
-		item = k.items[i]
-	}
-	return item
-}
-
-// Submitting returns how many calls of submit are in progress.
-func (x *Executor[T]) Submitting() int {
-	tasks, _ := x.submitters.pool.Running()
-	return tasks
 }

@@ -3,6 +3,7 @@ package pool
 import (
 	"runtime/debug"
 	"sync/atomic"
+	"time"
 )
 
 // A Runner runs tasks. It has a goroutine of its own and takes items from the list of its pool until none is left.
@@ -27,16 +28,16 @@ type Runner[T comparable] struct {
 
 	// Guarded by the lock of the pool.
 	batch *chunk[T]     // where the slots lie; nil for an item that it has taken alone
-	place int           // its index in pool.live
+	place int           // its index in pool.runners
 	seen  int           // how many slots it had taken at the last check
 	over  chan struct{} // closed when the task in the last slot taken is over; nil if no goroutine waits for that
 
 	// Owned by the runner.
-	running   bool   // its task has been started, and endRun has not been called
-	tell      bool   // Host.Ran follows
-	inRow     int    // how often it has run the item again
-	since     uint64 // tasks since the last one that it measured
-	measureAt int    // it measures the next task that starts after so many slots
+	tell      bool          // Host.Ran follows the task
+	inRow     int           // how often it has run the item again
+	measureAt int           // it measures the next task that starts after so many slots
+	since     uint64        // tasks of the batch that it has started since the last one that it measured
+	late      time.Duration // how late that one was
 }
 
 const (
@@ -48,39 +49,27 @@ const (
 	maxInRow = 4
 )
 
-// run is the goroutine of the runner, which has taken its first items.
+// run runs tasks, from the first items that the runner has taken, until nothing is left to do. It is all of a goroutine, or
+// the end of a function of an executor.
+//
+// A task may end the goroutine, by a panic or by runtime.Goexit. So may Host.Ran and Host.Panicked. Then another goroutine
+// goes on. If Panicked itself panics, that crashes the program, unless the executor recovers it.
 func (rn *Runner[T]) run() {
-	ended := false
-	defer func() {
-		if ended {
-			return
-		}
-		if value := recover(); value != nil {
-			panic(value) // from the panic handler: this crashes the program
-		}
-		go rn.run() // a task has ended this goroutine by runtime.Goexit
-	}()
-	for rn.runTasks() {
-	}
-	ended = true
-}
-
-// runTasks claims items and runs their tasks. It returns true when a task has panicked, and false when nothing is
-// left to do. Then the runner must not be used any more, except with an executor.
-func (rn *Runner[T]) runTasks() (more bool) {
 	over := false
 	defer func() {
-		if over || !rn.running { // if not over, Ran has ended the goroutine
+		if over {
 			return
 		}
-		more = true
+		defer func() { go rn.run() }()
+		if rn.word.Load()&returned != 0 {
+			return // Ran has ended the goroutine
+		}
 		if value := recover(); value != nil { // nil after runtime.Goexit
 			rn.pool.host.Panicked(rn.last(), value, debug.Stack())
 		}
 	}()
 	rn.pool.host.Work(rn)
 	over = true // from here on another goroutine may use the runner
-	return false
 }
 
 // last returns the item in the slot that the runner has taken last.
@@ -89,17 +78,12 @@ func (rn *Runner[T]) last() T { return rn.slots[rn.taken()-1] }
 // taken returns how many slots the runner has taken, or tries to take.
 func (rn *Runner[T]) taken() int { return int(rn.word.Load() >> 1) }
 
-// Next ends the task before, if there was one, and returns the next item. The host claims it, and then calls Start or
-// Refuse. If nothing is left to do, Next returns the zero T.
+// Next ends the task before, if there was one, and returns the next item. The host claims it, and then calls Start. If
+// nothing is left to do, Next returns the zero T.
 func (rn *Runner[T]) Next() (item T) {
 	var none T
-	if rn.running {
-		if rn.endRun() {
-			return rn.last() // its next run is due already. After Close, the host refuses
-		}
-		if rn.pool.outside != nil {
-			return none // it runs only one task
-		}
+	if rn.tell && rn.ran() {
+		return rn.last() // its next run is due already. After Close, the host does not claim it
 	}
 	rn.inRow = 0
 	for {
@@ -114,41 +98,41 @@ func (rn *Runner[T]) Next() (item T) {
 		}
 		if item = rn.slots[n-1]; item != none {
 			return item
-		}
-		rn.Refuse() // it was removed before the runner took the batch
+		} // otherwise it was removed before the runner took the batch
 	}
 }
 
 // Start is called when the host has claimed the item. The host must then run the task. Tell says that Host.Ran is to be
-// called when the task is over.
+// called when the task is over. If measure is true, the host calls Measured.
 //
-// If measure is not 0, the host measures how late the task is, for that many tasks: this one, and those before it that
-// were not measured. These are the first, the ninth, the 73rd and the last task of a batch, because to measure costs
-// more than all other work for a task: a reading of the clock, and counters that all runners share. Runs again count too.
-func (rn *Runner[T]) Start(tell bool) (measure uint64) {
-	rn.running, rn.tell = true, tell
+// The first, the ninth, the 73rd and the last task of a batch are measured, and each run again. To measure costs more than
+// all other work for a task: a reading of the clock, and counters that all runners share.
+func (rn *Runner[T]) Start(tell bool) (measure bool) {
+	rn.tell = tell
 	if labels := rn.pool.Labels; labels != nil {
 		setLabels(labels) // the task before may have set others
 	}
 	rn.since++
-	if n := rn.taken(); n > rn.measureAt || n == len(rn.slots) || rn.inRow > 0 {
-		measure, rn.since = rn.since, 0
-		rn.measureAt = 8 + 8*rn.measureAt
-	}
-	return measure
+	n := rn.taken()
+	return n > rn.measureAt || n == len(rn.slots) || rn.inRow > 0
 }
 
-// Refuse is called instead of Start if the task of the item is not to run.
-func (rn *Runner[T]) Refuse() { rn.pool.refused.Add(1) }
+// Measured is called when the host has measured how late the task is that starts now. It counts for the tasks before that
+// were not measured.
+func (rn *Runner[T]) Measured(late time.Duration) {
+	rn.late, rn.measureAt = late, 8+8*rn.measureAt
+	rn.count()
+}
 
-// endRun ends the run of a task that has returned. It reports whether the task is to run again at once.
-func (rn *Runner[T]) endRun() (again bool) {
-	rn.running = false // first, because Ran may end the goroutine
-	return rn.tell && rn.ran()
+// count has the host count the tasks that were started since it was called, as late as the last one that was measured.
+func (rn *Runner[T]) count() {
+	rn.pool.host.Count(rn.late, rn.since)
+	rn.since = 0
 }
 
 // ran calls Host.Ran. Goroutines that wait for the end of the task need not wait for that.
 func (rn *Runner[T]) ran() (again bool) {
+	rn.tell = false // first, because Ran may end the goroutine
 	p, item, word := rn.pool, rn.last(), rn.word.Load()
 	rn.word.Store(word | returned) // before the load: see untilOver
 	if rn.limit.Load() < 0 {
@@ -163,12 +147,11 @@ func (rn *Runner[T]) ran() (again bool) {
 		}
 	}()
 	requeue = p.host.Ran(item)
-	if !requeue || p.outside != nil || rn.inRow >= maxInRow && !p.nothingWaits(rn) {
+	if !requeue || p.outside != nil || rn.inRow >= maxInRow && p.Due() > 0 {
 		return false
 	}
 	requeue = false
 	rn.inRow++
-	p.refused.Add(^uint64(0)) // because it starts one more task, and takes no slot for it
 	rn.word.Store(word)
 	return true
 }

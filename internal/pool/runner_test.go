@@ -62,7 +62,8 @@ func TestTaskEndsItsGoroutine(t *testing.T) {
 	}
 }
 
-// If Ran ends the goroutine, what it would have returned is not known. So the host is asked to requeue the item.
+// If Ran ends the goroutine, what it would have returned is not known. So the host is asked to requeue the item. A panic
+// in Ran is one of the panic handler, and no other follows.
 func TestRanExits(t *testing.T) {
 	for way, prepare := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -85,10 +86,27 @@ func TestRanExits(t *testing.T) {
 			})
 		})
 	}
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Millisecond)
+		p := &h.pool
+		p.Limit = 1
+		p.starting.Store(1) // no runner but that of the test
+		n := 0
+		h.add(&task{next: func() bool {
+			if n++; n == 1 {
+				panic("handler")
+			}
+			return false
+		}})
+		require.PanicsWithValue(t, "handler", p.run)
+		synctest.Wait()
+		require.Zero(t, h.panics.Load())
+		require.Equal(t, 2, n)
+	})
 }
 
-// A panic handler that panics crashes the program: the runner does not recover the panic, and does not start again. Ran
-// is not called, except on a goroutine of an executor, which may recover.
+// A panic of the panic handler is not recovered: it crashes the program, unless an executor recovers it. Another goroutine
+// goes on: Ran follows, and without an executor the next task.
 func TestHandlerPanics(t *testing.T) {
 	for _, outside := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -97,27 +115,21 @@ func TestHandlerPanics(t *testing.T) {
 			p.Limit = 1
 			p.starting.Store(1) // no runner but that of the test
 			h.panicked = func(any, []byte) { panic("handler") }
+			if outside {
+				p.outside = func() {}
+			}
 			told := 0
 			w := &task{f: func() { panic("task") }, next: func() bool { told++; return false }}
 			h.add(w, new(task))
-			if outside {
-				p.outside = func() {}
-				j := &job[*task]{executor: &Executor[*task]{pool: p}}
-				require.PanicsWithValue(t, "handler", j.runOne)
-				require.Equal(t, 1, told)
-				require.Empty(t, p.live)
-				require.Equal(t, 1, p.Waiting())
-				return
-			}
-			rn := p.enlist()
-			require.PanicsWithValue(t, "handler", rn.run)
+			require.PanicsWithValue(t, "handler", p.run)
 			synctest.Wait()
-			require.Len(t, h.order(), 1)
-			require.Zero(t, told)
-			require.True(t, w.move(over, ended))
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.dismiss(rn)
+			require.Equal(t, 1, told)
+			require.Zero(t, p.live)
+			if outside {
+				require.Equal(t, 1, p.Waiting())
+			} else {
+				require.Len(t, h.order(), 2)
+			}
 		})
 	}
 }

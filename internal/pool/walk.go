@@ -1,5 +1,7 @@
 package pool
 
+import "math"
+
 // Due returns the number of items that wait for a runner: on the list, and in batches.
 func (p *Pool[T]) Due() (n int) {
 	p.mu.Lock()
@@ -18,36 +20,59 @@ func (p *Pool[T]) Due() (n int) {
 
 // Walks
 //
-// A walk calls a function, without a lock, with the items of a pool, some at a time. It follows the way of the items: it
-// goes through the list by position, and then through the batches and the slots that runners have taken. So it misses none
-// that goes on meanwhile, and may meet one twice. What is taken back from a batch lands behind the walk, so takeBack tells
-// Back of it.
+// A walk calls a function, without a lock, with the items of a pool, some at a time. EachListed and then EachTaken follow
+// the way of the items: through the list by position, and then through the slots of the runners. So they miss none that
+// goes on meanwhile, and may meet one twice. What is taken back from a batch lands behind the walk, so takeBack tells
+// Host.Back of it.
 
-const walkedRunners = 4 // so many are visited at a time, each of which may have chunkLen items
-
-// Each calls f with all items that are in the pool during the whole call, and perhaps with others, but not with all of which
-// Back is told meanwhile. It returns false when f does.
-func (p *Pool[T]) Each(f func(items []T) bool) bool {
+// EachListed calls f with all items that are on the list during the whole call, and perhaps with others. It returns false
+// when f does.
+func (p *Pool[T]) EachListed(f func(items []T) bool) bool {
 	for at, last := p.bounds(); ; {
 		items, next, more := p.listed(at, last)
 		if !f(items) {
 			return false
 		}
 		if !more {
-			break
+			return true
 		}
 		at = next
 	}
-	rest := func(rn *Runner[T], taken int) []T { return rn.slots[max(taken-1, 0):rn.end()] }
-	return p.eachRunner(walkedRunners, rest, f)
 }
 
-// EachTaken calls f with all items whose tasks are running during the whole call, and with others that are near that. It
-// returns false when f does.
+// EachTaken calls f with all items that are in batches, or whose tasks are running, during the whole call, and perhaps
+// with others, but not with all of which Host.Back is told meanwhile. It returns false when f does.
 func (p *Pool[T]) EachTaken(f func(items []T) bool) bool {
-	last := func(rn *Runner[T], taken int) []T { return rn.slots[max(taken-1, 0):taken] }
-	return p.eachRunner(chunkLen, last, f)
+	var items []T
+	return p.eachRunner(walked, func(rn *Runner[T]) {
+		items = append(items, rn.slots[max(rn.takenOf()-1, 0):rn.end()]...)
+	}, func() bool {
+		some := items
+		items = nil
+		return f(some)
+	})
 }
+
+// eachRunner calls visit for all runners that run tasks during the whole call, and perhaps for others: for some at a time,
+// with mu held. After each time it calls pause, without mu, and returns false when pause does.
+//
+// It goes through the runners from the end, because one that gets another place gets one before it. So it misses none.
+func (p *Pool[T]) eachRunner(some int, visit func(rn *Runner[T]), pause func() (more bool)) bool {
+	for end := math.MaxInt; end > 0; end -= some {
+		p.mu.Lock()
+		end = min(end, p.live)
+		for _, rn := range p.runners[max(end-some, 0):end] {
+			visit(rn)
+		}
+		p.mu.Unlock()
+		if !pause() {
+			return false
+		}
+	}
+	return true
+}
+
+const walked = 4 // so many chunks, or runners with a batch each, are visited at a time
 
 // listed returns the items of some chunks of the list, from a position on. If more is true, go on at next. Chunks that
 // start at last or later were not there when the walk began.
@@ -59,7 +84,7 @@ func (p *Pool[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
 		return nil, 0, false
 	}
 	i := max(l.find(at), l.head) // a chunk may have been merged with the one before
-	end := min(i+walkedRunners, len(l.chunks))
+	end := min(i+walked, len(l.chunks))
 	for _, k := range l.chunks[i:end] {
 		items = append(items, k.items[k.from:k.end]...)
 	}
@@ -68,32 +93,6 @@ func (p *Pool[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
 	}
 	next = l.chunks[end].start()
 	return items, next, int32(next-last) < 0
-}
-
-// eachRunner calls f with what of returns for each runner, some of them at a time. It goes through live from the end: see
-// RunsOfAll.
-func (p *Pool[T]) eachRunner(some int, of func(rn *Runner[T], taken int) []T, f func(items []T) bool) bool {
-	for end := -1; end != 0; end = max(end-some, 0) {
-		var items []T
-		items, end = p.ofRunners(end, some, of)
-		if !f(items) {
-			return false
-		}
-	}
-	return true
-}
-
-// ofRunners returns what of returns for some runners before end, which is lower if there are fewer, and negative at first.
-func (p *Pool[T]) ofRunners(end, some int, of func(rn *Runner[T], taken int) []T) (items []T, from int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if end < 0 || end > len(p.live) {
-		end = len(p.live)
-	}
-	for _, rn := range p.live[max(end-some, 0):end] {
-		items = append(items, of(rn, rn.takenOf())...)
-	}
-	return items, end
 }
 
 // bounds returns where the list begins and ends.
@@ -105,17 +104,4 @@ func (p *Pool[T]) bounds() (first, last uint32) {
 	}
 	k := p.due.last()
 	return p.due.chunks[p.due.head].start(), k.base + uint32(k.end)
-}
-
-// tellBack tells Back of the items. Called with mu held.
-func (p *Pool[T]) tellBack(items []T) {
-	if p.Back == nil {
-		return
-	}
-	var none T
-	for _, item := range items {
-		if item != none {
-			p.Back(item)
-		}
-	}
 }

@@ -26,17 +26,19 @@ const (
 
 	// growth is by how much the number of runners that a check adds grows from check to check. The first one
 	// that adds any adds growth. So even if all tasks block, each of a thousand that wait has a runner after
-	// six checks, and each of a million after eleven.
+	// five checks, and each of a million after ten.
 	growth = 4
 )
 
-// progress measures whether goroutines make progress with the items that wait for them. The zero value has
-// not checked yet.
+// progress measures whether goroutines make progress with the items that wait for them.
 type progress struct {
 	seen uint64 // how many items had been taken at the last check
 	slow bool   // fewer items were taken between the last two checks than if no task had blocked
-	step int    // how many goroutines to add next; 0 before the first check
+	step int    // how many goroutines to add next
 }
+
+// start discards earlier checks, because nothing waits any more. Taken is how many items have been taken so far.
+func (p *progress) start(taken uint64) { *p = progress{seen: taken, step: growth} }
 
 // more is one check. It returns how many goroutines to add. Taken is how many items have been taken so far. Working is
 // how many goroutines can be at work at the same time. Spent is the time since the last check. May says whether any may be
@@ -45,19 +47,12 @@ type progress struct {
 func (p *progress) more(taken uint64, spent time.Duration, working int, may bool) (n int) {
 	p.slow = time.Duration(taken-p.seen)*slowTask < time.Duration(working)*spent
 	p.seen = taken
-	switch {
-	case p.step == 0: // the first check, which has nothing to compare with
-		p.slow = false
-		p.step = growth
-	case p.slow && may:
+	if p.slow && may {
 		n = p.step
 		p.step = min(p.step*growth, 1<<20)
 	}
 	return n
 }
-
-// reset discards earlier checks, because nothing waits any more.
-func (p *progress) reset() { *p = progress{} }
 
 // keepWatch arms the watch if there may be something for it to do. Called with mu held.
 func (p *Pool[T]) keepWatch() {
@@ -84,7 +79,7 @@ func (p *Pool[T]) endWatch() {
 		p.watching = false
 		p.watch.Stop() // a check that has already begun sees that the pool is not watched any more
 	}
-	p.progress.reset()
+	p.progress.start(p.taken())
 }
 
 // check takes batches away from runners that are stuck, and starts more runners if there is too little progress.
@@ -105,10 +100,10 @@ func (p *Pool[T]) check() {
 		interval = max(interval, patientInterval)
 	}
 	if p.due.n > 0 {
-		working := min(len(p.live), p.Procs) // the others are in tasks that block, or wait for a processor
+		working := min(p.live, p.Procs) // the others are in tasks that block, or wait for a processor
 		p.start(min(p.due.n, p.progress.more(p.taken(), p.interval, working, p.starting.Load() == 0)))
 	} else {
-		p.progress.reset()
+		p.progress.start(p.taken())
 	}
 	p.watch.Reset(interval)
 }

@@ -33,7 +33,7 @@ func TestWatchEnds(t *testing.T) {
 		pass(2 * tick)
 		require.EqualValues(t, 40, h.active.Load())
 		require.False(t, h.watched(), "nothing waits")
-		require.Zero(t, h.pool.progress.step, "the next ones that block are new")
+		require.Equal(t, growth, h.pool.progress.step, "the next ones that block are new")
 
 		h = start(40, 2, block)
 		require.True(t, h.watched(), "a runner has a batch")
@@ -98,10 +98,12 @@ func TestCanceledInABatchIsRemoved(t *testing.T) {
 func TestTrivialTasksBesideBlockedOnes(t *testing.T) {
 	blocked, n := 3000, sized(50_000, 200_000, 1_000_000)
 	release := make(chan struct{})
+	var ran atomic.Int64
 	p, f := newLight(200*time.Millisecond, func(item int) { // checks come each 10 ms
 		if item <= blocked {
 			<-release
 		}
+		ran.Add(1)
 	})
 	feed := func(from, to int) {
 		for item := from; item <= to; item++ {
@@ -113,12 +115,12 @@ func TestTrivialTasksBesideBlockedOnes(t *testing.T) {
 	require.Eventually(t, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return len(p.live) == blocked && !p.watching // so the next ones that block are new
+		return p.live == blocked && !p.watching // so the next ones that block are new
 	}, patience, time.Millisecond)
 	_, before := p.Running()
 	go feed(blocked+1, blocked+n)
 	most := 0
-	for p.Started() < uint64(blocked+n) {
+	for ran.Load() < int64(n) {
 		_, goroutines := p.Running()
 		most = max(most, goroutines-before)
 		time.Sleep(100 * time.Microsecond)
@@ -135,14 +137,13 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		var p Pool[int]
 		p.Init(numbers{}, time.Second)
 		const blocked = 1000
-		p.Procs, p.live = 2, make([]*Runner[int], blocked)
+		p.Procs, p.live = 2, blocked
 		p.due.add(1)
 		p.keepWatch()
-		p.check()
 		p.given += 2 * uint64(p.interval/slowTask)
 		p.check()
 		require.False(t, p.progress.slow)
-		require.Equal(t, blocked, p.runners())
+		require.Equal(t, blocked, p.total())
 		p.endWatch()
 	})
 }

@@ -43,6 +43,9 @@ type scene struct {
 	order  []*item
 	closed explore.Uint32
 	late   int // claims after the host had what Close returned
+	twice  int // items that a runner has taken, or that are taken back, although another runner has taken them
+
+	counted int // tasks of which it was counted how late they were
 }
 
 // search searches the orders of a scenario. At the end of each, nothing is left to do.
@@ -56,8 +59,9 @@ func search(t *testing.T, scenario func(s *scene)) {
 		scenario(s)
 		p := &s.pool
 		require.Zero(s, s.late)
-		require.EqualValues(s, len(s.order), p.Started())
-		require.Empty(s, p.live)
+		require.Zero(s, s.twice)
+		require.Equal(s, len(s.order), s.counted)
+		require.Zero(s, p.live)
 		require.Empty(s, p.batched)
 		require.Zero(s, p.starting)
 		require.False(s, p.watching)
@@ -107,16 +111,22 @@ func (s host) Work(rn *Runner[*item]) {
 	for w := rn.Next(); w != nil; w = rn.Next() {
 		closed := s.closed.Load() != 0
 		if !w.state.CompareAndSwap(waiting, claimed) {
-			rn.Refuse()
+			if state := w.state.Load(); state == claimed || state == over {
+				s.twice++
+			}
 			continue
 		}
 		if closed {
 			s.late++
 		}
-		rn.Start(w.tell)
+		if rn.Start(w.tell) {
+			rn.Measured(0)
+		}
 		s.run(w)
 	}
 }
+
+func (s host) Count(_ time.Duration, n uint64) { s.counted += int(n) }
 
 func (s host) run(w *item) {
 	w.runs++
@@ -144,6 +154,13 @@ func (s host) Ran(w *item) bool {
 
 func (s host) Requeue(w *item)             { s.pool.Add(w) }
 func (s host) Panicked(*item, any, []byte) {}
+
+// Back checks that no runner has the item. That is also a step, which may come before or after a claim.
+func (s host) Back(w *item) {
+	if state := w.state.Load(); state == claimed || state == over {
+		s.twice++
+	}
+}
 
 // Three goroutines add an item each, and there may be several runners. Each item runs once.
 func TestStepsAdds(t *testing.T) {
@@ -200,7 +217,7 @@ func TestStepsTrim(t *testing.T) {
 		require.Equal(s, 2, s.items[0].runs+s.items[1].runs)
 		p := &s.pool
 		if p.trimming {
-			require.True(s, p.spare == nil && p.live == nil && p.batched == nil && p.watch == nil)
+			require.True(s, p.runners == nil && p.batched == nil && p.watch == nil)
 			require.True(s, p.due.spare == nil && p.due.chunks == nil)
 		}
 	})
