@@ -299,7 +299,7 @@ const (
 func setStripes(timer *Timer, n int) {
 	timer.queue = queue{}
 	timer.queue.init(timer.clock.Tick, n)
-	timer.worker.in.visits = nil
+	timer.worker.in.looks = nil
 }
 
 // oneStripe gives the queue of a timer one stripe, which all goroutines use.

@@ -40,16 +40,16 @@ type intake struct {
 	clock  *ticks.Clock
 	worker reconciler
 
-	now        uint64  // the tick of the worker
-	reconciled int     // timeouts taken off the queue in this round
-	taking     int     // takingAll, takingDue, takingRecent or takingNewest
-	pausing    bool    // this round takes all timeouts, because producers pause
-	stands     bool    // takeAll takes all timeouts of this nursery, because its hand stands still or lags
-	tried      uint64  // the value of queue.tried when this round began to take timeouts
-	slots      uint64  // how many slots all nurseries have
-	pace       pace    // how fast producers arm timeouts
-	visits     []visit // one for each stripe
-	stopped    bool    // Stop has halted the worker
+	now        uint64     // the tick of the worker
+	reconciled int        // timeouts taken off the queue in this round
+	taking     int        // takingAll, takingDue, takingRecent or takingNewest
+	pausing    bool       // this round takes all timeouts, because producers pause
+	stands     bool       // takeAll takes all timeouts of this nursery, because its hand stands still or lags
+	tried      uint64     // the value of queue.tried when this round began to take timeouts
+	slots      uint64     // how many slots all nurseries have
+	pace       pace       // how fast producers arm timeouts
+	looks      []lastLook // one for each stripe
+	stopped    bool       // Stop has halted the worker
 }
 
 // The worker interrupts each of these for the next ones.
@@ -60,8 +60,8 @@ const (
 	takingNewest        // what was put into an inbox since the last look, while takingRecent
 )
 
-// A visit is what the worker remembers of a stripe.
-type visit struct {
+// A lastLook is what the worker remembers of its last look at a stripe.
+type lastLook struct {
 	at          uint64 // the tick at which the hand of the nursery was last seen to keep up
 	hand, tried uint64 // where the hand was then, and the value of queue.tried
 	inbox       uint64 // the block up to which the worker has taken the inbox, counted as the hand counts
@@ -89,8 +89,8 @@ func (in *intake) drain() {
 	in.now, in.stopped = in.worker.expireDue()
 	in.tried = in.queue.tried()
 	in.pausing = in.pace.pause(in.clock.Elapsed(), in.tried, min(in.clock.Tick, maxWaiting))
-	if in.visits == nil {
-		in.visits = make([]visit, len(in.queue.stripes))
+	if in.looks == nil {
+		in.looks = make([]lastLook, len(in.queue.stripes))
 	}
 	in.taking = takingDue
 	for i := range in.queue.stripes {
@@ -110,7 +110,7 @@ func (in *intake) drain() {
 // takeAll takes all timeouts of a stripe if producers pause, or if the hand of its nursery stands still or lags. Then it gives
 // back the tables that have grown.
 func (in *intake) takeAll(i int) {
-	s, v := &in.queue.stripes[i], &in.visits[i]
+	s, v := &in.queue.stripes[i], &in.looks[i]
 	if hand := s.nursery.hand(); in.keepsUp(hand-v.hand, in.tried-v.tried, uint64(s.nursery.slots())) {
 		v.at, v.hand, v.tried = in.now, hand, in.tried
 	}
@@ -141,7 +141,7 @@ func (in *intake) giveBack(s *stripe) {
 
 // takeRecent takes what was put into an inbox since the last look.
 func (in *intake) takeRecent(i int) {
-	r, v := &in.queue.stripes[i].inbox, &in.visits[i]
+	r, v := &in.queue.stripes[i].inbox, &in.looks[i]
 	t := r.table.Load()
 	if t == nil || r.by.Load() == ticks.Never {
 		return

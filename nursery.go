@@ -81,10 +81,10 @@ func (w *worker) put(s *stripe, r *ring, to *Timeout, by uint64) (first, swept, 
 			}
 		}
 		next, found := hand, false
-		for again := false; !found && (next == hand || next%blockSize != 0); next++ {
+		for wakes := false; !found && (next == hand || next%blockSize != 0); next++ {
 			i := next % blockSize
-			found, again = w.fill(s, b, i, to, bit, met>>i&1 != 0 || tried >= maxPassed)
-			first = first || again
+			found, wakes = w.fill(s, b, i, to, bit, met>>i&1 != 0 || tried >= maxPassed)
+			first = first || wakes
 			tried++
 		}
 		if found {

@@ -80,8 +80,8 @@ func (h *host) runTraced(to *Timeout) {
 	to.task.Run(to)
 }
 
-// claim makes a timeout that is due expired, or puts it at work if it repeats, and returns the new word, or 0 if it
-// was canceled, or reset to a later tick: see rule 3 of timeout.go. Called by a runner that is claiming.
+// claim makes a timeout that is due expired, or puts it at work if it repeats. It returns the new word. It returns 0 if the
+// timeout was canceled, or reset to a later tick: see rule 3 of timeout.go. Called by the runner that has the timeout.
 func (to *Timeout) claim() (claimed uint64) {
 	for claimed == 0 {
 		word := to.word.Load()

@@ -86,7 +86,7 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 	for ok := false; !ok && err == nil; {
 		word := to.word.Load()
 		to.checkCopy(word)
-		if t.visits(word, tick) {
+		if t.wordSuffices(word, tick) {
 			if to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
 				t.queue.stripe().resets.Add(1)
 				return true, nil
@@ -119,11 +119,11 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 	return active, err
 }
 
-// visits reports whether a timeout can be reset to tick by a change of its word alone. It can if its present tick is not
+// wordSuffices reports whether a timeout can be reset to tick by a change of its word alone. It can if its present tick is not
 // later, and lies ahead of the worker: then the worker checks the timeout in time. If the worker comes there before the
 // caller's compare-and-swap, a runner checks the timeout instead: see rule 3 of timeout.go. So does the runner of a
 // repeating timeout that is due again.
-func (t *Timer) visits(word, tick uint64) bool {
+func (t *Timer) wordSuffices(word, tick uint64) bool {
 	return word&(statusMask|queued) == pending && tickOf(word) <= tick && tickOf(word) > t.worker.position.Load()>>1
 }
 

@@ -144,7 +144,7 @@ func (run *wallRun) Follow(now wall.Now) (ok bool) {
 	switch tick := t.clock.Due(now.Elapsed, delay); {
 	case tick > old:
 		// The worker checks the timeout at its old tick, or has yet to take it off the queue.
-		return (onQueue(word) || t.visits(word, tick)) && to.word.CompareAndSwap(word, pendingAt(word, tick))
+		return (onQueue(word) || t.wordSuffices(word, tick)) && to.word.CompareAndSwap(word, pendingAt(word, tick))
 	case tick < old:
 		if !to.advance(word, tick) {
 			return false

@@ -53,7 +53,7 @@ type Executor[T comparable] struct {
 	waiting     int           // how many turns wait for a submitter; guarded by the lock of pool
 }
 
-// NewExecutor makes submit run the tasks of a pool, whose Labels it takes away. Functions that submit does not take
+// NewExecutor makes submit run the tasks of a pool, and clears the Labels of the pool. Functions that submit does not take
 // run on goroutines of calls. Each submitted function calls check before anything else. If submit panics, failed is called.
 // Tick is as for Init.
 func NewExecutor[T comparable](p *Pool[T], calls *Calls, tick time.Duration, submit func(run func()) error,
@@ -76,8 +76,8 @@ func (x *Executor[T]) Goroutines() int { return x.submitters.Goroutines() }
 // Trim frees the memory that is kept to call submit: see Pool.Trim. The pool is trimmed on its own.
 func (x *Executor[T]) Trim() { x.submitters.Trim() }
 
-// want sees to it that a turn waits for a submitter for each runner that is wanted, up to maxSubmits. So it takes
-// the same time, however many are wanted. Called with the lock of pool held.
+// want adds turns for the submitters until one waits for each runner that is wanted, or maxSubmits wait. So its time does
+// not grow with the number of runners. Called with the lock of pool held.
 func (x *Executor[T]) want() {
 	for n := min(x.wanted(), maxSubmits); x.waiting < n; x.waiting++ {
 		x.submitters.pool.Add(x.turn)
@@ -135,9 +135,9 @@ const (
 // run it, even if it does not take it. If submit panics, it has not taken the job.
 func (j *job[T]) give() {
 	x := j.executor
-	returned := false
+	back := false
 	defer func() {
-		if returned {
+		if back {
 			return
 		}
 		value := recover()
@@ -151,7 +151,7 @@ func (j *job[T]) give() {
 		}
 	}()
 	err := x.submit(j.run)
-	returned = true
+	back = true
 	if err != nil {
 		x.calls.Call(j.runHere)
 	}

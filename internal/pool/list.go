@@ -176,8 +176,8 @@ func (l *list[T]) insert(i int, k *chunk[T]) {
 	l.chunks = slices.Insert(l.chunks, i, k)
 }
 
-// drop takes a chunk out of the list.
-func (l *list[T]) drop(i int) *chunk[T] {
+// unlink takes a chunk out of the list.
+func (l *list[T]) unlink(i int) *chunk[T] {
 	k := l.chunks[i]
 	if i > l.head {
 		l.chunks = slices.Delete(l.chunks, i, i+1)
@@ -199,7 +199,7 @@ func (l *list[T]) takeOne() T {
 	item := k.takeOne()
 	l.n--
 	if k.n == 0 {
-		l.recycle(l.drop(l.head))
+		l.recycle(l.unlink(l.head))
 	}
 	return item
 }
@@ -210,7 +210,7 @@ func (l *list[T]) take(most int) (batch *chunk[T]) {
 	k := l.chunks[l.head]
 	if k.n <= most || k.merged {
 		l.n -= k.n
-		return l.drop(l.head)
+		return l.unlink(l.head)
 	}
 	batch, from := l.newChunk(k.start()), k.from
 	for batch.n < most {
@@ -271,13 +271,13 @@ func (l *list[T]) remove(item T, pos uint32, merge bool) bool {
 	k.n--
 	l.n--
 	if k.n == 0 {
-		l.recycle(l.drop(i))
+		l.recycle(l.unlink(i))
 		return true
 	}
 	for j := max(i-1, l.head); merge && j <= i && j+1 < len(l.chunks); j++ {
 		if l.chunks[j].n+l.chunks[j+1].n <= chunkLen/4 {
 			l.chunks[j].merge(l.chunks[j+1])
-			l.recycle(l.drop(j + 1))
+			l.recycle(l.unlink(j + 1))
 			break
 		}
 	}

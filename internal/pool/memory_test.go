@@ -236,7 +236,7 @@ func TestTrimWhileWatched(t *testing.T) {
 		p.Remove(1, 0)
 		p.Trim()
 		require.True(t, p.watching)
-		p.check()
+		p.onWatch()
 		require.False(t, p.watching)
 		p.Trim()
 		require.Nil(t, p.watch)

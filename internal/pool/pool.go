@@ -81,7 +81,7 @@ type Pool[T comparable] struct {
 	given    uint64        // slots of all runners so far, without those that were taken back; wraps around
 	trimming bool          // Trim was called, and nothing has been added since
 	idle     chan struct{} // closed when the pool has become idle; nil if no goroutine waits for that
-	watch    *time.Timer   // calls check
+	watch    *time.Timer   // calls onWatch
 	watching bool          // watch is armed
 	progress progress
 }
@@ -111,7 +111,7 @@ func (p *Pool[T]) Add(item T) {
 	defer p.mu.Unlock()
 	waited := p.due.n > 0
 	p.due.add(item)
-	p.call(waited)
+	p.engage(waited)
 }
 
 // addChunk is Add for the items that a feeder has collected. It returns an empty chunk for reuse, or nil.
@@ -120,13 +120,13 @@ func (p *Pool[T]) addChunk(k *chunk[T]) (empty *chunk[T]) {
 	defer p.mu.Unlock()
 	waited := p.due.n > 0
 	empty = p.due.addChunk(k)
-	p.call(waited)
+	p.engage(waited)
 	return empty
 }
 
-// call gets a runner for items that were added, if needed. Waited says that others were on the list already.
+// engage gets a runner for items that were added, if needed. Waited says that others were on the list already.
 // Called with mu held.
-func (p *Pool[T]) call(waited bool) {
+func (p *Pool[T]) engage(waited bool) {
 	p.trimming = false
 	switch n := p.total(); {
 	case p.outside != nil:
@@ -247,7 +247,7 @@ func (p *Pool[T]) fill(rn *Runner[T]) bool {
 
 // release takes the slots from a runner whose tasks are over. Called by the runner, with mu held.
 func (p *Pool[T]) release(rn *Runner[T]) {
-	if rn.since > 0 { // the last slots were not claimed, or have been taken back
+	if rn.unmeasured > 0 { // the last slots were not claimed, or have been taken back
 		rn.count()
 	}
 	p.unlist(rn)
@@ -256,7 +256,7 @@ func (p *Pool[T]) release(rn *Runner[T]) {
 		k.n = 0
 		p.due.recycle(k)
 	}
-	rn.slots, rn.batch, rn.seen, rn.measureAt = nil, nil, 0, 0
+	rn.slots, rn.batch, rn.takenAtCheck, rn.measureAt = nil, nil, 0, 0
 }
 
 // takeBack puts the items that a runner has not taken of its batch back on the list. It drops those whose tasks are over,

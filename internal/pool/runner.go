@@ -17,7 +17,7 @@ type Runner[T comparable] struct {
 	// How many slots it has taken, or tries to take, times 2, and the bit returned. Written by the runner.
 	word atomic.Uint32
 
-	// How many of the slots are left to it. Negated while it must come for the lock before it takes another one. Written
+	// How many of the slots are left to it. Negative if it must take the lock before it takes another slot. Written
 	// with the lock of the pool held.
 	limit atomic.Int32
 
@@ -27,17 +27,17 @@ type Runner[T comparable] struct {
 	single [1]T // the slot of an item that it has taken alone
 
 	// Guarded by the lock of the pool.
-	batch *chunk[T]     // where the slots lie; nil for an item that it has taken alone
-	place int           // its index in pool.runners
-	seen  int           // how many slots it had taken at the last check
-	over  chan struct{} // closed when the task in the last slot taken is over; nil if no goroutine waits for that
+	batch        *chunk[T]     // where the slots lie; nil for an item that it has taken alone
+	place        int           // its index in pool.runners
+	takenAtCheck int           // how many slots it had taken at the last check
+	over         chan struct{} // closed when the task in the last slot taken is over; nil if no goroutine waits for that
 
 	// Owned by the runner.
-	tell      bool          // Host.Ran follows the task
-	inRow     int           // how often it has run the item again
-	measureAt int           // it measures the next task that starts after so many slots
-	since     uint64        // tasks of the batch that it has started since the last one that it measured
-	late      time.Duration // how late that one was
+	callsRan   bool          // Host.Ran follows the task
+	inRow      int           // how often it has run the item again
+	measureAt  int           // it measures the next task that starts after so many slots
+	unmeasured uint64        // tasks of the batch that it has started since the last one that it measured
+	late       time.Duration // how late that one was
 }
 
 const (
@@ -82,7 +82,7 @@ func (rn *Runner[T]) taken() int { return int(rn.word.Load() >> 1) }
 // nothing is left to do, Next returns the zero T.
 func (rn *Runner[T]) Next() (item T) {
 	var none T
-	if rn.tell && rn.ran() {
+	if rn.callsRan && rn.ran() {
 		return rn.last() // its next run is due already. After Close, the host does not claim it
 	}
 	rn.inRow = 0
@@ -102,17 +102,17 @@ func (rn *Runner[T]) Next() (item T) {
 	}
 }
 
-// Start is called when the host has claimed the item. The host must then run the task. Tell says that Host.Ran is to be
+// Start is called when the host has claimed the item. The host must then run the task. CallsRan says that Host.Ran is
 // called when the task is over. If measure is true, the host calls Measured.
 //
 // The first, the ninth, the 73rd and the last task of a batch are measured, and each run again. To measure costs more than
 // all other work for a task: a reading of the clock, and counters that all runners share.
-func (rn *Runner[T]) Start(tell bool) (measure bool) {
-	rn.tell = tell
+func (rn *Runner[T]) Start(callsRan bool) (measure bool) {
+	rn.callsRan = callsRan
 	if labels := rn.pool.Labels; labels != nil {
 		setLabels(labels) // the task before may have set others
 	}
-	rn.since++
+	rn.unmeasured++
 	n := rn.taken()
 	return n > rn.measureAt || n == len(rn.slots) || rn.inRow > 0
 }
@@ -126,13 +126,13 @@ func (rn *Runner[T]) Measured(late time.Duration) {
 
 // count has the host count the tasks that were started since it was called, as late as the last one that was measured.
 func (rn *Runner[T]) count() {
-	rn.pool.host.Count(rn.late, rn.since)
-	rn.since = 0
+	rn.pool.host.Count(rn.late, rn.unmeasured)
+	rn.unmeasured = 0
 }
 
 // ran calls Host.Ran. Goroutines that wait for the end of the task need not wait for that.
 func (rn *Runner[T]) ran() (again bool) {
-	rn.tell = false // first, because Ran may end the goroutine
+	rn.callsRan = false // first, because Ran may end the goroutine
 	p, item, word := rn.pool, rn.last(), rn.word.Load()
 	rn.word.Store(word | returned) // before the load: see untilOver
 	if rn.limit.Load() < 0 {

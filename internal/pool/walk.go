@@ -21,9 +21,9 @@ func (p *Pool[T]) Due() (n int) {
 // Walks
 //
 // A walk calls a function, without a lock, with the items of a pool, some at a time. EachListed and then EachTaken follow
-// the way of the items: through the list by position, and then through the slots of the runners. So they miss none that
-// goes on meanwhile, and may meet one twice. What is taken back from a batch lands behind the walk, so takeBack tells
-// Host.Back of it.
+// the way of the items: through the list by position, and then through the slots of the runners. So they do not miss an
+// item that a runner takes off the list meanwhile, and they may meet an item twice. An item that is taken back from a batch
+// may land where the walk has been, so takeBack calls Host.Back.
 
 // EachListed calls f with all items that are on the list during the whole call, and perhaps with others. It returns false
 // when f does.
@@ -41,7 +41,7 @@ func (p *Pool[T]) EachListed(f func(items []T) bool) bool {
 }
 
 // EachTaken calls f with all items that are in batches, or whose tasks are running, during the whole call, and perhaps
-// with others, but not with all of which Host.Back is told meanwhile. It returns false when f does.
+// with others. It may miss items for which Host.Back is called meanwhile. It returns false when f does.
 func (p *Pool[T]) EachTaken(f func(items []T) bool) bool {
 	var items []T
 	return p.eachRunner(walked, func(rn *Runner[T]) {
@@ -53,10 +53,10 @@ func (p *Pool[T]) EachTaken(f func(items []T) bool) bool {
 	})
 }
 
-// eachRunner calls visit for all runners that run tasks during the whole call, and perhaps for others: for some at a time,
-// with mu held. After each time it calls pause, without mu, and returns false when pause does.
+// eachRunner calls visit, with mu held, for all runners that run tasks during the whole call, and perhaps for others. After
+// some of them it calls pause, without mu. It returns false when pause does.
 //
-// It goes through the runners from the end, because one that gets another place gets one before it. So it misses none.
+// It goes through the runners from the end. A runner that changes its place moves toward the beginning, so it is not missed.
 func (p *Pool[T]) eachRunner(some int, visit func(rn *Runner[T]), pause func() (more bool)) bool {
 	for end := math.MaxInt; end > 0; end -= some {
 		p.mu.Lock()

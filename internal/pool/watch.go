@@ -61,7 +61,7 @@ func (p *Pool[T]) keepWatch() {
 	}
 	p.watching = true
 	if p.watch == nil {
-		p.watch = time.AfterFunc(p.interval, p.check)
+		p.watch = time.AfterFunc(p.interval, p.onWatch)
 	} else {
 		p.watch.Reset(p.interval)
 	}
@@ -82,9 +82,9 @@ func (p *Pool[T]) endWatch() {
 	p.progress.start(p.taken())
 }
 
-// check takes batches away from runners that are stuck, and starts more runners if there is too little progress.
+// onWatch takes batches away from runners that are stuck, and starts more runners if there is too little progress.
 // Called by watch.
-func (p *Pool[T]) check() {
+func (p *Pool[T]) onWatch() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.watching {
@@ -114,8 +114,8 @@ func (p *Pool[T]) giveBack() {
 	for i := len(p.batched) - 1; i >= 0; i-- { // from the end, because takeBack moves the last one
 		rn := p.batched[i]
 		n := rn.takenOf()
-		stuck := n == rn.seen && n > 0
-		rn.seen = n
+		stuck := n == rn.takenAtCheck && n > 0
+		rn.takenAtCheck = n
 		if stuck || p.progress.slow {
 			p.takeBack(rn)
 		}

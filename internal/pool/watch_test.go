@@ -55,7 +55,7 @@ func TestWatchIsPatient(t *testing.T) {
 		p := &h.pool
 		var checks atomic.Int64
 		p.mu.Lock()
-		p.watch = time.AfterFunc(p.interval, func() { checks.Add(1); p.check() })
+		p.watch = time.AfterFunc(p.interval, func() { checks.Add(1); p.onWatch() })
 		p.watching = true
 		p.starting.Store(1)
 		p.due.add(&task{state: canceled})
@@ -141,7 +141,7 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		p.due.add(1)
 		p.keepWatch()
 		p.given += 2 * uint64(p.interval/slowTask)
-		p.check()
+		p.onWatch()
 		require.False(t, p.progress.slow)
 		require.Equal(t, blocked, p.total())
 		p.endWatch()
