@@ -69,7 +69,7 @@ func newTimer(t testing.TB, opts ...Option) *Timer {
 		verify(t, timer)
 		st := timer.Stats()
 		for tries := 0; st.Pending > 0 && tries < 1000; tries++ {
-			time.Sleep(time.Millisecond) // a runner has claimed a timeout, and is about to count it
+			time.Sleep(time.Millisecond) // real time outside of a bubble: a runner has claimed a timeout, and is about to count it
 			st = timer.Stats()
 		}
 		testkit.CheckCounts(t, st)

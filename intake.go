@@ -167,7 +167,7 @@ func (in *intake) takeRing(r *ring, bit uint64) {
 		return
 	}
 	if in.taking == takingAll {
-		// The ring keeps its tick meanwhile, because between these timeouts the worker takes those that become near.
+		// The ring keeps its tick meanwhile. So the worker also takes timeouts that become near in between.
 		blocks := r.blocks()
 		for i := range blocks {
 			in.takeBlock(blocks[i].Load(), bit)

@@ -32,8 +32,8 @@ type queue struct {
 }
 
 // A stripe has two rings. The nursery has new timeouts that are far from due. The worker leaves them there, because
-// most of them are canceled soon. The inbox has all others: timeouts that are due soon, and those that the worker has to
-// move or to remove. It takes them at the next boundary. The counters count what the goroutines that use the stripe do.
+// most of them are canceled soon. The inbox has timeouts that are due soon, and timeouts that the worker has to move or
+// remove. The worker takes them at the next boundary. The counters count what the goroutines that use the stripe do.
 type stripe struct {
 	nursery, inbox ring
 

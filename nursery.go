@@ -11,7 +11,7 @@ import "sync/atomic"
 //
 //	            the hand
 //	               v
-//	 canceled | canceled | pending | canceled | new | new | ...     --> near timeouts, and those that live long: to the worker
+//	 canceled | canceled | pending | canceled | new | new | ...     --> near or old timeouts: to the worker
 //	   drop       drop      pass       drop
 //
 //   - A slot is only a hint. The bits young and queued of the word say that the timeout is in a nursery, or in an inbox.
@@ -32,7 +32,7 @@ import "sync/atomic"
 //     slot for each that was filled, so they are less than a quarter of the lap. More than half of the slots still led to
 //     timeouts that were pending when the lap began, so the ring has less than four times as many slots. A goroutine that is
 //     preempted before it counts may count slots of an earlier lap, no more than a block has. One that is preempted when it
-//     begins a lap may join two laps into one.
+//     begins a lap may join two laps into one. A lap may be longer than the ring, by less than a block.
 //   - The new table has the same blocks, so nothing is copied, and a block that one goroutine fills is in both tables.
 //     Blocks are made when the hand comes to them.
 //   - The worker, or Stop, takes a table from its ring, and closes the blocks: see ring.close. A producer that finds its

@@ -77,8 +77,8 @@ type Pool[T comparable] struct {
 	starting atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item
 	runners  []*Runner[T]  // the first live of them run tasks, in no order; up to maxProcs others are for reuse
 	live     int           // see runners
-	batched  []*Runner[T]  // those that have a batch that may be taken back, in no order
-	given    uint64        // slots of all runners so far, without those that were taken back; wraps around
+	batched  []*Runner[T]  // runners with a batch that can be taken back, in no order
+	given    uint64        // slots that all runners were given, less those that were taken back; wraps around
 	trimming bool          // Trim was called, and nothing has been added since
 	idle     chan struct{} // closed when the pool has become idle; nil if no goroutine waits for that
 	watch    *time.Timer   // calls onWatch
