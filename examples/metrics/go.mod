@@ -4,12 +4,12 @@ go 1.26.0
 
 replace (
 	github.com/hashedwheel/hashedwheel => ../..
-	github.com/hashedwheel/hashedwheel/metrics/prometheus => ../../metrics/prometheus
+	github.com/hashedwheel/hashedwheel/metrics/promwheel => ../../metrics/promwheel
 )
 
 require (
 	github.com/hashedwheel/hashedwheel v0.0.0
-	github.com/hashedwheel/hashedwheel/metrics/prometheus v0.0.0
+	github.com/hashedwheel/hashedwheel/metrics/promwheel v0.0.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0

@@ -15,7 +15,7 @@ import (
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/examples/internal/demo"
-	promwheel "github.com/hashedwheel/hashedwheel/metrics/prometheus"
+	"github.com/hashedwheel/hashedwheel/metrics/promwheel"
 	"github.com/hashedwheel/hashedwheel/wheeldebug"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"

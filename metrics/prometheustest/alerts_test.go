@@ -24,7 +24,7 @@ func TestAlertsInReadme(t *testing.T) {
 	exprs := regexp.MustCompile(`expr: \| (.*?) for:`).FindAllStringSubmatch(words(alerts), -1)
 	require.Len(t, exprs, 3)
 	for _, expr := range exprs {
-		require.True(t, strings.Contains(words("../prometheus/README.md"), expr[1]), expr[1])
+		require.True(t, strings.Contains(words("../promwheel/README.md"), expr[1]), expr[1])
 	}
 }
 

@@ -4,14 +4,14 @@ go 1.26.0
 
 replace (
 	github.com/hashedwheel/hashedwheel => ../..
-	github.com/hashedwheel/hashedwheel/metrics/otel => ../otel
-	github.com/hashedwheel/hashedwheel/metrics/prometheus => ../prometheus
+	github.com/hashedwheel/hashedwheel/metrics/otelwheel => ../otelwheel
+	github.com/hashedwheel/hashedwheel/metrics/promwheel => ../promwheel
 )
 
 require (
 	github.com/hashedwheel/hashedwheel v0.0.0
-	github.com/hashedwheel/hashedwheel/metrics/otel v0.0.0
-	github.com/hashedwheel/hashedwheel/metrics/prometheus v0.0.0
+	github.com/hashedwheel/hashedwheel/metrics/otelwheel v0.0.0
+	github.com/hashedwheel/hashedwheel/metrics/promwheel v0.0.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0

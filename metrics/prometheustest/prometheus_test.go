@@ -24,9 +24,9 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
-	otelwheel "github.com/hashedwheel/hashedwheel/metrics/otel"
-	"github.com/hashedwheel/hashedwheel/metrics/otel/lateness"
-	promwheel "github.com/hashedwheel/hashedwheel/metrics/prometheus"
+	"github.com/hashedwheel/hashedwheel/metrics/otelwheel"
+	"github.com/hashedwheel/hashedwheel/metrics/otelwheel/lateness"
+	"github.com/hashedwheel/hashedwheel/metrics/promwheel"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"

@@ -1,4 +1,4 @@
-module github.com/hashedwheel/hashedwheel/metrics/otel
+module github.com/hashedwheel/hashedwheel/metrics/otelwheel
 
 go 1.26.0
 

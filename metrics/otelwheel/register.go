@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	scope = "github.com/hashedwheel/hashedwheel/metrics/otel"
+	scope = "github.com/hashedwheel/hashedwheel/metrics/otelwheel"
 
 	timerKey = attribute.Key("timer")
 	levelKey = attribute.Key("level")

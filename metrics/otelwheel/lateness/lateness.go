@@ -24,7 +24,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-const scope = "github.com/hashedwheel/hashedwheel/metrics/otel/lateness"
+const scope = "github.com/hashedwheel/hashedwheel/metrics/otelwheel/lateness"
 
 // A Producer has a histogram for each of its timers: the metric hashedwheel.lateness, in seconds, with the
 // timer's name as the attribute timer. The bounds are those of Histogram.Buckets.

@@ -1,4 +1,4 @@
-module github.com/hashedwheel/hashedwheel/metrics/prometheus
+module github.com/hashedwheel/hashedwheel/metrics/promwheel
 
 go 1.26.0
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
-	"github.com/hashedwheel/hashedwheel/metrics/otel/lateness"
+	"github.com/hashedwheel/hashedwheel/metrics/otelwheel/lateness"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
@@ -35,7 +35,7 @@ func table(t *testing.T, file string) (rows [][]string) {
 // The exporter of OpenTelemetry for Prometheus gives the metrics exactly the names, types and labels of package
 // promwheel, which are in the table of its README. The test of promwheel compares that table with its metrics.
 func TestNamesInPrometheus(t *testing.T) {
-	rows := table(t, "../prometheus/README.md")
+	rows := table(t, "../promwheel/README.md")
 	require.NotEmpty(t, rows)
 	require.Equal(t, rows, table(t, "README.md"))
 

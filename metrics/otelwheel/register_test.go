@@ -37,7 +37,7 @@ func collected(t *testing.T, reader metric.Reader) (values map[string]map[attrib
 	require.NoError(t, reader.Collect(t.Context(), &all))
 	values, units = make(map[string]map[attribute.Set]float64), make(map[string]string)
 	for _, scope := range all.ScopeMetrics {
-		require.Equal(t, "github.com/hashedwheel/hashedwheel/metrics/otel", scope.Scope.Name)
+		require.Equal(t, "github.com/hashedwheel/hashedwheel/metrics/otelwheel", scope.Scope.Name)
 		for _, m := range scope.Metrics {
 			require.NotEmpty(t, m.Description, m.Name)
 			points := make(map[attribute.Set]float64)
