@@ -10,6 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// A Store is what the adapters for Prometheus and OpenTelemetry take.
+var _ interface {
+	Name() string
+	Figures(yield func(name, help string, counter bool, value float64))
+} = (*Store)(nil)
+
 var (
 	figureName = regexp.MustCompile(`deadlines_\w+`)
 	selected   = regexp.MustCompile(`deadlines_\w+(\{[^}]*\})?`)

@@ -188,6 +188,9 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	return s, nil
 }
 
+// Name returns the name of the store: Config.Name.
+func (s *Store) Name() string { return s.cfg.Name }
+
 // Config returns the settings of the store, with the defaults, the lease and the number of replicas.
 func (s *Store) Config() Config { return s.cfg }
 

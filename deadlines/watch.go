@@ -53,8 +53,8 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Figures yields the figures of Stats with their names as metrics. The adapters for Prometheus and OpenTelemetry
-// take it as it is, without knowing this package.
+// Figures yields the figures of Stats with their names as metrics, in the same order at each call. The adapters for
+// Prometheus and OpenTelemetry use it: see NewStoreCollector of promwheel and RegisterStore of otelwheel.
 func (s *Store) Figures(yield func(name, help string, counter bool, value float64)) {
 	st := s.Stats()
 	gauge := func(name string, v float64, help string) { yield(name, help, false, v) }

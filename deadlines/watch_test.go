@@ -56,6 +56,7 @@ func TestFigures(t *testing.T) {
 	require.Zero(t, figures["failures"])
 	require.Zero(t, figures["full"])
 	require.Len(t, figures, 14)
+	require.Equal(t, s.cfg.Name, s.Name())
 }
 
 // All handlers hang while other deadlines wait. That is logged, and so is the end of it. Handlers that take long while

@@ -12,6 +12,8 @@
 //
 // OpenTelemetry has no asynchronous histogram. So Register leaves the lateness of tasks to package lateness, whose
 // producer gives it to an SDK.
+//
+// RegisterStore observes a store of package deadlines.
 package otelwheel
 
 import (
@@ -26,6 +28,7 @@ const (
 	scope = "github.com/hashedwheel/hashedwheel/metrics/otelwheel"
 
 	timerKey = attribute.Key("timer")
+	storeKey = attribute.Key("store") // of package deadlines
 	levelKey = attribute.Key("level")
 
 	reasonKey = attribute.Key("reason") // why a call was refused
@@ -79,7 +82,8 @@ func Register(provider metric.MeterProvider, timer *hashedwheel.Timer) (metric.R
 	if name == "" {
 		name = unnamed
 	}
-	return register(&observer{provider: provider, timer: timer, name: timerKey.String(name)})
+	o := &observer{identity: identity{provider, timerKey.String(name)}, timer: timer}
+	return register(&o.identity, o.register)
 }
 
 // with returns the option for observations with these attributes.
@@ -89,9 +93,8 @@ func with(attributes ...attribute.KeyValue) metric.ObserveOption {
 
 // An observer observes one timer.
 type observer struct {
-	provider metric.MeterProvider
-	timer    *hashedwheel.Timer
-	name     attribute.KeyValue
+	identity
+	timer *hashedwheel.Timer
 
 	numbers                      []metric.Int64Observable // of instruments
 	refused                      metric.Int64ObservableCounter

@@ -7,8 +7,15 @@ import (
 	"sync"
 	"weak"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
+
+// An identity is what tells one observer of a provider from the others. It is a field of the observer.
+type identity struct {
+	provider metric.MeterProvider
+	name     attribute.KeyValue // of the timer or the store
+}
 
 // registered has the observers whose callbacks are registered, because the SDK adds up the observations of two timers
 // of one name without an error. The pointers are weak, so that a provider that is no longer used is collected as
@@ -16,29 +23,30 @@ import (
 // may take a second timer, which nobody observes.
 var registered struct {
 	sync.Mutex
-	observers []weak.Pointer[observer]
+	identities []weak.Pointer[identity]
 }
 
-// register registers the callback of the observer, unless the provider has a timer of the same name.
-func register(o *observer) (metric.Registration, error) {
+// register calls add, which registers the callback of an observer, unless the provider has a timer or a store of the same
+// name. The callback keeps the observer and its identity.
+func register(id *identity, add func(metric.Meter) (metric.Registration, error)) (metric.Registration, error) {
 	registered.Lock()
 	defer registered.Unlock()
 	duplicate := false
-	registered.observers = slices.DeleteFunc(registered.observers, func(p weak.Pointer[observer]) bool {
+	registered.identities = slices.DeleteFunc(registered.identities, func(p weak.Pointer[identity]) bool {
 		other := p.Value()
-		duplicate = duplicate || other != nil && other.name == o.name && same(other.provider, o.provider)
+		duplicate = duplicate || other != nil && other.name == id.name && same(other.provider, id.provider)
 		return other == nil
 	})
 	if duplicate {
-		return nil, fmt.Errorf("otelwheel: registering a timer with the name %q: the provider has a timer with this name",
-			o.name.Value.AsString())
+		return nil, fmt.Errorf("otelwheel: registering a %s with the name %q: the provider has a %[1]s with this name",
+			id.name.Key, id.name.Value.AsString())
 	}
-	r, err := o.register(o.provider.Meter(scope))
+	r, err := add(id.provider.Meter(scope))
 	if err != nil {
 		return nil, err
 	}
-	registered.observers = append(registered.observers, weak.Make(o))
-	return &registration{r, o}, nil
+	registered.identities = append(registered.identities, weak.Make(id))
+	return &registration{r, id}, nil
 }
 
 // same reports whether a and b are the same provider. Only pointers have an identity: any two values of the provider
@@ -47,10 +55,10 @@ func same(a, b metric.MeterProvider) bool {
 	return reflect.TypeOf(a).Kind() == reflect.Pointer && reflect.TypeOf(b).Kind() == reflect.Pointer && a == b
 }
 
-// A registration also frees the name of its timer.
+// A registration also frees the name of its timer or store.
 type registration struct {
 	metric.Registration
-	o *observer
+	id *identity
 }
 
 // Unregister implements metric.Registration.
@@ -60,8 +68,8 @@ func (r *registration) Unregister() error {
 	}
 	registered.Lock()
 	defer registered.Unlock()
-	registered.observers = slices.DeleteFunc(registered.observers, func(p weak.Pointer[observer]) bool {
-		return p.Value() == r.o
+	registered.identities = slices.DeleteFunc(registered.identities, func(p weak.Pointer[identity]) bool {
+		return p.Value() == r.id
 	})
 	return nil
 }

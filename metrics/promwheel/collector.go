@@ -7,6 +7,8 @@
 // Every metric has the label timer, the name of the timer, so a registry takes any number of timers with
 // different names. A scrape costs what Stats costs, some microseconds. It does not wait for the timer,
 // however many timeouts are pending. README.md has the list of the metrics.
+//
+// NewStoreCollector collects the figures of a store of package deadlines.
 package promwheel
 
 import (
