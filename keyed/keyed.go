@@ -134,6 +134,7 @@ var errNotEqual = errors.New("keyed: the key does not equal itself (NaN?)")
 // expired in the task of its timeout. So the options of the timer for tasks hold for expired, which may be nil. New
 // panics if t is nil, or was not made by hashedwheel.New.
 func New[K comparable, V any](t *hashedwheel.Timer, expired func(key K, value V)) *Map[K, V] {
+	// Options, if ever needed, are fields of a Config[K, V] with a method New, as net.ListenConfig is beside net.Listen.
 	if t == nil {
 		panic("keyed: New: nil Timer")
 	}

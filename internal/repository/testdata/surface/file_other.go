@@ -1,0 +1,5 @@
+//go:build !windows
+
+package surface
+
+func Everywhere(fd uintptr) {}

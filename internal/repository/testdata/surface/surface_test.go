@@ -1,0 +1,3 @@
+package surface
+
+func InTest() {}
