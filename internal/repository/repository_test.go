@@ -89,7 +89,7 @@ func TestReadme(t *testing.T) {
 	}
 	intro, program, _ := strings.Cut(string(readme), "```go\n")
 	assert.Contains(t, intro, "\n    go get github.com/hashedwheel/hashedwheel ")
-	assert.Contains(t, intro, "Before 1.0")
+	assert.Contains(t, intro, "From 1.0 on")
 	program, after, _ := strings.Cut(program, "```\n")
 	assert.Contains(t, program, "timer.Shutdown(")
 	_, body, _ := strings.Cut(program, "func main() {\n")
