@@ -29,7 +29,10 @@ func (to *Timeout) Cancel() bool {
 	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)
 		if onQueue(word) {
-			// The worker sees this when it takes the timeout off the queue.
+			if word&(young|moved|sumMask<<sumShift) == young {
+				end &^= young // it leaves the nursery: a timeout that has never been reset is seldom reset after its end
+			}
+			// Otherwise the worker sees this when it takes the timeout off the queue, or a producer drops the timeout.
 			if to.word.CompareAndSwap(word, end) {
 				t.canceled(to, s, word)
 				return true

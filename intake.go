@@ -40,16 +40,16 @@ type intake struct {
 	clock  *ticks.Clock
 	worker reconciler
 
-	now        uint64     // the tick of the worker
-	reconciled int        // timeouts taken off the queue in this round
-	taking     int        // takingAll, takingDue, takingRecent or takingNewest
-	pausing    bool       // this round takes all timeouts, because producers pause
-	stands     bool       // takeAll takes all timeouts of this nursery, because its hand stands still or lags
-	tried      uint64     // the value of queue.tried when this round began to take timeouts
-	slots      uint64     // how many slots all nurseries have
-	pace       pace       // how fast producers arm timeouts
-	looks      []lastLook // one for each stripe
-	stopped    bool       // Stop has halted the worker
+	now     uint64     // the tick of the worker
+	emptied int        // slots emptied in this round
+	taking  int        // takingAll, takingDue, takingRecent or takingNewest
+	pausing bool       // this round takes all timeouts, because producers pause
+	stands  bool       // takeAll takes all timeouts of this nursery, because its hand stands still or lags
+	tried   uint64     // the value of queue.tried when this round began to take timeouts
+	slots   uint64     // how many slots all nurseries have
+	pace    pace       // how fast producers arm timeouts
+	looks   []lastLook // one for each stripe
+	stopped bool       // Stop has halted the worker
 }
 
 // The worker interrupts each of these for the next ones.
@@ -68,8 +68,8 @@ type lastLook struct {
 }
 
 const (
-	checkEvery = 1 << 10 // timeouts that drain takes between looks at the clock: some 50 microseconds
-	resumed    = 16      // producers do not pause if they try a slot for each so many timeouts that the worker takes
+	checkEvery = 1 << 10 // slots that drain empties between looks at the clock: some 50 microseconds
+	resumed    = 16      // producers do not pause if they try a slot for each so many that the worker empties
 	maxLag     = 8       // how many times as fast as one hand the others may go round
 )
 
@@ -85,7 +85,7 @@ type reconciler interface {
 // drain takes timeouts off the queue and reconciles them: those in inboxes, those in nurseries that have become near, and
 // whole nurseries that no hand cleans.
 func (in *intake) drain() {
-	in.reconciled = 0
+	in.emptied = 0
 	in.now, in.stopped = in.worker.expireDue()
 	in.tried = in.queue.tried()
 	in.pausing = in.pace.pause(in.clock.Elapsed(), in.tried, min(in.clock.Tick, maxWaiting))
@@ -231,19 +231,19 @@ func (in *intake) take(to *Timeout) {
 	for word := to.word.Load(); onQueue(word); word = to.word.Load() {
 		if to.word.CompareAndSwap(word, word&^(young|queued|fresh)) {
 			in.worker.reconcile(to, word)
-			in.count()
-			return
+			break
 		}
 	}
+	in.count()
 }
 
-// count counts a timeout that was taken off the queue. After each checkEvery of them, it serves what is more urgent.
+// count counts a slot that was emptied. After each checkEvery of them, it serves what is more urgent.
 func (in *intake) count() {
-	if in.reconciled++; in.reconciled%checkEvery != 0 {
+	if in.emptied++; in.emptied%checkEvery != 0 {
 		return
 	}
 	in.now, in.stopped = in.worker.expireDue()
-	if tried := in.queue.tried(); tried-in.tried > uint64(in.reconciled)/resumed {
+	if tried := in.queue.tried(); tried-in.tried > uint64(in.emptied)/resumed {
 		in.pausing = false // producers do not pause, or no longer
 	}
 	was := in.taking

@@ -449,6 +449,13 @@ func TestResetMovesToTheInbox(t *testing.T) {
 
 		arm()
 		require.True(t, to.Cancel())
+		in(0, false)
+		reset(2 * time.Hour)
+		in(queued, true)
+
+		arm()
+		reset(time.Hour)
+		require.True(t, to.Cancel())
 		reset(2 * time.Hour) // its slot still leads to it
 		in(young, false)
 		require.True(t, to.Cancel())
@@ -505,7 +512,7 @@ func TestInTwoSlots(t *testing.T) {
 		require.Equal(t, 1, w.wheel.count)
 		w.in.takeNursery(s)
 		require.Equal(t, 1, w.wheel.count)
-		require.Equal(t, 1, w.in.reconciled)
+		require.Equal(t, 2, w.in.emptied, "slots")
 		require.Zero(t, to.word.Load()&(queued|young|fresh))
 		require.Zero(t, timer.Stats().Queued)
 		require.True(t, to.Cancel())
@@ -582,7 +589,7 @@ func TestNearDuringALongRound(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		near, err := timer.AfterFunc(10*time.Millisecond, nop)
 		require.NoError(t, err)
-		w.in.reconciled = checkEvery - 2
+		w.in.emptied = checkEvery - 2
 		w.in.take(first)
 		require.Zero(t, near.bucket)
 		require.NotZero(t, first.bucket)
@@ -699,7 +706,7 @@ func TestNearDuringADrain(t *testing.T) {
 			case 8, 20:
 				soon()
 			case 30:
-				require.Less(t, w.in.reconciled, 4*n, "the round is not over")
+				require.Less(t, w.in.emptied, 4*n, "the round is not over")
 			}
 			if calls > 1 && calls <= 30 {
 				time.Sleep(tick)

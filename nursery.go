@@ -7,7 +7,7 @@ import "sync/atomic"
 // Most timeouts die young. So a new one that is far from due is put into a slot of a ring, and the worker leaves it there.
 // Placing it, and removing it soon after, would make its rounds long. The hand of the ring goes one slot further for each
 // timeout that is armed. In most slots it meets a timeout that has been canceled meanwhile, and drops it. There is no other
-// cleaning: it costs a load and a compare-and-swap for each arming.
+// cleaning: it costs a load for each arming, and a compare-and-swap if the timeout has been reset.
 //
 //	            the hand
 //	               v
@@ -16,7 +16,9 @@ import "sync/atomic"
 //
 //   - A slot is only a hint. The bits young and queued of the word say that the timeout is in a nursery, or in an inbox.
 //     The goroutine that clears the bit has the timeout: a producer, the worker, Stop, or a Reset that moves it to the
-//     inbox. A slot that leads to a timeout without the bit is free.
+//     inbox. A slot that leads to a timeout without the bit is free. So Cancel clears the bit young of a timeout that has
+//     never been reset, and the hand need not drop it. One that has been reset keeps the bit, so that another Reset finds it
+//     in its slot.
 //   - A timeout is put into a nursery once in its life. Later it goes to the inbox. There it may come back to a slot that
 //     another goroutine is about to fill. That goroutine puts it into one more slot: see replace.
 //   - The hand drops only timeouts that the worker has never had. Others may be in a bucket, and only the worker can remove

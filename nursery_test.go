@@ -576,7 +576,7 @@ func TestIdleStripesAreEmptied(t *testing.T) {
 					for range each {
 						to := &Timeout{timer: timer, task: plainFunc(nop)}
 						tick := timer.clock.DueIn(time.Hour)
-						to.word.Store(pendingAt(young|fresh, tick))
+						to.word.Store(pendingAt(young|fresh, tick) | moved) // so that it stays when it is canceled
 						timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(tick))
 						all = append(all, to)
 					}

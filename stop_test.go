@@ -354,7 +354,7 @@ func TestStopWhileTheWorkerDrains(t *testing.T) {
 		close(w.done)
 	}()
 	require.Len(t, timer.Stop(), 2*n)
-	require.Zero(t, w.in.reconciled)
+	require.Zero(t, w.in.emptied)
 }
 
 // Stop waits for the round in progress, also if another one is to follow.
@@ -402,7 +402,7 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 			}
 			var left []*Timeout
 			stopped := make(chan bool)
-			looks, reconciled := 0, 0
+			looks, emptied := 0, 0
 			whenItLooksUp(timer, func() {
 				if looks++; looks == at {
 					go func() {
@@ -412,7 +412,7 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 					for w.state.Load() != halted {
 						runtime.Gosched()
 					}
-					reconciled = w.in.reconciled
+					emptied = w.in.emptied
 				}
 			})
 			w.in.drain()
@@ -421,7 +421,7 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 				require.Len(t, stopHeld(timer, giveBack), n)
 				break
 			}
-			require.LessOrEqual(t, w.in.reconciled, reconciled+1)
+			require.LessOrEqual(t, w.in.emptied, emptied+1)
 			giveBack()
 			<-stopped
 			require.Len(t, left, n)
@@ -478,7 +478,7 @@ func TestStopFindsLeft(t *testing.T) {
 		w.in.takeRing(&s.nursery, young)
 		w.in.takeRing(&s.inbox, queued)
 	}
-	require.Zero(t, w.in.reconciled)
+	require.Zero(t, w.in.emptied)
 	require.Less(t, s.nursery.by.Load(), uint64(ticks.Never))
 	require.Less(t, s.inbox.by.Load(), uint64(ticks.Never))
 	require.ElementsMatch(t, all, stopHeld(timer, giveBack))

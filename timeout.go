@@ -57,15 +57,16 @@ const (
 //	atWork, queued    the same, and a slot of an inbox. The worker takes it from there, and leaves it to the runner
 //
 // Other combinations of these bits do not occur. A slot is a hint: one of a nursery may still lead to a timeout that has
-// moved to an inbox.
+// moved to an inbox, or that was canceled.
 //
 // The rest of the package relies on these rules:
 //
 //  1. A goroutine that sets the bit young or queued fills a slot of a nursery, or of an inbox. One that finds the bit set
 //     only changes the word, because the worker has yet to take the timeout. The worker clears the bit and reads the rest
-//     of the word in one compare-and-swap. So do Stop, and a producer that drops a canceled timeout. A Reset has more to
-//     do in two cases. To an earlier tick, it moves the timeout from the nursery to an inbox: see Timer.stays. If it finds
-//     queued, it makes sure that the worker comes in time: see postpone.
+//     of the word in one compare-and-swap. So do Stop, and a producer that drops a canceled timeout. Cancel clears the bit
+//     young of a timeout that has never been reset: a slot that is left like this is free. A Reset has more to do in two
+//     cases. To an earlier tick, it moves the timeout from the nursery to an inbox: see Timer.stays. If it finds queued, it
+//     makes sure that the worker comes in time: see postpone.
 //  2. Only a goroutine inside the gate (stop.go) sets one of these bits and fills a slot. NewTimeout is the exception: no
 //     other goroutine knows its timeout, so it can take the timeout back if Stop has closed the rings.
 //  3. A pending timeout that is not on the queue is in one of three places: in a bucket at a tick not later than its own,

@@ -226,7 +226,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 
 // planNext ends a round, and returns what round returns.
 func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint64) {
-	busy := w.in.reconciled > 0 || w.emitted
+	busy := w.in.emptied > 0 || w.emitted
 	w.emitted = false
 	if busy {
 		w.used = elapsed
@@ -261,11 +261,11 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 // releaseMemory gives back the memory that is kept for rounds. Called when nothing is pending. It returns false if a timeout
 // has come meanwhile.
 func (w *worker) releaseMemory() bool {
-	reconciled := w.in.reconciled
+	emptied := w.in.emptied
 	for i := range w.queue.stripes {
 		w.in.giveBack(&w.queue.stripes[i]) // leave finds what is put there after this
 	}
-	if w.in.reconciled != reconciled {
+	if w.in.emptied != emptied {
 		w.handOver() // in this round, because a walk may come before the next
 		return false
 	}

@@ -850,3 +850,18 @@ func TestYields(t *testing.T) {
 	check(false, true, from+yieldFor, from+minBackoff-1)
 	check(true, true, from+minBackoff)
 }
+
+// Timeouts that are armed and canceled one after another do not start a round each, but one in each tick.
+func TestCanceledStartNoRoundEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick, inATick, n = 100 * time.Millisecond, 10, 20
+		timer := newTimer(t, WithTick(tick))
+		for range n * inATick {
+			to, err := timer.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+			require.True(t, to.Cancel())
+			pass(tick / inATick)
+		}
+		require.LessOrEqual(t, timer.Stats().Wakeups, uint64(n+1))
+	})
+}

@@ -14,10 +14,18 @@ import (
 // the methods locks a mutex.
 
 func TestStepsCostOfNewTimeoutAndCancel(t *testing.T) {
-	testCost(t, 4, func(s *scene) {
+	cost := func(s *scene) {
 		to, err := s.timer.AfterFunc(hour, func() {})
 		require.NoError(s, err)
 		require.True(s, to.Cancel())
+	}
+	testCost(t, 4, cost)
+	// The slot leads to a canceled timeout.
+	testCost(t, 4, cost, func(s *scene) {
+		a := s.pending(hour)
+		a.cancel(0)
+		r, _, slot, before := a.find()
+		handBefore(r, before+slot)
 	})
 }
 

@@ -118,11 +118,74 @@ func (s *scene) queuedAlone(delay time.Duration) *act {
 	return s.pending(delay)
 }
 
-// queuedCanceled is like queuedAlone, but the timeout has been canceled.
+// queuedCanceled is like queuedAlone, but the timeout has been canceled. If it is in the nursery, it stays there, because it
+// has been reset before.
 func (s *scene) queuedCanceled(delay time.Duration) *act {
 	a := s.queuedAlone(delay)
+	if delay == hour {
+		a.reset(delay)
+	}
 	a.cancel(0)
 	return a
+}
+
+// leftNursery is like queuedCanceled for a timeout that has never been reset. It has left the nursery, but the slot still leads
+// to it.
+func (s *scene) leftNursery() *act {
+	a := s.queuedAlone(hour)
+	a.cancel(0)
+	require.Zero(s, a.to.word.Peek()&(young|queued))
+	return a
+}
+
+// The hand finds the slot of a timeout that has left the nursery.
+
+func TestStepsLeftReset(t *testing.T) {
+	search(t, timed.Quickly(2), timedAfter, func(s *scene) {
+		a := s.leftNursery()
+		s.meets(a, hour)
+		s.Go(func() { a.reset(0) })
+		s.race(0)
+	})
+}
+
+func TestStepsLeftResetTaken(t *testing.T) {
+	search(t, plain.Bounded(3).Quickly(2), timed.Bounded(3), func(s *scene) {
+		a := s.leftNursery()
+		s.meets(a, hour)
+		s.Go(func() { a.reset(2 * hour) })
+		s.race(tick)
+	})
+}
+
+func TestStepsLeftResetCancelTaken(t *testing.T) {
+	search(t, plain.Bounded(3).Quickly(2), timed.Bounded(3), func(s *scene) {
+		a := s.leftNursery()
+		s.meets(a, hour)
+		s.Go(func() { a.reset(2 * hour); a.cancel(1) })
+		s.race(tick)
+	})
+}
+
+func TestStepsLeftResetReset(t *testing.T) {
+	search(t, plain.Bounded(3).Quickly(2), timed.Bounded(3), func(s *scene) {
+		a := s.leftNursery()
+		s.prompt = false // one Reset may leave the push to the other, which is late with it
+		s.meets(a, hour)
+		s.Go(func() { a.reset(0) })
+		s.Go(func() { a.reset(2 * hour) })
+		s.race(0)
+	})
+}
+
+func TestStepsLeftStopReset(t *testing.T) {
+	search(t, plain.Bounded(3).Quickly(2), timed.Bounded(3), func(s *scene) {
+		a := s.leftNursery()
+		s.meets(a, hour)
+		s.Go(func() { a.reset(2 * hour) })
+		s.Go(s.stop)
+		s.race(0)
+	})
 }
 
 // The hand drops a canceled timeout.
