@@ -1,5 +1,5 @@
-// Package hashedwheel is a timer for programs that hold very many timeouts at once and cancel most of them: a timeout
-// for each request in flight, an idle limit for each connection, retries, delayed jobs.
+// Package hashedwheel is a timer for programs that hold very many timeouts and cancel most of them: a timeout for each
+// request in flight, an idle limit for each connection, retries, delayed jobs.
 //
 //	timer, err := hashedwheel.New()
 //	...
@@ -21,14 +21,14 @@
 // # Promises
 //
 // A tick boundary lies at each whole multiple of the tick (100 ms by default) after New. A task starts at the first
-// boundary at or after its deadline: never early, and late by less than one tick, plus what the machine adds. Only
-// monotonic time counts.
+// boundary at or after its deadline: never early, and late by less than one tick, plus what the machine adds. Only a
+// [Schedule] follows the wall clock.
 //
 // Each accepted timeout ends exactly once: its task is started, or it is canceled, or [Timer.Stop] returns it.
 //
 // A task may call every method. Without [WithMaxConcurrency] and [WithExecutor], a task that blocks delays others by
-// at most two ticks. Panics of tasks are recovered and reported. A timer that only waits has
-// no goroutine, only a timer of the runtime. Within a second after the last timeout has ended it has neither.
+// at most two ticks. Panics of tasks are recovered and reported. A timer that only waits has no goroutine, only a timer
+// of the runtime. Within a second after the last timeout has ended, it has neither.
 //
 // # More
 //

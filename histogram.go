@@ -10,8 +10,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/octave"
 )
 
-// A Histogram counts durations in classes. The first eight are 1.5 microseconds wide. Above them, each doubling of the
-// duration has four classes. The zero value is empty.
+// A Histogram counts durations in classes. The first eight are 1.5 microseconds wide. Above them, there are four classes
+// for each doubling of the duration. The zero value is empty.
 type Histogram struct {
 	counts [octave.Classes]uint64
 	sum    time.Duration
@@ -28,9 +28,9 @@ func (h Histogram) Count() (n uint64) {
 // Sum returns the sum of the durations, to the nanosecond.
 func (h Histogram) Sum() time.Duration { return h.sum }
 
-// Quantile returns a duration such that at least the fraction q, 0 to 1, of the durations are not longer. It returns
-// 0 if there are none. The result may be too long by a quarter, or by 1.5 microseconds if that is more. Beyond three
-// hours it is the longest Duration.
+// Quantile returns a duration that at least the fraction q, 0 to 1, of the durations do not exceed, or 0 if there are
+// none. The result may be too long by a quarter, or by 1.5 microseconds if that is more. Beyond three hours it is the
+// longest Duration.
 func (h Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {
@@ -54,8 +54,8 @@ func (h Histogram) Sub(before Histogram) Histogram {
 	return h
 }
 
-// Buckets returns an iterator over 25 upper bounds, and the exact number of durations up to each. Fifty milliseconds
-// are one of them. Each is twice the one before, from 12 microseconds to 205 seconds. For an infinite bound, use Count.
+// Buckets returns an iterator over 25 upper bounds, and the exact number of durations up to each. Each bound is twice the
+// one before, from 12 microseconds to 205 seconds. One is 50 milliseconds. For an infinite bound, use Count.
 func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	return func(yield func(time.Duration, uint64) bool) {
 		n, class := uint64(0), 0

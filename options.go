@@ -104,7 +104,7 @@ func WithMaxPending(n int) Option {
 // in Netty and Dubbo by default. Zero, the default, means no limit: the timer adds goroutines when tasks block. A
 // timeout that waits for its turn is pending. Sleep, and the timers and tickers of package clock, have no limit.
 //
-// If n tasks wait for other tasks of the timer, such as a timeout of their own, they wait for ever. In a task use
+// If n tasks wait for other tasks of the timer, such as a timeout of their own, they wait forever. In a task use
 // clock.AfterFunc on the same timer, or a second timer.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
@@ -133,9 +133,9 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 	return func(c *config) { c.panicHandler = h }
 }
 
-// WithLogger sets the logger of the timer. It gets panics that have no handler, and the warning of WithTick. At most once a
-// minute, it gets a warning that tasks are late by a second, and why. With nil, the default, each message goes to what
-// slog.Default returns then.
+// WithLogger sets the logger of the timer. It gets panics that have no handler, and the warning of WithTick. When tasks are
+// late by a second, it gets a warning that says why, at most once a minute. With nil, the default, each message goes to
+// what slog.Default returns then.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }

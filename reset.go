@@ -45,9 +45,11 @@ func (to *Timeout) unbound(method string) string {
 }
 
 // Reset arms the timeout in every state, so that its task runs after delay from now. Active reports whether it was
-// still pending: then the old deadline no longer counts. If it was not, its last run may still be in progress, and a
-// run of a plain timeout may overlap with the next one. For a repeating timeout, Reset moves the next run, and later
-// runs follow from there: Reset(0) means run now, and Cancel and Reset are pause and resume. Its runs never overlap.
+// still pending: then the old deadline no longer counts. If it was not, its last run may still be in progress, and may
+// overlap with the next one.
+//
+// For a repeating timeout, Reset moves the next run, and later runs follow from there. Reset(0) means run now, and
+// Cancel and Reset are pause and resume. The runs of a repeating timeout never overlap.
 //
 // Reset fails with ErrStopped after Stop. If the timeout was not pending, it may also fail with ErrTooManyPending or
 // ErrGroupClosed. After an error nothing has changed, and active is false. A timeout that does not repeat is no

@@ -12,15 +12,16 @@ import (
 
 // ScheduleAtFixedRate arms a timeout whose task runs after initialDelay, and then once each period. Run n, from 0, is
 // due at initialDelay + n*period from now, without drift. Runs never overlap. Missed runs follow at once, one after
-// another. Cancel ends the runs, Reset moves the next one, and a panic does not end them. Until they end, the timeout
-// is neither expired nor canceled.
+// another. Cancel ends the runs, Reset moves the next one, and a panic does not end them. Until the runs end, the
+// timeout is neither expired nor canceled.
 //
 // The error is ErrNilTask, ErrStopped or ErrTooManyPending, or says that the period is not positive.
 func (t *Timer) ScheduleAtFixedRate(task Task, initialDelay, period time.Duration) (*Timeout, error) {
 	return t.byPeriod("ScheduleAtFixedRate: period", task, initialDelay, period, false)
 }
 
-// ScheduleWithFixedDelay is like ScheduleAtFixedRate, with each run due delay after the end of the one before.
+// ScheduleWithFixedDelay is like ScheduleAtFixedRate, except that each run is due when delay has passed since the end of
+// the one before.
 func (t *Timer) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Duration) (*Timeout, error) {
 	return t.byPeriod("ScheduleWithFixedDelay: delay", task, initialDelay, delay, true)
 }
@@ -39,10 +40,8 @@ type Schedule interface {
 // passed is due at the next tick boundary, and Next then gets that boundary as prev. When Next returns the zero Time,
 // the timeout expires. If the first time is zero, or the schedule is nil or invalid, Schedule returns an error.
 //
-// Reset(0) means run now. Cancel and Reset are pause and resume.
-//
-// Runs follow the wall clock, except for Every and pauses. If it was set, or the machine has slept, the next run is late
-// by at most a minute, and never early.
+// Runs follow the wall clock, except for Every and pauses. If the clock was set, or the machine has slept, the next run
+// is late by at most a minute, and never early.
 func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	r, err := t.bySchedule(task, schedule)
 	if err != nil {
@@ -261,17 +260,17 @@ func (r *repeating) disarmed(to *Timeout, canceled bool) {
 	r.wrap.disarmed(to, canceled)
 }
 
-// Every returns a schedule with a fixed interval, which must be positive. It drops missed
-// runs: after a stall, the interval counts from the boundary at which the next run starts.
+// Every returns a schedule with a fixed interval, which must be positive. The first run is due after one interval. Missed
+// runs are dropped: after a stall, the interval counts from the boundary at which the next run starts.
 func Every(interval time.Duration) Schedule { return every(interval) }
 
 type every time.Duration
 
 func (e every) Next(prev time.Time) time.Time { return prev.Add(time.Duration(e)) }
 
-// Jitter returns a schedule that delays each run of s at random, so that many tasks do not run at once. A delay is at
-// most the fraction, 0 to 1, of the time since the run before. The delays do not add up, because Timer.Schedule gives
-// s the time without the delay.
+// Jitter returns a schedule that delays each run of s at random, so that many tasks do not run at once. The delays are
+// evenly distributed, from zero to the fraction, 0 to 1, of the time since the run before. They do not add up, because
+// Timer.Schedule gives s the time without the delay.
 func Jitter(s Schedule, fraction float64) Schedule {
 	if j, ok := s.(*jittered); ok {
 		return &jittered{j.exact, append(slices.Clip(j.jitter), fraction)}

@@ -30,9 +30,9 @@ import (
 const walkChunk = 1 << 10
 
 // Tasks returns an iterator over the tasks of pending timeouts, as [Timeout.Task] returns them, each with the tick boundary
-// at which it is due. A timeout that is pending during the whole loop and is not reset comes exactly once, also if it is due
-// and waits. Others may come or not. There is no order. The loop may call every method, and makes the timer wait for
-// microseconds at a time. Meanwhile some 1,000 timeouts that have ended may be kept.
+// at which it is due, in no order. A timeout that is pending during the whole loop, and is not reset, comes exactly once,
+// even if it is due and waits. Others may come or not. The loop may call every method, and makes the timer wait for
+// microseconds at a time. During the loop, some 1,000 timeouts that have ended may stay in memory.
 //
 // The tasks of Sleep and of the packages of this module have a method String, which says what they are.
 func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {

@@ -17,7 +17,7 @@ var (
 	// ErrStopped is returned when a timeout is armed after Stop.
 	ErrStopped = errors.New("hashedwheel: timer is stopped")
 
-	// ErrTooManyPending is returned when a timeout is armed while WithMaxPending timeouts are pending.
+	// ErrTooManyPending is returned when a timeout is armed while as many are pending as WithMaxPending allows.
 	ErrTooManyPending = errors.New("hashedwheel: too many pending timeouts")
 
 	// ErrNilTask is returned for a nil Task, TaskFunc or function.
@@ -61,8 +61,8 @@ type Timer struct {
 }
 
 // NewTimeout arms a timeout that runs task once, after delay. With a delay of zero or less, it expires at the next
-// tick boundary, never inside the call. A deadline too far off to be represented is never reached. The error is
-// ErrNilTask, ErrStopped or ErrTooManyPending. Then the task does not run.
+// tick boundary, never inside the call. With a deadline that cannot be represented, it never expires. The error is
+// ErrNilTask, ErrStopped or ErrTooManyPending, and then the task does not run.
 func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	task, bits := prepareTask(task)
 	if task == nil {

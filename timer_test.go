@@ -60,7 +60,7 @@ func TestExpiresAtTheFirstBoundary(t *testing.T) {
 	}
 }
 
-// A timeout with a delay near the largest Duration never fires, and its tick does not overflow. It can be
+// A timeout with a delay near the largest Duration never expires, and its tick does not overflow. It can be
 // canceled, reset and handed back like any other.
 func TestHugeDelayNeverExpires(t *testing.T) {
 	for _, tick := range []time.Duration{1, 10 * time.Millisecond, math.MaxInt64} {

@@ -1,6 +1,6 @@
 // Package clock provides the timers, tickers and waiting functions of package time on a
-// [hashedwheel.Timer], which is called the wheel below. A program that uses the channels of timers, or has
-// no place for an error, moves to the wheel by changing time.NewTimer to clock.NewTimer:
+// [hashedwheel.Timer], which is called the wheel below. A program that uses the channels of timers, or cannot
+// return an error, moves to the wheel by changing time.NewTimer to clock.NewTimer:
 //
 //	clock := clock.New(timer)
 //	...
@@ -44,7 +44,7 @@
 //   - A ticker whose interval is shorter than a tick costs a goroutine at each beat, even if nothing
 //     receives from C. The goroutine ends at once.
 //   - A wheel with a tick below 1 µs works for a limited time: with a tick of 1 ns, for 104 days. A timer
-//     that is due after that never fires.
+//     with a later deadline never expires.
 //   - Timers that the wheel refuses count in RejectedFull or RejectedStopped of [hashedwheel.Stats].
 //
 // Where very many functions come due at the same time, [hashedwheel.Timer.AfterFunc] is the better

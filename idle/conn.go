@@ -74,8 +74,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 
 // Write sends b to the wrapped connection in pieces of 64 KiB. Unless the Limit has [ReadsOnly], each piece starts the
 // limit anew when it has been sent. As on connections of package net, the data of one call stays together, even if several
-// goroutines write. If the limit ends meanwhile, Write returns ErrIdle with the number of bytes it has sent, which may be
-// all.
+// goroutines write. If the limit ends meanwhile, Write returns ErrIdle with the number of bytes that it has sent. That may
+// be all of them.
 //
 // Do not use a Conn for messages that are longer than a piece, such as those of a unixgram socket.
 func (c *Conn) Write(b []byte) (n int, err error) {
@@ -184,8 +184,8 @@ const pieceSize = 64 << 10
 
 // ReadFrom copies from r to the connection, for io.Copy. It sends a regular file with the ReadFrom of the
 // wrapped connection, which uses sendfile where the system has it. It sends the file in pieces, like Write, and each
-// piece counts as activity. It copies any other r with Read and Write, because otherwise a slow source
-// would look like silence.
+// piece counts as activity. It copies any other r with Read and Write, because otherwise a slow source would look like
+// silence.
 func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	rf, ok := c.netConn.(io.ReaderFrom)
 	rest, limited := r.(*io.LimitedReader)

@@ -16,9 +16,9 @@
 // blocks because the peer does not read. Data that has arrived is not activity until it is read. Therefore the limit
 // must be longer than any pause of the server itself, for instance in a slow handler.
 //
-// What is written has been sent when it is in the send buffer of the system. A full buffer takes more data only when
-// a good part of it is free again. On Linux that may be 1.5 MB, and a peer that needs longer than the limit to read
-// those is silent. SetWriteBuffer of *net.TCPConn with 64 KiB makes it less than 200 kB.
+// Data counts as sent when it is in the send buffer of the system. A full buffer takes more data only when a good part
+// of it is free again. On Linux that part may be 1.5 MB. A peer that needs longer than the limit to read as much counts as
+// silent. SetWriteBuffer of *net.TCPConn with 64 KiB makes the part smaller than 200 kB.
 //
 // A connection is never closed before the limit has passed since it was last active. It is closed at the
 // first tick boundary at or after that: less than one tick later, plus what the machine adds.
@@ -33,8 +33,8 @@
 // The limit is no substitute for the IdleTimeout of an http.Server. Over HTTP/2, IdleTimeout tells the client that the
 // connection ends, and no request is lost. The limit just closes the connection, and requests that come at that moment
 // fail: about 2 in 100, if clients pause for about as long as the limit. So set IdleTimeout, and a limit that is at
-// least twice as long. The limit then closes connections that are silent within a request, which IdleTimeout does
-// not: those whose handler neither reads nor writes for that long.
+// least twice as long. Then the limit closes connections that are silent during a request, because the handler neither
+// reads nor writes for that long. IdleTimeout does not close these.
 //
 // A client that sends a byte now and then is not silent. So an http.Server still needs its
 // ReadHeaderTimeout.
@@ -60,7 +60,7 @@ import (
 // ErrIdle is the error of Read, Write and other methods of a [Conn] after the limit has closed it. They
 // return it in a *net.OpError, so test for it with errors.Is.
 //
-// It is a net.Error whose Timeout method returns true, like the error of a connection that TCP has given up.
+// It is a net.Error whose Timeout method returns true, like the error of a connection that TCP has given up on.
 // It is not os.ErrDeadlineExceeded, because it is final: the connection is closed.
 var ErrIdle error = idleError{}
 
@@ -116,8 +116,8 @@ type config struct {
 }
 
 // ReadsOnly makes only reading an activity: a connection is silent while nothing is read from it, whatever is
-// written. So pings do not keep a connection open whose peer is dead. The limit must then be longer than any time for
-// which a peer that is alive only receives.
+// written. So pings do not keep a connection open whose peer is dead. The limit must then be longer than any time in
+// which a live peer sends nothing.
 func ReadsOnly() Option {
 	return func(c *config) { c.readsOnly = true }
 }

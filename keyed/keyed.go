@@ -1,5 +1,5 @@
-// Package keyed has a map whose entries expire by a [hashedwheel.Timer]. Use it where a program has a key at
-// hand rather than a Timeout. The leases of a registry and the sessions of users are examples.
+// Package keyed has a map whose entries expire by a [hashedwheel.Timer]. Use it where a program has a key
+// rather than a Timeout. The leases of a registry and the sessions of users are examples.
 //
 //	sessions := keyed.New(timer, func(id string, s *Session) { s.Close() })
 //	...
@@ -7,11 +7,11 @@
 //	...
 //	s, ok := sessions.Touch(id, 30*time.Minute) // the user was active
 //
-// A Map is not a cache: it has no capacity, and loads nothing. For that see github.com/maypok86/otter. A Map that the
-// program drops stays in memory until its keys have expired, unless Clear removes them.
+// A Map is not a cache: it has no limit of its size, and loads nothing. For that see github.com/maypok86/otter. A Map that
+// the program drops stays in memory until its keys have expired, unless Clear removes them.
 //
-// A program may have a map of its own beside the Map, with a lock. Then expired must check, with that lock held, that the
-// entry there is still the one that has expired. The program may have set the key again meanwhile.
+// A program may have a map of its own with the same keys, and a lock for it. Then expired must check, with that lock held,
+// that the entry there is still the one that has expired. The program may have set the key again meanwhile.
 package keyed
 
 import (
@@ -86,16 +86,16 @@ import (
 // A key expires at the first tick boundary at or after its deadline. From then on no call finds it. If the tasks of
 // the timer wait for WithMaxConcurrency, for an executor or for a task that hangs, only the call of expired comes later.
 //
-// After [hashedwheel.Timer.Stop] no key expires any more. Get and Touch find nothing, and Set and GetOrSet return
-// hashedwheel.ErrStopped. The keys that were left stay in the Map. Len, All, Remove and Clear still work on
-// them, so that a program can release what they hold. A key that was left expires if the caller of Stop runs the task
-// of its timeout. Keys for which expired was still to be called are left too. If such a key had been set again, its old
-// value is left only with its timeout, which Stop returns.
+// After [hashedwheel.Timer.Stop] the timer expires no key. Get and Touch find nothing, and Set and GetOrSet return
+// hashedwheel.ErrStopped. The keys that were left stay in the Map, also those for which expired was still to be called.
+// Len, All, Remove and Clear work on them, so that a program can release what they hold. A key that was left expires only
+// if the caller of Stop runs the task of its timeout. If a key was set again while expired was still to be called for its
+// old value, only the timeout of the old value, which Stop returns, leads to that value.
 //
 // Methods of the zero Map panic. Make one with New.
 //
-// Each key is one timeout in Stats and for WithMaxPending, until expired is about to be called. A key takes 115 to 130
-// bytes if keys and values are of type int. Changing a key that is present seldom allocates.
+// Each key counts as one timeout in Stats and for WithMaxPending, until expired is about to be called. A key takes 115 to
+// 130 bytes if keys and values are of type int. Changing a key that is present seldom allocates.
 type Map[K comparable, V any] struct {
 	timer   *hashedwheel.Timer
 	expired func(key K, value V) // may be nil

@@ -1,5 +1,5 @@
-// Package wheeldebug serves a page that says what is pending on timers: which functions, how many, until when, and what
-// is due and waits. It belongs beside net/http/pprof:
+// Package wheeldebug serves a page that says what is pending on timers: which functions, how many of each, when they are
+// due, and what is due and waits. Serve it beside net/http/pprof:
 //
 //	mux.Handle("/debug/hashedwheel", wheeldebug.Handler(timer))
 //
@@ -22,8 +22,8 @@ const fresh = time.Second
 // the options of each timer, its Stats, and how much they have changed since the last page. A table says what is pending,
 // by function or type. The page never has the fields of a task.
 //
-// To make a page takes 0.3 microseconds for each pending timeout, and holds up the timers for microseconds at a time. Only
-// one page is made at a time: a request that comes meanwhile, or within a second after, gets the same one.
+// Making a page takes 0.3 microseconds for each pending timeout, and holds up the timers for microseconds at a time. Only
+// one page is made at a time: a request that comes meanwhile, or within a second after, gets the same page.
 //
 // Like profiles, the page is for operators only. The handler keeps the timers reachable.
 func Handler(timers ...*hashedwheel.Timer) http.Handler {

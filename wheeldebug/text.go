@@ -69,7 +69,7 @@ func (tp *timerPage) write(b *bytes.Buffer, now time.Time) {
 	w.Flush()
 }
 
-// until says how far off a deadline is. One that is never reached is 292 years off.
+// until says how far off a deadline is. That of a timeout that never expires is 292 years after the start of its timer.
 func until(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
