@@ -100,7 +100,7 @@ func NewCollector(timer *hashedwheel.Timer) *Collector {
 	c := &Collector{
 		timer:             timer,
 		rejectedDesc:      desc("timeouts_rejected_total", "Calls that were refused: too many timeouts pending (full), or the timer stopped.", "reason"),
-		latenessDesc:      desc("lateness_seconds", "How late tasks were started after the tick at which they were due. Of short tasks that are due together, some are measured, and the others count like the next one that is."),
+		latenessDesc:      desc("lateness_seconds", "How late tasks were started after the tick at which they were due. When many short tasks come due together, only some are measured. Each of the others counts as late as the next measured one."),
 		levelTimeoutsDesc: desc("level_timeouts", "Timeouts in the buckets of a level of the wheel.", "level"),
 		levelOccupiedDesc: desc("level_occupied_buckets", "Buckets of a level of the wheel that have timeouts.", "level"),
 	}

@@ -102,7 +102,7 @@ func (p *Producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 		Scope: instrumentation.Scope{Name: scope},
 		Metrics: []metricdata.Metrics{{
 			Name:        "hashedwheel.lateness",
-			Description: "How late tasks were started after the tick at which they were due. Of short tasks that are due together, some are measured, and the others count like the next one that is.",
+			Description: "How late tasks were started after the tick at which they were due. When many short tasks come due together, only some are measured. Each of the others counts as late as the next measured one.",
 			Unit:        "s",
 			Data:        data,
 		}},
