@@ -124,8 +124,9 @@ func verify(t testing.TB, timer *Timer, known ...*Timeout) {
 		}
 	}
 	for _, to := range known {
-		bits := to.word.Load() & (young | queued)
-		require.Equal(t, bits, slots[to]&bits, "on the queue without a slot: %v", to)
+		if bits := to.word.Load() & (young | queued); slots[to]&bits != bits {
+			t.Fatalf("on the queue without a slot: %v", to)
+		}
 	}
 	for i := range q.stripes {
 		require.Zero(t, q.stripes[i].inside.Load(), "inside the gate of stripe %d", i)
@@ -143,8 +144,8 @@ func verify(t testing.TB, timer *Timer, known ...*Timeout) {
 		require.Empty(t, pend)
 	case state > halted:
 		for to := range slots {
-			if word := to.word.Load(); status(word) == pending && onQueue(word) {
-				require.False(t, w.comesTooLate(state, tickOf(word)), "the worker comes too late for %v", to)
+			if word := to.word.Load(); status(word) == pending && onQueue(word) && w.comesTooLate(state, tickOf(word)) {
+				t.Fatalf("the worker comes too late for %v", to)
 			}
 		}
 		require.LessOrEqual(t, state>>idleShift, max(q.needs(), w.position.Load()>>1+1), "the worker comes too late for the queue")
@@ -155,20 +156,24 @@ func verify(t testing.TB, timer *Timer, known ...*Timeout) {
 }
 
 // verifyBuckets checks the timeouts in the buckets of a wheel. It adds the pending ones that need not leave their bucket, and
-// returns the others, which are on the queue.
+// returns the others, which are on the queue. Like verifyRings, it does without require in its loops, because each call of it
+// looks at the stack.
 func verifyBuckets(t testing.TB, w *wheel, pend map[*Timeout]bool) (leave []*Timeout) {
 	t.Helper()
 	for i := range w.levels {
 		for slot := range w.levels[i].buckets {
 			for _, e := range w.levels[i].buckets[slot].all() {
 				word := e.to.word.Load()
-				require.Zero(t, word&(fresh|young), "in a bucket: %v", e.to)
+				if word&(fresh|young) != 0 {
+					t.Fatalf("in a bucket: %v", e.to)
+				}
 				if word&queued != 0 {
 					leave = append(leave, e.to)
 					continue
 				}
-				require.True(t, waits(word), "in a bucket: %v", e.to)
-				require.LessOrEqual(t, e.tick, tickOf(word), "in a bucket: %v", e.to)
+				if !waits(word) || e.tick > tickOf(word) {
+					t.Fatalf("in a bucket of tick %d: %v", e.tick, e.to)
+				}
 				pend[e.to] = true
 			}
 		}
@@ -194,13 +199,17 @@ func verifyRings(t testing.TB, q *queue, pend map[*Timeout]bool) (slots map[*Tim
 					continue
 				}
 				by := b.by.Load()
-				require.LessOrEqual(t, r.by.Load(), by, "the worker looks at the ring later than at a block of it")
+				if r.by.Load() > by {
+					t.Fatalf("the worker looks at the ring by %d, later than at a block of it, by %d", r.by.Load(), by)
+				}
 				for j := range b.slots {
 					to := b.slots[j].Load()
 					if to == nil {
 						continue
 					}
-					require.Less(t, by, uint64(ticks.Never), "the worker does not look at a block with a timeout")
+					if by >= ticks.Never {
+						t.Fatal("the worker does not look at a block with a timeout")
+					}
 					word := to.word.Load()
 					slots[to] |= bit
 					if word&bit == 0 {
@@ -209,8 +218,8 @@ func verifyRings(t testing.TB, q *queue, pend map[*Timeout]bool) (slots map[*Tim
 					if status(word) == pending {
 						pend[to] = true
 					}
-					if bit == queued || status(word) == pending {
-						require.LessOrEqual(t, by, q.nearAt(tickOf(word)), "the worker looks at the block too late for %v", to)
+					if near := q.nearAt(tickOf(word)); by > near && (bit == queued || status(word) == pending) {
+						t.Fatalf("the worker looks at the block by %d instead of %d, too late for %v", by, near, to)
 					}
 				}
 			}

@@ -30,7 +30,9 @@ func TestProducersDrop(t *testing.T) {
 				r := newRand(t)
 				arm := func() *Timeout {
 					to, err := timer.AfterFunc(10*time.Hour, nop)
-					require.NoError(t, err)
+					if err != nil {
+						t.Fatal(err) // not by package require, which takes longer than the call
+					}
 					return to
 				}
 				pending := []*Timeout{arm()}
@@ -46,17 +48,21 @@ func TestProducersDrop(t *testing.T) {
 					}
 					victim := ring[r.IntN(len(ring))]
 					if i%3 == 0 {
-						_, err := victim.Reset(time.Duration(1+r.IntN(20)) * time.Hour)
-						require.NoError(t, err)
+						if _, err := victim.Reset(time.Duration(1+r.IntN(20)) * time.Hour); err != nil {
+							t.Fatal(err)
+						}
 					}
 					if len(ring) > lag {
-						require.True(t, ring[0].Cancel())
+						if !ring[0].Cancel() {
+							t.Fatal("not canceled")
+						}
 						ring[0] = nil
 						ring = ring[1:]
 					}
 					most = max(most, len(ring)+len(pending))
-					require.LessOrEqual(t, s.nursery.slots(), mostSlots(most))
-					require.LessOrEqual(t, s.inbox.slots(), mostSlots(2*most))
+					if far, near := s.nursery.slots(), s.inbox.slots(); far > mostSlots(most) || near > mostSlots(2*most) {
+						t.Fatalf("%d and %d slots for %d", far, near, most)
+					}
 				}
 				require.LessOrEqual(t, timer.Stats().Queued, s.nursery.slots()+s.inbox.slots())
 				require.Equal(t, len(ring)+len(pending), timer.Pending())
@@ -109,7 +115,7 @@ func TestTablesAreBounded(t *testing.T) {
 					check(i + 1)
 				}
 				ring := make([]*Timeout, lag)
-				for i := range sized(20_000, 50_000, 200_000) {
+				for i := range sized(10_000, 50_000, 200_000) {
 					old := &ring[i%lag]
 					if *old != nil {
 						(*old).Cancel()
@@ -551,9 +557,12 @@ func TestPlacedIsNotDropped(t *testing.T) {
 // forwarded10 arms a timeout for ten ticks, and resets it to five. So it is in an inbox.
 func forwarded10(t *testing.T, timer *Timer) *Timeout {
 	to, err := timer.AfterFunc(10*timer.Tick(), nop)
-	require.NoError(t, err)
-	_, err = to.Reset(5 * timer.Tick())
-	require.NoError(t, err)
+	if err == nil {
+		_, err = to.Reset(5 * timer.Tick())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	return to
 }
 
@@ -673,7 +682,7 @@ func TestChurnBesideLongLived(t *testing.T) {
 		arm()
 	}
 	var ring [window]*Timeout
-	for i := range sized(600_000, 3_000_000, 3_000_000) {
+	for i := range sized(300_000, 3_000_000, 3_000_000) {
 		if old := ring[i%window]; old != nil {
 			old.Cancel()
 		}
@@ -697,7 +706,9 @@ func TestForwardedDoNotPileUp(t *testing.T) {
 		pending = append(pending, forwarded10(t, timer))
 	}
 	for i := range 20 * live {
-		require.True(t, pending[i%live].Cancel())
+		if !pending[i%live].Cancel() {
+			t.Fatal("not canceled")
+		}
 		pending[i%live] = forwarded10(t, timer)
 	}
 	t.Logf("%d slots in the inbox, %d in the nursery", s.inbox.slots(), s.nursery.slots())

@@ -283,6 +283,9 @@ func isLater(t time.Time) bool { return mtime.After(t) && time.Now( ).After(t) }
 // The commands of docs/moving.md change all files that use timers, and no others. The program compiles and runs before and
 // after. In a repository of two modules, the commands run first in the inner one.
 func TestCommandsForMoving(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles and runs programs: runs without -short")
+	}
 	programs := make(map[string]string)
 	for _, name := range []string{"go", "gofmt", "git", "sh", "xargs", "mktemp"} {
 		program, err := exec.LookPath(name)
@@ -371,6 +374,9 @@ func commandsForMoving(t *testing.T) (first, commands string) {
 
 // A raised go line changes the settings of GODEBUG and the variables of loops. docs/moving.md says what keeps them.
 func TestRaisedGoLine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles and runs programs: runs without -short")
+	}
 	goCommand, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("there is no go command to run the program")

@@ -32,7 +32,7 @@ func spin() {
 // rounds calls round again and again for the stress time, each time with a new wheel. It stops half of the
 // wheels while round runs.
 func rounds(t *testing.T, round func(on *clock.Clock)) {
-	for n, end := 0, time.Now().Add(testkit.StressTime(t)); n < 4 || time.Now().Before(end); n++ {
+	for n, end := 0, time.Now().Add(testkit.StressTime(t)); n < testkit.Sized(2, 4, 4) || time.Now().Before(end); n++ {
 		wheel, err := hashedwheel.New(hashedwheel.WithTick(raceTick), hashedwheel.WithWheelSize(16))
 		require.NoError(t, err)
 		var wg sync.WaitGroup

@@ -40,7 +40,7 @@ func ExampleReadsOnly() {
 	if err != nil {
 		panic(err)
 	}
-	limit, err := idle.New(timer, 500*time.Millisecond, idle.ReadsOnly())
+	limit, err := idle.New(timer, 200*time.Millisecond, idle.ReadsOnly())
 	if err != nil {
 		panic(err)
 	}
@@ -51,7 +51,7 @@ func ExampleReadsOnly() {
 	}
 	go func() { // the server's pings
 		for err := error(nil); err == nil; {
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond)
 			_, err = io.WriteString(conn, "ping\n")
 		}
 	}()
@@ -88,7 +88,7 @@ func (s *session) serve(timer *hashedwheel.Timer) error {
 	defer s.conn.Close()
 	timer.Init(&s.limit, s)
 	for requests := bufio.NewReader(s.conn); ; {
-		if _, err := s.limit.Reset(100 * time.Millisecond); err != nil {
+		if _, err := s.limit.Reset(50 * time.Millisecond); err != nil {
 			return err
 		}
 		request, err := requests.ReadString('\n')
@@ -98,7 +98,7 @@ func (s *session) serve(timer *hashedwheel.Timer) error {
 		if err != nil {
 			return err
 		}
-		time.Sleep(300 * time.Millisecond) // the request may take longer than the limit
+		time.Sleep(100 * time.Millisecond) // the request may take longer than the limit
 		if _, err := io.WriteString(s.conn, "done: "+request); err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ func TestRandomBursts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { random(t, 20*time.Second) })
 	length := time.Second
 	if testing.Short() {
-		length /= 4
+		length /= 10
 	}
 	random(t, length)
 }

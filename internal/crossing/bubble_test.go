@@ -273,6 +273,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 			}
 		}
 		t.Run("made outside/"+c.name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			s := newSide(t)
 			defer s.end(t)
 			time.Sleep(pause)
@@ -280,6 +281,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { check(t, s, c.inside, before, recovered(s, c.call)) })
 		})
 		t.Run("made inside/"+c.name, func(t *testing.T) {
+			t.Parallel()
 			sides, values := make(chan *side), make(chan any)
 			go func() {
 				for s := range sides {
@@ -404,7 +406,7 @@ func TestForeignCancelRace(t *testing.T) {
 // A timer and a deadline from outside are used in a bubble. No call needs the clock, but each may have to wake the timer.
 // So it panics, and has changed nothing.
 func TestForeignDeadline(t *testing.T) {
-	const n = 2000
+	n := testkit.Sized(500, 2000, 2000)
 	task := hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {})
 	timer, err := hashedwheel.New(hashedwheel.WithTick(bubbleTick), hashedwheel.WithMaxPending(n))
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ import (
 // HASHEDWHEEL_SOAK sets how long the test runs. calls_test.go has the timeouts and the calls.
 func TestCrossing(t *testing.T) {
 	r := testkit.Rand(t)
-	length := testkit.LengthOf(t, "HASHEDWHEEL_SOAK", testkit.Sized(300*time.Millisecond, time.Second, time.Minute))
+	length := testkit.LengthOf(t, "HASHEDWHEEL_SOAK", testkit.Sized(150*time.Millisecond, time.Second, time.Minute))
 	var total [7]uint64
 	rounds := 0
 	seen := func() bool { return !slices.Contains(total[:], 0) }

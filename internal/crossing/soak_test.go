@@ -335,12 +335,12 @@ func (lightTask) Stopped(to *hashedwheel.Timeout) { _, _ = to.Reset(0) }
 // Thousands of timers are each used a little, and then stopped, shut down or dropped at a random moment. No
 // goroutine, no timer and no memory is left of them.
 func TestLifeCycles(t *testing.T) {
-	rounds := testkit.Sized(200, 5000, 100_000)
+	least, most := testkit.Sized(100, 200, 200), testkit.Sized(100, 5000, 100_000)
 	r := testkit.Rand(t)
 	goroutines, heap := runtime.NumGoroutine(), testkit.HeapInUse()
 	var dropped []weak.Pointer[hashedwheel.Timer]
 	var ends [3]int
-	for range testkit.NewShare(t).Rounds(200, rounds) {
+	for range testkit.NewShare(t).Rounds(least, most) {
 		timer, err := hashedwheel.New(hashedwheel.WithTick(time.Duration(1+r.IntN(500))*time.Microsecond), hashedwheel.WithLevels(1+r.IntN(3)), hashedwheel.WithWheelSize(8))
 		require.NoError(t, err)
 		armed := r.IntN(5)
