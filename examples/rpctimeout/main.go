@@ -1,18 +1,21 @@
-// Rpctimeout gives each request of a client of net/rpc a timeout, on one timer for all.
+// Rpctimeout gives each request of a client over TCP a timeout, on one timer for all.
 //
-// Look at do: Cancel decides whether the reply or the timeout ends a call. Calls come from a pool and hold their
+// Look at do and end: Cancel decides whether the reply or the timeout ends a call. Calls come from a pool and hold their
 // timeout, so arming it seldom allocates. A call is used again only if nothing that knows it can touch it later:
-// neither its task, nor net/rpc, which still writes a late reply.
+// neither its task, nor the goroutine that reads the replies.
+//
+// The client is its own, because net/rpc also needs package net/http, which takes long to compile.
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/rpc"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,60 +29,135 @@ var errTimeout = errors.New("the request has timed out")
 // A call is a request that waits for its reply.
 type call struct {
 	timeout hashedwheel.Timeout // the call is its task
-	expired chan struct{}       // closed by the task
-	replied chan *rpc.Call      // gets a value from net/rpc, with the reply or an error
+	ended   chan error          // gets one value: nil, errTimeout, or why there is no reply
 	reply   uint64
 }
 
 // Run is the task of the timeout.
-func (c *call) Run(*hashedwheel.Timeout) { close(c.expired) }
+func (c *call) Run(*hashedwheel.Timeout) { c.ended <- errTimeout }
+
+// end ends the call with a reply or an error, unless its timeout has expired.
+func (c *call) end(reply uint64, err error) {
+	// After Timer.Stop, Cancel returns false and IsCanceled true. The reply is good then, too.
+	if c.timeout.Cancel() || c.timeout.IsCanceled() {
+		c.reply = reply
+		c.ended <- err
+	}
+}
 
 // A client makes calls over one connection. Any number of goroutines may use it.
 type client struct {
-	rpc   *rpc.Client
+	conn  net.Conn
 	limit time.Duration // for each call
-	calls sync.Pool     // of *call
+	pool  sync.Pool     // of *call
+	mu    sync.Mutex
+	calls map[uint64]*call // those that wait, by the number of the request
+	last  uint64           // the number of the last request
+	err   error            // why there are no more replies
 }
 
-func newClient(timer *hashedwheel.Timer, conn *rpc.Client, limit time.Duration) *client {
-	return &client{rpc: conn, limit: limit, calls: sync.Pool{New: func() any {
-		c := &call{expired: make(chan struct{}), replied: make(chan *rpc.Call, 1)}
+func newClient(timer *hashedwheel.Timer, conn net.Conn, limit time.Duration) *client {
+	cl := &client{conn: conn, limit: limit, calls: make(map[uint64]*call)}
+	cl.pool.New = func() any {
+		c := &call{ended: make(chan error, 1)}
 		timer.Init(&c.timeout, c) // once for each struct
 		return c
-	}}}
+	}
+	go cl.readReplies()
+	return cl
 }
 
-// do sends a number and returns the reply. It returns errTimeout if the timeout expires before the reply comes.
-func (cl *client) do(number uint64) (uint64, error) {
-	c := cl.calls.Get().(*call)
+// do sends a value and returns the reply. It returns errTimeout if the timeout expires before the reply comes.
+func (cl *client) do(value uint64) (uint64, error) {
+	c := cl.pool.Get().(*call)
 	if _, err := c.timeout.Reset(cl.limit); err != nil {
 		return 0, err // the timer is stopped, or too many timeouts are pending
 	}
-	cl.rpc.Go("Server.Double", number, &c.reply, c.replied)
-	select {
-	case <-c.expired:
-	case ended := <-c.replied:
-		// After Timer.Stop, Cancel returns false and IsCanceled true. The reply is good then, too.
-		if c.timeout.Cancel() || c.timeout.IsCanceled() {
-			reply := c.reply
-			c.reply = 0     // if it were a struct, gob would leave fields that are zero as they are
-			cl.calls.Put(c) // the task never starts, and net/rpc has written the reply
-			return reply, ended.Error
-		}
+	number := cl.send(c, value)
+	if err := <-c.ended; err != nil {
+		cl.take(number)
+		return 0, err // and c is not used again, because readReplies may still have it
 	}
-	return 0, errTimeout // and c is not used again
+	reply := c.reply
+	cl.pool.Put(c) // the task never starts, and readReplies has done with it
+	return reply, nil
 }
 
-// A Server doubles numbers. It takes up to maxDelay for one reply in 50.
-type Server struct{ maxDelay time.Duration }
-
-// Double is a method for net/rpc.
-func (s *Server) Double(number uint64, reply *uint64) error {
-	if rand.N(50) == 0 {
-		time.Sleep(rand.N(s.maxDelay))
+// send writes a request, and lets readReplies find its call.
+func (cl *client) send(c *call, value uint64) (number uint64) {
+	cl.mu.Lock()
+	cl.last++
+	number, err := cl.last, cl.err
+	if err == nil {
+		cl.calls[number] = c
 	}
-	*reply = 2 * number
-	return nil
+	cl.mu.Unlock()
+	if err != nil {
+		c.end(0, err)
+	} else if write(cl.conn, number, value) != nil {
+		cl.conn.Close() // so readReplies ends all calls
+	}
+	return number
+}
+
+// take returns the call that waits for a reply to the request, or nil. The next take finds none.
+func (cl *client) take(number uint64) *call {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	c := cl.calls[number]
+	delete(cl.calls, number)
+	return c
+}
+
+// readReplies ends each call whose reply comes, and, when the connection is lost, all others.
+func (cl *client) readReplies() {
+	in := bufio.NewReader(cl.conn)
+	for {
+		number, reply, err := read(in)
+		if err != nil {
+			cl.mu.Lock()
+			cl.err = fmt.Errorf("the connection is lost: %w", err)
+			left := cl.calls
+			cl.calls = nil
+			cl.mu.Unlock()
+			for _, c := range left {
+				c.end(0, cl.err)
+			}
+			return
+		}
+		if c := cl.take(number); c != nil { // otherwise its timeout has expired
+			c.end(reply, nil)
+		}
+	}
+}
+
+// serve replies to each request with twice its value, after a delay.
+func serve(conn net.Conn, delay func(value uint64) time.Duration) {
+	in := bufio.NewReader(conn)
+	for {
+		number, value, err := read(in)
+		if err != nil {
+			return
+		}
+		go func() {
+			time.Sleep(delay(value))
+			write(conn, number, 2*value) // if that fails, the client has gone
+		}()
+	}
+}
+
+// A request and its reply are each two numbers: that of the request, and a value. The numbers are written at once, so
+// those of several goroutines do not mix.
+func write(out io.Writer, number, value uint64) error {
+	message := binary.BigEndian.AppendUint64(nil, number)
+	_, err := out.Write(binary.BigEndian.AppendUint64(message, value))
+	return err
+}
+
+func read(in io.Reader) (number, value uint64, err error) {
+	var message [16]byte
+	_, err = io.ReadFull(in, message[:])
+	return binary.BigEndian.Uint64(message[:8]), binary.BigEndian.Uint64(message[8:]), err
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -95,10 +173,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer timer.Stop()
-	server := rpc.NewServer()
-	if err := server.Register(&Server{2 * *limit}); err != nil {
-		return err
-	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -106,10 +180,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	defer ln.Close()
 	go func() {
 		if accepted, err := ln.Accept(); err == nil {
-			server.ServeConn(accepted)
+			serve(accepted, func(uint64) time.Duration { // one reply in 50 takes up to twice the timeout
+				if rand.N(50) == 0 {
+					return rand.N(2 * *limit)
+				}
+				return 0
+			})
 		}
 	}()
-	conn, err := rpc.Dial("tcp", ln.Addr().String())
+	conn, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		return err
 	}
@@ -146,10 +225,10 @@ func makeCalls(ctx context.Context, cl *client, n uint64) (answered, timedOut ui
 	for range cap(results) {
 		callers.Go(func() {
 			for ctx.Err() == nil && begun.Add(1) <= n {
-				number := rand.Uint64()
-				reply, err := cl.do(number)
-				if err == nil && reply != 2*number {
-					err = fmt.Errorf("the reply to %d is %d", number, reply)
+				value := rand.Uint64()
+				reply, err := cl.do(value)
+				if err == nil && reply != 2*value {
+					err = fmt.Errorf("the reply to %d is %d", value, reply)
 				}
 				results <- err
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"net/rpc"
 	"regexp"
 	"strconv"
 	"testing"
@@ -20,29 +19,18 @@ import (
 
 const limit = 100 * time.Millisecond
 
-// A delayed service takes as many milliseconds for a number as that number.
-type delayed struct{}
-
-func (delayed) Double(number uint64, reply *uint64) error {
-	time.Sleep(time.Duration(number) * time.Millisecond)
-	*reply = 2 * number
-	return nil
-}
-
-// inBubble runs a test of a client that is connected to a delayed service. Hang up ends the connection.
+// inBubble runs a test of a client. The server takes as many milliseconds for a value as it says. Hang up ends the
+// connection.
 func inBubble(t *testing.T, test func(t *testing.T, timer *hashedwheel.Timer, cl *client, hangUp func())) {
 	synctest.Test(t, func(t *testing.T) {
 		timer, err := hashedwheel.New(hashedwheel.WithTick(5 * time.Millisecond))
 		require.NoError(t, err)
 		defer timer.Stop()
-		server := rpc.NewServer()
-		require.NoError(t, server.RegisterName("Server", delayed{}))
 		near, far := net.Pipe()
-		go server.ServeConn(far)
-		conn := rpc.NewClient(near)
+		go serve(far, func(value uint64) time.Duration { return time.Duration(value) * time.Millisecond })
 		defer time.Sleep(time.Second) // until the server has carried out each request
-		defer conn.Close()
-		test(t, timer, newClient(timer, conn, limit), func() { far.Close() })
+		defer near.Close()
+		test(t, timer, newClient(timer, near, limit), func() { far.Close() })
 	})
 }
 
@@ -104,6 +92,26 @@ func TestReplyMeetsTimeout(t *testing.T) {
 	})
 }
 
+// The reader has found a call, whose timeout then expires before the reader goes on. It changes nothing any more, not even the
+// next call.
+func TestReaderIsLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *hashedwheel.Timer, cl *client, _ func()) {
+		results := make(chan error)
+		go func() {
+			_, err := cl.do(500)
+			results <- err
+		}()
+		synctest.Wait()
+		c := cl.take(cl.last)
+		require.Equal(t, errTimeout, <-results)
+		time.AfterFunc(limit/4, func() { c.end(7, nil) })
+		reply, err := cl.do(50)
+		require.NoError(t, err)
+		require.EqualValues(t, 100, reply)
+		require.Empty(t, c.ended)
+	})
+}
+
 // After Stop no timeout expires, so a reply is good whenever it comes.
 func TestReplyAfterStop(t *testing.T) {
 	inBubble(t, func(t *testing.T, timer *hashedwheel.Timer, cl *client, _ func()) {
@@ -122,11 +130,11 @@ func TestLostConnection(t *testing.T) {
 		time.AfterFunc(limit/2, hangUp)
 		start := time.Now()
 		_, err := cl.do(75)
-		assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.ErrorIs(t, err, io.EOF)
 		assert.Equal(t, limit/2, time.Since(start), "the call does not wait for its timeout")
 
 		answered, timedOut, err := makeCalls(t.Context(), cl, 10)
-		assert.ErrorIs(t, err, rpc.ErrShutdown)
+		assert.ErrorIs(t, err, io.EOF)
 		assert.Zero(t, answered+timedOut)
 		assert.Zero(t, timer.Pending())
 	})
