@@ -42,6 +42,9 @@ func TestCommandsInOperations(t *testing.T) {
 // objects as they have armed. A function of the library that gets another name is missing here.
 func TestHeapProfileNamesWhoArmed(t *testing.T) {
 	testkit.NeedsProcesses(t)
+	if testing.Short() {
+		t.Skip("compiles and runs a program: runs without -short")
+	}
 	goCommand, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("there is no go command")
