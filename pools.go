@@ -17,11 +17,13 @@ type host Timer
 
 var _ pool.Host[*Timeout] = (*host)(nil)
 
+var poolMemory pool.Memory[*Timeout] // of the pools of all timers
+
 func (t *Timer) makePools(tick time.Duration, concurrency int, submit func(run func()) error) {
 	labels := pool.CacheLabels(labelsFor(t.name, "runner"))
 	t.region = "hashedwheel: " + labelOf(t.name)
 	for _, p := range []*pool.Pool[*Timeout]{&t.tasks, &t.light} {
-		p.Init((*host)(t), tick)
+		p.Init((*host)(t), tick, &poolMemory)
 		p.Labels = labels
 	}
 	t.calls.Init(tick)

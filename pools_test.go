@@ -229,7 +229,7 @@ func TestStuckRunnerKeepsNothing(t *testing.T) {
 		virtual(t, func(t *testing.T) {
 			const tick = time.Millisecond
 			timer := newTimer(t, WithTick(tick))
-			timer.tasks.Procs, timer.tasks.Share = 1, 1 // one runner, whose last batch is as large as the first
+			timer.tasks.Procs = 1 // one runner
 			release := make(chan struct{})
 			var begun, ended atomic.Int64
 			var held []weak.Pointer[Timeout]

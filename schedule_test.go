@@ -798,7 +798,6 @@ func TestMissedRunsGoBehindTheBatch(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick, size = time.Millisecond, 16
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
-		timer.tasks.Share = 1 // the runner takes all of them
 		giveBack := hold(t, timer)
 		var runs atomic.Int64
 		for i := range size {

@@ -255,7 +255,6 @@ func TestShutdownLeavesNoGoroutine(t *testing.T) {
 func TestStopFindsGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Second), WithMaxConcurrency(1))
-		timer.tasks.Share = 1 // the runner takes a whole chunk
 		release := make(chan struct{})
 		const n = 1024
 		var held []weak.Pointer[Timeout]

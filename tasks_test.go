@@ -326,7 +326,7 @@ func TestLoopKeepsNothingTakenBack(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
-		timer.tasks.Procs, timer.tasks.Share = 1, 1 // one runner, which takes all
+		timer.tasks.Procs = 1 // one runner, which takes all
 		arm := func(f func()) *Timeout {
 			to, err := timer.AfterFunc(tick, f)
 			require.NoError(t, err)

@@ -271,8 +271,6 @@ func (w *worker) releaseMemory() bool {
 	}
 	w.wheel = nil
 	w.published.store(nil)
-	w.due.Trim()
-	w.lightDue.Trim()
 	return true
 }
 

@@ -30,7 +30,7 @@ func BenchmarkPool(b *testing.B) {
 				h := counter{left: new(atomic.Int64), done: make(chan struct{})}
 				h.left.Store(int64(b.N))
 				var p Pool[int]
-				p.Init(h, time.Second)
+				p.Init(h, time.Second, new(Memory[int]))
 				p.Limit = runners
 				b.ReportAllocs()
 				b.ResetTimer()

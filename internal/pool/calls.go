@@ -14,7 +14,9 @@ type Calls struct{ pool Pool[*call] }
 type call struct{ f func() }
 
 // Init prepares calls. Tick is as for Pool.Init.
-func (c *Calls) Init(tick time.Duration) { c.pool.Init(callHost{}, tick) }
+func (c *Calls) Init(tick time.Duration) { c.pool.Init(callHost{}, tick, &callMemory) }
+
+var callMemory Memory[*call]
 
 // SetLabels sets the profiler labels of the goroutines. It must come before the first call.
 func (c *Calls) SetLabels(labels context.Context) { c.pool.Labels = labels }
@@ -24,9 +26,6 @@ func (c *Calls) Call(f func()) { c.pool.Add(&call{f}) }
 
 // UntilIdle returns a channel that is closed when all calls have been made.
 func (c *Calls) UntilIdle() <-chan struct{} { return c.pool.UntilIdle() }
-
-// Trim frees the memory that is kept for reuse: see Pool.Trim.
-func (c *Calls) Trim() { c.pool.Trim() }
 
 // Goroutines returns the number of goroutines.
 func (c *Calls) Goroutines() int {

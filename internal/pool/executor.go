@@ -73,9 +73,6 @@ func (x *Executor[T]) Unsubmitted() uint64 { return x.unsubmitted.Load() }
 // Goroutines returns the number of goroutines that call submit.
 func (x *Executor[T]) Goroutines() int { return x.submitters.Goroutines() }
 
-// Trim frees the memory that is kept to call submit: see Pool.Trim. The pool is trimmed on its own.
-func (x *Executor[T]) Trim() { x.submitters.Trim() }
-
 // want adds turns for the submitters until one waits for each runner that is wanted, or maxSubmits wait. So its time does
 // not grow with the number of runners. Called with the lock of pool held.
 func (x *Executor[T]) want() {

@@ -65,7 +65,6 @@ func TestExecutorCountsJobs(t *testing.T) {
 			require.Empty(t, e.Take())
 			require.Zero(t, h.runners())
 		}
-		require.EqualValues(t, 5, h.taken())
 	})
 }
 
@@ -167,7 +166,6 @@ func TestTaskEndsSubmit(t *testing.T) {
 					require.Zero(t, h.runners())
 					require.Zero(t, x.Goroutines())
 					require.Zero(t, x.Unsubmitted())
-					require.EqualValues(t, len(h.order()), h.taken())
 				})
 			})
 		}

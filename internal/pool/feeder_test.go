@@ -44,7 +44,7 @@ func TestFeeder(t *testing.T) {
 // Remove removes an item that the feeder still has, and one that it has handed over.
 func TestFeederRemove(t *testing.T) {
 	var p Pool[int]
-	p.Init(numbers{}, time.Second)
+	p.Init(numbers{}, time.Second, new(Memory[int]))
 	p.Limit = -1 // nothing runs
 	f := NewFeeder(&p)
 	for item := range uint32(4) {
@@ -61,7 +61,7 @@ func TestFeederRemove(t *testing.T) {
 // A feeder that hands over a few items at a time allocates nothing, because the list copies them.
 func TestFeederAllocatesNothing(t *testing.T) {
 	var p Pool[int]
-	p.Init(numbers{}, time.Second)
+	p.Init(numbers{}, time.Second, new(Memory[int]))
 	p.Limit = -1 // nothing runs
 	f := NewFeeder(&p)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {

@@ -82,7 +82,7 @@ var _ Host[*task] = (*fake)(nil)
 func newFake(t testing.TB, tick time.Duration) *fake {
 	t.Helper()
 	h := &fake{t: t}
-	h.pool.Init(h, tick)
+	h.pool.Init(h, tick, new(Memory[*task]))
 	h.feeder = NewFeeder(&h.pool)
 	t.Cleanup(h.finish)
 	return h
@@ -96,7 +96,7 @@ func (h *fake) finish() {
 	defer p.mu.Unlock()
 	require.Zero(h.t, h.active.Load())
 	require.False(h.t, p.watching)
-	require.Zero(h.t, p.live)
+	require.Empty(h.t, p.runners)
 	require.Empty(h.t, p.batched)
 	if p.outside == nil {
 		require.Zero(h.t, p.starting.Load())
@@ -175,13 +175,6 @@ func (h *fake) remove(w *task) bool {
 	}
 	h.pool.Remove(w, w.pos)
 	return true
-}
-
-// trim trims the feeder and the pool.
-func (h *fake) trim() {
-	h.gate.Lock()
-	defer h.gate.Unlock()
-	h.feeder.Trim()
 }
 
 // close closes the pool, and returns the tasks that do not run any more.
@@ -349,13 +342,6 @@ func (h *fake) sum() (n uint64) {
 	return n
 }
 
-// taken returns how many slots runners have taken.
-func (h *fake) taken() uint64 {
-	h.pool.mu.Lock()
-	defer h.pool.mu.Unlock()
-	return h.pool.taken()
-}
-
 // batches returns how many runners have a batch.
 func (h *fake) batches() int {
 	h.pool.mu.Lock()
@@ -402,6 +388,6 @@ func (h light) Work(rn *Runner[int]) { work(rn, h.run) }
 // newLight returns a pool for a light host, and a feeder for it.
 func newLight(tick time.Duration, run func(item int)) (*Pool[int], Feeder[int]) {
 	p := new(Pool[int])
-	p.Init(light{run: run}, tick)
+	p.Init(light{run: run}, tick, new(Memory[int]))
 	return p, NewFeeder(p)
 }

@@ -19,12 +19,13 @@ func (l *list[T]) check(t *testing.T) {
 		for slot, item := range k.items {
 			if item != none {
 				in++
-				if slot < k.from || slot >= k.end {
-					t.Fatalf("chunk %d, slot %d: from %d, end %d: %+v", i, slot, k.from, k.end, k)
+				if slot < k.from {
+					t.Fatalf("chunk %d, slot %d: from %d: %+v", i, slot, k.from, k)
 				}
 			}
 		}
-		if in != k.n || in == 0 {
+		room := k.items[len(k.items):cap(k.items)]
+		if in != k.n || in == 0 || slices.ContainsFunc(room, func(item T) bool { return item != none }) {
 			t.Fatalf("chunk %d of %d: %d items, counted %d", i, len(all), in, k.n)
 		}
 		if i > 0 && int32(k.start()-all[i-1].start()) <= 0 {
@@ -34,10 +35,6 @@ func (l *list[T]) check(t *testing.T) {
 	}
 	require.Equal(t, n, l.n)
 	require.False(t, slices.ContainsFunc(l.chunks[:l.head], func(k *chunk[T]) bool { return k != nil }))
-	require.LessOrEqual(t, len(l.spare), maxSpare)
-	for _, k := range l.spare {
-		require.Equal(t, [chunkLen]T{}, k.items, "a spare chunk keeps nothing alive")
-	}
 }
 
 // items returns the items in slots, without the gaps.
@@ -69,10 +66,10 @@ func TestListModel(t *testing.T) {
 	r := newRand(t)
 	for range newShare(t).Rounds(5, sized(30, 100, 5000)) {
 		at := map[int]uint32{} // the positions of all items
-		l := list[int]{next: math.MaxUint32 - uint32(r.IntN(200))}
+		l := list[int]{memory: new(Memory[int]), next: math.MaxUint32 - uint32(r.IntN(200))}
 		var want []int // the items that are on the list
 		var batches []*chunk[int]
-		f := Feeder[int]{next: l.next, pool: &Pool[int]{}}
+		f := Feeder[int]{next: l.next, pool: &Pool[int]{memory: l.memory}}
 		f.pool.Limit = -1 // nothing runs
 		add := func(n int) {
 			fed := r.IntN(2) == 0
@@ -102,11 +99,10 @@ func TestListModel(t *testing.T) {
 				require.Equal(t, want[0], l.takeOne())
 				want = want[1:]
 			case k < 5 && l.n > 0:
-				most := 2 + r.IntN(chunkLen)
-				k := l.take(most)
-				taken := items(k.items[k.from:k.end])
+				k := l.take()
+				taken := items(k.items[k.from:])
 				require.Len(t, taken, k.n)
-				require.True(t, k.n > 0 && k.n <= most || k.merged)
+				require.NotZero(t, k.n)
 				require.Equal(t, want[:k.n], taken)
 				want = want[k.n:]
 				batches = append(batches, k)
@@ -115,8 +111,8 @@ func TestListModel(t *testing.T) {
 			case k < 8 && len(batches) > 0:
 				i := r.IntN(len(batches))
 				k := batches[i]
-				n := r.IntN(k.end - k.from + 1)
-				want = append(want, items(k.items[k.from+n:k.end])...)
+				n := r.IntN(len(k.items) - k.from + 1)
+				want = append(want, items(k.items[k.from+n:])...)
 				slices.Sort(want)
 				l.putBack(k, n)
 				require.Empty(t, items(k.items[k.from+n:]), "a batch keeps nothing that was put back")
@@ -125,7 +121,7 @@ func TestListModel(t *testing.T) {
 				for range 1 + r.IntN(60) {
 					item := 1 + r.IntN(len(at))
 					i, there := slices.BinarySearch(want, item)
-					require.Equal(t, there, l.remove(item, at[item], len(batches) == 0))
+					require.Equal(t, there, l.remove(item, at[item]))
 					if there {
 						want = slices.Delete(want, i, i+1)
 					}
@@ -142,32 +138,36 @@ func TestListModel(t *testing.T) {
 // A list whose items are removed keeps little memory, in any order: at most some eight slots for each that is left.
 func TestListShrinks(t *testing.T) {
 	r := newRand(t)
-	l := list[int]{}
+	l := list[int]{memory: new(Memory[int])}
 	const n = 2 * chunkLen * chunkLen // twice as many chunks as an empty list has room for
 	for i := range n {
 		l.add(i + 1) // at position i
 	}
 	order := r.Perm(n)
 	for i, item := range order {
-		require.True(t, l.remove(item+1, uint32(item), true))
-		require.False(t, l.remove(item+1, uint32(item), true))
+		require.True(t, l.remove(item+1, uint32(item)))
+		require.False(t, l.remove(item+1, uint32(item)))
 		if left := n - i - 1; left > 0 && i%1000 == 0 {
 			l.check(t)
-			require.LessOrEqual(t, len(l.chunks)-l.head, 1+2*left/(chunkLen/4))
+			slots := 0
+			for _, k := range l.chunks[l.head:] {
+				slots += cap(k.items)
+			}
+			require.LessOrEqual(t, slots, maxGaps*left+chunkLen)
 		}
 	}
 	require.Zero(t, l.n)
-	require.LessOrEqual(t, cap(l.chunks), chunkLen)
+	require.LessOrEqual(t, cap(l.chunks), keptLen)
 }
 
 // Items that are given back come first again, in their order.
 func TestListOrder(t *testing.T) {
-	l := list[int]{}
-	const n, size = 3*chunkLen + 8, chunkLen / 4
+	l := list[int]{memory: new(Memory[int])}
+	const n, size = 3*chunkLen + 8, chunkLen
 	for i := range n {
 		l.add(i + 1)
 	}
-	a, b := l.take(size), l.take(size)
+	a, b := l.take(), l.take()
 	require.Equal(t, size, a.n)
 	l.putBack(b, 5)
 	l.putBack(a, 1)
@@ -184,7 +184,7 @@ func TestListOrder(t *testing.T) {
 
 // A list that never becomes empty takes no more memory for all that has passed through it.
 func TestListThatIsNeverEmpty(t *testing.T) {
-	l := list[int]{}
+	l := list[int]{memory: new(Memory[int])}
 	item := 0
 	for range 10_000 {
 		for range 100 {
@@ -195,6 +195,23 @@ func TestListThatIsNeverEmpty(t *testing.T) {
 			l.takeOne()
 		}
 	}
-	require.Equal(t, 2*maxSpare, cap(l.chunks))
+	require.LessOrEqual(t, cap(l.chunks), keptLen)
 	l.check(t)
+}
+
+// Only the first of all items that lie in a chunk is left when the next chunk begins. Nothing is removed after that.
+func TestListShrinksAtItsEnd(t *testing.T) {
+	l := list[int]{memory: new(Memory[int])}
+	for i := range 10 * chunkLen {
+		l.add(i + 1) // at position i
+		if i%chunkLen > 1 {
+			require.True(t, l.remove(i+1, uint32(i)))
+		}
+	}
+	l.check(t)
+	for _, k := range l.chunks[:9] {
+		require.Equal(t, 2, cap(k.items))
+	}
+	require.True(t, l.remove(chunkLen+2, chunkLen+1))
+	require.Equal(t, 10*2-1, l.n)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Random tasks are added, removed and run, at random virtual times, and the pool is trimmed. They end at once, block,
+// Random tasks are added, removed and run, at random virtual times. They end at once, block,
 // run again, panic or end their goroutine. In the end the pool is closed. The model knows for each task how often it
 // runs, for a pool with a limit of one the order, and for a pool without a limit when the task starts at the latest.
 // The fake host checks the rest: the protocol, the limit, and that each task ends once.
@@ -25,11 +25,11 @@ func testModel(t *testing.T) {
 	h := newFake(t, tick)
 	h.fed = r.IntN(2) == 0
 	h.pool.Limit = []int{0, 0, 1, 2, 7}[r.IntN(5)]
-	h.pool.Share = []int{1, 2, 16}[r.IntN(3)]
+	h.pool.MinBatch = []int{2, minBatch, 1000}[r.IntN(3)]
 	h.pool.Procs = 1 + r.IntN(4)
 	first := uint32(r.Uint64())
 	h.pool.due.next, h.feeder.next = first, first
-	slow, burst, reruns, trims := r.IntN(4), 1+r.IntN(400), r.IntN(2) == 0, r.IntN(2) == 0
+	slow, burst, reruns := r.IntN(4), 1+r.IntN(400), r.IntN(2) == 0
 
 	// A plan is what the model knows of a task.
 	type plan struct {
@@ -81,9 +81,6 @@ func testModel(t *testing.T) {
 				p.removed = h.remove(p.task) || p.removed
 			}
 		}
-		if trims && r.IntN(3) == 0 {
-			h.trim()
-		}
 	}
 	if r.IntN(2) == 0 {
 		pass(time.Hour)
@@ -96,7 +93,7 @@ func testModel(t *testing.T) {
 		stopped := p.removed || p.last || slices.Contains(rest, p.task)
 		require.True(t, p.task.runs == p.runs || stopped && p.task.runs < p.runs, "%d runs, %+v", p.task.runs, p)
 		begun := p.begun.since(added[p])
-		if h.pool.Limit == 0 && h.pool.Share == 16 && len(begun) > 0 { // a larger share may take longer to come back
+		if h.pool.Limit == 0 && len(begun) > 0 {
 			require.LessOrEqual(t, begun[0], 2*tick)
 		}
 	}

@@ -39,7 +39,7 @@ type Host[T comparable] interface {
 // A Pool runs the tasks of items, on goroutines that exist only while there is work. Adding an item waits for no task.
 //
 //	add ---> due: a list -------> batch of a runner ---> slot taken ---> task is running ---> over
-//	           ^      take              |           Next             claim
+//	           ^      fill              |           Next             claim
 //	           +------------------------+
 //	             takeBack: the runner is stuck, or an item of the batch is removed
 //
@@ -61,10 +61,12 @@ type Pool[T comparable] struct {
 	// The caller may set these after Init, before it adds the first item.
 	Limit int // the number of tasks that may run at the same time; 0 for no limit, negative for none at all
 	Procs int // how many runners can be at work at the same time; so many are started if many items wait
-	Share int // a runner takes 1/Share of what waits at a time, if tasks are not slow
+
+	MinBatch int // a runner takes fewer items one by one; set by Init, and changed only by tests
 
 	// Immutable after Init.
 	host     Host[T]
+	memory   *Memory[T]
 	interval time.Duration // the time between checks
 	work     func()        // run
 
@@ -75,34 +77,33 @@ type Pool[T comparable] struct {
 	closed   bool // no runner takes anything any more
 	due      list[T]
 	starting atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item
-	runners  []*Runner[T]  // the first live of them run tasks, in no order; up to maxProcs others are for reuse
-	live     int           // see runners
-	batched  []*Runner[T]  // runners with a batch that can be taken back, in no order
-	given    uint64        // slots that all runners were given, less those that were taken back; wraps around
-	trimming bool          // Trim was called, and nothing has been added since
+	runners  []*Runner[T]  // in no order
+	batched  []*Runner[T]  // those with a batch that can be taken back, in no order
+	spare    []*Runner[T]  // for reuse, at most maxProcs
 	idle     chan struct{} // closed when the pool has become idle; nil if no goroutine waits for that
 	watch    *time.Timer   // calls onWatch
 	watching bool          // watch is armed
-	progress progress
+	taken    int           // how many slots runners have taken since the last check: see advance
+	slow     bool          // fewer were taken between the last two checks than if no task had blocked; false if nothing waits
 }
 
 const (
 	// maxProcs bounds how many runners are started because many items wait. The number of processors does too.
 	maxProcs = 16
 
-	// perRunner is the number of items that must wait for each runner before one more is started eagerly. For
-	// fewer, a goroutine would cost more than it gains.
-	perRunner = 16
+	// minBatch is the least number of items that a runner takes at once. Fewer save little, and they wait for each other. In a
+	// storm of producers, where a runner may lose its processor for long, tasks in batches of a few were late by half as much again.
+	minBatch = 16
 )
 
 // Init prepares a pool. Tick is how soon tasks behind a task that blocks should start: within two ticks.
-func (p *Pool[T]) Init(h Host[T], tick time.Duration) {
+func (p *Pool[T]) Init(h Host[T], tick time.Duration, m *Memory[T]) {
 	p.host = h
 	p.Procs = min(runtime.GOMAXPROCS(0), maxProcs)
-	p.Share = 16
+	p.memory, p.due.memory = m, m
 	p.interval = max(min(tick/checksPerTick, maxInterval), 1)
+	p.MinBatch = minBatch
 	p.work = p.run
-	p.progress.start(0)
 }
 
 // Add adds an item, and gets a runner for it if needed. What is added after Close stays on the list.
@@ -114,25 +115,23 @@ func (p *Pool[T]) Add(item T) {
 	p.engage(waited)
 }
 
-// addChunk is Add for the items that a feeder has collected. It returns an empty chunk for reuse, or nil.
-func (p *Pool[T]) addChunk(k *chunk[T]) (empty *chunk[T]) {
+// addChunk is Add for the items that a feeder has collected.
+func (p *Pool[T]) addChunk(k *chunk[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	waited := p.due.n > 0
-	empty = p.due.addChunk(k)
+	p.due.addChunk(k)
 	p.engage(waited)
-	return empty
 }
 
 // engage gets a runner for items that were added, if needed. Waited says that others were on the list already.
 // Called with mu held.
 func (p *Pool[T]) engage(waited bool) {
-	p.trimming = false
-	switch n := p.total(); {
+	switch {
 	case p.outside != nil:
 		p.outside()
 	case !waited && p.starting.Load() == 0, // all others may be in tasks that block
-		n < p.Procs && p.due.n >= perRunner*n:
+		p.total() < min(p.Procs, p.due.length()): // each takes a chunk
 		p.start(1)
 	}
 }
@@ -142,13 +141,13 @@ func (p *Pool[T]) engage(waited bool) {
 func (p *Pool[T]) Remove(item T, pos uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.due.remove(item, pos, len(p.batched) == 0) {
+	if p.due.remove(item, pos) {
 		return
 	}
 	for _, rn := range p.batched {
 		if slot := rn.batch.index(item, pos); slot >= rn.batch.from+rn.takenOf() {
 			p.takeBack(rn) // which takes rn off batched
-			p.due.remove(item, pos, false)
+			p.due.remove(item, pos)
 			return
 		}
 	}
@@ -156,7 +155,7 @@ func (p *Pool[T]) Remove(item T, pos uint32) {
 
 // total returns how many goroutines run tasks, or are on their way to their first. With an executor, it returns how many
 // functions the executor has or runs. Called with mu held.
-func (p *Pool[T]) total() int { return p.live + int(p.starting.Load()) }
+func (p *Pool[T]) total() int { return len(p.runners) + int(p.starting.Load()) }
 
 // Starting reports whether the pool has started a goroutine that has not had a processor yet. It takes no lock. With an
 // executor, it is always false.
@@ -185,12 +184,14 @@ func (p *Pool[T]) run() {
 func (p *Pool[T]) enlist() *Runner[T] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.live == len(p.runners) {
-		p.keep(&Runner[T]{pool: p})
+	if len(p.spare) == 0 {
+		p.spare = append(p.spare, new(Runner[T]))
 	}
-	rn := p.runners[p.live]
-	rn.place = p.live
-	p.live++
+	last := len(p.spare) - 1
+	rn := p.spare[last]
+	p.spare[last], p.spare = nil, p.spare[:last]
+	rn.pool, rn.place = p, len(p.runners)
+	p.runners = append(p.runners, rn)
 	p.starting.Add(-1)
 	if !p.fill(rn) {
 		p.dismiss(rn)
@@ -224,24 +225,22 @@ func (p *Pool[T]) refill(rn *Runner[T], n int) int {
 	return n
 }
 
-// fill takes items off the list for a runner that has none, and reports whether there were any. If tasks are slow,
-// it takes only one, and with an executor. Called with mu held.
+// fill takes items off the list for a runner that has none, and reports whether there were any. It takes the first
+// chunk, or only one item if that has few, if tasks are slow, and with an executor. Called with mu held.
 func (p *Pool[T]) fill(rn *Runner[T]) bool {
 	if p.due.n == 0 || p.closed {
 		return false
 	}
-	most := p.due.n / p.Share
-	if p.outside != nil || p.progress.slow || most < 2 {
+	if p.outside != nil || p.slow || p.due.front().n < p.MinBatch {
 		rn.single[0] = p.due.takeOne()
 		rn.slots = rn.single[:]
 	} else {
-		k := p.due.take(most)
-		rn.batch, rn.slots = k, k.items[k.from:k.end]
+		rn.batch = p.due.take()
+		rn.slots = rn.batch.items[rn.batch.from:]
 		p.batched = append(p.batched, rn)
 	}
-	p.given += uint64(len(rn.slots))
 	rn.limit.Store(int32(len(rn.slots)))
-	p.keepWatch()
+	p.setWatch()
 	return true
 }
 
@@ -251,12 +250,12 @@ func (p *Pool[T]) release(rn *Runner[T]) {
 		rn.count()
 	}
 	p.unlist(rn)
-	clear(rn.slots)
-	if k := rn.batch; k != nil {
-		k.n = 0
-		p.due.recycle(k)
+	p.advance(rn)
+	if rn.batch != nil {
+		p.memory.keep(rn.batch)
 	}
-	rn.slots, rn.batch, rn.takenAtCheck, rn.measureAt = nil, nil, 0, 0
+	var none T
+	rn.slots, rn.single[0], rn.batch, rn.takenAtCheck, rn.measureAt = nil, none, nil, 0, 0
 }
 
 // takeBack puts the items that a runner has not taken of its batch back on the list. It drops those whose tasks are over,
@@ -271,9 +270,15 @@ func (p *Pool[T]) takeBack(rn *Runner[T]) {
 	}
 	p.due.putBack(rn.batch, n)
 	clear(rn.slots[:max(n-1, 0)])
-	p.given -= uint64(rn.end() - n)
 	rn.limit.Store(int32(-n))
 	p.unlist(rn)
+}
+
+// takeBackAll takes all batches back. Called with mu held.
+func (p *Pool[T]) takeBackAll() {
+	for len(p.batched) > 0 {
+		p.takeBack(p.batched[len(p.batched)-1])
+	}
 }
 
 // unlist takes a runner off batched, if it is there. Called with mu held.
@@ -285,88 +290,21 @@ func (p *Pool[T]) unlist(rn *Runner[T]) {
 	}
 }
 
-// dismiss removes a runner that has nothing left to do from the live ones. The last of these gets its place. Called with
-// mu held.
+// dismiss removes a runner that has nothing left to do. The last of the others gets its place. Called with mu held.
 func (p *Pool[T]) dismiss(rn *Runner[T]) {
-	p.live--
-	last := p.runners[p.live]
-	p.runners[rn.place], last.place = last, rn.place
-	p.runners[p.live] = rn
-	*rn = Runner[T]{pool: p}
-	if n := len(p.runners) - 1; n >= p.live+maxProcs {
-		p.runners[n], p.runners = nil, p.runners[:n]
+	last := len(p.runners) - 1
+	p.runners[rn.place], p.runners[last].place = p.runners[last], rn.place
+	p.runners[last], p.runners = nil, p.runners[:last]
+	if *rn = (Runner[T]{}); len(p.spare) < maxProcs {
+		p.spare = append(p.spare, rn)
 	}
-	if p.due.n == 0 && len(p.batched) == 0 {
-		p.endWatch()
+	if last == 0 && cap(p.runners) > keptLen {
+		p.runners, p.batched = nil, nil
 	}
-	if p.trimming {
-		p.trim()
-	}
+	p.setWatch()
 	p.checkIdle()
 	if p.outside != nil {
 		p.outside()
-	}
-}
-
-// keep keeps a new runner for later use, unless there are enough. Called with mu held.
-func (p *Pool[T]) keep(rn *Runner[T]) {
-	if p.runners == nil { // with room for what prepare prepares
-		p.runners, p.batched = make([]*Runner[T], 0, 2*maxProcs), make([]*Runner[T], 0, maxProcs+1)
-	}
-	if len(p.runners) < p.live+maxProcs {
-		p.runners = append(p.runners, rn)
-	}
-}
-
-// prepare makes the pool ready for n chunks in a row, which are at most maxReady. From then on, adding them and running
-// their tasks allocates nothing, even if all of them wait on the list at the same time. It allocates without the lock,
-// because that may have to wait for the garbage collector.
-//
-// Each chunk that is added starts at most one runner, and a runner may take a chunk for its batch. So the pool needs
-// two chunks for each. One more runner may be about to end.
-func (p *Pool[T]) prepare(n int) {
-	for p.lacks(n) {
-		k, rn := new(chunk[T]), &Runner[T]{pool: p}
-		p.mu.Lock()
-		if !p.trimming && !p.closed {
-			p.due.recycle(k)
-			p.keep(rn)
-		}
-		p.mu.Unlock()
-	}
-}
-
-// lacks reports whether prepare has something to do.
-func (p *Pool[T]) lacks(n int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.trimming && !p.closed &&
-		(p.due.allChunks()+len(p.batched) < 2*n || len(p.runners) < min(n+1, maxProcs))
-}
-
-// Trim frees the memory that the pool keeps for reuse, unless items wait. What running tasks need is freed when the
-// last of them is over, unless an item is added before.
-func (p *Pool[T]) Trim() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.trimming = true
-	p.trim()
-}
-
-// trim is Trim for a caller that holds mu.
-func (p *Pool[T]) trim() {
-	if p.due.n > 0 {
-		return
-	}
-	p.due.trim()
-	clear(p.runners[p.live:])
-	p.runners = p.runners[:p.live]
-	if p.live > 0 {
-		return
-	}
-	p.runners, p.batched = nil, nil
-	if !p.watching {
-		p.watch = nil
 	}
 }
 
@@ -385,7 +323,7 @@ func (p *Pool[T]) UntilIdle() <-chan struct{} {
 // checkIdle wakes the goroutines that wait until the pool is idle, if it is. Of an executor only the tasks in
 // progress count, because it may never run what it was given. Called with mu held.
 func (p *Pool[T]) checkIdle() {
-	if p.idle != nil && p.live == 0 && (p.starting.Load() == 0 || p.outside != nil) {
+	if p.idle != nil && len(p.runners) == 0 && (p.starting.Load() == 0 || p.outside != nil) {
 		close(p.idle)
 		p.idle = nil
 	}
@@ -398,11 +336,9 @@ func (p *Pool[T]) Close() (rest []T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	for len(p.batched) > 0 {
-		p.takeBack(p.batched[len(p.batched)-1])
-	}
+	p.takeBackAll()
 	var none T
-	for _, rn := range p.runners[:p.live] {
+	for _, rn := range p.runners {
 		for _, item := range rn.slots[max(rn.takenOf()-1, 0):rn.end()] { // one at most
 			if item != none {
 				rest = append(rest, item)
@@ -410,17 +346,8 @@ func (p *Pool[T]) Close() (rest []T) {
 		}
 	}
 	rest = append(rest, p.due.takeAll()...)
-	p.endWatch()
+	p.setWatch()
 	return rest
-}
-
-// taken returns how many slots runners have taken. Called with mu held.
-func (p *Pool[T]) taken() uint64 {
-	n := p.given
-	for _, rn := range p.batched {
-		n -= uint64(rn.end() - rn.takenOf())
-	}
-	return n
 }
 
 // Running returns the number of tasks that have been started, or are about to be, and have not returned. It also
@@ -431,7 +358,7 @@ func (p *Pool[T]) Running() (tasks, goroutines int) {
 	if p.outside == nil {
 		goroutines = p.total()
 	}
-	return p.live, goroutines
+	return len(p.runners), goroutines
 }
 
 // Waiting returns the number of items on the list. For tests.

@@ -181,7 +181,7 @@ func TestBatchTakenAtTheLimit(t *testing.T) {
 	const tick = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, tick)
-		h.pool.Limit, h.pool.Share = 2, 1
+		h.pool.Limit, h.pool.MinBatch = 2, 2
 		a, b, c := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		h.addFunc(1, func() { <-a })
 		h.addFunc(1, func() { <-b })
@@ -205,58 +205,6 @@ func TestBatchTakenAtTheLimit(t *testing.T) {
 	})
 }
 
-// While a runner has a batch, chunks are not merged, because the batch may be put back between them. Then its items
-// would not be found by their positions, and the order would be lost.
-func TestMergeWaitsForBatches(t *testing.T) {
-	var p Pool[int]
-	p.Init(numbers{}, time.Second)
-	const size, last = chunkLen / 4, chunkLen - 2
-	var want []int
-	for i := range 3*chunkLen + size/2 {
-		p.due.add(i + 1) // at position i
-		want = append(want, i+1)
-	}
-	a, b := p.due.take(size), p.due.take(size)
-	rn := &Runner[int]{pool: &p, batch: b, slots: b.items[b.from:b.end]}
-	rn.limit.Store(int32(len(rn.slots)))
-	p.batched = []*Runner[int]{rn}
-	p.due.putBack(a, 0)
-	remove := func(from, to int) {
-		for item := from; item <= to; item++ {
-			n := p.due.n
-			p.Remove(item, uint32(item-1))
-			require.Equal(t, n-1, p.due.n)
-		}
-	}
-	remove(2, size)
-	remove(2*size+1, last)
-	p.takeBack(rn)
-	p.due.check(t)
-	want = append(append(want[:1:1], want[size:2*size]...), want[last:]...)
-	require.Equal(t, want, p.due.items())
-	remove(size+1, 2*size)
-	require.Equal(t, slices.Delete(want, 1, 1+size), p.due.takeAll())
-}
-
-// After a thousand tasks that blocked, few runners are kept for reuse. They keep no task alive.
-func TestFewRunnersAreKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFake(t, time.Millisecond)
-		h.blind = true
-		release := make(chan struct{})
-		h.addFunc(1000, func() { <-release })
-		pass(3 * time.Millisecond)
-		require.EqualValues(t, 1000, h.active.Load())
-		close(release)
-		synctest.Wait()
-		require.Len(t, h.pool.runners, maxProcs)
-		for _, rn := range h.pool.runners {
-			require.True(t, rn.slots == nil && rn.batch == nil && rn.single[0] == nil)
-		}
-		require.Empty(t, h.pool.runners[:cap(h.pool.runners)][maxProcs], "the others are not kept")
-	})
-}
-
 // Close returns the tasks that wait. A task may wait on the list, or a runner may have taken it alone or in a batch.
 // None of them starts any more, and the tasks that run go on.
 func TestClose(t *testing.T) {
@@ -265,9 +213,7 @@ func TestClose(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, tick)
 			h.pool.Limit = 2
-			if batch {
-				h.pool.Share = 1
-			}
+			h.pool.slow = !batch
 			release := make(chan struct{})
 			all := h.addFunc(1000, func() { <-release })
 			tell := &task{next: func() bool { return true }}
@@ -327,35 +273,28 @@ func TestUntilIdle(t *testing.T) {
 	})
 }
 
-// Running, and the count of slots taken, are exact while runners hold batches, and afterwards. The host is told to measure
-// the first, 9th, 73rd and last task of each batch.
+// Running is exact while runners hold batches. The host is told to measure the first, 9th, 73rd and last task of each batch.
 func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Second)
-		h.pool.Procs, h.pool.Share, h.pool.Limit = 1, 1, 1
+		h.pool.Procs, h.pool.Limit = 1, 1
 		h.fed = true
-		var n int
-		var counts []uint64
 		const all = 3*chunkLen + 32
 		h.addFunc(all, func() {
-			n++
-			counts = append(counts, h.taken()-uint64(n))
 			tasks, goroutines := h.pool.Running()
 			require.True(t, tasks == 1 && goroutines == 1)
 		})
 		synctest.Wait()
-		require.Equal(t, make([]uint64, all), counts)
-		require.EqualValues(t, all, h.taken())
 		chunk := []uint64{1, 8, 64, chunkLen - 73}
 		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 8, 23}), h.counted, "3 full batches, and one of 32")
 		require.Zero(t, h.pool.Waiting())
 		h.pool.due.check(t) // that the chunks of the batches keep nothing
 
-		h.pool.Share = math.MaxInt // no batches: each is the first of a new one
-		h.addFunc(10, nil)
-		synctest.Wait()
+		for range 10 { // no batches
+			h.addFunc(1, nil)
+			synctest.Wait()
+		}
 		require.Equal(t, slices.Repeat([]uint64{1}, 10), h.counted[3*4+3:])
-		require.EqualValues(t, all+10, h.taken())
 	})
 }
 
@@ -365,7 +304,7 @@ func TestEachIsCounted(t *testing.T) {
 	for _, stuck := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Second)
-			h.pool.Procs, h.pool.Share, h.pool.Limit = 1, 1, 1
+			h.pool.Procs, h.pool.Limit = 1, 1
 			h.fed = true
 			all := make([]*task, 32)
 			for i := range all {
@@ -386,9 +325,8 @@ func TestEachIsCounted(t *testing.T) {
 			}
 			require.Equal(t, []uint64{1, 8}, h.counted)
 			require.Zero(t, h.batches())
-			require.EqualValues(t, 21, h.taken())
 			pass(time.Second)
-			require.Equal(t, []uint64{1, 8, 12, 1, 8, 2}, h.counted)
+			require.Equal(t, append([]uint64{1, 8, 12}, slices.Repeat([]uint64{1}, 11)...), h.counted, "slow tasks come alone")
 		})
 	}
 }
@@ -397,7 +335,7 @@ func TestEachIsCounted(t *testing.T) {
 func TestNextOneIsMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Second)
-		h.pool.Procs, h.pool.Share, h.pool.Limit = 1, 1, 1
+		h.pool.Procs, h.pool.Limit = 1, 1
 		h.fed = true
 		all := make([]*task, 32)
 		for i := range all {
@@ -412,15 +350,14 @@ func TestNextOneIsMeasured(t *testing.T) {
 	})
 }
 
-// When counters wrap around, the pool still works, because it uses only their differences.
-func TestCountersWrap(t *testing.T) {
+// When positions wrap around, the pool still works, because it uses only their differences.
+func TestPositionsWrap(t *testing.T) {
 	for _, fed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			const tick = time.Millisecond
 			h := newFake(t, tick)
 			h.fed = fed
 			p := &h.pool
-			p.given = math.MaxUint64 - 5
 			p.due.next = math.MaxUint32 - 5
 			h.feeder.next = p.due.next
 			release := make(chan struct{})
@@ -430,13 +367,12 @@ func TestCountersWrap(t *testing.T) {
 			}
 			pass(2 * tick)
 			require.EqualValues(t, 25, h.active.Load())
-			require.EqualValues(t, 25-6, int32(h.taken()))
 			require.Zero(t, p.Waiting())
 			close(release)
 			synctest.Wait()
 			h.addFunc(100, nil)
 			synctest.Wait()
-			require.EqualValues(t, 125-6, h.taken())
+			require.EqualValues(t, 125, h.claims.Load())
 		})
 	}
 }
@@ -479,7 +415,7 @@ func TestRunsOf(t *testing.T) {
 func TestRunsOfInABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Hour) // no check takes the batch away
-		h.pool.Limit, h.pool.Share = 1, 1
+		h.pool.Limit, h.pool.MinBatch = 1, 2
 		h.fed = true
 		a := &task{f: func() { time.Sleep(1 * time.Nanosecond) }}
 		b := &task{f: func() { time.Sleep(2 * time.Nanosecond) }}
@@ -511,8 +447,8 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 		stopped := func() (n int) {
 			h.pool.mu.Lock()
 			defer h.pool.mu.Unlock()
-			require.Equal(t, len(all), h.pool.live)
-			for _, rn := range h.pool.runners[:h.pool.live] {
+			require.Equal(t, len(all), len(h.pool.runners))
+			for _, rn := range h.pool.runners[:len(h.pool.runners)] {
 				if rn.limit.Load() < 0 {
 					n++
 				}
@@ -533,13 +469,12 @@ func TestWaitMissesNoRun(t *testing.T) {
 	needsThreads(t)
 	r := newRand(t)
 	var p Pool[int]
-	p.Init(numbers{}, time.Second)
+	p.Init(numbers{}, time.Second, new(Memory[int]))
 	add := func(item int) {
-		rn := &Runner[int]{pool: &p, place: p.live, slots: []int{item}}
+		rn := &Runner[int]{pool: &p, place: len(p.runners), slots: []int{item}}
 		rn.limit.Store(1)
 		rn.word.Store(1 << 1)
-		p.runners = append(p.runners[:p.live], rn)
-		p.live++
+		p.runners = append(p.runners, rn)
 	}
 	const n = 1000
 	for item := range n {
@@ -566,20 +501,18 @@ func TestWaitMissesNoRun(t *testing.T) {
 	}
 }
 
-// Runners have taken their batches from one chunk of the list. To remove an item takes back the batch that has it, and
+// To remove an item takes back the batch that has it, and
 // no other. It comes back without the item.
 func TestRemoveTakesBackTheBatch(t *testing.T) {
 	var p Pool[int]
-	p.Init(numbers{}, time.Second)
-	for i := range 6 {
-		p.due.add(i + 1) // at position i
-	}
-	for range 3 {
-		k := p.due.take(2)
-		rn := &Runner[int]{pool: &p, batch: k, slots: k.items[k.from:k.end], place: p.live}
+	p.Init(numbers{}, time.Second, new(Memory[int]))
+	for i := range 3 {
+		k := p.memory.chunk(uint32(2 * i))
+		k.put(2*i + 1) // at position 2i
+		k.put(2*i + 2)
+		rn := &Runner[int]{pool: &p, batch: k, slots: k.items, place: i}
 		rn.limit.Store(2)
 		p.runners, p.batched = append(p.runners, rn), append(p.batched, rn)
-		p.live++
 	}
 	all := slices.Clone(p.runners)
 	p.Remove(7, 1)
@@ -598,14 +531,14 @@ func TestRemoveTakesBackTheBatch(t *testing.T) {
 func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 	for _, stored := range []bool{false, true} {
 		var p Pool[int]
-		p.Init(numbers{}, time.Second)
+		p.Init(numbers{}, time.Second, new(Memory[int]))
 		for i := range 3 {
 			p.due.add(i + 1) // at position i
 		}
-		p.Share = 1
+		p.MinBatch = 2
 		p.starting.Store(1)
 		rn := p.enlist()
-		defer p.endWatch()
+		defer p.watch.Stop()
 		require.Equal(t, 1, rn.Next())
 		if stored {
 			rn.word.Store(2 << 1)
@@ -622,7 +555,6 @@ func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 		} else {
 			require.Equal(t, 1, rn.taken(), "the runner has taken the item from the list")
 		}
-		require.EqualValues(t, 2, p.taken())
 		p.Remove(2, 1)
 		require.Equal(t, []int{2}, p.Close(), "too late")
 	}

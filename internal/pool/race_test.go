@@ -22,7 +22,7 @@ func TestRace(t *testing.T) {
 		t.Run("", func(t *testing.T) { // finish checks each round
 			h := newFake(t, 50*time.Microsecond)
 			h.pool.Limit = []int{0, 0, 1, 2, 5}[seeds.IntN(5)]
-			h.pool.Share = []int{1, 16}[seeds.IntN(2)]
+			h.pool.MinBatch = []int{2, minBatch}[seeds.IntN(2)]
 			switch seeds.IntN(4) {
 			case 0:
 				h.executor(func(run func()) error { go run(); return nil })

@@ -16,7 +16,7 @@ func (p *Pool[T]) Report() (r Report[T]) {
 	if p.due.n == 0 {
 		return r
 	}
-	r.First, r.Waiting, r.Running, r.Starting = p.due.chunks[p.due.head].first(), p.due.n, p.live, int(p.starting.Load())
+	r.First, r.Waiting, r.Running, r.Starting = p.due.chunks[p.due.head].first(), p.due.n, len(p.runners), int(p.starting.Load())
 	r.AtLimit = p.Limit != 0 && r.Running >= p.Limit
 	return r
 }

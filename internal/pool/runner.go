@@ -88,9 +88,7 @@ func (rn *Runner[T]) Next() (item T) {
 	rn.inRow = 0
 	for {
 		n := rn.taken() + 1
-		if n <= int(rn.limit.Load()) {
-			rn.word.Store(uint32(n) << 1) // before the next load: see stop. It also says that the task before is over
-		}
+		rn.word.Store(uint32(n) << 1) // before the load: see stop. It also says that the task before is over
 		if n > int(rn.limit.Load()) {
 			if n = rn.pool.refill(rn, n); n == 0 {
 				return none

@@ -124,7 +124,7 @@ func TestHandlerPanics(t *testing.T) {
 			require.PanicsWithValue(t, "handler", p.run)
 			synctest.Wait()
 			require.Equal(t, 1, told)
-			require.Zero(t, p.live)
+			require.Empty(t, p.runners)
 			if outside {
 				require.Equal(t, 1, p.Waiting())
 			} else {
@@ -137,10 +137,13 @@ func TestHandlerPanics(t *testing.T) {
 // A task that is due again runs at once if nothing else waits. If others wait, on the list or in the batch of the
 // runner, it runs five times in a row. Then the others go first, and it comes again behind them.
 func TestRunsAgain(t *testing.T) {
-	for _, share := range []int{1, 1000} {
+	for _, batch := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Millisecond)
-			h.pool.Limit, h.pool.Share = 1, share
+			h.pool.Limit = 1
+			if batch {
+				h.pool.MinBatch = 2
+			}
 			h.fed = true
 			again := func(n int) *task { return &task{next: func() bool { n--; return n > 0 }} }
 			a, b, c := again(12), new(task), again(2)

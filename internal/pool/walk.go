@@ -60,7 +60,7 @@ func (p *Pool[T]) EachTaken(f func(items []T) bool) bool {
 func (p *Pool[T]) eachRunner(some int, visit func(rn *Runner[T]), pause func() (more bool)) bool {
 	for end := math.MaxInt; end > 0; end -= some {
 		p.mu.Lock()
-		end = min(end, p.live)
+		end = min(end, len(p.runners))
 		for _, rn := range p.runners[max(end-some, 0):end] {
 			visit(rn)
 		}
@@ -83,10 +83,10 @@ func (p *Pool[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
 	if l.n == 0 {
 		return nil, 0, false
 	}
-	i := max(l.find(at), l.head) // a chunk may have been merged with the one before
+	i := max(l.find(at), l.head)
 	end := min(i+walked, len(l.chunks))
 	for _, k := range l.chunks[i:end] {
-		items = append(items, k.items[k.from:k.end]...)
+		items = append(items, k.items[k.from:]...)
 	}
 	if end == len(l.chunks) {
 		return items, 0, false
@@ -103,5 +103,5 @@ func (p *Pool[T]) bounds() (first, last uint32) {
 		return 0, 0
 	}
 	k := p.due.last()
-	return p.due.chunks[p.due.head].start(), k.base + uint32(k.end)
+	return p.due.chunks[p.due.head].start(), k.base + uint32(len(k.items))
 }

@@ -19,7 +19,7 @@ func TestWatchEnds(t *testing.T) {
 		block := func() { <-release }
 		start := func(n, limit int, f func()) *fake {
 			h := newFake(t, tick)
-			h.pool.Procs, h.pool.Share, h.pool.Limit = 1, 1, limit // one runner, which takes as many as it can
+			h.pool.Procs, h.pool.Limit = 1, limit
 			h.fed = true
 			h.addFunc(n, f)
 			synctest.Wait()
@@ -33,7 +33,7 @@ func TestWatchEnds(t *testing.T) {
 		pass(2 * tick)
 		require.EqualValues(t, 40, h.active.Load())
 		require.False(t, h.watched(), "nothing waits")
-		require.Equal(t, growth, h.pool.progress.step, "the next ones that block are new")
+		require.False(t, h.pool.slow, "the next ones that block are new")
 
 		h = start(40, 2, block)
 		require.True(t, h.watched(), "a runner has a batch")
@@ -47,24 +47,67 @@ func TestWatchEnds(t *testing.T) {
 	})
 }
 
-// While a runner waits for a processor, checks are as far apart as patientInterval, however short the tick is.
-// Otherwise they would keep it from getting one.
+// While a runner waits for a processor there is no check, however short the tick is: it would keep the runner from getting
+// one. When the runner comes, the checks go on.
 func TestWatchIsPatient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, checksPerTick) // so the interval is a nanosecond
+		h.fed = true
 		p := &h.pool
-		var checks atomic.Int64
-		p.mu.Lock()
-		p.watch = time.AfterFunc(p.interval, func() { checks.Add(1); p.onWatch() })
-		p.watching = true
 		p.starting.Store(1)
-		p.due.add(&task{state: canceled})
+		h.addFunc(2, func() { time.Sleep(time.Hour) })
+		p.mu.Lock()
+		p.setWatch()
 		p.mu.Unlock()
-		pass(10 * patientInterval)
-		require.EqualValues(t, 10, checks.Load())
+		require.False(t, h.watched())
 		go p.work()
 		synctest.Wait()
-		require.Zero(t, h.runners())
+		require.True(t, h.watched())
+		p.mu.Lock()
+		p.starting.Store(1) // another one
+		p.mu.Unlock()
+		pass(time.Second)
+		require.EqualValues(t, 1, h.active.Load())
+		require.False(t, h.watched())
+		go p.work()
+		pass(time.Second)
+		require.EqualValues(t, 2, h.active.Load())
+	})
+}
+
+// A runner is stuck, while others make so much progress that tasks do not count as slow. It gives back its batch at the second
+// check.
+func TestStuckBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // so that no check comes but those of the test
+		h := newFake(t, time.Hour)
+		h.fed = true
+		release := make(chan struct{})
+		h.addFunc(minBatch, func() { <-release })
+		synctest.Wait()
+		p := &h.pool
+		for _, batches := range []int{1, 0} {
+			require.Equal(t, 1, h.batches(), "a runner has taken all")
+			p.mu.Lock()
+			p.taken = int(p.interval)
+			p.mu.Unlock()
+			p.onWatch()
+			require.Equal(t, batches, h.batches())
+		}
+		close(release)
+	})
+}
+
+// A runner takes a few items one by one, so that another one takes the rest if it blocks.
+func TestFewAreTakenOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Second)
+		h.fed = true
+		release := make(chan struct{})
+		h.addFunc(minBatch-1, func() { <-release })
+		synctest.Wait()
+		require.Zero(t, h.batches())
+		require.Equal(t, minBatch-2, h.pool.Waiting())
+		close(release)
 	})
 }
 
@@ -74,7 +117,7 @@ func TestCanceledInABatchIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick, n = 320 * time.Millisecond, 1000 // checks come each 10 ms
 		h := newFake(t, tick)
-		h.pool.Limit, h.pool.Share = 1, 1
+		h.pool.Limit = 1
 		h.fed = true
 		release := make(chan struct{})
 		defer close(release)
@@ -115,7 +158,7 @@ func TestTrivialTasksBesideBlockedOnes(t *testing.T) {
 	require.Eventually(t, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.live == blocked && !p.watching // so the next ones that block are new
+		return len(p.runners) == blocked && !p.watching // so the next ones that block are new
 	}, patience, time.Millisecond)
 	_, before := p.Running()
 	go feed(blocked+1, blocked+n)
@@ -135,15 +178,17 @@ func TestTrivialTasksBesideBlockedOnes(t *testing.T) {
 func TestBlockedRunnersAreNotSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that no check comes but those of the test
 		var p Pool[int]
-		p.Init(numbers{}, time.Second)
+		p.Init(numbers{}, time.Second, new(Memory[int]))
 		const blocked = 1000
-		p.Procs, p.live = 2, blocked
+		p.Procs, p.runners = 2, make([]*Runner[int], blocked)
 		p.due.add(1)
-		p.keepWatch()
-		p.given += 2 * uint64(p.interval/slowTask)
+		p.setWatch()
+		p.taken += 2 * int(p.interval/slowTask)
 		p.onWatch()
-		require.False(t, p.progress.slow)
+		require.False(t, p.slow)
 		require.Equal(t, blocked, p.total())
-		p.endWatch()
+		p.due.takeOne()
+		p.setWatch()
+		require.False(t, p.watching)
 	})
 }

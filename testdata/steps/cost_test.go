@@ -74,7 +74,7 @@ func TestStepsCostOfATask(t *testing.T) {
 	costs := make(map[int]int) // by number of tasks
 	for _, n := range []int{2, 3, 4} {
 		search(t, plain.Bounded(1), plain.Bounded(1), func(s *scene) {
-			s.timer.tasks.Share = 1
+			s.timer.tasks.MinBatch = 2
 			s.tickAway(0)
 			for range n {
 				s.pending(0)

@@ -13,7 +13,7 @@ import (
 
 // dueTogether returns two acts that are due at the next boundary. One runner takes both at once.
 func (s *scene) dueTogether() (a, b *act) {
-	s.timer.tasks.Share = 1
+	s.timer.tasks.MinBatch = 2
 	s.tickAway(0)
 	a, b = s.pending(0), s.pending(0)
 	synctest.Wait() // the worker waits for the boundary

@@ -54,14 +54,14 @@ func search(t *testing.T, scenario func(s *scene)) {
 	size := explore.Size{Passes: 1, Aftermath: true}
 	explore.Scenario(t, tick, size, size, func(r *explore.Run) {
 		s := &scene{Run: r}
-		s.pool.Init(host{s}, tick)
+		s.pool.Init(host{s}, tick, new(Memory[*item]))
 		s.feeder = NewFeeder(&s.pool)
 		scenario(s)
 		p := &s.pool
 		require.Zero(s, s.late)
 		require.Zero(s, s.twice)
 		require.Equal(s, len(s.order), s.counted)
-		require.Zero(s, p.live)
+		require.Empty(s, p.runners)
 		require.Empty(s, p.batched)
 		require.Zero(s, p.starting)
 		require.False(s, p.watching)
@@ -188,9 +188,9 @@ func TestStepsAddAtTheEnd(t *testing.T) {
 
 // An item is removed while a runner claims it, on the list or in a batch. It runs, or is removed.
 func TestStepsRemove(t *testing.T) {
-	for _, share := range []int{1, 16} {
+	for _, least := range []int{2, 16} {
 		search(t, func(s *scene) {
-			s.pool.Share, s.pool.Limit = share, 1
+			s.pool.MinBatch, s.pool.Limit = least, 1
 			removed := 0
 			s.Go(func() { s.feed(s.items[:]) })
 			s.Go(func() {
@@ -206,29 +206,12 @@ func TestStepsRemove(t *testing.T) {
 	}
 }
 
-// The pool is trimmed while items are added, while a runner ends, and while the feeder prepares the pool. Each item runs
-// once. If nothing was added after Trim, the pool keeps nothing.
-func TestStepsTrim(t *testing.T) {
-	search(t, func(s *scene) {
-		s.forget(s.items[2:])
-		s.Go(func() { s.feed(s.items[:2]) })
-		s.Go(func() { s.pool.Trim() })
-		s.race()
-		require.Equal(s, 2, s.items[0].runs+s.items[1].runs)
-		p := &s.pool
-		if p.trimming {
-			require.True(s, p.runners == nil && p.batched == nil && p.watch == nil)
-			require.True(s, p.due.spare == nil && p.due.chunks == nil)
-		}
-	})
-}
-
 // The pool is closed while a runner claims items, alone or as a batch, and while items are added. Each runs or is
 // returned. What is added too late stays on the list.
 func TestStepsClose(t *testing.T) {
-	for _, share := range []int{1, 16} {
+	for _, least := range []int{2, 16} {
 		search(t, func(s *scene) {
-			s.pool.Share = share
+			s.pool.MinBatch = least
 			s.Go(func() { s.feed(s.items[:]) })
 			s.Go(s.close)
 			s.race()
@@ -261,12 +244,12 @@ func TestStepsCloseAndAgain(t *testing.T) {
 // once, in the order of the list.
 func TestStepsGiveBack(t *testing.T) {
 	search(t, func(s *scene) {
-		s.pool.Share, s.pool.Limit = 1, 1
+		s.pool.MinBatch, s.pool.Limit = 2, 1
 		s.Go(func() { s.feed(s.items[:]) })
 		s.Go(func() {
 			for range 2 {
 				s.pool.mu.Lock()
-				s.pool.giveBack()
+				s.pool.takeBackAll()
 				s.pool.mu.Unlock()
 			}
 		})
@@ -278,14 +261,14 @@ func TestStepsGiveBack(t *testing.T) {
 // The batch of a runner is taken back while an item of it runs again and again. Each item runs as often as it should.
 func TestStepsGiveBackAndAgain(t *testing.T) {
 	search(t, func(s *scene) {
-		s.pool.Share, s.pool.Limit = 1, 1
+		s.pool.MinBatch, s.pool.Limit = 2, 1
 		s.forget(s.items[2:])
 		s.items[0].tell, s.items[0].again = true, 1
 		s.Go(func() { s.feed(s.items[:2]) })
 		s.Go(func() {
 			for range 2 {
 				s.pool.mu.Lock()
-				s.pool.giveBack()
+				s.pool.takeBackAll()
 				s.pool.mu.Unlock()
 			}
 		})
