@@ -25,10 +25,13 @@ func TestWatchEnds(t *testing.T) {
 			synctest.Wait()
 			return h
 		}
-		h := start(10, 0, nil)
-		require.False(t, h.watched(), "all have run")
+		for _, n := range []int{10, 40} { // one by one, and as a batch
+			h := start(n, 0, nil)
+			require.False(t, h.watched(), "all have run")
+			require.False(t, h.pool.watch.Stop(), "it was stopped")
+		}
 
-		h = start(40, 0, block)
+		h := start(40, 0, block)
 		require.True(t, h.watched(), "a runner has a batch")
 		pass(2 * tick)
 		require.EqualValues(t, 40, h.active.Load())
