@@ -148,7 +148,7 @@ func goTest(ctx context.Context, dir string, all tests, limit time.Duration) (fa
 		cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(),
 			"-run=^("+strings.Join(all[pkg], "|")+")$", "-v", ".")
 		cmd.Dir = filepath.Join(dir, filepath.FromSlash(pkg))
-		cmd.Env = append(os.Environ(), "HASHEDWHEEL_EXPLORE_TIME=1m")         // a search may end at its fault, but not before
+		cmd.Env = append(os.Environ(), "HASHEDWHEEL_EXPLORE_TIME=20s")        // for each scenario, on a busy machine too
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that go test deletes its files
 		cmd.WaitDelay = 5 * time.Second                                       // then it is killed
 		text, err := cmd.CombinedOutput()
