@@ -111,7 +111,7 @@ func run(ctx context.Context, files tree, part, only string) error {
 		return errors.New("no mutation matches")
 	}
 	start := time.Now()
-	const most = 4 * time.Minute // on a busy machine
+	const most = 8 * time.Minute // on a busy machine
 	if failed, out, err := goTest(ctx, dir, all, most); failed || err != nil {
 		return fmt.Errorf("without a mutation: %v\n%s", cmp.Or(err, errors.New("the tests fail")), out)
 	}
