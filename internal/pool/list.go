@@ -262,24 +262,31 @@ type Memory[T comparable] struct {
 const maxSpare = 32
 
 // chunk returns an empty chunk for items with positions from base on.
-func (m *Memory[T]) chunk(base uint32) (k *chunk[T]) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if last := len(m.chunks) - 1; last >= 0 {
-		k, m.chunks[last] = m.chunks[last], nil
-		m.chunks = m.chunks[:last]
-	} else {
+func (m *Memory[T]) chunk(base uint32) *chunk[T] {
+	k := m.take()
+	if k == nil { // allocated without the lock, because that may have to wait for the garbage collector
 		k = &chunk[T]{items: make([]T, 0, chunkLen)}
 	}
 	k.base = base
 	return k
 }
 
-// keep keeps a chunk whose items are not needed any more, unless it is small.
-func (m *Memory[T]) keep(k *chunk[T]) {
+// take returns a chunk that was kept, or nil.
+func (m *Memory[T]) take() (k *chunk[T]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if last := len(m.chunks) - 1; last >= 0 {
+		k, m.chunks[last] = m.chunks[last], nil
+		m.chunks = m.chunks[:last]
+	}
+	return k
+}
+
+// keep keeps a chunk whose items are not needed any more, unless it is small.
+func (m *Memory[T]) keep(k *chunk[T]) {
 	clear(k.items)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if cap(k.items) == chunkLen && len(m.chunks) < maxSpare {
 		*k = chunk[T]{items: k.items[:0]}
 		m.chunks = append(m.chunks, k)
