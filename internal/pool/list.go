@@ -38,6 +38,7 @@ type chunk[T comparable] struct {
 	base  uint32 // the position of items[0]; in a chunk that was shrunk, the least that it may have
 	from  int    // items[:from] have been taken
 	n     int    // items in the chunk
+	back  bool   // it was put back, so its tasks may be slow
 	items []T    // the slots that have been used; there is room for chunkLen, or for no more if it was shrunk or put back
 }
 
@@ -86,7 +87,7 @@ func (k *chunk[T]) index(item T, pos uint32) int {
 
 // shrunk returns a chunk with the same items, without gaps.
 func (k *chunk[T]) shrunk() *chunk[T] {
-	small := &chunk[T]{base: k.start(), items: make([]T, 0, k.n)}
+	small := &chunk[T]{base: k.start(), back: k.back, items: make([]T, 0, k.n)}
 	for k.n > 0 {
 		small.put(k.takeOne())
 	}
@@ -197,7 +198,7 @@ func (l *list[T]) putBack(batch *chunk[T], n int) {
 		}
 	}
 	if items > 0 { // a copy, because the runner still reads a slot of the batch
-		rest := &chunk[T]{base: batch.start() + uint32(n), n: items, items: slices.Clone(left)}
+		rest := &chunk[T]{base: batch.start() + uint32(n), n: items, back: true, items: slices.Clone(left)}
 		l.insert(l.find(rest.base)+1, rest)
 		l.n += items
 		clear(left)
@@ -261,24 +262,31 @@ type Memory[T comparable] struct {
 const maxSpare = 32
 
 // chunk returns an empty chunk for items with positions from base on.
-func (m *Memory[T]) chunk(base uint32) (k *chunk[T]) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if last := len(m.chunks) - 1; last >= 0 {
-		k, m.chunks[last] = m.chunks[last], nil
-		m.chunks = m.chunks[:last]
-	} else {
+func (m *Memory[T]) chunk(base uint32) *chunk[T] {
+	k := m.take()
+	if k == nil { // allocated without the lock, because that may have to wait for the garbage collector
 		k = &chunk[T]{items: make([]T, 0, chunkLen)}
 	}
 	k.base = base
 	return k
 }
 
-// keep keeps a chunk whose items are not needed any more, unless it is small.
-func (m *Memory[T]) keep(k *chunk[T]) {
+// take returns a chunk that was kept, or nil.
+func (m *Memory[T]) take() (k *chunk[T]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if last := len(m.chunks) - 1; last >= 0 {
+		k, m.chunks[last] = m.chunks[last], nil
+		m.chunks = m.chunks[:last]
+	}
+	return k
+}
+
+// keep keeps a chunk whose items are not needed any more, unless it is small.
+func (m *Memory[T]) keep(k *chunk[T]) {
 	clear(k.items)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if cap(k.items) == chunkLen && len(m.chunks) < maxSpare {
 		*k = chunk[T]{items: k.items[:0]}
 		m.chunks = append(m.chunks, k)

@@ -84,6 +84,7 @@ type Pool[T comparable] struct {
 	watch    *time.Timer   // calls onWatch
 	watching bool          // watch is armed
 	taken    int           // how many slots runners have taken since the last check: see advance
+	step     int           // how many runners the last check added that added any; 0 if nothing waits
 	slow     bool          // fewer were taken between the last two checks than if no task had blocked; false if nothing waits
 }
 
@@ -226,12 +227,12 @@ func (p *Pool[T]) refill(rn *Runner[T], n int) int {
 }
 
 // fill takes items off the list for a runner that has none, and reports whether there were any. It takes the first
-// chunk, or only one item if that has few, if tasks are slow, and with an executor. Called with mu held.
+// chunk, or only one item if that has few, if it was put back, if tasks are slow, and with an executor. Called with mu held.
 func (p *Pool[T]) fill(rn *Runner[T]) bool {
 	if p.due.n == 0 || p.closed {
 		return false
 	}
-	if p.outside != nil || p.slow || p.due.front().n < p.MinBatch {
+	if k := p.due.front(); p.outside != nil || p.slow || k.n < p.MinBatch || k.back {
 		rn.single[0] = p.due.takeOne()
 		rn.slots = rn.single[:]
 	} else {

@@ -20,9 +20,10 @@ const (
 	// see setWatch.
 	slowTask = 5 * time.Microsecond
 
-	// growth is how many runners a check adds for each that there is. So even if all tasks block, each of a thousand
-	// that wait has a runner after five checks, and each of a million after ten.
-	growth = 3
+	// growth is by how much the number of runners that a check adds grows from check to check, from growth on. So even if
+	// all tasks block, each of a thousand that wait has a runner after five checks, and each of a million after ten. It does
+	// not depend on how many runners there are: those in tasks that block say nothing about the tasks that wait.
+	growth = 4
 )
 
 // setWatch arms the watch if items wait, and disarms it otherwise. While a runner has not had a processor yet, checks would
@@ -33,7 +34,7 @@ func (p *Pool[T]) setWatch() {
 		if p.watching {
 			p.watch.Stop() // a check that has already begun sees that the pool is not watched any more
 		}
-		p.watching, p.slow = false, false
+		p.watching, p.slow, p.step = false, false, 0
 	case !p.watching && p.starting.Load() == 0:
 		p.watching, p.taken = true, 0
 		if p.watch == nil {
@@ -45,7 +46,8 @@ func (p *Pool[T]) setWatch() {
 }
 
 // onWatch takes batches away from runners that are stuck, and starts more runners if there is too little progress.
-// A runner is stuck if it has been in the same task since the last check. If tasks are slow, all runners give back.
+// A runner is stuck if it has been in the same task since the last check, or if it already had its batch then, and its tasks
+// have been slow since. If tasks are slow on average, all runners give back.
 // Called by watch.
 func (p *Pool[T]) onWatch() {
 	p.mu.Lock()
@@ -55,7 +57,9 @@ func (p *Pool[T]) onWatch() {
 	}
 	p.watching = false
 	for i := len(p.batched) - 1; i >= 0; i-- { // from the end, because takeBack moves the last one
-		if rn := p.batched[i]; p.advance(rn) == 0 {
+		rn := p.batched[i]
+		old := rn.takenAtCheck > 0
+		if n := p.advance(rn); n == 0 || old && time.Duration(n)*slowTask < p.interval {
 			p.takeBack(rn)
 		}
 	}
@@ -64,7 +68,8 @@ func (p *Pool[T]) onWatch() {
 	if p.slow {
 		p.takeBackAll()
 		if p.starting.Load() == 0 {
-			p.start(min(p.due.n, growth*len(p.runners)))
+			p.step = min(max(p.step, 1)*growth, 1<<20)
+			p.start(min(p.due.n, p.step))
 		}
 	}
 	if len(p.batched) > 0 || !p.full() { // otherwise a check could do nothing until a runner takes an item, and arms the watch

@@ -37,6 +37,7 @@ func TestWatchEnds(t *testing.T) {
 		require.EqualValues(t, 40, h.active.Load())
 		require.False(t, h.watched(), "nothing waits")
 		require.False(t, h.pool.slow, "the next ones that block are new")
+		require.Zero(t, h.pool.step)
 
 		h = start(40, 2, block)
 		require.True(t, h.watched(), "a runner has a batch")
@@ -97,6 +98,67 @@ func TestStuckBesideOthers(t *testing.T) {
 			require.Equal(t, batches, h.batches())
 		}
 		close(release)
+	})
+}
+
+// A runner has taken a batch, and gets no processor for its first task. A check takes the batch back.
+func TestBatchThatIsNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Hour)
+		h.fed = true
+		p := &h.pool
+		p.starting.Store(1)
+		h.addFunc(minBatch, nil)
+		rn := p.enlist()
+		require.Equal(t, 1, h.batches())
+		p.mu.Lock()
+		p.taken = int(p.interval) // by others
+		p.mu.Unlock()
+		p.onWatch()
+		require.Zero(t, h.batches())
+		require.Equal(t, minBatch, p.Waiting())
+		go rn.run()
+	})
+}
+
+// The tasks of a batch are slow, and each check finds the runner in another one. Others make so much progress meanwhile that
+// tasks do not count as slow. All the same, each task of the batch starts in time.
+func TestSlowBatchBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = 160 * time.Millisecond // checks come each 10 ms
+		h := newFake(t, tick)
+		h.pool.Procs = 2
+		h.fed = true
+		var begun moments
+		start := time.Now()
+		h.addFunc(chunkLen, func() { begun.note(); time.Sleep(9 * time.Millisecond) })
+		for range 3 * tick / time.Millisecond {
+			h.addFunc(600, nil) // as many as two runners do that have no slow tasks
+			time.Sleep(time.Millisecond)
+		}
+		all := begun.since(start)
+		require.Len(t, all, chunkLen)
+		require.LessOrEqual(t, all[chunkLen-1], 2*tick)
+	})
+}
+
+// The first check that finds tasks slow adds few runners, however many are in tasks that block: the tasks that wait may be
+// quick ones of which the processors just do too few.
+func TestFirstRunnersAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick, blocked = 160 * time.Millisecond, 1000
+		h := newFake(t, tick)
+		h.blind = true
+		h.pool.Procs = 1
+		h.addFunc(blocked, func() { time.Sleep(time.Hour) })
+		pass(tick)
+		require.EqualValues(t, blocked, h.active.Load())
+		h.fed = true
+		h.addFunc(10*chunkLen, func() { time.Sleep(time.Millisecond) })
+		for _, more := range []int{1, 1 + growth, 1 + growth + growth*growth} {
+			require.Equal(t, blocked+more, h.runners())
+			pass(h.pool.interval)
+		}
 	})
 }
 
