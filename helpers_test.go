@@ -322,6 +322,24 @@ func oneStripe(timer *Timer) *stripe {
 	return &timer.queue.stripes[0]
 }
 
+// inUse returns how many slots lead to a timeout, also to one that was canceled.
+func (q *queue) inUse() (n int) {
+	for i := range q.stripes {
+		for _, r := range []*ring{&q.stripes[i].nursery, &q.stripes[i].inbox} {
+			for j := range r.blocks() {
+				if b := r.blocks()[j].Load(); b != nil {
+					for k := range b.slots {
+						if b.slots[k].Load() != nil {
+							n++
+						}
+					}
+				}
+			}
+		}
+	}
+	return n
+}
+
 // accepted returns how many timeouts were armed, as the stripes count them. It is exact when no call is in progress.
 func (q *queue) accepted() (n uint64) {
 	for i := range q.stripes {

@@ -69,12 +69,12 @@ func TestFarStaysWithProducers(t *testing.T) {
 		})
 		require.Equal(t, expired, int(status(near.word.Load())))
 		pass(2*maxUnwatched + tick)
-		require.Zero(t, timer.Stats().Queued)
+		require.Zero(t, timer.queue.inUse())
 
 		// A load that is short is noticed to be over by the second boundary.
 		churn(t, timer, 3000, tick, func(time.Duration) {})
 		pass(2 * tick)
-		require.Zero(t, timer.Stats().Queued)
+		require.Zero(t, timer.queue.inUse())
 	})
 }
 
