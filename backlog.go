@@ -8,7 +8,7 @@ import (
 )
 
 // A backlog has the timeouts that move back during a walk: see tasks.go. It keeps none of them alive. When one is added, it
-// checks two of the others, and drops those that have ended. So a backlog has about twice as many timeouts as are pending.
+// looks at two others, and drops each of them that has ended. So it has about twice as many timeouts as are pending.
 type backlog struct {
 	timeouts []weak.Pointer[Timeout]
 	known    map[weak.Pointer[Timeout]]struct{} // those in timeouts

@@ -382,7 +382,7 @@ func TestGroupCloseAndWaitRace(t *testing.T) {
 					testkit.Spin()
 					_, err := g.AfterFunc(0, func() {
 						ran.Add(1)
-						time.Sleep(10 * time.Microsecond)
+						time.Sleep(10 * time.Microsecond) // real time, because the race needs goroutines that run at the same time
 						assert.False(t, over.Load(), "Wait has returned")
 					})
 					if err != nil {
@@ -392,7 +392,7 @@ func TestGroupCloseAndWaitRace(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Duration(rnd.IntN(300)) * time.Microsecond)
+		time.Sleep(time.Duration(rnd.IntN(300)) * time.Microsecond) // real time, for the same reason
 		g.Close()
 		if !assert.NoError(t, g.Wait(t.Context())) {
 			break
@@ -427,7 +427,7 @@ func TestGroupRace(t *testing.T) {
 				var wg sync.WaitGroup
 				if rnd.IntN(3) == 0 {
 					wg.Go(func() {
-						time.Sleep(30 * time.Microsecond)
+						time.Sleep(30 * time.Microsecond) // real time, as above
 						timer.Stop()
 					})
 				}

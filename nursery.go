@@ -24,7 +24,7 @@ import "sync/atomic"
 //   - The hand drops only timeouts that the worker has never had. Others may be in a bucket, and only the worker can remove
 //     them from there.
 //   - The hand passes what is pending. A call reads where the hand is, tries the slots from there to the end of the block,
-//     and then counts them: the one that it has filled, and those that it has passed. If another call has passed slots
+//     and then counts them: one as filled, and the others as passed. If another call has passed slots
 //     meanwhile, those of this call do not count. So no slot is passed twice in a lap.
 //   - If more than three quarters of the slots were passed in a lap, the ring is doubled: see lap. Proof of the bound: each
 //     timeout has one slot in its ring, so the slots that were passed led to different timeouts. These were pending, or in

@@ -9,7 +9,7 @@ import "github.com/hashedwheel/hashedwheel/internal/ticks"
 // No uint64 ever goes back.
 type Stats struct {
 	Pending int // timeouts armed and not ended
-	Due     int // of these, those that are due and wait for a runner, the limit or the executor
+	Due     int // pending ones that are due, and wait for a runner, the limit or the executor
 	Running int // tasks started and not returned
 
 	Accepted uint64 // timeouts armed: new ones, ones reset when not pending, and the next runs of repeating ones

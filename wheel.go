@@ -150,9 +150,9 @@ func (w *wheel) enterSpans(i int, first, last uint64, emit func(to *Timeout)) {
 	}
 }
 
-// visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. It emits the
-// timeouts that are due, places those that are due later, and drops the rest. It returns the first tick of those that
-// stay.
+// visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. A
+// timeout that is due is emitted, one that is due later is placed again, and any other is dropped. It returns the first tick
+// of the entries that stay.
 func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func(to *Timeout)) (first uint64) {
 	l := &w.levels[level]
 	b := &l.buckets[slot]

@@ -51,7 +51,7 @@ type client struct {
 	limit time.Duration // for each call
 	pool  sync.Pool     // of *call
 	mu    sync.Mutex
-	calls map[uint64]*call // those that wait, by the number of the request
+	calls map[uint64]*call // calls without a reply yet, by the number of the request
 	last  uint64           // the number of the last request
 	err   error            // why there are no more replies
 }

@@ -61,7 +61,7 @@ func TestSurface(t *testing.T) {
 	require.Equal(t, string(want), strings.Join(got, "\n")+"\n")
 }
 
-// newImporter returns an importer of these packages and those that they import, as the go command has compiled them.
+// newImporter returns an importer that reads what the go command has compiled: the given packages, and all that they import.
 func newImporter(t *testing.T, packages ...string) types.Importer {
 	t.Helper()
 	goCommand, err := exec.LookPath("go")
