@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +33,7 @@ func TestAPI(t *testing.T) {
 	t.Parallel()
 	var lines []string
 	in := newImporter(t, stable...)
+	require.Equal(t, stable, importable(t), "Are these the packages that programs can import?")
 	for _, dir := range stable {
 		lines = append(lines, surfaceOf(t, in, path.Join(root, dir), path.Join("hashedwheel", dir))...)
 	}
@@ -46,6 +48,7 @@ func TestAPI(t *testing.T) {
 	without := func(all, some []string) string {
 		return strings.Join(slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) }), "\n")
 	}
+	assert.NotContains(t, strings.Join(lines, "\n"), "/internal/", "What a type of an internal package has is not in api.txt.")
 	const how = "If this is intended: go test -run TestAPI ./internal/repository -update"
 	assert.Empty(t, without(listed, lines), "These lines of api.txt are no longer true. "+how)
 	assert.Empty(t, without(lines, listed), "These lines are not in api.txt. "+how)
@@ -57,7 +60,7 @@ func TestSurface(t *testing.T) {
 	t.Parallel()
 	want, err := os.ReadFile("testdata/surface.txt")
 	require.NoError(t, err)
-	got := surfaceOf(t, newImporter(t, "io", "iter", "time"), "testdata/surface", "surface")
+	got := surfaceOf(t, newImporter(t, "io", "iter", "math/rand/v2", "time"), "testdata/surface", "surface")
 	require.Equal(t, string(want), strings.Join(got, "\n")+"\n")
 }
 
@@ -78,6 +81,22 @@ func newImporter(t *testing.T, packages ...string) types.Importer {
 		compiled[name] = file
 	}
 	return importer.ForCompiler(token.NewFileSet(), "gc", func(name string) (io.ReadCloser, error) { return os.Open(compiled[name]) })
+}
+
+// importable returns the directories of the packages that other modules can import.
+func importable(t *testing.T) (dirs []string) {
+	t.Helper()
+	list := exec.Command("go", "list", "-f", "{{.Name}} {{.ImportPath}}", "./...")
+	list.Dir = root
+	out, err := list.Output()
+	require.NoError(t, err)
+	for line := range strings.Lines(string(out)) {
+		name, dir, _ := strings.Cut(strings.TrimSpace(line), " github.com/hashedwheel/hashedwheel")
+		if name != "main" && !strings.Contains(dir, "/internal/") {
+			dirs = append(dirs, "."+dir)
+		}
+	}
+	return dirs
 }
 
 // platforms are those for which .ci/run builds the library.
@@ -143,28 +162,26 @@ func dropNames(f *ast.File) {
 func linesOf(pkg *types.Package) []string {
 	s := surface{pkg: pkg}
 	for _, name := range pkg.Scope().Names() {
-		obj := pkg.Scope().Lookup(name)
-		if !obj.Exported() {
-			continue
+		if token.IsExported(name) {
+			s.object(name)
 		}
-		switch obj := obj.(type) {
-		case *types.Const:
-			s.say("const ", name, " ", s.of(obj.Type()))
-			s.say("const ", name, " = ", obj.Val().ExactString())
-		case *types.Var:
-			s.say("var ", name, " ", s.of(obj.Type()))
-		case *types.Func:
-			s.say("func ", s.signature(obj))
-		case *types.TypeName:
-			if obj.IsAlias() {
-				s.say("type ", name, " = ", s.of(types.Unalias(obj.Type())))
-			} else {
-				s.typeName(obj.Type().(*types.Named))
+	}
+	// What a type without an exported name has is in reach too, if a line mentions the type.
+	mentioned := make(map[string]bool)
+	for i := 0; i < len(s.lines); i++ {
+		for _, found := range unexportedName.FindAllStringSubmatch(s.lines[i], -1) {
+			name := found[1]
+			if _, isType := pkg.Scope().Lookup(name).(*types.TypeName); isType && !mentioned[name] {
+				mentioned[name] = true
+				s.object(name)
 			}
 		}
 	}
 	return s.lines
 }
+
+// unexportedName matches words that may be names of the package: no others have a dot or a slash before them.
+var unexportedName = regexp.MustCompile(`(?:^|[^\w./])([a-z_]\w*)`)
 
 // A surface collects the lines for a package.
 type surface struct {
@@ -174,13 +191,32 @@ type surface struct {
 
 func (s *surface) say(parts ...string) { s.lines = append(s.lines, strings.Join(parts, "")) }
 
-// of returns a type as a file of the package has it.
+// object says the lines for a name of the package, if there is one.
+func (s *surface) object(name string) {
+	switch obj := s.pkg.Scope().Lookup(name).(type) {
+	case *types.Const:
+		s.say("const ", name, " ", s.of(obj.Type()))
+		s.say("const ", name, " = ", obj.Val().ExactString())
+	case *types.Var:
+		s.say("var ", name, " ", s.of(obj.Type()))
+	case *types.Func:
+		s.say("func ", s.signature(obj))
+	case *types.TypeName:
+		if obj.IsAlias() {
+			s.say("type ", s.of(obj.Type()), " = ", s.of(types.Unalias(obj.Type())))
+		} else {
+			s.typeName(obj.Type().(*types.Named))
+		}
+	}
+}
+
+// of returns a type as a file of the package has it, except that other packages have their paths: some share a name.
 func (s *surface) of(t types.Type) string {
 	return types.TypeString(t, func(p *types.Package) string {
 		if p == s.pkg {
 			return ""
 		}
-		return p.Name()
+		return strings.TrimPrefix(p.Path(), "github.com/hashedwheel/")
 	})
 }
 
@@ -204,8 +240,10 @@ func (s *surface) typeName(t *types.Named) {
 		s.interfaceType(declared, u)
 		return
 	case *types.Struct:
-		s.say(declared, " struct")
-		s.fields(declared, u)
+		if t.Obj().Exported() {
+			s.say(declared, " struct")
+		}
+		s.fields(declared, t, u)
 	default:
 		s.say(declared, " ", s.of(u))
 	}
@@ -221,16 +259,27 @@ func (s *surface) typeName(t *types.Named) {
 	}
 }
 
-// fields says the lines for the fields of a struct, also those of embedded structs whose own names are not exported.
-func (s *surface) fields(declared string, t *types.Struct) {
-	for f := range t.Fields() {
-		switch embedded, isStruct := f.Type().Underlying().(*types.Struct); {
+// fields says the lines for the fields of a struct in a type, also those that embedded structs without an exported name
+// promote.
+func (s *surface) fields(declared string, in types.Type, t *types.Struct) {
+	for i := range t.NumFields() {
+		f, tag := t.Field(i), ""
+		if t.Tag(i) != "" {
+			tag = " `" + t.Tag(i) + "`"
+		}
+		embedded := f.Type().Underlying()
+		if pointer, ok := embedded.(*types.Pointer); ok {
+			embedded = pointer.Elem().Underlying()
+		}
+		reached, _, _ := types.LookupFieldOrMethod(in, true, s.pkg, f.Name())
+		switch embedded, isStruct := embedded.(*types.Struct); {
+		case f.Exported() && reached != f: // another field or a method hides it
 		case f.Exported() && f.Embedded():
-			s.say(declared, " struct, embedded ", s.of(f.Type()))
+			s.say(declared, " struct, embedded ", s.of(f.Type()), tag)
 		case f.Exported():
-			s.say(declared, " struct, ", f.Name(), " ", s.of(f.Type()))
+			s.say(declared, " struct, ", f.Name(), " ", s.of(f.Type()), tag)
 		case f.Embedded() && isStruct:
-			s.fields(declared, embedded)
+			s.fields(declared, in, embedded)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package surface
 import (
 	"io"
 	"iter"
+	"math/rand/v2"
 	"time"
 )
 
@@ -25,7 +26,22 @@ type (
 	Option func(*config)
 	Same   = Level
 	config struct{ Silent, hidden bool }
+
+	Numbers[K ~string] = Map[K, int]
+
+	level = Level
+	file  struct {
+		Path string
+		lock *lock
+	}
+	lock struct{ Held bool }
 )
+
+func Old() level             { return 0 }
+func Open() *file            { return nil }
+func (*file) Lock() *lock    { return nil }
+func (*file) close()         {}
+func Random(from *rand.Rand) {}
 
 func (Level) String() string { return "" }
 func (*Level) Set(string)    {}
@@ -44,13 +60,21 @@ type Sealed interface {
 }
 
 type Group struct {
-	Name, Title string
+	Name, Title string `json:"x"`
 	Next        func(<-chan int, ...Level) (n int, err error)
 	Parts       [4]struct{ X, Y float64 }
 	io.Closer
 	config
+	*shared
 	hidden int
 }
+
+type shared struct {
+	Count int
+	Title bool // a Group has its own
+}
+
+type Values struct{ less func() bool }
 
 type Map[K comparable, V any] struct {
 	Zero V
