@@ -1,6 +1,5 @@
 // Command benchmarks compares hashedwheel with the timers that a user could pick instead. All timers do the same work
-// in the same run.
-// See README.md.
+// in the same run. See README.md.
 package main
 
 import (

@@ -5,13 +5,10 @@ import "time"
 // Time is package time.
 type Time struct{}
 
-// After calls time.AfterFunc.
 func (Time) After(d time.Duration, f func()) Handle { return time.AfterFunc(d, f) }
 
-// Cancel calls Stop of the timer.
 func (Time) Cancel(h Handle) bool { return h.(*time.Timer).Stop() }
 
-// Reset calls Reset of the timer.
 func (Time) Reset(h Handle, d time.Duration, _ func()) Handle {
 	h.(*time.Timer).Reset(d)
 	return h

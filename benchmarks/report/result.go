@@ -85,14 +85,13 @@ func Read(files ...string) (r *Result, err error) {
 			return nil, err
 		}
 		part := new(Result)
-		if err := json.Unmarshal(data, part); err != nil {
+		if err = json.Unmarshal(data, part); err == nil && r != nil {
+			err = r.join(part)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		if r == nil {
-			r = part
-		} else if err := r.join(part); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
+		r = cmp.Or(r, part)
 	}
 	if r == nil {
 		return nil, errors.New("no result.json is named")
@@ -131,15 +130,11 @@ func (r *Result) Write(dir string) error {
 		return err
 	}
 	files["result.json"] = append(data, '\n')
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
+	err = os.MkdirAll(dir, 0o777)
 	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
-			return err
-		}
+		err = cmp.Or(err, os.WriteFile(filepath.Join(dir, name), data, 0o666))
 	}
-	return nil
+	return err
 }
 
 // writeBenchmarks writes a line for each run without a fault, in the format of Go's benchmarks, for benchstat. It has no
@@ -160,11 +155,9 @@ func (r *Result) writeBenchmarks(buf *bytes.Buffer) (err error) {
 			if run.Fault != "" {
 				continue
 			}
-			line := &benchfmt.Result{Iters: 1}
-			line.Name = fmt.Appendf(nil, "%s/peer=%s-%d", name, strings.ReplaceAll(c.Name(), " ", "_"), procs)
-			line.Config = []benchfmt.Config{
+			line := &benchfmt.Result{Iters: 1, Config: []benchfmt.Config{
 				{Key: "platform", Value: []byte(r.Platform), File: true}, {Key: "cpu", Value: []byte(r.CPU), File: true},
-			}
+			}, Name: fmt.Appendf(nil, "%s/peer=%s-%d", name, strings.ReplaceAll(c.Name(), " ", "_"), procs)}
 			for _, m := range metrics(c) {
 				unit := m.Name + "-" + strings.ReplaceAll(m.Unit, " ", "-")
 				if m.Name == "wall" {

@@ -59,7 +59,7 @@ func (r *Result) rounds() string {
 // WriteTables writes a Markdown table for each workload, and with -against one that compares the commits.
 func (r *Result) WriteTables(w io.Writer) {
 	fmt.Fprintf(w, "%s\nWall time is the time that passes. CPU time is that of the whole process, user and system.\n", r.conditions())
-	column := func(text string) string { // empty unless -procs was given
+	column := func(text string) string { // empty without -scaling
 		if r.Cells[0].Procs == 0 {
 			return ""
 		}
