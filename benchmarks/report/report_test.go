@@ -311,7 +311,7 @@ func TestProcsAreLabeled(t *testing.T) {
 	}
 }
 
-// A result without -procs shows no number of processors. All charts together are few enough to look at.
+// A result without -scaling shows no number of processors. All charts together are few enough to look at.
 func TestResultsAreDrawnAgain(t *testing.T) {
 	r, err := Read(filepath.Join("..", "results", "result.json"))
 	if err != nil {

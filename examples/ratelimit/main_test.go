@@ -46,8 +46,10 @@ func TestRandomBursts(t *testing.T) {
 		require.NoError(t, serve(ctx, streams))
 		for _, s := range streams {
 			require.NoError(t, s.check())
-			require.NotEmpty(t, s.throttle)
-			require.NotEmpty(t, s.debounce)
+			if len(s.sent) > 0 { // in real time, the machine may pause for the whole length
+				require.NotEmpty(t, s.throttle)
+				require.NotEmpty(t, s.debounce)
+			}
 		}
 	}
 	synctest.Test(t, func(t *testing.T) { random(t, 20*time.Second) })
