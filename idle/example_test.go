@@ -40,7 +40,7 @@ func ExampleReadsOnly() {
 	if err != nil {
 		panic(err)
 	}
-	limit, err := idle.New(timer, 200*time.Millisecond, idle.ReadsOnly())
+	limit, err := idle.New(timer, time.Second, idle.ReadsOnly())
 	if err != nil {
 		panic(err)
 	}
