@@ -53,7 +53,7 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Figures yields the figures of Stats with their names as metrics, in the same order at each call. The adapters for
+// Figures yields the figures of Stats with their names as metrics. Each call yields the same names. The adapters for
 // Prometheus and OpenTelemetry use it: see NewStoreCollector of promwheel and RegisterStore of otelwheel.
 func (s *Store) Figures(yield func(name, help string, counter bool, value float64)) {
 	st := s.Stats()

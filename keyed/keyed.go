@@ -89,8 +89,8 @@ import (
 // After [hashedwheel.Timer.Stop] the timer expires no key. Get and Touch find nothing, and Set and GetOrSet return
 // hashedwheel.ErrStopped. The keys that were left stay in the Map, also those for which expired was still to be called.
 // Len, All, Remove and Clear work on them, so that a program can release what they hold. A key that was left expires only
-// if the caller of Stop runs the task of its timeout. If a key was set again while expired was still to be called for its
-// old value, only the timeout of the old value, which Stop returns, leads to that value.
+// if the caller of Stop runs the task of its timeout. If a key was set again before expired was called for its old value,
+// the Map no longer has the old value. Only the timeout that Stop returns has it.
 //
 // Methods of the zero Map panic. Make one with New.
 //

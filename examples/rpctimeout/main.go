@@ -4,7 +4,7 @@
 // timeout, so arming it seldom allocates. A call is used again only if nothing that knows it can touch it later:
 // neither its task, nor the goroutine that reads the replies.
 //
-// The client is its own, because net/rpc also needs package net/http, which takes long to compile.
+// The client does not use net/rpc, because that needs package net/http, which takes long to compile.
 package main
 
 import (
