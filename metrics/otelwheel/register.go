@@ -74,7 +74,8 @@ var instruments = []instrument{
 }
 
 // Register observes a timer through a meter of the provider, with the timer's name as the attribute timer, or
-// "timer" if it has none. A provider takes only one timer of each name. For another one, the error says the name.
+// "timer" if it has none. A provider takes only one timer of each name. For another one, the error says the name. The
+// providers that otel.GetMeterProvider returns before and after otel.SetMeterProvider count as two.
 // Until Unregister is called, the provider keeps the timer and its name. A timer that has been stopped still has its
 // counts.
 func Register(provider metric.MeterProvider, timer *hashedwheel.Timer) (metric.Registration, error) {
