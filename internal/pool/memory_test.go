@@ -122,14 +122,14 @@ func TestMemoryKeepsNothingAlive(t *testing.T) {
 	m := new(Memory[*task])
 	var pool weak.Pointer[fake]
 	var item weak.Pointer[task]
-	t.Run("", func(t *testing.T) { // at the end of which the pool is idle
+	synctest.Test(t, func(t *testing.T) {
 		h := &fake{t: t}
 		h.pool.Init(h, time.Second, m)
 		h.feeder = NewFeeder(&h.pool)
 		w := new(task)
 		h.fed = true
 		h.add(w, new(task))
-		<-h.pool.UntilIdle()
+		synctest.Wait() // until the goroutine of the runner has ended
 		pool, item = weak.Make(h), weak.Make(w)
 	})
 	runtime.GC()
