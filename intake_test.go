@@ -186,7 +186,7 @@ func TestForwardedAgain(t *testing.T) {
 				setStripes(timer, 256)
 				timer.queue.seats = nil
 				var due, fired moments
-				churn(t, timer, 3000, 300*time.Millisecond, func(elapsed time.Duration) {
+				churn(t, timer, 3000, sized(150*tick, 300*tick, 300*tick), func(elapsed time.Duration) {
 					if elapsed < 4*maxUnwatched {
 						return // the worker checks for pauses too often
 					}

@@ -424,8 +424,9 @@ func TestExecutorThatIsStuck(t *testing.T) {
 			return nil
 		}))
 		for range n {
-			_, err := timer.AfterFunc(0, func() { ran.Add(1) })
-			require.NoError(t, err)
+			if _, err := timer.AfterFunc(0, func() { ran.Add(1) }); err != nil {
+				t.Fatal(err)
+			}
 		}
 		pass(10 * tick)
 		require.EqualValues(t, maxSubmits, submits.Load())

@@ -625,7 +625,7 @@ func TestRunAllocatesNothing(t *testing.T) {
 		t.Skip("under the race detector sync.Pool forgets at random")
 	}
 	const tick = time.Millisecond
-	ticks := sized(200, 400, 400)
+	ticks := sized(100, 400, 400)
 	for name, schedule := range map[string]func(timer *Timer, task Task) (*Timeout, error){
 		"each tick":  func(timer *Timer, task Task) (*Timeout, error) { return timer.ScheduleAtFixedRate(task, tick, tick) },
 		"ten a tick": func(timer *Timer, task Task) (*Timeout, error) { return timer.ScheduleAtFixedRate(task, tick, tick/10) },

@@ -2,6 +2,7 @@ package hashedwheel
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"runtime"
 	"strings"
@@ -546,6 +547,7 @@ func TestOneWorkerStarts(t *testing.T) {
 
 // A timer that is dropped without Stop is garbage collected after its last timeout has ended.
 func TestDroppedTimerIsCollected(t *testing.T) {
+	all := map[string]chan struct{}{} // closed when the timer is gone; all are made first, because each takes a while
 	for name, use := range map[string]func(t *testing.T, timer *Timer){
 		"unused": func(*testing.T, *Timer) {},
 		"canceled": func(t *testing.T, timer *Timer) {
@@ -567,24 +569,24 @@ func TestDroppedTimerIsCollected(t *testing.T) {
 			require.NoError(t, err)
 		},
 	} {
+		for levels := 1; levels <= sized(1, 3, 3); levels += 2 {
+			timer, err := New(WithTick(time.Millisecond), WithLevels(levels))
+			require.NoError(t, err)
+			gone := make(chan struct{})
+			runtime.AddCleanup(timer, func(gone chan struct{}) { close(gone) }, gone)
+			use(t, timer)
+			all[fmt.Sprintf("%s/levels=%d", name, levels)] = gone
+		}
+	}
+	for name, gone := range all {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // beside the other uses
-			for levels := 1; levels <= sized(1, 3, 3); levels += 2 {
-				timer, err := New(WithTick(time.Millisecond), WithLevels(levels))
-				require.NoError(t, err)
-				gone := make(chan struct{})
-				runtime.AddCleanup(timer, func(gone chan struct{}) { close(gone) }, gone)
-				use(t, timer)
-				timer = nil
-				for deadline := time.Now().Add(patience); ; {
-					runtime.GC()
-					select {
-					case <-gone:
-					case <-time.After(time.Millisecond):
-						require.True(t, time.Now().Before(deadline), "still there")
-						continue
-					}
-					break
+			for deadline := time.Now().Add(patience); ; {
+				runtime.GC()
+				select {
+				case <-gone:
+					return
+				case <-time.After(5 * time.Millisecond):
+					require.True(t, time.Now().Before(deadline), "still there")
 				}
 			}
 		})

@@ -23,7 +23,9 @@ func TestMapMemory(t *testing.T) {
 		timer := newTimer(t)
 		m := New[int, int](timer, nil)
 		for key := range n {
-			require.NoError(t, m.Set(key, key, time.Hour))
+			if err := m.Set(key, key, time.Hour); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for timer.Stats().Queued > 0 {
 			time.Sleep(tick) // on real time, because the heap is measured

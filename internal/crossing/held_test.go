@@ -40,14 +40,17 @@ type cohort struct {
 
 func (c *cohort) cancel() {
 	for _, s := range c.all {
-		require.True(c, s.timeout.Cancel())
+		if !s.timeout.Cancel() {
+			c.Fatal("not canceled")
+		}
 	}
 }
 
 func (c *cohort) reset(delay time.Duration) {
 	for i, s := range c.all {
-		_, err := s.timeout.Reset(delay + time.Duration(i%400)*heldTick)
-		require.NoError(c, err)
+		if _, err := s.timeout.Reset(delay + time.Duration(i%400)*heldTick); err != nil {
+			c.Fatal(err)
+		}
 	}
 }
 
@@ -56,7 +59,9 @@ func (c *cohort) each(arm func(s *session) (*hashedwheel.Timeout, error)) (other
 	c.cancel()
 	for _, s := range c.all {
 		to, err := arm(s)
-		require.NoError(c, err)
+		if err != nil {
+			c.Fatal(err)
+		}
 		others = append(others, to)
 	}
 	return others

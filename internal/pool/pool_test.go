@@ -101,7 +101,7 @@ func TestTrivialTasksNeedFewRunners(t *testing.T) {
 // Tasks that use the processor for long but do not block get no goroutine each. The test runs on real time, because
 // virtual time stands still while a task computes.
 func TestBusyTasksNeedFewRunners(t *testing.T) {
-	const n = 20_000
+	n := sized(5000, 20_000, 20_000)
 	var ran, most atomic.Int64
 	done := make(chan struct{})
 	var p *Pool[int]
@@ -113,7 +113,7 @@ func TestBusyTasksNeedFewRunners(t *testing.T) {
 			_, goroutines := p.Running()
 			most.Store(max(most.Load(), int64(goroutines)))
 		}
-		if i == n {
+		if i == int64(n) {
 			close(done)
 		}
 	})

@@ -132,7 +132,7 @@ func TestSlowBatchBesideOthers(t *testing.T) {
 		var begun moments
 		start := time.Now()
 		h.addFunc(chunkLen, func() { begun.note(); time.Sleep(9 * time.Millisecond) })
-		for range 3 * tick / time.Millisecond {
+		for time.Since(start) < 3*tick && len(begun.since(start)) < chunkLen {
 			h.addFunc(600, nil) // as many as two runners do that have no slow tasks
 			time.Sleep(time.Millisecond)
 		}
