@@ -69,7 +69,7 @@ type lastLook struct {
 
 const (
 	checkEvery = 1 << 10 // slots that drain empties between looks at the clock: some 50 microseconds
-	resumed    = 16      // producers do not pause if they try a slot for each so many that the worker empties
+	resumed    = 16      // producers do not pause if they try more than one slot for each 16 that the worker empties
 	maxLag     = 8       // how many times as fast as one hand the others may go round
 )
 
@@ -225,8 +225,8 @@ func (in *intake) takeBlock(b *block, bit uint64) {
 	lower(&b.by, first)
 }
 
-// take reconciles a timeout whose slot was emptied, unless it has left the queue before. If moveOn is just putting the
-// timeout into the inbox, the slot that it fills there will be free.
+// take reconciles a timeout whose slot was emptied, unless it has left the queue before. If moveOn, or a Reset, is just putting
+// the timeout into the inbox, the slot that it fills there will be free.
 func (in *intake) take(to *Timeout) {
 	for word := to.word.Load(); onQueue(word); word = to.word.Load() {
 		if to.word.CompareAndSwap(word, word&^(young|queued|fresh)) {

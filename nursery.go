@@ -29,7 +29,8 @@ import "sync/atomic"
 //   - If more than three quarters of the slots were passed in a lap, the ring is doubled: see lap. Proof of the bound: each
 //     timeout has one slot in its ring, so the slots that were passed led to different timeouts. These were pending, or in
 //     a bucket, when the lap began. So the ring had less than 4/3 times as many slots as that, and has less than 8/3 times
-//     as many now, however little the worker does.
+//     as many now, however little the worker does. A timeout that was canceled also counts if a Reset arms it just before the
+//     hand comes. The program keeps such timeouts, so they take more memory than their slots.
 //   - If goroutines collide, one may pass a slot that another has just filled and not counted yet. There is at most one such
 //     slot for each that was filled, so they are less than a quarter of the lap. More than half of the slots still led to
 //     timeouts that were pending when the lap began, so the ring has less than four times as many slots. A goroutine that is

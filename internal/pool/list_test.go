@@ -216,3 +216,19 @@ func TestListShrinksAtItsEnd(t *testing.T) {
 	require.True(t, l.remove(chunkLen+2, chunkLen+1))
 	require.Equal(t, 10*2-1, l.n)
 }
+
+// What was put back is still known to be when many of its items have been removed, so that it is not taken as a batch again.
+func TestShrunkIsStillBack(t *testing.T) {
+	l := list[int]{memory: new(Memory[int])}
+	const n = chunkLen
+	for i := range 2 * n {
+		l.add(i + 1) // at position i
+	}
+	l.putBack(l.take(), 0)
+	for i := n / maxGaps; i < n; i++ {
+		require.True(t, l.remove(i+1, uint32(i)))
+	}
+	require.Less(t, cap(l.front().items), n)
+	require.Equal(t, n/maxGaps, l.front().n)
+	require.True(t, l.front().back)
+}

@@ -84,8 +84,8 @@ type Pool[T comparable] struct {
 	watch    *time.Timer   // calls onWatch
 	watching bool          // watch is armed
 	taken    int           // how many slots runners have taken since the last check: see advance
-	step     int           // how many runners the last check added that added any; 0 if nothing waits
-	slow     bool          // fewer were taken between the last two checks than if no task had blocked; false if nothing waits
+	step     int           // how many runners might be added when a check last found tasks slow; 0 if nothing waits
+	slow     bool          // the last check found fewer slots taken than if no task had blocked; false if nothing waits
 }
 
 const (

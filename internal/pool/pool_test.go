@@ -448,7 +448,7 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 			h.pool.mu.Lock()
 			defer h.pool.mu.Unlock()
 			require.Equal(t, len(all), len(h.pool.runners))
-			for _, rn := range h.pool.runners[:len(h.pool.runners)] {
+			for _, rn := range h.pool.runners {
 				if rn.limit.Load() < 0 {
 					n++
 				}
@@ -501,8 +501,7 @@ func TestWaitMissesNoRun(t *testing.T) {
 	}
 }
 
-// To remove an item takes back the batch that has it, and
-// no other. It comes back without the item.
+// To remove an item takes back the batch that has it, and no other. The other items of the batch go back to the list.
 func TestRemoveTakesBackTheBatch(t *testing.T) {
 	var p Pool[int]
 	p.Init(numbers{}, time.Second, new(Memory[int]))

@@ -20,19 +20,21 @@ const (
 	// see setWatch.
 	slowTask = 5 * time.Microsecond
 
-	// growth is by how much the number of runners that a check adds grows from check to check, from growth on. So even if
-	// all tasks block, each of a thousand that wait has a runner after five checks, and each of a million after ten. It does
-	// not depend on how many runners there are: those in tasks that block say nothing about the tasks that wait.
+	// growth is how many runners the first check that finds tasks slow may add. Each later one may add growth times as many as
+	// the one before. So even if all tasks block, each of a thousand that wait has a runner after five checks, and each of a
+	// million after ten. How many runners there are does not count: those in tasks that block say nothing about the tasks
+	// that wait.
 	growth = 4
 )
 
-// setWatch arms the watch if items wait, and disarms it otherwise. While a runner has not had a processor yet, checks would
-// keep it from getting one. So it arms the watch when it comes. An executor manages its own goroutines. Called with mu held.
+// setWatch arms the watch if items wait, and disarms it otherwise. While a runner waits for its first processor, checks would
+// keep it from getting one. So setWatch does not arm the watch then: the runner does, when it comes. With an executor there is
+// no watch, because an executor manages its own goroutines. Called with mu held.
 func (p *Pool[T]) setWatch() {
 	switch {
 	case p.due.n == 0 && len(p.batched) == 0, p.closed, p.outside != nil:
 		if p.watching {
-			p.watch.Stop() // a check that has already begun sees that the pool is not watched any more
+			p.watch.Stop() // a check that waits for mu does nothing, or comes early if the watch is armed again before
 		}
 		p.watching, p.slow, p.step = false, false, 0
 	case !p.watching && p.starting.Load() == 0:
@@ -46,9 +48,8 @@ func (p *Pool[T]) setWatch() {
 }
 
 // onWatch takes batches away from runners that are stuck, and starts more runners if there is too little progress.
-// A runner is stuck if it has been in the same task since the last check, or if it already had its batch then, and its tasks
-// have been slow since. If tasks are slow on average, all runners give back.
-// Called by watch.
+// A runner is stuck if it has taken no slot since the last check, or if it already had its batch then and its tasks have been
+// slow since. If tasks are slow on average, all runners give back. Called by watch.
 func (p *Pool[T]) onWatch() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -101,6 +102,60 @@ func TestStuckBesideOthers(t *testing.T) {
 	})
 }
 
+// Where tasks are slow on average, the first check takes back the batch of a runner, although the runner has made progress.
+func TestSlowTasksGiveBackAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Hour)
+		h.fed = true
+		h.pool.Limit = 1
+		release := make(chan struct{})
+		defer close(release)
+		h.addFunc(minBatch, func() { <-release })
+		synctest.Wait()
+		require.Equal(t, 1, h.batches())
+		h.pool.onWatch()
+		require.Zero(t, h.batches())
+		require.Equal(t, minBatch-1, h.pool.Waiting())
+	})
+}
+
+// Each slot that a runner takes counts once as progress: in one batch, in the next, and alone.
+func TestProgressIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Hour)
+		h.fed = true
+		p := &h.pool
+		p.Limit = 1
+		taken := func() int {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.taken
+		}
+		release := make(chan struct{})
+		n := 0
+		h.addFunc(chunkLen+minBatch+1, func() {
+			if n++; n == 100 {
+				<-release
+			}
+		})
+		h.addFunc(chunkLen, nil)
+		synctest.Wait()
+		p.mu.Lock()
+		p.taken = int(p.interval) // by others
+		p.mu.Unlock()
+		p.onWatch()
+		require.Equal(t, 1, h.batches())
+		require.Zero(t, taken())
+		close(release)
+		synctest.Wait()
+		require.Equal(t, 2*chunkLen+minBatch+1-100, taken())
+
+		h.addFunc(2, nil) // too few for a batch
+		synctest.Wait()
+		require.Equal(t, 2, taken())
+	})
+}
+
 // A runner has taken a batch, and gets no processor for its first task. A check takes the batch back.
 func TestBatchThatIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -176,6 +231,39 @@ func TestFewAreTakenOneByOne(t *testing.T) {
 		require.Zero(t, h.batches())
 		require.Equal(t, minBatch-2, h.pool.Waiting())
 		close(release)
+	})
+}
+
+// Where several chunks wait, several runners are started at once. They do not wait for a check.
+func TestEachChunkHasARunner(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that hardly a runner comes while the test adds items
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Hour)
+		h.fed = true
+		h.pool.Procs = 3
+		release := make(chan struct{})
+		defer close(release)
+		h.addFunc(5*chunkLen, func() { <-release })
+		require.GreaterOrEqual(t, h.runners(), 2) // 3, unless one has come
+	})
+}
+
+// A runner that has taken an item alone, and then a batch, keeps nothing of the first.
+func TestRunnerForgetsTheItemAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Hour)
+		h.fed = true
+		p := &h.pool
+		p.Limit = 1
+		alone, release := make(chan struct{}), make(chan struct{})
+		h.addFunc(1, func() { <-alone })
+		synctest.Wait()
+		h.addFunc(minBatch, func() { <-release })
+		close(alone)
+		synctest.Wait()
+		defer close(release)
+		require.Equal(t, 1, h.batches())
+		require.Nil(t, p.batched[0].single[0])
 	})
 }
 
