@@ -207,7 +207,7 @@ func TestLeftBehindIsDropped(t *testing.T) {
 				time.Sleep(tick)
 			}
 			runtime.GC()
-			for _, p := range seldom[most/tick : len(seldom)-4] { // after the hand has stood still
+			for _, p := range seldom[:len(seldom)-int(most/tick)] { // the other goroutine may have used this stripe last at the end
 				assert.True(t, p.Value() == nil)
 			}
 		})

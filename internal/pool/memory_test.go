@@ -128,7 +128,11 @@ func TestMemoryKeepsNothingAlive(t *testing.T) {
 		h.feeder = NewFeeder(&h.pool)
 		w := new(task)
 		h.fed = true
-		h.add(w, new(task))
+		batch := []*task{w}
+		for range 2 * minBatch {
+			batch = append(batch, new(task))
+		}
+		h.add(batch...)
 		synctest.Wait() // until the goroutine of the runner has ended
 		pool, item = weak.Make(h), weak.Make(w)
 	})
