@@ -341,7 +341,10 @@ func mustBe(ok bool) {
 // A timeout is canceled from the other side of a bubble, and the worker, which rests, is not woken up. A Reset of the
 // timeout wakes it.
 func TestResetAfterForeignCancel(t *testing.T) {
-	for _, due := range []bool{false, true} { // whether it waits for the limit of running tasks
+	for _, c := range []struct {
+		due   bool // it waits for the limit of running tasks
+		limit int  // of pending timeouts
+	}{{}, {due: true}, {limit: 10}, {due: true, limit: 10}} {
 		var to *hashedwheel.Timeout
 		ask, done := make(chan bool), make(chan bool)
 		go func() { // outside of the bubble
@@ -350,12 +353,13 @@ func TestResetAfterForeignCancel(t *testing.T) {
 			close(done)
 		}()
 		synctest.Test(t, func(t *testing.T) {
-			timer, err := hashedwheel.New(hashedwheel.WithTick(bubbleTick), hashedwheel.WithMaxConcurrency(1))
+			timer, err := hashedwheel.New(hashedwheel.WithTick(bubbleTick), hashedwheel.WithMaxConcurrency(1),
+				hashedwheel.WithMaxPending(c.limit))
 			require.NoError(t, err)
 			defer timer.Shutdown(t.Context())
 			fired, release := make(chan time.Time, 1), make(chan bool)
 			delay := time.Hour
-			if due {
+			if c.due {
 				armed(t)(timer.AfterFunc(0, func() { <-release }))
 				delay = 2 * bubbleTick // after the other, at whose tick the order is open
 			}

@@ -314,7 +314,7 @@ var mutations = []mutation{
 		"	if word&queued != 0 {\n		to.timer", "	if false {\n		to.timer", "TestForwardedAgain TestResetAfterForeignCancel"},
 	{1, "a timeout that is queued, canceled and armed again with a limit does not call the worker", "reset.go",
 		"\t\tcase stays && word&queued != 0:\n", "\t\tcase false:\n",
-		"TestForwardedAgain TestExplore"},
+		"TestResetAfterForeignCancel"},
 	{1, "only the first timeout in a ring wakes the worker", "timer.go",
 		"\tif first || needsWorker() {", "\tif first {", "TestArmingWakesTheWorker"},
 	{3, "a deadline from the other side of a bubble is put first into a ring", "timer.go",
