@@ -565,7 +565,7 @@ var mutations = []mutation{
 		"tick); ok {\n\t\t\ts.armed.Add(1)\n", "tick); true {\n\t\t\ts.armed.Add(1)\n",
 		"TestExplore"},
 	{22, "the first arming does not put the timeout into a ring", "reset.go",
-		"\t\t\t_, _, uncontended, _ := t.worker.put(s, r, to, by)\n", "\t\t\talone := by != 0\n",
+		"\t\t\t_, _, uncontended, _ := t.worker.put(s, r, to, by)\n", "\t\t\tuncontended := by != 0\n",
 		"TestTimerModel TestExplore"},
 	{22, "the first arming counts as a Reset", "reset.go",
 		"if status(word) != idle {", "if true {",

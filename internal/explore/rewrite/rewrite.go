@@ -7,6 +7,7 @@
 package rewrite
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -20,6 +21,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Explore runs the scenarios of the package in a directory, each as a test of its own. The log of each says how far
@@ -40,7 +42,7 @@ func Explore(t *testing.T, dir string) {
 	for _, name := range strings.Fields(run(t, dir, binary, "-test.list=^TestSteps")) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			t.Log(run(t, dir, binary, "-test.run=^"+name+"$", "-test.v", "-test.cpu=1", "-test.timeout=3h"))
+			t.Log(run(t, dir, binary, "-test.run=^"+name+"$", "-test.v", "-test.cpu=1", "-test.timeout=0"))
 		})
 	}
 }
@@ -52,9 +54,16 @@ func check(t *testing.T, err error) {
 	}
 }
 
+// run runs a command. If it does not end before the time limit of the tests, it is killed, and t fails.
 func run(t *testing.T, dir, name string, args ...string) (out string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
+	ctx := t.Context()
+	if limit, ok := t.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, limit.Add(-5*time.Second))
+		defer cancel()
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	text, err := cmd.CombinedOutput()
 	if err != nil {
