@@ -170,6 +170,7 @@ func TestStepsFarResetTwice(t *testing.T) {
 func TestStepsFarResetsMeet(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		a := s.far(hour)
+		s.prompt = false // the Reset that comes first puts the timeout into the inbox for both, and may be late with it
 		s.Go(func() { a.to.Reset(hour / 2) })
 		s.Go(func() { a.to.Reset(0) })
 		s.Race(0)

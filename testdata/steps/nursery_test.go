@@ -173,7 +173,7 @@ func TestStepsLeftResetReset(t *testing.T) {
 		s.prompt = false // one Reset may leave the push to the other, which is late with it
 		s.meets(a, hour)
 		s.Go(func() { a.reset(0) })
-		s.Go(func() { a.reset(2 * hour) })
+		s.Go(func() { a.reset(0) })
 		s.race(0)
 	})
 }
