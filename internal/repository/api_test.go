@@ -259,8 +259,8 @@ func (s *surface) typeName(t *types.Named) {
 	}
 }
 
-// fields says the lines for the fields of a struct in a type, also those that embedded structs without an exported name
-// promote.
+// fields says the lines for the fields of a struct in a type. An embedded struct without an exported name promotes its fields,
+// so they are listed too.
 func (s *surface) fields(declared string, in types.Type, t *types.Struct) {
 	for i := range t.NumFields() {
 		f, tag := t.Field(i), ""
