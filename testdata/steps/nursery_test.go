@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -445,6 +446,18 @@ func TestStepsDoubleInbox(t *testing.T) {
 		s.queuedAlone(0)
 		doubles(s.inbox())
 		s.arms(0)
+		s.race(tick)
+	})
+}
+
+// Producers do not pause, so the worker does not give the table back. The second timeout is put into a new block.
+func TestStepsDoubleInboxFast(t *testing.T) {
+	search(t, plain.Bounded(2), timed.Bounded(2), func(s *scene) {
+		s.queuedAlone(0)
+		s.setPace(pace{at: math.MaxInt64 / 2, fast: 8 * tick})
+		doubles(s.inbox())
+		b, c := s.act(), s.act()
+		s.Go(func() { b.arm(0); c.arm(0) })
 		s.race(tick)
 	})
 }
