@@ -45,8 +45,7 @@ var upward = map[fileArrow]string{
 	{"hook.go", "log.go"}:      "a panic of a Canceler is reported",
 }
 
-// TestLayout checks that the package can be read file by file: each has one subject and a fair size, and its names
-// lead down. CONTRIBUTING.md lists all files.
+// TestLayout checks that the package can be read file by file: its names lead down. CONTRIBUTING.md lists all files.
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	arrows, lines := arrowsOf(t)
@@ -56,7 +55,6 @@ func TestLayout(t *testing.T) {
 	for file, n := range lines {
 		total += n
 		assert.True(t, slices.Contains(layout, file), "%s is not in the layout", file)
-		assert.LessOrEqual(t, n, 400, "lines of %s", file)
 		assert.True(t, strings.Contains(string(contributing), file), "%s is not in CONTRIBUTING.md", file)
 	}
 	assert.Len(t, lines, len(layout))
@@ -76,14 +74,13 @@ func TestLayout(t *testing.T) {
 	t.Logf("%d files, %d lines, %d pairs of files in which one uses the other", len(lines), total, len(arrows))
 }
 
-// The README fits a few screens. The first of them has what a first program needs: how to install the library, the
+// The first screen of the README has what a first program needs: how to install the library, the
 // default tick, how to end a timer, and a short program that runs as it stands.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile(root + "/README.md")
 	require.NoError(t, err)
 	lines := strings.Split(strings.TrimSuffix(string(readme), "\n"), "\n")
-	assert.LessOrEqual(t, len(lines), 120)
 	comment := regexp.MustCompile(` <!-- .* -->`) // which figures a row has: see benchmarks/README.md
 	for i, line := range lines {
 		assert.LessOrEqual(t, len(comment.ReplaceAllString(line, "")), 120, "line %d", i+1)
@@ -93,8 +90,6 @@ func TestReadme(t *testing.T) {
 	assert.Contains(t, intro, "From 1.0 on")
 	program, after, _ := strings.Cut(program, "```\n")
 	assert.Contains(t, program, "timer.Shutdown(")
-	_, body, _ := strings.Cut(program, "func main() {\n")
-	assert.LessOrEqual(t, strings.Count(body, "\n"), 12+1, "lines of the first program, and a brace")
 	after, _, _ = strings.Cut(after, "\n![")
 	timer, err := hashedwheel.New()
 	require.NoError(t, err)
@@ -126,21 +121,6 @@ func TestReadmeChart(t *testing.T) {
 	for _, figure := range row[1:] {
 		assert.Contains(t, string(chart), ">"+string(figure))
 	}
-}
-
-// The documentation of the package is short. Its size and the number of its functions and types are that of go doc.
-func TestDocumentationIsShort(t *testing.T) {
-	t.Parallel()
-	goCommand, err := exec.LookPath("go")
-	if err != nil {
-		t.Skip("there is no go command to print the documentation")
-	}
-	out, err := exec.Command(goCommand, "doc", "-all", root).Output()
-	require.NoError(t, err)
-	assert.LessOrEqual(t, len(strings.Fields(string(out))), 4130, "words")
-	overview, _, _ := strings.Cut(string(out), "VARIABLES")
-	assert.LessOrEqual(t, len(strings.Fields(overview)), 326, "words of the package comment, after four with the import path")
-	assert.LessOrEqual(t, len(regexp.MustCompile(`(?m)^(func|type) `).FindAll(out, -1)), 68, "functions and types")
 }
 
 // docs/guide.md says how much memory buckets, timers and timeouts take, to within a tenth. The test reads each size in
