@@ -785,6 +785,8 @@ var mutations = []mutation{
 		"err == io.EOF && !c.gap.Load()", "err == io.EOF", "TestDataMeetsTheEnd"},
 	{25, "a Read drops data after Close", "idle/conn.go",
 		"(c.putOff() || !c.timeout.IsExpired())", "c.putOff()", "TestDataAfterClose"},
+	{25, "an error of an operation needs an address", "idle/conn.go",
+		"\tif addr != nil {\n\t\te.Net", "\tif true {\n\t\te.Net", "TestAcceptWithoutAddress"},
 	{25, "a Write is sent in one piece", "idle/conn.go",
 		"piece := b[n:min(n+pieceSize, len(b))]", "piece := b[n:]", "TestLargeWriteToASlowReader"},
 	{25, "a Write goes on after a short piece", "idle/conn.go",
