@@ -38,7 +38,7 @@ var promises = []promise{
 	18: {"Wrong options, a nil task and a non-positive period are errors that say what is allowed. A zero Timer, Group or keyed.Map panics and says why",
 		"TestOptionsAreApplied"},
 	19: {"Group, Wait and keyed.Map do what their documentation says",
-		"TestMapRace TestMapClearMeetsExpiryRace TestMapStats TestGroupRace TestCancelThenWaitRace TestWait TestWaitDoesNotWaitForNext TestWaitInsideNext"},
+		"TestMapRace TestMapDeadlineRace TestMapClearMeetsExpiryRace TestMapStats TestGroupRace TestCancelThenWaitRace TestWait TestWaitDoesNotWaitForNext TestWaitInsideNext"},
 	20: {"Stats, lateness and warnings are true",
 		"TestCountsAreNotNegative TestExecutorHasNoLabels TestSizesInTheGuide TestStatsDoesNotWaitForTheWorker"},
 	21: {"Memory is at most a small multiple of what was pending at once, plus a constant for each processor",
