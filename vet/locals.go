@@ -8,8 +8,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// What is in a local variable, or behind a local pointer to something new, is bound only after the program has passed on its
-// address. So it may be overwritten before that.
+// Init needs the address of what it binds. So a local variable is not bound before its address is taken, and something new
+// is not bound before the first pointer to it is used. Until then, both may be overwritten.
 
 // locals are the local variables of a package.
 type locals struct {
