@@ -191,13 +191,17 @@ func (s sleeper) Run(*Timeout)            { s.done <- nil }
 func (s sleeper) disarmed(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel nobody receives it
 
 func init() {
-	due.Ahead = func(to any) bool { return to.(*Timeout).liesAhead() }
+	due.Now = func(t any) uint64 { return t.(*Timer).now() }
+	due.Ahead = func(to any, now uint64) bool { return to.(*Timeout).liesAhead(now) }
 	due.Wait = func(t any) bool { return t.(*Timer).tasks.Due() > 0 }
 	due.CheckSide = func(t any) { t.(*Timer).clock.Check() }
 }
 
-// liesAhead is due.Ahead. It is true just after a Reset, which only uses ticks ahead of the clock, and so of the worker.
-func (to *Timeout) liesAhead() bool {
+// now is due.Now.
+func (t *Timer) now() uint64 { return max(t.worker.position.Load()>>1, t.clock.NowOrZero()) }
+
+// liesAhead is due.Ahead.
+func (to *Timeout) liesAhead(now uint64) bool {
 	word := to.word.Load()
-	return status(word) == pending && tickOf(word) > to.timer.worker.position.Load()>>1
+	return status(word) == pending && tickOf(word) > now
 }

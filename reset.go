@@ -1,6 +1,10 @@
 package hashedwheel
 
-import "time"
+import (
+	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/due"
+)
 
 // Init binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before other
 // goroutines know the struct. Then Reset and ResetAt arm it any number of times, and seldom allocate.
@@ -78,6 +82,25 @@ func (to *Timeout) Move(delay time.Duration) bool {
 	}
 	active, err := to.reset(to.timer.clock.DueIn(delay), true, false)
 	return active && err == nil
+}
+
+// moveAhead is due.Move.
+func (to *Timeout) moveAhead(delay time.Duration) bool {
+	word := to.word.Load()
+	if status(word) != pending {
+		return false
+	}
+	c := &to.timer.clock
+	elapsed := c.Elapsed()
+	if tickOf(word) <= c.TickAt(elapsed) {
+		return false
+	}
+	active, err := to.reset(c.Due(elapsed, delay), true, false)
+	return active && err == nil
+}
+
+func init() {
+	due.Move = func(to any, delay time.Duration) bool { return to.(*Timeout).moveAhead(delay) }
 }
 
 // reset is Reset for a tick, or Move if onlyPending is true. Unread says that the caller has not read the clock. Otherwise

@@ -291,7 +291,7 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	if !w.runnerStarts() {
 		w.handedAt.Store(int64(elapsed)) // before the wheel emits timeouts, because the first chunk of them starts a runner
 	}
-	// Before the wheel emits timeouts, so that from then on due.Ahead is false for them, and a Reset of them is queued.
+	// Before the wheel emits timeouts, so that from then on a Reset of them is queued.
 	w.setPosition(now, turning)
 	w.wheel.advance(now, w.emit)
 	w.handOver()

@@ -112,6 +112,17 @@ func (c *Clock) checkBubble(now time.Time) {
 // Now returns the current tick, which is the number of boundaries that have passed.
 func (c *Clock) Now() uint64 { return c.TickAt(c.Elapsed()) }
 
+// NowOrZero is Now, except that it returns 0 if the clock is Foreign.
+func (c *Clock) NowOrZero() uint64 {
+	if d := time.Since(c.Start); d >= 0 && c.Monotonic { // as in Elapsed
+		return c.TickAt(d)
+	}
+	if c.Foreign() {
+		return 0
+	}
+	return c.Now()
+}
+
 // TickAt returns the tick that is current when the given time has elapsed since Start.
 func (c *Clock) TickAt(elapsed time.Duration) uint64 { return min(c.ticks(elapsed), Never-1) }
 
