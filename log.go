@@ -17,12 +17,22 @@ func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 	t.panics.Add(1)
 	switch {
 	case to == nil:
-		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", logtext.Stack(stack))
+		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", userStack(stack))
 	case t.panicHandler != nil:
 		t.panicHandler(to, value, stack)
 	default:
-		t.log().Error("hashedwheel: task panicked", "panic", value, "timeout", to.String(), "stack", logtext.Stack(stack))
+		t.log().Error("hashedwheel: task panicked", "panic", value, "timeout", to.String(), "stack", userStack(stack))
 	}
+}
+
+// userStack returns the functions of a stack as one line, from the one that panicked to the one that the library called. Only
+// the methods of host (pools.go) and package pool call a user's code. Their names have the whole path, because a user's type
+// or package may have the same name, and it is the path of this build, because the library may be vendored.
+func userStack(stack []byte) string {
+	const here, call = "(*Timer).reportPanic", "(*Calls).Call"
+	host := strings.TrimSuffix(logtext.Symbol((*Timer).reportPanic), here) + "(*host)."
+	pool := strings.TrimSuffix(logtext.Symbol((*pool.Calls).Call), call)
+	return logtext.Stack(stack, host, pool)
 }
 
 // catch recovers a panic and reports it. It is for a defer statement.
