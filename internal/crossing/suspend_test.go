@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -19,9 +18,11 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
-// A process is stopped for a while, in which 3,000 timeouts of each timer come due. Then each timer logs that its timeouts fired
-// late, and that they fire on time again. It does not log that tasks wait. Other timeouts come due just before, so their tasks
+// A process is stopped for a while, in which 3,000 timeouts of each timer come due. Then each timer has one warning in the log
+// that its timeouts fired late, and none that tasks have waited for so long. Other timeouts come due just before, so their tasks
 // may be on their way when the process is stopped. TestSuspensionIsNotAStall has the exact times.
+//
+// On a busy machine, tasks may really wait for a second. Then the warning comes in the second after that.
 func TestSuspendedProcess(t *testing.T) {
 	const variable = "HASHEDWHEEL_SUSPENDED" // set in the process that is stopped
 	if length, err := time.ParseDuration(os.Getenv(variable)); err == nil {
@@ -31,7 +32,7 @@ func TestSuspendedProcess(t *testing.T) {
 	t.Parallel() // it only waits
 	testkit.NeedsProcesses(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	length := testkit.Sized(1500*time.Millisecond, 3*time.Second, 3*time.Second)
+	length := testkit.Sized(2500*time.Millisecond, 3*time.Second, 3*time.Second)
 	cmd.Env = append(os.Environ(), fmt.Sprint(variable, "=", length))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -41,21 +42,25 @@ func TestSuspendedProcess(t *testing.T) {
 	} else {
 		require.NoError(t, err)
 	}
-	message := regexp.MustCompile(`level=(\w+) msg="hashedwheel: (\w+ \w+).*" timer=(\w+)`)
-	said := make(map[string][]string)
+	warning := regexp.MustCompile(`level=WARN msg="hashedwheel: (timeouts fired late|tasks are due).*" timer=(\w+) .*late=(\S+)`)
+	late := make(map[string]int)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if lines.Text() == "ready" {
 			testkit.Suspend(t, cmd.Process, length)
 		}
-		if m := message.FindStringSubmatch(lines.Text()); m != nil {
-			said[m[3]] = append(said[m[3]], m[1]+" "+m[2])
+		switch m := warning.FindStringSubmatch(lines.Text()); {
+		case m == nil:
+		case m[1] == "timeouts fired late":
+			late[m[2]]++
+		default:
+			waited, err := time.ParseDuration(m[3])
+			require.NoError(t, err)
+			require.Less(t, waited, 2*time.Second, lines.Text())
 		}
 	}
 	require.NoError(t, cmd.Wait())
 	for name := range waysToRun() {
-		// The messages are logged on goroutines of their own, so they may change places.
-		slices.Sort(said[name])
-		require.Equal(t, []string{"INFO timeouts fire", "WARN timeouts fired"}, said[name], name)
+		require.Equal(t, 1, late[name], name)
 	}
 }
 
