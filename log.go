@@ -25,14 +25,13 @@ func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 	}
 }
 
-// userStack returns the functions of a stack as one line, from the one that panicked to the one that the library called. Only
-// the methods of host (pools.go) and package pool call a user's code. Their names have the whole path, because a user's type
-// or package may have the same name, and it is the path of this build, because the library may be vendored.
+// userStack returns the functions of a stack as one line, from the one that panicked to the methods of host (pools.go) or the
+// functions of package pool, from which all user code is called. It compares the whole path, because a user's type or package
+// may have the same name. The path is that of this build, because the library may be vendored.
 func userStack(stack []byte) string {
-	const here, call = "(*Timer).reportPanic", "(*Calls).Call"
-	host := strings.TrimSuffix(logtext.Symbol((*Timer).reportPanic), here) + "(*host)."
-	pool := strings.TrimSuffix(logtext.Symbol((*pool.Calls).Call), call)
-	return logtext.Stack(stack, host, pool)
+	ofHost := strings.TrimSuffix(logtext.Symbol((*Timer).reportPanic), "(*Timer).reportPanic") + "(*host)."
+	ofPool := strings.TrimSuffix(logtext.Symbol((*pool.Calls).Call), "(*Calls).Call")
+	return logtext.Stack(stack, ofHost, ofPool)
 }
 
 // catch recovers a panic and reports it. It is for a defer statement.
