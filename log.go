@@ -17,12 +17,21 @@ func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 	t.panics.Add(1)
 	switch {
 	case to == nil:
-		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", logtext.Stack(stack))
+		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", userStack(stack))
 	case t.panicHandler != nil:
 		t.panicHandler(to, value, stack)
 	default:
-		t.log().Error("hashedwheel: task panicked", "panic", value, "timeout", to.String(), "stack", logtext.Stack(stack))
+		t.log().Error("hashedwheel: task panicked", "panic", value, "timeout", to.String(), "stack", userStack(stack))
 	}
+}
+
+// userStack returns the functions of a stack as one line, from the one that panicked to the methods of host (pools.go) or the
+// functions of package pool, from which all user code is called. It compares the whole path, because a user's type or package
+// may have the same name. The path is that of this build, because the library may be vendored.
+func userStack(stack []byte) string {
+	ofHost := strings.TrimSuffix(logtext.Symbol((*Timer).reportPanic), "(*Timer).reportPanic") + "(*host)."
+	ofPool := strings.TrimSuffix(logtext.Symbol((*pool.Calls).Call), "(*Calls).Call")
+	return logtext.Stack(stack, ofHost, ofPool)
 }
 
 // catch recovers a panic and reports it. It is for a defer statement.

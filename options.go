@@ -27,7 +27,7 @@ func New(opts ...Option) (*Timer, error) {
 	t.makePools(c.tick, c.concurrency, c.executor)
 	t.worker.labels = labelsFor(c.name, "worker")
 	t.worker.late.warn, t.worker.late.over = t.warnLate, t.onTime
-	t.worker.stall = stall{clock: &t.clock, pool: &t.tasks, warn: t.warnStall, over: t.stallOver}
+	t.worker.stall = stall{pool: &t.tasks, warn: t.warnStall, over: t.stallOver}
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
 	t.worker.in = intake{clock: &t.clock, queue: &t.queue, worker: &t.worker}

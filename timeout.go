@@ -133,12 +133,16 @@ type Timeout struct {
 	// Shared.
 	word atomic.Uint64
 
-	// Owned by the worker. Bucket is what wheel.placeOf returns, 0 for none, or listed. Pos is the position there.
+	// Owned by the worker. Bucket is what wheel.placeOf returns, 0 for none, or what listedAt returns. Pos is the position there.
 	bucket, pos uint32
 }
 
-// listed is the value of Timeout.bucket on the list of its pool, at position pos, and after a runner has taken it.
-const listed = ^uint32(0)
+// listed is the bit of Timeout.bucket for the list of its pool, at position pos. It stays after a runner has taken the timeout
+// off. The other bits say when the worker put it on the list: see listedAt.
+const listed = 1 << 31
+
+// isListed reports whether listed is set. Called by the owner of bucket.
+func (to *Timeout) isListed() bool { return to.bucket&listed != 0 }
 
 const overwritten = "hashedwheel: a Timeout was overwritten while the timer still used it"
 

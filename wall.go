@@ -181,7 +181,7 @@ func (to *Timeout) advance(word, tick uint64) (ok bool) {
 // takeOut takes a timeout out of its bucket and changes its word, unless it is due or its word has changed. Called with
 // worker.mu held. Then no round is in progress, so the timeout is on the queue, in a bucket, due, or with a runner.
 func (to *Timeout) takeOut(word, next uint64) (ok bool) {
-	inBucket := to.bucket != 0 && to.bucket != listed
+	inBucket := to.bucket != 0 && !to.isListed()
 	if !inBucket && !onQueue(word) || !to.word.CompareAndSwap(word, next) {
 		return false
 	}

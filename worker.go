@@ -79,6 +79,7 @@ type worker struct {
 
 	due, lightDue pool.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.light
 	emitted       bool                  // a timeout has come due since the end of the last round
+	listing       uint32                // what listedAt returns for what comes due now
 
 	in    intake        // takes timeouts off the queue
 	used  time.Duration // when a round last had something to do
@@ -284,7 +285,7 @@ var _ reconciler = (*worker)(nil)
 // expireDue advances the wheel to the current tick, and hands over what has come due.
 func (w *worker) expireDue() (now uint64, stopped bool) {
 	elapsed := w.clock.Elapsed()
-	now = w.clock.TickAt(elapsed)
+	now, w.listing = w.clock.TickAt(elapsed), listedAt(elapsed)
 	if due := w.wheel.next; due <= now {
 		w.late.add(elapsed - w.clock.Boundary(due))
 	}
@@ -300,7 +301,7 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 }
 
 func (w *worker) reconcile(to *Timeout, word uint64) {
-	if to.bucket == listed && waits(word) && word&moved == 0 {
+	if to.isListed() && waits(word) && word&moved == 0 {
 		to.bucket = 0 // no longer: its runner has claimed it, and armed it for the next run
 	}
 	switch tick := tickOf(word); {
@@ -312,7 +313,7 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 			w.late.add(w.clock.Boundary(w.wheel.now) - w.clock.Boundary(tick))
 		}
 		w.emit(to)
-	case to.bucket == 0 || to.bucket == listed:
+	case to.bucket == 0 || to.isListed():
 		w.remove(to)
 		w.wheel.place(to, tick)
 	default:
@@ -322,9 +323,9 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 
 // remove takes a timeout out of its bucket, or off the list of its pool. A runner may still have it in its batch.
 func (w *worker) remove(to *Timeout) {
-	switch to.bucket {
-	case 0:
-	case listed:
+	switch {
+	case to.bucket == 0:
+	case to.isListed():
 		w.feeder(to).Remove(to, to.pos)
 		to.bucket = 0
 	default:
@@ -336,7 +337,7 @@ func (w *worker) remove(to *Timeout) {
 func (w *worker) emit(to *Timeout) {
 	w.emitted = true
 	f := w.feeder(to)
-	to.bucket, to.pos = listed, f.Position()
+	to.bucket, to.pos = w.listing, f.Position()
 	f.Add(to)
 }
 

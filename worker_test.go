@@ -516,7 +516,7 @@ func TestReconcileOverdue(t *testing.T) {
 		require.Equal(t, 1, w.wheel.count)
 		w.in.take(to)
 		require.Equal(t, to.pos+1, w.due.Position())
-		require.Equal(t, listed, to.bucket)
+		require.Equal(t, listedAt(5*tick), to.bucket)
 		require.Zero(t, w.wheel.count)
 		w.wheel.check(t)
 		giveBack()
