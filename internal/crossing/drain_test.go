@@ -241,11 +241,14 @@ func TestNearInADrain(t *testing.T) {
 			if oldQueue && b.placed {
 				t.Skip("the queue with inboxes takes all that four goroutines have put into them meanwhile before it looks again")
 			}
-			most := testkit.Sized(50_000, 400_000, 2_000_000)
+			most := testkit.Sized(200_000, 500_000, 2_000_000)
 			if testkit.StressTime(t) >= time.Second {
 				most = 2_000_000
 			}
-			n := most / 2
+			n := most
+			if b.placed {
+				n /= 2 // to place them takes time
+			}
 			var failure string
 			for range 6 {
 				timer := newTimer(t, hashedwheel.WithTick(tick))
@@ -259,7 +262,7 @@ func TestNearInADrain(t *testing.T) {
 					probes.Go(func() { all[i].probe(t, timer, delays[i], &over) })
 				}
 				for end := from.Add(3 * time.Second); queued(timer) > 1000 && time.Now().Before(end); {
-					time.Sleep(15 * time.Millisecond) // to count them takes milliseconds of a processor
+					time.Sleep(5 * time.Millisecond) // to count them takes a processor for a millisecond
 				}
 				took := time.Since(from)
 				over.Store(true)
