@@ -169,11 +169,12 @@ func (u user) produce(i int) (stop func()) {
 	}
 }
 
+// The ends of endAll, beside all producers, at short and long ticks.
 func TestReleasedInTwoSeconds(t *testing.T) {
 	n := testkit.Sized(100, 200, 4000)
 	for i, p := range producers {
 		for j, tick := range heldTicks {
-			if less := testkit.Sized(3, 2, 1); p.goroutines*p.canceled > 1000 && (i+j)%less != 0 {
+			if less := testkit.Sized(4, 2, 1); p.goroutines*p.canceled > 1000 && (i+j)%less != 0 {
 				continue // these take longest
 			}
 			t.Run(fmt.Sprintf("%s/tick=%v", p.name, tick), func(t *testing.T) {
