@@ -22,10 +22,11 @@ func (to *Timeout) Cancel() bool {
 	}
 	to.checkCopy(word)
 	t := to.timer
-	if word&hooked != 0 {
-		hookOf(to.task).checkCancel(to)
-	}
 	s := t.queue.stripe()
+	if word&hooked != 0 && hookOf(to.task).checkCancel(to) {
+		t.queue.enter(s) // whether the gate is open or not, so that Shutdown waits for the call of Canceled
+		defer s.leave()
+	}
 	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)
 		if onQueue(word) {

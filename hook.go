@@ -23,8 +23,8 @@ type hook interface {
 	arm(to *Timeout) error
 
 	// checkCancel panics if the caller must not cancel the timeout, because the hook would start a goroutine on the
-	// caller's side of a synctest bubble.
-	checkCancel(to *Timeout)
+	// caller's side of a synctest bubble. Notifies reports that disarmed will notify a Canceler.
+	checkCancel(to *Timeout) (notifies bool)
 
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not after a claim. It
 	// is also called when arm was called and arming failed. Canceled is true after Cancel and Stop.
@@ -77,11 +77,11 @@ func prepareTask(task Task) (prepared Task, bits uint64) {
 // noHook stands for the hook of a timeout that has none.
 type noHook struct{}
 
-func (noHook) ran(*Timeout) bool       { return false }
-func (noHook) arm(*Timeout) error      { return nil }
-func (noHook) checkCancel(*Timeout)    {}
-func (noHook) disarmed(*Timeout, bool) {}
-func (noHook) light() bool             { return false }
+func (noHook) ran(*Timeout) bool         { return false }
+func (noHook) arm(*Timeout) error        { return nil }
+func (noHook) checkCancel(*Timeout) bool { return false }
+func (noHook) disarmed(*Timeout, bool)   {}
+func (noHook) light() bool               { return false }
 func (noHook) claim(to *Timeout, word uint64) (claimed uint64) {
 	claimed = withStatus(word, expired)
 	if !to.word.CompareAndSwap(word, claimed) {
@@ -108,7 +108,7 @@ func (w *wrap) Run(to *Timeout)                       { w.task.Run(to) }
 func (w *wrap) claim(to *Timeout, word uint64) uint64 { return w.inner().claim(to, word) }
 func (w *wrap) ran(to *Timeout) bool                  { return w.inner().ran(to) }
 func (w *wrap) arm(to *Timeout) error                 { return w.inner().arm(to) }
-func (w *wrap) checkCancel(to *Timeout)               { w.inner().checkCancel(to) }
+func (w *wrap) checkCancel(to *Timeout) bool          { return w.inner().checkCancel(to) }
 func (w *wrap) disarmed(to *Timeout, canceled bool)   { w.inner().disarmed(to, canceled) }
 func (w *wrap) light() bool                           { return w.inner().light() }
 
@@ -131,7 +131,10 @@ type notified struct {
 	canceler Canceler
 }
 
-func (n *notified) checkCancel(to *Timeout) { to.timer.clock.Check() }
+func (n *notified) checkCancel(to *Timeout) (notifies bool) {
+	to.timer.clock.Check()
+	return true
+}
 
 func (n *notified) disarmed(to *Timeout, canceled bool) {
 	if canceled {

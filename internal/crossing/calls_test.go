@@ -114,13 +114,13 @@ func (w *world) act(random func(n int) int, inside bool, own *subject) {
 
 // shutdown calls Shutdown, and checks what it promises.
 func (w *world) shutdown(patience time.Duration, inside bool) error {
-	notices := w.toTell.Load()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	left, err := w.timer.Shutdown(ctx)
 	w.takeBack(left)
 	if err == nil {
 		w.over.Store(true)
+		notices := w.toTell.Load() // also of Cancels that overlapped
 		if n, told := w.running.Load(), w.told.Load(); inside || n > 0 || told < notices {
 			w.errorf("Shutdown has returned: in a task %v, %d tasks, notices %d of %d", inside, n, told, notices)
 		}
@@ -277,6 +277,9 @@ type subject struct {
 type teller struct{ *subject }
 
 func (s teller) Canceled(*hashedwheel.Timeout) {
+	if s.w.over.Load() {
+		s.w.errorf("a Canceler is notified after Shutdown")
+	}
 	s.told.Add(1)
 	s.w.told.Add(1)
 	s.w.user(true, s.subject)
