@@ -15,8 +15,9 @@ type hook interface {
 	// claim does what Timeout.claim does, by one compare-and-swap from exactly word. It returns 0 if that failed.
 	claim(to *Timeout, word uint64) (claimed uint64)
 
-	// ran is called by the runner when the claimed run is over, also after a panic or a Goexit. Again reports that
-	// the timeout is due again and not on the queue. Then the runner runs the task again or requeues it.
+	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. It is a part of
+	// the run: see Timeout.Wait. Again reports that the timeout is due again and not on the queue. Then the runner runs the
+	// task again or requeues it.
 	ran(to *Timeout) (again bool)
 
 	// arm is called inside the gate, before Reset makes a timeout pending that was not pending. An error prevents this.

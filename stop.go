@@ -11,7 +11,7 @@ import (
 // goroutine can move a timeout or start a task. They follow one protocol, the gate:
 //
 //	 producer (Cancel, Reset, the end of a run)      runner, for each task
-//	   enter:  inside++                                take a slot of its batch (store its word)
+//	   enter:  inside++                                take a slot of its batch (a store)
 //	           shut?     -- yes --> leave              limit? -- yes --> lock the pool; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
 //	           fill a slot of an inbox                 call the task
