@@ -735,6 +735,8 @@ var mutations = []mutation{
 		"range runs {", "range runs[:min(len(runs), 1)] {", "TestGroupWaitIsForAll"},
 	{19, "Group.Wait does not wait", "group.go",
 		"range runs {", "range runs[:0] {", "TestGroupWait TestGroupCloseAndWait"},
+	{3, "String reads the time on the other side of a bubble", "log.go",
+		"if t.clock.Foreign() { //", "if false { //", "TestTimeoutStringOnTheOtherSide TestBothSidesOfABubble"},
 	{3, "Group.Wait does not check the bubble", "group.go",
 		"\tg.timer.clock.Check()\n\truns", "\truns", "crossing.TestBothSidesOfABubble"},
 	{24, "a schedule counts in monotonic time only", "schedule.go",
