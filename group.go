@@ -133,9 +133,10 @@ func (g *Group) Close() (n int) {
 	return n
 }
 
-// Wait waits for the runs of the group's tasks that are in progress at the call, and returns nil when they are over.
-// When it returns nil after Close, no task of the group is running or will run. If the context is done first, Wait
-// returns the context's error. Inside a task of the group, Wait always waits for the context.
+// Wait waits for the runs of the group's tasks that are in progress at the call, and returns nil when they are over. With a
+// Schedule, a run includes the call of Next that follows. When Wait returns nil after Close, no task of the group and no
+// such Next is running or will run. If the context is done first, Wait returns the context's error. Inside a task of the
+// group or its Next, Wait always waits for the context.
 func (g *Group) Wait(ctx context.Context) error {
 	g.checkMade()
 	g.timer.clock.Check()

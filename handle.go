@@ -22,10 +22,11 @@ func (to *Timeout) Cancel() bool {
 	}
 	to.checkCopy(word)
 	t := to.timer
-	if word&hooked != 0 {
-		hookOf(to.task).checkCancel(to)
-	}
 	s := t.queue.stripe()
+	if word&hooked != 0 && hookOf(to.task).checkCancel(to) {
+		t.queue.enter(s) // whether the gate is open or not, so that Shutdown waits for the call of Canceled
+		defer s.leave()
+	}
 	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)
 		if onQueue(word) {
@@ -82,9 +83,10 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	}
 }
 
-// Wait waits for the runs of the task that are in progress at the call, and returns nil when they are over. When it
-// returns nil after a Cancel, the task is not running and will not run, unless the timeout is reset. If the context is
-// done first, Wait returns the context's error. Inside the task itself, Wait always waits for the context.
+// Wait waits for the runs of the task that are in progress at the call, and returns nil when they are over. With a
+// Schedule, a run includes the call of Next that follows. When Wait returns nil after a Cancel, the task and Next are not
+// running and will not run, unless the timeout is reset. If the context is done first, Wait returns the context's error.
+// Inside the task or its Next, Wait always waits for the context.
 func (to *Timeout) Wait(ctx context.Context) error {
 	to.checkNil()
 	if status(to.word.Load()) == idle {

@@ -229,67 +229,74 @@ func TestWaitForOverlappingRuns(t *testing.T) {
 	})
 }
 
-// Inside the task of the timeout, Wait does not return before its context is done.
-func TestWaitInsideTask(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		got := make(chan error, 1)
-		_, err := timer.NewTimeout(TaskFunc(func(to *Timeout) {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			got <- to.Wait(ctx)
-		}), 0)
-		require.NoError(t, err)
-		require.ErrorIs(t, <-got, context.DeadlineExceeded)
-	})
-}
-
-// Inside Schedule.Next the run is over, so Wait returns at once. Once it waited for its context.
-func TestWaitInsideNext(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		const tick = time.Millisecond
-		timer := newTimer(t, WithTick(tick))
-		var to *Timeout
-		asked := 0
-		s := scheduleFunc(func(prev time.Time) time.Time {
-			if asked++; asked == 1 {
-				return prev.Add(tick)
-			}
-			start := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			assert.NoError(t, to.Wait(ctx))
-			assert.Zero(t, time.Since(start))
-			return time.Time{}
+// Inside the task of the timeout, and inside its Schedule.Next, Wait does not return before its context is done.
+func TestWaitInsideRun(t *testing.T) {
+	for executor, opts := range executors() {
+		t.Run(executor, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				const tick = time.Millisecond
+				timer := newTimer(t, append(opts, WithTick(tick))...)
+				wait := func(to *Timeout) {
+					start := time.Now()
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					assert.ErrorIs(t, to.Wait(ctx), context.DeadlineExceeded)
+					assert.Equal(t, time.Second, time.Since(start))
+				}
+				var own *Timeout
+				asked := 0
+				s := scheduleFunc(func(prev time.Time) time.Time {
+					if asked++; asked == 1 {
+						return prev.Add(tick)
+					}
+					wait(own)
+					return time.Time{}
+				})
+				_, err := timer.Schedule(TaskFunc(func(to *Timeout) { own = to; wait(to) }), s)
+				require.NoError(t, err)
+				pass(time.Minute)
+				require.Equal(t, 2, asked)
+			})
 		})
-		_, err := timer.Schedule(TaskFunc(func(own *Timeout) { to = own }), s)
-		require.NoError(t, err)
-		pass(time.Minute)
-		require.Equal(t, 2, asked)
-	})
+	}
 }
 
-// A Wait for a run in progress returns when the task has, even if the schedule takes long.
-func TestWaitDoesNotWaitForNext(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		const tick = time.Millisecond
-		timer := newTimer(t, WithTick(tick))
-		start := time.Now()
-		asked := 0
-		to, err := timer.Schedule(TaskFunc(func(*Timeout) { time.Sleep(5 * tick) }), scheduleFunc(func(prev time.Time) time.Time {
-			if asked++; asked == 1 {
-				return prev.Add(tick)
-			}
-			time.Sleep(time.Second)
-			return time.Time{}
-		}))
-		require.NoError(t, err)
-		pass(2 * tick)
-		require.NoError(t, to.Wait(t.Context()))
-		require.Equal(t, 6*tick, time.Since(start))
-		require.NoError(t, to.Wait(t.Context()))
-		require.Equal(t, 6*tick, time.Since(start))
-		pass(2 * time.Second)
-		require.True(t, to.IsExpired())
-	})
+// Wait also waits for the Schedule.Next of a run in progress, whether it begins in the task or in Next. So does Group.Wait.
+// Both say when the run is over, not when the next one is.
+func TestWaitWaitsForNext(t *testing.T) {
+	for executor, opts := range executors() {
+		t.Run(executor, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				const tick = time.Millisecond
+				timer := newTimer(t, append(opts, WithTick(tick))...)
+				g := NewGroup(timer)
+				asked := 0
+				start := time.Now()
+				// Each run takes five ticks, and Next another five. The next run is due a tick later.
+				to, err := g.Schedule(TaskFunc(func(*Timeout) { time.Sleep(5 * tick) }), scheduleFunc(func(time.Time) time.Time {
+					if asked++; asked > 1 {
+						time.Sleep(5 * tick)
+					}
+					return time.Now().Add(-time.Second)
+				}))
+				require.NoError(t, err)
+				var waits sync.WaitGroup
+				for n := range time.Duration(4) { // runs
+					begin := start.Add(tick + n*11*tick)
+					for _, in := range []time.Duration{2 * tick, 7 * tick} {
+						for _, wait := range []func(context.Context) error{to.Wait, g.Wait} {
+							waits.Go(func() {
+								time.Sleep(time.Until(begin.Add(in)))
+								assert.NoError(t, wait(t.Context()))
+								assert.Equal(t, 10*tick, time.Since(begin), "run %d, from %v on", n, in)
+							})
+						}
+					}
+				}
+				waits.Wait()
+				require.True(t, to.Cancel())
+				require.NoError(t, to.Wait(t.Context()))
+			})
+		})
+	}
 }

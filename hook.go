@@ -15,16 +15,17 @@ type hook interface {
 	// claim does what Timeout.claim does, by one compare-and-swap from exactly word. It returns 0 if that failed.
 	claim(to *Timeout, word uint64) (claimed uint64)
 
-	// ran is called by the runner when the claimed run is over, also after a panic or a Goexit. Again reports that
-	// the timeout is due again and not on the queue. Then the runner runs the task again or requeues it.
+	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. It is a part of
+	// the run: see Timeout.Wait. Again reports that the timeout is due again and not on the queue. Then the runner runs the
+	// task again or requeues it.
 	ran(to *Timeout) (again bool)
 
 	// arm is called inside the gate, before Reset makes a timeout pending that was not pending. An error prevents this.
 	arm(to *Timeout) error
 
 	// checkCancel panics if the caller must not cancel the timeout, because the hook would start a goroutine on the
-	// caller's side of a synctest bubble.
-	checkCancel(to *Timeout)
+	// caller's side of a synctest bubble. Notifies reports that disarmed will notify a Canceler.
+	checkCancel(to *Timeout) (notifies bool)
 
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not after a claim. It
 	// is also called when arm was called and arming failed. Canceled is true after Cancel and Stop.
@@ -77,11 +78,11 @@ func prepareTask(task Task) (prepared Task, bits uint64) {
 // noHook stands for the hook of a timeout that has none.
 type noHook struct{}
 
-func (noHook) ran(*Timeout) bool       { return false }
-func (noHook) arm(*Timeout) error      { return nil }
-func (noHook) checkCancel(*Timeout)    {}
-func (noHook) disarmed(*Timeout, bool) {}
-func (noHook) light() bool             { return false }
+func (noHook) ran(*Timeout) bool         { return false }
+func (noHook) arm(*Timeout) error        { return nil }
+func (noHook) checkCancel(*Timeout) bool { return false }
+func (noHook) disarmed(*Timeout, bool)   {}
+func (noHook) light() bool               { return false }
 func (noHook) claim(to *Timeout, word uint64) (claimed uint64) {
 	claimed = withStatus(word, expired)
 	if !to.word.CompareAndSwap(word, claimed) {
@@ -108,7 +109,7 @@ func (w *wrap) Run(to *Timeout)                       { w.task.Run(to) }
 func (w *wrap) claim(to *Timeout, word uint64) uint64 { return w.inner().claim(to, word) }
 func (w *wrap) ran(to *Timeout) bool                  { return w.inner().ran(to) }
 func (w *wrap) arm(to *Timeout) error                 { return w.inner().arm(to) }
-func (w *wrap) checkCancel(to *Timeout)               { w.inner().checkCancel(to) }
+func (w *wrap) checkCancel(to *Timeout) bool          { return w.inner().checkCancel(to) }
 func (w *wrap) disarmed(to *Timeout, canceled bool)   { w.inner().disarmed(to, canceled) }
 func (w *wrap) light() bool                           { return w.inner().light() }
 
@@ -131,7 +132,10 @@ type notified struct {
 	canceler Canceler
 }
 
-func (n *notified) checkCancel(to *Timeout) { to.timer.clock.Check() }
+func (n *notified) checkCancel(to *Timeout) (notifies bool) {
+	to.timer.clock.Check()
+	return true
+}
 
 func (n *notified) disarmed(to *Timeout, canceled bool) {
 	if canceled {

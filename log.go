@@ -136,13 +136,20 @@ func (to *Timeout) String() string {
 	if word&atWork != 0 {
 		state += ", running"
 	}
-	c := &to.timer.clock
-	left := c.Boundary(tickOf(word)) - c.Elapsed()
-	deadline := "in " + logtext.Duration(left).String()
-	if left < 0 {
-		deadline = logtext.Duration(-left).String() + " ago"
+	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %s, task %s)", state, to.timer.describeTick(tickOf(word)), taskName(to.Task()))
+}
+
+// describeTick tells when a tick begins.
+func (t *Timer) describeTick(tick uint64) string {
+	at := t.clock.Boundary(tick)
+	if t.clock.Foreign() { // reading the time would panic
+		return at.String() + " after New"
 	}
-	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %s, task %s)", state, deadline, taskName(to.Task()))
+	left := at - t.clock.Elapsed()
+	if left < 0 {
+		return logtext.Duration(-left).String() + " ago"
+	}
+	return "in " + logtext.Duration(left).String()
 }
 
 // taskName returns the type of a task, or the name of a function.

@@ -34,6 +34,26 @@ func TestTimeoutString(t *testing.T) {
 	})
 }
 
+// A caller on the other side of a synctest bubble has no time in common with the timer. So String tells the deadline as the
+// time since New.
+func TestTimeoutStringOnTheOtherSide(t *testing.T) {
+	arm := func(t *testing.T) *hashedwheel.Timeout {
+		timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(time.Hour))
+		to, err := timer.NewTimeout(hashedwheel.TaskFunc(nopTask), 90*time.Minute)
+		require.NoError(t, err)
+		return to
+	}
+	const want = "hashedwheel.Timeout(pending, deadline 2h0m0s after New, task hashedwheel_test.nopTask)"
+	to := arm(t)
+	synctest.Test(t, func(t *testing.T) { require.Equal(t, want, to.String()) })
+	timeouts, texts := make(chan *hashedwheel.Timeout), make(chan string)
+	go func() { texts <- (<-timeouts).String() }()
+	synctest.Test(t, func(t *testing.T) {
+		timeouts <- arm(t)
+		require.Equal(t, want, <-texts)
+	})
+}
+
 // String names the function that is the task, or else the type of the task, whatever is wrapped around it.
 func TestTimeoutStringNamesTheTask(t *testing.T) {
 	timer := hashedwheel.NewTestTimer(t)

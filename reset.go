@@ -225,8 +225,7 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 			t.limit.release()
 		}
 	} else {
-		t.refusedFull.Add(1)
-		err = ErrTooManyPending
+		err = t.refuse()
 	}
 	if !ok && h != nil {
 		h.disarmed(to, false)

@@ -457,12 +457,12 @@ func TestCountersAreNotAhead(t *testing.T) {
 // A claimed is a hook that calls a function before the claim, which then fails if the function has changed the timeout.
 type claimed func(to *Timeout)
 
-func (claimed) Run(*Timeout)            {}
-func (claimed) ran(*Timeout) bool       { return false }
-func (claimed) arm(*Timeout) error      { return nil }
-func (claimed) checkCancel(*Timeout)    {}
-func (claimed) disarmed(*Timeout, bool) {}
-func (claimed) light() bool             { return false }
+func (claimed) Run(*Timeout)              {}
+func (claimed) ran(*Timeout) bool         { return false }
+func (claimed) arm(*Timeout) error        { return nil }
+func (claimed) checkCancel(*Timeout) bool { return false }
+func (claimed) disarmed(*Timeout, bool)   {}
+func (claimed) light() bool               { return false }
 func (f claimed) claim(to *Timeout, word uint64) uint64 {
 	f(to)
 	return noHook{}.claim(to, word)

@@ -280,24 +280,6 @@ func TestStopFindsGroups(t *testing.T) {
 	})
 }
 
-// If a Cancel races with Shutdown, the call of Canceled may come after Shutdown has returned. Nothing breaks.
-func TestCanceledAfterShutdown(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		_, err := timer.AfterFunc(0, func() { time.Sleep(time.Second) })
-		require.NoError(t, err)
-		pass(time.Millisecond)
-		c := new(CancelCounter)
-		to, err := timer.NewTimeout(c, time.Hour)
-		require.NoError(t, err)
-		_, err = timer.Shutdown(context.Background())
-		require.NoError(t, err)
-		to.hook().disarmed(to, true)
-		synctest.Wait()
-		require.EqualValues(t, 2, c.Told.Load())
-	})
-}
-
 // After Stop no timeout can be armed, even if it was on the queue during Stop, pending or canceled.
 func TestStopLeavesNoneOnTheQueue(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
@@ -588,4 +570,60 @@ func TestStopWaitsForTheGate(t *testing.T) {
 		s.leave()
 		require.Empty(t, <-stopped)
 	}
+}
+
+// Shutdown waits for the goroutines inside the gate also after Stop, on each stripe: one may be a Cancel that is about to
+// notify a Canceler. The test runs on real time, because goroutines that wait for the gate spin.
+func TestShutdownWaitsForTheGate(t *testing.T) {
+	timer := newTimer(t)
+	timer.Stop()
+	for i := range timer.queue.stripes {
+		s := &timer.queue.stripes[i]
+		timer.queue.enter(s)
+		over := make(chan error)
+		go func() {
+			_, err := timer.Shutdown(t.Context())
+			over <- err
+		}()
+		select {
+		case <-over:
+			t.Fatalf("Shutdown did not wait for stripe %d", i)
+		case <-time.After(time.Millisecond):
+		}
+		s.leave()
+		require.NoError(t, <-over)
+	}
+}
+
+// A Cancel has ended a timeout, and not notified its Canceler yet. Shutdown waits for that. The test runs on real time, for
+// the same reason.
+func TestShutdownOverlapsWithCancel(t *testing.T) {
+	timer := newTimer(t)
+	g := NewGroup(timer)
+	c := new(CancelCounter)
+	to, err := g.NewTimeout(c, time.Hour)
+	require.NoError(t, err)
+	g.mu.Lock() // so that the Cancel waits before it notifies the Canceler
+	won, over := make(chan bool), make(chan error)
+	go func() { won <- to.Cancel() }()
+	for !to.IsCanceled() {
+		runtime.Gosched()
+	}
+	go func() {
+		_, err := timer.Shutdown(t.Context())
+		over <- err
+	}()
+	for !timer.IsStopped() {
+		runtime.Gosched()
+	}
+	select {
+	case <-over:
+		t.Error("Shutdown did not wait")
+		g.mu.Unlock()
+	case <-time.After(10 * time.Millisecond):
+		g.mu.Unlock()
+		require.NoError(t, <-over)
+	}
+	require.EqualValues(t, 1, c.Told.Load())
+	require.True(t, <-won)
 }

@@ -111,8 +111,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 		t.clock.Check()
 	}
 	if !t.limit.acquire() { // before the timeout is pending, so that never more than the limit are
-		t.refusedFull.Add(1)
-		return nil, ErrTooManyPending
+		return nil, t.refuse()
 	}
 	first, swept, uncontended, ok := t.worker.put(s, r, to, by)
 	if !ok {
@@ -139,6 +138,17 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 		t.yielding.yieldTo(&t.worker)
 	}
 	return to, nil
+}
+
+// refuse counts a call that has got no slot of the limit, and returns its error. Slots may be in use although the timer is
+// stopped: other calls take them before they find out.
+func (t *Timer) refuse() error {
+	if t.queue.shut.Load() {
+		t.refusedStopped.Add(1)
+		return ErrStopped
+	}
+	t.refusedFull.Add(1)
+	return ErrTooManyPending
 }
 
 // end cancels a timeout that no caller knows yet, unless it has expired.

@@ -260,6 +260,25 @@ func TestLimitIsExact(t *testing.T) {
 	}
 }
 
+// After Stop the error is ErrStopped, also while other calls, which will be refused too, have all slots.
+func TestLimitAfterStop(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour), WithMaxPending(2))
+	to, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	require.Len(t, timer.Stop(), 1)
+	timer.limit.inUse.Store(2)
+	defer timer.limit.inUse.Store(0)
+	_, err = timer.AfterFunc(time.Hour, nop)
+	require.ErrorIs(t, err, ErrStopped)
+	_, err = timer.NewTimeoutAt(plainFunc(nop), time.Now().Add(time.Hour))
+	require.ErrorIs(t, err, ErrStopped)
+	_, err = to.Reset(time.Hour)
+	require.ErrorIs(t, err, ErrStopped)
+	st := timer.Stats()
+	require.EqualValues(t, 3, st.RejectedStopped)
+	require.Zero(t, st.RejectedFull)
+}
+
 // Goroutines arm and cancel timeouts. Where the limit is as high as the most that they hold, none is refused. Where it
 // is lower, some are, and the limit is never exceeded.
 func TestLimitRace(t *testing.T) {

@@ -1,10 +1,13 @@
 package hashedwheel
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
 // Stop returns each timeout that has been armed and has not ended, whatever the order of the steps. An arming
@@ -136,6 +139,52 @@ func TestStepsStopStop(t *testing.T) {
 		s.left = append(s.left, left...)
 		s.check()
 	})
+}
+
+// When Shutdown returns, a Canceler has been notified, whether Stop or a Cancel at the same time has ended its timeout. The
+// timeout is in a bucket, or still on the queue.
+
+func TestStepsShutdownCanceler(t *testing.T) {
+	search(t, plain.Quickly(4), timed, func(s *scene) {
+		a, notified := s.canceler()
+		s.tickAway(3)
+		s.raceToShutDown(a, notified)
+	})
+}
+
+func TestStepsShutdownCancelerQueued(t *testing.T) {
+	search(t, plain.Quickly(4), timed, func(s *scene) { s.raceToShutDown(s.canceler()) })
+}
+
+// A canceler is a task that notes that it was notified.
+type canceler struct {
+	plainFunc
+	notified explore.Bool
+}
+
+func (c *canceler) Canceled(*Timeout) { c.notified.Store(true) }
+
+// canceler returns an act whose timeout is armed, with a canceler.
+func (s *scene) canceler() (*act, *canceler) {
+	a := s.act()
+	c := &canceler{plainFunc: a.run}
+	from := s.now()
+	a.to, a.err = s.timer.NewTimeout(c, hour)
+	a.note(from, hour, a.err == nil)
+	return a, c
+}
+
+func (s *scene) raceToShutDown(a *act, c *canceler) {
+	var err error
+	notified := false
+	s.Go(func() { a.cancel(0) })
+	s.Go(func() {
+		s.left, err = s.timer.Shutdown(context.Background())
+		notified = c.notified.Load()
+	})
+	s.race(0)
+	require.NoError(s, err)
+	require.True(s, notified, "Shutdown returned before the Canceler was notified")
 }
 
 // A run of a repeating timeout ends while the timer stops. Meanwhile rounds take place, because another timeout
