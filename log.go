@@ -128,7 +128,7 @@ func (to *Timeout) String() string {
 		state += ", running"
 	}
 	c := &to.timer.clock
-	left := c.Boundary(tickOf(word)) - c.Elapsed()
+	left := c.Boundary(to.dueTick(word)) - c.Elapsed()
 	deadline := "in " + logtext.Duration(left).String()
 	if left < 0 {
 		deadline = logtext.Duration(-left).String() + " ago"
