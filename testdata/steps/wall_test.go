@@ -45,7 +45,7 @@ func (f firstAt) Next(prev time.Time) time.Time {
 // The timeout has a step at tick 1, and is due at tick 2.
 
 func TestStepsStepExpiry(t *testing.T) {
-	search(t, timed, twice, func(s *scene) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
 		s.byWall(2*tick, s.timer.Schedule)
 		s.tickAway(0)
 		s.race(2 * tick)
@@ -53,7 +53,7 @@ func TestStepsStepExpiry(t *testing.T) {
 }
 
 func TestStepsStepCancel(t *testing.T) {
-	search(t, timed, twice, func(s *scene) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
 		a, _ := s.byWall(2*tick, s.timer.Schedule)
 		s.tickAway(0)
 		s.Go(func() { a.cancel(0) })
@@ -84,7 +84,7 @@ func TestStepsStepResetNow(t *testing.T) {
 }
 
 func TestStepsStepStop(t *testing.T) {
-	search(t, timed, twice, func(s *scene) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
 		s.byWall(2*tick, s.timer.Schedule)
 		s.tickAway(0)
 		s.Go(s.stop)
@@ -93,7 +93,7 @@ func TestStepsStepStop(t *testing.T) {
 }
 
 func TestStepsStepClose(t *testing.T) {
-	search(t, timed, twice, func(s *scene) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
 		g := NewGroup(s.timer)
 		a, _ := s.byWall(2*tick, g.Schedule)
 		s.tickAway(0)
@@ -121,7 +121,7 @@ func TestStepsStepTasks(t *testing.T) {
 // Another goroutine sets the clock back while the timeout comes due. So the runner may find it not due, and put it off.
 
 func TestStepsClaimPutsOff(t *testing.T) {
-	search(t, timed, twice, func(s *scene) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
 		_, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
 		s.Go(func() { set(-tick) })
@@ -167,7 +167,7 @@ func TestStepsClaimPutsOffStop(t *testing.T) {
 // The clock is set back to before the schedule was made. At the step the runner asks Next again.
 
 func TestStepsAskCancel(t *testing.T) {
-	search(t, timed, twice, func(s *scene) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
 		a, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
 		set(-3 * tick)
@@ -190,7 +190,7 @@ func TestStepsAskReset(t *testing.T) {
 }
 
 func TestStepsAskStop(t *testing.T) {
-	search(t, timed, twice, func(s *scene) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
 		_, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
 		set(-3 * tick)
