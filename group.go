@@ -72,11 +72,7 @@ func (g *Group) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	if err != nil {
 		return nil, err
 	}
-	to, err := g.start(r, r.tick)
-	if r.run != nil {
-		r.run.armed(to, err)
-	}
-	return to, err
+	return g.start(r, r.tick)
 }
 
 func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
@@ -152,12 +148,12 @@ func (g *Group) Wait(ctx context.Context) error {
 	return nil
 }
 
-func (m *member) claim(to *Timeout, word uint64) (claimed uint64) {
-	claimed = m.inner().claim(to, word)
-	if claimed != 0 && status(claimed) != pending {
+func (m *member) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
+	claimed, ok = m.inner().claim(to, word)
+	if ok && status(claimed) == expired {
 		m.leave()
 	}
-	return claimed
+	return claimed, ok
 }
 
 func (m *member) arm(to *Timeout) error {

@@ -135,14 +135,16 @@ func (to *Timeout) IsCanceled() bool {
 
 // Deadline returns the tick boundary at which the timeout expires, or was to expire. For a repeating timeout it is
 // that of the next run, or of the run in progress. It is zero if the timeout has never been armed.
+//
+// It is right by the present wall clock. If the wall clock is set, a later call returns another time with the same
+// monotonic reading.
 func (to *Timeout) Deadline() time.Time {
 	to.checkNil()
 	word := to.word.Load()
 	if status(word) == idle {
 		return time.Time{}
 	}
-	c := &to.timer.clock
-	return c.Start.Add(c.Boundary(tickOf(word)))
+	return to.timer.clock.TimeOf(to.dueTick(word))
 }
 
 // Task returns the task in every state, and nil before Init. After AfterFunc, it is a Task that calls the function.

@@ -11,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/due"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // Cancel returns true once, and then the task never starts. The test also checks what the handles report.
@@ -104,15 +107,32 @@ func TestForeignCancelPushesFirst(t *testing.T) {
 	require.EqualValues(t, resting, w.state.Load())
 }
 
-// The wall clock has no influence. Deadlines have a monotonic reading, and so has the start of the timer, from
-// which ticks are counted.
-func TestDeadlineIsMonotonic(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour))
-	to, err := timer.AfterFunc(90*time.Minute, nop)
-	require.NoError(t, err)
-	require.Contains(t, timer.clock.Start.String(), " m=+")
-	require.Contains(t, to.Deadline().String(), " m=+")
-	require.Equal(t, 2*time.Hour, to.Deadline().Sub(timer.clock.Start))
+// A deadline that is told has a monotonic reading, which is exactly the boundary. It is right by the present wall clock, although
+// that was set since New.
+func TestDeadlineThatIsTold(t *testing.T) {
+	for _, set := range []time.Duration{-8 * time.Hour, 0, 8 * time.Hour} {
+		timer := newTimer(t, WithTick(time.Hour))
+		testkit.SetWall(&timer.clock.Start, -set)
+		to, err := timer.AfterFunc(90*time.Minute, nop)
+		require.NoError(t, err)
+		_, err = timer.Schedule(TaskFunc(func(*Timeout) {}), Every(90*time.Minute))
+		require.NoError(t, err)
+		require.Contains(t, timer.clock.Start.String(), " m=+")
+		told := []time.Time{to.Deadline()}
+		for _, at := range timer.Tasks() {
+			told = append(told, at)
+		}
+		due.Each(timer, func(_ any, at time.Time, _ bool) bool { // for the page
+			told = append(told, at)
+			return true
+		})
+		require.Len(t, told, 5)
+		for _, at := range told {
+			require.Contains(t, at.String(), " m=+")
+			require.Equal(t, 2*time.Hour, at.Sub(timer.clock.Start))
+			require.WithinDuration(t, time.Now().Round(0).Add(time.Until(at)), at.Round(0), time.Minute)
+		}
+	}
 }
 
 func TestSleep(t *testing.T) {

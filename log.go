@@ -136,7 +136,7 @@ func (to *Timeout) String() string {
 	if word&atWork != 0 {
 		state += ", running"
 	}
-	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %s, task %s)", state, to.timer.describeTick(tickOf(word)), taskName(to.Task()))
+	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %s, task %s)", state, to.timer.describeTick(to.dueTick(word)), taskName(to.Task()))
 }
 
 // describeTick tells when a tick begins.

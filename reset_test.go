@@ -11,7 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 	"weak"
 
 	"github.com/stretchr/testify/assert"
@@ -653,18 +652,12 @@ func TestDeadlineAfterTheClockWasSet(t *testing.T) {
 	require.True(t, timer.clock.Monotonic)
 	for _, set := range []time.Duration{-time.Hour, 0, time.Hour} {
 		deadline := start.Add(5 * time.Hour)
-		setWall(&deadline, set)
+		testkit.SetWall(&deadline, set)
 		require.Equal(t, set, deadline.Round(0).Sub(start.Round(0).Add(5*time.Hour)))
 		to, err := timer.NewTimeoutAt(plainFunc(nop), deadline)
 		require.NoError(t, err)
 		require.Equal(t, 5*time.Hour, to.Deadline().Sub(start))
 	}
-}
-
-// setWall changes the wall clock reading of a time, but not its monotonic reading. Package time keeps the seconds
-// above 30 bits of nanoseconds.
-func setWall(t *time.Time, by time.Duration) {
-	*(*uint64)(unsafe.Pointer(t)) += uint64(by/time.Second) << 30
 }
 
 // A deadline is not compared with the present time: neither to arm a new timeout or one that has ended, nor to move

@@ -463,7 +463,10 @@ func (claimed) arm(*Timeout) error        { return nil }
 func (claimed) checkCancel(*Timeout) bool { return false }
 func (claimed) disarmed(*Timeout, bool)   {}
 func (claimed) light() bool               { return false }
-func (f claimed) claim(to *Timeout, word uint64) uint64 {
+
+func (claimed) early(*Timeout, uint64) bool            { return false }
+func (claimed) dueTick(_ *Timeout, word uint64) uint64 { return tickOf(word) }
+func (f claimed) claim(to *Timeout, word uint64) (uint64, bool) {
 	f(to)
 	return noHook{}.claim(to, word)
 }

@@ -17,9 +17,9 @@ import (
 //
 //   - It takes about walkChunk timeouts at a time, and yields them without a lock. Rings have no lock: what the worker has
 //     taken from there, it has placed when the walk gets the lock of the worker.
-//   - Few timeouts move back without a Reset: one that repeats, when a run is over; one that follows the wall clock; one
-//     that lies beyond the reach of the wheel. The goroutine that moves one notes it in the backlog of each walk. The walk
-//     yields its backlog at the end (7).
+//   - Few timeouts move back without a Reset: one that repeats, when a run is over; one that follows the wall clock, when
+//     it is put off; one that lies beyond the reach of the wheel. The goroutine that moves one notes it in the backlog of
+//     each walk. The walk yields its backlog at the end (7).
 //   - A goroutine may have looked for walks just before this one began, and move a timeout back without a note. Only
 //     runners do so without the lock of the worker, and a runner holds the timeout until it takes the next. So the walk
 //     begins with the runners (1): it meets the timeout there, or later in an inbox.

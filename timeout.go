@@ -70,7 +70,8 @@ const (
 //  2. Only a goroutine inside the gate (stop.go) sets one of these bits and fills a slot. NewTimeout is the exception: no
 //     other goroutine knows its timeout, so it can take the timeout back if Stop has closed the rings.
 //  3. A pending timeout that is not on the queue is in one of three places: in a bucket at a tick not later than its own,
-//     on a list of due timeouts, or with the worker or a runner. A runner that finds it reset to a later tick queues it.
+//     on a list of due timeouts, or with the worker or a runner. The worker that visits it places it for a later tick, and a
+//     runner queues it, if a Reset has set that tick, or if they themselves put it off (wall.go).
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. So a Reset may put a timeout on
 //     the list while a runner still has it: one of the two claims wins, and neither is early.
 //  5. While a timeout is at work, it is not claimed and is put into no bucket or list, so its runs never overlap.

@@ -10,7 +10,6 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/octave"
 	"github.com/hashedwheel/hashedwheel/internal/pool"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
-	"github.com/hashedwheel/hashedwheel/internal/wall"
 )
 
 var (
@@ -44,7 +43,7 @@ type Timer struct {
 	backlogs backlogs // of walks, see tasks.go
 	yielding yielding // shared
 
-	wall atomic.Pointer[wall.Clock] // made for the first timeout that follows the wall clock
+	wall *ticks.Wall // immutable
 
 	executor *pool.Executor[*Timeout] // nil without WithExecutor
 

@@ -208,7 +208,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	defer w.mu.Unlock()
 	if w.wheel == nil {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
-		w.wheel.back = w.back
+		w.wheel.back, w.wheel.early = w.back, (*Timeout).early
 	}
 	w.in.drain()
 	w.handOver()
@@ -302,7 +302,11 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
-		to.bucket = 0 // no longer: its runner has claimed it, and armed it for the next run
+		to.bucket = 0 // no longer: its runner has put it off, or has claimed it and armed it for the next run
+	}
+	// Word is from before the timeout was taken off the queue.
+	if taken := word &^ (young | queued | fresh); waits(word) && tickOf(word) <= w.wheel.now && to.early(taken) {
+		word = to.word.Load()
 	}
 	switch tick := tickOf(word); {
 	case !waits(word):

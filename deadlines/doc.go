@@ -34,6 +34,10 @@
 // server gives the deadline to another worker. A short lease makes deadlines less late when a worker dies; a busy
 // machine that sends its signs too late makes handlers run twice.
 //
+// A timeout of a hashedwheel.Timer counts only the time for which its machine is awake, because on Linux monotonic time
+// stands still while a machine sleeps. A deadline here is a time of the servers' clocks. So it comes also while the
+// machines of workers sleep: after a lease, the server gives it to a worker that is awake.
+//
 // If the server closes the connection because a program has sent what it does not accept, such as too long a subject,
 // the store makes another one with the same options.
 //
