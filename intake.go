@@ -91,7 +91,6 @@ func (in *intake) look(now uint64) {
 	if sweeps {
 		in.sweepAt = now + max(uint64(sweepTime/in.clock.Tick), 1)
 	}
-	in.near = in.near[:0]
 	for i := range in.queue.stripes {
 		s := &in.queue.stripes[i]
 		if s.inbox.Load() != nil {
@@ -128,8 +127,9 @@ func (in *intake) lookAt(r *ring, sweeps bool) {
 
 // lookInto is look for a table. Its ring is nil if it was taken from there.
 func (in *intake) lookInto(r *ring, t *table) {
-	for i := range t.blocks {
+	for i := len(t.blocks) - 1; i >= 0; i-- {
 		if by := t.blocks[i].by.Load(); by <= max(in.now, soon) {
+			t.blocks[i].by.Store(ticks.Never) // so that the next look finds the block again only if something new is near
 			in.near = append(in.near, nearBlock{r, t, i})
 		} else if r != nil && by < ticks.Never {
 			lower(&r.by, by)

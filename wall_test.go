@@ -426,9 +426,9 @@ func TestTakeOut(t *testing.T) {
 		require.Equal(t, word, to.word.Load())
 	}
 	to.bucket = 0
-	word = pendingAt(young|fresh, 14)
+	word = pendingAt(young, 14)
 	to.word.Store(word)
-	require.True(t, to.takeOut(word, pendingAt(fresh|queued, 5)), "it is in a nursery")
+	require.True(t, to.takeOut(word, pendingAt(queued, 5)), "it is in a nursery")
 }
 
 // In a bubble nothing sets the clock, so a timer does not look. Otherwise a test that waits for years would take long.
