@@ -99,7 +99,7 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 			tick = t.ahead(tick)
 		}
 		active = status(word) == pending
-		if unread && (!t.stays(word, tick) || word&queued != 0 && t.worker.comesTooLate(t.worker.state.Load(), tick) ||
+		if unread && (!t.stays(word, tick) || word&(queued|hurried) != 0 && t.worker.comesTooLate(t.worker.state.Load(), tick) ||
 			!active && (word&hooked != 0 || t.limit.max > 0)) {
 			t.clock.Check()
 			unread = false

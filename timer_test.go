@@ -519,7 +519,6 @@ func TestForeignAtRest(t *testing.T) {
 					func() { member.reset(far, false, true) },
 					func() { placed.reset(far-1, false, true) },
 					func() { forward.reset(far-2, false, true) },
-					func() { forward.reset(far+2, false, true) },
 					func() { canceled.reset(far, false, true) },
 					func() { timer.newTimeout(plainFunc(nop), 0, far-100, true) }, // the first to become near
 					func() { timer.newTimeout(prepared(canceledTask{t}), hooked, far-100, true) },

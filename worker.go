@@ -245,8 +245,8 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 	// Before leave, after which the worker no longer owns the position.
 	w.setPosition(w.wheel.now, 0)
 	if needs < ticks.Never {
-		next = min(max(next, w.in.sweepAt), w.wheel.next, needs)
-		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
+		next = min(max(next, w.clock.TickAt(w.in.sweepAt)+1), w.wheel.next, needs)
+		return min(w.clock.Boundary(next), w.in.sweepAt), next
 	}
 	until = w.clock.Boundary(w.wheel.next)
 	if w.wheel.count == 0 && !w.stall.waits {
