@@ -208,7 +208,7 @@ func (in *intake) sweepOn() {
 	if s.next < len(s.table.blocks) {
 		return
 	}
-	if n := len(s.table.slots); n > minSlots && s.left < n/16 && s.ring.table.Load() == s.table {
+	if n := len(s.table.slots); n > minSlots && s.left <= n/16 && s.ring.table.Load() == s.table {
 		in.tables = append(in.tables, s.ring.take(nil)...)
 	}
 	in.sweeps[last] = sweep{}

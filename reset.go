@@ -156,7 +156,7 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 		// The worker looks at its slot in time only for the old tick. No gate is needed, because Stop finds it there.
 		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|hurried); ok {
 			s.nursery.put(to, soon, true)
-			t.worker.wakeBy(tick)
+			t.worker.wakeBy(tickOf(to.word.Load())) // another Reset may have relied on this one: it has changed only the word
 		}
 		return ok, nil
 	}

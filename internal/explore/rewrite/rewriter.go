@@ -57,7 +57,7 @@ func (w *rewriter) text(n ast.Node) string {
 }
 
 // smaller are constants that get another value, by name: sizes of what a scene has to fill, and to look through.
-var smaller = map[string]string{"blockSize": "2", "minBlocks": "2"}
+var smaller = map[string]string{"blockSize": "2", "minSlots": "4", "walkChunk": "1"}
 
 // visit rewrites one node of the syntax tree.
 func (w *rewriter) visit(n ast.Node) bool {
