@@ -137,10 +137,16 @@ func TestTablesAreBounded(t *testing.T) {
 // little is left in it.
 func TestNurseryGrows(t *testing.T) {
 	const tick = 10 * time.Millisecond
-	for _, c := range []struct {
-		oneIn int // one of so many timeouts that are armed is not canceled
+	for name, c := range map[string]struct {
+		stays func(i int) bool // whether the i'th timeout that is armed is not canceled
 		grows bool
-	}{{1, true}, {3, false}, {4, false}} {
+	}{
+		"all":               {func(int) bool { return true }, true},
+		"one in three":      {func(i int) bool { return i%3 == 0 }, false},
+		"one in four":       {func(i int) bool { return i%4 == 0 }, false},
+		"the first quarter": {func(i int) bool { return i < minSlots/4 }, false},
+		"the last quarter":  {func(i int) bool { return i >= minSlots*3/4 }, false},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			timer := newTimer(t, WithTick(tick))
 			oneStripe(timer)
@@ -148,7 +154,7 @@ func TestNurseryGrows(t *testing.T) {
 			for i := range minSlots + 1 {
 				to, err := timer.AfterFunc(time.Hour, nop)
 				require.NoError(t, err)
-				if i%c.oneIn == 0 {
+				if c.stays(i) {
 					pending++
 				} else {
 					require.True(t, to.Cancel())
@@ -158,7 +164,7 @@ func TestNurseryGrows(t *testing.T) {
 			if c.grows {
 				slots = 3 * minSlots
 			}
-			require.Equal(t, slots, timer.queue.slots())
+			require.Equal(t, slots, timer.queue.slots(), name)
 			require.Equal(t, pending, timer.Pending())
 			pass(sweepTime + tick)
 			if c.grows {

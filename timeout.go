@@ -123,8 +123,8 @@ func (f plainFunc) Run(*Timeout) { f() }
 // has ended. Clear the other fields of the struct instead. Resetting a copy, or canceling a pending copy, panics in
 // most cases.
 //
-// The library keeps neither the handle nor the task beyond the second tick boundary after the end of the timeout. While
-// goroutines arm timeouts without pause, it may keep them until a few times as many have been armed as are pending.
+// The library keeps neither the handle nor the task for longer than two seconds after the end of the timeout, or two ticks if
+// these are longer.
 type Timeout struct {
 	// Immutable after NewTimeout, or Init.
 	timer *Timer

@@ -80,15 +80,22 @@ func TestHandleKeepsNoOther(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		var handles []*Timeout
 		var others []weak.Pointer[Timeout]
-		for range 100 {
-			to, err := timer.AfterFunc(0, nop)
+		var all []*Timeout
+		for i := range 200 {
+			to, err := timer.AfterFunc(time.Duration(i/100)*time.Hour, nop)
 			require.NoError(t, err)
+			all = append(all, to)
+		}
+		pass(3 * sweepTime)
+		for _, to := range all {
+			to.Cancel() // those that are due in an hour are in a bucket, so this pushes them
 			if len(handles) == len(others) {
 				handles = append(handles, to)
 			} else {
 				others = append(others, weak.Make(to))
 			}
 		}
+		all = nil
 		pass(2 * time.Millisecond)
 		runtime.GC()
 		for _, p := range others {
