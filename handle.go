@@ -45,10 +45,10 @@ func (to *Timeout) Cancel() bool {
 		// Foreign reads the clock, so call it only for a timer of a bubble, or if the worker rests.
 		rests := open && (!t.clock.Monotonic || t.worker.comesTooLate(t.worker.state.Load(), 0))
 		if rests && t.clock.Foreign() {
-			// The worker rests, or may rest soon, and cannot be woken from this side of the bubble. So fill the slot before the
-			// timeout is canceled. A Reset that finds it canceled and queued wakes the worker, which must find the slot.
+			// The worker rests, or may rest soon, and cannot be woken from this side of the bubble. So push the timeout before it
+			// is canceled. A Reset that finds it canceled and queued wakes the worker, which must find it on the inbox.
 			if to.word.CompareAndSwap(word, word|queued) {
-				t.worker.put(s, &s.inbox, to, soon)
+				s.push(to)
 			}
 			s.leave()
 			continue
@@ -58,8 +58,8 @@ func (to *Timeout) Cancel() bool {
 		}
 		ok := to.word.CompareAndSwap(word, end)
 		if ok && open {
-			t.worker.put(s, &s.inbox, to, soon) // inside the gate: a Reset may arm it before this, and Stop must find it
-			// After put: either this finds the worker idle, or the worker finds the slot when it leaves.
+			s.push(to) // inside the gate: a Reset may arm it before this, and Stop must find it
+			// After push: either this finds the worker idle, or the worker finds the inbox when it leaves.
 			if state := t.worker.state.Load(); t.worker.comesTooLate(state, 0) && (rests || !t.clock.Foreign()) {
 				t.worker.wake(state)
 			}

@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
@@ -8,29 +9,20 @@ import (
 
 // Near and far
 //
-// At each boundary, the worker takes all timeouts in inboxes, and those in nurseries that have become near: they are due
-// within nearTime, or two ticks. It takes the rest of a nursery when no hand cleans it: when producers pause, or when the
-// hand of this nursery stands still, or lags behind the others.
+// At each boundary the worker takes what is urgent: the inboxes, and the timeouts of nurseries that are near: due within
+// nearTime, or two ticks. It leaves the others in their nursery, because most of them are canceled soon.
 //
-//   - Each block, and each ring, has a tick by which the worker must look at it: see takeRing. A Reset to an earlier tick
-//     moves its timeout to the inbox.
-//   - Producers pause when they try less than one slot in pauseTime, in which the worker could take 50. After they have gone
-//     on for long, a pause of less than maxUnwatched, or a tick, does not count. Otherwise rounds that have nothing else to
-//     do would come for it, and each of them may have to wait for a processor.
-//   - So a canceled timeout is dropped by the second boundary if producers pause. Otherwise it is dropped when the hand has
-//     gone round its ring. If the hand stands still or lags, it is dropped after nearTime or two ticks.
-//   - A hand lags if it goes round less than once while the others do so maxLag times, on average. Its ring has grown, and
-//     is then used slowly.
-//   - The worker gives back tables that have grown, after it has taken the whole nursery.
+// Once in sweepTime it sweeps the nurseries, however long a tick is. A sweep empties the slots that lead to no
+// pending timeout. So a canceled timeout stays in a slot no longer than that, whatever the producers do. A sweep also
+// takes the timeouts that are old: the sweep before has met them too, and the wheel is cheaper for them.
 //
-// The queue may hold millions. So between the timeouts that it takes, the worker serves what is more urgent: what
-// has come due, what was put into an inbox meanwhile, what has become near, and Stop.
+// The worker may have to take millions. So it takes some at a time. In between it expires what has come due, and at each
+// boundary it looks for what is urgent now. What it has begun with waits, but at each step it takes some of that too.
 
 const (
 	maxWaiting = 250 * time.Millisecond // the longest time to wait for the next round in a long tick
-
-	pauseTime    = 5 * time.Microsecond  // producers pause if they try less than one slot in this time
-	maxUnwatched = 20 * time.Millisecond // the longest time between two measurements of the pace, if a tick is shorter
+	sweepTime  = 500 * time.Millisecond
+	checkEvery = 1 << 10 // how many timeouts the worker takes in a step: some 50 microseconds
 )
 
 // An intake takes timeouts off the queue. Owned by the worker.
@@ -40,38 +32,33 @@ type intake struct {
 	clock  *ticks.Clock
 	worker reconciler
 
-	now     uint64     // the tick of the worker
-	emptied int        // slots emptied in this round
-	taking  int        // takingAll, takingDue, takingRecent or takingNewest
-	pausing bool       // this round takes all timeouts, because producers pause
-	stands  bool       // takeAll takes all timeouts of this nursery, because its hand stands still or lags
-	tried   uint64     // the value of queue.tried when this round began to take timeouts
-	slots   uint64     // how many slots all nurseries have
-	pace    pace       // how fast producers arm timeouts
-	looks   []lastLook // one for each stripe
-	stopped bool       // Stop has halted the worker
+	now     uint64        // the tick of the last look
+	popped  atomic.Uint64 // timeouts taken from inboxes
+	emptied int           // timeouts that were found in slots and inboxes in this round
+
+	// What is left to do. At the end of a round there is nothing, unless Stop has halted the worker.
+	stacks []*Timeout // inboxes, the newest last
+	near   []nearBlock
+	tables []*table // older tables, and those that are given back
+	sweeps []sweep
+
+	sweepAt time.Duration // the time of the next sweep
 }
 
-// The worker interrupts each of these for the next ones.
-const (
-	takingAll    = iota // whole nurseries
-	takingDue           // what must be taken by this tick
-	takingRecent        // what was put into an inbox since the last look
-	takingNewest        // what was put into an inbox since the last look, while takingRecent
-)
-
-// A lastLook is what the worker remembers of its last look at a stripe.
-type lastLook struct {
-	at          uint64 // the tick at which the hand of the nursery was last seen to keep up
-	hand, tried uint64 // where the hand was then, and the value of queue.tried
-	inbox       uint64 // the block up to which the worker has taken the inbox, counted as the hand counts
+// A nearBlock is a block with timeouts that the worker takes now. Ring is nil if its table was taken from the ring.
+type nearBlock struct {
+	ring  *ring
+	table *table
+	block int
 }
 
-const (
-	checkEvery = 1 << 10 // slots that drain empties between looks at the clock: some 50 microseconds
-	resumed    = 16      // producers do not pause if they try more than one slot for each 16 that the worker empties
-	maxLag     = 8       // how many times as fast as one hand the others may go round
-)
+// A sweep goes through the blocks of a ring.
+type sweep struct {
+	ring  *ring
+	table *table
+	next  int // the next block
+	left  int // timeouts that stay in the blocks before
+}
 
 // A reconciler is what an intake needs of the worker.
 type reconciler interface {
@@ -82,208 +69,194 @@ type reconciler interface {
 	expireDue() (now uint64, stopped bool)
 }
 
-// drain takes timeouts off the queue and reconciles them: those in inboxes, those in nurseries that have become near, and
-// whole nurseries that no hand cleans.
+// drain takes timeouts off the queue and reconciles them. If Stop halts the worker, Stop takes the rest.
 func (in *intake) drain() {
 	in.emptied = 0
-	in.now, in.stopped = in.worker.expireDue()
-	in.tried = in.queue.tried()
-	in.pausing = in.pace.pause(in.clock.Elapsed(), in.tried, min(in.clock.Tick, maxWaiting))
-	if in.looks == nil {
-		in.looks = make([]lastLook, len(in.queue.stripes))
+	now, stopped := in.worker.expireDue()
+	in.look(now)
+	for !stopped && len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps) > 0 {
+		in.takeUrgent()
+		in.takeTables()
+		in.sweepOn()
+		if now, stopped = in.worker.expireDue(); now > in.now {
+			in.look(now)
+		}
 	}
-	in.taking = takingDue
+}
+
+// look finds what the worker must take now.
+func (in *intake) look(now uint64) {
+	in.now = now
+	elapsed := in.clock.Elapsed()
+	sweeps := elapsed >= in.sweepAt && len(in.sweeps) == 0
+	if sweeps {
+		in.sweepAt = later(elapsed, sweepTime)
+	}
 	for i := range in.queue.stripes {
-		in.takeRecent(i)
-		in.takeRing(&in.queue.stripes[i].inbox, queued)
-		in.takeRing(&in.queue.stripes[i].nursery, young)
+		s := &in.queue.stripes[i]
+		if s.inbox.Load() != nil {
+			in.stacks = append(in.stacks, s.inbox.Swap(nil))
+		}
+		in.lookAt(&s.nursery, sweeps)
 	}
-	in.taking, in.slots = takingAll, 0
-	for i := range in.queue.stripes {
-		in.slots += uint64(in.queue.stripes[i].nursery.slots())
-	}
-	for i := range in.queue.stripes {
-		in.takeAll(i)
+	for _, t := range in.tables {
+		in.lookInto(nil, t)
 	}
 }
 
-// takeAll takes all timeouts of a stripe if producers pause, or if the hand of its nursery stands still or lags. Then it gives
-// back the tables that have grown.
-func (in *intake) takeAll(i int) {
-	s, v := &in.queue.stripes[i], &in.looks[i]
-	if hand := s.nursery.hand(); in.keepsUp(hand-v.hand, in.tried-v.tried, uint64(s.nursery.slots())) {
-		v.at, v.hand, v.tried = in.now, hand, in.tried
-	}
-	in.stands = in.now >= v.at+in.queue.horizon
-	if !in.pausing && !in.stands {
-		return
-	}
-	in.takeRing(&s.nursery, young)
-	if in.stopped || !in.pausing && !in.stands {
-		return
-	}
-	if s.nursery.large() || s.inbox.large() {
-		in.giveBack(s)
-	}
-}
-
-// keepsUp reports whether a hand moves and does not lag. Moved is how many slots it has tried since it was last seen to keep
-// up. Tried is how many all hands have tried since then. Slots is how many its ring has.
-func (in *intake) keepsUp(moved, tried, slots uint64) bool {
-	return moved >= sweepEvery && (moved >= slots || tried/moved <= maxLag*in.slots/slots)
-}
-
-// giveBack gives back the memory of a stripe, and takes what was put there meanwhile.
-func (in *intake) giveBack(s *stripe) {
-	s.nursery.close(nil, func(to *Timeout) { in.take(to) })
-	s.inbox.close(nil, func(to *Timeout) { in.take(to) })
-}
-
-// takeRecent takes what was put into an inbox since the last look.
-func (in *intake) takeRecent(i int) {
-	r, v := &in.queue.stripes[i].inbox, &in.looks[i]
-	t := r.table.Load()
-	if t == nil || r.by.Load() == ticks.Never {
-		return
-	}
-	n := uint64(len(t.blocks))
-	first, last := v.inbox, r.hand()/blockSize
-	v.inbox = last
-	if last-first >= n {
-		first = last - n + 1
-	}
-	for ; first <= last; first++ {
-		in.takeBlock(t.blocks[first%n].Load(), queued)
-	}
-}
-
-// takeRing takes the timeouts of a ring that the worker must take now, or all.
+// lookAt is look for a nursery.
 //
-// The worker raises the tick of the ring before it reads those of the blocks, and the tick of a block before it reads the
-// slots. A producer goes the other way: it fills a slot, then lowers the tick of the block, then that of the ring, and then
-// reads the state of the worker. So if the worker misses a timeout, the ticks say that it must look again.
-func (in *intake) takeRing(r *ring, bit uint64) {
-	if in.by() < r.by.Load() {
+// The worker raises the tick of the ring before it reads the table and the ticks of the blocks, and the tick of a block before
+// it reads the slots. A producer goes the other way: it fills a slot, then lowers the tick of the block, then that of the
+// ring, and then reads the state of the worker. So if the worker misses a timeout, the ticks say that it must look again.
+func (in *intake) lookAt(r *ring, sweeps bool) {
+	needs := r.needs()
+	if sweeps = sweeps && needs < ticks.Never; !sweeps && max(in.now, soon) < needs {
 		return
 	}
-	if in.taking == takingAll {
-		// The ring keeps its tick meanwhile. So the worker also takes timeouts that become near in between.
-		blocks := r.blocks()
-		for i := range blocks {
-			in.takeBlock(blocks[i].Load(), bit)
-		}
+	change(&r.by, ticks.Never)
+	t := r.table.Load()
+	if t == nil {
+		return
 	}
-	change(&r.by, ticks.Never) // before it reads the table, because that may have grown
-	blocks := r.blocks()
-	for i := range blocks {
-		if b := blocks[i].Load(); b != nil {
-			if in.taking == takingDue {
-				in.takeBlock(b, bit)
-			}
-			if by := b.by.Load(); by < ticks.Never {
-				lower(&r.by, by)
-			}
+	in.tables = append(in.tables, t.older.Swap(nil).andOlder()...)
+	in.lookInto(r, t)
+	if sweeps {
+		in.sweeps = append(in.sweeps, sweep{ring: r, table: t})
+	}
+}
+
+// lookInto is look for a table. Its ring is nil if it was taken from there.
+func (in *intake) lookInto(r *ring, t *table) {
+	for i := len(t.blocks) - 1; i >= 0; i-- {
+		if by := t.blocks[i].by.Load(); by <= max(in.now, soon) {
+			t.blocks[i].by.Store(ticks.Never) // so that the next look finds the block again only if something new is near
+			in.near = append(in.near, nearBlock{r, t, i})
+		} else if r != nil && by < ticks.Never {
+			lower(&r.by, by)
 		}
 	}
 }
 
-// by returns the tick by which the worker takes timeouts now.
-func (in *intake) by() uint64 {
-	if in.taking == takingAll && (in.pausing || in.stands) {
-		return ticks.Never - 1
+// takeUrgent takes some of the timeouts that are urgent, those of the newest inbox first.
+func (in *intake) takeUrgent() {
+	n := checkEvery
+	popped := in.popped.Load()
+	for last := len(in.stacks) - 1; last >= 0 && n > 0; n-- {
+		in.take(pop(&in.stacks[last]), queued)
+		if in.stacks[last] == nil {
+			in.stacks = in.stacks[:last]
+			last--
+		}
 	}
-	return max(in.now, soon) // at least soon, because it takes inboxes in the first tick too
+	in.popped.Store(popped + uint64(checkEvery-n))
+	for ; len(in.near) > 0 && n > 0; n -= blockSize {
+		last := len(in.near) - 1
+		in.takeBlock(in.near[last], false)
+		in.near[last] = nearBlock{}
+		in.near = in.near[:last]
+	}
 }
 
-// takeBlock takes the timeouts of a block that the worker must take now, or all.
-func (in *intake) takeBlock(b *block, bit uint64) {
-	if b == nil || in.by() < b.by.Load() {
-		return
-	}
-	b.by.Store(ticks.Never) // before it reads the slots
+// takeBlock takes the timeouts of a block that are near, and empties each slot that leads to no pending timeout. A sweep also
+// takes those that are old. TakeBlock returns how many timeouts stay.
+func (in *intake) takeBlock(at nearBlock, sweeps bool) (left int) {
+	b := &at.table.blocks[at.block]
+	b.by.Store(ticks.Never) // before it reads the slots: see lookAt
 	first := uint64(ticks.Never)
-	for i := range b.slots {
-		slot := &b.slots[i]
-		to := slot.Load()
-		if to == nil {
+	old, stays := b.old.Load(), uint64(0) // a bit for each slot
+	slots := at.table.slots[at.block*blockSize:][:blockSize]
+	for i := range slots {
+		to := slots[i].Load()
+		if to == nil || to == closedSlot {
 			continue
 		}
-		if in.stopped {
-			first = soon // Stop takes them
-			break
-		}
-		if word := to.word.Load(); bit == young && word&young != 0 && status(word) == pending {
-			if near := in.queue.nearAt(tickOf(word)); near > in.by() {
-				first = min(first, near)
+		word, bit := to.word.Load(), uint64(1)<<i
+		if word&(statusMask|young|hurried) == pending|young && !(sweeps && old&bit != 0) {
+			if near := in.queue.nearAt(tickOf(word)); near > max(in.now, soon) { // soon, so that it takes near ones in the first tick too
+				first = min(first, near) // a Reset to a later tick may follow, but none to an earlier one without another slot
+				stays |= bit
+				left++
 				continue
 			}
 		}
-		if slot.CompareAndSwap(to, nil) {
-			in.take(to)
+		if slots[i].CompareAndSwap(to, nil) {
+			in.take(to, young)
 		}
 	}
 	lower(&b.by, first)
-}
-
-// take reconciles a timeout whose slot was emptied, unless it has left the queue before. If moveOn, or a Reset, is just putting
-// the timeout into the inbox, the slot that it fills there will be free.
-func (in *intake) take(to *Timeout) {
-	for word := to.word.Load(); onQueue(word); word = to.word.Load() {
-		if to.word.CompareAndSwap(word, word&^(young|queued|fresh)) {
-			in.worker.reconcile(to, word)
-			break
-		}
+	if at.ring != nil {
+		lower(&at.ring.by, b.by.Load())
 	}
-	in.count()
+	if sweeps {
+		b.old.Or(stays)
+	}
+	return left
 }
 
-// count counts a slot that was emptied. After each checkEvery of them, it serves what is more urgent.
-func (in *intake) count() {
-	if in.emptied++; in.emptied%checkEvery != 0 {
+// sweepOn goes on with a sweep. If a ring has grown, and only a few timeouts are left in it, its table is given back.
+func (in *intake) sweepOn() {
+	last := len(in.sweeps) - 1
+	if last < 0 {
 		return
 	}
-	in.now, in.stopped = in.worker.expireDue()
-	if tried := in.queue.tried(); tried-in.tried > uint64(in.emptied)/resumed {
-		in.pausing = false // producers do not pause, or no longer
+	s := &in.sweeps[last]
+	for n := checkEvery; n > 0 && s.next < len(s.table.blocks); n -= blockSize {
+		s.left += in.takeBlock(nearBlock{s.ring, s.table, s.next}, true)
+		s.next++
 	}
-	was := in.taking
-	if was < takingNewest {
-		in.taking = max(was+1, takingRecent)
-		for i := range in.queue.stripes {
-			in.takeRecent(i)
-		}
+	if s.next < len(s.table.blocks) {
+		return
 	}
-	if was < takingDue {
-		in.taking = takingDue
-		for i := range in.queue.stripes {
-			in.takeRing(&in.queue.stripes[i].nursery, young)
-		}
+	if n := len(s.table.slots); n > minSlots && s.left <= n/16 && s.ring.table.Load() == s.table {
+		in.tables = append(in.tables, s.ring.take(nil)...)
 	}
-	in.taking = was
+	in.sweeps[last] = sweep{}
+	in.sweeps = in.sweeps[:last]
 }
 
-// A pace measures how fast producers try slots. Its zero value is ready for use.
-type pace struct {
-	at    time.Duration // the time of the last measurement
-	count uint64        // the count of slots at that time
-	fast  time.Duration // for how long producers have not paused; 0 if they pause
-}
-
-// pause reports whether producers pause. It measures once in a tick, or less often: see interval.
-func (p *pace) pause(now time.Duration, count uint64, tick time.Duration) bool {
-	if spent := now - p.at; spent >= p.interval(tick)*3/4 {
-		if time.Duration(count-p.count)*pauseTime > spent {
-			p.fast += spent
-		} else {
-			p.fast = 0
-		}
-		p.at, p.count = now, count
+// takeTables takes some of the timeouts in tables.
+func (in *intake) takeTables() {
+	if last := len(in.tables) - 1; last >= 0 && in.tables[last].close(checkEvery, in.takeYoung) {
+		in.tables[last] = nil
+		in.tables = in.tables[:last]
 	}
-	return p.fast == 0
 }
 
-// interval returns the time after which pause should be called again: a tick, or more, up to maxUnwatched, if producers have
-// not paused for long. So a pause that is short compared with that time does not count.
-func (p *pace) interval(tick time.Duration) time.Duration {
-	return max(tick, min(p.fast/4, maxUnwatched))
+// giveBack takes all nurseries, and leaves no table. Called at the end of a round.
+func (in *intake) giveBack() {
+	for i := range in.queue.stripes {
+		in.tables = append(in.tables, in.queue.stripes[i].nursery.take(nil)...)
+	}
+	for len(in.tables) > 0 {
+		in.takeTables()
+	}
+}
+
+// rest calls f for each timeout that is left of a round that Stop has halted, with the bit that it must have.
+func (in *intake) rest(f func(to *Timeout, bit uint64)) {
+	for i := range in.stacks {
+		for in.stacks[i] != nil {
+			in.popped.Add(1)
+			f(pop(&in.stacks[i]), queued)
+		}
+	}
+	for _, t := range in.tables {
+		t.close(len(t.slots), func(to *Timeout) { f(to, young) })
+	}
+	in.stacks, in.near, in.tables, in.sweeps = nil, nil, nil, nil
+}
+
+func (in *intake) takeYoung(to *Timeout) { in.take(to, young) }
+
+// take reconciles a timeout that was found in a slot or an inbox, unless it has left the queue before. Bit says which: a slot may
+// lead to a timeout that is on an inbox, and would be lost if another one took it from there.
+func (in *intake) take(to *Timeout, bit uint64) {
+	in.emptied++
+	for word := to.word.Load(); word&bit != 0; word = to.word.Load() {
+		if to.word.CompareAndSwap(word, word&^(young|hurried|queued)) {
+			in.worker.reconcile(to, word)
+			return
+		}
+	}
 }

@@ -1,206 +1,239 @@
 package hashedwheel
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
+)
 
 // The nursery
 //
-// Most timeouts die young. So a new one that is far from due is put into a slot of a ring, and the worker leaves it there.
-// Placing it, and removing it soon after, would make its rounds long. The hand of the ring goes one slot further for each
-// timeout that is armed. In most slots it meets a timeout that has been canceled meanwhile, and drops it. There is no other
-// cleaning: it costs a load for each arming, and a compare-and-swap if the timeout has been reset.
+// Most timeouts die young. So a new one is put into a slot of a ring, and the worker leaves it there until it is near.
+// Placing it, and removing it soon after, would make the worker's rounds long. A hand goes round the ring, one slot for each
+// timeout that is armed. In most slots it meets a timeout that was canceled meanwhile, and the new one takes the slot.
 //
 //	            the hand
 //	               v
-//	 canceled | canceled | pending | canceled | new | new | ...     --> near or old timeouts: to the worker
-//	   drop       drop      pass       drop
+//	 canceled | canceled | pending | canceled | new | new | ...     near or old: the worker takes it
+//	   fill       fill      skip       fill
 //
-//   - A slot is only a hint. The bits young and queued of the word say that the timeout is in a nursery, or in an inbox.
-//     The goroutine that clears the bit has the timeout: a producer, the worker, Stop, or a Reset that moves it to the
-//     inbox. A slot that leads to a timeout without the bit is free. So Cancel clears the bit young of a timeout that has
-//     never been reset, and the hand need not drop it. One that has been reset keeps the bit, so that another Reset finds it
-//     in its slot.
-//   - A timeout is put into a nursery once in its life. Later it goes to the inbox. There it may come back to a slot that
-//     another goroutine is about to fill. That goroutine puts it into one more slot: see replace.
-//   - The hand drops only timeouts that the worker has never had. Others may be in a bucket, and only the worker can remove
-//     them from there.
-//   - The hand passes what is pending. A call reads where the hand is, tries the slots from there to the end of the block,
-//     and then counts them: one as filled, and the others as passed. If another call has passed slots
-//     meanwhile, those of this call do not count. So no slot is passed twice in a lap.
-//   - If more than three quarters of the slots were passed in a lap, the ring is doubled: see lap. Proof of the bound: each
-//     timeout has one slot in its ring, so the slots that were passed led to different timeouts. These were pending, or in
-//     a bucket, when the lap began. So the ring had less than 4/3 times as many slots as that, and has less than 8/3 times
-//     as many now, however little the worker does. A timeout that was canceled also counts if a Reset arms it just before the
-//     hand comes. The program keeps such timeouts, so they take more memory than their slots.
-//   - If goroutines collide, one may pass a slot that another has just filled and not counted yet. There is at most one such
-//     slot for each that was filled, so they are less than a quarter of the lap. More than half of the slots still led to
-//     timeouts that were pending when the lap began, so the ring has less than four times as many slots. A goroutine that is
-//     preempted before it counts may count slots of an earlier lap, no more than a block has. One that is preempted when it
-//     begins a lap may join two laps into one. A lap may be longer than the ring, by less than a block.
-//   - The new table has the same blocks, so nothing is copied, and a block that one goroutine fills is in both tables.
-//     Blocks are made when the hand comes to them.
-//   - The worker, or Stop, takes a table from its ring, and closes the blocks: see ring.close. A producer that finds its
-//     block closed puts the timeout into another one.
-//   - A timeout that the hand meets in two laps, twice nearTime apart, has lived long. It goes to the inbox, because the
-//     wheel is cheaper for such timeouts.
-//   - Near timeouts are in inboxes, or in nurseries, where only the worker takes pending ones. So no producer that is
-//     preempted keeps one from the worker.
+//   - A slot is a hint. The bit young of the word says that the timeout is in the nursery. Only a timeout that was never
+//     armed before gets the bit. A slot that leads to a timeout without it is free.
+//   - The bit is cleared by a compare-and-swap of the word: when the worker or Stop takes the timeout, when Cancel ends it, and
+//     when the hand meets it canceled.
+//   - A Reset to an earlier tick puts the timeout into one more slot, because nobody knows the first one. The bit hurried says
+//     so, until the worker takes the timeout at the next boundary. Until then no Reset needs another slot.
+//   - The hand skips a pending timeout. Only the worker takes it, when it is near or old. So a goroutine that is preempted
+//     anywhere in put holds its own timeout, and no other.
+//   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, the ring gets an empty
+//     table of twice the size, which links to the old one, and the worker takes what the old one has. So the number of slots
+//     is bounded by what was pending in the ring at once, however little the worker does.
+//   - The worker closes a table that it takes: it swaps each slot for closedSlot. A producer that still uses the table fills a
+//     slot by a compare-and-swap. So either the worker finds its timeout, or it finds the slot closed and tries again in
+//     the table of the ring.
 
-// maxPassed is how many slots a call passes, before it moves the next timeout on.
-const maxPassed = 1 << 12
+// A ring is the nursery of one stripe.
+type ring struct {
+	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
+	filled  atomic.Uint64         // slots that were filled with timeouts that were armed
+	skipped atomic.Uint64         // other slots that the hand has passed; if goroutines collide, some of them twice
+	by      atomic.Uint64         // the worker must look at the blocks by this tick
+}
 
-// put puts a timeout into a slot of a ring, for the worker to take it by a tick. The caller has set the bit of the ring.
-//
-// First says that the worker must be woken, and swept that it is time for yielding.yieldTo. Uncontended says that no other
-// goroutine has used the ring meanwhile. If it is false, call seats.Move where queue.stripe was called. If ok is false, the
-// timer is stopped, and the caller still has the timeout.
-func (w *worker) put(s *stripe, r *ring, to *Timeout, by uint64) (first, swept, uncontended, ok bool) {
-	bit := uint64(young)
-	if r == &s.inbox {
-		bit = queued
+// A table has the slots of a ring. Their number is a power of two.
+type table struct {
+	slots  []atomic.Pointer[Timeout]
+	blocks []block // one for each blockSize slots
+
+	older atomic.Pointer[table] // the table before, until the worker takes it
+
+	closed int // how many slots are closed; owned by the worker, or Stop, after it has taken the table
+}
+
+// A block says what the worker has to do with some slots.
+type block struct {
+	by  atomic.Uint64 // the worker must look at them by this tick; Never if they are empty
+	old atomic.Uint64 // a bit for each slot whose timeout was there at the last sweep; see intake.takeBlock
+}
+
+const (
+	blockSize = 64
+	minSlots  = 4 * blockSize // of a table
+
+	soon = 1 // for ring.by and block.by: the worker looks at the next boundary
+
+	sweepEvery = 1 << 8 // slots from one call of yielding.yieldTo to the next
+)
+
+var (
+	closedSlot   = new(Timeout) // in each slot of a closed table
+	stoppedTable = new(table)   // the table of each ring after Stop
+)
+
+func init() { closedSlot.word.Store(young | pending) } // so that no closed slot is free
+
+func newTable(slots int) *table {
+	t := &table{slots: make([]atomic.Pointer[Timeout], slots), blocks: make([]block, slots/blockSize)}
+	for i := range t.blocks {
+		t.blocks[i].by.Store(ticks.Never)
 	}
-	uncontended = true
-	for tried := 0; ; {
+	return t
+}
+
+// put puts a timeout whose bit young is set into a slot, for the worker to take it by a tick. More says that it has a slot
+// already, so it does not count as armed. Swept says that it is time for yielding.yieldTo.
+// Uncontended says that no other goroutine has used the ring meanwhile. If it is false, call seats.Move where queue.stripe was
+// called. If ok is false, the timer is stopped, and no slot was filled.
+func (r *ring) put(to *Timeout, by uint64, more bool) (swept, uncontended, ok bool) {
+	for {
 		t := r.table.Load()
-		for ; t == nil; t = r.table.Load() { // again if the worker closes the new one at once
-			r.table.CompareAndSwap(nil, newTable(r, minBlocks))
+		if t == nil {
+			r.table.CompareAndSwap(nil, newTable(minSlots))
+			continue
 		}
 		if t == stoppedTable {
-			if ok = to.word.And(^bit)&bit == 0; ok {
-				r.filled.Add(1) // Stop has taken it from a slot that was closed
-			}
-			return first, swept, uncontended, ok
+			return false, false, false
 		}
-		passed := r.passed.Load() // before filled, so that a slot that another call has passed is not passed again
 		filled := r.filled.Load()
-		hand := passed + filled
-		if end := t.end.Load(); int64(hand-end) >= 0 && t.end.CompareAndSwap(end, hand+t.slots()) {
-			w.lap(r, t)
+		hand := filled + r.skipped.Load()
+		skipped, found := r.fill(t, hand, to, by)
+		if !found {
+			continue // the table is closed, or the ring has grown
 		}
-		b := t.block(hand / blockSize & uint64(len(t.blocks)-1))
-		aging, met := bit == young && t.aging.Load(), uint64(0)
-		if aging {
-			if met = b.met.Load(); r.passed.Load() != passed {
-				met = 0 // another call may have met them in this lap
-			}
+		swept = (hand+skipped)%sweepEvery == 0 || skipped >= sweepEvery
+		if more {
+			r.skipped.Add(skipped + 1)
+			return swept, true, true
 		}
-		next, found := hand, false
-		for wakes := false; !found && (next == hand || next%blockSize != 0); next++ {
-			i := next % blockSize
-			found, wakes = w.fill(s, b, i, to, bit, met>>i&1 != 0 || tried >= maxPassed)
-			first = first || wakes
-			tried++
+		if skipped > 0 {
+			r.skipped.Add(skipped)
 		}
-		if found {
-			lower(&b.by, by) // after the slot was filled, and before ring.by
-			if b.by.Load() != closed {
-				first = lower(&r.by, by) || first
-			} else if to.word.Load()&bit != 0 {
-				found = false // the worker, or Stop, may not have seen it
-			}
-		}
-		swept = swept || hand/sweepEvery != next/sweepEvery
-		if found {
-			next--
-		}
-		if n := next - hand; n > 0 {
-			if !r.passed.CompareAndSwap(passed, passed+n) {
-				uncontended = false // others have moved the hand, so these slots do not count
-			} else if aging {
-				b.met.Or((1<<n - 1) << (hand % blockSize))
-			}
-		}
-		if found {
-			return first, swept, r.filled.Add(1) == filled+1 && uncontended, true
-		}
+		return swept, r.filled.Add(1) == filled+1, true
 	}
 }
 
-// fill fills slot i of a block, and reports whether the slot was free. Moves says that a pending timeout there is moved on.
-// First is as in put.
-func (w *worker) fill(s *stripe, b *block, i uint64, to *Timeout, bit uint64, moves bool) (filled, first bool) {
-	slot := &b.slots[i]
-	old := slot.Load()
-	switch {
-	case b == closedBlock:
-		return false, false
-	case old != nil && bit == queued:
-		filled, first = w.replace(s, slot, old, to)
-	case old == nil || old.drop(bit) || moves && w.moveOn(s, old):
-		filled = slot.CompareAndSwap(old, to) // fails if another goroutine was here
+// fill fills the first free slot from the hand on, and returns how many slots it has skipped. It returns false if the ring has,
+// or may have, another table now.
+func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint64, found bool) {
+	last := uint64(len(t.slots) - 1)
+	for {
+		i := (hand + skipped) & last
+		if i == 0 && r.grow(t) {
+			return 0, false
+		}
+		old := t.slots[i].Load()
+		b, bit := &t.blocks[i/blockSize], uint64(1)<<(i%blockSize)
+		switch {
+		case old == nil || old.leavesNursery():
+			if !t.slots[i].CompareAndSwap(old, to) {
+				hand++ // the goroutine that has filled the slot counts it
+				continue
+			}
+			if b.old.Load()&bit != 0 {
+				b.old.And(^bit)
+			}
+			// After the slot was filled, and the ring after the block, because the worker goes the other way: see lookAt. Another
+			// goroutine may have lowered the first, and be preempted before the second.
+			lower(&b.by, by)
+			lower(&r.by, by)
+			return skipped, true
+		case old == closedSlot:
+			return 0, false
+		}
+		skipped++
 	}
-	if m := uint64(1) << i; filled && b.met.Load()&m != 0 {
-		b.met.And(^m)
-	}
-	return filled, first
 }
 
-// replace fills a slot of an inbox that leads to another timeout, and reports whether the slot was free. It does so only
-// inside the gate. If that timeout comes back to the slot meanwhile, only this goroutine knows it, until it has put it into
-// another slot. First is as in put.
-func (w *worker) replace(s *stripe, slot *atomic.Pointer[Timeout], old, to *Timeout) (filled, first bool) {
-	if word := old.word.Load(); status(word) == pending && word&queued != 0 {
-		return false, false
-	}
-	defer s.leave()
-	if !w.queue.enter(s) || !old.drop(queued) || !slot.CompareAndSwap(old, to) {
-		return false, false
-	}
-	if old.word.Load()&queued != 0 {
-		// It may have come back to this slot before the compare-and-swap, which did not notice. Or it is in another slot.
-		first, _, _, _ = w.put(s, &s.inbox, old, soon)
-	}
-	return true, first
-}
-
-// drop reports whether a slot that leads to the timeout is free. It drops the timeout if it is canceled and the worker has
-// never had it. A slot of a nursery is not free while the timeout is on its way to the inbox, because a walk may rely on it.
-func (to *Timeout) drop(bit uint64) (free bool) {
+// leavesNursery reports whether a slot that leads to the timeout is free. It drops the timeout if that is canceled.
+func (to *Timeout) leavesNursery() bool {
 	word := to.word.Load()
-	return word&(bit|queued) == 0 || word&(statusMask|fresh) == canceled|fresh && to.word.CompareAndSwap(word, word&^bit)
+	return word&young == 0 || status(word) != pending && to.word.CompareAndSwap(word, word&^(young|hurried))
 }
 
-// moveOn moves a pending timeout from the nursery to the inbox, and reports whether its slot is free.
-func (w *worker) moveOn(s *stripe, to *Timeout) (free bool) {
-	defer s.leave()
-	if !w.queue.enter(s) {
+// grow is called when a lap begins. If more than half of the slots lead to pending timeouts, it makes a table of twice the
+// size, and reports that the ring has another table now. It reads some slots, spread over the table. Their distance is odd, so
+// a pattern of the program's does not hide the others.
+func (r *ring) grow(t *table) bool {
+	const samples = 64
+	n, occupied := len(t.slots), 0
+	for i := range samples {
+		if to := t.slots[i*(n/samples+1)&(n-1)].Load(); to != nil {
+			if word := to.word.Load(); word&young != 0 && status(word) == pending {
+				occupied++
+			}
+		}
+	}
+	if occupied <= samples/2 {
 		return false
 	}
-	word := to.word.Load()
-	if status(word) != pending || word&young == 0 || !to.word.CompareAndSwap(word, word&^young|queued) {
-		return false
-	}
-	// Before the slot of the nursery is free, because a walk must find the timeout in one of them.
-	w.put(s, &s.inbox, to, soon) // the worker need not come sooner than for the slot in the nursery
+	larger := newTable(2 * n)
+	larger.older.Store(t)
+	r.table.CompareAndSwap(t, larger) // or another goroutine, or the worker, has replaced the table
 	return true
 }
 
-// push puts a timeout whose bit queued is set into the inbox, and wakes the worker. Called inside the gate.
-func (w *worker) push(s *stripe, to *Timeout) {
-	w.put(s, &s.inbox, to, soon)
-	w.wakeBy(0) // not only if this was the first: another one may be of a foreign Cancel, which could not wake the worker
+// hand returns how many slots the hand has gone in all.
+func (r *ring) hand() uint64 { return r.filled.Load() + r.skipped.Load() }
+
+// needs returns the tick by which the worker must look at the ring, or Never if it is empty. A table that has grown must be
+// given back some time.
+func (r *ring) needs() uint64 {
+	t := r.table.Load()
+	switch by := r.by.Load(); {
+	case t == nil:
+		return by
+	case t.older.Load() != nil:
+		return soon
+	case len(t.slots) > minSlots:
+		return min(by, ticks.Never-1)
+	default:
+		return by
+	}
 }
 
-// lap begins a lap. If more than three quarters of the slots were passed in the lap before, it makes a table of twice the
-// length. The new table has the same blocks, and room for as many new ones.
-func (w *worker) lap(r *ring, t *table) {
-	now := w.position.Load() >> 1
-	aging := now >= t.nextAge.Load()
-	if t.aging.Store(aging); aging {
-		t.nextAge.Store(now + 2*w.queue.horizon)
-	}
-	before := t.passed.Load() // before ring.passed, and changed only from here, so that it never goes back
-	passed := r.passed.Load()
-	if !t.passed.CompareAndSwap(before, passed) || passed-before <= t.slots()*3/4 {
-		return
-	}
-	larger := newTable(r, 2*uint64(len(t.blocks)))
-	for i := range t.blocks {
-		b := t.blocks[i].Load()
-		if b == nil {
-			return // otherwise a goroutine that is about to make it would put it only into the old table
+// each calls f for each timeout to which a slot leads, also those of older tables, until f returns false.
+func (r *ring) each(f func(to *Timeout) (more bool)) {
+	for t := r.table.Load(); t != nil; t = t.older.Load() {
+		for i := range t.slots {
+			if to := t.slots[i].Load(); to != nil && to != closedSlot && !f(to) {
+				return
+			}
 		}
-		larger.blocks[i].Store(b)
 	}
-	larger.nextAge.Store(t.nextAge.Load())
-	r.table.CompareAndSwap(t, larger)
+}
+
+// take takes the tables of a ring, and leaves next. Called by the worker, or by Stop.
+func (r *ring) take(next *table) (taken []*table) {
+	// Before the table is taken: a producer that lowers the tick after this does so for a slot in the next table, or needlessly.
+	change(&r.by, ticks.Never)
+	return r.table.Swap(next).andOlder()
+}
+
+// andOlder returns a table and those before it, and unlinks them.
+func (t *table) andOlder() (all []*table) {
+	for ; t != nil; t = t.older.Swap(nil) {
+		all = append(all, t)
+	}
+	return all
+}
+
+// close closes up to n more slots, and calls take for each timeout to which one has led. It reports whether all are closed.
+// Called by the owner of the table.
+func (t *table) close(n int, take func(to *Timeout)) (closed bool) {
+	for ; n > 0 && t.closed < len(t.slots); n-- {
+		if to := t.slots[t.closed].Swap(closedSlot); to != nil {
+			take(to)
+		}
+		t.closed++
+	}
+	return t.closed == len(t.slots)
+}
+
+// lower makes x no more than tick.
+func lower(x *atomic.Uint64, tick uint64) {
+	for old := x.Load(); tick < old; old = x.Load() {
+		if x.CompareAndSwap(old, tick) {
+			return
+		}
+	}
 }

@@ -30,7 +30,7 @@ func (t *Timer) Init(to *Timeout, task Task) {
 		panic("hashedwheel: Timer.Init: called twice for a Timeout")
 	}
 	to.timer, to.task = t, prepared
-	to.word.Store(bits | fresh | to.sum()<<sumShift)
+	to.word.Store(bits | to.sum()<<sumShift)
 }
 
 // checkInit panics if the timeout is nil, or if Init has not bound it. Method is the name of the caller.
@@ -122,7 +122,7 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 			tick = t.ahead(tick)
 		}
 		active = status(word) == pending
-		if unread && (!t.stays(word, tick) || word&queued != 0 && t.worker.comesTooLate(t.worker.state.Load(), tick) ||
+		if unread && (!t.stays(word, tick) || word&(queued|hurried) != 0 && t.worker.comesTooLate(t.worker.state.Load(), tick) ||
 			!active && (word&hooked != 0 || t.limit.max > 0)) {
 			t.clock.Check()
 			unread = false
@@ -152,36 +152,43 @@ func (t *Timer) wordSuffices(word, tick uint64) bool {
 	return word&(statusMask|queued) == pending && tickOf(word) <= tick && tickOf(word) > t.worker.position.Load()>>1
 }
 
-// postpone makes a timeout on the queue pending at tick, unless its word has changed. The timeout stays in its slot.
+// postpone makes a timeout pending at tick that stays where it is on the queue, unless its word has changed.
 func (to *Timeout) postpone(word, tick uint64) bool {
 	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
 		return false
 	}
 	// After the compare-and-swap. The worker was woken for another tick, or a foreign Cancel could not wake it.
-	if word&queued != 0 {
+	if word&(queued|hurried) != 0 {
 		to.timer.worker.wakeBy(tick)
 	}
 	return true
 }
 
-// stays reports whether a timeout on the queue may stay in its slot when it is reset to tick. It may if the tick is not
-// earlier. Otherwise one in a nursery moves to an inbox, because the worker looks at its slot in time only for the old tick.
-// A new one in an inbox gets a second slot there, because the worker may have to take many others before the first. It
-// gets no third slot, because it has the bit moved by then.
+// stays reports whether a timeout may stay where it is on the queue when it is reset to tick. It may if the worker
+// takes it at the next boundary, and in a nursery if the tick is not earlier.
 func (t *Timer) stays(word, tick uint64) bool {
-	return onQueue(word) && tick >= tickOf(word) || word&queued != 0 && word&(fresh|moved) != fresh
+	return word&(queued|hurried) != 0 || word&young != 0 && tick >= tickOf(word)
 }
 
-// requeue makes a pending timeout pending at tick, and puts it into an inbox. If its word has changed, ok is false.
+// requeue makes a pending timeout pending at tick, and has the worker take it at the next boundary. If its word has changed,
+// ok is false.
 func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
+	if word&young != 0 {
+		// The worker looks at its slot in time only for the old tick. No gate is needed, because Stop finds it there.
+		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|hurried); ok {
+			s.nursery.put(to, soon, true)
+			t.worker.wakeBy(tickOf(to.word.Load())) // another Reset may have relied on this one: it has changed only the word
+		}
+		return ok, nil
+	}
 	defer s.leave()
-	if !t.queue.enter(s) { // before the bit is set, until the slot is filled: see rule 2 of timeout.go
+	if !t.queue.enter(s) { // before the bit is set, until the timeout is pushed: see rule 2 of timeout.go
 		t.refusedStopped.Add(1)
 		return false, ErrStopped
 	}
-	if !to.word.CompareAndSwap(word, pendingAt(word&^young, tick)|moved|queued) {
+	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
 		return false, nil
 	}
 	t.worker.push(s, to)
@@ -193,7 +200,7 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
 	if t.stays(word, tick) && word&hooked == 0 && t.limit.max == 0 {
-		// No slot is filled, so no gate is needed. Stop clears the bit by a compare-and-swap: either it finds the timeout
+		// Nothing is pushed, so no gate is needed. Stop clears the bit by a compare-and-swap: either it finds the timeout
 		// pending, or that of postpone fails.
 		if ok = to.postpone(word, tick); ok {
 			s.armed.Add(1)
@@ -238,34 +245,33 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 	t := to.timer
 	for ; status(word) != pending; word = to.word.Load() {
 		stays := t.stays(word, tick)
-		next, r, by := pendingAt(word, tick), &s.inbox, uint64(soon)
+		next, first := pendingAt(word, tick), status(word) == idle
 		switch {
 		case stays:
-		case status(word) == idle && !t.worker.isNear(tick):
-			// Only once in its life, so that no slot of a nursery leads to a timeout that has left it and come back.
-			next, r, by = next|young, &s.nursery, t.queue.nearAt(tick)
+		case first:
+			next |= young
 		default:
+			// Not the nursery again, so that none of its slots leads to a timeout that has left it and come back.
 			next = next&^young | queued
 		}
-		if status(word) != idle {
+		if !first {
 			next |= moved
 		}
 		if !to.word.CompareAndSwap(word, next) {
 			continue
 		}
-		if r == &s.inbox {
+		if !first {
 			// After the compare-and-swap, because a counter never goes back. For the nursery, put counts the timeout.
 			s.armed.Add(1)
 		}
 		switch {
-		case stays && word&queued != 0:
+		case stays && word&(queued|hurried) != 0:
 			t.worker.wakeBy(tick) // as in postpone
 		case stays:
-		case r == &s.inbox:
+		case !first:
 			t.worker.push(s, to)
 		default:
-			_, _, uncontended, _ := t.worker.put(s, r, to, by)
-			if !uncontended {
+			if _, uncontended, _ := s.nursery.put(to, t.worker.nearBy(tick), false); !uncontended {
 				t.queue.seats.Move()
 			}
 			t.worker.wakeBy(tick)

@@ -722,7 +722,7 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 	}
 }
 
-// If a struct is overwritten while its timeout is in a slot of a nursery, or of an inbox, it is not noticed. The slot counts
+// If a struct is overwritten while its timeout is in a slot of a nursery, it is not noticed. The slot counts
 // as free. The timeout never expires, and counts as pending for ever. But the timeouts in other slots come to no harm, and if
 // the struct is bound and armed again, it expires once.
 func TestOverwrittenInARing(t *testing.T) {
@@ -731,8 +731,8 @@ func TestOverwrittenInARing(t *testing.T) {
 		again bool
 		hand  bool // the hand of the ring comes by before the worker
 	}{
-		"nursery": {delay: time.Minute}, "inbox": {delay: time.Millisecond}, "nursery, again": {delay: time.Minute, again: true},
-		"inbox, again": {delay: time.Millisecond, again: true}, "hand": {delay: time.Minute, hand: true},
+		"far": {delay: time.Minute}, "near": {delay: time.Millisecond}, "far, again": {delay: time.Minute, again: true},
+		"near, again": {delay: time.Millisecond, again: true}, "hand": {delay: time.Minute, hand: true},
 		"hand, again": {delay: time.Minute, hand: true, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -757,7 +757,7 @@ func TestOverwrittenInARing(t *testing.T) {
 					require.NoError(t, err)
 				}
 				if use.hand {
-					for range minBlocks * blockSize {
+					for range minSlots {
 						to, err := timer.AfterFunc(use.delay, nop)
 						require.NoError(t, err)
 						require.True(t, to.Cancel())

@@ -39,7 +39,7 @@ type LevelStats struct {
 // Stats returns the counts, from slightly different moments. It never waits for the timer, and may be called often.
 func (t *Timer) Stats() Stats {
 	st := t.counts()
-	st.Queued = t.queue.length()
+	st.Queued = t.queued()
 	st.Due = min(t.tasks.Due()+t.light.Due(), st.Pending)
 	st.Running, st.Runners = t.running()
 	for i := range t.queue.stripes {
@@ -71,27 +71,26 @@ func (s *publishedLevels) stats() []LevelStats {
 	return all
 }
 
-// length returns how many timeouts are on the queue. A few may count twice, see Timer.stays.
-func (q *queue) length() (n int) {
-	for i := range q.stripes {
-		n += q.stripes[i].nursery.length(young) + q.stripes[i].inbox.length(queued)
+// queued returns how many timeouts are on the queue.
+func (t *Timer) queued() (n int) {
+	onInboxes := -t.worker.in.popped.Load() // before the counts of pushes
+	for i := range t.queue.stripes {
+		s := &t.queue.stripes[i]
+		onInboxes += s.pushed.Load()
+		n += s.nursery.length()
 	}
-	return n
+	return n + max(int(onInboxes), 0) // a push counts after the worker may have taken the timeout
 }
 
-func (r *ring) length(bit uint64) (n int) {
-	if r.by.Load() == ticks.Never {
-		return 0
-	}
-	blocks := r.blocks()
-	for i := range blocks {
-		if b := blocks[i].Load(); b != nil && b.by.Load() < ticks.Never {
-			for j := range b.slots {
-				if to := b.slots[j].Load(); to != nil && to.word.Load()&bit != 0 {
-					n++
-				}
+// length returns how many timeouts are in a nursery.
+func (r *ring) length() (n int) {
+	if r.by.Load() < ticks.Never {
+		r.each(func(to *Timeout) bool {
+			if to.word.Load()&young != 0 {
+				n++
 			}
-		}
+			return true
+		})
 	}
 	return n
 }

@@ -14,7 +14,7 @@ import (
 //	   enter:  inside++                                take a slot of its batch (a store)
 //	           shut?     -- yes --> leave              limit? -- yes --> lock the pool; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
-//	           fill a slot of an inbox                 call the task
+//	           push onto an inbox                      call the task
 //	   leave:  inside--
 //
 //	 Stop
@@ -22,12 +22,12 @@ import (
 //	   2. halt the worker
 //	   3. wait until inside == 0 on each stripe
 //	   4. close each pool: closed = true, then take back each batch, and take the timeouts on the list and in taken slots
-//	   5. close the rings, and take all timeouts from them and from the buckets
+//	   5. take all timeouts from the inboxes, the nurseries, which are closed, and the buckets
 //	   6. close allTaken
 //
 // After step 4 no pending timeout moves, so steps 4 and 5 find them all. A Cancel may still end one.
 //
-//  - NewTimeout does not enter the gate. Either it finds its slot closed, or Stop finds the timeout there: see ring.close.
+//  - NewTimeout does not enter the gate. Either it finds its slot closed, or Stop finds the timeout there: see nursery.go.
 //  - A runner that takes a slot after Stop has lowered its limit finds the pool closed. One that took a slot before may
 //    be about to claim. Stop takes that timeout too, and the first compare-and-swap decides whether it expires or is
 //    returned. If it expires, its task may be at its first instruction when Stop returns.
@@ -83,17 +83,19 @@ func (t *Timer) takePending() (left []*Timeout) {
 		take(to, 0)
 	}
 	// From here on, no pending timeout moves.
+	w := &t.worker
+	w.mu.Lock() // because a walk may read the inboxes or the wheel
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
-		s.nursery.close(stoppedTable, func(to *Timeout) { take(to, young) })
-		s.inbox.close(stoppedTable, func(to *Timeout) { take(to, queued) })
+		w.in.stacks = append(w.in.stacks, s.inbox.Swap(nil))
+		w.in.tables = append(w.in.tables, s.nursery.take(stoppedTable)...)
 	}
-	w := &t.worker
-	w.mu.Lock() // because a walk may read the wheel
+	w.rounds++ // a walk must not go on in an inbox
 	wheel := w.wheel
 	w.wheel = nil
 	w.published.store(nil)
 	w.mu.Unlock()
+	w.in.rest(take)
 	if wheel != nil {
 		wheel.each(func(to *Timeout) { take(to, 0) })
 	}
@@ -122,15 +124,15 @@ func (t *Timer) enterOrWait(s *stripe) bool {
 	return false
 }
 
-// handBack ends a timeout for Stop, and reports whether it was pending. If it was found in a slot, bit is that of the ring.
-// Without the bit, NewTimeout has taken the timeout back, or it is elsewhere, and handBack does nothing.
+// handBack ends a timeout for Stop, and reports whether it was pending. If it was found on the queue, bit is young or queued.
+// Without the bit, the timeout is elsewhere, and handBack does nothing.
 func (to *Timeout) handBack(bit uint64) bool {
 	for {
 		word := to.word.Load()
 		if word&bit != bit {
 			return false
 		}
-		end := word &^ (queued | young)
+		end := word &^ (queued | young | hurried)
 		if status(word) == pending {
 			end = withStatus(end, canceled)
 		}

@@ -15,15 +15,15 @@ import (
 //	---------> 2 --------> 3 ----------> 4 --------------------------------> 5 -------------------> 6
 //	             <------------------------------------------- a repeating timeout, after each run --- 1
 //
-//   - It takes about walkChunk timeouts at a time, and yields them without a lock. Rings have no lock: what the worker has
-//     taken from there, it has placed when the walk gets the lock of the worker.
-//   - Few timeouts move back without a Reset: one that repeats, when a run is over; one that follows the wall clock, when
-//     it is put off; one that lies beyond the reach of the wheel. The goroutine that moves one notes it in the backlog of
-//     each walk. The walk yields its backlog at the end (7).
+//   - It takes about walkChunk timeouts at a time, and yields them without a lock. Nurseries have no lock: what the worker has
+//     taken from there, it has placed when the walk gets the lock of the worker. If a round comes while the walk goes through an
+//     inbox, the round takes all of it, so the walk finds the rest in the wheel.
+//   - Few timeouts move back without a Reset: one that repeats, when a run is over; one that follows the wall clock, when it is
+//     put off; one that lies beyond the reach of the wheel. The goroutine that moves one notes it in the backlog of each walk. The walk
+//     yields its backlog at the end (7).
 //   - A goroutine may have looked for walks just before this one began, and move a timeout back without a note. Only
 //     runners do so without the lock of the worker, and a runner holds the timeout until it takes the next. So the walk
 //     begins with the runners (1): it meets the timeout there, or later in an inbox.
-//   - A slot of a ring leads to a pending timeout until that is in another place: see Timeout.drop and worker.moveOn.
 //   - The address of a timeout that was yielded may become that of a new one. The walk need not yield that, because it was
 //     not pending all the time.
 
@@ -57,6 +57,7 @@ func (t *Timer) walk(yield func(to *Timeout) bool) {
 type walk struct {
 	timer   *Timer
 	yield   func(to *Timeout) bool
+	rounds  uint64               // the value of worker.rounds when the walk came to the inbox
 	found   []*Timeout           // in places, and not yielded yet
 	yielded map[uintptr]struct{} // the addresses of those that were yielded
 }
@@ -94,28 +95,42 @@ func (k *walk) pools() (more bool) {
 // rings goes through the nurseries, and then through the inboxes.
 func (k *walk) rings() (more bool) {
 	stripes := k.timer.queue.stripes
-	for i := range 2 * len(stripes) {
-		r := &stripes[i%len(stripes)].nursery
-		if i >= len(stripes) {
-			r = &stripes[i-len(stripes)].inbox
+	more = true
+	for i := range stripes {
+		stripes[i].nursery.each(func(to *Timeout) bool {
+			k.found = append(k.found, to)
+			more = len(k.found) < walkChunk || k.flush()
+			return more
+		})
+		if !more {
+			return false
 		}
-		blocks := r.blocks()
-		for j := range blocks {
-			b := blocks[j].Load()
-			if b == nil {
-				continue
-			}
-			for s := range b.slots {
-				if to := b.slots[s].Load(); to != nil {
-					k.found = append(k.found, to)
-				}
-			}
-			if len(k.found) >= walkChunk-blockSize && !k.flush() {
+	}
+	for i := range stripes {
+		for to := k.inbox(&stripes[i], nil); to != nil; to = k.inbox(&stripes[i], to) {
+			if !k.flush() {
 				return false
 			}
 		}
 	}
 	return k.flush()
+}
+
+// inbox finds some timeouts on the inbox of a stripe, and returns where to go on: from, or the top if from is nil.
+func (k *walk) inbox(s *stripe, from *Timeout) (next *Timeout) {
+	w := &k.timer.worker
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case from == nil:
+		from, k.rounds = s.inbox.Load(), w.rounds
+	case k.rounds != w.rounds:
+		return nil // the worker has taken the inbox, so walk.wheel comes to what was there
+	}
+	for ; from != nil && len(k.found) < walkChunk; from = from.next {
+		k.found = append(k.found, from)
+	}
+	return from
 }
 
 // wheel goes through the buckets, and through each from its end, because the last entry fills the gap of one that is

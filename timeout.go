@@ -28,12 +28,12 @@ import (
 // the whole word. So if two of them race, one wins, and the other sees the result.
 const (
 	statusMask = 1<<2 - 1
-	queued     = 1 << 2 // in an inbox, or about to be put there
+	queued     = 1 << 2 // on an inbox, or about to be pushed onto it
 	young      = 1 << 3 // in a nursery, or about to be put there
-	fresh      = 1 << 4 // in no bucket and on no list: the worker has never taken it off the queue
-	atWork     = 1 << 5 // repeating, and a run is in progress
-	moved      = 1 << 6 // a Reset has set the tick, other than the one that armed an idle timeout
-	hooked     = 1 << 7 // the task has a hook; never changes
+	atWork     = 1 << 4 // repeating, and a run is in progress
+	moved      = 1 << 5 // a Reset has set the tick, other than the one that armed an idle timeout
+	hooked     = 1 << 6 // the task has a hook; never changes
+	hurried    = 1 << 7 // with young: a Reset to an earlier tick has put it into one more slot, which the worker takes next
 	sumShift   = 8
 	sumMask    = 1<<3 - 1 // hash of the address of a timeout bound by Init, see checkCopy; 0 for others
 	tickShift  = sumShift + 3
@@ -47,28 +47,28 @@ const (
 // Where a timeout is
 //
 //	bits              place
-//	fresh             none: it is idle or canceled
-//	fresh, young      a slot of a nursery
-//	fresh, queued     a slot of an inbox
-//	queued            a slot of an inbox, and perhaps also a bucket, a list or a runner: see worker.reconcile
+//	young             a slot of a nursery, and nowhere else: the worker has never had it
+//	young, hurried    the same, and another slot
+//	queued            an inbox, and perhaps also a bucket, a list or a runner: see worker.reconcile
 //	none, pending     a bucket, a list of due timeouts, or the hands of the worker or of a runner
 //	none, ended       none, once the worker or the runner that still has it lets it go
 //	atWork            the hands of the runner that runs its task
-//	atWork, queued    the same, and a slot of an inbox. The worker takes it from there, and leaves it to the runner
+//	atWork, queued    the same, and an inbox. The worker takes it from there, and leaves it to the runner
 //
-// Other combinations of these bits do not occur. A slot is a hint: one of a nursery may still lead to a timeout that has
-// moved to an inbox, or that was canceled.
+// Other combinations of these bits do not occur. A slot of a nursery is a hint: it may still lead to a timeout that has left
+// the nursery. The link of an inbox is not: a timeout with the bit queued is on one inbox, or about to be pushed onto one.
 //
 // The rest of the package relies on these rules:
 //
-//  1. A goroutine that sets the bit young or queued fills a slot of a nursery, or of an inbox. One that finds the bit set
-//     only changes the word, because the worker has yet to take the timeout. The worker clears the bit and reads the rest
-//     of the word in one compare-and-swap. So do Stop, and a producer that drops a canceled timeout. Cancel clears the bit
-//     young of a timeout that has never been reset: a slot that is left like this is free. A Reset has more to do in two
-//     cases. To an earlier tick, it moves the timeout from the nursery to an inbox: see Timer.stays. If it finds queued, it
-//     makes sure that the worker comes in time: see postpone.
-//  2. Only a goroutine inside the gate (stop.go) sets one of these bits and fills a slot. NewTimeout is the exception: no
-//     other goroutine knows its timeout, so it can take the timeout back if Stop has closed the rings.
+//  1. A goroutine that sets the bit young puts the timeout into a slot, and one that sets queued pushes it onto an inbox. One
+//     that finds a bit set only changes the word, because the worker has yet to take the timeout. A Reset to an earlier
+//     tick also puts a young timeout into a second slot: see Timer.stays. The worker and Stop clear the bits and read the
+//     rest of the word in one compare-and-swap. Who finds a timeout in a slot may clear young, but never queued: it is linked
+//     in an inbox then, and a second push would cut that off. Cancel clears young if the timeout was never reset, so that
+//     its slot is free.
+//  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. Nobody else pushes it meanwhile: a
+//     goroutine that is preempted in between makes that timeout late if it is reset, and no other. NewTimeout puts a timeout
+//     into a slot that no other goroutine knows, so it can take the timeout back if Stop has closed the slots.
 //  3. A pending timeout that is not on the queue is in one of three places: in a bucket at a tick not later than its own,
 //     on a list of due timeouts, or with the worker or a runner. The worker that visits it places it for a later tick, and a
 //     runner queues it, if a Reset has set that tick, or if they themselves put it off (wall.go).
@@ -94,7 +94,7 @@ func onQueue(word uint64) bool { return word&(queued|young) != 0 }
 
 // pendingAt returns the word of a timeout that is pending at tick, and not moved.
 func pendingAt(word, tick uint64) uint64 {
-	return tick<<tickShift | word&(queued|young|fresh|atWork|hooked|sumMask<<sumShift) | pending
+	return tick<<tickShift | word&(queued|young|hurried|atWork|hooked|sumMask<<sumShift) | pending
 }
 
 // A Task is what runs when a timeout expires. Tasks that are due at the same tick start in any order and may overlap.
@@ -124,8 +124,8 @@ func (f plainFunc) Run(*Timeout) { f() }
 // has ended. Clear the other fields of the struct instead. Resetting a copy, or canceling a pending copy, panics in
 // most cases.
 //
-// The library keeps neither the handle nor the task beyond the second tick boundary after the end of the timeout. While
-// goroutines arm timeouts without pause, it may keep them until a few times as many have been armed as are pending.
+// The library keeps neither the handle nor the task for longer than two seconds after the end of the timeout, or two ticks if
+// these are longer.
 type Timeout struct {
 	// Immutable after NewTimeout, or Init.
 	timer *Timer
@@ -136,6 +136,9 @@ type Timeout struct {
 
 	// Owned by the worker. Bucket is what wheel.placeOf returns, 0 for none, or what listedAt returns. Pos is the position there.
 	bucket, pos uint32
+
+	// On an inbox: the timeout below. See stripe.
+	next *Timeout
 }
 
 // listed is the bit of Timeout.bucket for the list of its pool, at position pos. It stays after a runner has taken the timeout

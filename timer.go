@@ -97,36 +97,28 @@ func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 // the worker may have to be woken, newTimeout panics before the timeout counts.
 func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout, error) {
 	s := t.queue.stripe()
-	r, by := &s.nursery, t.queue.nearAt(tick)
+	by := t.worker.nearBy(tick)
 	to := &Timeout{timer: t, task: task}
-	if t.worker.isNear(tick) {
-		r, by = &s.inbox, soon
-		*to.wordPtr() = pendingAt(bits|fresh|queued, tick)
-	} else {
-		*to.wordPtr() = pendingAt(bits|fresh|young, tick)
-	}
+	*to.wordPtr() = pendingAt(bits|young, tick)
 	needsWorker := func() bool { return t.worker.comesTooLate(t.worker.state.Load(), tick) }
-	if unread && (by < r.by.Load() || needsWorker()) {
+	if unread && (by < s.nursery.by.Load() || needsWorker()) {
 		t.clock.Check()
 	}
 	if !t.limit.acquire() { // before the timeout is pending, so that never more than the limit are
 		return nil, t.refuse()
 	}
-	first, swept, uncontended, ok := t.worker.put(s, r, to, by)
+	swept, uncontended, ok := s.nursery.put(to, by, false)
 	if !ok {
 		t.limit.release()
 		t.refusedStopped.Add(1)
 		return nil, ErrStopped
-	}
-	if r == &s.inbox {
-		s.armed.Add(1) // not before put, because a counter never goes back
 	}
 	if !uncontended {
 		t.queue.seats.Move()
 	}
 	// After put: either this finds the worker idle, or the worker finds the slot when it leaves. Check also if another caller
 	// was first, because it may have been unable to wake the worker, from the other side of a bubble.
-	if first || needsWorker() {
+	if needsWorker() {
 		if unread && t.clock.Foreign() {
 			to.end(s) // the worker has raised the ring's tick since the check above
 			t.clock.Check()

@@ -77,6 +77,8 @@ type worker struct {
 	mu    sync.Mutex // held by the worker during a round
 	wheel *wheel     // nil while there is no wheel
 
+	rounds uint64 // how many rounds have begun; to read it, hold mu
+
 	due, lightDue pool.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.light
 	emitted       bool                  // a timeout has come due since the end of the last round
 	listing       uint32                // what listedAt returns for what comes due now
@@ -137,7 +139,7 @@ func (w *worker) wakeNow() {
 }
 
 // wakeBy makes sure that a round comes in time for a timeout that is due at tick. Called by any goroutine, after it has
-// filled a slot or changed the word: see leave. WakeBy panics if a round that it starts would be on the wrong side of a
+// put a timeout onto the queue or changed the word: see leave. WakeBy panics if a round that it starts would be on the wrong side of a
 // synctest bubble.
 func (w *worker) wakeBy(tick uint64) {
 	if state := w.state.Load(); w.comesTooLate(state, tick) {
@@ -206,6 +208,7 @@ func (w *worker) halt() {
 func (w *worker) round() (until time.Duration, next uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.rounds++
 	if w.wheel == nil {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
 		w.wheel.back, w.wheel.early = w.back, (*Timeout).early
@@ -243,9 +246,8 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 	// Before leave, after which the worker no longer owns the position.
 	w.setPosition(w.wheel.now, 0)
 	if needs < ticks.Never {
-		watch := w.clock.TickAt(later(elapsed, w.in.pace.interval(w.clock.Tick)))
-		next = min(max(next, watch), w.wheel.next, needs)
-		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
+		next = min(max(next, w.clock.TickAt(w.in.sweepAt)+1), w.wheel.next, needs)
+		return min(w.clock.Boundary(next), w.in.sweepAt), next
 	}
 	until = w.clock.Boundary(w.wheel.next)
 	if w.wheel.count == 0 && !w.stall.waits {
@@ -263,9 +265,7 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 // has come meanwhile.
 func (w *worker) releaseMemory() bool {
 	emptied := w.in.emptied
-	for i := range w.queue.stripes {
-		w.in.giveBack(&w.queue.stripes[i]) // leave finds what is put there after this
-	}
+	w.in.giveBack() // leave finds what is put there after this
 	if w.in.emptied != emptied {
 		w.handOver() // in this round, because a walk may come before the next
 		return false
@@ -275,7 +275,21 @@ func (w *worker) releaseMemory() bool {
 	return true
 }
 
+// push pushes a timeout onto the inbox of a stripe, and wakes the worker: see stripe.push.
+func (w *worker) push(s *stripe, to *Timeout) {
+	s.push(to)
+	w.wakeBy(0)
+}
+
 func (w *worker) setPosition(tick, flag uint64) { change(&w.position, tick<<1|flag) }
+
+// nearBy returns the tick by which the worker must take a new timeout that is due at tick.
+func (w *worker) nearBy(tick uint64) uint64 {
+	if w.isNear(tick) {
+		return soon
+	}
+	return w.queue.nearAt(tick)
+}
 
 // isNear reports whether a timeout that is due at tick is near: see intake.go.
 func (w *worker) isNear(tick uint64) bool { return tick <= w.position.Load()>>1+w.queue.horizon }
@@ -305,7 +319,7 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 		to.bucket = 0 // no longer: its runner has put it off, or has claimed it and armed it for the next run
 	}
 	// Word is from before the timeout was taken off the queue.
-	if taken := word &^ (young | queued | fresh); waits(word) && tickOf(word) <= w.wheel.now && to.early(taken) {
+	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.early(taken) {
 		word = to.word.Load()
 	}
 	switch tick := tickOf(word); {
@@ -313,7 +327,7 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 		w.remove(to)
 	case tick <= w.wheel.now:
 		w.remove(to)
-		if word&(moved|fresh) == fresh { // others are late because they waited for a runner, or repeat and are behind
+		if word&(moved|young) == young { // others are late because they waited for a runner, or repeat and are behind
 			w.late.add(w.clock.Boundary(w.wheel.now) - w.clock.Boundary(tick))
 		}
 		w.emit(to)

@@ -164,7 +164,7 @@ var ends = []struct {
 	}},
 }
 
-// However timeouts end, the timer holds none of them from the second boundary on, although others are pending. Buckets had
+// However timeouts end, the timer holds none of them after two seconds, although others are pending. Buckets had
 // to grow for them, with spare memory that was all in use, or that has no room for theirs.
 func TestEndedAreNotHeld(t *testing.T) {
 	const n = 400 * 10 // a bucket has room for eight without growing
@@ -193,7 +193,7 @@ func TestEndedAreNotHeld(t *testing.T) {
 						c.reset(time.Minute)
 						end.f(c)
 					}()
-					testkit.Pass(2 * heldTick)
+					testkit.Pass(2 * time.Second)
 					runtime.GC()
 					alive := 0
 					for _, p := range held {

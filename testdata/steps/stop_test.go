@@ -281,7 +281,7 @@ func TestStepsStopExecutor(t *testing.T) {
 	})
 }
 
-// A Cancel has set the bit queued, and not filled a slot yet. A Reset relies on it, so the runner that has the timeout drops
+// A Cancel has set the bit queued, and not pushed the timeout yet. A Reset relies on it, so the runner that has the timeout drops
 // it.
 func TestStepsStopCancelResetDropped(t *testing.T) {
 	search(t, plain.Bounded(2), plain.Bounded(2), func(s *scene) {
