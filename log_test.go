@@ -201,7 +201,7 @@ func TestPanicOfANamesake(t *testing.T) {
 		}, nil, []string{mine + "(*host).check", mine + "(*host).Run", theirs + "TaskFunc.Run", theirs + "(*wrap).Run"}},
 		"schedule": {func(timer *hashedwheel.Timer) (*hashedwheel.Timeout, error) {
 			return timer.Schedule(hashedwheel.TaskFunc(nopTask), new(host))
-		}, nil, []string{mine + "(*host).check", mine + "(*host).Next", theirs + "(*repeating).next", theirs + "(*repeating).ran"}},
+		}, nil, []string{mine + "(*host).check", mine + "(*host).Next", theirs + "(*repeating).ask", theirs + "(*repeating).next", theirs + "(*repeating).goOn", theirs + "(*repeating).ran"}},
 		"canceled": {func(timer *hashedwheel.Timer) (to *hashedwheel.Timeout, err error) {
 			to, err = timer.NewTimeout(new(host), time.Hour)
 			to.Cancel()
