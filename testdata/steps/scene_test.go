@@ -149,6 +149,14 @@ func (a *act) reset(delay time.Duration) {
 	}
 }
 
+// resetTo is reset for a tick, by a caller who has read the clock before the race.
+func (a *act) resetTo(due uint64) {
+	from := a.s.now()
+	if active, err := a.to.reset(due, false, false); err == nil {
+		a.note(from, 0, !active)
+	}
+}
+
 // cancel cancels the timeout, and notes the result for one of two racers.
 func (a *act) cancel(who int) {
 	if a.to.Cancel() {

@@ -299,3 +299,28 @@ func TestStepsStopCancelResetDropped(t *testing.T) {
 		s.race(0)
 	})
 }
+
+// A Reset to an earlier tick, for which the caller has read the clock two ticks ago, is held up again halfway. Meanwhile a
+// Cancel ends the timeout, the worker visits its bucket, another Reset arms it again, and the timer is stopped. Stop waits for
+// the first Reset, which has yet to put the timeout where Stop finds it.
+func TestStepsStopResetIsHeldUp(t *testing.T) {
+	search(t, plain.Bounded(1), plain.Bounded(4), func(s *scene) {
+		a := s.pending(4 * tick)
+		s.tickAway(2)
+		old, due := a.to.Deadline(), s.timer.clock.DueIn(0)
+		var over explore.Bool // the first Reset
+		s.Go(func() {
+			a.resetTo(due)
+			over.Store(true)
+		})
+		s.Go(func() {
+			if over.Load() || a.to.Deadline().Equal(old) {
+				return // the first Reset is not halfway: this leaves out most orders
+			}
+			a.cancel(0)
+			a.reset(hour)
+			s.stop()
+		})
+		s.race(2 * tick)
+	})
+}
