@@ -273,10 +273,10 @@ func (h *held) conclude(ctx context.Context, r *record, failure error) (mine boo
 }
 
 // backoff returns the delay after a number of failures.
-func (s *Store) backoff(attempts int) time.Duration {
+func (s *Store) backoff(failures int) time.Duration {
 	d := s.cfg.MaxBackoff
-	if n := attempts - 1; n < 32 && s.cfg.MinBackoff<<n > 0 {
-		d = min(s.cfg.MinBackoff<<n, d)
+	if n := failures - 1; s.cfg.MinBackoff <= d>>n { // so the shift does not overflow
+		d = s.cfg.MinBackoff << n
 	}
 	return d/2 + rand.N(d+1)
 }

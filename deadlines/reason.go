@@ -69,7 +69,7 @@ const (
 func (s *Store) explain(err error) error {
 	if err == nil {
 		s.denials.inbox.Store(nil) // an answer has come
-		s.room.headless.Store(nil)
+		s.room.withLeader()
 		return nil
 	}
 	nc := s.link().nc
@@ -111,14 +111,14 @@ func (s *Store) explain(err error) error {
 func (s *Store) noLeader(err error) reason {
 	r := reason{what: "no leader", err: err, leaderless: true}
 	r.more = ": too few servers are up, or they elect one, or have no room"
-	s.room.withoutLeader()
+	lasts := s.room.withoutLeader()
 	p := s.peers.Load()
 	known := p != nil && time.Since(p.at) < max(s.cfg.Lease, sickAfter)
 	switch {
-	case s.full() && (!known || p.up > p.all/2):
+	case s.fullWithoutLeader() && (!known || p.up > p.all/2):
 		s.room.refuse(false)
 		r.what, r.more = ErrNoRoom.Error(), ": servers that have reached a limit elect no leader"
-	case known && p.up == p.all && s.room.withoutLeader() >= fullFor: // an election does not take as long
+	case known && p.up == p.all && lasts >= electionLimit:
 		s.room.refuse(false)
 		r.what = ErrNoRoom.Error()
 		r.more = fmt.Sprintf(": there is no leader although %d servers are up, as when they have reached a limit", p.all)

@@ -33,7 +33,8 @@ type Config struct {
 	// least is 1 min. If it is negative, the store keeps each for ever, with up to 64 revisions. A program that needs
 	// the outcome for longer keeps it elsewhere.
 	Retain time.Duration
-	// Timeout bounds a call of Set, Move, Cancel or Get whose context has no deadline. The default is 10 s.
+	// Timeout bounds a call of Set, Move, Cancel or Get whose context has no deadline. The default is 15 s. That is
+	// longer than an election takes, so the error tells full servers from those that elect a leader.
 	Timeout time.Duration
 	// Concurrency is how many handlers a call of Work runs at a time, up to 100,000. The default is 64.
 	Concurrency int
@@ -87,7 +88,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.Default()
 	}
 	def(&c.Retain, 24*time.Hour)
-	def(&c.Timeout, 10*time.Second)
+	def(&c.Timeout, electionLimit+5*time.Second)
 	def(&c.MinBackoff, time.Second)
 	def(&c.MaxBackoff, max(c.MinBackoff, 5*time.Minute))
 	switch {
