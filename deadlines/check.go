@@ -16,7 +16,7 @@ type Report struct {
 	Keys, Revisions                     int
 	Pending, Running, Handled, Canceled int
 	Wakeups                             int           // in the stream, also of deadlines that were canceled or moved
-	Aside                               int           // wake-ups that no worker could handle; each is a fault
+	Aside                               int           // wake-ups that are set aside; each is a fault
 	Overdue                             int           // deadlines that have come and are Pending or Running
 	MostOverdue                         time.Duration // of them, by the clock of the server
 	Faults                              int
@@ -46,8 +46,8 @@ const (
 
 // Check reads all revisions of all records of a store, and all wake-ups. The store may be in use. A fault is a
 // deadline that was claimed or handled early by the clock of the server, was handled without a claim or changed
-// after it had ended, or is pending without a wake-up, so that no worker would get it. So is a wake-up that
-// no worker could handle.
+// after it had ended, or is pending without a wake-up, so that no worker would get it. So is a wake-up that is set
+// aside, because no worker can handle it or too many have died in its handler.
 //
 // The server removes revisions after Config.Retain, and a reading finds what is there. The last revision of each key
 // is kept in memory meanwhile. Check tries until ctx is done, because servers that elect a leader lose requests. So it also
@@ -148,21 +148,15 @@ func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string) 
 	}
 	s := &Store{cfg: Config{Name: name}}
 	s.linked.Store(&link{nc: js.Conn(), js: js, bucket: bucket, wakeups: wakeups})
-	tokens := make(map[string]bool)
-	for _, kind := range []string{"at", "due"} {
-		info, err := wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject(kind, "*")))
-		if err != nil {
-			return err
-		}
-		r.server = info.TimeStamp
-		for subject := range info.State.Subjects {
-			tokens[tokenOf(subject)] = true
-		}
+	tokens, now, err := s.tokens(ctx)
+	if err != nil {
+		return err
 	}
-	r.Wakeups = len(tokens)
+	r.server = now
 	if err := r.readAside(ctx, s); err != nil {
 		return err
 	}
+	r.Wakeups = len(tokens) - r.Aside
 	return r.conclude(ctx, s, tokens)
 }
 
@@ -203,21 +197,18 @@ func (r *Report) add(e jetstream.KeyValueEntry) {
 	}
 }
 
-// conclude counts the last records, and looks for wake-ups that are missing. It reads those again for a while,
-// because the store may have changed between the two readings, or a replica may be behind.
-func (r *Report) conclude(ctx context.Context, s *Store, tokens map[string]bool) error {
-	for key, last := range r.keys {
-		if (last.Status == Pending || last.Status == Running) && !tokens[last.Token] {
-			r.stranded[key] = last
-		}
-	}
+// confirm reads stranded records and their wake-ups again for a while, because the store may have changed between the
+// two readings, or a replica may be behind.
+func (r *Report) confirm(ctx context.Context, s *Store) error {
 	for end := time.Now().Add(behindLimit); len(r.stranded) > 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		for key, last := range r.stranded {
 			now, err := s.load(ctx, key)
 			if err != nil {
 				return err
 			}
-			r.keys[key], r.stranded[key] = now, now
+			r.keys[key] = now
+			now.Payload = nil // it may be large, and Repair reads it again
+			r.stranded[key] = now
 			found, err := s.hasWakeup(ctx, last.Token)
 			if err != nil {
 				return err
@@ -226,6 +217,19 @@ func (r *Report) conclude(ctx context.Context, s *Store, tokens map[string]bool)
 				delete(r.stranded, key)
 			}
 		}
+	}
+	return nil
+}
+
+// conclude counts the last records, and looks for wake-ups that are missing.
+func (r *Report) conclude(ctx context.Context, s *Store, tokens map[string]bool) error {
+	for key, last := range r.keys {
+		if last.open() && !tokens[last.Token] {
+			r.stranded[key] = last
+		}
+	}
+	if err := r.confirm(ctx, s); err != nil {
+		return err
 	}
 	for _, last := range r.keys {
 		switch last.Status {
@@ -274,7 +278,7 @@ func (r *Report) readAside(ctx context.Context, s *Store) error {
 
 // hasWakeup reports whether the stream has the wake-up with a token.
 func (s *Store) hasWakeup(ctx context.Context, token string) (bool, error) {
-	for _, kind := range []string{"at", "due"} { // it goes from at to due
+	for _, kind := range []string{"at", "due", "aside"} { // it goes from at to due, and to aside
 		_, err := s.link().wakeups.GetLastMsgForSubject(ctx, s.subject(kind, token))
 		if err == nil || !errors.Is(err, jetstream.ErrMsgNotFound) {
 			return err == nil, err
@@ -284,7 +288,7 @@ func (s *Store) hasWakeup(ctx context.Context, token string) (bool, error) {
 }
 
 // Repair sets each deadline again that is without a wake-up, as after the restoration of a backup that was taken while
-// the store was in use. It returns how many. A deadline that has changed since the Check is left alone. The handler
+// the store was in use. It returns how many. Workers do that too, from time to time. A deadline that has changed since the Check is left alone. The handler
 // of a Running one is called again.
 func (s *Store) Repair(ctx context.Context, r *Report) (repaired int, err error) {
 	for key, stranded := range r.stranded {

@@ -19,6 +19,7 @@ type reason struct {
 	what, more string
 	err        error
 	leaderless bool // no server leads the stream
+	lost       bool // the bucket is gone
 }
 
 func (r reason) Error() string {
@@ -92,6 +93,8 @@ func (s *Store) explain(err error) error {
 		return reason{what: "no connection", more: more, err: err}
 	case silent && denied != nil:
 		return reason{what: "no permission", more: " (" + denied.Error() + ")", err: err}
+	case code == jetstream.JSErrCodeStreamNotFound || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound):
+		return s.noStream(err)
 	case code == codeNoLeader || code == codeNotLeader || errors.Is(err, jetstream.ErrNoStreamResponse):
 		return s.noLeader(err)
 	case code == jetstream.JSErrCodeJetStreamNotEnabled || code == jetstream.JSErrCodeJetStreamNotEnabledForAccount ||
@@ -106,9 +109,22 @@ func (s *Store) explain(err error) error {
 	return err
 }
 
+// noStream explains that a stream is gone.
+func (s *Store) noStream(err error) reason {
+	r := reason{}
+	if !errors.As(s.danger(), &r) {
+		r.what, r.more = "no stream", ": a stream of the store is gone"
+	}
+	r.err = err
+	return r
+}
+
 // noLeader explains that no server leads a stream. On a cluster, a server that has no room does not lead. So when all
 // have reached their limit, the last one refuses a request, and then no server answers.
 func (s *Store) noLeader(err error) reason {
+	if errors.As(s.danger(), new(reason)) {
+		return s.noStream(err)
+	}
 	r := reason{what: "no leader", err: err, leaderless: true}
 	r.more = ": too few servers are up, or they elect one, or have no room"
 	lasts := s.room.withoutLeader()

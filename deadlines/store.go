@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -136,7 +135,10 @@ type Store struct {
 	denials  denials
 	room     room
 	peers    atomic.Pointer[peers]
+	unsafe   atomic.Pointer[error] // see danger
+	made     atomic.Int64          // when the stream of wake-ups was made
 	counts   counts
+	calls    calls
 	ctx      context.Context // done after Close
 	cancel   context.CancelFunc
 	watchers sync.WaitGroup
@@ -207,7 +209,7 @@ func (s *Store) Close() {
 // setUp finds or makes the bucket, the stream of wake-ups and its consumer, verifies them, and reads the server's
 // clock.
 func (s *Store) setUp(ctx context.Context, l *link) (err error) {
-	l.records, err = l.js.Stream(ctx, "KV_"+s.cfg.Name)
+	l.records, err = l.js.Stream(ctx, s.bucketName())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		l.records, err = s.makeBucket(ctx, l)
 	}
@@ -229,10 +231,7 @@ func (s *Store) setUp(ctx context.Context, l *link) (err error) {
 	if l.bucket, err = l.js.KeyValue(ctx, s.cfg.Name); err != nil {
 		return err
 	}
-	l.wakeups, err = l.js.Stream(ctx, s.cfg.Name+"-wakeups")
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		l.wakeups, err = s.makeWakeups(ctx, l)
-	}
+	consumer, err := s.ensureWakeups(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -240,23 +239,13 @@ func (s *Store) setUp(ctx context.Context, l *link) (err error) {
 	if n := wakeups.Replicas; n != bucket.Replicas {
 		return final{fmt.Errorf("%w: the bucket has %d replicas, and the wake-ups have %d", ErrMismatch, bucket.Replicas, n)}
 	}
-	if !slices.Contains(wakeups.Subjects, s.subject("aside", "*")) { // an earlier version made it
-		wakeups.Subjects = s.subjects()
-		if l.wakeups, err = l.js.UpdateStream(ctx, wakeups); err != nil {
-			return err
-		}
-	}
-	consumer, err := l.wakeups.Consumer(ctx, consumerName)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		consumer, err = s.makeConsumer(ctx)
-	}
-	if err != nil {
-		return err
+	if err := s.verifySettings(bucket, wakeups, consumer.CachedInfo().Config); err != nil {
+		return final{err}
 	}
 	if wait := consumer.CachedInfo().Config.AckWait; wait != s.cfg.Lease {
 		return final{fmt.Errorf("%w: its lease is %v, but the consumer waits for %v", ErrMismatch, s.cfg.Lease, wait)}
 	}
-	return s.readClock(ctx)
+	return s.look(ctx)
 }
 
 func (s *Store) makeBucket(ctx context.Context, l *link) (jetstream.Stream, error) {
@@ -284,12 +273,12 @@ func (s *Store) makeBucket(ctx context.Context, l *link) (jetstream.Stream, erro
 	if err != nil {
 		return nil, err
 	}
-	return l.js.Stream(ctx, "KV_"+s.cfg.Name)
+	return l.js.Stream(ctx, s.bucketName())
 }
 
 func (s *Store) makeWakeups(ctx context.Context, l *link) (jetstream.Stream, error) {
 	return l.js.CreateStream(ctx, jetstream.StreamConfig{
-		Name:              s.cfg.Name + "-wakeups",
+		Name:              s.wakeupsName(),
 		Description:       "wake-ups for the deadlines of the bucket " + s.cfg.Name,
 		Subjects:          s.subjects(),
 		MaxMsgsPerSubject: 1,
@@ -307,8 +296,8 @@ func (s *Store) subjects() []string {
 	return []string{s.subject("at", "*"), s.subject("due", "*"), s.subject("aside", "*"), s.subject("probe", "*")}
 }
 
-func (s *Store) makeConsumer(ctx context.Context) (jetstream.Consumer, error) {
-	return s.link().wakeups.CreateConsumer(ctx, jetstream.ConsumerConfig{
+func (s *Store) makeConsumer(ctx context.Context, l *link) (jetstream.Consumer, error) {
+	return l.wakeups.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable:       consumerName,
 		FilterSubject: s.subject("due", "*"),
 		AckPolicy:     jetstream.AckExplicitPolicy,
