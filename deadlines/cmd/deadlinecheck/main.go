@@ -4,7 +4,8 @@
 // has no wake-up, as after the restoration of a backup. With -release it makes a pending deadline due now, such as one that
 // was set aside because workers have died in its handler. It then exits with 1 if there is none.
 //
-//	go run github.com/hashedwheel/hashedwheel/deadlines/cmd/deadlinecheck -nats nats://a:4222,nats://b:4222
+//	go install github.com/hashedwheel/hashedwheel/deadlines/cmd/deadlinecheck@latest
+//	deadlinecheck -nats nats://a:4222,nats://b:4222
 package main
 
 import (
