@@ -217,7 +217,7 @@ func (h *held) died(r record, deaths int) {
 // it sets its wake-up aside. A deadline that is set aside becomes due again by Set or Move.
 func (h *held) putOff(ctx context.Context, r record) error {
 	w, dead := h.w, r
-	r.Status, r.Op, r.By = Pending, w.id, w.by
+	r.Status, r.Delivery, r.By, r.Op = Pending, h.delivery, w.by, w.id // so the other worker knows that this is not its own failure
 	r.Error = fmt.Sprintf("%d workers in a row have died in the handler, or have lost their lease", r.Deaths)
 	if _, err := w.save(ctx, h.wakeup.Key, r); err != nil {
 		return err

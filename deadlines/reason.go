@@ -19,7 +19,6 @@ type reason struct {
 	what, more string
 	err        error
 	leaderless bool // no server leads the stream
-	lost       bool // the bucket is gone
 }
 
 func (r reason) Error() string {

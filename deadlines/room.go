@@ -55,12 +55,9 @@ func (r *room) refuse(answered bool) {
 	}
 }
 
-// hopeless reports whether a request that has failed with an error will not soon succeed, because the bucket is gone, a
-// server has refused it for lack of room, or full servers have elected no leader for a while.
+// hopeless reports whether a request that has failed with an error will not soon succeed, because a server has refused
+// it for lack of room, or because full servers have elected no leader for a while.
 func (s *Store) hopeless(err error) bool {
-	if r := (reason{}); errors.As(err, &r) && r.lost {
-		return true
-	}
 	answered := s.room.answered.Load()
 	return errors.Is(err, ErrNoRoom) && (noRoom(err) || answered == nil || time.Since(*answered) >= sickAfter)
 }

@@ -123,25 +123,27 @@ func Connect(urls string, options ...nats.Option) (*nats.Conn, error) {
 
 // A Store is a set of deadlines on the servers. Any number of goroutines, processes and machines may use it.
 type Store struct {
-	cfg      Config               // with its defaults, and the lease of the store
-	by       string               // names this process in records
-	id       string               // names this process on the servers
-	linked   atomic.Pointer[link] // to the servers, after Open
-	working  atomic.Int64         // calls of Work
-	log      *slog.Logger         // with the name of the store
-	clock    clock
-	health   health
-	flood    flood
-	denials  denials
-	room     room
-	peers    atomic.Pointer[peers]
-	unsafe   atomic.Pointer[error] // see danger
-	made     atomic.Int64          // when the stream of wake-ups was made
-	counts   counts
-	calls    calls
-	ctx      context.Context // done after Close
-	cancel   context.CancelFunc
-	watchers sync.WaitGroup
+	cfg     Config               // with its defaults, and the lease of the store
+	by      string               // names this process in records
+	id      string               // names this process on the servers
+	linked  atomic.Pointer[link] // to the servers, after Open
+	working atomic.Int64         // calls of Work
+	log     *slog.Logger         // with the name of the store
+	clock   clock
+	health  health
+	flood   flood
+	denials denials
+	room    room
+	peers   atomic.Pointer[peers]
+	unsafe  atomic.Pointer[error] // see danger
+	made    atomic.Int64          // when the stream of wake-ups was made
+	// lostSince is when look found that the bucket is gone, or zero. Only Open and then the watcher call look.
+	lostSince time.Time
+	counts    counts
+	calls     calls
+	ctx       context.Context // done after Close
+	cancel    context.CancelFunc
+	watchers  sync.WaitGroup
 }
 
 // Open returns the store of a connection, and makes it if there is none. It refuses a store with other settings

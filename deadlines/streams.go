@@ -45,11 +45,12 @@ func (s *Store) look(ctx context.Context) error {
 	sent := time.Now()
 	records, err := l.records.Info(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return s.lost(err)
+		return s.lost(err, sent)
 	}
 	if err != nil {
 		return err
 	}
+	s.lostSince = time.Time{}
 	s.clock.set(records.TimeStamp, sent, time.Now())
 	s.see(records)
 	wakeups, err := l.wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("aside", "*")))
@@ -91,9 +92,15 @@ func (s *Store) danger() error {
 	return nil
 }
 
-// lost explains that the bucket is gone.
-func (s *Store) lost(err error) error {
-	r := reason{what: "no stream", more: ": " + s.bucketName() + " is gone with all deadlines; restore it from a backup", err: err, lost: true}
+// lost explains that the bucket is gone, unless servers that have just started may not know it yet.
+func (s *Store) lost(err error, now time.Time) error {
+	if s.lostSince.IsZero() {
+		s.lostSince = now
+	}
+	if now.Sub(s.lostSince) < sickAfter {
+		return err
+	}
+	r := reason{what: "no stream", more: ": " + s.bucketName() + " is gone with all deadlines; restore it from a backup", err: err}
 	s.judge(r)
 	return r
 }
@@ -106,8 +113,10 @@ func (s *Store) remake(ctx context.Context) error {
 		s.judge(r)
 		return r
 	}
-	s.log.Error("deadlines: the stream of wake-ups was gone, and is made again; the workers set again what is pending",
-		"stream", s.wakeupsName())
+	if l.wakeups.CachedInfo().Created.UnixNano() != s.made.Load() {
+		s.log.Error("deadlines: the stream of wake-ups was gone, and is made again; the workers set again what is pending",
+			"stream", s.wakeupsName())
+	}
 	return nil
 }
 

@@ -90,10 +90,8 @@ func TestStreamGone(t *testing.T) {
 
 	require.NoError(t, js.DeleteStream(t.Context(), s.bucketName()))
 	await(t, "the figures say so", func() bool { return s.Stats().Unsafe })
-	began := time.Now()
-	require.EqualError(t, s.Set(t.Context(), "key", time.Now(), nil),
-		`deadlines: set "key": no stream: KV_deadlines is gone with all deadlines; restore it from a backup: stream not found (10059)`)
-	require.Less(t, time.Since(began), cfg.Timeout)
+	require.ErrorContains(t, s.Set(t.Context(), "key", time.Now(), nil),
+		"no stream: KV_deadlines is gone with all deadlines; restore it from a backup: stream not found (10059)")
 	_, err = js.Stream(t.Context(), s.bucketName())
 	require.ErrorIs(t, err, jetstream.ErrStreamNotFound)
 }

@@ -18,7 +18,7 @@ type Stats struct {
 	Held    int // deadlines that workers of this process have, with those whose handler runs
 	Running int // calls of handlers that have not returned
 	// Deadlines that have come and whose handler has not returned nil. Usually only those count that this process has.
-	// While a worker finds that the servers store nothing, all count that the servers do not deliver.
+	// While a worker finds that the servers store nothing, or deliver nothing, all count that the servers do not deliver.
 	Overdue int
 	Full    bool // the servers have refused to store something in the last 10 s or lease, because they have no room
 
@@ -35,7 +35,7 @@ type Stats struct {
 	Set, Moved, Canceled uint64
 	Handled              uint64 // handlers returned nil, and the servers have stored that
 	Failures             uint64 // handlers returned an error or panicked
-	Redelivered          uint64 // deadlines that came to this process again, after a lease, a failure or an outage
+	Redelivered          uint64 // deadlines that came again: after a lease, a failure, an outage, or because all handlers were busy
 	Deaths               uint64 // of them, those whose worker had died in the handler, or had lost its lease
 	Retried              uint64 // requests of workers that failed and were repeated
 
@@ -74,7 +74,7 @@ func (s *Store) Figures(yield func(name, help string, counter bool, value float6
 	gauge("held", float64(st.Held), "Deadlines that workers of this process hold.")
 	gauge("handlers_running", float64(st.Running), "Calls of handlers that have not returned.")
 	gauge("overdue", float64(st.Overdue), "Deadlines that have come and whose handler has not returned nil, "+
-		"of this process or not delivered by full servers.")
+		"of this process, or not delivered by the servers.")
 	gauge("full", oneIf(st.Full), "1 if the servers have refused to store something lately, because they have no room.")
 	gauge("undelivered", float64(st.Undelivered), "Near and due deadlines of all processes that no worker has got.")
 	gauge("delivered", float64(st.Delivered), "Deadlines of all processes that a worker has, or that wait for their next attempt.")
@@ -201,7 +201,7 @@ func (b *busy) check(s *Store, now time.Time) {
 		b.logged = now
 		keys, first := s.calls.longest(now)
 		s.log.Warn(fmt.Sprintf("deadlines: no handler has returned for %v, and others cannot begin", now.Sub(b.since).Round(time.Second)),
-			"running", running, "waiting", waiting, "longest", keys, "first", first.Round(time.Second))
+			"running", running, "waiting", waiting, "longest", keys, "for", first.Round(time.Second))
 	}
 }
 

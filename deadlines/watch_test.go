@@ -81,7 +81,7 @@ func TestAllHandlersHang(t *testing.T) {
 	s.mustSet(t, "c", 0)
 	await(t, "it is logged", func() bool { return strings.Contains(l.String(), "deadlines: no handler has returned for 3s") })
 	require.Contains(t, l.String(), "running=2 waiting=")
-	require.Contains(t, l.String(), `longest="[a b]" first=`)
+	require.Contains(t, l.String(), `longest="[a b]" for=`)
 	free()
 	await(t, "it is logged", func() bool { return strings.Contains(l.String(), "deadlines: handlers return again") })
 	s.awaitStatus(t, "c", Handled)
