@@ -41,7 +41,7 @@ type Deadline struct {
 	Payload  []byte // nil once it is Handled or Canceled
 	Status   Status
 	Attempts int       // calls of the handler so far, including the present one
-	Error    string    // what the last call that failed returned, its first 1,000 bytes
+	Error    string    // what the last call that failed returned, its first 1,000 bytes, or that workers have died in it
 	Changed  time.Time // when the status changed last, by the clock of the server; not set in a handler
 }
 
