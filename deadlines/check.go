@@ -58,11 +58,17 @@ func Check(ctx context.Context, nc *nats.Conn, name string) (*Report, error) {
 		return nil, fmt.Errorf("deadlines: check: %w", err)
 	}
 	var last error
+	var missing time.Time // since when the stream of wake-ups is gone, or zero
 	for {
 		r := &Report{keys: make(map[string]record), stranded: make(map[string]record)}
-		err = r.read(ctx, js, name)
+		err = r.read(ctx, js, name, !missing.IsZero() && time.Since(missing) >= behindLimit)
 		if err == nil {
 			return r, nil
+		}
+		if !errors.Is(err, errNoWakeups) {
+			missing = time.Time{}
+		} else if missing.IsZero() {
+			missing = time.Now()
 		}
 		if last == nil || ctx.Err() == nil { // after that, it would only say that time is up
 			last = err
@@ -80,9 +86,12 @@ func Check(ctx context.Context, nc *nats.Conn, name string) (*Report, error) {
 // ErrIncomplete is wrapped by the error of Check if it got less than the store holds, by the count of the servers.
 var ErrIncomplete = errors.New("the servers hold more than they send")
 
+var errNoWakeups = errors.New("the stream of wake-ups is gone")
+
 var errSilent = fmt.Errorf("the servers have sent nothing for %v", silenceLimit)
 
-func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string) (err error) {
+// read reads the store. If the stream of wake-ups is gone for good, all that is pending is stranded.
+func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string, gone bool) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watchdog := time.AfterFunc(silenceLimit, func() { cancel(errSilent) })
@@ -143,6 +152,15 @@ func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string) 
 		return fmt.Errorf("%w: %d of %d revisions", ErrIncomplete, read, held)
 	}
 	wakeups, err := js.Stream(ctx, name+"-wakeups")
+	if errors.Is(err, jetstream.ErrStreamNotFound) && gone {
+		r.server = info.TimeStamp
+		r.findStranded(nil)
+		r.conclude()
+		return nil
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return errNoWakeups
+	}
 	if err != nil {
 		return err
 	}
@@ -157,7 +175,12 @@ func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string) 
 		return err
 	}
 	r.Wakeups = len(tokens) - r.Aside
-	return r.conclude(ctx, s, tokens)
+	r.findStranded(tokens)
+	if err := r.confirm(ctx, s); err != nil {
+		return err
+	}
+	r.conclude()
+	return nil
 }
 
 // add checks a revision against the one before. Revisions in between may have been removed.
@@ -221,16 +244,17 @@ func (r *Report) confirm(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// conclude counts the last records, and looks for wake-ups that are missing.
-func (r *Report) conclude(ctx context.Context, s *Store, tokens map[string]bool) error {
+// findStranded looks for wake-ups that are missing.
+func (r *Report) findStranded(tokens map[string]bool) {
 	for key, last := range r.keys {
 		if last.open() && !tokens[last.Token] {
 			r.stranded[key] = last
 		}
 	}
-	if err := r.confirm(ctx, s); err != nil {
-		return err
-	}
+}
+
+// conclude counts the last records, and the faults of those that are stranded.
+func (r *Report) conclude() {
 	for _, last := range r.keys {
 		switch last.Status {
 		case Pending:
@@ -253,7 +277,6 @@ func (r *Report) conclude(ctx context.Context, s *Store, tokens map[string]bool)
 	for key, last := range r.stranded {
 		r.faultOf(key, last.rev, "%s, but its wake-up %s is not in the stream", last.Status, last.Token)
 	}
-	return nil
 }
 
 // readAside reports the wake-ups that workers have set aside.
