@@ -102,6 +102,8 @@ func (s *Store) explain(err error) error {
 	case noRoom(err):
 		s.room.refuse(true)
 		return reason{what: ErrNoRoom.Error(), err: err}
+	case silent && errors.As(s.danger(), new(reason)):
+		return s.noStream(err)
 	case silent:
 		return reason{what: "no answer", more: ": the servers elect a leader, or are too slow", err: err}
 	}

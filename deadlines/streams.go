@@ -55,7 +55,7 @@ func (s *Store) look(ctx context.Context) error {
 	s.see(records)
 	wakeups, err := l.wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("aside", "*")))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return s.remake(ctx)
+		return s.remake()
 	}
 	if err != nil {
 		return err
@@ -64,7 +64,11 @@ func (s *Store) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.made.Store(wakeups.Created.UnixNano())
+	made := wakeups.Created.UnixNano()
+	if was := s.made.Swap(made); was != 0 && was != made {
+		s.log.Error("deadlines: the stream of wake-ups was gone, and has been made again; the workers set again what is pending",
+			"stream", s.wakeupsName())
+	}
 	s.counts.aside.Store(int64(len(wakeups.State.Subjects)))
 	s.counts.undelivered.Store(int64(consumer.CachedInfo().NumPending))
 	s.counts.delivered.Store(int64(consumer.CachedInfo().NumAckPending))
@@ -105,17 +109,15 @@ func (s *Store) lost(err error, now time.Time) error {
 	return r
 }
 
-// remake makes the stream of wake-ups again, with its consumer.
-func (s *Store) remake(ctx context.Context) error {
+// remake makes the stream of wake-ups again, with its consumer. Servers that are busy may need long for that.
+func (s *Store) remake() error {
+	ctx, cancel := context.WithTimeout(s.ctx, startLimit)
+	defer cancel()
 	l := *s.link() // calls use the present one meanwhile
 	if _, err := s.ensureWakeups(ctx, &l); err != nil {
 		r := reason{what: "no stream", more: ": " + s.wakeupsName() + " is gone, and cannot be made again", err: err}
 		s.judge(r)
 		return r
-	}
-	if l.wakeups.CachedInfo().Created.UnixNano() != s.made.Load() {
-		s.log.Error("deadlines: the stream of wake-ups was gone, and is made again; the workers set again what is pending",
-			"stream", s.wakeupsName())
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func TestWakeupsRemoved(t *testing.T) {
 				}
 			}
 			s.awaitStatus(t, "running", Handled)
-			require.Contains(t, l.String(), "deadlines: the stream of wake-ups was gone, and is made again")
+			require.Contains(t, l.String(), "deadlines: the stream of wake-ups was gone, and has been made again")
 			require.Contains(t, l.String(), "deadlines: deadlines have lost their wake-ups")
 			require.Positive(t, s.Stats().Repaired)
 			require.Zero(t, s.Stats().Stranded)
