@@ -864,13 +864,13 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(fmt.Sprintf("schedules=%d", n), func(b *testing.B) {
 			timer := newTimer(b, WithTick(time.Millisecond))
 			timer.wall.Step = 1
+			hold(b, timer)
 			for i := range n {
 				_, err := timer.Schedule(TaskFunc(func(*Timeout) {}), dailyAt(time.Duration(i)*time.Second%(24*time.Hour), time.UTC))
 				require.NoError(b, err)
 			}
-			hold(b, timer)
 			w := &timer.worker
-			w.round()
+			w.round() // takes them off the queue
 			for b.Loop() {
 				b.StopTimer()
 				time.Sleep(time.Millisecond)
