@@ -250,6 +250,20 @@ func TestClosedSlot(t *testing.T) {
 	s.canceled.Store(accepted)
 }
 
+// A goroutine has lowered the tick of a block, and is preempted before it lowers that of the ring. Another one that fills a slot of
+// the block lowers that of the ring, so the worker comes in time for its timeout.
+func TestPreemptedInTheSameBlock(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond))
+	hold(t, timer)
+	r := &oneStripe(timer).nursery
+	_, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	r.table.Load().blocks[0].by.Store(soon) // by the first
+	_, err = timer.AfterFunc(time.Millisecond, nop)
+	require.NoError(t, err)
+	require.EqualValues(t, soon, r.by.Load())
+}
+
 // The worker closes each slot of a table that it gives back, some at a time. It takes each timeout once.
 func TestGiveBack(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))

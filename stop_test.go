@@ -377,10 +377,10 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 			w.in.sweepAt = 0
 			return all
 		},
-		"inbox": func(t *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
+		"inbox": func(t *testing.T, _ *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
 			all := arm(100 * time.Hour)
-			timer.worker.in.giveBack()
 			for _, to := range all {
+				to.Cancel()
 				if _, err := to.Reset(50 * time.Hour); err != nil {
 					t.Fatal(err)
 				}

@@ -418,6 +418,15 @@ func TestStepsReleases(t *testing.T) {
 	})
 }
 
+func TestStepsReleasesArm(t *testing.T) {
+	search(t, plain, timedAfter, func(s *scene) {
+		a, b := s.own(), s.act()
+		s.unused(a, 0)
+		s.Go(func() { b.arm(0) })
+		s.race(tick)
+	})
+}
+
 func TestStepsReleasesTwo(t *testing.T) {
 	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
 		a, b := s.own(), s.act()
