@@ -17,8 +17,8 @@ import (
 //	 canceled | canceled | pending | canceled | new | new | ...     near or old: the worker takes it
 //	   fill       fill      skip       fill
 //
-//   - A slot is a hint. The bit young of the word says that the timeout is in the nursery. Only a timeout that was never
-//     armed before gets the bit. A slot that leads to a timeout without it is free.
+//   - A slot is a hint. The bit young of the word says that the timeout is in the nursery. Only a timeout that is in no
+//     other place gets the bit: see isNew. A slot that leads to a timeout without it is free.
 //   - The bit is cleared by a compare-and-swap of the word: when the worker or Stop takes the timeout, when Cancel ends it, and
 //     when the hand meets it canceled.
 //   - A Reset to an earlier tick puts the timeout into one more slot, because nobody knows the first one. The bit hurried says
@@ -112,14 +112,19 @@ func (r *ring) put(to *Timeout, by uint64, more bool) (swept, uncontended, ok bo
 	}
 }
 
-// fill fills the first free slot from the hand on, and returns how many slots it has skipped. It returns false if the ring has,
+// fill fills a free slot, most often the first from the hand on, and returns how many slots it has skipped. It returns false if the ring has,
 // or may have, another table now.
 func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint64, found bool) {
 	last := uint64(len(t.slots) - 1)
-	for {
+	// Where many slots in a row lead to pending timeouts, the steps become longer, so that no call takes long. They are odd, so in
+	// the end they come to each slot.
+	for step, looks := uint64(1), 0; ; looks++ {
 		i := (hand + skipped) & last
-		if i == 0 && r.grow(t) {
+		if i < step && r.grow(t) { // the hand is at slot 0, or has passed it
 			return 0, false
+		}
+		if looks%blockSize == blockSize-1 && step < last/8 {
+			step = 2*step + 1
 		}
 		old := t.slots[i].Load()
 		b, bit := &t.blocks[i/blockSize], uint64(1)<<(i%blockSize)
@@ -140,7 +145,7 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 		case old == closedSlot:
 			return 0, false
 		}
-		skipped++
+		skipped += step
 	}
 }
 

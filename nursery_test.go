@@ -376,51 +376,65 @@ func TestTablesAtRest(t *testing.T) {
 	})
 }
 
-// A timeout that was dropped, then armed again by Reset, and canceled again, goes when the worker looks next, also in a long
-// tick. The same is true of one that the worker has placed.
+// Timeouts that were dropped, armed again by Reset, and canceled again, are dropped again, however little the worker does. Here it
+// waits for the next boundary.
 func TestDroppedAgain(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Hour))
-		keep, err := timer.AfterFunc(100*time.Hour, nop)
-		require.NoError(t, err)
-		var held []weak.Pointer[Timeout]
-		use := func(wait time.Duration) {
-			for range 1000 {
+	for _, lag := range []int{1, 500} { // of the Reset behind the first Cancel, in timeouts
+		synctest.Test(t, func(t *testing.T) {
+			timer := newTimer(t, WithTick(time.Hour))
+			oneStripe(timer)
+			keep, err := timer.AfterFunc(10*time.Hour, nop)
+			require.NoError(t, err)
+			synctest.Wait()
+			var ring []*Timeout
+			for range 20_000 {
 				to, err := timer.AfterFunc(10*time.Hour, nop)
-				if err != nil {
-					t.Fatal(err)
+				if err != nil || !to.Cancel() {
+					t.Fatal(to, err)
 				}
-				held = append(held, weak.Make(to))
-				if wait > 0 {
-					time.AfterFunc(wait, func() { to.Cancel() })
+				if ring = append(ring, to); len(ring) < lag {
 					continue
 				}
-				for range 2 {
-					if !to.Cancel() {
-						t.Fatal("not canceled")
-					}
-					if active, err := to.Reset(5 * time.Hour); active || err != nil {
-						t.Fatal(active, err)
+				for _, delay := range []time.Duration{8, 9, 5, 7} { // later and earlier than before
+					if active, err := ring[0].Reset(delay * time.Hour); active || err != nil || !ring[0].Cancel() {
+						t.Fatal(ring[0], active, err)
 					}
 				}
-				if !to.Cancel() {
-					t.Fatal("not canceled")
+				if ring = ring[1:]; timer.queue.inUse() > 2*minSlots {
+					t.Fatal("on the queue:", timer.queue.inUse())
 				}
 			}
-		}
-		use(0)
-		use(2 * time.Second)
-		pass(2 * time.Hour)
-		require.Zero(t, timer.Stats().Queued)
-		runtime.GC()
-		for _, p := range held {
-			if p.Value() != nil {
-				t.Fatal("held")
-			}
-		}
-		require.Equal(t, 1, timer.Pending())
-		require.True(t, keep.Cancel())
-	})
+			require.True(t, keep.Cancel())
+			pass(2 * time.Second)
+			require.Zero(t, timer.queue.inUse())
+		})
+	}
+}
+
+// The hand makes longer steps where many slots in a row lead to pending timeouts, so a call does not look at all of them.
+func TestLongRunsAreSkipped(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond))
+	hold(t, timer)
+	s := oneStripe(timer)
+	const n = 1 << 17
+	s.nursery.table.Store(newTable(n))
+	all := make([]*Timeout, n)
+	for i := range all {
+		var err error
+		all[i], err = timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, n, s.nursery.filled.Load())
+	for i := n / 2; i < n; i++ {
+		require.True(t, all[i].Cancel())
+	}
+	before := s.nursery.hand()
+	_, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	table := s.nursery.table.Load()
+	require.Len(t, table.slots, n, "it has not grown")
+	require.Greater(t, s.nursery.hand()-before, uint64(n/2+1), "with steps of one, it would fill the first free slot")
+	require.Equal(t, n/2+1, timer.Pending())
 }
 
 // forwarded10 arms a timeout for ten ticks, and resets it to five. So it has two slots.

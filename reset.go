@@ -178,8 +178,7 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	if word&young != 0 {
 		// The worker looks at its slot in time only for the old tick. No gate is needed, because Stop finds it there.
 		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|hurried); ok {
-			s.nursery.put(to, soon, true)
-			t.worker.wakeBy(tickOf(to.word.Load())) // another Reset may have relied on this one: it has changed only the word
+			to.hurry(s)
 		}
 		return ok, nil
 	}
@@ -193,6 +192,12 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	}
 	t.worker.push(s, to)
 	return true, nil
+}
+
+// hurry puts a timeout whose bit hurried was just set into one more slot, for the worker to take it at the next boundary.
+func (to *Timeout) hurry(s *stripe) {
+	s.nursery.put(to, soon, true)
+	to.timer.worker.wakeBy(tickOf(to.word.Load())) // another Reset may have relied on this one, and have changed only the word
 }
 
 // revive is requeue for a timeout that is idle or has ended. It also takes a slot of the limit and calls the hook.
@@ -245,36 +250,39 @@ func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
 	t := to.timer
 	for ; status(word) != pending; word = to.word.Load() {
 		stays := t.stays(word, tick)
-		next, first := pendingAt(word, tick), status(word) == idle
+		next, unplaced := pendingAt(word, tick), isNew(word)
+		if status(word) != idle {
+			next |= moved
+		}
 		switch {
 		case stays:
-		case first:
+		case word&young != 0:
+			next |= hurried
+		case unplaced:
 			next |= young
 		default:
-			// Not the nursery again, so that none of its slots leads to a timeout that has left it and come back.
-			next = next&^young | queued
-		}
-		if !first {
-			next |= moved
+			next |= queued
 		}
 		if !to.word.CompareAndSwap(word, next) {
 			continue
 		}
-		if !first {
-			// After the compare-and-swap, because a counter never goes back. For the nursery, put counts the timeout.
+		if stays || !unplaced {
+			// After the compare-and-swap, because a counter never goes back. For a first slot, put counts the timeout.
 			s.armed.Add(1)
 		}
 		switch {
 		case stays && word&(queued|hurried) != 0:
 			t.worker.wakeBy(tick) // as in postpone
 		case stays:
-		case !first:
-			t.worker.push(s, to)
-		default:
+		case word&young != 0:
+			to.hurry(s)
+		case unplaced:
 			if _, uncontended, _ := s.nursery.put(to, t.worker.nearBy(tick), false); !uncontended {
 				t.queue.seats.Move()
 			}
 			t.worker.wakeBy(tick)
+		default:
+			t.worker.push(s, to)
 		}
 		return true
 	}

@@ -388,7 +388,7 @@ func TestCountersWrap(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.Equal(t, 40, timer.Pending())
-			pass(5 * time.Millisecond)
+			pass(3 * sweepTime)
 			require.Equal(t, 20, timer.Pending())
 			require.Zero(t, timer.Stats().Queued)
 			timer.cancelAll(t)
