@@ -38,15 +38,15 @@ type intake struct {
 
 	// What is left to do. At the end of a round there is nothing, unless Stop has halted the worker.
 	stacks []*Timeout // inboxes, the newest last
-	near   []nearBlock
+	near   []blockAt
 	tables []*table // older tables, and those that are given back
 	sweeps []sweep
 
 	sweepAt time.Duration // the time of the next sweep
 }
 
-// A nearBlock is a block with timeouts that the worker takes now. Ring is nil if its table was taken from the ring.
-type nearBlock struct {
+// A blockAt says where a block is. Ring is nil if its table was taken from there.
+type blockAt struct {
 	ring  *ring
 	table *table
 	block int
@@ -104,14 +104,11 @@ func (in *intake) look(now uint64) {
 	}
 }
 
-// lookAt is look for a nursery.
-//
-// The worker raises the tick of the ring before it reads the table and the ticks of the blocks, and the tick of a block before
-// it reads the slots. A producer goes the other way: it fills a slot, then lowers the tick of the block, then that of the
-// ring, and then reads the state of the worker. So if the worker misses a timeout, the ticks say that it must look again.
+// lookAt is look for a nursery. The order of its steps is that of ring.
 func (in *intake) lookAt(r *ring, sweeps bool) {
 	needs := r.needs()
-	if sweeps = sweeps && needs < ticks.Never; !sweeps && max(in.now, soon) < needs {
+	sweeps = sweeps && needs < ticks.Never
+	if !sweeps && !in.isDue(needs) {
 		return
 	}
 	change(&r.by, ticks.Never)
@@ -126,12 +123,16 @@ func (in *intake) lookAt(r *ring, sweeps bool) {
 	}
 }
 
-// lookInto is look for a table. Its ring is nil if it was taken from there.
+// isDue reports whether the worker must look at what it must look at by a tick.
+func (in *intake) isDue(by uint64) bool { return by <= max(in.now, soon) }
+
+// lookInto is look for a table. Its ring is nil if it was taken from there. It goes backwards, because the last of near is taken
+// first.
 func (in *intake) lookInto(r *ring, t *table) {
 	for i := len(t.blocks) - 1; i >= 0; i-- {
-		if by := t.blocks[i].by.Load(); by <= max(in.now, soon) {
+		if by := t.blocks[i].by.Load(); in.isDue(by) {
 			t.blocks[i].by.Store(ticks.Never) // so that the next look finds the block again only if something new is near
-			in.near = append(in.near, nearBlock{r, t, i})
+			in.near = append(in.near, blockAt{r, t, i})
 		} else if r != nil && by < ticks.Never {
 			lower(&r.by, by)
 		}
@@ -153,18 +154,18 @@ func (in *intake) takeUrgent() {
 	for ; len(in.near) > 0 && n > 0; n -= blockSize {
 		last := len(in.near) - 1
 		in.takeBlock(in.near[last], false)
-		in.near[last] = nearBlock{}
+		in.near[last] = blockAt{}
 		in.near = in.near[:last]
 	}
 }
 
 // takeBlock takes the timeouts of a block that are near, and empties each slot that leads to no pending timeout. A sweep also
 // takes those that are old. TakeBlock returns how many timeouts stay.
-func (in *intake) takeBlock(at nearBlock, sweeps bool) (left int) {
+func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
 	b := &at.table.blocks[at.block]
-	b.by.Store(ticks.Never) // before it reads the slots: see lookAt
+	b.by.Store(ticks.Never) // before it reads the slots: see ring
 	first := uint64(ticks.Never)
-	old, stays := b.old.Load(), uint64(0) // a bit for each slot
+	met, stays := b.met.Load(), uint64(0) // a bit for each slot
 	slots := at.table.slots[at.block*blockSize:][:blockSize]
 	for i := range slots {
 		to := slots[i].Load()
@@ -172,8 +173,8 @@ func (in *intake) takeBlock(at nearBlock, sweeps bool) (left int) {
 			continue
 		}
 		word, bit := to.word.Load(), uint64(1)<<i
-		if word&(statusMask|young|hurried) == pending|young && !(sweeps && old&bit != 0) {
-			if near := in.queue.nearAt(tickOf(word)); near > max(in.now, soon) { // soon, so that it takes near ones in the first tick too
+		if word&(statusMask|young|hurried) == pending|young && !(sweeps && met&bit != 0) {
+			if near := in.queue.nearAt(tickOf(word)); !in.isDue(near) {
 				first = min(first, near) // a Reset to a later tick may follow, but none to an earlier one without another slot
 				stays |= bit
 				left++
@@ -189,7 +190,7 @@ func (in *intake) takeBlock(at nearBlock, sweeps bool) (left int) {
 		lower(&at.ring.by, b.by.Load())
 	}
 	if sweeps {
-		b.old.Or(stays)
+		b.met.Or(stays)
 	}
 	return left
 }
@@ -202,7 +203,7 @@ func (in *intake) sweepOn() {
 	}
 	s := &in.sweeps[last]
 	for n := checkEvery; n > 0 && s.next < len(s.table.blocks); n -= blockSize {
-		s.left += in.takeBlock(nearBlock{s.ring, s.table, s.next}, true)
+		s.left += in.takeBlock(blockAt{s.ring, s.table, s.next}, true)
 		s.next++
 	}
 	if s.next < len(s.table.blocks) {

@@ -347,7 +347,7 @@ func TestFewCanceledAreDropped(t *testing.T) {
 }
 
 // A Reset to an earlier tick puts a timeout onto the queue again, once until the worker takes it. Other Resets only change its
-// word. One that was canceled, and is in no other place, goes into a nursery again.
+// word. It is in a nursery once in its life.
 func TestResetPutsOnce(t *testing.T) {
 	for _, limit := range []int{0, 10} { // with a limit, a Reset takes another way
 		timer := newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit))
@@ -375,11 +375,6 @@ func TestResetPutsOnce(t *testing.T) {
 			w.in.drain()
 			in(0, false)
 			require.Equal(t, inWheel, w.wheel.count)
-		}
-		swept := func() {
-			t.Helper()
-			w.in.giveBack()
-			in(0, false)
 		}
 		arm := func(delay time.Duration) {
 			t.Helper()
@@ -413,19 +408,18 @@ func TestResetPutsOnce(t *testing.T) {
 		require.True(t, to.Cancel())
 		in(queued, true)
 		taken(0)
-		reset(time.Hour)
-		in(young, true)
+		reset(time.Hour) // not the nursery again
+		in(queued, true)
 		require.True(t, to.Cancel())
-		swept()
+		taken(0)
 
 		arm(time.Hour)
 		require.True(t, to.Cancel())
 		in(0, false)
 		reset(2 * time.Hour)
-		in(young, true)
+		in(queued, true)
 		require.True(t, to.Cancel())
-		in(young, false)
-		swept()
+		taken(0)
 
 		arm(time.Hour)
 		reset(time.Hour)
@@ -433,14 +427,15 @@ func TestResetPutsOnce(t *testing.T) {
 		reset(2 * time.Hour) // its slot still leads to it
 		in(young, false)
 		require.True(t, to.Cancel())
-		reset(time.Minute)
+		reset(time.Minute) // another slot
 		in(young|hurried, true)
 		require.True(t, to.Cancel())
 		taken(0)
 	}
 }
 
-// Two slots of a nursery lead to the same timeout. The worker reconciles it once.
+// Two slots of a nursery lead to the same timeout, or a slot and an inbox. The worker reconciles it once, whichever it takes
+// first.
 func TestInTwoPlaces(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
 	w := &timer.worker
@@ -459,17 +454,17 @@ func TestInTwoPlaces(t *testing.T) {
 	first, second := arm(), arm()
 	reset(first) // the two slots are taken at once
 	require.True(t, second.Cancel())
-	reset(second)
-	require.EqualValues(t, young, second.word.Load()&(young|hurried|queued))
-	w.in.giveBack()
+	reset(second) // the slot leads to one that is on the inbox
+	require.EqualValues(t, queued, second.word.Load()&(young|hurried|queued))
+	w.in.drain()
 	require.Equal(t, 2, w.wheel.count)
 	require.Zero(t, timer.Stats().Queued)
 
 	third := arm()
 	require.True(t, third.Cancel())
 	reset(third)
-	third.Move(time.Second) // a third slot
-	require.EqualValues(t, young|hurried, third.word.Load()&(young|hurried|queued))
+	w.in.giveBack() // the slot, before the inbox
+	require.EqualValues(t, queued, third.word.Load()&(young|hurried|queued))
 	w.in.drain()
 	require.Equal(t, 3, w.wheel.count)
 	for _, to := range []*Timeout{first, second, third} {

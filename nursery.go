@@ -17,22 +17,30 @@ import (
 //	 canceled | canceled | pending | canceled | new | new | ...     near or old: the worker takes it
 //	   fill       fill      skip       fill
 //
-//   - A slot is a hint. The bit young of the word says that the timeout is in the nursery. Only a timeout that is in no
-//     other place gets the bit: see isNew. A slot that leads to a timeout without it is free.
-//   - The bit is cleared by a compare-and-swap of the word: when the worker or Stop takes the timeout, when Cancel ends it, and
-//     when the hand meets it canceled.
-//   - A Reset to an earlier tick puts the timeout into one more slot, because nobody knows the first one. The bit hurried says
-//     so, until the worker takes the timeout at the next boundary. Until then no Reset needs another slot.
+//   - A slot is a hint. The bit young of the word says that the timeout is in the nursery. It is set once in the life of a
+//     timeout, when that is armed for the first time. A slot that leads to a timeout without the bit is free.
+//   - These clear the bit, each by a compare-and-swap of the word: the worker or Stop, which takes the timeout; the hand, which
+//     drops a canceled one; and Cancel, if the timeout was never reset and not bound by Init, so that the hand need not.
+//   - A Reset to an earlier tick puts the timeout into a second slot, because nobody knows the first one. The bit hurried says
+//     so. The worker takes the timeout in its next round. On an inbox it would wait for the worker even if it is canceled.
 //   - The hand skips a pending timeout. Only the worker takes it, when it is near or old. So a goroutine that is preempted
 //     anywhere in put holds its own timeout, and no other.
-//   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, the ring gets an empty
-//     table of twice the size, which links to the old one, and the worker takes what the old one has. So the number of slots
+//   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, by a sample, the ring gets
+//     an empty table of twice the size, which links to the old one, and the worker takes what the old one has. So the number of slots
 //     is bounded by what was pending in the ring at once, however little the worker does.
 //   - The worker closes a table that it takes: it swaps each slot for closedSlot. A producer that still uses the table fills a
 //     slot by a compare-and-swap. So either the worker finds its timeout, or it finds the slot closed and tries again in
 //     the table of the ring.
 
 // A ring is the nursery of one stripe.
+//
+// No timeout is missed, because producers and the worker go opposite ways:
+//
+//	producer: 1. fill the slot    2. lower block.by                       3. lower ring.by    4. read worker.state
+//	worker:   1. become idle, or raise ring.by    2. read the table    3. raise block.by    4. read the slots
+//
+// So if the worker does not see the slot, the producer's change of a tick or of the state comes after the worker's. A raise may
+// undo a change that was made before it, because the worker has yet to read what that stands for.
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
 	filled  atomic.Uint64         // slots that were filled with timeouts that were armed
@@ -53,7 +61,7 @@ type table struct {
 // A block says what the worker has to do with some slots.
 type block struct {
 	by  atomic.Uint64 // the worker must look at them by this tick; Never if they are empty
-	old atomic.Uint64 // a bit for each slot whose timeout was there at the last sweep; see intake.takeBlock
+	met atomic.Uint64 // a bit for each slot whose timeout was there at the last sweep; see intake.takeBlock
 }
 
 const (
@@ -62,15 +70,13 @@ const (
 
 	soon = 1 // for ring.by and block.by: the worker looks at the next boundary
 
-	sweepEvery = 1 << 8 // slots from one call of yielding.yieldTo to the next
+	yieldEvery = 1 << 8 // slots from one call of yielding.yieldTo to the next
 )
 
 var (
 	closedSlot   = new(Timeout) // in each slot of a closed table
 	stoppedTable = new(table)   // the table of each ring after Stop
 )
-
-func init() { closedSlot.word.Store(young | pending) } // so that no closed slot is free
 
 func newTable(slots int) *table {
 	t := &table{slots: make([]atomic.Pointer[Timeout], slots), blocks: make([]block, slots/blockSize)}
@@ -80,11 +86,10 @@ func newTable(slots int) *table {
 	return t
 }
 
-// put puts a timeout whose bit young is set into a slot, for the worker to take it by a tick. More says that it has a slot
-// already, so it does not count as armed. Swept says that it is time for yielding.yieldTo.
-// Uncontended says that no other goroutine has used the ring meanwhile. If it is false, call seats.Move where queue.stripe was
+// put puts a timeout whose bit young is set into a slot, for the worker to take it by a tick. Second says that it has a slot
+// already, so it does not count as armed. Yields says that it is time for yielding.yieldTo. Uncontended says that no other goroutine has used the ring meanwhile. If it is false, call seats.Move where queue.stripe was
 // called. If ok is false, the timer is stopped, and no slot was filled.
-func (r *ring) put(to *Timeout, by uint64, more bool) (swept, uncontended, ok bool) {
+func (r *ring) put(to *Timeout, by uint64, second bool) (yields, uncontended, ok bool) {
 	for {
 		t := r.table.Load()
 		if t == nil {
@@ -100,20 +105,20 @@ func (r *ring) put(to *Timeout, by uint64, more bool) (swept, uncontended, ok bo
 		if !found {
 			continue // the table is closed, or the ring has grown
 		}
-		swept = (hand+skipped)%sweepEvery == 0 || skipped >= sweepEvery
-		if more {
+		yields = (hand+skipped)%yieldEvery == 0 || skipped >= yieldEvery
+		if second {
 			r.skipped.Add(skipped + 1)
-			return swept, true, true
+			return yields, true, true
 		}
 		if skipped > 0 {
 			r.skipped.Add(skipped)
 		}
-		return swept, r.filled.Add(1) == filled+1, true
+		return yields, r.filled.Add(1) == filled+1, true
 	}
 }
 
-// fill fills a free slot, most often the first from the hand on, and returns how many slots it has skipped. It returns false if the ring has,
-// or may have, another table now.
+// fill fills a free slot, most often the first from the hand on, and returns how many slots it has skipped. It returns false if
+// the ring has, or may have, another table now.
 func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint64, found bool) {
 	last := uint64(len(t.slots) - 1)
 	// Where many slots in a row lead to pending timeouts, the steps become longer, so that no call takes long. They are odd, so in
@@ -126,26 +131,27 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 		if looks%blockSize == blockSize-1 && step < last/8 {
 			step = 2*step + 1
 		}
-		old := t.slots[i].Load()
-		b, bit := &t.blocks[i/blockSize], uint64(1)<<(i%blockSize)
+		there := t.slots[i].Load()
 		switch {
-		case old == nil || old.leavesNursery():
-			if !t.slots[i].CompareAndSwap(old, to) {
-				hand++ // the goroutine that has filled the slot counts it
-				continue
-			}
-			if b.old.Load()&bit != 0 {
-				b.old.And(^bit)
-			}
-			// After the slot was filled, and the ring after the block, because the worker goes the other way: see lookAt. Another
-			// goroutine may have lowered the first, and be preempted before the second.
-			lower(&b.by, by)
-			lower(&r.by, by)
-			return skipped, true
-		case old == closedSlot:
+		case there == closedSlot:
 			return 0, false
+		case there != nil && !there.leavesNursery():
+			skipped += step
+			continue
+		// From here on, this timeout does not come back to the slot, because the bit young is set only once.
+		case !t.slots[i].CompareAndSwap(there, to):
+			hand++ // the goroutine that has filled the slot counts it
+			continue
 		}
-		skipped += step
+		b := &t.blocks[i/blockSize]
+		if met := uint64(1) << (i % blockSize); b.met.Load()&met != 0 {
+			b.met.And(^met)
+		}
+		// Lower the tick of the ring even if that of the block was low enough: another producer may have lowered that and not
+		// this yet.
+		lower(&b.by, by)
+		lower(&r.by, by)
+		return skipped, true
 	}
 }
 
@@ -181,19 +187,13 @@ func (r *ring) grow(t *table) bool {
 func (r *ring) hand() uint64 { return r.filled.Load() + r.skipped.Load() }
 
 // needs returns the tick by which the worker must look at the ring, or Never if it is empty. A table that has grown must be
-// given back some time.
+// given back at no time in particular, but the worker must not rest before.
 func (r *ring) needs() uint64 {
-	t := r.table.Load()
-	switch by := r.by.Load(); {
-	case t == nil:
-		return by
-	case t.older.Load() != nil:
-		return soon
-	case len(t.slots) > minSlots:
+	by := r.by.Load()
+	if t := r.table.Load(); t != nil && len(t.slots) > minSlots {
 		return min(by, ticks.Never-1)
-	default:
-		return by
 	}
+	return by
 }
 
 // each calls f for each timeout to which a slot leads, also those of older tables, until f returns false.

@@ -376,39 +376,51 @@ func TestTablesAtRest(t *testing.T) {
 	})
 }
 
-// Timeouts that were dropped, armed again by Reset, and canceled again, are dropped again, however little the worker does. Here it
-// waits for the next boundary.
+// A timeout that was dropped, then armed again by Reset, and canceled again, goes when the worker looks next, also in a long
+// tick. The same is true of one that the worker has placed.
 func TestDroppedAgain(t *testing.T) {
-	for _, lag := range []int{1, 500} { // of the Reset behind the first Cancel, in timeouts
-		synctest.Test(t, func(t *testing.T) {
-			timer := newTimer(t, WithTick(time.Hour))
-			oneStripe(timer)
-			keep, err := timer.AfterFunc(10*time.Hour, nop)
-			require.NoError(t, err)
-			synctest.Wait()
-			var ring []*Timeout
-			for range 20_000 {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Hour))
+		keep, err := timer.AfterFunc(100*time.Hour, nop)
+		require.NoError(t, err)
+		var held []weak.Pointer[Timeout]
+		use := func(wait time.Duration) {
+			for range 1000 {
 				to, err := timer.AfterFunc(10*time.Hour, nop)
-				if err != nil || !to.Cancel() {
-					t.Fatal(to, err)
+				if err != nil {
+					t.Fatal(err)
 				}
-				if ring = append(ring, to); len(ring) < lag {
+				held = append(held, weak.Make(to))
+				if wait > 0 {
+					time.AfterFunc(wait, func() { to.Cancel() })
 					continue
 				}
-				for _, delay := range []time.Duration{8, 9, 5, 7} { // later and earlier than before
-					if active, err := ring[0].Reset(delay * time.Hour); active || err != nil || !ring[0].Cancel() {
-						t.Fatal(ring[0], active, err)
+				for range 2 {
+					if !to.Cancel() {
+						t.Fatal("not canceled")
+					}
+					if active, err := to.Reset(5 * time.Hour); active || err != nil {
+						t.Fatal(active, err)
 					}
 				}
-				if ring = ring[1:]; timer.queue.inUse() > 2*minSlots {
-					t.Fatal("on the queue:", timer.queue.inUse())
+				if !to.Cancel() {
+					t.Fatal("not canceled")
 				}
 			}
-			require.True(t, keep.Cancel())
-			pass(2 * time.Second)
-			require.Zero(t, timer.queue.inUse())
-		})
-	}
+		}
+		use(0)
+		use(2 * time.Second)
+		pass(2 * time.Hour)
+		require.Zero(t, timer.Stats().Queued)
+		runtime.GC()
+		for _, p := range held {
+			if p.Value() != nil {
+				t.Fatal("held")
+			}
+		}
+		require.Equal(t, 1, timer.Pending())
+		require.True(t, keep.Cancel())
+	})
 }
 
 // The hand makes longer steps where many slots in a row lead to pending timeouts, so a call does not look at all of them.

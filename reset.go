@@ -164,40 +164,43 @@ func (to *Timeout) postpone(word, tick uint64) bool {
 	return true
 }
 
-// stays reports whether a timeout may stay where it is on the queue when it is reset to tick. It may if the worker
-// takes it at the next boundary, and in a nursery if the tick is not earlier.
+// stays reports whether a timeout may stay where it is on the queue when it is reset to tick. It may on an inbox, and in a second
+// slot, because the worker takes it in its next round, and the caller wakes the worker in time. In its first slot it may only
+// if the tick is not earlier, because the worker looks there by the old tick.
 func (t *Timer) stays(word, tick uint64) bool {
 	return word&(queued|hurried) != 0 || word&young != 0 && tick >= tickOf(word)
 }
 
-// requeue makes a pending timeout pending at tick, and has the worker take it at the next boundary. If its word has changed,
-// ok is false.
+// requeue makes a pending timeout pending at tick, and has the worker take it again. If its word has changed, ok is false.
 func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
-	if word&young != 0 {
-		// The worker looks at its slot in time only for the old tick. No gate is needed, because Stop finds it there.
-		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|hurried); ok {
-			to.hurry(s)
-		}
-		return ok, nil
+	if word&young != 0 { // no gate is needed, because Stop finds it in its first slot
+		return to.putAgain(s, word, tick), nil
 	}
 	defer s.leave()
 	if !t.queue.enter(s) { // before the bit is set, until the timeout is pushed: see rule 2 of timeout.go
 		t.refusedStopped.Add(1)
 		return false, ErrStopped
 	}
-	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued) {
-		return false, nil
-	}
-	t.worker.push(s, to)
-	return true, nil
+	return to.putAgain(s, word, tick), nil
 }
 
-// hurry puts a timeout whose bit hurried was just set into one more slot, for the worker to take it at the next boundary.
-func (to *Timeout) hurry(s *stripe) {
-	s.nursery.put(to, soon, true)
-	to.timer.worker.wakeBy(tickOf(to.word.Load())) // another Reset may have relied on this one, and have changed only the word
+// putAgain makes a timeout pending at tick that does not stay where it is, unless its word has changed. It puts a young one into
+// a second slot, because the worker looks at the first one in time only for the old tick, and pushes others onto an inbox.
+func (to *Timeout) putAgain(s *stripe, word, tick uint64) (ok bool) {
+	w := &to.timer.worker
+	if word&young == 0 {
+		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued); ok {
+			w.push(s, to)
+		}
+		return ok
+	}
+	if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|hurried); ok {
+		s.nursery.put(to, soon, true)
+		w.wakeBy(tickOf(to.word.Load())) // another Reset may have relied on this one, and have changed only the word
+	}
+	return ok
 }
 
 // revive is requeue for a timeout that is idle or has ended. It also takes a slot of the limit and calls the hook.
@@ -232,7 +235,7 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 		}
 	}
 	if t.limit.acquire() { // before the timeout is pending, so that never more than the limit are
-		ok = to.reviveWithSlot(s, word, tick)
+		ok = to.armEnded(s, word, tick)
 		if !ok {
 			t.limit.release()
 		}
@@ -245,46 +248,30 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 	return ok, err
 }
 
-// reviveWithSlot arms the timeout. It returns false if another goroutine has armed it meanwhile. Called inside the gate.
-func (to *Timeout) reviveWithSlot(s *stripe, word, tick uint64) bool {
+// armEnded arms the timeout. It returns false if another goroutine has armed it meanwhile. Called inside the gate.
+func (to *Timeout) armEnded(s *stripe, word, tick uint64) bool {
 	t := to.timer
 	for ; status(word) != pending; word = to.word.Load() {
-		stays := t.stays(word, tick)
-		next, unplaced := pendingAt(word, tick), isNew(word)
-		if status(word) != idle {
-			next |= moved
-		}
+		ok := false
 		switch {
-		case stays:
-		case word&young != 0:
-			next |= hurried
-		case unplaced:
-			next |= young
-		default:
-			next |= queued
-		}
-		if !to.word.CompareAndSwap(word, next) {
-			continue
-		}
-		if stays || !unplaced {
-			// After the compare-and-swap, because a counter never goes back. For a first slot, put counts the timeout.
-			s.armed.Add(1)
-		}
-		switch {
-		case stays && word&(queued|hurried) != 0:
-			t.worker.wakeBy(tick) // as in postpone
-		case stays:
-		case word&young != 0:
-			to.hurry(s)
-		case unplaced:
+		case status(word) == idle: // only once in its life is it put into a nursery: see ring.fill
+			if !to.word.CompareAndSwap(word, pendingAt(word, tick)|young) {
+				continue
+			}
 			if _, uncontended, _ := s.nursery.put(to, t.worker.nearBy(tick), false); !uncontended {
 				t.queue.seats.Move()
 			}
 			t.worker.wakeBy(tick)
+			return true // put has counted it
+		case t.stays(word, tick):
+			ok = to.postpone(word, tick)
 		default:
-			t.worker.push(s, to)
+			ok = to.putAgain(s, word, tick)
 		}
-		return true
+		if ok {
+			s.armed.Add(1) // after the change of the word, because a counter never goes back
+			return true
+		}
 	}
 	return false
 }

@@ -365,8 +365,10 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 	const n = 3*checkEvery + checkEvery/2
 	for name, prepare := range map[string]func(t *testing.T, timer *Timer, arm func(delay time.Duration) []*Timeout) []*Timeout{
 		"near": func(_ *testing.T, _ *Timer, arm func(time.Duration) []*Timeout) []*Timeout { return arm(time.Hour) },
-		"grown": func(_ *testing.T, _ *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
-			return arm(100 * time.Hour)
+		"grown": func(_ *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
+			all := arm(100 * time.Hour)
+			timer.worker.in.sweepAt = 0 // which takes the older tables
+			return all
 		},
 		"old": func(_ *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
 			w := &timer.worker

@@ -89,12 +89,6 @@ func withStatus(word, status uint64) uint64 { return word&^statusMask | status }
 // waits reports whether a timeout is pending and not at work.
 func waits(word uint64) bool { return word&(statusMask|atWork) == pending }
 
-// isNew reports whether a timeout may be put into a nursery: it was never armed, or NewTimeout has made it and it was canceled. It
-// is in no other place. One that Init has bound, and that is armed and canceled again and again, does better on an inbox.
-func isNew(word uint64) bool {
-	return status(word) == idle || word&(statusMask|queued|young|atWork|sumMask<<sumShift) == canceled
-}
-
 // onQueue reports whether the worker has yet to take a timeout.
 func onQueue(word uint64) bool { return word&(queued|young) != 0 }
 

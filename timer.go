@@ -107,7 +107,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 	if !t.limit.acquire() { // before the timeout is pending, so that never more than the limit are
 		return nil, t.refuse()
 	}
-	swept, uncontended, ok := s.nursery.put(to, by, false)
+	yields, uncontended, ok := s.nursery.put(to, by, false)
 	if !ok {
 		t.limit.release()
 		t.refusedStopped.Add(1)
@@ -125,7 +125,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 		}
 		t.worker.wakeBy(tick)
 	}
-	if swept && !(unread && t.clock.Foreign()) {
+	if yields && !(unread && t.clock.Foreign()) {
 		t.yielding.yieldTo(&t.worker)
 	}
 	return to, nil

@@ -429,7 +429,7 @@ func TestRestChecksTheQueue(t *testing.T) {
 		},
 		"nursery, to be given back": func(_ *worker, s *stripe, _ *Timeout) { s.nursery.table.Store(newTable(2 * minSlots)) },
 		"nursery, to be taken": func(_ *worker, s *stripe, _ *Timeout) {
-			s.nursery.table.Store(newTable(minSlots))
+			s.nursery.table.Store(newTable(2 * minSlots))
 			s.nursery.table.Load().older.Store(newTable(minSlots))
 		},
 	}
@@ -754,7 +754,7 @@ func TestArmingYields(t *testing.T) {
 		require.True(t, w.claimRound()) // the test is the worker
 		time.Sleep(tick + overdue)
 		arm := func() {
-			for range sweepEvery {
+			for range yieldEvery {
 				_, err := timer.AfterFunc(time.Hour, nop)
 				require.NoError(t, err)
 			}
@@ -802,7 +802,7 @@ func TestArmingYieldsToARunner(t *testing.T) {
 		w.handedAt.Add(-int64(overdue))
 		before := ran.Load()
 		for range 100 { // the scheduler may choose the producer again
-			for range sweepEvery {
+			for range yieldEvery {
 				if _, err := timer.AfterFunc(1000*time.Hour, nop); err != nil {
 					t.Fatal(err)
 				}

@@ -227,7 +227,7 @@ func (s *scene) sweeps() {
 		if t := s.timer.queue.stripes[i].nursery.table.Load(); t != nil {
 			for i := range t.slots {
 				if t.slots[i].Load() != nil {
-					t.blocks[i/blockSize].old.Or(1 << (i % blockSize))
+					t.blocks[i/blockSize].met.Or(1 << (i % blockSize))
 				}
 			}
 		}
