@@ -22,9 +22,6 @@ func (to *Timeout) Cancel() bool {
 	}
 	to.checkCopy(word)
 	t := to.timer
-	if word&hooked != 0 {
-		hookOf(to.task).checkCancel(to)
-	}
 	s := t.queue.stripe()
 	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)
@@ -41,31 +38,19 @@ func (to *Timeout) Cancel() bool {
 		}
 		// The worker has to remove the timeout if it is in a bucket. After Stop there are no buckets.
 		open := t.queue.enter(s)
-		// Foreign reads the clock, so call it only for a timer of a bubble, or if the worker rests.
-		rests := open && (!t.clock.Monotonic || t.worker.comesTooLate(t.worker.state.Load(), 0))
-		if rests && t.clock.Foreign() {
-			// The worker rests, or may rest soon, and cannot be woken from this side of the bubble. So push the timeout before it
-			// is canceled. A Reset that finds it canceled and queued wakes the worker, which must find it on the inbox.
-			if to.word.CompareAndSwap(word, word|queued) {
-				s.push(to)
-			}
-			s.leave()
-			continue
-		}
 		if open {
 			end |= queued
 		}
 		ok := to.word.CompareAndSwap(word, end)
 		if ok && open {
 			s.push(to) // inside the gate: a Reset may arm it before this, and Stop must find it
-			// After push: either this finds the worker idle, or the worker finds the inbox when it leaves.
-			if state := t.worker.state.Load(); t.worker.comesTooLate(state, 0) && (rests || !t.clock.Foreign()) {
-				t.worker.wake(state)
-			}
 		}
 		s.leave()
 		if ok {
 			t.canceled(to, s, word)
+			if open {
+				t.worker.wakeBy(0) // last, because it may panic: see wakeBy
+			}
 			return true
 		}
 	}

@@ -22,10 +22,6 @@ type hook interface {
 	// arm is called inside the gate, before Reset makes a timeout pending that was not pending. An error prevents this.
 	arm(to *Timeout) error
 
-	// checkCancel panics if the caller must not cancel the timeout, because the hook would start a goroutine on the
-	// caller's side of a synctest bubble.
-	checkCancel(to *Timeout)
-
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not after a claim. It
 	// is also called when arm was called and arming failed. Canceled is true after Cancel and Stop.
 	disarmed(to *Timeout, canceled bool)
@@ -79,7 +75,6 @@ type noHook struct{}
 
 func (noHook) ran(*Timeout) bool       { return false }
 func (noHook) arm(*Timeout) error      { return nil }
-func (noHook) checkCancel(*Timeout)    {}
 func (noHook) disarmed(*Timeout, bool) {}
 func (noHook) light() bool             { return false }
 func (noHook) claim(to *Timeout, word uint64) (claimed uint64) {
@@ -108,7 +103,6 @@ func (w *wrap) Run(to *Timeout)                       { w.task.Run(to) }
 func (w *wrap) claim(to *Timeout, word uint64) uint64 { return w.inner().claim(to, word) }
 func (w *wrap) ran(to *Timeout) bool                  { return w.inner().ran(to) }
 func (w *wrap) arm(to *Timeout) error                 { return w.inner().arm(to) }
-func (w *wrap) checkCancel(to *Timeout)               { w.inner().checkCancel(to) }
 func (w *wrap) disarmed(to *Timeout, canceled bool)   { w.inner().disarmed(to, canceled) }
 func (w *wrap) light() bool                           { return w.inner().light() }
 
@@ -131,10 +125,9 @@ type notified struct {
 	canceler Canceler
 }
 
-func (n *notified) checkCancel(to *Timeout) { to.timer.clock.Check() }
-
 func (n *notified) disarmed(to *Timeout, canceled bool) {
 	if canceled {
+		to.timer.clock.Check() // a goroutine of the other side of a synctest bubble must not run Canceled
 		to.timer.calls.Call(func() { n.notify(to) })
 	}
 }

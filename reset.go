@@ -59,14 +59,14 @@ func (to *Timeout) unbound(method string) string {
 // Reset panics if Init has not bound the field.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	to.checkInit("Reset")
-	return to.reset(to.timer.clock.DueIn(delay), false, false)
+	return to.reset(to.timer.clock.DueIn(delay), false)
 }
 
 // ResetAt is like Reset, with a deadline instead of a delay: see NewTimeoutAt.
 func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	to.checkInit("ResetAt")
-	tick, ahead := to.timer.clock.DueAt(deadline)
-	return to.reset(tick, false, !ahead)
+	tick, _ := to.timer.clock.DueAt(deadline)
+	return to.reset(tick, false)
 }
 
 // Move is Reset for a timeout that is still pending, and reports whether it has moved the timeout. If Move returns
@@ -76,34 +76,24 @@ func (to *Timeout) Move(delay time.Duration) bool {
 	if status(to.word.Load()) != pending {
 		return false
 	}
-	active, err := to.reset(to.timer.clock.DueIn(delay), true, false)
+	active, err := to.reset(to.timer.clock.DueIn(delay), true)
 	return active && err == nil
 }
 
-// reset is Reset for a tick, or Move if onlyPending is true. Unread says that the caller has not read the clock. Otherwise
-// the tick lies ahead. A caller that has not read the clock may be on the other side of a synctest bubble: reset checks
-// this before it changes anything that may need the worker.
-func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, err error) {
+// reset is Reset for a tick, or Move if onlyPending is true. If the tick does not lie ahead, it is the next one.
+func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
 		word := to.word.Load()
 		to.checkCopy(word)
 		if t.wordSuffices(word, tick) {
 			if to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
-				t.queue.stripe().resets.Add(1)
 				return true, nil
 			}
 			continue
 		}
-		if unread {
-			tick = t.ahead(tick)
-		}
+		tick = t.ahead(tick)
 		active = status(word) == pending
-		if unread && (!t.stays(word, tick) || word&queued != 0 && t.worker.comesTooLate(t.worker.state.Load(), tick) ||
-			!active && (word&hooked != 0 || t.limit.max > 0)) {
-			t.clock.Check()
-			unread = false
-		}
 		switch {
 		case !active && onlyPending:
 			return false, nil
@@ -115,10 +105,7 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 			ok, err = to.requeue(word, tick)
 		}
 	}
-	if active = active && err == nil; active {
-		t.queue.stripe().resets.Add(1)
-	}
-	return active, err
+	return active && err == nil, err
 }
 
 // wordSuffices reports whether a timeout can be reset to tick by a change of its word alone. It can if its present tick is not
@@ -134,7 +121,7 @@ func (to *Timeout) postpone(word, tick uint64) bool {
 	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
 		return false
 	}
-	// After the compare-and-swap. The worker was woken for another tick, or a foreign Cancel could not wake it.
+	// After the compare-and-swap. The worker was woken for another tick.
 	if word&(queued|hurried) != 0 {
 		to.timer.worker.wakeBy(tick)
 	}

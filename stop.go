@@ -33,7 +33,7 @@ import (
 //    returned. If it expires, its task may be at its first instruction when Stop returns.
 //  - A pending timeout may be only with its runner, because it repeats, or was reset while it was on the list. A runner
 //    that has to queue it and finds the gate shut waits for allTaken, and Stop takes the timeout from it.
-//  - Goroutines inside run no user code. They block only on the locks of pools, groups, backlogs and the wall clock, and on
+//  - Goroutines inside run no user code. They block only on the locks of pools, groups and the wall clock, and on
 //    worker.mu. The holders of these never wait for goroutines inside, so Stop waits only until each has had a processor.
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout

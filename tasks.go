@@ -4,6 +4,8 @@ import (
 	"iter"
 	"time"
 	"unsafe"
+
+	"github.com/hashedwheel/hashedwheel/internal/pool"
 )
 
 // Walks
@@ -12,26 +14,21 @@ import (
 // moves meanwhile, but it may meet one twice. It remembers the addresses that it has yielded, and yields none twice.
 //
 //	         nurseries     inboxes     the wheel, from the top level down     the list of a pool     batches and runners
-//	---------> 2 --------> 3 ----------> 4 --------------------------------> 5 -------------------> 6
-//	             <------------------------------------------- a repeating timeout, after each run --- 1
+//	---------> 1 --------> 2 ----------> 3 --------------------------------> 4 -------------------> 5
 //
 //   - It takes about walkChunk timeouts at a time, and yields them without a lock. Nurseries have no lock: what the worker has
 //     taken from there, it has placed when the walk gets the lock of the worker. If a round comes while the walk goes through an
 //     inbox, the round takes all of it, so the walk finds the rest in the wheel.
-//   - Few timeouts move back without a Reset: one that repeats, when a run is over; one that follows the wall clock; one
-//     that lies beyond the reach of the wheel. The goroutine that moves one notes it in the backlog of each walk. The walk
-//     yields its backlog at the end (7).
-//   - A goroutine may have looked for walks just before this one began, and move a timeout back without a note. Only
-//     runners do so without the lock of the worker, and a runner holds the timeout until it takes the next. So the walk
-//     begins with the runners (1): it meets the timeout there, or later in an inbox.
+//   - Without a Reset, a timeout that does not repeat moves back in two cases: it lies beyond the reach of the wheel, or its
+//     batch is taken back from a runner. Both are counted, and the walk goes through the place again if the count has changed.
 //   - The address of a timeout that was yielded may become that of a new one. The walk need not yield that, because it was
 //     not pending all the time.
 
 const walkChunk = 1 << 10
 
 // Tasks returns an iterator over the tasks of pending timeouts, as [Timeout.Task] returns them, each with the tick boundary
-// at which it is due, in no order. A timeout that is pending during the whole loop, and is not reset, comes exactly once,
-// even if it is due and waits. Others may come or not. The loop may call every method, and makes the timer wait for
+// at which it is due, in no order. A timeout that is pending during the whole loop, and is neither reset nor repeating, comes
+// exactly once, even if it is due and waits. Others come once or not. The loop may call every method, and makes the timer wait for
 // microseconds at a time. During the loop, some 1,000 timeouts that have ended may stay in memory.
 //
 // The tasks of Sleep and of the packages of this module have a method String, which says what they are.
@@ -45,12 +42,7 @@ func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 // walk calls yield with each timeout that Tasks yields.
 func (t *Timer) walk(yield func(to *Timeout) bool) {
 	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]struct{})}
-	log := t.backlogs.open() // before the first look
-	defer t.backlogs.close(log)
-	if k.runners() && k.rings() && k.wheel() && k.pools() {
-		k.found = t.backlogs.close(log)
-		k.flush()
-	}
+	_ = k.rings() && k.wheel() && k.pool(&t.tasks) && k.pool(&t.light)
 }
 
 // A walk is one loop over the timeouts of a timer.
@@ -84,12 +76,15 @@ func (k *walk) add(all []*Timeout) (more bool) {
 	return k.flush()
 }
 
-func (k *walk) runners() (more bool) {
-	return k.timer.tasks.EachTaken(k.add) && k.timer.light.EachTaken(k.add)
-}
-
-func (k *walk) pools() (more bool) {
-	return k.timer.tasks.EachListed(k.add) && k.timer.light.EachListed(k.add) && k.runners()
+func (k *walk) pool(p *pool.Pool[*Timeout]) (more bool) {
+	for before, now := p.TakenBack(), uint64(0); ; before = now {
+		if !p.EachListed(k.add) || !p.EachTaken(k.add) {
+			return false
+		}
+		if now = p.TakenBack(); now == before {
+			return true
+		}
+	}
 }
 
 // rings goes through the nurseries, and then through the inboxes.
@@ -137,16 +132,31 @@ func (k *walk) inbox(s *stripe, from *Timeout) (next *Timeout) {
 // removed.
 func (k *walk) wheel() (more bool) {
 	w := &k.timer.worker
-	for level := w.levels - 1; level >= 0; level-- {
-		slot, pos := uint64(0), -1
-		for slot < uint64(w.wheelSize) {
-			slot, pos = k.buckets(level, slot, pos)
-			if !k.flush() {
-				return false
+	for before, now := k.back(), uint64(0); ; before = now {
+		for level := w.levels - 1; level >= 0; level-- {
+			slot, pos := uint64(0), -1
+			for slot < uint64(w.wheelSize) {
+				slot, pos = k.buckets(level, slot, pos)
+				if !k.flush() {
+					return false
+				}
 			}
 		}
+		if now = k.back(); now == before {
+			return true
+		}
 	}
-	return true
+}
+
+// back returns wheel.back. If there is no wheel any more, all that was there has ended.
+func (k *walk) back() uint64 {
+	w := &k.timer.worker
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wheel == nil {
+		return 0
+	}
+	return w.wheel.back
 }
 
 // buckets finds some timeouts in buckets of a level, from a slot on. Pos is how many entries there are left to visit in

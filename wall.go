@@ -174,7 +174,6 @@ func (to *Timeout) advance(word, tick uint64) (ok bool) {
 		return false
 	}
 	t.worker.push(t.queue.stripe(), to)
-	t.backlogs.note(to) // after the push: a walk that begins after this note finds the timeout in the inbox
 	return true
 }
 

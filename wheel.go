@@ -38,7 +38,7 @@ type wheel struct {
 	next   uint64 // there is nothing to do before this tick; ticks.Never when empty. See refresh
 	count  int    // entries in all buckets
 	free   freeList
-	back   func(to *Timeout) // called before a timeout moves to another bucket of its level, or to a higher level; or nil
+	back   uint64 // how often a timeout that was never reset has moved to another bucket of its level, or to a higher level
 }
 
 // newWheel returns an empty wheel at tick now. Size, the number of buckets on each level, is a power of two.
@@ -182,8 +182,8 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 				earliest = min(earliest, tick-base)
 				continue
 			}
-			if j >= level && w.back != nil {
-				w.back(to)
+			if j >= level && word&moved == 0 {
+				w.back++
 			}
 		}
 		left--

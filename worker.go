@@ -57,7 +57,6 @@ const keepMemory = 300 * time.Millisecond
 type worker struct {
 	// Immutable after New.
 	labels    context.Context   // its profiler labels
-	back      func(to *Timeout) // see wheel
 	clock     *ticks.Clock
 	queue     *queue
 	wheelSize int
@@ -210,7 +209,6 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	w.rounds++
 	if w.wheel == nil {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
-		w.wheel.back = w.back
 	}
 	w.in.drain()
 	w.handOver()
