@@ -72,11 +72,7 @@ func (g *Group) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	if err != nil {
 		return nil, err
 	}
-	to, err := g.start(r, r.tick)
-	if r.run != nil {
-		r.run.armed(to, err)
-	}
-	return to, err
+	return g.start(r, r.tick)
 }
 
 func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
@@ -132,9 +128,10 @@ func (g *Group) Close() (n int) {
 	return n
 }
 
-// Wait waits for the runs of the group's tasks that are in progress at the call, and returns nil when they are over.
-// When it returns nil after Close, no task of the group is running or will run. If the context is done first, Wait
-// returns the context's error. Inside a task of the group, Wait always waits for the context.
+// Wait waits for the runs of the group's tasks that are in progress at the call, and returns nil when they are over. With a
+// Schedule, a run includes the call of Next that follows. When Wait returns nil after Close, no task of the group and no
+// such Next is running or will run. If the context is done first, Wait returns the context's error. Inside a task of the
+// group or its Next, Wait always waits for the context.
 func (g *Group) Wait(ctx context.Context) error {
 	g.checkMade()
 	g.timer.clock.Check()
@@ -150,12 +147,12 @@ func (g *Group) Wait(ctx context.Context) error {
 	return nil
 }
 
-func (m *member) claim(to *Timeout, word uint64) (claimed uint64) {
-	claimed = m.inner().claim(to, word)
-	if claimed != 0 && status(claimed) != pending {
+func (m *member) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
+	claimed, ok = m.inner().claim(to, word)
+	if ok && status(claimed) == expired {
 		m.leave()
 	}
-	return claimed
+	return claimed, ok
 }
 
 func (m *member) arm(to *Timeout) error {

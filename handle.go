@@ -23,6 +23,10 @@ func (to *Timeout) Cancel() bool {
 	to.checkCopy(word)
 	t := to.timer
 	s := t.queue.stripe()
+	if word&hooked != 0 && hookOf(to.task).notifies() {
+		t.queue.enter(s) // whether the gate is open or not, so that Shutdown waits for the call of Canceled
+		defer s.leave()
+	}
 	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)
 		if onQueue(word) {
@@ -67,9 +71,10 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	}
 }
 
-// Wait waits for the runs of the task that are in progress at the call, and returns nil when they are over. When it
-// returns nil after a Cancel, the task is not running and will not run, unless the timeout is reset. If the context is
-// done first, Wait returns the context's error. Inside the task itself, Wait always waits for the context.
+// Wait waits for the runs of the task that are in progress at the call, and returns nil when they are over. With a
+// Schedule, a run includes the call of Next that follows. When Wait returns nil after a Cancel, the task and Next are not
+// running and will not run, unless the timeout is reset. If the context is done first, Wait returns the context's error.
+// Inside the task or its Next, Wait always waits for the context.
 func (to *Timeout) Wait(ctx context.Context) error {
 	to.checkNil()
 	if status(to.word.Load()) == idle {
@@ -118,14 +123,16 @@ func (to *Timeout) IsCanceled() bool {
 
 // Deadline returns the tick boundary at which the timeout expires, or was to expire. For a repeating timeout it is
 // that of the next run, or of the run in progress. It is zero if the timeout has never been armed.
+//
+// It is right by the present wall clock. If the wall clock is set, a later call returns another time with the same
+// monotonic reading.
 func (to *Timeout) Deadline() time.Time {
 	to.checkNil()
 	word := to.word.Load()
 	if status(word) == idle {
 		return time.Time{}
 	}
-	c := &to.timer.clock
-	return c.Start.Add(c.Boundary(tickOf(word)))
+	return to.timer.clock.TimeOf(to.dueTick(word))
 }
 
 // Task returns the task in every state, and nil before Init. After AfterFunc, it is a Task that calls the function.
@@ -176,13 +183,17 @@ func (s sleeper) Run(*Timeout)            { s.done <- nil }
 func (s sleeper) disarmed(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel nobody receives it
 
 func init() {
-	due.Ahead = func(to any) bool { return to.(*Timeout).liesAhead() }
+	due.Now = func(t any) uint64 { return t.(*Timer).now() }
+	due.Ahead = func(to any, now uint64) bool { return to.(*Timeout).liesAhead(now) }
 	due.Wait = func(t any) bool { return t.(*Timer).tasks.Due() > 0 }
 	due.CheckSide = func(t any) { t.(*Timer).clock.Check() }
 }
 
-// liesAhead is due.Ahead. It is true just after a Reset, which only uses ticks ahead of the clock, and so of the worker.
-func (to *Timeout) liesAhead() bool {
+// now is due.Now.
+func (t *Timer) now() uint64 { return max(t.worker.position.Load()>>1, t.clock.NowOrZero()) }
+
+// liesAhead is due.Ahead.
+func (to *Timeout) liesAhead(now uint64) bool {
 	word := to.word.Load()
-	return status(word) == pending && tickOf(word) > to.timer.worker.position.Load()>>1
+	return status(word) == pending && tickOf(word) > now
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/due"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // Cancel returns true once, and then the task never starts. The test also checks what the handles report.
@@ -73,10 +76,7 @@ func TestForeignCancelPushesFirst(t *testing.T) {
 		_, err := all[i].Reset(100 * time.Hour)
 		require.NoError(t, err)
 	}
-	for w.wheel.count < len(all) {
-		w.in.takeNursery(s)
-	}
-	s.inbox.table.Store(newTable(&s.inbox, uint64(ceilPowerOfTwo(len(all))))) // so that each gets the next slot
+	w.in.giveBack() // places them
 	w.state.Store(resting)
 	defer w.state.Store(working)
 	var next atomic.Int64 // the one to cancel
@@ -87,9 +87,7 @@ func TestForeignCancelPushesFirst(t *testing.T) {
 			next.Store(int64(i))
 			for status(all[i].word.Load()) != canceled {
 			}
-			n := uint64(i)
-			b := s.inbox.blocks()[n/blockSize].Load()
-			pushed = pushed && b != nil && b.slots[n%blockSize].Load() == &all[i]
+			pushed = pushed && s.inbox.Load() == &all[i]
 		}
 		seen <- pushed
 	}()
@@ -104,15 +102,32 @@ func TestForeignCancelPushesFirst(t *testing.T) {
 	require.EqualValues(t, resting, w.state.Load())
 }
 
-// The wall clock has no influence. Deadlines have a monotonic reading, and so has the start of the timer, from
-// which ticks are counted.
-func TestDeadlineIsMonotonic(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour))
-	to, err := timer.AfterFunc(90*time.Minute, nop)
-	require.NoError(t, err)
-	require.Contains(t, timer.clock.Start.String(), " m=+")
-	require.Contains(t, to.Deadline().String(), " m=+")
-	require.Equal(t, 2*time.Hour, to.Deadline().Sub(timer.clock.Start))
+// A deadline that is told has a monotonic reading, which is exactly the boundary. It is right by the present wall clock, although
+// that was set since New.
+func TestDeadlineThatIsTold(t *testing.T) {
+	for _, set := range []time.Duration{-8 * time.Hour, 0, 8 * time.Hour} {
+		timer := newTimer(t, WithTick(time.Hour))
+		testkit.SetWall(&timer.clock.Start, -set)
+		to, err := timer.AfterFunc(90*time.Minute, nop)
+		require.NoError(t, err)
+		_, err = timer.Schedule(TaskFunc(func(*Timeout) {}), Every(90*time.Minute))
+		require.NoError(t, err)
+		require.Contains(t, timer.clock.Start.String(), " m=+")
+		told := []time.Time{to.Deadline()}
+		for _, at := range timer.Tasks() {
+			told = append(told, at)
+		}
+		due.Each(timer, func(_ any, at time.Time, _ bool) bool { // for the page
+			told = append(told, at)
+			return true
+		})
+		require.Len(t, told, 5)
+		for _, at := range told {
+			require.Contains(t, at.String(), " m=+")
+			require.Equal(t, 2*time.Hour, at.Sub(timer.clock.Start))
+			require.WithinDuration(t, time.Now().Round(0).Add(time.Until(at)), at.Round(0), time.Minute)
+		}
+	}
 }
 
 func TestSleep(t *testing.T) {
@@ -229,67 +244,74 @@ func TestWaitForOverlappingRuns(t *testing.T) {
 	})
 }
 
-// Inside the task of the timeout, Wait does not return before its context is done.
-func TestWaitInsideTask(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		got := make(chan error, 1)
-		_, err := timer.NewTimeout(TaskFunc(func(to *Timeout) {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			got <- to.Wait(ctx)
-		}), 0)
-		require.NoError(t, err)
-		require.ErrorIs(t, <-got, context.DeadlineExceeded)
-	})
-}
-
-// Inside Schedule.Next the run is over, so Wait returns at once. Once it waited for its context.
-func TestWaitInsideNext(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		const tick = time.Millisecond
-		timer := newTimer(t, WithTick(tick))
-		var to *Timeout
-		asked := 0
-		s := scheduleFunc(func(prev time.Time) time.Time {
-			if asked++; asked == 1 {
-				return prev.Add(tick)
-			}
-			start := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			assert.NoError(t, to.Wait(ctx))
-			assert.Zero(t, time.Since(start))
-			return time.Time{}
+// Inside the task of the timeout, and inside its Schedule.Next, Wait does not return before its context is done.
+func TestWaitInsideRun(t *testing.T) {
+	for executor, opts := range executors() {
+		t.Run(executor, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				const tick = time.Millisecond
+				timer := newTimer(t, append(opts, WithTick(tick))...)
+				wait := func(to *Timeout) {
+					start := time.Now()
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					assert.ErrorIs(t, to.Wait(ctx), context.DeadlineExceeded)
+					assert.Equal(t, time.Second, time.Since(start))
+				}
+				var own *Timeout
+				asked := 0
+				s := scheduleFunc(func(prev time.Time) time.Time {
+					if asked++; asked == 1 {
+						return prev.Add(tick)
+					}
+					wait(own)
+					return time.Time{}
+				})
+				_, err := timer.Schedule(TaskFunc(func(to *Timeout) { own = to; wait(to) }), s)
+				require.NoError(t, err)
+				pass(time.Minute)
+				require.Equal(t, 2, asked)
+			})
 		})
-		_, err := timer.Schedule(TaskFunc(func(own *Timeout) { to = own }), s)
-		require.NoError(t, err)
-		pass(time.Minute)
-		require.Equal(t, 2, asked)
-	})
+	}
 }
 
-// A Wait for a run in progress returns when the task has, even if the schedule takes long.
-func TestWaitDoesNotWaitForNext(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		const tick = time.Millisecond
-		timer := newTimer(t, WithTick(tick))
-		start := time.Now()
-		asked := 0
-		to, err := timer.Schedule(TaskFunc(func(*Timeout) { time.Sleep(5 * tick) }), scheduleFunc(func(prev time.Time) time.Time {
-			if asked++; asked == 1 {
-				return prev.Add(tick)
-			}
-			time.Sleep(time.Second)
-			return time.Time{}
-		}))
-		require.NoError(t, err)
-		pass(2 * tick)
-		require.NoError(t, to.Wait(t.Context()))
-		require.Equal(t, 6*tick, time.Since(start))
-		require.NoError(t, to.Wait(t.Context()))
-		require.Equal(t, 6*tick, time.Since(start))
-		pass(2 * time.Second)
-		require.True(t, to.IsExpired())
-	})
+// Wait also waits for the Schedule.Next of a run in progress, whether it begins in the task or in Next. So does Group.Wait.
+// Both say when the run is over, not when the next one is.
+func TestWaitWaitsForNext(t *testing.T) {
+	for executor, opts := range executors() {
+		t.Run(executor, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				const tick = time.Millisecond
+				timer := newTimer(t, append(opts, WithTick(tick))...)
+				g := NewGroup(timer)
+				asked := 0
+				start := time.Now()
+				// Each run takes five ticks, and Next another five. The next run is due a tick later.
+				to, err := g.Schedule(TaskFunc(func(*Timeout) { time.Sleep(5 * tick) }), scheduleFunc(func(time.Time) time.Time {
+					if asked++; asked > 1 {
+						time.Sleep(5 * tick)
+					}
+					return time.Now().Add(-time.Second)
+				}))
+				require.NoError(t, err)
+				var waits sync.WaitGroup
+				for n := range time.Duration(4) { // runs
+					begin := start.Add(tick + n*11*tick)
+					for _, in := range []time.Duration{2 * tick, 7 * tick} {
+						for _, wait := range []func(context.Context) error{to.Wait, g.Wait} {
+							waits.Go(func() {
+								time.Sleep(time.Until(begin.Add(in)))
+								assert.NoError(t, wait(t.Context()))
+								assert.Equal(t, 10*tick, time.Since(begin), "run %d, from %v on", n, in)
+							})
+						}
+					}
+				}
+				waits.Wait()
+				require.True(t, to.Cancel())
+				require.NoError(t, to.Wait(t.Context()))
+			})
+		})
+	}
 }

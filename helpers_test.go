@@ -115,24 +115,17 @@ func verify(t testing.TB, timer *Timer, known ...*Timeout) {
 	if tasks+goroutines > 0 {
 		return
 	}
-	slots := verifyRings(t, q, pend)
-	for to := range slots {
-		switch bits := to.word.Load() & (young | queued | fresh | atWork); bits {
-		case fresh, fresh | young, fresh | queued, queued, 0, atWork, atWork | queued:
-		default:
-			t.Errorf("the table of timeout.go does not have the bits %#x of %v", bits, to)
-		}
-	}
+	onQueues := verifyQueue(t, timer, pend)
 	for _, to := range known {
-		if bits := to.word.Load() & (young | queued); slots[to]&bits != bits {
-			t.Fatalf("on the queue without a slot: %v", to)
+		if onQueue(to.word.Load()) && !onQueues[to] {
+			t.Fatalf("its word says that it is on the queue, and it is not: %v", to)
 		}
 	}
 	for i := range q.stripes {
 		require.Zero(t, q.stripes[i].inside.Load(), "inside the gate of stripe %d", i)
 	}
 	if waiting == 0 {
-		require.Len(t, pend, timer.Pending(), "pending timeouts in the rings and buckets")
+		require.Len(t, pend, timer.Pending(), "pending timeouts on the queue and in buckets")
 	}
 	if timer.limit.max > 0 {
 		require.EqualValues(t, timer.Pending(), timer.limit.inUse.Load(), "slots of the limit")
@@ -142,13 +135,19 @@ func verify(t testing.TB, timer *Timer, known ...*Timeout) {
 		require.EqualValues(t, halted, state)
 		require.Nil(t, w.wheel)
 		require.Empty(t, pend)
+		require.Empty(t, onQueues)
 	case state > halted:
-		for to := range slots {
-			if word := to.word.Load(); status(word) == pending && onQueue(word) && w.comesTooLate(state, tickOf(word)) {
+		for to := range onQueues {
+			if word := to.word.Load(); status(word) == pending && w.comesTooLate(state, tickOf(word)) {
 				t.Fatalf("the worker comes too late for %v", to)
 			}
 		}
-		require.LessOrEqual(t, state>>idleShift, max(q.needs(), w.position.Load()>>1+1), "the worker comes too late for the queue")
+		for i := range q.stripes {
+			require.False(t, q.stripes[i].inbox.Load() != nil && w.comesTooLate(state, 0), "the worker comes too late for an inbox")
+		}
+		if state == resting {
+			require.Equal(t, uint64(ticks.Never), q.needs(), "the worker rests although something is on the queue")
+		}
 		if state < resting || w.wheel != nil {
 			require.NotNil(t, w.alarm, "the worker does not come again")
 		}
@@ -156,7 +155,7 @@ func verify(t testing.TB, timer *Timer, known ...*Timeout) {
 }
 
 // verifyBuckets checks the timeouts in the buckets of a wheel. It adds the pending ones that need not leave their bucket, and
-// returns the others, which are on the queue. Like verifyRings, it does without require in its loops, because each call of it
+// returns the others, which are on the queue. Like verifyQueue, it does without require in its loops, because each call of it
 // looks at the stack.
 func verifyBuckets(t testing.TB, w *wheel, pend map[*Timeout]bool) (leave []*Timeout) {
 	t.Helper()
@@ -164,7 +163,7 @@ func verifyBuckets(t testing.TB, w *wheel, pend map[*Timeout]bool) (leave []*Tim
 		for slot := range w.levels[i].buckets {
 			for _, e := range w.levels[i].buckets[slot].all() {
 				word := e.to.word.Load()
-				if word&(fresh|young) != 0 {
+				if word&young != 0 {
 					t.Fatalf("in a bucket: %v", e.to)
 				}
 				if word&queued != 0 {
@@ -181,51 +180,79 @@ func verifyBuckets(t testing.TB, w *wheel, pend map[*Timeout]bool) (leave []*Tim
 	return leave
 }
 
-// verifyRings checks the invariants of the rings: the worker looks at each block, and at each ring, in time for what is
-// there. It adds the pending timeouts that it finds, and returns in which rings each timeout has a slot.
-func verifyRings(t testing.TB, q *queue, pend map[*Timeout]bool) (slots map[*Timeout]uint64) {
+// verifyQueue checks the invariants of nurseries and inboxes. It adds the pending timeouts that it finds, and returns those whose
+// word says that they are on the queue. A timeout on an inbox is there once. Each young one is in a slot at which the worker
+// looks in time.
+func verifyQueue(t testing.TB, timer *Timer, pend map[*Timeout]bool) (onQueues map[*Timeout]bool) {
 	t.Helper()
-	slots = make(map[*Timeout]uint64)
+	q, in := &timer.queue, &timer.worker.in
+	onQueues = make(map[*Timeout]bool)
+	require.Zero(t, len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps), "left over by a round")
+	add := func(to *Timeout, word uint64) {
+		switch word & (young | hurried | queued | atWork) {
+		case young, young | hurried, queued, queued | atWork:
+		default:
+			t.Fatalf("the table of timeout.go does not have the bits %#x of %v", word, to)
+		}
+		onQueues[to] = true
+		if status(word) == pending {
+			pend[to] = true
+		}
+	}
+	looks := make(map[*Timeout]uint64) // by young timeout, when the worker looks at the first of its slots
+	pushed := -in.popped.Load()
 	for i := range q.stripes {
 		s := &q.stripes[i]
-		for bit, r := range map[uint64]*ring{young: &s.nursery, queued: &s.inbox} {
-			blocks := r.blocks()
-			if q.shut.Load() {
-				require.Same(t, stoppedTable, r.table.Load())
+		pushed += s.pushed.Load()
+		for to := s.inbox.Load(); to != nil; to = to.next {
+			word := to.word.Load()
+			if word&queued == 0 || onQueues[to] {
+				t.Fatalf("twice on an inbox, or without the bit: %v", to)
 			}
-			for i := range blocks {
-				b := blocks[i].Load()
-				if b == nil {
-					continue
-				}
-				by := b.by.Load()
-				if r.by.Load() > by {
-					t.Fatalf("the worker looks at the ring by %d, later than at a block of it, by %d", r.by.Load(), by)
-				}
-				for j := range b.slots {
-					to := b.slots[j].Load()
-					if to == nil {
-						continue
-					}
-					if by >= ticks.Never {
-						t.Fatal("the worker does not look at a block with a timeout")
-					}
-					word := to.word.Load()
-					slots[to] |= bit
-					if word&bit == 0 {
-						continue
-					}
-					if status(word) == pending {
-						pend[to] = true
-					}
-					if near := q.nearAt(tickOf(word)); by > near && (bit == queued || status(word) == pending) {
-						t.Fatalf("the worker looks at the block by %d instead of %d, too late for %v", by, near, to)
-					}
+			add(to, word)
+		}
+		verifyRing(t, &s.nursery, looks)
+		if q.shut.Load() {
+			require.Same(t, stoppedTable, s.nursery.table.Load())
+		}
+	}
+	require.EqualValues(t, len(onQueues), pushed, "on inboxes, and pushed but not taken")
+	for to, by := range looks {
+		word := to.word.Load()
+		add(to, word)
+		needs := q.nearAt(tickOf(word))
+		if word&hurried != 0 {
+			needs = soon
+		}
+		if status(word) == pending && needs < by {
+			t.Fatalf("the worker looks by %d instead of %d, too late for %v", by, needs, to)
+		}
+	}
+	return onQueues
+}
+
+// verifyRing checks that the worker looks at a ring no later than at each block with a timeout. It notes when it looks at young
+// timeouts.
+func verifyRing(t testing.TB, r *ring, looks map[*Timeout]uint64) {
+	t.Helper()
+	for table := r.table.Load(); table != nil; table = table.older.Load() {
+		for i := range table.slots {
+			by, to := table.blocks[i/blockSize].by.Load(), table.slots[i].Load()
+			switch {
+			case r.by.Load() > by:
+				t.Fatalf("the worker looks at the ring by %d, later than at a block of it, by %d", r.by.Load(), by)
+			case to == closedSlot:
+				t.Fatal("a slot of a ring is closed")
+			case to == nil:
+			case by >= ticks.Never:
+				t.Fatal("the worker does not look at a block with a timeout")
+			case to.word.Load()&young != 0:
+				if before, ok := looks[to]; !ok || by < before {
+					looks[to] = by
 				}
 			}
 		}
 	}
-	return slots
 }
 
 // hold makes the test the worker of a timer that is idle, so that no round comes. It returns a function that gives the
@@ -263,6 +290,16 @@ type slowly struct {
 func (s slowly) expireDue() (uint64, bool) {
 	s.each()
 	return s.reconciler.expireDue()
+}
+
+// takeInboxes takes what is on the inboxes of a timer. The test is the worker.
+func takeInboxes(timer *Timer) {
+	in := &timer.worker.in
+	for i := range timer.queue.stripes {
+		for stack := timer.queue.stripes[i].inbox.Swap(nil); stack != nil; in.popped.Add(1) {
+			in.take(pop(&stack), queued)
+		}
+	}
 }
 
 // outcomes returns Stats with only the counts of timeouts and of their tasks.
@@ -312,7 +349,7 @@ const (
 func setStripes(timer *Timer, n int) {
 	timer.queue = queue{}
 	timer.queue.init(timer.clock.Tick, n)
-	timer.worker.in.looks = nil
+	timer.worker.in.popped.Store(0)
 }
 
 // oneStripe gives the queue of a timer one stripe, which all goroutines use.
@@ -322,20 +359,32 @@ func oneStripe(timer *Timer) *stripe {
 	return &timer.queue.stripes[0]
 }
 
-// inUse returns how many slots lead to a timeout, also to one that was canceled.
+// slots returns how many slots the nurseries have, also those of tables that the worker has yet to take.
+func (q *queue) slots() (n int) {
+	for i := range q.stripes {
+		for t := q.stripes[i].nursery.table.Load(); t != nil; t = t.older.Load() {
+			n += len(t.slots)
+		}
+	}
+	return n
+}
+
+// inUse returns how many slots and inboxes lead to a timeout, also to one that was canceled.
 func (q *queue) inUse() (n int) {
 	for i := range q.stripes {
-		for _, r := range []*ring{&q.stripes[i].nursery, &q.stripes[i].inbox} {
-			for j := range r.blocks() {
-				if b := r.blocks()[j].Load(); b != nil {
-					for k := range b.slots {
-						if b.slots[k].Load() != nil {
-							n++
-						}
-					}
-				}
-			}
+		s := &q.stripes[i]
+		s.nursery.each(func(*Timeout) bool { n++; return true })
+		for to := s.inbox.Load(); to != nil; to = to.next {
+			n++
 		}
+	}
+	return n
+}
+
+// puts returns how often a timeout was put onto the queue. It counts the slots that hands have skipped too.
+func (q *queue) puts() (n uint64) {
+	for i := range q.stripes {
+		n += q.stripes[i].nursery.hand() + q.stripes[i].pushed.Load()
 	}
 	return n
 }

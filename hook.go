@@ -9,18 +9,27 @@ import "github.com/hashedwheel/hashedwheel/internal/light"
 // only pay for a bit test. The core (timer, timeout, worker, wheel, pools) knows no kind of hook. It asks only whether a
 // timeout has one, is light, or is at work.
 
-// A hook is notified of the events in the life of its timeout. Only ran runs user code. The other
+// A hook is notified of the events in the life of its timeout. Only claim and ran run user code. The other
 // methods block only on locks that are held briefly.
 type hook interface {
-	// claim does what Timeout.claim does, by one compare-and-swap from exactly word. It returns 0 if that failed.
-	claim(to *Timeout, word uint64) (claimed uint64)
+	// early reports whether a timeout whose tick has come is not due all the same, because its run follows the wall clock. Then
+	// it gives the timeout a later tick, unless the word has changed. Called by the worker that has the timeout.
+	early(to *Timeout, word uint64) bool
 
-	// ran is called by the runner when the claimed run is over, also after a panic or a Goexit. Again reports that
-	// the timeout is due again and not on the queue. Then the runner runs the task again or requeues it.
+	// claim does what Timeout.claim does, by one compare-and-swap from exactly word, and reports whether that has succeeded. If it
+	// has, and claimed is 0, the runner must not run the task: claim has armed the timeout again, or ended it.
+	claim(to *Timeout, word uint64) (claimed uint64, ok bool)
+
+	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. It is a part of
+	// the run: see Timeout.Wait. Again reports that the timeout is due again and not on the queue. Then the runner runs the
+	// task again or requeues it.
 	ran(to *Timeout) (again bool)
 
 	// arm is called inside the gate, before Reset makes a timeout pending that was not pending. An error prevents this.
 	arm(to *Timeout) error
+
+	// notifies reports whether disarmed notifies a Canceler.
+	notifies() bool
 
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not after a claim. It
 	// is also called when arm was called and arming failed. Canceled is true after Cancel and Stop.
@@ -29,6 +38,10 @@ type hook interface {
 	// light reports whether the task is light: see package light. It runs without the executor and does not count for
 	// WithMaxConcurrency, because users' tasks may wait for it. Stop cancels its timeout. The task must not block.
 	light() bool
+
+	// dueTick returns the tick at which the timeout is due, or was to be due. That may be later than the tick in the word: see
+	// early. Called by any goroutine.
+	dueTick(to *Timeout, word uint64) uint64
 }
 
 func hookOf(task Task) hook {
@@ -46,6 +59,19 @@ func (to *Timeout) hook() hook {
 		return nil
 	}
 	return hookOf(to.task)
+}
+
+// early is hook.early for a timeout with or without a hook.
+func (to *Timeout) early(word uint64) bool {
+	return word&hooked != 0 && hookOf(to.task).early(to, word)
+}
+
+// dueTick is hook.dueTick for a timeout with or without a hook.
+func (to *Timeout) dueTick(word uint64) uint64 {
+	if word&hooked == 0 {
+		return tickOf(word)
+	}
+	return hookOf(to.task).dueTick(to, word)
 }
 
 // prepareTask returns the task to arm a timeout with, or a hook around it, and the bits to set in its word. It
@@ -73,16 +99,16 @@ func prepareTask(task Task) (prepared Task, bits uint64) {
 // noHook stands for the hook of a timeout that has none.
 type noHook struct{}
 
-func (noHook) ran(*Timeout) bool       { return false }
-func (noHook) arm(*Timeout) error      { return nil }
-func (noHook) disarmed(*Timeout, bool) {}
-func (noHook) light() bool             { return false }
-func (noHook) claim(to *Timeout, word uint64) (claimed uint64) {
+func (noHook) ran(*Timeout) bool                      { return false }
+func (noHook) arm(*Timeout) error                     { return nil }
+func (noHook) notifies() bool                         { return false }
+func (noHook) disarmed(*Timeout, bool)                {}
+func (noHook) light() bool                            { return false }
+func (noHook) early(*Timeout, uint64) bool            { return false }
+func (noHook) dueTick(_ *Timeout, word uint64) uint64 { return tickOf(word) }
+func (noHook) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 	claimed = withStatus(word, expired)
-	if !to.word.CompareAndSwap(word, claimed) {
-		return 0
-	}
-	return claimed
+	return claimed, to.word.CompareAndSwap(word, claimed)
 }
 
 // A wrapper is a hook that is wrapped around a task.
@@ -98,13 +124,19 @@ func (w *wrap) inner() hook {
 	return noHook{}
 }
 
-func (w *wrap) wrapped() Task                         { return w.task }
-func (w *wrap) Run(to *Timeout)                       { w.task.Run(to) }
-func (w *wrap) claim(to *Timeout, word uint64) uint64 { return w.inner().claim(to, word) }
-func (w *wrap) ran(to *Timeout) bool                  { return w.inner().ran(to) }
-func (w *wrap) arm(to *Timeout) error                 { return w.inner().arm(to) }
-func (w *wrap) disarmed(to *Timeout, canceled bool)   { w.inner().disarmed(to, canceled) }
-func (w *wrap) light() bool                           { return w.inner().light() }
+func (w *wrap) wrapped() Task                           { return w.task }
+func (w *wrap) Run(to *Timeout)                         { w.task.Run(to) }
+func (w *wrap) early(to *Timeout, word uint64) bool     { return w.inner().early(to, word) }
+func (w *wrap) dueTick(to *Timeout, word uint64) uint64 { return w.inner().dueTick(to, word) }
+func (w *wrap) ran(to *Timeout) bool                    { return w.inner().ran(to) }
+func (w *wrap) arm(to *Timeout) error                   { return w.inner().arm(to) }
+func (w *wrap) notifies() bool                          { return w.inner().notifies() }
+func (w *wrap) disarmed(to *Timeout, canceled bool)     { w.inner().disarmed(to, canceled) }
+func (w *wrap) light() bool                             { return w.inner().light() }
+
+func (w *wrap) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
+	return w.inner().claim(to, word)
+}
 
 // A lightHook is the hook of a light task: see package light.
 type lightHook struct{ noHook }
@@ -124,6 +156,8 @@ type notified struct {
 	wrap
 	canceler Canceler
 }
+
+func (n *notified) notifies() bool { return true }
 
 func (n *notified) disarmed(to *Timeout, canceled bool) {
 	if canceled {

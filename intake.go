@@ -12,7 +12,7 @@ import (
 // At each boundary the worker takes what is urgent: the inboxes, and the timeouts of nurseries that are near: due within
 // nearTime, or two ticks. It leaves the others in their nursery, because most of them are canceled soon.
 //
-// Once in sweepTime, or at each boundary if a tick is longer, it sweeps the nurseries. A sweep empties the slots that lead to no
+// Once in sweepTime it sweeps the nurseries, however long a tick is. A sweep empties the slots that lead to no
 // pending timeout. So a canceled timeout stays in a slot no longer than that, whatever the producers do. A sweep also
 // takes the timeouts that are old: the sweep before has met them too, and the wheel is cheaper for them.
 //
@@ -42,7 +42,7 @@ type intake struct {
 	tables []*table // older tables, and those that are given back
 	sweeps []sweep
 
-	sweepAt uint64 // the tick of the next sweep
+	sweepAt time.Duration // the time of the next sweep
 }
 
 // A nearBlock is a block with timeouts that the worker takes now. Ring is nil if its table was taken from the ring.
@@ -87,11 +87,11 @@ func (in *intake) drain() {
 // look finds what the worker must take now.
 func (in *intake) look(now uint64) {
 	in.now = now
-	sweeps := now >= in.sweepAt && len(in.sweeps) == 0
+	elapsed := in.clock.Elapsed()
+	sweeps := elapsed >= in.sweepAt && len(in.sweeps) == 0
 	if sweeps {
-		in.sweepAt = now + max(uint64(sweepTime/in.clock.Tick), 1)
+		in.sweepAt = later(elapsed, sweepTime)
 	}
-	in.near = in.near[:0]
 	for i := range in.queue.stripes {
 		s := &in.queue.stripes[i]
 		if s.inbox.Load() != nil {
@@ -128,8 +128,9 @@ func (in *intake) lookAt(r *ring, sweeps bool) {
 
 // lookInto is look for a table. Its ring is nil if it was taken from there.
 func (in *intake) lookInto(r *ring, t *table) {
-	for i := range t.blocks {
+	for i := len(t.blocks) - 1; i >= 0; i-- {
 		if by := t.blocks[i].by.Load(); by <= max(in.now, soon) {
+			t.blocks[i].by.Store(ticks.Never) // so that the next look finds the block again only if something new is near
 			in.near = append(in.near, nearBlock{r, t, i})
 		} else if r != nil && by < ticks.Never {
 			lower(&r.by, by)
@@ -172,7 +173,7 @@ func (in *intake) takeBlock(at nearBlock, sweeps bool) (left int) {
 		}
 		word, bit := to.word.Load(), uint64(1)<<i
 		if word&(statusMask|young|hurried) == pending|young && !(sweeps && old&bit != 0) {
-			if near := in.queue.nearAt(tickOf(word)); near > in.now {
+			if near := in.queue.nearAt(tickOf(word)); near > max(in.now, soon) { // soon, so that it takes near ones in the first tick too
 				first = min(first, near) // a Reset to a later tick may follow, but none to an earlier one without another slot
 				stays |= bit
 				left++
@@ -207,7 +208,7 @@ func (in *intake) sweepOn() {
 	if s.next < len(s.table.blocks) {
 		return
 	}
-	if n := len(s.table.slots); n > minSlots && s.left < n/16 && s.ring.table.Load() == s.table {
+	if n := len(s.table.slots); n > minSlots && s.left <= n/16 && s.ring.table.Load() == s.table {
 		in.tables = append(in.tables, s.ring.take(nil)...)
 	}
 	in.sweeps[last] = sweep{}

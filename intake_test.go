@@ -14,13 +14,12 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// churn arms and cancels timeouts of an hour without pause for d, of virtual time: very many in the middle of each tick,
-// so that a round at a boundary finds all of them counted. The last live ones are pending. After each burst it calls
-// each.
+// churn arms and cancels timeouts of an hour without pause for d, of virtual time: very many in the middle of each tick.
+// The last live ones are pending. After each burst it calls each.
 func churn(t *testing.T, timer *Timer, live int, d time.Duration, each func(elapsed time.Duration)) {
 	ring := make([]*Timeout, live)
 	tick := timer.Tick()
-	perTick := 3 * int(tick/pauseTime)
+	perTick := int(tick / (2 * time.Microsecond))
 	time.Sleep(tick / 2)
 	start := time.Now()
 	for elapsed := time.Duration(0); elapsed < d; elapsed = time.Since(start) {
@@ -42,38 +41,36 @@ func churn(t *testing.T, timer *Timer, live int, d time.Duration, each func(elap
 	}
 }
 
-// While producers arm timeouts without pause, the worker takes only what is near. When they pause, it takes all by the
-// second boundary.
+// The worker takes at once what is near, and leaves what is far in nurseries, until two sweeps have met it. It drops what is
+// canceled within two seconds.
 func TestFarStaysWithProducers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = 10 * time.Millisecond
 		timer := newTimer(t, WithTick(tick))
-		var near *Timeout
-		churn(t, timer, 3000, nearTime, func(elapsed time.Duration) {
-			synctest.Wait()
-			if elapsed < 2*tick {
-				return // not yet known to be fast
-			}
+		placed := func() (n int) {
 			for _, level := range timer.Stats().Levels {
-				require.LessOrEqual(t, level.Timeouts, 1)
+				n += level.Timeouts
+			}
+			return n
+		}
+		var near *Timeout
+		churn(t, timer, 3000, 2*sweepTime, func(elapsed time.Duration) {
+			synctest.Wait()
+			if elapsed > sweepTime+5*tick {
+				require.LessOrEqual(t, placed(), 1, "those that were left to the worker when the nursery grew have gone")
 			}
 			require.Greater(t, timer.Stats().Queued, 1000)
 			if near == nil {
 				var err error
 				near, err = timer.AfterFunc(nearTime/2, nop)
 				require.NoError(t, err)
-			}
-			if elapsed > 5*tick {
-				require.Zero(t, near.word.Load()&(young|queued), "the worker takes what is near")
+			} else {
+				require.False(t, onQueue(near.word.Load()), "the worker takes what is near")
 			}
 		})
 		require.Equal(t, expired, int(status(near.word.Load())))
-		pass(2*maxUnwatched + tick)
-		require.Zero(t, timer.queue.inUse())
-
-		// A load that is short is noticed to be over by the second boundary.
-		churn(t, timer, 3000, tick, func(time.Duration) {})
-		pass(2 * tick)
+		require.NotZero(t, timer.queue.inUse())
+		pass(2 * time.Second)
 		require.Zero(t, timer.queue.inUse())
 	})
 }
@@ -85,8 +82,10 @@ func TestLongLivedGoToTheWheel(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
 		const n = 5000
 		var all []*Timeout
-		onWheel := 0
-		churn(t, timer, 3000, 6*nearTime, func(elapsed time.Duration) {
+		timer.queue.init(timer.clock.Tick, 1) // one stripe, whose table has grown, so that growth moves none of these
+		timer.queue.seats = nil
+		timer.queue.stripes[0].nursery.table.Store(newTable(1 << 15))
+		churn(t, timer, 3000, 3*sweepTime, func(elapsed time.Duration) {
 			if elapsed == 50*time.Millisecond {
 				for range n {
 					to, err := timer.AfterFunc(time.Hour, nop)
@@ -95,17 +94,19 @@ func TestLongLivedGoToTheWheel(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			onWheel = 0
+			onWheel := 0
 			for _, to := range all {
 				if !onQueue(to.word.Load()) {
 					onWheel++
 				}
 			}
-			if elapsed < 2*nearTime {
-				require.LessOrEqual(t, onWheel, n/100, "only so that no call passes too many")
+			switch {
+			case elapsed < sweepTime:
+				require.Zero(t, onWheel)
+			case elapsed > 50*time.Millisecond+2*sweepTime:
+				require.Equal(t, len(all), onWheel)
 			}
 		})
-		require.Greater(t, onWheel, n*9/10)
 		require.Equal(t, n, timer.Pending())
 	})
 }
@@ -187,16 +188,12 @@ func TestForwardedAgain(t *testing.T) {
 				timer.queue.seats = nil
 				var due, fired moments
 				churn(t, timer, 3000, sized(150*tick, 300*tick, 300*tick), func(elapsed time.Duration) {
-					if elapsed < 4*maxUnwatched {
-						return // the worker checks for pauses too often
-					}
 					// On a stripe that others seldom use.
 					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.Note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
-					*to.wordPtr() = pendingAt(young|fresh, hour)
+					*to.wordPtr() = pendingAt(young, hour)
 					timer.limit.acquire()
-					if first, _, _, _ := timer.worker.put(s, &s.nursery, to, timer.queue.nearAt(hour)); first {
-						timer.worker.wakeBy(hour)
-					}
+					s.nursery.put(to, timer.queue.nearAt(hour), false)
+					timer.worker.wakeBy(hour)
 					to.Reset(time.Second)
 					time.Sleep(tick / 4)
 					c.second(to)
@@ -210,26 +207,6 @@ func TestForwardedAgain(t *testing.T) {
 			})
 		})
 	}
-}
-
-// In a long tick, the worker notices within maxWaiting that producers pause.
-func TestPauseInALongTick(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Hour))
-		hold(t, timer)
-		w := &timer.worker
-		for range maxWaiting/pauseTime + 1 {
-			to, err := timer.AfterFunc(100*time.Hour, nop)
-			require.NoError(t, err)
-			require.True(t, to.Cancel())
-		}
-		time.Sleep(maxWaiting)
-		w.round()
-		require.False(t, w.in.pausing)
-		time.Sleep(maxWaiting)
-		w.round()
-		require.True(t, w.in.pausing)
-	})
 }
 
 // A round that hands over what is due allocates nothing, not even right after two garbage collections, which empty every
@@ -263,17 +240,13 @@ func TestRoundsAllocateNothing(t *testing.T) {
 	require.Greater(t, clean, rounds/2) // the others met an allocation of the runtime's own
 }
 
-// endOfRound brings the worker of a timer to the end of a round after which it would watch, as if producers had armed without
-// pause for long. A far timeout is on the queue. It returns the timeout, and a function that does the rest.
+// endOfRound brings the worker of a timer to the end of a round after which it would watch: it comes for the next sweep. A far
+// timeout is on the queue. It returns the timeout, and a function that does the rest.
 func endOfRound(t *testing.T, timer *Timer, task func()) (far *Timeout, leave func()) {
 	w := &timer.worker
 	require.True(t, w.claimRound()) // the test is the worker
-	churn(t, timer, 1, 100*timer.Tick(), func(time.Duration) {
-		time.Sleep(timer.Tick() / 2)
-		w.round()
-		time.Sleep(timer.Tick() / 2)
-	})
-	time.Sleep(timer.Tick() / 2)
+	w.round()
+	time.Sleep(timer.Tick())
 	far, err := timer.AfterFunc(time.Hour, task)
 	require.NoError(t, err)
 	until, next := w.round()
@@ -349,52 +322,37 @@ func TestPastDeadlineWhileWatching(t *testing.T) {
 	})
 }
 
-// Producers that do not pause drop also a few canceled timeouts, within some ticks.
+// Beside producers that do not pause, also a few canceled timeouts are dropped within two seconds. Before, a Reset finds them on
+// the queue.
 func TestFewCanceledAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
 		var all []*Timeout
-		churn(t, timer, 2, 300*time.Millisecond, func(elapsed time.Duration) {
-			switch elapsed {
-			case 100 * time.Millisecond:
+		churn(t, timer, 2, 2*time.Second, func(elapsed time.Duration) {
+			if elapsed == 100*time.Millisecond {
 				for range 100 {
 					to, err := timer.AfterFunc(time.Hour, nop)
 					require.NoError(t, err)
-					all = append(all, to)
-				}
-			case 150 * time.Millisecond:
-				for _, to := range all {
-					require.True(t, onQueue(to.word.Load()))
+					require.True(t, to.Move(time.Hour))
 					require.True(t, to.Cancel())
-				}
-			case 200 * time.Millisecond:
-				for _, to := range all {
-					require.False(t, onQueue(to.word.Load()))
+					require.True(t, onQueue(to.word.Load()))
+					all = append(all, to)
 				}
 			}
 		})
+		for _, to := range all {
+			require.False(t, onQueue(to.word.Load()))
+		}
 	})
 }
 
-// takeInbox takes the inbox of a stripe, as a round does at tick 1.
-func (in *intake) takeInbox(s *stripe) {
-	in.now, in.taking = max(in.now, 1), takingDue
-	in.takeRing(&s.inbox, queued)
-}
-
-// takeNursery takes the nursery of a stripe, as a round does when producers pause.
-func (in *intake) takeNursery(s *stripe) {
-	in.pausing, in.taking = true, takingAll
-	in.takeRing(&s.nursery, young)
-	in.pausing = false
-}
-
-// A Reset to an earlier tick moves a timeout from its nursery to the inbox, once until the worker takes it. Other Resets only
-// change its word. It is in a nursery once in its life.
-func TestResetMovesToTheInbox(t *testing.T) {
+// A Reset to an earlier tick puts a timeout onto the queue again, once until the worker takes it. Other Resets only change its
+// word. It is in a nursery once in its life.
+func TestResetPutsOnce(t *testing.T) {
 	for _, limit := range []int{0, 10} { // with a limit, a Reset takes another way
 		timer := newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit))
-		w, s := &timer.worker, oneStripe(timer)
+		w := &timer.worker
+		oneStripe(timer)
 		hold(t, timer)
 		w.round() // makes the wheel
 		var to *Timeout
@@ -403,118 +361,113 @@ func TestResetMovesToTheInbox(t *testing.T) {
 			_, err := to.Reset(delay)
 			require.NoError(t, err)
 		}
-		puts := uint64(0)
-		in := func(bit uint64, moved bool) {
+		puts := timer.queue.puts()
+		in := func(bits uint64, put bool) {
 			t.Helper()
-			require.Equal(t, bit, to.word.Load()&(young|queued))
-			if moved {
+			require.Equal(t, bits, to.word.Load()&(young|hurried|queued))
+			if put {
 				puts++
 			}
-			require.Equal(t, puts, s.inbox.hand())
+			require.Equal(t, puts, timer.queue.puts())
 		}
-		arm := func() {
+		taken := func(inWheel int) {
+			t.Helper()
+			w.in.drain()
+			in(0, false)
+			require.Equal(t, inWheel, w.wheel.count)
+		}
+		arm := func(delay time.Duration) {
+			t.Helper()
 			var err error
-			to, err = timer.AfterFunc(time.Hour, nop)
+			to, err = timer.AfterFunc(delay, nop)
 			require.NoError(t, err)
-			in(young, false)
+			in(young, true)
 		}
-		arm()
+		arm(time.Hour)
 		reset(2 * time.Hour)
 		reset(3 * time.Hour)
 		in(young, false)
 		reset(time.Hour)
-		in(queued, true)
+		in(young|hurried, true)
 		reset(time.Minute)
 		require.True(t, to.Cancel())
 		reset(time.Second)
-		in(queued, false)
+		reset(time.Hour)
+		in(young|hurried, false)
+		taken(1)
 
-		w.in.takeInbox(s)
+		reset(2 * time.Hour) // later: the visit of its bucket sees it
 		in(0, false)
-		require.Equal(t, 1, w.wheel.count)
-		w.in.takeNursery(s)
-		require.Equal(t, 1, w.wheel.count)
-		reset(time.Minute) // later: the visit of its bucket sees it
-		in(0, false)
-		reset(time.Millisecond)
+		reset(time.Minute)
 		in(queued, true)
-		w.in.takeInbox(s)
+		reset(time.Second)
+		require.True(t, to.Cancel())
+		reset(time.Minute)
+		in(queued, false)
+		taken(1)
 		require.True(t, to.Cancel())
 		in(queued, true)
-		w.in.takeInbox(s)
-		in(0, false)
-		require.Zero(t, w.wheel.count)
-		reset(time.Hour)
+		taken(0)
+		reset(time.Hour) // not the nursery again
 		in(queued, true)
+		require.True(t, to.Cancel())
+		taken(0)
 
-		arm()
+		arm(time.Hour)
 		require.True(t, to.Cancel())
 		in(0, false)
 		reset(2 * time.Hour)
 		in(queued, true)
+		require.True(t, to.Cancel())
+		taken(0)
 
-		arm()
+		arm(time.Hour)
 		reset(time.Hour)
 		require.True(t, to.Cancel())
 		reset(2 * time.Hour) // its slot still leads to it
 		in(young, false)
 		require.True(t, to.Cancel())
-		reset(time.Minute)
+		reset(time.Minute) // not the nursery again
 		in(queued, true)
-
-		// One that was armed for a near tick is put into the inbox a second time, because the worker may come late to its
-		// slot there. But only once.
-		var err error
-		to, err = timer.AfterFunc(200*time.Millisecond, nop)
-		require.NoError(t, err)
-		in(queued, true)
-		reset(time.Minute)
-		reset(100 * time.Millisecond)
-		reset(50 * time.Millisecond)
-		in(queued, false)
-		to, err = timer.AfterFunc(200*time.Millisecond, nop)
-		require.NoError(t, err)
-		in(queued, true)
-		reset(100 * time.Millisecond)
-		in(queued, true)
-		reset(50 * time.Millisecond)
-		in(queued, false)
 		require.True(t, to.Cancel())
-		reset(10 * time.Millisecond)
-		in(queued, false)
+		taken(0)
 	}
 }
 
-// forwarded arms a timeout for an hour, and resets it to a minute. So it is in an inbox, and a slot of a nursery still leads to
-// it.
-func forwarded(t *testing.T, timer *Timer) *Timeout {
-	to, err := timer.AfterFunc(time.Hour, nop)
-	require.NoError(t, err)
-	_, err = to.Reset(time.Minute)
-	require.NoError(t, err)
-	require.EqualValues(t, queued|fresh, to.word.Load()&(queued|young|fresh))
-	return to
-}
+// Two slots of a nursery lead to the same timeout, or a slot and an inbox. The worker reconciles it once, whichever it takes
+// first.
+func TestInTwoPlaces(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond))
+	w := &timer.worker
+	oneStripe(timer)
+	hold(t, timer)
+	w.round() // makes the wheel
+	arm := func() *Timeout {
+		to, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		return to
+	}
+	reset := func(to *Timeout) {
+		_, err := to.Reset(time.Minute)
+		require.NoError(t, err)
+	}
+	first, second := arm(), arm()
+	reset(first) // the two slots are taken at once
+	require.True(t, second.Cancel())
+	reset(second) // the slot leads to one that is on the inbox
+	require.EqualValues(t, queued, second.word.Load()&(young|hurried|queued))
+	w.in.drain()
+	require.Equal(t, 2, w.wheel.count)
+	require.Zero(t, timer.Stats().Queued)
 
-// Slots of a nursery and of an inbox lead to the same timeout. The worker reconciles it once, whichever it takes first.
-func TestInTwoSlots(t *testing.T) {
-	for _, nurseryFirst := range []bool{false, true} {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		w, s := &timer.worker, oneStripe(timer)
-		hold(t, timer)
-		w.round() // makes the wheel
-		to := forwarded(t, timer)
-		if nurseryFirst {
-			w.in.takeNursery(s)
-			require.Equal(t, 1, w.wheel.count)
-		}
-		w.in.takeInbox(s)
-		require.Equal(t, 1, w.wheel.count)
-		w.in.takeNursery(s)
-		require.Equal(t, 1, w.wheel.count)
-		require.Equal(t, 2, w.in.emptied, "slots")
-		require.Zero(t, to.word.Load()&(queued|young|fresh))
-		require.Zero(t, timer.Stats().Queued)
+	third := arm()
+	require.True(t, third.Cancel())
+	reset(third)
+	w.in.giveBack() // the slot, before the inbox
+	require.EqualValues(t, queued, third.word.Load()&(young|hurried|queued))
+	w.in.drain()
+	require.Equal(t, 3, w.wheel.count)
+	for _, to := range []*Timeout{first, second, third} {
 		require.True(t, to.Cancel())
 	}
 }
@@ -522,18 +475,27 @@ func TestInTwoSlots(t *testing.T) {
 // The worker looks up between very many timeouts in an inbox.
 func TestManyInAnInbox(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
-	w, s := &timer.worker, oneStripe(timer)
+	w := &timer.worker
+	oneStripe(timer)
 	hold(t, timer)
 	w.round() // makes the wheel
 	looks := 0
 	whenItLooksUp(timer, func() { looks++ })
 	const n = 4 * checkEvery
+	var all []*Timeout
 	for range n {
-		forwarded10(t, timer)
+		to, err := timer.AfterFunc(100*time.Hour, nop)
+		require.NoError(t, err)
+		all = append(all, to)
 	}
-	w.in.takeInbox(s)
-	require.GreaterOrEqual(t, looks, n/checkEvery)
+	w.in.giveBack()
+	for _, to := range all {
+		require.True(t, to.Cancel())
+	}
 	require.Equal(t, n, w.wheel.count)
+	w.in.drain()
+	require.GreaterOrEqual(t, looks, n/checkEvery)
+	require.Zero(t, w.wheel.count)
 }
 
 // The worker takes a far timeout at the tick at which it becomes near, and not before. It leaves others in the same block.
@@ -543,15 +505,15 @@ func TestTakeFar(t *testing.T) {
 
 func testTakeFar(t *testing.T) {
 	timer := newTimer(t, WithTick(10*time.Millisecond))
-	w, s := &timer.worker, oneStripe(timer)
+	w := &timer.worker
+	oneStripe(timer)
 	hold(t, timer)
 	w.round() // makes the wheel
+	w.in.sweepAt = math.MaxInt64
 	start := time.Now()
-	takeAt := func(tick uint64) { // as a round does while producers do not pause
+	takeAt := func(tick uint64) {
 		time.Sleep(time.Until(start.Add(timer.clock.Boundary(tick))))
-		w.in.now, _ = w.expireDue()
-		w.in.taking = takingDue
-		w.in.takeRing(&s.nursery, young)
+		w.in.drain()
 	}
 	var all []*Timeout
 	for i := range 3 {
@@ -562,86 +524,70 @@ func testTakeFar(t *testing.T) {
 	for i := range 3 {
 		to := all[2-i]
 		by := timer.queue.nearAt(tickOf(to.word.Load()))
-		require.Equal(t, by, s.nursery.by.Load())
 		require.Equal(t, by, timer.queue.needs())
 		takeAt(by - 1)
 		require.Zero(t, w.wheel.count)
 		takeAt(by)
 		require.Equal(t, 1, w.wheel.count)
 		require.True(t, to.Cancel())
-		w.in.takeRing(&s.inbox, queued)
+		w.in.drain()
 		require.Zero(t, w.wheel.count)
 	}
 	require.Equal(t, uint64(ticks.Never), timer.queue.needs())
 }
 
-// A round that takes very many timeouts also places near ones that are armed meanwhile.
-func TestNearDuringALongRound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		hold(t, timer)
-		w := &timer.worker
-		w.round() // makes the wheel
-		first, err := timer.AfterFunc(time.Hour, nop)
+// manyOld arms very many far timeouts in one nursery, and sweeps it. The next round takes all that stay there for long. It returns
+// the last one, which that round comes to last. The test is the worker.
+func manyOld(t *testing.T, timer *Timer, n int, task func()) (last *Timeout) {
+	w, s := &timer.worker, oneStripe(timer)
+	w.round()                                              // makes the wheel
+	s.nursery.table.Store(newTable(2 * ceilPowerOfTwo(n))) // so that it does not grow, which would leave the first to the worker
+	for range n - 1 {
+		_, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
-		second, err := timer.AfterFunc(time.Hour, nop)
-		require.NoError(t, err)
-		time.Sleep(time.Millisecond)
-		near, err := timer.AfterFunc(10*time.Millisecond, nop)
-		require.NoError(t, err)
-		w.in.emptied = checkEvery - 2
-		w.in.take(first)
-		require.Zero(t, near.bucket)
-		require.NotZero(t, first.bucket)
-		w.in.take(second)
-		require.NotZero(t, near.bucket)
-		require.NotZero(t, second.bucket)
-	})
-}
-
-// lastOf returns the timeout that the worker comes to last when it takes a ring.
-func lastOf(r *ring) (last *Timeout) {
-	blocks := r.blocks()
-	for i := range blocks {
-		if b := blocks[i].Load(); b != nil {
-			for j := range b.slots {
-				if to := b.slots[j].Load(); to != nil {
-					last = to
-				}
-			}
-		}
 	}
+	last, err := timer.AfterFunc(time.Hour, task)
+	require.NoError(t, err)
+	w.in.sweepAt = 0
+	w.round()
+	require.Zero(t, w.wheel.count)
+	require.Equal(t, n, timer.Stats().Queued)
+	w.in.sweepAt = 0
 	return last
 }
 
-// A round takes very many timeouts, which lasts for many ticks. Meanwhile one of them, which it would take last, is reset to
-// a tick that comes during the round. It is on time, as a new one is.
+// A round takes very many timeouts, which lasts for many ticks: old ones, near ones, or those of a table that has grown. Meanwhile
+// one that it would take last is reset to a tick that comes during the round. It is on time, as a new one is.
 func TestForwardedDuringADrain(t *testing.T) {
 	const tick, n = time.Millisecond, 20 * checkEvery
 	for _, levels := range []int{1, 3} {
-		for name, delay := range map[string]time.Duration{"far": time.Hour, "near": nearTime / 2} {
+		for _, name := range []string{"old", "near", "grown"} {
 			synctest.Test(t, func(t *testing.T) {
 				timer := newTimer(t, WithTick(tick), WithLevels(levels))
-				w, s := &timer.worker, oneStripe(timer)
+				oneStripe(timer)
 				giveBack := hold(t, timer)
 				time.Sleep(tick)
-				w.round() // producers pause
 				var fired, firedNew moments
-				arm := func(task func()) *Timeout {
-					to, err := timer.AfterFunc(delay, task)
-					require.NoError(t, err)
-					return to
-				}
-				for range n {
-					arm(nop)
-				}
-				to := arm(fired.Note)
-				for range 2 * blockSize {
-					arm(nop)
-				}
-				if name == "far" {
-					to = lastOf(&s.nursery)
-					to.task = plainFunc(fired.Note)
+				var to *Timeout
+				switch name {
+				case "old":
+					to = manyOld(t, timer, n, fired.Note)
+				default:
+					delay := time.Hour
+					if name == "near" {
+						delay = nearTime / 2
+					}
+					for i := range n {
+						task := nop
+						if i == n-minSlots {
+							task = fired.Note
+						}
+						other, err := timer.AfterFunc(delay, task)
+						require.NoError(t, err)
+						if i == n-minSlots {
+							to = other
+						}
+					}
 				}
 				var calls atomic.Int64
 				var reset time.Time
@@ -651,7 +597,6 @@ func TestForwardedDuringADrain(t *testing.T) {
 						return
 					}
 					if call == 4 {
-						require.NotZero(t, to.word.Load()&(young|queued))
 						reset = time.Now()
 						_, err := to.Reset(2 * tick)
 						require.NoError(t, err)
@@ -671,7 +616,7 @@ func TestForwardedDuringADrain(t *testing.T) {
 	}
 }
 
-// A round takes very many far timeouts, which lasts for many ticks. Meanwhile producers arm near ones, very many too. What is
+// A round takes very many old timeouts, which lasts for many ticks. Meanwhile producers arm near ones, very many too. What is
 // near is on time: armed before the many, or while the worker takes them.
 func TestNearDuringADrain(t *testing.T) {
 	const tick, n = time.Millisecond, 8 * checkEvery
@@ -696,9 +641,9 @@ func TestNearDuringADrain(t *testing.T) {
 				fired.Add(1)
 			})
 		}
-		arm(2*n, time.Hour, nop)
+		manyOld(t, timer, 4*n, nop)
 		calls := 0
-		whenItLooksUp(timer, func() { // producers pause, so the first round takes all
+		whenItLooksUp(timer, func() {
 			switch calls++; calls {
 			case 4, 16:
 				soon()
@@ -706,7 +651,7 @@ func TestNearDuringADrain(t *testing.T) {
 			case 8, 20:
 				soon()
 			case 30:
-				require.Less(t, w.in.emptied, 4*n, "the round is not over")
+				require.Less(t, w.in.emptied, 6*n, "the round is not over")
 			}
 			if calls > 1 && calls <= 30 {
 				time.Sleep(tick)
@@ -719,27 +664,45 @@ func TestNearDuringADrain(t *testing.T) {
 	})
 }
 
-// A round takes a whole nursery, which lasts for many ticks. Meanwhile timeouts in it that it would take last become near, and
-// due. They are on time.
-func TestBecomesNearDuringADrain(t *testing.T) {
+// Very many timeouts are near, so the worker needs some ticks to take them. It takes all in this round, and those that come due
+// meanwhile are on time.
+func TestVeryManyAreNear(t *testing.T) {
 	const tick, n = time.Millisecond, 8 * checkEvery
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
 		s := oneStripe(timer)
 		giveBack := hold(t, timer)
-		s.nursery.table.Store(newTable(&s.nursery, 2*n/blockSize))
+		timer.worker.round()                   // makes the wheel
+		s.nursery.table.Store(newTable(2 * n)) // so that it does not grow
+		var fired atomic.Int64
 		for range n {
-			_, err := timer.AfterFunc(time.Hour, nop)
+			_, err := timer.AfterFunc(nearTime/2, func() { fired.Add(1) })
 			require.NoError(t, err)
 		}
+		whenItLooksUp(timer, func() { time.Sleep(tick) })
+		giveBack()
+		pass(nearTime / 4)
+		require.Zero(t, timer.Stats().Queued)
+		pass(nearTime/4 + tick)
+		require.EqualValues(t, n, fired.Load())
+	})
+}
+
+// A round sweeps a nursery of very many old timeouts, which lasts for many ticks. Meanwhile timeouts that it would come to last
+// become near, and due. They are on time.
+func TestBecomesNearDuringADrain(t *testing.T) {
+	const tick, n = time.Millisecond, 8 * checkEvery
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick))
+		giveBack := hold(t, timer)
+		manyOld(t, timer, n, nop)
 		var fired moments
 		start := time.Now()
 		const delay = nearTime + 100*tick
-		to, err := timer.AfterFunc(delay, fired.Note)
+		_, err := timer.AfterFunc(delay, fired.Note)
 		require.NoError(t, err)
-		require.Same(t, to, lastOf(&s.nursery))
 		calls := 0
-		whenItLooksUp(timer, func() { // producers pause, so the first round takes all
+		whenItLooksUp(timer, func() {
 			if calls++; calls > 1 && calls <= n/checkEvery {
 				time.Sleep(nearTime / 4)
 			}
@@ -749,30 +712,4 @@ func TestBecomesNearDuringADrain(t *testing.T) {
 		require.Len(t, fired.All(), 1)
 		require.Less(t, fired.Since(start)[0], delay+nearTime/4, "at the next look up")
 	})
-}
-
-func TestPace(t *testing.T) {
-	const tick = time.Millisecond
-	count := uint64(math.MaxUint64 - 1000)
-	p := pace{count: count}
-	now := time.Duration(0)
-	step := func(d time.Duration, n uint64) bool {
-		now += d
-		count += n
-		return p.pause(now, count, tick)
-	}
-	fast := uint64(tick/pauseTime) + 1
-	require.True(t, step(tick, fast-1))
-	require.False(t, step(tick, fast))
-	require.False(t, step(tick*3/4-1, 0), "too early to tell")
-	require.True(t, step(tick, 0))
-	require.False(t, step(tick, fast))
-	for range 300 {
-		require.False(t, step(tick, fast))
-	}
-	require.Equal(t, maxUnwatched, p.interval(tick))
-	p.at, p.count = now, count
-	require.False(t, step(maxUnwatched*3/4-1, 0), "too short to count after so long")
-	require.True(t, step(1, 0))
-	require.Equal(t, 100*time.Millisecond, p.interval(100*time.Millisecond))
 }

@@ -5,19 +5,22 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/pool"
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // The worker notices two things that make tasks late, and logs which of them it is:
 //
 //   - a lateness of the worker: it has come late, because the machine is overloaded or was suspended
-//   - a stall: timeouts have come due in time, and their tasks wait in the pool
+//   - a stall: the worker has handed over tasks, and they wait in the pool
 //
-// It looks for a stall at the end of a round, so a task does nothing for it. After a round in which timeouts come due there
-// is always another round. If all tasks have started by then, the worker need not wake up for a check. Otherwise it checks
-// once a second.
+// A wait counts from when the worker handed over the task. So it includes neither the lateness of the worker, nor that of a
+// repeating task that is slower than its period. It does not include a suspension of the machine either.
+//
+// The worker looks for a stall at the end of a round, so a task does nothing for it. After a round in which timeouts come due
+// there is always another round. If all tasks have started by then, the worker need not wake up for a check. Otherwise it
+// checks twice a second.
 const (
-	tooLate   = time.Second // how late tasks must be for a warning, and the time from one check to the next
+	tooLate   = time.Second // how late the worker must be, or how long a task must wait, for a warning
+	checkEach = tooLate / 2 // the time from one check for a stall to the next
 	warnEvery = time.Minute // the shortest time between two warnings of the same kind
 )
 
@@ -80,15 +83,17 @@ func (l *workerLateness) report(elapsed time.Duration) {
 	l.found, l.worst = false, 0
 }
 
-// A stall is a spell in which tasks are due and wait. Owned by the worker.
+// A stall is a spell in which tasks are due and wait. It begins when one of them has waited for a second, and ends when none
+// waits. Owned by the worker.
 type stall struct {
-	clock *ticks.Clock // these are immutable after New
-	pool  *pool.Pool[*Timeout]
-	warn  func(late time.Duration, r pool.Report[*Timeout]) // these two do not wait
-	over  func(lasted time.Duration)
+	pool *pool.Pool[*Timeout]                                // these are immutable after New
+	warn func(waited time.Duration, r pool.Report[*Timeout]) // these two do not wait
+	over func(lasted time.Duration)
 
 	waits bool          // tasks may wait
-	next  time.Duration // when to check again, while timeouts come due in each round
+	from  time.Duration // a wait counts from here, or from the time at which its task was handed over if that is later
+	last  time.Duration // when check was last called while tasks might wait
+	next  time.Duration // when to look at the pool again, while timeouts come due in each round
 	spell
 }
 
@@ -96,33 +101,39 @@ type stall struct {
 // round must check again.
 func (s *stall) check(elapsed time.Duration, emitted bool) (until time.Duration) {
 	switch {
-	case emitted && !s.waits:
-		s.waits, s.next = true, later(elapsed, tooLate)
-		return math.MaxInt64 // another round comes soon anyway
-	case !s.waits, emitted && elapsed < s.next:
+	case !s.waits && !emitted:
 		return math.MaxInt64
+	case !s.waits, elapsed-s.last > tooLate: // or the machine was suspended, because rounds come more often while tasks wait
+		s.waits, s.from, s.next = true, elapsed, later(elapsed, checkEach)
+	}
+	s.last = elapsed
+	if emitted && elapsed < s.next {
+		return math.MaxInt64 // another round comes soon anyway
 	}
 	r := s.pool.Report()
 	if s.waits = r.Waiting > 0; !s.waits {
-		s.report(elapsed, 0, r)
+		if lasted, tell := s.end(elapsed); tell {
+			s.over(lasted)
+		}
 		return math.MaxInt64
 	}
-	due := s.clock.Boundary(tickOf(r.First.word.Load())) // lies ahead if the timeout has just been reset
-	s.report(elapsed, elapsed-due, r)
-	if s.next = later(due, tooLate); s.next <= elapsed || due > elapsed {
-		s.next = later(elapsed, tooLate)
+	wait, waited := checkEach, min(elapsed-s.from, sinceListed(r.First, elapsed))
+	if waited < tooLate {
+		wait = min(wait, tooLate-waited)
+	} else if s.lasts(elapsed, waited) {
+		s.warn(waited, r)
 	}
+	s.next = later(elapsed, wait)
 	return s.next
 }
 
-func (s *stall) report(elapsed, late time.Duration, r pool.Report[*Timeout]) {
-	if late >= tooLate {
-		if s.lasts(elapsed, late) {
-			s.warn(late, r)
-		}
-	} else if lasted, tell := s.end(elapsed); tell {
-		s.over(lasted)
-	}
+// listedAt returns the value of Timeout.bucket for a timeout that is put on the list of its pool now. It counts milliseconds, up
+// to 24 days. So a longer wait seems to begin again.
+func listedAt(elapsed time.Duration) uint32 { return listed | uint32(elapsed/time.Millisecond) }
+
+// sinceListed returns how long a timeout has been on the list of its pool. Called by the worker.
+func sinceListed(to *Timeout, elapsed time.Duration) time.Duration {
+	return time.Duration((listedAt(elapsed)-to.bucket)&^listed) * time.Millisecond
 }
 
 // later returns elapsed + d, or the longest Duration if that would overflow.

@@ -17,12 +17,21 @@ func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 	t.panics.Add(1)
 	switch {
 	case to == nil:
-		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", logtext.Stack(stack))
+		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", userStack(stack))
 	case t.panicHandler != nil:
 		t.panicHandler(to, value, stack)
 	default:
-		t.log().Error("hashedwheel: task panicked", "panic", value, "timeout", to.String(), "stack", logtext.Stack(stack))
+		t.log().Error("hashedwheel: task panicked", "panic", value, "timeout", to.String(), "stack", userStack(stack))
 	}
+}
+
+// userStack returns the functions of a stack as one line, from the one that panicked to the methods of host (pools.go) or the
+// functions of package pool, from which all user code is called. It compares the whole path, because a user's type or package
+// may have the same name. The path is that of this build, because the library may be vendored.
+func userStack(stack []byte) string {
+	ofHost := strings.TrimSuffix(logtext.Symbol((*Timer).reportPanic), "(*Timer).reportPanic") + "(*host)."
+	ofPool := strings.TrimSuffix(logtext.Symbol((*pool.Calls).Call), "(*Calls).Call")
+	return logtext.Stack(stack, ofHost, ofPool)
 }
 
 // catch recovers a panic and reports it. It is for a defer statement.
@@ -127,13 +136,20 @@ func (to *Timeout) String() string {
 	if word&atWork != 0 {
 		state += ", running"
 	}
-	c := &to.timer.clock
-	left := c.Boundary(tickOf(word)) - c.Elapsed()
-	deadline := "in " + logtext.Duration(left).String()
-	if left < 0 {
-		deadline = logtext.Duration(-left).String() + " ago"
+	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %s, task %s)", state, to.timer.describeTick(to.dueTick(word)), taskName(to.Task()))
+}
+
+// describeTick tells when a tick begins.
+func (t *Timer) describeTick(tick uint64) string {
+	at := t.clock.Boundary(tick)
+	if t.clock.Foreign() { // reading the time would panic
+		return at.String() + " after New"
 	}
-	return fmt.Sprintf("hashedwheel.Timeout(%s, deadline %s, task %s)", state, deadline, taskName(to.Task()))
+	left := at - t.clock.Elapsed()
+	if left < 0 {
+		return logtext.Duration(-left).String() + " ago"
+	}
+	return "in " + logtext.Duration(left).String()
 }
 
 // taskName returns the type of a task, or the name of a function.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +31,26 @@ func TestTimeoutString(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, to.Cancel())
 		require.Equal(t, "hashedwheel.Timeout(canceled, deadline in 1.24s, task hashedwheel_test.nopTask)", to.String())
+	})
+}
+
+// A caller on the other side of a synctest bubble has no time in common with the timer. So String tells the deadline as the
+// time since New.
+func TestTimeoutStringOnTheOtherSide(t *testing.T) {
+	arm := func(t *testing.T) *hashedwheel.Timeout {
+		timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(time.Hour))
+		to, err := timer.NewTimeout(hashedwheel.TaskFunc(nopTask), 90*time.Minute)
+		require.NoError(t, err)
+		return to
+	}
+	const want = "hashedwheel.Timeout(pending, deadline 2h0m0s after New, task hashedwheel_test.nopTask)"
+	to := arm(t)
+	synctest.Test(t, func(t *testing.T) { require.Equal(t, want, to.String()) })
+	timeouts, texts := make(chan *hashedwheel.Timeout), make(chan string)
+	go func() { texts <- (<-timeouts).String() }()
+	synctest.Test(t, func(t *testing.T) {
+		timeouts <- arm(t)
+		require.Equal(t, want, <-texts)
 	})
 }
 
@@ -138,6 +160,74 @@ func TestPanicIsLoggedOnOneLine(t *testing.T) {
 }
 
 func panicking() { panic("on purpose") }
+
+// A host is a type of a user, called as one of the library's.
+type host struct{ up map[string]bool }
+
+func (h *host) check() { h.up["a"] = true } // panics, because the map is nil
+
+func (h *host) Run(*hashedwheel.Timeout)      { h.check() }
+func (h *host) Canceled(*hashedwheel.Timeout) { h.check() }
+func (h *host) submit(func()) error           { h.check(); return nil }
+func (h *host) Next(prev time.Time) time.Time {
+	if prev.Nanosecond() > 0 { // after the first run
+		h.check()
+	}
+	return prev.Add(time.Millisecond)
+}
+
+// An anyHost is a host with a type parameter.
+type anyHost[T comparable] struct{ host }
+
+func (h *anyHost[T]) check() { h.host.check() }
+
+// The log has the functions of the user up to those of the library that call him, also if his types are called as those of
+// the library.
+func TestPanicOfANamesake(t *testing.T) {
+	type timeout = func(timer *hashedwheel.Timer) (*hashedwheel.Timeout, error)
+	after := func(f func()) timeout {
+		return func(timer *hashedwheel.Timer) (*hashedwheel.Timeout, error) { return timer.AfterFunc(0, f) }
+	}
+	const mine, theirs = "hashedwheel_test.", "hashedwheel."
+	for name, c := range map[string]struct {
+		arm     timeout
+		options []hashedwheel.Option
+		want    []string
+	}{
+		"method":  {after(new(host).check), nil, []string{mine + "(*host).check", theirs + "plainFunc.Run"}},
+		"generic": {after(new(anyHost[string]).check), nil, []string{mine + "(*host).check", mine + "(*anyHost[...]).check", theirs + "plainFunc.Run"}},
+		"task": {func(timer *hashedwheel.Timer) (*hashedwheel.Timeout, error) {
+			return timer.ScheduleAtFixedRate(hashedwheel.TaskFunc(new(host).Run), 0, time.Hour)
+		}, nil, []string{mine + "(*host).check", mine + "(*host).Run", theirs + "TaskFunc.Run", theirs + "(*wrap).Run"}},
+		"schedule": {func(timer *hashedwheel.Timer) (*hashedwheel.Timeout, error) {
+			return timer.Schedule(hashedwheel.TaskFunc(nopTask), new(host))
+		}, nil, []string{mine + "(*host).check", mine + "(*host).Next", theirs + "(*repeating).ask", theirs + "(*repeating).next", theirs + "(*repeating).goOn", theirs + "(*repeating).ran"}},
+		"canceled": {func(timer *hashedwheel.Timer) (to *hashedwheel.Timeout, err error) {
+			to, err = timer.NewTimeout(new(host), time.Hour)
+			to.Cancel()
+			return to, err
+		}, nil, []string{mine + "(*host).check", mine + "(*host).Canceled", theirs + "(*notified).notify", theirs + "(*notified).disarmed.func1"}},
+		"executor": {after(nop), []hashedwheel.Option{hashedwheel.WithExecutor(new(host).submit)},
+			[]string{mine + "(*host).check", mine + "(*host).submit"}},
+		"inside the executor": {after(new(host).check), []hashedwheel.Option{
+			hashedwheel.WithExecutor(func(run func()) error { run(); return nil }),
+		}, []string{mine + "(*host).check", theirs + "plainFunc.Run"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			option, log := hashedwheel.Logged()
+			timer := hashedwheel.NewTestTimer(t, append(c.options, option, hashedwheel.WithTick(time.Millisecond))...)
+			_, err := c.arm(timer)
+			require.NoError(t, err)
+			testkit.Pass(time.Second)
+			var got []string
+			_, stack, _ := strings.Cut(log.String(), "stack=")
+			for _, m := range regexp.MustCompile(`github\.com/hashedwheel/(\S+) \(\w+\.go:\d+\)`).FindAllStringSubmatch(stack, -1) {
+				got = append(got, m[1])
+			}
+			require.Equal(t, c.want, got, "%s: %s", name, log)
+		})
+	}
+}
 
 func nop() {}
 

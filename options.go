@@ -10,6 +10,10 @@ import (
 
 // New returns a timer whose ticks count from now. It starts nothing until the first timeout is armed. An error names
 // the option that is wrong, its value, and what is allowed.
+//
+// The timer counts monotonic time, as package time does. On Linux this stands still while the machine sleeps. So delays,
+// limits and leases count only the time for which the machine is awake. For a time of the wall clock, use
+// [Timer.Schedule], or the module in deadlines, whose deadlines also outlive the process.
 func New(opts ...Option) (*Timer, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -22,12 +26,13 @@ func New(opts ...Option) (*Timer, error) {
 		name:         c.name,
 		allTaken:     make(chan struct{}),
 	}
+	t.wall = ticks.NewWall(&t.clock)
 	t.queue.init(c.tick, defaultStripes())
 	t.limit.max = int64(c.maxPending)
 	t.makePools(c.tick, c.concurrency, c.executor)
 	t.worker.labels = labelsFor(c.name, "worker")
 	t.worker.late.warn, t.worker.late.over = t.warnLate, t.onTime
-	t.worker.stall = stall{clock: &t.clock, pool: &t.tasks, warn: t.warnStall, over: t.stallOver}
+	t.worker.stall = stall{pool: &t.tasks, warn: t.warnStall, over: t.stallOver}
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
 	t.worker.in = intake{clock: &t.clock, queue: &t.queue, worker: &t.worker}

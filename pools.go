@@ -83,21 +83,22 @@ func (h *host) runTraced(to *Timeout) {
 }
 
 // claim makes a timeout that is due expired, or puts it at work if it repeats. It returns the new word. It returns 0 if the
-// timeout was canceled, or reset to a later tick: see rule 3 of timeout.go. Called by the runner that has the timeout.
+// task is not to run: the timeout was canceled, it was reset or put off to a later tick (see rule 3 of timeout.go), or its
+// hook has seen to it. Called by the runner that has the timeout.
 func (to *Timeout) claim() (claimed uint64) {
-	for claimed == 0 {
+	for ok := false; !ok; {
 		word := to.word.Load()
 		switch {
 		case !waits(word):
 			return 0
-		case !to.timer.isPast(tickOf(word)): // it was reset
+		case !to.timer.isPast(tickOf(word)): // it was reset, or put off
 			if onQueue(word) || to.putOff(word) {
 				return 0
 			}
 		case word&hooked != 0:
-			claimed = hookOf(to.task).claim(to, word)
+			claimed, ok = hookOf(to.task).claim(to, word)
 		default:
-			claimed = noHook{}.claim(to, word)
+			claimed, ok = noHook{}.claim(to, word)
 		}
 	}
 	return claimed

@@ -1,6 +1,10 @@
 package hashedwheel
 
-import "time"
+import (
+	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/due"
+)
 
 // Init binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before other
 // goroutines know the struct. Then Reset and ResetAt arm it any number of times, and seldom allocate.
@@ -80,6 +84,25 @@ func (to *Timeout) Move(delay time.Duration) bool {
 	return active && err == nil
 }
 
+// moveAhead is due.Move.
+func (to *Timeout) moveAhead(delay time.Duration) bool {
+	word := to.word.Load()
+	if status(word) != pending {
+		return false
+	}
+	c := &to.timer.clock
+	elapsed := c.Elapsed()
+	if tickOf(word) <= c.TickAt(elapsed) {
+		return false
+	}
+	active, err := to.reset(c.Due(elapsed, delay), true)
+	return active && err == nil
+}
+
+func init() {
+	due.Move = func(to any, delay time.Duration) bool { return to.(*Timeout).moveAhead(delay) }
+}
+
 // reset is Reset for a tick, or Move if onlyPending is true. If the tick does not lie ahead, it is the next one.
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	t := to.timer
@@ -143,7 +166,7 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 		// The worker looks at its slot in time only for the old tick. No gate is needed, because Stop finds it there.
 		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|hurried); ok {
 			s.nursery.put(to, soon, true)
-			t.worker.wakeBy(tick)
+			t.worker.wakeBy(tickOf(to.word.Load())) // another Reset may have relied on this one: it has changed only the word
 		}
 		return ok, nil
 	}
@@ -196,8 +219,7 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 			t.limit.release()
 		}
 	} else {
-		t.refusedFull.Add(1)
-		err = ErrTooManyPending
+		err = t.refuse()
 	}
 	if !ok && h != nil {
 		h.disarmed(to, false)

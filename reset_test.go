@@ -11,7 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 	"weak"
 
 	"github.com/stretchr/testify/assert"
@@ -653,18 +652,12 @@ func TestDeadlineAfterTheClockWasSet(t *testing.T) {
 	require.True(t, timer.clock.Monotonic)
 	for _, set := range []time.Duration{-time.Hour, 0, time.Hour} {
 		deadline := start.Add(5 * time.Hour)
-		setWall(&deadline, set)
+		testkit.SetWall(&deadline, set)
 		require.Equal(t, set, deadline.Round(0).Sub(start.Round(0).Add(5*time.Hour)))
 		to, err := timer.NewTimeoutAt(plainFunc(nop), deadline)
 		require.NoError(t, err)
 		require.Equal(t, 5*time.Hour, to.Deadline().Sub(start))
 	}
-}
-
-// setWall changes the wall clock reading of a time, but not its monotonic reading. Package time keeps the seconds
-// above 30 bits of nanoseconds.
-func setWall(t *time.Time, by time.Duration) {
-	*(*uint64)(unsafe.Pointer(t)) += uint64(by/time.Second) << 30
 }
 
 // A deadline is not compared with the present time: neither to arm a new timeout or one that has ended, nor to move
@@ -729,7 +722,7 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 	}
 }
 
-// If a struct is overwritten while its timeout is in a slot of a nursery, or of an inbox, it is not noticed. The slot counts
+// If a struct is overwritten while its timeout is in a slot of a nursery, it is not noticed. The slot counts
 // as free. The timeout never expires, and counts as pending for ever. But the timeouts in other slots come to no harm, and if
 // the struct is bound and armed again, it expires once.
 func TestOverwrittenInARing(t *testing.T) {
@@ -738,8 +731,8 @@ func TestOverwrittenInARing(t *testing.T) {
 		again bool
 		hand  bool // the hand of the ring comes by before the worker
 	}{
-		"nursery": {delay: time.Minute}, "inbox": {delay: time.Millisecond}, "nursery, again": {delay: time.Minute, again: true},
-		"inbox, again": {delay: time.Millisecond, again: true}, "hand": {delay: time.Minute, hand: true},
+		"far": {delay: time.Minute}, "near": {delay: time.Millisecond}, "far, again": {delay: time.Minute, again: true},
+		"near, again": {delay: time.Millisecond, again: true}, "hand": {delay: time.Minute, hand: true},
 		"hand, again": {delay: time.Minute, hand: true, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -764,7 +757,7 @@ func TestOverwrittenInARing(t *testing.T) {
 					require.NoError(t, err)
 				}
 				if use.hand {
-					for range minBlocks * blockSize {
+					for range minSlots {
 						to, err := timer.AfterFunc(use.delay, nop)
 						require.NoError(t, err)
 						require.True(t, to.Cancel())

@@ -32,7 +32,8 @@ type Schedule interface {
 	// call, and then the time at which the last run was due. For a pause after a run, such as a backoff, return
 	// time.Now().Add(pause), whose monotonic reading makes it a pause.
 	//
-	// Next is not called after a run during which the timeout was canceled or reset. A panic in Next ends the schedule.
+	// If runs were missed, or the wall clock is set back, Next is called again, with the present time. Next is not called
+	// after a run during which the timeout was canceled or reset. A panic in Next ends the schedule.
 	Next(prev time.Time) time.Time
 }
 
@@ -41,17 +42,14 @@ type Schedule interface {
 // the timeout expires. If the first time is zero, or the schedule is nil or invalid, Schedule returns an error.
 //
 // Runs follow the wall clock, except for Every and pauses. If the clock was set, or the machine has slept, the next run
-// is late by at most a minute, and never early.
+// is late by at most a minute and a tick, and never early. One run makes up for all that were missed meanwhile. For
+// this the timer wakes up once a minute while such a run is pending.
 func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	r, err := t.bySchedule(task, schedule)
 	if err != nil {
 		return nil, err
 	}
-	to, err := t.newTimeout(r, hooked, r.tick)
-	if r.run != nil {
-		r.run.armed(to, err)
-	}
-	return to, err
+	return t.newTimeout(r, hooked, r.tick)
 }
 
 // byPeriod arms a timeout that runs once each period. What is the name of the period in errors.
@@ -77,15 +75,13 @@ func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
 	if err := checkSchedule(schedule); err != nil {
 		return nil, err
 	}
+	t.clock.Check()
 	r := &repeating{wrap: wrap{task}, schedule: schedule, at: time.Now()}
 	if j, ok := schedule.(*jittered); ok {
 		r.schedule, r.jitter = j.exact, j.jitter
 	}
 	if _, fixed := r.schedule.(every); !fixed {
-		r.run = t.newWallRun(&r.at)
-	}
-	if r.run != nil {
-		r.at = r.run.clock.Now().Wall
+		r.run, r.at = new(wallRun), t.wall.At(r.at)
 	}
 	if !r.next(t) {
 		return nil, fmt.Errorf("hashedwheel: Schedule: %T returned a zero first time, so the task would never run", r.schedule)
@@ -105,50 +101,81 @@ type repeating struct {
 	fromEnd  bool          // the period counts from the end of a run
 	run      *wallRun      // nil if the runs do not follow the wall clock
 
-	tick uint64        // the tick of the next run: see next
-	due  time.Duration // at a fixed rate: the exact time of that run, counted from New
+	tick uint64        // the tick for which to arm the timeout: see next
+	due  time.Duration // at a fixed rate: the exact time of the next run, counted from New
 	at   time.Time     // by a schedule: the time that it returned for that run, without jitter
 }
 
-// claim puts the timeout at work. If it was reset, further runs count from the tick that it was moved to.
-func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64) {
-	if run := r.run; run != nil {
-		run.clock.Lock()
-		defer run.clock.Unlock()
-		if run.early(to, word) {
-			return 0
-		}
+// early leaves a run that was reset alone.
+func (r *repeating) early(to *Timeout, word uint64) bool {
+	return r.run != nil && word&moved == 0 && r.run.early(to, word)
+}
+
+// dueTick is that of the run by the wall clock, even if the timeout is armed for a step before.
+func (r *repeating) dueTick(to *Timeout, word uint64) uint64 {
+	if r.run == nil || word&(moved|atWork) != 0 || status(word) == expired || to.timer.clock.Foreign() {
+		return tickOf(word)
+	}
+	return max(tickOf(word), r.run.dueTick(to.timer))
+}
+
+// claim puts the timeout at work. If it was reset, further runs count from the tick that it was moved to. If the wall clock
+// was set back, claim asks the schedule again instead.
+func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
+	if r.early(to, word) {
+		return 0, false
 	}
 	claimed = word&^moved | atWork
 	if !to.word.CompareAndSwap(word, claimed) { // after this, the fields of r belong to the caller
-		return 0
+		return 0, false
 	}
 	if word&moved != 0 {
 		r.due = to.timer.clock.Boundary(tickOf(word))
 		r.at = r.timeOf(to.timer, tickOf(word))
 	}
-	return claimed
+	if r.run == nil {
+		return claimed, true
+	}
+	r.run.missing = time.Time{}
+	switch wall, late, asked := r.run.claimed(to.timer); {
+	case word&moved != 0:
+	case late < 0:
+		r.at = r.inZone(asked)
+		r.goOn(to, false)
+		return 0, true
+	case late > to.timer.clock.Tick+steady:
+		r.run.missing = r.inZone(wall)
+	}
+	return claimed, true
 }
 
 // timeOf returns the time of a tick, for Next. If the runs follow the wall clock, it has no monotonic reading. So the sum
 // of it and a duration has none either, and does not count as a pause.
 func (r *repeating) timeOf(t *Timer, tick uint64) time.Time {
-	if r.run == nil {
-		return t.clock.TimeOf(tick, r.at.Location())
+	at := t.clock.TimeOf(tick)
+	if r.run != nil {
+		at = t.wall.At(at)
 	}
-	return r.run.clock.TimeOf(tick, r.at.Location())
+	return r.inZone(at)
 }
 
-// ran arms the timeout for its next run, or ends it.
-func (r *repeating) ran(to *Timeout) (again bool) {
+// inZone returns a time in the location of the last time of the schedule. Local times keep a monotonic reading.
+func (r *repeating) inZone(at time.Time) time.Time {
+	if loc := r.at.Location(); loc != at.Location() {
+		return at.In(loc)
+	}
+	return at
+}
+
+func (r *repeating) ran(to *Timeout) (again bool) { return r.goOn(to, true) }
+
+// goOn arms the timeout at work for its next run, or ends it. Over says that a run is over. Otherwise only the schedule is
+// asked, which counts nowhere.
+func (r *repeating) goOn(to *Timeout, over bool) (again bool) {
 	more := false
 	defer func() {
 		for ok := false; !ok; {
-			again, ok = r.rearm(to, more)
-		}
-		// After the run was planned, because a Cancel may have dropped it before.
-		if r.run != nil {
-			r.run.drop(to)
+			again, ok = r.rearm(to, more, over)
 		}
 	}()
 	defer to.timer.catch(to) // a panic of the schedule ends the runs
@@ -163,11 +190,15 @@ func (r *repeating) next(t *Timer) (more bool) {
 	c := &t.clock
 	switch {
 	case r.schedule != nil:
-		next := r.schedule.Next(r.at)
+		next, due := r.ask()
+		if !next.IsZero() && r.run.missed(due) {
+			r.at = r.run.missing
+			next, due = r.ask()
+		}
 		if next.IsZero() {
 			return false
 		}
-		r.plan(t, next)
+		r.plan(t, next, due)
 	case r.fromEnd:
 		r.tick = c.Due(c.Elapsed(), r.period)
 	default:
@@ -177,16 +208,21 @@ func (r *repeating) next(t *Timer) (more bool) {
 	return true
 }
 
-// plan sets the tick of the run for which the schedule has returned the time next. The schedule continues from that time,
-// not from the start of the run: that may be late, or early if the wall clock was set back.
-func (r *repeating) plan(t *Timer, next time.Time) {
-	due := r.jitter.add(next, r.at)
+// ask returns the next time of the schedule, and the same time with jitter.
+func (r *repeating) ask() (next, due time.Time) {
+	next = r.schedule.Next(r.at)
+	return next, r.jitter.add(next, r.at)
+}
+
+// plan sets the tick of the run for which the schedule has returned the time next, and which is due then, or later by the
+// jitter. The schedule continues from the time next, not from the start of the run, which may be late.
+func (r *repeating) plan(t *Timer, next, due time.Time) {
 	var delay time.Duration
 	if r.run == nil {
 		delay = time.Until(due)
 		r.tick = t.clock.Due(t.clock.Elapsed(), delay)
 	} else {
-		r.tick, delay = r.run.plan(t, due)
+		r.tick, delay = r.run.plan(t, due, r.at)
 		next = next.Round(0) // see timeOf
 	}
 	r.at = next
@@ -196,15 +232,15 @@ func (r *repeating) plan(t *Timer, next time.Time) {
 	}
 }
 
-// rearm arms a timeout at work again, or ends it. Again reports that it is due and still with its runner. If ok is false,
-// the word has changed, and the caller must call rearm again.
-func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
+// rearm arms a timeout at work again, or ends it. Again reports that it is due and still with its runner, but only after a run.
+// If ok is false, the word has changed, and the caller must call rearm again.
+func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	t := to.timer
 	s := t.queue.stripe()
 	word := to.word.Load()
 	after := word &^ (atWork | moved)
 	if status(word) != pending {
-		if ok = to.word.CompareAndSwap(word, after); ok {
+		if ok = to.word.CompareAndSwap(word, after); ok && over {
 			s.runOver(true) // the next run was canceled
 		}
 		return false, ok
@@ -223,7 +259,7 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 		return false, true
 	}
 	next := pendingAt(after, tick) | word&moved
-	if word&queued == 0 && t.isPast(tick) {
+	if over && word&queued == 0 && t.isPast(tick) {
 		// No gate is needed, because the timeout stays with the runner, and Stop finds it there.
 		if ok = to.word.CompareAndSwap(word, next); ok {
 			s.runOver(true)
@@ -234,13 +270,16 @@ func (r *repeating) rearm(to *Timeout, more bool) (again, ok bool) {
 		return false, false // Stop has ended it
 	}
 	defer s.leave()
-	if ok = to.word.CompareAndSwap(word, next|queued); ok {
-		s.runOver(true)
-		if word&queued == 0 {
-			t.worker.push(s, to)
-		}
+	if ok = to.word.CompareAndSwap(word, next|queued); !ok {
+		return false, false
 	}
-	return false, ok
+	if over {
+		s.runOver(true)
+	}
+	if word&queued == 0 {
+		t.worker.push(s, to)
+	}
+	return false, true
 }
 
 // runOver counts a run of a repeating timeout that is over. Armed says that the timeout was armed for the next run. A run in
@@ -253,13 +292,6 @@ func (s *stripe) runOver(armed bool) {
 	}
 }
 
-func (r *repeating) disarmed(to *Timeout, canceled bool) {
-	if r.run != nil {
-		r.run.drop(to)
-	}
-	r.wrap.disarmed(to, canceled)
-}
-
 // Every returns a schedule with a fixed interval, which must be positive. The first run is due after one interval. Missed
 // runs are dropped: after a stall, the interval counts from the boundary at which the next run starts.
 func Every(interval time.Duration) Schedule { return every(interval) }
@@ -269,8 +301,8 @@ type every time.Duration
 func (e every) Next(prev time.Time) time.Time { return prev.Add(time.Duration(e)) }
 
 // Jitter returns a schedule that delays each run of s at random, so that many tasks do not run at once. The delays are
-// evenly distributed, from zero to the fraction, 0 to 1, of the time since the run before. They do not add up, because
-// Timer.Schedule gives s the time without the delay.
+// evenly distributed, from zero to the fraction, 0 to 1, of the time since the run before, or of the pause. They do not
+// add up, because Timer.Schedule gives s the time without the delay.
 func Jitter(s Schedule, fraction float64) Schedule {
 	if j, ok := s.(*jittered); ok {
 		return &jittered{j.exact, append(slices.Clip(j.jitter), fraction)}
@@ -290,8 +322,12 @@ func (j *jittered) Next(prev time.Time) time.Time { return j.jitter.add(j.exact.
 // A jitter has the fraction of each call of Jitter.
 type jitter []float64
 
-// add returns next, which is the time after prev by the exact schedule, plus the jitter. It leaves a zero Time alone.
+// add returns next, which is the time after prev by the exact schedule, plus the jitter. It leaves a zero Time alone. A pause
+// counts from now, because prev has no monotonic reading, and the wall clock may have been set since then.
 func (j jitter) add(next, prev time.Time) time.Time {
+	if hasMonotonic(next) && !hasMonotonic(prev) {
+		prev = time.Now()
+	}
 	for _, fraction := range j {
 		if gap := next.Sub(prev); gap > 0 {
 			next = next.Add(time.Duration(fraction * rand.Float64() * float64(gap)))

@@ -552,13 +552,13 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		word(14, pending)
 		w.wheel.place(to, 14)
 		word(tick, pending|atWork|queued)
-		w.in.take(to)
+		w.in.take(to, queued)
 		require.Equal(t, tick<<tickShift|pending|atWork, to.word.Load())
 		require.Zero(t, to.bucket)
 		require.Zero(t, w.wheel.count)
 
 		word(tick, pending|atWork|queued)
-		w.in.take(to) // the timeout is in no bucket
+		w.in.take(to, queued) // the timeout is in no bucket
 		require.Zero(t, to.bucket)
 		require.Zero(t, w.due.Position())
 
@@ -572,7 +572,7 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		w.handOver()
 		require.Equal(t, 1, timer.tasks.Waiting())
 		word(5, pending|atWork|queued)
-		w.in.take(to)
+		w.in.take(to, queued)
 		require.Zero(t, timer.tasks.Waiting())
 		require.Zero(t, to.bucket)
 	}

@@ -99,7 +99,7 @@ func TestStatsOfLevels(t *testing.T) {
 		require.Nil(t, timer.Stats().Levels, "nothing is pending")
 		_, err = timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
-		pass(tick)
+		pass(2 * sweepTime)
 		require.Equal(t, 1, timer.Stats().Levels[1].Timeouts)
 		timer.Stop()
 		require.Nil(t, timer.Stats().Levels)
@@ -118,6 +118,11 @@ func TestStatsOfQueue(t *testing.T) {
 			t.Helper()
 			require.Equal(t, want, timer.Stats().Queued)
 		}
+		take := func() {
+			w.round()
+			w.in.giveBack()
+			w.handOver()
+		}
 		var all []*Timeout
 		for range 10 {
 			to, err := timer.AfterFunc(100*tick, nop)
@@ -130,10 +135,10 @@ func TestStatsOfQueue(t *testing.T) {
 		all[0].Cancel()
 		_, err = all[1].Reset(10 * tick)
 		require.NoError(t, err)
-		queued(10)
+		queued(11) // it has two slots
 		all[9].Cancel()
-		queued(9)
-		w.round()
+		queued(10)
+		take()
 		queued(0)
 		all[2].Cancel()
 		queued(1)
@@ -149,7 +154,7 @@ func TestStatsOfQueue(t *testing.T) {
 		_, err = all[0].Reset(tick)
 		require.NoError(t, err)
 		queued(3)
-		w.round()
+		take()
 		queued(0)
 		all[5].Cancel()
 		stopHeld(timer, giveBack)
@@ -280,16 +285,20 @@ func levelsOfABusyWorker(t *testing.T) (partly int) {
 	arm(far/2, 5000*tick)
 	arm(due, 5*tick) // in the middle, so that the worker places others before these
 	arm(far/2, 5000*tick)
-	time.Sleep(5 * tick) // so long that producers pause
+	time.Sleep(5 * tick)
 	during(func(levels []LevelStats) {
 		if levels != nil && levels[0].Timeouts > 0 && levels[0].Timeouts < far {
 			partly++
 		}
 	})
 	require.Equal(t, far, timer.Pending())
+	for range 2 { // sweeps
+		time.Sleep(tick)
+		w.round()
+	}
 	require.Equal(t, LevelStats{Occupied: 1, Timeouts: far}, timer.Stats().Levels[0])
 
-	time.Sleep(4995 * tick)
+	time.Sleep(4993 * tick)
 	before, after := LevelStats{Occupied: 1, Timeouts: far}, LevelStats{}
 	during(func(levels []LevelStats) {
 		// A reader may see some fields from before and some from after.
@@ -457,13 +466,16 @@ func TestCountersAreNotAhead(t *testing.T) {
 // A claimed is a hook that calls a function before the claim, which then fails if the function has changed the timeout.
 type claimed func(to *Timeout)
 
-func (claimed) Run(*Timeout)            {}
-func (claimed) ran(*Timeout) bool       { return false }
-func (claimed) arm(*Timeout) error      { return nil }
-func (claimed) checkCancel(*Timeout)    {}
-func (claimed) disarmed(*Timeout, bool) {}
-func (claimed) light() bool             { return false }
-func (f claimed) claim(to *Timeout, word uint64) uint64 {
+func (claimed) Run(*Timeout)              {}
+func (claimed) ran(*Timeout) bool         { return false }
+func (claimed) arm(*Timeout) error        { return nil }
+func (claimed) notifies() bool { return false }
+func (claimed) disarmed(*Timeout, bool)   {}
+func (claimed) light() bool               { return false }
+
+func (claimed) early(*Timeout, uint64) bool            { return false }
+func (claimed) dueTick(_ *Timeout, word uint64) uint64 { return tickOf(word) }
+func (f claimed) claim(to *Timeout, word uint64) (uint64, bool) {
 	f(to)
 	return noHook{}.claim(to, word)
 }

@@ -11,7 +11,7 @@ import (
 // goroutine can move a timeout or start a task. They follow one protocol, the gate:
 //
 //	 producer (Cancel, Reset, the end of a run)      runner, for each task
-//	   enter:  inside++                                take a slot of its batch (store its word)
+//	   enter:  inside++                                take a slot of its batch (a store)
 //	           shut?     -- yes --> leave              limit? -- yes --> lock the pool; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
 //	           push onto an inbox                      call the task
@@ -33,8 +33,10 @@ import (
 //    returned. If it expires, its task may be at its first instruction when Stop returns.
 //  - A pending timeout may be only with its runner, because it repeats, or was reset while it was on the list. A runner
 //    that has to queue it and finds the gate shut waits for allTaken, and Stop takes the timeout from it.
-//  - Goroutines inside run no user code. They block only on the locks of pools, groups and the wall clock, and on
-//    worker.mu. The holders of these never wait for goroutines inside, so Stop waits only until each has had a processor.
+//  - A Cancel that notifies a Canceler is inside from before it ends the timeout until the call is with Timer.calls. It may
+//    enter when the gate is shut. So after Stop, Shutdown waits for the goroutines inside, and then for the calls.
+//  - Goroutines inside run no user code. They block only on the locks of pools and groups. The holders of these
+//    never wait for goroutines inside, so Stop waits only until each has had a processor.
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout
 // expires, and arming one fails with ErrStopped. Stop may be called more than once and from anywhere, even from
@@ -58,11 +60,7 @@ func (t *Timer) takePending() (left []*Timeout) {
 	t.worker.halt()
 	// After the gate was shut: a producer raises inside before it reads shut. So either it finds the gate shut, or this
 	// waits for it.
-	for i := range t.queue.stripes {
-		for t.queue.stripes[i].inside.Load() != 0 {
-			runtime.Gosched()
-		}
-	}
+	t.queue.awaitInside()
 	left = make([]*Timeout, 0, t.Pending())
 	take := func(to *Timeout, bit uint64) {
 		if !to.handBack(bit) {
@@ -105,6 +103,15 @@ func (t *Timer) takePending() (left []*Timeout) {
 	return left
 }
 
+// awaitInside waits until it has seen each stripe without a goroutine inside the gate.
+func (q *queue) awaitInside() {
+	for i := range q.stripes {
+		for q.stripes[i].inside.Load() != 0 {
+			runtime.Gosched()
+		}
+	}
+}
+
 // enterOrWait enters the gate for a runner that has a pending timeout. If the gate is shut, it waits until Stop has taken
 // the timeout from the runner, and returns false.
 func (t *Timer) enterOrWait(s *stripe) bool {
@@ -138,10 +145,12 @@ func (to *Timeout) handBack(bit uint64) bool {
 }
 
 // Shutdown stops the timer as Stop does, and waits until all tasks that were started have returned and every Canceler
-// has been notified. If the context is done first, it also returns the context's error. Inside a task, or other code
-// that the timer calls, it always waits for the context. To get the timeouts before the wait, call Stop first.
+// has been notified, even if its Cancel overlaps with Shutdown. If the context is done first, it also returns the
+// context's error. Inside a task, or other code that the timer calls, it always waits for the context. To get the
+// timeouts before the wait, call Stop first.
 func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	left := t.Stop()
+	t.queue.awaitInside() // after Stop, so that no other Cancel can end a timeout
 	if !await(ctx, t.tasks.UntilIdle()) || !await(ctx, t.light.UntilIdle()) || !await(ctx, t.calls.UntilIdle()) {
 		return left, ctx.Err()
 	}

@@ -15,8 +15,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // Stop hands back the pending timeouts, wherever they are. After Stop every arming is refused.
@@ -280,24 +278,6 @@ func TestStopFindsGroups(t *testing.T) {
 	})
 }
 
-// If a Cancel races with Shutdown, the call of Canceled may come after Shutdown has returned. Nothing breaks.
-func TestCanceledAfterShutdown(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		_, err := timer.AfterFunc(0, func() { time.Sleep(time.Second) })
-		require.NoError(t, err)
-		pass(time.Millisecond)
-		c := new(CancelCounter)
-		to, err := timer.NewTimeout(c, time.Hour)
-		require.NoError(t, err)
-		_, err = timer.Shutdown(context.Background())
-		require.NoError(t, err)
-		to.hook().disarmed(to, true)
-		synctest.Wait()
-		require.EqualValues(t, 2, c.Told.Load())
-	})
-}
-
 // After Stop no timeout can be armed, even if it was on the queue during Stop, pending or canceled.
 func TestStopLeavesNoneOnTheQueue(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
@@ -379,28 +359,51 @@ func TestStopWaitsForTheRound(t *testing.T) {
 	}
 }
 
-// Stop halts the worker in the middle of a drain, at each look up: while it takes an inbox, a nursery, or closes the tables. No
-// timeout is lost, and the rest of a ring is left to Stop.
+// Stop halts the worker in the middle of a drain, at each look up, whatever the worker takes: inboxes, what is near, a nursery
+// that has grown, or what is old. No timeout is lost, and the worker leaves the rest to Stop.
 func TestStopInTheMiddleOfADrain(t *testing.T) {
 	const n = 3*checkEvery + checkEvery/2
-	for _, inbox := range []bool{false, true} {
+	for name, prepare := range map[string]func(t *testing.T, timer *Timer, arm func(delay time.Duration) []*Timeout) []*Timeout{
+		"near": func(_ *testing.T, _ *Timer, arm func(time.Duration) []*Timeout) []*Timeout { return arm(time.Hour) },
+		"grown": func(_ *testing.T, _ *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
+			return arm(100 * time.Hour)
+		},
+		"old": func(_ *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
+			w := &timer.worker
+			timer.queue.stripes[0].nursery.table.Store(newTable(2 * ceilPowerOfTwo(n)))
+			all := arm(100 * time.Hour)
+			w.in.sweepAt = 0
+			w.in.drain()
+			w.in.sweepAt = 0
+			return all
+		},
+		"inbox": func(t *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
+			all := arm(100 * time.Hour)
+			timer.worker.in.giveBack()
+			for _, to := range all {
+				if _, err := to.Reset(50 * time.Hour); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return all
+		},
+	} {
 		for at := 2; ; at++ {
 			timer := newTimer(t, WithTick(time.Hour))
 			oneStripe(timer)
 			w := &timer.worker
 			giveBack := hold(t, timer)
 			w.round() // makes the wheel
-			var all []*Timeout
-			for range n {
-				to, err := timer.AfterFunc(time.Hour*100, nop)
-				if err == nil && inbox {
-					_, err = to.Reset(time.Hour * 50)
+			all := prepare(t, timer, func(delay time.Duration) (all []*Timeout) {
+				for range n {
+					to, err := timer.AfterFunc(delay, nop)
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, to)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				all = append(all, to)
-			}
+				return all
+			})
 			var left []*Timeout
 			stopped := make(chan bool)
 			looks, emptied := 0, 0
@@ -418,17 +421,17 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 			})
 			w.in.drain()
 			if looks < at {
-				require.Greater(t, at, 3)
-				require.Len(t, stopHeld(timer, giveBack), n)
+				require.Greater(t, at, 3, name)
+				require.Len(t, stopHeld(timer, giveBack), n, name)
 				break
 			}
-			require.LessOrEqual(t, w.in.emptied, emptied+1)
+			require.Equal(t, emptied, w.in.emptied, name)
 			giveBack()
 			<-stopped
-			require.Len(t, left, n)
+			require.Len(t, left, n, name)
 			for _, to := range all {
-				if bits := to.word.Load() & (queued | young); bits != 0 {
-					t.Fatalf("%v is on the queue: %#x", to, bits)
+				if onQueue(to.word.Load()) {
+					t.Fatalf("on the queue: %v", to)
 				}
 				if _, err := to.Reset(time.Hour); !errors.Is(err, ErrStopped) {
 					t.Fatal(err)
@@ -457,13 +460,10 @@ func TestShutdownDoesNotWaitForSubmit(t *testing.T) {
 	})
 }
 
-// Stop finds a timeout that a runner has put off, one that a Reset has moved away from its slot, and what a halted worker has
-// left in rings that it had begun to take.
+// Stop finds a timeout that a runner has put off, and those that a Reset has put into a second slot, once each.
 func TestStopFindsLeft(t *testing.T) {
 	timer := newFakedTimer(t)
-	w, s := &timer.worker, oneStripe(timer)
 	giveBack := hold(t, timer)
-	w.round() // makes the wheel
 	putOff := &Timeout{timer: timer, task: plainFunc(nop)}
 	putOff.word.Store(pendingAt(0, 100))
 	require.True(t, putOff.putOff(putOff.word.Load()))
@@ -477,17 +477,9 @@ func TestStopFindsLeft(t *testing.T) {
 		}
 		all = append(all, to)
 	}
-	w.in.pausing, w.in.stopped, w.in.now = true, true, 1
-	for _, w.in.taking = range []int{takingDue, takingAll} {
-		w.in.takeRing(&s.nursery, young)
-		w.in.takeRing(&s.inbox, queued)
-	}
-	require.Zero(t, w.in.emptied)
-	require.Less(t, s.nursery.by.Load(), uint64(ticks.Never))
-	require.Less(t, s.inbox.by.Load(), uint64(ticks.Never))
 	require.ElementsMatch(t, all, stopHeld(timer, giveBack))
 	for _, to := range all {
-		require.Zero(t, to.word.Load()&(queued|young))
+		require.False(t, onQueue(to.word.Load()))
 	}
 }
 
@@ -588,4 +580,60 @@ func TestStopWaitsForTheGate(t *testing.T) {
 		s.leave()
 		require.Empty(t, <-stopped)
 	}
+}
+
+// Shutdown waits for the goroutines inside the gate also after Stop, on each stripe: one may be a Cancel that is about to
+// notify a Canceler. The test runs on real time, because goroutines that wait for the gate spin.
+func TestShutdownWaitsForTheGate(t *testing.T) {
+	timer := newTimer(t)
+	timer.Stop()
+	for i := range timer.queue.stripes {
+		s := &timer.queue.stripes[i]
+		timer.queue.enter(s)
+		over := make(chan error)
+		go func() {
+			_, err := timer.Shutdown(t.Context())
+			over <- err
+		}()
+		select {
+		case <-over:
+			t.Fatalf("Shutdown did not wait for stripe %d", i)
+		case <-time.After(time.Millisecond):
+		}
+		s.leave()
+		require.NoError(t, <-over)
+	}
+}
+
+// A Cancel has ended a timeout, and not notified its Canceler yet. Shutdown waits for that. The test runs on real time, for
+// the same reason.
+func TestShutdownOverlapsWithCancel(t *testing.T) {
+	timer := newTimer(t)
+	g := NewGroup(timer)
+	c := new(CancelCounter)
+	to, err := g.NewTimeout(c, time.Hour)
+	require.NoError(t, err)
+	g.mu.Lock() // so that the Cancel waits before it notifies the Canceler
+	won, over := make(chan bool), make(chan error)
+	go func() { won <- to.Cancel() }()
+	for !to.IsCanceled() {
+		runtime.Gosched()
+	}
+	go func() {
+		_, err := timer.Shutdown(t.Context())
+		over <- err
+	}()
+	for !timer.IsStopped() {
+		runtime.Gosched()
+	}
+	select {
+	case <-over:
+		t.Error("Shutdown did not wait")
+		g.mu.Unlock()
+	case <-time.After(10 * time.Millisecond):
+		g.mu.Unlock()
+		require.NoError(t, <-over)
+	}
+	require.EqualValues(t, 1, c.Told.Load())
+	require.True(t, <-won)
 }

@@ -70,7 +70,8 @@ const (
 //     goroutine that is preempted in between makes that timeout late if it is reset, and no other. NewTimeout puts a timeout
 //     into a slot that no other goroutine knows, so it can take the timeout back if Stop has closed the slots.
 //  3. A pending timeout that is not on the queue is in one of three places: in a bucket at a tick not later than its own,
-//     on a list of due timeouts, or with the worker or a runner. A runner that finds it reset to a later tick queues it.
+//     on a list of due timeouts, or with the worker or a runner. The worker that visits it places it for a later tick, and a
+//     runner queues it, if a Reset has set that tick, or if they themselves put it off (wall.go).
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. So a Reset may put a timeout on
 //     the list while a runner still has it: one of the two claims wins, and neither is early.
 //  5. While a timeout is at work, it is not claimed and is put into no bucket or list, so its runs never overlap.
@@ -123,8 +124,8 @@ func (f plainFunc) Run(*Timeout) { f() }
 // has ended. Clear the other fields of the struct instead. Resetting a copy, or canceling a pending copy, panics in
 // most cases.
 //
-// The library keeps neither the handle nor the task beyond the second tick boundary after the end of the timeout. While
-// goroutines arm timeouts without pause, it may keep them until a few times as many have been armed as are pending.
+// The library keeps neither the handle nor the task for longer than two seconds after the end of the timeout, or two ticks if
+// these are longer.
 type Timeout struct {
 	// Immutable after NewTimeout, or Init.
 	timer *Timer
@@ -133,15 +134,19 @@ type Timeout struct {
 	// Shared.
 	word atomic.Uint64
 
-	// Owned by the worker. Bucket is what wheel.placeOf returns, 0 for none, or listed. Pos is the position there.
+	// Owned by the worker. Bucket is what wheel.placeOf returns, 0 for none, or what listedAt returns. Pos is the position there.
 	bucket, pos uint32
 
 	// On an inbox: the timeout below. See stripe.
 	next *Timeout
 }
 
-// listed is the value of Timeout.bucket on the list of its pool, at position pos, and after a runner has taken it.
-const listed = ^uint32(0)
+// listed is the bit of Timeout.bucket for the list of its pool, at position pos. It stays after a runner has taken the timeout
+// off. The other bits say when the worker put it on the list: see listedAt.
+const listed = 1 << 31
+
+// isListed reports whether listed is set. Called by the owner of bucket.
+func (to *Timeout) isListed() bool { return to.bucket&listed != 0 }
 
 const overwritten = "hashedwheel: a Timeout was overwritten while the timer still used it"
 

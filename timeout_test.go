@@ -15,9 +15,9 @@ import (
 
 func TestTimeoutSize(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) == 8 {
-		require.EqualValues(t, 40, unsafe.Sizeof(Timeout{}))
+		require.EqualValues(t, 48, unsafe.Sizeof(Timeout{}))
 	} else {
-		require.EqualValues(t, 32, unsafe.Sizeof(Timeout{}))
+		require.EqualValues(t, 40, unsafe.Sizeof(Timeout{}))
 	}
 	require.EqualValues(t, 128, unsafe.Sizeof(stripe{}))
 }
@@ -37,7 +37,7 @@ func TestAllocations(t *testing.T) {
 	assert.EqualValues(t, 0, allocs(func() { d -= time.Hour; to.Reset(d) }), "Reset to earlier")
 }
 
-// The timer holds nothing of a canceled timeout from the second boundary after its Cancel on, wherever it
+// The timer holds nothing of a canceled timeout two seconds after its Cancel, or two ticks if these are longer, wherever it
 // was. This also holds for a timeout that has fired, and for one that was reset and canceled.
 func TestEndedTimeoutsAreReleased(t *testing.T) {
 	const tick = time.Millisecond
@@ -65,7 +65,7 @@ func TestEndedTimeoutsAreReleased(t *testing.T) {
 				require.True(t, to.Cancel())
 			}
 		}()
-		pass(2 * tick)
+		pass(2 * time.Second)
 		runtime.GC()
 		for i, p := range released {
 			require.Nil(t, p.Value(), "timeout %d", i)
@@ -80,15 +80,22 @@ func TestHandleKeepsNoOther(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond))
 		var handles []*Timeout
 		var others []weak.Pointer[Timeout]
-		for range 100 {
-			to, err := timer.AfterFunc(0, nop)
+		var all []*Timeout
+		for i := range 200 {
+			to, err := timer.AfterFunc(time.Duration(i/100)*time.Hour, nop)
 			require.NoError(t, err)
+			all = append(all, to)
+		}
+		pass(3 * sweepTime)
+		for _, to := range all {
+			to.Cancel() // those that are due in an hour are in a bucket, so this pushes them
 			if len(handles) == len(others) {
 				handles = append(handles, to)
 			} else {
 				others = append(others, weak.Make(to))
 			}
 		}
+		all = nil
 		pass(2 * time.Millisecond)
 		runtime.GC()
 		for _, p := range others {

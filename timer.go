@@ -10,7 +10,6 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/octave"
 	"github.com/hashedwheel/hashedwheel/internal/pool"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
-	"github.com/hashedwheel/hashedwheel/internal/wall"
 )
 
 var (
@@ -43,7 +42,7 @@ type Timer struct {
 
 	yielding yielding // shared
 
-	wall atomic.Pointer[wall.Clock] // made for the first timeout that follows the wall clock
+	wall *ticks.Wall // immutable
 
 	executor *pool.Executor[*Timeout] // nil without WithExecutor
 
@@ -98,8 +97,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	to := &Timeout{timer: t, task: task}
 	*to.wordPtr() = pendingAt(bits|young, tick)
 	if !t.limit.acquire() { // before the timeout is pending, so that never more than the limit are
-		t.refusedFull.Add(1)
-		return nil, ErrTooManyPending
+		return nil, t.refuse()
 	}
 	swept, uncontended, ok := s.nursery.put(to, t.worker.nearBy(tick), false)
 	if !ok {
@@ -115,6 +113,17 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 		t.yielding.yieldTo(&t.worker)
 	}
 	return to, nil
+}
+
+// refuse counts a call that has got no slot of the limit, and returns its error. Slots may be in use although the timer is
+// stopped: other calls take them before they find out.
+func (t *Timer) refuse() error {
+	if t.queue.shut.Load() {
+		t.refusedStopped.Add(1)
+		return ErrStopped
+	}
+	t.refusedFull.Add(1)
+	return ErrTooManyPending
 }
 
 // isPast reports whether a tick has passed. The worker's position usually says so, without a reading of the clock.

@@ -260,6 +260,25 @@ func TestLimitIsExact(t *testing.T) {
 	}
 }
 
+// After Stop the error is ErrStopped, also while other calls, which will be refused too, have all slots.
+func TestLimitAfterStop(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Hour), WithMaxPending(2))
+	to, err := timer.AfterFunc(time.Hour, nop)
+	require.NoError(t, err)
+	require.Len(t, timer.Stop(), 1)
+	timer.limit.inUse.Store(2)
+	defer timer.limit.inUse.Store(0)
+	_, err = timer.AfterFunc(time.Hour, nop)
+	require.ErrorIs(t, err, ErrStopped)
+	_, err = timer.NewTimeoutAt(plainFunc(nop), time.Now().Add(time.Hour))
+	require.ErrorIs(t, err, ErrStopped)
+	_, err = to.Reset(time.Hour)
+	require.ErrorIs(t, err, ErrStopped)
+	st := timer.Stats()
+	require.EqualValues(t, 3, st.RejectedStopped)
+	require.Zero(t, st.RejectedFull)
+}
+
 // Goroutines arm and cancel timeouts. Where the limit is as high as the most that they hold, none is refused. Where it
 // is lower, some are, and the limit is never exceeded.
 func TestLimitRace(t *testing.T) {
@@ -352,10 +371,11 @@ func TestCountersWrap(t *testing.T) {
 		const before = math.MaxUint64 - 5
 		for i := range timer.queue.stripes {
 			s := &timer.queue.stripes[i]
-			for _, c := range []*atomic.Uint64{&s.armed, &s.canceled, &s.nursery.filled, &s.nursery.passed, &s.inbox.filled, &s.inbox.passed} {
+			for _, c := range []*atomic.Uint64{&s.armed, &s.canceled, &s.nursery.filled, &s.nursery.skipped, &s.pushed} {
 				c.Store(before)
 			}
 			timer.returned.Add(before)
+			timer.worker.in.popped.Add(before)
 		}
 		for range 3 {
 			for range 20 {
@@ -495,10 +515,10 @@ func TestForeignAtRest(t *testing.T) {
 				_, err = to.reset(far, false, false)
 				require.NoError(t, err)
 			}
-			placed.word.And(^uint64(young | fresh)) // as if the worker had taken it
+			placed.word.And(^uint64(young)) // as if the worker had taken it
 			_, err = forward.reset(far-1, false, false)
 			require.NoError(t, err)
-			require.NotZero(t, forward.word.Load()&queued)
+			require.NotZero(t, forward.word.Load()&hurried)
 			require.True(t, canceled.Cancel())
 			canceled.word.And(^uint64(young)) // as if a producer had dropped it
 			_, err = timer.newTimeout(plainFunc(nop), 0, near, false)
@@ -506,8 +526,7 @@ func TestForeignAtRest(t *testing.T) {
 
 			state := func() string {
 				return fmt.Sprint(timer.Pending(), group.Len(), timer.limit.inUse.Load(), s.accepted(), s.nursery.by.Load(),
-					s.inbox.by.Load(), s.nursery.hand(), s.inbox.hand(), timer.Stats().Queued, plain.word.Load(),
-					notified.word.Load(), placed.word.Load(), forward.word.Load(), canceled.word.Load(), member.word.Load())
+					timer.queue.puts(), timer.Stats().Queued, plain.word.Load(), notified.word.Load(), placed.word.Load(), forward.word.Load(), canceled.word.Load(), member.word.Load())
 			}
 			require.True(t, w.leave(time.Hour, w.position.Load()>>1+1))
 			comes := w.state.Load()
@@ -519,7 +538,6 @@ func TestForeignAtRest(t *testing.T) {
 					func() { member.reset(far, false, true) },
 					func() { placed.reset(far-1, false, true) },
 					func() { forward.reset(far-2, false, true) },
-					func() { forward.reset(far+2, false, true) },
 					func() { canceled.reset(far, false, true) },
 					func() { timer.newTimeout(plainFunc(nop), 0, far-100, true) }, // the first to become near
 					func() { timer.newTimeout(prepared(canceledTask{t}), hooked, far-100, true) },
@@ -534,13 +552,11 @@ func TestForeignAtRest(t *testing.T) {
 					require.NoError(t, err)
 				}
 				before, by := state(), s.nursery.by.Load()
-				s.nursery.by.Store(ticks.Never) // as if the worker had taken all
-				s.inbox.by.Store(ticks.Never)
+				s.nursery.by.Store(ticks.Never)            // as if the worker had taken all
 				for _, tick := range []uint64{near, far} { // the first
 					require.PanicsWithValue(t, foreignTimer, func() { timer.newTimeout(plainFunc(nop), 0, tick, true) })
 				}
 				s.nursery.by.Store(by)
-				s.inbox.by.Store(soon)
 				require.Equal(t, before, state())
 			})
 			setStripes(timer, 1)

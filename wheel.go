@@ -39,6 +39,9 @@ type wheel struct {
 	count  int    // entries in all buckets
 	free   freeList
 	back   uint64 // how often a timeout that was never reset has moved to another bucket of its level, or to a higher level
+
+	// Immutable once timeouts are placed.
+	early func(to *Timeout, word uint64) bool // Timeout.early, called before a timeout with a hook is emitted
 }
 
 // newWheel returns an empty wheel at tick now. Size, the number of buckets on each level, is a power of two.
@@ -151,7 +154,7 @@ func (w *wheel) enterSpans(i int, first, last uint64, emit func(to *Timeout)) {
 }
 
 // visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. A
-// timeout that is due is emitted, one that is due later is placed again, and any other is dropped. It returns the first tick
+// timeout that is due is emitted, unless it is early, one that is due later is placed again, and any other is dropped. It returns the first tick
 // of the entries that stay.
 func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func(to *Timeout)) (first uint64) {
 	l := &w.levels[level]
@@ -173,6 +176,9 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 			to.panicOverwritten()
 		}
 		word := to.word.Load()
+		if word&hooked != 0 && waits(word) && tickOf(word) <= w.now && w.early(to, word) {
+			word = to.word.Load()
+		}
 		tick := min(tickOf(word), w.now+reach)
 		ahead := waits(word) && tick > w.now
 		if ahead {

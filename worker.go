@@ -56,7 +56,7 @@ const keepMemory = 300 * time.Millisecond
 // A worker turns the wheel of one timer.
 type worker struct {
 	// Immutable after New.
-	labels    context.Context   // its profiler labels
+	labels    context.Context // its profiler labels
 	clock     *ticks.Clock
 	queue     *queue
 	wheelSize int
@@ -80,6 +80,7 @@ type worker struct {
 
 	due, lightDue pool.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.light
 	emitted       bool                  // a timeout has come due since the end of the last round
+	listing       uint32                // what listedAt returns for what comes due now
 
 	in    intake        // takes timeouts off the queue
 	used  time.Duration // when a round last had something to do
@@ -209,6 +210,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	w.rounds++
 	if w.wheel == nil {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
+		w.wheel.early = (*Timeout).early
 	}
 	w.in.drain()
 	w.handOver()
@@ -243,8 +245,8 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 	// Before leave, after which the worker no longer owns the position.
 	w.setPosition(w.wheel.now, 0)
 	if needs < ticks.Never {
-		next = min(max(next, w.in.sweepAt), w.wheel.next, needs)
-		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
+		next = min(max(next, w.clock.TickAt(w.in.sweepAt)+1), w.wheel.next, needs)
+		return min(w.clock.Boundary(next), w.in.sweepAt), next
 	}
 	until = w.clock.Boundary(w.wheel.next)
 	if w.wheel.count == 0 && !w.stall.waits {
@@ -296,14 +298,14 @@ var _ reconciler = (*worker)(nil)
 // expireDue advances the wheel to the current tick, and hands over what has come due.
 func (w *worker) expireDue() (now uint64, stopped bool) {
 	elapsed := w.clock.Elapsed()
-	now = w.clock.TickAt(elapsed)
+	now, w.listing = w.clock.TickAt(elapsed), listedAt(elapsed)
 	if due := w.wheel.next; due <= now {
 		w.late.add(elapsed - w.clock.Boundary(due))
 	}
 	if !w.runnerStarts() {
 		w.handedAt.Store(int64(elapsed)) // before the wheel emits timeouts, because the first chunk of them starts a runner
 	}
-	// Before the wheel emits timeouts, so that from then on due.Ahead is false for them, and a Reset of them is queued.
+	// Before the wheel emits timeouts, so that from then on a Reset of them is queued.
 	w.setPosition(now, turning)
 	w.wheel.advance(now, w.emit)
 	w.handOver()
@@ -312,8 +314,12 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 }
 
 func (w *worker) reconcile(to *Timeout, word uint64) {
-	if to.bucket == listed && waits(word) && word&moved == 0 {
-		to.bucket = 0 // no longer: its runner has claimed it, and armed it for the next run
+	if to.isListed() && waits(word) && word&moved == 0 {
+		to.bucket = 0 // no longer: its runner has put it off, or has claimed it and armed it for the next run
+	}
+	// Word is from before the timeout was taken off the queue.
+	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.early(taken) {
+		word = to.word.Load()
 	}
 	switch tick := tickOf(word); {
 	case !waits(word):
@@ -324,7 +330,7 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 			w.late.add(w.clock.Boundary(w.wheel.now) - w.clock.Boundary(tick))
 		}
 		w.emit(to)
-	case to.bucket == 0 || to.bucket == listed:
+	case to.bucket == 0 || to.isListed():
 		w.remove(to)
 		w.wheel.place(to, tick)
 	default:
@@ -334,9 +340,9 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 
 // remove takes a timeout out of its bucket, or off the list of its pool. A runner may still have it in its batch.
 func (w *worker) remove(to *Timeout) {
-	switch to.bucket {
-	case 0:
-	case listed:
+	switch {
+	case to.bucket == 0:
+	case to.isListed():
 		w.feeder(to).Remove(to, to.pos)
 		to.bucket = 0
 	default:
@@ -348,7 +354,7 @@ func (w *worker) remove(to *Timeout) {
 func (w *worker) emit(to *Timeout) {
 	w.emitted = true
 	f := w.feeder(to)
-	to.bucket, to.pos = listed, f.Position()
+	to.bucket, to.pos = w.listing, f.Position()
 	f.Add(to)
 }
 

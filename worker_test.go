@@ -125,7 +125,7 @@ func TestWorkerGivesBackItsMemory(t *testing.T) {
 			require.NoError(t, err)
 			to, err := timer.AfterFunc(time.Hour, nop)
 			require.NoError(t, err)
-			pass(time.Second)
+			pass(3 * sweepTime)
 			require.EqualValues(t, resting, w.state.Load())
 			pass(time.Minute)
 			require.True(t, fired)
@@ -184,7 +184,7 @@ func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 		probe := &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})}
 		probe.word.Store(withStatus(queued, canceled))
 		s := timer.queue.stripe()
-		timer.worker.put(s, &s.inbox, probe, soon)
+		s.push(probe)
 		pass(59 * time.Minute)
 		require.NotZero(t, probe.word.Load()&queued, "the worker was awake")
 		timer.worker.wakeNow() // shows that a worker that wakes up takes the probe
@@ -225,7 +225,7 @@ func TestIdleCostsNothing(t *testing.T) {
 			require.NoError(t, err)
 			near = append(near, to)
 		}
-		require.LessOrEqual(t, wakeups(time.Second), 3) // to place them, and to find that no more come
+		require.LessOrEqual(t, wakeups(3*sweepTime), 6) // to place them
 		require.Zero(t, wakeups(58*time.Second))
 		for _, to := range near {
 			require.True(t, to.Cancel())
@@ -282,7 +282,7 @@ func TestEarlierTimeoutWakesTheWorker(t *testing.T) {
 func TestCanceledDoNotPileUpInALongTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
-		limit := minBlocks * blockSize * len(timer.queue.stripes)
+		limit := minSlots * len(timer.queue.stripes)
 		for range sized(2, 4, 10) {
 			for range 4 * limit {
 				to, err := timer.AfterFunc(time.Hour, nop)
@@ -320,9 +320,9 @@ func TestWorkerCascadesInTime(t *testing.T) {
 			synctest.Wait()
 			return n
 		}
-		pass(1000 * tick)
+		pass(1500 * tick)
 		before := timer.Stats().Wakeups
-		pass(2167 * tick) // just before the hand enters the span before theirs
+		pass(1667 * tick) // just before the hand enters the span before theirs
 		require.Equal(t, before, timer.Stats().Wakeups)
 		require.Equal(t, n, onLevel1())
 		pass(2 * tick)
@@ -397,7 +397,7 @@ func TestNoLostWakeUp(t *testing.T) {
 			select {
 			case <-fired:
 			case <-time.After(patience):
-				t.Fatalf("not fired: state %d, %d on the queue", timer.worker.state.Load(), timer.queue.length())
+				t.Fatalf("not fired: state %d, %d on the queue", timer.worker.state.Load(), timer.queued())
 			}
 			if r.IntN(2) == 0 { // decides whether the worker sleeps or ends
 				far.Cancel()
@@ -420,15 +420,18 @@ func TestRestChecksTheQueue(t *testing.T) {
 	const far = 100
 	places := map[string]func(w *worker, s *stripe, to *Timeout){
 		"inbox": func(w *worker, s *stripe, to *Timeout) {
-			to.word.Store(pendingAt(fresh|queued, 2))
-			w.put(s, &s.inbox, to, soon)
+			to.word.Store(pendingAt(queued, 2))
+			s.push(to)
 		},
 		"nursery": func(w *worker, s *stripe, to *Timeout) {
-			to.word.Store(pendingAt(fresh|young, far))
-			w.put(s, &s.nursery, to, w.queue.nearAt(far))
+			to.word.Store(pendingAt(young, far))
+			s.nursery.put(to, w.queue.nearAt(far), false)
 		},
-		"nursery, to be given back": func(w *worker, s *stripe, _ *Timeout) { s.nursery.table.Store(newTable(&s.nursery, 2*minBlocks)) },
-		"inbox, to be given back":   func(w *worker, s *stripe, _ *Timeout) { s.inbox.table.Store(newTable(&s.inbox, 2*minBlocks)) },
+		"nursery, to be given back": func(_ *worker, s *stripe, _ *Timeout) { s.nursery.table.Store(newTable(2 * minSlots)) },
+		"nursery, to be taken": func(_ *worker, s *stripe, _ *Timeout) {
+			s.nursery.table.Store(newTable(minSlots))
+			s.nursery.table.Load().older.Store(newTable(minSlots))
+		},
 	}
 	for place, push := range places {
 		timer := newFakedTimer(t, WithTick(time.Hour))
@@ -514,9 +517,9 @@ func TestReconcileOverdue(t *testing.T) {
 		time.Sleep(5 * tick)
 		w.expireDue()
 		require.Equal(t, 1, w.wheel.count)
-		w.in.take(to)
+		takeInboxes(timer)
 		require.Equal(t, to.pos+1, w.due.Position())
-		require.Equal(t, listed, to.bucket)
+		require.Equal(t, listedAt(5*tick), to.bucket)
 		require.Zero(t, w.wheel.count)
 		w.wheel.check(t)
 		giveBack()
@@ -627,11 +630,11 @@ func TestCanceledWhileCollected(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(3 * time.Millisecond)
 		w.expireDue()
-		w.in.take(to)
+		w.in.take(to, young)
 		require.Equal(t, to.pos+1, w.due.Position())
 		require.Zero(t, timer.tasks.Waiting())
 		require.True(t, to.Cancel())
-		w.in.take(to)
+		takeInboxes(timer)
 		w.handOver()
 		require.Zero(t, to.bucket)
 		require.Zero(t, timer.tasks.Waiting())

@@ -41,8 +41,8 @@
 //   - C has a capacity of 1, and a length of 1 while it holds a value. In package time both are always 0.
 //   - A timer that is not stopped stays in memory until it is due, even if nothing refers to it any more.
 //     A ticker stays until it is stopped. Package time did the same before Go 1.23.
-//   - A ticker whose interval is shorter than a tick costs a goroutine at each beat, even if nothing
-//     receives from C. The goroutine ends at once.
+//   - A beat that nothing receives costs as much processor time as any other, some 400 ns. In package time it costs
+//     none. If the interval is shorter than a tick, each beat also starts a goroutine, which ends at once.
 //   - A wheel with a tick below 1 µs works for a limited time: with a tick of 1 ns, for 104 days. A timer
 //     with a later deadline never expires.
 //   - Timers that the wheel refuses count in RejectedFull or RejectedStopped of [hashedwheel.Stats].

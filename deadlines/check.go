@@ -16,7 +16,7 @@ type Report struct {
 	Keys, Revisions                     int
 	Pending, Running, Handled, Canceled int
 	Wakeups                             int           // in the stream, also of deadlines that were canceled or moved
-	Aside                               int           // wake-ups that no worker could handle; each is a fault
+	Aside                               int           // wake-ups that are set aside; each is a fault
 	Overdue                             int           // deadlines that have come and are Pending or Running
 	MostOverdue                         time.Duration // of them, by the clock of the server
 	Faults                              int
@@ -46,8 +46,8 @@ const (
 
 // Check reads all revisions of all records of a store, and all wake-ups. The store may be in use. A fault is a
 // deadline that was claimed or handled early by the clock of the server, was handled without a claim or changed
-// after it had ended, or is pending without a wake-up, so that no worker would get it. So is a wake-up that
-// no worker could handle.
+// after it had ended, or is pending without a wake-up, so that no worker would get it. So is a wake-up that is set
+// aside, because no worker can handle it or too many have died in its handler.
 //
 // The server removes revisions after Config.Retain, and a reading finds what is there. The last revision of each key
 // is kept in memory meanwhile. Check tries until ctx is done, because servers that elect a leader lose requests. So it also
@@ -58,11 +58,17 @@ func Check(ctx context.Context, nc *nats.Conn, name string) (*Report, error) {
 		return nil, fmt.Errorf("deadlines: check: %w", err)
 	}
 	var last error
+	var missing time.Time // since when the stream of wake-ups is gone, or zero
 	for {
 		r := &Report{keys: make(map[string]record), stranded: make(map[string]record)}
-		err = r.read(ctx, js, name)
+		err = r.read(ctx, js, name, !missing.IsZero() && time.Since(missing) >= behindLimit)
 		if err == nil {
 			return r, nil
+		}
+		if !errors.Is(err, errNoWakeups) {
+			missing = time.Time{}
+		} else if missing.IsZero() {
+			missing = time.Now()
 		}
 		if last == nil || ctx.Err() == nil { // after that, it would only say that time is up
 			last = err
@@ -80,9 +86,12 @@ func Check(ctx context.Context, nc *nats.Conn, name string) (*Report, error) {
 // ErrIncomplete is wrapped by the error of Check if it got less than the store holds, by the count of the servers.
 var ErrIncomplete = errors.New("the servers hold more than they send")
 
+var errNoWakeups = errors.New("the stream of wake-ups is gone")
+
 var errSilent = fmt.Errorf("the servers have sent nothing for %v", silenceLimit)
 
-func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string) (err error) {
+// read reads the store. If the stream of wake-ups is gone for good, all that is pending is stranded.
+func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string, gone bool) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watchdog := time.AfterFunc(silenceLimit, func() { cancel(errSilent) })
@@ -143,27 +152,35 @@ func (r *Report) read(ctx context.Context, js jetstream.JetStream, name string) 
 		return fmt.Errorf("%w: %d of %d revisions", ErrIncomplete, read, held)
 	}
 	wakeups, err := js.Stream(ctx, name+"-wakeups")
+	if errors.Is(err, jetstream.ErrStreamNotFound) && gone {
+		r.server = info.TimeStamp
+		r.findStranded(nil)
+		r.conclude()
+		return nil
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return errNoWakeups
+	}
 	if err != nil {
 		return err
 	}
 	s := &Store{cfg: Config{Name: name}}
 	s.linked.Store(&link{nc: js.Conn(), js: js, bucket: bucket, wakeups: wakeups})
-	tokens := make(map[string]bool)
-	for _, kind := range []string{"at", "due"} {
-		info, err := wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject(kind, "*")))
-		if err != nil {
-			return err
-		}
-		r.server = info.TimeStamp
-		for subject := range info.State.Subjects {
-			tokens[tokenOf(subject)] = true
-		}
+	tokens, now, err := s.tokens(ctx)
+	if err != nil {
+		return err
 	}
-	r.Wakeups = len(tokens)
+	r.server = now
 	if err := r.readAside(ctx, s); err != nil {
 		return err
 	}
-	return r.conclude(ctx, s, tokens)
+	r.Wakeups = len(tokens) - r.Aside
+	r.findStranded(tokens)
+	if err := r.confirm(ctx, s); err != nil {
+		return err
+	}
+	r.conclude()
+	return nil
 }
 
 // add checks a revision against the one before. Revisions in between may have been removed.
@@ -203,21 +220,18 @@ func (r *Report) add(e jetstream.KeyValueEntry) {
 	}
 }
 
-// conclude counts the last records, and looks for wake-ups that are missing. It reads those again for a while,
-// because the store may have changed between the two readings, or a replica may be behind.
-func (r *Report) conclude(ctx context.Context, s *Store, tokens map[string]bool) error {
-	for key, last := range r.keys {
-		if (last.Status == Pending || last.Status == Running) && !tokens[last.Token] {
-			r.stranded[key] = last
-		}
-	}
+// confirm reads stranded records and their wake-ups again for a while, because the store may have changed between the
+// two readings, or a replica may be behind.
+func (r *Report) confirm(ctx context.Context, s *Store) error {
 	for end := time.Now().Add(behindLimit); len(r.stranded) > 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		for key, last := range r.stranded {
 			now, err := s.load(ctx, key)
 			if err != nil {
 				return err
 			}
-			r.keys[key], r.stranded[key] = now, now
+			r.keys[key] = now
+			now.Payload = nil // it may be large, and Repair reads it again
+			r.stranded[key] = now
 			found, err := s.hasWakeup(ctx, last.Token)
 			if err != nil {
 				return err
@@ -227,6 +241,20 @@ func (r *Report) conclude(ctx context.Context, s *Store, tokens map[string]bool)
 			}
 		}
 	}
+	return nil
+}
+
+// findStranded looks for wake-ups that are missing.
+func (r *Report) findStranded(tokens map[string]bool) {
+	for key, last := range r.keys {
+		if last.open() && !tokens[last.Token] {
+			r.stranded[key] = last
+		}
+	}
+}
+
+// conclude counts the last records, and the faults of those that are stranded.
+func (r *Report) conclude() {
 	for _, last := range r.keys {
 		switch last.Status {
 		case Pending:
@@ -249,7 +277,6 @@ func (r *Report) conclude(ctx context.Context, s *Store, tokens map[string]bool)
 	for key, last := range r.stranded {
 		r.faultOf(key, last.rev, "%s, but its wake-up %s is not in the stream", last.Status, last.Token)
 	}
-	return nil
 }
 
 // readAside reports the wake-ups that workers have set aside.
@@ -274,7 +301,7 @@ func (r *Report) readAside(ctx context.Context, s *Store) error {
 
 // hasWakeup reports whether the stream has the wake-up with a token.
 func (s *Store) hasWakeup(ctx context.Context, token string) (bool, error) {
-	for _, kind := range []string{"at", "due"} { // it goes from at to due
+	for _, kind := range []string{"at", "due", "aside"} { // it goes from at to due, and to aside
 		_, err := s.link().wakeups.GetLastMsgForSubject(ctx, s.subject(kind, token))
 		if err == nil || !errors.Is(err, jetstream.ErrMsgNotFound) {
 			return err == nil, err
@@ -284,7 +311,7 @@ func (s *Store) hasWakeup(ctx context.Context, token string) (bool, error) {
 }
 
 // Repair sets each deadline again that is without a wake-up, as after the restoration of a backup that was taken while
-// the store was in use. It returns how many. A deadline that has changed since the Check is left alone. The handler
+// the store was in use. It returns how many. Workers do that too, from time to time. A deadline that has changed since the Check is left alone. The handler
 // of a Running one is called again.
 func (s *Store) Repair(ctx context.Context, r *Report) (repaired int, err error) {
 	for key, stranded := range r.stranded {

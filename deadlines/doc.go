@@ -15,8 +15,8 @@
 //
 // What it guarantees, as long as most of the servers keep their files:
 //
-//   - Nothing is lost. When Set has returned nil, a handler will return nil for the deadline, unless it is canceled or
-//     set again. Every crash may happen at every moment.
+//   - Nothing is lost. When Set has returned nil, a handler will return nil for the deadline, unless it is canceled, set
+//     again, or set aside because ten workers in a row have died in the handler. Every crash may happen at every moment.
 //   - Never early. A handler is called when the clock of the server that leads the bucket has reached the deadline,
 //     or later. A worker reads that clock three times a lease, and assumes the least that the reading allows. Its own
 //     clock does not matter; if it differs by more than a lease, the worker says so and stops acting. The clocks of
@@ -32,7 +32,11 @@
 // A lease is the time for which the server trusts a silent worker. A worker gets a deadline half a lease before it
 // is due. While a handler runs, the worker sends a sign of life three times a lease. After a lease without one, the
 // server gives the deadline to another worker. A short lease makes deadlines less late when a worker dies; a busy
-// machine that sends its signs too late makes handlers run twice.
+// machine that sends its signs too late makes handlers run twice. A lease counts the time for which a machine is awake.
+//
+// A timeout of a hashedwheel.Timer counts only the time for which its machine is awake, because on Linux monotonic time
+// stands still while a machine sleeps. A deadline here is a time of the servers' clocks. So it comes also while the
+// machines of workers sleep: after a lease, the server gives it to a worker that is awake.
 //
 // If the server closes the connection because a program has sent what it does not accept, such as too long a subject,
 // the store makes another one with the same options.

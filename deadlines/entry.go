@@ -24,7 +24,7 @@ type Status string
 //	                  +--- Cancel --> Canceled
 //
 // Set makes a Pending record of any other. A worker whose lease has ended leaves its record Running, and the
-// next worker claims it again.
+// next worker claims it again. If that has happened several times in a row, it makes the record Pending for a while.
 const (
 	Pending  Status = "pending"  // its time has not come, or the handler is to be called again
 	Running  Status = "running"  // a worker is calling the handler, or has died in it
@@ -41,7 +41,7 @@ type Deadline struct {
 	Payload  []byte // nil once it is Handled or Canceled
 	Status   Status
 	Attempts int       // calls of the handler so far, including the present one
-	Error    string    // what the last call that failed returned, its first 1,000 bytes
+	Error    string    // what the last call that failed returned, its first 1,000 bytes, or that workers have died in it
 	Changed  time.Time // when the status changed last, by the clock of the server; not set in a handler
 }
 
@@ -60,11 +60,16 @@ type record struct {
 	// Delivery is the number of the delivery for which a worker claimed the deadline. Only a later
 	// delivery may claim it again, because the server makes one when the lease has ended.
 	Delivery uint64 `json:"delivery,omitempty"`
+	// Deaths counts the last attempts in a row whose outcome is unknown, because the worker died or lost its lease.
+	Deaths int `json:"deaths,omitempty"`
 
 	// Not stored: the revision, or 0 for a key without a record, and the time at which the server stored it.
 	rev    uint64
 	stored time.Time
 }
+
+// open reports whether the record needs a wake-up.
+func (r record) open() bool { return r.Status == Pending || r.Status == Running }
 
 func (r record) ended() bool { return r.Status == Handled || r.Status == Canceled }
 

@@ -171,6 +171,12 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		h.drop()
 		return nil, nil
 	}
+	dead := r
+	if r.Status == Running { // its worker has died, or has lost its lease
+		if r.Deaths++; r.Deaths >= calmDeaths {
+			return nil, h.putOff(ctx, r)
+		}
+	}
 	h.claimed = time.Now()
 	r.Status, r.Delivery, r.By, r.Op = Running, h.delivery, w.by, w.id
 	r.Attempts++
@@ -179,12 +185,51 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		return nil, err
 	}
 	w.health.report(storeRecords, nil)
+	if dead.Status == Running {
+		h.died(dead, r.Deaths)
+	}
 	if time.Since(h.claimed) >= w.cfg.Lease {
 		// Another worker may have called the handler since, and then Cancel may have returned true.
 		h.drop()
 		return nil, nil
 	}
 	return &r, nil
+}
+
+const (
+	calmDeaths  = 3  // from this one on, a deadline waits before its handler is called again
+	asideDeaths = 10 // after so many it is set aside
+)
+
+// died reports that the worker that called the handler before has died or lost its lease. A worker that dies leaves many
+// deadlines, but mostly one that kills workers has two deaths in a row: each of these has its own line.
+func (h *held) died(r record, deaths int) {
+	h.w.counts.deaths.Add(1)
+	kind := "death"
+	if deaths > 1 {
+		kind += h.wakeup.Key
+	}
+	h.w.flood.report(kind, slog.LevelWarn, "deadlines: a worker has died in a handler, or has lost its lease",
+		"key", h.wakeup.Key, "attempt", r.Attempts, "deaths", deaths, "worker", r.By)
+}
+
+// putOff makes a deadline in which workers have died several times Pending, until a delay is over that grows. In the end
+// it sets its wake-up aside. A deadline that is set aside becomes due again by Set or Move.
+func (h *held) putOff(ctx context.Context, r record) error {
+	w, dead := h.w, r
+	r.Status, r.Delivery, r.By, r.Op = Pending, h.delivery, w.by, w.id // so the other worker knows that this is not its own failure
+	r.Error = fmt.Sprintf("%d workers in a row have died in the handler, or have lost their lease", r.Deaths)
+	if _, err := w.save(ctx, h.wakeup.Key, r); err != nil {
+		return err
+	}
+	h.died(dead, r.Deaths)
+	if r.Deaths < asideDeaths {
+		h.giveBack(w.backoff(r.Deaths - calmDeaths + 1))
+		return nil
+	}
+	w.setAside(h.msg, h.signed, fmt.Errorf("%s: %s", quote(h.wakeup.Key), r.Error))
+	h.drop()
+	return nil
 }
 
 // call calls the handler, with signs of life, and stores how it ended.
@@ -196,7 +241,9 @@ func (h *held) call(r record) {
 		defer sign.Cancel()
 	}
 	w.counts.running.Add(1)
+	w.calls.add(h)
 	failure := w.protect(r.deadline(h.wakeup.Key))
+	w.calls.remove(h)
 	w.counts.running.Add(-1)
 	w.counts.returned.Add(1)
 	if failure != nil {
@@ -251,7 +298,7 @@ func (w *worker) protect(d Deadline) (err error) {
 // nevertheless, and a failure is left to the other one: mine is false.
 func (h *held) conclude(ctx context.Context, r *record, failure error) (mine bool, err error) {
 	next := *r
-	next.Op, next.By = h.w.id, h.w.by
+	next.Op, next.By, next.Deaths = h.w.id, h.w.by, 0
 	if next.Status = Handled; failure != nil {
 		next.Status, next.Error = Pending, strings.ToValidUTF8(failure.Error()[:min(len(failure.Error()), maxError)], "")
 	} else {
@@ -273,10 +320,10 @@ func (h *held) conclude(ctx context.Context, r *record, failure error) (mine boo
 }
 
 // backoff returns the delay after a number of failures.
-func (s *Store) backoff(attempts int) time.Duration {
+func (s *Store) backoff(failures int) time.Duration {
 	d := s.cfg.MaxBackoff
-	if n := attempts - 1; n < 32 && s.cfg.MinBackoff<<n > 0 {
-		d = min(s.cfg.MinBackoff<<n, d)
+	if n := failures - 1; s.cfg.MinBackoff <= d>>n { // so the shift does not overflow
+		d = s.cfg.MinBackoff << n
 	}
 	return d/2 + rand.N(d+1)
 }

@@ -103,6 +103,44 @@ func TestNoClaimAfterTheLease(t *testing.T) {
 	require.Zero(t, s.Stats().Held)
 }
 
+// A worker has lost its lease, and its handler runs on. The deadline is put off, because that has happened several times.
+// Then the handler succeeds. That counts.
+func TestSuccessAfterPutOff(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.MinBackoff = time.Hour
+	s := mustOpen(t, serve(t).ClientURL(), cfg)
+	s.mustSet(t, "key", 0)
+	consumer, err := s.link().wakeups.Consumer(t.Context(), consumerName)
+	require.NoError(t, err)
+	w := s.mustMakeWorker(t, func(context.Context, Deadline) error { return nil })
+	next := func() *held {
+		msg, err := consumer.Next(jetstream.FetchMaxWait(patience))
+		require.NoError(t, err)
+		h, err := w.parse(msg, time.Now())
+		require.NoError(t, err)
+		s.counts.held.Add(1)
+		return h
+	}
+	first := next()
+	claimed, err := first.claim(t.Context())
+	require.NoError(t, err)
+	r := *claimed
+	r.Deaths = calmDeaths - 1
+	_, err = s.save(t.Context(), "key", r)
+	require.NoError(t, err)
+	again, err := next().claim(t.Context()) // when the lease has ended
+	require.NoError(t, err)
+	require.Nil(t, again)
+	require.Equal(t, Pending, s.mustGet(t, "key").Status)
+	require.Equal(t, "3 workers in a row have died in the handler, or have lost their lease", s.mustGet(t, "key").Error)
+	s.mustCheck(t)
+	first.call(*claimed)
+	require.Equal(t, Handled, s.mustGet(t, "key").Status)
+	require.EqualValues(t, 1, s.Stats().Deaths)
+	s.mustCheck(t)
+}
+
 // Wake-ups are newer than the record, as after the restoration of a backup of the bucket alone. Workers go on with
 // other deadlines.
 func TestRecordIsOlderThanItsWakeup(t *testing.T) {

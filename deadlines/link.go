@@ -107,10 +107,10 @@ func (s *Store) relink() {
 		if l.bucket, err = l.js.KeyValue(ctx, s.cfg.Name); err != nil {
 			return err
 		}
-		if l.records, err = l.js.Stream(ctx, "KV_"+s.cfg.Name); err != nil {
+		if l.records, err = l.js.Stream(ctx, s.bucketName()); err != nil {
 			return err
 		}
-		l.wakeups, err = l.js.Stream(ctx, s.cfg.Name+"-wakeups")
+		_, err = s.ensureWakeups(ctx, l)
 		return err
 	})
 	if err != nil {

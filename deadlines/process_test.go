@@ -45,6 +45,7 @@ type workerSpec struct {
 	URLs  string
 	Calls string // the file to which the handler appends
 	Lease time.Duration
+	Dies  string // the key whose handler ends the process
 }
 
 // The child is started here and not in TestMain, so that it runs no code of other tests. It ends when its standard
@@ -134,6 +135,9 @@ func (w *workerSpec) run(ctx context.Context) error {
 		now := time.Now()
 		line := fmt.Sprintf("%s %d %d", d.Key, d.At.UnixNano(), d.Attempts)
 		fmt.Fprintf(calls, "call %s %d\n", line, now.UnixNano())
+		if d.Key == w.Dies {
+			os.Exit(3)
+		}
 		switch n := rand.N(1000); {
 		case n < 5:
 			time.Sleep(w.Lease * 5 / 4)

@@ -69,7 +69,7 @@ const (
 func (s *Store) explain(err error) error {
 	if err == nil {
 		s.denials.inbox.Store(nil) // an answer has come
-		s.room.headless.Store(nil)
+		s.room.withLeader()
 		return nil
 	}
 	nc := s.link().nc
@@ -92,6 +92,8 @@ func (s *Store) explain(err error) error {
 		return reason{what: "no connection", more: more, err: err}
 	case silent && denied != nil:
 		return reason{what: "no permission", more: " (" + denied.Error() + ")", err: err}
+	case code == jetstream.JSErrCodeStreamNotFound || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound):
+		return s.noStream(err)
 	case code == codeNoLeader || code == codeNotLeader || errors.Is(err, jetstream.ErrNoStreamResponse):
 		return s.noLeader(err)
 	case code == jetstream.JSErrCodeJetStreamNotEnabled || code == jetstream.JSErrCodeJetStreamNotEnabledForAccount ||
@@ -100,25 +102,40 @@ func (s *Store) explain(err error) error {
 	case noRoom(err):
 		s.room.refuse(true)
 		return reason{what: ErrNoRoom.Error(), err: err}
+	case silent && errors.As(s.danger(), new(reason)):
+		return s.noStream(err)
 	case silent:
 		return reason{what: "no answer", more: ": the servers elect a leader, or are too slow", err: err}
 	}
 	return err
 }
 
+// noStream explains that a stream is gone.
+func (s *Store) noStream(err error) reason {
+	r := reason{}
+	if !errors.As(s.danger(), &r) {
+		r.what, r.more = "no stream", ": a stream of the store is gone"
+	}
+	r.err = err
+	return r
+}
+
 // noLeader explains that no server leads a stream. On a cluster, a server that has no room does not lead. So when all
 // have reached their limit, the last one refuses a request, and then no server answers.
 func (s *Store) noLeader(err error) reason {
+	if errors.As(s.danger(), new(reason)) {
+		return s.noStream(err)
+	}
 	r := reason{what: "no leader", err: err, leaderless: true}
 	r.more = ": too few servers are up, or they elect one, or have no room"
-	s.room.withoutLeader()
+	lasts := s.room.withoutLeader()
 	p := s.peers.Load()
 	known := p != nil && time.Since(p.at) < max(s.cfg.Lease, sickAfter)
 	switch {
-	case s.full() && (!known || p.up > p.all/2):
+	case s.fullWithoutLeader() && (!known || p.up > p.all/2):
 		s.room.refuse(false)
 		r.what, r.more = ErrNoRoom.Error(), ": servers that have reached a limit elect no leader"
-	case known && p.up == p.all && s.room.withoutLeader() >= fullFor: // an election does not take as long
+	case known && p.up == p.all && lasts >= electionLimit:
 		s.room.refuse(false)
 		r.what = ErrNoRoom.Error()
 		r.more = fmt.Sprintf(": there is no leader although %d servers are up, as when they have reached a limit", p.all)

@@ -22,17 +22,29 @@ var ErrNoRoom = errors.New("no room")
 type room struct {
 	answered atomic.Pointer[time.Time] // a server has said so
 	refused  atomic.Pointer[time.Time] // a server has said so, or there was no leader while the store was full
-	headless atomic.Pointer[time.Time] // the first of the requests that found no leader, or nil after a success
+	headless atomic.Pointer[headless]  // nil while the servers have a leader
 }
 
-// withoutLeader returns for how long requests have found no leader.
+// A headless is a time without a leader. Full servers elect one again and again, so it lasts until no request has found
+// that for sickAfter.
+type headless struct{ since, last time.Time }
+
+// withoutLeader notes that a request has found no leader, and returns for how long that has been so.
 func (r *room) withoutLeader() time.Duration {
 	now := time.Now()
-	r.headless.CompareAndSwap(nil, &now)
-	if since := r.headless.Load(); since != nil {
-		return now.Sub(*since)
+	next := &headless{now, now}
+	if was := r.headless.Load(); was != nil {
+		next.since = was.since
 	}
-	return 0
+	r.headless.Store(next)
+	return now.Sub(next.since)
+}
+
+// withLeader notes that a request has succeeded.
+func (r *room) withLeader() {
+	if was := r.headless.Load(); was != nil && time.Since(was.last) >= sickAfter {
+		r.headless.CompareAndSwap(was, nil)
+	}
 }
 
 func (r *room) refuse(answered bool) {
@@ -50,14 +62,26 @@ func (s *Store) hopeless(err error) bool {
 	return errors.Is(err, ErrNoRoom) && (noRoom(err) || answered == nil || time.Since(*answered) >= sickAfter)
 }
 
-// fullFor is how long a store counts as full after a request was refused, at least. A worker probes three times a
-// lease.
-const fullFor = 10 * time.Second
+const (
+	// fullFor is how long a store counts as full after a request was refused, at least. A worker probes three times a
+	// lease.
+	fullFor = 10 * time.Second
+	// electionLimit is longer than an election takes. A cluster that has no leader for as long, although all its servers
+	// are up, has no room.
+	electionLimit = 10 * time.Second
+)
 
 // full reports whether the servers have refused something lately.
 func (s *Store) full() bool {
 	refused := s.room.refused.Load()
 	return refused != nil && time.Since(*refused) < max(s.cfg.Lease, fullFor)
+}
+
+// fullWithoutLeader reports whether the servers refused something shortly before they lost their leader, or have since.
+// Without a leader they refuse nothing, so a store does not stop to be full by that.
+func (s *Store) fullWithoutLeader() bool {
+	refused, headless := s.room.refused.Load(), s.room.headless.Load()
+	return refused != nil && headless != nil && headless.since.Sub(*refused) < max(s.cfg.Lease, fullFor)
 }
 
 // Peers are the servers that keep the store, as one of them has said.

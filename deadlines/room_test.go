@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
 	"github.com/stretchr/testify/require"
 )
 
@@ -61,6 +63,67 @@ func TestFullCluster(t *testing.T) {
 	require.GreaterOrEqual(t, s.mustCheck(t).Pending, stored)
 }
 
+// Three servers are full and have lost their leader. A process whose calls have no limit of their own, and which no
+// server has refused anything, also says that there is no room.
+func TestFullClusterWithDefaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long beside other tests; it runs every night")
+	}
+	t.Parallel()
+	const limit = 4 << 20
+	urls, _, _ := serveLimited(t, 3, limit)
+	cfg := quick()
+	cfg.Lease = 2 * time.Second
+	s, caller := mustOpen(t, urls, cfg), mustOpen(t, urls, cfg)
+	s.cfg.Timeout = time.Second // it repeats each call for longer than the caller waits
+	payload := make([]byte, 64<<10)
+	await(t, "the servers have no leader", func() bool {
+		err := s.Set(t.Context(), nuid.Next(), time.Now().Add(time.Hour), payload)
+		return errors.Is(err, ErrNoRoom) && s.room.headless.Load() != nil
+	})
+	require.Nil(t, caller.room.answered.Load())
+	for range 3 {
+		began := time.Now()
+		err := caller.Set(t.Context(), "key", time.Now().Add(time.Hour), nil)
+		require.ErrorIs(t, err, ErrNoRoom, "after %v", time.Since(began))
+	}
+}
+
+// The store was full when it lost its leader. That is the reason for as long as it has none, also when nothing has asked
+// in between.
+func TestFullWithoutLeader(t *testing.T) {
+	t.Parallel()
+	s := &Store{}
+	s.linked.Store(&link{nc: mustOpen(t, serve(t).ClientURL(), quick()).link().nc})
+	ago := func(d time.Duration) *time.Time {
+		at := time.Now().Add(-d)
+		return &at
+	}
+	s.room.refused.Store(ago(time.Hour + time.Second))
+	s.room.headless.Store(&headless{since: *ago(time.Hour), last: *ago(time.Hour)})
+	require.ErrorIs(t, s.explain(jetstream.ErrNoStreamResponse), ErrNoRoom)
+	s.room.refused.Store(ago(2 * time.Hour))
+	require.ErrorContains(t, s.explain(jetstream.ErrNoStreamResponse), "no leader")
+}
+
+// Full servers elect a leader again and again, and each one answers some requests. An election that is over is forgotten.
+func TestLeaderForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r room
+		for range 5 {
+			r.withoutLeader()
+			time.Sleep(time.Second)
+			r.withLeader()
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, 10*time.Second, r.withoutLeader())
+		time.Sleep(sickAfter)
+		r.withLeader()
+		time.Sleep(time.Second)
+		require.Zero(t, r.withoutLeader())
+	})
+}
+
 // No server leads for longer than an election takes, although all are up. Then they have no room, also if none has said
 // so.
 func TestNoLeaderForLong(t *testing.T) {
@@ -75,11 +138,10 @@ func TestNoLeaderForLong(t *testing.T) {
 		return s.explain(jetstream.ErrNoStreamResponse)
 	}
 	ago := func(d time.Duration) {
-		at := time.Now().Add(-d)
-		s.room.headless.Store(&at)
+		s.room.headless.Store(&headless{since: time.Now().Add(-d), last: time.Now()})
 	}
 	require.ErrorContains(t, failed(3), "no leader: the 3 servers seem to be up, so they elect one, or have no room")
-	ago(fullFor)
+	ago(electionLimit)
 	require.ErrorContains(t, failed(1), "no leader: too few servers are up")
 	require.False(t, s.full())
 	err := failed(3)

@@ -37,8 +37,9 @@ import (
 // is due at once.
 //
 // When Set returns nil, the servers have stored the deadline. After any error it may have been stored or not. It may be
-// set again, but if it has been handled meanwhile, it is then handled twice: see Create. When the servers have no room,
-// Set does not wait: the error wraps ErrNoRoom.
+// set again, but if it has been handled meanwhile, it is then handled twice: see Create. Set does not wait when the
+// servers have no room: the error wraps ErrNoRoom. Nor does it while the settings of the streams lose deadlines: the
+// error wraps ErrMismatch.
 func (s *Store) Set(ctx context.Context, key string, at time.Time, payload []byte) error {
 	_, err := s.change(ctx, "set", key, at, func(record) (record, bool) {
 		return record{Status: Pending, At: at.UTC().Round(0), Payload: payload}, true
@@ -156,13 +157,16 @@ func (s *Store) change(ctx context.Context, op, key string, at time.Time, next f
 		}
 		r.Op, r.By, r.rev = id, s.by, old.rev
 		if r.Status == Pending {
+			if danger := s.danger(); errors.Is(danger, ErrMismatch) {
+				return final{danger}
+			}
 			if len(r.Payload) > payloadLimit(s.link().nc.MaxPayload()) {
 				return final{tooLarge(len(r.Payload), s.link().nc.MaxPayload())}
 			}
 			if len(tokens) == 0 || prior != old.rev || old.rev == 0 {
 				tokens, prior = append(tokens, newToken(r.At)), old.rev
 			}
-			r.Token = tokens[len(tokens)-1]
+			r.Token, r.Deaths = tokens[len(tokens)-1], 0
 			if err := s.wake(ctx, r.Token, wakeup{Key: key, At: r.At, Prior: prior}); err != nil {
 				return err
 			}
@@ -195,18 +199,21 @@ func (s *Store) wake(ctx context.Context, token string, w wakeup) error {
 	if far := w.At.Add(-s.window()); far.After(s.clock.now()) {
 		opts = append(opts, jetstream.WithScheduleTarget(msg.Subject), jetstream.WithScheduleTTLNever())
 		msg.Subject = s.subject("at", token)
-		// jetstream.WithScheduleAt would drop the fraction of the second.
-		msg.Header.Set(jetstream.ScheduleHeader, "@at "+far.UTC().Format(time.RFC3339Nano))
+		setSchedule(msg, far)
 	}
 	_, err := s.link().js.PublishMsg(ctx, msg, opts...)
 	return s.permanent(err)
 }
 
 // withdraw removes the schedule of a record that has been replaced. This only saves memory of the server: a worker
-// drops the wake-up of such a record. So an error does not matter, and a near one is left to the workers.
+// drops the wake-up of such a record. So an error does not matter, and a near one is left to the workers. It also removes
+// a wake-up that was set aside. If that fails, the operator removes it.
 func (s *Store) withdraw(ctx context.Context, old record) {
 	if old.Status == Pending && old.At.Add(-s.window()).After(s.clock.now()) {
 		s.link().wakeups.Purge(ctx, jetstream.WithPurgeSubject(s.subject("at", old.Token)))
+	}
+	if old.Deaths >= asideDeaths {
+		s.link().wakeups.Purge(ctx, jetstream.WithPurgeSubject(s.subject("aside", old.Token)))
 	}
 }
 

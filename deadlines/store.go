@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +32,8 @@ type Config struct {
 	// least is 1 min. If it is negative, the store keeps each for ever, with up to 64 revisions. A program that needs
 	// the outcome for longer keeps it elsewhere.
 	Retain time.Duration
-	// Timeout bounds a call of Set, Move, Cancel or Get whose context has no deadline. The default is 10 s.
+	// Timeout bounds a call of Set, Move, Cancel or Get whose context has no deadline. The default is 15 s. That is
+	// longer than an election takes, so the error tells full servers from those that elect a leader.
 	Timeout time.Duration
 	// Concurrency is how many handlers a call of Work runs at a time, up to 100,000. The default is 64.
 	Concurrency int
@@ -87,7 +87,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.Default()
 	}
 	def(&c.Retain, 24*time.Hour)
-	def(&c.Timeout, 10*time.Second)
+	def(&c.Timeout, electionLimit+5*time.Second)
 	def(&c.MinBackoff, time.Second)
 	def(&c.MaxBackoff, max(c.MinBackoff, 5*time.Minute))
 	switch {
@@ -123,22 +123,27 @@ func Connect(urls string, options ...nats.Option) (*nats.Conn, error) {
 
 // A Store is a set of deadlines on the servers. Any number of goroutines, processes and machines may use it.
 type Store struct {
-	cfg      Config               // with its defaults, and the lease of the store
-	by       string               // names this process in records
-	id       string               // names this process on the servers
-	linked   atomic.Pointer[link] // to the servers, after Open
-	working  atomic.Int64         // calls of Work
-	log      *slog.Logger         // with the name of the store
-	clock    clock
-	health   health
-	flood    flood
-	denials  denials
-	room     room
-	peers    atomic.Pointer[peers]
-	counts   counts
-	ctx      context.Context // done after Close
-	cancel   context.CancelFunc
-	watchers sync.WaitGroup
+	cfg     Config               // with its defaults, and the lease of the store
+	by      string               // names this process in records
+	id      string               // names this process on the servers
+	linked  atomic.Pointer[link] // to the servers, after Open
+	working atomic.Int64         // calls of Work
+	log     *slog.Logger         // with the name of the store
+	clock   clock
+	health  health
+	flood   flood
+	denials denials
+	room    room
+	peers   atomic.Pointer[peers]
+	unsafe  atomic.Pointer[error] // see danger
+	made    atomic.Int64          // when the stream of wake-ups was made
+	// lostSince is when look found that the bucket is gone, or zero. Only Open and then the watcher call look.
+	lostSince time.Time
+	counts    counts
+	calls     calls
+	ctx       context.Context // done after Close
+	cancel    context.CancelFunc
+	watchers  sync.WaitGroup
 }
 
 // Open returns the store of a connection, and makes it if there is none. It refuses a store with other settings
@@ -206,7 +211,7 @@ func (s *Store) Close() {
 // setUp finds or makes the bucket, the stream of wake-ups and its consumer, verifies them, and reads the server's
 // clock.
 func (s *Store) setUp(ctx context.Context, l *link) (err error) {
-	l.records, err = l.js.Stream(ctx, "KV_"+s.cfg.Name)
+	l.records, err = l.js.Stream(ctx, s.bucketName())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		l.records, err = s.makeBucket(ctx, l)
 	}
@@ -228,10 +233,7 @@ func (s *Store) setUp(ctx context.Context, l *link) (err error) {
 	if l.bucket, err = l.js.KeyValue(ctx, s.cfg.Name); err != nil {
 		return err
 	}
-	l.wakeups, err = l.js.Stream(ctx, s.cfg.Name+"-wakeups")
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		l.wakeups, err = s.makeWakeups(ctx, l)
-	}
+	consumer, err := s.ensureWakeups(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -239,23 +241,13 @@ func (s *Store) setUp(ctx context.Context, l *link) (err error) {
 	if n := wakeups.Replicas; n != bucket.Replicas {
 		return final{fmt.Errorf("%w: the bucket has %d replicas, and the wake-ups have %d", ErrMismatch, bucket.Replicas, n)}
 	}
-	if !slices.Contains(wakeups.Subjects, s.subject("aside", "*")) { // an earlier version made it
-		wakeups.Subjects = s.subjects()
-		if l.wakeups, err = l.js.UpdateStream(ctx, wakeups); err != nil {
-			return err
-		}
-	}
-	consumer, err := l.wakeups.Consumer(ctx, consumerName)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		consumer, err = s.makeConsumer(ctx)
-	}
-	if err != nil {
-		return err
+	if err := s.verifySettings(bucket, wakeups, consumer.CachedInfo().Config); err != nil {
+		return final{err}
 	}
 	if wait := consumer.CachedInfo().Config.AckWait; wait != s.cfg.Lease {
 		return final{fmt.Errorf("%w: its lease is %v, but the consumer waits for %v", ErrMismatch, s.cfg.Lease, wait)}
 	}
-	return s.readClock(ctx)
+	return s.look(ctx)
 }
 
 func (s *Store) makeBucket(ctx context.Context, l *link) (jetstream.Stream, error) {
@@ -283,12 +275,12 @@ func (s *Store) makeBucket(ctx context.Context, l *link) (jetstream.Stream, erro
 	if err != nil {
 		return nil, err
 	}
-	return l.js.Stream(ctx, "KV_"+s.cfg.Name)
+	return l.js.Stream(ctx, s.bucketName())
 }
 
 func (s *Store) makeWakeups(ctx context.Context, l *link) (jetstream.Stream, error) {
 	return l.js.CreateStream(ctx, jetstream.StreamConfig{
-		Name:              s.cfg.Name + "-wakeups",
+		Name:              s.wakeupsName(),
 		Description:       "wake-ups for the deadlines of the bucket " + s.cfg.Name,
 		Subjects:          s.subjects(),
 		MaxMsgsPerSubject: 1,
@@ -306,8 +298,8 @@ func (s *Store) subjects() []string {
 	return []string{s.subject("at", "*"), s.subject("due", "*"), s.subject("aside", "*"), s.subject("probe", "*")}
 }
 
-func (s *Store) makeConsumer(ctx context.Context) (jetstream.Consumer, error) {
-	return s.link().wakeups.CreateConsumer(ctx, jetstream.ConsumerConfig{
+func (s *Store) makeConsumer(ctx context.Context, l *link) (jetstream.Consumer, error) {
+	return l.wakeups.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable:       consumerName,
 		FilterSubject: s.subject("due", "*"),
 		AckPolicy:     jetstream.AckExplicitPolicy,

@@ -36,7 +36,7 @@ func TestConfig(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "deadlines", cfg.Name)
 	require.Equal(t, 24*time.Hour, cfg.Retain)
-	require.Equal(t, 10*time.Second, cfg.Timeout)
+	require.Equal(t, 15*time.Second, cfg.Timeout)
 	require.Equal(t, 64, cfg.Concurrency)
 	cfg, err = Config{MinBackoff: time.Hour}.withDefaults()
 	require.NoError(t, err)

@@ -4,19 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Stats are the figures of a store. The counts are of this process, since Open.
 type Stats struct {
+	// Unsafe is true if a stream of the store is gone, or the settings of the streams lose deadlines. The log says why.
+	Unsafe  bool
 	Held    int // deadlines that workers of this process have, with those whose handler runs
 	Running int // calls of handlers that have not returned
 	// Deadlines that have come and whose handler has not returned nil. Usually only those count that this process has.
-	// While a worker finds that the servers store nothing, all count that the servers do not deliver.
+	// While a worker finds that the servers store nothing, or deliver nothing, all count that the servers do not deliver.
 	Overdue int
 	Full    bool // the servers have refused to store something in the last 10 s or lease, because they have no room
 
@@ -24,10 +26,17 @@ type Stats struct {
 	// has got, and deadlines that a worker has or that wait for the next call of their handler.
 	Undelivered, Delivered int
 
+	// Stranded counts the deadlines that are pending without a wake-up, so that no worker gets them, and Aside the
+	// wake-ups that are set aside. One worker of all processes looks for the former every ten minutes, sets them again,
+	// and counts them as Repaired.
+	Stranded, Aside int
+	Repaired        uint64
+
 	Set, Moved, Canceled uint64
 	Handled              uint64 // handlers returned nil, and the servers have stored that
 	Failures             uint64 // handlers returned an error or panicked
-	Redelivered          uint64 // deadlines that came to this process again, after a lease, a failure or an outage
+	Redelivered          uint64 // deadlines that came again: after a lease, a failure, an outage, or because all handlers were busy
+	Deaths               uint64 // of them, those whose worker had died in the handler, or had lost its lease
 	Retried              uint64 // requests of workers that failed and were repeated
 
 	Skew time.Duration // by which the wall clock of this machine is ahead of the server's
@@ -36,6 +45,8 @@ type Stats struct {
 // counts are the figures that the store itself counts.
 type counts struct {
 	held, running, overdue, undelivered, delivered                atomic.Int64
+	stranded, aside                                               atomic.Int64
+	repaired, deaths                                              atomic.Uint64
 	stuck                                                         atomic.Int64 // see backlog
 	set, moved, canceled, handled, failures, redelivered, retried atomic.Uint64
 	returned                                                      atomic.Uint64 // calls of handlers
@@ -46,6 +57,7 @@ func (s *Store) Stats() Stats {
 	c := &s.counts
 	return Stats{
 		Held: int(c.held.Load()), Running: int(c.running.Load()), Overdue: int(c.overdue.Load() + c.stuck.Load()), Full: s.full(),
+		Deaths: c.deaths.Load(), Unsafe: s.danger() != nil, Stranded: int(c.stranded.Load()), Aside: int(c.aside.Load()), Repaired: c.repaired.Load(),
 		Undelivered: int(c.undelivered.Load()), Delivered: int(c.delivered.Load()),
 		Set: c.set.Load(), Moved: c.moved.Load(), Canceled: c.canceled.Load(), Handled: c.handled.Load(),
 		Failures: c.failures.Load(), Redelivered: c.redelivered.Load(), Retried: c.retried.Load(),
@@ -62,14 +74,13 @@ func (s *Store) Figures(yield func(name, help string, counter bool, value float6
 	gauge("held", float64(st.Held), "Deadlines that workers of this process hold.")
 	gauge("handlers_running", float64(st.Running), "Calls of handlers that have not returned.")
 	gauge("overdue", float64(st.Overdue), "Deadlines that have come and whose handler has not returned nil, "+
-		"of this process or not delivered by full servers.")
-	full := 0.0
-	if st.Full {
-		full = 1
-	}
-	gauge("full", full, "1 if the servers have refused to store something lately, because they have no room.")
+		"of this process, or not delivered by the servers.")
+	gauge("full", oneIf(st.Full), "1 if the servers have refused to store something lately, because they have no room.")
 	gauge("undelivered", float64(st.Undelivered), "Near and due deadlines of all processes that no worker has got.")
 	gauge("delivered", float64(st.Delivered), "Deadlines of all processes that a worker has, or that wait for their next attempt.")
+	gauge("unsafe", oneIf(st.Unsafe), "1 if a stream of the store is gone, or the settings of the streams lose deadlines.")
+	gauge("stranded", float64(st.Stranded), "Deadlines of all processes that are pending without a wake-up, so that no worker gets them.")
+	gauge("aside", float64(st.Aside), "Wake-ups of all processes that are set aside.")
 	gauge("clock_skew_seconds", st.Skew.Seconds(), "How far the clock of this machine is ahead of the server's.")
 	counter("set", st.Set, "Deadlines that were set.")
 	counter("moved", st.Moved, "Pending deadlines that were moved.")
@@ -77,7 +88,16 @@ func (s *Store) Figures(yield func(name, help string, counter bool, value float6
 	counter("handled", st.Handled, "Deadlines whose handler returned nil.")
 	counter("failures", st.Failures, "Calls of handlers that returned an error or panicked.")
 	counter("redelivered", st.Redelivered, "Deadlines that came to this process again.")
+	counter("deaths", st.Deaths, "Deadlines that came again because a worker had died in the handler, or had lost its lease.")
+	counter("repaired", st.Repaired, "Deadlines without a wake-up that this process has set again.")
 	counter("retried", st.Retried, "Requests of workers that failed and were repeated.")
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // watch starts the goroutines that run until Close: one reads the server's clock, and one follows the connection.
@@ -88,30 +108,31 @@ func (s *Store) watch() {
 		defer tick.Stop()
 		var b busy
 		var waiting backlog
-		for off, full := false, false; ; {
+		var audits auditor
+		var probes prober
+		for off := false; ; {
 			select {
 			case <-tick.C:
 			case <-s.ctx.Done():
 				return
 			}
 			ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
-			err := s.explain(s.readClock(ctx))
+			err := s.explain(s.look(ctx))
 			s.health.report(readStreams, err)
 			if r := (reason{}); s.working.Load() > 0 && (err == nil || errors.As(err, &r) && r.leaderless) {
-				err = s.explain(s.probe(ctx))
+				err = s.explain(probes.probe(ctx, s, time.Now()))
 				s.health.report(storeWakeups, err)
-				if errors.Is(err, ErrNoRoom) {
-					full = true
-				} else if err == nil && full {
-					full = false
-					s.watchers.Go(s.rearm)
-				}
+			} else {
+				probes.good = time.Now()
 			}
 			waiting.check(s, err != nil, time.Now())
 			cancel()
 			s.health.settle()
 			s.flood.settleAt(time.Now())
 			b.check(s, time.Now())
+			if err == nil && s.danger() == nil {
+				audits.check(s, time.Now())
+			}
 			was := off
 			if off = s.clockOff(); off && !was {
 				s.log.Error("deadlines: the clocks differ by more than a lease, so the workers here have stopped acting",
@@ -121,6 +142,42 @@ func (s *Store) watch() {
 			}
 		}
 	})
+}
+
+// Calls are the handlers that run.
+type calls struct {
+	mu    sync.Mutex
+	began map[*held]time.Time
+}
+
+func (c *calls) add(h *held) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.began == nil {
+		c.began = make(map[*held]time.Time)
+	}
+	c.began[h] = time.Now()
+}
+
+func (c *calls) remove(h *held) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.began, h)
+}
+
+// longest returns the keys of those that have run for the longest time, and how long the first one has.
+func (c *calls) longest(now time.Time) (keys []string, first time.Duration) {
+	const most = 5
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := slices.SortedFunc(maps.Keys(c.began), func(a, b *held) int { return c.began[a].Compare(c.began[b]) })
+	for _, h := range all[:min(len(all), most)] {
+		keys = append(keys, h.wakeup.Key)
+	}
+	if len(all) > 0 {
+		first = now.Sub(c.began[all[0]])
+	}
+	return keys, first
 }
 
 // A busy logs when all handlers run, and none has returned for a while.
@@ -142,90 +199,14 @@ func (b *busy) check(s *Store, now time.Time) {
 	}
 	if now.Sub(b.since) >= hangsAfter*s.cfg.Lease && now.Sub(b.logged) >= sickEvery {
 		b.logged = now
+		keys, first := s.calls.longest(now)
 		s.log.Warn(fmt.Sprintf("deadlines: no handler has returned for %v, and others cannot begin", now.Sub(b.since).Round(time.Second)),
-			"running", running, "waiting", waiting)
+			"running", running, "waiting", waiting, "longest", keys, "for", first.Round(time.Second))
 	}
 }
 
 // hangsAfter is the number of leases for which no handler returns before that is logged.
 const hangsAfter = 3
-
-// readClock asks the leaders of the two streams for the time and the backlog. The leader of the bucket stamps the
-// records, so its clock counts.
-func (s *Store) readClock(ctx context.Context) error {
-	l := s.link()
-	sent := time.Now()
-	info, err := l.records.Info(ctx)
-	if err != nil {
-		return err
-	}
-	s.clock.set(info.TimeStamp, sent, time.Now())
-	s.see(info)
-	consumer, err := l.wakeups.Consumer(ctx, consumerName)
-	if err != nil {
-		return err
-	}
-	s.counts.undelivered.Store(int64(consumer.CachedInfo().NumPending))
-	s.counts.delivered.Store(int64(consumer.CachedInfo().NumAckPending))
-	return nil
-}
-
-// probe stores a message that nobody reads. If the disk is full, schedules do not become messages, and a worker
-// that waits for them would not notice.
-func (s *Store) probe(ctx context.Context) error {
-	_, err := s.link().js.Publish(ctx, s.subject("probe", s.id), nil, jetstream.WithMsgTTL(time.Minute))
-	return err
-}
-
-// rearm delivers the schedules that the server has forgotten. When a schedule comes while the store is full, nats-server
-// 2.15 marks it as being delivered, and does not look at it again before a restart or another leader. One request for
-// each far deadline is much, but a full store is rare.
-func (s *Store) rearm() {
-	var n int
-	s.persist(s.ctx, func(ctx context.Context) error { // until Close
-		info, err := s.link().wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("at", "*")))
-		if err != nil {
-			return err
-		}
-		for subject := range info.State.Subjects {
-			ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
-			rearmed, err := s.rearmOne(ctx, subject)
-			cancel()
-			if err != nil {
-				return err
-			}
-			if rearmed {
-				n++
-			}
-		}
-		return nil
-	})
-	if n > 0 {
-		s.log.Info("deadlines: deadlines that came while the servers had no room are delivered", "deadlines", n)
-	}
-}
-
-func (s *Store) rearmOne(ctx context.Context, subject string) (bool, error) {
-	msg, err := s.link().wakeups.GetLastMsgForSubject(ctx, subject)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	w, err := parseWakeup(msg.Data)
-	if err != nil || s.clock.now().Before(w.At.Add(forgotten-s.window())) {
-		return false, nil
-	}
-	due := s.subject("due", subject[strings.LastIndexByte(subject, '.')+1:])
-	if _, err = s.link().js.Publish(ctx, due, msg.Data); err == nil {
-		err = s.link().wakeups.Purge(ctx, jetstream.WithPurgeSubject(subject))
-	}
-	return err == nil, err
-}
-
-// forgotten is how late a schedule is that the server has forgotten. It looks four times a second.
-const forgotten = 2 * time.Second
 
 // clockOff reports whether the clock of this machine and that of the server differ by more than a lease. A handler
 // that reads the clock would be misled, so the workers do not act.

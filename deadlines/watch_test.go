@@ -55,7 +55,7 @@ func TestFigures(t *testing.T) {
 	require.Equal(t, 1.0, figures["handled"])
 	require.Zero(t, figures["failures"])
 	require.Zero(t, figures["full"])
-	require.Len(t, figures, 14)
+	require.Len(t, figures, 19)
 	require.Equal(t, s.cfg.Name, s.Name())
 }
 
@@ -73,6 +73,7 @@ func TestAllHandlersHang(t *testing.T) {
 	t.Cleanup(free)
 	for _, key := range []string{"a", "b"} {
 		s.mustSet(t, key, 0)
+		await(t, "it runs", func() bool { return len(c.of(key)) == 1 })
 	}
 	await(t, "both run", func() bool { return s.Stats().Running == 2 })
 	time.Sleep((hangsAfter + 1) * s.cfg.Lease)
@@ -80,6 +81,7 @@ func TestAllHandlersHang(t *testing.T) {
 	s.mustSet(t, "c", 0)
 	await(t, "it is logged", func() bool { return strings.Contains(l.String(), "deadlines: no handler has returned for 3s") })
 	require.Contains(t, l.String(), "running=2 waiting=")
+	require.Contains(t, l.String(), `longest="[a b]" for=`)
 	free()
 	await(t, "it is logged", func() bool { return strings.Contains(l.String(), "deadlines: handlers return again") })
 	s.awaitStatus(t, "c", Handled)

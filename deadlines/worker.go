@@ -113,7 +113,7 @@ func (w *worker) pull() error {
 	consumer, err := w.link().wakeups.Consumer(ctx, consumerName)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) { // someone has deleted it; the messages are still there
 		w.log.Warn("deadlines: the consumer is gone, and is made again")
-		consumer, err = w.makeConsumer(ctx)
+		consumer, err = w.makeConsumer(ctx, w.link())
 	}
 	if err != nil {
 		return err
@@ -216,7 +216,8 @@ func (w *worker) parse(msg jetstream.Msg, since time.Time) (*held, error) {
 	return h, nil
 }
 
-// setAside keeps a message that no worker can handle under a subject that no worker gets. Check reports it.
+// setAside keeps a message that no worker can handle, or in whose handler workers die, under a subject that no worker
+// gets. Check reports it.
 func (w *worker) setAside(msg jetstream.Msg, since time.Time, because error) {
 	token := tokenOf(msg.Subject())
 	copied := &nats.Msg{

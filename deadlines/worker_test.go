@@ -381,6 +381,18 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
+// The longest delays do not overflow, whatever the number of failures is.
+func TestLargeBackoff(t *testing.T) {
+	s := &Store{cfg: Config{MinBackoff: 1<<41 + 1, MaxBackoff: maxDelay}} // shifted by 23, it is 8 ms
+	for failures := range 200 {
+		least := maxDelay
+		if failures < 14 {
+			least = s.cfg.MinBackoff << failures
+		}
+		require.GreaterOrEqual(t, s.backoff(failures+1), least/2, failures)
+	}
+}
+
 // Wake-ups that no worker can handle, as an earlier version stored for a key that is too long, or another program, are
 // set aside. Workers go on, and Check reports each.
 func TestSetAside(t *testing.T) {

@@ -127,11 +127,16 @@ func (c *Conn) because(op string, err error) error {
 	if !c.timeout.IsExpired() {
 		return err
 	}
-	reason := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: ErrIdle}
-	if reason.Addr != nil { // it may be unknown
-		reason.Net = reason.Addr.Network()
+	return opError(op, c.LocalAddr(), c.RemoteAddr(), ErrIdle)
+}
+
+// opError returns an error of an operation. The addresses may be unknown, and then are nil.
+func opError(op string, source, addr net.Addr, err error) error {
+	e := &net.OpError{Op: op, Source: source, Addr: addr, Err: err}
+	if addr != nil {
+		e.Net = addr.Network()
 	}
-	return reason
+	return e
 }
 
 // Close ends the limit and closes the wrapped connection. It returns ErrIdle if the limit had already closed

@@ -79,9 +79,10 @@ func (f *fake) SetReadDeadline(time.Time) error { return nil }
 
 // A pipeListener accepts connections without a network.
 type pipeListener struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
+	conns   chan net.Conn
+	done    chan struct{}
+	once    sync.Once
+	unknown bool // its address
 }
 
 func newPipeListener() *pipeListener {
@@ -103,5 +104,11 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+func (l *pipeListener) Close() error { l.once.Do(func() { close(l.done) }); return nil }
+
+func (l *pipeListener) Addr() net.Addr {
+	if l.unknown {
+		return nil
+	}
+	return &net.TCPAddr{}
+}

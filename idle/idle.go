@@ -171,7 +171,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		l.limit.refused.Add(1)
 		c.Close()
 		if !errors.Is(err, hashedwheel.ErrTooManyPending) {
-			return nil, &net.OpError{Op: "accept", Net: l.Addr().Network(), Addr: l.Addr(), Err: err}
+			return nil, opError("accept", nil, l.Addr(), err)
 		}
 	}
 }

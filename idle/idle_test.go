@@ -301,6 +301,20 @@ func TestFullTimer(t *testing.T) {
 	})
 }
 
+// A listener may have no address to name in the error of Accept.
+func TestAcceptWithoutAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimit(t, 100*ms)
+		l.timer.Stop()
+		pipes := newPipeListener()
+		pipes.unknown = true
+		go func() { pipes.dial().Close() }()
+		_, err := l.Listener(pipes).Accept()
+		require.ErrorIs(t, err, hashedwheel.ErrStopped)
+		require.EqualError(t, err, "accept: "+hashedwheel.ErrStopped.Error())
+	})
+}
+
 // After Stop no connection is accepted. Those accepted before stay open without a limit.
 func TestStoppedTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

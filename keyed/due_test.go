@@ -134,6 +134,126 @@ func TestMapClearWhileTasksWait(t *testing.T) {
 	})
 }
 
+// Past its deadline no call finds a key, and none brings it back, although the worker is late. Only expired comes later,
+// once for each value.
+func TestMapExpiresWhileTheWorkerIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		var ends []string
+		m := New(timer, func(key string, value int) { ends = append(ends, fmt.Sprint(key, value)) })
+		for value, key := range []string{"a", "b", "c", "d"} {
+			require.NoError(t, m.Set(key, value+1, 20*tick))
+		}
+		require.NoError(t, m.Set("e", 5, 2*hour))
+		release := holdUp(t, timer)
+		time.Sleep(20*tick - 1)
+		value, ok := m.Get("a")
+		require.True(t, ok, "its deadline lies ahead")
+		require.Equal(t, 1, value)
+		for _, late := range []time.Duration{1, 2 * time.Second} {
+			time.Sleep(late)
+			_, ok = m.Get("a")
+			require.False(t, ok, "Get")
+			_, ok = m.Touch("a", hour)
+			require.False(t, ok, "Touch")
+			_, ok = m.Deadline("a")
+			require.False(t, ok, "Deadline")
+			_, ok = m.Update("a", func(int) int { t.Error("there is no such key"); return 0 })
+			require.False(t, ok, "Update")
+			_, ok = m.Remove("a")
+			require.False(t, ok, "Remove")
+			require.Equal(t, map[string]int{"e": 5}, maps.Collect(m.All()), "All")
+		}
+		value, present, err := m.GetOrSet("b", 6, 2*hour)
+		require.NoError(t, err)
+		require.False(t, present, "GetOrSet")
+		require.Equal(t, 6, value)
+		require.NoError(t, m.Set("c", 7, 2*hour))
+		require.NoError(t, m.Set("d", 8, tick)) // late too, and replaced again
+		pass(tick)
+		require.NoError(t, m.Set("d", 9, 2*hour))
+		require.Empty(t, ends)
+		release()
+		require.NoError(t, m.Set("f", 10, 2*hour))
+		pass(tick)
+		slices.Sort(ends)
+		require.Equal(t, []string{"a1", "b2", "c3", "d4", "d8"}, ends)
+		require.Equal(t, map[string]int{"b": 6, "c": 7, "d": 9, "e": 5, "f": 10}, maps.Collect(m.All()))
+		require.Equal(t, 5, m.Len())
+		pass(2 * hour)
+		require.Len(t, ends, 10)
+		require.Zero(t, m.Len())
+	})
+}
+
+// On the other side of a bubble no clock tells whether a key has expired. No call finds it there after the worker has reached
+// its deadline.
+func TestMapExpiresOnTheOtherSide(t *testing.T) {
+	timer := newTimer(t, hashedwheel.WithMaxConcurrency(1))
+	released := make(chan struct{})
+	defer close(released)
+	_, err := timer.AfterFunc(0, func() { <-released })
+	require.NoError(t, err)
+	m := New[string, int](timer, nil)
+	require.NoError(t, m.Set("a", 1, tick))
+	require.NoError(t, m.Set("b", 2, hour))
+	require.Eventually(t, func() bool { return timer.Stats().Due == 1 }, patience, tick)
+	synctest.Test(t, func(t *testing.T) {
+		_, ok := m.Get("a")
+		require.False(t, ok)
+		value, ok := m.Get("b")
+		require.True(t, ok)
+		require.Equal(t, 2, value)
+		require.Equal(t, map[string]int{"b": 2}, maps.Collect(m.All()))
+	})
+}
+
+// A key expires while the f of an Update runs and the worker is late. The result is dropped.
+func TestMapUpdateWhileTheWorkerIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		m := New[string, int](timer, nil)
+		require.NoError(t, m.Set("a", 1, 20*tick))
+		holdUp(t, timer)
+		_, ok := m.Update("a", func(int) int { pass(20 * tick); return 10 })
+		require.False(t, ok)
+	})
+}
+
+// Clear and Stop meet keys that have expired while the worker is late. Clear counts none of them, and leaves them for expired,
+// or for Stop. Stop also returns the timeout of a value that was set again.
+func TestMapClearAndStopWhileTheWorkerIsLate(t *testing.T) {
+	for _, stop := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			timer := newTimer(t)
+			var ends []string
+			m := New(timer, func(key string, value int) { ends = append(ends, fmt.Sprint(key, value)) })
+			require.NoError(t, m.Set("a", 1, 20*tick))
+			require.NoError(t, m.Set("b", 2, 20*tick))
+			require.NoError(t, m.Set("c", 3, hour))
+			release := holdUp(t, timer)
+			pass(20 * tick)
+			require.Equal(t, 1, m.clear(), "c")
+			require.NoError(t, m.Set("a", 4, hour))
+			release()
+			if stop {
+				for _, to := range timer.Stop() {
+					to.Task().Run(to)
+				}
+				slices.Sort(ends)
+				require.Equal(t, []string{"a1", "a4", "b2"}, ends)
+				require.Zero(t, m.Len())
+				return
+			}
+			require.NoError(t, m.Set("d", 5, hour))
+			pass(tick)
+			slices.Sort(ends)
+			require.Equal(t, []string{"a1", "b2"}, ends)
+			require.Equal(t, map[string]int{"a": 4, "d": 5}, maps.Collect(m.All()))
+		})
+	}
+}
+
 // A value that is due and waits holds its slot, and a new value of its key needs another one.
 func TestMapSlotsWhileTasksWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,14 +1,19 @@
 package keyed
 
 import (
+	"reflect"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/internal/testkit"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 const tick = time.Millisecond
@@ -62,4 +67,18 @@ func yield(n int) {
 	for range n {
 		runtime.Gosched()
 	}
+}
+
+// holdUp makes the worker of a timer late: no round starts until release is called, and an arming after that starts one.
+// It does so by the state of the worker, which says that a round is in progress.
+func holdUp(t *testing.T, timer *hashedwheel.Timer) (release func()) {
+	synctest.Wait()
+	worker := reflect.ValueOf(timer).Elem().FieldByName("worker")
+	state := (*atomic.Uint64)(worker.FieldByName("state").Addr().UnsafePointer())
+	const working, halted, resting = 1, 3, ticks.Never << 2
+	before := state.Swap(working)
+	release = sync.OnceFunc(func() { state.Store(resting) })
+	t.Cleanup(release) // before newTimer stops the timer
+	require.Greater(t, before, uint64(halted), "the worker was not idle")
+	return release
 }

@@ -44,17 +44,20 @@ import (
 //	          +-------------------------+--------------------> canceled: stays in the map, until it is removed, or
 //	                                                           until the caller of Stop runs the task
 //
-// An item is alive if and only if its timeout is pending and not due. It is due when the worker of the timer has reached
-// its tick boundary: see package due. Its task may start much later, because of a limit, an executor or a task that hangs.
-// Meanwhile calls treat the key as gone. An item that is due and waits stays in the map, so that it is found after Stop.
-// Set may put a new item in its place.
+// An item is alive if and only if its timeout is pending and not due. It is due when its tick boundary has passed by the
+// clock. Its task may start much later, because of a limit, an executor or a task that hangs, or because the worker of the
+// timer is late. Meanwhile calls treat the key as gone. An item that is due and waits stays in the map, so that it is found
+// after Stop. Set may put a new item in its place.
+//
+// Each method reads the clock after it has taken the lock, and acts as of that time. If its goroutine is stopped then, and
+// goes on after the boundary, the call still counts as before it. No other call of the key can have come in between.
 //
 // Each method except Update (update.go) holds the lock of the shard from its look-up in the map to its last change. The
 // task takes the lock before anything else. The timer ends timeouts without the lock. But while an item is in the map,
 // its timeout ends only once:
 //
 //   - Only add arms a timeout that is not pending, and its item is not in the map then. Set and Touch use
-//     Timeout.Move, which fails if the timeout has ended.
+//     due.Move, which fails if the timeout has ended.
 //   - A user gets a timeout only from Stop or in a panic handler. After Stop, Reset fails. In a panic handler, the item
 //     has left the map, and Run finds that it has ended. So a Reset there has no effect on the Map.
 //
@@ -84,7 +87,8 @@ import (
 // the timer is stopped.
 //
 // A key expires at the first tick boundary at or after its deadline. From then on no call finds it. If the tasks of
-// the timer wait for WithMaxConcurrency, for an executor or for a task that hangs, only the call of expired comes later.
+// the timer wait for WithMaxConcurrency, for an executor or for a task that hangs, or if the timer itself is late because
+// the process was stopped, only the call of expired comes later.
 //
 // After [hashedwheel.Timer.Stop] the timer expires no key. Get and Touch find nothing, and Set and GetOrSet return
 // hashedwheel.ErrStopped. The keys that were left stay in the Map, also those for which expired was still to be called.
@@ -187,7 +191,7 @@ func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, erro
 	s := m.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it := s.items[key]; it != nil && it.alive() {
+	if it := s.items[key]; it != nil && it.alive(s.now()) {
 		return it.value, true, nil
 	}
 	if err := m.add(s, key, value, delay); err != nil {
@@ -202,7 +206,7 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) err
 	if key != key {
 		return errNotEqual
 	}
-	if old := s.items[key]; old != nil && (old.timeout.IsCanceled() || old.alive()) {
+	if old := s.items[key]; old != nil && (old.timeout.IsCanceled() || old.alive(s.now())) {
 		// Stop has ended the old item, or is about to: Move has failed although the item is alive. So it stays in the map.
 		// Without this check, the spare item could take its place, if it is on the queue and Stop has not taken it yet.
 		if old.timeout.IsCanceled() {
@@ -236,7 +240,7 @@ func (m *Map[K, V]) Get(key K) (V, bool) {
 	s := m.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it := s.items[key]; it != nil && it.alive() {
+	if it := s.items[key]; it != nil && it.alive(s.now()) {
 		return it.value, true
 	}
 	var none V
@@ -248,7 +252,7 @@ func (m *Map[K, V]) Deadline(key K) (time.Time, bool) {
 	s := m.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it := s.items[key]; it != nil && it.alive() {
+	if it := s.items[key]; it != nil && it.alive(s.now()) {
 		return it.timeout.Deadline(), true
 	}
 	return time.Time{}, false
@@ -275,7 +279,7 @@ func (m *Map[K, V]) Remove(key K) (V, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	it := s.items[key]
-	if it == nil || !it.end() {
+	if it == nil || !it.end(s.now()) {
 		var none V
 		return none, false
 	}
@@ -300,7 +304,8 @@ func (m *Map[K, V]) clear() (n int) {
 	return n
 }
 
-// Len returns the number of keys. While tasks of the timer wait for a runner, it looks at each key.
+// Len returns the number of keys. While tasks of the timer wait for a runner, it looks at each key. While the timer itself
+// is late, Len also counts keys that have expired meanwhile.
 func (m *Map[K, V]) Len() (n int) {
 	m.checkMade()
 	some := due.Wait(m.timer) // some keys may be due
@@ -324,8 +329,9 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 		for i := range m.shards {
 			s := &m.shards[i]
 			s.mu.Lock()
+			now := s.now()
 			for key, it := range s.items {
-				if it.listed() {
+				if it.listed(now) {
 					pairs = append(pairs, pair{key, it.value})
 				}
 			}
@@ -341,19 +347,22 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// alive reports whether an item of the map is alive. Called with mu held.
-func (it *item[K, V]) alive() bool { return due.Ahead(&it.timeout) }
+// now returns the current tick of the timer. Called with mu held, so that a wait for the lock comes before the time.
+func (s *shard[K, V]) now() uint64 { return due.Now(s.owner.timer) }
+
+// alive reports whether an item of the map is alive at tick now. Called with mu held.
+func (it *item[K, V]) alive(now uint64) bool { return due.Ahead(&it.timeout, now) }
 
 // move gives an item of the map a new deadline, and reports whether it was alive. Called with mu held.
-func (it *item[K, V]) move(delay time.Duration) bool { return it.alive() && it.timeout.Move(delay) }
+func (it *item[K, V]) move(delay time.Duration) bool { return due.Move(&it.timeout, delay) }
 
 // listed reports whether All yields an item and Len counts it: it is alive, or was left at Stop. Called with mu held.
-func (it *item[K, V]) listed() bool { return it.alive() || it.timeout.IsCanceled() }
+func (it *item[K, V]) listed(now uint64) bool { return it.alive(now) || it.timeout.IsCanceled() }
 
 // end ends an item of the map, and reports whether it was alive or left at Stop. If it was left, end marks the item,
 // because the caller of Stop may call Run. Called with mu held.
-func (it *item[K, V]) end() bool {
-	if it.alive() && it.timeout.Cancel() {
+func (it *item[K, V]) end(now uint64) bool {
+	if it.alive(now) && it.timeout.Cancel() {
 		return true
 	}
 	it.ended = it.timeout.IsCanceled()
@@ -417,8 +426,9 @@ func (s *shard[K, V]) length(some bool) (n int) {
 	if !some {
 		return len(s.items)
 	}
+	now := s.now()
 	for _, it := range s.items {
-		if it.listed() {
+		if it.listed(now) {
 			n++
 		}
 	}
@@ -431,9 +441,10 @@ func (s *shard[K, V]) clear() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var waiting map[K]*item[K, V]
+	now := s.now()
 	for key, it := range s.items {
 		switch {
-		case it.end():
+		case it.end(now):
 			s.overtake(key, lost)
 			n++
 		case it.timeout.IsExpired():

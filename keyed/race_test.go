@@ -364,3 +364,50 @@ func TestMapClearMeetsExpiryRace(t *testing.T) {
 	t.Logf("%d expired, %d removed, %d replaced, %d kept", expired, removed, replaced, kept)
 	require.True(t, seen(), "the test did not see every outcome")
 }
+
+// No call finds a key past its deadline, or brings it back, and each value expires once, although the worker is often late.
+// On real time.
+func TestMapDeadlineRace(t *testing.T) {
+	rnd := newRand(t)
+	timer := newTimer(t, hashedwheel.WithTick(20*time.Microsecond))
+	var expired atomic.Int64
+	m := New(timer, func(int, int) { expired.Add(1) })
+	found, gone, removed := 0, 0, 0
+	for end := time.Now().Add(stressTime(t) / 2); goesOn(end, found > 0 && gone > 100); {
+		require.NoError(t, m.Set(1, 1, time.Duration(rnd.IntN(100))*time.Microsecond))
+		deadline, ok := m.Deadline(1)
+		for call := rnd.IntN(6); ok; yield(1) {
+			before := time.Now()
+			switch call {
+			case 0:
+				_, ok = m.Get(1)
+			case 1:
+				_, ok = m.Touch(1, tick)
+			case 2:
+				_, ok = m.Deadline(1)
+			case 3:
+				_, ok = m.Update(1, func(value int) int { return value })
+			case 4:
+				_, ok = maps.Collect(m.All())[1]
+			case 5:
+				if _, ok = m.Remove(1); ok {
+					removed++
+				}
+			}
+			if !ok {
+				break
+			}
+			found++
+			require.True(t, before.Before(deadline), "call %d, %v late", call, before.Sub(deadline))
+			if call == 1 || call == 5 {
+				call = 0
+				deadline, ok = m.Deadline(1)
+			}
+		}
+		gone++
+	}
+	left, err := timer.Shutdown(t.Context()) // of values that were due and waited
+	require.NoError(t, err)
+	t.Logf("%d values, found %d times, %d removed, %d left", gone, found, removed, len(left))
+	require.EqualValues(t, gone, removed+int(expired.Load())+len(left))
+}

@@ -63,7 +63,7 @@ func (s *shard[K, V]) tryUpdate(key K, inside bool) (u *update, value V, other <
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	it := s.items[key]
-	if it == nil || !it.alive() {
+	if it == nil || !it.alive(s.now()) {
 		return nil, value, nil
 	}
 	outer := s.updates[key]
@@ -112,7 +112,7 @@ func (s *shard[K, V]) storeUpdate(key K, u *update, value V) (V, bool) {
 		return none, false
 	case valid:
 		it := s.items[key] // the same item as before
-		if !it.alive() {
+		if !it.alive(s.now()) {
 			return none, false
 		}
 		it.value = value

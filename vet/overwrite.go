@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/analysis/passes/inspect"
-	"golang.org/x/tools/go/ast/inspector"
 	"golang.org/x/tools/go/types/typeutil"
 )
 
@@ -22,62 +20,66 @@ After Init, the timer may use a Timeout until long after its end. So the struct 
 overwritten or copied, or the program may crash. To clear the struct, clear its other fields. To keep many in a
 slice or a map, keep pointers.
 
+What a generic function overwrites or copies is reported where the function is used for such a struct.
+
 Copies that the analyzer copylocks of go vet reports are not reported again. Nothing is reported of a line with a
 comment //hashedwheelvet:ignore that says why.`,
-	URL:      "https://pkg.go.dev/github.com/hashedwheel/hashedwheel/vet#Overwrite",
-	Requires: []*analysis.Analyzer{inspect.Analyzer},
-	Run:      runOverwrite,
-}
-
-// movers are the functions that move or copy the elements of a slice, which is their first argument or their result.
-var movers = map[string]map[string]bool{
-	"slices": {
-		"AppendSeq": true, "Clone": true, "Collect": true, "Compact": true, "CompactFunc": true, "Concat": true,
-		"Delete": true, "DeleteFunc": true, "Grow": true, "Insert": true, "Repeat": true, "Replace": true,
-		"Reverse": true, "SortFunc": true, "SortStableFunc": true, "SortedFunc": true, "SortedStableFunc": true,
-	},
-	"sort": {"Slice": true, "SliceStable": true},
+	URL:       "https://pkg.go.dev/github.com/hashedwheel/hashedwheel/vet#Overwrite",
+	FactTypes: []analysis.Fact{new(moves)},
+	Run:       runOverwrite,
 }
 
 type overwrites struct {
 	*analysis.Pass
-	addressed map[types.Object]bool   // the local variables whose address is taken
-	ignored   map[string]map[int]bool // the lines of each file that have a directive
+	*locals
+	ignored map[string]map[int]bool // the lines of each file that have a directive
+	generic map[*types.Func]*moves  // of the generic functions of this package
+
+	// While the body of a generic function is checked for one of its type parameters. See moves.
+	assumed *types.TypeParam // otherwise nil
+	found   bool             // a problem that is not reported
 }
 
 // A directive at the end of a line, with a reason behind it, says that what is reported of this line is right.
 const directive = "//hashedwheelvet:ignore"
 
 func runOverwrite(pass *analysis.Pass) (any, error) {
-	o := overwrites{pass, make(map[types.Object]bool), make(map[string]map[int]bool)}
+	o := &overwrites{
+		Pass: pass, locals: newLocals(pass), ignored: make(map[string]map[int]bool), generic: make(map[*types.Func]*moves),
+	}
 	o.findDirectives()
-	ins := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
-	ins.Preorder([]ast.Node{(*ast.UnaryExpr)(nil), (*ast.SelectorExpr)(nil), (*ast.SliceExpr)(nil)}, o.findAddress)
-	ins.WithStack([]ast.Node{
-		(*ast.AssignStmt)(nil), (*ast.CallExpr)(nil), (*ast.MapType)(nil), (*ast.SendStmt)(nil), (*ast.StarExpr)(nil),
-	}, func(n ast.Node, push bool, stack []ast.Node) bool {
-		if !push {
-			return true
-		}
+	o.checkGeneric()
+	for _, file := range o.Files {
+		o.check(file, nil)
+	}
+	return nil, nil
+}
+
+// check checks all that is inside a node. The stack has the nodes around it.
+func (o *overwrites) check(root ast.Node, stack []ast.Node) {
+	ast.PreorderStack(root, stack, func(n ast.Node, stack []ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
-			o.assignment(n)
+			o.assignment(n, stack)
 		case *ast.CallExpr:
 			o.call(n)
 		case *ast.MapType:
-			if t := o.TypesInfo.TypeOf(n.Value); holds(t) {
-				o.report(n.Value, "Init cannot bind %s as the value of a map: use a pointer", in(pass, t))
+			if t := o.TypesInfo.TypeOf(n.Value); o.holds(t) {
+				o.report(n.Value, "Init cannot bind %s as the value of a map: use a pointer", in(o.Pass, t))
 			}
+		case *ast.ReturnStmt:
+			o.returns(n, stack)
 		case *ast.SendStmt:
-			if t := o.TypesInfo.TypeOf(n.Value); holds(t) && copied(o.TypesInfo, n.Value) {
-				o.report(n.Value, "send copies %s", in(pass, t))
+			if t := o.TypesInfo.TypeOf(n.Value); o.holds(t) && copied(o.TypesInfo, n.Value) {
+				o.report(n.Value, "send copies %s", in(o.Pass, t))
 			}
 		case *ast.StarExpr:
 			o.dereference(n, stack)
 		}
+		o.instance(n)
+		o.assumedCopy(n, stack)
 		return true
 	})
-	return nil, nil
 }
 
 func (o *overwrites) findDirectives() {
@@ -104,36 +106,110 @@ func (o *overwrites) findDirectives() {
 
 // report reports a problem, unless the line on which it begins has a directive.
 func (o *overwrites) report(n ast.Node, format string, args ...any) {
-	at := o.Fset.Position(n.Pos())
-	if !o.ignored[at.Filename][at.Line] {
+	switch at := o.Fset.Position(n.Pos()); {
+	case o.ignored[at.Filename][at.Line]:
+	case o.assumed != nil:
+		o.found = true
+	default:
 		o.ReportRangef(n, format, args...)
 	}
 }
 
+// holds reports whether a value of type t contains a hashedwheel.Timeout, or the type parameter that is assumed to hold one.
+func (o *overwrites) holds(t types.Type) bool {
+	if o.assumed != nil {
+		return contains(t, func(t types.Type) bool { return t == o.assumed })
+	}
+	return contains(t, isTimeout)
+}
+
+// elementHolds reports whether t is a slice or a map of values that hold a Timeout, and returns the type of these values.
+func (o *overwrites) elementHolds(t types.Type) (elem types.Type, ok bool) {
+	for _, t := range typeSet(t) {
+		switch u := t.Underlying().(type) {
+		case *types.Slice:
+			elem = u.Elem()
+		case *types.Map:
+			elem = u.Elem()
+		default:
+			continue
+		}
+		if o.holds(elem) {
+			return elem, true
+		}
+	}
+	return nil, false
+}
+
+// copylocksSees reports whether copylocks of go vet reports that the expression x is copied, if its type holds a Timeout. It
+// does not know what type parameter is assumed to hold one.
+func (o *overwrites) copylocksSees(x ast.Expr) bool {
+	return o.assumed == nil && copied(o.TypesInfo, x)
+}
+
 // assignment reports the variables on the left that are overwritten.
-func (o *overwrites) assignment(n *ast.AssignStmt) {
+func (o *overwrites) assignment(n *ast.AssignStmt, stack []ast.Node) {
 	for i, left := range n.Lhs {
 		right := n.Rhs[min(i, len(n.Rhs)-1)] // one call may have several results
 		t := o.TypesInfo.TypeOf(left)
-		if !holds(t) || copied(o.TypesInfo, right) {
+		if !o.holds(t) || o.copylocksSees(right) {
 			continue
 		}
 		if id, ok := left.(*ast.Ident); ok && n.Tok == token.DEFINE && o.TypesInfo.Defs[id] != nil {
 			continue
 		}
-		if root := o.local(left); root != nil && !o.addressed[root] || o.isMapValue(left) {
+		if o.isUnbound(left, n, stack) || o.isMapValue(left) {
 			continue
 		}
 		o.report(n, "assignment to %s overwrites %s", types.ExprString(left), in(o.Pass, t))
 	}
 }
 
-// call reports a call that moves, copies or clears the elements of a slice or a map.
+// returns reports a return that copies a result with a name, or overwrites it.
+func (o *overwrites) returns(n *ast.ReturnStmt, stack []ast.Node) {
+	i := -1
+	for _, name := range results(stack) {
+		i++
+		v := o.TypesInfo.Defs[name]
+		if v == nil || !o.holds(v.Type()) || !o.mayBeBound(v, n, stack) {
+			continue
+		}
+		if len(n.Results) == 0 {
+			o.report(n, "return copies %s", in(o.Pass, v.Type()))
+		} else if !o.copylocksSees(n.Results[min(i, len(n.Results)-1)]) {
+			o.report(n, "return overwrites %s", in(o.Pass, v.Type()))
+		}
+	}
+}
+
+// results returns the names of the results of the innermost function.
+func results(stack []ast.Node) (names []*ast.Ident) {
+	for i := len(stack) - 1; i >= 0; i-- {
+		var typ *ast.FuncType
+		switch f := stack[i].(type) {
+		case *ast.FuncDecl:
+			typ = f.Type
+		case *ast.FuncLit:
+			typ = f.Type
+		default:
+			continue
+		}
+		if typ.Results != nil {
+			for _, field := range typ.Results.List {
+				names = append(names, field.Names...)
+			}
+		}
+		break
+	}
+	return names
+}
+
+// call reports a call that moves, copies or clears the elements of a slice or a map, except of a generic function.
 func (o *overwrites) call(n *ast.CallExpr) {
 	if len(n.Args) == 0 {
 		return
 	}
-	first, ok := elementHolds(o.TypesInfo.TypeOf(n.Args[0]))
+	first, ok := o.elementHolds(o.TypesInfo.TypeOf(n.Args[0]))
 	switch f := typeutil.Callee(o.TypesInfo, n).(type) {
 	case *types.Builtin:
 		switch {
@@ -146,14 +222,8 @@ func (o *overwrites) call(n *ast.CallExpr) {
 			o.report(n, "clear overwrites %s", in(o.Pass, first))
 		}
 	case *types.Func:
-		if f.Pkg() == nil || !movers[f.Pkg().Path()][f.Name()] {
-			return
-		}
-		if !ok {
-			first, ok = elementHolds(o.TypesInfo.TypeOf(n))
-		}
-		if ok {
-			o.report(n, "%s.%s moves or copies %s: use a slice of pointers", f.Pkg().Name(), f.Name(), in(o.Pass, first))
+		if ok && (f.FullName() == "sort.Slice" || f.FullName() == "sort.SliceStable") { // by reflection
+			o.report(n, "%s copies %s: use a slice of pointers", f.FullName(), in(o.Pass, first))
 		}
 	}
 }
@@ -165,11 +235,11 @@ func (o *overwrites) dereference(n *ast.StarExpr, stack []ast.Node) {
 		return
 	}
 	t := o.TypesInfo.TypeOf(n)
-	if f, ok := typeutil.Callee(o.TypesInfo, call).(*types.Builtin); ok && f.Name() == "new" || !holds(t) {
+	if f, ok := typeutil.Callee(o.TypesInfo, call).(*types.Builtin); ok && f.Name() == "new" || !o.holds(t) {
 		return
 	}
 	var x ast.Node = n // with the parentheses around it
-	for i := len(stack) - 2; i >= 0; i-- {
+	for i := len(stack) - 1; i >= 0; i-- {
 		switch parent := stack[i].(type) {
 		case *ast.ParenExpr:
 			x = parent
@@ -189,51 +259,6 @@ func (o *overwrites) dereference(n *ast.StarExpr, stack []ast.Node) {
 		o.report(n, "%s copies %s", types.ExprString(n), in(o.Pass, t))
 		return
 	}
-}
-
-// findAddress notes a variable whose address is taken. Only such a variable can be bound by Init.
-func (o *overwrites) findAddress(n ast.Node) {
-	var x ast.Expr
-	switch n := n.(type) {
-	case *ast.UnaryExpr:
-		if n.Op == token.AND {
-			x = n.X
-		}
-	case *ast.SelectorExpr: // a call of a method with a pointer receiver
-		if s := o.TypesInfo.Selections[n]; s != nil && s.Kind() == types.MethodVal {
-			x = n.X
-		}
-	case *ast.SliceExpr:
-		x = n.X
-	}
-	if x != nil {
-		if root := o.local(x); root != nil {
-			o.addressed[root] = true
-		}
-	}
-}
-
-// local returns the local variable that x is a part of. It returns nil if x is a part of something else, or is reached by a
-// pointer.
-func (o *overwrites) local(x ast.Expr) types.Object {
-	switch x := ast.Unparen(x).(type) {
-	case *ast.Ident:
-		v, ok := o.TypesInfo.ObjectOf(x).(*types.Var)
-		if ok && !v.IsField() && v.Parent() != nil && v.Parent() != v.Pkg().Scope() {
-			return v
-		}
-	case *ast.SelectorExpr:
-		if s := o.TypesInfo.Selections[x]; s != nil && s.Kind() == types.FieldVal && !s.Indirect() {
-			return o.local(x.X)
-		}
-	case *ast.IndexExpr:
-		if t := o.TypesInfo.TypeOf(x.X); t != nil {
-			if _, ok := t.Underlying().(*types.Array); ok {
-				return o.local(x.X)
-			}
-		}
-	}
-	return nil
 }
 
 // isMapValue reports whether x is a value of a map, which Init cannot bind. The type of the map is reported instead.

@@ -5,6 +5,7 @@ package vet
 import (
 	"go/ast"
 	"go/types"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -27,46 +28,36 @@ func isLibrary(pkg *types.Package) bool {
 	return path == library || strings.HasSuffix(path, "/vendor/"+library)
 }
 
-// holds reports whether t is not nil and a value of it contains a hashedwheel.Timeout. For a type parameter, it reports whether
-// a value of one of the types that its constraint lists does.
-func holds(t types.Type) bool {
-	for _, t := range typeSet(t) {
-		if isTimeout(t) {
+// contains reports whether t is not nil, and a value of it contains one of a type that is wanted. For a type parameter, it
+// reports whether a value of one of the types that its constraint lists does.
+func contains(t types.Type, wanted func(t types.Type) bool) bool {
+	seen := make(map[types.Type]bool) // a type parameter may be part of its own constraint
+	var inside func(t types.Type) bool
+	inside = func(t types.Type) bool {
+		t = types.Unalias(t)
+		if t == nil || seen[t] {
+			return false
+		}
+		seen[t] = true
+		if wanted(t) {
 			return true
+		}
+		if _, ok := t.(*types.TypeParam); ok {
+			return slices.ContainsFunc(typeSet(t), inside)
 		}
 		switch u := t.Underlying().(type) {
 		case *types.Array:
-			if holds(u.Elem()) {
-				return true
-			}
+			return inside(u.Elem())
 		case *types.Struct:
 			for field := range u.Fields() {
-				if holds(field.Type()) {
+				if inside(field.Type()) {
 					return true
 				}
 			}
 		}
+		return false
 	}
-	return false
-}
-
-// elementHolds reports whether t is a slice or a map of values that contain a hashedwheel.Timeout, and returns the type
-// of these values.
-func elementHolds(t types.Type) (elem types.Type, ok bool) {
-	for _, t := range typeSet(t) {
-		switch u := t.Underlying().(type) {
-		case *types.Slice:
-			elem = u.Elem()
-		case *types.Map:
-			elem = u.Elem()
-		default:
-			continue
-		}
-		if holds(elem) {
-			return elem, true
-		}
-	}
-	return nil, false
+	return inside(t)
 }
 
 // typeSet returns the types that the constraint of a type parameter lists, none if it lists only methods. Any other

@@ -17,7 +17,7 @@ func TestCanceled(t *testing.T) {
 }
 
 func TestOverwrite(t *testing.T) {
-	analysistest.Run(t, analysistest.TestData(), Overwrite, "overwrite", "old/shelf", "foreign")
+	analysistest.Run(t, analysistest.TestData(), Overwrite, "overwrite", "bound", "generics", "old/shelf", "foreign")
 }
 
 // noErrors is a testing.T that ignores that the diagnostics are not those of the comments.
@@ -27,29 +27,39 @@ func (noErrors) Errorf(string, ...any) {}
 
 // What copylocks reports is not reported again. It reports the lines with a comment that says so.
 func TestCopylocksIsNotRepeated(t *testing.T) {
-	lines := func(a *analysis.Analyzer) map[int]bool {
-		found := make(map[int]bool)
-		for _, result := range analysistest.Run(noErrors{}, analysistest.TestData(), a, "overwrite") {
+	pkgs := []string{"overwrite", "bound", "generics"}
+	type line struct {
+		file string
+		n    int
+	}
+	lines := func(a *analysis.Analyzer) map[line]bool {
+		found := make(map[line]bool)
+		for _, result := range analysistest.Run(noErrors{}, analysistest.TestData(), a, pkgs...) {
 			if result.Err != nil {
 				t.Fatal(result.Err)
 			}
 			for _, d := range result.Diagnostics {
-				found[result.Pass.Fset.Position(d.Pos).Line] = true
+				at := result.Pass.Fset.Position(d.Pos)
+				found[line{filepath.Base(at.Filename), at.Line}] = true
 			}
 		}
 		return found
 	}
-	text, err := os.ReadFile("testdata/src/overwrite/overwrite.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	ours, theirs := lines(Overwrite), lines(copylock.Analyzer)
-	for i, line := range strings.Split(string(text), "\n") {
-		if want := strings.HasSuffix(line, "// copylocks"); theirs[i+1] != want {
-			t.Errorf("line %d: reported by copylocks: %v", i+1, !want)
+	for _, pkg := range pkgs {
+		file := pkg + ".go"
+		text, err := os.ReadFile(filepath.Join("testdata/src", pkg, file))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if ours[i+1] && theirs[i+1] {
-			t.Errorf("line %d is reported twice", i+1)
+		for i, content := range strings.Split(string(text), "\n") {
+			l := line{file, i + 1}
+			if want := strings.HasSuffix(content, "// copylocks"); theirs[l] != want {
+				t.Errorf("%v: reported by copylocks: %v", l, !want)
+			}
+			if ours[l] && theirs[l] {
+				t.Errorf("%v is reported twice", l)
+			}
 		}
 	}
 	if len(ours) == 0 || len(theirs) == 0 {
@@ -89,9 +99,30 @@ func (*call) Canceled() {}
 
 func clear(c *call) { *c = call{} }
 `,
-		"calls_test.go": "package calls\n\nfunc grow(calls []call) []call { return append(calls, call{}) }\n",
+		"calls_test.go": `package calls
+
+import (
+	"iter"
+	"slices"
+
+	"example.com/calls/helper"
+)
+
+func grow(calls []call) []call { return append(calls, call{}) }
+
+func generic(c *call, calls []call) {
+	helper.Zero(c)
+	_ = slices.Insert(calls, 0, call{})
+	_, _ = iter.Pull(slices.Values(calls))
+}
+`,
+		"helper/helper.go": "package helper\n\nfunc Zero[T any](p *T) { *p = *new(T) }\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +136,10 @@ func clear(c *call) { *c = call{} }
 	for _, want := range []string{
 		"calls.go:9:14: method Canceled of call is not called when its timeout is canceled: want Canceled(*hashedwheel.Timeout)\n",
 		"calls.go:11:23: assignment to *c overwrites the hashedwheel.Timeout in call\n",
-		"calls_test.go:3:41: append may move the elements, which copies the hashedwheel.Timeout in call: use a slice of pointers\n",
+		"calls_test.go:10:41: append may move the elements, which copies the hashedwheel.Timeout in call: use a slice of pointers\n",
+		"calls_test.go:13:9: helper.Zero overwrites or copies the hashedwheel.Timeout in call\n",
+		"calls_test.go:14:13: slices.Insert overwrites or copies the hashedwheel.Timeout in call\n",
+		"calls_test.go:15:14: iter.Pull overwrites or copies the hashedwheel.Timeout in call\n",
 	} {
 		if strings.Count(out, want) != 1 {
 			t.Errorf("%q is not reported once:\n%s", want, out)

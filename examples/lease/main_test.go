@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"regexp"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +78,37 @@ func TestHostDies(t *testing.T) {
 		assert.Len(t, expired, 2)
 		assert.Equal(t, "living:1", r.addr("c"))
 		assert.Equal(t, 1, r.leases.Len())
+	})
+}
+
+// The README says how often a lease is renewed.
+func TestRenewals(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	says := regexp.MustCompile(`A lease lasts for 1\.5 s and is renewed each (\d+) to (\d+) ms\.`).FindSubmatch(readme)
+	require.Len(t, says, 3)
+	synctest.Test(t, func(t *testing.T) {
+		const ttl, tick = 1500 * time.Millisecond, 30 * time.Millisecond
+		timer, err := hashedwheel.New(hashedwheel.WithTick(tick))
+		require.NoError(t, err)
+		defer timer.Stop()
+		r := newRegistry(timer, ttl, nil)
+		require.NoError(t, (&service{"a", "host:1", r}).start(hashedwheel.NewGroup(timer)))
+		deadline, ok := r.leases.Deadline("a")
+		require.True(t, ok)
+		var gaps []time.Duration
+		for len(gaps) < 10_000 {
+			time.Sleep(tick)
+			synctest.Wait()
+			if next, _ := r.leases.Deadline("a"); !next.Equal(deadline) {
+				gaps, deadline = append(gaps, next.Sub(deadline)), next
+			}
+		}
+		for i, extreme := range []time.Duration{slices.Min(gaps), slices.Max(gaps)} {
+			figure, err := time.ParseDuration(string(says[i+1]) + "ms")
+			require.NoError(t, err)
+			require.InDelta(t, figure, extreme, float64(2*tick))
+		}
 	})
 }
 

@@ -3,6 +3,8 @@ package crossing
 import (
 	"context"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"regexp"
 	"runtime"
@@ -21,6 +23,7 @@ import (
 	"github.com/hashedwheel/hashedwheel/idle"
 	"github.com/hashedwheel/hashedwheel/internal/testkit"
 	"github.com/hashedwheel/hashedwheel/keyed"
+	"github.com/hashedwheel/hashedwheel/wheeldebug"
 )
 
 // bubbleTick is the tick of the timers in these tests.
@@ -190,7 +193,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Timeout.Wait/pending", panics, panics, func(s *side) { s.plain.Wait(done) }},
 		{"Timeout.Wait/idle", works, works, func(s *side) { s.embedded.Wait(done) }},
 		{"Timeout.Deadline", works, works, func(s *side) { s.plain.Deadline(); s.running.Deadline() }},
-		{"Timeout.String", panics, panics, func(s *side) { _ = s.plain.String() }},
+		{"Timeout.String", works, works, func(s *side) { mustBe(s.plain.String() != s.running.String()) }},
 		{"Timeout.IsExpired", works, works, func(s *side) { mustBe(s.running.IsExpired()) }},
 		{"Timeout.IsCanceled", works, works, func(s *side) { mustBe(!s.running.IsCanceled()) }},
 		{"Timeout.Task", works, works, func(s *side) { mustBe(s.plain.Task() != nil) }},
@@ -225,6 +228,12 @@ func TestBothSidesOfABubble(t *testing.T) {
 			for key := range s.keys.All() {
 				mustBe(key == "key")
 			}
+		}},
+
+		{"wheeldebug.Handler", works, works, func(s *side) {
+			w := httptest.NewRecorder()
+			wheeldebug.Handler(s.timer).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			mustBe(w.Code == http.StatusOK)
 		}},
 
 		// A Clock made outside uses package time in a bubble.

@@ -114,13 +114,13 @@ func (w *world) act(random func(n int) int, inside bool, own *subject) {
 
 // shutdown calls Shutdown, and checks what it promises.
 func (w *world) shutdown(patience time.Duration, inside bool) error {
-	notices := w.toTell.Load()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	left, err := w.timer.Shutdown(ctx)
 	w.takeBack(left)
 	if err == nil {
 		w.over.Store(true)
+		notices := w.toTell.Load() // also of Cancels that overlapped
 		if n, told := w.running.Load(), w.told.Load(); inside || n > 0 || told < notices {
 			w.errorf("Shutdown has returned: in a task %v, %d tasks, notices %d of %d", inside, n, told, notices)
 		}
@@ -277,6 +277,9 @@ type subject struct {
 type teller struct{ *subject }
 
 func (s teller) Canceled(*hashedwheel.Timeout) {
+	if s.w.over.Load() {
+		s.w.errorf("a Canceler is notified after Shutdown")
+	}
 	s.told.Add(1)
 	s.w.told.Add(1)
 	s.w.user(true, s.subject)
@@ -389,10 +392,12 @@ func (s *subject) run() {
 func (s *subject) Next(prev time.Time) time.Time {
 	s.w.user(false, s)
 	again := s.asked.Add(1) > 1
-	if to := s.to.Load(); again && to != nil { // the run is over
-		if err := to.Wait(s.w.t.Context()); err != nil {
-			s.w.errorf("Wait inside Next: %v", err)
+	if to := s.to.Load(); again && to != nil && rand.IntN(4) == 0 { // Wait would wait for this call
+		ctx, cancel := context.WithTimeout(s.w.t.Context(), 100*time.Microsecond)
+		if to.Wait(ctx) == nil {
+			s.w.errorf("Wait inside Next has not waited for its context")
 		}
+		cancel()
 	}
 	if again && rand.IntN(8) == 0 {
 		s.endings.Add(1)

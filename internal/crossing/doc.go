@@ -2,3 +2,5 @@
 // promises that no change of the mechanism may break: each end of a timeout, Stop at any moment, memory, and bubbles. They
 // include the models, the fuzz target of the whole timer, the tests under load, and most races.
 package crossing
+
+import _ "github.com/hashedwheel/hashedwheel" // the scenes in testdata/steps use a copy of what this package imports

@@ -8,12 +8,19 @@ var (
 	// Each is Timer.Tasks of a timer, a *hashedwheel.Timer. It also yields whether the timeout repeats.
 	Each func(timer any, yield func(task any, at time.Time, repeats bool) bool)
 
-	// Ahead reports whether a timeout, a *hashedwheel.Timeout, is pending and its tick boundary lies ahead. It is false
-	// when the worker has reached that boundary, even if the task still waits for a runner. It reads no clock.
-	Ahead func(timeout any) bool
+	// Now returns the current tick of a timer, a *hashedwheel.Timer. If only one of the caller and the timer is in a synctest
+	// bubble, no clock tells the tick. Then Now returns the one that the worker has reached.
+	Now func(timer any) uint64
 
-	// Wait reports whether tasks of a timer, a *hashedwheel.Timer, are due and wait for a runner. It may miss those
-	// that have come due at this moment.
+	// Ahead reports whether a timeout, a *hashedwheel.Timeout, is pending and due later than tick now.
+	Ahead func(timeout any, now uint64) bool
+
+	// Move is Timeout.Move, except that it fails if the boundary of the timeout, a *hashedwheel.Timeout, has passed. It reads
+	// the clock once. So even if the caller is stopped meanwhile, the delay counts from before the boundary.
+	Move func(timeout any, delay time.Duration) bool
+
+	// Wait reports whether tasks of a timer, a *hashedwheel.Timer, are due and wait for a runner. It misses those whose
+	// boundary the worker has not reached yet.
 	Wait func(timer any) bool
 
 	// CheckSide panics if only one of the caller and a timer, a *hashedwheel.Timer, is in a synctest bubble.

@@ -25,6 +25,7 @@ var active atomic.Pointer[Run]
 // trace.
 type Run struct {
 	search *search
+	victim *Victim // if not nil, all gates are open, except to freeze it
 
 	racers   []*goroutine
 	racing   atomic.Int64 // racers that have not returned
@@ -208,6 +209,10 @@ func (r *Run) enabled(index int) bool {
 
 // stop stops the calling goroutine at the gate before an operation, until the explorer lets it go on.
 func (r *Run) stop(o op, raw ...touching) {
+	if r.victim != nil {
+		r.victim.pass(o)
+		return
+	}
 	runtime.Callers(2, o.pcs[:])
 	o.raw = raw
 	r.mu.Lock()
@@ -231,6 +236,9 @@ func (r *Run) stop(o op, raw ...touching) {
 // unlock notes that a mutex is being unlocked. It reports false after kill. Then the caller exits, and may not have
 // locked the mutex at all.
 func (r *Run) unlock(m *Mutex) bool {
+	if r.victim != nil {
+		return true
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.released = append(r.released, unsafe.Pointer(m))

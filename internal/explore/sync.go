@@ -21,6 +21,10 @@ type Mutex struct {
 func (m *Mutex) Lock() {
 	if r := active.Load(); r != nil {
 		r.stop(op{kind: "Lock", mutex: m}, touching{unsafe.Pointer(m), write})
+		if r.victim != nil {
+			r.victim.lock(m)
+			return
+		}
 	}
 	m.real.Lock()
 	m.held.Store(true)

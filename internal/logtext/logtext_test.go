@@ -18,9 +18,37 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// The texts of stacks and functions are tested where they are logged, in log_test.go of the library.
-func TestOtherForms(t *testing.T) {
-	require.Equal(t, "another form", Stack([]byte("another form")))
-	require.Equal(t, "runtime.GC", Func(runtime.GC))
+// A user's package may be called as one of the library's, and the library may be vendored. log_test.go of the library tests
+// the stacks of panics in all places where it calls a user's code.
+func TestStack(t *testing.T) {
+	const library = "app/vendor/example.com/wheel"
+	callers := []string{library + ".(*host).", library + "/internal/pool."}
+	for last, leftOut := range map[string]bool{
+		library + ".(*host).Work": true, library + "/internal/pool.(*Runner[...]).run": true, "runtime.goexit": true,
+		library + ".(*hosts).Work": false, library + ".host.Work": false,
+		library + "/internal/pools.Run": false, library + "/internal/pool%2ev2.Run": false,
+		"example.com/wheel.(*host).Work": false, "app/" + library + "/internal/pool.Run": false,
+		"app/internal/pool.(*Conn).Close": false, "main.(*host).ping": false, "main.(*host[...]).ping.func1": false,
+		"main.host": false, "runtime.example/x.Run": false,
+	} {
+		want := "main.charge (main.go:41)"
+		if !leftOut {
+			want += ", " + last + " (x.go:2)"
+		}
+		stack := "goroutine 7 [running]:\nruntime/debug.Stack()\n\t/go/stack.go:26 +0x5e\npanic({0x1, 0x2})\n\t/go/panic.go:860 +0x13a\n" +
+			"runtime.panicIndex(...)\n\t/go/panic.go:115\nmain.charge(0xc0, {0x1, 0x2})\n\t/app/main.go:41 +0x1d\n" +
+			last + "(0xc0?)\n\t/app/x.go:2 +0x1d\n" +
+			library + "/internal/pool.(*Pool[...]).run(...)\n\t/app/pool.go:3\ncreated by main.main in goroutine 1\n\t/app/main.go:9 +0x1\n"
+		require.Equal(t, want, Stack([]byte(stack), callers...), last)
+	}
+	for _, whole := range []string{"another form", "debug.Stack()\n\npanic()\n" + library + ".(*host).Work()\n\t/app/x.go:2"} {
+		require.Equal(t, whole, Stack([]byte(whole), callers...))
+	}
+}
+
+func TestSymbol(t *testing.T) {
+	require.Equal(t, "runtime.GC", Symbol(runtime.GC))
+	require.Equal(t, "github.com/hashedwheel/hashedwheel/internal/logtext.TestSymbol", Symbol(TestSymbol))
+	require.Equal(t, "logtext.TestSymbol", Func(TestSymbol))
 	require.Empty(t, Func((func())(nil)))
 }

@@ -22,8 +22,8 @@ type Host[T comparable] interface {
 	// Count counts n tasks that have been started, as so late.
 	Count(late time.Duration, n uint64)
 
-	// Ran is called when a task is over, also after a panic or a Goexit, if rn.Start was told so. It reports whether the
-	// task is to run again at once, if nothing else waits.
+	// Ran is called when a task is over, also after a panic or a Goexit, if rn.Start was told so. The run is over when Ran
+	// has returned. It reports whether the task is to run again at once, if nothing else waits.
 	Ran(item T) (again bool)
 
 	// Requeue is called if Ran has returned true, but other items wait. The host adds the item again behind them.
@@ -203,12 +203,12 @@ func (p *Pool[T]) enlist() *Runner[T] {
 // n. Otherwise the tasks of all its slots are over. Refill takes the next items off the list, and returns 1, the first of
 // their slots. If there are none, or an executor has to call another function for each, it returns 0: then the runner has
 // been dismissed and must not be used any more.
-func (p *Pool[T]) refill(rn *Runner[T], n int) int {
+func (p *Pool[T]) refill(rn *Runner[T], n int32) int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	rn.endTask()
-	if end := rn.end(); n <= end {
-		rn.limit.Store(int32(end))
+	rn.endRun()
+	if end := int32(rn.end()); n <= end {
+		rn.limit.Store(end)
 	} else {
 		if n > end+1 {
 			panic(fmt.Sprintf("pool: a runner has taken slot %d of %d", n-1, end))
@@ -220,7 +220,7 @@ func (p *Pool[T]) refill(rn *Runner[T], n int) int {
 			return 0
 		}
 	}
-	rn.word.Store(uint32(n) << 1)
+	rn.taken.Store(n)
 	return n
 }
 
@@ -363,7 +363,7 @@ func (p *Pool[T]) Waiting() int {
 }
 
 // RunsOf returns a channel for each run of the task of an item that is in progress. The channel is closed when the
-// run is over.
+// run is over, which includes Host.Ran.
 func (p *Pool[T]) RunsOf(item T) (runs []<-chan struct{}) {
 	return p.RunsOfAll(func(other T) bool { return other == item })
 }

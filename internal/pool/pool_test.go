@@ -377,7 +377,7 @@ func TestPositionsWrap(t *testing.T) {
 	}
 }
 
-// A channel of RunsOf is closed when the task has returned, even if Ran takes long. There is one for each run in
+// A channel of RunsOf is closed when the run is over: the task has returned, and then Ran. There is one for each run in
 // progress, and none for a task that does not run.
 func TestRunsOf(t *testing.T) {
 	for way, prepare := range ways {
@@ -395,11 +395,14 @@ func TestRunsOf(t *testing.T) {
 				synctest.Wait()
 				runs := append(h.pool.RunsOf(w), h.pool.RunsOf(w)...)
 				require.Len(t, runs, 2)
+				time.Sleep(2 * time.Second)
+				runs = append(runs, h.pool.RunsOf(w)...)
+				require.Len(t, runs, 3, "Ran is in progress")
 				for _, over := range runs {
 					<-over
 				}
-				require.Equal(t, time.Second, time.Since(start))
-				require.Empty(t, h.pool.RunsOf(w), "Ran is in progress")
+				require.Equal(t, time.Second+time.Minute, time.Since(start))
+				require.Empty(t, h.pool.RunsOf(w))
 				runs = h.pool.RunsOf(other)
 				require.Len(t, runs, 1)
 				<-runs[0]
@@ -409,6 +412,28 @@ func TestRunsOf(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The end of a run wakes who waits for it, also if the same task runs again at once.
+func TestRunsOfOneThatRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Millisecond)
+		runs := 0
+		w := &task{f: func() { time.Sleep(time.Second) }, next: func() bool { time.Sleep(time.Second); runs++; return runs < 9 }}
+		start := time.Now()
+		h.add(w)
+		for n := range 4 {
+			time.Sleep(time.Second / 2)
+			inTask := h.pool.RunsOf(w)
+			time.Sleep(time.Second)
+			inRan := h.pool.RunsOf(w)
+			require.Len(t, append(inTask, inRan...), 2)
+			for _, over := range append(inTask, inRan...) {
+				<-over
+			}
+			require.Equal(t, time.Duration(2*n+2)*time.Second, time.Since(start))
+		}
+	})
 }
 
 // The end of a task wakes who waits for it, also if the runner goes on with the next of its batch.
@@ -473,7 +498,7 @@ func TestWaitMissesNoRun(t *testing.T) {
 	add := func(item int) {
 		rn := &Runner[int]{pool: &p, place: len(p.runners), slots: []int{item}}
 		rn.limit.Store(1)
-		rn.word.Store(1 << 1)
+		rn.taken.Store(1)
 		p.runners = append(p.runners, rn)
 	}
 	const n = 1000
@@ -526,7 +551,7 @@ func TestRemoveTakesBackTheBatch(t *testing.T) {
 }
 
 // A runner that is about to take a slot when its batch is taken back finds that the slot is not left to it, or that it
-// is: if it has stored its word before, also when it finds the limit lowered.
+// is: if it has stored taken before, also when it finds the limit lowered.
 func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 	for _, stored := range []bool{false, true} {
 		var p Pool[int]
@@ -540,19 +565,19 @@ func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 		defer p.watch.Stop()
 		require.Equal(t, 1, rn.Next())
 		if stored {
-			rn.word.Store(2 << 1)
+			rn.taken.Store(2)
 		}
 		p.Remove(3, 2)
-		rn.word.Store(2 << 1) // if it comes later
+		rn.taken.Store(2) // if it comes later
 		require.Less(t, rn.limit.Load(), int32(2))
 		n := p.refill(rn, 2)
-		require.Equal(t, rn.taken(), n)
+		require.Equal(t, rn.taken.Load(), n)
 		require.Equal(t, 2, rn.last())
 		if stored {
 			require.Equal(t, 2, rn.end(), "it is the old slot")
 			require.Zero(t, p.due.n)
 		} else {
-			require.Equal(t, 1, rn.taken(), "the runner has taken the item from the list")
+			require.EqualValues(t, 1, rn.taken.Load(), "the runner has taken the item from the list")
 		}
 		p.Remove(2, 1)
 		require.Equal(t, []int{2}, p.Close(), "too late")

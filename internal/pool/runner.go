@@ -14,8 +14,8 @@ import (
 type Runner[T comparable] struct {
 	pool *Pool[T] // immutable
 
-	// How many slots it has taken, or tries to take, times 2, and the bit returned. Written by the runner.
-	word atomic.Uint32
+	// How many slots it has taken, or tries to take. Written by the runner.
+	taken atomic.Int32
 
 	// How many of the slots are left to it. Negative if it must take the lock before it takes another slot. Written
 	// with the lock of the pool held.
@@ -30,24 +30,20 @@ type Runner[T comparable] struct {
 	batch        *chunk[T]     // where the slots lie; nil for an item that it has taken alone
 	place        int           // its index in pool.runners
 	takenAtCheck int           // how many slots it had taken at the last check
-	over         chan struct{} // closed when the task in the last slot taken is over; nil if no goroutine waits for that
+	over         chan struct{} // closed when the run of the item in the last slot taken is over; nil if no goroutine waits
 
 	// Owned by the runner.
 	callsRan   bool          // Host.Ran follows the task
+	inRan      bool          // Host.Ran is in progress
 	inRow      int           // how often it has run the item again
 	measureAt  int           // it measures the next task that starts after so many slots
 	unmeasured uint64        // tasks of the batch that it has started since the last one that it measured
 	late       time.Duration // how late that one was
 }
 
-const (
-	// returned is set in the word when the task in the last slot taken has returned, and only Host.Ran is in progress.
-	returned = 1
-
-	// maxInRow is how often a runner runs a task again at once while other items wait. To let the others go first each
-	// time would cost much more than a task that is only a little behind.
-	maxInRow = 4
-)
+// maxInRow is how often a runner runs a task again at once while other items wait. To let the others go first each
+// time would cost much more than a task that is only a little behind.
+const maxInRow = 4
 
 // run runs tasks, from the first items that the runner has taken, until nothing is left to do. It is all of a goroutine, or
 // the end of a function of an executor.
@@ -61,8 +57,9 @@ func (rn *Runner[T]) run() {
 			return
 		}
 		defer func() { go rn.run() }()
-		if rn.word.Load()&returned != 0 {
-			return // Ran has ended the goroutine
+		if rn.inRan {
+			rn.inRan = false
+			return // Ran has ended the goroutine: a panic is not the task's
 		}
 		if value := recover(); value != nil { // nil after runtime.Goexit
 			rn.pool.host.Panicked(rn.last(), value, debug.Stack())
@@ -73,12 +70,9 @@ func (rn *Runner[T]) run() {
 }
 
 // last returns the item in the slot that the runner has taken last.
-func (rn *Runner[T]) last() T { return rn.slots[rn.taken()-1] }
+func (rn *Runner[T]) last() T { return rn.slots[rn.taken.Load()-1] }
 
-// taken returns how many slots the runner has taken, or tries to take.
-func (rn *Runner[T]) taken() int { return int(rn.word.Load() >> 1) }
-
-// Next ends the task before, if there was one, and returns the next item. The host claims it, and then calls Start. If
+// Next ends the run before, if there was one, and returns the next item. The host claims it, and then calls Start. If
 // nothing is left to do, Next returns the zero T.
 func (rn *Runner[T]) Next() (item T) {
 	var none T
@@ -87,9 +81,9 @@ func (rn *Runner[T]) Next() (item T) {
 	}
 	rn.inRow = 0
 	for {
-		n := rn.taken() + 1
-		rn.word.Store(uint32(n) << 1) // before the load: see stop. It also says that the task before is over
-		if n > int(rn.limit.Load()) {
+		n := rn.taken.Load() + 1
+		rn.taken.Store(n) // before the load: see stop. It also says that the run before is over
+		if n > rn.limit.Load() {
 			if n = rn.pool.refill(rn, n); n == 0 {
 				return none
 			}
@@ -111,7 +105,7 @@ func (rn *Runner[T]) Start(callsRan bool) (measure bool) {
 		setLabels(labels) // the task before may have set others
 	}
 	rn.unmeasured++
-	n := rn.taken()
+	n := int(rn.taken.Load())
 	return n > rn.measureAt || n == len(rn.slots) || rn.inRow > 0
 }
 
@@ -128,16 +122,10 @@ func (rn *Runner[T]) count() {
 	rn.unmeasured = 0
 }
 
-// ran calls Host.Ran. Goroutines that wait for the end of the task need not wait for that.
+// ran calls Host.Ran, with which the run ends. Again reports that the next run of the item follows at once.
 func (rn *Runner[T]) ran() (again bool) {
-	rn.callsRan = false // first, because Ran may end the goroutine
-	p, item, word := rn.pool, rn.last(), rn.word.Load()
-	rn.word.Store(word | returned) // before the load: see untilOver
-	if rn.limit.Load() < 0 {
-		p.mu.Lock()
-		rn.endTask()
-		p.mu.Unlock()
-	}
+	rn.callsRan, rn.inRan = false, true // first, because Ran may end the goroutine
+	p, item := rn.pool, rn.last()
 	requeue := true
 	defer func() { // also if Ran ends the goroutine: then what it would have returned is not known
 		if requeue {
@@ -145,12 +133,17 @@ func (rn *Runner[T]) ran() (again bool) {
 		}
 	}()
 	requeue = p.host.Ran(item)
+	rn.inRan = false
 	if !requeue || p.outside != nil || rn.inRow >= maxInRow && p.Due() > 0 {
 		return false
 	}
 	requeue = false
 	rn.inRow++
-	rn.word.Store(word)
+	if rn.limit.Load() < 0 { // if untilOver comes only after this load, it finds the next run
+		p.mu.Lock()
+		rn.endRun()
+		p.mu.Unlock()
+	}
 	return true
 }
 
@@ -158,16 +151,16 @@ func (rn *Runner[T]) ran() (again bool) {
 // the pool held.
 //
 // Most tasks do little. Then most of their cost is in operations that lock a cache line, because the processor waits for
-// each. Besides the claim of the host, a runner needs one of them for a task: the store of its word. That ends the task
+// each. Besides the claim of the host, a runner needs one of them for a task: the store of taken. That ends the run
 // before, and takes the next slot. So the runner and stop agree about a slot without a lock: each stores, and then loads
 // what the other stores.
 //
 // The caller does not know how far the runner is with the last slot taken: whether its item is not claimed yet, is
 // running, or over. So no other goroutine writes that slot, and Close returns the item: the host's claim decides.
 func (rn *Runner[T]) stop() (n int) {
-	// The limit comes before the word, and in Next the word before the limit. If the word does not count a slot here, the
-	// runner finds the limit negative there, goes for the lock before it touches the slot, and learns whether the slot is
-	// still left to it. If the word counts the slot, the slot is the runner's, also if the runner goes for the lock.
+	// The limit comes before taken, and in Next taken before the limit. If taken does not count a slot here, the runner
+	// finds the limit negative there, goes for the lock before it touches the slot, and learns whether the slot is still
+	// left to it. If taken counts the slot, the slot is the runner's, also if the runner goes for the lock.
 	rn.limit.Store(int32(-rn.end()))
 	return rn.takenOf()
 }
@@ -180,22 +173,21 @@ func (rn *Runner[T]) end() int {
 
 // takenOf returns how many slots the runner has taken. It may take others at the same time. Called with the lock of the
 // pool held.
-func (rn *Runner[T]) takenOf() int { return min(rn.taken(), rn.end()) }
+func (rn *Runner[T]) takenOf() int { return min(int(rn.taken.Load()), rn.end()) }
 
-// untilOver returns a channel that is closed when the task in the last slot that the runner has taken is over, or nil if
-// its item does not match. Only a runner whose item matches is stopped: then it comes for the lock when the task is over.
-// Called with the lock of the pool held.
+// untilOver returns a channel that is closed when the run of the item in the last slot that the runner has taken is over, or
+// nil if the item does not match. Only a runner whose item matches is stopped: then it comes for the lock when the run is
+// over. Called with the lock of the pool held.
 func (rn *Runner[T]) untilOver(match func(item T) bool) <-chan struct{} {
-	word := rn.word.Load()
-	n := int(word >> 1)
+	n := int(rn.taken.Load())
 	var none T
-	if n < 1 || n > rn.end() || word&returned != 0 || rn.slots[n-1] == none || !match(rn.slots[n-1]) {
+	if n < 1 || n > rn.end() || rn.slots[n-1] == none || !match(rn.slots[n-1]) {
 		return nil
 	}
-	// The limit comes before the word, and in Next and ran the word before the limit. If the word does not say here that
-	// the task is over, the runner finds the limit negative there, and comes for the lock to close the channel.
-	if rn.stop(); rn.word.Load() != word {
-		return nil // the task has ended meanwhile
+	// No waiter is missed: the limit comes before taken, and in Next taken before the limit. If the runner has not taken
+	// another slot here, it finds the limit negative there, and comes for the lock to close the channel.
+	if rn.stop(); int(rn.taken.Load()) != n {
+		return nil // the run has ended meanwhile
 	}
 	if rn.over == nil {
 		rn.over = make(chan struct{})
@@ -203,9 +195,9 @@ func (rn *Runner[T]) untilOver(match func(item T) bool) <-chan struct{} {
 	return rn.over
 }
 
-// endTask wakes the goroutines that wait for the task in the last slot taken, which is over. Called with the lock of the
-// pool held.
-func (rn *Runner[T]) endTask() {
+// endRun wakes the goroutines that wait for the run of the item in the last slot taken, which is over. Called with the lock
+// of the pool held.
+func (rn *Runner[T]) endRun() {
 	if rn.over != nil {
 		close(rn.over)
 		rn.over = nil

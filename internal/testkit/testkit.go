@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -204,6 +205,16 @@ func GoesOn(end time.Time, seen bool) bool {
 func Pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// SetWall changes the wall clock reading of a time by whole seconds, but not its monotonic reading, as if the wall clock had been
+// set just before the time was read. Package time keeps the seconds above 30 bits of nanoseconds.
+func SetWall(t *time.Time, by time.Duration) {
+	before := *t
+	*(*uint64)(unsafe.Pointer(t)) += uint64(by/time.Second) << 30
+	if t.Sub(before) != 0 || t.Round(0).Sub(before.Round(0)) != by {
+		panic("testkit: package time keeps the readings of a Time in another way")
+	}
 }
 
 // HeapInUse returns the bytes of the heap that are reachable. It collects garbage twice, because what lies in a

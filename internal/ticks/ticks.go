@@ -93,7 +93,7 @@ func (c *Clock) Check() { c.Elapsed() }
 func (c *Clock) bubbleElapsed() time.Duration {
 	now := time.Now()
 	c.checkBubble(now)
-	return max(now.Sub(c.Start), 0)
+	return c.ElapsedAt(now)
 }
 
 // checkBubble panics if only one of the timer and the caller is in a synctest bubble. Now is the caller's
@@ -109,8 +109,22 @@ func (c *Clock) checkBubble(now time.Time) {
 	}
 }
 
+// ElapsedAt is Elapsed for a time that the caller has read from time.Now on its side of a bubble.
+func (c *Clock) ElapsedAt(now time.Time) time.Duration { return max(now.Sub(c.Start), 0) }
+
 // Now returns the current tick, which is the number of boundaries that have passed.
 func (c *Clock) Now() uint64 { return c.TickAt(c.Elapsed()) }
+
+// NowOrZero is Now, except that it returns 0 if the clock is Foreign.
+func (c *Clock) NowOrZero() uint64 {
+	if d := time.Since(c.Start); d >= 0 && c.Monotonic { // as in Elapsed
+		return c.TickAt(d)
+	}
+	if c.Foreign() {
+		return 0
+	}
+	return c.Now()
+}
 
 // TickAt returns the tick that is current when the given time has elapsed since Start.
 func (c *Clock) TickAt(elapsed time.Duration) uint64 { return min(c.ticks(elapsed), Never-1) }
@@ -136,7 +150,7 @@ func (c *Clock) DueAt(deadline time.Time) (tick uint64, ahead bool) {
 	} else if !isMonotonic(deadline) {
 		now := time.Now()
 		c.checkBubble(now)
-		return c.Due(max(now.Sub(c.Start), 0), deadline.Sub(now)), true
+		return c.Due(c.ElapsedAt(now), deadline.Sub(now)), true
 	}
 	return c.At(max(deadline.Sub(c.Start), 0)), false
 }
@@ -169,14 +183,13 @@ func (c *Clock) Boundary(tick uint64) time.Duration {
 	return time.Duration(tick) * c.Tick
 }
 
-// TimeOf returns the time at which the tick begins, in a location. The wall-clock time is right only if
-// nobody sets the wall clock until then. In time.Local, the result also has a monotonic reading, which is
-// exactly the boundary.
-func (c *Clock) TimeOf(tick uint64, loc *time.Location) time.Time {
+// TimeOf returns the time at which the tick begins. It is right by the present wall clock, which may have been
+// set since Start. Its monotonic reading is exactly the boundary. The caller may be on the other side of a
+// synctest bubble: then the result is right by the wall clock of Start.
+func (c *Clock) TimeOf(tick uint64) time.Time {
 	now := time.Now() // read once: a second reading would be later
-	at := now.Add(c.Boundary(tick) - now.Sub(c.Start))
-	if loc != at.Location() {
-		at = at.In(loc) // strips the monotonic reading
+	if isMonotonic(now) != c.Monotonic {
+		now = c.Start
 	}
-	return at
+	return now.Add(c.Boundary(tick) - now.Sub(c.Start))
 }

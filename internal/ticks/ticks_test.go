@@ -72,16 +72,34 @@ func TestClockBoundary(t *testing.T) {
 	})
 }
 
-// The time of a tick is exactly its boundary, whenever it is asked for.
+// The time of a tick is exactly its boundary, whenever it is asked for. It is right by the present wall clock, also if that was
+// set since New.
 func TestClockTimeOfIsTheBoundary(t *testing.T) {
-	c := NewClock(time.Millisecond)
-	for tick := range uint64(1000) {
-		at := c.TimeOf(tick, time.Local)
-		require.Equal(t, c.Boundary(tick), at.Sub(c.Start))
-		require.True(t, isMonotonic(at), "a step of the wall clock does not move it")
-		require.WithinDuration(t, at, c.TimeOf(tick, time.UTC), time.Second)
-		require.Equal(t, time.UTC, c.TimeOf(tick, time.UTC).Location())
+	for _, set := range []time.Duration{-8 * time.Hour, 0, 8 * time.Hour} {
+		c := NewClock(time.Millisecond)
+		testkit.SetWall(&c.Start, -set)
+		for tick := range uint64(1000) {
+			before := time.Now()
+			at := c.TimeOf(tick)
+			require.Equal(t, c.Boundary(tick), at.Sub(c.Start))
+			require.True(t, isMonotonic(at), "a step of the wall clock does not move it")
+			wall := before.Round(0).Add(at.Sub(before))
+			require.WithinDuration(t, wall, at.Round(0), time.Minute)
+		}
 	}
+}
+
+// On the other side of a bubble, the time is right by the clock of the timer's side.
+func TestClockTimeOfAcrossABubble(t *testing.T) {
+	outside := NewClock(time.Second)
+	var inside Clock
+	synctest.Test(t, func(t *testing.T) {
+		inside = NewClock(time.Second)
+		time.Sleep(time.Hour)
+		require.Equal(t, inside.Start.Add(7*time.Second), inside.TimeOf(7))
+		require.Equal(t, outside.Start.Add(7*time.Second), outside.TimeOf(7))
+	})
+	require.Equal(t, inside.Start.Add(7*time.Second), inside.TimeOf(7))
 }
 
 // The method ticks divides exactly, for all ticks and durations. The test tries durations next to a multiple

@@ -2,14 +2,24 @@ package prometheustest
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/hashedwheel/hashedwheel/metrics/otelwheel"
+	"github.com/hashedwheel/hashedwheel/metrics/promwheel"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
+	prometheusexporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
 )
 
 const alerts = "../alerts.yml"
@@ -85,7 +95,7 @@ tests:
 }
 
 // Promtool finds nothing in the alerts for package deadlines. A store in which all is wrong raises each of them, and one
-// in good order raises none.
+// in good order raises none. One whose deadlines have lost their wake-ups raises one although they are set again.
 func TestAlertsOfDeadlines(t *testing.T) {
 	needPrometheus(t)
 	rules, err := filepath.Abs("../deadlines-alerts.yml")
@@ -103,6 +113,14 @@ tests:
       - {series: 'deadlines_failures_total{store="good"}', values: 0x20}
       - {series: 'deadlines_redelivered_total{store="good"}', values: 0+1x20}
       - {series: 'deadlines_clock_skew_seconds{store="good"}', values: -0.5x20}
+      - {series: 'deadlines_unsafe{store="good"}', values: 0x20}
+      - {series: 'deadlines_stranded{store="good"}', values: 0x20}
+      - {series: 'deadlines_repaired_total{store="good"}', values: 5x20}
+      - {series: 'deadlines_aside{store="good"}', values: 0x20}
+      - {series: 'deadlines_unsafe{store="bad"}', values: 1x20}
+      - {series: 'deadlines_stranded{store="bad"}', values: 3x20}
+      - {series: 'deadlines_repaired_total{store="mended"}', values: 0x5 7x15}
+      - {series: 'deadlines_aside{store="bad"}', values: 1x20}
       - {series: 'deadlines_full{store="bad"}', values: 1x20}
       - {series: 'deadlines_overdue{store="bad"}', values: 1622x20}
       - {series: 'deadlines_undelivered{store="bad"}', values: 7x20}
@@ -117,17 +135,24 @@ tests:
 	for name, summary := range map[string]string{
 		"Full":        "The servers of the store bad have no room.",
 		"Overdue":     "Deadlines of the store bad have come, and no handler ends.",
-		"Undelivered": "No worker gets the deadlines of the store bad that are due.",
+		"Undelivered": "No worker gets the deadlines of the store bad that are due, or all are busy.",
 		"Fail":        "Handlers of the store bad fail.",
-		"Redelivered": "Workers of the store bad die, or are too busy for the lease.",
+		"Redelivered": "Workers of the store bad die, are too busy for the lease, or hand deadlines back because their handlers are slow.",
+		"Unsafe":      "A stream of the store bad is gone, or its settings lose deadlines.",
+		"Stranded":    "Deadlines of the store bad have lost their wake-ups.",
+		"Aside":       "Wake-ups of the store bad are set aside.",
 		"Clock":       "The clock of a differs from that of the servers.",
 	} {
 		labels := "{store: bad}"
 		if name == "Clock" {
 			labels = "{store: bad, instance: a}"
 		}
-		_, err := fmt.Fprintf(f, "      - {alertname: Deadlines%s, eval_time: 15m, exp_alerts: [{exp_labels: %s, exp_annotations: {summary: %q}}]}\n",
-			name, labels, summary)
+		also := ""
+		if name == "Stranded" {
+			also = fmt.Sprintf(", {exp_labels: {store: mended}, exp_annotations: {summary: %q}}", strings.Replace(summary, "bad", "mended", 1))
+		}
+		_, err := fmt.Fprintf(f, "      - {alertname: Deadlines%s, eval_time: 15m, exp_alerts: [{exp_labels: %s, exp_annotations: {summary: %q}}%s]}\n",
+			name, labels, summary, also)
 		require.NoError(t, err)
 	}
 	require.NoError(t, f.Close())
@@ -135,5 +160,53 @@ tests:
 		out, err := exec.Command("promtool", args...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Contains(t, string(out), "SUCCESS")
+	}
+}
+
+// A faulty store is a store of package deadlines in which all is wrong.
+type faultyStore struct{ scrapes atomic.Int64 }
+
+func (*faultyStore) Name() string { return "orders" }
+
+func (s *faultyStore) Figures(yield func(name, help string, counter bool, value float64)) {
+	n := float64(s.scrapes.Add(1))
+	for _, name := range []string{"full", "overdue", "undelivered", "unsafe", "stranded", "aside", "clock_skew_seconds"} {
+		yield(name, "Of the test.", false, 2)
+	}
+	yield("handled", "Of the test.", true, 1)
+	yield("failures", "Of the test.", true, n)
+	yield("redelivered", "Of the test.", true, 9*n)
+	yield("repaired", "Of the test.", true, n)
+}
+
+// A server that scrapes such a store, through either adapter, fires all alerts. The test does not wait for minutes until
+// an alert fires.
+func TestAlertsOfDeadlinesFire(t *testing.T) {
+	needPrometheus(t)
+	text, err := os.ReadFile("../deadlines-alerts.yml")
+	require.NoError(t, err)
+	rules := filepath.Join(t.TempDir(), "alerts.yml")
+	impatient := regexp.MustCompile(`for: \d+m`).ReplaceAll(text, []byte("for: 2s"))
+	impatient = regexp.MustCompile(`\[\d[mh]\]`).ReplaceAll(impatient, []byte("[5s]"))
+	require.NoError(t, os.WriteFile(rules, impatient, 0o600))
+	registry, otelRegistry := prometheus.NewPedanticRegistry(), prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(promwheel.NewStoreCollector(&faultyStore{})))
+	exporter, err := prometheusexporter.New(prometheusexporter.WithRegisterer(otelRegistry))
+	require.NoError(t, err)
+	provider := metric.NewMeterProvider(metric.WithReader(exporter))
+	t.Cleanup(func() { require.NoError(t, provider.Shutdown(t.Context())) })
+	_, err = otelwheel.RegisterStore(provider, &faultyStore{})
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	mux.Handle("/promwheel", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("/otelwheel", promhttp.HandlerFor(otelRegistry, promhttp.HandlerOpts{}))
+	exposed := httptest.NewServer(mux)
+	t.Cleanup(exposed.Close)
+	s := startServer(t, config(rules, strings.TrimPrefix(exposed.URL, "http://")))
+	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllSubmatch(text, -1)
+	require.Len(t, alerts, 9)
+	for _, alert := range alerts {
+		query := fmt.Sprintf(`count(ALERTS{alertstate="firing", alertname=%q, store="orders"})`, alert[1])
+		s.eventually(query, func() bool { return slices.Equal(s.query(query), []float64{2}) })
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -45,7 +44,7 @@ func scrape(t *testing.T, registry *prometheus.Registry) map[string]*dto.MetricF
 	require.NoError(t, err)
 	defer reply.Body.Close()
 	require.Equal(t, http.StatusOK, reply.StatusCode)
-	parser := expfmt.NewTextParser(model.UTF8Validation)
+	var parser expfmt.TextParser
 	families, err := parser.TextToMetricFamilies(reply.Body)
 	require.NoError(t, err)
 	return families

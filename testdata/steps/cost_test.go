@@ -24,8 +24,7 @@ func TestStepsCostOfNewTimeoutAndCancel(t *testing.T) {
 	testCost(t, 4, cost, func(s *scene) {
 		a := s.pending(hour)
 		a.cancel(0)
-		r, _, slot, before := a.find()
-		handBefore(r, before+slot)
+		s.handBefore(a.slot())
 	})
 }
 
@@ -57,7 +56,7 @@ func testCost(t *testing.T, want int, cost func(s *scene), before ...func(s *sce
 	t.Helper()
 	search(t, plain, plain, func(s *scene) {
 		s.awaken()
-		s.pending(hour) // makes the block for the next ones
+		s.pending(hour) // the next one is in the same block
 		for _, f := range before {
 			f(s)
 		}

@@ -55,8 +55,7 @@ func (s *scene) ownGone() *act {
 // ownDropped is like ownOnQueue, but the hand has dropped the timeout.
 func (s *scene) ownDropped() *act {
 	a := s.ownOnQueue()
-	r, _, slot, before := a.find()
-	handBefore(r, before+slot)
+	s.handBefore(a.slot())
 	s.pending(hour)
 	require.False(s, onQueue(a.to.word.Load()))
 	return a

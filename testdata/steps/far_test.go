@@ -1,7 +1,6 @@
 package hashedwheel
 
 import (
-	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,17 +10,16 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// While producers arm very many timeouts, the worker leaves far ones in nurseries, and only checks whether producers
-// pause. In these scenes a timeout is near if it is due within three ticks after the last round, and the worker checks
-// every second tick. Whatever the order of the steps, it takes each timeout in time: at the tick at which the timeout
-// becomes near, or when a Reset moves it to an inbox.
+// The worker leaves far timeouts in nurseries, and sweeps them from time to time. In these scenes a timeout is near if it is due
+// within three ticks after the last round, and the worker sweeps at the second boundary. Whatever the order of the steps, it takes
+// each timeout in time: at the tick at which the timeout becomes near, or in the next round if a Reset has hurried it.
 
 const nearTicks = 3
 
-// fast makes the worker take producers for fast, until check makes the last checks.
-func (s *scene) fast() {
+// slowly makes the worker come at the fourth boundary, unless it must come before.
+func (s *scene) slowly() {
 	s.timer.queue.horizon = nearTicks
-	s.setPace(pace{at: math.MaxInt64 / 2, fast: 8 * tick})
+	s.sweepAt(4 * tick)
 }
 
 // far returns an act whose timeout is in the nursery. The worker is idle, and the next round is in one and a half
@@ -29,8 +27,8 @@ func (s *scene) fast() {
 func (s *scene) far(delay time.Duration) *act {
 	a := s.own()
 	s.prompt = true
-	s.fast()
 	s.tickAway(2)
+	s.slowly()
 	a.reset(delay)
 	synctest.Wait()
 	require.Less(s, s.timer.worker.state.Load(), resting)
@@ -42,17 +40,19 @@ func (s *scene) far(delay time.Duration) *act {
 // known returns an act whose timeout is in a bucket. Another timeout is in the nursery.
 func (s *scene) known(delay time.Duration) *act {
 	a := s.pending(delay)
-	synctest.Wait()
 	s.tickAway(1)
 	s.far(hour)
 	return a
 }
 
-// pause makes producers pause, so that the next round takes all timeouts.
-func (s *scene) pause() { s.setPace(pace{at: math.MaxInt64 / 2}) }
+// pause makes the next round take all timeouts.
+func (s *scene) pause() {
+	s.sweeps()
+	s.sweepAt(4 * tick)
+}
 
-// checkRings checks that each timeout on the queue is in a slot at which the worker looks in time. No round is in
-// progress, and no producer fills a slot.
+// checkRings checks that the worker looks in time at each timeout that is on the queue. No round is in progress, and no producer
+// fills a slot.
 func (s *scene) checkRings() {
 	q := &s.timer.queue
 	for i, a := range s.acts {
@@ -63,17 +63,18 @@ func (s *scene) checkRings() {
 		if status(word) != pending || !onQueue(word) {
 			continue
 		}
-		by := uint64(soon)
-		if word&queued == 0 {
-			by = q.nearAt(tickOf(word))
+		by := q.nearAt(tickOf(word))
+		if word&(queued|hurried) != 0 {
+			by = soon
 		}
 		looks := uint64(ticks.Never)
 		for i := range q.stripes {
-			r := &q.stripes[i].nursery
-			if word&queued != 0 {
-				r = &q.stripes[i].inbox
+			for to := q.stripes[i].inbox.Load(); to != nil; to = to.next {
+				if to == a.to {
+					looks = soon
+				}
 			}
-			looks = min(looks, r.looksAt(a.to))
+			looks = min(looks, q.stripes[i].nursery.looksAt(a.to))
 		}
 		require.LessOrEqual(s, looks, by, "act %d: the worker looks too late", i)
 	}
@@ -82,14 +83,10 @@ func (s *scene) checkRings() {
 // looksAt returns the tick by which the worker looks at a slot that leads to the timeout.
 func (r *ring) looksAt(to *Timeout) uint64 {
 	first := uint64(ticks.Never)
-	if t := r.table.Load(); t != nil {
-		for i := range t.blocks {
-			if b := t.blocks[i].Load(); b != nil {
-				for j := range b.slots {
-					if b.slots[j].Load() == to {
-						first = min(first, max(r.by.Load(), b.by.Load()))
-					}
-				}
+	for t := r.table.Load(); t != nil; t = t.older.Load() {
+		for i := range t.slots {
+			if t.slots[i].Load() == to {
+				first = min(first, max(r.by.Load(), t.blocks[i/blockSize].by.Load()))
 			}
 		}
 	}
@@ -97,7 +94,7 @@ func (r *ring) looksAt(to *Timeout) uint64 {
 }
 
 // A far timeout is reset to the next tick, or to one that becomes near later. The worker has not taken it: the Reset
-// moves it to the inbox, unless a round takes it before.
+// puts it into a second slot, unless a round takes it before.
 
 func TestStepsFarReset(t *testing.T) {
 	search(t, timed, timedAfter, func(s *scene) {
@@ -155,8 +152,8 @@ func TestStepsFarResetCanceled(t *testing.T) {
 	})
 }
 
-// It is in the inbox already, for a tick that becomes near later, or is canceled. So a second Reset does not push it.
-// The worker must come in time all the same, also if the first Reset has not pushed it yet.
+// It has been hurried already, for a tick that becomes near later, or is canceled. So a second Reset needs no slot. The worker must
+// come in time all the same, also if the first Reset has not filled its slot yet.
 
 func TestStepsFarResetTwice(t *testing.T) {
 	search(t, timed, timedAfter, func(s *scene) {
@@ -170,7 +167,7 @@ func TestStepsFarResetTwice(t *testing.T) {
 func TestStepsFarResetsMeet(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		a := s.far(hour)
-		s.prompt = false // the Reset that comes first puts the timeout into the inbox for both, and may be late with it
+		s.prompt = false // the Reset that comes first fills a slot for both, and may be late with it
 		s.Go(func() { a.to.Reset(hour / 2) })
 		s.Go(func() { a.to.Reset(0) })
 		s.Race(0)
@@ -230,17 +227,6 @@ func TestStepsFarResetMetCanceled(t *testing.T) {
 	})
 }
 
-// The hand moves it on, and a boundary passes meanwhile.
-func TestStepsFarResetMovedOn(t *testing.T) {
-	search(t, timed.Bounded(2).Quickly(1), timed.Bounded(3), func(s *scene) {
-		a := s.far(hour)
-		a.ages()
-		s.meets(a, hour)
-		s.Go(func() { a.reset(0) })
-		s.race(0)
-	})
-}
-
 // A far timeout is armed, while a round takes what has become near.
 
 func TestStepsFarPushTaken(t *testing.T) {
@@ -262,19 +248,7 @@ func TestStepsFarPushPause(t *testing.T) {
 	})
 }
 
-// The hand of another producer moves one on at the same time.
-func TestStepsFarPushMovedOn(t *testing.T) {
-	search(t, timed.Quickly(2), timed, func(s *scene) {
-		a := s.far(hour)
-		a.ages()
-		b := s.act()
-		s.meets(a, hour)
-		s.Go(func() { b.arm(4 * tick) })
-		s.race(0)
-	})
-}
-
-// A round takes what has become near, while the hand passes it, or moves it on.
+// A round takes what has become near, while the hand skips it.
 
 func TestStepsFarPassTaken(t *testing.T) {
 	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
@@ -283,23 +257,13 @@ func TestStepsFarPassTaken(t *testing.T) {
 	})
 }
 
-func TestStepsFarMoveOnTaken(t *testing.T) {
-	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
-		a := s.far(4 * tick)
-		a.ages()
-		s.meets(a, hour)
-		s.race(2 * tick)
-	})
-}
-
 // The timeouts of two slots become near at different ticks. The round takes one, and lowers the tick of its block for
 // the other.
 func TestStepsFarTwoInABlock(t *testing.T) {
 	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
-		s.fast()
 		s.tickAway(1)
 		s.pending(hour).cancel(0)
-		handBefore(s.nursery(), 0)
+		s.handBefore(0)
 		s.far(4 * tick)
 		s.pending(6 * tick)
 		s.arms(5 * tick)
@@ -317,36 +281,21 @@ func TestStepsFarDropTaken(t *testing.T) {
 	})
 }
 
-// The lap doubles the table, and the round takes what is near.
-func TestStepsFarDoubleTaken(t *testing.T) {
-	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
+// The nursery grows, and the round takes what is near, or all that is in the table that the nursery has left to it.
+func TestStepsFarGrowTaken(t *testing.T) {
+	search(t, plain.Bounded(4).Quickly(3), timed.Bounded(4), func(s *scene) {
 		s.far(4 * tick)
-		doubles(s.nursery())
+		s.full(5 * tick)
 		s.arms(4 * tick)
 		s.race(2 * tick)
 	})
 }
 
-// The first slot is not free, so the producer fills one in a block that only the new table has.
-func TestStepsFarDoubleNewBlock(t *testing.T) {
-	search(t, plain.Bounded(4).Quickly(2), timed, func(s *scene) {
-		s.fast()
-		s.tickAway(1)
-		s.pending(hour).cancel(0)
-		handBefore(s.nursery(), 0)
-		s.far(4 * tick)
-		doubles(s.nursery())
-		s.arms(4 * tick)
-		s.race(2 * tick)
-	})
-}
-
-// The hand stands still, so the worker takes all of the nursery.
-func TestStepsFarStands(t *testing.T) {
-	search(t, plain.Bounded(4).Quickly(3), timed, func(s *scene) {
+// A round takes all that is in a table that has grown, and a Reset fills a slot of the next one.
+func TestStepsFarGrownReset(t *testing.T) {
+	search(t, plain.Bounded(4).Quickly(3), timed.Bounded(4), func(s *scene) {
 		a := s.far(hour)
-		s.timer.queue.horizon = 1
-		s.grow(s.nursery())
+		s.full(hour)
 		s.arms(4 * tick)
 		s.Go(func() { a.reset(3 * tick) })
 		s.race(2 * tick)
@@ -443,7 +392,7 @@ func TestStepsWakeNowStop(t *testing.T) {
 // The worker is about to rest, while a far timeout is armed.
 func TestStepsRestsFar(t *testing.T) {
 	search(t, timed.Quickly(3), timedAfter, func(s *scene) {
-		s.fast()
+		s.slowly()
 		s.pending(0)
 		s.tickAway(1)
 		b := s.act()

@@ -63,3 +63,19 @@ func TestStepsSlotFreed(t *testing.T) {
 		require.Equal(s, taken, refused)
 	})
 }
+
+// After Stop, no order of two calls makes one of them find the limit exhausted.
+func TestStepsSlotsAfterStop(t *testing.T) {
+	search(t, plain, plain, func(s *scene) {
+		s.limited(1)
+		s.timer.Stop()
+		for range 2 {
+			a := s.act()
+			s.Go(func() { a.arm(hour) })
+		}
+		s.race(0)
+		st := s.timer.Stats()
+		require.Zero(s, st.RejectedFull)
+		require.EqualValues(s, 2, st.RejectedStopped)
+	})
+}

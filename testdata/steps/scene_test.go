@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel/internal/explore"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // Every test in this folder searches the orders of the steps of one small scene, up to its bounds. In a scene,
@@ -123,15 +124,11 @@ func (a *act) armOn(stripe int, delay time.Duration) {
 	from := a.s.now()
 	a.to = &Timeout{timer: timer, task: plainFunc(a.run)}
 	due := timer.clock.DueIn(delay)
-	*a.to.wordPtr() = pendingAt(queued|fresh, due)
-	on := &timer.queue.stripes[stripe]
-	on.armed.Add(1)
-	switch first, _, _, ok := timer.worker.put(on, &on.inbox, a.to, soon); {
-	case !ok:
-		on.armed.Add(^uint64(0))
-		a.err = ErrStopped
-	case first:
+	*a.to.wordPtr() = pendingAt(young, due)
+	if _, _, ok := timer.queue.stripes[stripe].nursery.put(a.to, timer.worker.nearBy(due), false); ok {
 		timer.worker.wakeBy(due)
+	} else {
+		a.err = ErrStopped
 	}
 	a.note(from, delay, a.err == nil)
 }
@@ -149,6 +146,14 @@ func (a *act) reset(delay time.Duration) {
 	from := a.s.now()
 	if active, err := a.to.Reset(delay); err == nil {
 		a.note(from, delay, !active)
+	}
+}
+
+// resetTo is reset for a tick, by a caller who has read the clock before the race.
+func (a *act) resetTo(due uint64) {
+	from := a.s.now()
+	if active, err := a.to.reset(due, false, false); err == nil {
+		a.note(from, 0, !active)
 	}
 }
 
@@ -196,18 +201,47 @@ func (s *scene) useExecutor() {
 	})
 }
 
-// setPace sets what the worker knows about the pace of producers. Called between two rounds.
-func (s *scene) setPace(p pace) {
+// sweepAt sets the time of the next sweep. Called between two rounds.
+func (s *scene) sweepAt(at time.Duration) {
 	w := &s.timer.worker
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.in.pace = p
+	w.in.sweepAt = at
 }
 
-// tickAway lets time pass until half a tick after the n'th boundary since New.
+// place puts what is in nurseries into the wheel. Called between two rounds.
+func (s *scene) place() {
+	w := &s.timer.worker
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wheel != nil {
+		w.in.giveBack()
+		w.handOver()
+	}
+}
+
+// sweeps makes the next round take all timeouts that are in slots now, as if a sweep had met them before. Others are new.
+func (s *scene) sweeps() {
+	s.sweepAt(0)
+	for i := range s.timer.queue.stripes {
+		if t := s.timer.queue.stripes[i].nursery.table.Load(); t != nil {
+			for i := range t.slots {
+				if t.slots[i].Load() != nil {
+					t.blocks[i/blockSize].old.Or(1 << (i % blockSize))
+				}
+			}
+		}
+	}
+}
+
+// tickAway lets time pass until half a tick after the n'th boundary since New. After the first boundary, nothing is left in
+// nurseries, as if sweeps had met it.
 func (s *scene) tickAway(n int) {
 	time.Sleep(time.Duration(n)*tick + tick/2 - s.now())
 	synctest.Wait()
+	if n > 0 {
+		s.place()
+	}
 }
 
 // race runs the racers in one of the orders, then lets time pass, and checks what must be true for every
@@ -221,6 +255,7 @@ func (s *scene) race(lead time.Duration) {
 // check lets time pass, and makes the checks of race.
 func (s *scene) check() {
 	s.over = s.now()
+	s.timer.wall.Step = 0 // so that the worker can rest
 	s.checkRings()
 	pass(10 * tick)
 	require.Empty(s, s.missed, "timeouts still pending when Stop had returned")
@@ -241,8 +276,7 @@ func (s *scene) check() {
 		}
 	}
 	timer := s.timer
-	s.setPace(pace{})
-	pass(time.Second)
+	pass(4 * sweepTime)
 	st := timer.Stats()
 	require.Equal(s, waiting, st.Pending, "pending timeouts")
 	require.Equal(s, st.Accepted, st.Expired+st.Canceled+st.Returned+uint64(st.Pending), "%+v", st)
@@ -254,7 +288,7 @@ func (s *scene) check() {
 		require.EqualValues(s, halted, state)
 	default:
 		require.EqualValues(s, resting, state, "the worker does not rest")
-		require.False(s, s.nursery().large() || s.inbox().large(), "a table that has grown was not given back")
+		require.Equal(s, uint64(ticks.Never), timer.queue.needs(), "the worker rests although something is on the queue")
 		if waiting == 0 {
 			require.Nil(s, w.wheel, "the worker keeps its memory")
 			require.Nil(s, w.alarm, "the worker keeps its alarm")

@@ -1,10 +1,13 @@
 package hashedwheel
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
 // Stop returns each timeout that has been armed and has not ended, whatever the order of the steps. An arming
@@ -138,6 +141,52 @@ func TestStepsStopStop(t *testing.T) {
 	})
 }
 
+// When Shutdown returns, a Canceler has been notified, whether Stop or a Cancel at the same time has ended its timeout. The
+// timeout is in a bucket, or still on the queue.
+
+func TestStepsShutdownCanceler(t *testing.T) {
+	search(t, plain.Quickly(4), timed, func(s *scene) {
+		a, notified := s.canceler()
+		s.tickAway(3)
+		s.raceToShutDown(a, notified)
+	})
+}
+
+func TestStepsShutdownCancelerQueued(t *testing.T) {
+	search(t, plain.Quickly(4), timed, func(s *scene) { s.raceToShutDown(s.canceler()) })
+}
+
+// A canceler is a task that notes that it was notified.
+type canceler struct {
+	plainFunc
+	notified explore.Bool
+}
+
+func (c *canceler) Canceled(*Timeout) { c.notified.Store(true) }
+
+// canceler returns an act whose timeout is armed, with a canceler.
+func (s *scene) canceler() (*act, *canceler) {
+	a := s.act()
+	c := &canceler{plainFunc: a.run}
+	from := s.now()
+	a.to, a.err = s.timer.NewTimeout(c, hour)
+	a.note(from, hour, a.err == nil)
+	return a, c
+}
+
+func (s *scene) raceToShutDown(a *act, c *canceler) {
+	var err error
+	notified := false
+	s.Go(func() { a.cancel(0) })
+	s.Go(func() {
+		s.left, err = s.timer.Shutdown(context.Background())
+		notified = c.notified.Load()
+	})
+	s.race(0)
+	require.NoError(s, err)
+	require.True(s, notified, "Shutdown returned before the Canceler was notified")
+}
+
 // A run of a repeating timeout ends while the timer stops. Meanwhile rounds take place, because another timeout
 // has been canceled.
 func TestStepsStopRunEnds(t *testing.T) {
@@ -232,7 +281,7 @@ func TestStepsStopExecutor(t *testing.T) {
 	})
 }
 
-// A Cancel has set the bit queued, and not filled a slot yet. A Reset relies on it, so the runner that has the timeout drops
+// A Cancel has set the bit queued, and not pushed the timeout yet. A Reset relies on it, so the runner that has the timeout drops
 // it.
 func TestStepsStopCancelResetDropped(t *testing.T) {
 	search(t, plain.Bounded(2), plain.Bounded(2), func(s *scene) {
@@ -248,5 +297,30 @@ func TestStepsStopCancelResetDropped(t *testing.T) {
 		})
 		s.Go(s.stop)
 		s.race(0)
+	})
+}
+
+// A Reset to an earlier tick, for which the caller has read the clock two ticks ago, is held up again halfway. Meanwhile a
+// Cancel ends the timeout, the worker visits its bucket, another Reset arms it again, and the timer is stopped. Stop waits for
+// the first Reset, which has yet to put the timeout where Stop finds it.
+func TestStepsStopResetIsHeldUp(t *testing.T) {
+	search(t, plain.Bounded(1), plain.Bounded(4), func(s *scene) {
+		a := s.pending(4 * tick)
+		s.tickAway(2)
+		old, due := a.to.Deadline(), s.timer.clock.DueIn(0)
+		var over explore.Bool // the first Reset
+		s.Go(func() {
+			a.resetTo(due)
+			over.Store(true)
+		})
+		s.Go(func() {
+			if over.Load() || a.to.Deadline().Equal(old) {
+				return // the first Reset is not halfway: this leaves out most orders
+			}
+			a.cancel(0)
+			a.reset(hour)
+			s.stop()
+		})
+		s.race(2 * tick)
 	})
 }

@@ -1,170 +1,235 @@
 package hashedwheel
 
 import (
+	"context"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
-// A look at the wall clock, or a claim, gives a timeout another tick, because the clock was set. Meanwhile other
-// goroutines end or move the timeout.
+// The worker, or a runner that is about to claim a timeout, puts it off because its run is not due by the wall clock. Or the
+// runner asks Next again, because the clock was set back. Meanwhile other goroutines end or move the timeout.
 
-// byWall returns an act whose timeout follows the wall clock, and is armed: due after a delay, and an hour after each run.
-// Set sets the wall clock forward.
-func (s *scene) byWall(delay time.Duration) (a *act, set func(by time.Duration)) {
+// byWall returns an act whose timeout follows the wall clock, and is armed: due after a delay, and then each hour. There is
+// a step at each tick. Set sets the wall clock forward.
+func (s *scene) byWall(delay time.Duration, arm func(task Task, schedule Schedule) (*Timeout, error)) (a *act, set func(by time.Duration)) {
 	a = s.act()
 	a.repeats = true
-	ahead := time.Duration(0)
-	s.timer.wallClock().Ahead = func() time.Duration { return ahead }
+	var ahead explore.Int64 // with gates
+	s.timer.wall.Step, s.timer.wall.Ahead = 1, func() time.Duration { return time.Duration(ahead.Load()) }
 	from := s.now()
-	next := oneIn(delay)
-	a.to, a.err = s.timer.Schedule(plainFunc(a.run), &next)
+	a.to, a.err = arm(plainFunc(a.run), firstAt{time.Now().Add(delay)})
 	a.note(from, delay, a.err == nil)
 	return a, func(by time.Duration) {
-		ahead += by
-		a.from, a.until = a.from-by, max(a.until-by, 0)
+		ahead.Add(int64(by))
+		a.until = max(a.until-by, 0)
+		if waits(a.to.word.Peek()) && len(a.fired) == 0 { // otherwise it has been claimed, perhaps by the time from before
+			a.from -= by
+		}
 	}
 }
 
-// oneIn is a schedule with a run after that time, and then one each hour.
-type oneIn time.Duration
+// firstAt is a schedule with a run at that time, and one each hour after it.
+type firstAt struct{ time.Time }
 
-func (a *oneIn) Next(prev time.Time) time.Time {
-	d := *a
-	*a = oneIn(hour)
-	return prev.Add(time.Duration(d))
+func (f firstAt) Next(prev time.Time) time.Time {
+	if prev.Before(f.Time) {
+		return f.Time
+	}
+	return prev.Add(hour)
 }
 
-func TestStepsLookForwardExpiry(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
-		_, set := s.byWall(2*tick + hour)
-		s.tickAway(1)
-		set(hour)
-		s.Go(s.timer.look)
+// The timeout has a step at tick 1, and is due at tick 2.
+
+func TestStepsStepExpiry(t *testing.T) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		s.byWall(2*tick, s.timer.Schedule)
+		s.tickAway(0)
 		s.race(2 * tick)
 	})
 }
 
-// The timeout comes due at its old tick while the look brings it forward.
-func TestStepsLookForwardOldTick(t *testing.T) {
-	search(t, timed, twice, func(s *scene) {
-		_, set := s.byWall(2 * tick)
-		s.tickAway(1)
-		set(hour)
-		s.Go(s.timer.look)
-		s.race(0)
-	})
-}
-
-func TestStepsLookForwardFar(t *testing.T) {
-	search(t, timed, twice, func(s *scene) {
-		a, set := s.byWall(hour)
-		synctest.Wait()
-		set(hour)
-		s.Go(s.timer.look)
-		s.Go(func() { a.cancel(0) })
-		s.race(0)
-	})
-}
-
-func TestStepsLookForwardCancel(t *testing.T) {
-	search(t, timedAfter, twiceAfter, func(s *scene) {
-		a, set := s.byWall(hour)
-		s.tickAway(3)
-		set(hour)
-		s.Go(s.timer.look)
-		s.Go(func() { a.cancel(0) })
-		s.race(0)
-	})
-}
-
-func TestStepsLookForwardReset(t *testing.T) {
-	search(t, timedAfter, twiceAfter, func(s *scene) {
-		a, set := s.byWall(hour)
-		s.tickAway(3)
-		set(hour)
-		s.Go(s.timer.look)
-		s.Go(func() {
-			a.reset(2 * tick)
-			a.from = 0 // it may have run before
-		})
-		s.race(0)
-	})
-}
-
-func TestStepsLookForwardStop(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
-		_, set := s.byWall(hour)
-		s.tickAway(3)
-		set(hour)
-		s.Go(s.timer.look)
-		s.Go(s.stop)
-		s.race(0)
-	})
-}
-
-// The timeout is put off, by more than the clock may be ahead, while it comes due.
-func TestStepsLookBackExpiry(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
-		a, set := s.byWall(tick)
+func TestStepsStepCancel(t *testing.T) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		a, _ := s.byWall(2*tick, s.timer.Schedule)
 		s.tickAway(0)
-		set(-hour)
-		s.Go(s.timer.look)
 		s.Go(func() { a.cancel(0) })
 		s.race(tick)
 	})
 }
 
-// A runner is about to claim the timeout, and puts it off.
-func TestStepsClaimPutsOff(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
-		_, set := s.byWall(tick)
+func TestStepsStepReset(t *testing.T) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		a, _ := s.byWall(2*tick, s.timer.Schedule)
 		s.tickAway(0)
-		set(-2 * tick)
+		s.Go(func() {
+			a.reset(3 * tick)
+			a.from = 0 // it may have run before
+		})
+		s.race(tick)
+	})
+}
+
+// The Reset is to now, so the timeout is due while the worker puts it off.
+func TestStepsStepResetNow(t *testing.T) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		a, _ := s.byWall(hour, s.timer.Schedule)
+		s.tickAway(0)
+		s.Go(func() { a.reset(0) })
+		s.race(tick)
+	})
+}
+
+func TestStepsStepStop(t *testing.T) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		s.byWall(2*tick, s.timer.Schedule)
+		s.tickAway(0)
+		s.Go(s.stop)
+		s.race(tick)
+	})
+}
+
+func TestStepsStepClose(t *testing.T) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		g := NewGroup(s.timer)
+		a, _ := s.byWall(2*tick, g.Schedule)
+		s.tickAway(0)
+		s.Go(func() { a.wins[0] += g.Close() })
+		s.race(tick)
+		require.Zero(s, g.Len())
+	})
+}
+
+func TestStepsStepTasks(t *testing.T) {
+	search(t, timed.Quickly(1), timed, func(s *scene) {
+		s.byWall(hour, s.timer.Schedule)
+		s.tickAway(0)
+		s.Go(func() {
+			n := 0
+			for range s.timer.Tasks() {
+				n++
+			}
+			require.Equal(s, 1, n)
+		})
+		s.race(tick)
+	})
+}
+
+// Another goroutine sets the clock back while the timeout comes due. So the runner may find it not due, and put it off.
+
+func TestStepsClaimPutsOff(t *testing.T) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		_, set := s.byWall(tick, s.timer.Schedule)
+		s.tickAway(0)
+		s.Go(func() { set(-tick) })
 		s.race(tick)
 	})
 }
 
 func TestStepsClaimPutsOffCancel(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
-		a, set := s.byWall(tick)
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		a, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
-		set(-2 * tick)
+		s.Go(func() { set(-tick) })
 		s.Go(func() { a.cancel(0) })
 		s.race(tick)
 	})
 }
 
 func TestStepsClaimPutsOffReset(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
-		a, set := s.byWall(tick)
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		a, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
-		set(-2 * tick)
-		s.Go(func() { a.reset(3 * tick) })
+		s.Go(func() {
+			set(-tick)
+			a.reset(3 * tick)
+			a.from = 0 // it may have run before
+		})
 		s.race(tick)
 	})
 }
 
 func TestStepsClaimPutsOffStop(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
-		_, set := s.byWall(tick)
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		_, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
-		set(-hour)
+		s.Go(func() {
+			set(-tick)
+			s.stop()
+		})
+		s.race(tick)
+	})
+}
+
+// The clock is set back to before the schedule was made. At the step the runner asks Next again.
+
+func TestStepsAskCancel(t *testing.T) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		a, set := s.byWall(tick, s.timer.Schedule)
+		s.tickAway(0)
+		set(-3 * tick)
+		s.Go(func() { a.cancel(0) })
+		s.race(tick)
+	})
+}
+
+func TestStepsAskReset(t *testing.T) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		a, set := s.byWall(tick, s.timer.Schedule)
+		s.tickAway(0)
+		set(-3 * tick)
+		s.Go(func() {
+			a.reset(2 * tick)
+			a.from = 0 // it may have run before
+		})
+		s.race(tick)
+	})
+}
+
+func TestStepsAskStop(t *testing.T) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		_, set := s.byWall(tick, s.timer.Schedule)
+		s.tickAway(0)
+		set(-3 * tick)
 		s.Go(s.stop)
 		s.race(tick)
 	})
 }
 
-// A run ends while a look takes place.
-func TestStepsLookAtWork(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
-		a, set := s.byWall(0)
+func TestStepsAskClose(t *testing.T) {
+	search(t, timed.Quickly(1), twice, func(s *scene) {
+		g := NewGroup(s.timer)
+		a, set := s.byWall(tick, g.Schedule)
+		s.tickAway(0)
+		set(-3 * tick)
+		s.Go(func() { a.wins[0] += g.Close() })
+		s.race(tick)
+		require.Zero(s, g.Len())
+	})
+}
+
+// A Wait meets the call of Next.
+func TestStepsAskWait(t *testing.T) {
+	search(t, timed.Quickly(1), timed, func(s *scene) {
+		a, set := s.byWall(tick, s.timer.Schedule)
+		s.tickAway(0)
+		set(-3 * tick)
+		s.Go(func() { require.NoError(s, a.to.Wait(context.Background())) })
+		s.race(tick)
+	})
+}
+
+// The clock is set forward while a run ends.
+func TestStepsSetAtWork(t *testing.T) {
+	search(t, timed.Quickly(1), timed, func(s *scene) {
+		a, set := s.byWall(0, s.timer.Schedule)
 		a.held = make(chan struct{})
 		s.tickAway(2)
 		s.Go(func() { close(a.held) })
-		set(2 * hour)
-		a.from, a.until = 0, 3*tick
-		s.Go(s.timer.look)
-		s.race(tick)
+		s.Go(func() { set(2 * hour) })
+		s.race(0)
 	})
 }

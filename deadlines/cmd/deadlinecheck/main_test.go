@@ -56,6 +56,23 @@ func TestExitCode(t *testing.T) {
 	check(1, `"a", revision 1: pending, but its wake-up`)
 	check(0, "faults 1\n\"a\", revision 1: pending, but its wake-up", "-repair")
 	check(0, "faults 0\n")
+
+	// The stream is gone, and no process makes it again.
+	s.Close()
+	require.NoError(t, js.DeleteStream(t.Context(), "deadlines-wakeups"))
+	check(1, `"a", revision 2: pending, but its wake-up`)
+	check(0, "repaired 1\n", "-repair")
+	check(0, "faults 0\n")
+
+	s, err = deadlines.Open(t.Context(), nc, deadlines.Config{})
+	require.NoError(t, err)
+	defer s.Close()
+	check(0, `"a" is due now`, "-release=a")
+	d, err := s.Get(t.Context(), "a")
+	require.NoError(t, err)
+	require.False(t, d.At.After(time.Now()))
+	check(1, `"b" is not pending`, "-release=b")
+	check(2, "stream not found", "-release=a", "-name=other")
 }
 
 // lie passes connections on to a server, and for a while says that a stream of 1 message has 9. The servers of a

@@ -56,8 +56,9 @@ func (w *rewriter) text(n ast.Node) string {
 	return w.src[w.file.Offset(n.Pos()):w.file.Offset(n.End())]
 }
 
-// smaller are constants that get another value, by name: sizes of what a scene has to fill, and to look through.
-var smaller = map[string]string{"blockSize": "2", "minBlocks": "2"}
+// smaller are constants that get another value, by name: sizes of what a scene has to fill, and to look through. With
+// stackShift, all goroutines have the same seat.
+var smaller = map[string]string{"blockSize": "2", "minSlots": "4", "walkChunk": "1", "stackShift": "63"}
 
 // visit rewrites one node of the syntax tree.
 func (w *rewriter) visit(n ast.Node) bool {

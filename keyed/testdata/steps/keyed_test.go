@@ -275,6 +275,7 @@ func TestStepsUpdate(t *testing.T) {
 func TestStepsUpdateAndSet(t *testing.T) {
 	search(t, timed, timed, func(s *scene) {
 		s.set(1, hour)
+		tickAway(0) // so that the round that the push has started is over
 		ok := false
 		s.Go(func() { _, ok = s.m.Update(key, func(value int) int { return value + 10 }) })
 		s.Go(func() {

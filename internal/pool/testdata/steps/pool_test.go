@@ -32,6 +32,7 @@ type item struct {
 	tell  bool // Claim asks for Ran
 	last  bool // Close has returned it while it ran
 	runs  int
+	rans  int // how often Ran has returned
 }
 
 // A scene is one execution of a scenario.
@@ -142,10 +143,12 @@ func (s host) run(w *item) {
 func (s host) Ran(w *item) bool {
 	if w.again == 0 || w.last {
 		w.state.Store(over)
+		w.rans++
 		return false
 	}
 	w.again--
 	w.state.Store(waiting)
+	w.rans++
 	if w.last && w.state.CompareAndSwap(waiting, over) { // Close came before the Store
 		return false
 	}
@@ -296,6 +299,31 @@ func TestStepsRunsOf(t *testing.T) {
 		})
 		s.race()
 		require.Equal(s, 1, w.runs)
+	})
+}
+
+// A run is over when Ran has returned. Then the channel is closed, also if the item runs again at once.
+func TestStepsRunsOfAgain(t *testing.T) {
+	search(t, func(s *scene) {
+		s.forget(s.items[1:])
+		w := &s.items[0]
+		w.tell, w.again = true, 1
+		n, rans := 0, 0
+		s.Go(func() { s.pool.Add(w) })
+		s.Go(func() {
+			if w.state.Load() != claimed {
+				return
+			}
+			n = w.rans + 1
+			for _, over := range s.pool.RunsOf(w) {
+				explore.Channel(over)
+				<-over
+			}
+			rans = w.rans
+		})
+		s.race()
+		require.GreaterOrEqual(s, rans, n, "the run was not over")
+		require.Equal(s, 2, w.runs)
 	})
 }
 

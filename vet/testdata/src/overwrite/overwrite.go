@@ -160,13 +160,13 @@ func elements(list []call, to []wheel.Timeout, pointers []*call, c *call, ch cha
 	copy(pointers, pointers[1:])
 	clear(list) // want `clear overwrites the hashedwheel.Timeout in call`
 	clear(pointers)
-	list = slices.Insert(list, 0, call{})                                    // want `slices.Insert moves or copies the hashedwheel.Timeout in call`
-	list = slices.Delete(list, 0, 1)                                         // want `slices.Delete moves or copies`
-	list = slices.Grow(list, 1)                                              // want `slices.Grow moves or copies`
-	other := slices.Clone(list)                                              // want `slices.Clone moves or copies`
-	slices.Reverse[[]call](list)                                             // want `slices.Reverse moves or copies`
-	sort.Slice(list, func(i, j int) bool { return list[i].id < list[j].id }) // want `sort.Slice moves or copies`
-	other = slices.Collect(func(yield func(call) bool) {})                   // want `slices.Collect moves or copies`
+	list = slices.Insert(list, 0, call{})                                    // want `slices.Insert overwrites or copies the hashedwheel.Timeout in call`
+	list = slices.Delete(list, 0, 1)                                         // want `slices.Delete overwrites or copies`
+	list = slices.Grow(list, 1)                                              // want `slices.Grow overwrites or copies`
+	other := slices.Clone(list)                                              // want `slices.Clone overwrites or copies`
+	slices.Reverse[[]call](list)                                             // want `slices.Reverse overwrites or copies`
+	sort.Slice(list, func(i, j int) bool { return list[i].id < list[j].id }) // want `sort.Slice copies`
+	other = slices.Collect(func(yield func(call) bool) {})                   // want `slices.Collect overwrites or copies`
 	pointers = slices.Delete(pointers, 0, 1)
 	_ = slices.IndexFunc(pointers, func(c *call) bool { return c.id == 1 })
 	_ = slices.Clip(other)
@@ -206,7 +206,7 @@ func mapped(m byKey) {
 	_ = maps.Clone(map[int]*call{})
 }
 
-func generic[T any, C call | int, M interface{ ~[]call }, N interface{ *T }](t *T, c *C, m M, n N, b *box[T], p *pair[T]) {
+func generic /* want generic:`moves \[0 1\]` */ [T any, C call | int, M interface{ ~[]call }, N interface{ *T }](t *T, c *C, m M, n N, b *box[T], p *pair[T]) {
 	var zero T
 	var zeroCall C
 	*t = zero

@@ -1,0 +1,155 @@
+package deadlines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ensureWakeups finds the stream of wake-ups and its consumer, or makes them. To make them again is safe as long as the
+// bucket is there: it knows which deadlines need a wake-up, and an audit sets those again. Any number of processes may do
+// it at once, because a server that has a stream with these settings returns that one.
+func (s *Store) ensureWakeups(ctx context.Context, l *link) (jetstream.Consumer, error) {
+	var err error
+	l.wakeups, err = l.js.Stream(ctx, s.wakeupsName())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		l.wakeups, err = s.makeWakeups(ctx, l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c := l.wakeups.CachedInfo().Config; !slices.Contains(c.Subjects, s.subject("aside", "*")) { // an earlier version made it
+		c.Subjects = s.subjects()
+		if l.wakeups, err = l.js.UpdateStream(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	consumer, err := l.wakeups.Consumer(ctx, consumerName)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		consumer, err = s.makeConsumer(ctx, l)
+	}
+	return consumer, err
+}
+
+func (s *Store) bucketName() string  { return "KV_" + s.cfg.Name }
+func (s *Store) wakeupsName() string { return s.cfg.Name + "-wakeups" }
+
+// look asks the leaders of the two streams for the time, the backlog and the settings. The leader of the bucket stamps
+// the records, so its clock counts. If the stream of wake-ups is gone, look makes it again.
+func (s *Store) look(ctx context.Context) error {
+	l := s.link()
+	sent := time.Now()
+	records, err := l.records.Info(ctx)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return s.lost(err, sent)
+	}
+	if err != nil {
+		return err
+	}
+	s.lostSince = time.Time{}
+	s.clock.set(records.TimeStamp, sent, time.Now())
+	s.see(records)
+	wakeups, err := l.wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("aside", "*")))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return s.remake()
+	}
+	if err != nil {
+		return err
+	}
+	consumer, err := l.wakeups.Consumer(ctx, consumerName)
+	if err != nil {
+		return err
+	}
+	made := wakeups.Created.UnixNano()
+	if was := s.made.Swap(made); was != 0 && was != made {
+		s.log.Error("deadlines: the stream of wake-ups was gone, and has been made again; the workers set again what is pending",
+			"stream", s.wakeupsName())
+	}
+	s.counts.aside.Store(int64(len(wakeups.State.Subjects)))
+	s.counts.undelivered.Store(int64(consumer.CachedInfo().NumPending))
+	s.counts.delivered.Store(int64(consumer.CachedInfo().NumAckPending))
+	s.judge(s.verifySettings(records.Config, wakeups.Config, consumer.CachedInfo().Config))
+	return nil
+}
+
+// judge notes why the store is unsafe, or nil, and logs a change.
+func (s *Store) judge(danger error) {
+	was := s.danger()
+	s.unsafe.Store(&danger)
+	switch {
+	case danger != nil && (was == nil || was.Error() != danger.Error()):
+		s.log.Error("deadlines: the store is not safe", "because", danger)
+	case danger == nil && was != nil:
+		s.log.Info("deadlines: the store is safe again")
+	}
+}
+
+// danger returns why the store is unsafe, as look has found, or nil: a reason if a stream is gone, or else an ErrMismatch.
+func (s *Store) danger() error {
+	if danger := s.unsafe.Load(); danger != nil {
+		return *danger
+	}
+	return nil
+}
+
+// lost explains that the bucket is gone, unless servers that have just started may not know it yet.
+func (s *Store) lost(err error, now time.Time) error {
+	if s.lostSince.IsZero() {
+		s.lostSince = now
+	}
+	if now.Sub(s.lostSince) < sickAfter {
+		return err
+	}
+	r := reason{what: "no stream", more: ": " + s.bucketName() + " is gone with all deadlines; restore it from a backup", err: err}
+	s.judge(r)
+	return r
+}
+
+// remake makes the stream of wake-ups again, with its consumer. Servers that are busy may need long for that.
+func (s *Store) remake() error {
+	ctx, cancel := context.WithTimeout(s.ctx, startLimit)
+	defer cancel()
+	l := *s.link() // calls use the present one meanwhile
+	if _, err := s.ensureWakeups(ctx, &l); err != nil {
+		r := reason{what: "no stream", more: ": " + s.wakeupsName() + " is gone, and cannot be made again", err: err}
+		s.judge(r)
+		return r
+	}
+	return nil
+}
+
+// verifySettings returns an ErrMismatch if the settings of the streams, or of the consumer, lose deadlines.
+func (s *Store) verifySettings(records, wakeups jetstream.StreamConfig, consumer jetstream.ConsumerConfig) error {
+	for _, stream := range []struct {
+		jetstream.StreamConfig
+		retention jetstream.RetentionPolicy
+	}{{records, jetstream.LimitsPolicy}, {wakeups, jetstream.WorkQueuePolicy}} {
+		wrong := ""
+		switch c := stream.StreamConfig; {
+		case c.MaxAge > 0:
+			wrong = fmt.Sprintf("removes messages after %v (max_age)", c.MaxAge)
+		case c.Discard == jetstream.DiscardOld && (c.MaxMsgs > 0 || c.MaxBytes > 0):
+			wrong = fmt.Sprintf("removes old messages at its limit (max_msgs=%d, max_bytes=%d, discard=old)", c.MaxMsgs, c.MaxBytes)
+		case c.Storage != jetstream.FileStorage:
+			wrong = fmt.Sprintf("keeps messages in %v", c.Storage)
+		case c.Retention != stream.retention:
+			wrong = fmt.Sprintf("has the retention %v", c.Retention)
+		default:
+			continue
+		}
+		return fmt.Errorf("%w: the stream %s %s", ErrMismatch, stream.Name, wrong)
+	}
+	switch {
+	case consumer.MaxDeliver > 0:
+		return fmt.Errorf("%w: the consumer %s delivers only %d times (max_deliver)", ErrMismatch, consumerName, consumer.MaxDeliver)
+	case consumer.AckPolicy != jetstream.AckExplicitPolicy:
+		return fmt.Errorf("%w: the consumer %s has the ack policy %v", ErrMismatch, consumerName, consumer.AckPolicy)
+	case consumer.FilterSubject != s.subject("due", "*"):
+		return fmt.Errorf("%w: the consumer %s filters for %q", ErrMismatch, consumerName, consumer.FilterSubject)
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package crossing
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
+)
+
+// Goroutines arm and cancel parcels as fast as they can. What the timer holds stays a small multiple of what is pending at once.
+
+// A deluge says what each goroutine does.
+type deluge struct {
+	near   bool // the timeouts are due in a tick, and otherwise in hours
+	random bool // a random one is canceled next, and otherwise the one that is pending for longest
+	stay   bool // one in ten is not canceled
+	reset  bool // each is brought forward before it is canceled
+}
+
+// lag is how many timeouts of a goroutine are pending, beside those that stay.
+const lag = 32
+
+func (d deluge) String() string {
+	s := "far"
+	if d.near {
+		s = "near"
+	}
+	if d.random {
+		s += ", random"
+	}
+	if d.stay {
+		s += ", some stay"
+	}
+	if d.reset {
+		s += ", brought forward"
+	}
+	return s
+}
+
+// deluges returns n of them, or at full size all.
+func deluges(t *testing.T, n int) (all []deluge) {
+	for _, i := range testkit.Rand(t).Perm(16)[:testkit.Sized(n, n, 16)] {
+		all = append(all, deluge{i&1 != 0, i&2 != 0, i&4 != 0, i&8 != 0})
+	}
+	return all
+}
+
+// run arms timeouts while more returns true. It returns how many stay.
+func (d deluge) run(t *testing.T, timer *hashedwheel.Timer, r *rand.Rand, more func(i int) bool) (stayed int) {
+	delay, earlier := 10*time.Hour, 5*time.Hour
+	if d.near {
+		delay, earlier = timer.Tick()*3/2, timer.Tick()/4
+	}
+	var pending [lag]*parcel
+	for i := 0; more(i); i++ {
+		p := new(parcel)
+		timer.Init(&p.timeout, p)
+		if _, err := p.timeout.Reset(delay); err != nil {
+			t.Error(err)
+			return stayed
+		}
+		if d.stay && i%10 == 0 {
+			stayed++
+			continue
+		}
+		k := i % lag
+		if d.random {
+			k = r.IntN(lag)
+		}
+		if old := pending[k]; old != nil {
+			if d.reset {
+				if _, err := old.timeout.Reset(earlier); err != nil {
+					t.Error(err)
+				}
+			}
+			old.timeout.Cancel()
+		}
+		pending[k] = p
+	}
+	for _, p := range pending {
+		if p != nil {
+			p.timeout.Cancel()
+		}
+	}
+	return stayed
+}
+
+// perStripe is how many canceled timeouts each stripe may hold, however few were pending. There are two stripes for each
+// processor, and at least eight.
+const perStripe = 1024
+
+// check checks what the timer holds after goroutines have made at most so many pending.
+func (d deluge) check(t *testing.T, base uint64, armed, pending, stripes int) {
+	held := (int(testkit.HeapInUse()) - int(base)) / int(unsafe.Sizeof(parcel{}))
+	t.Logf("%v: %d armed, at most %d pending at once; %d held", d, armed, pending, held)
+	require.LessOrEqual(t, held, 4*pending+stripes*perStripe, "held")
+}
+
+// Time stands still, so the worker does nothing, and producers drop what is canceled. One goroutine uses one stripe, and with many
+// more goroutines than processors they collide.
+func TestFloodWithoutTheWorker(t *testing.T) {
+	for _, goroutines := range []int{1, 64} {
+		for i, d := range deluges(t, testkit.Sized(4, 8, 16)) {
+			t.Run(fmt.Sprintf("goroutines=%d/%v", goroutines, d), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					timer := newTimer(t, hashedwheel.WithTick(time.Hour))
+					_, err := timer.AfterFunc(10*time.Hour, nop)
+					require.NoError(t, err)
+					testkit.Pass(time.Hour / 2)
+					stripes, n := 1, 8*perStripe
+					if goroutines > 1 {
+						stripes = max(8, 2*runtime.GOMAXPROCS(0))
+						n = 3 * stripes * perStripe
+					}
+					base := testkit.HeapInUse()
+					var users sync.WaitGroup
+					var stayed atomic.Int64
+					for g := range goroutines {
+						users.Go(func() {
+							r := rand.New(rand.NewPCG(uint64(g), uint64(i)))
+							stayed.Add(int64(d.run(t, timer, r, func(i int) bool {
+								if goroutines > 1 && r.IntN(32) == 0 {
+									runtime.Gosched()
+								}
+								return i < n/goroutines
+							})))
+						})
+					}
+					users.Wait()
+					d.check(t, base, n, goroutines*lag+int(stayed.Load()), stripes)
+				})
+			})
+		}
+	}
+}
+
+// The same on real time, as long as HASHEDWHEEL_STRESS says, with one processor, and with many more goroutines than
+// processors.
+func TestFloodHoldsLittle(t *testing.T) {
+	testkit.NeedsThreads(t)
+	length := testkit.StressTime(t) / 2
+	for _, procs := range []int{1, runtime.GOMAXPROCS(0)} {
+		for i, d := range deluges(t, 3) {
+			t.Run(fmt.Sprintf("processors=%d/%v", procs, d), func(t *testing.T) {
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+				timer := newTimer(t, hashedwheel.WithTick(10*time.Millisecond))
+				base := testkit.HeapInUse()
+				goroutines := 64 * procs
+				var users sync.WaitGroup
+				var stayed, armed atomic.Int64
+				end := time.Now().Add(length)
+				for g := range goroutines {
+					users.Go(func() {
+						stayed.Add(int64(d.run(t, timer, rand.New(rand.NewPCG(uint64(g), uint64(i))), func(i int) bool {
+							armed.Add(1)
+							return i%64 != 0 || time.Now().Before(end)
+						})))
+					})
+				}
+				users.Wait()
+				d.check(t, base, int(armed.Load()), goroutines*lag+int(stayed.Load()), max(8, 2*procs))
+			})
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package crossing
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
+)
+
+// Two seconds after its end, or two ticks, the library holds nothing of a timeout, whatever goroutines do meanwhile.
+
+// An ended is some timeouts that have ended, to see which of them are held.
+type ended struct {
+	name string
+	all  []weak.Pointer[session]
+}
+
+func (e *ended) held() (n int) {
+	for _, p := range e.all {
+		if p.Value() != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// A user uses a timer in a bubble. Its methods keep no timeout.
+type user struct {
+	t     *testing.T
+	timer *hashedwheel.Timer
+	tick  time.Duration
+}
+
+// arm arms n sessions, mostly for about as long as delay.
+func (u user) arm(n int, delay time.Duration) []*session {
+	all := make([]*session, n)
+	for i := range all {
+		s := new(session)
+		u.timer.Init(&s.timeout, s)
+		all[i] = s
+	}
+	u.reset(all, delay)
+	return all
+}
+
+func (u user) reset(all []*session, delay time.Duration) {
+	for i, s := range all {
+		if _, err := s.timeout.Reset(delay + time.Duration(i%100)*u.tick); err != nil {
+			u.t.Error(err)
+		}
+	}
+}
+
+func (u user) cancel(all []*session) {
+	for _, s := range all {
+		if !s.timeout.Cancel() {
+			u.t.Error("not canceled")
+		}
+	}
+}
+
+func pointers(name string, all []*session) ended {
+	e := ended{name: name, all: make([]weak.Pointer[session], len(all))}
+	for i, s := range all {
+		e.all[i] = weak.Make(s)
+	}
+	return e
+}
+
+// endAll arms timeouts, and ends them in several ways. It returns when all have ended, the last ones a few ticks before.
+func (u user) endAll(n int) (all []ended) {
+	const far = 10 * time.Hour
+	placed, moved := u.arm(n, far), u.arm(n, far)
+	testkit.Pass(max(3*time.Second, 3*u.tick))
+	add := func(name string, sessions []*session, end func(sessions []*session)) {
+		all = append(all, pointers(name, sessions))
+		end(sessions)
+	}
+	add("expired", u.arm(n, 0), func([]*session) { testkit.Pass(102 * u.tick) })
+	add("canceled", u.arm(n, far), u.cancel)
+	add("put off and canceled", u.arm(n, far), func(s []*session) { u.reset(s, 2*far); u.cancel(s) })
+	add("brought forward and canceled", u.arm(n, far), func(s []*session) { u.reset(s, far/2); u.cancel(s) })
+	add("brought near and canceled", u.arm(n, far), func(s []*session) { u.reset(s, u.tick); u.cancel(s) })
+	add("near and canceled", u.arm(n, u.tick), u.cancel)
+	add("canceled twice", u.arm(n, far), func(s []*session) { u.cancel(s); u.reset(s, far); u.cancel(s) })
+	add("placed and canceled", placed, u.cancel)
+	add("placed, brought forward and canceled", moved, func(s []*session) { u.reset(s, far/2); u.cancel(s) })
+	var goroutines, armed sync.WaitGroup
+	var mu sync.Mutex
+	armed.Add(16)
+	for range 16 {
+		goroutines.Go(func() {
+			s := u.arm(n/4, far)
+			mu.Lock()
+			all = append(all, pointers("canceled by one of many goroutines", s))
+			mu.Unlock()
+			armed.Done()
+			armed.Wait() // so that all have stacks of their own
+			u.cancel(s)
+		})
+	}
+	goroutines.Wait()
+	return all
+}
+
+// expect lets two seconds pass, or two ticks, and checks that none is held.
+func (u user) expect(all []ended) {
+	u.t.Helper()
+	testkit.Pass(max(2*time.Second, 2*u.tick))
+	runtime.GC()
+	for _, e := range all {
+		assert.Zero(u.t, e.held(), "of %d held: %s", len(e.all), e.name)
+	}
+}
+
+// producers say what goroutines do while the timeouts end, and afterwards: each of so many arms and cancels some timeouts at
+// once, and arms others that stay, and then sleeps.
+var producers = []struct {
+	name                         string
+	goroutines, canceled, remain int
+	sleep                        time.Duration
+}{
+	{"stopped", 0, 0, 0, 0},
+	{"slow", 1, 1, 1, 50 * time.Millisecond},
+	{"slow on all stripes", 64, 1, 0, 100 * time.Millisecond},
+	{"busy on one stripe", 1, 1500, 0, 5 * time.Millisecond},
+	{"busy on all stripes", 32, 40, 0, 5 * time.Millisecond},
+	{"rising", 4, 10, 20, 5 * time.Millisecond},
+}
+
+var heldTicks = []time.Duration{100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}
+
+// produce starts the goroutines of producers. They go on until stop is called.
+func (u user) produce(i int) (stop func()) {
+	p := producers[i]
+	var over atomic.Bool
+	var all sync.WaitGroup
+	for range p.goroutines {
+		all.Go(func() {
+			for !over.Load() {
+				for n := range p.canceled + p.remain {
+					to, err := u.timer.AfterFunc(20*time.Hour, nop)
+					if err != nil {
+						return
+					}
+					if n < p.canceled {
+						to.Cancel()
+					}
+				}
+				time.Sleep(p.sleep)
+			}
+		})
+	}
+	return func() {
+		over.Store(true)
+		all.Wait()
+	}
+}
+
+// The ends of endAll, beside all producers, at short and long ticks.
+func TestReleasedInTwoSeconds(t *testing.T) {
+	n := testkit.Sized(100, 200, 4000)
+	for i, p := range producers {
+		for j, tick := range heldTicks {
+			busy := p.goroutines*p.canceled > 1000
+			if less := testkit.Sized(4, 2, 1); busy && ((i+j)%less != 0 || less > 1 && testkit.RaceDetector()) {
+				continue // these take longest
+			}
+			t.Run(fmt.Sprintf("%s/tick=%v", p.name, tick), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					u := user{t, newTimer(t, hashedwheel.WithTick(tick)), tick}
+					time.Sleep(tick / 2)
+					defer u.produce(i)()
+					u.expect(u.endAll(n))
+				})
+			})
+		}
+	}
+}
+
+// Hundreds of thousands are pending at once, and are canceled. Then producers go on, fast or slowly, or not at all.
+func TestReleasedAfterAPeak(t *testing.T) {
+	n := testkit.Sized(20_000, 300_000, 600_000)
+	if testkit.RaceDetector() {
+		n /= 10
+	}
+	for i, p := range producers {
+		for j, tick := range heldTicks {
+			if less := testkit.Sized(4, 4, 1); (i+j)%less != 0 || less > 1 && i > 2 && testkit.RaceDetector() {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/tick=%v", p.name, tick), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					u := user{t, newTimer(t, hashedwheel.WithTick(tick)), tick}
+					time.Sleep(tick / 2)
+					peak := func(n int, way string, again func(all []*session)) ended {
+						e := ended{name: way}
+						var goroutines, armed sync.WaitGroup
+						var mu sync.Mutex
+						const many = 32
+						armed.Add(many)
+						for range many {
+							goroutines.Go(func() {
+								all := u.arm(n/many, 10*time.Hour)
+								again(all)
+								some := pointers("", all[len(all)*49/50:]) // of all would take longer than the rest of the test
+								armed.Done()
+								armed.Wait() // so that all have stacks of their own
+								u.cancel(all)
+								mu.Lock()
+								defer mu.Unlock()
+								e.all = append(e.all, some.all...)
+							})
+						}
+						goroutines.Wait()
+						return e
+					}
+					all := []ended{
+						peak(n, "canceled", func([]*session) {}),
+						peak(n/8, "brought forward and canceled", func(all []*session) { u.reset(all, 5*time.Hour) }),
+						peak(n/8, "placed and canceled", func([]*session) { time.Sleep(100 * time.Millisecond) }),
+					}
+					defer u.produce(i)()
+					u.expect(all)
+				})
+			})
+		}
+	}
+}
+
+// Timeouts wait for their turn behind a task that blocks, and some of them are canceled. Others wait on.
+func TestReleasedBehindTasks(t *testing.T) {
+	n := testkit.Sized(3000, 20_000, 1_000_000)
+	for _, way := range []string{"one at a time", "executor that holds tasks", "executor that blocks"} {
+		for _, tick := range []time.Duration{time.Millisecond, 100 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%s/tick=%v", way, tick), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					release := make(chan bool)
+					var held testkit.Executor
+					opts := map[string]hashedwheel.Option{
+						"one at a time":             hashedwheel.WithMaxConcurrency(1),
+						"executor that holds tasks": hashedwheel.WithExecutor(held.Submit),
+						"executor that blocks": hashedwheel.WithExecutor(func(run func()) error {
+							<-release
+							go run()
+							return nil
+						}),
+					}
+					u := user{t, newTimer(t, hashedwheel.WithTick(tick), opts[way]), tick}
+					defer func() { u.timer.Stop(); synctest.Wait() }()
+					defer close(release)
+					_, err := u.timer.AfterFunc(0, func() { <-release })
+					require.NoError(t, err)
+					testkit.Pass(2*tick + tick/2)
+					waiting := u.arm(n, 0)
+					testkit.Pass(102 * tick)
+					require.GreaterOrEqual(t, u.timer.Stats().Due, n)
+					r := rand.New(rand.NewPCG(1, 2))
+					var rest []*session
+					some := make([][]*session, 3)
+					for _, s := range waiting {
+						if k := r.IntN(10); k < 3 {
+							some[k] = append(some[k], s)
+						} else {
+							rest = append(rest, s)
+						}
+					}
+					waiting = nil
+					all := []ended{pointers("canceled", some[0]), pointers("put off and canceled", some[1]), pointers("due again and canceled", some[2])}
+					u.cancel(some[0])
+					u.reset(some[1], time.Hour)
+					u.cancel(some[1])
+					u.cancel(some[2])
+					u.reset(some[2], 0)
+					testkit.Pass(102 * tick)
+					u.cancel(some[2])
+					clear(some)
+					u.expect(all)
+					all = []ended{pointers("canceled, and none is left", rest)}
+					u.cancel(rest)
+					rest = nil
+					u.expect(all)
+				})
+			})
+		}
+	}
+}
