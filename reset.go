@@ -69,8 +69,7 @@ func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 // ResetAt is like Reset, with a deadline instead of a delay: see NewTimeoutAt.
 func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	to.checkInit("ResetAt")
-	tick, _ := to.timer.clock.DueAt(deadline)
-	return to.reset(tick, false)
+	return to.reset(to.timer.clock.DueAt(deadline), false)
 }
 
 // Move is Reset for a timeout that is still pending, and reports whether it has moved the timeout. If Move returns

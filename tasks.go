@@ -19,8 +19,9 @@ import (
 //   - It takes about walkChunk timeouts at a time, and yields them without a lock. Nurseries have no lock: what the worker has
 //     taken from there, it has placed when the walk gets the lock of the worker. If a round comes while the walk goes through an
 //     inbox, the round takes all of it, so the walk finds the rest in the wheel.
-//   - Without a Reset, a timeout that does not repeat moves back in two cases: it lies beyond the reach of the wheel, or its
-//     batch is taken back from a runner. Both are counted, and the walk goes through the place again if the count has changed.
+//   - During the walk, a timeout that is neither reset nor repeating moves back at most once in the wheel: when the worker finds
+//     that it was reset before, or that it lies beyond the reach of the wheel. It moves back at most once in a pool: when its
+//     batch is taken back from a runner. Both are counted. If the count has changed, the walk goes through the place once more.
 //   - The address of a timeout that was yielded may become that of a new one. The walk need not yield that, because it was
 //     not pending all the time.
 
@@ -42,7 +43,7 @@ func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 // walk calls yield with each timeout that Tasks yields.
 func (t *Timer) walk(yield func(to *Timeout) bool) {
 	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]struct{})}
-	_ = k.rings() && k.wheel() && k.pool(&t.tasks) && k.pool(&t.light)
+	_ = k.rings() && k.twice(k.back, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
 }
 
 // A walk is one loop over the timeouts of a timer.
@@ -76,15 +77,14 @@ func (k *walk) add(all []*Timeout) (more bool) {
 	return k.flush()
 }
 
+// twice goes through a place once, and once more if back, which counts what moves back there, has changed meanwhile.
+func (k *walk) twice(back func() uint64, through func() (more bool)) (more bool) {
+	before := back()
+	return through() && (back() == before || through())
+}
+
 func (k *walk) pool(p *pool.Pool[*Timeout]) (more bool) {
-	for before, now := p.TakenBack(), uint64(0); ; before = now {
-		if !p.EachListed(k.add) || !p.EachTaken(k.add) {
-			return false
-		}
-		if now = p.TakenBack(); now == before {
-			return true
-		}
-	}
+	return k.twice(p.TakenBack, func() bool { return p.EachListed(k.add) && p.EachTaken(k.add) })
 }
 
 // rings goes through the nurseries, and then through the inboxes.
@@ -132,20 +132,16 @@ func (k *walk) inbox(s *stripe, from *Timeout) (next *Timeout) {
 // removed.
 func (k *walk) wheel() (more bool) {
 	w := &k.timer.worker
-	for before, now := k.back(), uint64(0); ; before = now {
-		for level := w.levels - 1; level >= 0; level-- {
-			slot, pos := uint64(0), -1
-			for slot < uint64(w.wheelSize) {
-				slot, pos = k.buckets(level, slot, pos)
-				if !k.flush() {
-					return false
-				}
+	for level := w.levels - 1; level >= 0; level-- {
+		slot, pos := uint64(0), -1
+		for slot < uint64(w.wheelSize) {
+			slot, pos = k.buckets(level, slot, pos)
+			if !k.flush() {
+				return false
 			}
 		}
-		if now = k.back(); now == before {
-			return true
-		}
 	}
+	return true
 }
 
 // back returns wheel.back. If there is no wheel any more, all that was there has ended.

@@ -79,11 +79,7 @@ func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	if prepared == nil {
 		return nil, ErrNilTask
 	}
-	tick, ahead := t.clock.DueAt(deadline)
-	if !ahead {
-		tick = t.ahead(tick)
-	}
-	return t.newTimeout(prepared, bits, tick)
+	return t.newTimeout(prepared, bits, t.ahead(t.clock.DueAt(deadline)))
 }
 
 // AfterFunc is NewTimeout for a function that does not need the handle.

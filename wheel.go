@@ -38,7 +38,7 @@ type wheel struct {
 	next   uint64 // there is nothing to do before this tick; ticks.Never when empty. See refresh
 	count  int    // entries in all buckets
 	free   freeList
-	back   uint64 // how often a timeout that was never reset has moved to another bucket of its level, or to a higher level
+	back   uint64 // how often a timeout has moved to another bucket of its level, or to a higher level, without being removed first
 
 	// Immutable once timeouts are placed.
 	early func(to *Timeout, word uint64) bool // Timeout.early, called before a timeout with a hook is emitted
@@ -188,7 +188,7 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 				earliest = min(earliest, tick-base)
 				continue
 			}
-			if j >= level && word&moved == 0 {
+			if j >= level {
 				w.back++
 			}
 		}

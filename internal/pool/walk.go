@@ -25,8 +25,8 @@ func (p *Pool[T]) Due() (n int) {
 // item that a runner takes off the list meanwhile, and they may meet an item twice. An item that is taken back from a batch
 // may land where the walk has been. TakenBack says whether one was.
 
-// TakenBack returns how many batches were taken back from runners. A batch that was is not given to a runner as a whole
-// again, so walks that go on until the number stays the same end.
+// TakenBack returns how many batches were taken back from runners. Runners take what was taken back one by one, so no item
+// is taken back twice.
 func (p *Pool[T]) TakenBack() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
