@@ -183,14 +183,14 @@ func (s sleeper) Run(*Timeout)            { s.done <- nil }
 func (s sleeper) disarmed(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel nobody receives it
 
 func init() {
-	due.Now = func(t any) uint64 { return t.(*Timer).now() }
+	due.Now = func(t any) uint64 { return t.(*Timer).latest(t.(*Timer).clock.NowOrZero()) }
+	due.NowHere = func(t any) uint64 { return t.(*Timer).latest(t.(*Timer).clock.Now()) }
 	due.Ahead = func(to any, now uint64) bool { return to.(*Timeout).liesAhead(now) }
 	due.Wait = func(t any) bool { return t.(*Timer).tasks.Due() > 0 }
-	due.CheckSide = func(t any) { t.(*Timer).clock.Check() }
 }
 
-// now is due.Now.
-func (t *Timer) now() uint64 { return max(t.worker.position.Load()>>1, t.clock.NowOrZero()) }
+// latest returns a tick that the clock tells, or the one that the worker has reached, if that is later.
+func (t *Timer) latest(now uint64) uint64 { return max(t.worker.position.Load()>>1, now) }
 
 // liesAhead is due.Ahead.
 func (to *Timeout) liesAhead(now uint64) bool {

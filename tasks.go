@@ -28,9 +28,10 @@ import (
 const walkChunk = 1 << 10
 
 // Tasks returns an iterator over the tasks of pending timeouts, as [Timeout.Task] returns them, each with the tick boundary
-// at which it is due, in no order. A timeout that is pending during the whole loop, and is neither reset nor repeating, comes
-// exactly once, even if it is due and waits. Others come once or not. The loop may call every method, and makes the timer wait for
-// microseconds at a time. During the loop, some 1,000 timeouts that have ended may stay in memory.
+// at which it is due, in no order. A timeout that does not repeat, and that is pending and not reset during the whole loop,
+// comes exactly once, even if it is due and waits. Others come once or not at all: a repeating one may be missed if a run of
+// it ends during the loop. The loop may call every method, and makes the timer wait for microseconds at a time. During the
+// loop, some 1,000 timeouts that have ended may stay in memory.
 //
 // The tasks of Sleep and of the packages of this module have a method String, which says what they are.
 func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {

@@ -73,7 +73,8 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 // of zero. For a deadline with a monotonic reading, which time.Now returns and Add keeps, the clock is seldom read. A
 // deadline without one becomes a delay by the wall clock during the call: setting the wall clock later has no effect.
 //
-// If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic.
+// If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic, and seldom arms the timeout all
+// the same.
 func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	prepared, bits := prepareTask(task)
 	if prepared == nil {

@@ -38,7 +38,7 @@ type wheel struct {
 	next   uint64 // there is nothing to do before this tick; ticks.Never when empty. See refresh
 	count  int    // entries in all buckets
 	free   freeList
-	back   uint64 // how often a timeout has moved to another bucket of its level, or to a higher level, without being removed first
+	back   uint64 // how often a visit has moved a timeout to another bucket of its level, or to a higher level
 
 	// Immutable once timeouts are placed.
 	early func(to *Timeout, word uint64) bool // Timeout.early, called before a timeout with a hook is emitted
