@@ -372,7 +372,7 @@ var mutations = []mutation{
 	{18, "keyed.New does not detect a zero Timer", "keyed/keyed.go",
 		"\tt.IsStopped() // panics if the timer is zero\n", "", "TestZeroMap"},
 	{19, "Remove of an expired key returns true", "keyed/keyed.go",
-		"if it == nil || !it.end(s.now()) {", "if it == nil || !it.end(s.now()) && false {", "TestMapMeetsExpiry"},
+		"if it == nil || !it.end(s.nowHere()) {", "if it == nil || !it.end(s.nowHere()) && false {", "TestMapMeetsExpiry"},
 	{19, "a Set comes between reading and moving in Touch", "keyed/keyed.go",
 		"it.move(delay) {\n\t\treturn it.value, true\n\t}\n",
 		"it.alive(s.now()) {\n\t\tvalue := it.value\n\t\ts.mu.Unlock()\n\t\ttime.Sleep(1)\n\t\ts.mu.Lock()\n" +
@@ -820,6 +820,8 @@ var mutations = []mutation{
 		"\tdefer s.endUpdate(key, u) // also after a panic or a Goexit\n\treturn s.storeUpdate(key, u, f(value))", "\tresult, ok := s.storeUpdate(key, u, f(value))\n\ts.endUpdate(key, u)\n\treturn result, ok", "TestMapUpdatesWait"},
 	{3, "Remove cancels a timeout on the other side of a bubble", "keyed/keyed.go",
 		"it.end(s.nowHere())", "it.end(s.now())", "crossing.TestBothSidesOfABubble"},
+	{3, "Clear cancels timeouts on the other side of a bubble", "keyed/keyed.go",
+		"\tnow := s.nowHere()\n", "\tnow := s.now()\n", "crossing.TestBothSidesOfABubble"},
 	{3, "Close leaves a connection open on the other side of a bubble", "idle/conn.go",
 		"\tdefer func() { err = c.because(\"close\", c.netConn.Close()) }() // also if Cancel panics, on the other side of a synctest bubble\n\tc.timeout.Cancel()\n\treturn nil\n",
 		"\tc.timeout.Cancel()\n\treturn c.because(\"close\", c.netConn.Close())\n",
