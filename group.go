@@ -78,7 +78,7 @@ func (g *Group) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
 	m := &member{wrap: wrap{task}, group: g}
 	g.timer.Init(&m.timeout, m)
-	if _, err := m.timeout.reset(tick, false, false); err != nil {
+	if _, err := m.timeout.reset(tick, false); err != nil {
 		return nil, err
 	}
 	return &m.timeout, nil
@@ -102,14 +102,13 @@ func (g *Group) Cancel() (n int) {
 	return n
 }
 
-// members returns the pending members. It panics if the caller must not cancel one of them.
+// members returns the pending members.
 func (g *Group) members() []*member {
 	g.checkMade()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := make([]*member, 0, g.n)
 	for m := g.first; m != nil; m = m.next {
-		m.checkCancel(&m.timeout)
 		all = append(all, m)
 	}
 	return all
@@ -118,7 +117,7 @@ func (g *Group) members() []*member {
 // Close closes the group, cancels its pending timeouts, and returns how many. After it has returned, no timeout of
 // the group expires. It does not wait for tasks that are running: for that call Wait.
 func (g *Group) Close() (n int) {
-	g.members() // panics before anything has changed, if Cancel would
+	g.checkMade()
 	g.mu.Lock()
 	// Before Cancel, so that no member joins the list meanwhile.
 	g.closed = true

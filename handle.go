@@ -23,7 +23,7 @@ func (to *Timeout) Cancel() bool {
 	to.checkCopy(word)
 	t := to.timer
 	s := t.queue.stripe()
-	if word&hooked != 0 && hookOf(to.task).checkCancel(to) {
+	if word&hooked != 0 && hookOf(to.task).notifies() {
 		t.queue.enter(s) // whether the gate is open or not, so that Shutdown waits for the call of Canceled
 		defer s.leave()
 	}
@@ -42,31 +42,19 @@ func (to *Timeout) Cancel() bool {
 		}
 		// The worker has to remove the timeout if it is in a bucket. After Stop there are no buckets.
 		open := t.queue.enter(s)
-		// Foreign reads the clock, so call it only for a timer of a bubble, or if the worker rests.
-		rests := open && (!t.clock.Monotonic || t.worker.comesTooLate(t.worker.state.Load(), 0))
-		if rests && t.clock.Foreign() {
-			// The worker rests, or may rest soon, and cannot be woken from this side of the bubble. So push the timeout before it
-			// is canceled. A Reset that finds it canceled and queued wakes the worker, which must find it on the inbox.
-			if to.word.CompareAndSwap(word, word|queued) {
-				s.push(to)
-			}
-			s.leave()
-			continue
-		}
 		if open {
 			end |= queued
 		}
 		ok := to.word.CompareAndSwap(word, end)
 		if ok && open {
 			s.push(to) // inside the gate: a Reset may arm it before this, and Stop must find it
-			// After push: either this finds the worker idle, or the worker finds the inbox when it leaves.
-			if state := t.worker.state.Load(); t.worker.comesTooLate(state, 0) && (rests || !t.clock.Foreign()) {
-				t.worker.wake(state)
-			}
 		}
 		s.leave()
 		if ok {
 			t.canceled(to, s, word)
+			if open {
+				t.worker.wakeBy(0) // last, because it may panic: see wakeBy
+			}
 			return true
 		}
 	}
@@ -195,14 +183,14 @@ func (s sleeper) Run(*Timeout)            { s.done <- nil }
 func (s sleeper) disarmed(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel nobody receives it
 
 func init() {
-	due.Now = func(t any) uint64 { return t.(*Timer).now() }
+	due.Now = func(t any) uint64 { return t.(*Timer).latest(t.(*Timer).clock.NowOrZero()) }
+	due.NowHere = func(t any) uint64 { return t.(*Timer).latest(t.(*Timer).clock.Now()) }
 	due.Ahead = func(to any, now uint64) bool { return to.(*Timeout).liesAhead(now) }
 	due.Wait = func(t any) bool { return t.(*Timer).tasks.Due() > 0 }
-	due.CheckSide = func(t any) { t.(*Timer).clock.Check() }
 }
 
-// now is due.Now.
-func (t *Timer) now() uint64 { return max(t.worker.position.Load()>>1, t.clock.NowOrZero()) }
+// latest returns a tick that the clock tells, or the one that the worker has reached, if that is later.
+func (t *Timer) latest(now uint64) uint64 { return max(t.worker.position.Load()>>1, now) }
 
 // liesAhead is due.Ahead.
 func (to *Timeout) liesAhead(now uint64) bool {

@@ -57,51 +57,6 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// When a timeout in a bucket is canceled from the other side of a bubble, while the worker rests, it is on the queue before any
-// goroutine sees that it is canceled: a Reset relies on that. The test runs on real time, because it tests a race.
-func TestForeignCancelPushesFirst(t *testing.T) {
-	needsThreads(t)
-	timer := newTimer(t, WithTick(time.Hour))
-	s := oneStripe(timer)
-	w := &timer.worker
-	hold(t, timer)
-	w.round() // makes the wheel
-	n := sized(300, 1000, 10_000)
-	if runtime.GOMAXPROCS(0) == 1 {
-		n = 10 // for each, the two goroutines wait for a time slice of the other
-	}
-	all := make([]Timeout, n)
-	for i := range all {
-		timer.Init(&all[i], plainFunc(nop))
-		_, err := all[i].Reset(100 * time.Hour)
-		require.NoError(t, err)
-	}
-	w.in.giveBack() // places them
-	w.state.Store(resting)
-	defer w.state.Store(working)
-	var next atomic.Int64 // the one to cancel
-	seen := make(chan bool)
-	go func() {
-		pushed := true
-		for i := range all {
-			next.Store(int64(i))
-			for status(all[i].word.Load()) != canceled {
-			}
-			pushed = pushed && s.inbox.Load() == &all[i]
-		}
-		seen <- pushed
-	}()
-	synctest.Test(t, func(t *testing.T) {
-		for i := range all {
-			for next.Load() != int64(i) {
-			}
-			require.True(t, all[i].Cancel())
-		}
-	})
-	require.True(t, <-seen)
-	require.EqualValues(t, resting, w.state.Load())
-}
-
 // A deadline that is told has a monotonic reading, which is exactly the boundary. It is right by the present wall clock, although
 // that was set since New.
 func TestDeadlineThatIsTold(t *testing.T) {

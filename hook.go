@@ -28,9 +28,8 @@ type hook interface {
 	// arm is called inside the gate, before Reset makes a timeout pending that was not pending. An error prevents this.
 	arm(to *Timeout) error
 
-	// checkCancel panics if the caller must not cancel the timeout, because the hook would start a goroutine on the
-	// caller's side of a synctest bubble. Notifies reports that disarmed will notify a Canceler.
-	checkCancel(to *Timeout) (notifies bool)
+	// notifies reports whether disarmed notifies a Canceler.
+	notifies() bool
 
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not after a claim. It
 	// is also called when arm was called and arming failed. Canceled is true after Cancel and Stop.
@@ -102,7 +101,7 @@ type noHook struct{}
 
 func (noHook) ran(*Timeout) bool                      { return false }
 func (noHook) arm(*Timeout) error                     { return nil }
-func (noHook) checkCancel(*Timeout) bool              { return false }
+func (noHook) notifies() bool                         { return false }
 func (noHook) disarmed(*Timeout, bool)                {}
 func (noHook) light() bool                            { return false }
 func (noHook) early(*Timeout, uint64) bool            { return false }
@@ -131,7 +130,7 @@ func (w *wrap) early(to *Timeout, word uint64) bool     { return w.inner().early
 func (w *wrap) dueTick(to *Timeout, word uint64) uint64 { return w.inner().dueTick(to, word) }
 func (w *wrap) ran(to *Timeout) bool                    { return w.inner().ran(to) }
 func (w *wrap) arm(to *Timeout) error                   { return w.inner().arm(to) }
-func (w *wrap) checkCancel(to *Timeout) bool            { return w.inner().checkCancel(to) }
+func (w *wrap) notifies() bool                          { return w.inner().notifies() }
 func (w *wrap) disarmed(to *Timeout, canceled bool)     { w.inner().disarmed(to, canceled) }
 func (w *wrap) light() bool                             { return w.inner().light() }
 
@@ -158,13 +157,11 @@ type notified struct {
 	canceler Canceler
 }
 
-func (n *notified) checkCancel(to *Timeout) (notifies bool) {
-	to.timer.clock.Check()
-	return true
-}
+func (n *notified) notifies() bool { return true }
 
 func (n *notified) disarmed(to *Timeout, canceled bool) {
 	if canceled {
+		to.timer.clock.Check() // a goroutine of the other side of a synctest bubble must not run Canceled
 		to.timer.calls.Call(func() { n.notify(to) })
 	}
 }

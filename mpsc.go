@@ -37,10 +37,10 @@ type stripe struct {
 	inbox   atomic.Pointer[Timeout] // the top of the stack
 
 	// Counters that never go back: each counts what has happened, not what is about to.
-	armed    atomic.Uint64 // timeouts armed, except those put into the nursery: see accepted
-	expired  atomic.Uint64 // tasks started; a run of a repeating timeout counts when it is over, see repeating.ran
+	armed    atomic.Uint64 // timeouts armed, except those put into the nursery, and next runs
+	runs     atomic.Uint64 // runs of repeating timeouts that are over, each of which was armed for its next run
+	expired  atomic.Uint64 // other tasks started; the last run of a repeating timeout counts when it is over
 	canceled atomic.Uint64 // timeouts canceled
-	resets   atomic.Uint64 // pending timeouts moved by Reset and similar methods
 	pushed   atomic.Uint64 // timeouts pushed onto the inbox
 
 	inside atomic.Int64 // goroutines inside the gate, see enter
@@ -102,7 +102,9 @@ func (q *queue) needs() (tick uint64) {
 func (q *queue) nearAt(tick uint64) uint64 { return max(tick-min(tick, q.horizon), soon) }
 
 // accepted returns how many timeouts were armed. A timeout that is put into a nursery has just been armed.
-func (s *stripe) accepted() uint64 { return s.armed.Load() + s.nursery.filled.Load() }
+func (s *stripe) accepted() uint64 {
+	return s.armed.Load() + s.runs.Load() + s.nursery.filled.Load()
+}
 
 // enter enters the gate, and reports whether it is open: see stop.go. Every enter needs a leave, even if it is shut.
 func (q *queue) enter(s *stripe) bool {

@@ -40,7 +40,7 @@ func New(opts ...Option) (*Timer, error) {
 	t.worker.state.Store(resting)
 	t.worker.levels = c.levels
 	t.worker.published.levels = make([]publishedLevel, c.levels)
-	t.worker.work, t.worker.back = t.worker.run, t.backlogs.note
+	t.worker.work = t.worker.run
 	t.worker.done = make(chan struct{})
 	if c.tick < shortestTick {
 		t.log().Warn(fmt.Sprintf("hashedwheel: WithTick(%v): no machine keeps so short a tick; "+

@@ -113,7 +113,6 @@ func (to *Timeout) putOff(word uint64) (ok bool) {
 		return true
 	}
 	defer s.leave()
-	t.backlogs.note(to)
 	if ok = to.word.CompareAndSwap(word, word|queued); ok {
 		t.worker.push(s, to)
 	}
@@ -133,8 +132,6 @@ func (h *host) Requeue(to *Timeout) {
 		}
 	}
 }
-
-func (h *host) Back(to *Timeout) { h.backlogs.note(to) }
 
 func (h *host) Panicked(to *Timeout, value any, stack []byte) {
 	(*Timer)(h).reportPanic(to, value, stack)

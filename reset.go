@@ -63,14 +63,13 @@ func (to *Timeout) unbound(method string) string {
 // Reset panics if Init has not bound the field.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	to.checkInit("Reset")
-	return to.reset(to.timer.clock.DueIn(delay), false, false)
+	return to.reset(to.timer.clock.DueIn(delay), false)
 }
 
 // ResetAt is like Reset, with a deadline instead of a delay: see NewTimeoutAt.
 func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	to.checkInit("ResetAt")
-	tick, ahead := to.timer.clock.DueAt(deadline)
-	return to.reset(tick, false, !ahead)
+	return to.reset(to.timer.clock.DueAt(deadline), false)
 }
 
 // Move is Reset for a timeout that is still pending, and reports whether it has moved the timeout. If Move returns
@@ -80,7 +79,7 @@ func (to *Timeout) Move(delay time.Duration) bool {
 	if status(to.word.Load()) != pending {
 		return false
 	}
-	active, err := to.reset(to.timer.clock.DueIn(delay), true, false)
+	active, err := to.reset(to.timer.clock.DueIn(delay), true)
 	return active && err == nil
 }
 
@@ -95,7 +94,7 @@ func (to *Timeout) moveAhead(delay time.Duration) bool {
 	if tickOf(word) <= c.TickAt(elapsed) {
 		return false
 	}
-	active, err := to.reset(c.Due(elapsed, delay), true, false)
+	active, err := to.reset(c.Due(elapsed, delay), true)
 	return active && err == nil
 }
 
@@ -103,30 +102,14 @@ func init() {
 	due.Move = func(to any, delay time.Duration) bool { return to.(*Timeout).moveAhead(delay) }
 }
 
-// reset is Reset for a tick, or Move if onlyPending is true. Unread says that the caller has not read the clock. Otherwise
-// the tick lies ahead. A caller that has not read the clock may be on the other side of a synctest bubble: reset checks
-// this before it changes anything that may need the worker.
-func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, err error) {
+// reset is Reset for a tick, or Move if onlyPending is true. If the tick does not lie ahead, it is the next one.
+func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
 		word := to.word.Load()
 		to.checkCopy(word)
-		if t.wordSuffices(word, tick) {
-			if to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
-				t.queue.stripe().resets.Add(1)
-				return true, nil
-			}
-			continue
-		}
-		if unread {
-			tick = t.ahead(tick)
-		}
+		tick = t.ahead(tick)
 		active = status(word) == pending
-		if unread && (!t.stays(word, tick) || word&(queued|hurried) != 0 && t.worker.comesTooLate(t.worker.state.Load(), tick) ||
-			!active && (word&hooked != 0 || t.limit.max > 0)) {
-			t.clock.Check()
-			unread = false
-		}
 		switch {
 		case !active && onlyPending:
 			return false, nil
@@ -138,37 +121,35 @@ func (to *Timeout) reset(tick uint64, onlyPending, unread bool) (active bool, er
 			ok, err = to.requeue(word, tick)
 		}
 	}
-	if active = active && err == nil; active {
-		t.queue.stripe().resets.Add(1)
+	return active && err == nil, err
+}
+
+// stays reports whether a timeout may stay where it is when it is reset to tick, so that only its word changes.
+//
+//   - On an inbox, and in a second slot, it may: the worker takes it in its next round, and the caller wakes the worker in time.
+//   - In its first slot it may if the tick is not earlier, because the worker looks there by the old tick.
+//   - In a bucket it may if the tick is not earlier and the worker has not reached the old one, where it checks the timeout. If
+//     the worker comes there first, a runner checks it: see rule 3 of timeout.go. The same is true while its task runs.
+func (t *Timer) stays(word, tick uint64) bool {
+	switch old := tickOf(word); {
+	case word&(queued|hurried) != 0:
+		return true
+	case old > tick:
+		return false
+	default:
+		return word&young != 0 || status(word) == pending && old > t.worker.position.Load()>>1
 	}
-	return active, err
 }
 
-// wordSuffices reports whether a timeout can be reset to tick by a change of its word alone. It can if its present tick is not
-// later, and lies ahead of the worker: then the worker checks the timeout in time. If the worker comes there before the
-// caller's compare-and-swap, a runner checks the timeout instead: see rule 3 of timeout.go. So does the runner of a
-// repeating timeout that is due again.
-func (t *Timer) wordSuffices(word, tick uint64) bool {
-	return word&(statusMask|queued) == pending && tickOf(word) <= tick && tickOf(word) > t.worker.position.Load()>>1
-}
-
-// postpone makes a timeout pending at tick that stays where it is on the queue, unless its word has changed.
+// postpone makes a timeout pending at tick that stays where it is, unless its word has changed.
 func (to *Timeout) postpone(word, tick uint64) bool {
 	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
 		return false
 	}
-	// After the compare-and-swap. The worker was woken for another tick, or a foreign Cancel could not wake it.
 	if word&(queued|hurried) != 0 {
-		to.timer.worker.wakeBy(tick)
+		to.timer.worker.wakeBy(tick) // after the compare-and-swap: the worker was woken for another tick
 	}
 	return true
-}
-
-// stays reports whether a timeout may stay where it is on the queue when it is reset to tick. It may on an inbox, and in a second
-// slot, because the worker takes it in its next round, and the caller wakes the worker in time. In its first slot it may only
-// if the tick is not earlier, because the worker looks there by the old tick.
-func (t *Timer) stays(word, tick uint64) bool {
-	return word&(queued|hurried) != 0 || word&young != 0 && tick >= tickOf(word)
 }
 
 // requeue makes a pending timeout pending at tick, and has the worker take it again. If its word has changed, ok is false.

@@ -49,7 +49,7 @@ func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.newTimeout(r, hooked, r.tick, false)
+	return t.newTimeout(r, hooked, r.tick)
 }
 
 // byPeriod arms a timeout that runs once each period. What is the name of the period in errors.
@@ -63,7 +63,7 @@ func (t *Timer) byPeriod(what string, task Task, initialDelay, period time.Durat
 	}
 	elapsed := t.clock.Elapsed()
 	r := &repeating{wrap: wrap{task}, period: period, fromEnd: fromEnd, due: elapsed + max(initialDelay, 0)}
-	return t.newTimeout(r, hooked, t.clock.Due(elapsed, initialDelay), false)
+	return t.newTimeout(r, hooked, t.clock.Due(elapsed, initialDelay))
 }
 
 // bySchedule returns the hook of a timeout that is to be armed for the hook's tick.
@@ -258,35 +258,37 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 		to.hook().disarmed(to, false) // the outermost hook, which may be wrapped around this one
 		return false, true
 	}
+	next := pendingAt(after, tick) | word&moved
+	if over && word&queued == 0 && t.isPast(tick) {
+		// No gate is needed, because the timeout stays with the runner, and Stop finds it there.
+		if ok = to.word.CompareAndSwap(word, next); ok {
+			s.runOver(true)
+		}
+		return true, ok
+	}
 	if !t.enterOrWait(s) {
 		return false, false // Stop has ended it
 	}
 	defer s.leave()
-	// Before the compare-and-swap, which moves the timeout to a place that a walk may have passed.
-	t.backlogs.note(to)
-	next := pendingAt(after, tick) | word&moved
-	again = over && word&queued == 0 && tick <= t.clock.Now()
-	if !again {
-		next |= queued
-	}
-	if ok = to.word.CompareAndSwap(word, next); !ok {
-		return again, false
+	if ok = to.word.CompareAndSwap(word, next|queued); !ok {
+		return false, false
 	}
 	if over {
 		s.runOver(true)
 	}
-	if !again && word&queued == 0 {
+	if word&queued == 0 {
 		t.worker.push(s, to)
 	}
-	return again, true
+	return false, true
 }
 
 // runOver counts a run of a repeating timeout that is over. Armed says that the timeout was armed for the next run. A run in
 // progress does not count as expired, because the timeout is still pending.
 func (s *stripe) runOver(armed bool) {
-	s.expired.Add(1)
 	if armed {
-		s.armed.Add(1)
+		s.runs.Add(1)
+	} else {
+		s.expired.Add(1)
 	}
 }
 

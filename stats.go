@@ -16,7 +16,6 @@ type Stats struct {
 	Expired  uint64 // tasks started; a run of a repeating timeout counts when over
 	Canceled uint64 // timeouts ended by Cancel, and those of Sleep and package clock that Stop ended
 	Returned uint64 // timeouts returned by Stop
-	Resets   uint64 // calls of Reset, ResetAt and Move that moved a pending timeout
 	Panics   uint64 // calls of user code that panicked
 
 	RejectedFull    uint64 // calls refused with ErrTooManyPending
@@ -42,9 +41,6 @@ func (t *Timer) Stats() Stats {
 	st.Queued = t.queued()
 	st.Due = min(t.tasks.Due()+t.light.Due(), st.Pending)
 	st.Running, st.Runners = t.running()
-	for i := range t.queue.stripes {
-		st.Resets += t.queue.stripes[i].resets.Load()
-	}
 	st.RejectedFull, st.RejectedStopped = t.refusedFull.Load(), t.refusedStopped.Load()
 	st.Panics = t.panics.Load()
 	if t.executor != nil {
@@ -140,7 +136,7 @@ type ends struct{ expired, canceled, returned uint64 }
 func (t *Timer) ends() (e ends) {
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
-		e.expired += s.expired.Load()
+		e.expired += s.expired.Load() + s.runs.Load()
 		e.canceled += s.canceled.Load()
 	}
 	e.returned = t.returned.Load()

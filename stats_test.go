@@ -326,21 +326,19 @@ func TestCountersNeverGoBack(t *testing.T) {
 	seeds := newRand(t)
 	var total Stats
 	seen := func() bool {
-		return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 && total.Resets > 0 && total.RejectedFull > 0
+		return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 && total.RejectedFull > 0
 	}
 	for end := time.Now().Add(stressTime(t)); goesOn(end, seen()); {
 		limit := seeds.IntN(2) * 8
 		timer := newTimer(t, WithTick(time.Duration(20+seeds.IntN(200))*time.Microsecond), WithMaxPending(limit))
 		shared := make([]Timeout, 4)
-		var expired, canceled, resets, full, stopped atomic.Uint64
-		count := func(active bool, err error) {
+		var expired, canceled, full, stopped atomic.Uint64
+		count := func(_ bool, err error) {
 			switch {
 			case errors.Is(err, ErrTooManyPending):
 				full.Add(1)
 			case errors.Is(err, ErrStopped):
 				stopped.Add(1)
-			case active:
-				resets.Add(1)
 			default:
 				assert.NoError(t, err)
 			}
@@ -417,16 +415,13 @@ func TestCountersNeverGoBack(t *testing.T) {
 		readers.Wait()
 		sum := Stats{
 			Expired: expired.Load(), Canceled: canceled.Load(), Returned: uint64(len(left)),
-			Resets: resets.Load(), RejectedFull: full.Load(), RejectedStopped: stopped.Load(),
+			RejectedFull: full.Load(), RejectedStopped: stopped.Load(),
 		}
 		sum.Accepted = sum.Expired + sum.Canceled + sum.Returned // what was armed and ended, as the test has seen it
-		st := outcomes(timer)
-		st.Resets = timer.Stats().Resets
-		require.Equal(t, sum, st)
+		require.Equal(t, sum, outcomes(timer))
 		total.Expired += sum.Expired
 		total.Canceled += sum.Canceled
 		total.Returned += sum.Returned
-		total.Resets += sum.Resets
 		total.RejectedFull += sum.RejectedFull
 	}
 	require.True(t, seen(), "the test did not see every outcome")
@@ -466,12 +461,12 @@ func TestCountersAreNotAhead(t *testing.T) {
 // A claimed is a hook that calls a function before the claim, which then fails if the function has changed the timeout.
 type claimed func(to *Timeout)
 
-func (claimed) Run(*Timeout)              {}
-func (claimed) ran(*Timeout) bool         { return false }
-func (claimed) arm(*Timeout) error        { return nil }
-func (claimed) checkCancel(*Timeout) bool { return false }
-func (claimed) disarmed(*Timeout, bool)   {}
-func (claimed) light() bool               { return false }
+func (claimed) Run(*Timeout)            {}
+func (claimed) ran(*Timeout) bool       { return false }
+func (claimed) arm(*Timeout) error      { return nil }
+func (claimed) notifies() bool          { return false }
+func (claimed) disarmed(*Timeout, bool) {}
+func (claimed) light() bool             { return false }
 
 func (claimed) early(*Timeout, uint64) bool            { return false }
 func (claimed) dueTick(_ *Timeout, word uint64) uint64 { return tickOf(word) }
@@ -554,36 +549,48 @@ func TestDue(t *testing.T) {
 	})
 }
 
-// Reset, ResetAt and Move count if they have moved a pending timeout, wherever it was.
-func TestResetsCount(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		const tick = 10 * time.Millisecond
-		timer := newTimer(t, WithTick(tick))
-		var to Timeout
-		timer.Init(&to, plainFunc(nop))
-		want := 0
-		for _, placed := range []bool{false, true} {
-			_, err := to.Reset(time.Hour)
-			require.NoError(t, err)
-			require.EqualValues(t, want, timer.Stats().Resets, "it was not pending")
-			for _, delay := range []time.Duration{2 * time.Hour, time.Minute} {
-				if placed {
-					pass(2 * time.Second)
+// A run of a repeating timeout that is over counts as expired, and the next run as armed, whether the next one lies ahead, is due
+// already, was moved by a Reset, or was canceled. The last run of a schedule counts as expired alone.
+func TestRunsCount(t *testing.T) {
+	const tick = 10 * time.Millisecond
+	for name, c := range map[string]struct {
+		run  func(to *Timeout) // the first run
+		runs uint64            // how many are over after three periods and a half
+	}{
+		"ahead":    {func(*Timeout) {}, 3},
+		"due":      {func(*Timeout) { time.Sleep(2*tick + tick/4) }, 3},
+		"moved":    {func(to *Timeout) { to.Reset(time.Hour) }, 1},
+		"canceled": {func(to *Timeout) { to.Cancel() }, 1},
+	} {
+		virtual(t, func(t *testing.T) {
+			timer := newTimer(t, WithTick(tick))
+			first := true
+			_, err := timer.ScheduleAtFixedRate(TaskFunc(func(to *Timeout) {
+				require.Equal(t, first, timer.Stats().Expired == 0, name) // a run in progress does not count
+				if first {
+					first = false
+					c.run(to)
 				}
-				active, err := to.Reset(delay)
-				require.True(t, active && err == nil)
-				active, err = to.ResetAt(time.Now().Add(delay + time.Second))
-				require.True(t, active && err == nil)
-				require.True(t, to.Move(delay))
-				want += 3
-				require.EqualValues(t, want, timer.Stats().Resets)
+			}), tick, tick)
+			require.NoError(t, err)
+			pass(3*tick + tick/2)
+			want := Stats{Pending: 1, Accepted: 1 + c.runs, Expired: c.runs}
+			if name == "canceled" {
+				want.Pending, want.Canceled = 0, 1
 			}
-			require.True(t, to.Cancel())
-			require.False(t, to.Move(time.Hour))
-		}
-		timer.Stop()
-		_, err := to.Reset(0)
-		require.ErrorIs(t, err, ErrStopped)
-		require.EqualValues(t, want, timer.Stats().Resets)
+			require.Equal(t, want, outcomes(timer), name)
+		})
+	}
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick))
+		_, err := timer.Schedule(plainFunc(nop), scheduleFunc(func(prev time.Time) time.Time {
+			if timer.Stats().Accepted >= 3 {
+				return time.Time{}
+			}
+			return prev.Add(tick)
+		}))
+		require.NoError(t, err)
+		pass(time.Second)
+		require.Equal(t, Stats{Accepted: 3, Expired: 3}, outcomes(timer))
 	})
 }

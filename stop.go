@@ -35,7 +35,7 @@ import (
 //    that has to queue it and finds the gate shut waits for allTaken, and Stop takes the timeout from it.
 //  - A Cancel that notifies a Canceler is inside from before it ends the timeout until the call is with Timer.calls. It may
 //    enter when the gate is shut. So after Stop, Shutdown waits for the goroutines inside, and then for the calls.
-//  - Goroutines inside run no user code. They block only on the locks of pools, groups and backlogs. The holders of these
+//  - Goroutines inside run no user code. They block only on the locks of pools and groups. The holders of these
 //    never wait for goroutines inside, so Stop waits only until each has had a processor.
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout

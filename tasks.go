@@ -4,6 +4,8 @@ import (
 	"iter"
 	"time"
 	"unsafe"
+
+	"github.com/hashedwheel/hashedwheel/internal/pool"
 )
 
 // Walks
@@ -12,27 +14,24 @@ import (
 // moves meanwhile, but it may meet one twice. It remembers the addresses that it has yielded, and yields none twice.
 //
 //	         nurseries     inboxes     the wheel, from the top level down     the list of a pool     batches and runners
-//	---------> 2 --------> 3 ----------> 4 --------------------------------> 5 -------------------> 6
-//	             <------------------------------------------- a repeating timeout, after each run --- 1
+//	---------> 1 --------> 2 ----------> 3 --------------------------------> 4 -------------------> 5
 //
 //   - It takes about walkChunk timeouts at a time, and yields them without a lock. Nurseries have no lock: what the worker has
 //     taken from there, it has placed when the walk gets the lock of the worker. If a round comes while the walk goes through an
 //     inbox, the round takes all of it, so the walk finds the rest in the wheel.
-//   - Few timeouts move back without a Reset: one that repeats, when a run is over; one that follows the wall clock, when it is
-//     put off; one that lies beyond the reach of the wheel. The goroutine that moves one notes it in the backlog of each walk. The walk
-//     yields its backlog at the end (7).
-//   - A goroutine may have looked for walks just before this one began, and move a timeout back without a note. Only
-//     runners do so without the lock of the worker, and a runner holds the timeout until it takes the next. So the walk
-//     begins with the runners (1): it meets the timeout there, or later in an inbox.
+//   - During the walk, a timeout that is neither reset nor repeating moves back at most once in the wheel: when the worker finds
+//     that it was reset before, or that it lies beyond the reach of the wheel. It moves back at most once in a pool: when its
+//     batch is taken back from a runner. Both are counted. If the count has changed, the walk goes through the place once more.
 //   - The address of a timeout that was yielded may become that of a new one. The walk need not yield that, because it was
 //     not pending all the time.
 
 const walkChunk = 1 << 10
 
 // Tasks returns an iterator over the tasks of pending timeouts, as [Timeout.Task] returns them, each with the tick boundary
-// at which it is due, in no order. A timeout that is pending during the whole loop, and is not reset, comes exactly once,
-// even if it is due and waits. Others may come or not. The loop may call every method, and makes the timer wait for
-// microseconds at a time. During the loop, some 1,000 timeouts that have ended may stay in memory.
+// at which it is due, in no order. A timeout that does not repeat, and that is pending and not reset during the whole loop,
+// comes exactly once, even if it is due and waits. Others come once or not at all: a repeating one may be missed if a run of
+// it ends during the loop. The loop may call every method, and makes the timer wait for microseconds at a time. During the
+// loop, some 1,000 timeouts that have ended may stay in memory.
 //
 // The tasks of Sleep and of the packages of this module have a method String, which says what they are.
 func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
@@ -45,12 +44,7 @@ func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 // walk calls yield with each timeout that Tasks yields.
 func (t *Timer) walk(yield func(to *Timeout) bool) {
 	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]struct{})}
-	log := t.backlogs.open() // before the first look
-	defer t.backlogs.close(log)
-	if k.runners() && k.rings() && k.wheel() && k.pools() {
-		k.found = t.backlogs.close(log)
-		k.flush()
-	}
+	_ = k.rings() && k.twice(k.back, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
 }
 
 // A walk is one loop over the timeouts of a timer.
@@ -84,12 +78,14 @@ func (k *walk) add(all []*Timeout) (more bool) {
 	return k.flush()
 }
 
-func (k *walk) runners() (more bool) {
-	return k.timer.tasks.EachTaken(k.add) && k.timer.light.EachTaken(k.add)
+// twice goes through a place once, and once more if back, which counts what moves back there, has changed meanwhile.
+func (k *walk) twice(back func() uint64, through func() (more bool)) (more bool) {
+	before := back()
+	return through() && (back() == before || through())
 }
 
-func (k *walk) pools() (more bool) {
-	return k.timer.tasks.EachListed(k.add) && k.timer.light.EachListed(k.add) && k.runners()
+func (k *walk) pool(p *pool.Pool[*Timeout]) (more bool) {
+	return k.twice(p.TakenBack, func() bool { return p.EachListed(k.add) && p.EachTaken(k.add) })
 }
 
 // rings goes through the nurseries, and then through the inboxes.
@@ -147,6 +143,17 @@ func (k *walk) wheel() (more bool) {
 		}
 	}
 	return true
+}
+
+// back returns wheel.back. If there is no wheel any more, all that was there has ended.
+func (k *walk) back() uint64 {
+	w := &k.timer.worker
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wheel == nil {
+		return 0
+	}
+	return w.wheel.back
 }
 
 // buckets finds some timeouts in buckets of a level, from a slot on. Pos is how many entries there are left to visit in

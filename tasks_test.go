@@ -12,7 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -184,8 +183,6 @@ func TestTasksLoop(t *testing.T) {
 				panic("in the loop")
 			}
 		})
-		require.Zero(t, timer.backlogs.walks.Load())
-		require.Empty(t, timer.backlogs.all)
 
 		seen := 0
 		for range tasks {
@@ -222,8 +219,8 @@ func TestTasksLoop(t *testing.T) {
 	})
 }
 
-// While goroutines arm, cancel and reset timeouts, and others expire and repeat, each timeout that stays pending comes exactly
-// once, and none comes twice. The test runs on real time, because it tests races.
+// While goroutines arm, cancel and reset timeouts, and others expire and repeat, each timeout that stays pending, and is neither
+// reset nor repeating, comes exactly once. None comes twice. The test runs on real time, because it tests races.
 func TestTasksRace(t *testing.T) {
 	seeds := newRand(t)
 	walks := 0
@@ -244,11 +241,17 @@ func TestTasksRace(t *testing.T) {
 			arm(&named{name: "far"}, time.Hour+time.Duration(seeds.Int64N(int64(time.Hour))))
 			arm(&named{name: "near"}, time.Duration(5+seeds.IntN(50))*time.Minute) // not due before the end, also on a busy machine
 		}
-		for i := range 20 {
-			task := &named{name: "repeats"}
-			_, err := timer.ScheduleAtFixedRate(task, 0, time.Duration(1+i)*tick)
+		for i := range 200 {
+			task := &named{name: "reset before"}
+			to, err := timer.NewTimeout(task, time.Second+time.Duration(i)*tick)
+			require.NoError(t, err)
+			_, err = to.Reset(time.Hour)
 			require.NoError(t, err)
 			stay[task] = true
+		}
+		for i := range 20 {
+			_, err := timer.ScheduleAtFixedRate(&named{name: "repeats"}, 0, time.Duration(1+i)*tick)
+			require.NoError(t, err)
 		}
 		var over atomic.Bool
 		var users sync.WaitGroup
@@ -295,75 +298,75 @@ func TestTasksRace(t *testing.T) {
 	}
 }
 
-// A backlog keeps what is pending, and little of what has ended.
-func TestBacklogIsBounded(t *testing.T) {
-	var b backlogs
-	log := b.open()
-	var stay []*Timeout
-	for i := range 50_000 {
-		to := new(Timeout)
-		if to.word.Store(pending); i%100 == 0 {
-			stay = append(stay, to)
-		}
-		b.note(to)
-		b.note(to)
-		if i%100 != 0 {
-			to.word.Store(canceled)
-		}
-		if n := len(log.timeouts); n > 2*len(stay)+2 || n != len(log.known) { // require takes long
-			t.Fatalf("%d kept, %d known, for %d", n, len(log.known), len(stay))
-		}
-	}
-	found := make(map[*Timeout]int)
-	for _, to := range b.close(log) {
-		found[to]++
-	}
-	for _, to := range stay {
-		require.Equal(t, 1, found[to])
+// The walk goes through the wheel once more if a timeout has moved back meanwhile, from a bucket that the walk had yet to visit to
+// one that it had visited. So it misses none that was reset before the loop, or that lies beyond the reach of the wheel.
+func TestWalkGoesThroughTheWheelAgain(t *testing.T) {
+	const tick, size = 10 * time.Millisecond, 8
+	for name, c := range map[string]struct {
+		armed, reset uint64 // the ticks of the timeout that moves back
+		during       uint64 // the ticks that pass during the loop
+	}{
+		"reset before":     {armed: 1_000*size + 5, reset: 1 << 30, during: 1_100 * size},
+		"beyond the reach": {armed: reach + 1<<30, during: reach},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick), WithWheelSize(size))
+				for range walkChunk { // in the first bucket, so that the loop begins before the walk goes on to the others
+					_, err := timer.newTimeout(&named{name: "first"}, 0, 1<<30)
+					require.NoError(t, err)
+				}
+				time.Sleep(5 * tick)
+				back, err := timer.newTimeout(&named{name: "back"}, 0, c.armed)
+				require.NoError(t, err)
+				pass(3 * time.Second)
+				if c.reset > 0 {
+					_, err = back.reset(c.reset, false)
+					require.NoError(t, err)
+				}
+				w := timer.worker.wheel
+				require.NotZero(t, w.slotOf(back))
+				seen, n := make(map[*named]int), 0
+				for task := range timer.Tasks() {
+					if n++; n == 1 {
+						pass(time.Duration(c.during) * tick)
+						require.Zero(t, w.slotOf(back), "the walk has been there")
+					}
+					seen[task.(*named)]++
+				}
+				require.Equal(t, 1, seen[back.Task().(*named)])
+				require.Equal(t, n, len(seen), "none comes twice")
+			})
+		})
 	}
 }
 
-// What is taken back from a batch during a loop, and is canceled then, is collected before the loop is over.
-func TestLoopKeepsNothingTakenBack(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		const tick = time.Millisecond
+// The walk goes through a pool once more if a batch was taken back from its runner meanwhile, to a place where the walk had been.
+func TestWalkGoesThroughThePoolAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick, n = 10 * time.Millisecond, 2 * chunkLen
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
-		timer.tasks.Procs = 1 // one runner, which takes all
-		arm := func(f func()) *Timeout {
-			to, err := timer.AfterFunc(tick, f)
+		release := make(chan struct{})
+		defer close(release)
+		for range n {
+			_, err := timer.NewTimeout(&named{run: func() { <-release }}, tick)
 			require.NoError(t, err)
-			return to
 		}
-		first, second := make(chan struct{}), make(chan struct{})
-		arm(func() { <-first })
-		pass(3 * tick)
-		arm(func() { <-second })
-		pass(3 * tick)
-		n := 0
-		for range timer.Tasks() { // the second, on the list
-			n++
-			var all []*Timeout
-			for range 100 {
-				all = append(all, arm(nop))
+		time.Sleep(tick)
+		synctest.Wait()
+		require.Greater(t, timer.tasks.Due(), timer.tasks.Waiting(), "a runner has a batch")
+		require.NotZero(t, timer.tasks.Waiting(), "others are on the list")
+		seen := make(map[*named]int)
+		for task := range timer.Tasks() {
+			if len(seen) == 0 {
+				pass(2 * tick)
+				require.Equal(t, n-1, timer.tasks.Waiting(), "the batch was taken back")
 			}
-			pass(3 * tick)
-			close(first) // the runner takes the second and the others, and gives these back
-			pass(3 * tick)
-			require.Len(t, timer.backlogs.all[0].timeouts, len(all))
-			require.Equal(t, len(all), timer.tasks.Waiting())
-			var held []weak.Pointer[Timeout]
-			for _, to := range all {
-				require.True(t, to.Cancel())
-				held = append(held, weak.Make(to))
-			}
-			all = nil
-			pass(3 * tick)
-			runtime.GC()
-			for _, p := range held {
-				require.Nil(t, p.Value())
-			}
+			seen[task.(*named)]++
 		}
-		require.Equal(t, 1, n)
-		close(second)
+		require.Equal(t, n-1, len(seen))
+		for _, times := range seen {
+			require.Equal(t, 1, times)
+		}
 	})
 }

@@ -40,7 +40,6 @@ type Timer struct {
 	light  pool.Pool[*Timeout] // runs light tasks, see hook.light
 	calls  pool.Calls          // notifies Cancelers, and logs
 
-	backlogs backlogs // of walks, see tasks.go
 	yielding yielding // shared
 
 	wall *ticks.Wall // immutable
@@ -67,24 +66,21 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	if task == nil {
 		return nil, ErrNilTask
 	}
-	return t.newTimeout(task, bits, t.clock.DueIn(delay), false)
+	return t.newTimeout(task, bits, t.clock.DueIn(delay))
 }
 
 // NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as a delay
 // of zero. For a deadline with a monotonic reading, which time.Now returns and Add keeps, the clock is seldom read. A
 // deadline without one becomes a delay by the wall clock during the call: setting the wall clock later has no effect.
 //
-// If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic.
+// If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic, and seldom arms the timeout all
+// the same.
 func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	prepared, bits := prepareTask(task)
 	if prepared == nil {
 		return nil, ErrNilTask
 	}
-	tick, ahead := t.clock.DueAt(deadline)
-	if !ahead {
-		tick = t.ahead(tick)
-	}
-	return t.newTimeout(prepared, bits, tick, !ahead)
+	return t.newTimeout(prepared, bits, t.ahead(t.clock.DueAt(deadline)))
 }
 
 // AfterFunc is NewTimeout for a function that does not need the handle.
@@ -92,22 +88,15 @@ func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 	return t.NewTimeout(plainFunc(f), delay)
 }
 
-// newTimeout arms a new timeout for a tick that lies ahead. Task and bits come from prepareTask. Unread says that the
-// caller has not read the clock. Then it may be on the other side of a synctest bubble, and unable to wake the worker. If
-// the worker may have to be woken, newTimeout panics before the timeout counts.
-func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout, error) {
+// newTimeout arms a new timeout for a tick that lies ahead. Task and bits come from prepareTask.
+func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	s := t.queue.stripe()
-	by := t.worker.nearBy(tick)
 	to := &Timeout{timer: t, task: task}
 	*to.wordPtr() = pendingAt(bits|young, tick)
-	needsWorker := func() bool { return t.worker.comesTooLate(t.worker.state.Load(), tick) }
-	if unread && (by < s.nursery.by.Load() || needsWorker()) {
-		t.clock.Check()
-	}
 	if !t.limit.acquire() { // before the timeout is pending, so that never more than the limit are
 		return nil, t.refuse()
 	}
-	yields, uncontended, ok := s.nursery.put(to, by, false)
+	yields, uncontended, ok := s.nursery.put(to, t.worker.nearBy(tick), false)
 	if !ok {
 		t.limit.release()
 		t.refusedStopped.Add(1)
@@ -116,16 +105,8 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64, unread bool) (*Timeout,
 	if !uncontended {
 		t.queue.seats.Move()
 	}
-	// After put: either this finds the worker idle, or the worker finds the slot when it leaves. Check also if another caller
-	// was first, because it may have been unable to wake the worker, from the other side of a bubble.
-	if needsWorker() {
-		if unread && t.clock.Foreign() {
-			to.end(s) // the worker has raised the ring's tick since the check above
-			t.clock.Check()
-		}
-		t.worker.wakeBy(tick)
-	}
-	if yields && !(unread && t.clock.Foreign()) {
+	t.worker.wakeBy(tick) // after put: either this finds the worker idle, or the worker finds the slot when it leaves
+	if yields {
 		t.yielding.yieldTo(&t.worker)
 	}
 	return to, nil
@@ -140,16 +121,6 @@ func (t *Timer) refuse() error {
 	}
 	t.refusedFull.Add(1)
 	return ErrTooManyPending
-}
-
-// end cancels a timeout that no caller knows yet, unless it has expired.
-func (to *Timeout) end(s *stripe) {
-	for word := to.word.Load(); status(word) == pending; word = to.word.Load() {
-		if to.word.CompareAndSwap(word, withStatus(word, canceled)) {
-			s.canceled.Add(1)
-			to.timer.limit.release()
-		}
-	}
 }
 
 // isPast reports whether a tick has passed. The worker's position usually says so, without a reading of the clock.

@@ -215,6 +215,7 @@ func TestDeadlineFromOutsideABubble(t *testing.T) {
 	require.True(t, w.claimRound())
 	w.round()
 	w.expireDue()
+	w.setPosition(w.wheel.now, 0) // as planNext does
 	require.True(t, w.leave(time.Hour, ticks.Never))
 	deadline := time.Now().Add(time.Hour)
 	synctest.Test(t, func(t *testing.T) {
@@ -490,8 +491,8 @@ func requireNotMade[T any](t *testing.T, message string, arguments map[string][]
 	}
 }
 
-// A timer is used in a bubble from outside of it, by calls that have not read the clock. The worker has gone to rest since
-// they checked whether it comes at each tick. A call that would have to wake it panics and changes nothing.
+// A timer from outside is used in a bubble, with deadlines from outside, so that no call has read the clock. A call that would
+// have to wake the worker reads it, panics, and changes nothing. Others work.
 func TestForeignAtRest(t *testing.T) {
 	for name, limit := range map[string]int{"no limit": 0, "with a limit": 100} {
 		t.Run(name, func(t *testing.T) {
@@ -501,7 +502,7 @@ func TestForeignAtRest(t *testing.T) {
 			require.True(t, w.claimRound())
 			w.round()
 			w.expireDue()
-			near, far := timer.clock.DueIn(100*time.Millisecond), timer.clock.DueIn(time.Hour)
+			near, far := time.Now().Add(100*time.Millisecond), time.Now().Add(time.Hour)
 			var plain, notified, placed, forward, canceled Timeout
 			for to, task := range map[*Timeout]Task{&plain: plainFunc(nop), &notified: canceledTask{t}, &placed: plainFunc(nop),
 				&forward: plainFunc(nop), &canceled: plainFunc(nop)} {
@@ -512,17 +513,15 @@ func TestForeignAtRest(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, member.Cancel())
 			for _, to := range []*Timeout{&placed, &forward, &canceled} {
-				_, err = to.reset(far, false, false)
+				_, err = to.ResetAt(far)
 				require.NoError(t, err)
 			}
 			placed.word.And(^uint64(young)) // as if the worker had taken it
-			_, err = forward.reset(far-1, false, false)
+			_, err = forward.ResetAt(far.Add(-time.Second))
 			require.NoError(t, err)
 			require.NotZero(t, forward.word.Load()&hurried)
 			require.True(t, canceled.Cancel())
 			canceled.word.And(^uint64(young)) // as if a producer had dropped it
-			_, err = timer.newTimeout(plainFunc(nop), 0, near, false)
-			require.NoError(t, err)
 
 			state := func() string {
 				return fmt.Sprint(timer.Pending(), group.Len(), timer.limit.inUse.Load(), s.accepted(), s.nursery.by.Load(),
@@ -530,44 +529,33 @@ func TestForeignAtRest(t *testing.T) {
 			}
 			require.True(t, w.leave(time.Hour, w.position.Load()>>1+1))
 			comes := w.state.Load()
+			w.setPosition(w.wheel.now, 0) // as planNext does
 			w.state.Store(resting)
 			synctest.Test(t, func(t *testing.T) {
 				for i, call := range []func(){
-					func() { plain.reset(far, false, true) },
-					func() { notified.reset(far, false, true) },
-					func() { member.reset(far, false, true) },
-					func() { placed.reset(far-1, false, true) },
-					func() { forward.reset(far-2, false, true) },
-					func() { canceled.reset(far, false, true) },
-					func() { timer.newTimeout(plainFunc(nop), 0, far-100, true) }, // the first to become near
-					func() { timer.newTimeout(prepared(canceledTask{t}), hooked, far-100, true) },
+					func() { plain.ResetAt(far) },
+					func() { notified.ResetAt(far) },
+					func() { member.ResetAt(far) },
+					func() { placed.ResetAt(far.Add(-time.Second)) },
+					func() { forward.ResetAt(far.Add(-2 * time.Second)) },
+					func() { canceled.ResetAt(far) },
+					func() { timer.NewTimeoutAt(plainFunc(nop), near) },
+					func() { timer.NewTimeoutAt(canceledTask{t}, far) },
 				} {
 					before := state()
 					require.PanicsWithValue(t, foreignTimer, call, "call %d", i)
 					require.Equal(t, before, state(), "call %d", i)
 				}
 				w.state.Store(comes)
-				for _, tick := range []uint64{near, far} { // behind others
-					_, err := timer.newTimeout(plainFunc(nop), 0, tick, true)
+				for _, deadline := range []time.Time{near, far} {
+					_, err := timer.NewTimeoutAt(plainFunc(nop), deadline)
 					require.NoError(t, err)
 				}
-				before, by := state(), s.nursery.by.Load()
-				s.nursery.by.Store(ticks.Never)            // as if the worker had taken all
-				for _, tick := range []uint64{near, far} { // the first
-					require.PanicsWithValue(t, foreignTimer, func() { timer.newTimeout(plainFunc(nop), 0, tick, true) })
-				}
-				s.nursery.by.Store(by)
-				require.Equal(t, before, state())
 			})
 			setStripes(timer, 1)
 			timer.limit.inUse.Store(0)
 		})
 	}
-}
-
-func prepared(task Task) Task {
-	task, _ = prepareTask(task)
-	return task
 }
 
 const foreignTimer = "hashedwheel: a Timer made outside of a testing/synctest bubble is used inside one: make it inside the bubble"

@@ -38,9 +38,9 @@ type wheel struct {
 	next   uint64 // there is nothing to do before this tick; ticks.Never when empty. See refresh
 	count  int    // entries in all buckets
 	free   freeList
+	back   uint64 // how often a visit has moved a timeout to another bucket of its level, or to a higher level
 
 	// Immutable once timeouts are placed.
-	back  func(to *Timeout)                   // called before a timeout moves to another bucket of its level, or to a higher level; or nil
 	early func(to *Timeout, word uint64) bool // Timeout.early, called before a timeout with a hook is emitted
 }
 
@@ -188,8 +188,8 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 				earliest = min(earliest, tick-base)
 				continue
 			}
-			if j >= level && w.back != nil {
-				w.back(to)
+			if j >= level {
+				w.back++
 			}
 		}
 		left--

@@ -56,8 +56,7 @@ const keepMemory = 300 * time.Millisecond
 // A worker turns the wheel of one timer.
 type worker struct {
 	// Immutable after New.
-	labels    context.Context   // its profiler labels
-	back      func(to *Timeout) // see wheel
+	labels    context.Context // its profiler labels
 	clock     *ticks.Clock
 	queue     *queue
 	wheelSize int
@@ -211,7 +210,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	w.rounds++
 	if w.wheel == nil {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
-		w.wheel.back, w.wheel.early = w.back, (*Timeout).early
+		w.wheel.early = (*Timeout).early
 	}
 	w.in.drain()
 	w.handOver()

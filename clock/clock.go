@@ -77,7 +77,7 @@ type Clock struct {
 // a bubble runs on the bubble's time, and so must its wheel. It panics when it is used outside.
 //
 // A timer or ticker belongs to the bubble in which it was made, as in package time. Used outside of it, it
-// panics. A timer or ticker that was made outside of bubbles may be stopped in a bubble, but Reset panics there.
+// panics. If it was made outside of bubbles, Reset panics in a bubble, and Stop may panic there, but stops it.
 func New(timer *hashedwheel.Timer) *Clock {
 	c := &Clock{wheel: timer, start: time.Now()}
 	c.outside = isMonotonic(c.start)

@@ -141,9 +141,10 @@ func opError(op string, source, addr net.Addr, err error) error {
 
 // Close ends the limit and closes the wrapped connection. It returns ErrIdle if the limit had already closed
 // the connection.
-func (c *Conn) Close() error {
+func (c *Conn) Close() (err error) {
+	defer func() { err = c.because("close", c.netConn.Close()) }() // also if Cancel panics, on the other side of a synctest bubble
 	c.timeout.Cancel()
-	return c.because("close", c.netConn.Close())
+	return nil
 }
 
 // SetDeadline sets the deadlines of Read and Write on the wrapped connection. It is no activity, and a deadline

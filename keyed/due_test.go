@@ -192,8 +192,10 @@ func TestMapExpiresOnTheOtherSide(t *testing.T) {
 	timer := newTimer(t, hashedwheel.WithMaxConcurrency(1))
 	released := make(chan struct{})
 	defer close(released)
-	_, err := timer.AfterFunc(0, func() { <-released })
+	started := make(chan struct{})
+	_, err := timer.AfterFunc(0, func() { close(started); <-released })
 	require.NoError(t, err)
+	<-started // otherwise it may be this one that is due
 	m := New[string, int](timer, nil)
 	require.NoError(t, m.Set("a", 1, tick))
 	require.NoError(t, m.Set("b", 2, hour))

@@ -274,12 +274,14 @@ func (m *Map[K, V]) Touch(key K, delay time.Duration) (V, bool) {
 
 // Remove removes a key and returns its value. If it returns true, the key was there and had not expired,
 // and expired is not called for it. After Timer.Stop it removes a key that was left, and returns true.
+//
+// Outside of the synctest bubble of its timer, Remove panics if the key is there.
 func (m *Map[K, V]) Remove(key K) (V, bool) {
 	s := m.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	it := s.items[key]
-	if it == nil || !it.end(s.now()) {
+	if it == nil || !it.end(s.nowHere()) {
 		var none V
 		return none, false
 	}
@@ -293,6 +295,7 @@ func (m *Map[K, V]) Remove(key K) (V, bool) {
 
 // Clear removes all keys. Expired is called only for keys that have already expired. A key that is set during the
 // call is either removed or kept. Clear costs as much as removing each key, and locks a part of the keys at a time.
+// Outside of the synctest bubble of its timer, it panics.
 func (m *Map[K, V]) Clear() { m.clear() }
 
 // clear is Clear. It returns how many keys there were.
@@ -349,6 +352,10 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 
 // now returns the current tick of the timer. Called with mu held, so that a wait for the lock comes before the time.
 func (s *shard[K, V]) now() uint64 { return due.Now(s.owner.timer) }
+
+// nowHere is now for calls that cancel a timeout. On the other side of a synctest bubble it panics, because there Cancel may
+// panic after it has ended the timeout. Then the item would stay in the map.
+func (s *shard[K, V]) nowHere() uint64 { return due.NowHere(s.owner.timer) }
 
 // alive reports whether an item of the map is alive at tick now. Called with mu held.
 func (it *item[K, V]) alive(now uint64) bool { return due.Ahead(&it.timeout, now) }
@@ -441,7 +448,7 @@ func (s *shard[K, V]) clear() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var waiting map[K]*item[K, V]
-	now := s.now()
+	now := s.nowHere()
 	for key, it := range s.items {
 		switch {
 		case it.end(now):

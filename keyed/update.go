@@ -32,7 +32,7 @@ const (
 // Outside of the synctest bubble of its timer, Update panics.
 func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
 	s := m.shard(key)
-	due.CheckSide(m.timer) // before f has run, because Update may have to wait, and others for it
+	due.NowHere(m.timer) // may panic: before f has run, because Update may have to wait, and others for it
 	u, value := s.beginUpdate(key)
 	if u == nil {
 		return value, false

@@ -33,7 +33,7 @@ type timerPage struct {
 // changes is how much the counts in Stats have changed since the last page.
 type changes struct {
 	Duration                                           time.Duration
-	Accepted, Expired, Canceled, Returned, Resets      uint64
+	Accepted, Expired, Canceled, Returned              uint64
 	RejectedFull, RejectedStopped, Panics, Unsubmitted uint64
 	Wakeups                                            uint64
 	Lateness                                           hashedwheel.Histogram
@@ -46,7 +46,6 @@ func changesOf(last, now hashedwheel.Stats, d time.Duration) changes {
 		Expired:         now.Expired - last.Expired,
 		Canceled:        now.Canceled - last.Canceled,
 		Returned:        now.Returned - last.Returned,
-		Resets:          now.Resets - last.Resets,
 		RejectedFull:    now.RejectedFull - last.RejectedFull,
 		RejectedStopped: now.RejectedStopped - last.RejectedStopped,
 		Panics:          now.Panics - last.Panics,

@@ -41,7 +41,6 @@ func (tp *timerPage) write(b *bytes.Buffer, now time.Time) {
 		{"expired", st.Expired, since.Expired},
 		{"canceled", st.Canceled, since.Canceled},
 		{"returned by Stop", st.Returned, since.Returned},
-		{"reset", st.Resets, since.Resets},
 		{"rejected: full", st.RejectedFull, since.RejectedFull},
 		{"rejected: stopped", st.RejectedStopped, since.RejectedStopped},
 		{"panics", st.Panics, since.Panics},

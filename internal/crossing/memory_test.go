@@ -84,7 +84,8 @@ const smallest = 4096
 func (l *load) check(base uint64, stripes int) {
 	held := (int(testkit.HeapInUse()) - int(base)) / int(unsafe.Sizeof(parcel{}))
 	l.t.Logf("%d armed, at most %d pending at once, %d now; %d held", l.armed, l.most, l.pending, held)
-	require.LessOrEqual(l.t, held, 4*l.most+stripes*smallest)
+	// One more stripe, because a goroutine whose stack grows may go on to another.
+	require.LessOrEqual(l.t, held, 6*l.most+(stripes+1)*smallest)
 
 	testkit.Pass(2 * time.Hour)
 	runtime.GC()

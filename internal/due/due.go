@@ -12,6 +12,9 @@ var (
 	// bubble, no clock tells the tick. Then Now returns the one that the worker has reached.
 	Now func(timer any) uint64
 
+	// NowHere is Now, except that it panics if only one of the caller and the timer is in a synctest bubble.
+	NowHere func(timer any) uint64
+
 	// Ahead reports whether a timeout, a *hashedwheel.Timeout, is pending and due later than tick now.
 	Ahead func(timeout any, now uint64) bool
 
@@ -22,7 +25,4 @@ var (
 	// Wait reports whether tasks of a timer, a *hashedwheel.Timer, are due and wait for a runner. It misses those whose
 	// boundary the worker has not reached yet.
 	Wait func(timer any) bool
-
-	// CheckSide panics if only one of the caller and a timer, a *hashedwheel.Timer, is in a synctest bubble.
-	CheckSide func(timer any)
 )

@@ -42,7 +42,6 @@ func (callHost) Count(time.Duration, uint64)       {}
 func (callHost) Ran(*call) bool                    { return false }
 func (callHost) Requeue(*call)                     {}
 func (callHost) Panicked(_ *call, v any, _ []byte) { panic(v) }
-func (callHost) Back(*call)                        {}
 
 func (callHost) Work(rn *Runner[*call]) {
 	for c := rn.Next(); c != nil; c = rn.Next() {

@@ -31,9 +31,6 @@ type Host[T comparable] interface {
 
 	// Panicked reports that the task of an item has panicked.
 	Panicked(item T, value any, stack []byte)
-
-	// Back is called for each item that is about to be taken back from a batch.
-	Back(item T)
 }
 
 // A Pool runs the tasks of items, on goroutines that exist only while there is work. Adding an item waits for no task.
@@ -73,19 +70,20 @@ type Pool[T comparable] struct {
 	asking sync.Mutex // held in RunsOf, so that only one of many that wait for tasks contends for mu
 
 	// Guarded by mu.
-	mu       sync.Mutex
-	closed   bool // no runner takes anything any more
-	due      list[T]
-	starting atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item
-	runners  []*Runner[T]  // in no order
-	batched  []*Runner[T]  // those with a batch that can be taken back, in no order
-	spare    []*Runner[T]  // for reuse, at most maxProcs
-	idle     chan struct{} // closed when the pool has become idle; nil if no goroutine waits for that
-	watch    *time.Timer   // calls onWatch
-	watching bool          // watch is armed
-	taken    int           // how many slots runners have taken since the last check: see advance
-	step     int           // how many runners might be added when a check last found tasks slow; 0 if nothing waits
-	slow     bool          // the last check found fewer slots taken than if no task had blocked; false if nothing waits
+	mu        sync.Mutex
+	closed    bool // no runner takes anything any more
+	due       list[T]
+	starting  atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item
+	runners   []*Runner[T]  // in no order
+	batched   []*Runner[T]  // those with a batch that can be taken back, in no order
+	takenBack uint64        // how many batches were taken back
+	spare     []*Runner[T]  // for reuse, at most maxProcs
+	idle      chan struct{} // closed when the pool has become idle; nil if no goroutine waits for that
+	watch     *time.Timer   // calls onWatch
+	watching  bool          // watch is armed
+	taken     int           // how many slots runners have taken since the last check: see advance
+	step      int           // how many runners might be added when a check last found tasks slow; 0 if nothing waits
+	slow      bool          // the last check found fewer slots taken than if no task had blocked; false if nothing waits
 }
 
 const (
@@ -263,12 +261,7 @@ func (p *Pool[T]) release(rn *Runner[T]) {
 // so that a task that blocks keeps no others alive. Called with mu held.
 func (p *Pool[T]) takeBack(rn *Runner[T]) {
 	n := rn.stop()
-	var none T
-	for _, item := range rn.slots[n:rn.end()] {
-		if item != none {
-			p.host.Back(item)
-		}
-	}
+	p.takenBack++
 	p.due.putBack(rn.batch, n)
 	clear(rn.slots[:max(n-1, 0)])
 	rn.limit.Store(int32(-n))

@@ -23,7 +23,15 @@ func (p *Pool[T]) Due() (n int) {
 // A walk calls a function, without a lock, with the items of a pool, some at a time. EachListed and then EachTaken follow
 // the way of the items: through the list by position, and then through the slots of the runners. So they do not miss an
 // item that a runner takes off the list meanwhile, and they may meet an item twice. An item that is taken back from a batch
-// may land where the walk has been, so takeBack calls Host.Back.
+// may land where the walk has been. TakenBack says whether one was.
+
+// TakenBack returns how many batches were taken back from runners. Runners take what was taken back one by one, so no item
+// is taken back twice.
+func (p *Pool[T]) TakenBack() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.takenBack
+}
 
 // EachListed calls f with all items that are on the list during the whole call, and perhaps with others. It returns false
 // when f does.
@@ -41,7 +49,7 @@ func (p *Pool[T]) EachListed(f func(items []T) bool) bool {
 }
 
 // EachTaken calls f with all items that are in batches, or whose tasks are running, during the whole call, and perhaps
-// with others. It may miss items for which Host.Back is called meanwhile. It returns false when f does.
+// with others. It returns false when f does.
 func (p *Pool[T]) EachTaken(f func(items []T) bool) bool {
 	var items []T
 	return p.eachRunner(walked, func(rn *Runner[T]) {

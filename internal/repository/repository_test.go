@@ -35,7 +35,7 @@ var layout = []string{
 	"doc.go",
 	"options.go", "pools.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "tasks.go", "handle.go", "stats.go",
 	"timer.go", "yield.go", "worker.go", "intake.go", "late.go", "hook.go", "histogram.go", "mpsc.go", "nursery.go", "wheel.go", "bucket.go",
-	"backlog.go", "timeout.go",
+	"timeout.go",
 }
 
 // upward has the exceptions, each with its reason.

@@ -141,18 +141,18 @@ func (c *Clock) Due(elapsed, delay time.Duration) uint64 {
 // DueIn returns the first boundary at or after delay from now.
 func (c *Clock) DueIn(delay time.Duration) uint64 { return c.Due(c.Elapsed(), delay) }
 
-// DueAt returns the first boundary at or after a deadline. Ahead reports whether that boundary certainly
-// lies ahead. Outside of bubbles, a deadline without a monotonic reading counts by its distance from the
-// current wall-clock time. Then DueAt reads the clock, and ahead is true.
-func (c *Clock) DueAt(deadline time.Time) (tick uint64, ahead bool) {
+// DueAt returns the first boundary at or after a deadline, which may have passed. Outside of bubbles, a
+// deadline without a monotonic reading counts by its distance from the current wall-clock time. Otherwise
+// DueAt does not read the clock.
+func (c *Clock) DueAt(deadline time.Time) (tick uint64) {
 	if !c.Monotonic {
 		c.checkBubble(time.Now())
 	} else if !isMonotonic(deadline) {
 		now := time.Now()
 		c.checkBubble(now)
-		return c.Due(c.ElapsedAt(now), deadline.Sub(now)), true
+		return c.Due(c.ElapsedAt(now), deadline.Sub(now))
 	}
-	return c.At(max(deadline.Sub(c.Start), 0)), false
+	return c.At(max(deadline.Sub(c.Start), 0))
 }
 
 // isMonotonic reports whether a time has a monotonic reading, which Round(0) would strip.

@@ -59,8 +59,6 @@ var instruments = []instrument{
 		func(st *hashedwheel.Stats) int64 { return int64(st.Canceled) }},
 	{"timeouts.returned", "{timeout}", "Timeouts that were handed back by Stop.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Returned) }},
-	{"timeouts.resets", "{reset}", "Calls that moved a pending timeout: Reset, ResetAt and Move.", true,
-		func(st *hashedwheel.Stats) int64 { return int64(st.Resets) }},
 	{"tasks.running", "{task}", "Tasks that have been started and have not returned.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Running) }},
 	{"tasks.unsubmitted", "{task}", "Tasks that the executor did not take.", true,

@@ -69,7 +69,6 @@ func requireStats(t *testing.T, reader metric.Reader, name string, timer *hashed
 		"timeouts.expired":  float64(st.Expired),
 		"timeouts.canceled": float64(st.Canceled),
 		"timeouts.returned": float64(st.Returned),
-		"timeouts.resets":   float64(st.Resets),
 		"tasks.running":     float64(st.Running),
 		"tasks.unsubmitted": float64(st.Unsubmitted),
 		"panics":            float64(st.Panics),

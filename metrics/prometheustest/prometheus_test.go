@@ -212,7 +212,6 @@ func requireStats(t *testing.T, s *server, job string, rpc, old hashedwheel.Stat
 		`timeouts_expired_total{timer="rpc"`:                   rpc.Expired,
 		`timeouts_canceled_total{timer="rpc"`:                  rpc.Canceled,
 		`timeouts_rejected_total{timer="rpc",reason="full"`:    rpc.RejectedFull,
-		`timeouts_resets_total{timer="rpc"`:                    rpc.Resets,
 		`tasks_unsubmitted_total{timer="rpc"`:                  rpc.Unsubmitted,
 		`panics_total{timer="rpc"`:                             rpc.Panics,
 		`timeouts_returned_total{timer="old"`:                  old.Returned,

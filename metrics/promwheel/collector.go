@@ -50,8 +50,6 @@ var metrics = []metric{
 		func(st *hashedwheel.Stats) float64 { return float64(st.Canceled) }},
 	{"timeouts_returned_total", "Timeouts that were handed back by Stop.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Returned) }},
-	{"timeouts_resets_total", "Calls that moved a pending timeout: Reset, ResetAt and Move.", counter,
-		func(st *hashedwheel.Stats) float64 { return float64(st.Resets) }},
 	{"tasks_running", "Tasks that have been started and have not returned.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Running) }},
 	{"tasks_unsubmitted_total", "Tasks that the executor did not take.", counter,

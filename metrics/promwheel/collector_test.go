@@ -161,7 +161,6 @@ func requireStats(t *testing.T, registry *prometheus.Registry, name string, time
 		"timeouts_expired_total":  float64(st.Expired),
 		"timeouts_canceled_total": float64(st.Canceled),
 		"timeouts_returned_total": float64(st.Returned),
-		"timeouts_resets_total":   float64(st.Resets),
 		"tasks_running":           float64(st.Running),
 		"tasks_unsubmitted_total": float64(st.Unsubmitted),
 		"panics_total":            float64(st.Panics),

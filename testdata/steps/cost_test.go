@@ -45,7 +45,7 @@ func TestStepsCostOfResetAndCancel(t *testing.T) {
 
 func TestStepsCostOfResetToLater(t *testing.T) {
 	var to *Timeout
-	testCost(t, 2, func(s *scene) {
+	testCost(t, 1, func(s *scene) {
 		_, err := to.Reset(2 * hour)
 		require.NoError(s, err)
 	}, func(s *scene) { to = s.pending(hour).to })

@@ -152,7 +152,7 @@ func (a *act) reset(delay time.Duration) {
 // resetTo is reset for a tick, by a caller who has read the clock before the race.
 func (a *act) resetTo(due uint64) {
 	from := a.s.now()
-	if active, err := a.to.reset(due, false, false); err == nil {
+	if active, err := a.to.reset(due, false); err == nil {
 		a.note(from, 0, !active)
 	}
 }

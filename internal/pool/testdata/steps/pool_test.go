@@ -44,7 +44,7 @@ type scene struct {
 	order  []*item
 	closed explore.Uint32
 	late   int // claims after the host had what Close returned
-	twice  int // items that a runner has taken, or that are taken back, although another runner has taken them
+	twice  int // items that a runner has taken although another runner has taken them
 
 	counted int // tasks of which it was counted how late they were
 }
@@ -157,13 +157,6 @@ func (s host) Ran(w *item) bool {
 
 func (s host) Requeue(w *item)             { s.pool.Add(w) }
 func (s host) Panicked(*item, any, []byte) {}
-
-// Back checks that no runner has the item. That is also a step, which may come before or after a claim.
-func (s host) Back(w *item) {
-	if state := w.state.Load(); state == claimed || state == over {
-		s.twice++
-	}
-}
 
 // Three goroutines add an item each, and there may be several runners. Each item runs once.
 func TestStepsAdds(t *testing.T) {
