@@ -292,12 +292,6 @@ func (h *fake) Ran(w *task) (again bool) {
 	return again
 }
 
-func (h *fake) Back(w *task) {
-	if s := w.is(); s != waiting && s != canceled {
-		h.t.Errorf("taken back in state %d", s)
-	}
-}
-
 func (h *fake) Requeue(w *task) {
 	h.gate.Lock()
 	defer h.gate.Unlock()
@@ -368,7 +362,6 @@ func (numbers) Count(time.Duration, uint64) {}
 func (numbers) Ran(int) bool                { return false }
 func (numbers) Requeue(int)                 {}
 func (numbers) Panicked(int, any, []byte)   {}
-func (numbers) Back(int)                    {}
 
 // work is Host.Work for items that are never refused.
 func work[T comparable](rn *Runner[T], run func(item T)) {
