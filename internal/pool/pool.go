@@ -4,7 +4,6 @@ package pool
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -13,7 +12,7 @@ import (
 )
 
 // A Host is what a pool works for. Its methods must not block, except on locks that are held briefly. Only tasks,
-// Ran and Panicked may run user code. Count and Back may be called with the lock of the pool held.
+// Ran and Panicked may run user code. Count may be called with the lock of the pool held.
 type Host[T comparable] interface {
 	// Work runs the tasks of the items that rn.Next returns, until there are none: it claims each, so that no other
 	// goroutine may, calls rn.Start, and runs the task. If the task is not to run any more, it goes on with the next item.
@@ -38,7 +37,7 @@ type Host[T comparable] interface {
 //	add ---> due: a list -------> batch of a runner ---> slot taken ---> task is running ---> over
 //	           ^      fill              |           Next             claim
 //	           +------------------------+
-//	             takeBack: the runner is stuck, or an item of the batch is removed
+//	             takeBack: the runner is stuck, an item of the batch is removed, or Wait waits for the runner
 //
 // An item has one owner at a time. On the list it belongs to the pool: the lock guards it, and Remove takes it out. In a
 // batch, the slots behind the last one taken belong to the pool too, which never changes a batch but takes all of them
@@ -199,29 +198,20 @@ func (p *Pool[T]) enlist() *Runner[T] {
 	return rn
 }
 
-// refill is called by a runner that finds slot n behind its limit. If the slot is left to it all the same, refill returns
-// n. Otherwise the tasks of all its slots are over. Refill takes the next items off the list, and returns 1, the first of
-// their slots. If there are none, or an executor has to call another function for each, it returns 0: then the runner has
-// been dismissed and must not be used any more.
-func (p *Pool[T]) refill(rn *Runner[T], n int32) int32 {
+// refill is called by a runner that has no slots left. The tasks of all its slots are over. Refill takes the next items off
+// the list, and the first of their slots for the runner. It returns false if there are none, or if an executor has to call
+// another function for each. Then the runner has been dismissed and must not be used any more.
+func (p *Pool[T]) refill(rn *Runner[T]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	rn.endRun()
-	if end := int32(rn.end()); n <= end {
-		rn.limit.Store(end)
-	} else {
-		if n > end+1 {
-			panic(fmt.Sprintf("pool: a runner has taken slot %d of %d", n-1, end))
-		}
-		n = 1
-		p.release(rn)
-		if p.outside != nil || !p.fill(rn) {
-			p.dismiss(rn) // under the same lock, so that Add does not rely on this runner
-			return 0
-		}
+	p.release(rn)
+	if p.outside != nil || !p.fill(rn) {
+		p.dismiss(rn) // under the same lock, so that Add does not rely on this runner
+		return false
 	}
-	rn.taken.Store(n)
-	return n
+	rn.taken.Store(1)
+	return true
 }
 
 // fill takes items off the list for a runner that has none, and reports whether there were any. It takes the first
@@ -238,7 +228,6 @@ func (p *Pool[T]) fill(rn *Runner[T]) bool {
 		rn.slots = rn.batch.items[rn.batch.from:]
 		p.batched = append(p.batched, rn)
 	}
-	rn.limit.Store(int32(len(rn.slots)))
 	p.setWatch()
 	return true
 }
@@ -257,15 +246,16 @@ func (p *Pool[T]) release(rn *Runner[T]) {
 	rn.slots, rn.single[0], rn.batch, rn.takenAtCheck, rn.measureAt = nil, none, nil, 0, 0
 }
 
-// takeBack puts the items that a runner has not taken of its batch back on the list. It drops those whose tasks are over,
-// so that a task that blocks keeps no others alive. Called with mu held.
-func (p *Pool[T]) takeBack(rn *Runner[T]) {
-	n := rn.stop()
-	p.takenBack++
-	p.due.putBack(rn.batch, n)
-	clear(rn.slots[:max(n-1, 0)])
-	rn.limit.Store(int32(-n))
-	p.unlist(rn)
+// takeBack stops a runner, and returns how many slots it has taken. The other items of its batch go back on the list. It
+// drops those whose tasks are over, so that a task that blocks keeps no others alive. Called with mu held.
+func (p *Pool[T]) takeBack(rn *Runner[T]) (n int) {
+	n = rn.stop()
+	if p.unlist(rn) {
+		p.takenBack++
+		p.due.putBack(rn.batch, n)
+		clear(rn.slots[:max(n-1, 0)])
+	}
+	return n
 }
 
 // takeBackAll takes all batches back. Called with mu held.
@@ -275,13 +265,16 @@ func (p *Pool[T]) takeBackAll() {
 	}
 }
 
-// unlist takes a runner off batched, if it is there. Called with mu held.
-func (p *Pool[T]) unlist(rn *Runner[T]) {
-	if i := slices.Index(p.batched, rn); i >= 0 {
-		last := len(p.batched) - 1
-		p.batched[i], p.batched[last] = p.batched[last], nil
-		p.batched = p.batched[:last]
+// unlist takes a runner off batched, and reports whether it was there. Called with mu held.
+func (p *Pool[T]) unlist(rn *Runner[T]) bool {
+	i := slices.Index(p.batched, rn)
+	if i < 0 {
+		return false
 	}
+	last := len(p.batched) - 1
+	p.batched[i], p.batched[last] = p.batched[last], nil
+	p.batched = p.batched[:last]
+	return true
 }
 
 // dismiss removes a runner that has nothing left to do. The last of the others gets its place. Called with mu held.
@@ -333,7 +326,7 @@ func (p *Pool[T]) Close() (rest []T) {
 	p.takeBackAll()
 	var none T
 	for _, rn := range p.runners {
-		for _, item := range rn.slots[max(rn.takenOf()-1, 0):rn.end()] { // one at most
+		for _, item := range rn.slots[max(rn.takenOf()-1, 0):] { // one at most
 			if item != none {
 				rest = append(rest, item)
 			}

@@ -396,6 +396,13 @@ func TestRunsOf(t *testing.T) {
 				runs := append(h.pool.RunsOf(w), h.pool.RunsOf(w)...)
 				require.Len(t, runs, 2)
 				time.Sleep(2 * time.Second)
+				for _, over := range runs {
+					select {
+					case <-over:
+						t.Fatal("Ran is in progress")
+					default:
+					}
+				}
 				runs = append(runs, h.pool.RunsOf(w)...)
 				require.Len(t, runs, 3, "Ran is in progress")
 				for _, over := range runs {
@@ -450,7 +457,10 @@ func TestRunsOfInABatch(t *testing.T) {
 		start := time.Now()
 		runs := h.pool.RunsOf(a)
 		require.Len(t, runs, 1)
+		require.Len(t, h.pool.RunsOf(a), 1)
 		require.Empty(t, h.pool.RunsOf(b))
+		require.Equal(t, 1, h.pool.Waiting(), "the rest of the batch was taken back")
+		require.EqualValues(t, 1, h.pool.TakenBack(), "once")
 		<-runs[0]
 		require.EqualValues(t, 1, time.Since(start))
 		synctest.Wait()
@@ -459,7 +469,8 @@ func TestRunsOfInABatch(t *testing.T) {
 	})
 }
 
-// To wait for a task stops no runner but its own, however many tasks block. A stopped runner has to take the lock.
+// To wait for a task stops no runner but its own, however many tasks block. A stopped runner loses its batch, and has to
+// take the lock.
 func TestRunsOfStopsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Millisecond)
@@ -469,21 +480,21 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 			h.add(all[i])
 		}
 		time.Sleep(time.Second)
-		stopped := func() (n int) {
+		countStopped := func() (n int) {
 			h.pool.mu.Lock()
 			defer h.pool.mu.Unlock()
 			require.Equal(t, len(all), len(h.pool.runners))
 			for _, rn := range h.pool.runners {
-				if rn.limit.Load() < 0 {
+				if rn.taken.Load() >= stopped {
 					n++
 				}
 			}
 			return n
 		}
-		before := stopped() // those whose batch was taken back
+		before := countStopped() // those whose batch was taken back
 		require.Less(t, before, 100)
 		require.Len(t, h.pool.RunsOf(all[500]), 1)
-		require.LessOrEqual(t, stopped(), before+1)
+		require.LessOrEqual(t, countStopped(), before+1)
 		require.Empty(t, h.pool.batched, "what every Remove and check goes through")
 	})
 }
@@ -497,7 +508,6 @@ func TestWaitMissesNoRun(t *testing.T) {
 	p.Init(numbers{}, time.Second, new(Memory[int]))
 	add := func(item int) {
 		rn := &Runner[int]{pool: &p, place: len(p.runners), slots: []int{item}}
-		rn.limit.Store(1)
 		rn.taken.Store(1)
 		p.runners = append(p.runners, rn)
 	}
@@ -535,7 +545,6 @@ func TestRemoveTakesBackTheBatch(t *testing.T) {
 		k.put(2*i + 1) // at position 2i
 		k.put(2*i + 2)
 		rn := &Runner[int]{pool: &p, batch: k, slots: k.items, place: i}
-		rn.limit.Store(2)
 		p.runners, p.batched = append(p.runners, rn), append(p.batched, rn)
 	}
 	all := slices.Clone(p.runners)
@@ -550,10 +559,10 @@ func TestRemoveTakesBackTheBatch(t *testing.T) {
 	require.Equal(t, []int{1, 3, 6}, p.Close())
 }
 
-// A runner that is about to take a slot when its batch is taken back finds that the slot is not left to it, or that it
-// is: if it has stored taken before, also when it finds the limit lowered.
-func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
-	for _, stored := range []bool{false, true} {
+// A runner takes a slot when its batch is taken back. If the runner comes first, the slot is its own. Otherwise the runner
+// does not get it, and finds the item on the list.
+func TestSlotHasOneOwner(t *testing.T) {
+	for _, first := range []bool{false, true} {
 		var p Pool[int]
 		p.Init(numbers{}, time.Second, new(Memory[int]))
 		for i := range 3 {
@@ -564,22 +573,38 @@ func TestTheSlotThatIsTakenMeanwhile(t *testing.T) {
 		rn := p.enlist()
 		defer p.watch.Stop()
 		require.Equal(t, 1, rn.Next())
-		if stored {
-			rn.taken.Store(2)
+		if first {
+			require.Equal(t, 2, rn.Next())
 		}
 		p.Remove(3, 2)
-		rn.taken.Store(2) // if it comes later
-		require.Less(t, rn.limit.Load(), int32(2))
-		n := p.refill(rn, 2)
-		require.Equal(t, rn.taken.Load(), n)
-		require.Equal(t, 2, rn.last())
-		if stored {
-			require.Equal(t, 2, rn.end(), "it is the old slot")
+		require.Empty(t, p.batched)
+		if first {
+			require.Equal(t, 2, rn.takenOf())
+			require.Zero(t, rn.slots[0], "its task is over")
 			require.Zero(t, p.due.n)
 		} else {
-			require.EqualValues(t, 1, rn.taken.Load(), "the runner has taken the item from the list")
+			require.Equal(t, 1, rn.takenOf())
+			require.Equal(t, []int{2}, p.due.items())
+			require.Equal(t, 2, rn.Next())
+			require.Nil(t, rn.batch)
 		}
 		p.Remove(2, 1)
+		require.Equal(t, 2, rn.last())
 		require.Equal(t, []int{2}, p.Close(), "too late")
 	}
+}
+
+// A runner that was stopped takes no other slot, even before the items are on the list again.
+func TestStoppedRunnerTakesNoSlot(t *testing.T) {
+	var p Pool[int]
+	p.Init(numbers{}, time.Second, new(Memory[int]))
+	p.MinBatch = 2
+	p.due.add(1)
+	p.due.add(2)
+	p.starting.Store(1)
+	rn := p.enlist()
+	require.Equal(t, 1, rn.Next())
+	require.Equal(t, 1, rn.stop())
+	require.Zero(t, rn.Next())
+	require.Empty(t, p.runners)
 }

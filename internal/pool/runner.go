@@ -14,12 +14,9 @@ import (
 type Runner[T comparable] struct {
 	pool *Pool[T] // immutable
 
-	// How many slots it has taken, or tries to take. Written by the runner.
+	// How many slots it has taken, or tries to take, and the bit stopped. The runner adds one for each slot. With its lock
+	// held, the pool sets the bit, and so takes the rest.
 	taken atomic.Int32
-
-	// How many of the slots are left to it. Negative if it must take the lock before it takes another slot. Written
-	// with the lock of the pool held.
-	limit atomic.Int32
 
 	// Written with the lock of the pool held. The runner reads the slot that it has taken last without the lock: no
 	// goroutine writes that slot, and only the runner writes the slice.
@@ -40,6 +37,9 @@ type Runner[T comparable] struct {
 	unmeasured uint64        // tasks of the batch that it has started since the last one that it measured
 	late       time.Duration // how late that one was
 }
+
+// stopped is more than any number of slots.
+const stopped = 1 << 30
 
 // maxInRow is how often a runner runs a task again at once while other items wait. To let the others go first each
 // time would cost much more than a task that is only a little behind.
@@ -70,7 +70,14 @@ func (rn *Runner[T]) run() {
 }
 
 // last returns the item in the slot that the runner has taken last.
-func (rn *Runner[T]) last() T { return rn.slots[rn.taken.Load()-1] }
+func (rn *Runner[T]) last() T { return rn.slots[rn.takenOf()-1] }
+
+// takenOf returns how many slots the runner has taken. It may take another at the same time, unless it is stopped. TakenOf
+// counts one too many if a runner that was stopped is on its way to the lock. That slot is empty, because its item was taken back.
+func (rn *Runner[T]) takenOf() int { return rn.slotsIn(rn.taken.Load()) }
+
+// slotsIn returns the number of slots in a value of rn.taken.
+func (rn *Runner[T]) slotsIn(taken int32) int { return min(int(taken&^stopped), len(rn.slots)) }
 
 // Next ends the run before, if there was one, and returns the next item. The host claims it, and then calls Start. If
 // nothing is left to do, Next returns the zero T.
@@ -81,10 +88,9 @@ func (rn *Runner[T]) Next() (item T) {
 	}
 	rn.inRow = 0
 	for {
-		n := rn.taken.Load() + 1
-		rn.taken.Store(n) // before the load: see stop. It also says that the run before is over
-		if n > rn.limit.Load() {
-			if n = rn.pool.refill(rn, n); n == 0 {
+		n := int(rn.taken.Add(1)) // see stop
+		if n > len(rn.slots) {
+			if n = 1; !rn.pool.refill(rn) {
 				return none
 			}
 		}
@@ -105,7 +111,7 @@ func (rn *Runner[T]) Start(callsRan bool) (measure bool) {
 		setLabels(labels) // the task before may have set others
 	}
 	rn.unmeasured++
-	n := int(rn.taken.Load())
+	n := int(rn.taken.Load()) // more than all slots if the runner is stopped: then this task is the last one
 	return n > rn.measureAt || n == len(rn.slots) || rn.inRow > 0
 }
 
@@ -139,7 +145,7 @@ func (rn *Runner[T]) ran() (again bool) {
 	}
 	requeue = false
 	rn.inRow++
-	if rn.limit.Load() < 0 { // if untilOver comes only after this load, it finds the next run
+	if rn.taken.Load() >= stopped { // if untilOver comes only after this load, it finds the next run
 		p.mu.Lock()
 		rn.endRun()
 		p.mu.Unlock()
@@ -147,52 +153,35 @@ func (rn *Runner[T]) ran() (again bool) {
 	return true
 }
 
-// stop makes a runner take no slot until it has had the lock, and returns how many it has taken. Called with the lock of
-// the pool held.
+// stop takes the rest of the slots away from the runner, and returns how many it has taken. From then on the runner takes
+// the lock when the run in progress is over. Called with the lock of the pool held.
 //
 // Most tasks do little. Then most of their cost is in operations that lock a cache line, because the processor waits for
-// each. Besides the claim of the host, a runner needs one of them for a task: the store of taken. That ends the run
-// before, and takes the next slot. So the runner and stop agree about a slot without a lock: each stores, and then loads
-// what the other stores.
+// each. Besides the claim of the host, a runner needs one of them for a task: the addition in Next. That ends the run before,
+// and takes the next slot. Both sides change one number, so one of them comes first. If the runner does, stop counts the
+// slot. Otherwise the runner finds the bit, and goes for the lock.
 //
 // The caller does not know how far the runner is with the last slot taken: whether its item is not claimed yet, is
 // running, or over. So no other goroutine writes that slot, and Close returns the item: the host's claim decides.
 func (rn *Runner[T]) stop() (n int) {
-	// The limit comes before taken, and in Next taken before the limit. If taken does not count a slot here, the runner
-	// finds the limit negative there, goes for the lock before it touches the slot, and learns whether the slot is still
-	// left to it. If taken counts the slot, the slot is the runner's, also if the runner goes for the lock.
-	rn.limit.Store(int32(-rn.end()))
-	return rn.takenOf()
+	return rn.slotsIn(rn.taken.Or(stopped)) // not takenOf: the runner may add one afterwards
 }
-
-// end returns how many of the slots are left to the runner. Called with the lock of the pool held, or by the runner.
-func (rn *Runner[T]) end() int {
-	n := int(rn.limit.Load())
-	return max(n, -n)
-}
-
-// takenOf returns how many slots the runner has taken. It may take others at the same time. Called with the lock of the
-// pool held.
-func (rn *Runner[T]) takenOf() int { return min(int(rn.taken.Load()), rn.end()) }
 
 // untilOver returns a channel that is closed when the run of the item in the last slot that the runner has taken is over, or
-// nil if the item does not match. Only a runner whose item matches is stopped: then it comes for the lock when the run is
-// over. Called with the lock of the pool held.
+// nil if the item does not match. Only a runner whose item matches is stopped. Called with the lock of the pool held.
 func (rn *Runner[T]) untilOver(match func(item T) bool) <-chan struct{} {
-	n := int(rn.taken.Load())
+	n := rn.takenOf()
 	var none T
-	if n < 1 || n > rn.end() || rn.slots[n-1] == none || !match(rn.slots[n-1]) {
+	if n < 1 || rn.slots[n-1] == none || !match(rn.slots[n-1]) {
 		return nil
 	}
-	// No waiter is missed: the limit comes before taken, and in Next taken before the limit. If the runner has not taken
-	// another slot here, it finds the limit negative there, and comes for the lock to close the channel.
-	if rn.stop(); int(rn.taken.Load()) != n {
+	if rn.pool.takeBack(rn) != n {
 		return nil // the run has ended meanwhile
 	}
 	if rn.over == nil {
 		rn.over = make(chan struct{})
 	}
-	return rn.over
+	return rn.over // no waiter is missed: the runner is stopped, so it takes the lock and closes the channel
 }
 
 // endRun wakes the goroutines that wait for the run of the item in the last slot taken, which is over. Called with the lock

@@ -9,7 +9,7 @@ func (p *Pool[T]) Due() (n int) {
 	n = p.due.n
 	var none T
 	for _, rn := range p.batched {
-		for _, item := range rn.slots[rn.takenOf():rn.end()] {
+		for _, item := range rn.slots[rn.takenOf():] {
 			if item != none {
 				n++
 			}
@@ -53,7 +53,7 @@ func (p *Pool[T]) EachListed(f func(items []T) bool) bool {
 func (p *Pool[T]) EachTaken(f func(items []T) bool) bool {
 	var items []T
 	return p.eachRunner(walked, func(rn *Runner[T]) {
-		items = append(items, rn.slots[max(rn.takenOf()-1, 0):rn.end()]...)
+		items = append(items, rn.slots[max(rn.takenOf()-1, 0):]...)
 	}, func() bool {
 		some := items
 		items = nil

@@ -274,25 +274,30 @@ func TestStepsGiveBackAndAgain(t *testing.T) {
 	})
 }
 
-// RunsOf finds a run that was claimed before. When the channel is closed, the run is over.
+// RunsOf finds a run that was claimed before. When the channel is closed, the run is over. It may be the first of a batch,
+// which is taken back then. Each item runs once.
 func TestStepsRunsOf(t *testing.T) {
-	search(t, func(s *scene) {
-		s.forget(s.items[1:])
-		w := &s.items[0]
-		s.Go(func() { s.pool.Add(w) })
-		s.Go(func() {
-			if w.state.Load() != claimed {
-				return
-			}
-			for _, over := range s.pool.RunsOf(w) {
-				explore.Channel(over)
-				<-over
-			}
-			require.EqualValues(s, over, w.state.Load())
+	for n := 1; n <= 2; n++ {
+		search(t, func(s *scene) {
+			s.pool.MinBatch, s.pool.Limit = 2, 1
+			s.forget(s.items[n:])
+			w := &s.items[0]
+			s.Go(func() { s.feed(s.items[:n]) })
+			s.Go(func() {
+				if w.state.Load() != claimed {
+					return
+				}
+				for _, over := range s.pool.RunsOf(w) {
+					explore.Channel(over)
+					<-over
+				}
+				require.EqualValues(s, over, w.state.Load())
+			})
+			s.race()
+			require.Len(s, s.order, n)
+			require.Equal(s, 1, w.runs)
 		})
-		s.race()
-		require.Equal(s, 1, w.runs)
-	})
+	}
 }
 
 // A run is over when Ran has returned. Then the channel is closed, also if the item runs again at once.
