@@ -20,8 +20,9 @@ import (
 //     taken from there, it has placed when the walk gets the lock of the worker. If a round comes while the walk goes through an
 //     inbox, the round takes all of it, so the walk finds the rest in the wheel.
 //   - During the walk, a timeout that is neither reset nor repeating moves back at most once in the wheel: when the worker finds
-//     that it was reset before, or that it lies beyond the reach of the wheel. It moves back at most once in a pool: when its
-//     batch is taken back from a runner. Both are counted. If the count has changed, the walk goes through the place once more.
+//     that it was reset before, or that it lies beyond the reach of the wheel. (It finds the latter again after 2^31 ticks.) It
+//     moves back at most once in a pool: when its batch is taken back from a runner. Both are counted. If the count has
+//     changed, the walk goes through the place once more. To go on until nothing moves back might take forever.
 //   - The address of a timeout that was yielded may become that of a new one. The walk need not yield that, because it was
 //     not pending all the time.
 
