@@ -41,6 +41,9 @@ func (to *Timeout) Cancel() bool {
 			continue
 		}
 		// The worker has to remove the timeout if it is in a bucket. After Stop there are no buckets.
+		if t.worker.comesTooLate(t.worker.state.Load(), 0) {
+			t.clock.Check() // it rests, and cannot be woken from the other side of a synctest bubble
+		}
 		open := t.queue.enter(s)
 		if open {
 			end |= queued
@@ -53,7 +56,7 @@ func (to *Timeout) Cancel() bool {
 		if ok {
 			t.canceled(to, s, word)
 			if open {
-				t.worker.wakeBy(0) // last, because it may panic: see wakeBy
+				t.worker.wakeBy(0) // last, because it may panic if the worker has gone to rest since
 			}
 			return true
 		}

@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +23,8 @@ import (
 const (
 	maxWaiting = 250 * time.Millisecond // the longest time to wait for the next round in a long tick
 	sweepTime  = 500 * time.Millisecond
-	checkEvery = 1 << 10 // how many timeouts the worker takes in a step: some 50 microseconds
+	drainTime  = time.Second
+	checkEvery = 1 << 10 // how many timeouts of each kind the worker takes in a step: some 50 microseconds
 )
 
 // An intake takes timeouts off the queue. Owned by the worker.
@@ -69,16 +71,18 @@ type reconciler interface {
 	expireDue() (now uint64, stopped bool)
 }
 
-// drain takes timeouts off the queue and reconciles them. If Stop halts the worker, Stop takes the rest.
+// drain takes timeouts off the queue and reconciles them. If Stop halts the worker, Stop takes the rest. After drainTime it looks
+// for nothing new, so that the round ends even if producers are faster than the worker.
 func (in *intake) drain() {
 	in.emptied = 0
 	now, stopped := in.worker.expireDue()
 	in.look(now)
+	end := later(in.clock.Boundary(now), drainTime)
 	for !stopped && len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps) > 0 {
 		in.takeUrgent()
 		in.takeTables()
 		in.sweepOn()
-		if now, stopped = in.worker.expireDue(); now > in.now {
+		if now, stopped = in.worker.expireDue(); now > in.now && in.clock.Boundary(now) < end {
 			in.look(now)
 		}
 	}
@@ -132,31 +136,61 @@ func (in *intake) lookInto(r *ring, t *table) {
 	for i := len(t.blocks) - 1; i >= 0; i-- {
 		if by := t.blocks[i].by.Load(); in.isDue(by) {
 			t.blocks[i].by.Store(ticks.Never) // so that the next look finds the block again only if something new is near
-			in.near = append(in.near, blockAt{r, t, i})
+			if !t.blocks[i].listed {
+				t.blocks[i].listed = true
+				in.near = append(in.near, blockAt{r, t, i})
+			}
 		} else if r != nil && by < ticks.Never {
 			lower(&r.by, by)
 		}
 	}
 }
 
-// takeUrgent takes some of the timeouts that are urgent, those of the newest inbox first.
+// takeUrgent takes some timeouts of inboxes, and as many of near blocks: half of them from the newest, which may be the most
+// urgent, and half from the oldest, so that nothing waits for ever while producers go on.
 func (in *intake) takeUrgent() {
-	n := checkEvery
+	for _, oldest := range [2]bool{false, true} {
+		in.takeStacks(checkEvery/2, oldest)
+		in.takeNear(checkEvery/2/blockSize, oldest)
+	}
+}
+
+// takeStacks takes up to n timeouts of inboxes.
+func (in *intake) takeStacks(n int, oldest bool) {
 	popped := in.popped.Load()
-	for last := len(in.stacks) - 1; last >= 0 && n > 0; n-- {
-		in.take(pop(&in.stacks[last]), queued)
-		if in.stacks[last] == nil {
-			in.stacks = in.stacks[:last]
-			last--
+	for ; n > 0 && len(in.stacks) > 0; n-- {
+		at := endOf(len(in.stacks), oldest)
+		to := pop(&in.stacks[at])
+		if in.stacks[at] == nil {
+			in.stacks = slices.Delete(in.stacks, at, at+1)
 		}
+		in.take(to, queued)
+		popped++
 	}
-	in.popped.Store(popped + uint64(checkEvery-n))
-	for ; len(in.near) > 0 && n > 0; n -= blockSize {
-		last := len(in.near) - 1
-		in.takeBlock(in.near[last], false)
-		in.near[last] = blockAt{}
-		in.near = in.near[:last]
+	in.popped.Store(popped)
+}
+
+// takeNear takes the timeouts of up to n near blocks.
+func (in *intake) takeNear(n int, oldest bool) {
+	for ; n > 0 && len(in.near) > 0; n-- {
+		at := endOf(len(in.near), oldest)
+		b := in.near[at]
+		b.table.blocks[b.block].listed = false
+		if in.near[at] = (blockAt{}); oldest {
+			in.near = in.near[1:] // not slices.Delete, because there may be thousands
+		} else {
+			in.near = in.near[:at]
+		}
+		in.takeBlock(b, false)
 	}
+}
+
+// endOf returns the index of the oldest or the newest of n elements.
+func endOf(n int, oldest bool) int {
+	if oldest {
+		return 0
+	}
+	return n - 1
 }
 
 // takeBlock takes the timeouts of a block that are near, and empties each slot that leads to no pending timeout. A sweep also
@@ -232,6 +266,7 @@ func (in *intake) giveBack() {
 	for len(in.tables) > 0 {
 		in.takeTables()
 	}
+	in.stacks, in.near, in.tables, in.sweeps = nil, nil, nil, nil
 }
 
 // rest calls f for each timeout that is left of a round that Stop has halted, with the bit that it must have.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -711,5 +712,103 @@ func TestBecomesNearDuringADrain(t *testing.T) {
 		pass(2 * time.Second)
 		require.Len(t, fired.All(), 1)
 		require.Less(t, fired.Since(start)[0], delay+nearTime/4, "at the next look up")
+	})
+}
+
+// overload has the worker take timeouts off inboxes without an end: at each of its looks up a tick passes, and producers push again
+// what it has taken. Each is called at every look up.
+func overload(t *testing.T, prepare func(timer *Timer), each func(timer *Timer, since time.Duration)) {
+	const tick, lasts = 10 * time.Millisecond, 4 * time.Second
+	timer := newFakedTimer(t, WithTick(tick))
+	oneStripe(timer)
+	goOn := hold(t, timer)
+	timer.worker.round()
+	all := make([]*Timeout, 2*checkEvery)
+	for i := range all {
+		var err error
+		all[i], err = timer.AfterFunc(10*time.Hour, nop)
+		require.NoError(t, err)
+	}
+	timer.worker.in.giveBack() // all are in the wheel
+	push := func() {
+		for _, to := range all {
+			if !onQueue(to.word.Load()) {
+				to.Reset(8 * time.Hour) // a push, because it is earlier
+				to.Reset(10 * time.Hour)
+			}
+			if to.Reset(9 * time.Hour); !onQueue(to.word.Load()) {
+				t.Fatal("not on the queue")
+			}
+			to.Reset(10 * time.Hour)
+		}
+	}
+	prepare(timer)
+	push()
+	start := time.Now()
+	whenItLooksUp(timer, func() {
+		if since := time.Since(start); since < lasts {
+			time.Sleep(tick)
+			push()
+			each(timer, since)
+		}
+	})
+	goOn()
+	pass(lasts + 2*time.Second)
+}
+
+// What was pushed first does not wait until the producers pause.
+func TestOldInboxIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var held weak.Pointer[Timeout]
+		var last time.Duration
+		overload(t, func(timer *Timer) {
+			to, err := timer.AfterFunc(10*time.Hour, nop)
+			require.NoError(t, err)
+			timer.worker.in.giveBack()
+			require.True(t, to.Cancel())
+			held = weak.Make(to)
+		}, func(_ *Timer, since time.Duration) {
+			if since%(200*time.Millisecond) < 10*time.Millisecond {
+				runtime.GC()
+			}
+			if held.Value() != nil {
+				last = since
+			}
+		})
+		require.Less(t, last, 2*time.Second)
+	})
+}
+
+// Near timeouts do not wait until the inboxes are empty, and no block is listed twice.
+func TestNearBesideInboxes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var armed time.Time
+		var late time.Duration
+		fired, listed := false, 0
+		overload(t, func(*Timer) {}, func(timer *Timer, since time.Duration) {
+			if armed.IsZero() {
+				armed = time.Now()
+				timer.AfterFunc(20*time.Millisecond, func() { fired, late = true, time.Since(armed)-20*time.Millisecond })
+			}
+			for range blockSize {
+				to, err := timer.AfterFunc(100*time.Millisecond, nop)
+				if err != nil || !to.Cancel() {
+					t.Fatal(err)
+				}
+			}
+			listed = max(listed, len(timer.worker.in.near))
+		})
+		require.True(t, fired)
+		require.LessOrEqual(t, late, 20*time.Millisecond)
+		require.LessOrEqual(t, listed, minSlots/blockSize)
+	})
+}
+
+// A round ends, although producers push as fast as the worker takes.
+func TestRoundEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rounds := make(map[uint64]bool)
+		overload(t, func(*Timer) {}, func(timer *Timer, _ time.Duration) { rounds[timer.worker.rounds] = true })
+		require.GreaterOrEqual(t, len(rounds), 4)
 	})
 }

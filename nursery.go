@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"math/bits"
 	"sync/atomic"
 
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
@@ -62,6 +63,8 @@ type table struct {
 type block struct {
 	by  atomic.Uint64 // the worker must look at them by this tick; Never if they are empty
 	met atomic.Uint64 // a bit for each slot whose timeout was there at the last sweep; see intake.takeBlock
+
+	listed bool // it is in intake.near; owned by the worker
 }
 
 const (
@@ -162,13 +165,14 @@ func (to *Timeout) leavesNursery() bool {
 }
 
 // grow is called when a lap begins. If more than half of the slots lead to pending timeouts, it makes a table of twice the
-// size, and reports that the ring has another table now. It reads some slots, spread over the table. Their distance is odd, so
-// a pattern of the program's does not hide the others.
+// size, and reports that the ring has another table now. It reads some slots, spread over the table by Fibonacci hashing, so
+// that no pattern of the program's hides the others.
 func (r *ring) grow(t *table) bool {
 	const samples = 64
 	n, occupied := len(t.slots), 0
-	for i := range samples {
-		if to := t.slots[i*(n/samples+1)&(n-1)].Load(); to != nil {
+	shift := bits.LeadingZeros64(uint64(n - 1))
+	for i := range uint64(samples) {
+		if to := t.slots[i*0x9E3779B97F4A7C15>>shift].Load(); to != nil {
 			if word := to.word.Load(); word&young != 0 && status(word) == pending {
 				occupied++
 			}

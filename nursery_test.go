@@ -423,6 +423,28 @@ func TestDroppedAgain(t *testing.T) {
 	})
 }
 
+// One timeout in five lives longer than the others, which are canceled at once. That is also the distance of some slots in a
+// table. The nursery does not take the few for the many.
+func TestPatternDoesNotMislead(t *testing.T) {
+	for _, period := range []int{5, 8, 9} {
+		timer := newTimer(t, WithTick(time.Hour))
+		hold(t, timer)
+		oneStripe(timer)
+		var ring []*Timeout
+		for i := range 20_000 {
+			to, err := timer.AfterFunc(100*time.Hour, nop)
+			require.NoError(t, err)
+			if i%period != 0 {
+				require.True(t, to.Cancel())
+			} else if ring = append(ring, to); len(ring) > 190/period {
+				require.True(t, ring[0].Cancel())
+				ring = ring[1:]
+			}
+			require.LessOrEqual(t, timer.queue.slots(), minSlots)
+		}
+	}
+}
+
 // The hand makes longer steps where many slots in a row lead to pending timeouts, so a call does not look at all of them.
 func TestLongRunsAreSkipped(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
