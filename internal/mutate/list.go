@@ -468,7 +468,7 @@ var mutations = []mutation{
 		"looks%blockSize == blockSize-1 && step < last/8", "false", "TestLongRunsAreSkipped"},
 	{21, "a Reset of a canceled timeout clears the bit young", "reset.go",
 		"if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {", "if !to.word.CompareAndSwap(word, pendingAt(word&^young, tick)|moved) {",
-		"TestEmbeddedAreDropped"},
+		"TestReset TestTimerModel TestResetPutsOnce"},
 	{4, "a producer overwrites a slot that another has just filled", "nursery.go",
 		"case !t.slots[i].CompareAndSwap(there, to):", "case t.slots[i].Swap(to) == closedSlot:",
 		"TestExplore"},
