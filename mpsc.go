@@ -101,10 +101,8 @@ func (q *queue) needs() (tick uint64) {
 // nearAt returns a tick at which a timeout that is due at tick is near.
 func (q *queue) nearAt(tick uint64) uint64 { return max(tick-min(tick, q.horizon), soon) }
 
-// accepted returns how many timeouts were armed. A timeout that is put into a nursery has just been armed.
-func (s *stripe) accepted() uint64 {
-	return s.armed.Load() + s.runs.Load() + s.nursery.filled.Load()
-}
+// accepted returns how many timeouts were armed, without next runs. A timeout that is put into a nursery has just been armed.
+func (s *stripe) accepted() uint64 { return s.armed.Load() + s.nursery.filled.Load() }
 
 // enter enters the gate, and reports whether it is open: see stop.go. Every enter needs a leave, even if it is shut.
 func (q *queue) enter(s *stripe) bool {

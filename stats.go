@@ -124,6 +124,11 @@ func (t *Timer) counts() Stats {
 		before = after
 	}
 	st := ended.stats(accepted)
+	for i := range t.queue.stripes {
+		runs := t.queue.stripes[i].runs.Load() // read once, because it counts on both sides
+		st.Accepted += runs
+		st.Expired += runs
+	}
 	if t.limit.max > 0 {
 		st.Pending = min(st.Pending, int(t.limit.max))
 	}
@@ -136,7 +141,7 @@ type ends struct{ expired, canceled, returned uint64 }
 func (t *Timer) ends() (e ends) {
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
-		e.expired += s.expired.Load() + s.runs.Load()
+		e.expired += s.expired.Load()
 		e.canceled += s.canceled.Load()
 	}
 	e.returned = t.returned.Load()
