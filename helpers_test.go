@@ -392,7 +392,7 @@ func (q *queue) puts() (n uint64) {
 // accepted returns how many timeouts were armed, as the stripes count them. It is exact when no call is in progress.
 func (q *queue) accepted() (n uint64) {
 	for i := range q.stripes {
-		n += q.stripes[i].accepted()
+		n += q.stripes[i].accepted() + q.stripes[i].runs.Load()
 	}
 	return n
 }

@@ -130,10 +130,9 @@ func (in *intake) lookAt(r *ring, sweeps bool) {
 // isDue reports whether the worker must look at what it must look at by a tick.
 func (in *intake) isDue(by uint64) bool { return by <= max(in.now, soon) }
 
-// lookInto is look for a table. Its ring is nil if it was taken from there. It goes backwards, because the last of near is taken
-// first.
+// lookInto is look for a table. Its ring is nil if it was taken from there.
 func (in *intake) lookInto(r *ring, t *table) {
-	for i := len(t.blocks) - 1; i >= 0; i-- {
+	for i := range t.blocks {
 		if by := t.blocks[i].by.Load(); in.isDue(by) {
 			t.blocks[i].by.Store(ticks.Never) // so that the next look finds the block again only if something new is near
 			if !t.blocks[i].listed {

@@ -108,12 +108,12 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 	for ok := false; !ok && err == nil; {
 		word := to.word.Load()
 		to.checkCopy(word)
+		active = status(word) == pending
 		stays := t.stays(word, tick)
-		if !stays || word&(queued|hurried) != 0 { // otherwise the old tick lies ahead, or the worker has yet to take it from its slot
+		if !active || !stays || word&(queued|hurried) != 0 { // otherwise the old tick lies ahead, or the worker has yet to take it from its slot
 			tick = t.ahead(tick)
 			stays = t.stays(word, tick)
 		}
-		active = status(word) == pending
 		switch {
 		case !active && onlyPending:
 			return false, nil
