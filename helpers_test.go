@@ -389,6 +389,9 @@ func (q *queue) puts() (n uint64) {
 	return n
 }
 
+// hand returns how many slots the hand has gone in all.
+func (r *ring) hand() uint64 { return r.filled.Load() + r.skipped.Load() }
+
 // accepted returns how many timeouts were armed, as the stripes count them. It is exact when no call is in progress.
 func (q *queue) accepted() (n uint64) {
 	for i := range q.stripes {

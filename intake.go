@@ -78,7 +78,7 @@ func (in *intake) drain() {
 	now, stopped := in.worker.expireDue()
 	in.look(now)
 	end := later(in.clock.Boundary(now), drainTime)
-	for !stopped && len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps) > 0 {
+	for !stopped && in.leftOver() {
 		in.takeUrgent()
 		in.takeTables()
 		in.sweepOn()
@@ -265,7 +265,14 @@ func (in *intake) giveBack() {
 	for len(in.tables) > 0 {
 		in.takeTables()
 	}
-	in.stacks, in.near, in.tables, in.sweeps = nil, nil, nil, nil
+	if !in.leftOver() { // otherwise Stop has halted the worker, and takes the rest
+		in.stacks, in.near, in.tables, in.sweeps = nil, nil, nil, nil
+	}
+}
+
+// leftOver reports whether something is left to do.
+func (in *intake) leftOver() bool {
+	return len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps) > 0
 }
 
 // rest calls f for each timeout that is left of a round that Stop has halted, with the bit that it must have.

@@ -187,9 +187,6 @@ func (r *ring) grow(t *table) bool {
 	return true
 }
 
-// hand returns how many slots the hand has gone in all.
-func (r *ring) hand() uint64 { return r.filled.Load() + r.skipped.Load() }
-
 // needs returns the tick by which the worker must look at the ring, or Never if it is empty. A table that has grown must be
 // given back at no time in particular, but the worker must not rest before.
 func (r *ring) needs() uint64 {

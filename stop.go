@@ -12,7 +12,7 @@ import (
 //
 //	 producer (Cancel, Reset, the end of a run)      runner, for each task
 //	   enter:  inside++                                take a slot of its batch (a store)
-//	           shut?     -- yes --> leave              limit? -- yes --> lock the pool; closed? -- yes --> end
+//	           shut?     -- yes --> no push            limit? -- yes --> lock the pool; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
 //	           push onto an inbox                      call the task
 //	   leave:  inside--

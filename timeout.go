@@ -60,20 +60,18 @@ const (
 //
 // The rest of the package relies on these rules:
 //
-//  1. A goroutine that sets the bit young puts the timeout into a slot, and one that sets queued pushes it onto an inbox. One
-//     that finds a bit set only changes the word, because the worker has yet to take the timeout. A Reset to an earlier
-//     tick also puts a young timeout into a second slot: see Timer.stays. The worker and Stop clear the bits and read the
-//     rest of the word in one compare-and-swap. Who finds a timeout in a slot may clear young, but never queued: it is linked
-//     in an inbox then, and a second push would cut that off. Cancel clears young if the timeout was never reset, so that
-//     its slot is free.
-//  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. Nobody else pushes it meanwhile: a
-//     goroutine that is preempted in between makes that timeout late if it is reset, and no other. NewTimeout puts a timeout
-//     into a slot that no other goroutine knows, so it can take the timeout back if Stop has closed the slots.
+//  1. A goroutine that sets young fills a slot, and one that sets queued pushes. One that finds either bit set only changes
+//     the word. But for an earlier tick, Reset sets hurried and fills a second slot: see Timer.stays. The worker and Stop clear
+//     all three bits in the compare-and-swap that reads the rest of the word. A goroutine that comes from a slot leaves a
+//     queued timeout alone, because it is linked in an inbox, and a second push would cut that off.
+//  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
+//     may be late, and no other. NewTimeout needs no gate: no other goroutine knows its timeout, so it can take that back
+//     if Stop has closed the slots.
 //  3. A pending timeout that is not on the queue is in one of three places: in a bucket at a tick not later than its own,
 //     on a list of due timeouts, or with the worker or a runner. The worker that visits it places it for a later tick, and a
 //     runner queues it, if a Reset has set that tick, or if they themselves put it off (wall.go).
-//  4. A runner claims a timeout only if the boundary of the tick in the word has passed. So a Reset may put a timeout on
-//     the list while a runner still has it: one of the two claims wins, and neither is early.
+//  4. A runner claims a timeout only if the boundary of the tick in the word has passed. After a Reset, the worker may
+//     put a timeout on the list while a runner still has it: one of the two claims wins, and neither is early.
 //  5. While a timeout is at work, it is not claimed and is put into no bucket or list, so its runs never overlap.
 //     When the run is over, the runner arms it again or ends it, as the word says then.
 
@@ -162,7 +160,7 @@ func (to *Timeout) panicOverwritten() {
 }
 
 // wordPtr returns the word of a timeout that no other goroutine knows yet, for a plain write. It must come before
-// worker.put, whose compare-and-swap makes the timeout known.
+// ring.put, whose compare-and-swap makes the timeout known.
 func (to *Timeout) wordPtr() *uint64 { return (*uint64)(unsafe.Pointer(&to.word)) }
 
 // checkNil panics if the timeout is nil, which NewTimeout returns with an error.

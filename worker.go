@@ -26,8 +26,8 @@ import (
 //
 //	  - idle: a round comes at this tick or earlier, and takes the queue. A push starts another only if this one is too late
 //	    for its timeout. If the queue is empty, the tick is Never: the worker rests, and each push starts a round. If only far
-//	    timeouts are on the queue, the worker watches: at the tick it checks whether producers pause (intake.go). Otherwise
-//	    it is the next tick.
+//	    timeouts are on the queue, the worker watches: the tick is that of the next sweep (intake.go), or the one at
+//	    which the first of them becomes near. Otherwise it is the next tick.
 //	  - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //	    left this state. After again it does one more round first.
 //	  - halted: Stop owns all that the worker owned.
@@ -36,7 +36,7 @@ import (
 //
 // Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only after
 // 100 ms and more. So rounds are few and short. First of all a round hands over what is due, which allocates nothing. It
-// takes only what is near, unless producers pause. The memory that it needs is kept while the timer is used.
+// takes what is near, and the rest some at a time. The memory that it needs is kept while the timer is used.
 const (
 	working = 1 + iota
 	again

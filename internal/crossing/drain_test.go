@@ -238,9 +238,6 @@ func TestNearInADrain(t *testing.T) {
 	delays := []time.Duration{0, tick / 2, 3 * tick}
 	for _, b := range backlogs {
 		t.Run(b.name, func(t *testing.T) {
-			if oldQueue && b.placed {
-				t.Skip("the queue with inboxes takes all that four goroutines have put into them meanwhile before it looks again")
-			}
 			most := testkit.Sized(300_000, 800_000, 2_000_000)
 			if testkit.StressTime(t) >= time.Second {
 				most = 2_000_000

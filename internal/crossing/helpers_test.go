@@ -12,10 +12,6 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// oldQueue is true as long as the queue has inboxes and nurseries, which do not keep all promises. Tests of the others say which
-// they are, and skip them.
-const oldQueue = false
-
 // newTimer returns a timer that is stopped when the test ends. Then its counts must agree.
 func newTimer(t testing.TB, opts ...hashedwheel.Option) *hashedwheel.Timer {
 	t.Helper()

@@ -585,6 +585,8 @@ var mutations = []mutation{
 		" && in.clock.Boundary(now) < end {", " && end > 0 {", "TestRoundEnds"},
 	{21, "a pattern of the program's makes the nursery grow", "nursery.go",
 		"i*0x9E3779B97F4A7C15>>shift", "i*(uint64(n)/samples+1)&(uint64(n)-1)|uint64(n)>>63>>shift", "TestPatternDoesNotMislead"},
+	{16, "the worker forgets what it leaves to Stop when it gives back its memory", "intake.go",
+		"if !in.leftOver() {", "if in != nil {", "TestExplore"},
 	{8, "sweeps are seldom", "intake.go",
 		"in.sweepAt = later(elapsed, sweepTime)", "in.sweepAt = later(elapsed, 5*sweepTime)",
 		"TestFewCanceledAreDropped TestIdleStripesAreEmptied"},

@@ -20,7 +20,7 @@ func (s *scene) handBefore(slot int) {
 	if t := r.table.Load(); t != nil {
 		size = uint64(len(t.slots))
 	}
-	for r.hand()%size != uint64(slot) {
+	for (r.filled.Load()+r.skipped.Load())%size != uint64(slot) {
 		r.skipped.Add(1)
 	}
 }
