@@ -606,7 +606,7 @@ var mutations = []mutation{
 		"word&bit != 0; word", "onQueue(word); word",
 		"TestInTwoPlaces TestExplore"},
 	{16, "a round that Stop waits for goes on to place timeouts", "intake.go",
-		"for !stopped && len(", "for !(stopped && in.emptied < 0) && len(",
+		"for !stopped && in.leftOver() {", "for !(stopped && in.emptied < 0) && in.leftOver() {",
 		"TestStopWhileTheWorkerDrains"},
 	{16, "Stop loses the inboxes that a round leaves to it", "intake.go",
 		"f(pop(&in.stacks[i]), queued)", "pop(&in.stacks[i])",
