@@ -275,7 +275,8 @@ func (in *intake) leftOver() bool {
 	return len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps) > 0
 }
 
-// rest calls f for each timeout that is left of a round that Stop has halted, with the bit that it must have.
+// rest calls f for each timeout that is left, with the bit that it must have. Stop has added all inboxes and nurseries to what
+// the last round has left.
 func (in *intake) rest(f func(to *Timeout, bit uint64)) {
 	for i := range in.stacks {
 		for in.stacks[i] != nil {

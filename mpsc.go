@@ -30,7 +30,7 @@ type queue struct {
 // next boundary. The counters count what the goroutines that use the stripe do.
 //
 // The inbox is a stack, linked by Timeout.next. Only a goroutine that has set the bit queued pushes the timeout, and only the
-// worker or Stop clears the bit, after it has taken the timeout from the stack. So a timeout is on one stack at most, and its
+// worker or Stop clears the bit, after it has taken the timeout from the stack, or after the gate was shut. So a timeout is on one stack at most, and its
 // link belongs to the goroutine that pushes it, then to the stack, and then to the worker.
 type stripe struct {
 	nursery ring

@@ -24,7 +24,7 @@ import (
 //     drops a canceled one; and Cancel, if the timeout was never reset and not bound by Init, so that the hand need not.
 //   - A Reset to an earlier tick puts the timeout into a second slot, because nobody knows the first one. The bit hurried says
 //     so. The worker takes the timeout in its next round. On an inbox it would wait for the worker even if it is canceled.
-//   - The hand skips a pending timeout. Only the worker takes it, when it is near or old. So a goroutine that is preempted
+//   - The hand skips a pending timeout. Only the worker takes it: when it is near or old, or with its table. So a goroutine that is preempted
 //     anywhere in put holds its own timeout, and no other.
 //   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, by a sample, the ring gets
 //     an empty table of twice the size, which links to the old one, and the worker takes what the old one has. So the number of slots
@@ -62,7 +62,7 @@ type table struct {
 // A block says what the worker has to do with some slots.
 type block struct {
 	by  atomic.Uint64 // the worker must look at them by this tick; Never if they are empty
-	met atomic.Uint64 // a bit for each slot whose timeout was there at the last sweep; see intake.takeBlock
+	met atomic.Uint64 // a bit for each slot whose timeout a sweep has met, until another one comes there; see intake.takeBlock
 
 	listed bool // it is in intake.near; owned by the worker
 }
@@ -143,7 +143,7 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 			continue
 		// From here on, this timeout does not come back to the slot, because the bit young is set only once.
 		case !t.slots[i].CompareAndSwap(there, to):
-			hand++ // the goroutine that has filled the slot counts it
+			hand++ // it does not count as skipped: if another goroutine has filled it, that counts it
 			continue
 		}
 		b := &t.blocks[i/blockSize]

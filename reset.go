@@ -33,7 +33,7 @@ func (t *Timer) Init(to *Timeout, task Task) {
 	to.word.Store(bits | to.sum()<<sumShift)
 }
 
-// checkInit panics if the timeout is nil, or if Init has not bound it. Method is the name of the caller.
+// checkInit panics if the timeout is nil, or if neither NewTimeout nor Init has bound it. Method is the name of the caller.
 func (to *Timeout) checkInit(method string) {
 	if to == nil || to.timer == nil {
 		panic(to.unbound(method))
@@ -239,7 +239,7 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) bool {
 	for ; status(word) != pending; word = to.word.Load() {
 		ok := false
 		switch {
-		case status(word) == idle: // only once in its life is it put into a nursery: see ring.fill
+		case status(word) == idle: // only once in its life is the bit young set: see ring.fill
 			if !to.word.CompareAndSwap(word, pendingAt(word, tick)|young) {
 				continue
 			}
