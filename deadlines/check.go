@@ -253,7 +253,7 @@ func (r *Report) findStranded(tokens map[string]bool) {
 	}
 }
 
-// conclude counts the last records, and the faults of those that are stranded.
+// conclude counts the last records, and the faults of stranded deadlines.
 func (r *Report) conclude() {
 	for _, last := range r.keys {
 		switch last.Status {

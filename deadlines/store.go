@@ -33,7 +33,7 @@ type Config struct {
 	// the outcome for longer keeps it elsewhere.
 	Retain time.Duration
 	// Timeout bounds a call of Set, Move, Cancel or Get whose context has no deadline. The default is 15 s. That is
-	// longer than an election takes, so the error tells full servers from those that elect a leader.
+	// longer than an election takes, so the error tells full servers from servers that elect a leader.
 	Timeout time.Duration
 	// Concurrency is how many handlers a call of Work runs at a time, up to 100,000. The default is 64.
 	Concurrency int

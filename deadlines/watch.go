@@ -165,7 +165,7 @@ func (c *calls) remove(h *held) {
 	delete(c.began, h)
 }
 
-// longest returns the keys of those that have run for the longest time, and how long the first one has.
+// longest returns the keys of the handlers that have run for the longest time, and how long the first of them has run.
 func (c *calls) longest(now time.Time) (keys []string, first time.Duration) {
 	const most = 5
 	c.mu.Lock()
