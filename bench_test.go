@@ -294,7 +294,7 @@ func BenchmarkReuse(b *testing.B) {
 	embedded := func() []Timeout {
 		ring := make([]Timeout, reused)
 		for i := range ring {
-			timer.Init(&ring[i], plainFunc(nop))
+			timer.Bind(&ring[i], plainFunc(nop))
 		}
 		return ring
 	}
@@ -369,7 +369,7 @@ func BenchmarkResetLive(b *testing.B) {
 	defer timer.Stop()
 	live := make([]Timeout, n)
 	for i := range live {
-		timer.Init(&live[i], plainFunc(nop))
+		timer.Bind(&live[i], plainFunc(nop))
 		live[i].Reset(time.Minute)
 	}
 	b.Run("impl=wheel", func(b *testing.B) {

@@ -32,7 +32,7 @@
 //
 // # More
 //
-//   - [Timer.Init] binds a Timeout in your own struct: arming it seldom allocates.
+//   - [Timer.Bind] binds a Timeout in your own struct: arming it seldom allocates.
 //   - [Timer.ScheduleAtFixedRate], [Timer.ScheduleWithFixedDelay] and [Timer.Schedule] repeat a task.
 //   - A [Group] holds timeouts that end together.
 //   - [Timer.Sleep] waits for a delay or a context.

@@ -284,8 +284,8 @@ func ExampleJitter() {
 	// Output: 1000 pending, each due in 60 to 66 seconds
 }
 
-// After Cancel and Wait have returned, the task no longer uses the file.
-func ExampleTimeout_Wait() {
+// After Cancel and WaitRunning have returned, the task no longer uses the file.
+func ExampleTimeout_WaitRunning() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
 		panic(err)
@@ -303,7 +303,7 @@ func ExampleTimeout_Wait() {
 		time.Sleep(time.Millisecond)
 	}
 	flush.Cancel()
-	if err := flush.Wait(context.Background()); err != nil {
+	if err := flush.WaitRunning(context.Background()); err != nil {
 		fmt.Println("still running:", err)
 		return
 	}
@@ -400,7 +400,7 @@ type request struct {
 func (r *request) Run(*hashedwheel.Timeout) { r.lost <- "timed out" }
 
 // The timeout is a field of a struct that comes from a pool. So arming it seldom allocates.
-func ExampleTimer_Init() {
+func ExampleTimer_Bind() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {
 		panic(err)
@@ -410,7 +410,7 @@ func ExampleTimer_Init() {
 	lost := make(chan string)
 	requests := sync.Pool{New: func() any {
 		r := &request{lost: lost}
-		timer.Init(&r.timeout, r)
+		timer.Bind(&r.timeout, r)
 		return r
 	}}
 	for range 3 {
@@ -444,7 +444,7 @@ func ExampleTimeout_ResetAt() {
 	for i := range requests {
 		r := &requests[i]
 		r.lost = lost
-		timer.Init(&r.timeout, r)
+		timer.Bind(&r.timeout, r)
 		if _, err := r.timeout.ResetAt(deadline); err != nil {
 			panic(err) // stopped, or too many pending
 		}
@@ -628,7 +628,7 @@ func TestWithSynctest(t *testing.T) {
 		defer timer.Stop() // before the bubble ends
 
 		var c connection
-		timer.Init(&c.idle, &c)
+		timer.Bind(&c.idle, &c)
 		_, err = c.idle.Reset(limit)
 		require.NoError(t, err)
 		time.Sleep(30 * time.Minute)

@@ -77,7 +77,7 @@ func (g *Group) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 
 func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
 	m := &member{wrap: wrap{task}, group: g}
-	g.timer.Init(&m.timeout, m)
+	g.timer.Bind(&m.timeout, m)
 	if _, err := m.timeout.reset(tick, false); err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (g *Group) members() []*member {
 }
 
 // Close closes the group, cancels its pending timeouts, and returns how many. After it has returned, no timeout of
-// the group expires. It does not wait for tasks that are running: for that call Wait.
+// the group expires. It does not wait for tasks that are running: for that call WaitRunning.
 func (g *Group) Close() (n int) {
 	g.checkMade()
 	g.mu.Lock()
@@ -128,11 +128,11 @@ func (g *Group) Close() (n int) {
 	return n
 }
 
-// Wait waits for the runs of the group's tasks that are in progress at the call, and returns nil when they are over. With a
-// Schedule, a run includes the call of Next that follows. When Wait returns nil after Close, no task of the group and no
-// such Next is running or will run. If the context is done first, Wait returns the context's error. Inside a task of the
-// group or its Next, Wait always waits for the context.
-func (g *Group) Wait(ctx context.Context) error {
+// WaitRunning waits for the runs of the group's tasks that are in progress at the call, and returns nil when they are over. With a
+// Schedule, a run includes the call of Next that follows. When WaitRunning returns nil after Close, no task of the group and no
+// such Next is running or will run. If the context is done first, WaitRunning returns the context's error. Inside a task of the
+// group or its Next, WaitRunning always waits for the context.
+func (g *Group) WaitRunning(ctx context.Context) error {
 	g.checkMade()
 	g.timer.clock.Check()
 	runs := g.timer.tasks.RunsOfAll(func(to *Timeout) bool {

@@ -240,7 +240,7 @@ func TestRefusedMemberIsNotInTheGroup(t *testing.T) {
 	hashedwheel.CheckGroup(t, g, 0)
 }
 
-// Wait waits for the runs in progress at the call, of ended and of repeating members, and for
+// WaitRunning waits for the runs in progress at the call, of ended and of repeating members, and for
 // no others. That holds for any number of callers.
 func TestGroupWait(t *testing.T) {
 	for name, opts := range hashedwheel.Executors() {
@@ -251,7 +251,7 @@ func TestGroupWait(t *testing.T) {
 				g, other := hashedwheel.NewGroup(timer), hashedwheel.NewGroup(timer)
 				done, cancel := context.WithCancel(t.Context())
 				cancel()
-				require.NoError(t, g.Wait(done), "nothing runs")
+				require.NoError(t, g.WaitRunning(done), "nothing runs")
 				all := map[string]func(d time.Duration) (*hashedwheel.Timeout, error){
 					"once": func(d time.Duration) (*hashedwheel.Timeout, error) {
 						return g.AfterFunc(0, func() { time.Sleep(d) })
@@ -279,14 +279,14 @@ func TestGroupWait(t *testing.T) {
 				for kind, arm := range all {
 					to, err := arm(10 * tick)
 					require.NoError(t, err)
-					require.NoError(t, g.Wait(done), "%s is pending", kind)
+					require.NoError(t, g.WaitRunning(done), "%s is pending", kind)
 					testkit.Pass(3 * tick)
-					require.ErrorIs(t, g.Wait(done), context.Canceled, kind)
-					require.NoError(t, other.Wait(done), kind)
+					require.ErrorIs(t, g.WaitRunning(done), context.Canceled, kind)
+					require.NoError(t, other.WaitRunning(done), kind)
 					start := time.Now()
 					var waiters sync.WaitGroup
 					for range 3 {
-						waiters.Go(func() { assert.NoError(t, g.Wait(t.Context()), kind) })
+						waiters.Go(func() { assert.NoError(t, g.WaitRunning(t.Context()), kind) })
 					}
 					waiters.Wait()
 					require.Positive(t, time.Since(start), kind)
@@ -294,10 +294,10 @@ func TestGroupWait(t *testing.T) {
 					if kind == "repeating" {
 						testkit.Pass(time.Second)
 						to.Cancel()
-						require.NoError(t, g.Wait(t.Context()))
+						require.NoError(t, g.WaitRunning(t.Context()))
 					}
 					g.Cancel()
-					require.NoError(t, g.Wait(done), kind)
+					require.NoError(t, g.WaitRunning(done), kind)
 				}
 				hashedwheel.CheckGroup(t, g, 0)
 			})
@@ -305,7 +305,7 @@ func TestGroupWait(t *testing.T) {
 	}
 }
 
-// Wait waits for the longest of several runs, whichever began first.
+// WaitRunning waits for the longest of several runs, whichever began first.
 func TestGroupWaitIsForAll(t *testing.T) {
 	hashedwheel.Virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -317,13 +317,13 @@ func TestGroupWaitIsForAll(t *testing.T) {
 				require.NoError(t, err)
 			}
 			testkit.Pass(4 * tick)
-			require.NoError(t, g.Wait(t.Context()))
+			require.NoError(t, g.WaitRunning(t.Context()))
 			require.Greater(t, time.Since(start), 20*tick)
 		}
 	})
 }
 
-// After Close and Wait no task of the group runs. Inside a task, Wait waits for the context. With a limit, it does not
+// After Close and WaitRunning no task of the group runs. Inside a task, WaitRunning waits for the context. With a limit, it does not
 // wait for tasks of others, nor for members that wait for a runner.
 func TestGroupCloseAndWait(t *testing.T) {
 	hashedwheel.Virtual(t, func(t *testing.T) {
@@ -345,7 +345,7 @@ func TestGroupCloseAndWait(t *testing.T) {
 		testkit.Pass(2 * tick)
 		require.EqualValues(t, 1, running.Load())
 		require.Equal(t, 5, g.Close())
-		require.NoError(t, g.Wait(t.Context()))
+		require.NoError(t, g.WaitRunning(t.Context()))
 		for range 10 {
 			require.Zero(t, running.Load())
 			testkit.Pass(tick)
@@ -357,7 +357,7 @@ func TestGroupCloseAndWait(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 7*tick)
 			defer cancel()
 			inside.Close()
-			ended <- inside.Wait(ctx)
+			ended <- inside.WaitRunning(ctx)
 		})
 		require.NoError(t, err)
 		require.ErrorIs(t, <-ended, context.DeadlineExceeded)
@@ -365,7 +365,7 @@ func TestGroupCloseAndWait(t *testing.T) {
 	})
 }
 
-// Goroutines arm members, which fire at once, while the group is closed. After Close and Wait no task runs.
+// Goroutines arm members, which fire at once, while the group is closed. After Close and WaitRunning no task runs.
 // The test runs on real time, because it tests a race.
 func TestGroupCloseAndWaitRace(t *testing.T) {
 	rnd := testkit.Rand(t)
@@ -383,7 +383,7 @@ func TestGroupCloseAndWaitRace(t *testing.T) {
 					_, err := g.AfterFunc(0, func() {
 						ran.Add(1)
 						time.Sleep(10 * time.Microsecond) // real time, because the race needs goroutines that run at the same time
-						assert.False(t, over.Load(), "Wait has returned")
+						assert.False(t, over.Load(), "WaitRunning has returned")
 					})
 					if err != nil {
 						assert.ErrorIs(t, err, hashedwheel.ErrGroupClosed)
@@ -394,7 +394,7 @@ func TestGroupCloseAndWaitRace(t *testing.T) {
 		}
 		time.Sleep(time.Duration(rnd.IntN(300)) * time.Microsecond) // real time, for the same reason
 		g.Close()
-		if !assert.NoError(t, g.Wait(t.Context())) {
+		if !assert.NoError(t, g.WaitRunning(t.Context())) {
 			break
 		}
 		over.Store(true)

@@ -74,11 +74,11 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	}
 }
 
-// Wait waits for the runs of the task that are in progress at the call, and returns nil when they are over. With a
-// Schedule, a run includes the call of Next that follows. When Wait returns nil after a Cancel, the task and Next are not
-// running and will not run, unless the timeout is reset. If the context is done first, Wait returns the context's error.
-// Inside the task or its Next, Wait always waits for the context.
-func (to *Timeout) Wait(ctx context.Context) error {
+// WaitRunning waits for the runs of the task that are in progress at the call, and returns nil when they are over. With a
+// Schedule, a run includes the call of Next that follows. When WaitRunning returns nil after a Cancel, the task and Next are not
+// running and will not run, unless the timeout is reset. If the context is done first, WaitRunning returns the context's error.
+// Inside the task or its Next, WaitRunning always waits for the context.
+func (to *Timeout) WaitRunning(ctx context.Context) error {
 	to.checkNil()
 	if status(to.word.Load()) == idle {
 		return nil
@@ -138,7 +138,7 @@ func (to *Timeout) Deadline() time.Time {
 	return to.timer.clock.TimeOf(to.dueTick(word))
 }
 
-// Task returns the task in every state, and nil before Init. After AfterFunc, it is a Task that calls the function.
+// Task returns the task in every state, and nil before Bind. After AfterFunc, it is a Task that calls the function.
 func (to *Timeout) Task() Task {
 	to.checkNil()
 	task := to.task
@@ -148,7 +148,7 @@ func (to *Timeout) Task() Task {
 	return task
 }
 
-// Timer returns the timer of the timeout, and nil before Init.
+// Timer returns the timer of the timeout, and nil before Bind.
 func (to *Timeout) Timer() *Timer {
 	to.checkNil()
 	return to.timer

@@ -123,7 +123,7 @@ func TestSleep(t *testing.T) {
 	})
 }
 
-// Wait returns when the task ends, whichever way it ends, and at once if it is not running.
+// WaitRunning returns when the task ends, whichever way it ends, and at once if it is not running.
 func TestWait(t *testing.T) {
 	ends := map[string]func(){
 		"return": func() {},
@@ -145,19 +145,19 @@ func TestWait(t *testing.T) {
 					start := time.Now()
 					done, cancel := context.WithCancel(t.Context())
 					cancel()
-					require.NoError(t, to.Wait(done), "pending")
+					require.NoError(t, to.WaitRunning(done), "pending")
 
 					time.Sleep(2 * tick)
-					require.ErrorIs(t, to.Wait(done), context.Canceled, "running")
+					require.ErrorIs(t, to.WaitRunning(done), context.Canceled, "running")
 					var wg sync.WaitGroup
 					for range 3 {
 						wg.Go(func() {
-							assert.NoError(t, to.Wait(t.Context()))
+							assert.NoError(t, to.WaitRunning(t.Context()))
 							assert.Equal(t, 6*tick, time.Since(start))
 						})
 					}
 					wg.Wait()
-					require.NoError(t, to.Wait(done), "run")
+					require.NoError(t, to.WaitRunning(done), "run")
 				})
 			})
 		}
@@ -173,7 +173,7 @@ func executors() map[string][]Option {
 	}
 }
 
-// If two runs overlap, Wait waits for both. It does not return when another task ends.
+// If two runs overlap, WaitRunning waits for both. It does not return when another task ends.
 func TestWaitForOverlappingRuns(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -194,12 +194,12 @@ func TestWaitForOverlappingRuns(t *testing.T) {
 		pass(2 * tick)
 		_, err = to.Reset(3 * tick)
 		require.NoError(t, err)
-		require.NoError(t, to.Wait(t.Context()))
+		require.NoError(t, to.WaitRunning(t.Context()))
 		require.Equal(t, 10*tick, time.Since(start))
 	})
 }
 
-// Inside the task of the timeout, and inside its Schedule.Next, Wait does not return before its context is done.
+// Inside the task of the timeout, and inside its Schedule.Next, WaitRunning does not return before its context is done.
 func TestWaitInsideRun(t *testing.T) {
 	for executor, opts := range executors() {
 		t.Run(executor, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestWaitInsideRun(t *testing.T) {
 					start := time.Now()
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					defer cancel()
-					assert.ErrorIs(t, to.Wait(ctx), context.DeadlineExceeded)
+					assert.ErrorIs(t, to.WaitRunning(ctx), context.DeadlineExceeded)
 					assert.Equal(t, time.Second, time.Since(start))
 				}
 				var own *Timeout
@@ -231,7 +231,7 @@ func TestWaitInsideRun(t *testing.T) {
 	}
 }
 
-// Wait also waits for the Schedule.Next of a run in progress, whether it begins in the task or in Next. So does Group.Wait.
+// WaitRunning also waits for the Schedule.Next of a run in progress, whether it begins in the task or in Next. So does Group.WaitRunning.
 // Both say when the run is over, not when the next one is.
 func TestWaitWaitsForNext(t *testing.T) {
 	for executor, opts := range executors() {
@@ -254,7 +254,7 @@ func TestWaitWaitsForNext(t *testing.T) {
 				for n := range time.Duration(4) { // runs
 					begin := start.Add(tick + n*11*tick)
 					for _, in := range []time.Duration{2 * tick, 7 * tick} {
-						for _, wait := range []func(context.Context) error{to.Wait, g.Wait} {
+						for _, wait := range []func(context.Context) error{to.WaitRunning, g.WaitRunning} {
 							waits.Go(func() {
 								time.Sleep(time.Until(begin.Add(in)))
 								assert.NoError(t, wait(t.Context()))
@@ -265,7 +265,7 @@ func TestWaitWaitsForNext(t *testing.T) {
 				}
 				waits.Wait()
 				require.True(t, to.Cancel())
-				require.NoError(t, to.Wait(t.Context()))
+				require.NoError(t, to.WaitRunning(t.Context()))
 			})
 		})
 	}

@@ -21,7 +21,7 @@ type hook interface {
 	claim(to *Timeout, word uint64) (claimed uint64, ok bool)
 
 	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. It is a part of
-	// the run: see Timeout.Wait. Again reports that the timeout is due again and not on the queue. Then the runner runs the
+	// the run: see Timeout.WaitRunning. Again reports that the timeout is due again and not on the queue. Then the runner runs the
 	// task again or requeues it.
 	ran(to *Timeout) (again bool)
 

@@ -202,7 +202,7 @@ func TestLightTasksAreNotifiedOfStop(t *testing.T) {
 		for i := range all {
 			all[i] = newSignal()
 		}
-		timer.Init(&embedded, all[0])
+		timer.Bind(&embedded, all[0])
 		_, err := embedded.Reset(time.Hour)
 		require.NoError(t, err)
 		_, err = timer.ScheduleAtFixedRate(all[1], 0, tick)
@@ -246,7 +246,7 @@ func TestLightCanceler(t *testing.T) {
 		for i := range all {
 			all[i] = &notifiedSignal{signal: signal{c: make(chan time.Time, 1)}}
 		}
-		timer.Init(&embedded, all[0])
+		timer.Bind(&embedded, all[0])
 		_, err = embedded.Reset(time.Hour)
 		require.NoError(t, err)
 		require.Same(t, all[0], embedded.Task())

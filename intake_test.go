@@ -219,7 +219,7 @@ func TestRoundsAllocateNothing(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
 	fired := make(chan struct{}, 1)
 	var to Timeout
-	timer.Init(&to, plainFunc(func() { fired <- struct{}{} }))
+	timer.Bind(&to, plainFunc(func() { fired <- struct{}{} }))
 	clean := 0
 	rounds := sized(20, 60, 60)
 	for range rounds {

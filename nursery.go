@@ -21,7 +21,7 @@ import (
 //   - A slot is a hint. The bit young of the word says that the timeout is in the nursery. It is set once in the life of a
 //     timeout, when that is armed for the first time. A slot that leads to a timeout without the bit is free.
 //   - These clear the bit, each by a compare-and-swap of the word: the worker or Stop, which takes the timeout; the hand, which
-//     drops a canceled one; and Cancel, if the timeout was never reset and not bound by Init, so that the hand need not.
+//     drops a canceled one; and Cancel, if the timeout was never reset and not bound, so that the hand need not.
 //   - A Reset to an earlier tick puts the timeout into a second slot, because nobody knows the first one. The bit hurried says
 //     so. The worker takes the timeout in its next round. On an inbox it would wait for the worker even if it is canceled.
 //   - The hand skips a pending timeout. Only the worker takes it: when it is near or old, or with its table. So a goroutine that is preempted

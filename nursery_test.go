@@ -620,7 +620,7 @@ func TestEmbeddedAreDropped(t *testing.T) {
 		synctest.Wait() // from here the worker waits for the next boundary
 		calls := make([]request, 5000)
 		for i := range calls {
-			timer.Init(&calls[i].timeout, &calls[i])
+			timer.Bind(&calls[i].timeout, &calls[i])
 		}
 		for range 4 {
 			for i := range calls {
@@ -650,7 +650,7 @@ func TestKeptInTurnNeedNoPush(t *testing.T) {
 	hold(t, timer)
 	ring := make([]Timeout, n)
 	for i := range ring {
-		timer.Init(&ring[i], plainFunc(nop))
+		timer.Bind(&ring[i], plainFunc(nop))
 	}
 	before := uint64(0)
 	for i := range turns {
@@ -765,7 +765,7 @@ func TestArmingWakesTheWorker(t *testing.T) {
 			"NewTimeout": func(task Task) error { _, err := timer.NewTimeout(task, time.Hour); return err },
 			"Reset": func(task Task) error {
 				to := new(Timeout)
-				timer.Init(to, task)
+				timer.Bind(to, task)
 				_, err := to.Reset(time.Hour)
 				return err
 			},

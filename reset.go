@@ -6,46 +6,46 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/due"
 )
 
-// Init binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before other
+// Bind binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before other
 // goroutines know the struct. Then Reset and ResetAt arm it any number of times, and seldom allocate.
 //
-// Before you use the struct for something else, call Cancel and then [Timeout.Wait]. If the task is a Canceler, its
+// Before you use the struct for something else, call Cancel and then [Timeout.WaitRunning]. If the task is a Canceler, its
 // Canceled must have returned too. Never copy or overwrite the Timeout: to clear the struct, clear its other fields.
 //
-// Init panics if the timeout or the task is nil, or if the timeout is bound already.
-func (t *Timer) Init(to *Timeout, task Task) {
+// Bind panics if the timeout or the task is nil, or if the timeout is bound already.
+func (t *Timer) Bind(to *Timeout, task Task) {
 	t.checkMade()
 	if to == nil {
-		panic("hashedwheel: Timer.Init: nil Timeout")
+		panic("hashedwheel: Timer.Bind: nil Timeout")
 	}
 	prepared, bits := prepareTask(task)
 	word := to.word.Load()
 	to.checkCopy(word)
 	switch {
 	case prepared == nil:
-		panic("hashedwheel: Timer.Init: nil task")
+		panic("hashedwheel: Timer.Bind: nil task")
 	case status(word) == pending:
-		panic("hashedwheel: Timer.Init: the Timeout is in use")
+		panic("hashedwheel: Timer.Bind: the Timeout is in use")
 	case to.timer != nil:
-		panic("hashedwheel: Timer.Init: called twice for a Timeout")
+		panic("hashedwheel: Timer.Bind: called twice for a Timeout")
 	}
 	to.timer, to.task = t, prepared
 	to.word.Store(bits | to.sum()<<sumShift)
 }
 
-// checkInit panics if the timeout is nil, or if neither NewTimeout nor Init has bound it. Method is the name of the caller.
-func (to *Timeout) checkInit(method string) {
+// checkBound panics if the timeout is nil, or if neither NewTimeout nor Bind has bound it. Method is the name of the caller.
+func (to *Timeout) checkBound(method string) {
 	if to == nil || to.timer == nil {
 		panic(to.unbound(method))
 	}
 }
 
-// unbound returns the message of checkInit. It is not inlined, because that would slow down Reset.
+// unbound returns the message of checkBound. It is not inlined, because that would slow down Reset.
 //
 //go:noinline
 func (to *Timeout) unbound(method string) string {
 	to.checkNil()
-	return "hashedwheel: Timeout." + method + ": Timer.Init has not been called, or the Timeout was overwritten"
+	return "hashedwheel: Timeout." + method + ": Timer.Bind has not been called, or the Timeout was overwritten"
 }
 
 // Reset arms the timeout in every state, so that its task runs after delay from now. Active reports whether it was
@@ -60,15 +60,15 @@ func (to *Timeout) unbound(method string) string {
 // longer pending when its task runs. So a Reset from inside the task may fail with ErrTooManyPending: see
 // WithMaxPending.
 //
-// Reset panics if Init has not bound the field.
+// Reset panics if Bind has not bound the field.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
-	to.checkInit("Reset")
+	to.checkBound("Reset")
 	return to.reset(to.timer.clock.DueIn(delay), false)
 }
 
 // ResetAt is like Reset, with a deadline instead of a delay: see NewTimeoutAt.
 func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
-	to.checkInit("ResetAt")
+	to.checkBound("ResetAt")
 	return to.reset(to.timer.clock.DueAt(deadline), false)
 }
 

@@ -147,7 +147,7 @@ func TestPutOffWhileItWaits(t *testing.T) {
 			_, err := timer.AfterFunc(tick, func() { time.Sleep(10*tick + tick/2) })
 			require.NoError(t, err)
 			c := new(request)
-			timer.Init(&c.timeout, c)
+			timer.Bind(&c.timeout, c)
 			_, err = c.timeout.Reset(2 * tick)
 			require.NoError(t, err)
 			pass(3 * tick)
@@ -175,7 +175,7 @@ func TestResetAtEarlier(t *testing.T) {
 		timer := newTimer(t, WithTick(tick))
 		start := time.Now()
 		c := new(request)
-		timer.Init(&c.timeout, c)
+		timer.Bind(&c.timeout, c)
 		for i, d := range []time.Duration{time.Hour, 50 * tick, 70 * tick, 60 * tick} {
 			active, err := c.timeout.ResetAt(start.Add(d))
 			require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestEmbeddedAreReleased(t *testing.T) {
 		dropped := make(map[string]weak.Pointer[request])
 		drop := func(name string, use func(to *Timeout)) {
 			c := new(request)
-			timer.Init(&c.timeout, c)
+			timer.Bind(&c.timeout, c)
 			dropped[name] = weak.Make(c)
 			use(&c.timeout)
 		}
@@ -306,7 +306,7 @@ func TestEmbeddedFromInside(t *testing.T) {
 		start := time.Now()
 		var ran moments
 		var to Timeout
-		timer.Init(&to, TaskFunc(func(self *Timeout) {
+		timer.Bind(&to, TaskFunc(func(self *Timeout) {
 			ran.Note()
 			if len(ran.All()) < 5 {
 				active, err := self.Reset(2 * tick)
@@ -334,12 +334,12 @@ func (c *request) Run(*Timeout) { c.ran.Note() }
 // newRequest returns a request whose timeout is idle.
 func newRequest(timer *Timer) *request {
 	c := new(request)
-	timer.Init(&c.timeout, c)
+	timer.Bind(&c.timeout, c)
 	return c
 }
 
-// Before a timeout is armed for the first time, it is not pending, expired or canceled, and Cancel, Move and Wait
-// do nothing. This holds before and after Init.
+// Before a timeout is armed for the first time, it is not pending, expired or canceled, and Cancel, Move and WaitRunning
+// do nothing. This holds before and after Bind.
 func TestIdleTimeout(t *testing.T) {
 	timer := newTimer(t)
 	zero, bound := new(Timeout), newRequest(timer)
@@ -349,7 +349,7 @@ func TestIdleTimeout(t *testing.T) {
 		require.False(t, to.IsExpired())
 		require.False(t, to.IsCanceled())
 		require.True(t, to.Deadline().IsZero())
-		require.NoError(t, to.Wait(t.Context()))
+		require.NoError(t, to.WaitRunning(t.Context()))
 	}
 	require.Nil(t, zero.Task())
 	require.Nil(t, zero.Timer())
@@ -360,9 +360,9 @@ func TestIdleTimeout(t *testing.T) {
 	require.Equal(t, Stats{}, outcomes(timer))
 }
 
-// Wrong uses of Init and Reset panic with a message that names the mistake.
+// Wrong uses of Bind and Reset panic with a message that names the mistake.
 func TestInitMisuse(t *testing.T) {
-	const unbound = "Timer.Init has not been called, or the Timeout was overwritten"
+	const unbound = "Timer.Bind has not been called, or the Timeout was overwritten"
 	timer := newTimer(t)
 	armed := newRequest(timer)
 	_, err := armed.timeout.Reset(time.Hour)
@@ -380,13 +380,13 @@ func TestInitMisuse(t *testing.T) {
 		text string
 		f    func()
 	}{
-		{"Timer.Init: nil Timeout", func() { timer.Init(nil, armed) }},
-		{"Timer.Init: nil task", func() { timer.Init(new(Timeout), nil) }},
-		{"Timer.Init: nil task", func() { timer.Init(new(Timeout), TaskFunc(nil)) }},
-		{"Timer.Init: the Timeout is in use", func() { timer.Init(&armed.timeout, armed) }},
-		{"Timer.Init: the Timeout is in use", func() { timer.Init(made, armed) }},
-		{"Timer.Init: called twice for a Timeout", func() { timer.Init(&newRequest(timer).timeout, armed) }},
-		{"Timer.Init: called twice for a Timeout", func() { timer.Init(&ended.timeout, ended) }},
+		{"Timer.Bind: nil Timeout", func() { timer.Bind(nil, armed) }},
+		{"Timer.Bind: nil task", func() { timer.Bind(new(Timeout), nil) }},
+		{"Timer.Bind: nil task", func() { timer.Bind(new(Timeout), TaskFunc(nil)) }},
+		{"Timer.Bind: the Timeout is in use", func() { timer.Bind(&armed.timeout, armed) }},
+		{"Timer.Bind: the Timeout is in use", func() { timer.Bind(made, armed) }},
+		{"Timer.Bind: called twice for a Timeout", func() { timer.Bind(&newRequest(timer).timeout, armed) }},
+		{"Timer.Bind: called twice for a Timeout", func() { timer.Bind(&ended.timeout, ended) }},
 		{"Timeout.Reset: " + unbound, func() { new(Timeout).Reset(time.Second) }},
 		{"Timeout.Reset: " + unbound, func() { cleared.timeout.Reset(time.Second) }},
 		{"Timeout.ResetAt: " + unbound, func() { new(Timeout).ResetAt(time.Now()) }},
@@ -399,7 +399,7 @@ func TestInitMisuse(t *testing.T) {
 // Each method of a nil Timeout, which a call returns with an error, panics with a message that says so.
 func TestNilTimeout(t *testing.T) {
 	arguments := map[string][]any{
-		"Move": {time.Hour}, "Reset": {time.Hour}, "ResetAt": {time.Now()}, "Wait": {context.Background()},
+		"Move": {time.Hour}, "Reset": {time.Hour}, "ResetAt": {time.Now()}, "WaitRunning": {context.Background()},
 	}
 	methods := reflect.TypeFor[*Timeout]()
 	for i := range methods.NumMethod() {
@@ -426,7 +426,7 @@ func TestCopiesPanic(t *testing.T) {
 	} {
 		requests := make([]Timeout, n)
 		for i := range requests {
-			timer.Init(&requests[i], TaskFunc(func(*Timeout) {}))
+			timer.Bind(&requests[i], TaskFunc(func(*Timeout) {}))
 			_, err := requests[i].Reset(time.Hour)
 			require.NoError(t, err)
 		}
@@ -707,8 +707,8 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 		message string
 	}{
 		{func(*Timer, *request) {}, overwritten},
-		{func(timer *Timer, c *request) { timer.Init(&c.timeout, c) }, overwritten + ": its task is now a *hashedwheel.request"},
-		{func(timer *Timer, c *request) { timer.Init(&c.timeout, &cancelCounter{new(atomic.Int64)}) }, overwritten},
+		{func(timer *Timer, c *request) { timer.Bind(&c.timeout, c) }, overwritten + ": its task is now a *hashedwheel.request"},
+		{func(timer *Timer, c *request) { timer.Bind(&c.timeout, &cancelCounter{new(atomic.Int64)}) }, overwritten},
 	} {
 		timer, w := abandoned(t, time.Hour)
 		c := newRequest(timer)
@@ -744,7 +744,7 @@ func TestOverwrittenInARing(t *testing.T) {
 				var fired, other atomic.Int64
 				var all [n]request
 				for i := range all {
-					timer.Init(&all[i].timeout, plainFunc(func() { fired.Add(1) }))
+					timer.Bind(&all[i].timeout, plainFunc(func() { fired.Add(1) }))
 					_, err := all[i].timeout.Reset(use.delay)
 					require.NoError(t, err)
 				}
@@ -752,7 +752,7 @@ func TestOverwrittenInARing(t *testing.T) {
 				*c = request{} //hashedwheelvet:ignore the test is about this
 				want := int64(n - 1)
 				if use.again {
-					timer.Init(&c.timeout, plainFunc(func() { other.Add(1) }))
+					timer.Bind(&c.timeout, plainFunc(func() { other.Add(1) }))
 					_, err := c.timeout.Reset(use.delay)
 					require.NoError(t, err)
 				}
@@ -787,7 +787,7 @@ func TestOverwrittenInABucket(t *testing.T) {
 		*c = request{} //hashedwheelvet:ignore the test is about this
 		message := overwritten
 		if again {
-			timer.Init(&c.timeout, c)
+			timer.Bind(&c.timeout, c)
 			_, err = c.timeout.Reset(2 * time.Hour)
 			require.NoError(t, err)
 			message += ": its task is now a *hashedwheel.request"
@@ -861,13 +861,13 @@ func TestEmbeddedAllocatesNothing(t *testing.T) {
 	require.EqualValues(t, 1, testing.AllocsPerRun(1000, func() { timer.NewTimeoutAt(requests[0], deadline) }))
 }
 
-// A Canceler that is bound by Init is notified, as with NewTimeout.
+// A Canceler of a bound timeout is notified, as with NewTimeout.
 func TestEmbeddedCanceler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t)
 		var to Timeout
 		var notified atomic.Int64
-		timer.Init(&to, &cancelCounter{&notified})
+		timer.Bind(&to, &cancelCounter{&notified})
 		for range 3 {
 			_, err := to.Reset(time.Hour)
 			require.NoError(t, err)
@@ -894,7 +894,7 @@ func TestOverwrittenAndBoundToAnother(t *testing.T) {
 		*c = request{} //hashedwheelvet:ignore the test is about this
 		release := blockOne(t, b)
 		pass(tick)
-		b.Init(&c.timeout, c)
+		b.Bind(&c.timeout, c)
 		_, err := c.timeout.Reset(0)
 		require.NoError(t, err)
 		pass(tick)

@@ -171,7 +171,7 @@ func TestScheduleThatPanics(t *testing.T) {
 						require.Equal(t, "no more", <-reported)
 					}
 					require.Empty(t, reported)
-					require.NoError(t, to.Wait(t.Context()))
+					require.NoError(t, to.WaitRunning(t.Context()))
 					checkStats(t, timer)
 
 					bad := scheduleFunc(func(time.Time) time.Time { panic("at once") })

@@ -345,7 +345,7 @@ func TestCountersNeverGoBack(t *testing.T) {
 		}
 		task := func() { expired.Add(1) }
 		for i := range shared {
-			timer.Init(&shared[i], plainFunc(task))
+			timer.Bind(&shared[i], plainFunc(task))
 		}
 		var users, readers sync.WaitGroup
 		for range 4 {

@@ -284,7 +284,7 @@ func TestStopLeavesNoneOnTheQueue(t *testing.T) {
 	giveBack := hold(t, timer) // so that no worker takes the timeouts off the queue
 	calls := make([]request, 4)
 	for i := range calls {
-		timer.Init(&calls[i].timeout, &calls[i])
+		timer.Bind(&calls[i].timeout, &calls[i])
 		_, err := calls[i].timeout.Reset(time.Hour)
 		require.NoError(t, err)
 		if i%2 == 0 {

@@ -13,7 +13,7 @@ import (
 // A Timeout has one field for which goroutines race, a word of 64 bits. It holds the tick, the status, six more bits that
 // are named below, and three bits that detect copies of the Timeout.
 //
-//	 idle (Init)
+//	 idle (Bind)
 //	   |        Reset                      a runner claims it
 //	   |      +-------+                 +---------------------> expired
 //	   +-->   |       v                 |                         |
@@ -35,7 +35,7 @@ const (
 	hooked     = 1 << 6 // the task has a hook; never changes
 	hurried    = 1 << 7 // with young: a Reset to an earlier tick has put it into one more slot, which the worker takes next
 	sumShift   = 8
-	sumMask    = 1<<3 - 1 // hash of the address of a timeout bound by Init, see checkCopy; 0 for others
+	sumMask    = 1<<3 - 1 // hash of the address of a bound timeout, see checkCopy; 0 for others
 	tickShift  = sumShift + 3
 
 	idle     = 0 // has never been armed
@@ -114,18 +114,18 @@ type plainFunc func()
 func (f plainFunc) Run(*Timeout) { f() }
 
 // A Timeout is the handle of a task that a Timer runs later. NewTimeout and similar methods make one. It may also be
-// a field of your own struct, which [Timer.Init] binds. Any goroutine may call its methods at any time, also from
+// a field of your own struct, which [Timer.Bind] binds. Any goroutine may call its methods at any time, also from
 // inside the task. A zero Timeout is idle: it is not pending, expired or canceled. Its Cancel and Move return false,
-// and its Wait returns nil at once.
+// and its WaitRunning returns nil at once.
 //
-// After Init, a Timeout must never be copied or overwritten, not even by its zero value, and not even long after it
+// After Bind, a Timeout must never be copied or overwritten, not even by its zero value, and not even long after it
 // has ended. Clear the other fields of the struct instead. Resetting a copy, or canceling a pending copy, panics in
 // most cases.
 //
 // The library keeps neither the handle nor the task for longer than two seconds after the end of the timeout, or two ticks if
 // these are longer.
 type Timeout struct {
-	// Immutable after NewTimeout, or Init.
+	// Immutable after NewTimeout, or Bind.
 	timer *Timer
 	task  Task // the user's, or a hook
 
@@ -170,10 +170,10 @@ func (to *Timeout) checkNil() {
 	}
 }
 
-// checkCopy panics if the timeout is a copy of one that Init has bound. It misses one copy in seven.
+// checkCopy panics if the timeout is a copy of a bound one. It misses one copy in seven.
 func (to *Timeout) checkCopy(word uint64) {
 	if sum := word >> sumShift & sumMask; sum != 0 && sum != to.sum() {
-		panic("hashedwheel: a Timeout has been copied after Timer.Init, perhaps when a slice of structs grew")
+		panic("hashedwheel: a Timeout has been copied after Timer.Bind, perhaps when a slice of structs grew")
 	}
 }
 

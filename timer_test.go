@@ -424,7 +424,7 @@ func TestZeroTimer(t *testing.T) {
 	ctx, task := context.Background(), Task(TaskFunc(nopTask))
 	arguments := map[string][]any{
 		"AfterFunc":              {time.Hour, nop},
-		"Init":                   {new(Timeout), task},
+		"Bind":                   {new(Timeout), task},
 		"IsStopped":              {},
 		"Name":                   {},
 		"NewTimeout":             {task, time.Hour},
@@ -466,7 +466,7 @@ func TestZeroGroup(t *testing.T) {
 		"Schedule":               {task, Every(time.Hour)},
 		"ScheduleAtFixedRate":    {task, time.Hour, time.Hour},
 		"ScheduleWithFixedDelay": {task, time.Hour, time.Hour},
-		"Wait":                   {t.Context()},
+		"WaitRunning":            {t.Context()},
 	})
 	require.PanicsWithValue(t, "hashedwheel: NewGroup: nil Timer", func() { NewGroup(nil) })
 }
@@ -506,7 +506,7 @@ func TestForeignAtRest(t *testing.T) {
 			var plain, notified, placed, forward, canceled Timeout
 			for to, task := range map[*Timeout]Task{&plain: plainFunc(nop), &notified: canceledTask{t}, &placed: plainFunc(nop),
 				&forward: plainFunc(nop), &canceled: plainFunc(nop)} {
-				timer.Init(to, task)
+				timer.Bind(to, task)
 			}
 			group := NewGroup(timer)
 			member, err := group.AfterFunc(time.Hour, nop)

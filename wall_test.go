@@ -353,7 +353,7 @@ func TestPauseDoesNotFollowTheWallClock(t *testing.T) { // on real time: in a bu
 		<-runs
 	}
 	require.True(t, to.Cancel())
-	require.NoError(t, to.Wait(t.Context()))
+	require.NoError(t, to.WaitRunning(t.Context()))
 
 	n := 0
 	to, err = timer.Schedule(TaskFunc(func(*Timeout) { runs <- struct{}{} }), scheduleFunc(func(prev time.Time) time.Time {
@@ -369,7 +369,7 @@ func TestPauseDoesNotFollowTheWallClock(t *testing.T) { // on real time: in a bu
 	}
 	clock.set(time.Hour)
 	<-runs
-	require.NoError(t, to.Wait(t.Context()))
+	require.NoError(t, to.WaitRunning(t.Context()))
 }
 
 // Jitter of a pause is a part of the pause, although the wall clock was set since the last run was due.
@@ -830,7 +830,7 @@ func TestWallClockRace(t *testing.T) { // on real time
 			switch i % 5 {
 			case 0, 1:
 				if to.Cancel() {
-					require.NoError(t, to.Wait(t.Context()))
+					require.NoError(t, to.WaitRunning(t.Context()))
 					canceled[i].Store(true)
 					ended++
 				}
@@ -840,7 +840,7 @@ func TestWallClockRace(t *testing.T) { // on real time
 			}
 		}
 		ended += closed.Close()
-		require.NoError(t, closed.Wait(t.Context()))
+		require.NoError(t, closed.WaitRunning(t.Context()))
 		for i := 4; i < n; i += 5 {
 			canceled[i].Store(true)
 		}

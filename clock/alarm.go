@@ -69,7 +69,7 @@ func (a *alarm) begin(d time.Duration) {
 		a.clock, now = New(nil), 0
 	}
 	if w := a.clock.wheel; w != nil {
-		w.Init(&a.timeout, a)
+		w.Bind(&a.timeout, a)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -185,7 +185,7 @@ func (w *worker) take(msg jetstream.Msg, since time.Time) {
 		h.sign()
 	}
 	w.counts.held.Add(1)
-	w.wheel.Init(&h.timeout, h)
+	w.wheel.Bind(&h.timeout, h)
 	h.hold(left)
 }
 

@@ -145,9 +145,9 @@ func TestSlowSource(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 20, n)
 		require.Empty(t, rec.limit)
-		require.Zero(t, l.Closed())
+		require.Zero(t, l.NumClosed())
 		pass(100 * ms)
-		require.EqualValues(t, 1, l.Closed())
+		require.EqualValues(t, 1, l.NumClosed())
 	})
 	for _, source := range []func() (io.Reader, io.WriteCloser){
 		func() (io.Reader, io.WriteCloser) {

@@ -29,7 +29,7 @@ func Example() {
 		panic(err) // the timer is stopped, or too many timeouts are pending
 	}
 	_, err = io.ReadAll(conn)
-	fmt.Println(errors.Is(err, idle.ErrIdle), limit.Closed())
+	fmt.Println(errors.Is(err, idle.ErrIdle), limit.NumClosed())
 	// Output: true 1
 }
 
@@ -86,7 +86,7 @@ func (s *session) Run(*hashedwheel.Timeout) { s.conn.Close() }
 
 func (s *session) serve(timer *hashedwheel.Timer) error {
 	defer s.conn.Close()
-	timer.Init(&s.limit, s)
+	timer.Bind(&s.limit, s)
 	for requests := bufio.NewReader(s.conn); ; {
 		if _, err := s.limit.Reset(50 * time.Millisecond); err != nil {
 			return err

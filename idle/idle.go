@@ -132,7 +132,7 @@ func (l *Limit) Conn(c net.Conn) (*Conn, error) {
 		return nil, errors.New("idle: Limit.Conn: nil net.Conn")
 	}
 	limited := &Conn{netConn: c, limit: l}
-	l.timer.Init(&limited.timeout, (*closer)(limited))
+	l.timer.Bind(&limited.timeout, (*closer)(limited))
 	if _, err := limited.timeout.Reset(l.silence); err != nil {
 		return nil, err
 	}
@@ -146,12 +146,12 @@ func (l *Limit) Conn(c net.Conn) (*Conn, error) {
 // been stopped, Accept closes the connection and returns an error that wraps hashedwheel.ErrStopped.
 func (l *Limit) Listener(ln net.Listener) net.Listener { return &listener{ln, l} }
 
-// Closed returns how many connections the Limit has closed because they were silent.
-func (l *Limit) Closed() uint64 { return l.closed.Load() }
+// NumClosed returns how many connections the Limit has closed because they were silent.
+func (l *Limit) NumClosed() uint64 { return l.closed.Load() }
 
-// Refused returns how many connections Accept has closed because too many timeouts were pending, or because
+// NumRefused returns how many connections Accept has closed because too many timeouts were pending, or because
 // the timer was stopped.
-func (l *Limit) Refused() uint64 { return l.refused.Load() }
+func (l *Limit) NumRefused() uint64 { return l.refused.Load() }
 
 type listener struct {
 	net.Listener

@@ -63,7 +63,7 @@ func TestClosedAtTheLimit(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, boundary(last+silence), time.Since(start))
 			require.Equal(t, boundary(last+silence), closed)
-			require.EqualValues(t, 1, l.Closed())
+			require.EqualValues(t, 1, l.NumClosed())
 			require.Zero(t, l.timer.Pending())
 			_, err = c.Write(b)
 			require.ErrorIs(t, err, ErrIdle)
@@ -125,7 +125,7 @@ func TestNothingIsSilence(t *testing.T) {
 			require.NoError(t, err)
 		}
 		pass(50 * ms)
-		require.EqualValues(t, 1, l.Closed())
+		require.EqualValues(t, 1, l.NumClosed())
 	})
 }
 
@@ -159,7 +159,7 @@ func TestDataMeetsTheEnd(t *testing.T) {
 		require.Equal(t, 1, n)
 		require.NoError(t, err)
 		pass(101 * ms)
-		require.EqualValues(t, 1, l.Closed(), "counted before it is closed")
+		require.EqualValues(t, 1, l.NumClosed(), "counted before it is closed")
 		data := f.read
 		f.read = func([]byte) (int, error) { return 0, io.EOF }
 		_, err = c.Read(b)
@@ -242,7 +242,7 @@ func TestClose(t *testing.T) {
 		require.Zero(t, l.timer.Pending(), "a limit that has ended is not armed again")
 		pass(200 * ms)
 		require.Equal(t, 1, closes)
-		require.Zero(t, l.Closed())
+		require.Zero(t, l.NumClosed())
 
 		c, far := newPipe(t, l)
 		require.NoError(t, c.Close())
@@ -255,7 +255,7 @@ func TestClose(t *testing.T) {
 		c, _ = newPipe(t, l)
 		pass(200 * ms)
 		require.ErrorIs(t, c.Close(), ErrIdle)
-		require.EqualValues(t, 1, l.Closed())
+		require.EqualValues(t, 1, l.NumClosed())
 	})
 }
 
@@ -289,15 +289,15 @@ func TestFullTimer(t *testing.T) {
 		second := pipes.dial()
 		_, err = second.Read(make([]byte, 1))
 		require.Equal(t, io.EOF, err)
-		require.EqualValues(t, 1, l.Refused())
+		require.EqualValues(t, 1, l.NumRefused())
 		c.Close()
 		third := pipes.dial()
 		<-accepted
 		pass(100 * ms)
 		_, err = third.Read(make([]byte, 1))
 		require.Equal(t, io.EOF, err)
-		require.EqualValues(t, 1, l.Closed())
-		require.EqualValues(t, 1, l.Refused())
+		require.EqualValues(t, 1, l.NumClosed())
+		require.EqualValues(t, 1, l.NumRefused())
 	})
 }
 
@@ -330,7 +330,7 @@ func TestStoppedTimer(t *testing.T) {
 		require.NoError(t, c.Close())
 		_, err = c.Read(make([]byte, 1))
 		require.Equal(t, io.ErrClosedPipe, err)
-		require.Zero(t, l.Closed())
+		require.Zero(t, l.NumClosed())
 
 		go func() {
 			_, err := pipes.dial().Read(make([]byte, 1))
@@ -341,12 +341,12 @@ func TestStoppedTimer(t *testing.T) {
 		_, err = ln.Accept()
 		require.ErrorIs(t, err, hashedwheel.ErrStopped)
 		require.EqualError(t, err, "accept tcp :0: "+hashedwheel.ErrStopped.Error())
-		require.EqualValues(t, 1, l.Refused())
+		require.EqualValues(t, 1, l.NumRefused())
 		synctest.Wait()
 		ln.Close()
 		_, err = ln.Accept()
 		require.Equal(t, net.ErrClosed, err)
-		require.EqualValues(t, 1, l.Refused())
+		require.EqualValues(t, 1, l.NumRefused())
 	})
 }
 
@@ -410,7 +410,7 @@ func TestNoGoroutineEach(t *testing.T) {
 		require.EqualValues(t, conns/2, closed.Load())
 		pass(ms)
 		require.EqualValues(t, conns, closed.Load())
-		require.EqualValues(t, conns, l.Closed())
+		require.EqualValues(t, conns, l.NumClosed())
 	})
 }
 

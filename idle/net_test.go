@@ -30,12 +30,12 @@ func newHour(t testing.TB) *Limit {
 // it has ended. If there is more activity, it tries again, because a Write may return later than the peer reads.
 func endLimit(t *testing.T, c *Conn, since time.Time) {
 	t.Helper()
-	closed := c.limit.Closed()
+	closed := c.limit.NumClosed()
 	require.Eventually(t, func() bool {
 		if left := c.timeout.Deadline().Sub(since); left >= silence {
 			c.timeout.Move(tick)
 		}
-		return c.limit.Closed() > closed
+		return c.limit.NumClosed() > closed
 	}, time.Minute, ms)
 }
 

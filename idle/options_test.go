@@ -44,7 +44,7 @@ func TestReadsOnly(t *testing.T) {
 		require.ErrorIs(t, err, ErrIdle)
 		require.Equal(t, "pongpongpong", string(b))
 		require.Equal(t, 250*ms, time.Since(start))
-		require.EqualValues(t, 1, l.Closed())
+		require.EqualValues(t, 1, l.NumClosed())
 		pass(15 * ms)
 		require.Equal(t, 255*ms, closed)
 		require.Equal(t, 17, pings)

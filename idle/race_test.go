@@ -99,7 +99,7 @@ func TestRace(t *testing.T) {
 	require.Zero(t, st.Pending)
 	require.Equal(t, conns.Load(), st.Accepted)
 	require.Equal(t, conns.Load(), byUser.Load()+idle.Load())
-	require.Equal(t, st.Expired, l.Closed())
+	require.Equal(t, st.Expired, l.NumClosed())
 	require.Equal(t, st.Expired, idle.Load())
 	require.EqualValues(t, idle.Load(), closes.Load()-closeCalls.Load(), "by the limit, once each")
 	t.Logf("%d connections, %d closed by their users, %d idle", conns.Load(), byUser.Load(), idle.Load())

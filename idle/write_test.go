@@ -55,9 +55,9 @@ func TestLargeWriteToASlowReader(t *testing.T) {
 				require.Equal(t, 321*ms, time.Since(start))
 				require.True(t, bytes.Equal(content, <-received))
 				pass(99 * ms)
-				require.Zero(t, l.Closed(), "the last piece is activity too")
+				require.Zero(t, l.NumClosed(), "the last piece is activity too")
 				pass(tick)
-				require.EqualValues(t, 1, l.Closed())
+				require.EqualValues(t, 1, l.NumClosed())
 			})
 		})
 	}

@@ -217,7 +217,7 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) err
 	it := s.spare
 	if it == nil {
 		it = &item[K, V]{shard: s}
-		m.timer.Init(&it.timeout, it)
+		m.timer.Bind(&it.timeout, it)
 	}
 	if _, err := it.timeout.Reset(delay); err != nil { // it panics if the timer belongs to another synctest bubble
 		s.spare = it

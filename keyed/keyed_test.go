@@ -286,7 +286,7 @@ func testRunAfterStopRace(t *testing.T) {
 func setExpired(t *testing.T, m *Map[string, int], key string, value int) (run func()) {
 	s := m.shard(key)
 	it := &item[string, int]{shard: s, key: key, value: value}
-	m.timer.Init(&it.timeout, hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}))
+	m.timer.Bind(&it.timeout, hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}))
 	_, err := it.timeout.Reset(0)
 	require.NoError(t, err)
 	pass(tick)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Init needs the address of what it binds. So a local variable is not bound before its address is taken, and something new
+// Bind needs the address of what it binds. So a local variable is not bound before its address is taken, and something new
 // is not bound before the first pointer to it is used. Until then, both may be overwritten.
 
 // locals are the local variables of a package.

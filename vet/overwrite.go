@@ -16,7 +16,7 @@ var Overwrite = &analysis.Analyzer{
 	Name: "overwrite",
 	Doc: `report where a hashedwheel.Timeout is overwritten or copied
 
-After Init, the timer may use a Timeout until long after its end. So the struct that holds it must never be
+After Bind, the timer may use a Timeout until long after its end. So the struct that holds it must never be
 overwritten or copied, or the program may crash. To clear the struct, clear its other fields. To keep many in a
 slice or a map, keep pointers.
 
@@ -65,7 +65,7 @@ func (o *overwrites) check(root ast.Node, stack []ast.Node) {
 			o.call(n)
 		case *ast.MapType:
 			if t := o.TypesInfo.TypeOf(n.Value); o.holds(t) {
-				o.report(n.Value, "Init cannot bind %s as the value of a map: use a pointer", in(o.Pass, t))
+				o.report(n.Value, "Bind cannot bind %s as the value of a map: use a pointer", in(o.Pass, t))
 			}
 		case *ast.ReturnStmt:
 			o.returns(n, stack)
@@ -261,7 +261,7 @@ func (o *overwrites) dereference(n *ast.StarExpr, stack []ast.Node) {
 	}
 }
 
-// isMapValue reports whether x is a value of a map, which Init cannot bind. The type of the map is reported instead.
+// isMapValue reports whether x is a value of a map, which Bind cannot bind. The type of the map is reported instead.
 func (o *overwrites) isMapValue(x ast.Expr) bool {
 	index, ok := ast.Unparen(x).(*ast.IndexExpr)
 	if !ok {

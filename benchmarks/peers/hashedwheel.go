@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"context"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
@@ -44,8 +45,33 @@ func (o *owner) Run(*hashedwheel.Timeout) { o.f() }
 
 func (e embedded) Keep(f func()) Handle {
 	o := &owner{f: f}
-	e.Init(&o.timeout, o)
+	bind(e.Timer, &o.timeout, o)
 	return o
+}
+
+// bind calls Bind of this commit, or Init of one before 1.0: -best and -against also build those.
+func bind(timer any, to *hashedwheel.Timeout, task hashedwheel.Task) {
+	switch timer := timer.(type) {
+	case interface {
+		Bind(*hashedwheel.Timeout, hashedwheel.Task)
+	}:
+		timer.Bind(to, task)
+	case interface {
+		Init(*hashedwheel.Timeout, hashedwheel.Task)
+	}:
+		timer.Init(to, task)
+	}
+}
+
+// WaitRunning calls WaitRunning of this commit, or Wait of one before 1.0.
+func WaitRunning(ctx context.Context, h Handle) error {
+	switch to := h.(type) {
+	case interface{ WaitRunning(context.Context) error }:
+		return to.WaitRunning(ctx)
+	case interface{ Wait(context.Context) error }:
+		return to.Wait(ctx)
+	}
+	panic("neither WaitRunning nor Wait")
 }
 
 func (e embedded) After(d time.Duration, f func()) Handle { return e.Reset(e.Keep(f), d, f) }

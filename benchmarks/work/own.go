@@ -57,7 +57,7 @@ var own = []*Workload{
 		n: [2]int{256, 16}, tick: 10 * ms, run: runStormLater, Metrics: stormMetrics},
 	{Name: "own-storm-1ms", Title: "Lateness while 32 goroutines cancel {n} operations later, at a tick of 1 ms", About: stormAbout,
 		n: [2]int{4096, 16}, tick: ms, run: runStormLater, Metrics: stormMetrics},
-	{Name: "own-waits", Title: "Lateness while {n} calls of Wait return", About: "one each 0.1 ms; " + probeAbout,
+	{Name: "own-waits", Title: "Lateness while {n} calls of WaitRunning return", About: "one each 0.1 ms; " + probeAbout,
 		n: [2]int{1e4, 100}, tick: 10 * ms, run: runWaits, Metrics: lateMetrics[3:]},
 }
 
@@ -122,7 +122,7 @@ func runWaits(b *bench) {
 	}
 	begun.Wait()
 	for _, h := range handles {
-		go h.(*hashedwheel.Timeout).Wait(context.Background())
+		go peers.WaitRunning(context.Background(), h)
 	}
 	time.Sleep(100 * ms)
 	b.storm(func(time.Duration) (int, time.Duration) {

@@ -60,7 +60,7 @@ func newClient(timer *hashedwheel.Timer, conn net.Conn, limit time.Duration) *cl
 	cl := &client{conn: conn, limit: limit, calls: make(map[uint64]*call)}
 	cl.pool.New = func() any {
 		c := &call{ended: make(chan error, 1)}
-		timer.Init(&c.timeout, c) // once for each struct
+		timer.Bind(&c.timeout, c) // once for each struct
 		return c
 	}
 	go cl.readReplies()

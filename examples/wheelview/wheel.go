@@ -91,7 +91,7 @@ type timeout struct {
 // are pending.
 func (w *wheel) arm(deadline time.Time, blocks time.Duration) (*timeout, error) {
 	to := &timeout{wheel: w, deadline: deadline, blocks: blocks}
-	w.timer.Init(&to.Timeout, to)
+	w.timer.Bind(&to.Timeout, to)
 	w.mu.Lock() // so that Run does not see the timeout before the lines below have filled it in
 	defer w.mu.Unlock()
 	if _, err := to.ResetAt(deadline); err != nil {

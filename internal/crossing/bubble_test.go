@@ -82,7 +82,7 @@ func newSide(t *testing.T) *side {
 		group: hashedwheel.NewGroup(timer), noticeGroup: hashedwheel.NewGroup(timer),
 		keys: keyed.New(timer, func(string, int) {}), clock: clock.New(timer),
 	}
-	timer.Init(&s.embedded, hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}))
+	timer.Bind(&s.embedded, hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}))
 	s.plain = armed(t)(timer.AfterFunc(time.Hour, func() {}))
 	s.repeats = armed(t)(timer.Schedule(s.embedded.Task(), hashedwheel.Every(time.Hour)))
 	s.notified = armed(t)(timer.NewTimeout(s.notice, time.Hour))
@@ -131,7 +131,7 @@ func (s *side) end(t *testing.T) {
 	close(s.release)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, s.running.Wait(ctx))
+	require.NoError(t, s.running.WaitRunning(ctx))
 	require.True(t, s.running.IsExpired())
 	_, err = s.timer.Shutdown(ctx)
 	require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Timer.ScheduleWithFixedDelay", panics, panics, func(s *side) { s.timer.ScheduleWithFixedDelay(task, time.Hour, time.Hour) }},
 		{"Timer.Schedule", panics, panics, func(s *side) { s.timer.Schedule(task, hashedwheel.Every(time.Hour)) }},
 		{"Timer.Sleep", panics, panics, func(s *side) { s.timer.Sleep(context.Background(), time.Hour) }},
-		{"Timer.Init", works, works, func(s *side) { s.timer.Init(new(hashedwheel.Timeout), task) }},
+		{"Timer.Bind", works, works, func(s *side) { s.timer.Bind(new(hashedwheel.Timeout), task) }},
 		{"Timer.Stop", panics, panics, func(s *side) { s.timer.Stop() }},
 		{"Timer.Shutdown", panics, panics, func(s *side) { s.timer.Shutdown(done) }},
 		{"Timer.Stats", works, works, func(s *side) { s.timer.Stats() }},
@@ -194,9 +194,9 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Timeout.ResetAt/passed", panics, panics, func(s *side) { s.embedded.ResetAt(s.soon.Add(-2 * time.Hour)) }},
 		{"Timeout.Move", panics, panics, func(s *side) { s.plain.Move(time.Hour) }},
 		{"Timeout.Move/running", works, works, func(s *side) { mustBe(!s.running.Move(time.Hour)) }},
-		{"Timeout.Wait", panics, panics, func(s *side) { s.running.Wait(done) }},
-		{"Timeout.Wait/pending", panics, panics, func(s *side) { s.plain.Wait(done) }},
-		{"Timeout.Wait/idle", works, works, func(s *side) { s.embedded.Wait(done) }},
+		{"Timeout.WaitRunning", panics, panics, func(s *side) { s.running.WaitRunning(done) }},
+		{"Timeout.WaitRunning/pending", panics, panics, func(s *side) { s.plain.WaitRunning(done) }},
+		{"Timeout.WaitRunning/idle", works, works, func(s *side) { s.embedded.WaitRunning(done) }},
 		{"Timeout.Deadline", works, works, func(s *side) { s.plain.Deadline(); s.running.Deadline() }},
 		{"Timeout.String", works, works, func(s *side) { mustBe(s.plain.String() != s.running.String()) }},
 		{"Timeout.IsExpired", works, works, func(s *side) { mustBe(s.running.IsExpired()) }},
@@ -211,7 +211,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Group.Len", works, works, func(s *side) { mustBe(s.group.Len() == 1) }},
 		{"Group.Cancel", cancels, cancels, func(s *side) { mustBe(s.group.Cancel() == 1) }},
 		{"Group.Cancel/Canceler", panics, panics, func(s *side) { s.noticeGroup.Cancel() }},
-		{"Group.Wait", panics, panics, func(s *side) { s.group.Wait(done) }},
+		{"Group.WaitRunning", panics, panics, func(s *side) { s.group.WaitRunning(done) }},
 		{"Group.Close", cancels, cancels, func(s *side) { mustBe(s.group.Close() == 1) }},
 		{"Group.Close/Canceler", panics, panics, func(s *side) { s.noticeGroup.Close() }},
 
@@ -459,7 +459,7 @@ func TestForeignDeadline(t *testing.T) {
 	worked := 0
 	synctest.Test(t, func(t *testing.T) {
 		for i := range all {
-			timer.Init(&all[i], task)
+			timer.Bind(&all[i], task)
 			for _, call := range []func(){
 				func() { timer.NewTimeoutAt(task, deadline) },
 				func() { all[i].ResetAt(deadline) },

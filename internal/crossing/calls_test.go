@@ -332,7 +332,7 @@ func (w *world) arm(random func(n int) int) {
 	case atDeadline:
 		to, err = w.timer.NewTimeoutAt(task, time.Now().Add(delay))
 	case embedded:
-		w.timer.Init(to, task)
+		w.timer.Bind(to, task)
 		_, err = to.Reset(delay)
 	case plain:
 		to, err = on.NewTimeout(task, delay)
@@ -392,10 +392,10 @@ func (s *subject) run() {
 func (s *subject) Next(prev time.Time) time.Time {
 	s.w.user(false, s)
 	again := s.asked.Add(1) > 1
-	if to := s.to.Load(); again && to != nil && rand.IntN(4) == 0 { // Wait would wait for this call
+	if to := s.to.Load(); again && to != nil && rand.IntN(4) == 0 { // WaitRunning would wait for this call
 		ctx, cancel := context.WithTimeout(s.w.t.Context(), 100*time.Microsecond)
-		if to.Wait(ctx) == nil {
-			s.w.errorf("Wait inside Next has not waited for its context")
+		if to.WaitRunning(ctx) == nil {
+			s.w.errorf("WaitRunning inside Next has not waited for its context")
 		}
 		cancel()
 	}
@@ -437,12 +437,12 @@ func (s *subject) cancel(to *hashedwheel.Timeout, _ bool) {
 	}
 }
 
-// wait calls Wait. If an owned timeout has ended, its task does not run after that.
+// wait calls WaitRunning. If an owned timeout has ended, its task does not run after that.
 func (s *subject) wait(to *hashedwheel.Timeout, ended bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	if err := to.Wait(ctx); err == nil && s.owned && ended && s.running.Load() > 0 {
-		s.w.errorf("Wait has returned while the task runs: %v", to)
+	if err := to.WaitRunning(ctx); err == nil && s.owned && ended && s.running.Load() > 0 {
+		s.w.errorf("WaitRunning has returned while the task runs: %v", to)
 	}
 }
 

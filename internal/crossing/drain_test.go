@@ -58,7 +58,7 @@ func (b backlog) prepare(t *testing.T, timer *hashedwheel.Timer, n int) (begin f
 		users.Wait()
 	}
 	each(func(to *hashedwheel.Timeout) error {
-		timer.Init(to, hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}))
+		timer.Bind(to, hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}))
 		return nil
 	})
 	if b.placed {

@@ -64,7 +64,7 @@ func (d deluge) run(t *testing.T, timer *hashedwheel.Timer, r *rand.Rand, more f
 	var pending [lag]*parcel
 	for i := 0; more(i); i++ {
 		p := new(parcel)
-		timer.Init(&p.timeout, p)
+		timer.Bind(&p.timeout, p)
 		if _, err := p.timeout.Reset(delay); err != nil {
 			t.Error(err)
 			return stayed

@@ -65,7 +65,7 @@ func fuzzTimer(t *testing.T, p *testkit.Tape) {
 			e.to, err = timer.NewTimeoutAt(run, time.Now().Add(d))
 		case !repeats && variant%4 >= 2:
 			e.to = &e.own
-			timer.Init(e.to, run)
+			timer.Bind(e.to, run)
 			if variant%4 == 2 { // idle, until a Reset arms it
 				o.all = append(o.all, e)
 				return

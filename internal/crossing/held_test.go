@@ -187,7 +187,7 @@ func TestEndedAreNotHeld(t *testing.T) {
 						c := &cohort{T: t, timer: timer}
 						for i := range held {
 							s := new(session)
-							timer.Init(&s.timeout, s)
+							timer.Bind(&s.timeout, s)
 							held[i], c.all = weak.Make(s), append(c.all, s)
 						}
 						c.reset(time.Minute)

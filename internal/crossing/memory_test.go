@@ -52,7 +52,7 @@ func newLoad(t *testing.T) *load {
 // arm arms a parcel for a long time.
 func (l *load) arm() *parcel {
 	p := new(parcel)
-	l.timer.Init(&p.timeout, p)
+	l.timer.Bind(&p.timeout, p)
 	if _, err := p.timeout.Reset(10 * time.Hour); err != nil {
 		l.t.Fatal(err)
 	}

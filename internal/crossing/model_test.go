@@ -56,7 +56,7 @@ func TestTimerModel(t *testing.T) {
 						m.arm(mt, d)
 					default: // idle until a Reset arms it
 						mt.to = &mt.own
-						timer.Init(mt.to, run)
+						timer.Bind(mt.to, run)
 					}
 					require.NoError(t, err)
 				case op < 5:

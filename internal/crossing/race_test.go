@@ -584,7 +584,7 @@ func (r *pooledRound) use(rnd *rand.Rand) {
 	p, _ := r.pool.Get().(*pooled)
 	if p == nil {
 		p = &pooled{round: r}
-		r.timer.Init(&p.timeout, p)
+		r.timer.Bind(&p.timeout, p)
 		r.mu.Lock()
 		r.all = append(r.all, p)
 		r.mu.Unlock()
@@ -681,7 +681,7 @@ func TestEmbeddedShared(t *testing.T) {
 		var ran, armed, canceled atomic.Uint64
 		all := make([]hashedwheel.Timeout, 1+seeds.IntN(20))
 		for i := range all {
-			timer.Init(&all[i], hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { ran.Add(1) }))
+			timer.Bind(&all[i], hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { ran.Add(1) }))
 		}
 		var users sync.WaitGroup
 		for range 4 {
@@ -1163,7 +1163,7 @@ func TestRepeatingRace(t *testing.T) {
 	}
 }
 
-// After Cancel and Wait the task is not running and will not run, whichever wins: Cancel or
+// After Cancel and WaitRunning the task is not running and will not run, whichever wins: Cancel or
 // the expiry. The test runs on real time.
 func TestCancelThenWaitRace(t *testing.T) {
 	for name, opts := range waysToRun() {
@@ -1172,14 +1172,14 @@ func TestCancelThenWaitRace(t *testing.T) {
 			rnd := testkit.Rand(t)
 			ran := 0
 			for deadline := time.Now().Add(testkit.StressTime(t) / 3); testkit.GoesOn(deadline, ran > 0); {
-				shared := 0 // the race detector checks that the task no longer uses it after Wait
+				shared := 0 // the race detector checks that the task no longer uses it after WaitRunning
 				to, err := timer.AfterFunc(time.Duration(rnd.IntN(150))*time.Microsecond, func() { shared++ })
 				require.NoError(t, err)
 				for wait := rnd.IntN(200); wait > 0; wait-- {
 					runtime.Gosched()
 				}
 				canceled := to.Cancel()
-				require.NoError(t, to.Wait(t.Context()))
+				require.NoError(t, to.WaitRunning(t.Context()))
 				shared++
 				if !canceled {
 					ran++

@@ -48,7 +48,7 @@ func (u user) arm(n int, delay time.Duration) []*session {
 	all := make([]*session, n)
 	for i := range all {
 		s := new(session)
-		u.timer.Init(&s.timeout, s)
+		u.timer.Bind(&s.timeout, s)
 		all[i] = s
 	}
 	u.reset(all, delay)

@@ -282,7 +282,7 @@ func (s *soak) act(random func(n int) int) {
 		}
 	case op == 15:
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-		_ = known.to.Load().Wait(ctx)
+		_ = known.to.Load().WaitRunning(ctx)
 		cancel()
 	case op == 16:
 		to, err := timer.ScheduleAtFixedRate(hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) {

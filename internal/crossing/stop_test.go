@@ -55,7 +55,7 @@ func (s *stopper) arm() bool {
 	s.all = append(s.all, c)
 	if s.r.IntN(2) == 0 {
 		c.timeout = &c.embedded
-		s.timer.Init(c.timeout, c)
+		s.timer.Bind(c.timeout, c)
 		return c.noteReset(c.timeout.Reset(s.delay()))
 	}
 	to, err := s.timer.NewTimeout(c, s.delay())

@@ -219,7 +219,7 @@ func testSizes(t *testing.T) {
 	timer = newTimer(t)
 	calls := make([]embeddedCall, n)
 	says("One that is a field of your own struct takes # more than the struct", pending(timer, func(i int, delay time.Duration) any {
-		timer.Init(&calls[i].timeout, &calls[i])
+		timer.Bind(&calls[i].timeout, &calls[i])
 		if _, err := calls[i].timeout.Reset(delay); err != nil {
 			t.Fatal(err)
 		}

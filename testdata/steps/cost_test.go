@@ -36,7 +36,7 @@ func TestStepsCostOfResetAndCancel(t *testing.T) {
 		require.True(s, to.Cancel())
 	}, func(s *scene) {
 		to = Timeout{}
-		s.timer.Init(&to, plainFunc(func() {}))
+		s.timer.Bind(&to, plainFunc(func() {}))
 		_, err := to.Reset(hour)
 		require.NoError(s, err)
 		require.True(s, to.Cancel())

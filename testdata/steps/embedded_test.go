@@ -16,7 +16,7 @@ import (
 func (s *scene) own() *act {
 	a := s.act()
 	a.to = new(Timeout)
-	s.timer.Init(a.to, plainFunc(a.run))
+	s.timer.Bind(a.to, plainFunc(a.run))
 	return a
 }
 

@@ -37,13 +37,13 @@ func TestStepsGroupCancel(t *testing.T) {
 	})
 }
 
-// Wait holds the runner for a moment, and then the runner goes on.
+// WaitRunning holds the runner for a moment, and then the runner goes on.
 func TestStepsGroupWait(t *testing.T) {
 	search(t, timed.Quickly(1), timed, func(s *scene) {
 		a, b := s.dueTogether()
 		s.Go(func() {
-			require.NoError(s, a.to.Wait(context.Background()))
-			require.NoError(s, b.to.Wait(context.Background()))
+			require.NoError(s, a.to.WaitRunning(context.Background()))
+			require.NoError(s, b.to.WaitRunning(context.Background()))
 		})
 		s.race(tick)
 	})

@@ -165,7 +165,7 @@ func TestStepsCancelResetRunEnds(t *testing.T) {
 	})
 }
 
-// If Cancel returns false, then after Wait the task has run.
+// If Cancel returns false, then after WaitRunning the task has run.
 
 func TestStepsWait(t *testing.T) {
 	search(t, plain.Quickly(4), timed, func(s *scene) { s.raceToWait() })
@@ -184,10 +184,10 @@ func (s *scene) raceToWait() {
 	ran := -1
 	s.Go(func() {
 		if a.cancel(0); a.wins[0] == 0 {
-			_ = a.to.Wait(context.Background())
+			_ = a.to.WaitRunning(context.Background())
 			ran = len(a.fired)
 		}
 	})
 	s.race(tick)
-	require.NotZero(s, ran, "Wait returned before the task had run")
+	require.NotZero(s, ran, "WaitRunning returned before the task had run")
 }

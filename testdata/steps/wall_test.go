@@ -211,13 +211,13 @@ func TestStepsAskClose(t *testing.T) {
 	})
 }
 
-// A Wait meets the call of Next.
+// A WaitRunning meets the call of Next.
 func TestStepsAskWait(t *testing.T) {
 	search(t, timed.Quickly(1), timed, func(s *scene) {
 		a, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
 		set(-3 * tick)
-		s.Go(func() { require.NoError(s, a.to.Wait(context.Background())) })
+		s.Go(func() { require.NoError(s, a.to.WaitRunning(context.Background())) })
 		s.race(tick)
 	})
 }

@@ -17,7 +17,7 @@ type session struct {
 
 func (c *call) Run(*wheel.Timeout) {}
 func (c *call) bind(t *wheel.Timer) error {
-	t.Init(&c.timeout, c)
+	t.Bind(&c.timeout, c)
 	return nil
 }
 
@@ -28,18 +28,18 @@ func variables(t *wheel.Timer, again bool) {
 	var early call
 	early = call{id: 1}
 	early.timeout = wheel.Timeout{}
-	t.Init(&early.timeout, &early)
+	t.Bind(&early.timeout, &early)
 	early = call{} // want `assignment to early overwrites`
 
 	for range 3 {
 		var inside call
 		inside = call{}
-		t.Init(&inside.timeout, &inside)
+		t.Bind(&inside.timeout, &inside)
 	}
 	var outside call
 	for range 3 {
 		outside = call{} // want `assignment to outside overwrites`
-		t.Init(&outside.timeout, &outside)
+		t.Bind(&outside.timeout, &outside)
 	}
 	var counted call
 	for i := 0; i < 3; i++ {
@@ -92,7 +92,7 @@ func pointers(t *wheel.Timer, again bool) *call {
 	c.id = 2
 	c.timeout = wheel.Timeout{}
 	(*c) = call{id: c.id}
-	t.Init(&c.timeout, c)
+	t.Bind(&c.timeout, c)
 	*c = call{} // want `assignment to \*c overwrites`
 
 	d := &call{id: 1}
@@ -137,7 +137,7 @@ func globals() {
 
 // A return without results copies the results that have names.
 func naked(t *wheel.Timer) (c call) {
-	t.Init(&c.timeout, &c)
+	t.Bind(&c.timeout, &c)
 	return // want `return copies the hashedwheel.Timeout in call`
 }
 

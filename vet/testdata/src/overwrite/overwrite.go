@@ -120,7 +120,7 @@ func swaps(a, b *call, list []call, ch chan call) {
 	}
 }
 
-// The address of a local variable must be taken before Init can bind what is in it.
+// The address of a local variable must be taken before Bind can bind what is in it.
 func locals(b bool) call {
 	var never, taken, called, sliced, captured call
 	var array [2]call
@@ -196,12 +196,12 @@ func lengths() int {
 
 func (*call) timeoutList() []int { return nil }
 
-type byKey = map[string]call // want `Init cannot bind the hashedwheel.Timeout in call as the value of a map: use a pointer`
+type byKey = map[string]call // want `Bind cannot bind the hashedwheel.Timeout in call as the value of a map: use a pointer`
 
 func mapped(m byKey) {
 	m["a"] = call{}                 // its type is reported
 	clear(m)                        // want `clear overwrites`
-	_ = make(map[int]wheel.Timeout) // want `Init cannot bind a hashedwheel.Timeout as the value of a map`
+	_ = make(map[int]wheel.Timeout) // want `Bind cannot bind a hashedwheel.Timeout as the value of a map`
 	_ = map[int]*call{}
 	_ = maps.Clone(map[int]*call{})
 }

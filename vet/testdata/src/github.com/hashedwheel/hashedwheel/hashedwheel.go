@@ -15,7 +15,7 @@ type Canceler interface {
 
 type Timer struct{}
 
-func (*Timer) Init(to *Timeout, task Task) {}
+func (*Timer) Bind(to *Timeout, task Task) {}
 
 type Timeout struct {
 	timer *Timer
