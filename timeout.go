@@ -20,8 +20,8 @@ import (
 // The queue is what lies before the worker: for each stripe a nursery, a ring of slots where most timeouts are canceled before
 // the worker comes (nursery.go), and an inbox, a stack (mpsc.go). The list and the batches are in internal/pool. The gate
 // (stop.go) lets producers push onto inboxes until Stop shuts it.
-//
-// # The word
+
+// The word
 //
 // A Timeout has one field for which goroutines race, a word of 64 bits. It holds the tick, the status, six more bits that
 // are named below, and three bits that detect copies of the Timeout.
