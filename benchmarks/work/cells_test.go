@@ -70,7 +70,7 @@ type slow struct{ forgetful }
 
 func (slow) Set(key string, _ *peers.Value) {
 	if strings.HasSuffix(key, "00000123") {
-		time.Sleep(2 * time.Second)
+		time.Sleep(4 * time.Second)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestFaultsAreNoticed(t *testing.T) {
 		"reset-serial/fake that loses":           "did not fire",
 		"cache/fake that forgets":                "calls of Get did not find their keys",
 		"cache-expiry/fake that forgets":         "early: ",
-		"cache-expiry/fake that keeps":           "a tick after its deadline; 1 of 100000 keys are still in memory",
+		"cache-expiry/fake that keeps":           "a tick after its deadline; 1 of 10000 keys are still in memory",
 		"cache-expiry/fake that is slow":         "took too long to set the keys",
 	} {
 		t.Run(cell, func(t *testing.T) {

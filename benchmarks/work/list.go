@@ -118,7 +118,7 @@ var List = complete(append([]*Workload{
 		Metrics: []Metric{{"rate", "M ops/s", true}, {"cpu", "ns CPU/op", false}, {"bytes", "B/key", false}}},
 	{Name: "cache-expiry", Title: "The longest Get while {n} keys of a cache expire within a second",
 		About: "one Get after another, with a pause of 0.05 ms after each; the CPU time is that of 2 s, the second in which the keys expire and the next",
-		Chart: true, n: [2]int{1e6, 1e5}, caches: true, run: runCacheExpiry,
+		Chart: true, n: [2]int{1e6, 1e4}, caches: true, run: runCacheExpiry,
 		Metrics: []Metric{{"longest", "ms", false}, {"cpu", "ns CPU/key", false}, {"peak", "MB", false}}},
 }, own...))
 
