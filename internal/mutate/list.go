@@ -605,8 +605,6 @@ var mutations = []mutation{
 		"TestStop TestStopLeavesNoneOnTheQueue TestExplore"},
 	{5, "Cancel does not put the timeout on the queue for the worker", "handle.go", "Timeout.Cancel",
 		`s.push(to)`, ``, "TestEndedTimeoutsAreReleased TestWorkerGivesBackItsMemory"},
-	{16, "a Cancel pushes outside of the gate", "handle.go", "Timeout.Cancel",
-		`if ok && open {`, `if s.leave(); ok && open { defer s.inside.Add(1)`, "TestExplore"},
 	{1, "a new timeout does not wake the worker", "timer.go", "Timer.newTimeout",
 		`t.worker.wakeBy(tick)`, ``, "TestExpiresAtTheFirstBoundary TestArmingWakesTheWorker"},
 	{3, "NewTimeoutAt arms a timeout from the other side of a bubble although the worker rests", "timer.go", "Timer.NewTimeoutAt",

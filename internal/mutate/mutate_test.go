@@ -45,12 +45,17 @@ func checkNames(t *testing.T, known tests, names []string, preferred string) {
 	}
 }
 
-// The code of each mutation is found once, each test exists, and each promise has a mutation.
+// The code of each mutation is found once, no two are the same, each test exists, and each promise has a mutation.
 func TestList(t *testing.T) {
-	files, held := read(t), make(map[int]bool)
+	files, held, seen := read(t), make(map[int]bool), make(map[[4]string]bool)
 	known := files.tests("Test|Fuzz")
 	for _, m := range mutations {
 		held[m.promise] = true
+		if fault := [...]string{m.file, m.in, m.old, m.new}; seen[fault] {
+			t.Errorf("list.go, %s: the list has this fault twice", m.change)
+		} else {
+			seen[fault] = true
+		}
 		checkNames(t, known, strings.Fields(m.tests), path.Dir(m.file))
 		if _, err := m.apply(files[m.file]); err != nil {
 			t.Errorf("list.go, %s: %v", m.change, err)
