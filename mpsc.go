@@ -104,10 +104,14 @@ func (q *queue) nearAt(tick uint64) uint64 { return max(tick-min(tick, q.horizon
 // accepted returns how many timeouts were armed, without next runs. A timeout that is put into a nursery has just been armed.
 func (s *stripe) accepted() uint64 { return s.armed.Load() + s.nursery.filled.Load() }
 
-// enter enters the gate, and reports whether it is open: see stop.go. Every enter needs a leave, even if it is shut.
+// enter enters the gate if it is open, and reports whether it is: see stop.go. Then the caller must call leave.
 func (q *queue) enter(s *stripe) bool {
 	s.inside.Add(1) // before it reads shut: see Timer.takePending
-	return !q.shut.Load()
+	if q.shut.Load() {
+		s.leave()
+		return false
+	}
+	return true
 }
 
 func (s *stripe) leave() { s.inside.Add(-1) }

@@ -359,7 +359,7 @@ func (w *worker) emit(to *Timeout) {
 }
 
 func (w *worker) feeder(to *Timeout) *pool.Feeder[*Timeout] {
-	if h := to.hook(); h != nil && h.light() {
+	if to.isLight() {
 		return &w.lightDue
 	}
 	return &w.due
