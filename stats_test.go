@@ -135,9 +135,9 @@ func TestStatsOfQueue(t *testing.T) {
 		all[0].Cancel()
 		_, err = all[1].Reset(10 * tick)
 		require.NoError(t, err)
-		queued(11) // it has two slots
+		queued(10) // one is canceled, and one has two slots
 		all[9].Cancel()
-		queued(10)
+		queued(9)
 		take()
 		queued(0)
 		all[2].Cancel()
