@@ -987,7 +987,7 @@ var mutations = []mutation{
 	{21, "an empty list keeps the array of a long one", "internal/pool/list.go",
 		"\t\t\tl.chunks = nil\n", "", "TestListShrinks TestIdlePoolKeepsLittle"},
 	{21, "a list that is never empty grows", "internal/pool/list.go",
-		"case l.head > len(l.chunks)/2 && len(l.chunks) == cap(l.chunks):", "case false:", "TestListThatIsNeverEmpty"},
+		"if l.head > len(l.chunks)/2 && len(l.chunks) == cap(l.chunks) {", "if false {", "TestListThatIsNeverEmpty"},
 	{21, "an idle pool keeps the arrays of many runners", "internal/pool/pool.go",
 		"\tif last == 0 && cap(p.runners) > keptLen {\n", "\tif false {\n", "TestIdlePoolKeepsLittle"},
 	{20, "the last tasks of a batch are not counted if no measured one follows", "internal/pool/pool.go",

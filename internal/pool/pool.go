@@ -116,10 +116,12 @@ func (p *Pool[T]) Add(item T) {
 // addChunk is Add for the items that a feeder has collected.
 func (p *Pool[T]) addChunk(k *chunk[T]) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	waited := p.due.n > 0
-	p.due.addChunk(k)
+	if !p.due.join(k) {
+		p.due.push(k)
+	}
 	p.engage(waited)
+	p.mu.Unlock()
 }
 
 // engage gets a runner for items that were added, if needed. Waited says that others were on the list already.
