@@ -245,7 +245,7 @@ func (p *Pool[T]) release(rn *Runner[T]) {
 		p.memory.keep(rn.batch)
 	}
 	var none T
-	rn.slots, rn.single[0], rn.batch, rn.takenAtCheck, rn.measureAt = nil, none, nil, 0, 0
+	rn.slots, rn.single[0], rn.batch, rn.takenAtCheck, rn.measured = nil, none, nil, 0, false
 }
 
 // takeBack stops a runner, and returns how many slots it has taken. The other items of its batch go back on the list. It
