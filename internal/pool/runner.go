@@ -42,7 +42,7 @@ type Runner[T comparable] struct {
 const stopped = 1 << 30
 
 // maxInRow is how often a runner runs a task again at once while other items wait. When 2,000 tasks have ten runs each to
-// catch up with, a run takes 97 ns. If the others went first each time, it would take 146.
+// catch up with, a run takes 92 ns. With 0 it takes 150, and with 1,000 it takes 90.
 const maxInRow = 4
 
 // run runs tasks, from the first items that the runner has taken, until nothing is left to do. It is all of a goroutine, or
