@@ -15,6 +15,32 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
+// whenItLooksUp calls f whenever the worker of a timer looks up from its work.
+func whenItLooksUp(timer *Timer, f func()) {
+	timer.worker.in.worker = slowly{&timer.worker, f}
+}
+
+// A slowly is a reconciler that calls each whenever the worker looks up.
+type slowly struct {
+	reconciler
+	each func()
+}
+
+func (s slowly) expireDue() (uint64, bool) {
+	s.each()
+	return s.reconciler.expireDue()
+}
+
+// takeInboxes takes what is on the inboxes of a timer. The test is the worker.
+func takeInboxes(timer *Timer) {
+	in := &timer.worker.in
+	for i := range timer.queue.stripes {
+		for stack := timer.queue.stripes[i].inbox.Swap(nil); stack != nil; in.popped.Add(1) {
+			in.take(pop(&stack), queued)
+		}
+	}
+}
+
 // churn arms and cancels timeouts of an hour without pause for d, of virtual time: very many in the middle of each tick.
 // The last live ones are pending. After each burst it calls each.
 func churn(t *testing.T, timer *Timer, live int, d time.Duration, each func(elapsed time.Duration)) {

@@ -246,7 +246,7 @@ func TestWakeupsForAStall(t *testing.T) {
 			pass(2 * tick)
 		}
 		arm(nop)
-		pass(2 * sweepTime) // from here the timeout of an hour is in the wheel
+		pass(settled) // from here the timeout of an hour is in the wheel
 		before := timer.Stats().Wakeups
 		pass(10 * time.Minute)
 		require.Equal(t, before, timer.Stats().Wakeups)

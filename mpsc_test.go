@@ -3,6 +3,7 @@ package hashedwheel
 import (
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,7 +12,146 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel/internal/seat"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
+
+func init() { verifyQueue = checkQueue }
+
+// checkQueue checks all invariants of the queue of a timer at rest, and that the timeouts that were found are those that count as
+// pending. Called by verify, which holds the lock of rounds.
+func checkQueue(t testing.TB, timer *Timer, pend map[*Timeout]bool, leave, known []*Timeout) {
+	t.Helper()
+	w, q := &timer.worker, &timer.queue
+	waiting := timer.tasks.Waiting() + timer.light.Waiting()
+	onQueues := verifyPlaces(t, timer, pend)
+	for _, to := range leave {
+		if to.word.Load()&young != 0 {
+			t.Fatalf("in a bucket: %v", to)
+		}
+	}
+	for _, to := range slices.Concat(leave, known) {
+		if onQueue(to.word.Load()) && !onQueues[to] {
+			t.Fatalf("its word says that it is on the queue, and it is not: %v", to)
+		}
+	}
+	for i := range q.stripes {
+		require.Zero(t, q.stripes[i].inside.Load(), "inside the gate of stripe %d", i)
+	}
+	if waiting == 0 {
+		require.Len(t, pend, timer.Pending(), "pending timeouts on the queue and in buckets")
+	}
+	require.Equal(t, q.accepted(), timer.Stats().Accepted)
+	switch state := w.state.Load(); {
+	case q.shut.Load():
+		require.Empty(t, pend)
+		require.Empty(t, onQueues)
+	case state > halted:
+		for to := range onQueues {
+			if word := to.word.Load(); status(word) == pending && w.comesTooLate(state, tickOf(word)) {
+				t.Fatalf("the worker comes too late for %v", to)
+			}
+		}
+		for i := range q.stripes {
+			require.False(t, q.stripes[i].inbox.Load() != nil && w.comesTooLate(state, 0), "the worker comes too late for an inbox")
+		}
+		if state == resting {
+			require.Equal(t, uint64(ticks.Never), q.needs(), "the worker rests although something is on the queue")
+		}
+	}
+}
+
+// verifyPlaces checks the invariants of nurseries and inboxes. It adds the pending timeouts that it finds, and returns those whose
+// word says that they are on the queue. A timeout on an inbox is there once. Each young one is in a slot at which the worker
+// looks in time.
+func verifyPlaces(t testing.TB, timer *Timer, pend map[*Timeout]bool) (onQueues map[*Timeout]bool) {
+	t.Helper()
+	q, in := &timer.queue, &timer.worker.in
+	onQueues = make(map[*Timeout]bool)
+	require.Zero(t, len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps), "left over by a round")
+	add := func(to *Timeout, word uint64) {
+		switch word & (young | hurried | queued | atWork) {
+		case young, young | hurried, queued, queued | atWork:
+		default:
+			t.Fatalf("the table of timeout.go does not have the bits %#x of %v", word, to)
+		}
+		onQueues[to] = true
+		if status(word) == pending {
+			pend[to] = true
+		}
+	}
+	looks := make(map[*Timeout]uint64) // by young timeout, when the worker looks at the first of its slots
+	pushed := -in.popped.Load()
+	for i := range q.stripes {
+		s := &q.stripes[i]
+		pushed += s.pushed.Load()
+		for to := s.inbox.Load(); to != nil; to = to.next {
+			word := to.word.Load()
+			if word&queued == 0 || onQueues[to] {
+				t.Fatalf("twice on an inbox, or without the bit: %v", to)
+			}
+			add(to, word)
+		}
+		verifyRing(t, &s.nursery, looks)
+		if q.shut.Load() {
+			require.Same(t, stoppedTable, s.nursery.table.Load())
+		}
+	}
+	require.EqualValues(t, len(onQueues), pushed, "on inboxes, and pushed but not taken")
+	for to, by := range looks {
+		word := to.word.Load()
+		add(to, word)
+		needs := q.nearAt(tickOf(word))
+		if word&hurried != 0 {
+			needs = soon
+		}
+		if status(word) == pending && needs < by {
+			t.Fatalf("the worker looks by %d instead of %d, too late for %v", by, needs, to)
+		}
+	}
+	return onQueues
+}
+
+// setStripes gives the queue of a timer n stripes.
+func setStripes(timer *Timer, n int) {
+	timer.queue = queue{}
+	timer.queue.init(timer.clock.Tick, n)
+	timer.worker.in.popped.Store(0)
+}
+
+// oneStripe gives the queue of a timer one stripe, which all goroutines use.
+func oneStripe(timer *Timer) *stripe {
+	setStripes(timer, 1)
+	timer.queue.seats = nil
+	return &timer.queue.stripes[0]
+}
+
+// inUse returns how many slots and inboxes lead to a timeout, also to one that was canceled.
+func (q *queue) inUse() (n int) {
+	for i := range q.stripes {
+		s := &q.stripes[i]
+		s.nursery.each(func(*Timeout) bool { n++; return true })
+		for to := s.inbox.Load(); to != nil; to = to.next {
+			n++
+		}
+	}
+	return n
+}
+
+// puts returns how often a timeout was put onto the queue. It counts the slots that hands have skipped too.
+func (q *queue) puts() (n uint64) {
+	for i := range q.stripes {
+		n += q.stripes[i].nursery.hand() + q.stripes[i].pushed.Load()
+	}
+	return n
+}
+
+// accepted returns how many timeouts were armed, as the stripes count them. It is exact when no call is in progress.
+func (q *queue) accepted() (n uint64) {
+	for i := range q.stripes {
+		n += q.stripes[i].accepted() + q.stripes[i].runs.Load()
+	}
+	return n
+}
 
 // There are twice as many stripes as processors, rounded up to a power of two, within bounds.
 func TestStripes(t *testing.T) {

@@ -12,7 +12,46 @@ import (
 	"weak"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
+
+// verifyRing checks that the worker looks at a ring no later than at each block with a timeout. It notes when it looks at young
+// timeouts.
+func verifyRing(t testing.TB, r *ring, looks map[*Timeout]uint64) {
+	t.Helper()
+	for table := r.table.Load(); table != nil; table = table.older.Load() {
+		for i := range table.slots {
+			by, to := table.blocks[i/blockSize].by.Load(), table.slots[i].Load()
+			switch {
+			case r.by.Load() > by:
+				t.Fatalf("the worker looks at the ring by %d, later than at a block of it, by %d", r.by.Load(), by)
+			case to == closedSlot:
+				t.Fatal("a slot of a ring is closed")
+			case to == nil:
+			case by >= ticks.Never:
+				t.Fatal("the worker does not look at a block with a timeout")
+			case to.word.Load()&young != 0:
+				if before, ok := looks[to]; !ok || by < before {
+					looks[to] = by
+				}
+			}
+		}
+	}
+}
+
+// slots returns how many slots the nurseries have, also those of tables that the worker has yet to take.
+func (q *queue) slots() (n int) {
+	for i := range q.stripes {
+		for t := q.stripes[i].nursery.table.Load(); t != nil; t = t.older.Load() {
+			n += len(t.slots)
+		}
+	}
+	return n
+}
+
+// hand returns how many slots the hand has gone in all.
+func (r *ring) hand() uint64 { return r.filled.Load() + r.skipped.Load() }
 
 // mostSlots returns how many slots a nursery may have, also in tables that it has left to the worker, if so many timeouts were
 // pending in it at once.

@@ -84,7 +84,7 @@ func TestBlockedTasksDelayNoOther(t *testing.T) {
 				live = runnersOf(timer)
 				require.Zero(t, live)
 				require.Zero(t, timer.Stats().Running)
-				pass(max(2*tick, 2*sweepTime)) // for the nurseries too
+				pass(max(2*tick, settled)) // for the nurseries too
 				require.EqualValues(t, resting, timer.worker.state.Load())
 			})
 		}

@@ -99,7 +99,7 @@ func TestStatsOfLevels(t *testing.T) {
 		require.Nil(t, timer.Stats().Levels, "nothing is pending")
 		_, err = timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
-		pass(2 * sweepTime)
+		pass(settled)
 		require.Equal(t, 1, timer.Stats().Levels[1].Timeouts)
 		timer.Stop()
 		require.Nil(t, timer.Stats().Levels)

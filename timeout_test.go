@@ -86,7 +86,7 @@ func TestHandleKeepsNoOther(t *testing.T) {
 			require.NoError(t, err)
 			all = append(all, to)
 		}
-		pass(3 * sweepTime)
+		pass(settled)
 		for _, to := range all {
 			to.Cancel() // those that are due in an hour are in a bucket, so this pushes them
 			if len(handles) == len(others) {

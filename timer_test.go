@@ -27,7 +27,7 @@ func TestExpiresAtTheFirstBoundary(t *testing.T) {
 			virtual(t, func(t *testing.T) {
 				timer := newTimer(t, WithTick(tick), WithWheelSize(size))
 				start := time.Now()
-				turn := tick * time.Duration(ceilPowerOfTwo(size))
+				turn := tick * time.Duration(timer.worker.wheelSize)
 				for _, phase := range []time.Duration{0, 1, tick / 2, tick - 1, tick, turn - 1, 3*turn + tick/3} {
 					pass(max(0, phase-time.Since(start)))
 					for _, delay := range []time.Duration{

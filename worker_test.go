@@ -125,7 +125,7 @@ func TestWorkerGivesBackItsMemory(t *testing.T) {
 			require.NoError(t, err)
 			to, err := timer.AfterFunc(time.Hour, nop)
 			require.NoError(t, err)
-			pass(3 * sweepTime)
+			pass(settled)
 			require.EqualValues(t, resting, w.state.Load())
 			pass(time.Minute)
 			require.True(t, fired)
@@ -225,7 +225,7 @@ func TestIdleCostsNothing(t *testing.T) {
 			require.NoError(t, err)
 			near = append(near, to)
 		}
-		require.LessOrEqual(t, wakeups(3*sweepTime), 6) // to place them
+		require.LessOrEqual(t, wakeups(settled), 6) // to place them
 		require.Zero(t, wakeups(58*time.Second))
 		for _, to := range near {
 			require.True(t, to.Cancel())
