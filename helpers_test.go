@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -218,6 +219,33 @@ const (
 	maxInRow   = 4   // how often a task that is due again runs before others that wait
 	maxSubmits = 64  // calls of submit in progress
 )
+
+// churn arms and cancels timeouts of an hour without pause for d, of virtual time: very many in the middle of each tick.
+// The last live ones are pending. After each burst it calls each.
+func churn(t *testing.T, timer *Timer, live int, d time.Duration, each func(elapsed time.Duration)) {
+	ring := make([]*Timeout, live)
+	tick := timer.Tick()
+	perTick := int(tick / (2 * time.Microsecond))
+	time.Sleep(tick / 2)
+	start := time.Now()
+	for elapsed := time.Duration(0); elapsed < d; elapsed = time.Since(start) {
+		for i := range perTick {
+			to, err := timer.AfterFunc(time.Hour, nop)
+			if old := ring[i%len(ring)]; err != nil || old != nil && !old.Cancel() {
+				t.Fatal(err) // not by package require, which takes longer than the two calls
+			}
+			ring[i%len(ring)] = to
+		}
+		synctest.Wait()
+		each(elapsed)
+		time.Sleep(tick)
+	}
+	for _, to := range ring {
+		if to != nil {
+			require.True(t, to.Cancel())
+		}
+	}
+}
 
 // A CancelCounter counts how often it has run and how often it was notified.
 type CancelCounter struct {

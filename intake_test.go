@@ -1,9 +1,9 @@
 package hashedwheel
 
 import (
+	"errors"
 	"math"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -37,33 +37,6 @@ func takeInboxes(timer *Timer) {
 	for i := range timer.queue.stripes {
 		for stack := timer.queue.stripes[i].inbox.Swap(nil); stack != nil; in.popped.Add(1) {
 			in.take(pop(&stack), queued)
-		}
-	}
-}
-
-// churn arms and cancels timeouts of an hour without pause for d, of virtual time: very many in the middle of each tick.
-// The last live ones are pending. After each burst it calls each.
-func churn(t *testing.T, timer *Timer, live int, d time.Duration, each func(elapsed time.Duration)) {
-	ring := make([]*Timeout, live)
-	tick := timer.Tick()
-	perTick := int(tick / (2 * time.Microsecond))
-	time.Sleep(tick / 2)
-	start := time.Now()
-	for elapsed := time.Duration(0); elapsed < d; elapsed = time.Since(start) {
-		for i := range perTick {
-			to, err := timer.AfterFunc(time.Hour, nop)
-			if old := ring[i%len(ring)]; err != nil || old != nil && !old.Cancel() {
-				t.Fatal(err) // not by package require, which takes longer than the two calls
-			}
-			ring[i%len(ring)] = to
-		}
-		synctest.Wait()
-		each(elapsed)
-		time.Sleep(tick)
-	}
-	for _, to := range ring {
-		if to != nil {
-			require.True(t, to.Cancel())
 		}
 	}
 }
@@ -138,62 +111,6 @@ func TestLongLivedGoToTheWheel(t *testing.T) {
 	})
 }
 
-// Beside producers that do not pause, timeouts are on time wherever they lie: near or far, reset to a later tick or to an
-// earlier one.
-func TestOnTimeBesideProducers(t *testing.T) {
-	t.Parallel()
-	for _, tick := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			timer := newTimer(t, WithTick(tick))
-			r := newRand(t)
-			var mu sync.Mutex // because the passing of virtual time does not order memory
-			fired := 0
-			arm := func(n int, reset bool) {
-				for range n {
-					delay := time.Duration(r.Int64N(int64(2 * time.Second)))
-					first := delay
-					if reset {
-						first = time.Duration(r.Int64N(int64(3 * time.Second)))
-					}
-					due := time.Now()
-					to, err := timer.AfterFunc(first, func() {
-						mu.Lock()
-						defer mu.Unlock()
-						fired++
-						if late := time.Since(due); late < 0 || late >= tick {
-							t.Errorf("late by %v", late)
-						}
-					})
-					require.NoError(t, err)
-					mu.Lock()
-					due = due.Add(first)
-					mu.Unlock()
-					if reset {
-						time.AfterFunc(min(first, 500*time.Millisecond)/2, func() {
-							mu.Lock()
-							defer mu.Unlock()
-							due = time.Now().Add(delay)
-							to.Reset(delay)
-						})
-					}
-				}
-			}
-			armed := 0
-			churn(t, timer, 3000, sized(time.Second/2, time.Second, time.Second), func(elapsed time.Duration) {
-				if elapsed < 3*tick {
-					return
-				}
-				arm(2, false)
-				arm(2, true)
-				armed += 4
-			})
-			pass(10 * time.Second)
-			require.Equal(t, armed, fired)
-			require.Zero(t, timer.Pending())
-		})
-	}
-}
-
 // Beside producers that do not pause, a timeout is on time that was brought forward before, to a later tick, with or without a
 // Cancel between the two calls.
 func TestForwardedAgain(t *testing.T) {
@@ -234,143 +151,6 @@ func TestForwardedAgain(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A round that hands over what is due allocates nothing, not even right after two garbage collections, which empty every
-// sync.Pool. The test runs on real time, because it counts what the whole process allocates.
-func TestRoundsAllocateNothing(t *testing.T) {
-	if oneThread {
-		t.Skip("on js/wasm, timers of the runtime allocate")
-	}
-	timer := newTimer(t, WithTick(time.Millisecond))
-	fired := make(chan struct{}, 1)
-	var to Timeout
-	timer.Bind(&to, plainFunc(func() { fired <- struct{}{} }))
-	clean := 0
-	rounds := sized(20, 60, 60)
-	for range rounds {
-		runtime.GC()
-		runtime.GC()
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := to.Reset(3 * time.Millisecond)
-		if err != nil {
-			t.Fatal(err)
-		}
-		<-fired
-		runtime.ReadMemStats(&after)
-		if after.Mallocs == before.Mallocs {
-			clean++
-		}
-	}
-	t.Logf("%d of %d rounds allocated nothing", clean, rounds)
-	require.Greater(t, clean, rounds/2) // the others met an allocation of the runtime's own
-}
-
-// endOfRound brings the worker of a timer to the end of a round after which it would watch: it comes for the next sweep. A far
-// timeout is on the queue. It returns the timeout, and a function that does the rest.
-func endOfRound(t *testing.T, timer *Timer, task func()) (far *Timeout, leave func()) {
-	w := &timer.worker
-	require.True(t, w.claimRound()) // the test is the worker
-	w.round()
-	time.Sleep(timer.Tick())
-	far, err := timer.AfterFunc(time.Hour, task)
-	require.NoError(t, err)
-	until, next := w.round()
-	require.Less(t, timer.clock.Now()+1, next)
-	require.Less(t, next, uint64(ticks.Never))
-	return far, func() {
-		if !w.leave(until, next) {
-			go w.run()
-		}
-		synctest.Wait()
-	}
-}
-
-// A timeout becomes near while a round that does not take it is about to end, or while the worker watches. It is on
-// time. So is one that a producer takes for a far one, because the position has not moved for long.
-func TestNearWhileWatching(t *testing.T) {
-	const tick = time.Millisecond
-	for name, use := range map[string]func(t *testing.T, timer *Timer, fired func(), far *Timeout){
-		"reset": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
-			_, err := far.Reset(2 * tick)
-			require.NoError(t, err)
-		},
-		"canceled and reset": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
-			require.True(t, far.Cancel())
-			_, err := far.Reset(2 * tick)
-			require.NoError(t, err)
-		},
-		"armed": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
-			_, err := timer.AfterFunc(2*tick, fired)
-			require.NoError(t, err)
-		},
-		"old position": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
-			time.Sleep(2 * nearTime)
-			_, err := timer.AfterFunc(2*tick, fired)
-			require.NoError(t, err)
-		},
-	} {
-		for _, before := range []bool{true, false} {
-			synctest.Test(t, func(t *testing.T) {
-				timer := newTimer(t, WithTick(tick))
-				var fired moments
-				far, leave := endOfRound(t, timer, fired.Note)
-				if !before {
-					leave()
-				}
-				if name == "old position" && !before {
-					return // the worker would not watch for so long
-				}
-				use(t, timer, fired.Note, far)
-				armed := time.Now()
-				if before {
-					leave()
-				}
-				pass(10 * tick)
-				require.Equal(t, []time.Duration{2 * tick}, fired.Since(armed), "%s, before the end of the round: %v", name, before)
-			})
-		}
-	}
-}
-
-// While the worker watches, a deadline that has passed counts as a delay of zero.
-func TestPastDeadlineWhileWatching(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		_, leave := endOfRound(t, timer, nop)
-		leave()
-		time.Sleep(5*time.Millisecond + time.Microsecond)
-		require.Less(t, timer.clock.Now()<<idleShift, timer.worker.state.Load())
-		require.Less(t, timer.worker.state.Load(), resting)
-		to, err := timer.NewTimeoutAt(plainFunc(nop), time.Now().Add(-2*time.Millisecond))
-		require.NoError(t, err)
-		require.Equal(t, 999*time.Microsecond, time.Until(to.Deadline()))
-	})
-}
-
-// Beside producers that do not pause, also a few canceled timeouts are dropped within two seconds. Before, a Reset finds them on
-// the queue.
-func TestFewCanceledAreDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(10*time.Millisecond))
-		var all []*Timeout
-		churn(t, timer, 2, 2*time.Second, func(elapsed time.Duration) {
-			if elapsed == 100*time.Millisecond {
-				for range 100 {
-					to, err := timer.AfterFunc(time.Hour, nop)
-					require.NoError(t, err)
-					require.True(t, to.Move(time.Hour))
-					require.True(t, to.Cancel())
-					require.True(t, onQueue(to.word.Load()))
-					all = append(all, to)
-				}
-			}
-		})
-		for _, to := range all {
-			require.False(t, onQueue(to.word.Load()))
-		}
-	})
 }
 
 // A Reset to an earlier tick puts a timeout onto the queue again, once until the worker takes it. Other Resets only change its
@@ -852,5 +632,113 @@ func TestRoundEnds(t *testing.T) {
 		rounds := make(map[uint64]bool)
 		overload(t, func(*Timer) {}, func(timer *Timer, _ time.Duration) { rounds[timer.worker.rounds] = true })
 		require.GreaterOrEqual(t, len(rounds), 4)
+	})
+}
+
+// Stop halts the worker in the middle of a drain, at each look up, whatever the worker takes: inboxes, what is near, a nursery
+// that has grown, or what is old. No timeout is lost, and the worker leaves the rest to Stop.
+func TestStopInTheMiddleOfADrain(t *testing.T) {
+	const n = 3*checkEvery + checkEvery/2
+	for name, prepare := range map[string]func(t *testing.T, timer *Timer, arm func(delay time.Duration) []*Timeout) []*Timeout{
+		"near": func(_ *testing.T, _ *Timer, arm func(time.Duration) []*Timeout) []*Timeout { return arm(time.Hour) },
+		"grown": func(_ *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
+			all := arm(100 * time.Hour)
+			timer.worker.in.sweepAt = 0 // which takes the older tables
+			return all
+		},
+		"old": func(_ *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
+			w := &timer.worker
+			timer.queue.stripes[0].nursery.table.Store(newTable(2 * ceilPowerOfTwo(n)))
+			all := arm(100 * time.Hour)
+			w.in.sweepAt = 0
+			w.in.drain()
+			w.in.sweepAt = 0
+			return all
+		},
+		"inbox": func(t *testing.T, _ *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
+			all := arm(100 * time.Hour)
+			for _, to := range all {
+				to.Cancel()
+				if _, err := to.Reset(50 * time.Hour); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return all
+		},
+	} {
+		for at := 2; ; at++ {
+			timer := newTimer(t, WithTick(time.Hour))
+			oneStripe(timer)
+			w := &timer.worker
+			giveBack := hold(t, timer)
+			w.round() // makes the wheel
+			all := prepare(t, timer, func(delay time.Duration) (all []*Timeout) {
+				for range n {
+					to, err := timer.AfterFunc(delay, nop)
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, to)
+				}
+				return all
+			})
+			var left []*Timeout
+			stopped := make(chan bool)
+			looks, emptied := 0, 0
+			whenItLooksUp(timer, func() {
+				if looks++; looks == at {
+					go func() {
+						left = timer.Stop()
+						close(stopped)
+					}()
+					for w.state.Load() != halted {
+						runtime.Gosched()
+					}
+					emptied = w.in.emptied
+				}
+			})
+			w.in.drain()
+			if looks < at {
+				require.Greater(t, at, 3, name)
+				require.Len(t, stopHeld(timer, giveBack), n, name)
+				break
+			}
+			require.Equal(t, emptied, w.in.emptied, name)
+			giveBack()
+			<-stopped
+			require.Len(t, left, n, name)
+			for _, to := range all {
+				if onQueue(to.word.Load()) {
+					t.Fatalf("on the queue: %v", to)
+				}
+				if _, err := to.Reset(time.Hour); !errors.Is(err, ErrStopped) {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// A timeout is canceled while the worker has collected it for its pool, and has not handed it over. The pool does not
+// keep it.
+func TestCanceledWhileCollected(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		timer.tasks.Limit = -1 // so that no runner starts
+		hold(t, timer)
+		w := &timer.worker
+		w.round() // makes the wheel
+		to, err := timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		time.Sleep(3 * time.Millisecond)
+		w.expireDue()
+		w.in.take(to, young)
+		require.Equal(t, to.pos+1, w.due.Position())
+		require.Zero(t, timer.tasks.Waiting())
+		require.True(t, to.Cancel())
+		takeInboxes(timer)
+		w.handOver()
+		require.Zero(t, to.bucket)
+		require.Zero(t, timer.tasks.Waiting())
 	})
 }

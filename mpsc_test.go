@@ -1,7 +1,7 @@
 package hashedwheel
 
 import (
-	"math/rand/v2"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -200,38 +200,140 @@ func TestChangeStripe(t *testing.T) {
 	require.Zero(t, timer.Pending())
 }
 
-// No timeout is lost when very many goroutines arm a few each, on all stripes.
-func TestManyGoroutines(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Millisecond))
-	const n = 5000
-	var ran atomic.Int64
-	var canceled atomic.Int64
-	var users sync.WaitGroup
-	for range n {
-		users.Go(func() {
-			var all []*Timeout
-			for range 4 {
-				to, err := timer.AfterFunc(time.Duration(rand.IntN(20))*time.Millisecond, func() { ran.Add(1) })
-				if err != nil {
-					panic(err)
-				}
-				all = append(all, to)
-			}
+// Stop waits for the goroutines inside the gate, on each stripe. A Cancel that comes while Stop waits is counted.
+func TestStopWaitsForTheGate(t *testing.T) {
+	fresh := newTimer(t)
+	for i := range fresh.queue.stripes {
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(9))
+		to, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		s := &timer.queue.stripes[i]
+		require.True(t, timer.queue.enter(s))
+		stopped := make(chan []*Timeout)
+		go func() { stopped <- timer.Stop() }()
+		for !timer.IsStopped() {
 			runtime.Gosched()
-			for _, to := range all[:2] {
-				if to.Cancel() {
-					canceled.Add(1)
-				}
-			}
-		})
+		}
+		require.True(t, to.Cancel())
+		require.Zero(t, timer.Pending())
+		require.EqualValues(t, 1, timer.Stats().Canceled)
+		select {
+		case <-stopped:
+			t.Fatalf("Stop did not wait for stripe %d", i)
+		case <-time.After(time.Millisecond):
+		}
+		s.leave()
+		require.Empty(t, <-stopped)
 	}
-	users.Wait()
-	require.Eventually(t, func() bool { return ran.Load()+canceled.Load() == 4*n }, patience, time.Millisecond)
-	used := 0
+}
+
+// Shutdown waits for the goroutines inside the gate also after Stop, on each stripe: one may be a Cancel that is about to
+// notify a Canceler. The test runs on real time, because goroutines that wait for the gate spin.
+func TestShutdownWaitsForTheGate(t *testing.T) {
+	timer := newTimer(t)
+	timer.Stop()
 	for i := range timer.queue.stripes {
-		if timer.queue.stripes[i].accepted() > 0 {
-			used++
+		s := &timer.queue.stripes[i]
+		timer.queue.enter(s)
+		over := make(chan error)
+		go func() {
+			_, err := timer.Shutdown(t.Context())
+			over <- err
+		}()
+		select {
+		case <-over:
+			t.Fatalf("Shutdown did not wait for stripe %d", i)
+		case <-time.After(time.Millisecond):
+		}
+		s.leave()
+		require.NoError(t, <-over)
+	}
+}
+
+// When counters wrap around, the timer still works, because it uses only their differences.
+func TestCountersWrap(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newFakedTimer(t, WithTick(time.Millisecond))
+		const before = math.MaxUint64 - 5
+		for i := range timer.queue.stripes {
+			s := &timer.queue.stripes[i]
+			for _, c := range []*atomic.Uint64{&s.armed, &s.canceled, &s.nursery.filled, &s.nursery.skipped, &s.pushed} {
+				c.Store(before)
+			}
+			timer.returned.Add(before)
+			timer.worker.in.popped.Add(before)
+		}
+		for range 3 {
+			for range 20 {
+				_, err := timer.AfterFunc(time.Millisecond, nop)
+				require.NoError(t, err)
+				to, err := timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				require.True(t, to.Cancel())
+				_, err = to.Reset(time.Hour)
+				require.NoError(t, err)
+			}
+			require.Equal(t, 40, timer.Pending())
+			pass(3 * sweepTime)
+			require.Equal(t, 20, timer.Pending())
+			require.Zero(t, timer.Stats().Queued)
+			timer.cancelAll(t)
+			pass(5 * time.Millisecond)
+			require.Zero(t, timer.Pending())
+		}
+		// Tasks that block need runners. Their number is computed from the same counters.
+		for range 50 {
+			_, err := timer.AfterFunc(0, func() { time.Sleep(time.Hour) })
+			require.NoError(t, err)
+		}
+		pass(10 * time.Millisecond)
+		require.Equal(t, 50, timer.Stats().Running)
+		pass(time.Hour)
+	})
+}
+
+// cancelAll cancels the timeouts in the wheel.
+func (t *Timer) cancelAll(tb testing.TB) {
+	t.worker.mu.Lock()
+	var all []*Timeout
+	t.worker.wheel.each(func(to *Timeout) { all = append(all, to) })
+	t.worker.mu.Unlock()
+	for _, to := range all {
+		require.True(tb, to.Cancel())
+	}
+}
+
+// A worker that goes to rest checks every stripe of the queue once more.
+func TestRestChecksTheQueue(t *testing.T) {
+	const far = 100
+	places := map[string]func(w *worker, s *stripe, to *Timeout){
+		"inbox": func(w *worker, s *stripe, to *Timeout) {
+			to.word.Store(pendingAt(queued, 2))
+			s.push(to)
+		},
+		"nursery": func(w *worker, s *stripe, to *Timeout) {
+			to.word.Store(pendingAt(young, far))
+			s.nursery.put(to, w.queue.nearAt(far), false)
+		},
+		"nursery, to be given back": func(_ *worker, s *stripe, _ *Timeout) { s.nursery.table.Store(newTable(2 * minSlots)) },
+		"nursery, to be taken": func(_ *worker, s *stripe, _ *Timeout) {
+			s.nursery.table.Store(newTable(2 * minSlots))
+			s.nursery.table.Load().older.Store(newTable(minSlots))
+		},
+	}
+	for place, push := range places {
+		timer := newFakedTimer(t, WithTick(time.Hour))
+		w := &timer.worker
+		for i := range timer.queue.stripes {
+			require.True(t, w.claimRound())
+			require.True(t, w.leave(math.MaxInt64, ticks.Never))
+			require.True(t, w.claimRound())
+			s := &timer.queue.stripes[i]
+			push(w, s, &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
+			require.False(t, w.leave(math.MaxInt64, ticks.Never), place)
+			require.EqualValues(t, working, w.state.Load())
+			require.True(t, w.leave(math.MaxInt64, 1), place)
+			setStripes(timer, len(timer.queue.stripes))
 		}
 	}
-	require.Greater(t, used, 1)
 }

@@ -3,6 +3,7 @@ package hashedwheel
 import (
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 	"weak"
@@ -120,4 +121,108 @@ func TestExplore(t *testing.T) {
 	}
 	t.Parallel() // other processes do the work
 	rewrite.Explore(t, ".")
+}
+
+// A timeout that was dropped, then armed again by Reset, and canceled again, goes when the worker looks next, also in a long
+// tick. The same is true of one that the worker has placed.
+func TestDroppedAgain(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Hour))
+		keep, err := timer.AfterFunc(100*time.Hour, nop)
+		require.NoError(t, err)
+		var held []weak.Pointer[Timeout]
+		use := func(wait time.Duration) {
+			for range 1000 {
+				to, err := timer.AfterFunc(10*time.Hour, nop)
+				if err != nil {
+					t.Fatal(err)
+				}
+				held = append(held, weak.Make(to))
+				if wait > 0 {
+					time.AfterFunc(wait, func() { to.Cancel() })
+					continue
+				}
+				for range 2 {
+					if !to.Cancel() {
+						t.Fatal("not canceled")
+					}
+					if active, err := to.Reset(5 * time.Hour); active || err != nil {
+						t.Fatal(active, err)
+					}
+				}
+				if !to.Cancel() {
+					t.Fatal("not canceled")
+				}
+			}
+		}
+		use(0)
+		use(2 * time.Second)
+		pass(2 * time.Hour)
+		require.Zero(t, timer.Stats().Queued)
+		runtime.GC()
+		for _, p := range held {
+			if p.Value() != nil {
+				t.Fatal("held")
+			}
+		}
+		require.Equal(t, 1, timer.Pending())
+		require.True(t, keep.Cancel())
+	})
+}
+
+// Beside producers that do not pause, a timeout that was brought forward, and has ended, is soon not held any more, although
+// the others in its nursery stay.
+func TestForwardedIsNotHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		oneStripe(timer) // whichever a call from another depth of the stack would use
+		var to *Timeout
+		var held weak.Pointer[Timeout]
+		churn(t, timer, 6000, 2*sweepTime, func(elapsed time.Duration) {
+			switch elapsed {
+			case 10 * tick:
+				var err error
+				to, err = timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				held = weak.Make(to)
+			case 15 * tick:
+				require.True(t, onQueue(to.word.Load()))
+				_, err := to.Reset(time.Minute)
+				require.NoError(t, err)
+			case 15*tick + sweepTime:
+				require.False(t, onQueue(to.word.Load()), "the worker has taken it")
+				require.True(t, to.Cancel())
+			case 17*tick + sweepTime:
+				require.False(t, onQueue(to.word.Load()))
+				to = nil
+			}
+		})
+		runtime.GC()
+		require.Nil(t, held.Value())
+	})
+}
+
+// Beside producers that do not pause, also a few canceled timeouts are dropped within two seconds. Before, a Reset finds them on
+// the queue.
+func TestFewCanceledAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond))
+		var all []*Timeout
+		churn(t, timer, 2, 2*time.Second, func(elapsed time.Duration) {
+			if elapsed == 100*time.Millisecond {
+				for range 100 {
+					to, err := timer.AfterFunc(time.Hour, nop)
+					require.NoError(t, err)
+					require.True(t, to.Move(time.Hour))
+					require.True(t, to.Cancel())
+					require.True(t, onQueue(to.word.Load()))
+					all = append(all, to)
+				}
+			}
+		})
+		for _, to := range all {
+			require.False(t, onQueue(to.word.Load()))
+		}
+	})
 }

@@ -365,59 +365,6 @@ func TestLastTick(t *testing.T) {
 	}
 }
 
-// When counters wrap around, the timer still works, because it uses only their differences.
-func TestCountersWrap(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newFakedTimer(t, WithTick(time.Millisecond))
-		const before = math.MaxUint64 - 5
-		for i := range timer.queue.stripes {
-			s := &timer.queue.stripes[i]
-			for _, c := range []*atomic.Uint64{&s.armed, &s.canceled, &s.nursery.filled, &s.nursery.skipped, &s.pushed} {
-				c.Store(before)
-			}
-			timer.returned.Add(before)
-			timer.worker.in.popped.Add(before)
-		}
-		for range 3 {
-			for range 20 {
-				_, err := timer.AfterFunc(time.Millisecond, nop)
-				require.NoError(t, err)
-				to, err := timer.AfterFunc(time.Hour, nop)
-				require.NoError(t, err)
-				require.True(t, to.Cancel())
-				_, err = to.Reset(time.Hour)
-				require.NoError(t, err)
-			}
-			require.Equal(t, 40, timer.Pending())
-			pass(3 * sweepTime)
-			require.Equal(t, 20, timer.Pending())
-			require.Zero(t, timer.Stats().Queued)
-			timer.cancelAll(t)
-			pass(5 * time.Millisecond)
-			require.Zero(t, timer.Pending())
-		}
-		// Tasks that block need runners. Their number is computed from the same counters.
-		for range 50 {
-			_, err := timer.AfterFunc(0, func() { time.Sleep(time.Hour) })
-			require.NoError(t, err)
-		}
-		pass(10 * time.Millisecond)
-		require.Equal(t, 50, timer.Stats().Running)
-		pass(time.Hour)
-	})
-}
-
-// cancelAll cancels the timeouts in the wheel.
-func (t *Timer) cancelAll(tb testing.TB) {
-	t.worker.mu.Lock()
-	var all []*Timeout
-	t.worker.wheel.each(func(to *Timeout) { all = append(all, to) })
-	t.worker.mu.Unlock()
-	for _, to := range all {
-		require.True(tb, to.Cancel())
-	}
-}
-
 // Each method of a Timer that New has not made panics with a clear message. So does NewGroup with such
 // a timer.
 func TestZeroTimer(t *testing.T) {
@@ -599,4 +546,40 @@ func TestMaxPendingRace(t *testing.T) {
 	require.Zero(t, timer.Pending())
 	require.Zero(t, timer.slotsInUse())
 	require.Zero(t, timer.Stats().RejectedFull)
+}
+
+// No timeout is lost when very many goroutines arm a few each, on all stripes.
+func TestManyGoroutines(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond))
+	const n = 5000
+	var ran atomic.Int64
+	var canceled atomic.Int64
+	var users sync.WaitGroup
+	for range n {
+		users.Go(func() {
+			var all []*Timeout
+			for range 4 {
+				to, err := timer.AfterFunc(time.Duration(rand.IntN(20))*time.Millisecond, func() { ran.Add(1) })
+				if err != nil {
+					panic(err)
+				}
+				all = append(all, to)
+			}
+			runtime.Gosched()
+			for _, to := range all[:2] {
+				if to.Cancel() {
+					canceled.Add(1)
+				}
+			}
+		})
+	}
+	users.Wait()
+	require.Eventually(t, func() bool { return ran.Load()+canceled.Load() == 4*n }, patience, time.Millisecond)
+	used := 0
+	for i := range timer.queue.stripes {
+		if timer.queue.stripes[i].accepted() > 0 {
+			used++
+		}
+	}
+	require.Greater(t, used, 1)
 }
