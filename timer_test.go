@@ -2,7 +2,6 @@ package hashedwheel
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -435,73 +434,6 @@ func requireNotMade[T any](t *testing.T, message string, arguments map[string][]
 			}
 			require.PanicsWithValue(t, message, func() { method.Func.Call(in) }, method.Name)
 		}
-	}
-}
-
-// A timer from outside is used in a bubble, with deadlines from outside, so that no call has read the clock. A call that would
-// have to wake the worker reads it, panics, and changes nothing. Others work.
-func TestForeignAtRest(t *testing.T) {
-	for name, limit := range map[string]int{"no limit": 0, "with a limit": 100} {
-		t.Run(name, func(t *testing.T) {
-			timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(limit))
-			s := oneStripe(timer)
-			w := &timer.worker
-			require.True(t, w.claimRound())
-			w.round()
-			w.expireDue()
-			near, far := time.Now().Add(100*time.Millisecond), time.Now().Add(time.Hour)
-			var plain, notified, placed, forward, canceled Timeout
-			for to, task := range map[*Timeout]Task{&plain: plainFunc(nop), &notified: canceledTask{t}, &placed: plainFunc(nop),
-				&forward: plainFunc(nop), &canceled: plainFunc(nop)} {
-				timer.Bind(to, task)
-			}
-			group := NewGroup(timer)
-			member, err := group.AfterFunc(time.Hour, nop)
-			require.NoError(t, err)
-			require.True(t, member.Cancel())
-			for _, to := range []*Timeout{&placed, &forward, &canceled} {
-				_, err = to.ResetAt(far)
-				require.NoError(t, err)
-			}
-			placed.word.And(^uint64(young)) // as if the worker had taken it
-			_, err = forward.ResetAt(far.Add(-time.Second))
-			require.NoError(t, err)
-			require.NotZero(t, forward.word.Load()&hurried)
-			require.True(t, canceled.Cancel())
-			canceled.word.And(^uint64(young)) // as if a producer had dropped it
-
-			state := func() string {
-				return fmt.Sprint(timer.Pending(), group.Len(), timer.limit.inUse.Load(), s.accepted(), s.nursery.by.Load(),
-					timer.queue.puts(), timer.Stats().Queued, plain.word.Load(), notified.word.Load(), placed.word.Load(), forward.word.Load(), canceled.word.Load(), member.word.Load())
-			}
-			require.True(t, w.leave(time.Hour, w.position.Load()>>1+1))
-			comes := w.state.Load()
-			w.setPosition(w.wheel.now, 0) // as planNext does
-			w.state.Store(resting)
-			synctest.Test(t, func(t *testing.T) {
-				for i, call := range []func(){
-					func() { plain.ResetAt(far) },
-					func() { notified.ResetAt(far) },
-					func() { member.ResetAt(far) },
-					func() { placed.ResetAt(far.Add(-time.Second)) },
-					func() { forward.ResetAt(far.Add(-2 * time.Second)) },
-					func() { canceled.ResetAt(far) },
-					func() { timer.NewTimeoutAt(plainFunc(nop), near) },
-					func() { timer.NewTimeoutAt(canceledTask{t}, far) },
-				} {
-					before := state()
-					require.PanicsWithValue(t, foreignTimer, call, "call %d", i)
-					require.Equal(t, before, state(), "call %d", i)
-				}
-				w.state.Store(comes)
-				for _, deadline := range []time.Time{near, far} {
-					_, err := timer.NewTimeoutAt(plainFunc(nop), deadline)
-					require.NoError(t, err)
-				}
-			})
-			setStripes(timer, 1)
-			timer.limit.inUse.Store(0)
-		})
 	}
 }
 
