@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -166,6 +167,8 @@ func TestStripes(t *testing.T) {
 		require.Equal(t, want, defaultStripes(), "%d processors", procs)
 	}
 }
+
+func TestStripeSize(t *testing.T) { require.EqualValues(t, 128, unsafe.Sizeof(stripe{})) }
 
 // Two goroutines that are busy on the same stripe at the same time separate.
 func TestChangeStripe(t *testing.T) {

@@ -20,7 +20,6 @@ func TestTimeoutSize(t *testing.T) {
 	} else {
 		require.EqualValues(t, 40, unsafe.Sizeof(Timeout{}))
 	}
-	require.EqualValues(t, 128, unsafe.Sizeof(stripe{}))
 }
 
 func TestAllocations(t *testing.T) {

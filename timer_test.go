@@ -507,11 +507,4 @@ func TestManyGoroutines(t *testing.T) {
 	}
 	users.Wait()
 	require.Eventually(t, func() bool { return ran.Load()+canceled.Load() == 4*n }, patience, time.Millisecond)
-	used := 0
-	for i := range timer.queue.stripes {
-		if timer.queue.stripes[i].accepted() > 0 {
-			used++
-		}
-	}
-	require.Greater(t, used, 1)
 }
