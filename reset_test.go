@@ -889,3 +889,97 @@ func TestEmbeddedAreDropped(t *testing.T) {
 		require.True(t, keep.Cancel())
 	})
 }
+
+// Beside producers that do not pause, a timeout is on time that was brought forward before, to a later tick, with or without a
+// Cancel between the two calls.
+func TestForwardedAgain(t *testing.T) {
+	const tick = time.Millisecond
+	cancel := func(to *Timeout) { to.Cancel(); to.Reset(2 * tick) }
+	for name, c := range map[string]struct {
+		limit  int
+		second func(to *Timeout)
+	}{
+		"Reset":               {second: func(to *Timeout) { to.Reset(2 * tick) }},
+		"Move":                {second: func(to *Timeout) { to.Move(2 * tick) }},
+		"Cancel":              {second: cancel},
+		"Cancel with a limit": {second: cancel, limit: 1e6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick), WithMaxPending(c.limit))
+				setStripes(timer, 256)
+				timer.queue.seats = nil
+				var due, fired moments
+				churn(t, timer, 3000, sized(150*tick, 300*tick, 300*tick), func(elapsed time.Duration) {
+					// On a stripe that others seldom use.
+					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.Note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
+					*to.wordPtr() = pendingAt(young, hour)
+					timer.limit.acquire()
+					s.nursery.put(to, timer.queue.nearAt(hour), false)
+					timer.worker.wakeBy(hour)
+					to.Reset(time.Second)
+					time.Sleep(tick / 4)
+					c.second(to)
+					due.Add(time.Now().Add(2 * tick))
+				})
+				pass(3 * tick)
+				require.Len(t, fired.All(), len(due.All()))
+				for i, at := range fired.All() {
+					require.Less(t, at.Sub(due.All()[i]), tick)
+				}
+			})
+		})
+	}
+}
+
+// If a struct is overwritten while its timeout is in a slot of a nursery, it is not noticed. The slot counts
+// as free. The timeout never expires, and counts as pending for ever. But the timeouts in other slots come to no harm, and if
+// the struct is bound and armed again, it expires once.
+func TestOverwrittenInARing(t *testing.T) {
+	for name, use := range map[string]struct {
+		delay time.Duration
+		again bool
+		hand  bool // the hand of the ring comes by before the worker
+	}{
+		"far": {delay: time.Minute}, "near": {delay: time.Millisecond}, "far, again": {delay: time.Minute, again: true},
+		"near, again": {delay: time.Millisecond, again: true}, "hand": {delay: time.Minute, hand: true},
+		"hand, again": {delay: time.Minute, hand: true, again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newFakedTimer(t, WithTick(time.Millisecond))
+				oneStripe(timer)
+				giveBack := hold(t, timer) // until the struct is overwritten: the race detector would complain
+				const n = 50
+				var fired, other atomic.Int64
+				var all [n]request
+				for i := range all {
+					timer.Bind(&all[i].timeout, plainFunc(func() { fired.Add(1) }))
+					_, err := all[i].timeout.Reset(use.delay)
+					require.NoError(t, err)
+				}
+				c := &all[n/2]
+				*c = request{} //hashedwheelvet:ignore the test is about this
+				want := int64(n - 1)
+				if use.again {
+					timer.Bind(&c.timeout, plainFunc(func() { other.Add(1) }))
+					_, err := c.timeout.Reset(use.delay)
+					require.NoError(t, err)
+				}
+				if use.hand {
+					for range minSlots {
+						to, err := timer.AfterFunc(use.delay, nop)
+						require.NoError(t, err)
+						require.True(t, to.Cancel())
+					}
+				}
+				giveBack()
+				pass(2 * use.delay)
+				require.Equal(t, want, fired.Load())
+				require.Equal(t, use.again, other.Load() == 1)
+				require.Equal(t, 1, timer.Pending())
+				require.Empty(t, timer.Stop())
+			})
+		})
+	}
+}

@@ -983,3 +983,73 @@ func TestPastDeadlineWhileWatching(t *testing.T) {
 		require.Equal(t, 999*time.Microsecond, time.Until(to.Deadline()))
 	})
 }
+
+// The worker takes at once what is near, and leaves what is far in nurseries, until two sweeps have met it. It drops what is
+// canceled within two seconds.
+func TestFarStaysWithProducers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		placed := func() (n int) {
+			for _, level := range timer.Stats().Levels {
+				n += level.Timeouts
+			}
+			return n
+		}
+		var near *Timeout
+		churn(t, timer, 3000, 2*sweepTime, func(elapsed time.Duration) {
+			synctest.Wait()
+			if elapsed > sweepTime+5*tick {
+				require.LessOrEqual(t, placed(), 1, "those that were left to the worker when the nursery grew have gone")
+			}
+			require.Greater(t, timer.Stats().Queued, 1000)
+			if near == nil {
+				var err error
+				near, err = timer.AfterFunc(nearTime/2, nop)
+				require.NoError(t, err)
+			} else {
+				require.False(t, onQueue(near.word.Load()), "the worker takes what is near")
+			}
+		})
+		require.Equal(t, expired, int(status(near.word.Load())))
+		require.NotZero(t, timer.queue.inUse())
+		pass(2 * time.Second)
+		require.Zero(t, timer.queue.inUse())
+	})
+}
+
+// Timeouts that live long go to the wheel although producers do not pause.
+func TestLongLivedGoToTheWheel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond))
+		const n = 5000
+		var all []*Timeout
+		timer.queue.init(timer.clock.Tick, 1) // one stripe, whose table has grown, so that growth moves none of these
+		timer.queue.seats = nil
+		timer.queue.stripes[0].nursery.table.Store(newTable(1 << 15))
+		churn(t, timer, 3000, 3*sweepTime, func(elapsed time.Duration) {
+			if elapsed == 50*time.Millisecond {
+				for range n {
+					to, err := timer.AfterFunc(time.Hour, nop)
+					require.NoError(t, err)
+					all = append(all, to)
+				}
+			}
+			synctest.Wait()
+			onWheel := 0
+			for _, to := range all {
+				if !onQueue(to.word.Load()) {
+					onWheel++
+				}
+			}
+			switch {
+			case elapsed < sweepTime:
+				require.Zero(t, onWheel)
+			case elapsed > 50*time.Millisecond+2*sweepTime:
+				require.Equal(t, len(all), onWheel)
+			}
+		})
+		require.Equal(t, n, timer.Pending())
+	})
+}
