@@ -167,32 +167,6 @@ func TestInTwoPlaces(t *testing.T) {
 	}
 }
 
-// The worker looks up between very many timeouts in an inbox.
-func TestManyInAnInbox(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour))
-	w := &timer.worker
-	oneStripe(timer)
-	hold(t, timer)
-	w.round() // makes the wheel
-	looks := 0
-	whenItLooksUp(timer, func() { looks++ })
-	const n = 4 * checkEvery
-	var all []*Timeout
-	for range n {
-		to, err := timer.AfterFunc(100*time.Hour, nop)
-		require.NoError(t, err)
-		all = append(all, to)
-	}
-	w.in.giveBack()
-	for _, to := range all {
-		require.True(t, to.Cancel())
-	}
-	require.Equal(t, n, w.wheel.count)
-	w.in.drain()
-	require.GreaterOrEqual(t, looks, n/checkEvery)
-	require.Zero(t, w.wheel.count)
-}
-
 // The worker takes a far timeout at the tick at which it becomes near, and not before. It leaves others in the same block.
 func TestTakeFar(t *testing.T) {
 	synctest.Test(t, testTakeFar)

@@ -59,6 +59,7 @@ func checkQueue(t testing.TB, timer *Timer, pend map[*Timeout]bool, leave, known
 		}
 		if state == resting {
 			require.Equal(t, uint64(ticks.Never), q.needs(), "the worker rests although something is on the queue")
+			require.False(t, w.wheel == nil && q.slots() > 0, "the worker has given back its memory, and not the nurseries")
 		}
 	}
 }

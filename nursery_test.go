@@ -2,14 +2,12 @@ package hashedwheel
 
 import (
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,71 +54,6 @@ func (r *ring) hand() uint64 { return r.filled.Load() + r.skipped.Load() }
 // mostSlots returns how many slots a nursery may have, also in tables that it has left to the worker, if so many timeouts were
 // pending in it at once.
 func mostSlots(pending int) int { return minSlots + 8*pending }
-
-// Goroutines that arm timeouts drop canceled ones and keep pending ones. Timeouts are canceled at once or much
-// later, with resets in between. The worker, whose tick is an hour, does nothing.
-func TestProducersDrop(t *testing.T) {
-	for name, lag := range map[string]int{"at once": 0, "later": 256, "much later": 4096} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				timer := newTimer(t, WithTick(time.Hour))
-				oneStripe(timer)
-				r := newRand(t)
-				arm := func() *Timeout {
-					to, err := timer.AfterFunc(10*time.Hour, nop)
-					if err != nil {
-						t.Fatal(err) // not by package require, which takes longer than the call
-					}
-					return to
-				}
-				pending := []*Timeout{arm()}
-				synctest.Wait() // from here the worker waits for the next boundary
-				var ring []*Timeout
-				first := weak.Make(arm())
-				first.Value().Cancel()
-				most := 0
-				for i := range 40_000 {
-					ring = append(ring, arm())
-					if i%1000 == 0 {
-						pending = append(pending, arm())
-					}
-					victim := ring[r.IntN(len(ring))]
-					if i%3 == 0 {
-						if _, err := victim.Reset(time.Duration(3+r.IntN(20)) * time.Hour); err != nil {
-							t.Fatal(err)
-						}
-					}
-					if len(ring) > lag {
-						if !ring[0].Cancel() {
-							t.Fatal("not canceled")
-						}
-						ring[0] = nil
-						ring = ring[1:]
-					}
-					most = max(most, len(ring)+len(pending))
-					if n := timer.queue.slots(); n > mostSlots(2*most) {
-						t.Fatalf("%d slots for %d", n, most)
-					}
-				}
-				require.LessOrEqual(t, timer.Stats().Queued, mostSlots(2*most))
-				require.Equal(t, len(ring)+len(pending), timer.Pending())
-				pass(2 * time.Hour) // the worker takes the tables that are left to it
-				runtime.GC()
-				require.Nil(t, first.Value(), "it was canceled long ago")
-				left := make(map[*Timeout]bool)
-				for _, to := range timer.Stop() {
-					left[to] = true
-				}
-				require.Len(t, left, len(ring)+len(pending))
-				for _, to := range append(pending, ring...) {
-					if !left[to] {
-						t.Fatal("pending, but not returned by Stop")
-					}
-				}
-			})
-		})
-	}
-}
 
 // However little the worker does, a nursery has at most a few times as many slots as timeouts were pending at once, plus the
 // smallest number: whatever is canceled at once or later, beside others that stay, and however often it is brought forward.
@@ -303,42 +236,6 @@ func TestPreemptedInTheSameBlock(t *testing.T) {
 	require.EqualValues(t, soon, r.by.Load())
 }
 
-// The worker closes each slot of a table that it gives back, some at a time. It takes each timeout once.
-func TestGiveBack(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour))
-	w, s := &timer.worker, oneStripe(timer)
-	hold(t, timer)
-	w.round() // makes the wheel
-	for _, n := range []int{0, 1, blockSize, 3 * blockSize, 1000, 3 * checkEvery} {
-		var all []*Timeout
-		for range n {
-			to, err := timer.AfterFunc(100*time.Hour, nop)
-			require.NoError(t, err)
-			all = append(all, to)
-		}
-		var tables []*table
-		for table := s.nursery.table.Load(); table != nil; table = table.older.Load() {
-			tables = append(tables, table)
-		}
-		before := w.wheel.count
-		w.in.giveBack()
-		require.Equal(t, before+n, w.wheel.count)
-		require.Zero(t, timer.queue.slots())
-		for _, table := range tables {
-			for i := range table.slots {
-				require.Same(t, closedSlot, table.slots[i].Load())
-			}
-			require.Nil(t, table.older.Load())
-		}
-		for _, to := range all {
-			require.False(t, onQueue(to.word.Load()))
-			require.True(t, to.Cancel())
-		}
-		w.in.drain()
-		require.Zero(t, w.wheel.count)
-	}
-}
-
 // A table that has grown is given back within two seconds after its timeouts were canceled, or have left for the wheel, although
 // others are armed beside them without pause.
 func TestTablesAreGivenBack(t *testing.T) {
@@ -397,24 +294,6 @@ func TestTablesAreGivenBack(t *testing.T) {
 	}
 }
 
-// A timer at rest, with nothing pending, keeps no tables.
-func TestTablesAtRest(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		for range 100 {
-			_, err := timer.AfterFunc(time.Millisecond, nop)
-			require.NoError(t, err)
-			to, err := timer.AfterFunc(time.Hour, nop)
-			require.NoError(t, err)
-			require.True(t, to.Cancel())
-		}
-		pass(100 * time.Millisecond)
-		require.NotZero(t, timer.queue.slots(), "they may be used again")
-		pass(time.Second)
-		require.Zero(t, timer.queue.slots())
-	})
-}
-
 // One timeout in five lives longer than the others, which are canceled at once. That is also the distance of some slots in a
 // table. The nursery does not take the few for the many.
 func TestPatternDoesNotMislead(t *testing.T) {
@@ -461,144 +340,6 @@ func TestLongRunsAreSkipped(t *testing.T) {
 	require.Len(t, table.slots, n, "it has not grown")
 	require.Greater(t, s.nursery.hand()-before, uint64(n/2+1), "with steps of one, it would fill the first free slot")
 	require.Equal(t, n/2+1, timer.Pending())
-}
-
-// forwarded10 arms a timeout for ten ticks, and resets it to five. So it has two slots.
-func forwarded10(t *testing.T, timer *Timer) *Timeout {
-	to, err := timer.AfterFunc(10*timer.Tick(), nop)
-	if err == nil {
-		_, err = to.Reset(5 * timer.Tick())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return to
-}
-
-// Goroutines arm and cancel one after another, each on its own stripe. The worker drops what they have left there, and gives
-// back the tables, although another goroutine arms without pause, and although they go on slowly.
-func TestIdleStripesAreEmptied(t *testing.T) {
-	const tick, users, each = 10 * time.Millisecond, 40, 2000
-	for _, slowly := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			timer := newTimer(t, WithTick(tick))
-			setStripes(timer, 64)
-			timer.queue.seats = nil // the others use the first stripe
-			arm := func(i int) *Timeout {
-				to := &Timeout{timer: timer, task: plainFunc(nop)}
-				tick := timer.clock.DueIn(time.Hour)
-				to.word.Store(pendingAt(young, tick))
-				timer.queue.stripes[1+i].nursery.put(to, timer.queue.nearAt(tick), false)
-				return to
-			}
-			var left time.Duration
-			var held []weak.Pointer[Timeout]
-			churn(t, timer, 1, 20*tick+3*sweepTime, func(elapsed time.Duration) {
-				if left == 0 && elapsed >= 20*tick {
-					left = elapsed
-					for i := range users {
-						var all []*Timeout
-						for range each {
-							to := arm(i)
-							to.word.Or(moved) // so that it stays young when it is canceled
-							all = append(all, to)
-						}
-						for _, to := range all {
-							to.Cancel()
-						}
-						held = append(held, weak.Make(all[0]), weak.Make(all[each-1]))
-					}
-				}
-				if slowly && left > 0 {
-					for i := range users {
-						arm(i).Cancel()
-					}
-				}
-			})
-			require.LessOrEqual(t, timer.Stats().Queued, users)
-			require.LessOrEqual(t, timer.queue.slots(), (users+1)*minSlots)
-			runtime.GC()
-			for _, p := range held {
-				require.Nil(t, p.Value())
-			}
-		})
-	}
-}
-
-// On a stripe with many long-lived timeouts, those that are armed and canceled beside them do not pile up.
-func TestChurnBesideLongLived(t *testing.T) {
-	timer := newTimer(t, WithTick(100*time.Hour))
-	oneStripe(timer)
-	hold(t, timer)
-	const live, window = 100_000, 1000
-	arm := func() *Timeout {
-		to, err := timer.AfterFunc(1000*time.Hour, nop)
-		if err != nil {
-			panic(err)
-		}
-		return to
-	}
-	for range live {
-		arm()
-	}
-	var ring [window]*Timeout
-	for i := range sized(300_000, 3_000_000, 3_000_000) {
-		if old := ring[i%window]; old != nil {
-			old.Cancel()
-		}
-		ring[i%window] = arm()
-		if n := timer.queue.slots(); n > mostSlots(live+window) {
-			t.Fatal(n)
-		}
-	}
-}
-
-// Canceled timeouts do not pile up in a nursery during a long tick, nor do timeouts that are reset to earlier and earlier ticks.
-func TestForwardedDoNotPileUp(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour))
-	giveBack := hold(t, timer)
-	oneStripe(timer)
-	const live = 1000
-	var pending []*Timeout
-	for range live {
-		pending = append(pending, forwarded10(t, timer))
-	}
-	for i := range 20 * live {
-		if !pending[i%live].Cancel() {
-			t.Fatal("not canceled")
-		}
-		pending[i%live] = forwarded10(t, timer)
-	}
-	require.LessOrEqual(t, timer.queue.slots(), mostSlots(2*live))
-	require.Equal(t, live, timer.Pending())
-
-	before := timer.queue.puts()
-	for hours := 4; hours > 1; hours-- {
-		for _, to := range pending {
-			_, err := to.Reset(time.Duration(hours) * time.Hour)
-			require.NoError(t, err)
-		}
-	}
-	require.Equal(t, before, timer.queue.puts(), "the worker looks at them next")
-
-	near := make([]*Timeout, live)
-	for i := range near {
-		var err error
-		near[i], err = timer.AfterFunc(2*time.Hour, nop)
-		require.NoError(t, err)
-	}
-	for range 100 {
-		for _, to := range near {
-			if _, err := to.Reset(time.Hour); err != nil || !to.Cancel() {
-				t.Fatal(to, err)
-			}
-			if _, err := to.Reset(2 * time.Hour); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	require.LessOrEqual(t, timer.queue.slots(), mostSlots(4*live), "at most two slots each")
-	require.Len(t, stopHeld(timer, giveBack), 2*live)
 }
 
 // In the end each of some structs that are armed and canceled in turn is on the queue, and arming one is only a change of its word.

@@ -862,7 +862,6 @@ func TestOverwrittenAndBoundToAnother(t *testing.T) {
 func TestEmbeddedAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
-		oneStripe(timer)
 		keep, err := timer.AfterFunc(10*time.Hour, nop)
 		require.NoError(t, err)
 		synctest.Wait() // from here the worker waits for the next boundary
@@ -881,8 +880,7 @@ func TestEmbeddedAreDropped(t *testing.T) {
 					t.Fatal(to, err)
 				}
 			}
-			require.LessOrEqual(t, timer.queue.slots(), minSlots)
-			require.LessOrEqual(t, timer.Stats().Queued, len(calls)+minSlots, "each once")
+			require.LessOrEqual(t, timer.Stats().Queued, len(calls)+1000, "each once, or little more")
 		}
 		pass(2 * time.Hour)
 		require.Zero(t, timer.Stats().Queued)
@@ -890,8 +888,7 @@ func TestEmbeddedAreDropped(t *testing.T) {
 	})
 }
 
-// Beside producers that do not pause, a timeout is on time that was brought forward before, to a later tick, with or without a
-// Cancel between the two calls.
+// A timeout is on time that was brought forward before, to a later tick, with or without a Cancel between the two calls.
 func TestForwardedAgain(t *testing.T) {
 	const tick = time.Millisecond
 	cancel := func(to *Timeout) { to.Cancel(); to.Reset(2 * tick) }
@@ -907,21 +904,16 @@ func TestForwardedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				timer := newTimer(t, WithTick(tick), WithMaxPending(c.limit))
-				setStripes(timer, 256)
-				timer.queue.seats = nil
 				var due, fired moments
-				churn(t, timer, 3000, sized(150*tick, 300*tick, 300*tick), func(elapsed time.Duration) {
-					// On a stripe that others seldom use.
-					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.Note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
-					*to.wordPtr() = pendingAt(young, hour)
-					timer.limit.acquire()
-					s.nursery.put(to, timer.queue.nearAt(hour), false)
-					timer.worker.wakeBy(hour)
+				for i := range 100 {
+					to, err := timer.AfterFunc(time.Hour, fired.Note)
+					require.NoError(t, err)
 					to.Reset(time.Second)
 					time.Sleep(tick / 4)
 					c.second(to)
 					due.Add(time.Now().Add(2 * tick))
-				})
+					pass(time.Duration(i) * 3 * tick / 2)
+				}
 				pass(3 * tick)
 				require.Len(t, fired.All(), len(due.All()))
 				for i, at := range fired.All() {
@@ -932,23 +924,21 @@ func TestForwardedAgain(t *testing.T) {
 	}
 }
 
-// If a struct is overwritten while its timeout is in a slot of a nursery, it is not noticed. The slot counts
-// as free. The timeout never expires, and counts as pending for ever. But the timeouts in other slots come to no harm, and if
-// the struct is bound and armed again, it expires once.
-func TestOverwrittenInARing(t *testing.T) {
+// If a struct is overwritten while its new timeout is on the queue, it is not noticed. The timeout never expires, and counts as
+// pending for ever. But others on the queue come to no harm, and if the struct is bound and armed again, it expires once.
+func TestOverwrittenOnTheQueue(t *testing.T) {
 	for name, use := range map[string]struct {
-		delay time.Duration
-		again bool
-		hand  bool // the hand of the ring comes by before the worker
+		delay  time.Duration
+		again  bool
+		beside int // so many others are armed and canceled before the worker comes
 	}{
 		"far": {delay: time.Minute}, "near": {delay: time.Millisecond}, "far, again": {delay: time.Minute, again: true},
-		"near, again": {delay: time.Millisecond, again: true}, "hand": {delay: time.Minute, hand: true},
-		"hand, again": {delay: time.Minute, hand: true, again: true},
+		"near, again": {delay: time.Millisecond, again: true}, "beside others": {delay: time.Minute, beside: 2000},
+		"beside others, again": {delay: time.Minute, beside: 2000, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				timer := newFakedTimer(t, WithTick(time.Millisecond))
-				oneStripe(timer)
 				giveBack := hold(t, timer) // until the struct is overwritten: the race detector would complain
 				const n = 50
 				var fired, other atomic.Int64
@@ -966,12 +956,10 @@ func TestOverwrittenInARing(t *testing.T) {
 					_, err := c.timeout.Reset(use.delay)
 					require.NoError(t, err)
 				}
-				if use.hand {
-					for range minSlots {
-						to, err := timer.AfterFunc(use.delay, nop)
-						require.NoError(t, err)
-						require.True(t, to.Cancel())
-					}
+				for range use.beside {
+					to, err := timer.AfterFunc(use.delay, nop)
+					require.NoError(t, err)
+					require.True(t, to.Cancel())
 				}
 				giveBack()
 				pass(2 * use.delay)

@@ -984,37 +984,35 @@ func TestPastDeadlineWhileWatching(t *testing.T) {
 	})
 }
 
-// The worker takes at once what is near, and leaves what is far in nurseries, until two sweeps have met it. It drops what is
-// canceled within two seconds.
+// placed returns how many timeouts are in the wheel.
+func placed(timer *Timer) (n int) {
+	for _, level := range timer.Stats().Levels {
+		n += level.Timeouts
+	}
+	return n
+}
+
+// The worker takes at once what is near, and leaves what is far on the queue. It drops what is canceled within two seconds.
 func TestFarStaysWithProducers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = 10 * time.Millisecond
 		timer := newTimer(t, WithTick(tick))
-		placed := func() (n int) {
-			for _, level := range timer.Stats().Levels {
-				n += level.Timeouts
-			}
-			return n
-		}
-		var near *Timeout
-		churn(t, timer, 3000, 2*sweepTime, func(elapsed time.Duration) {
-			synctest.Wait()
-			if elapsed > sweepTime+5*tick {
-				require.LessOrEqual(t, placed(), 1, "those that were left to the worker when the nursery grew have gone")
-			}
+		churn(t, timer, 3000, 800*time.Millisecond, func(elapsed time.Duration) {
 			require.Greater(t, timer.Stats().Queued, 1000)
-			if near == nil {
-				var err error
-				near, err = timer.AfterFunc(nearTime/2, nop)
+			switch {
+			case elapsed < 600*time.Millisecond: // the worker may get some for which the queue had no place
+			case elapsed == 600*time.Millisecond:
+				require.Zero(t, placed(timer))
+				_, err := timer.AfterFunc(100*time.Millisecond, nop)
 				require.NoError(t, err)
-			} else {
-				require.False(t, onQueue(near.word.Load()), "the worker takes what is near")
+			case elapsed < 700*time.Millisecond:
+				require.Equal(t, 1, placed(timer))
+			case elapsed > 720*time.Millisecond:
+				require.Zero(t, placed(timer))
 			}
 		})
-		require.Equal(t, expired, int(status(near.word.Load())))
-		require.NotZero(t, timer.queue.inUse())
-		pass(2 * time.Second)
-		require.Zero(t, timer.queue.inUse())
+		pass(settled)
+		require.Zero(t, timer.Stats().Queued)
 	})
 }
 
@@ -1023,33 +1021,19 @@ func TestLongLivedGoToTheWheel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
-		const n = 5000
-		var all []*Timeout
-		timer.queue.init(timer.clock.Tick, 1) // one stripe, whose table has grown, so that growth moves none of these
-		timer.queue.seats = nil
-		timer.queue.stripes[0].nursery.table.Store(newTable(1 << 15))
-		churn(t, timer, 3000, 3*sweepTime, func(elapsed time.Duration) {
-			if elapsed == 50*time.Millisecond {
-				for range n {
-					to, err := timer.AfterFunc(time.Hour, nop)
-					require.NoError(t, err)
-					all = append(all, to)
-				}
-			}
-			synctest.Wait()
-			onWheel := 0
-			for _, to := range all {
-				if !onQueue(to.word.Load()) {
-					onWheel++
-				}
-			}
+		const n, from = 100, 600 * time.Millisecond
+		churn(t, timer, 3000, from+1100*time.Millisecond, func(elapsed time.Duration) {
 			switch {
-			case elapsed < sweepTime:
-				require.Zero(t, onWheel)
-			case elapsed > 50*time.Millisecond+2*sweepTime:
-				require.Equal(t, len(all), onWheel)
+			case elapsed == from:
+				for range n {
+					_, err := timer.AfterFunc(time.Hour, nop)
+					require.NoError(t, err)
+				}
+			case elapsed > from && elapsed < from+100*time.Millisecond:
+				require.Zero(t, placed(timer))
 			}
 		})
+		require.Equal(t, n, placed(timer))
 		require.Equal(t, n, timer.Pending())
 	})
 }
