@@ -173,7 +173,7 @@ func TestSlowRatesDoNotWait(t *testing.T) {
 			_, err = timer.Schedule(task, Every(tick))
 			require.NoError(t, err)
 		}
-		pass(10 * time.Second)
+		pass(sized[time.Duration](3, 10, 10) * time.Second)
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, messages(log, start))

@@ -46,7 +46,9 @@ func limitOfTests() time.Duration {
 		}
 		return d
 	}
-	longer := func(variable string) bool { return strings.HasPrefix(variable, "HASHEDWHEEL_") && !strings.HasSuffix(variable, "=") }
+	longer := func(variable string) bool {
+		return strings.HasPrefix(variable, "HASHEDWHEEL_") && !strings.HasSuffix(variable, "=")
+	}
 	fuzzes := func(arg string) bool { return strings.HasPrefix(arg, "-test.fuzz=") }
 	switch {
 	case OneThread || slices.ContainsFunc(os.Environ(), longer) || slices.ContainsFunc(os.Args, fuzzes):
