@@ -240,7 +240,7 @@ func TestShutdownWaitsForTheGate(t *testing.T) {
 	timer.Stop()
 	for i := range timer.queue.stripes {
 		s := &timer.queue.stripes[i]
-		timer.queue.enter(s)
+		s.inside.Add(1)
 		over := make(chan error)
 		go func() {
 			_, err := timer.Shutdown(t.Context())
