@@ -91,7 +91,7 @@ func TestTablesAreBounded(t *testing.T) {
 					check(i + 1)
 				}
 				ring := make([]*Timeout, lag)
-				for i := range sized(6000, 50_000, 200_000) {
+				for i := range sized(6000, 20_000, 200_000) {
 					old := &ring[i%lag]
 					if *old != nil {
 						(*old).Cancel()
