@@ -71,7 +71,8 @@ func (idleError) Timeout() bool   { return true }
 func (idleError) Temporary() bool { return false } // crypto/tls retries temporary errors
 
 // A Limit closes connections that are silent for longer than a duration. One Limit serves any number of
-// connections, and any number of Limits may share a timer. Any goroutine may call its methods.
+// connections, and any number of Limits may share a timer. [Conn.SetSilence] sets another duration for one connection. Any
+// goroutine may call the methods of a Limit.
 //
 // After [hashedwheel.Timer.Stop], connections under a Limit of that timer stay open and have no limit. So
 // shut down the server before the timer.
@@ -131,7 +132,7 @@ func (l *Limit) Conn(c net.Conn) (*Conn, error) {
 	if c == nil {
 		return nil, errors.New("idle: Limit.Conn: nil net.Conn")
 	}
-	limited := &Conn{netConn: c, limit: l}
+	limited := &Conn{netConn: c, limit: l, silence: l.silence}
 	l.timer.Bind(&limited.timeout, (*closer)(limited))
 	if _, err := limited.timeout.Reset(l.silence); err != nil {
 		return nil, err

@@ -217,6 +217,7 @@ func TestEveryMethodReturnsTheReason(t *testing.T) {
 		"deadline":      func() (any, error) { return 0, c.SetDeadline(time.Now()) },
 		"read deadline": func() (any, error) { return 0, c.SetReadDeadline(time.Now()) },
 		"no deadline":   func() (any, error) { return 0, c.SetWriteDeadline(time.Time{}) },
+		"silence":       func() (any, error) { return 0, c.SetSilence(time.Second) },
 		"close":         func() (any, error) { return 0, c.Close() },
 	} {
 		n, err := call()
