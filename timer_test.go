@@ -418,8 +418,7 @@ func (t *Timer) cancelAll(tb testing.TB) {
 	}
 }
 
-// Each method of a Timer that New has not made panics with a clear message. So does NewGroup with such
-// a timer.
+// Each method of a Timer that New has not made panics with a clear message.
 func TestZeroTimer(t *testing.T) {
 	ctx, task := context.Background(), Task(TaskFunc(nopTask))
 	arguments := map[string][]any{
@@ -444,7 +443,6 @@ func TestZeroTimer(t *testing.T) {
 	requireNotMade[Timer](t, ticks.NotMade, arguments)
 	var zero Timer
 	for _, f := range []func(){
-		func() { NewGroup(&zero) },
 		func() { zero.Stop() },
 		func() { zero.Stop() }, // a second call does not block
 		func() { zero.NewTimeoutAt(task, time.Now().Add(-time.Hour)) },
@@ -468,7 +466,6 @@ func TestZeroGroup(t *testing.T) {
 		"ScheduleWithFixedDelay": {task, time.Hour, time.Hour},
 		"WaitRunning":            {t.Context()},
 	})
-	require.PanicsWithValue(t, "hashedwheel: NewGroup: nil Timer", func() { NewGroup(nil) })
 }
 
 // requireNotMade calls each method of a zero T, and fails unless it panics with the message. Arguments holds the

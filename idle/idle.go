@@ -91,12 +91,13 @@ type Limit struct {
 // may have other uses too, and the caller stops it. Its tick is the precision of the limit. If it has
 // WithMaxConcurrency, tasks that block also delay the closing of connections.
 //
-// New returns an error if the timer is nil, or if the duration is not positive.
+// New returns an error if the duration is not positive. It panics if the timer is nil, or was not made by hashedwheel.New.
 func New(timer *hashedwheel.Timer, silence time.Duration, opts ...Option) (*Limit, error) {
-	switch {
-	case timer == nil:
-		return nil, errors.New("idle: New: nil timer")
-	case silence <= 0:
+	if timer == nil {
+		panic("idle: New: nil Timer")
+	}
+	timer.IsStopped() // panics if the timer is zero
+	if silence <= 0 {
 		return nil, fmt.Errorf("idle: New: silence %v: it must be positive", silence)
 	}
 	l := &Limit{timer: timer, silence: silence, start: time.Now()}

@@ -352,8 +352,6 @@ func TestStoppedTimer(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	_, err := New(nil, time.Second)
-	require.EqualError(t, err, "idle: New: nil timer")
 	timer, err := hashedwheel.New()
 	require.NoError(t, err)
 	defer timer.Stop()
