@@ -32,6 +32,8 @@ type Schedule interface {
 	// call, and then the time at which the last run was due. For a pause after a run, such as a backoff, return
 	// time.Now().Add(pause), whose monotonic reading makes it a pause.
 	//
+	// Prev is in time.Local in the first call, and then in the location of the time that Next returned last.
+	//
 	// If runs were missed, or the wall clock is set back, Next is called again, with the present time. Next is not called
 	// after a run during which the timeout was canceled or reset. A panic in Next ends the schedule.
 	Next(prev time.Time) time.Time

@@ -244,6 +244,7 @@ func TestScheduleByTheWallClock(t *testing.T) {
 		require.Equal(t, []time.Duration{30 * time.Second, 90 * time.Second, 150 * time.Second}, ran)
 		prevs := asked.All()
 		require.Len(t, prevs, 4)
+		require.Equal(t, time.Local, prevs[0].Location())
 		for _, prev := range prevs[1:] {
 			require.Equal(t, zone, prev.Location())
 			require.Zero(t, prev.Second())
