@@ -129,6 +129,36 @@ func ExampleTimer_Shutdown() {
 	// 1 pending, <nil>
 }
 
+// The tasks share a context, which ends when the timer is shut down. Stop comes first, so that no task starts with a context
+// that has ended. Shutdown waits for the tasks that are running.
+func ExampleTimer_Shutdown_context() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	query := func(ctx context.Context) error { // a call that takes long, such as a query of a database
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	started := make(chan bool)
+	timer.AfterFunc(0, func() {
+		close(started)
+		fmt.Println("query:", query(ctx))
+	})
+	<-started
+
+	timer.Stop()
+	cancel()
+	wait, done := context.WithTimeout(context.Background(), time.Minute)
+	defer done()
+	_, err = timer.Shutdown(wait)
+	fmt.Println("shutdown:", err)
+	// Output:
+	// query: context canceled
+	// shutdown: <nil>
+}
+
 // A job is a Task and a Canceler. One of its two methods is called at its end.
 type job struct {
 	name string
@@ -208,6 +238,39 @@ func ExampleTimer_ScheduleAtFixedRate() {
 	// beat 2
 	// beat 3
 	// canceled: true
+}
+
+// A task learns when its run was due, even if it starts late. Here the first run takes so long that the next two are late.
+func ExampleTimeout_Deadline() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	var first time.Time
+	runs, done := 0, make(chan bool)
+	report := hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) {
+		due := to.Deadline()
+		if runs == 0 {
+			first = due
+			time.Sleep(50 * time.Millisecond)
+		}
+		fmt.Println("report of", due.Sub(first))
+		if runs++; runs == 4 {
+			to.Cancel()
+			close(done)
+		}
+	})
+	if _, err := timer.ScheduleAtFixedRate(report, 0, 20*time.Millisecond); err != nil {
+		panic(err)
+	}
+	<-done
+	// Output:
+	// report of 0s
+	// report of 20ms
+	// report of 40ms
+	// report of 60ms
 }
 
 // A poll waits for the same time after each run, however long the run took.

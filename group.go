@@ -35,8 +35,14 @@ type member struct {
 	prev, next *member
 }
 
-// NewGroup returns an empty group for timeouts of t.
-func NewGroup(t *Timer) *Group {
+// A GroupOption changes a default of NewGroup. There are none yet. NewGroup takes options so that a later version can add some.
+type GroupOption func(*groupConfig)
+
+// groupConfig will hold what the options set.
+type groupConfig struct{}
+
+// NewGroup returns an empty group for timeouts of t. It panics if t is nil, or was not made by New.
+func NewGroup(t *Timer, opts ...GroupOption) *Group {
 	if t == nil {
 		panic("hashedwheel: NewGroup: nil Timer")
 	}

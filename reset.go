@@ -67,10 +67,14 @@ func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
 	return to.reset(to.timer.clock.DueIn(delay), false)
 }
 
-// ResetAt is like Reset, with a deadline instead of a delay: see NewTimeoutAt.
+// ResetAt is like Reset, with a deadline instead of a delay: see NewTimeoutAt. The zero Time is an error here too.
 func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	to.checkBound("ResetAt")
-	return to.reset(to.timer.clock.DueAt(deadline), false)
+	tick := to.timer.clock.DueAt(deadline)
+	if tick == 0 && deadline.IsZero() {
+		return false, errZeroDeadline
+	}
+	return to.reset(tick, false)
 }
 
 // Move is Reset for a timeout that is still pending, and reports whether it has moved the timeout. If Move returns

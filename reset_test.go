@@ -408,7 +408,8 @@ func TestNilTimeout(t *testing.T) {
 		for _, arg := range arguments[method.Name] {
 			in = append(in, reflect.ValueOf(arg))
 		}
-		require.PanicsWithValue(t, "hashedwheel: nil Timeout", func() { method.Func.Call(in) }, method.Name)
+		const message = "hashedwheel: nil Timeout: the call that should have armed it has returned an error"
+		require.PanicsWithValue(t, message, func() { method.Func.Call(in) }, method.Name)
 	}
 }
 
@@ -624,12 +625,12 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// The zero Time is a deadline that has passed. A deadline too far ahead is never due.
+// A deadline may have passed very long ago. A deadline too far ahead is never due.
 func TestDeadlineOutOfRange(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t)
-		zero, far := newRequest(timer), newRequest(timer)
-		_, err := zero.timeout.ResetAt(time.Time{})
+		old, far := newRequest(timer), newRequest(timer)
+		_, err := old.timeout.ResetAt(time.Unix(-1<<40, 0))
 		require.NoError(t, err)
 		_, err = far.timeout.ResetAt(time.Now().Add(math.MaxInt64))
 		require.NoError(t, err)
@@ -638,10 +639,44 @@ func TestDeadlineOutOfRange(t *testing.T) {
 		_, err = timer.NewTimeoutAt(nil, time.Now())
 		require.ErrorIs(t, err, ErrNilTask)
 		pass(10 * 365 * 24 * time.Hour)
-		require.Len(t, zero.ran.All(), 1)
+		require.Len(t, old.ran.All(), 1)
 		require.Empty(t, far.ran.All())
 		require.ElementsMatch(t, []*Timeout{&far.timeout, farther}, timer.Stop())
 	})
+}
+
+// The zero Time is no deadline, in whatever location. It is an error, and nothing changes.
+func TestZeroDeadline(t *testing.T) {
+	for _, wall := range []bool{false, true} {
+		virtual(t, func(t *testing.T) {
+			timer := newTimer(t, WithMaxPending(3))
+			timer.clock.Monotonic = wall // as in TestDeadlines
+			idle, pending, canceled, expired := newRequest(timer), newRequest(timer), newRequest(timer), newRequest(timer)
+			_, err := expired.timeout.Reset(0)
+			require.NoError(t, err)
+			pass(time.Second)
+			_, err = pending.timeout.Reset(time.Hour)
+			require.NoError(t, err)
+			_, err = canceled.timeout.Reset(time.Hour)
+			require.NoError(t, err)
+			require.True(t, canceled.timeout.Cancel())
+			before := outcomes(timer)
+			for _, deadline := range []time.Time{{}, time.Time{}.Local(), time.Unix(-62135596800, 0)} {
+				to, err := timer.NewTimeoutAt(idle, deadline)
+				require.EqualError(t, err, "hashedwheel: the deadline is the zero Time, which elsewhere means no deadline")
+				require.Nil(t, to)
+				for _, r := range []*request{idle, pending, canceled, expired} {
+					word := r.timeout.word.Load()
+					active, err := r.timeout.ResetAt(deadline)
+					require.Equal(t, errZeroDeadline, err)
+					require.False(t, active)
+					require.Equal(t, word, r.timeout.word.Load())
+				}
+			}
+			require.Equal(t, before, outcomes(timer))
+			require.EqualValues(t, 1, timer.slotsInUse())
+		})
+	}
 }
 
 // Only the monotonic reading of a deadline counts, if the deadline has one. Two of these deadlines look as if the

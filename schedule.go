@@ -32,6 +32,8 @@ type Schedule interface {
 	// call, and then the time at which the last run was due. For a pause after a run, such as a backoff, return
 	// time.Now().Add(pause), whose monotonic reading makes it a pause.
 	//
+	// Prev is in time.Local in the first call, and then in the location of the time that Next returned last.
+	//
 	// If runs were missed, or the wall clock is set back, Next is called again, with the present time. Next is not called
 	// after a run during which the timeout was canceled or reset. A panic in Next ends the schedule.
 	Next(prev time.Time) time.Time
@@ -75,13 +77,15 @@ func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
 	if err := checkSchedule(schedule); err != nil {
 		return nil, err
 	}
-	t.clock.Check()
-	r := &repeating{wrap: wrap{task}, schedule: schedule, at: time.Now()}
+	elapsed := t.clock.Elapsed()
+	r := &repeating{wrap: wrap{task}, schedule: schedule}
 	if j, ok := schedule.(*jittered); ok {
 		r.schedule, r.jitter = j.exact, j.jitter
 	}
-	if _, fixed := r.schedule.(every); !fixed {
-		r.run, r.at = new(wallRun), t.wall.At(r.at)
+	if interval, ok := r.schedule.(every); ok {
+		r.schedule, r.period, r.skips, r.due = nil, time.Duration(interval), true, elapsed
+	} else {
+		r.run, r.at = new(wallRun), t.wall.At(time.Now())
 	}
 	if !r.next(t) {
 		return nil, fmt.Errorf("hashedwheel: Schedule: %T returned a zero first time, so the task would never run", r.schedule)
@@ -95,15 +99,17 @@ type repeating struct {
 	wrap
 
 	// Immutable.
-	schedule Schedule      // nil: by period
-	jitter   jitter        // added to the times of the schedule
+	schedule Schedule      // nil: by period, also for Every
+	jitter   jitter        // of the schedule, or of the period
 	period   time.Duration // from one run to the next
 	fromEnd  bool          // the period counts from the end of a run
-	run      *wallRun      // nil if the runs do not follow the wall clock
+	skips    bool          // Every: one run makes up for all that were missed
+	run      *wallRun      // by a schedule; nil by period
 
-	tick uint64        // the tick for which to arm the timeout: see next
-	due  time.Duration // at a fixed rate: the exact time of the next run, counted from New
-	at   time.Time     // by a schedule: the time that it returned for that run, without jitter
+	tick  uint64        // the tick for which to arm the timeout: see next
+	due   time.Duration // by period, unless fromEnd: the exact time of the next run without jitter, counted from New
+	delay time.Duration // by period: the jitter of that run
+	at    time.Time     // by a schedule: the time that it returned for that run, without jitter
 }
 
 // early leaves a run that was reset alone.
@@ -129,12 +135,19 @@ func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 	if !to.word.CompareAndSwap(word, claimed) { // after this, the fields of r belong to the caller
 		return 0, false
 	}
-	if word&moved != 0 {
-		r.due = to.timer.clock.Boundary(tickOf(word))
-		r.at = r.timeOf(to.timer, tickOf(word))
-	}
+	c := &to.timer.clock
 	if r.run == nil {
+		if word&moved != 0 {
+			r.due, r.delay = c.Boundary(tickOf(word)), 0
+		}
+		if r.skips {
+			late := max(c.Boundary(c.Now())-r.due-r.delay, 0)
+			r.due += late / r.period * r.period // this run makes up for those that came due before it was started
+		}
 		return claimed, true
+	}
+	if word&moved != 0 {
+		r.at = r.timeOf(to.timer, tickOf(word))
 	}
 	r.run.missing = time.Time{}
 	switch wall, late, asked := r.run.claimed(to.timer); {
@@ -143,23 +156,19 @@ func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 		r.at = r.inZone(asked)
 		r.goOn(to, false)
 		return 0, true
-	case late > to.timer.clock.Tick+steady:
+	case late > c.Tick+steady:
 		r.run.missing = r.inZone(wall)
 	}
 	return claimed, true
 }
 
-// timeOf returns the time of a tick, for Next. If the runs follow the wall clock, it has no monotonic reading. So the sum
-// of it and a duration has none either, and does not count as a pause.
+// timeOf returns the time of a tick, for Next. It has no monotonic reading. So the sum of it and a duration has none either,
+// and does not count as a pause.
 func (r *repeating) timeOf(t *Timer, tick uint64) time.Time {
-	at := t.clock.TimeOf(tick)
-	if r.run != nil {
-		at = t.wall.At(at)
-	}
-	return r.inZone(at)
+	return r.inZone(t.wall.At(t.clock.TimeOf(tick)))
 }
 
-// inZone returns a time in the location of the last time of the schedule. Local times keep a monotonic reading.
+// inZone returns a time in the location of the last time of the schedule.
 func (r *repeating) inZone(at time.Time) time.Time {
 	if loc := r.at.Location(); loc != at.Location() {
 		return at.In(loc)
@@ -203,7 +212,11 @@ func (r *repeating) next(t *Timer) (more bool) {
 		r.tick = c.Due(c.Elapsed(), r.period)
 	default:
 		r.due += r.period
-		r.tick = c.At(r.due)
+		r.delay = r.jitter.of(r.period)
+		r.tick = c.At(r.due + r.delay)
+		if r.skips {
+			r.tick = max(r.tick, c.DueIn(0)) // so it runs at most once at each tick
+		}
 	}
 	return true
 }
@@ -218,14 +231,8 @@ func (r *repeating) ask() (next, due time.Time) {
 // jitter. The schedule continues from the time next, not from the start of the run, which may be late.
 func (r *repeating) plan(t *Timer, next, due time.Time) {
 	var delay time.Duration
-	if r.run == nil {
-		delay = time.Until(due)
-		r.tick = t.clock.Due(t.clock.Elapsed(), delay)
-	} else {
-		r.tick, delay = r.run.plan(t, due, r.at)
-		next = next.Round(0) // see timeOf
-	}
-	r.at = next
+	r.tick, delay = r.run.plan(t, due, r.at)
+	r.at = next.Round(0) // see timeOf
 	if delay <= 0 {
 		// Continue from this tick. Otherwise the task would make up for all missed runs, one at each tick.
 		r.at = r.timeOf(t, r.tick)
@@ -293,8 +300,10 @@ func (s *stripe) runOver(armed bool) {
 	}
 }
 
-// Every returns a schedule with a fixed interval, which must be positive. The first run is due after one interval. Missed
-// runs are dropped: after a stall, the interval counts from the boundary at which the next run starts.
+// Every returns a schedule with a fixed interval, which must be positive. Each run is due a multiple of the interval after
+// the call of Schedule, without drift. If runs are missed, because the task was slow or the machine was busy, one run makes
+// up for them at the next tick boundary, and the one after that is due at the next multiple. After a Reset, the multiples
+// count from the run that it has moved.
 func Every(interval time.Duration) Schedule { return every(interval) }
 
 type every time.Duration
@@ -329,12 +338,17 @@ func (j jitter) add(next, prev time.Time) time.Time {
 	if hasMonotonic(next) && !hasMonotonic(prev) {
 		prev = time.Now()
 	}
+	return next.Add(j.of(next.Sub(prev)))
+}
+
+// of returns the jitter of a run that is due when gap has passed since the run before. It may overflow, and then is negative.
+func (j jitter) of(gap time.Duration) (delay time.Duration) {
 	for _, fraction := range j {
-		if gap := next.Sub(prev); gap > 0 {
-			next = next.Add(time.Duration(fraction * rand.Float64() * float64(gap)))
+		if gap+delay > 0 {
+			delay += time.Duration(fraction * rand.Float64() * float64(gap+delay))
 		}
 	}
-	return next
+	return delay
 }
 
 // checkSchedule returns an error if a schedule is nil, or an invalid one of Every or Jitter.

@@ -94,22 +94,137 @@ func TestScheduleOfThePastCannotSpin(t *testing.T) {
 	})
 }
 
-// If several runs are missed, one takes place and the others are dropped.
-func TestScheduleDropsMissedRuns(t *testing.T) {
+// Runs of Every are due at multiples of the interval. If some are missed, one run makes up for them, and later ones are due
+// at multiples again.
+func TestEveryKeepsItsPhase(t *testing.T) {
+	const tick = 10 * time.Millisecond
+	part := func(ticks float64) time.Duration { return time.Duration(math.Round(ticks * float64(tick))) }
+	for name, c := range map[string]struct { // times are in ticks, counted from New
+		start, interval float64   // Schedule is called at start
+		busy, until     float64   // another task has the only slot for that time
+		slow            []float64 // how long the first runs take
+		want            []float64
+	}{
+		"on time":        {interval: 10, want: []float64{10, 20, 30, 40}},
+		"not at a tick":  {start: 3.5, interval: 10, want: []float64{14, 24, 34}},
+		"no whole ticks": {start: 30, interval: 2.5, want: []float64{33, 35, 38, 40}},
+
+		"the task is slow":             {interval: 10, slow: []float64{15}, want: []float64{10, 26, 30, 40}},
+		"it is slow by many intervals": {interval: 5, slow: []float64{0, 23}, want: []float64{5, 10, 34, 35, 40}},
+		"it takes a whole interval":    {interval: 10, slow: []float64{10}, want: []float64{10, 21, 30, 40}},
+		"it is just in time":           {interval: 10, slow: []float64{9.9}, want: []float64{10, 20, 30, 40}},
+		"it is slow, not at a tick":    {start: 3.5, interval: 10, slow: []float64{11}, want: []float64{14, 26, 34}},
+		"it is slow again and again":   {interval: 10, slow: []float64{12, 12}, want: []float64{10, 23, 36, 40}},
+
+		"it starts late":             {interval: 10, busy: 5, until: 17, want: []float64{17, 20, 30, 40}},
+		"late by some intervals":     {interval: 10, busy: 5, until: 33, want: []float64{33, 40}},
+		"late until the next run":    {interval: 10, busy: 5, until: 30, want: []float64{30, 40}},
+		"late by less than a tick":   {start: 35.5, interval: 1, busy: 36, until: 37.6, want: []float64{37.6, 38, 39, 40}},
+		"late, and the task is slow": {interval: 10, busy: 5, until: 23, slow: []float64{8}, want: []float64{23, 32, 40}},
+		"late, and no whole ticks":   {start: 0.5, interval: 1.25, busy: 1, until: 35.1, want: []float64{35.1, 36, 37, 38, 40}},
+		"a part of a tick":           {start: 6.5, interval: 0.3, busy: 6, until: 36.5, want: []float64{36.5, 37, 38, 39, 40}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+				start := time.Now()
+				_, err := timer.AfterFunc(part(c.busy), func() { time.Sleep(part(c.until) - time.Since(start)) })
+				require.NoError(t, err)
+				time.Sleep(part(c.start))
+				var ran []float64
+				_, err = timer.Schedule(TaskFunc(func(*Timeout) {
+					ran = append(ran, float64(time.Since(start))/float64(tick))
+					if n := len(ran); n <= len(c.slow) {
+						time.Sleep(part(c.slow[n-1]))
+					}
+				}), Every(part(c.interval)))
+				require.NoError(t, err)
+				pass(part(40.9) - time.Since(start))
+				require.Equal(t, c.want, ran)
+			})
+		})
+	}
+}
+
+// With jitter, each run is late by at most the jitter, also after missed runs.
+func TestJitterOfEveryKeepsItsPhase(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		const interval = 100 * tick
+		for range 20 {
+			timer := newTimer(t, WithTick(tick))
+			var m moments
+			start := time.Now()
+			_, err := timer.Schedule(TaskFunc(func(*Timeout) {
+				m.Note()
+				if len(m.All()) == 2 {
+					time.Sleep(755*tick - time.Since(start))
+				}
+			}), Jitter(Every(interval), 0.5))
+			require.NoError(t, err)
+			pass(1060 * tick)
+			ran := m.Since(start)
+			require.Len(t, ran, 6)
+			require.Equal(t, 756*tick, ran[2])
+			for i, n := range []time.Duration{1, 2, 0, 8, 9, 10} {
+				late := ran[i] - n*interval
+				require.True(t, n == 0 || late >= 0 && late <= interval/2+tick, "run %d is late by %v", i, late)
+			}
+		}
+	})
+}
+
+// Jitter of up to a whole interval drops no run.
+func TestLongJitterDropsNoRun(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		_, ran := runsOf(t, timer, Jitter(Every(2*tick), 1), 102*tick)
+		require.Len(t, ran, 50)
+		for i, at := range ran {
+			n := time.Duration(i+1) * 2 * tick
+			require.True(t, at > n && at <= n+2*tick, "run %d at %v", i, at)
+		}
+	})
+}
+
+// Reset moves the phase.
+func TestResetMovesThePhase(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		var m moments
 		start := time.Now()
-		_, err := timer.Schedule(TaskFunc(func(*Timeout) {
-			m.Note()
-			if len(m.All()) == 2 {
-				time.Sleep(55 * tick) // from tick 20 to 75
-			}
-		}), Every(10*tick))
+		to, err := timer.Schedule(TaskFunc(func(*Timeout) { m.Note() }), Every(100*tick))
 		require.NoError(t, err)
-		pass(100 * tick)
-		require.Equal(t, []time.Duration{10 * tick, 20 * tick, 76 * tick, 86 * tick, 96 * tick}, m.Since(start))
+		pass(150 * tick)
+		active, err := to.Reset(20 * tick)
+		require.NoError(t, err)
+		require.True(t, active)
+		pass(220 * tick)
+		require.Equal(t, []time.Duration{100 * tick, 170 * tick, 270 * tick, 370 * tick}, m.Since(start))
+	})
+}
+
+// A Reset takes the jitter away from the run that it moves. So this run, which is late, makes up for all that were missed.
+func TestResetEndsTheJitter(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		for range 20 {
+			timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+			var m moments
+			start := time.Now()
+			_, err := timer.AfterFunc(10*tick, func() { time.Sleep(150 * tick) })
+			require.NoError(t, err)
+			to, err := timer.Schedule(TaskFunc(func(*Timeout) { m.Note() }), Jitter(Every(100*tick), 1))
+			require.NoError(t, err)
+			_, err = to.Reset(50 * tick)
+			require.NoError(t, err)
+			pass(400 * tick)
+			ran := m.Since(start)
+			require.Equal(t, 160*tick, ran[0])
+			require.GreaterOrEqual(t, ran[1], 250*tick)
+		}
 	})
 }
 
@@ -129,6 +244,7 @@ func TestScheduleByTheWallClock(t *testing.T) {
 		require.Equal(t, []time.Duration{30 * time.Second, 90 * time.Second, 150 * time.Second}, ran)
 		prevs := asked.All()
 		require.Len(t, prevs, 4)
+		require.Equal(t, time.Local, prevs[0].Location())
 		for _, prev := range prevs[1:] {
 			require.Equal(t, zone, prev.Location())
 			require.Zero(t, prev.Second())

@@ -184,10 +184,10 @@ func (to *Timeout) panicOverwritten() {
 // ring.put, whose compare-and-swap makes the timeout known.
 func (to *Timeout) wordPtr() *uint64 { return (*uint64)(unsafe.Pointer(&to.word)) }
 
-// checkNil panics if the timeout is nil, which NewTimeout returns with an error.
+// checkNil panics if the timeout is nil, as that of NewTimeout is when it returns an error.
 func (to *Timeout) checkNil() {
 	if to == nil {
-		panic("hashedwheel: nil Timeout")
+		panic("hashedwheel: nil Timeout: the call that should have armed it has returned an error")
 	}
 }
 

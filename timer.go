@@ -21,6 +21,8 @@ var (
 
 	// ErrNilTask is returned for a nil Task, TaskFunc or function.
 	ErrNilTask = errors.New("hashedwheel: nil task")
+
+	errZeroDeadline = errors.New("hashedwheel: the deadline is the zero Time, which elsewhere means no deadline")
 )
 
 // A Timer runs tasks after a delay. Make one with New and share it: most programs need only one. Any goroutine may
@@ -71,7 +73,8 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 
 // NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as a delay
 // of zero. For a deadline with a monotonic reading, which time.Now returns and Add keeps, the clock is seldom read. A
-// deadline without one becomes a delay by the wall clock during the call: setting the wall clock later has no effect.
+// deadline without one becomes a delay by the wall clock during the call: setting the wall clock later has no effect. The
+// zero Time is an error, because in other packages it means that there is no deadline.
 //
 // If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic, and seldom arms the timeout all
 // the same.
@@ -80,7 +83,11 @@ func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	if prepared == nil {
 		return nil, ErrNilTask
 	}
-	return t.newTimeout(prepared, bits, t.ahead(t.clock.DueAt(deadline)))
+	tick := t.clock.DueAt(deadline)
+	if tick == 0 && deadline.IsZero() {
+		return nil, errZeroDeadline
+	}
+	return t.newTimeout(prepared, bits, t.ahead(tick))
 }
 
 // AfterFunc is NewTimeout for a function that does not need the handle.

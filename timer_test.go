@@ -364,8 +364,7 @@ func TestLastTick(t *testing.T) {
 	}
 }
 
-// Each method of a Timer that New has not made panics with a clear message. So does NewGroup with such
-// a timer.
+// Each method of a Timer that New has not made panics with a clear message.
 func TestZeroTimer(t *testing.T) {
 	ctx, task := context.Background(), Task(TaskFunc(nopTask))
 	arguments := map[string][]any{
@@ -390,7 +389,6 @@ func TestZeroTimer(t *testing.T) {
 	requireNotMade[Timer](t, ticks.NotMade, arguments)
 	var zero Timer
 	for _, f := range []func(){
-		func() { NewGroup(&zero) },
 		func() { zero.Stop() },
 		func() { zero.Stop() }, // a second call does not block
 		func() { zero.NewTimeoutAt(task, time.Now().Add(-time.Hour)) },
@@ -414,7 +412,6 @@ func TestZeroGroup(t *testing.T) {
 		"ScheduleWithFixedDelay": {task, time.Hour, time.Hour},
 		"WaitRunning":            {t.Context()},
 	})
-	require.PanicsWithValue(t, "hashedwheel: NewGroup: nil Timer", func() { NewGroup(nil) })
 }
 
 // requireNotMade calls each method of a zero T, and fails unless it panics with the message. Arguments holds the

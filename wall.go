@@ -92,9 +92,9 @@ func (run *wallRun) claimed(t *Timer) (wall time.Time, late time.Duration, asked
 	return wall, late, wall.Add(run.seen - t.clock.ElapsedAt(now))
 }
 
-// missed reports whether the run before makes up for one that is due at a time. Run may be nil.
+// missed reports whether the run before makes up for one that is due at a time.
 func (run *wallRun) missed(due time.Time) bool {
-	return run != nil && due.Before(run.missing) && !hasMonotonic(due)
+	return due.Before(run.missing) && !hasMonotonic(due)
 }
 
 // dueTick returns the tick at which the run is due by the present wall clock. It returns 0 if the run is due already, or after

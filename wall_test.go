@@ -122,6 +122,39 @@ func TestScheduleFollowsTheWallClock(t *testing.T) {
 // hourly has a run at each full hour of UTC.
 func hourly(prev time.Time) time.Time { return prev.Truncate(time.Hour).Add(time.Hour) }
 
+// The argument of Next is in time.Local in the first call, and then in the location that Next has chosen, whatever happens.
+func TestLocationOfPrev(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t)
+		clock := onSetClock(timer)
+		zone := time.FixedZone("east", 3*3600)
+		var asked moments
+		to, err := timer.Schedule(TaskFunc(func(to *Timeout) {}), scheduleFunc(func(prev time.Time) time.Time {
+			if asked.Add(prev) == 2 {
+				return prev.In(zone).Add(-time.Hour) // has passed
+			}
+			return hourly(prev.Round(0)).In(zone)
+		}))
+		require.NoError(t, err)
+		for _, change := range []func(){
+			func() {},
+			func() { clock.set(3*time.Hour + 30*time.Minute) }, // the machine sleeps
+			func() { clock.set(-5 * time.Hour) },
+			func() { to.Reset(time.Second) },
+		} {
+			pass(90 * time.Minute)
+			change()
+		}
+		pass(2 * time.Hour)
+		all := asked.All()
+		require.Greater(t, len(all), 8)
+		require.Equal(t, time.Local, all[0].Location())
+		for i, prev := range all[1:] {
+			require.Equal(t, zone, prev.Location(), "call %d: %v", i+2, all)
+		}
+	})
+}
+
 // A job that the machine slept through runs once, not once for each time that has passed, and not again before the next
 // one. The machine goes to sleep some time before the run, which may be due at its tick or at a step.
 func TestSleptThroughRunsOnce(t *testing.T) {

@@ -47,7 +47,7 @@ type alarm struct {
 	light.Task // its task does not wait for WithMaxConcurrency or the executor
 
 	// Immutable once it has begun.
-	clock *Clock         // nil if no Clock made the alarm; a new one in a bubble to which the Clock does not belong
+	clock *Clock         // nil if no Clock made the alarm; a new one without a wheel if that Clock is zero, or of the outside
 	c     chan time.Time // nil if the alarm calls a function
 	f     func()
 
@@ -65,8 +65,8 @@ type alarm struct {
 // begin arms a new alarm.
 func (a *alarm) begin(d time.Duration) {
 	now, foreign := a.clock.elapsed()
-	if foreign { // the wheel does not follow the bubble's time
-		a.clock, now = New(nil), 0
+	if foreign { // there is no wheel, or it does not follow the bubble's time
+		a.clock, now = newClock(), 0
 	}
 	if w := a.clock.wheel; w != nil {
 		w.Bind(&a.timeout, a)

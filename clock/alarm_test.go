@@ -16,8 +16,7 @@ func TestStalledTicker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wheel, err := hashedwheel.New()
 		require.NoError(t, err)
-		for _, w := range []*hashedwheel.Timer{wheel, nil} {
-			on := New(w)
+		for _, on := range []*Clock{New(wheel), newClock()} {
 			time.Sleep(time.Hour)
 			const interval = time.Second
 			ticker := on.NewTicker(interval)

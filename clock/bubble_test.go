@@ -21,7 +21,7 @@ func outsideClocks(t *testing.T) map[string]*clock.Clock {
 	stopped := newWheel(t)
 	require.Empty(t, stopped.Stop())
 	return map[string]*clock.Clock{
-		"nil":     clock.New(nil),
+		"zero":    new(clock.Clock),
 		"wheel":   clock.New(newWheel(t)),
 		"stopped": clock.New(stopped),
 	}
@@ -127,13 +127,15 @@ func TestClockOfManyBubblesRace(t *testing.T) {
 	wg.Wait()
 }
 
-// A Clock made in one bubble keeps no timer of that bubble for another.
+// A Clock made in one bubble keeps no timer of that bubble for another. Its wheel is stopped, so it uses package time.
 func TestClockOfAnotherBubble(t *testing.T) {
 	var on *clock.Clock
 	for range 3 {
 		synctest.Test(t, func(t *testing.T) {
 			if on == nil {
-				on = clock.New(nil)
+				wheel := newWheel(t)
+				on = clock.New(wheel)
+				wheel.Stop()
 			}
 			everyMethod(t, on)
 		})

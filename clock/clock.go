@@ -58,11 +58,11 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// A Clock makes timers and tickers that wait on a wheel. Make one with New. Its methods may be called by
-// any goroutine.
+// A Clock makes timers and tickers that wait on a wheel. Make one with New. A zero Clock uses package time alone, everywhere,
+// so that a program can choose at run time. Any goroutine may call the methods of a Clock.
 type Clock struct {
 	// Immutable after New.
-	wheel   *hashedwheel.Timer // nil for package time alone
+	wheel   *hashedwheel.Timer // nil for package time alone: see alarm.begin
 	tick    time.Duration
 	start   time.Time
 	outside bool // made outside of synctest bubbles
@@ -70,28 +70,40 @@ type Clock struct {
 	sleepers sync.Pool // of *Timer made outside of bubbles, for Sleep
 }
 
-// New returns a Clock that waits on timer. If timer is nil, the Clock uses only package time, so that a
-// program can choose at run time. A Clock has no goroutine and needs no Stop: stop the timer instead.
+// An Option changes a default of New. There are none yet. New takes options so that a later version can add some.
+type Option func(*config)
+
+// config will hold what the options set.
+type config struct{}
+
+// New returns a Clock that waits on timer. A Clock has no goroutine and needs no Stop: stop the timer instead. New panics if
+// timer is nil, or was not made by hashedwheel.New.
 //
 // A Clock made outside of testing/synctest bubbles may be used in all of them, with package time. One made in
 // a bubble runs on the bubble's time, and so must its wheel. It panics when it is used outside.
 //
 // A timer or ticker belongs to the bubble in which it was made, as in package time. Used outside of it, it
 // panics. If it was made outside of bubbles, Reset panics in a bubble, and Stop may panic there, but stops it.
-func New(timer *hashedwheel.Timer) *Clock {
-	c := &Clock{wheel: timer, start: time.Now()}
-	c.outside = isMonotonic(c.start)
-	if timer != nil {
-		c.tick = timer.Tick()
+func New(timer *hashedwheel.Timer, opts ...Option) *Clock {
+	if timer == nil {
+		panic("clock: New: nil Timer")
 	}
+	c := newClock()
+	c.wheel, c.tick = timer, timer.Tick() // Tick panics if the timer is zero
 	return c
+}
+
+// newClock returns a Clock without a wheel, for one side of a bubble.
+func newClock() *Clock {
+	now := time.Now()
+	return &Clock{start: now, outside: isMonotonic(now)}
 }
 
 // isMonotonic reports whether a time has a monotonic reading. In a bubble no time has one.
 func isMonotonic(t time.Time) bool { return t.Round(0) != t }
 
-// elapsed returns the time since New. Foreign is true if the Clock was made outside of bubbles and the caller
-// is in one. Then there is no such time.
+// elapsed returns the time since New. Foreign is true if there is no such time: the Clock is zero, or it was made outside of
+// bubbles and the caller is in one.
 //
 // Outside of bubbles, it costs only two branches to detect a bubble. A bubble begins in the year 2000. So there the time
 // since New of a Clock made outside is negative, unless the bubble lasts for decades.
@@ -102,12 +114,12 @@ func (c *Clock) elapsed() (d time.Duration, foreign bool) {
 	return c.bubbleElapsed()
 }
 
-// bubbleElapsed is elapsed for a Clock made in a bubble, or for a call from inside a bubble.
+// bubbleElapsed is elapsed for a zero Clock, for one made in a bubble, or for a call from inside a bubble.
 func (c *Clock) bubbleElapsed() (d time.Duration, foreign bool) {
 	now := time.Now()
 	switch outside := isMonotonic(now); {
 	case c.start.IsZero():
-		panic("clock: the Clock was not made by New")
+		return 0, true
 	case outside && !c.outside:
 		panic("clock: a Clock, Timer or Ticker made in a testing/synctest bubble is used outside of it")
 	case !outside && c.outside:

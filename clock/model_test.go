@@ -74,7 +74,7 @@ func TestSameAsPackageTime(t *testing.T) {
 		tick, tick, 2 * tick, 3 * tick, 7 * tick, 30 * tick, 1000 * tick,
 	}
 	share := testkit.NewShare(t)
-	for _, kind := range []string{"wheel", "full", "stopped", "nil", "outside"} {
+	for _, kind := range []string{"wheel", "full", "stopped", "zero", "outside"} {
 		t.Run(kind, func(t *testing.T) {
 			wheel := newWheel(t)
 			outside := clock.New(wheel)
@@ -88,7 +88,9 @@ func TestSameAsPackageTime(t *testing.T) {
 						wheel = newWheel(t, hashedwheel.WithMaxPending(2))
 					}
 					on := outside
-					if kind != "outside" {
+					if kind == "zero" {
+						on = new(clock.Clock)
+					} else if kind != "outside" {
 						on = clock.New(wheel)
 					}
 					compare(t, rng, on, wheel, kind == "stopped", delays)

@@ -62,10 +62,10 @@ func onClock(on *clock.Clock) timeLike {
 func moved(t *testing.T, test func(t *testing.T, time timeLike)) {
 	outside := clock.New(newWheel(t))
 	for name, im := range map[string]func() timeLike{
-		"package time":          func() timeLike { return packageTime },
-		"package to copy":       func() timeLike { return packageToCopy },
-		"Clock made outside":    func() timeLike { return onClock(outside) },
-		"Clock without a wheel": func() timeLike { return onClock(clock.New(nil)) },
+		"package time":       func() timeLike { return packageTime },
+		"package to copy":    func() timeLike { return packageToCopy },
+		"Clock made outside": func() timeLike { return onClock(outside) },
+		"zero Clock":         func() timeLike { return onClock(new(clock.Clock)) },
 		"Clock of a bubble wheel": func() timeLike {
 			wheel, err := hashedwheel.New(hashedwheel.WithTick(tick))
 			require.NoError(t, err)

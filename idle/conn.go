@@ -28,7 +28,8 @@ type Conn struct {
 	timeout hashedwheel.Timeout // its task is a closer
 	writing sync.Mutex          // held by a call that sends, for all its pieces; Close does not take it, so it ends that call
 	moving  sync.Mutex          // held only to move the timeout
-	covered atomic.Int64        // until this time, counted from Limit.start, activity needs no Move; only grows
+	silence time.Duration       // guarded by moving
+	covered atomic.Int64        // until this time, counted from Limit.start, activity needs no Move
 	gap     atomic.Bool         // Read has dropped data
 }
 
@@ -114,12 +115,45 @@ func (c *Conn) putOff() bool {
 	}
 	c.moving.Lock()
 	defer c.moving.Unlock()
-	if !c.timeout.Move(l.silence) {
+	return c.move(c.silence)
+}
+
+// move starts a limit of the given silence. It returns false only if the limit has ended. Called with moving held.
+func (c *Conn) move(silence time.Duration) bool {
+	if !c.timeout.Move(silence) {
 		return false
 	}
 	// After Move, and with the lock, so that covered never promises more than the deadline.
-	c.covered.Store(int64(c.timeout.Deadline().Sub(l.start) - l.silence))
+	c.covered.Store(int64(c.timeout.Deadline().Sub(c.limit.start) - silence))
 	return true
+}
+
+// SetSilence sets another limit for this connection, which begins now: the connection is closed when it has been silent for
+// d. A protocol whose clients choose the limit needs it, such as MQTT with its keep-alive. With math.MaxInt64 there is no
+// limit.
+//
+// The error is ErrIdle if the limit has ended, net.ErrClosed after Close, and hashedwheel.ErrStopped after the timer was
+// stopped, each in a *net.OpError. If d is not positive, the error says so. After an error nothing has changed.
+func (c *Conn) SetSilence(d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("idle: Conn.SetSilence: silence %v: it must be positive", d)
+	}
+	c.moving.Lock()
+	defer c.moving.Unlock()
+	c.covered.Store(-1) // before Move, because the new limit may cover less: activity that sees the old value came before Move
+	var reason error
+	switch {
+	case c.move(d):
+		c.silence = d
+		return nil
+	case c.timeout.IsExpired():
+		reason = ErrIdle
+	case c.limit.timer.IsStopped():
+		reason = hashedwheel.ErrStopped
+	default:
+		reason = net.ErrClosed
+	}
+	return opError("set", c.LocalAddr(), c.RemoteAddr(), reason)
 }
 
 // because returns err, or ErrIdle if the limit has expired.

@@ -75,6 +75,39 @@ func ExampleReadsOnly() {
 	// true
 }
 
+// Each client says how long it may be silent, as with the keep-alive of MQTT. Until then, the limit for all holds.
+func ExampleConn_SetSilence() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	limit, err := idle.New(timer, 10*time.Second) // for the first request
+	if err != nil {
+		panic(err)
+	}
+	client, server := net.Pipe()
+	conn, err := limit.Conn(server)
+	if err != nil {
+		panic(err)
+	}
+	go io.WriteString(client, "50ms\n") // and then the client dies
+
+	var keepAlive string
+	if _, err := fmt.Fscanln(conn, &keepAlive); err != nil {
+		panic(err)
+	}
+	d, err := time.ParseDuration(keepAlive)
+	if err != nil {
+		panic(err)
+	}
+	if err := conn.SetSilence(d * 3 / 2); err != nil {
+		panic(err) // d is not positive, or the connection is closed
+	}
+	_, err = io.ReadAll(conn)
+	fmt.Println(errors.Is(err, idle.ErrIdle))
+	// Output: true
+}
+
 // A session has a limit while it waits for a request, and none while a request is in progress.
 type session struct {
 	conn  net.Conn

@@ -71,7 +71,8 @@ func (idleError) Timeout() bool   { return true }
 func (idleError) Temporary() bool { return false } // crypto/tls retries temporary errors
 
 // A Limit closes connections that are silent for longer than a duration. One Limit serves any number of
-// connections, and any number of Limits may share a timer. Any goroutine may call its methods.
+// connections, and any number of Limits may share a timer. [Conn.SetSilence] sets another duration for one connection. Any
+// goroutine may call the methods of a Limit.
 //
 // After [hashedwheel.Timer.Stop], connections under a Limit of that timer stay open and have no limit. So
 // shut down the server before the timer.
@@ -90,12 +91,13 @@ type Limit struct {
 // may have other uses too, and the caller stops it. Its tick is the precision of the limit. If it has
 // WithMaxConcurrency, tasks that block also delay the closing of connections.
 //
-// New returns an error if the timer is nil, or if the duration is not positive.
+// New returns an error if the duration is not positive. It panics if the timer is nil, or was not made by hashedwheel.New.
 func New(timer *hashedwheel.Timer, silence time.Duration, opts ...Option) (*Limit, error) {
-	switch {
-	case timer == nil:
-		return nil, errors.New("idle: New: nil timer")
-	case silence <= 0:
+	if timer == nil {
+		panic("idle: New: nil Timer")
+	}
+	timer.IsStopped() // panics if the timer is zero
+	if silence <= 0 {
 		return nil, fmt.Errorf("idle: New: silence %v: it must be positive", silence)
 	}
 	l := &Limit{timer: timer, silence: silence, start: time.Now()}
@@ -131,7 +133,7 @@ func (l *Limit) Conn(c net.Conn) (*Conn, error) {
 	if c == nil {
 		return nil, errors.New("idle: Limit.Conn: nil net.Conn")
 	}
-	limited := &Conn{netConn: c, limit: l}
+	limited := &Conn{netConn: c, limit: l, silence: l.silence}
 	l.timer.Bind(&limited.timeout, (*closer)(limited))
 	if _, err := limited.timeout.Reset(l.silence); err != nil {
 		return nil, err

@@ -217,6 +217,7 @@ func TestEveryMethodReturnsTheReason(t *testing.T) {
 		"deadline":      func() (any, error) { return 0, c.SetDeadline(time.Now()) },
 		"read deadline": func() (any, error) { return 0, c.SetReadDeadline(time.Now()) },
 		"no deadline":   func() (any, error) { return 0, c.SetWriteDeadline(time.Time{}) },
+		"silence":       func() (any, error) { return 0, c.SetSilence(time.Second) },
 		"close":         func() (any, error) { return 0, c.Close() },
 	} {
 		n, err := call()
@@ -351,8 +352,6 @@ func TestStoppedTimer(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	_, err := New(nil, time.Second)
-	require.EqualError(t, err, "idle: New: nil timer")
 	timer, err := hashedwheel.New()
 	require.NoError(t, err)
 	defer timer.Stop()

@@ -25,7 +25,8 @@ const fresh = time.Second
 // Making a page takes 0.3 microseconds for each pending timeout, and holds up the timers for microseconds at a time. Only
 // one page is made at a time: a request that comes meanwhile, or within a second after, gets the same page.
 //
-// Like profiles, the page is for operators only. The handler keeps the timers reachable.
+// Like profiles, the page is for operators only. The handler keeps the timers reachable. Handler panics if a timer is nil, or
+// was not made by hashedwheel.New.
 func Handler(timers ...*hashedwheel.Timer) http.Handler {
 	h := &handler{timers: timers, lastAt: time.Now()}
 	for _, t := range timers {

@@ -268,6 +268,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Conn.ReadFrom", panics, panics, func(s *side) { s.conn.ReadFrom(strings.NewReader("data")) }},
 		{"Conn.CloseRead", works, works, func(s *side) { s.conn.CloseRead() }},
 		{"Conn.CloseWrite", works, works, func(s *side) { s.conn.CloseWrite() }},
+		{"Conn.SetSilence", panics, panics, func(s *side) { s.conn.SetSilence(time.Minute) }},
 		{"Conn.SetDeadline", works, works, func(s *side) { s.conn.SetDeadline(s.soon) }},
 		{"Conn.SetReadDeadline", works, works, func(s *side) { s.conn.SetReadDeadline(s.soon) }},
 		{"Conn.SetWriteDeadline", works, works, func(s *side) { s.conn.SetWriteDeadline(s.soon) }},

@@ -143,13 +143,16 @@ func (c *Clock) DueIn(delay time.Duration) uint64 { return c.Due(c.Elapsed(), de
 
 // DueAt returns the first boundary at or after a deadline, which may have passed. Outside of bubbles, a
 // deadline without a monotonic reading counts by its distance from the current wall-clock time. Otherwise
-// DueAt does not read the clock.
+// DueAt does not read the clock. For the zero Time it always returns 0.
 func (c *Clock) DueAt(deadline time.Time) (tick uint64) {
 	if !c.Monotonic {
 		c.checkBubble(time.Now())
 	} else if !isMonotonic(deadline) {
 		now := time.Now()
 		c.checkBubble(now)
+		if deadline.IsZero() {
+			return 0
+		}
 		return c.Due(c.ElapsedAt(now), deadline.Sub(now))
 	}
 	return c.At(max(deadline.Sub(c.Start), 0))

@@ -75,8 +75,11 @@ var instruments = []instrument{
 // "timer" if it has none. A provider takes only one timer of each name. For another one, the error says the name. The
 // providers that otel.GetMeterProvider returns before and after otel.SetMeterProvider count as two.
 // Until Unregister is called, the provider keeps the timer and its name. A timer that has been stopped still has its
-// counts.
+// counts. Register panics if the timer is nil, or was not made by hashedwheel.New.
 func Register(provider metric.MeterProvider, timer *hashedwheel.Timer) (metric.Registration, error) {
+	if timer == nil {
+		panic("otelwheel: Register: nil Timer")
+	}
 	name := timer.Name()
 	if name == "" {
 		name = unnamed

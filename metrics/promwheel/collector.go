@@ -72,8 +72,12 @@ type Collector struct {
 }
 
 // Register registers a new collector of the metrics of a timer. A registry takes only one timer of each name. For
-// another one, the error says the name and wraps a prometheus.AlreadyRegisteredError.
+// another one, the error says the name and wraps a prometheus.AlreadyRegisteredError. Register panics if the timer is nil, or
+// was not made by hashedwheel.New.
 func Register(registerer prometheus.Registerer, timer *hashedwheel.Timer) error {
+	if timer == nil {
+		panic("promwheel: Register: nil Timer")
+	}
 	if err := registerer.Register(NewCollector(timer)); err != nil {
 		return fmt.Errorf("promwheel: registering a timer with the name %q: %w", nameOf(timer), err)
 	}
@@ -89,8 +93,12 @@ func nameOf(timer *hashedwheel.Timer) string {
 }
 
 // NewCollector returns a collector of the metrics of a timer, which can also be unregistered. A timer without a name
-// has the name "timer" here. A timer that has been stopped still has its counts.
+// has the name "timer" here. A timer that has been stopped still has its counts. NewCollector panics if the timer is nil, or
+// was not made by hashedwheel.New.
 func NewCollector(timer *hashedwheel.Timer) *Collector {
+	if timer == nil {
+		panic("promwheel: NewCollector: nil Timer")
+	}
 	name := nameOf(timer)
 	desc := func(metric, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("hashedwheel_"+metric, help, labels, prometheus.Labels{"timer": name})

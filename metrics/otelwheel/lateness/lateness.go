@@ -49,8 +49,12 @@ type observed struct {
 func NewProducer() *Producer { return &Producer{} }
 
 // Add makes the producer report a timer. Only measurements after the call count. Add does nothing if the producer has
-// the timer already. A producer takes only one timer of each name. For another one, the error says the name.
+// the timer already. A producer takes only one timer of each name. For another one, the error says the name. Add panics if
+// the timer is nil, or was not made by hashedwheel.New.
 func (p *Producer) Add(timer *hashedwheel.Timer) error {
+	if timer == nil {
+		panic("lateness: Producer.Add: nil Timer")
+	}
 	name := timer.Name()
 	if name == "" {
 		name = "timer" // as in profiles

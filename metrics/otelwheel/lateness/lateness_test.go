@@ -130,3 +130,11 @@ func oneByOne(t *testing.T) func(run func()) error {
 	t.Cleanup(func() { close(jobs) })
 	return func(run func()) error { jobs <- run; return nil }
 }
+
+// A nil or zero timer panics at once, not when it is collected.
+func TestNilAndZeroTimer(t *testing.T) {
+	p := NewProducer()
+	require.PanicsWithValue(t, "lateness: Producer.Add: nil Timer", func() { p.Add(nil) })
+	require.PanicsWithValue(t, "hashedwheel: the Timer was not made by New", func() { p.Add(new(hashedwheel.Timer)) })
+	require.Empty(t, p.timers)
+}
