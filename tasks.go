@@ -49,6 +49,22 @@ func (t *Timer) walk(yield func(to *Timeout) bool) {
 	_ = k.rings() && k.twice(k.back, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
 }
 
+// eachRun calls f once for each run that is in progress, except those of light tasks, which are short. Over is closed when the
+// run is over. On the other side of a synctest bubble eachRun finds none, because the channel would belong to the wrong side.
+func (t *Timer) eachRun(f func(to *Timeout, over <-chan struct{})) {
+	t.checkMade()
+	if t.clock.Foreign() {
+		return
+	}
+	seen := make(map[<-chan struct{}]bool)
+	for _, run := range t.tasks.Runs() {
+		if !seen[run.Over] && run.Item.timer == t { // otherwise the user has overwritten the struct
+			seen[run.Over] = true
+			f(run.Item, run.Over)
+		}
+	}
+}
+
 // A walk is one loop over the timeouts of a timer.
 type walk struct {
 	timer   *Timer
@@ -57,6 +73,8 @@ type walk struct {
 	found   []*Timeout         // in places, and not yielded yet
 	yielded map[uintptr]uint64 // by address / 2048: a bit for each block of 32 bytes in which one that was yielded begins
 }
+
+const _ = uint(unsafe.Sizeof(Timeout{}) - 32) // compiles if a Timeout is not smaller than a block
 
 // flush yields the timeouts that were found, and reports whether the loop goes on.
 func (k *walk) flush() (more bool) {
@@ -77,8 +95,6 @@ func (k *walk) flush() (more bool) {
 	k.found = k.found[:0]
 	return true
 }
-
-const _ = uint(unsafe.Sizeof(Timeout{}) - 32) // compiles if a Timeout is not smaller than a block
 
 // add is flush for timeouts that were found elsewhere.
 func (k *walk) add(all []*Timeout) (more bool) {

@@ -52,20 +52,31 @@ func (tp *timerPage) write(b *bytes.Buffer, now time.Time) {
 	w.Flush()
 	fmt.Fprintf(b, "lateness in all: %v\nlateness since:  %v\n\n", st.Lateness, since.Lateness)
 
+	if len(tp.Running) > 0 {
+		fmt.Fprint(w, "running\tfor at least\tdue\t task\n")
+		for _, r := range tp.Running {
+			fmt.Fprintf(w, "%d\t%v\t%s\t %s%s\n", r.Running, logtext.Duration(max(r.AtLeast, 0)), until(r.Due.Sub(now)), r.Task, repeats(r.Repeating))
+		}
+		w.Flush()
+		fmt.Fprintf(b, "\n")
+	}
 	total := 0
 	for _, r := range tp.Tasks {
 		total += r.Pending
 	}
 	fmt.Fprint(w, "pending\tshare\tdue\t1 min\t10 min\t1 h\tlater\tnext\tlast\t task\n")
 	for _, r := range tp.Tasks {
-		repeating := ""
-		if r.Repeating {
-			repeating = " (repeating)"
-		}
 		fmt.Fprintf(w, "%d\t%.1f %%\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t %s%s\n", r.Pending, 100*float64(r.Pending)/float64(total),
-			r.Due, r.Minute, r.TenMinutes, r.Hour, r.Later, until(r.Next.Sub(now)), until(r.Last.Sub(now)), r.Task, repeating)
+			r.Due, r.Minute, r.TenMinutes, r.Hour, r.Later, until(r.Next.Sub(now)), until(r.Last.Sub(now)), r.Task, repeats(r.Repeating))
 	}
 	w.Flush()
+}
+
+func repeats(repeating bool) string {
+	if repeating {
+		return " (repeating)"
+	}
+	return ""
 }
 
 // until says how far off a deadline is. That of a timeout that never expires is 292 years after the start of its timer.
