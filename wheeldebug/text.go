@@ -106,7 +106,7 @@ func writeCommands(b *bytes.Buffer, host string) {
 	fmt.Fprintf(b, `
 Which functions have armed what is pending, and where tasks hang, if net/http/pprof is at its usual place:
 go tool pprof -sample_index=inuse_objects -focus '%s' -hide '%s' -top http://%s/debug/pprof/heap
-curl -s 'http://%[3]s/debug/pprof/goroutine?debug=1' | grep -A30 '"hashedwheel":'
+curl -s 'http://%[3]s/debug/pprof/goroutine?debug=1' | grep -B1 -A30 '"hashedwheel":'
 `, arms, hidden, host)
 }
 
