@@ -466,6 +466,8 @@ var mutations = []mutation{
 		"case r.Method != http.MethodGet && r.Method != http.MethodHead:", "case false:", "wheeldebug.TestMethods"},
 	{20, "the command of the page does not find the timeouts of groups", "wheeldebug/text.go",
 		"|Group..start$", "", "wheeldebug.TestHeapProfileNamesWhoArmed"},
+	{20, "the command of the page leaves out how many goroutines hang", "wheeldebug/text.go",
+		"grep -B1 -A30", "grep -A30", "wheeldebug.TestGoroutineProfileFindsTasksThatHang"},
 	{20, "a host of the page runs a command when it is copied into a shell", "wheeldebug/text.go",
 		"if !plainHost.MatchString(host) {", "if false {", "wheeldebug.TestHostIsPlain"},
 	{17, "a task that comes due costs a wake-up after a second", "late.go",
