@@ -353,9 +353,11 @@ func serve(ctx context.Context, address string, i incident, out io.Writer) error
 	}
 	defer listener.Close()
 	timer := i.play()
-	http.Handle("/debug/hashedwheel", wheeldebug.Handler(timer))
+	mux := http.NewServeMux()
+	mux.Handle("/debug/hashedwheel", wheeldebug.Handler(timer))
+	mux.Handle("/debug/pprof/", http.DefaultServeMux) // where the import of net/http/pprof has put it
 	var served sync.WaitGroup
-	served.Go(func() { http.Serve(listener, nil) })
+	served.Go(func() { http.Serve(listener, mux) })
 	fmt.Fprintf(out, "%s: http://%s/debug/hashedwheel and http://%[2]s/debug/pprof/\n", i.what, listener.Addr())
 	<-ctx.Done()
 	listener.Close()
