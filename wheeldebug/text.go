@@ -106,8 +106,8 @@ func writeCommands(b *bytes.Buffer, host string) {
 	fmt.Fprintf(b, `
 Which functions have armed what is pending, and where tasks hang, if net/http/pprof is at its usual place:
 go tool pprof -sample_index=inuse_objects -focus '%s' -hide '%s' -top http://%s/debug/pprof/heap
-curl -s 'http://%[3]s/debug/pprof/goroutine?debug=1' | grep -B1 -A30 '"hashedwheel":'
-`, arms, hidden, host)
+curl -s 'http://%[3]s/debug/pprof/goroutine?debug=1' | %[4]s
+`, arms, hidden, host, hanging)
 }
 
 // Functions in a heap profile. Those of arms allocate a timeout, or the struct that holds it. Those of hidden are all of
@@ -116,3 +116,6 @@ const (
 	arms   = `Timer..newTimeout$|Group..start$|keyed.*[.]add$|Clock..(AfterFunc|NewTimer|NewTicker)$|idle.*[.]Conn$`
 	hidden = `/hashedwheel[./]|^runtime`
 )
+
+// hanging finds the goroutines of timers in a goroutine profile as text. The line with their count comes before their labels.
+const hanging = `grep -B1 -A30 '"hashedwheel":'`
