@@ -36,7 +36,8 @@ import (
 //
 // Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only after
 // 100 ms and more. So rounds are few and short. First of all a round hands over what is due, which allocates nothing. It
-// takes what is near, and the rest some at a time. The memory that it needs is kept while the timer is used.
+// takes what is near, and the rest some at a time. The memory that it needs is kept while the timer is used. Its calls seldom
+// need more than the stack that a new goroutine has: see TestRoundsFitAFreshStack.
 const (
 	working = 1 + iota
 	again
@@ -217,11 +218,11 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	w.rounds++
 	if w.wheel == nil {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
-		w.wheel.early = (*Timeout).early
+		w.wheel.emit, w.wheel.early = w.emit, (*Timeout).early
 	}
 	w.in.drain()
 	w.handOver()
-	more := w.wheel.cascade(w.emit)
+	more := w.wheel.cascade()
 	w.handOver()
 	w.published.store(w.wheel)
 	elapsed := w.clock.Elapsed()
@@ -317,7 +318,7 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	}
 	// Before the wheel emits timeouts, so that from then on a Reset of them is queued.
 	w.setPosition(now, turning)
-	w.wheel.advance(now, w.emit)
+	w.wheel.advance(now)
 	w.handOver()
 	w.published.store(w.wheel)
 	return w.wheel.now, w.state.Load() == halted

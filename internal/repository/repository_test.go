@@ -147,7 +147,7 @@ func testSizes(t *testing.T) {
 		assert.InEpsilon(t, size, measured, 0.1, found[0][0])
 	}
 
-	n := testkit.Sized(100_000, 1_000_000, 1_000_000)
+	n := testkit.Sized(40_000, 100_000, 1_000_000)
 	says("A `Timeout` takes #", float64(unsafe.Sizeof(hashedwheel.Timeout{})))
 	says("one allocation of #", heapOf(n, func(int) any { return new(hashedwheel.Timeout) }))
 
