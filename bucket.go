@@ -123,7 +123,7 @@ func (b *bucket) remove(to *Timeout, free *freeList) (tick uint64) {
 		tick, found = b.at(pos)
 	}
 	if found != to {
-		panic(fmt.Sprintf("hashedwheel: timeout not found at position %d of %d", pos, n))
+		panic(fmt.Sprintf("hashedwheel: timeout not found at position %d of %d: it was copied or overwritten (go vet or hashedwheelvet finds where)", pos, n))
 	}
 	b.fill(pos, n-1)
 	b.truncate(n-1, free)

@@ -375,6 +375,9 @@ func init() {
 	due.Each = func(t any, yield func(task any, at time.Time, repeats bool) bool) {
 		t.(*Timer).walk(func(to *Timeout) bool { return yield(to.Task(), to.Deadline(), to.repeats()) })
 	}
+	due.EachRun = func(t any, yield func(task any, at time.Time, repeats bool, over <-chan struct{})) {
+		t.(*Timer).eachRun(func(to *Timeout, over <-chan struct{}) { yield(to.Task(), to.Deadline(), to.repeats(), over) })
+	}
 }
 
 // repeats reports whether the timeout is one that repeats.

@@ -11,7 +11,8 @@ import (
 // Walks
 //
 // A walk goes through all places where pending timeouts are, in the order in which timeouts move. So it misses none that
-// moves meanwhile, but it may meet one twice. It remembers the addresses that it has yielded, and yields none twice.
+// moves meanwhile, but it may meet one twice. It remembers the addresses that it has yielded, and yields none twice. A Timeout is
+// larger than a block of 32 bytes, so no two of them begin in the same block, and one bit for each block is enough.
 //
 //	         nurseries     inboxes     the wheel, from the top level down     the list of a pool     batches and runners
 //	---------> 1 --------> 2 ----------> 3 --------------------------------> 4 -------------------> 5
@@ -44,18 +45,36 @@ func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 
 // walk calls yield with each timeout that Tasks yields.
 func (t *Timer) walk(yield func(to *Timeout) bool) {
-	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]struct{})}
+	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]uint64)}
 	_ = k.rings() && k.twice(k.back, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
+}
+
+// eachRun calls f once for each run that is in progress, except those of light tasks, which are short. Over is closed when the
+// run is over. On the other side of a synctest bubble eachRun finds none, because the channel would belong to the wrong side.
+func (t *Timer) eachRun(f func(to *Timeout, over <-chan struct{})) {
+	t.checkMade()
+	if t.clock.Foreign() {
+		return
+	}
+	seen := make(map[<-chan struct{}]bool)
+	for _, run := range t.tasks.Runs() {
+		if !seen[run.Over] && run.Item.timer == t { // otherwise the user has overwritten the struct
+			seen[run.Over] = true
+			f(run.Item, run.Over)
+		}
+	}
 }
 
 // A walk is one loop over the timeouts of a timer.
 type walk struct {
 	timer   *Timer
 	yield   func(to *Timeout) bool
-	rounds  uint64               // the value of worker.rounds when the walk came to the inbox
-	found   []*Timeout           // in places, and not yielded yet
-	yielded map[uintptr]struct{} // the addresses of those that were yielded
+	rounds  uint64             // the value of worker.rounds when the walk came to the inbox
+	found   []*Timeout         // in places, and not yielded yet
+	yielded map[uintptr]uint64 // by address / 2048: a bit for each block of 32 bytes in which one that was yielded begins
 }
+
+const _ = uint(unsafe.Sizeof(Timeout{}) - 32) // compiles if a Timeout is not smaller than a block
 
 // flush yields the timeouts that were found, and reports whether the loop goes on.
 func (k *walk) flush() (more bool) {
@@ -64,9 +83,13 @@ func (k *walk) flush() (more bool) {
 		if to == nil || status(to.word.Load()) != pending {
 			continue
 		}
-		n, at := len(k.yielded), uintptr(unsafe.Pointer(to))
-		if k.yielded[at] = struct{}{}; len(k.yielded) > n && !k.yield(to) {
-			return false
+		at := uintptr(unsafe.Pointer(to))
+		blocks, bit := k.yielded[at>>11], uint64(1)<<(at>>5&63)
+		if blocks&bit == 0 {
+			k.yielded[at>>11] = blocks | bit
+			if !k.yield(to) {
+				return false
+			}
 		}
 	}
 	k.found = k.found[:0]

@@ -167,7 +167,7 @@ const listed = 1 << 31
 // isListed reports whether listed is set. Called by the owner of bucket.
 func (to *Timeout) isListed() bool { return to.bucket&listed != 0 }
 
-const overwritten = "hashedwheel: a Timeout was overwritten while the timer still used it"
+const overwritten = "hashedwheel: a Timeout was overwritten while the timer still used it (hashedwheelvet finds where)"
 
 // panicOverwritten panics. If the timeout is bound again, the message names the type of its task, except for a hook. It
 // reads nothing that the task points to, because the user may be writing to the struct.
@@ -194,7 +194,7 @@ func (to *Timeout) checkNil() {
 // checkCopy panics if the timeout is a copy of a bound one. It misses one copy in seven.
 func (to *Timeout) checkCopy(word uint64) {
 	if sum := word >> sumShift & sumMask; sum != 0 && sum != to.sum() {
-		panic("hashedwheel: a Timeout has been copied after Timer.Bind, perhaps when a slice of structs grew")
+		panic("hashedwheel: a Timeout has been copied after Timer.Bind, perhaps when a slice of structs grew (go vet or hashedwheelvet finds where)")
 	}
 }
 

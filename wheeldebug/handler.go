@@ -1,5 +1,5 @@
 // Package wheeldebug serves a page that says what is pending on timers: which functions, how many of each, when they are
-// due, and what is due and waits. Serve it beside net/http/pprof:
+// due, and what is due and waits. It also says which functions run, and for how long. Serve it beside net/http/pprof:
 //
 //	mux.Handle("/debug/hashedwheel", wheeldebug.Handler(timer))
 //
@@ -19,16 +19,17 @@ import (
 const fresh = time.Second
 
 // Handler returns a handler that serves a page about the timers, as plain text, or as JSON with ?format=json. The page has
-// the options of each timer, its Stats, and how much they have changed since the last page. A table says what is pending,
-// by function or type. The page never has the fields of a task.
+// the options of each timer, its Stats, and how much they have changed since the last page. Tables say what is running, and
+// what is pending, by function or type. The page never has the fields of a task.
 //
-// Making a page takes 0.3 microseconds for each pending timeout, and holds up the timers for microseconds at a time. Only
-// one page is made at a time: a request that comes meanwhile, or within a second after, gets the same page.
+// Making a page takes 0.3 microseconds for each pending timeout and 2 for each running task, and holds up the timers for
+// microseconds at a time. Only one page is made at a time: a request that comes meanwhile, or within a second after, gets the
+// same page.
 //
 // Like profiles, the page is for operators only. The handler keeps the timers reachable. Handler panics if a timer is nil, or
 // was not made by hashedwheel.New.
 func Handler(timers ...*hashedwheel.Timer) http.Handler {
-	h := &handler{timers: timers, lastAt: time.Now()}
+	h := &handler{timers: timers, lastAt: time.Now(), seen: make([]sightings, len(timers))}
 	for _, t := range timers {
 		if t == nil {
 			panic("wheeldebug: Handler: nil Timer")
@@ -48,6 +49,7 @@ type handler struct {
 	// The Stats of the last page, or of when the handler was made, and the time when they were read.
 	last   []hashedwheel.Stats
 	lastAt time.Time
+	seen   []sightings // by the last page, of each timer
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -83,6 +85,7 @@ func (h *handler) get() *page {
 	p := &page{At: start, Timers: make([]timerPage, 0, len(h.timers))}
 	for i, t := range h.timers {
 		tp := timerPageOf(t, start)
+		tp.Running, h.seen[i] = runsOf(t, start, h.seen[i])
 		tp.Since = changesOf(h.last[i], tp.Stats, start.Sub(h.lastAt))
 		p.Timers = append(p.Timers, tp)
 		h.last[i] = tp.Stats

@@ -27,7 +27,8 @@ type timerPage struct {
 	Stopped bool
 	Stats   hashedwheel.Stats
 	Since   changes
-	Tasks   []row // by how many are pending; in all about Stats.Pending
+	Running []runs // by how many run; in all about Stats.Running
+	Tasks   []row  // by how many are pending; in all about Stats.Pending
 }
 
 // changes is how much the counts in Stats have changed since the last page.
@@ -53,6 +54,19 @@ func changesOf(last, now hashedwheel.Stats, d time.Duration) changes {
 		Wakeups:         now.Wakeups - last.Wakeups,
 		Lateness:        now.Lateness.Sub(last.Lateness),
 	}
+}
+
+// A runs counts the tasks that are running and that are the same function, or have the same type.
+type runs struct {
+	Task      string
+	Repeating bool
+	Running   int
+
+	// How long one of them has run, at least: since the first page that has seen it.
+	AtLeast time.Duration
+
+	// When the first of them was due. So no task has run for longer, unless its timeout was reset since it started.
+	Due time.Time
 }
 
 // A row counts the pending timeouts whose task is the same function, or has the same type.
@@ -98,6 +112,40 @@ func ofLibrary(t reflect.Type) bool {
 		return true
 	}
 	return false
+}
+
+// sightings says, for each run in progress, when the first page was made that has seen it: see due.EachRun.
+type sightings map[<-chan struct{}]time.Time
+
+// runsOf returns what is running, and what the next page has to know. Last is what the last page has seen.
+func runsOf(t *hashedwheel.Timer, now time.Time, last sightings) (all []runs, seen sightings) {
+	rows := make(map[kind]*runs)
+	seen = make(sightings)
+	due.EachRun(t, func(task any, at time.Time, repeating bool, over <-chan struct{}) {
+		k := kindOf(task, repeating)
+		r := rows[k]
+		if r == nil {
+			r = &runs{Task: k.name(), Repeating: repeating, Due: at}
+			rows[k] = r
+		}
+		first, ok := last[over]
+		if !ok {
+			first = now
+		}
+		seen[over] = first
+		r.Running++
+		r.AtLeast = max(r.AtLeast, now.Sub(first))
+		if at.Before(r.Due) {
+			r.Due = at
+		}
+	})
+	for _, r := range rows {
+		all = append(all, *r)
+	}
+	slices.SortFunc(all, func(a, b runs) int {
+		return cmp.Or(b.Running-a.Running, cmp.Compare(a.Task, b.Task))
+	})
+	return all, seen
 }
 
 func timerPageOf(t *hashedwheel.Timer, now time.Time) timerPage {

@@ -16,10 +16,13 @@ import (
 // secret is a field of a task, which no page has.
 const secret = "tell nobody"
 
-type call struct{ id string }
+type call struct {
+	id    string
+	pause time.Duration
+}
 
-func (*call) Run(*hashedwheel.Timeout) {}
-func (*call) String() string           { return secret }
+func (c *call) Run(*hashedwheel.Timeout) { time.Sleep(c.pause) }
+func (*call) String() string             { return secret }
 
 type generic[T any] struct{}
 
@@ -45,12 +48,12 @@ func TestPage(t *testing.T) {
 		}
 		pass(time.Second)
 		for i := range 20 {
-			check(timer.NewTimeout(&call{secret}, time.Duration(1+i)*4*time.Second))
+			check(timer.NewTimeout(&call{id: secret}, time.Duration(1+i)*4*time.Second))
 		}
 		check(timer.NewTimeout(generic[int]{}, 5*time.Minute))
 		check(timer.NewTimeout(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}), time.Hour))
-		check(timer.ScheduleAtFixedRate(&call{secret}, 30*time.Minute, time.Minute))
-		check(hashedwheel.NewGroup(timer).Schedule(&call{secret}, hashedwheel.Every(2*time.Hour)))
+		check(timer.ScheduleAtFixedRate(&call{id: secret}, 30*time.Minute, time.Minute))
+		check(hashedwheel.NewGroup(timer).Schedule(&call{id: secret}, hashedwheel.Every(2*time.Hour)))
 		pass(5 * time.Second)
 
 		p := getJSON(t, h)
@@ -79,6 +82,8 @@ func TestPage(t *testing.T) {
 		}
 		require.Equal(t, want, tp.Tasks)
 
+		require.Equal(t, []runs{{Task: here + "TestPage.func1.1", Running: 2, Due: at(0)}}, localDue(tp.Running))
+
 		text := get(t, h, "http://10.0.0.7:6060/debug/hashedwheel")
 		t.Log("\n" + text)
 		lines := regexp.MustCompile(` +`).ReplaceAllString(text, " ")
@@ -87,6 +92,7 @@ func TestPage(t *testing.T) {
 				"pending 122, of these due and not started 99; running 2, ",
 			"\n 124 20.7 accepted\n",
 			"\n 2 0.3 expired\n",
+			"\n 2 0s 5s ago " + here + "TestPage.func1.1\n",
 			"\n 98 80.3 % 98 0 0 0 0 5s ago 5s ago " + here + "TestPage.func1.1\n",
 			"\n 20 16.4 % 1 15 4 0 0 1s ago in 1m15s *" + here + "call\n",
 			"\n 2 1.6 % 0 0 0 1 1 in 29m55s in 1h59m55s *" + here + "call (repeating)\n",
@@ -105,7 +111,78 @@ func TestPage(t *testing.T) {
 		require.Equal(t, 4*time.Second, p.Timers[0].Since.Duration)
 		require.EqualValues(t, 122, p.Timers[0].Since.Returned)
 		require.Zero(t, p.Timers[0].Since.Accepted)
+		require.Equal(t, []runs{{Task: here + "TestPage.func1.1", Running: 2, AtLeast: 4 * time.Second, Due: at(0)}},
+			localDue(p.Timers[0].Running), "the tasks still hang")
 	})
+}
+
+func localDue(all []runs) []runs {
+	for i := range all {
+		all[i].Due = all[i].Due.Local()
+	}
+	return all
+}
+
+// A page says how long a run has been in progress, at least and at most. The next run of the same timeout on the same runner
+// is another run. What has ended is not there, and the handler forgets it.
+func TestRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, hashedwheel.WithTick(time.Second))
+		h := Handler(timer).(*handler)
+		start := time.Now()
+		for _, late := range []time.Duration{0, 5 * time.Second} { // two of one kind
+			_, err := timer.AfterFunc(10*time.Second+late, func() { time.Sleep(20 * time.Second) })
+			require.NoError(t, err)
+		}
+		// Runs of 4 s, each 2 s: so the next one always follows at once.
+		slow, err := timer.ScheduleAtFixedRate(&call{pause: 4 * time.Second}, 10*time.Second, 2*time.Second)
+		require.NoError(t, err)
+		at := func(seconds time.Duration) time.Time { return start.Add(seconds * time.Second) }
+		of := func(running int, atLeast, due time.Duration) runs {
+			return runs{Task: here + "TestRunning.func1.1", Running: running, AtLeast: atLeast * time.Second, Due: at(due)}
+		}
+		rate := func(atLeast, due time.Duration) runs {
+			return runs{Task: "*" + here + "call", Repeating: true, Running: 1, AtLeast: atLeast * time.Second, Due: at(due)}
+		}
+		for _, want := range []struct {
+			at  time.Duration
+			all []runs
+		}{
+			{9, nil},
+			{11, []runs{rate(0, 10), of(1, 0, 10)}},
+			{13, []runs{rate(2, 10), of(1, 2, 10)}},
+			{15, []runs{of(2, 4, 10), rate(0, 12)}},
+			{20, []runs{of(2, 9, 10), rate(0, 14)}},
+			{31, []runs{rate(0, 20), of(1, 16, 15)}},
+			{36, []runs{rate(0, 22)}},
+		} {
+			pass(time.Until(at(want.at)))
+			require.Equal(t, want.all, localDue(getJSON(t, h).Timers[0].Running), want.at)
+		}
+		require.Len(t, h.seen[0], 1)
+		slow.Cancel()
+		pass(5 * time.Second)
+		require.Empty(t, getJSON(t, h).Timers[0].Running)
+		require.Empty(t, h.seen[0])
+	})
+}
+
+// On the other side of a bubble a page finds nothing that runs, and harms nothing.
+func TestRunningOutsideOfTheBubble(t *testing.T) {
+	release, started := make(chan bool), make(chan bool)
+	timer := newTimer(t, hashedwheel.WithTick(time.Millisecond))
+	_, err := timer.AfterFunc(0, func() { started <- true; <-release })
+	require.NoError(t, err)
+	<-started
+	h := Handler(timer).(*handler)
+	synctest.Test(t, func(t *testing.T) {
+		all, _ := runsOf(timer, time.Now(), nil)
+		require.Empty(t, all)
+	})
+	require.Len(t, getJSON(t, h).Timers[0].Running, 1)
+	close(release)
+	_, err = timer.Shutdown(t.Context())
+	require.NoError(t, err)
 }
 
 // Tasks of the library say what they are.

@@ -52,20 +52,31 @@ func (tp *timerPage) write(b *bytes.Buffer, now time.Time) {
 	w.Flush()
 	fmt.Fprintf(b, "lateness in all: %v\nlateness since:  %v\n\n", st.Lateness, since.Lateness)
 
+	if len(tp.Running) > 0 {
+		fmt.Fprint(w, "running\tfor at least\tdue\t task\n")
+		for _, r := range tp.Running {
+			fmt.Fprintf(w, "%d\t%v\t%s\t %s%s\n", r.Running, logtext.Duration(max(r.AtLeast, 0)), until(r.Due.Sub(now)), r.Task, repeats(r.Repeating))
+		}
+		w.Flush()
+		fmt.Fprintf(b, "\n")
+	}
 	total := 0
 	for _, r := range tp.Tasks {
 		total += r.Pending
 	}
 	fmt.Fprint(w, "pending\tshare\tdue\t1 min\t10 min\t1 h\tlater\tnext\tlast\t task\n")
 	for _, r := range tp.Tasks {
-		repeating := ""
-		if r.Repeating {
-			repeating = " (repeating)"
-		}
 		fmt.Fprintf(w, "%d\t%.1f %%\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t %s%s\n", r.Pending, 100*float64(r.Pending)/float64(total),
-			r.Due, r.Minute, r.TenMinutes, r.Hour, r.Later, until(r.Next.Sub(now)), until(r.Last.Sub(now)), r.Task, repeating)
+			r.Due, r.Minute, r.TenMinutes, r.Hour, r.Later, until(r.Next.Sub(now)), until(r.Last.Sub(now)), r.Task, repeats(r.Repeating))
 	}
 	w.Flush()
+}
+
+func repeats(repeating bool) string {
+	if repeating {
+		return " (repeating)"
+	}
+	return ""
 }
 
 // until says how far off a deadline is. That of a timeout that never expires is 292 years after the start of its timer.
@@ -95,8 +106,8 @@ func writeCommands(b *bytes.Buffer, host string) {
 	fmt.Fprintf(b, `
 Which functions have armed what is pending, and where tasks hang, if net/http/pprof is at its usual place:
 go tool pprof -sample_index=inuse_objects -focus '%s' -hide '%s' -top http://%s/debug/pprof/heap
-curl -s 'http://%[3]s/debug/pprof/goroutine?debug=1' | grep -A30 '"hashedwheel":'
-`, arms, hidden, host)
+curl -s 'http://%[3]s/debug/pprof/goroutine?debug=1' | %[4]s
+`, arms, hidden, host, hanging)
 }
 
 // Functions in a heap profile. Those of arms allocate a timeout, or the struct that holds it. Those of hidden are all of
@@ -105,3 +116,6 @@ const (
 	arms   = `Timer..newTimeout$|Group..start$|keyed.*[.]add$|Clock..(AfterFunc|NewTimer|NewTicker)$|idle.*[.]Conn$`
 	hidden = `/hashedwheel[./]|^runtime`
 )
+
+// hanging finds the goroutines of timers in a goroutine profile as text. The line with their count comes before their labels.
+const hanging = `grep -B1 -A30 '"hashedwheel":'`

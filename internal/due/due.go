@@ -8,6 +8,10 @@ var (
 	// Each is Timer.Tasks of a timer, a *hashedwheel.Timer. It also yields whether the timeout repeats.
 	Each func(timer any, yield func(task any, at time.Time, repeats bool) bool)
 
+	// EachRun calls yield for the runs of tasks that are in progress, with what Each yields of the timeout. Over is closed when
+	// the run is over. No two runs have the same channel.
+	EachRun func(timer any, yield func(task any, at time.Time, repeats bool, over <-chan struct{}))
+
 	// Now returns the current tick of a timer, a *hashedwheel.Timer. If only one of the caller and the timer is in a synctest
 	// bubble, no clock tells the tick. Then Now returns the one that the worker has reached.
 	Now func(timer any) uint64

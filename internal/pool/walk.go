@@ -61,6 +61,26 @@ func (p *Pool[T]) EachTaken(f func(items []T) bool) bool {
 	})
 }
 
+// A Run is a run of the task of an item that is in progress.
+type Run[T comparable] struct {
+	Item T
+	Over <-chan struct{} // closed when the run is over, which includes Host.Ran
+}
+
+// Runs returns the runs that are in progress during the whole call, and perhaps others. One may be there twice. A run has the
+// same channel in each call, and no other run has it. All batches are taken back, as by RunsOfAll.
+func (p *Pool[T]) Runs() (runs []Run[T]) {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	p.eachRunner(64, func(rn *Runner[T]) {
+		var run Run[T]
+		if run.Over = rn.untilOver(func(item T) bool { run.Item = item; return true }); run.Over != nil {
+			runs = append(runs, run)
+		}
+	}, func() bool { return true })
+	return runs
+}
+
 // eachRunner calls visit, with mu held, for all runners that run tasks during the whole call, and perhaps for others. After
 // some of them it calls pause, without mu. It returns false when pause does.
 //

@@ -31,8 +31,8 @@ func TestAlertsInReadme(t *testing.T) {
 		require.NoError(t, err)
 		return strings.Join(strings.Fields(string(text)), " ")
 	}
-	exprs := regexp.MustCompile(`expr: \| (.*?) for:`).FindAllStringSubmatch(words(alerts), -1)
-	require.Len(t, exprs, 3)
+	exprs := regexp.MustCompile(`expr: \| (.*?) (?:for|- alert):`).FindAllStringSubmatch(words(alerts), -1)
+	require.Len(t, exprs, 7)
 	for _, expr := range exprs {
 		require.True(t, strings.Contains(words("../promwheel/README.md"), expr[1]), expr[1])
 	}
@@ -40,7 +40,8 @@ func TestAlertsInReadme(t *testing.T) {
 
 // Promtool finds nothing in alerts.yml. Of two timers, one with 0.5 percent of late tasks and one with 1.5 percent, only
 // the latter raises an alert, although the former is so busy that some tasks are due whenever it is scraped. A timer
-// whose tasks have stopped to start raises two, also if it has started many before, or if its clocks go on.
+// whose tasks have stopped to start raises two, also if it has started many before, or if its clocks go on. Each alert has
+// all labels of the series. If all timers of a process that are in use are late, there is one more alert, without the timer.
 func TestAlerts(t *testing.T) {
 	needPrometheus(t)
 	rules, err := filepath.Abs(alerts)
@@ -48,45 +49,60 @@ func TestAlerts(t *testing.T) {
 	text, err := os.ReadFile(rules)
 	require.NoError(t, err)
 	test := filepath.Join(t.TempDir(), "test.yml")
-	const late, stalled = "More than one task in a hundred of the timer %s is late.",
-		"Tasks of the timer %s are due and wait for more than a second, or do not start."
-	expected := func(summary string, timers ...string) (all string) {
-		for _, timer := range timers {
-			all += fmt.Sprintf("\n          - {exp_labels: {timer: %s}, exp_annotations: {summary: %q}}",
-				timer, fmt.Sprintf(summary, timer))
+	bound := string(regexp.MustCompile(`le="[^"]+"`).Find(text))
+	var series, cases strings.Builder
+	// add adds the series of a timer whose other labels are as given.
+	add := func(labels, onTime, count, due string) {
+		for name, values := range map[string]string{
+			"lateness_seconds_count": count, "timeouts_expired_total": count, "timeouts_due": due,
+			"panics_total": "0x20", "tasks_unsubmitted_total": "0x20",
+		} {
+			fmt.Fprintf(&series, "      - {series: 'hashedwheel_%s{%s}', values: %s}\n", name, labels, values)
 		}
-		return all
+		fmt.Fprintf(&series, "      - {series: 'hashedwheel_lateness_seconds_bucket{%s, %s}', values: %s}\n", labels, bound, onTime)
 	}
-	require.NoError(t, os.WriteFile(test, fmt.Appendf(nil, `
-rule_files: [%q]
-tests:
-  - interval: 1m
-    input_series:
-      - {series: 'hashedwheel_lateness_seconds_bucket{timer="good", %[2]s}', values: 0+99500x20}
-      - {series: 'hashedwheel_lateness_seconds_count{timer="good"}', values: 0+100000x20}
-      - {series: 'hashedwheel_timeouts_expired_total{timer="good"}', values: 0+100000x20}
-      - {series: 'hashedwheel_timeouts_due{timer="good"}', values: 1000x20}
-      - {series: 'hashedwheel_lateness_seconds_bucket{timer="bad", %[2]s}', values: 0+985x20}
-      - {series: 'hashedwheel_lateness_seconds_count{timer="bad"}', values: 0+1000x20}
-      - {series: 'hashedwheel_timeouts_expired_total{timer="bad"}', values: 0+1000x20}
-      - {series: 'hashedwheel_timeouts_due{timer="bad"}', values: 0x20}
-      - {series: 'hashedwheel_lateness_seconds_bucket{timer="stalled", %[2]s}', values: 0+90000x2 180000x18}
-      - {series: 'hashedwheel_lateness_seconds_count{timer="stalled"}', values: 0+90000x2 180000x18}
-      - {series: 'hashedwheel_timeouts_expired_total{timer="stalled"}', values: 0+90000x2 180000x18}
-      - {series: 'hashedwheel_timeouts_due{timer="stalled"}', values: 0x2 998x18}
-      - {series: 'hashedwheel_lateness_seconds_bucket{timer="ticking", %[2]s}', values: 0+600x20}
-      - {series: 'hashedwheel_lateness_seconds_count{timer="ticking"}', values: 0+600x20}
-      - {series: 'hashedwheel_timeouts_expired_total{timer="ticking"}', values: 0+600x20}
-      - {series: 'hashedwheel_timeouts_due{timer="ticking"}', values: 998x20}
-    alert_rule_test:
-      - alertname: HashedwheelLate
-        eval_time: 15m
-        exp_alerts:%[3]s
-      - alertname: HashedwheelStalled
-        eval_time: 15m
-        exp_alerts:%[4]s
-`, rules, regexp.MustCompile(`le="[^"]+"`).Find(text),
-		expected(late, "bad", "stalled", "ticking"), expected(stalled, "stalled", "ticking")), 0o600))
+	const mixed, slow, single = `instance="mixed", team="a", timer="%s"`, `instance="slow", team="b", timer="%s"`, `instance="single", timer="%s"`
+	add(fmt.Sprintf(mixed, "good"), "0+99500x20", "0+100000x20", "1000x20")
+	add(fmt.Sprintf(mixed, "bad"), "0+985x20", "0+1000x20", "0x20")
+	add(fmt.Sprintf(mixed, "stalled"), "0+90000x2 180000x18", "0+90000x2 180000x18", "0x2 998x18")
+	add(fmt.Sprintf(mixed, "ticking"), "0+600x20", "0+600x20", "998x20")
+	add(fmt.Sprintf(slow, "one"), "0+900x20", "0+1000x20", "0x20")
+	add(fmt.Sprintf(slow, "two"), "0+90x20", "0+100x20", "0x20")
+	add(fmt.Sprintf(slow, "unused"), "0x20", "0x20", "0x20")
+	add(fmt.Sprintf(single, "bad"), "0+900x20", "0+1000x20", "0x20")
+	for _, more := range []string{
+		`hashedwheel_panics_total{instance="x", team="c", timer="panicking"}', values: 7x13 8x7`,
+		`hashedwheel_tasks_unsubmitted_total{instance="x", team="c", timer="refused"}', values: 0+1x20`,
+		`hashedwheel_timeouts_rejected_total{instance="x", team="c", timer="full", reason="full"}', values: 0+1x20`,
+		`hashedwheel_timeouts_rejected_total{instance="x", team="c", timer="full", reason="stopped"}', values: 0+1x20`,
+	} {
+		fmt.Fprintf(&series, "      - {series: '%s}\n", more)
+	}
+	// expect adds an alert, with the labels and the summary that it must have each time.
+	expect := func(alert string, all ...string) {
+		fmt.Fprintf(&cases, "      - alertname: Hashedwheel%s\n        eval_time: 15m\n        exp_alerts:\n", alert)
+		for i := 0; i < len(all); i += 2 {
+			labels := strings.NewReplacer("=", ": ").Replace(all[i])
+			fmt.Fprintf(&cases, "          - {exp_labels: {%s}, exp_annotations: {summary: %q}}\n", labels, all[i+1])
+		}
+	}
+	late := func(form, timer string) []string {
+		return []string{fmt.Sprintf(form, timer), fmt.Sprintf("More than one task in a hundred of the timer %s is late.", timer)}
+	}
+	expect("Late", slices.Concat(late(mixed, "bad"), late(mixed, "stalled"), late(mixed, "ticking"),
+		late(slow, "one"), late(slow, "two"), late(single, "bad"))...)
+	expect("AllLate", `instance="slow", team="b"`, "All 2 timers of the process that are in use are late, so look at its machine first.")
+	stalled := func(timer string) []string {
+		return []string{fmt.Sprintf(mixed, timer),
+			fmt.Sprintf("Tasks of the timer %s are due and wait for more than a second, or do not start.", timer)}
+	}
+	expect("Stalled", slices.Concat(stalled("stalled"), stalled("ticking"))...)
+	expect("Full", `instance="x", team="c", timer="full", reason="full"`, "The timer full has too many pending timeouts and refuses more.")
+	expect("Panics", `instance="x", team="c", timer="panicking"`, "Tasks of the timer panicking panic.")
+	expect("Unsubmitted", `instance="x", team="c", timer="refused"`,
+		"The executor of the timer refused does not take tasks, so they run without it.")
+	require.NoError(t, os.WriteFile(test, fmt.Appendf(nil, "rule_files: [%q]\ntests:\n  - interval: 1m\n    input_series:\n%s    alert_rule_test:\n%s",
+		rules, &series, &cases), 0o600))
 	for _, args := range [][]string{{"check", "rules", rules}, {"test", "rules", test}} {
 		out, err := exec.Command("promtool", args...).CombinedOutput()
 		require.NoError(t, err, "%s", out)

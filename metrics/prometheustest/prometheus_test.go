@@ -146,26 +146,27 @@ func TestPrometheus(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		require.Empty(t, string(out))
 	}
-	for _, alert := range []string{"HashedwheelLate", "HashedwheelFull"} { // only for rpc, through both adapters
+	for _, alert := range []string{"HashedwheelLate", "HashedwheelFull", "HashedwheelPanics", "HashedwheelUnsubmitted"} { // only for rpc, through both adapters
 		query := fmt.Sprintf(`count by (timer) (ALERTS{alertname=%q})`, alert)
 		s.eventually(query, func() bool { return slices.Equal(s.query(query), []float64{2}) })
 	}
 }
 
-// config is that of a server that scrapes both adapters each second.
+// config is that of a server that scrapes both adapters each second, and adds a label.
 func config(rules, address string) string {
 	return fmt.Sprintf(`
 global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: [%q]
 scrape_configs:
-  - {job_name: promwheel, metrics_path: /promwheel, static_configs: [{targets: [%[2]q]}]}
-  - {job_name: otelwheel, metrics_path: /otelwheel, static_configs: [{targets: [%[2]q]}]}
+  - {job_name: promwheel, metrics_path: /promwheel, static_configs: [{targets: [%[2]q], labels: {team: payments}}]}
+  - {job_name: otelwheel, metrics_path: /otelwheel, static_configs: [{targets: [%[2]q], labels: {team: payments}}]}
 `, rules, address)
 }
 
-// Two tasks hang at the limit, and a thousand timeouts are due and wait. Then HashedwheelStalled and HashedwheelLate fire,
-// through both adapters, although no task has been late. When the tasks go on, they stop. The test has the rules of
-// alerts.yml, but does not wait for minutes until an alert fires.
+// In each of two timers two tasks hang at the limit, and a thousand timeouts are due and wait. Then HashedwheelStalled and
+// HashedwheelLate fire for each, through both adapters, although no task has been late, and HashedwheelAllLate for the process.
+// They have the label of the scrape. When the tasks go on, they stop. The test has the rules of alerts.yml, but does not wait
+// for minutes until an alert fires.
 func TestStall(t *testing.T) {
 	needPrometheus(t)
 	text, err := os.ReadFile(alerts)
@@ -174,19 +175,25 @@ func TestStall(t *testing.T) {
 	impatient := regexp.MustCompile(`for: \d+m`).ReplaceAll(text, []byte("for: 2s"))
 	impatient = regexp.MustCompile(`\[\dm\]`).ReplaceAll(impatient, []byte("[4s]"))
 	require.NoError(t, os.WriteFile(rules, impatient, 0o600))
-	timer, err := hashedwheel.New(hashedwheel.WithName("rpc"), hashedwheel.WithMaxConcurrency(2),
-		hashedwheel.WithLogger(slog.New(slog.DiscardHandler)))
-	require.NoError(t, err)
-	defer timer.Stop()
-	s := startServer(t, config(rules, serve(t, timer)))
-	release := make(chan struct{})
-	for range 1000 {
-		_, err := timer.AfterFunc(0, func() { <-release })
+	var timers []*hashedwheel.Timer
+	for _, name := range []string{"retry", "rpc", "unused"} {
+		timer, err := hashedwheel.New(hashedwheel.WithName(name), hashedwheel.WithMaxConcurrency(2),
+			hashedwheel.WithLogger(slog.New(slog.DiscardHandler)))
 		require.NoError(t, err)
+		defer timer.Stop()
+		timers = append(timers, timer)
+	}
+	s := startServer(t, config(rules, serve(t, timers...)))
+	release := make(chan struct{})
+	for _, timer := range timers[:2] {
+		for range 1000 {
+			_, err := timer.AfterFunc(0, func() { <-release })
+			require.NoError(t, err)
+		}
 	}
 	firing := func(want string) {
 		t.Helper()
-		query := `count by (alertname, timer) (ALERTS{alertstate="firing"})`
+		query := `count by (alertname, timer, team) (ALERTS{alertstate="firing"})`
 		s.eventually(want, func() bool {
 			var data struct{ Result []struct{ Metric, Value any } }
 			s.get("query", url.Values{"query": {query}}, &data)
@@ -198,8 +205,10 @@ func TestStall(t *testing.T) {
 			return strings.Join(all, ", ") == want
 		})
 	}
-	firing("map[alertname:HashedwheelLate timer:rpc]2, map[alertname:HashedwheelStalled timer:rpc]2")
-	require.Equal(t, 998, timer.Stats().Due)
+	firing("map[alertname:HashedwheelAllLate team:payments]2, " +
+		"map[alertname:HashedwheelLate team:payments timer:retry]2, map[alertname:HashedwheelLate team:payments timer:rpc]2, " +
+		"map[alertname:HashedwheelStalled team:payments timer:retry]2, map[alertname:HashedwheelStalled team:payments timer:rpc]2")
+	require.Equal(t, 998, timers[0].Stats().Due)
 	close(release)
 	firing("") // the tasks that start now are late, and out of sight after four seconds
 }
