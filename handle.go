@@ -189,7 +189,7 @@ func init() {
 	due.Now = func(t any) uint64 { return t.(*Timer).latest(t.(*Timer).clock.NowOrZero()) }
 	due.NowHere = func(t any) uint64 { return t.(*Timer).latest(t.(*Timer).clock.Now()) }
 	due.Ahead = func(to any, now uint64) bool { return to.(*Timeout).liesAhead(now) }
-	due.Wait = func(t any) bool { return t.(*Timer).tasks.Due() > 0 }
+	due.Wait = func(t any) bool { return t.(*Timer).tasks.Due() > 0 || !t.(*Timer).semaphores.Idle() }
 }
 
 // latest returns a tick that the clock tells, or the one that the worker has reached, if that is later.

@@ -17,7 +17,7 @@ type hook interface {
 	early(to *Timeout, word uint64) bool
 
 	// claim does what Timeout.claim does, by one compare-and-swap from exactly word, and reports whether that has succeeded. If it
-	// has, and claimed is 0, the runner must not run the task: claim has armed the timeout again, or ended it.
+	// has, and claimed is 0, the runner must not run the task: claim has armed the timeout again, ended it, or made it wait.
 	claim(to *Timeout, word uint64) (claimed uint64, ok bool)
 
 	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. It is a part of
@@ -50,6 +50,8 @@ func hookOf(task Task) hook {
 		return task
 	case light.Marked:
 		return lightHook{}
+	case limited:
+		return limitedHook{}
 	}
 	return nil
 }
@@ -90,7 +92,7 @@ func prepareTask(task Task) (prepared Task, bits uint64) {
 		}
 	case Canceler: // before the case light.Marked, because a task may be both
 		return &notified{wrap: wrap{task}, canceler: f}, hooked
-	case hook, light.Marked:
+	case hook, light.Marked, limited:
 		return task, hooked
 	}
 	return task, 0

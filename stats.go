@@ -9,7 +9,7 @@ import "github.com/hashedwheel/hashedwheel/internal/ticks"
 // No uint64 ever goes back.
 type Stats struct {
 	Pending int // timeouts armed and not ended
-	Due     int // pending ones that are due, and wait for a runner, the limit or the executor
+	Due     int // pending ones that are due, and wait for a runner, a limit or the executor
 	Running int // tasks started and not returned
 
 	Accepted uint64 // timeouts armed: new ones, ones reset when not pending, and the next runs of repeating ones
@@ -39,7 +39,7 @@ type LevelStats struct {
 func (t *Timer) Stats() Stats {
 	st := t.counts()
 	st.Queued = t.queued()
-	st.Due = min(t.tasks.Due()+t.light.Due(), st.Pending)
+	st.Due = min(t.tasks.Due()+t.light.Due()+t.semaphores.Waiting(), st.Pending)
 	st.Running, st.Runners = t.running()
 	st.RejectedFull, st.RejectedStopped = t.refusedFull.Load(), t.refusedStopped.Load()
 	st.Panics = t.panics.Load()

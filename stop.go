@@ -22,7 +22,7 @@ import (
 //	   2. halt the worker
 //	   3. wait until inside == 0 on each stripe
 //	   4. close each pool: closed = true, then take back each batch, and take the timeouts on the list and in taken slots
-//	   5. take all timeouts from the inboxes, the nurseries, which are closed, and the buckets
+//	   5. take all timeouts from the semaphores, the inboxes, the nurseries, which are closed, and the buckets
 //	   6. close allTaken
 //
 // After step 4 no pending timeout moves, so steps 4 and 5 find them all. A Cancel may still end one.
@@ -32,12 +32,14 @@ import (
 //  - A runner that takes a slot after Stop has lowered its limit finds the pool closed. One that took a slot before may
 //    be about to claim. Stop takes that timeout too, and the first compare-and-swap decides whether it expires or is
 //    returned. If it expires, its task may be at its first instruction when Stop returns.
+//  - A runner that makes a timeout wait for a semaphore does so before it takes the next slot. So step 4 finds the timeout in
+//    the slot that was taken last, or step 5 finds it in the semaphore. Both may find it.
 //  - A pending timeout may be only with its runner, because it repeats, or was reset while it was on the list. A runner
 //    that has to queue it and finds the gate shut waits for allTaken, and Stop takes the timeout from it.
 //  - A Cancel that notifies a Canceler is inside from before it ends the timeout until the call is with Timer.calls. It may
 //    enter when the gate is shut. So after Stop, Shutdown waits for the goroutines inside, and then for the calls.
-//  - Goroutines inside run no user code. They block only on the locks of pools and groups. The holders of these
-//    never wait for goroutines inside, so Stop waits only until each has had a processor.
+//  - Goroutines inside run no user code. They block only on the locks of pools, groups and semaphores. The holders of
+//    these never wait for goroutines inside, so Stop waits only until each has had a processor.
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout
 // expires, and arming one fails with ErrStopped. Stop may be called more than once and from anywhere, even from
@@ -81,6 +83,9 @@ func (t *Timer) takePending() (left []*Timeout) {
 		left = append(left, to)
 	}
 	for _, to := range append(t.tasks.Close(), t.light.Close()...) {
+		take(to, 0)
+	}
+	for _, to := range t.semaphores.TakeAll() { // after the pools are closed, because runners add to it
 		take(to, 0)
 	}
 	// From here on, no pending timeout moves.

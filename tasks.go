@@ -13,16 +13,18 @@ import (
 // A walk goes through all places where pending timeouts are, in the order in which timeouts move. So it misses none that
 // moves meanwhile, but it may meet one twice. It remembers the addresses that it has yielded, and yields none twice.
 //
-//	         nurseries     inboxes     the wheel, from the top level down     the list of a pool     batches and runners
-//	---------> 1 --------> 2 ----------> 3 --------------------------------> 4 -------------------> 5
+//	         nurseries     inboxes     the wheel, from the top level down     the list of a pool     batches and runners     semaphores
+//	---------> 1 --------> 2 ----------> 3 --------------------------------> 4 -------------------> 5 --------------------> 6
 //
 //   - It takes about walkChunk timeouts at a time, and yields them without a lock. Nurseries have no lock: what the worker has
 //     taken from there, it has placed when the walk gets the lock of the worker. If a round comes while the walk goes through an
 //     inbox, the round takes all of it, so the walk finds the rest in the wheel.
 //   - During the walk, a timeout that is neither reset nor repeating moves back at most once in the wheel: when the worker finds
 //     that it was reset before, or that it lies beyond the reach of the wheel. (It finds the latter again after 2^31 ticks.) It
-//     moves back at most once in a pool: when its batch is taken back from a runner. Both are counted. If the count has
-//     changed, the walk goes through the place once more. To go on until nothing moves back might take forever.
+//     moves back at most once in a pool: when its batch is taken back from a runner. It moves from a semaphore to an inbox at
+//     most once, and is due then. All of these are counted. If the count has changed, the walk goes through the place once
+//     more, or from the semaphores through the places to which a timeout that is due comes. To go on until nothing moves back
+//     might take forever.
 //   - The address of a timeout that was yielded may become that of a new one. The walk need not yield that, because it was
 //     not pending all the time.
 
@@ -45,7 +47,11 @@ func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 // walk calls yield with each timeout that Tasks yields.
 func (t *Timer) walk(yield func(to *Timeout) bool) {
 	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]struct{})}
-	_ = k.rings() && k.twice(k.back, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
+	left := t.semaphores.Left()
+	limited := func() bool { return k.pool(&t.tasks) && t.semaphores.Each(k.add) }
+	if k.rings() && k.twice(k.back, k.wheel) && k.pool(&t.light) && limited() && t.semaphores.Left() != left {
+		_ = k.rings() && limited()
+	}
 }
 
 // A walk is one loop over the timeouts of a timer.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashedwheel/hashedwheel/internal/octave"
 	"github.com/hashedwheel/hashedwheel/internal/pool"
+	"github.com/hashedwheel/hashedwheel/internal/semaphore"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
@@ -39,6 +40,8 @@ type Timer struct {
 	tasks  pool.Pool[*Timeout] // runs the users' tasks
 	light  pool.Pool[*Timeout] // runs light tasks, see hook.light
 	calls  pool.Calls          // notifies Cancelers, and logs
+
+	semaphores semaphore.Set[*Timeout] // where limited tasks wait, see limitedHook
 
 	yielding yielding // shared
 

@@ -16,39 +16,58 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// hanging calls test with timers that start no task, because one hangs that has all runners. Release ends it.
-func hanging(t *testing.T, test func(t *testing.T, timer *hashedwheel.Timer, release func())) {
-	for name, newOptions := range map[string]func() []hashedwheel.Option{
-		"limit": func() []hashedwheel.Option { return []hashedwheel.Option{hashedwheel.WithMaxConcurrency(1)} },
-		"executor": func() []hashedwheel.Option {
-			one := make(chan struct{}, 1)
-			return []hashedwheel.Option{hashedwheel.WithExecutor(func(run func()) error {
-				go func() { one <- struct{}{}; run(); <-one }()
-				return nil
-			})}
-		},
+// hanging calls test with timers and maps that start no call of expired, because a task hangs that has all runners, or a call
+// that has the only permit of the map. Release ends it. NewMap may be called once.
+func hanging(t *testing.T, test func(t *testing.T, timer *hashedwheel.Timer, newMap newMap, release func())) {
+	one := make(chan struct{}, 1)
+	for name, opt := range map[string]hashedwheel.Option{
+		"limit": hashedwheel.WithMaxConcurrency(1),
+		"executor": hashedwheel.WithExecutor(func(run func()) error {
+			go func() { one <- struct{}{}; run(); <-one }()
+			return nil
+		}),
+		"limit of the map": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				timer := newTimer(t, newOptions()...)
+				one = make(chan struct{}, 1)
+				timer := newTimer(t, opt)
 				released := make(chan struct{})
-				_, err := timer.AfterFunc(0, func() { <-released })
-				require.NoError(t, err)
-				pass(tick)
 				release := sync.OnceFunc(func() { close(released); time.Sleep(hour); synctest.Wait() })
 				defer release()
-				test(t, timer, release)
+				newMap := func(expired func(key string, value int)) *Map[string, int] { return New(timer, expired) }
+				if opt == nil {
+					newMap = func(expired func(key string, value int)) *Map[string, int] {
+						m := New(timer, func(key string, value int) {
+							if key == "hangs" {
+								<-released
+								return
+							}
+							expired(key, value)
+						}, WithConcurrency(1))
+						require.NoError(t, m.Set("hangs", 0, 0))
+						pass(tick)
+						return m
+					}
+				} else {
+					_, err := timer.AfterFunc(0, func() { <-released })
+					require.NoError(t, err)
+					pass(tick)
+				}
+				test(t, timer, newMap, release)
 			})
 		})
 	}
 }
 
+type newMap = func(expired func(key string, value int)) *Map[string, int]
+
 // Past its deadline no call finds a key, and none brings it back, although a task hangs. Only expired comes later, once
 // for each value.
 func TestMapExpiresWhileTasksWait(t *testing.T) {
-	hanging(t, func(t *testing.T, timer *hashedwheel.Timer, release func()) {
+	hanging(t, func(t *testing.T, _ *hashedwheel.Timer, newMap newMap, release func()) {
 		var ends []string
-		m := New(timer, func(key string, value int) { ends = append(ends, fmt.Sprint(key, value)) })
+		m := newMap(func(key string, value int) { ends = append(ends, fmt.Sprint(key, value)) })
 		require.NoError(t, m.Set("a", 1, 20*tick))
 		require.NoError(t, m.Set("b", 2, 20*tick))
 		require.NoError(t, m.Set("c", 3, 2*hour))
@@ -64,6 +83,8 @@ func TestMapExpiresWhileTasksWait(t *testing.T) {
 			_, ok = m.Deadline("a")
 			require.False(t, ok)
 			_, ok = m.Update("a", func(int) int { t.Error("there is no such key"); return 0 })
+			require.False(t, ok)
+			_, ok = m.RemoveIf("a", func(int) bool { t.Error("there is no such key"); return true })
 			require.False(t, ok)
 			_, ok = m.Remove("a")
 			require.False(t, ok)
@@ -93,9 +114,9 @@ func TestMapExpiresWhileTasksWait(t *testing.T) {
 
 // A key is due and is set again while the f of an Update runs. The result is dropped, also for the new value.
 func TestMapUpdateWhileTasksWait(t *testing.T) {
-	hanging(t, func(t *testing.T, timer *hashedwheel.Timer, release func()) {
+	hanging(t, func(t *testing.T, _ *hashedwheel.Timer, newMap newMap, release func()) {
 		var ends []int
-		m := New(timer, func(_ string, value int) { ends = append(ends, value) })
+		m := newMap(func(_ string, value int) { ends = append(ends, value) })
 		require.NoError(t, m.Set("a", 1, tick))
 		require.NoError(t, m.Set("b", 2, tick))
 		_, ok := m.Update("a", func(int) int { pass(tick); return 10 })
@@ -116,9 +137,9 @@ func TestMapUpdateWhileTasksWait(t *testing.T) {
 
 // Clear does not count keys that are due and wait. Expired is called for them, and a new value stays.
 func TestMapClearWhileTasksWait(t *testing.T) {
-	hanging(t, func(t *testing.T, timer *hashedwheel.Timer, release func()) {
+	hanging(t, func(t *testing.T, _ *hashedwheel.Timer, newMap newMap, release func()) {
 		var ends []string
-		m := New(timer, func(key string, value int) { ends = append(ends, fmt.Sprint(key, value)) })
+		m := newMap(func(key string, value int) { ends = append(ends, fmt.Sprint(key, value)) })
 		require.NoError(t, m.Set("a", 1, tick))
 		require.NoError(t, m.Set("b", 2, tick))
 		require.NoError(t, m.Set("c", 3, hour))
@@ -160,6 +181,8 @@ func TestMapExpiresWhileTheWorkerIsLate(t *testing.T) {
 			require.False(t, ok, "Deadline")
 			_, ok = m.Update("a", func(int) int { t.Error("there is no such key"); return 0 })
 			require.False(t, ok, "Update")
+			_, ok = m.RemoveIf("a", func(int) bool { t.Error("there is no such key"); return true })
+			require.False(t, ok, "RemoveIf")
 			_, ok = m.Remove("a")
 			require.False(t, ok, "Remove")
 			require.Equal(t, map[string]int{"e": 5}, maps.Collect(m.All()), "All")
@@ -281,9 +304,9 @@ func TestMapSlotsWhileTasksWait(t *testing.T) {
 
 // Stop returns the timeouts of keys that are due and wait. The keys are left in the Map, unless they were set again.
 func TestMapStopWhileTasksWait(t *testing.T) {
-	hanging(t, func(t *testing.T, timer *hashedwheel.Timer, release func()) {
+	hanging(t, func(t *testing.T, timer *hashedwheel.Timer, newMap newMap, release func()) {
 		var ends []string
-		m := New(timer, func(key string, value int) { ends = append(ends, fmt.Sprint(key, value)) })
+		m := newMap(func(key string, value int) { ends = append(ends, fmt.Sprint(key, value)) })
 		require.NoError(t, m.Set("a", 1, tick))
 		require.NoError(t, m.Set("b", 2, tick))
 		require.NoError(t, m.Set("c", 3, tick))

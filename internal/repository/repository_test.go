@@ -33,7 +33,7 @@ const root = "../.."
 // layout has the files of the package from the top down. A file uses only what files below it declare.
 var layout = []string{
 	"doc.go",
-	"options.go", "pools.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "tasks.go", "handle.go", "stats.go",
+	"options.go", "pools.go", "group.go", "schedule.go", "wall.go", "limited.go", "reset.go", "stop.go", "log.go", "tasks.go", "handle.go", "stats.go",
 	"timer.go", "yield.go", "worker.go", "intake.go", "late.go", "hook.go", "histogram.go", "mpsc.go", "nursery.go", "wheel.go", "bucket.go",
 	"timeout.go",
 }
@@ -43,6 +43,7 @@ var upward = map[fileArrow]string{
 	{"timeout.go", "timer.go"}: "a Timeout knows its Timer",
 	{"hook.go", "timer.go"}:    "a Canceler is notified by Timer.calls",
 	{"hook.go", "log.go"}:      "a panic of a Canceler is reported",
+	{"hook.go", "limited.go"}:  "a limited task is recognized by a method",
 }
 
 // TestLayout checks that the package can be read file by file: its names lead down. CONTRIBUTING.md lists all files.
@@ -59,7 +60,7 @@ func TestLayout(t *testing.T) {
 	}
 	assert.Len(t, lines, len(layout))
 	for arrow, names := range arrows {
-		for _, kind := range []string{"notified", "Canceler", "lightHook"} {
+		for _, kind := range []string{"notified", "Canceler", "lightHook", "limitedHook"} {
 			if arrow.to == "hook.go" && slices.Contains(names, kind) && arrow.from != "handle.go" { // a Sleep is one
 				t.Errorf("%s uses %s: the core knows hooks, but no kind of them", arrow.from, kind)
 			}
@@ -284,10 +285,10 @@ func TestRequiredVersionsAreOld(t *testing.T) {
 	require.NotContains(t, string(text), "require g", "a line without parentheses")
 }
 
-// Package idle uses only the public methods of a Timer, keyed also internal/due, clock also internal/light, and wheeldebug
-// internal/due and internal/logtext.
+// Package idle uses only the public methods of a Timer, keyed also internal/due and internal/semaphore, clock also
+// internal/light, and wheeldebug internal/due and internal/logtext.
 func TestPackagesUsePublicMethods(t *testing.T) {
-	for dir, allowed := range map[string]string{"keyed": "internal/due", "idle": "", "clock": "internal/light",
+	for dir, allowed := range map[string]string{"keyed": "internal/due internal/semaphore", "idle": "", "clock": "internal/light",
 		"wheeldebug": "internal/due internal/logtext"} {
 		files, err := filepath.Glob(root + "/" + dir + "/*.go")
 		require.NoError(t, err)

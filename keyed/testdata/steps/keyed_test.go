@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/due"
 	"github.com/hashedwheel/hashedwheel/internal/explore"
+	"github.com/hashedwheel/hashedwheel/internal/semaphore"
 )
 
 // Every test in this folder searches the orders of the steps of a few goroutines that use a Map, while its timer does
@@ -41,9 +43,12 @@ type scene struct {
 	others  int   // how many other timeouts were armed, and canceled before the race
 	late    []int // values that must not expire
 	left    []*hashedwheel.Timeout
+	release chan struct{}
 }
 
 const key = 7
+
+const blocks = -1 // expired blocks for this value, until release is closed
 
 // search searches the orders of a scenario. At the end of each, each value has ended once, or is still there.
 func search(t *testing.T, daily, fully explore.Size, scenario func(s *scene)) {
@@ -57,6 +62,9 @@ func search(t *testing.T, daily, fully explore.Size, scenario func(s *scene)) {
 		s.m = New(timer, func(k, value int) {
 			s.foreign = s.foreign || k != key
 			s.expired = append(s.expired, value)
+			if value == blocks {
+				<-s.release
+			}
 		})
 		s.m.shards = s.m.shards[:1]
 		scenario(s)
@@ -385,5 +393,80 @@ func TestStepsStopAndSpareEarlier(t *testing.T) {
 		s.Go(func() { s.set(2, hour/2) })
 		s.Go(func() { s.stop(false) })
 		s.race(0)
+	})
+}
+
+// RemoveIf meets an expiry, and a Set that uses the item again or a new one.
+func TestStepsRemoveIf(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.set(1, 0)
+		tickAway(0)
+		s.Go(func() {
+			if value, ok := s.m.RemoveIf(key, func(value int) bool { return value == 1 }); ok {
+				s.removed = append(s.removed, value)
+			}
+		})
+		s.Go(func() { s.set(2, hour) })
+		s.Race(tick)
+		time.Sleep(10 * tick)
+		synctest.Wait()
+		require.LessOrEqual(s, len(s.removed)+len(s.expired), 1, "%v removed, %v expired", s.removed, s.expired)
+		for _, value := range append(s.removed, s.expired...) {
+			require.Equal(s, 1, value)
+		}
+		require.Equal(s, map[int]int{key: 2}, maps.Collect(s.m.All()))
+		if len(s.removed)+len(s.expired) == 0 { // it was replaced
+			require.EqualValues(s, 1, s.timer.Stats().Accepted)
+		}
+		require.Empty(s, s.m.shards[0].updates)
+	})
+}
+
+// limit gives the map, which must be empty, a limit.
+func (s *scene) limit(n int) {
+	s.m.semaphore = due.NewSemaphore(s.timer, n).(*semaphore.Semaphore[*hashedwheel.Timeout])
+}
+
+// A key is touched while it expires, and the only call that may run blocks. The permit is not lost: another key expires too.
+func TestStepsLimit(t *testing.T) {
+	search(t, timed, timed, func(s *scene) {
+		s.limit(1)
+		s.release = make(chan struct{})
+		require.NoError(s, s.m.Set(1, blocks, 0))
+		require.NoError(s, s.m.Set(2, 2, 2*tick))
+		tickAway(1)
+		require.Equal(s, []int{blocks}, s.expired)
+		touched := false
+		s.Go(func() { _, touched = s.m.Touch(2, hour) })
+		s.Race(0)
+		require.NoError(s, s.m.Set(3, 3, 0))
+		time.Sleep(10 * tick)
+		synctest.Wait()
+		close(s.release)
+		time.Sleep(10 * tick)
+		synctest.Wait()
+		want := []int{blocks, 2, 3}
+		if touched {
+			want = []int{blocks, 3}
+		}
+		require.Equal(s, want, s.expired)
+	})
+}
+
+// Stop comes while a call ends, for which another key waits. That key expires or is left.
+func TestStepsLimitStop(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.limit(1)
+		s.release = make(chan struct{})
+		for k, value := range []int{blocks, 2} {
+			require.NoError(s, s.m.Set(k, value, 0))
+			tickAway(1)
+		}
+		require.Equal(s, []int{blocks}, s.expired)
+		s.Go(func() { close(s.release) })
+		s.Go(func() { s.stop(false) })
+		s.Race(0)
+		require.Len(s, s.left, 2-len(s.expired))
+		require.Equal(s, len(s.left), s.m.Len())
 	})
 }
