@@ -10,7 +10,7 @@
 //	}
 //	select {
 //	case reply := <-call.done:
-//		if timeout.Cancel(); timeout.IsCanceled() { // the function never starts
+//		if timeout.Cancel() { // the function never starts
 //			return use(reply)
 //		}
 //		return errTimeout // both came together
@@ -24,7 +24,8 @@
 // boundary at or after its deadline: never early, and late by less than one tick, plus what the machine adds. Only a
 // [Schedule] follows the wall clock.
 //
-// Each accepted timeout ends exactly once: its task is started, or it is canceled, or [Timer.Stop] returns it.
+// Each accepted timeout ends exactly once: its task is started, or it is canceled, or [Timer.Stop] returns it. After
+// Stop nothing is sent to the channel of the example above: end the calls first, and then stop the timer.
 //
 // A task may call every method. Without [WithMaxConcurrency] and [WithExecutor], a task that blocks delays others by
 // at most two ticks. Panics of tasks are recovered and reported. A timer that only waits has no goroutine, only a timer

@@ -94,7 +94,9 @@ func ExampleTimer_Stop() {
 	timer.AfterFunc(time.Hour, func() { fmt.Println("flushed") })
 
 	for _, to := range timer.Stop() {
-		to.Task().Run(to)
+		if to.Cancel() { // otherwise somebody else has canceled it since
+			to.Task().Run(to)
+		}
 	}
 	_, err = timer.AfterFunc(time.Hour, func() {})
 	fmt.Println(err)

@@ -94,8 +94,8 @@ func (g *Group) Len() int {
 
 // Cancel cancels the timeouts of the group that are pending at the call, and returns how many. The group stays open.
 func (g *Group) Cancel() (n int) {
-	for _, m := range g.members() { // without the lock, because Timeout.Cancel locks the group to leave it
-		if m.timeout.Cancel() {
+	for _, m := range g.members() { // without the lock, because cancel locks the group to leave it
+		if m.timeout.cancel() { // not Cancel, which is also true for what Stop has just returned
 			n++
 		}
 	}

@@ -7,15 +7,19 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/due"
 )
 
-// Cancel ends a pending timeout. It returns true for exactly one caller, and then the task never starts, even if it
-// was already due. It returns false if the timeout is not pending: it was never armed, its task has been started, or
-// another Cancel or Stop has ended it. Cancel never waits, not even for a running task. A repeating timeout is pending
-// until its schedule ends: Cancel prevents all further runs, and a run in progress continues.
+// Cancel ends the timeout. It returns true to exactly one caller, if the task has not been started: then the task never
+// starts, even if it was already due. Otherwise it returns false: the task has been started, another Cancel has
+// returned true, or the timeout was never armed. Cancel never waits, not even for a running task.
 //
-// After Stop has ended the timeout, Cancel returns false, and the task never starts. So where only one goroutine cancels
-// the timeout, call Cancel and then IsCanceled, which returns true if the task never starts.
+// A repeating timeout is pending until its schedule ends: Cancel prevents all further runs, and a run in progress
+// continues. Cancel also returns true to the first caller for a timeout that [Timer.Stop] has returned.
 func (to *Timeout) Cancel() bool {
 	to.checkNil()
+	return to.cancel() || to.claimReturned()
+}
+
+// cancel is Cancel for a timeout that is pending.
+func (to *Timeout) cancel() bool {
 	word := to.word.Load()
 	if status(word) != pending {
 		return false
@@ -24,7 +28,7 @@ func (to *Timeout) Cancel() bool {
 	t := to.timer
 	s := t.queue.stripe()
 	if word&hooked != 0 && hookOf(to.task).notifies() {
-		t.queue.enter(s) // whether the gate is open or not, so that Shutdown waits for the call of Canceled
+		s.inside.Add(1) // whether the gate is open or not, so that Shutdown waits for the call of Canceled
 		defer s.leave()
 	}
 	for ; status(word) == pending; word = to.word.Load() {
@@ -49,15 +53,28 @@ func (to *Timeout) Cancel() bool {
 			end |= queued
 		}
 		ok := to.word.CompareAndSwap(word, end)
-		if ok && open {
-			s.push(to) // inside the gate: a Reset may arm it before this, and Stop must find it
+		if open {
+			if ok {
+				s.push(to) // inside the gate: a Reset may arm it before this, and Stop must find it
+			}
+			s.leave()
 		}
-		s.leave()
 		if ok {
 			t.canceled(to, s, word)
 			if open {
 				t.worker.wakeBy(0) // last, because it may panic if the worker has gone to rest since
 			}
+			return true
+		}
+	}
+	return false
+}
+
+// claimReturned is Cancel for a timeout that Stop has returned. Nothing is left to do: Stop has counted it as returned.
+func (to *Timeout) claimReturned() bool {
+	word := to.word.Load()
+	for ; isReturned(word); word = to.word.Load() { // the end of a run may change it too
+		if to.word.CompareAndSwap(word, withStatus(word, canceled)) {
 			return true
 		}
 	}
@@ -78,14 +95,16 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 // Schedule, a run includes the call of Next that follows. When WaitRunning returns nil after a Cancel, the task and Next are not
 // running and will not run, unless the timeout is reset. If the context is done first, WaitRunning returns the context's error.
 // Inside the task or its Next, WaitRunning always waits for the context.
+//
+// It looks at each running task of the timer: that takes 0.1 µs if there is none, and 60 µs if there are 10,000.
 func (to *Timeout) WaitRunning(ctx context.Context) error {
 	to.checkNil()
-	if status(to.word.Load()) == idle {
+	if neverArmed(to.word.Load()) {
 		return nil
 	}
 	to.timer.clock.Check()
 	c := &to.timer.tasks
-	if h := to.hook(); h != nil && h.light() {
+	if to.isLight() {
 		c = &to.timer.light
 	}
 	for _, over := range c.RunsOf(to) {
@@ -118,7 +137,7 @@ func (to *Timeout) IsExpired() bool {
 	return status(to.word.Load()) == expired
 }
 
-// IsCanceled reports whether Cancel or Stop has ended the timeout before its task, or its next run, was started.
+// IsCanceled reports whether Cancel has ended the timeout before its task, or its next run, was started.
 func (to *Timeout) IsCanceled() bool {
 	to.checkNil()
 	return status(to.word.Load()) == canceled
@@ -132,7 +151,7 @@ func (to *Timeout) IsCanceled() bool {
 func (to *Timeout) Deadline() time.Time {
 	to.checkNil()
 	word := to.word.Load()
-	if status(word) == idle {
+	if neverArmed(word) {
 		return time.Time{}
 	}
 	return to.timer.clock.TimeOf(to.dueTick(word))
@@ -189,6 +208,10 @@ func init() {
 	due.Now = func(t any) uint64 { return t.(*Timer).latest(t.(*Timer).clock.NowOrZero()) }
 	due.NowHere = func(t any) uint64 { return t.(*Timer).latest(t.(*Timer).clock.Now()) }
 	due.Ahead = func(to any, now uint64) bool { return to.(*Timeout).liesAhead(now) }
+	due.Left = func(to any) bool {
+		word := to.(*Timeout).word.Load()
+		return isReturned(word) || status(word) == canceled
+	}
 	due.Wait = func(t any) bool { return t.(*Timer).tasks.Due() > 0 || !t.(*Timer).semaphores.Idle() }
 }
 

@@ -312,6 +312,18 @@ func outcomes(timer *Timer) Stats {
 	}
 }
 
+// checkReturned checks that Stop has returned a timeout that nobody has canceled yet, and cancels it.
+func checkReturned(t testing.TB, to *Timeout) {
+	t.Helper()
+	require.False(t, to.IsExpired())
+	require.False(t, to.IsCanceled())
+	require.Contains(t, to.String(), "returned by Stop")
+	require.False(t, to.Deadline().IsZero())
+	require.True(t, to.Cancel())
+	require.False(t, to.Cancel())
+	require.True(t, to.IsCanceled())
+}
+
 // checkStats checks that the counts of a timer at rest agree.
 func checkStats(t testing.TB, timer *Timer) {
 	t.Helper()

@@ -31,8 +31,8 @@ type hook interface {
 	// notifies reports whether disarmed notifies a Canceler.
 	notifies() bool
 
-	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not after a claim. It
-	// is also called when arm was called and arming failed. Canceled is true after Cancel and Stop.
+	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not after a claim, nor when
+	// Cancel claims what Stop has returned. It is also called when arm was called and arming failed. Canceled is true after Cancel and Stop.
 	disarmed(to *Timeout, canceled bool)
 
 	// light reports whether the task is light: see package light. It runs without the executor and does not count for
@@ -61,6 +61,12 @@ func (to *Timeout) hook() hook {
 		return nil
 	}
 	return hookOf(to.task)
+}
+
+// isLight is hook.light for a timeout with or without a hook.
+func (to *Timeout) isLight() bool {
+	h := to.hook()
+	return h != nil && h.light()
 }
 
 // early is hook.early for a timeout with or without a hook.
@@ -147,7 +153,8 @@ func (lightHook) light() bool { return true }
 
 // A Canceler is a Task that is notified when its timeout is canceled.
 type Canceler interface {
-	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the timer. It may
+	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the timer. It is not called
+	// again when Cancel claims a timeout that Stop has returned. It may
 	// overlap with a run that began before a Reset, or with a run of a repeating timeout. It does not count toward
 	// WithMaxConcurrency.
 	Canceled(to *Timeout)

@@ -21,7 +21,6 @@ import (
 // boundary it looks for what is urgent now. What it has begun with waits, but at each step it takes some of that too.
 
 const (
-	maxWaiting = 250 * time.Millisecond // the longest time to wait for the next round in a long tick
 	sweepTime  = 500 * time.Millisecond
 	drainTime  = time.Second
 	checkEvery = 1 << 10 // how many timeouts of each kind the worker takes in a step: some 50 microseconds

@@ -552,7 +552,7 @@ func manyOld(t *testing.T, timer *Timer, n int, task func()) (last *Timeout) {
 	w.in.sweepAt = 0
 	w.round()
 	require.Zero(t, w.wheel.count)
-	require.Equal(t, n, timer.Stats().Queued)
+	require.InEpsilon(t, n, timer.Stats().Queued, 0.1, "Stats reads a part of a large nursery")
 	w.in.sweepAt = 0
 	return last
 }

@@ -42,10 +42,10 @@ func (limitedHook) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 func (limitedHook) ran(to *Timeout) bool {
 	t := to.timer
 	stripe := t.queue.stripe()
-	defer stripe.leave()
 	if !t.queue.enter(stripe) { // before the next one leaves the queue: Stop finds it there, or on the inbox
 		return false
 	}
+	defer stripe.leave()
 	s, place := to.task.(limited).Semaphore()
 	if next := s.Release(place); next != nil {
 		if next.word.Or(queued)&queued == 0 { // otherwise a Reset just before its boundary has pushed it

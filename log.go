@@ -129,10 +129,10 @@ func (t *Timer) String() string {
 func (to *Timeout) String() string {
 	to.checkNil()
 	word := to.word.Load()
-	if status(word) == idle {
+	if neverArmed(word) {
 		return fmt.Sprintf("hashedwheel.Timeout(idle, task %s)", taskName(to.Task()))
 	}
-	state := [...]string{pending: "pending", expired: "expired", canceled: "canceled"}[status(word)]
+	state := [...]string{idle: "returned by Stop", pending: "pending", expired: "expired", canceled: "canceled"}[status(word)]
 	if word&atWork != 0 {
 		state += ", running"
 	}

@@ -49,15 +49,15 @@ type stripe struct {
 	_ [128 - 7*8 - unsafe.Sizeof(ring{})]byte
 }
 
-// push puts a timeout onto the inbox. The caller has set the bit queued, and is inside the gate.
-func (s *stripe) push(to *Timeout) {
+// push puts a timeout onto the inbox, and returns how many that makes in all. The caller has set the bit queued, and is inside
+// the gate.
+func (s *stripe) push(to *Timeout) uint64 {
 	for {
 		top := s.inbox.Load()
 		to.next = top
 		// There is no ABA problem, because timeouts leave a stack only all at once: if top is the top again, the link is right.
 		if s.inbox.CompareAndSwap(top, to) {
-			s.pushed.Add(1)
-			return
+			return s.pushed.Add(1)
 		}
 	}
 }
@@ -104,10 +104,14 @@ func (q *queue) nearAt(tick uint64) uint64 { return max(tick-min(tick, q.horizon
 // accepted returns how many timeouts were armed, without next runs. A timeout that is put into a nursery has just been armed.
 func (s *stripe) accepted() uint64 { return s.armed.Load() + s.nursery.filled.Load() }
 
-// enter enters the gate, and reports whether it is open: see stop.go. Every enter needs a leave, even if it is shut.
+// enter enters the gate if it is open, and reports whether it is: see stop.go. Then the caller must call leave.
 func (q *queue) enter(s *stripe) bool {
 	s.inside.Add(1) // before it reads shut: see Timer.takePending
-	return !q.shut.Load()
+	if q.shut.Load() {
+		s.leave()
+		return false
+	}
+	return true
 }
 
 func (s *stripe) leave() { s.inside.Add(-1) }

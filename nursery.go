@@ -165,26 +165,35 @@ func (to *Timeout) leavesNursery() bool {
 }
 
 // grow is called when a lap begins. If more than half of the slots lead to pending timeouts, it makes a table of twice the
-// size, and reports that the ring has another table now. It reads some slots, spread over the table by Fibonacci hashing, so
-// that no pattern of the program's hides the others.
+// size, and reports that the ring has another table now.
 func (r *ring) grow(t *table) bool {
-	const samples = 64
-	n, occupied := len(t.slots), 0
-	shift := bits.LeadingZeros64(uint64(n - 1))
-	for i := range uint64(samples) {
-		if to := t.slots[i*0x9E3779B97F4A7C15>>shift].Load(); to != nil {
-			if word := to.word.Load(); word&young != 0 && status(word) == pending {
-				occupied++
-			}
-		}
-	}
-	if occupied <= samples/2 {
+	if t.pending(64) <= len(t.slots)/2 {
 		return false
 	}
-	larger := newTable(2 * n)
+	larger := newTable(2 * len(t.slots))
 	larger.older.Store(t)
 	r.table.CompareAndSwap(t, larger) // or another goroutine, or the worker, has replaced the table
 	return true
+}
+
+// pending returns about how many slots of a table lead to pending timeouts of the nursery. It reads at most n slots. They are
+// spread over the table by Fibonacci hashing, so that no pattern of the program's hides the others.
+func (t *table) pending(n int) (found int) {
+	all := len(t.slots)
+	shift := bits.LeadingZeros64(uint64(all - 1))
+	n = min(n, all)
+	for i := range n {
+		at := uint64(i)
+		if n < all {
+			at = at * 0x9E3779B97F4A7C15 >> shift
+		}
+		if to := t.slots[at].Load(); to != nil {
+			if word := to.word.Load(); word&young != 0 && status(word) == pending {
+				found++
+			}
+		}
+	}
+	return found * (all / max(n, 1)) // the table after Stop has no slots
 }
 
 // needs returns the tick by which the worker must look at the ring, or Never if it is empty. A table that has grown must be

@@ -748,8 +748,8 @@ func TestRingsRace(t *testing.T) {
 		pending := timer.Pending()
 		require.Len(t, timer.Stop(), pending)
 		for _, to := range slices.Concat(made...) {
-			if !to.IsCanceled() {
-				t.Fatalf("not canceled: %v", to)
+			if to.Cancel(); !to.IsCanceled() {
+				t.Fatalf("neither canceled nor returned: %v", to)
 			}
 		}
 	}

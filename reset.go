@@ -163,11 +163,11 @@ func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
 	if word&young != 0 { // no gate is needed, because Stop finds it in its first slot
 		return to.putAgain(s, word, tick), nil
 	}
-	defer s.leave()
 	if !t.queue.enter(s) { // before the bit is set, until the timeout is pushed: see rule 2 of timeout.go
 		t.refusedStopped.Add(1)
 		return false, ErrStopped
 	}
+	defer s.leave()
 	return to.putAgain(s, word, tick), nil
 }
 
@@ -208,11 +208,11 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 			return false, nil
 		}
 	}
-	defer s.leave()
 	if !t.queue.enter(s) {
 		t.refusedStopped.Add(1)
 		return false, ErrStopped
 	}
+	defer s.leave()
 	h := to.hook()
 	if h != nil {
 		if err := h.arm(to); err != nil {
@@ -239,7 +239,7 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) bool {
 	for ; status(word) != pending; word = to.word.Load() {
 		ok := false
 		switch {
-		case status(word) == idle: // only once in its life is the bit young set: see ring.fill
+		case neverArmed(word): // only once in its life is the bit young set: see ring.fill
 			if !to.word.CompareAndSwap(word, pendingAt(word, tick)|young) {
 				continue
 			}

@@ -498,7 +498,6 @@ func TestEmbedded(t *testing.T) {
 
 		arm(time.Hour, false)
 		require.Equal(t, []*Timeout{&c.timeout}, timer.Stop())
-		require.True(t, c.timeout.IsCanceled())
 		for _, to := range []*Timeout{&c.timeout, &newRequest(timer).timeout} {
 			_, err := to.Reset(0)
 			require.ErrorIs(t, err, ErrStopped)
@@ -506,6 +505,8 @@ func TestEmbedded(t *testing.T) {
 			require.ErrorIs(t, err, ErrStopped)
 			require.False(t, to.Move(0))
 		}
+		checkReturned(t, &c.timeout)
+		require.False(t, newRequest(timer).timeout.Cancel(), "it was never armed")
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 //
 //	 producer (Cancel, Reset, the end of a run)      runner, for each task
 //	   enter:  inside++                                take a slot of its batch (a store)
-//	           shut?     -- yes --> no push            limit? -- yes --> lock the pool; closed? -- yes --> end
+//	           shut?     -- yes --> leave, no push     limit? -- yes --> lock the pool; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
 //	           push onto an inbox                      call the task
 //	   leave:  inside--
@@ -36,8 +36,8 @@ import (
 //    the slot that was taken last, or step 5 finds it in the semaphore. Both may find it.
 //  - A pending timeout may be only with its runner, because it repeats, or was reset while it was on the list. A runner
 //    that has to queue it and finds the gate shut waits for allTaken, and Stop takes the timeout from it.
-//  - A Cancel that notifies a Canceler is inside from before it ends the timeout until the call is with Timer.calls. It may
-//    enter when the gate is shut. So after Stop, Shutdown waits for the goroutines inside, and then for the calls.
+//  - A Cancel that notifies a Canceler is inside from before it ends the timeout until the call is with Timer.calls, even if
+//    the gate is shut. So after Stop, Shutdown waits for the goroutines inside, and then for the calls.
 //  - Goroutines inside run no user code. They block only on the locks of pools, groups and semaphores. The holders of
 //    these never wait for goroutines inside, so Stop waits only until each has had a processor.
 
@@ -45,8 +45,12 @@ import (
 // expires, and arming one fails with ErrStopped. Stop may be called more than once and from anywhere, even from
 // inside a task: one caller gets the timeouts, all others nil. Tasks may still be running or starting: see Shutdown.
 //
-// IsCanceled is true for the returned timeouts. Among them are repeating ones, even if their task is running, and
-// those of a keyed.Map. Those of Sleep and package clock are canceled and not returned.
+// The returned timeouts are neither expired nor canceled, and their tasks do not run. To run such a task yourself, first
+// call Cancel, which returns true to one caller. Among the timeouts are repeating ones, even if their task is running,
+// and those of a keyed.Map. Those of Sleep and package clock are canceled and not returned.
+//
+// Nothing tells a goroutine that waits for one of these tasks, unless the task is a [Canceler]. So first end what arms
+// timeouts and waits for them, such as a server and its connections, and then stop the timer.
 func (t *Timer) Stop() []*Timeout {
 	t.clock.Check()
 	if !t.queue.shut.CompareAndSwap(false, true) { // this shuts the gate
@@ -72,15 +76,15 @@ func (t *Timer) takePending() (left []*Timeout) {
 		t.limit.release()
 		if h := to.hook(); h != nil {
 			h.disarmed(to, true)
-			if h.light() {
-				t.queue.stripes[0].canceled.Add(1)
-				if task, ok := to.Task().(interface{ Stopped(to *Timeout) }); ok {
-					task.Stopped(to)
-				}
-				return
-			}
 		}
-		left = append(left, to)
+		if !to.isLight() {
+			left = append(left, to)
+			return
+		}
+		t.queue.stripes[0].canceled.Add(1)
+		if task, ok := to.Task().(interface{ Stopped(to *Timeout) }); ok {
+			task.Stopped(to)
+		}
 	}
 	for _, to := range append(t.tasks.Close(), t.light.Close()...) {
 		take(to, 0)
@@ -124,13 +128,11 @@ func (t *Timer) enterOrWait(s *stripe) bool {
 	if t.queue.enter(s) {
 		return true
 	}
-	// Leave before the wait, because Stop waits for goroutines inside.
-	s.leave()
 	<-t.allTaken
 	return false
 }
 
-// handBack ends a timeout for Stop, and reports whether it was pending. If it was found on the queue, bit is young or queued.
+// handBack ends a timeout for Stop, and reports whether it was pending. Only a light one is canceled then. If it was found on the queue, bit is young or queued.
 // Without the bit, the timeout is elsewhere, and handBack does nothing.
 func (to *Timeout) handBack(bit uint64) bool {
 	for {
@@ -139,8 +141,12 @@ func (to *Timeout) handBack(bit uint64) bool {
 			return false
 		}
 		end := word &^ (queued | young | hurried)
-		if status(word) == pending {
+		switch {
+		case status(word) != pending:
+		case to.isLight():
 			end = withStatus(end, canceled)
+		default:
+			end = withStatus(end, idle)
 		}
 		// This clears the bit and reads the status in one step. So if a Reset relies on the bit, either this finds the
 		// timeout pending, or the compare-and-swap of the Reset fails.

@@ -18,10 +18,12 @@ import (
 //	   |      +-------+                 +---------------------> expired
 //	   +-->   |       v                 |                         |
 //	NewTimeout ----> pending -----------+                         |
-//	                  ^ ^               |  Cancel, Stop           |
-//	                  | |               +---------------------> canceled
-//	                  | +------------------- Reset ---------------+
-//	                  +--------------------- Reset ---------------+
+//	                  ^ ^               |  Cancel                 |
+//	                  | |               +---------------------> canceled <---- Cancel ---+
+//	                  | +------------------- Reset ---------------+                      |
+//	                  +--------------------- Reset ---------------+                      |
+//	                 pending                Stop                                         |
+//	                    +----------------------------------------> idle, with its tick --+
 //
 // A repeating timeout stays pending when it is claimed, and is at work until the run is over. Then it is armed for
 // the next run, or expires if its schedule has ended. Cancel, Reset and the claim are each one compare-and-swap of
@@ -38,10 +40,10 @@ const (
 	sumMask    = 1<<3 - 1 // hash of the address of a bound timeout, see checkCopy; 0 for others
 	tickShift  = sumShift + 3
 
-	idle     = 0 // has never been armed
+	idle     = 0 // has never been armed, and then the tick is 0; or was returned by Stop
 	pending  = 1 // will expire or run again, unless it is canceled before
 	expired  = 2 // its task has been started, or is just about to be
-	canceled = 3 // ended by Cancel or by Stop
+	canceled = 3 // ended by Cancel; a light one also by Stop
 )
 
 // Where a timeout is
@@ -83,6 +85,12 @@ func tickOf(word uint64) uint64 { return word >> tickShift }
 
 // withStatus returns the word with another status.
 func withStatus(word, status uint64) uint64 { return word&^statusMask | status }
+
+// neverArmed reports whether a timeout has never been armed.
+func neverArmed(word uint64) bool { return tickOf(word) == 0 }
+
+// isReturned reports whether Stop has returned a timeout, and Cancel was not called since.
+func isReturned(word uint64) bool { return status(word) == idle && !neverArmed(word) }
 
 // waits reports whether a timeout is pending and not at work.
 func waits(word uint64) bool { return word&(statusMask|atWork) == pending }

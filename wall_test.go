@@ -613,7 +613,7 @@ func TestNextIsAskedAgain(t *testing.T) {
 		"Stop": {func(to *Timeout, prev time.Time) time.Time {
 			assert.Len(t, to.Timer().Stop(), 1)
 			return inAnHour(to, prev)
-		}, Stats{Accepted: 2, Expired: 1, Returned: 1}, 1, (*Timeout).IsCanceled},
+		}, Stats{Accepted: 2, Expired: 1, Returned: 1}, 1, (*Timeout).Cancel},
 		"Reset": {func(to *Timeout, prev time.Time) time.Time {
 			active, err := to.Reset(2 * time.Hour)
 			assert.True(t, active)

@@ -50,6 +50,12 @@ const (
 // ahead, unless the worker is late.
 const turning = 1
 
+// roundEvery is how many pushes onto an inbox lead to a round at once.
+const roundEvery = 1 << 12
+
+// maxWaiting is the longest time to wait for the next round in a long tick.
+const maxWaiting = 250 * time.Millisecond
+
 // keepMemory is how long the worker keeps the memory of rounds after the last round that had something to do.
 const keepMemory = 300 * time.Millisecond
 
@@ -274,10 +280,17 @@ func (w *worker) releaseMemory() bool {
 	return true
 }
 
-// push pushes a timeout onto the inbox of a stripe, and wakes the worker: see stripe.push.
+// push pushes a timeout onto the inbox of a stripe, and wakes the worker: see stripe.push. After each roundEvery pushes there is
+// a round at once, and the caller yields the processor to it. So timeouts that are armed again and canceled again do not pile up
+// on an inbox, however long a tick is.
 func (w *worker) push(s *stripe, to *Timeout) {
-	s.push(to)
+	n := s.push(to)
 	w.wakeBy(0)
+	if n%roundEvery == 0 {
+		w.clock.Check() // before wakeNow starts a goroutine, which must not be in another synctest bubble
+		w.wakeNow()
+		runtime.Gosched()
+	}
 }
 
 func (w *worker) setPosition(tick, flag uint64) { change(&w.position, tick<<1|flag) }
@@ -359,7 +372,7 @@ func (w *worker) emit(to *Timeout) {
 }
 
 func (w *worker) feeder(to *Timeout) *pool.Feeder[*Timeout] {
-	if h := to.hook(); h != nil && h.light() {
+	if to.isLight() {
 		return &w.lightDue
 	}
 	return &w.due

@@ -42,7 +42,7 @@ import (
 //	          |  Remove, Clear          |
 //	          +-------------------------|--------------------> canceled: removed by the same call
 //	          |  Timer.Stop             |  Timer.Stop
-//	          +-------------------------+--------------------> canceled: stays in the map, until it is removed, or
+//	          +-------------------------+--------------------> left: stays in the map, until it is removed, or
 //	                                                           until the caller of Stop runs the task
 //
 // An item is alive if and only if its timeout is pending and not due. It is due when its tick boundary has passed by the
@@ -233,10 +233,10 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) err
 	if key != key {
 		return errNotEqual
 	}
-	if old := s.items[key]; old != nil && (old.timeout.IsCanceled() || old.alive(s.now())) {
+	if old := s.items[key]; old != nil && (old.left() || old.alive(s.now())) {
 		// Stop has ended the old item, or is about to: Move has failed although the item is alive. So it stays in the map.
 		// Without this check, the spare item could take its place, if it is on the queue and Stop has not taken it yet.
-		if old.timeout.IsCanceled() {
+		if old.left() {
 			_, _ = old.timeout.Reset(delay) // fails, and counts as rejected; a Move that finds Stop at work counts too
 		}
 		return hashedwheel.ErrStopped
@@ -401,15 +401,19 @@ func (it *item[K, V]) alive(now uint64) bool { return due.Ahead(&it.timeout, now
 func (it *item[K, V]) move(delay time.Duration) bool { return due.Move(&it.timeout, delay) }
 
 // listed reports whether All yields an item and Len counts it: it is alive, or was left at Stop. Called with mu held.
-func (it *item[K, V]) listed(now uint64) bool { return it.alive(now) || it.timeout.IsCanceled() }
+func (it *item[K, V]) listed(now uint64) bool { return it.alive(now) || it.left() }
+
+// left reports whether Stop has returned the timeout of an item of the map. Its caller may have canceled it since. Called with
+// mu held.
+func (it *item[K, V]) left() bool { return due.Left(&it.timeout) }
 
 // end ends an item of the map, and reports whether it was alive or left at Stop. If it was left, end marks the item,
 // because the caller of Stop may call Run. Called with mu held.
 func (it *item[K, V]) end(now uint64) bool {
-	if it.alive(now) && it.timeout.Cancel() {
+	if it.alive(now) && it.timeout.Cancel() && !it.shard.owner.timer.IsStopped() { // else Stop may have left it just before Cancel
 		return true
 	}
-	it.ended = it.timeout.IsCanceled()
+	it.ended = it.left()
 	return it.ended
 }
 

@@ -103,7 +103,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var connected, fallen atomic.Uint64
 	stop := demo.Progress(func() string {
 		return fmt.Sprintf("%d of %d clients are connected, %d have fallen silent, %d connections are closed",
-			connected.Load(), *n, fallen.Load(), idleLimit.Closed())
+			connected.Load(), *n, fallen.Load(), idleLimit.NumClosed())
 	})
 	defer stop()
 	var clients []*client

@@ -66,7 +66,7 @@ func TestSilence(t *testing.T) {
 		last := clients[1].last.Sub(start)
 		assert.Equal(t, 10*time.Second, last.Round(500*time.Millisecond))
 		assert.Equal(t, map[uint32]time.Duration{1: last + 2*time.Second}, closed)
-		assert.EqualValues(t, 1, limit.Closed())
+		assert.EqualValues(t, 1, limit.NumClosed())
 	})
 }
 

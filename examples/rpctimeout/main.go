@@ -38,8 +38,7 @@ func (c *call) Run(*hashedwheel.Timeout) { c.ended <- errTimeout }
 
 // end ends the call with a reply or an error, unless its timeout has expired.
 func (c *call) end(reply uint64, err error) {
-	// After Timer.Stop, Cancel returns false and IsCanceled true. The reply is good then, too.
-	if c.timeout.Cancel() || c.timeout.IsCanceled() {
+	if c.timeout.Cancel() {
 		c.reply = reply
 		c.ended <- err
 	}

@@ -131,7 +131,7 @@ func (w *world) shutdown(patience time.Duration, inside bool) error {
 // takeBack notes the timeouts that Stop or Shutdown has returned.
 func (w *world) takeBack(left []*hashedwheel.Timeout) {
 	for _, to := range left {
-		if _, err := to.Reset(0); !to.IsCanceled() || err != hashedwheel.ErrStopped {
+		if _, err := to.Reset(0); to.IsExpired() || err != hashedwheel.ErrStopped {
 			w.errorf("returned by Stop: %v, %v", to, err)
 		}
 	}
@@ -431,7 +431,7 @@ func (s *subject) use(f func(to *hashedwheel.Timeout, ended bool)) {
 func (s *subject) cancel(to *hashedwheel.Timeout, _ bool) {
 	if to.Cancel() {
 		s.canceled.Add(1)
-		if s.tells {
+		if s.tells && !s.w.timer.IsStopped() { // otherwise Stop may have returned it, and have told it
 			s.w.toTell.Add(1)
 		}
 	}

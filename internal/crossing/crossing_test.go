@@ -278,8 +278,15 @@ func (w *world) check() {
 		owners[s.to.Load()] = s
 	}
 	for _, to := range w.returned {
+		claimed := to.Cancel()
+		if to.Cancel() || !to.IsCanceled() {
+			w.errorf("returned, and canceled twice: %v", to)
+		}
 		if s := owners[to]; s != nil {
 			s.returned.Add(1)
+			if !claimed {
+				s.canceled.Add(-1) // one of its Cancels was for what Stop had returned
+			}
 		} else if w.exact {
 			w.errorf("returned, but the test has not armed it: %v", to)
 		}

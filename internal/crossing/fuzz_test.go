@@ -134,6 +134,7 @@ func fuzzTimer(t *testing.T, p *testkit.Tape) {
 				}
 			}
 			require.ElementsMatch(t, want, timer.Stop())
+			require.Zero(t, claimed(t, want...))
 			o.pending = 0
 			_, err := timer.AfterFunc(0, nop)
 			require.ErrorIs(t, err, hashedwheel.ErrStopped)

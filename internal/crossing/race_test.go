@@ -114,20 +114,24 @@ func TestEachArmingEndsOnce(t *testing.T) {
 		}
 		time.Sleep(time.Duration(seeds.IntN(20_000)) * time.Microsecond)
 		winners := 0
+		var handedBack []*hashedwheel.Timeout
 		for range 3 {
 			stoppers.Go(func() {
 				returned := timer.Stop()
 				if returned != nil {
 					winners++
 					left += len(returned)
-				}
-				for _, to := range returned {
-					to.Task().(*ledger).returned.Add(1)
+					handedBack = returned
 				}
 			})
 		}
 		stoppers.Wait()
 		users.Wait()
+		for _, to := range handedBack {
+			l := to.Task().(*ledger)
+			l.returned.Add(1)
+			l.canceled.Add(-claimed(t, to))
+		}
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
 		over.Store(true)
@@ -392,7 +396,7 @@ func TestMaxPendingRaceOfResets(t *testing.T) {
 	}
 }
 
-// Each timeout is either canceled or returned by Stop.
+// Each timeout is canceled once, before Stop or after Stop has returned it. What Stop has returned counts as returned.
 func TestStopAgainstCancel(t *testing.T) {
 	for end := time.Now().Add(testkit.StressTime(t)); time.Now().Before(end); {
 		timer := newTimer(t, hashedwheel.WithTick(time.Millisecond))
@@ -413,8 +417,12 @@ func TestStopAgainstCancel(t *testing.T) {
 		})
 		left := timer.Stop()
 		users.Wait()
-		require.Equal(t, len(all), canceled+len(left))
-		require.EqualValues(t, canceled, timer.Stats().Canceled)
+		// The goroutine has canceled all. Some of them it has canceled after Stop had returned them.
+		require.Equal(t, len(all), canceled)
+		require.EqualValues(t, canceled-len(left), timer.Stats().Canceled)
+		for _, to := range left {
+			require.True(t, to.IsCanceled())
+		}
 	}
 }
 
@@ -488,7 +496,7 @@ func TestScheduleEndRace(t *testing.T) {
 				wg.Wait()
 				_, err = timer.Shutdown(t.Context())
 				require.NoError(t, err)
-				assert.True(t, to.IsExpired() || to.IsCanceled(), "%v", to)
+				assert.True(t, to.IsExpired() || to.IsCanceled() || to.Cancel(), "%v", to)
 				require.Zero(t, timer.Pending())
 				checkStats(t, timer)
 				ran += int(runs.Load())
@@ -641,8 +649,9 @@ func TestPooledEndOnce(t *testing.T) {
 		time.Sleep(time.Duration(seeds.IntN(15_000)) * time.Microsecond)
 		left := r.timer.Stop()
 		for _, to := range left {
-			p := to.Task().(*pooled)
-			p.end(&p.returned)
+			if p := to.Task().(*pooled); to.Cancel() { // otherwise it counts as canceled, and has ended
+				p.end(&p.returned)
+			}
 		}
 		users.Wait()
 		_, err := r.timer.Shutdown(t.Context())
@@ -658,6 +667,8 @@ func TestPooledEndOnce(t *testing.T) {
 			sum.Canceled += uint64(p.canceled.Load())
 			sum.Returned += uint64(p.returned.Load())
 		}
+		sum.Canceled -= uint64(len(left)) - sum.Returned
+		sum.Returned = uint64(len(left))
 		st := outcomes(r.timer)
 		st.RejectedStopped = 0
 		require.Equal(t, sum, st)
@@ -726,6 +737,7 @@ func TestEmbeddedShared(t *testing.T) {
 		users.Wait()
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
+		canceled.Add(-uint64(claimed(t, left...)))
 		sum := hashedwheel.Stats{
 			Accepted: armed.Load(), Expired: ran.Load(), Canceled: canceled.Load(), Returned: uint64(len(left)),
 		}
@@ -868,6 +880,7 @@ func TestRunnersRace(t *testing.T) {
 		st := timer.Stats()
 		require.EqualValues(t, armed.Load(), st.Accepted)
 		require.EqualValues(t, ran, st.Expired)
+		canceled.Add(-claimed(t, left...))
 		require.EqualValues(t, canceled.Load(), st.Canceled)
 		require.EqualValues(t, len(left), st.Returned)
 		require.EqualValues(t, canceled.Load()+int64(len(left)), told, "limit %d, executor %d", limit, kind)
@@ -910,6 +923,19 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// claimed returns how many of the timeouts that Stop has returned were canceled since, and cancels the others. Cancel was true
+// for each of them.
+func claimed(t *testing.T, left ...*hashedwheel.Timeout) (n int64) {
+	for _, to := range left {
+		if !to.Cancel() {
+			n++
+		}
+		require.False(t, to.Cancel())
+		require.True(t, to.IsCanceled())
+	}
+	return n
+}
+
 // A status is what a timeout that has been armed is.
 type status string
 
@@ -917,6 +943,7 @@ const (
 	pending  status = "pending"
 	canceled status = "canceled"
 	expired  status = "expired"
+	returned status = "returned"
 )
 
 func statusOf(to *hashedwheel.Timeout) status {
@@ -943,7 +970,7 @@ type outcome struct {
 // then returns the outcome after one more operation.
 func (o outcome) then(kind string, stopped bool) outcome {
 	switch waits := o.status == pending; {
-	case kind == "cancel" && waits:
+	case kind == "cancel" && (waits || o.status == returned):
 		o.canceled, o.status = true, canceled
 	case kind == "reset" && stopped:
 		o.reset = hashedwheel.ErrStopped.Error()
@@ -954,7 +981,7 @@ func (o outcome) then(kind string, stopped bool) outcome {
 		o.ran++
 		o.status = expired
 	case kind == "stop" && waits:
-		o.returned, o.status = true, canceled
+		o.returned, o.status = true, returned
 	case kind == "push" && stopped:
 		o.pushed = hashedwheel.ErrStopped.Error()
 	case kind == "push":
@@ -1060,7 +1087,9 @@ func runOutcome(t *testing.T, kinds []string, spin int) (o outcome) {
 	o.ran = ran
 	o.status = statusOf(to)
 	require.Zero(t, pushedRan)
-	o.returned = slices.Contains(left, to)
+	if o.returned = slices.Contains(left, to); o.returned && o.status == pending {
+		o.status = returned
+	}
 	if other != nil && (slices.Contains(left, other) || statusOf(other) == pending) {
 		o.others++
 	}
@@ -1144,7 +1173,7 @@ func TestRepeatingRace(t *testing.T) {
 				for _, to := range left {
 					require.False(t, seen[to], "returned twice")
 					seen[to] = true
-					require.True(t, to.IsCanceled())
+					cancels.Add(-claimed(t, to))
 				}
 				for i := range all {
 					require.False(t, all[i].busy.Load())

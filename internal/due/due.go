@@ -23,6 +23,9 @@ var (
 	// Ahead reports whether a timeout, a *hashedwheel.Timeout, is pending and due later than tick now.
 	Ahead func(timeout any, now uint64) bool
 
+	// Left reports whether Timer.Stop has returned a timeout, a *hashedwheel.Timeout, or it was canceled.
+	Left func(timeout any) bool
+
 	// Move is Timeout.Move, except that it fails if the boundary of the timeout, a *hashedwheel.Timeout, has passed. It reads
 	// the clock once. So even if the caller is stopped meanwhile, the delay counts from before the boundary.
 	Move func(timeout any, delay time.Duration) bool

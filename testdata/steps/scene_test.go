@@ -319,6 +319,9 @@ func (a *act) check(i int) (ended bool) {
 		}
 	}
 	wins := a.wins[0] + a.wins[1]
+	if returned > 0 && !a.to.Cancel() {
+		wins-- // a Cancel was for what Stop had returned
+	}
 	ends := wins + returned
 	if !a.repeats {
 		ends += len(a.fired)

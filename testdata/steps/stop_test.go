@@ -253,6 +253,21 @@ func TestStepsCloseExpiry(t *testing.T) {
 	})
 }
 
+// A group is closed while the timer is stopped. One of the two has the timeout, and counts it.
+func TestStepsCloseStop(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		g := NewGroup(s.timer)
+		a := s.act()
+		a.to, a.err = g.AfterFunc(hour, a.run)
+		a.note(s.now(), hour, a.err == nil)
+		s.tickAway(0)
+		s.Go(func() { a.wins[0] = g.Close() })
+		s.Go(s.stop)
+		s.race(0)
+		require.Equal(s, 1, a.wins[0]+len(s.left))
+	})
+}
+
 // A member that has ended is reset while its group is closed.
 func TestStepsCloseReset(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {

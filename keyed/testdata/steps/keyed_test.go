@@ -363,9 +363,9 @@ func TestStepsStopAndSpare(t *testing.T) {
 	for _, getOrSet := range []bool{false, true} {
 		search(t, plain, timed, func(s *scene) {
 			s.awaken()
+			s.set(1, hour) // in a slot before that of the spare item, so Stop comes to it first
 			s.others++
 			require.NoError(s, s.m.Set(-1, 0, hour))
-			s.set(1, hour)
 			s.m.Remove(-1)
 			s.Go(func() {
 				if getOrSet {
@@ -384,12 +384,12 @@ func TestStepsStopAndSpare(t *testing.T) {
 // finds the gate of Stop shut while the timeout is still pending.
 func TestStepsStopAndSpareEarlier(t *testing.T) {
 	search(t, plain, plain, func(s *scene) {
-		s.others++
-		require.NoError(s, s.m.Set(-1, 0, hour))
 		s.set(1, hour)
-		time.Sleep(2 * tick)
+		time.Sleep(2 * time.Second) // a sweep places the timeout
 		synctest.Wait()
-		s.m.Remove(-1) // the spare item is on the queue
+		s.others++
+		require.NoError(s, s.m.Set(-1, 0, hour/4))
+		s.m.Remove(-1) // the spare item is in the nursery, and may stay there when it is armed for a later tick
 		s.Go(func() { s.set(2, hour/2) })
 		s.Go(func() { s.stop(false) })
 		s.race(0)
