@@ -35,7 +35,7 @@ var promises = []promise{
 		"TestNothingStartsAfterStop TestStopAtAnyMoment TestStopInADrain TestEachArmingEndsOnce TestStopWhileRunsEnd TestShutdown TestRepeatingStop TestShutdownDoesNotWaitForSubmit TestStopFindsGroups TestStopReturnsWhatWaitsForATurn"},
 	17: {"A timer with nothing pending or running has no goroutine and no runtime timer. While nothing is armed, canceled or due, it sleeps. A dropped timer is collected",
 		"TestNoLostWakeUp TestIdleCostsNothing TestDroppedTimerIsCollected TestLifeCycles"},
-	18: {"Wrong options, a nil task and a non-positive period are errors that say what is allowed. A zero Timer, Group or keyed.Map panics and says why",
+	18: {"Wrong options, a nil task and a non-positive period are errors that say what is allowed, and panics of keyed.New. A zero Timer, Group or keyed.Map panics and says why",
 		"TestOptionsAreApplied"},
 	19: {"Group, WaitRunning and keyed.Map do what their documentation says",
 		"TestMapRace TestMapDeadlineRace TestMapClearMeetsExpiryRace TestMapStats TestGroupRace TestCancelThenWaitRace TestWait"},
