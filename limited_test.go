@@ -83,6 +83,39 @@ func TestLimitedTasks(t *testing.T) {
 	})
 }
 
+// A timeout gets a permit when Tasks has gone through the list of the pool, and waits there when Tasks comes to the semaphores.
+func TestTasksFindWhatGetsAPermit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(2))
+		s := newSemaphore(timer, 1)
+		release, over := make(chan struct{}), make(chan struct{})
+		defer close(over)
+		newPermitted(t, timer, s, tick, func() { <-release })
+		pass(tick)
+		waits := newPermitted(t, timer, s, tick, nop)
+		pass(tick)
+		require.Equal(t, 1, timer.semaphores.Waiting())
+		running, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { <-over }), tick, time.Hour)
+		require.NoError(t, err)
+		pass(tick)
+		first, err := timer.AfterFunc(tick, func() { <-over }) // it takes the place of the one that is over
+		require.NoError(t, err)
+		pass(tick)
+		found := make(map[*Timeout]int)
+		timer.walk(func(to *Timeout) bool {
+			if found[to]++; to == running {
+				close(release)
+				synctest.Wait()
+				require.Zero(t, timer.semaphores.Waiting())
+				require.Equal(t, 1, timer.tasks.Waiting())
+			}
+			return true
+		})
+		require.Equal(t, map[*Timeout]int{running: 1, first: 1, &waits.timeout: 1}, found)
+	})
+}
+
 // A limited task that is on the queue when it gets a permit is not pushed a second time: that would cut off what lies below.
 func TestLimitedTaskOnTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,8 +21,8 @@ type config struct {
 //
 // A key whose call has to wait is gone for all calls of the Map, like any key past its deadline. It waits in a queue, without a
 // goroutine, and delays no other task of the timer. It is still pending, so it counts for WithMaxPending and in Stats.Due.
-// The calls start in the order in which the timer comes to the keys. A call that panics, or that ends its goroutine, lets
-// the next one start.
+// The log does not warn of it. The calls start in the order in which the timer comes to the keys. A call that panics, or that
+// ends its goroutine, lets the next one start.
 //
 // Stop and Shutdown of the timer treat keys that wait like keys whose deadline lies ahead: they stay in the Map, and Stop
 // returns their timeouts. Shutdown waits only for calls that have started.

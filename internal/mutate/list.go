@@ -871,7 +871,7 @@ var mutations = []mutation{
 	{19, "Tasks leaves out what waits for a permit", "tasks.go",
 		" && t.semaphores.Each(k.add)", "", "TestLimitedTasks keyed.TestTasksOfKeysThatWait"},
 	{19, "Tasks misses what gets a permit meanwhile", "tasks.go",
-		"t.semaphores.Left() != left {", "t.semaphores.Left() < left {", "keyed.TestTasksOfKeysThatWait"},
+		"t.semaphores.Left() != left {", "t.semaphores.Left() < left {", "TestTasksFindWhatGetsAPermit"},
 	{19, "who has waited longest for a permit is not first", "internal/semaphore/semaphore.go",
 		"\ts.queue[0] = waiter[T]{}\n", "\tfirst, s.queue[len(s.queue)-1] = s.queue[len(s.queue)-1], first\n\ts.queue[0] = waiter[T]{}\n", "TestModel keyed.TestConcurrencyIsFair"},
 	{19, "what waits for a permit waits twice", "internal/semaphore/semaphore.go",

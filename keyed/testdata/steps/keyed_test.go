@@ -470,3 +470,21 @@ func TestStepsLimitStop(t *testing.T) {
 		require.Equal(s, len(s.left), s.m.Len())
 	})
 }
+
+// Stop comes while a key expires that has to wait. It is left.
+func TestStepsLimitStopExpiry(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.limit(1)
+		s.release = make(chan struct{})
+		defer close(s.release)
+		require.NoError(s, s.m.Set(1, blocks, 0))
+		tickAway(1)
+		require.NoError(s, s.m.Set(2, 2, 0))
+		synctest.Wait()
+		s.Go(func() { s.stop(false) })
+		s.Race(tick)
+		require.Equal(s, []int{blocks}, s.expired)
+		require.Len(s, s.left, 1)
+		require.Equal(s, 1, s.m.Len())
+	})
+}
