@@ -6,8 +6,8 @@ import "github.com/hashedwheel/hashedwheel/internal/light"
 //
 // A hook is a task of the library's own, usually wrapped around the user's task. Its methods are called at events in the
 // life of the timeout. Repeating timeouts, members of a Group, Cancelers, light tasks and Sleep have one. Other timeouts
-// only pay for a bit test. The core (timer, timeout, worker, wheel, pools) knows no kind of hook. It asks only whether a
-// timeout has one, is light, or is at work.
+// only pay for a bit test. The core (timer, timeout, worker, wheel, pools) knows no kind of hook. It calls the methods below,
+// and reads from the word whether a timeout has a hook, or is at work.
 
 // A hook is notified of the events in the life of its timeout. Only claim and ran run user code. The other
 // methods block only on locks that are held briefly.

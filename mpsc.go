@@ -84,8 +84,9 @@ func defaultStripes() int { return ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0
 // stripe returns the stripe that the calling goroutine should use now. Any other would be correct too.
 func (q *queue) stripe() *stripe { return &q.stripes[q.seats.Part(len(q.stripes))] }
 
-// needs returns the tick by which the worker must take timeouts off the queue, or Never if it has found every stripe
-// empty. It looks at one after another, so they need not have been empty at the same moment.
+// needs returns the tick by which the worker must look at the queue: soon if an inbox has timeouts, Never-1 if there is only a
+// table to give back, and Never if it has found every stripe empty. It looks at one after another, so they need not have been
+// empty at the same moment.
 func (q *queue) needs() (tick uint64) {
 	tick = ticks.Never
 	for i := range q.stripes {

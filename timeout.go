@@ -8,6 +8,19 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
+// The house in brief
+//
+// Producers are the goroutines that call the methods. The worker is the one goroutine that turns the wheel, in rounds: at a tick
+// boundary it takes timeouts off the queue, and hands over those that are due. Runners are the goroutines that run tasks.
+//
+//	NewTimeout ----> nursery --+
+//	                           +--> worker --> bucket of the wheel --> list of due timeouts --> batch of a runner --> the task
+//	Reset, Cancel -> inbox ----+
+//
+// The queue is what lies before the worker: for each stripe a nursery, a ring of slots where most timeouts are canceled before
+// the worker comes (nursery.go), and an inbox, a stack (mpsc.go). The list and the batches are in internal/pool. The gate
+// (stop.go) lets producers push onto inboxes until Stop shuts it.
+
 // The word
 //
 // A Timeout has one field for which goroutines race, a word of 64 bits. It holds the tick, the status, six more bits that
@@ -19,11 +32,11 @@ import (
 //	   +-->   |       v                 |                         |
 //	NewTimeout ----> pending -----------+                         |
 //	                  ^ ^               |  Cancel                 |
-//	                  | |               +---------------------> canceled <---- Cancel ---+
-//	                  | +------------------- Reset ---------------+                      |
-//	                  +--------------------- Reset ---------------+                      |
-//	                 pending                Stop                                         |
-//	                    +----------------------------------------> idle, with its tick --+
+//	                  | |               +---------------------> canceled
+//	                  | +------------------- Reset ---------------+
+//	                  +--------------------- Reset ---------------+
+//
+//	pending ---- Stop ----> returned (idle, with its tick) ---- Cancel ----> canceled
 //
 // A repeating timeout stays pending when it is claimed, and is at work until the run is over. Then it is armed for
 // the next run, or expires if its schedule has ended. Cancel, Reset and the claim are each one compare-and-swap of

@@ -93,7 +93,11 @@ func addOpponents(ctx context.Context, commit, dir string, tests bool, match *re
 	if slices.ContainsFunc(cells, (*work.Cell).Ours) {
 		output(dir, "go", "mod", "edit", "-replace", library+"="+before, modfile)
 		// The commit may need other dependencies, so the build may change the copies of go.mod and go.sum.
-		output(".", "go", "build", "-mod=mod", "-modfile="+modfile, "-o", exe, ".")
+		tags := ""
+		if _, missing := os.Stat(filepath.Join(before, "keyed")); missing != nil {
+			tags = "withoutkeyed" // an old commit: see peers/keyed.go
+		}
+		output(".", "go", "build", "-mod=mod", "-modfile="+modfile, "-tags="+tags, "-o", exe, ".")
 	}
 	for _, c := range cells {
 		all = append(all, c)

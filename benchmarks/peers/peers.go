@@ -1,4 +1,4 @@
-// Package peers has the timers that are compared, behind one interface.
+// Package peers has the timers that are compared, behind one interface, and the caches, behind another.
 package peers
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/hashedwheel/hashedwheel/benchmarks/designs"
 )
 
-// A Peer is one of the timers that are compared.
+// A Peer is one of the timers or caches that are compared.
 type Peer struct {
 	Name string
 	Ours bool // this library
@@ -17,10 +17,11 @@ type Peer struct {
 	Deadlines bool // it is a Deadliner
 	NoTick    bool // it is as precise as the runtime's timers
 
-	Make func(tick time.Duration) Timer
+	Make      func(tick time.Duration) Timer
+	MakeCache func(tick time.Duration) Cache // in place of Make, in Caches
 }
 
-// All has the peers in the order in which they are shown, with this library first. README.md describes them.
+// All has the timers in the order in which they are shown, with this library first. README.md describes them.
 var All = []Peer{
 	{Name: "hashedwheel", Ours: true, Rearms: true, Make: func(tick time.Duration) Timer { return NewWheel(tick) }},
 	{Name: "hashedwheel, embedded", Ours: true, Rearms: true, Kept: true, Make: func(tick time.Duration) Timer { return embedded{NewWheel(tick)} }},

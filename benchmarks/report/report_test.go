@@ -141,7 +141,7 @@ func TestWriteAndRead(t *testing.T) {
 	}
 }
 
-// A row of a README gets the medians that its comment asks for. It stays as it is if the result lacks one.
+// A row of a README gets the medians or ranges that its comment asks for. It stays as it is if the result lacks one.
 func TestFill(t *testing.T) {
 	r := example()
 	const rows = `| schedule <!-- schedule: hashedwheel=wall ns; gost=wall ns; ratio --> | 1 ns | 2 ns | 2 |
@@ -150,8 +150,8 @@ func TestFill(t *testing.T) {
 | none <!-- schedule: netty design=wall ns --> | 8 ns |
 | without | 9 ns |
 `
-	const want = `| schedule <!-- schedule: hashedwheel=wall ns; gost=wall ns; ratio --> | 125 ns | 200 ns | 1.60 |
-| both <!-- schedule: hashedwheel=wall+floors ms; hashedwheel=floors; time=wall ns --> | 125 / 3.12 ms | 3.12 | crashed: exit status 1 |
+	const want = `| schedule <!-- schedule: hashedwheel=wall ns; gost=wall ns; ratio --> | 100 to 150 ns | 200 ns | 2.0 |
+| both <!-- schedule: hashedwheel=wall+floors ms; hashedwheel=floors; time=wall ns --> | 125 / 3.12 ms | 2.5 to 3.8 | crashed: exit status 1 |
 | another <!-- schedule: hashedwheel=cpu ns --> | 7 ns |
 | none <!-- schedule: netty design=wall ns --> | 8 ns |
 | without | 9 ns |
@@ -435,5 +435,21 @@ func TestRanking(t *testing.T) {
 	r.Short, r.Against = false, "old"
 	if err := r.Worse(); err != nil {
 		t.Errorf("error %v of one commit", err)
+	}
+}
+
+// A range has two digits at each end, and one number if these are the same.
+func TestSpan(t *testing.T) {
+	for want, values := range map[string][]float64{
+		"":             nil,
+		"1.9":          {1.91, 1.88, 1.94},
+		"28 to 41":     {40.7, 27.71, 41.2},
+		"1000 to 1500": {1493, 1000},
+		"0.12 to 10":   {9.96, 0.123},
+		"9.9 to 100":   {9.94, 99.6},
+	} {
+		if got := span(values); got != want {
+			t.Errorf("%v: %q, want %q", values, got, want)
+		}
 	}
 }

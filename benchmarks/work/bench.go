@@ -30,7 +30,8 @@ type bench struct {
 	peer  peers.Peer
 	work  *Workload
 	short bool
-	timer peers.Timer
+	timer peers.Timer // or
+	cache peers.Cache
 
 	mu    sync.Mutex
 	out   Outcome

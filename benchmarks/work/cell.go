@@ -41,7 +41,11 @@ func RunCell() {
 	b := &bench{peer: p, work: w, short: mode == "short"}
 	b.out.Metrics = map[string]float64{}
 	go b.watch()
-	b.timer = p.Make(w.tick)
+	if w.caches {
+		b.cache = p.MakeCache(w.tick)
+	} else {
+		b.timer = p.Make(w.tick)
+	}
 	b.doing("start")
 	memory := beside(w.heap)
 	w.run(b)

@@ -45,6 +45,35 @@ var fakes = []peers.Peer{
 	{Name: "fake that exits", Make: func(time.Duration) peers.Timer { os.Exit(3); return nil }},
 }
 
+// fakeCaches are caches with one fault each.
+var fakeCaches = []peers.Peer{
+	{Name: "fake that forgets", MakeCache: func(time.Duration) peers.Cache { return forgetful{} }},
+	{Name: "fake that keeps", MakeCache: func(time.Duration) peers.Cache { return keeping{} }},
+	{Name: "fake that is slow", MakeCache: func(time.Duration) peers.Cache { return slow{} }},
+}
+
+type forgetful struct{}
+
+func (forgetful) Set(string, *peers.Value) {}
+
+func (forgetful) Get(string) *peers.Value { return nil }
+
+func (forgetful) Len() int { return 0 }
+
+type keeping struct{ forgetful }
+
+func (keeping) Get(string) *peers.Value { return new(peers.Value) }
+
+func (keeping) Len() int { return 1 }
+
+type slow struct{ forgetful }
+
+func (slow) Set(key string, _ *peers.Value) {
+	if strings.HasSuffix(key, "00000123") {
+		time.Sleep(4 * time.Second)
+	}
+}
+
 type panicking struct{ peers.Time }
 
 func (panicking) After(time.Duration, func()) peers.Handle { panic("out of order") }
@@ -122,7 +151,7 @@ func (once) Reset(h peers.Handle, d time.Duration, _ func()) peers.Handle {
 // TestMain makes this binary run a cell if it is asked to, as the program does. It gives a cell more time, because
 // tests run on busy machines.
 func TestMain(m *testing.M) {
-	peers.All = append(peers.All, fakes...)
+	peers.All, peers.Caches = append(peers.All, fakes...), append(peers.Caches, fakeCaches...)
 	limits[1] = 10 * time.Second
 	RunCell()
 	os.Exit(m.Run())
@@ -194,6 +223,10 @@ func TestFaultsAreNoticed(t *testing.T) {
 		"blocked/fake that is early":             "early by up to ",
 		"storm-at-once/fake that is early":       "early by up to ",
 		"reset-serial/fake that loses":           "did not fire",
+		"cache/fake that forgets":                "calls of Get did not find their keys",
+		"cache-expiry/fake that forgets":         "early: ",
+		"cache-expiry/fake that keeps":           "a tick after its deadline; 1 of 10000 keys are still in memory",
+		"cache-expiry/fake that is slow":         "took too long to set the keys",
 	} {
 		t.Run(cell, func(t *testing.T) {
 			t.Parallel()

@@ -58,7 +58,7 @@ func TestFloorsAreMeasured(t *testing.T) {
 	out := testFigures(t, List[0], floorPeer)
 	for _, w := range List {
 		for _, p := range w.Peers() {
-			if metric := w.FloorMetric(p); !w.Floor && !w.own() && !(out.Metrics[metric] > 0) {
+			if metric := w.FloorMetric(p); !w.Floor && !w.own() && !w.caches && !(out.Metrics[metric] > 0) {
 				t.Errorf("%s/%s: no floor %q", w.Name, p.Name, metric)
 			}
 		}
@@ -71,7 +71,8 @@ func TestFloorsAreMeasured(t *testing.T) {
 }
 
 // Where timeouts are kept, package time has a row for timers that are reused, unless its timers are reset anyway. A
-// workload with other memory has this library and package time. The workloads of own have this library.
+// workload with other memory has this library and package time. The workloads of own have this library, and those of caches
+// have caches.
 func TestPeers(t *testing.T) {
 	for _, w := range List {
 		var names []string
@@ -80,6 +81,9 @@ func TestPeers(t *testing.T) {
 				continue
 			}
 			names = append(names, p.Name)
+			if w.caches {
+				continue
+			}
 			if _, ok := p.Make(ms).(peers.Keeper); ok != p.Kept {
 				t.Errorf("%s: kept %v, a keeper %v", p.Name, p.Kept, ok)
 			}
@@ -94,8 +98,11 @@ func TestPeers(t *testing.T) {
 		if w.own() && !slices.Equal(names, []string{"hashedwheel"}) {
 			t.Errorf("%s: %v", w.Name, names)
 		}
-		if !w.Floor && !w.own() && !slices.Contains(names, "time") {
+		if !w.Floor && !w.own() && !w.caches && !slices.Contains(names, "time") {
 			t.Errorf("%s: no row for package time", w.Name)
+		}
+		if w.caches && !slices.Equal(names, []string{"hashedwheel, keyed", "ttlcache", "otter", "go-cache"}) {
+			t.Errorf("%s: %v", w.Name, names)
 		}
 		if w.heap > 0 && !slices.Equal(names, []string{"hashedwheel", "time"}) {
 			t.Errorf("%s: %v", w.Name, names)

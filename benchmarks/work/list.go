@@ -112,6 +112,14 @@ var List = complete(append([]*Workload{
 		Chart: true, run: runStormLatency, Metrics: append([]Metric{
 			{"slow", "calls in a million over 1 ms", false}, {"longest", "µs", false},
 		}, stormMetrics...)},
+	{Name: "cache", Title: "Get and Set in a cache of {n} keys, a goroutine for each processor",
+		About: "three calls of Get to one of Set; lives of 10 to 60 minutes, so that none ends; for 2 s; keys and values are not counted as memory", Chart: true,
+		n: [2]int{1e6, 1e5}, parallel: true, caches: true, run: runCache,
+		Metrics: []Metric{{"rate", "M ops/s", true}, {"cpu", "ns CPU/op", false}, {"bytes", "B/key", false}}},
+	{Name: "cache-expiry", Title: "The longest Get while {n} keys of a cache expire within a second",
+		About: "one Get after another, with a pause of 0.05 ms after each; the CPU time is that of 2 s, the second in which the keys expire and the next",
+		Chart: true, n: [2]int{1e6, 1e4}, caches: true, run: runCacheExpiry,
+		Metrics: []Metric{{"longest", "ms", false}, {"cpu", "ns CPU/key", false}, {"peak", "MB", false}}},
 }, own...))
 
 // Find returns the workload of that name.
@@ -146,7 +154,7 @@ func complete(list []*Workload) (all []*Workload) {
 
 // FindPeer returns the peer of that name. The floor is one.
 func FindPeer(name string) (peers.Peer, bool) {
-	for _, p := range append([]peers.Peer{floorPeer}, peers.All...) {
+	for _, p := range slices.Concat([]peers.Peer{floorPeer}, peers.All, peers.Caches) {
 		if p.Name == name {
 			return p, true
 		}

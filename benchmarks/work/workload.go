@@ -11,13 +11,13 @@ import (
 // A Workload is the same work for every peer.
 type Workload struct {
 	Name    string
-	Title   string // {n} stands for the number of timeouts
+	Title   string // {n} stands for n
 	About   string
 	Metrics []Metric
 	Chart   bool // there is a chart of the first metric
 	Floor   bool // measures the floor, and no peer
 
-	n    [2]int // number of timeouts in a complete run and in a short one
+	n    [2]int // number of timeouts or keys in a complete run and in a short one
 	tick time.Duration
 	heap int // bytes of other live memory, without pointers
 
@@ -27,6 +27,7 @@ type Workload struct {
 	parallel bool // on all processors
 	kept     bool // includes the peers that are only for kept timeouts
 	rearms   bool // needs a peer that can arm a timeout again
+	caches   bool // the peers are caches
 
 	against string // the floor, if not that of a new timeout: see FloorMetric
 	bare    bool   // hardly anything is live but the timeout, so garbage is collected as often as possible
@@ -61,8 +62,8 @@ const (
 // FloorMetric returns the metric of the floor of a peer, or "" if there is none. If the peer takes deadlines, it need not read a clock.
 func (w *Workload) FloorMetric(p peers.Peer) (metric string) {
 	switch {
-	case w.own():
-		return "" // the operation may do less than any floor
+	case w.own(), w.caches:
+		return "" // the operation may do less than any floor, or it is not that of a timer
 	case w.against == "fire":
 		return "fire" // the least of one and of all processors
 	case w.against != "" && p.Deadlines:
@@ -91,6 +92,9 @@ func (w *Workload) Peers() (list []peers.Peer) {
 	if w.own() {
 		return peers.All[:1]
 	}
+	if w.caches {
+		return peers.Caches
+	}
 	for _, p := range peers.All {
 		if (!p.Kept || w.kept) && (p.Rearms || !w.rearms) && p.Name != w.except && (w.heap == 0 || p.Name == "hashedwheel" || p.Name == "time") {
 			list = append(list, p)
@@ -99,7 +103,7 @@ func (w *Workload) Peers() (list []peers.Peer) {
 	return list
 }
 
-// Heading returns the title with the number of timeouts.
+// Heading returns the title with n in it.
 func (w *Workload) Heading(short bool) string {
 	n := strconv.Itoa(w.size(short))
 	for i := len(n) - 3; i > 0; i -= 3 {

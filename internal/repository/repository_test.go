@@ -30,7 +30,8 @@ import (
 // root is the directory of the library.
 const root = "../.."
 
-// layout has the files of the package from the top down. A file uses only what files below it declare.
+// layout has the files of the package from the top down. A file uses only what files below it declare. Calls through
+// interfaces may lead up: an intake calls the worker, through reconciler, and pools call their host, in pools.go.
 var layout = []string{
 	"doc.go",
 	"options.go", "pools.go", "group.go", "schedule.go", "wall.go", "limited.go", "reset.go", "stop.go", "log.go", "tasks.go", "handle.go", "stats.go",
