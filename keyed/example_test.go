@@ -2,6 +2,8 @@ package keyed_test
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
@@ -109,6 +111,59 @@ func ExampleMap_GetOrSet() {
 	// m1 again: false
 	// m2 again: false
 	// m1 again: true
+}
+
+// A message that is in flight belongs to one client, and another client must not finish it. RemoveIf looks at the message and
+// removes it in one step. With Get and Remove, the message could expire and go to another client in between.
+func ExampleMap_RemoveIf() {
+	timer, err := hashedwheel.New()
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	inFlight := keyed.New(timer, func(message, client string) { fmt.Println("deliver again:", message) })
+	if err := inFlight.Set("m1", "Ada", time.Minute); err != nil {
+		panic(err) // stopped, or too many pending
+	}
+	for _, client := range []string{"Ben", "Ada"} {
+		_, ok := inFlight.RemoveIf("m1", func(owner string) bool { return owner == client })
+		fmt.Println(client, "has finished it:", ok)
+	}
+	// Output:
+	// Ben has finished it: false
+	// Ada has finished it: true
+}
+
+// Each session is stored when it expires, which takes a while. At most two are stored at a time, however many expire at once.
+func ExampleWithConcurrency() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	const sessions = 10
+	var running atomic.Int32
+	var stored sync.WaitGroup
+	stored.Add(sessions)
+	store := func(id int, user string) {
+		defer stored.Done()
+		if n := running.Add(1); n > 2 {
+			fmt.Println("never printed:", n)
+		}
+		time.Sleep(time.Millisecond) // writes to a database
+		running.Add(-1)
+	}
+	m := keyed.New(timer, store, keyed.WithConcurrency(2))
+	for id := range sessions {
+		if err := m.Set(id, "Ada", 5*time.Millisecond); err != nil {
+			panic(err) // stopped, or too many pending
+		}
+	}
+	stored.Wait()
+	fmt.Println("all sessions are stored")
+	// Output: all sessions are stored
 }
 
 // When all prices have changed, Clear removes the old ones at once. None of them expires later.

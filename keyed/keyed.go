@@ -45,16 +45,16 @@ import (
 //	                                                           until the caller of Stop runs the task
 //
 // An item is alive if and only if its timeout is pending and not due. It is due when its tick boundary has passed by the
-// clock. Its task may start much later, because of a limit, an executor or a task that hangs, or because the worker of the
-// timer is late. Meanwhile calls treat the key as gone. An item that is due and waits stays in the map, so that it is found
-// after Stop. Set may put a new item in its place.
+// clock. Its task may start much later, because of a limit of the timer or of the map, an executor or a task that hangs, or
+// because the worker of the timer is late. Meanwhile calls treat the key as gone. An item that is due and waits stays in the
+// map, so that it is found after Stop. Set may put a new item in its place.
 //
 // Each method reads the clock after it has taken the lock, and acts as of that time. If its goroutine is stopped then, and
 // goes on after the boundary, the call still counts as before it. No other call of the key can have come in between.
 //
-// Each method except Update (update.go) holds the lock of the shard from its look-up in the map to its last change. The
-// task takes the lock before anything else. The timer ends timeouts without the lock. But while an item is in the map,
-// its timeout ends only once:
+// Each method except Update and RemoveIf (update.go) holds the lock of the shard from its look-up in the map to its last
+// change. The task takes the lock before anything else. The timer ends timeouts without the lock. But while an item is in the
+// map, its timeout ends only once:
 //
 //   - Only add arms a timeout that is not pending, and its item is not in the map then. Set and Touch use
 //     due.Move, which fails if the timeout has ended.
@@ -87,22 +87,24 @@ import (
 // the timer is stopped.
 //
 // A key expires at the first tick boundary at or after its deadline. From then on no call finds it. If the tasks of
-// the timer wait for WithMaxConcurrency, for an executor or for a task that hangs, or if the timer itself is late because
-// the process was stopped, only the call of expired comes later.
+// the timer wait for WithMaxConcurrency, for an executor or for a task that hangs, if the call waits for WithConcurrency, or if
+// the timer itself is late because the process was stopped, only the call of expired comes later.
 //
 // After [hashedwheel.Timer.Stop] the timer expires no key. Get and Touch find nothing, and Set and GetOrSet return
 // hashedwheel.ErrStopped. The keys that were left stay in the Map, also those for which expired was still to be called.
-// Len, All, Remove and Clear work on them, so that a program can release what they hold. A key that was left expires only
+// Len, All, Remove, RemoveIf and Clear work on them, so that a program can release what they hold. A key that was left expires only
 // if the caller of Stop runs the task of its timeout. If a key was set again before expired was called for its old value,
 // the Map no longer has the old value. Only the timeout that Stop returns has it.
 //
 // Methods of the zero Map panic. Make one with New.
 //
 // Each key counts as one timeout in Stats and for WithMaxPending, until expired is about to be called. A key takes 115 to
-// 130 bytes if keys and values are of type int. Changing a key that is present seldom allocates.
+// 135 bytes if keys and values are of type int. Changing a key that is present seldom allocates.
 type Map[K comparable, V any] struct {
 	timer   *hashedwheel.Timer
 	expired func(key K, value V) // may be nil
+	limit   *limit[K, V]         // of calls of expired; nil if there is none
+	jitter  float64
 	seed    maphash.Seed
 	shards  []shard[K, V]
 }
@@ -135,17 +137,22 @@ type item[K comparable, V any] struct {
 var errNotEqual = errors.New("keyed: the key does not equal itself (NaN?)")
 
 // New returns an empty Map whose entries expire by the timer t. When a key expires, the Map removes it, and then calls
-// expired in the task of its timeout. So the options of the timer for tasks hold for expired, which may be nil. New
-// panics if t is nil, or was not made by hashedwheel.New.
-func New[K comparable, V any](t *hashedwheel.Timer, expired func(key K, value V)) *Map[K, V] {
-	// Options, if ever needed, are fields of a Config[K, V] with a method New, as net.ListenConfig is beside net.Listen.
+// expired in the task of its timeout. So the options of the timer for tasks hold for expired, which may be nil.
+//
+// New panics if t is nil, or was not made by hashedwheel.New, and if an option is wrong. The panic names the option, its value
+// and what is allowed.
+func New[K comparable, V any](t *hashedwheel.Timer, expired func(key K, value V), opts ...Option) *Map[K, V] {
 	if t == nil {
 		panic("keyed: New: nil Timer")
 	}
 	t.IsStopped() // panics if the timer is zero
 	n := min(4*runtime.GOMAXPROCS(0), 256)
 	n = 1 << bits.Len(uint(n-1)) // a power of two
-	m := &Map[K, V]{timer: t, expired: expired, seed: maphash.MakeSeed(), shards: make([]shard[K, V], n)}
+	c := newConfig(opts)
+	m := &Map[K, V]{timer: t, expired: expired, jitter: c.jitter, seed: maphash.MakeSeed(), shards: make([]shard[K, V], n)}
+	if c.concurrency > 0 && expired != nil {
+		m.limit = &limit[K, V]{n: c.concurrency}
+	}
 	for i := range m.shards {
 		m.shards[i].owner = m
 	}
@@ -173,6 +180,7 @@ func (m *Map[K, V]) Set(key K, value V, delay time.Duration) error {
 	s := m.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delay = m.life(delay)
 	if it := s.items[key]; it != nil && it.move(delay) {
 		it.value = value
 		s.overtake(key, replaced)
@@ -194,7 +202,7 @@ func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, erro
 	if it := s.items[key]; it != nil && it.alive(s.now()) {
 		return it.value, true, nil
 	}
-	if err := m.add(s, key, value, delay); err != nil {
+	if err := m.add(s, key, value, m.life(delay)); err != nil {
 		var none V
 		return none, false, err
 	}
@@ -265,6 +273,7 @@ func (m *Map[K, V]) Touch(key K, delay time.Duration) (V, bool) {
 	s := m.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delay = m.life(delay)
 	if it := s.items[key]; it != nil && it.move(delay) {
 		return it.value, true
 	}
@@ -280,6 +289,11 @@ func (m *Map[K, V]) Remove(key K) (V, bool) {
 	s := m.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.tryRemove(key)
+}
+
+// tryRemove is Remove. Called with mu held.
+func (s *shard[K, V]) tryRemove(key K) (V, bool) {
 	it := s.items[key]
 	if it == nil || !it.end(s.nowHere()) {
 		var none V
@@ -395,13 +409,17 @@ func (it *item[K, V]) Run(*hashedwheel.Timeout) {
 		return
 	}
 	it.ended = true
-	key, value := it.key, it.value
-	if s.items[key] == it {
-		s.remove(key)
+	if s.items[it.key] == it {
+		s.remove(it.key)
 	}
 	s.mu.Unlock()
-	if expired := s.owner.expired; expired != nil {
-		expired(key, value)
+	// From here on, nobody else uses the item.
+	switch m := s.owner; {
+	case m.expired == nil:
+	case m.limit != nil:
+		m.limit.expire(it)
+	default:
+		m.expired(it.key, it.value)
 	}
 }
 

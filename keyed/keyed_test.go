@@ -629,6 +629,7 @@ func TestZeroMap(t *testing.T) {
 		"GetOrSet": {1, 2, time.Hour},
 		"Len":      {},
 		"Remove":   {1},
+		"RemoveIf": {1, func(int) bool { return true }},
 		"Set":      {1, 2, time.Hour},
 		"Touch":    {1, time.Hour},
 		"Update":   {1, func(int) int { return 0 }},

@@ -18,10 +18,11 @@ import (
 // All methods, expiry and Stop race for the same few keys, on real time. Each value that was set ends exactly once.
 func TestMapRace(t *testing.T) {
 	for name, opts := range map[string][]hashedwheel.Option{
-		"runners": nil,
-		"one":     {hashedwheel.WithMaxConcurrency(1)},
-		"limit":   {hashedwheel.WithMaxPending(4)},
-		"pool":    {hashedwheel.WithExecutor(func(run func()) error { go run(); return nil })},
+		"runners":          nil,
+		"one":              {hashedwheel.WithMaxConcurrency(1)},
+		"limit":            {hashedwheel.WithMaxPending(4)},
+		"pool":             {hashedwheel.WithExecutor(func(run func()) error { go run(); return nil })},
+		"limit of the map": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			rnd := newRand(t)
@@ -32,6 +33,9 @@ func TestMapRace(t *testing.T) {
 			}
 			for goesOn(end, seen()) {
 				r := race{t: t, timer: newTimer(t, append(opts, hashedwheel.WithTick(20*time.Microsecond))...)}
+				if name == "limit of the map" {
+					r.opt = WithConcurrency(1 + rnd.IntN(2))
+				}
 				r.run(rnd)
 				st := r.timer.Stats()
 				expired += int(st.Expired)
@@ -55,6 +59,7 @@ const raceOps, racers, raceKeys = 300, 4, 5
 type race struct {
 	t     *testing.T
 	timer *hashedwheel.Timer
+	opt   Option
 	m     *Map[int, int]
 
 	// For each value: its key, whether it was stored, and how often it has ended. No call reports that a Set has
@@ -63,8 +68,8 @@ type race struct {
 	stored [racers * raceOps]atomic.Bool
 	ends   [racers * raceOps]atomic.Int32
 
-	removed, cleared, found atomic.Int32
-	replaced, waited        int
+	removed, removedIf, cleared, found atomic.Int32
+	replaced, waited                   int
 }
 
 func (r *race) run(rnd *rand.Rand) {
@@ -75,7 +80,7 @@ func (r *race) run(rnd *rand.Rand) {
 		if slow && value%8 == 0 {
 			time.Sleep(50 * time.Microsecond)
 		}
-	})
+	}, r.opt)
 	var users sync.WaitGroup
 	for p := range racers {
 		rnd := rand.New(rand.NewPCG(rnd.Uint64(), 0))
@@ -121,12 +126,14 @@ func (r *race) run(rnd *rand.Rand) {
 			stored++
 		}
 	}
-	// Each value that was stored armed a timeout, or replaced another value.
+	// Each value that was stored armed a timeout, or replaced another value. RemoveIf may return a value that was replaced.
 	r.replaced = missing - int(r.cleared.Load())
 	st := r.timer.Stats()
-	require.EqualValues(t, stored-r.replaced, st.Accepted)
+	late := stored - r.replaced - int(st.Accepted) // how many RemoveIf has returned that were replaced meanwhile
+	require.GreaterOrEqual(t, late, 0)
+	require.LessOrEqual(t, late, int(r.removedIf.Load()))
 	if quiet {
-		require.EqualValues(t, r.removed.Load()+r.cleared.Load(), st.Canceled)
+		require.EqualValues(t, int(r.removed.Load()+r.removedIf.Load()+r.cleared.Load())-late, st.Canceled)
 		require.EqualValues(t, len(behind), st.Returned)
 	}
 }
@@ -140,7 +147,7 @@ func (r *race) act(rnd *rand.Rand, value int) {
 			assert.EqualValues(r.t, key, r.keyOf[value].Load())
 		}
 	}
-	switch rnd.IntN(7) {
+	switch rnd.IntN(8) {
 	case 0, 1:
 		r.keyOf[value].Store(int32(key))
 		if r.m.Set(key, value, delay) == nil {
@@ -164,6 +171,11 @@ func (r *race) act(rnd *rand.Rand, value int) {
 		check(r.m.Get(key))
 	case 6:
 		check(r.m.Update(key, func(value int) int { return value }))
+	case 7:
+		if value, ok := r.m.RemoveIf(key, func(value int) bool { return value%2 == 0 }); ok {
+			r.removedIf.Add(1)
+			r.ends[value].Add(1)
+		}
 	}
 	if rnd.IntN(30) == 0 {
 		r.cleared.Add(int32(r.m.clear()))

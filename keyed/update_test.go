@@ -150,6 +150,245 @@ func TestMapUpdateMeetsOthers(t *testing.T) {
 	}
 }
 
+// RemoveIf removes the key if f says so, and does nothing otherwise. After Stop it works on the keys that were left.
+func TestMapRemoveIf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		m := New(timer, func(key string, _ int) { t.Error(key, "has expired") })
+		never := func(int) bool { t.Error("there is no such key"); return true }
+		is := func(want int, calls *int) func(int) bool {
+			return func(value int) bool { *calls++; return value == want }
+		}
+		check := func(key string, want, value int, ok bool) {
+			t.Helper()
+			calls := 0
+			got, removed := m.RemoveIf(key, is(want, &calls))
+			require.Equal(t, ok, removed)
+			require.Equal(t, value, got)
+			require.Equal(t, 1, calls)
+		}
+		_, ok := m.RemoveIf("a", never)
+		require.False(t, ok)
+		require.NoError(t, m.Set("a", 1, 5*tick))
+		before, _ := m.Deadline("a")
+		check("a", 2, 0, false)
+		after, _ := m.Deadline("a")
+		require.Equal(t, before, after)
+		check("a", 1, 1, true)
+		require.Zero(t, m.Len())
+		_, ok = m.RemoveIf("a", never)
+		require.False(t, ok)
+		require.NotNil(t, m.shard("a").spare)
+		pass(5 * tick)
+		require.Equal(t, hashedwheel.Stats{Accepted: 1, Canceled: 1}, outcomes(timer))
+
+		require.NoError(t, m.Set("b", 2, hour))
+		require.NoError(t, m.Set("c", 3, hour))
+		left := timer.Stop()
+		check("b", 3, 0, false)
+		check("b", 2, 2, true)
+		require.Nil(t, m.shard("b").spare, "the caller of Stop knows the item")
+		for _, to := range left {
+			if !m.isLeft(to, "c") {
+				to.Task().Run(to)
+			}
+		}
+		require.Equal(t, map[string]int{"c": 3}, maps.Collect(m.All()))
+		_, ok = m.RemoveIf("b", never)
+		require.False(t, ok)
+	})
+}
+
+// isLeft reports whether a timeout is that of a key that is in the Map.
+func (m *Map[K, V]) isLeft(to *hashedwheel.Timeout, key K) bool {
+	it := m.shard(key).items[key]
+	return it != nil && &it.timeout == to
+}
+
+// While f runs, the entry ends, or is changed. Each value has one end.
+func TestMapRemoveIfMeetsOthers(t *testing.T) {
+	type result struct {
+		ok      bool
+		left    map[string]int
+		expired []int
+	}
+	for name, tt := range map[string]struct {
+		during func(m *Map[string, int], timer *hashedwheel.Timer)
+		want   result
+	}{
+		"nothing": {func(*Map[string, int], *hashedwheel.Timer) {}, result{true, map[string]int{}, nil}},
+		"reads": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			m.Get("a")
+			m.GetOrSet("a", 2, hour)
+			m.All()(func(string, int) bool { return true })
+		}, result{true, map[string]int{}, nil}},
+		"Touch": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			m.Touch("a", 2*hour)
+			pass(hour)
+		}, result{true, map[string]int{}, nil}},
+		"Set": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			m.Set("a", 2, hour)
+		}, result{true, map[string]int{"a": 2}, nil}},
+		"Remove": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			m.Remove("a")
+		}, result{false, map[string]int{}, nil}},
+		"Remove and Set": {func(m *Map[string, int], _ *hashedwheel.Timer) { // which uses the item again
+			m.Remove("a")
+			m.Set("a", 2, hour)
+		}, result{false, map[string]int{"a": 2}, nil}},
+		"Clear and Set": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			m.Clear()
+			m.Set("a", 2, hour)
+		}, result{false, map[string]int{"a": 2}, nil}},
+		"RemoveIf": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			m.RemoveIf("a", func(int) bool { return true })
+		}, result{false, map[string]int{}, nil}},
+		"RemoveIf that does not": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			m.RemoveIf("a", func(int) bool { return false })
+		}, result{true, map[string]int{}, nil}},
+		"Update": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			m.Update("a", add1)
+		}, result{false, map[string]int{"a": 2}, nil}},
+		"expiry": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			pass(hour)
+		}, result{false, map[string]int{}, []int{1}}},
+		"expiry and Set": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			pass(hour)
+			m.Set("a", 2, hour)
+		}, result{false, map[string]int{"a": 2}, []int{1}}},
+		"Stop": {func(_ *Map[string, int], timer *hashedwheel.Timer) {
+			timer.Stop()
+		}, result{true, map[string]int{}, nil}},
+		"Stop and Run": {func(_ *Map[string, int], timer *hashedwheel.Timer) {
+			for _, to := range timer.Stop() {
+				to.Task().Run(to)
+			}
+		}, result{false, map[string]int{}, []int{1}}},
+	} {
+		for _, remove := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					timer := newTimer(t)
+					var got result
+					m := New(timer, func(_ string, value int) { got.expired = append(got.expired, value) })
+					require.NoError(t, m.Set("a", 1, hour))
+					value, ok := m.RemoveIf("a", func(value int) bool {
+						require.Equal(t, 1, value)
+						tt.during(m, timer)
+						return remove
+					})
+					if got.ok = ok; ok {
+						require.Equal(t, 1, value)
+					} else {
+						require.Zero(t, value)
+					}
+					got.left = maps.Collect(m.All())
+					want := tt.want
+					if !remove && want.ok {
+						want.ok = false
+						if len(want.left) == 0 {
+							want.left = map[string]int{"a": 1}
+						}
+					}
+					require.Equal(t, want, got)
+					require.Empty(t, m.shard("a").updates)
+				})
+			})
+		}
+	}
+}
+
+// Of a RemoveIf and an Update of the same key one waits for the other, but not one that is inside the other. A panic in f
+// removes nothing.
+func TestMapRemoveIfWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New[string, int](newTimer(t), nil)
+		require.NoError(t, m.Set("a", 0, hour))
+		start := time.Now()
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { m.Update("a", func(value int) int { time.Sleep(tick); return value + 1 }) })
+			all.Go(func() { m.RemoveIf("a", func(value int) bool { time.Sleep(tick); return false }) })
+		}
+		all.Go(func() {
+			defer func() { assert.NotNil(t, recover()) }()
+			m.RemoveIf("a", func(int) bool { panic("on purpose") })
+		})
+		all.Go(func() { m.RemoveIf("a", func(int) bool { runtime.Goexit(); return true }) })
+		all.Wait()
+		require.Equal(t, 6*tick, time.Since(start))
+		require.Equal(t, map[string]int{"a": 3}, maps.Collect(m.All()))
+
+		_, ok := m.Update("a", func(value int) int {
+			got, ok := m.RemoveIf("a", func(value int) bool { return value == 3 })
+			require.True(t, ok)
+			require.Equal(t, 3, got)
+			return value + 1
+		})
+		require.False(t, ok)
+		require.Zero(t, m.Len())
+		require.Empty(t, m.shard("a").updates)
+	})
+}
+
+// Several goroutines remove an entry, and update and replace it, while it expires. Each value has one end: RemoveIf returns it
+// once, it expires, or it is replaced. On real time.
+func TestMapRemoveIfRace(t *testing.T) {
+	rnd := newRand(t)
+	timer := newTimer(t, hashedwheel.WithTick(20*time.Microsecond))
+	var ends [4]atomic.Int32 // by value
+	m := New(timer, func(_, value int) { ends[value].Add(1) })
+	removed, expired, replaced := 0, 0, 0
+	for end := time.Now().Add(stressTime(t) / 2); goesOn(end, removed > 0 && expired > 0 && replaced > 0); {
+		for value := range ends {
+			ends[value].Store(0)
+		}
+		require.NoError(t, m.Set(1, 1, time.Duration(rnd.IntN(80))*time.Microsecond))
+		var users sync.WaitGroup
+		var got atomic.Int32
+		waits := [3]int{rnd.IntN(100), rnd.IntN(100), rnd.IntN(100)}
+		for _, n := range waits[:2] {
+			users.Go(func() {
+				yield(n)
+				if value, ok := m.RemoveIf(1, func(value int) bool { runtime.Gosched(); return value == 1 }); ok {
+					assert.Equal(t, 1, value)
+					ends[value].Add(1)
+					got.Add(1)
+				}
+			})
+		}
+		users.Go(func() {
+			yield(waits[2])
+			assert.NoError(t, m.Set(1, 2, time.Hour))
+		})
+		users.Wait()
+		value, ok := m.Remove(1)
+		require.True(t, ok)
+		require.Equal(t, 2, value)
+		for deadline := time.Now().Add(patience); timer.Pending() > 0; {
+			require.True(t, time.Now().Before(deadline))
+			runtime.Gosched()
+		}
+		pause := timer.Stats()
+		for pause.Running > 0 {
+			runtime.Gosched()
+			pause = timer.Stats()
+		}
+		require.LessOrEqual(t, ends[1].Load(), int32(1))
+		require.Zero(t, ends[2].Load())
+		switch {
+		case got.Load() > 0:
+			removed++
+		case ends[1].Load() > 0:
+			expired++
+		default:
+			replaced++
+		}
+	}
+	t.Logf("%d removed, %d expired, %d replaced", removed, expired, replaced)
+	require.Empty(t, m.shard(1).updates)
+}
+
 // Updates of one key run one after another, and wait for each other. One of another key does not wait, and neither does
 // one inside an Update, so that it cannot wait for itself. A panic and a Goexit in f change nothing.
 func TestMapUpdatesWait(t *testing.T) {

@@ -228,6 +228,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Map.Update", panics, panics, func(s *side) { s.keys.Update("key", func(int) int { panic("f was called") }) }},
 		{"Map.Update/none", panics, panics, func(s *side) { s.keys.Update("new", nil) }},
 		{"Map.Remove", panics, panics, func(s *side) { s.keys.Remove("key") }},
+		{"Map.RemoveIf", panics, panics, func(s *side) { s.keys.RemoveIf("key", func(int) bool { panic("f was called") }) }},
 		{"Map.Clear", panics, panics, func(s *side) { s.keys.Clear() }},
 		{"Map.Len", works, works, func(s *side) { mustBe(s.keys.Len() == 1) }},
 		{"Map.All", works, works, func(s *side) {

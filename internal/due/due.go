@@ -25,6 +25,9 @@ var (
 	// Left reports whether Timer.Stop has returned a timeout, a *hashedwheel.Timeout, or it was canceled.
 	Left func(timeout any) bool
 
+	// Catch recovers a panic, and reports it as one of the task of a timeout, a *hashedwheel.Timeout. Call it by a defer statement.
+	Catch func(timeout any)
+
 	// Move is Timeout.Move, except that it fails if the boundary of the timeout, a *hashedwheel.Timeout, has passed. It reads
 	// the clock once. So even if the caller is stopped meanwhile, the delay counts from before the boundary.
 	Move func(timeout any, delay time.Duration) bool

@@ -387,3 +387,51 @@ func TestStepsStopAndSpareEarlier(t *testing.T) {
 		s.race(0)
 	})
 }
+
+// RemoveIf meets an expiry, and a Set that uses the item again or a new one.
+func TestStepsRemoveIf(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.set(1, 0)
+		tickAway(0)
+		s.Go(func() {
+			if value, ok := s.m.RemoveIf(key, func(value int) bool { return value == 1 }); ok {
+				s.removed = append(s.removed, value)
+			}
+		})
+		s.Go(func() { s.set(2, hour) })
+		s.Race(tick)
+		time.Sleep(10 * tick)
+		synctest.Wait()
+		require.LessOrEqual(s, len(s.removed)+len(s.expired), 1, "%v removed, %v expired", s.removed, s.expired)
+		for _, value := range append(s.removed, s.expired...) {
+			require.Equal(s, 1, value)
+		}
+		require.Equal(s, map[int]int{key: 2}, maps.Collect(s.m.All()))
+		if len(s.removed)+len(s.expired) == 0 { // it was replaced
+			require.EqualValues(s, 1, s.timer.Stats().Accepted)
+		}
+		require.Empty(s, s.m.shards[0].updates)
+	})
+}
+
+// Two keys expire, and the map lets one call run at a time. Both are called for, one after the other.
+func TestStepsLimit(t *testing.T) {
+	search(t, plain.Bounded(3), timed.Bounded(3), func(s *scene) {
+		running := 0
+		s.m.expired = func(k, value int) {
+			running++
+			require.Equal(s, 1, running)
+			s.expired = append(s.expired, value)
+			running--
+		}
+		s.m.limit = &limit[int, int]{n: 1}
+		items := []*item[int, int]{{shard: &s.m.shards[0], key: 1, value: 1}, {shard: &s.m.shards[0], key: 2, value: 2}}
+		for _, it := range items {
+			s.Go(func() { it.Run(nil) })
+		}
+		s.Race(0)
+		require.ElementsMatch(s, []int{1, 2}, s.expired)
+		require.Zero(s, s.m.limit.running)
+		require.Empty(s, s.m.limit.waiting)
+	})
+}
