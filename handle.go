@@ -2,7 +2,6 @@ package hashedwheel
 
 import (
 	"context"
-	"runtime/debug"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/due"
@@ -212,11 +211,6 @@ func init() {
 	due.Left = func(to any) bool {
 		word := to.(*Timeout).word.Load()
 		return isReturned(word) || status(word) == canceled
-	}
-	due.Catch = func(to any) {
-		if value := recover(); value != nil {
-			to.(*Timeout).timer.reportPanic(to.(*Timeout), value, debug.Stack())
-		}
 	}
 	due.Wait = func(t any) bool { return t.(*Timer).tasks.Due() > 0 }
 }
