@@ -1,9 +1,9 @@
 package hashedwheel
 
 import (
+	"errors"
 	"math"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,336 +15,30 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// churn arms and cancels timeouts of an hour without pause for d, of virtual time: very many in the middle of each tick.
-// The last live ones are pending. After each burst it calls each.
-func churn(t *testing.T, timer *Timer, live int, d time.Duration, each func(elapsed time.Duration)) {
-	ring := make([]*Timeout, live)
-	tick := timer.Tick()
-	perTick := int(tick / (2 * time.Microsecond))
-	time.Sleep(tick / 2)
-	start := time.Now()
-	for elapsed := time.Duration(0); elapsed < d; elapsed = time.Since(start) {
-		for i := range perTick {
-			to, err := timer.AfterFunc(time.Hour, nop)
-			if old := ring[i%len(ring)]; err != nil || old != nil && !old.Cancel() {
-				t.Fatal(err) // not by package require, which takes longer than the two calls
-			}
-			ring[i%len(ring)] = to
-		}
-		synctest.Wait()
-		each(elapsed)
-		time.Sleep(tick)
-	}
-	for _, to := range ring {
-		if to != nil {
-			require.True(t, to.Cancel())
-		}
-	}
+// whenItLooksUp calls f whenever the worker of a timer looks up from its work.
+func whenItLooksUp(timer *Timer, f func()) {
+	timer.worker.in.worker = slowly{&timer.worker, f}
 }
 
-// The worker takes at once what is near, and leaves what is far in nurseries, until two sweeps have met it. It drops what is
-// canceled within two seconds.
-func TestFarStaysWithProducers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const tick = 10 * time.Millisecond
-		timer := newTimer(t, WithTick(tick))
-		placed := func() (n int) {
-			for _, level := range timer.Stats().Levels {
-				n += level.Timeouts
-			}
-			return n
-		}
-		var near *Timeout
-		churn(t, timer, 3000, 2*sweepTime, func(elapsed time.Duration) {
-			synctest.Wait()
-			if elapsed > sweepTime+5*tick {
-				require.LessOrEqual(t, placed(), 1, "those that were left to the worker when the nursery grew have gone")
-			}
-			require.Greater(t, timer.Stats().Queued, 1000)
-			if near == nil {
-				var err error
-				near, err = timer.AfterFunc(nearTime/2, nop)
-				require.NoError(t, err)
-			} else {
-				require.False(t, onQueue(near.word.Load()), "the worker takes what is near")
-			}
-		})
-		require.Equal(t, expired, int(status(near.word.Load())))
-		require.NotZero(t, timer.queue.inUse())
-		pass(2 * time.Second)
-		require.Zero(t, timer.queue.inUse())
-	})
+// A slowly is a reconciler that calls each whenever the worker looks up.
+type slowly struct {
+	reconciler
+	each func()
 }
 
-// Timeouts that live long go to the wheel although producers do not pause.
-func TestLongLivedGoToTheWheel(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(10*time.Millisecond))
-		const n = 5000
-		var all []*Timeout
-		timer.queue.init(timer.clock.Tick, 1) // one stripe, whose table has grown, so that growth moves none of these
-		timer.queue.seats = nil
-		timer.queue.stripes[0].nursery.table.Store(newTable(1 << 15))
-		churn(t, timer, 3000, 3*sweepTime, func(elapsed time.Duration) {
-			if elapsed == 50*time.Millisecond {
-				for range n {
-					to, err := timer.AfterFunc(time.Hour, nop)
-					require.NoError(t, err)
-					all = append(all, to)
-				}
-			}
-			synctest.Wait()
-			onWheel := 0
-			for _, to := range all {
-				if !onQueue(to.word.Load()) {
-					onWheel++
-				}
-			}
-			switch {
-			case elapsed < sweepTime:
-				require.Zero(t, onWheel)
-			case elapsed > 50*time.Millisecond+2*sweepTime:
-				require.Equal(t, len(all), onWheel)
-			}
-		})
-		require.Equal(t, n, timer.Pending())
-	})
+func (s slowly) expireDue() (uint64, bool) {
+	s.each()
+	return s.reconciler.expireDue()
 }
 
-// Beside producers that do not pause, timeouts are on time wherever they lie: near or far, reset to a later tick or to an
-// earlier one.
-func TestOnTimeBesideProducers(t *testing.T) {
-	t.Parallel()
-	for _, tick := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			timer := newTimer(t, WithTick(tick))
-			r := newRand(t)
-			var mu sync.Mutex // because the passing of virtual time does not order memory
-			fired := 0
-			arm := func(n int, reset bool) {
-				for range n {
-					delay := time.Duration(r.Int64N(int64(2 * time.Second)))
-					first := delay
-					if reset {
-						first = time.Duration(r.Int64N(int64(3 * time.Second)))
-					}
-					due := time.Now()
-					to, err := timer.AfterFunc(first, func() {
-						mu.Lock()
-						defer mu.Unlock()
-						fired++
-						if late := time.Since(due); late < 0 || late >= tick {
-							t.Errorf("late by %v", late)
-						}
-					})
-					require.NoError(t, err)
-					mu.Lock()
-					due = due.Add(first)
-					mu.Unlock()
-					if reset {
-						time.AfterFunc(min(first, 500*time.Millisecond)/2, func() {
-							mu.Lock()
-							defer mu.Unlock()
-							due = time.Now().Add(delay)
-							to.Reset(delay)
-						})
-					}
-				}
-			}
-			armed := 0
-			churn(t, timer, 3000, sized(time.Second/2, time.Second, time.Second), func(elapsed time.Duration) {
-				if elapsed < 3*tick {
-					return
-				}
-				arm(2, false)
-				arm(2, true)
-				armed += 4
-			})
-			pass(10 * time.Second)
-			require.Equal(t, armed, fired)
-			require.Zero(t, timer.Pending())
-		})
-	}
-}
-
-// Beside producers that do not pause, a timeout is on time that was brought forward before, to a later tick, with or without a
-// Cancel between the two calls.
-func TestForwardedAgain(t *testing.T) {
-	const tick = time.Millisecond
-	cancel := func(to *Timeout) { to.Cancel(); to.Reset(2 * tick) }
-	for name, c := range map[string]struct {
-		limit  int
-		second func(to *Timeout)
-	}{
-		"Reset":               {second: func(to *Timeout) { to.Reset(2 * tick) }},
-		"Move":                {second: func(to *Timeout) { to.Move(2 * tick) }},
-		"Cancel":              {second: cancel},
-		"Cancel with a limit": {second: cancel, limit: 1e6},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				timer := newTimer(t, WithTick(tick), WithMaxPending(c.limit))
-				setStripes(timer, 256)
-				timer.queue.seats = nil
-				var due, fired moments
-				churn(t, timer, 3000, sized(150*tick, 300*tick, 300*tick), func(elapsed time.Duration) {
-					// On a stripe that others seldom use.
-					to, hour, s := &Timeout{timer: timer, task: plainFunc(fired.Note)}, timer.clock.DueIn(time.Hour), &timer.queue.stripes[200]
-					*to.wordPtr() = pendingAt(young, hour)
-					timer.limit.acquire()
-					s.nursery.put(to, timer.queue.nearAt(hour), false)
-					timer.worker.wakeBy(hour)
-					to.Reset(time.Second)
-					time.Sleep(tick / 4)
-					c.second(to)
-					due.Add(time.Now().Add(2 * tick))
-				})
-				pass(3 * tick)
-				require.Len(t, fired.All(), len(due.All()))
-				for i, at := range fired.All() {
-					require.Less(t, at.Sub(due.All()[i]), tick)
-				}
-			})
-		})
-	}
-}
-
-// A round that hands over what is due allocates nothing, not even right after two garbage collections, which empty every
-// sync.Pool. The test runs on real time, because it counts what the whole process allocates.
-func TestRoundsAllocateNothing(t *testing.T) {
-	if oneThread {
-		t.Skip("on js/wasm, timers of the runtime allocate")
-	}
-	timer := newTimer(t, WithTick(time.Millisecond))
-	fired := make(chan struct{}, 1)
-	var to Timeout
-	timer.Bind(&to, plainFunc(func() { fired <- struct{}{} }))
-	clean := 0
-	rounds := sized(20, 60, 60)
-	for range rounds {
-		runtime.GC()
-		runtime.GC()
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := to.Reset(3 * time.Millisecond)
-		if err != nil {
-			t.Fatal(err)
-		}
-		<-fired
-		runtime.ReadMemStats(&after)
-		if after.Mallocs == before.Mallocs {
-			clean++
+// takeInboxes takes what is on the inboxes of a timer. The test is the worker.
+func takeInboxes(timer *Timer) {
+	in := &timer.worker.in
+	for i := range timer.queue.stripes {
+		for stack := timer.queue.stripes[i].inbox.Swap(nil); stack != nil; in.popped.Add(1) {
+			in.take(pop(&stack), queued)
 		}
 	}
-	t.Logf("%d of %d rounds allocated nothing", clean, rounds)
-	require.Greater(t, clean, rounds/2) // the others met an allocation of the runtime's own
-}
-
-// endOfRound brings the worker of a timer to the end of a round after which it would watch: it comes for the next sweep. A far
-// timeout is on the queue. It returns the timeout, and a function that does the rest.
-func endOfRound(t *testing.T, timer *Timer, task func()) (far *Timeout, leave func()) {
-	w := &timer.worker
-	require.True(t, w.claimRound()) // the test is the worker
-	w.round()
-	time.Sleep(timer.Tick())
-	far, err := timer.AfterFunc(time.Hour, task)
-	require.NoError(t, err)
-	until, next := w.round()
-	require.Less(t, timer.clock.Now()+1, next)
-	require.Less(t, next, uint64(ticks.Never))
-	return far, func() {
-		if !w.leave(until, next) {
-			go w.run()
-		}
-		synctest.Wait()
-	}
-}
-
-// A timeout becomes near while a round that does not take it is about to end, or while the worker watches. It is on
-// time. So is one that a producer takes for a far one, because the position has not moved for long.
-func TestNearWhileWatching(t *testing.T) {
-	const tick = time.Millisecond
-	for name, use := range map[string]func(t *testing.T, timer *Timer, fired func(), far *Timeout){
-		"reset": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
-			_, err := far.Reset(2 * tick)
-			require.NoError(t, err)
-		},
-		"canceled and reset": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
-			require.True(t, far.Cancel())
-			_, err := far.Reset(2 * tick)
-			require.NoError(t, err)
-		},
-		"armed": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
-			_, err := timer.AfterFunc(2*tick, fired)
-			require.NoError(t, err)
-		},
-		"old position": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
-			time.Sleep(2 * nearTime)
-			_, err := timer.AfterFunc(2*tick, fired)
-			require.NoError(t, err)
-		},
-	} {
-		for _, before := range []bool{true, false} {
-			synctest.Test(t, func(t *testing.T) {
-				timer := newTimer(t, WithTick(tick))
-				var fired moments
-				far, leave := endOfRound(t, timer, fired.Note)
-				if !before {
-					leave()
-				}
-				if name == "old position" && !before {
-					return // the worker would not watch for so long
-				}
-				use(t, timer, fired.Note, far)
-				armed := time.Now()
-				if before {
-					leave()
-				}
-				pass(10 * tick)
-				require.Equal(t, []time.Duration{2 * tick}, fired.Since(armed), "%s, before the end of the round: %v", name, before)
-			})
-		}
-	}
-}
-
-// While the worker watches, a deadline that has passed counts as a delay of zero.
-func TestPastDeadlineWhileWatching(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		_, leave := endOfRound(t, timer, nop)
-		leave()
-		time.Sleep(5*time.Millisecond + time.Microsecond)
-		require.Less(t, timer.clock.Now()<<idleShift, timer.worker.state.Load())
-		require.Less(t, timer.worker.state.Load(), resting)
-		to, err := timer.NewTimeoutAt(plainFunc(nop), time.Now().Add(-2*time.Millisecond))
-		require.NoError(t, err)
-		require.Equal(t, 999*time.Microsecond, time.Until(to.Deadline()))
-	})
-}
-
-// Beside producers that do not pause, also a few canceled timeouts are dropped within two seconds. Before, a Reset finds them on
-// the queue.
-func TestFewCanceledAreDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(10*time.Millisecond))
-		var all []*Timeout
-		churn(t, timer, 2, 2*time.Second, func(elapsed time.Duration) {
-			if elapsed == 100*time.Millisecond {
-				for range 100 {
-					to, err := timer.AfterFunc(time.Hour, nop)
-					require.NoError(t, err)
-					require.True(t, to.Move(time.Hour))
-					require.True(t, to.Cancel())
-					require.True(t, onQueue(to.word.Load()))
-					all = append(all, to)
-				}
-			}
-		})
-		for _, to := range all {
-			require.False(t, onQueue(to.word.Load()))
-		}
-	})
 }
 
 // A Reset to an earlier tick puts a timeout onto the queue again, once until the worker takes it. Other Resets only change its
@@ -471,32 +165,6 @@ func TestInTwoPlaces(t *testing.T) {
 	for _, to := range []*Timeout{first, second, third} {
 		require.True(t, to.Cancel())
 	}
-}
-
-// The worker looks up between very many timeouts in an inbox.
-func TestManyInAnInbox(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour))
-	w := &timer.worker
-	oneStripe(timer)
-	hold(t, timer)
-	w.round() // makes the wheel
-	looks := 0
-	whenItLooksUp(timer, func() { looks++ })
-	const n = 4 * checkEvery
-	var all []*Timeout
-	for range n {
-		to, err := timer.AfterFunc(100*time.Hour, nop)
-		require.NoError(t, err)
-		all = append(all, to)
-	}
-	w.in.giveBack()
-	for _, to := range all {
-		require.True(t, to.Cancel())
-	}
-	require.Equal(t, n, w.wheel.count)
-	w.in.drain()
-	require.GreaterOrEqual(t, looks, n/checkEvery)
-	require.Zero(t, w.wheel.count)
 }
 
 // The worker takes a far timeout at the tick at which it becomes near, and not before. It leaves others in the same block.
@@ -826,5 +494,113 @@ func TestRoundEnds(t *testing.T) {
 		rounds := make(map[uint64]bool)
 		overload(t, func(*Timer) {}, func(timer *Timer, _ time.Duration) { rounds[timer.worker.rounds] = true })
 		require.GreaterOrEqual(t, len(rounds), 4)
+	})
+}
+
+// Stop halts the worker in the middle of a drain, at each look up, whatever the worker takes: inboxes, what is near, a nursery
+// that has grown, or what is old. No timeout is lost, and the worker leaves the rest to Stop.
+func TestStopInTheMiddleOfADrain(t *testing.T) {
+	const n = 3*checkEvery + checkEvery/2
+	for name, prepare := range map[string]func(t *testing.T, timer *Timer, arm func(delay time.Duration) []*Timeout) []*Timeout{
+		"near": func(_ *testing.T, _ *Timer, arm func(time.Duration) []*Timeout) []*Timeout { return arm(time.Hour) },
+		"grown": func(_ *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
+			all := arm(100 * time.Hour)
+			timer.worker.in.sweepAt = 0 // which takes the older tables
+			return all
+		},
+		"old": func(_ *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
+			w := &timer.worker
+			timer.queue.stripes[0].nursery.table.Store(newTable(2 * ceilPowerOfTwo(n)))
+			all := arm(100 * time.Hour)
+			w.in.sweepAt = 0
+			w.in.drain()
+			w.in.sweepAt = 0
+			return all
+		},
+		"inbox": func(t *testing.T, _ *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
+			all := arm(100 * time.Hour)
+			for _, to := range all {
+				to.Cancel()
+				if _, err := to.Reset(50 * time.Hour); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return all
+		},
+	} {
+		for at := 2; ; at++ {
+			timer := newTimer(t, WithTick(time.Hour))
+			oneStripe(timer)
+			w := &timer.worker
+			giveBack := hold(t, timer)
+			w.round() // makes the wheel
+			all := prepare(t, timer, func(delay time.Duration) (all []*Timeout) {
+				for range n {
+					to, err := timer.AfterFunc(delay, nop)
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, to)
+				}
+				return all
+			})
+			var left []*Timeout
+			stopped := make(chan bool)
+			looks, emptied := 0, 0
+			whenItLooksUp(timer, func() {
+				if looks++; looks == at {
+					go func() {
+						left = timer.Stop()
+						close(stopped)
+					}()
+					for w.state.Load() != halted {
+						runtime.Gosched()
+					}
+					emptied = w.in.emptied
+				}
+			})
+			w.in.drain()
+			if looks < at {
+				require.Greater(t, at, 3, name)
+				require.Len(t, stopHeld(timer, giveBack), n, name)
+				break
+			}
+			require.Equal(t, emptied, w.in.emptied, name)
+			giveBack()
+			<-stopped
+			require.Len(t, left, n, name)
+			for _, to := range all {
+				if onQueue(to.word.Load()) {
+					t.Fatalf("on the queue: %v", to)
+				}
+				if _, err := to.Reset(time.Hour); !errors.Is(err, ErrStopped) {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// A timeout is canceled while the worker has collected it for its pool, and has not handed it over. The pool does not
+// keep it.
+func TestCanceledWhileCollected(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		timer.tasks.Limit = -1 // so that no runner starts
+		hold(t, timer)
+		w := &timer.worker
+		w.round() // makes the wheel
+		to, err := timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		time.Sleep(3 * time.Millisecond)
+		w.expireDue()
+		w.in.take(to, young)
+		require.Equal(t, to.pos+1, w.due.Position())
+		require.Zero(t, timer.tasks.Waiting())
+		require.True(t, to.Cancel())
+		takeInboxes(timer)
+		w.handOver()
+		require.Zero(t, to.bucket)
+		require.Zero(t, timer.tasks.Waiting())
 	})
 }

@@ -173,7 +173,7 @@ func TestSlowRatesDoNotWait(t *testing.T) {
 			_, err = timer.Schedule(task, Every(tick))
 			require.NoError(t, err)
 		}
-		pass(10 * time.Second)
+		pass(sized[time.Duration](3, 10, 10) * time.Second)
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, messages(log, start))
@@ -246,7 +246,7 @@ func TestWakeupsForAStall(t *testing.T) {
 			pass(2 * tick)
 		}
 		arm(nop)
-		pass(2 * sweepTime) // from here the timeout of an hour is in the wheel
+		pass(settled) // from here the timeout of an hour is in the wheel
 		before := timer.Stats().Wakeups
 		pass(10 * time.Minute)
 		require.Equal(t, before, timer.Stats().Wakeups)

@@ -1,17 +1,161 @@
 package hashedwheel
 
 import (
-	"math/rand/v2"
+	"fmt"
+	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel/internal/seat"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
+
+func init() { verifyQueue = checkQueue }
+
+// checkQueue checks all invariants of the queue of a timer at rest, and that the timeouts that were found are those that count as
+// pending. Called by verify, which holds the lock of rounds.
+func checkQueue(t testing.TB, timer *Timer, pend map[*Timeout]bool, leave, known []*Timeout) {
+	t.Helper()
+	w, q := &timer.worker, &timer.queue
+	waiting := timer.tasks.Waiting() + timer.light.Waiting()
+	onQueues := verifyPlaces(t, timer, pend)
+	for _, to := range leave {
+		if to.word.Load()&young != 0 {
+			t.Fatalf("in a bucket: %v", to)
+		}
+	}
+	for _, to := range slices.Concat(leave, known) {
+		if onQueue(to.word.Load()) && !onQueues[to] {
+			t.Fatalf("its word says that it is on the queue, and it is not: %v", to)
+		}
+	}
+	for i := range q.stripes {
+		require.Zero(t, q.stripes[i].inside.Load(), "inside the gate of stripe %d", i)
+	}
+	if waiting == 0 {
+		require.Len(t, pend, timer.Pending(), "pending timeouts on the queue and in buckets")
+	}
+	require.Equal(t, q.accepted(), timer.Stats().Accepted)
+	switch state := w.state.Load(); {
+	case q.shut.Load():
+		require.Empty(t, pend)
+		require.Empty(t, onQueues)
+	case state > halted:
+		for to := range onQueues {
+			if word := to.word.Load(); status(word) == pending && w.comesTooLate(state, tickOf(word)) {
+				t.Fatalf("the worker comes too late for %v", to)
+			}
+		}
+		for i := range q.stripes {
+			require.False(t, q.stripes[i].inbox.Load() != nil && w.comesTooLate(state, 0), "the worker comes too late for an inbox")
+		}
+		if state == resting {
+			require.Equal(t, uint64(ticks.Never), q.needs(), "the worker rests although something is on the queue")
+			require.False(t, w.wheel == nil && q.slots() > 0, "the worker has given back its memory, and not the nurseries")
+		}
+	}
+}
+
+// verifyPlaces checks the invariants of nurseries and inboxes. It adds the pending timeouts that it finds, and returns those whose
+// word says that they are on the queue. A timeout on an inbox is there once. Each young one is in a slot at which the worker
+// looks in time.
+func verifyPlaces(t testing.TB, timer *Timer, pend map[*Timeout]bool) (onQueues map[*Timeout]bool) {
+	t.Helper()
+	q, in := &timer.queue, &timer.worker.in
+	onQueues = make(map[*Timeout]bool)
+	require.Zero(t, len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps), "left over by a round")
+	add := func(to *Timeout, word uint64) {
+		switch word & (young | hurried | queued | atWork) {
+		case young, young | hurried, queued, queued | atWork:
+		default:
+			t.Fatalf("the table of timeout.go does not have the bits %#x of %v", word, to)
+		}
+		onQueues[to] = true
+		if status(word) == pending {
+			pend[to] = true
+		}
+	}
+	looks := make(map[*Timeout]uint64) // by young timeout, when the worker looks at the first of its slots
+	pushed := -in.popped.Load()
+	for i := range q.stripes {
+		s := &q.stripes[i]
+		pushed += s.pushed.Load()
+		for to := s.inbox.Load(); to != nil; to = to.next {
+			word := to.word.Load()
+			if word&queued == 0 || onQueues[to] {
+				t.Fatalf("twice on an inbox, or without the bit: %v", to)
+			}
+			add(to, word)
+		}
+		verifyRing(t, &s.nursery, looks)
+		if q.shut.Load() {
+			require.Same(t, stoppedTable, s.nursery.table.Load())
+		}
+	}
+	require.EqualValues(t, len(onQueues), pushed, "on inboxes, and pushed but not taken")
+	for to, by := range looks {
+		word := to.word.Load()
+		add(to, word)
+		needs := q.nearAt(tickOf(word))
+		if word&hurried != 0 {
+			needs = soon
+		}
+		if status(word) == pending && needs < by {
+			t.Fatalf("the worker looks by %d instead of %d, too late for %v", by, needs, to)
+		}
+	}
+	return onQueues
+}
+
+// setStripes gives the queue of a timer n stripes.
+func setStripes(timer *Timer, n int) {
+	timer.queue = queue{}
+	timer.queue.init(timer.clock.Tick, n)
+	timer.worker.in.popped.Store(0)
+}
+
+// oneStripe gives the queue of a timer one stripe, which all goroutines use.
+func oneStripe(timer *Timer) *stripe {
+	setStripes(timer, 1)
+	timer.queue.seats = nil
+	return &timer.queue.stripes[0]
+}
+
+// inUse returns how many slots and inboxes lead to a timeout, also to one that was canceled.
+func (q *queue) inUse() (n int) {
+	for i := range q.stripes {
+		s := &q.stripes[i]
+		s.nursery.each(func(*Timeout) bool { n++; return true })
+		for to := s.inbox.Load(); to != nil; to = to.next {
+			n++
+		}
+	}
+	return n
+}
+
+// puts returns how often a timeout was put onto the queue. It counts the slots that hands have skipped too.
+func (q *queue) puts() (n uint64) {
+	for i := range q.stripes {
+		n += q.stripes[i].nursery.hand() + q.stripes[i].pushed.Load()
+	}
+	return n
+}
+
+// accepted returns how many timeouts were armed, as the stripes count them. It is exact when no call is in progress.
+func (q *queue) accepted() (n uint64) {
+	for i := range q.stripes {
+		n += q.stripes[i].accepted() + q.stripes[i].runs.Load()
+	}
+	return n
+}
 
 // There are twice as many stripes as processors, rounded up to a power of two, within bounds.
 func TestStripes(t *testing.T) {
@@ -24,6 +168,8 @@ func TestStripes(t *testing.T) {
 		require.Equal(t, want, defaultStripes(), "%d processors", procs)
 	}
 }
+
+func TestStripeSize(t *testing.T) { require.EqualValues(t, 128, unsafe.Sizeof(stripe{})) }
 
 // Two goroutines that are busy on the same stripe at the same time separate.
 func TestChangeStripe(t *testing.T) {
@@ -60,38 +206,207 @@ func TestChangeStripe(t *testing.T) {
 	require.Zero(t, timer.Pending())
 }
 
-// No timeout is lost when very many goroutines arm a few each, on all stripes.
-func TestManyGoroutines(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Millisecond))
-	const n = 5000
-	var ran atomic.Int64
-	var canceled atomic.Int64
-	var users sync.WaitGroup
-	for range n {
-		users.Go(func() {
-			var all []*Timeout
-			for range 4 {
-				to, err := timer.AfterFunc(time.Duration(rand.IntN(20))*time.Millisecond, func() { ran.Add(1) })
-				if err != nil {
-					panic(err)
-				}
-				all = append(all, to)
-			}
+// Stop waits for the goroutines inside the gate, on each stripe. A Cancel that comes while Stop waits is counted.
+func TestStopWaitsForTheGate(t *testing.T) {
+	fresh := newTimer(t)
+	for i := range fresh.queue.stripes {
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(9))
+		to, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		s := &timer.queue.stripes[i]
+		require.True(t, timer.queue.enter(s))
+		stopped := make(chan []*Timeout)
+		go func() { stopped <- timer.Stop() }()
+		for !timer.IsStopped() {
 			runtime.Gosched()
-			for _, to := range all[:2] {
-				if to.Cancel() {
-					canceled.Add(1)
-				}
-			}
-		})
+		}
+		require.True(t, to.Cancel())
+		require.Zero(t, timer.Pending())
+		require.EqualValues(t, 1, timer.Stats().Canceled)
+		select {
+		case <-stopped:
+			t.Fatalf("Stop did not wait for stripe %d", i)
+		case <-time.After(time.Millisecond):
+		}
+		s.leave()
+		require.Empty(t, <-stopped)
 	}
-	users.Wait()
-	require.Eventually(t, func() bool { return ran.Load()+canceled.Load() == 4*n }, patience, time.Millisecond)
-	used := 0
+}
+
+// Shutdown waits for the goroutines inside the gate also after Stop, on each stripe: one may be a Cancel that is about to
+// notify a Canceler. The test runs on real time, because goroutines that wait for the gate spin.
+func TestShutdownWaitsForTheGate(t *testing.T) {
+	timer := newTimer(t)
+	timer.Stop()
 	for i := range timer.queue.stripes {
-		if timer.queue.stripes[i].accepted() > 0 {
-			used++
+		s := &timer.queue.stripes[i]
+		s.inside.Add(1)
+		over := make(chan error)
+		go func() {
+			_, err := timer.Shutdown(t.Context())
+			over <- err
+		}()
+		select {
+		case <-over:
+			t.Fatalf("Shutdown did not wait for stripe %d", i)
+		case <-time.After(time.Millisecond):
+		}
+		s.leave()
+		require.NoError(t, <-over)
+	}
+}
+
+// When counters wrap around, the timer still works, because it uses only their differences.
+func TestCountersWrap(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newFakedTimer(t, WithTick(time.Millisecond))
+		const before = math.MaxUint64 - 5
+		for i := range timer.queue.stripes {
+			s := &timer.queue.stripes[i]
+			for _, c := range []*atomic.Uint64{&s.armed, &s.canceled, &s.nursery.filled, &s.nursery.skipped, &s.pushed} {
+				c.Store(before)
+			}
+			timer.returned.Add(before)
+			timer.worker.in.popped.Add(before)
+		}
+		for range 3 {
+			for range 20 {
+				_, err := timer.AfterFunc(time.Millisecond, nop)
+				require.NoError(t, err)
+				to, err := timer.AfterFunc(time.Hour, nop)
+				require.NoError(t, err)
+				require.True(t, to.Cancel())
+				_, err = to.Reset(time.Hour)
+				require.NoError(t, err)
+			}
+			require.Equal(t, 40, timer.Pending())
+			pass(3 * sweepTime)
+			require.Equal(t, 20, timer.Pending())
+			require.Zero(t, timer.Stats().Queued)
+			timer.cancelAll(t)
+			pass(5 * time.Millisecond)
+			require.Zero(t, timer.Pending())
+		}
+		// Tasks that block need runners. Their number is computed from the same counters.
+		for range 50 {
+			_, err := timer.AfterFunc(0, func() { time.Sleep(time.Hour) })
+			require.NoError(t, err)
+		}
+		pass(10 * time.Millisecond)
+		require.Equal(t, 50, timer.Stats().Running)
+		pass(time.Hour)
+	})
+}
+
+// cancelAll cancels the timeouts in the wheel.
+func (t *Timer) cancelAll(tb testing.TB) {
+	t.worker.mu.Lock()
+	var all []*Timeout
+	t.worker.wheel.each(func(to *Timeout) { all = append(all, to) })
+	t.worker.mu.Unlock()
+	for _, to := range all {
+		require.True(tb, to.Cancel())
+	}
+}
+
+// A worker that goes to rest checks every stripe of the queue once more.
+func TestRestChecksTheQueue(t *testing.T) {
+	const far = 100
+	places := map[string]func(w *worker, s *stripe, to *Timeout){
+		"inbox": func(w *worker, s *stripe, to *Timeout) {
+			to.word.Store(pendingAt(queued, 2))
+			s.push(to)
+		},
+		"nursery": func(w *worker, s *stripe, to *Timeout) {
+			to.word.Store(pendingAt(young, far))
+			s.nursery.put(to, w.queue.nearAt(far), false)
+		},
+		"nursery, to be given back": func(_ *worker, s *stripe, _ *Timeout) { s.nursery.table.Store(newTable(2 * minSlots)) },
+		"nursery, to be taken": func(_ *worker, s *stripe, _ *Timeout) {
+			s.nursery.table.Store(newTable(2 * minSlots))
+			s.nursery.table.Load().older.Store(newTable(minSlots))
+		},
+	}
+	for place, push := range places {
+		timer := newFakedTimer(t, WithTick(time.Hour))
+		w := &timer.worker
+		for i := range timer.queue.stripes {
+			require.True(t, w.claimRound())
+			require.True(t, w.leave(math.MaxInt64, ticks.Never))
+			require.True(t, w.claimRound())
+			s := &timer.queue.stripes[i]
+			push(w, s, &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
+			require.False(t, w.leave(math.MaxInt64, ticks.Never), place)
+			require.EqualValues(t, working, w.state.Load())
+			require.True(t, w.leave(math.MaxInt64, 1), place)
+			setStripes(timer, len(timer.queue.stripes))
 		}
 	}
-	require.Greater(t, used, 1)
+}
+
+// A timer from outside is used in a bubble, with deadlines from outside, so that no call has read the clock. A call that would
+// have to wake the worker reads it, panics, and changes nothing. Others work.
+func TestForeignAtRest(t *testing.T) {
+	for name, limit := range map[string]int{"no limit": 0, "with a limit": 100} {
+		t.Run(name, func(t *testing.T) {
+			timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(limit))
+			s := oneStripe(timer)
+			w := &timer.worker
+			require.True(t, w.claimRound())
+			w.round()
+			w.expireDue()
+			near, far := time.Now().Add(100*time.Millisecond), time.Now().Add(time.Hour)
+			var plain, notified, placed, forward, canceled Timeout
+			for to, task := range map[*Timeout]Task{&plain: plainFunc(nop), &notified: canceledTask{t}, &placed: plainFunc(nop),
+				&forward: plainFunc(nop), &canceled: plainFunc(nop)} {
+				timer.Bind(to, task)
+			}
+			group := NewGroup(timer)
+			member, err := group.AfterFunc(time.Hour, nop)
+			require.NoError(t, err)
+			require.True(t, member.Cancel())
+			for _, to := range []*Timeout{&placed, &forward, &canceled} {
+				_, err = to.ResetAt(far)
+				require.NoError(t, err)
+			}
+			placed.word.And(^uint64(young)) // as if the worker had taken it
+			_, err = forward.ResetAt(far.Add(-time.Second))
+			require.NoError(t, err)
+			require.NotZero(t, forward.word.Load()&hurried)
+			require.True(t, canceled.Cancel())
+			canceled.word.And(^uint64(young)) // as if a producer had dropped it
+
+			state := func() string {
+				return fmt.Sprint(timer.Pending(), group.Len(), timer.limit.inUse.Load(), s.accepted(), s.nursery.by.Load(),
+					timer.queue.puts(), timer.Stats().Queued, plain.word.Load(), notified.word.Load(), placed.word.Load(), forward.word.Load(), canceled.word.Load(), member.word.Load())
+			}
+			require.True(t, w.leave(time.Hour, w.position.Load()>>1+1))
+			comes := w.state.Load()
+			w.setPosition(w.wheel.now, 0) // as planNext does
+			w.state.Store(resting)
+			synctest.Test(t, func(t *testing.T) {
+				for i, call := range []func(){
+					func() { plain.ResetAt(far) },
+					func() { notified.ResetAt(far) },
+					func() { member.ResetAt(far) },
+					func() { placed.ResetAt(far.Add(-time.Second)) },
+					func() { forward.ResetAt(far.Add(-2 * time.Second)) },
+					func() { canceled.ResetAt(far) },
+					func() { timer.NewTimeoutAt(plainFunc(nop), near) },
+					func() { timer.NewTimeoutAt(canceledTask{t}, far) },
+				} {
+					before := state()
+					require.PanicsWithValue(t, foreignTimer, call, "call %d", i)
+					require.Equal(t, before, state(), "call %d", i)
+				}
+				w.state.Store(comes)
+				for _, deadline := range []time.Time{near, far} {
+					_, err := timer.NewTimeoutAt(plainFunc(nop), deadline)
+					require.NoError(t, err)
+				}
+			})
+			setStripes(timer, 1)
+			timer.limit.inUse.Store(0)
+		})
+	}
 }

@@ -2,86 +2,58 @@ package hashedwheel
 
 import (
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-	"weak"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
+
+// verifyRing checks that the worker looks at a ring no later than at each block with a timeout. It notes when it looks at young
+// timeouts.
+func verifyRing(t testing.TB, r *ring, looks map[*Timeout]uint64) {
+	t.Helper()
+	for table := r.table.Load(); table != nil; table = table.older.Load() {
+		for i := range table.slots {
+			by, to := table.blocks[i/blockSize].by.Load(), table.slots[i].Load()
+			switch {
+			case r.by.Load() > by:
+				t.Fatalf("the worker looks at the ring by %d, later than at a block of it, by %d", r.by.Load(), by)
+			case to == closedSlot:
+				t.Fatal("a slot of a ring is closed")
+			case to == nil:
+			case by >= ticks.Never:
+				t.Fatal("the worker does not look at a block with a timeout")
+			case to.word.Load()&young != 0:
+				if before, ok := looks[to]; !ok || by < before {
+					looks[to] = by
+				}
+			}
+		}
+	}
+}
+
+// slots returns how many slots the nurseries have, also those of tables that the worker has yet to take.
+func (q *queue) slots() (n int) {
+	for i := range q.stripes {
+		for t := q.stripes[i].nursery.table.Load(); t != nil; t = t.older.Load() {
+			n += len(t.slots)
+		}
+	}
+	return n
+}
+
+// hand returns how many slots the hand has gone in all.
+func (r *ring) hand() uint64 { return r.filled.Load() + r.skipped.Load() }
 
 // mostSlots returns how many slots a nursery may have, also in tables that it has left to the worker, if so many timeouts were
 // pending in it at once.
 func mostSlots(pending int) int { return minSlots + 8*pending }
-
-// Goroutines that arm timeouts drop canceled ones and keep pending ones. Timeouts are canceled at once or much
-// later, with resets in between. The worker, whose tick is an hour, does nothing.
-func TestProducersDrop(t *testing.T) {
-	for name, lag := range map[string]int{"at once": 0, "later": 256, "much later": 4096} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				timer := newTimer(t, WithTick(time.Hour))
-				oneStripe(timer)
-				r := newRand(t)
-				arm := func() *Timeout {
-					to, err := timer.AfterFunc(10*time.Hour, nop)
-					if err != nil {
-						t.Fatal(err) // not by package require, which takes longer than the call
-					}
-					return to
-				}
-				pending := []*Timeout{arm()}
-				synctest.Wait() // from here the worker waits for the next boundary
-				var ring []*Timeout
-				first := weak.Make(arm())
-				first.Value().Cancel()
-				most := 0
-				for i := range 40_000 {
-					ring = append(ring, arm())
-					if i%1000 == 0 {
-						pending = append(pending, arm())
-					}
-					victim := ring[r.IntN(len(ring))]
-					if i%3 == 0 {
-						if _, err := victim.Reset(time.Duration(3+r.IntN(20)) * time.Hour); err != nil {
-							t.Fatal(err)
-						}
-					}
-					if len(ring) > lag {
-						if !ring[0].Cancel() {
-							t.Fatal("not canceled")
-						}
-						ring[0] = nil
-						ring = ring[1:]
-					}
-					most = max(most, len(ring)+len(pending))
-					if n := timer.queue.slots(); n > mostSlots(2*most) {
-						t.Fatalf("%d slots for %d", n, most)
-					}
-				}
-				require.LessOrEqual(t, timer.Stats().Queued, mostSlots(2*most))
-				require.Equal(t, len(ring)+len(pending), timer.Pending())
-				pass(2 * time.Hour) // the worker takes the tables that are left to it
-				runtime.GC()
-				require.Nil(t, first.Value(), "it was canceled long ago")
-				left := make(map[*Timeout]bool)
-				for _, to := range timer.Stop() {
-					left[to] = true
-				}
-				require.Len(t, left, len(ring)+len(pending))
-				for _, to := range append(pending, ring...) {
-					if !left[to] {
-						t.Fatal("pending, but not returned by Stop")
-					}
-				}
-			})
-		})
-	}
-}
 
 // However little the worker does, a nursery has at most a few times as many slots as timeouts were pending at once, plus the
 // smallest number: whatever is canceled at once or later, beside others that stay, and however often it is brought forward.
@@ -119,7 +91,7 @@ func TestTablesAreBounded(t *testing.T) {
 					check(i + 1)
 				}
 				ring := make([]*Timeout, lag)
-				for i := range sized(6000, 50_000, 200_000) {
+				for i := range sized(6000, 20_000, 200_000) {
 					old := &ring[i%lag]
 					if *old != nil {
 						(*old).Cancel()
@@ -264,42 +236,6 @@ func TestPreemptedInTheSameBlock(t *testing.T) {
 	require.EqualValues(t, soon, r.by.Load())
 }
 
-// The worker closes each slot of a table that it gives back, some at a time. It takes each timeout once.
-func TestGiveBack(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour))
-	w, s := &timer.worker, oneStripe(timer)
-	hold(t, timer)
-	w.round() // makes the wheel
-	for _, n := range []int{0, 1, blockSize, 3 * blockSize, 1000, 3 * checkEvery} {
-		var all []*Timeout
-		for range n {
-			to, err := timer.AfterFunc(100*time.Hour, nop)
-			require.NoError(t, err)
-			all = append(all, to)
-		}
-		var tables []*table
-		for table := s.nursery.table.Load(); table != nil; table = table.older.Load() {
-			tables = append(tables, table)
-		}
-		before := w.wheel.count
-		w.in.giveBack()
-		require.Equal(t, before+n, w.wheel.count)
-		require.Zero(t, timer.queue.slots())
-		for _, table := range tables {
-			for i := range table.slots {
-				require.Same(t, closedSlot, table.slots[i].Load())
-			}
-			require.Nil(t, table.older.Load())
-		}
-		for _, to := range all {
-			require.False(t, onQueue(to.word.Load()))
-			require.True(t, to.Cancel())
-		}
-		w.in.drain()
-		require.Zero(t, w.wheel.count)
-	}
-}
-
 // A table that has grown is given back within two seconds after its timeouts were canceled, or have left for the wheel, although
 // others are armed beside them without pause.
 func TestTablesAreGivenBack(t *testing.T) {
@@ -358,71 +294,6 @@ func TestTablesAreGivenBack(t *testing.T) {
 	}
 }
 
-// A timer at rest, with nothing pending, keeps no tables.
-func TestTablesAtRest(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		for range 100 {
-			_, err := timer.AfterFunc(time.Millisecond, nop)
-			require.NoError(t, err)
-			to, err := timer.AfterFunc(time.Hour, nop)
-			require.NoError(t, err)
-			require.True(t, to.Cancel())
-		}
-		pass(100 * time.Millisecond)
-		require.NotZero(t, timer.queue.slots(), "they may be used again")
-		pass(time.Second)
-		require.Zero(t, timer.queue.slots())
-	})
-}
-
-// A timeout that was dropped, then armed again by Reset, and canceled again, goes when the worker looks next, also in a long
-// tick. The same is true of one that the worker has placed.
-func TestDroppedAgain(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Hour))
-		keep, err := timer.AfterFunc(100*time.Hour, nop)
-		require.NoError(t, err)
-		var held []weak.Pointer[Timeout]
-		use := func(wait time.Duration) {
-			for range 1000 {
-				to, err := timer.AfterFunc(10*time.Hour, nop)
-				if err != nil {
-					t.Fatal(err)
-				}
-				held = append(held, weak.Make(to))
-				if wait > 0 {
-					time.AfterFunc(wait, func() { to.Cancel() })
-					continue
-				}
-				for range 2 {
-					if !to.Cancel() {
-						t.Fatal("not canceled")
-					}
-					if active, err := to.Reset(5 * time.Hour); active || err != nil {
-						t.Fatal(active, err)
-					}
-				}
-				if !to.Cancel() {
-					t.Fatal("not canceled")
-				}
-			}
-		}
-		use(0)
-		use(2 * time.Second)
-		pass(2 * time.Hour)
-		require.Zero(t, timer.Stats().Queued)
-		runtime.GC()
-		for _, p := range held {
-			if p.Value() != nil {
-				t.Fatal("held")
-			}
-		}
-		require.Equal(t, 1, timer.Pending())
-		require.True(t, keep.Cancel())
-	})
-}
-
 // One timeout in five lives longer than the others, which are canceled at once. That is also the distance of some slots in a
 // table. The nursery does not take the few for the many.
 func TestPatternDoesNotMislead(t *testing.T) {
@@ -471,177 +342,6 @@ func TestLongRunsAreSkipped(t *testing.T) {
 	require.Equal(t, n/2+1, timer.Pending())
 }
 
-// forwarded10 arms a timeout for ten ticks, and resets it to five. So it has two slots.
-func forwarded10(t *testing.T, timer *Timer) *Timeout {
-	to, err := timer.AfterFunc(10*timer.Tick(), nop)
-	if err == nil {
-		_, err = to.Reset(5 * timer.Tick())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return to
-}
-
-// Goroutines arm and cancel one after another, each on its own stripe. The worker drops what they have left there, and gives
-// back the tables, although another goroutine arms without pause, and although they go on slowly.
-func TestIdleStripesAreEmptied(t *testing.T) {
-	const tick, users, each = 10 * time.Millisecond, 40, 2000
-	for _, slowly := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			timer := newTimer(t, WithTick(tick))
-			setStripes(timer, 64)
-			timer.queue.seats = nil // the others use the first stripe
-			arm := func(i int) *Timeout {
-				to := &Timeout{timer: timer, task: plainFunc(nop)}
-				tick := timer.clock.DueIn(time.Hour)
-				to.word.Store(pendingAt(young, tick))
-				timer.queue.stripes[1+i].nursery.put(to, timer.queue.nearAt(tick), false)
-				return to
-			}
-			var left time.Duration
-			var held []weak.Pointer[Timeout]
-			churn(t, timer, 1, 20*tick+3*sweepTime, func(elapsed time.Duration) {
-				if left == 0 && elapsed >= 20*tick {
-					left = elapsed
-					for i := range users {
-						var all []*Timeout
-						for range each {
-							to := arm(i)
-							to.word.Or(moved) // so that it stays young when it is canceled
-							all = append(all, to)
-						}
-						for _, to := range all {
-							to.Cancel()
-						}
-						held = append(held, weak.Make(all[0]), weak.Make(all[each-1]))
-					}
-				}
-				if slowly && left > 0 {
-					for i := range users {
-						arm(i).Cancel()
-					}
-				}
-			})
-			require.LessOrEqual(t, timer.Stats().Queued, users)
-			require.LessOrEqual(t, timer.queue.slots(), (users+1)*minSlots)
-			runtime.GC()
-			for _, p := range held {
-				require.Nil(t, p.Value())
-			}
-		})
-	}
-}
-
-// On a stripe with many long-lived timeouts, those that are armed and canceled beside them do not pile up.
-func TestChurnBesideLongLived(t *testing.T) {
-	timer := newTimer(t, WithTick(100*time.Hour))
-	oneStripe(timer)
-	hold(t, timer)
-	const live, window = 100_000, 1000
-	arm := func() *Timeout {
-		to, err := timer.AfterFunc(1000*time.Hour, nop)
-		if err != nil {
-			panic(err)
-		}
-		return to
-	}
-	for range live {
-		arm()
-	}
-	var ring [window]*Timeout
-	for i := range sized(300_000, 3_000_000, 3_000_000) {
-		if old := ring[i%window]; old != nil {
-			old.Cancel()
-		}
-		ring[i%window] = arm()
-		if n := timer.queue.slots(); n > mostSlots(live+window) {
-			t.Fatal(n)
-		}
-	}
-}
-
-// Canceled timeouts do not pile up in a nursery during a long tick, nor do timeouts that are reset to earlier and earlier ticks.
-func TestForwardedDoNotPileUp(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Hour))
-	giveBack := hold(t, timer)
-	oneStripe(timer)
-	const live = 1000
-	var pending []*Timeout
-	for range live {
-		pending = append(pending, forwarded10(t, timer))
-	}
-	for i := range 20 * live {
-		if !pending[i%live].Cancel() {
-			t.Fatal("not canceled")
-		}
-		pending[i%live] = forwarded10(t, timer)
-	}
-	require.LessOrEqual(t, timer.queue.slots(), mostSlots(2*live))
-	require.Equal(t, live, timer.Pending())
-
-	before := timer.queue.puts()
-	for hours := 4; hours > 1; hours-- {
-		for _, to := range pending {
-			_, err := to.Reset(time.Duration(hours) * time.Hour)
-			require.NoError(t, err)
-		}
-	}
-	require.Equal(t, before, timer.queue.puts(), "the worker looks at them next")
-
-	near := make([]*Timeout, live)
-	for i := range near {
-		var err error
-		near[i], err = timer.AfterFunc(2*time.Hour, nop)
-		require.NoError(t, err)
-	}
-	for range 100 {
-		for _, to := range near {
-			if _, err := to.Reset(time.Hour); err != nil || !to.Cancel() {
-				t.Fatal(to, err)
-			}
-			if _, err := to.Reset(2 * time.Hour); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	require.LessOrEqual(t, timer.queue.slots(), mostSlots(4*live), "at most two slots each")
-	require.Len(t, stopHeld(timer, giveBack), 2*live)
-}
-
-// Timeouts in structs that are armed and canceled in turn, and again, leave nothing on the queue, whether or not the worker comes
-// in between.
-func TestEmbeddedAreDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Hour))
-		oneStripe(timer)
-		keep, err := timer.AfterFunc(10*time.Hour, nop)
-		require.NoError(t, err)
-		synctest.Wait() // from here the worker waits for the next boundary
-		calls := make([]request, 5000)
-		for i := range calls {
-			timer.Bind(&calls[i].timeout, &calls[i])
-		}
-		for range 4 {
-			for i := range calls {
-				to := &calls[i].timeout
-				active, err := to.Reset(10 * time.Hour)
-				if n := timer.Pending(); active || err != nil || n != 2 || !to.Cancel() {
-					t.Fatal(to, active, err, n)
-				}
-				if _, err = to.Reset(10 * time.Hour); err != nil || !to.Cancel() {
-					t.Fatal(to, err)
-				}
-			}
-			require.LessOrEqual(t, timer.queue.slots(), minSlots)
-			require.LessOrEqual(t, timer.Stats().Queued, len(calls)+minSlots, "each once")
-		}
-		pass(2 * time.Hour)
-		require.Zero(t, timer.Stats().Queued)
-		require.True(t, keep.Cancel())
-	})
-}
-
 // In the end each of some structs that are armed and canceled in turn is on the queue, and arming one is only a change of its word.
 func TestKeptInTurnNeedNoPush(t *testing.T) {
 	const n, turns = minSlots + 50, 1_000_000
@@ -664,39 +364,6 @@ func TestKeptInTurnNeedNoPush(t *testing.T) {
 	}
 	t.Logf("%d puts, then %d", before, timer.queue.puts()-before)
 	require.Less(t, timer.queue.puts()-before, uint64(turns/4/100))
-}
-
-// Beside producers that do not pause, a timeout that was brought forward, and has ended, is soon not held any more, although
-// the others in its nursery stay.
-func TestForwardedIsNotHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const tick = 10 * time.Millisecond
-		timer := newTimer(t, WithTick(tick))
-		oneStripe(timer) // whichever a call from another depth of the stack would use
-		var to *Timeout
-		var held weak.Pointer[Timeout]
-		churn(t, timer, 6000, 2*sweepTime, func(elapsed time.Duration) {
-			switch elapsed {
-			case 10 * tick:
-				var err error
-				to, err = timer.AfterFunc(time.Hour, nop)
-				require.NoError(t, err)
-				held = weak.Make(to)
-			case 15 * tick:
-				require.True(t, onQueue(to.word.Load()))
-				_, err := to.Reset(time.Minute)
-				require.NoError(t, err)
-			case 15*tick + sweepTime:
-				require.False(t, onQueue(to.word.Load()), "the worker has taken it")
-				require.True(t, to.Cancel())
-			case 17*tick + sweepTime:
-				require.False(t, onQueue(to.word.Load()))
-				to = nil
-			}
-		})
-		runtime.GC()
-		require.Nil(t, held.Value())
-	})
 }
 
 // While producers arm, cancel and reset, rings grow, and the worker takes tables and gives them back. No timeout is lost. The

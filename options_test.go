@@ -433,7 +433,7 @@ func TestExecutorThatIsStuck(t *testing.T) {
 		require.Equal(t, maxSubmits, timer.executor.Goroutines())
 		require.Equal(t, maxSubmits, timer.Stats().Runners)
 		require.Equal(t, n, timer.Pending())
-		pass(2 * sweepTime) // for the nurseries that have grown
+		pass(settled) // for the nurseries that have grown
 		require.EqualValues(t, resting, timer.worker.state.Load())
 		start := time.Now()
 		require.NoError(t, timer.Sleep(t.Context(), 5*tick))

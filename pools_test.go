@@ -84,7 +84,7 @@ func TestBlockedTasksDelayNoOther(t *testing.T) {
 				live = runnersOf(timer)
 				require.Zero(t, live)
 				require.Zero(t, timer.Stats().Running)
-				pass(max(2*tick, 2*sweepTime)) // for the nurseries too
+				pass(max(2*tick, settled)) // for the nurseries too
 				require.EqualValues(t, resting, timer.worker.state.Load())
 			})
 		}
@@ -502,6 +502,9 @@ func TestMethodsInsideATask(t *testing.T) {
 // task. A panic, a Goexit and the task of a Sleep end their regions too. The test runs on real time.
 func TestTrace(t *testing.T) {
 	needsProcesses(t)
+	if testing.Short() && !full() {
+		t.Skip("go tool trace takes longer than most tests: runs without -short")
+	}
 	goCommand, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("there is no go command to read the trace")

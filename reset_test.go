@@ -755,59 +755,7 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 		require.Equal(t, 1, w.wheel.count)
 		*c = request{} //hashedwheelvet:ignore the test is about this
 		again.bind(timer, c)
-		require.PanicsWithValue(t, again.message, func() { w.wheel.advance(2, w.emit) })
-	}
-}
-
-// If a struct is overwritten while its timeout is in a slot of a nursery, it is not noticed. The slot counts
-// as free. The timeout never expires, and counts as pending for ever. But the timeouts in other slots come to no harm, and if
-// the struct is bound and armed again, it expires once.
-func TestOverwrittenInARing(t *testing.T) {
-	for name, use := range map[string]struct {
-		delay time.Duration
-		again bool
-		hand  bool // the hand of the ring comes by before the worker
-	}{
-		"far": {delay: time.Minute}, "near": {delay: time.Millisecond}, "far, again": {delay: time.Minute, again: true},
-		"near, again": {delay: time.Millisecond, again: true}, "hand": {delay: time.Minute, hand: true},
-		"hand, again": {delay: time.Minute, hand: true, again: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				timer := newFakedTimer(t, WithTick(time.Millisecond))
-				oneStripe(timer)
-				giveBack := hold(t, timer) // until the struct is overwritten: the race detector would complain
-				const n = 50
-				var fired, other atomic.Int64
-				var all [n]request
-				for i := range all {
-					timer.Bind(&all[i].timeout, plainFunc(func() { fired.Add(1) }))
-					_, err := all[i].timeout.Reset(use.delay)
-					require.NoError(t, err)
-				}
-				c := &all[n/2]
-				*c = request{} //hashedwheelvet:ignore the test is about this
-				want := int64(n - 1)
-				if use.again {
-					timer.Bind(&c.timeout, plainFunc(func() { other.Add(1) }))
-					_, err := c.timeout.Reset(use.delay)
-					require.NoError(t, err)
-				}
-				if use.hand {
-					for range minSlots {
-						to, err := timer.AfterFunc(use.delay, nop)
-						require.NoError(t, err)
-						require.True(t, to.Cancel())
-					}
-				}
-				giveBack()
-				pass(2 * use.delay)
-				require.Equal(t, want, fired.Load())
-				require.Equal(t, use.again, other.Load() == 1)
-				require.Equal(t, 1, timer.Pending())
-				require.Empty(t, timer.Stop())
-			})
-		})
+		require.PanicsWithValue(t, again.message, func() { w.wheel.advance(2) })
 	}
 }
 
@@ -829,7 +777,7 @@ func TestOverwrittenInABucket(t *testing.T) {
 			require.NoError(t, err)
 			message += ": its task is now a *hashedwheel.request"
 		}
-		require.PanicsWithValue(t, message, func() { w.wheel.advance(2, w.emit) })
+		require.PanicsWithValue(t, message, func() { w.wheel.advance(2) })
 	}
 }
 
@@ -944,4 +892,119 @@ func TestOverwrittenAndBoundToAnother(t *testing.T) {
 		require.Len(t, c.ran.All(), 1)
 		require.EqualValues(t, 2, b.Stats().Expired)
 	})
+}
+
+// Timeouts in structs that are armed and canceled in turn, and again, leave nothing on the queue, whether or not the worker comes
+// in between.
+func TestEmbeddedAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Hour))
+		keep, err := timer.AfterFunc(10*time.Hour, nop)
+		require.NoError(t, err)
+		synctest.Wait() // from here the worker waits for the next boundary
+		calls := make([]request, 5000)
+		for i := range calls {
+			timer.Bind(&calls[i].timeout, &calls[i])
+		}
+		for range 4 {
+			for i := range calls {
+				to := &calls[i].timeout
+				active, err := to.Reset(10 * time.Hour)
+				if n := timer.Pending(); active || err != nil || n != 2 || !to.Cancel() {
+					t.Fatal(to, active, err, n)
+				}
+				if _, err = to.Reset(10 * time.Hour); err != nil || !to.Cancel() {
+					t.Fatal(to, err)
+				}
+			}
+			require.LessOrEqual(t, timer.Stats().Queued, len(calls)+1000, "each once, or little more")
+		}
+		pass(2 * time.Hour)
+		require.Zero(t, timer.Stats().Queued)
+		require.True(t, keep.Cancel())
+	})
+}
+
+// A timeout is on time that was brought forward before, to a later tick, with or without a Cancel between the two calls.
+func TestForwardedAgain(t *testing.T) {
+	const tick = time.Millisecond
+	cancel := func(to *Timeout) { to.Cancel(); to.Reset(2 * tick) }
+	for name, c := range map[string]struct {
+		limit  int
+		second func(to *Timeout)
+	}{
+		"Reset":               {second: func(to *Timeout) { to.Reset(2 * tick) }},
+		"Move":                {second: func(to *Timeout) { to.Move(2 * tick) }},
+		"Cancel":              {second: cancel},
+		"Cancel with a limit": {second: cancel, limit: 1e6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick), WithMaxPending(c.limit))
+				var due, fired moments
+				for i := range 100 {
+					to, err := timer.AfterFunc(time.Hour, fired.Note)
+					require.NoError(t, err)
+					to.Reset(time.Second)
+					time.Sleep(tick / 4)
+					c.second(to)
+					due.Add(time.Now().Add(2 * tick))
+					pass(time.Duration(i) * 3 * tick / 2)
+				}
+				pass(3 * tick)
+				require.Len(t, fired.All(), len(due.All()))
+				for i, at := range fired.All() {
+					require.Less(t, at.Sub(due.All()[i]), tick)
+				}
+			})
+		})
+	}
+}
+
+// If a struct is overwritten while its new timeout is on the queue, it is not noticed. The timeout never expires, and counts as
+// pending for ever. But others on the queue come to no harm, and if the struct is bound and armed again, it expires once.
+func TestOverwrittenOnTheQueue(t *testing.T) {
+	for name, use := range map[string]struct {
+		delay  time.Duration
+		again  bool
+		beside int // so many others are armed and canceled before the worker comes
+	}{
+		"far": {delay: time.Minute}, "near": {delay: time.Millisecond}, "far, again": {delay: time.Minute, again: true},
+		"near, again": {delay: time.Millisecond, again: true}, "beside others": {delay: time.Minute, beside: 2000},
+		"beside others, again": {delay: time.Minute, beside: 2000, again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newFakedTimer(t, WithTick(time.Millisecond))
+				giveBack := hold(t, timer) // until the struct is overwritten: the race detector would complain
+				const n = 50
+				var fired, other atomic.Int64
+				var all [n]request
+				for i := range all {
+					timer.Bind(&all[i].timeout, plainFunc(func() { fired.Add(1) }))
+					_, err := all[i].timeout.Reset(use.delay)
+					require.NoError(t, err)
+				}
+				c := &all[n/2]
+				*c = request{} //hashedwheelvet:ignore the test is about this
+				want := int64(n - 1)
+				if use.again {
+					timer.Bind(&c.timeout, plainFunc(func() { other.Add(1) }))
+					_, err := c.timeout.Reset(use.delay)
+					require.NoError(t, err)
+				}
+				for range use.beside {
+					to, err := timer.AfterFunc(use.delay, nop)
+					require.NoError(t, err)
+					require.True(t, to.Cancel())
+				}
+				giveBack()
+				pass(2 * use.delay)
+				require.Equal(t, want, fired.Load())
+				require.Equal(t, use.again, other.Load() == 1)
+				require.Equal(t, 1, timer.Pending())
+				require.Empty(t, timer.Stop())
+			})
+		})
+	}
 }

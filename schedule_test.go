@@ -667,19 +667,21 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		word := func(tick uint64, bits uint64) { to.word.Store(tick<<tickShift | bits) }
 		word(14, pending)
 		w.wheel.place(to, 14)
-		word(tick, pending|atWork|queued)
-		w.in.take(to, queued)
+		take := func(tick uint64) { // as the worker does when it takes the timeout off the queue
+			word(tick, pending|atWork)
+			w.reconcile(to, to.word.Load()|queued)
+		}
+		take(tick)
 		require.Equal(t, tick<<tickShift|pending|atWork, to.word.Load())
 		require.Zero(t, to.bucket)
 		require.Zero(t, w.wheel.count)
 
-		word(tick, pending|atWork|queued)
-		w.in.take(to, queued) // the timeout is in no bucket
+		take(tick) // the timeout is in no bucket
 		require.Zero(t, to.bucket)
 		require.Zero(t, w.due.Position())
 
 		w.wheel.place(to, 14)
-		w.wheel.advance(14, w.emit)
+		w.wheel.advance(14)
 		require.Zero(t, w.wheel.count)
 		require.Zero(t, w.due.Position())
 
@@ -687,8 +689,7 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		w.emit(to)
 		w.handOver()
 		require.Equal(t, 1, timer.tasks.Waiting())
-		word(5, pending|atWork|queued)
-		w.in.take(to, queued)
+		take(5)
 		require.Zero(t, timer.tasks.Waiting())
 		require.Zero(t, to.bucket)
 	}

@@ -99,7 +99,7 @@ func TestStatsOfLevels(t *testing.T) {
 		require.Nil(t, timer.Stats().Levels, "nothing is pending")
 		_, err = timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
-		pass(2 * sweepTime)
+		pass(settled)
 		require.Equal(t, 1, timer.Stats().Levels[1].Timeouts)
 		timer.Stop()
 		require.Nil(t, timer.Stats().Levels)
@@ -110,18 +110,19 @@ func TestStatsOfLevels(t *testing.T) {
 // Reset to a later tick adds nothing to the queue, nor does a Reset of a timeout that is already on it.
 func TestStatsOfQueue(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		const tick = time.Second
+		const tick = 10 * time.Second
 		timer := newTimer(t, WithTick(tick))
-		w := &timer.worker
 		giveBack := hold(t, timer)
 		queued := func(want int) {
 			t.Helper()
 			require.Equal(t, want, timer.Stats().Queued)
 		}
 		take := func() {
-			w.round()
-			w.in.giveBack()
-			w.handOver()
+			t.Helper()
+			giveBack()
+			pass(settled)
+			queued(0)
+			giveBack = hold(t, timer)
 		}
 		var all []*Timeout
 		for range 10 {
@@ -139,7 +140,6 @@ func TestStatsOfQueue(t *testing.T) {
 		all[9].Cancel()
 		queued(9)
 		take()
-		queued(0)
 		all[2].Cancel()
 		queued(1)
 		_, err = all[3].Reset(50 * tick)
@@ -155,7 +155,6 @@ func TestStatsOfQueue(t *testing.T) {
 		require.NoError(t, err)
 		queued(3)
 		take()
-		queued(0)
 		all[5].Cancel()
 		stopHeld(timer, giveBack)
 		queued(0)

@@ -2,7 +2,6 @@ package hashedwheel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -311,7 +310,7 @@ func TestStopLeavesNoneOnTheQueue(t *testing.T) {
 // A round that Stop finds at work leaves to Stop what it has not placed yet. Once it placed all of a long queue, for Stop
 // to take it out of the buckets again.
 func TestStopWhileTheWorkerDrains(t *testing.T) {
-	const n = 3*checkEvery + checkEvery/2
+	const n = 3500
 	timer := newTimer(t, WithTick(time.Hour))
 	w := &timer.worker
 	require.True(t, w.claimRound()) // the test is the worker
@@ -321,7 +320,7 @@ func TestStopWhileTheWorkerDrains(t *testing.T) {
 	}
 	w.round()
 	require.Equal(t, n, w.wheel.count)
-	// The rings have grown, are being taken, and take new ones. Stop returns all.
+	placed := 0
 	for range n {
 		_, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
@@ -331,10 +330,11 @@ func TestStopWhileTheWorkerDrains(t *testing.T) {
 			runtime.Gosched()
 		}
 		w.round()
+		placed = w.wheel.count
 		close(w.done)
 	}()
 	require.Len(t, timer.Stop(), 2*n)
-	require.Zero(t, w.in.emptied)
+	require.Equal(t, n, placed)
 }
 
 // Stop waits for the round in progress, also if another one is to follow.
@@ -356,90 +356,6 @@ func TestStopWaitsForTheRound(t *testing.T) {
 			giveBack()
 			require.Len(t, <-left, 1)
 		})
-	}
-}
-
-// Stop halts the worker in the middle of a drain, at each look up, whatever the worker takes: inboxes, what is near, a nursery
-// that has grown, or what is old. No timeout is lost, and the worker leaves the rest to Stop.
-func TestStopInTheMiddleOfADrain(t *testing.T) {
-	const n = 3*checkEvery + checkEvery/2
-	for name, prepare := range map[string]func(t *testing.T, timer *Timer, arm func(delay time.Duration) []*Timeout) []*Timeout{
-		"near": func(_ *testing.T, _ *Timer, arm func(time.Duration) []*Timeout) []*Timeout { return arm(time.Hour) },
-		"grown": func(_ *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
-			all := arm(100 * time.Hour)
-			timer.worker.in.sweepAt = 0 // which takes the older tables
-			return all
-		},
-		"old": func(_ *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
-			w := &timer.worker
-			timer.queue.stripes[0].nursery.table.Store(newTable(2 * ceilPowerOfTwo(n)))
-			all := arm(100 * time.Hour)
-			w.in.sweepAt = 0
-			w.in.drain()
-			w.in.sweepAt = 0
-			return all
-		},
-		"inbox": func(t *testing.T, _ *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
-			all := arm(100 * time.Hour)
-			for _, to := range all {
-				to.Cancel()
-				if _, err := to.Reset(50 * time.Hour); err != nil {
-					t.Fatal(err)
-				}
-			}
-			return all
-		},
-	} {
-		for at := 2; ; at++ {
-			timer := newTimer(t, WithTick(time.Hour))
-			oneStripe(timer)
-			w := &timer.worker
-			giveBack := hold(t, timer)
-			w.round() // makes the wheel
-			all := prepare(t, timer, func(delay time.Duration) (all []*Timeout) {
-				for range n {
-					to, err := timer.AfterFunc(delay, nop)
-					if err != nil {
-						t.Fatal(err)
-					}
-					all = append(all, to)
-				}
-				return all
-			})
-			var left []*Timeout
-			stopped := make(chan bool)
-			looks, emptied := 0, 0
-			whenItLooksUp(timer, func() {
-				if looks++; looks == at {
-					go func() {
-						left = timer.Stop()
-						close(stopped)
-					}()
-					for w.state.Load() != halted {
-						runtime.Gosched()
-					}
-					emptied = w.in.emptied
-				}
-			})
-			w.in.drain()
-			if looks < at {
-				require.Greater(t, at, 3, name)
-				require.Len(t, stopHeld(timer, giveBack), n, name)
-				break
-			}
-			require.Equal(t, emptied, w.in.emptied, name)
-			giveBack()
-			<-stopped
-			require.Len(t, left, n, name)
-			for _, to := range all {
-				if onQueue(to.word.Load()) {
-					t.Fatalf("on the queue: %v", to)
-				}
-				if _, err := to.Reset(time.Hour); !errors.Is(err, ErrStopped) {
-					t.Fatal(err)
-				}
-			}
-		}
 	}
 }
 
@@ -538,8 +454,10 @@ func TestRepeatingStop(t *testing.T) {
 func TestRequeueAfterStop(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newFakedTimer(t) // nothing is pending
-		timer.queue.shut.Store(true)
-		timer.worker.halt()
+		giveBack := hold(t, timer)
+		go timer.Stop() // waits for the round
+		synctest.Wait()
+		require.True(t, timer.IsStopped())
 		to := &Timeout{timer: timer}
 		to.word.Store(pendingAt(0, 1))
 		var done moments
@@ -549,60 +467,10 @@ func TestRequeueAfterStop(t *testing.T) {
 		}()
 		synctest.Wait()
 		require.Empty(t, done.All())
-		close(timer.allTaken)
+		giveBack()
 		synctest.Wait()
 		require.Len(t, done.All(), 1)
 	})
-}
-
-// Stop waits for the goroutines inside the gate, on each stripe. A Cancel that comes while Stop waits is counted.
-func TestStopWaitsForTheGate(t *testing.T) {
-	fresh := newTimer(t)
-	for i := range fresh.queue.stripes {
-		timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(9))
-		to, err := timer.AfterFunc(time.Hour, nop)
-		require.NoError(t, err)
-		s := &timer.queue.stripes[i]
-		require.True(t, timer.queue.enter(s))
-		stopped := make(chan []*Timeout)
-		go func() { stopped <- timer.Stop() }()
-		for !timer.IsStopped() {
-			runtime.Gosched()
-		}
-		require.True(t, to.Cancel())
-		require.Zero(t, timer.Pending())
-		require.EqualValues(t, 1, timer.Stats().Canceled)
-		select {
-		case <-stopped:
-			t.Fatalf("Stop did not wait for stripe %d", i)
-		case <-time.After(time.Millisecond):
-		}
-		s.leave()
-		require.Empty(t, <-stopped)
-	}
-}
-
-// Shutdown waits for the goroutines inside the gate also after Stop, on each stripe: one may be a Cancel that is about to
-// notify a Canceler. The test runs on real time, because goroutines that wait for the gate spin.
-func TestShutdownWaitsForTheGate(t *testing.T) {
-	timer := newTimer(t)
-	timer.Stop()
-	for i := range timer.queue.stripes {
-		s := &timer.queue.stripes[i]
-		s.inside.Add(1)
-		over := make(chan error)
-		go func() {
-			_, err := timer.Shutdown(t.Context())
-			over <- err
-		}()
-		select {
-		case <-over:
-			t.Fatalf("Shutdown did not wait for stripe %d", i)
-		case <-time.After(time.Millisecond):
-		}
-		s.leave()
-		require.NoError(t, <-over)
-	}
 }
 
 // A Cancel has ended a timeout, and not notified its Canceler yet. Shutdown waits for that. The test runs on real time, for

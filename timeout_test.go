@@ -3,6 +3,7 @@ package hashedwheel
 import (
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 	"weak"
@@ -19,7 +20,6 @@ func TestTimeoutSize(t *testing.T) {
 	} else {
 		require.EqualValues(t, 40, unsafe.Sizeof(Timeout{}))
 	}
-	require.EqualValues(t, 128, unsafe.Sizeof(stripe{}))
 }
 
 func TestAllocations(t *testing.T) {
@@ -86,7 +86,7 @@ func TestHandleKeepsNoOther(t *testing.T) {
 			require.NoError(t, err)
 			all = append(all, to)
 		}
-		pass(3 * sweepTime)
+		pass(settled)
 		for _, to := range all {
 			to.Cancel() // those that are due in an hour are in a bucket, so this pushes them
 			if len(handles) == len(others) {
@@ -120,4 +120,74 @@ func TestExplore(t *testing.T) {
 	}
 	t.Parallel() // other processes do the work
 	rewrite.Explore(t, ".")
+}
+
+// A timeout that was dropped, then armed again by Reset, and canceled again, goes when the worker looks next, also in a long
+// tick. The same is true of one that the worker has placed.
+func TestDroppedAgain(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Hour))
+		keep, err := timer.AfterFunc(100*time.Hour, nop)
+		require.NoError(t, err)
+		var held []weak.Pointer[Timeout]
+		use := func(wait time.Duration) {
+			for range 1000 {
+				to, err := timer.AfterFunc(10*time.Hour, nop)
+				if err != nil {
+					t.Fatal(err)
+				}
+				held = append(held, weak.Make(to))
+				if wait > 0 {
+					time.AfterFunc(wait, func() { to.Cancel() })
+					continue
+				}
+				for range 2 {
+					if !to.Cancel() {
+						t.Fatal("not canceled")
+					}
+					if active, err := to.Reset(5 * time.Hour); active || err != nil {
+						t.Fatal(active, err)
+					}
+				}
+				if !to.Cancel() {
+					t.Fatal("not canceled")
+				}
+			}
+		}
+		use(0)
+		use(2 * time.Second)
+		pass(2 * time.Hour)
+		require.Zero(t, timer.Stats().Queued)
+		runtime.GC()
+		for _, p := range held {
+			if p.Value() != nil {
+				t.Fatal("held")
+			}
+		}
+		require.Equal(t, 1, timer.Pending())
+		require.True(t, keep.Cancel())
+	})
+}
+
+// Beside producers that do not pause, also a few canceled timeouts are dropped within two seconds.
+func TestFewCanceledAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond))
+		var all []weak.Pointer[Timeout]
+		churn(t, timer, 2, 2*time.Second, func(elapsed time.Duration) {
+			if elapsed == 100*time.Millisecond {
+				for range 100 {
+					to, err := timer.AfterFunc(time.Hour, nop)
+					require.NoError(t, err)
+					require.True(t, to.Move(time.Hour))
+					require.True(t, to.Cancel())
+					all = append(all, weak.Make(to))
+				}
+			}
+		})
+		runtime.GC()
+		for _, p := range all {
+			require.Nil(t, p.Value())
+		}
+	})
 }

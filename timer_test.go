@@ -2,7 +2,6 @@ package hashedwheel
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -27,7 +26,7 @@ func TestExpiresAtTheFirstBoundary(t *testing.T) {
 			virtual(t, func(t *testing.T) {
 				timer := newTimer(t, WithTick(tick), WithWheelSize(size))
 				start := time.Now()
-				turn := tick * time.Duration(ceilPowerOfTwo(size))
+				turn := tick * time.Duration(timer.worker.wheelSize)
 				for _, phase := range []time.Duration{0, 1, tick / 2, tick - 1, tick, turn - 1, 3*turn + tick/3} {
 					pass(max(0, phase-time.Since(start)))
 					for _, delay := range []time.Duration{
@@ -365,59 +364,6 @@ func TestLastTick(t *testing.T) {
 	}
 }
 
-// When counters wrap around, the timer still works, because it uses only their differences.
-func TestCountersWrap(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newFakedTimer(t, WithTick(time.Millisecond))
-		const before = math.MaxUint64 - 5
-		for i := range timer.queue.stripes {
-			s := &timer.queue.stripes[i]
-			for _, c := range []*atomic.Uint64{&s.armed, &s.canceled, &s.nursery.filled, &s.nursery.skipped, &s.pushed} {
-				c.Store(before)
-			}
-			timer.returned.Add(before)
-			timer.worker.in.popped.Add(before)
-		}
-		for range 3 {
-			for range 20 {
-				_, err := timer.AfterFunc(time.Millisecond, nop)
-				require.NoError(t, err)
-				to, err := timer.AfterFunc(time.Hour, nop)
-				require.NoError(t, err)
-				require.True(t, to.Cancel())
-				_, err = to.Reset(time.Hour)
-				require.NoError(t, err)
-			}
-			require.Equal(t, 40, timer.Pending())
-			pass(3 * sweepTime)
-			require.Equal(t, 20, timer.Pending())
-			require.Zero(t, timer.Stats().Queued)
-			timer.cancelAll(t)
-			pass(5 * time.Millisecond)
-			require.Zero(t, timer.Pending())
-		}
-		// Tasks that block need runners. Their number is computed from the same counters.
-		for range 50 {
-			_, err := timer.AfterFunc(0, func() { time.Sleep(time.Hour) })
-			require.NoError(t, err)
-		}
-		pass(10 * time.Millisecond)
-		require.Equal(t, 50, timer.Stats().Running)
-		pass(time.Hour)
-	})
-}
-
-// cancelAll cancels the timeouts in the wheel.
-func (t *Timer) cancelAll(tb testing.TB) {
-	t.worker.mu.Lock()
-	var all []*Timeout
-	t.worker.wheel.each(func(to *Timeout) { all = append(all, to) })
-	t.worker.mu.Unlock()
-	for _, to := range all {
-		require.True(tb, to.Cancel())
-	}
-}
-
 // Each method of a Timer that New has not made panics with a clear message.
 func TestZeroTimer(t *testing.T) {
 	ctx, task := context.Background(), Task(TaskFunc(nopTask))
@@ -488,73 +434,6 @@ func requireNotMade[T any](t *testing.T, message string, arguments map[string][]
 	}
 }
 
-// A timer from outside is used in a bubble, with deadlines from outside, so that no call has read the clock. A call that would
-// have to wake the worker reads it, panics, and changes nothing. Others work.
-func TestForeignAtRest(t *testing.T) {
-	for name, limit := range map[string]int{"no limit": 0, "with a limit": 100} {
-		t.Run(name, func(t *testing.T) {
-			timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(limit))
-			s := oneStripe(timer)
-			w := &timer.worker
-			require.True(t, w.claimRound())
-			w.round()
-			w.expireDue()
-			near, far := time.Now().Add(100*time.Millisecond), time.Now().Add(time.Hour)
-			var plain, notified, placed, forward, canceled Timeout
-			for to, task := range map[*Timeout]Task{&plain: plainFunc(nop), &notified: canceledTask{t}, &placed: plainFunc(nop),
-				&forward: plainFunc(nop), &canceled: plainFunc(nop)} {
-				timer.Bind(to, task)
-			}
-			group := NewGroup(timer)
-			member, err := group.AfterFunc(time.Hour, nop)
-			require.NoError(t, err)
-			require.True(t, member.Cancel())
-			for _, to := range []*Timeout{&placed, &forward, &canceled} {
-				_, err = to.ResetAt(far)
-				require.NoError(t, err)
-			}
-			placed.word.And(^uint64(young)) // as if the worker had taken it
-			_, err = forward.ResetAt(far.Add(-time.Second))
-			require.NoError(t, err)
-			require.NotZero(t, forward.word.Load()&hurried)
-			require.True(t, canceled.Cancel())
-			canceled.word.And(^uint64(young)) // as if a producer had dropped it
-
-			state := func() string {
-				return fmt.Sprint(timer.Pending(), group.Len(), timer.limit.inUse.Load(), s.accepted(), s.nursery.by.Load(),
-					timer.queue.puts(), timer.Stats().Queued, plain.word.Load(), notified.word.Load(), placed.word.Load(), forward.word.Load(), canceled.word.Load(), member.word.Load())
-			}
-			require.True(t, w.leave(time.Hour, w.position.Load()>>1+1))
-			comes := w.state.Load()
-			w.setPosition(w.wheel.now, 0) // as planNext does
-			w.state.Store(resting)
-			synctest.Test(t, func(t *testing.T) {
-				for i, call := range []func(){
-					func() { plain.ResetAt(far) },
-					func() { notified.ResetAt(far) },
-					func() { member.ResetAt(far) },
-					func() { placed.ResetAt(far.Add(-time.Second)) },
-					func() { forward.ResetAt(far.Add(-2 * time.Second)) },
-					func() { canceled.ResetAt(far) },
-					func() { timer.NewTimeoutAt(plainFunc(nop), near) },
-					func() { timer.NewTimeoutAt(canceledTask{t}, far) },
-				} {
-					before := state()
-					require.PanicsWithValue(t, foreignTimer, call, "call %d", i)
-					require.Equal(t, before, state(), "call %d", i)
-				}
-				w.state.Store(comes)
-				for _, deadline := range []time.Time{near, far} {
-					_, err := timer.NewTimeoutAt(plainFunc(nop), deadline)
-					require.NoError(t, err)
-				}
-			})
-			setStripes(timer, 1)
-			timer.limit.inUse.Store(0)
-		})
-	}
-}
-
 const foreignTimer = "hashedwheel: a Timer made outside of a testing/synctest bubble is used inside one: make it inside the bubble"
 
 // A canceledTask must not be canceled.
@@ -596,4 +475,33 @@ func TestMaxPendingRace(t *testing.T) {
 	require.Zero(t, timer.Pending())
 	require.Zero(t, timer.slotsInUse())
 	require.Zero(t, timer.Stats().RejectedFull)
+}
+
+// No timeout is lost when very many goroutines arm a few each, on all stripes.
+func TestManyGoroutines(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond))
+	const n = 5000
+	var ran atomic.Int64
+	var canceled atomic.Int64
+	var users sync.WaitGroup
+	for range n {
+		users.Go(func() {
+			var all []*Timeout
+			for range 4 {
+				to, err := timer.AfterFunc(time.Duration(rand.IntN(20))*time.Millisecond, func() { ran.Add(1) })
+				if err != nil {
+					panic(err)
+				}
+				all = append(all, to)
+			}
+			runtime.Gosched()
+			for _, to := range all[:2] {
+				if to.Cancel() {
+					canceled.Add(1)
+				}
+			}
+		})
+	}
+	users.Wait()
+	require.Eventually(t, func() bool { return ran.Load()+canceled.Load() == 4*n }, patience, time.Millisecond)
 }

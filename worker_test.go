@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -125,7 +127,7 @@ func TestWorkerGivesBackItsMemory(t *testing.T) {
 			require.NoError(t, err)
 			to, err := timer.AfterFunc(time.Hour, nop)
 			require.NoError(t, err)
-			pass(3 * sweepTime)
+			pass(settled)
 			require.EqualValues(t, resting, w.state.Load())
 			pass(time.Minute)
 			require.True(t, fired)
@@ -170,28 +172,26 @@ func TestWorkerEndsSoonWithALongTick(t *testing.T) {
 	})
 }
 
-// While nothing is due the worker does not wake up. If it did, it would take a timeout off the queue that was
-// pushed without a wake-up.
+// While nothing is due the worker does no round.
 func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Millisecond), WithWheelSize(8))
 		fired := 0
 		_, err := timer.AfterFunc(time.Hour, func() { fired++ })
 		require.NoError(t, err)
-		pass(time.Second)
+		rounds := func() uint64 {
+			timer.worker.mu.Lock()
+			defer timer.worker.mu.Unlock()
+			return timer.worker.rounds
+		}
+		pass(settled)
 		require.EqualValues(t, resting, timer.worker.state.Load())
-
-		probe := &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})}
-		probe.word.Store(withStatus(queued, canceled))
-		s := timer.queue.stripe()
-		s.push(probe)
+		before := rounds()
 		pass(59 * time.Minute)
-		require.NotZero(t, probe.word.Load()&queued, "the worker was awake")
-		timer.worker.wakeNow() // shows that a worker that wakes up takes the probe
-		synctest.Wait()
-		require.Zero(t, probe.word.Load()&queued)
+		require.Equal(t, before, rounds())
 		pass(time.Minute)
 		require.Equal(t, 1, fired)
+		require.Greater(t, rounds(), before)
 	})
 }
 
@@ -225,7 +225,7 @@ func TestIdleCostsNothing(t *testing.T) {
 			require.NoError(t, err)
 			near = append(near, to)
 		}
-		require.LessOrEqual(t, wakeups(3*sweepTime), 6) // to place them
+		require.LessOrEqual(t, wakeups(settled), 6) // to place them
 		require.Zero(t, wakeups(58*time.Second))
 		for _, to := range near {
 			require.True(t, to.Cancel())
@@ -236,6 +236,42 @@ func TestIdleCostsNothing(t *testing.T) {
 		require.Len(t, timer.Stop(), 1000)
 	})
 }
+
+// Each round has a new goroutine. In most rounds of a burst its stack does not grow, which takes 2 to 9 microseconds, because
+// the runtime has to find and move all frames. Only the allocator may need more.
+func TestRoundsFitAFreshStack(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector makes frames larger")
+	}
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // in a collection each allocation may need more
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond))
+		hold(t, timer)
+		const rounds, burst = 100, 300 // more than a chunk of a pool
+		grown := 0
+		for range rounds {
+			for range burst {
+				_, err := timer.AfterFunc(20*time.Millisecond, nop)
+				require.NoError(t, err)
+			}
+			pass(10 * time.Millisecond)
+			go func() {
+				var here [64]byte // a frame not smaller than those of onAlarm and run
+				before := address(&here)
+				timer.worker.round()
+				if address(&here) != before {
+					grown++
+				}
+			}()
+			pass(0)
+		}
+		require.LessOrEqual(t, grown, rounds/2)
+	})
+}
+
+//go:noinline
+func address(x *[64]byte) uintptr { return uintptr(unsafe.Pointer(x)) }
 
 // The worker does not wake up for a timeout an hour ahead until it is due. When nothing is pending it never
 // wakes up.
@@ -282,7 +318,7 @@ func TestEarlierTimeoutWakesTheWorker(t *testing.T) {
 func TestCanceledDoNotPileUpInALongTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Hour))
-		limit := minSlots * len(timer.queue.stripes)
+		limit := 512 * max(8, 2*runtime.GOMAXPROCS(0))
 		for range sized(2, 4, 10) {
 			for range 4 * limit {
 				to, err := timer.AfterFunc(time.Hour, nop)
@@ -415,41 +451,6 @@ func TestNoLostWakeUp(t *testing.T) {
 	}
 }
 
-// A worker that goes to rest checks every stripe of the queue once more.
-func TestRestChecksTheQueue(t *testing.T) {
-	const far = 100
-	places := map[string]func(w *worker, s *stripe, to *Timeout){
-		"inbox": func(w *worker, s *stripe, to *Timeout) {
-			to.word.Store(pendingAt(queued, 2))
-			s.push(to)
-		},
-		"nursery": func(w *worker, s *stripe, to *Timeout) {
-			to.word.Store(pendingAt(young, far))
-			s.nursery.put(to, w.queue.nearAt(far), false)
-		},
-		"nursery, to be given back": func(_ *worker, s *stripe, _ *Timeout) { s.nursery.table.Store(newTable(2 * minSlots)) },
-		"nursery, to be taken": func(_ *worker, s *stripe, _ *Timeout) {
-			s.nursery.table.Store(newTable(2 * minSlots))
-			s.nursery.table.Load().older.Store(newTable(minSlots))
-		},
-	}
-	for place, push := range places {
-		timer := newFakedTimer(t, WithTick(time.Hour))
-		w := &timer.worker
-		for i := range timer.queue.stripes {
-			require.True(t, w.claimRound())
-			require.True(t, w.leave(math.MaxInt64, ticks.Never))
-			require.True(t, w.claimRound())
-			s := &timer.queue.stripes[i]
-			push(w, s, &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
-			require.False(t, w.leave(math.MaxInt64, ticks.Never), place)
-			require.EqualValues(t, working, w.state.Load())
-			require.True(t, w.leave(math.MaxInt64, 1), place)
-			setStripes(timer, len(timer.queue.stripes))
-		}
-	}
-}
-
 // A push starts a round only if the next one comes too late for it.
 func TestComesTooLate(t *testing.T) {
 	synctest.Test(t, testComesTooLate)
@@ -463,7 +464,7 @@ func testComesTooLate(t *testing.T) {
 	w.round() // makes the wheel
 	time.Sleep(position * tick)
 	w.expireDue()
-	near := position + timer.queue.horizon
+	const near = position + 250 // ticks: see nearTime
 	for _, c := range []struct {
 		idle, due uint64
 		late      bool
@@ -515,15 +516,9 @@ func TestReconcileOverdue(t *testing.T) {
 		_, err = to.Reset(3 * tick)
 		require.NoError(t, err)
 		time.Sleep(5 * tick)
-		w.expireDue()
-		require.Equal(t, 1, w.wheel.count)
-		takeInboxes(timer)
-		require.Equal(t, to.pos+1, w.due.Position())
-		require.Equal(t, listedAt(5*tick), to.bucket)
-		require.Zero(t, w.wheel.count)
-		w.wheel.check(t)
 		giveBack()
 		synctest.Wait()
+		require.Zero(t, w.wheel.count)
 		require.Equal(t, []time.Duration{5 * tick}, fired.Since(start))
 	})
 }
@@ -614,30 +609,6 @@ func TestReleaseHandsOver(t *testing.T) {
 			return
 		}
 		t.Fatal("missed")
-	})
-}
-
-// A timeout is canceled while the worker has collected it for its pool, and has not handed it over. The pool does not
-// keep it.
-func TestCanceledWhileCollected(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		timer.tasks.Limit = -1 // so that no runner starts
-		hold(t, timer)
-		w := &timer.worker
-		w.round() // makes the wheel
-		to, err := timer.AfterFunc(0, nop)
-		require.NoError(t, err)
-		time.Sleep(3 * time.Millisecond)
-		w.expireDue()
-		w.in.take(to, young)
-		require.Equal(t, to.pos+1, w.due.Position())
-		require.Zero(t, timer.tasks.Waiting())
-		require.True(t, to.Cancel())
-		takeInboxes(timer)
-		w.handOver()
-		require.Zero(t, to.bucket)
-		require.Zero(t, timer.tasks.Waiting())
 	})
 }
 
@@ -749,12 +720,11 @@ func TestArmingYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
-		oneStripe(timer)
 		w := &timer.worker
 		require.True(t, w.claimRound()) // the test is the worker
 		time.Sleep(tick + overdue)
 		arm := func() {
-			for range yieldEvery {
+			for range 1000 { // some of them see whether to yield
 				_, err := timer.AfterFunc(time.Hour, nop)
 				require.NoError(t, err)
 			}
@@ -777,15 +747,14 @@ func TestArmingYieldsToARunner(t *testing.T) {
 	const slice = 10 * time.Millisecond
 	for tries := 0; ; tries++ {
 		require.Less(t, tries, 1000)
-		timer := newTimer(t, WithTick(time.Hour))
-		s, w := oneStripe(timer), &timer.worker
+		timer := newFakedTimer(t, WithTick(time.Hour))
+		w := &timer.worker
 		hold(t, timer) // the test is the worker
 		w.round()      // makes the wheel
 		var ran atomic.Bool
 		handOver := func() {
 			to := &Timeout{timer: timer, task: plainFunc(func() { ran.Store(true) })}
 			to.word.Store(pendingAt(0, 0))
-			s.armed.Add(1)
 			w.expireDue()
 			w.emit(to)
 			w.handOver()
@@ -802,7 +771,7 @@ func TestArmingYieldsToARunner(t *testing.T) {
 		w.handedAt.Add(-int64(overdue))
 		before := ran.Load()
 		for range 100 { // the scheduler may choose the producer again
-			for range yieldEvery {
+			for range 1000 { // some of them see whether to yield
 				if _, err := timer.AfterFunc(1000*time.Hour, nop); err != nil {
 					t.Fatal(err)
 				}
@@ -827,8 +796,8 @@ func TestArmingYieldsToARunner(t *testing.T) {
 func TestRunnerIsNotOverdueAtOnce(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, n := range []int{1, 1000} {
-		timer := newTimer(t, WithTick(time.Hour))
-		s, w := oneStripe(timer), &timer.worker
+		timer := newFakedTimer(t, WithTick(time.Hour))
+		w := &timer.worker
 		hold(t, timer)
 		w.round()
 		w.handedAt.Store(-int64(time.Hour))
@@ -836,7 +805,6 @@ func TestRunnerIsNotOverdueAtOnce(t *testing.T) {
 		for range n {
 			to := &Timeout{timer: timer, task: plainFunc(nop)}
 			to.word.Store(pendingAt(0, 0))
-			s.armed.Add(1)
 			w.emit(to)
 		}
 		w.handOver()
@@ -882,5 +850,228 @@ func TestCanceledStartNoRoundEach(t *testing.T) {
 			pass(tick / inATick)
 		}
 		require.LessOrEqual(t, timer.Stats().Wakeups, uint64(n+1))
+	})
+}
+
+// Beside producers that do not pause, timeouts are on time wherever they lie: near or far, reset to a later tick or to an
+// earlier one.
+func TestOnTimeBesideProducers(t *testing.T) {
+	t.Parallel()
+	for _, tick := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			timer := newTimer(t, WithTick(tick))
+			r := newRand(t)
+			var mu sync.Mutex // because the passing of virtual time does not order memory
+			fired := 0
+			arm := func(n int, reset bool) {
+				for range n {
+					delay := time.Duration(r.Int64N(int64(2 * time.Second)))
+					first := delay
+					if reset {
+						first = time.Duration(r.Int64N(int64(3 * time.Second)))
+					}
+					due := time.Now()
+					to, err := timer.AfterFunc(first, func() {
+						mu.Lock()
+						defer mu.Unlock()
+						fired++
+						if late := time.Since(due); late < 0 || late >= tick {
+							t.Errorf("late by %v", late)
+						}
+					})
+					require.NoError(t, err)
+					mu.Lock()
+					due = due.Add(first)
+					mu.Unlock()
+					if reset {
+						time.AfterFunc(min(first, 500*time.Millisecond)/2, func() {
+							mu.Lock()
+							defer mu.Unlock()
+							due = time.Now().Add(delay)
+							to.Reset(delay)
+						})
+					}
+				}
+			}
+			armed := 0
+			churn(t, timer, 3000, sized(time.Second/2, time.Second, time.Second), func(elapsed time.Duration) {
+				if elapsed < 3*tick {
+					return
+				}
+				arm(2, false)
+				arm(2, true)
+				armed += 4
+			})
+			pass(10 * time.Second)
+			require.Equal(t, armed, fired)
+			require.Zero(t, timer.Pending())
+		})
+	}
+}
+
+// A round that hands over what is due allocates nothing, not even right after two garbage collections, which empty every
+// sync.Pool. The test runs on real time, because it counts what the whole process allocates.
+func TestRoundsAllocateNothing(t *testing.T) {
+	if oneThread {
+		t.Skip("on js/wasm, timers of the runtime allocate")
+	}
+	timer := newTimer(t, WithTick(time.Millisecond))
+	fired := make(chan struct{}, 1)
+	var to Timeout
+	timer.Bind(&to, plainFunc(func() { fired <- struct{}{} }))
+	clean := 0
+	rounds := sized(20, 60, 60)
+	for range rounds {
+		runtime.GC()
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := to.Reset(3 * time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-fired
+		runtime.ReadMemStats(&after)
+		if after.Mallocs == before.Mallocs {
+			clean++
+		}
+	}
+	t.Logf("%d of %d rounds allocated nothing", clean, rounds)
+	require.Greater(t, clean, rounds/2) // the others met an allocation of the runtime's own
+}
+
+// endOfRound brings the worker of a timer to the end of a round after which it would watch: it comes for the next sweep. A far
+// timeout is on the queue. It returns the timeout, and a function that does the rest.
+func endOfRound(t *testing.T, timer *Timer, task func()) (far *Timeout, leave func()) {
+	w := &timer.worker
+	require.True(t, w.claimRound()) // the test is the worker
+	w.round()
+	time.Sleep(timer.Tick())
+	far, err := timer.AfterFunc(time.Hour, task)
+	require.NoError(t, err)
+	until, next := w.round()
+	require.Less(t, timer.clock.Now()+1, next)
+	require.Less(t, next, uint64(ticks.Never))
+	return far, func() {
+		if !w.leave(until, next) {
+			go w.run()
+		}
+		synctest.Wait()
+	}
+}
+
+// A timeout becomes near while a round that does not take it is about to end, or while the worker watches. It is on
+// time. So is one that a producer takes for a far one, because the position has not moved for long.
+func TestNearWhileWatching(t *testing.T) {
+	const tick = time.Millisecond
+	for name, use := range map[string]func(t *testing.T, timer *Timer, fired func(), far *Timeout){
+		"reset": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
+			_, err := far.Reset(2 * tick)
+			require.NoError(t, err)
+		},
+		"canceled and reset": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
+			require.True(t, far.Cancel())
+			_, err := far.Reset(2 * tick)
+			require.NoError(t, err)
+		},
+		"armed": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
+			_, err := timer.AfterFunc(2*tick, fired)
+			require.NoError(t, err)
+		},
+		"old position": func(t *testing.T, timer *Timer, fired func(), far *Timeout) {
+			time.Sleep(500 * tick)
+			_, err := timer.AfterFunc(2*tick, fired)
+			require.NoError(t, err)
+		},
+	} {
+		for _, before := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick))
+				var fired moments
+				far, leave := endOfRound(t, timer, fired.Note)
+				if !before {
+					leave()
+				}
+				if name == "old position" && !before {
+					return // the worker would not watch for so long
+				}
+				use(t, timer, fired.Note, far)
+				armed := time.Now()
+				if before {
+					leave()
+				}
+				pass(10 * tick)
+				require.Equal(t, []time.Duration{2 * tick}, fired.Since(armed), "%s, before the end of the round: %v", name, before)
+			})
+		}
+	}
+}
+
+// While the worker watches, a deadline that has passed counts as a delay of zero.
+func TestPastDeadlineWhileWatching(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		_, leave := endOfRound(t, timer, nop)
+		leave()
+		time.Sleep(5*time.Millisecond + time.Microsecond)
+		require.Less(t, timer.clock.Now()<<idleShift, timer.worker.state.Load())
+		require.Less(t, timer.worker.state.Load(), resting)
+		to, err := timer.NewTimeoutAt(plainFunc(nop), time.Now().Add(-2*time.Millisecond))
+		require.NoError(t, err)
+		require.Equal(t, 999*time.Microsecond, time.Until(to.Deadline()))
+	})
+}
+
+// placed returns how many timeouts are in the wheel.
+func placed(timer *Timer) (n int) {
+	for _, level := range timer.Stats().Levels {
+		n += level.Timeouts
+	}
+	return n
+}
+
+// The worker takes at once what is near, and leaves what is far on the queue. It drops what is canceled within two seconds.
+func TestFarStaysWithProducers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		churn(t, timer, 3000, 800*time.Millisecond, func(elapsed time.Duration) {
+			require.Greater(t, timer.Stats().Queued, 1000)
+			switch {
+			case elapsed < 600*time.Millisecond: // the worker may get some for which the queue had no place
+			case elapsed == 600*time.Millisecond:
+				require.Zero(t, placed(timer))
+				_, err := timer.AfterFunc(100*time.Millisecond, nop)
+				require.NoError(t, err)
+			case elapsed < 700*time.Millisecond:
+				require.Equal(t, 1, placed(timer))
+			case elapsed > 720*time.Millisecond:
+				require.Zero(t, placed(timer))
+			}
+		})
+		pass(settled)
+		require.Zero(t, timer.Stats().Queued)
+	})
+}
+
+// Timeouts that live long go to the wheel although producers do not pause.
+func TestLongLivedGoToTheWheel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond))
+		const n, from = 100, 600 * time.Millisecond
+		churn(t, timer, 3000, from+1100*time.Millisecond, func(elapsed time.Duration) {
+			switch {
+			case elapsed == from:
+				for range n {
+					_, err := timer.AfterFunc(time.Hour, nop)
+					require.NoError(t, err)
+				}
+			case elapsed > from && elapsed < from+100*time.Millisecond:
+				require.Zero(t, placed(timer))
+			}
+		})
+		require.Equal(t, n, placed(timer))
+		require.Equal(t, n, timer.Pending())
 	})
 }

@@ -149,6 +149,7 @@ const (
 // TestBothSidesOfABubble calls each method of everything that was made outside of bubbles in a bubble, and the reverse.
 // It works, or panics at once. In both cases everything goes on to work where it was made, and the counts agree.
 func TestBothSidesOfABubble(t *testing.T) {
+	t.Parallel() // it mostly waits
 	task := hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {})
 	methods := methodsOf(&side{})
 	done, cancel := context.WithCancel(context.Background())
@@ -290,7 +291,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 		}
 		for _, pause := range []time.Duration{
 			time.Duration(i%2) * 3 * bubbleTick, // the worker is awake, or rests
-			3 * time.Second,                     // it rests, and all is in buckets
+			2 * time.Second,                     // it rests, and all is in buckets
 		} {
 			all.Go(func() { // all at once, because each mostly waits: with t.Parallel, few run at a time
 				t.Run(fmt.Sprintf("made outside/%v/%s", pause, c.name), func(t *testing.T) {

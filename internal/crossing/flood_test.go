@@ -110,7 +110,7 @@ func (d deluge) check(t *testing.T, base uint64, armed, pending, stripes int) {
 // more goroutines than processors they collide.
 func TestFloodWithoutTheWorker(t *testing.T) {
 	for _, goroutines := range []int{1, 64} {
-		for i, d := range deluges(t, testkit.Sized(4, 8, 16)) {
+		for i, d := range deluges(t, testkit.Sized(2, 8, 16)) {
 			t.Run(fmt.Sprintf("goroutines=%d/%v", goroutines, d), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					timer := newTimer(t, hashedwheel.WithTick(time.Hour))

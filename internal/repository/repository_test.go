@@ -81,11 +81,6 @@ func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile(root + "/README.md")
 	require.NoError(t, err)
-	lines := strings.Split(strings.TrimSuffix(string(readme), "\n"), "\n")
-	comment := regexp.MustCompile(` <!-- .* -->`) // which figures a row has: see benchmarks/README.md
-	for i, line := range lines {
-		assert.LessOrEqual(t, len(comment.ReplaceAllString(line, "")), 120, "line %d", i+1)
-	}
 	intro, program, _ := strings.Cut(string(readme), "```go\n")
 	assert.Contains(t, intro, "\n    go get github.com/hashedwheel/hashedwheel ")
 	assert.Contains(t, intro, "From 1.0 on")
@@ -152,7 +147,7 @@ func testSizes(t *testing.T) {
 		assert.InEpsilon(t, size, measured, 0.1, found[0][0])
 	}
 
-	n := testkit.Sized(100_000, 1_000_000, 1_000_000)
+	n := testkit.Sized(40_000, 100_000, 1_000_000)
 	says("A `Timeout` takes #", float64(unsafe.Sizeof(hashedwheel.Timeout{})))
 	says("one allocation of #", heapOf(n, func(int) any { return new(hashedwheel.Timeout) }))
 

@@ -22,14 +22,32 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main runs the tests of a package, and fails if they leave a goroutine behind. It ignores goroutines with one of these
-// functions on their stacks.
+// Main runs the tests of a package. It ends a test that hangs: see watchdog. It fails if they leave a goroutine behind, and
+// ignores goroutines with one of these functions on their stacks.
 func Main(m *testing.M, ignored ...string) {
 	var options []goleak.Option
 	for _, name := range append(ignored, "runtime.handleEvent") { // a goroutine of the runtime, on js
 		options = append(options, goleak.IgnoreAnyFunction(name))
 	}
-	goleak.VerifyTestMain(m, options...)
+	goleak.VerifyTestMain(watched{m}, options...)
+}
+
+// A watched runs tests beside a watchdog.
+type watched struct{ m *testing.M }
+
+func (w watched) Run() int {
+	defer watch(w.m)()
+	return w.m.Run()
+}
+
+// CPUTime returns the CPU time of the process. Where it is not known, it skips the test.
+func CPUTime(t testing.TB) time.Duration {
+	t.Helper()
+	cpu, known := processTime()
+	if !known {
+		t.Skip("the CPU time is not known on this system")
+	}
+	return cpu
 }
 
 // Virtual runs a test on virtual time, in a bubble of its own for each number of levels: 1 to 4, or 1 and 3 with
@@ -190,7 +208,7 @@ func StressTime(t testing.TB) time.Duration {
 
 // Patience is how long a test waits for something that must happen. On a busy machine that may take long, but
 // only a defect makes it take longer than this.
-const Patience = time.Minute
+const Patience = 50 * time.Second
 
 // GoesOn reports whether a race test continues. It continues until end, and then until it has seen every
 // outcome, which may take long on a busy machine, but not for longer than Patience. If all goroutines
