@@ -916,7 +916,7 @@ var mutations = []mutation{
 	{25, "SetSilence changes only later limits, and not the present one", "idle/conn.go", "Conn.SetSilence",
 		`case c.move(d):`, `case c.timeout.Move(c.silence):`, "TestSetSilence"},
 	{25, "activity during SetSilence needs only the old limit", "idle/conn.go", "Conn.SetSilence",
-		`c.covered.Store(-1)`, ``, "TestSetSilenceMeetsActivityRace"},
+		`c.covered.Store(-1)`, ``, "TestCoveredIsTakenBackFirst"},
 	{25, "SetSilence does not say why there is no limit", "idle/conn.go", "Conn.SetSilence",
 		`reason = hashedwheel.ErrStopped`, `reason = net.ErrClosed`, "TestSetSilenceErrors"},
 	{25, "a Read returns data with ErrIdle", "idle/conn.go", "Conn.Read",
