@@ -129,6 +129,22 @@ func TestSetSilenceReadsOnly(t *testing.T) {
 	})
 }
 
+// SetSilence takes covered back before it moves the timeout. Here it gets no further, because Move panics in a bubble.
+func TestCoveredIsTakenBackFirst(t *testing.T) {
+	l := newLimit(t, time.Hour)
+	c, err := l.Conn(&fake{})
+	require.NoError(t, err)
+	require.NoError(t, c.SetSilence(time.Minute))
+	require.GreaterOrEqual(t, c.covered.Load(), int64(0))
+	synctest.Test(t, func(t *testing.T) {
+		require.Panics(t, func() { c.SetSilence(time.Second) })
+	})
+	require.Negative(t, c.covered.Load())
+	_, err = c.Read(make([]byte, 1))
+	require.NoError(t, err, "the lock is free")
+	require.GreaterOrEqual(t, c.covered.Load(), int64(0))
+}
+
 // Covered never promises more than the deadline, while SetSilence changes both. Otherwise activity at that moment would not
 // move a deadline that comes too early for it.
 func TestSetSilenceMeetsActivityRace(t *testing.T) {
