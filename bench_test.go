@@ -420,15 +420,15 @@ func BenchmarkWheel(b *testing.B) {
 					w.place(testTimeout(tick), tick)
 				}
 				fired := 0
-				again := func(to *Timeout) {
+				w.emit = func(to *Timeout) {
 					fired++
 					tick := w.now + delay
 					to.word.Store(pendingAt(0, tick))
 					w.place(to, tick)
 				}
 				turn := func() {
-					w.advance(w.now+1, again)
-					for w.cascade(again) {
+					w.advance(w.now + 1)
+					for w.cascade() {
 					}
 				}
 				for range delay { // until the levels have reached a steady state

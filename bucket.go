@@ -186,12 +186,10 @@ func (l *level) init(size int) {
 	l.stale = bitmap.New(size)
 }
 
-// add adds a timeout to the bucket of a slot. The caller sets Timeout.bucket.
-func (l *level) add(slot, now, tick uint64, to *Timeout, free *freeList) {
-	b := &l.buckets[slot]
-	b.add(now, tick, to, free)
+// added records that an entry has been added to a bucket.
+func (l *level) added(slot uint64) {
 	l.count++
-	if b.n == 1 {
+	if l.buckets[slot].n == 1 {
 		l.occupied.Set(slot)
 		l.inUse++
 	}

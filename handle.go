@@ -55,7 +55,7 @@ func (to *Timeout) cancel() bool {
 		ok := to.word.CompareAndSwap(word, end)
 		if open {
 			if ok {
-				s.push(to) // inside the gate: a Reset may arm it before this, and Stop must find it
+				t.worker.push(s, to) // inside the gate: a Reset may arm it before this, and Stop must find it
 			}
 			s.leave()
 		}
@@ -70,7 +70,7 @@ func (to *Timeout) cancel() bool {
 	return false
 }
 
-// claimReturned is Cancel for a timeout that Stop has returned. Nothing is left to do: Stop has counted it as returned.
+// claimReturned is Cancel for a timeout that Stop has returned. Nothing is left to do: Stop counts it as returned.
 func (to *Timeout) claimReturned() bool {
 	word := to.word.Load()
 	for ; isReturned(word); word = to.word.Load() { // the end of a run may change it too

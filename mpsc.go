@@ -29,15 +29,15 @@ type queue struct {
 // A stripe has a nursery for new timeouts, and an inbox for timeouts that the worker has to place, move or remove at the
 // next boundary. The counters count what the goroutines that use the stripe do.
 //
-// The inbox is a stack, linked by Timeout.next. Only a goroutine that has set the bit queued pushes the timeout, and only the
-// worker or Stop clears the bit, after it has taken the timeout from the stack, or after the gate was shut. So a timeout is on one stack at most, and its
-// link belongs to the goroutine that pushes it, then to the stack, and then to the worker.
+// The inbox is a stack, linked by Timeout.next. Only a goroutine that has set the bit queued pushes the timeout. The worker clears
+// the bit when it has taken the timeout off. Stop may clear it before, because nobody pushes any more. So a timeout is on one
+// stack at most, and its link belongs to the goroutine that pushes it, then to the stack, and then to the worker.
 type stripe struct {
 	nursery ring
 	inbox   atomic.Pointer[Timeout] // the top of the stack
 
 	// Counters that never go back: each counts what has happened, not what is about to.
-	armed    atomic.Uint64 // timeouts armed, except those put into the nursery, and next runs
+	armed    atomic.Uint64 // timeouts armed; neither those that ring.filled counts nor next runs
 	runs     atomic.Uint64 // runs of repeating timeouts that are over, each of which was armed for its next run
 	expired  atomic.Uint64 // other tasks started; the last run of a repeating timeout counts when it is over
 	canceled atomic.Uint64 // timeouts canceled

@@ -44,7 +44,7 @@ import (
 // undo a change that was made before it, because the worker has yet to read what that stands for.
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
-	filled  atomic.Uint64         // slots that were filled with timeouts that were armed
+	filled  atomic.Uint64         // timeouts that were armed here; a second slot does not count
 	skipped atomic.Uint64         // other slots that the hand has passed; if goroutines collide, some of them twice
 	by      atomic.Uint64         // the worker must look at the blocks by this tick
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/due"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // Bind binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before other
@@ -102,7 +103,8 @@ func init() {
 	due.Move = func(to any, delay time.Duration) bool { return to.(*Timeout).moveAhead(delay) }
 }
 
-// reset is Reset for a tick, or Move if onlyPending is true. If the tick does not lie ahead, it is the next one.
+// reset is Reset for a tick, or Move if onlyPending is true. If the tick does not lie ahead, it is the next one. But a timeout in
+// its first slot whose old tick has passed stays due at once.
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
@@ -110,19 +112,23 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 		to.checkCopy(word)
 		active = status(word) == pending
 		stays := t.stays(word, tick)
-		if !active || !stays || word&(queued|hurried) != 0 { // otherwise the old tick lies ahead, or the worker has yet to take it from its slot
+		if !active || !stays || word&(queued|hurried) != 0 { // otherwise its old tick is not later than the new one
 			tick = t.ahead(tick)
 			stays = t.stays(word, tick)
 		}
+		by := uint64(ticks.Never)
 		switch {
 		case !active && onlyPending:
 			return false, nil
 		case !active:
-			ok, err = to.revive(word, tick)
+			by, ok, err = to.revive(word, tick)
 		case stays:
-			ok = to.postpone(word, tick)
+			by, ok = to.postpone(word, tick)
 		default:
-			ok, err = to.requeue(word, tick)
+			by, ok, err = to.requeue(word, tick)
+		}
+		if ok && by < ticks.Never {
+			t.worker.wakeBy(by) // last, because it panics on the wrong side of a synctest bubble
 		}
 	}
 	return active && err == nil, err
@@ -145,82 +151,81 @@ func (t *Timer) stays(word, tick uint64) bool {
 	}
 }
 
-// postpone makes a timeout pending at tick that stays where it is, unless its word has changed.
-func (to *Timeout) postpone(word, tick uint64) bool {
-	if !to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
-		return false
+// The functions below return the tick by which the worker must come, for wakeBy, or Never if it need not. If ok is false, the
+// word has changed meanwhile, or there is an error.
+
+// postpone makes a timeout pending at tick that stays where it is.
+func (to *Timeout) postpone(word, tick uint64) (by uint64, ok bool) {
+	ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
+	if word&(queued|hurried) == 0 {
+		return ticks.Never, ok
 	}
-	if word&(queued|hurried) != 0 {
-		to.timer.worker.wakeBy(tick) // after the compare-and-swap: the worker was woken for another tick
-	}
-	return true
+	return tick, ok // the worker was woken for another tick
 }
 
-// requeue makes a pending timeout pending at tick, and has the worker take it again. If its word has changed, ok is false.
-func (to *Timeout) requeue(word, tick uint64) (ok bool, err error) {
+// requeue makes a pending timeout pending at tick, and has the worker take it again.
+func (to *Timeout) requeue(word, tick uint64) (by uint64, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
-	if word&young != 0 { // no gate is needed, because Stop finds it in its first slot
-		return to.putAgain(s, word, tick), nil
+	if word&young == 0 { // otherwise no gate is needed, because Stop finds it in its first slot
+		if !t.queue.enter(s) { // before the bit is set, until the timeout is pushed: see rule 2 of timeout.go
+			t.refusedStopped.Add(1)
+			return 0, false, ErrStopped
+		}
+		defer s.leave()
 	}
-	if !t.queue.enter(s) { // before the bit is set, until the timeout is pushed: see rule 2 of timeout.go
-		t.refusedStopped.Add(1)
-		return false, ErrStopped
-	}
-	defer s.leave()
-	return to.putAgain(s, word, tick), nil
+	by, ok = to.putAgain(s, word, tick)
+	return by, ok, nil
 }
 
-// putAgain makes a timeout pending at tick that does not stay where it is, unless its word has changed. It puts a young one into
-// a second slot, because the worker looks at the first one in time only for the old tick, and pushes others onto an inbox.
-func (to *Timeout) putAgain(s *stripe, word, tick uint64) (ok bool) {
-	w := &to.timer.worker
+// putAgain makes a timeout pending at tick that does not stay where it is. It puts a young one into a second slot, because the
+// worker looks at the first one in time only for the old tick, and pushes others onto an inbox.
+func (to *Timeout) putAgain(s *stripe, word, tick uint64) (by uint64, ok bool) {
 	if word&young == 0 {
 		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued); ok {
-			w.push(s, to)
+			to.timer.worker.push(s, to)
 		}
-		return ok
+		return 0, ok
 	}
 	if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|hurried); ok {
-		s.nursery.put(to, soon, true)
-		w.wakeBy(tickOf(to.word.Load())) // another Reset may have relied on this one, and have changed only the word
+		s.nursery.put(to, soon, true) // if the worker has taken the timeout meanwhile, the slot leads to one that has left
 	}
-	return ok
+	return tickOf(to.word.Load()), ok // another Reset may have relied on this one, and have changed only the word
 }
 
 // revive is requeue for a timeout that is idle or has ended. It also takes a slot of the limit and calls the hook.
-func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
+func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
 	if t.stays(word, tick) && word&hooked == 0 && t.limit.max == 0 {
 		// Nothing is pushed, so no gate is needed. Stop clears the bit by a compare-and-swap: either it finds the timeout
 		// pending, or that of postpone fails.
-		if ok = to.postpone(word, tick); ok {
+		if by, ok = to.postpone(word, tick); ok {
 			s.armed.Add(1)
 		}
-		return ok, nil
+		return by, ok, nil
 	}
 	if t.limit.max > 0 {
 		// Without the lock, two goroutines could take two slots for one timeout, and a third would be refused.
 		t.reviving.Lock()
 		defer t.reviving.Unlock()
 		if to.word.Load() != word {
-			return false, nil
+			return 0, false, nil
 		}
 	}
 	if !t.queue.enter(s) {
 		t.refusedStopped.Add(1)
-		return false, ErrStopped
+		return 0, false, ErrStopped
 	}
 	defer s.leave()
 	h := to.hook()
 	if h != nil {
 		if err := h.arm(to); err != nil {
-			return false, err
+			return 0, false, err
 		}
 	}
 	if t.limit.acquire() { // before the timeout is pending, so that never more than the limit are
-		ok = to.armEnded(s, word, tick)
+		by, ok = to.armEnded(s, word, tick)
 		if !ok {
 			t.limit.release()
 		}
@@ -230,14 +235,13 @@ func (to *Timeout) revive(word, tick uint64) (ok bool, err error) {
 	if !ok && h != nil {
 		h.disarmed(to, false)
 	}
-	return ok, err
+	return by, ok, err
 }
 
-// armEnded arms the timeout. It returns false if another goroutine has armed it meanwhile. Called inside the gate.
-func (to *Timeout) armEnded(s *stripe, word, tick uint64) bool {
+// armEnded arms the timeout, unless another goroutine has armed it meanwhile. Called inside the gate.
+func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
 	t := to.timer
 	for ; status(word) != pending; word = to.word.Load() {
-		ok := false
 		switch {
 		case neverArmed(word): // only once in its life is the bit young set: see ring.fill
 			if !to.word.CompareAndSwap(word, pendingAt(word, tick)|young) {
@@ -246,17 +250,16 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) bool {
 			if _, uncontended, _ := s.nursery.put(to, t.worker.nearBy(tick), false); !uncontended {
 				t.queue.seats.Move()
 			}
-			t.worker.wakeBy(tick)
-			return true // put has counted it
+			return tick, true // put has counted it
 		case t.stays(word, tick):
-			ok = to.postpone(word, tick)
+			by, ok = to.postpone(word, tick)
 		default:
-			ok = to.putAgain(s, word, tick)
+			by, ok = to.putAgain(s, word, tick)
 		}
 		if ok {
 			s.armed.Add(1) // after the change of the word, because a counter never goes back
-			return true
+			return by, true
 		}
 	}
-	return false
+	return 0, false
 }

@@ -719,7 +719,7 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 		require.Equal(t, 1, w.wheel.count)
 		*c = request{} //hashedwheelvet:ignore the test is about this
 		again.bind(timer, c)
-		require.PanicsWithValue(t, again.message, func() { w.wheel.advance(2, w.emit) })
+		require.PanicsWithValue(t, again.message, func() { w.wheel.advance(2) })
 	}
 }
 
@@ -741,7 +741,7 @@ func TestOverwrittenInABucket(t *testing.T) {
 			require.NoError(t, err)
 			message += ": its task is now a *hashedwheel.request"
 		}
-		require.PanicsWithValue(t, message, func() { w.wheel.advance(2, w.emit) })
+		require.PanicsWithValue(t, message, func() { w.wheel.advance(2) })
 	}
 }
 

@@ -278,6 +278,7 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	}
 	if word&queued == 0 {
 		t.worker.push(s, to)
+		t.worker.wakeBy(0)
 	}
 	return false, true
 }

@@ -565,7 +565,7 @@ func TestWorkerAndTimeoutAtWork(t *testing.T) {
 		require.Zero(t, w.due.Position())
 
 		w.wheel.place(to, 14)
-		w.wheel.advance(14, w.emit)
+		w.wheel.advance(14)
 		require.Zero(t, w.wheel.count)
 		require.Zero(t, w.due.Position())
 

@@ -65,15 +65,15 @@ func (s *publishedLevels) stats() []LevelStats {
 	return all
 }
 
-// queued returns about how many timeouts are on the queue. Of large nurseries it reads a part, so that it takes some 100
-// microseconds at most.
+// queued returns about how many timeouts are on the queue. Of large nurseries it reads a part: some 8,000 slots in all.
 func (t *Timer) queued() (n int) {
-	onInboxes := -t.worker.in.popped.Load() // before the counts of pushes
+	slots := max(1<<13/len(t.queue.stripes), 64) // of each table
+	onInboxes := -t.worker.in.popped.Load()      // before the counts of pushes
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
 		onInboxes += s.pushed.Load()
 		for t := s.nursery.table.Load(); t != nil; t = t.older.Load() {
-			n += t.pending(1 << 10)
+			n += t.pending(slots)
 		}
 	}
 	return n + max(int(onInboxes), 0) // a push counts after the worker may have taken the timeout

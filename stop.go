@@ -11,8 +11,8 @@ import (
 // goroutine can move a timeout or start a task. They follow one protocol, the gate:
 //
 //	 producer (Cancel, Reset, the end of a run)      runner, for each task
-//	   enter:  inside++                                take a slot of its batch (a store)
-//	           shut?     -- yes --> leave, no push     limit? -- yes --> lock the pool; closed? -- yes --> end
+//	   enter:  inside++                                take a slot of its batch (an addition)
+//	           shut?     -- yes --> leave, no push     none left, or stopped? -- yes --> lock the pool; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
 //	           push onto an inbox                      call the task
 //	   leave:  inside--
@@ -29,8 +29,8 @@ import (
 //
 //  - NewTimeout does not enter the gate. Either it finds its slot closed, or Stop finds the timeout there: see nursery.go. Nor
 //    does a Reset that leaves the timeout where it is, or that gives it a second slot: Stop finds it in the first one.
-//  - A runner that takes a slot after Stop has lowered its limit finds the pool closed. One that took a slot before may
-//    be about to claim. Stop takes that timeout too, and the first compare-and-swap decides whether it expires or is
+//  - A runner that takes a slot after Stop has set its bit stopped goes for the lock, and finds the pool closed. One that took
+//    a slot before may be about to claim. Stop takes that timeout too, and the first compare-and-swap decides whether it expires or is
 //    returned. If it expires, its task may be at its first instruction when Stop returns.
 //  - A pending timeout may be only with its runner, because it repeats, or was reset while it was on the list. A runner
 //    that has to queue it and finds the gate shut waits for allTaken, and Stop takes the timeout from it.

@@ -87,7 +87,7 @@ const (
 //     runner queues it, if a Reset has set that tick, or if they themselves put it off (wall.go).
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. After a Reset, the worker may
 //     put a timeout on the list while a runner still has it: one of the two claims wins, and neither is early.
-//  5. While a timeout is at work, it is not claimed and is put into no bucket or list, so its runs never overlap.
+//  5. While a timeout is at work, it is not claimed, and does nothing in a bucket or on a list, so its runs never overlap.
 //     When the run is over, the runner arms it again or ends it, as the word says then.
 
 // Ticks fill the rest of the word exactly.

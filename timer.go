@@ -130,7 +130,8 @@ func (t *Timer) isPast(tick uint64) bool {
 
 // ahead returns the tick if it lies ahead, and otherwise the next tick. It seldom has to read the clock.
 func (t *Timer) ahead(tick uint64) uint64 {
-	// While the worker is turning the wheel, each tick after its position lies ahead.
+	// While the worker is turning the wheel, each tick after its position lies ahead, or the worker is late and comes to it in
+	// its next round.
 	if position := t.worker.position.Load(); position&turning != 0 && tick > position>>1 {
 		return tick
 	}

@@ -41,6 +41,7 @@ type wheel struct {
 	back   uint64 // how often a visit has moved a timeout to another bucket of its level, or to a higher level
 
 	// Immutable once timeouts are placed.
+	emit  func(to *Timeout)                   // called with each timeout that is due
 	early func(to *Timeout, word uint64) bool // Timeout.early, called before a timeout with a hook is emitted
 }
 
@@ -80,7 +81,7 @@ func (w *wheel) locate(tick uint64) (level int, slot uint64) {
 // place puts a timeout that is in no bucket into the bucket for tick, which must lie ahead.
 func (w *wheel) place(to *Timeout, tick uint64) {
 	if tick <= w.now {
-		panic(fmt.Sprintf("hashedwheel: timeout placed at tick %d, but the wheel is at %d", tick, w.now))
+		panicPassed(tick, w.now)
 	}
 	tick = min(tick, w.now+reach)
 	i, slot := w.locate(tick)
@@ -88,10 +89,18 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	if l.buckets == nil {
 		l.init(1 << w.bits)
 	}
-	l.add(slot, w.now, tick, to, &w.free)
+	l.buckets[slot].add(w.now, tick, to, &w.free)
+	l.added(slot)
 	to.bucket = w.placeOf(i, slot)
 	w.next = min(w.next, l.neededAt(slot, w.now))
 	w.count++
+}
+
+// Not inlined, because the arguments of Sprintf would make the frame of place larger.
+//
+//go:noinline
+func panicPassed(tick, now uint64) {
+	panic(fmt.Sprintf("hashedwheel: timeout placed at tick %d, but the wheel is at %d", tick, now))
 }
 
 // move makes sure that the wheel visits a timeout of a bucket by tick. If its entry's tick is not later, move does
@@ -110,9 +119,9 @@ func (w *wheel) remove(to *Timeout) {
 	w.count--
 }
 
-// advance moves the hand to tick now, and calls emit for each timeout that is due. It visits a bucket only once, and
+// advance moves the hand to tick now, and emits each timeout that is due. It visits a bucket only once, and
 // only if a timeout in it may be due or has to move down.
-func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
+func (w *wheel) advance(now uint64) {
 	if now <= w.now {
 		return
 	}
@@ -126,7 +135,7 @@ func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 			break // the hand has entered no new span here, so none on the levels above
 		}
 		if i > 0 || now >= w.next {
-			w.enterSpans(i, from+1, to, emit)
+			w.enterSpans(i, from+1, to)
 		}
 	}
 	if now >= w.next {
@@ -135,28 +144,32 @@ func (w *wheel) advance(now uint64, emit func(to *Timeout)) {
 }
 
 // enterSpans visits the occupied buckets for the spans of a level from first to last.
-func (w *wheel) enterSpans(i int, first, last uint64, emit func(to *Timeout)) {
+func (w *wheel) enterSpans(i int, first, last uint64) {
 	l := &w.levels[i]
 	size := uint64(len(l.buckets))
 	if size == 0 {
 		return // it has never been used
 	}
-	from := first & (1<<w.bits - 1)
-	end := from + min(last-first+1, size)
-	for _, part := range [2]struct{ from, end uint64 }{{from, min(end, size)}, {0, max(end, size) - size}} {
-		for slot := l.occupied.Next(part.from, part.end); slot < part.end; slot = l.occupied.Next(slot+1, part.end) {
-			if b := &l.buckets[slot]; b.min>>l.shift <= w.now>>l.shift {
-				b.min = w.visit(i, slot, 0, b.n, w.now>>l.shift, emit)
-				l.stale.Clear(slot)
-			}
+	for span, end := first, first+min(last-first+1, size); span < end; {
+		from := span & (size - 1)
+		part := min(from+end-span, size)
+		slot := l.occupied.Next(from, part)
+		span += slot - from
+		if slot == part {
+			continue // this was the last part, or the next one begins at slot 0
 		}
+		if b := &l.buckets[slot]; b.min>>l.shift <= w.now>>l.shift {
+			b.min = w.visit(i, slot, 0, b.n, w.now>>l.shift)
+			l.stale.Clear(slot)
+		}
+		span++
 	}
 }
 
 // visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. A
 // timeout that is due is emitted, unless it is early, one that is due later is placed again, and any other is dropped. It returns the first tick
 // of the entries that stay.
-func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func(to *Timeout)) (first uint64) {
+func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64) (first uint64) {
 	l := &w.levels[level]
 	b := &l.buckets[slot]
 	if w.now+reach-b.base > math.MaxUint32 {
@@ -200,7 +213,7 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 		case ahead:
 			w.place(to, tick)
 		case waits(word):
-			emit(to)
+			w.emit(to)
 		}
 	}
 	l.count -= b.n - left
@@ -225,16 +238,16 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64, emit func
 const cascadeChunk = 1 << 10 // entries that the worker checks before it checks the clock again
 
 // cascade moves down some timeouts of the next spans, and emits those that are due. If more is true, call it again.
-func (w *wheel) cascade(emit func(to *Timeout)) (more bool) {
+func (w *wheel) cascade() (more bool) {
 	budget := cascadeChunk
 	for i := 1; i < len(w.levels) && budget > 0; i++ {
-		budget -= w.bringDown(i, budget, emit)
+		budget -= w.bringDown(i, budget)
 	}
 	return budget == 0
 }
 
 // bringDown is cascade for one level. It checks no more than most entries, and returns how many it has checked.
-func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int) {
+func (w *wheel) bringDown(i int, most int) (checked int) {
 	l := &w.levels[i]
 	span := w.now>>l.shift + 1
 	slot := span & (1<<w.bits - 1)
@@ -254,7 +267,7 @@ func (w *wheel) bringDown(i int, most int, emit func(to *Timeout)) (checked int)
 	if checked == 0 {
 		return 0
 	}
-	w.visit(i, slot, l.toCascade-checked, l.toCascade, span, emit)
+	w.visit(i, slot, l.toCascade-checked, l.toCascade, span)
 	l.toCascade -= checked
 	switch {
 	case l.toCascade == 0:

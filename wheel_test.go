@@ -129,12 +129,14 @@ func testTimeout(tick uint64) *Timeout {
 // collect advances the wheel, checks each timeout that it emits, and returns them.
 func collect(t *testing.T, w *wheel, now uint64) (due []*Timeout) {
 	t.Helper()
-	w.advance(now, func(to *Timeout) {
+	w.emit = func(to *Timeout) {
 		if word := to.word.Load(); status(word) != pending || tickOf(word) > now || to.bucket != 0 {
 			t.Fatalf("emitted at tick %d: word %x, bucket %d", now, word, to.bucket)
 		}
 		due = append(due, to)
-	})
+	}
+	w.advance(now)
+	w.emit = nil // nothing else may be emitted
 	w.check(t)
 	return due
 }
@@ -168,13 +170,15 @@ func TestWheelEveryTick(t *testing.T) {
 					for tick := from + 1; tick <= min(from+step, start+last); tick++ {
 						want = append(want, tick)
 					}
-					w.advance(from+step, func(to *Timeout) { got = append(got, tickOf(to.word.Load())) })
+					w.emit = func(to *Timeout) { got = append(got, tickOf(to.word.Load())) }
+					w.advance(from + step)
 					slices.Sort(got)
 					if !slices.Equal(want, got) {
 						t.Fatalf("%+v, start %d, from tick %d by %d: due %d, emitted %d", shape, start, from, step, want, got)
 					}
 					if from%3 == 0 {
-						w.cascade(func(*Timeout) { t.Fatal("emitted by cascade") })
+						w.emit = nil
+						w.cascade()
 					}
 					if from-start < 2*turn && from%size < 2 || from%turn < 2 {
 						w.check(t) // only sometimes, because it takes long
@@ -199,7 +203,8 @@ func TestWheelEveryDelayAlone(t *testing.T) {
 				w.place(testTimeout(start+delay), start+delay)
 				require.Equal(t, start+delay, w.next)
 				for tick := start + 1; tick < start+delay; tick++ { // it moves down level by level
-					w.advance(tick, func(to *Timeout) { t.Fatalf("%+v: emitted at %d instead of %d", shape, tick, start+delay) })
+					w.emit = func(to *Timeout) { t.Fatalf("%+v: emitted at %d instead of %d", shape, tick, start+delay) }
+					w.advance(tick)
 					if w.next != start+delay {
 						t.Fatalf("%+v: at tick %d next is %d instead of %d", shape, tick, w.next, start+delay)
 					}
@@ -273,7 +278,8 @@ func TestWheelReachesAllTicks(t *testing.T) {
 			}
 			require.Equal(t, tick, w.next)
 			due := 0
-			w.advance(tick, func(*Timeout) { due++ })
+			w.emit = func(*Timeout) { due++ }
+			w.advance(tick)
 			require.Equal(t, 1, due)
 		}
 	}
@@ -372,7 +378,7 @@ func TestWheelModel(t *testing.T) {
 			}
 			w.check(t)
 			if r.IntN(8) == 0 {
-				w.cascade(func(to *Timeout) { t.Fatalf("emitted by cascade: %x", to.word.Load()) })
+				w.cascade()
 				w.check(t)
 			}
 			if r.IntN(4) == 0 { // as the worker does before it goes idle
@@ -435,10 +441,10 @@ func TestWheelExample(t *testing.T) {
 	w.place(to, 101_000)
 	require.Equal(t, w.placeOf(1, 394), to.bucket)
 	collect(t, w, 100_607)
-	w.cascade(nil)
+	w.cascade()
 	require.Equal(t, w.placeOf(1, 394), to.bucket)
 	collect(t, w, 100_608)
-	w.cascade(nil)
+	w.cascade()
 	require.Equal(t, w.placeOf(0, 136), to.bucket)
 	require.Empty(t, collect(t, w, 100_999))
 	require.Len(t, collect(t, w, 101_000), 1)
@@ -456,6 +462,7 @@ func TestWheelExample(t *testing.T) {
 func TestEmptiedBucketsKeepLittle(t *testing.T) {
 	for _, size := range []int{keepBuckets, 2 * keepBuckets} {
 		w := newWheel(size, 1, 0)
+		w.emit = func(*Timeout) {}
 		var last *Timeout
 		for range size {
 			for range 30 {
@@ -463,7 +470,7 @@ func TestEmptiedBucketsKeepLittle(t *testing.T) {
 				w.place(last, w.now+1)
 			}
 			w.remove(last)
-			w.advance(w.now+1, func(*Timeout) {})
+			w.advance(w.now + 1)
 			w.place(last, w.now+1)
 			w.remove(last)
 		}
@@ -500,11 +507,10 @@ func TestCascadeComesDownInTime(t *testing.T) {
 			}
 			w.check(t)
 			require.Equal(t, (span-1)<<shift, w.next)
-			require.False(t, w.cascade(nil), "the entries are not near yet")
+			require.False(t, w.cascade(), "the entries are not near yet")
 			require.Empty(t, collect(t, w, (span-1)<<shift))
 			require.Equal(t, w.now+1, w.next)
-			early := func(to *Timeout) { t.Fatalf("emitted at %d: %x", w.now, to.word.Load()) }
-			for w.cascade(early) {
+			for w.cascade() {
 				w.check(t)
 				if !traffic {
 					continue
@@ -542,7 +548,7 @@ func TestCascadeComesDownInTime(t *testing.T) {
 					require.Equal(t, w.now, tickOf(to.word.Load()))
 					due++
 				}
-				for w.cascade(early) {
+				for w.cascade() {
 				}
 				w.refresh()
 			}
@@ -561,7 +567,8 @@ func TestCascadeEmitsWhatIsOverdue(t *testing.T) {
 	require.Empty(t, collect(t, w, 10))
 	to.word.Store(pendingAt(queued, 9))
 	var due []*Timeout
-	require.False(t, w.cascade(func(to *Timeout) { due = append(due, to) }))
+	w.emit = func(to *Timeout) { due = append(due, to) }
+	require.False(t, w.cascade())
 	require.Equal(t, []*Timeout{to}, due)
 	require.Zero(t, to.bucket)
 	w.check(t)
@@ -585,7 +592,7 @@ func TestCascadeOfFewCanWait(t *testing.T) {
 		require.GreaterOrEqual(t, w.next, uint64(24))
 		if visit {
 			require.Empty(t, collect(t, w, 17))
-			for w.cascade(nil) {
+			for w.cascade() {
 				w.check(t)
 			}
 			require.Zero(t, w.levels[1].buckets[3].n)
@@ -618,12 +625,12 @@ func TestCascadeEnds(t *testing.T) {
 	w.place(testTimeout(24), 24)
 	require.Empty(t, collect(t, w, 16))
 	chunks := 1
-	for w.cascade(nil) {
+	for w.cascade() {
 		chunks++
 		w.check(t)
 	}
 	require.LessOrEqual(t, chunks, n/cascadeChunk+2)
-	require.False(t, w.cascade(nil))
+	require.False(t, w.cascade())
 	w.refresh()
 	w.check(t)
 	require.EqualValues(t, 24, w.next)
@@ -686,7 +693,7 @@ func TestLaterRoundsAreNotChecked(t *testing.T) {
 		w.place(testTimeout(later), later)
 	}
 	require.Empty(t, collect(t, w, 16))
-	require.False(t, w.cascade(nil))
+	require.False(t, w.cascade())
 	require.Zero(t, w.levels[1].span, "the bucket was checked")
 }
 
@@ -754,7 +761,7 @@ func FuzzWheel(f *testing.F) {
 				tick := tickOf(any.word.Load())
 				any.word.Store(pendingAt(0, tick+min(delay(), ticks.Never-tick)))
 			case op == 8:
-				w.cascade(func(to *Timeout) { t.Fatalf("emitted by cascade: %x", to.word.Load()) })
+				w.cascade()
 				w.refresh()
 			default:
 				now := w.now + min(delay(), ticks.Never-1-w.now)

@@ -19,15 +19,15 @@ import (
 // goroutine that ends with it. So between two rounds there is no goroutine. One atomic word, the state, makes sure that
 // there is only one round at a time:
 //
-//		           a push, a wakeNow or the alarm
+//		           wakeBy, wakeNow or the alarm
 //		idle(tick) ----------------------------> working <---> again   (a wakeNow or the alarm)
 //		    ^                                       |
 //		    +--------- the round leaves ------------+       each of them --- Stop ---> halted
 //
-//	  - idle: a round comes at this tick or earlier, and takes the queue. A push starts another only if this one is too late
-//	    for its timeout. If the queue is empty, the tick is Never: the worker rests, and each push starts a round. If only far
-//	    timeouts are on the queue, the worker watches: the tick is that of the next sweep (intake.go), or the one at
-//	    which the first of them becomes near. Otherwise it is the next tick.
+//	  - idle: a round comes at this tick or earlier, and takes the queue. Arming, Cancel and Reset start another only if this
+//	    one is too late for the timeout (wakeBy). If the queue is empty, the tick is Never: the worker rests, and each of them
+//	    starts a round. If only far timeouts are on the queue, the worker watches: the tick is that of the next sweep
+//	    (intake.go), or the one at which the first of them becomes near. Otherwise it is the next tick.
 //	  - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //	    left this state. After again it does one more round first.
 //	  - halted: Stop owns all that the worker owned.
@@ -36,7 +36,8 @@ import (
 //
 // Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only after
 // 100 ms and more. So rounds are few and short. First of all a round hands over what is due, which allocates nothing. It
-// takes what is near, and the rest some at a time. The memory that it needs is kept while the timer is used.
+// takes what is near, and the rest some at a time. The memory that it needs is kept while the timer is used. Its calls seldom
+// need more than the stack that a new goroutine has: see TestRoundsFitAFreshStack.
 const (
 	working = 1 + iota
 	again
@@ -50,7 +51,7 @@ const (
 // ahead, unless the worker is late.
 const turning = 1
 
-// roundEvery is how many pushes onto an inbox lead to a round at once.
+// roundEvery is how many pushes onto an inbox lead to a round soon.
 const roundEvery = 1 << 12
 
 // maxWaiting is the longest time to wait for the next round in a long tick.
@@ -194,7 +195,8 @@ func (w *worker) leave(until time.Duration, next uint64) bool {
 		return false
 	}
 	// 3. Check the queue, unless a round comes at the next boundary. A producer fills a slot and lowers the ticks of its block
-	// and its ring before it reads the state. So either it reads the state of 2, or this finds the ring's tick.
+	// and its ring, or pushes onto an inbox, before it reads the state. So either it reads the state of 2, or this finds the ring's tick, or the
+	// inbox.
 	return next <= atNext || next <= w.queue.needs() || !w.state.CompareAndSwap(state, working)
 }
 
@@ -216,11 +218,11 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	w.rounds++
 	if w.wheel == nil {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
-		w.wheel.early = (*Timeout).early
+		w.wheel.emit, w.wheel.early = w.emit, (*Timeout).early
 	}
 	w.in.drain()
 	w.handOver()
-	more := w.wheel.cascade(w.emit)
+	more := w.wheel.cascade()
 	w.handOver()
 	w.published.store(w.wheel)
 	elapsed := w.clock.Elapsed()
@@ -280,16 +282,12 @@ func (w *worker) releaseMemory() bool {
 	return true
 }
 
-// push pushes a timeout onto the inbox of a stripe, and wakes the worker: see stripe.push. After each roundEvery pushes there is
-// a round at once, and the caller yields the processor to it. So timeouts that are armed again and canceled again do not pile up
-// on an inbox, however long a tick is.
+// push pushes a timeout onto the inbox of a stripe: see stripe.push. After each roundEvery pushes there is a round soon, so
+// that timeouts that are armed again and canceled again do not pile up on an inbox, however long a tick is. The caller then
+// calls wakeBy(0).
 func (w *worker) push(s *stripe, to *Timeout) {
-	n := s.push(to)
-	w.wakeBy(0)
-	if n%roundEvery == 0 {
-		w.clock.Check() // before wakeNow starts a goroutine, which must not be in another synctest bubble
+	if s.push(to)%roundEvery == 0 && !w.clock.Foreign() { // a goroutine must not be started in another synctest bubble
 		w.wakeNow()
-		runtime.Gosched()
 	}
 }
 
@@ -320,7 +318,7 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	}
 	// Before the wheel emits timeouts, so that from then on a Reset of them is queued.
 	w.setPosition(now, turning)
-	w.wheel.advance(now, w.emit)
+	w.wheel.advance(now)
 	w.handOver()
 	w.published.store(w.wheel)
 	return w.wheel.now, w.state.Load() == halted
@@ -328,7 +326,9 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
-		to.bucket = 0 // no longer: its runner has put it off, or has claimed it and armed it for the next run
+		// Its runner has put it off, or has claimed it and armed it for the next run. If it is listed once more, the next claim
+		// finds nothing to do.
+		to.bucket = 0
 	}
 	// Word is from before the timeout was taken off the queue.
 	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.early(taken) {

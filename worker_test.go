@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -234,6 +236,42 @@ func TestIdleCostsNothing(t *testing.T) {
 		require.Len(t, timer.Stop(), 1000)
 	})
 }
+
+// Each round has a new goroutine. In most rounds of a burst its stack does not grow, which takes 2 to 9 microseconds, because
+// the runtime has to find and move all frames. Only the allocator may need more.
+func TestRoundsFitAFreshStack(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector makes frames larger")
+	}
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // in a collection each allocation may need more
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(10*time.Millisecond))
+		hold(t, timer)
+		const rounds, burst = 100, 300 // more than a chunk of a pool
+		grown := 0
+		for range rounds {
+			for range burst {
+				_, err := timer.AfterFunc(20*time.Millisecond, nop)
+				require.NoError(t, err)
+			}
+			pass(10 * time.Millisecond)
+			go func() {
+				var here [64]byte // a frame not smaller than those of onAlarm and run
+				before := address(&here)
+				timer.worker.round()
+				if address(&here) != before {
+					grown++
+				}
+			}()
+			pass(0)
+		}
+		require.LessOrEqual(t, grown, rounds/2)
+	})
+}
+
+//go:noinline
+func address(x *[64]byte) uintptr { return uintptr(unsafe.Pointer(x)) }
 
 // The worker does not wake up for a timeout an hour ahead until it is due. When nothing is pending it never
 // wakes up.

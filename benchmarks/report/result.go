@@ -8,11 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -116,8 +119,15 @@ func (r *Result) join(part *Result) error {
 	return nil
 }
 
-// Write writes the result in two formats, the tables, and the charts.
+// Write writes the result in two formats, the tables, and the charts. It rounds the figures, also those of r.
 func (r *Result) Write(dir string) error {
+	for _, c := range r.Cells {
+		for _, run := range c.Runs {
+			for name, v := range run.Metrics {
+				run.Metrics[name] = round(v)
+			}
+		}
+	}
 	var tables, lines bytes.Buffer
 	r.WriteTables(&tables)
 	if err := r.writeBenchmarks(&lines); err != nil {
@@ -129,12 +139,24 @@ func (r *Result) Write(dir string) error {
 	if err != nil {
 		return err
 	}
-	files["result.json"] = append(data, '\n')
+	files["result.json"] = append(deep.ReplaceAll(data, nil), '\n')
 	err = os.MkdirAll(dir, 0o777)
 	for name, data := range files {
 		err = cmp.Or(err, os.WriteFile(filepath.Join(dir, name), data, 0o666))
 	}
 	return err
+}
+
+// deep matches the line breaks inside of the runs of a cell, which take one line.
+var deep = regexp.MustCompile(`\n\t{4,}`)
+
+// round keeps six digits of a figure: the others say nothing.
+func round(v float64) float64 {
+	if math.Abs(v) >= 1e6 {
+		return math.Round(v)
+	}
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64)
+	return v
 }
 
 // writeBenchmarks writes a line for each run without a fault, in the format of Go's benchmarks, for benchstat. It has no

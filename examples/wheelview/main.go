@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 //go:embed page
 var files embed.FS
 
-// source is the package that build compiles. The go command finds it anywhere inside a clone.
+// source is the package that build compiles. The go command finds it in its own folder, inside a clone.
 const source = "github.com/hashedwheel/hashedwheel/examples/wheelview"
 
 // build writes the page, main.wasm, and the wasm_exec.js of the same go command into a folder.
@@ -112,7 +112,7 @@ func goCommand(ctx context.Context, args ...string) (string, error) {
 		err = fmt.Errorf("%w: %s", err, exit.Stderr)
 	}
 	if err != nil {
-		return "", fmt.Errorf("go %s (it needs a clone of the repository): %w", args[0], err)
+		return "", fmt.Errorf("go %s (start it in examples/wheelview of a clone): %w", args[0], err)
 	}
 	return string(out), nil
 }

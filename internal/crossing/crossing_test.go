@@ -109,7 +109,8 @@ func newWorld(t *testing.T, r *rand.Rand) *world {
 	var err error
 	w.timer, err = hashedwheel.New(hashedwheel.WithTick(tick), hashedwheel.WithWheelSize(size), hashedwheel.WithLevels(levels),
 		hashedwheel.WithMaxPending(w.most), hashedwheel.WithMaxConcurrency(w.limit), hashedwheel.WithExecutor(submit),
-		hashedwheel.WithPanicHandler(handler), hashedwheel.WithLogger(slog.New(logger{slog.DiscardHandler, w})))
+		hashedwheel.WithPanicHandler(handler), hashedwheel.WithLogger(slog.New(logger{slog.DiscardHandler, w})),
+		hashedwheel.WithName([]string{"", "some"}[r.IntN(2)]))
 	require.NoError(t, err)
 	w.group.Store(hashedwheel.NewGroup(w.timer))
 	w.clock = clock.New(w.timer)

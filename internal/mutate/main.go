@@ -4,14 +4,15 @@
 //	go run ./internal/mutate             # all faults: some ten minutes on two cores
 //	go run ./internal/mutate -part 2/6   # the second of six parts
 //	go run ./internal/mutate -only Reset # faults whose description, file, code or tests match
-//	go run ./internal/mutate -write      # writes the lists of docs/proven.md, and runs nothing
+//	go run ./internal/mutate -list       # prints each promise with its tests and faults, and runs nothing
 //
 // # How it finds a fault
 //
-// The faults are written by hand, in list.go: each is a text in a file, another text that replaces it, and the tests
-// that notice. It is an error if the old text does not occur exactly once, or if the new code does not compile. So the
-// list cannot fall behind the code. A fault is noticed when one of its tests fails. If a test does not end in time, the line
-// says so: look whether the fault makes it hang, or the machine is too slow.
+// The faults are written by hand, in list.go: each is some code of a function, other code that replaces it, and the tests
+// that notice. It is an error if the function does not have the old code exactly once, or if the new code does not compile.
+// So the list cannot fall behind the code. Comments, line breaks and what other functions contain do not matter. A fault is
+// noticed when one of its tests fails. If a test does not end in time, the line says so: look whether the fault makes it
+// hang, or the machine is too slow.
 //
 // # What it cannot find
 //
@@ -38,7 +39,7 @@ import (
 
 // A promise is one of the library.
 type promise struct {
-	text  string // its first sentence is a heading
+	text  string // as in docs/proven.md; its first sentence is a heading of -list
 	tests string // tests of it that no mutation names, separated by spaces
 }
 
@@ -47,7 +48,8 @@ type mutation struct {
 	promise  int    // the number in promises
 	change   string // the fault that it makes, in words
 	file     string // its path from the root of the module
-	old, new string
+	in       string // the function, the method as in Timer.Stop, or another top-level declaration
+	old, new string // some of its code, and what replaces it; a semicolon may stand for a line break
 	tests    string // the tests that fail, separated by spaces; see tests.find
 }
 
@@ -59,18 +61,15 @@ func (m mutation) named(known tests) tests {
 func main() {
 	part := flag.String("part", "1/1", "run part `i/n` of the list")
 	only := flag.String("only", "", "run the mutations that match this regular expression")
-	write := flag.Bool("write", false, "write the lists of "+provenFile+", and run nothing")
+	list := flag.Bool("list", false, "print each promise with its tests and faults, and run nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	files, err := readTree(".")
 	switch {
 	case err != nil:
-	case *write:
-		var page []byte
-		if page, err = os.ReadFile(provenFile); err == nil {
-			err = os.WriteFile(provenFile, []byte(files.proven(string(page))), 0o644)
-		}
+	case *list:
+		_, err = fmt.Print(files.proven())
 	default:
 		err = run(ctx, files, *part, *only)
 	}
@@ -176,11 +175,12 @@ func goTest(ctx context.Context, dir string, all tests, limit time.Duration) (fa
 
 // try makes the change in the copy, runs the tests as goTest does, and undoes the change.
 func (m mutation) try(ctx context.Context, dir, source string, named tests, limit time.Duration) (failed bool, out string, err error) {
-	if n := strings.Count(source, m.old); n != 1 {
-		return false, "", fmt.Errorf("%q occurs %d times, not once", m.old, n)
+	changed, err := m.apply(source)
+	if err != nil {
+		return false, "", err
 	}
 	file := filepath.Join(dir, filepath.FromSlash(m.file))
-	if err := os.WriteFile(file, []byte(strings.Replace(source, m.old, m.new, 1)), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(changed), 0o644); err != nil {
 		return false, "", err
 	}
 	defer os.WriteFile(file, []byte(source), 0o644)

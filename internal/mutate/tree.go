@@ -42,39 +42,23 @@ func (files tree) write(dir string) error {
 	return os.CopyFS(dir, copied)
 }
 
-// A function is a test, a fuzz target, an example, or a scenario of TestExplore.
-type function struct {
-	dir, name, text string // dir is that of the package
-	scenario        bool
-}
-
-var declared = regexp.MustCompile(`^((?:Test|Fuzz|Example)\w*)\(`)
-
-// functions returns the functions of all packages that go test ./... finds.
-func (files tree) functions() (all []function) {
-	for name, text := range files {
-		dir, scenario := strings.CutSuffix("/"+path.Dir(name), "/testdata/steps")
-		if !strings.HasSuffix(name, "_test.go") || strings.Contains(dir, "/testdata/") {
-			continue
-		}
-		for _, text := range strings.Split(text, "\nfunc ") {
-			if match := declared.FindStringSubmatch(text); match != nil && match[1] != "TestMain" {
-				all = append(all, function{path.Join(".", strings.TrimPrefix(dir, "/")), match[1], text, scenario})
-			}
-		}
-	}
-	return all
-}
+var declared = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w*)\(`)
 
 // tests are the names of tests and fuzz targets by package. A package has the path of its directory, "." for the root.
 type tests map[string][]string
 
-// tests returns the names of the tests that match.
+// tests returns the names of the tests that match, of all packages that go test ./... finds.
 func (files tree) tests(match string) tests {
 	all, pattern := make(tests), regexp.MustCompile(match)
-	for _, f := range files.functions() {
-		if !f.scenario && pattern.MatchString(f.name) {
-			all.add(f.dir, f.name)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		dir := path.Dir(name)
+		if !strings.HasSuffix(name, "_test.go") || strings.Contains("/"+dir+"/", "/testdata/") {
+			continue
+		}
+		for _, found := range declared.FindAllStringSubmatch(files[name], -1) {
+			if test := found[1]; test != "TestMain" && pattern.MatchString(test) {
+				all.add(dir, test)
+			}
 		}
 	}
 	return all

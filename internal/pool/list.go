@@ -38,7 +38,7 @@ type chunk[T comparable] struct {
 	base  uint32 // the position of items[0]; in a chunk that was shrunk, the least that it may have
 	from  int    // items[:from] have been taken
 	n     int    // items in the chunk
-	back  bool   // it was put back, so its tasks may be slow
+	back  bool   // it was put back, so its tasks may be slow: see Pool.fill
 	items []T    // the slots that have been used; room for chunkLen, or for hardly more than these if shrunk or put back
 }
 
@@ -52,7 +52,9 @@ func (k *chunk[T]) hasRoom(n int, pos uint32) bool {
 
 // put appends an item. There must be room.
 func (k *chunk[T]) put(item T) {
-	k.items = append(k.items, item)
+	n := len(k.items)
+	k.items = k.items[:n+1]
+	k.items[n] = item
 	k.n++
 }
 
@@ -104,17 +106,17 @@ func (l *list[T]) add(item T) {
 	l.next++
 }
 
-// addChunk appends the items of a chunk, which have positions already. The chunk belongs to the list from then on.
-func (l *list[T]) addChunk(k *chunk[T]) {
-	l.n += k.n
-	if l.n == k.n || !l.last().hasRoom(len(k.items), k.base) {
-		l.push(k)
-		return
+// join appends the items of a chunk, which have positions already, to the last chunk. It reports whether there was room.
+func (l *list[T]) join(k *chunk[T]) bool {
+	if l.n == 0 || !l.last().hasRoom(len(k.items), k.base) {
+		return false
 	}
 	last := l.last()
 	last.items = append(last.items, k.items...)
 	last.n += k.n
+	l.n += k.n
 	l.memory.keep(k)
+	return true
 }
 
 func (l *list[T]) length() int { return len(l.chunks) - l.head }
@@ -123,23 +125,24 @@ func (l *list[T]) length() int { return len(l.chunks) - l.head }
 func (l *list[T]) front() *chunk[T] { return l.chunks[l.head] }
 func (l *list[T]) last() *chunk[T]  { return l.chunks[len(l.chunks)-1] }
 
-// push appends a chunk. The one before gets no more items.
+// push appends a chunk, which belongs to the list from then on. The one before gets no more items.
 func (l *list[T]) push(k *chunk[T]) {
-	l.insert(len(l.chunks), k)
+	l.n += k.n
+	if l.head > len(l.chunks)/2 && len(l.chunks) == cap(l.chunks) { // moves them to the front instead of growing
+		n := copy(l.chunks, l.chunks[l.head:])
+		clear(l.chunks[n:])
+		l.chunks, l.head = l.chunks[:n], 0
+	}
+	l.chunks = append(l.chunks, k)
 	l.shrink(len(l.chunks) - 2)
 }
 
 // insert inserts a chunk at index i.
 func (l *list[T]) insert(i int, k *chunk[T]) {
-	switch {
-	case i == l.head && i > 0:
+	if i == l.head && i > 0 {
 		l.head--
 		l.chunks[l.head] = k
 		return
-	case l.head > len(l.chunks)/2 && len(l.chunks) == cap(l.chunks): // moves them to the front instead of growing
-		n := copy(l.chunks, l.chunks[l.head:])
-		clear(l.chunks[n:])
-		l.chunks, i, l.head = l.chunks[:n], i-l.head, 0
 	}
 	l.chunks = slices.Insert(l.chunks, i, k)
 }

@@ -89,8 +89,9 @@ const (
 	// maxProcs bounds how many runners are started because many items wait. The number of processors does too.
 	maxProcs = 16
 
-	// minBatch is the least number of items that a runner takes at once. Fewer save little, and they wait for each other. In a
-	// storm of producers, where a runner may lose its processor for long, tasks in batches of a few were late by half as much again.
+	// minBatch is the least number of items that a runner takes at once. Batches of a few save up to a sixth of the CPU time, but
+	// these items wait for each other. In a storm of producers, where a runner may lose its processor for long, half of the tasks
+	// were later than 15 ms, not 10.
 	minBatch = 16
 )
 
@@ -116,10 +117,12 @@ func (p *Pool[T]) Add(item T) {
 // addChunk is Add for the items that a feeder has collected.
 func (p *Pool[T]) addChunk(k *chunk[T]) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	waited := p.due.n > 0
-	p.due.addChunk(k)
+	if !p.due.join(k) {
+		p.due.push(k)
+	}
 	p.engage(waited)
+	p.mu.Unlock()
 }
 
 // engage gets a runner for items that were added, if needed. Waited says that others were on the list already.
@@ -215,7 +218,9 @@ func (p *Pool[T]) refill(rn *Runner[T]) bool {
 }
 
 // fill takes items off the list for a runner that has none, and reports whether there were any. It takes the first
-// chunk, or only one item if that has few, if it was put back, if tasks are slow, and with an executor. Called with mu held.
+// chunk, or only one item if that has few, if it was put back, if tasks are slow, and with an executor. If what was put back
+// were a batch again, the last of 256 tasks of 9 ms each, beside quick ones, would start after 1.6 s instead of 60 ms. Called
+// with mu held.
 func (p *Pool[T]) fill(rn *Runner[T]) bool {
 	if p.due.n == 0 || p.closed {
 		return false
@@ -243,7 +248,7 @@ func (p *Pool[T]) release(rn *Runner[T]) {
 		p.memory.keep(rn.batch)
 	}
 	var none T
-	rn.slots, rn.single[0], rn.batch, rn.takenAtCheck, rn.measureAt = nil, none, nil, 0, 0
+	rn.slots, rn.single[0], rn.batch, rn.takenAtCheck, rn.measured = nil, none, nil, 0, false
 }
 
 // takeBack stops a runner, and returns how many slots it has taken. The other items of its batch go back on the list. It

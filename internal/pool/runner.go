@@ -33,7 +33,7 @@ type Runner[T comparable] struct {
 	callsRan   bool          // Host.Ran follows the task
 	inRan      bool          // Host.Ran is in progress
 	inRow      int           // how often it has run the item again
-	measureAt  int           // it measures the next task that starts after so many slots
+	measured   bool          // it has measured a task of its batch
 	unmeasured uint64        // tasks of the batch that it has started since the last one that it measured
 	late       time.Duration // how late that one was
 }
@@ -41,8 +41,8 @@ type Runner[T comparable] struct {
 // stopped is more than any number of slots.
 const stopped = 1 << 30
 
-// maxInRow is how often a runner runs a task again at once while other items wait. To let the others go first each
-// time would cost much more than a task that is only a little behind.
+// maxInRow is how often a runner runs a task again at once while other items wait. When 2,000 tasks have ten runs each to
+// catch up with, a run takes 92 ns. With 0 it takes 150, and with 1,000 it takes 90.
 const maxInRow = 4
 
 // run runs tasks, from the first items that the runner has taken, until nothing is left to do. It is all of a goroutine, or
@@ -103,8 +103,8 @@ func (rn *Runner[T]) Next() (item T) {
 // Start is called when the host has claimed the item. The host must then run the task. CallsRan says that Host.Ran is
 // called when the task is over. If measure is true, the host calls Measured.
 //
-// The first, the ninth, the 73rd and the last task of a batch are measured, and each run again. To measure costs more than
-// all other work for a task: a reading of the clock, and counters that all runners share.
+// The first and the last task of a batch are measured, and each run again. To measure takes 33 ns, with a reading of the
+// clock, and counters that all runners share. That is as much as all other work of the pool for a task.
 func (rn *Runner[T]) Start(callsRan bool) (measure bool) {
 	rn.callsRan = callsRan
 	if labels := rn.pool.Labels; labels != nil {
@@ -112,13 +112,13 @@ func (rn *Runner[T]) Start(callsRan bool) (measure bool) {
 	}
 	rn.unmeasured++
 	n := int(rn.taken.Load()) // more than all slots if the runner is stopped: then this task is the last one
-	return n > rn.measureAt || n == len(rn.slots) || rn.inRow > 0
+	return !rn.measured || n >= len(rn.slots) || rn.inRow > 0
 }
 
 // Measured is called when the host has measured how late the task is that starts now. It counts for the tasks before that
 // were not measured.
 func (rn *Runner[T]) Measured(late time.Duration) {
-	rn.late, rn.measureAt = late, 8+8*rn.measureAt
+	rn.late, rn.measured = late, true
 	rn.count()
 }
 

@@ -23,7 +23,8 @@ const (
 	// growth is how many runners the first check that finds tasks slow may add. Each later one may add growth times as many as
 	// the one before. So even if all tasks block, each of a thousand that wait has a runner after five checks, and each of a
 	// million after ten. How many runners there are does not count: those in tasks that block say nothing about the tasks
-	// that wait.
+	// that wait. A million tasks that compute for 10 microseconds had up to 22,000 runners, with 42 MB of stacks. If the first
+	// check started one for each task that waits, they would have 125,000, with 244 MB.
 	growth = 4
 )
 

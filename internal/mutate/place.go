@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"slices"
+)
+
+// place names the code that the mutation changes.
+func (m mutation) place() string { return m.in + " in " + m.file }
+
+// apply returns the source of the mutation's file with the fault. The error says what to do with the entry in list.go.
+func (m mutation) apply(source string) (string, error) {
+	from, to, err := declaration(m.file, source, m.in)
+	if err != nil {
+		return "", err
+	}
+	all, old := tokensOf(source[from:to]), tokensOf(m.old)
+	same := func(a, b codeToken) bool { return a.text == b.text }
+	n, at := 0, 0
+	for i := range all {
+		if len(old) > 0 && i+len(old) <= len(all) && slices.EqualFunc(all[i:i+len(old)], old, same) {
+			n, at = n+1, i
+		}
+	}
+	switch {
+	case n == 0:
+		return "", fmt.Errorf("%s no longer has the code\n\t%s\nWrite into the entry what it has now and what makes the same fault "+
+			"of it. If there is no such fault any more, delete the entry", m.place(), m.old)
+	case n > 1:
+		return "", fmt.Errorf("%s has this code %d times:\n\t%s\nAdd what stands before or after it to both texts of the entry",
+			m.place(), n, m.old)
+	}
+	return source[:from+all[at].from] + m.new + source[from+all[at+len(old)-1].to:], nil
+}
+
+// declaration returns where the top-level declaration of a name begins and ends. The name of a method has its type before it,
+// as in Timer.Stop.
+func declaration(file, source, name string) (from, to int, err error) {
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, file, source, parser.SkipObjectResolution)
+	if err != nil {
+		return 0, 0, err
+	}
+	var found []ast.Node
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if nameOf(d) == name {
+				found = append(found, d)
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				switch s := s.(type) {
+				case *ast.TypeSpec:
+					if s.Name.Name == name {
+						found = append(found, s)
+					}
+				case *ast.ValueSpec:
+					if slices.ContainsFunc(s.Names, func(id *ast.Ident) bool { return id.Name == name }) {
+						found = append(found, s)
+					}
+				}
+			}
+		}
+	}
+	if len(found) != 1 {
+		return 0, 0, fmt.Errorf("%s declares %s %d times, not once. If it has moved or has another name, write that into the entry",
+			file, name, len(found))
+	}
+	return fset.Position(found[0].Pos()).Offset, fset.Position(found[0].End()).Offset, nil
+}
+
+// nameOf returns the name of a function, with the type of its receiver before it.
+func nameOf(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return f.Name.Name
+	}
+	t := f.Recv.List[0].Type
+	for {
+		switch of := t.(type) {
+		case *ast.StarExpr:
+			t = of.X
+		case *ast.IndexExpr:
+			t = of.X
+		case *ast.IndexListExpr:
+			t = of.X
+		case *ast.Ident:
+			return of.Name + "." + f.Name.Name
+		default:
+			return f.Name.Name
+		}
+	}
+}
+
+// A codeToken is a token of some code, with the place where it is.
+type codeToken struct {
+	text     string
+	from, to int
+}
+
+// tokensOf returns the tokens of some code, without comments and semicolons, because a line break stands for a semicolon.
+func tokensOf(code string) (all []codeToken) {
+	var s scanner.Scanner
+	file := token.NewFileSet().AddFile("", -1, len(code))
+	s.Init(file, []byte(code), nil, 0)
+	for {
+		pos, kind, text := s.Scan()
+		switch {
+		case kind == token.EOF:
+			return all
+		case kind == token.SEMICOLON:
+			continue
+		case text == "":
+			text = kind.String()
+		}
+		from := file.Offset(pos)
+		all = append(all, codeToken{text, from, from + len(text)})
+	}
+}
