@@ -2,6 +2,8 @@ package hashedwheel
 
 import (
 	"runtime"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,24 +171,35 @@ func TestDroppedAgain(t *testing.T) {
 	})
 }
 
-// Beside producers that do not pause, also a few canceled timeouts are dropped within two seconds.
+// Beside producers that do not pause, also a few canceled timeouts are dropped within two seconds, whichever goroutine has armed
+// them.
 func TestFewCanceledAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
-		var all []weak.Pointer[Timeout]
+		all := make([][]weak.Pointer[Timeout], 16) // by goroutine
 		churn(t, timer, 2, 2*time.Second, func(elapsed time.Duration) {
-			if elapsed == 100*time.Millisecond {
-				for range 100 {
-					to, err := timer.AfterFunc(time.Hour, nop)
-					require.NoError(t, err)
-					require.True(t, to.Move(time.Hour))
-					require.True(t, to.Cancel())
-					all = append(all, weak.Make(to))
-				}
+			if elapsed != 100*time.Millisecond {
+				return
 			}
+			var users, armed sync.WaitGroup
+			armed.Add(len(all))
+			for i := range all {
+				users.Go(func() {
+					for range 10 {
+						to, err := timer.AfterFunc(time.Hour, nop)
+						assert.NoError(t, err)
+						assert.True(t, to.Move(time.Hour))
+						assert.True(t, to.Cancel())
+						all[i] = append(all[i], weak.Make(to))
+					}
+					armed.Done()
+					armed.Wait() // so that all have stacks of their own
+				})
+			}
+			users.Wait()
 		})
 		runtime.GC()
-		for _, p := range all {
+		for _, p := range slices.Concat(all...) {
 			require.Nil(t, p.Value())
 		}
 	})
