@@ -63,8 +63,7 @@ func (h *host) Work(rn *pool.Runner[*Timeout]) {
 			t.limit.release()
 		}
 		if rn.Start(word&hooked != 0) {
-			late := t.clock.Elapsed() - t.clock.Boundary(tickOf(word))
-			rn.Measured(max(late, 0)) // it is less than 0 if the timeout has just been reset
+			rn.Measured(t.clock.Elapsed() - t.clock.Boundary(tickOf(word)))
 		}
 		if trace.IsEnabled() {
 			h.runTraced(to)

@@ -24,8 +24,9 @@ const (
 
 // A task is an item of the fake host.
 type task struct {
-	f    func()      // what Run does; nil for nothing
-	next func() bool // what Ran does and returns; nil if Ran is not to be called
+	f       func()      // what Run does; nil for nothing
+	next    func() bool // what Ran does and returns; nil if Ran is not to be called
+	inClaim func()      // what the claim does first, if not nil
 
 	mu    sync.Mutex
 	state state
@@ -227,6 +228,9 @@ func (h *fake) Count(late time.Duration, n uint64) {
 
 // claim claims a task, unless it is canceled, or Close has returned it.
 func (h *fake) claim(w *task) bool {
+	if w.inClaim != nil {
+		w.inClaim()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.state == canceled || w.state == handedBack {

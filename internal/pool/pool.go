@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A Host is what a pool works for. Its methods must not block, except on locks that are held briefly. Only tasks,
-// Ran and Panicked may run user code. Count may be called with the lock of the pool held.
+// A Host is what a pool works for. Its methods must not block, except on locks that are held briefly. Only Work, Ran and
+// Panicked may run user code. Count may be called with the lock of the pool held.
 type Host[T comparable] interface {
 	// Work runs the tasks of the items that rn.Next returns, until there are none: it claims each, so that no other
 	// goroutine may, calls rn.Start, and runs the task. If the task is not to run any more, it goes on with the next item.

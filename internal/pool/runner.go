@@ -31,7 +31,7 @@ type Runner[T comparable] struct {
 
 	// Owned by the runner.
 	callsRan   bool          // Host.Ran follows the task
-	inRan      bool          // Host.Ran is in progress
+	inTask     bool          // the task runs, so a panic is its own
 	inRow      int           // how often it has run the item again
 	measured   bool          // it has measured a task of its batch
 	unmeasured uint64        // tasks of the batch that it has started since the last one that it measured
@@ -57,9 +57,8 @@ func (rn *Runner[T]) run() {
 			return
 		}
 		defer func() { go rn.run() }()
-		if rn.inRan {
-			rn.inRan = false
-			return // Ran has ended the goroutine: a panic is not the task's
+		if !rn.inTask {
+			return // Ran or the claim has ended the goroutine: a panic of theirs crashes the program
 		}
 		if value := recover(); value != nil { // nil after runtime.Goexit
 			rn.pool.host.Panicked(rn.last(), value, debug.Stack())
@@ -83,6 +82,7 @@ func (rn *Runner[T]) slotsIn(taken int32) int { return min(int(taken&^stopped), 
 // nothing is left to do, Next returns the zero T.
 func (rn *Runner[T]) Next() (item T) {
 	var none T
+	rn.inTask = false
 	if rn.callsRan && rn.ran() {
 		return rn.last() // its next run is due already. After Close, the host does not claim it
 	}
@@ -106,7 +106,7 @@ func (rn *Runner[T]) Next() (item T) {
 // The first and the last task of a batch are measured, and each run again. To measure takes 33 ns, with a reading of the
 // clock, and counters that all runners share. That is as much as all other work of the pool for a task.
 func (rn *Runner[T]) Start(callsRan bool) (measure bool) {
-	rn.callsRan = callsRan
+	rn.callsRan, rn.inTask = callsRan, true
 	if labels := rn.pool.Labels; labels != nil {
 		setLabels(labels) // the task before may have set others
 	}
@@ -130,7 +130,7 @@ func (rn *Runner[T]) count() {
 
 // ran calls Host.Ran, with which the run ends. Again reports that the next run of the item follows at once.
 func (rn *Runner[T]) ran() (again bool) {
-	rn.callsRan, rn.inRan = false, true // first, because Ran may end the goroutine
+	rn.callsRan = false // first, because Ran may end the goroutine
 	p, item := rn.pool, rn.last()
 	requeue := true
 	defer func() { // also if Ran ends the goroutine: then what it would have returned is not known
@@ -139,7 +139,6 @@ func (rn *Runner[T]) ran() (again bool) {
 		}
 	}()
 	requeue = p.host.Ran(item)
-	rn.inRan = false
 	if !requeue || p.outside != nil || rn.inRow >= maxInRow && p.Due() > 0 {
 		return false
 	}

@@ -105,6 +105,25 @@ func TestRanExits(t *testing.T) {
 	})
 }
 
+// A claim may run the user's code too. What panics there is not the task, so the panic is not recovered, and another goroutine
+// goes on.
+func TestClaimPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Millisecond)
+		p := &h.pool
+		p.Limit = 1
+		p.starting.Store(1) // no runner but that of the test
+		h.addFunc(3, nil)
+		w := &task{inClaim: func() { panic("handler") }, state: canceled}
+		h.add(w)
+		h.addFunc(3, nil)
+		require.PanicsWithValue(t, "handler", p.run)
+		synctest.Wait()
+		require.Zero(t, h.panics.Load())
+		require.Len(t, h.order(), 6)
+	})
+}
+
 // A panic of the panic handler is not recovered: it crashes the program, unless an executor recovers it. Another goroutine
 // goes on: Ran follows, and without an executor the next task.
 func TestHandlerPanics(t *testing.T) {
