@@ -36,11 +36,12 @@ type stripe struct {
 	nursery ring
 	inbox   atomic.Pointer[Timeout] // the top of the stack
 
-	// Counters that never go back: each counts what has happened, not what is about to.
+	// Counters that never go back: each counts what has happened, not what is about to. The first two are in the cache line of what
+	// is above, because each NewTimeout and Cancel uses that line.
 	armed    atomic.Uint64 // timeouts armed; neither those that ring.filled counts nor next runs
+	canceled atomic.Uint64 // timeouts canceled
 	runs     atomic.Uint64 // runs of repeating timeouts that are over, each of which was armed for its next run
 	expired  atomic.Uint64 // other tasks started; the last run of a repeating timeout counts when it is over
-	canceled atomic.Uint64 // timeouts canceled
 	pushed   atomic.Uint64 // timeouts pushed onto the inbox
 
 	inside atomic.Int64 // goroutines inside the gate, see enter

@@ -362,14 +362,14 @@ func TestCommandsForMoving(t *testing.T) {
 	require.Contains(t, run(".", commands), "missed.go:3:")
 }
 
-// commandsForMoving returns the two blocks of commands of docs/moving.md that move a program.
+// commandsForMoving returns two blocks of commands of docs/moving.md that move a program. The one between them downloads the library.
 func commandsForMoving(t *testing.T) (first, commands string) {
 	t.Helper()
 	doc, err := os.ReadFile("../docs/moving.md")
 	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)\n```sh\n(.*?)```\n").FindAllSubmatch(doc, -1)
-	require.Len(t, blocks, 2)
-	return string(blocks[0][1]), string(blocks[1][1])
+	require.Len(t, blocks, 3)
+	return string(blocks[0][1]), string(blocks[2][1])
 }
 
 // A raised go line changes the settings of GODEBUG and the variables of loops. docs/moving.md says what keeps them.
@@ -383,7 +383,7 @@ func TestRaisedGoLine(t *testing.T) {
 	}
 	doc, err := os.ReadFile("../docs/moving.md")
 	require.NoError(t, err)
-	keepSettings := regexp.MustCompile("`(godebug default=go1.22)` in go.mod").FindSubmatch(doc)
+	keepSettings := regexp.MustCompile("`(godebug default=go1.22)` keeps the GODEBUG settings").FindSubmatch(doc)
 	require.NotNil(t, keepSettings)
 	keepLoops := regexp.MustCompile("`(//go:build go1.21)` keeps loops").FindSubmatch(doc)
 	require.NotNil(t, keepLoops)
