@@ -101,7 +101,8 @@ func TestConcurrency(t *testing.T) {
 				require.Len(t, c.keys, keys)
 				require.Len(t, c.starts, keys)
 				for i, start := range c.starts[:n] {
-					require.Equal(t, 10*tick, start, "call %d", i)
+					require.GreaterOrEqual(t, start, 10*tick, "call %d", i)
+					require.Less(t, start, 12*tick, "call %d", i) // the pool sees within two ticks that the first one blocks
 				}
 				for i, start := range c.starts[n:] { // at once, or when the pool sees that its task is behind one that blocks
 					require.GreaterOrEqual(t, start-c.starts[i], took, "call %d", i+n)
