@@ -261,14 +261,13 @@ func TestConcurrencyIsFair(t *testing.T) {
 			require.NoError(t, m.Set(key, 0, tick))
 		}
 		time.Sleep(100 * tick)
-		synctest.Wait()
+		_, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
 		require.Greater(t, len(order), 25)
 		for i := range len(order) - 5 {
 			require.Equal(t, order[i], order[i+5])
 		}
 		require.ElementsMatch(t, []int{0, 1, 2, 3, 4}, order[5:10])
-		_, err := timer.Shutdown(t.Context())
-		require.NoError(t, err)
 	})
 }
 
