@@ -55,7 +55,7 @@ func (to *Timeout) cancel() bool {
 		ok := to.word.CompareAndSwap(word, end)
 		if open {
 			if ok {
-				t.worker.push(s, to) // inside the gate: a Reset may arm it before this, and Stop must find it
+				s.push(to) // inside the gate: a Reset may arm it before this, and Stop must find it
 			}
 			s.leave()
 		}

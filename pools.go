@@ -113,7 +113,7 @@ func (to *Timeout) putOff(word uint64) (ok bool) {
 	}
 	defer s.leave()
 	if ok = to.word.CompareAndSwap(word, word|queued); ok {
-		t.worker.push(s, to)
+		s.push(to)
 		t.worker.wakeBy(0)
 	}
 	return ok

@@ -187,7 +187,7 @@ func (to *Timeout) requeue(word, tick uint64) (by uint64, ok bool, err error) {
 func (to *Timeout) putAgain(s *stripe, word, tick uint64) (by uint64, ok bool) {
 	if word&young == 0 {
 		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued); ok {
-			to.timer.worker.push(s, to)
+			s.push(to)
 		}
 		return 0, ok
 	}
@@ -242,6 +242,10 @@ func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 	return by, ok, err
 }
 
+// roundEvery is how many timeouts of a stripe are armed again until there is a round at once. Otherwise those that are canceled
+// again and dropped would pile up on the inbox, however long a tick is.
+const roundEvery = 1 << 12
+
 // armEnded arms the timeout, unless another goroutine has armed it meanwhile. Called inside the gate.
 func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
 	t := to.timer
@@ -261,7 +265,10 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
 			by, ok = to.putAgain(s, word, tick)
 		}
 		if ok {
-			s.armed.Add(1) // after the change of the word, because a counter never goes back
+			// After the change of the word, because a counter never goes back.
+			if s.armed.Add(1)%roundEvery == 0 && !t.clock.Foreign() { // a goroutine must not be started in another synctest bubble
+				t.worker.wakeNow()
+			}
 			return by, true
 		}
 	}

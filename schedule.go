@@ -284,7 +284,7 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 		s.runOver(true)
 	}
 	if word&queued == 0 {
-		t.worker.push(s, to)
+		s.push(to)
 		t.worker.wakeBy(0)
 	}
 	return false, true

@@ -138,7 +138,7 @@ func (to *Timeout) handBack(bit uint64) bool {
 		end := word &^ (queued | young | hurried)
 		switch {
 		case status(word) != pending:
-		case to.isLight():
+		case word&hooked != 0 && to.isLight():
 			end = withStatus(end, canceled)
 		default:
 			end = withStatus(end, idle)

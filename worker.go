@@ -51,9 +51,6 @@ const (
 // ahead, unless the worker is late.
 const turning = 1
 
-// roundEvery is how many pushes onto an inbox lead to a round soon.
-const roundEvery = 1 << 12
-
 // maxWaiting is the longest time to wait for the next round in a long tick.
 const maxWaiting = 250 * time.Millisecond
 
@@ -280,15 +277,6 @@ func (w *worker) releaseMemory() bool {
 	w.wheel = nil
 	w.published.store(nil)
 	return true
-}
-
-// push pushes a timeout onto the inbox of a stripe: see stripe.push. After each roundEvery pushes there is a round soon, so
-// that timeouts that are armed again and canceled again do not pile up on an inbox, however long a tick is. The caller then
-// calls wakeBy(0).
-func (w *worker) push(s *stripe, to *Timeout) {
-	if s.push(to)%roundEvery == 0 && !w.clock.Foreign() { // a goroutine must not be started in another synctest bubble
-		w.wakeNow()
-	}
 }
 
 func (w *worker) setPosition(tick, flag uint64) { change(&w.position, tick<<1|flag) }
