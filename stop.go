@@ -72,10 +72,11 @@ func (t *Timer) takePending() (left []*Timeout) {
 			return
 		}
 		t.limit.release()
-		if h := to.hook(); h != nil {
+		h := to.hook()
+		if h != nil {
 			h.disarmed(to, true)
 		}
-		if !to.isLight() {
+		if h == nil || !h.light() {
 			left = append(left, to)
 			return
 		}
