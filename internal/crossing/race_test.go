@@ -1182,7 +1182,7 @@ func TestRepeatingRace(t *testing.T) {
 				st := timer.Stats()
 				require.Zero(t, st.Pending)
 				require.EqualValues(t, len(left), st.Returned)
-				require.GreaterOrEqual(t, st.Canceled, uint64(cancels.Load()))
+				require.GreaterOrEqual(t, int64(st.Canceled), cancels.Load()) // the tasks cancel too, which cancels does not count
 				checkStats(t, timer)
 				total += st.Expired
 			}
