@@ -37,8 +37,7 @@ const (
 	patience  = testkit.Patience
 )
 
-// settled is how long it takes, with a short tick, until the worker has put the timeouts that stay into the wheel, and keeps nothing
-// for those that have ended.
+// settled is how long the worker takes, with a short tick, to put all pending timeouts into the wheel, and to drop all others.
 const settled = 2 * time.Second
 
 type moments = testkit.Moments

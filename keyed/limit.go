@@ -6,8 +6,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/due"
 )
 
-// A limit lets at most n calls of expired run at the same time. The items of others wait in a queue, which has no goroutine of
-// its own: a task that has called expired for its own item goes on with those that wait.
+// A limit lets at most n calls of expired run at the same time. Other items wait in a queue. The queue has no
+// goroutine of its own: after a task has called expired for its item, it takes the next item of the queue.
 type limit[K comparable, V any] struct {
 	n int // immutable
 
@@ -49,7 +49,7 @@ func (l *limit[K, V]) next() (it *item[K, V]) {
 	return it
 }
 
-// run calls expired for an item, and then for those that wait.
+// run calls expired for an item, and then for one item of the queue after another.
 func (l *limit[K, V]) run(it *item[K, V]) {
 	over := false
 	defer func() {

@@ -68,8 +68,8 @@ func TestFieldsOfStats(t *testing.T) {
 	}
 }
 
-// Each option is in the guide and in the rounds of TestCrossing. Each but those that set a function or a logger is on the page
-// of wheeldebug, which has what Timer.String says.
+// Each option is in the guide and in the rounds of TestCrossing. The page of wheeldebug shows it,
+// as Timer.String does, unless it sets a function or a logger.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	var guide []string
