@@ -1033,20 +1033,18 @@ func placed(timer *Timer) (n int) {
 // The worker takes at once what is near, and leaves what is far on the queue. It drops what is canceled within two seconds.
 func TestFarStaysWithProducers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const tick = 10 * time.Millisecond
+		const tick, live = 10 * time.Millisecond, minSlots / 4 // so no nursery grows, however often the goroutine moves
 		timer := newTimer(t, WithTick(tick))
-		churn(t, timer, 3000, 800*time.Millisecond, func(elapsed time.Duration) {
-			require.Greater(t, timer.Stats().Queued, 1000)
-			switch {
-			case elapsed < 600*time.Millisecond: // the worker may get some for which the queue had no place
-			case elapsed == 600*time.Millisecond:
-				require.Zero(t, placed(timer))
+		churn(t, timer, live, 800*time.Millisecond, func(elapsed time.Duration) {
+			if elapsed <= 600*time.Millisecond || elapsed > 720*time.Millisecond {
+				require.Zero(t, placed(timer), elapsed)
+			} else if elapsed < 700*time.Millisecond {
+				require.Equal(t, 1, placed(timer), elapsed)
+			}
+			require.InDelta(t, live, timer.Stats().Queued, live/4, elapsed)
+			if elapsed == 600*time.Millisecond {
 				_, err := timer.AfterFunc(100*time.Millisecond, nop)
 				require.NoError(t, err)
-			case elapsed < 700*time.Millisecond:
-				require.Equal(t, 1, placed(timer))
-			case elapsed > 720*time.Millisecond:
-				require.Zero(t, placed(timer))
 			}
 		})
 		pass(settled)
@@ -1059,8 +1057,8 @@ func TestLongLivedGoToTheWheel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
-		const n, from = 100, 600 * time.Millisecond
-		churn(t, timer, 3000, from+1100*time.Millisecond, func(elapsed time.Duration) {
+		const n, from = minSlots / 8, 600 * time.Millisecond
+		churn(t, timer, n, from+1100*time.Millisecond, func(elapsed time.Duration) {
 			switch {
 			case elapsed == from:
 				for range n {
