@@ -136,9 +136,9 @@ func TestStatsOfQueue(t *testing.T) {
 		all[0].Cancel()
 		_, err = all[1].Reset(10 * tick)
 		require.NoError(t, err)
-		queued(10) // one is canceled, and one has two slots
+		queued(9) // one is canceled, and one is on an inbox
 		all[9].Cancel()
-		queued(9)
+		queued(8)
 		take()
 		all[2].Cancel()
 		queued(1)

@@ -103,7 +103,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	if !t.limit.acquire() { // before the timeout is pending, so that never more than the limit are
 		return nil, t.refuse()
 	}
-	yields, uncontended, ok := s.nursery.put(to, t.worker.nearBy(tick), false)
+	yields, uncontended, ok := s.nursery.put(to, t.worker.nearBy(tick))
 	if !ok {
 		t.limit.release()
 		t.refusedStopped.Add(1)

@@ -1033,7 +1033,7 @@ func placed(timer *Timer) (n int) {
 // The worker takes at once what is near, and leaves what is far on the queue. It drops what is canceled within two seconds.
 func TestFarStaysWithProducers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const tick, live = 10 * time.Millisecond, minSlots / 4 // so no nursery grows, however often the goroutine moves
+		const tick, live = 10 * time.Millisecond, 64 // so few that no nursery grows, however often the goroutine moves
 		timer := newTimer(t, WithTick(tick))
 		churn(t, timer, live, 800*time.Millisecond, func(elapsed time.Duration) {
 			if elapsed <= 600*time.Millisecond || elapsed > 720*time.Millisecond {
@@ -1057,7 +1057,7 @@ func TestLongLivedGoToTheWheel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(10*time.Millisecond))
-		const n, from = minSlots / 8, 600 * time.Millisecond
+		const n, from = 32, 600 * time.Millisecond
 		churn(t, timer, n, from+1100*time.Millisecond, func(elapsed time.Duration) {
 			switch {
 			case elapsed == from:

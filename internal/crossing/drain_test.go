@@ -290,7 +290,7 @@ func TestNearInADrain(t *testing.T) {
 					text := fmt.Sprintf("delay %v: %d late by %v (upper quartile) and %v (worst); of package time by %v and %v\n", delays[i],
 						len(library), high, library[len(library)-1], plain[len(plain)*3/4], plain[len(plain)-1])
 					t.Logf("drained %d in %v; %s", n, took, text)
-					if high > bound {
+					if high > bound && !testkit.RaceDetector() { // with it, the worker is ten times as slow, and these drains find races
 						late += text
 					}
 				}
