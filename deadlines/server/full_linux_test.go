@@ -26,7 +26,8 @@ func newSmallDisk(t *testing.T) smallDisk {
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
+		// Detached, because a goroutine of nats-server may close its last file a moment after the server has stopped.
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Errorf("unmount %s: %v", dir, err)
 		}
 	})
