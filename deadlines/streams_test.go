@@ -147,7 +147,7 @@ func TestUnsafeSettings(t *testing.T) {
 	} {
 		restore := damage()
 		await(t, "the figures say so", func() bool { return s.Stats().Unsafe })
-		require.Contains(t, l.String(), want)
+		await(t, "the log says so", func() bool { return strings.Contains(l.String(), want) })
 		err := s.Set(t.Context(), "key", time.Now(), nil)
 		require.ErrorIs(t, err, ErrMismatch)
 		require.ErrorContains(t, err, want)
