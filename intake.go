@@ -114,7 +114,7 @@ func (in *intake) lookAt(r *ring, sweeps bool) {
 	if !sweeps && !in.isDue(needs) {
 		return
 	}
-	change(&r.by, ticks.Never)
+	raise(&r.by)
 	t := r.table.Load()
 	if t == nil {
 		return
@@ -133,7 +133,6 @@ func (in *intake) isDue(by uint64) bool { return by <= max(in.now, soon) }
 func (in *intake) lookInto(r *ring, t *table) {
 	for i := range t.blocks {
 		if by := t.blocks[i].by.Load(); in.isDue(by) {
-			t.blocks[i].by.Store(ticks.Never) // so that the next look finds the block again only if something new is near
 			if !t.blocks[i].listed {
 				t.blocks[i].listed = true
 				in.near = append(in.near, blockAt{r, t, i})
@@ -219,7 +218,7 @@ func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
 	}
 	lower(&b.by, first)
 	if at.ring != nil {
-		lower(&at.ring.by, b.by.Load())
+		lower(&at.ring.by, first)
 	}
 	if sweeps {
 		b.met.Or(stays)

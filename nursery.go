@@ -215,7 +215,7 @@ func (r *ring) each(f func(to *Timeout) (more bool)) {
 // take takes the tables of a ring, and leaves next. Called by the worker, or by Stop.
 func (r *ring) take(next *table) (taken []*table) {
 	// Before the table is taken: a producer that lowers the tick after this does so for a slot in the next table, or needlessly.
-	change(&r.by, ticks.Never)
+	raise(&r.by)
 	return r.table.Swap(next).andOlder()
 }
 
@@ -237,6 +237,14 @@ func (t *table) close(n int, take func(to *Timeout)) (closed bool) {
 		t.closed++
 	}
 	return t.closed == len(t.slots)
+}
+
+// raise makes a tick Never, and leaves the cache line to other processors if it is. A tick that a producer has lowered in between
+// is lost. That does no harm: it has lowered block.by before, which the worker reads after it has raised ring.by.
+func raise(x *atomic.Uint64) {
+	if x.Load() != ticks.Never {
+		x.Store(ticks.Never)
+	}
 }
 
 // lower makes x no more than tick.

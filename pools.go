@@ -91,7 +91,11 @@ func (to *Timeout) claim() (claimed uint64) {
 		case !waits(word):
 			return 0
 		case !to.timer.isPast(tickOf(word)): // it was reset, or put off
-			if onQueue(word) || to.putOff(word) {
+			if onQueue(word) {
+				return 0
+			}
+			if to.putOff(word) {
+				to.timer.putsOff.Add(1)
 				return 0
 			}
 		case word&hooked != 0:

@@ -164,7 +164,7 @@ func (to *Timeout) postpone(word, tick uint64) (by uint64, ok bool) {
 	if word&queued == 0 {
 		return ticks.Never, ok
 	}
-	return tick, ok // the worker was woken for another tick
+	return tick, ok // the goroutine that pushes it may not have woken the worker yet
 }
 
 // requeue makes a pending timeout pending at tick, and has the worker take it again.
@@ -250,7 +250,7 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
 			if !to.word.CompareAndSwap(word, pendingAt(word, tick)|young) {
 				continue
 			}
-			if _, uncontended, _ := s.nursery.put(to, t.worker.nearBy(tick)); !uncontended {
+			if _, uncontended, _ := s.nursery.put(to, t.queue.nearAt(tick)); !uncontended {
 				t.queue.seats.Move()
 			}
 			return tick, true // put has counted it

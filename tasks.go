@@ -22,8 +22,9 @@ import (
 //     inbox, the round takes all of it, so the walk finds the rest in the wheel.
 //   - During the walk, a timeout that is neither reset nor repeating moves back at most once in the wheel: when the worker finds
 //     that it was reset before, or that it lies beyond the reach of the wheel. (It finds the latter again after 2^31 ticks.) It
-//     moves back at most once in a pool: when its batch is taken back from a runner. Both are counted. If the count has
-//     changed, the walk goes through the place once more. To go on until nothing moves back might take forever.
+//     moves back at most once in a pool: when its batch is taken back from a runner. And it moves back at most once from a runner
+//     to an inbox: when the runner finds that it was reset before. All three are counted. If a count has changed, the walk goes
+//     through the place, or through all of them, once more. To go on until nothing moves back might take forever.
 //   - The address of a timeout that was yielded may become that of a new one. The walk need not yield that, because it was
 //     not pending all the time.
 
@@ -46,7 +47,9 @@ func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 // walk calls yield with each timeout that Tasks yields.
 func (t *Timer) walk(yield func(to *Timeout) bool) {
 	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]uint64)}
-	_ = k.rings() && k.twice(k.back, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
+	k.twice(t.putsOff.Load, func() bool {
+		return k.rings() && k.twice(k.back, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
+	})
 }
 
 // eachRun calls f once for each run that is in progress, except those of light tasks, which are short. Over is closed when the

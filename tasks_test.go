@@ -370,3 +370,33 @@ func TestWalkGoesThroughThePoolAgain(t *testing.T) {
 		}
 	})
 }
+
+// The walk goes through all places once more if a runner has put off a timeout meanwhile. Such a timeout was reset before the loop,
+// while the worker put it on the list of due timeouts.
+func TestWalkGoesThroughAllAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
+		release := make(chan struct{})
+		_, err := timer.NewTimeout(&named{run: func() { <-release }}, tick)
+		require.NoError(t, err)
+		pass(2 * tick)
+		back, err := timer.NewTimeout(&named{name: "back"}, tick)
+		require.NoError(t, err)
+		_, err = timer.NewTimeout(&named{name: "far"}, time.Hour)
+		require.NoError(t, err)
+		pass(3 * time.Second)
+		require.Equal(t, 1, timer.tasks.Waiting())
+		back.word.Store(pendingAt(back.word.Load(), 1<<30) | moved) // as a Reset that has read the position before the worker came
+		seen := make(map[string]int)
+		for task := range timer.Tasks() {
+			name := task.(*named).name
+			if seen[name]++; name == "far" {
+				close(release)
+				pass(3 * tick)
+				require.Zero(t, timer.tasks.Due(), "the runner has put it off")
+			}
+		}
+		require.Equal(t, map[string]int{"back": 1, "far": 1}, seen)
+	})
+}

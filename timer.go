@@ -51,6 +51,7 @@ type Timer struct {
 	// Shared.
 	allTaken chan struct{} // closed when Stop has taken all timeouts
 	returned atomic.Uint64
+	putsOff  atomic.Uint64 // how often a runner has put off a timeout instead of claiming it
 	panics   atomic.Uint64
 
 	refusedFull, refusedStopped atomic.Uint64
@@ -103,7 +104,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	if !t.limit.acquire() { // before the timeout is pending, so that never more than the limit are
 		return nil, t.refuse()
 	}
-	yields, uncontended, ok := s.nursery.put(to, t.worker.nearBy(tick))
+	yields, uncontended, ok := s.nursery.put(to, t.queue.nearAt(tick))
 	if !ok {
 		t.limit.release()
 		t.refusedStopped.Add(1)

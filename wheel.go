@@ -322,9 +322,7 @@ func (s *publishedLevels) store(w *wheel) {
 	}
 }
 
-// change stores a value, and leaves the cache line to other processors if nothing changes. A write by another goroutine
-// in between is lost. So either only the caller writes x, or the loss does no harm: a producer lowers ring.by after it has
-// lowered block.by, and the worker reads block.by after it has raised ring.by.
+// change stores a value, and leaves the cache line to other processors if nothing changes. No other goroutine may write x.
 func change(x *atomic.Uint64, to uint64) {
 	if x.Load() != to {
 		x.Store(to)

@@ -281,17 +281,6 @@ func (w *worker) releaseMemory() bool {
 
 func (w *worker) setPosition(tick, flag uint64) { change(&w.position, tick<<1|flag) }
 
-// nearBy returns the tick by which the worker must take a new timeout that is due at tick.
-func (w *worker) nearBy(tick uint64) uint64 {
-	if w.isNear(tick) {
-		return soon
-	}
-	return w.queue.nearAt(tick)
-}
-
-// isNear reports whether a timeout that is due at tick is near: see intake.go.
-func (w *worker) isNear(tick uint64) bool { return tick <= w.position.Load()>>1+w.queue.horizon }
-
 var _ reconciler = (*worker)(nil)
 
 // expireDue advances the wheel to the current tick, and hands over what has come due.
