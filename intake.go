@@ -204,9 +204,9 @@ func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
 			continue
 		}
 		word, bit := to.word.Load(), uint64(1)<<i
-		if word&(statusMask|young) == pending|young && !(sweeps && met&bit != 0) {
+		if word&(statusMask|young|hurried) == pending|young && !(sweeps && met&bit != 0) {
 			if near := in.queue.nearAt(tickOf(word)); !in.isDue(near) {
-				first = min(first, near) // a Reset to a later tick may follow; one to an earlier tick takes it out of the nursery
+				first = min(first, near) // a Reset to a later tick may follow, but none to an earlier one without another slot
 				stays |= bit
 				left++
 				continue
@@ -295,7 +295,7 @@ func (in *intake) takeYoung(to *Timeout) { in.take(to, young) }
 func (in *intake) take(to *Timeout, bit uint64) {
 	in.emptied++
 	for word := to.word.Load(); word&bit != 0; word = to.word.Load() {
-		if to.word.CompareAndSwap(word, word&^bit) {
+		if to.word.CompareAndSwap(word, word&^(young|hurried|queued)) {
 			in.worker.reconcile(to, word)
 			return
 		}

@@ -41,8 +41,8 @@ func takeInboxes(timer *Timer) {
 	}
 }
 
-// A Reset to an earlier tick pushes a timeout onto an inbox, once until the worker takes it. Other Resets only change its word.
-// It is in a nursery once in its life.
+// A Reset to an earlier tick puts a timeout onto the queue again, once until the worker takes it. Other Resets only change its
+// word. It is in a nursery once in its life.
 func TestResetPutsOnce(t *testing.T) {
 	for _, limit := range []int{0, 10} { // with a limit, a Reset takes another way
 		timer := newTimer(t, WithTick(10*time.Millisecond), WithMaxPending(limit))
@@ -59,7 +59,7 @@ func TestResetPutsOnce(t *testing.T) {
 		puts := timer.queue.puts()
 		in := func(bits uint64, put bool) {
 			t.Helper()
-			require.Equal(t, bits, to.word.Load()&(young|queued))
+			require.Equal(t, bits, to.word.Load()&(young|hurried|queued))
 			if put {
 				puts++
 			}
@@ -83,12 +83,12 @@ func TestResetPutsOnce(t *testing.T) {
 		reset(3 * time.Hour)
 		in(young, false)
 		reset(time.Hour)
-		in(queued, true)
+		in(young|hurried, true)
 		reset(time.Minute)
 		require.True(t, to.Cancel())
 		reset(time.Second)
 		reset(time.Hour)
-		in(queued, false)
+		in(young|hurried, false)
 		taken(1)
 
 		reset(2 * time.Hour) // later: the visit of its bucket sees it
@@ -122,14 +122,15 @@ func TestResetPutsOnce(t *testing.T) {
 		reset(2 * time.Hour) // its slot still leads to it
 		in(young, false)
 		require.True(t, to.Cancel())
-		reset(time.Minute)
-		in(queued, true)
+		reset(time.Minute) // another slot
+		in(young|hurried, true)
 		require.True(t, to.Cancel())
 		taken(0)
 	}
 }
 
-// A slot of a nursery and an inbox lead to the same timeout. The worker reconciles it once, whichever it takes first.
+// Two slots of a nursery lead to the same timeout, or a slot and an inbox. The worker reconciles it once, whichever it takes
+// first.
 func TestInTwoPlaces(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Millisecond))
 	w := &timer.worker
@@ -146,11 +147,10 @@ func TestInTwoPlaces(t *testing.T) {
 		require.NoError(t, err)
 	}
 	first, second := arm(), arm()
-	reset(first)
+	reset(first) // the two slots are taken at once
 	require.True(t, second.Cancel())
-	reset(second)
-	require.EqualValues(t, queued, first.word.Load()&(young|queued))
-	require.EqualValues(t, queued, second.word.Load()&(young|queued))
+	reset(second) // the slot leads to one that is on the inbox
+	require.EqualValues(t, queued, second.word.Load()&(young|hurried|queued))
 	w.in.drain()
 	require.Equal(t, 2, w.wheel.count)
 	require.Zero(t, timer.Stats().Queued)
@@ -159,7 +159,7 @@ func TestInTwoPlaces(t *testing.T) {
 	require.True(t, third.Cancel())
 	reset(third)
 	w.in.giveBack() // the slot, before the inbox
-	require.EqualValues(t, queued, third.word.Load()&(young|queued))
+	require.EqualValues(t, queued, third.word.Load()&(young|hurried|queued))
 	w.in.drain()
 	require.Equal(t, 3, w.wheel.count)
 	for _, to := range []*Timeout{first, second, third} {

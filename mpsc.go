@@ -50,15 +50,15 @@ type stripe struct {
 	_ [128 - 7*8 - unsafe.Sizeof(ring{})]byte
 }
 
-// push puts a timeout onto the inbox, and returns how many were ever pushed there. The caller has set the bit queued, and is inside
-// the gate. Then it calls worker.wakeBy(0).
-func (s *stripe) push(to *Timeout) (pushed uint64) {
+// push puts a timeout onto the inbox. The caller has set the bit queued, and is inside the gate. Then it calls worker.wakeBy(0).
+func (s *stripe) push(to *Timeout) {
 	for {
 		top := s.inbox.Load()
 		to.next = top
 		// There is no ABA problem, because timeouts leave a stack only all at once: if top is the top again, the link is right.
 		if s.inbox.CompareAndSwap(top, to) {
-			return s.pushed.Add(1)
+			s.pushed.Add(1)
+			return
 		}
 	}
 }

@@ -73,8 +73,8 @@ func verifyPlaces(t testing.TB, timer *Timer, pend map[*Timeout]bool) (onQueues 
 	onQueues = make(map[*Timeout]bool)
 	require.Zero(t, len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps), "left over by a round")
 	add := func(to *Timeout, word uint64) {
-		switch word & (young | queued | atWork) {
-		case young, queued, queued | atWork:
+		switch word & (young | hurried | queued | atWork) {
+		case young, young | hurried, queued, queued | atWork:
 		default:
 			t.Fatalf("the table of timeout.go does not have the bits %#x of %v", word, to)
 		}
@@ -104,7 +104,11 @@ func verifyPlaces(t testing.TB, timer *Timer, pend map[*Timeout]bool) (onQueues 
 	for to, by := range looks {
 		word := to.word.Load()
 		add(to, word)
-		if needs := q.nearAt(tickOf(word)); status(word) == pending && needs < by {
+		needs := q.nearAt(tickOf(word))
+		if word&hurried != 0 {
+			needs = soon
+		}
+		if status(word) == pending && needs < by {
 			t.Fatalf("the worker looks by %d instead of %d, too late for %v", by, needs, to)
 		}
 	}
@@ -315,7 +319,7 @@ func TestRestChecksTheQueue(t *testing.T) {
 		},
 		"nursery": func(w *worker, s *stripe, to *Timeout) {
 			to.word.Store(pendingAt(young, far))
-			s.nursery.put(to, w.queue.nearAt(far))
+			s.nursery.put(to, w.queue.nearAt(far), false)
 		},
 		"nursery, to be given back": func(_ *worker, s *stripe, _ *Timeout) { s.nursery.table.Store(newTable(2 * minSlots)) },
 		"nursery, to be taken": func(_ *worker, s *stripe, _ *Timeout) {
@@ -368,7 +372,7 @@ func TestForeignAtRest(t *testing.T) {
 			placed.word.And(^uint64(young)) // as if the worker had taken it
 			_, err = forward.ResetAt(far.Add(-time.Second))
 			require.NoError(t, err)
-			require.NotZero(t, forward.word.Load()&queued)
+			require.NotZero(t, forward.word.Load()&hurried)
 			require.True(t, canceled.Cancel())
 			canceled.word.And(^uint64(young)) // as if a producer had dropped it
 

@@ -20,9 +20,11 @@ import (
 //
 //   - A slot is a hint. The bit young of the word says that the timeout is in the nursery. It is set once in the life of a
 //     timeout, when that is armed for the first time. A slot that leads to a timeout without the bit is free.
-//   - These clear the bit, each by a compare-and-swap of the word: the worker or Stop, which takes the timeout; a Reset to an
-//     earlier tick, which moves it to an inbox; the hand, which drops a canceled one; and Cancel, if the timeout was never reset
-//     and not bound, so that the hand need not.
+//   - These clear the bit, each by a compare-and-swap of the word: the worker or Stop, which takes the timeout; the hand, which
+//     drops a canceled one; and Cancel, if the timeout was never reset and not bound, so that the hand need not.
+//   - A Reset to an earlier tick puts the timeout into a second slot, because nobody knows the first one. The bit hurried says
+//     so. The worker takes the timeout in its next round. On an inbox it would wait for the worker even if it is canceled: 64
+//     goroutines that arm, bring forward and cancel would make 12 million wait there in 5 s.
 //   - The hand skips a pending timeout. Only the worker takes it: when it is near or old, or with its table. So a goroutine that is preempted
 //     anywhere in put holds its own timeout, and no other.
 //   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, by a sample, the ring gets
@@ -43,7 +45,7 @@ import (
 // undo a change that was made before it, because the worker has yet to read what that stands for.
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
-	filled  atomic.Uint64         // timeouts that were armed here
+	filled  atomic.Uint64         // timeouts that were armed here; a second slot does not count
 	skipped atomic.Uint64         // other slots that the hand has passed; if goroutines collide, some of them twice
 	by      atomic.Uint64         // the worker must look at the blocks by this tick
 }
@@ -88,10 +90,10 @@ func newTable(slots int) *table {
 	return t
 }
 
-// put puts a timeout whose bit young is set into a slot, for the worker to take it by a tick. Yields says that it is time for
-// yielding.yieldTo. Uncontended says that no other goroutine has used the ring meanwhile. If it is false, call seats.Move where
-// queue.stripe was called. If ok is false, the timer is stopped, and no slot was filled.
-func (r *ring) put(to *Timeout, by uint64) (yields, uncontended, ok bool) {
+// put puts a timeout whose bit young is set into a slot, for the worker to take it by a tick. Second says that it has a slot
+// already, so it does not count as armed. Yields says that it is time for yielding.yieldTo. Uncontended says that no other goroutine has used the ring meanwhile. If it is false, call seats.Move where queue.stripe was
+// called. If ok is false, the timer is stopped, and no slot was filled.
+func (r *ring) put(to *Timeout, by uint64, second bool) (yields, uncontended, ok bool) {
 	for {
 		t := r.table.Load()
 		if t == nil {
@@ -108,6 +110,10 @@ func (r *ring) put(to *Timeout, by uint64) (yields, uncontended, ok bool) {
 			continue // the table is closed, or the ring has grown
 		}
 		yields = (hand+skipped)%yieldEvery == 0 || skipped >= yieldEvery
+		if second {
+			r.skipped.Add(skipped + 1)
+			return yields, true, true
+		}
 		if skipped > 0 {
 			r.skipped.Add(skipped)
 		}
@@ -156,7 +162,7 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 // leavesNursery reports whether a slot that leads to the timeout is free. It drops the timeout if that is canceled.
 func (to *Timeout) leavesNursery() bool {
 	word := to.word.Load()
-	return word&young == 0 || status(word) != pending && to.word.CompareAndSwap(word, word&^young)
+	return word&young == 0 || status(word) != pending && to.word.CompareAndSwap(word, word&^(young|hurried))
 }
 
 // grow is called when a lap begins. If more than half of the slots lead to pending timeouts, it makes a table of twice the

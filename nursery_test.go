@@ -193,7 +193,7 @@ func TestClosedSlot(t *testing.T) {
 	put := func() (to *Timeout, ok bool) {
 		to = &Timeout{timer: timer, task: plainFunc(nop)}
 		to.word.Store(pendingAt(young, 10_000))
-		_, _, ok = r.put(to, 1000)
+		_, _, ok = r.put(to, 1000, false)
 		return to, ok
 	}
 	first, ok := put()

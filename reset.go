@@ -108,7 +108,7 @@ func init() {
 }
 
 // reset is Reset for a tick, or Move if onlyPending is true. If the tick does not lie ahead, it is the next one. But a timeout in
-// a nursery whose old tick has passed stays due at once.
+// its first slot whose old tick has passed stays due at once.
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
@@ -116,7 +116,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 		to.checkCopy(word)
 		active = status(word) == pending
 		stays := t.stays(word, tick)
-		if !active || !stays || word&queued != 0 { // otherwise its old tick is not later than the new one
+		if !active || !stays || word&(queued|hurried) != 0 { // otherwise its old tick is not later than the new one
 			tick = t.ahead(tick)
 			stays = t.stays(word, tick)
 		}
@@ -140,13 +140,13 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 
 // stays reports whether a timeout may stay where it is when it is reset to tick, so that only its word changes.
 //
-//   - On an inbox it may: the worker takes it in its next round, and the caller wakes the worker in time.
-//   - In a nursery it may if the tick is not earlier, because the worker looks there by the old tick.
+//   - On an inbox, and in a second slot, it may: the worker takes it in its next round, and the caller wakes the worker in time.
+//   - In its first slot it may if the tick is not earlier, because the worker looks there by the old tick.
 //   - In a bucket it may if the tick is not earlier and the worker has not reached the old one, where it checks the timeout. If
 //     the worker comes there first, a runner checks it: see rule 3 of timeout.go. The same is true while its task runs.
 func (t *Timer) stays(word, tick uint64) bool {
 	switch old := tickOf(word); {
-	case word&queued != 0:
+	case word&(queued|hurried) != 0:
 		return true
 	case old > tick:
 		return false
@@ -161,7 +161,7 @@ func (t *Timer) stays(word, tick uint64) bool {
 // postpone makes a timeout pending at tick that stays where it is.
 func (to *Timeout) postpone(word, tick uint64) (by uint64, ok bool) {
 	ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
-	if word&queued == 0 {
+	if word&(queued|hurried) == 0 {
 		return ticks.Never, ok
 	}
 	return tick, ok // the goroutine that pushes it may not have woken the worker yet
@@ -171,29 +171,30 @@ func (to *Timeout) postpone(word, tick uint64) (by uint64, ok bool) {
 func (to *Timeout) requeue(word, tick uint64) (by uint64, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
-	if !t.queue.enter(s) { // before the bit is set, until the timeout is pushed: see rule 2 of timeout.go
-		t.refusedStopped.Add(1)
-		return 0, false, ErrStopped
+	if word&young == 0 { // otherwise no gate is needed, because Stop finds it in its first slot
+		if !t.queue.enter(s) { // before the bit is set, until the timeout is pushed: see rule 2 of timeout.go
+			t.refusedStopped.Add(1)
+			return 0, false, ErrStopped
+		}
+		defer s.leave()
 	}
-	defer s.leave()
-	return 0, to.pushAt(s, word, tick), nil
+	by, ok = to.putAgain(s, word, tick)
+	return by, ok, nil
 }
 
-// roundEvery is how many timeouts are pushed onto an inbox until there is a round at once. Otherwise those that are canceled
-// again and dropped would pile up there, however long a tick is. Those that a Cancel pushes need no round: they are not more than
-// the worker has placed.
-const roundEvery = 1 << 12
-
-// pushAt makes a timeout pending at tick, and pushes it onto an inbox. If the word has changed meanwhile, it returns false.
-// Called inside the gate.
-func (to *Timeout) pushAt(s *stripe, word, tick uint64) (ok bool) {
-	if !to.word.CompareAndSwap(word, pendingAt(word, tick)&^young|moved|queued) {
-		return false
+// putAgain makes a timeout pending at tick that does not stay where it is. It puts a young one into a second slot, because the
+// worker looks at the first one in time only for the old tick, and pushes others onto an inbox.
+func (to *Timeout) putAgain(s *stripe, word, tick uint64) (by uint64, ok bool) {
+	if word&young == 0 {
+		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued); ok {
+			s.push(to)
+		}
+		return 0, ok
 	}
-	if t := to.timer; s.push(to)%roundEvery == 0 && !t.clock.Foreign() { // a goroutine must not be started in another synctest bubble
-		t.worker.wakeNow()
+	if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|hurried); ok {
+		s.nursery.put(to, soon, true) // if the worker has taken the timeout meanwhile, the slot leads to one that has left
 	}
-	return true
+	return tickOf(to.word.Load()), ok // another Reset may have relied on this one, and have changed only the word
 }
 
 // revive is requeue for a timeout that is idle or has ended. It also takes a slot of the limit and calls the hook.
@@ -241,6 +242,10 @@ func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 	return by, ok, err
 }
 
+// roundEvery is how many timeouts of a stripe are armed again until there is a round at once. Otherwise those that are canceled
+// again and dropped would pile up on the inbox, however long a tick is.
+const roundEvery = 1 << 12
+
 // armEnded arms the timeout, unless another goroutine has armed it meanwhile. Called inside the gate.
 func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
 	t := to.timer
@@ -250,17 +255,20 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
 			if !to.word.CompareAndSwap(word, pendingAt(word, tick)|young) {
 				continue
 			}
-			if _, uncontended, _ := s.nursery.put(to, t.queue.nearAt(tick)); !uncontended {
+			if _, uncontended, _ := s.nursery.put(to, t.queue.nearAt(tick), false); !uncontended {
 				t.queue.seats.Move()
 			}
 			return tick, true // put has counted it
 		case t.stays(word, tick):
 			by, ok = to.postpone(word, tick)
 		default:
-			by, ok = 0, to.pushAt(s, word, tick)
+			by, ok = to.putAgain(s, word, tick)
 		}
 		if ok {
-			s.armed.Add(1) // after the change of the word, because a counter never goes back
+			// After the change of the word, because a counter never goes back.
+			if s.armed.Add(1)%roundEvery == 0 && !t.clock.Foreign() { // a goroutine must not be started in another synctest bubble
+				t.worker.wakeNow()
+			}
 			return by, true
 		}
 	}

@@ -413,7 +413,7 @@ func TestNilTimeout(t *testing.T) {
 	}
 }
 
-// When a slice of structs grows, their timeouts are copied. A use of such a copy panics. By chance one copy in 15
+// When a slice of structs grows, their timeouts are copied. A use of such a copy panics. By chance one copy in 7
 // goes unnoticed, so the test uses many of them.
 func TestCopiesPanic(t *testing.T) {
 	timer := newFakedTimer(t) // the counts include the copies that go unnoticed

@@ -136,9 +136,9 @@ func TestStatsOfQueue(t *testing.T) {
 		all[0].Cancel()
 		_, err = all[1].Reset(10 * tick)
 		require.NoError(t, err)
-		queued(9) // one is canceled, and one is on an inbox
+		queued(10) // one is canceled, and one has two slots
 		all[9].Cancel()
-		queued(8)
+		queued(9)
 		take()
 		all[2].Cancel()
 		queued(1)

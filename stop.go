@@ -28,7 +28,7 @@ import (
 // After step 4 no pending timeout moves, so steps 4 and 5 find them all. A Cancel may still end one.
 //
 //  - NewTimeout does not enter the gate. Either it finds its slot closed, or Stop finds the timeout there: see nursery.go. Nor
-//    does a Reset that leaves the timeout where it is.
+//    does a Reset that leaves the timeout where it is, or that gives it a second slot: Stop finds it in the first one.
 //  - A runner that takes a slot after Stop has set its bit stopped goes for the lock, and finds the pool closed. One that took
 //    a slot before may be about to claim. Stop takes that timeout too, and the first compare-and-swap decides whether it expires or is
 //    returned. If it expires, its task may be at its first instruction when Stop returns.
@@ -136,7 +136,7 @@ func (to *Timeout) handBack(bit uint64) bool {
 		if word&bit != bit {
 			return false
 		}
-		end := word &^ (queued | young)
+		end := word &^ (queued | young | hurried)
 		switch {
 		case status(word) != pending:
 		case word&hooked != 0 && to.isLight():

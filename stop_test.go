@@ -378,7 +378,7 @@ func TestShutdownDoesNotWaitForSubmit(t *testing.T) {
 	})
 }
 
-// Stop finds a timeout that a runner has put off, and those that a Reset has moved from a nursery to an inbox, once each.
+// Stop finds a timeout that a runner has put off, and those that a Reset has put into a second slot, once each.
 func TestStopFindsLeft(t *testing.T) {
 	timer := newFakedTimer(t)
 	giveBack := hold(t, timer)

@@ -23,8 +23,8 @@ import (
 
 // The word
 //
-// A Timeout has one field for which goroutines race, a word of 64 bits. It holds the tick, the status, five more bits that
-// are named below, and four bits that detect copies of the Timeout.
+// A Timeout has one field for which goroutines race, a word of 64 bits. It holds the tick, the status, six more bits that
+// are named below, and three bits that detect copies of the Timeout.
 //
 //	 idle (Bind)
 //	   |        Reset                      a runner claims it
@@ -48,9 +48,10 @@ const (
 	atWork     = 1 << 4 // repeating, and a run is in progress
 	moved      = 1 << 5 // a Reset has set the tick, other than the one that armed an idle timeout
 	hooked     = 1 << 6 // the task has a hook; never changes
-	sumShift   = 7
-	sumMask    = 1<<4 - 1 // hash of the address of a bound timeout, see checkCopy; 0 for others
-	tickShift  = sumShift + 4
+	hurried    = 1 << 7 // with young: a Reset to an earlier tick has put it into one more slot, which the worker takes next
+	sumShift   = 8
+	sumMask    = 1<<3 - 1 // hash of the address of a bound timeout, see checkCopy; 0 for others
+	tickShift  = sumShift + 3
 
 	idle     = 0 // has never been armed, and then the tick is 0; or was returned by Stop
 	pending  = 1 // will expire or run again, unless it is canceled before
@@ -62,6 +63,7 @@ const (
 //
 //	bits              place
 //	young             a slot of a nursery, and nowhere else: the worker has never had it
+//	young, hurried    the same, and another slot
 //	queued            an inbox, and perhaps also a bucket, a list or a runner: see worker.reconcile
 //	none, pending     a bucket, a list of due timeouts, or the hands of the worker or of a runner
 //	none, ended       none, once the worker or the runner that still has it lets it go
@@ -74,9 +76,9 @@ const (
 // The rest of the package relies on these rules:
 //
 //  1. A goroutine that sets young fills a slot, and one that sets queued pushes. One that finds either bit set only changes
-//     the word. But a Reset to an earlier tick replaces young by queued, and pushes: see Timer.stays. The worker and Stop clear
-//     the bit in the compare-and-swap that reads the rest of the word. A goroutine that comes from a slot leaves a queued
-//     timeout alone, because it is linked in an inbox, and a second push would cut that off.
+//     the word. But for an earlier tick, Reset sets hurried and fills a second slot: see Timer.stays. The worker and Stop clear
+//     all three bits in the compare-and-swap that reads the rest of the word. A goroutine that comes from a slot leaves a
+//     queued timeout alone, because it is linked in an inbox, and a second push would cut that off.
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
 //     may be late, and no other. NewTimeout needs no gate: no other goroutine knows its timeout, so it can take that back
 //     if Stop has closed the slots.
@@ -111,7 +113,7 @@ func onQueue(word uint64) bool { return word&(queued|young) != 0 }
 
 // pendingAt returns the word of a timeout that is pending at tick, and not moved.
 func pendingAt(word, tick uint64) uint64 {
-	return tick<<tickShift | word&(queued|young|atWork|hooked|sumMask<<sumShift) | pending
+	return tick<<tickShift | word&(queued|young|hurried|atWork|hooked|sumMask<<sumShift) | pending
 }
 
 // A Task is what runs when a timeout expires. Tasks that are due at the same tick start in any order and may overlap.
@@ -189,14 +191,14 @@ func (to *Timeout) checkNil() {
 	}
 }
 
-// checkCopy panics if the timeout is a copy of a bound one. It misses one copy in 15.
+// checkCopy panics if the timeout is a copy of a bound one. It misses one copy in seven.
 func (to *Timeout) checkCopy(word uint64) {
 	if sum := word >> sumShift & sumMask; sum != 0 && sum != to.sum() {
 		panic("hashedwheel: a Timeout has been copied after Timer.Bind, perhaps when a slice of structs grew (go vet or hashedwheelvet finds where)")
 	}
 }
 
-// sum returns a hash of the address, 1 to 15. It multiplies twice. With one multiplication, all sums of an array that moves
+// sum returns a hash of the address, 1 to 7. It multiplies twice. With one multiplication, all sums of an array that moves
 // would change alike, so checkCopy would notice all copies or none.
 func (to *Timeout) sum() uint64 {
 	const odd = 0x9E3779B97F4A7C15

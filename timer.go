@@ -104,7 +104,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	if !t.limit.acquire() { // before the timeout is pending, so that never more than the limit are
 		return nil, t.refuse()
 	}
-	yields, uncontended, ok := s.nursery.put(to, t.queue.nearAt(tick))
+	yields, uncontended, ok := s.nursery.put(to, t.queue.nearAt(tick), false)
 	if !ok {
 		t.limit.release()
 		t.refusedStopped.Add(1)

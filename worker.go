@@ -308,7 +308,7 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 		to.bucket = 0
 	}
 	// Word is from before the timeout was taken off the queue.
-	if taken := word &^ (young | queued); waits(word) && tickOf(word) <= w.wheel.now && to.early(taken) {
+	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.early(taken) {
 		word = to.word.Load()
 	}
 	switch tick := tickOf(word); {

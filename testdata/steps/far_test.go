@@ -12,7 +12,7 @@ import (
 
 // The worker leaves far timeouts in nurseries, and sweeps them from time to time. In these scenes a timeout is near if it is due
 // within three ticks after the last round, and the worker sweeps at the second boundary. Whatever the order of the steps, it takes
-// each timeout in time: at the tick at which the timeout becomes near, or in the next round if a Reset has pushed it.
+// each timeout in time: at the tick at which the timeout becomes near, or in the next round if a Reset has hurried it.
 
 const nearTicks = 3
 
@@ -64,7 +64,7 @@ func (s *scene) checkRings() {
 			continue
 		}
 		by := q.nearAt(tickOf(word))
-		if word&queued != 0 {
+		if word&(queued|hurried) != 0 {
 			by = soon
 		}
 		looks := uint64(ticks.Never)
@@ -94,7 +94,7 @@ func (r *ring) looksAt(to *Timeout) uint64 {
 }
 
 // A far timeout is reset to the next tick, or to one that becomes near later. The worker has not taken it: the Reset
-// pushes it onto an inbox, unless a round takes it before.
+// puts it into a second slot, unless a round takes it before.
 
 func TestStepsFarReset(t *testing.T) {
 	search(t, timed, timedAfter, func(s *scene) {
@@ -152,8 +152,8 @@ func TestStepsFarResetCanceled(t *testing.T) {
 	})
 }
 
-// It has been pushed already, for a tick that becomes near later, or is canceled. So a second Reset only changes the word. The
-// worker must come in time all the same, also if the first Reset has not pushed it yet.
+// It has been hurried already, for a tick that becomes near later, or is canceled. So a second Reset needs no slot. The worker must
+// come in time all the same, also if the first Reset has not filled its slot yet.
 
 func TestStepsFarResetTwice(t *testing.T) {
 	search(t, timed, timedAfter, func(s *scene) {
@@ -167,7 +167,7 @@ func TestStepsFarResetTwice(t *testing.T) {
 func TestStepsFarResetsMeet(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		a := s.far(hour)
-		s.prompt = false // the Reset that comes first pushes for both, and may be late with it
+		s.prompt = false // the Reset that comes first fills a slot for both, and may be late with it
 		s.Go(func() { a.to.Reset(hour / 2) })
 		s.Go(func() { a.to.Reset(0) })
 		s.Race(0)
@@ -291,7 +291,7 @@ func TestStepsFarGrowTaken(t *testing.T) {
 	})
 }
 
-// A round takes all that is in a table that has grown, and a Reset pushes it.
+// A round takes all that is in a table that has grown, and a Reset fills a slot of the next one.
 func TestStepsFarGrownReset(t *testing.T) {
 	search(t, plain.Bounded(4).Quickly(3), timed.Bounded(4), func(s *scene) {
 		a := s.far(hour)

@@ -125,7 +125,7 @@ func (a *act) armOn(stripe int, delay time.Duration) {
 	a.to = &Timeout{timer: timer, task: plainFunc(a.run)}
 	due := timer.clock.DueIn(delay)
 	*a.to.wordPtr() = pendingAt(young, due)
-	if _, _, ok := timer.queue.stripes[stripe].nursery.put(a.to, timer.queue.nearAt(due)); ok {
+	if _, _, ok := timer.queue.stripes[stripe].nursery.put(a.to, timer.queue.nearAt(due), false); ok {
 		timer.worker.wakeBy(due)
 	} else {
 		a.err = ErrStopped
