@@ -197,3 +197,36 @@ func TestArmedAgainHoldsLittle(t *testing.T) {
 		require.LessOrEqual(t, timer.Stats().Queued, n/10)
 	})
 }
+
+// The same by many more goroutines than processors, which do not pause. The worker gets a processor in time.
+func TestArmedAgainByMany(t *testing.T) {
+	testkit.NeedsThreads(t)
+	if testkit.RaceDetector() {
+		t.Skip("with the race detector, the worker is ten times as slow")
+	}
+	timer := newTimer(t, hashedwheel.WithTick(10*time.Second))
+	const n, goroutines = 3_000_000, 64
+	var armed, most atomic.Int64
+	var users sync.WaitGroup
+	for range goroutines {
+		users.Go(func() {
+			for armed.Add(1) <= n {
+				to, err := timer.AfterFunc(10*time.Hour, nop)
+				if err != nil || !to.Cancel() {
+					t.Error("not armed, or not canceled")
+					return
+				}
+				if _, err = to.Reset(10 * time.Hour); err != nil || !to.Cancel() {
+					t.Error("not armed again, or not canceled")
+					return
+				}
+				if now := armed.Load(); now%10_000 == 0 {
+					most.Store(max(most.Load(), int64(timer.Stats().Queued)))
+				}
+			}
+		})
+	}
+	users.Wait()
+	t.Logf("at most %d of %d on the queue", most.Load(), n)
+	require.Less(t, most.Load(), int64(n/2))
+}

@@ -651,6 +651,8 @@ var mutations = []mutation{
 		`end = withStatus(end, idle)`, `end = withStatus(end, canceled)`, "TestStop"},
 	{21, "timeouts that are armed again pile up on an inbox", "reset.go", "Timeout.armEnded",
 		`if s.armed.Add(1)%roundEvery == 0 && !t.clock.Foreign() {`, `if s.armed.Add(1) == 0 {`, "crossing.TestArmedAgainHoldsLittle"},
+	{21, "goroutines that arm again leave no processor to the worker", "reset.go", "Timeout.armEnded",
+		`runtime.Gosched()`, `runtime.NumGoroutine()`, "crossing.TestArmedAgainByMany"},
 	{16, "a Group counts what Stop has returned as canceled", "group.go", "Group.Cancel",
 		`m.timeout.cancel()`, `m.timeout.Cancel()`, "TestExplore"},
 	{16, "a light timeout that Stop has ended is not canceled", "stop.go", "Timeout.handBack",
