@@ -505,7 +505,7 @@ func TestWaitMissesNoRun(t *testing.T) {
 	var p Pool[int]
 	p.Init(numbers{}, time.Second, new(Memory[int]))
 	add := func(item int) {
-		rn := &Runner[int]{pool: &p, place: len(p.runners), slots: []int{item}}
+		rn := &Runner[int]{pool: &p, place: len(p.runners), entries: []int{item}}
 		rn.taken.Store(1)
 		p.runners = append(p.runners, rn)
 	}
@@ -542,7 +542,7 @@ func TestRemoveTakesBackTheBatch(t *testing.T) {
 		k := p.memory.chunk(uint32(2 * i))
 		k.put(2*i + 1) // at position 2i
 		k.put(2*i + 2)
-		rn := &Runner[int]{pool: &p, batch: k, slots: k.items, place: i}
+		rn := &Runner[int]{pool: &p, batch: k, entries: k.items, place: i}
 		p.runners, p.batched = append(p.runners, rn), append(p.batched, rn)
 	}
 	all := slices.Clone(p.runners)
@@ -557,9 +557,9 @@ func TestRemoveTakesBackTheBatch(t *testing.T) {
 	require.Equal(t, []int{1, 3, 6}, p.Close())
 }
 
-// A runner takes a slot when its batch is taken back. If the runner comes first, the slot is its own. Otherwise the runner
+// A runner takes an entry when its batch is taken back. If the runner comes first, the entry is its own. Otherwise the runner
 // does not get it, and finds the item on the list.
-func TestSlotHasOneOwner(t *testing.T) {
+func TestEntryHasOneOwner(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		var p Pool[int]
 		p.Init(numbers{}, time.Second, new(Memory[int]))
@@ -578,7 +578,7 @@ func TestSlotHasOneOwner(t *testing.T) {
 		require.Empty(t, p.batched)
 		if first {
 			require.Equal(t, 2, rn.takenOf())
-			require.Zero(t, rn.slots[0], "its task is over")
+			require.Zero(t, rn.entries[0], "its task is over")
 			require.Zero(t, p.due.n)
 		} else {
 			require.Equal(t, 1, rn.takenOf())
@@ -592,8 +592,8 @@ func TestSlotHasOneOwner(t *testing.T) {
 	}
 }
 
-// A runner that was stopped takes no other slot, even before the items are on the list again.
-func TestStoppedRunnerTakesNoSlot(t *testing.T) {
+// A runner that was stopped takes no other entry, even before the items are on the list again.
+func TestStoppedRunnerTakesNoEntry(t *testing.T) {
 	var p Pool[int]
 	p.Init(numbers{}, time.Second, new(Memory[int]))
 	p.MinBatch = 2

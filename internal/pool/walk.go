@@ -9,7 +9,7 @@ func (p *Pool[T]) Due() (n int) {
 	n = p.due.n
 	var none T
 	for _, rn := range p.batched {
-		for _, item := range rn.slots[rn.takenOf():] {
+		for _, item := range rn.entries[rn.takenOf():] {
 			if item != none {
 				n++
 			}
@@ -21,7 +21,7 @@ func (p *Pool[T]) Due() (n int) {
 // Walks
 //
 // A walk calls a function, without a lock, with the items of a pool, some at a time. EachListed and then EachTaken follow
-// the way of the items: through the list by position, and then through the slots of the runners. So they do not miss an
+// the way of the items: through the list by position, and then through the entries of the runners. So they do not miss an
 // item that a runner takes off the list meanwhile, and they may meet an item twice. An item that is taken back from a batch
 // may land where the walk has been. TakenBack says whether one was.
 
@@ -53,7 +53,7 @@ func (p *Pool[T]) EachListed(f func(items []T) bool) bool {
 func (p *Pool[T]) EachTaken(f func(items []T) bool) bool {
 	var items []T
 	return p.eachRunner(walked, func(rn *Runner[T]) {
-		items = append(items, rn.slots[max(rn.takenOf()-1, 0):]...)
+		items = append(items, rn.entries[max(rn.takenOf()-1, 0):]...)
 	}, func() bool {
 		some := items
 		items = nil

@@ -49,7 +49,7 @@ func (p *Pool[T]) setWatch() {
 }
 
 // onWatch takes batches away from runners that are stuck, and starts more runners if there is too little progress.
-// A runner is stuck if it has taken no slot since the last check, or if it already had its batch then and its tasks have been
+// A runner is stuck if it has taken no entry since the last check, or if it already had its batch then and its tasks have been
 // slow since. If tasks are slow on average, all runners give back. Called by watch.
 func (p *Pool[T]) onWatch() {
 	p.mu.Lock()
@@ -79,7 +79,7 @@ func (p *Pool[T]) onWatch() {
 	}
 }
 
-// advance counts the slots that a runner has taken since advance was last called for it, and returns their number. It is
+// advance counts the entries that a runner has taken since advance was last called for it, and returns their number. It is
 // called at each check for a runner with a batch, and when the tasks of a runner are over. Called with mu held.
 func (p *Pool[T]) advance(rn *Runner[T]) (n int) {
 	now := rn.takenOf()

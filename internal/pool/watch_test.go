@@ -119,7 +119,7 @@ func TestSlowTasksGiveBackAtOnce(t *testing.T) {
 	})
 }
 
-// Each slot that a runner takes counts once as progress: in one batch, in the next, and alone.
+// Each entry that a runner takes counts once as progress: in one batch, in the next, and alone.
 func TestProgressIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Hour)
