@@ -88,7 +88,7 @@ func (x *Executor[T]) wanted() int {
 	if p.closed {
 		return 0
 	}
-	n := p.due.n - int(p.starting.Load())
+	n := p.list.n - int(p.starting.Load())
 	if p.Limit != 0 {
 		n = min(n, p.Limit-p.total())
 	}

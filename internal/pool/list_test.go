@@ -73,7 +73,7 @@ func TestListModel(t *testing.T) {
 		f.pool.Limit = -1 // nothing runs
 		add := func(n int) {
 			fed := r.IntN(2) == 0
-			f.next, f.pool.due = l.next, l
+			f.next, f.pool.list = l.next, l
 			for range n {
 				item := len(at) + 1
 				want = append(want, item)
@@ -81,12 +81,12 @@ func TestListModel(t *testing.T) {
 					at[item] = f.Position()
 					f.Add(item)
 				} else {
-					at[item] = f.pool.due.next
-					f.pool.due.add(item)
+					at[item] = f.pool.list.next
+					f.pool.list.add(item)
 				}
 			}
 			f.Flush()
-			if l = f.pool.due; fed {
+			if l = f.pool.list; fed {
 				l.next = f.next
 			}
 		}

@@ -34,7 +34,7 @@ type Host[T comparable] interface {
 
 // A Pool runs the tasks of items, on goroutines that exist only while there is work. Adding an item waits for no task.
 //
-//	add ---> due: a list -------> batch of a runner ---> entry taken ---> task is running ---> over
+//	add ---> list --------------> batch of a runner ---> entry taken ---> task is running ---> over
 //	           ^      fill              |           Next             claim
 //	           +------------------------+
 //	             takeBack: the runner is stuck, an item of the batch is removed, or Wait waits for the runner
@@ -71,7 +71,7 @@ type Pool[T comparable] struct {
 	// Guarded by mu.
 	mu        sync.Mutex
 	closed    bool // no runner takes anything any more
-	due       list[T]
+	list      list[T]
 	starting  atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item
 	runners   []*Runner[T]  // in no order
 	batched   []*Runner[T]  // those with a batch that can be taken back, in no order
@@ -99,7 +99,7 @@ const (
 func (p *Pool[T]) Init(h Host[T], tick time.Duration, m *Memory[T]) {
 	p.host = h
 	p.Procs = min(runtime.GOMAXPROCS(0), maxProcs)
-	p.memory, p.due.memory = m, m
+	p.memory, p.list.memory = m, m
 	p.interval = max(min(tick/checksPerTick, maxInterval), 1)
 	p.MinBatch = minBatch
 	p.work = p.run
@@ -109,17 +109,17 @@ func (p *Pool[T]) Init(h Host[T], tick time.Duration, m *Memory[T]) {
 func (p *Pool[T]) Add(item T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	waited := p.due.n > 0
-	p.due.add(item)
+	waited := p.list.n > 0
+	p.list.add(item)
 	p.engage(waited)
 }
 
 // addChunk is Add for the items that a feeder has collected.
 func (p *Pool[T]) addChunk(k *chunk[T]) {
 	p.mu.Lock()
-	waited := p.due.n > 0
-	if !p.due.join(k) {
-		p.due.push(k)
+	waited := p.list.n > 0
+	if !p.list.join(k) {
+		p.list.push(k)
 	}
 	p.engage(waited)
 	p.mu.Unlock()
@@ -132,7 +132,7 @@ func (p *Pool[T]) engage(waited bool) {
 	case p.outside != nil:
 		p.outside()
 	case !waited && p.starting.Load() == 0, // all others may be in tasks that block
-		p.total() < min(p.Procs, p.due.length()): // each takes a chunk
+		p.total() < min(p.Procs, p.list.length()): // each takes a chunk
 		p.start(1)
 	}
 }
@@ -142,13 +142,13 @@ func (p *Pool[T]) engage(waited bool) {
 func (p *Pool[T]) Remove(item T, pos uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.due.remove(item, pos) {
+	if p.list.remove(item, pos) {
 		return
 	}
 	for _, rn := range p.batched {
 		if at := rn.batch.index(item, pos); at >= rn.batch.from+rn.takenOf() {
 			p.takeBack(rn) // which takes rn off batched
-			p.due.remove(item, pos)
+			p.list.remove(item, pos)
 			return
 		}
 	}
@@ -222,14 +222,14 @@ func (p *Pool[T]) refill(rn *Runner[T]) bool {
 // were a batch again, the last of 256 tasks of 9 ms each, beside quick ones, would start after 1.6 s instead of 60 ms. Called
 // with mu held.
 func (p *Pool[T]) fill(rn *Runner[T]) bool {
-	if p.due.n == 0 || p.closed {
+	if p.list.n == 0 || p.closed {
 		return false
 	}
-	if k := p.due.front(); p.outside != nil || p.slow || k.n < p.MinBatch || k.back {
-		rn.single[0] = p.due.takeOne()
+	if k := p.list.front(); p.outside != nil || p.slow || k.n < p.MinBatch || k.back {
+		rn.single[0] = p.list.takeOne()
 		rn.entries = rn.single[:]
 	} else {
-		rn.batch = p.due.take()
+		rn.batch = p.list.take()
 		rn.entries = rn.batch.items[rn.batch.from:]
 		p.batched = append(p.batched, rn)
 	}
@@ -257,7 +257,7 @@ func (p *Pool[T]) takeBack(rn *Runner[T]) (n int) {
 	n = rn.stop()
 	if p.unlist(rn) {
 		p.takenBack++
-		p.due.putBack(rn.batch, n)
+		p.list.putBack(rn.batch, n)
 		clear(rn.entries[:max(n-1, 0)])
 	}
 	return n
@@ -337,7 +337,7 @@ func (p *Pool[T]) Close() (rest []T) {
 			}
 		}
 	}
-	rest = append(rest, p.due.takeAll()...)
+	rest = append(rest, p.list.takeAll()...)
 	p.setWatch()
 	return rest
 }
@@ -357,7 +357,7 @@ func (p *Pool[T]) Running() (tasks, goroutines int) {
 func (p *Pool[T]) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.due.n
+	return p.list.n
 }
 
 // RunsOf returns a channel for each run of the task of an item that is in progress. The channel is closed when the

@@ -6,7 +6,7 @@ import "math"
 func (p *Pool[T]) Due() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n = p.due.n
+	n = p.list.n
 	var none T
 	for _, rn := range p.batched {
 		for _, item := range rn.entries[rn.takenOf():] {
@@ -107,7 +107,7 @@ const walked = 4 // so many chunks, or runners with a batch each, are visited at
 func (p *Pool[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := &p.due
+	l := &p.list
 	if l.n == 0 {
 		return nil, 0, false
 	}
@@ -127,9 +127,9 @@ func (p *Pool[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
 func (p *Pool[T]) bounds() (first, last uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.due.n == 0 {
+	if p.list.n == 0 {
 		return 0, 0
 	}
-	k := p.due.last()
-	return p.due.chunks[p.due.head].start(), k.base + uint32(len(k.items))
+	k := p.list.last()
+	return p.list.chunks[p.list.head].start(), k.base + uint32(len(k.items))
 }

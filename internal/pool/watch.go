@@ -33,7 +33,7 @@ const (
 // no watch, because an executor manages its own goroutines. Called with mu held.
 func (p *Pool[T]) setWatch() {
 	switch {
-	case p.due.n == 0 && len(p.batched) == 0, p.closed, p.outside != nil:
+	case p.list.n == 0 && len(p.batched) == 0, p.closed, p.outside != nil:
 		if p.watching {
 			p.watch.Stop() // a check that waits for mu does nothing, or comes early if the watch is armed again before
 		}
@@ -71,7 +71,7 @@ func (p *Pool[T]) onWatch() {
 		p.takeBackAll()
 		if p.starting.Load() == 0 {
 			p.step = min(max(p.step, 1)*growth, 1<<20)
-			p.start(min(p.due.n, p.step))
+			p.start(min(p.list.n, p.step))
 		}
 	}
 	if len(p.batched) > 0 || !p.full() { // otherwise a check could do nothing until a runner takes an item, and arms the watch
