@@ -23,8 +23,8 @@ import (
 //   - These clear the bit, each by a compare-and-swap of the word: the worker or Stop, which takes the timeout; a Reset to an
 //     earlier tick, which moves it to an inbox; the hand, which drops a canceled one; and Cancel, if the timeout was never reset
 //     and not bound, so that the hand need not.
-//   - The hand skips a pending timeout. Only the worker takes it: when it is near or old, or with its table. So a goroutine that is preempted
-//     anywhere in put holds its own timeout, and no other.
+//   - The hand skips a pending timeout. Only the worker takes it: when it is near or old, or with its table. So a goroutine that
+//     is preempted anywhere in put holds its own timeout, and no other.
 //   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, by a sample, the ring gets
 //     an empty table of twice the size, which links to the old one, and the worker takes what the old one has. So the number of slots
 //     is bounded by what was pending in the ring at once, however little the worker does.
@@ -44,7 +44,7 @@ import (
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
 	filled  atomic.Uint64         // timeouts that were armed here
-	skipped atomic.Uint64         // other slots that the hand has passed; if goroutines collide, some of them twice
+	skipped atomic.Uint64         // slots that the hand has skipped; if goroutines collide, some of them twice
 	by      atomic.Uint64         // the worker must look at the blocks by this tick
 }
 
@@ -123,7 +123,7 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 	// the end they come to each slot.
 	for step, looks := uint64(1), 0; ; looks++ {
 		i := (hand + skipped) & last
-		if i < step && r.grow(t) { // the hand is at slot 0, or has passed it
+		if i < step && r.grow(t) { // the hand is at slot 0, or has skipped it
 			return 0, false
 		}
 		if looks%blockSize == blockSize-1 && step < last/8 {

@@ -46,7 +46,7 @@ func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 // walk calls yield with each timeout that Tasks yields.
 func (t *Timer) walk(yield func(to *Timeout) bool) {
 	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]uint64)}
-	_ = k.rings() && k.twice(k.back, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
+	_ = k.rings() && k.twice(k.movedBack, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
 }
 
 // eachRun calls f once for each run that is in progress, except those of light tasks, which are short. Over is closed when the
@@ -102,10 +102,10 @@ func (k *walk) add(all []*Timeout) (more bool) {
 	return k.flush()
 }
 
-// twice goes through a place once, and once more if back, which counts what moves back there, has changed meanwhile.
-func (k *walk) twice(back func() uint64, through func() (more bool)) (more bool) {
-	before := back()
-	return through() && (back() == before || through())
+// twice goes through a place once, and once more if movedBack, which counts what moves back there, has changed meanwhile.
+func (k *walk) twice(movedBack func() uint64, through func() (more bool)) (more bool) {
+	before := movedBack()
+	return through() && (movedBack() == before || through())
 }
 
 func (k *walk) pool(p *pool.Pool[*Timeout]) (more bool) {
@@ -169,15 +169,15 @@ func (k *walk) wheel() (more bool) {
 	return true
 }
 
-// back returns wheel.back. If there is no wheel any more, all that was there has ended.
-func (k *walk) back() uint64 {
+// movedBack returns wheel.movedBack. If there is no wheel any more, all that was there has ended.
+func (k *walk) movedBack() uint64 {
 	w := &k.timer.worker
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.wheel == nil {
 		return 0
 	}
-	return w.wheel.back
+	return w.wheel.movedBack
 }
 
 // buckets finds some timeouts in buckets of a level, from a slot on. Pos is how many entries there are left to visit in

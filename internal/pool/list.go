@@ -35,11 +35,11 @@ const (
 
 // A chunk holds items with positions near each other.
 type chunk[T comparable] struct {
-	base  uint32 // the position of items[0]; in a chunk that was shrunk, the least that it may have
-	from  int    // items[:from] have been taken
-	n     int    // items in the chunk
-	back  bool   // it was put back, so its tasks may be slow: see Pool.fill
-	items []T    // the entries that have been used; room for chunkLen, or for hardly more than these if shrunk or put back
+	base       uint32 // the position of items[0]; in a chunk that was shrunk, the least that it may have
+	from       int    // items[:from] have been taken
+	n          int    // items in the chunk
+	wasPutBack bool   // its tasks may be slow: see Pool.fill
+	items      []T    // the entries that have been used; room for chunkLen, or for hardly more than these if shrunk or put back
 }
 
 // start returns the first position that the chunk may still have.
@@ -89,7 +89,7 @@ func (k *chunk[T]) index(item T, pos uint32) int {
 
 // shrunk returns a chunk with the same items, without gaps.
 func (k *chunk[T]) shrunk() *chunk[T] {
-	small := &chunk[T]{base: k.start(), back: k.back, items: make([]T, 0, k.n)}
+	small := &chunk[T]{base: k.start(), wasPutBack: k.wasPutBack, items: make([]T, 0, k.n)}
 	for k.n > 0 {
 		small.put(k.takeOne())
 	}
@@ -201,7 +201,7 @@ func (l *list[T]) putBack(batch *chunk[T], n int) {
 		}
 	}
 	if items > 0 { // a copy, because the runner still reads an entry of the batch
-		rest := &chunk[T]{base: batch.start() + uint32(n), n: items, back: true, items: slices.Clone(left)}
+		rest := &chunk[T]{base: batch.start() + uint32(n), n: items, wasPutBack: true, items: slices.Clone(left)}
 		l.insert(l.find(rest.base)+1, rest)
 		l.n += items
 		clear(left)

@@ -230,5 +230,5 @@ func TestShrunkIsStillBack(t *testing.T) {
 	}
 	require.Less(t, cap(l.front().items), n)
 	require.Equal(t, n/maxGaps, l.front().n)
-	require.True(t, l.front().back)
+	require.True(t, l.front().wasPutBack)
 }

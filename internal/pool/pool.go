@@ -225,7 +225,7 @@ func (p *Pool[T]) fill(rn *Runner[T]) bool {
 	if p.list.n == 0 || p.closed {
 		return false
 	}
-	if k := p.list.front(); p.outside != nil || p.slow || k.n < p.MinBatch || k.back {
+	if k := p.list.front(); p.outside != nil || p.slow || k.n < p.MinBatch || k.wasPutBack {
 		rn.single[0] = p.list.takeOne()
 		rn.entries = rn.single[:]
 	} else {
