@@ -26,7 +26,7 @@ type piece struct {
 	ticks [pieceSize]uint32
 }
 
-// A bucket holds the entries of one slot of a level, in no order. A timeout knows its position, so removing one needs no
+// A bucket holds entries of a level, in no order. A timeout knows its position, so removing one needs no
 // search. Owned by the worker.
 type bucket struct {
 	pieces []*piece // all but the last are full; none is empty
@@ -169,7 +169,7 @@ type level struct {
 	inUse    int         // how many buckets have entries
 	count    int         // entries in all buckets
 
-	// How far the timeouts of the span after the hand's have moved down: see Cascading in wheel.go.
+	// How far the timeouts of the next span have moved down: see Cascading in wheel.go.
 	span      uint64 // the span to which toCascade belongs
 	toCascade int    // entries of its bucket that have not been checked yet
 }
@@ -237,7 +237,7 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	if size == 0 {
 		return bound // it has never been used
 	}
-	// The hand enters the slots from first on, then those before. Base is the span of slot 0 in each part.
+	// The wheel comes to the buckets from first on, then to those before. Base is the span of bucket 0 in each part.
 	span := now>>l.shift + 1
 	first := span & (size - 1)
 	base := span - first

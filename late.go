@@ -35,7 +35,7 @@ type spell struct {
 	lastAt time.Duration // when the last warning was
 }
 
-// lasts is called while the spell lasts, with how late the latest task is. It reports whether a warning is due.
+// lasts is called while the spell lasts, with how late the latest task is. It reports whether to log a warning.
 func (s *spell) lasts(elapsed, late time.Duration) (warn bool) {
 	if !s.on {
 		s.on, s.since = true, elapsed-late

@@ -25,8 +25,8 @@ import (
 //   - A Reset to an earlier tick puts the timeout into a second slot, because nobody knows the first one. The bit hurried says
 //     so. The worker takes the timeout in its next round. On an inbox it would wait for the worker even if it is canceled: 64
 //     goroutines that arm, bring forward and cancel would make 12 million wait there in 5 s.
-//   - The hand skips a pending timeout. Only the worker takes it: when it is near or old, or with its table. So a goroutine that is preempted
-//     anywhere in put holds its own timeout, and no other.
+//   - The hand skips a pending timeout. The worker takes it: when it is near or old, or with its table. So a goroutine that is
+//     preempted anywhere in put holds its own timeout, and no other.
 //   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, by a sample, the ring gets
 //     an empty table of twice the size, which links to the old one, and the worker takes what the old one has. So the number of slots
 //     is bounded by what was pending in the ring at once, however little the worker does.
@@ -46,7 +46,7 @@ import (
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
 	filled  atomic.Uint64         // timeouts that were armed here; a second slot does not count
-	skipped atomic.Uint64         // other slots that the hand has passed; if goroutines collide, some of them twice
+	skipped atomic.Uint64         // other slots that the hand has skipped or given as second ones; if goroutines collide, some of them twice
 	by      atomic.Uint64         // the worker must look at the blocks by this tick
 }
 
@@ -129,7 +129,7 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 	// the end they come to each slot.
 	for step, looks := uint64(1), 0; ; looks++ {
 		i := (hand + skipped) & last
-		if i < step && r.grow(t) { // the hand is at slot 0, or has passed it
+		if i < step && r.grow(t) { // the hand is at slot 0, or has skipped it
 			return 0, false
 		}
 		if looks%blockSize == blockSize-1 && step < last/8 {

@@ -46,7 +46,7 @@ func labelsFor(name, role string) context.Context {
 // labelOf returns the name of a timer in profiles and traces.
 func labelOf(name string) string { return cmp.Or(name, "timer") }
 
-// Work claims timeouts and runs their tasks: see rule 4 of timeout.go. It also frees their slots.
+// Work claims timeouts and runs their tasks: see rule 4 of timeout.go. It also frees their slots of the limit.
 func (h *host) Work(rn *pool.Runner[*Timeout]) {
 	t := (*Timer)(h)
 	s := t.queue.stripe()

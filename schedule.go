@@ -64,7 +64,7 @@ func (t *Timer) byPeriod(what string, task Task, initialDelay, period time.Durat
 		return nil, fmt.Errorf("hashedwheel: %s %v must be positive", what, period)
 	}
 	elapsed := t.clock.Elapsed()
-	r := &repeating{wrap: wrap{task}, period: period, fromEnd: fromEnd, due: elapsed + max(initialDelay, 0)}
+	r := &repeating{wrap: wrap{task}, period: period, fromEnd: fromEnd, exact: elapsed + max(initialDelay, 0)}
 	return t.newTimeout(r, hooked, t.clock.Due(elapsed, initialDelay))
 }
 
@@ -83,7 +83,7 @@ func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
 		r.schedule, r.jitter = j.exact, j.jitter
 	}
 	if interval, ok := r.schedule.(every); ok {
-		r.schedule, r.period, r.skips, r.due = nil, time.Duration(interval), true, elapsed
+		r.schedule, r.period, r.skips, r.exact = nil, time.Duration(interval), true, elapsed
 	} else {
 		r.run, r.at = new(wallRun), t.wall.At(time.Now())
 	}
@@ -107,7 +107,7 @@ type repeating struct {
 	run      *wallRun      // by a schedule; nil by period
 
 	tick  uint64        // the tick for which to arm the timeout: see next
-	due   time.Duration // by period, unless fromEnd: the exact time of the next run without jitter, counted from New
+	exact time.Duration // by period, unless fromEnd: the exact time of the next run without jitter, counted from New
 	delay time.Duration // by period: the jitter of that run
 	at    time.Time     // by a schedule: the time that it returned for that run, without jitter
 }
@@ -138,11 +138,11 @@ func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 	c := &to.timer.clock
 	if r.run == nil {
 		if word&moved != 0 {
-			r.due, r.delay = c.Boundary(tickOf(word)), 0
+			r.exact, r.delay = c.Boundary(tickOf(word)), 0
 		}
 		if r.skips {
-			late := max(c.Boundary(c.Now())-r.due-r.delay, 0)
-			r.due += late / r.period * r.period // this run makes up for those that came due before it was started
+			late := max(c.Boundary(c.Now())-r.exact-r.delay, 0)
+			r.exact += late / r.period * r.period // this run makes up for those that came due before it was started
 		}
 		return claimed, true
 	}
@@ -211,9 +211,9 @@ func (r *repeating) next(t *Timer) (more bool) {
 	case r.fromEnd:
 		r.tick = c.Due(c.Elapsed(), r.period)
 	default:
-		r.due += r.period
+		r.exact += r.period
 		r.delay = r.jitter.of(r.period)
-		r.tick = c.At(r.due + r.delay)
+		r.tick = c.At(r.exact + r.delay)
 		if r.skips {
 			r.tick = max(r.tick, c.DueIn(0)) // so it runs at most once at each tick
 		}

@@ -73,7 +73,7 @@ func TestLatenessOfWaiting(t *testing.T) {
 	}
 }
 
-// Stats reports how many timeouts and buckets in use each level has, while the hand moves on.
+// Stats reports how many timeouts and buckets in use each level has, while the wheel turns.
 func TestStatsOfLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Millisecond

@@ -11,7 +11,7 @@ import (
 // goroutine can move a timeout or start a task. They follow one protocol, the gate:
 //
 //	 producer (Cancel, Reset, the end of a run)      runner, for each task
-//	   enter:  inside++                                take a slot of its batch (an addition)
+//	   enter:  inside++                                take an entry of its batch (an addition)
 //	           shut?     -- yes --> leave, no push     none left, or stopped? -- yes --> lock the pool; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
 //	           push onto an inbox                      call the task
@@ -21,7 +21,7 @@ import (
 //	   1. shut = true
 //	   2. halt the worker
 //	   3. wait until inside == 0 on each stripe
-//	   4. close each pool: closed = true, then take back each batch, and take the timeouts on the list and in taken slots
+//	   4. close each pool: closed = true, then take back each batch, and take the timeouts on the list and in taken entries
 //	   5. take all timeouts from the inboxes, the nurseries, which are closed, and the buckets
 //	   6. close allTaken
 //
@@ -29,9 +29,9 @@ import (
 //
 //  - NewTimeout does not enter the gate. Either it finds its slot closed, or Stop finds the timeout there: see nursery.go. Nor
 //    does a Reset that leaves the timeout where it is, or that gives it a second slot: Stop finds it in the first one.
-//  - A runner that takes a slot after Stop has set its bit stopped goes for the lock, and finds the pool closed. One that took
-//    a slot before may be about to claim. Stop takes that timeout too, and the first compare-and-swap decides whether it expires or is
-//    returned. If it expires, its task may be at its first instruction when Stop returns.
+//  - A runner that takes an entry after Stop has set its bit stopped goes for the lock, and finds the pool closed. One that took
+//    an entry before may be about to claim. Stop takes that timeout too, and the first compare-and-swap decides whether it
+//    expires or is returned. If it expires, its task may be at its first instruction when Stop returns.
 //  - A pending timeout may be only with its runner, because it repeats, or was reset while it was on the list. A runner
 //    that has to queue it and finds the gate shut waits for allTaken, and Stop takes the timeout from it.
 //  - A Cancel that notifies a Canceler is inside from before it ends the timeout until the call is with Timer.calls, even if

@@ -48,7 +48,7 @@ func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 func (t *Timer) walk(yield func(to *Timeout) bool) {
 	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]uint64)}
 	k.twice(t.putsOff.Load, func() bool {
-		return k.rings() && k.twice(k.back, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
+		return k.rings() && k.twice(k.movedBack, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
 	})
 }
 
@@ -105,10 +105,10 @@ func (k *walk) add(all []*Timeout) (more bool) {
 	return k.flush()
 }
 
-// twice goes through a place once, and once more if back, which counts what moves back there, has changed meanwhile.
-func (k *walk) twice(back func() uint64, through func() (more bool)) (more bool) {
-	before := back()
-	return through() && (back() == before || through())
+// twice goes through a place once, and once more if movedBack, which counts what moves back there, has changed meanwhile.
+func (k *walk) twice(movedBack func() uint64, through func() (more bool)) (more bool) {
+	before := movedBack()
+	return through() && (movedBack() == before || through())
 }
 
 func (k *walk) pool(p *pool.Pool[*Timeout]) (more bool) {
@@ -172,15 +172,15 @@ func (k *walk) wheel() (more bool) {
 	return true
 }
 
-// back returns wheel.back. If there is no wheel any more, all that was there has ended.
-func (k *walk) back() uint64 {
+// movedBack returns wheel.movedBack. If there is no wheel any more, all that was there has ended.
+func (k *walk) movedBack() uint64 {
 	w := &k.timer.worker
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.wheel == nil {
 		return 0
 	}
-	return w.wheel.back
+	return w.wheel.movedBack
 }
 
 // buckets finds some timeouts in buckets of a level, from a slot on. Pos is how many entries there are left to visit in

@@ -65,9 +65,9 @@ const (
 //	young             a slot of a nursery, and nowhere else: the worker has never had it
 //	young, hurried    the same, and another slot
 //	queued            an inbox, and perhaps also a bucket, a list or a runner: see worker.reconcile
-//	none, pending     a bucket, a list of due timeouts, or the hands of the worker or of a runner
+//	none, pending     a bucket, a list of due timeouts, the worker, or a runner
 //	none, ended       none, once the worker or the runner that still has it lets it go
-//	atWork            the hands of the runner that runs its task
+//	atWork            the runner that runs its task
 //	atWork, queued    the same, and an inbox. The worker takes it from there, and leaves it to the runner
 //
 // Other combinations of these bits do not occur. A slot of a nursery is a hint: it may still lead to a timeout that has left

@@ -14,7 +14,7 @@ import (
 //
 // Level 0 has a bucket for each tick. Each higher level has a bucket for each span of ticks, and a span is half a
 // turn of the level below. A timeout is on the lowest level whose next size spans reach its tick. It moves down
-// before the hand enters its span, or just then: see Cascading below. A timeout beyond the reach of the top level
+// before the wheel enters its span, or just then: see Cascading below. A timeout beyond the reach of the top level
 // is on that level too, in the bucket whose number is its span modulo size. Its remaining rounds follow from its tick.
 //
 // For example, three levels of 512 buckets, and a tick of 10 ms:
@@ -23,22 +23,22 @@ import (
 //	level 1: a bucket is 256 ticks (2.56 s), a turn is 131,072 ticks (22 minutes)
 //	level 2: a bucket is 65,536 ticks (11 minutes), a turn is 33,554,432 ticks (93 hours)
 //
-// At tick 1,000 a timeout is placed for tick 101,000. Its span on level 1 is 101,000/256 = 394, and the hand is in
-// span 3, so it goes to bucket 394. While the hand goes through span 393, from tick 100,608 on, or just after, the
+// At tick 1,000 a timeout is placed for tick 101,000. Its span on level 1 is 101,000/256 = 394, and the wheel is in
+// span 3, so it goes to bucket 394. While the wheel goes through span 393, from tick 100,608 on, or just after, the
 // timeout moves down. It goes to bucket 101,000 modulo 512 = 136 of level 0. With one level it would be there from the
 // start.
 //
 // One level is scheme 6 of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", SOSP 1987). Several levels
 // are like scheme 7, except that a span there is a whole turn of the level below.
 type wheel struct {
-	levels []level
-	bits   uint   // size is 1 << bits
-	step   uint   // 1 << step spans of a level are one span of the level above
-	now    uint64 // the tick where the hand is; all timeouts due up to this tick have been emitted
-	next   uint64 // there is nothing to do before this tick; ticks.Never when empty. See refresh
-	count  int    // entries in all buckets
-	free   freeList
-	back   uint64 // how often a visit has moved a timeout to another bucket of its level, or to a higher level
+	levels    []level
+	bits      uint   // size is 1 << bits
+	step      uint   // 1 << step spans of a level are one span of the level above
+	now       uint64 // the tick where the wheel is; all timeouts due up to this tick have been emitted
+	next      uint64 // there is nothing to do before this tick; ticks.Never when empty. See refresh
+	count     int    // entries in all buckets
+	free      freeList
+	movedBack uint64 // how often a visit has moved a timeout to another bucket of its level, or to a higher level
 
 	// Immutable once timeouts are placed.
 	emit  func(to *Timeout)                   // called with each timeout that is due
@@ -66,8 +66,8 @@ func (w *wheel) levelOf(to *Timeout) *level { return &w.levels[(to.bucket-1)>>w.
 
 func (w *wheel) slotOf(to *Timeout) uint64 { return uint64(to.bucket-1) & (1<<w.bits - 1) }
 
-// locate returns the level and the slot for a tick that lies ahead. The next size spans of a level have different
-// slots. The last of them has the slot of the hand's own span, whose timeouts leave it before advance returns.
+// locate returns the level for a tick that lies ahead, and the slot, which is the number of the bucket there. The next size
+// spans of a level have different slots. The last has that of the present span, whose timeouts leave it before advance returns.
 func (w *wheel) locate(tick uint64) (level int, slot uint64) {
 	top, size := len(w.levels)-1, uint64(1)<<w.bits
 	shift := uint(0)
@@ -119,7 +119,7 @@ func (w *wheel) remove(to *Timeout) {
 	w.count--
 }
 
-// advance moves the hand to tick now, and emits each timeout that is due. It visits a bucket only once, and
+// advance turns the wheel to tick now, and emits each timeout that is due. It visits a bucket only once, and
 // only if a timeout in it may be due or has to move down.
 func (w *wheel) advance(now uint64) {
 	if now <= w.now {
@@ -132,7 +132,7 @@ func (w *wheel) advance(now uint64) {
 		shift := w.levels[i].shift
 		from, to := was>>shift, now>>shift
 		if i > 0 && from == to {
-			break // the hand has entered no new span here, so none on the levels above
+			break // the wheel has entered no new span here, so none on the levels above
 		}
 		if i > 0 || now >= w.next {
 			w.enterSpans(i, from+1, to)
@@ -156,7 +156,7 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 		slot := l.occupied.Next(from, part)
 		span += slot - from
 		if slot == part {
-			continue // this was the last part, or the next one begins at slot 0
+			continue // this was the last part, or the next one begins at bucket 0
 		}
 		if b := &l.buckets[slot]; b.min>>l.shift <= w.now>>l.shift {
 			b.min = w.visit(i, slot, 0, b.n, w.now>>l.shift)
@@ -177,7 +177,7 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64) (first ui
 	}
 	base, end := b.base, (last+1)<<l.shift-b.base // entries whose ticks are not less than end stay
 	left, earliest, place := b.n, uint64(math.MaxUint64), w.placeOf(level, slot)
-	// Go from the back, so that an entry that fills a gap has already been checked.
+	// Go from the end, so that an entry that fills a gap has already been checked.
 	for pos := hi - 1; pos >= lo; pos-- {
 		p, i := b.piece(pos)
 		if ahead := uint64(p.ticks[i]); ahead >= end {
@@ -202,7 +202,7 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64) (first ui
 				continue
 			}
 			if j >= level {
-				w.back++
+				w.movedBack++
 			}
 		}
 		left--
@@ -229,11 +229,11 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64) (first ui
 
 // Cascading
 //
-// When the hand enters the span of a bucket on an upper level, all its timeouts must be on a lower level. A bucket
-// may hold millions, and moving one costs 20 ns, or 100 ns in cold memory. So the worker moves them while the hand
+// When the wheel enters the span of a bucket on an upper level, all its timeouts must be on a lower level. A bucket
+// may hold millions, and moving one costs 20 ns, or 100 ns in cold memory. So the worker moves them while the wheel
 // goes through the span before, a few at a time, between the ticks. No timeout of the span is added meanwhile: a turn of
 // the level below is two spans, so that level reaches the end of the span. For a few entries the worker does not wake
-// up, because these can wait for the hand: see worthWaking.
+// up, because these can wait until the wheel enters their span: see worthWaking.
 
 const cascadeChunk = 1 << 10 // entries that the worker checks before it checks the clock again
 

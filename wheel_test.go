@@ -37,7 +37,7 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 			}
 			least := uint64(math.MaxUint64)
 			for pos, e := range b.all() {
-				spans := e.tick>>l.shift - w.now>>l.shift // how many spans ahead of the hand
+				spans := e.tick>>l.shift - w.now>>l.shift // how many spans ahead
 				switch {
 				case i > 0 && l.shift > 0 && l.span == w.now>>l.shift+1 && e.tick>>l.shift <= l.span && pos >= l.toCascade:
 					fail("level %d, position %d: tick %d has not come down", i, pos, e.tick)
@@ -488,7 +488,7 @@ func TestEmptiedBucketsKeepLittle(t *testing.T) {
 }
 
 // If a bucket of an upper level holds many timeouts, wheel.next is the start of the span before theirs. While the
-// hand is in that span, they move down in chunks, whatever happens to them meanwhile.
+// wheel is in that span, they move down in chunks, whatever happens to them meanwhile.
 func TestCascadeComesDownInTime(t *testing.T) {
 	for _, levels := range []int{2, 3} {
 		for _, traffic := range []bool{false, true} {
@@ -684,7 +684,7 @@ func TestBucketWithStaleMinBecomesLarge(t *testing.T) {
 	require.EqualValues(t, 36, w.next)
 }
 
-// Very many timeouts that are due in later rounds are not checked when the hand is one span before their
+// Very many timeouts that are due in later rounds are not checked when the wheel is one span before their
 // bucket.
 func TestLaterRoundsAreNotChecked(t *testing.T) {
 	w := newWheel(16, 2, 0)

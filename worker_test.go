@@ -358,7 +358,7 @@ func TestWorkerCascadesInTime(t *testing.T) {
 		}
 		pass(1500 * tick)
 		before := timer.Stats().Wakeups
-		pass(1667 * tick) // just before the hand enters the span before theirs
+		pass(1667 * tick) // just before the wheel enters the span before theirs
 		require.Equal(t, before, timer.Stats().Wakeups)
 		require.Equal(t, n, onLevel1())
 		pass(2 * tick)

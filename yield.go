@@ -25,33 +25,33 @@ const (
 	maxBackoff = time.Minute           // the backoff after it has not helped many times in a row
 )
 
-// yieldTo yields the processor if a round or a runner is overdue. Producers call it after many slots.
+// yieldTo yields the processor if a round or a runner is overdue. Producers call it after many slots of a nursery.
 func (y *yielding) yieldTo(w *worker) {
 	state, now := w.state.Load(), w.clock.Elapsed()
-	late := w.isOverdue(now, state)
-	if !y.yields(now, late || w.runnerIsOverdue(now)) {
+	roundIsOverdue := w.isOverdue(now, state)
+	if !y.yields(now, roundIsOverdue || w.runnerIsOverdue(now)) {
 		return
 	}
-	if late && state > halted {
+	if roundIsOverdue && state > halted {
 		w.wake(state) // the alarm has not gone off, or its goroutine waits for a processor
 	}
 	runtime.Gosched()
 }
 
-// yields reports whether the caller should yield. Late says whether a round or a runner is overdue at the time now.
-func (y *yielding) yields(now time.Duration, late bool) bool {
+// yields reports whether the caller should yield. Needed says whether a round or a runner is overdue at the time now.
+func (y *yielding) yields(now time.Duration, needed bool) bool {
 	from, backoff := time.Duration(y.from.Load()), time.Duration(y.backoff.Load())
 	yields := now < from+yieldFor
 	switch {
 	case !yields && now < from+backoff:
 		return false
-	case !yields && late:
+	case !yields && needed:
 		y.from.Store(int64(now))
 		y.backoff.Store(int64(min(max(minBackoff, 2*backoff), maxBackoff)))
-	case yields && !late:
+	case yields && !needed:
 		y.backoff.Store(0) // it has helped
 	}
-	return late
+	return needed
 }
 
 // isOverdue reports whether a round is overdue, given the state of the worker.

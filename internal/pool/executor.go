@@ -88,7 +88,7 @@ func (x *Executor[T]) wanted() int {
 	if p.closed {
 		return 0
 	}
-	n := p.due.n - int(p.starting.Load())
+	n := p.list.n - int(p.starting.Load())
 	if p.Limit != 0 {
 		n = min(n, p.Limit-p.total())
 	}
@@ -132,9 +132,9 @@ const (
 // run it, even if it does not take it. If submit panics, it has not taken the job.
 func (j *job[T]) give() {
 	x := j.executor
-	back := false
+	returned := false
 	defer func() {
-		if back {
+		if returned {
 			return
 		}
 		value := recover()
@@ -148,7 +148,7 @@ func (j *job[T]) give() {
 		}
 	}()
 	err := x.submit(j.run)
-	back = true
+	returned = true
 	if err != nil {
 		x.calls.Call(j.runHere)
 	}

@@ -69,8 +69,8 @@ func TestFeederAllocatesNothing(t *testing.T) {
 			f.Add(item + 1)
 		}
 		f.Flush()
-		for p.due.n > 1 {
-			p.due.takeOne()
+		for p.list.n > 1 {
+			p.list.takeOne()
 		}
 	}))
 }

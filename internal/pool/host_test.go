@@ -120,7 +120,7 @@ func (h *fake) put(w *task) {
 		w.pos = h.feeder.Position()
 	} else {
 		h.pool.mu.Lock()
-		w.pos = h.pool.due.next
+		w.pos = h.pool.list.next
 		h.pool.mu.Unlock()
 	}
 	w.mu.Unlock()

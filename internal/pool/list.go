@@ -10,8 +10,8 @@ import (
 // lock of its pool guards it.
 //
 // The items lie in chunks, none of which is empty. An item that is removed leaves a gap. A chunk with many gaps is
-// shrunk, so that a list from which items are removed takes some eight slots for each item that is left. An item never
-// gets another position: it lies in the slot that its position leads to, or before, if the chunk was shrunk.
+// shrunk, so that a list from which items are removed takes some eight entries for each item that is left. An item never
+// gets another position: it lies in the entry that its position leads to, or before, if the chunk was shrunk.
 type list[T comparable] struct {
 	memory *Memory[T]
 	chunks []*chunk[T] // those before head are nil
@@ -21,7 +21,7 @@ type list[T comparable] struct {
 }
 
 const (
-	// chunkLen is the number of slots in a chunk, which takes 2,368 bytes on 64-bit machines. It is also the
+	// chunkLen is the number of entries in a chunk, which takes 2,368 bytes on 64-bit machines. It is also the
 	// largest number of items that a runner takes at a time. With 64, the worker and a runner contend for the lock of the
 	// pool so often that a million tasks take a fifth longer.
 	chunkLen = 256
@@ -29,17 +29,17 @@ const (
 	// keptLen is the capacity of the array of list.chunks that an empty list keeps.
 	keptLen = 64
 
-	// maxGaps is how many slots a chunk may have for each item that is left, before it is shrunk.
+	// maxGaps is how many entries a chunk may have for each item that is left, before it is shrunk.
 	maxGaps = 8
 )
 
 // A chunk holds items with positions near each other.
 type chunk[T comparable] struct {
-	base  uint32 // the position of items[0]; in a chunk that was shrunk, the least that it may have
-	from  int    // items[:from] have been taken
-	n     int    // items in the chunk
-	back  bool   // it was put back, so its tasks may be slow: see Pool.fill
-	items []T    // the slots that have been used; room for chunkLen, or for hardly more than these if shrunk or put back
+	base       uint32 // the position of items[0]; in a chunk that was shrunk, the least that it may have
+	from       int    // items[:from] have been taken
+	n          int    // items in the chunk
+	wasPutBack bool   // its tasks may be slow: see Pool.fill
+	items      []T    // the entries that have been used; room for chunkLen, or for hardly more than these if shrunk or put back
 }
 
 // start returns the first position that the chunk may still have.
@@ -79,9 +79,9 @@ func (k *chunk[T]) takeOne() (item T) {
 
 // index returns where an item lies that has this position, or -1 if it is not there any more.
 func (k *chunk[T]) index(item T, pos uint32) int {
-	for slot := min(int(int32(pos-k.base)), len(k.items)-1); slot >= k.from; slot-- {
-		if k.items[slot] == item { // at once, if the chunk was not shrunk
-			return slot
+	for at := min(int(int32(pos-k.base)), len(k.items)-1); at >= k.from; at-- {
+		if k.items[at] == item { // at once, if the chunk was not shrunk
+			return at
 		}
 	}
 	return -1
@@ -89,7 +89,7 @@ func (k *chunk[T]) index(item T, pos uint32) int {
 
 // shrunk returns a chunk with the same items, without gaps.
 func (k *chunk[T]) shrunk() *chunk[T] {
-	small := &chunk[T]{base: k.start(), back: k.back, items: make([]T, 0, k.n)}
+	small := &chunk[T]{base: k.start(), wasPutBack: k.wasPutBack, items: make([]T, 0, k.n)}
 	for k.n > 0 {
 		small.put(k.takeOne())
 	}
@@ -191,7 +191,7 @@ func (l *list[T]) take() (batch *chunk[T]) {
 	return batch
 }
 
-// putBack puts the items of a chunk that take has returned back at their positions, except for the first n slots.
+// putBack puts the items of a chunk that take has returned back at their positions, except for the first n entries.
 func (l *list[T]) putBack(batch *chunk[T], n int) {
 	var none T
 	items, left := 0, batch.items[batch.from+n:]
@@ -200,8 +200,8 @@ func (l *list[T]) putBack(batch *chunk[T], n int) {
 			items++
 		}
 	}
-	if items > 0 { // a copy, because the runner still reads a slot of the batch
-		rest := &chunk[T]{base: batch.start() + uint32(n), n: items, back: true, items: slices.Clone(left)}
+	if items > 0 { // a copy, because the runner still reads an entry of the batch
+		rest := &chunk[T]{base: batch.start() + uint32(n), n: items, wasPutBack: true, items: slices.Clone(left)}
 		l.insert(l.find(rest.base)+1, rest)
 		l.n += items
 		clear(left)
@@ -228,11 +228,11 @@ func (l *list[T]) remove(item T, pos uint32) bool {
 		return false
 	}
 	k := l.chunks[i]
-	slot := k.index(item, pos)
-	if slot < 0 {
+	at := k.index(item, pos)
+	if at < 0 {
 		return false
 	}
-	k.items[slot] = none
+	k.items[at] = none
 	k.n--
 	l.n--
 	if k.n == 0 {

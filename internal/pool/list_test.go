@@ -16,11 +16,11 @@ func (l *list[T]) check(t *testing.T) {
 	n := 0
 	for i, k := range all {
 		in := 0
-		for slot, item := range k.items {
+		for at, item := range k.items {
 			if item != none {
 				in++
-				if slot < k.from {
-					t.Fatalf("chunk %d, slot %d: from %d: %+v", i, slot, k.from, k)
+				if at < k.from {
+					t.Fatalf("chunk %d, entry %d: from %d: %+v", i, at, k.from, k)
 				}
 			}
 		}
@@ -37,9 +37,9 @@ func (l *list[T]) check(t *testing.T) {
 	require.False(t, slices.ContainsFunc(l.chunks[:l.head], func(k *chunk[T]) bool { return k != nil }))
 }
 
-// items returns the items in slots, without the gaps.
-func items(slots []int) (all []int) {
-	for _, item := range slots {
+// items returns the items in entries, without the gaps.
+func items(entries []int) (all []int) {
+	for _, item := range entries {
 		if item != 0 {
 			all = append(all, item)
 		}
@@ -73,7 +73,7 @@ func TestListModel(t *testing.T) {
 		f.pool.Limit = -1 // nothing runs
 		add := func(n int) {
 			fed := r.IntN(2) == 0
-			f.next, f.pool.due = l.next, l
+			f.next, f.pool.list = l.next, l
 			for range n {
 				item := len(at) + 1
 				want = append(want, item)
@@ -81,12 +81,12 @@ func TestListModel(t *testing.T) {
 					at[item] = f.Position()
 					f.Add(item)
 				} else {
-					at[item] = f.pool.due.next
-					f.pool.due.add(item)
+					at[item] = f.pool.list.next
+					f.pool.list.add(item)
 				}
 			}
 			f.Flush()
-			if l = f.pool.due; fed {
+			if l = f.pool.list; fed {
 				l.next = f.next
 			}
 		}
@@ -135,7 +135,7 @@ func TestListModel(t *testing.T) {
 	}
 }
 
-// A list whose items are removed keeps little memory, in any order: at most some eight slots for each that is left.
+// A list whose items are removed keeps little memory, in any order: at most some eight entries for each that is left.
 func TestListShrinks(t *testing.T) {
 	r := newRand(t)
 	l := list[int]{memory: new(Memory[int])}
@@ -150,11 +150,11 @@ func TestListShrinks(t *testing.T) {
 		}
 		if left := n - i - 1; left > 0 && i%1000 == 0 {
 			l.check(t)
-			slots := 0
+			entries := 0
 			for _, k := range l.chunks[l.head:] {
-				slots += cap(k.items)
+				entries += cap(k.items)
 			}
-			require.LessOrEqual(t, slots, maxGaps*left+chunkLen)
+			require.LessOrEqual(t, entries, maxGaps*left+chunkLen)
 		}
 	}
 	require.Zero(t, l.n)
@@ -230,5 +230,5 @@ func TestShrunkIsStillBack(t *testing.T) {
 	}
 	require.Less(t, cap(l.front().items), n)
 	require.Equal(t, n/maxGaps, l.front().n)
-	require.True(t, l.front().back)
+	require.True(t, l.front().wasPutBack)
 }

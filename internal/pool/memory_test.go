@@ -161,10 +161,10 @@ func TestIdlePoolKeepsLittle(t *testing.T) {
 		p := &h.pool
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		require.LessOrEqual(t, max(cap(p.runners), cap(p.batched), cap(p.due.chunks)), keptLen)
+		require.LessOrEqual(t, max(cap(p.runners), cap(p.batched), cap(p.list.chunks)), keptLen)
 		require.Len(t, p.spare, maxProcs)
 		for _, rn := range p.spare {
-			require.True(t, rn.slots == nil && rn.batch == nil && rn.single[0] == nil)
+			require.True(t, rn.entries == nil && rn.batch == nil && rn.single[0] == nil)
 		}
 		require.Nil(t, h.feeder.chunk)
 	})

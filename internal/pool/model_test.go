@@ -28,7 +28,7 @@ func testModel(t *testing.T) {
 	h.pool.MinBatch = []int{2, minBatch, 1000}[r.IntN(3)]
 	h.pool.Procs = 1 + r.IntN(4)
 	first := uint32(r.Uint64())
-	h.pool.due.next, h.feeder.next = first, first
+	h.pool.list.next, h.feeder.next = first, first
 	slow, burst, reruns := r.IntN(4), 1+r.IntN(400), r.IntN(2) == 0
 
 	// A plan is what the model knows of a task.

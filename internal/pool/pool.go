@@ -34,14 +34,14 @@ type Host[T comparable] interface {
 
 // A Pool runs the tasks of items, on goroutines that exist only while there is work. Adding an item waits for no task.
 //
-//	add ---> due: a list -------> batch of a runner ---> slot taken ---> task is running ---> over
+//	add ---> list --------------> batch of a runner ---> entry taken ---> task is running ---> over
 //	           ^      fill              |           Next             claim
 //	           +------------------------+
 //	             takeBack: the runner is stuck, an item of the batch is removed, or Wait waits for the runner
 //
 // An item has one owner at a time. On the list it belongs to the pool: the lock guards it, and Remove takes it out. In a
-// batch, the slots behind the last one taken belong to the pool too, which never changes a batch but takes all of them
-// back. A slot that is taken belongs to the runner. How both agree about that without a lock: see Runner.stop.
+// batch, the entries behind the last one taken belong to the pool too, which never changes a batch but takes all of them
+// back. An entry that is taken belongs to the runner. How both agree about that without a lock: see Runner.stop.
 //
 // One runner is enough for tasks that return soon: it takes item after item, without a goroutine, a closure or an
 // allocation for each. While items wait, the pool checks several times a tick whether the runners make progress.
@@ -71,7 +71,7 @@ type Pool[T comparable] struct {
 	// Guarded by mu.
 	mu        sync.Mutex
 	closed    bool // no runner takes anything any more
-	due       list[T]
+	list      list[T]
 	starting  atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item
 	runners   []*Runner[T]  // in no order
 	batched   []*Runner[T]  // those with a batch that can be taken back, in no order
@@ -80,9 +80,9 @@ type Pool[T comparable] struct {
 	idle      chan struct{} // closed when the pool has become idle; nil if no goroutine waits for that
 	watch     *time.Timer   // calls onWatch
 	watching  bool          // watch is armed
-	taken     int           // how many slots runners have taken since the last check: see advance
+	taken     int           // how many entries runners have taken since the last check: see advance
 	step      int           // how many runners might be added when a check last found tasks slow; 0 if nothing waits
-	slow      bool          // the last check found fewer slots taken than if no task had blocked; false if nothing waits
+	slow      bool          // the last check found fewer entries taken than if no task had blocked; false if nothing waits
 }
 
 const (
@@ -99,7 +99,7 @@ const (
 func (p *Pool[T]) Init(h Host[T], tick time.Duration, m *Memory[T]) {
 	p.host = h
 	p.Procs = min(runtime.GOMAXPROCS(0), maxProcs)
-	p.memory, p.due.memory = m, m
+	p.memory, p.list.memory = m, m
 	p.interval = max(min(tick/checksPerTick, maxInterval), 1)
 	p.MinBatch = minBatch
 	p.work = p.run
@@ -109,17 +109,17 @@ func (p *Pool[T]) Init(h Host[T], tick time.Duration, m *Memory[T]) {
 func (p *Pool[T]) Add(item T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	waited := p.due.n > 0
-	p.due.add(item)
+	waited := p.list.n > 0
+	p.list.add(item)
 	p.engage(waited)
 }
 
 // addChunk is Add for the items that a feeder has collected.
 func (p *Pool[T]) addChunk(k *chunk[T]) {
 	p.mu.Lock()
-	waited := p.due.n > 0
-	if !p.due.join(k) {
-		p.due.push(k)
+	waited := p.list.n > 0
+	if !p.list.join(k) {
+		p.list.push(k)
 	}
 	p.engage(waited)
 	p.mu.Unlock()
@@ -132,7 +132,7 @@ func (p *Pool[T]) engage(waited bool) {
 	case p.outside != nil:
 		p.outside()
 	case !waited && p.starting.Load() == 0, // all others may be in tasks that block
-		p.total() < min(p.Procs, p.due.length()): // each takes a chunk
+		p.total() < min(p.Procs, p.list.length()): // each takes a chunk
 		p.start(1)
 	}
 }
@@ -142,13 +142,13 @@ func (p *Pool[T]) engage(waited bool) {
 func (p *Pool[T]) Remove(item T, pos uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.due.remove(item, pos) {
+	if p.list.remove(item, pos) {
 		return
 	}
 	for _, rn := range p.batched {
-		if slot := rn.batch.index(item, pos); slot >= rn.batch.from+rn.takenOf() {
+		if at := rn.batch.index(item, pos); at >= rn.batch.from+rn.takenOf() {
 			p.takeBack(rn) // which takes rn off batched
-			p.due.remove(item, pos)
+			p.list.remove(item, pos)
 			return
 		}
 	}
@@ -201,8 +201,8 @@ func (p *Pool[T]) enlist() *Runner[T] {
 	return rn
 }
 
-// refill is called by a runner that has no slots left. The tasks of all its slots are over. Refill takes the next items off
-// the list, and the first of their slots for the runner. It returns false if there are none, or if an executor has to call
+// refill is called by a runner that has no entries left. The tasks of all its entries are over. Refill takes the next items off
+// the list, and the first of their entries for the runner. It returns false if there are none, or if an executor has to call
 // another function for each. Then the runner has been dismissed and must not be used any more.
 func (p *Pool[T]) refill(rn *Runner[T]) bool {
 	p.mu.Lock()
@@ -222,24 +222,24 @@ func (p *Pool[T]) refill(rn *Runner[T]) bool {
 // were a batch again, the last of 256 tasks of 9 ms each, beside quick ones, would start after 1.6 s instead of 60 ms. Called
 // with mu held.
 func (p *Pool[T]) fill(rn *Runner[T]) bool {
-	if p.due.n == 0 || p.closed {
+	if p.list.n == 0 || p.closed {
 		return false
 	}
-	if k := p.due.front(); p.outside != nil || p.slow || k.n < p.MinBatch || k.back {
-		rn.single[0] = p.due.takeOne()
-		rn.slots = rn.single[:]
+	if k := p.list.front(); p.outside != nil || p.slow || k.n < p.MinBatch || k.wasPutBack {
+		rn.single[0] = p.list.takeOne()
+		rn.entries = rn.single[:]
 	} else {
-		rn.batch = p.due.take()
-		rn.slots = rn.batch.items[rn.batch.from:]
+		rn.batch = p.list.take()
+		rn.entries = rn.batch.items[rn.batch.from:]
 		p.batched = append(p.batched, rn)
 	}
 	p.setWatch()
 	return true
 }
 
-// release takes the slots from a runner whose tasks are over. Called by the runner, with mu held.
+// release takes the entries from a runner whose tasks are over. Called by the runner, with mu held.
 func (p *Pool[T]) release(rn *Runner[T]) {
-	if rn.unmeasured > 0 { // the last slots were not claimed, or have been taken back
+	if rn.unmeasured > 0 { // the last entries were not claimed, or have been taken back
 		rn.count()
 	}
 	p.unlist(rn)
@@ -248,17 +248,17 @@ func (p *Pool[T]) release(rn *Runner[T]) {
 		p.memory.keep(rn.batch)
 	}
 	var none T
-	rn.slots, rn.single[0], rn.batch, rn.takenAtCheck, rn.measured = nil, none, nil, 0, false
+	rn.entries, rn.single[0], rn.batch, rn.takenAtCheck, rn.measured = nil, none, nil, 0, false
 }
 
-// takeBack stops a runner, and returns how many slots it has taken. The other items of its batch go back on the list. It
+// takeBack stops a runner, and returns how many entries it has taken. The other items of its batch go back on the list. It
 // drops those whose tasks are over, so that a task that blocks keeps no others alive. Called with mu held.
 func (p *Pool[T]) takeBack(rn *Runner[T]) (n int) {
 	n = rn.stop()
 	if p.unlist(rn) {
 		p.takenBack++
-		p.due.putBack(rn.batch, n)
-		clear(rn.slots[:max(n-1, 0)])
+		p.list.putBack(rn.batch, n)
+		clear(rn.entries[:max(n-1, 0)])
 	}
 	return n
 }
@@ -331,13 +331,13 @@ func (p *Pool[T]) Close() (rest []T) {
 	p.takeBackAll()
 	var none T
 	for _, rn := range p.runners {
-		for _, item := range rn.slots[max(rn.takenOf()-1, 0):] { // one at most
+		for _, item := range rn.entries[max(rn.takenOf()-1, 0):] { // one at most
 			if item != none {
 				rest = append(rest, item)
 			}
 		}
 	}
-	rest = append(rest, p.due.takeAll()...)
+	rest = append(rest, p.list.takeAll()...)
 	p.setWatch()
 	return rest
 }
@@ -357,7 +357,7 @@ func (p *Pool[T]) Running() (tasks, goroutines int) {
 func (p *Pool[T]) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.due.n
+	return p.list.n
 }
 
 // RunsOf returns a channel for each run of the task of an item that is in progress. The channel is closed when the

@@ -288,7 +288,7 @@ func TestCounts(t *testing.T) {
 		chunk := []uint64{1, chunkLen - 1}
 		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 31}), h.counted, "3 full batches, and one of 32")
 		require.Zero(t, h.pool.Waiting())
-		h.pool.due.check(t) // that the chunks of the batches keep nothing
+		h.pool.list.check(t) // that the chunks of the batches keep nothing
 
 		for range 10 { // no batches
 			h.addFunc(1, nil)
@@ -356,8 +356,8 @@ func TestPositionsWrap(t *testing.T) {
 			h := newFake(t, tick)
 			h.fed = fed
 			p := &h.pool
-			p.due.next = math.MaxUint32 - 5
-			h.feeder.next = p.due.next
+			p.list.next = math.MaxUint32 - 5
+			h.feeder.next = p.list.next
 			release := make(chan struct{})
 			all := h.addFunc(50, func() { <-release })
 			for _, w := range all[25:] {
@@ -505,7 +505,7 @@ func TestWaitMissesNoRun(t *testing.T) {
 	var p Pool[int]
 	p.Init(numbers{}, time.Second, new(Memory[int]))
 	add := func(item int) {
-		rn := &Runner[int]{pool: &p, place: len(p.runners), slots: []int{item}}
+		rn := &Runner[int]{pool: &p, place: len(p.runners), entries: []int{item}}
 		rn.taken.Store(1)
 		p.runners = append(p.runners, rn)
 	}
@@ -542,7 +542,7 @@ func TestRemoveTakesBackTheBatch(t *testing.T) {
 		k := p.memory.chunk(uint32(2 * i))
 		k.put(2*i + 1) // at position 2i
 		k.put(2*i + 2)
-		rn := &Runner[int]{pool: &p, batch: k, slots: k.items, place: i}
+		rn := &Runner[int]{pool: &p, batch: k, entries: k.items, place: i}
 		p.runners, p.batched = append(p.runners, rn), append(p.batched, rn)
 	}
 	all := slices.Clone(p.runners)
@@ -550,21 +550,21 @@ func TestRemoveTakesBackTheBatch(t *testing.T) {
 	require.Equal(t, all, p.batched, "another item had this position")
 	p.Remove(4, 3)
 	require.Equal(t, []*Runner[int]{all[0], all[2]}, p.batched)
-	require.Equal(t, []int{3}, p.due.items())
+	require.Equal(t, []int{3}, p.list.items())
 	p.Remove(2, 1)
 	p.Remove(5, 4)
 	require.Empty(t, p.batched)
 	require.Equal(t, []int{1, 3, 6}, p.Close())
 }
 
-// A runner takes a slot when its batch is taken back. If the runner comes first, the slot is its own. Otherwise the runner
+// A runner takes an entry when its batch is taken back. If the runner comes first, the entry is its own. Otherwise the runner
 // does not get it, and finds the item on the list.
-func TestSlotHasOneOwner(t *testing.T) {
+func TestEntryHasOneOwner(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		var p Pool[int]
 		p.Init(numbers{}, time.Second, new(Memory[int]))
 		for i := range 3 {
-			p.due.add(i + 1) // at position i
+			p.list.add(i + 1) // at position i
 		}
 		p.MinBatch = 2
 		p.starting.Store(1)
@@ -578,11 +578,11 @@ func TestSlotHasOneOwner(t *testing.T) {
 		require.Empty(t, p.batched)
 		if first {
 			require.Equal(t, 2, rn.takenOf())
-			require.Zero(t, rn.slots[0], "its task is over")
-			require.Zero(t, p.due.n)
+			require.Zero(t, rn.entries[0], "its task is over")
+			require.Zero(t, p.list.n)
 		} else {
 			require.Equal(t, 1, rn.takenOf())
-			require.Equal(t, []int{2}, p.due.items())
+			require.Equal(t, []int{2}, p.list.items())
 			require.Equal(t, 2, rn.Next())
 			require.Nil(t, rn.batch)
 		}
@@ -592,13 +592,13 @@ func TestSlotHasOneOwner(t *testing.T) {
 	}
 }
 
-// A runner that was stopped takes no other slot, even before the items are on the list again.
-func TestStoppedRunnerTakesNoSlot(t *testing.T) {
+// A runner that was stopped takes no other entry, even before the items are on the list again.
+func TestStoppedRunnerTakesNoEntry(t *testing.T) {
 	var p Pool[int]
 	p.Init(numbers{}, time.Second, new(Memory[int]))
 	p.MinBatch = 2
-	p.due.add(1)
-	p.due.add(2)
+	p.list.add(1)
+	p.list.add(2)
 	p.starting.Store(1)
 	rn := p.enlist()
 	require.Equal(t, 1, rn.Next())

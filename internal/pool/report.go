@@ -13,10 +13,10 @@ type Report[T comparable] struct {
 func (p *Pool[T]) Report() (r Report[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.due.n == 0 {
+	if p.list.n == 0 {
 		return r
 	}
-	r.First, r.Waiting, r.Running, r.Starting = p.due.chunks[p.due.head].first(), p.due.n, len(p.runners), int(p.starting.Load())
+	r.First, r.Waiting, r.Running, r.Starting = p.list.chunks[p.list.head].first(), p.list.n, len(p.runners), int(p.starting.Load())
 	r.AtLimit = p.Limit != 0 && r.Running >= p.Limit
 	return r
 }

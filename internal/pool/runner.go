@@ -14,20 +14,20 @@ import (
 type Runner[T comparable] struct {
 	pool *Pool[T] // immutable
 
-	// How many slots it has taken, or tries to take, and the bit stopped. The runner adds one for each slot. With its lock
+	// How many entries it has taken, or tries to take, and the bit stopped. The runner adds one for each entry. With its lock
 	// held, the pool sets the bit, and so takes the rest.
 	taken atomic.Int32
 
-	// Written with the lock of the pool held. The runner reads the slot that it has taken last without the lock: no
-	// goroutine writes that slot, and only the runner writes the slice.
-	slots  []T  // the items of its batch, or the one that it has taken alone
-	single [1]T // the slot of an item that it has taken alone
+	// Written with the lock of the pool held. The runner reads the entry that it has taken last without the lock: no
+	// goroutine writes that entry, and only the runner writes the slice.
+	entries []T  // the items of its batch, or the one that it has taken alone
+	single  [1]T // the entry of an item that it has taken alone
 
 	// Guarded by the lock of the pool.
-	batch        *chunk[T]     // where the slots lie; nil for an item that it has taken alone
+	batch        *chunk[T]     // where the entries lie; nil for an item that it has taken alone
 	place        int           // its index in pool.runners
-	takenAtCheck int           // how many slots it had taken at the last check
-	over         chan struct{} // closed when the run of the item in the last slot taken is over; nil if no goroutine waits
+	takenAtCheck int           // how many entries it had taken at the last check
+	over         chan struct{} // closed when the run of the item in the last entry taken is over; nil if no goroutine waits
 
 	// Owned by the runner.
 	callsRan   bool          // Host.Ran follows the task
@@ -38,7 +38,7 @@ type Runner[T comparable] struct {
 	late       time.Duration // how late that one was
 }
 
-// stopped is more than any number of slots.
+// stopped is more than any number of entries.
 const stopped = 1 << 30
 
 // maxInRow is how often a runner runs a task again at once while other items wait. When 2,000 tasks have ten runs each to
@@ -68,15 +68,15 @@ func (rn *Runner[T]) run() {
 	over = true // from here on another goroutine may use the runner
 }
 
-// last returns the item in the slot that the runner has taken last.
-func (rn *Runner[T]) last() T { return rn.slots[rn.takenOf()-1] }
+// last returns the item in the entry that the runner has taken last.
+func (rn *Runner[T]) last() T { return rn.entries[rn.takenOf()-1] }
 
-// takenOf returns how many slots the runner has taken. It may take another at the same time, unless it is stopped. TakenOf
-// counts one too many if a runner that was stopped is on its way to the lock. That slot is empty, because its item was taken back.
-func (rn *Runner[T]) takenOf() int { return rn.slotsIn(rn.taken.Load()) }
+// takenOf returns how many entries the runner has taken. It may take another at the same time, unless it is stopped. TakenOf
+// counts one too many if a runner that was stopped is on its way to the lock. That entry is empty, because its item was taken back.
+func (rn *Runner[T]) takenOf() int { return rn.entriesIn(rn.taken.Load()) }
 
-// slotsIn returns the number of slots in a value of rn.taken.
-func (rn *Runner[T]) slotsIn(taken int32) int { return min(int(taken&^stopped), len(rn.slots)) }
+// entriesIn returns the number of entries in a value of rn.taken.
+func (rn *Runner[T]) entriesIn(taken int32) int { return min(int(taken&^stopped), len(rn.entries)) }
 
 // Next ends the run before, if there was one, and returns the next item. The host claims it, and then calls Start. If
 // nothing is left to do, Next returns the zero T.
@@ -89,12 +89,12 @@ func (rn *Runner[T]) Next() (item T) {
 	rn.inRow = 0
 	for {
 		n := int(rn.taken.Add(1)) // see stop
-		if n > len(rn.slots) {
+		if n > len(rn.entries) {
 			if n = 1; !rn.pool.refill(rn) {
 				return none
 			}
 		}
-		if item = rn.slots[n-1]; item != none {
+		if item = rn.entries[n-1]; item != none {
 			return item
 		} // otherwise it was removed before the runner took the batch
 	}
@@ -111,8 +111,8 @@ func (rn *Runner[T]) Start(callsRan bool) (measure bool) {
 		setLabels(labels) // the task before may have set others
 	}
 	rn.unmeasured++
-	n := int(rn.taken.Load()) // more than all slots if the runner is stopped: then this task is the last one
-	return !rn.measured || n >= len(rn.slots) || rn.inRow > 0
+	n := int(rn.taken.Load()) // more than all entries if the runner is stopped: then this task is the last one
+	return !rn.measured || n >= len(rn.entries) || rn.inRow > 0
 }
 
 // Measured is called when the host has measured how late the task is that starts now. It counts for the tasks before that
@@ -152,26 +152,26 @@ func (rn *Runner[T]) ran() (again bool) {
 	return true
 }
 
-// stop takes the rest of the slots away from the runner, and returns how many it has taken. From then on the runner takes
+// stop takes the rest of the entries away from the runner, and returns how many it has taken. From then on the runner takes
 // the lock when the run in progress is over. Called with the lock of the pool held.
 //
 // Most tasks do little. Then most of their cost is in operations that lock a cache line, because the processor waits for
 // each. Besides the claim of the host, a runner needs one of them for a task: the addition in Next. That ends the run before,
-// and takes the next slot. Both sides change one number, so one of them comes first. If the runner does, stop counts the
-// slot. Otherwise the runner finds the bit, and goes for the lock.
+// and takes the next entry. Both sides change one number, so one of them comes first. If the runner does, stop counts the
+// entry. Otherwise the runner finds the bit, and goes for the lock.
 //
-// The caller does not know how far the runner is with the last slot taken: whether its item is not claimed yet, is
-// running, or over. So no other goroutine writes that slot, and Close returns the item: the host's claim decides.
+// The caller does not know how far the runner is with the last entry taken: whether its item is not claimed yet, is
+// running, or over. So no other goroutine writes that entry, and Close returns the item: the host's claim decides.
 func (rn *Runner[T]) stop() (n int) {
-	return rn.slotsIn(rn.taken.Or(stopped)) // not takenOf: the runner may add one afterwards
+	return rn.entriesIn(rn.taken.Or(stopped)) // not takenOf: the runner may add one afterwards
 }
 
-// untilOver returns a channel that is closed when the run of the item in the last slot that the runner has taken is over, or
+// untilOver returns a channel that is closed when the run of the item in the last entry that the runner has taken is over, or
 // nil if the item does not match. Only a runner whose item matches is stopped. Called with the lock of the pool held.
 func (rn *Runner[T]) untilOver(match func(item T) bool) <-chan struct{} {
 	n := rn.takenOf()
 	var none T
-	if n < 1 || rn.slots[n-1] == none || !match(rn.slots[n-1]) {
+	if n < 1 || rn.entries[n-1] == none || !match(rn.entries[n-1]) {
 		return nil
 	}
 	if rn.pool.takeBack(rn) != n {
@@ -183,7 +183,7 @@ func (rn *Runner[T]) untilOver(match func(item T) bool) <-chan struct{} {
 	return rn.over // no waiter is missed: the runner is stopped, so it takes the lock and closes the channel
 }
 
-// endRun wakes the goroutines that wait for the run of the item in the last slot taken, which is over. Called with the lock
+// endRun wakes the goroutines that wait for the run of the item in the last entry taken, which is over. Called with the lock
 // of the pool held.
 func (rn *Runner[T]) endRun() {
 	if rn.over != nil {

@@ -6,10 +6,10 @@ import "math"
 func (p *Pool[T]) Due() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n = p.due.n
+	n = p.list.n
 	var none T
 	for _, rn := range p.batched {
-		for _, item := range rn.slots[rn.takenOf():] {
+		for _, item := range rn.entries[rn.takenOf():] {
 			if item != none {
 				n++
 			}
@@ -21,7 +21,7 @@ func (p *Pool[T]) Due() (n int) {
 // Walks
 //
 // A walk calls a function, without a lock, with the items of a pool, some at a time. EachListed and then EachTaken follow
-// the way of the items: through the list by position, and then through the slots of the runners. So they do not miss an
+// the way of the items: through the list by position, and then through the entries of the runners. So they do not miss an
 // item that a runner takes off the list meanwhile, and they may meet an item twice. An item that is taken back from a batch
 // may land where the walk has been. TakenBack says whether one was.
 
@@ -53,7 +53,7 @@ func (p *Pool[T]) EachListed(f func(items []T) bool) bool {
 func (p *Pool[T]) EachTaken(f func(items []T) bool) bool {
 	var items []T
 	return p.eachRunner(walked, func(rn *Runner[T]) {
-		items = append(items, rn.slots[max(rn.takenOf()-1, 0):]...)
+		items = append(items, rn.entries[max(rn.takenOf()-1, 0):]...)
 	}, func() bool {
 		some := items
 		items = nil
@@ -107,7 +107,7 @@ const walked = 4 // so many chunks, or runners with a batch each, are visited at
 func (p *Pool[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := &p.due
+	l := &p.list
 	if l.n == 0 {
 		return nil, 0, false
 	}
@@ -127,9 +127,9 @@ func (p *Pool[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
 func (p *Pool[T]) bounds() (first, last uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.due.n == 0 {
+	if p.list.n == 0 {
 		return 0, 0
 	}
-	k := p.due.last()
-	return p.due.chunks[p.due.head].start(), k.base + uint32(len(k.items))
+	k := p.list.last()
+	return p.list.chunks[p.list.head].start(), k.base + uint32(len(k.items))
 }

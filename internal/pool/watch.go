@@ -33,7 +33,7 @@ const (
 // no watch, because an executor manages its own goroutines. Called with mu held.
 func (p *Pool[T]) setWatch() {
 	switch {
-	case p.due.n == 0 && len(p.batched) == 0, p.closed, p.outside != nil:
+	case p.list.n == 0 && len(p.batched) == 0, p.closed, p.outside != nil:
 		if p.watching {
 			p.watch.Stop() // a check that waits for mu does nothing, or comes early if the watch is armed again before
 		}
@@ -49,7 +49,7 @@ func (p *Pool[T]) setWatch() {
 }
 
 // onWatch takes batches away from runners that are stuck, and starts more runners if there is too little progress.
-// A runner is stuck if it has taken no slot since the last check, or if it already had its batch then and its tasks have been
+// A runner is stuck if it has taken no entry since the last check, or if it already had its batch then and its tasks have been
 // slow since. If tasks are slow on average, all runners give back. Called by watch.
 func (p *Pool[T]) onWatch() {
 	p.mu.Lock()
@@ -71,7 +71,7 @@ func (p *Pool[T]) onWatch() {
 		p.takeBackAll()
 		if p.starting.Load() == 0 {
 			p.step = min(max(p.step, 1)*growth, 1<<20)
-			p.start(min(p.due.n, p.step))
+			p.start(min(p.list.n, p.step))
 		}
 	}
 	if len(p.batched) > 0 || !p.full() { // otherwise a check could do nothing until a runner takes an item, and arms the watch
@@ -79,7 +79,7 @@ func (p *Pool[T]) onWatch() {
 	}
 }
 
-// advance counts the slots that a runner has taken since advance was last called for it, and returns their number. It is
+// advance counts the entries that a runner has taken since advance was last called for it, and returns their number. It is
 // called at each check for a runner with a batch, and when the tasks of a runner are over. Called with mu held.
 func (p *Pool[T]) advance(rn *Runner[T]) (n int) {
 	now := rn.takenOf()

@@ -119,7 +119,7 @@ func TestSlowTasksGiveBackAtOnce(t *testing.T) {
 	})
 }
 
-// Each slot that a runner takes counts once as progress: in one batch, in the next, and alone.
+// Each entry that a runner takes counts once as progress: in one batch, in the next, and alone.
 func TestProgressIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Hour)
@@ -337,13 +337,13 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		p.Init(numbers{}, time.Second, new(Memory[int]))
 		const blocked = 1000
 		p.Procs, p.runners = 2, make([]*Runner[int], blocked)
-		p.due.add(1)
+		p.list.add(1)
 		p.setWatch()
 		p.taken += 2 * int(p.interval/slowTask)
 		p.onWatch()
 		require.False(t, p.slow)
 		require.Equal(t, blocked, p.total())
-		p.due.takeOne()
+		p.list.takeOne()
 		p.setWatch()
 		require.False(t, p.watching)
 	})

@@ -77,7 +77,7 @@ func TestOptions(t *testing.T) {
 		guide = append(guide, strings.Trim(row[0], "`"))
 	}
 	var options []string
-	for _, match := range regexp.MustCompile(`(?m)^pkg hashedwheel, func (\w+)\(.*\) Option$`).FindAllStringSubmatch(read(t, "api.txt"), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^func (\w+)\(.*\) Option {$`).FindAllStringSubmatch(read(t, "options.go"), -1) {
 		options = append(options, match[1])
 	}
 	assert.ElementsMatch(t, options, guide, "The table under Choosing options in docs/guide.md has these, and only these.")
@@ -99,7 +99,7 @@ func TestOptions(t *testing.T) {
 	byDefault := newTimer(t).String()
 	for _, option := range options {
 		set := onPage[option]
-		assert.True(t, set != nil || slices.Contains(notOnPage, option), "%s is not in this test: is it on the page of wheeldebug?", option)
+		assert.True(t, set != nil || slices.Contains(notOnPage, option), "%s is neither in onPage of this test nor in notOnPage", option)
 		assert.True(t, set == nil || newTimer(t, set).String() != byDefault, "Timer.String does not tell %s", option)
 	}
 }

@@ -77,7 +77,7 @@ func (s *scene) race() {
 	s.Race(0)
 	synctest.Wait()
 	if s.closed.Load() == 0 {
-		require.Zero(s, s.pool.due.n)
+		require.Zero(s, s.pool.list.n)
 	}
 }
 
@@ -211,8 +211,8 @@ func TestStepsClose(t *testing.T) {
 			s.Go(func() { s.feed(s.items[:]) })
 			s.Go(s.close)
 			s.race()
-			require.True(s, s.pool.due.n == 0 || len(s.order) == 0)
-			for _, w := range s.pool.due.takeAll() {
+			require.True(s, s.pool.list.n == 0 || len(s.order) == 0)
+			for _, w := range s.pool.list.takeAll() {
 				require.True(s, w.state.CompareAndSwap(waiting, handedBack))
 			}
 		})
