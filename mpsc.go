@@ -22,7 +22,6 @@ type queue struct {
 
 	horizon uint64 // nearTime in ticks, at least 2
 
-	_    [64]byte
 	shut atomic.Bool // the gate is shut: the timer is stopped
 }
 
