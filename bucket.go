@@ -256,7 +256,8 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	return bound
 }
 
-// neededAt returns the first tick at which the worker must visit a bucket, which must not be empty.
+// neededAt returns the first tick at which the worker must visit a bucket, which must not be empty. If it has very many entries, that
+// is one span before they come due, so b.min must not be in span 0: a level above the lowest has no entry there.
 func (l *level) neededAt(slot, now uint64) uint64 {
 	b := &l.buckets[slot]
 	if l.shift == 0 || b.n <= worthWaking {

@@ -13,7 +13,7 @@ import "github.com/hashedwheel/hashedwheel/internal/light"
 // methods block only on locks that are held briefly.
 type hook interface {
 	// early reports whether a timeout whose tick has come is not due all the same, because its run follows the wall clock. Then
-	// it gives the timeout a later tick, unless the word has changed. Called by the worker that has the timeout.
+	// it gives the timeout a later tick, unless the word has changed. Called by the worker or the runner that has the timeout.
 	early(to *Timeout, word uint64) bool
 
 	// claim does what Timeout.claim does, by one compare-and-swap from exactly word, and reports whether that has succeeded. If it
@@ -31,8 +31,8 @@ type hook interface {
 	// notifies reports whether disarmed notifies a Canceler.
 	notifies() bool
 
-	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not after a claim, nor when
-	// Cancel claims what Stop has returned. It is also called when arm was called and arming failed. Canceled is true after Cancel and Stop.
+	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not when a claim has made it
+	// expired, nor when Cancel claims what Stop has returned. It is also called when arm was called and arming failed. Canceled is true after Cancel and Stop.
 	disarmed(to *Timeout, canceled bool)
 
 	// light reports whether the task is light: see package light. It runs without the executor and does not count for

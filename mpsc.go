@@ -35,8 +35,8 @@ type stripe struct {
 	nursery ring
 	inbox   atomic.Pointer[Timeout] // the top of the stack
 
-	// Counters that never go back: each counts what has happened, not what is about to. The first two are in the cache line of what
-	// is above, because each NewTimeout and Cancel uses that line.
+	// Counters that never go back: each counts what has happened, not what is about to. Armed and canceled are in the cache line of
+	// what is above, because each NewTimeout and Cancel uses that line.
 	armed    atomic.Uint64 // timeouts armed; neither those that ring.filled counts nor next runs
 	canceled atomic.Uint64 // timeouts canceled
 	runs     atomic.Uint64 // runs of repeating timeouts that are over, each of which was armed for its next run

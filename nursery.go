@@ -46,7 +46,7 @@ import (
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
 	filled  atomic.Uint64         // timeouts that were armed here; a second slot does not count
-	skipped atomic.Uint64         // other slots that the hand has skipped or given as second ones; if goroutines collide, some of them twice
+	skipped atomic.Uint64         // other slots that the hand has left behind: pending, or second ones; if goroutines collide, some twice
 	by      atomic.Uint64         // the worker must look at the blocks by this tick
 }
 
@@ -63,7 +63,7 @@ type table struct {
 // A block says what the worker has to do with some slots.
 type block struct {
 	by  atomic.Uint64 // the worker must look at them by this tick; Never if they are empty
-	met atomic.Uint64 // a bit for each slot whose timeout a sweep has met, until another one comes there; see intake.takeBlock
+	met atomic.Uint64 // a bit for each slot whose timeout a sweep has met; one that comes there during the sweep may get the bit too
 
 	listed bool // it is in intake.near; owned by the worker
 }

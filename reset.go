@@ -260,7 +260,7 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
 			if _, uncontended, _ := s.nursery.put(to, t.queue.nearAt(tick), false); !uncontended {
 				t.queue.seats.Move()
 			}
-			return tick, true // put has counted it
+			return tick, true // put has found a slot, because Stop waits for this goroutine, and has counted the timeout
 		case t.stays(word, tick):
 			by, ok = to.postpone(word, tick)
 		default:

@@ -248,7 +248,7 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	after := word &^ (atWork | moved)
 	if status(word) != pending {
 		if ok = to.word.CompareAndSwap(word, after); ok && over {
-			s.runOver(true) // the next run was canceled
+			s.runOver(true) // there is no next run: it was canceled, or returned by Stop
 		}
 		return false, ok
 	}

@@ -128,8 +128,9 @@ func (t *Timer) enterOrWait(s *stripe) bool {
 	return false
 }
 
-// handBack ends a timeout for Stop, and reports whether it was pending. Only a light one is canceled then. If it was found on the queue, bit is young or queued.
-// Without the bit, the timeout is elsewhere, and handBack does nothing.
+// handBack ends a timeout for Stop, and reports whether it was pending. Only a light one is canceled then. Bit is young or queued
+// if the timeout was found on the queue, and 0 otherwise. If the word lacks the bit, the timeout is elsewhere, and handBack does
+// nothing.
 func (to *Timeout) handBack(bit uint64) bool {
 	for {
 		word := to.word.Load()

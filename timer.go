@@ -143,7 +143,7 @@ func (t *Timer) ahead(tick uint64) uint64 {
 	if position := t.worker.position.Load(); position&turning != 0 && tick > position>>1 {
 		return tick
 	}
-	// While it is idle, each tick after the one for which it is idle lies ahead.
+	// While it is idle, the same is true of each tick after the one for which it is idle.
 	if state := t.worker.state.Load(); state > halted && tick > state>>idleShift {
 		return tick
 	}

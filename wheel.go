@@ -35,7 +35,7 @@ type wheel struct {
 	bits      uint   // size is 1 << bits
 	step      uint   // 1 << step spans of a level are one span of the level above
 	now       uint64 // the tick where the wheel is; all timeouts due up to this tick have been emitted
-	next      uint64 // there is nothing to do before this tick; ticks.Never when empty. See refresh
+	next      uint64 // there is nothing to do before this tick, and perhaps nothing at it: see refresh
 	count     int    // entries in all buckets
 	free      freeList
 	movedBack uint64 // how often a visit has moved a timeout to another bucket of its level, or to a higher level

@@ -73,14 +73,14 @@ type worker struct {
 	position  atomic.Uint64   // see turning
 	wakeups   atomic.Uint64   // how often a goroutine was started for rounds; written by the worker
 	published publishedLevels // written by the worker or Stop
-	handedAt  atomic.Int64    // when timeouts were last handed over while no runner was starting
+	handedAt  atomic.Int64    // when the worker last looked for what is due while no runner was starting
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
 	mu    sync.Mutex // held by the worker during a round
 	wheel *wheel     // nil while there is no wheel
 
-	rounds uint64 // how many rounds have begun; to read it, hold mu
+	rounds uint64 // how often a round, or Stop, has begun to take inboxes; to read it, hold mu
 
 	due, lightDue pool.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.light
 	emitted       bool                  // a timeout has come due since the end of the last round
@@ -151,7 +151,8 @@ func (w *worker) wakeBy(tick uint64) {
 }
 
 // comesTooLate reports whether the worker, in this state, is idle for too long to take a timeout that is due at tick. It
-// must take the timeout when that becomes near, but not before the next boundary.
+// must take the timeout when that becomes near, but not before the next boundary. A state that is not idle has no tick: it shifts
+// to 0, which is never too late.
 func (w *worker) comesTooLate(state, tick uint64) bool {
 	return state>>idleShift > max(w.queue.nearAt(tick), w.position.Load()>>1+1)
 }
@@ -303,8 +304,8 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
-		// Its runner has put it off, or has claimed it and armed it for the next run. If it is listed once more, the next claim
-		// finds nothing to do.
+		// Its runner has put it off, or has claimed it and armed it for the next run. So it need not be searched for on the list and
+		// in the batches. If it is listed once more, the next claim finds nothing to do.
 		to.bucket = 0
 	}
 	// Word is from before the timeout was taken off the queue.
@@ -316,7 +317,7 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 		w.remove(to)
 	case tick <= w.wheel.now:
 		w.remove(to)
-		if word&(moved|young) == young { // others are late because they waited for a runner, or repeat and are behind
+		if word&(moved|young) == young { // others are late because they waited for a runner, repeat and are behind, or were reset to a tick that has passed
 			w.late.add(w.clock.Boundary(w.wheel.now) - w.clock.Boundary(tick))
 		}
 		w.emit(to)

@@ -72,7 +72,7 @@ type Pool[T comparable] struct {
 	mu        sync.Mutex
 	closed    bool // no runner takes anything any more
 	list      list[T]
-	starting  atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item
+	starting  atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item; read without mu too
 	runners   []*Runner[T]  // in no order
 	batched   []*Runner[T]  // those with a batch that can be taken back, in no order
 	takenBack uint64        // how many batches were taken back

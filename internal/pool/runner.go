@@ -12,7 +12,7 @@ import (
 //
 // The loop over the items is in Host.Work, so that a task costs no calls through an interface but its own.
 type Runner[T comparable] struct {
-	pool *Pool[T] // immutable
+	pool *Pool[T] // changes only while nobody uses the runner
 
 	// How many entries it has taken, or tries to take, and the bit stopped. The runner adds one for each entry. With its lock
 	// held, the pool sets the bit, and so takes the rest.

@@ -83,7 +83,7 @@ func TestOptions(t *testing.T) {
 	assert.ElementsMatch(t, options, guide, "The table under Choosing options in docs/guide.md has these, and only these.")
 	crossing := read(t, "internal/crossing/crossing_test.go")
 	for _, option := range options {
-		assert.True(t, strings.Contains(crossing, "."+option+"("), "TestCrossing crosses all options, but not %s", option)
+		assert.True(t, strings.Contains(crossing, "."+option+"("), "newWorld in internal/crossing/crossing_test.go sets all options, but not %s", option)
 	}
 
 	onPage := map[string]hashedwheel.Option{
@@ -99,8 +99,8 @@ func TestOptions(t *testing.T) {
 	byDefault := newTimer(t).String()
 	for _, option := range options {
 		set := onPage[option]
-		assert.True(t, set != nil || slices.Contains(notOnPage, option), "%s is neither in onPage of this test nor in notOnPage", option)
-		assert.True(t, set == nil || newTimer(t, set).String() != byDefault, "Timer.String does not tell %s", option)
+		assert.True(t, set != nil || slices.Contains(notOnPage, option), "%s is neither in onPage of this test, with an example, nor in notOnPage", option)
+		assert.True(t, set == nil || newTimer(t, set).String() != byDefault, "Timer.String in log.go, which is on the page of wheeldebug, does not tell %s", option)
 	}
 }
 
