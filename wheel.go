@@ -166,22 +166,23 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 	}
 }
 
-// visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. A
-// timeout that is due is emitted, unless it is early, one that is due later is placed again, and any other is dropped. It returns the first tick
-// of the entries that stay.
+// visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. A timeout that is due is
+// emitted, unless it is early, one that is due later is placed again, and any other is dropped. Visit returns the first tick of the
+// entries that stay.
 func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64) (first uint64) {
 	l := &w.levels[level]
 	b := &l.buckets[slot]
 	if w.now+reach-b.base > math.MaxUint32 {
 		b.rebase(w.now)
 	}
-	base, end := b.base, (last+1)<<l.shift-b.base // entries whose ticks are not less than end stay
-	left, earliest, place := b.n, uint64(math.MaxUint64), w.placeOf(level, slot)
+	left, place := b.n, w.placeOf(level, slot)
+	// Like the ticks of the entries, these count from the base of the bucket. Entries from end on stay. Least is the least that stays.
+	base, end, least := b.base, (last+1)<<l.shift-b.base, uint64(math.MaxUint64)
 	// Go from the end, so that an entry that fills a gap has already been checked.
 	for pos := hi - 1; pos >= lo; pos-- {
 		p, i := b.piece(pos)
-		if ahead := uint64(p.ticks[i]); ahead >= end {
-			earliest = min(earliest, ahead)
+		if tick := uint64(p.ticks[i]); tick >= end {
+			least = min(least, tick)
 			continue
 		}
 		to := p.to[i]
@@ -193,12 +194,12 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64) (first ui
 			word = to.word.Load()
 		}
 		tick := min(tickOf(word), w.now+reach)
-		ahead := waits(word) && tick > w.now
-		if ahead {
+		isLater := waits(word) && tick > w.now
+		if isLater {
 			j, s := w.locate(tick)
 			if j == level && s == slot {
 				p.ticks[i] = uint32(tick - base)
-				earliest = min(earliest, tick-base)
+				least = min(least, tick-base)
 				continue
 			}
 			if j >= level {
@@ -210,7 +211,7 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64) (first ui
 		to.bucket = 0
 		w.count--
 		switch {
-		case ahead:
+		case isLater:
 			w.place(to, tick)
 		case waits(word):
 			w.emit(to)
@@ -221,10 +222,10 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64) (first ui
 	if left == 0 {
 		l.emptied(slot)
 	}
-	if earliest == math.MaxUint64 {
-		return earliest
+	if least == math.MaxUint64 {
+		return least
 	}
-	return base + earliest
+	return base + least
 }
 
 // Cascading

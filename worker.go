@@ -233,7 +233,16 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	return min(until, check), next
 }
 
-// planNext ends a round, and returns what round returns.
+// planNext ends a round, and returns what round returns:
+//
+//	what waits                             the next round                      it takes the queue by
+//	the round had something to do,
+//	or something is near on the queue      the next boundary                   the next boundary
+//	far timeouts on the queue              the next sweep, or before, for one  the same
+//	                                       that becomes near or is due
+//	the wheel only                         when it has something to do         Never: what is armed starts a round
+//	nothing, for less than keepMemory      when that is over                   Never
+//	nothing                                none                                Never
 func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint64) {
 	busy := w.in.emptied > 0 || w.emitted
 	w.emitted = false

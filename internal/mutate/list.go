@@ -59,7 +59,7 @@ var mutations = []mutation{
 	{0, "a runner claims a timeout that was reset to a later tick", "pools.go", "Timeout.claim",
 		`case !to.timer.isPast(tickOf(word)):`, `case false:`, "TestCancelAndResetOfDueOnes"},
 	{0, "the wheel hands over a timeout at its old tick although it was reset to a later one", "wheel.go", "wheel.visit",
-		`ahead := waits(word) && tick > w.now`, `ahead := false`, "TestWheelModel FuzzWheel"},
+		`isLater := waits(word) && tick > w.now`, `isLater := false`, "TestWheelModel FuzzWheel"},
 	{1, "a deadline exactly on a boundary is moved to the next boundary", "internal/ticks/ticks.go", "Clock.At",
 		`ticks(deadline-1) + 1`, `ticks(deadline) + 1`, "TestClockDue TestExpiresAtTheFirstBoundary"},
 	{1, "a negative delay gives a tick in the past", "internal/ticks/ticks.go", "Clock.Due",
