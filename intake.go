@@ -114,8 +114,8 @@ func (in *intake) lookAt(r *ring, sweeps bool) {
 	if !sweeps && !in.isDue(needs) {
 		return
 	}
-	raise(&r.by)
-	t := r.table.Load()
+	raise(&r.by)        // step 1 of ring
+	t := r.table.Load() // step 2
 	if t == nil {
 		return
 	}
@@ -194,12 +194,12 @@ func endOf(n int, oldest bool) int {
 // takes those that are old. TakeBlock returns how many timeouts stay.
 func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
 	b := &at.table.blocks[at.block]
-	b.by.Store(ticks.Never) // before it reads the slots: see ring
+	b.by.Store(ticks.Never) // step 3 of ring
 	first := uint64(ticks.Never)
 	met, stays := b.met.Load(), uint64(0) // a bit for each slot
 	slots := at.table.slots[at.block*blockSize:][:blockSize]
 	for i := range slots {
-		to := slots[i].Load()
+		to := slots[i].Load() // step 4
 		if to == nil || to == closedSlot {
 			continue
 		}

@@ -38,8 +38,10 @@ import (
 //
 // No timeout is missed, because producers and the worker go opposite ways:
 //
-//	producer: 1. fill the slot    2. lower block.by                       3. lower ring.by    4. read worker.state
-//	worker:   1. become idle, or raise ring.by    2. read the table    3. raise block.by    4. read the slots
+//	producer, in fill and wakeBy:            1. fill the slot                   2. lower block.by
+//	                                         3. lower ring.by                   4. read worker.state
+//	worker, in leave, lookAt and takeBlock:  1. become idle, or raise ring.by   2. read the table
+//	                                         3. raise block.by                  4. read the slots
 //
 // So if the worker does not see the slot, the producer's change of a tick or of the state comes after the worker's. A raise may
 // undo a change that was made before it, because the worker has yet to read what that stands for.
@@ -143,7 +145,7 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 			skipped += step
 			continue
 		// From here on, this timeout does not come back to the slot, because the bit young is set only once.
-		case !t.slots[i].CompareAndSwap(there, to):
+		case !t.slots[i].CompareAndSwap(there, to): // step 1 of ring
 			hand++ // it does not count as skipped: if another goroutine has filled it, that counts it
 			continue
 		}
@@ -151,9 +153,8 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 		if met := uint64(1) << (i % blockSize); b.met.Load()&met != 0 {
 			b.met.And(^met)
 		}
-		// Lower the tick of the ring even if that of the block was low enough: another producer may have lowered that and not
-		// this yet.
-		lower(&b.by, by)
+		lower(&b.by, by) // step 2
+		// Step 3, even if the tick of the block was low enough: another producer may have lowered that, and not this yet.
 		lower(&r.by, by)
 		return skipped, true
 	}

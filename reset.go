@@ -117,7 +117,8 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 		to.checkCopy(word)
 		active = status(word) == pending
 		stays := t.stays(word, tick)
-		if !active || !stays || word&(queued|hurried) != 0 { // otherwise its old tick is not later than the new one
+		if !active || !stays || word&(queued|hurried) != 0 {
+			// Otherwise the worker comes by the old tick, which is not later. So the new one need not lie ahead.
 			tick = t.ahead(tick)
 			stays = t.stays(word, tick)
 		}
