@@ -32,7 +32,8 @@ type hook interface {
 	notifies() bool
 
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not when a claim has made it
-	// expired, nor when Cancel claims what Stop has returned. It is also called when arm was called and arming failed. Canceled is true after Cancel and Stop.
+	// expired, nor when Cancel claims what Stop has returned. It is also called when arm was called and arming failed. Canceled is
+	// true after Cancel and Stop.
 	disarmed(to *Timeout, canceled bool)
 
 	// light reports whether the task is light: see package light. It runs without the executor and does not count for

@@ -46,7 +46,7 @@ type intake struct {
 	sweepAt time.Duration // the time of the next sweep
 }
 
-// A blockAt says where a block is. Ring is nil if its table was taken from there.
+// A blockAt says where a block is. Ring is nil if the worker had taken its table before it looked.
 type blockAt struct {
 	ring  *ring
 	table *table
@@ -114,8 +114,8 @@ func (in *intake) lookAt(r *ring, sweeps bool) {
 	if !sweeps && !in.isDue(needs) {
 		return
 	}
-	raise(&r.by)        // step 1 of ring
-	t := r.table.Load() // step 2
+	raise(&r.by) // before it reads the table: see ring
+	t := r.table.Load()
 	if t == nil {
 		return
 	}
@@ -194,12 +194,12 @@ func endOf(n int, oldest bool) int {
 // takes those that are old. TakeBlock returns how many timeouts stay.
 func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
 	b := &at.table.blocks[at.block]
-	b.by.Store(ticks.Never) // step 3 of ring
+	b.by.Store(ticks.Never) // before it reads the slots: see ring
 	first := uint64(ticks.Never)
 	met, stays := b.met.Load(), uint64(0) // a bit for each slot
 	slots := at.table.slots[at.block*blockSize:][:blockSize]
 	for i := range slots {
-		to := slots[i].Load() // step 4
+		to := slots[i].Load()
 		if to == nil || to == closedSlot {
 			continue
 		}

@@ -36,15 +36,21 @@ import (
 
 // A ring is the nursery of one stripe.
 //
-// No timeout is missed, because producers and the worker go opposite ways:
+// No timeout is missed, because producers and the worker go opposite ways. A producer (fill, wakeBy):
 //
-//	producer, in fill and wakeBy:            1. fill the slot                   2. lower block.by
-//	                                         3. lower ring.by                   4. read worker.state
-//	worker, in leave, lookAt and takeBlock:  1. become idle, or raise ring.by   2. read the table
-//	                                         3. raise block.by                  4. read the slots
+//  1. fills the slot
+//  2. lowers block.by
+//  3. lowers ring.by
+//  4. reads worker.state, and wakes the worker if it comes too late
 //
-// So if the worker does not see the slot, the producer's change of a tick or of the state comes after the worker's. A raise may
-// undo a change that was made before it, because the worker has yet to read what that stands for.
+// The worker writes what a producer reads or writes later, before it reads what the producer has written before:
+//
+//	becomes idle, then reads ring.by                          (leave)
+//	raises ring.by, then reads the table and each block.by    (lookAt)
+//	raises block.by, then reads the slots                     (takeBlock)
+//
+// So in each of these pairs, either the worker reads what the producer has written, or the next step of the producer comes after what
+// the worker has written, and stays. A raise may also undo a change that came before it. Then the worker reads what that stands for.
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
 	filled  atomic.Uint64         // timeouts that were armed here; a second slot does not count
@@ -92,9 +98,10 @@ func newTable(slots int) *table {
 	return t
 }
 
-// put puts a timeout whose bit young is set into a slot, for the worker to take it by a tick. Second says that it has a slot
-// already, so it does not count as armed. Yields says that it is time for yielding.yieldTo. Uncontended says that no other goroutine has used the ring meanwhile. If it is false, call seats.Move where queue.stripe was
-// called. If ok is false, the timer is stopped, and no slot was filled.
+// put puts a timeout whose bit young is set into a slot, for the worker to take it by a tick. Second says that it has a slot already,
+// so it does not count as armed. Yields says that it is time for yielding.yieldTo. Uncontended says that no other goroutine has armed
+// a timeout in the ring meanwhile. If it is false, call seats.Move where queue.stripe was called. If ok is false, the timer is
+// stopped, and no slot was filled.
 func (r *ring) put(to *Timeout, by uint64, second bool) (yields, uncontended, ok bool) {
 	for {
 		t := r.table.Load()
@@ -144,7 +151,8 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 		case there != nil && !there.leavesNursery():
 			skipped += step
 			continue
-		// From here on, this timeout does not come back to the slot, because the bit young is set only once.
+		// From here on the slot is free: this timeout is never young again. A second slot that is filled late may lead to it once more,
+		// which does no harm.
 		case !t.slots[i].CompareAndSwap(there, to): // step 1 of ring
 			hand++ // it does not count as skipped: if another goroutine has filled it, that counts it
 			continue

@@ -290,8 +290,8 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	return false, true
 }
 
-// runOver counts a run of a repeating timeout that is over. Armed says that the timeout was armed for the next run. A run in
-// progress does not count as expired, because the timeout is still pending.
+// runOver counts a run of a repeating timeout that is over. Armed says that the timeout was armed for the next run, or was
+// canceled or returned before that. A run in progress does not count as expired, because the timeout is still pending.
 func (s *stripe) runOver(armed bool) {
 	if armed {
 		s.runs.Add(1)

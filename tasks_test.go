@@ -349,10 +349,10 @@ func TestWalkGoesThroughThePoolAgain(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
 		for range n {
-			_, err := timer.NewTimeout(&named{run: func() { <-release }}, tick)
+			_, err := timer.NewTimeout(&named{run: func() { <-release }}, 5*tick) // so that all are in one bucket when they are due
 			require.NoError(t, err)
 		}
-		time.Sleep(tick)
+		time.Sleep(5 * tick)
 		synctest.Wait()
 		require.Greater(t, timer.tasks.Due(), timer.tasks.Waiting(), "a runner has a batch")
 		require.NotZero(t, timer.tasks.Waiting(), "others are on the list")

@@ -17,8 +17,9 @@ import (
 //	                           +--> worker --> bucket of the wheel --> list of due timeouts --> batch of a runner --> the task
 //	Reset, Cancel -> inbox ----+
 //
-// The first Reset of a bound timeout goes to the nursery, as NewTimeout does. The queue is what lies before the worker: for each stripe a nursery, a ring of slots where most timeouts are canceled before
-// the worker comes (nursery.go), and an inbox, a stack (mpsc.go). The list and the batches are in internal/pool. The gate
+// The first Reset of a bound timeout goes to the nursery, as NewTimeout does, and so does one that brings forward what is there. The
+// queue is what lies before the worker: for each stripe a nursery, a ring of slots where most timeouts are canceled before the worker
+// comes (nursery.go), and an inbox, a stack (mpsc.go). The list and the batches are in internal/pool. The gate
 // (stop.go) lets producers push onto inboxes until Stop shuts it.
 
 // The word
@@ -77,8 +78,8 @@ const (
 //
 //  1. A goroutine that sets young fills a slot, and one that sets queued pushes. One that finds either bit set only changes
 //     the word. But for an earlier tick, Reset sets hurried and fills a second slot: see Timer.stays. The goroutine that takes
-//     the timeout off the queue clears all three bits in the compare-and-swap that reads the rest of the word: the worker,
-//     Stop, or for a canceled one in a nursery also a producer (nursery.go). One that comes from a slot leaves a queued
+//     the timeout off the queue clears the bits in the compare-and-swap that reads the rest of the word: the worker or Stop,
+//     and for a canceled one in a nursery also its Cancel, or a producer (nursery.go). One that comes from a slot leaves a queued
 //     timeout alone, because it is linked in an inbox, and a second push would cut that off.
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
 //     may be late, and no other. NewTimeout needs no gate: no other goroutine knows its timeout, so it can take that back

@@ -167,8 +167,8 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 }
 
 // visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. A timeout that is due is
-// emitted, unless it is early, one that is due later is placed again, and any other is dropped. Visit returns the first tick of the
-// entries that stay.
+// emitted, unless it is early, one that is due later is placed again, and any other is dropped. Visit returns the first tick of those
+// that it has looked at and that stay.
 func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64) (first uint64) {
 	l := &w.levels[level]
 	b := &l.buckets[slot]

@@ -25,8 +25,8 @@ import (
 //		    +--------- the round leaves ------------+       each of them --- Stop ---> halted
 //
 //	  - idle: a round comes at this tick or earlier, and takes the queue. Arming, Cancel and Reset start another only if this
-//	    one is too late for the timeout (wakeBy). If the queue is empty, the tick is Never: the worker rests, and each of them
-//	    starts a round. If only far timeouts are on the queue, the worker watches: the tick is that of the next sweep
+//	    one is too late for the timeout (wakeBy). If the queue is empty and nothing was done, the tick is Never: the worker
+//	    rests, and each of them starts a round. If only far timeouts are on the queue, the worker watches: the tick is that of the next sweep
 //	    (intake.go), or the one at which the first of them becomes near. Otherwise it is the next tick.
 //	  - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //	    left this state. After again it does one more round first.
@@ -236,8 +236,9 @@ func (w *worker) round() (until time.Duration, next uint64) {
 // planNext ends a round, and returns what round returns:
 //
 //	what waits                             the next round                      it takes the queue by
-//	the round had something to do,
-//	or something is near on the queue      the next boundary                   the next boundary
+//	the round had something to do, or      the next boundary, or in            the next boundary
+//	something is near, or due at the       maxWaiting if that is earlier
+//	next boundary of a short tick
 //	far timeouts on the queue              the next sweep, or before, for one  the same
 //	                                       that becomes near or is due
 //	the wheel only                         when it has something to do         Never: what is armed starts a round
@@ -314,7 +315,7 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
 		// Its runner has put it off, or has claimed it and armed it for the next run. So it need not be searched for on the list and
-		// in the batches. If it is listed once more, the next claim finds nothing to do.
+		// in the batches. If it is listed once more, the runner that comes there finds nothing to do, or puts it off.
 		to.bucket = 0
 	}
 	// Word is from before the timeout was taken off the queue.

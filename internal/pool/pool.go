@@ -22,10 +22,10 @@ type Host[T comparable] interface {
 	Count(late time.Duration, n uint64)
 
 	// Ran is called when a task is over, also after a panic or a Goexit, if rn.Start was told so. The run is over when Ran
-	// has returned. It reports whether the task is to run again at once, if nothing else waits.
+	// has returned. It reports whether the task is to run again: at once, or after others that wait.
 	Ran(item T) (again bool)
 
-	// Requeue is called if Ran has returned true, but other items wait. The host adds the item again behind them.
+	// Requeue is called if Ran has returned true, but others must come first. The host adds the item again behind them.
 	Requeue(item T)
 
 	// Panicked reports that the task of an item has panicked.
