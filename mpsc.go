@@ -43,29 +43,21 @@ type stripe struct {
 	expired  atomic.Uint64 // other tasks started; the last run of a repeating timeout counts when it is over
 	pushed   atomic.Uint64 // timeouts pushed onto the inbox
 
-	roundAt atomic.Uint64 // how many are pushed when a Reset next asks for a round: see roundEvery
-
 	inside atomic.Int64 // goroutines inside the gate, see enter
 
 	// A stripe fills a pair of cache lines, because processors fetch lines in pairs.
-	_ [128 - 8*8 - unsafe.Sizeof(ring{})]byte
+	_ [128 - 7*8 - unsafe.Sizeof(ring{})]byte
 }
 
-// roundEvery is how many timeouts are pushed onto an inbox until a Reset asks for a round at once, and yields to it. Otherwise those
-// that are armed again, canceled again and never reset would pile up there, however long a tick is. With 64 goroutines that did so,
-// 140,000 waited there at most, and 12 million if none of them yielded. What a Cancel pushes is not more than what the worker has
-// placed, so a Cancel asks for no round.
-const roundEvery = 1 << 10
-
-// push puts a timeout onto the inbox, and returns how many were ever pushed there. The caller has set the bit queued, and is inside
-// the gate. Then it calls worker.wakeBy(0).
-func (s *stripe) push(to *Timeout) (pushed uint64) {
+// push puts a timeout onto the inbox. The caller has set the bit queued, and is inside the gate. Then it calls worker.wakeBy(0).
+func (s *stripe) push(to *Timeout) {
 	for {
 		top := s.inbox.Load()
 		to.next = top
 		// There is no ABA problem, because timeouts leave a stack only all at once: if top is the top again, the link is right.
 		if s.inbox.CompareAndSwap(top, to) {
-			return s.pushed.Add(1)
+			s.pushed.Add(1)
+			return
 		}
 	}
 }
@@ -82,7 +74,6 @@ func (q *queue) init(tick time.Duration, n int) {
 	q.stripes, q.seats = make([]stripe, n), &seat.All
 	for i := range q.stripes {
 		q.stripes[i].nursery.by.Store(ticks.Never)
-		q.stripes[i].roundAt.Store(roundEvery)
 	}
 	q.horizon = max(uint64(nearTime/tick), 2)
 }
