@@ -216,7 +216,7 @@ func init() {
 }
 
 // latest returns a tick that the clock tells, or the one that the worker has reached, if that is later.
-func (t *Timer) latest(now uint64) uint64 { return max(t.worker.position.Load()>>1, now) }
+func (t *Timer) latest(now uint64) uint64 { return max(t.worker.progress.tick(), now) }
 
 // liesAhead is due.Ahead.
 func (to *Timeout) liesAhead(now uint64) bool {

@@ -14,7 +14,7 @@ import (
 // nearTime, or two ticks. It leaves the others in their nursery, because most of them are canceled soon.
 //
 // Once in sweepTime it sweeps the nurseries, however long a tick is. A sweep empties the slots that lead to no
-// pending timeout. So a canceled timeout stays in a slot no longer than that, whatever the producers do. A sweep also
+// pending timeout. So a canceled timeout stays in a slot hardly longer than that, whatever the producers do. A sweep also
 // takes the timeouts that are old: the sweep before has met them too, and the wheel is cheaper for them.
 //
 // The worker may have to take millions. So it takes some at a time. In between it expires what has come due, and at each

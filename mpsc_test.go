@@ -382,9 +382,9 @@ func TestForeignAtRest(t *testing.T) {
 				return fmt.Sprint(timer.Pending(), group.Len(), timer.limit.inUse.Load(), s.accepted(), s.nursery.by.Load(),
 					timer.queue.puts(), timer.Stats().Queued, plain.word.Load(), notified.word.Load(), placed.word.Load(), forward.word.Load(), canceled.word.Load(), member.word.Load())
 			}
-			require.True(t, w.leave(time.Hour, w.position.Load()>>1+1))
+			require.True(t, w.leave(time.Hour, w.progress.next()))
 			comes := w.state.Load()
-			w.setPosition(w.wheel.now, 0) // as planNext does
+			w.progress.set(w.wheel.now, false) // as planNext does
 			w.state.Store(resting)
 			synctest.Test(t, func(t *testing.T) {
 				for i, call := range []func(){

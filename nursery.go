@@ -25,8 +25,8 @@ import (
 //   - A Reset to an earlier tick puts the timeout into a second slot, because nobody knows the first one. The bit hurried says
 //     so. The worker takes the timeout in its next round. On an inbox it would wait for the worker even if it is canceled: 64
 //     goroutines that arm, bring forward and cancel would make 12 million wait there in 5 s.
-//   - The hand skips a pending timeout. The worker takes it: when it is near or old, or with its table. So a goroutine that is
-//     preempted anywhere in put holds its own timeout, and no other.
+//   - The hand skips a pending timeout. The worker takes it: when it is near or old, or when it closes the table. So a goroutine
+//     that is preempted anywhere in put delays its own timeout, and no other.
 //   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, by a sample, the ring gets
 //     an empty table of twice the size, which links to the old one, and the worker takes what the old one has. So the number of slots
 //     is bounded by what was pending in the ring at once, however little the worker does.
@@ -49,8 +49,8 @@ import (
 //	raises ring.by, then reads the table and each block.by    (lookAt)
 //	raises block.by, then reads the slots                     (takeBlock)
 //
-// So in each of these pairs, either the worker reads what the producer has written, or the next step of the producer comes after what
-// the worker has written, and stays. A raise may also undo a change that came before it. Then the worker reads what that stands for.
+// In each of these pairs, either the worker reads what the producer has written, or the producer's next write comes after the worker's,
+// and is not undone. A raise may undo an earlier write of the producer. Then the worker reads what that stands for.
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
 	filled  atomic.Uint64         // timeouts that were armed here; a second slot does not count
@@ -254,8 +254,8 @@ func (t *table) close(n int, take func(to *Timeout)) (closed bool) {
 	return t.closed == len(t.slots)
 }
 
-// raise makes a tick Never, and leaves the cache line to other processors if it is. A tick that a producer has lowered in between
-// is lost. That does no harm: it has lowered block.by before, which the worker reads after it has raised ring.by.
+// raise makes ring.by Never, and leaves the cache line to other processors if it is. A tick to which a producer has lowered it in
+// between is lost. That does no harm: the producer has lowered block.by before. The worker reads that next, or closes all slots.
 func raise(x *atomic.Uint64) {
 	if x.Load() != ticks.Never {
 		x.Store(ticks.Never)

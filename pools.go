@@ -94,8 +94,8 @@ func (to *Timeout) claim() (claimed uint64) {
 			if onQueue(word) {
 				return 0
 			}
-			if to.putOff(word) {
-				to.timer.putsOff.Add(1)
+			if to.sendBack(word) {
+				to.timer.sentBack.Add(1)
 				return 0
 			}
 		case word&hooked != 0:
@@ -107,9 +107,9 @@ func (to *Timeout) claim() (claimed uint64) {
 	return claimed
 }
 
-// putOff queues a timeout, unless its word has changed. Called by the runner that has it. After Stop it waits until Stop
-// has taken the timeout.
-func (to *Timeout) putOff(word uint64) (ok bool) {
+// sendBack queues a timeout for the worker, unless its word has changed. Called by the runner that has it. After Stop it waits
+// until Stop has taken the timeout, and returns true too.
+func (to *Timeout) sendBack(word uint64) (ok bool) {
 	t := to.timer
 	s := t.queue.stripe()
 	if !t.enterOrWait(s) {
@@ -130,7 +130,7 @@ func (h *host) Ran(to *Timeout) bool { return hookOf(to.task).ran(to) }
 // Requeue has the worker hand the timeout over again.
 func (h *host) Requeue(to *Timeout) {
 	for word := to.word.Load(); waits(word) && word&queued == 0; word = to.word.Load() {
-		if to.putOff(word) {
+		if to.sendBack(word) {
 			h.worker.wakeNow()
 			return
 		}

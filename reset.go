@@ -108,8 +108,8 @@ func init() {
 	due.Move = func(to any, delay time.Duration) bool { return to.(*Timeout).moveAhead(delay) }
 }
 
-// reset is Reset for a tick, or Move if onlyPending is true. If the tick does not lie ahead, it is the next one. But a timeout in
-// its first slot whose old tick has passed stays due at once.
+// reset is Reset for a tick, or Move if onlyPending is true. If the tick does not lie ahead, it is the next one. But a timeout that
+// stays where it is, and whose old tick has passed, is due when the worker comes.
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
@@ -153,7 +153,7 @@ func (t *Timer) stays(word, tick uint64) bool {
 	case old > tick:
 		return false
 	default:
-		return word&young != 0 || status(word) == pending && old > t.worker.position.Load()>>1
+		return word&young != 0 || status(word) == pending && old > t.worker.progress.tick()
 	}
 }
 
@@ -261,7 +261,7 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
 			if _, uncontended, _ := s.nursery.put(to, t.queue.nearAt(tick), false); !uncontended {
 				t.queue.seats.Move()
 			}
-			return tick, true // put has found a slot, because Stop waits for this goroutine, and has counted the timeout
+			return tick, true // put has filled a slot and counted the timeout: Stop waits for this goroutine before it closes the slots
 		case t.stays(word, tick):
 			by, ok = to.postpone(word, tick)
 		default:

@@ -28,7 +28,7 @@ import (
 // After step 4 no pending timeout moves, so steps 4 and 5 find them all. A Cancel may still end one.
 //
 //  - NewTimeout does not enter the gate. Either it finds its slot closed, or Stop finds the timeout there: see nursery.go. Nor
-//    does a Reset that leaves the timeout where it is, or that gives it a second slot: Stop finds it in the first one.
+//    need a Reset that leaves the timeout where it is, or that gives it a second slot: Stop finds it in the first one.
 //  - A runner that takes an entry after Stop has set its bit stopped goes for the lock, and finds the pool closed. One that took
 //    an entry before may be about to claim. Stop takes that timeout too, and the first compare-and-swap decides whether it
 //    expires or is returned. If it expires, its task may be at its first instruction when Stop returns.
@@ -60,7 +60,8 @@ func (t *Timer) Stop() []*Timeout {
 	return left
 }
 
-// takePending ends all pending timeouts. It notifies light tasks, and returns the other timeouts. Called by Stop.
+// takePending ends all pending timeouts. It tells their hooks, calls Stopped of light tasks, and returns the other timeouts. Called
+// by Stop.
 func (t *Timer) takePending() (left []*Timeout) {
 	t.worker.halt()
 	// After the gate was shut: a producer raises inside before it reads shut. So either it finds the gate shut, or this

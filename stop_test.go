@@ -382,10 +382,10 @@ func TestShutdownDoesNotWaitForSubmit(t *testing.T) {
 func TestStopFindsLeft(t *testing.T) {
 	timer := newFakedTimer(t)
 	giveBack := hold(t, timer)
-	putOff := &Timeout{timer: timer, task: plainFunc(nop)}
-	putOff.word.Store(pendingAt(0, 100))
-	require.True(t, putOff.putOff(putOff.word.Load()))
-	all := []*Timeout{putOff}
+	sentBack := &Timeout{timer: timer, task: plainFunc(nop)}
+	sentBack.word.Store(pendingAt(0, 100))
+	require.True(t, sentBack.sendBack(sentBack.word.Load()))
+	all := []*Timeout{sentBack}
 	for i := range 100 {
 		to, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)

@@ -47,7 +47,7 @@ func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 // walk calls yield with each timeout that Tasks yields.
 func (t *Timer) walk(yield func(to *Timeout) bool) {
 	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]uint64)}
-	k.twice(t.putsOff.Load, func() bool {
+	k.twice(t.sentBack.Load, func() bool {
 		return k.rings() && k.twice(k.movedBack, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
 	})
 }

@@ -17,7 +17,7 @@ import (
 //	                           +--> worker --> bucket of the wheel --> list of due timeouts --> batch of a runner --> the task
 //	Reset, Cancel -> inbox ----+
 //
-// The first Reset of a bound timeout goes to the nursery, as NewTimeout does, and so does one that brings forward what is there. The
+// The first Reset of a bound timeout goes to the nursery, as NewTimeout does. So does a Reset to an earlier tick of one that is there. The
 // queue is what lies before the worker: for each stripe a nursery, a ring of slots where most timeouts are canceled before the worker
 // comes (nursery.go), and an inbox, a stack (mpsc.go). The list and the batches are in internal/pool. The gate
 // (stop.go) lets producers push onto inboxes until Stop shuts it.
@@ -68,7 +68,7 @@ const (
 //	queued            an inbox, and perhaps also a bucket, a list or a runner: see worker.reconcile
 //	none, pending     a bucket, a list of due timeouts, the worker, or a runner
 //	none, ended       none, once the worker or the runner that still has it lets it go
-//	atWork            the runner that runs its task
+//	atWork            the runner that runs its task, and perhaps a bucket or a list, where it does nothing
 //	atWork, queued    the same, and an inbox. The worker takes it from there, and leaves it to the runner
 //
 // Other combinations of these bits do not occur. A slot of a nursery is a hint: it may still lead to a timeout that has left
@@ -77,13 +77,13 @@ const (
 // The rest of the package relies on these rules:
 //
 //  1. A goroutine that sets young fills a slot, and one that sets queued pushes. One that finds either bit set only changes
-//     the word. But for an earlier tick, Reset sets hurried and fills a second slot: see Timer.stays. The goroutine that takes
-//     the timeout off the queue clears the bits in the compare-and-swap that reads the rest of the word: the worker or Stop,
-//     and for a canceled one in a nursery also its Cancel, or a producer (nursery.go). One that comes from a slot leaves a queued
-//     timeout alone, because it is linked in an inbox, and a second push would cut that off.
+//     the word. One exception: a Reset of a young timeout to an earlier tick sets hurried and fills a second slot (Timer.stays). The
+//     goroutine that takes the timeout off the queue clears the bits in the compare-and-swap that reads the rest of the word: the
+//     worker or Stop, and for a canceled one in a nursery also its Cancel, or a producer (nursery.go). If the worker finds a
+//     queued timeout in a slot, it leaves it there: it is linked in an inbox, and a second push would cut that off.
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
-//     may be late, and no other. NewTimeout needs no gate: no other goroutine knows its timeout, so it can take that back
-//     if Stop has closed the slots.
+//     may be late, and no other. NewTimeout needs no gate: if Stop has closed the slots, it drops its timeout, which nobody
+//     else knows.
 //  3. A pending timeout that is not on the queue is in one of three places: in a bucket at a tick not later than its own,
 //     on a list of due timeouts, or with the worker or a runner. The worker that visits it places it for a later tick, and a
 //     runner queues it, if a Reset has set that tick, or if they themselves put it off (wall.go).
@@ -162,8 +162,8 @@ type Timeout struct {
 	next *Timeout
 }
 
-// listed is the bit of Timeout.bucket for the list of its pool, at position pos. It stays after a runner has taken the timeout
-// off. The other bits say when the worker put it on the list: see listedAt.
+// listed is the bit of Timeout.bucket that says that the worker has put the timeout on the list of its pool, at position pos. It stays
+// after a runner has taken the timeout off. The other bits say when that was: see listedAt.
 const listed = 1 << 31
 
 // isListed reports whether listed is set. Called by the owner of bucket.

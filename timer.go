@@ -51,7 +51,7 @@ type Timer struct {
 	// Shared.
 	allTaken chan struct{} // closed when Stop has taken all timeouts
 	returned atomic.Uint64
-	putsOff  atomic.Uint64 // how often a runner has put off a timeout instead of claiming it
+	sentBack atomic.Uint64 // how often a runner has sent a timeout back to the worker instead of claiming it
 	panics   atomic.Uint64
 
 	refusedFull, refusedStopped atomic.Uint64
@@ -131,19 +131,18 @@ func (t *Timer) refuse() error {
 	return ErrTooManyPending
 }
 
-// isPast reports whether a tick has passed. The worker's position usually says so, without a reading of the clock.
+// isPast reports whether a tick has passed. Most often the worker has reached it, and the clock need not be read.
 func (t *Timer) isPast(tick uint64) bool {
-	return tick <= t.worker.position.Load()>>1 || tick <= t.clock.Now()
+	return tick <= t.worker.progress.tick() || tick <= t.clock.Now()
 }
 
-// ahead returns the tick if it lies ahead, and otherwise the next tick. It seldom has to read the clock.
+// ahead returns the tick if it lies ahead, and otherwise the next tick. It seldom has to read the clock. If the worker is late, the
+// tick may have passed.
 func (t *Timer) ahead(tick uint64) uint64 {
-	// While the worker is turning the wheel, each tick after its position lies ahead, or the worker is late and comes to it in
-	// its next round.
-	if position := t.worker.position.Load(); position&turning != 0 && tick > position>>1 {
-		return tick
+	if t.worker.progress.isBefore(tick) {
+		return tick // or the worker is late, and comes to the tick in its next round
 	}
-	// While it is idle, the same is true of each tick after the one for which it is idle.
+	// While the worker is idle, the same is true of each tick after the one for which it is idle.
 	if state := t.worker.state.Load(); state > halted && tick > state>>idleShift {
 		return tick
 	}

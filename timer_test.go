@@ -214,7 +214,7 @@ func TestDeadlineFromOutsideABubble(t *testing.T) {
 	require.True(t, w.claimRound())
 	w.round()
 	w.expireDue()
-	w.setPosition(w.wheel.now, 0) // as planNext does
+	w.progress.set(w.wheel.now, false) // as planNext does
 	require.True(t, w.leave(time.Hour, ticks.Never))
 	deadline := time.Now().Add(time.Hour)
 	synctest.Test(t, func(t *testing.T) {

@@ -26,8 +26,9 @@ import (
 //
 //	  - idle: a round comes at this tick or earlier, and takes the queue. Arming, Cancel and Reset start another only if this
 //	    one is too late for the timeout (wakeBy). If the queue is empty and nothing was done, the tick is Never: the worker
-//	    rests, and each of them starts a round. If only far timeouts are on the queue, the worker watches: the tick is that of the next sweep
-//	    (intake.go), or the one at which the first of them becomes near. Otherwise it is the next tick.
+//	    rests, and each of them starts a round. The alarm may still be set, for the wheel. If only far timeouts are on the queue,
+//	    the worker watches: the tick is that of the next sweep (intake.go), or the one at which the first of them becomes near.
+//	    Otherwise it is the next tick.
 //	  - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //	    left this state. After again it does one more round first.
 //	  - halted: Stop owns all that the worker owned.
@@ -46,16 +47,37 @@ const (
 	resting   = uint64(ticks.Never) << idleShift
 )
 
-// turning is the lowest bit of worker.position. The other bits are the tick up to which the worker has visited the
-// buckets, or is visiting them. Turning is clear while the worker rests or watches. While it is set, all later ticks lie
-// ahead, unless the worker is late.
-const turning = 1
-
 // maxWaiting is the longest time to wait for the next round in a long tick.
 const maxWaiting = 250 * time.Millisecond
 
 // keepMemory is how long the worker keeps the memory of rounds after the last round that had something to do.
 const keepMemory = 300 * time.Millisecond
+
+// A progress says how far the worker has come: the tick up to which it has visited the buckets, or is visiting them. It is old
+// while the worker rests or watches. Written by the worker.
+type progress struct {
+	tickAndTurning atomic.Uint64 // the lowest bit is 1 if the worker neither rests nor watches
+}
+
+func (p *progress) set(tick uint64, turning bool) {
+	v := tick << 1
+	if turning {
+		v |= 1
+	}
+	change(&p.tickAndTurning, v)
+}
+
+// tick returns the tick. It has passed.
+func (p *progress) tick() uint64 { return p.tickAndTurning.Load() >> 1 }
+
+// next returns the tick after that.
+func (p *progress) next() uint64 { return p.tick() + 1 }
+
+// isBefore reports whether the worker is sure to come to a tick: it is turning the wheel, and has not reached the tick.
+func (p *progress) isBefore(tick uint64) bool {
+	v := p.tickAndTurning.Load()
+	return v&1 != 0 && tick > v>>1
+}
 
 // A worker turns the wheel of one timer.
 type worker struct {
@@ -70,7 +92,7 @@ type worker struct {
 
 	// Shared.
 	state     atomic.Uint64
-	position  atomic.Uint64   // see turning
+	progress  progress
 	wakeups   atomic.Uint64   // how often a goroutine was started for rounds; written by the worker
 	published publishedLevels // written by the worker or Stop
 	handedAt  atomic.Int64    // when the worker last looked for what is due while no runner was starting
@@ -151,10 +173,10 @@ func (w *worker) wakeBy(tick uint64) {
 }
 
 // comesTooLate reports whether the worker, in this state, is idle for too long to take a timeout that is due at tick. It
-// must take the timeout when that becomes near, but not before the next boundary. A state that is not idle has no tick: it shifts
-// to 0, which is never too late.
+// must take the timeout when that becomes near, but not before the boundary after its last round. A state that is not idle has no
+// tick: it shifts to 0, which is never too late.
 func (w *worker) comesTooLate(state, tick uint64) bool {
-	return state>>idleShift > max(w.queue.nearAt(tick), w.position.Load()>>1+1)
+	return state>>idleShift > max(w.queue.nearAt(tick), w.progress.next())
 }
 
 // wake starts a round if the state is still the same idle one.
@@ -186,8 +208,7 @@ func (w *worker) leave(until time.Duration, next uint64) bool {
 	default:
 		w.alarm.Reset(until)
 	}
-	atNext := w.position.Load()>>1 + 1
-	state := next << idleShift
+	atNext, state := w.progress.next(), next<<idleShift
 	// 2. Become idle. After this the worker owns nothing.
 	if !w.state.CompareAndSwap(working, state) {
 		return false
@@ -258,8 +279,7 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 		// More is likely to follow, and being woken for it costs more than a round at the next boundary.
 		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
 	}
-	// Before leave, after which the worker no longer owns the position.
-	w.setPosition(w.wheel.now, 0)
+	w.progress.set(w.wheel.now, false) // before leave, after which the worker no longer owns it
 	if needs < ticks.Never {
 		next = min(max(next, w.clock.TickAt(w.in.sweepAt)+1), w.wheel.next, needs)
 		return min(w.clock.Boundary(next), w.in.sweepAt), next
@@ -290,8 +310,6 @@ func (w *worker) releaseMemory() bool {
 	return true
 }
 
-func (w *worker) setPosition(tick, flag uint64) { change(&w.position, tick<<1|flag) }
-
 var _ reconciler = (*worker)(nil)
 
 // expireDue advances the wheel to the current tick, and hands over what has come due.
@@ -305,7 +323,7 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 		w.handedAt.Store(int64(elapsed)) // before the wheel emits timeouts, because the first chunk of them starts a runner
 	}
 	// Before the wheel emits timeouts, so that from then on a Reset of them is queued.
-	w.setPosition(now, turning)
+	w.progress.set(now, true)
 	w.wheel.advance(now)
 	w.handOver()
 	w.published.store(w.wheel)

@@ -735,7 +735,7 @@ func TestArmingYields(t *testing.T) {
 		for range 100 {                        // the scheduler may choose the producer again
 			arm()
 		}
-		require.Equal(t, timer.clock.Now(), w.position.Load()>>1)
+		require.Equal(t, timer.clock.Now(), w.progress.tick())
 	})
 }
 

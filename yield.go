@@ -58,7 +58,7 @@ func (y *yielding) yields(now time.Duration, needed bool) bool {
 func (w *worker) isOverdue(now time.Duration, state uint64) bool {
 	next := state >> idleShift
 	if state <= halted {
-		next = w.position.Load()>>1 + 1 // a round is in progress, and has not looked at the clock since
+		next = w.progress.next() // a round is in progress, and has not come to this boundary yet
 	}
 	return now >= later(w.clock.Boundary(next), overdue)
 }
