@@ -133,8 +133,8 @@ func (in *intake) isDue(by uint64) bool { return by <= max(in.now, soon) }
 func (in *intake) lookInto(r *ring, t *table) {
 	for i := range t.blocks {
 		if by := t.blocks[i].by.Load(); in.isDue(by) {
-			if !t.blocks[i].listed {
-				t.blocks[i].listed = true
+			if !t.blocks[i].inNear {
+				t.blocks[i].inNear = true
 				in.near = append(in.near, blockAt{r, t, i})
 			}
 		} else if r != nil && by < ticks.Never {
@@ -172,7 +172,7 @@ func (in *intake) takeNear(n int, oldest bool) {
 	for ; n > 0 && len(in.near) > 0; n-- {
 		at := endOf(len(in.near), oldest)
 		b := in.near[at]
-		b.table.blocks[b.block].listed = false
+		b.table.blocks[b.block].inNear = false
 		if in.near[at] = (blockAt{}); oldest {
 			in.near = in.near[1:] // not slices.Delete, because there may be thousands
 		} else {
@@ -273,7 +273,8 @@ func (in *intake) leftOver() bool {
 	return len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps) > 0
 }
 
-// rest calls f for each timeout that is left. Stop has added all inboxes and nurseries to what the last round has left.
+// rest calls f for each timeout that is left. Stop has added all inboxes and nurseries to what the last round has left. So near and
+// sweeps, which lead into tables that are among these, need not be looked at.
 func (in *intake) rest(f func(to *Timeout)) {
 	for i := range in.stacks {
 		for in.stacks[i] != nil {

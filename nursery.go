@@ -73,7 +73,7 @@ type block struct {
 	by  atomic.Uint64 // the worker must look at them by this tick; Never if they are empty
 	met atomic.Uint64 // a bit for each slot whose timeout a sweep has met; one that comes there during the sweep may get the bit too
 
-	listed bool // it is in intake.near; owned by the worker
+	inNear bool // it is in intake.near; owned by the worker
 }
 
 const (
@@ -146,7 +146,7 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 		}
 		there := t.slots[i].Load()
 		switch {
-		case there == closedSlot:
+		case there == closedSlot: // first, because its word has no bits, like that of a free slot
 			return 0, false
 		case there != nil && !there.leavesNursery():
 			skipped += step

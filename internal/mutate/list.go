@@ -604,7 +604,7 @@ var mutations = []mutation{
 	{8, "what was pushed first waits while producers go on", "intake.go", "intake.takeUrgent",
 		`range [2]bool{false, true}`, `range [2]bool{false, false}`, "TestOldInboxIsTaken"},
 	{21, "a block is listed again each time it has near timeouts", "intake.go", "intake.lookInto",
-		`if !t.blocks[i].listed {`, `if true {`, "TestBlockIsListedOnce"},
+		`if !t.blocks[i].inNear {`, `if true {`, "TestBlockIsListedOnce"},
 	{24, "a round goes on as long as producers are faster than the worker", "intake.go", "intake.drain",
 		`&& in.clock.Boundary(now) < end {`, `&& end > 0 {`, "TestRoundEnds"},
 	{21, "a pattern of the program's makes the nursery grow", "nursery.go", "table.pending",
