@@ -273,17 +273,16 @@ func (in *intake) leftOver() bool {
 	return len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps) > 0
 }
 
-// rest calls f for each timeout that is left, with the bit that it must have. Stop has added all inboxes and nurseries to what
-// the last round has left.
-func (in *intake) rest(f func(to *Timeout, bit uint64)) {
+// rest calls f for each timeout that is left. Stop has added all inboxes and nurseries to what the last round has left.
+func (in *intake) rest(f func(to *Timeout)) {
 	for i := range in.stacks {
 		for in.stacks[i] != nil {
 			in.popped.Add(1)
-			f(pop(&in.stacks[i]), queued)
+			f(pop(&in.stacks[i]))
 		}
 	}
 	for _, t := range in.tables {
-		t.close(len(t.slots), func(to *Timeout) { f(to, young) })
+		t.close(len(t.slots), f)
 	}
 	in.stacks, in.near, in.tables, in.sweeps = nil, nil, nil, nil
 }

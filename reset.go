@@ -157,8 +157,8 @@ func (t *Timer) stays(word, tick uint64) bool {
 	}
 }
 
-// The functions below return the tick by which the worker must come, for wakeBy, or Never if it need not. If ok is false, the
-// word has changed meanwhile, or there is an error.
+// The functions below return the tick by which the worker must come, for wakeBy: 0 if they have pushed the timeout onto an inbox, and
+// Never if the worker need not come. If ok is false, the word has changed meanwhile, or there is an error.
 
 // postpone makes a timeout pending at tick that stays where it is.
 func (to *Timeout) postpone(word, tick uint64) (by uint64, ok bool) {
@@ -244,9 +244,9 @@ func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 	return by, ok, err
 }
 
-// roundEvery is how many timeouts of a stripe are armed again until there is a round at once, for which the goroutine yields.
-// Otherwise those that are canceled again and never reset would pile up on the inbox, however long a tick is. With 64 goroutines that
-// did so, 140,000 waited there at most, and 12 million if none of them yielded.
+// roundEvery is how many timeouts are pushed onto an inbox until a goroutine that arms one again asks for a round at once, and yields to
+// it. Otherwise those that are canceled again and never reset would pile up there, however long a tick is. With 64 goroutines that did
+// so, 140,000 waited there at most, and 12 million if none of them yielded.
 const roundEvery = 1 << 10
 
 // armEnded arms the timeout, unless another goroutine has armed it meanwhile. Called inside the gate.
@@ -268,8 +268,10 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
 			by, ok = to.putAgain(s, word, tick)
 		}
 		if ok {
-			// After the change of the word, because a counter never goes back.
-			if s.armed.Add(1)%roundEvery == 0 && !t.clock.Foreign() { // a goroutine must not be started in another synctest bubble
+			s.armed.Add(1) // after the change of the word, because a counter never goes back
+			onInbox := by == 0
+			// If others push at the same time, this may miss a multiple, but not one after another.
+			if onInbox && s.pushed.Load()%roundEvery == 0 && !t.clock.Foreign() { // no goroutine is started in another synctest bubble
 				t.worker.wakeNow()
 				runtime.Gosched() // so that the round comes before many more
 			}

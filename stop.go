@@ -67,8 +67,8 @@ func (t *Timer) takePending() (left []*Timeout) {
 	// waits for it.
 	t.queue.awaitInside()
 	left = make([]*Timeout, 0, t.Pending())
-	take := func(to *Timeout, bit uint64) {
-		if !to.handBack(bit) {
+	take := func(to *Timeout) {
+		if !to.handBack() {
 			return
 		}
 		t.limit.release()
@@ -86,7 +86,7 @@ func (t *Timer) takePending() (left []*Timeout) {
 		}
 	}
 	for _, to := range append(t.tasks.Close(), t.light.Close()...) {
-		take(to, 0)
+		take(to)
 	}
 	// From here on, no pending timeout moves.
 	w := &t.worker
@@ -103,7 +103,7 @@ func (t *Timer) takePending() (left []*Timeout) {
 	w.mu.Unlock()
 	w.in.rest(take)
 	if wheel != nil {
-		wheel.each(func(to *Timeout) { take(to, 0) })
+		wheel.each(take)
 	}
 	t.returned.Add(uint64(len(left)))
 	return left
@@ -128,15 +128,11 @@ func (t *Timer) enterOrWait(s *stripe) bool {
 	return false
 }
 
-// handBack ends a timeout for Stop, and reports whether it was pending. Only a light one is canceled then. Bit is young or queued
-// if the timeout was found on the queue, and 0 otherwise. If the word lacks the bit, the timeout is elsewhere, and handBack does
-// nothing.
-func (to *Timeout) handBack(bit uint64) bool {
+// handBack ends a timeout for Stop, and reports whether it was pending. Only a light one is canceled then. A slot of a nursery may
+// lead to a timeout that has left it, so Stop may come to it twice. Then handBack returns true once.
+func (to *Timeout) handBack() bool {
 	for {
 		word := to.word.Load()
-		if word&bit != bit {
-			return false
-		}
 		end := word &^ (queued | young | hurried)
 		switch {
 		case status(word) != pending:
@@ -145,7 +141,7 @@ func (to *Timeout) handBack(bit uint64) bool {
 		default:
 			end = withStatus(end, idle)
 		}
-		// This clears the bit and reads the status in one step. So if a Reset relies on the bit, either this finds the
+		// This clears the bits and reads the status in one step. So if a Reset relies on a bit, either this finds the
 		// timeout pending, or the compare-and-swap of the Reset fails.
 		if end == word || to.word.CompareAndSwap(word, end) {
 			return status(word) == pending

@@ -174,22 +174,30 @@ func TestFloodHoldsLittle(t *testing.T) {
 	}
 }
 
-// Handles of NewTimeout are armed again after their Cancel, canceled again and dropped. One at a time is pending. The timer holds
-// few of them, although its tick is an hour and time stands still.
+// Handles of NewTimeout are armed again after their Cancel, some times, canceled again and dropped. One at a time is pending. The timer
+// holds few of them, although its tick is an hour and time stands still.
 func TestArmedAgainHoldsLittle(t *testing.T) {
+	for times := range 4 {
+		t.Run(fmt.Sprint(times+1), func(t *testing.T) { armAgain(t, times+1) })
+	}
+}
+
+func armAgain(t *testing.T, times int) {
 	synctest.Test(t, func(t *testing.T) {
 		timer, err := hashedwheel.New(hashedwheel.WithTick(time.Hour))
 		require.NoError(t, err)
 		defer timer.Stop()
 		base := testkit.HeapInUse()
-		const n = 200_000
+		const n = 100_000
 		for range n {
 			to, err := timer.AfterFunc(10*time.Hour, nop)
 			require.NoError(t, err)
 			require.True(t, to.Cancel())
-			_, err = to.Reset(10 * time.Hour)
-			require.NoError(t, err)
-			require.True(t, to.Cancel())
+			for range times {
+				_, err = to.Reset(10 * time.Hour)
+				require.NoError(t, err)
+				require.True(t, to.Cancel())
+			}
 		}
 		held := (int(testkit.HeapInUse()) - int(base)) / int(unsafe.Sizeof(hashedwheel.Timeout{}))
 		t.Logf("%d of %d held", held, n)
