@@ -5,8 +5,6 @@ import (
 	"os"
 	"testing"
 	"time"
-
-	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // Full reports whether to make full searches, which take hours: with HASHEDWHEEL_EXPLORE=full.
@@ -64,7 +62,7 @@ func Scenario(t *testing.T, pass time.Duration, daily, fully Size, scenario func
 	size := daily
 	if Full() {
 		size = fully
-	} else if !testkit.Full() {
+	} else if quick() {
 		until = start.Add(share)
 	}
 	if v := os.Getenv("HASHEDWHEEL_EXPLORE_TIME"); v != "" {

@@ -35,19 +35,33 @@ func Explore(t *testing.T, dir string) {
 			limit = "0" // it may take as long as it needs
 		}
 	}
-	files, err := overlay(dir, t.TempDir())
-	check(t, err)
-	text, err := json.Marshal(map[string]any{"Replace": files})
-	check(t, err)
-	overlay, binary := filepath.Join(t.TempDir(), "overlay.json"), filepath.Join(t.TempDir(), "steps.test")
-	check(t, os.WriteFile(overlay, text, 0o600))
-	run(t, dir, "go", "test", "-c", "-o="+binary, "-overlay="+overlay, "-vet=off", ".")
+	binary := build(t, dir, "steps", ".")
 	for _, name := range strings.Fields(run(t, dir, binary, "-test.list=^TestSteps")) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			t.Log(run(t, dir, binary, "-test.run=^"+name+"$", "-test.v", "-test.cpu=1", "-test.timeout="+limit))
 		})
 	}
+}
+
+// Lines runs the tests in testdata/lines of the package in a directory, and returns what they print. They use an explore.Machine,
+// which learns of what the copies of that package and of another one access.
+func Lines(t *testing.T, dir, other string) string {
+	t.Helper()
+	return run(t, dir, build(t, dir, "lines", other, "."))
+}
+
+// build builds a copy of packages with the tests in testdata/kind of the last one, the package in dir.
+func build(t *testing.T, dir, kind string, packages ...string) (binary string) {
+	t.Helper()
+	files, err := overlay(dir, t.TempDir(), kind, packages...)
+	check(t, err)
+	text, err := json.Marshal(map[string]any{"Replace": files})
+	check(t, err)
+	overlay, binary := filepath.Join(t.TempDir(), "overlay.json"), filepath.Join(t.TempDir(), kind+".test")
+	check(t, os.WriteFile(overlay, text, 0o600))
+	run(t, dir, "go", "test", "-c", "-o="+binary, "-overlay="+overlay, "-vet=off", ".")
+	return binary
 }
 
 func check(t *testing.T, err error) {
@@ -79,14 +93,13 @@ func run(t *testing.T, dir, name string, args ...string) (out string) {
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
-	Module                  *struct{ Main bool }
 }
 
 // overlay returns the files that an overlay of the go command replaces, each with the file that it is replaced by. The
-// package in dir and the packages of the module that it imports are rewritten, into files in the directory to. The
-// scenarios replace the tests of the package.
-func overlay(dir, to string) (files map[string]string, err error) {
-	cmd := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,Module", ".")
+// packages, of which the last is that in dir, and those of the module that they import are rewritten, into files in the directory
+// to. The tests in testdata/kind replace those of the last package.
+func overlay(dir, to, kind string, packages ...string) (files map[string]string, err error) {
+	cmd := exec.Command("go", append([]string{"list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles"}, packages...)...)
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil {
@@ -95,14 +108,14 @@ func overlay(dir, to string) (files map[string]string, err error) {
 	files = make(map[string]string)
 	fset, exports := token.NewFileSet(), make(map[string]string)
 	imports := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
-	var p listed // in the end the package in dir, because go list prints it after its imports
+	var p listed // in the end the last package, because go list prints it after its imports
 	for list := json.NewDecoder(strings.NewReader(string(out))); list.More(); {
 		p = listed{}
 		if err := list.Decode(&p); err != nil {
 			return nil, err
 		}
 		exports[p.ImportPath] = p.Export
-		if p.Module == nil || !p.Module.Main {
+		if !strings.HasPrefix(p.ImportPath, strings.TrimSuffix(explorer, "/internal/explore")) {
 			continue
 		}
 		var parsed []*ast.File
@@ -113,7 +126,7 @@ func overlay(dir, to string) (files map[string]string, err error) {
 			}
 			parsed = append(parsed, file)
 		}
-		info := types.Info{Uses: make(map[*ast.Ident]types.Object)}
+		info := types.Info{Uses: make(map[*ast.Ident]types.Object), Types: make(map[ast.Expr]types.TypeAndValue)}
 		if _, err := (&types.Config{Importer: imports}).Check(p.ImportPath, fset, parsed, &info); err != nil {
 			return nil, err
 		}
@@ -123,7 +136,8 @@ func overlay(dir, to string) (files map[string]string, err error) {
 			if err != nil {
 				return nil, err
 			}
-			w := rewriter{file: fset.File(file.Pos()), uses: info.Uses, src: string(src)}
+			w := rewriter{file: fset.File(file.Pos()), info: &info, src: string(src), lines: kind == "lines"}
+			w.written, w.skipped = make(map[ast.Expr]bool), make(map[ast.Expr]bool)
 			if err := os.WriteFile(copied, w.rewrite(file), 0o600); err != nil {
 				return nil, err
 			}
@@ -134,7 +148,7 @@ func overlay(dir, to string) (files map[string]string, err error) {
 	for _, file := range own {
 		files[file] = "" // removes it
 	}
-	steps, _ := filepath.Glob(filepath.Join(p.Dir, "testdata", "steps", "*_test.go"))
+	steps, _ := filepath.Glob(filepath.Join(p.Dir, "testdata", kind, "*_test.go"))
 	if len(steps) == 0 {
 		return nil, fmt.Errorf("no scenarios of %s", p.ImportPath)
 	}
@@ -142,7 +156,7 @@ func overlay(dir, to string) (files map[string]string, err error) {
 		if _, err := os.ReadFile(file); err != nil { // so that the go command knows that the test depends on it
 			return nil, err
 		}
-		files[filepath.Join(p.Dir, "steps_"+filepath.Base(file))] = file
+		files[filepath.Join(p.Dir, kind+"_"+filepath.Base(file))] = file
 	}
 	return files, nil
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func TestRewrite(t *testing.T) {
-	files, err := overlay("testdata/toy", t.TempDir())
+	files, err := overlay("testdata/toy", t.TempDir(), "steps", ".")
 	check(t, err)
 	name, err := filepath.Abs("testdata/toy/toy.go")
 	check(t, err)
@@ -49,7 +49,7 @@ func TestExplore(t *testing.T) {
 
 // Without scenarios there is an error, and not a search of nothing.
 func TestNoScenarios(t *testing.T) {
-	if _, err := overlay("testdata/part", t.TempDir()); err == nil || !strings.Contains(err.Error(), "no scenarios") {
+	if _, err := overlay("testdata/part", t.TempDir(), "steps", "."); err == nil || !strings.Contains(err.Error(), "no scenarios") {
 		t.Error(err)
 	}
 }

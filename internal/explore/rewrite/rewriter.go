@@ -24,9 +24,12 @@ var explorer = reflect.TypeFor[explore.Run]().PkgPath()
 // numbers of the lines stay the same.
 type rewriter struct {
 	file  *token.File
-	uses  map[*ast.Ident]types.Object
+	info  *types.Info
 	src   string
 	edits []edit
+
+	lines            bool              // for an explore.Machine
+	written, skipped map[ast.Expr]bool // see access
 }
 
 // An edit replaces the text between two offsets.
@@ -62,6 +65,9 @@ var smaller = map[string]string{"blockSize": "2", "minSlots": "4", "walkChunk": 
 
 // visit rewrites one node of the syntax tree.
 func (w *rewriter) visit(n ast.Node) bool {
+	if w.lines {
+		return w.access(n)
+	}
 	switch n := n.(type) {
 	case *ast.ImportSpec:
 		switch imported, _ := strconv.Unquote(n.Path.Value); imported {
@@ -98,7 +104,7 @@ func (w *rewriter) visit(n ast.Node) bool {
 // function returns the name of the function that an expression is, with its package and receiver.
 func (w *rewriter) function(x ast.Expr) string {
 	if s, ok := x.(*ast.SelectorExpr); ok {
-		if f, ok := w.uses[s.Sel].(*types.Func); ok {
+		if f, ok := w.info.Uses[s.Sel].(*types.Func); ok {
 			return f.FullName()
 		}
 	}
