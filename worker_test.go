@@ -314,6 +314,29 @@ func TestEarlierTimeoutWakesTheWorker(t *testing.T) {
 	})
 }
 
+// NewTimeoutAt and ResetAt need no clock. But if they find that the worker must be woken, they panic in a bubble that the timer
+// was not made in. The worker does not change, so that it is woken where it belongs.
+func TestNoRoundOnTheOtherSideOfABubble(t *testing.T) {
+	timer := newTimer(t, WithTick(time.Millisecond))
+	w := &timer.worker
+	const idle = uint64(1e9) // the tick for which the worker watches: there is a timeout that becomes near before that
+	w.state.Store(idle << idleShift)
+	deadline := timer.clock.Start.Add(timer.clock.Boundary(idle + 1))
+	var embedded Timeout
+	timer.Bind(&embedded, TaskFunc(func(*Timeout) {}))
+	synctest.Test(t, func(t *testing.T) {
+		const wrongSide = "hashedwheel: a Timer made outside of a testing/synctest bubble is used inside one: make it inside the bubble"
+		require.PanicsWithValue(t, wrongSide, func() { timer.NewTimeoutAt(embedded.Task(), deadline) })
+		require.PanicsWithValue(t, wrongSide, func() { embedded.ResetAt(deadline) })
+	})
+	require.Equal(t, idle<<idleShift, w.state.Load())
+	fired := make(chan struct{})
+	_, err := timer.AfterFunc(0, func() { close(fired) })
+	require.NoError(t, err)
+	<-fired
+	require.Len(t, timer.Stop(), 2, "armed before the panics")
+}
+
 // Canceled timeouts do not pile up during a long tick, because the goroutines that arm others drop them.
 func TestCanceledDoNotPileUpInALongTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"math"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -497,40 +496,34 @@ func TestRunsOfStopsNoOther(t *testing.T) {
 	})
 }
 
-// RunsOf looks at a part of the runners at a time. It finds the run even if its runner changes its place meanwhile,
-// because another one has ended. The test runs on real time, because it tests a race.
+// RunsOf looks at some of the runners at a time. It misses none whose place changes meanwhile, because another one has
+// ended: the test ends each of them at each pause.
 func TestWaitMissesNoRun(t *testing.T) {
-	needsThreads(t)
-	r := newRand(t)
-	var p Pool[int]
-	p.Init(numbers{}, time.Second, new(Memory[int]))
-	add := func(item int) {
-		rn := &Runner[int]{pool: &p, place: len(p.runners), entries: []int{item}}
-		rn.taken.Store(1)
-		p.runners = append(p.runners, rn)
-	}
-	const n = 1000
-	for item := range n {
-		add(item + 1)
-	}
-	for item := n; item < n+sized(2000, 10_000, 100_000); item++ { // the last runner has this item
-		var begun atomic.Bool
-		var other sync.WaitGroup
-		other.Go(func() {
-			for !begun.Load() {
-				runtime.Gosched()
+	const n, some = 7, 2
+	for pauses := range n/some + 1 {
+		for place := range n {
+			var p Pool[int]
+			p.Init(numbers{}, time.Second, new(Memory[int]))
+			want := map[int]bool{} // the items of the runners that stay
+			for item := range n {
+				rn := &Runner[int]{pool: &p, place: item, entries: []int{item}}
+				p.runners = append(p.runners, rn)
+				want[item] = item != place
 			}
-			for n := r.IntN(10_000); n > 0; n-- {
-				begun.Load()
-			}
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.dismiss(p.runners[0])
-		})
-		begun.Store(true)
-		require.NotEmpty(t, p.RunsOf(item))
-		other.Wait()
-		add(item + 1)
+			visited, paused := map[int]bool{place: false}, 0
+			require.True(t, p.eachRunner(some, func(rn *Runner[int]) {
+				visited[rn.entries[0]] = rn.entries[0] != place
+			}, func() bool {
+				if paused == pauses {
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					p.dismiss(p.runners[place])
+				}
+				paused++
+				return true
+			}))
+			require.Equal(t, want, visited, "place %d after pause %d", place, pauses)
+		}
 	}
 }
 
