@@ -110,7 +110,7 @@ func (s *stall) check(elapsed time.Duration, emitted bool) (until time.Duration)
 	if emitted && elapsed < s.next {
 		return math.MaxInt64 // another round comes soon anyway
 	}
-	r := s.pool.Report()
+	r := s.pool.Report(func(to *Timeout) bool { return !to.isListed() }) // see worker.reconcile
 	if s.waits = r.Waiting > 0; !s.waits {
 		if lasted, tell := s.end(elapsed); tell {
 			s.over(lasted)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/pool"
 )
 
 // messages returns what the log has since the start of a bubble: for each line the time, the level and the rest.
@@ -345,4 +347,22 @@ func TestStallWhileTimeoutsMoveDown(t *testing.T) {
 		pass(time.Until(next) + 10*time.Second)
 		require.Len(t, messages(log, next), 1)
 	})
+}
+
+// The first entry on the list may be stale: its timeout is in a bucket, or nowhere. Then a wait counts from the first one that waits.
+func TestStaleEntryDoesNotWait(t *testing.T) {
+	for _, bucket := range []uint32{0, 7} {
+		var pl pool.Pool[*Timeout]
+		pl.Init(nil, time.Second, new(pool.Memory[*Timeout]))
+		pl.Limit = -1
+		const now = time.Minute
+		warned := 0
+		s := stall{pool: &pl, warn: func(time.Duration, pool.Report[*Timeout]) { warned++ }, waits: true, last: now}
+		pl.Add(&Timeout{bucket: bucket})
+		pl.Add(&Timeout{bucket: listedAt(now - 100*time.Millisecond)})
+		s.check(now, false)
+		require.Zero(t, warned)
+		s.check(now+tooLate-100*time.Millisecond, false)
+		require.Equal(t, 1, warned)
+	}
 }

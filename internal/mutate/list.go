@@ -457,6 +457,8 @@ var mutations = []mutation{
 	{20, "the log takes a repeating task that is behind for one that waits", "late.go", "stall.check",
 		`min(elapsed-s.from, sinceListed(r.First, elapsed))`, `elapsed-s.from`,
 		"TestSlowRatesDoNotWait TestStallEndsWhenNothingWaits"},
+	{20, "the log takes an old entry of the list for a task that waits", "late.go", "stall.check",
+		`return !to.isListed()`, `return false`, "TestStaleEntryDoesNotWait"},
 	{20, "the log says that tasks waited while the machine was suspended", "late.go", "stall.check",
 		`case !s.waits, elapsed-s.last > tooLate:`, `case !s.waits:`, "TestSuspensionIsNotAStall"},
 	{20, "a wait counts from the deadline, not from when the worker hands the task over", "worker.go", "worker.emit",
