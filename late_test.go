@@ -366,3 +366,22 @@ func TestStaleEntryDoesNotWait(t *testing.T) {
 		require.Equal(t, 1, warned)
 	}
 }
+
+// A late worker finds only a timeout that has been canceled. Nothing fires late.
+func TestCanceledIsNotLate(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, WithTick(time.Millisecond), option)
+		to, err := timer.AfterFunc(10*time.Second, nop)
+		require.NoError(t, err)
+		_, err = timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		pass(5 * time.Second) // from here both are in the wheel
+		giveBack := hold(t, timer)
+		require.True(t, to.Cancel())
+		pass(10 * time.Second)
+		giveBack()
+		pass(time.Second)
+		require.Empty(t, log.String())
+	})
+}

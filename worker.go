@@ -298,15 +298,18 @@ var _ reconciler = (*worker)(nil)
 func (w *worker) expireDue() (now uint64, stopped bool) {
 	elapsed := w.clock.Elapsed()
 	now, w.listing = w.clock.TickAt(elapsed), listedAt(elapsed)
-	if due := w.wheel.next; due <= now {
-		w.late.add(elapsed - w.clock.Boundary(due))
-	}
 	if !w.runnerStarts() {
 		w.handedAt.Store(int64(elapsed)) // before the wheel emits timeouts, because the first chunk of them starts a runner
 	}
 	// Before the wheel emits timeouts, so that from then on a Reset of them is queued.
 	w.setPosition(now, turning)
+	due, before := w.wheel.next, w.emitted
+	w.emitted = false
 	w.wheel.advance(now)
+	if w.emitted { // otherwise next was for what was canceled, or has only moved
+		w.late.add(elapsed - w.clock.Boundary(min(due, now)))
+	}
+	w.emitted = w.emitted || before
 	w.handOver()
 	w.published.store(w.wheel)
 	return w.wheel.now, w.state.Load() == halted

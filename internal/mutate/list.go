@@ -452,6 +452,8 @@ var mutations = []mutation{
 		`t.clock.Boundary(tickOf(word))`, `t.clock.Boundary(tickOf(word)-1)`, "TestLatenessIsMeasured"},
 	{20, "a late worker logs no warning", "late.go", "workerLateness.report",
 		`case l.worst > tooLate:`, `case false:`, "TestLateWorkerWarns"},
+	{20, "the log says that a canceled timeout fired late", "worker.go", "worker.expireDue",
+		`if w.emitted {`, `if due <= now {`, "TestCanceledIsNotLate"},
 	{20, "tasks that wait for an hour are not in the log", "late.go", "stall.check",
 		`} else if s.lasts(elapsed, waited) {`, `} else if false {`, "TestStallIsLogged"},
 	{20, "the log takes a repeating task that is behind for one that waits", "late.go", "stall.check",
