@@ -197,7 +197,7 @@ func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 // A sleeper is the task of a Sleep.
 type sleeper struct {
 	lightHook
-	done chan error // has room for the one error that is sent
+	done chan error // has room for one error, because either Run or disarmed is called, and once
 }
 
 func (s sleeper) String() string          { return "hashedwheel.Timer.Sleep" }

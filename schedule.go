@@ -182,7 +182,7 @@ func (r *repeating) ran(to *Timeout) (again bool) { return r.goOn(to, true) }
 // asked, and no run is counted.
 func (r *repeating) goOn(to *Timeout, over bool) (again bool) {
 	more := false
-	defer func() {
+	defer func() { // also if Next ends its goroutine
 		for ok := false; !ok; {
 			again, ok = r.rearm(to, more, over)
 		}
