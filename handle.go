@@ -44,9 +44,9 @@ func (to *Timeout) cancel() bool {
 			}
 			continue
 		}
-		// The worker has to remove the timeout if it is in a bucket. After Stop there are no buckets.
+		// The worker has to remove the timeout if it is in a bucket. Once the gate is shut, Stop empties the buckets.
 		if t.worker.comesTooLate(t.worker.state.Load(), 0) {
-			t.clock.Check() // it rests, and cannot be woken from the other side of a synctest bubble
+			t.clock.Check() // it rests or watches, and cannot be woken from the other side of a synctest bubble
 		}
 		open := t.queue.enter(s)
 		if open {
@@ -197,7 +197,7 @@ func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
 // A sleeper is the task of a Sleep.
 type sleeper struct {
 	lightHook
-	done chan error // has room for the one error that is sent
+	done chan error // has room for one error, because either Run or disarmed is called, and once
 }
 
 func (s sleeper) String() string          { return "hashedwheel.Timer.Sleep" }

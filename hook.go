@@ -6,10 +6,10 @@ import "github.com/hashedwheel/hashedwheel/internal/light"
 //
 // A hook is a task of the library's own, usually wrapped around the user's task. Its methods are called at events in the
 // life of the timeout. Repeating timeouts, members of a Group, Cancelers, light tasks and Sleep have one. Other timeouts
-// only pay for a bit test. The core (timer, timeout, worker, wheel, pools) knows no kind of hook. It calls the methods below,
+// only pay for a bit test. The core knows no kind of hook. It calls the methods below,
 // and reads from the word whether a timeout has a hook, or is at work.
 
-// A hook is notified of the events in the life of its timeout. Only claim and ran run user code. The other
+// A hook is notified of the events in the life of its timeout. Only claim and ran run user code themselves. The other
 // methods block only on locks that are held briefly.
 type hook interface {
 	// early reports whether a timeout whose tick has come is not due all the same, because its run follows the wall clock. Then

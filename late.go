@@ -47,7 +47,7 @@ func (s *spell) lasts(elapsed, late time.Duration) (warn bool) {
 	return true
 }
 
-// end is called when nothing is wrong. It returns how long the spell has lasted, and whether to log that.
+// end is called when nothing is wrong, also if the spell was not on. It returns how long the spell has lasted, and whether to log that.
 func (s *spell) end(elapsed time.Duration) (lasted time.Duration, tell bool) {
 	lasted, tell = elapsed-s.since, s.told
 	s.on, s.told = false, false
@@ -110,7 +110,7 @@ func (s *stall) check(elapsed time.Duration, emitted bool) (until time.Duration)
 	if emitted && elapsed < s.next {
 		return math.MaxInt64 // another round comes soon anyway
 	}
-	r := s.pool.Report()
+	r := s.pool.Report(func(to *Timeout) bool { return !to.isListed() }) // see worker.reconcile
 	if s.waits = r.Waiting > 0; !s.waits {
 		if lasted, tell := s.end(elapsed); tell {
 			s.over(lasted)

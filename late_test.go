@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/pool"
 )
 
 // messages returns what the log has since the start of a bubble: for each line the time, the level and the rest.
@@ -344,5 +346,42 @@ func TestStallWhileTimeoutsMoveDown(t *testing.T) {
 		}
 		pass(time.Until(next) + 10*time.Second)
 		require.Len(t, messages(log, next), 1)
+	})
+}
+
+// The first entry on the list may be stale: its timeout is in a bucket, or nowhere. Then a wait counts from the first one that waits.
+func TestStaleEntryDoesNotWait(t *testing.T) {
+	for _, bucket := range []uint32{0, 7} {
+		var pl pool.Pool[*Timeout]
+		pl.Init(nil, time.Second, new(pool.Memory[*Timeout]))
+		pl.Limit = -1
+		const now = time.Minute
+		warned := 0
+		s := stall{pool: &pl, warn: func(time.Duration, pool.Report[*Timeout]) { warned++ }, waits: true, last: now}
+		pl.Add(&Timeout{bucket: bucket})
+		pl.Add(&Timeout{bucket: listedAt(now - 100*time.Millisecond)})
+		s.check(now, false)
+		require.Zero(t, warned)
+		s.check(now+tooLate-100*time.Millisecond, false)
+		require.Equal(t, 1, warned)
+	}
+}
+
+// A late worker finds only a timeout that has been canceled. Nothing fires late.
+func TestCanceledIsNotLate(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, WithTick(time.Millisecond), option)
+		to, err := timer.AfterFunc(10*time.Second, nop)
+		require.NoError(t, err)
+		_, err = timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		pass(5 * time.Second) // from here both are in the wheel
+		giveBack := hold(t, timer)
+		require.True(t, to.Cancel())
+		pass(10 * time.Second)
+		giveBack()
+		pass(time.Second)
+		require.Empty(t, log.String())
 	})
 }

@@ -179,10 +179,10 @@ func (r *repeating) inZone(at time.Time) time.Time {
 func (r *repeating) ran(to *Timeout) (again bool) { return r.goOn(to, true) }
 
 // goOn arms the timeout at work for its next run, or ends it. Over says that a run is over. Otherwise only the schedule is
-// asked, which counts nowhere.
+// asked, and no run is counted.
 func (r *repeating) goOn(to *Timeout, over bool) (again bool) {
 	more := false
-	defer func() {
+	defer func() { // also if Next ends its goroutine
 		for ok := false; !ok; {
 			again, ok = r.rearm(to, more, over)
 		}

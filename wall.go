@@ -30,7 +30,7 @@ const steady = time.Second
 // A wallRun is the next run of a timeout whose schedule has no fixed interval.
 type wallRun struct {
 	mu    sync.Mutex
-	due   time.Time     // when the run is due by the wall clock, with jitter; zero if it is due after a pause
+	due   time.Time     // when the run is due by the wall clock, with jitter; zero after a pause: then early and dueTick find it due
 	since time.Time     // the time from which the schedule has counted
 	seen  time.Duration // when the clock was last seen not to be set back, counted from the start of the timer
 

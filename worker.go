@@ -105,7 +105,7 @@ type worker struct {
 	rounds uint64 // how often a round, or Stop, has begun to take inboxes; to read it, hold mu
 
 	due, lightDue pool.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.light
-	emitted       bool                  // a timeout has come due since the end of the last round
+	emitted       int                   // timeouts that have come due since the end of the last round
 	listing       uint32                // what listedAt returns for what comes due now
 
 	in    intake        // takes timeouts off the queue
@@ -249,7 +249,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	if more {
 		return 0, 0 // the next round also does what has come due meanwhile
 	}
-	check := w.stall.check(elapsed, w.emitted)
+	check := w.stall.check(elapsed, w.emitted > 0)
 	until, next = w.planNext(elapsed)
 	return min(until, check), next
 }
@@ -266,8 +266,8 @@ func (w *worker) round() (until time.Duration, next uint64) {
 //	nothing, for less than keepMemory      when that is over                   Never
 //	nothing                                none                                Never
 func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint64) {
-	busy := w.in.emptied > 0 || w.emitted
-	w.emitted = false
+	busy := w.in.emptied > 0 || w.emitted > 0
+	w.emitted = 0
 	if busy {
 		w.used = elapsed
 	} else {
@@ -316,15 +316,15 @@ var _ reconciler = (*worker)(nil)
 func (w *worker) expireDue() (now uint64, stopped bool) {
 	elapsed := w.clock.Elapsed()
 	now, w.listing = w.clock.TickAt(elapsed), listedAt(elapsed)
-	if due := w.wheel.next; due <= now {
-		w.late.add(elapsed - w.clock.Boundary(due))
-	}
 	if !w.runnerStarts() {
 		w.handedAt.Store(int64(elapsed)) // before the wheel emits timeouts, because the first chunk of them starts a runner
 	}
-	// Before the wheel emits timeouts, so that from then on a Reset of them is queued.
-	w.progress.set(now, true)
+	w.progress.set(now, true) // before the wheel emits timeouts, so that from then on a Reset of them is queued
+	next, emitted := w.wheel.next, w.emitted
 	w.wheel.advance(now)
+	if w.emitted > emitted { // otherwise next was the tick of a canceled timeout, or timeouts have only moved
+		w.late.add(elapsed - w.clock.Boundary(next))
+	}
 	w.handOver()
 	w.published.store(w.wheel)
 	return w.wheel.now, w.state.Load() == halted
@@ -371,7 +371,7 @@ func (w *worker) remove(to *Timeout) {
 
 // emit gives a timeout that is due to the feeder of its pool.
 func (w *worker) emit(to *Timeout) {
-	w.emitted = true
+	w.emitted++
 	f := w.feeder(to)
 	to.bucket, to.pos = w.listing, f.Position()
 	f.Add(to)

@@ -125,6 +125,19 @@ func (l *list[T]) length() int { return len(l.chunks) - l.head }
 func (l *list[T]) front() *chunk[T] { return l.chunks[l.head] }
 func (l *list[T]) last() *chunk[T]  { return l.chunks[len(l.chunks)-1] }
 
+// firstWhere returns the first item that matches, or the zero T.
+func (l *list[T]) firstWhere(match func(item T) bool) (found T) {
+	var none T
+	for _, k := range l.chunks[l.head:] {
+		for _, item := range k.items[k.from:] {
+			if item != none && match(item) {
+				return item
+			}
+		}
+	}
+	return none
+}
+
 // push appends a chunk, which belongs to the list from then on. The one before gets no more items.
 func (l *list[T]) push(k *chunk[T]) {
 	l.n += k.n

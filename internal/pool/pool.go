@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A Host is what a pool works for. Its methods must not block, except on locks that are held briefly. Only Work, Ran and
+// A Host is what a pool works for. Its methods must not block, except on locks that are held briefly
+// or, while Close is about to be called, until it has returned. Only Work, Ran and
 // Panicked may run user code. Count may be called with the lock of the pool held.
 type Host[T comparable] interface {
 	// Work runs the tasks of the items that rn.Next returns, until there are none: it claims each, so that no other

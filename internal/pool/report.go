@@ -2,21 +2,23 @@ package pool
 
 // A Report says what waits in a pool, and what for.
 type Report[T comparable] struct {
-	First    T    // the first item on the list; the zero T if nothing waits
+	First    T    // the first item that waits; the zero T if none does
 	Waiting  int  // items on the list
 	Running  int  // tasks in progress
 	AtLimit  bool // as many tasks as Limit allows are in progress
 	Starting int  // goroutines, or functions of an executor, that are on their way to their first item
 }
 
-// Report returns the report. Items in batches do not count: if they wait for long, the watch takes them back.
-func (p *Pool[T]) Report() (r Report[T]) {
+// Report returns the report, without items for which stale returns true. Stale must not block. Items in batches do not count: if they
+// wait for long, the watch takes them back.
+func (p *Pool[T]) Report(stale func(item T) bool) (r Report[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.list.n == 0 {
+	var none T
+	if r.First = p.list.firstWhere(func(item T) bool { return !stale(item) }); r.First == none {
 		return r
 	}
-	r.First, r.Waiting, r.Running, r.Starting = p.list.chunks[p.list.head].first(), p.list.n, len(p.runners), int(p.starting.Load())
+	r.Waiting, r.Running, r.Starting = p.list.n, len(p.runners), int(p.starting.Load())
 	r.AtLimit = p.Limit != 0 && r.Running >= p.Limit
 	return r
 }
