@@ -157,7 +157,7 @@ func (b *bucket) truncate(n int, free *freeList) {
 	}
 }
 
-// keepPieces is the largest array of pieces that a bucket keeps when it is nearly empty: 128 bytes.
+// keepPieces is the largest array of pieces that a bucket keeps when it is nearly empty: 128 bytes. See keepBuckets for an empty one.
 const keepPieces = 16
 
 // A level is one level of the wheel: a bucket for each of the next spans of 1<<shift ticks. Owned by the worker.
@@ -187,48 +187,48 @@ func (l *level) init(size int) {
 }
 
 // added records that an entry has been added to a bucket.
-func (l *level) added(slot uint64) {
+func (l *level) added(index uint64) {
 	l.count++
-	if l.buckets[slot].n == 1 {
-		l.occupied.Set(slot)
+	if l.buckets[index].n == 1 {
+		l.occupied.Set(index)
 		l.inUse++
 	}
 }
 
-func (l *level) remove(slot uint64, to *Timeout, free *freeList) {
-	b := &l.buckets[slot]
-	tick := b.remove(to, free)
-	l.count--
-	switch {
-	case b.n == 0:
-		l.emptied(slot)
-		l.stale.Clear(slot)
-	case tick == b.min:
-		l.stale.Set(slot)
+func (l *level) remove(index uint64, to *Timeout, free *freeList) {
+	b := &l.buckets[index]
+	if b.remove(to, free) == b.min {
+		l.stale.Set(index)
 	}
+	l.removed(index, 1)
 }
 
 // keepBuckets is the largest size of a level whose empty buckets keep an array for their next pieces.
 const keepBuckets = 1 << 12
 
-// emptied records that the last entry of a bucket has been removed.
-func (l *level) emptied(slot uint64) {
-	l.occupied.Clear(slot)
+// removed records that n entries of a bucket have been removed.
+func (l *level) removed(index uint64, n int) {
+	l.count -= n
+	if l.buckets[index].n > 0 {
+		return
+	}
+	l.occupied.Clear(index)
+	l.stale.Clear(index)
 	l.inUse--
 	if len(l.buckets) > keepBuckets {
-		l.buckets[slot].pieces = nil
+		l.buckets[index].pieces = nil
 	}
 }
 
 // findMin makes the min of a bucket exact.
-func (l *level) findMin(slot uint64) {
-	b := &l.buckets[slot]
+func (l *level) findMin(index uint64) {
+	b := &l.buckets[index]
 	b.min = math.MaxUint64
 	for pos := range b.n {
 		tick, _ := b.at(pos)
 		b.min = min(b.min, tick)
 	}
-	l.stale.Clear(slot)
+	l.stale.Clear(index)
 }
 
 // earliest returns the first tick at which the worker must visit a bucket of the level, or bound if that is earlier.
@@ -242,24 +242,24 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	first := span & (size - 1)
 	base := span - first
 	for _, part := range [2]struct{ from, end, base uint64 }{{first, size, base}, {0, first, base + size}} {
-		for slot := l.occupied.Next(part.from, part.end); slot < part.end; slot = l.occupied.Next(slot+1, part.end) {
-			if bound>>l.shift+1 < part.base+slot {
+		for index := l.occupied.Next(part.from, part.end); index < part.end; index = l.occupied.Next(index+1, part.end) {
+			if bound>>l.shift+1 < part.base+index { // neededAt may be in the span before
 				return bound // this bucket and all that follow are later
 			}
-			b := &l.buckets[slot]
-			if l.neededAt(slot, now) < bound && l.stale.Has(slot) && b.n <= worthScan {
-				l.findMin(slot)
+			b := &l.buckets[index]
+			if l.neededAt(index, now) < bound && l.stale.Has(index) && b.n <= worthScan {
+				l.findMin(index)
 			}
-			bound = min(bound, l.neededAt(slot, now))
+			bound = min(bound, l.neededAt(index, now))
 		}
 	}
 	return bound
 }
 
 // neededAt returns the first tick at which the worker must visit a bucket, which must not be empty. If it has very many entries, that
-// is one span before they come due, so b.min must not be in span 0: a level above the lowest has no entry there.
-func (l *level) neededAt(slot, now uint64) uint64 {
-	b := &l.buckets[slot]
+// is one span before they come due. It is not below 0, because a level above the lowest has no entry in span 0.
+func (l *level) neededAt(index, now uint64) uint64 {
+	b := &l.buckets[index]
 	if l.shift == 0 || b.n <= worthWaking {
 		return b.min
 	}
@@ -269,6 +269,6 @@ func (l *level) neededAt(slot, now uint64) uint64 {
 // worthWaking is the number of entries above which the worker wakes up to move them down before their span comes.
 const worthWaking = 1 << 12
 
-// worthScan bounds the entries that earliest scans to save a wake-up. It must not be less than worthWaking.
+// worthScan bounds the entries that earliest scans to save a wake-up.
 // docs/guide.md has both numbers.
 const worthScan = 1 << 13

@@ -325,12 +325,12 @@ func TestWalkGoesThroughTheWheelAgain(t *testing.T) {
 					require.NoError(t, err)
 				}
 				w := timer.worker.wheel
-				require.NotZero(t, w.slotOf(back))
+				require.NotZero(t, w.indexOf(back))
 				seen, n := make(map[*named]int), 0
 				for task := range timer.Tasks() {
 					if n++; n == 1 {
 						pass(time.Duration(c.during) * tick)
-						require.Zero(t, w.slotOf(back), "the walk has been there")
+						require.Zero(t, w.indexOf(back), "the walk has been there")
 					}
 					seen[task.(*named)]++
 				}

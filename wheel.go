@@ -34,13 +34,13 @@ type wheel struct {
 	levels    []level
 	bits      uint   // size is 1 << bits
 	step      uint   // 1 << step spans of a level are one span of the level above
-	now       uint64 // the tick where the wheel is; all timeouts due up to this tick have been emitted
-	next      uint64 // there is nothing to do before this tick, and perhaps nothing at it: see refresh
+	now       uint64 // the tick where the wheel is; except during advance, all its entries have later ticks
+	next      uint64 // nothing is to be done before this tick; it may be one to cascade, or that of a removed timeout: see refresh
 	count     int    // entries in all buckets
 	free      freeList
-	movedBack uint64 // how often a visit has moved a timeout to another bucket of its level, or to a higher level
+	movedBack uint64 // for walks: how often a visit has moved a timeout to another bucket of its level, or to a higher level
 
-	// Immutable once timeouts are placed.
+	// Immutable once timeouts are placed. Visit calls them, so they must not use the wheel.
 	emit  func(to *Timeout)                   // called with each timeout that is due
 	early func(to *Timeout, word uint64) bool // Timeout.early, called before a timeout with a hook is emitted
 }
@@ -58,17 +58,17 @@ func newWheel(size, levels int, now uint64) *wheel {
 }
 
 // placeOf returns the number of a bucket for Timeout.bucket. 0 stands for none.
-func (w *wheel) placeOf(level int, slot uint64) uint32 {
-	return 1 + uint32(level)<<w.bits + uint32(slot)
+func (w *wheel) placeOf(level int, index uint64) uint32 {
+	return 1 + uint32(level)<<w.bits + uint32(index)
 }
 
 func (w *wheel) levelOf(to *Timeout) *level { return &w.levels[(to.bucket-1)>>w.bits] }
 
-func (w *wheel) slotOf(to *Timeout) uint64 { return uint64(to.bucket-1) & (1<<w.bits - 1) }
+func (w *wheel) indexOf(to *Timeout) uint64 { return uint64(to.bucket-1) & (1<<w.bits - 1) }
 
-// locate returns the level for a tick that lies ahead, and the slot, which is the number of the bucket there. The next size
-// spans of a level have different slots. The last has that of the present span, whose timeouts leave it before advance returns.
-func (w *wheel) locate(tick uint64) (level int, slot uint64) {
+// locate returns the level for a tick that lies ahead, and the index, which is the number of the bucket there. The next size
+// spans of a level have different indexes. The last has that of the present span, whose timeouts leave it before advance returns.
+func (w *wheel) locate(tick uint64) (level int, index uint64) {
 	top, size := len(w.levels)-1, uint64(1)<<w.bits
 	shift := uint(0)
 	for level < top && tick>>shift-w.now>>shift > size {
@@ -84,15 +84,15 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 		panicPassed(tick, w.now)
 	}
 	tick = min(tick, w.now+reach)
-	i, slot := w.locate(tick)
+	i, index := w.locate(tick)
 	l := &w.levels[i]
 	if l.buckets == nil {
 		l.init(1 << w.bits)
 	}
-	l.buckets[slot].add(w.now, tick, to, &w.free)
-	l.added(slot)
-	to.bucket = w.placeOf(i, slot)
-	w.next = min(w.next, l.neededAt(slot, w.now))
+	l.buckets[index].add(w.now, tick, to, &w.free)
+	l.added(index)
+	to.bucket = w.placeOf(i, index)
+	w.next = min(w.next, l.neededAt(index, w.now))
 	w.count++
 }
 
@@ -106,15 +106,15 @@ func panicPassed(tick, now uint64) {
 // move makes sure that the wheel visits a timeout of a bucket by tick. If its entry's tick is not later, move does
 // nothing, because the visit at the entry's tick moves the timeout.
 func (w *wheel) move(to *Timeout, tick uint64) {
-	if at, _ := w.levelOf(to).buckets[w.slotOf(to)].at(int(to.pos)); tick < at {
+	if at, _ := w.levelOf(to).buckets[w.indexOf(to)].at(int(to.pos)); tick < at {
 		w.remove(to)
 		w.place(to, tick)
 	}
 }
 
 func (w *wheel) remove(to *Timeout) {
-	l, slot := w.levelOf(to), w.slotOf(to)
-	l.remove(slot, to, &w.free)
+	l, index := w.levelOf(to), w.indexOf(to)
+	l.remove(index, to, &w.free)
 	to.bucket = 0
 	w.count--
 }
@@ -127,7 +127,8 @@ func (w *wheel) advance(now uint64) {
 	}
 	was := w.now
 	w.now = now
-	// Go from the lowest level up, so that timeouts that move down are not visited again.
+	// Go from the lowest level up, so that timeouts that move down are not visited again. Those of an upper level move down when the
+	// wheel enters their span, which may be before next.
 	for i := range w.levels {
 		shift := w.levels[i].shift
 		from, to := was>>shift, now>>shift
@@ -153,29 +154,28 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 	for span, end := first, first+min(last-first+1, size); span < end; {
 		from := span & (size - 1)
 		part := min(from+end-span, size)
-		slot := l.occupied.Next(from, part)
-		span += slot - from
-		if slot == part {
+		index := l.occupied.Next(from, part)
+		span += index - from
+		if index == part {
 			continue // this was the last part, or the next one begins at bucket 0
 		}
-		if b := &l.buckets[slot]; b.min>>l.shift <= w.now>>l.shift {
-			b.min = w.visit(i, slot, 0, b.n, w.now>>l.shift)
-			l.stale.Clear(slot)
+		if b := &l.buckets[index]; b.min>>l.shift <= w.now>>l.shift {
+			w.visit(i, index, 0, b.n, w.now>>l.shift)
 		}
 		span++
 	}
 }
 
 // visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. A timeout that is due is
-// emitted, unless it is early, one that is due later is placed again, and any other is dropped. Visit returns the first tick of those
-// that it has looked at and that stay.
-func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64) (first uint64) {
+// emitted, unless it is early, one that is due later is placed again, and any other is dropped.
+func (w *wheel) visit(level int, index uint64, lo, hi int, last uint64) {
 	l := &w.levels[level]
-	b := &l.buckets[slot]
+	b := &l.buckets[index]
 	if w.now+reach-b.base > math.MaxUint32 {
-		b.rebase(w.now)
+		b.rebase(w.now) // so that each tick up to now+reach fits
 	}
-	left, place := b.n, w.placeOf(level, slot)
+	n := b.n
+	left, place := b.n, w.placeOf(level, index)
 	// Like the ticks of the entries, these count from the base of the bucket. Entries from end on stay. Least is the least that stays.
 	base, end, least := b.base, (last+1)<<l.shift-b.base, uint64(math.MaxUint64)
 	// Go from the end, so that an entry that fills a gap has already been checked.
@@ -197,7 +197,7 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64) (first ui
 		isLater := waits(word) && tick > w.now
 		if isLater {
 			j, s := w.locate(tick)
-			if j == level && s == slot {
+			if j == level && s == index {
 				p.ticks[i] = uint32(tick - base)
 				least = min(least, tick-base)
 				continue
@@ -217,15 +217,14 @@ func (w *wheel) visit(level int, slot uint64, lo, hi int, last uint64) (first ui
 			w.emit(to)
 		}
 	}
-	l.count -= b.n - left
 	b.truncate(left, &w.free)
-	if left == 0 {
-		l.emptied(slot)
+	if hi-lo == n {
+		b.min = base + least // if none is left, add sets it
+		l.stale.Clear(index)
+	} else {
+		l.stale.Set(index)
 	}
-	if least == math.MaxUint64 {
-		return least
-	}
-	return base + least
+	l.removed(index, n-left)
 }
 
 // Cascading
@@ -247,15 +246,15 @@ func (w *wheel) cascade() (more bool) {
 	return budget == 0
 }
 
-// bringDown is cascade for one level. It checks no more than most entries, and returns how many it has checked.
-func (w *wheel) bringDown(i int, most int) (checked int) {
+// bringDown is cascade for one level. It checks no more than limit entries, and returns how many it has checked.
+func (w *wheel) bringDown(i, limit int) (checked int) {
 	l := &w.levels[i]
 	span := w.now>>l.shift + 1
-	slot := span & (1<<w.bits - 1)
-	if l.shift == 0 || l.buckets == nil || !l.occupied.Has(slot) {
+	index := span & (1<<w.bits - 1)
+	if l.shift == 0 || l.buckets == nil || !l.occupied.Has(index) {
 		return 0
 	}
-	b := &l.buckets[slot]
+	b := &l.buckets[index]
 	if b.min>>l.shift > span {
 		return 0 // all entries belong to a later round
 	}
@@ -264,17 +263,14 @@ func (w *wheel) bringDown(i int, most int) (checked int) {
 	}
 	// Entries from the end have filled the gaps of removed ones. So all that are not checked yet are still below toCascade.
 	l.toCascade = min(l.toCascade, b.n)
-	checked = min(l.toCascade, most)
+	checked = min(l.toCascade, limit)
 	if checked == 0 {
 		return 0
 	}
-	w.visit(i, slot, l.toCascade-checked, l.toCascade, span)
+	w.visit(i, index, l.toCascade-checked, l.toCascade, span)
 	l.toCascade -= checked
-	switch {
-	case l.toCascade == 0:
-		l.findMin(slot)
-	case b.n > 0:
-		l.stale.Set(slot)
+	if l.toCascade == 0 {
+		l.findMin(index)
 	}
 	return checked
 }
@@ -289,8 +285,8 @@ func (w *wheel) refresh() {
 
 func (w *wheel) each(f func(to *Timeout)) {
 	for i := range w.levels {
-		for slot := range w.levels[i].buckets {
-			b := &w.levels[i].buckets[slot]
+		for index := range w.levels[i].buckets {
+			b := &w.levels[i].buckets[index]
 			for pos := range b.n {
 				_, to := b.at(pos)
 				f(to)

@@ -47,7 +47,7 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 					fail("level %d: tick %d still there", i, e.tick)
 				case spans > size && i < len(w.levels)-1:
 					fail("level %d: tick %d is beyond its reach", i, e.tick)
-				case w.levelOf(e.to) != &w.levels[i] || w.slotOf(e.to) != uint64(slot) || e.to.pos != uint32(pos):
+				case w.levelOf(e.to) != &w.levels[i] || w.indexOf(e.to) != uint64(slot) || e.to.pos != uint32(pos):
 					fail("level %d, slot %d, position %d: timeout says %d, %d", i, slot, pos, e.to.bucket, e.to.pos)
 				}
 				least = min(least, e.tick)
