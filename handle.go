@@ -28,14 +28,14 @@ func (to *Timeout) cancel() bool {
 	t := to.timer
 	s := t.queue.stripe()
 	if word&hooked != 0 && hookOf(to.task).notifies() {
-		s.inside.Add(1) // whether the gate is open or not, so that Shutdown waits for the call of Canceled
+		s.inside.Add(1) // besides enter, whether the gate is open or not, so that Shutdown waits for the call of Canceled
 		defer s.leave()
 	}
 	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)
 		if onQueue(word) {
 			if word&(young|moved|sumMask<<sumShift) == young {
-				end &^= young // it leaves the nursery: a timeout that has never been reset is seldom reset after its end
+				end &^= young // it leaves the nursery: one that is neither bound nor was ever reset is seldom reset after its end
 			}
 			// Otherwise the worker sees this when it takes the timeout off the queue, or a producer drops the timeout.
 			if to.word.CompareAndSwap(word, end) {

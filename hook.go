@@ -6,8 +6,9 @@ import "github.com/hashedwheel/hashedwheel/internal/light"
 //
 // A hook is a task of the library's own, usually wrapped around the user's task. Its methods are called at events in the
 // life of the timeout. Repeating timeouts, members of a Group, Cancelers, light tasks and Sleep have one. Other timeouts
-// only pay for a bit test. The core knows no kind of hook. It calls the methods below,
-// and reads from the word whether a timeout has a hook, or is at work.
+// only pay for a bit test. The core knows no kind of hook. It calls the methods below, of the outermost hook, and reads from
+// the word whether a timeout has a hook, or is at work. A hook that wraps another calls its methods in turn. The order is
+// always the same: a member of a Group, a repeating, the hook of a Canceler, the task.
 
 // A hook is notified of the events in the life of its timeout. Only claim and ran run user code themselves. The other
 // methods block only on locks that are held briefly.
@@ -25,7 +26,7 @@ type hook interface {
 	// task again or requeues it.
 	ran(to *Timeout) (again bool)
 
-	// arm is called inside the gate, before Reset makes a timeout pending that was not pending. An error prevents this.
+	// arm is called inside the gate, before a Reset makes a timeout pending that was not pending. An error prevents this.
 	arm(to *Timeout) error
 
 	// notifies reports whether disarmed notifies a Canceler.
@@ -33,7 +34,7 @@ type hook interface {
 
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not when a claim has made it
 	// expired, nor when Cancel claims what Stop has returned. It is also called when arm was called and arming failed. Canceled is
-	// true after Cancel and Stop.
+	// true after Cancel and Stop. The caller may be inside the gate or not.
 	disarmed(to *Timeout, canceled bool)
 
 	// light reports whether the task is light: see package light. It runs without the executor and does not count for

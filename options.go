@@ -81,17 +81,17 @@ func WithTick(d time.Duration) Option {
 	return func(c *config) { c.tick = d }
 }
 
-// WithWheelSize sets the number of buckets of each wheel: 1 to 1,048,576, rounded up to a power of two, 512 by
+// WithWheelSize sets the number of buckets of each level: 1 to 1,048,576, rounded up to a power of two, 512 by
 // default. A turn of the wheel takes the size times the tick, and should not be much shorter than the usual delay. With
 // one level, a timeout that is more than a turn away costs a check each time that others in its bucket expire.
 func WithWheelSize(n int) Option {
 	return func(c *config) { c.wheelSize = n }
 }
 
-// WithLevels sets the number of wheels, 1 to 8. One, the default, is a hashed wheel with remaining rounds. With more,
-// each bucket of an upper wheel covers half a turn of the wheel below, and timeouts move down as they come nearer. So
-// a distant timeout is checked once for each wheel. With 512 buckets and a tick of 10 ms, 2 wheels reach 22 minutes
-// and 3 reach 4 days. Timeouts beyond that go round on the top wheel.
+// WithLevels sets the number of levels of the wheel, 1 to 8. One, the default, is a hashed wheel with remaining rounds.
+// With more, each bucket of an upper level covers half a turn of the level below, and timeouts move down as they come
+// nearer. So a distant timeout is checked once on each level. With 512 buckets and a tick of 10 ms, 2 levels reach 22
+// minutes and 3 reach 4 days. Timeouts beyond that go round on the top level.
 func WithLevels(n int) Option {
 	return func(c *config) { c.levels = n }
 }
@@ -145,7 +145,7 @@ func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }
 
-// WithName names the timer in logs, metrics and profiles. Its goroutines have two profiler labels. The label
+// WithName names the timer in logs, metrics and profiles. Its own goroutines have two profiler labels. The label
 // "hashedwheel" is the name, or "timer" if there is none. The label "hashedwheel.role" is "worker" for the goroutine
 // that turns the wheel, and "runner" for others.
 func WithName(name string) Option {

@@ -93,8 +93,8 @@ func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
 	return r, nil
 }
 
-// A repeating is the hook of a timeout that runs more than once. Its fields belong to the runner while the timeout is
-// at work, and pass to the next runner with the word.
+// A repeating is the hook of a timeout that runs more than once. Its fields belong to the goroutine that makes the timeout, and then
+// to the runner while the timeout is at work. They pass from one to the next with the word.
 type repeating struct {
 	wrap
 
@@ -129,7 +129,7 @@ func (r *repeating) dueTick(to *Timeout, word uint64) uint64 {
 // was set back, claim asks the schedule again instead.
 func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 	if r.early(to, word) {
-		return 0, false
+		return 0, false // Timeout.claim reads the word again, and finds a later tick
 	}
 	claimed = word&^moved | atWork
 	if !to.word.CompareAndSwap(word, claimed) { // after this, the fields of r belong to the caller
@@ -274,7 +274,7 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 		return true, ok
 	}
 	if !t.enterOrWait(s) {
-		return false, false // Stop has ended it
+		return false, false // Stop has ended it, which the next call finds
 	}
 	defer s.leave()
 	if ok = to.word.CompareAndSwap(word, next|queued); !ok {
@@ -283,7 +283,7 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	if over {
 		s.runOver(true)
 	}
-	if word&queued == 0 {
+	if word&queued == 0 { // otherwise a Reset pushes it, and wakes the worker
 		s.push(to)
 		t.worker.wakeBy(0)
 	}

@@ -47,7 +47,7 @@ func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 // walk calls yield with each timeout that Tasks yields.
 func (t *Timer) walk(yield func(to *Timeout) bool) {
 	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]uint64)}
-	k.twice(t.sentBack.Load, func() bool {
+	k.twice(t.sentBack.Load, func() bool { // outermost, because a timeout that is sent back returns to an inbox
 		return k.rings() && k.twice(k.movedBack, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
 	})
 }
@@ -83,7 +83,7 @@ const _ = uint(unsafe.Sizeof(Timeout{}) - 32) // compiles if a Timeout is not sm
 func (k *walk) flush() (more bool) {
 	for i, to := range k.found {
 		k.found[i] = nil
-		if to == nil || status(to.word.Load()) != pending {
+		if to == nil || status(to.word.Load()) != pending { // nil in place of what a pool has given back
 			continue
 		}
 		at := uintptr(unsafe.Pointer(to))
@@ -161,9 +161,9 @@ func (k *walk) inbox(s *stripe, from *Timeout) (next *Timeout) {
 func (k *walk) wheel() (more bool) {
 	w := &k.timer.worker
 	for level := w.levels - 1; level >= 0; level-- {
-		slot, pos := uint64(0), -1
-		for slot < uint64(w.wheelSize) {
-			slot, pos = k.buckets(level, slot, pos)
+		index, pos := uint64(0), -1
+		for index < uint64(w.wheelSize) {
+			index, pos = k.buckets(level, index, pos)
 			if !k.flush() {
 				return false
 			}
@@ -183,9 +183,9 @@ func (k *walk) movedBack() uint64 {
 	return w.wheel.movedBack
 }
 
-// buckets finds some timeouts in buckets of a level, from a slot on. Pos is how many entries there are left to visit in
+// buckets finds some timeouts in buckets of a level, from an index on. Pos is how many entries there are left to visit in
 // the first bucket, or negative for all. It returns where to go on.
-func (k *walk) buckets(level int, slot uint64, pos int) (nextSlot uint64, nextPos int) {
+func (k *walk) buckets(level int, index uint64, pos int) (nextIndex uint64, nextPos int) {
 	w := &k.timer.worker
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,14 +194,14 @@ func (k *walk) buckets(level int, slot uint64, pos int) (nextSlot uint64, nextPo
 		return end, 0
 	}
 	l := &w.wheel.levels[level]
-	for ; slot < end; slot, pos = l.occupied.Next(slot+1, end), -1 {
-		b := &l.buckets[slot]
+	for ; index < end; index, pos = l.occupied.Next(index+1, end), -1 {
+		b := &l.buckets[index]
 		if pos < 0 || pos > b.n {
 			pos = b.n
 		}
 		for ; pos > 0; pos-- {
 			if len(k.found) >= walkChunk {
-				return slot, pos
+				return index, pos
 			}
 			_, to := b.at(pos - 1)
 			k.found = append(k.found, to)

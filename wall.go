@@ -16,7 +16,8 @@ import (
 //		due                                                        starts the task
 //		set back                                                   asks Next again
 //
-//	  - Set back means that the clock shows a time before the one from which the schedule has counted.
+//	  - Set back means that the clock shows a time before the one from which the schedule has counted, by more than steady. Such a
+//	    run is not put off. So if a run that is not due yet is claimed, the clock was set back.
 //	  - All runs of a timer have the same steps, so it wakes up once a minute for all of them.
 //	  - To put a run off changes the tick in the word, and nothing else, as a Reset to a later tick may do. But it counts
 //	    nowhere, and the bit moved stays clear.
@@ -79,8 +80,8 @@ func (run *wallRun) early(to *Timeout, word uint64) bool {
 }
 
 // claimed returns what the wall clock shows when a runner has claimed the run, and for how long the run has been due. Late is
-// negative if the clock was set back. Then asked is the time from which to ask the schedule: a run that was due since the
-// clock was last read, by the clock as it is now, is late and not missed.
+// negative if the clock was set back. Then asked is the time from which to ask the schedule: what the clock, as it is set now,
+// would have shown when it was last seen not to be set back. A run that has come due since then is late, not missed.
 func (run *wallRun) claimed(t *Timer) (wall time.Time, late time.Duration, asked time.Time) {
 	now := time.Now()
 	wall = t.wall.At(now)
