@@ -165,7 +165,7 @@ type level struct {
 	shift    uint
 	buckets  []bucket    // nil until the first timeout, except on level 0; their number is a power of two
 	occupied bitmap.Bits // the buckets that have entries
-	stale    bitmap.Bits // the occupied buckets whose min may be too low
+	stale    bitmap.Bits // the occupied buckets from which entries were taken without finding a new min
 	inUse    int         // how many buckets have entries
 	count    int         // entries in all buckets
 

@@ -17,8 +17,8 @@ type hook interface {
 	// it gives the timeout a later tick, unless the word has changed. Called by the worker or the runner that has the timeout.
 	early(to *Timeout, word uint64) bool
 
-	// claim does what Timeout.claim does, by one compare-and-swap from exactly word, and reports whether that has succeeded. If it
-	// has, and claimed is 0, the runner must not run the task: claim has armed the timeout again, or ended it.
+	// claim does what Timeout.claim does. It reports whether its compare-and-swap from exactly word has succeeded. If it has, and
+	// claimed is 0, the runner must not run the task: claim has then armed the timeout again, or ended it.
 	claim(to *Timeout, word uint64) (claimed uint64, ok bool)
 
 	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. It is a part of

@@ -35,7 +35,7 @@ type intake struct {
 
 	now     uint64        // the tick of the last look
 	popped  atomic.Uint64 // timeouts taken from inboxes
-	emptied int           // timeouts that were found in slots and inboxes in this round
+	emptied int           // timeouts that were found in slots and inboxes since worker.planNext was last called
 
 	// What is left to do. At the end of a round there is nothing, unless Stop has halted the worker.
 	stacks []*Timeout // inboxes, the newest last
@@ -73,7 +73,6 @@ type reconciler interface {
 // drain takes timeouts off the queue and reconciles them. If Stop halts the worker, Stop takes the rest. After drainTime it looks
 // for nothing new, so that the round ends even if producers are faster than the worker.
 func (in *intake) drain() {
-	in.emptied = 0
 	now, stopped := in.worker.expireDue()
 	in.look(now)
 	end := later(in.clock.Boundary(now), drainTime)
@@ -98,6 +97,7 @@ func (in *intake) look(now uint64) {
 	for i := range in.queue.stripes {
 		s := &in.queue.stripes[i]
 		if s.inbox.Load() != nil {
+			s.taken.Store(s.pushed.Load())
 			in.stacks = append(in.stacks, s.inbox.Swap(nil))
 		}
 		in.lookAt(&s.nursery, sweeps)
@@ -291,7 +291,8 @@ func (in *intake) rest(f func(to *Timeout)) {
 func (in *intake) takeYoung(to *Timeout) { in.take(to, young) }
 
 // take reconciles a timeout that was found in a slot or an inbox, unless it has left the queue before. Bit says which: a slot may
-// lead to a timeout that is on an inbox, and would be lost if another one took it from there.
+// lead to a timeout that is on an inbox. Taken from the slot, it would lose the bit queued while it is linked, and the next push
+// would cut off what lies below it.
 func (in *intake) take(to *Timeout, bit uint64) {
 	in.emptied++
 	for word := to.word.Load(); word&bit != 0; word = to.word.Load() {

@@ -42,11 +42,12 @@ type stripe struct {
 	runs     atomic.Uint64 // runs of repeating timeouts that are over, except for the last one of a schedule that has ended
 	expired  atomic.Uint64 // other tasks started; the last run of a repeating timeout counts when it is over
 	pushed   atomic.Uint64 // timeouts pushed onto the inbox
+	taken    atomic.Uint64 // the value of pushed when the worker last took the inbox
 
 	inside atomic.Int64 // goroutines inside the gate, see enter
 
 	// A stripe fills a pair of cache lines, because processors fetch lines in pairs.
-	_ [128 - 7*8 - unsafe.Sizeof(ring{})]byte
+	_ [128 - 8*8 - unsafe.Sizeof(ring{})]byte
 }
 
 // push puts a timeout onto the inbox. The caller has set the bit queued, and is inside the gate. Then it calls worker.wakeBy(0).
@@ -61,6 +62,9 @@ func (s *stripe) push(to *Timeout) {
 		}
 	}
 }
+
+// waiting returns about how many timeouts have been pushed since the worker last took the inbox.
+func (s *stripe) waiting() uint64 { return s.pushed.Load() - s.taken.Load() }
 
 // pop takes the first timeout off a stack that was taken whole. Called by the worker, or by Stop.
 func pop(stack **Timeout) (to *Timeout) {

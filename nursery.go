@@ -25,7 +25,7 @@ import (
 //   - A Reset to an earlier tick puts the timeout into a second slot, because nobody knows the first one. The bit hurried says
 //     so. The worker takes the timeout in its next round. On an inbox it would wait for the worker even if it is canceled: 64
 //     goroutines that arm, bring forward and cancel would make 12 million wait there in 5 s.
-//   - The hand skips a pending timeout. The worker takes it: when it is near or old, or when it closes the table. So a goroutine
+//   - The hand skips a pending timeout. The worker takes it: when it is near or old, or when it closes the table. A goroutine
 //     that is preempted anywhere in put delays its own timeout, and no other.
 //   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, by a sample, the ring gets
 //     an empty table of twice the size, which links to the old one, and the worker takes what the old one has. So the number of slots
@@ -54,7 +54,7 @@ import (
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
 	filled  atomic.Uint64         // timeouts that were armed here; a second slot does not count
-	skipped atomic.Uint64         // other slots that the hand has left behind: pending, or second ones; if goroutines collide, some twice
+	skipped atomic.Uint64         // other slots that the hand has left behind: pending, jumped over, or second ones; some twice if goroutines collide
 	by      atomic.Uint64         // the worker must look at the blocks by this tick
 }
 
@@ -98,10 +98,13 @@ func newTable(slots int) *table {
 	return t
 }
 
-// put puts a timeout whose bit young is set into a slot, for the worker to take it by a tick. Second says that it has a slot already,
-// so it does not count as armed. Yields says that it is time for yielding.yieldTo. Uncontended says that no other goroutine has armed
-// a timeout in the ring meanwhile. If it is false, call seats.Move where queue.stripe was called. If ok is false, the timer is
-// stopped, and no slot was filled.
+// put puts a timeout whose bit young is set into a slot, so that the worker looks at it by a tick.
+//
+//   - Second: the timeout has a slot already, so it does not count as armed. See Timeout.putAgain.
+//   - Yields: the caller should call yielding.yieldTo.
+//   - Uncontended: no other goroutine has armed a timeout in the ring meanwhile. Otherwise the caller should call seats.Move, so
+//     that it uses another stripe the next time.
+//   - Not ok: the timer is stopped, and no slot was filled.
 func (r *ring) put(to *Timeout, by uint64, second bool) (yields, uncontended, ok bool) {
 	for {
 		t := r.table.Load()

@@ -118,7 +118,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 		active = status(word) == pending
 		stays := t.stays(word, tick)
 		if !active || !stays || word&(queued|hurried) != 0 {
-			// Otherwise the worker comes by the old tick, which is not later. So the new one need not lie ahead.
+			// If it stays in its first slot or in a bucket, the worker comes by the old tick, and the new one need not lie ahead.
 			tick = t.ahead(tick)
 			stays = t.stays(word, tick)
 		}
@@ -133,7 +133,12 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 		default:
 			by, ok, err = to.requeue(word, tick)
 		}
-		if ok && by < ticks.Never {
+		switch {
+		case !ok || by == ticks.Never:
+		case by == atOnce && !t.clock.Foreign(): // no goroutine is started in another synctest bubble
+			t.worker.wakeNow()
+			runtime.Gosched() // so that the round comes before many more
+		default:
 			t.worker.wakeBy(by) // last, because it panics on the wrong side of a synctest bubble
 		}
 	}
@@ -157,8 +162,8 @@ func (t *Timer) stays(word, tick uint64) bool {
 	}
 }
 
-// The functions below return the tick by which the worker must come, for wakeBy: 0 if they have pushed the timeout onto an inbox, and
-// Never if the worker need not come. If ok is false, the word has changed meanwhile, or there is an error.
+// The functions below return the tick by which the worker must come, for wakeBy, Never if it need not come, or atOnce. If ok is false,
+// the word has changed meanwhile, or there is an error.
 
 // postpone makes a timeout pending at tick that stays where it is.
 func (to *Timeout) postpone(word, tick uint64) (by uint64, ok bool) {
@@ -191,7 +196,7 @@ func (to *Timeout) putAgain(s *stripe, word, tick uint64) (by uint64, ok bool) {
 		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued); ok {
 			s.push(to)
 		}
-		return 0, ok
+		return soon, ok
 	}
 	if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|hurried); ok {
 		s.nursery.put(to, soon, true) // if the worker has taken the timeout meanwhile, the slot leads to one that has left
@@ -244,10 +249,13 @@ func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 	return by, ok, err
 }
 
-// roundEvery is how many timeouts are pushed onto an inbox until a goroutine that arms one again asks for a round at once, and yields to
-// it. Otherwise those that are canceled again and never reset would pile up there, however long a tick is. With 64 goroutines that did
-// so, 140,000 waited there at most, and 12 million if none of them yielded.
-const roundEvery = 1 << 10
+// fullInbox is how many timeouts may wait on an inbox until goroutines that arm one again ask for a round at once, and yield to it.
+// Otherwise those that are canceled again, and never reset, would wait there until the next boundary, and a tick may be long. With 64
+// goroutines that did so, 43,000 waited there at most, and 12 million if none of them yielded.
+const fullInbox = 1 << 12
+
+// atOnce stands for a tick: the worker must come at once.
+const atOnce = 0
 
 // armEnded arms the timeout, unless another goroutine has armed it meanwhile. Called inside the gate.
 func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
@@ -266,15 +274,12 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
 			by, ok = to.postpone(word, tick)
 		default:
 			by, ok = to.putAgain(s, word, tick)
+			if ok && word&young == 0 && s.waiting() >= fullInbox {
+				by = atOnce
+			}
 		}
 		if ok {
 			s.armed.Add(1) // after the change of the word, because a counter never goes back
-			onInbox := by == 0
-			// If others push at the same time, this may miss a multiple, but not one after another.
-			if onInbox && s.pushed.Load()%roundEvery == 0 && !t.clock.Foreign() { // no goroutine is started in another synctest bubble
-				t.worker.wakeNow()
-				runtime.Gosched() // so that the round comes before many more
-			}
 			return by, true
 		}
 	}

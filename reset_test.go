@@ -1009,3 +1009,31 @@ func TestOverwrittenOnTheQueue(t *testing.T) {
 		})
 	}
 }
+
+// Kept timeouts that are armed and canceled in turn, with breaks, wait for the boundary in which the worker takes them, however often
+// that is.
+func TestKeptWaitForTheBoundary(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Second))
+		rounds := func() uint64 {
+			timer.worker.mu.Lock()
+			defer timer.worker.mu.Unlock()
+			return timer.worker.rounds
+		}
+		var kept [fullInbox / 4]Timeout
+		for i := range kept {
+			timer.Bind(&kept[i], plainFunc(nop))
+		}
+		for range 10 {
+			pass(time.Second)
+			before := rounds()
+			for i := range kept {
+				_, err := kept[i].Reset(time.Minute)
+				require.NoError(t, err)
+				require.True(t, kept[i].Cancel())
+			}
+			synctest.Wait()
+			require.LessOrEqual(t, rounds(), before+1, "besides the one that starts because the worker rests")
+		}
+	})
+}

@@ -112,7 +112,7 @@ type repeating struct {
 	at    time.Time     // by a schedule: the time that it returned for that run, without jitter
 }
 
-// early leaves a run that was reset alone.
+// early does nothing to a run that a Reset has moved.
 func (r *repeating) early(to *Timeout, word uint64) bool {
 	return r.run != nil && word&moved == 0 && r.run.early(to, word)
 }
@@ -239,8 +239,8 @@ func (r *repeating) plan(t *Timer, next, due time.Time) {
 	}
 }
 
-// rearm arms a timeout at work again, or ends it. Again reports that it is due and still with its runner, but only after a run.
-// If ok is false, the word has changed, and the caller must call rearm again.
+// rearm arms a timeout at work again, or ends it. If ok is false, the word has changed, and the caller must call rearm again. If it is
+// true, again reports that the timeout is due and still with its runner. That is never so if over is false.
 func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	t := to.timer
 	s := t.queue.stripe()

@@ -47,7 +47,7 @@ const (
 	queued     = 1 << 2 // on an inbox, or about to be pushed onto it
 	young      = 1 << 3 // in a nursery, or about to be put there
 	atWork     = 1 << 4 // repeating, and a run is in progress
-	moved      = 1 << 5 // a Reset has set the tick, other than the one that armed an idle timeout
+	moved      = 1 << 5 // a Reset has set the tick, other than the first one; the claim of a repeating timeout clears it
 	hooked     = 1 << 6 // the task has a hook; never changes
 	hurried    = 1 << 7 // with young: a Reset to an earlier tick has put it into one more slot, which the worker takes next
 	sumShift   = 8
@@ -67,7 +67,7 @@ const (
 //	young, hurried    the same, and another slot
 //	queued            an inbox, and perhaps also a bucket, a list or a runner: see worker.reconcile
 //	none, pending     a bucket, a list of due timeouts, the worker, or a runner
-//	none, ended       none, once the worker or the runner that still has it lets it go
+//	none, ended       none that matters: a slot, a bucket, a list or a runner that still leads to it drops it
 //	atWork            the runner that runs its task, and perhaps a bucket or a list, where it does nothing
 //	atWork, queued    the same, and an inbox. The worker takes it from there, and leaves it to the runner
 //
@@ -84,7 +84,7 @@ const (
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
 //     may be late, and no other. NewTimeout needs no gate: if Stop has closed the slots, it drops its timeout, which nobody
 //     else knows.
-//  3. A pending timeout that is not on the queue is in one of three places: in a bucket at a tick not later than its own,
+//  3. A pending timeout that is not on the queue is in at least one of three places: in a bucket at a tick not later than its own,
 //     on a list of due timeouts, or with the worker or a runner. The worker that visits it places it for a later tick, and a
 //     runner queues it, if a Reset has set that tick, or if they themselves put it off (wall.go).
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. After a Reset, the worker may
@@ -162,8 +162,8 @@ type Timeout struct {
 	next *Timeout
 }
 
-// listed is the bit of Timeout.bucket that says that the worker has put the timeout on the list of its pool, at position pos. It stays
-// after a runner has taken the timeout off. The other bits say when that was: see listedAt.
+// listed is the bit of Timeout.bucket that says that the worker has put the timeout on the list of its pool last, at position pos, not
+// that it is still there: a runner may have taken it off. The other bits say when that was: see listedAt.
 const listed = 1 << 31
 
 // isListed reports whether listed is set. Called by the owner of bucket.

@@ -136,8 +136,7 @@ func (t *Timer) isPast(tick uint64) bool {
 	return tick <= t.worker.progress.tick() || tick <= t.clock.Now()
 }
 
-// ahead returns the tick if it lies ahead, and otherwise the next tick. It seldom has to read the clock. If the worker is late, the
-// tick may have passed.
+// ahead returns the tick, or the next tick if that one has passed as far as the worker's progress tells. It seldom has to read the clock.
 func (t *Timer) ahead(tick uint64) uint64 {
 	if t.worker.progress.isBefore(tick) {
 		return tick // or the worker is late, and comes to the tick in its next round

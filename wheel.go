@@ -35,7 +35,7 @@ type wheel struct {
 	bits      uint   // size is 1 << bits
 	step      uint   // 1 << step spans of a level are one span of the level above
 	now       uint64 // the tick where the wheel is; except during advance, all its entries have later ticks
-	next      uint64 // nothing is to be done before this tick; it may be one to cascade, or that of a removed timeout: see refresh
+	next      uint64 // no timeout is due before, nor a large bucket to be moved down; perhaps too early: see refresh
 	count     int    // entries in all buckets
 	free      freeList
 	movedBack uint64 // for walks: how often a visit has moved a timeout to another bucket of its level, or to a higher level
@@ -67,7 +67,8 @@ func (w *wheel) levelOf(to *Timeout) *level { return &w.levels[(to.bucket-1)>>w.
 func (w *wheel) indexOf(to *Timeout) uint64 { return uint64(to.bucket-1) & (1<<w.bits - 1) }
 
 // locate returns the level for a tick that lies ahead, and the index, which is the number of the bucket there. The next size
-// spans of a level have different indexes. The last has that of the present span, whose timeouts leave it before advance returns.
+// spans of a level have different indexes. The last of them has the same index as the present span. That is no conflict: the timeouts
+// of the present span leave the bucket before advance returns.
 func (w *wheel) locate(tick uint64) (level int, index uint64) {
 	top, size := len(w.levels)-1, uint64(1)<<w.bits
 	shift := uint(0)
@@ -167,7 +168,7 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 }
 
 // visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. A timeout that is due is
-// emitted, unless it is early, one that is due later is placed again, and any other is dropped.
+// emitted, unless it is early. One that is due later is placed again, or stays if its bucket is the same. Any other is dropped.
 func (w *wheel) visit(level int, index uint64, lo, hi int, last uint64) {
 	l := &w.levels[level]
 	b := &l.buckets[index]
@@ -178,7 +179,7 @@ func (w *wheel) visit(level int, index uint64, lo, hi int, last uint64) {
 	left, place := b.n, w.placeOf(level, index)
 	// Like the ticks of the entries, these count from the base of the bucket. Entries from end on stay. Least is the least that stays.
 	base, end, least := b.base, (last+1)<<l.shift-b.base, uint64(math.MaxUint64)
-	// Go from the end, so that an entry that fills a gap has already been checked.
+	// Go from the end, so that an entry that fills a gap has already been checked, here or by an earlier call of bringDown.
 	for pos := hi - 1; pos >= lo; pos-- {
 		p, i := b.piece(pos)
 		if tick := uint64(p.ticks[i]); tick >= end {

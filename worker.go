@@ -26,7 +26,7 @@ import (
 //
 //	  - idle: a round comes at this tick or earlier, and takes the queue. Arming, Cancel and Reset start another only if this
 //	    one is too late for the timeout (wakeBy). If the queue is empty and nothing was done, the tick is Never: the worker
-//	    rests, and each of them starts a round. The alarm may still be set, for the wheel. If only far timeouts are on the queue,
+//	    rests, and each call of these starts a round. The alarm may still be set, for the wheel. If only far timeouts are on the queue,
 //	    the worker watches: the tick is that of the next sweep (intake.go), or the one at which the first of them becomes near.
 //	    Otherwise it is the next tick.
 //	  - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
@@ -70,7 +70,8 @@ func (p *progress) set(tick uint64, turning bool) {
 // tick returns the tick. It has passed.
 func (p *progress) tick() uint64 { return p.tickAndTurning.Load() >> 1 }
 
-// next returns the tick after that.
+// next returns the tick after that. At its boundary, the worker takes what is put onto the queue now, unless somebody calls wakeNow.
+// While the worker rests or watches, it may have passed.
 func (p *progress) next() uint64 { return p.tick() + 1 }
 
 // isBefore reports whether the worker is sure to come to a tick: it is turning the wheel, and has not reached the tick.
@@ -105,7 +106,7 @@ type worker struct {
 	rounds uint64 // how often a round, or Stop, has begun to take inboxes; to read it, hold mu
 
 	due, lightDue pool.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.light
-	emitted       int                   // timeouts that have come due since the end of the last round
+	emitted       int                   // timeouts that have come due since planNext was last called
 	listing       uint32                // what listedAt returns for what comes due now
 
 	in    intake        // takes timeouts off the queue
@@ -156,7 +157,8 @@ func (w *worker) claimRound() bool {
 	}
 }
 
-// wakeNow starts a round now, or another one after the one in progress.
+// wakeNow starts a round now, or another one after the one in progress. Unlike wakeBy it does not wait for the next boundary, and it
+// does not check the clock: the caller must be on the right side of a synctest bubble.
 func (w *worker) wakeNow() {
 	if w.claimRound() {
 		go w.work()
@@ -229,8 +231,8 @@ func (w *worker) halt() {
 	}
 }
 
-// round does all that is due now. It returns the time of the next round, and the tick at which that round takes the queue,
-// or 0 if it comes at once.
+// round does all that is due now. It returns the time of the next round, and the tick by which a round takes the queue: 0 if the next
+// comes at once, and Never if the next is only for the wheel.
 func (w *worker) round() (until time.Duration, next uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -267,7 +269,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 //	nothing                                none                                Never
 func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint64) {
 	busy := w.in.emptied > 0 || w.emitted > 0
-	w.emitted = 0
+	w.in.emptied, w.emitted = 0, 0
 	if busy {
 		w.used = elapsed
 	} else {
@@ -322,7 +324,9 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	w.progress.set(now, true) // before the wheel emits timeouts, so that from then on a Reset of them is queued
 	next, emitted := w.wheel.next, w.emitted
 	w.wheel.advance(now)
-	if w.emitted > emitted { // otherwise next was the tick of a canceled timeout, or timeouts have only moved
+	// If nothing was emitted, next was the tick of a canceled timeout, or timeouts have only moved. If something was, next may still be
+	// such a tick. Then the worker was late for that.
+	if w.emitted > emitted {
 		w.late.add(elapsed - w.clock.Boundary(next))
 	}
 	w.handOver()
@@ -330,13 +334,13 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	return w.wheel.now, w.state.Load() == halted
 }
 
+// Word is from before the timeout was taken off the queue.
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
-		// Its runner has put it off, or has claimed it and armed it for the next run. So it need not be searched for on the list and
+		// It repeats, and its runner has put it off, or has claimed it and armed it for the next run. So it need not be searched for on the list and
 		// in the batches. If it is listed once more, the runner that comes there finds nothing to do, or puts it off.
 		to.bucket = 0
 	}
-	// Word is from before the timeout was taken off the queue.
 	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.early(taken) {
 		word = to.word.Load()
 	}

@@ -58,7 +58,7 @@ func (y *yielding) yields(now time.Duration, needed bool) bool {
 func (w *worker) isOverdue(now time.Duration, state uint64) bool {
 	next := state >> idleShift
 	if state <= halted {
-		next = w.progress.next() // a round is in progress, and has not come to this boundary yet
+		next = w.progress.next() // a round is in progress, and has not come to this boundary yet, or has only just been started
 	}
 	return now >= later(w.clock.Boundary(next), overdue)
 }

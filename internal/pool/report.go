@@ -3,14 +3,14 @@ package pool
 // A Report says what waits in a pool, and what for.
 type Report[T comparable] struct {
 	First    T    // the first item that waits; the zero T if none does
-	Waiting  int  // items on the list
+	Waiting  int  // items on the list, also stale ones
 	Running  int  // tasks in progress
 	AtLimit  bool // as many tasks as Limit allows are in progress
 	Starting int  // goroutines, or functions of an executor, that are on their way to their first item
 }
 
-// Report returns the report, without items for which stale returns true. Stale must not block. Items in batches do not count: if they
-// wait for long, the watch takes them back.
+// Report returns the report. First is the first item for which stale returns false. If there is none, the report is empty. Waiting also
+// counts stale items. Stale must not block. Items in batches do not count: if they wait for long, the watch takes them back.
 func (p *Pool[T]) Report(stale func(item T) bool) (r Report[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
