@@ -789,8 +789,9 @@ func TestRearmedDoNotPileUp(t *testing.T) {
 		"Cancel, Reset":  func(to *Timeout) { to.Cancel(); to.Reset(0) },
 		"Reset to later": func(to *Timeout) { to.Reset(3 * time.Millisecond) },
 		"Reset, awake": func(to *Timeout) { // the worker takes it off the queue when it is due
-			to.timer.AfterFunc(time.Hour, nop)
+			near, _ := to.timer.AfterFunc(0, nop)
 			synctest.Wait()
+			near.Cancel()
 			to.Reset(0)
 		},
 	} {
