@@ -831,7 +831,7 @@ var mutations = []mutation{
 	{19, "Len counts keys that wait", "keyed/keyed.go", "Map.Len",
 		`some := due.Wait(m.timer)`, `some := false`, "TestMapExpiresWhileTasksWait"},
 	{19, "All shows keys that wait", "keyed/keyed.go", "Map.All",
-		`if it.listed(now) {`, `if true {`, "TestMapExpiresWhileTasksWait"},
+		`if it.listed(now) {`, `if it.listed(now) || true {`, "TestMapExpiresWhileTasksWait"},
 	{19, "Set fails over a key that waits", "keyed/keyed.go", "Map.add",
 		`(old.left() || old.alive(s.now())) {`, `!old.timeout.IsExpired() {`, "TestMapExpiresWhileTasksWait"},
 	{19, "Clear drops keys that wait", "keyed/keyed.go", "shard.clear",

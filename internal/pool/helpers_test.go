@@ -13,13 +13,12 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 // The helpers that the packages share have short names here.
 var (
-	needsThreads = testkit.NeedsThreads
-	newRand      = testkit.Rand
-	newShare     = testkit.NewShare
-	full         = testkit.Full
-	stressTime   = testkit.StressTime
-	goesOn       = testkit.GoesOn
-	pass         = testkit.Pass
+	newRand    = testkit.Rand
+	newShare   = testkit.NewShare
+	full       = testkit.Full
+	stressTime = testkit.StressTime
+	goesOn     = testkit.GoesOn
+	pass       = testkit.Pass
 )
 
 const patience = testkit.Patience
