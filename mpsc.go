@@ -42,7 +42,7 @@ type stripe struct {
 	runs     atomic.Uint64 // runs of repeating timeouts that are over, except for the last one of a schedule that has ended
 	expired  atomic.Uint64 // other tasks started; the last run of a repeating timeout counts when it is over
 	pushed   atomic.Uint64 // timeouts pushed onto the inbox
-	taken    atomic.Uint64 // the value of pushed when the worker last took the inbox
+	taken    atomic.Uint64 // the value of pushed when the worker last took the inbox; written by the worker
 
 	inside atomic.Int64 // goroutines inside the gate, see enter
 
@@ -63,7 +63,8 @@ func (s *stripe) push(to *Timeout) {
 	}
 }
 
-// waiting returns about how many timeouts have been pushed since the worker last took the inbox.
+// waiting returns how many timeouts have been pushed since the worker last took the inbox. A push counts a moment after it, so those in
+// progress may be missing, or may count although the worker has taken them.
 func (s *stripe) waiting() uint64 { return s.pushed.Load() - s.taken.Load() }
 
 // pop takes the first timeout off a stack that was taken whole. Called by the worker, or by Stop.
@@ -106,7 +107,8 @@ func (q *queue) needs() (tick uint64) {
 // nearAt returns a tick at which a timeout that is due at tick is near.
 func (q *queue) nearAt(tick uint64) uint64 { return max(tick-min(tick, q.horizon), soon) }
 
-// accepted returns how many timeouts were armed, without next runs. The nursery counts those that it gave their first slot.
+// accepted returns how many timeouts were armed, without next runs. The nursery counts a timeout when it gets its first slot, and
+// armed counts the others.
 func (s *stripe) accepted() uint64 { return s.armed.Load() + s.nursery.filled.Load() }
 
 // enter enters the gate if it is open, and reports whether it is: see stop.go. Then the caller must call leave.

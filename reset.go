@@ -249,8 +249,8 @@ func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 	return by, ok, err
 }
 
-// fullInbox is how many timeouts may wait on an inbox until goroutines that arm one again ask for a round at once, and yield to it.
-// Otherwise those that are canceled again, and never reset, would wait there until the next boundary, and a tick may be long. With 64
+// fullInbox is how many timeouts may wait on an inbox. Then each goroutine that arms one again asks for a round at once, and yields to
+// it. Without this, timeouts that are canceled again would wait there until the next boundary, and a tick may be long. With 64
 // goroutines that did so, 43,000 waited there at most, and 12 million if none of them yielded.
 const fullInbox = 1 << 12
 

@@ -9,7 +9,6 @@ package rewrite
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/importer"
@@ -37,13 +36,9 @@ func Explore(t *testing.T, dir string) {
 		}
 	}
 	binary := build(t, dir, "steps", ".")
-	all, failFast := t, flag.Lookup("test.failfast").Value.String() == "true"
 	for _, name := range strings.Fields(run(t, dir, binary, "-test.list=^TestSteps")) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if failFast && all.Failed() {
-				t.Skip("another scenario has failed") // package testing does not stop parallel tests
-			}
 			t.Log(run(t, dir, binary, "-test.run=^"+name+"$", "-test.v", "-test.cpu=1", "-test.timeout="+limit))
 		})
 	}
