@@ -13,9 +13,10 @@ import "github.com/hashedwheel/hashedwheel/internal/light"
 // A hook is notified of the events in the life of its timeout. Only claim and ran run user code themselves. The other
 // methods block only on locks that are held briefly.
 type hook interface {
-	// early reports whether a timeout whose tick has come is not due all the same, because its run follows the wall clock. Then
-	// it gives the timeout a later tick, unless the word has changed. Called by the worker or the runner that has the timeout.
-	early(to *Timeout, word uint64) bool
+	// putOff is called when the tick of a timeout has come. If the run follows the wall clock and is not due yet, putOff gives the
+	// timeout a later tick. It reports whether the word has changed, by this or meanwhile. Called by the worker or the runner that
+	// has the timeout.
+	putOff(to *Timeout, word uint64) bool
 
 	// claim does what Timeout.claim does. It reports whether its compare-and-swap from exactly word has succeeded. If it has, and
 	// claimed is 0, the runner must not run the task: claim has then armed the timeout again, or ended it.
@@ -42,7 +43,7 @@ type hook interface {
 	light() bool
 
 	// dueTick returns the tick at which the timeout is due, or was to be due. That may be later than the tick in the word: see
-	// early. Called by any goroutine.
+	// putOff. Called by any goroutine.
 	dueTick(to *Timeout, word uint64) uint64
 }
 
@@ -69,9 +70,9 @@ func (to *Timeout) isLight() bool {
 	return h != nil && h.light()
 }
 
-// early is hook.early for a timeout with or without a hook.
-func (to *Timeout) early(word uint64) bool {
-	return word&hooked != 0 && hookOf(to.task).early(to, word)
+// putOff is hook.putOff for a timeout with or without a hook.
+func (to *Timeout) putOff(word uint64) bool {
+	return word&hooked != 0 && hookOf(to.task).putOff(to, word)
 }
 
 // dueTick is hook.dueTick for a timeout with or without a hook.
@@ -112,7 +113,7 @@ func (noHook) arm(*Timeout) error                     { return nil }
 func (noHook) notifies() bool                         { return false }
 func (noHook) disarmed(*Timeout, bool)                {}
 func (noHook) light() bool                            { return false }
-func (noHook) early(*Timeout, uint64) bool            { return false }
+func (noHook) putOff(*Timeout, uint64) bool           { return false }
 func (noHook) dueTick(_ *Timeout, word uint64) uint64 { return tickOf(word) }
 func (noHook) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 	claimed = withStatus(word, expired)
@@ -134,7 +135,7 @@ func (w *wrap) inner() hook {
 
 func (w *wrap) wrapped() Task                           { return w.task }
 func (w *wrap) Run(to *Timeout)                         { w.task.Run(to) }
-func (w *wrap) early(to *Timeout, word uint64) bool     { return w.inner().early(to, word) }
+func (w *wrap) putOff(to *Timeout, word uint64) bool    { return w.inner().putOff(to, word) }
 func (w *wrap) dueTick(to *Timeout, word uint64) uint64 { return w.inner().dueTick(to, word) }
 func (w *wrap) ran(to *Timeout) bool                    { return w.inner().ran(to) }
 func (w *wrap) arm(to *Timeout) error                   { return w.inner().arm(to) }

@@ -33,9 +33,9 @@ type intake struct {
 	clock  *ticks.Clock
 	worker reconciler
 
-	now     uint64        // the tick of the last look
-	popped  atomic.Uint64 // timeouts taken from inboxes
-	emptied int           // timeouts that were found in slots and inboxes since worker.planNext was last called
+	now    uint64        // the tick of the last look
+	popped atomic.Uint64 // timeouts taken from inboxes
+	found  int           // slots and links of inboxes that led to a timeout, since worker.planNext was last called
 
 	// What is left to do. At the end of a round there is nothing, unless Stop has halted the worker.
 	stacks []*Timeout // inboxes, the newest last
@@ -97,8 +97,7 @@ func (in *intake) look(now uint64) {
 	for i := range in.queue.stripes {
 		s := &in.queue.stripes[i]
 		if s.inbox.Load() != nil {
-			s.taken.Store(s.pushed.Load())
-			in.stacks = append(in.stacks, s.inbox.Swap(nil))
+			in.stacks = append(in.stacks, s.takeInbox())
 		}
 		in.lookAt(&s.nursery, sweeps)
 	}
@@ -294,7 +293,7 @@ func (in *intake) takeYoung(to *Timeout) { in.take(to, young) }
 // lead to a timeout that is on an inbox. Taken from the slot, it would lose the bit queued while it is linked, and the next push
 // would cut off what lies below it.
 func (in *intake) take(to *Timeout, bit uint64) {
-	in.emptied++
+	in.found++
 	for word := to.word.Load(); word&bit != 0; word = to.word.Load() {
 		if to.word.CompareAndSwap(word, word&^(young|hurried|queued)) {
 			in.worker.reconcile(to, word)

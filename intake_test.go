@@ -320,7 +320,7 @@ func TestNearDuringADrain(t *testing.T) {
 			case 8, 20:
 				soon()
 			case 30:
-				require.Less(t, w.in.emptied, 6*n, "the round is not over")
+				require.Less(t, w.in.found, 6*n, "the round is not over")
 			}
 			if calls > 1 && calls <= 30 {
 				time.Sleep(tick)
@@ -546,7 +546,7 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 			})
 			var left []*Timeout
 			stopped := make(chan bool)
-			looks, emptied := 0, 0
+			looks, found := 0, 0
 			whenItLooksUp(timer, func() {
 				if looks++; looks == at {
 					go func() {
@@ -556,7 +556,7 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 					for w.state.Load() != halted {
 						runtime.Gosched()
 					}
-					emptied = w.in.emptied
+					found = w.in.found
 				}
 			})
 			w.in.drain()
@@ -565,7 +565,7 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 				require.Len(t, stopHeld(timer, giveBack), n, name)
 				break
 			}
-			require.Equal(t, emptied, w.in.emptied, name)
+			require.Equal(t, found, w.in.found, name)
 			giveBack()
 			<-stopped
 			require.Len(t, left, n, name)

@@ -42,7 +42,7 @@ type stripe struct {
 	runs     atomic.Uint64 // runs of repeating timeouts that are over, except for the last one of a schedule that has ended
 	expired  atomic.Uint64 // other tasks started; the last run of a repeating timeout counts when it is over
 	pushed   atomic.Uint64 // timeouts pushed onto the inbox
-	taken    atomic.Uint64 // the value of pushed when the worker last took the inbox; written by the worker
+	taken    atomic.Uint64 // the value of pushed when the inbox was last taken; written by the worker or Stop
 
 	inside atomic.Int64 // goroutines inside the gate, see enter
 
@@ -50,7 +50,7 @@ type stripe struct {
 	_ [128 - 8*8 - unsafe.Sizeof(ring{})]byte
 }
 
-// push puts a timeout onto the inbox. The caller has set the bit queued, and is inside the gate. Then it calls worker.wakeBy(0).
+// push puts a timeout onto the inbox. The caller has set the bit queued, and is inside the gate. Then it wakes the worker.
 func (s *stripe) push(to *Timeout) {
 	for {
 		top := s.inbox.Load()
@@ -63,11 +63,20 @@ func (s *stripe) push(to *Timeout) {
 	}
 }
 
-// waiting returns how many timeouts have been pushed since the worker last took the inbox. A push counts a moment after it, so those in
-// progress may be missing, or may count although the worker has taken them.
-func (s *stripe) waiting() uint64 { return s.pushed.Load() - s.taken.Load() }
+// takeInbox takes the whole inbox. Called by the worker, or by Stop.
+func (s *stripe) takeInbox() (stack *Timeout) {
+	s.taken.Store(s.pushed.Load())
+	return s.inbox.Swap(nil)
+}
 
-// pop takes the first timeout off a stack that was taken whole. Called by the worker, or by Stop.
+// waiting returns how many timeouts have been pushed since the inbox was last taken. A push counts a moment after it, so those in
+// progress may be missing, or may count although they have been taken.
+func (s *stripe) waiting() uint64 {
+	taken := s.taken.Load() // first: pushed was never less
+	return s.pushed.Load() - taken
+}
+
+// pop takes the first timeout off a stack that takeInbox has taken. Called by the worker, or by Stop.
 func pop(stack **Timeout) (to *Timeout) {
 	to = *stack
 	*stack, to.next = to.next, nil
@@ -89,9 +98,8 @@ func defaultStripes() int { return ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0
 // stripe returns the stripe that the calling goroutine should use now. Any other would be correct too.
 func (q *queue) stripe() *stripe { return &q.stripes[q.seats.Part(len(q.stripes))] }
 
-// needs returns the tick by which the worker must look at the queue: soon if an inbox has timeouts, Never-1 if there is only a
-// table to give back, and Never if it has found every stripe empty. It looks at one after another, so they need not have been
-// empty at the same moment.
+// needs returns the tick by which the worker must look at the queue: soon if an inbox has timeouts, and otherwise the earliest of the
+// nurseries. It returns Never if it has found every stripe empty, one after another, and not at the same moment.
 func (q *queue) needs() (tick uint64) {
 	tick = ticks.Never
 	for i := range q.stripes {

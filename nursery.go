@@ -49,12 +49,13 @@ import (
 //	raises ring.by, then reads the table and each block.by    (lookAt)
 //	raises block.by, then reads the slots                     (takeBlock)
 //
-// In each of these pairs, either the worker reads what the producer has written, or the producer's next write comes after the worker's,
-// and is not undone. A raise may undo an earlier write of the producer. Then the worker reads what that stands for.
+// So in each of these pairs, either the worker reads what the producer has written, or the producer goes on after the worker's write: then
+// it lowers the tick that was raised, or finds the worker idle. A raise may undo what the producer has lowered before. Then the worker
+// reads what that stands for.
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
 	filled  atomic.Uint64         // timeouts that were armed here; a second slot does not count
-	skipped atomic.Uint64         // other slots that the hand has left behind: pending, jumped over, or second ones; some twice if goroutines collide
+	skipped atomic.Uint64         // other slots that the hand has left behind: pending, jumped over, or second ones. If goroutines collide, some count twice
 	by      atomic.Uint64         // the worker must look at the blocks by this tick
 }
 
@@ -80,7 +81,7 @@ const (
 	blockSize = 64
 	minSlots  = 4 * blockSize // of a table
 
-	soon = 1 // for ring.by and block.by: the worker looks at the next boundary
+	soon = 1 // for ring.by, block.by and wakeBy: the worker comes at the next boundary
 
 	yieldEvery = 1 << 8 // slots from one call of yielding.yieldTo to the next
 )
@@ -151,7 +152,7 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 		switch {
 		case there == closedSlot: // first, because its word has no bits, like that of a free slot
 			return 0, false
-		case there != nil && !there.leavesNursery():
+		case there != nil && !there.leaveNursery():
 			skipped += step
 			continue
 		// From here on the slot is free: this timeout is never young again. A second slot that is filled late may lead to it once more,
@@ -171,8 +172,8 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 	}
 }
 
-// leavesNursery reports whether a slot that leads to the timeout is free. It drops the timeout if that is canceled.
-func (to *Timeout) leavesNursery() bool {
+// leaveNursery drops the timeout from the nursery if it is canceled. It reports whether a slot that leads to the timeout is free.
+func (to *Timeout) leaveNursery() bool {
 	word := to.word.Load()
 	return word&young == 0 || status(word) != pending && to.word.CompareAndSwap(word, word&^(young|hurried))
 }

@@ -95,7 +95,7 @@ func (to *Timeout) claim() (claimed uint64) {
 				return 0
 			}
 			if to.sendBack(word) {
-				to.timer.sentBack.Add(1)
+				to.timer.sentBack.Add(1) // before the runner takes its next entry: see Walks
 				return 0
 			}
 		case word&hooked != 0:
@@ -118,7 +118,7 @@ func (to *Timeout) sendBack(word uint64) (ok bool) {
 	defer s.leave()
 	if ok = to.word.CompareAndSwap(word, word|queued); ok {
 		s.push(to)
-		t.worker.wakeBy(0)
+		t.worker.wakeBy(soon)
 	}
 	return ok
 }

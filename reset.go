@@ -108,8 +108,18 @@ func init() {
 	due.Move = func(to any, delay time.Duration) bool { return to.(*Timeout).moveAhead(delay) }
 }
 
-// reset is Reset for a tick, or Move if onlyPending is true. If the tick does not lie ahead, it is the next one. But a timeout that
-// stays where it is, and whose old tick has passed, is due when the worker comes.
+// reset is Reset for a tick, or Move if onlyPending is true.
+//
+//	the timeout is                               the function       what it does                     the gate
+//	pending, and stays where it is               setTick            changes the word                 no
+//	pending in its first slot, and now earlier   requeue            fills a second slot              no
+//	pending elsewhere                            requeue            pushes it                        yes
+//	idle or ended, and stays on the queue        revive             changes the word                 with a hook or a limit
+//	never armed                                  revive, armEnded   fills its first slot             yes
+//	idle or ended otherwise                      revive, armEnded   fills a second slot, or pushes   yes
+//
+// If the tick does not lie ahead, it becomes the next one. But a timeout that stays in its first slot or in a bucket may get a tick
+// that has passed: the worker comes by the old tick, which is not later, and finds it due.
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
@@ -118,7 +128,6 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 		active = status(word) == pending
 		stays := t.stays(word, tick)
 		if !active || !stays || word&(queued|hurried) != 0 {
-			// If it stays in its first slot or in a bucket, the worker comes by the old tick, and the new one need not lie ahead.
 			tick = t.ahead(tick)
 			stays = t.stays(word, tick)
 		}
@@ -129,7 +138,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 		case !active:
 			by, ok, err = to.revive(word, tick)
 		case stays:
-			by, ok = to.postpone(word, tick)
+			by, ok = to.setTick(word, tick)
 		default:
 			by, ok, err = to.requeue(word, tick)
 		}
@@ -165,8 +174,8 @@ func (t *Timer) stays(word, tick uint64) bool {
 // The functions below return the tick by which the worker must come, for wakeBy, Never if it need not come, or atOnce. If ok is false,
 // the word has changed meanwhile, or there is an error.
 
-// postpone makes a timeout pending at tick that stays where it is.
-func (to *Timeout) postpone(word, tick uint64) (by uint64, ok bool) {
+// setTick makes a timeout pending at tick that stays where it is.
+func (to *Timeout) setTick(word, tick uint64) (by uint64, ok bool) {
 	ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
 	if word&(queued|hurried) == 0 {
 		return ticks.Never, ok
@@ -204,14 +213,14 @@ func (to *Timeout) putAgain(s *stripe, word, tick uint64) (by uint64, ok bool) {
 	return tickOf(to.word.Load()), ok // another Reset may have relied on this one, and have changed only the word
 }
 
-// revive is requeue for a timeout that is idle or has ended. It also takes a slot of the limit and calls the hook.
+// revive makes a timeout pending at tick that is idle or has ended. It also takes a slot of the limit and calls the hook.
 func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
 	if t.stays(word, tick) && word&hooked == 0 && t.limit.max == 0 {
 		// Nothing is pushed, so no gate is needed. It would make a Reset and a Cancel take 85 ns instead of 54. Stop clears the bit by a
-		// compare-and-swap: if that comes first, postpone fails. If postpone comes first, Stop finds the timeout pending.
-		if by, ok = to.postpone(word, tick); ok {
+		// compare-and-swap: if that comes first, setTick fails. If setTick comes first, Stop finds the timeout pending.
+		if by, ok = to.setTick(word, tick); ok {
 			s.armed.Add(1)
 		}
 		return by, ok, nil
@@ -271,7 +280,7 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
 			}
 			return tick, true // put has filled a slot and counted the timeout: Stop waits for this goroutine before it closes the slots
 		case t.stays(word, tick):
-			by, ok = to.postpone(word, tick)
+			by, ok = to.setTick(word, tick)
 		default:
 			by, ok = to.putAgain(s, word, tick)
 			if ok && word&young == 0 && s.waiting() >= fullInbox {

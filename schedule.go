@@ -112,9 +112,9 @@ type repeating struct {
 	at    time.Time     // by a schedule: the time that it returned for that run, without jitter
 }
 
-// early does nothing to a run that a Reset has moved.
-func (r *repeating) early(to *Timeout, word uint64) bool {
-	return r.run != nil && word&moved == 0 && r.run.early(to, word)
+// putOff does nothing to a run that a Reset has moved.
+func (r *repeating) putOff(to *Timeout, word uint64) bool {
+	return r.run != nil && word&moved == 0 && r.run.putOff(to, word)
 }
 
 // dueTick is that of the run by the wall clock, even if the timeout is armed for a step before.
@@ -128,7 +128,7 @@ func (r *repeating) dueTick(to *Timeout, word uint64) uint64 {
 // claim puts the timeout at work. If it was reset, further runs count from the tick that it was moved to. If the wall clock
 // was set back, claim asks the schedule again instead.
 func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
-	if r.early(to, word) {
+	if r.putOff(to, word) {
 		return 0, false // Timeout.claim reads the word again, and finds a later tick
 	}
 	claimed = word&^moved | atWork
@@ -283,9 +283,9 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	if over {
 		s.runOver(true)
 	}
-	if word&queued == 0 { // otherwise a Reset pushes it, and wakes the worker
+	if word&queued == 0 { // otherwise it is on an inbox already, or the goroutine that has set the bit pushes it and wakes the worker
 		s.push(to)
-		t.worker.wakeBy(0)
+		t.worker.wakeBy(soon)
 	}
 	return false, true
 }

@@ -473,7 +473,7 @@ func (claimed) notifies() bool          { return false }
 func (claimed) disarmed(*Timeout, bool) {}
 func (claimed) light() bool             { return false }
 
-func (claimed) early(*Timeout, uint64) bool            { return false }
+func (claimed) putOff(*Timeout, uint64) bool           { return false }
 func (claimed) dueTick(_ *Timeout, word uint64) uint64 { return tickOf(word) }
 func (f claimed) claim(to *Timeout, word uint64) (uint64, bool) {
 	f(to)

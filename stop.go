@@ -10,7 +10,7 @@ import (
 // Stop must find every pending timeout, and no task may start after it has returned. So first it waits until no
 // goroutine can move a timeout or start a task. They follow one protocol, the gate:
 //
-//	 producer (Cancel, Reset, the end of a run)      runner, for each task
+//	 producer (Cancel, Reset, a runner that queues)  runner, for each task
 //	   enter:  inside++                                take an entry of its batch (an addition)
 //	           shut?     -- yes --> leave, no push     none left, or stopped? -- yes --> lock the pool; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
@@ -94,7 +94,7 @@ func (t *Timer) takePending() (left []*Timeout) {
 	w.mu.Lock() // because a walk may read the inboxes or the wheel
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
-		w.in.stacks = append(w.in.stacks, s.inbox.Swap(nil))
+		w.in.stacks = append(w.in.stacks, s.takeInbox())
 		w.in.tables = append(w.in.tables, s.nursery.take(stoppedTable)...)
 	}
 	w.rounds++ // a walk must not go on in an inbox

@@ -17,8 +17,8 @@ import (
 //	                           +--> worker --> bucket of the wheel --> list of due timeouts --> batch of a runner --> the task
 //	Reset, Cancel -> inbox ----+
 //
-// The first Reset of a bound timeout goes to the nursery, as NewTimeout does. So does a Reset to an earlier tick of one that is there. The
-// queue is what lies before the worker: for each stripe a nursery, a ring of slots where most timeouts are canceled before the worker
+// The first Reset of a bound timeout puts it into a nursery, as NewTimeout does. A Reset to an earlier tick puts a timeout that is in a
+// nursery there once more. The queue is what lies before the worker: for each stripe a nursery, a ring of slots where most timeouts are canceled before the worker
 // comes (nursery.go), and an inbox, a stack (mpsc.go). The list and the batches are in internal/pool. The gate
 // (stop.go) lets producers push onto inboxes until Stop shuts it.
 
@@ -60,6 +60,10 @@ const (
 	canceled = 3 // ended by Cancel; a light one also by Stop
 )
 
+// The bit moved is read by Cancel: a timeout that was reset stays in its nursery, because it is likely to be reset again. By
+// worker.reconcile: the tick may have passed when it was set, so the worker is not late. And by repeating: the runs after this one
+// count from the tick, and this one does not follow the wall clock.
+
 // Where a timeout is
 //
 //	bits              place
@@ -68,6 +72,8 @@ const (
 //	queued            an inbox, and perhaps also a bucket, a list or a runner: see worker.reconcile
 //	none, pending     a bucket, a list of due timeouts, the worker, or a runner
 //	none, ended       none that matters: a slot, a bucket, a list or a runner that still leads to it drops it
+//	young, ended      a slot, until a producer or the worker drops it
+//	queued, ended     an inbox, where the worker drops it. A claim does not clear the bit, so its task may be running
 //	atWork            the runner that runs its task, and perhaps a bucket or a list, where it does nothing
 //	atWork, queued    the same, and an inbox. The worker takes it from there, and leaves it to the runner
 //
@@ -77,10 +83,10 @@ const (
 // The rest of the package relies on these rules:
 //
 //  1. A goroutine that sets young fills a slot, and one that sets queued pushes. One that finds either bit set only changes
-//     the word. One exception: a Reset of a young timeout to an earlier tick sets hurried and fills a second slot (Timer.stays). The
-//     goroutine that takes the timeout off the queue clears the bits in the compare-and-swap that reads the rest of the word: the
-//     worker or Stop, and for a canceled one in a nursery also its Cancel, or a producer (nursery.go). If the worker finds a
-//     queued timeout in a slot, it leaves it there: it is linked in an inbox, and a second push would cut that off.
+//     the word, except that a Reset of a young timeout to an earlier tick also sets hurried, and fills a second slot. Whoever takes
+//     the timeout off the queue clears the bits in the compare-and-swap that reads the rest of the word: the worker, Stop, or for
+//     a canceled timeout in a nursery also its Cancel or a producer (nursery.go). If the worker finds a queued timeout in a slot,
+//     it leaves it on its inbox, which a second push would cut off.
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
 //     may be late, and no other. NewTimeout needs no gate: if Stop has closed the slots, it drops its timeout, which nobody
 //     else knows.
@@ -113,7 +119,7 @@ func waits(word uint64) bool { return word&(statusMask|atWork) == pending }
 // onQueue reports whether the worker has yet to take a timeout.
 func onQueue(word uint64) bool { return word&(queued|young) != 0 }
 
-// pendingAt returns the word of a timeout that is pending at tick, and not moved.
+// pendingAt returns the word of a timeout that is pending at tick. It keeps the place, and whether a run is in progress, and clears moved.
 func pendingAt(word, tick uint64) uint64 {
 	return tick<<tickShift | word&(queued|young|hurried|atWork|hooked|sumMask<<sumShift) | pending
 }
@@ -155,7 +161,8 @@ type Timeout struct {
 	// Shared.
 	word atomic.Uint64
 
-	// Owned by the worker. Bucket is what wheel.placeOf returns, 0 for none, or what listedAt returns. Pos is the position there.
+	// Owned by the worker. Bucket is 0, or a bucket (wheel.placeOf), or says when the timeout was put on a list (listedAt). Pos is the
+	// position there.
 	bucket, pos uint32
 
 	// On an inbox: the timeout below. See stripe.

@@ -31,7 +31,7 @@ const steady = time.Second
 // A wallRun is the next run of a timeout whose schedule has no fixed interval.
 type wallRun struct {
 	mu    sync.Mutex
-	due   time.Time     // when the run is due by the wall clock, with jitter; zero after a pause: then early and dueTick find it due
+	due   time.Time     // when the run is due by the wall clock, with jitter; zero after a pause: then putOff and dueTick find it due
 	since time.Time     // the time from which the schedule has counted
 	seen  time.Duration // when the clock was last seen not to be set back, counted from the start of the timer
 
@@ -57,9 +57,9 @@ func (run *wallRun) plan(t *Timer, due, since time.Time) (tick uint64, delay tim
 // hasMonotonic reports whether a time has a monotonic reading, as a sum of time.Now and a duration has.
 func hasMonotonic(at time.Time) bool { return at != at.Round(0) }
 
-// early puts a run off that is not due yet. It reports whether it has done so, or the word has changed. Called by the worker or
+// putOff puts a run off that is not due yet. It reports whether it has done so, or the word has changed. Called by the worker or
 // the runner that has the timeout, if its tick has passed and the bit moved is clear.
-func (run *wallRun) early(to *Timeout, word uint64) bool {
+func (run *wallRun) putOff(to *Timeout, word uint64) bool {
 	t, now := to.timer, time.Now()
 	wall, elapsed := t.wall.At(now), t.clock.ElapsedAt(now)
 	run.mu.Lock()

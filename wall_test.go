@@ -232,7 +232,7 @@ func TestStepAfterCancel(t *testing.T) {
 		word := to.word.Load()
 		require.True(t, to.Cancel())
 		canceled := to.word.Load()
-		require.True(t, to.early(word))
+		require.True(t, to.putOff(word))
 		require.Equal(t, canceled, to.word.Load())
 	})
 }

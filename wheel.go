@@ -41,8 +41,8 @@ type wheel struct {
 	movedBack uint64 // for walks: how often a visit has moved a timeout to another bucket of its level, or to a higher level
 
 	// Immutable once timeouts are placed. Visit calls them, so they must not use the wheel.
-	emit  func(to *Timeout)                   // called with each timeout that is due
-	early func(to *Timeout, word uint64) bool // Timeout.early, called before a timeout with a hook is emitted
+	emit   func(to *Timeout)                   // called with each timeout that is due
+	putOff func(to *Timeout, word uint64) bool // Timeout.putOff, called before a timeout with a hook is emitted
 }
 
 // newWheel returns an empty wheel at tick now. Size, the number of buckets on each level, is a power of two.
@@ -168,7 +168,7 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 }
 
 // visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. A timeout that is due is
-// emitted, unless it is early. One that is due later is placed again, or stays if its bucket is the same. Any other is dropped.
+// emitted, unless it is put off. One that is due later is placed again, or stays if its bucket is the same. Any other is dropped.
 func (w *wheel) visit(level int, index uint64, lo, hi int, last uint64) {
 	l := &w.levels[level]
 	b := &l.buckets[index]
@@ -191,7 +191,7 @@ func (w *wheel) visit(level int, index uint64, lo, hi int, last uint64) {
 			to.panicOverwritten()
 		}
 		word := to.word.Load()
-		if word&hooked != 0 && waits(word) && tickOf(word) <= w.now && w.early(to, word) {
+		if word&hooked != 0 && waits(word) && tickOf(word) <= w.now && w.putOff(to, word) {
 			word = to.word.Load()
 		}
 		tick := min(tickOf(word), w.now+reach)

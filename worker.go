@@ -24,11 +24,10 @@ import (
 //		    ^                                       |
 //		    +--------- the round leaves ------------+       each of them --- Stop ---> halted
 //
-//	  - idle: a round comes at this tick or earlier, and takes the queue. Arming, Cancel and Reset start another only if this
-//	    one is too late for the timeout (wakeBy). If the queue is empty and nothing was done, the tick is Never: the worker
-//	    rests, and each call of these starts a round. The alarm may still be set, for the wheel. If only far timeouts are on the queue,
-//	    the worker watches: the tick is that of the next sweep (intake.go), or the one at which the first of them becomes near.
-//	    Otherwise it is the next tick.
+//	  - idle: a round comes at this tick or earlier, and takes the queue. Arming, Cancel and Reset start another only if that is
+//	    too late for the timeout (wakeBy). While there is something to do, it is the next tick. If only far timeouts are on the
+//	    queue, the worker watches: it is the tick of the next sweep (intake.go), or the one at which the first of them becomes near.
+//	    If the queue is empty, the worker rests: it is Never, and each call of these starts a round. The alarm may be set, for the wheel.
 //	  - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //	    left this state. After again it does one more round first.
 //	  - halted: Stop owns all that the worker owned.
@@ -43,7 +42,7 @@ const (
 	working = 1 + iota
 	again
 	halted
-	idleShift = iota - 1 // idle states have a tick, which is not 0, in the upper bits
+	idleShift = 2 // idle states have a tick, which is not 0, above the two bits of the others
 	resting   = uint64(ticks.Never) << idleShift
 )
 
@@ -53,8 +52,12 @@ const maxWaiting = 250 * time.Millisecond
 // keepMemory is how long the worker keeps the memory of rounds after the last round that had something to do.
 const keepMemory = 300 * time.Millisecond
 
-// A progress says how far the worker has come: the tick up to which it has visited the buckets, or is visiting them. It is old
-// while the worker rests or watches. Written by the worker.
+// A progress says how far the worker has come: the tick up to which it has visited the buckets, or is visiting them. It is never
+// ahead of the clock, and old while the worker rests or watches. Written by the worker: in expireDue, before it visits buckets, and
+// in planNext, before it rests or watches.
+//
+// So a tick up to this one has passed (Timer.isPast). A later one lies ahead if the worker is turning the wheel (Timer.ahead). And a
+// timeout in the bucket of a later one has yet to be visited (Timer.stays).
 type progress struct {
 	tickAndTurning atomic.Uint64 // the lowest bit is 1 if the worker neither rests nor watches
 }
@@ -239,7 +242,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 	w.rounds++
 	if w.wheel == nil {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
-		w.wheel.emit, w.wheel.early = w.emit, (*Timeout).early
+		w.wheel.emit, w.wheel.putOff = w.emit, (*Timeout).putOff
 	}
 	w.in.drain()
 	w.handOver()
@@ -268,8 +271,8 @@ func (w *worker) round() (until time.Duration, next uint64) {
 //	nothing, for less than keepMemory      when that is over                   Never
 //	nothing                                none                                Never
 func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint64) {
-	busy := w.in.emptied > 0 || w.emitted > 0
-	w.in.emptied, w.emitted = 0, 0
+	busy := w.in.found > 0 || w.emitted > 0
+	w.in.found, w.emitted = 0, 0
 	if busy {
 		w.used = elapsed
 	} else {
@@ -301,9 +304,9 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 // releaseMemory gives back the memory that is kept for rounds. Called when nothing is pending. It returns false if a timeout
 // has come meanwhile.
 func (w *worker) releaseMemory() bool {
-	emptied := w.in.emptied
+	found := w.in.found
 	w.in.giveBack() // leave finds what is put there after this
-	if w.in.emptied != emptied {
+	if w.in.found != found {
 		w.handOver() // in this round, because a walk may come before the next
 		return false
 	}
@@ -334,14 +337,14 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	return w.wheel.now, w.state.Load() == halted
 }
 
-// Word is from before the timeout was taken off the queue.
+// reconcile is that of reconciler. Word is from before the timeout was taken off the queue.
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
-		// It repeats, and its runner has put it off, or has claimed it and armed it for the next run. So it need not be searched for on the list and
+		// A runner has queued it, after a run or because it was put off. So it has left the list, and need not be searched for there and
 		// in the batches. If it is listed once more, the runner that comes there finds nothing to do, or puts it off.
 		to.bucket = 0
 	}
-	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.early(taken) {
+	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.putOff(taken) {
 		word = to.word.Load()
 	}
 	switch tick := tickOf(word); {
