@@ -657,6 +657,8 @@ var mutations = []mutation{
 		`if ok && word&young == 0 && s.waiting() >= fullInbox {`, `if false {`, "crossing.TestArmedAgainHoldsLittle"},
 	{17, "kept timeouts ask for a round at once although few wait on the inbox", "mpsc.go", "stripe.takeInbox",
 		`s.taken.Store(s.pushed.Load())`, ``, "TestKeptWaitForTheBoundary"},
+	{17, "a goroutine counts what waits on an inbox while the worker takes it, and asks for a round that nobody needs", "mpsc.go", "stripe.waiting",
+		`taken := s.taken.Load(); return s.pushed.Load() - taken`, `pushed := s.pushed.Load(); return pushed - s.taken.Load()`, "TestExplore/TestStepsWaiting"},
 	{21, "goroutines that arm again leave no processor to the worker", "reset.go", "Timeout.reset",
 		`runtime.Gosched()`, `runtime.NumGoroutine()`, "crossing.TestArmedAgainByMany"},
 	{16, "a Group counts what Stop has returned as canceled", "group.go", "Group.Cancel",

@@ -154,8 +154,8 @@ func goTest(ctx context.Context, dir string, all tests, limit time.Duration) (fa
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(all))*(compiling+limit))
 	defer cancel()
 	for _, pkg := range all.packages() {
-		cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(),
-			"-run=^("+strings.Join(all[pkg], "|")+")$", "-v", ".")
+		pattern := strings.ReplaceAll("^"+strings.Join(all[pkg], "$|^")+"$", "/", "$/^") // -run has a pattern for each part of a name
+		cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(), "-run="+pattern, "-v", ".")
 		cmd.Dir = filepath.Join(dir, filepath.FromSlash(pkg))
 		cmd.Env = append(os.Environ(), "HASHEDWHEEL_EXPLORE_TIME=20s")        // for each scenario, on a busy machine too
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that go test deletes its files

@@ -33,7 +33,7 @@ func TestProven(t *testing.T) {
 	if strings.Contains(string(page), fmt.Sprintf("\n%d. ", len(promises)+1)) {
 		t.Errorf("docs/proven.md has more promises than list.go, which has %d", len(promises))
 	}
-	names := regexp.MustCompile(`\b(Test|Fuzz)[A-Z]\w*`).FindAllString(string(page)+files.proven(), -1)
+	names := regexp.MustCompile(`\b(Test|Fuzz)[A-Z]\w*(/\w+)?`).FindAllString(string(page)+files.proven(), -1)
 	checkNames(t, files.tests("Test|Fuzz"), names, ".")
 }
 

@@ -44,19 +44,23 @@ func (files tree) write(dir string) error {
 
 var declared = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w*)\(`)
 
-// tests are the names of tests and fuzz targets by package. A package has the path of its directory, "." for the root.
+// tests are the names of tests, fuzz targets and scenarios by package. A package has the path of its directory, "." for the root.
+// A scenario of the explorer is a test of TestExplore, as in TestExplore/TestStepsStop.
 type tests map[string][]string
 
 // tests returns the names of the tests that match, of all packages that go test ./... finds.
 func (files tree) tests(match string) tests {
 	all, pattern := make(tests), regexp.MustCompile(match)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		dir := path.Dir(name)
+		dir, parent := path.Dir(name), ""
+		if pkg, scenarios := strings.CutSuffix(dir, "testdata/steps"); scenarios {
+			dir, parent = path.Clean(pkg), "TestExplore/"
+		}
 		if !strings.HasSuffix(name, "_test.go") || strings.Contains("/"+dir+"/", "/testdata/") {
 			continue
 		}
 		for _, found := range declared.FindAllStringSubmatch(files[name], -1) {
-			if test := found[1]; test != "TestMain" && pattern.MatchString(test) {
+			if test := parent + found[1]; test != "TestMain" && pattern.MatchString(test) {
 				all.add(dir, test)
 			}
 		}

@@ -735,6 +735,24 @@ func TestStepsPushAgain(t *testing.T) {
 	})
 }
 
+// The count of what waits on an inbox is never below zero, which would be a great number.
+func TestStepsWaiting(t *testing.T) {
+	search(t, plain, plain, func(s *scene) {
+		var inbox stripe
+		var waits uint64
+		s.Go(func() {
+			inbox.push(new(Timeout))
+			waits = inbox.waiting()
+		})
+		s.Go(func() {
+			inbox.push(new(Timeout))
+			inbox.takeInbox()
+		})
+		s.Race(0)
+		require.LessOrEqual(s, waits, uint64(2))
+	})
+}
+
 func TestStepsPushStop(t *testing.T) {
 	search(t, plain.Bounded(3).Quickly(2), timed.Bounded(3), func(s *scene) {
 		a, b := s.placed()
