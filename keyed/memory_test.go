@@ -5,6 +5,7 @@ package keyed
 import (
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -19,22 +20,23 @@ func TestMapMemory(t *testing.T) {
 	}
 	sizes := []int{50_000, 60_000, 75_000, 90_000, 100_000}
 	for _, n := range sized(sizes[1:2], sizes, sizes) {
-		before := heapInUse()
-		timer := newTimer(t)
-		m := New[int, int](timer, nil)
-		for key := range n {
-			if err := m.Set(key, key, time.Hour); err != nil {
-				t.Fatal(err)
+		synctest.Test(t, func(t *testing.T) {
+			before := heapInUse()
+			timer := newTimer(t)
+			m := New[int, int](timer, nil)
+			for key := range n {
+				if err := m.Set(key, key, time.Hour); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		for timer.Stats().Queued > 0 {
-			time.Sleep(tick) // on real time, because the heap is measured
-		}
-		size := float64(heapInUse()-before) / float64(n)
-		runtime.KeepAlive(m)
-		timer.Stop()
-		t.Logf("%d keys: %.1f B", n, size)
-		require.Greater(t, size, 110.0)
-		require.Less(t, size, 145.0)
+			for timer.Stats().Queued > 0 {
+				time.Sleep(tick)
+			}
+			size := float64(heapInUse()-before) / float64(n)
+			runtime.KeepAlive(m)
+			t.Logf("%d keys: %.1f B", n, size)
+			require.Greater(t, size, 110.0)
+			require.Less(t, size, 145.0)
+		})
 	}
 }

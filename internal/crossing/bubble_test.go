@@ -296,6 +296,9 @@ func TestBothSidesOfABubble(t *testing.T) {
 		} {
 			all.Go(func() { // all at once, because each mostly waits: with t.Parallel, few run at a time
 				t.Run(fmt.Sprintf("made outside/%v/%s", pause, c.name), func(t *testing.T) {
+					if pause >= time.Second && testing.Short() && !testkit.Full() {
+						t.Skip("waits for two seconds: runs without -short")
+					}
 					s := newSide(t)
 					defer s.end(t)
 					time.Sleep(pause)

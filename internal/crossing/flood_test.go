@@ -177,7 +177,7 @@ func TestFloodHoldsLittle(t *testing.T) {
 // Handles of NewTimeout are armed again after their Cancel, some times, canceled again and dropped. One at a time is pending. The timer
 // holds few of them, although its tick is an hour and time stands still.
 func TestArmedAgainHoldsLittle(t *testing.T) {
-	for times := range 4 {
+	for times := range testkit.Sized(2, 4, 4) {
 		t.Run(fmt.Sprint(times+1), func(t *testing.T) { armAgain(t, times+1) })
 	}
 }
@@ -213,7 +213,8 @@ func TestArmedAgainByMany(t *testing.T) {
 		t.Skip("with the race detector, the worker is ten times as slow")
 	}
 	timer := newTimer(t, hashedwheel.WithTick(10*time.Second))
-	const n, goroutines = 3_000_000, 64
+	const goroutines = 64
+	n := testkit.Sized[int64](500_000, 3_000_000, 3_000_000)
 	var armed, most atomic.Int64
 	var users sync.WaitGroup
 	for range goroutines {
@@ -236,5 +237,5 @@ func TestArmedAgainByMany(t *testing.T) {
 	}
 	users.Wait()
 	t.Logf("at most %d of %d on the queue", most.Load(), n)
-	require.Less(t, most.Load(), int64(n/2))
+	require.Less(t, most.Load(), n/2)
 }

@@ -12,7 +12,8 @@
 // that notice. It is an error if the function does not have the old code exactly once, or if the new code does not compile.
 // So the list cannot fall behind the code. Comments, line breaks and what other functions contain do not matter. A fault is
 // noticed when one of its tests fails. If a test does not end in time, the line says so: look whether the fault makes it
-// hang, or the machine is too slow.
+// hang, or the machine is too slow. A scenario of the explorer is named as TestExplore/TestStepsStop, because all of them
+// take two minutes.
 //
 // # What it cannot find
 //
