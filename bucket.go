@@ -243,7 +243,7 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	base := span - first
 	for _, part := range [2]struct{ from, end, base uint64 }{{first, size, base}, {0, first, base + size}} {
 		for index := l.occupied.Next(part.from, part.end); index < part.end; index = l.occupied.Next(index+1, part.end) {
-			if bound>>l.shift+1 < part.base+index { // neededAt may be in the span before
+			if bound>>l.shift+1 < part.base+index { // neededAt is at most one span before that of the bucket
 				return bound // this bucket and all that follow are later
 			}
 			b := &l.buckets[index]
@@ -257,7 +257,7 @@ func (l *level) earliest(now, bound uint64) uint64 {
 }
 
 // neededAt returns the first tick at which the worker must visit a bucket, which must not be empty. If it has very many entries, that
-// is one span before they come due. It is not below 0, because a level above the lowest has no entry in span 0.
+// is one span before they come due. The span before is not below 0, because a level above the lowest has no entry in span 0.
 func (l *level) neededAt(index, now uint64) uint64 {
 	b := &l.buckets[index]
 	if l.shift == 0 || b.n <= worthWaking {

@@ -106,14 +106,14 @@ func (in *intake) look(now uint64) {
 	}
 }
 
-// lookAt is look for a nursery. The order of its steps is that of ring.
+// lookAt is look for a nursery.
 func (in *intake) lookAt(r *ring, sweeps bool) {
 	needs := r.needs()
 	sweeps = sweeps && needs < ticks.Never
 	if !sweeps && !in.isDue(needs) {
 		return
 	}
-	raise(&r.by) // before it reads the table: see ring
+	raise(&r.by) // step B of ring, before it reads the table
 	t := r.table.Load()
 	if t == nil {
 		return
@@ -193,7 +193,7 @@ func endOf(n int, oldest bool) int {
 // takes those that are old. TakeBlock returns how many timeouts stay.
 func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
 	b := &at.table.blocks[at.block]
-	b.by.Store(ticks.Never) // before it reads the slots: see ring
+	b.by.Store(ticks.Never) // step C of ring, before it reads the slots
 	first := uint64(ticks.Never)
 	met, stays := b.met.Load(), uint64(0) // a bit for each slot
 	slots := at.table.slots[at.block*blockSize:][:blockSize]

@@ -45,9 +45,9 @@ import (
 //
 // The worker writes what a producer reads or writes later, before it reads what the producer has written before:
 //
-//	becomes idle, then reads ring.by                          (leave)
-//	raises ring.by, then reads the table and each block.by    (lookAt)
-//	raises block.by, then reads the slots                     (takeBlock)
+//	A. becomes idle, then reads ring.by                          (worker.leave)
+//	B. raises ring.by, then reads the table and each block.by    (intake.lookAt, ring.take)
+//	C. raises block.by, then reads the slots                     (intake.takeBlock)
 //
 // So in each of these pairs, either the worker reads what the producer has written, or the producer goes on after the worker's write: then
 // it lowers the tick that was raised, or finds the worker idle. A raise may undo what the producer has lowered before. Then the worker
@@ -102,7 +102,7 @@ func newTable(slots int) *table {
 // put puts a timeout whose bit young is set into a slot, so that the worker looks at it by a tick.
 //
 //   - Second: the timeout has a slot already, so it does not count as armed. See Timeout.putAgain.
-//   - Yields: the caller should call yielding.yieldTo.
+//   - Yields: the caller should call yielding.yieldTo. Not in a Reset: it may be inside the gate, and Stop would wait for it.
 //   - Uncontended: no other goroutine has armed a timeout in the ring meanwhile. Otherwise the caller should call seats.Move, so
 //     that it uses another stripe the next time.
 //   - Not ok: the timer is stopped, and no slot was filled.
@@ -210,8 +210,8 @@ func (t *table) pending(n int) (found int) {
 	return found * (all / max(n, 1)) // the table after Stop has no slots
 }
 
-// needs returns the tick by which the worker must look at the ring, or Never if it is empty. A table that has grown must be
-// given back at no time in particular, but the worker must not rest before.
+// needs returns the tick by which the worker must look at the ring: Never if it is empty, and Never-1 if there is only a large table,
+// which must be given back before the worker rests.
 func (r *ring) needs() uint64 {
 	by := r.by.Load()
 	if t := r.table.Load(); t != nil && len(t.slots) > minSlots {
@@ -233,7 +233,7 @@ func (r *ring) each(f func(to *Timeout) (more bool)) {
 
 // take takes the tables of a ring, and leaves next. Called by the worker, or by Stop.
 func (r *ring) take(next *table) (taken []*table) {
-	// Before the table is taken: a producer that lowers the tick after this does so for a slot in the next table, or needlessly.
+	// Step B of ring, before the table is taken: a producer that lowers the tick after this does so for a slot in the next table, or needlessly.
 	raise(&r.by)
 	return r.table.Swap(next).andOlder()
 }

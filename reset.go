@@ -1,11 +1,11 @@
 package hashedwheel
 
 import (
+	"math"
 	"runtime"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/due"
-	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // Bind binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before other
@@ -131,7 +131,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 			tick = t.ahead(tick)
 			stays = t.stays(word, tick)
 		}
-		by := uint64(ticks.Never)
+		by := uint64(notNeeded)
 		switch {
 		case !active && onlyPending:
 			return false, nil
@@ -143,7 +143,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 			by, ok, err = to.requeue(word, tick)
 		}
 		switch {
-		case !ok || by == ticks.Never:
+		case !ok || by == notNeeded:
 		case by == atOnce && !t.clock.Foreign(): // no goroutine is started in another synctest bubble
 			t.worker.wakeNow()
 			runtime.Gosched() // so that the round comes before many more
@@ -158,7 +158,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 //
 //   - On an inbox, and in a second slot, it may: the worker takes it in its next round, and the caller wakes the worker in time.
 //   - In its first slot it may if the tick is not earlier, because the worker looks there by the old tick.
-//   - In a bucket it may if the tick is not earlier and the worker has not reached the old one, where it checks the timeout. If
+//   - In a bucket it may if the tick is not earlier and the worker has not reached the old one, where it reads the word. If
 //     the worker comes there first, a runner checks it: see rule 3 of timeout.go. The same is true while its task runs.
 func (t *Timer) stays(word, tick uint64) bool {
 	switch old := tickOf(word); {
@@ -171,14 +171,18 @@ func (t *Timer) stays(word, tick uint64) bool {
 	}
 }
 
-// The functions below return the tick by which the worker must come, for wakeBy, Never if it need not come, or atOnce. If ok is false,
-// the word has changed meanwhile, or there is an error.
+// The functions below return the tick by which the worker must come, for wakeBy, or one of these. If ok is false, the word has
+// changed meanwhile, or there is an error.
+const (
+	notNeeded = math.MaxUint64 // the worker comes to the timeout in time anyway; ticks.Never is the tick of a timeout
+	atOnce    = 0              // the worker must come now, and not only at the next boundary
+)
 
 // setTick makes a timeout pending at tick that stays where it is.
 func (to *Timeout) setTick(word, tick uint64) (by uint64, ok bool) {
 	ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
 	if word&(queued|hurried) == 0 {
-		return ticks.Never, ok
+		return notNeeded, ok
 	}
 	return tick, ok // the goroutine that pushes it may not have woken the worker yet
 }
@@ -262,9 +266,6 @@ func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 // it. Without this, timeouts that are canceled again would wait there until the next boundary, and a tick may be long. With 64
 // goroutines that did so, 43,000 waited there at most, and 12 million if none of them yielded.
 const fullInbox = 1 << 12
-
-// atOnce stands for a tick: the worker must come at once.
-const atOnce = 0
 
 // armEnded arms the timeout, unless another goroutine has armed it meanwhile. Called inside the gate.
 func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {

@@ -232,6 +232,30 @@ func TestMemberIsArmedOnTheQueue(t *testing.T) {
 	require.ErrorIs(t, err, ErrGroupClosed)
 }
 
+// A timeout of a deadline that never comes is dropped after its end like any other, although the worker rested when it was armed.
+func TestOneThatNeverExpiresIsReleased(t *testing.T) {
+	for _, placed := range []bool{false, true} {
+		virtual(t, func(t *testing.T) {
+			timer := newTimer(t)
+			if placed { // so that the alarm is set
+				_, err := timer.AfterFunc(1000*time.Hour, nop)
+				require.NoError(t, err)
+			}
+			pass(5 * time.Second)
+			c := new(request)
+			timer.Bind(&c.timeout, c)
+			_, err := c.timeout.Reset(math.MaxInt64)
+			require.NoError(t, err)
+			require.True(t, c.timeout.Cancel())
+			dropped := weak.Make(c)
+			c = nil
+			pass(2 * time.Second)
+			runtime.GC()
+			require.Nil(t, dropped.Value())
+		})
+	}
+}
+
 // A struct that is dropped can be garbage collected by the second boundary after its timeout has ended, however it
 // has ended and however often it was armed. A struct whose timeout was never armed can be collected at once.
 func TestEmbeddedAreReleased(t *testing.T) {

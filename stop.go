@@ -34,7 +34,7 @@ import (
 //    expires or is returned. If it expires, its task may be at its first instruction when Stop returns.
 //  - A pending timeout may be only with its runner, because it repeats, or was reset while it was on the list. A runner
 //    that has to queue it and finds the gate shut waits for allTaken, and Stop takes the timeout from it.
-//  - A Cancel that notifies a Canceler is inside from before it ends the timeout until the call is with Timer.calls, even if
+//  - A Cancel that notifies a Canceler counts as inside before it ends the timeout, and until Timer.calls has the call, even if
 //    the gate is shut. So after Stop, Shutdown waits for the goroutines inside, and then for the calls.
 //  - Goroutines inside run no user code. They block only on the locks of pools and groups. The holders of these
 //    never wait for goroutines inside, so Stop waits only until each has had a processor.

@@ -17,8 +17,8 @@ import (
 //	                           +--> worker --> bucket of the wheel --> list of due timeouts --> batch of a runner --> the task
 //	Reset, Cancel -> inbox ----+
 //
-// The first Reset of a bound timeout puts it into a nursery, as NewTimeout does. A Reset to an earlier tick puts a timeout that is in a
-// nursery there once more. The queue is what lies before the worker: for each stripe a nursery, a ring of slots where most timeouts are canceled before the worker
+// The first Reset of a bound timeout puts it into a nursery, as NewTimeout does. A Reset to an earlier tick puts a timeout of a
+// nursery into a second slot. The queue is what lies before the worker: for each stripe a nursery, a ring of slots where most timeouts are canceled before the worker
 // comes (nursery.go), and an inbox, a stack (mpsc.go). The list and the batches are in internal/pool. The gate
 // (stop.go) lets producers push onto inboxes until Stop shuts it.
 
@@ -47,9 +47,9 @@ const (
 	queued     = 1 << 2 // on an inbox, or about to be pushed onto it
 	young      = 1 << 3 // in a nursery, or about to be put there
 	atWork     = 1 << 4 // repeating, and a run is in progress
-	moved      = 1 << 5 // a Reset has set the tick, other than the first one; the claim of a repeating timeout clears it
+	moved      = 1 << 5 // a Reset has set the tick, other than the first one; the claim, or the end, of a repeating timeout clears it
 	hooked     = 1 << 6 // the task has a hook; never changes
-	hurried    = 1 << 7 // with young: a Reset to an earlier tick has put it into one more slot, which the worker takes next
+	hurried    = 1 << 7 // with young and moved: a Reset to an earlier tick has put it into a second slot, which the worker takes next
 	sumShift   = 8
 	sumMask    = 1<<3 - 1 // hash of the address of a bound timeout, see checkCopy; 0 for others
 	tickShift  = sumShift + 3
@@ -61,8 +61,9 @@ const (
 )
 
 // The bit moved is read by Cancel: a timeout that was reset stays in its nursery, because it is likely to be reset again. By
-// worker.reconcile: the tick may have passed when it was set, so the worker is not late. And by repeating: the runs after this one
-// count from the tick, and this one does not follow the wall clock.
+// worker.reconcile: if it is clear, a runner has queued the timeout, which has left its list then; and if it is set, the tick may have
+// passed already then, so the worker is not late. And by repeating: the runs after this one count from the tick, and this one does
+// not follow the wall clock.
 
 // Where a timeout is
 //

@@ -34,7 +34,7 @@ type Timer struct {
 	logger       *slog.Logger
 	name         string
 	region       string // the type of the regions in traces
-	queue        queue  // its stripes are shared
+	queue        queue  // its stripes and its gate are shared
 	limit        limit  // its counter is shared
 
 	worker worker

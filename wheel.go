@@ -129,7 +129,7 @@ func (w *wheel) advance(now uint64) {
 	was := w.now
 	w.now = now
 	// Go from the lowest level up, so that timeouts that move down are not visited again. Those of an upper level move down when the
-	// wheel enters their span, which may be before next.
+	// wheel enters their span, also if next is later.
 	for i := range w.levels {
 		shift := w.levels[i].shift
 		from, to := was>>shift, now>>shift

@@ -27,7 +27,7 @@ import (
 //	  - idle: a round comes at this tick or earlier, and takes the queue. Arming, Cancel and Reset start another only if that is
 //	    too late for the timeout (wakeBy). While there is something to do, it is the next tick. If only far timeouts are on the
 //	    queue, the worker watches: it is the tick of the next sweep (intake.go), or the one at which the first of them becomes near.
-//	    If the queue is empty, the worker rests: it is Never, and each call of these starts a round. The alarm may be set, for the wheel.
+//	    If the queue is empty, the worker rests: it is Never, and each that needs a round starts it. The alarm may be set, for the wheel.
 //	  - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //	    left this state. After again it does one more round first.
 //	  - halted: Stop owns all that the worker owned.
@@ -218,9 +218,9 @@ func (w *worker) leave(until time.Duration, next uint64) bool {
 	if !w.state.CompareAndSwap(working, state) {
 		return false
 	}
-	// 3. Check the queue, unless a round comes at the next boundary. A producer fills a slot and lowers the ticks of its block
-	// and its ring, or pushes onto an inbox, before it reads the state. So either it reads the state of 2, or this finds the ring's tick, or the
-	// inbox.
+	// 3. Check the queue, unless a round comes at the next boundary: with 2, this is step A of ring. A producer fills a slot and lowers
+	// the ticks of its block and its ring, or pushes onto an inbox, before it reads the state. So either it reads the state of 2, or this
+	// finds the ring's tick, or the inbox.
 	return next <= atNext || next <= w.queue.needs() || !w.state.CompareAndSwap(state, working)
 }
 

@@ -51,7 +51,7 @@ type Host[T comparable] interface {
 //
 // No user code runs under the lock.
 type Pool[T comparable] struct {
-	// Set after Init, before the first item is added. Runners read these two for each task, so they are far from mu.
+	// Set after Init, before the first item is added. Runners read these two often, so they are far from mu.
 	Labels  context.Context // the profiler labels of a task; nil to leave them alone
 	outside func()          // called with mu held when a runner may be wanted; nil without an executor
 
