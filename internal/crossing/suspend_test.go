@@ -30,12 +30,12 @@ func TestSuspendedProcess(t *testing.T) {
 		return
 	}
 	if testing.Short() && !testkit.Full() {
-		t.Skip("takes three seconds: runs without -short")
+		t.Skip("takes seconds: runs without -short")
 	}
 	t.Parallel() // it only waits
 	testkit.NeedsProcesses(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	const length = 3 * time.Second
+	length := testkit.Sized(1500*time.Millisecond, 1500*time.Millisecond, 3*time.Second)
 	cmd.Env = append(os.Environ(), fmt.Sprint(variable, "=", length))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
