@@ -81,7 +81,7 @@ const (
 	blockSize = 64
 	minSlots  = 4 * blockSize // of a table
 
-	soon = 1 // for ring.by, block.by and wakeBy: the worker comes at the next boundary
+	soon = 1 // for ring.by, block.by and wakeBy: the worker comes at the next boundary at the latest
 
 	yieldEvery = 1 << 8 // slots from one call of yielding.yieldTo to the next
 )

@@ -114,12 +114,12 @@ func init() {
 //	pending, and stays where it is               setTick            changes the word                 no
 //	pending in its first slot, and now earlier   requeue            fills a second slot              no
 //	pending elsewhere                            requeue            pushes it                        yes
-//	idle or ended, and stays on the queue        revive             changes the word                 with a hook or a limit
+//	idle or ended, and stays on the queue        revive, armEnded   changes the word                 with a hook or a limit
 //	never armed                                  revive, armEnded   fills its first slot             yes
 //	idle or ended otherwise                      revive, armEnded   fills a second slot, or pushes   yes
 //
-// If the tick does not lie ahead, it becomes the next one. But a timeout that stays in its first slot or in a bucket may get a tick
-// that has passed: the worker comes by the old tick, which is not later, and finds it due.
+// If the tick does not lie ahead, it becomes the next one. But a pending timeout that stays in its first slot or in a bucket may get a
+// tick that has passed: the worker comes by the old tick, which is not later, and finds it due.
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {

@@ -47,7 +47,7 @@ const (
 	queued     = 1 << 2 // on an inbox, or about to be pushed onto it
 	young      = 1 << 3 // in a nursery, or about to be put there
 	atWork     = 1 << 4 // repeating, and a run is in progress
-	moved      = 1 << 5 // a Reset has set the tick, other than the first one; the claim, or the end, of a repeating timeout clears it
+	moved      = 1 << 5 // a Reset has set the tick, other than the first one; the claim of a repeating timeout clears it, and the end of its last run
 	hooked     = 1 << 6 // the task has a hook; never changes
 	hurried    = 1 << 7 // with young and moved: a Reset to an earlier tick has put it into a second slot, which the worker takes next
 	sumShift   = 8
@@ -61,8 +61,8 @@ const (
 )
 
 // The bit moved is read by Cancel: a timeout that was reset stays in its nursery, because it is likely to be reset again. By
-// worker.reconcile: if it is clear, a runner has queued the timeout, which has left its list then; and if it is set, the tick may have
-// passed already then, so the worker is not late. And by repeating: the runs after this one count from the tick, and this one does
+// worker.reconcile: if it is clear, and the timeout was put on a list, a runner has had it since, and has put it off or run it; if it is
+// set, the tick may have passed when it was set, so the worker is not late. And by repeating: the runs after this one count from the tick, and this one does
 // not follow the wall clock.
 
 // Where a timeout is
@@ -73,9 +73,9 @@ const (
 //	queued            an inbox, and perhaps also a bucket, a list or a runner: see worker.reconcile
 //	none, pending     a bucket, a list of due timeouts, the worker, or a runner
 //	none, ended       none that matters: a slot, a bucket, a list or a runner that still leads to it drops it
-//	young, ended      a slot, until a producer or the worker drops it
-//	queued, ended     an inbox, where the worker drops it. A claim does not clear the bit, so its task may be running
-//	atWork            the runner that runs its task, and perhaps a bucket or a list, where it does nothing
+//	young, ended      its slot, or both if it is hurried, until a producer or the worker drops it
+//	queued, ended     as queued, and the worker drops it. A claim does not clear the bit, so its task may be running
+//	atWork            the runner that runs its task, also if it has ended, and perhaps a bucket or a list, where it does nothing
 //	atWork, queued    the same, and an inbox. The worker takes it from there, and leaves it to the runner
 //
 // Other combinations of these bits do not occur. A slot of a nursery is a hint: it may still lead to a timeout that has left

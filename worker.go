@@ -56,7 +56,7 @@ const keepMemory = 300 * time.Millisecond
 // ahead of the clock, and old while the worker rests or watches. Written by the worker: in expireDue, before it visits buckets, and
 // in planNext, before it rests or watches.
 //
-// So a tick up to this one has passed (Timer.isPast). A later one lies ahead if the worker is turning the wheel (Timer.ahead). And a
+// So a tick up to this one has passed (Timer.isPast). A later one counts as ahead if the worker is turning the wheel (Timer.ahead). And a
 // timeout in the bucket of a later one has yet to be visited (Timer.stays).
 type progress struct {
 	tickAndTurning atomic.Uint64 // the lowest bit is 1 if the worker neither rests nor watches
@@ -340,8 +340,8 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 // reconcile is that of reconciler. Word is from before the timeout was taken off the queue.
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
-		// A runner has queued it, after a run or because it was put off. So it has left the list, and need not be searched for there and
-		// in the batches. If it is listed once more, the runner that comes there finds nothing to do, or puts it off.
+		// A runner has had it since, and has put it off or run it. So it has left the list, and need not be searched for there and in the
+		// batches. If it is listed once more, the runner that comes there finds nothing to do, or puts it off.
 		to.bucket = 0
 	}
 	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.putOff(taken) {

@@ -23,7 +23,8 @@ var filled = regexp.MustCompile(`(?m)^(\|.*<!-- ([a-z0-9-]+): (.*) --> \|).*$`)
 const rangeFrom = 1.25
 
 // Fill writes the figures of the result into the tables of a Markdown file: the median, or from the least run to the greatest
-// if the runs differ by a quarter and the metric has a column to itself. A ratio is from the least to the greatest too. If the result lacks a figure of a row, as
+// if the runs differ by a quarter and the metric has a column to itself. A ratio is from the least to the greatest too. If the least is
+// zero, it is the greatest, after "up to". If the result lacks a figure of a row, as
 // with -only, or it is zero, the row stays as it is. If a peer has a fault and no figure, the fault takes its place.
 func (r *Result) Fill(file string) error {
 	text, err := os.ReadFile(file)
@@ -64,6 +65,8 @@ func (r *Result) row(old string) string {
 		values := r.values(r.Cells[i], joined)
 		fault, _ := r.Cells[i].Faults()
 		switch {
+		case len(values) > 0 && slices.Min(values) == 0 && slices.Max(values) > 0:
+			row += " up to " + strings.TrimSpace(twoDigits(slices.Max(values))+" "+unit) + " |"
 		case len(values) > 0 && slices.Min(values) > 0 && slices.Max(values) >= rangeFrom*slices.Min(values):
 			row += " " + strings.TrimSpace(span(values)+" "+unit) + " |"
 		case len(figures) > 0:

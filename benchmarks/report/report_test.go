@@ -144,13 +144,18 @@ func TestWriteAndRead(t *testing.T) {
 // A row of a README gets the medians or ranges that its comment asks for. It stays as it is if the result lacks one.
 func TestFill(t *testing.T) {
 	r := example()
-	const rows = `| schedule <!-- schedule: hashedwheel=wall ns; gost=wall ns; ratio --> | 1 ns | 2 ns | 2 |
+	for i, run := range find(r, "schedule", "hashedwheel").Runs {
+		run.Metrics["worker"] = float64(3 * i)
+	}
+	const rows = `| worker <!-- schedule: hashedwheel=worker ns --> | 0 ns |
+| schedule <!-- schedule: hashedwheel=wall ns; gost=wall ns; ratio --> | 1 ns | 2 ns | 2 |
 | both <!-- schedule: hashedwheel=wall+floors ms; hashedwheel=floors; time=wall ns --> | |
 | another <!-- schedule: hashedwheel=cpu ns --> | 7 ns |
 | none <!-- schedule: netty design=wall ns --> | 8 ns |
 | without | 9 ns |
 `
-	const want = `| schedule <!-- schedule: hashedwheel=wall ns; gost=wall ns; ratio --> | 100 to 150 ns | 200 ns | 2.0 |
+	const want = `| worker <!-- schedule: hashedwheel=worker ns --> | up to 3.0 ns |
+| schedule <!-- schedule: hashedwheel=wall ns; gost=wall ns; ratio --> | 100 to 150 ns | 200 ns | 2.0 |
 | both <!-- schedule: hashedwheel=wall+floors ms; hashedwheel=floors; time=wall ns --> | 125 / 3.12 ms | 2.5 to 3.8 | crashed: exit status 1 |
 | another <!-- schedule: hashedwheel=cpu ns --> | 7 ns |
 | none <!-- schedule: netty design=wall ns --> | 8 ns |

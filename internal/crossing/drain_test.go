@@ -235,16 +235,16 @@ func (l *lateness) probe(t *testing.T, timer *hashedwheel.Timer, delay time.Dura
 // as much as to timeouts of package time, and a little for two more goroutines that have to run. Other programs stop
 // the worker alone now and then. So the upper quartile counts, for each delay, and a drain in which it was too late is repeated.
 func TestNearInADrain(t *testing.T) {
-	if testing.Short() && !testkit.Full() {
-		t.Skip("takes seconds: runs without -short")
-	}
 	testkit.NeedsThreads(t)
+	if testing.Short() && testkit.StressTime(t) < time.Second && !testkit.RaceDetector() {
+		t.Skip("takes seconds: runs without -short, and with the race detector, because these drains find races")
+	}
 	const tick = time.Millisecond
 	delays := []time.Duration{0, tick / 2, 3 * tick}
-	for _, i := range testkit.Rand(t).Perm(len(backlogs)) {
+	for _, i := range testkit.Rand(t).Perm(len(backlogs))[:testkit.Sized(1, 3, 3)] {
 		b := backlogs[i]
 		t.Run(b.name, func(t *testing.T) {
-			most := 800_000
+			most := testkit.Sized(300_000, 800_000, 2_000_000)
 			if testkit.StressTime(t) >= time.Second {
 				most = 2_000_000
 			}

@@ -214,7 +214,7 @@ func TestArmedAgainByMany(t *testing.T) {
 	}
 	timer := newTimer(t, hashedwheel.WithTick(10*time.Second))
 	const goroutines = 64
-	n := testkit.Sized[int64](500_000, 3_000_000, 3_000_000)
+	n := testkit.Sized[int64](1_000_000, 3_000_000, 3_000_000)
 	var armed, most atomic.Int64
 	var users sync.WaitGroup
 	for range goroutines {

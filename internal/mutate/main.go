@@ -155,8 +155,7 @@ func goTest(ctx context.Context, dir string, all tests, limit time.Duration) (fa
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(all))*(compiling+limit))
 	defer cancel()
 	for _, pkg := range all.packages() {
-		pattern := strings.ReplaceAll("^"+strings.Join(all[pkg], "$|^")+"$", "/", "$/^") // -run has a pattern for each part of a name
-		cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(), "-run="+pattern, "-v", ".")
+		cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(), "-run="+runPattern(all[pkg]), "-v", ".")
 		cmd.Dir = filepath.Join(dir, filepath.FromSlash(pkg))
 		cmd.Env = append(os.Environ(), "HASHEDWHEEL_EXPLORE_TIME=20s")        // for each scenario, on a busy machine too
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that go test deletes its files
@@ -172,6 +171,11 @@ func goTest(ctx context.Context, dir string, all tests, limit time.Duration) (fa
 		}
 	}
 	return false, "", nil
+}
+
+// runPattern returns the pattern for -run that matches these tests and no others. It has a part for each part of a name.
+func runPattern(names []string) string {
+	return strings.ReplaceAll("^"+strings.Join(names, "$|^")+"$", "/", "$/^")
 }
 
 // try makes the change in the copy, runs the tests as goTest does, and undoes the change.

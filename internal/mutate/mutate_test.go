@@ -92,6 +92,18 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// A scenario is found under the test that runs it, and that test runs no other.
+func TestScenarios(t *testing.T) {
+	files := tree{"testdata/steps/a_test.go": "func TestStepsA(", "internal/crossing/testdata/steps/b_test.go": "func TestStepsB(",
+		"a_test.go": "func TestExplore(", "testdata/other/c_test.go": "func TestC("}
+	if got, want := files.tests("Test").String(), "TestExplore, TestExplore/TestStepsA; in internal/crossing: TestFrozen/TestStepsB"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := runPattern([]string{"TestA", "TestExplore/TestStepsA"}), "^TestA$|^TestExplore$/^TestStepsA$"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // A fault is found by its function and its tokens. So comments, line breaks and other functions do not matter.
 func TestApply(t *testing.T) {
 	m := mutation{file: "a.go", in: "wheel.add", old: `n++; w.count = n // all`, new: `w.count = 0`}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"io/fs"
 	"maps"
 	"os"
@@ -42,10 +43,13 @@ func (files tree) write(dir string) error {
 	return os.CopyFS(dir, copied)
 }
 
+// explored has the test that runs the scenarios of a package, if that is not TestExplore.
+var explored = map[string]string{"internal/crossing": "TestFrozen"}
+
 var declared = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w*)\(`)
 
 // tests are the names of tests, fuzz targets and scenarios by package. A package has the path of its directory, "." for the root.
-// A scenario of the explorer is a test of TestExplore, as in TestExplore/TestStepsStop.
+// A scenario of the explorer has the name of a subtest, as in TestExplore/TestStepsStop.
 type tests map[string][]string
 
 // tests returns the names of the tests that match, of all packages that go test ./... finds.
@@ -54,7 +58,8 @@ func (files tree) tests(match string) tests {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		dir, parent := path.Dir(name), ""
 		if pkg, scenarios := strings.CutSuffix(dir, "testdata/steps"); scenarios {
-			dir, parent = path.Clean(pkg), "TestExplore/"
+			dir = path.Clean(pkg)
+			parent = cmp.Or(explored[dir], "TestExplore") + "/"
 		}
 		if !strings.HasSuffix(name, "_test.go") || strings.Contains("/"+dir+"/", "/testdata/") {
 			continue

@@ -124,9 +124,10 @@ func TestReadmeChart(t *testing.T) {
 	for _, found := range regexp.MustCompile(`>([\d.]+) ns`).FindAllStringSubmatch(string(chart), -1) {
 		medians = append(medians, number(found[1]))
 	}
-	for _, figure := range [][]string{row[1:3], row[3:5]} {
+	require.GreaterOrEqual(t, len(medians), 2)
+	for i, figure := range [][]string{row[1:3], row[3:5]} { // the first bars are those of hashedwheel and package time
 		least, most := number(figure[0]), number(cmp.Or(figure[1], figure[0]))
-		assert.True(t, slices.ContainsFunc(medians, func(n float64) bool { return least <= n && n <= most }), "%v: the chart has %v", figure, medians)
+		assert.True(t, 0.95*least <= medians[i] && medians[i] <= 1.05*most, "%v: the chart has %v", figure, medians[i]) // ranges have two digits
 	}
 }
 
