@@ -34,7 +34,7 @@ type hook interface {
 	notifies() bool
 
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not when a claim has made it
-	// expired, nor when Cancel claims what Stop has returned. It is also called when arm was called and arming failed. Canceled is
+	// expired, nor when Cancel claims what Stop has returned. It is also called when arm has succeeded and arming failed. Canceled is
 	// true after Cancel and Stop. The caller may be inside the gate or not.
 	disarmed(to *Timeout, canceled bool)
 

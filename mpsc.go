@@ -36,7 +36,7 @@ type stripe struct {
 	inbox   atomic.Pointer[Timeout] // the top of the stack
 
 	// Counters that never go back: each counts what has happened, not what is about to. Armed and canceled are in the cache line of
-	// what is above, because each NewTimeout and Cancel uses that line.
+	// what is above, because each NewTimeout, Reset and Cancel uses that line.
 	armed    atomic.Uint64 // timeouts armed; neither those that ring.filled counts nor next runs
 	canceled atomic.Uint64 // timeouts canceled
 	runs     atomic.Uint64 // runs of repeating timeouts that are over, except for the last one of a schedule that has ended

@@ -172,7 +172,7 @@ func (k *walk) wheel() (more bool) {
 	return true
 }
 
-// movedBack returns wheel.movedBack. If there is no wheel any more, all that was there has ended.
+// movedBack returns wheel.movedBack. If there is no wheel any more, all that was there has left it.
 func (k *walk) movedBack() uint64 {
 	w := &k.timer.worker
 	w.mu.Lock()

@@ -35,7 +35,7 @@ import (
 // No wake-up is lost: see leave.
 //
 // Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only after
-// 100 ms and more. So rounds are few and short. First of all a round hands over what is due, which allocates nothing. It
+// 100 ms and more. So rounds are few and short. First of all a round hands over what is due, which seldom allocates. It
 // takes what is near, and the rest some at a time. The memory that it needs is kept while the timer is used. Its calls seldom
 // need more than the stack that a new goroutine has: see TestRoundsFitAFreshStack.
 const (
@@ -301,7 +301,7 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 	return until, ticks.Never
 }
 
-// releaseMemory gives back the memory that is kept for rounds. Called when nothing is pending. It returns false if a timeout
+// releaseMemory gives back the memory that is kept for rounds. Called when nothing is on the queue or in the wheel. It returns false if a timeout
 // has come meanwhile.
 func (w *worker) releaseMemory() bool {
 	found := w.in.found
@@ -340,7 +340,7 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 // reconcile is that of reconciler. Word is from before the timeout was taken off the queue.
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
-		// A runner has had it since, and has put it off or run it. So it has left the list, and need not be searched for there and in the
+		// A runner has had it since, and has put it off or run it: each Reset that queues sets moved. So it has left the list, and need not be searched for there and in the
 		// batches. If it is listed once more, the runner that comes there finds nothing to do, or puts it off.
 		to.bucket = 0
 	}
