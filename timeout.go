@@ -60,10 +60,12 @@ const (
 	canceled = 3 // ended by Cancel; a light one also by Stop
 )
 
-// The bit moved is read by Cancel: a timeout that was reset stays in its nursery, because it is likely to be reset again. By
-// worker.reconcile: if it is clear, and the timeout was put on a list, a runner has had it since, and has put it off or run it; if it is
-// set, the tick may have passed when it was set, so the worker is not late. And by repeating: the runs after this one count from the tick, and this one does
-// not follow the wall clock.
+// Three read the bit moved:
+//
+//   - Cancel: a timeout that was reset stays in its nursery, because it is likely to be reset again.
+//   - worker.reconcile: if it is set, the tick may have passed when it was set, so the worker is not late. If it is clear, and the
+//     timeout was put on a list, a runner has had it since, and has put it off or run it.
+//   - repeating: the runs after this one count from the tick, and this one does not follow the wall clock.
 
 // Where a timeout is
 //
@@ -84,9 +86,9 @@ const (
 // The rest of the package relies on these rules:
 //
 //  1. A goroutine that sets young fills a slot, and one that sets queued pushes. One that finds either bit set only changes
-//     the word, except that a Reset of a young timeout to an earlier tick also sets hurried, and fills a second slot. Whoever takes
-//     the timeout off the queue clears the bits in the compare-and-swap that reads the rest of the word: the worker, Stop, or for
-//     a canceled timeout in a nursery also its Cancel or a producer (nursery.go). If the worker finds a queued timeout in a slot,
+//     the word. There is one exception: a Reset of a young timeout to an earlier tick sets hurried and fills a second slot.
+//     The worker or Stop takes the timeout off the queue. It clears the bits in the compare-and-swap that reads the rest of the
+//     word. For a canceled timeout in a nursery, its Cancel or a producer may do this too (nursery.go). If the worker finds a queued timeout in a slot,
 //     it leaves it on its inbox, which a second push would cut off.
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
 //     may be late, and no other. NewTimeout needs no gate: if Stop has closed the slots, it drops its timeout, which nobody

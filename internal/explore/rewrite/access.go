@@ -10,8 +10,8 @@ import (
 )
 
 // access has an explore.Machine know of what a node of the syntax tree accesses, other than local variables, and of what it
-// allocates. A node comes before its parts, and notes what it does with them. Those that it writes are in w.written. Those that it
-// does not access, or not as a whole, are in w.skipped.
+// allocates. It is called for a node before it is called for the parts of that node. So the node notes which of its parts it writes, in
+// w.written, and which it does not access as a whole, in w.skipped.
 func (w *rewriter) access(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.AssignStmt:
