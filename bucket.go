@@ -157,7 +157,8 @@ func (b *bucket) truncate(n int, free *freeList) {
 	}
 }
 
-// keepPieces is the largest array of pieces that a bucket keeps when it is nearly empty: 128 bytes. See keepBuckets for an empty one.
+// keepPieces is the largest array of pieces that a bucket keeps when it is nearly empty: 128 bytes. See keepBuckets for an
+// empty one.
 const keepPieces = 16
 
 // A level is one level of the wheel: a bucket for each of the next spans of 1<<shift ticks. Owned by the worker.
@@ -256,8 +257,9 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	return bound
 }
 
-// neededAt returns the first tick at which the worker must visit a bucket, which must not be empty. If it has very many entries, that
-// is one span before they come due. The span before is not below 0, because a level above the lowest has no entry in span 0.
+// neededAt returns the first tick at which the worker must visit a bucket, which must not be empty. If it has very many
+// entries, that is one span before they come due. The span before is not below 0, because a level above the lowest has no entry
+// in span 0.
 func (l *level) neededAt(index, now uint64) uint64 {
 	b := &l.buckets[index]
 	if l.shift == 0 || b.n <= worthWaking {

@@ -34,8 +34,8 @@ type hook interface {
 	notifies() bool
 
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not when a claim has made it
-	// expired, nor when Cancel claims what Stop has returned. It is also called when arm has succeeded and arming failed. Canceled is
-	// true after Cancel and Stop. The caller may be inside the gate or not.
+	// expired, nor when Cancel claims what Stop has returned. It is also called when arm has succeeded and arming failed.
+	// Canceled is true after Cancel and Stop. The caller may be inside the gate or not.
 	disarmed(to *Timeout, canceled bool)
 
 	// light reports whether the task is light: see package light. It runs without the executor and does not count for

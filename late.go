@@ -47,7 +47,8 @@ func (s *spell) lasts(elapsed, late time.Duration) (warn bool) {
 	return true
 }
 
-// end is called when nothing is wrong, also if the spell was not on. It returns how long the spell has lasted, and whether to log that.
+// end is called when nothing is wrong, also if the spell was not on. It returns how long the spell has lasted, and whether to
+// log that.
 func (s *spell) end(elapsed time.Duration) (lasted time.Duration, tell bool) {
 	lasted, tell = elapsed-s.since, s.told
 	s.on, s.told = false, false
@@ -125,15 +126,6 @@ func (s *stall) check(elapsed time.Duration, emitted bool) (until time.Duration)
 	}
 	s.next = later(elapsed, wait)
 	return s.next
-}
-
-// listedAt returns the value of Timeout.bucket for a timeout that is put on the list of its pool now. It counts milliseconds, up
-// to 24 days. So a longer wait seems to begin again.
-func listedAt(elapsed time.Duration) uint32 { return listed | uint32(elapsed/time.Millisecond) }
-
-// sinceListed returns how long a timeout has been on the list of its pool. Called by the worker.
-func sinceListed(to *Timeout, elapsed time.Duration) time.Duration {
-	return time.Duration((listedAt(elapsed)-to.bucket)&^listed) * time.Millisecond
 }
 
 // later returns elapsed + d, or the longest Duration if that would overflow.

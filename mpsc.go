@@ -28,9 +28,10 @@ type queue struct {
 // A stripe has a nursery for new timeouts, and an inbox for timeouts that the worker has to place, move or remove at the
 // next boundary. The counters count what the goroutines that use the stripe do.
 //
-// The inbox is a stack, linked by Timeout.next. Only a goroutine that has set the bit queued pushes the timeout. The worker clears
-// the bit when it has taken the timeout off. Stop may clear it while the timeout is on the stack, because nobody pushes any more. So a
-// timeout is on one stack at most, and its link belongs to the goroutine that pushes it, then to the stack, and then to the worker.
+// The inbox is a stack, linked by Timeout.next. Only a goroutine that has set the bit queued pushes the timeout. The worker
+// clears the bit when it has taken the timeout off. Stop may clear it while the timeout is on the stack, because nobody pushes
+// any more. So a timeout is on one stack at most, and its link belongs to the goroutine that pushes it, then to the stack, and
+// then to the worker.
 type stripe struct {
 	nursery ring
 	inbox   atomic.Pointer[Timeout] // the top of the stack
@@ -50,7 +51,8 @@ type stripe struct {
 	_ [128 - 8*8 - unsafe.Sizeof(ring{})]byte
 }
 
-// push puts a timeout onto the inbox. The caller has set the bit queued, and is inside the gate. Then it wakes the worker.
+// push puts a timeout onto the inbox. The caller has set the bit queued, and is inside the gate. Afterwards, inside or not, it
+// wakes the worker.
 func (s *stripe) push(to *Timeout) {
 	for {
 		top := s.inbox.Load()
@@ -98,8 +100,8 @@ func defaultStripes() int { return ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0
 // stripe returns the stripe that the calling goroutine should use now. Any other would be correct too.
 func (q *queue) stripe() *stripe { return &q.stripes[q.seats.Part(len(q.stripes))] }
 
-// needs returns the tick by which the worker must look at the queue: soon if an inbox has timeouts, and otherwise the earliest of the
-// nurseries. It returns Never if it has found every stripe empty, one after another, and not at the same moment.
+// needs returns the tick by which the worker must look at the queue: soon if an inbox has timeouts, and otherwise the earliest
+// of the nurseries. It returns Never if it has found every stripe empty, one after another, and not at the same moment.
 func (q *queue) needs() (tick uint64) {
 	tick = ticks.Never
 	for i := range q.stripes {

@@ -27,9 +27,9 @@ import (
 //     goroutines that arm, bring forward and cancel would make 12 million wait there in 5 s.
 //   - The hand skips a pending timeout. The worker takes it: when it is near or old, or when it closes the table. A goroutine
 //     that is preempted anywhere in put delays its own timeout, and no other.
-//   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, by a sample, the ring gets
-//     an empty table of twice the size, which links to the old one, and the worker takes what the old one has. So the number of slots
-//     is bounded by what was pending in the ring at once, however little the worker does.
+//   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, by a sample, the ring
+//     gets an empty table of twice the size, which links to the old one, and the worker takes what the old one has. So the
+//     number of slots is bounded by what was pending in the ring at once, however little the worker does.
 //   - The worker closes a table that it takes: it swaps each slot for closedSlot. A producer that still uses the table fills a
 //     slot by a compare-and-swap. So either the worker finds its timeout, or it finds the slot closed and tries again in
 //     the table of the ring.
@@ -43,19 +43,19 @@ import (
 //  3. lowers ring.by
 //  4. reads worker.state, and wakes the worker if it comes too late
 //
-// The worker writes what a producer reads or writes later, before it reads what the producer has written before:
+// The worker goes the other way. In each line it first writes, and then reads:
 //
 //	A. becomes idle, then reads ring.by                          (worker.leave)
-//	B. raises ring.by, then reads the table and each block.by    (intake.lookAt, ring.take)
+//	B. raises ring.by, then reads the table and each block.by    (intake.lookAt); or it closes the table (ring.take)
 //	C. raises block.by, then reads the slots                     (intake.takeBlock)
 //
-// So in each of these pairs, either the worker reads what the producer has written, or the producer goes on after the worker's write: then
-// it lowers the tick that was raised, or finds the worker idle. A raise may undo what the producer has lowered before. Then the worker
-// reads what that stands for.
+// So in each line, either the worker reads what the producer has written, or the producer goes on after the worker's write:
+// then it lowers the tick that was raised, or finds the worker idle. A raise may also undo what a producer has lowered. Then
+// the worker reads what that stands for: if B undoes step 3, step 2 came before it, and B reads block.by next.
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
 	filled  atomic.Uint64         // timeouts that were armed here; a second slot does not count
-	skipped atomic.Uint64         // other slots that the hand has left behind: pending, jumped over, or second ones. If goroutines collide, some count twice
+	skipped atomic.Uint64         // other slots that the hand has left behind; if goroutines collide, some count twice
 	by      atomic.Uint64         // the worker must look at the blocks by this tick
 }
 
@@ -155,8 +155,8 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 		case there != nil && !there.leaveNursery():
 			skipped += step
 			continue
-		// From here on the slot is free: this timeout is never young again. A second slot that is filled late may lead to it once more,
-		// which does no harm.
+		// From here on the slot is free: this timeout is never young again. A second slot that is filled late may lead to it
+		// once more, which does no harm.
 		case !t.slots[i].CompareAndSwap(there, to): // step 1 of ring
 			hand++ // it does not count as skipped: if another goroutine has filled it, that counts it
 			continue
@@ -210,8 +210,8 @@ func (t *table) pending(n int) (found int) {
 	return found * (all / max(n, 1)) // the table after Stop has no slots
 }
 
-// needs returns the tick by which the worker must look at the ring: Never if it is empty, and Never-1 if there is only a large table,
-// which must be given back before the worker rests.
+// needs returns the tick by which the worker must look at the ring: Never if it is empty, and Never-1 if there is only a large
+// table, which must be given back before the worker rests.
 func (r *ring) needs() uint64 {
 	by := r.by.Load()
 	if t := r.table.Load(); t != nil && len(t.slots) > minSlots {
@@ -231,11 +231,12 @@ func (r *ring) each(f func(to *Timeout) (more bool)) {
 	}
 }
 
-// take takes the tables of a ring, and leaves next. Called by the worker, or by Stop.
-func (r *ring) take(next *table) (taken []*table) {
-	// Step B of ring, before the table is taken: a producer that lowers the tick after this does so for a slot in the next table, or needlessly.
+// take takes the tables of a ring, and leaves another, or nil. Called by the worker, or by Stop.
+func (r *ring) take(instead *table) (taken []*table) {
+	// Step B of ring, before the table is taken: a producer that lowers the tick after this does so for a slot in another table, or
+	// needlessly.
 	raise(&r.by)
-	return r.table.Swap(next).andOlder()
+	return r.table.Swap(instead).andOlder()
 }
 
 // andOlder returns a table and those before it, and unlinks them.

@@ -118,8 +118,8 @@ func init() {
 //	never armed                                  revive, armEnded   fills its first slot             yes
 //	idle or ended otherwise                      revive, armEnded   fills a second slot, or pushes   yes
 //
-// If the tick does not lie ahead, it becomes the next one. But a pending timeout that stays in its first slot or in a bucket may get a
-// tick that has passed: the worker comes by the old tick, which is not later, and finds it due.
+// If the tick does not lie ahead, it becomes the next one. But a pending timeout that stays in its first slot or in a bucket
+// may get a tick that has passed: the worker comes by the old tick, which is not later, and finds it due.
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
@@ -157,9 +157,11 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 // stays reports whether a timeout may stay where it is when it is reset to tick, so that only its word changes.
 //
 //   - On an inbox, and in a second slot, it may: the worker takes it in its next round, and the caller wakes the worker in time.
-//   - In its first slot it may if the tick is not earlier, because the worker looks there by the old tick.
-//   - In a bucket it may if the tick is not earlier and the worker has not reached the old one, where it reads the word. If
-//     the worker comes there first, a runner checks it: see rule 3 of timeout.go. The same is true while its task runs.
+//   - In its first slot it may if the tick is not earlier, because the worker looks there by the old tick. That also holds if
+//     it was canceled meanwhile: whoever drops it changes the word, and then the caller's compare-and-swap fails.
+//   - In a bucket it may if the tick is not earlier and the worker has not reached the old one, where it reads the word. If the
+//     worker comes there first, a runner checks it: see rule 3 of timeout.go. While its task runs, repeating.rearm reads the
+//     word when the run is over.
 func (t *Timer) stays(word, tick uint64) bool {
 	switch old := tickOf(word); {
 	case word&(queued|hurried) != 0:
@@ -222,8 +224,9 @@ func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
 	if t.stays(word, tick) && word&hooked == 0 && t.limit.max == 0 {
-		// Nothing is pushed, so no gate is needed. It would make a Reset and a Cancel take 85 ns instead of 54. Stop clears the bit by a
-		// compare-and-swap: if that comes first, setTick fails. If setTick comes first, Stop finds the timeout pending.
+		// Nothing is pushed, so no gate is needed. It would make a Reset and a Cancel take 85 ns instead of 54. Stop clears the
+		// bit by a compare-and-swap: if that comes first, setTick fails. If setTick comes first, Stop finds the timeout
+		// pending.
 		if by, ok = to.setTick(word, tick); ok {
 			s.armed.Add(1)
 		}
@@ -262,9 +265,9 @@ func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 	return by, ok, err
 }
 
-// fullInbox is how many timeouts may wait on an inbox. Then each goroutine that arms one again asks for a round at once, and yields to
-// it. Without this, timeouts that are canceled again would wait there until the next boundary, and a tick may be long. With 64
-// goroutines that did so, 43,000 waited there at most, and 12 million if none of them yielded.
+// fullInbox is how many timeouts may wait on an inbox. Then each goroutine that arms one again asks for a round at once, and
+// yields to it. Without this, timeouts that are canceled again would wait there until the next boundary, and a tick may be
+// long. With 64 goroutines that did so, 43,000 waited there at most, and 12 million if none of them yielded.
 const fullInbox = 1 << 12
 
 // armEnded arms the timeout, unless another goroutine has armed it meanwhile. Called inside the gate.

@@ -93,8 +93,8 @@ func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
 	return r, nil
 }
 
-// A repeating is the hook of a timeout that runs more than once. Its fields belong to the goroutine that makes the timeout, and then
-// to the runner while the timeout is at work. They pass from one to the next with the word.
+// A repeating is the hook of a timeout that runs more than once. Its fields belong to the goroutine that makes the timeout, and
+// then to the runner while the timeout is at work. They pass from one to the next with the word.
 type repeating struct {
 	wrap
 
@@ -239,8 +239,8 @@ func (r *repeating) plan(t *Timer, next, due time.Time) {
 	}
 }
 
-// rearm arms a timeout at work again, or ends it. If ok is false, the word has changed, and the caller must call rearm again. If it is
-// true, again reports that the timeout is due and still with its runner. That is never so if over is false.
+// rearm arms a timeout at work again, or ends it. If ok is false, the word has changed, and the caller must call rearm again.
+// If it is true, again reports that the timeout is due and still with its runner. That is never so if over is false.
 func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	t := to.timer
 	s := t.queue.stripe()

@@ -129,9 +129,9 @@ func (t *Timer) enterOrWait(s *stripe) bool {
 	return false
 }
 
-// handBack ends a timeout for Stop, and reports whether it was pending. Only a light one is canceled then. Stop may come to a timeout
-// more than once: an old slot may lead to it, and one on an inbox may also be in a bucket or on a list. Then handBack returns true
-// the first time.
+// handBack ends a timeout for Stop, and reports whether it was pending. Only a light one is canceled then. Stop may come to a
+// timeout more than once: an old slot may lead to it, and one on an inbox may also be in a bucket or on a list. Then handBack
+// returns true the first time.
 func (to *Timeout) handBack() bool {
 	for {
 		word := to.word.Load()

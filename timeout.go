@@ -3,6 +3,7 @@ package hashedwheel
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
@@ -18,9 +19,9 @@ import (
 //	Reset, Cancel -> inbox ----+
 //
 // The first Reset of a bound timeout puts it into a nursery, as NewTimeout does. A Reset to an earlier tick puts a timeout of a
-// nursery into a second slot. The queue is what lies before the worker: for each stripe a nursery, a ring of slots where most timeouts are canceled before the worker
-// comes (nursery.go), and an inbox, a stack (mpsc.go). The list and the batches are in internal/pool. The gate
-// (stop.go) lets producers push onto inboxes until Stop shuts it.
+// nursery into a second slot. The queue is what lies before the worker: for each stripe a nursery, a ring of slots where most
+// timeouts are canceled before the worker comes (nursery.go), and an inbox, a stack (mpsc.go). The list and the batches are in
+// internal/pool. The gate (stop.go) lets producers push onto inboxes until Stop shuts it.
 
 // The word
 //
@@ -47,24 +48,24 @@ const (
 	queued     = 1 << 2 // on an inbox, or about to be pushed onto it
 	young      = 1 << 3 // in a nursery, or about to be put there
 	atWork     = 1 << 4 // repeating, and a run is in progress
-	moved      = 1 << 5 // a Reset has set the tick, other than the first one; the claim of a repeating timeout clears it, and the end of its last run
+	moved      = 1 << 5 // a Reset has set the tick, of a timeout that had been armed before; see below
 	hooked     = 1 << 6 // the task has a hook; never changes
 	hurried    = 1 << 7 // with young and moved: a Reset to an earlier tick has put it into a second slot, which the worker takes next
 	sumShift   = 8
-	sumMask    = 1<<3 - 1 // hash of the address of a bound timeout, see checkCopy; 0 for others
+	sumMask    = 1<<3 - 1 // of a bound timeout: a hash of its address, 1 to 7, see checkCopy; 0 for others
 	tickShift  = sumShift + 3
 
 	idle     = 0 // has never been armed, and then the tick is 0; or was returned by Stop
 	pending  = 1 // will expire or run again, unless it is canceled before
 	expired  = 2 // its task has been started, or is just about to be
-	canceled = 3 // ended by Cancel; a light one also by Stop
+	canceled = 3 // ended by Cancel; one whose task is light (hook.go) also by Stop
 )
 
-// Three read the bit moved:
+// The claim of a repeating timeout clears the bit moved, and so does the end of its last run. Three read it:
 //
-//   - Cancel: a timeout that was reset stays in its nursery, because it is likely to be reset again.
-//   - worker.reconcile: if it is set, the tick may have passed when it was set, so the worker is not late. If it is clear, and the
-//     timeout was put on a list, a runner has had it since, and has put it off or run it.
+//   - Cancel: a timeout that was reset, or bound, stays in its nursery, because it is likely to be reset again.
+//   - worker.reconcile: if it is set, the tick may have passed when it was set, so the worker is not late. If it is clear, only a
+//     runner can have queued a timeout that is on a list, because each Reset that queues sets it.
 //   - repeating: the runs after this one count from the tick, and this one does not follow the wall clock.
 
 // Where a timeout is
@@ -85,17 +86,18 @@ const (
 //
 // The rest of the package relies on these rules:
 //
-//  1. A goroutine that sets young fills a slot, and one that sets queued pushes. One that finds either bit set only changes
-//     the word. There is one exception: a Reset of a young timeout to an earlier tick sets hurried and fills a second slot.
-//     The worker or Stop takes the timeout off the queue. It clears the bits in the compare-and-swap that reads the rest of the
-//     word. For a canceled timeout in a nursery, its Cancel or a producer may do this too (nursery.go). If the worker finds a queued timeout in a slot,
-//     it leaves it on its inbox, which a second push would cut off.
+//  1. A goroutine that sets young fills a slot, and one that sets queued pushes. One that finds either bit set only changes the
+//     word. There is one exception: a Reset of a young timeout to an earlier tick sets hurried and fills a second slot. The
+//     worker or Stop takes the timeout off the queue. It clears the bits in the compare-and-swap that reads the rest of the
+//     word. For a canceled timeout in a nursery, its Cancel or a producer may do this too (nursery.go). If the worker finds a
+//     queued timeout in a slot, it leaves it on its inbox, which a second push would cut off.
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
 //     may be late, and no other. NewTimeout needs no gate: if Stop has closed the slots, it drops its timeout, which nobody
 //     else knows.
 //  3. A pending timeout that is not on the queue is in at least one of three places: in a bucket at a tick not later than its own,
-//     on a list of due timeouts, or with the worker or a runner. The worker that visits it places it for a later tick, and a
-//     runner queues it, if a Reset has set that tick, or if they themselves put it off (wall.go).
+//     on a list of due timeouts, or with the worker or a runner. Its tick may be later than the one that has brought it there: a
+//     Reset has set it, or it was put off (wall.go). Then the worker that visits it places it for that tick, and a runner sends it
+//     back: it queues it.
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. After a Reset, the worker may
 //     put a timeout on the list while a runner still has it: one of the two claims wins, and neither is early.
 //  5. While a timeout is at work, it is not claimed, and does nothing in a bucket or on a list, so its runs never overlap.
@@ -122,7 +124,8 @@ func waits(word uint64) bool { return word&(statusMask|atWork) == pending }
 // onQueue reports whether the worker has yet to take a timeout.
 func onQueue(word uint64) bool { return word&(queued|young) != 0 }
 
-// pendingAt returns the word of a timeout that is pending at tick. It keeps the place, and whether a run is in progress, and clears moved.
+// pendingAt returns the word of a timeout that is pending at tick. It keeps the place, and whether a run is in progress, and
+// clears moved.
 func pendingAt(word, tick uint64) uint64 {
 	return tick<<tickShift | word&(queued|young|hurried|atWork|hooked|sumMask<<sumShift) | pending
 }
@@ -155,7 +158,7 @@ func (f plainFunc) Run(*Timeout) { f() }
 // most cases.
 //
 // The library keeps neither the handle nor the task for longer than two seconds after the end of the timeout, or two ticks if
-// these are longer.
+// these are longer. [WithMaxConcurrency] describes an exception.
 type Timeout struct {
 	// Immutable after NewTimeout, or Bind.
 	timer *Timer
@@ -164,20 +167,29 @@ type Timeout struct {
 	// Shared.
 	word atomic.Uint64
 
-	// Owned by the worker. Bucket is 0, or a bucket (wheel.placeOf), or says when the timeout was put on a list (listedAt). Pos is the
-	// position there.
+	// Owned by the worker. Bucket is 0, or a bucket (wheel.placeOf), or says when the timeout was put on a list (listedAt). Pos
+	// is the position there.
 	bucket, pos uint32
 
 	// On an inbox: the timeout below. See stripe.
 	next *Timeout
 }
 
-// listed is the bit of Timeout.bucket that says that the worker has put the timeout on the list of its pool last, at position pos, not
-// that it is still there: a runner may have taken it off. The other bits say when that was: see listedAt.
+// listed is the bit of Timeout.bucket that says that the worker has put the timeout on the list of its pool last, at position pos,
+// not that it is still there: a runner may have taken it off. The other bits say when that was: see listedAt.
 const listed = 1 << 31
 
 // isListed reports whether listed is set. Called by the owner of bucket.
 func (to *Timeout) isListed() bool { return to.bucket&listed != 0 }
+
+// listedAt returns the value of Timeout.bucket for a timeout that is put on the list of its pool now. It counts milliseconds, up
+// to 24 days. So a longer wait seems to begin again.
+func listedAt(elapsed time.Duration) uint32 { return listed | uint32(elapsed/time.Millisecond) }
+
+// sinceListed returns how long a timeout has been on the list of its pool. Called by the worker.
+func sinceListed(to *Timeout, elapsed time.Duration) time.Duration {
+	return time.Duration((listedAt(elapsed)-to.bucket)&^listed) * time.Millisecond
+}
 
 const overwritten = "hashedwheel: a Timeout was overwritten while the timer still used it (hashedwheelvet finds where)"
 

@@ -136,14 +136,14 @@ func (t *Timer) isPast(tick uint64) bool {
 	return tick <= t.worker.progress.tick() || tick <= t.clock.Now()
 }
 
-// ahead returns the tick if it lies ahead, and otherwise the next tick. Most often the worker tells, and the clock need not be read. A
-// tick that the worker has not reached because it is late counts as ahead: the worker comes to it in its next round.
+// ahead returns the tick if it lies ahead, and otherwise the next tick. Most often the worker tells, and the clock need not be
+// read. A tick that the worker has not reached because it is late counts as ahead: the worker comes to it in its next round.
 func (t *Timer) ahead(tick uint64) uint64 {
 	if t.worker.progress.isBefore(tick) {
 		return tick
 	}
 	// While the worker is idle, the same is true of each tick after the one for which it is idle.
-	if state := t.worker.state.Load(); state > halted && tick > state>>idleShift {
+	if state := t.worker.state.Load(); isIdle(state) && tick > state>>idleShift {
 		return tick
 	}
 	return max(tick, t.clock.DueIn(0))

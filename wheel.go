@@ -67,8 +67,8 @@ func (w *wheel) levelOf(to *Timeout) *level { return &w.levels[(to.bucket-1)>>w.
 func (w *wheel) indexOf(to *Timeout) uint64 { return uint64(to.bucket-1) & (1<<w.bits - 1) }
 
 // locate returns the level for a tick that lies ahead, and the index, which is the number of the bucket there. The next size
-// spans of a level have different indexes. The last of them has the same index as the present span. That is no conflict: the timeouts
-// of the present span leave the bucket before advance returns.
+// spans of a level have different indexes. The last of them has the same index as the present span. That is no conflict: the
+// timeouts of the present span leave the bucket before advance returns.
 func (w *wheel) locate(tick uint64) (level int, index uint64) {
 	top, size := len(w.levels)-1, uint64(1)<<w.bits
 	shift := uint(0)
@@ -128,8 +128,8 @@ func (w *wheel) advance(now uint64) {
 	}
 	was := w.now
 	w.now = now
-	// Go from the lowest level up, so that timeouts that move down are not visited again. Those of an upper level move down when the
-	// wheel enters their span, also if next is later.
+	// Go from the lowest level up, so that timeouts that move down are not visited again. Those of an upper level move down
+	// when the wheel enters their span, also if next is later.
 	for i := range w.levels {
 		shift := w.levels[i].shift
 		from, to := was>>shift, now>>shift
@@ -177,7 +177,8 @@ func (w *wheel) visit(level int, index uint64, lo, hi int, last uint64) {
 	}
 	n := b.n
 	left, place := b.n, w.placeOf(level, index)
-	// Like the ticks of the entries, these count from the base of the bucket. Entries from end on stay. Least is the least that stays.
+	// Like the ticks of the entries, these count from the base of the bucket. Entries from end on stay. Least is the least that
+	// stays.
 	base, end, least := b.base, (last+1)<<l.shift-b.base, uint64(math.MaxUint64)
 	// Go from the end, so that an entry that fills a gap has already been checked, here or by an earlier call of bringDown.
 	for pos := hi - 1; pos >= lo; pos-- {

@@ -46,6 +46,9 @@ const (
 	resting   = uint64(ticks.Never) << idleShift
 )
 
+// isIdle reports whether a state is one of those that have a tick.
+func isIdle(state uint64) bool { return state > halted }
+
 // maxWaiting is the longest time to wait for the next round in a long tick.
 const maxWaiting = 250 * time.Millisecond
 
@@ -56,8 +59,8 @@ const keepMemory = 300 * time.Millisecond
 // ahead of the clock, and old while the worker rests or watches. Written by the worker: in expireDue, before it visits buckets, and
 // in planNext, before it rests or watches.
 //
-// So a tick up to this one has passed (Timer.isPast). A later one counts as ahead if the worker is turning the wheel (Timer.ahead). And a
-// timeout in the bucket of a later one has yet to be visited (Timer.stays).
+// So a tick up to this one has passed (Timer.isPast). A later one counts as ahead if the worker is turning the wheel
+// (Timer.ahead). And a timeout in the bucket of a later one has yet to be visited (Timer.stays).
 type progress struct {
 	tickAndTurning atomic.Uint64 // the lowest bit is 1 if the worker neither rests nor watches
 }
@@ -73,8 +76,8 @@ func (p *progress) set(tick uint64, turning bool) {
 // tick returns the tick. It has passed.
 func (p *progress) tick() uint64 { return p.tickAndTurning.Load() >> 1 }
 
-// next returns the tick after that. At its boundary, the worker takes what is put onto the queue now, unless somebody calls wakeNow.
-// While the worker rests or watches, it may have passed.
+// next returns the tick after that. At its boundary, the worker takes what is put onto the queue now, unless somebody calls
+// wakeNow. While the worker rests or watches, it may have passed.
 func (p *progress) next() uint64 { return p.tick() + 1 }
 
 // isBefore reports whether the worker is sure to come to a tick: it is turning the wheel, and has not reached the tick.
@@ -160,17 +163,17 @@ func (w *worker) claimRound() bool {
 	}
 }
 
-// wakeNow starts a round now, or another one after the one in progress. Unlike wakeBy it does not wait for the next boundary, and it
-// does not check the clock: the caller must be on the right side of a synctest bubble.
+// wakeNow starts a round now, or another one after the one in progress. Unlike wakeBy it does not wait for the next boundary,
+// and it does not check the clock: the caller must be on the right side of a synctest bubble.
 func (w *worker) wakeNow() {
 	if w.claimRound() {
 		go w.work()
 	}
 }
 
-// wakeBy makes sure that a round comes in time for a timeout that is due at tick. Called by any goroutine, after it has
-// put a timeout onto the queue or changed the word: see leave. WakeBy panics if a round that it starts would be on the wrong side of a
-// synctest bubble.
+// wakeBy makes sure that a round comes in time for a timeout that is due at tick. Called by any goroutine, after it has put a
+// timeout onto the queue or changed the word: see leave. WakeBy panics if a round that it starts would be on the wrong side of
+// a synctest bubble.
 func (w *worker) wakeBy(tick uint64) {
 	if state := w.state.Load(); w.comesTooLate(state, tick) {
 		w.wake(state)
@@ -178,8 +181,12 @@ func (w *worker) wakeBy(tick uint64) {
 }
 
 // comesTooLate reports whether the worker, in this state, is idle for too long to take a timeout that is due at tick. It
-// must take the timeout when that becomes near, but not before the boundary after its last round. A state that is not idle has no
-// tick: it shifts to 0, which is never too late.
+// must take the timeout when that becomes near, but not before the boundary after its last round:
+//
+//	it rests                     always too long, because its tick is Never
+//	it watches until a tick      too long if the timeout becomes near before that
+//	it comes at the next tick    never too long
+//	it is not idle               the same: the state has no tick, and shifts to 0
 func (w *worker) comesTooLate(state, tick uint64) bool {
 	return state>>idleShift > max(w.queue.nearAt(tick), w.progress.next())
 }
@@ -218,9 +225,10 @@ func (w *worker) leave(until time.Duration, next uint64) bool {
 	if !w.state.CompareAndSwap(working, state) {
 		return false
 	}
-	// 3. Check the queue, unless a round comes at the next boundary: with 2, this is step A of ring. A producer fills a slot and lowers
-	// the ticks of its block and its ring, or pushes onto an inbox, before it reads the state. So either it reads the state of 2, or this
-	// finds the ring's tick, or the inbox.
+	// 3. Check the queue, unless a round comes at the next boundary: with 2, this is step A of ring. A producer fills a slot
+	//    and lowers
+	// the ticks of its block and its ring, or pushes onto an inbox, before it reads the state. So either it reads the state of
+	// 2, or this finds the ring's tick, or the inbox.
 	return next <= atNext || next <= w.queue.needs() || !w.state.CompareAndSwap(state, working)
 }
 
@@ -234,8 +242,8 @@ func (w *worker) halt() {
 	}
 }
 
-// round does all that is due now. It returns the time of the next round, and the tick by which a round takes the queue: 0 if the next
-// comes at once, and Never if the next is only for the wheel.
+// round does all that is due now. It returns the time of the next round, and the tick by which a round takes the queue: 0 if
+// the next comes at once, and Never if the next is only for the wheel.
 func (w *worker) round() (until time.Duration, next uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -301,8 +309,8 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 	return until, ticks.Never
 }
 
-// releaseMemory gives back the memory that is kept for rounds. Called when nothing is on the queue or in the wheel. It returns false if a timeout
-// has come meanwhile.
+// releaseMemory gives back the memory that is kept for rounds. Called when nothing is on the queue or in the wheel. It returns
+// false if a slot has led to a timeout meanwhile, and then another round must follow.
 func (w *worker) releaseMemory() bool {
 	found := w.in.found
 	w.in.giveBack() // leave finds what is put there after this
@@ -327,8 +335,8 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	w.progress.set(now, true) // before the wheel emits timeouts, so that from then on a Reset of them is queued
 	next, emitted := w.wheel.next, w.emitted
 	w.wheel.advance(now)
-	// If nothing was emitted, next was the tick of a canceled timeout, or timeouts have only moved. If something was, next may still be
-	// such a tick. Then the worker was late for that.
+	// If nothing was emitted, next was the tick of a canceled timeout, or timeouts have only moved. If something was, next may
+	// still be such a tick. Then the worker was late for that.
 	if w.emitted > emitted {
 		w.late.add(elapsed - w.clock.Boundary(next))
 	}
@@ -340,8 +348,9 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 // reconcile is that of reconciler. Word is from before the timeout was taken off the queue.
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
-		// A runner has had it since, and has put it off or run it: each Reset that queues sets moved. So it has left the list, and need not be searched for there and in the
-		// batches. If it is listed once more, the runner that comes there finds nothing to do, or puts it off.
+		// Moved is clear, so a runner has queued it: it has sent it back, or run it. So it has left the list, and need not be
+		// searched for there and in the batches. It is seldom listed once more. The runner that comes there drops it or sends
+		// it back.
 		to.bucket = 0
 	}
 	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.putOff(taken) {
@@ -352,7 +361,8 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 		w.remove(to)
 	case tick <= w.wheel.now:
 		w.remove(to)
-		if word&(moved|young) == young { // others are late because they waited for a runner, repeat and are behind, or were reset to a tick that has passed
+		// Others are late because they waited for a runner, repeat and are behind, or were reset to a tick that has passed.
+		if word&(moved|young) == young {
 			w.late.add(w.clock.Boundary(w.wheel.now) - w.clock.Boundary(tick))
 		}
 		w.emit(to)

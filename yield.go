@@ -32,7 +32,7 @@ func (y *yielding) yieldTo(w *worker) {
 	if !y.yields(now, roundIsOverdue || w.runnerIsOverdue(now)) {
 		return
 	}
-	if roundIsOverdue && state > halted {
+	if roundIsOverdue && isIdle(state) {
 		w.wake(state) // the alarm has not gone off, or its goroutine waits for a processor
 	}
 	runtime.Gosched()
@@ -57,7 +57,7 @@ func (y *yielding) yields(now time.Duration, needed bool) bool {
 // isOverdue reports whether a round is overdue, given the state of the worker.
 func (w *worker) isOverdue(now time.Duration, state uint64) bool {
 	next := state >> idleShift
-	if state <= halted {
+	if !isIdle(state) {
 		next = w.progress.next() // a round is in progress, and has not come to this boundary yet, or has only just been started
 	}
 	return now >= later(w.clock.Boundary(next), overdue)

@@ -736,7 +736,7 @@ var mutations = []mutation{
 	{23, "a deadline that has passed gives a tick in the past", "timer.go", "Timer.ahead",
 		`return max(tick, t.clock.DueIn(0))`, `return tick`, "TestDeadlines TestTimerModel"},
 	{23, "each deadline counts as ahead while the worker is idle", "timer.go", "Timer.ahead",
-		`state > halted && tick > state>>idleShift`, `state > halted`, "TestDeadlines TestTimerModel"},
+		`isIdle(state) && tick > state>>idleShift`, `isIdle(state)`, "TestDeadlines TestTimerModel"},
 	{23, "the worker publishes a tick one too low", "worker.go", "worker.expireDue",
 		`progress.set(now, true)`, `progress.set(max(now, 1)-1, true)`, "TestDeadlines TestTimerModel"},
 	{23, "NewTimeoutAt takes the zero Time for a deadline that has passed", "timer.go", "Timer.NewTimeoutAt",
