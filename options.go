@@ -111,6 +111,9 @@ func WithMaxPending(n int) Option {
 //
 // If n tasks wait for other tasks of the timer, such as a timeout of their own, they wait forever. In a task use
 // clock.AfterFunc on the same timer, or a second timer.
+//
+// If a Reset comes at the moment at which the task is started, the timer may keep the timeout after its end until the
+// tasks that wait before it have been started, which here may take long. With WithExecutor that is so too.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }
