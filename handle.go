@@ -34,7 +34,7 @@ func (to *Timeout) cancel() bool {
 	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)
 		if onQueue(word) {
-			if word&(young|moved|sumMask<<sumShift) == young {
+			if word&(young|moved|bound) == young {
 				end &^= young // it leaves the nursery: one that is neither bound nor was ever reset is seldom reset after its end
 			}
 			// Otherwise the worker sees this when it takes the timeout off the queue, or a producer drops the timeout.

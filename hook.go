@@ -13,17 +13,18 @@ import "github.com/hashedwheel/hashedwheel/internal/light"
 // A hook is notified of the events in the life of its timeout. Only claim and ran run user code themselves. The other
 // methods block only on locks that are held briefly.
 type hook interface {
-	// putOff is called when the tick of a timeout has come. If the run follows the wall clock and is not due yet, putOff gives the
-	// timeout a later tick. It reports whether the word has changed, by this or meanwhile. Called by the worker or the runner that
-	// has the timeout.
+	// putOff is called when the tick of a timeout has come. If the run follows the wall clock and is not due yet, putOff gives
+	// the timeout a later tick. It reports whether the word has changed, by this or meanwhile. Called by the worker or the
+	// runner that has the timeout.
 	putOff(to *Timeout, word uint64) bool
 
-	// claim does what Timeout.claim does. It reports whether its compare-and-swap from exactly word has succeeded. If it has, and
-	// claimed is 0, the runner must not run the task: claim has then armed the timeout again, or ended it.
+	// claim is called by Timeout.claim when the tick in word has passed. One compare-and-swap, from exactly word, makes the
+	// timeout expired, or puts it at work. It returns the new word, and whether that has succeeded. If it has, and claimed is
+	// 0, the runner must not run the task: claim has then armed the timeout again, or ended it.
 	claim(to *Timeout, word uint64) (claimed uint64, ok bool)
 
-	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. It is a part of
-	// the run: see Timeout.WaitRunning. Again reports that the timeout is due again and not on the queue. Then the runner runs the
+	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. It is a part of the
+	// run: see Timeout.WaitRunning. Again reports that the timeout is due again and not on the queue. Then the runner runs the
 	// task again or requeues it.
 	ran(to *Timeout) (again bool)
 

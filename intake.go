@@ -35,7 +35,7 @@ type intake struct {
 
 	now    uint64        // the tick of the last look
 	popped atomic.Uint64 // timeouts taken from inboxes
-	found  int           // slots and links of inboxes that led to a timeout, since worker.planNext was last called
+	found  int           // slots and links of inboxes that led to a timeout, also one that has left, since planNext was last called
 
 	// What is left to do. At the end of a round there is nothing, unless Stop has halted the worker.
 	stacks []*Timeout // inboxes, the newest last
@@ -70,8 +70,8 @@ type reconciler interface {
 	expireDue() (now uint64, stopped bool)
 }
 
-// drain takes timeouts off the queue and reconciles them. If Stop halts the worker, Stop takes the rest. After drainTime it looks
-// for nothing new, so that the round ends even if producers are faster than the worker.
+// drain takes timeouts off the queue and reconciles them. If Stop halts the worker, Stop takes the rest. After drainTime it
+// looks for nothing new, so that the round ends even if producers are faster than the worker.
 func (in *intake) drain() {
 	now, stopped := in.worker.expireDue()
 	in.look(now)
@@ -272,8 +272,8 @@ func (in *intake) leftOver() bool {
 	return len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps) > 0
 }
 
-// rest calls f for each timeout that is left. Stop has added all inboxes and nurseries to what the last round has left. So near and
-// sweeps, which lead into tables that are among these, need not be looked at.
+// rest calls f for each timeout that is left. Stop has added all inboxes and nurseries to what the last round has left. So near
+// and sweeps, which lead into tables that are among these, need not be looked at.
 func (in *intake) rest(f func(to *Timeout)) {
 	for i := range in.stacks {
 		for in.stacks[i] != nil {
@@ -289,9 +289,9 @@ func (in *intake) rest(f func(to *Timeout)) {
 
 func (in *intake) takeYoung(to *Timeout) { in.take(to, young) }
 
-// take reconciles a timeout that was found in a slot or an inbox, unless it has left the queue before. Bit says which: a slot may
-// lead to a timeout that is on an inbox. Taken from the slot, it would lose the bit queued while it is linked, and the next push
-// would cut off what lies below it.
+// take reconciles a timeout that was found in a slot or an inbox, unless it has left the queue before. Bit says which: a slot
+// may lead to a timeout that is on an inbox. Taken from the slot, it would lose the bit queued while it is linked, and the next
+// push would cut off what lies below it.
 func (in *intake) take(to *Timeout, bit uint64) {
 	in.found++
 	for word := to.word.Load(); word&bit != 0; word = to.word.Load() {

@@ -36,14 +36,14 @@ type stripe struct {
 	nursery ring
 	inbox   atomic.Pointer[Timeout] // the top of the stack
 
-	// Counters that never go back: each counts what has happened, not what is about to. Armed and canceled are in the cache line of
-	// what is above, because each NewTimeout, Reset and Cancel uses that line.
-	armed    atomic.Uint64 // timeouts armed; neither those that ring.filled counts nor next runs
-	canceled atomic.Uint64 // timeouts canceled
-	runs     atomic.Uint64 // runs of repeating timeouts that are over, except for the last one of a schedule that has ended
-	expired  atomic.Uint64 // other tasks started; the last run of a repeating timeout counts when it is over
-	pushed   atomic.Uint64 // timeouts pushed onto the inbox
-	taken    atomic.Uint64 // the value of pushed when the inbox was last taken; written by the worker or Stop
+	// Counters that never go back: each counts what has happened, not what is about to. Armed and canceled are in the cache
+	// line of what is above, because each NewTimeout, Reset and Cancel uses that line.
+	armed        atomic.Uint64 // timeouts armed; neither those that ring.filled counts nor next runs
+	canceled     atomic.Uint64 // timeouts canceled
+	runs         atomic.Uint64 // runs of repeating timeouts that are over, except for the last one of a schedule that has ended
+	expired      atomic.Uint64 // other tasks started; the last run of a repeating timeout counts when it is over
+	pushed       atomic.Uint64 // timeouts pushed onto the inbox
+	pushedAtTake atomic.Uint64 // the value of pushed when the inbox was last taken; written by the worker or Stop
 
 	inside atomic.Int64 // goroutines inside the gate, see enter
 
@@ -67,14 +67,14 @@ func (s *stripe) push(to *Timeout) {
 
 // takeInbox takes the whole inbox. Called by the worker, or by Stop.
 func (s *stripe) takeInbox() (stack *Timeout) {
-	s.taken.Store(s.pushed.Load())
+	s.pushedAtTake.Store(s.pushed.Load())
 	return s.inbox.Swap(nil)
 }
 
-// waiting returns how many timeouts have been pushed since the inbox was last taken. A push counts a moment after it, so those in
-// progress may be missing, or may count although they have been taken.
+// waiting returns how many timeouts have been pushed since the inbox was last taken. A push counts a moment after it, so those
+// in progress may be missing, or may count although they have been taken.
 func (s *stripe) waiting() uint64 {
-	taken := s.taken.Load() // first: pushed was never less
+	taken := s.pushedAtTake.Load() // first: pushed was never less
 	return s.pushed.Load() - taken
 }
 
@@ -114,11 +114,11 @@ func (q *queue) needs() (tick uint64) {
 	return tick
 }
 
-// nearAt returns a tick at which a timeout that is due at tick is near.
+// nearAt returns the first tick at which a timeout that is due at tick is near, or soon if that is later.
 func (q *queue) nearAt(tick uint64) uint64 { return max(tick-min(tick, q.horizon), soon) }
 
-// accepted returns how many timeouts were armed, without next runs. The nursery counts a timeout when it gets its first slot, and
-// armed counts the others.
+// accepted returns how many timeouts were armed, without next runs. The nursery counts a timeout when it gets its first slot,
+// and armed counts the others.
 func (s *stripe) accepted() uint64 { return s.armed.Load() + s.nursery.filled.Load() }
 
 // enter enters the gate if it is open, and reports whether it is: see stop.go. Then the caller must call leave.

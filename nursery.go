@@ -81,7 +81,7 @@ const (
 	blockSize = 64
 	minSlots  = 4 * blockSize // of a table
 
-	soon = 1 // for ring.by, block.by and wakeBy: the worker comes at the next boundary at the latest
+	soon = 1 // for ring.by, block.by and wakeBy: by the next boundary. A worker that rests or watches comes now
 
 	yieldEvery = 1 << 8 // slots from one call of yielding.yieldTo to the next
 )
@@ -138,8 +138,8 @@ func (r *ring) put(to *Timeout, by uint64, second bool) (yields, uncontended, ok
 // the ring has, or may have, another table now.
 func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint64, found bool) {
 	last := uint64(len(t.slots) - 1)
-	// Where many slots in a row lead to pending timeouts, the steps become longer, so that no call takes long. They are odd, so in
-	// the end they come to each slot.
+	// Where many slots in a row lead to pending timeouts, the steps become longer, so that no call takes long. They are odd, so
+	// in the end they come to each slot.
 	for step, looks := uint64(1), 0; ; looks++ {
 		i := (hand + skipped) & last
 		if i < step && r.grow(t) { // the hand is at slot 0, or has skipped it
@@ -172,7 +172,8 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 	}
 }
 
-// leaveNursery drops the timeout from the nursery if it is canceled. It reports whether a slot that leads to the timeout is free.
+// leaveNursery drops the timeout from the nursery if it is canceled. It reports whether a slot that leads to the timeout is
+// free.
 func (to *Timeout) leaveNursery() bool {
 	word := to.word.Load()
 	return word&young == 0 || status(word) != pending && to.word.CompareAndSwap(word, word&^(young|hurried))
@@ -233,8 +234,8 @@ func (r *ring) each(f func(to *Timeout) (more bool)) {
 
 // take takes the tables of a ring, and leaves another, or nil. Called by the worker, or by Stop.
 func (r *ring) take(instead *table) (taken []*table) {
-	// Step B of ring, before the table is taken: a producer that lowers the tick after this does so for a slot in another table, or
-	// needlessly.
+	// Step B of ring, before the table is taken: a producer that lowers the tick after this does so for a slot in another
+	// table, or needlessly.
 	raise(&r.by)
 	return r.table.Swap(instead).andOlder()
 }
@@ -259,8 +260,9 @@ func (t *table) close(n int, take func(to *Timeout)) (closed bool) {
 	return t.closed == len(t.slots)
 }
 
-// raise makes ring.by Never, and leaves the cache line to other processors if it is. A tick to which a producer has lowered it in
-// between is lost. That does no harm: the producer has lowered block.by before. The worker reads that next, or closes all slots.
+// raise makes ring.by Never, and leaves the cache line to other processors if it is. A tick to which a producer has lowered it
+// in between is lost. That does no harm: the producer has lowered block.by before. The worker reads that next, or closes all
+// slots.
 func raise(x *atomic.Uint64) {
 	if x.Load() != ticks.Never {
 		x.Store(ticks.Never)

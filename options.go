@@ -57,6 +57,9 @@ const (
 	shortestTick     = 10 * time.Microsecond // New warns of a shorter one, which most likely lacks its unit
 )
 
+// The numbers of buckets (wheel.placeOf) leave the bit listed clear.
+var _ [listed - 1 - maxLevels*maxWheelSize]struct{}
+
 // An Option changes a default of New.
 type Option func(*config)
 

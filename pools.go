@@ -107,8 +107,8 @@ func (to *Timeout) claim() (claimed uint64) {
 	return claimed
 }
 
-// sendBack queues a timeout for the worker, unless its word has changed. Called by the runner that has it. After Stop it waits
-// until Stop has taken the timeout, and returns true too.
+// sendBack queues a timeout for the worker (worker.reconcile), unless its word has changed. Called by the runner that has it.
+// After Stop it waits until Stop has taken the timeout, and returns true too.
 func (to *Timeout) sendBack(word uint64) (ok bool) {
 	t := to.timer
 	s := t.queue.stripe()

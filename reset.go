@@ -176,7 +176,7 @@ func (t *Timer) stays(word, tick uint64) bool {
 // The functions below return the tick by which the worker must come, for wakeBy, or one of these. If ok is false, the word has
 // changed meanwhile, or there is an error.
 const (
-	notNeeded = math.MaxUint64 // the worker comes to the timeout in time anyway; ticks.Never is the tick of a timeout
+	notNeeded = math.MaxUint64 // the worker comes in time anyway; not ticks.Never, for which one that rests must come
 	atOnce    = 0              // the worker must come now, and not only at the next boundary
 )
 
@@ -214,7 +214,7 @@ func (to *Timeout) putAgain(s *stripe, word, tick uint64) (by uint64, ok bool) {
 		return soon, ok
 	}
 	if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|hurried); ok {
-		s.nursery.put(to, soon, true) // if the worker has taken the timeout meanwhile, the slot leads to one that has left
+		s.nursery.put(to, soon, true) // if the worker or Stop has taken the timeout, this does nothing that matters
 	}
 	return tickOf(to.word.Load()), ok // another Reset may have relied on this one, and have changed only the word
 }
@@ -225,8 +225,8 @@ func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 	s := t.queue.stripe()
 	if t.stays(word, tick) && word&hooked == 0 && t.limit.max == 0 {
 		// Nothing is pushed, so no gate is needed. It would make a Reset and a Cancel take 85 ns instead of 54. Stop clears the
-		// bit by a compare-and-swap: if that comes first, setTick fails. If setTick comes first, Stop finds the timeout
-		// pending.
+		// bit by a compare-and-swap (handBack): if that comes first, setTick fails. If setTick comes first, Stop finds the
+		// timeout pending.
 		if by, ok = to.setTick(word, tick); ok {
 			s.armed.Add(1)
 		}

@@ -12,7 +12,7 @@ import (
 //
 //	 producer (Cancel, Reset, a runner that queues)  runner, for each task
 //	   enter:  inside++                                take an entry of its batch (an addition)
-//	           shut?     -- yes --> leave, no push     none left, or stopped? -- yes --> lock the pool; closed? -- yes --> end
+//	           shut?     -- yes --> leave: no push     none left, or stopped? -- yes --> lock the pool; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
 //	           push onto an inbox                      call the task
 //	   leave:  inside--
@@ -25,7 +25,8 @@ import (
 //	   5. take all timeouts from the inboxes, the nurseries, which are closed, and the buckets
 //	   6. close allTaken
 //
-// After step 4 no pending timeout moves, so steps 4 and 5 find them all. A Cancel may still end one.
+// After step 4 no pending timeout changes its place, so steps 4 and 5 find them all. A Reset may still change its tick, and a
+// Cancel may end it, which both only change the word.
 //
 //  - NewTimeout does not enter the gate. Either it finds its slot closed, or Stop finds the timeout there: see nursery.go. Nor
 //    need a Reset that leaves the timeout where it is, or that gives it a second slot: Stop finds it in the first one.
@@ -60,8 +61,8 @@ func (t *Timer) Stop() []*Timeout {
 	return left
 }
 
-// takePending ends all pending timeouts. It tells their hooks, calls Stopped of light tasks, and returns the other timeouts. Called
-// by Stop.
+// takePending ends all pending timeouts. It tells their hooks, calls Stopped of light tasks, and returns the other timeouts.
+// Called by Stop.
 func (t *Timer) takePending() (left []*Timeout) {
 	t.worker.halt()
 	// After the gate was shut: a producer raises inside before it reads shut. So either it finds the gate shut, or this

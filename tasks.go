@@ -10,8 +10,8 @@ import (
 
 // Walks
 //
-// A walk goes through all places where pending timeouts are, in the order in which timeouts move. So it misses none that
-// moves meanwhile, but it may meet one twice. It remembers the addresses that it has yielded, and yields none twice. A Timeout is
+// A walk goes through all places where pending timeouts are, in the order in which timeouts move. So it misses none that moves
+// meanwhile, but it may meet one twice. It remembers the addresses that it has yielded, and yields none twice. A Timeout is
 // larger than a block of 32 bytes, so no two of them begin in the same block, and one bit for each block is enough.
 //
 //	         nurseries     inboxes     the wheel, from the top level down     the list of a pool     batches and runners
@@ -20,11 +20,12 @@ import (
 //   - It takes about walkChunk timeouts at a time, and yields them without a lock. Nurseries have no lock: what the worker has
 //     taken from there, it has placed when the walk gets the lock of the worker. If a round comes while the walk goes through an
 //     inbox, the round takes all of it, so the walk finds the rest in the wheel.
-//   - During the walk, a timeout that is neither reset nor repeating moves back at most once in the wheel: when the worker finds
-//     that it was reset before, or that it lies beyond the reach of the wheel. (It finds the latter again after 2^31 ticks.) It
-//     moves back at most once in a pool: when its batch is taken back from a runner. And it moves back at most once from a runner
-//     to an inbox: when the runner finds that it was reset before. All three are counted. If a count has changed, the walk goes
-//     through the place, or through all of them, once more. To go on until nothing moves back might take forever.
+//   - During the walk, a timeout that is neither reset nor repeating moves back at most once in the wheel: when the worker
+//     finds that it was reset before, or that it lies beyond the reach of the wheel. (It finds the latter again after 2^31
+//     ticks.) It moves back at most once in a pool: when its batch is taken back from a runner. And it moves back at most once
+//     from a runner to an inbox: when the runner finds that it was reset before. All three are counted (wheel.movedBack,
+//     Pool.takenBack, Timer.sentBack). If a count has changed, the walk goes through the place, or through all of them, once
+//     more. To go on until nothing moves back might take forever.
 //   - The address of a timeout that was yielded may become that of a new one. The walk need not yield that, because it was
 //     not pending all the time.
 

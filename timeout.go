@@ -48,11 +48,12 @@ const (
 	queued     = 1 << 2 // on an inbox, or about to be pushed onto it
 	young      = 1 << 3 // in a nursery, or about to be put there
 	atWork     = 1 << 4 // repeating, and a run is in progress
-	moved      = 1 << 5 // a Reset has set the tick, of a timeout that had been armed before; see below
+	moved      = 1 << 5 // a Reset has set the tick: see below
 	hooked     = 1 << 6 // the task has a hook; never changes
 	hurried    = 1 << 7 // with young and moved: a Reset to an earlier tick has put it into a second slot, which the worker takes next
 	sumShift   = 8
-	sumMask    = 1<<3 - 1 // of a bound timeout: a hash of its address, 1 to 7, see checkCopy; 0 for others
+	sumMask    = 1<<3 - 1            // of a bound timeout: a hash of its address, 1 to 7, see checkCopy; 0 for others
+	bound      = sumMask << sumShift // not all of these bits are 0 in the word of a bound timeout
 	tickShift  = sumShift + 3
 
 	idle     = 0 // has never been armed, and then the tick is 0; or was returned by Stop
@@ -61,11 +62,12 @@ const (
 	canceled = 3 // ended by Cancel; one whose task is light (hook.go) also by Stop
 )
 
-// The claim of a repeating timeout clears the bit moved, and so does the end of its last run. Three read it:
+// Each Reset sets the bit moved, except for the first one of a bound timeout. The claim of a repeating timeout clears it. A
+// Reset during the run sets it again, and then the timeout is armed with it for the next run. Three read it:
 //
 //   - Cancel: a timeout that was reset, or bound, stays in its nursery, because it is likely to be reset again.
-//   - worker.reconcile: if it is set, the tick may have passed when it was set, so the worker is not late. If it is clear, only a
-//     runner can have queued a timeout that is on a list, because each Reset that queues sets it.
+//   - worker.reconcile: if it is set, the tick may have passed when it was set, so the worker is not late. If it is clear, only
+//     a runner can have queued a timeout that is on a list, because each Reset that queues sets it.
 //   - repeating: the runs after this one count from the tick, and this one does not follow the wall clock.
 
 // Where a timeout is
@@ -90,14 +92,14 @@ const (
 //     word. There is one exception: a Reset of a young timeout to an earlier tick sets hurried and fills a second slot. The
 //     worker or Stop takes the timeout off the queue. It clears the bits in the compare-and-swap that reads the rest of the
 //     word. For a canceled timeout in a nursery, its Cancel or a producer may do this too (nursery.go). If the worker finds a
-//     queued timeout in a slot, it leaves it on its inbox, which a second push would cut off.
+//     queued timeout in a slot, it leaves it on its inbox: see intake.take.
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
 //     may be late, and no other. NewTimeout needs no gate: if Stop has closed the slots, it drops its timeout, which nobody
 //     else knows.
-//  3. A pending timeout that is not on the queue is in at least one of three places: in a bucket at a tick not later than its own,
-//     on a list of due timeouts, or with the worker or a runner. Its tick may be later than the one that has brought it there: a
-//     Reset has set it, or it was put off (wall.go). Then the worker that visits it places it for that tick, and a runner sends it
-//     back: it queues it.
+//  3. A pending timeout that is not on the queue is in at least one of three places: in a bucket at a tick not later than its
+//     own, on a list of due timeouts, or with the worker or a runner. Its tick may be later than the one that has brought it
+//     there: a Reset has set it, or it was put off (wall.go). Then the worker that visits it places it for that tick, and a
+//     runner sends it back: it queues it.
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. After a Reset, the worker may
 //     put a timeout on the list while a runner still has it: one of the two claims wins, and neither is early.
 //  5. While a timeout is at work, it is not claimed, and does nothing in a bucket or on a list, so its runs never overlap.
@@ -127,7 +129,7 @@ func onQueue(word uint64) bool { return word&(queued|young) != 0 }
 // pendingAt returns the word of a timeout that is pending at tick. It keeps the place, and whether a run is in progress, and
 // clears moved.
 func pendingAt(word, tick uint64) uint64 {
-	return tick<<tickShift | word&(queued|young|hurried|atWork|hooked|sumMask<<sumShift) | pending
+	return tick<<tickShift | word&(queued|young|hurried|atWork|hooked|bound) | pending
 }
 
 // A Task is what runs when a timeout expires. Tasks that are due at the same tick start in any order and may overlap.
@@ -175,8 +177,8 @@ type Timeout struct {
 	next *Timeout
 }
 
-// listed is the bit of Timeout.bucket that says that the worker has put the timeout on the list of its pool last, at position pos,
-// not that it is still there: a runner may have taken it off. The other bits say when that was: see listedAt.
+// listed is the bit of Timeout.bucket that says that the worker has put the timeout on the list of its pool last, at position
+// pos, not that it is still there: a runner may have taken it off. The other bits say when that was: see listedAt.
 const listed = 1 << 31
 
 // isListed reports whether listed is set. Called by the owner of bucket.

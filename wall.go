@@ -11,18 +11,20 @@ import (
 // due at a time of the wall clock is armed for a minute ahead at most: for its own tick, or for the next step if that
 // comes first. When that tick has come, the wall clock decides:
 //
-//		the run is      the worker, or a runner before its claim   the runner that has claimed the timeout
-//		not due yet     puts it off, to a later tick
-//		due                                                        starts the task
-//		set back                                                   asks Next again
+//	the run is      the worker, or a runner before its claim   the runner that has claimed the timeout
+//	not due yet     puts it off, to a later tick
+//	due                                                        starts the task
+//	set back                                                   asks Next again
 //
-//	  - Set back means that the clock shows a time before the one from which the schedule has counted, by more than steady. Such a
-//	    run is not put off. So if a run that is not due yet is claimed, the clock was set back.
-//	  - All runs of a timer have the same steps, so it wakes up once a minute for all of them.
-//	  - To put a run off changes the tick in the word, and nothing else, as a Reset to a later tick may do. But it counts
-//	    nowhere, and the bit moved stays clear.
-//	  - A Reset asks for a delay, not for a time of the wall clock. So the wall clock decides nothing while the bit moved is
-//	    set. Nor does it after a pause.
+// These rules hold:
+//
+//   - Set back means that the clock shows a time before the one from which the schedule has counted, by more than steady. Such a
+//     run is not put off. So if a run that is not due yet is claimed, the clock was set back.
+//   - All runs of a timer have the same steps, so it wakes up once a minute for all of them.
+//   - To put a run off changes the tick in the word, and nothing else, as a Reset to a later tick may do. But it counts
+//     nowhere, and the bit moved stays clear.
+//   - A Reset asks for a delay, not for a time of the wall clock. So the wall clock decides nothing while the bit moved is
+//     set. Nor does it after a pause.
 
 // steady is how late a run may be, besides a tick, because the machine is busy, and how far the clock may be set back by a
 // correction. Neither changes the times of the schedule.
@@ -72,9 +74,9 @@ func (run *wallRun) putOff(to *Timeout, word uint64) bool {
 	// The word stands for the run that is due at run.due, or the compare-and-swap fails: run.due changes only while the timeout
 	// is at work, and then the timeout is armed for a tick ahead of the clock, and the tick in this word has passed.
 	//
-	// After the compare-and-swap the timeout is where it was, as after a Reset that changes only the word. The worker that has it
-	// places it for the new tick, and a runner that has it queues it: see rule 3 of timeout.go. Cancel, Reset and Stop rely on
-	// the same rule. Each of them changes the word too, so it comes before this or after it.
+	// After the compare-and-swap the timeout is where it was, as after a Reset that changes only the word. The worker that has
+	// it places it for the new tick (wheel.visit), and a runner that has it queues it: see rule 3 of timeout.go. Cancel, Reset
+	// and Stop rely on the same rule. Each of them changes the word too, so it comes before this or after it.
 	to.word.CompareAndSwap(word, pendingAt(word, tick))
 	return true
 }

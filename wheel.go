@@ -12,10 +12,10 @@ import (
 // A wheel keeps timeouts by the tick at which they are due. Each of its levels has size buckets, a power of two.
 // Owned by the worker, which passes the current tick.
 //
-// Level 0 has a bucket for each tick. Each higher level has a bucket for each span of ticks, and a span is half a
-// turn of the level below. A timeout is on the lowest level whose next size spans reach its tick. It moves down
-// before the wheel enters its span, or just then: see Cascading below. A timeout beyond the reach of the top level
-// is on that level too, in the bucket whose number is its span modulo size. Its remaining rounds follow from its tick.
+// Level 0 has a bucket for each tick. Each higher level has a bucket for each span of ticks, and a span is half a turn of the
+// level below, or a bucket if size is 1. A timeout is on the lowest level whose next size spans reach its tick. It moves down
+// before the wheel enters its span, or just then: see Cascading below. A timeout beyond the reach of the top level is on that
+// level too, in the bucket whose number is its span modulo size. Its remaining rounds follow from its tick.
 //
 // For example, three levels of 512 buckets, and a tick of 10 ms:
 //
@@ -168,7 +168,8 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 }
 
 // visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. A timeout that is due is
-// emitted, unless it is put off. One that is due later is placed again, or stays if its bucket is the same. Any other is dropped.
+// emitted, unless it is put off. One that is due later is placed again, or stays if its bucket is the same. Any other is
+// dropped.
 func (w *wheel) visit(level int, index uint64, lo, hi int, last uint64) {
 	l := &w.levels[level]
 	b := &l.buckets[index]

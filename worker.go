@@ -19,18 +19,21 @@ import (
 // goroutine that ends with it. So between two rounds there is no goroutine. One atomic word, the state, makes sure that
 // there is only one round at a time:
 //
-//		           wakeBy, wakeNow or the alarm
-//		idle(tick) ----------------------------> working <---> again   (a wakeNow or the alarm)
-//		    ^                                       |
-//		    +--------- the round leaves ------------+       each of them --- Stop ---> halted
+//	           wakeBy, wakeNow or the alarm
+//	idle(tick) ----------------------------> working <---> again   (a wakeNow or the alarm)
+//	    ^                                       |
+//	    +--------- the round leaves ------------+       each of them --- Stop ---> halted
 //
-//	  - idle: a round comes at this tick or earlier, and takes the queue. Arming, Cancel and Reset start another only if that is
-//	    too late for the timeout (wakeBy). While there is something to do, it is the next tick. If only far timeouts are on the
-//	    queue, the worker watches: it is the tick of the next sweep (intake.go), or the one at which the first of them becomes near.
-//	    If the queue is empty, the worker rests: it is Never, and each that needs a round starts it. The alarm may be set, for the wheel.
-//	  - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
-//	    left this state. After again it does one more round first.
-//	  - halted: Stop owns all that the worker owned.
+// In these states:
+//
+//   - idle: a round comes at this tick or earlier, and takes the queue. Arming, Cancel and Reset start another only if that is
+//     too late for the timeout (wakeBy). While there is something to do, it is the next tick. If only far timeouts are on the
+//     queue, the worker watches: it is the tick of the next sweep (intake.go), or the one at which the first of them becomes
+//     near. If the queue is empty, the worker rests: it is Never, and each that needs a round starts it. The alarm may be set,
+//     for the wheel.
+//   - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
+//     left this state. After again it does one more round first.
+//   - halted: Stop owns all that the worker owned.
 //
 // No wake-up is lost: see leave.
 //
@@ -55,9 +58,9 @@ const maxWaiting = 250 * time.Millisecond
 // keepMemory is how long the worker keeps the memory of rounds after the last round that had something to do.
 const keepMemory = 300 * time.Millisecond
 
-// A progress says how far the worker has come: the tick up to which it has visited the buckets, or is visiting them. It is never
-// ahead of the clock, and old while the worker rests or watches. Written by the worker: in expireDue, before it visits buckets, and
-// in planNext, before it rests or watches.
+// A progress says how far the worker has come: the tick up to which it has visited the buckets, or is visiting them. It is
+// never ahead of the clock, and old while the worker rests or watches. Written by the worker: in expireDue, before it visits
+// buckets, and in planNext, before it rests or watches.
 //
 // So a tick up to this one has passed (Timer.isPast). A later one counts as ahead if the worker is turning the wheel
 // (Timer.ahead). And a timeout in the bucket of a later one has yet to be visited (Timer.stays).
@@ -131,8 +134,8 @@ func (w *worker) run() {
 			close(w.done) // Stop owns the fields from here on
 			return
 		}
-		until, next := w.round()
-		if next != 0 && w.leave(until, next) {
+		until, takesBy := w.round()
+		if takesBy != 0 && w.leave(until, takesBy) {
 			return
 		}
 	}
@@ -199,12 +202,13 @@ func (w *worker) wake(state uint64) {
 	}
 }
 
-// leave sets the alarm, and makes the worker idle until tick next. It returns false if there must be another round.
-func (w *worker) leave(until time.Duration, next uint64) bool {
+// leave sets the alarm, and makes the worker idle until tick takesBy. It returns false if there must be another round.
+func (w *worker) leave(until time.Duration, takesBy uint64) bool {
 	if until < math.MaxInt64 {
 		until -= w.clock.Elapsed()
 		if until <= 0 && runtime.GOMAXPROCS(0) == 1 {
-			// The tick is shorter than a round. Without this, runners wait until the worker is preempted. On js/wasm it never is.
+			// The tick is shorter than a round. Without this, runners wait until the worker is preempted. On js/wasm it never
+			// is.
 			runtime.Gosched()
 		}
 	}
@@ -220,16 +224,15 @@ func (w *worker) leave(until time.Duration, next uint64) bool {
 	default:
 		w.alarm.Reset(until)
 	}
-	atNext, state := w.progress.next(), next<<idleShift
+	atNext, state := w.progress.next(), takesBy<<idleShift
 	// 2. Become idle. After this the worker owns nothing.
 	if !w.state.CompareAndSwap(working, state) {
 		return false
 	}
-	// 3. Check the queue, unless a round comes at the next boundary: with 2, this is step A of ring. A producer fills a slot
-	//    and lowers
-	// the ticks of its block and its ring, or pushes onto an inbox, before it reads the state. So either it reads the state of
-	// 2, or this finds the ring's tick, or the inbox.
-	return next <= atNext || next <= w.queue.needs() || !w.state.CompareAndSwap(state, working)
+	// 3. Check the queue, unless a round comes at the next boundary: with 2, this is step A of ring. A producer fills a slot and
+	// lowers the ticks of its block and its ring, or pushes onto an inbox, before it reads the state. So either it reads the
+	// state of 2, or this finds the ring's tick, or the inbox.
+	return takesBy <= atNext || takesBy <= w.queue.needs() || !w.state.CompareAndSwap(state, working)
 }
 
 // halt ends the rounds. Then the caller owns the worker's fields.
@@ -244,7 +247,7 @@ func (w *worker) halt() {
 
 // round does all that is due now. It returns the time of the next round, and the tick by which a round takes the queue: 0 if
 // the next comes at once, and Never if the next is only for the wheel.
-func (w *worker) round() (until time.Duration, next uint64) {
+func (w *worker) round() (until time.Duration, takesBy uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rounds++
@@ -263,8 +266,8 @@ func (w *worker) round() (until time.Duration, next uint64) {
 		return 0, 0 // the next round also does what has come due meanwhile
 	}
 	check := w.stall.check(elapsed, w.emitted > 0)
-	until, next = w.planNext(elapsed)
-	return min(until, check), next
+	until, takesBy = w.planNext(elapsed)
+	return min(until, check), takesBy
 }
 
 // planNext ends a round, and returns what round returns:
@@ -278,7 +281,7 @@ func (w *worker) round() (until time.Duration, next uint64) {
 //	the wheel only                         when it has something to do         Never: what is armed starts a round
 //	nothing, for less than keepMemory      when that is over                   Never
 //	nothing                                none                                Never
-func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint64) {
+func (w *worker) planNext(elapsed time.Duration) (until time.Duration, takesBy uint64) {
 	busy := w.in.found > 0 || w.emitted > 0
 	w.in.found, w.emitted = 0, 0
 	if busy {
@@ -286,7 +289,7 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 	} else {
 		w.wheel.refresh()
 	}
-	next = w.wheel.now + 1
+	next := w.wheel.now + 1
 	needs := w.queue.needs()
 	if busy || w.wheel.next <= next && w.clock.Tick <= maxWaiting || needs <= w.clock.TickAt(elapsed) {
 		// More is likely to follow, and being woken for it costs more than a round at the next boundary.
@@ -294,8 +297,8 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, next uint
 	}
 	w.progress.set(w.wheel.now, false) // before leave, after which the worker no longer owns it
 	if needs < ticks.Never {
-		next = min(max(next, w.clock.TickAt(w.in.sweepAt)+1), w.wheel.next, needs)
-		return min(w.clock.Boundary(next), w.in.sweepAt), next
+		takesBy = min(max(next, w.clock.TickAt(w.in.sweepAt)+1), w.wheel.next, needs)
+		return min(w.clock.Boundary(takesBy), w.in.sweepAt), takesBy
 	}
 	until = w.clock.Boundary(w.wheel.next)
 	if w.wheel.count == 0 && !w.stall.waits {
@@ -349,8 +352,7 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
 		// Moved is clear, so a runner has queued it: it has sent it back, or run it. So it has left the list, and need not be
-		// searched for there and in the batches. It is seldom listed once more. The runner that comes there drops it or sends
-		// it back.
+		// searched for there and in the batches. Seldom it is listed again since, and then twice: one of the claims wins.
 		to.bucket = 0
 	}
 	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.putOff(taken) {

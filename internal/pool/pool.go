@@ -70,29 +70,29 @@ type Pool[T comparable] struct {
 	asking sync.Mutex // held in RunsOf, so that only one of many that wait for tasks contends for mu
 
 	// Guarded by mu.
-	mu        sync.Mutex
-	closed    bool // no runner takes anything any more
-	list      list[T]
-	starting  atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item; read without mu too
-	runners   []*Runner[T]  // in no order
-	batched   []*Runner[T]  // those with a batch that can be taken back, in no order
-	takenBack uint64        // how many batches were taken back
-	spare     []*Runner[T]  // for reuse, at most maxProcs
-	idle      chan struct{} // closed when the pool has become idle; nil if no goroutine waits for that
-	watch     *time.Timer   // calls onWatch
-	watching  bool          // watch is armed
-	taken     int           // how many entries runners have taken since the last check: see advance
-	step      int           // how many runners might be added when a check last found tasks slow; 0 if nothing waits
-	slow      bool          // the last check found fewer entries taken than if no task had blocked; false if nothing waits
+	mu              sync.Mutex
+	closed          bool // no runner takes anything any more
+	list            list[T]
+	starting        atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item; read without mu too
+	runners         []*Runner[T]  // in no order
+	batched         []*Runner[T]  // those with a batch that can be taken back, in no order
+	takenBack       uint64        // how many batches were taken back
+	spare           []*Runner[T]  // for reuse, at most maxProcs
+	idle            chan struct{} // closed when the pool has become idle; nil if no goroutine waits for that
+	watch           *time.Timer   // calls onWatch
+	watching        bool          // watch is armed
+	takenSinceCheck int           // entries that runners have taken since the last check: see advance
+	step            int           // how many runners might be added when a check last found tasks slow; 0 if nothing waits
+	slow            bool          // the last check found fewer entries taken than if no task had blocked; false if nothing waits
 }
 
 const (
 	// maxProcs bounds how many runners are started because many items wait. The number of processors does too.
 	maxProcs = 16
 
-	// minBatch is the least number of items that a runner takes at once. Batches of a few save up to a sixth of the CPU time, but
-	// these items wait for each other. In a storm of producers, where a runner may lose its processor for long, half of the tasks
-	// were later than 15 ms, not 10.
+	// minBatch is the least number of items that a runner takes at once. Batches of a few save up to a sixth of the CPU time,
+	// but these items wait for each other. In a storm of producers, where a runner may lose its processor for long, half of the
+	// tasks were later than 15 ms, not 10.
 	minBatch = 16
 )
 
@@ -106,7 +106,8 @@ func (p *Pool[T]) Init(h Host[T], tick time.Duration, m *Memory[T]) {
 	p.work = p.run
 }
 
-// Add adds an item, and gets a runner for it if needed. What is added after Close stays on the list.
+// Add adds an item, and gets a runner for it if needed. What is added after Close stays on the list. Not for a pool with a
+// Feeder, which counts the positions itself.
 func (p *Pool[T]) Add(item T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

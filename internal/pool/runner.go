@@ -71,8 +71,9 @@ func (rn *Runner[T]) run() {
 // last returns the item in the entry that the runner has taken last.
 func (rn *Runner[T]) last() T { return rn.entries[rn.takenOf()-1] }
 
-// takenOf returns how many entries the runner has taken. It may take another at the same time, unless it is stopped. TakenOf
-// counts one too many if a runner that was stopped is on its way to the lock. That entry is empty, because its item was taken back.
+// takenOf returns how many entries the runner has taken. It may take another at the same time. A runner that was stopped adds
+// once more on its way to the lock, and then takenOf also counts the entry after its last one, which is empty, because its
+// item was taken back.
 func (rn *Runner[T]) takenOf() int { return rn.entriesIn(rn.taken.Load()) }
 
 // entriesIn returns the number of entries in a value of rn.taken.

@@ -39,7 +39,7 @@ func (p *Pool[T]) setWatch() {
 		}
 		p.watching, p.slow, p.step = false, false, 0
 	case !p.watching && p.starting.Load() == 0:
-		p.watching, p.taken = true, 0
+		p.watching, p.takenSinceCheck = true, 0
 		if p.watch == nil {
 			p.watch = time.AfterFunc(p.interval, p.onWatch)
 		} else {
@@ -66,7 +66,7 @@ func (p *Pool[T]) onWatch() {
 		}
 	}
 	working := min(len(p.runners), p.Procs) // the others are in tasks that block, or wait for a processor
-	p.slow = time.Duration(p.taken)*slowTask < time.Duration(working)*p.interval
+	p.slow = time.Duration(p.takenSinceCheck)*slowTask < time.Duration(working)*p.interval
 	if p.slow {
 		p.takeBackAll()
 		if p.starting.Load() == 0 {
@@ -84,6 +84,6 @@ func (p *Pool[T]) onWatch() {
 func (p *Pool[T]) advance(rn *Runner[T]) (n int) {
 	now := rn.takenOf()
 	n, rn.takenAtCheck = now-rn.takenAtCheck, now
-	p.taken += n
+	p.takenSinceCheck += n
 	return n
 }

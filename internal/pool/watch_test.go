@@ -93,7 +93,7 @@ func TestStuckBesideOthers(t *testing.T) {
 		for _, batches := range []int{1, 0} {
 			require.Equal(t, 1, h.batches(), "a runner has taken all")
 			p.mu.Lock()
-			p.taken = int(p.interval)
+			p.takenSinceCheck = int(p.interval)
 			p.mu.Unlock()
 			p.onWatch()
 			require.Equal(t, batches, h.batches())
@@ -129,7 +129,7 @@ func TestProgressIsCounted(t *testing.T) {
 		taken := func() int {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			return p.taken
+			return p.takenSinceCheck
 		}
 		release := make(chan struct{})
 		n := 0
@@ -141,7 +141,7 @@ func TestProgressIsCounted(t *testing.T) {
 		h.addFunc(chunkLen, nil)
 		synctest.Wait()
 		p.mu.Lock()
-		p.taken = int(p.interval) // by others
+		p.takenSinceCheck = int(p.interval) // by others
 		p.mu.Unlock()
 		p.onWatch()
 		require.Equal(t, 1, h.batches())
@@ -167,7 +167,7 @@ func TestBatchThatIsNotBegun(t *testing.T) {
 		rn := p.enlist()
 		require.Equal(t, 1, h.batches())
 		p.mu.Lock()
-		p.taken = int(p.interval) // by others
+		p.takenSinceCheck = int(p.interval) // by others
 		p.mu.Unlock()
 		p.onWatch()
 		require.Zero(t, h.batches())
@@ -339,7 +339,7 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		p.Procs, p.runners = 2, make([]*Runner[int], blocked)
 		p.list.add(1)
 		p.setWatch()
-		p.taken += 2 * int(p.interval/slowTask)
+		p.takenSinceCheck += 2 * int(p.interval/slowTask)
 		p.onWatch()
 		require.False(t, p.slow)
 		require.Equal(t, blocked, p.total())
