@@ -40,14 +40,15 @@ type node struct {
 }
 
 // A stray is an execution that differs from the one before it although the first steps were the same. Before the race
-// the gates are open, so there the scheduler decides the order. Once in some hundred thousand executions it decides
-// differently. The search repeats such an execution. After straysInARow strays in a row it starts again from the
-// beginning, because then the first execution was probably a stray. If there are too many strays in total, the
-// scenario is not deterministic, and the search fails.
+// the gates are open, so there the scheduler decides the order. It decides differently when it preempts a goroutine
+// there: once in some hundred thousand executions, and once in a thousand on a machine that is busy with other work.
+// The search repeats such an execution. After straysInARow strays in a row it starts again from the beginning, because
+// then the first execution was probably a stray. If there are too many strays in total, the scenario is not
+// deterministic, and the search fails.
 const (
 	straysInARow = 4
-	maxStrays    = 10      // in total, besides the rare ones
-	rareStrays   = 100_000 // so many executions allow one more stray
+	maxStrays    = 10  // in total, besides the rare ones
+	rareStrays   = 100 // so many executions allow one more stray
 )
 
 // A search tries the executions of a scenario one after the other, depth first, each from the start. The races in the
@@ -140,7 +141,7 @@ func (s *search) choose(r *Run) (index int, ok bool) {
 	case s.depth < len(s.nodes):
 		if err := s.nodes[s.depth].compare(r); err != nil {
 			s.asleep = true
-			if s.strays < maxStrays+s.result.Executions/rareStrays {
+			if s.strays < maxStrays+(s.result.Executions+s.result.Redundant)/rareStrays {
 				s.strays++
 				return 0, false
 			}

@@ -168,7 +168,11 @@ func TestStepsFarResetsMeet(t *testing.T) {
 	search(t, plain, timed, func(s *scene) {
 		a := s.far(hour)
 		s.prompt = false // the Reset that comes first fills a slot for both, and may be late with it
-		s.Go(func() { a.to.Reset(hour / 2) })
+		s.Go(func() {
+			if active, _ := a.to.Reset(hour / 2); !active {
+				a.armed++ // it has expired at the deadline of the other
+			}
+		})
 		s.Go(func() { a.to.Reset(0) })
 		s.Race(0)
 		a.until = time.Duration(tickOf(a.to.word.Peek())) * tick // of the Reset that came last
