@@ -156,9 +156,8 @@ func (lightHook) light() bool { return true }
 // A Canceler is a Task that is notified when its timeout is canceled.
 type Canceler interface {
 	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the timer. It is not called
-	// again when Cancel claims a timeout that Stop has returned. It may
-	// overlap with a run that began before a Reset, or with a run of a repeating timeout. It does not count toward
-	// WithMaxConcurrency.
+	// again when Cancel claims a timeout that Stop has returned. It may overlap with a run that began before a Reset, or with a
+	// run of a repeating timeout. It does not count toward WithMaxConcurrency.
 	Canceled(to *Timeout)
 }
 

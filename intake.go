@@ -75,7 +75,7 @@ type reconciler interface {
 func (in *intake) drain() {
 	now, stopped := in.worker.expireDue()
 	in.look(now)
-	end := later(in.clock.Boundary(now), drainTime)
+	end := ticks.Later(in.clock.Boundary(now), drainTime)
 	for !stopped && in.leftOver() {
 		in.takeUrgent()
 		in.takeTables()
@@ -92,7 +92,7 @@ func (in *intake) look(now uint64) {
 	elapsed := in.clock.Elapsed()
 	sweeps := elapsed >= in.sweepAt && len(in.sweeps) == 0
 	if sweeps {
-		in.sweepAt = later(elapsed, sweepTime)
+		in.sweepAt = ticks.Later(elapsed, sweepTime)
 	}
 	for i := range in.queue.stripes {
 		s := &in.queue.stripes[i]
@@ -125,7 +125,7 @@ func (in *intake) lookAt(r *ring, sweeps bool) {
 	}
 }
 
-// isDue reports whether the worker must look at what it must look at by a tick.
+// isDue reports whether the worker must look now at what it must look at by a tick, or soon, which lies ahead at tick 0.
 func (in *intake) isDue(by uint64) bool { return by <= max(in.now, soon) }
 
 // lookInto is look for a table. Its ring is nil if it was taken from there.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/pool"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // The worker notices two things that make tasks late, and logs which of them it is:
@@ -105,7 +106,7 @@ func (s *stall) check(elapsed time.Duration, emitted bool) (until time.Duration)
 	case !s.waits && !emitted:
 		return math.MaxInt64
 	case !s.waits, elapsed-s.last > tooLate: // or the machine was suspended, because rounds come more often while tasks wait
-		s.waits, s.from, s.next = true, elapsed, later(elapsed, checkEach)
+		s.waits, s.from, s.next = true, elapsed, ticks.Later(elapsed, checkEach)
 	}
 	s.last = elapsed
 	if emitted && elapsed < s.next {
@@ -124,14 +125,6 @@ func (s *stall) check(elapsed time.Duration, emitted bool) (until time.Duration)
 	} else if s.lasts(elapsed, waited) {
 		s.warn(waited, r)
 	}
-	s.next = later(elapsed, wait)
+	s.next = ticks.Later(elapsed, wait)
 	return s.next
-}
-
-// later returns elapsed + d, or the longest Duration if that would overflow.
-func later(elapsed, d time.Duration) time.Duration {
-	if d > math.MaxInt64-elapsed {
-		return math.MaxInt64
-	}
-	return elapsed + d
 }

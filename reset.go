@@ -126,7 +126,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 		word := to.word.Load()
 		to.checkCopy(word)
 		active = status(word) == pending
-		stays := t.stays(word, tick)
+		stays := t.stays(word, tick) // revive asks again
 		if !active || !stays || word&(queued|hurried) != 0 {
 			tick = t.ahead(tick)
 			stays = t.stays(word, tick)
@@ -173,8 +173,8 @@ func (t *Timer) stays(word, tick uint64) bool {
 	}
 }
 
-// The functions below return the tick by which the worker must come, for wakeBy, or one of these. If ok is false, the word has
-// changed meanwhile, or there is an error.
+// The functions below return what to call wakeBy with: the tick at which the timeout is due, or soon, or one of these. If ok is
+// false, the word has changed meanwhile, or there is an error.
 const (
 	notNeeded = math.MaxUint64 // the worker comes in time anyway; not ticks.Never, for which one that rests must come
 	atOnce    = 0              // the worker must come now, and not only at the next boundary

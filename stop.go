@@ -7,7 +7,7 @@ import (
 
 // Stop
 //
-// Stop must find every pending timeout, and no task may start after it has returned. So first it waits until no
+// Stop must find every pending timeout, and none may be claimed after it has returned. So first it waits until no
 // goroutine can move a timeout or start a task. They follow one protocol, the gate:
 //
 //	 producer (Cancel, Reset, a runner that queues)  runner, for each task

@@ -45,7 +45,7 @@ import (
 // the whole word. So if two of them race, one wins, and the other sees the result.
 const (
 	statusMask = 1<<2 - 1
-	queued     = 1 << 2 // on an inbox, or about to be pushed onto it
+	queued     = 1 << 2 // on an inbox, or about to be pushed onto it, or on a stack that the worker has taken from one
 	young      = 1 << 3 // in a nursery, or about to be put there
 	atWork     = 1 << 4 // repeating, and a run is in progress
 	moved      = 1 << 5 // a Reset has set the tick: see below
@@ -67,7 +67,7 @@ const (
 //
 //   - Cancel: a timeout that was reset, or bound, stays in its nursery, because it is likely to be reset again.
 //   - worker.reconcile: if it is set, the tick may have passed when it was set, so the worker is not late. If it is clear, only
-//     a runner can have queued a timeout that is on a list, because each Reset that queues sets it.
+//     a runner can have queued a pending timeout that was put on a list, because each Reset that queues sets it.
 //   - repeating: the runs after this one count from the tick, and this one does not follow the wall clock.
 
 // Where a timeout is
@@ -84,7 +84,8 @@ const (
 //	atWork, queued    the same, and an inbox. The worker takes it from there, and leaves it to the runner
 //
 // Other combinations of these bits do not occur. A slot of a nursery is a hint: it may still lead to a timeout that has left
-// the nursery. The link of an inbox is not: a timeout with the bit queued is on one inbox, or about to be pushed onto one.
+// the nursery. The link of an inbox is not: a timeout with the bit queued is on one inbox, or about to be pushed onto one, or
+// on a stack taken from one.
 //
 // The rest of the package relies on these rules:
 //

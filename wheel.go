@@ -167,9 +167,9 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 	}
 }
 
-// visit removes the entries of a bucket at positions in [lo, hi) whose tick lies in a span up to last. A timeout that is due is
-// emitted, unless it is put off. One that is due later is placed again, or stays if its bucket is the same. Any other is
-// dropped.
+// visit removes the entries of a bucket at positions in [lo, hi) for ticks in spans up to last. What the word says then
+// decides: a timeout that is due is emitted, unless it is put off. One that is due later is placed again, or stays if its
+// bucket is the same. Any other is dropped.
 func (w *wheel) visit(level int, index uint64, lo, hi int, last uint64) {
 	l := &w.levels[level]
 	b := &l.buckets[index]

@@ -27,10 +27,10 @@ import (
 // In these states:
 //
 //   - idle: a round comes at this tick or earlier, and takes the queue. Arming, Cancel and Reset start another only if that is
-//     too late for the timeout (wakeBy). While there is something to do, it is the next tick. If only far timeouts are on the
-//     queue, the worker watches: it is the tick of the next sweep (intake.go), or the one at which the first of them becomes
-//     near. If the queue is empty, the worker rests: it is Never, and each that needs a round starts it. The alarm may be set,
-//     for the wheel.
+//     too late for the timeout (wakeBy). While there is something to do, its tick is the next one. If only far timeouts are on
+//     the queue, the worker watches: its tick is that of the next sweep (intake.go), or the one at which the first of them
+//     becomes near. If the queue is empty, the worker rests: its tick is Never, and each that needs a round starts it. The wheel
+//     may have timeouts all the same, for which the alarm is set.
 //   - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //     left this state. After again it does one more round first.
 //   - halted: Stop owns all that the worker owned.
@@ -65,7 +65,7 @@ const keepMemory = 300 * time.Millisecond
 // So a tick up to this one has passed (Timer.isPast). A later one counts as ahead if the worker is turning the wheel
 // (Timer.ahead). And a timeout in the bucket of a later one has yet to be visited (Timer.stays).
 type progress struct {
-	tickAndTurning atomic.Uint64 // the lowest bit is 1 if the worker neither rests nor watches
+	tickAndTurning atomic.Uint64 // the lowest bit is 1 if the worker neither rests nor watches, also between two rounds
 }
 
 func (p *progress) set(tick uint64, turning bool) {
@@ -105,7 +105,7 @@ type worker struct {
 	progress  progress
 	wakeups   atomic.Uint64   // how often a goroutine was started for rounds; written by the worker
 	published publishedLevels // written by the worker or Stop
-	handedAt  atomic.Int64    // when the worker last looked for what is due while no runner was starting
+	handedAt  atomic.Int64    // when expireDue was last called while no runner was starting: one that starts now was started later
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
@@ -293,7 +293,7 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, takesBy u
 	needs := w.queue.needs()
 	if busy || w.wheel.next <= next && w.clock.Tick <= maxWaiting || needs <= w.clock.TickAt(elapsed) {
 		// More is likely to follow, and being woken for it costs more than a round at the next boundary.
-		return min(w.clock.Boundary(next), later(elapsed, maxWaiting)), next
+		return min(w.clock.Boundary(next), ticks.Later(elapsed, maxWaiting)), next
 	}
 	w.progress.set(w.wheel.now, false) // before leave, after which the worker no longer owns it
 	if needs < ticks.Never {
@@ -302,7 +302,7 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, takesBy u
 	}
 	until = w.clock.Boundary(w.wheel.next)
 	if w.wheel.count == 0 && !w.stall.waits {
-		if until = later(w.used, keepMemory); until <= elapsed {
+		if until = ticks.Later(w.used, keepMemory); until <= elapsed {
 			until = math.MaxInt64
 			if !w.releaseMemory() {
 				return 0, 0

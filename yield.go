@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // A yielding decides whether producers yield the processor to the worker, or to a runner that it has started. All producers
@@ -60,7 +62,7 @@ func (w *worker) isOverdue(now time.Duration, state uint64) bool {
 	if !isIdle(state) {
 		next = w.progress.next() // a round is in progress, and has not come to this boundary yet, or has only just been started
 	}
-	return now >= later(w.clock.Boundary(next), overdue)
+	return now >= ticks.Later(w.clock.Boundary(next), overdue)
 }
 
 // runnerIsOverdue reports whether a runner has waited long for its first processor. The pool may have started it later, because

@@ -63,7 +63,7 @@ func NewExecutor[T comparable](p *Pool[T], calls *Calls, tick time.Duration, sub
 	x.submitters.Init(tick)
 	x.submitters.pool.Labels = context.Background() // none, because goroutines that submit starts keep them
 	x.submitters.pool.Limit = maxSubmits
-	p.outside, p.Labels = x.want, nil
+	p.want, p.Labels = x.want, nil
 	return x
 }
 

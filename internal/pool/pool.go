@@ -52,8 +52,8 @@ type Host[T comparable] interface {
 // No user code runs under the lock.
 type Pool[T comparable] struct {
 	// Set after Init, before the first item is added. Runners read these two often, so they are far from mu.
-	Labels  context.Context // the profiler labels of a task; nil to leave them alone
-	outside func()          // called with mu held when a runner may be wanted; nil without an executor
+	Labels context.Context // the profiler labels of a task; nil to leave them alone
+	want   func()          // called with mu held when a runner may be wanted; nil without an executor
 
 	// The caller may set these after Init, before it adds the first item.
 	Limit int // the number of tasks that may run at the same time; 0 for no limit, negative for none at all
@@ -131,8 +131,8 @@ func (p *Pool[T]) addChunk(k *chunk[T]) {
 // Called with mu held.
 func (p *Pool[T]) engage(waited bool) {
 	switch {
-	case p.outside != nil:
-		p.outside()
+	case p.want != nil:
+		p.want()
 	case !waited && p.starting.Load() == 0, // all others may be in tasks that block
 		p.total() < min(p.Procs, p.list.length()): // each takes a chunk
 		p.start(1)
@@ -162,7 +162,7 @@ func (p *Pool[T]) total() int { return len(p.runners) + int(p.starting.Load()) }
 
 // Starting reports whether the pool has started a goroutine that has not had a processor yet. It takes no lock. With an
 // executor, it is always false.
-func (p *Pool[T]) Starting() bool { return p.outside == nil && p.starting.Load() > 0 }
+func (p *Pool[T]) Starting() bool { return p.want == nil && p.starting.Load() > 0 }
 
 // start starts n runners, or as many as the limit allows. Called with mu held.
 func (p *Pool[T]) start(n int) {
@@ -211,7 +211,7 @@ func (p *Pool[T]) refill(rn *Runner[T]) bool {
 	defer p.mu.Unlock()
 	rn.endRun()
 	p.release(rn)
-	if p.outside != nil || !p.fill(rn) {
+	if p.want != nil || !p.fill(rn) {
 		p.dismiss(rn) // under the same lock, so that Add does not rely on this runner
 		return false
 	}
@@ -219,15 +219,15 @@ func (p *Pool[T]) refill(rn *Runner[T]) bool {
 	return true
 }
 
-// fill takes items off the list for a runner that has none, and reports whether there were any. It takes the first
-// chunk, or only one item if that has few, if it was put back, if tasks are slow, and with an executor. If what was put back
-// were a batch again, the last of 256 tasks of 9 ms each, beside quick ones, would start after 1.6 s instead of 60 ms. Called
-// with mu held.
+// fill takes items off the list for a runner that has none, and reports whether there were any. It takes the first chunk. It
+// takes only one item if the chunk has few or was put back, if tasks are slow, or with an executor. If what was put back were a
+// batch again, the last of 256 tasks of 9 ms each, beside quick ones, would start after 1.6 s instead of 60 ms. Called with mu
+// held.
 func (p *Pool[T]) fill(rn *Runner[T]) bool {
 	if p.list.n == 0 || p.closed {
 		return false
 	}
-	if k := p.list.front(); p.outside != nil || p.slow || k.n < p.MinBatch || k.wasPutBack {
+	if k := p.list.front(); p.want != nil || p.slow || k.n < p.MinBatch || k.wasPutBack {
 		rn.single[0] = p.list.takeOne()
 		rn.entries = rn.single[:]
 	} else {
@@ -297,8 +297,8 @@ func (p *Pool[T]) dismiss(rn *Runner[T]) {
 	}
 	p.setWatch()
 	p.checkIdle()
-	if p.outside != nil {
-		p.outside()
+	if p.want != nil {
+		p.want()
 	}
 }
 
@@ -317,7 +317,7 @@ func (p *Pool[T]) UntilIdle() <-chan struct{} {
 // checkIdle wakes the goroutines that wait until the pool is idle, if it is. Of an executor only the tasks in
 // progress count, because it may never run what it was given. Called with mu held.
 func (p *Pool[T]) checkIdle() {
-	if p.idle != nil && len(p.runners) == 0 && (p.starting.Load() == 0 || p.outside != nil) {
+	if p.idle != nil && len(p.runners) == 0 && (p.starting.Load() == 0 || p.want != nil) {
 		close(p.idle)
 		p.idle = nil
 	}
@@ -349,7 +349,7 @@ func (p *Pool[T]) Close() (rest []T) {
 func (p *Pool[T]) Running() (tasks, goroutines int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.outside == nil {
+	if p.want == nil {
 		goroutines = p.total()
 	}
 	return len(p.runners), goroutines

@@ -41,6 +41,20 @@ type Runner[T comparable] struct {
 // stopped is more than any number of entries.
 const stopped = 1 << 30
 
+// stop takes the rest of the entries away from the runner, and returns how many it has taken. From then on the runner takes
+// the lock when the run in progress is over. Called with the lock of the pool held.
+//
+// Most tasks do little. Then most of their cost is in operations that lock a cache line, because the processor waits for
+// each. Besides the claim of the host, a runner needs one of them for a task: the addition in Next. That ends the run before,
+// and takes the next entry. Both sides change one number, so one of them comes first. If the runner does, stop counts the
+// entry. Otherwise the runner finds the bit, and goes for the lock.
+//
+// The caller does not know how far the runner is with the last entry taken: whether its item is not claimed yet, is
+// running, or over. So no other goroutine writes that entry, and Close returns the item: the host's claim decides.
+func (rn *Runner[T]) stop() (n int) {
+	return rn.entriesIn(rn.taken.Or(stopped)) // not takenOf: the runner may add one afterwards
+}
+
 // maxInRow is how often a runner runs a task again at once while other items wait. When 2,000 tasks have ten runs each to
 // catch up with, a run takes 92 ns. With 0 it takes 150, and with 1,000 it takes 90.
 const maxInRow = 4
@@ -140,7 +154,7 @@ func (rn *Runner[T]) ran() (again bool) {
 		}
 	}()
 	requeue = p.host.Ran(item)
-	if !requeue || p.outside != nil || rn.inRow >= maxInRow && p.Due() > 0 {
+	if !requeue || p.want != nil || rn.inRow >= maxInRow && p.Due() > 0 {
 		return false
 	}
 	requeue = false
@@ -151,20 +165,6 @@ func (rn *Runner[T]) ran() (again bool) {
 		p.mu.Unlock()
 	}
 	return true
-}
-
-// stop takes the rest of the entries away from the runner, and returns how many it has taken. From then on the runner takes
-// the lock when the run in progress is over. Called with the lock of the pool held.
-//
-// Most tasks do little. Then most of their cost is in operations that lock a cache line, because the processor waits for
-// each. Besides the claim of the host, a runner needs one of them for a task: the addition in Next. That ends the run before,
-// and takes the next entry. Both sides change one number, so one of them comes first. If the runner does, stop counts the
-// entry. Otherwise the runner finds the bit, and goes for the lock.
-//
-// The caller does not know how far the runner is with the last entry taken: whether its item is not claimed yet, is
-// running, or over. So no other goroutine writes that entry, and Close returns the item: the host's claim decides.
-func (rn *Runner[T]) stop() (n int) {
-	return rn.entriesIn(rn.taken.Or(stopped)) // not takenOf: the runner may add one afterwards
 }
 
 // untilOver returns a channel that is closed when the run of the item in the last entry that the runner has taken is over, or

@@ -135,7 +135,7 @@ func TestHandlerPanics(t *testing.T) {
 			p.starting.Store(1) // no runner but that of the test
 			h.panicked = func(any, []byte) { panic("handler") }
 			if outside {
-				p.outside = func() {}
+				p.want = func() {}
 			}
 			told := 0
 			w := &task{f: func() { panic("task") }, next: func() bool { told++; return false }}

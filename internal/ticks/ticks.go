@@ -196,3 +196,11 @@ func (c *Clock) TimeOf(tick uint64) time.Time {
 	}
 	return now.Add(c.Boundary(tick) - now.Sub(c.Start))
 }
+
+// Later returns elapsed + d, or the longest Duration if that would overflow.
+func Later(elapsed, d time.Duration) time.Duration {
+	if d > math.MaxInt64-elapsed {
+		return math.MaxInt64
+	}
+	return elapsed + d
+}
