@@ -62,7 +62,7 @@ func (to *Timeout) cancel() bool {
 		if ok {
 			t.canceled(to, s, word)
 			if open {
-				t.worker.wakeBy(soon) // last, because it may panic if the worker has gone to rest since
+				t.worker.wakeFor(soon) // last, because it may panic if the worker has gone to rest since
 			}
 			return true
 		}

@@ -29,6 +29,7 @@ type hook interface {
 	ran(to *Timeout) (again bool)
 
 	// arm is called inside the gate, before a Reset makes a timeout pending that was not pending. An error prevents this.
+	// NewTimeout does not call it: see Group.start.
 	arm(to *Timeout) error
 
 	// notifies reports whether disarmed notifies a Canceler.

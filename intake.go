@@ -110,7 +110,7 @@ func (in *intake) look(now uint64) {
 func (in *intake) lookAt(r *ring, sweeps bool) {
 	needs := r.needs()
 	sweeps = sweeps && needs < ticks.Never
-	if !sweeps && !in.isDue(needs) {
+	if !sweeps && !in.mustLook(needs) {
 		return
 	}
 	raise(&r.by) // step B of ring, before it reads the table
@@ -125,13 +125,13 @@ func (in *intake) lookAt(r *ring, sweeps bool) {
 	}
 }
 
-// isDue reports whether the worker must look now at what it must look at by a tick, or soon, which lies ahead at tick 0.
-func (in *intake) isDue(by uint64) bool { return by <= max(in.now, soon) }
+// mustLook reports whether the worker must look now at what it must look at by a tick, or soon, which lies ahead at tick 0.
+func (in *intake) mustLook(by uint64) bool { return by <= max(in.now, soon) }
 
 // lookInto is look for a table. Its ring is nil if it was taken from there.
 func (in *intake) lookInto(r *ring, t *table) {
 	for i := range t.blocks {
-		if by := t.blocks[i].by.Load(); in.isDue(by) {
+		if by := t.blocks[i].by.Load(); in.mustLook(by) {
 			if !t.blocks[i].inNear {
 				t.blocks[i].inNear = true
 				in.near = append(in.near, blockAt{r, t, i})
@@ -204,7 +204,7 @@ func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
 		}
 		word, bit := to.word.Load(), uint64(1)<<i
 		if word&(statusMask|young|hurried) == pending|young && !(sweeps && met&bit != 0) {
-			if near := in.queue.nearAt(tickOf(word)); !in.isDue(near) {
+			if near := in.queue.nearAt(tickOf(word)); !in.mustLook(near) {
 				first = min(first, near) // a Reset to a later tick may follow, but none to an earlier one without another slot
 				stays |= bit
 				left++

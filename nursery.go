@@ -36,7 +36,7 @@ import (
 
 // A ring is the nursery of one stripe.
 //
-// No timeout is missed, because producers and the worker go opposite ways. A producer (fill, wakeBy):
+// No timeout is missed, because producers and the worker go opposite ways. A producer (fill, wakeFor):
 //
 //  1. fills the slot
 //  2. lowers block.by
@@ -82,7 +82,7 @@ const (
 	blockSize = 64
 	minSlots  = 4 * blockSize // of a table
 
-	soon = 1 // for ring.by, block.by and wakeBy: by the next boundary. A worker that rests or watches comes now
+	soon = 1 // for ring.by, block.by and wakeFor: by the next boundary. A worker that rests or watches comes now
 
 	yieldEvery = 1 << 8 // slots from one call of yielding.yieldTo to the next
 )

@@ -90,12 +90,12 @@ func (to *Timeout) claim() (claimed uint64) {
 		switch {
 		case !waits(word):
 			return 0
-		case !to.timer.isPast(tickOf(word)): // it was reset, or put off
+		case !to.timer.isPast(tickOf(word)): // the word was changed since the worker has listed it: by a Reset, or putOff
 			if onQueue(word) {
 				return 0
 			}
 			if to.sendBack(word) {
-				to.timer.sentBack.Add(1) // before the runner takes its next entry: see Walks
+				to.timer.sentBack.Add(1) // before the runner takes its next entry: see Walks in tasks.go
 				return 0
 			}
 		case word&hooked != 0:
@@ -118,7 +118,7 @@ func (to *Timeout) sendBack(word uint64) (ok bool) {
 	defer s.leave()
 	if ok = to.word.CompareAndSwap(word, word|queued); ok {
 		s.push(to)
-		t.worker.wakeBy(soon)
+		t.worker.wakeFor(soon)
 	}
 	return ok
 }

@@ -148,7 +148,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 			t.worker.wakeNow()
 			runtime.Gosched() // so that the round comes before many more
 		default:
-			t.worker.wakeBy(by) // last, because it panics on the wrong side of a synctest bubble
+			t.worker.wakeFor(by) // last, because it panics on the wrong side of a synctest bubble
 		}
 	}
 	return active && err == nil, err
@@ -173,7 +173,7 @@ func (t *Timer) stays(word, tick uint64) bool {
 	}
 }
 
-// The functions below return what to call wakeBy with: the tick at which the timeout is due, or soon, or one of these. If ok is
+// The functions below return what to call wakeFor with: the tick at which the timeout is due, or soon, or one of these. If ok is
 // false, the word has changed meanwhile, or there is an error.
 const (
 	notNeeded = math.MaxUint64 // the worker comes in time anyway; not ticks.Never, for which one that rests must come

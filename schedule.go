@@ -285,7 +285,7 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	}
 	if word&queued == 0 { // otherwise it is on an inbox already, or the goroutine that has set the bit pushes it and wakes the worker
 		s.push(to)
-		t.worker.wakeBy(soon)
+		t.worker.wakeFor(soon)
 	}
 	return false, true
 }

@@ -66,8 +66,9 @@ const (
 // Reset during the run sets it again, and then the timeout is armed with it for the next run. Three read it:
 //
 //   - Cancel: a timeout that was reset, or bound, stays in its nursery, because it is likely to be reset again.
-//   - worker.reconcile: if it is set, the tick may have passed when it was set, so the worker is not late. If it is clear, only
-//     a runner can have queued a pending timeout that was put on a list, because each Reset that queues sets it.
+//   - worker.reconcile: if it is set, the tick may have passed when it was set, and then the worker is not late.
+//   - worker.reconcile too: if it is clear, the runner of a pending timeout that was put on a list has queued it, because each
+//     Reset that queues sets it. To put a run off (wall.go) leaves it clear.
 //   - repeating: the runs after this one count from the tick, and this one does not follow the wall clock.
 
 // Where a timeout is

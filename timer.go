@@ -113,7 +113,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	if !uncontended {
 		t.queue.seats.Move()
 	}
-	t.worker.wakeBy(tick) // after put: either this finds the worker idle, or the worker finds the slot when it leaves
+	t.worker.wakeFor(tick) // after put: either this finds the worker idle, or the worker finds the slot when it leaves
 	if yields {
 		t.yielding.yieldTo(&t.worker)
 	}
@@ -142,7 +142,7 @@ func (t *Timer) ahead(tick uint64) uint64 {
 	if t.worker.progress.isBefore(tick) {
 		return tick
 	}
-	// While the worker is idle, the same is true of each tick after the one for which it is idle.
+	// An idle worker has not reached any tick after the one in its state either.
 	if state := t.worker.state.Load(); isIdle(state) && tick > state>>idleShift {
 		return tick
 	}

@@ -19,18 +19,18 @@ import (
 // goroutine that ends with it. So between two rounds there is no goroutine. One atomic word, the state, makes sure that
 // there is only one round at a time:
 //
-//	           wakeBy, wakeNow or the alarm
-//	idle(tick) ----------------------------> working <---> again   (a wakeNow or the alarm)
+//	           wakeFor, wakeNow or the alarm
+//	idle(takesBy) -------------------------> working <---> again   (a wakeNow or the alarm)
 //	    ^                                       |
 //	    +--------- the round leaves ------------+       each of them --- Stop ---> halted
 //
 // In these states:
 //
-//   - idle: a round comes at this tick or earlier, and takes the queue. Arming, Cancel and Reset start another only if that is
-//     too late for the timeout (wakeBy). While there is something to do, its tick is the next one. If only far timeouts are on
-//     the queue, the worker watches: its tick is that of the next sweep (intake.go), or the one at which the first of them
-//     becomes near. If the queue is empty, the worker rests: its tick is Never, and each that needs a round starts it. The wheel
-//     may have timeouts all the same, for which the alarm is set.
+//   - idle: a round comes at tick takesBy or earlier, and takes the queue. Arming, Cancel and Reset start another only if that
+//     is too late for the timeout (wakeFor). While there is something to do, takesBy is progress.next(). If only far timeouts
+//     are on the queue, the worker watches: takesBy is the tick of the next sweep (intake.go), or the one at which the first of
+//     them becomes near. If the queue is empty, the worker rests: takesBy is Never, and each that needs a round starts it. The
+//     wheel may have timeouts all the same, for which the alarm is set.
 //   - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //     left this state. After again it does one more round first.
 //   - halted: Stop owns all that the worker owned.
@@ -166,7 +166,7 @@ func (w *worker) claimRound() bool {
 	}
 }
 
-// wakeNow starts a round now, or another one after the one in progress. Unlike wakeBy it does not wait for the next boundary,
+// wakeNow starts a round now, or another one after the one in progress. Unlike wakeFor it does not wait for the next boundary,
 // and it does not check the clock: the caller must be on the right side of a synctest bubble.
 func (w *worker) wakeNow() {
 	if w.claimRound() {
@@ -174,11 +174,11 @@ func (w *worker) wakeNow() {
 	}
 }
 
-// wakeBy makes sure that a round comes in time for a timeout that is due at tick. Called by any goroutine, after it has put a
-// timeout onto the queue or changed the word: see leave. WakeBy panics if a round that it starts would be on the wrong side of
-// a synctest bubble.
-func (w *worker) wakeBy(tick uint64) {
-	if state := w.state.Load(); w.comesTooLate(state, tick) {
+// wakeFor makes sure that a round comes in time for a timeout that is due at a tick, or at the next boundary at the latest if
+// due is soon. Called by any goroutine, after it has put a timeout onto the queue or changed the word: see leave. WakeFor
+// panics if a round that it starts would be on the wrong side of a synctest bubble.
+func (w *worker) wakeFor(due uint64) {
+	if state := w.state.Load(); w.comesTooLate(state, due) {
 		w.wake(state)
 	}
 }
@@ -348,7 +348,8 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	return w.wheel.now, w.state.Load() == halted
 }
 
-// reconcile is that of reconciler. Word is from before the timeout was taken off the queue.
+// reconcile is that of reconciler. Word is from before the timeout was taken off the queue. If the timeout is at work or has
+// ended, it is only removed. At work, its runner arms it.
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
 		// Moved is clear, so a runner has queued it: it has sent it back, or run it. So it has left the list, and need not be
@@ -363,7 +364,8 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 		w.remove(to)
 	case tick <= w.wheel.now:
 		w.remove(to)
-		// Others are late because they waited for a runner, repeat and are behind, or were reset to a tick that has passed.
+		// Only a new timeout that was never reset shows that the worker is late. Others have waited for a runner, repeat and are
+		// behind, or were reset to a tick that has passed.
 		if word&(moved|young) == young {
 			w.late.add(w.clock.Boundary(w.wheel.now) - w.clock.Boundary(tick))
 		}

@@ -99,7 +99,7 @@ func (h *fake) finish() {
 	require.False(h.t, p.watching)
 	require.Empty(h.t, p.runners)
 	require.Empty(h.t, p.batched)
-	if p.want == nil {
+	if !p.hasExecutor() {
 		require.Zero(h.t, p.starting.Load())
 	}
 	runs := 0

@@ -127,11 +127,14 @@ func (p *Pool[T]) addChunk(k *chunk[T]) {
 	p.mu.Unlock()
 }
 
+// hasExecutor reports whether an executor runs the tasks.
+func (p *Pool[T]) hasExecutor() bool { return p.want != nil }
+
 // engage gets a runner for items that were added, if needed. Waited says that others were on the list already.
 // Called with mu held.
 func (p *Pool[T]) engage(waited bool) {
 	switch {
-	case p.want != nil:
+	case p.hasExecutor():
 		p.want()
 	case !waited && p.starting.Load() == 0, // all others may be in tasks that block
 		p.total() < min(p.Procs, p.list.length()): // each takes a chunk
@@ -162,7 +165,7 @@ func (p *Pool[T]) total() int { return len(p.runners) + int(p.starting.Load()) }
 
 // Starting reports whether the pool has started a goroutine that has not had a processor yet. It takes no lock. With an
 // executor, it is always false.
-func (p *Pool[T]) Starting() bool { return p.want == nil && p.starting.Load() > 0 }
+func (p *Pool[T]) Starting() bool { return !p.hasExecutor() && p.starting.Load() > 0 }
 
 // start starts n runners, or as many as the limit allows. Called with mu held.
 func (p *Pool[T]) start(n int) {
@@ -211,7 +214,7 @@ func (p *Pool[T]) refill(rn *Runner[T]) bool {
 	defer p.mu.Unlock()
 	rn.endRun()
 	p.release(rn)
-	if p.want != nil || !p.fill(rn) {
+	if p.hasExecutor() || !p.fill(rn) {
 		p.dismiss(rn) // under the same lock, so that Add does not rely on this runner
 		return false
 	}
@@ -227,7 +230,7 @@ func (p *Pool[T]) fill(rn *Runner[T]) bool {
 	if p.list.n == 0 || p.closed {
 		return false
 	}
-	if k := p.list.front(); p.want != nil || p.slow || k.n < p.MinBatch || k.wasPutBack {
+	if k := p.list.front(); p.hasExecutor() || p.slow || k.n < p.MinBatch || k.wasPutBack {
 		rn.single[0] = p.list.takeOne()
 		rn.entries = rn.single[:]
 	} else {
@@ -297,7 +300,7 @@ func (p *Pool[T]) dismiss(rn *Runner[T]) {
 	}
 	p.setWatch()
 	p.checkIdle()
-	if p.want != nil {
+	if p.hasExecutor() {
 		p.want()
 	}
 }
@@ -317,7 +320,7 @@ func (p *Pool[T]) UntilIdle() <-chan struct{} {
 // checkIdle wakes the goroutines that wait until the pool is idle, if it is. Of an executor only the tasks in
 // progress count, because it may never run what it was given. Called with mu held.
 func (p *Pool[T]) checkIdle() {
-	if p.idle != nil && len(p.runners) == 0 && (p.starting.Load() == 0 || p.want != nil) {
+	if p.idle != nil && len(p.runners) == 0 && (p.starting.Load() == 0 || p.hasExecutor()) {
 		close(p.idle)
 		p.idle = nil
 	}
@@ -349,7 +352,7 @@ func (p *Pool[T]) Close() (rest []T) {
 func (p *Pool[T]) Running() (tasks, goroutines int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.want == nil {
+	if !p.hasExecutor() {
 		goroutines = p.total()
 	}
 	return len(p.runners), goroutines

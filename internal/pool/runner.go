@@ -65,9 +65,9 @@ const maxInRow = 4
 // A task may end the goroutine, by a panic or by runtime.Goexit. So may Host.Ran and Host.Panicked. Then another goroutine
 // goes on. If Panicked itself panics, that crashes the program, unless the executor recovers it.
 func (rn *Runner[T]) run() {
-	over := false
+	ended := false
 	defer func() {
-		if over {
+		if ended {
 			return
 		}
 		defer func() { go rn.run() }()
@@ -79,7 +79,7 @@ func (rn *Runner[T]) run() {
 		}
 	}()
 	rn.pool.host.Work(rn)
-	over = true // from here on another goroutine may use the runner
+	ended = true // from here on another goroutine may use the runner
 }
 
 // last returns the item in the entry that the runner has taken last.
@@ -154,7 +154,7 @@ func (rn *Runner[T]) ran() (again bool) {
 		}
 	}()
 	requeue = p.host.Ran(item)
-	if !requeue || p.want != nil || rn.inRow >= maxInRow && p.Due() > 0 {
+	if !requeue || p.hasExecutor() || rn.inRow >= maxInRow && p.Due() > 0 {
 		return false
 	}
 	requeue = false

@@ -33,7 +33,7 @@ const (
 // no watch, because an executor manages its own goroutines. Called with mu held.
 func (p *Pool[T]) setWatch() {
 	switch {
-	case p.list.n == 0 && len(p.batched) == 0, p.closed, p.want != nil:
+	case p.list.n == 0 && len(p.batched) == 0, p.closed, p.hasExecutor():
 		if p.watching {
 			p.watch.Stop() // a check that waits for mu does nothing, or comes early if the watch is armed again before
 		}

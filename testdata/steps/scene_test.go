@@ -126,7 +126,7 @@ func (a *act) armOn(stripe int, delay time.Duration) {
 	due := timer.clock.DueIn(delay)
 	*a.to.wordPtr() = pendingAt(young, due)
 	if _, _, ok := timer.queue.stripes[stripe].nursery.put(a.to, timer.queue.nearAt(due), false); ok {
-		timer.worker.wakeBy(due)
+		timer.worker.wakeFor(due)
 	} else {
 		a.err = ErrStopped
 	}
