@@ -231,6 +231,7 @@ func TestStepAfterCancel(t *testing.T) {
 		pass(time.Hour)
 		word := to.word.Load()
 		require.True(t, to.Cancel())
+		synctest.Wait() // until the worker has removed it, which changes the word
 		canceled := to.word.Load()
 		require.True(t, to.putOff(word))
 		require.Equal(t, canceled, to.word.Load())
