@@ -113,7 +113,7 @@ func (in *intake) lookAt(r *ring, sweeps bool) {
 	if !sweeps && !in.mustLook(needs) {
 		return
 	}
-	raise(&r.by) // step B of ring, before it reads the table
+	raise(&r.by) // step B of ring: before it reads the table and each block.by, because a producer goes the other way
 	t := r.table.Load()
 	if t == nil {
 		return
@@ -125,7 +125,7 @@ func (in *intake) lookAt(r *ring, sweeps bool) {
 	}
 }
 
-// mustLook reports whether the worker must look now at what it must look at by a tick, or soon, which lies ahead at tick 0.
+// mustLook reports whether the tick by which the worker must look has come. Soon has come even at tick 0.
 func (in *intake) mustLook(by uint64) bool { return by <= max(in.now, soon) }
 
 // lookInto is look for a table. Its ring is nil if it was taken from there.
@@ -193,7 +193,7 @@ func endOf(n int, oldest bool) int {
 // takes those that are old. TakeBlock returns how many timeouts stay.
 func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
 	b := &at.table.blocks[at.block]
-	b.by.Store(ticks.Never) // step C of ring, before it reads the slots
+	b.by.Store(ticks.Never) // step C of ring: before it reads the slots, because a producer goes the other way
 	first := uint64(ticks.Never)
 	met, stays := b.met.Load(), uint64(0) // a bit for each slot
 	slots := at.table.slots[at.block*blockSize:][:blockSize]

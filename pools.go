@@ -91,7 +91,7 @@ func (to *Timeout) claim() (claimed uint64) {
 		case !waits(word):
 			return 0
 		case !to.timer.isPast(tickOf(word)): // the word was changed since the worker has listed it: by a Reset, or putOff
-			if onQueue(word) {
+			if onQueue(word) { // the worker places it, and this entry no longer matters
 				return 0
 			}
 			if to.sendBack(word) {
@@ -107,7 +107,8 @@ func (to *Timeout) claim() (claimed uint64) {
 	return claimed
 }
 
-// sendBack queues a timeout for the worker (worker.reconcile), unless its word has changed. Called by the runner that has it.
+// sendBack queues a timeout for the worker, unless its word has changed. It leaves the bit moved as it is: see
+// worker.reconcile. Called by the runner that has it.
 // After Stop it waits until Stop has taken the timeout, and returns true too.
 func (to *Timeout) sendBack(word uint64) (ok bool) {
 	t := to.timer

@@ -131,24 +131,24 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 			tick = t.ahead(tick)
 			stays = t.stays(word, tick)
 		}
-		by := uint64(notNeeded)
+		wake := uint64(notNeeded)
 		switch {
 		case !active && onlyPending:
 			return false, nil
 		case !active:
-			by, ok, err = to.revive(word, tick)
+			wake, ok, err = to.revive(word, tick)
 		case stays:
-			by, ok = to.setTick(word, tick)
+			wake, ok = to.setTick(word, tick)
 		default:
-			by, ok, err = to.requeue(word, tick)
+			wake, ok, err = to.requeue(word, tick)
 		}
 		switch {
-		case !ok || by == notNeeded:
-		case by == atOnce && !t.clock.Foreign(): // no goroutine is started in another synctest bubble
+		case !ok || wake == notNeeded:
+		case wake == atOnce && !t.clock.Foreign(): // no goroutine is started in another synctest bubble
 			t.worker.wakeNow()
 			runtime.Gosched() // so that the round comes before many more
 		default:
-			t.worker.wakeFor(by) // last, because it panics on the wrong side of a synctest bubble
+			t.worker.wakeFor(wake) // last, because it panics on the wrong side of a synctest bubble
 		}
 	}
 	return active && err == nil, err
@@ -181,7 +181,7 @@ const (
 )
 
 // setTick makes a timeout pending at tick that stays where it is.
-func (to *Timeout) setTick(word, tick uint64) (by uint64, ok bool) {
+func (to *Timeout) setTick(word, tick uint64) (wake uint64, ok bool) {
 	ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
 	if word&(queued|hurried) == 0 {
 		return notNeeded, ok
@@ -190,7 +190,7 @@ func (to *Timeout) setTick(word, tick uint64) (by uint64, ok bool) {
 }
 
 // requeue makes a pending timeout pending at tick, and has the worker take it again.
-func (to *Timeout) requeue(word, tick uint64) (by uint64, ok bool, err error) {
+func (to *Timeout) requeue(word, tick uint64) (wake uint64, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
 	if word&young == 0 { // otherwise no gate is needed, because Stop finds it in its first slot
@@ -200,13 +200,13 @@ func (to *Timeout) requeue(word, tick uint64) (by uint64, ok bool, err error) {
 		}
 		defer s.leave()
 	}
-	by, ok = to.putAgain(s, word, tick)
-	return by, ok, nil
+	wake, ok = to.putAgain(s, word, tick)
+	return wake, ok, nil
 }
 
 // putAgain makes a timeout pending at tick that does not stay where it is. It puts a young one into a second slot, because the
 // worker looks at the first one in time only for the old tick, and pushes others onto an inbox.
-func (to *Timeout) putAgain(s *stripe, word, tick uint64) (by uint64, ok bool) {
+func (to *Timeout) putAgain(s *stripe, word, tick uint64) (wake uint64, ok bool) {
 	if word&young == 0 {
 		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued); ok {
 			s.push(to)
@@ -220,17 +220,17 @@ func (to *Timeout) putAgain(s *stripe, word, tick uint64) (by uint64, ok bool) {
 }
 
 // revive makes a timeout pending at tick that is idle or has ended. It also takes a slot of the limit and calls the hook.
-func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
+func (to *Timeout) revive(word, tick uint64) (wake uint64, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
 	if t.stays(word, tick) && word&hooked == 0 && t.limit.max == 0 {
 		// Nothing is pushed, so no gate is needed. It would make a Reset and a Cancel take 85 ns instead of 54. Stop clears the
 		// bit by a compare-and-swap (handBack): if that comes first, setTick fails. If setTick comes first, Stop finds the
 		// timeout pending.
-		if by, ok = to.setTick(word, tick); ok {
+		if wake, ok = to.setTick(word, tick); ok {
 			s.armed.Add(1)
 		}
-		return by, ok, nil
+		return wake, ok, nil
 	}
 	if t.limit.max > 0 {
 		// Without the lock, two goroutines could take two slots for one timeout, and a third would be refused.
@@ -252,7 +252,7 @@ func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 		}
 	}
 	if t.limit.acquire() { // before the timeout is pending, so that never more than the limit are
-		by, ok = to.armEnded(s, word, tick)
+		wake, ok = to.armEnded(s, word, tick)
 		if !ok {
 			t.limit.release()
 		}
@@ -262,7 +262,7 @@ func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 	if !ok && h != nil {
 		h.disarmed(to, false)
 	}
-	return by, ok, err
+	return wake, ok, err
 }
 
 // fullInbox is how many timeouts may wait on an inbox. Then each goroutine that arms one again asks for a round at once, and
@@ -271,7 +271,7 @@ func (to *Timeout) revive(word, tick uint64) (by uint64, ok bool, err error) {
 const fullInbox = 1 << 12
 
 // armEnded arms the timeout, unless another goroutine has armed it meanwhile. Called inside the gate.
-func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
+func (to *Timeout) armEnded(s *stripe, word, tick uint64) (wake uint64, ok bool) {
 	t := to.timer
 	for ; status(word) != pending; word = to.word.Load() {
 		switch {
@@ -284,16 +284,16 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) (by uint64, ok bool) {
 			}
 			return tick, true // put has filled a slot and counted the timeout: Stop waits for this goroutine before it closes the slots
 		case t.stays(word, tick):
-			by, ok = to.setTick(word, tick)
+			wake, ok = to.setTick(word, tick)
 		default:
-			by, ok = to.putAgain(s, word, tick)
+			wake, ok = to.putAgain(s, word, tick)
 			if ok && word&young == 0 && s.waiting() >= fullInbox {
-				by = atOnce
+				wake = atOnce
 			}
 		}
 		if ok {
 			s.armed.Add(1) // after the change of the word, because a counter never goes back
-			return by, true
+			return wake, true
 		}
 	}
 	return 0, false

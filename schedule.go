@@ -179,7 +179,7 @@ func (r *repeating) inZone(at time.Time) time.Time {
 func (r *repeating) ran(to *Timeout) (again bool) { return r.goOn(to, true) }
 
 // goOn arms the timeout at work for its next run, or ends it. Over says that a run is over. Otherwise only the schedule is
-// asked, and no run is counted.
+// asked, and no run is counted, except for a last one if the schedule has ended: then the timeout counts as expired.
 func (r *repeating) goOn(to *Timeout, over bool) (again bool) {
 	more := false
 	defer func() { // also if Next ends its goroutine

@@ -63,7 +63,8 @@ const (
 )
 
 // Each Reset sets the bit moved, except for the first one of a bound timeout. The claim of a repeating timeout clears it. A
-// Reset during the run sets it again, and then the timeout is armed with it for the next run. Three read it:
+// Reset during the run sets it again, and then the timeout is armed with it for the next run. It is read
+// for four reasons:
 //
 //   - Cancel: a timeout that was reset, or bound, stays in its nursery, because it is likely to be reset again.
 //   - worker.reconcile: if it is set, the tick may have passed when it was set, and then the worker is not late.
@@ -74,7 +75,7 @@ const (
 // Where a timeout is
 //
 //	bits              place
-//	young             a slot of a nursery, and nowhere else: the worker has never had it
+//	young             a slot of a nursery, or on the way into it or out of it. The worker has never had it
 //	young, hurried    the same, and another slot
 //	queued            an inbox, and perhaps also a bucket, a list or a runner: see worker.reconcile
 //	none, pending     a bucket, a list of due timeouts, the worker, or a runner

@@ -29,7 +29,7 @@ import (
 // start.
 //
 // One level is scheme 6 of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", SOSP 1987). Several levels
-// are like scheme 7, except that a span there is a whole turn of the level below.
+// are like scheme 7, in which a span is a whole turn of the level below, not half of one.
 type wheel struct {
 	levels    []level
 	bits      uint   // size is 1 << bits

@@ -105,7 +105,7 @@ type worker struct {
 	progress  progress
 	wakeups   atomic.Uint64   // how often a goroutine was started for rounds; written by the worker
 	published publishedLevels // written by the worker or Stop
-	handedAt  atomic.Int64    // when expireDue was last called while no runner was starting: one that starts now was started later
+	handedAt  atomic.Int64    // when expireDue was last called while no runner was starting, so before any that is starting now
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
@@ -352,8 +352,9 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 // ended, it is only removed. At work, its runner arms it.
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
-		// Moved is clear, so a runner has queued it: it has sent it back, or run it. So it has left the list, and need not be
-		// searched for there and in the batches. Seldom it is listed again since, and then twice: one of the claims wins.
+		// Moved is clear, each Reset that queues sets it, and a Cancel ends the timeout. So its runner has queued it: it has
+		// sent it back, or run it. It has left the list, and need not be searched for there and in the batches. Seldom it is
+		// listed again since, and then twice: one of the claims wins.
 		to.bucket = 0
 	}
 	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.putOff(taken) {

@@ -38,7 +38,7 @@ type Host[T comparable] interface {
 //	add ---> list --------------> batch of a runner ---> entry taken ---> task is running ---> over
 //	           ^      fill              |           Next             claim
 //	           +------------------------+
-//	             takeBack: the runner is stuck, an item of the batch is removed, or Wait waits for the runner
+//	             takeBack: the runner is stuck, tasks are slow, an item of the batch is removed, a goroutine waits for a run, or Close
 //
 // An item has one owner at a time. On the list it belongs to the pool: the lock guards it, and Remove takes it out. In a
 // batch, the entries behind the last one taken belong to the pool too, which never changes a batch but takes all of them
@@ -218,7 +218,7 @@ func (p *Pool[T]) refill(rn *Runner[T]) bool {
 		p.dismiss(rn) // under the same lock, so that Add does not rely on this runner
 		return false
 	}
-	rn.taken.Store(1)
+	rn.taken.Store(1) // which also clears stopped. Next returns this entry at once; after enlist, it takes the first one itself
 	return true
 }
 

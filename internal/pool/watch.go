@@ -29,8 +29,8 @@ const (
 )
 
 // setWatch arms the watch if items wait, and disarms it otherwise. While a runner waits for its first processor, checks would
-// keep it from getting one. So setWatch does not arm the watch then: the runner does, when it comes. With an executor there is
-// no watch, because an executor manages its own goroutines. Called with mu held.
+// keep it from getting one. So setWatch does not arm the watch then: the runner does, when it comes (fill, dismiss). With an
+// executor there is no watch, because an executor manages its own goroutines. Called with mu held.
 func (p *Pool[T]) setWatch() {
 	switch {
 	case p.list.n == 0 && len(p.batched) == 0, p.closed, p.hasExecutor():
