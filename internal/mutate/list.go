@@ -358,7 +358,7 @@ var mutations = []mutation{
 	{17, "Stop leaves the alarm armed", "worker.go", "worker.halt",
 		`if w.alarm != nil { w.alarm.Stop() }`, ``, "TestStoppedTimerHasNoAlarm"},
 	{17, "a push does not start a round while the worker rests", "worker.go", "worker.wakeFor",
-		`w.comesTooLate(state, due) {`, `state != resting && w.comesTooLate(state, tick) {`,
+		`w.comesTooLate(state, due) {`, `state != resting && w.comesTooLate(state, due) {`,
 		"TestEarlierTimeoutWakesTheWorker TestExplore"},
 	{17, "the watch goes off although nothing waits", "internal/pool/watch.go", "Pool.setWatch",
 		`p.watch.Stop()`, `_ = p.watch`, "TestWatchEnds"},
