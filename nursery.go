@@ -72,7 +72,7 @@ type table struct {
 
 // A block says what the worker has to do with some slots.
 type block struct {
-	by  atomic.Uint64 // the worker must look at them by this tick; Never if they are empty
+	by  atomic.Uint64 // the worker must look at them by this tick; Never when a look has found that nothing stays
 	met atomic.Uint64 // a bit for each slot whose timeout a sweep has met; one that comes there during the sweep may get the bit too
 
 	inNear bool // it is in intake.near; owned by the worker

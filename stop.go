@@ -25,8 +25,8 @@ import (
 //	   5. take all timeouts from the inboxes, the nurseries, which are closed, and the buckets
 //	   6. close allTaken
 //
-// After step 4 no pending timeout changes its place, so steps 4 and 5 find them all. A Reset may still change its tick, and a
-// Cancel may end it, which both only change the word.
+// After step 4 no pending timeout leaves its place, so steps 4 and 5 find them all. A Reset may still change its tick, or give
+// it a second slot, and a Cancel may end it.
 //
 //  - NewTimeout does not enter the gate. Either it finds its slot closed, or Stop finds the timeout there: see nursery.go. Nor
 //    need a Reset that leaves the timeout where it is, or that gives it a second slot: Stop finds it in the first one.

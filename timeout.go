@@ -68,8 +68,8 @@ const (
 //
 //   - Cancel: a timeout that was reset, or bound, stays in its nursery, because it is likely to be reset again.
 //   - worker.reconcile: if it is set, the tick may have passed when it was set, and then the worker is not late.
-//   - worker.reconcile too: if it is clear, the runner of a pending timeout that was put on a list has queued it, because each
-//     Reset that queues sets it. To put a run off (wall.go) leaves it clear.
+//   - worker.reconcile too: if a pending timeout that was put on a list comes off an inbox with the bit clear, its runner has
+//     pushed it, because each Reset that pushes sets it. To put a run off (wall.go) leaves it clear.
 //   - repeating: the runs after this one count from the tick, and this one does not follow the wall clock.
 
 // Where a timeout is

@@ -19,18 +19,18 @@ import (
 // goroutine that ends with it. So between two rounds there is no goroutine. One atomic word, the state, makes sure that
 // there is only one round at a time:
 //
-//	           wakeFor, wakeNow or the alarm
+//	           wakeFor, wakeNow, yieldTo or the alarm
 //	idle(takesBy) -------------------------> working <---> again   (a wakeNow or the alarm)
 //	    ^                                       |
 //	    +--------- the round leaves ------------+       each of them --- Stop ---> halted
 //
 // In these states:
 //
-//   - idle: a round comes at tick takesBy or earlier, and takes the queue. Arming, Cancel and Reset start another only if that
-//     is too late for the timeout (wakeFor). While there is something to do, takesBy is progress.next(). If only far timeouts
-//     are on the queue, the worker watches: takesBy is the tick of the next sweep (intake.go), or the one at which the first of
-//     them becomes near. If the queue is empty, the worker rests: takesBy is Never, and each that needs a round starts it. The
-//     wheel may have timeouts all the same, for which the alarm is set.
+//   - idle: a round comes at tick takesBy or earlier, and takes what is near from the queue. Arming, Cancel and Reset start
+//     another only if that is too late for the timeout (wakeFor). While there is something to do, takesBy is progress.next().
+//     If only far timeouts are on the queue, the worker watches: takesBy is the tick of the next sweep (intake.go), or the one
+//     at which the first of them becomes near. If the queue is empty, the worker rests: takesBy is Never, and each that needs a
+//     round starts it. The wheel may have timeouts all the same, for which the alarm is set.
 //   - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //     left this state. After again it does one more round first.
 //   - halted: Stop owns all that the worker owned.

@@ -40,9 +40,10 @@ type Host[T comparable] interface {
 //	           +------------------------+
 //	             takeBack: the runner is stuck, tasks are slow, an item of the batch is removed, a goroutine waits for a run, or Close
 //
-// An item has one owner at a time. On the list it belongs to the pool: the lock guards it, and Remove takes it out. In a
-// batch, the entries behind the last one taken belong to the pool too, which never changes a batch but takes all of them
-// back. An entry that is taken belongs to the runner. How both agree about that without a lock: see Runner.stop.
+// An entry has one owner at a time. An item may seldom have two entries, and then the host's claim decides. On the list an
+// entry belongs to the pool: the lock guards it, and Remove empties it. In a batch, the entries behind the last one taken
+// belong to the pool too, which never changes a batch but takes all of them back. An entry that is taken belongs to the runner.
+// How both agree about that without a lock: see Runner.stop.
 //
 // One runner is enough for tasks that return soon: it takes item after item, without a goroutine, a closure or an
 // allocation for each. While items wait, the pool checks several times a tick whether the runners make progress.
