@@ -15,7 +15,7 @@ var promises = []promise{
 	6: {"Reset works in every state, and then the old deadline no longer counts",
 		"TestExplore TestCancelAndResetOfDueOnes"},
 	7: {"IsExpired is true from just before the task runs. A repeating timeout expires only when its schedule ends", ""},
-	8: {"The library keeps no reference to a timeout for more than two seconds, or two ticks, after it has ended",
+	8: {"The library keeps no reference to a timeout for more than two seconds, or two ticks, after it has ended, but for what WithMaxConcurrency says",
 		"TestCancelerIsReleased TestReleasedInTwoSeconds TestReleasedAfterAPeak"},
 	9: {"User code runs neither on the worker nor under a lock of the library",
 		"TestMethodsInsideATask TestStopFromInsideATask TestShutdownFromInsideATask TestExecutorThatFails TestTaskThatDoesNotReturn"},
