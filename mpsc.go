@@ -38,7 +38,7 @@ type stripe struct {
 
 	// Counters that never go back: each counts what has happened, not what is about to. Armed and canceled are in the cache
 	// line of what is above, because each NewTimeout, Reset and Cancel uses that line.
-	armed        atomic.Uint64 // timeouts armed; neither those that ring.filled counts nor next runs
+	armed        atomic.Uint64 // timeouts armed again by a Reset; ring.filled counts first armings
 	canceled     atomic.Uint64 // timeouts canceled
 	runs         atomic.Uint64 // runs of repeating timeouts that are over, except for the last one of a schedule that has ended
 	expired      atomic.Uint64 // other tasks started; the last run of a repeating timeout counts when it is over

@@ -29,7 +29,7 @@ import (
 //     that is preempted anywhere in put delays its own timeout, and no other.
 //   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, by a sample, the ring
 //     gets an empty table of twice the size, which links to the old one, and the worker takes what the old one has. So the
-//     number of slots is bounded by what was pending in the ring at once, however little the worker does.
+//     number of slots follows from how many were pending in the ring at once. That is so even if the worker never comes.
 //   - The worker closes a table that it takes: it swaps each slot for closedSlot. A producer that still uses the table fills a
 //     slot by a compare-and-swap. So either the worker finds its timeout, or it finds the slot closed and tries again in
 //     the table of the ring.

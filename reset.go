@@ -157,8 +157,8 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 // stays reports whether a timeout may stay where it is when it is reset to tick, so that only its word changes.
 //
 //   - On an inbox, and in a second slot, it may: the worker takes it in its next round, and the caller wakes the worker in time.
-//   - In its first slot it may if the tick is not earlier, because the worker looks there by the old tick. That also holds if
-//     it was canceled meanwhile: whoever drops it changes the word, and then the caller's compare-and-swap fails.
+//   - In its first slot it may if the tick is not earlier, because the worker looks there by the old tick. That also holds for
+//     one that was canceled, until it is dropped. To drop it changes the word, and then the caller's compare-and-swap fails.
 //   - In a bucket it may if the tick is not earlier and the worker has not reached the old one, where it reads the word. If the
 //     worker comes there first, a runner checks it: see rule 3 of timeout.go. While its task runs, repeating.rearm reads the
 //     word when the run is over.

@@ -49,7 +49,7 @@ const (
 	resting   = uint64(ticks.Never) << idleShift
 )
 
-// isIdle reports whether a state is one of those that have a tick.
+// isIdle reports whether the worker is idle in a state.
 func isIdle(state uint64) bool { return state > halted }
 
 // maxWaiting is the longest time to wait for the next round in a long tick.
@@ -57,37 +57,6 @@ const maxWaiting = 250 * time.Millisecond
 
 // keepMemory is how long the worker keeps the memory of rounds after the last round that had something to do.
 const keepMemory = 300 * time.Millisecond
-
-// A progress says how far the worker has come: the tick up to which it has visited the buckets, or is visiting them. It is
-// never ahead of the clock, and old while the worker rests or watches. Written by the worker: in expireDue, before it visits
-// buckets, and in planNext, before it rests or watches.
-//
-// So a tick up to this one has passed (Timer.isPast). A later one counts as ahead if the worker is turning the wheel
-// (Timer.ahead). And a timeout in the bucket of a later one has yet to be visited (Timer.stays).
-type progress struct {
-	tickAndTurning atomic.Uint64 // the lowest bit is 1 if the worker neither rests nor watches, also between two rounds
-}
-
-func (p *progress) set(tick uint64, turning bool) {
-	v := tick << 1
-	if turning {
-		v |= 1
-	}
-	change(&p.tickAndTurning, v)
-}
-
-// tick returns the tick. It has passed.
-func (p *progress) tick() uint64 { return p.tickAndTurning.Load() >> 1 }
-
-// next returns the tick after that. At its boundary, the worker takes what is put onto the queue now, unless somebody calls
-// wakeNow. While the worker rests or watches, it may have passed.
-func (p *progress) next() uint64 { return p.tick() + 1 }
-
-// isBefore reports whether the worker is sure to come to a tick: it is turning the wheel, and has not reached the tick.
-func (p *progress) isBefore(tick uint64) bool {
-	v := p.tickAndTurning.Load()
-	return v&1 != 0 && tick > v>>1
-}
 
 // A worker turns the wheel of one timer.
 type worker struct {

@@ -36,7 +36,7 @@ const root = "../.."
 var layout = []string{
 	"doc.go",
 	"options.go", "pools.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "tasks.go", "handle.go", "stats.go",
-	"timer.go", "yield.go", "worker.go", "intake.go", "late.go", "hook.go", "histogram.go", "mpsc.go", "nursery.go", "wheel.go", "bucket.go",
+	"timer.go", "yield.go", "worker.go", "intake.go", "late.go", "hook.go", "histogram.go", "progress.go", "mpsc.go", "nursery.go", "wheel.go", "bucket.go",
 	"timeout.go",
 }
 
