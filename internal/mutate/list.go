@@ -700,7 +700,7 @@ var mutations = []mutation{
 	{22, "the first arming counts as a Reset", "reset.go", "Timeout.armEnded",
 		`pendingAt(word, tick)|young) {`, `pendingAt(word, tick)|young|moved) {`, "TestScheduleInAGroupIsExact"},
 	{14, "a Reset frees its slot before it tries again", "reset.go", "Timeout.armEnded",
-		`continue`, `return 0, false`, "TestExplore"},
+		`status(word) != pending; word = to.word.Load()`, `status(word) != pending; word = pending`, "TestExplore/TestStepsSlotOfReset"},
 	{21, "the empty buckets of a large wheel keep their memory", "bucket.go", "level.removed",
 		`if len(l.buckets) > keepBuckets {`, `if false {`, "TestEmptiedBucketsKeepLittle"},
 	{21, "a timeout that is due again is on the list twice", "worker.go", "worker.reconcile",

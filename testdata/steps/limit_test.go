@@ -79,3 +79,27 @@ func TestStepsSlotsAfterStop(t *testing.T) {
 		require.EqualValues(s, 2, st.RejectedStopped)
 	})
 }
+
+// A Reset that has taken the only slot keeps it until the timeout is pending, even if the worker changes the word meanwhile. So
+// if another goroutine is refused before the Reset, the Reset is not refused too.
+func TestStepsSlotOfReset(t *testing.T) {
+	search(t, timed, timed, func(s *scene) {
+		a := s.ownKnown()
+		s.limited(1)
+		refused := make([]bool, 2)
+		s.Go(func() { a.reset(hour) })
+		s.Go(func() {
+			for i := range refused {
+				b := &act{s: s}
+				if b.arm(hour); b.err == nil {
+					s.acts = append(s.acts, b)
+				} else {
+					require.ErrorIs(s, b.err, ErrTooManyPending)
+					refused[i] = true
+				}
+			}
+		})
+		s.race(0)
+		require.False(s, refused[0] && a.armed == 1, "the Reset had a slot, and lost it")
+	})
+}
