@@ -28,7 +28,7 @@ func (to *Timeout) cancel() bool {
 	t := to.timer
 	s := t.queue.stripe()
 	if word&hooked != 0 && hookOf(to.task).notifies() {
-		s.inside.Add(1) // besides enter, whether the gate is open or not, so that Shutdown waits for the call of Canceled
+		s.inside.Add(1) // even if the gate is shut, and besides enter below: Shutdown waits for the call of Canceled
 		defer s.leave()
 	}
 	for ; status(word) == pending; word = to.word.Load() {

@@ -82,7 +82,7 @@ const (
 	blockSize = 64
 	minSlots  = 4 * blockSize // of a table
 
-	soon = 1 // for ring.by, block.by and wakeFor: by the next boundary. A worker that rests or watches comes now
+	soon = 1 // for ring.by, block.by and wakeFor: by the next boundary. A worker that would not come there comes now
 
 	yieldEvery = 1 << 8 // slots from one call of yielding.yieldTo to the next
 )

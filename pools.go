@@ -107,9 +107,9 @@ func (to *Timeout) claim() (claimed uint64) {
 	return claimed
 }
 
-// sendBack queues a timeout for the worker, unless its word has changed. It leaves the bit moved as it is: see
-// worker.reconcile. Called by the runner that has it.
-// After Stop it waits until Stop has taken the timeout, and returns true too.
+// sendBack queues a timeout for the worker, or returns false if its word has changed. It leaves the bit moved as it is: see
+// worker.reconcile. After Stop it waits until Stop has taken the timeout, and returns true, although it has queued nothing.
+// Called by the runner that has it.
 func (to *Timeout) sendBack(word uint64) (ok bool) {
 	t := to.timer
 	s := t.queue.stripe()

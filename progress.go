@@ -9,7 +9,7 @@ import "sync/atomic"
 // So a tick up to this one has passed (Timer.isPast). A later one counts as ahead if the worker is turning the wheel
 // (Timer.ahead). And a timeout in the bucket of a later one has yet to be visited (Timer.stays).
 type progress struct {
-	tickAndTurning atomic.Uint64 // the lowest bit is 1 if the worker neither rests nor watches, also between two rounds
+	tickAndTurning atomic.Uint64 // the lowest bit is 1 from expireDue until the worker rests or watches, also between rounds
 }
 
 func (p *progress) set(tick uint64, turning bool) {
@@ -23,8 +23,8 @@ func (p *progress) set(tick uint64, turning bool) {
 // tick returns the tick. It has passed.
 func (p *progress) tick() uint64 { return p.tickAndTurning.Load() >> 1 }
 
-// next returns the tick after that. At its boundary, the worker takes what is put onto the queue now, unless somebody calls
-// wakeNow. While the worker rests or watches, it may have passed.
+// next returns the tick after that. At its boundary, a worker that is turning the wheel looks at the queue next, unless somebody
+// calls wakeNow. While it rests or watches, that boundary may have passed, and it need not come there.
 func (p *progress) next() uint64 { return p.tick() + 1 }
 
 // isBefore reports whether the worker is sure to come to a tick: it is turning the wheel, and has not reached the tick.

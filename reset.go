@@ -143,7 +143,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 			wake, ok, err = to.requeue(word, tick)
 		}
 		switch {
-		case !ok || wake == notNeeded:
+		case !ok || wake == notNeeded: // wakeFor would do nothing either, but it reads the state of the worker
 		case wake == atOnce && !t.clock.Foreign(): // no goroutine is started in another synctest bubble
 			t.worker.wakeNow()
 			runtime.Gosched() // so that the round comes before many more
@@ -176,7 +176,7 @@ func (t *Timer) stays(word, tick uint64) bool {
 // The functions below return what to call wakeFor with: the tick at which the timeout is due, or soon, or one of these. If ok is
 // false, the word has changed meanwhile, or there is an error.
 const (
-	notNeeded = math.MaxUint64 // the worker comes in time anyway; not ticks.Never, for which one that rests must come
+	notNeeded = math.MaxUint64 // the worker comes in time anyway; ticks.Never would wake one that rests
 	atOnce    = 0              // the worker must come now, and not only at the next boundary
 )
 

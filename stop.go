@@ -26,7 +26,7 @@ import (
 //	   6. close allTaken
 //
 // After step 4 no pending timeout leaves its place, so steps 4 and 5 find them all. A Reset may still change its tick, or give
-// it a second slot, and a Cancel may end it.
+// it a second slot. A Cancel may end it: it changes the word even if the gate is shut.
 //
 //  - NewTimeout does not enter the gate. Either it finds its slot closed, or Stop finds the timeout there: see nursery.go. Nor
 //    need a Reset that leaves the timeout where it is, or that gives it a second slot: Stop finds it in the first one.

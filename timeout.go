@@ -50,7 +50,7 @@ const (
 	atWork     = 1 << 4 // repeating, and a run is in progress
 	moved      = 1 << 5 // a Reset has set the tick: see below
 	hooked     = 1 << 6 // the task has a hook; never changes
-	hurried    = 1 << 7 // with young and moved: a Reset to an earlier tick has put it into a second slot, which the worker takes next
+	hurried    = 1 << 7 // with young and moved: a Reset to an earlier tick puts it into a second slot, which the worker takes next
 	sumShift   = 8
 	sumMask    = 1<<3 - 1            // of a bound timeout: a hash of its address, 1 to 7, see checkCopy; 0 for others
 	bound      = sumMask << sumShift // not all of these bits are 0 in the word of a bound timeout
@@ -58,18 +58,18 @@ const (
 
 	idle     = 0 // has never been armed, and then the tick is 0; or was returned by Stop
 	pending  = 1 // will expire or run again, unless it is canceled before
-	expired  = 2 // its task has been started, or is just about to be
+	expired  = 2 // its task has been started, or is just about to be; or its schedule had no run left
 	canceled = 3 // ended by Cancel; one whose task is light (hook.go) also by Stop
 )
 
 // Each Reset sets the bit moved, except for the first one of a bound timeout. The claim of a repeating timeout clears it. A
-// Reset during the run sets it again, and then the timeout is armed with it for the next run. It is read
-// for four reasons:
+// Reset during the run sets it again. Then the timeout is armed with it for the next run, unless it has ended meanwhile. These
+// three read it:
 //
 //   - Cancel: a timeout that was reset, or bound, stays in its nursery, because it is likely to be reset again.
-//   - worker.reconcile: if it is set, the tick may have passed when it was set, and then the worker is not late.
-//   - worker.reconcile too: if a pending timeout that was put on a list comes off an inbox with the bit clear, its runner has
-//     pushed it, because each Reset that pushes sets it. To put a run off (wall.go) leaves it clear.
+//   - worker.reconcile: if it is set, the tick may have passed when it was set, and then the worker is not late. And if a pending
+//     timeout that was put on a list comes off an inbox with the bit clear, its runner has pushed it, because each Reset that
+//     pushes sets it. To put a run off (wall.go) leaves it clear.
 //   - repeating: the runs after this one count from the tick, and this one does not follow the wall clock.
 
 // Where a timeout is

@@ -142,7 +142,7 @@ func (t *Timer) ahead(tick uint64) uint64 {
 	if t.worker.progress.isBefore(tick) {
 		return tick
 	}
-	// An idle worker has reached no tick after the one in its state either. If the clock has, the worker is late.
+	// An idle worker comes by the tick in its state, so it has reached no later one. If the clock has, the worker is late.
 	if state := t.worker.state.Load(); isIdle(state) && tick > state>>idleShift {
 		return tick
 	}

@@ -52,7 +52,7 @@ const (
 // isIdle reports whether the worker is idle in a state.
 func isIdle(state uint64) bool { return state > halted }
 
-// maxWaiting is the longest time to wait for the next round in a long tick.
+// maxWaiting is the longest time from a round that had something to do until the next one, in a long tick.
 const maxWaiting = 250 * time.Millisecond
 
 // keepMemory is how long the worker keeps the memory of rounds after the last round that had something to do.
@@ -74,7 +74,7 @@ type worker struct {
 	progress  progress
 	wakeups   atomic.Uint64   // how often a goroutine was started for rounds; written by the worker
 	published publishedLevels // written by the worker or Stop
-	handedAt  atomic.Int64    // when expireDue was last called while no runner was starting, so before any that is starting now
+	handedAt  atomic.Int64    // when expireDue last found no runner starting: any that is starting now was started later
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
@@ -243,8 +243,9 @@ func (w *worker) round() (until time.Duration, takesBy uint64) {
 //
 //	what waits                             the next round                      it takes the queue by
 //	the round had something to do, or      the next boundary, or in            the next boundary
-//	something is near, or due at the       maxWaiting if that is earlier
-//	next boundary of a short tick
+//	something is near or on an inbox,      maxWaiting if that is earlier
+//	or is due at the next boundary of a
+//	short tick
 //	far timeouts on the queue              the next sweep, or before, for one  the same
 //	                                       that becomes near or is due
 //	the wheel only                         when it has something to do         Never: what is armed starts a round
@@ -307,8 +308,8 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	w.progress.set(now, true) // before the wheel emits timeouts, so that from then on a Reset of them is queued
 	next, emitted := w.wheel.next, w.emitted
 	w.wheel.advance(now)
-	// If nothing was emitted, next was the tick of a canceled timeout, or timeouts have only moved. If something was, next may
-	// still be such a tick. Then the worker was late for that.
+	// If something was emitted, the worker counts as late since the first tick that it had to visit. That may be the tick of a
+	// canceled timeout.
 	if w.emitted > emitted {
 		w.late.add(elapsed - w.clock.Boundary(next))
 	}

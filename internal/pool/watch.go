@@ -31,6 +31,9 @@ const (
 // setWatch arms the watch if items wait, and disarms it otherwise. While a runner waits for its first processor, checks would
 // keep it from getting one. So setWatch does not arm the watch then: the runner does, when it comes (fill, dismiss). With an
 // executor there is no watch, because an executor manages its own goroutines. Called with mu held.
+//
+// So while items are on the list of an open pool, one of these comes for them: a runner that is starting, the watch, or the
+// executor. Or as many tasks as the limit allows are running, and the first of their runners that is done takes an item.
 func (p *Pool[T]) setWatch() {
 	switch {
 	case p.list.n == 0 && len(p.batched) == 0, p.closed, p.hasExecutor():

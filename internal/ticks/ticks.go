@@ -17,9 +17,8 @@ const Never = 1<<Bits - 1
 // NotMade is the message of the panic for a zero Timer, whose clock NewClock has not made.
 const NotMade = "hashedwheel: the Timer was not made by New"
 
-// A Clock counts ticks since Start. Only a Clock converts durations to ticks and ticks to durations. The
-// worker reads the time only from it. Its time is monotonic: Start has a monotonic reading, and time.Since
-// uses that reading.
+// A Clock counts ticks since Start, and converts times and durations to ticks and back. Its time is monotonic: Start
+// has a monotonic reading, and time.Since uses that reading.
 //
 // In a synctest bubble no time has a monotonic reading, and nothing sets the wall clock. So if only one of
 // Start and the caller's time.Now has a monotonic reading, one is from inside a bubble and the other from
@@ -142,8 +141,8 @@ func (c *Clock) Due(elapsed, delay time.Duration) uint64 {
 func (c *Clock) DueIn(delay time.Duration) uint64 { return c.Due(c.Elapsed(), delay) }
 
 // DueAt returns the first boundary at or after a deadline, which may have passed. Outside of bubbles, a
-// deadline without a monotonic reading counts by its distance from the current wall-clock time. Otherwise
-// DueAt does not read the clock. For the zero Time it always returns 0.
+// deadline without a monotonic reading counts by its distance from the current wall-clock time. A deadline with
+// one costs no reading of the clock. For the zero Time it always returns 0.
 func (c *Clock) DueAt(deadline time.Time) (tick uint64) {
 	if !c.Monotonic {
 		c.checkBubble(time.Now())
