@@ -1,7 +1,7 @@
 // Mutate shows that the tests fail if the code breaks a promise of the library. It makes one fault after
 // another in a copy of the module, runs the tests of the broken promise, and expects them to fail.
 //
-//	go run ./internal/mutate             # all faults: three quarters of an hour on two cores
+//	go run ./internal/mutate             # all faults: an hour on two cores
 //	go run ./internal/mutate -part 2/6   # the second of six parts
 //	go run ./internal/mutate -only Reset # faults whose description, file, code or tests match
 //	go run ./internal/mutate -list       # prints each promise with its tests and faults, and runs nothing
