@@ -161,6 +161,17 @@ func (b *bucket) truncate(n int, free *freeList) {
 // empty one.
 const keepPieces = 16
 
+// A visit goes through the entries of a bucket from the end, some at a time. So an entry that fills the gap of a removed one has
+// been checked. Or it was placed after the visit had begun, and need not be checked.
+//
+// Until the visit is done, min of the bucket counts only the entries that it has checked, and those placed since.
+type visit struct {
+	level int
+	index uint64
+	last  uint64 // entries for spans up to this one leave the bucket
+	left  int    // entries at lower positions are to be checked
+}
+
 // A level is one level of the wheel: a bucket for each of the next spans of 1<<shift ticks. Owned by the worker.
 type level struct {
 	shift    uint
@@ -170,9 +181,7 @@ type level struct {
 	inUse    int         // how many buckets have entries
 	count    int         // entries in all buckets
 
-	// How far the timeouts of the next span have moved down: see Cascading in wheel.go.
-	span      uint64 // the span to which toCascade belongs
-	toCascade int    // entries of its bucket that have not been checked yet
+	ahead visit // of the bucket for the next span, or for one that has passed: see Cascading in wheel.go
 }
 
 func (l *level) init(size int) {
@@ -248,7 +257,7 @@ func (l *level) earliest(now, bound uint64) uint64 {
 				return bound // this bucket and all that follow are later
 			}
 			b := &l.buckets[index]
-			if l.neededAt(index, now) < bound && l.stale.Has(index) && b.n <= worthScan {
+			if l.neededAt(index, now) < bound && l.stale.Has(index) && b.n <= worthScan && !l.cascades(index) {
 				l.findMin(index)
 			}
 			bound = min(bound, l.neededAt(index, now))
@@ -256,6 +265,10 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	}
 	return bound
 }
+
+// cascades reports whether the timeouts of a bucket have begun to move down, and some are not checked yet. Then min of the bucket
+// does not count these.
+func (l *level) cascades(index uint64) bool { return l.ahead.index == index && l.ahead.left > 0 }
 
 // neededAt returns the first tick at which the worker must visit a bucket, which must not be empty. If it has very many
 // entries, that is one span before they come due. The span before is not below 0, because a level above the lowest has no entry

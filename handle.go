@@ -28,8 +28,8 @@ func (to *Timeout) cancel() bool {
 	t := to.timer
 	s := t.queue.stripe()
 	if word&hooked != 0 && hookOf(to.task).notifies() {
-		s.inside.Add(1) // even if the gate is shut, and besides enter below: Shutdown waits for the call of Canceled
-		defer s.leave()
+		s.notifying.Add(1) // before the timeout has ended, until Timer.calls has the call: see Timer.Shutdown
+		defer s.notifying.Add(-1)
 	}
 	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)

@@ -17,13 +17,18 @@ import (
 // pending timeout. So a canceled timeout stays in a slot hardly longer than that, whatever the producers do. A sweep also
 // takes the timeouts that are old: the sweep before has met them too, and the wheel is cheaper for them.
 //
-// The worker may have to take millions. So it takes some at a time. In between it expires what has come due, and at each
-// boundary it looks for what is urgent now. What it has begun with waits, but at each step it takes some of that too.
+// The worker may have to take millions. So it takes some at a time, and in between it expires what has come due. At each boundary
+// the round ends, and the next one begins at once, with a look for what is urgent now. What the round has begun with stays where
+// it is, and the next one goes on with it. Inboxes are different: the worker takes all of one at once, and a walk (tasks.go) does
+// not find what it has taken and not placed yet. So a round goes on until that is placed, and looks at each boundary.
 
 const (
 	sweepTime  = 500 * time.Millisecond
-	drainTime  = time.Second
 	checkEvery = 1 << 10 // how many timeouts of each kind the worker takes in a step: some 50 microseconds
+
+	// stacksTime is how long the worker takes further inboxes before it has placed what it took from the others. It bounds how
+	// long a walk waits if producers push faster than the worker takes. To place eight million takes about a second.
+	stacksTime = 5 * time.Second
 )
 
 // An intake takes timeouts off the queue. Owned by the worker.
@@ -37,23 +42,24 @@ type intake struct {
 	popped atomic.Uint64 // timeouts taken from inboxes
 	found  int           // slots and links of inboxes that led to a timeout, also one that has left, since planNext was last called
 
-	// What is left to do. At the end of a round there is nothing, unless Stop has halted the worker.
-	stacks []*Timeout // inboxes, the newest last
+	// What is left to do.
+	stacks []*Timeout // inboxes, the newest last; none at the end of a round, unless Stop has halted the worker
 	near   []blockAt
-	tables []*table // older tables, and those that are given back
 	sweeps []sweep
 
 	sweepAt time.Duration // the time of the next sweep
+	emptyAt time.Duration // when a look last found no stacks left
 }
 
-// A blockAt says where a block is. Ring is nil if the worker had taken its table before it looked.
+// A blockAt says where a block is.
 type blockAt struct {
 	ring  *ring
 	table *table
 	block int
 }
 
-// A sweep goes through the blocks of a ring.
+// A sweep goes through the blocks of a table, and then closes the tables before it, into which no producer puts a timeout any
+// more.
 type sweep struct {
 	ring  *ring
 	table *table
@@ -66,24 +72,28 @@ type reconciler interface {
 	// reconcile places, moves, removes or emits a timeout that comes off the queue, as its word says.
 	reconcile(to *Timeout, word uint64)
 
-	// expireDue hands over what has come due. It returns the current tick, and whether Stop has halted the worker.
-	expireDue() (now uint64, stopped bool)
+	// expireDue hands over what has come due, or some of it if more is true. It returns the current tick, and whether Stop has
+	// halted the worker.
+	expireDue() (now uint64, more, stopped bool)
 }
 
-// drain takes timeouts off the queue and reconciles them. If Stop halts the worker, Stop takes the rest. After drainTime it
-// looks for nothing new, so that the round ends even if producers are faster than the worker.
-func (in *intake) drain() {
-	now, stopped := in.worker.expireDue()
+// drain takes timeouts off the queue and reconciles them, until nothing is left to do, or a boundary has passed and no stacks are
+// left. More says that something is left. If Stop halts the worker, Stop takes the rest.
+func (in *intake) drain() (more bool) {
+	now, more, stopped := in.worker.expireDue()
 	in.look(now)
-	end := ticks.Later(in.clock.Boundary(now), drainTime)
-	for !stopped && in.leftOver() {
+	for !stopped && (more || in.leftOver()) {
 		in.takeUrgent()
-		in.takeTables()
 		in.sweepOn()
-		if now, stopped = in.worker.expireDue(); now > in.now && in.clock.Boundary(now) < end {
+		now, more, stopped = in.worker.expireDue()
+		if now > in.now {
+			if len(in.stacks) == 0 {
+				break
+			}
 			in.look(now)
 		}
 	}
+	return more || in.leftOver()
 }
 
 // look finds what the worker must take now.
@@ -94,15 +104,16 @@ func (in *intake) look(now uint64) {
 	if sweeps {
 		in.sweepAt = ticks.Later(elapsed, sweepTime)
 	}
+	if len(in.stacks) == 0 {
+		in.emptyAt = elapsed
+	}
+	takes := elapsed-in.emptyAt <= stacksTime
 	for i := range in.queue.stripes {
 		s := &in.queue.stripes[i]
-		if s.inbox.Load() != nil {
+		if takes && s.inbox.Load() != nil {
 			in.stacks = append(in.stacks, s.takeInbox())
 		}
 		in.lookAt(&s.nursery, sweeps)
-	}
-	for _, t := range in.tables {
-		in.lookInto(nil, t)
 	}
 }
 
@@ -113,22 +124,20 @@ func (in *intake) lookAt(r *ring, sweeps bool) {
 	if !sweeps && !in.mustLook(needs) {
 		return
 	}
-	raise(&r.by) // step B of ring: before it reads the table and each block.by, because a producer goes the other way
-	t := r.table.Load()
-	if t == nil {
-		return
+	raise(&r.by) // step B of ring: before it reads the tables and each block.by, because a producer goes the other way
+	newest := r.table.Load()
+	for t := newest; t != nil; t = t.older.Load() {
+		in.lookInto(r, t)
 	}
-	in.tables = append(in.tables, t.older.Swap(nil).andOlder()...)
-	in.lookInto(r, t)
-	if sweeps {
-		in.sweeps = append(in.sweeps, sweep{ring: r, table: t})
+	if sweeps && newest != nil {
+		in.sweeps = append(in.sweeps, sweep{ring: r, table: newest})
 	}
 }
 
 // mustLook reports whether the tick by which the worker must look has come. Soon has come even at tick 0.
 func (in *intake) mustLook(by uint64) bool { return by <= max(in.now, soon) }
 
-// lookInto is look for a table. Its ring is nil if it was taken from there.
+// lookInto is look for a table.
 func (in *intake) lookInto(r *ring, t *table) {
 	for i := range t.blocks {
 		if by := t.blocks[i].by.Load(); in.mustLook(by) {
@@ -136,7 +145,7 @@ func (in *intake) lookInto(r *ring, t *table) {
 				t.blocks[i].inNear = true
 				in.near = append(in.near, blockAt{r, t, i})
 			}
-		} else if r != nil && by < ticks.Never {
+		} else if by < ticks.Never {
 			lower(&r.by, by)
 		}
 	}
@@ -181,14 +190,6 @@ func (in *intake) takeNear(n int, oldest bool) {
 	}
 }
 
-// endOf returns the index of the oldest or the newest of n elements.
-func endOf(n int, oldest bool) int {
-	if oldest {
-		return 0
-	}
-	return n - 1
-}
-
 // takeBlock takes the timeouts of a block that are near, and empties each slot that leads to no pending timeout. A sweep also
 // takes those that are old. TakeBlock returns how many timeouts stay.
 func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
@@ -216,75 +217,69 @@ func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
 		}
 	}
 	lower(&b.by, first)
-	if at.ring != nil {
-		lower(&at.ring.by, first)
-	}
+	lower(&at.ring.by, first)
 	if sweeps {
 		b.met.Or(stays)
 	}
 	return left
 }
 
-// sweepOn goes on with a sweep. If a ring has grown, and only a few timeouts are left in it, its table is given back.
+// sweepOn goes on with a sweep. If a ring has grown, and only a few timeouts are left in it, a small table takes the place of its
+// table.
 func (in *intake) sweepOn() {
 	last := len(in.sweeps) - 1
 	if last < 0 {
 		return
 	}
 	s := &in.sweeps[last]
-	for n := checkEvery; n > 0 && s.next < len(s.table.blocks); n -= blockSize {
+	n := checkEvery // slots
+	for ; n > 0 && s.next < len(s.table.blocks); n -= blockSize {
 		s.left += in.takeBlock(blockAt{s.ring, s.table, s.next}, true)
-		s.next++
+		if s.next++; s.next == len(s.table.blocks) && len(s.table.slots) > minSlots && s.left <= len(s.table.slots)/16 {
+			s.table = s.ring.replace(s.table, minSlots)
+		}
 	}
-	if s.next < len(s.table.blocks) {
-		return
+	for older := s.table.older.Load(); n > 0 && older != nil; older = s.table.older.Load() {
+		before := older.closed
+		if older.close(n, in.takeYoung) {
+			s.table.older.Store(older.older.Load())
+		}
+		n -= older.closed - before
 	}
-	if n := len(s.table.slots); n > minSlots && s.left <= n/16 && s.ring.table.Load() == s.table {
-		in.tables = append(in.tables, s.ring.take(nil)...)
-	}
-	in.sweeps[last] = sweep{}
-	in.sweeps = in.sweeps[:last]
-}
-
-// takeTables takes some of the timeouts in tables.
-func (in *intake) takeTables() {
-	if last := len(in.tables) - 1; last >= 0 && in.tables[last].close(checkEvery, in.takeYoung) {
-		in.tables[last] = nil
-		in.tables = in.tables[:last]
+	if n > 0 {
+		in.sweeps[last] = sweep{}
+		in.sweeps = in.sweeps[:last]
 	}
 }
 
-// giveBack takes all nurseries, and leaves no table. Called at the end of a round.
+// giveBack takes all nurseries, and leaves no table. Called when nothing else is left to do.
 func (in *intake) giveBack() {
 	for i := range in.queue.stripes {
-		in.tables = append(in.tables, in.queue.stripes[i].nursery.take(nil)...)
+		for _, t := range in.queue.stripes[i].nursery.take(nil) {
+			t.close(len(t.slots), in.takeYoung)
+		}
 	}
-	for len(in.tables) > 0 {
-		in.takeTables()
-	}
-	if !in.leftOver() { // otherwise Stop has halted the worker, and takes the rest
-		in.stacks, in.near, in.tables, in.sweeps = nil, nil, nil, nil
-	}
+	in.stacks, in.near, in.sweeps = nil, nil, nil
 }
 
 // leftOver reports whether something is left to do.
 func (in *intake) leftOver() bool {
-	return len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps) > 0
+	return len(in.stacks)+len(in.near)+len(in.sweeps) > 0
 }
 
-// rest calls f for each timeout that is left. Stop has added all inboxes and nurseries to what the last round has left. So near
-// and sweeps, which lead into tables that are among these, need not be looked at.
-func (in *intake) rest(f func(to *Timeout)) {
+// rest calls f for each timeout that is left in tables, which Stop has taken from the nurseries, and in stacks, to which it has
+// added the inboxes. What near and sweeps lead to is among these.
+func (in *intake) rest(tables []*table, f func(to *Timeout)) {
 	for i := range in.stacks {
 		for in.stacks[i] != nil {
 			in.popped.Add(1)
 			f(pop(&in.stacks[i]))
 		}
 	}
-	for _, t := range in.tables {
+	for _, t := range tables {
 		t.close(len(t.slots), f)
 	}
-	in.stacks, in.near, in.tables, in.sweeps = nil, nil, nil, nil
+	in.stacks, in.near, in.sweeps = nil, nil, nil
 }
 
 func (in *intake) takeYoung(to *Timeout) { in.take(to, young) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,20 +16,24 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// whenItLooksUp calls f whenever the worker of a timer looks up from its work.
+// whenItLooksUp calls f whenever the worker of a timer looks up from its work, and not when it begins a round.
 func whenItLooksUp(timer *Timer, f func()) {
-	timer.worker.in.worker = slowly{&timer.worker, f}
+	timer.worker.in.worker = &slowly{worker: &timer.worker, each: f}
 }
 
 // A slowly is a reconciler that calls each whenever the worker looks up.
 type slowly struct {
-	reconciler
-	each func()
+	*worker
+	each  func()
+	round uint64
 }
 
-func (s slowly) expireDue() (uint64, bool) {
-	s.each()
-	return s.reconciler.expireDue()
+func (s *slowly) expireDue() (now uint64, more, stopped bool) {
+	if s.round == s.worker.rounds {
+		s.each()
+	}
+	s.round = s.worker.rounds
+	return s.worker.expireDue()
 }
 
 // takeInboxes takes what is on the inboxes of a timer. The test is the worker.
@@ -262,10 +267,10 @@ func TestForwardedDuringADrain(t *testing.T) {
 				var reset time.Time
 				whenItLooksUp(timer, func() {
 					call := calls.Add(1)
-					if call == 1 || call > n/checkEvery {
+					if call > n/checkEvery {
 						return
 					}
-					if call == 4 {
+					if call == 3 {
 						reset = time.Now()
 						_, err := to.Reset(2 * tick)
 						require.NoError(t, err)
@@ -314,15 +319,15 @@ func TestNearDuringADrain(t *testing.T) {
 		calls := 0
 		whenItLooksUp(timer, func() {
 			switch calls++; calls {
-			case 4, 16:
+			case 3, 15:
 				soon()
 				arm(n, nearTime/2, nop)
-			case 8, 20:
+			case 7, 19:
 				soon()
 			case 30:
-				require.Less(t, w.in.found, 6*n, "the round is not over")
+				require.Less(t, w.in.found, 6*n, "the worker is not done")
 			}
-			if calls > 1 && calls <= 30 {
+			if calls <= 30 {
 				time.Sleep(tick)
 			}
 		})
@@ -333,8 +338,7 @@ func TestNearDuringADrain(t *testing.T) {
 	})
 }
 
-// Very many timeouts are near, so the worker needs some ticks to take them. It takes all in this round, and those that come due
-// meanwhile are on time.
+// Very many timeouts are near, so the worker needs some ticks to take them. It takes all at once, and they are on time.
 func TestVeryManyAreNear(t *testing.T) {
 	const tick, n = time.Millisecond, 8 * checkEvery
 	synctest.Test(t, func(t *testing.T) {
@@ -348,7 +352,12 @@ func TestVeryManyAreNear(t *testing.T) {
 			_, err := timer.AfterFunc(nearTime/2, func() { fired.Add(1) })
 			require.NoError(t, err)
 		}
-		whenItLooksUp(timer, func() { time.Sleep(tick) })
+		calls := 0
+		whenItLooksUp(timer, func() {
+			if calls++; calls <= n/checkEvery {
+				time.Sleep(tick)
+			}
+		})
 		giveBack()
 		pass(nearTime / 4)
 		require.Zero(t, timer.Stats().Queued)
@@ -372,7 +381,7 @@ func TestBecomesNearDuringADrain(t *testing.T) {
 		require.NoError(t, err)
 		calls := 0
 		whenItLooksUp(timer, func() {
-			if calls++; calls > 1 && calls <= n/checkEvery {
+			if calls++; calls <= n/checkEvery {
 				time.Sleep(nearTime / 4)
 			}
 		})
@@ -384,9 +393,9 @@ func TestBecomesNearDuringADrain(t *testing.T) {
 }
 
 // overload has the worker take timeouts off inboxes without an end: at each of its looks up a tick passes, and producers push again
-// what it has taken. Each is called at every look up.
-func overload(t *testing.T, prepare func(timer *Timer), each func(timer *Timer, since time.Duration)) {
-	const tick, lasts = 10 * time.Millisecond, 4 * time.Second
+// what it has taken, for the time lasts. Each is called at every look up.
+func overload(t *testing.T, lasts time.Duration, prepare func(timer *Timer), each func(timer *Timer, since time.Duration)) {
+	const tick = 10 * time.Millisecond
 	timer := newFakedTimer(t, WithTick(tick))
 	oneStripe(timer)
 	goOn := hold(t, timer)
@@ -424,39 +433,53 @@ func overload(t *testing.T, prepare func(timer *Timer), each func(timer *Timer, 
 	pass(lasts + 2*time.Second)
 }
 
-// What was pushed first does not wait until the producers pause.
+// What was pushed first does not wait until the producers pause, nor does what is canceled later in the same round.
 func TestOldInboxIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var held weak.Pointer[Timeout]
-		var last time.Duration
-		overload(t, func(timer *Timer) {
-			to, err := timer.AfterFunc(10*time.Hour, nop)
+		var early, late *Timeout
+		var held [2]weak.Pointer[Timeout]
+		var last [2]time.Duration
+		const lateAt = 2 * time.Second
+		overload(t, 4*time.Second, func(timer *Timer) {
+			var err error
+			early, err = timer.AfterFunc(10*time.Hour, nop)
+			require.NoError(t, err)
+			late, err = timer.AfterFunc(10*time.Hour, nop)
 			require.NoError(t, err)
 			timer.worker.in.giveBack()
-			require.True(t, to.Cancel())
-			held = weak.Make(to)
+			require.True(t, early.Cancel())
+			held = [2]weak.Pointer[Timeout]{weak.Make(early), weak.Make(late)}
+			early = nil
 		}, func(_ *Timer, since time.Duration) {
+			if late != nil && since >= lateAt {
+				require.True(t, late.Cancel())
+				late = nil
+			}
 			if since%(200*time.Millisecond) < 10*time.Millisecond {
 				runtime.GC()
 			}
-			if held.Value() != nil {
-				last = since
+			for i := range held {
+				if held[i].Value() != nil {
+					last[i] = since
+				}
 			}
 		})
-		require.Less(t, last, 300*time.Millisecond)
+		require.Less(t, last[0], 300*time.Millisecond)
+		require.Less(t, last[1], lateAt+300*time.Millisecond)
 	})
 }
 
-// Near timeouts do not wait until the inboxes are empty.
+// Near timeouts do not wait until the inboxes are empty, however long that takes.
 func TestNearBesideInboxes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var armed time.Time
-		var late time.Duration
-		fired := false
-		overload(t, func(*Timer) {}, func(timer *Timer, since time.Duration) {
-			if armed.IsZero() {
-				armed = time.Now()
-				timer.AfterFunc(20*time.Millisecond, func() { fired, late = true, time.Since(armed)-20*time.Millisecond })
+		const delay, each = 20 * time.Millisecond, 250 * time.Millisecond
+		var next time.Duration
+		var late []time.Duration
+		overload(t, 4*time.Second, func(*Timer) {}, func(timer *Timer, since time.Duration) {
+			if since >= next {
+				armed := time.Now()
+				timer.AfterFunc(delay, func() { late = append(late, time.Since(armed)-delay) })
+				next += each
 			}
 			for range blockSize {
 				to, err := timer.AfterFunc(100*time.Millisecond, nop)
@@ -465,8 +488,40 @@ func TestNearBesideInboxes(t *testing.T) {
 				}
 			}
 		})
-		require.True(t, fired)
-		require.LessOrEqual(t, late, 20*time.Millisecond)
+		require.Len(t, late, int(4*time.Second/each))
+		for _, l := range late {
+			require.LessOrEqual(t, l, 20*time.Millisecond)
+		}
+	})
+}
+
+// Very many timeouts are due at one tick. The worker visits their bucket in steps, so what is armed meanwhile is on time.
+func TestManyAreDueAtOneTick(t *testing.T) {
+	const tick, n = time.Millisecond, 20 * visitChunk
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(tick))
+		var many atomic.Int64
+		for range n {
+			_, err := timer.AfterFunc(time.Second, func() { many.Add(1) })
+			require.NoError(t, err)
+		}
+		pass(time.Second - tick)
+		require.Zero(t, timer.Stats().Queued)
+		var fired []time.Duration
+		steps := 0
+		whenItLooksUp(timer, func() {
+			if steps++; steps > n/visitChunk/2 {
+				return
+			}
+			armed := time.Now()
+			_, err := timer.AfterFunc(2*tick, func() { fired = append(fired, time.Since(armed)) })
+			require.NoError(t, err)
+			time.Sleep(tick)
+		})
+		pass(time.Second)
+		require.EqualValues(t, n, many.Load())
+		require.GreaterOrEqual(t, steps, n/visitChunk/2)
+		require.Equal(t, slices.Repeat([]time.Duration{2 * tick}, n/visitChunk/2), fired)
 	})
 }
 
@@ -492,8 +547,8 @@ func TestBlockIsListedOnce(t *testing.T) {
 func TestRoundEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rounds := make(map[uint64]bool)
-		overload(t, func(*Timer) {}, func(timer *Timer, _ time.Duration) { rounds[timer.worker.rounds] = true })
-		require.GreaterOrEqual(t, len(rounds), 4)
+		overload(t, 3*stacksTime, func(*Timer) {}, func(timer *Timer, _ time.Duration) { rounds[timer.worker.rounds] = true })
+		require.GreaterOrEqual(t, len(rounds), 3)
 	})
 }
 
@@ -531,7 +586,7 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 			return all
 		},
 	} {
-		for at := 2; ; at++ {
+		for at := 1; ; at++ {
 			timer := newTimer(t, WithTick(time.Hour))
 			oneStripe(timer)
 			w := &timer.worker

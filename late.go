@@ -10,7 +10,8 @@ import (
 
 // The worker notices two things that make tasks late, and logs which of them it is:
 //
-//   - a lateness of the worker: it has come late, because the machine is overloaded or was suspended
+//   - a lateness of the worker: it has come late, because the machine is overloaded or was suspended, or because very many
+//     timeouts were armed, canceled or due at once
 //   - a stall: the worker has handed over tasks, and they wait in the pool
 //
 // A wait counts from when the worker handed over the task. So it includes neither the lateness of the worker, nor that of a
@@ -58,22 +59,23 @@ func (s *spell) end(elapsed time.Duration) (lasted time.Duration, tell bool) {
 
 // A workerLateness is how late timeouts were, at most, when the worker found them. Owned by the worker.
 type workerLateness struct {
-	warn  func(late time.Duration) // these two are immutable after New, and do not wait
-	over  func(lasted time.Duration)
-	found bool          // a timeout has come due in this round
-	worst time.Duration // in this round
-	most  time.Duration // since the last warning
+	warn   func(late time.Duration, behind bool) // these two are immutable after New, and do not wait
+	over   func(lasted time.Duration)
+	found  bool          // a timeout has come due in this round
+	worst  time.Duration // in this round
+	most   time.Duration // since the last warning
+	behind bool          // the round before has left something to this one
 	spell
 }
 
 func (l *workerLateness) add(late time.Duration) { l.found, l.worst = true, max(l.worst, late) }
 
-// report is called at the end of a round.
-func (l *workerLateness) report(elapsed time.Duration) {
+// report is called at the end of a round. More says that the round leaves something to the next one.
+func (l *workerLateness) report(elapsed time.Duration, more bool) {
 	switch {
 	case l.worst > tooLate:
 		if l.most = max(l.most, l.worst); l.lasts(elapsed, l.worst) {
-			l.warn(l.most)
+			l.warn(l.most, l.behind || more)
 			l.most = 0
 		}
 	case l.found:
@@ -82,7 +84,7 @@ func (l *workerLateness) report(elapsed time.Duration) {
 		}
 		l.most = 0
 	}
-	l.found, l.worst = false, 0
+	l.found, l.worst, l.behind = false, 0, more
 }
 
 // A stall is a spell in which tasks are due and wait. It begins when one of them has waited for a second, and ends when none

@@ -297,6 +297,23 @@ func TestSpell(t *testing.T) {
 		"3m10s warn", "3m11s over after 2s", "4m10s warn", "4m20s over after 21s"}, got)
 }
 
+// The log does not blame the machine if the worker had more to do than it could in a tick.
+func TestLateWorkerThatIsBehind(t *testing.T) {
+	for _, rounds := range [][2]bool{{false, false}, {true, false}, {false, true}} { // whether a round leaves something to the next
+		synctest.Test(t, func(t *testing.T) {
+			option, log := logged()
+			timer := newTimer(t, option)
+			hold(t, timer)
+			w := &timer.worker
+			w.late.report(0, rounds[0])
+			w.late.add(3 * time.Second)
+			w.late.report(0, rounds[1])
+			synctest.Wait()
+			require.Equal(t, !rounds[0] && !rounds[1], strings.Contains(log.String(), "machine"), log)
+		})
+	}
+}
+
 // The log says how late the worker was at most since the warning before, a minute apart.
 func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 	virtual(t, func(t *testing.T) {
@@ -309,14 +326,14 @@ func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 			if elapsed == time.Second {
 				w.late.add(5 * time.Second)
 			}
-			w.late.report(elapsed)
+			w.late.report(elapsed, false)
 			synctest.Wait()
 		}
-		w.late.report(2*time.Minute + time.Second)
+		w.late.report(2*time.Minute+time.Second, false)
 		synctest.Wait()
 		require.NotContains(t, log.String(), "again", "nothing was due")
 		w.late.add(0)
-		w.late.report(2*time.Minute + time.Second)
+		w.late.report(2*time.Minute+time.Second, false)
 		w.state.Store(resting)
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)

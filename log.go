@@ -50,9 +50,14 @@ func init() {
 	}
 }
 
-// warnLate logs that the worker was late. Called by the worker, as are the next three.
-func (t *Timer) warnLate(late time.Duration) {
-	t.logSoon(slog.LevelWarn, "hashedwheel: timeouts fired late; machine overloaded or suspended", "late", logtext.Duration(late))
+// warnLate logs that the worker was late, and why: behind says that it had more to do than it could in a tick. Called by the
+// worker, as are the next three.
+func (t *Timer) warnLate(late time.Duration, behind bool) {
+	why := "machine overloaded or suspended"
+	if behind {
+		why = "very many were armed, canceled or due at once"
+	}
+	t.logSoon(slog.LevelWarn, "hashedwheel: timeouts fired late; "+why, "late", logtext.Duration(late))
 }
 
 func (t *Timer) onTime(lasted time.Duration) {

@@ -44,11 +44,13 @@ type stripe struct {
 	expired      atomic.Uint64 // other tasks started; the last run of a repeating timeout counts when it is over
 	pushed       atomic.Uint64 // timeouts pushed onto the inbox
 	pushedAtTake atomic.Uint64 // the value of pushed when the inbox was last taken; written by the worker or Stop
+	checked      atomic.Uint64 // the value of pushed when relieveInbox was last called
 
-	inside atomic.Int64 // goroutines inside the gate, see enter
+	inside    atomic.Int64 // goroutines inside the gate, see enter
+	notifying atomic.Int64 // goroutines that may be about to notify a Canceler, see Timeout.cancel
 
 	// A stripe fills a pair of cache lines, because processors fetch lines in pairs.
-	_ [128 - 8*8 - unsafe.Sizeof(ring{})]byte
+	_ [128 - 10*8 - unsafe.Sizeof(ring{})]byte
 }
 
 // push puts a timeout onto the inbox. The caller has set the bit queued, and is inside the gate. Afterwards, inside or not, it
@@ -123,7 +125,10 @@ func (s *stripe) accepted() uint64 { return s.armed.Load() + s.nursery.filled.Lo
 
 // enter enters the gate if it is open, and reports whether it is: see stop.go. Then the caller must call leave.
 func (q *queue) enter(s *stripe) bool {
-	s.inside.Add(1) // before it reads shut: see Timer.takePending
+	if q.shut.Load() {
+		return false // without this, goroutines that go on would raise inside again and again while Stop waits
+	}
+	s.inside.Add(1) // before it reads shut again: see Timer.takePending
 	if q.shut.Load() {
 		s.leave()
 		return false

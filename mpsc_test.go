@@ -39,6 +39,7 @@ func checkQueue(t testing.TB, timer *Timer, pend map[*Timeout]bool, leave, known
 	}
 	for i := range q.stripes {
 		require.Zero(t, q.stripes[i].inside.Load(), "inside the gate of stripe %d", i)
+		require.Zero(t, q.stripes[i].notifying.Load(), "notifying on stripe %d", i)
 	}
 	if waiting == 0 {
 		require.Len(t, pend, timer.Pending(), "pending timeouts on the queue and in buckets")
@@ -71,7 +72,7 @@ func verifyPlaces(t testing.TB, timer *Timer, pend map[*Timeout]bool) (onQueues 
 	t.Helper()
 	q, in := &timer.queue, &timer.worker.in
 	onQueues = make(map[*Timeout]bool)
-	require.Zero(t, len(in.stacks)+len(in.near)+len(in.tables)+len(in.sweeps), "left over by a round")
+	require.Zero(t, len(in.stacks)+len(in.near)+len(in.sweeps), "left over by a round")
 	add := func(to *Timeout, word uint64) {
 		switch word & (young | hurried | queued | atWork) {
 		case young, young | hurried, queued, queued | atWork:
@@ -235,26 +236,86 @@ func TestStopWaitsForTheGate(t *testing.T) {
 	}
 }
 
-// Shutdown waits for the goroutines inside the gate also after Stop, on each stripe: one may be a Cancel that is about to
-// notify a Canceler. The test runs on real time, because goroutines that wait for the gate spin.
-func TestShutdownWaitsForTheGate(t *testing.T) {
+// Shutdown waits for each Cancel that may be about to notify a Canceler, on each stripe. Stop does not. The test runs on real time,
+// because Shutdown spins.
+func TestShutdownWaitsForCanceledToBeCalled(t *testing.T) {
 	timer := newTimer(t)
-	timer.Stop()
 	for i := range timer.queue.stripes {
-		s := &timer.queue.stripes[i]
-		s.inside.Add(1)
-		over := make(chan error)
-		go func() {
-			_, err := timer.Shutdown(t.Context())
-			over <- err
-		}()
+		timer.queue.stripes[i].notifying.Add(1)
+	}
+	timer.Stop()
+	over := make(chan error)
+	go func() {
+		_, err := timer.Shutdown(t.Context())
+		over <- err
+	}()
+	for i := range timer.queue.stripes {
 		select {
 		case <-over:
 			t.Fatalf("Shutdown did not wait for stripe %d", i)
 		case <-time.After(time.Millisecond):
 		}
-		s.leave()
-		require.NoError(t, <-over)
+		timer.queue.stripes[i].notifying.Add(-1)
+	}
+	require.NoError(t, <-over)
+}
+
+// Producers that go on while Stop waits do not enter the gate again and again.
+func TestShutGateIsNotEntered(t *testing.T) {
+	timer := newTimer(t)
+	s := &timer.queue.stripes[0]
+	require.True(t, timer.queue.enter(s))
+	s.leave()
+	timer.Stop()
+	s.inside.Store(math.MaxInt64) // one more would overflow
+	require.False(t, timer.queue.enter(s))
+	require.EqualValues(t, int64(math.MaxInt64), s.inside.Load())
+	s.inside.Store(0)
+}
+
+// A goroutine that arms ended timeouts again yields to the round that it has started, except in the backoff. Beside goroutines
+// that compute, each yield costs their time slices.
+func TestArmingAgainYields(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const slice = 10 * time.Millisecond // after that the goroutine is preempted, and then the test tries again
+	for _, backoff := range []time.Duration{0, maxBackoff} {
+		for tries := 0; ; tries++ {
+			require.Less(t, tries, 1000)
+			timer := newFakedTimer(t, WithTick(time.Hour))
+			w := &timer.worker
+			oneStripe(timer)
+			hold(t, timer) // the test is the worker
+			w.round()      // makes the wheel
+			kept := make([]Timeout, 2*fullInbox)
+			for i := range kept {
+				timer.Bind(&kept[i], plainFunc(nop))
+				_, err := kept[i].Reset(1000 * time.Hour)
+				require.NoError(t, err)
+			}
+			w.in.giveBack()
+			for i := range kept {
+				require.True(t, kept[i].Cancel())
+			}
+			takeInboxes(timer)
+			timer.yielding.from.Store(int64(w.clock.Elapsed() - yieldFor))
+			timer.yielding.backoff.Store(int64(backoff))
+			var ran atomic.Bool
+			runtime.Gosched() // a new time slice
+			from := time.Now()
+			go ran.Store(true)
+			for i := range kept {
+				kept[i].Reset(1000 * time.Hour)
+			}
+			yielded, took := ran.Load(), time.Since(from)
+			require.GreaterOrEqual(t, timer.Stats().Queued, len(kept)/2)
+			for i := range kept {
+				kept[i].Cancel()
+			}
+			if took < slice/2 {
+				require.Equal(t, backoff == 0, yielded)
+				break
+			}
+		}
 	}
 }
 

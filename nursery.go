@@ -26,7 +26,8 @@ import (
 //     so. The worker takes the timeout in its next round. On an inbox it would wait for the worker even if it is canceled: 64
 //     goroutines that arm, bring forward and cancel would make 12 million wait there in 5 s.
 //   - The hand skips a pending timeout. The worker takes it: when it is near or old, or when it closes the table. A goroutine
-//     that is preempted anywhere in put delays its own timeout, and no other.
+//     that is preempted anywhere in put delays its own timeout, and no other. What it calls after that, worker.wake, is another
+//     matter.
 //   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, by a sample, the ring
 //     gets an empty table of twice the size, which links to the old one, and the worker takes what the old one has. So the
 //     number of slots follows from how many were pending in the ring at once. That is so even if the worker never comes.
@@ -65,9 +66,9 @@ type table struct {
 	slots  []atomic.Pointer[Timeout]
 	blocks []block // one for each blockSize slots
 
-	older atomic.Pointer[table] // the table before, until the worker takes it
+	older atomic.Pointer[table] // the table before, until all its slots are closed; written by the worker once others know this one
 
-	closed int // how many slots are closed; owned by the worker, or Stop, after it has taken the table
+	closed int // how many slots are closed; owned by the worker, or Stop
 }
 
 // A block says what the worker has to do with some slots.
@@ -84,7 +85,7 @@ const (
 
 	soon = 1 // for ring.by, block.by and wakeFor: by the next boundary. A worker that would not come there comes now
 
-	yieldEvery = 1 << 8 // slots from one call of yielding.yieldTo to the next
+	yieldEvery = 1 << 8 // slots, or pushes onto an inbox, from one call of yielding.yieldTo to the next
 )
 
 var (
@@ -186,10 +187,19 @@ func (r *ring) grow(t *table) bool {
 	if t.pending(64) <= len(t.slots)/2 {
 		return false
 	}
-	larger := newTable(2 * len(t.slots))
-	larger.older.Store(t)
-	r.table.CompareAndSwap(t, larger) // or another goroutine, or the worker, has replaced the table
+	r.replace(t, 2*len(t.slots))
 	return true
+}
+
+// replace puts an empty table in the place of the table t, to which it links, and returns it. If another goroutine has replaced t
+// before, replace returns t.
+func (r *ring) replace(t *table, slots int) *table {
+	instead := newTable(slots)
+	instead.older.Store(t)
+	if r.table.CompareAndSwap(t, instead) {
+		return instead
+	}
+	return t
 }
 
 // pending returns about how many slots of a table lead to pending timeouts of the nursery. It reads at most n slots. They are
@@ -213,10 +223,10 @@ func (t *table) pending(n int) (found int) {
 }
 
 // needs returns the tick by which the worker must look at the ring: Never if it is empty, and Never-1 if there is only a large
-// table, which must be given back before the worker rests.
+// table, or one before it, which must be given back before the worker rests.
 func (r *ring) needs() uint64 {
 	by := r.by.Load()
-	if t := r.table.Load(); t != nil && len(t.slots) > minSlots {
+	if t := r.table.Load(); t != nil && (len(t.slots) > minSlots || t.older.Load() != nil) {
 		return min(by, ticks.Never-1)
 	}
 	return by
@@ -250,7 +260,7 @@ func (t *table) andOlder() (all []*table) {
 }
 
 // close closes up to n more slots, and calls take for each timeout to which one has led. It reports whether all are closed.
-// Called by the owner of the table.
+// Called by the worker for a table that has been replaced, or by Stop.
 func (t *table) close(n int, take func(to *Timeout)) (closed bool) {
 	for ; n > 0 && t.closed < len(t.slots); n-- {
 		if to := t.slots[t.closed].Swap(closedSlot); to != nil {

@@ -3,6 +3,7 @@ package hashedwheel
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 )
 
 // Stop
@@ -11,7 +12,8 @@ import (
 // goroutine can move a timeout or start a task. They follow one protocol, the gate:
 //
 //	 producer (Cancel, Reset, a runner that queues)  runner, for each task
-//	   enter:  inside++                                take an entry of its batch (an addition)
+//	   enter:  shut?     -- yes --> no push            take an entry of its batch (an addition)
+//	           inside++
 //	           shut?     -- yes --> leave: no push     none left, or stopped? -- yes --> lock the pool; closed? -- yes --> end
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
 //	           push onto an inbox                      call the task
@@ -35,8 +37,8 @@ import (
 //    expires or is returned. If it expires, its task may be at its first instruction when Stop returns.
 //  - A pending timeout may be only with its runner, because it repeats, or was reset while it was on the list. A runner
 //    that has to queue it and finds the gate shut waits for allTaken, and Stop takes the timeout from it.
-//  - A Cancel that notifies a Canceler counts as inside before it ends the timeout, and until Timer.calls has the call, even if
-//    the gate is shut. So after Stop, Shutdown waits for the goroutines inside, and then for the calls.
+//  - A Cancel that notifies a Canceler counts as notifying before it ends the timeout, and until Timer.calls has the call, even if
+//    the gate is shut. So after Stop, Shutdown waits for these goroutines, and then for the calls.
 //  - Goroutines inside run no user code. They block only on the locks of pools and groups. The holders of these
 //    never wait for goroutines inside, so Stop waits only until each has had a processor.
 
@@ -65,9 +67,9 @@ func (t *Timer) Stop() []*Timeout {
 // Called by Stop.
 func (t *Timer) takePending() (left []*Timeout) {
 	t.worker.halt()
-	// After the gate was shut: a producer raises inside before it reads shut. So either it finds the gate shut, or this
-	// waits for it.
-	t.queue.awaitInside()
+	// After the gate was shut: a producer raises inside before it reads shut. So either it finds the gate shut, or this waits for
+	// it. One that raises inside later has read shut before. So it does so once, and Stop waits once for each at most.
+	t.queue.awaitZero(inside)
 	left = make([]*Timeout, 0, t.Pending())
 	take := func(to *Timeout) {
 		if !to.handBack() {
@@ -93,17 +95,18 @@ func (t *Timer) takePending() (left []*Timeout) {
 	// From here on, no pending timeout moves.
 	w := &t.worker
 	w.mu.Lock() // because a walk may read the inboxes or the wheel
+	var tables []*table
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
 		w.in.stacks = append(w.in.stacks, s.takeInbox())
-		w.in.tables = append(w.in.tables, s.nursery.take(stoppedTable)...)
+		tables = append(tables, s.nursery.take(stoppedTable)...)
 	}
 	w.rounds++ // a walk must not go on in an inbox
 	wheel := w.wheel
 	w.wheel = nil
 	w.published.store(nil)
 	w.mu.Unlock()
-	w.in.rest(take)
+	w.in.rest(tables, take)
 	if wheel != nil {
 		wheel.each(take)
 	}
@@ -111,14 +114,17 @@ func (t *Timer) takePending() (left []*Timeout) {
 	return left
 }
 
-// awaitInside waits until it has seen each stripe without a goroutine inside the gate.
-func (q *queue) awaitInside() {
+// awaitZero waits until it has seen a counter of each stripe at 0.
+func (q *queue) awaitZero(counter func(s *stripe) *atomic.Int64) {
 	for i := range q.stripes {
-		for q.stripes[i].inside.Load() != 0 {
+		for counter(&q.stripes[i]).Load() != 0 {
 			runtime.Gosched()
 		}
 	}
 }
+
+func inside(s *stripe) *atomic.Int64    { return &s.inside }
+func notifying(s *stripe) *atomic.Int64 { return &s.notifying }
 
 // enterOrWait enters the gate for a runner that has a pending timeout. If the gate is shut, it waits until Stop has taken
 // the timeout from the runner, and returns false.
@@ -158,7 +164,7 @@ func (to *Timeout) handBack() bool {
 // timeouts before the wait, call Stop first.
 func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	left := t.Stop()
-	t.queue.awaitInside() // after Stop, so that no other Cancel can end a timeout
+	t.queue.awaitZero(notifying) // after Stop, so that no other Cancel can end a timeout
 	if !await(ctx, t.tasks.UntilIdle()) || !await(ctx, t.light.UntilIdle()) || !await(ctx, t.calls.UntilIdle()) {
 		return left, ctx.Err()
 	}

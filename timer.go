@@ -115,7 +115,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	}
 	t.worker.wakeFor(tick) // after put: either this finds the worker idle, or the worker finds the slot when it leaves
 	if yields {
-		t.yielding.yieldTo(&t.worker)
+		t.yielding.yieldTo(&t.worker, false)
 	}
 	return to, nil
 }

@@ -32,11 +32,13 @@ import (
 // are like scheme 7, in which a span is a whole turn of the level below, not half of one.
 type wheel struct {
 	levels    []level
-	bits      uint   // size is 1 << bits
-	step      uint   // 1 << step spans of a level are one span of the level above
-	now       uint64 // the tick where the wheel is; except during advance, all its entries have later ticks
-	next      uint64 // no timeout is due before, nor a large bucket to be moved down; perhaps too early: see refresh
-	count     int    // entries in all buckets
+	bits      uint    // size is 1 << bits
+	chunk     int     // visitChunk, except in tests
+	step      uint    // 1 << step spans of a level are one span of the level above
+	now       uint64  // the tick where the wheel is; except for what is overdue, all its entries have later ticks
+	next      uint64  // no timeout is due before, nor a large bucket to be moved down; perhaps too early: see refresh
+	count     int     // entries in all buckets
+	overdue   []visit // of buckets whose span has come, the newest last; not done yet
 	free      freeList
 	movedBack uint64 // for walks: how often a visit has moved a timeout to another bucket of its level, or to a higher level
 
@@ -47,12 +49,13 @@ type wheel struct {
 
 // newWheel returns an empty wheel at tick now. Size, the number of buckets on each level, is a power of two.
 func newWheel(size, levels int, now uint64) *wheel {
-	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, next: ticks.Never}
+	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, next: ticks.Never, chunk: visitChunk}
 	w.step = max(w.bits, 1) - 1
 	for i := range w.levels {
 		w.levels[i].shift = uint(i) * w.step
 	}
 	w.levels[0].init(size)
+	w.overdue = make([]visit, 0, 16) // so that a round with few visits allocates nothing
 	w.free = newFreeList()
 	return w
 }
@@ -120,32 +123,29 @@ func (w *wheel) remove(to *Timeout) {
 	w.count--
 }
 
-// advance turns the wheel to tick now, and emits each timeout that is due. It visits a bucket only once, and
-// only if a timeout in it may be due or has to move down.
+// advance turns the wheel to tick now, and emits what is due: as much of it as visitChunk allows. If isBehind reports that more
+// is due, call it again. It visits a bucket only if a timeout in it may be due or has to move down.
 func (w *wheel) advance(now uint64) {
-	if now <= w.now {
-		return
-	}
 	was := w.now
-	w.now = now
-	// Go from the lowest level up, so that timeouts that move down are not visited again. Those of an upper level move down
-	// when the wheel enters their span, also if next is later.
+	w.now = max(was, now)
+	// Timeouts of an upper level move down when the wheel enters their span, also if next is later.
 	for i := range w.levels {
 		shift := w.levels[i].shift
-		from, to := was>>shift, now>>shift
-		if i > 0 && from == to {
+		from, to := was>>shift, w.now>>shift
+		if from == to {
 			break // the wheel has entered no new span here, so none on the levels above
 		}
 		if i > 0 || now >= w.next {
 			w.enterSpans(i, from+1, to)
 		}
 	}
-	if now >= w.next {
+	w.visitOverdue()
+	if w.now >= w.next && !w.isBehind() { // a visit that is not done would make refresh scan its bucket
 		w.refresh()
 	}
 }
 
-// enterSpans visits the occupied buckets for the spans of a level from first to last.
+// enterSpans begins to visit the occupied buckets for the spans of a level from first to last.
 func (w *wheel) enterSpans(i int, first, last uint64) {
 	l := &w.levels[i]
 	size := uint64(len(l.buckets))
@@ -160,29 +160,75 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 		if index == part {
 			continue // this was the last part, or the next one begins at bucket 0
 		}
-		if b := &l.buckets[index]; b.min>>l.shift <= w.now>>l.shift {
-			w.visit(i, index, 0, b.n, w.now>>l.shift)
+		if cascades := l.cascades(index); cascades || l.buckets[index].min>>l.shift <= w.now>>l.shift {
+			w.overdue = append(w.overdue, w.begin(i, index, w.now>>l.shift))
+			if cascades {
+				l.ahead.left = 0
+			}
 		}
 		span++
 	}
 }
 
-// visit removes the entries of a bucket at positions in [lo, hi) for ticks in spans up to last. What the word says then
-// decides: a timeout that is due is emitted, unless it is put off. One that is due later is placed again, or stays if its
-// bucket is the same. Any other is dropped.
-func (w *wheel) visit(level int, index uint64, lo, hi int, last uint64) {
+// isBehind reports whether entries are in buckets whose span has come.
+func (w *wheel) isBehind() bool { return len(w.overdue) > 0 }
+
+// visitChunk is how many entries the worker checks before it checks the clock again: some 50 microseconds.
+const visitChunk = 1 << 10
+
+// visitOverdue goes on with the visits of overdue. One half of the entries that it checks are of the newest visit, so that what
+// is due now need not wait for millions that were due before. The other half are of the oldest one, which must end too.
+func (w *wheel) visitOverdue() {
+	for _, oldest := range [2]bool{false, true} {
+		for n := w.chunk / 2; n > 0 && len(w.overdue) > 0; {
+			at := endOf(len(w.overdue), oldest)
+			v := &w.overdue[at]
+			v.last = w.now >> w.levels[v.level].shift // it may have grown: min does not count what is not checked yet
+			n -= w.goOn(v, n)
+			switch {
+			case v.left > 0:
+			case oldest:
+				w.overdue = w.overdue[1:] // not slices.Delete, because there may be thousands
+			default:
+				w.overdue = w.overdue[:at]
+			}
+		}
+	}
+}
+
+// endOf returns the index of the oldest or the newest of n elements.
+func endOf(n int, oldest bool) int {
+	if oldest {
+		return 0
+	}
+	return n - 1
+}
+
+// begin begins a visit.
+func (w *wheel) begin(level int, index, last uint64) visit {
 	l := &w.levels[level]
 	b := &l.buckets[index]
+	b.min = math.MaxUint64
+	l.stale.Clear(index)
+	return visit{level, index, last, b.n}
+}
+
+// goOn checks up to n entries, and returns how many it has checked. An entry for a later span stays. Of the others, what the word
+// says then decides: a timeout that is due is emitted, unless it is put off. One that is due later is placed again, or stays if
+// its bucket is the same. Any other is dropped.
+func (w *wheel) goOn(v *visit, n int) (checked int) {
+	l := &w.levels[v.level]
+	b := &l.buckets[v.index]
 	if w.now+reach-b.base > math.MaxUint32 {
 		b.rebase(w.now) // so that each tick up to now+reach fits
 	}
-	n := b.n
-	left, place := b.n, w.placeOf(level, index)
+	v.left = min(v.left, b.n) // others may have been removed
+	n = min(n, v.left)
+	was, left, place := b.n, b.n, w.placeOf(v.level, v.index)
 	// Like the ticks of the entries, these count from the base of the bucket. Entries from end on stay. Least is the least that
 	// stays.
-	base, end, least := b.base, (last+1)<<l.shift-b.base, uint64(math.MaxUint64)
-	// Go from the end, so that an entry that fills a gap has already been checked, here or by an earlier call of bringDown.
-	for pos := hi - 1; pos >= lo; pos-- {
+	base, end, least := b.base, (v.last+1)<<l.shift-b.base, uint64(math.MaxUint32)+1
+	for pos := v.left - 1; pos >= v.left-n; pos-- {
 		p, i := b.piece(pos)
 		if tick := uint64(p.ticks[i]); tick >= end {
 			least = min(least, tick)
@@ -200,12 +246,12 @@ func (w *wheel) visit(level int, index uint64, lo, hi int, last uint64) {
 		isLater := waits(word) && tick > w.now
 		if isLater {
 			j, s := w.locate(tick)
-			if j == level && s == index {
+			if j == v.level && s == v.index {
 				p.ticks[i] = uint32(tick - base)
 				least = min(least, tick-base)
 				continue
 			}
-			if j >= level {
+			if j >= v.level {
 				w.movedBack++
 			}
 		}
@@ -220,14 +266,18 @@ func (w *wheel) visit(level int, index uint64, lo, hi int, last uint64) {
 			w.emit(to)
 		}
 	}
-	b.truncate(left, &w.free)
-	if hi-lo == n {
-		b.min = base + least // if none is left, add sets it
-		l.stale.Clear(index)
-	} else {
-		l.stale.Set(index)
+	v.left -= n
+	if least <= math.MaxUint32 {
+		b.min = min(b.min, base+least)
 	}
-	l.removed(index, n-left)
+	if left < was {
+		b.truncate(left, &w.free)
+		l.removed(v.index, was-left)
+	}
+	if v.left == 0 && left > 0 {
+		w.next = min(w.next, l.neededAt(v.index, w.now))
+	}
+	return n
 }
 
 // Cascading
@@ -238,11 +288,9 @@ func (w *wheel) visit(level int, index uint64, lo, hi int, last uint64) {
 // the level below is two spans, so that level reaches the end of the span. For a few entries the worker does not wake
 // up, because these can wait until the wheel enters their span: see worthWaking.
 
-const cascadeChunk = 1 << 10 // entries that the worker checks before it checks the clock again
-
 // cascade moves down some timeouts of the next spans, and emits those that are due. If more is true, call it again.
 func (w *wheel) cascade() (more bool) {
-	budget := cascadeChunk
+	budget := w.chunk
 	for i := 1; i < len(w.levels) && budget > 0; i++ {
 		budget -= w.bringDown(i, budget)
 	}
@@ -257,25 +305,13 @@ func (w *wheel) bringDown(i, limit int) (checked int) {
 	if l.shift == 0 || l.buckets == nil || !l.occupied.Has(index) {
 		return 0
 	}
-	b := &l.buckets[index]
-	if b.min>>l.shift > span {
-		return 0 // all entries belong to a later round
+	if l.ahead.last != span {
+		if l.buckets[index].min>>l.shift > span {
+			return 0 // all entries belong to a later round, or are overdue
+		}
+		l.ahead = w.begin(i, index, span)
 	}
-	if l.span != span {
-		l.span, l.toCascade = span, b.n
-	}
-	// Entries from the end have filled the gaps of removed ones. So all that are not checked yet are still below toCascade.
-	l.toCascade = min(l.toCascade, b.n)
-	checked = min(l.toCascade, limit)
-	if checked == 0 {
-		return 0
-	}
-	w.visit(i, index, l.toCascade-checked, l.toCascade, span)
-	l.toCascade -= checked
-	if l.toCascade == 0 {
-		l.findMin(index)
-	}
-	return checked
+	return w.goOn(&l.ahead, limit)
 }
 
 // refresh makes next exact, if that is worth its cost. Next may be too early, because the first timeout was removed.

@@ -36,23 +36,27 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 				fail("level %d: wrong bit of slot %d", i, slot)
 			}
 			least := uint64(math.MaxUint64)
+			unchecked := w.unchecked(i, uint64(slot))
 			for pos, e := range b.all() {
 				spans := e.tick>>l.shift - w.now>>l.shift // how many spans ahead
+				overdue := pos < unchecked && e.tick <= w.now
 				switch {
-				case i > 0 && l.shift > 0 && l.span == w.now>>l.shift+1 && e.tick>>l.shift <= l.span && pos >= l.toCascade:
+				case i > 0 && l.shift > 0 && l.ahead.last == w.now>>l.shift+1 && e.tick>>l.shift <= l.ahead.last && pos >= l.ahead.left && !overdue:
 					fail("level %d, position %d: tick %d has not come down", i, pos, e.tick)
 				case e.tick>>l.shift&(size-1) != uint64(slot):
 					fail("level %d: tick %d in slot %d", i, e.tick, slot)
-				case e.tick <= w.now || spans == 0:
+				case (e.tick <= w.now || spans == 0) && pos >= unchecked:
 					fail("level %d: tick %d still there", i, e.tick)
-				case spans > size && i < len(w.levels)-1:
+				case spans > size && i < len(w.levels)-1 && !overdue:
 					fail("level %d: tick %d is beyond its reach", i, e.tick)
 				case w.levelOf(e.to) != &w.levels[i] || w.indexOf(e.to) != uint64(slot) || e.to.pos != uint32(pos):
 					fail("level %d, slot %d, position %d: timeout says %d, %d", i, slot, pos, e.to.bucket, e.to.pos)
 				}
-				least = min(least, e.tick)
+				if pos >= unchecked {
+					least = min(least, e.tick)
+				}
 			}
-			if b.n > 0 && b.min != least && (b.min > least || !l.stale.Has(uint64(slot))) {
+			if b.n > 0 && b.min != least && (b.min > least || !l.stale.Has(uint64(slot)) && unchecked == 0) {
 				fail("level %d, slot %d: first tick is %d, not %d", i, slot, least, b.min)
 			}
 			large = large || l.stale.Has(uint64(slot)) && b.n > worthScan
@@ -78,10 +82,27 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 	if w.count != all {
 		fail("count %d, entries %d", w.count, all)
 	}
-	if w.next <= w.now || w.next > earliest {
+	if w.next <= w.now && !w.isBehind() || w.next > earliest {
 		fail("next tick is %d, not %d", earliest, w.next)
 	}
 	return w.next == earliest || large
+}
+
+// unchecked returns below which position visits that are in progress have yet to check the entries of a bucket.
+func (w *wheel) unchecked(level int, index uint64) (left int) {
+	for _, v := range append(slices.Clone(w.overdue), w.levels[level].ahead) {
+		if v.level == level && v.index == index {
+			left = max(left, v.left)
+		}
+	}
+	return left
+}
+
+// turn advances the wheel until nothing is left to emit.
+func (w *wheel) turn(now uint64) {
+	for w.advance(now); w.isBehind(); {
+		w.advance(now)
+	}
 }
 
 type entry struct {
@@ -135,7 +156,7 @@ func collect(t *testing.T, w *wheel, now uint64) (due []*Timeout) {
 		}
 		due = append(due, to)
 	}
-	w.advance(now)
+	w.turn(now)
 	w.emit = nil // nothing else may be emitted
 	w.check(t)
 	return due
@@ -171,7 +192,7 @@ func TestWheelEveryTick(t *testing.T) {
 						want = append(want, tick)
 					}
 					w.emit = func(to *Timeout) { got = append(got, tickOf(to.word.Load())) }
-					w.advance(from + step)
+					w.turn(from + step)
 					slices.Sort(got)
 					if !slices.Equal(want, got) {
 						t.Fatalf("%+v, start %d, from tick %d by %d: due %d, emitted %d", shape, start, from, step, want, got)
@@ -204,7 +225,7 @@ func TestWheelEveryDelayAlone(t *testing.T) {
 				require.Equal(t, start+delay, w.next)
 				for tick := start + 1; tick < start+delay; tick++ { // it moves down level by level
 					w.emit = func(to *Timeout) { t.Fatalf("%+v: emitted at %d instead of %d", shape, tick, start+delay) }
-					w.advance(tick)
+					w.turn(tick)
 					if w.next != start+delay {
 						t.Fatalf("%+v: at tick %d next is %d instead of %d", shape, tick, w.next, start+delay)
 					}
@@ -279,7 +300,7 @@ func TestWheelReachesAllTicks(t *testing.T) {
 			require.Equal(t, tick, w.next)
 			due := 0
 			w.emit = func(*Timeout) { due++ }
-			w.advance(tick)
+			w.turn(tick)
 			require.Equal(t, 1, due)
 		}
 	}
@@ -470,7 +491,7 @@ func TestEmptiedBucketsKeepLittle(t *testing.T) {
 				w.place(last, w.now+1)
 			}
 			w.remove(last)
-			w.advance(w.now + 1)
+			w.turn(w.now + 1)
 			w.place(last, w.now+1)
 			w.remove(last)
 		}
@@ -487,12 +508,36 @@ func TestEmptiedBucketsKeepLittle(t *testing.T) {
 	}
 }
 
+// The visit of a bucket takes longer than a turn of the wheel. What it has not checked yet, and comes due meanwhile in the same
+// bucket, is emitted too.
+func TestVisitThatTakesATurn(t *testing.T) {
+	w := newWheel(4, 1, 0)
+	w.chunk = 2
+	const n = 20
+	for _, tick := range []uint64{5, 1} { // the visit goes from the end
+		for range n {
+			w.place(testTimeout(tick), tick)
+		}
+	}
+	emitted := 0
+	w.emit = func(*Timeout) { emitted++ }
+	for tick := range uint64(5) {
+		w.advance(tick)
+		w.check(t)
+	}
+	require.Positive(t, emitted)
+	require.Less(t, emitted, n)
+	w.turn(5)
+	require.Equal(t, 2*n, emitted)
+	w.check(t)
+}
+
 // If a bucket of an upper level holds many timeouts, wheel.next is the start of the span before theirs. While the
 // wheel is in that span, they move down in chunks, whatever happens to them meanwhile.
 func TestCascadeComesDownInTime(t *testing.T) {
 	for _, levels := range []int{2, 3} {
 		for _, traffic := range []bool{false, true} {
-			const size, n = 16, worthWaking + 10*cascadeChunk
+			const size, n = 16, worthWaking + 10*visitChunk
 			r := newRand(t)
 			w := newWheel(size, levels, 3)
 			shift := w.levels[levels-1].shift
@@ -629,7 +674,7 @@ func TestCascadeEnds(t *testing.T) {
 		chunks++
 		w.check(t)
 	}
-	require.LessOrEqual(t, chunks, n/cascadeChunk+2)
+	require.LessOrEqual(t, chunks, n/visitChunk+2)
 	require.False(t, w.cascade())
 	w.refresh()
 	w.check(t)
@@ -689,12 +734,12 @@ func TestBucketWithStaleMinBecomesLarge(t *testing.T) {
 func TestLaterRoundsAreNotChecked(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	const later = 24 + 128
-	for range 2 * cascadeChunk {
+	for range 2 * visitChunk {
 		w.place(testTimeout(later), later)
 	}
 	require.Empty(t, collect(t, w, 16))
 	require.False(t, w.cascade())
-	require.Zero(t, w.levels[1].span, "the bucket was checked")
+	require.Zero(t, w.levels[1].ahead.last, "the bucket was checked")
 }
 
 // Placing timeouts in as many buckets as the free list has pieces needs no allocation, not even the first time.
@@ -719,6 +764,7 @@ func FuzzWheel(f *testing.F) {
 		size, levels := uint64(1)<<p.Below(7), 1+p.Below(5)
 		start := []uint64{0, 1000, ticks.Never - 500, 1<<32 - 100}[p.Below(4)]
 		w := newWheel(int(size), levels, start)
+		w.chunk = 2 + 2*p.Below(8)
 		var model []*Timeout // the timeouts in the wheel that are pending
 		// delay returns up to three times the reach of a level, but not beyond ticks.Never.
 		delay := func() uint64 {
@@ -733,7 +779,7 @@ func FuzzWheel(f *testing.F) {
 			model = slices.DeleteFunc(model, func(other *Timeout) bool { return other == to })
 		}
 		for !p.Empty() {
-			op := p.Below(10)
+			op := p.Below(11)
 			var any *Timeout
 			if len(model) > 0 && op >= 3 && op < 8 {
 				any = model[p.Below(len(model))]
@@ -763,6 +809,16 @@ func FuzzWheel(f *testing.F) {
 			case op == 8:
 				w.cascade()
 				w.refresh()
+			case op == 9: // some of what is due
+				now := w.now + min(delay(), ticks.Never-1-w.now)
+				w.emit = func(to *Timeout) {
+					if word := to.word.Load(); !waits(word) || tickOf(word) > now {
+						t.Fatalf("emitted at tick %d: word %x", now, word)
+					}
+					drop(to)
+				}
+				w.advance(now)
+				w.emit = nil
 			default:
 				now := w.now + min(delay(), ticks.Never-1-w.now)
 				got := collect(t, w, now)

@@ -38,7 +38,8 @@ import (
 // No wake-up is lost: see leave.
 //
 // Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only after
-// 100 ms and more. So rounds are few and short. First of all a round hands over what is due, which seldom allocates. It
+// 100 ms and more. If that happens to a goroutine between the change of the state to working and its go statement, the whole timer
+// waits for it. So rounds are few and short. First of all a round hands over what is due, which seldom allocates. It
 // takes what is near, and the rest some at a time. The memory that it needs is kept while the timer is used. Its calls seldom
 // need more than the stack that a new goroutine has: see TestRoundsFitAFreshStack.
 const (
@@ -163,7 +164,8 @@ func (w *worker) comesTooLate(state, tick uint64) bool {
 	return state>>idleShift > max(w.queue.nearAt(tick), w.progress.next())
 }
 
-// wake starts a round if the state is still the same idle one.
+// wake starts a round if the state is still the same idle one. A caller that is preempted before its go statement holds up the
+// timer. Starting the goroutine first would cost one for each caller, until the first of them runs.
 func (w *worker) wake(state uint64) {
 	w.clock.Check() // before the state changes, because it may panic
 	if w.state.CompareAndSwap(state, working) {
@@ -224,17 +226,17 @@ func (w *worker) round() (until time.Duration, takesBy uint64) {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
 		w.wheel.emit, w.wheel.putOff = w.emit, (*Timeout).putOff
 	}
-	w.in.drain()
+	more := w.in.drain()
 	w.handOver()
-	more := w.wheel.cascade()
+	cascades := w.wheel.cascade()
 	w.handOver()
 	w.published.store(w.wheel)
 	elapsed := w.clock.Elapsed()
-	w.late.report(elapsed)
-	if more {
+	w.late.report(elapsed, more)
+	check := w.stall.check(elapsed, w.emitted > 0)
+	if more || cascades {
 		return 0, 0 // the next round also does what has come due meanwhile
 	}
-	check := w.stall.check(elapsed, w.emitted > 0)
 	until, takesBy = w.planNext(elapsed)
 	return min(until, check), takesBy
 }
@@ -298,8 +300,8 @@ func (w *worker) releaseMemory() bool {
 
 var _ reconciler = (*worker)(nil)
 
-// expireDue advances the wheel to the current tick, and hands over what has come due.
-func (w *worker) expireDue() (now uint64, stopped bool) {
+// expireDue is that of reconciler. It advances the wheel to the current tick.
+func (w *worker) expireDue() (now uint64, more, stopped bool) {
 	elapsed := w.clock.Elapsed()
 	now, w.listing = w.clock.TickAt(elapsed), listedAt(elapsed)
 	if !w.runnerStarts() {
@@ -310,12 +312,12 @@ func (w *worker) expireDue() (now uint64, stopped bool) {
 	w.wheel.advance(now)
 	// If something was emitted, the worker counts as late since the first tick that it had to visit. That may be the tick of a
 	// canceled timeout.
-	if w.emitted > emitted {
+	if w.emitted > emitted && now >= next {
 		w.late.add(elapsed - w.clock.Boundary(next))
 	}
 	w.handOver()
 	w.published.store(w.wheel)
-	return w.wheel.now, w.state.Load() == halted
+	return w.wheel.now, w.wheel.isBehind(), w.state.Load() == halted
 }
 
 // reconcile is that of reconciler. Word is from before the timeout was taken off the queue. If the timeout is at work or has

@@ -27,11 +27,12 @@ const (
 	maxBackoff = time.Minute           // the backoff after it has not helped many times in a row
 )
 
-// yieldTo yields the processor if a round or a runner is overdue. Producers call it after many slots of a nursery.
-func (y *yielding) yieldTo(w *worker) {
+// yieldTo yields the processor if a round or a runner is overdue, or if the inbox of the caller is full. Producers call it after
+// many slots of a nursery, or many pushes.
+func (y *yielding) yieldTo(w *worker, full bool) {
 	state, now := w.state.Load(), w.clock.Elapsed()
 	roundIsOverdue := w.isOverdue(now, state)
-	if !y.yields(now, roundIsOverdue || w.runnerIsOverdue(now)) {
+	if !y.yields(now, full || roundIsOverdue || w.runnerIsOverdue(now)) {
 		return
 	}
 	if roundIsOverdue && isIdle(state) {
