@@ -242,7 +242,7 @@ func TestWaitWaitsForNext(t *testing.T) {
 				g := NewGroup(timer)
 				asked := 0
 				start := time.Now()
-				// Each run takes five ticks, and Next another five. The next run is due a tick later.
+				// Each run takes five ticks, and Next another five. The next run follows at once.
 				to, err := g.Schedule(TaskFunc(func(*Timeout) { time.Sleep(5 * tick) }), scheduleFunc(func(time.Time) time.Time {
 					if asked++; asked > 1 {
 						time.Sleep(5 * tick)
@@ -252,7 +252,7 @@ func TestWaitWaitsForNext(t *testing.T) {
 				require.NoError(t, err)
 				var waits sync.WaitGroup
 				for n := range time.Duration(4) { // runs
-					begin := start.Add(tick + n*11*tick)
+					begin := start.Add(tick + n*10*tick)
 					for _, in := range []time.Duration{2 * tick, 7 * tick} {
 						for _, wait := range []func(context.Context) error{to.WaitRunning, g.WaitRunning} {
 							waits.Go(func() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/due"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
 // ScheduleAtFixedRate arms a timeout whose task runs after initialDelay, and then once each period. Run n, from 0, is
@@ -39,9 +40,10 @@ type Schedule interface {
 	Next(prev time.Time) time.Time
 }
 
-// Schedule is like ScheduleAtFixedRate, except that the schedule says when the runs are due. A run whose time has
-// passed is due at the next tick boundary, and Next then gets that boundary as prev. When Next returns the zero Time,
-// the timeout expires. If the first time is zero, or the schedule is nil or invalid, Schedule returns an error.
+// Schedule is like ScheduleAtFixedRate, except that the schedule says when the runs are due. A run whose tick boundary
+// has passed starts at once, and Next then gets the last boundary as prev. But the first run waits for the next
+// boundary, and at most one run starts in each tick. When Next returns the zero Time, the timeout expires. If the first
+// time is zero, or the schedule is nil or invalid, Schedule returns an error.
 //
 // Runs follow the wall clock, except for Every and pauses. If the clock was set, or the machine has slept, the next run
 // is late by at most a minute and a tick, and never early. One run makes up for all that were missed meanwhile. For
@@ -107,6 +109,7 @@ type repeating struct {
 	run      *wallRun      // by a schedule; nil by period
 
 	tick  uint64        // the tick for which to arm the timeout: see next
+	begun uint64        // not by a fixed rate or delay: the tick in which the timeout was claimed last, or 0
 	exact time.Duration // by period, unless fromEnd: the exact time of the next run without jitter, counted from New
 	delay time.Duration // by period: the jitter of that run
 	at    time.Time     // by a schedule: the time that it returned for that run, without jitter
@@ -141,7 +144,8 @@ func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 			r.exact, r.delay = c.Boundary(tickOf(word)), 0
 		}
 		if r.skips {
-			late := max(c.Boundary(c.Now())-r.exact-r.delay, 0)
+			r.begun = c.Now()
+			late := max(c.Boundary(r.begun)-r.exact-r.delay, 0)
 			r.exact += late / r.period * r.period // this run makes up for those that came due before it was started
 		}
 		return claimed, true
@@ -149,6 +153,7 @@ func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 	if word&moved != 0 {
 		r.at = r.timeOf(to.timer, tickOf(word))
 	}
+	r.begun = c.Now()
 	r.run.missing = time.Time{}
 	switch wall, late, asked := r.run.claimed(to.timer); {
 	case word&moved != 0:
@@ -215,10 +220,20 @@ func (r *repeating) next(t *Timer) (more bool) {
 		r.delay = r.jitter.of(r.period)
 		r.tick = c.At(r.exact + r.delay)
 		if r.skips {
-			r.tick = max(r.tick, c.DueIn(0)) // so it runs at most once at each tick
+			r.tick = max(r.tick, r.earliest(c))
 		}
 	}
 	return true
+}
+
+// earliest returns the tick of a run that was due before: the current one, so that the run follows at once. If a run has
+// begun in the current tick already, or none at all, it returns the next one. A fixed rate has no such limit.
+func (r *repeating) earliest(c *ticks.Clock) uint64 {
+	now := c.Now()
+	if r.begun == now || r.begun == 0 {
+		return now + 1
+	}
+	return now
 }
 
 // ask returns the next time of the schedule, and the same time with jitter.
@@ -230,11 +245,11 @@ func (r *repeating) ask() (next, due time.Time) {
 // plan sets the tick of the run for which the schedule has returned the time next, and which is due then, or later by the
 // jitter. The schedule continues from the time next, not from the start of the run, which may be late.
 func (r *repeating) plan(t *Timer, next, due time.Time) {
-	var delay time.Duration
-	r.tick, delay = r.run.plan(t, due, r.at)
-	r.at = next.Round(0) // see timeOf
-	if delay <= 0 {
+	tick, passed := r.run.plan(t, due, r.at)
+	r.tick, r.at = tick, next.Round(0) // see timeOf
+	if passed {
 		// Continue from this tick. Otherwise the task would make up for all missed runs, one at each tick.
+		r.tick = max(tick, r.earliest(&t.clock))
 		r.at = r.timeOf(t, r.tick)
 	}
 }
@@ -302,8 +317,8 @@ func (s *stripe) runOver(armed bool) {
 
 // Every returns a schedule with a fixed interval, which must be positive. Each run is due a multiple of the interval after
 // the call of Schedule, without drift. If runs are missed, because the task was slow or the machine was busy, one run makes
-// up for them at the next tick boundary, and the one after that is due at the next multiple. After a Reset, the multiples
-// count from the run that it has moved.
+// up for them at once, and the one after that is due at the next multiple. At most one run starts in each tick. After a
+// Reset, the multiples count from the run that it has moved.
 func Every(interval time.Duration) Schedule { return every(interval) }
 
 type every time.Duration

@@ -84,6 +84,10 @@ func TestScheduleOfThePastCannotSpin(t *testing.T) {
 			Every(1),
 			Jitter(Every(1), 1),
 		} {
+			to, err := timer.Schedule(TaskFunc(func(*Timeout) {}), s)
+			require.NoError(t, err)
+			require.Equal(t, time.Now().Add(tick), to.Deadline(), "the first run lies ahead")
+			require.True(t, to.Cancel())
 			to, ran := runsOf(t, timer, s, 20*tick)
 			require.Len(t, ran, 20)
 			for i, at := range ran {
@@ -94,8 +98,21 @@ func TestScheduleOfThePastCannotSpin(t *testing.T) {
 	})
 }
 
-// Runs of Every are due at multiples of the interval. If some are missed, one run makes up for them, and later ones are due
-// at multiples again.
+// At most one run of Every starts in each tick, although the jitter may put two runs into the same tick.
+func TestOneRunOfEveryInATick(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		_, ran := runsOf(t, timer, Jitter(Jitter(Every(tick), 1), 1), 1000*tick)
+		require.Greater(t, len(ran), 300)
+		for i, at := range ran[1:] {
+			require.Greater(t, at, ran[i])
+		}
+	})
+}
+
+// Runs of Every are due at multiples of the interval. If some are missed, one run makes up for them at once, and later ones are
+// due at multiples again. The run that makes up for them is due at the boundary that has passed last.
 func TestEveryKeepsItsPhase(t *testing.T) {
 	const tick = 10 * time.Millisecond
 	part := func(ticks float64) time.Duration { return time.Duration(math.Round(ticks * float64(tick))) }
@@ -109,18 +126,20 @@ func TestEveryKeepsItsPhase(t *testing.T) {
 		"not at a tick":  {start: 3.5, interval: 10, want: []float64{14, 24, 34}},
 		"no whole ticks": {start: 30, interval: 2.5, want: []float64{33, 35, 38, 40}},
 
-		"the task is slow":             {interval: 10, slow: []float64{15}, want: []float64{10, 26, 30, 40}},
-		"it is slow by many intervals": {interval: 5, slow: []float64{0, 23}, want: []float64{5, 10, 34, 35, 40}},
-		"it takes a whole interval":    {interval: 10, slow: []float64{10}, want: []float64{10, 21, 30, 40}},
+		"the task is slow":             {interval: 10, slow: []float64{15}, want: []float64{10, 25, 30, 40}},
+		"it is slow by many intervals": {interval: 5, slow: []float64{0, 23}, want: []float64{5, 10, 33, 35, 40}},
+		"it takes a whole interval":    {interval: 10, slow: []float64{10}, want: []float64{10, 20, 30, 40}},
 		"it is just in time":           {interval: 10, slow: []float64{9.9}, want: []float64{10, 20, 30, 40}},
-		"it is slow, not at a tick":    {start: 3.5, interval: 10, slow: []float64{11}, want: []float64{14, 26, 34}},
-		"it is slow again and again":   {interval: 10, slow: []float64{12, 12}, want: []float64{10, 23, 36, 40}},
+		"it is slow, not at a tick":    {start: 3.5, interval: 10, slow: []float64{11}, want: []float64{14, 25, 34}},
+		"it ends between ticks":        {interval: 10, slow: []float64{10.5}, want: []float64{10, 20.5, 30, 40}},
+		"it ends just before":          {start: 3.5, interval: 10, slow: []float64{9.7}, want: []float64{14, 24, 34}},
+		"it is slow again and again":   {interval: 10, slow: []float64{12, 12}, want: []float64{10, 22, 34, 40}},
 
 		"it starts late":             {interval: 10, busy: 5, until: 17, want: []float64{17, 20, 30, 40}},
 		"late by some intervals":     {interval: 10, busy: 5, until: 33, want: []float64{33, 40}},
 		"late until the next run":    {interval: 10, busy: 5, until: 30, want: []float64{30, 40}},
 		"late by less than a tick":   {start: 35.5, interval: 1, busy: 36, until: 37.6, want: []float64{37.6, 38, 39, 40}},
-		"late, and the task is slow": {interval: 10, busy: 5, until: 23, slow: []float64{8}, want: []float64{23, 32, 40}},
+		"late, and the task is slow": {interval: 10, busy: 5, until: 23, slow: []float64{8}, want: []float64{23, 31, 40}},
 		"late, and no whole ticks":   {start: 0.5, interval: 1.25, busy: 1, until: 35.1, want: []float64{35.1, 36, 37, 38, 40}},
 		"a part of a tick":           {start: 6.5, interval: 0.3, busy: 6, until: 36.5, want: []float64{36.5, 37, 38, 39, 40}},
 	} {
@@ -132,8 +151,11 @@ func TestEveryKeepsItsPhase(t *testing.T) {
 				require.NoError(t, err)
 				time.Sleep(part(c.start))
 				var ran []float64
-				_, err = timer.Schedule(TaskFunc(func(*Timeout) {
+				_, err = timer.Schedule(TaskFunc(func(to *Timeout) {
 					ran = append(ran, float64(time.Since(start))/float64(tick))
+					if c.busy == 0 {
+						assert.Equal(t, timer.clock.TimeOf(timer.clock.Now()), to.Deadline())
+					}
 					if n := len(ran); n <= len(c.slow) {
 						time.Sleep(part(c.slow[n-1]))
 					}
@@ -143,6 +165,39 @@ func TestEveryKeepsItsPhase(t *testing.T) {
 				require.Equal(t, c.want, ran)
 			})
 		})
+	}
+}
+
+// A run that takes as long as the interval is followed at once by the next one, and no run is lost, also if the tick is as long
+// as the interval. This holds for fixed intervals and for schedules of the wall clock.
+func TestRunsAsLongAsTheInterval(t *testing.T) {
+	for name, opts := range executors() {
+		for what, s := range map[string]Schedule{
+			"Every":          Every(time.Second),
+			"Jitter":         Jitter(Every(time.Second), 0),
+			"the wall clock": scheduleFunc(func(prev time.Time) time.Time { return prev.Truncate(time.Second).Add(time.Second) }),
+			"its own times":  scheduleFunc(func(prev time.Time) time.Time { return prev.Add(time.Second) }),
+		} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
+					for _, tick := range []time.Duration{100 * time.Millisecond, time.Second} {
+						timer := newTimer(t, append(opts, WithTick(tick))...)
+						var m moments
+						start := time.Now()
+						to, err := timer.Schedule(TaskFunc(func(*Timeout) { m.Note(); time.Sleep(time.Second) }), s)
+						require.NoError(t, err)
+						pass(100*time.Second + tick/2)
+						ran := m.Since(start)
+						require.Len(t, ran, 100)
+						for i, at := range ran {
+							require.Equal(t, time.Duration(i+1)*time.Second, at)
+						}
+						require.True(t, to.Cancel())
+						require.NoError(t, to.WaitRunning(t.Context()))
+					}
+				})
+			})
+		}
 	}
 }
 
@@ -165,7 +220,7 @@ func TestJitterOfEveryKeepsItsPhase(t *testing.T) {
 			pass(1060 * tick)
 			ran := m.Since(start)
 			require.Len(t, ran, 6)
-			require.Equal(t, 756*tick, ran[2])
+			require.Equal(t, 755*tick, ran[2])
 			for i, n := range []time.Duration{1, 2, 0, 8, 9, 10} {
 				late := ran[i] - n*interval
 				require.True(t, n == 0 || late >= 0 && late <= interval/2+tick, "run %d is late by %v", i, late)

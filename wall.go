@@ -40,20 +40,27 @@ type wallRun struct {
 	missing time.Time // the last run makes up for all that were due before this time. Owned by the runner, as in repeating
 }
 
-// plan plans the next run, for which the schedule has counted from since. It returns the tick for which to arm the timeout,
-// and the time until the run is due. Called while the timeout is at work, or before it is armed.
-func (run *wallRun) plan(t *Timer, due, since time.Time) (tick uint64, delay time.Duration) {
+// plan plans the next run, for which the schedule has counted from since. It returns the tick for which to arm the timeout. If
+// the time of the run has passed, it returns true, and the tick is the first one at or after that time. Called while the
+// timeout is at work, or before it is armed.
+func (run *wallRun) plan(t *Timer, due, since time.Time) (tick uint64, passed bool) {
 	now := time.Now() // both readings at once
 	elapsed := t.clock.ElapsedAt(now)
 	run.mu.Lock()
 	defer run.mu.Unlock()
+	var delay time.Duration
 	if hasMonotonic(due) { // a pause
 		run.due, delay = time.Time{}, due.Sub(now)
-		return t.clock.Due(elapsed, delay), delay
+		tick = t.clock.Due(elapsed, delay)
+	} else {
+		run.due, run.since, run.seen = due, since, elapsed
+		delay = due.Sub(t.wall.At(now))
+		tick = t.wall.Due(elapsed, delay)
 	}
-	run.due, run.since, run.seen = due, since, elapsed
-	delay = due.Sub(t.wall.At(now))
-	return t.wall.Due(elapsed, delay), delay
+	if delay <= 0 {
+		return t.clock.At(max(elapsed+delay, 0)), true
+	}
+	return tick, false
 }
 
 // hasMonotonic reports whether a time has a monotonic reading, as a sum of time.Now and a duration has.

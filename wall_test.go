@@ -2,6 +2,7 @@ package hashedwheel
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -198,8 +199,59 @@ func TestMissedRunsAreOne(t *testing.T) {
 		require.Equal(t, []time.Duration{209 * time.Minute, 4 * time.Hour}, runs.Since(start))
 		length.Store(int64(130 * time.Minute)) // from 5:00 until 7:10
 		pass(4 * time.Hour)
-		require.Equal(t, []time.Duration{5 * time.Hour, 430*time.Minute + defaultTick, 8 * time.Hour}, runs.Since(start)[2:])
+		require.Equal(t, []time.Duration{5 * time.Hour, 430 * time.Minute, 8 * time.Hour}, runs.Since(start)[2:])
 	})
+}
+
+// If the time of a run passes during the run before, it follows at once, but not before its tick boundary. Next then gets the
+// boundary that has passed last. So no time has two runs, and no boundary.
+func TestLateRunsOfAScheduleFollowAtOnce(t *testing.T) {
+	const tick = defaultTick
+	part := func(ticks float64) time.Duration { return time.Duration(math.Round(ticks * float64(tick))) }
+	for name, c := range map[string]struct { // times are in ticks
+		phase float64   // the schedule has a time at each multiple of ten, and this
+		slow  []float64 // how long the first runs take
+		want  []float64
+		prevs []float64 // what Next gets after each run
+	}{
+		"at a boundary":                {0, []float64{15}, []float64{10, 25, 30, 40}, []float64{10, 25, 30, 40}},
+		"as long as the interval":      {0, []float64{10, 10}, []float64{10, 20, 30, 40}, []float64{10, 20, 30, 40}},
+		"between ticks":                {0, []float64{12.5}, []float64{10, 22.5, 30, 40}, []float64{10, 22, 30, 40}},
+		"by many intervals":            {0, []float64{25}, []float64{10, 35, 40}, []float64{10, 35, 40}},
+		"times between ticks":          {4.3, []float64{15}, []float64{5, 20, 25, 35}, []float64{4.3, 20, 24.3, 34.3}},
+		"the boundary has yet to come": {4.3, []float64{9.5}, []float64{5, 15, 25, 35}, []float64{4.3, 15, 24.3, 34.3}},
+		"the boundary has just passed": {4.3, []float64{10}, []float64{5, 15, 25, 35}, []float64{4.3, 15, 24.3, 34.3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				timer := newTimer(t)
+				clock := onSetClock(timer)
+				start := clock.now()
+				since := func(at time.Time) float64 { return float64(at.Sub(start)) / float64(tick) }
+				var ran, prevs []float64
+				to, err := timer.Schedule(TaskFunc(func(*Timeout) {
+					ran = append(ran, since(clock.now()))
+					if n := len(ran); n <= len(c.slow) {
+						time.Sleep(part(c.slow[n-1]))
+					}
+				}), scheduleFunc(func(prev time.Time) time.Time {
+					if len(ran) > 0 {
+						prevs = append(prevs, since(prev))
+					}
+					at := start.Add(part(c.phase))
+					for !at.After(prev) {
+						at = at.Add(10 * tick)
+					}
+					return at
+				}))
+				require.NoError(t, err)
+				pass(40*tick + tick/2)
+				require.Equal(t, c.want, ran)
+				require.Equal(t, c.prevs, prevs)
+				require.True(t, to.Cancel())
+			})
+		})
+	}
 }
 
 // A correction sets the clock back by a second, just after a run. The run is not repeated, although a step comes before the
