@@ -218,7 +218,7 @@ func (r *repeating) next(t *Timer) (more bool) {
 	default:
 		r.exact += r.period
 		r.delay = r.jitter.of(r.period)
-		r.tick = c.At(r.exact + r.delay)
+		r.tick = c.At(r.exact + r.delay) // Never if a sum has overflowed: see jitter.of
 		if r.skips {
 			r.tick = max(r.tick, r.earliest(c))
 		}
@@ -356,14 +356,16 @@ func (j jitter) add(next, prev time.Time) time.Time {
 	return next.Add(j.of(next.Sub(prev)))
 }
 
-// of returns the jitter of a run that is due when gap has passed since the run before. It may overflow, and then is negative.
-func (j jitter) of(gap time.Duration) (delay time.Duration) {
+// of returns the jitter of a run that is due when gap has passed since the run before. The sum of both does not overflow. So if
+// they are added to the time of the run before, that overflows at most once, and then is negative.
+func (j jitter) of(gap time.Duration) time.Duration {
+	sum := gap
 	for _, fraction := range j {
-		if gap+delay > 0 {
-			delay += time.Duration(fraction * rand.Float64() * float64(gap+delay))
+		if sum > 0 {
+			sum = ticks.Later(sum, time.Duration(fraction*rand.Float64()*float64(sum))) // Float64 is less than 1, so the product fits
 		}
 	}
-	return delay
+	return sum - gap
 }
 
 // checkSchedule returns an error if a schedule is nil, or an invalid one of Every or Jitter.

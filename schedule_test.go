@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -766,6 +767,47 @@ func TestFixedRateOfHugePeriod(t *testing.T) {
 		require.EqualValues(t, 2, timer.Stats().Expired)
 		require.Equal(t, 4, timer.Pending())
 	})
+}
+
+// No interval with a jitter overflows, however old the timer is. Such a run would come at once.
+func TestJitterOfHugeInterval(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		task := TaskFunc(func(*Timeout) { t.Error("run") })
+		pass(100 * 365 * 24 * time.Hour)
+		for _, interval := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 - 50*365*24*time.Hour} {
+			for _, s := range []Schedule{
+				Every(interval),
+				Jitter(Every(interval), 1),
+				Jitter(Jitter(Jitter(Every(interval), 1), 1), 1),
+			} {
+				for range 50 {
+					_, err := timer.Schedule(task, s)
+					require.NoError(t, err)
+				}
+			}
+		}
+		pass(100 * 365 * 24 * time.Hour)
+		require.Equal(t, 450, timer.Pending())
+	})
+}
+
+// The jitter is neither negative nor so long that the sum with the interval overflows.
+func TestJitterSaturates(t *testing.T) {
+	for _, gap := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 / 2, math.MaxInt64 / 3, 1, 0, -1, math.MinInt64} {
+		for n := range 5 {
+			j := slices.Repeat(jitter{1}, n)
+			for range 1000 {
+				delay := j.of(gap)
+				require.GreaterOrEqual(t, delay, time.Duration(0), gap)
+				if gap > 0 {
+					require.LessOrEqual(t, delay, math.MaxInt64-gap, gap)
+				} else {
+					require.Zero(t, delay, gap)
+				}
+			}
+		}
+	}
 }
 
 // If runs take longer than the period, and only one task may run at a time, other tasks still get their turn.
