@@ -330,6 +330,45 @@ func ExampleTimer_Schedule() {
 	// try
 }
 
+// atMost is a Task that ends its repeating timeout after a number of runs.
+type atMost struct {
+	hashedwheel.Task
+	left int // runs; they never overlap, so there is no lock
+}
+
+func (a *atMost) Run(to *hashedwheel.Timeout) {
+	if a.left--; a.left == 0 {
+		to.Cancel() // first, because the task may panic
+	}
+	a.Task.Run(to)
+}
+
+// A task runs three times, at multiples of the interval. A schedule that wraps Every could end it too, but would have no fixed
+// interval.
+func ExampleEvery() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	poll := hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { fmt.Println("poll") })
+	polls, err := timer.Schedule(&atMost{poll, 3}, hashedwheel.Every(2*time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	for !polls.IsCanceled() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := polls.WaitRunning(context.Background()); err != nil { // for the last run
+		panic(err)
+	}
+	// Output:
+	// poll
+	// poll
+	// poll
+}
+
 // A thousand caches are refreshed each minute, but not all at the same time.
 func ExampleJitter() {
 	timer, err := hashedwheel.New()

@@ -319,6 +319,10 @@ func (s *stripe) runOver(armed bool) {
 // the call of Schedule, without drift. If runs are missed, because the task was slow or the machine was busy, one run makes
 // up for them at once, and the one after that is due at the next multiple. At most one run starts in each tick. After a
 // Reset, the multiples count from the run that it has moved.
+//
+// To end after some runs, or to log each, wrap the task, not the schedule: the task may call Cancel. A Schedule of your own
+// that embeds this one, or calls its Next, has no fixed interval: it follows the wall clock, and a missed run moves all
+// later ones.
 func Every(interval time.Duration) Schedule { return every(interval) }
 
 type every time.Duration
@@ -327,7 +331,8 @@ func (e every) Next(prev time.Time) time.Time { return prev.Add(time.Duration(e)
 
 // Jitter returns a schedule that delays each run of s at random, so that many tasks do not run at once. The delays are
 // evenly distributed, from zero to the fraction, 0 to 1, of the time since the run before, or of the pause. They do not
-// add up, because Timer.Schedule gives s the time without the delay.
+// add up, because Timer.Schedule gives s the time without the delay. In a Schedule of your own that embeds this one, or calls
+// its Next, they do. So pass your own to Jitter instead.
 func Jitter(s Schedule, fraction float64) Schedule {
 	if j, ok := s.(*jittered); ok {
 		return &jittered{j.exact, append(slices.Clip(j.jitter), fraction)}

@@ -202,6 +202,73 @@ func TestRunsAsLongAsTheInterval(t *testing.T) {
 	}
 }
 
+// A logged schedule wraps another, as a program may do to log each time or to end after some.
+type loggedSchedule struct{ Schedule }
+
+func (s loggedSchedule) Next(prev time.Time) time.Time { return s.Schedule.Next(prev) }
+
+// A schedule that wraps Every or Jitter has no fixed interval: a missed run moves all later ones, it follows the wall clock, and
+// the delays of a Jitter add up. Those of a Jitter around it do not. Every itself keeps its phase if the task ends it.
+func TestScheduleThatWrapsEvery(t *testing.T) {
+	const tick = time.Millisecond
+	interval := Every(100 * tick)
+	for name, c := range map[string]struct {
+		s     Schedule
+		exact bool
+	}{
+		"Every":              {interval, true},
+		"Jitter":             {Jitter(interval, 0), true},
+		"wrapped":            {loggedSchedule{interval}, false},
+		"embedded":           {struct{ Schedule }{interval}, false},
+		"a Jitter, wrapped":  {loggedSchedule{Jitter(interval, 0)}, false},
+		"wrapped, in Jitter": {Jitter(loggedSchedule{interval}, 0), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick))
+				clock := onSetClock(timer)
+				start := time.Now()
+				var m moments
+				left := 4
+				to, err := timer.Schedule(TaskFunc(func(to *Timeout) {
+					m.Note()
+					switch left--; left {
+					case 3:
+						time.Sleep(150 * tick) // until 250
+					case 1:
+						clock.set(-10 * time.Millisecond)
+					case 0:
+						to.Cancel()
+					}
+				}), c.s)
+				require.NoError(t, err)
+				pass(10 * time.Second)
+				if c.exact {
+					require.Equal(t, []time.Duration{100 * tick, 250 * tick, 300 * tick, 400 * tick}, m.Since(start))
+				} else {
+					require.Equal(t, []time.Duration{100 * tick, 250 * tick, 350 * tick, 460 * tick}, m.Since(start))
+				}
+				require.True(t, to.IsCanceled())
+			})
+		})
+	}
+	virtual(t, func(t *testing.T) {
+		const runs = 100
+		timer := newTimer(t, WithTick(tick))
+		drift := func(s Schedule) (most time.Duration) {
+			to, ran := runsOf(t, timer, s, 2*runs*100*tick)
+			require.Greater(t, len(ran), runs)
+			require.True(t, to.Cancel())
+			for i, at := range ran[:runs] {
+				most = max(most, at-time.Duration(i+1)*100*tick)
+			}
+			return most
+		}
+		require.Greater(t, drift(loggedSchedule{Jitter(interval, 0.5)}), 1000*tick)
+		require.LessOrEqual(t, drift(Jitter(loggedSchedule{interval}, 0.5)), 51*tick)
+	})
+}
+
 // With jitter, each run is late by at most the jitter, also after missed runs.
 func TestJitterOfEveryKeepsItsPhase(t *testing.T) {
 	virtual(t, func(t *testing.T) {

@@ -217,6 +217,8 @@ var mutations = []mutation{
 	{1, "the jitter of a huge interval overflows", "schedule.go", "jitter.of",
 		`ticks.Later(sum, time.Duration(fraction*rand.Float64()*float64(sum)))`, `sum + time.Duration(fraction*rand.Float64()*float64(sum))`,
 		"TestJitterSaturates TestJitterOfHugeInterval"},
+	{12, "a schedule that wraps Every counts from the end of a run", "schedule.go", "every.Next",
+		`prev.Add`, `time.Now().Add`, "TestScheduleThatWrapsEvery"},
 	{12, "a fixed delay counts from the start of the run", "schedule.go", "repeating.next",
 		`case r.fromEnd:`, `case false:`, "TestRepeatingModel"},
 	{12, "Cancel from inside the task does not end the repetition", "schedule.go", "repeating.rearm",
