@@ -74,8 +74,14 @@ func (g *Group) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 // Schedule is Timer.Schedule for a timeout of the group. For a fixed interval, use Every.
 func (g *Group) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	g.checkMade()
-	r, err := g.timer.bySchedule(task, schedule)
+	r, err := bySchedule(task, schedule)
 	if err != nil {
+		return nil, err
+	}
+	if g.isClosed() {
+		return g.start(r, 0) // returns the error. Next is not called
+	}
+	if err := r.first(g.timer); err != nil {
 		return nil, err
 	}
 	return g.start(r, r.tick)
@@ -88,6 +94,12 @@ func (g *Group) start(task Task, tick uint64) (*Timeout, error) {
 		return nil, err
 	}
 	return &m.timeout, nil
+}
+
+func (g *Group) isClosed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
 }
 
 // Len returns the number of pending timeouts in the group. It is exact when no call is in progress.

@@ -49,8 +49,11 @@ type Schedule interface {
 // is late by at most a minute and a tick, and never early. One run makes up for all that were missed meanwhile. For
 // this the timer wakes up once a minute while such a run is pending.
 func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
-	r, err := t.bySchedule(task, schedule)
+	r, err := bySchedule(task, schedule)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.first(t); err != nil {
 		return nil, err
 	}
 	return t.newTimeout(r, hooked, r.tick)
@@ -70,8 +73,8 @@ func (t *Timer) byPeriod(what string, task Task, initialDelay, period time.Durat
 	return t.newTimeout(r, hooked, t.clock.Due(elapsed, initialDelay))
 }
 
-// bySchedule returns the hook of a timeout that is to be armed for the hook's tick.
-func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
+// bySchedule returns the hook of a timeout with a schedule. Its method first comes next.
+func bySchedule(task Task, schedule Schedule) (*repeating, error) {
 	task, _ = prepareTask(task)
 	if task == nil {
 		return nil, ErrNilTask
@@ -79,20 +82,33 @@ func (t *Timer) bySchedule(task Task, schedule Schedule) (*repeating, error) {
 	if err := checkSchedule(schedule); err != nil {
 		return nil, err
 	}
-	elapsed := t.clock.Elapsed()
 	r := &repeating{wrap: wrap{task}, schedule: schedule}
 	if j, ok := schedule.(*jittered); ok {
 		r.schedule, r.jitter = j.exact, j.jitter
 	}
 	if interval, ok := r.schedule.(every); ok {
-		r.schedule, r.period, r.skips, r.exact = nil, time.Duration(interval), true, elapsed
+		r.schedule, r.period, r.skips = nil, time.Duration(interval), true
 	} else {
-		r.run, r.at = new(wallRun), t.wall.At(time.Now())
-	}
-	if !r.next(t) {
-		return nil, fmt.Errorf("hashedwheel: Schedule: %T returned a zero first time, so the task would never run", r.schedule)
+		r.run = new(wallRun)
 	}
 	return r, nil
+}
+
+// first sets the tick of the first run by a schedule. If the timer is stopped or full, it does not call Next.
+func (r *repeating) first(t *Timer) error {
+	elapsed := t.clock.Elapsed()
+	if t.queue.shut.Load() || t.limit.isFull() {
+		return t.refuse()
+	}
+	if r.run == nil {
+		r.exact = elapsed
+	} else {
+		r.at = t.wall.At(time.Now())
+	}
+	if !r.next(t) {
+		return fmt.Errorf("hashedwheel: Schedule: %T returned a zero first time, so the task would never run", r.schedule)
+	}
+	return nil
 }
 
 // A repeating is the hook of a timeout that runs more than once. Its fields belong to the goroutine that makes the timeout, and

@@ -559,6 +559,62 @@ func TestWrongRepeating(t *testing.T) {
 	require.ErrorIs(t, err, ErrStopped)
 }
 
+// If the timer is stopped or full, or the group is closed, Schedule does not call Next before it returns the error, which is that
+// of the other methods, and counts once.
+func TestRefusedScheduleDoesNotCallNext(t *testing.T) {
+	for name, c := range map[string]struct {
+		full, closed, stopped bool
+		want                  error
+		stats                 Stats
+	}{
+		"full":                     {full: true, want: ErrTooManyPending, stats: Stats{RejectedFull: 1}},
+		"stopped":                  {stopped: true, want: ErrStopped, stats: Stats{RejectedStopped: 1}},
+		"full and stopped":         {full: true, stopped: true, want: ErrStopped, stats: Stats{RejectedStopped: 1}},
+		"closed":                   {closed: true, want: ErrGroupClosed},
+		"closed and full":          {closed: true, full: true, want: ErrGroupClosed},
+		"closed and stopped":       {closed: true, stopped: true, want: ErrStopped, stats: Stats{RejectedStopped: 1}},
+		"closed, full and stopped": {closed: true, full: true, stopped: true, want: ErrStopped, stats: Stats{RejectedStopped: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			task := TaskFunc(func(*Timeout) { t.Error("run") })
+			s := scheduleFunc(func(prev time.Time) time.Time {
+				t.Error("Next is called")
+				return prev.Add(time.Hour)
+			})
+			arm := func() (*Timer, *Group) {
+				timer := newTimer(t, WithMaxPending(1))
+				g := NewGroup(timer)
+				if c.full {
+					_, err := timer.AfterFunc(time.Hour, nop)
+					require.NoError(t, err)
+				}
+				if c.closed {
+					g.Close()
+				}
+				if c.stopped {
+					timer.Stop()
+				}
+				return timer, g
+			}
+			check := func(timer *Timer, to *Timeout, err error) {
+				t.Helper()
+				require.Nil(t, to)
+				require.ErrorIs(t, err, c.want)
+				st := timer.Stats()
+				require.Equal(t, c.stats, Stats{RejectedFull: st.RejectedFull, RejectedStopped: st.RejectedStopped})
+			}
+			timer, g := arm()
+			to, err := g.Schedule(task, s)
+			check(timer, to, err)
+			if !c.closed {
+				timer, _ = arm()
+				to, err = timer.Schedule(task, s)
+				check(timer, to, err)
+			}
+		})
+	}
+}
+
 // The handle returns the user's task, also if that task is a Canceler.
 func TestRepeatingTask(t *testing.T) {
 	virtual(t, func(t *testing.T) {

@@ -11,7 +11,9 @@ type Stats struct {
 	Running int // tasks started and not returned
 
 	Accepted uint64 // timeouts armed: new ones, ones reset when not pending, and the next runs of repeating ones
-	Expired  uint64 // tasks started; a run of a repeating timeout counts when over
+	// Tasks started. A run of a repeating timeout counts when it is over. If the wall clock was set back when a run came due,
+	// Next is asked again instead of the run. If Next then ends the schedule, this counts too, without a task.
+	Expired  uint64
 	Canceled uint64 // timeouts ended by Cancel, and those of Sleep and package clock that Stop ended
 	Returned uint64 // timeouts returned by Stop
 	Panics   uint64 // calls of user code that panicked

@@ -120,7 +120,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	return to, nil
 }
 
-// refuse counts a call that has got no slot of the limit, and returns its error. Slots may be in use although the timer is
+// refuse counts a call that got no slot of the limit, or that Stop has ended, and returns its error. Slots may be in use although the timer is
 // stopped: other calls take them before they find out.
 func (t *Timer) refuse() error {
 	if t.queue.shut.Load() {
@@ -191,6 +191,9 @@ func (l *limit) acquire() bool {
 	}
 	return false
 }
+
+// isFull reports whether acquire would fail now.
+func (l *limit) isFull() bool { return l.max > 0 && l.inUse.Load() >= l.max }
 
 // release frees a slot that acquire has taken.
 func (l *limit) release() {
