@@ -935,24 +935,32 @@ func TestJitterSaturates(t *testing.T) {
 
 // If runs take longer than the period, and only one task may run at a time, other tasks still get their turn.
 func TestMissedRunsDoNotStarveOthers(t *testing.T) {
+	const tick = time.Millisecond
 	for name, opts := range executors() {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T) {
-				const tick = time.Millisecond
-				timer := newTimer(t, append(opts, WithTick(tick), WithMaxConcurrency(1))...)
-				_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { time.Sleep(3 * tick) }), 0, tick)
-				require.NoError(t, err)
-				pass(50 * tick)
-				done := make(chan struct{})
-				start := time.Now()
-				_, err = timer.AfterFunc(0, func() { close(done) })
-				require.NoError(t, err)
-				<-done
-				require.LessOrEqual(t, time.Since(start), 7*tick)
-				_, err = timer.Shutdown(t.Context())
-				require.NoError(t, err)
+		for what, arm := range map[string]func(timer *Timer, task Task) (*Timeout, error){
+			"rate":  func(timer *Timer, task Task) (*Timeout, error) { return timer.ScheduleAtFixedRate(task, 0, tick) },
+			"every": func(timer *Timer, task Task) (*Timeout, error) { return timer.Schedule(task, Every(tick)) },
+			"wall": func(timer *Timer, task Task) (*Timeout, error) {
+				return timer.Schedule(task, scheduleFunc(func(prev time.Time) time.Time { return prev.Add(tick) }))
+			},
+		} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
+					timer := newTimer(t, append(opts, WithTick(tick), WithMaxConcurrency(1))...)
+					_, err := arm(timer, TaskFunc(func(*Timeout) { time.Sleep(3 * tick) }))
+					require.NoError(t, err)
+					pass(50 * tick)
+					done := make(chan struct{})
+					start := time.Now()
+					_, err = timer.AfterFunc(0, func() { close(done) })
+					require.NoError(t, err)
+					<-done
+					require.LessOrEqual(t, time.Since(start), 7*tick)
+					_, err = timer.Shutdown(t.Context())
+					require.NoError(t, err)
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -120,8 +120,8 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	return to, nil
 }
 
-// refuse counts a call that got no slot of the limit, or that Stop has ended, and returns its error. Slots may be in use although the timer is
-// stopped: other calls take them before they find out.
+// refuse counts a call that has got no slot of the limit, or has found the timer stopped, and returns its error. Slots may be in
+// use although the timer is stopped: other calls take them before they find out.
 func (t *Timer) refuse() error {
 	if t.queue.shut.Load() {
 		t.refusedStopped.Add(1)
