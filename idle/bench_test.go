@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -60,6 +61,16 @@ func impls(b *testing.B) map[string]func(c, tcp net.Conn) net.Conn {
 			}
 			return limited
 		},
+		"unlimited": func(c, _ net.Conn) net.Conn {
+			limited, err := l.Conn(c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := limited.SetSilence(math.MaxInt64); err != nil {
+				b.Fatal(err)
+			}
+			return limited
+		},
 		"moved": func(c, _ net.Conn) net.Conn { // as if each packet was the first one of a tick
 			limited, err := (&Limit{timer: precise, silence: benchLimit, start: l.start}).Conn(c)
 			if err != nil {
@@ -78,7 +89,7 @@ func impls(b *testing.B) map[string]func(c, tcp net.Conn) net.Conn {
 	}
 }
 
-var implNames = []string{"none", "idle", "moved", "deadline", "time"}
+var implNames = []string{"none", "idle", "unlimited", "moved", "deadline", "time"}
 
 // pair returns both ends of a connection over loopback.
 func pair(b *testing.B, ln net.Listener) (near, far net.Conn) {

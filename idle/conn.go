@@ -19,9 +19,11 @@ import (
 // limit also holds after a hijack and after a half-close.
 //
 // A Conn hides methods that would move data without Read or Write, which the Limit could not see. So io.Copy
-// between two connections does not use splice, net.Buffers does not write several buffers in one system
-// call, and there is no SyscallConn: a check of the socket, such as that of go-redis for connections that the server
-// has closed, is skipped. NetConn gives access to these.
+// between two connections does not use splice, and there is no SyscallConn: a check of the socket, such as that of
+// go-redis for connections that the server has closed, is skipped. NetConn gives access to these.
+//
+// WriteTo of net.Buffers calls Write for each buffer, so the buffers of several goroutines mix. On a *net.TCPConn they do
+// not. Hold a lock of your own around each WriteTo, or join the buffers and call Write once.
 type Conn struct {
 	netConn
 	limit   *Limit
@@ -75,8 +77,9 @@ func (c *Conn) Read(b []byte) (int, error) {
 
 // Write sends b to the wrapped connection in pieces of 64 KiB. Unless the Limit has [ReadsOnly], each piece starts the
 // limit anew when it has been sent. As on connections of package net, the data of one call stays together, even if several
-// goroutines write. If the limit ends meanwhile, Write returns ErrIdle with the number of bytes that it has sent. That may
-// be all of them.
+// goroutines write. WriteTo of net.Buffers makes several calls: see [Conn].
+//
+// If the limit ends meanwhile, Write returns ErrIdle with the number of bytes that it has sent. That may be all of them.
 //
 // Do not use a Conn for messages that are longer than a piece, such as those of a unixgram socket.
 func (c *Conn) Write(b []byte) (n int, err error) {
@@ -110,21 +113,27 @@ func (c *Conn) wrote(data bool, err error) error {
 // the clock could later set a deadline that is too early.
 func (c *Conn) putOff() bool {
 	l := c.limit
-	if now := int64(time.Since(l.start)); 0 <= now && now <= c.covered.Load() { // less than 0 in a synctest bubble: Move panics
+	now := time.Since(l.start)
+	if 0 <= now && int64(now) <= c.covered.Load() { // less than 0 in a synctest bubble: Move panics
 		return true // the timeout is pending, or Close or Timer.Stop has ended it
 	}
 	c.moving.Lock()
 	defer c.moving.Unlock()
-	return c.move(c.silence)
+	return c.move(now, c.silence)
 }
 
-// move starts a limit of the given silence. It returns false only if the limit has ended. Called with moving held.
-func (c *Conn) move(silence time.Duration) bool {
+// move starts a limit of the given silence. The caller has read now before. Move returns false only if the limit has ended.
+// Called with moving held.
+func (c *Conn) move(now, silence time.Duration) bool {
 	if !c.timeout.Move(silence) {
 		return false
 	}
+	covered := c.timeout.Deadline().Sub(c.limit.start) - silence
+	if covered < now { // the deadline has saturated, so the timeout never expires
+		covered = math.MaxInt64
+	}
 	// After Move, and with the lock, so that covered never promises more than the deadline.
-	c.covered.Store(int64(c.timeout.Deadline().Sub(c.limit.start) - silence))
+	c.covered.Store(int64(covered))
 	return true
 }
 
@@ -143,7 +152,7 @@ func (c *Conn) SetSilence(d time.Duration) error {
 	c.covered.Store(-1) // before Move, because the new limit may cover less: activity that sees the old value came before Move
 	var reason error
 	switch {
-	case c.move(d):
+	case c.move(time.Since(c.limit.start), d):
 		c.silence = d
 		return nil
 	case c.timeout.IsExpired():

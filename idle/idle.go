@@ -91,6 +91,9 @@ type Limit struct {
 // may have other uses too, and the caller stops it. Its tick is the precision of the limit. If it has
 // WithMaxConcurrency, tasks that block also delay the closing of connections.
 //
+// For an http.Server, make the limit longer than the slowest handler. A shorter one closes the connection during the
+// request, and then an HTTP client may send a GET a second time.
+//
 // New returns an error if the duration is not positive. It panics if the timer is nil, or was not made by hashedwheel.New.
 func New(timer *hashedwheel.Timer, silence time.Duration, opts ...Option) (*Limit, error) {
 	if timer == nil {

@@ -2,6 +2,7 @@ package idle
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"runtime"
@@ -74,6 +75,46 @@ func TestNoSilence(t *testing.T) {
 		pass(tick)
 		require.EqualValues(t, 1, l.NumClosed())
 	})
+}
+
+// Activity in the tick in which the limit was started anew needs no Move, however long the limit is. A deadline that is too far
+// away saturates, and could cover nothing: then each Read would move it.
+func TestCoveredWhateverTheSilence(t *testing.T) {
+	const far = 5 * 365 * 24 * time.Hour
+	for _, d := range []time.Duration{
+		1, tick, time.Hour, math.MaxInt64 / 2, math.MaxInt64 - 2*far, math.MaxInt64 - far - 1, math.MaxInt64 - far,
+		math.MaxInt64 - tick, math.MaxInt64 - 1, math.MaxInt64,
+	} {
+		for _, by := range []string{"New", "SetSilence"} {
+			t.Run(fmt.Sprint(by, " ", d), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					timer := newLimit(t, time.Hour).timer
+					time.Sleep(far/2 + 3*ms) // the Limit is younger than its timer
+					silence := time.Second
+					if by == "New" {
+						silence = d
+					}
+					l, err := New(timer, silence)
+					require.NoError(t, err)
+					c, err := l.Conn(&fake{})
+					require.NoError(t, err)
+					if by == "SetSilence" {
+						require.NoError(t, c.SetSilence(d))
+						require.GreaterOrEqual(t, c.covered.Load(), int64(time.Since(l.start)))
+					}
+					for range 10 {
+						time.Sleep(min(d, far/5))
+						if d <= tick {
+							break // the limit may have ended
+						}
+						_, err := c.Read(make([]byte, 1))
+						require.NoError(t, err)
+						require.GreaterOrEqual(t, c.covered.Load(), int64(time.Since(l.start)))
+					}
+				})
+			})
+		}
+	}
 }
 
 // An error leaves the limit as it is, or says why there is none.
