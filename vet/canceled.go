@@ -15,13 +15,16 @@ var Canceled = &analysis.Analyzer{
 	Doc: `report a method Canceled of a hashedwheel.Task that is never called
 
 A Task that is also a Canceler is notified when its timeout is canceled. For that, the type must have the method
-Canceled(*hashedwheel.Timeout). With any other parameters or results it is no Canceler, and nothing says so.`,
+Canceled(*hashedwheel.Timeout). With any other parameters or results it is no Canceler, and nothing says so.
+
+Nothing is reported of a line with a comment //hashedwheelvet:ignore that says why.`,
 	URL:      "https://pkg.go.dev/github.com/hashedwheel/hashedwheel/vet#Canceled",
 	Requires: []*analysis.Analyzer{inspect.Analyzer},
 	Run:      runCanceled,
 }
 
 func runCanceled(pass *analysis.Pass) (any, error) {
+	ignored, _ := findDirectives(pass) // Overwrite reports those without a reason
 	reported := make(map[*types.Func]bool)
 	ins := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
 	ins.Preorder([]ast.Node{(*ast.TypeSpec)(nil)}, func(n ast.Node) {
@@ -37,6 +40,9 @@ func runCanceled(pass *analysis.Pass) (any, error) {
 		if canceled.Pkg() == pass.Pkg { // it may be promoted from a field
 			at = canceled.Pos()
 			reported[canceled.Origin()] = true
+		}
+		if ignored.has(pass, at) {
+			return
 		}
 		pass.Reportf(at, "method Canceled of %s is not called when its timeout is canceled: want Canceled(*hashedwheel.Timeout)",
 			name.Name())

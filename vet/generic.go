@@ -89,7 +89,8 @@ func (o *overwrites) assumedCopy(n ast.Node, stack []ast.Node) {
 	case *ast.ValueSpec:
 		all = n.Values
 	case *ast.CallExpr:
-		if typeutil.StaticCallee(o.TypesInfo, n) != nil {
+		b := builtin(o.TypesInfo, n)
+		if b != nil && copiesArguments(b) || typeutil.StaticCallee(o.TypesInfo, n) != nil {
 			all = n.Args
 		}
 	case *ast.CompositeLit:
@@ -101,7 +102,7 @@ func (o *overwrites) assumedCopy(n ast.Node, stack []ast.Node) {
 		if pair, ok := x.(*ast.KeyValueExpr); ok {
 			x = pair.Value
 		}
-		if o.holds(o.TypesInfo.TypeOf(x)) && copied(o.TypesInfo, x) && !o.isUnbound(x, n, stack) {
+		if tv := o.TypesInfo.Types[x]; tv.IsValue() && o.holds(tv.Type) && copied(o.TypesInfo, x) && !o.isUnbound(x, n, stack) {
 			o.report(x, "a copy") // notes it: nothing is printed while a type parameter is assumed
 		}
 	}

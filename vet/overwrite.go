@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"strings"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/types/typeutil"
@@ -32,22 +31,20 @@ comment //hashedwheelvet:ignore that says why.`,
 type overwrites struct {
 	*analysis.Pass
 	*locals
-	ignored map[string]map[int]bool // the lines of each file that have a directive
-	generic map[*types.Func]*moves  // of the generic functions of this package
+	ignored lines
+	generic map[*types.Func]*moves // of the generic functions of this package
 
 	// While the body of a generic function is checked for one of its type parameters. See moves.
 	assumed *types.TypeParam // otherwise nil
 	found   bool             // a problem that is not reported
 }
 
-// A directive at the end of a line, with a reason behind it, says that what is reported of this line is right.
-const directive = "//hashedwheelvet:ignore"
-
 func runOverwrite(pass *analysis.Pass) (any, error) {
-	o := &overwrites{
-		Pass: pass, locals: newLocals(pass), ignored: make(map[string]map[int]bool), generic: make(map[*types.Func]*moves),
+	ignored, bare := findDirectives(pass)
+	for _, c := range bare {
+		pass.ReportRangef(c, "%s needs a reason", directive)
 	}
-	o.findDirectives()
+	o := &overwrites{Pass: pass, locals: newLocals(pass), ignored: ignored, generic: make(map[*types.Func]*moves)}
 	o.checkGeneric()
 	for _, file := range o.Files {
 		o.check(file, nil)
@@ -82,32 +79,10 @@ func (o *overwrites) check(root ast.Node, stack []ast.Node) {
 	})
 }
 
-func (o *overwrites) findDirectives() {
-	for _, file := range o.Files {
-		for _, group := range file.Comments {
-			for _, c := range group.List {
-				reason, ok := strings.CutPrefix(c.Text, directive)
-				if !ok {
-					continue
-				}
-				if strings.TrimSpace(reason) == "" {
-					o.ReportRangef(c, "%s needs a reason", directive)
-					continue
-				}
-				at := o.Fset.Position(c.Pos())
-				if o.ignored[at.Filename] == nil {
-					o.ignored[at.Filename] = make(map[int]bool)
-				}
-				o.ignored[at.Filename][at.Line] = true
-			}
-		}
-	}
-}
-
 // report reports a problem, unless the line on which it begins has a directive.
 func (o *overwrites) report(n ast.Node, format string, args ...any) {
-	switch at := o.Fset.Position(n.Pos()); {
-	case o.ignored[at.Filename][at.Line]:
+	switch {
+	case o.ignored.has(o.Pass, n.Pos()):
 	case o.assumed != nil:
 		o.found = true
 	default:
@@ -235,7 +210,7 @@ func (o *overwrites) dereference(n *ast.StarExpr, stack []ast.Node) {
 		return
 	}
 	t := o.TypesInfo.TypeOf(n)
-	if f, ok := typeutil.Callee(o.TypesInfo, call).(*types.Builtin); ok && f.Name() == "new" || !o.holds(t) {
+	if b := builtin(o.TypesInfo, call); b != nil && b.Name() == "new" || !o.holds(t) {
 		return
 	}
 	var x ast.Node = n // with the parentheses around it
@@ -249,8 +224,8 @@ func (o *overwrites) dereference(n *ast.StarExpr, stack []ast.Node) {
 				return // assignment reports it
 			}
 		case *ast.CallExpr:
-			if b, ok := typeutil.Callee(o.TypesInfo, parent).(*types.Builtin); ok && b.Name() != "append" {
-				return // such as len, which copies nothing
+			if b := builtin(o.TypesInfo, parent); b != nil && !copiesArguments(b) {
+				return
 			}
 		case *ast.KeyValueExpr, *ast.CompositeLit, *ast.ReturnStmt, *ast.SendStmt, *ast.ValueSpec:
 		default:

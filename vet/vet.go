@@ -4,14 +4,53 @@ package vet
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
 	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 const library = "github.com/hashedwheel/hashedwheel"
+
+// A directive at the end of a line, with a reason behind it, says that what is reported of this line is right.
+const directive = "//hashedwheelvet:ignore"
+
+// lines are the lines of each file that have a directive with a reason.
+type lines map[string]map[int]bool
+
+// findDirectives returns the lines of a package with a directive, and the directives without a reason.
+func findDirectives(pass *analysis.Pass) (found lines, bare []*ast.Comment) {
+	found = make(lines)
+	for _, file := range pass.Files {
+		for _, group := range file.Comments {
+			for _, c := range group.List {
+				reason, ok := strings.CutPrefix(c.Text, directive)
+				if !ok {
+					continue
+				}
+				if strings.TrimSpace(reason) == "" {
+					bare = append(bare, c)
+					continue
+				}
+				at := pass.Fset.Position(c.Pos())
+				if found[at.Filename] == nil {
+					found[at.Filename] = make(map[int]bool)
+				}
+				found[at.Filename][at.Line] = true
+			}
+		}
+	}
+	return found, bare
+}
+
+// has reports whether the line of a position has a directive.
+func (l lines) has(pass *analysis.Pass, pos token.Pos) bool {
+	at := pass.Fset.Position(pos)
+	return l[at.Filename][at.Line]
+}
 
 // isTimeout reports whether t is hashedwheel.Timeout.
 func isTimeout(t types.Type) bool {
@@ -120,4 +159,19 @@ func copied(info *types.Info, x ast.Expr) bool {
 		return !call
 	}
 	return true
+}
+
+// builtin returns the built-in function that is called, or nil.
+func builtin(info *types.Info, call *ast.CallExpr) *types.Builtin {
+	b, _ := typeutil.Callee(info, call).(*types.Builtin)
+	return b
+}
+
+// copiesArguments reports whether a call of a built-in function copies values that are its arguments. New does since Go 1.26.
+func copiesArguments(b *types.Builtin) bool {
+	switch b.Name() {
+	case "append", "new", "panic":
+		return true
+	}
+	return false // such as len
 }

@@ -32,23 +32,26 @@ func TestCopylocksIsNotRepeated(t *testing.T) {
 		file string
 		n    int
 	}
+	files := make(map[string]bool) // without those that need a newer release of Go
 	lines := func(a *analysis.Analyzer) map[line]bool {
 		found := make(map[line]bool)
 		for _, result := range analysistest.Run(noErrors{}, analysistest.TestData(), a, pkgs...) {
 			if result.Err != nil {
 				t.Fatal(result.Err)
 			}
+			for _, file := range result.Pass.Files {
+				files[result.Pass.Fset.File(file.Pos()).Name()] = true
+			}
 			for _, d := range result.Diagnostics {
 				at := result.Pass.Fset.Position(d.Pos)
-				found[line{filepath.Base(at.Filename), at.Line}] = true
+				found[line{at.Filename, at.Line}] = true
 			}
 		}
 		return found
 	}
 	ours, theirs := lines(Overwrite), lines(copylock.Analyzer)
-	for _, pkg := range pkgs {
-		file := pkg + ".go"
-		text, err := os.ReadFile(filepath.Join("testdata/src", pkg, file))
+	for file := range files {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,8 +65,8 @@ func TestCopylocksIsNotRepeated(t *testing.T) {
 			}
 		}
 	}
-	if len(ours) == 0 || len(theirs) == 0 {
-		t.Errorf("%d lines are reported, and %d by copylocks", len(ours), len(theirs))
+	if len(files) < len(pkgs) || len(ours) == 0 || len(theirs) == 0 {
+		t.Errorf("%d files, %d lines are reported, and %d by copylocks", len(files), len(ours), len(theirs))
 	}
 }
 

@@ -1,7 +1,11 @@
 // Package canceled has tasks with a method Canceled.
 package canceled
 
-import wheel "github.com/hashedwheel/hashedwheel"
+import (
+	"helper"
+
+	wheel "github.com/hashedwheel/hashedwheel"
+)
 
 type Timeout = wheel.Timeout
 
@@ -61,6 +65,27 @@ type base struct{ flag }
 func (*base) Run(*Timeout) {}
 
 type derived struct{ base } // reported above
+
+type ignored struct{}
+
+func (*ignored) Run(*Timeout) {}
+func (*ignored) Canceled()    {} //hashedwheelvet:ignore the program calls it
+
+type withoutReason struct{}
+
+func (*withoutReason) Run(*Timeout) {}
+func (*withoutReason) Canceled()    {} /* want `method Canceled of withoutReason` */ //hashedwheelvet:ignore
+
+type derivedFromIgnored struct{ ignored }
+
+// A method of another package is reported where the type is declared.
+type foreignFlag struct{ helper.Flag } // want `method Canceled of foreignFlag`
+
+func (*foreignFlag) Run(*Timeout) {}
+
+type ignoredFlag struct{ helper.Flag } //hashedwheelvet:ignore the program calls it
+
+func (*ignoredFlag) Run(*Timeout) {}
 
 type notATask struct{}
 

@@ -57,11 +57,15 @@ func grow[S ~[]T, T any](s S, v T) S { return append(s, v) }     // want grow:`m
 func swap[T any](s []T)              { s[0], s[1] = s[1], s[0] } // want swap:`moves \[0\]`
 func naked[T any](f func(*T)) (v T)  { f(&v); return }           // want naked:`moves \[0\]`
 func ignored[T any](p *T)            { *p = *new(T) }            //hashedwheelvet:ignore only for types without a Timeout
+func stop[T any](p *T)               { panic(*p) }               // want stop:`moves \[0\]`
 func pass[T any](p *T) *T            { return fresh(*p) }        // want pass:`moves \[0\]`
 func seen[T any](p *T, f func(T))    { f(*p) }
 func keep[T any](p *T) *T            { return p }
 func fresh[T any](v T) *T            { return &v }
 func list[T any](all ...T) []T       { return all }
+func newOne[T any]() *T              { return new(T) }
+func newArray[T any]() *[2]T         { return new([2]T) }
+func counts[T any](p *[2]T) []T      { return make([]T, len(*p)) }
 func each[T any](s []T, f func(*T)) {
 	for i := range s {
 		f(&s[i])
@@ -89,6 +93,7 @@ func uses(c *call, n *int, calls []call, ch chan call, m map[string]*call) {
 	_ = clone(c)              // want `clone overwrites or copies`
 	_ = get(c)                // want `get overwrites or copies`
 	_ = wrap(c)               // want `wrap overwrites or copies`
+	stop(c)                   // want `stop overwrites or copies`
 	_ = pass(c)               // want `pass overwrites or copies`
 	seen(c, func(call) {})    // copylocks
 	declare(c)                // want `declare overwrites or copies`
@@ -100,6 +105,8 @@ func uses(c *call, n *int, calls []call, ch chan call, m map[string]*call) {
 	_ = keep(c)
 	_ = fresh(call{})
 	_ = list(call{}, call{})
+	_, _ = newOne[call](), newArray[call]()
+	_ = counts((*[2]call)(calls))
 	each(calls, func(*call) {})
 	zeroCall(n, c)
 	zero(n)

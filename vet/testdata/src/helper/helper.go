@@ -17,3 +17,7 @@ func Twice[K comparable, T any](k K, p *T) { // want Twice:`moves \[1\]`
 	unexported(p)
 	unexported(p)
 }
+
+type Flag struct{}
+
+func (*Flag) Canceled() bool { return false }

@@ -187,7 +187,10 @@ func dereferences() (call, any) {
 	return *find(1), any(*find(2)) // want `\*find\(1\) copies` `\*find\(2\) copies`
 }
 
-func findTwo() *[2]call { return nil }
+func findTwo() *[2]call          { return nil }
+func findTime() *wheel.Timeout   { return nil }
+func made() (list []call, n int) { return make([]call, len(*findTwo())), 0 }
+func stops()                     { panic(*find(1)) } // want `\*find\(1\) copies`
 
 func lengths() int {
 	one := (*find(1)).id
