@@ -94,6 +94,27 @@ func everyMethod(t *testing.T, on *clock.Clock) {
 	require.Empty(t, ticker.C)
 }
 
+// A ticker from which nothing receives makes no beats in a bubble, even if it is not stopped. Beats would keep the bubble's time
+// going, so that synctest reports no deadlock, and this test would not end.
+func TestTickerLeftInABubble(t *testing.T) {
+	for name, on := range outsideClocks(t) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const years = 200 * 365 * 24 * time.Hour
+				start := time.Now()
+				ticker, reset, beats := on.NewTicker(1), on.NewTicker(time.Hour), on.Tick(1)
+				reset.Stop()
+				reset.Reset(1)
+				pass(years)
+				require.Equal(t, start.Add(1), <-ticker.C)
+				require.Equal(t, start.Add(1), <-reset.C)
+				require.Equal(t, start.Add(1), <-beats)
+				require.Equal(t, years, time.Since(start))
+			})
+		})
+	}
+}
+
 // Goroutines in several bubbles and outside use one Clock at the same time. The timers that Sleep keeps stay
 // outside of the bubbles.
 func TestClockOfManyBubblesRace(t *testing.T) {

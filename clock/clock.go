@@ -25,7 +25,8 @@
 //
 //   - The duration is shorter than a tick. So a microsecond takes a microsecond, not a tick.
 //   - The wheel refuses the timer because too many timeouts are pending.
-//   - [hashedwheel.Timer.Stop] has been called. It moves pending timers and tickers to package time.
+//   - [hashedwheel.Timer.Stop] has been called. It moves pending timers and tickers to package time before it
+//     returns. So Stop takes a microsecond or more for each of them, half a second or more for half a million.
 //   - The caller is in a testing/synctest bubble, and the Clock was made outside. Then timers and tickers
 //     run on the bubble's time, exactly, so one Clock can be a variable of the package.
 //
@@ -38,9 +39,12 @@
 //
 //   - A duration of a tick or more ends late by less than a tick, plus what the machine adds. Choose a tick
 //     of at most a tenth of the shortest usual duration.
-//   - C has a capacity of 1, and a length of 1 while it holds a value. In package time both are always 0.
+//   - C has a capacity of 1, and a length of 1 while it holds a value. In package time both are always 0. They are
+//     also 0 for a ticker in a testing/synctest bubble, unless its Clock was made there.
 //   - A timer that is not stopped stays in memory until it is due, even if nothing refers to it any more.
 //     A ticker stays until it is stopped. Package time did the same before Go 1.23.
+//   - If a Clock was made in a bubble, its tickers keep the bubble's time going until they are stopped. Until then
+//     synctest reports no deadlock, and a test that has one runs until its time limit. With other Clocks it reports one.
 //   - A beat that nothing receives costs as much processor time as any other, some 400 ns. In package time it costs
 //     none. If the interval is shorter than a tick, each beat also starts a goroutine, which ends at once.
 //   - A wheel with a tick below 1 µs works for a limited time: with a tick of 1 ns, for 104 days. A timer

@@ -57,6 +57,10 @@ func (t *Timer) Reset(d time.Duration) bool {
 type Ticker struct {
 	C     <-chan time.Time
 	alarm alarm
+
+	// inBubble is a ticker of package time that replaces the alarm in a bubble where there is no wheel, otherwise nil. It makes
+	// no beat for which nothing waits. An alarm would, and so would keep the bubble's time going and hide a deadlock.
+	inBubble *time.Ticker
 }
 
 // NewTicker returns a Ticker whose beats are d apart. Beat n is due when n times d has passed, without
@@ -69,6 +73,12 @@ func (c *Clock) NewTicker(d time.Duration) *Ticker {
 	if d <= 0 {
 		panic("clock: non-positive interval for NewTicker")
 	}
+	if _, foreign := c.elapsed(); foreign {
+		if here := newClock(); !here.outside {
+			std := time.NewTicker(d)
+			return &Ticker{C: std.C, alarm: alarm{clock: here}, inBubble: std}
+		}
+	}
 	ch := make(chan time.Time, 1)
 	t := &Ticker{C: ch, alarm: alarm{clock: c, c: ch, interval: d}}
 	t.alarm.begin(d)
@@ -78,7 +88,12 @@ func (c *Clock) NewTicker(d time.Duration) *Ticker {
 // Stop ends the ticker. After Stop has returned, nothing is received from C. Stop does not close C. It does
 // nothing if the ticker was not made by NewTicker.
 func (t *Ticker) Stop() {
-	if t.alarm.clock != nil {
+	switch {
+	case t.alarm.clock == nil:
+	case t.inBubble != nil:
+		t.alarm.elapsed() // panics outside of the bubble, where Stop of package time would be a fatal error
+		t.inBubble.Stop()
+	default:
 		t.alarm.stop()
 	}
 }
@@ -92,6 +107,11 @@ func (t *Ticker) Reset(d time.Duration) {
 	}
 	if t.alarm.clock == nil {
 		panic("clock: Reset called on uninitialized Ticker")
+	}
+	if t.inBubble != nil {
+		t.alarm.elapsed() // as in Stop
+		t.inBubble.Reset(d)
+		return
 	}
 	t.alarm.reset(d, d)
 }
