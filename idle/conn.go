@@ -22,8 +22,8 @@ import (
 // between two connections does not use splice, and there is no SyscallConn: a check of the socket, such as that of
 // go-redis for connections that the server has closed, is skipped. NetConn gives access to these.
 //
-// WriteTo of net.Buffers calls Write for each buffer, so the buffers of several goroutines mix. On a *net.TCPConn they do
-// not. Hold a lock of your own around each WriteTo, or join the buffers and call Write once.
+// WriteTo of net.Buffers calls Write for each buffer, which takes a system call each. So the buffers of several goroutines
+// mix. On a *net.TCPConn they do not. Hold a lock of your own around each WriteTo, or join the buffers and call Write once.
 type Conn struct {
 	netConn
 	limit   *Limit
@@ -122,8 +122,8 @@ func (c *Conn) putOff() bool {
 	return c.move(now, c.silence)
 }
 
-// move starts a limit of the given silence. The caller has read now before. Move returns false only if the limit has ended.
-// Called with moving held.
+// move starts a limit of the given silence. It returns false only if the limit has ended. Now, counted from Limit.start, was
+// read before the call. Called with moving held.
 func (c *Conn) move(now, silence time.Duration) bool {
 	if !c.timeout.Move(silence) {
 		return false
