@@ -36,8 +36,15 @@ type LevelStats struct {
 }
 
 // Stats returns the counts, from slightly different moments. It never waits for the timer, and may be called often.
-func (t *Timer) Stats() Stats {
-	st := t.counts()
+func (t *Timer) Stats() (st Stats) {
+	ended, pending := t.counts()
+	st.Pending, st.Accepted = pending, ended.all()+uint64(pending)
+	st.Expired, st.Canceled, st.Returned = ended.expired, ended.canceled, ended.returned
+	for i := range t.queue.stripes {
+		runs := t.queue.stripes[i].runs.Load() // read once, because it counts on both sides
+		st.Accepted += runs
+		st.Expired += runs
+	}
 	st.Queued = t.queued()
 	st.Due = min(t.tasks.Due()+t.light.Due(), st.Pending)
 	st.Running, st.Runners = t.running()
@@ -53,7 +60,10 @@ func (t *Timer) Stats() Stats {
 }
 
 // Pending returns the number of pending timeouts. It is exact when no call is in progress, and never negative.
-func (t *Timer) Pending() int { return t.counts().Pending }
+func (t *Timer) Pending() int {
+	_, pending := t.counts()
+	return pending
+}
 
 func (s *publishedLevels) stats() []LevelStats {
 	if !s.wheel.Load() {
@@ -91,11 +101,11 @@ func (t *Timer) running() (tasks, goroutines int) {
 	return tasks + light, goroutines
 }
 
-// counts returns the counts of all stripes. It reads the ends first, because each timeout is armed before it ends.
-// Timeouts that end in between make Pending too large, so counts uses the readings with the fewest of them.
-func (t *Timer) counts() Stats {
+// counts returns how many timeouts have ended, and how many are pending, without the runs of repeating ones. It reads the ends
+// first, because each timeout is armed before it ends. Timeouts that end in between make pending too large, so counts uses the
+// readings with the fewest of them.
+func (t *Timer) counts() (ended ends, pending int) {
 	t.checkMade()
-	var ended ends
 	var accepted uint64
 	least := ^uint64(0)
 	before := t.ends()
@@ -113,16 +123,12 @@ func (t *Timer) counts() Stats {
 		}
 		before = after
 	}
-	st := ended.stats(accepted)
-	for i := range t.queue.stripes {
-		runs := t.queue.stripes[i].runs.Load() // read once, because it counts on both sides
-		st.Accepted += runs
-		st.Expired += runs
-	}
+	// Fewer may seem accepted than ended, because a call counts a timeout after it has armed it.
+	pending = int(max(0, int64(accepted-ended.all())))
 	if t.limit.max > 0 {
-		st.Pending = min(st.Pending, int(t.limit.max))
+		pending = min(pending, int(t.limit.max))
 	}
-	return st
+	return ended, pending
 }
 
 // ends is how many timeouts have ended, each way.
@@ -139,10 +145,3 @@ func (t *Timer) ends() (e ends) {
 }
 
 func (e ends) all() uint64 { return e.expired + e.canceled + e.returned }
-
-// stats returns the counts. Fewer may seem accepted than ended, because a call counts a timeout after it has armed it.
-func (e ends) stats(accepted uint64) Stats {
-	pending := max(0, int64(accepted-e.all()))
-	return Stats{Pending: int(pending), Accepted: e.all() + uint64(pending),
-		Expired: e.expired, Canceled: e.canceled, Returned: e.returned}
-}
