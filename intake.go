@@ -2,7 +2,6 @@ package hashedwheel
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
@@ -31,26 +30,6 @@ const (
 	stacksTime = 5 * time.Second
 )
 
-// An intake takes timeouts off the queue. Owned by the worker.
-type intake struct {
-	// Immutable after New.
-	queue  *queue
-	clock  *ticks.Clock
-	worker reconciler
-
-	now    uint64        // the tick of the last look
-	popped atomic.Uint64 // timeouts taken from inboxes
-	found  int           // slots and links of inboxes that led to a timeout, also one that has left, since planNext was last called
-
-	// What is left to do.
-	stacks []*Timeout // inboxes, the newest last; none at the end of a round, unless Stop has halted the worker
-	near   []blockAt
-	sweeps []sweep
-
-	sweepAt time.Duration // the time of the next sweep
-	emptyAt time.Duration // when a look last found no stacks left
-}
-
 // A blockAt says where a block is.
 type blockAt struct {
 	ring  *ring
@@ -67,83 +46,77 @@ type sweep struct {
 	left  int // timeouts that stay in the blocks before
 }
 
-// A reconciler is what an intake needs of the worker.
-type reconciler interface {
-	// reconcile places, moves, removes or emits a timeout that comes off the queue, as its word says.
-	reconcile(to *Timeout, word uint64)
-
-	// expireDue hands over what has come due, or some of it if more is true. It returns the current tick, and whether Stop has
-	// halted the worker.
-	expireDue() (now uint64, more, stopped bool)
-}
-
 // drain takes timeouts off the queue and reconciles them, until nothing is left to do, or a boundary has passed and no stacks are
-// left. More says that something is left. If Stop halts the worker, Stop takes the rest.
-func (in *intake) drain() (more bool) {
-	now, more, stopped := in.worker.expireDue()
-	in.look(now)
-	for !stopped && (more || in.leftOver()) {
-		in.takeUrgent()
-		in.sweepOn()
-		now, more, stopped = in.worker.expireDue()
-		if now > in.now {
-			if len(in.stacks) == 0 {
-				break
+// left. It reports whether a boundary has passed since it has looked for what is urgent. If Stop halts the worker, Stop takes the
+// rest.
+func (w *worker) drain() (passed bool) {
+	now, more, stopped := w.expireDue()
+	w.look(now)
+	for !stopped && (more || w.leftOver()) {
+		w.takeUrgent()
+		w.sweepOn()
+		if w.lookUp != nil {
+			w.lookUp()
+		}
+		now, more, stopped = w.expireDue()
+		if now > w.lookedAt {
+			if len(w.stacks) == 0 {
+				return true
 			}
-			in.look(now)
+			w.look(now)
 		}
 	}
-	return more || in.leftOver()
+	return false
 }
 
 // look finds what the worker must take now.
-func (in *intake) look(now uint64) {
-	in.now = now
-	elapsed := in.clock.Elapsed()
-	sweeps := elapsed >= in.sweepAt && len(in.sweeps) == 0
+func (w *worker) look(now uint64) {
+	w.lookedAt = now
+	elapsed := w.clock.Elapsed()
+	sweeps := elapsed >= w.sweepAt && len(w.sweeps) == 0
 	if sweeps {
-		in.sweepAt = ticks.Later(elapsed, sweepTime)
+		w.sweepAt = ticks.Later(elapsed, sweepTime)
 	}
-	if len(in.stacks) == 0 {
-		in.emptyAt = elapsed
+	if len(w.stacks) == 0 {
+		w.emptyAt = elapsed
 	}
-	takes := elapsed-in.emptyAt <= stacksTime
-	for i := range in.queue.stripes {
-		s := &in.queue.stripes[i]
+	takes := elapsed-w.emptyAt <= stacksTime
+	for i := range w.queue.stripes {
+		s := &w.queue.stripes[i]
 		if takes && s.inbox.Load() != nil {
-			in.stacks = append(in.stacks, s.takeInbox())
+			w.stacks = append(w.stacks, s.takeInbox())
 		}
-		in.lookAt(&s.nursery, sweeps)
+		w.lookAt(&s.nursery, sweeps)
 	}
 }
 
 // lookAt is look for a nursery.
-func (in *intake) lookAt(r *ring, sweeps bool) {
+func (w *worker) lookAt(r *ring, sweeps bool) {
 	needs := r.needs()
 	sweeps = sweeps && needs < ticks.Never
-	if !sweeps && !in.mustLook(needs) {
+	if !sweeps && !w.mustLook(needs) {
 		return
 	}
 	raise(&r.by) // step B of ring: before it reads the tables and each block.by, because a producer goes the other way
 	newest := r.table.Load()
 	for t := newest; t != nil; t = t.older.Load() {
-		in.lookInto(r, t)
+		w.lookInto(r, t)
 	}
 	if sweeps && newest != nil {
-		in.sweeps = append(in.sweeps, sweep{ring: r, table: newest})
+		w.sweeps = append(w.sweeps, sweep{ring: r, table: newest})
 	}
 }
 
 // mustLook reports whether the tick by which the worker must look has come. Soon has come even at tick 0.
-func (in *intake) mustLook(by uint64) bool { return by <= max(in.now, soon) }
+func (w *worker) mustLook(by uint64) bool { return by <= max(w.lookedAt, soon) }
 
 // lookInto is look for a table.
-func (in *intake) lookInto(r *ring, t *table) {
+func (w *worker) lookInto(r *ring, t *table) {
 	for i := range t.blocks {
-		if by := t.blocks[i].by.Load(); in.mustLook(by) {
+		if by := t.blocks[i].by.Load(); w.mustLook(by) {
 			if !t.blocks[i].inNear {
 				t.blocks[i].inNear = true
-				in.near = append(in.near, blockAt{r, t, i})
+				w.near = append(w.near, blockAt{r, t, i})
 			}
 		} else if by < ticks.Never {
 			lower(&r.by, by)
@@ -153,46 +126,46 @@ func (in *intake) lookInto(r *ring, t *table) {
 
 // takeUrgent takes some timeouts of inboxes, and as many of near blocks: half of them from the newest, which may be the most
 // urgent, and half from the oldest, so that nothing waits for ever while producers go on.
-func (in *intake) takeUrgent() {
+func (w *worker) takeUrgent() {
 	for _, oldest := range [2]bool{false, true} {
-		in.takeStacks(checkEvery/2, oldest)
-		in.takeNear(checkEvery/2/blockSize, oldest)
+		w.takeStacks(checkEvery/2, oldest)
+		w.takeNear(checkEvery/2/blockSize, oldest)
 	}
 }
 
 // takeStacks takes up to n timeouts of inboxes.
-func (in *intake) takeStacks(n int, oldest bool) {
-	popped := in.popped.Load()
-	for ; n > 0 && len(in.stacks) > 0; n-- {
-		at := endOf(len(in.stacks), oldest)
-		to := pop(&in.stacks[at])
-		if in.stacks[at] == nil {
-			in.stacks = slices.Delete(in.stacks, at, at+1)
+func (w *worker) takeStacks(n int, oldest bool) {
+	popped := w.popped.Load()
+	for ; n > 0 && len(w.stacks) > 0; n-- {
+		at := endOf(len(w.stacks), oldest)
+		to := pop(&w.stacks[at])
+		if w.stacks[at] == nil {
+			w.stacks = slices.Delete(w.stacks, at, at+1)
 		}
-		in.take(to, queued)
+		w.take(to, queued)
 		popped++
 	}
-	in.popped.Store(popped)
+	w.popped.Store(popped)
 }
 
 // takeNear takes the timeouts of up to n near blocks.
-func (in *intake) takeNear(n int, oldest bool) {
-	for ; n > 0 && len(in.near) > 0; n-- {
-		at := endOf(len(in.near), oldest)
-		b := in.near[at]
+func (w *worker) takeNear(n int, oldest bool) {
+	for ; n > 0 && len(w.near) > 0; n-- {
+		at := endOf(len(w.near), oldest)
+		b := w.near[at]
 		b.table.blocks[b.block].inNear = false
-		if in.near[at] = (blockAt{}); oldest {
-			in.near = in.near[1:] // not slices.Delete, because there may be thousands
+		if w.near[at] = (blockAt{}); oldest {
+			w.near = w.near[1:] // not slices.Delete, because there may be thousands
 		} else {
-			in.near = in.near[:at]
+			w.near = w.near[:at]
 		}
-		in.takeBlock(b, false)
+		w.takeBlock(b, false)
 	}
 }
 
 // takeBlock takes the timeouts of a block that are near, and empties each slot that leads to no pending timeout. A sweep also
 // takes those that are old. TakeBlock returns how many timeouts stay.
-func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
+func (w *worker) takeBlock(at blockAt, sweeps bool) (left int) {
 	b := &at.table.blocks[at.block]
 	b.by.Store(ticks.Never) // step C of ring: before it reads the slots, because a producer goes the other way
 	first := uint64(ticks.Never)
@@ -205,7 +178,7 @@ func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
 		}
 		word, bit := to.word.Load(), uint64(1)<<i
 		if word&(statusMask|young|hurried) == pending|young && !(sweeps && met&bit != 0) {
-			if near := in.queue.nearAt(tickOf(word)); !in.mustLook(near) {
+			if near := w.queue.nearAt(tickOf(word)); !w.mustLook(near) {
 				first = min(first, near) // a Reset to a later tick may follow, but none to an earlier one without another slot
 				stays |= bit
 				left++
@@ -213,7 +186,7 @@ func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
 			}
 		}
 		if slots[i].CompareAndSwap(to, nil) {
-			in.take(to, young)
+			w.take(to, young)
 		}
 	}
 	lower(&b.by, first)
@@ -226,72 +199,72 @@ func (in *intake) takeBlock(at blockAt, sweeps bool) (left int) {
 
 // sweepOn goes on with a sweep. If a ring has grown, and only a few timeouts are left in it, a small table takes the place of its
 // table.
-func (in *intake) sweepOn() {
-	last := len(in.sweeps) - 1
+func (w *worker) sweepOn() {
+	last := len(w.sweeps) - 1
 	if last < 0 {
 		return
 	}
-	s := &in.sweeps[last]
+	s := &w.sweeps[last]
 	n := checkEvery // slots
 	for ; n > 0 && s.next < len(s.table.blocks); n -= blockSize {
-		s.left += in.takeBlock(blockAt{s.ring, s.table, s.next}, true)
+		s.left += w.takeBlock(blockAt{s.ring, s.table, s.next}, true)
 		if s.next++; s.next == len(s.table.blocks) && len(s.table.slots) > minSlots && s.left <= len(s.table.slots)/16 {
 			s.table = s.ring.replace(s.table, minSlots)
 		}
 	}
 	for older := s.table.older.Load(); n > 0 && older != nil; older = s.table.older.Load() {
 		before := older.closed
-		if older.close(n, in.takeYoung) {
+		if older.close(n, w.takeYoung) {
 			s.table.older.Store(older.older.Load())
 		}
 		n -= older.closed - before
 	}
 	if n > 0 {
-		in.sweeps[last] = sweep{}
-		in.sweeps = in.sweeps[:last]
+		w.sweeps[last] = sweep{}
+		w.sweeps = w.sweeps[:last]
 	}
 }
 
 // giveBack takes all nurseries, and leaves no table. Called when nothing else is left to do.
-func (in *intake) giveBack() {
-	for i := range in.queue.stripes {
-		for _, t := range in.queue.stripes[i].nursery.take(nil) {
-			t.close(len(t.slots), in.takeYoung)
+func (w *worker) giveBack() {
+	for i := range w.queue.stripes {
+		for _, t := range w.queue.stripes[i].nursery.take(nil) {
+			t.close(len(t.slots), w.takeYoung)
 		}
 	}
-	in.stacks, in.near, in.sweeps = nil, nil, nil
+	w.stacks, w.near, w.sweeps = nil, nil, nil
 }
 
 // leftOver reports whether something is left to do.
-func (in *intake) leftOver() bool {
-	return len(in.stacks)+len(in.near)+len(in.sweeps) > 0
+func (w *worker) leftOver() bool {
+	return len(w.stacks)+len(w.near)+len(w.sweeps) > 0
 }
 
-// rest calls f for each timeout that is left in tables, which Stop has taken from the nurseries, and in stacks, to which it has
+// takeRest calls f for each timeout that is left in tables, which Stop has taken from the nurseries, and in stacks, to which it has
 // added the inboxes. What near and sweeps lead to is among these.
-func (in *intake) rest(tables []*table, f func(to *Timeout)) {
-	for i := range in.stacks {
-		for in.stacks[i] != nil {
-			in.popped.Add(1)
-			f(pop(&in.stacks[i]))
+func (w *worker) takeRest(tables []*table, f func(to *Timeout)) {
+	for i := range w.stacks {
+		for w.stacks[i] != nil {
+			w.popped.Add(1)
+			f(pop(&w.stacks[i]))
 		}
 	}
 	for _, t := range tables {
 		t.close(len(t.slots), f)
 	}
-	in.stacks, in.near, in.sweeps = nil, nil, nil
+	w.stacks, w.near, w.sweeps = nil, nil, nil
 }
 
-func (in *intake) takeYoung(to *Timeout) { in.take(to, young) }
+func (w *worker) takeYoung(to *Timeout) { w.take(to, young) }
 
 // take reconciles a timeout that was found in a slot or an inbox, unless it has left the queue before. Bit says which: a slot
 // may lead to a timeout that is on an inbox. Taken from the slot, it would lose the bit queued while it is linked, and the next
 // push would cut off what lies below it.
-func (in *intake) take(to *Timeout, bit uint64) {
-	in.found++
+func (w *worker) take(to *Timeout, bit uint64) {
+	w.found++
 	for word := to.word.Load(); word&bit != 0; word = to.word.Load() {
 		if to.word.CompareAndSwap(word, word&^(young|hurried|queued)) {
-			in.worker.reconcile(to, word)
+			w.reconcile(to, word)
 			return
 		}
 	}

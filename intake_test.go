@@ -18,30 +18,15 @@ import (
 
 // whenItLooksUp calls f whenever the worker of a timer looks up from its work, and not when it begins a round.
 func whenItLooksUp(timer *Timer, f func()) {
-	timer.worker.in.worker = &slowly{worker: &timer.worker, each: f}
-}
-
-// A slowly is a reconciler that calls each whenever the worker looks up.
-type slowly struct {
-	*worker
-	each  func()
-	round uint64
-}
-
-func (s *slowly) expireDue() (now uint64, more, stopped bool) {
-	if s.round == s.worker.rounds {
-		s.each()
-	}
-	s.round = s.worker.rounds
-	return s.worker.expireDue()
+	timer.worker.lookUp = f
 }
 
 // takeInboxes takes what is on the inboxes of a timer. The test is the worker.
 func takeInboxes(timer *Timer) {
-	in := &timer.worker.in
+	w := &timer.worker
 	for i := range timer.queue.stripes {
-		for stack := timer.queue.stripes[i].inbox.Swap(nil); stack != nil; in.popped.Add(1) {
-			in.take(pop(&stack), queued)
+		for stack := timer.queue.stripes[i].inbox.Swap(nil); stack != nil; w.popped.Add(1) {
+			w.take(pop(&stack), queued)
 		}
 	}
 }
@@ -72,7 +57,7 @@ func TestResetPutsOnce(t *testing.T) {
 		}
 		taken := func(inWheel int) {
 			t.Helper()
-			w.in.drain()
+			w.drain()
 			in(0, false)
 			require.Equal(t, inWheel, w.wheel.count)
 		}
@@ -156,16 +141,16 @@ func TestInTwoPlaces(t *testing.T) {
 	require.True(t, second.Cancel())
 	reset(second) // the slot leads to one that is on the inbox
 	require.EqualValues(t, queued, second.word.Load()&(young|hurried|queued))
-	w.in.drain()
+	w.drain()
 	require.Equal(t, 2, w.wheel.count)
 	require.Zero(t, timer.Stats().Queued)
 
 	third := arm()
 	require.True(t, third.Cancel())
 	reset(third)
-	w.in.giveBack() // the slot, before the inbox
+	w.giveBack() // the slot, before the inbox
 	require.EqualValues(t, queued, third.word.Load()&(young|hurried|queued))
-	w.in.drain()
+	w.drain()
 	require.Equal(t, 3, w.wheel.count)
 	for _, to := range []*Timeout{first, second, third} {
 		require.True(t, to.Cancel())
@@ -183,11 +168,11 @@ func testTakeFar(t *testing.T) {
 	oneStripe(timer)
 	hold(t, timer)
 	w.round() // makes the wheel
-	w.in.sweepAt = math.MaxInt64
+	w.sweepAt = math.MaxInt64
 	start := time.Now()
 	takeAt := func(tick uint64) {
 		time.Sleep(time.Until(start.Add(timer.clock.Boundary(tick))))
-		w.in.drain()
+		w.drain()
 	}
 	var all []*Timeout
 	for i := range 3 {
@@ -204,7 +189,7 @@ func testTakeFar(t *testing.T) {
 		takeAt(by)
 		require.Equal(t, 1, w.wheel.count)
 		require.True(t, to.Cancel())
-		w.in.drain()
+		w.drain()
 		require.Zero(t, w.wheel.count)
 	}
 	require.Equal(t, uint64(ticks.Never), timer.queue.needs())
@@ -222,11 +207,11 @@ func manyOld(t *testing.T, timer *Timer, n int, task func()) (last *Timeout) {
 	}
 	last, err := timer.AfterFunc(time.Hour, task)
 	require.NoError(t, err)
-	w.in.sweepAt = 0
+	w.sweepAt = 0
 	w.round()
 	require.Zero(t, w.wheel.count)
 	require.InEpsilon(t, n, timer.Stats().Queued, 0.1, "Stats reads a part of a large nursery")
-	w.in.sweepAt = 0
+	w.sweepAt = 0
 	return last
 }
 
@@ -325,7 +310,7 @@ func TestNearDuringADrain(t *testing.T) {
 			case 7, 19:
 				soon()
 			case 30:
-				require.Less(t, w.in.found, 6*n, "the worker is not done")
+				require.Less(t, w.found, 6*n, "the worker is not done")
 			}
 			if calls <= 30 {
 				time.Sleep(tick)
@@ -406,7 +391,7 @@ func overload(t *testing.T, lasts time.Duration, prepare func(timer *Timer), eac
 		all[i], err = timer.AfterFunc(10*time.Hour, nop)
 		require.NoError(t, err)
 	}
-	timer.worker.in.giveBack() // all are in the wheel
+	timer.worker.giveBack() // all are in the wheel
 	push := func() {
 		for _, to := range all {
 			if !onQueue(to.word.Load()) {
@@ -446,7 +431,7 @@ func TestOldInboxIsTaken(t *testing.T) {
 			require.NoError(t, err)
 			late, err = timer.AfterFunc(10*time.Hour, nop)
 			require.NoError(t, err)
-			timer.worker.in.giveBack()
+			timer.worker.giveBack()
 			require.True(t, early.Cancel())
 			held = [2]weak.Pointer[Timeout]{weak.Make(early), weak.Make(late)}
 			early = nil
@@ -535,19 +520,19 @@ func TestBlockIsListedOnce(t *testing.T) {
 	for range 3 {
 		_, err := timer.AfterFunc(50*time.Millisecond, nop)
 		require.NoError(t, err)
-		w.in.look(w.in.now)
-		require.Len(t, w.in.near, 1)
+		w.look(w.lookedAt)
+		require.Len(t, w.near, 1)
 	}
-	w.in.takeUrgent()
-	require.Empty(t, w.in.near)
+	w.takeUrgent()
+	require.Empty(t, w.near)
 	require.Equal(t, 3, w.wheel.count)
 }
 
 // A round ends, although producers push as fast as the worker takes.
 func TestRoundEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rounds := make(map[uint64]bool)
-		overload(t, 3*stacksTime, func(*Timer) {}, func(timer *Timer, _ time.Duration) { rounds[timer.worker.rounds] = true })
+		rounds := make(map[time.Duration]bool) // by the time at which they begin
+		overload(t, 3*stacksTime, func(*Timer) {}, func(timer *Timer, _ time.Duration) { rounds[timer.worker.emptyAt] = true })
 		require.GreaterOrEqual(t, len(rounds), 3)
 	})
 }
@@ -560,16 +545,16 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 		"near": func(_ *testing.T, _ *Timer, arm func(time.Duration) []*Timeout) []*Timeout { return arm(time.Hour) },
 		"grown": func(_ *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
 			all := arm(100 * time.Hour)
-			timer.worker.in.sweepAt = 0 // which takes the older tables
+			timer.worker.sweepAt = 0 // which takes the older tables
 			return all
 		},
 		"old": func(_ *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
 			w := &timer.worker
 			timer.queue.stripes[0].nursery.table.Store(newTable(2 * ceilPowerOfTwo(n)))
 			all := arm(100 * time.Hour)
-			w.in.sweepAt = 0
-			w.in.drain()
-			w.in.sweepAt = 0
+			w.sweepAt = 0
+			w.drain()
+			w.sweepAt = 0
 			return all
 		},
 		"inbox": func(t *testing.T, timer *Timer, arm func(time.Duration) []*Timeout) []*Timeout {
@@ -614,16 +599,16 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 					for w.state.Load() != halted {
 						runtime.Gosched()
 					}
-					found = w.in.found
+					found = w.found
 				}
 			})
-			w.in.drain()
+			w.drain()
 			if looks < at {
 				require.Greater(t, at, 3, name)
 				require.Len(t, stopHeld(timer, giveBack), n, name)
 				break
 			}
-			require.Equal(t, found, w.in.found, name)
+			require.Equal(t, found, w.found, name)
 			giveBack()
 			<-stopped
 			require.Len(t, left, n, name)
@@ -652,7 +637,7 @@ func TestCanceledWhileCollected(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(3 * time.Millisecond)
 		w.expireDue()
-		w.in.take(to, young)
+		w.take(to, young)
 		require.Equal(t, to.pos+1, w.due.Position())
 		require.Zero(t, timer.tasks.Waiting())
 		require.True(t, to.Cancel())

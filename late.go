@@ -70,12 +70,12 @@ type workerLateness struct {
 
 func (l *workerLateness) add(late time.Duration) { l.found, l.worst = true, max(l.worst, late) }
 
-// report is called at the end of a round. More says that the round leaves something to the next one.
-func (l *workerLateness) report(elapsed time.Duration, more bool) {
+// report is called at the end of a round. Behind says that the round leaves something to the next one.
+func (l *workerLateness) report(elapsed time.Duration, behind bool) {
 	switch {
 	case l.worst > tooLate:
 		if l.most = max(l.most, l.worst); l.lasts(elapsed, l.worst) {
-			l.warn(l.most, l.behind || more)
+			l.warn(l.most, l.behind || behind)
 			l.most = 0
 		}
 	case l.found:
@@ -84,7 +84,7 @@ func (l *workerLateness) report(elapsed time.Duration, more bool) {
 		}
 		l.most = 0
 	}
-	l.found, l.worst, l.behind = false, 0, more
+	l.found, l.worst, l.behind = false, 0, behind
 }
 
 // A stall is a spell in which tasks are due and wait. It begins when one of them has waited for a second, and ends when none

@@ -70,9 +70,9 @@ func checkQueue(t testing.TB, timer *Timer, pend map[*Timeout]bool, leave, known
 // looks in time.
 func verifyPlaces(t testing.TB, timer *Timer, pend map[*Timeout]bool) (onQueues map[*Timeout]bool) {
 	t.Helper()
-	q, in := &timer.queue, &timer.worker.in
+	q, w := &timer.queue, &timer.worker
 	onQueues = make(map[*Timeout]bool)
-	require.Zero(t, len(in.stacks)+len(in.near)+len(in.sweeps), "left over by a round")
+	require.Zero(t, len(w.stacks)+len(w.near)+len(w.sweeps), "left over by a round")
 	add := func(to *Timeout, word uint64) {
 		switch word & (young | hurried | queued | atWork) {
 		case young, young | hurried, queued, queued | atWork:
@@ -85,7 +85,7 @@ func verifyPlaces(t testing.TB, timer *Timer, pend map[*Timeout]bool) (onQueues 
 		}
 	}
 	looks := make(map[*Timeout]uint64) // by young timeout, when the worker looks at the first of its slots
-	pushed := -in.popped.Load()
+	pushed := -w.popped.Load()
 	for i := range q.stripes {
 		s := &q.stripes[i]
 		pushed += s.pushed.Load()
@@ -120,7 +120,7 @@ func verifyPlaces(t testing.TB, timer *Timer, pend map[*Timeout]bool) (onQueues 
 func setStripes(timer *Timer, n int) {
 	timer.queue = queue{}
 	timer.queue.init(timer.clock.Tick, n)
-	timer.worker.in.popped.Store(0)
+	timer.worker.popped.Store(0)
 }
 
 // oneStripe gives the queue of a timer one stripe, which all goroutines use.
@@ -292,7 +292,7 @@ func TestArmingAgainYields(t *testing.T) {
 				_, err := kept[i].Reset(1000 * time.Hour)
 				require.NoError(t, err)
 			}
-			w.in.giveBack()
+			w.giveBack()
 			for i := range kept {
 				require.True(t, kept[i].Cancel())
 			}
@@ -319,6 +319,26 @@ func TestArmingAgainYields(t *testing.T) {
 	}
 }
 
+// A reader may see the end of a timeout before the call that has armed it has counted it. Even then Accepted is not less than what
+// has ended, and no count is below zero.
+func TestCountsAreNotNegative(t *testing.T) {
+	for _, c := range []struct {
+		accepted, ended, want uint64
+		pending               int
+	}{
+		{0, 1, 1, 0},
+		{9, 10, 10, 0},
+		{10, 10, 10, 0},
+		{12, 10, 12, 2},
+	} {
+		timer := newFakedTimer(t)
+		timer.queue.stripes[0].armed.Store(c.accepted)
+		timer.queue.stripes[1].expired.Store(c.ended)
+		require.Equal(t, Stats{Accepted: c.want, Pending: c.pending, Expired: c.ended}, timer.Stats())
+		require.Equal(t, c.pending, timer.Pending())
+	}
+}
+
 // When counters wrap around, the timer still works, because it uses only their differences.
 func TestCountersWrap(t *testing.T) {
 	virtual(t, func(t *testing.T) {
@@ -330,7 +350,7 @@ func TestCountersWrap(t *testing.T) {
 				c.Store(before)
 			}
 			timer.returned.Add(before)
-			timer.worker.in.popped.Add(before)
+			timer.worker.popped.Add(before)
 		}
 		for range 3 {
 			for range 20 {

@@ -47,8 +47,8 @@ import (
 // The worker goes the other way. In each line it first writes, and then reads:
 //
 //	A. becomes idle, then reads ring.by                          (worker.leave)
-//	B. raises ring.by, then reads the table and each block.by    (intake.lookAt); or it closes the table (ring.take)
-//	C. raises block.by, then reads the slots                     (intake.takeBlock)
+//	B. raises ring.by, then reads the table and each block.by    (worker.lookAt); or it closes the table (ring.take)
+//	C. raises block.by, then reads the slots                     (worker.takeBlock)
 //
 // A push onto an inbox stands for the steps 1 to 3. So in each line, either the worker reads what the producer has written, or
 // the producer goes on after the worker's write: then it lowers the tick that was raised, or finds the worker idle. A raise may
@@ -76,7 +76,7 @@ type block struct {
 	by  atomic.Uint64 // the worker must look at them by this tick; Never when a look has found that nothing stays
 	met atomic.Uint64 // a bit for each slot whose timeout a sweep has met; one that comes there during the sweep may get the bit too
 
-	inNear bool // it is in intake.near; owned by the worker
+	inNear bool // it is in worker.near; owned by the worker
 }
 
 const (

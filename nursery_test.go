@@ -378,7 +378,7 @@ func TestRingsRace(t *testing.T) {
 				time.Sleep(100 * time.Microsecond)
 				w.mu.Lock()
 				if w.wheel != nil {
-					w.in.giveBack()
+					w.giveBack()
 					w.handOver()
 				}
 				w.mu.Unlock()

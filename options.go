@@ -35,7 +35,6 @@ func New(opts ...Option) (*Timer, error) {
 	t.worker.stall = stall{pool: &t.tasks, warn: t.warnStall, over: t.stallOver}
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
-	t.worker.in = intake{clock: &t.clock, queue: &t.queue, worker: &t.worker}
 	t.worker.wheelSize = c.wheelSize
 	t.worker.state.Store(resting)
 	t.worker.levels = c.levels

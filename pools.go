@@ -95,7 +95,6 @@ func (to *Timeout) claim() (claimed uint64) {
 				return 0
 			}
 			if to.sendBack(word) {
-				to.timer.sentBack.Add(1) // before the runner takes its next entry: see Walks in tasks.go
 				return 0
 			}
 		case word&hooked != 0:

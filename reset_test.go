@@ -1040,11 +1040,7 @@ func TestOverwrittenOnTheQueue(t *testing.T) {
 func TestKeptWaitForTheBoundary(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Second))
-		rounds := func() uint64 {
-			timer.worker.mu.Lock()
-			defer timer.worker.mu.Unlock()
-			return timer.worker.rounds
-		}
+		rounds := func() uint64 { return timer.Stats().Wakeups }
 		var kept [fullInbox / 4]Timeout
 		for i := range kept {
 			timer.Bind(&kept[i], plainFunc(nop))

@@ -80,7 +80,7 @@ func (s *publishedLevels) stats() []LevelStats {
 // queued returns about how many timeouts are on the queue. Of large nurseries it reads a part: some 8,000 slots in all.
 func (t *Timer) queued() (n int) {
 	slots := max(1<<13/len(t.queue.stripes), 64) // of each table
-	onInboxes := -t.worker.in.popped.Load()      // before the counts of pushes
+	onInboxes := -t.worker.popped.Load()         // before the counts of pushes
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
 		onInboxes += s.pushed.Load()

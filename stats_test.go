@@ -210,26 +210,6 @@ func TestWaitingForATurnIsNotALateWorker(t *testing.T) {
 	})
 }
 
-// A reader may see the end of a timeout before the call that has armed it has counted it. Even then Accepted is not less than what
-// has ended, and no count is below zero.
-func TestCountsAreNotNegative(t *testing.T) {
-	for _, c := range []struct {
-		accepted, ended, want uint64
-		pending               int
-	}{
-		{0, 1, 1, 0},
-		{9, 10, 10, 0},
-		{10, 10, 10, 0},
-		{12, 10, 12, 2},
-	} {
-		timer := newFakedTimer(t)
-		timer.queue.stripes[0].armed.Store(c.accepted)
-		timer.queue.stripes[1].expired.Store(c.ended)
-		require.Equal(t, Stats{Accepted: c.want, Pending: c.pending, Expired: c.ended}, timer.Stats())
-		require.Equal(t, c.pending, timer.Pending())
-	}
-}
-
 // Stats, Pending and String do not take the lock of the worker, which it may hold for long.
 func TestStatsDoesNotWaitForTheWorker(t *testing.T) {
 	timer := newTimer(t)

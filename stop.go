@@ -94,19 +94,18 @@ func (t *Timer) takePending() (left []*Timeout) {
 	}
 	// From here on, no pending timeout moves.
 	w := &t.worker
-	w.mu.Lock() // because a walk may read the inboxes or the wheel
+	w.mu.Lock() // because a walk may read the wheel, or an inbox, although the worker is halted now
 	var tables []*table
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
-		w.in.stacks = append(w.in.stacks, s.takeInbox())
+		w.stacks = append(w.stacks, s.takeInbox())
 		tables = append(tables, s.nursery.take(stoppedTable)...)
 	}
-	w.rounds++ // a walk must not go on in an inbox
 	wheel := w.wheel
 	w.wheel = nil
 	w.published.store(nil)
 	w.mu.Unlock()
-	w.in.rest(tables, take)
+	w.takeRest(tables, take)
 	if wheel != nil {
 		wheel.each(take)
 	}

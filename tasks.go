@@ -10,32 +10,27 @@ import (
 
 // Walks
 //
-// A walk goes through all places where pending timeouts are, in the order in which timeouts move. So it misses none that moves
-// meanwhile, but it may meet one twice. It remembers the addresses that it has yielded, and yields none twice. A Timeout is
-// larger than a block of 32 bytes, so no two of them begin in the same block, and one bit for each block is enough.
+// A walk goes once through all places where pending timeouts are, in the order in which timeouts move. So it misses none that
+// moves forward meanwhile, but it may meet one twice. It remembers the addresses that it has yielded, and yields none twice. A
+// Timeout is larger than a block of 32 bytes, so no two of them begin in the same block, and one bit for each block is enough.
 //
-//	         nurseries     inboxes     the wheel, from the top level down     the list of a pool     batches and runners
+//	         nurseries     inboxes     the wheel, from the top level down     the list of a pool     runners
 //	---------> 1 --------> 2 ----------> 3 --------------------------------> 4 -------------------> 5
 //
 //   - It takes about walkChunk timeouts at a time, and yields them without a lock. Nurseries have no lock: what the worker has
 //     taken from there, it has placed when the walk gets the lock of the worker. If a round comes while the walk goes through an
 //     inbox, the round takes all of it, so the walk finds the rest in the wheel.
-//   - During the walk, a timeout that is neither reset nor repeating moves back at most once in the wheel: when the worker
-//     finds that it was reset before, or that it lies beyond the reach of the wheel. (It finds the latter again after 2^31
-//     ticks.) It moves back at most once in a pool: when its batch is taken back from a runner. And it moves back at most once
-//     from a runner to an inbox: when the runner finds that it was reset before. All three are counted (wheel.movedBack,
-//     Pool.takenBack, Timer.sentBack). If a count has changed, the walk goes through the place, or through all of them, once
-//     more. To go on until nothing moves back might take forever.
+//   - It may miss what moves back meanwhile: a timeout that is reset or put off, one whose run ends, and one whose last Reset or
+//     distant tick the worker comes upon during the loop.
 //   - The address of a timeout that was yielded may become that of a new one. The walk need not yield that, because it was
 //     not pending all the time.
 
 const walkChunk = 1 << 10
 
 // Tasks returns an iterator over the tasks of pending timeouts, as [Timeout.Task] returns them, each with the tick boundary
-// at which it is due, in no order. A timeout that does not repeat, and that is pending and not reset during the whole loop,
-// comes exactly once, even if it is due and waits. Others come once or not at all: a repeating one may be missed if a run of
-// it ends during the loop. The loop may call every method, and makes the timer wait for microseconds at a time. During the
-// loop, some 1,000 timeouts that have ended may stay in memory.
+// at which it is due, in no order. No timeout comes twice. One that is pending during the whole loop comes once, even if it is
+// due and waits. But it may be missed if it was reset, or if a run of it ends during the loop. The loop may call every method, and
+// makes the timer wait for microseconds at a time. During the loop, some 1,000 timeouts that have ended may stay in memory.
 //
 // The tasks of Sleep and of the packages of this module have a method String, which says what they are.
 func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
@@ -48,9 +43,7 @@ func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
 // walk calls yield with each timeout that Tasks yields.
 func (t *Timer) walk(yield func(to *Timeout) bool) {
 	k := &walk{timer: t, yield: yield, yielded: make(map[uintptr]uint64)}
-	k.twice(t.sentBack.Load, func() bool { // outermost, because a timeout that is sent back returns to an inbox
-		return k.rings() && k.twice(k.movedBack, k.wheel) && k.pool(&t.tasks) && k.pool(&t.light)
-	})
+	_ = k.rings() && k.wheel() && k.pool(&t.tasks) && k.pool(&t.light)
 }
 
 // eachRun calls f once for each run that is in progress, except those of light tasks, which are short. Over is closed when the
@@ -73,7 +66,7 @@ func (t *Timer) eachRun(f func(to *Timeout, over <-chan struct{})) {
 type walk struct {
 	timer   *Timer
 	yield   func(to *Timeout) bool
-	rounds  uint64             // the value of worker.rounds when the walk came to the inbox
+	popped  uint64             // the value of worker.popped when the walk came to the inbox
 	found   []*Timeout         // in places, and not yielded yet
 	yielded map[uintptr]uint64 // by address / 2048: a bit for each block of 32 bytes in which one that was yielded begins
 }
@@ -106,14 +99,8 @@ func (k *walk) add(all []*Timeout) (more bool) {
 	return k.flush()
 }
 
-// twice goes through a place once, and once more if movedBack, which counts what moves back there, has changed meanwhile.
-func (k *walk) twice(movedBack func() uint64, through func() (more bool)) (more bool) {
-	before := movedBack()
-	return through() && (movedBack() == before || through())
-}
-
 func (k *walk) pool(p *pool.Pool[*Timeout]) (more bool) {
-	return k.twice(p.TakenBack, func() bool { return p.EachListed(k.add) && p.EachTaken(k.add) })
+	return p.EachListed(k.add) && p.EachTaken(k.add)
 }
 
 // rings goes through the nurseries, and then through the inboxes.
@@ -145,11 +132,13 @@ func (k *walk) inbox(s *stripe, from *Timeout) (next *Timeout) {
 	w := &k.timer.worker
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
+	switch popped := w.popped.Load(); {
+	case w.state.Load() == halted:
+		return nil // Stop takes what is there, without the lock
 	case from == nil:
-		from, k.rounds = s.inbox.Load(), w.rounds
-	case k.rounds != w.rounds:
-		return nil // the worker has taken the inbox, so walk.wheel comes to what was there
+		from, k.popped = s.inbox.Load(), popped
+	case k.popped != popped:
+		return nil // a round has taken the inboxes, so walk.wheel comes to what was there
 	}
 	for ; from != nil && len(k.found) < walkChunk; from = from.next {
 		k.found = append(k.found, from)
@@ -171,17 +160,6 @@ func (k *walk) wheel() (more bool) {
 		}
 	}
 	return true
-}
-
-// movedBack returns wheel.movedBack. If there is no wheel any more, all that was there has left it.
-func (k *walk) movedBack() uint64 {
-	w := &k.timer.worker
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.wheel == nil {
-		return 0
-	}
-	return w.wheel.movedBack
 }
 
 // buckets finds some timeouts in buckets of a level, from an index on. Pos is how many entries there are left to visit in

@@ -95,7 +95,7 @@ const (
 //     word. There is one exception: a Reset of a young timeout to an earlier tick sets hurried and fills a second slot. The
 //     worker or Stop takes the timeout off the queue. It clears the bits in the compare-and-swap that reads the rest of the
 //     word. For a canceled timeout in a nursery, its Cancel or a producer may do this too (nursery.go). If the worker finds a
-//     queued timeout in a slot, it leaves it on its inbox: see intake.take.
+//     queued timeout in a slot, it leaves it on its inbox: see worker.take.
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
 //     may be late, and no other. (If it is preempted in worker.wake, which comes after that, all are.) NewTimeout needs no gate: if Stop has closed the slots, it drops its timeout, which nobody
 //     else knows.

@@ -51,7 +51,6 @@ type Timer struct {
 	// Shared.
 	allTaken chan struct{} // closed when Stop has taken all timeouts
 	returned atomic.Uint64
-	sentBack atomic.Uint64 // how often a runner has sent a timeout back to the worker instead of claiming it
 	panics   atomic.Uint64
 
 	refusedFull, refusedStopped atomic.Uint64

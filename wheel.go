@@ -31,16 +31,15 @@ import (
 // One level is scheme 6 of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", SOSP 1987). Several levels
 // are like scheme 7, in which a span is a whole turn of the level below, not half of one.
 type wheel struct {
-	levels    []level
-	bits      uint    // size is 1 << bits
-	chunk     int     // visitChunk, except in tests
-	step      uint    // 1 << step spans of a level are one span of the level above
-	now       uint64  // the tick where the wheel is; except for what is overdue, all its entries have later ticks
-	next      uint64  // no timeout is due before, nor a large bucket to be moved down; perhaps too early: see refresh
-	count     int     // entries in all buckets
-	overdue   []visit // of buckets whose span has come, the newest last; not done yet
-	free      freeList
-	movedBack uint64 // for walks: how often a visit has moved a timeout to another bucket of its level, or to a higher level
+	levels  []level
+	bits    uint    // size is 1 << bits
+	chunk   int     // visitChunk, except in tests
+	step    uint    // 1 << step spans of a level are one span of the level above
+	now     uint64  // the tick where the wheel is; except for what is overdue, all its entries have later ticks
+	next    uint64  // no timeout is due before, nor a large bucket to be moved down; perhaps too early: see refresh
+	count   int     // entries in all buckets
+	overdue []visit // of buckets whose span has come, the newest last; not done yet
+	free    freeList
 
 	// Immutable once timeouts are placed. Visit calls them, so they must not use the wheel.
 	emit   func(to *Timeout)                   // called with each timeout that is due
@@ -250,9 +249,6 @@ func (w *wheel) goOn(v *visit, n int) (checked int) {
 				p.ticks[i] = uint32(tick - base)
 				least = min(least, tick-base)
 				continue
-			}
-			if j >= v.level {
-				w.movedBack++
 			}
 		}
 		left--

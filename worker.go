@@ -82,16 +82,25 @@ type worker struct {
 	mu    sync.Mutex // held by the worker during a round
 	wheel *wheel     // nil while there is no wheel
 
-	rounds uint64 // how often a round, or Stop, has begun to take inboxes; to read it, hold mu
-
 	due, lightDue pool.Feeder[*Timeout] // timeouts that have come due, on their way to Timer.tasks and Timer.light
 	emitted       int                   // timeouts that have come due since planNext was last called
 	listing       uint32                // what listedAt returns for what comes due now
 
-	in    intake        // takes timeouts off the queue
+	// What is taken off the queue: see intake.go.
+	stacks   []*Timeout // inboxes, the newest last; none at the end of a round, unless Stop has halted the worker
+	near     []blockAt
+	sweeps   []sweep
+	lookedAt uint64        // the tick of the last look
+	emptyAt  time.Duration // when a look last found no stacks left
+	sweepAt  time.Duration // the time of the next sweep
+	found    int           // slots and links of inboxes that led to a timeout, also one that has left, since planNext was last called
+	popped   atomic.Uint64 // timeouts taken from inboxes
+
 	used  time.Duration // when a round last had something to do
 	late  workerLateness
 	stall stall
+
+	lookUp func() // for tests: called whenever the worker looks up in the middle of a round
 }
 
 // run does rounds until there is nothing to do before the alarm. Called by onAlarm, or started by wake or wakeNow.
@@ -221,20 +230,20 @@ func (w *worker) halt() {
 func (w *worker) round() (until time.Duration, takesBy uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.rounds++
 	if w.wheel == nil {
 		w.wheel = newWheel(w.wheelSize, w.levels, w.clock.Now())
 		w.wheel.emit, w.wheel.putOff = w.emit, (*Timeout).putOff
 	}
-	more := w.in.drain()
+	passed := w.drain()
 	w.handOver()
 	cascades := w.wheel.cascade()
 	w.handOver()
 	w.published.store(w.wheel)
 	elapsed := w.clock.Elapsed()
-	w.late.report(elapsed, more)
+	behind := w.leftOver() || w.wheel.isBehind()
+	w.late.report(elapsed, behind)
 	check := w.stall.check(elapsed, w.emitted > 0)
-	if more || cascades {
+	if passed || behind || cascades {
 		return 0, 0 // the next round also does what has come due meanwhile
 	}
 	until, takesBy = w.planNext(elapsed)
@@ -254,8 +263,8 @@ func (w *worker) round() (until time.Duration, takesBy uint64) {
 //	nothing, for less than keepMemory      when that is over                   Never
 //	nothing                                none                                Never
 func (w *worker) planNext(elapsed time.Duration) (until time.Duration, takesBy uint64) {
-	busy := w.in.found > 0 || w.emitted > 0
-	w.in.found, w.emitted = 0, 0
+	busy := w.found > 0 || w.emitted > 0
+	w.found, w.emitted = 0, 0
 	if busy {
 		w.used = elapsed
 	} else {
@@ -269,8 +278,8 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, takesBy u
 	}
 	w.progress.set(w.wheel.now, false) // before leave, after which the worker no longer owns it
 	if needs < ticks.Never {
-		takesBy = min(max(next, w.clock.TickAt(w.in.sweepAt)+1), w.wheel.next, needs)
-		return min(w.clock.Boundary(takesBy), w.in.sweepAt), takesBy
+		takesBy = min(max(next, w.clock.TickAt(w.sweepAt)+1), w.wheel.next, needs)
+		return min(w.clock.Boundary(takesBy), w.sweepAt), takesBy
 	}
 	until = w.clock.Boundary(w.wheel.next)
 	if w.wheel.count == 0 && !w.stall.waits {
@@ -287,9 +296,9 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, takesBy u
 // releaseMemory gives back the memory that is kept for rounds. Called when nothing is on the queue or in the wheel. It returns
 // false if a slot has led to a timeout meanwhile, and then another round must follow.
 func (w *worker) releaseMemory() bool {
-	found := w.in.found
-	w.in.giveBack() // leave finds what is put there after this
-	if w.in.found != found {
+	found := w.found
+	w.giveBack() // leave finds what is put there after this
+	if w.found != found {
 		w.handOver() // in this round, because a walk may come before the next
 		return false
 	}
@@ -298,9 +307,8 @@ func (w *worker) releaseMemory() bool {
 	return true
 }
 
-var _ reconciler = (*worker)(nil)
-
-// expireDue is that of reconciler. It advances the wheel to the current tick.
+// expireDue advances the wheel to the current tick, and hands over what has come due, or some of it if more is true. It returns
+// the tick, and whether Stop has halted the worker.
 func (w *worker) expireDue() (now uint64, more, stopped bool) {
 	elapsed := w.clock.Elapsed()
 	now, w.listing = w.clock.TickAt(elapsed), listedAt(elapsed)
@@ -320,8 +328,8 @@ func (w *worker) expireDue() (now uint64, more, stopped bool) {
 	return w.wheel.now, w.wheel.isBehind(), w.state.Load() == halted
 }
 
-// reconcile is that of reconciler. Word is from before the timeout was taken off the queue. If the timeout is at work or has
-// ended, it is only removed. At work, its runner arms it.
+// reconcile places, moves, removes or emits a timeout that comes off the queue, as its word says. Word is from before it was
+// taken off the queue. If the timeout is at work or has ended, it is only removed. At work, its runner arms it.
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
 		// Moved is clear, each Reset that queues sets it, and a Cancel ends the timeout. So its runner has queued it: it has

@@ -179,11 +179,7 @@ func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 		fired := 0
 		_, err := timer.AfterFunc(time.Hour, func() { fired++ })
 		require.NoError(t, err)
-		rounds := func() uint64 {
-			timer.worker.mu.Lock()
-			defer timer.worker.mu.Unlock()
-			return timer.worker.rounds
-		}
+		rounds := func() uint64 { return timer.Stats().Wakeups }
 		pass(settled)
 		require.EqualValues(t, resting, timer.worker.state.Load())
 		before := rounds()

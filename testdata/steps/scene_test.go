@@ -206,7 +206,7 @@ func (s *scene) sweepAt(at time.Duration) {
 	w := &s.timer.worker
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.in.sweepAt = at
+	w.sweepAt = at
 }
 
 // place puts what is in nurseries into the wheel. Called between two rounds.
@@ -215,7 +215,7 @@ func (s *scene) place() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.wheel != nil {
-		w.in.giveBack()
+		w.giveBack()
 		w.handOver()
 	}
 }
