@@ -45,9 +45,6 @@ func (to *Timeout) cancel() bool {
 			continue
 		}
 		// The worker has to remove the timeout if it is in a bucket. Once the gate is shut, Stop empties the buckets.
-		if t.worker.comesTooLate(t.worker.state.Load(), soon) {
-			t.clock.Check() // it rests or watches, and cannot be woken from the other side of a synctest bubble
-		}
 		open := t.queue.enter(s)
 		if open {
 			end |= queued
@@ -62,7 +59,7 @@ func (to *Timeout) cancel() bool {
 		if ok {
 			t.canceled(to, s, word)
 			if open {
-				t.worker.wakeFor(soon) // last, because it may panic if the worker has gone to rest since
+				t.worker.wakeFor(soon) // last, because it may panic on the wrong side of a synctest bubble
 			}
 			return true
 		}

@@ -144,7 +144,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 		switch {
 		case !ok || wake == notNeeded: // wakeFor would do nothing either, but it reads the state of the worker
 		case wake == checkInbox:
-			t.relieveInbox()
+			t.relieveInbox() // last, as wakeFor
 		default:
 			t.worker.wakeFor(wake) // last, because it panics on the wrong side of a synctest bubble
 		}
@@ -274,13 +274,9 @@ func (t *Timer) relieveInbox() {
 	s := t.queue.stripe()
 	s.checked.Store(s.pushed.Load())
 	full := s.waiting() >= fullInbox
-	switch {
-	case t.clock.Foreign(): // no goroutine is started in another synctest bubble
-		t.worker.wakeFor(soon)
-		return
-	case full:
+	if full {
 		t.worker.wakeNow()
-	default:
+	} else {
 		t.worker.wakeFor(soon)
 	}
 	t.yielding.yieldTo(&t.worker, full)

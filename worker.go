@@ -145,9 +145,10 @@ func (w *worker) claimRound() bool {
 	}
 }
 
-// wakeNow starts a round now, or another one after the one in progress. Unlike wakeFor it does not wait for the next boundary,
-// and it does not check the clock: the caller must be on the right side of a synctest bubble.
+// wakeNow starts a round now, or another one after the one in progress. Unlike wakeFor it does not wait for the next boundary.
+// On the wrong side of a synctest bubble it panics.
 func (w *worker) wakeNow() {
+	w.clock.Check()
 	if w.claimRound() {
 		go w.work()
 	}

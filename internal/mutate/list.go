@@ -351,8 +351,6 @@ var mutations = []mutation{
 		`if ok { s.push`, `if s.leave(); ok { defer s.inside.Add(1); s.push`, "TestExplore/TestStepsCancelCancel"},
 	{3, "a call from the other side of a bubble starts a round there", "worker.go", "worker.wake",
 		`w.clock.Check()`, ``, "TestNoRoundOnTheOtherSideOfABubble"},
-	{3, "a Cancel from the other side of a bubble ends a timeout although the worker rests", "handle.go", "Timeout.cancel",
-		`t.clock.Check()`, ``, "TestResetAfterForeignCancel"},
 	{8, "a Cancel does not wake the worker to remove the timeout", "handle.go", "Timeout.cancel",
 		`if open { t.worker`, `if false { t.worker`, "TestResetAfterForeignCancel TestEndedTimeoutsAreReleased"},
 	{1, "a round is not started at the tick at which a far timeout becomes near", "worker.go", "worker.comesTooLate",
