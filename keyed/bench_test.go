@@ -2,6 +2,7 @@ package keyed
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -99,5 +100,47 @@ func BenchmarkMap(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// Update by goroutines that share one key, or have a key each. The f of add takes no time, and that of yield gives up the
+// processor.
+func BenchmarkUpdate(b *testing.B) {
+	timer, err := hashedwheel.New()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer timer.Stop()
+	m := New[int, int](timer, nil)
+	for _, goroutines := range []int{1, 64} {
+		for i := range goroutines {
+			if err := m.Set(i, 0, time.Hour); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for _, keys := range []int{1, goroutines}[:min(goroutines, 2)] {
+			for _, op := range []struct {
+				name string
+				f    func(value int) int
+			}{
+				{"add", add1},
+				{"yield", func(value int) int { runtime.Gosched(); return value + 1 }},
+			} {
+				b.Run(fmt.Sprintf("goroutines=%d/keys=%d/f=%s", goroutines, keys, op.name), func(b *testing.B) {
+					b.ReportAllocs()
+					var left atomic.Int64
+					left.Store(int64(b.N))
+					var all sync.WaitGroup
+					for i := range goroutines {
+						all.Go(func() {
+							for left.Add(-1) >= 0 {
+								m.Update(i%keys, op.f)
+							}
+						})
+					}
+					all.Wait()
+				})
+			}
+		}
 	}
 }

@@ -118,7 +118,7 @@ type shard[K comparable, V any] struct {
 	most  int         // the most items at once since the map was made
 	spare *item[K, V] // the last one that was removed, for reuse; or nil
 
-	updates map[K]*update // those in progress; nil until the first
+	updates map[K]*update // of keys with a call of Update or RemoveIf; nil until the first
 
 	_ [64]byte // so that shards do not share a line
 }

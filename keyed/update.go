@@ -1,38 +1,58 @@
 package keyed
 
 import (
-	"runtime"
+	"sync"
+	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/due"
 )
 
-// An update is a call of Update or RemoveIf whose f is in progress. Because f runs without the lock of the shard, other calls
-// that change the entry say so in the update. Guarded by the shard's mu.
+// An update has the calls of Update and RemoveIf of one key: the one whose f is in progress, and those that wait for their turn.
+// It is in shard.updates as long as there are any. Because f runs without the lock of the shard, other calls that change the
+// entry say so in the update. Guarded by the shard's mu.
 //
 // A call takes effect at one moment, when it has the lock again after f. If Set has replaced the value, it is the moment just
 // before that. Expiry and the call exclude each other, because both need the lock, or end the timeout by one compare-and-swap:
 // either the call finds that the boundary has passed, and does nothing, or it comes first, and expired gets the new value, or
 // none after RemoveIf.
+//
+// A call that comes between two others goes first, although others wait. It needs no switch of goroutines, which would cost
+// more than most f do. The first in line is woken at the end of each call. After it has been the first for starvingAfter, no
+// other call goes before it.
 type update struct {
-	state updateState
-	over  chan struct{} // closed at the end; nil if no goroutine waits for that
-	outer *update       // one of the same key that is in progress too; nil unless this one is inside the f of another one
+	state   updateState
+	waiting []waiter // in line
 }
+
+// A waiter is a call that waits for its turn.
+type waiter struct {
+	turn  chan struct{} // wakes it, when it is the first in line and no f is in progress
+	since time.Time     // it is the first in line since then
+}
+
+// starvingAfter is that of sync.Mutex. If the turns were strict, 64 goroutines that add to a number would need twice the time.
+const starvingAfter = time.Millisecond
 
 type updateState int
 
 const (
-	valid    updateState = iota
-	replaced             // Set has replaced the value, so the update counts as done just before that
-	lost                 // the entry has ended, or an inner update has changed it, so the result is dropped
+	free     updateState = iota // no f is in progress
+	valid                       // an f is in progress, and the entry is as it was
+	replaced                    // Set has replaced the value, so the call in progress counts as done just before that
+	lost                        // the entry has ended, so the result is dropped
 )
 
 // Update calls f once with the value of a key, if the key is present. It stores the result, keeps the deadline, and
-// returns the result and true. Updates of the same key run one after another, so Update waits for the f of another one.
+// returns the result and true.
 //
-// F runs without a lock, and may call every method. If the key expires or is removed meanwhile, the result is dropped, and
-// Update returns false. If Set replaces the value meanwhile, Update returns true, as if it had come before Set. An Update
-// inside f does not wait for other updates of its key. If it changes the value, their results are dropped.
+// Updates and RemoveIfs of the same key run one after another, as if each locked a mutex of that key while f runs. So inside f
+// they must not be called for the same key of the same Map: such a call would wait for itself forever. Inside f they may be
+// called for other keys and other Maps, where they wait like any other. As with mutexes, two goroutines that each
+// wait for the other's key wait forever.
+//
+// F runs without a lock of the Map, and may call all other methods, also for its key. If the key expires or is removed
+// meanwhile, the result is dropped, and Update returns false. If Set replaces the value meanwhile, Update returns true, as if it
+// had come before Set. If f panics or ends its goroutine, nothing changes, and the next call follows.
 //
 // Outside of the synctest bubble of its timer, Update panics.
 func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
@@ -44,10 +64,10 @@ func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
 // RemoveIf calls f once with the value of a key, if the key is present. If f returns true, it removes the key, and returns the
 // value and true. Then expired is not called for the value. Otherwise RemoveIf returns the zero value and false.
 //
-// RemoveIf is one step. F runs without a lock, and may call every method. If the key expires, is removed or is updated
-// meanwhile, RemoveIf removes nothing and returns false. If Set replaces the value meanwhile, the new value stays, and
-// RemoveIf returns what f says of the old one, as if it had come before Set. Updates and RemoveIfs of the same key run one after
-// another, as described at Update. After Timer.Stop, RemoveIf works on the keys that were left, as Remove does.
+// RemoveIf is one step. It waits for other calls of the same key, and f may call what the f of Update may. If the key expires or
+// is removed meanwhile, RemoveIf removes nothing and returns false. If Set replaces the value meanwhile, the new value stays,
+// and RemoveIf returns what f says of the old one, as if it had come before Set. After Timer.Stop, RemoveIf works on the keys
+// that were left, as Remove does.
 //
 // Outside of the synctest bubble of its timer, RemoveIf panics.
 func (m *Map[K, V]) RemoveIf(key K, f func(value V) bool) (V, bool) {
@@ -60,7 +80,8 @@ func (m *Map[K, V]) RemoveIf(key K, f func(value V) bool) (V, bool) {
 	})
 }
 
-// update calls finish with a new update of a key and the value, if the key is there. Finish returns what update returns.
+// update waits for the turn of a call, and calls finish with the update of the key and the value, if the key is there. Finish
+// calls f, and returns what update returns.
 func (m *Map[K, V]) update(
 	key K, there func(it *item[K, V], now uint64) bool, finish func(s *shard[K, V], u *update, value V) (V, bool),
 ) (V, bool) {
@@ -74,70 +95,89 @@ func (m *Map[K, V]) update(
 	return finish(s, u, value)
 }
 
-// beginUpdate returns an update of a key, and the value. It waits until no other update of the key is in progress, unless
-// the caller is inside an update. If the key is not there, it returns nil. Called by Map.update.
-func (s *shard[K, V]) beginUpdate(key K, there func(it *item[K, V], now uint64) bool) (*update, V) {
-	asked, inside := false, false
-	for {
-		u, value, other := s.tryUpdate(key, there, inside)
-		switch {
-		case other == nil:
-			return u, value
-		case !asked:
-			asked, inside = true, insideUpdate()
-		default:
-			<-other
-		}
-	}
-}
-
-// tryUpdate is beginUpdate. Instead of waiting, it returns a channel that is closed when the other update is over.
-func (s *shard[K, V]) tryUpdate(
-	key K, there func(it *item[K, V], now uint64) bool, inside bool,
-) (u *update, value V, other <-chan struct{}) {
+// beginUpdate waits for the turn of a call, and returns the update of the key and the value. If the key is not there, it
+// returns nil.
+func (s *shard[K, V]) beginUpdate(key K, there func(it *item[K, V], now uint64) bool) (u *update, value V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	it := s.items[key]
-	if it == nil || !there(it, s.now()) {
-		return nil, value, nil
-	}
-	outer := s.updates[key]
-	if outer != nil && !inside {
-		if outer.over == nil {
-			outer.over = make(chan struct{})
+	find := func() *item[K, V] {
+		if it := s.items[key]; it != nil && there(it, s.now()) {
+			return it
 		}
-		return nil, value, outer.over
+		return nil
 	}
-	if s.updates == nil {
-		s.updates = make(map[K]*update)
+	it := find()
+	if it == nil {
+		return nil, value
 	}
-	u = &update{outer: outer}
-	s.updates[key] = u
-	return u, it.value, nil
-}
-
-// insideUpdate reports whether the present update was called inside the f of another one. Then it must not wait, because it
-// might wait for that one. InsideUpdate walks the stack, so beginUpdate calls it only if it would have to wait.
-func insideUpdate() bool {
-	pcs := make([]uintptr, 64)
-	const skip = 3 // Callers, insideUpdate and beginUpdate
-	n := runtime.Callers(skip, pcs)
-	for n == len(pcs) {
-		pcs = make([]uintptr, 2*n)
-		n = runtime.Callers(skip, pcs)
+	if u = s.updates[key]; u == nil {
+		if s.updates == nil {
+			s.updates = make(map[K]*update)
+		}
+		u = new(update)
+		s.updates[key] = u
 	}
-	frames := runtime.CallersFrames(pcs[:n])
-	update, more := frames.Next()
-	for more {
-		var frame runtime.Frame
-		if frame, more = frames.Next(); frame.Function == update.Function {
-			return true
+	if u.state != free || u.starving() {
+		u.wait(&s.mu)
+		if it = find(); it == nil {
+			s.passTurn(key, u)
+			return nil, value
 		}
 	}
-	return false
+	u.state = valid
+	return u, it.value
 }
 
-// storeUpdate stores the result of an update, unless another call has come before. It returns what Update returns.
+// starving reports whether a call waits that must be the next. Called with mu held.
+func (u *update) starving() bool {
+	return len(u.waiting) > 0 && time.Since(u.waiting[0].since) > starvingAfter
+}
+
+// wait waits in line until no f is in progress. Called with mu, the lock of the shard, held.
+func (u *update) wait(mu *sync.Mutex) {
+	turn := make(chan struct{}, 1)
+	u.waiting = append(u.waiting, waiter{turn, time.Now()})
+	for {
+		mu.Unlock()
+		<-turn
+		mu.Lock()
+		if u.state == free { // otherwise a newer call has gone first
+			break
+		}
+	}
+	if u.waiting = u.waiting[1:]; len(u.waiting) > 0 {
+		u.waiting[0].since = time.Now()
+	}
+}
+
+// endUpdate ends the turn of a call.
+func (s *shard[K, V]) endUpdate(key K, u *update) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u.state = free
+	s.passTurn(key, u)
+}
+
+// passTurn wakes the first in line, or removes the update if no call waits. No f is in progress. Called with mu held.
+func (s *shard[K, V]) passTurn(key K, u *update) {
+	if len(u.waiting) == 0 {
+		delete(s.updates, key)
+		return
+	}
+	select {
+	case u.waiting[0].turn <- struct{}{}:
+	default: // it has yet to look after the last time
+	}
+}
+
+// overtake tells the Update or RemoveIf that is in progress what another call has done to its key. Called with mu held.
+func (s *shard[K, V]) overtake(key K, state updateState) {
+	if u := s.updates[key]; u != nil && u.state == valid {
+		u.state = state
+	}
+}
+
+// storeUpdate stores the result of an Update, unless another call has come before. It returns what Update returns.
 func (s *shard[K, V]) storeUpdate(key K, u *update, value V) (V, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +191,6 @@ func (s *shard[K, V]) storeUpdate(key K, u *update, value V) (V, bool) {
 			return none, false
 		}
 		it.value = value
-		s.overtake(key, lost)
 	}
 	return value, true
 }
@@ -168,33 +207,4 @@ func (s *shard[K, V]) removeUpdated(key K, u *update, value V) (V, bool) {
 		return s.tryRemove(key)
 	}
 	return value, true
-}
-
-// endUpdate ends an update.
-func (s *shard[K, V]) endUpdate(key K, u *update) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch last := s.updates[key]; {
-	case last != u:
-		for last.outer != u {
-			last = last.outer
-		}
-		last.outer = u.outer
-	case u.outer != nil:
-		s.updates[key] = u.outer
-	default:
-		delete(s.updates, key)
-	}
-	if u.over != nil {
-		close(u.over)
-	}
-}
-
-// overtake tells the updates of a key that are in progress what another call has done. Called with mu held.
-func (s *shard[K, V]) overtake(key K, state updateState) {
-	for u := s.updates[key]; u != nil; u = u.outer {
-		if u.state == valid {
-			u.state = state
-		}
-	}
 }

@@ -85,7 +85,13 @@ func TestMapUpdateMeetsOthers(t *testing.T) {
 		"another key": {func(m *Map[string, int], _ *hashedwheel.Timer) {
 			m.Set("b", 2, hour)
 			m.Update("b", add1)
+			m.RemoveIf("b", func(int) bool { return false })
 		}, result{true, map[string]int{"a": 10, "b": 3}, nil}},
+		"another key that panics": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			defer func() { recover() }()
+			m.Set("b", 2, hour)
+			m.Update("b", func(int) int { panic("on purpose") })
+		}, result{true, map[string]int{"a": 10, "b": 2}, nil}},
 		"Set": {func(m *Map[string, int], _ *hashedwheel.Timer) {
 			m.Set("a", 2, hour)
 		}, result{true, map[string]int{"a": 2}, nil}},
@@ -115,13 +121,6 @@ func TestMapUpdateMeetsOthers(t *testing.T) {
 			pass(hour)
 			m.Set("a", 2, hour)
 		}, result{false, map[string]int{"a": 2}, []int{1}}},
-		"Update": {func(m *Map[string, int], _ *hashedwheel.Timer) {
-			m.Update("a", add1)
-		}, result{false, map[string]int{"a": 2}, nil}},
-		"Update that panics": {func(m *Map[string, int], _ *hashedwheel.Timer) {
-			defer func() { recover() }()
-			m.Update("a", func(int) int { panic("on purpose") })
-		}, result{true, map[string]int{"a": 10}, nil}},
 		"Stop": {func(m *Map[string, int], timer *hashedwheel.Timer) {
 			timer.Stop()
 		}, result{false, map[string]int{"a": 1}, nil}},
@@ -240,15 +239,11 @@ func TestMapRemoveIfMeetsOthers(t *testing.T) {
 			m.Clear()
 			m.Set("a", 2, hour)
 		}, result{false, map[string]int{"a": 2}, nil}},
-		"RemoveIf": {func(m *Map[string, int], _ *hashedwheel.Timer) {
-			m.RemoveIf("a", func(int) bool { return true })
-		}, result{false, map[string]int{}, nil}},
-		"RemoveIf that does not": {func(m *Map[string, int], _ *hashedwheel.Timer) {
-			m.RemoveIf("a", func(int) bool { return false })
+		"another key": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			m.Set("b", 2, hour)
+			m.Update("b", add1)
+			m.RemoveIf("b", func(value int) bool { return value == 3 })
 		}, result{true, map[string]int{}, nil}},
-		"Update": {func(m *Map[string, int], _ *hashedwheel.Timer) {
-			m.Update("a", add1)
-		}, result{false, map[string]int{"a": 2}, nil}},
 		"expiry": {func(m *Map[string, int], _ *hashedwheel.Timer) {
 			pass(hour)
 		}, result{false, map[string]int{}, []int{1}}},
@@ -298,8 +293,7 @@ func TestMapRemoveIfMeetsOthers(t *testing.T) {
 	}
 }
 
-// Of a RemoveIf and an Update of the same key one waits for the other, but not one that is inside the other. A panic in f
-// removes nothing.
+// Of a RemoveIf and an Update of the same key one waits for the other. A panic in f removes nothing.
 func TestMapRemoveIfWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New[string, int](newTimer(t), nil)
@@ -318,15 +312,6 @@ func TestMapRemoveIfWaits(t *testing.T) {
 		all.Wait()
 		require.Equal(t, 6*tick, time.Since(start))
 		require.Equal(t, map[string]int{"a": 3}, maps.Collect(m.All()))
-
-		_, ok := m.Update("a", func(value int) int {
-			got, ok := m.RemoveIf("a", func(value int) bool { return value == 3 })
-			require.True(t, ok)
-			require.Equal(t, 3, got)
-			return value + 1
-		})
-		require.False(t, ok)
-		require.Zero(t, m.Len())
 		require.Empty(t, m.shard("a").updates)
 	})
 }
@@ -389,8 +374,8 @@ func TestMapRemoveIfRace(t *testing.T) {
 	require.Empty(t, m.shard(1).updates)
 }
 
-// Updates of one key run one after another, and wait for each other. One of another key does not wait, and neither does
-// one inside an Update, so that it cannot wait for itself. A panic and a Goexit in f change nothing.
+// Updates of one key run one after another, and wait for each other. One of another key does not wait. A panic and a Goexit in
+// f change nothing.
 func TestMapUpdatesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New[string, int](newTimer(t), nil)
@@ -419,32 +404,117 @@ func TestMapUpdatesWait(t *testing.T) {
 		all.Wait()
 		require.Equal(t, 10*tick, time.Since(start))
 		require.Equal(t, map[string]int{"a": 10, "b": 1}, maps.Collect(m.All()))
-
-		// Two goroutines update two keys, each the other one's inside.
-		results := map[string]bool{}
-		var mu sync.Mutex
-		for _, keys := range []string{"ab", "ba"} {
-			all.Go(func() {
-				_, outer := m.Update(keys[:1], func(value int) int {
-					time.Sleep(tick)
-					_, inner := m.Update(keys[1:], add1)
-					mu.Lock()
-					defer mu.Unlock()
-					results["inside "+keys] = inner
-					return -1
-				})
-				mu.Lock()
-				defer mu.Unlock()
-				results[keys] = outer
-			})
-		}
-		all.Wait()
-		t.Log(results)
-		require.True(t, results["inside ab"] || results["inside ba"])
 		for i := range m.shards {
 			require.Empty(t, m.shards[i].updates)
 		}
 	})
+}
+
+// Updates of one key that are called inside Updates and RemoveIfs of other keys and Maps wait like any other, and none is lost.
+// On real time.
+func TestMapUpdateInsideOthers(t *testing.T) {
+	const goroutines, each = 8, 2000
+	timer := newTimer(t)
+	totals := New[string, int](timer, nil)
+	others := New[int, string](timer, nil)
+	require.NoError(t, totals.Set("total", 0, hour))
+	count := func() {
+		_, ok := totals.Update("total", func(value int) int { runtime.Gosched(); return value + 1 })
+		assert.True(t, ok)
+	}
+	var all sync.WaitGroup
+	for g := range goroutines {
+		key := string(rune('a' + g))
+		require.NoError(t, others.Set(g, "", hour))
+		require.NoError(t, totals.Set(key, 0, hour))
+		all.Go(func() {
+			for i := range each {
+				switch i % 3 {
+				case 0:
+					others.Update(g, func(value string) string { count(); return value })
+				case 1:
+					others.RemoveIf(g, func(string) bool { count(); return false })
+				case 2:
+					totals.Update(key, func(value int) int { count(); return value + 1 })
+				}
+			}
+		})
+	}
+	all.Wait()
+	total, ok := totals.Get("total")
+	require.True(t, ok)
+	require.Equal(t, goroutines*each, total)
+}
+
+// A goroutine that updates a key again and again makes others wait for their turn, and not longer. The turns come in the order of the
+// calls.
+func TestMapUpdateStarvesNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New[string, int](newTimer(t), nil)
+		require.NoError(t, m.Set("a", 0, hour))
+		const long = 3 * starvingAfter
+		start := time.Now()
+		var all sync.WaitGroup
+		all.Go(func() {
+			for range 10 {
+				m.Update("a", func(value int) int { time.Sleep(long); return value })
+			}
+		})
+		synctest.Wait()
+		var ended [5]time.Duration
+		for i := range ended {
+			all.Go(func() {
+				m.Update("a", func(value int) int { time.Sleep(long); return value + 1 })
+				ended[i] = time.Since(start)
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		require.Equal(t, [5]time.Duration{2 * long, 3 * long, 4 * long, 5 * long, 6 * long}, ended)
+		require.Empty(t, m.shard("a").updates)
+	})
+}
+
+// While calls wait, the key is removed and set again, or removed. Each waiting call finds what is there at its turn.
+func TestMapUpdatesFindWhatIsThere(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := New[string, int](newTimer(t), nil)
+			require.NoError(t, m.Set("a", 1, hour))
+			start := time.Now()
+			var all sync.WaitGroup
+			all.Go(func() {
+				_, ok := m.Update("a", func(int) int {
+					time.Sleep(tick)
+					m.Remove("a")
+					if again {
+						assert.NoError(t, m.Set("a", 10, hour))
+					}
+					return 2
+				})
+				assert.False(t, ok)
+			})
+			synctest.Wait()
+			for range 5 {
+				all.Go(func() {
+					_, ok := m.Update("a", add1)
+					assert.Equal(t, again, ok)
+				})
+				all.Go(func() {
+					_, ok := m.RemoveIf("a", func(value int) bool { assert.GreaterOrEqual(t, value, 10); return value == 0 })
+					assert.False(t, ok)
+				})
+			}
+			all.Wait()
+			require.Equal(t, tick, time.Since(start))
+			want := map[string]int{}
+			if again {
+				want["a"] = 15
+			}
+			require.Equal(t, want, maps.Collect(m.All()))
+			require.Empty(t, m.shard("a").updates)
+		})
+	}
 }
 
 // Entries are counted up until they expire. None expires twice, none is brought back, and no step is lost. On real time.

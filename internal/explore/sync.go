@@ -90,15 +90,6 @@ func GOMAXPROCS(int) int { return 2 }
 // FuncForPC stands in for runtime.FuncForPC.
 func FuncForPC(pc uintptr) *runtime.Func { return runtime.FuncForPC(pc) }
 
-// Callers stands in for runtime.Callers.
-func Callers(skip int, pcs []uintptr) int { return runtime.Callers(skip+1, pcs) }
-
-// CallersFrames stands in for runtime.CallersFrames.
-func CallersFrames(pcs []uintptr) *runtime.Frames { return runtime.CallersFrames(pcs) }
-
-// Frame stands in for runtime.Frame.
-type Frame = runtime.Frame
-
 // Gosched stands in for runtime.Gosched. During an exploration it waits until another goroutine has written what the
 // caller has read since its last call. Before that, to read again would change nothing, and there could be any number
 // of such steps.
