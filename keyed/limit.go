@@ -1,6 +1,7 @@
 package keyed
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/hashedwheel/hashedwheel/internal/due"
@@ -50,17 +51,56 @@ func (l *limit[K, V]) next() (it *item[K, V]) {
 }
 
 // run calls expired for an item, and then for one item of the queue after another.
+//
+// A call may end its goroutine by runtime.Goexit. Then only deferred functions still run there. If one of them made the next
+// call, calls would nest. So another goroutine makes it, and this one waits until no call is left. Meanwhile the task
+// runs: it counts for the limits of the timer, and Shutdown waits for it.
 func (l *limit[K, V]) run(it *item[K, V]) {
 	over := false
 	defer func() {
-		if !over { // expired has called runtime.Goexit
-			l.run(l.next())
+		if over {
+			return
 		}
+		value := recover()
+		done := make(chan struct{})
+		l.goOn(done)
+		if value != nil { // the panic handler has panicked, to end the program. An executor may recover it
+			panic(value)
+		}
+		<-done
 	}()
+	l.callAll(it)
+	over = true
+}
+
+// goOn starts a goroutine that calls expired for the items of the queue. If a call ends it, another one goes on. The last of them
+// closes done.
+func (l *limit[K, V]) goOn(done chan<- struct{}) {
+	it := l.next()
+	if it == nil {
+		close(done)
+		return
+	}
+	go func() {
+		runtime.Gosched() // otherwise goroutines that start one another share a time slice, and tasks wait for the processor
+		over := false
+		defer func() {
+			if over {
+				close(done)
+			} else {
+				l.goOn(done)
+			}
+		}()
+		l.callAll(it)
+		over = true
+	}()
+}
+
+// callAll calls expired for an item, and then for one item of the queue after another, until none is left.
+func (l *limit[K, V]) callAll(it *item[K, V]) {
 	for ; it != nil; it = l.next() {
 		it.callExpired()
 	}
-	over = true
 }
 
 // callExpired calls expired. A panic is reported with the timeout of the item.

@@ -6,8 +6,10 @@ import (
 	"maps"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -214,6 +216,70 @@ func TestConcurrencyAfterPanics(t *testing.T) {
 		require.Equal(t, 10, panics)
 		slices.Sort(order)
 		require.Len(t, slices.Compact(order), 30)
+	})
+}
+
+// Calls that end their goroutine do not nest, however many wait. Each comes on a goroutine of its own, without what another call
+// has set on its goroutine. One runs at a time, and Shutdown waits for all of them.
+func TestCallsThatEndTheirGoroutineDoNotNest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 200
+		timer := newTimer(t)
+		depth, least, running, n := 0, math.MaxInt, 0, 0
+		m := New(timer, func(int, int) {
+			running++
+			assert.Equal(t, 1, running)
+			pcs := make([]uintptr, 1000)
+			stack := runtime.Callers(0, pcs)
+			depth, least = max(depth, stack), min(least, stack)
+			assert.False(t, debug.SetPanicOnFault(true), "set by another call")
+			time.Sleep(tick)
+			running--
+			n++
+			runtime.Goexit()
+		}, WithConcurrency(1))
+		for key := range keys {
+			require.NoError(t, m.Set(key, key, tick))
+		}
+		pass(10 * tick)
+		require.Equal(t, 1, timer.Stats().Running)
+		_, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, keys, n)
+		require.Zero(t, running)
+		require.Less(t, depth, least+10)
+	})
+}
+
+// A panic handler that panics ends the program at once, although keys wait. If it does not, because an executor recovers the panic,
+// the calls for them come.
+func TestPanicHandlerPanicsWhileKeysWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, hashedwheel.WithPanicHandler(func(_ *hashedwheel.Timeout, value any, _ []byte) { panic(value) }))
+		var left []*hashedwheel.Timeout
+		var n atomic.Int32
+		m := New(timer, func(int, int) {
+			if n.Load() > 0 {
+				time.Sleep(tick)
+				n.Add(1)
+				return
+			}
+			n.Add(1)
+			for _, to := range left[1:] {
+				to.Task().Run(to) // they wait
+			}
+			panic(errOnPurpose)
+		}, WithConcurrency(1))
+		const keys = 5
+		for key := range keys {
+			require.NoError(t, m.Set(key, key, hour))
+		}
+		left = timer.Stop()
+		require.Len(t, left, keys)
+		require.PanicsWithValue(t, errOnPurpose, func() { left[0].Task().Run(left[0]) })
+		require.EqualValues(t, 1, n.Load())
+		pass(keys * tick)
+		require.EqualValues(t, keys, n.Load())
 	})
 }
 

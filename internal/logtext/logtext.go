@@ -13,7 +13,7 @@ import (
 
 // Stack returns a stack of debug.Stack as one line: the functions from the one that panicked to the task, such as
 // main.charge (main.go:41). The line ends before the first function whose name, as Symbol returns it, begins with one of
-// callers. Stack returns what it is given if there is no such line.
+// callers, or with the stack. Stack returns what it is given if there is no such line.
 func Stack(stack []byte, callers ...string) string {
 	from := bytes.Index(stack, []byte("\npanic("))
 	if from < 0 {
@@ -24,7 +24,7 @@ func Stack(stack []byte, callers ...string) string {
 	for line := range strings.SplitSeq(string(stack[from+1:]), "\n") {
 		place, isPlace := strings.CutPrefix(line, "\t")
 		if !isPlace {
-			if function = line[:max(strings.LastIndexByte(line, '('), 0)]; hasPrefix(function, callers) {
+			if function = line[:max(strings.LastIndexByte(line, '('), 0)]; hasPrefix(function, callers) || strings.HasPrefix(line, "created by ") {
 				break
 			}
 		} else if function != "panic" && !ofRuntime(function) {

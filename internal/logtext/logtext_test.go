@@ -41,6 +41,9 @@ func TestStack(t *testing.T) {
 			library + "/internal/pool.(*Pool[...]).run(...)\n\t/app/pool.go:3\ncreated by main.main in goroutine 1\n\t/app/main.go:9 +0x1\n"
 		require.Equal(t, want, Stack([]byte(stack), callers...), last)
 	}
+	stack := "goroutine 7 [running]:\npanic({0x1, 0x2})\n\t/go/panic.go:860 +0x13a\nmain.charge(0xc0)\n\t/app/main.go:41 +0x1d\n" +
+		"created by main.(*shop).open in goroutine 1\n\t/app/main.go:9 +0x1\n"
+	require.Equal(t, "main.charge (main.go:41)", Stack([]byte(stack), callers...), "no caller")
 	for _, whole := range []string{"another form", "debug.Stack()\n\npanic()\n" + library + ".(*host).Work()\n\t/app/x.go:2"} {
 		require.Equal(t, whole, Stack([]byte(whole), callers...))
 	}
