@@ -86,9 +86,10 @@ import (
 // is called when a key expires. Each value has one end: it expires, is replaced, is removed, or is left when
 // the timer is stopped.
 //
-// A key expires at the first tick boundary at or after its deadline. From then on no call finds it. If the tasks of
-// the timer wait for WithMaxConcurrency, for an executor or for a task that hangs, if the call waits for WithConcurrency, or if
-// the timer itself is late because the process was stopped, only the call of expired comes later.
+// A key expires at the first tick boundary at or after the end of its life. Until then calls find it, up to a tick longer than
+// the delay says. From then on no call finds it. If the tasks of the timer wait for WithMaxConcurrency, for an executor or for
+// a task that hangs, if the call waits for WithConcurrency, or if the timer itself is late because the process was stopped,
+// only the call of expired comes later.
 //
 // After [hashedwheel.Timer.Stop] the timer expires no key. Get and Touch find nothing, and Set and GetOrSet return
 // hashedwheel.ErrStopped. The keys that were left stay in the Map, also those for which expired was still to be called.
@@ -137,7 +138,9 @@ type item[K comparable, V any] struct {
 var errNotEqual = errors.New("keyed: the key does not equal itself (NaN?)")
 
 // New returns an empty Map whose entries expire by the timer t. When a key expires, the Map removes it, and then calls
-// expired in the task of its timeout. So the options of the timer for tasks hold for expired, which may be nil.
+// expired in the task of its timeout. So the options of the timer for tasks hold for expired, which may be nil. Expired shares
+// its goroutine with the next callbacks. A function that locks its OS thread and does not unlock it, or calls
+// debug.SetPanicOnFault, must end by runtime.Goexit, or do that on a goroutine of its own.
 //
 // New panics if t is nil, or was not made by hashedwheel.New, and if an option is wrong. The panic names the option, its value
 // and what is allowed.
