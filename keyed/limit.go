@@ -1,7 +1,6 @@
 package keyed
 
 import (
-	"runtime"
 	"sync"
 
 	"github.com/hashedwheel/hashedwheel/internal/due"
@@ -82,7 +81,6 @@ func (l *limit[K, V]) goOn(done chan<- struct{}) {
 		return
 	}
 	go func() {
-		runtime.Gosched() // otherwise goroutines that start one another share a time slice, and tasks wait for the processor
 		over := false
 		defer func() {
 			if over {
