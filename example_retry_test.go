@@ -16,7 +16,13 @@ type delivery struct {
 	err   error
 }
 
-func (d *delivery) Run(*hashedwheel.Timeout) { d.tries, d.err = d.tries+1, d.send() }
+var errPanicked = errors.New("the try has panicked")
+
+func (d *delivery) Run(*hashedwheel.Timeout) {
+	d.tries++           // before send, because a try that panics counts too
+	d.err = errPanicked // unless send returns
+	d.err = d.send()
+}
 
 // Next is called before the first try, and after each try.
 func (d *delivery) Next(prev time.Time) time.Time {

@@ -714,6 +714,31 @@ func ExampleWithMaxPending() {
 	// <nil>
 }
 
+// The retry of ExampleTimer_Schedule_retry ends after five tries, also if each of them panics.
+func TestRetryThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick, pause = time.Millisecond, 5 * time.Millisecond
+		timer, err := hashedwheel.New(hashedwheel.WithTick(tick),
+			hashedwheel.WithPanicHandler(func(*hashedwheel.Timeout, any, []byte) {}))
+		require.NoError(t, err)
+		defer timer.Stop()
+
+		start := time.Now()
+		var tries []time.Duration
+		d := &delivery{pause: pause, send: func() error {
+			tries = append(tries, time.Since(start))
+			panic("send")
+		}}
+		to, err := timer.Schedule(d, d)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []time.Duration{tick, tick + pause, tick + 3*pause, tick + 7*pause, tick + 15*pause}, tries)
+		require.True(t, to.IsExpired())
+		require.Equal(t, errPanicked, d.err)
+	})
+}
+
 // A connection is closed when it has been idle for an hour.
 type connection struct {
 	idle   hashedwheel.Timeout

@@ -181,6 +181,8 @@ var mutations = []mutation{
 		`|| k.wasPutBack {`, `{`, "TestSlowBatchBesideOthers"},
 	{10, "the items that a stuck runner gives back are not counted", "internal/pool/list.go", "list.putBack",
 		`l.n += items`, ``, "TestListModel"},
+	{11, "in the documented retry a try that panics does not count", "example_retry_test.go", "delivery.Run",
+		`d.tries++; d.err = errPanicked; d.err = d.send()`, `d.tries, d.err = d.tries+1, d.send()`, "TestRetryThatPanics"},
 	{11, "the stack in the log ends at a user's type that is called as one of the library's", "internal/logtext/logtext.go", "hasPrefix",
 		`strings.HasPrefix(s, prefix)`,
 		`strings.Contains(s, prefix[strings.LastIndexByte(prefix[:len(prefix)-1], '.'):])`,
