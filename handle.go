@@ -27,9 +27,12 @@ func (to *Timeout) cancel() bool {
 	to.checkCopy(word)
 	t := to.timer
 	s := t.queue.stripe()
-	if word&hooked != 0 && hookOf(to.task).notifies() {
+	if n := to.notices(); n != nil {
+		t.clock.Check()    // a goroutine of the other side of a synctest bubble must not run Canceled, nor close the channel of n
 		s.notifying.Add(1) // before the timeout has ended, until Timer.calls has the call: see Timer.Shutdown
 		defer s.notifying.Add(-1)
+		n.begin() // before this ends the timeout, for WaitRunning
+		defer n.end()
 	}
 	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)
@@ -89,9 +92,10 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 }
 
 // WaitRunning waits for the runs of the task that are in progress at the call, and returns nil when they are over. With a
-// Schedule, a run includes the call of Next that follows. When WaitRunning returns nil after a Cancel, the task and Next are not
+// Schedule, a run includes the call of Next that follows. If the task is a [Canceler], WaitRunning then waits until no call of
+// Canceled is in progress or about to begin. When WaitRunning returns nil after a Cancel, the task, Next and Canceled are not
 // running and will not run, unless the timeout is reset. If the context is done first, WaitRunning returns the context's error.
-// Inside the task or its Next, WaitRunning always waits for the context.
+// Inside the task, its Next or its Canceled, WaitRunning always waits for the context.
 //
 // It looks at each running task of the timer: that takes 0.1 µs if there is none, and 60 µs if there are 10,000.
 func (to *Timeout) WaitRunning(ctx context.Context) error {
@@ -99,15 +103,27 @@ func (to *Timeout) WaitRunning(ctx context.Context) error {
 	if neverArmed(to.word.Load()) {
 		return nil
 	}
-	to.timer.clock.Check()
-	c := &to.timer.tasks
+	t := to.timer
+	t.clock.Check()
+	p := &t.tasks
 	if to.isLight() {
-		c = &to.timer.light
+		p = &t.light
 	}
-	for _, over := range c.RunsOf(to) {
+	waits := p.RunsOf(to)
+	n := to.notices()
+	if n != nil && t.queue.shut.Load() {
+		waits = append(waits, t.allTaken) // because Stop may have ended the timeout, and not counted the call of Canceled yet
+	}
+	for _, over := range waits {
 		if !await(ctx, over) {
 			return ctx.Err()
 		}
+	}
+	if n == nil {
+		return nil
+	}
+	if over := n.untilOver(); over != nil && !await(ctx, over) { // after the runs, because these may call Cancel
+		return ctx.Err()
 	}
 	return nil
 }

@@ -231,6 +231,121 @@ func TestWaitInsideRun(t *testing.T) {
 	}
 }
 
+// WaitRunning waits until Canceled has returned, whatever has ended the timeout, and however Canceled ends. It also waits for a call that
+// has not begun.
+func TestWaitWaitsForCanceled(t *testing.T) {
+	const tick = time.Millisecond
+	ends := map[string]func(){"return": nop, "panic": func() { panic("on purpose") }, "goexit": runtime.Goexit}
+	for how, end := range ends {
+		for name, cancel := range map[string]func(t *testing.T, timer *Timer, to *Timeout){
+			"Cancel": func(t *testing.T, _ *Timer, to *Timeout) { require.True(t, to.Cancel()) },
+			"Stop":   func(t *testing.T, timer *Timer, to *Timeout) { require.Equal(t, []*Timeout{to}, timer.Stop()) },
+			"Cancel twice": func(t *testing.T, _ *Timer, to *Timeout) {
+				require.True(t, to.Cancel())
+				_, err := to.Reset(time.Hour)
+				require.NoError(t, err)
+				require.True(t, to.Cancel())
+			},
+			"Cancel, Stop": func(t *testing.T, timer *Timer, to *Timeout) {
+				require.True(t, to.Cancel())
+				require.Empty(t, timer.Stop())
+			},
+		} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				virtual(t, func(t *testing.T) {
+					timer := newTimer(t, WithTick(tick), WithPanicHandler(func(*Timeout, any, []byte) {}))
+					var ended moments
+					c := &CancelCounter{Block: func() { time.Sleep(5 * tick); ended.Note(); end() }}
+					var to Timeout
+					timer.Bind(&to, c)
+					require.NoError(t, to.WaitRunning(t.Context()), "never armed")
+					_, err := to.Reset(time.Hour)
+					require.NoError(t, err)
+					done, stop := context.WithCancel(t.Context())
+					stop()
+					require.NoError(t, to.WaitRunning(done), "pending")
+
+					cancel(t, timer, &to)
+					require.ErrorIs(t, to.WaitRunning(done), context.Canceled, "called, or about to be")
+					var wg sync.WaitGroup
+					for range 3 {
+						wg.Go(func() {
+							assert.NoError(t, to.WaitRunning(t.Context()))
+							assert.Len(t, ended.All(), int(timer.Stats().Canceled+timer.Stats().Returned))
+							assert.Equal(t, ended.All()[len(ended.All())-1], time.Now())
+						})
+					}
+					wg.Wait()
+					require.NoError(t, to.WaitRunning(done), "over")
+				})
+			})
+		}
+	}
+}
+
+// A run of a repeating timeout cancels it. WaitRunning waits for the run, and then for Canceled. Inside Canceled it waits for the context.
+func TestWaitForCanceledByTheRun(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		c := &selfCanceler{t: t, tick: tick}
+		to, err := timer.ScheduleAtFixedRate(c, 0, time.Hour)
+		require.NoError(t, err)
+		pass(tick)
+		start := time.Now()
+		require.NoError(t, to.WaitRunning(t.Context()))
+		require.Equal(t, 5*tick+time.Second, time.Since(start))
+	})
+}
+
+// A selfCanceler is a task that cancels its timeout.
+type selfCanceler struct {
+	t    *testing.T
+	tick time.Duration
+}
+
+func (c *selfCanceler) Run(to *Timeout) {
+	time.Sleep(5 * c.tick)
+	assert.True(c.t, to.Cancel())
+}
+
+func (c *selfCanceler) Canceled(to *Timeout) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+	defer cancel()
+	assert.ErrorIs(c.t, to.WaitRunning(ctx), context.DeadlineExceeded)
+}
+
+// Cancel or Stop has ended a timeout, and not called Canceled yet. WaitRunning waits for that. The test runs on real time, because a
+// goroutine that waits for a lock holds up the time of a bubble.
+func TestWaitOverlapsWithCancel(t *testing.T) {
+	for name, end := range map[string]func(timer *Timer, to *Timeout){
+		"Cancel": func(_ *Timer, to *Timeout) { to.Cancel() },
+		"Stop":   func(timer *Timer, _ *Timeout) { timer.Stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			timer := newTimer(t)
+			g := NewGroup(timer)
+			c := new(CancelCounter)
+			to, err := g.NewTimeout(c, time.Hour)
+			require.NoError(t, err)
+			g.mu.Lock() // so that end waits before it calls Canceled
+			go end(timer, to)
+			for status(to.word.Load()) == pending {
+				runtime.Gosched()
+			}
+			short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			err = to.WaitRunning(short)
+			told := c.Told.Load()
+			g.mu.Unlock()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Zero(t, told)
+			require.NoError(t, to.WaitRunning(t.Context()))
+			require.EqualValues(t, 1, c.Told.Load())
+		})
+	}
+}
+
 // WaitRunning also waits for the Schedule.Next of a run in progress, whether it begins in the task or in Next. So does Group.WaitRunning.
 // Both say when the run is over, not when the next one is.
 func TestWaitWaitsForNext(t *testing.T) {

@@ -1,6 +1,10 @@
 package hashedwheel
 
-import "github.com/hashedwheel/hashedwheel/internal/light"
+import (
+	"sync"
+
+	"github.com/hashedwheel/hashedwheel/internal/light"
+)
 
 // Hooks
 //
@@ -32,8 +36,8 @@ type hook interface {
 	// NewTimeout does not call it: see Group.start.
 	arm(to *Timeout) error
 
-	// notifies reports whether disarmed notifies a Canceler.
-	notifies() bool
+	// notices returns the count of the calls of Canceled by which disarmed notifies a Canceler. It returns nil if there is none.
+	notices() *notices
 
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not when a claim has made it
 	// expired, nor when Cancel claims what Stop has returned. It is also called when arm has succeeded and arming failed.
@@ -77,6 +81,14 @@ func (to *Timeout) putOff(word uint64) bool {
 	return word&hooked != 0 && hookOf(to.task).putOff(to, word)
 }
 
+// notices is hook.notices for a timeout with or without a hook.
+func (to *Timeout) notices() *notices {
+	if h := to.hook(); h != nil {
+		return h.notices()
+	}
+	return nil
+}
+
 // dueTick is hook.dueTick for a timeout with or without a hook.
 func (to *Timeout) dueTick(word uint64) uint64 {
 	if word&hooked == 0 {
@@ -112,7 +124,7 @@ type noHook struct{}
 
 func (noHook) ran(*Timeout) bool                      { return false }
 func (noHook) arm(*Timeout) error                     { return nil }
-func (noHook) notifies() bool                         { return false }
+func (noHook) notices() *notices                      { return nil }
 func (noHook) disarmed(*Timeout, bool)                {}
 func (noHook) light() bool                            { return false }
 func (noHook) putOff(*Timeout, uint64) bool           { return false }
@@ -141,7 +153,7 @@ func (w *wrap) putOff(to *Timeout, word uint64) bool    { return w.inner().putOf
 func (w *wrap) dueTick(to *Timeout, word uint64) uint64 { return w.inner().dueTick(to, word) }
 func (w *wrap) ran(to *Timeout) bool                    { return w.inner().ran(to) }
 func (w *wrap) arm(to *Timeout) error                   { return w.inner().arm(to) }
-func (w *wrap) notifies() bool                          { return w.inner().notifies() }
+func (w *wrap) notices() *notices                       { return w.inner().notices() }
 func (w *wrap) disarmed(to *Timeout, canceled bool)     { w.inner().disarmed(to, canceled) }
 func (w *wrap) light() bool                             { return w.inner().light() }
 
@@ -158,7 +170,7 @@ func (lightHook) light() bool { return true }
 type Canceler interface {
 	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the timer. It is not called
 	// again when Cancel claims a timeout that Stop has returned. It may overlap with a run that began before a Reset, or with a
-	// run of a repeating timeout. It does not count toward WithMaxConcurrency.
+	// run of a repeating timeout. It does not count toward WithMaxConcurrency. Timeout.WaitRunning waits for it.
 	Canceled(to *Timeout)
 }
 
@@ -166,18 +178,54 @@ type Canceler interface {
 type notified struct {
 	wrap
 	canceler Canceler
+	count    notices
 }
 
-func (n *notified) notifies() bool { return true }
+func (n *notified) notices() *notices { return &n.count }
 
 func (n *notified) disarmed(to *Timeout, canceled bool) {
 	if canceled {
-		to.timer.clock.Check() // a goroutine of the other side of a synctest bubble must not run Canceled
+		n.count.begin()
 		to.timer.calls.Call(func() { n.notify(to) })
 	}
 }
 
 func (n *notified) notify(to *Timeout) {
+	defer n.count.end() // last, also if Canceled ends the goroutine
 	defer to.timer.catch(to)
 	n.canceler.Canceled(to)
+}
+
+// notices counts the calls of Canceled for one timeout that have not returned, and the calls of Cancel that may make one. So
+// the count is not 0 from before a Cancel ends the timeout until Canceled has returned. Stop only counts the call: see
+// Timeout.WaitRunning.
+type notices struct {
+	mu   sync.Mutex
+	n    int
+	over chan struct{} // closed when n becomes 0; nil if no goroutine waits
+}
+
+func (c *notices) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+}
+
+func (c *notices) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n--; c.n == 0 && c.over != nil {
+		close(c.over)
+		c.over = nil
+	}
+}
+
+// untilOver returns a channel that is closed when the count is 0, or nil if it is 0 now.
+func (c *notices) untilOver() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n > 0 && c.over == nil {
+		c.over = make(chan struct{})
+	}
+	return c.over
 }

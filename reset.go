@@ -10,8 +10,8 @@ import (
 // Bind binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before other
 // goroutines know the struct. Then Reset and ResetAt arm it any number of times, and seldom allocate.
 //
-// Before you use the struct for something else, call Cancel and then [Timeout.WaitRunning]. If the task is a Canceler, its
-// Canceled must have returned too. Never copy or overwrite the Timeout: to clear the struct, clear its other fields.
+// Before you use the struct for something else, call Cancel and then [Timeout.WaitRunning]. Never copy or overwrite the
+// Timeout: to clear the struct, clear its other fields.
 //
 // Bind panics if the timeout or the task is nil, or if the timeout is bound already.
 func (t *Timer) Bind(to *Timeout, task Task) {

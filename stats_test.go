@@ -456,7 +456,7 @@ type claimed func(to *Timeout)
 func (claimed) Run(*Timeout)            {}
 func (claimed) ran(*Timeout) bool       { return false }
 func (claimed) arm(*Timeout) error      { return nil }
-func (claimed) notifies() bool          { return false }
+func (claimed) notices() *notices       { return nil }
 func (claimed) disarmed(*Timeout, bool) {}
 func (claimed) light() bool             { return false }
 

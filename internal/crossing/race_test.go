@@ -1220,3 +1220,50 @@ func TestCancelThenWaitRace(t *testing.T) {
 		})
 	}
 }
+
+// A struct whose task is a Canceler is used again and again, as Bind says: when Cancel and WaitRunning have returned, neither its task
+// nor its Canceled uses it, even if another goroutine has ended the timeout. On real time.
+func TestCancelThenWaitRaceOfCancelers(t *testing.T) {
+	for name, opts := range waysToRun() {
+		t.Run(name, func(t *testing.T) {
+			timer := newTimer(t, append(opts, hashedwheel.WithTick(50*time.Microsecond))...)
+			rnd := testkit.Rand(t)
+			c := new(reused)
+			timer.Bind(&c.timeout, c)
+			ran := 0
+			other, canceled := make(chan bool), make(chan bool)
+			defer close(other)
+			go func() {
+				for range other {
+					canceled <- c.timeout.Cancel()
+				}
+			}()
+			for deadline := time.Now().Add(testkit.StressTime(t) / 3); testkit.GoesOn(deadline, ran > 0); {
+				_, err := c.timeout.Reset(time.Duration(rnd.IntN(150)) * time.Microsecond)
+				require.NoError(t, err)
+				for wait := rnd.IntN(200); wait > 0; wait-- {
+					runtime.Gosched()
+				}
+				other <- true
+				won := c.timeout.Cancel()
+				require.NoError(t, c.timeout.WaitRunning(t.Context()))
+				require.Equal(t, 1, c.ends)
+				c.ends = 0 // the race detector checks that nothing else uses it
+				if !<-canceled && !won {
+					ran++
+				}
+			}
+			t.Logf("%d ran", ran)
+			require.NotZero(t, ran)
+		})
+	}
+}
+
+// A reused is a task that counts its ends.
+type reused struct {
+	timeout hashedwheel.Timeout
+	ends    int
+}
+
+func (c *reused) Run(*hashedwheel.Timeout)      { c.ends++ }
+func (c *reused) Canceled(*hashedwheel.Timeout) { c.ends++ }
