@@ -76,7 +76,7 @@ func (to *Timeout) isLight() bool {
 	return h != nil && h.light()
 }
 
-// putOff is hook.putOff for a timeout with or without a hook.
+// putOff is hook.putOff for a timeout with or without a hook. It is also wheel.putOff.
 func (to *Timeout) putOff(word uint64) bool {
 	return word&hooked != 0 && hookOf(to.task).putOff(to, word)
 }

@@ -59,12 +59,12 @@ func (s *spell) end(elapsed time.Duration) (lasted time.Duration, tell bool) {
 
 // A workerLateness is how late timeouts were, at most, when the worker found them. Owned by the worker.
 type workerLateness struct {
-	warn   func(late time.Duration, behind bool) // these two are immutable after New, and do not wait
-	over   func(lasted time.Duration)
-	found  bool          // a timeout has come due in this round
-	worst  time.Duration // in this round
-	most   time.Duration // since the last warning
-	behind bool          // the round before has left something to this one
+	warn   func(late time.Duration, behind bool) // Timer.warnLate; these two are immutable after New, and do not wait
+	over   func(lasted time.Duration)            // Timer.onTime
+	found  bool                                  // a timeout has come due in this round
+	worst  time.Duration                         // in this round
+	most   time.Duration                         // since the last warning
+	behind bool                                  // the round before has left something to this one
 	spell
 }
 
@@ -91,8 +91,8 @@ func (l *workerLateness) report(elapsed time.Duration, behind bool) {
 // waits. Owned by the worker.
 type stall struct {
 	pool *pool.Pool[*Timeout]                                // these are immutable after New
-	warn func(waited time.Duration, r pool.Report[*Timeout]) // these two do not wait
-	over func(lasted time.Duration)
+	warn func(waited time.Duration, r pool.Report[*Timeout]) // Timer.warnStall; these two do not wait
+	over func(lasted time.Duration)                          // Timer.stallOver
 
 	waits bool          // tasks may wait
 	from  time.Duration // a wait counts from here, or from the time at which its task was handed over if that is later

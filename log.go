@@ -50,8 +50,8 @@ func init() {
 	}
 }
 
-// warnLate logs that the worker was late, and why: behind says that it had more to do than it could in a tick. Called by the
-// worker, as are the next three.
+// warnLate logs that the worker was late, and why: behind says that it had more to do than it could in a tick. It is
+// workerLateness.warn, and onTime is workerLateness.over. WarnStall and stallOver are those of stall. The worker calls all four.
 func (t *Timer) warnLate(late time.Duration, behind bool) {
 	why := "machine overloaded or suspended"
 	if behind {

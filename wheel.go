@@ -41,9 +41,9 @@ type wheel struct {
 	overdue []visit // of buckets whose span has come, the newest last; not done yet
 	free    freeList
 
-	// Immutable once timeouts are placed. Visit calls them, so they must not use the wheel.
-	emit   func(to *Timeout)                   // called with each timeout that is due
-	putOff func(to *Timeout, word uint64) bool // Timeout.putOff, called before a timeout with a hook is emitted
+	// Immutable once timeouts are placed. A visit calls them, so they must not use the wheel.
+	emit   func(to *Timeout)                   // worker.emit: called with each timeout that is due
+	putOff func(to *Timeout, word uint64) bool // Timeout.putOff: called before a timeout with a hook is emitted
 }
 
 // newWheel returns an empty wheel at tick now. Size, the number of buckets on each level, is a power of two.

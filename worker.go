@@ -372,7 +372,7 @@ func (w *worker) remove(to *Timeout) {
 	}
 }
 
-// emit gives a timeout that is due to the feeder of its pool.
+// emit gives a timeout that is due to the feeder of its pool. It is also wheel.emit.
 func (w *worker) emit(to *Timeout) {
 	w.emitted++
 	f := w.feeder(to)

@@ -1,5 +1,6 @@
 // Package due tells package keyed which timeouts are due, and package wheeldebug which are pending. It is a bridge to what
-// package hashedwheel has no public methods for: that package sets the variables, when it is initialized.
+// package hashedwheel has no public methods for: that package sets the variables when it is initialized, in handle.go, reset.go,
+// schedule.go and log.go.
 package due
 
 import "time"
