@@ -143,6 +143,14 @@ func await(ctx context.Context, done <-chan struct{}) bool {
 	}
 }
 
+// IsPending reports whether the timeout is armed: its task will run, or run again, unless it is canceled. It is false from just
+// before the task runs, and for a repeating timeout once its schedule has ended. It is also false after a Cancel, and after
+// [Timer.Stop] has returned the timeout. IsPending reads no clock.
+func (to *Timeout) IsPending() bool {
+	to.checkNil()
+	return status(to.word.Load()) == pending
+}
+
 // IsExpired reports whether the timeout has expired: the task is about to run, is running or has run. A repeating
 // timeout expires only when its schedule ends. A Reset makes the timeout pending again.
 func (to *Timeout) IsExpired() bool {

@@ -385,3 +385,52 @@ func TestWaitWaitsForNext(t *testing.T) {
 		})
 	}
 }
+
+// IsPending is true from arming until just before the task runs, and for a repeating timeout until its schedule has ended.
+func TestIsPending(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		var to Timeout
+		require.False(t, to.IsPending(), "idle")
+		inTask := make(chan bool, 1)
+		timer.Bind(&to, TaskFunc(func(to *Timeout) { inTask <- to.IsPending() }))
+		require.False(t, to.IsPending(), "bound")
+		arm := func() {
+			_, err := to.Reset(tick)
+			require.NoError(t, err)
+			require.True(t, to.IsPending())
+		}
+		arm()
+		pass(2 * tick)
+		require.False(t, <-inTask)
+		require.False(t, to.IsPending(), "expired")
+		arm()
+		require.True(t, to.Cancel())
+		require.False(t, to.IsPending(), "canceled")
+
+		runs := 0
+		repeating, err := timer.Schedule(TaskFunc(func(to *Timeout) { runs++; inTask <- to.IsPending() }), &backoff{})
+		require.NoError(t, err)
+		for n := range 3 {
+			pass(time.Second)
+			require.Equal(t, n+1, runs)
+			require.True(t, <-inTask, "the run of a repeating timeout is in progress")
+			require.Equal(t, n < 2, repeating.IsPending())
+		}
+
+		arm()
+		require.Equal(t, []*Timeout{&to}, timer.Stop())
+		require.False(t, to.IsPending(), "returned by Stop")
+	})
+}
+
+// A backoff is a Schedule of three runs, a second apart.
+type backoff struct{ runs int }
+
+func (b *backoff) Next(prev time.Time) time.Time {
+	if b.runs++; b.runs > 3 {
+		return time.Time{}
+	}
+	return prev.Add(time.Second)
+}

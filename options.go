@@ -14,6 +14,8 @@ import (
 // The timer counts monotonic time, as package time does. On Linux this stands still while the machine sleeps. So delays,
 // limits and leases count only the time for which the machine is awake. For a time of the wall clock, use
 // [Timer.Schedule], or the module in deadlines, whose deadlines also outlive the process.
+//
+// For a variable of a package, see [Must].
 func New(opts ...Option) (*Timer, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -46,6 +48,16 @@ func New(opts ...Option) (*Timer, error) {
 			"for %d milliseconds write %[2]d*time.Millisecond", c.tick, c.tick))
 	}
 	return t, nil
+}
+
+// Must returns the timer, or panics if the error is not nil. It is for variables of a package, whose options are constants:
+//
+//	var timer = hashedwheel.Must(hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond)))
+func Must(t *Timer, err error) *Timer {
+	if err != nil {
+		panic(err)
+	}
+	return t
 }
 
 const (

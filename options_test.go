@@ -657,3 +657,12 @@ func labelsOfCaller(t *testing.T) (found string) {
 	}
 	return found
 }
+
+// Must returns the timer of New, or panics with its error.
+func TestMust(t *testing.T) {
+	timer := Must(New(WithTick(time.Second)))
+	defer timer.Stop()
+	require.Equal(t, time.Second, timer.Tick())
+	_, err := New(WithTick(0))
+	require.PanicsWithError(t, err.Error(), func() { Must(New(WithTick(0))) })
+}

@@ -95,6 +95,11 @@ func (t *Timer) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 	return t.NewTimeout(plainFunc(f), delay)
 }
 
+// AfterFuncAt is NewTimeoutAt for a function that does not need the handle.
+func (t *Timer) AfterFuncAt(deadline time.Time, f func()) (*Timeout, error) {
+	return t.NewTimeoutAt(plainFunc(f), deadline)
+}
+
 // newTimeout arms a new timeout for a tick that lies ahead. Task and bits come from prepareTask.
 func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	s := t.queue.stripe()

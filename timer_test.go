@@ -369,6 +369,7 @@ func TestZeroTimer(t *testing.T) {
 	ctx, task := context.Background(), Task(TaskFunc(nopTask))
 	arguments := map[string][]any{
 		"AfterFunc":              {time.Hour, nop},
+		"AfterFuncAt":            {time.Now().Add(time.Hour), nop},
 		"Bind":                   {new(Timeout), task},
 		"IsStopped":              {},
 		"Name":                   {},
@@ -403,6 +404,7 @@ func TestZeroGroup(t *testing.T) {
 	task := Task(TaskFunc(nopTask))
 	requireNotMade[Group](t, "hashedwheel: the Group was not made by NewGroup", map[string][]any{
 		"AfterFunc":              {time.Hour, nop},
+		"AfterFuncAt":            {time.Now().Add(time.Hour), nop},
 		"Cancel":                 {},
 		"Close":                  {},
 		"Len":                    {},
@@ -504,4 +506,27 @@ func TestManyGoroutines(t *testing.T) {
 	}
 	users.Wait()
 	require.Eventually(t, func() bool { return ran.Load()+canceled.Load() == 4*n }, patience, time.Millisecond)
+}
+
+// AfterFuncAt runs the function at the first boundary at or after the deadline, and has the errors of NewTimeoutAt.
+func TestAfterFuncAt(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = 10 * time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		var fired moments
+		start := time.Now()
+		for _, after := range []time.Duration{-time.Hour, tick, 3*tick + 1} {
+			_, err := timer.AfterFuncAt(start.Add(after), fired.Note)
+			require.NoError(t, err)
+		}
+		pass(time.Second)
+		require.Equal(t, []time.Duration{tick, tick, 4 * tick}, fired.Since(start))
+		_, err := timer.AfterFuncAt(start.Add(time.Hour), nil)
+		require.ErrorIs(t, err, ErrNilTask)
+		_, err = timer.AfterFuncAt(time.Time{}, nop)
+		require.Equal(t, errZeroDeadline, err)
+		timer.Stop()
+		_, err = timer.AfterFuncAt(start.Add(time.Hour), nop)
+		require.ErrorIs(t, err, ErrStopped)
+	})
 }

@@ -75,7 +75,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return 0, c.because("read", err)
 }
 
-// Write sends b to the wrapped connection in pieces of 64 KiB. Unless the Limit has [ReadsOnly], each piece starts the
+// Write sends b to the wrapped connection in pieces of 64 KiB. Unless the Limit has [WithReadsOnly], each piece starts the
 // limit anew when it has been sent. As on connections of package net, the data of one call stays together, even if several
 // goroutines write. WriteTo of net.Buffers makes several calls: see [Conn].
 //
@@ -97,7 +97,7 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	}
 }
 
-// wrote starts the limit anew if data has been sent, except with ReadsOnly. It returns err, or ErrIdle if the limit has
+// wrote starts the limit anew if data has been sent, except with WithReadsOnly. It returns err, or ErrIdle if the limit has
 // expired: then the operation failed because of that, or sent its data too late.
 func (c *Conn) wrote(data bool, err error) error {
 	if data && !c.limit.readsOnly && c.putOff() {

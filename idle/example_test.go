@@ -34,13 +34,13 @@ func Example() {
 }
 
 // The server sends a ping now and then. The peer answers three of them and then dies. Its system, or a router, still
-// takes the pings, but with ReadsOnly they do not keep the connection open.
-func ExampleReadsOnly() {
+// takes the pings, but with WithReadsOnly they do not keep the connection open.
+func ExampleWithReadsOnly() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))
 	if err != nil {
 		panic(err)
 	}
-	limit, err := idle.New(timer, time.Second, idle.ReadsOnly())
+	limit, err := idle.New(timer, time.Second, idle.WithReadsOnly())
 	if err != nil {
 		panic(err)
 	}

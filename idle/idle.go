@@ -26,7 +26,7 @@
 // # Pings
 //
 // A server that sends pings is active, even if its peer is dead, as long as the send buffer takes them. With
-// [ReadsOnly], only what the peer sends is activity, such as its pongs.
+// [WithReadsOnly], only what the peer sends is activity, such as its pongs.
 //
 // # HTTP servers
 //
@@ -120,10 +120,10 @@ type config struct {
 	readsOnly bool
 }
 
-// ReadsOnly makes only reading an activity: a connection is silent while nothing is read from it, whatever is
+// WithReadsOnly makes only reading an activity: a connection is silent while nothing is read from it, whatever is
 // written. So pings do not keep a connection open whose peer is dead. The limit must then be longer than any time in
 // which a live peer sends nothing.
-func ReadsOnly() Option {
+func WithReadsOnly() Option {
 	return func(c *config) { c.readsOnly = true }
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With ReadsOnly, a connection is closed if nothing has been read for the limit, whatever is written: by Write, from a
+// With WithReadsOnly, a connection is closed if nothing has been read for the limit, whatever is written: by Write, from a
 // file, or in pieces. What is read is activity as before.
 func TestReadsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		l := newLimit(t, 100*ms)
-		l, err := New(l.timer, 100*ms, nil, ReadsOnly()) // a nil Option is ignored
+		l, err := New(l.timer, 100*ms, nil, WithReadsOnly()) // a nil Option is ignored
 		require.NoError(t, err)
 		c, far := newPipe(t, l)
 		go func() {
@@ -52,7 +52,7 @@ func TestReadsOnly(t *testing.T) {
 	})
 }
 
-// With ReadsOnly, a Write that goes on in pieces is cut off at the limit, too.
+// With WithReadsOnly, a Write that goes on in pieces is cut off at the limit, too.
 func TestReadsOnlyInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

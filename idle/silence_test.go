@@ -153,11 +153,11 @@ func TestSetSilenceErrors(t *testing.T) {
 	})
 }
 
-// With ReadsOnly, what is written does not start a limit of SetSilence anew either.
+// With WithReadsOnly, what is written does not start a limit of SetSilence anew either.
 func TestSetSilenceReadsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newLimit(t, time.Second).timer
-		l, err := New(timer, time.Second, ReadsOnly())
+		l, err := New(timer, time.Second, WithReadsOnly())
 		require.NoError(t, err)
 		c, err := l.Conn(&fake{})
 		require.NoError(t, err)

@@ -162,6 +162,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 	}{
 		{"Timer.NewTimeout", panics, panics, func(s *side) { s.timer.NewTimeout(task, time.Hour) }},
 		{"Timer.AfterFunc", panics, panics, func(s *side) { s.timer.AfterFunc(0, func() {}) }},
+		{"Timer.AfterFuncAt", panics, panics, func(s *side) { s.timer.AfterFuncAt(time.Now().Add(time.Hour), func() {}) }},
 		{"Timer.NewTimeoutAt/here", panics, panics, func(s *side) { s.timer.NewTimeoutAt(task, time.Now().Add(time.Hour)) }},
 		{"Timer.NewTimeoutAt/passed", panics, panics, func(s *side) { s.timer.NewTimeoutAt(task, s.soon.Add(-2*time.Hour)) }},
 		{"Timer.NewTimeoutAt/wall clock", panics, panics, func(s *side) { s.timer.NewTimeoutAt(task, s.soon.Round(0)) }},
@@ -200,6 +201,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Timeout.WaitRunning/idle", works, works, func(s *side) { s.embedded.WaitRunning(done) }},
 		{"Timeout.Deadline", works, works, func(s *side) { s.plain.Deadline(); s.running.Deadline() }},
 		{"Timeout.String", works, works, func(s *side) { mustBe(s.plain.String() != s.running.String()) }},
+		{"Timeout.IsPending", works, works, func(s *side) { mustBe(s.plain.IsPending() && !s.running.IsPending()) }},
 		{"Timeout.IsExpired", works, works, func(s *side) { mustBe(s.running.IsExpired()) }},
 		{"Timeout.IsCanceled", works, works, func(s *side) { mustBe(!s.running.IsCanceled()) }},
 		{"Timeout.Task", works, works, func(s *side) { mustBe(s.plain.Task() != nil) }},
@@ -259,7 +261,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Ticker.Stop", cancels, panics, func(s *side) { s.ticker.Stop() }},
 		{"Ticker.Reset", panics, panics, func(s *side) { s.ticker.Reset(time.Hour) }},
 
-		{"idle.New", works, works, func(s *side) { idle.New(s.timer, time.Hour, idle.ReadsOnly()) }},
+		{"idle.New", works, works, func(s *side) { idle.New(s.timer, time.Hour, idle.WithReadsOnly()) }},
 		{"Limit.Conn", panics, panics, func(s *side) { s.limit.Conn(&sink{}) }},
 		{"Limit.Listener", works, works, func(s *side) { s.limit.Listener(nil) }},
 		{"Limit.NumClosed", works, works, func(s *side) { mustBe(s.limit.NumClosed() == 0) }},
