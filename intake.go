@@ -50,13 +50,16 @@ type sweep struct {
 // left. It reports whether a boundary has passed since it has looked for what is urgent. If Stop halts the worker, Stop takes the
 // rest.
 func (w *worker) drain() (passed bool) {
+	if w.lookUp != nil {
+		w.lookUp(true)
+	}
 	now, more, stopped := w.expireDue()
 	w.look(now)
 	for !stopped && (more || w.leftOver()) {
 		w.takeUrgent()
 		w.sweepOn()
 		if w.lookUp != nil {
-			w.lookUp()
+			w.lookUp(false)
 		}
 		now, more, stopped = w.expireDue()
 		if now > w.lookedAt {

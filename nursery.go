@@ -228,10 +228,10 @@ func (t *table) pending(n int) (found int) {
 }
 
 // needs returns the tick by which the worker must look at the ring: Never if it is empty, and Never-1 if there is only a large
-// table, or one before it, which must be given back before the worker rests.
+// table, which must be given back before the worker rests.
 func (r *ring) needs() uint64 {
 	by := r.by.Load()
-	if t := r.table.Load(); t != nil && (len(t.slots) > minSlots || t.older.Load() != nil) {
+	if t := r.table.Load(); t != nil && len(t.slots) > minSlots {
 		return min(by, ticks.Never-1)
 	}
 	return by

@@ -100,7 +100,7 @@ type worker struct {
 	late  workerLateness
 	stall stall
 
-	lookUp func() // for tests: called whenever the worker looks up in the middle of a round
+	lookUp func(begins bool) // for tests: called when the worker begins a round, and whenever it looks up during the round
 }
 
 // run does rounds until there is nothing to do before the alarm. Called by onAlarm, or started by wake or wakeNow.
