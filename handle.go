@@ -27,12 +27,14 @@ func (to *Timeout) cancel() bool {
 	to.checkCopy(word)
 	t := to.timer
 	s := t.queue.stripe()
-	if n := to.notices(); n != nil {
-		t.clock.Check()    // a goroutine of the other side of a synctest bubble must not run Canceled, nor close the channel of n
-		s.notifying.Add(1) // before the timeout has ended, until Timer.calls has the call: see Timer.Shutdown
-		defer s.notifying.Add(-1)
-		n.begin() // before this ends the timeout, for WaitRunning
-		defer n.end()
+	if word&hooked != 0 {
+		if n := hookOf(to.task).notices(); n != nil {
+			t.clock.Check()    // a goroutine of the other side of a synctest bubble must not run Canceled, nor close the channel of n
+			s.notifying.Add(1) // before the timeout has ended, until Timer.calls has the call: see Timer.Shutdown
+			defer s.notifying.Add(-1)
+			n.begin() // before this ends the timeout, for WaitRunning
+			defer n.end()
+		}
 	}
 	for ; status(word) == pending; word = to.word.Load() {
 		end := withStatus(word, canceled)

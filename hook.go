@@ -170,7 +170,8 @@ func (lightHook) light() bool { return true }
 type Canceler interface {
 	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the timer. It is not called
 	// again when Cancel claims a timeout that Stop has returned. It may overlap with a run that began before a Reset, or with a
-	// run of a repeating timeout. It does not count toward WithMaxConcurrency. Timeout.WaitRunning waits for it.
+	// run of a repeating timeout. It does not count toward WithMaxConcurrency. Timeout.WaitRunning waits for it. It shares its
+	// goroutine with other calls, as a task does: see Task.
 	Canceled(to *Timeout)
 }
 

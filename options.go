@@ -136,6 +136,9 @@ func WithMaxConcurrency(n int) Option {
 // be called exactly once, soon, on any goroutine. A call of run runs one due task, not a particular one, or none if
 // none is left. With nil, the default, tasks run on goroutines of the timer.
 //
+// Submit shares its goroutine with later calls. So it must not leave its thread locked, nor call debug.SetPanicOnFault. If it
+// calls runtime.Goexit, that counts as an error.
+//
 // Until its task starts, a timeout is pending. If submit returns an error or panics, the timer runs one due task
 // itself, and counts it in Stats.Unsubmitted. Sleep, and the timers and tickers of package clock, run without the
 // executor.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"runtime/trace"
 	"sync"
 	"sync/atomic"
@@ -539,4 +540,29 @@ func TestTrace(t *testing.T) {
 	require.Equal(t, 4, count(`RegionEnd .*Type="hashedwheel: rpc"`))
 	require.Equal(t, 3, count(`Log .*Category="task" Message="hashedwheel.TestTrace.func`))
 	require.Equal(t, 1, count(`Log .*Category="task" Message="hashedwheel.sleeper"`))
+}
+
+// A task, or a Canceled, that calls runtime.Goexit ends its goroutine. So what it has set there does not affect the next one.
+func TestGoexitLeavesNothingBehind(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
+		var calls, set atomic.Int32
+		f := func() {
+			calls.Add(1)
+			if debug.SetPanicOnFault(true) {
+				set.Add(1)
+			}
+			runtime.Goexit()
+		}
+		for range 3 {
+			_, err := timer.AfterFunc(0, f)
+			require.NoError(t, err)
+			to, err := timer.NewTimeout(&CancelCounter{Block: f}, time.Hour)
+			require.NoError(t, err)
+			require.True(t, to.Cancel())
+		}
+		pass(time.Second)
+		require.EqualValues(t, 6, calls.Load())
+		require.Zero(t, set.Load())
+	})
 }

@@ -51,7 +51,8 @@ func (to *Timeout) unbound(method string) string {
 
 // Reset arms the timeout in every state, so that its task runs after delay from now. Active reports whether it was
 // still pending: then the old deadline no longer counts. If it was not, its last run may still be in progress, and may
-// overlap with the next one.
+// overlap with the next one. So a debounce by AfterFunc and Reset may run a slow function several times at once. A
+// repeating timeout does not.
 //
 // For a repeating timeout, Reset moves the next run, and later runs follow from there. Reset(0) means run now, and
 // Cancel and Reset are pause and resume. The runs of a repeating timeout never overlap.

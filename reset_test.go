@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"reflect"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -869,6 +870,54 @@ func TestEmbeddedAllocatesNothing(t *testing.T) {
 		}), name)
 	}
 	require.EqualValues(t, 1, testing.AllocsPerRun(1000, func() { timer.NewTimeoutAt(requests[0], deadline) }))
+}
+
+// A debounce whose function is slow. By AfterFunc and Reset, the function runs several times at once. By a repeating timeout that
+// cancels itself, as the guide says, it does not, and it runs again after each change.
+func TestDebounceOfASlowFunction(t *testing.T) {
+	const tick, quiet, slow = time.Millisecond, 10 * time.Millisecond, 35 * time.Millisecond
+	for name, arm := range map[string]func(timer *Timer, f func()) (*Timeout, error){
+		"AfterFunc": func(timer *Timer, f func()) (*Timeout, error) { return timer.AfterFunc(quiet, f) },
+		"ScheduleWithFixedDelay": func(timer *Timer, f func()) (*Timeout, error) {
+			return timer.ScheduleWithFixedDelay(TaskFunc(func(to *Timeout) { to.Cancel(); f() }), quiet, time.Hour)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				timer := newTimer(t, WithTick(tick))
+				running, most, changes, seen := 0, 0, 1, 0
+				var mu sync.Mutex
+				to, err := arm(timer, func() {
+					mu.Lock()
+					running++
+					most, seen = max(most, running), changes
+					mu.Unlock()
+					time.Sleep(slow)
+					mu.Lock()
+					running--
+					mu.Unlock()
+				})
+				require.NoError(t, err)
+				for range 10 {
+					pass(quiet + 2*tick)
+					mu.Lock()
+					changes++
+					mu.Unlock()
+					_, err := to.Reset(quiet)
+					require.NoError(t, err)
+				}
+				pass(time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				require.Equal(t, 11, seen, "the last change was seen")
+				if name == "AfterFunc" {
+					require.Greater(t, most, 1)
+				} else {
+					require.Equal(t, 1, most)
+				}
+			})
+		})
+	}
 }
 
 // A Canceler of a bound timeout is notified, as with NewTimeout.

@@ -135,7 +135,11 @@ func pendingAt(word, tick uint64) uint64 {
 	return tick<<tickShift | word&(queued|young|hurried|atWork|hooked|bound) | pending
 }
 
-// A Task is what runs when a timeout expires. Tasks that are due at the same tick start in any order and may overlap.
+// A Task is what runs when a timeout expires. Tasks that are due at the same tick start in any order and may overlap. When
+// the timer was late, tasks that were due at different ticks start in any order too, even with WithMaxConcurrency(1).
+//
+// A task shares its goroutine with the next ones. So a task that locks its thread and does not unlock it, or that calls
+// debug.SetPanicOnFault, must end by runtime.Goexit, or start a goroutine that does this.
 type Task interface {
 	// Run is called once, or for each run of a repeating timeout. In terms of the Go memory model, arming or
 	// resetting the timeout happens before the call.
