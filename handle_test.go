@@ -231,8 +231,8 @@ func TestWaitInsideRun(t *testing.T) {
 	}
 }
 
-// WaitRunning waits until Canceled has returned, whatever has ended the timeout, and however Canceled ends. It also waits for a call that
-// has not begun.
+// WaitRunning waits until Canceled has returned, whatever has ended the timeout, and however Canceled ends. It also waits for
+// a call that has not begun.
 func TestWaitWaitsForCanceled(t *testing.T) {
 	const tick = time.Millisecond
 	ends := map[string]func(){"return": nop, "panic": func() { panic("on purpose") }, "goexit": runtime.Goexit}
@@ -283,7 +283,8 @@ func TestWaitWaitsForCanceled(t *testing.T) {
 	}
 }
 
-// A run of a repeating timeout cancels it. WaitRunning waits for the run, and then for Canceled. Inside Canceled it waits for the context.
+// A run of a repeating timeout cancels it. WaitRunning waits for the run, and then for Canceled. Inside Canceled it waits for
+// the context.
 func TestWaitForCanceledByTheRun(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick = time.Millisecond
@@ -315,8 +316,8 @@ func (c *selfCanceler) Canceled(to *Timeout) {
 	assert.ErrorIs(c.t, to.WaitRunning(ctx), context.DeadlineExceeded)
 }
 
-// Cancel or Stop has ended a timeout, and not called Canceled yet. WaitRunning waits for that. The test runs on real time, because a
-// goroutine that waits for a lock holds up the time of a bubble.
+// Cancel or Stop has ended a timeout, and not called Canceled yet. WaitRunning waits for that. The test runs on real time,
+// because a goroutine that waits for a lock holds up the time of a bubble.
 func TestWaitOverlapsWithCancel(t *testing.T) {
 	for name, end := range map[string]func(timer *Timer, to *Timeout){
 		"Cancel": func(_ *Timer, to *Timeout) { to.Cancel() },
