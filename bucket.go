@@ -32,7 +32,7 @@ type bucket struct {
 	pieces []*piece // all but the last are full; none is empty
 	n      int      // the number of entries
 	base   uint64   // the ticks of entries count from this one; undefined when empty
-	min    uint64   // no entry is due before this tick; undefined when empty
+	min    uint64   // no entry is due before this tick, except during a visit; undefined when empty
 }
 
 // A freeList keeps empty pieces, so that placing timeouts seldom allocates.
@@ -161,8 +161,8 @@ func (b *bucket) truncate(n int, free *freeList) {
 // empty one.
 const keepPieces = 16
 
-// A visit goes through the entries of a bucket from the end, some at a time. So an entry that fills the gap of a removed one has
-// been checked. Or it was placed after the visit had begun, and need not be checked.
+// A visit goes through the entries of a bucket from the end, some at a time. An entry that it has not checked yet only moves to a
+// lower position, where it fills the gap of a removed one. What is placed after the visit has begun need not be checked.
 //
 // Until the visit is done, min of the bucket counts only the entries that it has checked, and those placed since.
 type visit struct {
@@ -174,12 +174,13 @@ type visit struct {
 
 // A level is one level of the wheel: a bucket for each of the next spans of 1<<shift ticks. Owned by the worker.
 type level struct {
-	shift    uint
-	buckets  []bucket    // nil until the first timeout, except on level 0; their number is a power of two
-	occupied bitmap.Bits // the buckets that have entries
-	stale    bitmap.Bits // the occupied buckets from which entries were taken without finding a new min
-	inUse    int         // how many buckets have entries
-	count    int         // entries in all buckets
+	shift                 uint
+	buckets               []bucket    // nil until the first timeout, except on level 0; their number is a power of two
+	occupied              bitmap.Bits // the buckets that have entries
+	stale                 bitmap.Bits // the occupied buckets from which entries were taken without finding a new min
+	visited, visitedTwice bitmap.Bits // the buckets with a visit in wheel.overdue, and those with two
+	inUse                 int         // how many buckets have entries
+	count                 int         // entries in all buckets
 
 	ahead visit // of the bucket for the next span, or for one that has passed: see Cascading in wheel.go
 }
@@ -194,6 +195,7 @@ func (l *level) init(size int) {
 	}
 	l.occupied = bitmap.New(size)
 	l.stale = bitmap.New(size)
+	l.visited, l.visitedTwice = bitmap.New(size), bitmap.New(size)
 }
 
 // added records that an entry has been added to a bucket.
@@ -227,6 +229,15 @@ func (l *level) removed(index uint64, n int) {
 	l.inUse--
 	if len(l.buckets) > keepBuckets {
 		l.buckets[index].pieces = nil
+	}
+}
+
+// ended records that a visit of a bucket is done.
+func (l *level) ended(index uint64) {
+	if l.visitedTwice.Has(index) {
+		l.visitedTwice.Clear(index)
+	} else {
+		l.visited.Clear(index)
 	}
 }
 

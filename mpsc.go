@@ -44,7 +44,7 @@ type stripe struct {
 	expired      atomic.Uint64 // other tasks started; the last run of a repeating timeout counts when it is over
 	pushed       atomic.Uint64 // timeouts pushed onto the inbox
 	pushedAtTake atomic.Uint64 // the value of pushed when the inbox was last taken; written by the worker or Stop
-	checked      atomic.Uint64 // the value of pushed when relieveInbox was last called
+	checked      atomic.Uint64 // the value of pushed when relieveInbox was last called for this stripe
 
 	inside    atomic.Int64 // goroutines inside the gate, see enter
 	notifying atomic.Int64 // goroutines that may be about to notify a Canceler, see Timeout.cancel

@@ -71,7 +71,7 @@ type table struct {
 	slots  []atomic.Pointer[Timeout]
 	blocks []block // one for each blockSize slots
 
-	older atomic.Pointer[table] // the table before, until all its slots are closed; written by the worker once others know this one
+	older atomic.Pointer[table] // the table before, until all its slots are closed; once others know this one, only the worker or Stop writes it
 
 	closed int // how many slots are closed; owned by the worker, or Stop
 }

@@ -80,15 +80,21 @@ func (s *publishedLevels) stats() []LevelStats {
 // queued returns about how many timeouts are on the queue. Of large nurseries it reads a part: some 8,000 slots in all.
 func (t *Timer) queued() (n int) {
 	slots := max(1<<13/len(t.queue.stripes), 64) // of each table
-	onInboxes := -t.worker.popped.Load()         // before the counts of pushes
 	for i := range t.queue.stripes {
-		s := &t.queue.stripes[i]
-		onInboxes += s.pushed.Load()
-		for t := s.nursery.table.Load(); t != nil; t = t.older.Load() {
+		for t := t.queue.stripes[i].nursery.table.Load(); t != nil; t = t.older.Load() {
 			n += t.pending(slots)
 		}
 	}
-	return n + max(int(onInboxes), 0) // a push counts after the worker may have taken the timeout
+	return n + t.onInboxes()
+}
+
+// onInboxes returns how many timeouts have been pushed onto inboxes and not yet been placed, moved or removed; roughly.
+func (t *Timer) onInboxes() int {
+	n := -t.worker.popped.Load() // before the counts of pushes
+	for i := range t.queue.stripes {
+		n += t.queue.stripes[i].pushed.Load()
+	}
+	return max(int(n), 0) // a push counts after the worker may have taken the timeout
 }
 
 func (t *Timer) running() (tasks, goroutines int) {

@@ -68,7 +68,7 @@ func (t *Timer) Stop() []*Timeout {
 func (t *Timer) takePending() (left []*Timeout) {
 	t.worker.halt()
 	// After the gate was shut: a producer raises inside before it reads shut. So either it finds the gate shut, or this waits for
-	// it. One that raises inside later has read shut before. So it does so once, and Stop waits once for each at most.
+	// it. One that raises inside after that had found the gate open before, and does so once.
 	t.queue.awaitZero(inside)
 	left = make([]*Timeout, 0, t.Pending())
 	take := func(to *Timeout) {

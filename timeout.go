@@ -97,8 +97,8 @@ const (
 //     word. For a canceled timeout in a nursery, its Cancel or a producer may do this too (nursery.go). If the worker finds a
 //     queued timeout in a slot, it leaves it on its inbox: see worker.take.
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
-//     may be late, and no other. (If it is preempted in worker.wake, which comes after that, all are.) NewTimeout needs no gate: if Stop has closed the slots, it drops its timeout, which nobody
-//     else knows.
+//     may be late, and no other. (If it is preempted in worker.wake, which it may call after that, all are late.) NewTimeout
+//     needs no gate: if Stop has closed the slots, it drops its timeout, which nobody else knows.
 //  3. A pending timeout that is not on the queue is in at least one of three places: in a bucket at a tick not later than its
 //     own, on a list of due timeouts, or with the worker or a runner. Its tick may be later than the one that has brought it
 //     there: a Reset has set it, or it was put off (wall.go). Then the worker that visits it places it for that tick, and a

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
@@ -36,7 +37,7 @@ type wheel struct {
 	chunk   int     // visitChunk, except in tests
 	step    uint    // 1 << step spans of a level are one span of the level above
 	now     uint64  // the tick where the wheel is; except for what is overdue, all its entries have later ticks
-	next    uint64  // no timeout is due before, nor a large bucket to be moved down; perhaps too early: see refresh
+	next    uint64  // unless isBehind, no timeout is due before, nor a large bucket to be moved down; perhaps too early: see refresh
 	count   int     // entries in all buckets
 	overdue []visit // of buckets whose span has come, the newest last; not done yet
 	free    freeList
@@ -54,7 +55,7 @@ func newWheel(size, levels int, now uint64) *wheel {
 		w.levels[i].shift = uint(i) * w.step
 	}
 	w.levels[0].init(size)
-	w.overdue = make([]visit, 0, 16) // so that a round with few visits allocates nothing
+	w.overdue = make([]visit, 0, 16) // so that a round with few visits at a time allocates nothing
 	w.free = newFreeList()
 	return w
 }
@@ -127,15 +128,15 @@ func (w *wheel) remove(to *Timeout) {
 func (w *wheel) advance(now uint64) {
 	was := w.now
 	w.now = max(was, now)
-	// Timeouts of an upper level move down when the wheel enters their span, also if next is later.
-	for i := range w.levels {
-		shift := w.levels[i].shift
-		from, to := was>>shift, w.now>>shift
-		if from == to {
-			break // the wheel has entered no new span here, so none on the levels above
-		}
-		if i > 0 || now >= w.next {
-			w.enterSpans(i, from+1, to)
+	// Timeouts of an upper level move down when the wheel enters their span, also if next is later. If the wheel has entered no new
+	// span on a level, it has entered none on those above.
+	top := 0
+	for top < len(w.levels) && was>>w.levels[top].shift != w.now>>w.levels[top].shift {
+		top++
+	}
+	for i := top - 1; i >= 0; i-- { // from the top down, so that the newest visit is of what is due at this tick alone
+		if shift := w.levels[i].shift; i > 0 || now >= w.next {
+			w.enterSpans(i, was>>shift+1, w.now>>shift)
 		}
 	}
 	w.visitOverdue()
@@ -160,6 +161,14 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 			continue // this was the last part, or the next one begins at bucket 0
 		}
 		if cascades := l.cascades(index); cascades || l.buckets[index].min>>l.shift <= w.now>>l.shift {
+			switch {
+			case !l.visited.Has(index):
+				l.visited.Set(index)
+			case !l.visitedTwice.Has(index):
+				l.visitedTwice.Set(index)
+			default: // a visit takes longer than a turn of the wheel
+				w.dropNewest(i, index)
+			}
 			w.overdue = append(w.overdue, w.begin(i, index, w.now>>l.shift))
 			if cascades {
 				l.ahead.left = 0
@@ -175,22 +184,35 @@ func (w *wheel) isBehind() bool { return len(w.overdue) > 0 }
 // visitChunk is how many entries the worker checks before it checks the clock again: some 50 microseconds.
 const visitChunk = 1 << 10
 
-// visitOverdue goes on with the visits of overdue. One half of the entries that it checks are of the newest visit, so that what
-// is due now need not wait for millions that were due before. The other half are of the oldest one, which must end too.
+// visitOverdue goes on with the visits of overdue. One half of the entries that it checks are of the newest visits, so that what
+// is due now need not wait for millions that were due before. The other half are of the oldest ones, which must end too.
 func (w *wheel) visitOverdue() {
 	for _, oldest := range [2]bool{false, true} {
 		for n := w.chunk / 2; n > 0 && len(w.overdue) > 0; {
 			at := endOf(len(w.overdue), oldest)
 			v := &w.overdue[at]
-			v.last = w.now >> w.levels[v.level].shift // it may have grown: min does not count what is not checked yet
+			l := &w.levels[v.level]
+			v.last = w.now >> l.shift // it may have grown: min does not count what is not checked yet
 			n -= w.goOn(v, n)
-			switch {
-			case v.left > 0:
-			case oldest:
-				w.overdue = w.overdue[1:] // not slices.Delete, because there may be thousands
-			default:
-				w.overdue = w.overdue[:at]
+			if v.left > 0 {
+				continue
 			}
+			l.ended(v.index)
+			if oldest && len(w.overdue) > visitChunk {
+				w.overdue = w.overdue[1:] // faster than to move the others
+			} else {
+				w.overdue = slices.Delete(w.overdue, at, at+1)
+			}
+		}
+	}
+}
+
+// dropNewest drops the newest visit of a bucket, because another one that begins now checks all that it has left.
+func (w *wheel) dropNewest(level int, index uint64) {
+	for i := len(w.overdue) - 1; i >= 0; i-- {
+		if v := &w.overdue[i]; v.level == level && v.index == index {
+			w.overdue = slices.Delete(w.overdue, i, i+1)
+			return
 		}
 	}
 }
@@ -209,7 +231,7 @@ func (w *wheel) begin(level int, index, last uint64) visit {
 	b := &l.buckets[index]
 	b.min = math.MaxUint64
 	l.stale.Clear(index)
-	return visit{level, index, last, b.n}
+	return visit{level: level, index: index, last: last, left: b.n}
 }
 
 // goOn checks up to n entries, and returns how many it has checked. An entry for a later span stays. Of the others, what the word
@@ -299,12 +321,12 @@ func (w *wheel) bringDown(i, limit int) (checked int) {
 	l := &w.levels[i]
 	span := w.now>>l.shift + 1
 	index := span & (1<<w.bits - 1)
-	if l.shift == 0 || l.buckets == nil || !l.occupied.Has(index) {
+	if l.shift == 0 || l.buckets == nil || !l.occupied.Has(index) || l.visited.Has(index) {
 		return 0
 	}
 	if l.ahead.last != span {
 		if l.buckets[index].min>>l.shift > span {
-			return 0 // all entries belong to a later round, or are overdue
+			return 0 // all entries belong to a later round
 		}
 		l.ahead = w.begin(i, index, span)
 	}

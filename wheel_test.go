@@ -41,7 +41,7 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 				spans := e.tick>>l.shift - w.now>>l.shift // how many spans ahead
 				overdue := pos < unchecked && e.tick <= w.now
 				switch {
-				case i > 0 && l.shift > 0 && l.ahead.last == w.now>>l.shift+1 && e.tick>>l.shift <= l.ahead.last && pos >= l.ahead.left && !overdue:
+				case i > 0 && l.shift > 0 && l.ahead.last == w.now>>l.shift+1 && e.tick>>l.shift <= l.ahead.last && pos >= l.ahead.left && l.ahead.index == uint64(slot) && pos >= unchecked:
 					fail("level %d, position %d: tick %d has not come down", i, pos, e.tick)
 				case e.tick>>l.shift&(size-1) != uint64(slot):
 					fail("level %d: tick %d in slot %d", i, e.tick, slot)
@@ -532,6 +532,64 @@ func TestVisitThatTakesATurn(t *testing.T) {
 	w.check(t)
 }
 
+// Where a visit takes longer than a turn, at most two visits of a bucket are in progress: the older one goes on, and the newer one
+// begins anew.
+func TestVisitsDoNotPileUp(t *testing.T) {
+	for _, size := range []uint64{1, 4} {
+		w := newWheel(int(size), 1, 0)
+		w.chunk = 2
+		const n, turns = 100, 20
+		for range n {
+			w.place(testTimeout(1e6), 1e6) // size divides it, so all are in one bucket
+		}
+		due := 0
+		w.emit = func(*Timeout) { due++ }
+		for range turns {
+			w.place(testTimeout(w.now+size), w.now+size)
+			for range size {
+				w.advance(w.now + 1)
+				w.check(t)
+				require.LessOrEqual(t, len(w.overdue), 2)
+			}
+		}
+		steps := 0
+		for ; w.isBehind(); steps++ {
+			w.advance(w.now)
+		}
+		require.Equal(t, turns, due)
+		require.LessOrEqual(t, steps, 3*(n+turns)/w.chunk+2)
+		w.check(t)
+	}
+}
+
+// At a tick at which the wheel also enters a span of an upper level, the timeouts that are due wait neither for that span nor for
+// an older backlog.
+func TestDueWhereASpanBegins(t *testing.T) {
+	w := newWheel(16, 2, 0) // a span of level 1 has 8 ticks
+	w.chunk = 2
+	const n, backlogAt, at = 100, 15, 16
+	place := func(n int, tick uint64) {
+		for range n {
+			w.place(testTimeout(tick), tick)
+		}
+	}
+	place(n, backlogAt)
+	place(n, at+7) // on level 1, in the span that begins at tick 16
+	w.emit = func(*Timeout) {}
+	w.advance(9)
+	place(1, at)
+	w.advance(backlogAt)
+	require.True(t, w.isBehind())
+	due := false
+	w.emit = func(to *Timeout) { due = due || tickOf(to.word.Load()) == at }
+	w.advance(at)
+	require.True(t, due)
+	require.Len(t, w.overdue, 2)
+	w.turn(at + 7)
+	w.check(t)
+	require.Zero(t, w.count)
+}
+
 // If a bucket of an upper level holds many timeouts, wheel.next is the start of the span before theirs. While the
 // wheel is in that span, they move down in chunks, whatever happens to them meanwhile.
 func TestCascadeComesDownInTime(t *testing.T) {
@@ -778,6 +836,14 @@ func FuzzWheel(f *testing.F) {
 		drop := func(to *Timeout) {
 			model = slices.DeleteFunc(model, func(other *Timeout) bool { return other == to })
 		}
+		emits := func(now uint64) {
+			w.emit = func(to *Timeout) {
+				if word := to.word.Load(); !waits(word) || tickOf(word) > now {
+					t.Fatalf("emitted at tick %d: word %x", now, word)
+				}
+				drop(to)
+			}
+		}
 		for !p.Empty() {
 			op := p.Below(11)
 			var any *Timeout
@@ -807,16 +873,14 @@ func FuzzWheel(f *testing.F) {
 				tick := tickOf(any.word.Load())
 				any.word.Store(pendingAt(0, tick+min(delay(), ticks.Never-tick)))
 			case op == 8:
+				emits(w.now)
 				w.cascade()
-				w.refresh()
+				if w.emit = nil; !w.isBehind() {
+					w.refresh()
+				}
 			case op == 9: // some of what is due
 				now := w.now + min(delay(), ticks.Never-1-w.now)
-				w.emit = func(to *Timeout) {
-					if word := to.word.Load(); !waits(word) || tickOf(word) > now {
-						t.Fatalf("emitted at tick %d: word %x", now, word)
-					}
-					drop(to)
-				}
+				emits(now)
 				w.advance(now)
 				w.emit = nil
 			default:

@@ -114,7 +114,10 @@ func (w *worker) run() {
 			return
 		}
 		until, takesBy := w.round()
-		if takesBy != 0 && w.leave(until, takesBy) {
+		switch {
+		case takesBy == 0:
+			yieldIfAlone() // many rounds may follow
+		case w.leave(until, takesBy):
 			return
 		}
 	}
@@ -187,10 +190,8 @@ func (w *worker) wake(state uint64) {
 func (w *worker) leave(until time.Duration, takesBy uint64) bool {
 	if until < math.MaxInt64 {
 		until -= w.clock.Elapsed()
-		if until <= 0 && runtime.GOMAXPROCS(0) == 1 {
-			// The tick is shorter than a round. Without this, runners wait until the worker is preempted. On js/wasm it never
-			// is.
-			runtime.Gosched()
+		if until <= 0 {
+			yieldIfAlone() // the tick is shorter than a round
 		}
 	}
 	// 1. Set the alarm. If it goes off before 2, it changes the state to again, and 2 fails.
@@ -214,6 +215,13 @@ func (w *worker) leave(until time.Duration, takesBy uint64) bool {
 	// lowers the ticks of its block and its ring, or pushes onto an inbox, before it reads the state. So either it reads the
 	// state of 2, or this finds the ring's tick, or the inbox.
 	return takesBy <= atNext || takesBy <= w.queue.needs() || !w.state.CompareAndSwap(state, working)
+}
+
+// yieldIfAlone yields the only processor. Otherwise runners would wait until the worker is preempted. On js/wasm it never is.
+func yieldIfAlone() {
+	if runtime.GOMAXPROCS(0) == 1 {
+		runtime.Gosched()
+	}
 }
 
 // halt ends the rounds. Then the caller owns the worker's fields.

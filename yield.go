@@ -8,8 +8,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// A yielding decides whether producers yield the processor to the worker, or to a runner that it has started. All producers
-// of a timer share it. Its zero value is ready for use.
+// A yielding decides whether producers yield the processor to the worker, because a round is overdue or an inbox is full, or to a
+// runner that the worker has started. All producers of a timer share it. Its zero value is ready for use.
 //
 // A goroutine that is preempted goes to the end of the run queue, even if a garbage collection stops it only for a
 // moment. There it waits until all that are ahead of it have used up their time slices. If they yield, it waits for about
