@@ -41,6 +41,12 @@
 //
 // docs/guide.md has options, costs, monitoring and tests.
 //
+// # Wrong arguments
+//
+// A wrong value that may come from a configuration is an error where the function returns one, such as an option of [New], a
+// period, or a nil task. These panic, and the message says which: a nil or zero Timer, Group, Map or Timeout, and a wrong option of
+// a function without an error. This also holds for the other packages of the module.
+//
 // # When to use package time
 //
 // Use package time where a tick of lateness matters, and for timers that are few or mostly fire. For a context whose
