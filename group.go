@@ -153,12 +153,12 @@ func (g *Group) Close() (n int) {
 func (g *Group) WaitRunning(ctx context.Context) error {
 	g.checkMade()
 	g.timer.clock.Check()
-	runs := g.timer.tasks.RunsOfAll(func(to *Timeout) bool {
+	runs := g.timer.tasks.Runs(func(to *Timeout) bool {
 		m, ok := to.task.(*member)
 		return ok && m.group == g
 	})
-	for _, over := range runs {
-		if !await(ctx, over) {
+	for _, run := range runs {
+		if !await(ctx, run.Over) {
 			return ctx.Err()
 		}
 	}

@@ -111,7 +111,10 @@ func (to *Timeout) WaitRunning(ctx context.Context) error {
 	if to.isLight() {
 		p = &t.light
 	}
-	waits := p.RunsOf(to)
+	var waits []<-chan struct{}
+	for _, run := range p.Runs(func(other *Timeout) bool { return other == to }) {
+		waits = append(waits, run.Over)
+	}
 	n := to.notices()
 	if n != nil && t.queue.shut.Load() {
 		waits = append(waits, t.allTaken) // because Stop may have ended the timeout, and not counted the call of Canceled yet
@@ -235,7 +238,7 @@ func init() {
 		word := to.(*Timeout).word.Load()
 		return isReturned(word) || status(word) == canceled
 	}
-	due.Wait = func(t any) bool { return t.(*Timer).tasks.Due() > 0 }
+	due.Wait = func(t any) bool { return t.(*Timer).tasks.Waiting() > 0 }
 }
 
 // latest returns a tick that the clock tells, or the one that the worker has reached, if that is later.

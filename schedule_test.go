@@ -1137,9 +1137,9 @@ func TestGoexitInNextAfterReset(t *testing.T) {
 	})
 }
 
-// A repeating timeout that is overdue runs a few times in a row, then after the others of its batch, and then its
+// A repeating timeout that is overdue runs a few times in a row, then after the others that wait, and then its
 // missed runs follow at once.
-func TestMissedRunsGoBehindTheBatch(t *testing.T) {
+func TestMissedRunsGoBehindOthers(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick, size = time.Millisecond, 16
 		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))

@@ -46,7 +46,7 @@ func (t *Timer) Stats() (st Stats) {
 		st.Expired += runs
 	}
 	st.Queued = t.queued()
-	st.Due = min(t.tasks.Due()+t.light.Due(), st.Pending)
+	st.Due = min(t.tasks.Waiting()+t.light.Waiting(), st.Pending)
 	st.Running, st.Runners = t.running()
 	st.RejectedFull, st.RejectedStopped = t.refusedFull.Load(), t.refusedStopped.Load()
 	st.Panics = t.panics.Load()

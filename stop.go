@@ -12,9 +12,9 @@ import (
 // goroutine can move a timeout or start a task. They follow one protocol, the gate:
 //
 //	 producer (Cancel, Reset, a runner that queues)  runner, for each task
-//	   enter:  shut?     -- yes --> no push            take an entry of its batch (an addition)
-//	           inside++
-//	           shut?     -- yes --> leave: no push     none left, or stopped? -- yes --> lock the pool; closed? -- yes --> end
+//	   enter:  shut?     -- yes --> no push            lock the pool
+//	           inside++                                closed, or none left? -- yes --> end
+//	           shut?     -- yes --> leave: no push     take a timeout off the list, and unlock
 //	           compare-and-swap the word               claim the timeout (compare-and-swap)
 //	           push onto an inbox                      call the task
 //	   leave:  inside--
@@ -23,7 +23,7 @@ import (
 //	   1. shut = true
 //	   2. halt the worker
 //	   3. wait until inside == 0 on each stripe
-//	   4. close each pool: closed = true, then take back each batch, and take the timeouts on the list and in taken entries
+//	   4. close each pool: closed = true, and take the timeouts that are on the list or with a runner
 //	   5. take all timeouts from the inboxes, the nurseries, which are closed, and the buckets
 //	   6. close allTaken
 //
@@ -32,9 +32,9 @@ import (
 //
 //  - NewTimeout does not enter the gate. Either it finds its slot closed, or Stop finds the timeout there: see nursery.go. Nor
 //    need a Reset that leaves the timeout where it is, or that gives it a second slot: Stop finds it in the first one.
-//  - A runner that takes an entry after Stop has set its bit stopped goes for the lock, and finds the pool closed. One that took
-//    an entry before may be about to claim. Stop takes that timeout too, and the first compare-and-swap decides whether it
-//    expires or is returned. If it expires, its task may be at its first instruction when Stop returns.
+//  - A runner that has taken a timeout before step 4 may be about to claim it. Stop takes that timeout too, and the first
+//    compare-and-swap decides whether it expires or is returned. If it expires, its task may be at its first instruction when
+//    Stop returns.
 //  - A pending timeout may be only with its runner, because it repeats, or was reset while it was on the list. A runner
 //    that has to queue it and finds the gate shut waits for allTaken, and Stop takes the timeout from it.
 //  - A Cancel that notifies a Canceler counts as notifying before it ends the timeout, and until Timer.calls has the call, even if

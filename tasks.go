@@ -54,8 +54,9 @@ func (t *Timer) eachRun(f func(to *Timeout, over <-chan struct{})) {
 		return
 	}
 	seen := make(map[<-chan struct{}]bool)
-	for _, run := range t.tasks.Runs() {
-		if !seen[run.Over] && run.Item.timer == t { // otherwise the user has overwritten the struct
+	runs := t.tasks.Runs(func(to *Timeout) bool { return to.timer == t }) // not if the user has overwritten the struct
+	for _, run := range runs {
+		if !seen[run.Over] {
 			seen[run.Over] = true
 			f(run.Item, run.Over)
 		}
@@ -77,7 +78,7 @@ const _ = uint(unsafe.Sizeof(Timeout{}) - 32) // compiles if a Timeout is not sm
 func (k *walk) flush() (more bool) {
 	for i, to := range k.found {
 		k.found[i] = nil
-		if to == nil || status(to.word.Load()) != pending { // nil in place of what a pool has given back
+		if to == nil || status(to.word.Load()) != pending { // nil in place of one that was taken off the list of a pool
 			continue
 		}
 		at := uintptr(unsafe.Pointer(to))

@@ -42,7 +42,7 @@ func namesOf(timer *Timer) (names []string, due map[string]time.Time) {
 }
 
 // Tasks yields each pending timeout once, with its boundary, wherever it is: in the nursery, the inbox, each level of the
-// wheel, on the list of a pool, in the batch of a runner, and at work. It yields none that has ended.
+// wheel, on the list of a pool, and at work. It yields none that has ended.
 func TestTasksEverywhere(t *testing.T) {
 	const tick = 10 * time.Millisecond
 	for levels := 1; levels <= 4; levels++ {
@@ -107,7 +107,7 @@ func TestTasksEverywhere(t *testing.T) {
 				}
 				time.Sleep(time.Until(want["hangs 0"].Deadline()))
 				synctest.Wait()
-				require.NotZero(t, timer.tasks.Due(), "in a batch")
+				require.NotZero(t, timer.tasks.Waiting())
 				check()
 				pass(3 * tick)
 				require.Equal(t, 1+hanging, timer.Stats().Running, "none starts any more")

@@ -15,12 +15,12 @@ import (
 // boundary it takes timeouts off the queue, and hands over those that are due. Runners are the goroutines that run tasks.
 //
 //	NewTimeout ----> nursery --+
-//	                           +--> worker --> bucket of the wheel --> list of due timeouts --> batch of a runner --> the task
+//	                           +--> worker --> bucket of the wheel --> list of due timeouts --> runner --> the task
 //	Reset, Cancel -> inbox ----+
 //
 // The first Reset of a bound timeout puts it into a nursery, as NewTimeout does. A Reset to an earlier tick puts a timeout of a
 // nursery into a second slot. The queue is what lies before the worker: for each stripe a nursery, a ring of slots where most
-// timeouts are canceled before the worker comes (nursery.go), and an inbox, a stack (mpsc.go). The list and the batches are in
+// timeouts are canceled before the worker comes (nursery.go), and an inbox, a stack (mpsc.go). The list and the runners are in
 // internal/pool. The gate (stop.go) lets producers push onto inboxes until Stop shuts it.
 
 // The word

@@ -342,7 +342,7 @@ func (w *worker) expireDue() (now uint64, more, stopped bool) {
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
 		// Moved is clear, each Reset that queues sets it, and a Cancel ends the timeout. So its runner has queued it: it has
-		// sent it back, or run it. It has left the list, and need not be searched for there and in the batches. Seldom it is
+		// sent it back, or run it. It has left the list, and need not be searched for there. Seldom it is
 		// listed again since, and then twice: one of the claims wins.
 		to.bucket = 0
 	}
@@ -368,7 +368,7 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 	}
 }
 
-// remove takes a timeout out of its bucket, or off the list of its pool. A runner may still have it in its batch.
+// remove takes a timeout out of its bucket, or off the list of its pool. A runner may have taken it.
 func (w *worker) remove(to *Timeout) {
 	switch {
 	case to.bucket == 0:

@@ -34,7 +34,7 @@ func TestExecutorCountsJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e testkit.Executor
 		h := newFake(t, time.Millisecond)
-		h.pool.Limit = 1
+		h.pool.Limit, h.fed = 1, true
 		h.executor(e.Submit)
 		h.addFunc(1, nil)
 		synctest.Wait()
@@ -273,7 +273,7 @@ func TestSubmitNeverCalls(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var e testkit.Executor
 				h := newFake(t, time.Millisecond)
-				h.pool.Limit = limit
+				h.pool.Limit, h.fed = limit, true
 				h.executor(e.Submit)
 				first := h.addFunc(1, nil)[0]
 				synctest.Wait()

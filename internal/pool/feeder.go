@@ -2,6 +2,8 @@ package pool
 
 // A Feeder collects items for a pool, and hands them over in chunks. So it seldom takes the lock of the pool, and
 // holds it for a moment only. Owned by one goroutine, the only one that adds items to the pool.
+//
+// It alone counts positions: the list takes them over with the chunk.
 type Feeder[T comparable] struct {
 	pool  *Pool[T]
 	chunk *chunk[T] // what was collected and not handed over yet; nil if there is nothing

@@ -14,7 +14,7 @@ import (
 type state int
 
 const (
-	waiting    state = iota // on the list, in a batch, or about to be requeued
+	waiting    state = iota // on the list, taken by a runner, or about to be requeued
 	running                 // claimed, and not over
 	ended                   // Ran must follow
 	over                    // has run
@@ -58,7 +58,7 @@ type fake struct {
 	t        testing.TB
 	pool     Pool[*task]
 	feeder   Feeder[*task]
-	fed      bool // tasks go through the feeder
+	fed      bool // tasks go through the feeder, and can be removed
 	blind    bool // Run does not check that no lock is held, which takes long if there are many runners
 	panicked func(value any, stack []byte)
 
@@ -67,6 +67,7 @@ type fake struct {
 	ended  atomic.Bool // what Close has returned is marked
 	mu     sync.Mutex
 	all    []*task
+	next   uint32  // the position of the next task that does not go through the feeder
 	ran    []*task // in the order of their first instruction
 
 	// Guarded by mu.
@@ -98,7 +99,6 @@ func (h *fake) finish() {
 	require.Zero(h.t, h.active.Load())
 	require.False(h.t, p.watching)
 	require.Empty(h.t, p.runners)
-	require.Empty(h.t, p.batched)
 	if !p.hasExecutor() {
 		require.Zero(h.t, p.starting.Load())
 	}
@@ -119,9 +119,8 @@ func (h *fake) put(w *task) {
 	if h.fed {
 		w.pos = h.feeder.Position()
 	} else {
-		h.pool.mu.Lock()
-		w.pos = h.pool.list.next
-		h.pool.mu.Unlock()
+		w.pos = h.next
+		h.next++
 	}
 	w.mu.Unlock()
 	if h.fed {
@@ -169,14 +168,17 @@ func (h *fake) toss(w *task) bool {
 	return true
 }
 
-// remove keeps a task from running, and takes it off the list. It reports false if it is too late.
+// remove keeps a task from running, and takes it off the list if it went through the feeder. It reports false if it is too
+// late.
 func (h *fake) remove(w *task) bool {
 	h.gate.Lock()
 	defer h.gate.Unlock()
 	if !w.move(canceled, waiting) {
 		return false
 	}
-	h.pool.Remove(w, w.pos)
+	if h.fed {
+		h.pool.Remove(w, w.pos)
+	}
 	return true
 }
 
@@ -342,18 +344,19 @@ func (h *fake) sum() (n uint64) {
 	return n
 }
 
-// batches returns how many runners have a batch.
-func (h *fake) batches() int {
-	h.pool.mu.Lock()
-	defer h.pool.mu.Unlock()
-	return len(h.pool.batched)
-}
-
 // watched reports whether the pool is watched.
 func (h *fake) watched() bool {
 	h.pool.mu.Lock()
 	defer h.pool.mu.Unlock()
 	return h.pool.watching
+}
+
+// runsOf returns a channel for each run of a task.
+func (h *fake) runsOf(w *task) (runs []<-chan struct{}) {
+	for _, run := range h.pool.Runs(func(other *task) bool { return other == w }) {
+		runs = append(runs, run.Over)
+	}
+	return runs
 }
 
 // numbers is a host whose items are numbers. Its tasks do nothing.
@@ -371,7 +374,9 @@ func (numbers) Panicked(int, any, []byte)   {}
 func work[T comparable](rn *Runner[T], run func(item T)) {
 	var none T
 	for item := rn.Next(); item != none; item = rn.Next() {
-		rn.Start(false)
+		if rn.Start(false) {
+			rn.Measured(0)
+		}
 		run(item)
 	}
 }

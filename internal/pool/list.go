@@ -6,49 +6,47 @@ import (
 )
 
 // A list holds the items that wait for a runner, in the order in which they were added. Items are taken from its
-// front. An item can also be removed from the middle: each has a position, and positions increase along the list. The
-// lock of its pool guards it.
+// front. An item that came from a Feeder can also be removed from the middle: each has a position, and positions increase
+// along the list. The lock of its pool guards it.
 //
 // The items lie in chunks, none of which is empty. An item that is removed leaves a gap. A chunk with many gaps is
 // shrunk, so that a list from which items are removed takes some eight entries for each item that is left. An item never
-// gets another position: it lies in the entry that its position leads to, or before, if the chunk was shrunk.
+// gets another position: it lies in the entry that its position leads to, or before, if the chunk was shrunk or some items
+// between it and those before it were removed.
 type list[T comparable] struct {
 	memory *Memory[T]
 	chunks []*chunk[T] // those before head are nil
 	head   int
-	n      int    // items in the list
-	next   uint32 // the position of the item that add adds next; wraps around
+	n      int // items in the list
 }
 
 const (
-	// chunkLen is the number of entries in a chunk, which takes 2,368 bytes on 64-bit machines. It is also the
-	// largest number of items that a runner takes at a time. With 64, the worker and a runner contend for the lock of the
-	// pool so often that a million tasks take a fifth longer.
+	// chunkLen is the number of entries in a chunk, which takes 2,368 bytes on 64-bit machines, and the number of items that a
+	// Feeder hands over at a time. With 1, the worker takes the lock for each item: a thousand tasks that are due together take
+	// a third longer, and 20,000 almost twice as long.
 	chunkLen = 256
 
 	// keptLen is the capacity of the array of list.chunks that an empty list keeps.
 	keptLen = 64
 
-	// maxGaps is how many entries a chunk may have for each item that is left, before it is shrunk.
+	// maxGaps is how many entries a chunk may have for each item that is left, before it is shrunk. Otherwise one item that
+	// waits would keep a whole chunk (TestListShrinks).
 	maxGaps = 8
 )
 
 // A chunk holds items with positions near each other.
 type chunk[T comparable] struct {
-	base       uint32 // the position of items[0]; in a chunk that was shrunk, the least that it may have
-	from       int    // items[:from] have been taken
-	n          int    // items in the chunk
-	wasPutBack bool   // its tasks may be slow: see Pool.fill
-	items      []T    // the entries that have been used; room for chunkLen, or for hardly more than these if shrunk or put back
+	base  uint32 // the position of items[0]; in a chunk that was shrunk, the least that it may have
+	from  int    // items[:from] have been taken
+	n     int    // items in the chunk
+	items []T    // the entries that have been used; room for chunkLen, or for these alone if shrunk
 }
 
 // start returns the first position that the chunk may still have.
 func (k *chunk[T]) start() uint32 { return k.base + uint32(k.from) }
 
-// hasRoom reports whether n items with positions from pos on fit behind those of the chunk.
-func (k *chunk[T]) hasRoom(n int, pos uint32) bool {
-	return len(k.items)+n <= cap(k.items) && k.base+uint32(len(k.items)) == pos
-}
+// hasRoom reports whether n items fit behind those of the chunk.
+func (k *chunk[T]) hasRoom(n int) bool { return len(k.items)+n <= cap(k.items) }
 
 // put appends an item. There must be room.
 func (k *chunk[T]) put(item T) {
@@ -58,19 +56,13 @@ func (k *chunk[T]) put(item T) {
 	k.n++
 }
 
-// first returns the first item. The chunk must not be empty.
-func (k *chunk[T]) first() T {
+// takeOne takes the first item. The chunk must not be empty.
+func (k *chunk[T]) takeOne() (item T) {
 	var none T
 	for k.items[k.from] == none {
 		k.from++
 	}
-	return k.items[k.from]
-}
-
-// takeOne takes the first item. The chunk must not be empty.
-func (k *chunk[T]) takeOne() (item T) {
-	var none T
-	item = k.first()
+	item = k.items[k.from]
 	k.items[k.from] = none
 	k.from++
 	k.n--
@@ -89,26 +81,25 @@ func (k *chunk[T]) index(item T, pos uint32) int {
 
 // shrunk returns a chunk with the same items, without gaps.
 func (k *chunk[T]) shrunk() *chunk[T] {
-	small := &chunk[T]{base: k.start(), wasPutBack: k.wasPutBack, items: make([]T, 0, k.n)}
+	small := &chunk[T]{base: k.start(), items: make([]T, 0, k.n)}
 	for k.n > 0 {
 		small.put(k.takeOne())
 	}
 	return small
 }
 
-// add appends an item. Its position is next.
+// add appends an item.
 func (l *list[T]) add(item T) {
-	if l.n == 0 || !l.last().hasRoom(1, l.next) {
-		l.push(l.memory.chunk(l.next))
+	if l.n == 0 || !l.last().hasRoom(1) {
+		l.push(l.memory.chunk(l.end()))
 	}
 	l.last().put(item)
 	l.n++
-	l.next++
 }
 
 // join appends the items of a chunk, which have positions already, to the last chunk. It reports whether there was room.
 func (l *list[T]) join(k *chunk[T]) bool {
-	if l.n == 0 || !l.last().hasRoom(len(k.items), k.base) {
+	if l.n == 0 || !l.last().hasRoom(len(k.items)) {
 		return false
 	}
 	last := l.last()
@@ -121,9 +112,16 @@ func (l *list[T]) join(k *chunk[T]) bool {
 
 func (l *list[T]) length() int { return len(l.chunks) - l.head }
 
-// The list must not be empty.
-func (l *list[T]) front() *chunk[T] { return l.chunks[l.head] }
-func (l *list[T]) last() *chunk[T]  { return l.chunks[len(l.chunks)-1] }
+// last returns the last chunk. The list must not be empty.
+func (l *list[T]) last() *chunk[T] { return l.chunks[len(l.chunks)-1] }
+
+// end returns a position behind the start of each chunk.
+func (l *list[T]) end() uint32 {
+	if l.n == 0 {
+		return 0
+	}
+	return l.last().base + uint32(len(l.last().items))
+}
 
 // firstWhere returns the first item that matches, or the zero T.
 func (l *list[T]) firstWhere(match func(item T) bool) (found T) {
@@ -148,16 +146,6 @@ func (l *list[T]) push(k *chunk[T]) {
 	}
 	l.chunks = append(l.chunks, k)
 	l.shrink(len(l.chunks) - 2)
-}
-
-// insert inserts a chunk at index i.
-func (l *list[T]) insert(i int, k *chunk[T]) {
-	if i == l.head && i > 0 {
-		l.head--
-		l.chunks[l.head] = k
-		return
-	}
-	l.chunks = slices.Insert(l.chunks, i, k)
 }
 
 // unlink takes a chunk out of the list.
@@ -195,30 +183,6 @@ func (l *list[T]) takeOne() T {
 		l.memory.keep(l.unlink(l.head))
 	}
 	return item
-}
-
-// take takes the first chunk, which belongs to the caller from then on. The list must not be empty.
-func (l *list[T]) take() (batch *chunk[T]) {
-	batch = l.unlink(l.head)
-	l.n -= batch.n
-	return batch
-}
-
-// putBack puts the items of a chunk that take has returned back at their positions, except for the first n entries.
-func (l *list[T]) putBack(batch *chunk[T], n int) {
-	var none T
-	items, left := 0, batch.items[batch.from+n:]
-	for _, item := range left {
-		if item != none {
-			items++
-		}
-	}
-	if items > 0 { // a copy, because the runner still reads an entry of the batch
-		rest := &chunk[T]{base: batch.start() + uint32(n), n: items, wasPutBack: true, items: slices.Clone(left)}
-		l.insert(l.find(rest.base)+1, rest)
-		l.n += items
-		clear(left)
-	}
 }
 
 // find returns the index of the last chunk that starts at or before a position, or head-1. Positions are compared by
@@ -268,7 +232,7 @@ func (l *list[T]) takeAll() (all []T) {
 // A Memory keeps empty chunks for reuse. Pools share it, so that an idle one needs no memory.
 //
 // It is not a sync.Pool, which the garbage collector empties: in a storm of garbage, a worker that allocates has to help the
-// collector first.
+// collector first. With a Memory it allocates nothing after a collection either (TestBurstsNeedNoMemory).
 type Memory[T comparable] struct {
 	mu     sync.Mutex
 	chunks []*chunk[T] // up to maxSpare
@@ -298,7 +262,7 @@ func (m *Memory[T]) take() (k *chunk[T]) {
 	return k
 }
 
-// keep keeps a chunk whose items are not needed any more, unless enough are kept, or it was shrunk or put back.
+// keep keeps a chunk whose items are not needed any more, unless enough are kept, or it was shrunk.
 func (m *Memory[T]) keep(k *chunk[T]) {
 	clear(k.items)
 	m.mu.Lock()

@@ -37,16 +37,6 @@ func (l *list[T]) check(t *testing.T) {
 	require.False(t, slices.ContainsFunc(l.chunks[:l.head], func(k *chunk[T]) bool { return k != nil }))
 }
 
-// items returns the items in entries, without the gaps.
-func items(entries []int) (all []int) {
-	for _, item := range entries {
-		if item != 0 {
-			all = append(all, item)
-		}
-	}
-	return all
-}
-
 // items returns the items of a list.
 func (l *list[T]) items() (all []T) {
 	var none T
@@ -61,62 +51,32 @@ func (l *list[T]) items() (all []T) {
 }
 
 // Random operations on a list do what they would do on a sorted slice: items are numbered in the order in which they
-// are added. Batches that were taken are put back in any order. Positions wrap around.
+// are added. Positions wrap around.
 func TestListModel(t *testing.T) {
 	r := newRand(t)
 	for range newShare(t).Rounds(5, sized(30, 100, 5000)) {
+		p := &Pool[int]{memory: new(Memory[int]), Limit: -1} // nothing runs
+		l := &p.list
+		l.memory = p.memory
+		f := Feeder[int]{next: math.MaxUint32 - uint32(r.IntN(200)), pool: p}
 		at := map[int]uint32{} // the positions of all items
-		l := list[int]{memory: new(Memory[int]), next: math.MaxUint32 - uint32(r.IntN(200))}
-		var want []int // the items that are on the list
-		var batches []*chunk[int]
-		f := Feeder[int]{next: l.next, pool: &Pool[int]{memory: l.memory}}
-		f.pool.Limit = -1 // nothing runs
-		add := func(n int) {
-			fed := r.IntN(2) == 0
-			f.next, f.pool.list = l.next, l
-			for range n {
-				item := len(at) + 1
-				want = append(want, item)
-				if fed {
-					at[item] = f.Position()
-					f.Add(item)
-				} else {
-					at[item] = f.pool.list.next
-					f.pool.list.add(item)
-				}
-			}
-			f.Flush()
-			if l = f.pool.list; fed {
-				l.next = f.next
-			}
-		}
+		var want []int         // the items that are on the list
 		growth := 1 + r.IntN(100)
 		for range 300 {
 			switch k := r.IntN(10); {
 			case k < 3:
-				add(1 + r.IntN(growth))
+				for range 1 + r.IntN(growth) {
+					item := len(at) + 1
+					want = append(want, item)
+					at[item] = f.Position()
+					if f.Add(item); k == 0 {
+						f.Flush()
+					}
+				}
+				f.Flush()
 			case k < 4 && l.n > 0:
 				require.Equal(t, want[0], l.takeOne())
 				want = want[1:]
-			case k < 5 && l.n > 0:
-				k := l.take()
-				taken := items(k.items[k.from:])
-				require.Len(t, taken, k.n)
-				require.NotZero(t, k.n)
-				require.Equal(t, want[:k.n], taken)
-				want = want[k.n:]
-				batches = append(batches, k)
-				item := taken[r.IntN(len(taken))]
-				require.Equal(t, item, k.items[k.index(item, at[item])])
-			case k < 8 && len(batches) > 0:
-				i := r.IntN(len(batches))
-				k := batches[i]
-				n := r.IntN(len(k.items) - k.from + 1)
-				want = append(want, items(k.items[k.from+n:])...)
-				slices.Sort(want)
-				l.putBack(k, n)
-				require.Empty(t, items(k.items[k.from+n:]), "a batch keeps nothing that was put back")
-				batches = slices.Delete(batches, i, i+1)
 			case len(at) > 0:
 				for range 1 + r.IntN(60) {
 					item := 1 + r.IntN(len(at))
@@ -161,28 +121,6 @@ func TestListShrinks(t *testing.T) {
 	require.LessOrEqual(t, cap(l.chunks), keptLen)
 }
 
-// Items that are given back come first again, in their order.
-func TestListOrder(t *testing.T) {
-	l := list[int]{memory: new(Memory[int])}
-	const n, size = 3*chunkLen + 8, chunkLen
-	for i := range n {
-		l.add(i + 1)
-	}
-	a, b := l.take(), l.take()
-	require.Equal(t, size, a.n)
-	l.putBack(b, 5)
-	l.putBack(a, 1)
-	require.Equal(t, n-6, l.n)
-	l.check(t)
-	var want []int
-	for i := range n {
-		if i != 0 && (i < size || i >= size+5) {
-			want = append(want, i+1)
-		}
-	}
-	require.Equal(t, want, l.takeAll())
-}
-
 // A list that never becomes empty takes no more memory for all that has passed through it.
 func TestListThatIsNeverEmpty(t *testing.T) {
 	l := list[int]{memory: new(Memory[int])}
@@ -215,20 +153,4 @@ func TestListShrinksAtItsEnd(t *testing.T) {
 	}
 	require.True(t, l.remove(chunkLen+2, chunkLen+1))
 	require.Equal(t, 10*2-1, l.n)
-}
-
-// What was put back is still known to be when many of its items have been removed, so that it is not taken as a batch again.
-func TestShrunkIsStillBack(t *testing.T) {
-	l := list[int]{memory: new(Memory[int])}
-	const n = chunkLen
-	for i := range 2 * n {
-		l.add(i + 1) // at position i
-	}
-	l.putBack(l.take(), 0)
-	for i := n / maxGaps; i < n; i++ {
-		require.True(t, l.remove(i+1, uint32(i)))
-	}
-	require.Less(t, cap(l.front().items), n)
-	require.Equal(t, n/maxGaps, l.front().n)
-	require.True(t, l.front().wasPutBack)
 }

@@ -27,7 +27,7 @@ func newMill() *mill {
 	warmUp()
 	m.Pool, m.feeder = newLight(time.Second, func(int) {
 		m.left.Add(-1)
-		runtime.Gosched() // so that several runners have batches at the same time
+		runtime.Gosched() // so that several runners are in tasks at the same time
 	})
 	m.Procs = maxProcs // however many processors there are
 	m.Labels = pprof.WithLabels(context.Background(), pprof.Labels("a", "b"))
@@ -128,11 +128,8 @@ func TestMemoryKeepsNothingAlive(t *testing.T) {
 		h.feeder = NewFeeder(&h.pool)
 		w := new(task)
 		h.fed = true
-		batch := []*task{w}
-		for range 2 * minBatch {
-			batch = append(batch, new(task))
-		}
-		h.add(batch...)
+		h.add(w)
+		h.addFunc(32, nil)
 		synctest.Wait() // until the goroutine of the runner has ended
 		pool, item = weak.Make(h), weak.Make(w)
 	})
@@ -161,10 +158,10 @@ func TestIdlePoolKeepsLittle(t *testing.T) {
 		p := &h.pool
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		require.LessOrEqual(t, max(cap(p.runners), cap(p.batched), cap(p.list.chunks)), keptLen)
+		require.LessOrEqual(t, max(cap(p.runners), cap(p.list.chunks)), keptLen)
 		require.Len(t, p.spare, maxProcs)
 		for _, rn := range p.spare {
-			require.True(t, rn.entries == nil && rn.batch == nil && rn.single[0] == nil)
+			require.Nil(t, rn.item)
 		}
 		require.Nil(t, h.feeder.chunk)
 	})

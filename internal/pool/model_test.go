@@ -25,10 +25,8 @@ func testModel(t *testing.T) {
 	h := newFake(t, tick)
 	h.fed = r.IntN(2) == 0
 	h.pool.Limit = []int{0, 0, 1, 2, 7}[r.IntN(5)]
-	h.pool.MinBatch = []int{2, minBatch, 1000}[r.IntN(3)]
 	h.pool.Procs = 1 + r.IntN(4)
-	first := uint32(r.Uint64())
-	h.pool.list.next, h.feeder.next = first, first
+	h.feeder.next = uint32(r.Uint64())
 	slow, burst, reruns := r.IntN(4), 1+r.IntN(400), r.IntN(2) == 0
 
 	// A plan is what the model knows of a task.

@@ -5,7 +5,6 @@ package pool
 import (
 	"context"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,13 +12,13 @@ import (
 
 // A Host is what a pool works for. Its methods must not block, except on locks that are held briefly
 // or, while Close is about to be called, until it has returned. Only Work, Ran and
-// Panicked may run user code. Count may be called with the lock of the pool held.
+// Panicked may run user code.
 type Host[T comparable] interface {
 	// Work runs the tasks of the items that rn.Next returns, until there are none: it claims each, so that no other
 	// goroutine may, calls rn.Start, and runs the task. If the task is not to run any more, it goes on with the next item.
 	Work(rn *Runner[T])
 
-	// Count counts n tasks that have been started, as so late.
+	// Count counts n tasks that have been started, as so late. It may be called with the lock of the pool held.
 	Count(late time.Duration, n uint64)
 
 	// Ran is called when a task is over, also after a panic or a Goexit, if rn.Start was told so. The run is over when Ran
@@ -35,15 +34,12 @@ type Host[T comparable] interface {
 
 // A Pool runs the tasks of items, on goroutines that exist only while there is work. Adding an item waits for no task.
 //
-//	add ---> list --------------> batch of a runner ---> entry taken ---> task is running ---> over
-//	           ^      fill              |           Next             claim
-//	           +------------------------+
-//	             takeBack: the runner is stuck, tasks are slow, an item of the batch is removed, a goroutine waits for a run, or Close
+//	Add ---> list ---------> runner has the item ---------> task is running ---------> over
+//	           |      fill                         claim
+//	           +--> removed
 //
-// An entry has one owner at a time. An item may seldom have two entries, and then the host's claim decides. On the list an
-// entry belongs to the pool: the lock guards it, and Remove empties it. In a batch, the entries behind the last one taken
-// belong to the pool too, which never changes a batch but takes all of them back. An entry that is taken belongs to the runner.
-// How both agree about that without a lock: see Runner.stop.
+// The lock guards all of that but the claim. An item may be added a second time before its runner has claimed it. Then the
+// claim of the host decides which runner runs the task.
 //
 // One runner is enough for tasks that return soon: it takes item after item, without a goroutine, a closure or an
 // allocation for each. While items wait, the pool checks several times a tick whether the runners make progress.
@@ -60,42 +56,32 @@ type Pool[T comparable] struct {
 	Limit int // the number of tasks that may run at the same time; 0 for no limit, negative for none at all
 	Procs int // how many runners can be at work at the same time; so many are started if many items wait
 
-	MinBatch int // a runner takes fewer items one by one; set by Init, and changed only by tests
-
 	// Immutable after Init.
 	host     Host[T]
 	memory   *Memory[T]
 	interval time.Duration // the time between checks
 	work     func()        // run
 
-	asking sync.Mutex // held in RunsOf, so that only one of many that wait for tasks contends for mu
+	// Held in Runs, so that only one of many that wait for tasks contends for mu. With 10,000 that wait for as many tasks, others
+	// are late by up to 15 ms, not 300.
+	asking sync.Mutex
 
 	// Guarded by mu.
-	mu              sync.Mutex
-	closed          bool // no runner takes anything any more
-	list            list[T]
-	starting        atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item; read without mu too
-	runners         []*Runner[T]  // in no order
-	batched         []*Runner[T]  // those with a batch that can be taken back, in no order
-	takenBack       uint64        // how many batches were taken back
-	spare           []*Runner[T]  // for reuse, at most maxProcs
-	idle            chan struct{} // closed when the pool has become idle; nil if no goroutine waits for that
-	watch           *time.Timer   // calls onWatch
-	watching        bool          // watch is armed
-	takenSinceCheck int           // entries that runners have taken since the last check: see advance
-	step            int           // how many runners might be added when a check last found tasks slow; 0 if nothing waits
-	slow            bool          // the last check found fewer entries taken than if no task had blocked; false if nothing waits
+	mu       sync.Mutex
+	closed   bool // no runner takes anything any more
+	list     list[T]
+	starting atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item; read without mu too
+	runners  []*Runner[T]  // each has an item; in no order
+	spare    []*Runner[T]  // for reuse, at most maxProcs, so that bursts allocate nothing: TestBurstsNeedNoMemory
+	idle     chan struct{} // closed when the pool has become idle; nil if no goroutine waits for that
+	watch    *time.Timer   // calls onWatch
+	watching bool          // watch is armed
+	taken    int           // items that runners have taken since the watch was armed
+	step     int           // how many runners might be added when a check last found tasks slow; 0 if no check is needed
 }
 
-const (
-	// maxProcs bounds how many runners are started because many items wait. The number of processors does too.
-	maxProcs = 16
-
-	// minBatch is the least number of items that a runner takes at once. Batches of a few save up to a sixth of the CPU time,
-	// but these items wait for each other. In a storm of producers, where a runner may lose its processor for long, half of the
-	// tasks were later than 15 ms, not 10.
-	minBatch = 16
-)
+// maxProcs bounds how many runners are started because many items wait. The number of processors does too.
+const maxProcs = 16
 
 // Init prepares a pool. Tick is how soon tasks behind a task that blocks should start: within two ticks.
 func (p *Pool[T]) Init(h Host[T], tick time.Duration, m *Memory[T]) {
@@ -103,12 +89,11 @@ func (p *Pool[T]) Init(h Host[T], tick time.Duration, m *Memory[T]) {
 	p.Procs = min(runtime.GOMAXPROCS(0), maxProcs)
 	p.memory, p.list.memory = m, m
 	p.interval = max(min(tick/checksPerTick, maxInterval), 1)
-	p.MinBatch = minBatch
 	p.work = p.run
 }
 
 // Add adds an item, and gets a runner for it if needed. What is added after Close stays on the list. Not for a pool with a
-// Feeder, which counts the positions itself.
+// Feeder: only what a Feeder adds has a position, by which it can be removed.
 func (p *Pool[T]) Add(item T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,26 +123,16 @@ func (p *Pool[T]) engage(waited bool) {
 	case p.hasExecutor():
 		p.want()
 	case !waited && p.starting.Load() == 0, // all others may be in tasks that block
-		p.total() < min(p.Procs, p.list.length()): // each takes a chunk
+		p.total() < min(p.Procs, p.list.length()): // one for each chunk
 		p.start(1)
 	}
 }
 
-// Remove takes an item off the list, given its position, if no runner has taken it yet. If the item is in a batch, that
-// is taken back first.
+// Remove takes an item off the list, given its position, if no runner has taken it yet.
 func (p *Pool[T]) Remove(item T, pos uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.list.remove(item, pos) {
-		return
-	}
-	for _, rn := range p.batched {
-		if at := rn.batch.index(item, pos); at >= rn.batch.from+rn.takenOf() {
-			p.takeBack(rn) // which takes rn off batched
-			p.list.remove(item, pos)
-			return
-		}
-	}
+	p.list.remove(item, pos)
 }
 
 // total returns how many goroutines run tasks, or are on their way to their first. With an executor, it returns how many
@@ -186,7 +161,7 @@ func (p *Pool[T]) run() {
 	}
 }
 
-// enlist returns a runner with its first items, for a goroutine that was on its way. It returns nil if nothing is
+// enlist returns a runner with its first item, for a goroutine that was on its way. It returns nil if nothing is
 // left to do.
 func (p *Pool[T]) enlist() *Runner[T] {
 	p.mu.Lock()
@@ -197,7 +172,7 @@ func (p *Pool[T]) enlist() *Runner[T] {
 	last := len(p.spare) - 1
 	rn := p.spare[last]
 	p.spare[last], p.spare = nil, p.spare[:last]
-	rn.pool, rn.place = p, len(p.runners)
+	rn.pool, rn.place, rn.fresh, rn.late = p, len(p.runners), true, notMeasured
 	p.runners = append(p.runners, rn)
 	p.starting.Add(-1)
 	if !p.fill(rn) {
@@ -207,84 +182,28 @@ func (p *Pool[T]) enlist() *Runner[T] {
 	return rn
 }
 
-// refill is called by a runner that has no entries left. The tasks of all its entries are over. Refill takes the next items off
-// the list, and the first of their entries for the runner. It returns false if there are none, or if an executor has to call
-// another function for each. Then the runner has been dismissed and must not be used any more.
+// refill takes the next item for a runner whose run is over. It returns false if there is none, or if an executor has to call
+// another function for it. Then the runner has been dismissed and must not be used any more.
 func (p *Pool[T]) refill(rn *Runner[T]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	rn.endRun()
-	p.release(rn)
 	if p.hasExecutor() || !p.fill(rn) {
 		p.dismiss(rn) // under the same lock, so that Add does not rely on this runner
 		return false
 	}
-	rn.taken.Store(1) // which also clears stopped. Next returns this entry at once; after enlist, it takes the first one itself
 	return true
 }
 
-// fill takes items off the list for a runner that has none, and reports whether there were any. It takes the first chunk. It
-// takes only one item if the chunk has few or was put back, if tasks are slow, or with an executor. If what was put back were a
-// batch again, the last of 256 tasks of 9 ms each, beside quick ones, would start after 1.6 s instead of 60 ms. Called with mu
-// held.
+// fill takes the first item off the list for a runner, and reports whether there was one. Called with mu held.
 func (p *Pool[T]) fill(rn *Runner[T]) bool {
 	if p.list.n == 0 || p.closed {
 		return false
 	}
-	if k := p.list.front(); p.hasExecutor() || p.slow || k.n < p.MinBatch || k.wasPutBack {
-		rn.single[0] = p.list.takeOne()
-		rn.entries = rn.single[:]
-	} else {
-		rn.batch = p.list.take()
-		rn.entries = rn.batch.items[rn.batch.from:]
-		p.batched = append(p.batched, rn)
-	}
+	rn.item = p.list.takeOne()
+	rn.many = p.list.n >= sample
+	p.taken++
 	p.setWatch()
-	return true
-}
-
-// release takes the entries from a runner whose tasks are over. Called by the runner, with mu held.
-func (p *Pool[T]) release(rn *Runner[T]) {
-	if rn.unmeasured > 0 { // the last entries were not claimed, or have been taken back
-		rn.count()
-	}
-	p.unlist(rn)
-	p.advance(rn)
-	if rn.batch != nil {
-		p.memory.keep(rn.batch)
-	}
-	var none T
-	rn.entries, rn.single[0], rn.batch, rn.takenAtCheck, rn.measured = nil, none, nil, 0, false
-}
-
-// takeBack stops a runner, and returns how many entries it has taken. The other items of its batch go back on the list. It
-// drops those whose tasks are over, so that a task that blocks keeps no others alive. Called with mu held.
-func (p *Pool[T]) takeBack(rn *Runner[T]) (n int) {
-	n = rn.stop()
-	if p.unlist(rn) {
-		p.takenBack++
-		p.list.putBack(rn.batch, n)
-		clear(rn.entries[:max(n-1, 0)])
-	}
-	return n
-}
-
-// takeBackAll takes all batches back. Called with mu held.
-func (p *Pool[T]) takeBackAll() {
-	for len(p.batched) > 0 {
-		p.takeBack(p.batched[len(p.batched)-1])
-	}
-}
-
-// unlist takes a runner off batched, and reports whether it was there. Called with mu held.
-func (p *Pool[T]) unlist(rn *Runner[T]) bool {
-	i := slices.Index(p.batched, rn)
-	if i < 0 {
-		return false
-	}
-	last := len(p.batched) - 1
-	p.batched[i], p.batched[last] = p.batched[last], nil
-	p.batched = p.batched[:last]
 	return true
 }
 
@@ -293,11 +212,14 @@ func (p *Pool[T]) dismiss(rn *Runner[T]) {
 	last := len(p.runners) - 1
 	p.runners[rn.place], p.runners[last].place = p.runners[last], rn.place
 	p.runners[last], p.runners = nil, p.runners[:last]
+	if rn.unmeasured > 0 { // the next one was not claimed, or another runner has taken it
+		rn.count()
+	}
 	if *rn = (Runner[T]{}); len(p.spare) < maxProcs {
 		p.spare = append(p.spare, rn)
 	}
 	if last == 0 && cap(p.runners) > keptLen {
-		p.runners, p.batched = nil, nil
+		p.runners = nil
 	}
 	p.setWatch()
 	p.checkIdle()
@@ -334,14 +256,8 @@ func (p *Pool[T]) Close() (rest []T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	p.takeBackAll()
-	var none T
 	for _, rn := range p.runners {
-		for _, item := range rn.entries[max(rn.takenOf()-1, 0):] { // one at most
-			if item != none {
-				rest = append(rest, item)
-			}
-		}
+		rest = append(rest, rn.item)
 	}
 	rest = append(rest, p.list.takeAll()...)
 	p.setWatch()
@@ -359,27 +275,9 @@ func (p *Pool[T]) Running() (tasks, goroutines int) {
 	return len(p.runners), goroutines
 }
 
-// Waiting returns the number of items on the list. For tests.
+// Waiting returns the number of items that wait for a runner.
 func (p *Pool[T]) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.list.n
-}
-
-// RunsOf returns a channel for each run of the task of an item that is in progress. The channel is closed when the
-// run is over, which includes Host.Ran.
-func (p *Pool[T]) RunsOf(item T) (runs []<-chan struct{}) {
-	return p.RunsOfAll(func(other T) bool { return other == item })
-}
-
-// RunsOfAll is RunsOf for the items that match. Match is called with the lock of the pool held.
-func (p *Pool[T]) RunsOfAll(match func(item T) bool) (runs []<-chan struct{}) {
-	p.asking.Lock()
-	defer p.asking.Unlock()
-	p.eachRunner(64, func(rn *Runner[T]) {
-		if over := rn.untilOver(match); over != nil {
-			runs = append(runs, over)
-		}
-	}, func() bool { return true })
-	return runs
 }

@@ -174,13 +174,13 @@ func TestMaxConcurrencyOfOneOrdersMemory(t *testing.T) {
 	require.Equal(t, 9000, n)
 }
 
-// A runner at the limit takes a batch, and the first task of the batch blocks. Then the other runner gets the rest.
-// When the tasks were added the pool was not watched, because no runner could be added.
-func TestBatchTakenAtTheLimit(t *testing.T) {
+// A runner at the limit takes a task that blocks. Then the other runner takes the rest. When the tasks were added the pool was not
+// watched, because no runner could be added.
+func TestRestAtTheLimit(t *testing.T) {
 	const tick = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, tick)
-		h.pool.Limit, h.pool.MinBatch = 2, 2
+		h.pool.Limit = 2
 		a, b, c := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		h.addFunc(1, func() { <-a })
 		h.addFunc(1, func() { <-b })
@@ -204,33 +204,29 @@ func TestBatchTakenAtTheLimit(t *testing.T) {
 	})
 }
 
-// Close returns the tasks that wait. A task may wait on the list, or a runner may have taken it alone or in a batch.
-// None of them starts any more, and the tasks that run go on.
+// Close returns the tasks that wait, on the list or with a runner. None of them starts any more, and the tasks that run go on.
 func TestClose(t *testing.T) {
 	const tick = time.Millisecond
-	for _, batch := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newFake(t, tick)
-			h.pool.Limit = 2
-			h.pool.slow = !batch
-			release := make(chan struct{})
-			all := h.addFunc(1000, func() { <-release })
-			tell := &task{next: func() bool { return true }}
-			h.add(tell)
-			synctest.Wait()
-			rest := h.close()
-			require.Len(t, rest, len(all)+1-int(h.active.Load()))
-			require.Contains(t, rest, tell)
-			h.pool.Add(new(task)) // too late: nobody returns it
-			pass(5 * tick)
-			require.EqualValues(t, h.active.Load(), h.claims.Load())
-			close(release)
-			synctest.Wait()
-			h.pool.Add(new(task))
-			pass(5 * tick)
-			require.EqualValues(t, len(all)+1-len(rest), h.claims.Load())
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, tick)
+		h.pool.Limit = 2
+		release := make(chan struct{})
+		all := h.addFunc(1000, func() { <-release })
+		tell := &task{next: func() bool { return true }}
+		h.add(tell)
+		synctest.Wait()
+		rest := h.close()
+		require.Len(t, rest, len(all)+1-int(h.active.Load()))
+		require.Contains(t, rest, tell)
+		h.pool.Add(new(task)) // too late: nobody returns it
+		pass(5 * tick)
+		require.EqualValues(t, h.active.Load(), h.claims.Load())
+		close(release)
+		synctest.Wait()
+		h.pool.Add(new(task))
+		pass(5 * tick)
+		require.EqualValues(t, len(all)+1-len(rest), h.claims.Load())
+	})
 }
 
 // Close also returns a task that is due again while a runner has it, and it does not run again. If Ran returns after
@@ -272,111 +268,98 @@ func TestUntilIdle(t *testing.T) {
 	})
 }
 
-// Running is exact while runners hold batches. The host is told to measure the first, 9th, 73rd and last task of each batch.
+// Running is exact. While many tasks wait that are about as late as each other, the host is told to measure one of sixteen. It
+// measures each of the last ones, and each of those that come alone.
 func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Second)
-		h.pool.Procs, h.pool.Limit = 1, 1
-		h.fed = true
-		const all = 3*chunkLen + 32
-		h.addFunc(all, func() {
+		h.pool.Limit = 1
+		release := make(chan struct{})
+		h.addFunc(1, func() { <-release })
+		const samples = 40
+		h.addFunc(1+samples*sample+sample, func() {
 			tasks, goroutines := h.pool.Running()
 			require.True(t, tasks == 1 && goroutines == 1)
 		})
+		close(release)
 		synctest.Wait()
-		chunk := []uint64{1, chunkLen - 1}
-		require.Equal(t, slices.Concat(chunk, chunk, chunk, []uint64{1, 31}), h.counted, "3 full batches, and one of 32")
+		want := slices.Concat([]uint64{1, 1}, slices.Repeat([]uint64{sample}, samples), slices.Repeat([]uint64{1}, sample))
+		require.Equal(t, want, h.counted)
 		require.Zero(t, h.pool.Waiting())
-		h.pool.list.check(t) // that the chunks of the batches keep nothing
 
-		for range 10 { // no batches
+		for range 10 {
 			h.addFunc(1, nil)
 			synctest.Wait()
 		}
-		require.Equal(t, slices.Repeat([]uint64{1}, 10), h.counted[3*2+2:])
+		require.Equal(t, slices.Repeat([]uint64{1}, 10), h.counted[len(want):])
 	})
 }
 
-// No task of a batch is measured any more, because the last ones are canceled, or because the rest is taken back. So those
-// since the last one that was count as late as that one, when the runner has done its tasks.
+// No task is measured any more, because the others that wait are canceled, or because another runner takes them. So those since
+// the last one that was count as late as that one.
 func TestEachIsCounted(t *testing.T) {
-	for _, stuck := range []bool{false, true} {
+	for _, blocks := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFake(t, time.Second)
-			h.pool.Procs, h.pool.Limit = 1, 1
 			h.fed = true
-			all := make([]*task, 32)
+			h.pool.Limit = 1
+			release, blocked := make(chan struct{}), make(chan struct{})
+			h.addFunc(1, func() { <-release })
+			all := make([]*task, 10+2*sample)
 			for i := range all {
 				all[i] = new(task)
 			}
-			if stuck {
-				all[20].f = func() { time.Sleep(time.Second) }
-			}
-			for _, w := range all[21:] {
-				require.True(t, stuck || w.move(canceled, waiting))
+			if blocks {
+				all[9].f = func() { <-blocked }
 			}
 			h.add(all...)
-			pass(time.Second / 2)
-			if !stuck {
-				require.Equal(t, []uint64{1, 20}, h.counted)
-				require.EqualValues(t, 0, h.latest)
-				return
+			if !blocks {
+				for _, w := range all[10:] {
+					require.True(t, w.move(canceled, waiting))
+				}
 			}
-			require.Equal(t, []uint64{1}, h.counted)
-			require.Zero(t, h.batches())
-			pass(time.Second)
-			require.Equal(t, append([]uint64{1, 20}, slices.Repeat([]uint64{1}, 11)...), h.counted, "slow tasks come alone")
+			close(release)
+			synctest.Wait()
+			if blocks {
+				for _, w := range all[10:] {
+					require.True(t, h.remove(w))
+				}
+				require.Equal(t, []uint64{1, 1}, h.counted)
+				close(blocked)
+				synctest.Wait()
+			}
+			require.Equal(t, []uint64{1, 1, 9}, h.counted)
+			require.EqualValues(t, 1, h.latest)
 		})
 	}
-}
-
-// A task that is canceled just before it starts is not measured. The next one is, so that none is left out.
-func TestNextOneIsMeasured(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFake(t, time.Second)
-		h.pool.Procs, h.pool.Limit = 1, 1
-		h.fed = true
-		all := make([]*task, 32)
-		for i := range all {
-			all[i] = new(task)
-		}
-		require.True(t, all[0].move(canceled, waiting))
-		h.add(all...)
-		synctest.Wait()
-		require.Equal(t, []uint64{1, 30}, h.counted)
-	})
 }
 
 // When positions wrap around, the pool still works, because it uses only their differences.
 func TestPositionsWrap(t *testing.T) {
-	for _, fed := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			const tick = time.Millisecond
-			h := newFake(t, tick)
-			h.fed = fed
-			p := &h.pool
-			p.list.next = math.MaxUint32 - 5
-			h.feeder.next = p.list.next
-			release := make(chan struct{})
-			all := h.addFunc(50, func() { <-release })
-			for _, w := range all[25:] {
-				require.True(t, h.remove(w))
-			}
-			pass(2 * tick)
-			require.EqualValues(t, 25, h.active.Load())
-			require.Zero(t, p.Waiting())
-			close(release)
-			synctest.Wait()
-			h.addFunc(100, nil)
-			synctest.Wait()
-			require.EqualValues(t, 125, h.claims.Load())
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		h := newFake(t, tick)
+		h.fed = true
+		h.feeder.next = math.MaxUint32 - 5
+		release := make(chan struct{})
+		all := h.addFunc(50, func() { <-release })
+		for _, w := range all[25:] {
+			require.True(t, h.remove(w))
+		}
+		pass(2 * tick)
+		require.EqualValues(t, 25, h.active.Load())
+		require.Zero(t, h.pool.Waiting())
+		close(release)
+		synctest.Wait()
+		h.addFunc(100, nil)
+		synctest.Wait()
+		require.EqualValues(t, 125, h.claims.Load())
+	})
 }
 
-// A channel of RunsOf is closed when the run is over: the task has returned, and then Ran. There is one for each run in
+// A channel of Runs is closed when the run is over: the task has returned, and then Ran. There is one for each run in
 // progress, and none for a task that does not run.
-func TestRunsOf(t *testing.T) {
+func TestRuns(t *testing.T) {
 	for way, prepare := range ways {
 		t.Run(way, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -384,13 +367,13 @@ func TestRunsOf(t *testing.T) {
 				prepare(h)
 				other := &task{f: func() { time.Sleep(time.Hour) }}
 				w := &task{f: func() { time.Sleep(time.Second) }, next: func() bool { time.Sleep(time.Minute); return false }}
-				require.Empty(t, h.pool.RunsOf(w))
+				require.Empty(t, h.runsOf(w))
 				h.add(other)
 				synctest.Wait()
 				start := time.Now()
 				h.add(w)
 				synctest.Wait()
-				runs := append(h.pool.RunsOf(w), h.pool.RunsOf(w)...)
+				runs := append(h.runsOf(w), h.runsOf(w)...)
 				require.Len(t, runs, 2)
 				time.Sleep(2 * time.Second)
 				for _, over := range runs {
@@ -400,19 +383,19 @@ func TestRunsOf(t *testing.T) {
 					default:
 					}
 				}
-				runs = append(runs, h.pool.RunsOf(w)...)
+				runs = append(runs, h.runsOf(w)...)
 				require.Len(t, runs, 3, "Ran is in progress")
 				for _, over := range runs {
 					<-over
 				}
 				require.Equal(t, time.Second+time.Minute, time.Since(start))
-				require.Empty(t, h.pool.RunsOf(w))
-				runs = h.pool.RunsOf(other)
+				require.Empty(t, h.runsOf(w))
+				runs = h.runsOf(other)
 				require.Len(t, runs, 1)
 				<-runs[0]
 				require.Equal(t, time.Hour, time.Since(start))
 				synctest.Wait()
-				require.Empty(t, h.pool.RunsOf(other))
+				require.Empty(t, h.runsOf(other))
 			})
 		})
 	}
@@ -428,9 +411,9 @@ func TestRunsOfOneThatRunsAgain(t *testing.T) {
 		h.add(w)
 		for n := range 4 {
 			time.Sleep(time.Second / 2)
-			inTask := h.pool.RunsOf(w)
+			inTask := h.runsOf(w)
 			time.Sleep(time.Second)
-			inRan := h.pool.RunsOf(w)
+			inRan := h.runsOf(w)
 			require.Len(t, append(inTask, inRan...), 2)
 			for _, over := range append(inTask, inRan...) {
 				<-over
@@ -440,11 +423,11 @@ func TestRunsOfOneThatRunsAgain(t *testing.T) {
 	})
 }
 
-// The end of a task wakes who waits for it, also if the runner goes on with the next of its batch.
-func TestRunsOfInABatch(t *testing.T) {
+// The end of a task wakes who waits for it, also if the runner goes on with the next one.
+func TestRunsWhileOthersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newFake(t, time.Hour) // no check takes the batch away
-		h.pool.Limit, h.pool.MinBatch = 1, 2
+		h := newFake(t, time.Hour)
+		h.pool.Limit = 1
 		h.fed = true
 		a := &task{f: func() { time.Sleep(1 * time.Nanosecond) }}
 		b := &task{f: func() { time.Sleep(2 * time.Nanosecond) }}
@@ -452,51 +435,20 @@ func TestRunsOfInABatch(t *testing.T) {
 		synctest.Wait()
 		h.pool.Remove(a, a.pos) // it runs, so it is too late for that
 		start := time.Now()
-		runs := h.pool.RunsOf(a)
+		runs := h.runsOf(a)
 		require.Len(t, runs, 1)
-		require.Len(t, h.pool.RunsOf(a), 1)
-		require.Empty(t, h.pool.RunsOf(b))
-		require.Equal(t, 1, h.pool.Waiting(), "the rest of the batch was taken back")
-		require.EqualValues(t, 1, h.pool.TakenBack(), "once")
+		require.Len(t, h.runsOf(a), 1)
+		require.Empty(t, h.runsOf(b))
+		require.Equal(t, 1, h.pool.Waiting())
 		<-runs[0]
 		require.EqualValues(t, 1, time.Since(start))
 		synctest.Wait()
-		require.Empty(t, h.pool.RunsOf(a))
-		require.Len(t, h.pool.RunsOf(b), 1)
+		require.Empty(t, h.runsOf(a))
+		require.Len(t, h.runsOf(b), 1)
 	})
 }
 
-// To wait for a task stops no runner but its own, however many tasks block. A stopped runner loses its batch, and has to
-// take the lock.
-func TestRunsOfStopsNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFake(t, time.Millisecond)
-		all := make([]*task, 1000)
-		for i := range all {
-			all[i] = &task{f: func() { time.Sleep(time.Hour) }}
-			h.add(all[i])
-		}
-		time.Sleep(time.Second)
-		countStopped := func() (n int) {
-			h.pool.mu.Lock()
-			defer h.pool.mu.Unlock()
-			require.Equal(t, len(all), len(h.pool.runners))
-			for _, rn := range h.pool.runners {
-				if rn.taken.Load() >= stopped {
-					n++
-				}
-			}
-			return n
-		}
-		before := countStopped() // those whose batch was taken back
-		require.Less(t, before, 100)
-		require.Len(t, h.pool.RunsOf(all[500]), 1)
-		require.LessOrEqual(t, countStopped(), before+1)
-		require.Empty(t, h.pool.batched, "what every Remove and check goes through")
-	})
-}
-
-// RunsOf looks at some of the runners at a time. It misses none whose place changes meanwhile, because another one has
+// Runs looks at some of the runners at a time. It misses none whose place changes meanwhile, because another one has
 // ended: the test ends each of them at each pause.
 func TestWaitMissesNoRun(t *testing.T) {
 	const n, some = 7, 2
@@ -506,13 +458,13 @@ func TestWaitMissesNoRun(t *testing.T) {
 			p.Init(numbers{}, time.Second, new(Memory[int]))
 			want := map[int]bool{} // the items of the runners that stay
 			for item := range n {
-				rn := &Runner[int]{pool: &p, place: item, entries: []int{item}}
+				rn := &Runner[int]{pool: &p, place: item, item: item}
 				p.runners = append(p.runners, rn)
 				want[item] = item != place
 			}
 			visited, paused := map[int]bool{place: false}, 0
 			require.True(t, p.eachRunner(some, func(rn *Runner[int]) {
-				visited[rn.entries[0]] = rn.entries[0] != place
+				visited[rn.item] = rn.item != place
 			}, func() bool {
 				if paused == pauses {
 					p.mu.Lock()
@@ -525,77 +477,4 @@ func TestWaitMissesNoRun(t *testing.T) {
 			require.Equal(t, want, visited, "place %d after pause %d", place, pauses)
 		}
 	}
-}
-
-// To remove an item takes back the batch that has it, and no other. The other items of the batch go back to the list.
-func TestRemoveTakesBackTheBatch(t *testing.T) {
-	var p Pool[int]
-	p.Init(numbers{}, time.Second, new(Memory[int]))
-	for i := range 3 {
-		k := p.memory.chunk(uint32(2 * i))
-		k.put(2*i + 1) // at position 2i
-		k.put(2*i + 2)
-		rn := &Runner[int]{pool: &p, batch: k, entries: k.items, place: i}
-		p.runners, p.batched = append(p.runners, rn), append(p.batched, rn)
-	}
-	all := slices.Clone(p.runners)
-	p.Remove(7, 1)
-	require.Equal(t, all, p.batched, "another item had this position")
-	p.Remove(4, 3)
-	require.Equal(t, []*Runner[int]{all[0], all[2]}, p.batched)
-	require.Equal(t, []int{3}, p.list.items())
-	p.Remove(2, 1)
-	p.Remove(5, 4)
-	require.Empty(t, p.batched)
-	require.Equal(t, []int{1, 3, 6}, p.Close())
-}
-
-// A runner takes an entry when its batch is taken back. If the runner comes first, the entry is its own. Otherwise the runner
-// does not get it, and finds the item on the list.
-func TestEntryHasOneOwner(t *testing.T) {
-	for _, first := range []bool{false, true} {
-		var p Pool[int]
-		p.Init(numbers{}, time.Second, new(Memory[int]))
-		for i := range 3 {
-			p.list.add(i + 1) // at position i
-		}
-		p.MinBatch = 2
-		p.starting.Store(1)
-		rn := p.enlist()
-		defer p.watch.Stop()
-		require.Equal(t, 1, rn.Next())
-		if first {
-			require.Equal(t, 2, rn.Next())
-		}
-		p.Remove(3, 2)
-		require.Empty(t, p.batched)
-		if first {
-			require.Equal(t, 2, rn.takenOf())
-			require.Zero(t, rn.entries[0], "its task is over")
-			require.Zero(t, p.list.n)
-		} else {
-			require.Equal(t, 1, rn.takenOf())
-			require.Equal(t, []int{2}, p.list.items())
-			require.Equal(t, 2, rn.Next())
-			require.Nil(t, rn.batch)
-		}
-		p.Remove(2, 1)
-		require.Equal(t, 2, rn.last())
-		require.Equal(t, []int{2}, p.Close(), "too late")
-	}
-}
-
-// A runner that was stopped takes no other entry, even before the items are on the list again.
-func TestStoppedRunnerTakesNoEntry(t *testing.T) {
-	var p Pool[int]
-	p.Init(numbers{}, time.Second, new(Memory[int]))
-	p.MinBatch = 2
-	p.list.add(1)
-	p.list.add(2)
-	p.starting.Store(1)
-	rn := p.enlist()
-	require.Equal(t, 1, rn.Next())
-	require.Equal(t, 1, rn.stop())
-	require.Zero(t, rn.Next())
-	require.Empty(t, p.runners)
 }

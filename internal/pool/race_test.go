@@ -22,7 +22,6 @@ func TestRace(t *testing.T) {
 		t.Run("", func(t *testing.T) { // finish checks each round
 			h := newFake(t, 50*time.Microsecond)
 			h.pool.Limit = []int{0, 0, 1, 2, 5}[seeds.IntN(5)]
-			h.pool.MinBatch = []int{2, minBatch}[seeds.IntN(2)]
 			switch seeds.IntN(4) {
 			case 0:
 				h.executor(func(run func()) error { go run(); return nil })
@@ -65,11 +64,10 @@ func TestRace(t *testing.T) {
 						return
 					default:
 					}
-					h.pool.Due()
 					h.pool.Running()
 					h.pool.Waiting()
 					if all := h.order(); len(all) > 0 {
-						for _, over := range h.pool.RunsOf(all[ask.IntN(len(all))]) {
+						for _, over := range h.runsOf(all[ask.IntN(len(all))]) {
 							<-over
 						}
 					}

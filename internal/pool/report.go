@@ -10,8 +10,7 @@ type Report[T comparable] struct {
 }
 
 // Report returns the report. First is the first item for which stale returns false. If there is none, the report is empty.
-// Waiting also counts stale items. Stale must not block. Items in batches do not count: if they wait for long, the watch takes
-// them back.
+// Waiting also counts stale items. Stale must not block.
 func (p *Pool[T]) Report(stale func(item T) bool) (r Report[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -153,34 +153,29 @@ func TestHandlerPanics(t *testing.T) {
 	}
 }
 
-// A task that is due again runs at once if nothing else waits. If others wait, on the list or in the batch of the
-// runner, it runs five times in a row. Then the others go first, and it comes again behind them.
+// A task that is due again runs at once if nothing else waits. If others wait, it runs five times in a row. Then the others go
+// first, and it comes again behind them.
 func TestRunsAgain(t *testing.T) {
-	for _, batch := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newFake(t, time.Millisecond)
-			h.pool.Limit = 1
-			if batch {
-				h.pool.MinBatch = 2
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Millisecond)
+		h.pool.Limit = 1
+		h.fed = true
+		again := func(n int) *task { return &task{next: func() bool { n--; return n > 0 }} }
+		a, b, c := again(12), new(task), again(2)
+		h.add(a, b, c)
+		synctest.Wait()
+		var want []*task
+		for _, run := range []struct {
+			n int
+			w *task
+		}{{1 + maxInRow, a}, {1, b}, {2, c}, {12 - 1 - maxInRow, a}} {
+			for range run.n {
+				want = append(want, run.w)
 			}
-			h.fed = true
-			again := func(n int) *task { return &task{next: func() bool { n--; return n > 0 }} }
-			a, b, c := again(12), new(task), again(2)
-			h.add(a, b, c)
-			synctest.Wait()
-			var want []*task
-			for _, run := range []struct {
-				n int
-				w *task
-			}{{1 + maxInRow, a}, {1, b}, {2, c}, {12 - 1 - maxInRow, a}} {
-				for range run.n {
-					want = append(want, run.w)
-				}
-			}
-			require.Equal(t, want, h.order())
-			require.EqualValues(t, 1, h.requeued.Load())
-		})
-	}
+		}
+		require.Equal(t, want, h.order())
+		require.EqualValues(t, 1, h.requeued.Load())
+	})
 }
 
 // A task that is removed after Ran has returned true, and before it is claimed again, does not run.

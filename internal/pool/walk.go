@@ -2,42 +2,17 @@ package pool
 
 import "math"
 
-// Due returns the number of items that wait for a runner: on the list, and in batches.
-func (p *Pool[T]) Due() (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n = p.list.n
-	var none T
-	for _, rn := range p.batched {
-		for _, item := range rn.entries[rn.takenOf():] {
-			if item != none {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 // Walks
 //
 // A walk calls a function, without a lock, with the items of a pool, some at a time. EachListed and then EachTaken follow
-// the way of the items: through the list by position, and then through the entries of the runners. So they do not miss an
-// item that a runner takes off the list meanwhile, and they may meet an item twice. An item that is taken back from a batch
-// may land where the walk has been. TakenBack says whether one was.
-
-// TakenBack returns how many batches were taken back from runners. Runners take what was taken back one by one, so no item
-// is taken back twice.
-func (p *Pool[T]) TakenBack() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.takenBack
-}
+// the way of the items: through the list by position, and then through the runners. So they do not miss an item that a runner
+// takes meanwhile, and they may meet an item twice.
 
 // EachListed calls f with all items that are on the list during the whole call, and perhaps with others. It returns false
 // when f does.
 func (p *Pool[T]) EachListed(f func(items []T) bool) bool {
-	for at, last := p.bounds(); ; {
-		items, next, more := p.listed(at, last)
+	for at, end := p.bounds(); ; {
+		items, next, more := p.listed(at, end)
 		if !f(items) {
 			return false
 		}
@@ -48,12 +23,12 @@ func (p *Pool[T]) EachListed(f func(items []T) bool) bool {
 	}
 }
 
-// EachTaken calls f with all items that are in batches, or whose tasks are running, during the whole call, and perhaps
-// with others. It returns false when f does.
+// EachTaken calls f with all items that runners have taken and whose runs are not over during the whole call, and perhaps with
+// others. It returns false when f does.
 func (p *Pool[T]) EachTaken(f func(items []T) bool) bool {
 	var items []T
 	return p.eachRunner(walked, func(rn *Runner[T]) {
-		items = append(items, rn.entries[max(rn.takenOf()-1, 0):]...)
+		items = append(items, rn.item)
 	}, func() bool {
 		some := items
 		items = nil
@@ -67,15 +42,15 @@ type Run[T comparable] struct {
 	Over <-chan struct{} // closed when the run is over, which includes Host.Ran
 }
 
-// Runs returns the runs that are in progress during the whole call, and perhaps others. One may be there twice. A run has the
-// same channel in each call, and no other run has it. All batches are taken back, as by RunsOfAll.
-func (p *Pool[T]) Runs() (runs []Run[T]) {
+// Runs returns the runs that are in progress during the whole call, of the items that match, and perhaps others of these items.
+// One may be there twice. A run has the same channel in each call, and no other run has it. Match is called with the lock of
+// the pool held.
+func (p *Pool[T]) Runs(match func(item T) bool) (runs []Run[T]) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
-	p.eachRunner(64, func(rn *Runner[T]) {
-		var run Run[T]
-		if run.Over = rn.untilOver(func(item T) bool { run.Item = item; return true }); run.Over != nil {
-			runs = append(runs, run)
+	p.eachRunner(walked, func(rn *Runner[T]) {
+		if match(rn.item) {
+			runs = append(runs, Run[T]{rn.item, rn.untilOver()})
 		}
 	}, func() bool { return true })
 	return runs
@@ -100,36 +75,38 @@ func (p *Pool[T]) eachRunner(some int, visit func(rn *Runner[T]), pause func() (
 	return true
 }
 
-const walked = 4 // so many chunks, or runners with a batch each, are visited at a time
+const (
+	walked       = 64 // so many runners are visited at a time
+	walkedChunks = 4  // so many chunks are
+)
 
 // listed returns the items of some chunks of the list, from a position on. If more is true, go on at next. Chunks that
-// start at last or later were not there when the walk began.
-func (p *Pool[T]) listed(at, last uint32) (items []T, next uint32, more bool) {
+// start at end or later were not there when the walk began.
+func (p *Pool[T]) listed(at, end uint32) (items []T, next uint32, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := &p.list
 	if l.n == 0 {
 		return nil, 0, false
 	}
-	i := max(l.find(at), l.head)
-	end := min(i+walked, len(l.chunks))
-	for _, k := range l.chunks[i:end] {
+	first := max(l.find(at), l.head)
+	last := min(first+walkedChunks, len(l.chunks))
+	for _, k := range l.chunks[first:last] {
 		items = append(items, k.items[k.from:]...)
 	}
-	if end == len(l.chunks) {
+	if last == len(l.chunks) {
 		return items, 0, false
 	}
-	next = l.chunks[end].start()
-	return items, next, int32(next-last) < 0
+	next = l.chunks[last].start()
+	return items, next, int32(next-end) < 0
 }
 
 // bounds returns where the list begins and ends.
-func (p *Pool[T]) bounds() (first, last uint32) {
+func (p *Pool[T]) bounds() (begin, end uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.list.n == 0 {
 		return 0, 0
 	}
-	k := p.list.last()
-	return p.list.chunks[p.list.head].start(), k.base + uint32(len(k.items))
+	return p.list.chunks[p.list.head].start(), p.list.end()
 }

@@ -26,22 +26,19 @@ func TestWatchEnds(t *testing.T) {
 			synctest.Wait()
 			return h
 		}
-		for _, n := range []int{10, 40} { // one by one, and as a batch
-			h := start(n, 0, nil)
-			require.False(t, h.watched(), "all have run")
-			require.False(t, h.pool.watch.Stop(), "it was stopped")
-		}
+		h := start(40, 0, nil)
+		require.False(t, h.watched(), "all have run")
+		require.False(t, h.pool.watch.Stop(), "it was stopped")
 
-		h := start(40, 0, block)
-		require.True(t, h.watched(), "a runner has a batch")
+		h = start(40, 0, block)
+		require.True(t, h.watched(), "others wait")
 		pass(2 * tick)
 		require.EqualValues(t, 40, h.active.Load())
 		require.False(t, h.watched(), "nothing waits")
-		require.False(t, h.pool.slow, "the next ones that block are new")
-		require.Zero(t, h.pool.step)
+		require.Zero(t, h.pool.step, "the next ones that block are new")
 
 		h = start(40, 2, block)
-		require.True(t, h.watched(), "a runner has a batch")
+		require.True(t, h.watched(), "another one may be added")
 		pass(2 * tick)
 		require.Equal(t, 38, h.pool.Waiting())
 		require.False(t, h.watched(), "at the limit")
@@ -80,105 +77,21 @@ func TestWatchIsPatient(t *testing.T) {
 	})
 }
 
-// A runner is stuck, while others make so much progress that tasks do not count as slow. It gives back its batch at the second
-// check.
-func TestStuckBesideOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // so that no check comes but those of the test
-		h := newFake(t, time.Hour)
-		h.fed = true
-		release := make(chan struct{})
-		h.addFunc(minBatch, func() { <-release })
-		synctest.Wait()
-		p := &h.pool
-		for _, batches := range []int{1, 0} {
-			require.Equal(t, 1, h.batches(), "a runner has taken all")
-			p.mu.Lock()
-			p.takenSinceCheck = int(p.interval)
-			p.mu.Unlock()
-			p.onWatch()
-			require.Equal(t, batches, h.batches())
-		}
-		close(release)
-	})
-}
-
-// Where tasks are slow on average, the first check takes back the batch of a runner, although the runner has made progress.
-func TestSlowTasksGiveBackAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFake(t, time.Hour)
-		h.fed = true
-		h.pool.Limit = 1
-		release := make(chan struct{})
-		defer close(release)
-		h.addFunc(minBatch, func() { <-release })
-		synctest.Wait()
-		require.Equal(t, 1, h.batches())
-		h.pool.onWatch()
-		require.Zero(t, h.batches())
-		require.Equal(t, minBatch-1, h.pool.Waiting())
-	})
-}
-
-// Each entry that a runner takes counts once as progress: in one batch, in the next, and alone.
+// Each item that a runner takes counts once as progress.
 func TestProgressIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Hour)
 		h.fed = true
-		p := &h.pool
-		p.Limit = 1
-		taken := func() int {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return p.takenSinceCheck
-		}
-		release := make(chan struct{})
-		n := 0
-		h.addFunc(chunkLen+minBatch+1, func() {
-			if n++; n == 100 {
-				<-release
-			}
-		})
-		h.addFunc(chunkLen, nil)
+		h.pool.Limit = 1 // so the pool is not watched, and the count goes on
+		h.addFunc(2*chunkLen+1, nil)
 		synctest.Wait()
-		p.mu.Lock()
-		p.takenSinceCheck = int(p.interval) // by others
-		p.mu.Unlock()
-		p.onWatch()
-		require.Equal(t, 1, h.batches())
-		require.Zero(t, taken())
-		close(release)
-		synctest.Wait()
-		require.Equal(t, 2*chunkLen+minBatch+1-100, taken())
-
-		h.addFunc(2, nil) // too few for a batch
-		synctest.Wait()
-		require.Equal(t, 2, taken())
+		require.Equal(t, 2*chunkLen+1, h.pool.taken)
 	})
 }
 
-// A runner has taken a batch, and gets no processor for its first task. A check takes the batch back.
-func TestBatchThatIsNotBegun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFake(t, time.Hour)
-		h.fed = true
-		p := &h.pool
-		p.starting.Store(1)
-		h.addFunc(minBatch, nil)
-		rn := p.enlist()
-		require.Equal(t, 1, h.batches())
-		p.mu.Lock()
-		p.takenSinceCheck = int(p.interval) // by others
-		p.mu.Unlock()
-		p.onWatch()
-		require.Zero(t, h.batches())
-		require.Equal(t, minBatch, p.Waiting())
-		go rn.run()
-	})
-}
-
-// The tasks of a batch are slow, and each check finds the runner in another one. Others make so much progress meanwhile that
-// tasks do not count as slow. All the same, each task of the batch starts in time.
-func TestSlowBatchBesideOthers(t *testing.T) {
+// A row of tasks is slow, and each check finds their runner in another one. Others make so much progress meanwhile that
+// tasks do not count as slow. All the same, each of the slow ones starts in time.
+func TestSlowTasksBesideOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = 160 * time.Millisecond // checks come each 10 ms
 		h := newFake(t, tick)
@@ -220,20 +133,6 @@ func TestFirstRunnersAreFew(t *testing.T) {
 	})
 }
 
-// A runner takes a few items one by one, so that another one takes the rest if it blocks.
-func TestFewAreTakenOneByOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFake(t, time.Second)
-		h.fed = true
-		release := make(chan struct{})
-		h.addFunc(minBatch-1, func() { <-release })
-		synctest.Wait()
-		require.Zero(t, h.batches())
-		require.Equal(t, minBatch-2, h.pool.Waiting())
-		close(release)
-	})
-}
-
 // Where several chunks wait, several runners are started at once. They do not wait for a check.
 func TestEachChunkHasARunner(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that hardly a runner comes while the test adds items
@@ -245,50 +144,6 @@ func TestEachChunkHasARunner(t *testing.T) {
 		defer close(release)
 		h.addFunc(5*chunkLen, func() { <-release })
 		require.GreaterOrEqual(t, h.runners(), 2) // 3, unless one has come
-	})
-}
-
-// A runner that has taken an item alone, and then a batch, keeps nothing of the first.
-func TestRunnerForgetsTheItemAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFake(t, time.Hour)
-		h.fed = true
-		p := &h.pool
-		p.Limit = 1
-		alone, release := make(chan struct{}), make(chan struct{})
-		h.addFunc(1, func() { <-alone })
-		synctest.Wait()
-		h.addFunc(minBatch, func() { <-release })
-		close(alone)
-		synctest.Wait()
-		defer close(release)
-		require.Equal(t, 1, h.batches())
-		require.Nil(t, p.batched[0].single[0])
-	})
-}
-
-// A task is removed while it lies in the batch of a runner that is in another task. So the batch goes back to the list at
-// once, without the task.
-func TestCanceledInABatchIsRemoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const tick, n = 320 * time.Millisecond, 1000 // checks come each 10 ms
-		h := newFake(t, tick)
-		h.pool.Limit = 1
-		h.fed = true
-		release := make(chan struct{})
-		defer close(release)
-		all := h.addFunc(n, func() { <-release })
-		synctest.Wait()
-		require.Equal(t, 1, h.batches())
-		require.Equal(t, n-chunkLen, h.pool.Waiting())
-		require.False(t, h.remove(all[0]), "it runs")
-		for i, w := range all[1:] {
-			require.True(t, h.remove(w))
-			require.Equal(t, n-1-(i+1), h.pool.Waiting())
-			require.Zero(t, h.batches())
-		}
-		pass(tick)
-		require.Zero(t, h.pool.Waiting())
 	})
 }
 
@@ -339,9 +194,8 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		p.Procs, p.runners = 2, make([]*Runner[int], blocked)
 		p.list.add(1)
 		p.setWatch()
-		p.takenSinceCheck += 2 * int(p.interval/slowTask)
+		p.taken += 2 * int(p.interval/slowTask)
 		p.onWatch()
-		require.False(t, p.slow)
 		require.Equal(t, blocked, p.total())
 		p.list.takeOne()
 		p.setWatch()

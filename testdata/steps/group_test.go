@@ -8,12 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A runner has taken two timeouts at once, as it does where many wait. A timeout that it has
-// not claimed yet can still be canceled, be returned by Stop, or run on another runner.
+// Two timeouts are handed over at once. One that is not claimed yet can still be canceled, be returned by Stop, or run on
+// another runner.
 
-// dueTogether returns two acts that are due at the next boundary. One runner takes both at once.
+// dueTogether returns two acts that are due at the next boundary.
 func (s *scene) dueTogether() (a, b *act) {
-	s.timer.tasks.MinBatch = 2
 	s.tickAway(0)
 	a, b = s.pending(0), s.pending(0)
 	synctest.Wait() // the worker waits for the boundary
@@ -37,7 +36,7 @@ func TestStepsGroupCancel(t *testing.T) {
 	})
 }
 
-// WaitRunning holds the runner for a moment, and then the runner goes on.
+// WaitRunning waits for a run, and the runner goes on.
 func TestStepsGroupWait(t *testing.T) {
 	search(t, timed.Quickly(1), timed, func(s *scene) {
 		a, b := s.dueTogether()

@@ -63,7 +63,6 @@ func search(t *testing.T, scenario func(s *scene)) {
 		require.Zero(s, s.twice)
 		require.Equal(s, len(s.order), s.counted)
 		require.Empty(s, p.runners)
-		require.Empty(s, p.batched)
 		require.Zero(s, p.starting)
 		require.False(s, p.watching)
 		for i := range s.items {
@@ -96,6 +95,14 @@ func (s *scene) close() {
 		w.state.CompareAndSwap(waiting, handedBack)
 	}
 	s.closed.Store(1)
+}
+
+// await waits until the runs of an item that are in progress are over.
+func (s *scene) await(w *item) {
+	for _, run := range s.pool.Runs(func(other *item) bool { return other == w }) {
+		explore.Channel(run.Over)
+		<-run.Over
+	}
 }
 
 // forget leaves out the items that a scenario does not use.
@@ -182,41 +189,36 @@ func TestStepsAddAtTheEnd(t *testing.T) {
 	})
 }
 
-// An item is removed while a runner claims it, on the list or in a batch. It runs, or is removed.
+// An item is removed while a runner claims it. It runs, or is removed.
 func TestStepsRemove(t *testing.T) {
-	for _, least := range []int{2, 16} {
-		search(t, func(s *scene) {
-			s.pool.MinBatch, s.pool.Limit = least, 1
-			removed := 0
-			s.Go(func() { s.feed(s.items[:]) })
-			s.Go(func() {
-				if w := &s.items[1]; w.state.CompareAndSwap(waiting, canceled) {
-					removed++
-					s.pool.Remove(w, 1)
-				}
-			})
-			s.race()
-			require.Equal(s, 1, s.items[1].runs+removed)
-			require.Len(s, s.order, 3-removed)
-		})
-	}
-}
-
-// The pool is closed while a runner claims items, alone or as a batch, and while items are added. Each runs or is
-// returned. What is added too late stays on the list.
-func TestStepsClose(t *testing.T) {
-	for _, least := range []int{2, 16} {
-		search(t, func(s *scene) {
-			s.pool.MinBatch = least
-			s.Go(func() { s.feed(s.items[:]) })
-			s.Go(s.close)
-			s.race()
-			require.True(s, s.pool.list.n == 0 || len(s.order) == 0)
-			for _, w := range s.pool.list.takeAll() {
-				require.True(s, w.state.CompareAndSwap(waiting, handedBack))
+	search(t, func(s *scene) {
+		s.pool.Limit = 1
+		removed := 0
+		s.Go(func() { s.feed(s.items[:]) })
+		s.Go(func() {
+			if w := &s.items[1]; w.state.CompareAndSwap(waiting, canceled) {
+				removed++
+				s.pool.Remove(w, 1)
 			}
 		})
-	}
+		s.race()
+		require.Equal(s, 1, s.items[1].runs+removed)
+		require.Len(s, s.order, 3-removed)
+	})
+}
+
+// The pool is closed while a runner claims items, and while items are added. Each runs or is returned. What is added too late
+// stays on the list.
+func TestStepsClose(t *testing.T) {
+	search(t, func(s *scene) {
+		s.Go(func() { s.feed(s.items[:]) })
+		s.Go(s.close)
+		s.race()
+		require.True(s, s.pool.list.n == 0 || len(s.order) == 0)
+		for _, w := range s.pool.list.takeAll() {
+			require.True(s, w.state.CompareAndSwap(waiting, handedBack))
+		}
+	})
 }
 
 // The pool is closed while a task is due again at once. It runs again, or is returned.
@@ -236,50 +238,11 @@ func TestStepsCloseAndAgain(t *testing.T) {
 	})
 }
 
-// The batch of a runner is taken back, as if it were stuck, while it claims the next item of the batch. Each item runs
-// once, in the order of the list.
-func TestStepsGiveBack(t *testing.T) {
-	search(t, func(s *scene) {
-		s.pool.MinBatch, s.pool.Limit = 2, 1
-		s.Go(func() { s.feed(s.items[:]) })
-		s.Go(func() {
-			for range 2 {
-				s.pool.mu.Lock()
-				s.pool.takeBackAll()
-				s.pool.mu.Unlock()
-			}
-		})
-		s.race()
-		require.Equal(s, []*item{&s.items[0], &s.items[1], &s.items[2]}, s.order)
-	})
-}
-
-// The batch of a runner is taken back while an item of it runs again and again. Each item runs as often as it should.
-func TestStepsGiveBackAndAgain(t *testing.T) {
-	search(t, func(s *scene) {
-		s.pool.MinBatch, s.pool.Limit = 2, 1
-		s.forget(s.items[2:])
-		s.items[0].tell, s.items[0].again = true, 1
-		s.Go(func() { s.feed(s.items[:2]) })
-		s.Go(func() {
-			for range 2 {
-				s.pool.mu.Lock()
-				s.pool.takeBackAll()
-				s.pool.mu.Unlock()
-			}
-		})
-		s.race()
-		require.Len(s, s.order, 3)
-		require.Equal(s, 2, s.items[0].runs)
-	})
-}
-
-// RunsOf finds a run that was claimed before. When the channel is closed, the run is over. It may be the first of a batch,
-// which is taken back then. Each item runs once.
-func TestStepsRunsOf(t *testing.T) {
+// Runs finds a run that was claimed before. When the channel is closed, the run is over. Another item may wait. Each runs once.
+func TestStepsRuns(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		search(t, func(s *scene) {
-			s.pool.MinBatch, s.pool.Limit = 2, 1
+			s.pool.Limit = 1
 			s.forget(s.items[n:])
 			w := &s.items[0]
 			s.Go(func() { s.feed(s.items[:n]) })
@@ -287,10 +250,7 @@ func TestStepsRunsOf(t *testing.T) {
 				if w.state.Load() != claimed {
 					return
 				}
-				for _, over := range s.pool.RunsOf(w) {
-					explore.Channel(over)
-					<-over
-				}
+				s.await(w)
 				require.EqualValues(s, over, w.state.Load())
 			})
 			s.race()
@@ -301,7 +261,7 @@ func TestStepsRunsOf(t *testing.T) {
 }
 
 // A run is over when Ran has returned. Then the channel is closed, also if the item runs again at once.
-func TestStepsRunsOfAgain(t *testing.T) {
+func TestStepsRunsAgain(t *testing.T) {
 	search(t, func(s *scene) {
 		s.forget(s.items[1:])
 		w := &s.items[0]
@@ -313,10 +273,7 @@ func TestStepsRunsOfAgain(t *testing.T) {
 				return
 			}
 			n = w.rans + 1
-			for _, over := range s.pool.RunsOf(w) {
-				explore.Channel(over)
-				<-over
-			}
+			s.await(w)
 			rans = w.rans
 		})
 		s.race()
